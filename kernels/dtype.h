@@ -1,0 +1,87 @@
+// Element types of tensors, and the exact conversions between them (round to nearest even).
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+enum dtype {
+    DTYPE_F32,
+    DTYPE_BF16,
+    DTYPE_F16,
+    DTYPE_I8, // weights only: symmetric, one float scale per output row
+    DTYPE_COUNT
+};
+
+static inline size_t dtype_bytes(enum dtype dtype)
+{
+    static const size_t bytes[DTYPE_COUNT] = {4, 2, 2, 1};
+    return bytes[dtype];
+}
+
+// "float32", "bfloat16", "float16", "int8": the names of the --dtype option.
+static inline const char *dtype_name(enum dtype dtype)
+{
+    static const char *const name[DTYPE_COUNT] = {"float32", "bfloat16", "float16", "int8"};
+    return name[dtype];
+}
+
+static inline float bf16_to_f32(uint16_t bits)
+{
+    uint32_t wide = (uint32_t)bits << 16;
+    float value;
+    memcpy(&value, &wide, sizeof value);
+    return value;
+}
+
+static inline uint16_t f32_to_bf16(float value)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    if ((bits & 0x7FFFFFFFu) > 0x7F800000u) // a NaN stays a NaN: rounding could make it infinity
+        return (uint16_t)((bits >> 16) | 0x40u);
+    return (uint16_t)((bits + 0x7FFFu + ((bits >> 16) & 1u)) >> 16);
+}
+
+static inline float f16_to_f32(uint16_t bits)
+{
+    uint32_t sign = (uint32_t)(bits & 0x8000u) << 16;
+    uint32_t exponent = (bits >> 10) & 0x1Fu;
+    uint32_t mantissa = bits & 0x3FFu;
+    uint32_t wide;
+    if (exponent == 0x1Fu) {
+        wide = sign | 0x7F800000u | (mantissa << 13);
+    } else if (exponent != 0) {
+        wide = sign | ((exponent + 112u) << 23) | (mantissa << 13);
+    } else { // zero or subnormal: mantissa * 2^-24 is exact in f32
+        float small = (float)mantissa * 0x1p-24f;
+        memcpy(&wide, &small, sizeof wide);
+        wide |= sign;
+    }
+    float value;
+    memcpy(&value, &wide, sizeof value);
+    return value;
+}
+
+static inline uint16_t f32_to_f16(float value)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    uint16_t sign = (uint16_t)((bits >> 16) & 0x8000u);
+    bits &= 0x7FFFFFFFu;
+    if (bits > 0x7F800000u)
+        return (uint16_t)(sign | 0x7E00u);
+    if (bits >= 0x477FF000u) // 65520 and above round to infinity
+        return (uint16_t)(sign | 0x7C00u);
+    if (bits < 0x38800000u) { // below 2^-14: adding 0.5 lets the FPU round at 2^-24
+        float magic = 0.5f;
+        float magnitude;
+        memcpy(&magnitude, &bits, sizeof magnitude);
+        float sum = magnitude + magic;
+        uint32_t sum_bits;
+        memcpy(&sum_bits, &sum, sizeof sum_bits);
+        return (uint16_t)(sign | (sum_bits - 0x3F000000u));
+    }
+    uint32_t rounded = bits + 0xFFFu + ((bits >> 13) & 1u);
+    return (uint16_t)(sign | ((rounded - 0x38000000u) >> 13));
+}

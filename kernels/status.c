@@ -1,0 +1,78 @@
+// Names of statuses and the making of error sentences; see status.h.
+#include "kernels/status.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const names[] = {
+#define STATUS_NAME(name, text) #name,
+    STATUS_LIST(STATUS_NAME)
+#undef STATUS_NAME
+};
+
+const char *status_name(enum status status)
+{
+    return (unsigned)status < STATUS_COUNT ? names[status] : "UNKNOWN";
+}
+
+// Drops an incomplete UTF-8 sequence at the end of a text that snprintf had to cut.
+static void trim_partial_character(char *text)
+{
+    size_t end = strlen(text);
+    size_t start = end;
+    while (start > 0 && ((unsigned char)text[start - 1] & 0xC0) == 0x80)
+        start--;
+    if (start == 0)
+        return;
+    unsigned char lead = (unsigned char)text[start - 1];
+    size_t need = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : lead >= 0xC0 ? 2 : 1;
+    if (end - (start - 1) < need)
+        text[start - 1] = '\0';
+}
+
+enum status error_set(struct error *err, enum status status, const char *format, ...)
+{
+    if (err == NULL)
+        return status;
+    err->status = status;
+    va_list args;
+    va_start(args, format);
+    int written = vsnprintf(err->text, sizeof err->text, format, args);
+    va_end(args);
+    if (written >= (int)sizeof err->text)
+        trim_partial_character(err->text);
+    return status;
+}
+
+enum status error_prefix(struct error *err, const char *format, ...)
+{
+    if (err == NULL)
+        return STATUS_INVALID;
+    char old[ERROR_TEXT_MAX];
+    memcpy(old, err->text, sizeof old);
+    va_list args;
+    va_start(args, format);
+    int written = vsnprintf(err->text, sizeof err->text, format, args);
+    va_end(args);
+    if (written < 0)
+        written = 0;
+    size_t at = (size_t)written < sizeof err->text ? (size_t)written : sizeof err->text - 1;
+    if ((size_t)snprintf(err->text + at, sizeof err->text - at, ": %s", old) >=
+        sizeof err->text - at)
+        trim_partial_character(err->text);
+    return err->status;
+}
+
+_Noreturn void check_failed(const char *file, int line, const char *condition, const char *format,
+                            ...)
+{
+    fprintf(stderr, "weft: %s:%d: check failed: %s: ", file, line, condition);
+    va_list args;
+    va_start(args, format);
+    vfprintf(stderr, format, args);
+    va_end(args);
+    fputc('\n', stderr);
+    abort();
+}

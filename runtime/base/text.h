@@ -1,0 +1,32 @@
+// A borrowed piece of bytes with its length; never owns, never NUL-terminated by promise.
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <string.h>
+
+struct text {
+    const char *at;
+    size_t bytes;
+};
+
+static inline struct text text_of(const char *string)
+{
+    return (struct text){string, strlen(string)};
+}
+
+static inline struct text text_span(const char *at, size_t bytes)
+{
+    return (struct text){at, bytes};
+}
+
+static inline bool text_is(struct text a, const char *string)
+{
+    size_t bytes = strlen(string);
+    return a.bytes == bytes && memcmp(a.at, string, bytes) == 0;
+}
+
+static inline bool text_equal(struct text a, struct text b)
+{
+    return a.bytes == b.bytes && (a.bytes == 0 || memcmp(a.at, b.at, a.bytes) == 0);
+}
