@@ -1,0 +1,121 @@
+// A device: memory, streams, weights and a table of ops. Three exist: `cpu` (linked in), `cuda` and
+// `simt` (the CUDA sources under the emulator), both shared objects with one entry point.
+//
+// Threads: open/close and the memory and weight calls come from one thread at a time (loading); a
+// stream belongs to one thread (an engine's). Ownership: whoever takes gives back. Nothing outside
+// a device folder reads memory that the device writes, except host-visible memory after wait().
+#pragma once
+
+#include "kernels/ops.h"
+#include "kernels/status.h"
+#include "kernels/step.h"
+#include "kernels/weight.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { DEVICE_ABI = 1, DEVICE_NEED_MAX = 24 };
+
+struct device; // opaque
+struct graph;  // a recorded run of ops of one stream
+
+struct device_options {
+    uint32_t index;   // which GPU; 0 on a CPU
+    uint32_t threads; // cpu: workers of the pool, the caller's thread counted; 0: all usable cores
+    bool exact;       // architecture rule 2
+    const char *cache_folder; // for tuned algorithms; NULL: none
+};
+
+struct device_facts {
+    char name[96];            // "cpu: 2 threads, AMX", or the card's name
+    uint32_t steps_in_flight; // 0: launch returns when done (cpu); 1 on cuda and simt
+    bool graphs;              // graph_* are there
+    bool exact;               // as opened
+    uint64_t memory_free;     // bytes that may be taken now (cpu: free memory, cgroup counted)
+    enum dtype activation[DTYPE_COUNT]; // what activations are for weights of each dtype
+};
+
+// What the device itself takes for a model, by label, before anything is allocated.
+struct device_need {
+    uint32_t count;
+    struct {
+        const char *label; // literal
+        uint64_t bytes;
+    } entry[DEVICE_NEED_MAX];
+};
+
+// Room a stream is made for.
+struct stream_limits {
+    struct step_limits step;
+    struct attn_shape attn;
+    uint32_t width_max; // largest k or n of any product, vocabulary included
+    uint32_t layers;
+};
+
+struct device_api {
+    uint32_t abi; // DEVICE_ABI; a plugin with another number is refused
+    const char *name;
+
+    enum status (*open)(struct device **out, const struct device_options *, struct error *);
+    void (*close)(struct device *);
+    void (*facts)(const struct device *, struct device_facts *out);
+    enum status (*need)(const struct device *, const struct stream_limits *,
+                        struct device_need *out, struct error *);
+
+    // Device memory, 256-byte aligned, zeroed; host-visible memory (pinned and mapped on a GPU).
+    enum status (*memory_take)(struct device *, void **out, size_t bytes, struct error *);
+    void (*memory_give)(struct device *, void *at, size_t bytes);
+    enum status (*host_take)(struct device *, void **out, size_t bytes, struct error *);
+    void (*host_give)(struct device *, void *at, size_t bytes);
+    enum status (*upload)(struct device *, void *to, const void *from, size_t bytes,
+                          struct error *); // synchronous; for tables at load
+
+    size_t (*weight_bytes)(const struct device *, const struct weight_shape *);
+    enum status (*weight_put)(struct device *, struct weight *, uint32_t first_row,
+                              const struct weight_source *, struct error *);
+    enum status (*weight_finish)(struct device *, struct weight *, struct error *);
+
+    enum status (*stream_open)(struct device *, struct stream **out, const struct stream_limits *,
+                               struct error *);
+    void (*stream_close)(struct stream *);
+
+    // A step's turn on the device: engines that share a CPU's thread pool are served first come,
+    // first served, one step each. No effect on a GPU.
+    void (*turn_take)(struct stream *);
+    void (*turn_give)(struct stream *);
+
+    // Device-private parts of the step record (attention work lists): bytes wanted behind the
+    // common sections, and their filling by the host. NULL / 0 where there are none.
+    size_t (*step_private_bytes)(const struct device *, const struct stream_limits *);
+    void (*step_plan)(struct stream *, struct step *host);
+
+    // In stream order, without waiting. host memory must be from host_take.
+    enum status (*copy_in)(struct stream *, void *device, const void *host, size_t bytes);
+    enum status (*copy_out)(struct stream *, void *host, const void *device, size_t bytes);
+    enum status (*signal)(struct stream *, uint32_t *host_word, uint32_t value); // release
+
+    // The only way to wait: until *host_word == value or later (wrap-safe), the device fails
+    // (DEVICE_FAULT), or CLOCK_MONOTONIC passes deadline_ns (TIMEOUT).
+    enum status (*wait)(struct stream *, const uint32_t *host_word, uint32_t value,
+                        uint64_t deadline_ns, struct error *);
+
+    enum status (*graph_begin)(struct stream *);
+    enum status (*graph_end)(struct stream *, struct graph **out, struct error *);
+    enum status (*graph_launch)(struct stream *, struct graph *);
+    void (*graph_close)(struct graph *);
+
+    const struct op_table *ops;
+};
+
+// The CPU, always there.
+const struct device_api *device_cpu(void);
+
+// The one exported symbol of a plugin: `const struct device_api *weft_device_plugin(void)`.
+typedef const struct device_api *device_plugin_entry(void);
+#define DEVICE_PLUGIN_SYMBOL "weft_device_plugin"
+
+// Opens libweft_NAME.so: library_path if not NULL, else beside the executable, then in the install
+// libdir; never through the working folder. NO_DEVICE with the reason where it cannot be had.
+enum status device_plugin_open(const struct device_api **out, const char *name,
+                               const char *library_path, struct error *err) MUST_USE;

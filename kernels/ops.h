@@ -1,0 +1,205 @@
+// The ops: one plain function each, asynchronous in stream order, without allocation. Shapes stand
+// at line end; T = tokens of the step, R = rows, n = rows that are sampled or pooled. `act` is the
+// device's activation type (facts.activation). All counts are known to the host. The plain twins in
+// double (kernels/cpu/twin.c) are the specification; tests/conformance walks OP_LIST.
+#pragma once
+
+#include "kernels/status.h"
+#include "kernels/step.h"
+#include "kernels/weight.h"
+
+struct stream; // opaque
+
+#define OP_LIST(X)                                                                                 \
+    X(prep) X(embed) X(embed_bert) X(rms_norm) X(layer_norm) X(gemm) X(qkv_post) X(attn)           \
+    X(swiglu) X(activate) X(gather) X(pool) X(sample)
+
+// Persistent device state of a model's slots; made by runtime/model with memory_take.
+struct slot_state {
+    int32_t *last_token;          // [slots]
+    uint32_t *block_table;        // [slots][blocks_max] in TABLE_UNIT_BYTES
+    struct sample_params *params; // [slots]; output_count advances with each sampled token
+    uint32_t *done;               // [slots] an end id was sampled: later rows do nothing
+    uint16_t *penalty;            // [penalty_rows][vocab] bit 15: in the prompt; low bits: count
+    struct step_bias *bias;       // [slots][bias_max]
+};
+
+// Applies admits and block-table changes, then expands rows to per-token arrays.
+struct prep_args {
+    const struct step *step;    // device copy of the record
+    struct step_limits limits;
+    uint32_t row_count, token_count, admit_count, change_count; // as in the record
+    struct slot_state state;
+    int32_t *token;             // [T]
+    uint32_t *position;         // [T] within the sequence
+    uint32_t *row_of;           // [T]
+    uint32_t *type;             // [T] 0 or 1
+    uint64_t *kv_place;         // [T] byte offset from the KV base of (block, token) for layer 0,
+                                //     K, head 0; UINT64_MAX: write nothing (done, padding)
+    uint32_t block_shift;       // log2 of tokens a block
+    uint64_t token_bytes;       // stride of a token inside a block
+};
+
+// out[t] = table[token[t]]; a token outside the table: row 0.
+struct embed_args {
+    enum dtype act;
+    const struct weight *table; // WEIGHT_ROWS or WEIGHT_TIED [vocab][width]
+    const int32_t *token;       // [T]
+    void *out;                  // [T][width] act
+    uint32_t token_count, width;
+};
+
+// out = layer_norm(word[token] + position[position + position_offset] + type[type]).
+struct embed_bert_args {
+    enum dtype act;
+    const struct weight *word, *position_table, *type_table; // type_table may be NULL
+    const struct weight *norm_weight, *norm_bias;            // [width]
+    const int32_t *token;
+    const uint32_t *position, *type;
+    void *out; // [T][width] act
+    uint32_t token_count, width;
+    uint32_t position_offset; // 0 BERT, padding id + 1 RoBERTa
+    float epsilon;
+};
+
+// If add: residual += add (rounded to act). out = residual * rsqrt(mean(residual^2) + eps) * w.
+struct rms_norm_args {
+    enum dtype act;
+    void *residual;  // [rows][width] act, updated in place
+    const void *add; // [rows][width] act, or NULL
+    const struct weight *weight;
+    void *out; // [rows][width] act
+    uint32_t rows, width;
+    float epsilon;
+};
+
+// x = residual + add (add may be NULL); out = (x - mean) * rsqrt(var + eps) * w + b.
+struct layer_norm_args {
+    enum dtype act;
+    const void *residual, *add; // [rows][width] act
+    const struct weight *weight, *bias;
+    void *out; // [rows][width] act; may be residual itself
+    uint32_t rows, width;
+    float epsilon;
+};
+
+// y = x W^T + bias. Summation order: architecture rule 2 (exact mode).
+struct gemm_args {
+    enum dtype x_dtype, y_dtype; // act in; act or F32 out
+    const void *x;               // [rows][k], stride x_stride elements
+    const struct weight *weight; // WEIGHT_PRODUCT or WEIGHT_TIED [n][k]
+    const struct weight *bias;   // [n] or NULL
+    void *y;                     // [rows][n], stride y_stride elements
+    uint32_t rows, x_stride, y_stride;
+};
+
+// Per head of q and k: optional RMS norm over dim, then rotary embedding (NeoX pairs (i, i + r/2),
+// i < r/2; columns from r on are copied); q in place, k and v rounded into the KV blocks.
+struct qkv_post_args {
+    enum dtype act, kv;
+    void *qkv;                             // [T][(heads + 2 kv_heads) * dim] act
+    const struct weight *q_norm, *k_norm;  // [dim] or NULL
+    const float *cos_sin;                  // [positions][rotary_dim / 2][2] f32
+    const uint32_t *position;              // [T]
+    const uint64_t *kv_place;              // [T]
+    void *kv_base;
+    uint64_t layer_offset, value_offset, head_bytes; // bytes: layer; V after K; KV head to head
+    struct attn_shape shape;
+    uint32_t token_count, rotary_dim;
+    float epsilon;
+};
+
+// Paged: keys and values from the KV blocks of each row. Ragged (shape.paged == 0): from qkv.
+struct attn_args {
+    enum dtype act, kv;
+    const void *qkv;        // [T][(heads + 2 kv_heads) * dim] act; q (ragged: also k, v) is read
+    void *out;              // [T][heads * dim] act
+    const struct step *step; // device copy: rows and the device's work lists
+    const struct step *step_host; // the same on the host, for counts
+    const uint32_t *block_table;  // [slots][blocks_max]
+    const void *kv_base;
+    uint64_t layer_offset, value_offset, head_bytes, token_bytes;
+    struct attn_shape shape;
+    uint32_t blocks_max, block_shift, row_count, token_count;
+};
+
+// out[t][i] = silu(gate) * up with in = [gate | up].
+struct swiglu_args {
+    enum dtype act;
+    const void *in; // [rows][2 * width] act
+    void *out;      // [rows][width] act
+    uint32_t rows, width;
+};
+
+enum activation { ACTIVATE_GELU, ACTIVATE_GELU_TANH, ACTIVATE_TANH, ACTIVATE_RELU, ACTIVATE_SILU };
+
+struct activate_args { // in place
+    enum dtype act;
+    enum activation kind; // ACTIVATE_GELU is the exact one (erf)
+    void *x;              // [rows][width] act
+    uint32_t rows, width;
+};
+
+struct gather_args {
+    enum dtype act;
+    const void *in;                    // [T][width] act
+    const struct step_sampled *sampled; // [n] device
+    uint32_t first_token;              // 1: the row's first token (CLS) instead of its last
+    const struct step_row *rows;       // [R] device; read only where first_token is set
+    void *out;                         // [n][width] act
+    uint32_t count, width;
+};
+
+enum pooling { POOL_CLS, POOL_LAST, POOL_MEAN };
+
+struct pool_args {
+    enum dtype act;
+    enum pooling kind;
+    const void *in;                     // [T][width] act
+    const struct step_row *rows;        // [R] device
+    const struct step_sampled *sampled; // [n] device
+    float *out;                         // [n][width] f32
+    uint32_t count, width;
+    uint32_t normalize; // 1: divided by max(||x||, 1e-12)
+};
+
+struct sample_result { // 16 bytes, host-visible
+    int32_t token;     // -1: the row was done or its logits were not finite
+    float logprob;     // of the raw distribution (SAMPLE_LOGPROB), else 0
+    uint32_t flags;    // SAMPLED_*
+    uint32_t top_count;
+};
+
+enum sampled_flag { SAMPLED_END = 1, SAMPLED_DONE = 2, SAMPLED_NOT_FINITE = 4 };
+
+struct sample_top {
+    int32_t token;
+    float logprob;
+};
+
+// Order: raw logprobs; bias, minimum outputs, mask; penalties; greedy, or temperature, min-p,
+// top-k, top-p, Gumbel draw; ties to the lower id (kernels.md section 7). A mask or bias that bans
+// everything leaves the arg-max of the raw row. Updates state (last_token, params.output_count,
+// done, penalty).
+struct sample_args {
+    const float *logits;                // [n][stride] f32, left unchanged or not: scratch
+    const struct step_sampled *sampled; // [n] device
+    struct slot_state state;
+    const uint32_t *masks; // [mask rows][(vocab + 31) / 32] device, bit set: allowed; or NULL
+    struct sample_result *result; // [n] host-visible
+    struct sample_top *top;       // [n][SAMPLE_TOP_MAX] host-visible
+    struct step_limits limits;
+    uint32_t count, stride;
+    uint32_t max_top; // largest top_logprobs among the rows
+};
+
+struct op_table {
+#define OP_FIELD(name) enum status (*name)(struct stream *, const struct name##_args *);
+    OP_LIST(OP_FIELD)
+#undef OP_FIELD
+};
+
+// The contract check shared by every device: "" in order, else what is wrong (names the op).
+#define OP_CHECK(name) const char *name##_check(const struct name##_args *);
+OP_LIST(OP_CHECK)
+#undef OP_CHECK

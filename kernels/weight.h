@@ -1,0 +1,45 @@
+// Weights as a device holds them, and where their bytes come from. A device packs them once, at
+// load, into the layout its kernels want; nobody else looks inside `data`.
+#pragma once
+
+#include "kernels/dtype.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum weight_use {
+    WEIGHT_PRODUCT, // right-hand side of ops->gemm: y = x W^T
+    WEIGHT_ROWS,    // table of rows for ops->embed / embed_bert
+    WEIGHT_TIED,    // both: an embedding table that is also the output head (never int8)
+    WEIGHT_VECTOR,  // norm weights and biases: n floats, always f32, k = 1
+};
+
+struct weight_shape {
+    enum weight_use use;
+    enum dtype dtype; // as held; DTYPE_I8 is quantised at load: per row n, scale = max|w| / 127
+    uint32_t n;       // output features, or rows of a table, or elements of a vector
+    uint32_t k;       // input features, or width of a row
+};
+
+// A weight on a device. Zero it, fill shape, let data point at weight_bytes() bytes of device
+// memory (256-byte aligned), then weight_put each source, then weight_finish.
+struct weight {
+    struct weight_shape shape;
+    void *data;   // device layout; scales of int8 rows and padding are inside
+    size_t bytes; // as weight_bytes() said
+};
+
+// One tensor of a checkpoint, row-major [rows][cols], in host byte order. Exactly one of:
+// mapped bytes (map), or random numbers (map == NULL): element i of the source gets
+// N(0, deviation) from Philox4x32-10(key = seed, counter = i), the same on every device.
+// fd and offset name the same bytes in the file (a GPU reads them with O_DIRECT); fd -1 if none.
+struct weight_source {
+    const void *map;
+    int fd;
+    uint64_t offset;
+    enum dtype dtype; // F32, BF16 or F16
+    uint32_t rows;
+    uint32_t cols;
+    uint64_t seed;
+    float deviation;
+};
