@@ -1,0 +1,81 @@
+// The only type between scheduler and model: one ragged batch, fixed capacity, no pointers inside,
+// so that it can be dumped and replayed. The scheduler fills it (integers only), model_launch turns
+// it into the device's step record. Sections lie behind the header at offsets fixed by the limits.
+#pragma once
+
+#include "kernels/step.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum { BATCH_TOKEN_FED = STEP_TOKEN_FED, BATCH_NO_MASK = STEP_NO_ROW };
+
+enum batch_want { WANT_NOTHING, WANT_TOKEN, WANT_VECTOR, WANT_SCORE };
+
+struct batch_row {
+    uint32_t row;       // resident sequence: a number below slots_max
+    uint32_t q_len;     // tokens computed in this step
+    uint32_t kv_len;    // tokens the sequence has after this step (q_len for encoders)
+    uint32_t token_at;  // of its tokens in the token section; BATCH_TOKEN_FED: a decode row, q_len 1
+    uint32_t type_from; // position from which the token type is 1, or STEP_NO_TYPE
+    uint32_t want;      // enum batch_want
+    uint32_t mask;      // row of the masks given to model_sample, or BATCH_NO_MASK
+};
+
+struct batch_change { // block-table entry: the index-th block of the row's sequence is `block`
+    uint32_t row;
+    uint32_t index;
+    uint32_t block;
+};
+
+struct batch_admit { // the row is new on the device: how it is sampled
+    uint32_t row;
+    uint32_t history_at; // penalties only: prompt tokens, then output tokens, in `history`
+    uint32_t history_prompt;
+    uint32_t history_output;
+    uint32_t bias_at;
+    struct sample_params params;
+};
+
+struct batch {
+    uint64_t step; // number of the step, rising by one
+    uint32_t row_count, token_count, change_count, admit_count, history_count, bias_count;
+    uint32_t decode_count;  // rows with BATCH_TOKEN_FED; they come first
+    uint32_t computed_count; // sum of q_len
+    size_t rows, tokens, changes, admits, history, bias, bytes; // section offsets, whole size
+};
+
+// Bytes of a batch for these limits, and its making in memory of that size (16-byte aligned).
+size_t batch_bytes(const struct step_limits *limits);
+void batch_init(struct batch *batch, const struct step_limits *limits);
+void batch_clear(struct batch *batch, uint64_t step); // counts to zero
+
+static inline struct batch_row *batch_rows(struct batch *b)
+{
+    return (struct batch_row *)((char *)b + b->rows); // [rows_max]
+}
+
+static inline int32_t *batch_tokens(struct batch *b)
+{
+    return (int32_t *)((char *)b + b->tokens); // [tokens_max] of prefill rows only
+}
+
+static inline struct batch_change *batch_changes(struct batch *b)
+{
+    return (struct batch_change *)((char *)b + b->changes); // [changes_max]
+}
+
+static inline struct batch_admit *batch_admits(struct batch *b)
+{
+    return (struct batch_admit *)((char *)b + b->admits); // [admits_max]
+}
+
+static inline int32_t *batch_history(struct batch *b)
+{
+    return (int32_t *)((char *)b + b->history); // [history_max]
+}
+
+static inline struct step_bias *batch_bias(struct batch *b)
+{
+    return (struct step_bias *)((char *)b + b->bias); // [admits_max * bias_max]
+}

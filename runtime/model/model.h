@@ -1,0 +1,110 @@
+// A model: a Hugging Face folder turned into weights on a device, and one batch turned into tokens,
+// vectors or scores. model_plan allocates nothing, so that all models of a process are planned,
+// summed, printed and checked before the first byte is taken. A model belongs to one thread (its
+// engine's) after model_open. Tensors stay below this header; integers and floats cross it.
+#pragma once
+
+#include "kernels/device.h"
+#include "runtime/base/text.h"
+#include "runtime/model/batch.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum model_kind { MODEL_GENERATOR, MODEL_EMBEDDER, MODEL_RERANKER };
+
+enum rerank_form { // what a reranker reads
+    RERANK_PAIR,   // query and document as a text pair of the tokenizer
+    RERANK_YES_NO, // one prompt (runtime/text/rerank.h); score = logit(yes) - logit(no)
+};
+
+enum { MODEL_END_IDS_MAX = 32 };
+
+// Options as given; 0, -1 or NULL where the comment says so means "the model's or our default".
+struct model_options {
+    int dtype;                // enum dtype, or -1: the checkpoint's
+    int kv_dtype;             // F32, BF16, F16, or -1: the activations'
+    uint32_t max_model_len;   // 0: the checkpoint's
+    uint32_t max_num_seqs;    // resident sequences; 0: 256
+    uint32_t max_num_batched_tokens; // a step; 0: 2048 (encoders: at least the longest input)
+    uint32_t block_size;      // 16, 32 or 64 tokens; 0: 64
+    bool load_dummy;          // random weights, only config.json is needed
+    int penalty_rows;         // -1: as many as max_num_seqs needs, at most 64
+    int32_t yes_id, no_id;    // RERANK_YES_NO: token ids of "yes" and "no"; -1 if none were found
+};
+
+struct model_facts {
+    enum model_kind kind;
+    enum rerank_form rerank;
+    char architecture[64];      // published name: "Qwen2ForCausalLM"
+    enum dtype dtype, kv_dtype; // of weights; of keys and values
+    uint64_t parameter_count;
+    uint32_t vocab, hidden, layers;
+    uint32_t max_model_len;     // tokens of a sequence, prompt and output
+    uint32_t output_width;      // floats of a pooled vector; 1 for scores
+    bool causal;                // prompts may be cut into chunks; false: encoders
+    bool whole_input;           // pooling reads every hidden state: never cut, no prefix cache
+    bool normalize;             // embeddings are L2-normalised as served
+    bool token_types;           // the text pair's second half has type 1
+    uint32_t end_count;         // end-of-sequence ids (generation_config.json, else config.json)
+    int32_t end_ids[MODEL_END_IDS_MAX];
+    double default_temperature, default_top_p; // generation_config.json; NAN where absent
+    int32_t default_top_k;                     // likewise, -1 where absent
+    uint32_t block_tokens, block_count, blocks_per_sequence_max; // 0 for encoders
+    uint64_t block_bytes;
+    uint32_t steps_in_flight;   // of the device
+    struct step_limits limits;  // capacity of a batch
+};
+
+// What one model takes, by label, before anything is taken.
+struct model_plan {
+    struct model_facts facts;    // block_count still 0
+    struct device_need need;     // weights, activations, state, staging, the device's own
+    uint64_t bytes;              // sum of need
+    uint64_t kv_bytes_min;       // one sequence of max_model_len; 0 for encoders
+    struct model_parts *parts;   // private: parsed config and tensor list
+};
+
+// Reads config.json and the headers of the weights. folder is borrowed until model_plan_close.
+enum status model_plan_open(struct model_plan **out, const char *folder,
+                            const struct device_api *api, struct device *device,
+                            const struct model_options *options, struct error *err) MUST_USE;
+void model_plan_close(struct model_plan *plan);
+
+struct model; // opaque
+
+// Takes memory, loads and packs the weights (files are closed afterwards), captures graphs.
+// kv_bytes: for KV blocks, at least kv_bytes_min, rounded down to whole blocks. progress (may be
+// NULL) is called with bytes loaded so far.
+enum status model_open(struct model **out, const struct model_plan *plan, uint64_t kv_bytes,
+                       void (*progress)(void *context, uint64_t done, uint64_t total),
+                       void *context, struct error *err) MUST_USE;
+void model_close(struct model *model); // NULL is allowed
+
+const struct model_facts *model_facts(const struct model *model);
+
+// One step: launch, sample, collect, in this order; with steps_in_flight = 1 the next launch may
+// come before the collect. The batch may be reused once model_launch has returned.
+enum status model_launch(struct model *model, struct batch *batch, struct error *err) MUST_USE;
+
+// masks: [count][(vocab + 31) / 32], bit set: the token is allowed; NULL where no row has a mask.
+enum status model_sample(struct model *model, const uint32_t *masks, uint32_t count,
+                         struct error *err) MUST_USE;
+
+// Results of the oldest step not yet collected, in the order of the rows that wanted something;
+// valid until the second launch after this call.
+struct model_output {
+    uint64_t step;
+    uint32_t count;
+    const struct sample_result *results; // [count], generators
+    const struct sample_top *tops;       // [count][SAMPLE_TOP_MAX]
+    const float *values;                 // [count][output_width], vectors or scores (logits)
+};
+
+// deadline_ns: CLOCK_MONOTONIC, after which the step counts as lost (TIMEOUT).
+enum status model_collect(struct model *model, struct model_output *out, uint64_t deadline_ns,
+                          struct error *err) MUST_USE;
+
+// For tests: logits of the rows that wanted a token in the step just sampled, on the host,
+// [count][vocab] f32. Call between model_launch and model_sample.
+enum status model_logits(struct model *model, float *out, struct error *err) MUST_USE;
