@@ -1,0 +1,45 @@
+// An engine: one model and the one thread that owns all its inference state. engine_step is the
+// whole loop: take requests, plan, launch, settle. Time is an argument, so that a simulator owns
+// clock and model and runs the production scheduler.
+#pragma once
+
+#include "runtime/model/model.h"
+#include "scheduler/port.h"
+#include "scheduler/stats.h"
+
+struct engine_options {
+    uint32_t port_count;          // h2o threads
+    uint32_t max_queued_requests; // requests that are not finished, over all ports
+    uint32_t max_queued_tokens;   // prompt tokens of those
+    uint64_t max_result_bytes;    // pooled vectors and scores of those
+    uint32_t choices_max;         // n
+    bool prefix_cache;
+    uint64_t step_deadline_ns;    // a step later than this is a device fault; 0: 120 s
+    uint64_t hash_key[2];         // of the prefix cache; random at start, fixed in tests
+};
+
+// Host memory the engine takes, for the plan that is printed at start.
+uint64_t engine_bytes(const struct model_facts *facts, const struct engine_options *options);
+
+// The model must outlive the engine.
+enum status engine_open(struct engine **out, struct model *model,
+                        const struct engine_options *options, struct error *err) MUST_USE;
+void engine_close(struct engine *engine);
+
+// The port of one h2o thread; waker is that thread's. Call once per index, before the engine runs.
+struct port *engine_port(struct engine *engine, uint32_t index, struct waker *waker);
+
+enum engine_news { ENGINE_IDLE, ENGINE_WORKED, ENGINE_FAULT };
+
+// One turn of the loop at time now_ns. FAULT: every live request got FINISH_ERROR; engine_error
+// has the sentence.
+enum engine_news engine_step(struct engine *engine, uint64_t now_ns);
+
+// The engine thread's body: steps, sleeps on its eventfd when idle; returns after engine_stop once
+// nothing is live, or at once after a fault (ENGINE_FAULT).
+enum engine_news engine_run(struct engine *engine);
+void engine_stop(struct engine *engine); // from any thread: refuse new requests, finish the live
+
+const struct error *engine_error(const struct engine *engine);
+const struct engine_stats *engine_stats(const struct engine *engine);
+const struct model_facts *engine_facts(const struct engine *engine);

@@ -1,0 +1,116 @@
+// A port joins one h2o thread and one engine: text stops here, integers cross. The h2o thread
+// submits requests, reads events and frees requests; the engine thread owns a request from submit
+// to its finish event. Architecture page, section 3, "Port", is the specification.
+//
+// Every function of this header is for the h2o side (one thread per port). Nothing blocks.
+#pragma once
+
+#include "kernels/status.h"
+#include "kernels/step.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct engine;
+struct port;
+struct request; // a number in the port's table; valid from port_submit to port_free
+
+enum { REQUEST_STOP_IDS_MAX = 64 };
+
+// One per h2o thread, shared by its ports: an eventfd and the pending flag that saves writes.
+struct waker;
+enum status waker_open(struct waker **out, struct error *err) MUST_USE;
+void waker_close(struct waker *waker);
+int waker_fd(const struct waker *waker); // readable when a port of this thread has news
+void waker_clear(struct waker *waker);   // read the fd, lower the flag; then drain every port
+
+enum request_kind { REQUEST_GENERATE, REQUEST_EMBED, REQUEST_SCORE };
+
+// Everything the engine needs; copied by port_submit, so all pointers are borrowed for the call.
+struct submit_args {
+    enum request_kind kind;
+    const int32_t *tokens;          // prompts of all sequences, one after the other
+    uint32_t token_count;
+    uint32_t sequence_count;        // prompts: 1 for generation; inputs or documents for pooling
+    const uint32_t *sequence_start; // [sequence_count + 1] prefix sums into tokens
+    const uint32_t *type_from;      // [sequence_count] token type 1 from there, or NULL
+    uint32_t choice_count;          // n of a generation, >= 1; 1 for pooling
+    uint32_t max_tokens;            // of output per choice; cut to what the context leaves
+    struct sample_params params;    // seed, temperature, ...; choice and output_count are ignored
+    bool ignore_end;                // end-of-sequence ids do not end
+    uint32_t stop_id_count;         // further ids that end
+    const int32_t *stop_ids;
+    uint32_t bias_count;
+    const struct step_bias *bias;
+    uint64_t cache_salt[2];         // separates prefix caches; 0, 0 for none
+    uint32_t key_id;                // whose request (fairness later)
+    uint32_t adapter;               // 0
+    uint64_t deadline_ns;           // CLOCK_MONOTONIC: still queued then -> FINISH_TIMEOUT; 0: none
+    void *owner;                    // handed to the drain callback
+};
+
+enum admission {
+    ADMITTED,
+    ADMISSION_BUSY,            // no request, token or result room now: 503 / 529
+    ADMISSION_TOO_MANY_TOKENS, // more than max-queued-tokens: never fits, 400
+    ADMISSION_TOO_MANY_BYTES,  // results over max-result-bytes: never fits, 400
+    ADMISSION_DRAINING,        // the engine stops or its device failed: 503
+};
+
+enum admission port_submit(struct port *port, const struct submit_args *args,
+                           struct request **out) MUST_USE;
+
+// Ends the request in whatever state; exactly one finish event per choice follows.
+void port_cancel(struct port *port, struct request *request);
+
+// After the last finish event was read (port_next), and only then.
+void port_free(struct port *port, struct request *request);
+
+void port_owner_set(struct port *port, struct request *request, void *owner);
+
+enum finish {
+    FINISH_NONE,    // a token
+    FINISH_STOP,    // an end id or stop id was sampled (it is in `token`)
+    FINISH_LENGTH,  // max_tokens reached
+    FINISH_CONTEXT, // the context window is full
+    FINISH_CANCEL,
+    FINISH_TIMEOUT, // deadline_ns passed in the queue
+    FINISH_STALLED, // the reader took nothing for 60 s
+    FINISH_ERROR,   // the device failed
+    FINISH_DONE,    // pooling: values are ready
+};
+
+enum event_flag { EVENT_TOKEN = 1, EVENT_LAST = 2 }; // LAST: every choice has finished
+
+struct token_event { // 24 bytes
+    uint32_t choice;
+    int32_t token;   // valid with EVENT_TOKEN; a finish may carry the token that ended it
+    float logprob;   // raw, where asked
+    uint8_t finish;  // enum finish
+    uint8_t flags;   // enum event_flag
+    uint16_t top_count;
+    uint32_t index;  // of the token within its choice
+    uint32_t reserved;
+};
+
+// Calls on_ready(context, owner, request) once for each request with news.
+void port_drain(struct port *port, void (*on_ready)(void *context, void *owner, struct request *),
+                void *context);
+
+// Next event of the request; false when there is none now. tops (may be NULL) receives up to
+// SAMPLE_TOP_MAX alternatives of this event.
+struct sample_top;
+bool port_next(struct port *port, struct request *request, struct token_event *out,
+               struct sample_top *tops);
+
+// Pooling results, after FINISH_DONE: [output_width] floats of one sequence.
+const float *request_values(const struct request *request, uint32_t sequence);
+
+// Facts for usage and metrics; final once the finish event was read. Times: CLOCK_MONOTONIC ns.
+struct request_facts {
+    uint32_t prompt_tokens;
+    uint32_t cached_tokens; // of the prompt, fixed at first admission
+    uint32_t preemptions;
+    uint64_t submitted_ns, started_ns, first_token_ns, finished_ns;
+};
+void request_facts_get(const struct request *request, struct request_facts *out);

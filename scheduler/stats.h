@@ -1,0 +1,30 @@
+// Counters of one engine, written by its thread, read by any thread (relaxed atomics; a reader may
+// see them a step apart). Names follow the field's terms; http/api/metrics.c gives them out.
+#pragma once
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+struct engine_stats {
+    _Atomic uint64_t steps;               // launched
+    _Atomic uint64_t steps_decode_only;
+    _Atomic uint64_t rows;                // computed rows, summed over steps
+    _Atomic uint64_t tokens_computed;     // token rows through the model (no padding)
+    _Atomic uint64_t prompt_tokens;       // admitted prompts, cached ones included
+    _Atomic uint64_t generation_tokens;   // settled and published
+    _Atomic uint64_t prefix_queries;      // prompt tokens looked up
+    _Atomic uint64_t prefix_hits;         // prompt tokens found
+    _Atomic uint64_t preemptions;
+    _Atomic uint64_t pauses;              // choices paused for a slow reader
+    _Atomic uint64_t rows_after_cancel;   // computed for a request already cancelled
+    _Atomic uint64_t requests_submitted;
+    _Atomic uint64_t finished_stop, finished_length, finished_cancel, finished_error,
+        finished_timeout, finished_pooling;
+    _Atomic uint64_t sequences_running;   // gauge: resident
+    _Atomic uint64_t sequences_waiting;   // gauge
+    _Atomic uint64_t blocks_total, blocks_used, blocks_cached; // gauges
+    _Atomic uint64_t step_started_ns;     // of the step in flight; 0: none
+    _Atomic uint64_t step_finished_ns;    // of the last one
+    _Atomic uint64_t beat_ns;             // last turn of the loop
+    _Atomic uint64_t failed;              // 1 after a device fault
+};
