@@ -1,0 +1,97 @@
+// An exchange is the h2o side of one request: its bytes, its arena, its answer. It belongs to one
+// h2o thread. Endpoints (http/api) see only this header: no h2o type and no socket. An exchange
+// outlives its connection until the handler has been told (on_gone) and its engine requests are
+// freed.
+#pragma once
+
+#include "http/errors.h"
+#include "http/served.h"
+#include "runtime/base/arena.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct exchange;
+struct http_thread; // one h2o loop
+
+struct exchange_info { // read-only for handlers
+    enum shape shape;
+    struct text body;       // until on_gone; JSON not yet parsed
+    struct text path_rest;  // behind a route that ends in "/", decoded once
+    struct text request_id;
+    struct text anthropic_version; // header, or empty
+    uint64_t started_ns;    // CLOCK_MONOTONIC
+    uint64_t deadline_ns;   // from X-Stainless-Timeout, 0: none
+    bool head;              // HEAD: headers only
+    bool draining;
+    uint32_t key_id;
+    const struct served *served;
+};
+
+const struct exchange_info *exchange_info(const struct exchange *x);
+struct arena *exchange_arena(struct exchange *x); // dies with the exchange
+
+// The handler's own state, made in its on_request from the arena.
+void exchange_state_set(struct exchange *x, void *state);
+void *exchange_state(const struct exchange *x);
+
+// The port of this h2o thread to the model's engine. Drained requests arrive as on_ready.
+struct port *exchange_port(struct exchange *x, const struct served_model *model);
+
+// Ties an engine request to the exchange (port_submit's owner must be the exchange). When the
+// client leaves, the exchange cancels it, unlinks itself, drops its events and frees it.
+void exchange_attach(struct exchange *x, struct port *port, struct request *request);
+// The handler read the last finish event: frees the engine request.
+void exchange_detach(struct exchange *x);
+
+// Answers, once: a failure in the shape of the route, or a JSON body (copied).
+void exchange_fail(struct exchange *x, const struct http_failure *failure);
+void exchange_reply(struct exchange *x, int status, struct text json);
+void exchange_reply_type(struct exchange *x, int status, const char *content_type,
+                         struct text body);
+void exchange_header(struct exchange *x, const char *name, struct text value); // before the answer
+
+// Large JSON bodies in pieces (embeddings of 2,048 inputs): begin with the exact length.
+void exchange_reply_begin(struct exchange *x, int status, uint64_t content_length);
+
+// Streams. begin sends 200 and the SSE headers. write appends to the send buffer; when
+// exchange_room() is false, stop reading events (the ring fills, the engine pauses the sequence)
+// and continue in on_room. end closes the body once all is sent. abort breaks the connection.
+void exchange_stream_begin(struct exchange *x);
+size_t exchange_room(const struct exchange *x); // bytes that write takes without growing
+void exchange_write(struct exchange *x, struct text bytes);
+void exchange_end(struct exchange *x);
+
+bool exchange_streaming(const struct exchange *x); // the 200 of a stream or a long body is out
+
+// Work over about a millisecond (prompts over 32 KiB): work runs on a text worker, done on this
+// h2o thread, also after the client has left (then exchange_gone is true: answer nothing).
+// Between the two nobody else touches the exchange's arena or state.
+void exchange_offload(struct exchange *x, void (*work)(struct exchange *x),
+                      void (*done)(struct exchange *x));
+bool exchange_gone(const struct exchange *x);
+
+// What an endpoint is: callbacks on the h2o thread. NULL where there is nothing to do.
+struct route {
+    const char *method; // "POST"; "GET" also serves HEAD
+    const char *path;   // exact; a trailing "/" takes the rest of the path
+    enum shape shape;
+    uint32_t flags;     // enum route_flag
+    void (*on_request)(struct exchange *x); // all checks of route, key, type and size are done
+    void (*on_ready)(struct exchange *x);   // the attached engine request has events
+    void (*on_room)(struct exchange *x);    // the send buffer has room again
+    void (*on_second)(struct exchange *x, uint64_t now_ns); // about once a second while open
+    void (*on_gone)(struct exchange *x);    // the client left before the answer was complete
+};
+
+enum route_flag {
+    ROUTE_OPEN = 1,       // needs no key
+    ROUTE_BEARER = 2,     // Authorization: Bearer
+    ROUTE_X_API_KEY = 4,  // x-api-key (and Bearer, http-api.md section 0)
+    ROUTE_EITHER_KEY = 8, // either header
+    ROUTE_JSON = 16,      // POST body must be JSON by content type
+};
+
+// All routes; one array per endpoint file, listed in http/route.c.
+extern const struct route *const route_tables[];
+extern const uint32_t route_table_counts[];

@@ -1,0 +1,30 @@
+// The models a process serves: what the HTTP room needs to know of each, read-only after start.
+#pragma once
+
+#include "runtime/text/chat.h"
+#include "runtime/text/tokenizer.h"
+#include "scheduler/engine.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct served_model {
+    const char *id;                      // as clients name it
+    struct engine *engine;
+    const struct model_facts *facts;     // engine_facts(engine)
+    const struct tokenizer *tokenizer;
+    const struct chat_template *chat;    // NULL for embedders and rerankers
+    struct text chat_source;             // its text
+    bool sampling_defaults;              // generation-config auto: facts.default_* apply
+    int64_t created;                     // unix seconds
+    char fingerprint[16];                // "fp_" + hash of build, weights and options
+    uint32_t max_queued_tokens;          // as the engine was opened, for messages
+};
+
+struct served {
+    const struct served_model *models;
+    uint32_t count;
+};
+
+// NULL if no model has this id.
+const struct served_model *served_find(const struct served *served, struct text id);

@@ -1,0 +1,40 @@
+// The HTTP server: N event loops with SO_REUSEPORT over libh2o 2.2.5 (http.md). The only room that
+// knows h2o; everything above speaks exchanges.
+#pragma once
+
+#include "http/served.h"
+
+struct server_options {
+    const char *host;            // address to bind
+    uint32_t port;               // 0: the kernel chooses (tests)
+    uint32_t http_threads;
+    uint32_t text_workers;
+    const char *const *api_keys; // plain texts; only hashes are kept
+    uint32_t api_key_count;
+    const char *ssl_certfile, *ssl_keyfile; // NULL: no TLS
+    int http2;                   // 1 on, 0 off, -1: on loopback only
+    uint32_t connections_max;    // 0: 16384
+    uint64_t body_bytes_max;     // 0: 32 MiB
+    uint64_t shutdown_timeout_ms; // drain
+    bool vllm_metrics;
+};
+
+struct server;
+
+// Binds and listens; /health answers, /ready and /v1 answer 503 until server_serve. Thread count
+// waiters exist after this, so that engines can be given their ports.
+enum status server_open(struct server **out, const struct server_options *options,
+                        struct error *err) MUST_USE;
+uint32_t server_port(const struct server *server);
+struct waker *server_waker(struct server *server, uint32_t http_thread);
+
+// The models are loaded: ports[model * http_threads + thread]. served stays valid until close.
+void server_serve(struct server *server, const struct served *served, struct port *const *ports);
+
+// SIGTERM: stop accepting, finish what was accepted, at most shutdown_timeout_ms. Returns 0 when
+// every accepted request was answered.
+int server_drain(struct server *server);
+void server_close(struct server *server);
+
+// Bytes the HTTP side may take, for the plan printed at start.
+uint64_t server_bytes_max(const struct server_options *options);
