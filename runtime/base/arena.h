@@ -5,6 +5,7 @@
 #include "runtime/base/text.h"
 
 #include <stddef.h>
+#include <stdint.h>
 
 struct arena;
 
@@ -28,7 +29,7 @@ void *arena_grow(struct arena *arena, void *piece, size_t bytes, size_t bytes_wa
 // A copy with a NUL behind it (not counted in bytes); at == NULL when the limit was met.
 struct text arena_copy(struct arena *arena, struct text text);
 struct text arena_format(struct arena *arena, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
+    __attribute__((format(printf, 2, 3), nonnull(2)));
 
 size_t arena_bytes(const struct arena *arena); // taken from the system so far
 

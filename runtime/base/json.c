@@ -1,0 +1,238 @@
+// JSON reading: one pass over the bytes checks depth and mends lone surrogates, then jansson parses;
+// see json.h for the rules. Writing is in json_write.c.
+#include "runtime/base/json.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+// What the first pass found.
+struct scan {
+    size_t depth_error_at; // offset of the bracket that went too deep, or SIZE_MAX
+    size_t lone_count;     // escapes to be mended: lone surrogates, NUL in a key
+};
+
+static int hex_digit(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    if (c >= 'a' && c <= 'f')
+        return c - 'a' + 10;
+    if (c >= 'A' && c <= 'F')
+        return c - 'A' + 10;
+    return -1;
+}
+
+// Value of the escape \uXXXX at `at`, or -1 if there is none before `end`.
+static int unicode_escape(const char *at, const char *end)
+{
+    if (end - at < 6 || at[0] != '\\' || at[1] != 'u')
+        return -1;
+    int value = 0;
+    for (int i = 2; i < 6; i++) {
+        int digit = hex_digit(at[i]);
+        if (digit < 0)
+            return -1;
+        value = value * 16 + digit;
+    }
+    return value;
+}
+
+// Bytes of the escape sequence at `at`; *lone is set when it is half of a surrogate pair.
+static size_t escape_bytes(const char *at, const char *end, bool *lone)
+{
+    *lone = false;
+    int value = unicode_escape(at, end);
+    if (value < 0)
+        return end - at < 2 ? 1 : 2;
+    if (value < 0xD800 || value > 0xDFFF)
+        return 6;
+    int low = value <= 0xDBFF ? unicode_escape(at + 6, end) : -1;
+    if (low >= 0xDC00 && low <= 0xDFFF)
+        return 12;
+    *lone = true;
+    return 6;
+}
+
+// Walks a string from behind its opening quote to behind its closing one. mend (may be NULL) is the
+// writable copy of the same bytes, in which lone surrogates become \uFFFD.
+static const char *scan_string(const char *at, const char *end, const char *start, char *mend,
+                               struct scan *scan)
+{
+    while (at < end && *at != '"') {
+        if (*at != '\\') {
+            at++;
+            continue;
+        }
+        bool lone;
+        size_t bytes = escape_bytes(at, end, &lone);
+        if (lone) {
+            scan->lone_count++;
+            if (mend != NULL)
+                memcpy(mend + (at - start), "\\uFFFD", 6);
+        }
+        at += bytes;
+    }
+    return at < end ? at + 1 : end;
+}
+
+// jansson refuses a NUL in an object key: there its escape becomes \uFFFD too.
+static void scan_key(const char *at, const char *end, const char *start, char *mend,
+                     struct scan *scan)
+{
+    while (at < end) {
+        bool lone;
+        size_t bytes = *at == '\\' ? escape_bytes(at, end, &lone) : 1;
+        if (bytes == 6 && unicode_escape(at, end) == 0) {
+            scan->lone_count++;
+            if (mend != NULL)
+                memcpy(mend + (at - start), "\\uFFFD", 6);
+        }
+        at += bytes;
+    }
+}
+
+static bool is_key(const char *behind, const char *end)
+{
+    while (behind < end && memchr(" \t\r\n", *behind, 4) != NULL)
+        behind++;
+    return behind < end && *behind == ':';
+}
+
+static struct scan scan_json(struct text in, char *mend)
+{
+    struct scan scan = {.depth_error_at = SIZE_MAX};
+    const char *end = in.at + in.bytes;
+    int depth = 0;
+    for (const char *at = in.at; at < end;) {
+        char c = *at++;
+        if (c == '"') {
+            const char *string = at;
+            at = scan_string(at, end, in.at, mend, &scan);
+            if (is_key(at, end))
+                scan_key(string, at, in.at, mend, &scan);
+        } else if (c == '[' || c == '{') {
+            if (++depth > JSON_DEPTH_MAX && scan.depth_error_at == SIZE_MAX)
+                scan.depth_error_at = (size_t)(at - 1 - in.at);
+        } else if ((c == ']' || c == '}') && depth > 0) {
+            depth--;
+        }
+    }
+    return scan;
+}
+
+static enum status parse_clean(json_t **out, struct text in, size_t skipped, struct error *err)
+{
+    // Trailing bytes are judged here: jansson takes a NUL behind the value for the end.
+    size_t flags = JSON_ALLOW_NUL | JSON_DECODE_ANY | JSON_DISABLE_EOF_CHECK;
+    json_error_t why;
+    *out = json_loadb(in.at, in.bytes, flags, &why);
+    if (*out == NULL && json_error_code(&why) == json_error_numeric_overflow)
+        *out = json_loadb(in.at, in.bytes, flags | JSON_DECODE_INT_AS_REAL, &why);
+    size_t at = why.position > 0 ? (size_t)why.position : 0;
+    if (*out != NULL) {
+        while (at < in.bytes && memchr(" \t\r\n", in.at[at], 4) != NULL)
+            at++;
+        if (at == in.bytes)
+            return STATUS_OK;
+        json_decref(*out);
+        *out = NULL;
+        return error_set(err, STATUS_INVALID, "invalid JSON at byte %zu: text behind the value",
+                         at + skipped);
+    }
+    return error_set(err, STATUS_INVALID, "invalid JSON at byte %zu: %s", at + skipped, why.text);
+}
+
+enum status json_parse(json_t **out, struct text in, struct error *err)
+{
+    *out = NULL;
+    size_t skipped = 0;
+    if (in.bytes >= 3 && memcmp(in.at, "\xEF\xBB\xBF", 3) == 0)
+        skipped = 3;
+    struct text body = text_span(in.bytes > 0 ? in.at + skipped : "", in.bytes - skipped);
+    struct scan scan = scan_json(body, NULL);
+    if (scan.depth_error_at != SIZE_MAX)
+        return error_set(err, STATUS_INVALID, "invalid JSON at byte %zu: nested over %d levels",
+                         scan.depth_error_at + skipped, JSON_DEPTH_MAX);
+    if (scan.lone_count == 0)
+        return parse_clean(out, body, skipped, err);
+    char *copy = heap_take(body.bytes);
+    memcpy(copy, body.at, body.bytes);
+    scan_json(body, copy);
+    enum status status = parse_clean(out, text_span(copy, body.bytes), skipped, err);
+    heap_give(copy);
+    return status;
+}
+
+static enum status read_descriptor(struct text *out, struct arena *arena, int fd, size_t bytes_max,
+                                   const char *path, struct error *err)
+{
+    struct stat facts;
+    if (fstat(fd, &facts) != 0 || !S_ISREG(facts.st_mode))
+        return error_set(err, STATUS_IO, "%s is not a regular file", path);
+    if ((uint64_t)facts.st_size > bytes_max)
+        return error_set(err, STATUS_TOO_LARGE, "%s has %lld bytes, at most %zu are read", path,
+                         (long long)facts.st_size, bytes_max);
+    size_t bytes = (size_t)facts.st_size;
+    char *at = arena_take(arena, bytes + 1);
+    if (at == NULL)
+        return error_set(err, STATUS_NO_MEMORY, "no room for the %zu bytes of %s", bytes, path);
+    size_t done = 0;
+    while (done < bytes) {
+        ssize_t got = read(fd, at + done, bytes - done);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0)
+            return error_set(err, STATUS_IO, "%s: read stopped at byte %zu of %zu", path, done,
+                             bytes);
+        done += (size_t)got;
+    }
+    at[bytes] = '\0';
+    *out = text_span(at, bytes);
+    return STATUS_OK;
+}
+
+enum status file_read(struct text *out, struct arena *arena, const char *path, size_t bytes_max,
+                      struct error *err)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return error_set(err, errno == ENOENT || errno == ENOTDIR ? STATUS_NOT_FOUND : STATUS_IO,
+                         "cannot open %s: %s", path, strerror(errno));
+    enum status status = read_descriptor(out, arena, fd, bytes_max, path, err);
+    close(fd);
+    return status;
+}
+
+enum status json_file_parse(json_t **out, const char *path, size_t bytes_max, struct error *err)
+{
+    *out = NULL;
+    struct arena *arena = arena_create(0, 0);
+    struct text content;
+    enum status status = file_read(&content, arena, path, bytes_max, err);
+    if (status == STATUS_OK) {
+        status = json_parse(out, content, err);
+        if (status != STATUS_OK)
+            error_prefix(err, "%s", path);
+    }
+    arena_destroy(arena);
+    return status;
+}
+
+bool json_integer_exact(const json_t *value, int64_t *out)
+{
+    if (json_is_integer(value)) {
+        *out = json_integer_value(value);
+        return true;
+    }
+    if (!json_is_real(value))
+        return false;
+    double real = json_real_value(value);
+    if (!(fabs(real) <= 0x1p53) || real != floor(real))
+        return false;
+    *out = (int64_t)real;
+    return true;
+}

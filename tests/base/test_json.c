@@ -1,0 +1,219 @@
+// The JSON rules of the wire specification: JSONTestSuite (y_ accepted, n_ refused, i_ free), each
+// line of its table, and numbers that read back to the same bits.
+#include "runtime/base/json.h"
+
+#include <dirent.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+static enum status parse(json_t **out, const char *text, struct error *err)
+{
+    return json_parse(out, text_of(text), err);
+}
+
+static void refuse(const char *text, const char *sentence)
+{
+    json_t *value;
+    struct error err = {0};
+    assert_int_equal(parse(&value, text, &err), STATUS_INVALID);
+    assert_null(value);
+    if (strstr(err.text, sentence) == NULL)
+        fail_msg("%s does not say %s", err.text, sentence);
+}
+
+static void test_rules(void **state)
+{
+    (void)state;
+    json_t *value;
+    struct error err;
+    assert_int_equal(parse(&value, "\xEF\xBB\xBF{\"a\":1,\"a\":2}", &err), STATUS_OK);
+    assert_int_equal(json_integer_value(json_object_get(value, "a")), 2);
+    json_decref(value);
+    refuse("{\"a\":1} x", "byte");
+    refuse("{\"a\":\"\xFF\"}", "decode byte 0xff");
+    refuse("{\"a\":1e400}", "overflow");
+    refuse("{\"a\":NaN}", "byte");
+    refuse("{\"a\":01}", "byte");
+    refuse("", "byte 0");
+    assert_int_equal(parse(&value, "[\"\\u0000x\"]", &err), STATUS_OK);
+    assert_int_equal(json_string_length(json_array_get(value, 0)), 2);
+    json_decref(value);
+}
+
+static void test_surrogates(void **state)
+{
+    (void)state;
+    json_t *value;
+    struct error err;
+    assert_int_equal(parse(&value, "[\"\\ud83d\\ude00 \\ud800 \\udc00\\u0041 \\\\ud800 \\ud800\"]",
+                           &err),
+                     STATUS_OK);
+    assert_string_equal(json_string_value(json_array_get(value, 0)),
+                        "\xF0\x9F\x98\x80 \xEF\xBF\xBD \xEF\xBF\xBD"
+                        "A \\ud800 \xEF\xBF\xBD");
+    json_decref(value);
+    refuse("[\"\\ud800\", \"\\uZZZZ\"]", "byte");
+}
+
+static void test_depth(void **state)
+{
+    (void)state;
+    char text[2 * JSON_DEPTH_MAX + 3] = {0};
+    memset(text, '[', JSON_DEPTH_MAX);
+    memset(text + JSON_DEPTH_MAX, ']', JSON_DEPTH_MAX);
+    json_t *value;
+    struct error err;
+    assert_int_equal(parse(&value, text, &err), STATUS_OK);
+    json_decref(value);
+    memset(text, '[', JSON_DEPTH_MAX + 1);
+    memset(text + JSON_DEPTH_MAX + 1, ']', JSON_DEPTH_MAX + 1);
+    refuse(text, "byte 128");
+}
+
+static void test_integers(void **state)
+{
+    (void)state;
+    json_t *value;
+    struct error err;
+    int64_t got;
+    assert_int_equal(parse(&value, "[9007199254740993, 16.0, 1e2, 16.5, \"1\", -5]", &err),
+                     STATUS_OK);
+    assert_true(json_integer_exact(json_array_get(value, 0), &got) && got == 9007199254740993);
+    assert_true(json_integer_exact(json_array_get(value, 1), &got) && got == 16);
+    assert_true(json_integer_exact(json_array_get(value, 2), &got) && got == 100);
+    assert_false(json_integer_exact(json_array_get(value, 3), &got));
+    assert_false(json_integer_exact(json_array_get(value, 4), &got));
+    assert_true(json_integer_exact(json_array_get(value, 5), &got) && got == -5);
+    json_decref(value);
+    assert_int_equal(parse(&value, "[99999999999999999999, 7, 9007199254740993]", &err), STATUS_OK);
+    assert_false(json_integer_exact(json_array_get(value, 0), &got));
+    assert_true(json_integer_exact(json_array_get(value, 1), &got) && got == 7);
+    json_decref(value);
+}
+
+static void test_suite(void **state)
+{
+    (void)state;
+    const char *folder = WEFT_ASSETS_DIR "/schema/JSONTestSuite/test_parsing";
+    DIR *listing = opendir(folder);
+    if (listing == NULL) {
+        print_message("skipped: no assets\n");
+        skip();
+    }
+    int accepted = 0, refused = 0;
+    struct dirent *entry;
+    struct arena *arena = arena_create(0, 0);
+    while ((entry = readdir(listing)) != NULL) {
+        if (strstr(entry->d_name, ".json") == NULL)
+            continue;
+        char path[1024];
+        snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
+        struct text content;
+        struct error err;
+        assert_int_equal(file_read(&content, arena, path, 1 << 20, &err), STATUS_OK);
+        json_t *value;
+        enum status status = json_parse(&value, content, &err);
+        if (entry->d_name[0] == 'y' && status != STATUS_OK)
+            fail_msg("%s: %s", entry->d_name, err.text);
+        if (entry->d_name[0] == 'n' && status == STATUS_OK)
+            fail_msg("%s was accepted", entry->d_name);
+        accepted += status == STATUS_OK;
+        refused += status != STATUS_OK;
+        json_decref(value);
+    }
+    closedir(listing);
+    arena_destroy(arena);
+    print_message("JSONTestSuite: %d accepted, %d refused\n", accepted, refused);
+    assert_true(accepted + refused > 200);
+}
+
+static void test_numbers_read_back(void **state)
+{
+    (void)state;
+    struct json_buffer b = {0};
+    uint32_t bits = 12345;
+    for (int i = 0; i < 500000; i++) {
+        bits = bits * 1664525u + 1013904223u;
+        float value;
+        memcpy(&value, &bits, sizeof value);
+        if (i % 2 == 0) // the range of embeddings
+            value = (float)(bits >> 8) * 0x1p-24f - 0.5f;
+        if (!isfinite(value))
+            continue;
+        b.bytes = 0;
+        json_put_float(&b, value);
+        json_put_raw(&b, text_span("", 1));
+        assert_true(strtof(b.at, NULL) == value);
+        char shortest[40];
+        int precision = 0;
+        do
+            snprintf(shortest, sizeof shortest, "%.*e", precision++, (double)value);
+        while (strtof(shortest, NULL) != value);
+        int digits = 0; // significant ones that we wrote
+        int zeros = 0;
+        for (const char *at = b.at; *at != '\0' && *at != 'e'; at++)
+            if (*at >= '0' && *at <= '9') {
+                zeros = *at == '0' ? zeros + (digits > 0) : 0;
+                digits += *at != '0' || digits > 0;
+            }
+        if (digits - zeros > precision)
+            fail_msg("%s is longer than %s", b.at, shortest);
+    }
+    b.bytes = 0;
+    json_put_float(&b, -0.0f);
+    json_put_literal(&b, " ");
+    json_put_double(&b, 0.1);
+    json_put_literal(&b, " ");
+    json_put_double(&b, -1e300);
+    json_put_literal(&b, " ");
+    json_put_double(&b, 100);
+    assert_true(text_is(text_span(b.at, b.bytes), "0.0 0.1 -1e300 100.0"));
+    json_buffer_free(&b);
+}
+
+static void test_strings(void **state)
+{
+    (void)state;
+    struct json_buffer b = {0};
+    json_put_string(&b, text_span("a\"\\\b\f\n\r\t\x01\x7F\0z\xE2\x80\xA8", 15));
+    assert_true(text_is(text_span(b.at, b.bytes),
+                        "\"a\\\"\\\\\\b\\f\\n\\r\\t\\u0001\\u007f\\u0000z\xE2\x80\xA8\""));
+    json_t *value;
+    struct error err;
+    assert_int_equal(parse(&value, "{\"b\":[1,2.5,null,true,\"x\"],\"a\":{}}", &err), STATUS_OK);
+    b.bytes = 0;
+    json_put_value(&b, value);
+    assert_true(text_is(text_span(b.at, b.bytes), "{\"b\":[1,2.5,null,true,\"x\"],\"a\":{}}"));
+    json_decref(value);
+    json_buffer_free(&b);
+}
+
+static void test_files(void **state)
+{
+    (void)state;
+    json_t *value;
+    struct error err;
+    assert_int_equal(json_file_parse(&value, "no/such/file.json", 100, &err), STATUS_NOT_FOUND);
+    assert_non_null(strstr(err.text, "no/such/file.json"));
+    assert_int_equal(json_file_parse(&value, WEFT_SOURCE_DIR "/CMakePresets.json", 10, &err),
+                     STATUS_TOO_LARGE);
+    assert_int_equal(json_file_parse(&value, WEFT_SOURCE_DIR "/CMakeLists.txt", 1 << 20, &err),
+                     STATUS_INVALID);
+    assert_non_null(strstr(err.text, "CMakeLists.txt: invalid JSON at byte"));
+    assert_int_equal(json_file_parse(&value, WEFT_SOURCE_DIR, 10, &err), STATUS_IO);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_rules),    cmocka_unit_test(test_surrogates),
+        cmocka_unit_test(test_depth),    cmocka_unit_test(test_integers),
+        cmocka_unit_test(test_suite),    cmocka_unit_test(test_numbers_read_back),
+        cmocka_unit_test(test_strings),  cmocka_unit_test(test_files)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
