@@ -1,0 +1,174 @@
+// The stand-in for cuBLASLt: column-major products by a plain loop in float64 sums, with the bias
+// epilogue. It proves that our descriptors, layouts and strides name the right product; about the
+// library's own rounding, limits and speed it proves nothing. Every product is counted, so that a
+// test can show that exact mode makes none.
+#include "emu.h"
+
+#include <cublasLt.h>
+
+namespace simt {
+extern simt_counts counts;
+}
+
+namespace {
+struct product {
+    int transpose_a, transpose_b;
+    uint32_t epilogue;
+    const void *bias;
+    int bias_type;
+};
+struct layout {
+    cudaDataType_t type;
+    uint64_t rows, cols;
+    int64_t ld;
+};
+
+float element(const void *at, const layout &l, uint64_t row, uint64_t col)
+{
+    size_t i = (size_t)(col * (uint64_t)l.ld + row);
+    if (l.type == CUDA_R_32F)
+        return ((const float *)at)[i];
+    uint16_t bits = ((const uint16_t *)at)[i];
+    return l.type == CUDA_R_16F ? simt::f16_widen(bits) : bf16_to_float(bits);
+}
+
+void store(void *at, const layout &l, uint64_t row, uint64_t col, float value)
+{
+    size_t i = (size_t)(col * (uint64_t)l.ld + row);
+    if (l.type == CUDA_R_32F)
+        ((float *)at)[i] = value;
+    else
+        ((uint16_t *)at)[i] = l.type == CUDA_R_16F ? float_to_f16(value) : float_to_bf16(value);
+}
+
+void run_product(const product &p, const layout la, const void *a, const layout lb, const void *b,
+                 const layout ld, void *d)
+{
+    uint64_t depth = p.transpose_a ? la.rows : la.cols;
+    for (uint64_t j = 0; j < ld.cols; j++)
+        for (uint64_t i = 0; i < ld.rows; i++) {
+            double sum = 0;
+            for (uint64_t k = 0; k < depth; k++)
+                sum += (double)(p.transpose_a ? element(a, la, k, i) : element(a, la, i, k)) *
+                       (p.transpose_b ? element(b, lb, j, k) : element(b, lb, k, j));
+            if (p.epilogue == CUBLASLT_EPILOGUE_BIAS)
+                sum += element(p.bias, {(cudaDataType_t)p.bias_type, 0, 0, 0}, i, 0);
+            store(d, ld, i, j, (float)sum);
+        }
+}
+} // namespace
+
+extern "C" {
+cublasStatus_t cublasLtCreate(cublasLtHandle_t *out)
+{
+    *out = (cublasLtHandle_t) new int(0);
+    return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle)
+{
+    delete (int *)handle;
+    return CUBLAS_STATUS_SUCCESS;
+}
+size_t cublasLtGetVersion(void)
+{
+    return 0;
+}
+cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t *out, cublasComputeType_t compute,
+                                        cudaDataType_t scale)
+{
+    if (compute != CUBLAS_COMPUTE_32F || scale != CUDA_R_32F)
+        return CUBLAS_STATUS_NOT_SUPPORTED;
+    *out = (cublasLtMatmulDesc_t) new product{0, 0, CUBLASLT_EPILOGUE_DEFAULT, nullptr, -1};
+    return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t desc)
+{
+    delete (product *)desc;
+    return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t desc,
+                                              cublasLtMatmulDescAttributes_t attr, const void *value,
+                                              size_t bytes)
+{
+    product *p = (product *)desc;
+    if (attr == CUBLASLT_MATMUL_DESC_BIAS_POINTER && bytes == sizeof p->bias)
+        memcpy(&p->bias, value, bytes);
+    else if (bytes != 4)
+        return CUBLAS_STATUS_INVALID_VALUE;
+    else if (attr == CUBLASLT_MATMUL_DESC_TRANSA)
+        memcpy(&p->transpose_a, value, 4);
+    else if (attr == CUBLASLT_MATMUL_DESC_TRANSB)
+        memcpy(&p->transpose_b, value, 4);
+    else if (attr == CUBLASLT_MATMUL_DESC_EPILOGUE)
+        memcpy(&p->epilogue, value, 4);
+    else if (attr == CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE)
+        memcpy(&p->bias_type, value, 4);
+    else
+        return CUBLAS_STATUS_NOT_SUPPORTED;
+    return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t *out, cudaDataType_t type,
+                                          uint64_t rows, uint64_t cols, int64_t ld)
+{
+    if (ld < (int64_t)rows)
+        return CUBLAS_STATUS_INVALID_VALUE;
+    *out = (cublasLtMatrixLayout_t) new layout{type, rows, cols, ld};
+    return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t l)
+{
+    delete (layout *)l;
+    return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t *out)
+{
+    *out = (cublasLtMatmulPreference_t) new uint64_t(0);
+    return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t pref)
+{
+    delete (uint64_t *)pref;
+    return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t pref,
+                                                    cublasLtMatmulPreferenceAttributes_t,
+                                                    const void *value, size_t bytes)
+{
+    if (bytes != 8)
+        return CUBLAS_STATUS_INVALID_VALUE;
+    memcpy(pref, value, 8);
+    return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t,
+                                              cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
+                                              cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
+                                              cublasLtMatmulPreference_t, int wanted,
+                                              cublasLtMatmulHeuristicResult_t *out, int *count)
+{
+    if (wanted < 1)
+        return CUBLAS_STATUS_INVALID_VALUE;
+    memset(out, 0, sizeof *out);
+    *count = 1;
+    return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc, const void *alpha,
+                              const void *a, cublasLtMatrixLayout_t a_layout, const void *b,
+                              cublasLtMatrixLayout_t b_layout, const void *beta, const void *,
+                              cublasLtMatrixLayout_t, void *d, cublasLtMatrixLayout_t d_layout,
+                              const cublasLtMatmulAlgo_t *, void *, size_t, cudaStream_t stream)
+{
+    product p = *(product *)desc;
+    layout la = *(layout *)a_layout, lb = *(layout *)b_layout, ld = *(layout *)d_layout;
+    uint64_t depth = p.transpose_a ? la.rows : la.cols;
+    if (*(const float *)alpha != 1.0f || *(const float *)beta != 0.0f)
+        return CUBLAS_STATUS_NOT_SUPPORTED;
+    if (depth != (p.transpose_b ? lb.cols : lb.rows) ||
+        ld.rows != (p.transpose_a ? la.cols : la.rows) ||
+        ld.cols != (p.transpose_b ? lb.rows : lb.cols))
+        return CUBLAS_STATUS_INVALID_VALUE;
+    std::lock_guard<std::recursive_mutex> hold(simt::emu_lock);
+    simt::counts.blas_calls++;
+    simt::stream_push(stream, [=] { run_product(p, la, a, lb, b, ld, d); });
+    return CUBLAS_STATUS_SUCCESS;
+}
+}

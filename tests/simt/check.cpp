@@ -1,0 +1,683 @@
+// What the emulator watches: which memory exists, who accessed it last, and how well warps access it.
+//
+// Memory registry: every device and pinned allocation, with margins; all poisoned with 0xFF bytes
+// (NaN in every float format). Race detector (only where kernels were compiled with access hooks):
+// each two bytes of shared and global memory remember their last write and last read; an access is a
+// race unless a barrier, a warp_sync or a release-acquire chain orders it after them. It does not
+// depend on the schedule. Kernels therefore write at least two bytes at a time.
+// Lint (an option of the race mode): the n-th access of each lane at one instruction forms a warp
+// request; its bank conflicts and 32-byte sectors are counted.
+#include "emu.h"
+
+#include <algorithm>
+#include <dlfcn.h>
+#include <link.h>
+#include <set>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
+#define POISON(at, bytes) ASAN_POISON_MEMORY_REGION(at, bytes)
+#define UNPOISON(at, bytes) ASAN_UNPOISON_MEMORY_REGION(at, bytes)
+#else
+#define POISON(at, bytes) ((void)(at), (void)(bytes))
+#define UNPOISON(at, bytes) ((void)(at), (void)(bytes))
+#endif
+
+namespace simt {
+
+simt_counts counts;
+static std::string first_report;
+static thread_local const void *access_pc;
+
+#if defined(SIMT_RACE)
+static const bool hooked = true; // kernels of this build call the access hooks
+#else
+static const bool hooked = false;
+#endif
+
+enum { MARGIN = 256, GRAIN = 2 };
+
+// Many: more than one thread read since; then thread / block name only the last.
+struct seen_access {
+    uint32_t launch, block, barrier, warp_epoch, clock;
+    uint16_t thread;
+    uint8_t atomic, many; // many: 1 other lanes of the warp, 2 other warps, 4 other blocks
+};
+struct cell {
+    seen_access write, read;
+};
+
+static std::vector<allocation> allocations; // sorted by address
+static cell *shared_cells;
+static std::vector<uint8_t> shared_pending; // cp.async under way, per byte
+
+// --- reports ------------------------------------------------------------------------------------
+
+static std::string place(const void *pc)
+{
+    Dl_info info;
+    if (pc == nullptr || dladdr(pc, &info) == 0)
+        return "?";
+    char command[512];
+    snprintf(command, sizeof command, "addr2line -s -i -e '%s' 0x%lx 2>/dev/null", info.dli_fname,
+             (unsigned long)((const char *)pc - (const char *)info.dli_fbase) - 1);
+    FILE *pipe = popen(command, "r");
+    if (pipe == nullptr)
+        return "?";
+    std::string out;
+    char line[256];
+    while (fgets(line, sizeof line, pipe) != nullptr) {
+        line[strcspn(line, "\n (")] = 0;
+        out += out.empty() ? line : std::string(" from ") + line;
+    }
+    pclose(pipe);
+    return out;
+}
+
+void report(const char *format, ...)
+{
+    counts.reports++;
+    static std::set<const void *> printed;
+    if (access_pc != nullptr && !first_report.empty() && !printed.insert(access_pc).second)
+        return;
+    if (counts.reports > 20)
+        return;
+    char text[512];
+    va_list list;
+    va_start(list, format);
+    vsnprintf(text, sizeof text, format, list);
+    va_end(list);
+    std::string whole = std::string(launch_name) + ": " + text;
+    if (current != nullptr)
+        whole += " [block " + std::to_string(block.index) + ", thread " +
+                 std::to_string(current->thread) + "]";
+    if (access_pc != nullptr)
+        whole += " at " + place(access_pc);
+    if (first_report.empty())
+        first_report = whole;
+    if (!options.quiet)
+        fprintf(stderr, "simt: %s\n", whole.c_str());
+}
+
+// --- allocations --------------------------------------------------------------------------------
+
+static allocation *allocation_of(const void *at)
+{
+    auto after = std::upper_bound(allocations.begin(), allocations.end(), (const char *)at,
+                                  [](const char *p, const allocation &a) { return p < a.at; });
+    if (after == allocations.begin())
+        return nullptr;
+    allocation *a = &*(after - 1);
+    return (const char *)at < a->at + a->bytes ? a : nullptr;
+}
+
+void *memory_take(size_t bytes, bool pinned)
+{
+    size_t room = (bytes + 255) & ~(size_t)255;
+    char *base = (char *)aligned_alloc(256, room + 2 * MARGIN);
+    if (base == nullptr)
+        return nullptr;
+    memset(base, 0xFF, room + 2 * MARGIN);
+    POISON(base, MARGIN);
+    POISON(base + MARGIN + bytes, MARGIN + room - bytes);
+    allocation a = {base + MARGIN, bytes, pinned, nullptr, 0};
+    a.shadow_bytes = (room / GRAIN + 1) * sizeof(cell);
+    a.shadow = mmap(nullptr, a.shadow_bytes, PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (a.shadow == MAP_FAILED)
+        a.shadow = nullptr;
+    allocations.insert(std::upper_bound(allocations.begin(), allocations.end(), a,
+                                        [](const allocation &x, const allocation &y) {
+                                            return x.at < y.at;
+                                        }),
+                       a);
+    counts.device_bytes += pinned ? 0 : bytes;
+    return a.at;
+}
+
+bool memory_give(void *at, bool pinned)
+{
+    allocation *a = allocation_of(at);
+    if (a == nullptr || a->at != at || a->pinned != pinned) {
+        report("%s of a pointer that was not taken so", pinned ? "cudaFreeHost" : "cudaFree");
+        return false;
+    }
+    size_t room = (a->bytes + 255) & ~(size_t)255;
+    UNPOISON(a->at - MARGIN, room + 2 * MARGIN);
+    bool margin_hit = false;
+    for (size_t i = 0; i < MARGIN; i++)
+        margin_hit |= (uint8_t)a->at[-1 - (ptrdiff_t)i] != 0xFF || (uint8_t)a->at[room + i] != 0xFF;
+    if (margin_hit)
+        report("bytes beside an allocation of %zu were overwritten", a->bytes);
+    counts.device_bytes -= pinned ? 0 : a->bytes;
+    if (a->shadow != nullptr)
+        munmap(a->shadow, a->shadow_bytes);
+    free(a->at - MARGIN);
+    allocations.erase(allocations.begin() + (a - allocations.data()));
+    return true;
+}
+
+bool memory_known(const void *at, size_t bytes)
+{
+    allocation *a = allocation_of(at);
+    return a != nullptr && (const char *)at + bytes <= a->at + a->bytes;
+}
+
+bool memory_pinned(const void *at)
+{
+    allocation *a = allocation_of(at);
+    return a != nullptr && a->pinned;
+}
+
+// --- shared memory ------------------------------------------------------------------------------
+
+static size_t shared_used()
+{
+    return block.dynamic_bytes + block.static_bytes;
+}
+
+void check_launch()
+{
+    if (shared_cells == nullptr) {
+        shared_cells = (cell *)mmap(nullptr, (SHARED_MAX / GRAIN + 1) * sizeof(cell),
+                                    PROT_READ | PROT_WRITE,
+                                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        shared_pending.assign(SHARED_MAX, 0);
+    }
+}
+
+// Dynamic shared memory comes first, static objects behind it as kernels first name them.
+void check_block()
+{
+    UNPOISON(shared_room, SHARED_MAX);
+    memset(shared_room, 0xFF, block.dynamic_bytes);
+    POISON(shared_room + block.dynamic_bytes, SHARED_MAX - block.dynamic_bytes);
+    if (block.dynamic_bytes != 0)
+        block.rooms.push_back({0, block.dynamic_bytes});
+    block.static_bytes = 0;
+}
+
+static void lint_end();
+
+void check_block_end()
+{
+    std::fill(shared_pending.begin(), shared_pending.begin() + (ptrdiff_t)shared_used(), 0);
+    if (options.lint)
+        lint_end();
+}
+
+void *shared_static(const void *key, size_t bytes)
+{
+    for (auto &known : block.statics)
+        if (known.first == key)
+            return shared_room + known.second;
+    size_t at = (shared_used() + 32 + 127) & ~(size_t)127; // a gap, so that overruns show
+    if (at + bytes > SHARED_MAX) {
+        report("%zu bytes of shared memory do not fit", at + bytes);
+        abandon();
+    }
+    block.static_bytes = at + bytes - block.dynamic_bytes;
+    block.statics.push_back({key, at});
+    block.rooms.push_back({at, bytes});
+    UNPOISON(shared_room + at, bytes);
+    memset(shared_room + at, 0xFF, bytes);
+    return shared_room + at;
+}
+
+void *shared_dynamic()
+{
+    return shared_room;
+}
+
+uint32_t shared_offset(const void *at)
+{
+    return (uint32_t)((const char *)at - shared_room);
+}
+
+static bool in_shared(const void *at)
+{
+    return (size_t)((const char *)at - shared_room) < SHARED_MAX;
+}
+
+bool shared_check(const void *at, size_t bytes, const char *what)
+{
+    size_t offset = (size_t)((const char *)at - shared_room);
+    for (auto &room : block.rooms)
+        if (offset >= room.first && offset + bytes <= room.first + room.second)
+            return true;
+    report("%s of %zu bytes outside shared memory (offset %zd, %zu dynamic bytes)", what, bytes,
+           (ptrdiff_t)offset, block.dynamic_bytes);
+    return false;
+}
+
+bool async_pending(const void *at, size_t bytes)
+{
+    size_t offset = (size_t)((const char *)at - shared_room);
+    for (size_t i = 0; i < bytes; i++)
+        if (shared_pending[offset + i])
+            return true;
+    return false;
+}
+
+void async_mark(void *at, size_t bytes, bool pending)
+{
+    size_t offset = (size_t)((char *)at - shared_room);
+    for (size_t i = 0; i < bytes; i++) {
+        if (pending && shared_pending[offset + i])
+            report("two cp.async to one place of shared memory at once");
+        shared_pending[offset + i] = pending;
+    }
+}
+
+// --- clocks -------------------------------------------------------------------------------------
+// Keys name whose accesses are known: a block up to a barrier, a warp up to a warp_sync, a thread up
+// to one of its releases.
+
+static uint64_t key_block(uint32_t b)
+{
+    return (uint64_t)b << 16;
+}
+static uint64_t key_warp(uint32_t b, unsigned w)
+{
+    return (1ull << 62) | (uint64_t)b << 16 | w;
+}
+static uint64_t key_thread(uint32_t b, unsigned t)
+{
+    return (2ull << 62) | (uint64_t)b << 16 | t;
+}
+
+static void clock_raise(clock_map *map, uint64_t key, uint32_t value)
+{
+    uint32_t &slot = (*map)[key];
+    slot = std::max(slot, value);
+}
+
+void clock_merge(clock_map *into, const clock_map &from)
+{
+    for (auto &entry : from)
+        clock_raise(into, entry.first, entry.second);
+}
+
+void clock_release(fiber *f, clock_map *into)
+{
+    clock_raise(into, key_block(block.index), block.barriers);
+    clock_raise(into, key_warp(block.index, f->w->index), f->w->epoch);
+    clock_raise(into, key_thread(block.index, f->thread), ++f->releases);
+    clock_merge(into, block.known);
+    if (f->acquired)
+        clock_merge(into, *f->acquired);
+}
+
+void clock_acquire(fiber *f, const clock_map &from)
+{
+    if (!f->acquired)
+        f->acquired = std::make_unique<clock_map>();
+    clock_merge(f->acquired.get(), from);
+}
+
+static bool clock_covers(const clock_map *map, const seen_access &a)
+{
+    if (map == nullptr || map->empty())
+        return false;
+    auto entry = map->find(key_block(a.block));
+    if (entry != map->end() && entry->second > a.barrier)
+        return true;
+    entry = map->find(key_warp(a.block, a.thread / LANES));
+    if (entry != map->end() && entry->second > a.warp_epoch && !(a.many & 6))
+        return true;
+    entry = map->find(key_thread(a.block, a.thread));
+    return entry != map->end() && entry->second > a.clock && a.many == 0;
+}
+
+static bool ordered(const seen_access &a, bool shared)
+{
+    const fiber *f = current;
+    if (a.launch != launch_number || (shared && a.block != block.index))
+        return true; // from an earlier launch, or of a block that had this shared memory before
+    if (a.block == block.index && !(a.many & 4)) {
+        if (a.barrier < block.barriers)
+            return true;
+        if (a.many == 0 && a.thread == f->thread)
+            return true;
+        if (!(a.many & 2) && a.thread / LANES == f->w->index && a.warp_epoch < f->w->epoch)
+            return true;
+    }
+    return clock_covers(f->acquired.get(), a) || clock_covers(&block.known, a);
+}
+
+static std::unordered_map<const void *, clock_map> sync_clocks;
+static uint32_t sync_launch;
+
+// --- races --------------------------------------------------------------------------------------
+
+static void remember(seen_access *a, bool atomic)
+{
+    a->launch = launch_number;
+    a->block = block.index;
+    a->barrier = block.barriers;
+    a->warp_epoch = current->w->epoch;
+    a->clock = current->releases;
+    a->thread = (uint16_t)current->thread;
+    a->atomic = atomic;
+    a->many = 0;
+}
+
+static void remember_read(seen_access *a, bool atomic, bool shared)
+{
+    uint8_t many = 0;
+    if (a->launch == launch_number && !ordered(*a, shared)) {
+        many = a->many;
+        if (a->block != block.index)
+            many |= 4;
+        else if (a->thread / LANES != current->thread / LANES)
+            many |= 2;
+        else
+            many |= 1;
+    }
+    remember(a, atomic);
+    a->many = many;
+}
+
+static const char *race_name(const cell *c, bool write, bool atomic, bool shared,
+                             const seen_access **other)
+{
+    if (!ordered(c->write, shared) && !(atomic && c->write.atomic)) {
+        *other = &c->write;
+        return write ? "write-write race" : "read-after-write race";
+    }
+    if (write && !ordered(c->read, shared) && !(atomic && c->read.atomic)) {
+        *other = &c->read;
+        return "write-after-read race";
+    }
+    return nullptr;
+}
+
+static void race_check(cell *c, size_t cells, bool write, bool atomic, bool shared)
+{
+    for (size_t i = 0; i < cells; i++, c++) {
+        const seen_access *other = nullptr;
+        const char *name = race_name(c, write, atomic, shared, &other);
+        if (name != nullptr)
+            report("%s (%s) with thread %u of block %u", name, shared ? "shared" : "global",
+                   other->thread, other->block);
+        else if (shared && !write && c->write.launch != launch_number)
+            report("read of uninitialised shared memory");
+        else if (shared && !write && c->write.block != block.index)
+            report("read of uninitialised shared memory");
+        if (write)
+            remember(&c->write, atomic);
+        else
+            remember_read(&c->read, atomic, shared);
+    }
+}
+
+// --- lint ---------------------------------------------------------------------------------------
+
+struct request {
+    uint32_t lanes;
+    uint32_t bytes;
+    bool shared;
+    const char *at[LANES];
+};
+struct lint_key {
+    const void *pc;
+    uint32_t warp, nth;
+    bool operator<(const lint_key &o) const
+    {
+        return std::tie(pc, warp, nth) < std::tie(o.pc, o.warp, o.nth);
+    }
+};
+static std::map<lint_key, request> requests;
+static std::map<std::pair<const void *, uint32_t>, uint32_t> occurrences; // (pc, thread)
+
+static void lint_request(const request &r)
+{
+    if (!r.shared) {
+        std::set<uintptr_t> sectors;
+        uint32_t lanes = 0;
+        for (int i = 0; i < LANES; i++) {
+            if (!(r.lanes >> i & 1))
+                continue;
+            lanes++;
+            for (uint32_t b = 0; b < r.bytes; b += 4)
+                sectors.insert(((uintptr_t)r.at[i] + b) / 32);
+        }
+        counts.global_requests++;
+        counts.global_sectors += sectors.size();
+        counts.global_sectors_least += (lanes * r.bytes + 31) / 32;
+        return;
+    }
+    counts.shared_requests++;
+    uint32_t group = r.bytes >= 16 ? 8 : r.bytes == 8 ? 16 : 32;
+    for (uint32_t first = 0; first < LANES; first += group) {
+        std::set<uintptr_t> words[32];
+        for (uint32_t i = first; i < first + group; i++)
+            for (uint32_t b = 0; (r.lanes >> i & 1) && b < r.bytes; b += 4) {
+                uintptr_t word = ((uintptr_t)r.at[i] + b) / 4;
+                words[word % 32].insert(word);
+            }
+        size_t passes = 1;
+        for (auto &bank : words)
+            passes = std::max(passes, bank.size());
+        counts.shared_conflicts += passes - 1;
+    }
+}
+
+static void lint_note(const void *at, size_t bytes, bool shared, const void *pc)
+{
+    uint32_t nth = occurrences[{pc, current->thread}]++;
+    lint_key key = {pc, current->w->index, nth};
+    request &r = requests[key];
+    r.bytes = (uint32_t)bytes;
+    r.shared = shared;
+    r.at[current->seen.lane] = (const char *)at;
+    r.lanes |= 1u << current->seen.lane;
+    if (r.lanes == 0xFFFFFFFFu) {
+        lint_request(r);
+        requests.erase(key);
+    }
+}
+
+static void lint_end()
+{
+    for (auto &entry : requests)
+        lint_request(entry.second);
+    requests.clear();
+    occurrences.clear();
+}
+
+// --- one access ---------------------------------------------------------------------------------
+
+static bool in_image(const void *at)
+{
+    static std::vector<std::pair<uintptr_t, uintptr_t>> segments;
+    if (segments.empty())
+        dl_iterate_phdr(
+            [](dl_phdr_info *info, size_t, void *) {
+                for (int i = 0; i < info->dlpi_phnum; i++)
+                    if (info->dlpi_phdr[i].p_type == PT_LOAD)
+                        segments.push_back({info->dlpi_addr + info->dlpi_phdr[i].p_vaddr,
+                                            info->dlpi_addr + info->dlpi_phdr[i].p_vaddr +
+                                                info->dlpi_phdr[i].p_memsz});
+                return 0;
+            },
+            nullptr);
+    for (auto &s : segments)
+        if ((uintptr_t)at >= s.first && (uintptr_t)at < s.second)
+            return true;
+    return false;
+}
+
+void access(const void *at, size_t bytes, bool write, bool atomic, const void *pc)
+{
+    const char *p = (const char *)at;
+    if ((size_t)(p - current->stack) < STACK_BYTES || p == (const char *)&here ||
+        (size_t)(p - (const char *)current) < sizeof *current)
+        return; // locals, and threadIdx with its like
+    access_pc = pc;
+    if (bytes <= 16 && (bytes & (bytes - 1)) == 0 && (uintptr_t)at % bytes != 0)
+        report("misaligned access of %zu bytes", bytes);
+    if (in_shared(at)) {
+        if (shared_check(at, bytes, write ? "write" : "read")) {
+            size_t offset = (size_t)(p - shared_room);
+            if (async_pending(at, bytes))
+                report("%s of a cp.async destination before its wait", write ? "write" : "read");
+            race_check(shared_cells + offset / GRAIN, (bytes + GRAIN - 1) / GRAIN, write, atomic,
+                       true);
+            if (options.lint && !atomic)
+                lint_note(at, bytes, true, pc);
+        }
+    } else if ((size_t)(p - stack_room) < stack_room_bytes) {
+        report("access to another thread's local memory");
+    } else if (allocation *a = allocation_of(at)) {
+        if (p + bytes > a->at + a->bytes)
+            report("%s past the end of an allocation of %zu bytes", write ? "write" : "read",
+                   a->bytes);
+        else if (a->shadow != nullptr)
+            race_check((cell *)a->shadow + (size_t)(p - a->at) / GRAIN,
+                       (bytes + GRAIN - 1) / GRAIN, write, atomic, false);
+        if (options.lint && !atomic)
+            lint_note(at, bytes, false, pc);
+    } else if (!in_launch_args(at) && !in_image(at)) { // constants lie in the image
+        report("%s of %zu bytes outside every allocation", write ? "write" : "read", bytes);
+    }
+    access_pc = nullptr;
+}
+
+void atomic_note(void *at, size_t bytes, int order, bool write)
+{
+    if (current == nullptr)
+        return;
+    if (hooked)
+        access(at, bytes, write, true, __builtin_return_address(0));
+    if (sync_launch != launch_number) {
+        sync_clocks.clear();
+        sync_launch = launch_number;
+    }
+    if (order & RELEASE)
+        clock_release(current, &sync_clocks[at]);
+    if (order & ACQUIRE) {
+        auto entry = sync_clocks.find(at);
+        if (entry != sync_clocks.end())
+            clock_acquire(current, entry->second);
+    }
+}
+
+static void hook(const void *at, size_t bytes, bool write, const void *pc)
+{
+    if (current != nullptr)
+        access(at, bytes, write, false, pc);
+}
+
+} // namespace simt
+
+using namespace simt;
+
+extern "C" {
+
+void simt_configure(const struct simt_options *wanted)
+{
+    std::lock_guard<std::recursive_mutex> hold(emu_lock);
+    options = *wanted;
+}
+
+void simt_reset(void)
+{
+    std::lock_guard<std::recursive_mutex> hold(emu_lock);
+    uint64_t bytes = counts.device_bytes;
+    counts = simt_counts();
+    counts.device_bytes = bytes;
+    first_report.clear();
+}
+
+void simt_read(struct simt_counts *out)
+{
+    std::lock_guard<std::recursive_mutex> hold(emu_lock);
+    *out = counts;
+}
+
+const char *simt_first_report(void)
+{
+    return first_report.c_str();
+}
+
+bool simt_checks_races(void)
+{
+    return hooked;
+}
+
+// The hooks that -fsanitize=thread calls; libtsan is never linked.
+#if defined(SIMT_RACE)
+#define CALLER __builtin_return_address(0)
+#define HOOKS(bytes)                                                                               \
+    void __tsan_read##bytes(void *p)                                                               \
+    {                                                                                              \
+        hook(p, bytes, false, CALLER);                                                             \
+    }                                                                                              \
+    void __tsan_write##bytes(void *p)                                                              \
+    {                                                                                              \
+        hook(p, bytes, true, CALLER);                                                              \
+    }                                                                                              \
+    void __tsan_unaligned_read##bytes(void *p)                                                     \
+    {                                                                                              \
+        hook(p, bytes, false, CALLER);                                                             \
+    }                                                                                              \
+    void __tsan_unaligned_write##bytes(void *p)                                                    \
+    {                                                                                              \
+        hook(p, bytes, true, CALLER);                                                              \
+    }                                                                                              \
+    void __tsan_volatile_read##bytes(void *p)                                                      \
+    {                                                                                              \
+        hook(p, bytes, false, CALLER);                                                             \
+    }                                                                                              \
+    void __tsan_volatile_write##bytes(void *p)                                                     \
+    {                                                                                              \
+        hook(p, bytes, true, CALLER);                                                              \
+    }
+HOOKS(1)
+HOOKS(2)
+HOOKS(4)
+HOOKS(8)
+HOOKS(16)
+void __tsan_init(void)
+{
+}
+void __tsan_func_entry(void *)
+{
+}
+void __tsan_func_exit(void)
+{
+}
+void __tsan_vptr_update(void **, void *)
+{
+}
+void __tsan_vptr_read(void **)
+{
+}
+void __tsan_read_range(void *p, unsigned long bytes)
+{
+    hook(p, bytes, false, CALLER);
+}
+void __tsan_write_range(void *p, unsigned long bytes)
+{
+    hook(p, bytes, true, CALLER);
+}
+void *__tsan_memcpy(void *to, const void *from, size_t bytes)
+{
+    hook(from, bytes, false, CALLER);
+    hook(to, bytes, true, CALLER);
+    return memcpy(to, from, bytes);
+}
+void *__tsan_memset(void *to, int byte, size_t bytes)
+{
+    hook(to, bytes, true, CALLER);
+    return memset(to, byte, bytes);
+}
+#endif
+}

@@ -1,0 +1,37 @@
+// How tests steer the emulator and read what it found. C, so that cmocka programs include it.
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct simt_options {
+    uint32_t seed; // 0: threads, blocks and streams in order; else shuffled by it
+    bool lazy;     // queued work runs only when something waits for it
+    bool quiet;    // reports are counted and kept, not printed
+    bool lint;     // count bank conflicts and sectors (race build only)
+};
+
+// Counts since the last simt_reset.
+struct simt_counts {
+    uint64_t reports, launches, blocks, blas_calls;
+    uint64_t ldsm, ldsm_conflicts; // ldmatrix phases and those above one a matrix
+    uint64_t shared_requests, shared_conflicts; // lint: warp requests; extra passes
+    uint64_t global_requests, global_sectors, global_sectors_least; // lint
+    uint64_t device_bytes; // taken now
+};
+
+void simt_configure(const struct simt_options *options);
+void simt_reset(void);
+void simt_read(struct simt_counts *out);
+const char *simt_first_report(void); // "" where there is none
+bool simt_checks_races(void);        // this build has the access hooks
+bool simt_run_pending(void);         // runs one queued piece of work; false: none could run
+
+#ifdef __cplusplus
+}
+#endif

@@ -1,0 +1,128 @@
+// What the emulator's own files share: fibers, the running block, the memory registry and the
+// options. Kernels and tests never include it. Everything here is guarded by one lock (emu_lock):
+// emulated kernels of all streams and host threads run one after another.
+#pragma once
+
+#include "simt.h"
+#include "control.h"
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+#include <vector>
+
+namespace simt {
+
+enum { LANES = 32, SHARED_MAX = 232448, SHARED_PLAIN_MAX = 49152, THREADS_MAX = 1024 };
+enum { STACK_BYTES = 128 * 1024 };
+
+enum fiber_state { READY, WAIT_WARP, WAIT_BLOCK, WAIT_NAMED, DONE };
+
+// What a thread knows of others' past accesses: key -> clock (see check.cpp).
+typedef std::unordered_map<uint64_t, uint32_t> clock_map;
+
+struct async_copy {
+    void *to;
+    const void *from;
+    bool valid;
+    const char *file;
+    int line;
+};
+
+struct warp;
+
+struct fiber {
+    view seen; // first: kernels read it through `here`
+    void *sp;
+    char *stack;
+    void *fake_stack; // ASan
+    fiber_state state;
+    warp *w;
+    unsigned thread; // linear index in the block
+    const char *file; // where it waits
+    int line;
+    unsigned waits_id;
+    uint32_t releases; // clock of its own accesses, raised by each release
+    std::unique_ptr<clock_map> acquired;
+    std::deque<std::vector<async_copy>> groups; // committed, oldest first
+    std::vector<async_copy> open_group;
+};
+
+struct warp {
+    unsigned index;
+    uint32_t epoch; // raised by each warp_sync
+    uint32_t arrived;
+    int op;
+    const char *file;
+    int line;
+    void *frames[LANES];
+};
+
+struct named_barrier {
+    unsigned arrived, threads;
+    std::vector<fiber *> waiting;
+    clock_map clock;
+};
+
+struct block_run {
+    uint32_t index; // linear block index
+    uint32_t threads;
+    uint32_t barriers; // epoch, raised by each cta_sync
+    uint32_t waiting, done;
+    const char *file; // of the pending cta_sync
+    int line;
+    size_t dynamic_bytes, static_bytes;
+    std::vector<std::pair<const void *, size_t>> statics; // key, offset
+    std::vector<std::pair<size_t, size_t>> rooms;         // offset, bytes of each shared object
+    clock_map known;
+    named_barrier named[16];
+    bool broken; // a report that ends the launch
+};
+
+extern std::recursive_mutex emu_lock;
+extern simt_options options;
+extern thread_local fiber *current __attribute__((tls_model("initial-exec")));
+extern block_run block;
+extern std::vector<warp> warps;
+extern uint32_t launch_number;
+extern const char *launch_name;
+extern char *shared_room; // SHARED_MAX bytes
+extern char *stack_room;
+extern size_t stack_room_bytes;
+
+uint32_t random_next();
+void park(); // gives up the fiber until somebody makes it ready
+void make_ready(fiber *f);
+[[noreturn]] void abandon(); // ends the fiber and with it the launch
+bool in_launch_args(const void *at);
+
+// --- check.cpp
+struct allocation {
+    char *at;
+    size_t bytes;
+    bool pinned;
+    void *shadow; // race mode
+    size_t shadow_bytes;
+};
+void *memory_take(size_t bytes, bool pinned);
+bool memory_give(void *at, bool pinned);
+bool memory_known(const void *at, size_t bytes);
+bool memory_pinned(const void *at);
+void check_launch();
+void check_block();      // a block begins: shared memory is poisoned
+void check_block_end();
+bool shared_check(const void *at, size_t bytes, const char *what); // false: reported
+bool async_pending(const void *at, size_t bytes);
+void async_mark(void *at, size_t bytes, bool pending);
+void access(const void *at, size_t bytes, bool write, bool atomic, const void *pc);
+void clock_merge(clock_map *into, const clock_map &from);
+void clock_release(fiber *f, clock_map *into);
+void clock_acquire(fiber *f, const clock_map &from);
+void block_acquired(); // at cta_sync: what any thread learned, all know
+
+// --- runtime.cpp
+void stream_push(cudaStream_t stream, std::function<void()> work);
+
+} // namespace simt

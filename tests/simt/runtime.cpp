@@ -1,0 +1,443 @@
+// The stand-in for the CUDA runtime: memory, streams, events, copies and graphs, on the host.
+//
+// A stream is a queue of closures. By default each runs as it is pushed. With the option `lazy` they
+// run only when something waits, streams taken in random order, so that a missing event wait or a
+// pinned buffer reused too early shows as a wrong result. While a stream captures, closures are
+// recorded instead, and a graph launch pushes them again. Known gaps: no fork and join inside a
+// capture, no implicit ordering of the legacy default stream, one device.
+#include "emu.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+namespace simt {
+extern simt_counts counts;
+}
+using namespace simt;
+
+namespace {
+
+struct event_state {
+    bool done;
+    timespec at;
+};
+struct piece {
+    std::function<void()> work;
+    std::shared_ptr<event_state> waits; // with no work: the stream stops here until it is done
+};
+struct graph {
+    std::vector<std::function<void()>> pieces;
+};
+struct stream_state {
+    std::deque<piece> queue;
+    std::unique_ptr<graph> capture;
+    bool running; // a piece of it is being run
+};
+struct event_handle {
+    std::shared_ptr<event_state> state;
+};
+
+std::vector<stream_state *> streams;
+stream_state default_stream;
+thread_local cudaError_t last_error;
+uint32_t stream_random = 12345;
+
+stream_state *stream_of(cudaStream_t s)
+{
+    return s != nullptr ? (stream_state *)s : &default_stream;
+}
+
+cudaError_t fail(cudaError_t error)
+{
+    if (error != cudaSuccess)
+        last_error = error;
+    return error;
+}
+
+cudaError_t fault()
+{
+    return counts.reports != 0 ? fail(cudaErrorLaunchFailure) : cudaSuccess;
+}
+
+bool run_one(stream_state *s)
+{
+    if (s->running || s->queue.empty())
+        return false;
+    if (s->queue.front().waits && !s->queue.front().waits->done)
+        return false;
+    piece p = std::move(s->queue.front());
+    s->queue.pop_front();
+    s->running = true;
+    if (p.work)
+        p.work();
+    s->running = false;
+    return true;
+}
+
+bool run_any()
+{
+    stream_random = stream_random * 1664525u + 1013904223u;
+    size_t n = streams.size() + 1;
+    for (size_t k = 0; k < n; k++) {
+        size_t i = (k + (stream_random >> 16)) % n;
+        if (run_one(i == streams.size() ? &default_stream : streams[i]))
+            return true;
+    }
+    return false;
+}
+
+void drain_until(const std::function<bool()> &reached)
+{
+    while (!reached()) {
+        if (!run_any()) {
+            report("streams are stuck: one waits for an event that nobody records");
+            return;
+        }
+    }
+}
+
+void drain(stream_state *s)
+{
+    drain_until([s] { return s->queue.empty(); });
+}
+
+void drain_all()
+{
+    drain_until([] {
+        for (auto *s : streams)
+            if (!s->queue.empty())
+                return false;
+        return default_stream.queue.empty();
+    });
+}
+
+} // namespace
+
+namespace simt {
+void stream_push(cudaStream_t stream, std::function<void()> work)
+{
+    stream_state *s = stream_of(stream);
+    if (s->capture) {
+        s->capture->pieces.push_back(std::move(work));
+        return;
+    }
+    s->queue.push_back({std::move(work), nullptr});
+    if (!options.lazy)
+        drain(s);
+}
+} // namespace simt
+
+#define LOCK std::lock_guard<std::recursive_mutex> hold(emu_lock)
+
+extern "C" {
+
+bool simt_run_pending(void)
+{
+    LOCK;
+    return run_any();
+}
+
+cudaError_t cudaGetDeviceCount(int *count)
+{
+    *count = 1;
+    return cudaSuccess;
+}
+cudaError_t cudaSetDevice(int device)
+{
+    return device == 0 ? cudaSuccess : fail(cudaErrorInvalidDevice);
+}
+cudaError_t cudaGetDevice(int *device)
+{
+    *device = 0;
+    return cudaSuccess;
+}
+cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *prop, int device)
+{
+    if (device != 0)
+        return fail(cudaErrorInvalidDevice);
+    memset(prop, 0, sizeof *prop);
+    snprintf(prop->name, sizeof prop->name, "simt: the CUDA sources emulated");
+    prop->totalGlobalMem = (size_t)16 << 30;
+    prop->major = 8;
+    prop->minor = 0;
+    prop->multiProcessorCount = 4;
+    return cudaSuccess;
+}
+cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attr, int)
+{
+    switch (attr) {
+    case cudaDevAttrMultiProcessorCount:
+        *value = 4;
+        return cudaSuccess;
+    case cudaDevAttrComputeCapabilityMajor:
+        *value = 8;
+        return cudaSuccess;
+    case cudaDevAttrComputeCapabilityMinor:
+        *value = 0;
+        return cudaSuccess;
+    case cudaDevAttrMaxSharedMemoryPerBlockOptin:
+        *value = SHARED_MAX;
+        return cudaSuccess;
+    }
+    return fail(cudaErrorInvalidValue);
+}
+cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *total_bytes)
+{
+    LOCK;
+    *total_bytes = (size_t)4 << 30;
+    *free_bytes = counts.device_bytes < *total_bytes ? *total_bytes - counts.device_bytes : 0;
+    return cudaSuccess;
+}
+cudaError_t cudaMalloc(void **out, size_t bytes)
+{
+    LOCK;
+    *out = memory_take(bytes != 0 ? bytes : 1, false);
+    return *out != nullptr ? cudaSuccess : fail(cudaErrorMemoryAllocation);
+}
+cudaError_t cudaFree(void *memory)
+{
+    LOCK;
+    drain_all();
+    if (memory == nullptr)
+        return cudaSuccess;
+    return memory_give(memory, false) ? cudaSuccess : fail(cudaErrorInvalidValue);
+}
+cudaError_t cudaHostAlloc(void **out, size_t bytes, unsigned)
+{
+    LOCK;
+    *out = memory_take(bytes != 0 ? bytes : 1, true);
+    return *out != nullptr ? cudaSuccess : fail(cudaErrorMemoryAllocation);
+}
+cudaError_t cudaHostGetDevicePointer(void **out, void *host, unsigned)
+{
+    LOCK;
+    *out = host;
+    return memory_pinned(host) ? cudaSuccess : fail(cudaErrorInvalidValue);
+}
+cudaError_t cudaFreeHost(void *memory)
+{
+    LOCK;
+    drain_all();
+    if (memory == nullptr)
+        return cudaSuccess;
+    return memory_give(memory, true) ? cudaSuccess : fail(cudaErrorInvalidValue);
+}
+
+// A device address must be a device address: the direction is checked as the driver would.
+static bool copy_sane(const void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind)
+{
+    bool to_device = kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDeviceToDevice;
+    bool from_device = kind == cudaMemcpyDeviceToHost || kind == cudaMemcpyDeviceToDevice;
+    if ((to_device && !memory_known(to, bytes)) || (from_device && !memory_known(from, bytes))) {
+        report("a copy of %zu bytes leaves its device allocation", bytes);
+        return false;
+    }
+    return true;
+}
+
+cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind)
+{
+    LOCK;
+    drain_all();
+    if (bytes != 0 && !copy_sane(to, from, bytes, kind))
+        return fail(cudaErrorInvalidValue);
+    memmove(to, from, bytes);
+    return fault();
+}
+cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind,
+                            cudaStream_t stream)
+{
+    LOCK;
+    if (bytes == 0)
+        return cudaSuccess;
+    if (!copy_sane(to, from, bytes, kind))
+        return fail(cudaErrorInvalidValue);
+    stream_state *s = stream_of(stream);
+    if (kind == cudaMemcpyHostToDevice && !memory_pinned(from) && !s->capture) {
+        auto staged = std::make_shared<std::vector<char>>((const char *)from,
+                                                          (const char *)from + bytes);
+        stream_push(stream, [=] { memcpy(to, staged->data(), bytes); });
+        return cudaSuccess;
+    }
+    stream_push(stream, [=] { memmove(to, from, bytes); });
+    if (kind == cudaMemcpyDeviceToHost && !memory_pinned(to) && !s->capture)
+        drain(s);
+    return cudaSuccess;
+}
+cudaError_t cudaMemset(void *to, int byte, size_t bytes)
+{
+    LOCK;
+    drain_all();
+    if (!memory_known(to, bytes))
+        return fail(cudaErrorInvalidValue);
+    memset(to, byte, bytes);
+    return cudaSuccess;
+}
+cudaError_t cudaMemsetAsync(void *to, int byte, size_t bytes, cudaStream_t stream)
+{
+    LOCK;
+    if (!memory_known(to, bytes))
+        return fail(cudaErrorInvalidValue);
+    stream_push(stream, [=] { memset(to, byte, bytes); });
+    return cudaSuccess;
+}
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t *out, unsigned)
+{
+    LOCK;
+    stream_state *s = new stream_state();
+    streams.push_back(s);
+    *out = (cudaStream_t)s;
+    return cudaSuccess;
+}
+cudaError_t cudaStreamDestroy(cudaStream_t stream)
+{
+    LOCK;
+    stream_state *s = stream_of(stream);
+    drain(s);
+    for (size_t i = 0; i < streams.size(); i++) {
+        if (streams[i] == s) {
+            streams.erase(streams.begin() + (ptrdiff_t)i);
+            delete s;
+            return cudaSuccess;
+        }
+    }
+    return fail(cudaErrorInvalidValue);
+}
+cudaError_t cudaStreamSynchronize(cudaStream_t stream)
+{
+    LOCK;
+    drain(stream_of(stream));
+    return fault();
+}
+// Asking makes progress: queued work of a lazy stream would else never run.
+cudaError_t cudaStreamQuery(cudaStream_t stream)
+{
+    LOCK;
+    stream_state *s = stream_of(stream);
+    for (int i = 0; i < 64 && !s->queue.empty(); i++)
+        if (!run_any())
+            break;
+    if (counts.reports != 0)
+        return fail(cudaErrorLaunchFailure);
+    return s->queue.empty() ? cudaSuccess : cudaErrorNotReady;
+}
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned)
+{
+    LOCK;
+    stream_state *s = stream_of(stream);
+    if (!s->capture && options.lazy)
+        s->queue.push_back({nullptr, ((event_handle *)event)->state});
+    return cudaSuccess;
+}
+cudaError_t cudaDeviceSynchronize(void)
+{
+    LOCK;
+    drain_all();
+    return fault();
+}
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t *out, unsigned)
+{
+    event_handle *e = new event_handle();
+    e->state = std::make_shared<event_state>();
+    e->state->done = true;
+    *out = (cudaEvent_t)e;
+    return cudaSuccess;
+}
+cudaError_t cudaEventDestroy(cudaEvent_t event)
+{
+    delete (event_handle *)event;
+    return cudaSuccess;
+}
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
+{
+    LOCK;
+    auto state = std::make_shared<event_state>();
+    ((event_handle *)event)->state = state;
+    stream_push(stream, [state] {
+        clock_gettime(CLOCK_MONOTONIC, &state->at);
+        state->done = true;
+    });
+    return cudaSuccess;
+}
+cudaError_t cudaEventSynchronize(cudaEvent_t event)
+{
+    LOCK;
+    auto state = ((event_handle *)event)->state;
+    drain_until([state] { return state->done; });
+    return fault();
+}
+cudaError_t cudaEventQuery(cudaEvent_t event)
+{
+    LOCK;
+    if (!((event_handle *)event)->state->done)
+        run_any();
+    return ((event_handle *)event)->state->done ? cudaSuccess : cudaErrorNotReady;
+}
+cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t start, cudaEvent_t end)
+{
+    LOCK;
+    timespec a = ((event_handle *)start)->state->at, b = ((event_handle *)end)->state->at;
+    *ms = (float)(b.tv_sec - a.tv_sec) * 1e3f + (float)(b.tv_nsec - a.tv_nsec) * 1e-6f;
+    return cudaSuccess;
+}
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, enum cudaStreamCaptureMode)
+{
+    LOCK;
+    if (stream == nullptr || stream_of(stream)->capture)
+        return fail(cudaErrorStreamCaptureUnsupported);
+    drain(stream_of(stream));
+    stream_of(stream)->capture = std::make_unique<graph>();
+    return cudaSuccess;
+}
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *out)
+{
+    LOCK;
+    if (!stream_of(stream)->capture)
+        return fail(cudaErrorIllegalState);
+    *out = (cudaGraph_t)stream_of(stream)->capture.release();
+    return cudaSuccess;
+}
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t *out, cudaGraph_t g, unsigned long long)
+{
+    *out = (cudaGraphExec_t) new graph(*(graph *)g);
+    return cudaSuccess;
+}
+cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream)
+{
+    LOCK;
+    for (auto &work : ((graph *)exec)->pieces)
+        stream_push(stream, work);
+    return cudaSuccess;
+}
+cudaError_t cudaGraphDestroy(cudaGraph_t g)
+{
+    delete (graph *)g;
+    return cudaSuccess;
+}
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec)
+{
+    delete (graph *)exec;
+    return cudaSuccess;
+}
+cudaError_t cudaGetLastError(void)
+{
+    cudaError_t e = last_error;
+    last_error = cudaSuccess;
+    return e;
+}
+cudaError_t cudaPeekAtLastError(void)
+{
+    return last_error;
+}
+const char *cudaGetErrorString(cudaError_t error)
+{
+    if (error == cudaErrorLaunchFailure && simt_first_report()[0] != 0)
+        return simt_first_report();
+    return error == cudaSuccess ? "no error" : "the emulated device refused the call";
+}
+const char *cudaGetErrorName(cudaError_t error)
+{
+    return error == cudaSuccess ? "cudaSuccess" : "cudaError";
+}
+}

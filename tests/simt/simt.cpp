@@ -1,0 +1,379 @@
+// Fibers, barriers, collectives and launches of the emulator. One block runs at a time; its threads
+// are fibers switched by a few instructions of our own. A fiber runs until a collective or barrier
+// needs another one; the last to arrive does the work of a collective for all lanes.
+//
+// Everything runs on the OS thread that called, under emu_lock. Stacks are taken once.
+#include "emu.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
+#include <sanitizer/common_interface_defs.h>
+#define ASAN_ONLY(code) code
+#else
+#define ASAN_ONLY(code)
+#endif
+
+// The saved registers and the return address lie on the fiber's stack; leaving by a jump instead of
+// `ret` keeps the return predictor out of it (four times faster).
+asm(".text\n.hidden simt_switch\n.globl simt_switch\n.type simt_switch,@function\nsimt_switch:\n"
+    "pushq %rbp\npushq %rbx\npushq %r12\npushq %r13\npushq %r14\npushq %r15\n"
+    "movq %rsp,(%rdi)\nmovq %rsi,%rsp\n"
+    "popq %r15\npopq %r14\npopq %r13\npopq %r12\npopq %rbx\npopq %rbp\n"
+    "popq %rcx\njmp *%rcx\n.size simt_switch,.-simt_switch\n");
+extern "C" void simt_switch(void **save, void *to);
+
+namespace simt {
+
+std::recursive_mutex emu_lock;
+simt_options options;
+thread_local fiber *current;
+thread_local view *here;
+block_run block;
+std::vector<warp> warps;
+uint32_t launch_number;
+const char *launch_name = "";
+char *shared_room;
+char *stack_room;
+size_t stack_room_bytes;
+extern simt_counts counts;
+
+struct launch_work {
+    launch_shape shape;
+    kernel_body *body;
+    std::vector<char> args;
+};
+
+static std::vector<fiber> fibers;
+static std::deque<fiber *> ready;
+static void *scheduler_sp;
+static const launch_work *running;
+static uint32_t random_state = 1;
+ASAN_ONLY(static void *scheduler_fake; static const void *scheduler_bottom;
+          static size_t scheduler_bytes;)
+
+uint32_t random_next()
+{
+    random_state = random_state * 1664525u + 1013904223u;
+    return random_state >> 8;
+}
+
+void make_ready(fiber *f)
+{
+    f->state = READY;
+    ready.push_back(f);
+}
+
+static void to_scheduler(fiber *f)
+{
+    ASAN_ONLY(__sanitizer_start_switch_fiber(f->state == DONE ? nullptr : &f->fake_stack,
+                                             scheduler_bottom, scheduler_bytes);)
+    simt_switch(&f->sp, scheduler_sp);
+    ASAN_ONLY(__sanitizer_finish_switch_fiber(f->fake_stack, nullptr, nullptr);)
+}
+
+void park()
+{
+    fiber *f = current;
+    to_scheduler(f);
+}
+
+void abandon()
+{
+    block.broken = true;
+    current->state = DONE;
+    to_scheduler(current);
+    abort(); // never resumed
+}
+
+static void thread_main()
+{
+    ASAN_ONLY(__sanitizer_finish_switch_fiber(nullptr, &scheduler_bottom, &scheduler_bytes);)
+    running->body(running->shape.kernel, running->args.data());
+    fiber *f = current;
+    if (!f->groups.empty() || !f->open_group.empty())
+        report("thread %u ends with a cp.async that it never waited for", f->thread);
+    f->state = DONE;
+    block.done++;
+    if (block.waiting != 0 && block.waiting + block.done == block.threads) {
+        report("the barrier at %s:%d would be passed only because other threads ended", block.file,
+               block.line);
+        block.broken = true;
+    }
+    to_scheduler(f);
+    abort();
+}
+
+static void fiber_prepare(fiber *f, unsigned thread, const launch_shape &shape, uint3 bid)
+{
+    f->seen.block = shape.block;
+    f->seen.grid = shape.grid;
+    f->seen.bid = bid;
+    f->seen.tid = {thread % shape.block.x, thread / shape.block.x % shape.block.y,
+                   thread / (shape.block.x * shape.block.y)};
+    f->seen.lane = thread % LANES;
+    f->thread = thread;
+    f->w = &warps[thread / LANES];
+    f->state = READY;
+    f->releases = 1;
+    f->acquired.reset();
+    f->groups.clear();
+    f->open_group.clear();
+    ASAN_ONLY(__asan_unpoison_memory_region(f->stack, STACK_BYTES);)
+    void **top = (void **)(f->stack + STACK_BYTES - 64);
+    *--top = nullptr; // return address of thread_main: never used
+    *--top = (void *)thread_main;
+    for (int i = 0; i < 6; i++)
+        *--top = nullptr;
+    f->sp = top;
+}
+
+static void report_stuck()
+{
+    for (fiber &f : fibers) {
+        if (f.thread >= block.threads || f.state == DONE || f.state == READY)
+            continue;
+        if (f.state == WAIT_WARP)
+            report("deadlock: warp %u waits at %s:%d, lanes 0x%08x have come", f.w->index, f.file,
+                   f.line, f.w->arrived);
+        else
+            report("deadlock: thread %u waits at the barrier %s:%d (%u of %u threads have come)",
+                   f.thread, f.file, f.line, block.waiting, block.threads);
+        return;
+    }
+}
+
+static fiber *next_ready()
+{
+    if (options.seed != 0 && ready.size() > 1)
+        std::swap(ready[0], ready[random_next() % ready.size()]);
+    fiber *f = ready.front();
+    ready.pop_front();
+    return f;
+}
+
+static void run_block(const launch_shape &shape, uint3 bid)
+{
+    ready.clear();
+    for (unsigned i = 0; i < block.threads; i++) {
+        fiber_prepare(&fibers[i], i, shape, bid);
+        ready.push_back(&fibers[i]);
+    }
+    while (!ready.empty() && !block.broken) {
+        fiber *f = next_ready();
+        current = f;
+        here = &f->seen;
+        ASAN_ONLY(__sanitizer_start_switch_fiber(&scheduler_fake, f->stack, STACK_BYTES);)
+        simt_switch(&scheduler_sp, f->sp);
+        ASAN_ONLY(__sanitizer_finish_switch_fiber(scheduler_fake, nullptr, nullptr);)
+    }
+    current = nullptr;
+    here = nullptr;
+    if (!block.broken && block.done != block.threads) {
+        report_stuck();
+        block.broken = true;
+    }
+}
+
+static void rooms_take()
+{
+    if (shared_room != nullptr)
+        return;
+    shared_room = (char *)mmap(nullptr, SHARED_MAX + 4096, PROT_READ | PROT_WRITE,
+                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    stack_room_bytes = (size_t)STACK_BYTES * THREADS_MAX;
+    stack_room = (char *)mmap(nullptr, stack_room_bytes, PROT_READ | PROT_WRITE,
+                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (shared_room == MAP_FAILED || stack_room == MAP_FAILED)
+        abort();
+    fibers.resize(THREADS_MAX);
+    for (size_t i = 0; i < THREADS_MAX; i++)
+        fibers[i].stack = stack_room + i * STACK_BYTES;
+}
+
+bool in_launch_args(const void *at)
+{
+    return (size_t)((const char *)at - running->args.data()) < running->args.size();
+}
+
+static void run_launch(const launch_work &work)
+{
+    const launch_shape &shape = work.shape;
+    rooms_take();
+    launch_number++;
+    launch_name = shape.name;
+    counts.launches++;
+    random_state = options.seed * 2654435761u + launch_number;
+    running = &work;
+    check_launch();
+    uint32_t blocks = shape.grid.x * shape.grid.y * shape.grid.z;
+    uint32_t threads = shape.block.x * shape.block.y * shape.block.z;
+    uint32_t first = options.seed != 0 ? random_next() % blocks : 0;
+    for (uint32_t i = 0; i < blocks; i++) {
+        uint32_t b = (i + first) % blocks;
+        block = block_run();
+        block.index = b;
+        block.threads = threads;
+        block.barriers = 1;
+        block.dynamic_bytes = (shape.shared + 15) & ~(size_t)15;
+        warps.assign(threads / LANES, warp());
+        for (unsigned w = 0; w < warps.size(); w++) {
+            warps[w].index = w;
+            warps[w].epoch = 1;
+        }
+        counts.blocks++;
+        check_block();
+        run_block(shape, {b % shape.grid.x, b / shape.grid.x % shape.grid.y,
+                          b / (shape.grid.x * shape.grid.y)});
+        check_block_end();
+        if (block.broken)
+            return;
+    }
+}
+
+static std::unordered_map<const void *, size_t> &shared_allowed()
+{
+    static std::unordered_map<const void *, size_t> allowed;
+    return allowed;
+}
+
+cudaError_t shared_allow(const void *kernel, size_t bytes)
+{
+    std::lock_guard<std::recursive_mutex> hold(emu_lock);
+    if (bytes > SHARED_MAX)
+        return cudaErrorInvalidValue;
+    shared_allowed()[kernel] = bytes;
+    return cudaSuccess;
+}
+
+void launch(const launch_shape &shape, cudaStream_t stream, kernel_body *body, const void *args,
+            size_t bytes)
+{
+    std::lock_guard<std::recursive_mutex> hold(emu_lock);
+    uint64_t threads = (uint64_t)shape.block.x * shape.block.y * shape.block.z;
+    uint64_t blocks = (uint64_t)shape.grid.x * shape.grid.y * shape.grid.z;
+    if (threads == 0 || threads > THREADS_MAX || threads % LANES != 0 || blocks == 0 ||
+        shape.grid.y > 65535 || shape.grid.z > 65535) {
+        report("launch of %s with %llu blocks of %llu threads is not possible", shape.name,
+               (unsigned long long)blocks, (unsigned long long)threads);
+        return;
+    }
+    if (shape.shared > SHARED_PLAIN_MAX && shared_allowed()[shape.kernel] < shape.shared) {
+        report("launch of %s with %zu bytes of shared memory that were not allowed first",
+               shape.name, shape.shared);
+        return;
+    }
+    const char *from = (const char *)args;
+    launch_work work = {shape, body, std::vector<char>(from, from + bytes)};
+    stream_push(stream, [work = std::move(work)] { run_launch(work); });
+}
+
+// --- barriers and collectives --------------------------------------------------------------------
+
+void collect(int op, void *frame, collective_run *run, const char *file, int line)
+{
+    fiber *f = current;
+    warp *w = f->w;
+    if (w->arrived == 0) {
+        w->op = op;
+        w->file = file;
+        w->line = line;
+    } else if (w->op != op || w->line != line || w->file != file) {
+        report("divergence in warp %u: lanes 0x%08x are at %s:%d, lane %u is at %s:%d", w->index,
+               w->arrived, w->file, w->line, f->seen.lane, file, line);
+        abandon();
+    }
+    w->frames[f->seen.lane] = frame;
+    w->arrived |= 1u << f->seen.lane;
+    if (w->arrived != 0xFFFFFFFFu) {
+        f->state = WAIT_WARP;
+        f->file = file;
+        f->line = line;
+        park();
+        return;
+    }
+    run(w->frames);
+    w->arrived = 0;
+    unsigned first = w->index * LANES;
+    for (unsigned i = 0; i < LANES; i++)
+        if (fibers[first + i].state == WAIT_WARP)
+            make_ready(&fibers[first + i]);
+}
+
+void warp_sync(const char *file, int line)
+{
+    collect(0, nullptr, [](void **) { current->w->epoch++; }, file, line);
+    if (current->acquired) { // what one lane learned, all lanes know: rare, so the whole block's map
+        clock_merge(&block.known, *current->acquired);
+    }
+}
+
+void cta_sync(const char *file, int line)
+{
+    fiber *f = current;
+    if (block.waiting == 0) {
+        block.file = file;
+        block.line = line;
+    } else if (block.line != line || block.file != file) {
+        report("threads of one block wait at different barriers: %s:%d and %s:%d", block.file,
+               block.line, file, line);
+        abandon();
+    }
+    block.waiting++;
+    if (block.waiting + block.done != block.threads) {
+        f->state = WAIT_BLOCK;
+        f->file = file;
+        f->line = line;
+        park();
+        return;
+    }
+    if (block.done != 0) {
+        report("the barrier at %s:%d would be passed only because other threads ended", file, line);
+        abandon();
+    }
+    block.waiting = 0;
+    block.barriers++;
+    for (unsigned i = 0; i < block.threads; i++) {
+        fiber *other = &fibers[i];
+        if (other->acquired) {
+            clock_merge(&block.known, *other->acquired);
+            other->acquired.reset();
+        }
+        if (other->state == WAIT_BLOCK)
+            make_ready(other);
+    }
+}
+
+void named_bar(unsigned id, unsigned threads, const char *file, int line)
+{
+    fiber *f = current;
+    if (id == 0 || id > 15 || threads % LANES != 0 || threads > block.threads) {
+        report("named barrier %u with %u threads at %s:%d", id, threads, file, line);
+        abandon();
+    }
+    named_barrier *bar = &block.named[id];
+    clock_release(f, &bar->clock);
+    bar->arrived++;
+    if (bar->arrived != threads) {
+        bar->waiting.push_back(f);
+        f->state = WAIT_NAMED;
+        f->file = file;
+        f->line = line;
+        park();
+        return;
+    }
+    clock_acquire(f, bar->clock);
+    for (fiber *other : bar->waiting) {
+        clock_acquire(other, bar->clock);
+        make_ready(other);
+    }
+    bar->waiting.clear();
+    bar->arrived = 0;
+    bar->clock.clear();
+}
+
+} // namespace simt

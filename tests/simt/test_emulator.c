@@ -1,0 +1,379 @@
+// The emulator against itself: each wrapper of dev.h gives the value its definition says (computed here
+// in plain loops), good kernels are clean, each planted fault is reported by the mode that can see it,
+// and the stand-in runtime keeps the order of streams, events and graphs.
+#include "tests/simt/control.h"
+#include "tests/simt/probe.h"
+
+#include "kernels/dtype.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static uint32_t *in, *out; // device memory, which the host may read here
+static uint32_t random_state = 7;
+
+static uint32_t random_word(void)
+{
+    random_state ^= random_state << 13;
+    random_state ^= random_state >> 17;
+    random_state ^= random_state << 5;
+    return random_state;
+}
+
+static float word_float(uint32_t word)
+{
+    float x;
+    memcpy(&x, &word, 4);
+    return x;
+}
+
+static void run(enum probe probe)
+{
+    simt_reset();
+    memset(out, 0, PROBE_WORDS * 4);
+    probe_run(probe, in, out, NULL);
+    assert_int_equal(cudaDeviceSynchronize(), cudaSuccess);
+    assert_string_equal(simt_first_report(), "");
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    cudaMalloc((void **)&in, PROBE_WORDS * 4);
+    cudaMalloc((void **)&out, PROBE_WORDS * 4);
+    return 0;
+}
+
+static void fill_random(void)
+{
+    for (int i = 0; i < PROBE_WORDS; i++)
+        in[i] = random_word();
+}
+
+static uint16_t half_of(uint32_t word, int which)
+{
+    return (uint16_t)(word >> (16 * which));
+}
+
+// Small integers: every sum is exact, whatever the order.
+static void test_mma(void **state)
+{
+    (void)state;
+    for (int type = 0; type < 2; type++) {
+        uint16_t (*narrow)(float) = type == 0 ? f32_to_bf16 : f32_to_f16;
+        float a[16][16], b[16][8], c[16][8];
+        for (int i = 0; i < 16; i++)
+            for (int k = 0; k < 16; k++)
+                a[i][k] = (float)(int)(random_word() % 17u) - 8.0f;
+        for (int k = 0; k < 16; k++)
+            for (int j = 0; j < 8; j++)
+                b[k][j] = (float)(int)(random_word() % 17u) - 8.0f;
+        for (int l = 0; l < 32; l++) {
+            int r = l / 4, t = l % 4;
+            for (int w = 0; w < 4; w++) {
+                int row = r + 8 * (w & 1), col = 2 * t + 8 * (w >> 1);
+                in[l * 4 + w] = narrow(a[row][col]) | (uint32_t)narrow(a[row][col + 1]) << 16;
+                float start = (float)(l + w);
+                memcpy(&in[256 + l * 4 + w], &start, 4);
+                c[r + 8 * (w >> 1)][2 * t + (w & 1)] = start;
+            }
+            for (int w = 0; w < 2; w++)
+                in[128 + l * 2 + w] = narrow(b[2 * t + 8 * w][r]) |
+                                      (uint32_t)narrow(b[2 * t + 8 * w + 1][r]) << 16;
+        }
+        run(type == 0 ? PROBE_MMA_BF16 : PROBE_MMA_F16);
+        for (int l = 0; l < 32; l++)
+            for (int w = 0; w < 4; w++) {
+                int row = l / 4 + 8 * (w >> 1), col = 2 * (l % 4) + (w & 1);
+                float want = c[row][col];
+                for (int k = 0; k < 16; k++)
+                    want += a[row][k] * b[k][col];
+                assert_true(word_float(out[l * 4 + w]) == want);
+            }
+    }
+}
+
+static void test_matrix_moves(void **state)
+{
+    (void)state;
+    fill_random();
+    uint16_t rows[32][8];
+    memcpy(rows, in, sizeof rows);
+    for (int p = PROBE_LDSM; p <= PROBE_LDSM_T; p++) {
+        run((enum probe)p);
+        for (int l = 0; l < 32; l++)
+            for (int m = 0; m < 4; m++)
+                for (int h = 0; h < 2; h++) {
+                    int row = l / 4, col = 2 * (l % 4) + h;
+                    uint16_t want = p == PROBE_LDSM ? rows[8 * m + row][col]
+                                                    : rows[8 * m + col][row];
+                    assert_int_equal(half_of(out[l * 4 + m], h), want);
+                }
+    }
+    run(PROBE_MOVM);
+    for (int l = 0; l < 32; l++)
+        for (int m = 0; m < 4; m++)
+            for (int h = 0; h < 2; h++) { // element (row, col) comes from (col, row)
+                int row = l / 4, col = 2 * (l % 4) + h;
+                uint32_t source = in[m * 32 + col * 4 + row / 2];
+                assert_int_equal(half_of(out[l * 4 + m], h), half_of(source, row & 1));
+            }
+}
+
+static void test_shuffles(void **state)
+{
+    (void)state;
+    fill_random();
+    run(PROBE_SHUFFLE);
+    uint32_t votes = 0;
+    float sum = 0;
+    for (int l = 0; l < 32; l++) {
+        votes |= (in[l] & 1u) << l;
+        sum += (float)(in[l] & 1023u);
+    }
+    for (uint32_t l = 0; l < 32; l++) {
+        assert_int_equal(out[l], in[l ^ 5u]);
+        assert_int_equal(out[32 + l], in[l + 3 < 32 ? l + 3 : l]);
+        assert_int_equal(out[64 + l], in[in[32] & 31u]);
+        assert_true(word_float(out[96 + l]) == sum);
+        assert_int_equal(out[128 + l], votes);
+    }
+}
+
+static void test_async_copies(void **state)
+{
+    (void)state;
+    fill_random();
+    run(PROBE_CP_ASYNC);
+    for (uint32_t g = 0; g < 2; g++)
+        for (uint32_t i = 0; i < 128; i++)
+            for (uint32_t j = 0; j < 4; j++) {
+                uint32_t from = i ^ 37u;
+                uint32_t want = from % 3 == g ? 0 : in[g * 512 + from * 4 + j];
+                assert_int_equal(out[g * 512 + i * 4 + j], want);
+            }
+}
+
+static void test_conversions(void **state)
+{
+    (void)state;
+    fill_random();
+    for (uint32_t i = 0; i < 256; i++) // half of them in the range where f16 rounds and underflows
+        in[i] = (random_word() & 0x80FFFFFFu) | (90u + random_word() % 56u) << 23;
+    run(PROBE_CONVERT);
+    for (int i = 0; i < 512; i++) {
+        float x = word_float(in[i]);
+        if (x == x) {
+            assert_int_equal(out[i], f32_to_bf16(x));
+            assert_int_equal(out[512 + i], f32_to_f16(x));
+            uint32_t pair = f32_to_bf16(x) | (uint32_t)f32_to_bf16(x * 0.5f) << 16;
+            assert_int_equal(out[1024 + i], pair);
+        }
+        assert_int_equal(out[1536 + i], in[i] << 16);
+        assert_true(word_float(out[2048 + i]) == f16_to_f32((uint16_t)(in[i] & 0xBFFFu)));
+        assert_int_equal(out[2560 + i], (uint32_t)((uint64_t)in[i] * 0x9E3779B9u >> 32));
+    }
+}
+
+static void test_approximations(void **state)
+{
+    (void)state;
+    fill_random();
+    run(PROBE_APPROX);
+    for (int i = 0; i < 512; i++) {
+        float x = (float)(in[i] & 0xFFFFu) * 0x1p-10f - 32.0f;
+        double want[8] = {exp2(x), 1.0 / (x + 64.5), 1.0 / sqrt(x + 33.0),
+                          (double)x * 1.0009765625 + 3.0, exp(x), log(x + 33.0),
+                          erf(x * 0.0625), tanh(x * 0.0625)};
+        for (int f = 0; f < 8; f++) {
+            double got = word_float(out[f * 512 + i]);
+            assert_true(fabs(got - want[f]) <= 2e-6 * fabs(want[f]) + 1e-6);
+        }
+    }
+}
+
+static void test_blocks(void **state)
+{
+    (void)state;
+    fill_random();
+    run(PROBE_VECTOR);
+    for (uint32_t l = 0; l < 32; l++) {
+        assert_int_equal(out[l * 4], in[(l ^ 1u) * 4] ^ in[128 + l * 4]);
+        assert_int_equal(out[l * 4 + 1], in[(l ^ 1u) * 4 + 1]);
+    }
+    run(PROBE_ATOMIC);
+    uint32_t sum = 0, top = 0;
+    uint64_t wide = 0;
+    for (int i = 0; i < 512; i++) {
+        sum += in[i] & 255u;
+        top = in[i] > top ? in[i] : top;
+        wide += in[i];
+    }
+    assert_int_equal(out[1025], sum);
+    assert_int_equal(out[1026], top);
+    assert_memory_equal(&out[1028], &wide, 8);
+    for (uint32_t seed = 0; seed < 3; seed++) {
+        struct simt_options options = {.seed = seed};
+        simt_configure(&options);
+        run(PROBE_LAST_ARRIVER);
+        for (int i = 0; i < 64; i++) {
+            uint32_t want = 0;
+            for (int b = 0; b < 8; b++)
+                want += in[b * 64 + i] * 3u;
+            assert_int_equal(out[512 + i], want);
+        }
+        run(PROBE_NAMED_BARRIER);
+        for (uint32_t i = 0; i < 128; i++)
+            assert_int_equal(out[i], in[i ^ 33u] + 1u);
+    }
+}
+
+// Which faults a build without access hooks reports itself; the rest need the race mode.
+static bool plain_sees(enum fault fault)
+{
+    switch (fault) {
+    case FAULT_WEAK_WAIT:
+    case FAULT_DIVERGENT_BARRIER:
+    case FAULT_DIVERGENT_SHUFFLE:
+    case FAULT_ASYNC_UNWAITED:
+        return true;
+    default:
+        return false;
+    }
+}
+
+// Faults that would corrupt or end this very process where nothing checks accesses.
+static bool unsafe_without_hooks(enum fault fault)
+{
+    return fault == FAULT_SHARED_OVERRUN || fault == FAULT_GLOBAL_OVERRUN ||
+           fault == FAULT_MISALIGNED;
+}
+
+static void test_faults(void **state)
+{
+    (void)state;
+    uint32_t *words, *counter;
+    assert_int_equal(cudaMalloc((void **)&words, 4096), cudaSuccess);
+    assert_int_equal(cudaMalloc((void **)&counter, 4), cudaSuccess);
+    for (uint32_t seed = 0; seed < 2; seed++) {
+        struct simt_options options = {.seed = seed, .quiet = true};
+        simt_configure(&options);
+        for (int f = 0; f < FAULT_COUNT; f++) {
+            if (!simt_checks_races() && unsafe_without_hooks((enum fault)f))
+                continue;
+            simt_reset();
+            memset(words, 0, 4096);
+            *counter = 0;
+            fault_run((enum fault)f, words, counter, NULL);
+            bool reported = simt_first_report()[0] != 0;
+            bool expected = f != FAULT_NONE && (simt_checks_races() || plain_sees((enum fault)f));
+            if (seed == 0)
+                printf("  %-26s %s\n", fault_name((enum fault)f), simt_first_report());
+            assert_int_equal(reported, expected);
+            assert_int_equal(cudaDeviceSynchronize() != cudaSuccess, expected);
+        }
+    }
+    simt_reset();
+    struct simt_options options = {0};
+    simt_configure(&options);
+    cudaFree(words);
+    cudaFree(counter);
+}
+
+static void test_lint(void **state)
+{
+    (void)state;
+    if (!simt_checks_races())
+        skip();
+    static const struct {
+        uint32_t stride;
+        uint64_t conflicts, sectors; // a 32-lane store and load; a 32-lane global store
+    } want[] = {{1, 0, 4}, {2, 2, 8}, {8, 14, 32}, {32, 62, 32}};
+    struct simt_options options = {.lint = true};
+    simt_configure(&options);
+    for (int i = 0; i < 4; i++) {
+        struct simt_counts counts;
+        simt_reset();
+        lint_run(in, want[i].stride, NULL);
+        simt_read(&counts);
+        assert_int_equal(counts.shared_requests, 2);
+        assert_int_equal(counts.shared_conflicts, want[i].conflicts);
+        assert_int_equal(counts.global_sectors, want[i].sectors);
+        assert_int_equal(counts.global_sectors_least, 4);
+    }
+    options.lint = false;
+    simt_configure(&options);
+}
+
+static void test_streams(void **state)
+{
+    (void)state;
+    struct simt_options options = {.lazy = true, .quiet = true};
+    simt_configure(&options);
+    simt_reset();
+    uint32_t *host, *device;
+    cudaStream_t first, second;
+    cudaEvent_t event;
+    assert_int_equal(cudaHostAlloc((void **)&host, 64, cudaHostAllocMapped), cudaSuccess);
+    assert_int_equal(cudaMalloc((void **)&device, 64), cudaSuccess);
+    assert_int_equal(cudaStreamCreateWithFlags(&first, cudaStreamNonBlocking), cudaSuccess);
+    assert_int_equal(cudaStreamCreateWithFlags(&second, cudaStreamNonBlocking), cudaSuccess);
+    assert_int_equal(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), cudaSuccess);
+    for (uint32_t round = 0; round < 20; round++) {
+        host[0] = round;
+        cudaMemcpyAsync(device, host, 4, cudaMemcpyHostToDevice, first);
+        cudaEventRecord(event, first);
+        cudaStreamWaitEvent(second, event, 0);
+        cudaMemcpyAsync(host + 8, device, 4, cudaMemcpyDeviceToHost, second);
+        assert_int_equal(cudaStreamSynchronize(second), cudaSuccess);
+        assert_int_equal(host[8], round);
+    }
+    host[0] = 1; // a pinned buffer reused before the copy ran: the new value goes over
+    cudaMemcpyAsync(device, host, 4, cudaMemcpyHostToDevice, first);
+    host[0] = 2;
+    cudaStreamSynchronize(first);
+    assert_int_equal(device[0], 2);
+    cudaGraph_t graph;
+    cudaGraphExec_t exec;
+    assert_int_equal(cudaStreamBeginCapture(first, cudaStreamCaptureModeThreadLocal), cudaSuccess);
+    cudaMemcpyAsync(device, host, 4, cudaMemcpyHostToDevice, first);
+    cudaMemcpyAsync(host + 8, device, 4, cudaMemcpyDeviceToHost, first);
+    assert_int_equal(cudaStreamEndCapture(first, &graph), cudaSuccess);
+    assert_int_equal(cudaGraphInstantiate(&exec, graph, 0), cudaSuccess);
+    for (uint32_t round = 5; round < 8; round++) {
+        host[0] = round;
+        cudaGraphLaunch(exec, first);
+        assert_int_equal(cudaStreamSynchronize(first), cudaSuccess);
+        assert_int_equal(host[8], round);
+    }
+    assert_int_equal(cudaMemcpyAsync(device, host, 128, cudaMemcpyHostToDevice, first),
+                     cudaErrorInvalidValue);
+    assert_int_equal(cudaFree(device + 1), cudaErrorInvalidValue);
+    simt_reset();
+    cudaGraphExecDestroy(exec);
+    cudaGraphDestroy(graph);
+    cudaEventDestroy(event);
+    cudaStreamDestroy(first);
+    cudaStreamDestroy(second);
+    cudaFree(device);
+    cudaFreeHost(host);
+    memset(&options, 0, sizeof options);
+    simt_configure(&options);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_mma),         cmocka_unit_test(test_matrix_moves),
+        cmocka_unit_test(test_shuffles),    cmocka_unit_test(test_async_copies),
+        cmocka_unit_test(test_conversions), cmocka_unit_test(test_approximations),
+        cmocka_unit_test(test_blocks),      cmocka_unit_test(test_faults),
+        cmocka_unit_test(test_lint),        cmocka_unit_test(test_streams),
+    };
+    return cmocka_run_group_tests_name("emulator", tests, setup, NULL);
+}
