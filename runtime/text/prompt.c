@@ -1,0 +1,40 @@
+// Rendering a conversation and encoding its segments; see prompt.h.
+#include "runtime/text/prompt.h"
+
+const char *const prompt_trusted[SPECIAL_COUNT] = {"bos_token", "eos_token", "unk_token",
+                                                   "sep_token", "pad_token", "cls_token",
+                                                   "mask_token"};
+const uint32_t prompt_trusted_count = SPECIAL_COUNT;
+
+void prompt_special_variables(json_t *variables, const struct tokenizer *tokenizer)
+{
+    for (int i = 0; i < SPECIAL_COUNT; i++) {
+        struct text token = tokenizer_special_text(tokenizer, (enum special_token)i);
+        const char *name = tokenizer_special_name((enum special_token)i);
+        if (token.at != NULL && json_object_get(variables, name) == NULL)
+            json_object_set_new(variables, name, json_stringn(token.at, token.bytes));
+    }
+}
+
+enum status prompt_tokens(const struct prompt_args *args, int32_t **tokens, uint32_t *count,
+                          struct error *err)
+{
+    prompt_special_variables(args->variables, args->tokenizer);
+    struct chat_input in = {.variables = args->variables,
+                            .trusted = prompt_trusted,
+                            .trusted_count = prompt_trusted_count,
+                            .now = args->now};
+    struct chat_output rendered;
+    enum status status = chat_render(args->chat, &in, args->arena, &rendered, err);
+    if (status != STATUS_OK)
+        return status;
+    uint32_t bound = tokenizer_bound(args->tokenizer, rendered.text.bytes);
+    *tokens = arena_take(args->arena, (size_t)bound * sizeof **tokens);
+    if (*tokens == NULL)
+        return error_set(err, STATUS_NO_ROOM, "the prompt is too long to be encoded");
+    struct encode_args encode = {.flags = args->plain ? ENCODE_SPECIAL : 0,
+                                 .arena = args->arena,
+                                 .segments = rendered.segments,
+                                 .segment_count = rendered.segment_count};
+    return tokenizer_encode_segments(args->tokenizer, &encode, *tokens, bound, count, err);
+}
