@@ -91,7 +91,7 @@ template <class T> DEV T shfl_idx(T v, int lane)
 {
     return __shfl_sync(0xFFFFFFFFu, v, lane);
 }
-DEV uint32_t ballot(bool p)
+DEV uint32_t warp_ballot(bool p)
 {
     return __ballot_sync(0xFFFFFFFFu, p);
 }

@@ -55,7 +55,7 @@ static __device__ void run_shuffle(const probe_args &p, uint32_t lane)
     for (int step = 16; step > 0; step >>= 1)
         f += shfl_xor(f, step);
     p.out[96 + lane] = float_bits(f);
-    p.out[128 + lane] = ballot((v & 1u) != 0);
+    p.out[128 + lane] = warp_ballot((v & 1u) != 0);
 }
 
 static __device__ void run_convert(const probe_args &p, uint32_t lane)

@@ -211,7 +211,7 @@ template <class T> static inline T shfl_idx(T v, int lane, SIMT_SITE)
 {
     return simt::shuffle(simt::OP_SHFL_IDX, v, lane & 31, SIMT_PASS);
 }
-static inline uint32_t ballot(bool p, SIMT_SITE)
+static inline uint32_t warp_ballot(bool p, SIMT_SITE)
 {
     simt::word_frame frame = {p, 0, 0};
     simt::collect(simt::OP_BALLOT, &frame, simt::ballot_run, SIMT_PASS);
@@ -229,25 +229,35 @@ static inline void named_bar_sync(unsigned id, unsigned threads, SIMT_SITE)
 {
     simt::named_bar(id, threads, SIMT_PASS);
 }
-static inline uint4 ldg128(const void *p)
+// The compiler may split a 16-byte access, so the alignment that hardware asks for is tested here.
+static inline void vector_check(const void *p, const char *file, int line)
 {
-    return *(const uint4 *)p;
+    if ((uintptr_t)p % 16 != 0)
+        simt::report("misaligned 16-byte access at %s:%d", file, line);
 }
-static inline uint4 ldg128_stream(const void *p)
+static inline uint4 ldg128(const void *p, SIMT_SITE)
 {
-    return *(const uint4 *)p;
+    vector_check(p, SIMT_PASS);
+    uint4 v;
+    memcpy(&v, p, 16);
+    return v;
 }
-static inline void stg128(void *p, uint4 v)
+static inline uint4 ldg128_stream(const void *p, SIMT_SITE)
 {
-    *(uint4 *)p = v;
+    return ldg128(p, SIMT_PASS);
 }
-static inline uint4 lds128(const void *p)
+static inline void stg128(void *p, uint4 v, SIMT_SITE)
 {
-    return *(const uint4 *)p;
+    vector_check(p, SIMT_PASS);
+    memcpy(p, &v, 16);
 }
-static inline void sts128(void *p, uint4 v)
+static inline uint4 lds128(const void *p, SIMT_SITE)
 {
-    *(uint4 *)p = v;
+    return ldg128(p, SIMT_PASS);
+}
+static inline void sts128(void *p, uint4 v, SIMT_SITE)
+{
+    stg128(p, v, SIMT_PASS);
 }
 static inline float ex2(float x)
 {

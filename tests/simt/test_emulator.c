@@ -241,6 +241,7 @@ static bool plain_sees(enum fault fault)
     case FAULT_DIVERGENT_BARRIER:
     case FAULT_DIVERGENT_SHUFFLE:
     case FAULT_ASYNC_UNWAITED:
+    case FAULT_MISALIGNED:
         return true;
     default:
         return false;
@@ -250,8 +251,7 @@ static bool plain_sees(enum fault fault)
 // Faults that would corrupt or end this very process where nothing checks accesses.
 static bool unsafe_without_hooks(enum fault fault)
 {
-    return fault == FAULT_SHARED_OVERRUN || fault == FAULT_GLOBAL_OVERRUN ||
-           fault == FAULT_MISALIGNED;
+    return fault == FAULT_SHARED_OVERRUN || fault == FAULT_GLOBAL_OVERRUN;
 }
 
 static void test_faults(void **state)
