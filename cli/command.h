@@ -1,0 +1,75 @@
+// A command of the executable, and what all commands share: usage, exit codes, reading stdin, and a
+// session that runs one model on the calling thread.
+#pragma once
+
+#include "cli/load.h"
+#include "runtime/base/json.h"
+
+enum exit_code { EXIT_CODE_OK = 0, EXIT_CODE_FAILURE = 1, EXIT_CODE_USAGE = 2 };
+
+struct command {
+    const char *name;
+    const char *usage;   // behind "weft NAME "
+    const char *summary; // one line
+    const char *details; // for --help
+    int (*run)(const struct command *self, int argc, char **argv);
+};
+
+int command_serve(const struct command *self, int argc, char **argv);
+int command_generate(const struct command *self, int argc, char **argv);
+int command_tokenize(const struct command *self, int argc, char **argv);
+int command_detokenize(const struct command *self, int argc, char **argv);
+int command_render(const struct command *self, int argc, char **argv);
+int command_embed(const struct command *self, int argc, char **argv);
+int command_rerank(const struct command *self, int argc, char **argv);
+int command_inspect(const struct command *self, int argc, char **argv);
+
+// Parses the arguments of a command that takes positional_min..max positional ones. Returns -1 to
+// go on, else the exit code (help was printed, or the usage error).
+struct command_parse {
+    const struct command *self;
+    int argc;
+    char **argv;
+    const struct option_table *tables;
+    void *const *fields;
+    const char *const *titles; // for --help, one a table
+    uint32_t table_count;
+    uint32_t positional_min, positional_max;
+};
+int command_parse(const struct command_parse *args, struct arena *arena, struct texts *positional);
+
+// Prints "weft: TEXT" and returns EXIT_CODE_FAILURE.
+int command_failed(const struct error *err);
+
+// All of stdin into the arena.
+enum status stdin_read(struct text *out, struct arena *arena, struct error *err) MUST_USE;
+
+// Lines of stdin without their newline; false at the end. The text lives until the next call.
+struct line_reader {
+    char *at;
+    size_t bytes_allocated;
+};
+bool line_next(struct line_reader *reader, struct text *out);
+void line_reader_free(struct line_reader *reader);
+
+// One model on this thread: no server, no engine thread.
+struct session {
+    struct loaded loaded;
+    struct loaded_model *model;
+    struct waker *waker;
+    struct port *port;
+};
+enum status session_open(struct session *session, const char *folder,
+                         const struct model_settings *model, const struct device_settings *device,
+                         struct error *err) MUST_USE;
+void session_close(struct session *session);
+
+// Refuses a model of another kind with a sentence that names the right command.
+enum status session_kind(const struct session *session, enum model_kind kind,
+                         struct error *err) MUST_USE;
+
+enum status session_submit(struct session *session, const struct submit_args *args,
+                           struct request **out, struct error *err) MUST_USE;
+// Steps the engine until the request has an event.
+enum status session_next(struct session *session, struct request *request, struct token_event *out,
+                         struct error *err) MUST_USE;

@@ -1,0 +1,94 @@
+// weft embed: a text a line in, its vector as a JSON array a line out, normalised as served.
+#include "cli/command.h"
+
+#include <string.h>
+
+static enum status embed_line(struct session *session, struct text line, struct arena *arena,
+                              struct json_buffer *out, struct error *err)
+{
+    const struct tokenizer *tokenizer = session->model->tokenizer;
+    const struct model_facts *facts = engine_facts(session->model->engine);
+    struct encode_args encode = {.text = line, .flags = ENCODE_SPECIAL, .arena = arena};
+    uint32_t bound = tokenizer_bound(tokenizer, line.bytes);
+    int32_t *tokens = arena_take(arena, bound * sizeof *tokens);
+    uint32_t count;
+    enum status status = tokenizer_encode(tokenizer, &encode, tokens, bound, &count, err);
+    if (status != STATUS_OK)
+        return status;
+    if (count == 0)
+        return error_set(err, STATUS_INVALID, "the text has no tokens");
+    if (count > facts->max_model_len)
+        return error_set(err, STATUS_TOO_LARGE, "the text is too long: %u tokens > %u maximum",
+                         count, facts->max_model_len);
+    uint32_t start[2] = {0, count};
+    struct submit_args submit = {.kind = REQUEST_EMBED,
+                                 .tokens = tokens,
+                                 .token_count = count,
+                                 .sequence_count = 1,
+                                 .sequence_start = start,
+                                 .choice_count = 1};
+    struct request *request;
+    status = session_submit(session, &submit, &request, err);
+    struct token_event event = {0};
+    while (status == STATUS_OK && !(event.flags & EVENT_LAST))
+        status = session_next(session, request, &event, err);
+    if (status != STATUS_OK)
+        return status;
+    const float *values = request_values(request, 0);
+    out->bytes = 0;
+    for (uint32_t i = 0; i < facts->output_width; i++) {
+        json_put_literal(out, i == 0 ? "[" : ", ");
+        json_put_float(out, values[i]);
+    }
+    json_put_literal(out, "]\n");
+    port_free(session->port, request);
+    return STATUS_OK;
+}
+
+static enum status embed(struct session *session, struct error *err)
+{
+    enum status status = session_kind(session, MODEL_EMBEDDER, err);
+    struct line_reader reader = {0};
+    struct json_buffer out = {0};
+    struct arena *arena = arena_create(0, 0);
+    struct text line;
+    for (uint64_t number = 1; status == STATUS_OK && line_next(&reader, &line); number++) {
+        arena_reset(arena);
+        status = embed_line(session, line, arena, &out, err);
+        if (status == STATUS_OK)
+            fwrite(out.at, 1, out.bytes, stdout);
+        else
+            error_prefix(err, "line %llu", (unsigned long long)number);
+    }
+    arena_destroy(arena);
+    json_buffer_free(&out);
+    line_reader_free(&reader);
+    return status;
+}
+
+int command_embed(const struct command *self, int argc, char **argv)
+{
+    struct model_settings model;
+    struct device_settings device;
+    model_settings_init(&model);
+    device_settings_init(&device);
+    device.log_level = 1;
+    const struct option_table tables[] = {device_options_table, model_options_table};
+    void *const fields[] = {&device, &model};
+    static const char *const titles[] = {"Device:", "Model:"};
+    struct arena *arena = arena_create(0, 0);
+    struct texts positional;
+    struct command_parse parse = {self, argc, argv, tables, fields, titles, 2, 1, 1};
+    int code = command_parse(&parse, arena, &positional);
+    if (code < 0) {
+        struct session session;
+        struct error err;
+        enum status status = session_open(&session, positional.at[0], &model, &device, &err);
+        if (status == STATUS_OK)
+            status = embed(&session, &err);
+        code = status == STATUS_OK ? EXIT_CODE_OK : command_failed(&err);
+        session_close(&session);
+    }
+    arena_destroy(arena);
+    return code;
+}

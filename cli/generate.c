@@ -1,0 +1,216 @@
+// weft generate: one prompt, one continuation.
+#include "cli/command.h"
+#include "runtime/text/prompt.h"
+
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+
+struct generate_settings {
+    const char *prompt;
+    const char *system;
+    uint32_t max_tokens;
+    double temperature, top_p;
+    uint32_t top_k;
+    int64_t seed;
+    bool raw, json;
+};
+
+#define AT(field) offsetof(struct generate_settings, field)
+static const struct option_row rows[] = {
+    {"prompt", OPTION_TEXT, AT(prompt), 0, 0, {0}, "required", "text of the prompt"},
+    {"system", OPTION_TEXT, AT(system), 0, 0, {0}, "none", "system message"},
+    {"max-tokens", OPTION_COUNT, AT(max_tokens), 0, 1e9, {0}, "0, what the context leaves",
+     "tokens to generate at most"},
+    {"temperature", OPTION_REAL, AT(temperature), 0, 2, {0}, "1", "0 takes the likeliest token"},
+    {"top-p", OPTION_REAL, AT(top_p), 0, 1, {0}, "1", "probability mass to draw from"},
+    {"top-k", OPTION_COUNT, AT(top_k), 0, 1e9, {0}, "0, off", "tokens to draw from"},
+    {"seed", OPTION_INTEGER, AT(seed), -0x1p63, 0x1p63, {0}, "-1, random", "of the random numbers"},
+    {"raw", OPTION_FLAG, AT(raw), 0, 0, {0}, "off",
+     "no chat template: the prompt is continued as it stands"},
+    {"json", OPTION_FLAG, AT(json), 0, 0, {0}, "off", "one JSON object instead of the text"},
+};
+
+static enum status encode_raw(const struct session *session, const char *prompt,
+                              struct submit_args *submit, struct error *err)
+{
+    struct arena *arena = session->loaded.arena;
+    const struct tokenizer *tokenizer = session->model->tokenizer;
+    struct encode_args encode = {.text = text_of(prompt),
+                                 .flags = ENCODE_ADDED_TOKENS | ENCODE_SPECIAL,
+                                 .arena = arena};
+    uint32_t bound = tokenizer_bound(tokenizer, strlen(prompt));
+    int32_t *tokens = arena_take(arena, bound * sizeof *tokens);
+    submit->tokens = tokens;
+    return tokenizer_encode(tokenizer, &encode, tokens, bound, &submit->token_count, err);
+}
+
+static enum status encode_chat(const struct session *session, const struct generate_settings *s,
+                               struct submit_args *submit, struct error *err)
+{
+    json_t *messages = json_array();
+    if (s->system != NULL)
+        json_array_append_new(messages,
+                              json_pack("{s:s,s:s}", "role", "system", "content", s->system));
+    json_array_append_new(messages, json_pack("{s:s,s:s}", "role", "user", "content", s->prompt));
+    json_t *variables =
+        json_pack("{s:o,s:b}", "messages", messages, "add_generation_prompt", 1);
+    if (variables == NULL)
+        return error_set(err, STATUS_INVALID, "the prompt is not valid UTF-8");
+    struct prompt_args args = {.tokenizer = session->model->tokenizer,
+                               .chat = session->model->chat,
+                               .plain = session->model->chat_is_plain,
+                               .variables = variables,
+                               .now = (int64_t)time(NULL),
+                               .arena = session->loaded.arena};
+    int32_t *tokens;
+    enum status status = prompt_tokens(&args, &tokens, &submit->token_count, err);
+    submit->tokens = tokens;
+    json_decref(variables);
+    return status;
+}
+
+struct continuation {
+    int32_t *tokens;
+    uint32_t token_count;
+    enum finish finish;
+    struct json_buffer text;
+};
+
+static void text_add(struct continuation *out, const char *text, uint32_t bytes, bool show)
+{
+    json_put_raw(&out->text, text_span(text, bytes));
+    if (show) {
+        fwrite(text, 1, bytes, stdout);
+        fflush(stdout);
+    }
+}
+
+static enum status continue_prompt(struct session *session, const struct submit_args *submit,
+                                   bool show, struct continuation *out, struct error *err)
+{
+    struct request *request;
+    enum status status = session_submit(session, submit, &request, err);
+    if (status != STATUS_OK)
+        return status;
+    struct detok detok;
+    detok_init(&detok, session->model->tokenizer, true);
+    detok_continue(&detok);
+    uint32_t room = detok_bound(session->model->tokenizer);
+    char *piece = arena_take(session->loaded.arena, room + 16);
+    struct token_event event = {0};
+    while (!(event.flags & EVENT_LAST)) {
+        status = session_next(session, request, &event, err);
+        if (status != STATUS_OK)
+            return status;
+        if (event.flags & EVENT_TOKEN) {
+            out->tokens = heap_grow(out->tokens, (out->token_count + 1) * sizeof *out->tokens);
+            out->tokens[out->token_count++] = event.token;
+            text_add(out, piece, detok_push(&detok, event.token, piece, room), show);
+        }
+        out->finish = event.finish != FINISH_NONE ? event.finish : out->finish;
+    }
+    text_add(out, piece, detok_finish(&detok, piece, room + 16), show);
+    port_free(session->port, request);
+    return STATUS_OK;
+}
+
+static void ids_put(struct json_buffer *b, const int32_t *ids, uint32_t count)
+{
+    json_put_literal(b, "[");
+    for (uint32_t i = 0; i < count; i++)
+        json_put_format(b, "%s%d", i > 0 ? "," : "", ids[i]);
+    json_put_literal(b, "]");
+}
+
+static void json_print(const struct submit_args *submit, const struct continuation *made)
+{
+    struct json_buffer b = {0};
+    json_put_literal(&b, "{\"prompt_token_ids\":");
+    ids_put(&b, submit->tokens, submit->token_count);
+    json_put_literal(&b, ",\"token_ids\":");
+    ids_put(&b, made->tokens, made->token_count);
+    json_put_literal(&b, ",\"text\":");
+    json_put_string(&b, text_span(made->text.at, made->text.bytes));
+    json_put_format(&b, ",\"finish_reason\":\"%s\"}\n",
+                    made->finish == FINISH_STOP ? "stop" : "length");
+    fwrite(b.at, 1, b.bytes, stdout);
+    json_buffer_free(&b);
+}
+
+static enum status generate(struct session *session, const struct generate_settings *s,
+                            struct error *err)
+{
+    enum status status = session_kind(session, MODEL_GENERATOR, err);
+    if (status != STATUS_OK)
+        return status;
+    uint64_t seed = (uint64_t)s->seed;
+    if (s->seed == -1 && getrandom(&seed, sizeof seed, 0) != sizeof seed)
+        return error_set(err, STATUS_IO, "no random seed can be had");
+    struct submit_args submit = {.kind = REQUEST_GENERATE,
+                                 .sequence_count = 1,
+                                 .choice_count = 1,
+                                 .params = {.seed = seed,
+                                            .temperature = (float)s->temperature,
+                                            .top_p = (float)s->top_p,
+                                            .top_k = s->top_k,
+                                            .repetition = 1,
+                                            .penalty_row = STEP_NO_ROW}};
+    status = s->raw ? encode_raw(session, s->prompt, &submit, err)
+                    : encode_chat(session, s, &submit, err);
+    if (status != STATUS_OK)
+        return status;
+    uint32_t context = engine_facts(session->model->engine)->max_model_len;
+    if (submit.token_count == 0)
+        return error_set(err, STATUS_INVALID,
+                         "the prompt has no tokens and the model no begin-of-sequence token");
+    if (submit.token_count >= context)
+        return error_set(err, STATUS_TOO_LARGE,
+                         "prompt is too long: %u tokens > %u maximum (one must be left to generate)",
+                         submit.token_count, context - 1);
+    uint32_t start[2] = {0, submit.token_count};
+    submit.sequence_start = start;
+    submit.max_tokens = s->max_tokens > 0 ? s->max_tokens : context - submit.token_count;
+    struct continuation made = {0};
+    status = continue_prompt(session, &submit, !s->json, &made, err);
+    if (status == STATUS_OK && s->json)
+        json_print(&submit, &made);
+    else if (status == STATUS_OK)
+        putchar('\n');
+    heap_give(made.tokens);
+    json_buffer_free(&made.text);
+    return status;
+}
+
+int command_generate(const struct command *self, int argc, char **argv)
+{
+    struct generate_settings s = {.temperature = 1, .top_p = 1, .seed = -1};
+    struct model_settings model;
+    struct device_settings device;
+    model_settings_init(&model);
+    device_settings_init(&device);
+    device.log_level = 1; // the text is what is wanted
+    struct option_table own = {rows, sizeof rows / sizeof *rows};
+    const struct option_table tables[] = {own, device_options_table, model_options_table};
+    void *const fields[] = {&s, &device, &model};
+    static const char *const titles[] = {"Generation:", "Device:", "Model:"};
+    struct arena *arena = arena_create(0, 0);
+    struct texts positional;
+    struct command_parse parse = {self, argc, argv, tables, fields, titles, 3, 1, 1};
+    int code = command_parse(&parse, arena, &positional);
+    if (code < 0 && s.prompt == NULL) {
+        fprintf(stderr, "weft generate: --prompt TEXT is required\n");
+        code = EXIT_CODE_USAGE;
+    }
+    if (code < 0) {
+        struct session session;
+        struct error err;
+        enum status status = session_open(&session, positional.at[0], &model, &device, &err);
+        if (status == STATUS_OK)
+            status = generate(&session, &s, &err);
+        code = status == STATUS_OK ? EXIT_CODE_OK : command_failed(&err);
+        session_close(&session);
+    }
+    arena_destroy(arena);
+    return code;
+}

@@ -1,0 +1,70 @@
+// weft inspect: what a model folder holds, its tensors, and what serving it would take.
+#include "cli/command.h"
+#include "runtime/model/inspect.h"
+
+#include <string.h>
+
+static void tensor_print(void *context, const struct tensor_info *tensor)
+{
+    uint64_t *shown = context;
+    char shape[128] = "";
+    for (uint32_t i = 0; i < tensor->rank; i++)
+        snprintf(shape + strlen(shape), sizeof shape - strlen(shape), "%s%llu", i > 0 ? " x " : "",
+                 (unsigned long long)tensor->shape[i]);
+    printf("  %-64s %-9s %s\n", tensor->name, tensor->dtype, shape);
+    (*shown)++;
+}
+
+static enum status inspect(struct session *session, const char *folder,
+                           const struct model_settings *settings, struct error *err)
+{
+    struct loaded *loaded = &session->loaded;
+    struct model_spec spec;
+    enum status status = model_spec_parse(&spec, folder, settings, loaded->arena, err);
+    if (status == STATUS_OK)
+        status = models_plan(loaded, &spec, 1, 1, 0, err);
+    if (status != STATUS_OK)
+        return status;
+    const struct loaded_model *m = &loaded->models[0];
+    plan_print(stdout, m);
+    printf("vocabulary: %u ids in the tokenizer, %u in the model; %u end ids\n",
+           tokenizer_vocab(m->tokenizer), m->plan->facts.vocab, m->plan->facts.end_count);
+    if (m->plan->facts.kind == MODEL_GENERATOR)
+        printf("chat template: %s\n", m->chat_is_plain ? "none (contents joined by newlines)"
+                                                       : "the model's");
+    uint64_t count = 0;
+    puts("tensors:");
+    status = model_tensors(spec.folder, tensor_print, &count, err);
+    if (status == STATUS_OK)
+        printf("%llu tensors\n", (unsigned long long)count);
+    else if (status == STATUS_NOT_FOUND && settings->load_format == 1)
+        status = STATUS_OK;
+    return status;
+}
+
+int command_inspect(const struct command *self, int argc, char **argv)
+{
+    struct model_settings model;
+    struct device_settings device;
+    model_settings_init(&model);
+    device_settings_init(&device);
+    device.log_level = 1;
+    const struct option_table tables[] = {device_options_table, model_options_table};
+    void *const fields[] = {&device, &model};
+    static const char *const titles[] = {"Device:", "Model:"};
+    struct arena *arena = arena_create(0, 0);
+    struct texts positional;
+    struct command_parse parse = {self, argc, argv, tables, fields, titles, 2, 1, 1};
+    int code = command_parse(&parse, arena, &positional);
+    if (code < 0) {
+        struct session session = {.loaded.arena = arena_create(0, 0)};
+        struct error err;
+        enum status status = device_load(&session.loaded, &device, &err);
+        if (status == STATUS_OK)
+            status = inspect(&session, positional.at[0], &model, &err);
+        code = status == STATUS_OK ? EXIT_CODE_OK : command_failed(&err);
+        session_close(&session);
+    }
+    arena_destroy(arena);
+    return code;
+}

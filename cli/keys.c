@@ -1,0 +1,99 @@
+// Collecting API keys; see keys.h.
+#include "cli/keys.h"
+
+#include "runtime/base/json.h"
+
+#include <arpa/inet.h>
+#include <string.h>
+#include <sys/random.h>
+
+enum { KEY_CHARACTERS = 32, KEY_FILE_BYTES_MAX = 1 << 20, KEY_BYTES_MAX = 512 };
+
+static bool is_loopback(const char *host)
+{
+    struct in_addr v4;
+    struct in6_addr v6;
+    if (inet_pton(AF_INET, host, &v4) == 1)
+        return (ntohl(v4.s_addr) >> 24) == 127;
+    if (inet_pton(AF_INET6, host, &v6) == 1)
+        return memcmp(&v6, &in6addr_loopback, sizeof v6) == 0;
+    return strcmp(host, "localhost") == 0;
+}
+
+static void key_add(struct texts *list, const char *key, struct arena *arena)
+{
+    list->at = arena_grow(arena, list->at, list->count * sizeof *list->at,
+                          (list->count + 1) * sizeof *list->at);
+    list->at[list->count++] = key;
+}
+
+// Keys travel in a header: printable ASCII without spaces.
+static enum status key_check(const char *key, struct error *err)
+{
+    size_t bytes = strlen(key);
+    bool good = bytes > 0 && bytes <= KEY_BYTES_MAX;
+    for (size_t i = 0; i < bytes; i++)
+        good = good && key[i] > ' ' && key[i] < 0x7F;
+    return good ? STATUS_OK
+                : error_set(err, STATUS_INVALID,
+                            "an API key must be 1 to %d printable ASCII characters without spaces",
+                            KEY_BYTES_MAX);
+}
+
+static enum status file_keys(struct texts *list, const char *path, struct arena *arena,
+                             struct error *err)
+{
+    struct text content;
+    enum status status = file_read(&content, arena, path, KEY_FILE_BYTES_MAX, err);
+    if (status != STATUS_OK)
+        return status;
+    char *rest = arena_copy(arena, content).at != NULL ? (char *)content.at : NULL;
+    uint32_t before = list->count;
+    for (char *line = strtok_r(rest, "\r\n", &rest); line != NULL;
+         line = strtok_r(NULL, "\r\n", &rest))
+        if (*line != '#')
+            key_add(list, line, arena);
+    return list->count > before
+               ? STATUS_OK
+               : error_set(err, STATUS_INVALID, "%s holds no key (one a line)", path);
+}
+
+static enum status key_make(struct keys *out, struct arena *arena, struct error *err)
+{
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyz234567"; // 32: no bias
+    unsigned char random[KEY_CHARACTERS];
+    if (getrandom(random, sizeof random, 0) != sizeof random)
+        return error_set(err, STATUS_IO, "no random key can be made: give --api-key");
+    char *key = arena_take(arena, KEY_CHARACTERS + 6);
+    memcpy(key, "weft-", 5);
+    for (int i = 0; i < KEY_CHARACTERS; i++)
+        key[5 + i] = letters[random[i] & 31];
+    key[5 + KEY_CHARACTERS] = '\0';
+    key_add(&out->list, key, arena);
+    out->made = true;
+    return STATUS_OK;
+}
+
+enum status keys_collect(struct keys *out, const struct serve_settings *settings,
+                         struct arena *arena, struct error *err)
+{
+    *out = (struct keys){0};
+    for (uint32_t i = 0; i < settings->api_keys.count; i++)
+        key_add(&out->list, settings->api_keys.at[i], arena);
+    enum status status = STATUS_OK;
+    if (settings->api_key_file != NULL)
+        status = file_keys(&out->list, settings->api_key_file, arena, err);
+    const char *environment = options_environment_key();
+    if (environment != NULL && out->list.count == 0)
+        key_add(&out->list, environment, arena);
+    for (uint32_t i = 0; i < out->list.count && status == STATUS_OK; i++)
+        status = key_check(out->list.at[i], err);
+    if (status != STATUS_OK || out->list.count > 0)
+        return status;
+    if (!is_loopback(settings->host))
+        return error_set(err, STATUS_REFUSED,
+                         "listening on %s needs a key: give --api-key, --api-key-file or "
+                         "WEFT_API_KEY",
+                         settings->host);
+    return key_make(out, arena, err);
+}

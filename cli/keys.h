@@ -1,0 +1,13 @@
+// The API keys of `weft serve`: from options, a file and the environment, or one that is made.
+#pragma once
+
+#include "cli/settings.h"
+
+struct keys {
+    struct texts list;
+    bool made; // the one key was made here: it is printed
+};
+
+// On loopback with no key given one is made; elsewhere that is refused.
+enum status keys_collect(struct keys *out, const struct serve_settings *settings,
+                         struct arena *arena, struct error *err) MUST_USE;

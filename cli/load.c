@@ -1,0 +1,287 @@
+// Opening devices and models for all commands; see load.h. Runs on the main thread.
+#include "cli/load.h"
+
+#include "runtime/base/json.h"
+#include "runtime/base/log.h"
+
+#include <inttypes.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { TEMPLATE_BYTES_MAX = 4 << 20, QUEUED_TOKENS_DEFAULT = 2097152 };
+
+static enum status device_take(struct loaded *loaded, const char *name,
+                               const struct device_settings *settings, struct error *err)
+{
+    enum status status = device_plugin_open(&loaded->api, name, settings->device_library, err);
+    if (status != STATUS_OK)
+        return status;
+    bool exact = settings->exact < 0 ? strcmp(name, "simt") == 0 : settings->exact != 0;
+    struct device_options options = {.threads = settings->threads, .exact = exact};
+    return loaded->api->open(&loaded->device, &options, err);
+}
+
+static enum status cpu_take(struct loaded *loaded, const struct device_settings *settings,
+                            struct error *err)
+{
+    loaded->api = device_cpu();
+    struct device_options options = {.threads = settings->threads, .exact = settings->exact != 0};
+    return loaded->api->open(&loaded->device, &options, err);
+}
+
+enum status device_load(struct loaded *loaded, const struct device_settings *settings,
+                        struct error *err)
+{
+    log_level_set((enum log_level)settings->log_level);
+    enum status status;
+    if (settings->device == DEVICE_CPU) {
+        status = cpu_take(loaded, settings, err);
+    } else if (settings->device == DEVICE_AUTO) {
+        status = device_take(loaded, "cuda", settings, err);
+        if (status != STATUS_OK) {
+            log_line(LOG_INFO, "no GPU is used: %s", err->text);
+            status = cpu_take(loaded, settings, err);
+        }
+    } else {
+        const char *name = settings->device == DEVICE_CUDA ? "cuda" : "simt";
+        status = device_take(loaded, name, settings, err);
+    }
+    if (status == STATUS_OK)
+        loaded->api->facts(loaded->device, &loaded->facts);
+    return status;
+}
+
+static enum status template_load(struct loaded *loaded, struct loaded_model *m, struct error *err)
+{
+    const char *file = m->spec.settings.chat_template;
+    if (file != NULL) {
+        enum status status =
+            file_read(&m->chat_source, loaded->arena, file, TEMPLATE_BYTES_MAX, err);
+        if (status != STATUS_OK)
+            return status;
+    } else {
+        m->chat_source = tokenizer_chat_template(m->tokenizer, NULL);
+    }
+    m->chat_is_plain = m->chat_source.at == NULL;
+    if (m->chat_is_plain) {
+        m->chat_source = chat_template_plain();
+        log_line(LOG_WARNING,
+                 "model '%s' brings no chat template: message contents are joined by newlines "
+                 "(--chat-template FILE sets one)",
+                 m->spec.id);
+    }
+    enum status status = chat_template_open(&m->chat, m->chat_source, err);
+    if (status != STATUS_OK)
+        error_prefix(err, "chat template of model '%s'", m->spec.id);
+    return status;
+}
+
+static enum status tokenizer_load(struct loaded_model *m, struct error *err)
+{
+    enum status status = tokenizer_open(&m->tokenizer, m->spec.folder, err);
+    if (status != STATUS_NOT_FOUND || m->spec.settings.load_format != 1)
+        return status;
+    // A dummy model without a tokenizer gets a word list as long as its vocabulary.
+    char path[4096];
+    snprintf(path, sizeof path, "%s/config.json", m->spec.folder);
+    json_t *config;
+    status = json_file_parse(&config, path, 16 << 20, err);
+    if (status != STATUS_OK)
+        return status;
+    int64_t vocab = 0;
+    bool known = json_integer_exact(json_object_get(config, "vocab_size"), &vocab) && vocab > 0 &&
+                 vocab <= INT32_MAX;
+    json_decref(config);
+    if (!known)
+        return error_set(err, STATUS_INVALID, "%s: vocab_size is missing or out of range", path);
+    return tokenizer_open_words(&m->tokenizer, (uint32_t)vocab, err);
+}
+
+static enum status model_prepare(struct loaded *loaded, struct loaded_model *m, struct error *err)
+{
+    enum status status = tokenizer_load(m, err);
+    if (status != STATUS_OK)
+        return status;
+    struct model_options options;
+    model_settings_to_options(&m->spec.settings, &options);
+    options.yes_id = tokenizer_token(m->tokenizer, text_of("yes"));
+    options.no_id = tokenizer_token(m->tokenizer, text_of("no"));
+    status =
+        model_plan_open(&m->plan, m->spec.folder, loaded->api, loaded->device, &options, err);
+    if (status == STATUS_OK && m->plan->facts.kind == MODEL_GENERATOR)
+        status = template_load(loaded, m, err);
+    return status;
+}
+
+static void engine_options_fill(struct loaded_model *m, uint32_t port_count)
+{
+    const struct model_settings *s = &m->spec.settings;
+    uint32_t tokens = s->max_queued_tokens;
+    if (tokens == 0) {
+        uint64_t two = 2 * (uint64_t)m->plan->facts.max_model_len;
+        tokens = (uint32_t)(two > QUEUED_TOKENS_DEFAULT ? two : QUEUED_TOKENS_DEFAULT);
+    }
+    m->engine_options = (struct engine_options){.port_count = port_count,
+                                                .max_queued_requests = s->max_queued_requests,
+                                                .max_queued_tokens = tokens,
+                                                .max_result_bytes = s->max_result_bytes,
+                                                .choices_max = 8,
+                                                .prefix_cache = s->enable_prefix_caching};
+    ssize_t got = getrandom(m->engine_options.hash_key, sizeof m->engine_options.hash_key, 0);
+    check(got == (ssize_t)sizeof m->engine_options.hash_key, "getrandom gave %zd bytes", got);
+}
+
+// KV memory that no model was given explicitly is split by kv-share.
+static enum status kv_split(struct loaded *loaded, uint64_t planned, struct error *err)
+{
+    uint64_t fixed = 0;
+    double shares = 0;
+    for (uint32_t i = 0; i < loaded->model_count; i++) {
+        struct loaded_model *m = &loaded->models[i];
+        if (m->plan->kv_bytes_min == 0)
+            continue;
+        m->kv_bytes = m->spec.settings.kv_cache_memory;
+        fixed += m->kv_bytes;
+        shares += m->kv_bytes == 0 ? m->spec.settings.kv_share : 0;
+    }
+    uint64_t memory = loaded->facts.memory_free;
+    if (planned + fixed > memory)
+        return error_set(err, STATUS_NO_MEMORY,
+                         "the plan needs %.2f GiB and %.2f GiB are free: serve fewer models, or "
+                         "lower --kv-cache-memory, --max-num-batched-tokens or --max-queued-tokens",
+                         (double)(planned + fixed) / 0x1p30, (double)memory / 0x1p30);
+    // On a CPU other programs want memory too: a quarter of it. On a GPU what the plan leaves.
+    uint64_t left = memory - planned - fixed;
+    uint64_t room = loaded->api == device_cpu() && left > memory / 4 ? memory / 4 : left;
+    for (uint32_t i = 0; i < loaded->model_count; i++) {
+        struct loaded_model *m = &loaded->models[i];
+        const struct model_facts *facts = &m->plan->facts;
+        if (m->plan->kv_bytes_min == 0)
+            continue;
+        if (m->kv_bytes == 0) {
+            m->kv_bytes = (uint64_t)((double)room * (m->spec.settings.kv_share / shares));
+            uint64_t useful = m->plan->kv_bytes_min * facts->limits.slots_max;
+            m->kv_bytes = m->kv_bytes > useful ? useful : m->kv_bytes;
+        }
+        if (m->kv_bytes < m->plan->kv_bytes_min) {
+            uint64_t tokens = m->kv_bytes / facts->block_bytes * facts->block_tokens;
+            return error_set(err, STATUS_NO_MEMORY,
+                             "model '%s': %.2f GiB for keys and values hold no sequence of %u "
+                             "tokens; --max-model-len %" PRIu64 " would fit",
+                             m->spec.id, (double)m->kv_bytes / 0x1p30, facts->max_model_len,
+                             tokens);
+        }
+    }
+    return STATUS_OK;
+}
+
+void plan_print(FILE *out, const struct loaded_model *m)
+{
+    const struct model_facts *f = &m->plan->facts;
+    static const char *const kinds[] = {"generator", "embedder", "reranker"};
+    fprintf(out, "%s: %s, %s, %.1f M parameters in %s, %u tokens at most\n", m->spec.id,
+            f->architecture, kinds[f->kind], (double)f->parameter_count / 1e6,
+            dtype_name(f->dtype), f->max_model_len);
+    for (uint32_t i = 0; i < m->plan->need.count; i++)
+        fprintf(out, "  %-28s %12.2f MiB\n", m->plan->need.entry[i].label,
+                (double)m->plan->need.entry[i].bytes / 0x1p20);
+    if (m->kv_bytes > 0)
+        fprintf(out, "  %-28s %12.2f MiB (%" PRIu64 " blocks of %u tokens, %s)\n",
+                "keys and values", (double)m->kv_bytes / 0x1p20,
+                (uint64_t)(m->kv_bytes / f->block_bytes), f->block_tokens,
+                dtype_name(f->kv_dtype));
+    if (m->engine_options.port_count > 0)
+        fprintf(out, "  %-28s %12.2f MiB (touched as used)\n", "scheduler",
+                (double)engine_bytes(f, &m->engine_options) / 0x1p20);
+}
+
+enum status models_plan(struct loaded *loaded, const struct model_spec *specs, uint32_t count,
+                        uint32_t port_count, uint64_t extra_bytes, struct error *err)
+{
+    loaded->models = arena_take_zeroed(loaded->arena, count, sizeof *loaded->models);
+    loaded->model_count = count;
+    uint64_t planned = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        struct loaded_model *m = &loaded->models[i];
+        m->spec = specs[i];
+        enum status status = model_prepare(loaded, m, err);
+        if (status != STATUS_OK)
+            return status;
+        engine_options_fill(m, port_count);
+        planned += m->plan->bytes;
+    }
+    enum status status = kv_split(loaded, planned, err);
+    if (status != STATUS_OK)
+        return status;
+    loaded->bytes_planned = planned;
+    if (log_level_get() < LOG_INFO)
+        return STATUS_OK;
+    fprintf(stderr, "device: %s%s\n", loaded->facts.name, loaded->facts.exact ? ", exact" : "");
+    for (uint32_t i = 0; i < count; i++) {
+        plan_print(stderr, &loaded->models[i]);
+        planned += loaded->models[i].kv_bytes;
+    }
+    if (extra_bytes > 0)
+        fprintf(stderr, "http: at most %.2f MiB if every connection sends its largest body\n",
+                (double)extra_bytes / 0x1p20);
+    fprintf(stderr, "planned: %.2f GiB of %.2f GiB\n", (double)planned / 0x1p30,
+            (double)loaded->facts.memory_free / 0x1p30);
+    return STATUS_OK;
+}
+
+struct progress {
+    const char *id;
+    struct timespec shown;
+    bool terminal;
+};
+
+static void progress_show(void *context, uint64_t done, uint64_t total)
+{
+    struct progress *p = context;
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    double since = (double)(now.tv_sec - p->shown.tv_sec) +
+                   (double)(now.tv_nsec - p->shown.tv_nsec) * 1e-9;
+    if (since < (p->terminal ? 0.1 : 2.0) || log_level_get() < LOG_INFO)
+        return;
+    p->shown = now;
+    fprintf(stderr, "%sloading %s: %3.0f %% of %.2f GiB%s", p->terminal ? "\r" : "", p->id,
+            total > 0 ? 100.0 * (double)done / (double)total : 100.0, (double)total / 0x1p30,
+            p->terminal ? (done == total ? "\n" : "") : "\n");
+}
+
+enum status models_load(struct loaded *loaded, struct error *err)
+{
+    for (uint32_t i = 0; i < loaded->model_count; i++) {
+        struct loaded_model *m = &loaded->models[i];
+        struct progress progress = {.id = m->spec.id, .terminal = isatty(STDERR_FILENO)};
+        clock_gettime(CLOCK_MONOTONIC, &progress.shown);
+        enum status status =
+            model_open(&m->model, m->plan, m->kv_bytes, progress_show, &progress, err);
+        if (status == STATUS_OK)
+            status = engine_open(&m->engine, m->model, &m->engine_options, err);
+        if (status != STATUS_OK)
+            return status;
+        log_line(LOG_INFO, "model '%s' is loaded", m->spec.id);
+    }
+    return STATUS_OK;
+}
+
+void loaded_close(struct loaded *loaded)
+{
+    for (uint32_t i = 0; i < loaded->model_count; i++) {
+        struct loaded_model *m = &loaded->models[i];
+        if (m->engine != NULL)
+            engine_close(m->engine);
+        model_close(m->model);
+        if (m->plan != NULL)
+            model_plan_close(m->plan);
+        chat_template_close(m->chat);
+        tokenizer_close(m->tokenizer);
+    }
+    if (loaded->device != NULL)
+        loaded->api->close(loaded->device);
+    arena_destroy(loaded->arena);
+}

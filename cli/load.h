@@ -1,0 +1,49 @@
+// From options to running models: device, tokenizers, plans, the printed sum, weights, engines.
+// Used by every command that computes.
+#pragma once
+
+#include "cli/settings.h"
+#include "runtime/text/chat.h"
+#include "runtime/text/tokenizer.h"
+#include "scheduler/engine.h"
+
+struct loaded_model {
+    struct model_spec spec;
+    struct tokenizer *tokenizer;
+    struct chat_template *chat; // generators only
+    struct text chat_source;
+    bool chat_is_plain;         // the model brings no template
+    struct model_plan *plan;
+    struct model *model;
+    struct engine *engine;
+    struct engine_options engine_options;
+    uint64_t kv_bytes;
+};
+
+struct loaded {
+    const struct device_api *api;
+    struct device *device;
+    struct device_facts facts;
+    struct arena *arena; // of the process: ids, texts, lists
+    struct loaded_model *models;
+    uint32_t model_count;
+    uint64_t bytes_planned;
+};
+
+// The device of the settings; on `auto` without a GPU one line says why and the CPU is taken.
+enum status device_load(struct loaded *loaded, const struct device_settings *settings,
+                        struct error *err) MUST_USE;
+
+// Tokenizers, templates and plans of all specs; allocates no tensor. Prints the plan to stderr,
+// checks its sum against the free memory and splits the KV memory. extra_bytes: what else the
+// process will take (HTTP), label "http".
+enum status models_plan(struct loaded *loaded, const struct model_spec *specs, uint32_t count,
+                        uint32_t port_count, uint64_t extra_bytes, struct error *err) MUST_USE;
+
+// Weights with progress on stderr, then the engines.
+enum status models_load(struct loaded *loaded, struct error *err) MUST_USE;
+
+void loaded_close(struct loaded *loaded);
+
+// For inspect: the plan of one model as text.
+void plan_print(FILE *out, const struct loaded_model *model);

@@ -1,0 +1,63 @@
+// weft: the commands and their one-line summaries. Each command is a file of this folder.
+#include "cli/command.h"
+
+#include <locale.h>
+#include <signal.h>
+#include <string.h>
+
+static const struct command commands[] = {
+    {"serve", "[NAME=]MODEL_DIR[,option=value]... [options]",
+     "Serves models over HTTP: chat, messages, embeddings and rerank.",
+     "Options of one model stand behind its folder, separated by commas (a comma in a path is\n"
+     "written '\\,'); the same options with -- set them for all models.",
+     command_serve},
+    {"generate", "MODEL_DIR --prompt TEXT [options]", "Continues one prompt.", "",
+     command_generate},
+    {"embed", "MODEL_DIR [options]", "Embeds texts: a line in, a JSON array a line out.", "",
+     command_embed},
+    {"rerank", "MODEL_DIR --query Q [--top-n N] [options]",
+     "Scores documents against a query: a document a line in, an object a line out.",
+     "In input order; sorted by score with --top-n.", command_rerank},
+    {"tokenize", "MODEL_DIR [--plain] [--no-special]",
+     "All bytes of stdin in, token ids as one JSON array out.", "", command_tokenize},
+    {"detokenize", "MODEL_DIR [--no-special]", "A JSON array of token ids in, the text out.",
+     "--no-special leaves special tokens out of the text.", command_detokenize},
+    {"render", "MODEL_DIR | --template FILE [--now TIME]",
+     "A JSON object (messages, tools, ...) on stdin, the prompt on stdout.",
+     "A refusal of the template is exit 1 with its text on stderr.", command_render},
+    {"inspect", "MODEL_DIR [options]", "What a model folder holds and what it would take.", "",
+     command_inspect},
+};
+enum { COMMAND_COUNT = sizeof commands / sizeof *commands };
+
+static void usage(FILE *out)
+{
+    fputs("weft " WEFT_VERSION ": an inference backend. usage: weft COMMAND ...\n\n", out);
+    for (int i = 0; i < COMMAND_COUNT; i++)
+        fprintf(out, "  %-11s %s\n", commands[i].name, commands[i].summary);
+    fputs("\n'weft COMMAND --help' lists the options of a command.\n", out);
+}
+
+int main(int argc, char **argv)
+{
+    setlocale(LC_ALL, "C"); // numbers never depend on the locale
+    signal(SIGPIPE, SIG_IGN);
+    if (argc < 2) {
+        usage(stderr);
+        return EXIT_CODE_USAGE;
+    }
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
+        strcmp(argv[1], "help") == 0) {
+        usage(stdout);
+        return EXIT_CODE_OK;
+    }
+    if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "version") == 0) {
+        puts("weft " WEFT_VERSION);
+        return EXIT_CODE_OK;
+    }
+    for (int i = 0; i < COMMAND_COUNT; i++)
+        if (strcmp(argv[1], commands[i].name) == 0)
+            return commands[i].run(&commands[i], argc - 2, argv + 2);
+    fprintf(stderr, "weft: there is no command '%s' (see weft --help)\n", argv[1]);
+    return EXIT_CODE_USAGE;
+}

@@ -1,0 +1,219 @@
+// Table-driven option parsing; see options.h.
+#include "cli/options.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct option_row *row_find(const struct option_table *table, const char *name)
+{
+    for (uint32_t i = 0; i < table->count; i++)
+        if (strcmp(table->rows[i].name, name) == 0)
+            return &table->rows[i];
+    return NULL;
+}
+
+static enum status range_error(const struct option_row *row, const char *value, struct error *err)
+{
+    return error_set(err, STATUS_INVALID, "--%s must be a number from %.15g to %.15g, got '%s'",
+                     row->name, row->low, row->high, value);
+}
+
+static double suffix_factor(const char *suffix)
+{
+    static const char letters[] = "KMGT";
+    if (*suffix == '\0')
+        return 1;
+    const char *at = strchr(letters, *suffix & ~0x20);
+    bool known = at != NULL && *at != '\0' &&
+                 (suffix[1] == '\0' || strcmp(suffix + 1, "iB") == 0 || strcmp(suffix + 1, "B") == 0);
+    return known ? pow(1024, (double)(at - letters) + 1) : NAN;
+}
+
+static enum status number_assign(const struct option_row *row, void *field, const char *value,
+                                 struct error *err)
+{
+    char *end;
+    errno = 0;
+    double number = strtod(value, &end);
+    if (end == value || errno == ERANGE)
+        return range_error(row, value, err);
+    number *= row->kind == OPTION_BYTES ? suffix_factor(end) : *end == '\0' ? 1.0 : NAN;
+    bool whole = row->kind != OPTION_REAL;
+    if (!(number >= row->low && number <= row->high) || (whole && number != floor(number)))
+        return range_error(row, value, err);
+    if (row->kind == OPTION_COUNT)
+        *(uint32_t *)field = (uint32_t)number;
+    else if (row->kind == OPTION_BYTES)
+        *(uint64_t *)field = (uint64_t)number;
+    else if (row->kind == OPTION_INTEGER)
+        *(int64_t *)field = fabs(number) < 0x1p53 ? (int64_t)number : strtoll(value, NULL, 10);
+    else
+        *(double *)field = number;
+    return STATUS_OK;
+}
+
+static enum status choice_assign(const struct option_row *row, int *field, const char *value,
+                                 struct error *err)
+{
+    char listed[256] = "";
+    for (int i = 0; row->choices[i] != NULL; i++) {
+        if (strcmp(row->choices[i], value) == 0) {
+            *field = i;
+            return STATUS_OK;
+        }
+        strcat(strcat(listed, i > 0 ? ", " : ""), row->choices[i]);
+    }
+    return error_set(err, STATUS_INVALID, "--%s must be one of %s, got '%s'", row->name, listed,
+                     value);
+}
+
+static enum status flag_assign(const struct option_row *row, bool *field, const char *value,
+                               struct error *err)
+{
+    if (value == NULL || strcmp(value, "true") == 0 || strcmp(value, "on") == 0)
+        *field = true;
+    else if (strcmp(value, "false") == 0 || strcmp(value, "off") == 0)
+        *field = false;
+    else
+        return error_set(err, STATUS_INVALID, "--%s takes true or false, got '%s'", row->name,
+                         value);
+    return STATUS_OK;
+}
+
+static bool is_flag(const struct option_row *row)
+{
+    return row->kind == OPTION_FLAG || row->kind == OPTION_SWITCH;
+}
+
+static enum status row_assign(const struct option_row *row, void *fields, const char *value,
+                              struct arena *arena, struct error *err)
+{
+    void *field = (char *)fields + row->offset;
+    if (row->kind == OPTION_FLAG)
+        return flag_assign(row, field, value, err);
+    if (row->kind == OPTION_SWITCH) {
+        bool on = false;
+        enum status status = flag_assign(row, &on, value, err);
+        *(int *)field = on;
+        return status;
+    }
+    if (value == NULL)
+        return error_set(err, STATUS_INVALID, "--%s needs a value", row->name);
+    if (row->kind == OPTION_CHOICE)
+        return choice_assign(row, field, value, err);
+    if (row->kind == OPTION_TEXT) {
+        *(const char **)field = value;
+        return STATUS_OK;
+    }
+    if (row->kind == OPTION_TEXTS) {
+        struct texts *list = field;
+        list->at = arena_grow(arena, list->at, list->count * sizeof *list->at,
+                              (list->count + 1) * sizeof *list->at);
+        list->at[list->count++] = value;
+        return STATUS_OK;
+    }
+    return number_assign(row, field, value, err);
+}
+
+enum status option_assign(const struct option_table *table, void *fields, const char *name,
+                          const char *value, struct arena *arena, struct error *err)
+{
+    const struct option_row *row = row_find(table, name);
+    if (row == NULL)
+        return error_set(err, STATUS_INVALID, "unknown model option '%s'", name);
+    return row_assign(row, fields, value, arena, err);
+}
+
+// One argument that begins with "--"; *at moves past a value taken from the next argument.
+static enum status parse_one(const struct options_parse_args *args, int *at, struct error *err)
+{
+    const char *text = args->argv[*at] + 2;
+    const char *equals = strchr(text, '=');
+    size_t bytes = equals != NULL ? (size_t)(equals - text) : strlen(text);
+    const char *name = arena_copy(args->arena, text_span(text, bytes)).at;
+    bool negated = strncmp(name, "no-", 3) == 0;
+    for (uint32_t i = 0; i < args->table_count; i++) {
+        const struct option_row *row = row_find(&args->tables[i], name);
+        const char *value = equals != NULL ? equals + 1 : NULL;
+        if (row == NULL && negated) {
+            row = row_find(&args->tables[i], name + 3);
+            if (row == NULL || !is_flag(row) || equals != NULL)
+                continue;
+            value = "false";
+        }
+        if (row == NULL)
+            continue;
+        if (value == NULL && !is_flag(row) && *at + 1 < args->argc)
+            value = args->argv[++*at];
+        return row_assign(row, args->fields[i], value, args->arena, err);
+    }
+    return error_set(err, STATUS_INVALID, "unknown option --%s (see --help)", name);
+}
+
+enum status options_parse(const struct options_parse_args *args, struct error *err)
+{
+    *args->positional = (struct texts){0};
+    args->positional->at = arena_take(args->arena, (size_t)args->argc * sizeof(char *));
+    bool only_positional = false;
+    for (int at = 0; at < args->argc; at++) {
+        const char *text = args->argv[at];
+        if (only_positional || strncmp(text, "-", 1) != 0 || strcmp(text, "-") == 0) {
+            args->positional->at[args->positional->count++] = text;
+        } else if (strcmp(text, "--") == 0) {
+            only_positional = true;
+        } else if (strcmp(text, "--help") == 0 || strcmp(text, "-h") == 0) {
+            *args->help = true;
+        } else if (strncmp(text, "--", 2) != 0) {
+            return error_set(err, STATUS_INVALID, "unknown option %s (see --help)", text);
+        } else {
+            enum status status = parse_one(args, &at, err);
+            if (status != STATUS_OK)
+                return status;
+        }
+    }
+    return STATUS_OK;
+}
+
+static void help_value(FILE *out, const struct option_row *row)
+{
+    switch (row->kind) {
+    case OPTION_FLAG:
+    case OPTION_SWITCH:
+        return;
+    case OPTION_COUNT:
+    case OPTION_INTEGER:
+    case OPTION_REAL:
+        fprintf(out, " %.10g..%.10g", row->low, row->high);
+        return;
+    case OPTION_BYTES:
+        fputs(" BYTES", out);
+        return;
+    case OPTION_CHOICE:
+        for (int i = 0; row->choices[i] != NULL; i++)
+            fprintf(out, "%s%s", i > 0 ? "|" : " ", row->choices[i]);
+        return;
+    case OPTION_TEXT:
+    case OPTION_TEXTS:
+        fputs(" TEXT", out);
+        return;
+    }
+}
+
+void options_help(FILE *out, const struct option_table *table, const char *title)
+{
+    fprintf(out, "\n%s\n", title);
+    for (uint32_t i = 0; i < table->count; i++) {
+        const struct option_row *row = &table->rows[i];
+        fprintf(out, "  --%s%s", is_flag(row) ? "[no-]" : "", row->name);
+        help_value(out, row);
+        fprintf(out, "\n        %s (default: %s)\n", row->help, row->fallback);
+    }
+}
+
+const char *options_environment_key(void)
+{
+    const char *key = getenv("WEFT_API_KEY");
+    return key != NULL && *key != '\0' ? key : NULL;
+}

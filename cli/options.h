@@ -1,0 +1,68 @@
+// Options as tables: each row names an option, where its value goes, its range, unit and default,
+// and its help line. Parsing, `--help` and the errors come from the table alone.
+#pragma once
+
+#include "kernels/status.h"
+#include "runtime/base/arena.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+enum option_kind {
+    OPTION_FLAG,   // bool: --name, --no-name, or name=true|false behind a folder
+    OPTION_SWITCH, // int: written like a flag, 0 or 1; the caller's default may be -1 (unset)
+    OPTION_COUNT,  // uint32_t
+    OPTION_BYTES,  // uint64_t, with an optional suffix K, M, G or T (powers of 1024)
+    OPTION_INTEGER, // int64_t
+    OPTION_REAL,   // double
+    OPTION_TEXT,   // const char *
+    OPTION_TEXTS,  // struct texts: may be repeated
+    OPTION_CHOICE, // int: index into `choices`
+};
+
+struct texts {
+    const char **at;
+    uint32_t count;
+};
+
+struct option_row {
+    const char *name; // without dashes
+    enum option_kind kind;
+    size_t offset;    // of the field in the struct that the table fills
+    double low, high; // allowed range of numbers
+    const char *choices[6]; // OPTION_CHOICE: names, NULL-terminated
+    const char *fallback;   // default, as the help prints it
+    const char *help;       // with the unit
+};
+
+struct option_table {
+    const struct option_row *rows;
+    uint32_t count;
+};
+
+// Splits the arguments into options (written into fields) and the rest (positional, in order).
+// tables: [table_count], fields[i] is the struct that table i fills.
+struct options_parse_args {
+    int argc; // behind the command's name
+    char **argv;
+    const struct option_table *tables;
+    void *const *fields;
+    uint32_t table_count;
+    struct arena *arena;
+    struct texts *positional;
+    bool *help; // set when --help or -h was seen
+};
+
+enum status options_parse(const struct options_parse_args *args, struct error *err) MUST_USE;
+
+// One `name=value` (or `name` of a flag) from behind a model folder.
+enum status option_assign(const struct option_table *table, void *fields, const char *name,
+                          const char *value, struct arena *arena, struct error *err) MUST_USE;
+
+// "  --name VALUE   help (default: ...)" for each row.
+void options_help(FILE *out, const struct option_table *table, const char *title);
+
+// The one place that reads the environment: WEFT_API_KEY; NULL where unset or empty.
+const char *options_environment_key(void);

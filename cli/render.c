@@ -1,0 +1,116 @@
+// weft render: a chat template and a JSON object in, the prompt out.
+#include "cli/command.h"
+#include "runtime/text/prompt.h"
+
+#include <string.h>
+#include <time.h>
+
+struct render_settings {
+    const char *template_file;
+    const char *now;
+};
+
+#define AT(field) offsetof(struct render_settings, field)
+static const struct option_row rows[] = {
+    {"template", OPTION_TEXT, AT(template_file), 0, 0, {0}, "the model's", "template file"},
+    {"now", OPTION_TEXT, AT(now), 0, 0, {0}, "the clock",
+     "time for strftime_now, as 2025-07-10T12:00:00Z"},
+};
+static const struct option_table table = {rows, sizeof rows / sizeof *rows};
+
+static enum status now_read(const char *text, int64_t *out, struct error *err)
+{
+    *out = (int64_t)time(NULL);
+    if (text == NULL)
+        return STATUS_OK;
+    struct tm parts = {0};
+    const char *end = strptime(text, "%Y-%m-%dT%H:%M:%SZ", &parts);
+    if (end == NULL || *end != '\0')
+        return error_set(err, STATUS_INVALID, "--now must look like 2025-07-10T12:00:00Z, got '%s'",
+                         text);
+    *out = (int64_t)timegm(&parts);
+    return STATUS_OK;
+}
+
+static enum status source_read(const struct render_settings *s, const struct tokenizer *tokenizer,
+                               const json_t *variables, struct arena *arena, struct text *out,
+                               struct error *err)
+{
+    if (s->template_file != NULL)
+        return file_read(out, arena, s->template_file, 16 << 20, err);
+    *out = (struct text){0};
+    if (json_array_size(json_object_get(variables, "tools")) > 0)
+        *out = tokenizer_chat_template(tokenizer, "tool_use");
+    if (out->at == NULL)
+        *out = tokenizer_chat_template(tokenizer, NULL);
+    return out->at != NULL ? STATUS_OK
+                           : error_set(err, STATUS_NOT_FOUND,
+                                       "the model brings no chat template: give --template FILE");
+}
+
+static enum status render(const struct render_settings *s, const struct tokenizer *tokenizer,
+                          json_t *variables, struct arena *arena, struct error *err)
+{
+    if (tokenizer != NULL)
+        prompt_special_variables(variables, tokenizer);
+    struct chat_input in = {.variables = variables,
+                            .trusted = prompt_trusted,
+                            .trusted_count = prompt_trusted_count};
+    enum status status = now_read(s->now, &in.now, err);
+    struct text source;
+    if (status == STATUS_OK)
+        status = source_read(s, tokenizer, variables, arena, &source, err);
+    struct chat_template *chat = NULL;
+    if (status == STATUS_OK)
+        status = chat_template_open(&chat, source, err);
+    struct chat_output out;
+    if (status == STATUS_OK)
+        status = chat_render(chat, &in, arena, &out, err);
+    if (status == STATUS_OK)
+        fwrite(out.text.at, 1, out.text.bytes, stdout);
+    chat_template_close(chat);
+    return status;
+}
+
+static enum status variables_read(json_t **out, struct arena *arena, struct error *err)
+{
+    struct text in;
+    enum status status = stdin_read(&in, arena, err);
+    if (status == STATUS_OK)
+        status = json_parse(out, in, err);
+    if (status == STATUS_OK && !json_is_object(*out))
+        return error_set(err, STATUS_INVALID, "stdin must hold a JSON object");
+    return status;
+}
+
+int command_render(const struct command *self, int argc, char **argv)
+{
+    struct render_settings s = {0};
+    void *const fields[] = {&s};
+    static const char *const titles[] = {"Options:"};
+    struct arena *arena = arena_create(1 << 20, 0);
+    struct texts positional;
+    struct command_parse parse = {self, argc, argv, &table, fields, titles, 1, 0, 1};
+    int code = command_parse(&parse, arena, &positional);
+    if (code < 0 && (positional.count == 1) == (s.template_file != NULL)) {
+        fprintf(stderr, "usage: weft %s %s\n", self->name, self->usage);
+        code = EXIT_CODE_USAGE;
+    }
+    if (code < 0) {
+        struct error err;
+        struct tokenizer *tokenizer = NULL;
+        json_t *variables = NULL;
+        enum status status = STATUS_OK;
+        if (positional.count == 1)
+            status = tokenizer_open(&tokenizer, positional.at[0], &err);
+        if (status == STATUS_OK)
+            status = variables_read(&variables, arena, &err);
+        if (status == STATUS_OK)
+            status = render(&s, tokenizer, variables, arena, &err);
+        code = status == STATUS_OK ? EXIT_CODE_OK : command_failed(&err);
+        json_decref(variables);
+        tokenizer_close(tokenizer);
+    }
+    arena_destroy(arena);
+    return code;
+}

@@ -1,0 +1,264 @@
+// weft serve: HTTP server, engines and their threads, from start to drain. The main thread loads,
+// then waits for signals; SIGUSR1 comes from an engine whose device failed.
+#include "cli/command.h"
+#include "cli/keys.h"
+#include "http/server.h"
+#include "runtime/base/log.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+struct serving {
+    struct loaded loaded;
+    struct serve_settings settings;
+    struct keys keys;
+    struct server *server;
+    struct served served;
+    struct served_model *models;
+    struct port **ports;   // [model * http_threads + thread]
+    pthread_t *threads;    // one an engine
+    uint32_t thread_count; // started
+    sigset_t signals;
+};
+
+static void *engine_thread(void *argument)
+{
+    struct engine *engine = argument;
+    if (engine_run(engine) == ENGINE_FAULT) {
+        log_line(LOG_ERROR, "the device failed: %s", engine_error(engine)->text);
+        kill(getpid(), SIGUSR1);
+    }
+    return NULL;
+}
+
+// FNV-1a over what decides the answers: build, model and options.
+static void fingerprint_fill(struct served_model *out, const struct model_facts *facts, bool exact)
+{
+    char text[256];
+    snprintf(text, sizeof text, "%s %s %s %d %d %d %llu %u", WEFT_VERSION, out->id,
+             facts->architecture, (int)facts->dtype, (int)facts->kv_dtype, exact,
+             (unsigned long long)facts->parameter_count, facts->vocab);
+    uint64_t hash = 14695981039346656037u;
+    for (const char *at = text; *at != '\0'; at++)
+        hash = (hash ^ (unsigned char)*at) * 1099511628211u;
+    snprintf(out->fingerprint, sizeof out->fingerprint, "fp_%010llx",
+             (unsigned long long)(hash & 0xFFFFFFFFFFu));
+}
+
+static void served_fill(struct serving *s)
+{
+    struct loaded *loaded = &s->loaded;
+    uint32_t http_threads = s->settings.http_threads;
+    s->models = arena_take_zeroed(loaded->arena, loaded->model_count, sizeof *s->models);
+    s->ports = arena_take_zeroed(loaded->arena, loaded->model_count * http_threads,
+                                 sizeof(struct port *));
+    for (uint32_t i = 0; i < loaded->model_count; i++) {
+        struct loaded_model *m = &loaded->models[i];
+        s->models[i] = (struct served_model){
+            .id = m->spec.id,
+            .engine = m->engine,
+            .facts = engine_facts(m->engine),
+            .tokenizer = m->tokenizer,
+            .chat = m->chat,
+            .chat_source = m->chat_source,
+            .chat_is_plain = m->chat_is_plain,
+            .sampling_defaults = m->spec.settings.generation_config == GENERATION_CONFIG_AUTO,
+            .created = (int64_t)time(NULL),
+            .max_queued_tokens = m->engine_options.max_queued_tokens};
+        fingerprint_fill(&s->models[i], s->models[i].facts, loaded->facts.exact);
+        for (uint32_t t = 0; t < http_threads; t++)
+            s->ports[i * http_threads + t] = engine_port(m->engine, t, server_waker(s->server, t));
+    }
+    s->served = (struct served){s->models, loaded->model_count};
+}
+
+static enum status engines_start(struct serving *s, struct error *err)
+{
+    s->threads = arena_take(s->loaded.arena, s->loaded.model_count * sizeof *s->threads);
+    for (uint32_t i = 0; i < s->loaded.model_count; i++) {
+        int failed = pthread_create(&s->threads[i], NULL, engine_thread, s->loaded.models[i].engine);
+        if (failed != 0)
+            return error_set(err, STATUS_NO_MEMORY, "no engine thread can be started: %s",
+                             strerror(failed));
+        s->thread_count++;
+    }
+    return STATUS_OK;
+}
+
+static const char *model_of_kind(const struct serving *s, enum model_kind kind)
+{
+    for (uint32_t i = 0; i < s->served.count; i++)
+        if (s->models[i].facts->kind == kind)
+            return s->models[i].id;
+    return NULL;
+}
+
+// Lines ready to paste, for the endpoints that have a model. A key that the operator gave is not
+// printed: the shell fills it in.
+static void curl_print(const struct serving *s)
+{
+    const char *key = s->keys.made ? s->keys.list.at[0] : "$WEFT_API_KEY";
+    const char *scheme = s->settings.ssl_certfile != NULL ? "https" : "http";
+    char base[512];
+    bool v6 = strchr(s->settings.host, ':') != NULL;
+    snprintf(base, sizeof base, "%s://%s%s%s:%u/v1", scheme, v6 ? "[" : "", s->settings.host,
+             v6 ? "]" : "", server_port(s->server));
+    const char *chat = model_of_kind(s, MODEL_GENERATOR);
+    const char *embed = model_of_kind(s, MODEL_EMBEDDER);
+    const char *rerank = model_of_kind(s, MODEL_RERANKER);
+    const char *json = "-H 'Content-Type: application/json'";
+    if (chat != NULL) {
+        printf("curl %s/chat/completions -H \"Authorization: Bearer %s\" %s -d '{\"model\":\"%s\","
+               "\"messages\":[{\"role\":\"user\",\"content\":\"Hello\"}],\"max_tokens\":32}'\n",
+               base, key, json, chat);
+        printf("curl %s/messages -H \"x-api-key: %s\" %s -d '{\"model\":\"%s\",\"max_tokens\":32,"
+               "\"messages\":[{\"role\":\"user\",\"content\":\"Hello\"}]}'\n",
+               base, key, json, chat);
+    }
+    if (embed != NULL)
+        printf("curl %s/embeddings -H \"Authorization: Bearer %s\" %s -d '{\"model\":\"%s\","
+               "\"input\":[\"The loom is warm.\",\"A thread of wool.\"]}'\n",
+               base, key, json, embed);
+    if (rerank != NULL)
+        printf("curl %s/rerank -H \"Authorization: Bearer %s\" %s -d '{\"model\":\"%s\",\"query\":"
+               "\"warm wool\",\"documents\":[\"A thread of wool is warm.\",\"The sea is cold.\"]}'\n",
+               base, key, json, rerank);
+    fflush(stdout);
+}
+
+static enum status server_start(struct serving *s, struct error *err)
+{
+    static const int http2[] = {1, 0, -1};
+    if ((s->settings.ssl_certfile == NULL) != (s->settings.ssl_keyfile == NULL))
+        return error_set(err, STATUS_INVALID, "--ssl-certfile and --ssl-keyfile come together");
+    struct server_options options = {
+        .host = s->settings.host,
+        .port = s->settings.port,
+        .http_threads = s->settings.http_threads,
+        .text_workers = 1,
+        .api_keys = (const char *const *)s->keys.list.at,
+        .api_key_count = s->keys.list.count,
+        .ssl_certfile = s->settings.ssl_certfile,
+        .ssl_keyfile = s->settings.ssl_keyfile,
+        .http2 = http2[s->settings.http2],
+        .connections_max = s->settings.connections_max,
+        .shutdown_timeout_ms = (uint64_t)(s->settings.shutdown_timeout * 1000),
+        .vllm_metrics = true};
+    enum status status = server_open(&s->server, &options, err);
+    if (status != STATUS_OK)
+        return status;
+    log_line(LOG_INFO, "listening on %s port %u", s->settings.host, server_port(s->server));
+    return STATUS_OK;
+}
+
+static enum status start(struct serving *s, const struct model_spec *specs, uint32_t count,
+                         const struct device_settings *device, struct error *err)
+{
+    enum status status = keys_collect(&s->keys, &s->settings, s->loaded.arena, err);
+    if (status == STATUS_OK)
+        status = device_load(&s->loaded, device, err);
+    if (status != STATUS_OK)
+        return status;
+    // Server threads inherit the blocked signals; while models load, SIGTERM ends the process.
+    pthread_sigmask(SIG_BLOCK, &s->signals, NULL);
+    status = server_start(s, err);
+    pthread_sigmask(SIG_UNBLOCK, &s->signals, NULL);
+    struct server_options sizes = {.connections_max = s->settings.connections_max};
+    if (status == STATUS_OK)
+        status = models_plan(&s->loaded, specs, count, s->settings.http_threads,
+                             server_bytes_max(&sizes), err);
+    if (status == STATUS_OK)
+        status = models_load(&s->loaded, err);
+    if (status != STATUS_OK)
+        return status;
+    pthread_sigmask(SIG_BLOCK, &s->signals, NULL);
+    served_fill(s);
+    status = engines_start(s, err);
+    if (status != STATUS_OK)
+        return status;
+    if (s->keys.made)
+        printf("API key: %s\n", s->keys.list.at[0]);
+    curl_print(s);
+    server_serve(s->server, &s->served, s->ports);
+    log_line(LOG_INFO, "ready: %u model%s", count, count == 1 ? "" : "s");
+    return STATUS_OK;
+}
+
+// Returns the exit code.
+static int wait_and_drain(struct serving *s)
+{
+    int signal = 0;
+    while (sigwait(&s->signals, &signal) != 0)
+        ;
+    bool fault = signal == SIGUSR1;
+    if (!fault)
+        log_line(LOG_INFO, "%s: finishing what was accepted", strsignal(signal));
+    int lost = server_drain(s->server);
+    for (uint32_t i = 0; i < s->loaded.model_count; i++)
+        engine_stop(s->loaded.models[i].engine);
+    if (fault || lost != 0)
+        return EXIT_CODE_FAILURE; // threads may hang in a failed device: the caller exits at once
+    for (uint32_t i = 0; i < s->thread_count; i++)
+        pthread_join(s->threads[i], NULL);
+    server_close(s->server);
+    loaded_close(&s->loaded);
+    log_line(LOG_INFO, "stopped");
+    return EXIT_CODE_OK;
+}
+
+static enum status specs_parse(const struct texts *positional, const struct model_settings *all,
+                               struct arena *arena, struct model_spec *specs, struct error *err)
+{
+    for (uint32_t i = 0; i < positional->count; i++) {
+        enum status status = model_spec_parse(&specs[i], positional->at[i], all, arena, err);
+        if (status != STATUS_OK)
+            return status;
+        for (uint32_t j = 0; j < i; j++)
+            if (strcmp(specs[i].id, specs[j].id) == 0)
+                return error_set(err, STATUS_INVALID,
+                                 "two models are named '%s': write NAME=MODEL_DIR for one of them",
+                                 specs[i].id);
+    }
+    return STATUS_OK;
+}
+
+int command_serve(const struct command *self, int argc, char **argv)
+{
+    enum { MODELS_MAX = 64 };
+    struct serving s = {.loaded.arena = arena_create(0, 0)};
+    struct model_settings model;
+    struct device_settings device;
+    serve_settings_init(&s.settings);
+    device_settings_init(&device);
+    model_settings_init(&model);
+    const struct option_table tables[] = {serve_options_table, device_options_table,
+                                          model_options_table};
+    void *const fields[] = {&s.settings, &device, &model};
+    static const char *const titles[] = {"Server:", "Device:", "Model (all, or behind a folder):"};
+    struct texts positional;
+    struct command_parse parse = {self, argc, argv, tables, fields, titles, 3, 1, MODELS_MAX};
+    int code = command_parse(&parse, s.loaded.arena, &positional);
+    if (code >= 0)
+        return code;
+    sigemptyset(&s.signals);
+    sigaddset(&s.signals, SIGTERM);
+    sigaddset(&s.signals, SIGINT);
+    sigaddset(&s.signals, SIGUSR1);
+    struct error err;
+    struct model_spec specs[MODELS_MAX];
+    enum status status = specs_parse(&positional, &model, s.loaded.arena, specs, &err);
+    if (status != STATUS_OK) {
+        fprintf(stderr, "weft serve: %s\n", err.text);
+        return EXIT_CODE_USAGE;
+    }
+    status = start(&s, specs, positional.count, &device, &err);
+    if (status == STATUS_OK)
+        return wait_and_drain(&s);
+    fprintf(stderr, "weft: %s\n", err.text);
+    fflush(stdout);
+    _exit(EXIT_CODE_FAILURE); // server and engine threads are running: nothing of theirs is needed
+}

@@ -1,0 +1,172 @@
+// What commands share; see command.h. Everything runs on the main thread: the engine is stepped
+// between reads of its port.
+#include "cli/command.h"
+
+#include <errno.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+static void help_print(FILE *out, const struct command_parse *args)
+{
+    fprintf(out, "usage: weft %s %s\n\n%s\n%s%s", args->self->name, args->self->usage,
+            args->self->summary, args->self->details, *args->self->details != '\0' ? "\n" : "");
+    for (uint32_t i = 0; i < args->table_count; i++)
+        options_help(out, &args->tables[i], args->titles[i]);
+}
+
+int command_parse(const struct command_parse *args, struct arena *arena, struct texts *positional)
+{
+    bool help = false;
+    struct options_parse_args parse = {.argc = args->argc,
+                                       .argv = args->argv,
+                                       .tables = args->tables,
+                                       .fields = args->fields,
+                                       .table_count = args->table_count,
+                                       .arena = arena,
+                                       .positional = positional,
+                                       .help = &help};
+    struct error err;
+    enum status status = options_parse(&parse, &err);
+    if (help) {
+        help_print(stdout, args);
+        return EXIT_CODE_OK;
+    }
+    if (status != STATUS_OK) {
+        fprintf(stderr, "weft %s: %s\n", args->self->name, err.text);
+        return EXIT_CODE_USAGE;
+    }
+    if (positional->count >= args->positional_min && positional->count <= args->positional_max)
+        return -1;
+    fprintf(stderr, "usage: weft %s %s\n", args->self->name, args->self->usage);
+    return EXIT_CODE_USAGE;
+}
+
+int command_failed(const struct error *err)
+{
+    fprintf(stderr, "weft: %s\n", err->text);
+    return EXIT_CODE_FAILURE;
+}
+
+enum status stdin_read(struct text *out, struct arena *arena, struct error *err)
+{
+    size_t allocated = 1 << 16;
+    char *at = arena_take(arena, allocated);
+    size_t bytes = 0;
+    for (;;) {
+        if (bytes == allocated) {
+            at = arena_grow(arena, at, bytes, allocated * 2);
+            allocated *= 2;
+        }
+        ssize_t got = read(STDIN_FILENO, at + bytes, allocated - bytes);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return error_set(err, STATUS_IO, "reading stdin failed: %s", strerror(errno));
+        if (got == 0)
+            break;
+        bytes += (size_t)got;
+    }
+    *out = text_span(at, bytes);
+    return STATUS_OK;
+}
+
+bool line_next(struct line_reader *reader, struct text *out)
+{
+    ssize_t got = getline(&reader->at, &reader->bytes_allocated, stdin);
+    if (got < 0)
+        return false;
+    size_t bytes = (size_t)got;
+    if (bytes > 0 && reader->at[bytes - 1] == '\n')
+        bytes--;
+    if (bytes > 0 && reader->at[bytes - 1] == '\r')
+        bytes--;
+    *out = text_span(reader->at, bytes);
+    return true;
+}
+
+void line_reader_free(struct line_reader *reader)
+{
+    heap_give(reader->at);
+}
+
+enum status session_open(struct session *session, const char *folder,
+                         const struct model_settings *model, const struct device_settings *device,
+                         struct error *err)
+{
+    *session = (struct session){.loaded.arena = arena_create(0, 0)};
+    struct loaded *loaded = &session->loaded;
+    struct model_spec spec;
+    enum status status = model_spec_parse(&spec, folder, model, loaded->arena, err);
+    if (status == STATUS_OK)
+        status = device_load(loaded, device, err);
+    if (status == STATUS_OK)
+        status = models_plan(loaded, &spec, 1, 1, 0, err);
+    if (status == STATUS_OK)
+        status = models_load(loaded, err);
+    if (status == STATUS_OK)
+        status = waker_open(&session->waker, err);
+    if (status != STATUS_OK)
+        return status;
+    session->model = &loaded->models[0];
+    session->port = engine_port(session->model->engine, 0, session->waker);
+    return STATUS_OK;
+}
+
+void session_close(struct session *session)
+{
+    loaded_close(&session->loaded);
+    if (session->waker != NULL)
+        waker_close(session->waker);
+}
+
+enum status session_kind(const struct session *session, enum model_kind kind, struct error *err)
+{
+    static const char *const kinds[] = {"a generator", "an embedder", "a reranker"};
+    static const char *const commands[] = {"generate", "embed", "rerank"};
+    enum model_kind have = engine_facts(session->model->engine)->kind;
+    if (have == kind)
+        return STATUS_OK;
+    return error_set(err, STATUS_UNSUPPORTED, "%s is %s: use 'weft %s'",
+                     session->model->spec.folder, kinds[have], commands[have]);
+}
+
+enum status session_submit(struct session *session, const struct submit_args *args,
+                           struct request **out, struct error *err)
+{
+    switch (port_submit(session->port, args, out)) {
+    case ADMITTED:
+        return STATUS_OK;
+    case ADMISSION_TOO_MANY_TOKENS:
+        return error_set(err, STATUS_TOO_LARGE,
+                         "%u tokens are more than --max-queued-tokens allows", args->token_count);
+    case ADMISSION_TOO_MANY_BYTES:
+        return error_set(err, STATUS_TOO_LARGE, "the results are over --max-result-bytes");
+    case ADMISSION_BUSY:
+        return error_set(err, STATUS_NO_ROOM, "the engine takes no further request now");
+    case ADMISSION_DRAINING:
+        break;
+    }
+    return error_set(err, STATUS_DEVICE_FAULT, "%s", engine_error(session->model->engine)->text);
+}
+
+static void on_ready(void *context, void *owner, struct request *request)
+{
+    (void)context, (void)owner, (void)request; // events are read by session_next
+}
+
+enum status session_next(struct session *session, struct request *request, struct token_event *out,
+                         struct error *err)
+{
+    struct engine *engine = session->model->engine;
+    while (!port_next(session->port, request, out, NULL)) {
+        struct timespec now;
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        engine_step(engine, (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec);
+        waker_clear(session->waker);
+        port_drain(session->port, on_ready, NULL);
+    }
+    if (out->finish == FINISH_ERROR)
+        return error_set(err, STATUS_DEVICE_FAULT, "%s", engine_error(engine)->text);
+    return STATUS_OK;
+}

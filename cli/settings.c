@@ -1,0 +1,184 @@
+// The option tables and the reading of model arguments; see settings.h. Names follow vLLM's where
+// the meaning is the same.
+#include "cli/settings.h"
+
+#include <string.h>
+
+#define AT(type, field) offsetof(struct type, field)
+
+static const struct option_row model_rows[] = {
+    {"dtype", OPTION_CHOICE, AT(model_settings, dtype), 0, 0,
+     {"auto", "float32", "bfloat16", "float16", "int8"}, "auto, the checkpoint's",
+     "type of the weights; int8 is quantised at load, per output row"},
+    {"kv-cache-dtype", OPTION_CHOICE, AT(model_settings, kv_cache_dtype), 0, 0,
+     {"auto", "float32", "bfloat16", "float16"}, "auto, the weights'",
+     "type of keys and values"},
+    {"max-model-len", OPTION_COUNT, AT(model_settings, max_model_len), 0, 16777216, {0},
+     "0, the checkpoint's", "tokens of a sequence, prompt and output"},
+    {"max-num-seqs", OPTION_COUNT, AT(model_settings, max_num_seqs), 0, 4096, {0}, "0: 256",
+     "sequences resident at once"},
+    {"max-num-batched-tokens", OPTION_COUNT, AT(model_settings, max_num_batched_tokens), 0,
+     1048576, {0}, "0: 2048, encoders at least their longest input", "tokens of a step"},
+    {"block-size", OPTION_COUNT, AT(model_settings, block_size), 0, 64, {0}, "0: 64",
+     "tokens of a KV block: 16, 32 or 64"},
+    {"kv-cache-memory", OPTION_BYTES, AT(model_settings, kv_cache_memory), 0, 0x1p50, {0},
+     "0: a share of what is free", "bytes for keys and values; suffixes K, M, G, T"},
+    {"kv-share", OPTION_REAL, AT(model_settings, kv_share), 0.001, 1000, {0}, "1",
+     "weight of this model when the KV memory is split"},
+    {"chat-template", OPTION_TEXT, AT(model_settings, chat_template), 0, 0, {0}, "the model's",
+     "file with the chat template to use"},
+    {"generation-config", OPTION_CHOICE, AT(model_settings, generation_config), 0, 0,
+     {"none", "auto"}, "none", "auto: sampling defaults from generation_config.json"},
+    {"max-queued-requests", OPTION_COUNT, AT(model_settings, max_queued_requests), 1, 65536, {0},
+     "2048", "requests accepted and not finished; more get 503 or 529"},
+    {"max-queued-tokens", OPTION_COUNT, AT(model_settings, max_queued_tokens), 1, 1073741824, {0},
+     "0: 2097152, at least two full contexts", "prompt tokens of those requests"},
+    {"max-result-bytes", OPTION_BYTES, AT(model_settings, max_result_bytes), 1024, 0x1p40, {0},
+     "256M", "bytes of vectors and scores of those requests"},
+    {"enable-prefix-caching", OPTION_FLAG, AT(model_settings, enable_prefix_caching), 0, 0, {0},
+     "on", "reuse the KV blocks of equal prompt beginnings"},
+    {"load-format", OPTION_CHOICE, AT(model_settings, load_format), 0, 0, {"auto", "dummy"},
+     "auto", "dummy: random weights, only config.json is needed"},
+};
+const struct option_table model_options_table = {model_rows,
+                                                 sizeof model_rows / sizeof *model_rows};
+
+static const struct option_row device_rows[] = {
+    {"device", OPTION_CHOICE, AT(device_settings, device), 0, 0, {"auto", "cpu", "cuda", "simt"},
+     "auto", "where to compute; auto takes a GPU if there is one, simt is the emulator for tests"},
+    {"device-library", OPTION_TEXT, AT(device_settings, device_library), 0, 0, {0},
+     "beside the executable, then the install libdir", "shared object of the device"},
+    {"exact", OPTION_SWITCH, AT(device_settings, exact), 0, 0, {0}, "on for cpu, off for cuda",
+     "bit-equal results whatever else runs"},
+    {"threads", OPTION_COUNT, AT(device_settings, threads), 0, 1024, {0}, "0: all usable cores",
+     "compute threads of the CPU device"},
+    {"log-level", OPTION_CHOICE, AT(device_settings, log_level), 0, 0,
+     {"error", "warning", "info", "debug"}, "info", "lines on stderr"},
+};
+const struct option_table device_options_table = {device_rows,
+                                                  sizeof device_rows / sizeof *device_rows};
+
+static const struct option_row serve_rows[] = {
+    {"host", OPTION_TEXT, AT(serve_settings, host), 0, 0, {0}, "127.0.0.1", "address to listen on"},
+    {"port", OPTION_COUNT, AT(serve_settings, port), 0, 65535, {0}, "8000",
+     "TCP port; 0: any free one"},
+    {"api-key", OPTION_TEXTS, AT(serve_settings, api_keys), 0, 0, {0},
+     "WEFT_API_KEY, else one is made on loopback", "key that clients send; may be repeated"},
+    {"api-key-file", OPTION_TEXT, AT(serve_settings, api_key_file), 0, 0, {0}, "none",
+     "file with one key a line"},
+    {"http-threads", OPTION_COUNT, AT(serve_settings, http_threads), 1, 64, {0}, "1",
+     "HTTP event loops"},
+    {"ssl-certfile", OPTION_TEXT, AT(serve_settings, ssl_certfile), 0, 0, {0}, "no TLS",
+     "certificate chain (PEM)"},
+    {"ssl-keyfile", OPTION_TEXT, AT(serve_settings, ssl_keyfile), 0, 0, {0}, "no TLS",
+     "private key (PEM)"},
+    {"http2", OPTION_CHOICE, AT(serve_settings, http2), 0, 0, {"on", "off", "auto"},
+     "auto: on loopback only", "HTTP/2"},
+    {"shutdown-timeout", OPTION_REAL, AT(serve_settings, shutdown_timeout), 0, 86400, {0}, "30",
+     "seconds that accepted requests get after SIGTERM"},
+    {"max-connections", OPTION_COUNT, AT(serve_settings, connections_max), 1, 1048576, {0}, "16384",
+     "open connections"},
+};
+const struct option_table serve_options_table = {serve_rows,
+                                                 sizeof serve_rows / sizeof *serve_rows};
+
+void model_settings_init(struct model_settings *s)
+{
+    *s = (struct model_settings){.kv_share = 1,
+                                 .max_queued_requests = 2048,
+                                 .max_result_bytes = 256u << 20,
+                                 .enable_prefix_caching = true};
+}
+
+void device_settings_init(struct device_settings *s)
+{
+    *s = (struct device_settings){.exact = -1, .log_level = 2};
+}
+
+void serve_settings_init(struct serve_settings *s)
+{
+    *s = (struct serve_settings){.host = "127.0.0.1",
+                                 .port = 8000,
+                                 .http_threads = 1,
+                                 .http2 = 2,
+                                 .shutdown_timeout = 30,
+                                 .connections_max = 16384};
+}
+
+// Takes the part up to the next comma that no backslash precedes; NULL behind the last part.
+static char *part_next(char **rest)
+{
+    char *start = *rest;
+    if (start == NULL)
+        return NULL;
+    char *to = start;
+    for (char *at = start;; at++) {
+        if (at[0] == '\\' && at[1] == ',')
+            at++;
+        else if (*at == ',' || *at == '\0') {
+            *rest = *at == ',' ? at + 1 : NULL;
+            *to = '\0';
+            return start;
+        }
+        *to++ = *at;
+    }
+}
+
+static const char *last_part(const char *folder, struct arena *arena)
+{
+    size_t end = strlen(folder);
+    while (end > 1 && folder[end - 1] == '/')
+        end--;
+    size_t start = end;
+    while (start > 0 && folder[start - 1] != '/')
+        start--;
+    return arena_copy(arena, text_span(folder + start, end - start)).at;
+}
+
+enum status model_spec_parse(struct model_spec *out, const char *text,
+                             const struct model_settings *all, struct arena *arena,
+                             struct error *err)
+{
+    *out = (struct model_spec){.settings = *all};
+    char *rest = arena_take(arena, strlen(text) + 1);
+    memcpy(rest, text, strlen(text) + 1);
+    char *folder = part_next(&rest);
+    char *equals = strchr(folder, '=');
+    if (equals != NULL && memchr(folder, '/', (size_t)(equals - folder)) == NULL) {
+        *equals = '\0';
+        out->id = folder;
+        folder = equals + 1;
+    }
+    out->folder = folder;
+    if (out->id == NULL)
+        out->id = last_part(folder, arena);
+    if (*folder == '\0' || *out->id == '\0')
+        return error_set(err, STATUS_INVALID,
+                         "'%s' is not [NAME=]MODEL_DIR[,option=value]...: it names no folder", text);
+    for (char *part = part_next(&rest); part != NULL; part = part_next(&rest)) {
+        char *value = strchr(part, '=');
+        if (value != NULL)
+            *value++ = '\0';
+        enum status status =
+            option_assign(&model_options_table, &out->settings, part, value, arena, err);
+        if (status != STATUS_OK) {
+            error_prefix(err, "model '%s'", out->id);
+            return status;
+        }
+    }
+    return STATUS_OK;
+}
+
+void model_settings_to_options(const struct model_settings *s, struct model_options *out)
+{
+    *out = (struct model_options){.dtype = s->dtype - 1, // auto is 0 here, -1 there
+                                  .kv_dtype = s->kv_cache_dtype - 1,
+                                  .max_model_len = s->max_model_len,
+                                  .max_num_seqs = s->max_num_seqs,
+                                  .max_num_batched_tokens = s->max_num_batched_tokens,
+                                  .block_size = s->block_size,
+                                  .load_dummy = s->load_format == 1,
+                                  .penalty_rows = -1,
+                                  .yes_id = -1,
+                                  .no_id = -1};
+}

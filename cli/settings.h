@@ -1,0 +1,63 @@
+// What the commands can be told: the settings of a process and of one model, with their tables.
+#pragma once
+
+#include "cli/options.h"
+#include "runtime/model/model.h"
+
+enum device_choice { DEVICE_AUTO, DEVICE_CPU, DEVICE_CUDA, DEVICE_SIMT };
+enum generation_config { GENERATION_CONFIG_NONE, GENERATION_CONFIG_AUTO };
+
+struct model_settings { // behind a folder for that model, or with -- for all
+    int dtype;          // index into auto, float32, bfloat16, float16, int8
+    int kv_cache_dtype; // index into auto, float32, bfloat16, float16
+    uint32_t max_model_len, max_num_seqs, max_num_batched_tokens, block_size;
+    uint64_t kv_cache_memory; // bytes; 0: by share
+    double kv_share;
+    const char *chat_template; // file, or NULL
+    int generation_config;
+    uint32_t max_queued_requests, max_queued_tokens;
+    uint64_t max_result_bytes;
+    bool enable_prefix_caching;
+    int load_format; // auto, dummy
+};
+
+struct device_settings {
+    int device; // enum device_choice
+    const char *device_library;
+    int exact; // 0, 1, or -1: the device's default
+    uint32_t threads;
+    int log_level;
+};
+
+struct serve_settings {
+    const char *host;
+    uint32_t port;
+    struct texts api_keys;
+    const char *api_key_file;
+    uint32_t http_threads;
+    const char *ssl_certfile, *ssl_keyfile;
+    int http2; // on, off, auto
+    double shutdown_timeout; // seconds
+    uint32_t connections_max;
+};
+
+void model_settings_init(struct model_settings *s);
+void device_settings_init(struct device_settings *s);
+void serve_settings_init(struct serve_settings *s);
+
+extern const struct option_table model_options_table;
+extern const struct option_table device_options_table;
+extern const struct option_table serve_options_table;
+
+// "[NAME=]FOLDER[,option=value]..." (a comma in a path is written "\,"). settings starts as the
+// settings for all models.
+struct model_spec {
+    const char *id; // NAME, or the folder's last part
+    const char *folder;
+    struct model_settings settings;
+};
+enum status model_spec_parse(struct model_spec *out, const char *text,
+                             const struct model_settings *all, struct arena *arena,
+                             struct error *err) MUST_USE;
+
+void model_settings_to_options(const struct model_settings *s, struct model_options *out);

@@ -1,0 +1,119 @@
+// weft tokenize and weft detokenize: bytes to ids and back.
+#include "cli/command.h"
+
+#include <string.h>
+
+struct tokenize_settings {
+    bool plain;
+    bool special;
+};
+
+#define AT(field) offsetof(struct tokenize_settings, field)
+static const struct option_row rows[] = {
+    {"plain", OPTION_FLAG, AT(plain), 0, 0, {0}, "off",
+     "added tokens in the text stay text, as the server treats what users write"},
+    {"special", OPTION_FLAG, AT(special), 0, 0, {0}, "on",
+     "what the post-processor adds (BOS, CLS, ...); --no-special drops it"},
+};
+static const struct option_table table = {rows, sizeof rows / sizeof *rows};
+
+static enum status tokenize(const char *folder, const struct tokenize_settings *s,
+                            struct arena *arena, struct error *err)
+{
+    struct tokenizer *tokenizer;
+    enum status status = tokenizer_open(&tokenizer, folder, err);
+    if (status != STATUS_OK)
+        return status;
+    struct encode_args encode = {.flags = (s->plain ? 0u : ENCODE_ADDED_TOKENS) |
+                                          (s->special ? ENCODE_SPECIAL : 0u),
+                                 .arena = arena};
+    status = stdin_read(&encode.text, arena, err);
+    uint32_t count = 0;
+    uint32_t bound = tokenizer_bound(tokenizer, encode.text.bytes);
+    int32_t *tokens = arena_take(arena, bound * sizeof *tokens);
+    if (status == STATUS_OK)
+        status = tokenizer_encode(tokenizer, &encode, tokens, bound, &count, err);
+    if (status == STATUS_OK) {
+        putchar('[');
+        for (uint32_t i = 0; i < count; i++)
+            printf("%s%d", i > 0 ? ", " : "", tokens[i]);
+        puts("]");
+    }
+    tokenizer_close(tokenizer);
+    return status;
+}
+
+static enum status ids_read(struct decode_args *decode, struct error *err)
+{
+    struct text in;
+    enum status status = stdin_read(&in, decode->arena, err);
+    json_t *ids = NULL;
+    if (status == STATUS_OK)
+        status = json_parse(&ids, in, err);
+    if (status != STATUS_OK)
+        return status;
+    size_t count = json_array_size(ids);
+    int32_t *tokens = arena_take(decode->arena, count * sizeof *tokens);
+    for (size_t i = 0; i < count && status == STATUS_OK; i++) {
+        int64_t id;
+        if (json_integer_exact(json_array_get(ids, i), &id) && id >= 0 && id <= INT32_MAX)
+            tokens[i] = (int32_t)id;
+        else
+            status = error_set(err, STATUS_INVALID, "element %zu is not a token id", i);
+    }
+    if (!json_is_array(ids))
+        status = error_set(err, STATUS_INVALID, "stdin must hold a JSON array of token ids");
+    decode->tokens = tokens;
+    decode->count = (uint32_t)count;
+    json_decref(ids);
+    return status;
+}
+
+static enum status detokenize(const char *folder, const struct tokenize_settings *s,
+                              struct arena *arena, struct error *err)
+{
+    struct tokenizer *tokenizer;
+    enum status status = tokenizer_open(&tokenizer, folder, err);
+    if (status != STATUS_OK)
+        return status;
+    struct decode_args decode = {.skip_special = !s->special, .arena = arena};
+    struct text out;
+    status = ids_read(&decode, err);
+    if (status == STATUS_OK)
+        status = tokenizer_decode(tokenizer, &decode, &out, err);
+    if (status == STATUS_OK)
+        fwrite(out.at, 1, out.bytes, stdout);
+    tokenizer_close(tokenizer);
+    return status;
+}
+
+static int run(const struct command *self, int argc, char **argv, uint32_t first_row,
+               enum status (*body)(const char *, const struct tokenize_settings *, struct arena *,
+                                   struct error *))
+{
+    struct tokenize_settings s = {.special = true};
+    struct option_table own = {rows + first_row, table.count - first_row};
+    void *const fields[] = {&s};
+    static const char *const titles[] = {"Options:"};
+    struct arena *arena = arena_create(1 << 20, 0);
+    struct texts positional;
+    struct command_parse parse = {self, argc, argv, &own, fields, titles, 1, 1, 1};
+    int code = command_parse(&parse, arena, &positional);
+    if (code < 0) {
+        struct error err;
+        enum status status = body(positional.at[0], &s, arena, &err);
+        code = status == STATUS_OK ? EXIT_CODE_OK : command_failed(&err);
+    }
+    arena_destroy(arena);
+    return code;
+}
+
+int command_tokenize(const struct command *self, int argc, char **argv)
+{
+    return run(self, argc, argv, 0, tokenize);
+}
+
+int command_detokenize(const struct command *self, int argc, char **argv)
+{
+    return run(self, argc, argv, 1, detokenize);
+}
