@@ -54,6 +54,10 @@ void exchange_header(struct exchange *x, const char *name, struct text value); /
 // Large JSON bodies in pieces (embeddings of 2,048 inputs): begin with the exact length.
 void exchange_reply_begin(struct exchange *x, int status, uint64_t content_length);
 
+// Answers are only recorded by these calls: the bytes go out when the callback returns. After
+// fail, reply or end there are no more callbacks; an engine request that is still attached is
+// cancelled and freed by the exchange.
+//
 // Streams. begin sends 200 and the SSE headers. write appends to the send buffer; when
 // exchange_room() is false, stop reading events (the ring fills, the engine pauses the sequence)
 // and continue in on_room. end closes the body once all is sent. abort breaks the connection.
@@ -81,7 +85,7 @@ struct route {
     void (*on_ready)(struct exchange *x);   // the attached engine request has events
     void (*on_room)(struct exchange *x);    // the send buffer has room again
     void (*on_second)(struct exchange *x, uint64_t now_ns); // about once a second while open
-    void (*on_gone)(struct exchange *x);    // the client left before the answer was complete
+    void (*on_gone)(struct exchange *x);    // the client left before fail, reply or end; last call
 };
 
 enum route_flag {
@@ -92,6 +96,6 @@ enum route_flag {
     ROUTE_JSON = 16,      // POST body must be JSON by content type
 };
 
-// All routes; one array per endpoint file, listed in http/route.c.
+// All routes: one array per endpoint file (each ends with a row whose path is NULL), listed in
+// http/api/list.c; the list ends with NULL.
 extern const struct route *const route_tables[];
-extern const uint32_t route_table_counts[];

@@ -17,6 +17,9 @@ struct server_options {
     uint64_t body_bytes_max;     // 0: 32 MiB
     uint64_t shutdown_timeout_ms; // drain
     bool vllm_metrics;
+    uint64_t request_timeout_ms;  // head and body of one request, keep-alive idle; 0: 60 s
+    uint64_t stall_timeout_ms;    // a reader that takes nothing; 0: 60 s
+    uint32_t resets_max;          // HTTP/2 streams reset before an answer, per connection; 0: 200
 };
 
 struct server;

@@ -1,0 +1,7 @@
+// Every route of the server. Apart from http/route.c, so that a test can link its own list.
+#include "http/api/list.h"
+
+const struct route *const route_tables[] = {
+    chat_routes,   messages_routes, embeddings_routes, rerank_routes,
+    models_routes, health_routes,   metrics_routes,    NULL,
+};

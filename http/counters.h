@@ -1,0 +1,111 @@
+// What /metrics counts on the HTTP side: per h2o thread and model, written by that thread alone,
+// read by the thread that answers /metrics (relaxed atomics; a reader may see them an event apart).
+// Most is recorded by the exchange itself: http_*, and on exchange_detach the times and prompt
+// tokens of the engine request. Endpoints add the three things that only they know.
+#pragma once
+
+#include "http/exchange.h"
+
+#include <stdatomic.h>
+
+enum counted_finish {
+    COUNTED_STOP,   // an end id, stop id or stop string
+    COUNTED_LENGTH, // max_tokens or the context
+    COUNTED_ABORT,  // cancelled, the client left
+    COUNTED_ERROR,
+    COUNTED_POOLED, // embeddings, rerank
+    COUNTED_FINISH_COUNT
+};
+
+// A generation whose request is admitted (after exchange_attach).
+void counters_params(struct exchange *x, uint32_t choice_count, uint32_t max_tokens);
+// Tokens of one choice were read just now; the exchange keeps the time of the last ones.
+void counters_tokens(struct exchange *x, uint32_t tokens);
+// One choice (or a whole pooling request) has finished with so many output tokens.
+void counters_finish(struct exchange *x, enum counted_finish finish, uint32_t tokens);
+// Nanoseconds the endpoint spent on template and tokenizer.
+void counters_tokenized(struct exchange *x, uint64_t ns);
+
+// Histograms: seconds are recorded in nanoseconds, the rest as they are.
+#define HISTOGRAM_LIST(X)                                                                          \
+    X(TTFT, "time_to_first_token_seconds", FIRST)                                                  \
+    X(INTER_TOKEN, "inter_token_latency_seconds", TOKEN)                                           \
+    X(PER_OUTPUT_TOKEN, "request_time_per_output_token_seconds", TOKEN)                            \
+    X(E2E, "e2e_request_latency_seconds", REQUEST)                                                 \
+    X(QUEUE, "request_queue_time_seconds", REQUEST)                                                \
+    X(INFERENCE, "request_inference_time_seconds", REQUEST)                                        \
+    X(PREFILL, "request_prefill_time_seconds", REQUEST)                                            \
+    X(DECODE, "request_decode_time_seconds", REQUEST)                                              \
+    X(TOKENIZE, "request_tokenization_time_seconds", FIRST)                                        \
+    X(PROMPT_TOKENS, "request_prompt_tokens", COUNT)                                               \
+    X(GENERATION_TOKENS, "request_generation_tokens", COUNT)                                       \
+    X(GENERATION_TOKENS_MAX, "request_max_num_generation_tokens", COUNT)                           \
+    X(PARAMS_N, "request_params_n", COUNT)                                                         \
+    X(PARAMS_MAX_TOKENS, "request_params_max_tokens", COUNT)                                       \
+    X(PREFILL_COMPUTED, "request_prefill_kv_computed_tokens", COUNT)                               \
+    X(PREEMPTIONS, "request_num_preemptions", COUNT)
+
+enum histogram_id {
+#define HISTOGRAM_ENUM(id, name, buckets) HISTOGRAM_##id,
+    HISTOGRAM_LIST(HISTOGRAM_ENUM)
+#undef HISTOGRAM_ENUM
+        HISTOGRAM_COUNT
+};
+
+enum { HISTOGRAM_BUCKETS_MAX = 32 };
+
+struct histogram {
+    _Atomic uint64_t bucket[HISTOGRAM_BUCKETS_MAX + 1]; // not cumulative; the last is +Inf
+    _Atomic uint64_t sum;
+};
+
+struct model_counters {
+    struct histogram histograms[HISTOGRAM_COUNT];
+    _Atomic uint64_t finished[COUNTED_FINISH_COUNT];
+    _Atomic uint64_t requests;       // engine requests of the model that were submitted
+    _Atomic uint64_t refused_busy;   // answers 503 and 529 for want of room
+};
+
+// Facts about a histogram: bounds in seconds or counts.
+const char *histogram_name(enum histogram_id id);
+const double *histogram_bounds(enum histogram_id id, uint32_t *count);
+bool histogram_in_seconds(enum histogram_id id);
+void histogram_add(struct histogram *h, enum histogram_id id, uint64_t value);
+
+enum { ROUTES_MAX = 64, STATUS_CLASSES = 6 };
+
+struct route_counters {
+    _Atomic uint64_t requests[STATUS_CLASSES]; // by first digit of the status
+    _Atomic uint64_t bytes_in, bytes_out;
+    struct histogram seconds; // buckets of HISTOGRAM_E2E
+};
+
+struct thread_counters {
+    struct route_counters routes[ROUTES_MAX + 1]; // the last: unknown paths
+    _Atomic uint64_t connections, connections_total, connections_refused;
+    _Atomic uint64_t streams;      // exchanges that are not answered yet
+    _Atomic uint64_t clients_gone; // left before the answer was complete (499)
+    _Atomic uint64_t stalled;      // readers that took nothing for stall_timeout_ms
+    _Atomic uint64_t resets_over;  // HTTP/2 connections closed by the reset budget
+    _Atomic uint64_t retries;      // requests with X-Stainless-Retry-Count > 0
+    _Atomic uint64_t fields_ignored; // unknown request fields
+    struct model_counters *models; // [served->count] once served
+};
+
+// Unknown request fields of this exchange that were ignored.
+void counters_fields_ignored(struct exchange *x, uint32_t count);
+
+// What /health, /ready and /metrics read of the server; any h2o thread.
+struct server_view {
+    const struct served *served; // NULL until server_serve
+    bool draining;
+    bool vllm_metrics;
+    uint32_t thread_count;
+    uint64_t beat_oldest_ns;     // last turn of the slowest h2o loop
+    int64_t started_unix;
+    uint32_t route_count;
+    const struct route *const *routes; // [route_count]
+};
+
+void server_view_get(const struct exchange *x, struct server_view *out);
+const struct thread_counters *server_counters(const struct exchange *x, uint32_t thread);
