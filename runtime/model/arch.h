@@ -1,0 +1,56 @@
+// The one table of architectures: published name -> flags, tensor names, defaults. A new
+// architecture of a known kind is a new row; the forward passes read flags only. Constant data.
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum arch_family { ARCH_DECODER, ARCH_ENCODER };
+
+enum arch_head {
+    HEAD_NONE,       // hidden states (an embedder)
+    HEAD_VOCABULARY, // logits of the next token
+    HEAD_SCORE,      // decoders: one linear row over the last token ("score")
+    HEAD_POOLER,     // BERT: tanh(pooler) of the first token, then "classifier"
+    HEAD_CLASSIFIER, // RoBERTa: "classifier.dense", tanh, "classifier.out_proj"
+};
+
+enum arch_flag {
+    ARCH_QKV_BIAS = 1,        // q, k and v have biases whatever the config says (Qwen2)
+    ARCH_QK_NORM = 2,         // RMS norm over each head of q and k (Qwen3)
+    ARCH_WINDOW_BY_FLAG = 4,  // sliding_window counts only with use_sliding_window (Qwen)
+    ARCH_WINDOW = 8,          // sliding_window counts where it is not null (Mistral)
+    ARCH_POSITION_OFFSET = 16, // positions begin at padding id + 1 (RoBERTa)
+    ARCH_YES_NO = 32,         // can be a reranker that compares two tokens (Qwen3-Reranker)
+    ARCH_YES_NO_PROMPT = 64,  // its score head reads the same prompt
+};
+
+// Tensor names behind the prefix; %u is the layer. NULL: the family has no such tensor.
+struct arch_names {
+    const char *prefixes[4]; // tried in this order; a NULL ends them
+    const char *anchor;      // the tensor that tells which prefix a checkpoint has
+    const char *embed, *final_norm;
+    const char *position, *type, *embed_norm; // encoders; norms without ".weight"
+    const char *q, *k, *v, *o;                // without ".weight" and ".bias"
+    const char *q_norm, *k_norm;
+    const char *norm_attn, *norm_ffn; // decoders: before; encoders: after
+    const char *gate, *up, *down;     // encoders: up and down only
+};
+
+struct architecture {
+    const char *name; // as published in config.json "architectures"
+    enum arch_family family;
+    enum arch_head head;
+    uint32_t flags;
+    const struct arch_names *names;
+    double norm_epsilon; // where config.json does not say
+    uint32_t kv_heads;   // where config.json does not say; 0: as many as heads
+    uint32_t window;     // where config.json does not say (Mistral: 4096)
+};
+
+// NULL where the name is unknown.
+const struct architecture *architecture_find(const char *name);
+
+// "BertModel, LlamaForCausalLM, ..." into out.
+void architecture_list(char *out, size_t bytes);

@@ -1,0 +1,56 @@
+// Places of a batch's sections; see batch.h. Pure.
+#include "runtime/model/batch.h"
+
+#include "kernels/status.h"
+
+#include <string.h>
+
+enum { BATCH_ALIGNMENT = 16 };
+
+static size_t section(size_t *at, size_t count, size_t bytes_each)
+{
+    size_t place = *at;
+    size_t bytes = count * bytes_each;
+    *at += (bytes + BATCH_ALIGNMENT - 1) / BATCH_ALIGNMENT * BATCH_ALIGNMENT;
+    return place;
+}
+
+static void layout(struct batch *batch, const struct step_limits *limits)
+{
+    size_t at = 0;
+    section(&at, 1, sizeof *batch);
+    batch->rows = section(&at, limits->rows_max, sizeof(struct batch_row));
+    batch->tokens = section(&at, limits->tokens_max, sizeof(int32_t));
+    batch->changes = section(&at, limits->changes_max, sizeof(struct batch_change));
+    batch->admits = section(&at, limits->admits_max, sizeof(struct batch_admit));
+    batch->history = section(&at, limits->history_max, sizeof(int32_t));
+    size_t biases = (size_t)limits->admits_max * limits->bias_max;
+    batch->bias = section(&at, biases, sizeof(struct step_bias));
+    batch->bytes = at;
+}
+
+size_t batch_bytes(const struct step_limits *limits)
+{
+    struct batch batch;
+    layout(&batch, limits);
+    return batch.bytes;
+}
+
+void batch_init(struct batch *batch, const struct step_limits *limits)
+{
+    memset(batch, 0, sizeof *batch);
+    layout(batch, limits);
+}
+
+void batch_clear(struct batch *batch, uint64_t step)
+{
+    batch->step = step;
+    batch->row_count = 0;
+    batch->token_count = 0;
+    batch->change_count = 0;
+    batch->admit_count = 0;
+    batch->history_count = 0;
+    batch->bias_count = 0;
+    batch->decode_count = 0;
+    batch->computed_count = 0;
+}

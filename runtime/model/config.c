@@ -1,0 +1,304 @@
+// config.json: the numbers of a model, each checked before anybody multiplies with it. What other
+// files of the folder add is in config_folder.c, rope in config_rope.c. Loading thread only.
+#include "runtime/model/config.h"
+
+#include "runtime/base/json.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum status config_number(double *out, const json_t *json, const struct config_number *wanted,
+                          struct error *err)
+{
+    const json_t *value = json_object_get(json, wanted->name);
+    if (!value || json_is_null(value)) {
+        if (isnan(wanted->fallback))
+            return error_set(err, STATUS_INVALID, "config.json: %s is missing", wanted->name);
+        *out = wanted->fallback;
+        return STATUS_OK;
+    }
+    if (!json_is_number(value))
+        return error_set(err, STATUS_INVALID, "config.json: %s is not a number", wanted->name);
+    double number = json_number_value(value);
+    if (!(number >= wanted->low && number <= wanted->high))
+        return error_set(err, STATUS_INVALID, "config.json: %s is %g, allowed is %g to %g",
+                         wanted->name, number, wanted->low, wanted->high);
+    *out = number;
+    return STATUS_OK;
+}
+
+enum status config_count(uint32_t *out, const json_t *json, const struct config_number *wanted,
+                         struct error *err)
+{
+    double number = 0;
+    enum status status = config_number(&number, json, wanted, err);
+    if (status != STATUS_OK)
+        return status;
+    if (number != floor(number))
+        return error_set(err, STATUS_INVALID, "config.json: %s is %g, not a whole number",
+                         wanted->name, number);
+    *out = (uint32_t)number;
+    return STATUS_OK;
+}
+
+enum status config_bool(bool *out, const json_t *json, const char *name, bool fallback,
+                        struct error *err)
+{
+    const json_t *value = json_object_get(json, name);
+    *out = fallback;
+    if (!value || json_is_null(value))
+        return STATUS_OK;
+    if (!json_is_boolean(value))
+        return error_set(err, STATUS_INVALID, "config.json: %s is neither true nor false", name);
+    *out = json_is_true(value);
+    return STATUS_OK;
+}
+
+static enum status arch_read(struct model_config *config, const json_t *json, struct error *err)
+{
+    const json_t *list = json_object_get(json, "architectures");
+    const char *name = json_string_value(json_array_get(list, 0));
+    if (!name)
+        return error_set(err, STATUS_INVALID, "config.json: \"architectures\" names nothing");
+    config->arch = architecture_find(name);
+    if (config->arch)
+        return STATUS_OK;
+    char known[ERROR_TEXT_MAX];
+    architecture_list(known, sizeof known);
+    return error_set(err, STATUS_UNSUPPORTED, "the architecture %.64s is not known; known are: %s",
+                     name, known);
+}
+
+static enum status counts_read(struct model_config *config, const json_t *json, struct error *err)
+{
+    const struct architecture *arch = config->arch;
+    const struct {
+        uint32_t *out;
+        struct config_number wanted;
+    } fields[] = {
+        {&config->vocab, {"vocab_size", 1, 1 << 24, NAN}},
+        {&config->hidden, {"hidden_size", 8, 1 << 16, NAN}},
+        {&config->layers, {"num_hidden_layers", 1, CONFIG_LAYERS_MAX, NAN}},
+        {&config->heads, {"num_attention_heads", 1, 1024, NAN}},
+        {&config->kv_heads, {"num_key_value_heads", 1, 1024, arch->kv_heads}},
+        {&config->intermediate, {"intermediate_size", 8, 1 << 20, NAN}},
+        {&config->positions, {"max_position_embeddings", 1, 1 << 24, NAN}},
+        {&config->types, {"type_vocab_size", 0, 1024, 0}},
+    };
+    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
+        enum status status = config_count(fields[i].out, json, &fields[i].wanted, err);
+        if (status != STATUS_OK)
+            return status;
+    }
+    if (config->kv_heads == 0 || arch->family == ARCH_ENCODER)
+        config->kv_heads = config->heads;
+    uint32_t share = config->hidden / config->heads;
+    struct config_number dim = {"head_dim", 8, 512, share};
+    return config_count(&config->head_dim, json, &dim, err);
+}
+
+static enum status counts_check(const struct model_config *config, const json_t *json,
+                                struct error *err)
+{
+    if (config->heads % config->kv_heads != 0)
+        return error_set(err, STATUS_INVALID,
+                         "config.json: num_key_value_heads %u does not divide "
+                         "num_attention_heads %u",
+                         config->kv_heads, config->heads);
+    bool dim_given = json_is_number(json_object_get(json, "head_dim"));
+    if (!dim_given && config->hidden % config->heads != 0)
+        return error_set(err, STATUS_INVALID,
+                         "config.json: num_attention_heads %u does not divide hidden_size %u",
+                         config->heads, config->hidden);
+    if (config->head_dim < 16 || config->head_dim > 256 || config->head_dim % 8 != 0)
+        return error_set(err, STATUS_UNSUPPORTED,
+                         "config.json: heads of %u columns are not supported: 16 to 256 in steps "
+                         "of 8 are",
+                         config->head_dim);
+    return STATUS_OK;
+}
+
+static enum status dtype_read(struct model_config *config, const json_t *json, struct error *err)
+{
+    const char *name = json_string_value(json_object_get(json, "torch_dtype"));
+    if (!name)
+        name = json_string_value(json_object_get(json, "dtype"));
+    config->dtype = -1;
+    if (!name)
+        return STATUS_OK;
+    for (int i = 0; i < DTYPE_I8; i++)
+        if (strcmp(name, dtype_name((enum dtype)i)) == 0)
+            config->dtype = i;
+    (void)err; // an unknown name is no error: the tensors say what they are
+    return STATUS_OK;
+}
+
+static enum status activation_read(struct model_config *config, const json_t *json,
+                                   struct error *err)
+{
+    static const struct {
+        const char *name;
+        enum activation kind;
+    } known[] = {
+        {"gelu", ACTIVATE_GELU},      {"gelu_new", ACTIVATE_GELU_TANH},
+        {"gelu_pytorch_tanh", ACTIVATE_GELU_TANH}, {"gelu_fast", ACTIVATE_GELU_TANH},
+        {"relu", ACTIVATE_RELU},      {"silu", ACTIVATE_SILU},
+        {"swish", ACTIVATE_SILU},
+    };
+    bool decoder = config->arch->family == ARCH_DECODER;
+    const json_t *value = json_object_get(json, "hidden_act");
+    const char *name = value ? json_string_value(value) : decoder ? "silu" : "gelu";
+    for (size_t i = 0; name && i < sizeof known / sizeof known[0]; i++) {
+        if (strcmp(name, known[i].name) != 0)
+            continue;
+        config->activation = known[i].kind;
+        if (!decoder || known[i].kind == ACTIVATE_SILU)
+            return STATUS_OK;
+    }
+    return error_set(err, STATUS_UNSUPPORTED, "config.json: hidden_act %.32s is not supported for %s",
+                     name ? name : "(not a string)", config->arch->name);
+}
+
+// Mistral counts sliding_window where it is a number; Qwen only with use_sliding_window, and there
+// from layer max_window_layers on. "layer_types" of newer files says it layer by layer.
+static enum status window_read(struct model_config *config, const json_t *json, struct error *err)
+{
+    uint32_t flags = config->arch->flags;
+    if (!(flags & (ARCH_WINDOW | ARCH_WINDOW_BY_FLAG)))
+        return STATUS_OK;
+    bool used;
+    enum status status = config_bool(&used, json, "use_sliding_window",
+                                     (flags & ARCH_WINDOW) != 0, err);
+    if (status != STATUS_OK || ((flags & ARCH_WINDOW_BY_FLAG) && !used))
+        return status;
+    const json_t *given = json_object_get(json, "sliding_window");
+    if (given && json_is_null(given))
+        return STATUS_OK;
+    struct config_number window = {"sliding_window", 1, 1 << 24, config->arch->window};
+    status = config_count(&config->window, json, &window, err);
+    struct config_number from = {"max_window_layers", 0, CONFIG_LAYERS_MAX,
+                                 (flags & ARCH_WINDOW_BY_FLAG) ? 28 : 0};
+    if (status == STATUS_OK)
+        status = config_count(&config->window_from, json, &from, err);
+    if (flags & ARCH_WINDOW)
+        config->window_from = 0;
+    const json_t *types = json_object_get(json, "layer_types");
+    for (uint32_t i = 0; i < config->layers; i++) {
+        const char *type = json_string_value(json_array_get(types, i));
+        config->full_layers[i] =
+            type ? strcmp(type, "full_attention") == 0 : i < config->window_from;
+    }
+    return status;
+}
+
+static enum status biases_read(struct model_config *config, const json_t *json, struct error *err)
+{
+    if (config->arch->family == ARCH_ENCODER) {
+        config->qkv_bias = config->o_bias = config->ffn_bias = true;
+        return STATUS_OK;
+    }
+    bool attention;
+    enum status status = config_bool(&attention, json, "attention_bias", false, err);
+    if (status == STATUS_OK)
+        status = config_bool(&config->ffn_bias, json, "mlp_bias", false, err);
+    bool always = config->arch->flags & ARCH_QKV_BIAS;
+    config->qkv_bias = attention || always;
+    config->o_bias = attention && !always;
+    return status;
+}
+
+static enum status refusals(const struct model_config *config, const json_t *json,
+                            struct error *err)
+{
+    const json_t *quantised = json_object_get(json, "quantization_config");
+    if (quantised && !json_is_null(quantised))
+        return error_set(err, STATUS_UNSUPPORTED,
+                         "config.json: the checkpoint is quantised (quantization_config); take the "
+                         "unquantised one, --dtype int8 quantises while loading");
+    const char *kind = json_string_value(json_object_get(json, "position_embedding_type"));
+    if (kind && config->arch->family == ARCH_ENCODER && strcmp(kind, "absolute") != 0)
+        return error_set(err, STATUS_UNSUPPORTED,
+                         "config.json: position_embedding_type %.32s is not supported", kind);
+    return STATUS_OK;
+}
+
+static enum status encoder_read(struct model_config *config, const json_t *json, struct error *err)
+{
+    if (config->arch->flags & ARCH_POSITION_OFFSET) {
+        uint32_t padding;
+        struct config_number wanted = {"pad_token_id", 0, 1 << 20, 1};
+        enum status status = config_count(&padding, json, &wanted, err);
+        if (status != STATUS_OK)
+            return status;
+        config->position_offset = padding + 1;
+    }
+    if (config->positions <= config->position_offset)
+        return error_set(err, STATUS_INVALID,
+                         "config.json: max_position_embeddings %u leaves no position above the "
+                         "padding id",
+                         config->positions);
+    config->length_max = config->positions - config->position_offset;
+    config->length_default = config->length_max;
+    return STATUS_OK;
+}
+
+static enum status labels_read(struct model_config *config, const json_t *json, struct error *err)
+{
+    const json_t *names = json_object_get(json, "id2label");
+    struct config_number wanted = {"num_labels", 1, 1 << 20, 0};
+    enum status status = config_count(&config->labels, json, &wanted, err);
+    if (json_is_object(names))
+        config->labels = (uint32_t)json_object_size(names);
+    enum arch_head head = config->arch->head;
+    bool scores = head == HEAD_SCORE || head == HEAD_POOLER || head == HEAD_CLASSIFIER;
+    if (status == STATUS_OK && scores && config->labels > 1)
+        return error_set(err, STATUS_UNSUPPORTED,
+                         "config.json: %s has %u labels; a reranker has one, classifiers are not "
+                         "served",
+                         config->arch->name, config->labels);
+    return status;
+}
+
+static enum status head_read(struct model_config *config, const json_t *json, struct error *err)
+{
+    const json_t *tied = json_object_get(json, "tie_word_embeddings");
+    config->tied_given = json_is_boolean(tied);
+    enum status status = config_bool(&config->tied, json, "tie_word_embeddings", false, err);
+    if (status == STATUS_OK)
+        status = labels_read(config, json, err);
+    config->kind = config->arch->head == HEAD_NONE         ? MODEL_EMBEDDER
+                   : config->arch->head == HEAD_VOCABULARY ? MODEL_GENERATOR
+                                                           : MODEL_RERANKER;
+    config->rerank =
+        config->arch->flags & ARCH_YES_NO_PROMPT ? RERANK_YES_NO : RERANK_PAIR;
+    config->pooling = config->arch->family == ARCH_DECODER ? POOL_LAST : POOL_CLS;
+    config->normalize = true;
+    return status;
+}
+
+enum status model_config_parse(struct model_config *out, const json_t *json, struct error *err)
+{
+    *out = (struct model_config){.yes_id = -1, .no_id = -1, .default_top_k = -1,
+                                 .default_temperature = NAN, .default_top_p = NAN};
+    if (!json_is_object(json))
+        return error_set(err, STATUS_INVALID, "config.json is not a JSON object");
+    enum status (*const steps[])(struct model_config *, const json_t *, struct error *) = {
+        arch_read, counts_read, dtype_read, activation_read, window_read, biases_read, head_read,
+    };
+    enum status status = STATUS_OK;
+    for (size_t i = 0; status == STATUS_OK && i < sizeof steps / sizeof steps[0]; i++)
+        status = steps[i](out, json, err);
+    if (status == STATUS_OK)
+        status = counts_check(out, json, err);
+    if (status == STATUS_OK)
+        status = refusals(out, json, err);
+    bool decoder = status == STATUS_OK && out->arch->family == ARCH_DECODER;
+    const char *epsilon = decoder ? "rms_norm_eps" : "layer_norm_eps";
+    struct config_number wanted = {epsilon, 0, 1, status == STATUS_OK ? out->arch->norm_epsilon : 0};
+    if (status == STATUS_OK)
+        status = config_number(&out->epsilon, json, &wanted, err);
+    if (status == STATUS_OK)
+        status = decoder ? rope_config_parse(out, json, err) : encoder_read(out, json, err);
+    return status;
+}

@@ -1,0 +1,315 @@
+// What the other files of a model folder add to config.json: modules.json and the pooling of
+// sentence-transformers, end ids and sampling defaults of generation_config.json, the marks by
+// which a yes/no reranker is recognised. Loading thread only.
+#include "runtime/model/config.h"
+
+#include "runtime/base/json.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static enum status path_join(char *out, const char *folder, const char *name, struct error *err)
+{
+    const char *between = name[0] != '\0' ? "/" : "";
+    int wrote = snprintf(out, CONFIG_FOLDER_MAX, "%s%s%s", folder, between, name);
+    if (wrote < 0 || wrote >= CONFIG_FOLDER_MAX)
+        return error_set(err, STATUS_TOO_LARGE, "the path %.100s... has over %d bytes", folder,
+                         CONFIG_FOLDER_MAX - 1);
+    return STATUS_OK;
+}
+
+// *out is NULL where the file is absent and `needed` is not set.
+static enum status file_parse(json_t **out, const char *folder, const char *name, bool needed,
+                              struct error *err)
+{
+    char path[CONFIG_FOLDER_MAX];
+    *out = NULL;
+    enum status status = path_join(path, folder, name, err);
+    if (status != STATUS_OK)
+        return status;
+    if (access(path, F_OK) != 0) {
+        if (!needed)
+            return STATUS_OK;
+        return error_set(err, STATUS_NOT_FOUND, "%s is missing: %s is no model folder", path,
+                         folder);
+    }
+    status = json_file_parse(out, path, CONFIG_BYTES_MAX, err);
+    if (status == STATUS_OK && !json_is_object(*out) && !json_is_array(*out)) {
+        json_decref(*out);
+        *out = NULL;
+        return error_set(err, STATUS_INVALID, "%s holds neither an object nor a list", path);
+    }
+    return status;
+}
+
+static enum status pooling_read(struct model_config *config, const char *folder, struct error *err)
+{
+    static const struct {
+        const char *name, *flag; // in the newer and the older form of the file
+        int kind;                // enum pooling, -1: known but not supported
+    } modes[] = {
+        {"cls", "pooling_mode_cls_token", POOL_CLS},
+        {"mean", "pooling_mode_mean_tokens", POOL_MEAN},
+        {"lasttoken", "pooling_mode_lasttoken", POOL_LAST},
+        {"max", "pooling_mode_max_tokens", -1},
+        {"weightedmean", "pooling_mode_weightedmean_tokens", -1},
+        {"mean_sqrt_len_tokens", "pooling_mode_mean_sqrt_len_tokens", -1},
+    };
+    json_t *json;
+    enum status status = file_parse(&json, folder, "config.json", true, err);
+    uint32_t chosen = 0;
+    const char *by_name = json_string_value(json_object_get(json, "pooling_mode"));
+    for (size_t i = 0; status == STATUS_OK && i < sizeof modes / sizeof modes[0]; i++) {
+        bool on = json_is_true(json_object_get(json, modes[i].flag));
+        if (by_name)
+            on = strcmp(by_name, modes[i].name) == 0;
+        if (!on)
+            continue;
+        chosen++;
+        if (modes[i].kind < 0)
+            status = error_set(err, STATUS_UNSUPPORTED,
+                               "%s/config.json: %s is not supported: cls, mean and last are",
+                               folder, modes[i].name);
+        else
+            config->pooling = (enum pooling)modes[i].kind;
+    }
+    json_decref(json);
+    if (status == STATUS_OK && chosen != 1)
+        return error_set(err, STATUS_UNSUPPORTED,
+                         "%s/config.json names %u pooling modes; exactly one is supported", folder,
+                         chosen);
+    return status;
+}
+
+static enum status answers_read(struct model_config *config, const char *folder, struct error *err)
+{
+    json_t *json;
+    enum status status = file_parse(&json, folder, "config.json", true, err);
+    struct config_number yes = {"true_token_id", 0, 1 << 24, NAN};
+    struct config_number no = {"false_token_id", 0, 1 << 24, NAN};
+    uint32_t yes_id = 0, no_id = 0;
+    if (status == STATUS_OK)
+        status = config_count(&yes_id, json, &yes, err);
+    if (status == STATUS_OK)
+        status = config_count(&no_id, json, &no, err);
+    json_decref(json);
+    config->yes_id = (int32_t)yes_id;
+    config->no_id = (int32_t)no_id;
+    return status == STATUS_OK ? status : error_prefix(err, "%s", folder);
+}
+
+struct module {
+    const char *kind; // the class name behind the last dot
+    char folder[CONFIG_FOLDER_MAX];
+};
+
+static enum status module_read(struct module *out, const char *folder, const json_t *entry,
+                               struct error *err)
+{
+    const char *type = json_string_value(json_object_get(entry, "type"));
+    const char *path = json_string_value(json_object_get(entry, "path"));
+    if (!type || !path)
+        return error_set(err, STATUS_INVALID,
+                         "%s/modules.json: an entry lacks its type or its path", folder);
+    if (path[0] == '/' || strstr(path, ".."))
+        return error_set(err, STATUS_INVALID, "%s/modules.json: the path %.100s leads out of the "
+                         "folder", folder, path);
+    const char *dot = strrchr(type, '.');
+    out->kind = dot ? dot + 1 : type;
+    return path_join(out->folder, folder, path, err);
+}
+
+struct modules { // what modules.json says, applied once the architecture is known
+    bool listed, pooled, normalized, answers;
+    struct module pooling, answer;
+};
+
+static enum status modules_read(struct modules *out, struct model_config *config,
+                                const char *folder, struct error *err)
+{
+    json_t *list;
+    enum status status = file_parse(&list, folder, "modules.json", false, err);
+    if (status != STATUS_OK || !list)
+        return status;
+    out->listed = true;
+    size_t index;
+    json_t *entry;
+    struct module module;
+    json_array_foreach(list, index, entry) {
+        status = module_read(&module, folder, entry, err);
+        if (status != STATUS_OK)
+            break;
+        if (strcmp(module.kind, "Transformer") == 0) {
+            memcpy(config->weights_folder, module.folder, sizeof module.folder);
+        } else if (strcmp(module.kind, "Pooling") == 0) {
+            out->pooled = true;
+            out->pooling = module;
+        } else if (strcmp(module.kind, "Normalize") == 0) {
+            out->normalized = true;
+        } else if (strcmp(module.kind, "LogitScore") == 0) {
+            out->answers = true;
+            out->answer = module;
+        } else {
+            status = error_set(err, STATUS_UNSUPPORTED,
+                               "%s/modules.json: the module %.64s is not supported; Transformer, "
+                               "Pooling, Normalize and LogitScore are",
+                               folder, module.kind);
+            break;
+        }
+    }
+    json_decref(list);
+    return status;
+}
+
+static bool name_has(const char *text, const char *part)
+{
+    return strcasestr(text, part) != NULL;
+}
+
+// A yes/no reranker is published as a plain causal model; these are the marks such folders carry,
+// strongest first. A folder's own name is the last resort: the first published ones have no other.
+static bool yes_no_marked(const json_t *json, const char *folder)
+{
+    if (json_is_true(json_object_get(json, "is_original_qwen3_reranker")) ||
+        json_is_array(json_object_get(json, "classifier_from_token")))
+        return true;
+    size_t bytes = strlen(folder);
+    while (bytes > 0 && folder[bytes - 1] == '/')
+        bytes--;
+    size_t start = bytes;
+    while (start > 0 && folder[start - 1] != '/')
+        start--;
+    char last[CONFIG_FOLDER_MAX];
+    snprintf(last, sizeof last, "%.*s", (int)(bytes - start), folder + start);
+    return name_has(last, "reranker");
+}
+
+static bool cross_encoder_marked(const char *folder)
+{
+    json_t *json;
+    struct error ignored;
+    bool marked = false;
+    if (file_parse(&json, folder, "config_sentence_transformers.json", false, &ignored) ==
+        STATUS_OK) {
+        const char *type = json_string_value(json_object_get(json, "model_type"));
+        marked = type && strcmp(type, "CrossEncoder") == 0;
+        json_decref(json);
+    }
+    return marked;
+}
+
+static enum status kind_settle(struct model_config *config, const struct modules *modules,
+                               const json_t *json, const char *folder, struct error *err)
+{
+    bool can_answer = config->arch->flags & ARCH_YES_NO;
+    bool marked = modules->answers || yes_no_marked(json, folder) || cross_encoder_marked(folder);
+    if (can_answer && marked) {
+        config->kind = MODEL_RERANKER;
+        config->rerank = RERANK_YES_NO;
+        return modules->answers ? answers_read(config, modules->answer.folder, err) : STATUS_OK;
+    }
+    if (modules->answers)
+        return error_set(err, STATUS_UNSUPPORTED, "%s: LogitScore over %s is not supported", folder,
+                         config->arch->name);
+    if (!modules->listed || config->kind == MODEL_RERANKER)
+        return STATUS_OK;
+    if (!modules->pooled)
+        return error_set(err, STATUS_UNSUPPORTED, "%s/modules.json has no Pooling module", folder);
+    config->kind = MODEL_EMBEDDER;
+    config->normalize = true; // as served; sentence-transformers' own Normalize changes nothing
+    return pooling_read(config, modules->pooling.folder, err);
+}
+
+static enum status end_id_add(struct model_config *config, const json_t *value, const char *file,
+                              struct error *err)
+{
+    if (!json_is_integer(value) || json_integer_value(value) < 0 ||
+        json_integer_value(value) >= (json_int_t)config->vocab)
+        return error_set(err, STATUS_INVALID, "%s: eos_token_id is no token of a vocabulary of %u",
+                         file, config->vocab);
+    if (config->end_count == MODEL_END_IDS_MAX)
+        return error_set(err, STATUS_TOO_LARGE, "%s: over %d end-of-sequence ids", file,
+                         MODEL_END_IDS_MAX);
+    config->end_ids[config->end_count++] = (int32_t)json_integer_value(value);
+    return STATUS_OK;
+}
+
+static enum status end_ids_read(struct model_config *config, const json_t *json, const char *file,
+                                struct error *err)
+{
+    const json_t *value = json_object_get(json, "eos_token_id");
+    if (!value || json_is_null(value) || config->end_count > 0)
+        return STATUS_OK;
+    if (!json_is_array(value))
+        return end_id_add(config, value, file, err);
+    enum status status = STATUS_OK;
+    for (size_t i = 0; status == STATUS_OK && i < json_array_size(value); i++)
+        status = end_id_add(config, json_array_get(value, i), file, err);
+    return status;
+}
+
+static double default_read(const json_t *json, const char *name)
+{
+    const json_t *value = json_object_get(json, name);
+    return json_is_number(value) ? json_number_value(value) : NAN;
+}
+
+static enum status generation_read(struct model_config *config, struct error *err)
+{
+    json_t *json;
+    enum status status =
+        file_parse(&json, config->weights_folder, "generation_config.json", false, err);
+    if (status != STATUS_OK || !json)
+        return status;
+    status = end_ids_read(config, json, "generation_config.json", err);
+    double temperature = default_read(json, "temperature");
+    double top_p = default_read(json, "top_p");
+    double top_k = default_read(json, "top_k");
+    config->default_temperature = temperature >= 0 && temperature <= 100 ? temperature : NAN;
+    config->default_top_p = top_p >= 0 && top_p <= 1 ? top_p : NAN;
+    config->default_top_k = top_k >= 0 && top_k <= 1 << 24 ? (int32_t)top_k : -1;
+    json_decref(json);
+    return status;
+}
+
+// sentence-transformers cuts texts at max_seq_length, often below what the model could take.
+static void sentence_length_read(struct model_config *config)
+{
+    json_t *json;
+    struct error ignored;
+    if (file_parse(&json, config->weights_folder, "sentence_bert_config.json", false, &ignored) !=
+        STATUS_OK)
+        return;
+    double length = default_read(json, "max_seq_length");
+    if (config->kind != MODEL_GENERATOR && length >= 1 && length < config->length_default)
+        config->length_default = (uint32_t)length;
+    json_decref(json);
+}
+
+enum status model_config_read(struct model_config *out, const char *folder, struct error *err)
+{
+    struct modules modules = {.listed = false};
+    struct model_config found = {.arch = NULL};
+    enum status status = path_join(found.weights_folder, folder, "", err);
+    if (status == STATUS_OK)
+        status = modules_read(&modules, &found, folder, err);
+    json_t *json = NULL;
+    if (status == STATUS_OK)
+        status = file_parse(&json, found.weights_folder, "config.json", true, err);
+    if (status == STATUS_OK)
+        status = model_config_parse(out, json, err);
+    if (status == STATUS_OK) {
+        memcpy(out->weights_folder, found.weights_folder, sizeof found.weights_folder);
+        status = kind_settle(out, &modules, json, folder, err);
+    }
+    if (status == STATUS_OK)
+        status = generation_read(out, err);
+    if (status == STATUS_OK)
+        status = end_ids_read(out, json, "config.json", err);
+    if (status == STATUS_OK)
+        sentence_length_read(out);
+    json_decref(json);
+    return status;
+}

@@ -1,0 +1,114 @@
+// Where everything of a model lies in its pieces of memory. Sizes are computed here once, so that
+// the plan that is printed and the memory that is taken cannot differ. Pure.
+#include "runtime/model/parts.h"
+
+enum { PLACE_ALIGNMENT = 256 };
+
+static size_t place(size_t *at, uint64_t count, uint64_t bytes_each)
+{
+    size_t start = *at;
+    uint64_t bytes = count * bytes_each;
+    *at += (bytes + PLACE_ALIGNMENT - 1) / PLACE_ALIGNMENT * PLACE_ALIGNMENT;
+    return start;
+}
+
+static size_t larger(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
+
+// The wide buffers share one region: qkv and attn are dead when up and ffn are written, and all of
+// them when the logits are.
+static void activations(struct model_layout *out, const struct model_facts *facts,
+                        const struct model_parts *parts)
+{
+    const struct model_config *c = &parts->config;
+    uint64_t tokens = facts->limits.tokens_max;
+    uint64_t rows = facts->limits.rows_max;
+    uint64_t act = dtype_bytes(parts->act);
+    bool gated = c->arch->family == ARCH_DECODER;
+    size_t at = 0;
+    out->residual = place(&at, tokens * c->hidden, act);
+    out->delta = place(&at, tokens * c->hidden, act);
+    out->normed = place(&at, gated ? tokens * c->hidden : 0, act);
+    out->last = place(&at, rows * c->hidden, act);
+    out->last_delta = place(&at, rows * c->hidden, act);
+    out->values = place(&at, rows * facts->output_width, sizeof(float));
+    size_t wide = at;
+    out->qkv = place(&at, tokens * (c->heads + 2 * c->kv_heads) * c->head_dim, act);
+    out->attn = place(&at, tokens * c->heads * c->head_dim, act);
+    size_t attention_end = at;
+    at = wide;
+    out->up = place(&at, tokens * c->intermediate * (gated ? 2 : 1), act);
+    out->ffn = place(&at, gated ? tokens * c->intermediate : 0, act);
+    size_t ffn_end = at;
+    at = wide;
+    out->logits = place(&at, facts->kind == MODEL_GENERATOR ? rows * c->vocab : 0, sizeof(float));
+    out->activation_bytes = larger(larger(attention_end, ffn_end), at);
+}
+
+static void state(struct model_layout *out, const struct model_facts *facts)
+{
+    const struct step_limits *limits = &facts->limits;
+    bool sampled = facts->kind == MODEL_GENERATOR;
+    uint64_t slots = limits->slots_max;
+    uint64_t sampled_slots = sampled ? slots : 0;
+    uint64_t tokens = limits->tokens_max;
+    size_t at = 0;
+    out->last_token = place(&at, slots, sizeof(int32_t));
+    out->block_table = place(&at, slots * limits->blocks_max, sizeof(uint32_t));
+    out->params = place(&at, sampled_slots, sizeof(struct sample_params));
+    out->done = place(&at, slots, sizeof(uint32_t));
+    out->penalty = place(&at, (uint64_t)limits->penalty_rows * limits->vocab, sizeof(uint16_t));
+    out->bias = place(&at, sampled_slots * limits->bias_max, sizeof(struct step_bias));
+    out->token = place(&at, tokens, sizeof(int32_t));
+    out->position = place(&at, tokens, sizeof(uint32_t));
+    out->row_of = place(&at, tokens, sizeof(uint32_t));
+    out->type = place(&at, tokens, sizeof(uint32_t));
+    out->kv_place = place(&at, tokens, sizeof(uint64_t));
+    out->record = place(&at, 1, out->record_bytes);
+    out->masks = place(&at, 1, out->masks_bytes);
+    out->state_bytes = at;
+}
+
+static void host(struct model_layout *out, const struct model_facts *facts)
+{
+    bool sampled = facts->kind == MODEL_GENERATOR;
+    uint64_t rows = facts->limits.rows_max;
+    size_t at = 0;
+    out->results_bytes = place(&at, sampled ? rows : 0, sizeof(struct sample_result));
+    out->results_bytes = at;
+    at = 0;
+    place(&at, sampled ? rows * SAMPLE_TOP_MAX : 0, sizeof(struct sample_top));
+    out->tops_bytes = at;
+    at = 0;
+    place(&at, sampled ? 0 : rows * facts->output_width, sizeof(float));
+    out->values_bytes = at;
+    at = 0;
+    out->records = place(&at, MODEL_RING, out->record_bytes);
+    out->results = place(&at, MODEL_RING, out->results_bytes);
+    out->tops = place(&at, MODEL_RING, out->tops_bytes);
+    out->host_values = place(&at, MODEL_RING, out->values_bytes);
+    out->host_masks = place(&at, MODEL_RING, out->masks_bytes);
+    out->word = place(&at, 1, sizeof(uint32_t));
+    out->host_bytes = at;
+}
+
+void model_layout_init(struct model_layout *out, const struct model_facts *facts,
+                       const struct model_parts *parts)
+{
+    *out = (struct model_layout){.record_bytes = parts->step.bytes};
+    size_t masks = 0;
+    if (facts->kind == MODEL_GENERATOR)
+        place(&masks, (uint64_t)facts->limits.rows_max * ((facts->vocab + 31) / 32),
+              sizeof(uint32_t));
+    out->masks_bytes = masks;
+    size_t record = 0;
+    place(&record, 1, parts->step.bytes);
+    out->record_bytes = record;
+    activations(out, facts, parts);
+    state(out, facts);
+    host(out, facts);
+    if (parts->config.arch->family == ARCH_DECODER)
+        out->rope_bytes = (size_t)facts->max_model_len * parts->config.rope.dim * sizeof(float);
+}

@@ -1,0 +1,178 @@
+// One step: launch, sample, collect. Engine thread; the only waits are in model_collect and, where
+// a device has no room for another step, nowhere: the caller keeps to steps_in_flight.
+#include "runtime/model/parts.h"
+
+#include <string.h>
+
+static struct model_slot *slot_of(struct model *m, uint64_t step)
+{
+    return &m->ring[step % MODEL_RING];
+}
+
+// Device faults come without a sentence from ops: the stream's next wait has it.
+static enum status fault(enum status status, const char *what, struct error *err)
+{
+    return error_set(err, status, "the device refused %s", what);
+}
+
+static void turn_end(struct model *m)
+{
+    if (m->turn && m->api->turn_give)
+        m->api->turn_give(m->stream);
+    m->turn = false;
+}
+
+static const struct model_graph *graph_for(const struct model *m, const struct batch *batch)
+{
+    bool decode = batch->row_count > 0 && batch->decode_count == batch->row_count;
+    for (uint32_t i = 0; decode && i < m->graph_count; i++)
+        if (m->graphs[i].rows >= batch->row_count)
+            return &m->graphs[i];
+    return NULL;
+}
+
+static enum status forward(struct model *m, const struct step *host,
+                           const struct model_graph *graph)
+{
+    enum status status = model_prep(m, host);
+    if (status != STATUS_OK)
+        return status;
+    if (graph)
+        return m->api->graph_launch(m->stream, graph->graph);
+    return m->facts.causal ? decoder_forward(m, host) : encoder_forward(m, host);
+}
+
+static uint32_t top_most(const struct model *m, struct batch *batch)
+{
+    uint32_t most = 0;
+    for (uint32_t i = 0; i < batch->row_count; i++) {
+        const struct batch_row *row = &batch_rows(batch)[i];
+        if (row->want == WANT_TOKEN && m->top_of_row[row->row] > most)
+            most = m->top_of_row[row->row];
+    }
+    return most;
+}
+
+enum status model_launch(struct model *m, struct batch *batch, struct error *err)
+{
+    check(m->launched == m->sampled, "launch of step %llu before the last one was sampled",
+          (unsigned long long)batch->step);
+    check(m->launched - m->collected <= m->facts.steps_in_flight,
+          "%llu steps in flight, the device takes %u",
+          (unsigned long long)(m->launched - m->collected), m->facts.steps_in_flight);
+    check(batch->row_count >= 1, "a step without rows");
+    struct model_slot *slot = slot_of(m, m->launched);
+    const struct model_graph *graph = graph_for(m, batch);
+    step_build(slot->record, m, batch, graph ? graph->rows : 0);
+    slot->step = batch->step;
+    slot->wanted = slot->record->sampled_count;
+    slot->word = (uint32_t)(m->launched + 1);
+    slot->max_top = m->facts.kind == MODEL_GENERATOR ? top_most(m, batch) : 0;
+    if (m->api->turn_take)
+        m->api->turn_take(m->stream);
+    m->turn = true;
+    if (m->api->step_plan)
+        m->api->step_plan(m->stream, slot->record);
+    size_t bytes = step_used_bytes(slot->record, m->private_bytes);
+    enum status status = m->api->copy_in(m->stream, model_record(m), slot->record, bytes);
+    if (status == STATUS_OK)
+        status = forward(m, slot->record, graph);
+    if (status != STATUS_OK) {
+        turn_end(m);
+        return fault(status, "a forward pass", err);
+    }
+    m->launched++;
+    return STATUS_OK;
+}
+
+static enum status masks_copy(struct model *m, struct model_slot *slot, const uint32_t *masks,
+                              uint32_t count)
+{
+    if (!masks || count == 0)
+        return STATUS_OK;
+    check(count <= m->facts.limits.rows_max, "%u masks", count);
+    size_t bytes = (size_t)count * ((m->facts.vocab + 31) / 32) * sizeof(uint32_t);
+    memcpy(slot->masks, masks, bytes);
+    return m->api->copy_in(m->stream, model_state(m, m->layout.masks), slot->masks, bytes);
+}
+
+static enum status tokens_draw(struct model *m, struct model_slot *slot, const uint32_t *masks,
+                               uint32_t count)
+{
+    enum status status = masks_copy(m, slot, masks, count);
+    struct sample_args args = {
+        .logits = model_act(m, m->layout.logits),
+        .sampled = step_section(model_record(m), m->step.sampled),
+        .state = m->slots,
+        .masks = masks ? model_state(m, m->layout.masks) : NULL,
+        .result = slot->results,
+        .top = slot->tops,
+        .limits = m->facts.limits,
+        .count = slot->wanted,
+        .stride = m->facts.vocab,
+        .max_top = slot->max_top,
+    };
+    return status == STATUS_OK ? m->api->ops->sample(m->stream, &args) : status;
+}
+
+enum status model_sample(struct model *m, const uint32_t *masks, uint32_t count, struct error *err)
+{
+    check(m->launched == m->sampled + 1, "sample without a launch");
+    struct model_slot *slot = slot_of(m, m->sampled);
+    enum status status = STATUS_OK;
+    if (slot->wanted > 0 && m->facts.kind == MODEL_GENERATOR)
+        status = tokens_draw(m, slot, masks, count);
+    else if (slot->wanted > 0)
+        status = m->api->copy_out(m->stream, slot->values, model_act(m, m->layout.values),
+                                  (size_t)slot->wanted * m->facts.output_width * sizeof(float));
+    if (status == STATUS_OK)
+        status = m->api->signal(m->stream, m->word, slot->word);
+    turn_end(m);
+    if (status != STATUS_OK)
+        return fault(status, "sampling", err);
+    m->sampled++;
+    return STATUS_OK;
+}
+
+enum status model_collect(struct model *m, struct model_output *out, uint64_t deadline_ns,
+                          struct error *err)
+{
+    check(m->collected < m->sampled, "collect without a step");
+    struct model_slot *slot = slot_of(m, m->collected);
+    enum status status = m->api->wait(m->stream, m->word, slot->word, deadline_ns, err);
+    if (status != STATUS_OK)
+        return status;
+    *out = (struct model_output){
+        .step = slot->step,
+        .count = slot->wanted,
+        .results = slot->results,
+        .tops = slot->tops,
+        .values = slot->values,
+    };
+    m->collected++;
+    return STATUS_OK;
+}
+
+enum status model_logits(struct model *m, float *out, struct error *err)
+{
+    check(m->launched == m->sampled + 1, "logits without a launch");
+    struct model_slot *slot = slot_of(m, m->sampled);
+    size_t bytes = (size_t)slot->wanted * m->facts.vocab * sizeof(float);
+    void *host = NULL;
+    enum status status = m->api->host_take(m->device, &host, bytes + sizeof(uint32_t), err);
+    if (status != STATUS_OK)
+        return status;
+    uint32_t *word = (uint32_t *)((char *)host + bytes);
+    *word = 0;
+    status = m->api->copy_out(m->stream, host, model_act(m, m->layout.logits), bytes);
+    if (status == STATUS_OK)
+        status = m->api->signal(m->stream, word, 1);
+    if (status != STATUS_OK)
+        status = fault(status, "a copy of logits", err);
+    if (status == STATUS_OK)
+        status = m->api->wait(m->stream, word, 1, UINT64_MAX, err);
+    if (status == STATUS_OK)
+        memcpy(out, host, bytes);
+    m->api->host_give(m->device, host, bytes + sizeof(uint32_t));
+    return status;
+}

@@ -1,0 +1,239 @@
+// model_open and model_close: memory in the sizes of the plan, weights, tables, graphs. Loading
+// thread; afterwards the model belongs to its engine's thread.
+#include "runtime/model/parts.h"
+
+#include "runtime/base/arena.h"
+#include "runtime/model/rope.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+enum { ROPE_CHUNK = 1024 }; // positions computed and uploaded at once
+
+// How long sequences could be with that much KV memory, for the refusal.
+static enum status kv_check(const struct model_plan *plan, uint64_t kv_bytes, struct error *err)
+{
+    if (plan->facts.block_bytes == 0 || kv_bytes >= plan->kv_bytes_min)
+        return STATUS_OK;
+    uint64_t blocks = kv_bytes / plan->facts.block_bytes;
+    if (blocks == 0)
+        return error_set(err, STATUS_TOO_LARGE,
+                         "%" PRIu64 " bytes of KV memory do not hold one block of %" PRIu64
+                         " bytes: raise --kv-cache-memory",
+                         kv_bytes, plan->facts.block_bytes);
+    return error_set(err, STATUS_TOO_LARGE,
+                     "one sequence of %u tokens needs %" PRIu64 " bytes of KV memory and there are "
+                     "%" PRIu64 ": --max-model-len %" PRIu64 " would fit, or raise "
+                     "--kv-cache-memory",
+                     plan->facts.max_model_len, plan->kv_bytes_min, kv_bytes,
+                     blocks * plan->facts.block_tokens);
+}
+
+static enum status memory_take(struct model *m, struct error *err)
+{
+    const struct device_api *api = m->api;
+    const struct model_layout *at = &m->layout;
+    enum status status = api->memory_take(m->device, &m->weights_memory, m->weights_bytes, err);
+    if (status == STATUS_OK)
+        status = api->memory_take(m->device, &m->activations, at->activation_bytes, err);
+    if (status == STATUS_OK)
+        status = api->memory_take(m->device, &m->state, at->state_bytes, err);
+    if (status == STATUS_OK && at->rope_bytes > 0)
+        status = api->memory_take(m->device, &m->rope, at->rope_bytes, err);
+    if (status == STATUS_OK)
+        status = api->host_take(m->device, &m->host, at->host_bytes, err);
+    if (status == STATUS_OK && m->facts.block_count > 0)
+        status = kv_pool_open(&m->pool, api, m->device, m->facts.block_bytes,
+                              m->facts.block_count, err);
+    return status;
+}
+
+static void places_set(struct model *m)
+{
+    const struct model_layout *at = &m->layout;
+    bool sampled = m->facts.kind == MODEL_GENERATOR;
+    m->slots = (struct slot_state){
+        .last_token = model_state(m, at->last_token),
+        .block_table = m->facts.limits.blocks_max ? model_state(m, at->block_table) : NULL,
+        .params = sampled ? model_state(m, at->params) : NULL,
+        .done = model_state(m, at->done),
+        .penalty = m->facts.limits.penalty_rows ? model_state(m, at->penalty) : NULL,
+        .bias = sampled ? model_state(m, at->bias) : NULL,
+    };
+    char *host = m->host;
+    for (uint32_t i = 0; i < MODEL_RING; i++)
+        m->ring[i] = (struct model_slot){
+            .record = (struct step *)(host + at->records + i * at->record_bytes),
+            .results = (struct sample_result *)(host + at->results + i * at->results_bytes),
+            .tops = (struct sample_top *)(host + at->tops + i * at->tops_bytes),
+            .values = (float *)(host + at->host_values + i * at->values_bytes),
+            .masks = (uint32_t *)(host + at->host_masks + i * at->masks_bytes),
+        };
+    m->word = (uint32_t *)(host + at->word);
+    *m->word = 0;
+}
+
+static enum status rope_upload(struct model *m, struct error *err)
+{
+    if (m->layout.rope_bytes == 0)
+        return STATUS_OK;
+    const struct rope_config *rope = &m->config.rope;
+    uint32_t pairs = rope->dim / 2;
+    double frequencies[CONFIG_ROPE_FACTORS_MAX];
+    struct rope_span span = {.frequencies = frequencies, .pairs = pairs};
+    span.scale = rope_frequencies(frequencies, rope, m->config.positions, m->facts.max_model_len);
+    size_t row = pairs * 2 * sizeof(float);
+    float *table = heap_take(ROPE_CHUNK * row);
+    enum status status = STATUS_OK;
+    for (uint32_t first = 0; first < m->facts.max_model_len && status == STATUS_OK;
+         first += ROPE_CHUNK) {
+        uint32_t left = m->facts.max_model_len - first;
+        span.first = first;
+        span.count = left < ROPE_CHUNK ? left : ROPE_CHUNK;
+        rope_table(table, &span);
+        status = m->api->upload(m->device, (char *)m->rope + first * row, table, span.count * row,
+                                err);
+    }
+    heap_give(table);
+    return status;
+}
+
+// Decode steps by bucket: 1, 2, 4, then steps of 8, 16 and 32, as far as rows go.
+static uint32_t bucket_next(uint32_t rows)
+{
+    if (rows < 4)
+        return rows * 2;
+    if (rows < 8)
+        return 8;
+    return rows + (rows < 64 ? 8 : rows < 256 ? 16 : 32);
+}
+
+// Records one decode forward of padding rows; prep stays outside, its counts differ each step.
+static enum status graph_record(struct model *m, uint32_t rows, struct error *err)
+{
+    struct model_graph *made = &m->graphs[m->graph_count];
+    struct step *host = m->ring[0].record;
+    struct batch *none = heap_take(batch_bytes(&m->facts.limits));
+    batch_init(none, &m->facts.limits);
+    step_build(host, m, none, rows);
+    heap_give(none);
+    if (m->api->step_plan)
+        m->api->step_plan(m->stream, host);
+    enum status status = m->api->graph_begin(m->stream);
+    if (status == STATUS_OK)
+        status = decoder_forward(m, host);
+    struct graph *graph = NULL;
+    enum status ended = m->api->graph_end(m->stream, &graph, err);
+    if (ended != STATUS_OK)
+        return error_prefix(err, "recording a decode step of %u rows", rows);
+    if (status != STATUS_OK) {
+        m->api->graph_close(graph);
+        return error_set(err, status, "a decode step of %u rows could not be recorded", rows);
+    }
+    *made = (struct model_graph){rows, graph};
+    m->graph_count++;
+    return STATUS_OK;
+}
+
+static enum status graphs_record(struct model *m, struct error *err)
+{
+    struct device_facts facts;
+    m->api->facts(m->device, &facts);
+    if (!facts.graphs || m->facts.kind != MODEL_GENERATOR)
+        return STATUS_OK;
+    uint32_t last = m->facts.limits.rows_max < 512 ? m->facts.limits.rows_max : 512;
+    enum status status = STATUS_OK;
+    for (uint32_t rows = 1; status == STATUS_OK && m->graph_count < MODEL_GRAPHS_MAX;
+         rows = bucket_next(rows)) {
+        bool whole = rows >= last;
+        status = graph_record(m, whole ? last : rows, err);
+        if (whole)
+            break;
+    }
+    return status;
+}
+
+static struct model *model_new(const struct model_plan *plan, uint64_t kv_bytes)
+{
+    const struct model_parts *parts = plan->parts;
+    struct model *m = heap_take_zeroed(1, sizeof *m);
+    m->facts = plan->facts;
+    m->config = parts->config;
+    m->api = parts->api;
+    m->device = parts->device;
+    m->act = parts->act;
+    m->limits = parts->stream;
+    m->layout = parts->layout;
+    m->step = parts->step;
+    m->private_bytes = parts->private_bytes;
+    m->weights_bytes = parts->weights.bytes;
+    m->weights = heap_take_zeroed(parts->weights.slots, sizeof *m->weights);
+    m->top_of_row = heap_take_zeroed(m->facts.limits.slots_max, 1);
+    if (m->facts.block_bytes > 0) {
+        uint64_t blocks = kv_bytes / m->facts.block_bytes;
+        m->facts.block_count = blocks > INT32_MAX ? INT32_MAX : (uint32_t)blocks;
+    }
+    return m;
+}
+
+enum status model_open(struct model **out, const struct model_plan *plan, uint64_t kv_bytes,
+                       void (*progress)(void *context, uint64_t done, uint64_t total),
+                       void *context, struct error *err)
+{
+    enum status status = kv_check(plan, kv_bytes, err);
+    if (status != STATUS_OK)
+        return status;
+    struct model *m = model_new(plan, kv_bytes);
+    status = memory_take(m, err);
+    if (status == STATUS_OK) {
+        places_set(m);
+        struct weight_load_args args = {m->api, m->device, m->weights_memory, progress, context};
+        status = weights_load(m->weights, &plan->parts->weights, &args, err);
+    }
+    if (status == STATUS_OK)
+        status = rope_upload(m, err);
+    if (status == STATUS_OK)
+        status = m->api->stream_open(m->device, &m->stream, &m->limits, err);
+    if (status == STATUS_OK)
+        status = graphs_record(m, err);
+    if (status != STATUS_OK) {
+        model_close(m);
+        return status;
+    }
+    // The weights are packed: their files are not needed any more.
+    tensors_close(plan->parts->tensors);
+    plan->parts->tensors = NULL;
+    *out = m;
+    return STATUS_OK;
+}
+
+static void give(const struct model *m, void *at, size_t bytes)
+{
+    if (at)
+        m->api->memory_give(m->device, at, bytes);
+}
+
+void model_close(struct model *m)
+{
+    if (!m)
+        return;
+    for (uint32_t i = 0; i < m->graph_count; i++)
+        m->api->graph_close(m->graphs[i].graph);
+    if (m->stream)
+        m->api->stream_close(m->stream);
+    kv_pool_close(&m->pool);
+    if (m->host)
+        m->api->host_give(m->device, m->host, m->layout.host_bytes);
+    give(m, m->rope, m->layout.rope_bytes);
+    give(m, m->state, m->layout.state_bytes);
+    give(m, m->activations, m->layout.activation_bytes);
+    give(m, m->weights_memory, m->weights_bytes);
+    heap_give(m->top_of_row);
+    heap_give(m->weights);
+    heap_give(m);
+}
+
+const struct model_facts *model_facts(const struct model *m)
+{
+    return &m->facts;
+}

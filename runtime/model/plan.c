@@ -1,0 +1,272 @@
+// model_plan: what a folder is and what it will take, before anything big is taken. Loading thread.
+#include "runtime/model/parts.h"
+
+#include "kernels/attn_tiles.h"
+#include "runtime/base/arena.h"
+#include "runtime/base/log.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+enum {
+    SEQUENCES_DEFAULT = 256,
+    SEQUENCES_LIMIT = 65536,
+    TOKENS_DEFAULT = 2048,
+    TOKENS_LIMIT = 1 << 20,
+    POOLING_ROWS_MAX = 4096,
+    PENALTY_ROWS_DEFAULT = 64,
+};
+
+static enum status options_check(const struct model_options *o, struct error *err)
+{
+    if (o->dtype < -1 || o->dtype >= DTYPE_COUNT)
+        return error_set(err, STATUS_INVALID, "dtype %d is not known", o->dtype);
+    if (o->kv_dtype < -1 || o->kv_dtype > DTYPE_F16)
+        return error_set(err, STATUS_UNSUPPORTED,
+                         "the KV cache can be float32, bfloat16 or float16");
+    if (o->block_size != 0 && o->block_size != 16 && o->block_size != 32 && o->block_size != 64)
+        return error_set(err, STATUS_INVALID, "block-size is %u; 16, 32 and 64 are possible",
+                         o->block_size);
+    if (o->max_num_seqs > SEQUENCES_LIMIT)
+        return error_set(err, STATUS_INVALID, "max-num-seqs is %u; at most %d are possible",
+                         o->max_num_seqs, SEQUENCES_LIMIT);
+    if (o->max_num_batched_tokens > TOKENS_LIMIT)
+        return error_set(err, STATUS_INVALID,
+                         "max-num-batched-tokens is %u; at most %d are possible",
+                         o->max_num_batched_tokens, TOKENS_LIMIT);
+    return STATUS_OK;
+}
+
+static enum status length_choose(struct model_facts *facts, const struct model_parts *parts,
+                                 struct error *err)
+{
+    const struct model_config *c = &parts->config;
+    uint32_t wanted = parts->options.max_model_len;
+    facts->max_model_len = wanted > 0 ? wanted : c->length_default;
+    if (facts->max_model_len <= c->length_max)
+        return STATUS_OK;
+    return error_set(err, STATUS_TOO_LARGE,
+                     "--max-model-len %u is more than the %u tokens that config.json allows",
+                     wanted, c->length_max);
+}
+
+static void kv_facts(struct model_facts *facts, const struct model_parts *parts)
+{
+    const struct model_config *c = &parts->config;
+    facts->kv_dtype = parts->options.kv_dtype < 0 ? parts->act : (enum dtype)parts->options.kv_dtype;
+    if (c->arch->family == ARCH_ENCODER)
+        return;
+    uint32_t tokens = parts->options.block_size > 0 ? parts->options.block_size : KV_BLOCK_TOKENS;
+    uint64_t token = (uint64_t)c->head_dim * dtype_bytes(facts->kv_dtype);
+    uint64_t bytes = token * tokens * c->kv_heads * 2 * c->layers;
+    facts->block_tokens = tokens;
+    facts->block_bytes = (bytes + TABLE_UNIT_BYTES - 1) / TABLE_UNIT_BYTES * TABLE_UNIT_BYTES;
+    facts->blocks_per_sequence_max = (facts->max_model_len + tokens - 1) / tokens;
+}
+
+static uint32_t smaller(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
+
+// Capacities of a step. Generators: rows are sequences. Encoders keep nothing between steps, so
+// they have as many rows as short texts fit.
+static void limits_choose(struct model_facts *facts, const struct model_parts *parts)
+{
+    const struct model_options *o = &parts->options;
+    struct step_limits *limits = &facts->limits;
+    bool encoder = parts->config.arch->family == ARCH_ENCODER;
+    bool sampled = facts->kind == MODEL_GENERATOR;
+    uint32_t sequences = o->max_num_seqs > 0 ? o->max_num_seqs : SEQUENCES_DEFAULT;
+    uint32_t tokens = o->max_num_batched_tokens > 0 ? o->max_num_batched_tokens : TOKENS_DEFAULT;
+    if (encoder && tokens < facts->max_model_len)
+        tokens = facts->max_model_len;
+    if (!encoder && tokens < sequences)
+        tokens = sequences; // each running sequence has its token in each step
+    if (facts->whole_input && tokens < facts->max_model_len)
+        tokens = facts->max_model_len;
+    *limits = (struct step_limits){.tokens_max = tokens};
+    limits->rows_max = encoder ? smaller(POOLING_ROWS_MAX, tokens) : sequences;
+    limits->slots_max = limits->rows_max;
+    if (encoder)
+        return;
+    limits->blocks_max = facts->blocks_per_sequence_max;
+    limits->changes_max =
+        4 * limits->blocks_max + 2 * limits->rows_max + tokens / facts->block_tokens;
+    if (!sampled)
+        return;
+    limits->admits_max = smaller(MODEL_ADMITS_MAX, sequences);
+    limits->history_max = 2 * facts->max_model_len;
+    limits->bias_max = MODEL_BIAS_MAX;
+    limits->penalty_rows = o->penalty_rows >= 0 ? smaller((uint32_t)o->penalty_rows, sequences)
+                                                : smaller(PENALTY_ROWS_DEFAULT, sequences);
+    limits->vocab = facts->vocab;
+}
+
+static void facts_init(struct model_facts *facts, const struct model_parts *parts)
+{
+    const struct model_config *c = &parts->config;
+    strncpy(facts->architecture, c->arch->name, sizeof facts->architecture - 1);
+    facts->kind = c->kind;
+    facts->rerank = c->rerank;
+    facts->dtype = parts->weights.dtype;
+    facts->parameter_count = parts->weights.parameter_count;
+    facts->vocab = c->vocab;
+    facts->hidden = c->hidden;
+    facts->layers = c->layers;
+    facts->output_width = c->kind == MODEL_EMBEDDER ? c->hidden : 1;
+    facts->causal = c->arch->family == ARCH_DECODER;
+    facts->whole_input =
+        !facts->causal || (c->kind == MODEL_EMBEDDER && c->pooling != POOL_LAST);
+    facts->normalize = c->normalize;
+    facts->token_types = c->arch->family == ARCH_ENCODER && c->types > 1;
+    facts->end_count = c->end_count;
+    memcpy(facts->end_ids, c->end_ids, sizeof facts->end_ids);
+    facts->default_temperature = c->default_temperature;
+    facts->default_top_p = c->default_top_p;
+    facts->default_top_k = c->default_top_k;
+}
+
+static uint32_t width_max(const struct model_parts *parts)
+{
+    uint32_t width = 0;
+    for (uint32_t i = 0; i < parts->weights.count; i++) {
+        const struct weight_shape *shape = &parts->weights.entries[i].shape;
+        if (shape->use == WEIGHT_VECTOR || shape->use == WEIGHT_ROWS)
+            continue;
+        width = shape->n > width ? shape->n : width;
+        width = shape->k > width ? shape->k : width;
+    }
+    return width;
+}
+
+static void stream_limits_init(struct model_parts *parts, const struct model_facts *facts)
+{
+    const struct model_config *c = &parts->config;
+    bool decoder = c->arch->family == ARCH_DECODER;
+    bool all = c->window == 0 || c->window >= facts->max_model_len;
+    for (uint32_t i = 0; i < c->layers; i++)
+        all = all || c->full_layers[i]; // the plan of a step is made for the widest layer
+    parts->stream = (struct stream_limits){
+        .step = facts->limits,
+        .attn = {
+            .heads = c->heads,
+            .kv_heads = c->kv_heads,
+            .dim = c->head_dim,
+            .window = all ? 0 : c->window,
+            .scale = (float)(1.0 / sqrt((double)c->head_dim)),
+            .causal = decoder,
+            .paged = decoder,
+        },
+        .width_max = width_max(parts),
+        .layers = c->layers,
+    };
+    if (parts->api->step_private_bytes)
+        parts->private_bytes = parts->api->step_private_bytes(parts->device, &parts->stream);
+    step_layout_init(&parts->step, &facts->limits, parts->private_bytes);
+}
+
+static void need_add(struct model_plan *plan, const char *label, uint64_t bytes)
+{
+    check(plan->need.count < DEVICE_NEED_MAX, "over %d memory labels", DEVICE_NEED_MAX);
+    if (bytes == 0)
+        return;
+    plan->need.entry[plan->need.count].label = label;
+    plan->need.entry[plan->need.count++].bytes = bytes;
+}
+
+static enum status need_sum(struct model_plan *plan, struct error *err)
+{
+    const struct model_parts *parts = plan->parts;
+    struct device_need device = {.count = 0};
+    enum status status = parts->api->need(parts->device, &parts->stream, &device, err);
+    if (status != STATUS_OK)
+        return status;
+    need_add(plan, "weights", parts->weights.bytes);
+    need_add(plan, "activations", parts->layout.activation_bytes);
+    need_add(plan, "sequence state", parts->layout.state_bytes);
+    need_add(plan, "rotary table", parts->layout.rope_bytes);
+    need_add(plan, "staging", parts->layout.host_bytes);
+    for (uint32_t i = 0; i < device.count; i++)
+        need_add(plan, device.entry[i].label, device.entry[i].bytes);
+    for (uint32_t i = 0; i < plan->need.count; i++)
+        plan->bytes += plan->need.entry[i].bytes;
+    plan->kv_bytes_min = plan->facts.block_bytes * plan->facts.blocks_per_sequence_max;
+    return STATUS_OK;
+}
+
+static enum status checkpoint_open(struct model_parts *parts, struct error *err)
+{
+    const struct model_options *o = &parts->options;
+    enum status status = STATUS_OK;
+    if (!o->load_dummy)
+        status = tensors_open(&parts->tensors, parts->config.weights_folder, err);
+    if (status != STATUS_OK)
+        return status;
+    struct weight_plan_args args = {
+        .config = &parts->config,
+        .tensors = parts->tensors,
+        .api = parts->api,
+        .device = parts->device,
+        .dtype = o->dtype,
+        .yes_id = o->yes_id > 0 || parts->config.yes_id < 0 ? o->yes_id : parts->config.yes_id,
+        .no_id = o->no_id > 0 || parts->config.no_id < 0 ? o->no_id : parts->config.no_id,
+    };
+    return weights_plan(&parts->weights, &args, err);
+}
+
+static enum status plan_fill(struct model_plan *plan, struct error *err)
+{
+    struct model_parts *parts = plan->parts;
+    struct model_facts *facts = &plan->facts;
+    enum status status = checkpoint_open(parts, err);
+    if (status != STATUS_OK)
+        return status;
+    struct device_facts device;
+    parts->api->facts(parts->device, &device);
+    parts->act = device.activation[parts->weights.dtype];
+    facts_init(facts, parts);
+    facts->steps_in_flight = device.steps_in_flight;
+    status = length_choose(facts, parts, err);
+    if (status != STATUS_OK)
+        return status;
+    kv_facts(facts, parts);
+    limits_choose(facts, parts);
+    stream_limits_init(parts, facts);
+    model_layout_init(&parts->layout, facts, parts);
+    return need_sum(plan, err);
+}
+
+enum status model_plan_open(struct model_plan **out, const char *folder,
+                            const struct device_api *api, struct device *device,
+                            const struct model_options *options, struct error *err)
+{
+    enum status status = options_check(options, err);
+    if (status != STATUS_OK)
+        return status;
+    struct model_plan *plan = heap_take_zeroed(1, sizeof *plan);
+    plan->parts = heap_take_zeroed(1, sizeof *plan->parts);
+    plan->parts->options = *options;
+    plan->parts->api = api;
+    plan->parts->device = device;
+    status = model_config_read(&plan->parts->config, folder, err);
+    if (status == STATUS_OK)
+        status = plan_fill(plan, err);
+    if (status != STATUS_OK) {
+        model_plan_close(plan);
+        return error_prefix(err, "%s", folder);
+    }
+    *out = plan;
+    return STATUS_OK;
+}
+
+void model_plan_close(struct model_plan *plan)
+{
+    if (!plan)
+        return;
+    weights_plan_end(&plan->parts->weights);
+    tensors_close(plan->parts->tensors);
+    heap_give(plan->parts);
+    heap_give(plan);
+}

@@ -1,0 +1,449 @@
+// Reading of safetensors files: 8 bytes of header length, a JSON header, then the bytes of all
+// tensors without gaps. Loading thread only. A set owns its mappings, descriptors and one arena
+// with names and tensor records; see safetensors.h for the promise made about bounds.
+#include "runtime/model/safetensors.h"
+
+#include "runtime/base/json.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct shard {
+    const char *name;
+    int fd;
+    void *map;
+    size_t bytes;
+};
+
+struct tensors {
+    struct arena *arena;
+    struct shard *shards;
+    uint32_t shard_count;
+    struct tensor *tensors; // [count], sorted by name
+    uint32_t count;
+};
+
+static const struct {
+    const char *name;
+    uint32_t bytes;
+    int dtype;
+} element_types[] = {
+    {"F32", 4, DTYPE_F32}, {"BF16", 2, DTYPE_BF16}, {"F16", 2, DTYPE_F16}, {"F64", 8, -1},
+    {"I64", 8, -1},        {"I32", 4, -1},          {"I16", 2, -1},        {"I8", 1, -1},
+    {"U64", 8, -1},        {"U32", 4, -1},          {"U16", 2, -1},        {"U8", 1, -1},
+    {"BOOL", 1, -1},       {"F8_E4M3", 1, -1},      {"F8_E5M2", 1, -1},
+};
+
+static int name_compare(struct text a, struct text b)
+{
+    size_t shorter = a.bytes < b.bytes ? a.bytes : b.bytes;
+    int order = memcmp(a.at, b.at, shorter);
+    if (order != 0)
+        return order;
+    return (a.bytes > b.bytes) - (a.bytes < b.bytes);
+}
+
+static int tensor_name_order(const void *a, const void *b)
+{
+    return name_compare(((const struct tensor *)a)->name, ((const struct tensor *)b)->name);
+}
+
+static int tensor_place_order(const void *a, const void *b)
+{
+    const struct tensor *x = a;
+    const struct tensor *y = b;
+    if (x->offset != y->offset)
+        return x->offset < y->offset ? -1 : 1;
+    return (x->bytes > y->bytes) - (x->bytes < y->bytes);
+}
+
+static bool json_u64(const json_t *value, uint64_t *out)
+{
+    int64_t number;
+    if (!json_is_integer(value) || !json_integer_exact(value, &number) || number < 0)
+        return false;
+    *out = (uint64_t)number;
+    return true;
+}
+
+// Type and shape; *bytes is their product, refused where it does not fit 63 bits.
+static enum status shape_read(struct tensor *tensor, uint64_t *bytes, const json_t *entry,
+                              const char *file, struct error *err)
+{
+    const char *type = json_string_value(json_object_get(entry, "dtype"));
+    size_t kind = 0;
+    size_t kinds = sizeof element_types / sizeof element_types[0];
+    while (type && kind < kinds && strcmp(type, element_types[kind].name) != 0)
+        kind++;
+    if (!type || kind == kinds)
+        return error_set(err, STATUS_UNSUPPORTED, "%s: tensor %s has the unknown dtype %.32s", file,
+                         tensor->name.at, type ? type : "(none)");
+    tensor->type = element_types[kind].name;
+    tensor->dtype = element_types[kind].dtype;
+    const json_t *shape = json_object_get(entry, "shape");
+    if (!json_is_array(shape) || json_array_size(shape) > TENSOR_DIMS_MAX)
+        return error_set(err, STATUS_INVALID,
+                         "%s: the shape of tensor %s is not a list of at most %d sizes", file,
+                         tensor->name.at, TENSOR_DIMS_MAX);
+    tensor->dims = (uint32_t)json_array_size(shape);
+    uint64_t total = element_types[kind].bytes;
+    for (uint32_t i = 0; i < tensor->dims; i++) {
+        uint64_t size;
+        if (!json_u64(json_array_get(shape, i), &size))
+            return error_set(err, STATUS_INVALID,
+                             "%s: the shape of tensor %s holds something that is not a size", file,
+                             tensor->name.at);
+        tensor->shape[i] = size;
+        if (__builtin_mul_overflow(total, size, &total) || total > INT64_MAX)
+            return error_set(err, STATUS_INVALID, "%s: the shape of tensor %s overflows", file,
+                             tensor->name.at);
+    }
+    *bytes = total;
+    return STATUS_OK;
+}
+
+static enum status tensor_read(struct tensor *tensor, const json_t *entry, uint64_t data_bytes,
+                               const char *file, struct error *err)
+{
+    if (!json_is_object(entry))
+        return error_set(err, STATUS_INVALID, "%s: the entry of tensor %s is not an object", file,
+                         tensor->name.at);
+    uint64_t wanted = 0;
+    enum status status = shape_read(tensor, &wanted, entry, file, err);
+    if (status != STATUS_OK)
+        return status;
+    const json_t *places = json_object_get(entry, "data_offsets");
+    uint64_t first, end;
+    if (!json_is_array(places) || json_array_size(places) != 2 ||
+        !json_u64(json_array_get(places, 0), &first) || !json_u64(json_array_get(places, 1), &end))
+        return error_set(err, STATUS_INVALID, "%s: data_offsets of tensor %s are not two offsets",
+                         file, tensor->name.at);
+    if (first > end || end > data_bytes)
+        return error_set(err, STATUS_INVALID,
+                         "%s: tensor %s lies at bytes %" PRIu64 " to %" PRIu64
+                         " of %" PRIu64 "; the file is cut or damaged",
+                         file, tensor->name.at, first, end, data_bytes);
+    if (end - first != wanted)
+        return error_set(err, STATUS_INVALID,
+                         "%s: tensor %s has %" PRIu64 " bytes, its shape and dtype want %" PRIu64,
+                         file, tensor->name.at, end - first, wanted);
+    tensor->offset = first;
+    tensor->bytes = wanted;
+    return STATUS_OK;
+}
+
+// Tensors must not share bytes: a damaged header would else load without a word.
+static enum status overlap_check(struct tensor *tensors, uint32_t count, const char *file,
+                                 struct error *err)
+{
+    qsort(tensors, count, sizeof *tensors, tensor_place_order);
+    const struct tensor *last = NULL;
+    for (uint32_t i = 0; i < count; i++) {
+        if (tensors[i].bytes == 0)
+            continue;
+        if (last && tensors[i].offset < last->offset + last->bytes)
+            return error_set(err, STATUS_INVALID, "%s: tensors %s and %s overlap", file,
+                             last->name.at, tensors[i].name.at);
+        last = &tensors[i];
+    }
+    return STATUS_OK;
+}
+
+static enum status header_bytes(uint64_t *out, struct text file, const char *name,
+                                struct error *err)
+{
+    if (file.bytes < 8)
+        return error_set(err, STATUS_INVALID,
+                         "%s: %zu bytes are too few for a safetensors file", name, file.bytes);
+    uint64_t header = 0;
+    for (int i = 7; i >= 0; i--)
+        header = header << 8 | (unsigned char)file.at[i];
+    if (header > TENSOR_HEADER_MAX || header > file.bytes - 8)
+        return error_set(err, STATUS_INVALID,
+                         "%s: the header is said to have %" PRIu64
+                         " bytes, the file has %zu; it is cut or no safetensors file",
+                         name, header, file.bytes);
+    *out = header;
+    return STATUS_OK;
+}
+
+static enum status entries_read(struct tensor *list, uint32_t *count, struct arena *arena,
+                                const json_t *header, struct text data, const char *name,
+                                struct error *err)
+{
+    const char *key;
+    json_t *entry;
+    json_object_foreach((json_t *)header, key, entry) {
+        if (strcmp(key, "__metadata__") == 0)
+            continue;
+        if (strlen(key) > TENSOR_NAME_MAX)
+            return error_set(err, STATUS_INVALID, "%s: a tensor name has over %d bytes", name,
+                             TENSOR_NAME_MAX);
+        struct tensor *tensor = &list[*count];
+        *tensor = (struct tensor){.fd = -1, .file = name};
+        tensor->name = arena_copy(arena, text_of(key));
+        enum status status = tensor_read(tensor, entry, data.bytes, name, err);
+        if (status != STATUS_OK)
+            return status;
+        tensor->map = data.at + tensor->offset;
+        (*count)++;
+    }
+    return STATUS_OK;
+}
+
+// The JSON reader lets the last of two equal keys win; here a repeated tensor is damage. Counts the
+// keys of the outermost object with a scan that knows strings and nesting only.
+static uint32_t keys_count(struct text json)
+{
+    uint32_t commas = 0;
+    int depth = 0;
+    bool any = false;
+    for (size_t i = 0; i < json.bytes; i++) {
+        char c = json.at[i];
+        if (c == '"') {
+            any = true;
+            for (i++; i < json.bytes && json.at[i] != '"'; i++)
+                i += json.at[i] == '\\';
+        } else if (c == '{' || c == '[') {
+            depth++;
+        } else if (c == '}' || c == ']') {
+            depth--;
+        } else if (c == ',' && depth == 1) {
+            commas++;
+        }
+    }
+    return any ? commas + 1 : 0;
+}
+
+enum status safetensors_parse(struct tensor **out, uint32_t *count, struct arena *arena,
+                              struct text file, const char *name, struct error *err)
+{
+    uint64_t header_length = 0;
+    enum status status = header_bytes(&header_length, file, name, err);
+    if (status != STATUS_OK)
+        return status;
+    struct text json = text_span(file.at + 8, header_length);
+    struct text data = text_span(json.at + json.bytes, file.bytes - 8 - header_length);
+    json_t *header = NULL;
+    status = json_parse(&header, json, err);
+    if (status != STATUS_OK)
+        return error_prefix(err, "%s: the header is not JSON", name);
+    *count = 0;
+    if (!json_is_object(header)) {
+        status = error_set(err, STATUS_INVALID, "%s: the header is not a JSON object", name);
+    } else if (keys_count(json) != json_object_size(header)) {
+        status = error_set(err, STATUS_INVALID, "%s: a tensor name stands twice in the header",
+                           name);
+    } else {
+        *out = arena_take_zeroed(arena, json_object_size(header) + 1, sizeof **out);
+        status = entries_read(*out, count, arena, header, data, name, err);
+    }
+    json_decref(header);
+    if (status == STATUS_OK)
+        status = overlap_check(*out, *count, name, err);
+    for (uint32_t i = 0; status == STATUS_OK && i < *count; i++)
+        (*out)[i].offset += 8 + header_length;
+    return status;
+}
+
+static enum status shard_open(struct shard *shard, struct arena *arena, const char *folder,
+                              const char *name, struct error *err)
+{
+    struct text path = arena_format(arena, "%s/%s", folder, name);
+    *shard = (struct shard){.name = arena_copy(arena, text_of(name)).at, .map = NULL};
+    shard->fd = open(path.at, O_RDONLY | O_CLOEXEC);
+    if (shard->fd < 0)
+        return error_set(err, errno == ENOENT ? STATUS_NOT_FOUND : STATUS_IO, "cannot open %s: %s",
+                         path.at, strerror(errno));
+    struct stat about;
+    if (fstat(shard->fd, &about) != 0 || !S_ISREG(about.st_mode))
+        return error_set(err, STATUS_INVALID, "%s is not a regular file", path.at);
+    if (about.st_size < 8)
+        return error_set(err, STATUS_INVALID, "%s: %lld bytes are too few for a safetensors file",
+                         path.at, (long long)about.st_size);
+    shard->bytes = (size_t)about.st_size;
+    void *map = mmap(NULL, shard->bytes, PROT_READ, MAP_PRIVATE, shard->fd, 0);
+    if (map == MAP_FAILED)
+        return error_set(err, STATUS_IO, "cannot map %s: %s", path.at, strerror(errno));
+    shard->map = map;
+    return STATUS_OK;
+}
+
+// Opens one more file and appends its tensors.
+static enum status shard_add(struct tensors *set, const char *folder, const char *name,
+                             struct error *err)
+{
+    struct shard *shard = &set->shards[set->shard_count];
+    enum status status = shard_open(shard, set->arena, folder, name, err);
+    set->shard_count++; // also when it failed: close gives back what there is
+    if (status != STATUS_OK)
+        return status;
+    struct tensor *list = NULL;
+    uint32_t count = 0;
+    status = safetensors_parse(&list, &count, set->arena, text_span(shard->map, shard->bytes),
+                               shard->name, err);
+    if (status != STATUS_OK)
+        return status;
+    size_t held = set->count * sizeof *list;
+    set->tensors = heap_grow(set->tensors, held + count * sizeof *list);
+    if (count > 0)
+        memcpy(set->tensors + set->count, list, count * sizeof *list);
+    for (uint32_t i = 0; i < count; i++)
+        set->tensors[set->count + i].fd = shard->fd;
+    set->count += count;
+    return STATUS_OK;
+}
+
+// A shard is a plain file name: the index must not lead out of the folder.
+static bool shard_name_valid(const char *name)
+{
+    return name[0] != '\0' && name[0] != '.' && strlen(name) <= 255 && strchr(name, '/') == NULL;
+}
+
+static enum status index_shards(struct tensors *set, const char *folder, const json_t *map,
+                                struct error *err)
+{
+    const char *key;
+    json_t *value;
+    json_object_foreach((json_t *)map, key, value) {
+        const char *name = json_string_value(value);
+        if (!name || !shard_name_valid(name))
+            return error_set(err, STATUS_INVALID,
+                             "%s/model.safetensors.index.json: tensor %.200s names no file of the "
+                             "folder",
+                             folder, key);
+        uint32_t i = 0;
+        while (i < set->shard_count && strcmp(set->shards[i].name, name) != 0)
+            i++;
+        if (i < set->shard_count)
+            continue;
+        if (set->shard_count == TENSOR_FILES_MAX)
+            return error_set(err, STATUS_TOO_LARGE, "%s: over %d weight files", folder,
+                             TENSOR_FILES_MAX);
+        enum status status = shard_add(set, folder, name, err);
+        if (status == STATUS_NOT_FOUND)
+            return error_set(err, STATUS_NOT_FOUND,
+                             "%s/model.safetensors.index.json names %s, which the folder lacks: "
+                             "download it again",
+                             folder, name);
+        if (status != STATUS_OK)
+            return status;
+    }
+    return STATUS_OK;
+}
+
+static enum status index_check(const struct tensors *set, const json_t *map, struct error *err)
+{
+    const char *key;
+    json_t *value;
+    json_object_foreach((json_t *)map, key, value) {
+        const struct tensor *tensor = tensors_find(set, key);
+        if (!tensor || strcmp(tensor->file, json_string_value(value)) != 0)
+            return error_set(err, STATUS_INVALID,
+                             "model.safetensors.index.json: tensor %.200s is not in %s", key,
+                             json_string_value(value));
+    }
+    return STATUS_OK;
+}
+
+static enum status names_check(struct tensors *set, struct error *err)
+{
+    if (set->count > 0)
+        qsort(set->tensors, set->count, sizeof *set->tensors, tensor_name_order);
+    for (uint32_t i = 1; i < set->count; i++)
+        if (text_equal(set->tensors[i - 1].name, set->tensors[i].name))
+            return error_set(err, STATUS_INVALID, "tensor %s is in both %s and %s",
+                             set->tensors[i].name.at, set->tensors[i - 1].file,
+                             set->tensors[i].file);
+    return STATUS_OK;
+}
+
+static enum status index_open(struct tensors *set, const char *folder, const char *path,
+                              struct error *err)
+{
+    json_t *index = NULL;
+    enum status status = json_file_parse(&index, path, TENSOR_HEADER_MAX, err);
+    if (status != STATUS_OK)
+        return status;
+    const json_t *map = json_object_get(index, "weight_map");
+    if (!json_is_object(map) || json_object_size(map) == 0)
+        status = error_set(err, STATUS_INVALID, "%s has no weight_map", path);
+    if (status == STATUS_OK)
+        status = index_shards(set, folder, map, err);
+    if (status == STATUS_OK)
+        status = names_check(set, err);
+    if (status == STATUS_OK)
+        status = index_check(set, map, err);
+    json_decref(index);
+    return status;
+}
+
+enum status tensors_open(struct tensors **out, const char *folder, struct error *err)
+{
+    struct arena *arena = arena_create(0, 0);
+    struct tensors *set = heap_take_zeroed(1, sizeof *set);
+    set->arena = arena;
+    set->shards = heap_take_zeroed(TENSOR_FILES_MAX, sizeof *set->shards);
+    struct text index = arena_format(arena, "%s/model.safetensors.index.json", folder);
+    struct text single = arena_format(arena, "%s/model.safetensors", folder);
+    enum status status;
+    if (access(index.at, F_OK) == 0) {
+        status = index_open(set, folder, index.at, err);
+    } else if (access(single.at, F_OK) == 0) {
+        status = shard_add(set, folder, "model.safetensors", err);
+        if (status == STATUS_OK)
+            status = names_check(set, err);
+    } else {
+        status = error_set(err, STATUS_NOT_FOUND,
+                           "%s has no model.safetensors and no model.safetensors.index.json: give "
+                           "a Hugging Face folder with safetensors weights",
+                           folder);
+    }
+    if (status != STATUS_OK) {
+        tensors_close(set);
+        return status;
+    }
+    *out = set;
+    return STATUS_OK;
+}
+
+void tensors_close(struct tensors *set)
+{
+    if (!set)
+        return;
+    for (uint32_t i = 0; i < set->shard_count; i++) {
+        if (set->shards[i].map)
+            munmap(set->shards[i].map, set->shards[i].bytes);
+        if (set->shards[i].fd >= 0)
+            close(set->shards[i].fd);
+    }
+    heap_give(set->shards);
+    heap_give(set->tensors);
+    arena_destroy(set->arena);
+    heap_give(set);
+}
+
+const struct tensor *tensors_find(const struct tensors *set, const char *name)
+{
+    struct tensor key = {.name = text_of(name)};
+    if (set->count == 0)
+        return NULL;
+    return bsearch(&key, set->tensors, set->count, sizeof key, tensor_name_order);
+}
+
+uint32_t tensors_count(const struct tensors *set)
+{
+    return set->count;
+}
+
+const struct tensor *tensors_at(const struct tensors *set, uint32_t index)
+{
+    check(index < set->count, "tensor %u of %u", index, set->count);
+    return &set->tensors[index];
+}

@@ -1,0 +1,49 @@
+// The tensors of a checkpoint folder: one or many safetensors files, mapped read-only. Every number
+// of a header is checked against the file before a tensor can be found, so that whoever reads the
+// bytes of a found tensor stays inside the mapping. Files are closed by tensors_close, after which
+// no tensor may be touched. One thread (loading).
+#pragma once
+
+#include "kernels/dtype.h"
+#include "kernels/status.h"
+#include "runtime/base/arena.h"
+#include "runtime/base/text.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum {
+    TENSOR_DIMS_MAX = 8,
+    TENSOR_FILES_MAX = 1024,
+    TENSOR_HEADER_MAX = 100 << 20, // bytes of a header; the format's own limit
+    TENSOR_NAME_MAX = 512,
+};
+
+struct tensor {
+    struct text name;
+    uint64_t shape[TENSOR_DIMS_MAX];
+    uint32_t dims;
+    const char *type;  // as the file says: "BF16", "I64"
+    int dtype;         // enum dtype, or -1: a type that no weight of ours can have
+    const void *map;   // its bytes, not aligned
+    uint64_t bytes;
+    uint64_t offset;   // of the bytes in the file
+    int fd;            // of the file
+    const char *file;  // name within the folder
+};
+
+struct tensors; // opaque
+
+// Reads model.safetensors.index.json and its shards, else model.safetensors. NOT_FOUND where the
+// folder has neither.
+enum status tensors_open(struct tensors **out, const char *folder, struct error *err) MUST_USE;
+void tensors_close(struct tensors *tensors); // NULL is allowed
+
+const struct tensor *tensors_find(const struct tensors *tensors, const char *name); // or NULL
+uint32_t tensors_count(const struct tensors *tensors);
+const struct tensor *tensors_at(const struct tensors *tensors, uint32_t index);
+
+// One header: the tensors of a file whose bytes are `file`; out points into the arena. The name of
+// the file is for messages only. This is what the fuzzer calls.
+enum status safetensors_parse(struct tensor **out, uint32_t *count, struct arena *arena,
+                              struct text file, const char *name, struct error *err) MUST_USE;

@@ -1,0 +1,106 @@
+// A batch becomes the device's step record: rows get their place in the step, block ids their
+// offsets, wanted rows their index. Engine thread; the record is host-visible memory of the ring.
+#include "runtime/model/parts.h"
+
+#include <string.h>
+
+static void rows_build(struct step *out, const struct model *model, struct batch *batch,
+                       uint32_t padded)
+{
+    struct step_row *rows = step_section(out, out->layout.rows);
+    struct step_sampled *sampled = step_section(out, out->layout.sampled);
+    const struct step_limits *limits = &model->facts.limits;
+    uint32_t at = 0;
+    for (uint32_t i = 0; i < batch->row_count; i++) {
+        const struct batch_row *in = &batch_rows(batch)[i];
+        check(in->row < limits->slots_max, "row %u of %u", in->row, limits->slots_max);
+        check(in->q_len >= 1 && in->q_len <= in->kv_len, "%u of %u tokens", in->q_len, in->kv_len);
+        check(in->kv_len <= model->facts.max_model_len, "%u tokens, %u fit", in->kv_len,
+              model->facts.max_model_len);
+        check(i >= batch->decode_count || in->want == WANT_TOKEN, "decode row %u wants no token", i);
+        rows[i] = (struct step_row){in->row, at, in->q_len, in->kv_len, in->token_at,
+                                    in->type_from, STEP_NO_ROW, 0};
+        if (in->want != WANT_NOTHING) {
+            rows[i].sample = out->sampled_count;
+            sampled[out->sampled_count++] =
+                (struct step_sampled){i, in->row, at + in->q_len - 1, in->mask};
+        }
+        at += in->q_len;
+        out->q_len_max = in->q_len > out->q_len_max ? in->q_len : out->q_len_max;
+        out->kv_len_max = in->kv_len > out->kv_len_max ? in->kv_len : out->kv_len_max;
+    }
+    for (uint32_t i = batch->row_count; i < padded; i++) // rows that a replayed graph expects
+        rows[i] = (struct step_row){0, at++, 1, 0, STEP_TOKEN_FED, STEP_NO_TYPE, STEP_NO_ROW, 0};
+    out->token_count = at;
+}
+
+static void admits_build(struct step *out, const struct model *model, struct batch *batch)
+{
+    struct step_admit *admits = step_section(out, out->layout.admits);
+    for (uint32_t i = 0; i < batch->admit_count; i++) {
+        const struct batch_admit *in = &batch_admits(batch)[i];
+        admits[i] = (struct step_admit){in->row,     in->history_at, in->history_prompt,
+                                        in->history_output, in->bias_at, 0, in->params};
+        model->top_of_row[in->row] = (uint8_t)in->params.top_logprobs;
+    }
+    memcpy(step_section(out, out->layout.bias), batch_bias(batch),
+           batch->bias_count * sizeof(struct step_bias));
+    memcpy(step_section(out, out->layout.history), batch_history(batch),
+           batch->history_count * sizeof(int32_t));
+}
+
+static void counts_check(const struct model *model, const struct batch *batch)
+{
+    const struct step_limits *limits = &model->facts.limits;
+    check(batch->row_count <= limits->rows_max, "%u rows",
+          batch->row_count);
+    check(batch->token_count <= limits->tokens_max, "%u tokens listed", batch->token_count);
+    check(batch->computed_count <= limits->tokens_max, "%u tokens", batch->computed_count);
+    check(batch->change_count <= limits->changes_max, "%u changes", batch->change_count);
+    check(batch->admit_count <= limits->admits_max, "%u admits", batch->admit_count);
+    check(batch->history_count <= limits->history_max, "%u history tokens", batch->history_count);
+    check(batch->bias_count <= (uint64_t)limits->admits_max * limits->bias_max, "%u biases",
+          batch->bias_count);
+}
+
+void step_build(struct step *out, const struct model *model, struct batch *batch, uint32_t padded)
+{
+    counts_check(model, batch);
+    *out = (struct step){
+        .id = (uint32_t)batch->step,
+        .row_count = padded > batch->row_count ? padded : batch->row_count,
+        .decode_count = padded > 0 ? padded : batch->decode_count,
+        .change_count = batch->change_count,
+        .admit_count = batch->admit_count,
+        .history_count = batch->history_count,
+        .token_listed = batch->token_count,
+        .layout = model->step,
+    };
+    rows_build(out, model, batch, padded);
+    struct step_change *changes = step_section(out, out->layout.changes);
+    for (uint32_t i = 0; i < batch->change_count; i++) {
+        const struct batch_change *in = &batch_changes(batch)[i];
+        check(in->block < model->pool.block_count, "block %u of %u", in->block,
+              model->pool.block_count);
+        changes[i] = (struct step_change){in->row, in->index,
+                                          kv_pool_units(&model->pool, in->block)};
+    }
+    admits_build(out, model, batch);
+    memcpy(step_section(out, out->layout.tokens), batch_tokens(batch),
+           batch->token_count * sizeof(int32_t));
+}
+
+// The sections lie in an order that lets most steps copy a short prefix.
+size_t step_used_bytes(const struct step *step, size_t private_bytes)
+{
+    const struct step_layout *at = &step->layout;
+    if (step->token_listed > 0)
+        return at->tokens + step->token_listed * sizeof(int32_t);
+    if (step->history_count > 0)
+        return at->history + step->history_count * sizeof(int32_t);
+    if (private_bytes > 0)
+        return at->private_part + private_bytes;
+    if (step->admit_count > 0)
+        return at->private_part; // biases may be there
+    return at->changes + step->change_count * sizeof(struct step_change);
+}

@@ -1,0 +1,436 @@
+// From tensor names to packed weights. weights_plan walks the architecture's names once and writes
+// a list of entries; weights_load walks the list. No forward pass knows a tensor name. Loading
+// thread only.
+#include "runtime/model/weights.h"
+
+#include "runtime/base/arena.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { WEIGHT_ALIGNMENT = 256, NAME_MAX_BYTES = 256 };
+
+struct planner {
+    const struct weight_plan_args *args;
+    const struct model_config *config;
+    struct weight_list *list;
+    const char *prefix;
+    struct error *err;
+    enum status status; // the first failure; later steps do nothing
+};
+
+// What one entry is made of. Names are with their ".weight" or ".bias".
+struct wanted {
+    uint32_t slot;
+    enum weight_use use;
+    enum dtype dtype;
+    enum weight_fill fill;
+    uint32_t k;
+    uint32_t part_count;
+    struct {
+        const char *name; // full
+        uint32_t rows;
+    } parts[3];
+};
+
+static void shape_text(char *out, size_t bytes, const struct tensor *tensor)
+{
+    size_t used = (size_t)snprintf(out, bytes, "[");
+    for (uint32_t i = 0; i < tensor->dims && used < bytes; i++)
+        used += (size_t)snprintf(out + used, bytes - used, "%s%" PRIu64, i ? ", " : "",
+                                 tensor->shape[i]);
+    if (used < bytes)
+        snprintf(out + used, bytes - used, "]");
+}
+
+// Older checkpoints call the weight and bias of a LayerNorm gamma and beta.
+static const struct tensor *find_any(const struct tensors *tensors, const char *name)
+{
+    const struct tensor *found = tensors_find(tensors, name);
+    size_t bytes = strlen(name);
+    char other[NAME_MAX_BYTES];
+    if (found || bytes + 1 >= sizeof other)
+        return found;
+    static const char *const tails[][2] = {{"LayerNorm.weight", "LayerNorm.gamma"},
+                                           {"LayerNorm.bias", "LayerNorm.beta"}};
+    for (size_t i = 0; i < 2; i++) {
+        size_t tail = strlen(tails[i][0]);
+        if (bytes < tail || strcmp(name + bytes - tail, tails[i][0]) != 0)
+            continue;
+        snprintf(other, sizeof other, "%.*s%s", (int)(bytes - tail), name, tails[i][1]);
+        return tensors_find(tensors, other);
+    }
+    return NULL;
+}
+
+static void part_find(struct planner *p, struct weight_part *part, const char *name)
+{
+    const struct tensor *tensor = find_any(p->args->tensors, name);
+    if (!tensor) {
+        p->status = error_set(p->err, STATUS_NOT_FOUND,
+                              "the tensor %s, which %s needs, is not in the checkpoint", name,
+                              p->config->arch->name);
+        return;
+    }
+    bool vector = part->cols == 1;
+    bool fits = vector ? tensor->dims == 1 && tensor->shape[0] == part->rows
+                       : tensor->dims == 2 && tensor->shape[0] == part->rows &&
+                             tensor->shape[1] == part->cols;
+    if (!fits) {
+        char shape[160];
+        shape_text(shape, sizeof shape, tensor);
+        if (vector)
+            p->status = error_set(p->err, STATUS_INVALID,
+                                  "the tensor %s has shape %s, config.json wants [%u]", name, shape,
+                                  part->rows);
+        else
+            p->status = error_set(p->err, STATUS_INVALID,
+                                  "the tensor %s has shape %s, config.json wants [%u, %u]", name,
+                                  shape, part->rows, part->cols);
+    } else if (tensor->dtype < 0) {
+        p->status = error_set(p->err, STATUS_UNSUPPORTED,
+                              "the tensor %s has the dtype %s; F32, BF16 and F16 are supported",
+                              name, tensor->type);
+    }
+    part->tensor = tensor;
+}
+
+static struct weight_entry *entry_add(struct planner *p, const struct wanted *wanted)
+{
+    struct weight_entry *entry = &p->list->entries[p->list->count++];
+    uint32_t rows = 0;
+    for (uint32_t i = 0; i < wanted->part_count; i++)
+        rows += wanted->parts[i].rows;
+    *entry = (struct weight_entry){
+        .slot = wanted->slot,
+        .shape = {wanted->use, wanted->dtype, rows, wanted->k},
+        .fill = wanted->fill,
+        .part_count = wanted->part_count,
+    };
+    return entry;
+}
+
+static void entry_size(struct planner *p, struct weight_entry *entry)
+{
+    entry->bytes = p->args->api->weight_bytes(p->args->device, &entry->shape);
+    entry->offset = p->list->bytes;
+    uint64_t aligned = (entry->bytes + WEIGHT_ALIGNMENT - 1) / WEIGHT_ALIGNMENT * WEIGHT_ALIGNMENT;
+    p->list->bytes += aligned;
+    uint64_t elements = (uint64_t)entry->shape.n * entry->shape.k;
+    p->list->source_bytes += elements * 4; // the same unit for all: progress is a share
+    p->list->parameter_count += elements;
+}
+
+static void want(struct planner *p, const struct wanted *wanted)
+{
+    if (p->status != STATUS_OK)
+        return;
+    struct weight_entry *entry = entry_add(p, wanted);
+    uint32_t row = 0;
+    for (uint32_t i = 0; i < wanted->part_count && p->status == STATUS_OK; i++) {
+        entry->parts[i] = (struct weight_part){NULL, row, wanted->parts[i].rows, wanted->k};
+        row += wanted->parts[i].rows;
+        if (p->args->tensors)
+            part_find(p, &entry->parts[i], wanted->parts[i].name);
+    }
+    entry_size(p, entry);
+}
+
+static void want_vector(struct planner *p, uint32_t slot, const char *name, uint32_t n,
+                        enum weight_fill fill)
+{
+    struct wanted wanted = {slot, WEIGHT_VECTOR, DTYPE_F32, fill, 1, 1, {{name, n}}};
+    want(p, &wanted);
+}
+
+// prefix + format with the layer + tail, in the planner's words.
+static void name_make(char out[NAME_MAX_BYTES], const struct planner *p, const char *format,
+                      uint32_t layer, const char *tail)
+{
+    const char *hole = strstr(format, "%u");
+    if (hole)
+        snprintf(out, NAME_MAX_BYTES, "%s%.*s%u%s%s", p->prefix, (int)(hole - format), format,
+                 layer, hole + 2, tail);
+    else
+        snprintf(out, NAME_MAX_BYTES, "%s%s%s", p->prefix, format, tail);
+}
+
+// A product of up to three tensors stacked, and its bias where it has one.
+struct stacked {
+    enum layer_weight kind; // the bias is kind + 1
+    uint32_t k, count;
+    bool bias;
+    struct {
+        const char *format;
+        uint32_t rows;
+    } parts[3];
+};
+
+static void want_stacked(struct planner *p, uint32_t layer, const struct stacked *s)
+{
+    char names[3][NAME_MAX_BYTES];
+    struct wanted product = {layer_slot(layer, s->kind), WEIGHT_PRODUCT, p->list->dtype,
+                             FILL_RANDOM, s->k, s->count, {{NULL, 0}}};
+    for (uint32_t i = 0; i < s->count; i++) {
+        name_make(names[i], p, s->parts[i].format, layer, ".weight");
+        product.parts[i].name = names[i];
+        product.parts[i].rows = s->parts[i].rows;
+    }
+    want(p, &product);
+    if (!s->bias)
+        return;
+    struct wanted bias = product;
+    bias.slot = layer_slot(layer, s->kind) + 1;
+    bias.use = WEIGHT_VECTOR;
+    bias.dtype = DTYPE_F32;
+    bias.fill = FILL_ZEROS;
+    bias.k = 1;
+    for (uint32_t i = 0; i < s->count; i++)
+        name_make(names[i], p, s->parts[i].format, layer, ".bias");
+    want(p, &bias);
+}
+
+static void want_layer_norm(struct planner *p, uint32_t layer, enum layer_weight kind,
+                            const char *format)
+{
+    char name[NAME_MAX_BYTES];
+    name_make(name, p, format, layer, ".weight");
+    want_vector(p, layer_slot(layer, kind), name, p->config->hidden, FILL_ONES);
+    if (p->config->arch->family != ARCH_ENCODER)
+        return;
+    name_make(name, p, format, layer, ".bias");
+    want_vector(p, layer_slot(layer, kind) + 1, name, p->config->hidden, FILL_ZEROS);
+}
+
+static void want_layer(struct planner *p, uint32_t layer)
+{
+    const struct model_config *c = p->config;
+    const struct arch_names *names = c->arch->names;
+    uint32_t q = c->heads * c->head_dim;
+    uint32_t kv = c->kv_heads * c->head_dim;
+    struct stacked qkv = {LAYER_QKV, c->hidden, 3, c->qkv_bias,
+                          {{names->q, q}, {names->k, kv}, {names->v, kv}}};
+    struct stacked o = {LAYER_O, q, 1, c->o_bias, {{names->o, c->hidden}}};
+    struct stacked gated = {LAYER_UP, c->hidden, 2, c->ffn_bias,
+                            {{names->gate, c->intermediate}, {names->up, c->intermediate}}};
+    struct stacked up = {LAYER_UP, c->hidden, 1, c->ffn_bias, {{names->up, c->intermediate}}};
+    struct stacked down = {LAYER_DOWN, c->intermediate, 1, c->ffn_bias,
+                           {{names->down, c->hidden}}};
+    want_stacked(p, layer, &qkv);
+    want_stacked(p, layer, &o);
+    want_stacked(p, layer, names->gate ? &gated : &up);
+    want_stacked(p, layer, &down);
+    want_layer_norm(p, layer, LAYER_NORM_ATTN, names->norm_attn);
+    want_layer_norm(p, layer, LAYER_NORM_FFN, names->norm_ffn);
+    if (c->arch->flags & ARCH_QK_NORM) {
+        char name[NAME_MAX_BYTES];
+        name_make(name, p, names->q_norm, layer, ".weight");
+        want_vector(p, layer_slot(layer, LAYER_Q_NORM), name, c->head_dim, FILL_ONES);
+        name_make(name, p, names->k_norm, layer, ".weight");
+        want_vector(p, layer_slot(layer, LAYER_K_NORM), name, c->head_dim, FILL_ONES);
+    }
+}
+
+static void want_table(struct planner *p, uint32_t slot, const char *format, uint32_t rows)
+{
+    char name[NAME_MAX_BYTES];
+    name_make(name, p, format, 0, "");
+    struct wanted wanted = {slot,        WEIGHT_ROWS, p->list->side, FILL_RANDOM, p->config->hidden,
+                            1, {{name, rows}}};
+    want(p, &wanted);
+}
+
+// The table, and the head where the model answers with tokens. A checkpoint that ties them may
+// hold either name; where config.json does not say and there is no head, they are tied.
+static void want_embedding(struct planner *p)
+{
+    const struct model_config *c = p->config;
+    const struct tensors *tensors = p->args->tensors;
+    char embed[NAME_MAX_BYTES];
+    name_make(embed, p, c->arch->names->embed, 0, "");
+    const char *head = "lm_head.weight";
+    bool no_head = tensors && !tensors_find(tensors, head);
+    bool tied = c->tied || (no_head && !c->tied_given);
+    bool no_table = tensors && !tensors_find(tensors, embed);
+    const char *table = tied && no_table && !no_head ? head : embed;
+    bool answers = c->kind == MODEL_GENERATOR;
+    bool one = tied && answers && p->list->dtype != DTYPE_I8;
+    struct wanted rows = {WEIGHT_EMBED, one ? WEIGHT_TIED : WEIGHT_ROWS, p->list->side,
+                          FILL_RANDOM,  c->hidden, 1, {{table, c->vocab}}};
+    want(p, &rows);
+    if (!answers || one)
+        return;
+    struct wanted product = {WEIGHT_HEAD, WEIGHT_PRODUCT, p->list->dtype, FILL_RANDOM, c->hidden,
+                             1, {{tied ? table : head, c->vocab}}};
+    want(p, &product);
+    if (tied) // counted with the table
+        p->list->parameter_count -= (uint64_t)c->vocab * c->hidden;
+}
+
+// Qwen3-Reranker's whole head: W[yes] - W[no].
+static void want_answer(struct planner *p)
+{
+    const struct model_config *c = p->config;
+    const struct weight_plan_args *args = p->args;
+    if (p->status != STATUS_OK)
+        return;
+    bool valid = args->yes_id >= 0 && args->no_id >= 0 && (uint32_t)args->yes_id < c->vocab &&
+                 (uint32_t)args->no_id < c->vocab && args->yes_id != args->no_id;
+    if (!valid) {
+        p->status = error_set(p->err, STATUS_INVALID,
+                              "this reranker answers yes or no, and its tokenizer has no two such "
+                              "tokens (found ids %d and %d)",
+                              args->yes_id, args->no_id);
+        return;
+    }
+    char embed[NAME_MAX_BYTES];
+    name_make(embed, p, c->arch->names->embed, 0, "");
+    const char *head = "lm_head.weight";
+    bool stored = args->tensors && tensors_find(args->tensors, head);
+    bool from_head = stored && (!c->tied || !tensors_find(args->tensors, embed));
+    struct wanted wanted = {WEIGHT_SCORE, WEIGHT_PRODUCT, p->list->side, FILL_RANDOM, c->hidden, 1,
+                            {{NULL, 1}}};
+    struct weight_entry *entry = entry_add(p, &wanted);
+    entry->difference = args->tensors != NULL;
+    entry->parts[0] = (struct weight_part){NULL, 0, c->vocab, c->hidden};
+    if (args->tensors) {
+        part_find(p, &entry->parts[0], from_head ? head : embed);
+        entry->part_count = 2;
+        entry->parts[1] = entry->parts[0];
+        entry->parts[0].first_row = (uint32_t)args->yes_id;
+        entry->parts[1].first_row = (uint32_t)args->no_id;
+    } else {
+        entry->parts[0].rows = 1;
+    }
+    entry_size(p, entry);
+}
+
+static void want_linear(struct planner *p, uint32_t slot, const char *name, uint32_t rows,
+                        bool bias)
+{
+    char full[NAME_MAX_BYTES];
+    snprintf(full, sizeof full, "%s.weight", name);
+    struct wanted wanted = {slot, WEIGHT_PRODUCT, p->list->side, FILL_RANDOM, p->config->hidden, 1,
+                            {{full, rows}}};
+    want(p, &wanted);
+    snprintf(full, sizeof full, "%s.bias", name);
+    if (bias)
+        want_vector(p, slot + 1, full, rows, FILL_ZEROS);
+}
+
+static void want_score(struct planner *p)
+{
+    char pooler[NAME_MAX_BYTES];
+    switch (p->config->arch->head) {
+    case HEAD_VOCABULARY:
+        want_answer(p);
+        break;
+    case HEAD_SCORE:
+        want_linear(p, WEIGHT_SCORE, "score", 1, false);
+        break;
+    case HEAD_POOLER:
+        name_make(pooler, p, "pooler.dense", 0, "");
+        want_linear(p, WEIGHT_SCORE_DENSE, pooler, p->config->hidden, true);
+        want_linear(p, WEIGHT_SCORE, "classifier", 1, true);
+        break;
+    case HEAD_CLASSIFIER:
+        want_linear(p, WEIGHT_SCORE_DENSE, "classifier.dense", p->config->hidden, true);
+        want_linear(p, WEIGHT_SCORE, "classifier.out_proj", 1, true);
+        break;
+    case HEAD_NONE:
+        check(false, "%s has no score", p->config->arch->name);
+    }
+}
+
+static void want_encoder_ends(struct planner *p)
+{
+    const struct model_config *c = p->config;
+    const struct arch_names *names = c->arch->names;
+    char name[NAME_MAX_BYTES];
+    want_table(p, WEIGHT_POSITION, names->position, c->positions);
+    if (c->types > 0)
+        want_table(p, WEIGHT_TYPE, names->type, c->types);
+    name_make(name, p, names->embed_norm, 0, ".weight");
+    want_vector(p, WEIGHT_EMBED_NORM, name, c->hidden, FILL_ONES);
+    name_make(name, p, names->embed_norm, 0, ".bias");
+    want_vector(p, WEIGHT_EMBED_NORM_BIAS, name, c->hidden, FILL_ZEROS);
+}
+
+static void prefix_choose(struct planner *p)
+{
+    const struct arch_names *names = p->config->arch->names;
+    p->prefix = names->prefixes[0];
+    if (!p->args->tensors)
+        return;
+    char name[NAME_MAX_BYTES];
+    for (int i = 0; names->prefixes[i]; i++) {
+        snprintf(name, sizeof name, "%s%s", names->prefixes[i], names->anchor);
+        if (tensors_find(p->args->tensors, name)) {
+            p->prefix = names->prefixes[i];
+            return;
+        }
+    }
+}
+
+// The dtype of the first layer's products is the checkpoint's.
+static int checkpoint_dtype(const struct planner *p)
+{
+    if (!p->args->tensors)
+        return p->config->dtype;
+    char name[NAME_MAX_BYTES];
+    name_make(name, p, p->config->arch->names->o, 0, ".weight");
+    const struct tensor *tensor = tensors_find(p->args->tensors, name);
+    return tensor ? tensor->dtype : -1;
+}
+
+static void dtypes_choose(struct planner *p)
+{
+    int stored = checkpoint_dtype(p);
+    enum dtype held = stored < 0 ? DTYPE_F32 : (enum dtype)stored;
+    struct weight_list *list = p->list;
+    list->dtype = p->args->dtype < 0 ? held : (enum dtype)p->args->dtype;
+    list->side = list->dtype;
+    if (list->dtype != DTYPE_I8)
+        return;
+    // Tables and score heads stay exact; they must agree with the products on the activations.
+    struct device_facts facts;
+    p->args->api->facts(p->args->device, &facts);
+    enum dtype act = facts.activation[DTYPE_I8];
+    list->side = facts.activation[held] == act ? held : act;
+}
+
+enum status weights_plan(struct weight_list *out, const struct weight_plan_args *args,
+                         struct error *err)
+{
+    *out = (struct weight_list){.entries = NULL};
+    struct planner p = {.args = args, .config = args->config, .list = out, .err = err};
+    const struct model_config *c = args->config;
+    out->slots = MODEL_WEIGHT_COUNT + c->layers * LAYER_WEIGHT_COUNT;
+    out->entries = heap_take_zeroed(out->slots, sizeof *out->entries);
+    prefix_choose(&p);
+    dtypes_choose(&p);
+    want_embedding(&p);
+    if (c->arch->family == ARCH_ENCODER)
+        want_encoder_ends(&p);
+    for (uint32_t i = 0; i < c->layers && p.status == STATUS_OK; i++)
+        want_layer(&p, i);
+    if (c->arch->family == ARCH_DECODER) {
+        char name[NAME_MAX_BYTES];
+        name_make(name, &p, c->arch->names->final_norm, 0, ".weight");
+        want_vector(&p, WEIGHT_FINAL_NORM, name, c->hidden, FILL_ONES);
+    }
+    if (c->kind == MODEL_RERANKER)
+        want_score(&p);
+    if (p.status != STATUS_OK)
+        weights_plan_end(out);
+    return p.status;
+}
+
+void weights_plan_end(struct weight_list *list)
+{
+    heap_give(list->entries);
+    list->entries = NULL;
+    list->count = 0;
+}

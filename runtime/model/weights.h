@@ -1,0 +1,109 @@
+// The weights of a model: which there are, where each comes from in the checkpoint (or from random
+// numbers), how many bytes the device wants for them, and their loading. Loading thread only;
+// afterwards they are read-only. The device memory belongs to whoever called weights_load.
+#pragma once
+
+#include "kernels/device.h"
+#include "runtime/model/config.h"
+#include "runtime/model/safetensors.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum model_weight {
+    WEIGHT_EMBED,
+    WEIGHT_HEAD, // absent where the table itself is the head
+    WEIGHT_FINAL_NORM,
+    WEIGHT_POSITION,
+    WEIGHT_TYPE,
+    WEIGHT_EMBED_NORM,
+    WEIGHT_EMBED_NORM_BIAS,
+    WEIGHT_SCORE_DENSE,
+    WEIGHT_SCORE_DENSE_BIAS,
+    WEIGHT_SCORE,
+    WEIGHT_SCORE_BIAS,
+    MODEL_WEIGHT_COUNT
+};
+
+enum layer_weight {
+    LAYER_QKV, // q, k and v in one product
+    LAYER_QKV_BIAS,
+    LAYER_O,
+    LAYER_O_BIAS,
+    LAYER_Q_NORM,
+    LAYER_K_NORM,
+    LAYER_NORM_ATTN,
+    LAYER_NORM_ATTN_BIAS,
+    LAYER_NORM_FFN,
+    LAYER_NORM_FFN_BIAS,
+    LAYER_UP, // decoders: gate, then up
+    LAYER_UP_BIAS,
+    LAYER_DOWN,
+    LAYER_DOWN_BIAS,
+    LAYER_WEIGHT_COUNT
+};
+
+enum weight_fill { FILL_RANDOM, FILL_ONES, FILL_ZEROS }; // what a dummy load puts there
+
+struct weight_part {
+    const struct tensor *tensor; // NULL: dummy
+    uint32_t first_row, rows, cols;
+};
+
+struct weight_entry {
+    uint32_t slot; // index into the table that weights_load fills
+    struct weight_shape shape;
+    enum weight_fill fill;
+    uint32_t part_count;
+    struct weight_part parts[3];
+    bool difference; // one row: parts[0] less parts[1], each row `first_row` of its tensor
+    uint64_t bytes;  // as the device packs it
+    uint64_t offset; // in the device memory of all weights
+};
+
+struct weight_list {
+    struct weight_entry *entries; // heap
+    uint32_t count;
+    uint32_t slots;           // size of the table
+    uint64_t bytes;           // device memory of all
+    uint64_t source_bytes;    // to be read, for progress
+    uint64_t parameter_count; // of the checkpoint, a tied head counted once
+    enum dtype dtype;         // of the products
+    enum dtype side;          // of tables and score heads: dtype, but never int8
+};
+
+struct weight_plan_args {
+    const struct model_config *config; // `tied` may be settled by the checkpoint
+    const struct tensors *tensors;     // NULL: dummy
+    const struct device_api *api;
+    struct device *device;
+    int dtype; // enum dtype or -1
+    int32_t yes_id, no_id;
+};
+
+enum status weights_plan(struct weight_list *out, const struct weight_plan_args *args,
+                         struct error *err) MUST_USE;
+void weights_plan_end(struct weight_list *list);
+
+struct weight_load_args {
+    const struct device_api *api;
+    struct device *device;
+    void *memory; // list->bytes of device memory
+    void (*progress)(void *context, uint64_t done, uint64_t total);
+    void *context;
+};
+
+// Fills table[list->slots]; a slot without an entry keeps shape.n == 0.
+enum status weights_load(struct weight *table, const struct weight_list *list,
+                         const struct weight_load_args *args, struct error *err) MUST_USE;
+
+static inline uint32_t layer_slot(uint32_t layer, enum layer_weight kind)
+{
+    return MODEL_WEIGHT_COUNT + layer * LAYER_WEIGHT_COUNT + kind;
+}
+
+// The weight, or NULL where the model has none.
+static inline const struct weight *weight_at(const struct weight *table, uint32_t slot)
+{
+    return table[slot].shape.n > 0 ? &table[slot] : NULL;
+}
