@@ -1,18 +1,26 @@
 // weft inspect: what a model folder holds, its tensors, and what serving it would take.
 #include "cli/command.h"
-#include "runtime/model/inspect.h"
+#include "runtime/model/safetensors.h"
 
 #include <string.h>
 
-static void tensor_print(void *context, const struct tensor_info *tensor)
+static enum status tensors_print(const char *folder, struct error *err)
 {
-    uint64_t *shown = context;
-    char shape[128] = "";
-    for (uint32_t i = 0; i < tensor->rank; i++)
-        snprintf(shape + strlen(shape), sizeof shape - strlen(shape), "%s%llu", i > 0 ? " x " : "",
-                 (unsigned long long)tensor->shape[i]);
-    printf("  %-64s %-9s %s\n", tensor->name, tensor->dtype, shape);
-    (*shown)++;
+    struct tensors *tensors;
+    enum status status = tensors_open(&tensors, folder, err);
+    if (status != STATUS_OK)
+        return status;
+    uint32_t count = tensors_count(tensors);
+    printf("%u tensors:\n", count);
+    for (uint32_t i = 0; i < count; i++) {
+        const struct tensor *t = tensors_at(tensors, i);
+        printf("  %-60.*s %-5s", (int)t->name.bytes, t->name.at, t->type);
+        for (uint32_t d = 0; d < t->dims; d++)
+            printf("%s%llu", d > 0 ? " x " : " ", (unsigned long long)t->shape[d]);
+        putchar('\n');
+    }
+    tensors_close(tensors);
+    return STATUS_OK;
 }
 
 static enum status inspect(struct session *session, const char *folder,
@@ -32,13 +40,9 @@ static enum status inspect(struct session *session, const char *folder,
     if (m->plan->facts.kind == MODEL_GENERATOR)
         printf("chat template: %s\n", m->chat_is_plain ? "none (contents joined by newlines)"
                                                        : "the model's");
-    uint64_t count = 0;
-    puts("tensors:");
-    status = model_tensors(spec.folder, tensor_print, &count, err);
-    if (status == STATUS_OK)
-        printf("%llu tensors\n", (unsigned long long)count);
-    else if (status == STATUS_NOT_FOUND && settings->load_format == 1)
-        status = STATUS_OK;
+    status = tensors_print(spec.folder, err);
+    if (status == STATUS_NOT_FOUND && settings->load_format == 1)
+        return STATUS_OK; // a dummy model needs none
     return status;
 }
 

@@ -138,7 +138,7 @@ static size_t write_decimal(char *to, bool negative, const char *digits, int cou
             *at++ = '.';
         for (int i = 1; i < count; i++)
             *at++ = digits[i];
-        at += sprintf(at, "e%d", point - 1);
+        at += snprintf(at, 8, "e%d", point - 1);
     }
     return (size_t)(at - to);
 }
@@ -153,7 +153,7 @@ static size_t write_exponent_form(char *to, const char *text)
     for (const char *at = text; at < e; at++)
         if (*at >= '0' && *at <= '9')
             digits[count++] = *at;
-    int scale = atoi(e + 1) - (count - 1);
+    int scale = (int)strtol(e + 1, NULL, 10) - (count - 1);
     while (count > 1 && digits[count - 1] == '0') {
         count--;
         scale++;
@@ -162,8 +162,8 @@ static size_t write_exponent_form(char *to, const char *text)
 }
 
 // Shortest decimal of a positive float in a middle range: digits are tried with rising precision;
-// one is taken when it lies within 0.4999 of the gap to the neighbour on its side, which no rounding
-// of the long double arithmetic (2^-60) can undo. Returns 0 where this cannot decide.
+// one is taken when it lies within 0.4999 of the gap to the neighbour on its side, which no
+// rounding of the long double arithmetic (2^-60) can undo. Returns 0 where this cannot decide.
 static size_t float_fast(char *to, float value, bool negative)
 {
     static const long double ten[] = {1e0L,  1e1L,  1e2L,  1e3L,  1e4L,  1e5L,  1e6L,

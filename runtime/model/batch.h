@@ -16,7 +16,7 @@ struct batch_row {
     uint32_t row;       // resident sequence: a number below slots_max
     uint32_t q_len;     // tokens computed in this step
     uint32_t kv_len;    // tokens the sequence has after this step (q_len for encoders)
-    uint32_t token_at;  // of its tokens in the token section; BATCH_TOKEN_FED: a decode row, q_len 1
+    uint32_t token_at;  // in the token section; BATCH_TOKEN_FED: a decode row, q_len 1
     uint32_t type_from; // position from which the token type is 1, or STEP_NO_TYPE
     uint32_t want;      // enum batch_want
     uint32_t mask;      // row of the masks given to model_sample, or BATCH_NO_MASK

@@ -1,0 +1,47 @@
+# A thin layer over the CMake presets. `make` prints what there is.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+BUILD := build/release
+WEFT := $(BUILD)/bin/weft
+PORT ?= 8000
+
+.PHONY: help serve test soak dev bench cuda check fmt clean
+
+help: ## this list
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 16
+
+serve: ## build and serve the models under models/ on 127.0.0.1:8000
+	@tools/deps.sh build
+	@tools/build.sh weft
+	@if [ -e /dev/nvidia0 ] && command -v nvcc >/dev/null; then $(MAKE) -s cuda; fi
+	@exec $(WEFT) serve --port $(PORT) models/weft-demo-chat models/weft-demo-embed models/weft-demo-rerank
+
+test: ## everything that needs no GPU; the last line counts
+	@tools/deps.sh build test
+	@tools/test.sh
+
+soak: ## hours: fuzzers, sanitizers over whole suites, differential tests
+	@tools/deps.sh build test fuzz
+	@tools/soak.sh
+
+dev: ## debug build with ASan and UBSan; compile_commands.json for editors
+	@tools/deps.sh build test
+	@cmake --preset dev >/dev/null && cmake --build --preset dev
+	@ln -sf build/dev/compile_commands.json compile_commands.json
+
+bench: ## the benchmarks, each beside its floor
+	@tools/deps.sh build test
+	@cmake --preset release >/dev/null && cmake --build --preset release
+	@tools/bench.sh
+
+cuda: ## the CUDA plugin (needs nvcc)
+	@cmake --preset release -DWEFT_CUDA=ON >/dev/null && cmake --build --preset release --target weft_cuda
+
+check: ## exactly what .ci/run runs
+	@.ci/run
+
+fmt: ## clang-format over C and CUDA
+	@git ls-files '*.c' '*.h' '*.cu' '*.cuh' | xargs clang-format -i
+
+clean: ## remove build/
+	@rm -rf build

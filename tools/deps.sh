@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# Installs the Debian packages that building and testing weft needs and that are missing here. Says
+# nothing and touches no network when all are there. Groups: build (default), test, fuzz.
+# usage: tools/deps.sh [build] [test] [fuzz]
+set -euo pipefail
+
+build="gcc g++ cmake ninja-build make pkg-config libh2o-evloop-dev libssl-dev libjansson-dev
+  libyajl-dev libpcre2-dev libutf8proc-dev zlib1g-dev"
+test="libcmocka-dev libcurl4-openssl-dev python3 python3-venv curl git"
+fuzz="clang-14 libclang-rt-14-dev"
+
+[ $# -gt 0 ] || set -- build
+wanted=""
+for group in "$@"; do
+    case $group in
+    build) wanted="$wanted $build" ;;
+    test) wanted="$wanted $test" ;;
+    fuzz) wanted="$wanted $fuzz" ;;
+    *) echo "deps.sh: there is no group '$group' (build, test, fuzz)" >&2; exit 2 ;;
+    esac
+done
+
+if ! command -v dpkg-query >/dev/null; then
+    echo "deps.sh: this is not a Debian system: install what corresponds to:" $wanted >&2
+    exit 1
+fi
+
+missing=""
+for package in $wanted; do
+    state=$(dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null || true)
+    [ "$state" = installed ] || missing="$missing $package"
+done
+[ -n "$missing" ] || exit 0
+
+run=""
+if [ "$(id -u)" -ne 0 ]; then
+    if command -v sudo >/dev/null && { sudo -n true 2>/dev/null || [ -t 0 ]; }; then
+        run="sudo"
+    else
+        echo "deps.sh: these packages are missing and neither root nor sudo is at hand; as root run: apt-get install$missing" >&2
+        exit 1
+    fi
+fi
+echo "installing:$missing" >&2
+export DEBIAN_FRONTEND=noninteractive
+$run apt-get update -qq
+$run env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing >/dev/null

@@ -1,0 +1,291 @@
+#!/usr/bin/env python3
+"""Makes tests/golden/*.json: what transformers computes for tiny models of each family.
+
+No weights are stored. Element i of the tensor number t of a model is a whole number v from -64 to
+63, taken from the top bits of splitmix64(seed + t * 2^32 + i), times a power of two (or 1 + v / 128
+for norm weights); tests/runtime/golden.c makes the same bytes. All values are exact in float32,
+bfloat16 and float16, so that every precision starts from the same model.
+
+A file holds: config (config.json as published, old and new forms), files (others of the folder),
+tensors (name, shape, kind), inputs, expected (float32 run), bf16_error (relative Frobenius error of
+transformers' own bfloat16 run against it), greedy ids with the gap between the best two logits.
+
+Usage: python tools/golden.py [NAME...]   (needs torch and transformers; run from the root)
+"""
+import json
+import math
+import os
+import sys
+import tempfile
+
+import numpy as np
+import torch
+import transformers
+
+VOCAB, HIDDEN, LAYERS, HEADS, KV, INNER = 96, 64, 2, 4, 2, 96
+OUT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "tests", "golden")
+MASK = (1 << 64) - 1
+
+
+def noise(seed, tensor, count):
+    """splitmix64 of seed + tensor * 2^32 + i, top 7 bits, as -64 .. 63."""
+    z = np.arange(count, dtype=np.uint64) + np.uint64((seed + (tensor << 32)) & MASK)
+    with np.errstate(over="ignore"):
+        z = (z + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        z = z ^ (z >> np.uint64(31))
+    return (z >> np.uint64(57)).astype(np.int64) - 64
+
+
+def kind_of(name, shape):
+    """-1: norm weight; else the power of two that v is divided by."""
+    if len(shape) == 1:
+        return -1 if name.endswith("weight") else 9
+    if "embed" in name:
+        return 6
+    return 6 + max(0, round(math.log2(math.sqrt(shape[1]) / 2.5)))
+
+
+def fill(seed, index, kind, shape):
+    v = noise(seed, index, int(np.prod(shape))).astype(np.float64)
+    values = 1 + v / 128 if kind < 0 else v / 2.0**kind
+    return torch.tensor(values.reshape(shape), dtype=torch.float32)
+
+
+def decoder(**more):
+    config = dict(vocab_size=VOCAB, hidden_size=HIDDEN, num_hidden_layers=LAYERS,
+                  num_attention_heads=HEADS, num_key_value_heads=KV, intermediate_size=INNER,
+                  max_position_embeddings=64, rms_norm_eps=1e-6, hidden_act="silu",
+                  bos_token_id=1, eos_token_id=2, rope_theta=10000.0, tie_word_embeddings=False)
+    config.update(more)
+    return config
+
+
+def encoder(**more):
+    config = dict(vocab_size=VOCAB, hidden_size=HIDDEN, num_hidden_layers=LAYERS,
+                  num_attention_heads=HEADS, intermediate_size=INNER, max_position_embeddings=64,
+                  layer_norm_eps=1e-12, hidden_act="gelu", type_vocab_size=2, pad_token_id=0,
+                  position_embedding_type="absolute")
+    config.update(more)
+    return config
+
+
+def roberta(**more):
+    return encoder(**{**dict(max_position_embeddings=66, type_vocab_size=1, pad_token_id=1,
+                             bos_token_id=0, eos_token_id=2, layer_norm_eps=1e-5), **more})
+
+
+def pooling(mode, width=HIDDEN):
+    return {
+        "modules.json": [
+            {"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"},
+            {"idx": 1, "name": "1", "path": "1_Pooling",
+             "type": "sentence_transformers.models.Pooling"},
+            {"idx": 2, "name": "2", "path": "2_Normalize",
+             "type": "sentence_transformers.models.Normalize"}],
+        "1_Pooling/config.json": {"word_embedding_dimension": width,
+                                  "pooling_mode_cls_token": mode == "cls",
+                                  "pooling_mode_mean_tokens": mode == "mean",
+                                  "pooling_mode_max_tokens": False,
+                                  "pooling_mode_lasttoken": mode == "last"},
+    }
+
+
+LENGTHS = [1, 2, 7, 16, 33, 47]
+LLAMA = "LlamaForCausalLM"
+LONG = dict(short_factor=[1.0 + 0.1 * i for i in range(8)],
+            long_factor=[1.5 + 0.5 * i for i in range(8)])
+
+
+def llama_scaled(scaling, **more):
+    return dict(arch=LLAMA, type="llama", config=decoder(rope_scaling=scaling, **more))
+
+
+MODELS = {
+    "llama": dict(arch=LLAMA, type="llama", config=decoder(rope_scaling=None)),
+    "llama-tied": dict(arch=LLAMA, type="llama",
+                       config=decoder(tie_word_embeddings=True, num_key_value_heads=4)),
+    "llama-lone-head": dict(arch=LLAMA, type="llama", lone_head=True,
+                            config=decoder(tie_word_embeddings=True)),
+    "llama-bias": dict(arch=LLAMA, type="llama",
+                       config=decoder(attention_bias=True, mlp_bias=True)),
+    "llama-linear": llama_scaled({"type": "linear", "factor": 2.0}),
+    "llama-dynamic": llama_scaled({"type": "dynamic", "factor": 2.0}),
+    "llama-dynamic-long": dict(
+        **llama_scaled({"rope_type": "dynamic", "factor": 2.0}, max_position_embeddings=32),
+        lengths=[48, 48, 48, 48], max_model_len=48, greedy=0),
+    "llama-llama3": llama_scaled({"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0,
+                                  "high_freq_factor": 4.0,
+                                  "original_max_position_embeddings": 16}),
+    "llama-yarn": llama_scaled({"rope_type": "yarn", "factor": 4.0,
+                                "original_max_position_embeddings": 16}),
+    "llama-yarn-mscale": dict(arch=LLAMA, type="llama", config=decoder(rope_parameters={
+        "rope_type": "yarn", "rope_theta": 10000.0, "factor": 4.0, "beta_fast": 16.0,
+        "beta_slow": 2.0, "mscale": 0.8, "mscale_all_dim": 0.5, "truncate": False,
+        "original_max_position_embeddings": 16})),
+    "llama-longrope-short": dict(
+        **llama_scaled({"rope_type": "longrope", "original_max_position_embeddings": 32, **LONG}),
+        lengths=[1, 5, 12, 16], max_model_len=32),
+    "llama-longrope-long": dict(
+        **llama_scaled({"rope_type": "longrope", "original_max_position_embeddings": 32, **LONG}),
+        lengths=[33, 40, 44, 47]),
+    "mistral": dict(arch="MistralForCausalLM", type="mistral",
+                    config=decoder(sliding_window=8, head_dim=32)),
+    "mistral-no-window": dict(arch="MistralForCausalLM", type="mistral",
+                              config=decoder(sliding_window=None)),
+    "qwen2": dict(arch="Qwen2ForCausalLM", type="qwen2",
+                  config=decoder(tie_word_embeddings=True, use_sliding_window=False,
+                                 sliding_window=4, max_window_layers=1)),
+    "qwen2-window": dict(arch="Qwen2ForCausalLM", type="qwen2",
+                         config=decoder(use_sliding_window=True, sliding_window=8,
+                                        max_window_layers=1, num_hidden_layers=3)),
+    "qwen3": dict(arch="Qwen3ForCausalLM", type="qwen3",
+                  config=decoder(head_dim=24, rope_theta=1000000.0, attention_bias=False)),
+    "bert-cls": dict(arch="BertModel", type="bert", config=encoder(), files=pooling("cls")),
+    "bert-mean": dict(arch="BertModel", type="bert", config=encoder(), files=pooling("mean"),
+                      prefix="bert.", types=True),
+    "roberta-mean": dict(arch="RobertaModel", type="roberta", config=roberta(),
+                         files=pooling("mean"), prefix="roberta."),
+    "xlm-roberta-cls": dict(arch="XLMRobertaModel", type="xlm-roberta", config=roberta(),
+                            files=pooling("cls")),
+    "bert-rerank": dict(arch="BertForSequenceClassification", type="bert", types=True,
+                        config=encoder(id2label={"0": "LABEL_0"}, label2id={"LABEL_0": 0})),
+    "roberta-rerank": dict(arch="RobertaForSequenceClassification", type="roberta",
+                           config=roberta(id2label={"0": "LABEL_0"}, label2id={"LABEL_0": 0})),
+    "xlm-roberta-rerank": dict(arch="XLMRobertaForSequenceClassification", type="xlm-roberta",
+                               config=roberta(id2label={"0": "LABEL_0"},
+                                              label2id={"LABEL_0": 0})),
+    "qwen3-embedding": dict(arch="Qwen3ForCausalLM", type="qwen3", pool="last",
+                            config=decoder(head_dim=24, tie_word_embeddings=True),
+                            files=pooling("last")),
+    "qwen3-model": dict(arch="Qwen3Model", type="qwen3", pool="last", config=decoder(head_dim=24)),
+    "mistral-model": dict(arch="MistralModel", type="mistral", pool="last",
+                          config=decoder(sliding_window=8)),
+    "llama-mean": dict(arch="LlamaModel", type="llama", pool="mean", config=decoder(),
+                       files=pooling("mean")),
+    "qwen3-reranker": dict(arch="Qwen3ForCausalLM", type="qwen3", answers=(17, 5),
+                           config=decoder(head_dim=24, tie_word_embeddings=True,
+                                          is_original_qwen3_reranker=True)),
+    "qwen3-reranker-score": dict(arch="Qwen3ForCausalLM", type="qwen3", answers=(9, 40),
+                                 config=decoder(head_dim=24), files={
+        "modules.json": [
+            {"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"},
+            {"idx": 1, "name": "1", "path": "1_LogitScore",
+             "type": "sentence_transformers.cross_encoder.models.LogitScore"}],
+        "1_LogitScore/config.json": {"true_token_id": 9, "false_token_id": 40}}),
+    "qwen2-classifier": dict(arch="Qwen2ForSequenceClassification", type="qwen2",
+                             config=decoder(id2label={"0": "LABEL_0"}, label2id={"LABEL_0": 0},
+                                            pad_token_id=0)),
+}
+
+
+def load(folder, arch, dtype):
+    return getattr(transformers, arch).from_pretrained(folder, dtype=dtype,
+                                                       attn_implementation="eager").eval()
+
+
+def pooled(hidden, mode):
+    x = {"cls": hidden[0], "last": hidden[-1], "mean": hidden.float().mean(0)}[mode].float()
+    return (x / x.norm().clamp(min=1e-12)).tolist()
+
+
+@torch.no_grad()
+def outputs(model, spec, inputs, types):
+    result = []
+    for ids, type_from in zip(inputs, types):
+        more = {}
+        if type_from is not None:
+            more["token_type_ids"] = torch.tensor([[int(i >= type_from) for i in range(len(ids))]])
+        out = model(input_ids=torch.tensor([ids]), **more)
+        if "ForCausalLM" in spec["arch"] and "pool" not in spec:
+            last = out.logits[0, -1].float()
+            if "answers" in spec:
+                yes, no = spec["answers"]
+                result.append([(last[yes] - last[no]).item()])
+            else:
+                result.append(last.tolist())
+        elif "Classification" in spec["arch"]:
+            result.append(out.logits[0].float().tolist())
+        else:
+            mode = spec.get("pool")
+            for name, value in spec.get("files", {}).get("1_Pooling/config.json", {}).items():
+                if value is True:
+                    mode = {"pooling_mode_cls_token": "cls", "pooling_mode_mean_tokens": "mean",
+                            "pooling_mode_lasttoken": "last"}[name]
+            result.append(pooled(out.last_hidden_state[0], mode))
+    return result
+
+
+@torch.no_grad()
+def greedy(model, ids, count):
+    ids, gaps, drawn = list(ids), [], []
+    for _ in range(count):
+        best = model(input_ids=torch.tensor([ids]), use_cache=False).logits[0, -1].float().topk(2)
+        drawn.append(best.indices[0].item())
+        gaps.append(round((best.values[0] - best.values[1]).item(), 6))
+        ids.append(drawn[-1])
+    return drawn, gaps
+
+
+def make(name, spec):
+    seed = sum(ord(c) << (i % 24) for i, c in enumerate(name)) + 1
+    config = {"architectures": [spec["arch"]], "model_type": spec["type"],
+              "torch_dtype": "float32", **spec["config"]}
+    generator = np.random.default_rng(seed)
+    scored = "Classification" in spec["arch"] or "answers" in spec
+    lengths = spec.get("lengths", LENGTHS * (4 if scored else 1))
+    inputs = [generator.integers(3, VOCAB, n).tolist() for n in lengths]
+    types = [n // 2 if spec.get("types") else None for n in lengths]
+    with tempfile.TemporaryDirectory() as folder:
+        with open(os.path.join(folder, "config.json"), "w") as file:
+            json.dump(config, file)
+        # A checkpoint whose ForCausalLM is pooled: hidden states come from its base.
+        cls = spec["arch"]
+        if "pool" in spec:
+            cls = cls.replace("ForCausalLM", "Model")
+        model = getattr(transformers, cls)(getattr(transformers, "AutoConfig").from_pretrained(folder))
+        state = model.state_dict()
+        tied = config.get("tie_word_embeddings") and "lm_head.weight" in state
+        tensors, values = [], {}
+        for key in sorted(state):
+            if state[key].dtype != torch.float32 or (tied and key == "lm_head.weight"):
+                continue
+            shape = list(state[key].shape)
+            kind = kind_of(key, shape)
+            values[key] = fill(seed, len(tensors), kind, shape)
+            stored = "lm_head.weight" if spec.get("lone_head") and "embed_tokens" in key else key
+            if cls != spec["arch"]:
+                stored = "model." + key
+            tensors.append([spec.get("prefix", "") + stored, shape, kind])
+        if tied:
+            values["lm_head.weight"] = values["model.embed_tokens.weight"]
+        model.load_state_dict(values, strict=False)
+        model.save_pretrained(folder)
+        full = load(folder, cls, torch.float32)
+        half = load(folder, cls, torch.bfloat16)
+        expected = outputs(full, spec, inputs, types)
+        rough = outputs(half, spec, inputs, types)
+    e, r = np.array(expected), np.array(rough)
+    golden = {"config": config, "files": spec.get("files", {}), "seed": seed, "tensors": tensors,
+              "max_model_len": spec.get("max_model_len", 0), "inputs": inputs, "types_from": types,
+              "answers": spec.get("answers", [-1, -1]),
+              "bf16_error": float(np.linalg.norm(r - e) / np.linalg.norm(e)),
+              "expected": [[float(f"{x:.7g}") for x in row] for row in expected]}
+    if "ForCausalLM" in spec["arch"] and "pool" not in spec and "answers" not in spec:
+        golden["greedy"], golden["gaps"] = [], []
+        for ids in inputs:
+            drawn, gaps = greedy(full, ids, spec.get("greedy", min(16, 64 - len(ids))))
+            golden["greedy"].append(drawn)
+            golden["gaps"].append(gaps)
+    path = os.path.join(OUT, name + ".json")
+    with open(path, "w") as file:
+        file.write(json.dumps(golden, separators=(",", ":"), sort_keys=True) + "\n")
+    print(f"{name}: {len(tensors)} tensors, bf16 error {golden['bf16_error']:.2e}, "
+          f"{os.path.getsize(path)} bytes")
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    for model_name in sys.argv[1:] or MODELS:
+        make(model_name, MODELS[model_name])

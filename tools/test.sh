@@ -1,0 +1,31 @@
+#!/usr/bin/env bash
+# What `make test` runs: release build, all units, the emulator in plain mode, end to end. Ends with
+# one line of counts. Each program is one test of CTest; end-to-end cases are counted singly.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+cmake --preset release -DWEFT_TESTS=ON >/dev/null || exit 1
+cmake --build --preset release || exit 1
+
+log=build/release/test.log
+ctest --preset release --output-on-failure -j 2 -LE 'e2e' 2>&1 | tee "$log"
+passed=$(grep -cE '^ *[0-9]+/[0-9]+ Test +#.* +Passed ' "$log")
+skipped=$(grep -cE '\*\*\*Skipped' "$log")
+failed=$(grep -cE '\*\*\*(Failed|Timeout|Not Run|Exception)' "$log")
+
+e2e_log=build/release/e2e.log
+if [ -x tests/e2e/run.sh ]; then
+    WEFT_BIN=$PWD/build/release/bin/weft tests/e2e/run.sh 2>&1 | tee "$e2e_log"
+    e2e_code=${PIPESTATUS[0]}
+    line=$(grep -E '^[0-9]+ passed, [0-9]+ failed' "$e2e_log" | tail -n 1)
+    if [ -n "$line" ]; then
+        passed=$((passed + $(sed -E 's/^([0-9]+) passed.*/\1/' <<<"$line")))
+        failed=$((failed + $(sed -E 's/.* ([0-9]+) failed.*/\1/' <<<"$line")))
+        more=$(sed -nE 's/.* ([0-9]+) skipped.*/\1/p' <<<"$line")
+        skipped=$((skipped + ${more:-0}))
+    fi
+    if [ "$e2e_code" -ne 0 ] && ! grep -qE ' [1-9][0-9]* failed' <<<"$line"; then
+        failed=$((failed + 1))
+    fi
+fi
+echo "$passed passed, $failed failed, $skipped skipped" | tee build/release/counts.txt
+[ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]

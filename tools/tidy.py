@@ -1,0 +1,150 @@
+#!/usr/bin/env python3
+"""The rules of the tree that a program can check, over the tracked files.
+
+- rooms include downwards only (docs/ARCHITECTURE.md)
+- files at most 800 lines, headers 200, functions 70 (CUDA 120), lines 100
+- banned calls, with what to use instead; no leftover markers; no absolute paths of a machine
+- every source file is in a CMake list
+
+Exceptions stand in tools/tidy_exceptions.txt, one "rule path [name]" a line: the list may shrink.
+Prints one line per finding and exits 1 if there is any.
+"""
+import os
+import re
+import subprocess
+import sys
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+MAY_INCLUDE = {  # room -> rooms (prefixes of paths) it may include
+    "kernels": ["kernels/"],
+    "runtime/base": ["runtime/base/", "kernels/"],
+    "runtime/text": ["runtime/text/", "runtime/base/", "kernels/status.h"],
+    "runtime/model": ["runtime/model/", "runtime/base/", "kernels/"],
+    "scheduler": ["scheduler/", "runtime/model/", "runtime/grammar/", "runtime/base/", "kernels/"],
+    "http": ["http/", "scheduler/", "runtime/text/", "runtime/base/", "runtime/model/model.h",
+             "kernels/status.h", "kernels/step.h", "kernels/ops.h"],
+    "cli": [""],
+}
+# In http only these of the scheduler may be seen (contracts, no state).
+HTTP_SCHEDULER = {"scheduler/port.h", "scheduler/stats.h", "scheduler/engine.h"}
+BANNED = {
+    r"\bstrcpy\(": "memcpy with a length", r"\bsprintf\(": "snprintf", r"\batoi\(": "strtol",
+    r"\bgets\(": "fgets", r"\bstrtok\(": "strtok_r", r"\bassert\(": "check()",
+    r"\balloca\(": "the arena",
+}
+ONLY_IN = {  # call -> the files that may make it
+    r"\bgetenv\(": ["cli/options.c"],
+    r"\b(malloc|calloc|realloc)\(": ["runtime/base/arena.c", "kernels/cpu/", "kernels/cuda/"],
+}
+SOURCE = (".c", ".h", ".cu", ".cuh", ".cpp")
+
+
+def tracked():
+    out = subprocess.run(["git", "-C", ROOT, "ls-files"], capture_output=True, text=True, check=True)
+    return [f for f in out.stdout.split("\n") if f and os.path.exists(os.path.join(ROOT, f))]
+
+
+def room_of(path):
+    for room in sorted(MAY_INCLUDE, key=len, reverse=True):
+        if path.startswith(room + "/"):
+            return room
+    return None
+
+
+def strip_comments(text):
+    keep_lines = lambda m: re.sub(r"[^\n]", " ", m.group(0))
+    pattern = r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\''
+    return re.sub(pattern, keep_lines, text, flags=re.S)
+
+
+def functions(code):
+    """(name, first line, lines) of each function body that begins at column 0."""
+    lines = code.split("\n")
+    start, name = None, None
+    for number, line in enumerate(lines):
+        if line.startswith("{") and start is None:
+            head = " ".join(lines[max(0, number - 6):number])
+            found = re.findall(r"([A-Za-z_]\w*)\s*\(", head)
+            start, name = number, found[-1] if found else "?"
+            for candidate in reversed(found):
+                if candidate not in ("__attribute__", "format", "__launch_bounds__"):
+                    name = candidate
+                    break
+        elif line.startswith("}") and start is not None:
+            yield name, start + 1, number - start + 1
+            start = None
+
+
+def check_file(path, findings):
+    with open(os.path.join(ROOT, path), encoding="utf-8", errors="replace") as file:
+        text = file.read()
+    lines = text.count("\n")
+    limit = 200 if path.endswith(".h") and not path.startswith("tests/") else 800
+    if lines > limit:
+        findings.append(("size", path, "", "%d lines, at most %d" % (lines, limit)))
+    for number, line in enumerate(text.split("\n"), 1):
+        if len(line) > 100:
+            findings.append(("width", path, str(number), "line %d has %d columns" % (number, len(line))))
+    room = room_of(path)
+    for target in re.findall(r'^#include "([^"]+)"', text, flags=re.M):
+        if room is None or "/" not in target:
+            continue
+        allowed = any(target.startswith(prefix) for prefix in MAY_INCLUDE[room])
+        if room == "http" and target.startswith("scheduler/"):
+            allowed = target in HTTP_SCHEDULER
+        if not allowed:
+            findings.append(("include", path, target, "may not include %s" % target))
+    code = strip_comments(text)
+    limit = 120 if path.startswith("kernels/") or path.startswith("tests/") else 70
+    for name, first, count in functions(code):
+        if count > limit:
+            findings.append(("function", path, name, "%s at line %d has %d lines, at most %d" %
+                             (name, first, count, limit)))
+    if path.startswith("tests/") or path.startswith("bench/"):
+        return
+    for pattern, instead in BANNED.items():
+        if re.search(pattern, code):
+            findings.append(("banned", path, pattern, "%s: use %s" % (pattern, instead)))
+    for pattern, places in ONLY_IN.items():
+        if re.search(pattern, code) and not any(path.startswith(p) for p in places):
+            findings.append(("banned", path, pattern, "%s belongs to %s" % (pattern, places)))
+    if re.search(r"\b(TODO|FIXME|XXX)\b", text):
+        findings.append(("marker", path, "", "leftover marker"))
+
+
+def check_listed(paths, findings):
+    lists = ""
+    for path in paths:
+        if path.endswith("CMakeLists.txt") or path.endswith(".cmake"):
+            with open(os.path.join(ROOT, path)) as file:
+                lists += file.read()
+    for path in paths:
+        if path.endswith((".c", ".cu")) and os.path.basename(path) not in lists \
+                and not path.startswith(("tests/fuzz/", "tests/simt/mutants/")):
+            findings.append(("listed", path, "", "is in no CMake list"))
+
+
+def main():
+    paths = tracked()
+    sources = [p for p in paths if p.endswith(SOURCE)]
+    findings = []
+    for path in sources:
+        check_file(path, findings)
+    check_listed(paths, findings)
+    exceptions = set()
+    listing = os.path.join(ROOT, "tools/tidy_exceptions.txt")
+    if os.path.exists(listing):
+        with open(listing) as file:
+            exceptions = {tuple(line.split()) for line in file if line.strip() and line[0] != "#"}
+    shown = 0
+    for rule, path, name, text in findings:
+        if (rule, path) in exceptions or (rule, path, name) in exceptions:
+            continue
+        print("%s: %s (%s)" % (path, text, rule))
+        shown += 1
+    print("tidy: %d files, %d findings" % (len(sources), shown))
+    sys.exit(1 if shown else 0)
+
+
+if __name__ == "__main__":
+    main()
