@@ -144,7 +144,7 @@ enum status model_spec_parse(struct model_spec *out, const char *text,
     memcpy(rest, text, strlen(text) + 1);
     char *folder = part_next(&rest);
     char *equals = strchr(folder, '=');
-    if (equals != NULL && memchr(folder, '/', (size_t)(equals - folder)) == NULL) {
+    if (equals != NULL) {
         *equals = '\0';
         out->id = folder;
         folder = equals + 1;

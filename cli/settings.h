@@ -49,8 +49,8 @@ extern const struct option_table model_options_table;
 extern const struct option_table device_options_table;
 extern const struct option_table serve_options_table;
 
-// "[NAME=]FOLDER[,option=value]..." (a comma in a path is written "\,"). settings starts as the
-// settings for all models.
+// "[NAME=]FOLDER[,option=value]..." (a comma in a path is written "\,"; a path with '=' needs a
+// NAME in front). settings starts as the settings for all models.
 struct model_spec {
     const char *id; // NAME, or the folder's last part
     const char *folder;

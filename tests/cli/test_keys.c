@@ -1,0 +1,68 @@
+// Where API keys come from: options, a file, the environment; one is made on loopback only.
+#include "cli/keys.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+static struct arena *arena;
+
+static void test_made(void **state)
+{
+    (void)state;
+    unsetenv("WEFT_API_KEY");
+    static const char *const loopback[] = {"127.0.0.1", "127.8.9.1", "::1", "localhost"};
+    static const char *const open[] = {"0.0.0.0", "::", "10.0.0.1", "example.org"};
+    struct keys a, b;
+    struct error err;
+    for (int i = 0; i < 4; i++) {
+        struct serve_settings s = {.host = loopback[i]};
+        assert_int_equal(keys_collect(&a, &s, arena, &err), STATUS_OK);
+        assert_true(a.made && a.list.count == 1);
+        assert_int_equal(keys_collect(&b, &s, arena, &err), STATUS_OK);
+        assert_string_not_equal(a.list.at[0], b.list.at[0]);
+        s.host = open[i];
+        assert_int_equal(keys_collect(&a, &s, arena, &err), STATUS_REFUSED);
+        assert_non_null(strstr(err.text, "--api-key"));
+    }
+}
+
+static void test_given(void **state)
+{
+    (void)state;
+    char path[] = "/tmp/weft-keys-XXXXXX";
+    int fd = mkstemp(path);
+    assert_true(write(fd, "# two keys\nk2\n\nk3\r\n", 19) == 19);
+    close(fd);
+    const char *given[] = {"k1"};
+    struct serve_settings s = {.host = "0.0.0.0", .api_keys = {given, 1}, .api_key_file = path};
+    struct keys keys;
+    struct error err;
+    assert_int_equal(keys_collect(&keys, &s, arena, &err), STATUS_OK);
+    assert_false(keys.made);
+    assert_int_equal(keys.list.count, 3);
+    assert_string_equal(keys.list.at[2], "k3");
+    unlink(path);
+    assert_int_equal(keys_collect(&keys, &s, arena, &err), STATUS_NOT_FOUND);
+    setenv("WEFT_API_KEY", "from-environment", 1);
+    s = (struct serve_settings){.host = "0.0.0.0"};
+    assert_int_equal(keys_collect(&keys, &s, arena, &err), STATUS_OK);
+    assert_string_equal(keys.list.at[0], "from-environment");
+    unsetenv("WEFT_API_KEY");
+    const char *bad[] = {"has space"};
+    s.api_keys = (struct texts){bad, 1};
+    assert_int_equal(keys_collect(&keys, &s, arena, &err), STATUS_INVALID);
+}
+
+int main(void)
+{
+    arena = arena_create(0, 0);
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_made), cmocka_unit_test(test_given)};
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    arena_destroy(arena);
+    return failed;
+}
