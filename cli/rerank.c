@@ -1,0 +1,164 @@
+// weft rerank: a document a line in, {"index":i,"relevance_score":x} a line out.
+#include "cli/command.h"
+#include "runtime/text/rerank.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct rerank_settings {
+    const char *query;
+    uint32_t top_n;
+    bool raw_scores;
+};
+
+#define AT(field) offsetof(struct rerank_settings, field)
+static const struct option_row rows[] = {
+    {"query", OPTION_TEXT, AT(query), 0, 0, {0}, "required", "what the documents are held against"},
+    {"top-n", OPTION_COUNT, AT(top_n), 1, 1e9, {0}, "all, in input order",
+     "the best N, sorted by score"},
+    {"raw-scores", OPTION_FLAG, AT(raw_scores), 0, 0, {0}, "off",
+     "logits instead of scores from 0 to 1"},
+};
+
+struct scored {
+    uint32_t index;
+    float score;
+};
+
+struct scores {
+    struct scored *at;
+    uint32_t count;
+};
+
+static enum status score_line(struct session *session, const struct rerank_prompt *prompt,
+                              struct text line, struct arena *arena, float *out,
+                              struct error *err)
+{
+    struct rerank_input input;
+    enum status status = rerank_prompt_encode(prompt, line, arena, &input, err);
+    if (status != STATUS_OK)
+        return status;
+    uint32_t start[2] = {0, input.token_count};
+    struct submit_args submit = {.kind = REQUEST_SCORE,
+                                 .tokens = input.tokens,
+                                 .token_count = input.token_count,
+                                 .sequence_count = 1,
+                                 .sequence_start = start,
+                                 .type_from = &input.type_from,
+                                 .choice_count = 1};
+    struct request *request;
+    status = session_submit(session, &submit, &request, err);
+    struct token_event event = {0};
+    while (status == STATUS_OK && !(event.flags & EVENT_LAST))
+        status = session_next(session, request, &event, err);
+    if (status != STATUS_OK)
+        return status;
+    *out = request_values(request, 0)[0];
+    port_free(session->port, request);
+    return STATUS_OK;
+}
+
+static void score_print(struct scored s)
+{
+    struct json_buffer b = {0};
+    json_put_format(&b, "{\"index\":%u,\"relevance_score\":", s.index);
+    json_put_float(&b, s.score);
+    json_put_literal(&b, "}\n");
+    fwrite(b.at, 1, b.bytes, stdout);
+    json_buffer_free(&b);
+}
+
+static int score_order(const void *left, const void *right)
+{
+    const struct scored *a = left, *b = right;
+    if (a->score != b->score)
+        return a->score > b->score ? -1 : 1;
+    return a->index < b->index ? -1 : 1;
+}
+
+static enum status score_all(struct session *session, const struct rerank_settings *s,
+                             const struct rerank_prompt *prompt, struct scores *out,
+                             struct error *err)
+{
+    enum status status = STATUS_OK;
+    struct line_reader reader = {0};
+    struct arena *arena = arena_create(0, 0);
+    struct text line;
+    for (uint32_t i = 0; status == STATUS_OK && line_next(&reader, &line); i++) {
+        arena_reset(arena);
+        float logit = 0;
+        status = score_line(session, prompt, line, arena, &logit, err);
+        if (status != STATUS_OK) {
+            error_prefix(err, "line %u", i + 1);
+            break;
+        }
+        struct scored scored = {i, s->raw_scores ? logit : 1.0f / (1.0f + expf(-logit))};
+        if (s->top_n == 0)
+            score_print(scored);
+        out->at = heap_grow(out->at, (out->count + 1) * sizeof *out->at);
+        out->at[out->count++] = scored;
+    }
+    arena_destroy(arena);
+    line_reader_free(&reader);
+    return status;
+}
+
+static enum status rerank(struct session *session, const struct rerank_settings *s,
+                          struct error *err)
+{
+    enum status status = session_kind(session, MODEL_RERANKER, err);
+    if (status != STATUS_OK)
+        return status;
+    const struct model_facts *facts = engine_facts(session->model->engine);
+    struct rerank_args args = {.tokenizer = session->model->tokenizer,
+                               .yes_no = facts->rerank == RERANK_YES_NO,
+                               .query = text_of(s->query),
+                               .tokens_max = facts->max_model_len,
+                               .arena = session->loaded.arena};
+    struct rerank_prompt *prompt;
+    status = rerank_prompt_make(&prompt, &args, err);
+    struct scores scores = {0};
+    if (status == STATUS_OK)
+        status = score_all(session, s, prompt, &scores, err);
+    if (status == STATUS_OK && s->top_n > 0 && scores.count > 0) {
+        qsort(scores.at, scores.count, sizeof *scores.at, score_order);
+        for (uint32_t i = 0; i < scores.count && i < s->top_n; i++)
+            score_print(scores.at[i]);
+    }
+    heap_give(scores.at);
+    return status;
+}
+
+int command_rerank(const struct command *self, int argc, char **argv)
+{
+    struct rerank_settings s = {0};
+    struct model_settings model;
+    struct device_settings device;
+    model_settings_init(&model);
+    device_settings_init(&device);
+    device.log_level = 1;
+    struct option_table own = {rows, sizeof rows / sizeof *rows};
+    const struct option_table tables[] = {own, device_options_table, model_options_table};
+    void *const fields[] = {&s, &device, &model};
+    static const char *const titles[] = {"Reranking:", "Device:", "Model:"};
+    struct arena *arena = arena_create(0, 0);
+    struct texts positional;
+    struct command_parse parse = {self, argc, argv, tables, fields, titles, 3, 1, 1};
+    int code = command_parse(&parse, arena, &positional);
+    if (code < 0 && s.query == NULL) {
+        fprintf(stderr, "weft rerank: --query TEXT is required\n");
+        code = EXIT_CODE_USAGE;
+    }
+    if (code < 0) {
+        struct session session;
+        struct error err;
+        enum status status = session_open(&session, positional.at[0], &model, &device, &err);
+        if (status == STATUS_OK)
+            status = rerank(&session, &s, &err);
+        code = status == STATUS_OK ? EXIT_CODE_OK : command_failed(&err);
+        session_close(&session);
+    }
+    arena_destroy(arena);
+    return code;
+}
