@@ -1,0 +1,218 @@
+// Opens and renders chat templates; see chat.h. The language itself is in jinja_*.c. Here: the
+// program's life, the request's JSON as values, the finished text as segments.
+#include "runtime/text/chat.h"
+
+#include "runtime/text/jinja_eval.h"
+
+struct chat_template {
+    struct arena *arena;
+    struct jinja_program program;
+};
+
+static const struct chat_limits limits_default = {
+    .steps_max = 20u * 1000 * 1000,
+    .output_bytes_max = 64u * 1024 * 1024,
+};
+
+enum status chat_template_open(struct chat_template **out, struct text source, struct error *err)
+{
+    struct error scratch = {0};
+    struct jinja_tokens tokens;
+    struct arena *arena = arena_create(0, 512u * 1024 * 1024);
+    struct chat_template *chat = arena_take_zeroed(arena, 1, sizeof *chat);
+    *out = NULL;
+    chat->arena = arena;
+    chat->program.arena = arena;
+    if (!jinja_lex(arena, source, &tokens, &scratch) ||
+        !jinja_parse(&chat->program, &tokens, &scratch)) {
+        arena_destroy(arena);
+        enum status status = scratch.status != STATUS_OK ? scratch.status : STATUS_INVALID;
+        return error_set(err, status, "chat template: %s", scratch.text);
+    }
+    *out = chat;
+    return STATUS_OK;
+}
+
+void chat_template_close(struct chat_template *chat)
+{
+    if (chat != NULL)
+        arena_destroy(chat->arena);
+}
+
+bool chat_template_uses(const struct chat_template *chat, const char *name)
+{
+    for (uint32_t i = NAMES_KNOWN; i < chat->program.name_count; i++)
+        if (text_is(chat->program.names[i], name))
+            return true;
+    return false;
+}
+
+struct text chat_template_plain(void)
+{
+    return text_of("{% for message in messages %}{{ message.content }}"
+                   "{% if not loop.last %}{{ '\\n' }}{% endif %}{% endfor %}");
+}
+
+static bool value_of(struct jinja_run *run, const json_t *json, bool plain,
+                     struct jinja_value *out);
+
+static bool array_of(struct jinja_run *run, const json_t *json, bool plain, struct jinja_value *out)
+{
+    struct jinja_items items = {0};
+    for (size_t i = 0; i < json_array_size(json); i++) {
+        struct jinja_value item;
+        if (!value_of(run, json_array_get(json, i), plain, &item) ||
+            !jinja_items_add(run, &items, item))
+            return false;
+    }
+    return jinja_items_list(run, &items, JINJA_IS_LIST, out);
+}
+
+static bool object_of(struct jinja_run *run, const json_t *json, bool plain,
+                      struct jinja_value *out)
+{
+    size_t count = 0;
+    struct jinja_pair *pairs = jinja_take(run, json_object_size(json), sizeof *pairs);
+    if (pairs == NULL)
+        return false;
+    json_t *object = (json_t *)json; // its iterators are not const, but change nothing
+    for (void *at = json_object_iter(object); at != NULL; at = json_object_iter_next(object, at)) {
+        struct text key = text_span(json_object_iter_key(at), json_object_iter_key_len(at));
+        if (!jinja_string_make(run, key, plain, &pairs[count].key) ||
+            !value_of(run, json_object_iter_value(at), plain, &pairs[count].value))
+            return false;
+        count++;
+    }
+    return jinja_dict_make(run, pairs, count, out);
+}
+
+static bool value_of(struct jinja_run *run, const json_t *json, bool plain, struct jinja_value *out)
+{
+    if (!jinja_enter(run))
+        return false;
+    bool fine = true;
+    switch (json_typeof(json)) {
+    case JSON_OBJECT:
+        fine = object_of(run, json, plain, out);
+        break;
+    case JSON_ARRAY:
+        fine = array_of(run, json, plain, out);
+        break;
+    case JSON_STRING:
+        fine = jinja_string_make(run, text_span(json_string_value(json), json_string_length(json)),
+                                 plain, out);
+        break;
+    case JSON_INTEGER:
+        *out = jinja_int(json_integer_value(json));
+        break;
+    case JSON_REAL:
+        *out = jinja_float(json_real_value(json));
+        break;
+    case JSON_TRUE:
+    case JSON_FALSE:
+        *out = jinja_bool(json_is_true(json));
+        break;
+    default:
+        *out = jinja_none();
+        break;
+    }
+    run->depth--;
+    return fine;
+}
+
+static bool is_trusted(const struct chat_input *in, struct text name)
+{
+    for (uint32_t i = 0; i < in->trusted_count; i++)
+        if (text_is(name, in->trusted[i]))
+            return true;
+    return false;
+}
+
+// Every name of the program: a variable of the request, a function, or nothing.
+static bool globals_fill(struct jinja_run *run, const struct chat_input *in)
+{
+    const struct jinja_program *program = run->program;
+    run->globals = jinja_take(run, program->name_count, sizeof *run->globals);
+    if (run->globals == NULL)
+        return false;
+    for (uint32_t i = 0; i < program->name_count; i++) {
+        struct text name = program->names[i];
+        const json_t *json = json_object_getn(in->variables, name.at, name.bytes);
+        const struct jinja_row *row = jinja_global_find(name);
+        run->globals[i] = (struct jinja_value){.kind = JINJA_MISSING};
+        if (json != NULL) {
+            if (!value_of(run, json, !is_trusted(in, name), &run->globals[i]))
+                return false;
+        } else if (row != NULL) {
+            struct jinja_function *function = jinja_take(run, 1, sizeof *function);
+            if (function == NULL)
+                return false;
+            *function = (struct jinja_function){.row = row};
+            run->globals[i] = (struct jinja_value){.kind = JINJA_FUNCTION, .as.function = function};
+        }
+    }
+    return true;
+}
+
+static bool segments_cut(struct jinja_run *run, const struct jinja_builder *b,
+                         struct chat_output *out)
+{
+    out->text = text_span(b->bytes > 0 ? b->at : "", b->bytes);
+    out->segment_count = b->count;
+    out->segments = jinja_take(run, b->count, sizeof *out->segments);
+    size_t from = 0;
+    for (uint32_t i = 0; out->segments != NULL && i < b->count; i++) {
+        out->segments[i] = (struct text_segment){
+            .text = text_span(b->at + from, b->marks[i].end - from), .plain = b->marks[i].plain};
+        from = b->marks[i].end;
+    }
+    return out->segments != NULL;
+}
+
+enum status chat_render(const struct chat_template *chat, const struct chat_input *in,
+                        struct arena *arena, struct chat_output *out, struct error *err)
+{
+    struct chat_limits limits = in->limits;
+    struct jinja_builder prompt = {0};
+    struct jinja_frame frame = {0};
+    if (limits.steps_max == 0)
+        limits.steps_max = limits_default.steps_max;
+    if (limits.output_bytes_max == 0)
+        limits.output_bytes_max = limits_default.output_bytes_max;
+    struct jinja_run run = {
+        .program = &chat->program,
+        .arena = arena,
+        .err = err,
+        .line = 1,
+        .steps_left = limits.steps_max,
+        .output_bytes_max = limits.output_bytes_max,
+        .out = &prompt,
+        .now = in->now,
+    };
+    *out = (struct chat_output){0};
+    if (!json_is_object(in->variables))
+        return error_set(err, STATUS_INVALID, "the variables of a chat template must be an object");
+    if (globals_fill(&run, in) && jinja_exec(&run, &frame, chat->program.body) &&
+        segments_cut(&run, &prompt, out))
+        return STATUS_OK;
+    check(run.status != STATUS_OK, "a rendering failed without a reason, line %u", run.line);
+    return run.status;
+}
+
+bool chat_template_takes_system_inside(const struct chat_template *chat)
+{
+    static const char marker[] = "weft-probe-7f3a";
+    struct chat_output out;
+    struct arena *arena = arena_create(0, 64u * 1024 * 1024);
+    json_t *variables =
+        json_pack("{s:s, s:s, s:b, s:[{s:s,s:s},{s:s,s:s},{s:s,s:s},{s:s,s:s}]}", "bos_token", "",
+                  "eos_token", "", "add_generation_prompt", 1, "messages", "role", "user",
+                  "content", "a", "role", "assistant", "content", "b", "role", "system", "content",
+                  marker, "role", "user", "content", "c");
+    const struct chat_input in = {.variables = variables};
+    bool takes = variables != NULL && chat_render(chat, &in, arena, &out, NULL) == STATUS_OK &&
+                 memmem(out.text.at, out.text.bytes, marker, sizeof marker - 1) != NULL;
+    json_decref(variables);
+    arena_destroy(arena);
+    return takes;
+}

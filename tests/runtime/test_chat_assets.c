@@ -1,0 +1,120 @@
+// Proves that every real chat template in the assets gives, byte for byte, the rendering recorded
+// from an independent implementation, that recorded refusals are refused, and that the segments of
+// each rendering are its text. Prints the counts.
+#include "runtime/base/arena.h"
+#include "runtime/text/chat.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+enum { NOW = 1752148800 }; // 2025-07-10 12:00:00 UTC, which the recordings assume
+
+static const char *const trusted[] = {"bos_token", "eos_token"};
+
+static char *file_text(const char *path, size_t *bytes)
+{
+    FILE *file = fopen(path, "rb");
+    if (file == NULL)
+        return NULL;
+    fseek(file, 0, SEEK_END);
+    long size = ftell(file);
+    rewind(file);
+    char *text = test_malloc((size_t)size + 1);
+    *bytes = fread(text, 1, (size_t)size, file);
+    fclose(file);
+    return text;
+}
+
+static void segments_check(const struct chat_output *out)
+{
+    const char *at = out->text.at;
+    for (uint32_t i = 0; i < out->segment_count; i++) {
+        assert_ptr_equal(out->segments[i].text.at, at);
+        assert_true(out->segments[i].text.bytes > 0);
+        assert_true(i == 0 || out->segments[i].plain != out->segments[i - 1].plain);
+        at += out->segments[i].text.bytes;
+    }
+    assert_int_equal(at - out->text.at, out->text.bytes);
+}
+
+// 1: as recorded; 0: not, after saying how.
+static int case_run(const json_t *contexts, const json_t *one, struct arena *arena)
+{
+    char path[1024];
+    const char *file = json_string_value(json_object_get(one, "template_file"));
+    const char *context = json_string_value(json_object_get(one, "context_name"));
+    const json_t *expected = json_object_get(one, "expected");
+    snprintf(path, sizeof path, WEFT_ASSETS_DIR "/chat/templates/%s", file);
+    size_t bytes = 0;
+    char *source = file_text(path, &bytes);
+    assert_non_null(source);
+    struct chat_template *chat = NULL;
+    struct chat_output out;
+    struct error err = {0};
+    enum status status = chat_template_open(&chat, text_span(source, bytes), &err);
+    test_free(source);
+    if (status != STATUS_OK) {
+        printf("%s: not opened: %s\n", file, err.text);
+        return 0;
+    }
+    const struct chat_input in = {.variables = json_object_get(contexts, context),
+                                  .trusted = trusted,
+                                  .trusted_count = 2,
+                                  .now = NOW};
+    arena_reset(arena);
+    status = chat_render(chat, &in, arena, &out, &err);
+    bool fine = json_is_string(expected)
+                    ? status == STATUS_OK && text_is(out.text, json_string_value(expected))
+                    : status != STATUS_OK;
+    if (status == STATUS_OK)
+        segments_check(&out);
+    if (!fine && status == STATUS_OK && json_is_string(expected)) {
+        size_t at = 0;
+        const char *want = json_string_value(expected);
+        while (at < out.text.bytes && want[at] == out.text.at[at])
+            at++;
+        printf("%s %s: differs at byte %zu\n  want: %.60s\n  have: %.*s\n", file, context, at,
+               want + at, (int)(out.text.bytes - at < 60 ? out.text.bytes - at : 60),
+               out.text.at + at);
+    } else if (!fine) {
+        printf("%s %s: %s %s\n", file, context, status_name(status),
+               status == STATUS_OK ? "but a refusal is recorded" : err.text);
+    }
+    chat_template_close(chat);
+    return fine;
+}
+
+static void test_recorded(void **state)
+{
+    (void)state;
+    json_t *all = json_load_file(WEFT_ASSETS_DIR "/chat/templates-rendered.json", 0, NULL);
+    if (all == NULL) {
+        printf("skipped: no assets\n");
+        skip();
+    }
+    const json_t *cases = json_object_get(all, "cases");
+    struct arena *arena = arena_create(0, 256u * 1024 * 1024);
+    size_t passed = 0;
+    size_t refusals = 0;
+    for (size_t i = 0; i < json_array_size(cases); i++) {
+        const json_t *one = json_array_get(cases, i);
+        refusals += !json_is_string(json_object_get(one, "expected"));
+        passed += (size_t)case_run(json_object_get(all, "contexts"), one, arena);
+    }
+    printf("chat templates: %zu of %zu cases as recorded, %zu of them refusals, 0 skipped\n",
+           passed, json_array_size(cases), refusals);
+    assert_true(json_array_size(cases) > 0);
+    assert_int_equal(passed, json_array_size(cases));
+    arena_destroy(arena);
+    json_decref(all);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_recorded)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
