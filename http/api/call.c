@@ -1,0 +1,176 @@
+// One call from body to submitted request: see call.h.
+#include "http/api/call.h"
+
+#include "http/counters.h"
+#include "runtime/base/log.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <time.h>
+
+static uint64_t clock_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000ull + (uint64_t)t.tv_nsec;
+}
+
+static void call_prepare(struct call *call)
+{
+    uint64_t started = clock_ns();
+    struct error err;
+
+    call->scratch = arena_create(0, 0);
+    if (json_parse(&call->body, call->info->body, &err) != STATUS_OK) {
+        call->body = NULL;
+        call->fields = (struct fields){.arena = exchange_arena(call->exchange),
+                                       .shape = call->info->shape};
+        fields_fail_plain(&call->fields, HTTP_INVALID_JSON, NULL,
+                          "the request body is not valid JSON: %s", err.text);
+        return;
+    }
+    fields_init(&call->fields, exchange_arena(call->exchange), call->info->shape, call->body);
+    if (!call->fields.failed) {
+        call->prepare(call);
+    }
+    call->prepare_ns = clock_ns() - started;
+}
+
+static void call_answer(struct call *call)
+{
+    if (call->unknown_fields > 0) {
+        counters_fields_ignored(call->exchange, call->unknown_fields);
+    }
+    if (!exchange_gone(call->exchange)) {
+        if (call->fields.failed) {
+            exchange_fail(call->exchange, &call->fields.failure);
+        } else {
+            call->answer(call);
+        }
+    }
+    json_decref(call->body);
+    call->body = NULL;
+    arena_destroy(call->scratch);
+    call->scratch = NULL;
+}
+
+static void call_work(struct exchange *x)
+{
+    call_prepare(exchange_state(x));
+}
+
+static void call_done(struct exchange *x)
+{
+    call_answer(exchange_state(x));
+}
+
+void call_start(struct call *call, struct exchange *x, void (*prepare)(struct call *call),
+                void (*answer)(struct call *call))
+{
+    call->exchange = x;
+    call->info = exchange_info(x);
+    call->prepare = prepare;
+    call->answer = answer;
+    exchange_state_set(x, call);
+    if (call->info->body.bytes > CALL_INLINE_BYTES_MAX) {
+        exchange_offload(x, call_work, call_done);
+        return;
+    }
+    call_prepare(call);
+    call_answer(call);
+}
+
+static void fail_kind(struct call *call, enum model_kind kind)
+{
+    static const char *const says[] = {
+        [MODEL_GENERATOR] = "is a generation model: use /v1/chat/completions or /v1/messages",
+        [MODEL_EMBEDDER] = "is an embedding model: use /v1/embeddings",
+        [MODEL_RERANKER] = "is a reranking model: use /v1/rerank",
+    };
+    static const char *const lacks[] = {
+        [MODEL_GENERATOR] = "generation",
+        [MODEL_EMBEDDER] = "embeddings",
+        [MODEL_RERANKER] = "reranking",
+    };
+    fields_fail_plain(&call->fields, HTTP_UNSUPPORTED_MODEL, "model",
+                      "the model '%s' does not support %s; it %s", call->model->id, lacks[kind],
+                      says[call->model->facts->kind]);
+}
+
+bool call_model(struct call *call, enum model_kind kind, const struct field_rule *rules,
+                uint32_t rule_count)
+{
+    struct fields *f = &call->fields;
+
+    fields_get_required(f, "model");
+    struct text id = fields_string(f, "model");
+    if (f->failed) {
+        return false;
+    }
+    call->model = served_find(call->info->served, id);
+    if (!call->model) {
+        const char *form =
+            f->shape == SHAPE_MESSAGES ? "model: %.*s" : "the model '%.*s' does not exist";
+        id = text_head(id, 200);
+        fields_fail_plain(f, HTTP_MODEL_NOT_FOUND, "model", form, (int)id.bytes, id.at);
+        return false;
+    }
+    struct text unknown = fields_check_known(f, rules, rule_count);
+    if (unknown.bytes > 0) {
+        log_line(LOG_DEBUG, "ignored unknown request fields: %.*s", (int)unknown.bytes,
+                 unknown.at);
+        call->unknown_fields = 1;
+        for (size_t i = 0; i < unknown.bytes; i++) {
+            call->unknown_fields += unknown.at[i] == ',';
+        }
+    }
+    if (!f->failed && call->model->facts->kind != kind) {
+        fail_kind(call, kind);
+    }
+    return !f->failed;
+}
+
+void call_fail(struct call *call, enum http_error error, const char *format, ...)
+{
+    char message[512];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(message, sizeof(message), format, args);
+    va_end(args);
+    exchange_fail(call->exchange,
+                  &(struct http_failure){.error = error, .message = text_of(message)});
+}
+
+struct request *call_submit(struct call *call, struct submit_args *args)
+{
+    struct port *port = exchange_port(call->exchange, call->model);
+    struct request *request = NULL;
+
+    args->owner = call->exchange;
+    args->key_id = call->info->key_id;
+    args->deadline_ns = call->info->deadline_ns;
+    switch (port_submit(port, args, &request)) {
+    case ADMITTED:
+        exchange_attach(call->exchange, port, request);
+        counters_tokenized(call->exchange, call->prepare_ns);
+        return request;
+    case ADMISSION_BUSY:
+        call_fail(call, HTTP_OVERLOADED, "the queue is full, try again later");
+        break;
+    case ADMISSION_TOO_MANY_TOKENS:
+        call_fail(call, HTTP_INVALID_VALUE,
+                  "the request has %u tokens, which is over max-queued-tokens (%u)",
+                  args->token_count, call->model->max_queued_tokens);
+        break;
+    case ADMISSION_TOO_MANY_BYTES:
+        call_fail(call, HTTP_INVALID_VALUE,
+                  "the answer to %u inputs is larger than max-result-bytes",
+                  args->sequence_count);
+        break;
+    case ADMISSION_DRAINING:
+        call_fail(call, HTTP_UNAVAILABLE, "the server is shutting down");
+        break;
+    }
+    return NULL;
+}

@@ -1,0 +1,277 @@
+// Messages of a chat completion request -> conversation (http-api.md section 2.2). Paths of
+// failures are those of the request: messages[2].content[0].type.
+#include "http/api/turns.h"
+
+#include <string.h>
+
+static void part_refuse(struct fields *f, const char *path, struct text type)
+{
+    static const char *const known[] = {"image_url", "input_audio", "file", "image", "video_url",
+                                        "audio_url"};
+    struct text shown = text_head(type, 64);
+
+    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+        if (text_is(type, known[i])) {
+            fields_fail(f, HTTP_UNSUPPORTED_CONTENT, path,
+                        "is '%.*s', which this model does not support", (int)shown.bytes,
+                        shown.at);
+            return;
+        }
+    }
+    fields_fail(f, HTTP_INVALID_VALUE, path, "must be 'text', got '%.*s'", (int)shown.bytes,
+                shown.at);
+}
+
+// One part of a content array; `refusal` parts only where the role may have them.
+static void part_read(struct json_buffer *out, struct fields *f, const json_t *part,
+                      const char *path, bool refusal)
+{
+    struct text type = json_text(json_object_get(part, "type"));
+    const char *key = "text";
+
+    if (!json_is_object(part)) {
+        fields_fail(f, HTTP_INVALID_TYPE, path, "must be an object");
+        return;
+    }
+    if (!type.at) {
+        fields_fail(f, json_object_get(part, "type") ? HTTP_INVALID_TYPE : HTTP_MISSING_FIELD,
+                    fields_path(f, "%s.type", path), "must be a string");
+        return;
+    }
+    if (refusal && text_is(type, "refusal")) {
+        key = "refusal";
+    } else if (!text_is(type, "text")) {
+        part_refuse(f, fields_path(f, "%s.type", path), type);
+        return;
+    }
+    struct text text = json_text(json_object_get(part, key));
+    if (!text.at) {
+        fields_fail(f, json_object_get(part, key) ? HTTP_INVALID_TYPE : HTTP_MISSING_FIELD,
+                    fields_path(f, "%s.%s", path, key), "must be a string");
+        return;
+    }
+    json_put_raw(out, text);
+}
+
+// A string, or text parts joined with nothing between them.
+static void content_read(struct json_buffer *out, struct fields *f, const json_t *content,
+                         const char *path, bool refusal)
+{
+    size_t i;
+    json_t *part;
+
+    if (json_is_string(content)) {
+        json_put_raw(out, json_text(content));
+        return;
+    }
+    if (!json_is_array(content)) {
+        fields_fail(f, HTTP_INVALID_TYPE, path, "must be a string or an array of text parts");
+        return;
+    }
+    json_array_foreach(content, i, part)
+    {
+        if (f->failed) {
+            return;
+        }
+        part_read(out, f, part, fields_path(f, "%s[%zu]", path, i), refusal);
+    }
+}
+
+static void call_read(struct conversation *c, struct fields *f, json_t *message,
+                      const json_t *entry, const char *path)
+{
+    const json_t *function = json_object_get(entry, "function");
+    struct tool_call call = {0};
+
+    if (!json_is_object(entry)) {
+        fields_fail(f, HTTP_INVALID_TYPE, path, "must be an object");
+        return;
+    }
+    const json_t *type = json_object_get(entry, "type");
+    if (type && !text_is(json_text(type), "function")) {
+        fields_fail(f, HTTP_INVALID_VALUE, fields_path(f, "%s.type", path), "must be 'function'");
+        return;
+    }
+    call.id = json_text(json_object_get(entry, "id"));
+    if (!call.id.at) {
+        fields_fail(f, HTTP_MISSING_FIELD, fields_path(f, "%s.id", path), "must be a string");
+        return;
+    }
+    call.name = json_text(json_object_get(function, "name"));
+    if (!call.name.at) {
+        fields_fail(f, HTTP_MISSING_FIELD, fields_path(f, "%s.function.name", path),
+                    "must be a string");
+        return;
+    }
+    const json_t *arguments = json_object_get(function, "arguments");
+    call.arguments = json_is_object(arguments) ? arguments : NULL;
+    call.arguments_text = json_text(arguments);
+    if (arguments && !json_is_null(arguments) && !call.arguments && !call.arguments_text.at) {
+        fields_fail(f, HTTP_INVALID_TYPE, fields_path(f, "%s.function.arguments", path),
+                    "must be a string that holds JSON");
+        return;
+    }
+    conversation_add_call(c, message, &call);
+}
+
+static void calls_read(struct conversation *c, struct fields *f, json_t *message,
+                       const json_t *calls, const char *path)
+{
+    size_t i;
+    json_t *entry;
+
+    if (!calls || json_is_null(calls)) {
+        return;
+    }
+    if (!json_is_array(calls)) {
+        fields_fail(f, HTTP_INVALID_TYPE, path, "must be an array");
+        return;
+    }
+    json_array_foreach(calls, i, entry)
+    {
+        if (f->failed) {
+            return;
+        }
+        call_read(c, f, message, entry, fields_path(f, "%s[%zu]", path, i));
+    }
+}
+
+static const json_t *value_of(const json_t *object, const char *name)
+{
+    const json_t *value = json_object_get(object, name);
+    return json_is_null(value) ? NULL : value;
+}
+
+static void assistant_read(struct conversation *c, struct fields *f, const json_t *in, size_t i)
+{
+    struct json_buffer content = {0};
+    const json_t *value = value_of(in, "content");
+    const json_t *reasoning = value_of(in, "reasoning_content");
+
+    if (value) {
+        content_read(&content, f, value, fields_path(f, "messages[%zu].content", i), true);
+    }
+    json_t *message =
+        conversation_add(c, "assistant", text_span(content.at, content.bytes));
+    json_buffer_free(&content);
+    if (!reasoning) {
+        reasoning = value_of(in, "reasoning");
+    }
+    if (json_is_string(reasoning)) {
+        json_object_set(message, "reasoning_content", (json_t *)reasoning);
+    }
+    calls_read(c, f, message, value_of(in, "tool_calls"),
+               fields_path(f, "messages[%zu].tool_calls", i));
+    if (value_of(in, "function_call")) {
+        fields_fail(f, HTTP_UNSUPPORTED_PARAMETER,
+                    fields_path(f, "messages[%zu].function_call", i),
+                    "is not supported; use tool_calls");
+    }
+    const json_t *prefix = value_of(in, "prefix");
+    if (prefix && !json_is_boolean(prefix)) {
+        fields_fail(f, HTTP_INVALID_TYPE, fields_path(f, "messages[%zu].prefix", i),
+                    "must be true or false");
+    }
+    c->continued = json_is_true(prefix);
+}
+
+static void tool_read(struct conversation *c, struct fields *f, const json_t *in, size_t i,
+                      struct text content)
+{
+    const json_t *id = value_of(in, "tool_call_id");
+    struct tool_result result = {
+        .id = json_text(id),
+        .content = content,
+        .path = fields_path(f, "messages[%zu].tool_call_id", i),
+    };
+    if (!id) {
+        fields_fail(f, HTTP_MISSING_FIELD, result.path, "is required");
+    } else if (!result.id.at) {
+        fields_fail(f, HTTP_INVALID_TYPE, result.path, "must be a string");
+    } else {
+        conversation_add_result(c, f, &result);
+    }
+}
+
+static void plain_read(struct conversation *c, struct fields *f, const json_t *in, size_t i,
+                       const char *role)
+{
+    struct json_buffer content = {0};
+    const json_t *value = value_of(in, "content");
+
+    if (!value) {
+        fields_fail(f, HTTP_MISSING_FIELD, fields_path(f, "messages[%zu].content", i),
+                    "is required");
+        return;
+    }
+    if (json_is_string(value)) {
+        json_put_raw(&content, json_text(value));
+    } else {
+        content_read(&content, f, value, fields_path(f, "messages[%zu].content", i), false);
+    }
+    struct text text = text_span(content.at, content.bytes);
+    if (!f->failed && strcmp(role, "tool") == 0) {
+        tool_read(c, f, in, i, text);
+    } else if (!f->failed) {
+        json_t *message = conversation_add(c, role, text);
+        const json_t *name = value_of(in, "name");
+        if (json_is_string(name)) {
+            json_object_set(message, "name", (json_t *)name);
+        }
+    }
+    json_buffer_free(&content);
+}
+
+static void turn_read(struct conversation *c, struct fields *f, const json_t *in, size_t i)
+{
+    const json_t *role = value_of(in, "role");
+
+    c->continued = false; // only the last message counts
+    if (!json_is_object(in)) {
+        fields_fail(f, HTTP_INVALID_TYPE, fields_path(f, "messages[%zu]", i),
+                    "must be an object");
+    } else if (!role) {
+        fields_fail(f, HTTP_MISSING_FIELD, fields_path(f, "messages[%zu].role", i), "is required");
+    } else if (!json_is_string(role)) {
+        fields_fail(f, HTTP_INVALID_TYPE, fields_path(f, "messages[%zu].role", i),
+                    "must be a string");
+    } else if (text_is(json_text(role), "assistant")) {
+        assistant_read(c, f, in, i);
+    } else if (text_is(json_text(role), "user")) {
+        plain_read(c, f, in, i, "user");
+    } else if (text_is(json_text(role), "system") || text_is(json_text(role), "developer")) {
+        plain_read(c, f, in, i, "system");
+    } else if (text_is(json_text(role), "tool")) {
+        plain_read(c, f, in, i, "tool");
+    } else {
+        struct text shown = text_head(json_text(role), 32);
+        fields_fail(f, HTTP_INVALID_VALUE, fields_path(f, "messages[%zu].role", i),
+                    "must be one of 'system', 'developer', 'user', 'assistant' and 'tool', "
+                    "got '%.*s'",
+                    (int)shown.bytes, shown.at);
+    }
+}
+
+void chat_turns_read(struct conversation *c, struct fields *f)
+{
+    const json_t *messages = fields_get_required(f, "messages");
+    size_t n = json_array_size(messages);
+
+    if (f->failed) {
+        return;
+    }
+    if (!json_is_array(messages)) {
+        fields_fail(f, HTTP_INVALID_TYPE, "messages", "must be an array");
+    } else if (n == 0) {
+        fields_fail(f, HTTP_INVALID_VALUE, "messages", "must hold at least one message");
+    } else if (n > CONVERSATION_MESSAGES_MAX) {
+        fields_fail(f, HTTP_INVALID_VALUE, "messages", "must hold at most %d messages, got %zu",
+                    CONVERSATION_MESSAGES_MAX, n);
+    }
+    for (size_t i = 0; i < n && !f->failed; i++) {
+        turn_read(c, f, json_array_get(messages, i), i);
+    }
+    if (!f->failed) {
+        conversation_join_tail(c);
+    }
+}

@@ -1,0 +1,227 @@
+// Conversations: see conversation.h. JSON values in, JSON values out; no text is judged here.
+#include "http/api/conversation.h"
+
+#include <string.h>
+
+json_t *json_string_of(struct text t)
+{
+    json_t *string = json_stringn(t.at ? t.at : "", t.bytes);
+    check(string, "a string of %zu bytes that came from JSON is no UTF-8", t.bytes);
+    return string;
+}
+
+void conversation_begin(struct conversation *c)
+{
+    *c = (struct conversation){.messages = json_array(), .calls = json_object()};
+}
+
+void conversation_end(struct conversation *c)
+{
+    json_decref(c->messages);
+    json_decref(c->calls);
+    *c = (struct conversation){0};
+}
+
+json_t *conversation_add(struct conversation *c, const char *role, struct text content)
+{
+    json_t *message = json_object();
+
+    json_object_set_new(message, "role", json_string(role));
+    json_object_set_new(message, "content", json_string_of(content));
+    json_array_append_new(c->messages, message);
+    return message;
+}
+
+// "" and "null" mean no arguments; what is no JSON object stays text.
+static json_t *arguments_of(struct conversation *c, const struct tool_call *call)
+{
+    json_t *value = NULL;
+    struct error err;
+
+    if (call->arguments) {
+        return json_incref((json_t *)call->arguments); // shared, never written
+    }
+    if (call->arguments_text.bytes == 0) {
+        return json_object();
+    }
+    if (json_parse(&value, call->arguments_text, &err) == STATUS_OK && json_is_object(value)) {
+        return value;
+    }
+    json_decref(value);
+    if (text_is(call->arguments_text, "null")) {
+        return json_object();
+    }
+    c->raw_arguments = true;
+    return json_string_of(call->arguments_text);
+}
+
+void conversation_add_call(struct conversation *c, json_t *message, const struct tool_call *call)
+{
+    json_t *calls = json_object_get(message, "tool_calls");
+    json_t *function = json_object(), *entry = json_object(), *known = json_object();
+
+    if (!calls) {
+        calls = json_array();
+        json_object_set_new(message, "tool_calls", calls);
+    }
+    json_object_set_new(function, "name", json_string_of(call->name));
+    json_object_set_new(function, "arguments", arguments_of(c, call));
+    json_object_set_new(entry, "id", json_string_of(call->id));
+    json_object_set_new(entry, "type", json_string("function"));
+    json_object_set_new(entry, "function", function);
+    json_array_append_new(calls, entry);
+
+    json_object_set_new(known, "name", json_string_of(call->name));
+    json_object_set_new(known, "answered", json_false());
+    json_object_setn_new(c->calls, call->id.at, call->id.bytes, known);
+}
+
+void conversation_add_result(struct conversation *c, struct fields *f,
+                             const struct tool_result *result)
+{
+    struct text shown = text_head(result->id, 64);
+    json_t *known = json_object_getn(c->calls, result->id.at, result->id.bytes);
+
+    if (!known) {
+        fields_fail(f, HTTP_INVALID_VALUE, result->path,
+                    "must name a tool call of an earlier assistant message; '%.*s' is none",
+                    (int)shown.bytes, shown.at);
+        return;
+    }
+    if (json_is_true(json_object_get(known, "answered"))) {
+        fields_fail(f, HTTP_INVALID_VALUE, result->path,
+                    "must not answer a tool call twice; '%.*s' has a result already",
+                    (int)shown.bytes, shown.at);
+        return;
+    }
+    json_object_set_new(known, "answered", json_true());
+    json_t *message = conversation_add(c, "tool", result->content);
+    json_object_set_new(message, "tool_call_id", json_string_of(result->id));
+    json_object_set(message, "name", json_object_get(known, "name"));
+}
+
+static bool role_is(const json_t *message, const char *role)
+{
+    return text_is(json_text(json_object_get(message, "role")), role);
+}
+
+// May b be read as more of a?
+static bool neighbours_join(const json_t *a, const json_t *b)
+{
+    return json_equal(json_object_get(a, "role"), json_object_get(b, "role")) &&
+           !role_is(a, "tool") && !json_object_get(a, "tool_calls") &&
+           !json_object_get(b, "tool_calls") && !json_object_get(b, "reasoning_content");
+}
+
+// One run of messages becomes its first message. One buffer a run: a hundred thousand messages of
+// one role must not cost their square.
+static size_t run_join(struct conversation *c, size_t at)
+{
+    json_t *first = json_array_get(c->messages, at);
+    size_t n = json_array_size(c->messages), end = at + 1;
+    struct json_buffer joined = {0};
+
+    json_put_raw(&joined, json_text(json_object_get(first, "content")));
+    for (; end < n && neighbours_join(first, json_array_get(c->messages, end)); end++) {
+        struct text more = json_text(json_object_get(json_array_get(c->messages, end), "content"));
+        if (joined.bytes > 0 && more.bytes > 0) {
+            json_put_literal(&joined, "\n");
+        }
+        json_put_raw(&joined, more);
+    }
+    if (end > at + 1) {
+        json_object_set_new(first, "content", json_string_of(text_span(joined.at, joined.bytes)));
+    }
+    json_buffer_free(&joined);
+    return end;
+}
+
+static void merge_from(struct conversation *c, size_t from)
+{
+    json_t *merged = json_array();
+
+    for (size_t at = 0; at < json_array_size(c->messages);) {
+        size_t end = at < from ? at + 1 : run_join(c, at);
+        json_array_append(merged, json_array_get(c->messages, at));
+        at = end;
+    }
+    json_decref(c->messages);
+    c->messages = merged;
+}
+
+void conversation_merge(struct conversation *c)
+{
+    merge_from(c, 0);
+}
+
+void conversation_join_tail(struct conversation *c)
+{
+    size_t from = json_array_size(c->messages);
+
+    while (from > 0 && role_is(json_array_get(c->messages, from - 1), "assistant")) {
+        from--;
+    }
+    merge_from(c, from);
+}
+
+static bool system_is_inside(const struct conversation *c)
+{
+    for (size_t i = 1; i < json_array_size(c->messages); i++) {
+        if (role_is(json_array_get(c->messages, i), "system")) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void conversation_settle_system(struct conversation *c, const struct chat_template *chat)
+{
+    struct json_buffer joined = {0};
+    json_t *rest;
+    size_t i;
+    json_t *message;
+
+    if (!system_is_inside(c) || chat_template_takes_system_inside(chat)) {
+        return;
+    }
+    rest = json_array();
+    json_array_foreach(c->messages, i, message)
+    {
+        struct text content = json_text(json_object_get(message, "content"));
+        if (!role_is(message, "system")) {
+            json_array_append(rest, message);
+            continue;
+        }
+        if (joined.bytes > 0 && content.bytes > 0) {
+            json_put_literal(&joined, "\n");
+        }
+        json_put_raw(&joined, content);
+    }
+    json_decref(c->messages);
+    c->messages = rest;
+    json_t *system = conversation_add(c, "system", text_span(joined.at, joined.bytes));
+    json_incref(system);
+    json_array_remove(c->messages, json_array_size(c->messages) - 1);
+    json_array_insert_new(c->messages, 0, system);
+    json_buffer_free(&joined);
+}
+
+void conversation_wrap_arguments(struct conversation *c)
+{
+    size_t i, k;
+    json_t *message, *call;
+
+    json_array_foreach(c->messages, i, message)
+    {
+        json_array_foreach(json_object_get(message, "tool_calls"), k, call)
+        {
+            json_t *function = json_object_get(call, "function");
+            json_t *arguments = json_object_get(function, "arguments");
+            if (json_is_string(arguments)) {
+                json_t *object = json_object();
+                json_object_set(object, "arguments", arguments);
+                json_object_set_new(function, "arguments", object);
+            }
+        }
+    }
+}

@@ -1,0 +1,52 @@
+// One conversation as the chat template sees it, whichever shape it arrived in. chat_messages.c
+// and messages_turns.c fill it; prompt.c renders it. Checks that both shapes share live here:
+// every tool result answers a call made before, once; system messages stand where the template
+// takes them. Owner: the call; ended by conversation_end.
+#pragma once
+
+#include "http/api/fields.h"
+#include "runtime/text/chat.h"
+
+enum { CONVERSATION_MESSAGES_MAX = 100000 };
+
+struct conversation {
+    json_t *messages;  // array of {role, content, ...}
+    json_t *calls;     // id -> {"name": ..., "answered": bool}
+    bool continued;    // the last message is an assistant's, to be continued
+    bool raw_arguments; // some call's arguments are no JSON object and stand as text
+};
+
+void conversation_begin(struct conversation *c);
+void conversation_end(struct conversation *c);
+
+// Appends {role, content} and returns it (borrowed) for further keys.
+json_t *conversation_add(struct conversation *c, const char *role, struct text content);
+
+// A call of an assistant message (borrowed from conversation_add). arguments: object, or text.
+struct tool_call {
+    struct text id, name;
+    const json_t *arguments; // object, or NULL: then the text counts
+    struct text arguments_text;
+};
+void conversation_add_call(struct conversation *c, json_t *message, const struct tool_call *call);
+
+struct tool_result {
+    struct text id, content;
+    const char *path; // of the id
+};
+void conversation_add_result(struct conversation *c, struct fields *f,
+                             const struct tool_result *result);
+
+// Joins the assistant messages at the end into one.
+void conversation_join_tail(struct conversation *c);
+
+// Neighbours of one role become one message (not tool results, nor messages with calls).
+void conversation_merge(struct conversation *c);
+
+// System messages behind the first place move to the front unless the template takes them.
+void conversation_settle_system(struct conversation *c, const struct chat_template *chat);
+
+// Arguments that are no object become {"arguments": text}, for templates that need one.
+void conversation_wrap_arguments(struct conversation *c);
+
+json_t *json_string_of(struct text t); // new reference

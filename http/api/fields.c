@@ -1,0 +1,281 @@
+// Field readers: see fields.h. What lives here knows JSON types and paths, no endpoint.
+#include "http/api/fields.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { MESSAGE_MAX = 1024, NAMES_LOGGED_MAX = 512 };
+
+void fields_init(struct fields *f, struct arena *arena, enum shape shape, const json_t *root)
+{
+    *f = (struct fields){.root = root, .arena = arena, .shape = shape};
+    if (!json_is_object(root)) {
+        fields_fail_plain(f, HTTP_INVALID_TYPE, NULL, "the request body must be a JSON object");
+    }
+}
+
+// Messages writes paths with dots only: messages[1].content[0] -> messages.1.content.0
+static void path_put(char *out, size_t out_bytes, const char *path, enum shape shape)
+{
+    size_t n = 0;
+    for (const char *p = path; *p && n + 1 < out_bytes; p++) {
+        if (shape == SHAPE_OPENAI) {
+            out[n++] = *p;
+        } else if (*p == '[') {
+            out[n++] = '.';
+        } else if (*p != ']') {
+            out[n++] = *p;
+        }
+    }
+    out[n] = 0;
+}
+
+static void failure_set(struct fields *f, enum http_error error, const char *path,
+                        const char *message)
+{
+    struct text copy = arena_copy(f->arena, text_of(message));
+    struct text param = path ? arena_copy(f->arena, text_of(path)) : (struct text){0};
+
+    f->failed = true;
+    f->failure = (struct http_failure){
+        .error = error,
+        .param = param.at,
+        .message = copy.at ? copy : text_of("the request is not valid"),
+    };
+}
+
+// Cuts at a character, so that the message stays UTF-8.
+static void message_cut(char *message, int wanted)
+{
+    size_t end = MESSAGE_MAX - 1;
+
+    if (wanted < MESSAGE_MAX) {
+        return;
+    }
+    while (end > 0 && ((unsigned char)message[end] & 0xC0) == 0x80) {
+        end--;
+    }
+    message[end] = 0;
+}
+
+void fields_fail_plain(struct fields *f, enum http_error error, const char *path,
+                       const char *format, ...)
+{
+    char message[MESSAGE_MAX + 1];
+    va_list args;
+
+    if (f->failed) {
+        return;
+    }
+    va_start(args, format);
+    message_cut(message, vsnprintf(message, sizeof(message), format, args));
+    va_end(args);
+    failure_set(f, error, path, message);
+}
+
+void fields_fail(struct fields *f, enum http_error error, const char *path, const char *format, ...)
+{
+    char message[MESSAGE_MAX + 1], shown[256];
+    va_list args;
+
+    if (f->failed) {
+        return;
+    }
+    path_put(shown, sizeof(shown), path, f->shape);
+    const char *form = f->shape == SHAPE_OPENAI ? "'%s' " : "%s: ";
+    int n = snprintf(message, sizeof(message), form, shown); // NOLINT: one of two literals
+    va_start(args, format);
+    n += vsnprintf(message + n, sizeof(message) - (size_t)n, format, args);
+    va_end(args);
+    message_cut(message, n);
+    failure_set(f, error, path, message);
+}
+
+const char *fields_path(struct fields *f, const char *format, ...)
+{
+    char *path = f->paths[f->path_next++ % (sizeof(f->paths) / sizeof(f->paths[0]))];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(path, sizeof(f->paths[0]), format, args);
+    va_end(args);
+    return path;
+}
+
+struct text json_text(const json_t *string)
+{
+    if (!json_is_string(string)) {
+        return (struct text){0};
+    }
+    return text_span(json_string_value(string), json_string_length(string));
+}
+
+const json_t *fields_get(const struct fields *f, const char *name)
+{
+    const json_t *value = json_object_get(f->root, name);
+    return json_is_null(value) ? NULL : value;
+}
+
+const json_t *fields_get_required(struct fields *f, const char *name)
+{
+    const json_t *value = fields_get(f, name);
+
+    if (!value) {
+        fields_fail(f, HTTP_MISSING_FIELD, name, "is required");
+    }
+    return value;
+}
+
+bool fields_bool(struct fields *f, const char *name, bool fallback)
+{
+    const json_t *value = fields_get(f, name);
+
+    if (!value) {
+        return fallback;
+    }
+    if (!json_is_boolean(value)) {
+        fields_fail(f, HTTP_INVALID_TYPE, name, "must be true or false");
+        return fallback;
+    }
+    return json_is_true(value);
+}
+
+double fields_number(struct fields *f, const char *name, struct number_range range)
+{
+    const json_t *value = fields_get(f, name);
+
+    if (!value) {
+        return range.fallback;
+    }
+    if (!json_is_number(value)) {
+        fields_fail(f, HTTP_INVALID_TYPE, name, "must be a number");
+        return range.fallback;
+    }
+    double number = json_number_value(value);
+    if (!(number >= range.min && number <= range.max)) {
+        fields_fail(f, HTTP_INVALID_VALUE, name, "must be between %g and %g, got %.9g", range.min,
+                    range.max, number);
+        return range.fallback;
+    }
+    return number;
+}
+
+int64_t fields_integer(struct fields *f, const char *name, struct integer_range range)
+{
+    const json_t *value = fields_get(f, name);
+    int64_t number;
+
+    if (!value) {
+        return range.fallback;
+    }
+    if (!json_is_number(value) || !json_integer_exact(value, &number)) {
+        fields_fail(f, HTTP_INVALID_TYPE, name, "must be an integer");
+        return range.fallback;
+    }
+    if (number < range.min) {
+        fields_fail(f, HTTP_INVALID_VALUE, name, "must be at least %lld, got %lld",
+                    (long long)range.min, (long long)number);
+        return range.fallback;
+    }
+    if (number > range.max) {
+        fields_fail(f, HTTP_INVALID_VALUE, name, "must be at most %lld, got %lld",
+                    (long long)range.max, (long long)number);
+        return range.fallback;
+    }
+    return number;
+}
+
+struct text fields_string(struct fields *f, const char *name)
+{
+    const json_t *value = fields_get(f, name);
+
+    if (value && !json_is_string(value)) {
+        fields_fail(f, HTTP_INVALID_TYPE, name, "must be a string");
+        return (struct text){0};
+    }
+    return json_text(value);
+}
+
+// Numbers compare by value: 1 and 1.0 are the same default.
+static bool values_equal(const json_t *a, const json_t *b)
+{
+    if (json_is_number(a) && json_is_number(b)) {
+        return json_number_value(a) == json_number_value(b);
+    }
+    return json_equal(a, b) == 1;
+}
+
+static bool value_passes(const json_t *value, const char *passes)
+{
+    json_t *list;
+    struct error err;
+    bool found = false;
+
+    if (json_is_null(value)) {
+        return true;
+    }
+    if (!passes) {
+        return false;
+    }
+    enum status status = json_parse(&list, text_of(passes), &err);
+    check(status == STATUS_OK, "the rule %s is not JSON", passes);
+    for (size_t i = 0; i < json_array_size(list) && !found; i++) {
+        found = values_equal(value, json_array_get(list, i));
+    }
+    json_decref(list);
+    return found;
+}
+
+static void rule_apply(struct fields *f, const struct field_rule *rule, const json_t *value)
+{
+    if (rule->use == FIELD_IGNORED && rule->passes && !json_is_null(value)) {
+        bool object = strcmp(rule->passes, "object") == 0;
+        if (object ? !json_is_object(value) : !json_is_string(value)) {
+            fields_fail(f, HTTP_INVALID_TYPE, rule->name, "must be %s",
+                        object ? "an object" : "a string");
+        }
+    }
+    if (rule->use == FIELD_REFUSED && !value_passes(value, rule->passes)) {
+        fields_fail(f, HTTP_UNSUPPORTED_PARAMETER, rule->name, "is not supported%s%s",
+                    rule->hint ? "; " : "", rule->hint ? rule->hint : "");
+    }
+}
+
+static const struct field_rule *rule_find(const struct field_rule *rules, uint32_t count,
+                                          const char *name)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        if (strcmp(rules[i].name, name) == 0) {
+            return &rules[i];
+        }
+    }
+    return NULL;
+}
+
+struct text fields_check_known(struct fields *f, const struct field_rule *rules, uint32_t count)
+{
+    char names[NAMES_LOGGED_MAX];
+    size_t bytes = 0;
+    const char *name;
+    json_t *value;
+
+    if (f->failed) {
+        return (struct text){0};
+    }
+    json_t *root = (json_t *)f->root; // the iterator's type; nothing is written
+    json_object_foreach(root, name, value)
+    {
+        const struct field_rule *rule = rule_find(rules, count, name);
+        if (rule) {
+            rule_apply(f, rule, value);
+            continue;
+        }
+        int n = snprintf(names + bytes, sizeof(names) - bytes, "%s%s", bytes ? ", " : "", name);
+        if (n > 0 && bytes + (size_t)n < sizeof(names)) {
+            bytes += (size_t)n;
+        }
+    }
+    return arena_copy(f->arena, text_span(names, bytes));
+}

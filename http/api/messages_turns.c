@@ -1,0 +1,349 @@
+// Messages and `system` of a Messages request -> conversation (http-api.md section 3.1). Paths of
+// failures: messages[1].content[0].type, which fields_fail shows as messages.1.content.0.type.
+#include "http/api/turns.h"
+
+#include <string.h>
+
+enum turn_role { TURN_USER, TURN_ASSISTANT, TURN_SYSTEM };
+
+// What one turn brings, gathered block by block.
+struct turn {
+    struct conversation *conversation;
+    struct fields *fields;
+    enum turn_role role;
+    struct json_buffer text, thinking;
+    json_t *calls;   // tool_use blocks (borrowed), in order
+    json_t *pending; // ids of the last assistant turn that have no result yet: id -> true
+};
+
+static const json_t *value_of(const json_t *object, const char *name)
+{
+    const json_t *value = json_object_get(object, name);
+    return json_is_null(value) ? NULL : value;
+}
+
+// A string key of a block; at == NULL after a failure.
+static struct text block_string(struct fields *f, const json_t *block, const char *path,
+                                const char *key)
+{
+    const json_t *value = value_of(block, key);
+
+    if (!json_is_string(value)) {
+        fields_fail(f, value ? HTTP_INVALID_TYPE : HTTP_MISSING_FIELD,
+                    fields_path(f, "%s.%s", path, key), "must be a string");
+    }
+    return json_text(value);
+}
+
+static void refuse_type(struct fields *f, const char *path, struct text type)
+{
+    struct text shown = text_head(type, 64);
+    fields_fail(f, HTTP_UNSUPPORTED_CONTENT, path,
+                "content type '%.*s' is not supported by this model", (int)shown.bytes, shown.at);
+}
+
+// The type of a block that must be an object; at == NULL after a failure.
+static struct text block_type(struct fields *f, const json_t *block, const char *path)
+{
+    if (!json_is_object(block)) {
+        fields_fail(f, HTTP_INVALID_TYPE, path, "must be an object");
+        return (struct text){0};
+    }
+    return block_string(f, block, path, "type");
+}
+
+// Content of a tool result: absent, a string, or text blocks joined by a newline.
+static void result_content(struct json_buffer *out, struct fields *f, const json_t *content,
+                           const char *path)
+{
+    size_t i;
+    json_t *block;
+
+    if (!content || json_is_string(content)) {
+        json_put_raw(out, json_text(content));
+        return;
+    }
+    if (!json_is_array(content)) {
+        fields_fail(f, HTTP_INVALID_TYPE, path, "must be a string or an array of blocks");
+        return;
+    }
+    json_array_foreach(content, i, block)
+    {
+        const char *here = fields_path(f, "%s[%zu]", path, i);
+        struct text type = block_type(f, block, here);
+        if (type.at && !text_is(type, "text")) {
+            refuse_type(f, here, type);
+        }
+        if (f->failed) {
+            return;
+        }
+        if (i > 0) {
+            json_put_literal(out, "\n");
+        }
+        json_put_raw(out, block_string(f, block, here, "text"));
+    }
+}
+
+static void result_read(struct turn *t, const json_t *block, const char *path)
+{
+    struct fields *f = t->fields;
+    struct json_buffer content = {0};
+    const json_t *is_error = value_of(block, "is_error");
+    struct tool_result result = {.id = block_string(f, block, path, "tool_use_id")};
+
+    if (is_error && !json_is_boolean(is_error)) {
+        fields_fail(f, HTTP_INVALID_TYPE, fields_path(f, "%s.is_error", path),
+                    "must be true or false");
+    }
+    if (json_is_true(is_error)) {
+        json_put_literal(&content, "Error: ");
+    }
+    if (!f->failed) {
+        result_content(&content, f, value_of(block, "content"), fields_path(f, "%s.content", path));
+    }
+    if (!f->failed) {
+        result.content = text_span(content.at, content.bytes);
+        result.path = fields_path(f, "%s.tool_use_id", path);
+        conversation_add_result(t->conversation, f, &result);
+        json_object_deln(t->pending, result.id.at, result.id.bytes);
+    }
+    json_buffer_free(&content);
+}
+
+static void assistant_block(struct turn *t, const json_t *block, struct text type, const char *path)
+{
+    struct fields *f = t->fields;
+
+    if (text_is(type, "text")) {
+        json_put_raw(&t->text, block_string(f, block, path, "text"));
+    } else if (text_is(type, "thinking")) {
+        json_put_raw(&t->thinking, block_string(f, block, path, "thinking"));
+    } else if (text_is(type, "tool_use")) {
+        block_string(f, block, path, "id");
+        block_string(f, block, path, "name");
+        const json_t *input = value_of(block, "input");
+        if (!json_is_object(input)) {
+            fields_fail(f, input ? HTTP_INVALID_TYPE : HTTP_MISSING_FIELD,
+                        fields_path(f, "%s.input", path), "must be an object");
+        }
+        json_array_append(t->calls, (json_t *)block);
+    } else if (!text_is(type, "redacted_thinking")) {
+        refuse_type(f, path, type);
+    }
+}
+
+static void block_read(struct turn *t, const json_t *block, const char *path)
+{
+    struct text type = block_type(t->fields, block, path);
+
+    if (t->fields->failed) {
+        return;
+    }
+    if (t->role == TURN_ASSISTANT) {
+        assistant_block(t, block, type, path);
+    } else if (text_is(type, "text")) {
+        json_put_raw(&t->text, block_string(t->fields, block, path, "text"));
+    } else if (t->role == TURN_USER && text_is(type, "tool_result")) {
+        result_read(t, block, path);
+    } else {
+        refuse_type(t->fields, path, type);
+    }
+}
+
+static void turn_content(struct turn *t, const json_t *content, const char *path)
+{
+    size_t i;
+    json_t *block;
+
+    if (!content) {
+        fields_fail(t->fields, HTTP_MISSING_FIELD, path, "is required");
+    } else if (json_is_string(content)) {
+        json_put_raw(&t->text, json_text(content));
+    } else if (!json_is_array(content)) {
+        fields_fail(t->fields, HTTP_INVALID_TYPE, path, "must be a string or an array of blocks");
+    } else {
+        json_array_foreach(content, i, block)
+        {
+            if (t->fields->failed) {
+                return;
+            }
+            block_read(t, block, fields_path(t->fields, "%s[%zu]", path, i));
+        }
+    }
+}
+
+static void assistant_end(struct turn *t)
+{
+    json_t *message = conversation_add(t->conversation, "assistant",
+                                       text_span(t->text.at, t->text.bytes));
+    size_t i;
+    json_t *block;
+
+    if (t->thinking.bytes > 0) {
+        json_object_set_new(message, "reasoning_content",
+                            json_string_of(text_span(t->thinking.at, t->thinking.bytes)));
+    }
+    json_array_foreach(t->calls, i, block)
+    {
+        struct text id = json_text(json_object_get(block, "id"));
+        conversation_add_call(t->conversation, message,
+                              &(struct tool_call){
+                                  .id = id,
+                                  .name = json_text(json_object_get(block, "name")),
+                                  .arguments = json_object_get(block, "input"),
+                              });
+        json_object_setn_new(t->pending, id.at, id.bytes, json_true());
+    }
+}
+
+// Tool results were added while reading; the turn's text follows them.
+static void turn_end(struct turn *t, bool has_results)
+{
+    struct text text = text_span(t->text.at, t->text.bytes);
+
+    if (t->role == TURN_ASSISTANT) {
+        assistant_end(t);
+        return;
+    }
+    if (t->role == TURN_SYSTEM) {
+        conversation_add(t->conversation, "system", text);
+        return;
+    }
+    if (text.bytes > 0 || !has_results) {
+        conversation_add(t->conversation, "user", text);
+    }
+}
+
+// Before the next assistant turn, and before the answer, every call must have its result.
+static void pending_check(struct turn *t, size_t i)
+{
+    const char *unanswered = json_object_iter_key(json_object_iter(t->pending));
+
+    if (unanswered) {
+        fields_fail(t->fields, HTTP_INVALID_VALUE,
+                    fields_path(t->fields, "messages[%zu].content", i),
+                    "must hold a tool_result for each tool_use of the turn before; '%.64s' has "
+                    "none",
+                    unanswered);
+    }
+}
+
+static bool role_read(enum turn_role *out, struct text role)
+{
+    static const struct {
+        const char *name;
+        enum turn_role role;
+    } roles[] = {
+        {"user", TURN_USER}, {"assistant", TURN_ASSISTANT}, {"system", TURN_SYSTEM},
+        {"ctx", TURN_USER},  {"msg", TURN_USER}, // a popular command line client sends them
+    };
+    for (size_t i = 0; i < sizeof(roles) / sizeof(roles[0]); i++) {
+        if (text_is(role, roles[i].name)) {
+            *out = roles[i].role;
+            return true;
+        }
+    }
+    return false;
+}
+
+static void turn_read(struct turn *t, const json_t *in, size_t i)
+{
+    const char *path = fields_path(t->fields, "messages[%zu]", i);
+    size_t before = json_array_size(t->conversation->messages);
+
+    if (!json_is_object(in)) {
+        fields_fail(t->fields, HTTP_INVALID_TYPE, path, "must be an object");
+        return;
+    }
+    struct text role = block_string(t->fields, in, path, "role");
+    if (!t->fields->failed && !role_read(&t->role, role)) {
+        role = text_head(role, 32);
+        fields_fail(t->fields, HTTP_INVALID_VALUE, fields_path(t->fields, "%s.role", path),
+                    "must be 'user', 'assistant' or 'system', got '%.*s'", (int)role.bytes,
+                    role.at);
+    }
+    if (t->fields->failed) {
+        return;
+    }
+    if (t->role == TURN_ASSISTANT) {
+        pending_check(t, i > 0 ? i - 1 : 0);
+    }
+    t->text.bytes = t->thinking.bytes = 0;
+    json_array_clear(t->calls);
+    turn_content(t, value_of(in, "content"), fields_path(t->fields, "%s.content", path));
+    if (!t->fields->failed) {
+        turn_end(t, json_array_size(t->conversation->messages) > before);
+    }
+}
+
+// Blocks joined by a newline; a block with a per-request billing hash is left out, it would make
+// every prompt different.
+static void system_read(struct conversation *c, struct fields *f)
+{
+    static const char billing[] = "x-anthropic-billing-header";
+    const json_t *system = fields_get(f, "system");
+    struct json_buffer joined = {0};
+    size_t i;
+    json_t *block;
+
+    if (json_is_string(system)) {
+        json_put_raw(&joined, json_text(system));
+    } else if (system && !json_is_array(system)) {
+        fields_fail(f, HTTP_INVALID_TYPE, "system", "must be a string or an array of text blocks");
+    }
+    json_array_foreach(system, i, block)
+    {
+        const char *path = fields_path(f, "system[%zu]", i);
+        struct text type = block_type(f, block, path);
+        if (type.at && !text_is(type, "text")) {
+            refuse_type(f, path, type);
+        }
+        struct text text = f->failed ? type : block_string(f, block, path, "text");
+        if (f->failed) {
+            break;
+        }
+        if (text.bytes >= sizeof(billing) - 1 && memcmp(text.at, billing, sizeof(billing) - 1) == 0) {
+            continue;
+        }
+        if (joined.bytes > 0) {
+            json_put_literal(&joined, "\n");
+        }
+        json_put_raw(&joined, text);
+    }
+    if (joined.bytes > 0) {
+        conversation_add(c, "system", text_span(joined.at, joined.bytes));
+    }
+    json_buffer_free(&joined);
+}
+
+void messages_turns_read(struct conversation *c, struct fields *f)
+{
+    const json_t *messages = fields_get_required(f, "messages");
+    size_t n = json_array_size(messages);
+    struct turn t = {.conversation = c, .fields = f};
+
+    if (!f->failed && !json_is_array(messages)) {
+        fields_fail(f, HTTP_INVALID_TYPE, "messages", "must be an array");
+    } else if (!f->failed && (n == 0 || n > CONVERSATION_MESSAGES_MAX)) {
+        fields_fail(f, HTTP_INVALID_VALUE, "messages", "must hold 1 to %d messages, got %zu",
+                    CONVERSATION_MESSAGES_MAX, n);
+    }
+    if (f->failed) {
+        return;
+    }
+    t.calls = json_array();
+    t.pending = json_object();
+    system_read(c, f);
+    for (size_t i = 0; i < n && !f->failed; i++) {
+        turn_read(&t, json_array_get(messages, i), i);
+    }
+    if (!f->failed) {
+        pending_check(&t, n - 1);
+        conversation_merge(c);
+        c->continued = t.role == TURN_ASSISTANT;
+    }
+    json_decref(t.calls);
+    json_decref(t.pending);
+    json_buffer_free(&t.text);
+    json_buffer_free(&t.thinking);
+}

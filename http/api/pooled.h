@@ -1,0 +1,31 @@
+// What embeddings and rerank share: reading a pooling request to its end.
+#pragma once
+
+#include "http/api/call.h"
+
+struct pooled {
+    struct call call;
+    struct port *port;
+    struct request *request;
+    uint32_t prompt_tokens;
+};
+
+// Submits; the request is NULL where the engine refused (answered).
+void pooled_submit(struct pooled *p, struct submit_args *args);
+
+// True once: the values are there, the caller copies them and calls pooled_close. A failure is
+// answered here.
+bool pooled_done(struct pooled *p);
+void pooled_close(struct pooled *p);
+
+// Tokens of many inputs, one behind the other.
+struct token_list {
+    struct arena *arena;
+    int32_t *tokens;  // [count] i32
+    size_t count, max;
+    uint32_t *starts; // [sequence_count + 1] prefix sums into tokens
+    uint32_t sequence_count;
+};
+bool token_list_begin(struct token_list *l, struct arena *arena, uint32_t sequences_max);
+// Copies one input's tokens; false: no memory.
+bool token_list_add(struct token_list *l, const int32_t *tokens, uint32_t count);

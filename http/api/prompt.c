@@ -1,0 +1,105 @@
+// Conversation -> template variables -> tokens. An answer that continues the last message: a mark
+// is put behind its text, and the prompt ends where the mark comes out, whatever the template
+// writes behind a message.
+#include "http/api/prompt.h"
+
+#include "runtime/text/prompt.h"
+
+#include <time.h>
+
+// Private-use characters around a word: no template trims or escapes it.
+static const char mark[] = "\xF4\x8F\xBF\xBD" "continue-here" "\xF4\x8F\xBF\xBD";
+
+static bool template_is_plain(const struct served_model *model)
+{
+    return text_equal(model->chat_source, chat_template_plain());
+}
+
+static void mark_put(struct generation *g)
+{
+    struct fields *f = &g->call.fields;
+    json_t *messages = g->conversation.messages;
+    json_t *last = json_array_get(messages, json_array_size(messages) - 1);
+    struct text content = json_text(json_object_get(last, "content"));
+    struct json_buffer marked = {0};
+
+    if (!text_is(json_text(json_object_get(last, "role")), "assistant") ||
+        json_object_get(last, "tool_calls")) {
+        fields_fail_plain(f, HTTP_INVALID_VALUE, "messages",
+                          "only an assistant message without tool calls can be continued");
+        return;
+    }
+    json_put_raw(&marked, content);
+    json_put_literal(&marked, mark);
+    json_object_set_new(last, "content", json_string_of(text_span(marked.at, marked.bytes)));
+    json_buffer_free(&marked);
+}
+
+static enum status prompt_try(struct generation *g, struct error *err)
+{
+    const struct served_model *model = g->call.model;
+    json_t *variables = json_object();
+
+    json_object_set(variables, "messages", g->conversation.messages);
+    json_object_set_new(variables, "tools", json_null());
+    json_object_set_new(variables, "documents", json_null());
+    json_object_set_new(variables, "add_generation_prompt", json_boolean(g->generation_prompt));
+    if (g->thinking_off) {
+        json_object_set_new(variables, "enable_thinking", json_false());
+    }
+    struct prompt_args args = {
+        .tokenizer = model->tokenizer,
+        .chat = model->chat,
+        .plain = template_is_plain(model),
+        .variables = variables,
+        .now = (int64_t)time(NULL),
+        .arena = g->call.scratch,
+        .until = g->conversation.continued ? text_of(mark) : (struct text){0},
+    };
+    enum status status = prompt_tokens(&args, &g->tokens, &g->prompt_tokens, err);
+    json_decref(variables);
+    return status;
+}
+
+static void prompt_fail(struct generation *g, enum status status, const struct error *err)
+{
+    struct fields *f = &g->call.fields;
+
+    if (status == STATUS_REFUSED) {
+        fields_fail_plain(f, HTTP_INVALID_VALUE, "messages",
+                          "the model's chat template refuses these messages: %s", err->text);
+    } else if (status == STATUS_NO_ROOM || status == STATUS_TOO_LARGE) {
+        fields_fail_plain(f, HTTP_TOO_LARGE, "messages", "the prompt is too large: %s", err->text);
+    } else {
+        fields_fail_plain(f, HTTP_INVALID_VALUE, "messages",
+                          "the model's chat template cannot render these messages: %s",
+                          err->text);
+    }
+}
+
+void prompt_make(struct generation *g)
+{
+    struct fields *f = &g->call.fields;
+    struct error err;
+
+    conversation_settle_system(&g->conversation, g->call.model->chat);
+    if (g->conversation.continued) {
+        mark_put(g);
+        g->generation_prompt = false;
+    }
+    if (f->failed) {
+        return;
+    }
+    g->detok_continues = g->conversation.continued || template_is_plain(g->call.model);
+    enum status status = prompt_try(g, &err);
+    if (status != STATUS_OK && status != STATUS_REFUSED && g->conversation.raw_arguments) {
+        conversation_wrap_arguments(&g->conversation);
+        status = prompt_try(g, &err);
+    }
+    if (status != STATUS_OK) {
+        prompt_fail(g, status, &err);
+    } else if (g->prompt_tokens == 0) {
+        fields_fail_plain(f, HTTP_INVALID_VALUE, "messages",
+                          "the prompt is empty: it holds no token");
+    }
+}

@@ -1,0 +1,7 @@
+// The conversation of a generation -> prompt tokens. Where the call is prepared.
+#pragma once
+
+#include "http/api/generation.h"
+
+// Sets tokens, prompt_tokens and detok_continues, or fails the fields.
+void prompt_make(struct generation *g);

@@ -1,0 +1,350 @@
+// POST /v1/rerank: fields, inputs, sorted answer (http-api.md section 5). What the model reads for
+// a query and a document is made by runtime/text/rerank.c.
+#include "http/api/endpoints.h"
+#include "http/api/ids.h"
+#include "http/api/pooled.h"
+
+#include "http/counters.h"
+#include "runtime/text/rerank.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+enum {
+    DOCUMENTS_MAX = 1000,
+    WHOLE_TEXT_MAX = 32 * 1024, // bytes of documents to give back; more is written on a worker
+};
+
+static const struct field_rule rerank_rules[] = {
+    {"model", FIELD_READ, NULL, NULL},
+    {"query", FIELD_READ, NULL, NULL},
+    {"documents", FIELD_READ, NULL, NULL},
+    {"top_n", FIELD_READ, NULL, NULL},
+    {"return_documents", FIELD_READ, NULL, NULL},
+    {"max_tokens_per_doc", FIELD_READ, NULL, NULL},
+    {"truncate", FIELD_READ, NULL, NULL},
+    {"raw_scores", FIELD_READ, NULL, NULL},
+
+    {"user", FIELD_IGNORED, "string", NULL},
+    {"metadata", FIELD_IGNORED, "object", NULL},
+    {"max_chunks_per_doc", FIELD_IGNORED, NULL, NULL},
+    {"priority", FIELD_IGNORED, NULL, NULL},
+
+    {"rank_fields", FIELD_REFUSED, "[[\"text\"]]", NULL},
+    {"instruction", FIELD_REFUSED, NULL, NULL},
+    {"instruct", FIELD_REFUSED, NULL, NULL},
+};
+
+static const uint32_t rerank_rule_count = sizeof(rerank_rules) / sizeof(rerank_rules[0]);
+
+struct ranked {
+    uint32_t index;
+    float score; // as shown
+};
+
+struct rerank {
+    struct pooled pooled;
+    json_t *documents;     // the request's, kept where they are given back
+    size_t document_bytes;
+    uint32_t count, top_n;
+    bool return_documents, raw_scores, truncate;
+    uint32_t document_max; // tokens, 0: what fits
+    struct token_list list;
+    uint32_t *type_from;   // [count]
+    struct ranked *ranked; // [count], sorted
+    struct json_buffer out;
+};
+
+// Reading
+
+static struct text document_text(const json_t *document)
+{
+    return json_text(json_is_object(document) ? json_object_get(document, "text") : document);
+}
+
+static void documents_check(struct rerank *r, const json_t *documents)
+{
+    struct fields *f = &r->pooled.call.fields;
+    size_t n = json_array_size(documents), i;
+    json_t *document;
+
+    if (!json_is_array(documents)) {
+        fields_fail(f, HTTP_INVALID_TYPE, "documents", "must be an array of strings");
+    } else if (n == 0) {
+        fields_fail(f, HTTP_INVALID_VALUE, "documents", "must not be empty");
+    } else if (n > DOCUMENTS_MAX) {
+        fields_fail(f, HTTP_INVALID_VALUE, "documents", "must hold at most %d documents, got %zu",
+                    DOCUMENTS_MAX, n);
+    }
+    json_array_foreach(documents, i, document)
+    {
+        struct text text = document_text(document);
+        if (f->failed) {
+            return;
+        }
+        if (!text.at) {
+            const char *form = json_is_object(document) ? "documents[%zu].text" : "documents[%zu]";
+            fields_fail(f, HTTP_INVALID_TYPE, fields_path(f, form, i), "must be a string"); // NOLINT
+        }
+        r->document_bytes += text.bytes;
+    }
+    r->count = (uint32_t)n;
+}
+
+static void input_fail(struct rerank *r, enum status status, const char *path,
+                       const struct error *err)
+{
+    struct fields *f = &r->pooled.call.fields;
+
+    if (status == STATUS_TOO_LARGE) {
+        fields_fail_plain(f, HTTP_CONTEXT_LENGTH, path, "%s", err->text);
+        f->failure.context_tokens = r->pooled.call.model->facts->max_model_len;
+    } else {
+        fields_fail(f, HTTP_TOO_LARGE, path, "is too large: %s", err->text);
+    }
+}
+
+static void document_add(struct rerank *r, const struct rerank_prompt *prompt, uint32_t i,
+                         const json_t *document, struct arena *arena)
+{
+    struct fields *f = &r->pooled.call.fields;
+    struct rerank_input input;
+    struct error err;
+    const char *path = fields_path(f, "documents[%u]", i);
+
+    arena_reset(arena);
+    enum status status =
+        rerank_prompt_encode(prompt, document_text(document), arena, &input, &err);
+    if (status != STATUS_OK) {
+        input_fail(r, status, path, &err);
+    } else if (input.cut && !r->truncate) {
+        fields_fail(f, HTTP_CONTEXT_LENGTH, path,
+                    "is too long: query and document together must fit %u tokens",
+                    r->pooled.call.model->facts->max_model_len);
+        f->failure.context_tokens = r->pooled.call.model->facts->max_model_len;
+    } else if (!token_list_add(&r->list, input.tokens, input.token_count)) {
+        fields_fail(f, HTTP_TOO_LARGE, "documents", "are too large");
+    } else {
+        r->type_from[i] = input.type_from < input.token_count ? input.type_from : STEP_NO_TYPE;
+    }
+}
+
+static void inputs_make(struct rerank *r, struct text query, const json_t *documents)
+{
+    struct call *call = &r->pooled.call;
+    const struct model_facts *facts = call->model->facts;
+    struct rerank_prompt *prompt;
+    struct error err;
+    size_t i;
+    json_t *document;
+    struct rerank_args args = {
+        .tokenizer = call->model->tokenizer,
+        .yes_no = facts->rerank == RERANK_YES_NO,
+        .query = query,
+        .tokens_max = facts->max_model_len,
+        .document_max = r->document_max,
+        .arena = call->scratch,
+    };
+
+    enum status status = rerank_prompt_make(&prompt, &args, &err);
+    if (status != STATUS_OK) {
+        input_fail(r, status, "query", &err);
+        return;
+    }
+    r->type_from = arena_take(call->scratch, r->count * sizeof(r->type_from[0]));
+    if (!r->type_from || !token_list_begin(&r->list, call->scratch, r->count)) {
+        fields_fail(&call->fields, HTTP_TOO_LARGE, "documents", "are too large");
+        return;
+    }
+    struct arena *arena = arena_create(0, 0);
+    json_array_foreach(documents, i, document)
+    {
+        if (!call->fields.failed) {
+            document_add(r, prompt, (uint32_t)i, document, arena);
+        }
+    }
+    arena_destroy(arena);
+}
+
+static void rerank_prepare(struct call *call)
+{
+    struct rerank *r = (struct rerank *)call;
+    struct fields *f = &call->fields;
+    struct integer_range at_least_one = {1, INT64_MAX, 0};
+
+    if (!call_model(call, MODEL_RERANKER, rerank_rules, rerank_rule_count)) {
+        return;
+    }
+    fields_get_required(f, "query");
+    struct text query = fields_string(f, "query");
+    if (!f->failed && query.bytes == 0) {
+        fields_fail(f, HTTP_INVALID_VALUE, "query", "must not be empty");
+    }
+    const json_t *documents = fields_get_required(f, "documents");
+    if (!f->failed) {
+        documents_check(r, documents);
+    }
+    int64_t top_n = fields_integer(f, "top_n", at_least_one);
+    int64_t document_max = fields_integer(f, "max_tokens_per_doc", at_least_one);
+    r->return_documents = fields_bool(f, "return_documents", false);
+    r->raw_scores = fields_bool(f, "raw_scores", false);
+    r->truncate = fields_bool(f, "truncate", true);
+    r->top_n = top_n == 0 || top_n > r->count ? r->count : (uint32_t)top_n;
+    r->document_max = document_max > UINT32_MAX ? UINT32_MAX : (uint32_t)document_max;
+    if (f->failed) {
+        return;
+    }
+    inputs_make(r, query, documents);
+    if (r->return_documents && !f->failed) {
+        r->documents = json_incref((json_t *)documents); // outlives the body
+    }
+}
+
+static void rerank_submit(struct call *call)
+{
+    struct rerank *r = (struct rerank *)call;
+    struct submit_args args = {
+        .kind = REQUEST_SCORE,
+        .tokens = r->list.tokens,
+        .token_count = (uint32_t)r->list.count,
+        .sequence_count = r->count,
+        .sequence_start = r->list.starts,
+        .type_from = call->model->facts->token_types ? r->type_from : NULL,
+    };
+    pooled_submit(&r->pooled, &args);
+    if (!r->pooled.request) {
+        json_decref(r->documents);
+        r->documents = NULL;
+    }
+}
+
+static void rerank_request(struct exchange *x)
+{
+    struct rerank *r = arena_take_zeroed(exchange_arena(x), 1, sizeof(*r));
+
+    check(r, "the arena of an exchange has no room for %zu bytes", sizeof(*r));
+    call_start(&r->pooled.call, x, rerank_prepare, rerank_submit);
+}
+
+// Writing
+
+static int ranked_compare(const void *left, const void *right)
+{
+    const struct ranked *a = left, *b = right;
+
+    if (a->score != b->score) {
+        return a->score > b->score ? -1 : 1;
+    }
+    return a->index < b->index ? -1 : 1;
+}
+
+// Scores as shown, sorted; false: one is not finite.
+static bool scores_take(struct rerank *r)
+{
+    bool finite = true;
+
+    for (uint32_t i = 0; i < r->count; i++) {
+        double logit = *request_values(r->pooled.request, i);
+        float score = r->raw_scores ? (float)logit : (float)(1 / (1 + exp(-logit)));
+        finite = finite && isfinite(score) && isfinite(logit);
+        r->ranked[i] = (struct ranked){i, score};
+    }
+    if (finite) {
+        qsort(r->ranked, r->count, sizeof(r->ranked[0]), ranked_compare);
+    }
+    return finite;
+}
+
+static void answer_write(struct exchange *x)
+{
+    struct rerank *r = exchange_state(x);
+    struct json_buffer *out = &r->out;
+    uint32_t tokens = r->pooled.prompt_tokens;
+
+    json_put_literal(out, "{\"id\":");
+    json_put_string(out, id_make(exchange_arena(x), "rerank-"));
+    json_put_literal(out, ",\"object\":\"list\",\"model\":");
+    json_put_string(out, text_of(r->pooled.call.model->id));
+    json_put_literal(out, ",\"results\":[");
+    for (uint32_t i = 0; i < r->top_n; i++) {
+        json_put_format(out, "%s{\"index\":%u,\"relevance_score\":", i > 0 ? "," : "",
+                        r->ranked[i].index);
+        json_put_float(out, r->ranked[i].score);
+        if (r->documents) {
+            json_put_literal(out, ",\"document\":{\"text\":");
+            json_put_string(out, document_text(json_array_get(r->documents, r->ranked[i].index)));
+            json_put_literal(out, "}");
+        }
+        json_put_literal(out, "}");
+    }
+    json_put_format(out,
+                    "],\"usage\":{\"prompt_tokens\":%u,\"total_tokens\":%u},"
+                    "\"meta\":{\"billed_units\":{\"search_units\":1},"
+                    "\"tokens\":{\"input_tokens\":%u}}}",
+                    tokens, tokens, tokens);
+}
+
+static void rerank_close(struct rerank *r)
+{
+    json_decref(r->documents);
+    r->documents = NULL;
+    json_buffer_free(&r->out);
+}
+
+static void answer_send(struct exchange *x)
+{
+    struct rerank *r = exchange_state(x);
+
+    if (!exchange_gone(x)) {
+        exchange_reply(x, 200, text_span(r->out.at, r->out.bytes));
+    }
+    rerank_close(r);
+}
+
+static void rerank_ready(struct exchange *x)
+{
+    struct rerank *r = exchange_state(x);
+
+    if (!pooled_done(&r->pooled)) {
+        return;
+    }
+    r->ranked = arena_take(exchange_arena(x), r->count * sizeof(r->ranked[0]));
+    bool taken = r->ranked && scores_take(r);
+    pooled_close(&r->pooled);
+    if (!taken) {
+        call_fail(&r->pooled.call, HTTP_INTERNAL_SAME, "the model gave no finite score");
+        rerank_close(r);
+    } else if (r->documents && r->document_bytes > WHOLE_TEXT_MAX) {
+        exchange_offload(x, answer_write, answer_send);
+    } else {
+        answer_write(x);
+        answer_send(x);
+    }
+}
+
+static void rerank_gone(struct exchange *x)
+{
+    struct rerank *r = exchange_state(x);
+
+    if (r) {
+        r->pooled.request = NULL;
+        rerank_close(r);
+    }
+}
+
+#define RERANK_ROUTE(route_path)                                                                   \
+    {                                                                                              \
+        .method = "POST",                                                                          \
+        .path = route_path,                                                                        \
+        .shape = SHAPE_OPENAI,                                                                     \
+        .flags = ROUTE_BEARER | ROUTE_JSON,                                                        \
+        .on_request = rerank_request,                                                              \
+        .on_ready = rerank_ready,                                                                  \
+        .on_gone = rerank_gone,                                                                    \
+    }
+
+const struct route rerank_routes[RERANK_ROUTE_COUNT] = {
+    RERANK_ROUTE("/v1/rerank"),
+    RERANK_ROUTE("/v2/rerank"),
+    RERANK_ROUTE("/rerank"),
+};

@@ -1,0 +1,11 @@
+// The `messages` of the two request shapes, read into a conversation. Runs where the call is
+// prepared; strings are copied into the conversation.
+#pragma once
+
+#include "http/api/conversation.h"
+
+// Chat completions. Sets c->continued where the last message says "prefix": true.
+void chat_turns_read(struct conversation *c, struct fields *f);
+
+// Messages, with the top-level `system`. An assistant message at the end is to be continued.
+void messages_turns_read(struct conversation *c, struct fields *f);

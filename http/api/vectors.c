@@ -1,0 +1,120 @@
+// Embedding vectors as JSON: see vectors.h.
+#include "http/api/vectors.h"
+
+#include <math.h>
+#include <string.h>
+
+// Values a piece: base64 cuts at multiples of 3 values (12 bytes are 16 letters).
+enum { FLOATS_A_PIECE = 96, BASE64_FLOATS_A_PIECE = 366 };
+
+// Packed little-endian IEEE float32, whatever the machine.
+static void value_bytes(unsigned char out[4], float value)
+{
+    uint32_t bits;
+
+    memcpy(&bits, &value, sizeof(bits));
+    for (int i = 0; i < 4; i++) {
+        out[i] = (unsigned char)(bits >> (8 * i));
+    }
+}
+
+static void base64_put(struct json_buffer *out, const float *values, uint32_t count)
+{
+    static const char letters[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    unsigned char bytes[4 * BASE64_FLOATS_A_PIECE + 2] = {0};
+    char text[(4 * BASE64_FLOATS_A_PIECE + 2) / 3 * 4];
+    size_t n = 4 * (size_t)count, written = 0;
+
+    for (uint32_t i = 0; i < count; i++) {
+        value_bytes(bytes + 4 * i, values[i]);
+    }
+    for (size_t i = 0; i < n; i += 3) {
+        uint32_t three = (uint32_t)bytes[i] << 16 | (uint32_t)bytes[i + 1] << 8 | bytes[i + 2];
+        text[written++] = letters[three >> 18];
+        text[written++] = letters[three >> 12 & 63];
+        text[written++] = i + 1 < n ? letters[three >> 6 & 63] : '=';
+        text[written++] = i + 2 < n ? letters[three & 63] : '=';
+    }
+    json_put_raw(out, text_span(text, written));
+}
+
+static void floats_put(struct json_buffer *out, const float *values, uint32_t count, bool first)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        if (i > 0 || !first) {
+            json_put_literal(out, ",");
+        }
+        json_put_float(out, values[i]);
+    }
+}
+
+static void tail_put(struct vectors *v, struct json_buffer *out)
+{
+    json_put_literal(out, "],\"model\":");
+    json_put_string(out, text_of(v->model));
+    json_put_format(out, ",\"usage\":{\"prompt_tokens\":%llu,\"total_tokens\":%llu}}",
+                    (unsigned long long)v->tokens, (unsigned long long)v->tokens);
+    v->ended = true;
+}
+
+bool vectors_put(struct vectors *v, struct json_buffer *out)
+{
+    uint32_t most = v->base64 ? BASE64_FLOATS_A_PIECE : FLOATS_A_PIECE;
+    uint32_t left = v->width - v->column;
+    uint32_t count = left < most ? left : most;
+
+    if (!v->begun) {
+        v->begun = true;
+        json_put_literal(out, "{\"object\":\"list\",\"data\":[");
+    }
+    if (v->row == v->count) {
+        tail_put(v, out);
+        return false;
+    }
+    if (v->column == 0) {
+        json_put_format(out, "%s{\"object\":\"embedding\",\"index\":%u,\"embedding\":%s",
+                        v->row > 0 ? "," : "", v->row, v->base64 ? "\"" : "[");
+    }
+    const float *values = v->values + (size_t)v->row * v->width + v->column;
+    if (v->base64) {
+        base64_put(out, values, count);
+    } else {
+        floats_put(out, values, count, v->column == 0);
+    }
+    v->column += count;
+    if (v->column == v->width) {
+        json_put_literal(out, v->base64 ? "\"}" : "]}");
+        v->row++;
+        v->column = 0;
+    }
+    return true;
+}
+
+uint64_t vectors_length(const struct vectors *v)
+{
+    struct vectors copy = *v;
+    struct json_buffer piece = {0};
+    uint64_t length = 0;
+    bool more = true;
+
+    while (more) {
+        piece.bytes = 0;
+        more = vectors_put(&copy, &piece);
+        length += piece.bytes;
+    }
+    json_buffer_free(&piece);
+    return length;
+}
+
+bool vectors_valid(const struct vectors *v)
+{
+    size_t n = (size_t)v->count * v->width;
+
+    for (size_t i = 0; i < n; i++) {
+        if (!isfinite(v->values[i])) {
+            return false;
+        }
+    }
+    return true;
+}

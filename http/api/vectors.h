@@ -1,0 +1,27 @@
+// The answer of /v1/embeddings, made piece by piece: a body of 2,048 vectors is never in memory as
+// a whole. Pure: no exchange, no port.
+#pragma once
+
+#include "runtime/base/json.h"
+
+struct vectors {
+    const float *values; // [count][width] f32
+    uint32_t count, width;
+    bool base64;
+    const char *model;
+    uint64_t tokens;
+    // Place of the next piece.
+    uint32_t row, column;
+    bool begun, ended;
+};
+
+enum { VECTORS_PIECE_MAX = 2048 }; // bytes, about
+
+// Appends the next piece; false: it was the last.
+bool vectors_put(struct vectors *v, struct json_buffer *out);
+
+// Bytes of the whole answer. Takes as long as writing it.
+uint64_t vectors_length(const struct vectors *v);
+
+// All finite?
+bool vectors_valid(const struct vectors *v);

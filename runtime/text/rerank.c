@@ -1,0 +1,215 @@
+// Inputs of rerankers: see rerank.h. Both forms end in the same cut: [head][document][tail], where
+// head and tail are whole and the document gives way. A prompt is immutable once made.
+#include "runtime/text/rerank.h"
+
+#include <string.h>
+
+static const char published_before[] =
+    "<|im_start|>system\nJudge whether the Document meets the requirements based on the Query and "
+    "the Instruct provided. Note that the answer can only be \"yes\" or \"no\".<|im_end|>\n"
+    "<|im_start|>user\n";
+static const char published_after[] =
+    "<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n";
+static const char published_instruction[] =
+    "Given a web search query, retrieve relevant passages that answer the query";
+
+struct rerank_prompt {
+    struct rerank_args args;
+    struct text head;       // yes_no: text in front of the document
+    int32_t *before;        // [before_count] i32, yes_no: tokens in front of the text
+    int32_t *after;         // [tail_count] i32, yes_no: tokens behind the text
+    uint32_t before_count;
+    uint32_t tail_count;    // tokens behind the document
+    uint32_t head_count;    // tokens of head alone
+};
+
+static enum status encode(const struct tokenizer *tokenizer, const struct encode_args *args,
+                          int32_t **tokens, uint32_t *count, struct error *err)
+{
+    size_t bytes = args->text.bytes + (args->pair ? args->pair->bytes : 0);
+    uint32_t bound = tokenizer_bound(tokenizer, bytes);
+
+    *tokens = arena_take(args->arena, (size_t)bound * sizeof(**tokens));
+    if (!*tokens) {
+        return error_set(err, STATUS_NO_ROOM, "no room for %u tokens", bound);
+    }
+    return tokenizer_encode(tokenizer, args, *tokens, bound, count, err);
+}
+
+static enum status query_check(const struct rerank_args *args, uint32_t query_tokens,
+                               struct error *err)
+{
+    if (query_tokens > args->tokens_max / 2) {
+        return error_set(err, STATUS_TOO_LARGE,
+                         "the query has %u tokens, more than half of the %u that one input may "
+                         "have",
+                         query_tokens, args->tokens_max);
+    }
+    return STATUS_OK;
+}
+
+// Tokens of the query alone, and for pairs how many follow the document.
+static enum status query_measure(struct rerank_prompt *p, struct error *err)
+{
+    const struct rerank_args *args = &p->args;
+    struct text nothing = {"", 0};
+    int32_t *tokens;
+    uint32_t count, pair_start = 0;
+    struct encode_args in = {.text = args->query, .arena = args->arena};
+
+    enum status status = encode(args->tokenizer, &in, &tokens, &count, err);
+    if (status == STATUS_OK) {
+        status = query_check(args, count, err);
+    }
+    if (status != STATUS_OK || args->yes_no) {
+        return status;
+    }
+    in.pair = &nothing;
+    in.flags = ENCODE_SPECIAL;
+    in.pair_start = &pair_start;
+    status = encode(args->tokenizer, &in, &tokens, &count, err);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    p->head_count = pair_start;
+    p->tail_count = count - pair_start;
+    return STATUS_OK;
+}
+
+static enum status yes_no_make(struct rerank_prompt *p, struct error *err)
+{
+    const struct rerank_args *args = &p->args;
+    struct text instruction =
+        args->instruction.bytes > 0 ? args->instruction : text_of(published_instruction);
+    struct encode_args in = {.arena = args->arena, .flags = ENCODE_ADDED_TOKENS};
+    int32_t *tokens;
+
+    p->head = arena_format(args->arena, "<Instruct>: %.*s\n<Query>: ", (int)instruction.bytes,
+                           instruction.at);
+    size_t bytes = p->head.bytes + args->query.bytes;
+    char *head = arena_take(args->arena, bytes + 16);
+    if (!p->head.at || !head) {
+        return error_set(err, STATUS_NO_ROOM, "no room for the prompt");
+    }
+    // The query may hold NUL bytes, so it is not formatted.
+    memcpy(head, p->head.at, p->head.bytes);
+    memcpy(head + p->head.bytes, args->query.at, args->query.bytes);
+    memcpy(head + bytes, "\n<Document>: ", 13);
+    p->head = text_span(head, bytes + 13);
+
+    in.text = text_of(published_before);
+    enum status status = encode(args->tokenizer, &in, &p->before, &p->before_count, err);
+    if (status == STATUS_OK) {
+        in.text = text_of(published_after);
+        status = encode(args->tokenizer, &in, &p->after, &p->tail_count, err);
+    }
+    if (status == STATUS_OK) {
+        in.text = p->head;
+        in.flags = ENCODE_PLAIN;
+        status = encode(args->tokenizer, &in, &tokens, &p->head_count, err);
+    }
+    return status;
+}
+
+enum status rerank_prompt_make(struct rerank_prompt **out, const struct rerank_args *args,
+                               struct error *err)
+{
+    struct rerank_prompt *p = arena_take_zeroed(args->arena, 1, sizeof(*p));
+
+    if (!p) {
+        return error_set(err, STATUS_NO_ROOM, "no room for the prompt");
+    }
+    p->args = *args;
+    enum status status = query_measure(p, err);
+    if (status == STATUS_OK && args->yes_no) {
+        status = yes_no_make(p, err);
+    }
+    if (status == STATUS_OK &&
+        p->before_count + p->head_count + p->tail_count >= args->tokens_max) {
+        return error_set(err, STATUS_TOO_LARGE,
+                         "the query leaves no room for a document: %u of %u tokens are taken",
+                         p->before_count + p->head_count + p->tail_count, args->tokens_max);
+    }
+    *out = p;
+    return status;
+}
+
+// How many tokens of a document of `count` stay.
+static uint32_t document_keep(const struct rerank_prompt *p, uint32_t taken, uint32_t count)
+{
+    uint32_t room = p->args.tokens_max > taken ? p->args.tokens_max - taken : 0;
+
+    if (p->args.document_max > 0 && p->args.document_max < room) {
+        room = p->args.document_max;
+    }
+    return count < room ? count : room;
+}
+
+static enum status encode_pair(const struct rerank_prompt *p, struct text document,
+                               struct arena *arena, struct rerank_input *out, struct error *err)
+{
+    uint32_t pair_start = 0;
+    struct encode_args in = {.text = p->args.query,
+                             .pair = &document,
+                             .flags = ENCODE_SPECIAL,
+                             .arena = arena,
+                             .pair_start = &pair_start};
+    enum status status = encode(p->args.tokenizer, &in, &out->tokens, &out->token_count, err);
+
+    if (status != STATUS_OK) {
+        return status;
+    }
+    uint32_t count = out->token_count - pair_start - p->tail_count;
+    uint32_t keep = document_keep(p, pair_start + p->tail_count, count);
+    memmove(out->tokens + pair_start + keep, out->tokens + pair_start + count,
+            p->tail_count * sizeof(*out->tokens));
+    out->token_count = pair_start + keep + p->tail_count;
+    out->type_from = pair_start;
+    out->cut = keep < count;
+    return STATUS_OK;
+}
+
+static enum status encode_yes_no(const struct rerank_prompt *p, struct text document,
+                                 struct arena *arena, struct rerank_input *out, struct error *err)
+{
+    char *joined = arena_take(arena, p->head.bytes + document.bytes + 1);
+    int32_t *middle;
+    uint32_t count;
+
+    if (!joined) {
+        return error_set(err, STATUS_NO_ROOM, "no room for the document");
+    }
+    memcpy(joined, p->head.at, p->head.bytes);
+    if (document.bytes > 0) {
+        memcpy(joined + p->head.bytes, document.at, document.bytes);
+    }
+    struct encode_args in = {.text = text_span(joined, p->head.bytes + document.bytes),
+                             .arena = arena};
+    enum status status = encode(p->args.tokenizer, &in, &middle, &count, err);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    // A document may merge with the end of the head, so the border is the head's own count.
+    uint32_t head = p->head_count < count ? p->head_count : count;
+    uint32_t keep =
+        head + document_keep(p, p->before_count + head + p->tail_count, count - head);
+    out->token_count = p->before_count + keep + p->tail_count;
+    out->tokens = arena_take(arena, out->token_count * sizeof(*out->tokens));
+    if (!out->tokens) {
+        return error_set(err, STATUS_NO_ROOM, "no room for %u tokens", out->token_count);
+    }
+    memcpy(out->tokens, p->before, p->before_count * sizeof(*out->tokens));
+    memcpy(out->tokens + p->before_count, middle, keep * sizeof(*out->tokens));
+    memcpy(out->tokens + p->before_count + keep, p->after, p->tail_count * sizeof(*out->tokens));
+    out->type_from = out->token_count;
+    out->cut = keep < count;
+    return STATUS_OK;
+}
+
+enum status rerank_prompt_encode(const struct rerank_prompt *prompt, struct text document,
+                                 struct arena *arena, struct rerank_input *out, struct error *err)
+{
+    *out = (struct rerank_input){0};
+    return prompt->args.yes_no ? encode_yes_no(prompt, document, arena, out, err)
+                               : encode_pair(prompt, document, arena, out, err);
+}

@@ -1,0 +1,1 @@
+list(APPEND WEFT_TEXT_SOURCES rerank.c)
