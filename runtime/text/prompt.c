@@ -16,6 +16,27 @@ void prompt_special_variables(json_t *variables, const struct tokenizer *tokeniz
     }
 }
 
+// Cuts text and segments before the last occurrence.
+static bool cut_before(struct chat_output *rendered, struct text until)
+{
+    const char *found = NULL;
+    for (size_t end = rendered->text.bytes; end >= until.bytes && !found; end--) {
+        const char *at = rendered->text.at + end - until.bytes;
+        if (memcmp(at, until.at, until.bytes) == 0)
+            found = at;
+    }
+    if (!found)
+        return false;
+    size_t left = (size_t)(found - rendered->text.at);
+    rendered->text.bytes = left;
+    for (uint32_t i = 0; i < rendered->segment_count; i++) {
+        struct text *t = &rendered->segments[i].text;
+        t->bytes = t->bytes < left ? t->bytes : left;
+        left -= t->bytes;
+    }
+    return true;
+}
+
 enum status prompt_tokens(const struct prompt_args *args, int32_t **tokens, uint32_t *count,
                           struct error *err)
 {
@@ -28,6 +49,9 @@ enum status prompt_tokens(const struct prompt_args *args, int32_t **tokens, uint
     enum status status = chat_render(args->chat, &in, args->arena, &rendered, err);
     if (status != STATUS_OK)
         return status;
+    if (args->until.bytes > 0 && !cut_before(&rendered, args->until))
+        return error_set(err, STATUS_UNSUPPORTED,
+                         "the template cannot end in the middle of a message");
     uint32_t bound = tokenizer_bound(args->tokenizer, rendered.text.bytes);
     *tokens = arena_take(args->arena, (size_t)bound * sizeof **tokens);
     if (*tokens == NULL)

@@ -21,9 +21,11 @@ struct prompt_args {
                        // (BOS, ...) are added
     json_t *variables; // object: messages, add_generation_prompt, ...; special tokens are set here
     int64_t now;       // unix seconds, for strftime_now
+    struct text until;   // not empty: the prompt ends before the last place where this comes out
     struct arena *arena; // tokens and scratch
 };
 
 // tokens: [*count] i32 in the arena. STATUS_REFUSED: err holds the template's own text.
+// STATUS_UNSUPPORTED: the template does not let `until` out.
 enum status prompt_tokens(const struct prompt_args *args, int32_t **tokens, uint32_t *count,
                           struct error *err) MUST_USE;
