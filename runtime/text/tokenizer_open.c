@@ -1,0 +1,242 @@
+// Opens a tokenizer from a folder, from memory or from nothing, and answers questions about it.
+#include "runtime/text/tokenizer_internal.h"
+
+#include <stdio.h>
+
+enum { PATH_MAX_BYTES = 4096 };
+
+struct tokenizer *tokenizer_create(void)
+{
+    struct tokenizer *t = heap_take_zeroed(1, sizeof *t);
+    t->arena = arena_create(1 << 20, 0);
+    t->word_unk = -1;
+    for (int i = 0; i < SPECIAL_COUNT; i++)
+        t->special_ids[i] = -1;
+    t->clean_up_spaces = true;
+    return t;
+}
+
+void tokenizer_close(struct tokenizer *t)
+{
+    if (t == NULL)
+        return;
+    for (uint32_t i = 0; i < t->normalizer_count; i++)
+        regex_close(t->normalizers[i].regex);
+    for (uint32_t i = 0; i < t->pre_count; i++)
+        regex_close(t->pre[i].regex);
+    for (uint32_t i = 0; i < t->decoder_count; i++)
+        regex_close(t->decoders[i].regex);
+    trie_free(&t->wordpiece.first);
+    trie_free(&t->wordpiece.rest);
+    trie_free(&t->unigram.trie);
+    trie_free(&t->raw.trie);
+    trie_free(&t->normalized.trie);
+    arena_destroy(t->arena);
+    heap_give(t);
+}
+
+// The most tokens that one byte of text can become, over what normalizers can add.
+static double tokens_per_byte(const struct tokenizer *t)
+{
+    double factor = 1, added = 0;
+    for (uint32_t i = 0; i < t->normalizer_count; i++) {
+        const struct normalizer *n = &t->normalizers[i];
+        switch (n->kind) {
+        case NORMALIZE_NFKC:
+        case NORMALIZE_NFKD:
+        case NORMALIZE_PRECOMPILED:
+            factor *= 12;
+            break;
+        case NORMALIZE_NFC:
+        case NORMALIZE_NFD:
+        case NORMALIZE_BERT:
+            factor *= 3;
+            break;
+        case NORMALIZE_LOWERCASE:
+        case NORMALIZE_BYTE_LEVEL:
+            factor *= 2;
+            break;
+        case NORMALIZE_PREPEND:
+            added += (double)n->to.bytes;
+            break;
+        case NORMALIZE_REPLACE:
+            // Without a pattern each match takes at least the bytes of `from`.
+            factor *= n->regex != NULL || n->from.bytes == 0 ? 1 + (double)n->to.bytes
+                      : n->to.bytes > n->from.bytes
+                          ? (double)n->to.bytes / (double)n->from.bytes
+                          : 1;
+            break;
+        default:
+            break;
+        }
+    }
+    for (uint32_t i = 0; i < t->pre_count; i++)
+        added += t->pre[i].kind == PRE_METASPACE    ? 2 * (double)t->pre[i].text.bytes
+                 : t->pre[i].kind == PRE_BYTE_LEVEL ? 1
+                                                    : 0;
+    return (factor + added) * (1 + (double)t->bpe.prefix.bytes) + (double)t->bpe.suffix.bytes;
+}
+
+// Reads one part of the file, so that its error says which part it is.
+static enum status parts_open(struct tokenizer *t, const struct jnode *root, struct error *err)
+{
+    static const struct {
+        const char *key;
+        enum status (*open)(struct tokenizer *, const struct jnode *, struct error *);
+    } parts[] = {
+        {"normalizer", normalizers_open}, {"pre_tokenizer", pretokenizers_open},
+        {"model", model_open_json},       {"added_tokens", added_open},
+        {"post_processor", post_open},    {"decoder", decoders_open},
+    };
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        enum status status = parts[i].open(t, jtree_get(root, parts[i].key), err);
+        if (status != STATUS_OK) {
+            (void)error_prefix(err, "%s", parts[i].key);
+            return status;
+        }
+    }
+    enum status status = added_match_open(t, err);
+    if (status == STATUS_OK)
+        status = detok_open(t, err);
+    t->tokens_per_byte = tokens_per_byte(t);
+    return status;
+}
+
+enum status tokenizer_open_parts(struct tokenizer *t, struct text source, const char *name,
+                                 struct error *err)
+{
+    const struct jnode *root;
+    enum status status = jtree_parse(&root, t->arena, source, name, err);
+    if (status != STATUS_OK)
+        return status;
+    status = parts_open(t, root, err);
+    if (status != STATUS_OK)
+        (void)error_prefix(err, "%s", name);
+    return status;
+}
+
+enum status tokenizer_open_memory(struct tokenizer **out, struct text tokenizer_json,
+                                  struct text config_json, struct error *err)
+{
+    struct tokenizer *t = tokenizer_create();
+    struct text source = arena_copy(t->arena, tokenizer_json);
+    enum status status = tokenizer_open_parts(t, source, "tokenizer.json", err);
+    const struct jnode *config = NULL;
+    if (status == STATUS_OK && config_json.at != NULL)
+        status = jtree_parse(&config, t->arena, arena_copy(t->arena, config_json),
+                             "tokenizer_config.json", err);
+    if (status != STATUS_OK) {
+        tokenizer_close(t);
+        return status;
+    }
+    config_open(t, config, NULL);
+    *out = t;
+    return STATUS_OK;
+}
+
+// A file that need not be there.
+static enum status open_optional(struct tokenizer *t, const char *folder, const char *file,
+                                 const struct jnode **out, struct error *err)
+{
+    char path[PATH_MAX_BYTES];
+    struct text source;
+    *out = NULL;
+    snprintf(path, sizeof path, "%s/%s", folder, file);
+    enum status status = folder_file_read(&source, t->arena, path, err);
+    if (status == STATUS_NOT_FOUND)
+        return STATUS_OK;
+    return status == STATUS_OK ? jtree_parse(out, t->arena, source, path, err) : status;
+}
+
+static enum status open_folder(struct tokenizer *t, const char *folder, struct error *err)
+{
+    char path[PATH_MAX_BYTES];
+    const struct jnode *config, *map;
+    struct text source;
+    enum status status = open_optional(t, folder, "tokenizer_config.json", &config, err);
+    if (status == STATUS_OK)
+        status = open_optional(t, folder, "special_tokens_map.json", &map, err);
+    if (status != STATUS_OK)
+        return status;
+    snprintf(path, sizeof path, "%s/tokenizer.json", folder);
+    status = folder_file_read(&source, t->arena, path, err);
+    if (status == STATUS_OK)
+        status = tokenizer_open_parts(t, source, path, err);
+    else if (status == STATUS_NOT_FOUND)
+        status = word_list_open(t, folder, config, err);
+    if (status != STATUS_OK)
+        return status;
+    config_open(t, config, map);
+    return folder_templates_open(t, folder, err);
+}
+
+enum status tokenizer_open(struct tokenizer **out, const char *folder, struct error *err)
+{
+    if (strlen(folder) > PATH_MAX_BYTES - 64)
+        return error_set(err, STATUS_INVALID, "the name of the model folder is too long");
+    struct tokenizer *t = tokenizer_create();
+    enum status status = open_folder(t, folder, err);
+    if (status != STATUS_OK) {
+        tokenizer_close(t);
+        return status;
+    }
+    *out = t;
+    return STATUS_OK;
+}
+
+static bool has_id(const struct tokenizer *t, int32_t id)
+{
+    return id >= 0 && (uint32_t)id < t->vocab && t->names[id].at != NULL;
+}
+
+int32_t tokenizer_token(const struct tokenizer *t, struct text content)
+{
+    const struct word_slot *slot = word_table_find(&t->by_name, content.at, content.bytes);
+    return slot != NULL ? (int32_t)slot->id : -1;
+}
+
+struct text tokenizer_token_text(const struct tokenizer *t, int32_t id)
+{
+    return has_id(t, id) ? t->names[id] : text_span("", 0);
+}
+
+struct text tokenizer_token_bytes(const struct tokenizer *t, int32_t id)
+{
+    return has_id(t, id) ? t->bytes[id] : text_span("", 0);
+}
+
+bool tokenizer_is_special(const struct tokenizer *t, int32_t id)
+{
+    return has_id(t, id) && t->special[id] != 0;
+}
+
+uint32_t tokenizer_vocab(const struct tokenizer *t)
+{
+    return t->vocab;
+}
+
+int32_t tokenizer_special(const struct tokenizer *t, enum special_token which)
+{
+    check(which < SPECIAL_COUNT, "special token %d", (int)which);
+    return t->special_ids[which];
+}
+
+struct text tokenizer_special_text(const struct tokenizer *t, enum special_token which)
+{
+    check(which < SPECIAL_COUNT, "special token %d", (int)which);
+    return t->special_texts[which];
+}
+
+struct text tokenizer_chat_template(const struct tokenizer *t, const char *name)
+{
+    const char *wanted = name != NULL ? name : "default";
+    for (uint32_t i = 0; i < t->template_count; i++)
+        if (text_is(t->templates[i].name, wanted))
+            return t->templates[i].source;
+    return text_span(NULL, 0);
+}
+
+bool tokenizer_cleans_up_spaces(const struct tokenizer *t)
+{
+    return t->clean_up_spaces;
+}

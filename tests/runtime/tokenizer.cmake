@@ -1,0 +1,3 @@
+# The tokenizer's tests, and the probe that tools/tokenizer_diff.py talks to.
+add_executable(tokenizer_probe ${CMAKE_CURRENT_LIST_DIR}/tokenizer_probe.c)
+target_link_libraries(tokenizer_probe PRIVATE weft_flags weft_text)
