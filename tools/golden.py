@@ -285,7 +285,60 @@ def make(name, spec):
           f"{os.path.getsize(path)} bytes")
 
 
+def rope_cases():
+    """Frequencies as transformers computes them, at shapes of published models."""
+    big = dict(hidden_size=4096, num_attention_heads=32, num_key_value_heads=8,
+               max_position_embeddings=131072)
+    phi = dict(hidden_size=3072, num_attention_heads=32, num_key_value_heads=32,
+               max_position_embeddings=131072)
+    factors = dict(short_factor=[1.0 + 0.05 * i for i in range(48)],
+                   long_factor=[1.0 + 0.75 * i for i in range(48)])
+    return [
+        (dict(rope_theta=500000.0, **big), None),
+        (dict(rope_theta=500000.0, rope_scaling=dict(
+            rope_type="llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0,
+            original_max_position_embeddings=8192), **big), None),
+        (dict(rope_scaling=dict(type="linear", factor=4.0), **big), None),
+        (dict(rope_scaling=dict(type="dynamic", factor=4.0), **big), 262144),
+        (dict(rope_theta=1000000.0, rope_scaling=dict(
+            rope_type="yarn", factor=4.0, original_max_position_embeddings=32768), **big), None),
+        (dict(rope_scaling=dict(
+            rope_type="yarn", factor=40.0, mscale=1.0, mscale_all_dim=0.7, beta_fast=32,
+            beta_slow=1, original_max_position_embeddings=4096), **big), None),
+        (dict(rope_scaling=dict(
+            rope_type="yarn", factor=4.0, attention_factor=1.25,
+            original_max_position_embeddings=32768), **big), None),
+        (dict(rope_scaling=dict(rope_type="linear", factor=2.0), partial_rotary_factor=0.5, **big),
+         None),
+        (dict(rope_scaling=dict(type="longrope", original_max_position_embeddings=4096, **factors),
+              **phi), 4096),
+        (dict(rope_scaling=dict(type="longrope", original_max_position_embeddings=4096, **factors),
+              **phi), 131072),
+    ]
+
+
+def rope_make():
+    from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
+    from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
+    cases = []
+    for given, length in rope_cases():
+        config = transformers.LlamaConfig(**json.loads(json.dumps(given)))
+        kind = config.rope_parameters["rope_type"]
+        of = ROPE_INIT_FUNCTIONS.get(kind, LlamaRotaryEmbedding.compute_default_rope_parameters)
+        frequencies, scale = of(config, seq_len=length) if kind != "default" else of(config)
+        whole = {"architectures": [LLAMA], "vocab_size": 1000, "num_hidden_layers": 1,
+                 "intermediate_size": 128, **given}
+        cases.append({"config": whole, "length": length or given["max_position_embeddings"],
+                      "scale": scale, "frequencies": [float(f"{x:.8g}") for x in frequencies]})
+    os.makedirs(os.path.join(OUT, "rope"), exist_ok=True)
+    with open(os.path.join(OUT, "rope", "cases.json"), "w") as file:
+        file.write(json.dumps(cases, separators=(",", ":")) + "\n")
+
+
 if __name__ == "__main__":
     torch.set_num_threads(1)
+    if not sys.argv[1:] or "rope" in sys.argv[1:]:
+        rope_make()
+        sys.argv = [name for name in sys.argv if name != "rope"]
     for model_name in sys.argv[1:] or MODELS:
         make(model_name, MODELS[model_name])

@@ -1,0 +1,22 @@
+// libFuzzer: bytes as config.json; what is accepted also gets its rotary frequencies.
+#include "runtime/base/json.h"
+#include "runtime/model/config.h"
+#include "runtime/model/rope.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
+{
+    static struct model_config config;
+    struct error err;
+    json_t *json = NULL;
+    if (json_parse(&json, text_span((const char *)data, bytes), &err) != STATUS_OK)
+        return 0;
+    if (model_config_parse(&config, json, &err) == STATUS_OK &&
+        config.arch->family == ARCH_DECODER) {
+        double frequencies[CONFIG_ROPE_FACTORS_MAX];
+        rope_frequencies(frequencies, &config.rope, config.positions, config.length_max);
+    }
+    json_decref(json);
+    return 0;
+}

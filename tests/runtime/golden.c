@@ -1,0 +1,155 @@
+// Making of model folders; see golden.h.
+#include "tests/runtime/golden.h"
+
+#include "kernels/status.h"
+#include "runtime/base/arena.h"
+
+#include <ftw.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+void folder_make(char *path)
+{
+    strcpy(path, "/tmp/weft-model-XXXXXX");
+    check(mkdtemp(path) != NULL, "no folder %s", path);
+}
+
+static int entry_remove(const char *path, const struct stat *about, int kind, struct FTW *place)
+{
+    (void)about;
+    (void)kind;
+    (void)place;
+    return remove(path);
+}
+
+void folder_remove(const char *path)
+{
+    check(strncmp(path, "/tmp/weft-model-", 16) == 0, "not a test folder: %s", path);
+    nftw(path, entry_remove, 8, FTW_DEPTH | FTW_PHYS);
+}
+
+void file_write(const char *folder, const char *name, const void *bytes, size_t count)
+{
+    char path[512];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    char *slash = strrchr(path, '/');
+    *slash = '\0';
+    mkdir(path, 0700); // a sub-folder such as 1_Pooling
+    *slash = '/';
+    FILE *file = fopen(path, "wb");
+    check(file != NULL, "cannot write %s", path);
+    check(fwrite(bytes, 1, count, file) == count, "cannot write %s", path);
+    check(fclose(file) == 0, "cannot write %s", path);
+}
+
+void file_write_json(const char *folder, const char *name, const json_t *json)
+{
+    char *text = json_dumps(json, JSON_COMPACT);
+    check(text != NULL, "no JSON for %s", name);
+    file_write(folder, name, text, strlen(text));
+    free(text);
+}
+
+static uint64_t mix(uint64_t z)
+{
+    z = (z + 1) * 0x9E3779B97F4A7C15ull;
+    z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9ull;
+    z = (z ^ z >> 27) * 0x94D049BB133111EBull;
+    return z ^ z >> 31;
+}
+
+static void element_put(char *at, enum dtype dtype, float value)
+{
+    uint16_t half = dtype == DTYPE_BF16 ? f32_to_bf16(value) : f32_to_f16(value);
+    if (dtype == DTYPE_F32)
+        memcpy(at, &value, sizeof value);
+    else
+        memcpy(at, &half, sizeof half);
+}
+
+void tensor_file_begin(struct tensor_file *file)
+{
+    *file = (struct tensor_file){.header = json_object()};
+}
+
+void tensor_file_add(struct tensor_file *file, const struct golden_tensor *tensor,
+                     enum dtype dtype)
+{
+    static const char *const names[] = {"F32", "BF16", "F16"};
+    uint64_t count = 1;
+    for (size_t i = 0; i < json_array_size(tensor->shape); i++)
+        count *= (uint64_t)json_integer_value(json_array_get(tensor->shape, i));
+    size_t bytes = count * dtype_bytes(dtype);
+    file->data = heap_grow(file->data, file->bytes + bytes);
+    for (uint64_t i = 0; i < count; i++) {
+        uint64_t z = mix(tensor->seed + ((uint64_t)tensor->index << 32) + i);
+        double v = (double)(z >> 57) - 64;
+        double value = tensor->kind < 0 ? 1 + v / 128 : ldexp(v, -tensor->kind);
+        element_put(file->data + file->bytes + i * dtype_bytes(dtype), dtype, (float)value);
+    }
+    json_t *entry = json_pack("{s:s, s:O, s:[I,I]}", "dtype", names[dtype], "shape", tensor->shape,
+                              "data_offsets", (json_int_t)file->bytes,
+                              (json_int_t)(file->bytes + bytes));
+    json_object_set_new(file->header, tensor->name, entry);
+    file->bytes += bytes;
+}
+
+void tensor_file_write(struct tensor_file *file, const char *folder, const char *name)
+{
+    char *header = json_dumps(file->header, JSON_COMPACT);
+    uint64_t length = strlen(header);
+    char *all = heap_take(8 + length + file->bytes);
+    memcpy(all, &length, 8);
+    memcpy(all + 8, header, length);
+    if (file->bytes > 0)
+        memcpy(all + 8 + length, file->data, file->bytes);
+    file_write(folder, name, all, 8 + length + file->bytes);
+    heap_give(all);
+    free(header);
+    json_decref(file->header);
+    heap_give(file->data);
+    *file = (struct tensor_file){.header = NULL};
+}
+
+static void weights_write(const char *folder, const json_t *golden, enum dtype dtype,
+                          uint32_t shards)
+{
+    const json_t *tensors = json_object_get(golden, "tensors");
+    json_t *map = json_object();
+    for (uint32_t shard = 0; shard < shards; shard++) {
+        char name[64];
+        snprintf(name, sizeof name, "model-%05u-of-%05u.safetensors", shard + 1, shards);
+        struct tensor_file file;
+        tensor_file_begin(&file);
+        for (uint32_t i = 0; i < json_array_size(tensors); i++) {
+            const json_t *entry = json_array_get(tensors, i);
+            struct golden_tensor tensor = {
+                json_string_value(json_array_get(entry, 0)), json_array_get(entry, 1),
+                (uint64_t)json_integer_value(json_object_get(golden, "seed")), i,
+                (int)json_integer_value(json_array_get(entry, 2))};
+            if (i % shards != shard)
+                continue;
+            tensor_file_add(&file, &tensor, dtype);
+            json_object_set_new(map, tensor.name, json_string(name));
+        }
+        tensor_file_write(&file, folder, shards > 1 ? name : "model.safetensors");
+    }
+    json_t *index = json_pack("{s:o}", "weight_map", map);
+    if (shards > 1)
+        file_write_json(folder, "model.safetensors.index.json", index);
+    json_decref(index);
+}
+
+void golden_folder_write(const char *folder, const json_t *golden, enum dtype dtype,
+                         uint32_t shards)
+{
+    file_write_json(folder, "config.json", json_object_get(golden, "config"));
+    const char *name;
+    json_t *json;
+    json_object_foreach(json_object_get(golden, "files"), name, json)
+        file_write_json(folder, name, json);
+    weights_write(folder, golden, dtype, shards);
+}

@@ -1,0 +1,124 @@
+// The rig; see model_rig.h. Block ids run backwards and interleave rows, so that nothing can lean on
+// neighbouring blocks of a sequence lying beside each other.
+#include "tests/runtime/model_rig.h"
+
+#include "runtime/base/arena.h"
+
+#include <stdio.h>
+
+static void must(enum status status, const struct error *err)
+{
+    check(status == STATUS_OK, "%s", err->text);
+}
+
+struct model_options rig_options(void)
+{
+    return (struct model_options){.dtype = -1, .kv_dtype = -1, .max_num_seqs = 32,
+                                  .max_num_batched_tokens = 512, .block_size = 16,
+                                  .penalty_rows = -1, .yes_id = -1, .no_id = -1};
+}
+
+void rig_open(struct rig *rig, const char *folder, const struct model_options *options)
+{
+    struct error err;
+    *rig = (struct rig){.api = device_cpu()};
+    struct device_options device = {.threads = 2, .exact = true};
+    must(rig->api->open(&rig->device, &device, &err), &err);
+    must(model_plan_open(&rig->plan, folder, rig->api, rig->device, options, &err), &err);
+    uint64_t kv = rig->plan->kv_bytes_min * rig->plan->facts.limits.slots_max;
+    must(model_open(&rig->model, rig->plan, kv, NULL, NULL, &err), &err);
+    rig->facts = model_facts(rig->model);
+    rig->batch = heap_take(batch_bytes(&rig->facts->limits));
+    batch_init(rig->batch, &rig->facts->limits);
+}
+
+void rig_close(struct rig *rig)
+{
+    heap_give(rig->batch);
+    model_close(rig->model);
+    model_plan_close(rig->plan);
+    rig->api->close(rig->device);
+}
+
+void rig_begin(struct rig *rig)
+{
+    batch_clear(rig->batch, rig->step++);
+}
+
+static void blocks_add(struct rig *rig, const struct rig_sequence *s, uint32_t from, uint32_t to)
+{
+    const struct model_facts *f = rig->facts;
+    if (f->block_tokens == 0)
+        return;
+    uint32_t first = (from + f->block_tokens - 1) / f->block_tokens;
+    uint32_t end = (to + f->block_tokens - 1) / f->block_tokens;
+    for (uint32_t i = first; i < end; i++) {
+        uint32_t place = i * f->limits.slots_max + s->row;
+        batch_changes(rig->batch)[rig->batch->change_count++] =
+            (struct batch_change){s->row, i, f->block_count - 1 - place};
+    }
+}
+
+static void admit(struct rig *rig, const struct rig_sequence *s)
+{
+    if (rig->facts->kind != MODEL_GENERATOR)
+        return;
+    struct batch_admit *new = &batch_admits(rig->batch)[rig->batch->admit_count++];
+    *new = (struct batch_admit){.row = s->row};
+    new->params = (struct sample_params){.top_p = 1, .repetition = 1, .penalty_row = STEP_NO_ROW};
+}
+
+static void row_add(struct rig *rig, const struct batch_row *row)
+{
+    batch_rows(rig->batch)[rig->batch->row_count++] = *row;
+    rig->batch->computed_count += row->q_len;
+}
+
+void rig_prefill(struct rig *rig, struct rig_sequence *s, uint32_t tokens, enum batch_want want)
+{
+    struct batch *batch = rig->batch;
+    if (s->computed == 0)
+        admit(rig, s);
+    if (tokens > s->count - s->computed)
+        tokens = s->count - s->computed;
+    uint32_t end = s->computed + tokens;
+    struct batch_row row = {s->row, tokens, end, batch->token_count, s->type_from,
+                            end == s->count ? want : WANT_NOTHING, BATCH_NO_MASK};
+    for (uint32_t i = s->computed; i < end; i++)
+        batch_tokens(batch)[batch->token_count++] = s->tokens[i];
+    blocks_add(rig, s, s->computed, end);
+    row_add(rig, &row);
+    s->computed = end;
+}
+
+void rig_decode(struct rig *rig, struct rig_sequence *s)
+{
+    struct batch_row row = {s->row,       1,          s->computed + 1, BATCH_TOKEN_FED,
+                            STEP_NO_TYPE, WANT_TOKEN, BATCH_NO_MASK};
+    blocks_add(rig, s, s->computed, s->computed + 1);
+    row_add(rig, &row);
+    rig->batch->decode_count++;
+    s->computed++;
+}
+
+struct model_output rig_step(struct rig *rig, float *logits)
+{
+    struct error err;
+    struct model_output out;
+    must(model_launch(rig->model, rig->batch, &err), &err);
+    if (logits)
+        must(model_logits(rig->model, logits, &err), &err);
+    must(model_sample(rig->model, NULL, 0, &err), &err);
+    must(model_collect(rig->model, &out, UINT64_MAX, &err), &err);
+    check(out.step == rig->batch->step, "step %llu came back", (unsigned long long)out.step);
+    return out;
+}
+
+void rig_prompt_logits(struct rig *rig, struct rig_sequence *s, uint32_t chunk, float *logits)
+{
+    while (s->computed < s->count) {
+        rig_begin(rig);
+        rig_prefill(rig, s, chunk, WANT_TOKEN);
+        rig_step(rig, s->computed == s->count ? logits : NULL);
+    }
+}

@@ -1,0 +1,238 @@
+// What config.json and its neighbours are taken to mean: kinds, defaults of each family, windows,
+// end ids, pooling. Refusals are in test_hostile.c.
+#include "runtime/base/json.h"
+#include "runtime/model/config.h"
+#include "tests/runtime/golden.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static const char decoder[] =
+    "{\"architectures\":[\"%s\"],\"vocab_size\":1000,\"hidden_size\":256,\"num_hidden_layers\":4,"
+    "\"num_attention_heads\":8,\"intermediate_size\":512,\"max_position_embeddings\":4096%s}";
+
+static struct model_config config; // 6 KB: not on the stack
+
+static void parse(const char *architecture, const char *more)
+{
+    struct error err;
+    json_t *json = json_sprintf(decoder, architecture, more);
+    json_t *object = json_loads(json_string_value(json), 0, NULL);
+    assert_non_null(object);
+    enum status status = model_config_parse(&config, object, &err);
+    if (status != STATUS_OK)
+        fail_msg("%s", err.text);
+    json_decref(object);
+    json_decref(json);
+}
+
+static void kinds_follow_the_architecture(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        enum model_kind kind;
+        enum rerank_form form;
+    } known[] = {
+        {"LlamaForCausalLM", MODEL_GENERATOR, RERANK_PAIR},
+        {"MistralModel", MODEL_EMBEDDER, RERANK_PAIR},
+        {"BertModel", MODEL_EMBEDDER, RERANK_PAIR},
+        {"XLMRobertaForMaskedLM", MODEL_EMBEDDER, RERANK_PAIR},
+        {"BertForSequenceClassification", MODEL_RERANKER, RERANK_PAIR},
+        {"Qwen2ForSequenceClassification", MODEL_RERANKER, RERANK_PAIR},
+        {"Qwen3ForSequenceClassification", MODEL_RERANKER, RERANK_YES_NO},
+    };
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
+        parse(known[i].name, "");
+        assert_int_equal(config.kind, known[i].kind);
+        assert_int_equal(config.rerank, known[i].form);
+    }
+}
+
+static void defaults_are_the_family_s(void **state)
+{
+    (void)state;
+    parse("LlamaForCausalLM", "");
+    assert_int_equal(config.kv_heads, 8);
+    assert_int_equal(config.head_dim, 32);
+    assert_int_equal(config.rope.dim, 32);
+    assert_true(config.rope.theta == 10000.0 && config.epsilon == 1e-6);
+    assert_false(config.tied || config.tied_given || config.qkv_bias);
+    assert_int_equal(config.activation, ACTIVATE_SILU);
+    assert_int_equal(config.dtype, -1);
+    parse("MistralForCausalLM", "");
+    assert_int_equal(config.window, 4096);
+    parse("MistralForCausalLM", ",\"sliding_window\":null");
+    assert_int_equal(config.window, 0);
+    parse("Qwen2ForCausalLM", ",\"dtype\":\"bfloat16\"");
+    assert_true(config.qkv_bias && !config.o_bias);
+    assert_int_equal(config.dtype, DTYPE_BF16);
+    parse("BertModel", ",\"torch_dtype\":\"float16\"");
+    assert_int_equal(config.activation, ACTIVATE_GELU);
+    assert_int_equal(config.dtype, DTYPE_F16);
+    assert_int_equal(config.pooling, POOL_CLS);
+    assert_int_equal(config.length_max, 4096);
+    parse("RobertaModel", "");
+    assert_int_equal(config.position_offset, 2);
+    assert_int_equal(config.length_max, 4094);
+    parse("Qwen3Model", "");
+    assert_int_equal(config.pooling, POOL_LAST);
+}
+
+static void windows_follow_their_flags(void **state)
+{
+    (void)state;
+    parse("Qwen2ForCausalLM", ",\"sliding_window\":64,\"use_sliding_window\":false");
+    assert_int_equal(config.window, 0);
+    parse("Qwen2ForCausalLM",
+          ",\"sliding_window\":64,\"use_sliding_window\":true,\"max_window_layers\":2");
+    assert_int_equal(config.window, 64);
+    assert_true(config.full_layers[0] && config.full_layers[1]);
+    assert_false(config.full_layers[2] || config.full_layers[3]);
+    parse("Qwen3ForCausalLM",
+          ",\"sliding_window\":64,\"use_sliding_window\":true,\"layer_types\":[\"full_attention\","
+          "\"sliding_attention\",\"full_attention\",\"sliding_attention\"]");
+    assert_true(config.full_layers[0] && config.full_layers[2]);
+    assert_false(config.full_layers[1] || config.full_layers[3]);
+}
+
+static void lengths_follow_the_scaling(void **state)
+{
+    (void)state;
+    parse("LlamaForCausalLM", ",\"rope_scaling\":{\"type\":\"linear\",\"factor\":4}");
+    assert_int_equal(config.length_default, 16384);
+    parse("LlamaForCausalLM", ",\"rope_scaling\":{\"type\":\"dynamic\",\"factor\":4}");
+    assert_int_equal(config.length_default, 4096);
+    assert_int_equal(config.length_max, 16384);
+    parse("Qwen2ForCausalLM", ",\"rope_scaling\":{\"type\":\"yarn\",\"factor\":4,"
+                              "\"original_max_position_embeddings\":2048}");
+    assert_int_equal(config.length_max, 8192);
+    parse("LlamaForCausalLM", ",\"rope_parameters\":{\"rope_type\":\"llama3\",\"factor\":8,"
+                              "\"rope_theta\":500000,\"low_freq_factor\":1,\"high_freq_factor\":4,"
+                              "\"original_max_position_embeddings\":1024}");
+    assert_int_equal(config.length_max, 4096);
+    assert_true(config.rope.theta == 500000.0);
+    assert_int_equal(config.rope.kind, ROPE_LLAMA3);
+}
+
+struct place {
+    char folder[64];
+};
+
+static void put(const struct place *place, const char *name, const char *text)
+{
+    file_write(place->folder, name, text, strlen(text));
+}
+
+static void put_config(const struct place *place, const char *name, const char *architecture,
+                       const char *more)
+{
+    json_t *json = json_sprintf(decoder, architecture, more);
+    put(place, name, json_string_value(json));
+    json_decref(json);
+}
+
+static void read(const struct place *place)
+{
+    struct error err;
+    if (model_config_read(&config, place->folder, &err) != STATUS_OK)
+        fail_msg("%s", err.text);
+}
+
+static int place_make(void **state)
+{
+    static struct place place;
+    folder_make(place.folder);
+    *state = &place;
+    return 0;
+}
+
+static int place_end(void **state)
+{
+    folder_remove(((struct place *)*state)->folder);
+    return 0;
+}
+
+static void end_ids_come_from_generation_config(void **state)
+{
+    const struct place *place = *state;
+    put_config(place, "config.json", "LlamaForCausalLM", ",\"eos_token_id\":7");
+    read(place);
+    assert_int_equal(config.end_count, 1);
+    assert_int_equal(config.end_ids[0], 7);
+    assert_true(isnan(config.default_temperature));
+    put(place, "generation_config.json",
+        "{\"eos_token_id\":[3,4],\"temperature\":0.6,\"top_p\":0.9,\"top_k\":20}");
+    read(place);
+    assert_int_equal(config.end_count, 2);
+    assert_int_equal(config.end_ids[1], 4);
+    assert_true(config.default_temperature == 0.6 && config.default_top_p == 0.9);
+    assert_int_equal(config.default_top_k, 20);
+    put(place, "generation_config.json", "{\"bos_token_id\":1}");
+    read(place);
+    assert_int_equal(config.end_ids[0], 7);
+}
+
+static const char modules[] =
+    "[{\"type\":\"sentence_transformers.models.Transformer\",\"path\":\"0_Transformer\"},"
+    "{\"type\":\"sentence_transformers.models.Pooling\",\"path\":\"1_Pooling\"}]";
+
+static void sentence_folders_are_embedders(void **state)
+{
+    const struct place *place = *state;
+    put_config(place, "0_Transformer/config.json", "Qwen3ForCausalLM", "");
+    put(place, "modules.json", modules);
+    put(place, "1_Pooling/config.json", "{\"pooling_mode_lasttoken\":true}");
+    read(place);
+    assert_int_equal(config.kind, MODEL_EMBEDDER);
+    assert_int_equal(config.pooling, POOL_LAST);
+    assert_non_null(strstr(config.weights_folder, "/0_Transformer"));
+    put(place, "1_Pooling/config.json", "{\"pooling_mode\":\"mean\"}");
+    put(place, "0_Transformer/sentence_bert_config.json", "{\"max_seq_length\":256}");
+    read(place);
+    assert_int_equal(config.pooling, POOL_MEAN);
+    assert_int_equal(config.length_default, 256);
+}
+
+static void yes_no_rerankers_are_recognised(void **state)
+{
+    const struct place *place = *state;
+    put_config(place, "config.json", "Qwen3ForCausalLM", "");
+    read(place);
+    assert_int_equal(config.kind, MODEL_GENERATOR);
+    put(place, "config_sentence_transformers.json", "{\"model_type\":\"CrossEncoder\"}");
+    read(place);
+    assert_int_equal(config.kind, MODEL_RERANKER);
+    assert_int_equal(config.rerank, RERANK_YES_NO);
+    put_config(place, "config.json", "Qwen3ForCausalLM", ",\"is_original_qwen3_reranker\":true");
+    put(place, "config_sentence_transformers.json", "{}");
+    read(place);
+    assert_int_equal(config.kind, MODEL_RERANKER);
+    put_config(place, "Qwen3-Reranker-tiny/config.json", "Qwen3ForCausalLM", "");
+    struct place inside;
+    assert_true(strlen(place->folder) + 22 < sizeof inside.folder);
+    strcpy(inside.folder, place->folder);
+    strcat(inside.folder, "/Qwen3-Reranker-tiny/");
+    read(&inside);
+    assert_int_equal(config.kind, MODEL_RERANKER);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(kinds_follow_the_architecture),
+        cmocka_unit_test(defaults_are_the_family_s),
+        cmocka_unit_test(windows_follow_their_flags),
+        cmocka_unit_test(lengths_follow_the_scaling),
+        cmocka_unit_test_setup_teardown(end_ids_come_from_generation_config, place_make, place_end),
+        cmocka_unit_test_setup_teardown(sentence_folders_are_embedders, place_make, place_end),
+        cmocka_unit_test_setup_teardown(yes_no_rerankers_are_recognised, place_make, place_end),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
