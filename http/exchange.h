@@ -94,8 +94,9 @@ enum route_flag {
     ROUTE_X_API_KEY = 4,  // x-api-key (and Bearer, http-api.md section 0)
     ROUTE_EITHER_KEY = 8, // either header
     ROUTE_JSON = 16,      // POST body must be JSON by content type
+    ROUTE_SHAPE_OF_CALLER = 32, // Messages shape if an anthropic-version header is there
 };
 
-// All routes: one array per endpoint file (each ends with a row whose path is NULL), listed in
-// http/api/list.c; the list ends with NULL.
+// All routes: one array per endpoint file, listed in http/api/list.c; the list ends with NULL.
 extern const struct route *const route_tables[];
+extern const uint32_t route_table_counts[];

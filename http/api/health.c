@@ -1,0 +1,90 @@
+// GET /health, /v1/health (live: loops turn and no engine step is overdue), /ready (models loaded,
+// not draining), /version. Health is progress, not a constant.
+#include "http/api/list.h"
+#include "http/counters.h"
+
+#include <stdio.h>
+#include <time.h>
+
+enum { BEAT_LATE_S = 10, STEP_LATE_S = 30 };
+
+static const uint64_t second_ns = 1000000000;
+
+static uint64_t clock_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * second_ns + (uint64_t)now.tv_nsec;
+}
+
+static void unavailable(struct exchange *x, struct text message)
+{
+    struct http_failure failure = {.error = HTTP_UNAVAILABLE, .message = message};
+    exchange_fail(x, &failure);
+}
+
+static bool engine_is_late(const struct engine *engine, uint64_t now)
+{
+    if (engine == NULL)
+        return false;
+    const struct engine_stats *stats = engine_stats(engine);
+    uint64_t begun = atomic_load_explicit(&stats->step_started_ns, memory_order_relaxed);
+    return atomic_load_explicit(&stats->failed, memory_order_relaxed) != 0 ||
+           (begun != 0 && now > begun && now - begun > STEP_LATE_S * second_ns);
+}
+
+static bool health_is_fine(struct exchange *x, const struct server_view *view)
+{
+    uint64_t now = clock_ns();
+    if (now > view->beat_oldest_ns && now - view->beat_oldest_ns > BEAT_LATE_S * second_ns) {
+        unavailable(x, text_of("Degraded: an HTTP thread does not turn."));
+        return false;
+    }
+    for (uint32_t i = 0; i < view->served->count; i++) {
+        const struct served_model *model = &view->served->models[i];
+        if (!engine_is_late(model->engine, now))
+            continue;
+        unavailable(x, arena_format(exchange_arena(x),
+                                    "Degraded: the engine of '%s' failed or its step is overdue.",
+                                    model->id));
+        return false;
+    }
+    return true;
+}
+
+static void health_request(struct exchange *x)
+{
+    struct server_view view;
+    server_view_get(x, &view);
+    if (view.served == NULL)
+        unavailable(x, text_of("The models are still being loaded."));
+    else if (health_is_fine(x, &view))
+        exchange_reply(x, 200, text_of("{\"status\":\"ok\"}"));
+}
+
+static void ready_request(struct exchange *x)
+{
+    struct server_view view;
+    server_view_get(x, &view);
+    if (view.draining)
+        unavailable(x, text_of("The server is shutting down."));
+    else if (view.served == NULL)
+        unavailable(x, text_of("The models are still being loaded."));
+    else if (health_is_fine(x, &view))
+        exchange_reply(x, 200, text_of("{\"status\":\"ready\"}"));
+}
+
+static void version_request(struct exchange *x)
+{
+    exchange_reply(x, 200, text_of("{\"version\":\"" WEFT_VERSION "\"}"));
+}
+
+const struct route health_routes[HEALTH_ROUTE_COUNT] = {
+    {.method = "GET", .path = "/health", .flags = ROUTE_OPEN, .on_request = health_request},
+    {.method = "GET",
+     .path = "/v1/health",
+     .flags = ROUTE_EITHER_KEY,
+     .on_request = health_request},
+    {.method = "GET", .path = "/ready", .flags = ROUTE_OPEN, .on_request = ready_request},
+    {.method = "GET", .path = "/version", .flags = ROUTE_OPEN, .on_request = version_request},
+};

@@ -1,0 +1,231 @@
+// GET /metrics in the text format of Prometheus: our names (weft_*), the HTTP and process ones,
+// and by option the names that dashboards made for vLLM and TEI look for. Everything is read from
+// engine statistics and the counters of the h2o threads; nothing is kept here.
+#include "http/api/metrics.h"
+
+#include "http/api/list.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+static uint64_t load(const _Atomic uint64_t *counter)
+{
+    return atomic_load_explicit(counter, memory_order_relaxed);
+}
+
+void metric_head(struct metrics *m, const char *name, const char *type)
+{
+    json_put_format(m->out, "# TYPE %s%s %s\n", m->prefix, name, type);
+}
+
+// A number that never depends on the locale.
+void metric_number(struct metrics *m, double value)
+{
+    json_put_double(m->out, value);
+    json_put_literal(m->out, "\n");
+}
+
+// Escapes as the format wants: a backslash, a quote, a line feed.
+static void label_put(struct json_buffer *out, const char *value)
+{
+    for (const char *p = value; *p != '\0'; p++) {
+        if (*p == '\\' || *p == '"')
+            json_put_raw(out, text_span("\\", 1));
+        if (*p == '\n')
+            json_put_literal(out, "\\n");
+        else
+            json_put_raw(out, text_span(p, 1));
+    }
+}
+
+void metric_model_labels(struct metrics *m, const char *name, uint32_t model, const char *more)
+{
+    json_put_format(m->out, "%s%s{model_name=\"", m->prefix, name);
+    label_put(m->out, m->view.served->models[model].id);
+    json_put_format(m->out, "\",engine=\"%u\"%s} ", model, more);
+}
+
+static void http_histogram(struct metrics *m, const struct route *row, uint32_t index)
+{
+    uint32_t count;
+    const double *bounds = histogram_bounds(HISTOGRAM_E2E, &count);
+    const char *path = row != NULL ? row->path : "unknown";
+    uint64_t total = 0, sum = 0;
+    for (uint32_t b = 0; b <= count; b++) {
+        for (uint32_t t = 0; t < m->view.thread_count; t++)
+            total += load(&m->threads[t]->routes[index].seconds.bucket[b]);
+        json_put_format(m->out, "http_request_duration_seconds_bucket{handler=\"%s\",le=\"", path);
+        if (b < count)
+            json_put_double(m->out, bounds[b]);
+        else
+            json_put_literal(m->out, "+Inf");
+        json_put_format(m->out, "\"} %llu\n", (unsigned long long)total);
+    }
+    for (uint32_t t = 0; t < m->view.thread_count; t++)
+        sum += load(&m->threads[t]->routes[index].seconds.sum);
+    json_put_format(m->out, "http_request_duration_seconds_sum{handler=\"%s\"} ", path);
+    metric_number(m, (double)sum / 1e9);
+    json_put_format(m->out, "http_request_duration_seconds_count{handler=\"%s\"} %llu\n", path,
+                    (unsigned long long)total);
+}
+
+struct route_sums {
+    uint64_t status[STATUS_CLASSES], all, in, out;
+};
+
+static struct route_sums route_sum(const struct metrics *m, uint32_t index)
+{
+    struct route_sums sums = {0};
+    for (uint32_t t = 0; t < m->view.thread_count; t++) {
+        const struct route_counters *c = &m->threads[t]->routes[index];
+        for (int s = 0; s < STATUS_CLASSES; s++) {
+            sums.status[s] += load(&c->requests[s]);
+            sums.all += load(&c->requests[s]);
+        }
+        sums.in += load(&c->bytes_in);
+        sums.out += load(&c->bytes_out);
+    }
+    return sums;
+}
+
+static const struct route *route_at(const struct metrics *m, uint32_t i, uint32_t *index)
+{
+    *index = i < m->view.route_count ? i : ROUTES_MAX; // the last row: unknown paths
+    return i < m->view.route_count ? m->view.routes[i] : NULL;
+}
+
+static void http_requests(struct metrics *m)
+{
+    metric_head(m, "http_requests_total", "counter");
+    for (uint32_t i = 0; i <= m->view.route_count; i++) {
+        uint32_t index;
+        const struct route *row = route_at(m, i, &index);
+        struct route_sums sums = route_sum(m, index);
+        for (int s = 2; s < STATUS_CLASSES; s++)
+            if (sums.status[s] > 0)
+                json_put_format(
+                    m->out,
+                    "http_requests_total{handler=\"%s\",method=\"%s\",status=\"%dxx\"} %llu\n",
+                    row != NULL ? row->path : "unknown", row != NULL ? row->method : "ANY", s,
+                    (unsigned long long)sums.status[s]);
+    }
+    metric_head(m, "http_request_duration_seconds", "histogram");
+    for (uint32_t i = 0; i <= m->view.route_count; i++) {
+        uint32_t index;
+        const struct route *row = route_at(m, i, &index);
+        if (route_sum(m, index).all > 0)
+            http_histogram(m, row, index);
+    }
+}
+
+static void http_sizes(struct metrics *m, const char *name, bool out)
+{
+    metric_head(m, name, "summary");
+    for (uint32_t i = 0; i <= m->view.route_count; i++) {
+        uint32_t index;
+        const struct route *row = route_at(m, i, &index);
+        struct route_sums sums = route_sum(m, index);
+        const char *path = row != NULL ? row->path : "unknown";
+        if (sums.all > 0)
+            json_put_format(m->out, "%s_sum{handler=\"%s\"} %llu\n%s_count{handler=\"%s\"} %llu\n",
+                            name, path, (unsigned long long)(out ? sums.out : sums.in), name, path,
+                            (unsigned long long)sums.all);
+    }
+}
+
+struct thread_metric {
+    const char *name, *type;
+    size_t offset; // in struct thread_counters
+};
+
+static void http_threads(struct metrics *m)
+{
+    static const struct thread_metric table[] = {
+        {"weft_connections", "gauge", offsetof(struct thread_counters, connections)},
+        {"weft_connections_total", "counter", offsetof(struct thread_counters, connections_total)},
+        {"weft_clients_gone_total", "counter", offsetof(struct thread_counters, clients_gone)},
+        {"weft_readers_stalled_total", "counter", offsetof(struct thread_counters, stalled)},
+        {"weft_reset_floods_total", "counter", offsetof(struct thread_counters, resets_over)},
+        {"weft_client_retries_total", "counter", offsetof(struct thread_counters, retries)},
+        {"weft_fields_ignored_total", "counter",
+         offsetof(struct thread_counters, fields_ignored)},
+    };
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        uint64_t sum = 0;
+        for (uint32_t t = 0; t < m->view.thread_count; t++)
+            sum += load((const _Atomic uint64_t *)((const char *)m->threads[t] + table[i].offset));
+        metric_head(m, table[i].name, table[i].type);
+        json_put_format(m->out, "%s %llu\n", table[i].name, (unsigned long long)sum);
+    }
+}
+
+static uint64_t resident_bytes(void)
+{
+    unsigned long long pages = 0, resident = 0;
+    FILE *file = fopen("/proc/self/statm", "r");
+    if (file == NULL)
+        return 0;
+    if (fscanf(file, "%llu %llu", &pages, &resident) != 2)
+        resident = 0;
+    fclose(file);
+    return resident * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+static uint64_t open_descriptors(void)
+{
+    uint64_t count = 0;
+    DIR *folder = opendir("/proc/self/fd");
+    if (folder == NULL)
+        return 0;
+    while (readdir(folder) != NULL)
+        count++;
+    closedir(folder);
+    return count > 3 ? count - 3 : 0; // ".", ".." and the folder's own
+}
+
+static double seconds_of(struct timeval at)
+{
+    return (double)at.tv_sec + (double)at.tv_usec / 1e6;
+}
+
+static void process_metrics(struct metrics *m)
+{
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    metric_head(m, "process_resident_memory_bytes", "gauge");
+    json_put_format(m->out, "process_resident_memory_bytes %llu\n",
+                    (unsigned long long)resident_bytes());
+    metric_head(m, "process_cpu_seconds_total", "counter");
+    json_put_literal(m->out, "process_cpu_seconds_total ");
+    metric_number(m, seconds_of(usage.ru_utime) + seconds_of(usage.ru_stime));
+    metric_head(m, "process_open_fds", "gauge");
+    json_put_format(m->out, "process_open_fds %llu\n", (unsigned long long)open_descriptors());
+    metric_head(m, "process_start_time_seconds", "gauge");
+    json_put_format(m->out, "process_start_time_seconds %lld\n", (long long)m->view.started_unix);
+}
+
+static void metrics_request(struct exchange *x)
+{
+    struct json_buffer out = {0};
+    struct metrics m = {.out = &out, .prefix = ""};
+    server_view_get(x, &m.view);
+    m.threads = arena_take_zeroed(exchange_arena(x), m.view.thread_count, sizeof *m.threads);
+    for (uint32_t t = 0; t < m.view.thread_count; t++)
+        m.threads[t] = server_counters(x, t);
+    http_requests(&m);
+    http_sizes(&m, "http_request_size_bytes", false);
+    http_sizes(&m, "http_response_size_bytes", true);
+    http_threads(&m);
+    process_metrics(&m);
+    if (m.view.served != NULL)
+        metrics_models(&m);
+    exchange_reply_type(x, 200, "text/plain; version=0.0.4; charset=utf-8",
+                        text_span(out.at, out.bytes));
+    json_buffer_free(&out);
+}
+
+const struct route metrics_routes[METRICS_ROUTE_COUNT] = {
+    {.method = "GET", .path = "/metrics", .flags = ROUTE_OPEN, .on_request = metrics_request},
+};

@@ -1,0 +1,18 @@
+// Private to /metrics: the pieces both of its files write with.
+#pragma once
+
+#include "http/counters.h"
+
+struct metrics {
+    struct json_buffer *out;
+    const char *prefix; // in front of model metrics: "weft_", "vllm:"
+    struct server_view view;
+    const struct thread_counters **threads; // [view.thread_count]
+};
+
+void metric_head(struct metrics *m, const char *name, const char *type);
+void metric_number(struct metrics *m, double value);
+// name{model_name="...",engine="0"more} with a blank behind it
+void metric_model_labels(struct metrics *m, const char *name, uint32_t model, const char *more);
+
+void metrics_models(struct metrics *m); // metrics_models.c

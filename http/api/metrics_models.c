@@ -1,0 +1,274 @@
+// The part of /metrics that is per model: engine statistics and request histograms under our
+// prefix, and the same values under the names of vLLM (generators) and TEI (embedders, rerankers).
+#include "http/api/metrics.h"
+
+#include <stdio.h>
+
+struct stat_metric {
+    const char *name, *type;
+    size_t offset; // in struct engine_stats
+};
+
+#define STAT(field) offsetof(struct engine_stats, field)
+
+// Ours: everything the engine counts.
+static const struct stat_metric weft_stats[] = {
+    {"steps_total", "counter", STAT(steps)},
+    {"steps_decode_only_total", "counter", STAT(steps_decode_only)},
+    {"rows_total", "counter", STAT(rows)},
+    {"tokens_computed_total", "counter", STAT(tokens_computed)},
+    {"prompt_tokens_total", "counter", STAT(prompt_tokens)},
+    {"generation_tokens_total", "counter", STAT(generation_tokens)},
+    {"prefix_cache_queries_total", "counter", STAT(prefix_queries)},
+    {"prefix_cache_hits_total", "counter", STAT(prefix_hits)},
+    {"preemptions_total", "counter", STAT(preemptions)},
+    {"pauses_total", "counter", STAT(pauses)},
+    {"rows_after_cancel_total", "counter", STAT(rows_after_cancel)},
+    {"requests_submitted_total", "counter", STAT(requests_submitted)},
+    {"sequences_running", "gauge", STAT(sequences_running)},
+    {"sequences_waiting", "gauge", STAT(sequences_waiting)},
+    {"kv_blocks", "gauge", STAT(blocks_total)},
+    {"kv_blocks_used", "gauge", STAT(blocks_used)},
+    {"kv_blocks_cached", "gauge", STAT(blocks_cached)},
+    {"engine_failed", "gauge", STAT(failed)},
+};
+
+// The same under the names dashboards look for; old and new ones.
+static const struct stat_metric vllm_stats[] = {
+    {"num_requests_running", "gauge", STAT(sequences_running)},
+    {"num_requests_waiting", "gauge", STAT(sequences_waiting)},
+    {"prompt_tokens_total", "counter", STAT(prompt_tokens)},
+    {"generation_tokens_total", "counter", STAT(generation_tokens)},
+    {"num_preemptions_total", "counter", STAT(preemptions)},
+    {"prefix_cache_queries_total", "counter", STAT(prefix_queries)},
+    {"prefix_cache_hits_total", "counter", STAT(prefix_hits)},
+    {"gpu_prefix_cache_queries_total", "counter", STAT(prefix_queries)},
+    {"gpu_prefix_cache_hits_total", "counter", STAT(prefix_hits)},
+};
+
+static const char *const finish_labels[COUNTED_FINISH_COUNT] = {
+    ",finished_reason=\"stop\"",  ",finished_reason=\"length\"", ",finished_reason=\"abort\"",
+    ",finished_reason=\"error\"", ",finished_reason=\"pooled\"",
+};
+
+static uint64_t stat_of(const struct metrics *m, uint32_t model, size_t offset)
+{
+    const struct engine *engine = m->view.served->models[model].engine;
+    if (engine == NULL)
+        return 0;
+    const char *stats = (const char *)engine_stats(engine);
+    return atomic_load_explicit((const _Atomic uint64_t *)(stats + offset), memory_order_relaxed);
+}
+
+static bool is_generator(const struct metrics *m, uint32_t model)
+{
+    return m->view.served->models[model].facts->kind == MODEL_GENERATOR;
+}
+
+typedef bool model_filter(const struct metrics *m, uint32_t model); // which models a metric is of
+
+static bool any_model(const struct metrics *m, uint32_t model)
+{
+    (void)m;
+    (void)model;
+    return true;
+}
+
+static void stats_put(struct metrics *m, const struct stat_metric *table, size_t count,
+                      model_filter *filter)
+{
+    for (size_t i = 0; i < count; i++) {
+        metric_head(m, table[i].name, table[i].type);
+        for (uint32_t model = 0; model < m->view.served->count; model++) {
+            if (!filter(m, model))
+                continue;
+            metric_model_labels(m, table[i].name, model, "");
+            json_put_format(m->out, "%llu\n",
+                            (unsigned long long)stat_of(m, model, table[i].offset));
+        }
+    }
+}
+
+struct histogram_sums {
+    uint64_t bucket[HISTOGRAM_BUCKETS_MAX + 1];
+    uint64_t count, sum;
+};
+
+static struct histogram_sums histogram_sum(const struct metrics *m, uint32_t model,
+                                           enum histogram_id id)
+{
+    struct histogram_sums sums = {0};
+    uint32_t count;
+    histogram_bounds(id, &count);
+    for (uint32_t t = 0; t < m->view.thread_count; t++) {
+        const struct histogram *h = &m->threads[t]->models[model].histograms[id];
+        for (uint32_t b = 0; b <= count; b++) {
+            uint64_t value = atomic_load_explicit(&h->bucket[b], memory_order_relaxed);
+            sums.bucket[b] += value;
+            sums.count += value;
+        }
+        sums.sum += atomic_load_explicit(&h->sum, memory_order_relaxed);
+    }
+    return sums;
+}
+
+static void histogram_model(struct metrics *m, const char *name, uint32_t model,
+                            enum histogram_id id)
+{
+    struct histogram_sums sums = histogram_sum(m, model, id);
+    uint32_t count;
+    const double *bounds = histogram_bounds(id, &count);
+    uint64_t total = 0;
+    char series[96];
+    snprintf(series, sizeof series, "%s_bucket", name);
+    for (uint32_t b = 0; b <= count; b++) {
+        struct json_buffer le = {0};
+        total += sums.bucket[b];
+        json_put_literal(&le, ",le=\"");
+        if (b < count)
+            json_put_double(&le, bounds[b]);
+        else
+            json_put_literal(&le, "+Inf");
+        json_put_raw(&le, text_span("\"\0", 2)); // NUL: a C string below
+        metric_model_labels(m, series, model, le.at);
+        json_put_format(m->out, "%llu\n", (unsigned long long)total);
+        json_buffer_free(&le);
+    }
+    snprintf(series, sizeof series, "%s_sum", name);
+    metric_model_labels(m, series, model, "");
+    metric_number(m, histogram_in_seconds(id) ? (double)sums.sum / 1e9 : (double)sums.sum);
+    snprintf(series, sizeof series, "%s_count", name);
+    metric_model_labels(m, series, model, "");
+    json_put_format(m->out, "%llu\n", (unsigned long long)total);
+}
+
+static void histogram_put(struct metrics *m, const char *name, enum histogram_id id,
+                          model_filter *filter)
+{
+    metric_head(m, name, "histogram");
+    for (uint32_t model = 0; model < m->view.served->count; model++)
+        if (filter(m, model))
+            histogram_model(m, name, model, id);
+}
+
+static uint64_t finished_sum(const struct metrics *m, uint32_t model, enum counted_finish finish)
+{
+    uint64_t sum = 0;
+    for (uint32_t t = 0; t < m->view.thread_count; t++)
+        sum += atomic_load_explicit(&m->threads[t]->models[model].finished[finish],
+                                    memory_order_relaxed);
+    return sum;
+}
+
+static void finished_put(struct metrics *m, const char *name, model_filter *filter)
+{
+    metric_head(m, name, "counter");
+    for (uint32_t model = 0; model < m->view.served->count; model++) {
+        if (!filter(m, model))
+            continue;
+        for (int f = 0; f < COUNTED_FINISH_COUNT; f++) {
+            metric_model_labels(m, name, model, finish_labels[f]);
+            json_put_format(m->out, "%llu\n",
+                            (unsigned long long)finished_sum(m, model, (enum counted_finish)f));
+        }
+    }
+}
+
+static void refused_put(struct metrics *m)
+{
+    metric_head(m, "requests_refused_total", "counter");
+    for (uint32_t model = 0; model < m->view.served->count; model++) {
+        uint64_t sum = 0;
+        for (uint32_t t = 0; t < m->view.thread_count; t++)
+            sum += atomic_load_explicit(&m->threads[t]->models[model].refused_busy,
+                                        memory_order_relaxed);
+        metric_model_labels(m, "requests_refused_total", model, "");
+        json_put_format(m->out, "%llu\n", (unsigned long long)sum);
+    }
+}
+
+static void usage_put(struct metrics *m, const char *name)
+{
+    metric_head(m, name, "gauge");
+    for (uint32_t model = 0; model < m->view.served->count; model++) {
+        if (!is_generator(m, model))
+            continue;
+        uint64_t total = stat_of(m, model, STAT(blocks_total));
+        uint64_t used = stat_of(m, model, STAT(blocks_used));
+        metric_model_labels(m, name, model, "");
+        metric_number(m, total > 0 ? (double)used / (double)total : 0);
+    }
+}
+
+static void vllm_put(struct metrics *m)
+{
+    m->prefix = "vllm:";
+    stats_put(m, vllm_stats, sizeof vllm_stats / sizeof *vllm_stats, is_generator);
+    usage_put(m, "kv_cache_usage_perc");
+    usage_put(m, "gpu_cache_usage_perc");
+    finished_put(m, "request_success_total", is_generator);
+    metric_head(m, "cache_config_info", "gauge");
+    for (uint32_t model = 0; model < m->view.served->count; model++) {
+        const struct model_facts *facts = m->view.served->models[model].facts;
+        char labels[96];
+        if (!is_generator(m, model))
+            continue;
+        snprintf(labels, sizeof labels, ",block_size=\"%u\",num_gpu_blocks=\"%u\"",
+                 facts->block_tokens, facts->block_count);
+        metric_model_labels(m, "cache_config_info", model, labels);
+        json_put_literal(m->out, "1\n");
+    }
+    for (int id = 0; id < HISTOGRAM_COUNT; id++)
+        if (id != HISTOGRAM_TOKENIZE)
+            histogram_put(m, histogram_name((enum histogram_id)id), (enum histogram_id)id,
+                          is_generator);
+    histogram_put(m, "time_per_output_token_seconds", HISTOGRAM_INTER_TOKEN, is_generator);
+}
+
+static bool is_pooling(const struct metrics *m, uint32_t model)
+{
+    return !is_generator(m, model);
+}
+
+static void te_counter(struct metrics *m, const char *name, const char *more, bool success)
+{
+    metric_head(m, name, "counter");
+    for (uint32_t model = 0; model < m->view.served->count; model++) {
+        if (!is_pooling(m, model))
+            continue;
+        uint64_t good = finished_sum(m, model, COUNTED_POOLED);
+        uint64_t bad = finished_sum(m, model, COUNTED_ERROR) + finished_sum(m, model, COUNTED_ABORT);
+        bool all = strcmp(name, "request_count") == 0;
+        metric_model_labels(m, name, model, more);
+        json_put_format(m->out, "%llu\n",
+                        (unsigned long long)(all ? good + bad : success ? good : bad));
+    }
+}
+
+static void te_put(struct metrics *m)
+{
+    static const struct stat_metric queue[] = {{"queue_size", "gauge", STAT(sequences_waiting)}};
+    m->prefix = "te_";
+    te_counter(m, "request_count", "", true);
+    te_counter(m, "request_success", "", true);
+    te_counter(m, "request_failure", ",err=\"inference\"", false);
+    stats_put(m, queue, 1, is_pooling);
+    histogram_put(m, "request_duration", HISTOGRAM_E2E, is_pooling);
+    histogram_put(m, "request_tokenization_duration", HISTOGRAM_TOKENIZE, is_pooling);
+    histogram_put(m, "request_queue_duration", HISTOGRAM_QUEUE, is_pooling);
+    histogram_put(m, "request_inference_duration", HISTOGRAM_INFERENCE, is_pooling);
+}
+
+void metrics_models(struct metrics *m)
+{
+    m->prefix = "weft_";
+    stats_put(m, weft_stats, sizeof weft_stats / sizeof *weft_stats, any_model);
+    finished_put(m, "finished_total", any_model);
+    refused_put(m);
+    for (int id = 0; id < HISTOGRAM_COUNT; id++)
+        histogram_put(m, histogram_name((enum histogram_id)id), (enum histogram_id)id, any_model);
+    if (!m->view.vllm_metrics)
+        return;
+    vllm_put(m);
+    te_put(m);
+}

@@ -1,0 +1,141 @@
+// Keys and the rule which header carries one (http-api.md 0, 1.6). The hash is HMAC-SHA256 under a
+// random key of this process, so that neither memory nor timing tells anything about a key: every
+// stored hash is compared in full, whatever matched before.
+#include "http/auth.h"
+
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+#include <openssl/rand.h>
+#include <string.h>
+#include <strings.h>
+
+enum { HASH_BYTES = 32 };
+
+struct keys {
+    unsigned char salt[HASH_BYTES];
+    uint32_t count;
+    unsigned char hashes[][HASH_BYTES]; // [count]
+};
+
+static void hash_make(const struct keys *keys, struct text plain, unsigned char *out)
+{
+    unsigned bytes = 0;
+    const unsigned char *at = (const unsigned char *)plain.at;
+    const unsigned char *made =
+        HMAC(EVP_sha256(), keys->salt, HASH_BYTES, at, plain.bytes, out, &bytes);
+    check(made != NULL && bytes == HASH_BYTES, "HMAC gave %u bytes", bytes);
+}
+
+static bool key_is_sendable(const char *plain)
+{
+    for (const char *p = plain; *p != '\0'; p++)
+        if (*p <= ' ' || *p > '~')
+            return false;
+    return plain[0] != '\0';
+}
+
+enum status keys_open(struct keys **out, const char *const *plain, uint32_t count,
+                      struct error *err)
+{
+    if (count == 0)
+        return error_set(err, STATUS_INVALID,
+                         "the server has no API key: give one with --api-key or --api-key-file");
+    for (uint32_t i = 0; i < count; i++)
+        if (!key_is_sendable(plain[i]))
+            return error_set(err, STATUS_INVALID,
+                             "API key %u is empty or holds bytes a header cannot carry: use "
+                             "visible ASCII without spaces",
+                             i + 1);
+    struct keys *keys = heap_take_zeroed(1, sizeof *keys + (size_t)count * HASH_BYTES);
+    keys->count = count;
+    check(RAND_bytes(keys->salt, HASH_BYTES) == 1, "no %d random bytes", HASH_BYTES);
+    for (uint32_t i = 0; i < count; i++)
+        hash_make(keys, text_of(plain[i]), keys->hashes[i]);
+    *out = keys;
+    return STATUS_OK;
+}
+
+void keys_close(struct keys *keys)
+{
+    if (keys == NULL)
+        return;
+    OPENSSL_cleanse(keys->hashes, (size_t)keys->count * HASH_BYTES);
+    heap_give(keys);
+}
+
+// Walks all keys whatever matches, so that the time does not tell which one did.
+static bool key_find(const struct keys *keys, struct text plain, uint32_t *id)
+{
+    unsigned char hash[HASH_BYTES];
+    hash_make(keys, plain, hash);
+    uint32_t found = 0, at = 0;
+    for (uint32_t i = 0; i < keys->count; i++) {
+        uint32_t equal = CRYPTO_memcmp(hash, keys->hashes[i], HASH_BYTES) == 0;
+        uint32_t first = equal & (found ^ 1u);
+        at |= i & (0u - first);
+        found |= equal;
+    }
+    *id = at;
+    return found != 0;
+}
+
+// The key behind "Bearer" and one or more spaces; empty when the scheme is another or none.
+static struct text bearer_key(struct text value)
+{
+    static const char scheme[] = "Bearer";
+    enum { SCHEME_BYTES = sizeof scheme - 1 };
+    if (value.bytes <= SCHEME_BYTES || strncasecmp(value.at, scheme, SCHEME_BYTES) != 0 ||
+        value.at[SCHEME_BYTES] != ' ')
+        return (struct text){NULL, 0};
+    size_t at = SCHEME_BYTES, end = value.bytes;
+    while (at < end && value.at[at] == ' ')
+        at++;
+    while (end > at && value.at[end - 1] == ' ')
+        end--;
+    return text_span(value.at + at, end - at);
+}
+
+static const char *header_hint(uint32_t flags)
+{
+    if (flags & (ROUTE_X_API_KEY | ROUTE_EITHER_KEY))
+        return "No API key was sent: this endpoint takes it in the header 'x-api-key: KEY' or "
+               "'Authorization: Bearer KEY'.";
+    return "No API key was sent: this endpoint takes it in the header 'Authorization: Bearer "
+           "KEY'.";
+}
+
+static struct verdict missing(const char *message)
+{
+    return (struct verdict){.error = HTTP_MISSING_KEY, .message = message};
+}
+
+static struct verdict key_verdict(const struct keys *keys, struct text key)
+{
+    struct verdict verdict = {.error = HTTP_INVALID_KEY, .message = "The API key is not valid."};
+    verdict.allowed = key_find(keys, key, &verdict.key_id);
+    return verdict;
+}
+
+struct verdict keys_check(const struct keys *keys, uint32_t flags, struct credential authorization,
+                          struct credential x_api_key)
+{
+    if (flags & ROUTE_OPEN)
+        return (struct verdict){.allowed = true};
+    bool takes_x_api_key = (flags & (ROUTE_X_API_KEY | ROUTE_EITHER_KEY)) != 0;
+    if (takes_x_api_key && x_api_key.count > 1)
+        return missing("The header 'x-api-key' came more than once: send exactly one.");
+    if (takes_x_api_key && x_api_key.count == 1)
+        return x_api_key.value.bytes > 0 ? key_verdict(keys, x_api_key.value)
+                                         : missing(header_hint(flags));
+    if (authorization.count > 1)
+        return missing("The header 'Authorization' came more than once: send exactly one.");
+    struct text key = authorization.count == 1 ? bearer_key(authorization.value)
+                                               : (struct text){NULL, 0};
+    if (key.bytes > 0)
+        return key_verdict(keys, key);
+    if (x_api_key.count > 0)
+        return missing("This endpoint takes the API key in the header 'Authorization: Bearer "
+                       "KEY', not in 'x-api-key'.");
+    return missing(header_hint(flags));
+}

@@ -1,0 +1,28 @@
+// API keys: only keyed hashes are kept. Pure functions over header values; any thread after open.
+#pragma once
+
+#include "http/exchange.h"
+
+struct keys;
+
+// At least one key; each non-empty, visible ASCII.
+enum status keys_open(struct keys **out, const char *const *plain, uint32_t count,
+                      struct error *err) MUST_USE;
+void keys_close(struct keys *keys);
+
+// What the client sent. count: how often the header came; value: of the first.
+struct credential {
+    uint32_t count;
+    struct text value;
+};
+
+struct verdict {
+    bool allowed;
+    uint32_t key_id;       // index of the key
+    enum http_error error; // HTTP_MISSING_KEY or HTTP_INVALID_KEY
+    const char *message;   // a sentence that names the header expected
+};
+
+// flags: enum route_flag of the route.
+struct verdict keys_check(const struct keys *keys, uint32_t flags, struct credential authorization,
+                          struct credential x_api_key);

@@ -1,0 +1,202 @@
+// Recording: see counters.h. Values are written by their h2o thread alone, so a relaxed load and
+// store would do; fetch_add keeps it right if that ever changes.
+#include "http/counters.h"
+
+#include "http/inside.h"
+
+enum bucket_kind { BUCKETS_FIRST, BUCKETS_TOKEN, BUCKETS_REQUEST, BUCKETS_COUNT };
+
+struct buckets {
+    bool seconds;
+    uint32_t count;
+    double bounds[HISTOGRAM_BUCKETS_MAX];
+};
+
+static const struct buckets bucket_table[] = {
+    [BUCKETS_FIRST] = {true, 22, {.001, .005, .01, .02, .04, .06, .08, .1,  .25, .5,  .75,
+                                  1,    2.5,  5,   7.5, 10,  20,  40,  80,  160, 640, 2560}},
+    [BUCKETS_TOKEN] = {true, 19, {.01, .025, .05, .075, .1, .15, .2, .3, .4, .5, .75, 1, 2.5, 5,
+                                  7.5, 10,   20,  40,   80}},
+    [BUCKETS_REQUEST] = {true, 21, {.3, .5, .8, 1,  1.5, 2,  2.5, 5,   10,  15,  20,
+                                    30, 40, 50, 60, 120, 240, 480, 960, 1920, 7680}},
+    [BUCKETS_COUNT] = {false, 22, {1,    2,    5,     10,    20,    50,     100,    200,
+                                   500,  1000, 2000,  5000,  10000, 20000,  50000,  100000,
+                                   2e5,  5e5,  1e6,   2e6,   5e6,   1e7}},
+};
+
+struct histogram_fact {
+    const char *name;
+    enum bucket_kind kind;
+};
+
+static const struct histogram_fact facts[HISTOGRAM_COUNT] = {
+#define HISTOGRAM_FACT(id, name, buckets) [HISTOGRAM_##id] = {name, BUCKETS_##buckets},
+    HISTOGRAM_LIST(HISTOGRAM_FACT)
+#undef HISTOGRAM_FACT
+};
+
+const char *histogram_name(enum histogram_id id)
+{
+    return facts[id].name;
+}
+
+const double *histogram_bounds(enum histogram_id id, uint32_t *count)
+{
+    *count = bucket_table[facts[id].kind].count;
+    return bucket_table[facts[id].kind].bounds;
+}
+
+bool histogram_in_seconds(enum histogram_id id)
+{
+    return bucket_table[facts[id].kind].seconds;
+}
+
+static void add(_Atomic uint64_t *counter, uint64_t value)
+{
+    atomic_fetch_add_explicit(counter, value, memory_order_relaxed);
+}
+
+void histogram_add(struct histogram *h, enum histogram_id id, uint64_t value)
+{
+    const struct buckets *buckets = &bucket_table[facts[id].kind];
+    double scaled = buckets->seconds ? (double)value / 1e9 : (double)value;
+    uint32_t at = 0;
+    while (at < buckets->count && scaled > buckets->bounds[at])
+        at++;
+    add(&h->bucket[at], 1);
+    add(&h->sum, value);
+}
+
+static struct model_counters *counters_of(struct exchange *x)
+{
+    if (x->model == NULL || x->thread->counters.models == NULL)
+        return NULL;
+    return &x->thread->counters.models[x->model - x->info.served->models];
+}
+
+void counters_params(struct exchange *x, uint32_t choice_count, uint32_t max_tokens)
+{
+    struct model_counters *c = counters_of(x);
+    if (c == NULL)
+        return;
+    histogram_add(&c->histograms[HISTOGRAM_PARAMS_N], HISTOGRAM_PARAMS_N, choice_count);
+    histogram_add(&c->histograms[HISTOGRAM_PARAMS_MAX_TOKENS], HISTOGRAM_PARAMS_MAX_TOKENS,
+                  max_tokens);
+}
+
+void counters_tokens(struct exchange *x, uint32_t tokens)
+{
+    struct model_counters *c = counters_of(x);
+    if (c == NULL || tokens == 0)
+        return;
+    uint64_t now = now_ns();
+    // several tokens read at once share the time since the last ones
+    if (x->token_ns != 0)
+        for (uint32_t i = 0; i < tokens; i++)
+            histogram_add(&c->histograms[HISTOGRAM_INTER_TOKEN], HISTOGRAM_INTER_TOKEN,
+                          (now - x->token_ns) / tokens);
+    x->token_ns = now;
+    x->tokens_out += tokens;
+}
+
+void counters_finish(struct exchange *x, enum counted_finish finish, uint32_t tokens)
+{
+    struct model_counters *c = counters_of(x);
+    if (c == NULL)
+        return;
+    add(&c->finished[finish], 1);
+    if (finish == COUNTED_POOLED)
+        return;
+    histogram_add(&c->histograms[HISTOGRAM_GENERATION_TOKENS], HISTOGRAM_GENERATION_TOKENS,
+                  tokens);
+    x->tokens_max = tokens > x->tokens_max ? tokens : x->tokens_max;
+}
+
+void counters_tokenized(struct exchange *x, uint64_t ns)
+{
+    struct model_counters *c = counters_of(x);
+    if (c != NULL)
+        histogram_add(&c->histograms[HISTOGRAM_TOKENIZE], HISTOGRAM_TOKENIZE, ns);
+}
+
+void counters_fields_ignored(struct exchange *x, uint32_t count)
+{
+    add(&x->thread->counters.fields_ignored, count);
+}
+
+void counters_refused(struct exchange *x)
+{
+    struct model_counters *c = counters_of(x);
+    if (c != NULL)
+        add(&c->refused_busy, 1);
+}
+
+static void record(struct model_counters *c, enum histogram_id id, uint64_t from, uint64_t to)
+{
+    if (from != 0 && to >= from)
+        histogram_add(&c->histograms[id], id, to - from);
+}
+
+// The engine request of x is about to be freed: its times are final.
+void counters_request_done(struct exchange *x)
+{
+    struct model_counters *c = counters_of(x);
+    if (c == NULL)
+        return;
+    struct request_facts f;
+    request_facts_get(x->request, &f);
+    add(&c->requests, 1);
+    record(c, HISTOGRAM_E2E, x->info.started_ns, now_ns());
+    record(c, HISTOGRAM_TTFT, x->info.started_ns, f.first_token_ns);
+    record(c, HISTOGRAM_QUEUE, f.submitted_ns, f.started_ns);
+    record(c, HISTOGRAM_PREFILL, f.started_ns, f.first_token_ns);
+    record(c, HISTOGRAM_DECODE, f.first_token_ns, f.finished_ns);
+    record(c, HISTOGRAM_INFERENCE, f.started_ns, f.finished_ns);
+    if (x->tokens_out > 1 && f.first_token_ns != 0 && f.finished_ns >= f.first_token_ns)
+        histogram_add(&c->histograms[HISTOGRAM_PER_OUTPUT_TOKEN], HISTOGRAM_PER_OUTPUT_TOKEN,
+                      (f.finished_ns - f.first_token_ns) / (x->tokens_out - 1));
+    histogram_add(&c->histograms[HISTOGRAM_PROMPT_TOKENS], HISTOGRAM_PROMPT_TOKENS,
+                  f.prompt_tokens);
+    histogram_add(&c->histograms[HISTOGRAM_PREFILL_COMPUTED], HISTOGRAM_PREFILL_COMPUTED,
+                  f.prompt_tokens - f.cached_tokens);
+    histogram_add(&c->histograms[HISTOGRAM_PREEMPTIONS], HISTOGRAM_PREEMPTIONS, f.preemptions);
+    if (x->tokens_max > 0)
+        histogram_add(&c->histograms[HISTOGRAM_GENERATION_TOKENS_MAX],
+                      HISTOGRAM_GENERATION_TOKENS_MAX, x->tokens_max);
+}
+
+// h2o disposes of the request: what the HTTP layer knows of it is final.
+void counters_answered(struct exchange *x)
+{
+    struct route_counters *route = &x->thread->counters.routes[x->route_index];
+    int status = x->begun && !exchange_gone(x) ? x->status : 499;
+    add(&route->requests[(unsigned)status / 100 % STATUS_CLASSES], 1);
+    add(&route->bytes_in, x->answer->req->entity.len);
+    add(&route->bytes_out, x->answer->req->bytes_sent);
+    histogram_add(&route->seconds, HISTOGRAM_E2E, now_ns() - x->info.started_ns);
+}
+
+void server_view_get(const struct exchange *x, struct server_view *out)
+{
+    const struct server *server = x->thread->server;
+    *out = (struct server_view){
+        .served = atomic_load_explicit(&server->served, memory_order_acquire),
+        .draining = x->thread->drain_ns != 0,
+        .vllm_metrics = server->options.vllm_metrics,
+        .thread_count = server->thread_count,
+        .beat_oldest_ns = UINT64_MAX,
+        .started_unix = server->started_unix,
+        .route_count = server->routes.count,
+        .routes = server->routes.rows,
+    };
+    for (uint32_t i = 0; i < server->thread_count; i++) {
+        uint64_t beat = atomic_load_explicit(&server->threads[i].beat_ns, memory_order_relaxed);
+        if (beat < out->beat_oldest_ns)
+            out->beat_oldest_ns = beat;
+    }
+}
+
+const struct thread_counters *server_counters(const struct exchange *x, uint32_t thread)
+{
+    return &x->thread->server->threads[thread].counters;
+}

@@ -1,0 +1,94 @@
+// The end of a server, on each h2o thread: take what the kernel has queued, close the listener,
+// tell HTTP/2 peers, close idle keep-alive connections, and let everything accepted finish. A
+// request that begins up to a second after the signal was under way and is served; later ones (a
+// peer that ignores Connection: close or GOAWAY) get 503.
+#include "http/inside.h"
+
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <time.h>
+
+static int64_t wall_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+static int64_t wall_ms_of(struct timeval at)
+{
+    return (int64_t)at.tv_sec * 1000 + at.tv_usec / 1000;
+}
+
+bool drain_refuses(const struct http_thread *thread, const h2o_req_t *req)
+{
+    if (thread->drain_ns == 0)
+        return false;
+    return wall_ms_of(req->timestamps.request_begin_at) > thread->drain_unix_ms + DRAIN_GRACE_MS;
+}
+
+// Idle: h2o waits for a first byte, and neither it nor the kernel has one. A connection younger
+// than the grace may have its request on the way.
+static int idle_close(h2o_req_t *req, void *data)
+{
+    const struct http_thread *thread = data;
+    req->http1_is_persistent = 0;
+    if (req->version != 0)
+        return 0;
+    h2o_socket_t *socket = req->conn->callbacks->get_socket(req->conn);
+    int fd = h2o_socket_get_fd(socket), waiting = 0;
+    if (socket->input->size > 0 || (ioctl(fd, FIONREAD, &waiting) == 0 && waiting > 0))
+        return 0;
+    int64_t now = wall_ms();
+    if (now - wall_ms_of(req->conn->connected_at) < DRAIN_GRACE_MS &&
+        now - thread->drain_unix_ms < DRAIN_GRACE_MS)
+        return 0;
+    shutdown(fd, SHUT_RD); // h2o reads the end and closes
+    return 0;
+}
+
+void drain_begin(struct http_thread *thread)
+{
+    thread->drain_ns = now_ns();
+    thread->drain_unix_ms = wall_ms();
+    if (thread->listener != NULL) {
+        loop_accept_rest(thread);
+        loop_listener_close(thread);
+    }
+    h2o_context_request_shutdown(&thread->ctx);
+    for (struct exchange *x = thread->exchanges; x != NULL; x = x->next) {
+        x->info.draining = true;
+        x->close = true;
+    }
+    drain_check(thread);
+}
+
+void drain_check(struct http_thread *thread)
+{
+    thread->server->conf.http1.callbacks.foreach_request(&thread->ctx, idle_close, thread);
+    bool idle = thread->connection_count == 0 && thread->exchange_count == 0 &&
+                thread->orphan_count == 0 && work_out(thread->work) == 0 &&
+                thread->backlog == NULL;
+    atomic_store_explicit(&thread->idle, idle, memory_order_release);
+}
+
+static int connection_cut(h2o_req_t *req, void *data)
+{
+    (void)data;
+    shutdown(request_fd(req), SHUT_RDWR);
+    return 0;
+}
+
+// The deadline has passed: whatever is not answered is cut and counted.
+void drain_abort(struct http_thread *thread)
+{
+    struct exchange *next;
+    for (struct exchange *x = thread->exchanges; x != NULL; x = next) {
+        next = x->next;
+        if (!x->finished)
+            thread->aborted_count++;
+        exchange_abort(x);
+    }
+    thread->server->conf.http1.callbacks.foreach_request(&thread->ctx, connection_cut, NULL);
+    thread->server->conf.http2.callbacks.foreach_request(&thread->ctx, connection_cut, NULL);
+}

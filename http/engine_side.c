@@ -1,0 +1,84 @@
+// The exchange's engine request: ports, attach, detach, and orphans - engine requests whose
+// exchange is gone or finished early. An orphan has no owner; its events are dropped until the
+// last finish event comes, then it is freed. All on the port's h2o thread.
+#include "http/inside.h"
+
+struct port *exchange_port(struct exchange *x, const struct served_model *model)
+{
+    const struct served *served = x->info.served;
+    check(served != NULL && model >= served->models && model < served->models + served->count,
+          "a model that is not served");
+    x->model = model;
+    uint32_t index = (uint32_t)(model - served->models);
+    return x->thread->server->ports[index * x->thread->server->thread_count + x->thread->index];
+}
+
+void exchange_attach(struct exchange *x, struct port *port, struct request *request)
+{
+    check(x->request == NULL, "a second engine request on one exchange");
+    x->port = port;
+    x->request = request;
+}
+
+void exchange_detach(struct exchange *x)
+{
+    check(x->request != NULL, "detach without an engine request");
+    counters_request_done(x);
+    port_free(x->port, x->request);
+    x->request = NULL;
+}
+
+// true: the request is freed.
+static bool events_drop(struct port *port, struct request *request)
+{
+    struct token_event event;
+    while (port_next(port, request, &event, NULL)) {
+        if ((event.flags & EVENT_LAST) == 0)
+            continue;
+        port_free(port, request);
+        return true;
+    }
+    return false;
+}
+
+void engine_side_orphan(struct exchange *x)
+{
+    struct port *port = x->port;
+    struct request *request = x->request;
+    x->request = NULL;
+    port_owner_set(port, request, NULL);
+    port_cancel(port, request);
+    // the finish event may be in the ring already: then nobody announces it again
+    if (!events_drop(port, request))
+        x->thread->orphan_count++;
+}
+
+struct drain_context {
+    struct http_thread *thread;
+    struct port *port;
+};
+
+static void on_request_news(void *context, void *owner, struct request *request)
+{
+    struct drain_context *drain = context;
+    struct exchange *x = owner;
+    if (x == NULL) {
+        if (events_drop(drain->port, request))
+            drain->thread->orphan_count--;
+        return;
+    }
+    if (!x->offloaded && x->request == request)
+        exchange_run(x, x->route->on_ready);
+}
+
+void engine_side_drain(struct http_thread *thread)
+{
+    struct server *server = thread->server;
+    const struct served *served = atomic_load_explicit(&server->served, memory_order_acquire);
+    for (uint32_t i = 0; served != NULL && i < served->count; i++) {
+        struct port *port = server->ports[i * server->thread_count + thread->index];
+        struct drain_context context = {thread, port};
+        if (port != NULL)
+            port_drain(port, on_request_news, &context);
+    }
+}

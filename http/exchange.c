@@ -1,0 +1,370 @@
+// One request's life on its h2o thread: what handlers may do to it (exchange.h), when its bytes go
+// to h2o, and how it ends. Handlers only record; exchange_settle acts once the callback has
+// returned, so that no handler ever runs inside h2o_send. The exchange lives in its own arena,
+// which dies with it. Engine requests: engine_side.c; headers: respond.c.
+#include "http/inside.h"
+
+#include <string.h>
+#include <sys/socket.h>
+
+enum { ARENA_BLOCK_BYTES = 4096 };
+
+const struct exchange_info *exchange_info(const struct exchange *x)
+{
+    return &x->info;
+}
+
+struct arena *exchange_arena(struct exchange *x)
+{
+    return x->arena;
+}
+
+void exchange_state_set(struct exchange *x, void *state)
+{
+    x->state = state;
+}
+
+void *exchange_state(const struct exchange *x)
+{
+    return x->state;
+}
+
+bool exchange_gone(const struct exchange *x)
+{
+    return atomic_load_explicit(&x->gone, memory_order_relaxed);
+}
+
+bool exchange_streaming(const struct exchange *x)
+{
+    return x->begun;
+}
+
+void exchange_header(struct exchange *x, const char *name, struct text value)
+{
+    check(!x->begun, "header %s after the answer", name);
+    check(x->header_count < HEADERS_MAX, "over %d headers", HEADERS_MAX);
+    struct text copy = arena_copy(x->arena, value);
+    if (copy.at != NULL)
+        x->headers[x->header_count++] = (struct response_header){name, copy};
+}
+
+static void answer_begin(struct exchange *x, int status, const char *content_type, uint64_t bytes)
+{
+    check(!x->begun, "a second answer, status %d after %d", status, x->status);
+    x->begun = true;
+    x->status = status;
+    x->content_type = content_type;
+    x->content_length = bytes;
+}
+
+void exchange_reply_type(struct exchange *x, int status, const char *content_type,
+                         struct text body)
+{
+    answer_begin(x, status, content_type, body.bytes);
+    json_put_raw(&x->filling, body);
+    x->ended = true;
+}
+
+void exchange_reply(struct exchange *x, int status, struct text json)
+{
+    exchange_reply_type(x, status, "application/json", json);
+}
+
+void exchange_reply_begin(struct exchange *x, int status, uint64_t content_length)
+{
+    answer_begin(x, status, "application/json", content_length);
+}
+
+void exchange_stream_begin(struct exchange *x)
+{
+    answer_begin(x, 200, "text/event-stream; charset=utf-8", UINT64_MAX);
+    x->stream = true;
+}
+
+size_t exchange_room(const struct exchange *x)
+{
+    size_t limit = x->stream || !x->begun ? SEND_BYTES : SEND_PIECE_BYTES;
+    if (x->inflight || x->ended || exchange_gone(x) || x->filling.bytes >= limit)
+        return 0;
+    return limit - x->filling.bytes;
+}
+
+void exchange_write(struct exchange *x, struct text bytes)
+{
+    check(x->begun && !x->ended, "write outside of an answer (status %d)", x->status);
+    if (!exchange_gone(x))
+        json_put_raw(&x->filling, bytes);
+}
+
+void exchange_end(struct exchange *x)
+{
+    check(x->begun && !x->ended, "end outside of an answer (status %d)", x->status);
+    x->ended = true;
+}
+
+// Hands h2o the next piece, or the end. h2o takes one at a time and calls proceed when the kernel
+// has it; nothing of x may be used after h2o_send.
+static void pump(struct exchange *x)
+{
+    if (x->inflight || x->finished)
+        return;
+    if (x->sending_at == x->sending.bytes) {
+        struct json_buffer empty = x->sending;
+        empty.bytes = 0;
+        x->sending = x->filling;
+        x->filling = empty;
+        x->sending_at = 0;
+    }
+    size_t left = x->info.head ? 0 : x->sending.bytes - x->sending_at;
+    size_t bytes = left < SEND_PIECE_BYTES ? left : SEND_PIECE_BYTES;
+    bool last = x->ended && (x->info.head || (bytes == left && x->filling.bytes == 0));
+    if (bytes == 0 && !last) // h2o_send without bytes would spin
+        return;
+    h2o_iovec_t piece = h2o_iovec_init(x->sending.at + x->sending_at, bytes);
+    x->sending_at += bytes;
+    x->inflight = true;
+    x->finished = last;
+    x->sent_ns = now_ns();
+    h2o_send(x->answer->req, &piece, bytes > 0,
+             last ? H2O_SEND_STATE_FINAL : H2O_SEND_STATE_IN_PROGRESS);
+}
+
+void exchange_settle(struct exchange *x)
+{
+    if (x->offloaded)
+        return;
+    if (x->ended && x->request != NULL)
+        engine_side_orphan(x);
+    if (exchange_gone(x) || x->answer == NULL || !x->begun || x->finished)
+        return;
+    bool has_bytes = x->filling.bytes > 0 || x->sending_at < x->sending.bytes;
+    if (!x->started && !has_bytes && !x->ended)
+        return;
+    if (!x->started) {
+        x->started = true;
+        respond_headers(x);
+        h2o_start_response(x->answer->req, &x->answer->generator);
+    }
+    pump(x);
+}
+
+void exchange_run(struct exchange *x, void (*callback)(struct exchange *x))
+{
+    if (callback != NULL && !x->ended)
+        callback(x);
+    exchange_settle(x);
+}
+
+static void on_proceed(h2o_generator_t *generator, h2o_req_t *req)
+{
+    struct exchange *x = ((struct answer *)generator)->x;
+    x->inflight = false;
+    if (exchange_gone(x)) { // a stalled HTTP/2 stream moves again, too late
+        x->finished = true;
+        h2o_send(req, NULL, 0, H2O_SEND_STATE_ERROR);
+        return;
+    }
+    bool sent_all = x->sending_at == x->sending.bytes;
+    if (!sent_all || x->filling.bytes > 0 || x->ended) {
+        pump(x);
+        return;
+    }
+    struct json_buffer used = x->sending; // keep filling the buffer that has grown
+    used.bytes = 0;
+    x->sending = x->filling;
+    x->filling = used;
+    x->sending_at = 0;
+    exchange_run(x, x->route->on_room);
+}
+
+static void on_stop(h2o_generator_t *generator, h2o_req_t *req)
+{
+    (void)req;
+    struct exchange *x = ((struct answer *)generator)->x;
+    x->finished = true; // h2o takes nothing more
+    exchange_left(x);
+}
+
+static void exchange_destroy(struct exchange *x)
+{
+    check(x->request == NULL, "an exchange goes with request %p", (void *)x->request);
+    json_buffer_free(&x->filling);
+    json_buffer_free(&x->sending);
+    arena_destroy(x->arena); // x is in it
+}
+
+// A stream that is cut may be one of many thousands a second (Rapid Reset): so many in a short
+// time close the connection.
+static void cut_count(struct exchange *x, h2o_req_t *req)
+{
+    enum { WINDOW_S = 10 };
+    struct connection *connection = request_connection(req);
+    if (req->version < 0x200 || connection == NULL || req->timestamps.response_end_at.tv_sec != 0)
+        return;
+    struct http_thread *thread = x->thread;
+    uint64_t now = now_ns();
+    if (now - connection->resets_from_ns > WINDOW_S * UINT64_C(1000000000)) {
+        connection->resets_from_ns = now;
+        connection->resets = 0;
+    }
+    if (++connection->resets != thread->server->options.resets_max)
+        return;
+    atomic_fetch_add_explicit(&thread->counters.resets_over, 1, memory_order_relaxed);
+    log_line(LOG_WARNING, "an HTTP/2 client reset %u streams before their end: closed",
+             connection->resets);
+    shutdown(request_fd(req), SHUT_RDWR);
+}
+
+static void on_dispose(void *memory)
+{
+    struct answer *answer = memory;
+    struct exchange *x = answer->x;
+    counters_answered(x);
+    watch_remove(x);
+    cut_count(x, answer->req);
+    x->answer = NULL;
+    if (!x->finished)
+        exchange_left(x);
+    *x->link = x->next;
+    if (x->next != NULL)
+        x->next->link = x->link;
+    x->thread->exchange_count--;
+    if (!x->offloaded)
+        exchange_destroy(x);
+}
+
+struct exchange *exchange_create(struct http_thread *thread, h2o_req_t *req,
+                                 const struct route_match *match)
+{
+    struct server *server = thread->server;
+    struct arena *arena =
+        arena_create(ARENA_BLOCK_BYTES, (64u << 20) + 16 * server->options.body_bytes_max);
+    struct exchange *x = arena_take_zeroed(arena, 1, sizeof *x);
+    struct answer *answer = h2o_mem_alloc_shared(&req->pool, sizeof *answer, on_dispose);
+    *answer = (struct answer){
+        .generator = {.proceed = on_proceed, .stop = on_stop}, .req = req, .x = x};
+    x->thread = thread;
+    x->answer = answer;
+    x->arena = arena;
+    x->route = match->route;
+    x->route_index = match->index < server->routes.count ? match->index : ROUTES_MAX;
+    x->info.shape = match->shape;
+    x->info.head = match->head || h2o_memis(req->method.base, req->method.len, H2O_STRLIT("HEAD"));
+    x->info.path_rest = match->path_rest.bytes > 0 ? arena_copy(arena, match->path_rest)
+                                                   : (struct text){"", 0};
+    x->info.body = text_span(req->entity.base, req->entity.len);
+    x->info.started_ns = now_ns();
+    x->info.draining = thread->drain_ns != 0;
+    x->info.served = atomic_load_explicit(&server->served, memory_order_acquire);
+    x->close = x->info.draining;
+    x->next = thread->exchanges;
+    x->link = &thread->exchanges;
+    if (x->next != NULL)
+        x->next->link = &x->next;
+    thread->exchanges = x;
+    thread->exchange_count++;
+    return x;
+}
+
+// The client is gone (or counts as gone). h2o still has the request until dispose.
+void exchange_left(struct exchange *x)
+{
+    if (exchange_gone(x))
+        return;
+    atomic_store_explicit(&x->gone, true, memory_order_relaxed);
+    if (!x->ended)
+        atomic_fetch_add_explicit(&x->thread->counters.clients_gone, 1, memory_order_relaxed);
+    if (x->offloaded)
+        return; // told when the worker gives it back
+    if (x->request != NULL)
+        engine_side_orphan(x);
+    if (!x->ended && !x->told && x->route != NULL && x->route->on_gone != NULL) {
+        x->told = true;
+        x->route->on_gone(x);
+    }
+}
+
+// Ends the h2o side. On HTTP/1.1 a pending write fails at once after shutdown and h2o lets go of
+// the request; on HTTP/2 the socket carries other streams, so a stalled one is reset when it moves.
+void exchange_abort(struct exchange *x)
+{
+    exchange_left(x);
+    struct answer *answer = x->answer;
+    if (answer == NULL)
+        return;
+    h2o_req_t *req = answer->req;
+    if (req->version < 0x200)
+        shutdown(request_fd(req), SHUT_RDWR);
+    if (x->inflight || x->finished)
+        return;
+    x->finished = true;
+    if (!x->started) {
+        x->started = true;
+        req->res.status = 499;
+        req->res.reason = "Client Closed Request";
+        req->res.content_length = 0;
+        req->http1_is_persistent = 0;
+        h2o_start_response(req, &answer->generator);
+    }
+    h2o_send(req, NULL, 0, H2O_SEND_STATE_ERROR);
+}
+
+// ---- text workers ----
+
+void exchange_offload(struct exchange *x, void (*work)(struct exchange *x),
+                      void (*done)(struct exchange *x))
+{
+    check(!x->offloaded && !x->ended, "offload of an exchange that is out or over");
+    struct http_thread *thread = x->thread;
+    // the body is h2o's and goes when the client leaves; the worker must not notice
+    x->info.body = arena_copy(x->arena, x->info.body);
+    x->work = work;
+    x->done = done;
+    x->offloaded = true;
+    if (thread->backlog == NULL && work_submit(thread->work, x))
+        return;
+    x->backlog_next = NULL;
+    *thread->backlog_end = x;
+    thread->backlog_end = &x->backlog_next;
+}
+
+void exchange_work_run(struct exchange *x)
+{
+    if (!exchange_gone(x))
+        x->work(x);
+}
+
+static void work_done(struct exchange *x)
+{
+    x->offloaded = false;
+    x->done(x);
+    if (!exchange_gone(x)) {
+        if (x->request != NULL && !x->ended)
+            exchange_run(x, x->route->on_ready); // what came meanwhile
+        else
+            exchange_settle(x);
+        return;
+    }
+    if (x->offloaded) // done sent it out again
+        return;
+    if (x->request != NULL)
+        engine_side_orphan(x);
+    if (!x->ended && !x->told && x->route->on_gone != NULL) {
+        x->told = true;
+        x->route->on_gone(x);
+    }
+    if (x->answer == NULL)
+        exchange_destroy(x);
+}
+
+void exchange_work_take(struct http_thread *thread)
+{
+    for (struct exchange *x = work_take(thread->work); x != NULL; x = work_take(thread->work)) {
+        work_done(x);
+        while (thread->backlog != NULL && work_submit(thread->work, thread->backlog)) {
+            thread->backlog = thread->backlog->backlog_next;
+            if (thread->backlog == NULL)
+                thread->backlog_end = &thread->backlog;
+        }
+    }
+}

@@ -1,0 +1,82 @@
+// h2o refuses some requests before routing (a bad Content-Length, broken chunking, a body over its
+// own cap) with a text of its own. This filter on the fallback path puts our JSON in its place.
+// Requests that are malformed or over the header limits get h2o's fixed 400: no filter runs there.
+#include "http/inside.h"
+
+struct fallback {
+    h2o_ostream_t super;
+    h2o_iovec_t body; // in the request's pool
+};
+
+static struct http_failure failure_of(int status)
+{
+    struct http_failure failure = {.error = HTTP_INVALID_VALUE,
+                                   .message = text_of("The request is not valid HTTP.")};
+    if (status == 413) {
+        failure.error = HTTP_TOO_LARGE;
+        failure.message = text_of("The body is larger than the server takes.");
+    } else if (status == 404) {
+        failure.error = HTTP_UNKNOWN_URL;
+        failure.message = text_of("Unknown request URL.");
+    } else if (status >= 500) {
+        failure.error = HTTP_INTERNAL;
+        failure.message = text_of("The server could not answer.");
+    }
+    return failure;
+}
+
+static void on_send(h2o_ostream_t *stream, h2o_req_t *req, h2o_iovec_t *in, size_t count,
+                    h2o_send_state_t state)
+{
+    (void)in;
+    (void)count;
+    struct fallback *fallback = (struct fallback *)stream;
+    h2o_ostream_send_next(stream, req, &fallback->body, fallback->body.len > 0, state);
+    fallback->body.len = 0;
+}
+
+static void header_set(h2o_req_t *req, const h2o_token_t *token, const char *value)
+{
+    ssize_t at = h2o_find_header(&req->res.headers, token, -1);
+    if (at >= 0)
+        req->res.headers.entries[at].value = h2o_iovec_init(value, strlen(value));
+    else
+        h2o_add_header(&req->pool, &req->res.headers, token, NULL, value, strlen(value));
+}
+
+static void ids_put(h2o_req_t *req, h2o_iovec_t id)
+{
+    h2o_add_header_by_str(&req->pool, &req->res.headers, H2O_STRLIT("x-request-id"), 0, NULL,
+                          id.base, id.len);
+    h2o_add_header_by_str(&req->pool, &req->res.headers, H2O_STRLIT("request-id"), 0, NULL,
+                          id.base, id.len);
+    h2o_add_header_by_str(&req->pool, &req->res.headers, H2O_STRLIT("openai-processing-ms"), 0,
+                          NULL, H2O_STRLIT("0"));
+}
+
+void fallback_setup(h2o_filter_t *self, h2o_req_t *req, h2o_ostream_t **slot)
+{
+    (void)self;
+    if (req->res.status >= 400) {
+        char made[REQUEST_ID_MAX + 1];
+        request_id_make(loop_of(req), (struct text){"", 0}, made);
+        h2o_iovec_t id = h2o_strdup(&req->pool, made, SIZE_MAX);
+        struct http_failure failure = failure_of(req->res.status);
+        struct text path = text_span(req->input.path.base, req->input.path.len);
+        struct json_buffer body = {0};
+        http_error_body(&body, &failure, path_shape(path), text_span(id.base, id.len));
+        h2o_ostream_t *made_stream = h2o_add_ostream(req, sizeof(struct fallback), slot);
+        struct fallback *fallback = (struct fallback *)made_stream;
+        fallback->super.do_send = on_send;
+        fallback->body = h2o_strdup(&req->pool, body.at, body.bytes);
+        json_buffer_free(&body);
+        if (h2o_memis(req->input.method.base, req->input.method.len, H2O_STRLIT("HEAD")))
+            fallback->body.len = 0;
+        req->res.content_length = fallback->body.len;
+        header_set(req, H2O_TOKEN_CONTENT_TYPE, "application/json");
+        header_set(req, H2O_TOKEN_CACHE_CONTROL, "no-store");
+        ids_put(req, id);
+        slot = &fallback->super.next;
+    }
+    h2o_setup_next_ostream(req, slot);
+}

@@ -1,0 +1,216 @@
+// What happens to a request before its endpoint sees it: route (404), method (405), key (401),
+// content type (415), size (413), readiness (503), in this order. On the connection's h2o thread.
+#include "http/inside.h"
+
+#include <stdlib.h>
+#include <strings.h>
+
+static struct text header_of(const h2o_req_t *req, const char *name)
+{
+    ssize_t at = h2o_find_header_by_str(&req->headers, name, strlen(name), -1);
+    if (at < 0)
+        return (struct text){"", 0};
+    h2o_iovec_t value = req->headers.entries[at].value;
+    return text_span(value.base, value.len);
+}
+
+static struct credential credential_of(const h2o_req_t *req, const char *name)
+{
+    struct credential found = {.value = {"", 0}};
+    size_t bytes = strlen(name);
+    for (ssize_t at = h2o_find_header_by_str(&req->headers, name, bytes, -1); at >= 0;
+         at = h2o_find_header_by_str(&req->headers, name, bytes, at)) {
+        h2o_iovec_t value = req->headers.entries[at].value;
+        if (found.count++ == 0)
+            found.value = text_span(value.base, value.len);
+    }
+    return found;
+}
+
+static struct text trim(struct text in)
+{
+    while (in.bytes > 0 && (in.at[0] == ' ' || in.at[0] == '\t'))
+        in = text_span(in.at + 1, in.bytes - 1);
+    while (in.bytes > 0 && (in.at[in.bytes - 1] == ' ' || in.at[in.bytes - 1] == '\t'))
+        in.bytes--;
+    return in;
+}
+
+static bool is_word(struct text in, const char *word)
+{
+    return in.bytes == strlen(word) && strncasecmp(in.at, word, in.bytes) == 0;
+}
+
+// Cuts the part before the next ';' off rest.
+static struct text part_take(struct text *rest)
+{
+    const char *cut = memchr(rest->at, ';', rest->bytes);
+    size_t bytes = cut != NULL ? (size_t)(cut - rest->at) : rest->bytes;
+    struct text part = text_span(rest->at, bytes);
+    size_t skip = cut != NULL ? bytes + 1 : bytes;
+    *rest = text_span(rest->at + skip, rest->bytes - skip);
+    return trim(part);
+}
+
+static bool parameter_is_fine(struct text part)
+{
+    static const char name[] = "charset=";
+    enum { NAME_BYTES = sizeof name - 1 };
+    if (part.bytes < NAME_BYTES || strncasecmp(part.at, name, NAME_BYTES) != 0)
+        return true; // another parameter: ignored
+    struct text value = text_span(part.at + NAME_BYTES, part.bytes - NAME_BYTES);
+    if (value.bytes >= 2 && value.at[0] == '"' && value.at[value.bytes - 1] == '"')
+        value = text_span(value.at + 1, value.bytes - 2);
+    return is_word(value, "utf-8") || is_word(value, "utf8");
+}
+
+// application/json, anything ending in +json, or no header; a charset must be utf-8.
+static bool is_json_type(struct text value)
+{
+    struct text rest = trim(value);
+    if (rest.bytes == 0)
+        return true;
+    struct text type = part_take(&rest);
+    bool plus = type.bytes > 5 && memchr(type.at, '/', type.bytes) != NULL &&
+                strncasecmp(type.at + type.bytes - 5, "+json", 5) == 0;
+    if (!is_word(type, "application/json") && !plus)
+        return false;
+    while (rest.bytes > 0)
+        if (!parameter_is_fine(part_take(&rest)))
+            return false;
+    return true;
+}
+
+static void refuse(struct exchange *x, enum http_error error, const char *message)
+{
+    struct http_failure failure = {.error = error, .message = text_of(message)};
+    exchange_fail(x, &failure);
+}
+
+static bool body_is_refused(struct exchange *x, const h2o_req_t *req)
+{
+    const struct server_options *options = &x->thread->server->options;
+    struct text encoding = trim(header_of(req, "content-encoding"));
+    bool json = (x->route->flags & ROUTE_JSON) != 0;
+    if (json && !is_json_type(header_of(req, "content-type"))) {
+        refuse(x, HTTP_MEDIA_TYPE,
+               "The body must be JSON in UTF-8: send 'Content-Type: application/json'.");
+    } else if (encoding.bytes > 0 && !is_word(encoding, "identity")) {
+        refuse(x, HTTP_CONTENT_ENCODING, "Compressed bodies are not taken: send it plain.");
+    } else if (req->entity.len > options->body_bytes_max) {
+        char message[128];
+        snprintf(message, sizeof message, "The body has %zu bytes; at most %llu are taken.",
+                 req->entity.len, (unsigned long long)options->body_bytes_max);
+        refuse(x, HTTP_TOO_LARGE, message);
+    } else {
+        return false;
+    }
+    return true;
+}
+
+static void unknown_path(struct exchange *x, struct text method, struct text path)
+{
+    char message[256];
+    snprintf(message, sizeof message, "Unknown request URL: %.*s %.*s", (int)method.bytes % 32,
+             method.at, (int)(path.bytes < 128 ? path.bytes : 128), path.at);
+    refuse(x, HTTP_UNKNOWN_URL, message);
+}
+
+static bool is_refused(struct exchange *x, const h2o_req_t *req, const struct route_match *match)
+{
+    struct text method = text_span(req->method.base, req->method.len);
+    struct text path = text_span(req->path_normalized.base, req->path_normalized.len);
+    if (!match->path_known) {
+        unknown_path(x, method, path);
+        return true;
+    }
+    if (match->options) {
+        exchange_header(x, "allow", text_of(match->allow));
+        exchange_reply_type(x, 204, NULL, (struct text){"", 0});
+        return true;
+    }
+    if (match->route == NULL) {
+        char message[160];
+        snprintf(message, sizeof message, "The method is not allowed here; allowed: %s.",
+                 match->allow);
+        exchange_header(x, "allow", text_of(match->allow));
+        refuse(x, HTTP_METHOD, message);
+        return true;
+    }
+    struct verdict verdict =
+        keys_check(x->thread->server->keys, match->route->flags,
+                   credential_of(req, "authorization"), credential_of(req, "x-api-key"));
+    if (!verdict.allowed) {
+        refuse(x, verdict.error, verdict.message);
+        return true;
+    }
+    x->info.key_id = verdict.key_id;
+    if (body_is_refused(x, req))
+        return true;
+    if (match->route->flags & ROUTE_OPEN)
+        return false;
+    if (drain_refuses(x->thread, req)) {
+        refuse(x, HTTP_UNAVAILABLE, "The server is shutting down.");
+        return true;
+    }
+    if (x->info.served != NULL)
+        return false;
+    refuse(x, HTTP_UNAVAILABLE, "The models are still being loaded.");
+    return true;
+}
+
+// X-Stainless-Timeout is in seconds and may have a fraction.
+static uint64_t deadline_of(const h2o_req_t *req, uint64_t started)
+{
+    char digits[24];
+    struct text value = trim(header_of(req, "x-stainless-timeout"));
+    if (value.bytes == 0 || value.bytes >= sizeof digits)
+        return 0;
+    memcpy(digits, value.at, value.bytes);
+    digits[value.bytes] = '\0';
+    uint64_t whole = 0, milli = 0, scale = 100;
+    const char *p = digits;
+    for (; *p >= '0' && *p <= '9' && whole < 10000000; p++)
+        whole = whole * 10 + (uint64_t)(*p - '0');
+    if (*p == '.')
+        for (p++; *p >= '0' && *p <= '9'; p++, scale /= 10)
+            milli += (uint64_t)(*p - '0') * scale;
+    if (*p != '\0' || whole + milli == 0)
+        return 0;
+    return started + whole * 1000000000 + milli * 1000000;
+}
+
+static void headers_read(struct exchange *x, const h2o_req_t *req)
+{
+    char id[REQUEST_ID_MAX + 1];
+    request_id_make(x->thread, header_of(req, "x-request-id"), id);
+    x->info.request_id = arena_copy(x->arena, text_of(id));
+    x->info.anthropic_version = arena_copy(x->arena, header_of(req, "anthropic-version"));
+    if (x->route != NULL && (x->route->flags & ROUTE_SHAPE_OF_CALLER) &&
+        x->info.anthropic_version.bytes > 0)
+        x->info.shape = SHAPE_MESSAGES;
+    x->info.deadline_ns = deadline_of(req, x->info.started_ns);
+    struct text retries = trim(header_of(req, "x-stainless-retry-count"));
+    if (retries.bytes > 0 && !text_is(retries, "0"))
+        atomic_fetch_add_explicit(&x->thread->counters.retries, 1, memory_order_relaxed);
+}
+
+int handle_request(h2o_handler_t *self, h2o_req_t *req)
+{
+    (void)self;
+    struct http_thread *thread = loop_of(req);
+    struct route_match match;
+    route_find(&thread->server->routes, text_span(req->method.base, req->method.len),
+               text_span(req->path_normalized.base, req->path_normalized.len), &match);
+    struct exchange *x = exchange_create(thread, req, &match);
+    headers_read(x, req);
+    if (is_refused(x, req, &match)) {
+        exchange_settle(x);
+        return 0;
+    }
+    exchange_run(x, x->route->on_request);
+    // an answer that is wholly handed over needs no watch; h2o disposes of it from its loop only
+    if (!x->finished)
+        watch_add(x);
+    return 0;
+}

@@ -1,0 +1,245 @@
+// One h2o thread: its listener, accept loop, wake-ups and turns. Everything of its h2o context is
+// touched here alone; the server speaks to it through control_state and an eventfd.
+#include "http/inside.h"
+
+#include <errno.h>
+#include <h2o/http1.h>
+#include <h2o/http2.h>
+#include <netdb.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { ACCEPTS_PER_TURN = 64, BACKLOG = 4096, TURN_MS = 1000, DRAIN_TURN_MS = 20 };
+
+uint64_t now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+struct http_thread *loop_of(h2o_req_t *req)
+{
+    return H2O_STRUCT_FROM_MEMBER(struct http_thread, ctx, req->conn->ctx);
+}
+
+int request_fd(h2o_req_t *req)
+{
+    return h2o_socket_get_fd(req->conn->callbacks->get_socket(req->conn));
+}
+
+struct connection *request_connection(h2o_req_t *req)
+{
+    return req->conn->callbacks->get_socket(req->conn)->on_close.data;
+}
+
+static void on_connection_close(void *data)
+{
+    struct connection *connection = data;
+    struct http_thread *thread = connection->thread;
+    thread->connection_count--;
+    atomic_store_explicit(&thread->counters.connections, thread->connection_count,
+                          memory_order_relaxed);
+    heap_give(connection);
+    if (thread->listener_paused && thread->listener != NULL) {
+        thread->listener_paused = false;
+        h2o_socket_read_start(thread->listener, loop_accept);
+    }
+}
+
+static bool accept_one(struct http_thread *thread)
+{
+    h2o_socket_t *socket = h2o_evloop_socket_accept(thread->listener);
+    if (socket == NULL)
+        return false;
+    struct connection *connection = heap_take_zeroed(1, sizeof *connection);
+    connection->thread = thread;
+    socket->on_close.cb = on_connection_close;
+    socket->on_close.data = connection;
+    thread->connection_count++;
+    atomic_store_explicit(&thread->counters.connections, thread->connection_count,
+                          memory_order_relaxed);
+    atomic_fetch_add_explicit(&thread->counters.connections_total, 1, memory_order_relaxed);
+    h2o_accept(&thread->accept_ctx, socket);
+    return true;
+}
+
+// At the limit the kernel's queue holds newcomers until a connection closes.
+void loop_accept(h2o_socket_t *listener, const char *err)
+{
+    struct http_thread *thread = listener->data;
+    if (err != NULL)
+        return;
+    for (int i = 0; i < ACCEPTS_PER_TURN; i++) {
+        if (thread->connection_count >= thread->connections_max) {
+            thread->listener_paused = true;
+            h2o_socket_read_stop(listener);
+            return;
+        }
+        if (!accept_one(thread))
+            return;
+    }
+}
+
+// Before the listener closes: what the kernel has queued would be reset.
+void loop_accept_rest(struct http_thread *thread)
+{
+    while (accept_one(thread))
+        continue;
+}
+
+static int socket_bound(const struct addrinfo *address, struct error *err)
+{
+    int on = 1, bytes = SOCKET_SEND_BYTES;
+    int fd = socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0) {
+        error_set(err, STATUS_IO, "socket: %s", strerror(errno));
+        return -1;
+    }
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on);
+    // inherited by connections: else the kernel buffers megabytes before a slow reader is noticed
+    setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
+    if (bind(fd, address->ai_addr, address->ai_addrlen) != 0 || listen(fd, BACKLOG) != 0) {
+        error_set(err, STATUS_IO, "%s", strerror(errno));
+        close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+static uint32_t port_of(int fd)
+{
+    struct sockaddr_storage address;
+    socklen_t bytes = sizeof address;
+    if (getsockname(fd, (struct sockaddr *)&address, &bytes) != 0)
+        return 0;
+    if (address.ss_family == AF_INET6)
+        return ntohs(((struct sockaddr_in6 *)&address)->sin6_port);
+    return ntohs(((struct sockaddr_in *)&address)->sin_port);
+}
+
+// Each thread binds a socket of its own to the same port (SO_REUSEPORT); the first one chooses.
+enum status loop_listen(struct http_thread *thread, struct error *err)
+{
+    struct server *server = thread->server;
+    char port[16];
+    snprintf(port, sizeof port, "%u", server->port);
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
+    struct addrinfo *found = NULL;
+    int failed = getaddrinfo(server->options.host, port, &hints, &found);
+    if (failed != 0)
+        return error_set(err, STATUS_INVALID, "--host %s: %s", server->options.host,
+                         gai_strerror(failed));
+    thread->listen_fd = socket_bound(found, err);
+    freeaddrinfo(found);
+    if (thread->listen_fd < 0)
+        return error_prefix(err, "%s port %u cannot be listened on", server->options.host,
+                            server->port);
+    server->port = port_of(thread->listen_fd);
+    return STATUS_OK;
+}
+
+static void on_control(h2o_socket_t *socket, const char *err)
+{
+    (void)err;
+    struct http_thread *thread = socket->data;
+    wake_clear(thread->control);
+    exchange_work_take(thread);
+    int state = atomic_load_explicit(&thread->control_state, memory_order_acquire);
+    if (state >= CONTROL_DRAIN && thread->drain_ns == 0)
+        drain_begin(thread);
+    if (state == CONTROL_ABORT)
+        drain_abort(thread);
+}
+
+static void on_waker(h2o_socket_t *socket, const char *err)
+{
+    (void)err;
+    struct http_thread *thread = socket->data;
+    waker_clear(thread->waker);
+    engine_side_drain(thread);
+}
+
+static void on_second(h2o_timeout_entry_t *entry)
+{
+    struct http_thread *thread = H2O_STRUCT_FROM_MEMBER(struct http_thread, second, entry);
+    watch_second(thread, now_ns());
+    h2o_timeout_link(thread->ctx.loop, &thread->ctx.one_sec_timeout, &thread->second);
+}
+
+static h2o_socket_t *watched(struct http_thread *thread, int fd, h2o_socket_cb callback)
+{
+    h2o_socket_t *socket =
+        h2o_evloop_socket_create(thread->ctx.loop, fd, H2O_SOCKET_FLAG_DONT_READ);
+    socket->data = thread;
+    h2o_socket_read_start(socket, callback);
+    return socket;
+}
+
+static void loop_start(struct http_thread *thread)
+{
+    struct server *server = thread->server;
+    h2o_context_init(&thread->ctx, h2o_evloop_create(), &server->conf);
+    thread->accept_ctx = (h2o_accept_ctx_t){
+        .ctx = &thread->ctx, .hosts = server->conf.hosts, .ssl_ctx = server->ssl};
+    // closing an h2o socket closes its descriptor: eventfds that others own are duplicated
+    thread->control_socket = watched(thread, dup(wake_fd(thread->control)), on_control);
+    thread->waker_socket = watched(thread, dup(waker_fd(thread->waker)), on_waker);
+    thread->listener = watched(thread, thread->listen_fd, loop_accept);
+    thread->listen_fd = -1;
+    watch_start(thread);
+    thread->second.cb = on_second;
+    h2o_timeout_link(thread->ctx.loop, &thread->ctx.one_sec_timeout, &thread->second);
+}
+
+static void socket_end(h2o_socket_t **socket)
+{
+    if (*socket == NULL)
+        return;
+    h2o_socket_read_stop(*socket);
+    h2o_socket_close(*socket);
+    *socket = NULL;
+}
+
+void loop_listener_close(struct http_thread *thread)
+{
+    socket_end(&thread->listener);
+}
+
+// h2o_context_dispose may not run while connections live; the process is about to end then.
+static void loop_end(struct http_thread *thread)
+{
+    h2o_loop_t *loop = thread->ctx.loop;
+    h2o_timeout_unlink(&thread->second);
+    socket_end(&thread->control_socket);
+    socket_end(&thread->waker_socket);
+    socket_end(&thread->watch_socket);
+    socket_end(&thread->listener);
+    thread->watch_fd = -1;
+    h2o_timeout_unlink(&thread->ctx.http2._graceful_shutdown_timeout); // still armed for a second
+    h2o_evloop_run(loop, 0);
+    if (thread->connection_count > 0) {
+        log_line(LOG_WARNING, "%u connections are left open", thread->connection_count);
+        return;
+    }
+    h2o_context_dispose(&thread->ctx);
+    h2o_evloop_run(loop, 0);
+    h2o_evloop_destroy(loop);
+}
+
+void *loop_main(void *argument)
+{
+    struct http_thread *thread = argument;
+    pthread_setname_np(pthread_self(), "http");
+    loop_start(thread);
+    while (atomic_load_explicit(&thread->control_state, memory_order_acquire) != CONTROL_QUIT) {
+        atomic_store_explicit(&thread->beat_ns, now_ns(), memory_order_relaxed);
+        h2o_evloop_run(thread->ctx.loop, thread->drain_ns != 0 ? DRAIN_TURN_MS : TURN_MS);
+        if (thread->drain_ns != 0)
+            drain_check(thread);
+    }
+    loop_end(thread);
+    return NULL;
+}

@@ -1,0 +1,151 @@
+// Status line and headers of every answer (http-api.md 1.5), failures, request ids. On the
+// exchange's h2o thread; header values live in the exchange's arena or in the request's pool.
+#include "http/inside.h"
+
+#include <openssl/rand.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+struct reason {
+    int status;
+    const char *text;
+};
+
+static const char *reason_of(int status)
+{
+    static const struct reason reasons[] = {
+        {200, "OK"},
+        {204, "No Content"},
+        {400, "Bad Request"},
+        {401, "Unauthorized"},
+        {404, "Not Found"},
+        {405, "Method Not Allowed"},
+        {413, "Payload Too Large"},
+        {415, "Unsupported Media Type"},
+        {417, "Expectation Failed"},
+        {429, "Too Many Requests"},
+        {500, "Internal Server Error"},
+        {503, "Service Unavailable"},
+        {504, "Gateway Timeout"},
+        {529, "Overloaded"},
+    };
+    for (size_t i = 0; i < sizeof reasons / sizeof *reasons; i++)
+        if (reasons[i].status == status)
+            return reasons[i].text;
+    return "Answer";
+}
+
+static bool id_is_fine(struct text id)
+{
+    if (id.bytes == 0 || id.bytes > REQUEST_ID_MAX)
+        return false;
+    for (size_t i = 0; i < id.bytes; i++) {
+        char c = id.at[i];
+        bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+        if (!letter && !(c >= '0' && c <= '9') && c != '.' && c != '_' && c != '-')
+            return false;
+    }
+    return true;
+}
+
+static unsigned char random_byte(struct http_thread *thread)
+{
+    if (thread->random_left == 0) {
+        check(RAND_bytes(thread->random, sizeof thread->random) == 1, "no random bytes");
+        thread->random_left = sizeof thread->random;
+    }
+    return thread->random[--thread->random_left];
+}
+
+// out: REQUEST_ID_MAX + 1 bytes.
+void request_id_make(struct http_thread *thread, struct text wanted, char *out)
+{
+    static const char base62[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+    enum { PREFIX = 4, RANDOM = 24 };
+    if (id_is_fine(wanted)) {
+        memcpy(out, wanted.at, wanted.bytes);
+        out[wanted.bytes] = '\0';
+        return;
+    }
+    memcpy(out, "req_", PREFIX);
+    for (int i = 0; i < RANDOM;) {
+        unsigned value = random_byte(thread) & 63u;
+        if (value < 62)
+            out[PREFIX + i++] = base62[value];
+    }
+    out[PREFIX + RANDOM] = '\0';
+}
+
+static void header_put(h2o_req_t *req, const char *name, struct text value)
+{
+    h2o_add_header_by_str(&req->pool, &req->res.headers, name, strlen(name), 1, NULL, value.at,
+                          value.bytes);
+}
+
+void respond_headers(struct exchange *x)
+{
+    h2o_req_t *req = x->answer->req;
+    req->res.status = x->status;
+    req->res.reason = reason_of(x->status);
+    if (x->content_length != UINT64_MAX)
+        req->res.content_length = (size_t)x->content_length;
+    if (x->close)
+        req->http1_is_persistent = 0;
+    if (x->content_type != NULL)
+        header_put(req, "content-type", text_of(x->content_type));
+    header_put(req, "x-request-id", x->info.request_id);
+    header_put(req, "request-id", x->info.request_id);
+    uint64_t ms = (now_ns() - x->info.started_ns) / 1000000;
+    struct text processing = arena_format(x->arena, "%llu", (unsigned long long)ms);
+    if (processing.at != NULL)
+        header_put(req, "openai-processing-ms", processing);
+    header_put(req, "cache-control", text_of(x->stream ? "no-cache" : "no-store"));
+    if (x->stream)
+        header_put(req, "x-accel-buffering", text_of("no"));
+    for (uint32_t i = 0; i < x->header_count; i++)
+        header_put(req, x->headers[i].name, x->headers[i].value);
+}
+
+// Whole seconds until a retry may find room: clients give up above 60 and divide work badly at 0.
+static uint32_t retry_seconds(const struct exchange *x, enum http_error error)
+{
+    enum { PER_SECOND = 16, SECONDS_MAX = 60, LOADING = 5 };
+    if (error == HTTP_UNAVAILABLE)
+        return x->info.draining ? 1 : LOADING;
+    if (x->model == NULL || x->model->engine == NULL)
+        return 1;
+    const struct engine_stats *stats = engine_stats(x->model->engine);
+    uint64_t waiting = atomic_load_explicit(&stats->sequences_waiting, memory_order_relaxed);
+    uint64_t seconds = 1 + waiting / PER_SECOND;
+    return seconds < SECONDS_MAX ? (uint32_t)seconds : SECONDS_MAX;
+}
+
+static void failure_headers(struct exchange *x, enum http_error error)
+{
+    if (error == HTTP_MISSING_KEY || error == HTTP_INVALID_KEY)
+        exchange_header(x, "www-authenticate", text_of("Bearer"));
+    if (error == HTTP_INTERNAL_SAME)
+        exchange_header(x, "x-should-retry", text_of("false"));
+    if (error == HTTP_TOO_LARGE)
+        x->close = true;
+    if (error != HTTP_OVERLOADED && error != HTTP_UNAVAILABLE)
+        return;
+    char value[32];
+    uint32_t seconds = retry_seconds(x, error);
+    snprintf(value, sizeof value, "%u", seconds);
+    exchange_header(x, "retry-after", text_of(value));
+    snprintf(value, sizeof value, "%u000", seconds);
+    exchange_header(x, "retry-after-ms", text_of(value));
+}
+
+void exchange_fail(struct exchange *x, const struct http_failure *failure)
+{
+    failure_headers(x, failure->error);
+    if (failure->error == HTTP_OVERLOADED)
+        counters_refused(x);
+    struct json_buffer body = {0};
+    http_error_body(&body, failure, x->info.shape, x->info.request_id);
+    exchange_reply(x, http_error_status(failure->error, x->info.shape),
+                   text_span(body.at, body.bytes));
+    json_buffer_free(&body);
+}

@@ -1,0 +1,262 @@
+// The server as the cli sees it: configuration of h2o, threads, the text workers, the hand-over of
+// models and ports, drain and close. Called from one thread (main); h2o threads run loop.c.
+#include "http/inside.h"
+
+#include <h2o/http1.h>
+#include <h2o/http2.h>
+#include <signal.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    CONNECTIONS_DEFAULT = 16384,
+    REQUEST_TIMEOUT_MS = 60000,
+    STALL_TIMEOUT_MS = 60000,
+    DRAIN_TIMEOUT_MS = 30000,
+    RESETS_DEFAULT = 200,
+    BODY_SLACK_BYTES = 1 << 20, // h2o's own cap is above ours, so that ours answers in JSON
+    POLL_MS = 5,
+    ABORT_WAIT_MS = 3000,
+};
+
+static const uint64_t body_bytes_default = 32u << 20;
+
+static void defaults_fill(struct server_options *o)
+{
+    o->host = o->host != NULL ? o->host : "127.0.0.1";
+    o->http_threads = o->http_threads > 0 ? o->http_threads : 1;
+    o->text_workers = o->text_workers > 0 ? o->text_workers : 1;
+    o->connections_max = o->connections_max > 0 ? o->connections_max : CONNECTIONS_DEFAULT;
+    o->body_bytes_max = o->body_bytes_max > 0 ? o->body_bytes_max : body_bytes_default;
+    o->request_timeout_ms = o->request_timeout_ms > 0 ? o->request_timeout_ms : REQUEST_TIMEOUT_MS;
+    o->stall_timeout_ms = o->stall_timeout_ms > 0 ? o->stall_timeout_ms : STALL_TIMEOUT_MS;
+    o->shutdown_timeout_ms =
+        o->shutdown_timeout_ms > 0 ? o->shutdown_timeout_ms : DRAIN_TIMEOUT_MS;
+    o->resets_max = o->resets_max > 0 ? o->resets_max : RESETS_DEFAULT;
+}
+
+static bool host_is_loopback(const char *host)
+{
+    return strncmp(host, "127.", 4) == 0 || strcmp(host, "localhost") == 0 ||
+           strcmp(host, "::1") == 0;
+}
+
+static bool http2_is_on(const struct server_options *options)
+{
+    return options->http2 < 0 ? host_is_loopback(options->host) : options->http2 != 0;
+}
+
+uint64_t server_bytes_max(const struct server_options *options)
+{
+    enum { STREAM_BYTES = 16 * 1024 }; // measured: an open stream with its buffers
+    struct server_options filled = *options;
+    defaults_fill(&filled);
+    uint64_t body = filled.body_bytes_max + BODY_SLACK_BYTES;
+    return filled.connections_max * (body + STREAM_BYTES);
+}
+
+static void conf_fill(struct server *server)
+{
+    const struct server_options *options = &server->options;
+    h2o_globalconf_t *conf = &server->conf;
+    h2o_config_init(conf);
+    conf->server_name = h2o_iovec_init(H2O_STRLIT("weft"));
+    conf->max_request_entity_size = options->body_bytes_max + BODY_SLACK_BYTES;
+    conf->http1.req_timeout = options->request_timeout_ms;
+    conf->http2.idle_timeout = options->request_timeout_ms;
+    conf->http1.upgrade_to_http2 = http2_is_on(options);
+    // above this size h2o puts a body into a file
+    h2o_socket_buffer_mmap_settings.threshold = conf->max_request_entity_size * 2;
+    h2o_hostconf_t *host =
+        h2o_config_register_host(conf, h2o_iovec_init(H2O_STRLIT("default")), 65535);
+    // one path and a router of our own: pathconf pointers move with the next registration
+    h2o_pathconf_t *path = h2o_config_register_path(host, "/", 0);
+    h2o_create_handler(path, sizeof(h2o_handler_t))->on_req = handle_request;
+    h2o_logger_t *logger = h2o_create_logger(path, sizeof *logger);
+    logger->log_access = access_log;
+    logger = h2o_create_logger(&host->fallback_path, sizeof *logger);
+    logger->log_access = access_log;
+    h2o_create_filter(&host->fallback_path, sizeof(h2o_filter_t))->on_setup_ostream =
+        fallback_setup;
+}
+
+static enum status thread_prepare(struct server *server, uint32_t index, struct error *err)
+{
+    struct http_thread *thread = &server->threads[index];
+    thread->server = server;
+    thread->index = index;
+    thread->listen_fd = thread->watch_fd = -1;
+    thread->backlog_end = &thread->backlog;
+    uint32_t count = server->thread_count;
+    thread->connections_max = (server->options.connections_max + count - 1) / count;
+    atomic_store(&thread->beat_ns, now_ns());
+    enum status status = wake_open(&thread->control, err);
+    if (status == STATUS_OK)
+        status = waker_open(&thread->waker, err);
+    if (status == STATUS_OK)
+        status = watch_open(thread, err);
+    return status == STATUS_OK ? loop_listen(thread, err) : status;
+}
+
+static enum status work_start(struct server *server, struct error *err)
+{
+    struct wake **wakes = heap_take_zeroed(server->thread_count, sizeof *wakes);
+    for (uint32_t i = 0; i < server->thread_count; i++)
+        wakes[i] = server->threads[i].control;
+    enum status status = work_open(&server->work, server->options.text_workers,
+                                   server->thread_count, wakes, exchange_work_run, err);
+    heap_give(wakes);
+    for (uint32_t i = 0; i < server->thread_count && status == STATUS_OK; i++)
+        server->threads[i].work = work_side(server->work, i);
+    return status;
+}
+
+// All threads of the room leave signals to main, which waits for them.
+static enum status threads_start(struct server *server, struct error *err)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    enum status status = work_start(server, err);
+    for (uint32_t i = 0; i < server->thread_count && status == STATUS_OK; i++) {
+        struct http_thread *thread = &server->threads[i];
+        if (pthread_create(&thread->thread, NULL, loop_main, thread) != 0)
+            status = error_set(err, STATUS_IO, "h2o thread %u could not be started", i);
+        else
+            server->started++;
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return status;
+}
+
+static enum status server_start(struct server *server, struct error *err)
+{
+    const struct server_options *options = &server->options;
+    enum status status =
+        keys_open(&server->keys, options->api_keys, options->api_key_count, err);
+    if (status == STATUS_OK)
+        status = tls_open(&server->ssl, options, http2_is_on(options), err);
+    for (uint32_t i = 0; i < server->thread_count && status == STATUS_OK; i++)
+        status = thread_prepare(server, i, err);
+    return status == STATUS_OK ? threads_start(server, err) : status;
+}
+
+enum status server_open(struct server **out, const struct server_options *options,
+                        struct error *err)
+{
+    struct server *server = heap_take_zeroed(1, sizeof *server);
+    server->options = *options;
+    defaults_fill(&server->options);
+    server->port = options->port;
+    server->thread_count = server->options.http_threads;
+    server->threads = heap_take_zeroed(server->thread_count, sizeof *server->threads);
+    server->started_unix = time(NULL);
+    route_list_fill(&server->routes, route_tables, route_table_counts);
+    signal(SIGPIPE, SIG_IGN); // h2o writes to sockets that may be closed
+    conf_fill(server);
+    enum status status = server_start(server, err);
+    server->options.api_keys = NULL; // only the hashes stay
+    if (status != STATUS_OK) {
+        server_close(server);
+        return status;
+    }
+    *out = server;
+    return STATUS_OK;
+}
+
+uint32_t server_port(const struct server *server)
+{
+    return server->port;
+}
+
+struct waker *server_waker(struct server *server, uint32_t http_thread)
+{
+    check(http_thread < server->thread_count, "thread %u of %u", http_thread,
+          server->thread_count);
+    return server->threads[http_thread].waker;
+}
+
+void server_serve(struct server *server, const struct served *served, struct port *const *ports)
+{
+    for (uint32_t i = 0; i < server->thread_count; i++)
+        server->threads[i].counters.models =
+            heap_take_zeroed(served->count, sizeof(struct model_counters));
+    size_t count = (size_t)served->count * server->thread_count;
+    server->ports = heap_take_zeroed(count, sizeof(struct port *));
+    memcpy(server->ports, ports, count * sizeof(struct port *));
+    // release: whoever sees served sees ports and counters
+    atomic_store_explicit(&server->served, served, memory_order_release);
+}
+
+static void control_set(struct server *server, int state)
+{
+    for (uint32_t i = 0; i < server->started; i++) {
+        atomic_store_explicit(&server->threads[i].control_state, state, memory_order_release);
+        wake_send(server->threads[i].control);
+    }
+}
+
+static bool idle_wait(const struct server *server, uint64_t ms)
+{
+    uint64_t deadline = now_ns() + ms * 1000000;
+    for (;;) {
+        uint32_t idle = 0;
+        for (uint32_t i = 0; i < server->started; i++)
+            idle += (uint32_t)atomic_load_explicit(&server->threads[i].idle, memory_order_acquire);
+        if (idle == server->started)
+            return true;
+        if (now_ns() > deadline)
+            return false;
+        usleep(POLL_MS * 1000);
+    }
+}
+
+int server_drain(struct server *server)
+{
+    control_set(server, CONTROL_DRAIN);
+    server->drained = true;
+    if (idle_wait(server, server->options.shutdown_timeout_ms))
+        return 0;
+    control_set(server, CONTROL_ABORT);
+    idle_wait(server, ABORT_WAIT_MS);
+    uint32_t aborted = 0;
+    for (uint32_t i = 0; i < server->started; i++)
+        aborted += atomic_load(&server->threads[i].aborted_count);
+    return (int)aborted;
+}
+
+static void thread_close(struct http_thread *thread)
+{
+    if (thread->listen_fd >= 0)
+        close(thread->listen_fd);
+    if (thread->watch_fd >= 0)
+        close(thread->watch_fd);
+    wake_close(thread->control);
+    if (thread->waker != NULL)
+        waker_close(thread->waker);
+    heap_give(thread->counters.models);
+}
+
+void server_close(struct server *server)
+{
+    if (!server->drained && server->started > 0) {
+        control_set(server, CONTROL_ABORT);
+        idle_wait(server, ABORT_WAIT_MS);
+    }
+    bool clean = idle_wait(server, 0);
+    control_set(server, CONTROL_QUIT);
+    for (uint32_t i = 0; i < server->started; i++)
+        pthread_join(server->threads[i].thread, NULL);
+    work_close(server->work);
+    keys_close(server->keys);
+    if (!clean) // h2o still has connections that point into all of this; the process ends
+        return;
+    for (uint32_t i = 0; i < server->thread_count; i++)
+        thread_close(&server->threads[i]);
+    h2o_config_dispose(&server->conf);
+    if (server->ssl != NULL)
+        SSL_CTX_free(server->ssl);
+    heap_give(server->ports);
+    heap_give(server->threads);
+    heap_give(server);
+}

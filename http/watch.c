@@ -1,0 +1,98 @@
+// What libh2o 2.2.5 does not see: a peer that leaves while its HTTP/1 response is idle (h2o takes
+// the descriptor out of its epoll then), readers that take nothing, HTTP/2 bodies that drip. One
+// extra epoll per h2o thread, itself watched by h2o's loop, and a scan each second. The watcher
+// never reads: HTTP/1 requests point into h2o's read buffer.
+#include "http/inside.h"
+
+#include <errno.h>
+#include <h2o/http2.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+static void on_peer_left(h2o_socket_t *socket, const char *err)
+{
+    (void)err;
+    struct http_thread *thread = socket->data;
+    struct epoll_event events[WATCH_EVENTS];
+    int count = epoll_wait(thread->watch_fd, events, WATCH_EVENTS, 0);
+    for (int i = 0; i < count; i++)
+        exchange_abort(events[i].data.ptr);
+}
+
+enum status watch_open(struct http_thread *thread, struct error *err)
+{
+    thread->watch_fd = epoll_create1(EPOLL_CLOEXEC);
+    if (thread->watch_fd < 0)
+        return error_set(err, STATUS_IO, "epoll_create1: %s", strerror(errno));
+    return STATUS_OK;
+}
+
+void watch_start(struct http_thread *thread)
+{
+    thread->watch_socket =
+        h2o_evloop_socket_create(thread->ctx.loop, thread->watch_fd, H2O_SOCKET_FLAG_DONT_READ);
+    thread->watch_socket->data = thread;
+    h2o_socket_read_start(thread->watch_socket, on_peer_left);
+}
+
+void watch_add(struct exchange *x)
+{
+    h2o_req_t *req = x->answer->req;
+    if (req->version >= 0x200) // h2o keeps reading there
+        return;
+    // edge-triggered: a half-closed peer is told once, and counts as gone
+    struct epoll_event event = {.events = EPOLLRDHUP | EPOLLET, .data.ptr = x};
+    x->watched =
+        epoll_ctl(x->thread->watch_fd, EPOLL_CTL_ADD, request_fd(req), &event) == 0;
+}
+
+void watch_remove(struct exchange *x)
+{
+    if (x->watched) // the descriptor is still open: h2o closes it after the request's disposal
+        epoll_ctl(x->thread->watch_fd, EPOLL_CTL_DEL, request_fd(x->answer->req), NULL);
+    x->watched = false;
+}
+
+static void scan_one(struct exchange *x, uint64_t now)
+{
+    uint64_t stall_ns = x->thread->server->options.stall_timeout_ms * 1000000;
+    bool waits = x->inflight || x->finished;
+    if (waits && !x->stalled && now - x->sent_ns > stall_ns) {
+        x->stalled = true;
+        atomic_fetch_add_explicit(&x->thread->counters.stalled, 1, memory_order_relaxed);
+        exchange_abort(x);
+        return;
+    }
+    if (x->offloaded || x->ended || exchange_gone(x) || x->route == NULL ||
+        x->route->on_second == NULL)
+        return;
+    x->route->on_second(x, now);
+    exchange_settle(x);
+}
+
+// h2o times out nothing between the frames of an HTTP/2 body.
+static int body_check(h2o_req_t *req, void *data)
+{
+    struct http_thread *thread = data;
+    struct timeval begun = req->timestamps.request_begin_at;
+    if (req->processed_at.at.tv_sec != 0 || begun.tv_sec == 0)
+        return 0;
+    struct timeval now;
+    gettimeofday(&now, NULL); // h2o's stamps are of this clock
+    int64_t age_ms = (int64_t)(now.tv_sec - begun.tv_sec) * 1000 +
+                     (int64_t)(now.tv_usec - begun.tv_usec) / 1000;
+    if (age_ms > (int64_t)thread->server->options.request_timeout_ms)
+        shutdown(request_fd(req), SHUT_RDWR);
+    return 0;
+}
+
+void watch_second(struct http_thread *thread, uint64_t now)
+{
+    struct exchange *next;
+    for (struct exchange *x = thread->exchanges; x != NULL; x = next) {
+        next = x->next; // only x itself can go in scan_one, and that from h2o's loop
+        scan_one(x, now);
+    }
+    thread->server->conf.http2.callbacks.foreach_request(&thread->ctx, body_check, thread);
+}

@@ -1,0 +1,199 @@
+// See work.h. Rings hold as many entries as may be out, so the way back can never be full. A
+// worker walks the rings of all h2o threads in turn, one item each, so that none is starved.
+#include "http/work.h"
+
+#include "runtime/base/arena.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+
+enum { RING_ENTRIES = 256 };
+
+// head: producer's, tail: consumer's; both run free. Release on the index publishes the entry (and
+// the exchange behind it); acquire on the other side pairs with it.
+struct ring {
+    _Atomic uint32_t head;
+    char apart[64]; // the two indices never share a cache line
+    _Atomic uint32_t tail;
+    char apart_too[64];
+    struct exchange *entries[RING_ENTRIES];
+};
+
+struct lane { // one (h2o thread, worker)
+    struct ring to, from;
+    uint32_t out; // h2o thread's count
+};
+
+struct work_side {
+    struct work_pool *pool;
+    uint32_t index;
+    uint32_t next; // worker asked first
+    uint32_t out;
+    struct wake *wake;
+    struct lane *lanes; // [workers]
+};
+
+struct worker {
+    struct work_pool *pool;
+    uint32_t index;
+    pthread_t thread;
+    struct wake *wake;
+};
+
+struct work_pool {
+    uint32_t worker_count, side_count, started;
+    void (*run)(struct exchange *x);
+    _Atomic bool stop;
+    struct worker *workers; // [worker_count]
+    struct work_side *sides; // [side_count]
+};
+
+static bool ring_push(struct ring *ring, struct exchange *x)
+{
+    uint32_t head = atomic_load_explicit(&ring->head, memory_order_relaxed);
+    if (head - atomic_load_explicit(&ring->tail, memory_order_acquire) == RING_ENTRIES)
+        return false;
+    ring->entries[head % RING_ENTRIES] = x;
+    atomic_store_explicit(&ring->head, head + 1, memory_order_release);
+    return true;
+}
+
+static struct exchange *ring_pop(struct ring *ring)
+{
+    uint32_t tail = atomic_load_explicit(&ring->tail, memory_order_relaxed);
+    if (tail == atomic_load_explicit(&ring->head, memory_order_acquire))
+        return NULL;
+    struct exchange *x = ring->entries[tail % RING_ENTRIES];
+    atomic_store_explicit(&ring->tail, tail + 1, memory_order_release);
+    return x;
+}
+
+static bool worker_turn(struct worker *worker)
+{
+    struct work_pool *pool = worker->pool;
+    bool worked = false;
+    for (uint32_t i = 0; i < pool->side_count; i++) {
+        struct work_side *side = &pool->sides[i];
+        struct lane *lane = &side->lanes[worker->index];
+        struct exchange *x = ring_pop(&lane->to);
+        if (x == NULL)
+            continue;
+        pool->run(x);
+        bool fits = ring_push(&lane->from, x);
+        check(fits, "the way back of lane %u is full", i);
+        wake_send(side->wake);
+        worked = true;
+    }
+    return worked;
+}
+
+static void *worker_main(void *argument)
+{
+    struct worker *worker = argument;
+    pthread_setname_np(pthread_self(), "text");
+    while (!atomic_load_explicit(&worker->pool->stop, memory_order_acquire))
+        if (!worker_turn(worker))
+            wake_wait(worker->wake);
+    return NULL;
+}
+
+static enum status workers_start(struct work_pool *pool, struct error *err)
+{
+    for (uint32_t i = 0; i < pool->worker_count; i++) {
+        struct worker *worker = &pool->workers[i];
+        *worker = (struct worker){.pool = pool, .index = i};
+        enum status status = wake_open(&worker->wake, err);
+        if (status != STATUS_OK)
+            return status;
+        if (pthread_create(&worker->thread, NULL, worker_main, worker) != 0) {
+            wake_close(worker->wake);
+            return error_set(err, STATUS_IO, "text worker %u could not be started", i);
+        }
+        pool->started++;
+    }
+    return STATUS_OK;
+}
+
+enum status work_open(struct work_pool **out, uint32_t workers, uint32_t sides,
+                      struct wake *const *wakes, void (*run)(struct exchange *x),
+                      struct error *err)
+{
+    struct work_pool *pool = heap_take_zeroed(1, sizeof *pool);
+    *pool = (struct work_pool){.worker_count = workers, .side_count = sides, .run = run};
+    pool->workers = heap_take_zeroed(workers, sizeof *pool->workers);
+    pool->sides = heap_take_zeroed(sides, sizeof *pool->sides);
+    for (uint32_t i = 0; i < sides; i++) {
+        struct lane *lanes = heap_take_zeroed(workers, sizeof *lanes);
+        pool->sides[i] =
+            (struct work_side){.pool = pool, .index = i, .wake = wakes[i], .lanes = lanes};
+    }
+    enum status status = workers_start(pool, err);
+    if (status != STATUS_OK) {
+        work_close(pool);
+        return status;
+    }
+    *out = pool;
+    return STATUS_OK;
+}
+
+void work_close(struct work_pool *pool)
+{
+    if (pool == NULL)
+        return;
+    atomic_store_explicit(&pool->stop, true, memory_order_release);
+    for (uint32_t i = 0; i < pool->started; i++) {
+        wake_send(pool->workers[i].wake);
+        pthread_join(pool->workers[i].thread, NULL);
+        wake_close(pool->workers[i].wake);
+    }
+    for (uint32_t i = 0; i < pool->side_count; i++)
+        heap_give(pool->sides[i].lanes);
+    heap_give(pool->sides);
+    heap_give(pool->workers);
+    heap_give(pool);
+}
+
+struct work_side *work_side(struct work_pool *pool, uint32_t index)
+{
+    return &pool->sides[index];
+}
+
+bool work_submit(struct work_side *side, struct exchange *x)
+{
+    struct work_pool *pool = side->pool;
+    uint32_t best = pool->worker_count;
+    for (uint32_t i = 0; i < pool->worker_count; i++) {
+        uint32_t at = (side->next + i) % pool->worker_count;
+        if (side->lanes[at].out < RING_ENTRIES &&
+            (best == pool->worker_count || side->lanes[at].out < side->lanes[best].out))
+            best = at;
+    }
+    if (best == pool->worker_count)
+        return false;
+    bool fits = ring_push(&side->lanes[best].to, x);
+    check(fits, "lane %u is full with %u out", best, side->lanes[best].out);
+    side->lanes[best].out++;
+    side->out++;
+    side->next = best + 1;
+    wake_send(pool->workers[best].wake);
+    return true;
+}
+
+struct exchange *work_take(struct work_side *side)
+{
+    for (uint32_t i = 0; i < side->pool->worker_count; i++) {
+        struct exchange *x = ring_pop(&side->lanes[i].from);
+        if (x == NULL)
+            continue;
+        side->lanes[i].out--;
+        side->out--;
+        return x;
+    }
+    return NULL;
+}
+
+uint32_t work_out(const struct work_side *side)
+{
+    return side->out;
+}

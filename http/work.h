@@ -1,0 +1,25 @@
+// Text workers: work over about a millisecond leaves the h2o loops. One ring pair per (h2o thread,
+// worker), each single-producer single-consumer; the h2o thread alone submits, and gets back every
+// exchange it gave.
+#pragma once
+
+#include "http/wake.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct exchange;
+struct work_pool;
+struct work_side; // of one h2o thread
+
+// run is called on a worker for each exchange submitted; wakes[i] is woken when side i has news.
+enum status work_open(struct work_pool **out, uint32_t workers, uint32_t sides,
+                      struct wake *const *wakes, void (*run)(struct exchange *x),
+                      struct error *err) MUST_USE;
+void work_close(struct work_pool *pool); // nothing may be out
+struct work_side *work_side(struct work_pool *pool, uint32_t index);
+
+// h2o thread only. false: every ring is full.
+bool work_submit(struct work_side *side, struct exchange *x);
+struct exchange *work_take(struct work_side *side); // finished; NULL: none
+uint32_t work_out(const struct work_side *side);    // submitted and not taken back
