@@ -1,0 +1,127 @@
+// What the files of the cpu device share: the device, a stream with its scratch memory, and the
+// table of kernels that each level of instructions fills. Tests and bench use cpu_device_open to
+// force a level; everybody else goes through kernels/device.h.
+//
+// Threads: a stream's ops run on the thread that calls them and on the pool; scratch belongs to the
+// stream, one part for each thread of the pool.
+#pragma once
+
+#include "kernels/attn_tiles.h"
+#include "kernels/cpu/threads.h"
+#include "kernels/device.h"
+
+#include <stdatomic.h>
+
+// Levels of instructions, each with a summation order of its own. AMX is AVX512 with tiles for
+// products of bf16 and int8 and for attention over bf16.
+enum cpu_level { CPU_PLAIN, CPU_AVX2, CPU_AVX512, CPU_AMX, CPU_LEVELS };
+
+enum {
+    SLAB_COLUMNS = 32, // output columns that are packed and computed together
+    PANEL_ROWS = 512,  // rows of activations that are packed at once, at most
+    ATTN_GROUP = 4,    // tiles of ATTN_TILE_ROWS queries that walk the keys together
+};
+
+// One product over rows that fit the scratch (see op_product.c). Slab s is columns 32 s .. 32 s+31.
+struct product {
+    const float *x;      // [rows][x_stride] f32
+    float *y;            // [rows][y_stride] f32
+    const float *bias;   // [n] or NULL
+    const void *weight;  // packed, weight.c
+    const float *scale;  // [n padded to 32] int8 only
+    const int32_t *sum;  // [n padded to 32] int8 only: sum of a row's bytes
+    void *panel;         // activations packed for tiles or bytes
+    float *row_scale;    // [rows] int8 only
+    float *scratch;      // [threads][PANEL_ROWS * 32] sums of one slab
+    uint32_t rows, x_stride, y_stride, n, k;
+    enum dtype dtype;    // of the weights
+};
+
+// Attention of up to ATTN_GROUP tiles of queries of one row and one KV head.
+struct attn_item {
+    const struct attn_args *args;
+    const struct step_row *row;
+    const uint32_t *blocks; // of the row, in TABLE_UNIT_BYTES
+    uint32_t kv_head;
+    uint32_t first, end; // packed queries: token of the row * group + head of the group
+    float *scratch;      // attn_scratch_floats()
+};
+
+struct sample_row {
+    const struct sample_args *args;
+    uint32_t index;
+    float *values; // [vocab] scratch
+    float *found;  // [vocab] scratch
+    float *raw;    // [vocab] scratch: the logits as they came
+};
+
+// Rows [first, end) of an op whose rows are independent.
+typedef void row_kernel(const void *args, uint32_t first, uint32_t end);
+
+struct cpu_kernels {
+    row_kernel *embed, *embed_bert, *rms_norm, *layer_norm, *qkv_post, *swiglu, *activate, *pool;
+    // Packs 16 rows of activations (tile) for the weights' dtype; NULL where none is needed.
+    void (*pack)(const struct product *, uint32_t tile);
+    void (*product)(const struct product *, uint32_t slab, uint32_t worker);
+    void (*attn)(const struct attn_item *);
+    void (*sample)(const struct sample_row *);
+    void (*normal)(float *out, uint64_t seed, uint64_t first, uint32_t count, float deviation);
+};
+
+const struct cpu_kernels *cpu_kernels_plain(void);
+const struct cpu_kernels *cpu_kernels_avx2(void);
+const struct cpu_kernels *cpu_kernels_avx512(void);
+const struct cpu_kernels *cpu_kernels_amx(void);
+
+struct device {
+    struct pool *pool;
+    const struct cpu_kernels *kernels;
+    enum cpu_level level;
+    // Turns, first come, first served: tickets handed out, and the ticket that is served.
+    _Atomic uint32_t turn_next;
+    _Atomic uint32_t turn_served;
+};
+
+struct stream {
+    struct device *device;
+    struct stream_limits limits;
+    void *scratch;
+    size_t scratch_bytes;
+    void *panel;
+    size_t panel_bytes;
+    float *row_scale, *sums; // of products
+    float *attn;             // [threads][attn_floats]
+    size_t attn_floats;
+    float *sample;           // [threads][3][vocab]
+    uint64_t turns;          // taken so far; read by the stream's own thread
+};
+
+// Opens the device at a level, or at the best one below that works here; CPU_LEVELS: the best.
+enum status cpu_device_open(struct device **out, const struct device_options *options,
+                            enum cpu_level highest, struct error *err) MUST_USE;
+
+// The best level, at most `highest`, that this processor has and whose products prove right.
+enum cpu_level cpu_level_find(enum cpu_level highest);
+const char *cpu_level_name(enum cpu_level level);
+const struct cpu_kernels *cpu_level_kernels(enum cpu_level level);
+
+uint64_t cpu_stream_turns(const struct stream *stream);
+
+// Floats of scratch that one thread needs for attention with heads of this dim.
+size_t attn_scratch_floats(uint32_t dim);
+
+// Weights (weight.c).
+size_t cpu_weight_bytes(const struct device *, const struct weight_shape *);
+enum status cpu_weight_put(struct device *, struct weight *, uint32_t first_row,
+                           const struct weight_source *, struct error *);
+enum status cpu_weight_finish(struct device *, struct weight *, struct error *);
+// Where a packed product keeps its scales and byte sums (int8).
+size_t packed_bytes(const struct weight_shape *); // of the matrix alone
+uint32_t packed_depth(const struct weight_shape *); // K with padding
+// Index of element (row, column) in a packed matrix.
+size_t packed_index(const struct weight_shape *, uint32_t row, uint32_t column);
+
+extern const struct op_table cpu_ops;
+#define OP_DECLARE(name) enum status cpu_##name(struct stream *, const struct name##_args *);
+OP_LIST(OP_DECLARE)
+#undef OP_DECLARE

@@ -1,0 +1,287 @@
+// The cpu device: opening, streams and their scratch, turns, and what a synchronous device has to
+// say to the asynchronous part of the contract (an op is done when it returns; a wait never waits).
+// Ops are in op_*.c.
+#include "kernels/cpu/cpu.h"
+#include "kernels/cpu/memory.h"
+
+#include <linux/futex.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static size_t round_up(size_t n, size_t to)
+{
+    return (n + to - 1) / to * to;
+}
+
+enum status cpu_device_open(struct device **out, const struct device_options *options,
+                            enum cpu_level highest, struct error *err)
+{
+    *out = NULL;
+    if (options->index != 0)
+        return error_set(err, STATUS_NO_DEVICE, "the cpu device has index 0, not %u",
+                         options->index);
+    struct device *device = calloc(1, sizeof *device);
+    if (device == NULL)
+        return error_set(err, STATUS_NO_MEMORY, "no memory to open the cpu device");
+    // before the threads start: they inherit the permission to use tiles
+    device->level = cpu_level_find(highest);
+    device->kernels = cpu_level_kernels(device->level);
+    enum status status = pool_open(&device->pool, options->threads, err);
+    if (status != STATUS_OK) {
+        free(device);
+        return status;
+    }
+    *out = device;
+    return STATUS_OK;
+}
+
+static enum status cpu_open(struct device **out, const struct device_options *options,
+                            struct error *err)
+{
+    return cpu_device_open(out, options, CPU_LEVELS, err);
+}
+
+static void cpu_close(struct device *device)
+{
+    if (device == NULL)
+        return;
+    pool_close(device->pool);
+    free(device);
+}
+
+static void cpu_facts(const struct device *device, struct device_facts *out)
+{
+    *out = (struct device_facts){.exact = true, .memory_free = cpu_memory_free()};
+    snprintf(out->name, sizeof out->name, "cpu: %u threads, %s", pool_threads(device->pool),
+             cpu_level_name(device->level));
+    for (int i = 0; i < DTYPE_COUNT; i++)
+        out->activation[i] = DTYPE_F32;
+}
+
+struct scratch_sizes {
+    size_t panel, row_scale, sums, attn, sample; // bytes
+};
+
+// Panels hold at least 16 rows of the widest product, so that any product can be cut into rows.
+static struct scratch_sizes scratch_of(const struct device *device,
+                                       const struct stream_limits *limits)
+{
+    uint32_t threads = pool_threads(device->pool);
+    size_t tokens = round_up(limits->step.tokens_max > 0 ? limits->step.tokens_max : 1, 32);
+    size_t rows = tokens < PANEL_ROWS ? tokens : PANEL_ROWS;
+    size_t widest = round_up(limits->width_max, 64);
+    size_t usual = widest < 16384 ? widest : 16384;
+    size_t panel = rows * usual * sizeof(uint16_t);
+    size_t least = 32 * widest * sizeof(uint16_t);
+    struct scratch_sizes sizes = {
+        .panel = round_up(panel > least ? panel : least, 256),
+        .row_scale = PANEL_ROWS * sizeof(float),
+        .sums = (size_t)threads * PANEL_ROWS * SLAB_COLUMNS * sizeof(float),
+        .attn = threads * attn_scratch_floats(limits->attn.dim) * sizeof(float),
+        .sample = round_up((size_t)threads * 3 * limits->step.vocab * sizeof(float), 256),
+    };
+    return sizes;
+}
+
+static enum status cpu_need(const struct device *device, const struct stream_limits *limits,
+                            struct device_need *out, struct error *err)
+{
+    (void)err;
+    struct scratch_sizes sizes = scratch_of(device, limits);
+    *out = (struct device_need){.count = 3};
+    out->entry[0].label = "scratch of products";
+    out->entry[0].bytes = sizes.panel + sizes.row_scale + sizes.sums;
+    out->entry[1].label = "scratch of attention";
+    out->entry[1].bytes = sizes.attn;
+    out->entry[2].label = "scratch of sampling";
+    out->entry[2].bytes = sizes.sample;
+    return STATUS_OK;
+}
+
+static enum status cpu_stream_open(struct device *device, struct stream **out,
+                                   const struct stream_limits *limits, struct error *err)
+{
+    *out = NULL;
+    if (limits->attn.dim > 256 || limits->width_max == 0)
+        return error_set(err, STATUS_UNSUPPORTED,
+                         "heads of %u and products of width %u are not supported; heads go up to "
+                         "256",
+                         limits->attn.dim, limits->width_max);
+    struct scratch_sizes sizes = scratch_of(device, limits);
+    struct stream *stream = calloc(1, sizeof *stream);
+    if (stream == NULL)
+        return error_set(err, STATUS_NO_MEMORY, "no memory to open a stream");
+    stream->device = device;
+    stream->limits = *limits;
+    stream->scratch_bytes = sizes.panel + sizes.row_scale + sizes.sums + sizes.attn + sizes.sample;
+    enum status status = cpu_memory_take(device, &stream->scratch, stream->scratch_bytes, err);
+    if (status != STATUS_OK) {
+        free(stream);
+        return status;
+    }
+    char *at = stream->scratch;
+    stream->panel = at;
+    stream->panel_bytes = sizes.panel;
+    stream->row_scale = (float *)(void *)(at += sizes.panel);
+    stream->sums = (float *)(void *)(at += sizes.row_scale);
+    stream->attn = (float *)(void *)(at += sizes.sums);
+    stream->attn_floats = attn_scratch_floats(limits->attn.dim);
+    stream->sample = (float *)(void *)(at += sizes.attn);
+    *out = stream;
+    return STATUS_OK;
+}
+
+static void cpu_stream_close(struct stream *stream)
+{
+    if (stream == NULL)
+        return;
+    cpu_memory_give(stream->device, stream->scratch, stream->scratch_bytes);
+    free(stream);
+}
+
+static enum status cpu_upload(struct device *device, void *to, const void *from, size_t bytes,
+                              struct error *err)
+{
+    (void)device;
+    (void)err;
+    memcpy(to, from, bytes);
+    return STATUS_OK;
+}
+
+// Turns are served in the order of their tickets; the futex word is the ticket that is served.
+static void cpu_turn_take(struct stream *stream)
+{
+    struct device *device = stream->device;
+    uint32_t mine = atomic_fetch_add(&device->turn_next, 1);
+    for (;;) {
+        // acquire: what the turn before wrote in shared scratch and pool is seen
+        uint32_t served = atomic_load_explicit(&device->turn_served, memory_order_acquire);
+        if (served == mine)
+            break;
+        syscall(SYS_futex, &device->turn_served, FUTEX_WAIT_PRIVATE, served, NULL, NULL, 0);
+    }
+    stream->turns++;
+}
+
+static void cpu_turn_give(struct stream *stream)
+{
+    struct device *device = stream->device;
+    uint32_t served = atomic_fetch_add_explicit(&device->turn_served, 1, memory_order_acq_rel) + 1;
+    if (served != atomic_load(&device->turn_next)) // all wake, one finds its ticket
+        syscall(SYS_futex, &device->turn_served, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL, NULL, 0);
+}
+
+uint64_t cpu_stream_turns(const struct stream *stream)
+{
+    return stream->turns;
+}
+
+static size_t cpu_private_bytes(const struct device *device, const struct stream_limits *limits)
+{
+    (void)device;
+    (void)limits;
+    return 0;
+}
+
+static void cpu_step_plan(struct stream *stream, struct step *host)
+{
+    (void)stream;
+    (void)host;
+}
+
+static enum status cpu_copy_in(struct stream *stream, void *to, const void *from, size_t bytes)
+{
+    (void)stream;
+    if (bytes > 0)
+        memmove(to, from, bytes);
+    return STATUS_OK;
+}
+
+static enum status cpu_copy_out(struct stream *stream, void *to, const void *from, size_t bytes)
+{
+    return cpu_copy_in(stream, to, from, bytes);
+}
+
+static enum status cpu_signal(struct stream *stream, uint32_t *word, uint32_t value)
+{
+    (void)stream;
+    __atomic_store_n(word, value, __ATOMIC_RELEASE);
+    return STATUS_OK;
+}
+
+static enum status cpu_wait(struct stream *stream, const uint32_t *word, uint32_t value,
+                            uint64_t deadline_ns, struct error *err)
+{
+    (void)stream;
+    (void)deadline_ns;
+    uint32_t seen = __atomic_load_n(word, __ATOMIC_ACQUIRE);
+    if ((int32_t)(seen - value) >= 0)
+        return STATUS_OK;
+    return error_set(err, STATUS_TIMEOUT,
+                     "the cpu waits for signal %u and has no work left (last signal: %u)", value,
+                     seen);
+}
+
+static enum status cpu_graph_begin(struct stream *stream)
+{
+    (void)stream;
+    return STATUS_UNSUPPORTED;
+}
+
+static enum status cpu_graph_end(struct stream *stream, struct graph **out, struct error *err)
+{
+    (void)stream;
+    *out = NULL;
+    return error_set(err, STATUS_UNSUPPORTED, "the cpu device records no graphs");
+}
+
+static enum status cpu_graph_launch(struct stream *stream, struct graph *graph)
+{
+    (void)stream;
+    (void)graph;
+    return STATUS_UNSUPPORTED;
+}
+
+static void cpu_graph_close(struct graph *graph)
+{
+    (void)graph;
+}
+
+const struct device_api *device_cpu(void)
+{
+    static const struct device_api api = {
+        .abi = DEVICE_ABI,
+        .name = "cpu",
+        .open = cpu_open,
+        .close = cpu_close,
+        .facts = cpu_facts,
+        .need = cpu_need,
+        .memory_take = cpu_memory_take,
+        .memory_give = cpu_memory_give,
+        .host_take = cpu_memory_take,
+        .host_give = cpu_memory_give,
+        .upload = cpu_upload,
+        .weight_bytes = cpu_weight_bytes,
+        .weight_put = cpu_weight_put,
+        .weight_finish = cpu_weight_finish,
+        .stream_open = cpu_stream_open,
+        .stream_close = cpu_stream_close,
+        .turn_take = cpu_turn_take,
+        .turn_give = cpu_turn_give,
+        .step_private_bytes = cpu_private_bytes,
+        .step_plan = cpu_step_plan,
+        .copy_in = cpu_copy_in,
+        .copy_out = cpu_copy_out,
+        .signal = cpu_signal,
+        .wait = cpu_wait,
+        .graph_begin = cpu_graph_begin,
+        .graph_end = cpu_graph_end,
+        .graph_launch = cpu_graph_launch,
+        .graph_close = cpu_graph_close,
+        .ops = &cpu_ops,
+    };
+    return &api;
+}

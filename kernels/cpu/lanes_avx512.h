@@ -1,0 +1,177 @@
+// Sixteen floats at once, on AVX-512 (F, BW, DQ, VL, VNNI). The three lanes_*.h files offer the
+// same functions; the .inc files are written on them and compiled once for each. No state.
+#pragma once
+
+#include <immintrin.h>
+#include <stdint.h>
+
+enum { LANES_MR = 12 }; // rows of a product's register tile, 2 x 16 columns each
+enum { LANES_KEYS = 8 }; // keys of an attention register tile
+
+typedef __m512 lanes;
+
+
+#define LANES_INLINE static inline __attribute__((always_inline, unused))
+
+LANES_INLINE lanes lanes_set(float x)
+{
+    return _mm512_set1_ps(x);
+}
+LANES_INLINE lanes lanes_zero(void)
+{
+    return _mm512_setzero_ps();
+}
+LANES_INLINE lanes lanes_load(const float *p)
+{
+    return _mm512_loadu_ps(p);
+}
+LANES_INLINE lanes lanes_load_n(const float *p, uint32_t n) // the rest is 0
+{
+    return _mm512_maskz_loadu_ps((__mmask16)((1u << n) - 1), p);
+}
+LANES_INLINE void lanes_store(float *p, lanes x)
+{
+    _mm512_storeu_ps(p, x);
+}
+LANES_INLINE void lanes_store_n(float *p, lanes x, uint32_t n)
+{
+    _mm512_mask_storeu_ps(p, (__mmask16)((1u << n) - 1), x);
+}
+LANES_INLINE lanes lanes_add(lanes a, lanes b)
+{
+    return _mm512_add_ps(a, b);
+}
+LANES_INLINE lanes lanes_sub(lanes a, lanes b)
+{
+    return _mm512_sub_ps(a, b);
+}
+LANES_INLINE lanes lanes_mul(lanes a, lanes b)
+{
+    return _mm512_mul_ps(a, b);
+}
+LANES_INLINE lanes lanes_div(lanes a, lanes b)
+{
+    return _mm512_div_ps(a, b);
+}
+LANES_INLINE lanes lanes_fma(lanes a, lanes b, lanes c) // a * b + c
+{
+    return _mm512_fmadd_ps(a, b, c);
+}
+LANES_INLINE lanes lanes_max(lanes a, lanes b)
+{
+    return _mm512_max_ps(a, b);
+}
+LANES_INLINE lanes lanes_min(lanes a, lanes b)
+{
+    return _mm512_min_ps(a, b);
+}
+LANES_INLINE lanes lanes_abs(lanes a)
+{
+    return _mm512_abs_ps(a);
+}
+// a < b ? x : y, false where a or b is a NaN
+LANES_INLINE lanes lanes_if_less(lanes a, lanes b, lanes x, lanes y)
+{
+    return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(a, b, _CMP_LT_OQ), y, x);
+}
+LANES_INLINE uint32_t lanes_mask_ge(lanes a, lanes b)
+{
+    return _mm512_cmp_ps_mask(a, b, _CMP_GE_OQ);
+}
+LANES_INLINE lanes lanes_if_bit(uint32_t bits, lanes x, lanes y)
+{
+    return _mm512_mask_blend_ps((__mmask16)bits, y, x);
+}
+// The tree is fixed: 16 -> 8 -> 4 -> 2 -> 1.
+LANES_INLINE float lanes_sum(lanes a)
+{
+    __m256 h = _mm256_add_ps(_mm512_castps512_ps256(a), _mm512_extractf32x8_ps(a, 1));
+    __m128 q = _mm_add_ps(_mm256_castps256_ps128(h), _mm256_extractf128_ps(h, 1));
+    q = _mm_add_ps(q, _mm_movehl_ps(q, q));
+    q = _mm_add_ss(q, _mm_shuffle_ps(q, q, 1));
+    return _mm_cvtss_f32(q);
+}
+LANES_INLINE float lanes_top(lanes a)
+{
+    return _mm512_reduce_max_ps(a);
+}
+LANES_INLINE lanes lanes_sqrt(lanes a)
+{
+    return _mm512_sqrt_ps(a);
+}
+LANES_INLINE lanes lanes_round(lanes a)
+{
+    return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
+// 2^n for whole n in [-126, 127]
+LANES_INLINE lanes lanes_exp2i(lanes n)
+{
+    __m512i bits = _mm512_slli_epi32(_mm512_add_epi32(_mm512_cvtps_epi32(n),
+                                                      _mm512_set1_epi32(127)), 23);
+    return _mm512_castsi512_ps(bits);
+}
+// x = m 2^e with m in [0.7071, 1.4142), for positive normal x
+LANES_INLINE void lanes_split(lanes x, lanes *m, lanes *e)
+{
+    __m512i bits = _mm512_castps_si512(x);
+    __m512i moved = _mm512_sub_epi32(bits, _mm512_set1_epi32(0x3F3504F3));
+    __m512i exponent = _mm512_srai_epi32(moved, 23);
+    *e = _mm512_cvtepi32_ps(exponent);
+    *m = _mm512_castsi512_ps(_mm512_sub_epi32(bits, _mm512_slli_epi32(exponent, 23)));
+}
+LANES_INLINE lanes lanes_from_bf16(const uint16_t *p)
+{
+    __m512i wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)p));
+    return _mm512_castsi512_ps(_mm512_slli_epi32(wide, 16));
+}
+LANES_INLINE lanes lanes_from_f16(const uint16_t *p)
+{
+    return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)p));
+}
+// 16 pairs of bf16: the first of each pair, the second of each pair
+LANES_INLINE void lanes_from_pairs(const uint16_t *p, lanes *first, lanes *second)
+{
+    __m512i both = _mm512_loadu_si512(p);
+    *first = _mm512_castsi512_ps(_mm512_slli_epi32(both, 16));
+    *second = _mm512_castsi512_ps(_mm512_and_si512(both, _mm512_set1_epi32((int)0xFFFF0000u)));
+}
+LANES_INLINE void lanes_to_bf16(uint16_t *p, lanes x)
+{
+    __m512i bits = _mm512_castps_si512(x);
+    __m512i odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
+    __m512i up = _mm512_add_epi32(bits, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7FFF)));
+    __mmask16 nan = _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q);
+    up = _mm512_mask_or_epi32(up, nan, bits, _mm512_set1_epi32(0x400000));
+    _mm256_storeu_si256((__m256i *)p, _mm512_cvtepi32_epi16(_mm512_srli_epi32(up, 16)));
+}
+LANES_INLINE void lanes_to_f16(uint16_t *p, lanes x)
+{
+    _mm256_storeu_si256((__m256i *)p, _mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT));
+}
+
+// Products of bytes: weights are 16 columns x 4 steps of K, activations 4 steps. The unsigned
+// operand is the activation plus 128; lanes_i8_end takes 128 sum(w) away again. Exact integers.
+typedef __m512i lanes_i8;
+
+LANES_INLINE lanes_i8 lanes_i8_zero(void)
+{
+    return _mm512_setzero_si512();
+}
+LANES_INLINE lanes_i8 lanes_i8_dot(lanes_i8 sum, const int8_t *w, const int8_t *x)
+{
+    int32_t four;
+    __builtin_memcpy(&four, x, 4);
+    __m512i a = _mm512_xor_si512(_mm512_set1_epi32(four), _mm512_set1_epi8((char)-128));
+    return _mm512_dpbusd_epi32(sum, a, _mm512_loadu_si512(w));
+}
+LANES_INLINE lanes lanes_i8_end(lanes_i8 sum, const int32_t *weight_sum)
+{
+    __m512i moved = _mm512_slli_epi32(_mm512_loadu_si512(weight_sum), 7);
+    return _mm512_cvtepi32_ps(_mm512_sub_epi32(sum, moved));
+}
+// x * inverse rounded to nearest even, 16 bytes
+LANES_INLINE void lanes_to_i8(int8_t *p, lanes x)
+{
+    __m512i whole = _mm512_cvtps_epi32(x);
+    _mm_storeu_si128((__m128i *)p, _mm512_cvtsepi32_epi8(whole));
+}

@@ -1,0 +1,33 @@
+// sample: one row a chunk; the level's sampler works on the row alone with its thread's scratch.
+#include "kernels/cpu/cpu.h"
+
+struct sample_job {
+    struct stream *stream;
+    const struct sample_args *args;
+};
+
+static void sample_chunk(void *opaque, uint32_t chunk, uint32_t worker)
+{
+    const struct sample_job *job = opaque;
+    size_t vocab = job->args->limits.vocab;
+    float *room = job->stream->sample + worker * 3 * vocab;
+    struct sample_row row = {
+        .args = job->args,
+        .index = chunk,
+        .values = room,
+        .found = room + vocab,
+        .raw = room + 2 * vocab,
+    };
+    job->stream->device->kernels->sample(&row);
+}
+
+enum status cpu_sample(struct stream *stream, const struct sample_args *args)
+{
+    if (sample_check(args)[0] != '\0')
+        return STATUS_INVALID;
+    if (args->limits.vocab > stream->limits.step.vocab)
+        return STATUS_INVALID; // the stream was opened for fewer
+    struct sample_job job = {stream, args};
+    pool_run(stream->device->pool, sample_chunk, &job, args->count);
+    return STATUS_OK;
+}

@@ -1,0 +1,227 @@
+// Weights of the cpu device: packed once at load, in parallel, by the loading thread and the pool.
+// The caller owns the memory; nothing is kept here.
+//
+// A product's matrix [n][k] lies in slabs of 32 rows (output columns), rows padded with zeros:
+//   f32, f16   [slab][k][32]
+//   bf16       [slab][k / 32][2 panels][16 pairs][16 rows][2]   K padded to 32: a panel is a tile
+//   int8       [slab][k / 64][2 panels][16 quads][16 rows][4]   K padded to 64
+//              then float scale[n padded], int32 sum of bytes[n padded]
+// A table of rows lies as it came (int8: then float scale[n]). A vector is n floats.
+#include "kernels/cpu/cpu.h"
+#include "kernels/philox.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PIECE = 512 }; // elements converted at a time
+
+static size_t round_up(size_t n, size_t to)
+{
+    return (n + to - 1) / to * to;
+}
+
+uint32_t packed_depth(const struct weight_shape *shape)
+{
+    if (shape->dtype == DTYPE_I8)
+        return (uint32_t)round_up(shape->k, 64);
+    if (shape->dtype == DTYPE_BF16)
+        return (uint32_t)round_up(shape->k, 32);
+    return shape->k;
+}
+
+size_t packed_bytes(const struct weight_shape *shape)
+{
+    return round_up(shape->n, SLAB_COLUMNS) * packed_depth(shape) * dtype_bytes(shape->dtype);
+}
+
+size_t packed_index(const struct weight_shape *shape, uint32_t row, uint32_t column)
+{
+    size_t slab = (size_t)(row / SLAB_COLUMNS) * SLAB_COLUMNS * packed_depth(shape);
+    uint32_t lane = row % 16;
+    uint32_t panel = row / 16 % 2;
+    if (shape->dtype == DTYPE_BF16)
+        return slab + (size_t)(column / 32) * 1024 + panel * 512 + column % 32 / 2 * 32 +
+               lane * 2 + column % 2;
+    if (shape->dtype == DTYPE_I8)
+        return slab + (size_t)(column / 64) * 2048 + panel * 1024 + column % 64 / 4 * 64 +
+               lane * 4 + column % 4;
+    return slab + (size_t)column * SLAB_COLUMNS + row % SLAB_COLUMNS;
+}
+
+size_t cpu_weight_bytes(const struct device *device, const struct weight_shape *shape)
+{
+    (void)device;
+    size_t bytes;
+    if (shape->use == WEIGHT_VECTOR) {
+        bytes = (size_t)shape->n * sizeof(float);
+    } else if (shape->use == WEIGHT_ROWS) {
+        bytes = round_up((size_t)shape->n * shape->k * dtype_bytes(shape->dtype), 64);
+        if (shape->dtype == DTYPE_I8)
+            bytes += (size_t)shape->n * sizeof(float);
+    } else {
+        bytes = packed_bytes(shape);
+        if (shape->dtype == DTYPE_I8)
+            bytes += round_up(shape->n, SLAB_COLUMNS) * (sizeof(float) + sizeof(int32_t));
+    }
+    return round_up(bytes, 256);
+}
+
+struct put {
+    const struct device *device;
+    struct weight *weight;
+    const struct weight_source *source;
+    uint32_t first_row;
+    uint32_t rows_each; // of the destination, a chunk
+};
+
+// Elements [at, at + count) of the source as floats.
+static void source_read(float *out, const struct put *put, size_t at, uint32_t count)
+{
+    const struct weight_source *source = put->source;
+    if (source->map == NULL) {
+        put->device->kernels->normal(out, source->seed, at, count, source->deviation);
+        return;
+    }
+    // bytes of a file have no alignment: copied out one by one
+    const char *from = (const char *)source->map + at * dtype_bytes(source->dtype);
+    if (source->dtype == DTYPE_F32) {
+        memcpy(out, from, count * sizeof(float));
+        return;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        uint16_t bits;
+        memcpy(&bits, from + (size_t)i * 2, sizeof bits);
+        out[i] = source->dtype == DTYPE_BF16 ? bf16_to_f32(bits) : f16_to_f32(bits);
+    }
+}
+
+static void element_write(void *data, enum dtype dtype, size_t at, float value)
+{
+    if (dtype == DTYPE_F32)
+        ((float *)data)[at] = value;
+    else
+        ((uint16_t *)data)[at] = dtype == DTYPE_BF16 ? f32_to_bf16(value) : f32_to_f16(value);
+}
+
+// Writes columns [column, column + count) of a row, where the elements are not bytes.
+static void row_piece_write(const struct weight *weight, uint32_t row, uint32_t column,
+                            const float *x, uint32_t count)
+{
+    const struct weight_shape *shape = &weight->shape;
+    bool packed = shape->use == WEIGHT_PRODUCT || shape->use == WEIGHT_TIED;
+    size_t at = packed ? packed_index(shape, row, column) : (size_t)row * shape->k + column;
+    if (!packed || shape->dtype != DTYPE_BF16) {
+        size_t step = packed ? SLAB_COLUMNS : 1;
+        for (uint32_t i = 0; i < count; i++)
+            element_write(weight->data, shape->dtype, at + i * step, x[i]);
+        return;
+    }
+    for (uint32_t i = 0; i < count; i++)
+        ((uint16_t *)weight->data)[packed_index(shape, row, column + i)] = f32_to_bf16(x[i]);
+}
+
+static int8_t byte_of(float x, float inverse)
+{
+    float scaled = x * inverse;
+    return (int8_t)lrintf(scaled > 127 ? 127 : scaled < -127 ? -127 : scaled);
+}
+
+// A row as bytes: scale = max |w| / 127, found in one walk, used in the next.
+static void row_write_bytes(const struct put *put, uint32_t row, size_t source_at)
+{
+    const struct weight *weight = put->weight;
+    const struct weight_shape *shape = &weight->shape;
+    float piece[PIECE];
+    float top = 0;
+    for (uint32_t c = 0; c < shape->k; c += PIECE) {
+        uint32_t count = shape->k - c < PIECE ? shape->k - c : PIECE;
+        source_read(piece, put, source_at + c, count);
+        for (uint32_t i = 0; i < count; i++)
+            top = fabsf(piece[i]) > top ? fabsf(piece[i]) : top;
+    }
+    float scale = top / 127.0f;
+    float inverse = scale > 0 ? 1.0f / scale : 0.0f;
+    bool packed = shape->use == WEIGHT_PRODUCT;
+    int8_t *bytes = weight->data;
+    int32_t sum = 0;
+    for (uint32_t c = 0; c < shape->k; c += PIECE) {
+        uint32_t count = shape->k - c < PIECE ? shape->k - c : PIECE;
+        source_read(piece, put, source_at + c, count);
+        for (uint32_t i = 0; i < count; i++) {
+            int8_t value = byte_of(piece[i], inverse);
+            size_t at = packed ? packed_index(shape, row, c + i) : (size_t)row * shape->k + c + i;
+            bytes[at] = value;
+            sum += value;
+        }
+    }
+    size_t after = packed ? packed_bytes(shape) : round_up((size_t)shape->n * shape->k, 64);
+    float *scales = (float *)(void *)(bytes + after);
+    scales[row] = scale;
+    if (packed)
+        ((int32_t *)(void *)(scales + round_up(shape->n, SLAB_COLUMNS)))[row] = sum;
+}
+
+static void put_chunk(void *job, uint32_t chunk, uint32_t worker)
+{
+    (void)worker;
+    const struct put *put = job;
+    const struct weight_shape *shape = &put->weight->shape;
+    float piece[PIECE];
+    uint32_t first = chunk * put->rows_each; // of the source
+    for (uint32_t r = first; r < first + put->rows_each && r < put->source->rows; r++) {
+        size_t source_at = (size_t)r * shape->k;
+        uint32_t row = put->first_row + r;
+        if (shape->dtype == DTYPE_I8) {
+            row_write_bytes(put, row, source_at);
+            continue;
+        }
+        for (uint32_t c = 0; c < shape->k; c += PIECE) {
+            uint32_t count = shape->k - c < PIECE ? shape->k - c : PIECE;
+            source_read(piece, put, source_at + c, count);
+            row_piece_write(put->weight, row, c, piece, count);
+        }
+    }
+}
+
+static void vector_chunk(void *job, uint32_t chunk, uint32_t worker)
+{
+    (void)chunk;
+    (void)worker;
+    const struct put *put = job;
+    uint32_t count = put->source->rows * put->source->cols;
+    source_read((float *)put->weight->data + put->first_row, put, 0, count);
+}
+
+enum status cpu_weight_put(struct device *device, struct weight *weight, uint32_t first_row,
+                           const struct weight_source *source, struct error *err)
+{
+    const struct weight_shape *shape = &weight->shape;
+    bool vector = shape->use == WEIGHT_VECTOR;
+    if (source->dtype == DTYPE_I8 || source->dtype >= DTYPE_COUNT)
+        return error_set(err, STATUS_UNSUPPORTED,
+                         "a weight's source must be float32, bfloat16 or float16");
+    uint64_t elements = (uint64_t)source->rows * source->cols;
+    uint64_t rows = vector ? elements : source->rows;
+    if (first_row + rows > shape->n || (!vector && source->cols != shape->k))
+        return error_set(err, STATUS_INVALID,
+                         "a source of %u x %u does not fit a weight of %u x %u at row %u",
+                         source->rows, source->cols, shape->n, shape->k, first_row);
+    struct put put = {device, weight, source, first_row, 1};
+    if (vector) {
+        pool_run(device->pool, vector_chunk, &put, 1);
+        return STATUS_OK;
+    }
+    uint32_t each = 1 + (64 << 10) / (shape->k > 0 ? shape->k : 1);
+    put.rows_each = (uint32_t)round_up(each, 32);
+    pool_run(device->pool, put_chunk, &put, (source->rows + put.rows_each - 1) / put.rows_each);
+    return STATUS_OK;
+}
+
+enum status cpu_weight_finish(struct device *device, struct weight *weight, struct error *err)
+{
+    (void)device;
+    (void)weight;
+    (void)err;
+    return STATUS_OK; // padding is zero because device memory is
+}

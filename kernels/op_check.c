@@ -1,0 +1,256 @@
+// The contract of each op, checked in one place for every device: "" where the arguments are in
+// order, else what is wrong, beginning with the op's name. Reads host memory only (counts, shapes,
+// pointers), never what a pointer of the device points at. Arguments made by our own rooms fail
+// here only by our own mistake; the check is what keeps that mistake from writing over memory.
+#include "kernels/attn_tiles.h"
+#include "kernels/ops.h"
+
+#include <stdbool.h>
+
+static bool act_wrong(enum dtype act)
+{
+    return act != DTYPE_F32 && act != DTYPE_BF16 && act != DTYPE_F16;
+}
+
+static bool vector_wrong(const struct weight *weight, uint32_t n)
+{
+    return weight == NULL || weight->data == NULL || weight->shape.use != WEIGHT_VECTOR ||
+           weight->shape.n != n;
+}
+
+static bool table_wrong(const struct weight *weight, uint32_t width)
+{
+    return weight == NULL || weight->data == NULL || weight->shape.n == 0 ||
+           weight->shape.k != width ||
+           (weight->shape.use != WEIGHT_ROWS && weight->shape.use != WEIGHT_TIED) ||
+           (weight->shape.use == WEIGHT_TIED && weight->shape.dtype == DTYPE_I8);
+}
+
+const char *prep_check(const struct prep_args *a)
+{
+    if (a->step == NULL)
+        return "prep: no step record";
+    if (a->token == NULL || a->position == NULL || a->row_of == NULL || a->type == NULL ||
+        a->kv_place == NULL)
+        return "prep: an output array is missing";
+    if (a->row_count > a->limits.rows_max)
+        return "prep: more rows than the limits say";
+    if (a->token_count > a->limits.tokens_max)
+        return "prep: more tokens than the limits say";
+    if (a->token_count < a->row_count)
+        return "prep: a row has at least one token";
+    if (a->admit_count > a->limits.admits_max || a->change_count > a->limits.changes_max)
+        return "prep: more admits or block-table changes than the limits say";
+    if (a->admit_count > 0 && (a->state.params == NULL || a->state.done == NULL))
+        return "prep: admits need sampling state";
+    if (a->change_count > 0 && a->state.block_table == NULL)
+        return "prep: changes need a block table";
+    if (a->block_shift > 12)
+        return "prep: a block holds at most 4096 tokens";
+    return "";
+}
+
+const char *embed_check(const struct embed_args *a)
+{
+    if (act_wrong(a->act))
+        return "embed: activations are float32, bfloat16 or float16";
+    if (a->width == 0 || table_wrong(a->table, a->width))
+        return "embed: the table is missing, of another use or of another width";
+    if (a->token_count > 0 && (a->token == NULL || a->out == NULL))
+        return "embed: tokens or output are missing";
+    return "";
+}
+
+const char *embed_bert_check(const struct embed_bert_args *a)
+{
+    if (act_wrong(a->act))
+        return "embed_bert: activations are float32, bfloat16 or float16";
+    if (a->width == 0 || table_wrong(a->word, a->width))
+        return "embed_bert: the word table is missing, of another use or of another width";
+    if (table_wrong(a->position_table, a->width) ||
+        a->position_table->shape.use != WEIGHT_ROWS ||
+        a->position_table->shape.dtype == DTYPE_I8)
+        return "embed_bert: the position table must be rows of floats of the same width";
+    if (a->type_table != NULL &&
+        (table_wrong(a->type_table, a->width) || a->type_table->shape.use != WEIGHT_ROWS ||
+         a->type_table->shape.dtype == DTYPE_I8))
+        return "embed_bert: the type table must be rows of floats of the same width";
+    if (vector_wrong(a->norm_weight, a->width) || vector_wrong(a->norm_bias, a->width))
+        return "embed_bert: norm weight and bias must be vectors of the width";
+    if (a->token_count > 0 &&
+        (a->token == NULL || a->position == NULL || a->out == NULL ||
+         (a->type_table != NULL && a->type == NULL)))
+        return "embed_bert: tokens, positions, types or output are missing";
+    return "";
+}
+
+const char *rms_norm_check(const struct rms_norm_args *a)
+{
+    if (act_wrong(a->act))
+        return "rms_norm: activations are float32, bfloat16 or float16";
+    if (a->width == 0 || vector_wrong(a->weight, a->width))
+        return "rms_norm: the weight must be a vector of the width";
+    if (a->rows > 0 && (a->residual == NULL || a->out == NULL))
+        return "rms_norm: residual or output are missing";
+    return "";
+}
+
+const char *layer_norm_check(const struct layer_norm_args *a)
+{
+    if (act_wrong(a->act))
+        return "layer_norm: activations are float32, bfloat16 or float16";
+    if (a->width == 0 || vector_wrong(a->weight, a->width) || vector_wrong(a->bias, a->width))
+        return "layer_norm: weight and bias must be vectors of the width";
+    if (a->rows > 0 && (a->residual == NULL || a->out == NULL))
+        return "layer_norm: residual or output are missing";
+    return "";
+}
+
+const char *gemm_check(const struct gemm_args *a)
+{
+    if (act_wrong(a->x_dtype) || act_wrong(a->y_dtype))
+        return "gemm: activations are float32, bfloat16 or float16";
+    if (a->y_dtype != a->x_dtype && a->y_dtype != DTYPE_F32)
+        return "gemm: the output is of the activations' type or float32";
+    if (a->weight == NULL || a->weight->data == NULL)
+        return "gemm: no weight";
+    const struct weight_shape *shape = &a->weight->shape;
+    if (shape->use != WEIGHT_PRODUCT && shape->use != WEIGHT_TIED)
+        return "gemm: the weight is not made for products";
+    if (shape->dtype >= DTYPE_COUNT || (shape->use == WEIGHT_TIED && shape->dtype == DTYPE_I8))
+        return "gemm: a tied table is never int8";
+    if (shape->n == 0 || shape->k == 0)
+        return "gemm: an empty weight";
+    if (a->bias != NULL && vector_wrong(a->bias, shape->n))
+        return "gemm: the bias must be a vector of the output's width";
+    if (a->x_stride < shape->k || a->y_stride < shape->n)
+        return "gemm: a stride is shorter than its row";
+    if (a->rows > 0 && (a->x == NULL || a->y == NULL))
+        return "gemm: input or output are missing";
+    return "";
+}
+
+static const char *shape_wrong(const struct attn_shape *s)
+{
+    if (s->heads == 0 || s->kv_heads == 0 || s->heads % s->kv_heads != 0)
+        return "the KV heads must divide the query heads";
+    if (s->dim < 16 || s->dim > 256 || s->dim % 8 != 0)
+        return "a head has 16 to 256 columns, a multiple of 8";
+    return "";
+}
+
+const char *qkv_post_check(const struct qkv_post_args *a)
+{
+    if (act_wrong(a->act) || act_wrong(a->kv))
+        return "qkv_post: activations, keys and values are float32, bfloat16 or float16";
+    if (shape_wrong(&a->shape)[0] != '\0')
+        return "qkv_post: the shape of attention is not possible";
+    if (a->rotary_dim > a->shape.dim || a->rotary_dim % 2 != 0)
+        return "qkv_post: the rotary part must be even and within the head";
+    if (a->rotary_dim > 0 && (a->cos_sin == NULL || a->position == NULL))
+        return "qkv_post: rotation needs positions and the table of angles";
+    if (a->q_norm != NULL && vector_wrong(a->q_norm, a->shape.dim))
+        return "qkv_post: the norm of queries must be a vector of the head's width";
+    if (a->k_norm != NULL && vector_wrong(a->k_norm, a->shape.dim))
+        return "qkv_post: the norm of keys must be a vector of the head's width";
+    if (a->token_count > 0 && a->qkv == NULL)
+        return "qkv_post: no activations";
+    if (a->shape.paged && (a->kv_place == NULL || a->kv_base == NULL))
+        return "qkv_post: paged attention needs places and the KV base";
+    return "";
+}
+
+const char *attn_check(const struct attn_args *a)
+{
+    if (act_wrong(a->act) || act_wrong(a->kv))
+        return "attn: activations, keys and values are float32, bfloat16 or float16";
+    if (shape_wrong(&a->shape)[0] != '\0')
+        return "attn: the shape of attention is not possible";
+    if (a->step == NULL || a->step_host == NULL)
+        return "attn: no step record";
+    if (a->row_count > a->token_count)
+        return "attn: a row has at least one token";
+    if (a->token_count > 0 && (a->qkv == NULL || a->out == NULL))
+        return "attn: input or output are missing";
+    if (!a->shape.paged)
+        return "";
+    if (a->block_table == NULL || a->kv_base == NULL || a->blocks_max == 0)
+        return "attn: paged attention needs the block table and the KV base";
+    if (a->block_shift < 4 || a->block_shift > 12)
+        return "attn: a block holds 16 to 4096 tokens";
+    if (a->token_bytes < a->shape.dim * dtype_bytes(a->kv))
+        return "attn: a token's stride is shorter than a head";
+    return "";
+}
+
+const char *swiglu_check(const struct swiglu_args *a)
+{
+    if (act_wrong(a->act))
+        return "swiglu: activations are float32, bfloat16 or float16";
+    if (a->width == 0)
+        return "swiglu: no columns";
+    if (a->rows > 0 && (a->in == NULL || a->out == NULL))
+        return "swiglu: input or output are missing";
+    return "";
+}
+
+const char *activate_check(const struct activate_args *a)
+{
+    if (act_wrong(a->act))
+        return "activate: activations are float32, bfloat16 or float16";
+    if ((unsigned)a->kind > ACTIVATE_SILU)
+        return "activate: an unknown function";
+    if (a->width == 0 || (a->rows > 0 && a->x == NULL))
+        return "activate: no columns or no activations";
+    return "";
+}
+
+const char *gather_check(const struct gather_args *a)
+{
+    if (act_wrong(a->act))
+        return "gather: activations are float32, bfloat16 or float16";
+    if (a->width == 0)
+        return "gather: no columns";
+    if (a->count > 0 && (a->in == NULL || a->out == NULL || a->sampled == NULL))
+        return "gather: input, output or the list of rows are missing";
+    if (a->count > 0 && a->first_token && a->rows == NULL)
+        return "gather: first tokens need the step's rows";
+    return "";
+}
+
+const char *pool_check(const struct pool_args *a)
+{
+    if (act_wrong(a->act))
+        return "pool: activations are float32, bfloat16 or float16";
+    if ((unsigned)a->kind > POOL_MEAN)
+        return "pool: an unknown kind";
+    if (a->width == 0)
+        return "pool: no columns";
+    if (a->count > 0 &&
+        (a->in == NULL || a->out == NULL || a->rows == NULL || a->sampled == NULL))
+        return "pool: input, output or the lists of rows are missing";
+    return "";
+}
+
+const char *sample_check(const struct sample_args *a)
+{
+    if (a->limits.vocab == 0 || a->stride < a->limits.vocab)
+        return "sample: no vocabulary, or a stride shorter than it";
+    if (a->max_top > SAMPLE_TOP_MAX)
+        return "sample: more top logprobs than fit";
+    if (a->count > a->limits.rows_max)
+        return "sample: more rows than the limits say";
+    if (a->count == 0)
+        return "";
+    if (a->logits == NULL || a->sampled == NULL || a->result == NULL)
+        return "sample: logits, rows or results are missing";
+    if (a->max_top > 0 && a->top == NULL)
+        return "sample: no room for top logprobs";
+    if (a->state.params == NULL || a->state.done == NULL || a->state.last_token == NULL)
+        return "sample: no sampling state";
+    if (a->limits.bias_max > 0 && a->state.bias == NULL)
+        return "sample: no bias table";
+    if (a->limits.penalty_rows > 0 && a->state.penalty == NULL)
+        return "sample: no penalty table";
+    return "";
+}

@@ -1,0 +1,97 @@
+// Opens the shared object of a device (cuda, simt): beside the executable, then in the install
+// libdir, or at a path that the user names. Called at start by the main thread. The object stays
+// loaded to the end of the process: its code may run in any stream until then.
+#include "kernels/device.h"
+
+#include <dlfcn.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#ifndef WEFT_LIBDIR
+#error "WEFT_LIBDIR is given by the build"
+#endif
+
+static bool path_beside_executable(char *path, size_t size, const char *name)
+{
+    char self[PATH_MAX];
+    ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
+    if (length <= 0)
+        return false;
+    self[length] = '\0';
+    char *slash = strrchr(self, '/');
+    if (slash == NULL)
+        return false;
+    *slash = '\0';
+    int written = snprintf(path, size, "%s/libweft_%s.so", self, name);
+    return written > 0 && (size_t)written < size;
+}
+
+static enum status entry_open(const struct device_api **out, void *library, const char *name,
+                              struct error *err)
+{
+    device_plugin_entry *entry = NULL;
+    void *symbol = dlsym(library, DEVICE_PLUGIN_SYMBOL);
+    if (symbol == NULL)
+        return error_set(err, STATUS_NO_DEVICE, "the %s device library has no %s; rebuild it",
+                         name, DEVICE_PLUGIN_SYMBOL);
+    memcpy(&entry, &symbol, sizeof entry); // ISO C has no cast from object to function pointer
+    const struct device_api *api = entry();
+    if (api == NULL)
+        return error_set(err, STATUS_NO_DEVICE, "the %s device library offers no device", name);
+    if (api->abi != DEVICE_ABI)
+        return error_set(err, STATUS_NO_DEVICE,
+                         "the %s device library speaks ABI %u, this weft %u; build both from one "
+                         "source",
+                         name, api->abi, (unsigned)DEVICE_ABI);
+    *out = api;
+    return STATUS_OK;
+}
+
+static bool name_is_plain(const char *name)
+{
+    if (name[0] == '\0')
+        return false;
+    return strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_") == strlen(name);
+}
+
+enum status device_plugin_open(const struct device_api **out, const char *name,
+                               const char *library_path, struct error *err)
+{
+    *out = NULL;
+    if (!name_is_plain(name))
+        return error_set(err, STATUS_INVALID, "'%.64s' is not the name of a device", name);
+    char beside[PATH_MAX + 64] = "";
+    char installed[PATH_MAX] = "";
+    const char *tried[2] = {NULL, NULL};
+    if (library_path != NULL) {
+        // dlopen searches system folders for a name without a slash; a path is what was meant
+        if (snprintf(beside, sizeof beside, "%s%s", strchr(library_path, '/') ? "" : "./",
+                     library_path) >= (int)sizeof beside)
+            return error_set(err, STATUS_TOO_LARGE, "the device library's path is too long");
+        tried[0] = beside;
+    } else {
+        if (path_beside_executable(beside, sizeof beside, name))
+            tried[0] = beside;
+        snprintf(installed, sizeof installed, "%s/libweft_%s.so", WEFT_LIBDIR, name);
+        tried[1] = installed;
+    }
+    char reason[512] = "no place to look in";
+    for (int i = 0; i < 2; i++) {
+        if (tried[i] == NULL)
+            continue;
+        if (library_path == NULL && access(tried[i], R_OK) != 0) {
+            snprintf(reason, sizeof reason, "neither %.200s nor %.200s is there", beside,
+                     installed);
+            continue;
+        }
+        void *library = dlopen(tried[i], RTLD_NOW | RTLD_LOCAL);
+        if (library != NULL)
+            return entry_open(out, library, name, err);
+        const char *text = dlerror();
+        snprintf(reason, sizeof reason, "%s", text != NULL ? text : "unknown reason");
+        break;
+    }
+    return error_set(err, STATUS_NO_DEVICE, "the %s device cannot be had: %s", name, reason);
+}
