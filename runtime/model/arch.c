@@ -28,16 +28,13 @@ static const struct arch_names decoder_names = {
         .anchor = "encoder.layer.0.attention.self.query.weight",                                   \
         .embed = "embeddings.word_embeddings.weight",                                              \
         .position = "embeddings.position_embeddings.weight",                                       \
-        .type = "embeddings.token_type_embeddings.weight",                                         \
-        .embed_norm = "embeddings.LayerNorm",                                                      \
-        .q = "encoder.layer.%u.attention.self.query",                                              \
-        .k = "encoder.layer.%u.attention.self.key",                                                \
+        .type = "embeddings.token_type_embeddings.weight", .embed_norm = "embeddings.LayerNorm",   \
+        .q = "encoder.layer.%u.attention.self.query", .k = "encoder.layer.%u.attention.self.key",  \
         .v = "encoder.layer.%u.attention.self.value",                                              \
         .o = "encoder.layer.%u.attention.output.dense",                                            \
         .norm_attn = "encoder.layer.%u.attention.output.LayerNorm",                                \
         .norm_ffn = "encoder.layer.%u.output.LayerNorm",                                           \
-        .up = "encoder.layer.%u.intermediate.dense",                                               \
-        .down = "encoder.layer.%u.output.dense",                                                   \
+        .up = "encoder.layer.%u.intermediate.dense", .down = "encoder.layer.%u.output.dense",      \
     }
 
 static const struct arch_names bert_names = ENCODER_NAMES("bert.");
@@ -71,8 +68,7 @@ static const struct architecture architectures[] = {
     DECODER("LlamaForSequenceClassification", HEAD_SCORE, LLAMA, .window = 0),
     DECODER("LlamaModel", HEAD_NONE, LLAMA, .window = 0),
     DECODER("MistralForCausalLM", HEAD_VOCABULARY, MISTRAL, .window = 4096, .kv_heads = 8),
-    DECODER("MistralForSequenceClassification", HEAD_SCORE, MISTRAL, .window = 4096,
-            .kv_heads = 8),
+    DECODER("MistralForSequenceClassification", HEAD_SCORE, MISTRAL, .window = 4096, .kv_heads = 8),
     DECODER("MistralModel", HEAD_NONE, MISTRAL, .window = 4096, .kv_heads = 8),
     DECODER("Qwen2ForCausalLM", HEAD_VOCABULARY, QWEN2, .window = 4096),
     DECODER("Qwen2ForSequenceClassification", HEAD_SCORE, QWEN2, .window = 4096),
@@ -103,8 +99,8 @@ void architecture_list(char *out, size_t bytes)
 {
     size_t used = 0;
     for (size_t i = 0; i < ARCHITECTURE_COUNT && used < bytes; i++) {
-        int wrote = snprintf(out + used, bytes - used, "%s%s", i ? ", " : "",
-                             architectures[i].name);
+        int wrote =
+            snprintf(out + used, bytes - used, "%s%s", i ? ", " : "", architectures[i].name);
         used += wrote > 0 ? (size_t)wrote : 0;
     }
 }

@@ -17,13 +17,13 @@ enum arch_head {
 };
 
 enum arch_flag {
-    ARCH_QKV_BIAS = 1,        // q, k and v have biases whatever the config says (Qwen2)
-    ARCH_QK_NORM = 2,         // RMS norm over each head of q and k (Qwen3)
-    ARCH_WINDOW_BY_FLAG = 4,  // sliding_window counts only with use_sliding_window (Qwen)
-    ARCH_WINDOW = 8,          // sliding_window counts where it is not null (Mistral)
+    ARCH_QKV_BIAS = 1,         // q, k and v have biases whatever the config says (Qwen2)
+    ARCH_QK_NORM = 2,          // RMS norm over each head of q and k (Qwen3)
+    ARCH_WINDOW_BY_FLAG = 4,   // sliding_window counts only with use_sliding_window (Qwen)
+    ARCH_WINDOW = 8,           // sliding_window counts where it is not null (Mistral)
     ARCH_POSITION_OFFSET = 16, // positions begin at padding id + 1 (RoBERTa)
-    ARCH_YES_NO = 32,         // can be a reranker that compares two tokens (Qwen3-Reranker)
-    ARCH_YES_NO_PROMPT = 64,  // its score head reads the same prompt
+    ARCH_YES_NO = 32,          // can be a reranker that compares two tokens (Qwen3-Reranker)
+    ARCH_YES_NO_PROMPT = 64,   // its score head reads the same prompt
 };
 
 // Tensor names behind the prefix; %u is the layer. NULL: the family has no such tensor.

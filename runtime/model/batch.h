@@ -40,7 +40,7 @@ struct batch_admit { // the row is new on the device: how it is sampled
 struct batch {
     uint64_t step; // number of the step, rising by one
     uint32_t row_count, token_count, change_count, admit_count, history_count, bias_count;
-    uint32_t decode_count;  // rows with BATCH_TOKEN_FED; they come first
+    uint32_t decode_count;   // rows with BATCH_TOKEN_FED; they come first
     uint32_t computed_count; // sum of q_len
     size_t rows, tokens, changes, admits, history, bias, bytes; // section offsets, whole size
 };

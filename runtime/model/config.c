@@ -141,9 +141,12 @@ static enum status activation_read(struct model_config *config, const json_t *js
         const char *name;
         enum activation kind;
     } known[] = {
-        {"gelu", ACTIVATE_GELU},      {"gelu_new", ACTIVATE_GELU_TANH},
-        {"gelu_pytorch_tanh", ACTIVATE_GELU_TANH}, {"gelu_fast", ACTIVATE_GELU_TANH},
-        {"relu", ACTIVATE_RELU},      {"silu", ACTIVATE_SILU},
+        {"gelu", ACTIVATE_GELU},
+        {"gelu_new", ACTIVATE_GELU_TANH},
+        {"gelu_pytorch_tanh", ACTIVATE_GELU_TANH},
+        {"gelu_fast", ACTIVATE_GELU_TANH},
+        {"relu", ACTIVATE_RELU},
+        {"silu", ACTIVATE_SILU},
         {"swish", ACTIVATE_SILU},
     };
     bool decoder = config->arch->family == ARCH_DECODER;
@@ -156,7 +159,8 @@ static enum status activation_read(struct model_config *config, const json_t *js
         if (!decoder || known[i].kind == ACTIVATE_SILU)
             return STATUS_OK;
     }
-    return error_set(err, STATUS_UNSUPPORTED, "config.json: hidden_act %.32s is not supported for %s",
+    return error_set(err, STATUS_UNSUPPORTED,
+                     "config.json: hidden_act %.32s is not supported for %s",
                      name ? name : "(not a string)", config->arch->name);
 }
 
@@ -168,8 +172,8 @@ static enum status window_read(struct model_config *config, const json_t *json, 
     if (!(flags & (ARCH_WINDOW | ARCH_WINDOW_BY_FLAG)))
         return STATUS_OK;
     bool used;
-    enum status status = config_bool(&used, json, "use_sliding_window",
-                                     (flags & ARCH_WINDOW) != 0, err);
+    enum status status =
+        config_bool(&used, json, "use_sliding_window", (flags & ARCH_WINDOW) != 0, err);
     if (status != STATUS_OK || ((flags & ARCH_WINDOW_BY_FLAG) && !used))
         return status;
     const json_t *given = json_object_get(json, "sliding_window");
@@ -270,8 +274,7 @@ static enum status head_read(struct model_config *config, const json_t *json, st
     config->kind = config->arch->head == HEAD_NONE         ? MODEL_EMBEDDER
                    : config->arch->head == HEAD_VOCABULARY ? MODEL_GENERATOR
                                                            : MODEL_RERANKER;
-    config->rerank =
-        config->arch->flags & ARCH_YES_NO_PROMPT ? RERANK_YES_NO : RERANK_PAIR;
+    config->rerank = config->arch->flags & ARCH_YES_NO_PROMPT ? RERANK_YES_NO : RERANK_PAIR;
     config->pooling = config->arch->family == ARCH_DECODER ? POOL_LAST : POOL_CLS;
     config->normalize = true;
     return status;
@@ -279,8 +282,11 @@ static enum status head_read(struct model_config *config, const json_t *json, st
 
 enum status model_config_parse(struct model_config *out, const json_t *json, struct error *err)
 {
-    *out = (struct model_config){.yes_id = -1, .no_id = -1, .default_top_k = -1,
-                                 .default_temperature = NAN, .default_top_p = NAN};
+    *out = (struct model_config){.yes_id = -1,
+                                 .no_id = -1,
+                                 .default_top_k = -1,
+                                 .default_temperature = NAN,
+                                 .default_top_p = NAN};
     if (!json_is_object(json))
         return error_set(err, STATUS_INVALID, "config.json is not a JSON object");
     enum status (*const steps[])(struct model_config *, const json_t *, struct error *) = {
@@ -295,7 +301,8 @@ enum status model_config_parse(struct model_config *out, const json_t *json, str
         status = refusals(out, json, err);
     bool decoder = status == STATUS_OK && out->arch->family == ARCH_DECODER;
     const char *epsilon = decoder ? "rms_norm_eps" : "layer_norm_eps";
-    struct config_number wanted = {epsilon, 0, 1, status == STATUS_OK ? out->arch->norm_epsilon : 0};
+    struct config_number wanted = {epsilon, 0, 1,
+                                   status == STATUS_OK ? out->arch->norm_epsilon : 0};
     if (status == STATUS_OK)
         status = config_number(&out->epsilon, json, &wanted, err);
     if (status == STATUS_OK)

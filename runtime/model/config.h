@@ -33,7 +33,7 @@ struct rope_config {
     uint32_t dim;      // rotary columns of a head, even
     uint32_t original; // positions the model was trained on
     double theta, factor;
-    double attention_factor; // NAN: as the kind's formula says
+    double attention_factor;                             // NAN: as the kind's formula says
     double beta_fast, beta_slow, mscale, mscale_all_dim; // yarn
     bool truncate;                                       // yarn: round the ramp's ends
     double low_freq_factor, high_freq_factor;            // llama3
@@ -64,7 +64,7 @@ struct model_config {
     uint8_t full_layers[CONFIG_LAYERS_MAX]; // 1: no window there ("layer_types")
     double epsilon;
     struct rope_config rope;
-    int32_t yes_id, no_id;    // -1: not said
+    int32_t yes_id, no_id; // -1: not said
     uint32_t end_count;
     int32_t end_ids[MODEL_END_IDS_MAX];
     double default_temperature, default_top_p; // NAN: not said
@@ -74,8 +74,8 @@ struct model_config {
 
 // Reads the whole folder's JSON: modules.json and pooling first, then config.json, then
 // generation_config.json.
-enum status model_config_read(struct model_config *out, const char *folder, struct error *err)
-    MUST_USE;
+enum status model_config_read(struct model_config *out, const char *folder,
+                              struct error *err) MUST_USE;
 
 // config.json alone, already parsed; its kind is the architecture's own. For the fuzzer and tests.
 enum status model_config_parse(struct model_config *out, const json_t *json,

@@ -114,8 +114,10 @@ static enum status module_read(struct module *out, const char *folder, const jso
         return error_set(err, STATUS_INVALID,
                          "%s/modules.json: an entry lacks its type or its path", folder);
     if (path[0] == '/' || strstr(path, ".."))
-        return error_set(err, STATUS_INVALID, "%s/modules.json: the path %.100s leads out of the "
-                         "folder", folder, path);
+        return error_set(err, STATUS_INVALID,
+                         "%s/modules.json: the path %.100s leads out of the "
+                         "folder",
+                         folder, path);
     const char *dot = strrchr(type, '.');
     out->kind = dot ? dot + 1 : type;
     return path_join(out->folder, folder, path, err);
@@ -137,7 +139,8 @@ static enum status modules_read(struct modules *out, struct model_config *config
     size_t index;
     json_t *entry;
     struct module module;
-    json_array_foreach(list, index, entry) {
+    json_array_foreach(list, index, entry)
+    {
         status = module_read(&module, folder, entry, err);
         if (status != STATUS_OK)
             break;

@@ -104,8 +104,7 @@ static void lengths_set(struct model_config *config)
     config->length_max = (uint32_t)fmin(length, 1 << 24);
     // Dynamic scaling has a base of its own for each length: unless asked for more, the model is
     // served at the length it was trained for, where the scaling changes nothing.
-    config->length_default =
-        rope->kind == ROPE_DYNAMIC ? config->positions : config->length_max;
+    config->length_default = rope->kind == ROPE_DYNAMIC ? config->positions : config->length_max;
 }
 
 enum status rope_config_parse(struct model_config *config, const json_t *json, struct error *err)

@@ -107,9 +107,9 @@ static enum status attention(struct model *model, const struct step *host, uint3
 {
     const struct model_layout *at = &model->layout;
     uint32_t rows = host->token_count;
-    enum status status = model_gemm(model, layer_slot(layer, LAYER_QKV),
-                                    layer_slot(layer, LAYER_QKV_BIAS),
-                                    model_act(model, at->normed), model_act(model, at->qkv), rows);
+    enum status status =
+        model_gemm(model, layer_slot(layer, LAYER_QKV), layer_slot(layer, LAYER_QKV_BIAS),
+                   model_act(model, at->normed), model_act(model, at->qkv), rows);
     if (status == STATUS_OK)
         status = post(model, host, layer);
     if (status == STATUS_OK)
@@ -126,16 +126,16 @@ static enum status feed_forward(struct model *model, const struct step *host, ui
     uint32_t rows = host->token_count;
     void *up = model_act(model, at->up);
     void *ffn = model_act(model, at->ffn);
-    enum status status = model_gemm(model, layer_slot(layer, LAYER_UP),
-                                    layer_slot(layer, LAYER_UP_BIAS),
-                                    model_act(model, at->normed), up, rows);
+    enum status status =
+        model_gemm(model, layer_slot(layer, LAYER_UP), layer_slot(layer, LAYER_UP_BIAS),
+                   model_act(model, at->normed), up, rows);
     struct swiglu_args swiglu = {model->act, up, ffn, rows, model->config.intermediate};
     if (status == STATUS_OK)
         status = model->api->ops->swiglu(model->stream, &swiglu);
     if (status == STATUS_OK)
-        status = model_gemm(model, layer_slot(layer, LAYER_DOWN),
-                            layer_slot(layer, LAYER_DOWN_BIAS), ffn, model_act(model, at->delta),
-                            rows);
+        status =
+            model_gemm(model, layer_slot(layer, LAYER_DOWN), layer_slot(layer, LAYER_DOWN_BIAS),
+                       ffn, model_act(model, at->delta), rows);
     return status;
 }
 
@@ -224,7 +224,6 @@ enum status decoder_forward(struct model *model, const struct step *host)
         if (status == STATUS_OK)
             status = feed_forward(model, host, i);
     }
-    if (status != STATUS_OK || host->sampled_count == 0)
-        return status;
-    return finish(model, host);
+    bool wanted = host->sampled_count > 0 || rows_in_place(host); // a recorded step lists no rows
+    return status == STATUS_OK && wanted ? finish(model, host) : status;
 }

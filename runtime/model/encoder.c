@@ -64,9 +64,9 @@ static enum status layer_forward(struct model *model, const struct step *host, u
     void *x = model_act(model, at->residual);
     void *delta = model_act(model, at->delta);
     void *up = model_act(model, at->up);
-    enum status status = model_gemm(model, layer_slot(layer, LAYER_QKV),
-                                    layer_slot(layer, LAYER_QKV_BIAS), x,
-                                    model_act(model, at->qkv), rows);
+    enum status status =
+        model_gemm(model, layer_slot(layer, LAYER_QKV), layer_slot(layer, LAYER_QKV_BIAS), x,
+                   model_act(model, at->qkv), rows);
     if (status == STATUS_OK)
         status = attend(model, host);
     if (status == STATUS_OK)
@@ -75,8 +75,8 @@ static enum status layer_forward(struct model *model, const struct step *host, u
     if (status == STATUS_OK)
         status = add_norm(model, layer_slot(layer, LAYER_NORM_ATTN), rows);
     if (status == STATUS_OK)
-        status = model_gemm(model, layer_slot(layer, LAYER_UP), layer_slot(layer, LAYER_UP_BIAS),
-                            x, up, rows);
+        status = model_gemm(model, layer_slot(layer, LAYER_UP), layer_slot(layer, LAYER_UP_BIAS), x,
+                            up, rows);
     struct activate_args activate = {model->act, model->config.activation, up, rows,
                                      model->config.intermediate};
     if (status == STATUS_OK)

@@ -17,9 +17,8 @@ enum status model_prep(struct model *model, const struct step *host)
         .row_of = model_state(model, at->row_of),
         .type = model_state(model, at->type),
         .kv_place = model_state(model, at->kv_place),
-        .block_shift = model->facts.block_tokens
-                           ? (uint32_t)__builtin_ctz(model->facts.block_tokens)
-                           : 0,
+        .block_shift =
+            model->facts.block_tokens ? (uint32_t)__builtin_ctz(model->facts.block_tokens) : 0,
         .token_bytes = model->config.head_dim * dtype_bytes(model->facts.kv_dtype),
     };
     return model->api->ops->prep(model->stream, &args);

@@ -22,15 +22,15 @@ enum { MODEL_END_IDS_MAX = 32 };
 
 // Options as given; 0, -1 or NULL where the comment says so means "the model's or our default".
 struct model_options {
-    int dtype;                // enum dtype, or -1: the checkpoint's
-    int kv_dtype;             // F32, BF16, F16, or -1: the activations'
-    uint32_t max_model_len;   // 0: the checkpoint's
-    uint32_t max_num_seqs;    // resident sequences; 0: 256
+    int dtype;                       // enum dtype, or -1: the checkpoint's
+    int kv_dtype;                    // F32, BF16, F16, or -1: the activations'
+    uint32_t max_model_len;          // 0: the checkpoint's
+    uint32_t max_num_seqs;           // resident sequences; 0: 256
     uint32_t max_num_batched_tokens; // a step; 0: 2048 (encoders: at least the longest input)
-    uint32_t block_size;      // 16, 32 or 64 tokens; 0: 64
-    bool load_dummy;          // random weights, only config.json is needed
-    int penalty_rows;         // -1: as many as max_num_seqs needs, at most 64
-    int32_t yes_id, no_id;    // RERANK_YES_NO: token ids of "yes" and "no"; -1 if none were found
+    uint32_t block_size;             // 16, 32 or 64 tokens; 0: 64
+    bool load_dummy;                 // random weights, only config.json is needed
+    int penalty_rows;                // -1: as many as max_num_seqs needs, at most 64
+    int32_t yes_id, no_id; // RERANK_YES_NO: token ids of "yes" and "no"; -1 if none were found
 };
 
 struct model_facts {
@@ -40,29 +40,29 @@ struct model_facts {
     enum dtype dtype, kv_dtype; // of weights; of keys and values
     uint64_t parameter_count;
     uint32_t vocab, hidden, layers;
-    uint32_t max_model_len;     // tokens of a sequence, prompt and output
-    uint32_t output_width;      // floats of a pooled vector; 1 for scores
-    bool causal;                // prompts may be cut into chunks; false: encoders
-    bool whole_input;           // pooling reads every hidden state: never cut, no prefix cache
-    bool normalize;             // embeddings are L2-normalised as served
-    bool token_types;           // the text pair's second half has type 1
-    uint32_t end_count;         // end-of-sequence ids (generation_config.json, else config.json)
+    uint32_t max_model_len; // tokens of a sequence, prompt and output
+    uint32_t output_width;  // floats of a pooled vector; 1 for scores
+    bool causal;            // prompts may be cut into chunks; false: encoders
+    bool whole_input;       // pooling reads every hidden state: never cut, no prefix cache
+    bool normalize;         // embeddings are L2-normalised as served
+    bool token_types;       // the text pair's second half has type 1
+    uint32_t end_count;     // end-of-sequence ids (generation_config.json, else config.json)
     int32_t end_ids[MODEL_END_IDS_MAX];
     double default_temperature, default_top_p; // generation_config.json; NAN where absent
     int32_t default_top_k;                     // likewise, -1 where absent
     uint32_t block_tokens, block_count, blocks_per_sequence_max; // 0 for encoders
     uint64_t block_bytes;
-    uint32_t steps_in_flight;   // of the device
-    struct step_limits limits;  // capacity of a batch
+    uint32_t steps_in_flight;  // of the device
+    struct step_limits limits; // capacity of a batch
 };
 
 // What one model takes, by label, before anything is taken.
 struct model_plan {
-    struct model_facts facts;    // block_count still 0
-    struct device_need need;     // weights, activations, state, staging, the device's own
-    uint64_t bytes;              // sum of need
-    uint64_t kv_bytes_min;       // one sequence of max_model_len; 0 for encoders
-    struct model_parts *parts;   // private: parsed config and tensor list
+    struct model_facts facts;  // block_count still 0
+    struct device_need need;   // weights, activations, state, staging, the device's own
+    uint64_t bytes;            // sum of need
+    uint64_t kv_bytes_min;     // one sequence of max_model_len; 0 for encoders
+    struct model_parts *parts; // private: parsed config and tensor list
 };
 
 // Reads config.json and the headers of the weights. folder is borrowed until model_plan_close.

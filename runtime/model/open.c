@@ -43,8 +43,8 @@ static enum status memory_take(struct model *m, struct error *err)
     if (status == STATUS_OK)
         status = api->host_take(m->device, &m->host, at->host_bytes, err);
     if (status == STATUS_OK && m->facts.block_count > 0)
-        status = kv_pool_open(&m->pool, api, m->device, m->facts.block_bytes,
-                              m->facts.block_count, err);
+        status =
+            kv_pool_open(&m->pool, api, m->device, m->facts.block_bytes, m->facts.block_count, err);
     return status;
 }
 
@@ -91,8 +91,8 @@ static enum status rope_upload(struct model *m, struct error *err)
         span.first = first;
         span.count = left < ROPE_CHUNK ? left : ROPE_CHUNK;
         rope_table(table, &span);
-        status = m->api->upload(m->device, (char *)m->rope + first * row, table, span.count * row,
-                                err);
+        status =
+            m->api->upload(m->device, (char *)m->rope + first * row, table, span.count * row, err);
     }
     heap_give(table);
     return status;

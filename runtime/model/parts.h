@@ -15,10 +15,10 @@
 #include <stdint.h>
 
 enum {
-    MODEL_RING = 3,         // steps whose host memory is alive: two in flight, one being read
+    MODEL_RING = 3, // steps whose host memory is alive: two in flight, one being read
     MODEL_GRAPHS_MAX = 64,
-    MODEL_ADMITS_MAX = 32,  // new sequences a step
-    MODEL_BIAS_MAX = 1024,  // logit_bias entries a request may have
+    MODEL_ADMITS_MAX = 32, // new sequences a step
+    MODEL_BIAS_MAX = 1024, // logit_bias entries a request may have
 };
 
 // Offsets in the three pieces of memory of a model; sizes last. Every piece starts 256-aligned.
@@ -76,8 +76,8 @@ struct model_slot { // host memory of one step of the ring
     float *values;
     uint32_t *masks;
     uint64_t step;
-    uint32_t wanted;   // rows that wanted something
-    uint32_t word;     // value of the signal that ends the step
+    uint32_t wanted; // rows that wanted something
+    uint32_t word;   // value of the signal that ends the step
     uint32_t max_top;
 };
 
@@ -98,9 +98,9 @@ struct model {
     struct kv_pool pool;
     struct slot_state slots;
     struct model_slot ring[MODEL_RING];
-    uint32_t *word; // host-visible: the last step that is done
+    uint32_t *word;                        // host-visible: the last step that is done
     uint64_t launched, sampled, collected; // steps, counted from 0
-    uint8_t *top_of_row; // [slots_max] top_logprobs of each resident sequence
+    uint8_t *top_of_row;                   // [slots_max] top_logprobs of each resident sequence
     struct model_graph graphs[MODEL_GRAPHS_MAX];
     uint32_t graph_count;
     bool turn; // held

@@ -54,7 +54,8 @@ static enum status length_choose(struct model_facts *facts, const struct model_p
 static void kv_facts(struct model_facts *facts, const struct model_parts *parts)
 {
     const struct model_config *c = &parts->config;
-    facts->kv_dtype = parts->options.kv_dtype < 0 ? parts->act : (enum dtype)parts->options.kv_dtype;
+    facts->kv_dtype =
+        parts->options.kv_dtype < 0 ? parts->act : (enum dtype)parts->options.kv_dtype;
     if (c->arch->family == ARCH_ENCODER)
         return;
     uint32_t tokens = parts->options.block_size > 0 ? parts->options.block_size : KV_BLOCK_TOKENS;
@@ -117,8 +118,7 @@ static void facts_init(struct model_facts *facts, const struct model_parts *part
     facts->layers = c->layers;
     facts->output_width = c->kind == MODEL_EMBEDDER ? c->hidden : 1;
     facts->causal = c->arch->family == ARCH_DECODER;
-    facts->whole_input =
-        !facts->causal || (c->kind == MODEL_EMBEDDER && c->pooling != POOL_LAST);
+    facts->whole_input = !facts->causal || (c->kind == MODEL_EMBEDDER && c->pooling != POOL_LAST);
     facts->normalize = c->normalize;
     facts->token_types = c->arch->family == ARCH_ENCODER && c->types > 1;
     facts->end_count = c->end_count;
@@ -150,15 +150,16 @@ static void stream_limits_init(struct model_parts *parts, const struct model_fac
         all = all || c->full_layers[i]; // the plan of a step is made for the widest layer
     parts->stream = (struct stream_limits){
         .step = facts->limits,
-        .attn = {
-            .heads = c->heads,
-            .kv_heads = c->kv_heads,
-            .dim = c->head_dim,
-            .window = all ? 0 : c->window,
-            .scale = (float)(1.0 / sqrt((double)c->head_dim)),
-            .causal = decoder,
-            .paged = decoder,
-        },
+        .attn =
+            {
+                .heads = c->heads,
+                .kv_heads = c->kv_heads,
+                .dim = c->head_dim,
+                .window = all ? 0 : c->window,
+                .scale = (float)(1.0 / sqrt((double)c->head_dim)),
+                .causal = decoder,
+                .paged = decoder,
+            },
         .width_max = width_max(parts),
         .layers = c->layers,
     };

@@ -4,9 +4,8 @@
 #include "kernels/attn_tiles.h"
 #include "runtime/base/arena.h"
 
-enum status kv_pool_open(struct kv_pool *pool, const struct device_api *api,
-                         struct device *device, uint64_t block_bytes, uint32_t block_count,
-                         struct error *err)
+enum status kv_pool_open(struct kv_pool *pool, const struct device_api *api, struct device *device,
+                         uint64_t block_bytes, uint32_t block_count, struct error *err)
 {
     check(block_bytes % TABLE_UNIT_BYTES == 0, "a block of %llu bytes",
           (unsigned long long)block_bytes);

@@ -13,18 +13,17 @@ enum { KV_SLAB_BLOCKS = 16 };
 struct kv_pool {
     const struct device_api *api;
     struct device *device;
-    void *base;              // device memory of all slabs
+    void *base; // device memory of all slabs
     uint64_t bytes;
-    uint32_t block_units;    // bytes of a block in TABLE_UNIT_BYTES
+    uint32_t block_units; // bytes of a block in TABLE_UNIT_BYTES
     uint32_t block_count;
     uint32_t slab_count;
-    uint32_t *slab_base;     // [slab_count] in TABLE_UNIT_BYTES from base
+    uint32_t *slab_base; // [slab_count] in TABLE_UNIT_BYTES from base
 };
 
 // block_bytes is a multiple of TABLE_UNIT_BYTES.
-enum status kv_pool_open(struct kv_pool *pool, const struct device_api *api,
-                         struct device *device, uint64_t block_bytes, uint32_t block_count,
-                         struct error *err) MUST_USE;
+enum status kv_pool_open(struct kv_pool *pool, const struct device_api *api, struct device *device,
+                         uint64_t block_bytes, uint32_t block_count, struct error *err) MUST_USE;
 void kv_pool_close(struct kv_pool *pool);
 
 static inline uint32_t kv_pool_units(const struct kv_pool *pool, uint32_t block)

@@ -126,8 +126,8 @@ static enum status tensor_read(struct tensor *tensor, const json_t *entry, uint6
                          file, tensor->name.at);
     if (first > end || end > data_bytes)
         return error_set(err, STATUS_INVALID,
-                         "%s: tensor %s lies at bytes %" PRIu64 " to %" PRIu64
-                         " of %" PRIu64 "; the file is cut or damaged",
+                         "%s: tensor %s lies at bytes %" PRIu64 " to %" PRIu64 " of %" PRIu64
+                         "; the file is cut or damaged",
                          file, tensor->name.at, first, end, data_bytes);
     if (end - first != wanted)
         return error_set(err, STATUS_INVALID,
@@ -159,8 +159,8 @@ static enum status header_bytes(uint64_t *out, struct text file, const char *nam
                                 struct error *err)
 {
     if (file.bytes < 8)
-        return error_set(err, STATUS_INVALID,
-                         "%s: %zu bytes are too few for a safetensors file", name, file.bytes);
+        return error_set(err, STATUS_INVALID, "%s: %zu bytes are too few for a safetensors file",
+                         name, file.bytes);
     uint64_t header = 0;
     for (int i = 7; i >= 0; i--)
         header = header << 8 | (unsigned char)file.at[i];
@@ -179,7 +179,8 @@ static enum status entries_read(struct tensor *list, uint32_t *count, struct are
 {
     const char *key;
     json_t *entry;
-    json_object_foreach((json_t *)header, key, entry) {
+    json_object_foreach((json_t *)header, key, entry)
+    {
         if (strcmp(key, "__metadata__") == 0)
             continue;
         if (strlen(key) > TENSOR_NAME_MAX)
@@ -238,8 +239,8 @@ enum status safetensors_parse(struct tensor **out, uint32_t *count, struct arena
     if (!json_is_object(header)) {
         status = error_set(err, STATUS_INVALID, "%s: the header is not a JSON object", name);
     } else if (keys_count(json) != json_object_size(header)) {
-        status = error_set(err, STATUS_INVALID, "%s: a tensor name stands twice in the header",
-                           name);
+        status =
+            error_set(err, STATUS_INVALID, "%s: a tensor name stands twice in the header", name);
     } else {
         *out = arena_take_zeroed(arena, json_object_size(header) + 1, sizeof **out);
         status = entries_read(*out, count, arena, header, data, name, err);
@@ -311,7 +312,8 @@ static enum status index_shards(struct tensors *set, const char *folder, const j
 {
     const char *key;
     json_t *value;
-    json_object_foreach((json_t *)map, key, value) {
+    json_object_foreach((json_t *)map, key, value)
+    {
         const char *name = json_string_value(value);
         if (!name || !shard_name_valid(name))
             return error_set(err, STATUS_INVALID,
@@ -342,7 +344,8 @@ static enum status index_check(const struct tensors *set, const json_t *map, str
 {
     const char *key;
     json_t *value;
-    json_object_foreach((json_t *)map, key, value) {
+    json_object_foreach((json_t *)map, key, value)
+    {
         const struct tensor *tensor = tensors_find(set, key);
         if (!tensor || strcmp(tensor->file, json_string_value(value)) != 0)
             return error_set(err, STATUS_INVALID,

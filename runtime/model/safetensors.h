@@ -23,13 +23,13 @@ struct tensor {
     struct text name;
     uint64_t shape[TENSOR_DIMS_MAX];
     uint32_t dims;
-    const char *type;  // as the file says: "BF16", "I64"
-    int dtype;         // enum dtype, or -1: a type that no weight of ours can have
-    const void *map;   // its bytes, not aligned
+    const char *type; // as the file says: "BF16", "I64"
+    int dtype;        // enum dtype, or -1: a type that no weight of ours can have
+    const void *map;  // its bytes, not aligned
     uint64_t bytes;
-    uint64_t offset;   // of the bytes in the file
-    int fd;            // of the file
-    const char *file;  // name within the folder
+    uint64_t offset;  // of the bytes in the file
+    int fd;           // of the file
+    const char *file; // name within the folder
 };
 
 struct tensors; // opaque

@@ -20,8 +20,7 @@ enum status pool_rows(struct model *model, const struct step *host, const void *
 
 static enum status dense_tanh(struct model *model, void *x, void *y, uint32_t rows)
 {
-    enum status status =
-        model_gemm(model, WEIGHT_SCORE_DENSE, WEIGHT_SCORE_DENSE_BIAS, x, y, rows);
+    enum status status = model_gemm(model, WEIGHT_SCORE_DENSE, WEIGHT_SCORE_DENSE_BIAS, x, y, rows);
     struct activate_args args = {model->act, ACTIVATE_TANH, y, rows, model->facts.hidden};
     return status == STATUS_OK ? model->api->ops->activate(model->stream, &args) : status;
 }
@@ -47,8 +46,8 @@ enum status score_rows(struct model *model, const struct step *host, const void 
         };
         status = model->api->ops->gather(model->stream, &gather);
         if (status == STATUS_OK)
-            status = dense_tanh(model, gather.out, model_act(model, model->layout.last_delta),
-                                count);
+            status =
+                dense_tanh(model, gather.out, model_act(model, model->layout.last_delta), count);
         x = model_act(model, model->layout.last_delta);
     }
     struct gemm_args gemm = {

@@ -17,8 +17,9 @@ static void rows_build(struct step *out, const struct model *model, struct batch
         check(in->q_len >= 1 && in->q_len <= in->kv_len, "%u of %u tokens", in->q_len, in->kv_len);
         check(in->kv_len <= model->facts.max_model_len, "%u tokens, %u fit", in->kv_len,
               model->facts.max_model_len);
-        check(i >= batch->decode_count || in->want == WANT_TOKEN, "decode row %u wants no token", i);
-        rows[i] = (struct step_row){in->row, at, in->q_len, in->kv_len, in->token_at,
+        check(i >= batch->decode_count || in->want == WANT_TOKEN, "decode row %u wants no token",
+              i);
+        rows[i] = (struct step_row){in->row,       at,          in->q_len, in->kv_len, in->token_at,
                                     in->type_from, STEP_NO_ROW, 0};
         if (in->want != WANT_NOTHING) {
             rows[i].sample = out->sampled_count;
@@ -39,8 +40,9 @@ static void admits_build(struct step *out, const struct model *model, struct bat
     struct step_admit *admits = step_section(out, out->layout.admits);
     for (uint32_t i = 0; i < batch->admit_count; i++) {
         const struct batch_admit *in = &batch_admits(batch)[i];
-        admits[i] = (struct step_admit){in->row,     in->history_at, in->history_prompt,
-                                        in->history_output, in->bias_at, 0, in->params};
+        admits[i] = (struct step_admit){
+            in->row, in->history_at, in->history_prompt, in->history_output, in->bias_at,
+            0,       in->params};
         model->top_of_row[in->row] = (uint8_t)in->params.top_logprobs;
     }
     memcpy(step_section(out, out->layout.bias), batch_bias(batch),
@@ -52,8 +54,7 @@ static void admits_build(struct step *out, const struct model *model, struct bat
 static void counts_check(const struct model *model, const struct batch *batch)
 {
     const struct step_limits *limits = &model->facts.limits;
-    check(batch->row_count <= limits->rows_max, "%u rows",
-          batch->row_count);
+    check(batch->row_count <= limits->rows_max, "%u rows", batch->row_count);
     check(batch->token_count <= limits->tokens_max, "%u tokens listed", batch->token_count);
     check(batch->computed_count <= limits->tokens_max, "%u tokens", batch->computed_count);
     check(batch->change_count <= limits->changes_max, "%u changes", batch->change_count);
@@ -82,8 +83,8 @@ void step_build(struct step *out, const struct model *model, struct batch *batch
         const struct batch_change *in = &batch_changes(batch)[i];
         check(in->block < model->pool.block_count, "block %u of %u", in->block,
               model->pool.block_count);
-        changes[i] = (struct step_change){in->row, in->index,
-                                          kv_pool_units(&model->pool, in->block)};
+        changes[i] =
+            (struct step_change){in->row, in->index, kv_pool_units(&model->pool, in->block)};
     }
     admits_build(out, model, batch);
     memcpy(step_section(out, out->layout.tokens), batch_tokens(batch),

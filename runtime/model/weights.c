@@ -171,8 +171,13 @@ struct stacked {
 static void want_stacked(struct planner *p, uint32_t layer, const struct stacked *s)
 {
     char names[3][NAME_MAX_BYTES];
-    struct wanted product = {layer_slot(layer, s->kind), WEIGHT_PRODUCT, p->list->dtype,
-                             FILL_RANDOM, s->k, s->count, {{NULL, 0}}};
+    struct wanted product = {layer_slot(layer, s->kind),
+                             WEIGHT_PRODUCT,
+                             p->list->dtype,
+                             FILL_RANDOM,
+                             s->k,
+                             s->count,
+                             {{NULL, 0}}};
     for (uint32_t i = 0; i < s->count; i++) {
         name_make(names[i], p, s->parts[i].format, layer, ".weight");
         product.parts[i].name = names[i];
@@ -210,14 +215,16 @@ static void want_layer(struct planner *p, uint32_t layer)
     const struct arch_names *names = c->arch->names;
     uint32_t q = c->heads * c->head_dim;
     uint32_t kv = c->kv_heads * c->head_dim;
-    struct stacked qkv = {LAYER_QKV, c->hidden, 3, c->qkv_bias,
-                          {{names->q, q}, {names->k, kv}, {names->v, kv}}};
+    struct stacked qkv = {
+        LAYER_QKV, c->hidden, 3, c->qkv_bias, {{names->q, q}, {names->k, kv}, {names->v, kv}}};
     struct stacked o = {LAYER_O, q, 1, c->o_bias, {{names->o, c->hidden}}};
-    struct stacked gated = {LAYER_UP, c->hidden, 2, c->ffn_bias,
+    struct stacked gated = {LAYER_UP,
+                            c->hidden,
+                            2,
+                            c->ffn_bias,
                             {{names->gate, c->intermediate}, {names->up, c->intermediate}}};
     struct stacked up = {LAYER_UP, c->hidden, 1, c->ffn_bias, {{names->up, c->intermediate}}};
-    struct stacked down = {LAYER_DOWN, c->intermediate, 1, c->ffn_bias,
-                           {{names->down, c->hidden}}};
+    struct stacked down = {LAYER_DOWN, c->intermediate, 1, c->ffn_bias, {{names->down, c->hidden}}};
     want_stacked(p, layer, &qkv);
     want_stacked(p, layer, &o);
     want_stacked(p, layer, names->gate ? &gated : &up);
@@ -237,8 +244,8 @@ static void want_table(struct planner *p, uint32_t slot, const char *format, uin
 {
     char name[NAME_MAX_BYTES];
     name_make(name, p, format, 0, "");
-    struct wanted wanted = {slot,        WEIGHT_ROWS, p->list->side, FILL_RANDOM, p->config->hidden,
-                            1, {{name, rows}}};
+    struct wanted wanted = {slot, WEIGHT_ROWS,   p->list->side, FILL_RANDOM, p->config->hidden,
+                            1,    {{name, rows}}};
     want(p, &wanted);
 }
 
@@ -257,13 +264,20 @@ static void want_embedding(struct planner *p)
     const char *table = tied && no_table && !no_head ? head : embed;
     bool answers = c->kind == MODEL_GENERATOR;
     bool one = tied && answers && p->list->dtype != DTYPE_I8;
-    struct wanted rows = {WEIGHT_EMBED, one ? WEIGHT_TIED : WEIGHT_ROWS, p->list->side,
-                          FILL_RANDOM,  c->hidden, 1, {{table, c->vocab}}};
+    struct wanted rows = {WEIGHT_EMBED,       one ? WEIGHT_TIED : WEIGHT_ROWS,
+                          p->list->side,      FILL_RANDOM,
+                          c->hidden,          1,
+                          {{table, c->vocab}}};
     want(p, &rows);
     if (!answers || one)
         return;
-    struct wanted product = {WEIGHT_HEAD, WEIGHT_PRODUCT, p->list->dtype, FILL_RANDOM, c->hidden,
-                             1, {{tied ? table : head, c->vocab}}};
+    struct wanted product = {WEIGHT_HEAD,
+                             WEIGHT_PRODUCT,
+                             p->list->dtype,
+                             FILL_RANDOM,
+                             c->hidden,
+                             1,
+                             {{tied ? table : head, c->vocab}}};
     want(p, &product);
     if (tied) // counted with the table
         p->list->parameter_count -= (uint64_t)c->vocab * c->hidden;
@@ -312,8 +326,8 @@ static void want_linear(struct planner *p, uint32_t slot, const char *name, uint
 {
     char full[NAME_MAX_BYTES];
     snprintf(full, sizeof full, "%s.weight", name);
-    struct wanted wanted = {slot, WEIGHT_PRODUCT, p->list->side, FILL_RANDOM, p->config->hidden, 1,
-                            {{full, rows}}};
+    struct wanted wanted = {slot, WEIGHT_PRODUCT, p->list->side, FILL_RANDOM, p->config->hidden,
+                            1,    {{full, rows}}};
     want(p, &wanted);
     snprintf(full, sizeof full, "%s.bias", name);
     if (bias)

@@ -61,8 +61,8 @@ static enum status put_tensor(struct loader *l, struct weight *weight,
 {
     const struct tensor *tensor = part->tensor;
     enum dtype dtype = (enum dtype)tensor->dtype;
-    struct weight_source source = {tensor->map, tensor->fd, tensor->offset, dtype,
-                                   part->rows,  part->cols, 0,              0};
+    struct weight_source source = {
+        tensor->map, tensor->fd, tensor->offset, dtype, part->rows, part->cols, 0, 0};
     void *copy = NULL;
     if ((uintptr_t)tensor->map % dtype_bytes(dtype) != 0) {
         copy = heap_take(tensor->bytes);

@@ -75,8 +75,7 @@ void tensor_file_begin(struct tensor_file *file)
     *file = (struct tensor_file){.header = json_object()};
 }
 
-void tensor_file_add(struct tensor_file *file, const struct golden_tensor *tensor,
-                     enum dtype dtype)
+void tensor_file_add(struct tensor_file *file, const struct golden_tensor *tensor, enum dtype dtype)
 {
     static const char *const names[] = {"F32", "BF16", "F16"};
     uint64_t count = 1;
@@ -90,9 +89,9 @@ void tensor_file_add(struct tensor_file *file, const struct golden_tensor *tenso
         double value = tensor->kind < 0 ? 1 + v / 128 : ldexp(v, -tensor->kind);
         element_put(file->data + file->bytes + i * dtype_bytes(dtype), dtype, (float)value);
     }
-    json_t *entry = json_pack("{s:s, s:O, s:[I,I]}", "dtype", names[dtype], "shape", tensor->shape,
-                              "data_offsets", (json_int_t)file->bytes,
-                              (json_int_t)(file->bytes + bytes));
+    json_t *entry =
+        json_pack("{s:s, s:O, s:[I,I]}", "dtype", names[dtype], "shape", tensor->shape,
+                  "data_offsets", (json_int_t)file->bytes, (json_int_t)(file->bytes + bytes));
     json_object_set_new(file->header, tensor->name, entry);
     file->bytes += bytes;
 }

@@ -1,5 +1,6 @@
-// Model folders for tests, made in a temporary folder: from a golden file (whose weights are a hash,
-// see tools/golden.py) or tensor by tensor. For tests; one thread; every failure ends the test.
+// Model folders for tests, made in a temporary folder: from a golden file (whose weights are a
+// hash, see tools/golden.py) or tensor by tensor. For tests; one thread; every failure ends the
+// test.
 #pragma once
 
 #include "kernels/dtype.h"

@@ -1,7 +1,8 @@
 # Tests of runtime/model.
-add_library(weft_model_folders STATIC ${CMAKE_CURRENT_LIST_DIR}/golden.c)
-target_link_libraries(weft_model_folders PUBLIC weft_flags weft_base)
-foreach(name safetensors config rope)
+add_library(weft_model_rig STATIC ${CMAKE_CURRENT_LIST_DIR}/model_rig.c
+  ${CMAKE_CURRENT_LIST_DIR}/device_wrap.c ${CMAKE_CURRENT_LIST_DIR}/golden.c)
+target_link_libraries(weft_model_rig PUBLIC weft_flags weft_model)
+foreach(name safetensors config rope tinystories golden model hostile minilm)
   weft_test(NAME test_${name} SOURCES ${CMAKE_CURRENT_LIST_DIR}/test_${name}.c
-    LIBS weft_model weft_model_folders LABELS cpu)
+    LIBS weft_model_rig LABELS cpu)
 endforeach()

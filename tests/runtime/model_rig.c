@@ -1,5 +1,5 @@
-// The rig; see model_rig.h. Block ids run backwards and interleave rows, so that nothing can lean on
-// neighbouring blocks of a sequence lying beside each other.
+// The rig; see model_rig.h. Block ids run backwards and interleave rows, so that nothing can lean
+// on neighbouring blocks of a sequence lying beside each other.
 #include "tests/runtime/model_rig.h"
 
 #include "runtime/base/arena.h"
@@ -13,15 +13,26 @@ static void must(enum status status, const struct error *err)
 
 struct model_options rig_options(void)
 {
-    return (struct model_options){.dtype = -1, .kv_dtype = -1, .max_num_seqs = 32,
-                                  .max_num_batched_tokens = 512, .block_size = 16,
-                                  .penalty_rows = -1, .yes_id = -1, .no_id = -1};
+    return (struct model_options){.dtype = -1,
+                                  .kv_dtype = -1,
+                                  .max_num_seqs = 32,
+                                  .max_num_batched_tokens = 512,
+                                  .block_size = 16,
+                                  .penalty_rows = -1,
+                                  .yes_id = -1,
+                                  .no_id = -1};
 }
 
 void rig_open(struct rig *rig, const char *folder, const struct model_options *options)
 {
+    rig_open_on(rig, device_cpu(), folder, options);
+}
+
+void rig_open_on(struct rig *rig, const struct device_api *api, const char *folder,
+                 const struct model_options *options)
+{
     struct error err;
-    *rig = (struct rig){.api = device_cpu()};
+    *rig = (struct rig){.api = api};
     struct device_options device = {.threads = 2, .exact = true};
     must(rig->api->open(&rig->device, &device, &err), &err);
     must(model_plan_open(&rig->plan, folder, rig->api, rig->device, options, &err), &err);
@@ -82,8 +93,10 @@ void rig_prefill(struct rig *rig, struct rig_sequence *s, uint32_t tokens, enum 
     if (tokens > s->count - s->computed)
         tokens = s->count - s->computed;
     uint32_t end = s->computed + tokens;
-    struct batch_row row = {s->row, tokens, end, batch->token_count, s->type_from,
-                            end == s->count ? want : WANT_NOTHING, BATCH_NO_MASK};
+    struct batch_row row = {s->row,       tokens,
+                            end,          batch->token_count,
+                            s->type_from, end == s->count ? want : WANT_NOTHING,
+                            BATCH_NO_MASK};
     for (uint32_t i = s->computed; i < end; i++)
         batch_tokens(batch)[batch->token_count++] = s->tokens[i];
     blocks_add(rig, s, s->computed, end);
@@ -101,15 +114,27 @@ void rig_decode(struct rig *rig, struct rig_sequence *s)
     s->computed++;
 }
 
-struct model_output rig_step(struct rig *rig, float *logits)
+void rig_launch(struct rig *rig, float *logits)
 {
     struct error err;
-    struct model_output out;
     must(model_launch(rig->model, rig->batch, &err), &err);
     if (logits)
         must(model_logits(rig->model, logits, &err), &err);
     must(model_sample(rig->model, NULL, 0, &err), &err);
+}
+
+struct model_output rig_collect(struct rig *rig)
+{
+    struct error err;
+    struct model_output out;
     must(model_collect(rig->model, &out, UINT64_MAX, &err), &err);
+    return out;
+}
+
+struct model_output rig_step(struct rig *rig, float *logits)
+{
+    rig_launch(rig, logits);
+    struct model_output out = rig_collect(rig);
     check(out.step == rig->batch->step, "step %llu came back", (unsigned long long)out.step);
     return out;
 }

@@ -30,6 +30,9 @@ struct model_options rig_options(void);
 
 // Opens device cpu and the model with KV for max_num_seqs whole sequences.
 void rig_open(struct rig *rig, const char *folder, const struct model_options *options);
+// The same on another device; api outlives the rig.
+void rig_open_on(struct rig *rig, const struct device_api *api, const char *folder,
+                 const struct model_options *options);
 void rig_close(struct rig *rig);
 
 void rig_begin(struct rig *rig);
@@ -39,6 +42,10 @@ void rig_prefill(struct rig *rig, struct rig_sequence *s, uint32_t tokens, enum 
 void rig_decode(struct rig *rig, struct rig_sequence *s);
 // Launch, logits into `logits` unless NULL, sample, collect.
 struct model_output rig_step(struct rig *rig, float *logits);
+
+// The two halves of rig_step, for steps in flight.
+void rig_launch(struct rig *rig, float *logits);
+struct model_output rig_collect(struct rig *rig);
 
 // Whole prompt in chunks of `chunk` tokens; the logits of its last position.
 void rig_prompt_logits(struct rig *rig, struct rig_sequence *s, uint32_t chunk, float *logits);

@@ -43,8 +43,9 @@ static int setup(void **state)
     struct device_options options = {.threads = 1, .exact = true};
     g->api = device_cpu();
     assert_int_equal(g->api->open(&g->device, &options, &err), STATUS_OK);
-    assert_int_equal(json_file_parse(&g->golden, WEFT_SOURCE_DIR "/tests/golden/llama.json",
-                                     1 << 20, &err), STATUS_OK);
+    assert_int_equal(
+        json_file_parse(&g->golden, WEFT_SOURCE_DIR "/tests/golden/llama.json", 1 << 20, &err),
+        STATUS_OK);
     ground_reset(g);
     struct arena *arena = arena_create(0, 0);
     struct text all;
@@ -210,8 +211,10 @@ static void files_are_refused(void **state)
         {"config.json", deep, NULL, NULL},
         {"generation_config.json", "{\"eos_token_id\": }", NULL, NULL},
         {"generation_config.json", "{\"eos_token_id\": [\"a\"]}", NULL, NULL},
-        {"modules.json", "[{\"type\":\"x.Transformer\",\"path\":\"\"},"
-                         "{\"type\":\"x.Dense\",\"path\":\"2_Dense\"}]", NULL, NULL},
+        {"modules.json",
+         "[{\"type\":\"x.Transformer\",\"path\":\"\"},"
+         "{\"type\":\"x.Dense\",\"path\":\"2_Dense\"}]",
+         NULL, NULL},
         {"modules.json", "[{\"type\":\"x.Transformer\",\"path\":\"../../etc\"}]", NULL, NULL},
         {"modules.json", "[{\"type\":\"x.Transformer\",\"path\":\"/etc\"}]", NULL, NULL},
         {"modules.json", "[1, 2, 3]", NULL, NULL},
@@ -223,8 +226,9 @@ static void files_are_refused(void **state)
          "{\"pooling_mode_cls_token\": true, \"pooling_mode_mean_tokens\": true}"},
         {"modules.json", pooled, "p/config.json", "{}"},
         {"modules.json", pooled, "p/config.json", "3"},
-        {"modules.json", "[{\"type\":\"x.Transformer\",\"path\":\"\"},"
-                         "{\"type\":\"x.LogitScore\",\"path\":\"s\"}]",
+        {"modules.json",
+         "[{\"type\":\"x.Transformer\",\"path\":\"\"},"
+         "{\"type\":\"x.LogitScore\",\"path\":\"s\"}]",
          "s/config.json", "{\"true_token_id\": 1}"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -315,8 +319,10 @@ static void headers_are_refused(void **state)
     char *name = heap_take(2000);
     memset(name, 'n', 2000);
     char *header = heap_take(2200);
-    snprintf(header, 2200, "{\"%.*s\": {\"dtype\": \"F32\", \"shape\": [1],"
-             " \"data_offsets\": [0, 4]}}", 1900, name);
+    snprintf(header, 2200,
+             "{\"%.*s\": {\"dtype\": \"F32\", \"shape\": [1],"
+             " \"data_offsets\": [0, 4]}}",
+             1900, name);
     header_write(g, header, strlen(header));
     refuse(g, "a name of 1900 bytes");
     heap_give(header);
@@ -440,9 +446,9 @@ static void too_little_kv_names_a_length(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(configs_are_refused), cmocka_unit_test(files_are_refused),
-        cmocka_unit_test(headers_are_refused), cmocka_unit_test(cut_files_are_refused),
-        cmocka_unit_test(indexes_are_refused), cmocka_unit_test(options_are_refused),
+        cmocka_unit_test(configs_are_refused),          cmocka_unit_test(files_are_refused),
+        cmocka_unit_test(headers_are_refused),          cmocka_unit_test(cut_files_are_refused),
+        cmocka_unit_test(indexes_are_refused),          cmocka_unit_test(options_are_refused),
         cmocka_unit_test(too_little_kv_names_a_length),
     };
     return cmocka_run_group_tests(tests, setup, teardown);

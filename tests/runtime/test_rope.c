@@ -17,8 +17,9 @@ static void frequencies_match(void **state)
     (void)state;
     struct error err;
     json_t *cases;
-    assert_int_equal(json_file_parse(&cases, WEFT_SOURCE_DIR "/tests/golden/rope/cases.json",
-                                     1 << 20, &err), STATUS_OK);
+    assert_int_equal(
+        json_file_parse(&cases, WEFT_SOURCE_DIR "/tests/golden/rope/cases.json", 1 << 20, &err),
+        STATUS_OK);
     assert_true(json_array_size(cases) >= 10);
     for (size_t i = 0; i < json_array_size(cases); i++) {
         const json_t *want = json_array_get(cases, i);

@@ -1,0 +1,215 @@
+// A whole step of the dummy Qwen2.5-0.5B shape beside its products alone, in one run: decode at
+// batch 1, 16 and 32 (aim: at most 1.35 times the products), prefill of 512 tokens (at most 1.5
+// times). The products alone are the same model with every other op switched off, so both sides
+// read the same weights. Medians of interleaved runs.
+//
+// Usage: bench_step [bfloat16|int8|float32|float16] [threads]
+#include "kernels/device.h"
+#include "runtime/base/arena.h"
+#include "runtime/model/model.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { PROMPT = 128, STEPS = 12, PREFILL = 512, ROWS_MAX = 32 };
+
+static const char config[] =
+    "{\"architectures\":[\"Qwen2ForCausalLM\"],\"vocab_size\":151936,\"hidden_size\":896,"
+    "\"num_hidden_layers\":24,\"num_attention_heads\":14,\"num_key_value_heads\":2,"
+    "\"intermediate_size\":4864,\"max_position_embeddings\":32768,\"rope_theta\":1000000.0,"
+    "\"tie_word_embeddings\":true,\"torch_dtype\":\"bfloat16\",\"eos_token_id\":151645}";
+
+#define SKIP(name)                                                                                 \
+    static enum status skip_##name(struct stream *stream, const struct name##_args *args)          \
+    {                                                                                              \
+        (void)stream;                                                                              \
+        (void)args;                                                                                \
+        return STATUS_OK;                                                                          \
+    }
+OP_LIST(SKIP)
+#undef SKIP
+
+struct bench {
+    struct device_api api; // a copy: its op table is switched between runs
+    const struct op_table *whole;
+    struct op_table products;
+    struct device *device;
+    struct model_plan *plan;
+    struct model *model;
+    struct batch *batch;
+    uint64_t step;
+};
+
+static void must(enum status status, const struct error *err)
+{
+    check(status == STATUS_OK, "%s", err->text);
+}
+
+static double now_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
+}
+
+static void folder_open(struct bench *b, int dtype, uint32_t threads)
+{
+    char folder[] = "/tmp/weft-bench-XXXXXX";
+    char path[64];
+    check(mkdtemp(folder) != NULL, "no folder %s", folder);
+    snprintf(path, sizeof path, "%s/config.json", folder);
+    FILE *file = fopen(path, "w");
+    check(file != NULL, "cannot write %s", path);
+    fputs(config, file);
+    fclose(file);
+    struct error err;
+    struct device_options device = {.threads = threads, .exact = true};
+    must(b->api.open(&b->device, &device, &err), &err);
+    struct model_options options = {.dtype = dtype,
+                                    .kv_dtype = -1,
+                                    .max_model_len = 1024,
+                                    .max_num_seqs = ROWS_MAX,
+                                    .load_dummy = true,
+                                    .yes_id = -1,
+                                    .no_id = -1,
+                                    .penalty_rows = 0};
+    must(model_plan_open(&b->plan, folder, &b->api, b->device, &options, &err), &err);
+    uint64_t kv = b->plan->kv_bytes_min * ROWS_MAX;
+    must(model_open(&b->model, b->plan, kv, NULL, NULL, &err), &err);
+    unlink(path);
+    rmdir(folder);
+    b->batch = heap_take(batch_bytes(&model_facts(b->model)->limits));
+    batch_init(b->batch, &model_facts(b->model)->limits);
+}
+
+static void bench_open(struct bench *b, int dtype, uint32_t threads)
+{
+    b->api = *device_cpu();
+    b->whole = b->api.ops;
+#define FIELD(name) b->products.name = skip_##name;
+    OP_LIST(FIELD)
+#undef FIELD
+    b->products.gemm = b->whole->gemm;
+    folder_open(b, dtype, threads);
+}
+
+static void row_add(struct bench *b, uint32_t row, uint32_t q_len, uint32_t kv_len, bool decode)
+{
+    const struct model_facts *f = model_facts(b->model);
+    struct batch *batch = b->batch;
+    uint32_t first = (kv_len - q_len + f->block_tokens - 1) / f->block_tokens;
+    for (uint32_t i = first; i * f->block_tokens < kv_len; i++)
+        batch_changes(batch)[batch->change_count++] =
+            (struct batch_change){row, i, row * f->blocks_per_sequence_max + i};
+    if (kv_len == q_len) {
+        struct batch_admit *admit = &batch_admits(batch)[batch->admit_count++];
+        *admit = (struct batch_admit){.row = row};
+        admit->params = (struct sample_params){
+            .top_p = 1, .repetition = 1, .flags = SAMPLE_IGNORE_END, .penalty_row = STEP_NO_ROW};
+    }
+    batch_rows(batch)[batch->row_count++] = (struct batch_row){
+        row,          q_len,      kv_len,       decode ? BATCH_TOKEN_FED : batch->token_count,
+        STEP_NO_TYPE, WANT_TOKEN, BATCH_NO_MASK};
+    for (uint32_t i = 0; i < q_len && !decode; i++)
+        batch_tokens(batch)[batch->token_count++] = (int32_t)((i * 7919 + row) % 150000);
+    batch->decode_count += decode;
+    batch->computed_count += q_len;
+}
+
+static double step_ms(struct bench *b)
+{
+    struct error err;
+    struct model_output out;
+    double start = now_ms();
+    must(model_launch(b->model, b->batch, &err), &err);
+    must(model_sample(b->model, NULL, 0, &err), &err);
+    must(model_collect(b->model, &out, UINT64_MAX, &err), &err);
+    return now_ms() - start;
+}
+
+static int order(const void *a, const void *b)
+{
+    double x = *(const double *)a;
+    double y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double median(double *values, uint32_t count)
+{
+    qsort(values, count, sizeof *values, order);
+    return values[count / 2];
+}
+
+static void report(const char *what, uint32_t tokens, double *whole, double *products,
+                   uint32_t count)
+{
+    double a = median(whole, count);
+    double b = median(products, count);
+    printf("%-12s %8.2f ms %8.2f ms  ratio %.2f  %8.1f tokens/s\n", what, a, b, a / b,
+           tokens * 1e3 / a);
+    fflush(stdout);
+}
+
+static void prefill(struct bench *b, uint32_t rows, uint32_t tokens)
+{
+    for (uint32_t row = 0; row < rows; row++) {
+        batch_clear(b->batch, b->step++);
+        row_add(b, row, tokens, tokens, false);
+        step_ms(b);
+    }
+}
+
+static void decode_bench(struct bench *b, uint32_t rows)
+{
+    double whole[STEPS], products[STEPS];
+    b->api.ops = b->whole;
+    prefill(b, rows, PROMPT);
+    for (uint32_t i = 0; i < 2 * STEPS; i++) {
+        batch_clear(b->batch, b->step++);
+        for (uint32_t row = 0; row < rows; row++)
+            row_add(b, row, 1, PROMPT + 1 + i / 2, true);
+        b->api.ops = i % 2 ? &b->products : b->whole;
+        *(i % 2 ? &products[i / 2] : &whole[i / 2]) = step_ms(b);
+    }
+    char what[32];
+    snprintf(what, sizeof what, "decode x %u", rows);
+    report(what, rows, whole, products, STEPS);
+}
+
+static void prefill_bench(struct bench *b)
+{
+    double whole[STEPS], products[STEPS];
+    for (uint32_t i = 0; i < 2 * STEPS; i++) {
+        batch_clear(b->batch, b->step++);
+        row_add(b, 0, PREFILL, PREFILL, false);
+        b->api.ops = i % 2 ? &b->products : b->whole;
+        *(i % 2 ? &products[i / 2] : &whole[i / 2]) = step_ms(b);
+    }
+    report("prefill 512", PREFILL, whole, products, STEPS);
+}
+
+int main(int argc, char **argv)
+{
+    static struct bench bench;
+    int dtype = -1;
+    for (int i = 0; argc > 1 && i < DTYPE_COUNT; i++)
+        if (strcmp(argv[1], dtype_name((enum dtype)i)) == 0)
+            dtype = i;
+    bench_open(&bench, dtype, argc > 2 ? (uint32_t)atoi(argv[2]) : 0);
+    struct device_facts facts;
+    bench.api.facts(bench.device, &facts);
+    printf("%s, %s, dummy Qwen2.5-0.5B\n%-12s %11s %11s\n", facts.name,
+           dtype_name(model_facts(bench.model)->dtype), "", "step", "products");
+    decode_bench(&bench, 1);
+    decode_bench(&bench, 16);
+    decode_bench(&bench, 32);
+    prefill_bench(&bench);
+    model_close(bench.model);
+    model_plan_close(bench.plan);
+    bench.api.close(bench.device);
+    heap_give(bench.batch);
+    return 0;
+}

@@ -1,0 +1,2 @@
+add_executable(bench_step ${CMAKE_CURRENT_LIST_DIR}/bench_step.c)
+target_link_libraries(bench_step PRIVATE weft_flags weft_model)

@@ -1,0 +1,155 @@
+// The wrapping device; see device_wrap.h. A test program's only mutable globals live here.
+#include "tests/runtime/device_wrap.h"
+
+#include "runtime/base/arena.h"
+
+#include <string.h>
+
+enum { RECORDED_MAX = 256, ARGS_MAX = 512 };
+
+enum op_index {
+#define INDEX(name) OP_INDEX_##name,
+    OP_LIST(INDEX)
+#undef INDEX
+};
+
+struct recorded {
+    enum op_index op;
+    _Alignas(16) char args[ARGS_MAX];
+};
+
+struct graph {
+    uint32_t count;
+    struct recorded ops[RECORDED_MAX];
+};
+
+static struct device_wrap_counts counts;
+static struct device_api wrapped;
+static struct op_table recording_ops;
+static struct graph *recording; // NULL: ops run
+static uint32_t steps_in_flight;
+static bool has_graphs;
+
+static void facts(const struct device *device, struct device_facts *out)
+{
+    device_cpu()->facts(device, out);
+    out->steps_in_flight = steps_in_flight;
+    out->graphs = has_graphs;
+}
+
+static enum status memory_take(struct device *device, void **out, size_t bytes, struct error *err)
+{
+    counts.taken += bytes;
+    return device_cpu()->memory_take(device, out, bytes, err);
+}
+
+static void memory_give(struct device *device, void *at, size_t bytes)
+{
+    counts.given += bytes;
+    device_cpu()->memory_give(device, at, bytes);
+}
+
+static enum status host_take(struct device *device, void **out, size_t bytes, struct error *err)
+{
+    counts.taken += bytes;
+    return device_cpu()->host_take(device, out, bytes, err);
+}
+
+static void host_give(struct device *device, void *at, size_t bytes)
+{
+    counts.given += bytes;
+    device_cpu()->host_give(device, at, bytes);
+}
+
+static enum status graph_begin(struct stream *stream)
+{
+    (void)stream;
+    recording = heap_take_zeroed(1, sizeof *recording);
+    return STATUS_OK;
+}
+
+static enum status graph_end(struct stream *stream, struct graph **out, struct error *err)
+{
+    (void)stream;
+    (void)err;
+    *out = recording;
+    recording = NULL;
+    counts.graphs++;
+    return STATUS_OK;
+}
+
+static void graph_close(struct graph *graph)
+{
+    heap_give(graph);
+}
+
+static void record(enum op_index op, const void *args, size_t bytes)
+{
+    check(recording->count < RECORDED_MAX && bytes <= ARGS_MAX, "op %u", recording->count);
+    struct recorded *r = &recording->ops[recording->count++];
+    r->op = op;
+    memcpy(r->args, args, bytes);
+    if (op == OP_INDEX_attn) { // a replay must not read the host record it was made from
+        struct attn_args *attn = (struct attn_args *)r->args;
+        attn->step_host = attn->step;
+    }
+}
+
+#define RECORD(name)                                                                               \
+    static enum status wrap_##name(struct stream *stream, const struct name##_args *args)          \
+    {                                                                                              \
+        if (!recording)                                                                            \
+            return device_cpu()->ops->name(stream, args);                                          \
+        record(OP_INDEX_##name, args, sizeof *args);                                               \
+        return STATUS_OK;                                                                          \
+    }
+OP_LIST(RECORD)
+#undef RECORD
+
+static enum status replay(struct stream *stream, const struct recorded *r)
+{
+    switch (r->op) {
+#define REPLAY(name)                                                                               \
+    case OP_INDEX_##name:                                                                          \
+        return device_cpu()->ops->name(stream, (const struct name##_args *)r->args);
+        OP_LIST(REPLAY)
+#undef REPLAY
+    }
+    return STATUS_UNSUPPORTED;
+}
+
+static enum status graph_launch(struct stream *stream, struct graph *graph)
+{
+    counts.replays++;
+    enum status status = STATUS_OK;
+    for (uint32_t i = 0; status == STATUS_OK && i < graph->count; i++)
+        status = replay(stream, &graph->ops[i]);
+    return status;
+}
+
+const struct device_api *device_wrap(uint32_t flight, bool graphs)
+{
+    counts = (struct device_wrap_counts){0};
+    steps_in_flight = flight;
+    has_graphs = graphs;
+    wrapped = *device_cpu();
+    wrapped.facts = facts;
+    wrapped.memory_take = memory_take;
+    wrapped.memory_give = memory_give;
+    wrapped.host_take = host_take;
+    wrapped.host_give = host_give;
+    wrapped.graph_begin = graph_begin;
+    wrapped.graph_end = graph_end;
+    wrapped.graph_launch = graph_launch;
+    wrapped.graph_close = graph_close;
+#define FIELD(name) recording_ops.name = wrap_##name;
+    OP_LIST(FIELD)
+#undef FIELD
+    wrapped.ops = &recording_ops;
+    return &wrapped;
+}
+
+const struct device_wrap_counts *device_wrap_counts(void)
+{
+    return &counts;
+}

@@ -1,0 +1,18 @@
+// A device around device cpu that a test can look into: counts the memory that is taken, says that
+// one step may be in flight, and records and replays graphs as a GPU does (a recorded op keeps its
+// arguments; the step record behind the pointer changes). For tests; one device at a time, one
+// thread. Nothing of the model knows it: the code path of cuda runs on the CPU.
+#pragma once
+
+#include "kernels/device.h"
+
+#include <stdint.h>
+
+struct device_wrap_counts {
+    uint64_t taken, given; // bytes of device and host memory
+    uint32_t graphs, replays;
+};
+
+// The api; counts start at zero. flight: steps in flight; graphs: whether graph_* are there.
+const struct device_api *device_wrap(uint32_t flight, bool graphs);
+const struct device_wrap_counts *device_wrap_counts(void);

@@ -1,0 +1,93 @@
+// A real encoder, where there is one: $WEFT_TEST_MODELS/all-MiniLM-L6-v2 must give the mean-pooled
+// vectors that another server recorded (assets/encoder-expected) to cosine 0.9999. Token ids are
+// those of the uncased BERT vocabulary, so that only the model is tested here.
+#include "runtime/base/arena.h"
+#include "runtime/base/json.h"
+#include "tests/runtime/model_rig.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+enum { WIDTH = 384, TEXTS = 2, RECORDED = 3 };
+
+static const int32_t texts[TEXTS][8] = {
+    {101, 2054, 2003, 2784, 4083, 1029, 102},       // What is Deep Learning?
+    {101, 2784, 4083, 2003, 1012, 1012, 1012, 102}, // Deep Learning is...
+};
+static const uint32_t lengths[TEXTS] = {7, 8};
+static const int which[RECORDED] = {0, 1, 0}; // the batch recorded three texts
+
+static char folder[4096];
+
+// The numbers of a YAML list of lists, in order: "- - -0.5" and "  - 0.25", after a header between
+// two lines of "---".
+static uint32_t recorded_read(float *out, uint32_t room)
+{
+    FILE *file = fopen(WEFT_ASSETS_DIR "/encoder-expected/test_bert__bert_batch.snap", "r");
+    assert_non_null(file);
+    char line[256];
+    uint32_t count = 0;
+    int fences = 0;
+    while (fgets(line, sizeof line, file) && count < room) {
+        bool fence = strncmp(line, "---", 3) == 0;
+        fences += fence;
+        const char *last = strrchr(line, ' ');
+        if (fences == 2 && !fence && last)
+            out[count++] = strtof(last + 1, NULL);
+    }
+    fclose(file);
+    return count;
+}
+
+static void vectors_match(void **state)
+{
+    (void)state;
+    static float want[RECORDED * WIDTH];
+    assert_int_equal(recorded_read(want, RECORDED * WIDTH), RECORDED * WIDTH);
+    struct model_options options = rig_options();
+    struct rig rig;
+    rig_open(&rig, folder, &options);
+    assert_int_equal(rig.facts->kind, MODEL_EMBEDDER);
+    rig_begin(&rig);
+    for (uint32_t i = 0; i < TEXTS; i++) {
+        struct rig_sequence s = {i, texts[i], lengths[i], 0, STEP_NO_TYPE};
+        rig_prefill(&rig, &s, 8, WANT_VECTOR);
+    }
+    struct model_output out = rig_step(&rig, NULL);
+    for (uint32_t i = 0; i < RECORDED; i++) {
+        double dot = 0, norm = 0;
+        for (uint32_t k = 0; k < WIDTH; k++) {
+            double w = want[i * WIDTH + k];
+            dot += w * out.values[which[i] * WIDTH + k];
+            norm += w * w;
+        }
+        printf("text %u: cosine %.7f\n", i, dot / sqrt(norm));
+        assert_true(dot / sqrt(norm) >= 0.9999);
+    }
+    rig_close(&rig);
+}
+
+int main(void)
+{
+    const char *models = getenv("WEFT_TEST_MODELS");
+    if (!models) {
+        puts("skipped: no WEFT_TEST_MODELS");
+        return 77;
+    }
+    snprintf(folder, sizeof folder, "%s/all-MiniLM-L6-v2", models);
+    if (access(folder, R_OK) != 0 || access(WEFT_ASSETS_DIR "/encoder-expected", R_OK) != 0) {
+        printf("skipped: no %s or no assets\n", folder);
+        return 77;
+    }
+    const struct CMUnitTest tests[] = {cmocka_unit_test(vectors_match)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

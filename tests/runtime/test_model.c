@@ -1,0 +1,279 @@
+// The open model beyond its arithmetic (test_golden.c has that): the plan is what is taken, to the
+// byte; dummy weights; steps in flight and replayed graphs give the tokens of plain steps; masks;
+// encoder rows do not see each other; old names of norms.
+#include "runtime/base/arena.h"
+#include "runtime/base/json.h"
+#include "tests/runtime/device_wrap.h"
+#include "tests/runtime/golden.h"
+#include "tests/runtime/model_rig.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { ROWS = 9, OUTPUTS = 20, VOCAB = 96, PROMPT_MAX = 16 };
+
+static json_t *golden_read(const char *name)
+{
+    struct error err;
+    json_t *golden;
+    char path[512];
+    snprintf(path, sizeof path, "%s/tests/golden/%s.json", WEFT_SOURCE_DIR, name);
+    assert_int_equal(json_file_parse(&golden, path, 1 << 20, &err), STATUS_OK);
+    return golden;
+}
+
+static void golden_folder(char *folder, const char *name)
+{
+    json_t *golden = golden_read(name);
+    folder_make(folder);
+    golden_folder_write(folder, golden, DTYPE_F32, 1);
+    json_decref(golden);
+}
+
+static void plan_is_what_is_taken(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"llama", "bert-mean", "qwen3-reranker", "llama-mean",
+                                        "xlm-roberta-rerank"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        char folder[64];
+        golden_folder(folder, names[i]);
+        const struct device_api *api = device_wrap(0, false);
+        struct model_options options = rig_options();
+        options.yes_id = 4;
+        options.no_id = 5;
+        struct rig rig;
+        rig_open_on(&rig, api, folder, &options);
+        uint64_t own = 0; // what the device takes itself
+        for (uint32_t k = 0; k < rig.plan->need.count; k++) {
+            const char *label = rig.plan->need.entry[k].label;
+            bool ours = strcmp(label, "weights") == 0 || strcmp(label, "activations") == 0 ||
+                        strcmp(label, "sequence state") == 0 ||
+                        strcmp(label, "rotary table") == 0 || strcmp(label, "staging") == 0;
+            own += ours ? 0 : rig.plan->need.entry[k].bytes;
+        }
+        uint64_t kv = rig.facts->block_bytes * rig.facts->block_count;
+        assert_int_equal(device_wrap_counts()->taken, rig.plan->bytes - own + kv);
+        rig_close(&rig);
+        assert_int_equal(device_wrap_counts()->taken, device_wrap_counts()->given);
+        folder_remove(folder);
+    }
+}
+
+static void dummy_weights_are_the_same_each_time(void **state)
+{
+    (void)state;
+    static float logits[2][VOCAB];
+    static const int32_t tokens[] = {3, 50, 7, 9, 11};
+    char folder[64];
+    folder_make(folder);
+    json_t *golden = golden_read("qwen2");
+    file_write_json(folder, "config.json", json_object_get(golden, "config"));
+    json_decref(golden);
+    struct model_options options = rig_options();
+    options.load_dummy = true;
+    for (int i = 0; i < 2; i++) {
+        struct rig rig;
+        rig_open(&rig, folder, &options);
+        struct rig_sequence s = {2, tokens, 5, 0, STEP_NO_TYPE};
+        rig_prompt_logits(&rig, &s, 64, logits[i]);
+        rig_close(&rig);
+    }
+    assert_memory_equal(logits[0], logits[1], sizeof logits[0]);
+    float most = -INFINITY, least = INFINITY;
+    for (int i = 0; i < VOCAB; i++) {
+        most = fmaxf(most, logits[0][i]);
+        least = fminf(least, logits[0][i]);
+    }
+    assert_true(isfinite(most) && isfinite(least) && most > least);
+    folder_remove(folder);
+}
+
+static void prompts_make(int32_t prompts[ROWS][PROMPT_MAX])
+{
+    for (uint32_t r = 0; r < ROWS; r++)
+        for (uint32_t i = 0; i < PROMPT_MAX; i++)
+            prompts[r][i] = (int32_t)(3 + (r * 37 + i * 11) % (VOCAB - 3));
+}
+
+// All rows prefilled in one step, then decoded; with one step in flight the next launch comes
+// before the collect, as the engine does on a GPU.
+static void tokens_draw(int32_t out[ROWS][OUTPUTS], const char *folder,
+                        const struct device_api *api, uint32_t rows)
+{
+    int32_t prompts[ROWS][PROMPT_MAX];
+    prompts_make(prompts);
+    struct model_options options = rig_options();
+    struct rig rig;
+    rig_open_on(&rig, api, folder, &options);
+    struct rig_sequence s[ROWS];
+    rig_begin(&rig);
+    for (uint32_t r = 0; r < rows; r++) {
+        s[r] = (struct rig_sequence){r * 3, prompts[r], 5 + r, 0, STEP_NO_TYPE};
+        rig_prefill(&rig, &s[r], PROMPT_MAX, WANT_TOKEN);
+    }
+    rig_launch(&rig, NULL);
+    for (uint32_t n = 0; n < OUTPUTS; n++) {
+        bool ahead = rig.facts->steps_in_flight > 0 && n + 1 < OUTPUTS;
+        struct model_output got = {.count = 0};
+        if (!ahead)
+            got = rig_collect(&rig);
+        if (n + 1 < OUTPUTS) {
+            rig_begin(&rig);
+            for (uint32_t r = 0; r < rows; r++)
+                rig_decode(&rig, &s[r]);
+            rig_launch(&rig, NULL);
+        }
+        if (ahead)
+            got = rig_collect(&rig);
+        assert_int_equal(got.step, n);
+        assert_int_equal(got.count, rows);
+        for (uint32_t r = 0; r < rows; r++)
+            out[r][n] = got.results[r].token;
+    }
+    rig_close(&rig);
+}
+
+static void flight_and_graphs_change_no_token(void **state)
+{
+    (void)state;
+    char folder[64];
+    golden_folder(folder, "qwen3");
+    static int32_t plain[ROWS][OUTPUTS], got[ROWS][OUTPUTS];
+    tokens_draw(plain, folder, device_wrap(0, false), ROWS);
+    tokens_draw(got, folder, device_wrap(1, false), ROWS);
+    assert_memory_equal(plain, got, sizeof plain);
+    static const uint32_t rows[] = {1, 3, 8, 9};
+    for (size_t i = 0; i < 4; i++) {
+        tokens_draw(got, folder, device_wrap(1, true), rows[i]);
+        assert_memory_equal(plain, got, rows[i] * sizeof plain[0]);
+        assert_int_equal(device_wrap_counts()->replays, OUTPUTS - 1);
+        assert_true(device_wrap_counts()->graphs >= 7); // 1 2 4 8 16 24 32
+    }
+    folder_remove(folder);
+}
+
+static void masks_bind_their_rows(void **state)
+{
+    (void)state;
+    char folder[64];
+    golden_folder(folder, "llama");
+    struct model_options options = rig_options();
+    struct rig rig;
+    struct error err;
+    rig_open(&rig, folder, &options);
+    int32_t prompts[ROWS][PROMPT_MAX];
+    prompts_make(prompts);
+    uint32_t masks[2][(VOCAB + 31) / 32] = {{0}};
+    masks[0][77 / 32] = 1u << 77 % 32;
+    masks[1][5 / 32] = 1u << 5 % 32;
+    rig_begin(&rig);
+    for (uint32_t r = 0; r < 3; r++) {
+        struct rig_sequence s = {r, prompts[r], 6, 0, STEP_NO_TYPE};
+        rig_prefill(&rig, &s, 6, WANT_TOKEN);
+    }
+    batch_rows(rig.batch)[0].mask = 1;
+    batch_rows(rig.batch)[2].mask = 0;
+    assert_int_equal(model_launch(rig.model, rig.batch, &err), STATUS_OK);
+    assert_int_equal(model_sample(rig.model, &masks[0][0], 2, &err), STATUS_OK);
+    struct model_output out = rig_collect(&rig);
+    assert_int_equal(out.results[0].token, 5);
+    assert_int_equal(out.results[2].token, 77);
+    rig_close(&rig);
+    folder_remove(folder);
+}
+
+// 300 texts packed into one step: each vector has the bits of its text alone.
+static void encoder_rows_do_not_see_each_other(void **state)
+{
+    (void)state;
+    enum { TEXTS = 300, WIDTH = 64 };
+    char folder[64];
+    golden_folder(folder, "bert-mean");
+    struct model_options options = rig_options();
+    options.max_num_batched_tokens = 4096;
+    struct rig rig;
+    rig_open(&rig, folder, &options);
+    assert_true(rig.facts->whole_input && !rig.facts->causal);
+    assert_int_equal(rig.facts->limits.rows_max, 4096);
+    static int32_t tokens[TEXTS][PROMPT_MAX];
+    rig_begin(&rig);
+    for (uint32_t i = 0; i < TEXTS; i++) {
+        for (uint32_t k = 0; k < PROMPT_MAX; k++)
+            tokens[i][k] = (int32_t)((i * 13 + k * 29) % VOCAB);
+        struct rig_sequence s = {i, tokens[i], 1 + i % 13, 0, i % 2 ? 1 : STEP_NO_TYPE};
+        rig_prefill(&rig, &s, PROMPT_MAX, WANT_VECTOR);
+    }
+    static float together[TEXTS][WIDTH];
+    struct model_output out = rig_step(&rig, NULL);
+    assert_int_equal(out.count, TEXTS);
+    memcpy(together, out.values, sizeof together);
+    for (uint32_t i = 0; i < TEXTS; i += 17) {
+        struct rig_sequence s = {0, tokens[i], 1 + i % 13, 0, i % 2 ? 1 : STEP_NO_TYPE};
+        rig_begin(&rig);
+        rig_prefill(&rig, &s, PROMPT_MAX, WANT_VECTOR);
+        out = rig_step(&rig, NULL);
+        assert_memory_equal(out.values, together[i], sizeof together[i]);
+        double norm = 0;
+        for (uint32_t k = 0; k < WIDTH; k++)
+            norm += (double)together[i][k] * together[i][k];
+        assert_true(fabs(norm - 1) < 1e-5);
+    }
+    rig_close(&rig);
+    folder_remove(folder);
+}
+
+static void text_replace(json_t *entry, const char *tail, const char *with)
+{
+    char name[256];
+    const char *old = json_string_value(json_array_get(entry, 0));
+    size_t bytes = strlen(old);
+    size_t cut = strlen(tail);
+    if (bytes < cut || strcmp(old + bytes - cut, tail) != 0)
+        return;
+    snprintf(name, sizeof name, "%.*s%s", (int)(bytes - cut), old, with);
+    json_array_set_new(entry, 0, json_string(name));
+}
+
+static void old_norm_names_are_known(void **state)
+{
+    (void)state;
+    json_t *golden = golden_read("bert-cls");
+    size_t i;
+    json_t *entry;
+    json_array_foreach(json_object_get(golden, "tensors"), i, entry)
+    {
+        text_replace(entry, "LayerNorm.weight", "LayerNorm.gamma");
+        text_replace(entry, "LayerNorm.bias", "LayerNorm.beta");
+    }
+    char folder[64];
+    folder_make(folder);
+    golden_folder_write(folder, golden, DTYPE_F32, 2);
+    struct model_options options = rig_options();
+    struct rig rig;
+    rig_open(&rig, folder, &options);
+    assert_int_equal(rig.facts->kind, MODEL_EMBEDDER);
+    rig_close(&rig);
+    json_decref(golden);
+    folder_remove(folder);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(plan_is_what_is_taken),
+        cmocka_unit_test(dummy_weights_are_the_same_each_time),
+        cmocka_unit_test(flight_and_graphs_change_no_token),
+        cmocka_unit_test(masks_bind_their_rows),
+        cmocka_unit_test(encoder_rows_do_not_see_each_other),
+        cmocka_unit_test(old_norm_names_are_known),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
