@@ -1,0 +1,116 @@
+// States of KV blocks; see the drawing in blocks.h.
+#include "scheduler/blocks.h"
+
+#include "kernels/status.h"
+#include "scheduler/prefix.h"
+
+#include <string.h>
+
+uint32_t blocks_buckets(uint32_t count)
+{
+    uint32_t size = 1;
+    while (size < count)
+        size *= 2;
+    return size;
+}
+
+void blocks_reset(struct blocks *blocks)
+{
+    if (blocks->count == 0)
+        return;
+    memset(blocks->block, 0, blocks->count * sizeof *blocks->block);
+    memset(blocks->bucket, 0xFF, (blocks->bucket_mask + 1) * sizeof *blocks->bucket);
+    blocks->cached_count = 0;
+    blocks->coming = 0;
+    blocks->newest = blocks->oldest = BLOCK_NONE;
+    blocks->free_count = blocks->count;
+    for (uint32_t i = 0; i < blocks->count; i++)
+        blocks->free[i] = blocks->count - 1 - i;
+}
+
+static void lru_remove(struct blocks *blocks, uint32_t id)
+{
+    struct block *b = &blocks->block[id];
+    if (b->newer == BLOCK_NONE)
+        blocks->newest = b->older;
+    else
+        blocks->block[b->newer].older = b->older;
+    if (b->older == BLOCK_NONE)
+        blocks->oldest = b->newer;
+    else
+        blocks->block[b->older].newer = b->newer;
+    blocks->cached_count--;
+}
+
+static void lru_put(struct blocks *blocks, uint32_t id)
+{
+    struct block *b = &blocks->block[id];
+    b->newer = BLOCK_NONE;
+    b->older = blocks->newest;
+    if (blocks->newest == BLOCK_NONE)
+        blocks->oldest = id;
+    else
+        blocks->block[blocks->newest].newer = id;
+    blocks->newest = id;
+    blocks->cached_count++;
+}
+
+uint32_t block_take(struct blocks *blocks)
+{
+    check(blocks_available(blocks) > 0, "none of %u blocks is free", blocks->count);
+    uint32_t id;
+    if (blocks->free_count > 0) {
+        id = blocks->free[--blocks->free_count];
+    } else {
+        id = blocks->oldest;
+        lru_remove(blocks, id);
+        prefix_drop(blocks, id);
+    }
+    struct block *b = &blocks->block[id];
+    check(b->refs == 0, "block %u has %u holders and is lent again", id, b->refs);
+    check(!b->keyed, "free block %u is still keyed", id);
+    b->refs = 1;
+    b->leaving = 0;
+    return id;
+}
+
+void block_share(struct blocks *blocks, uint32_t id)
+{
+    struct block *b = &blocks->block[id];
+    check(b->ready, "block %u is shared before it is computed", id);
+    if (b->refs == 0)
+        lru_remove(blocks, id);
+    else if (b->leaving == b->refs)
+        blocks->coming--; // it stays after all
+    b->refs++;
+}
+
+void block_leave(struct blocks *blocks, uint32_t id)
+{
+    struct block *b = &blocks->block[id];
+    check(b->leaving < b->refs, "block %u: %u of %u leave", id, b->leaving, b->refs);
+    b->leaving++;
+    if (b->leaving == b->refs)
+        blocks->coming++;
+}
+
+void block_give(struct blocks *blocks, uint32_t id, bool was_leaving)
+{
+    struct block *b = &blocks->block[id];
+    check(b->refs > 0, "block %u is given back and nobody holds it", id);
+    bool was_coming = b->leaving == b->refs;
+    b->refs--;
+    if (was_leaving)
+        b->leaving--;
+    bool is_coming = b->refs > 0 && b->leaving == b->refs;
+    blocks->coming += (uint32_t)is_coming - (uint32_t)was_coming;
+    if (b->refs > 0)
+        return;
+    if (b->keyed && b->ready && blocks->keep) {
+        lru_put(blocks, id);
+        return;
+    }
+    if (b->keyed)
+        prefix_drop(blocks, id);
+    blocks->free[blocks->free_count++] = id;
+}

@@ -1,0 +1,56 @@
+// KV blocks as integers: who holds which, which are free, which only the prefix cache keeps. Each
+// block is in exactly one state:
+//
+//            block_take                       block_give, last holder, not keyed or cache off
+//    free ---------------> used (refs > 0) ------------------------------------------> free
+//     ^                     ^    |
+//     | block_take evicts   |    | block_give, last holder, keyed and ready
+//     | the oldest          |    v
+//     +------------------- cached (refs == 0, in the LRU list)
+//                 block_share
+//
+// A key names the tokens of a full block and all before it (prefix.h). A keyed block is `ready`
+// once the step that computes it is settled; until then others wait for it. Engine thread only.
+#pragma once
+
+#include "scheduler/hash.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { BLOCK_NONE = 0xFFFFFFFF };
+
+struct block {
+    uint32_t refs;    // sequences that hold it
+    uint32_t leaving; // of those, the ones that give it back when their step is settled
+    uint32_t newer, older; // LRU list of cached blocks
+    uint32_t next;         // in its bucket
+    bool keyed, ready;
+    struct hash key, parent; // of this block; of the one before it (or the root)
+};
+
+struct blocks {
+    uint32_t count, tokens;  // blocks; tokens a block
+    bool keep;               // prefix cache: keyed blocks outlive their holders
+    struct block *block;     // [count]
+    int32_t *token;          // [count][tokens] of keyed blocks
+    uint32_t *free;          // [count] stack
+    uint32_t *bucket;        // [bucket_mask + 1] heads of chains
+    uint32_t bucket_mask;
+    uint32_t free_count, cached_count;
+    uint32_t coming;         // used blocks all of whose holders are leaving
+    uint32_t newest, oldest; // ends of the LRU list
+};
+
+static inline uint32_t blocks_available(const struct blocks *blocks)
+{
+    return blocks->free_count + blocks->cached_count;
+}
+
+uint32_t blocks_buckets(uint32_t count); // size of `bucket` for so many blocks
+void blocks_reset(struct blocks *blocks); // all free; arrays and counts are set by the caller
+
+uint32_t block_take(struct blocks *blocks); // ask blocks_available first
+void block_share(struct blocks *blocks, uint32_t id);
+void block_leave(struct blocks *blocks, uint32_t id); // this holder gives it back later
+void block_give(struct blocks *blocks, uint32_t id, bool was_leaving);

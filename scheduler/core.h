@@ -1,0 +1,132 @@
+// Inside of an engine: the state that its thread owns, and the calls between the files of this
+// room. Nothing of this header is seen outside the scheduler and its tests.
+#pragma once
+
+#include "runtime/model/model.h"
+#include "scheduler/blocks.h"
+#include "scheduler/engine.h"
+#include "scheduler/prefix.h"
+#include "scheduler/request.h"
+#include "scheduler/sequence.h"
+
+enum { ENGINE_RECORDS = 2 }; // steps launched and not settled: steps_in_flight + 1 at most
+
+#define STALL_NS 60000000000u   // a reader that takes nothing for so long is cancelled
+#define SCAN_NS 20000000u       // deadlines and stalls are looked at so often
+#define STEP_DEADLINE_NS 120000000000u
+
+struct plan_row {
+    uint32_t slot;
+    uint32_t from;   // first token computed
+    uint32_t q_len;
+    uint8_t want;    // enum batch_want
+    bool fed;
+};
+
+// Rows of one step, decodes apart because they come first in the batch.
+struct plan {
+    uint64_t stamp;
+    uint32_t decode_count, prefill_count;
+    struct plan_row *decode, *prefill; // [rows_max] each
+    uint32_t tokens_left, rows_left, changes_left, admits_left, history_left; // of the step
+    uint32_t unmet;   // blocks that older sequences wait for
+    uint32_t debt;    // blocks that older prefills will still take
+    bool blocked;     // a started sequence waits for blocks: nothing new is drawn
+};
+
+struct record { // a launched step
+    uint64_t step, launched_ns;
+    uint32_t row_count;
+    struct plan_row *rows; // [rows_max] in the order of the batch
+};
+
+struct engine {
+    struct gate gate;
+    struct model *model;
+    struct model_facts facts;
+    struct engine_options options;
+    size_t bytes; // of the one mapping all of this lies in
+    uint64_t now_ns;
+    bool own_clock; // engine_run: stamps are read anew
+
+    struct port *ports; // [port_count]
+    uint32_t *cancels_seen; // [port_count]
+
+    struct request *live_first, *live_last; // taken in and not finished, in order of arrival
+    struct request *wait_first, *wait_last; // with sequences left to draw, in turn
+    uint32_t live_count;
+    uint64_t waiting_sequences; // not drawn
+
+    struct sequence *sequences;  // [slots_max]
+    struct sequence **order;     // [slots_max] drawn and not ended, oldest first
+    uint32_t order_count, sequences_max; // sequences_max: drawn at once
+    uint32_t *slots_free;        // [slots_max] stack
+    uint32_t slots_free_count;
+    uint32_t *penalties_free;    // [penalty_rows] stack
+    uint32_t penalties_free_count;
+    uint64_t tickets;
+
+    struct blocks blocks;
+    bool paged, sharing, cuttable; // has KV blocks; shares full ones; prompts may be cut
+    struct hash root;              // of the prefix chain
+
+    struct plan plan;
+    struct record records[ENGINE_RECORDS]; // ring
+    uint64_t launched, settled;            // steps
+    struct batch *batch;
+    uint64_t scan_ns;
+
+    struct error error;
+    struct engine_stats stats;
+};
+
+static inline void stat_add(_Atomic uint64_t *counter, uint64_t amount)
+{
+    // The engine thread is the only writer, so no read-modify-write is needed.
+    atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + amount,
+                          memory_order_relaxed);
+}
+
+static inline uint64_t stat_read(_Atomic uint64_t *counter)
+{
+    return atomic_load_explicit(counter, memory_order_relaxed);
+}
+
+static inline void stat_set(_Atomic uint64_t *gauge, uint64_t value)
+{
+    atomic_store_explicit(gauge, value, memory_order_relaxed);
+}
+
+uint64_t engine_now(const struct engine *engine);
+
+// layout.c: places of everything in one mapping; base NULL: counts bytes only.
+size_t engine_layout(struct engine *engine, void *base);
+
+// intake.c: new requests, cancels, deadlines, stalls. True: something happened.
+bool intake_turn(struct engine *engine);
+bool intake_empty(struct engine *engine); // nothing inbound, nobody submitting
+void request_unqueue(struct engine *engine, struct request *request);
+
+// events.c: the engine's side of a request's event ring.
+void event_token(struct engine *engine, struct sequence *s, struct token_event *event,
+                 const struct sample_top *tops);
+void choice_finish(struct engine *engine, struct request *request, struct token_event *event);
+void request_end(struct engine *engine, struct request *request, enum finish finish);
+void ports_wake(struct engine *engine);
+
+// room.c: which sequences have room for a token in the coming plan.
+void room_grant(struct engine *engine, uint64_t stamp);
+void room_drawn(struct engine *engine, struct sequence *s); // drawn after room_grant
+
+// plan.c: chooses rows; false: none. fill.c: writes them into the batch. settle.c: takes results.
+bool plan_make(struct engine *engine);
+void batch_fill(struct engine *engine, struct record *record);
+void step_settle(struct engine *engine, const struct record *record,
+                 const struct model_output *output);
+
+// share.c: full blocks in the prefix table.
+enum share { SHARE_NONE, SHARE_COMPUTING };
+enum share share_attach(struct engine *engine, struct sequence *s);
+uint32_t share_cut(struct engine *engine, struct sequence *s, uint32_t q_len);
+void share_announce(struct engine *engine, struct sequence *s, uint32_t from);
+void share_settle(struct engine *engine, struct sequence *s, uint32_t kv_len);

@@ -1,0 +1,270 @@
+// The engine: opening, the loop of one model, and its end. One thread owns everything but the ports'
+// h2o sides; after engine_open nothing is allocated.
+#include "scheduler/core.h"
+
+#include <poll.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+
+enum { IDLE_MS = 1000, LIVE_MS = 50 }; // longest sleeps: without and with live requests
+
+static uint64_t clock_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+uint64_t engine_now(const struct engine *engine)
+{
+    return engine->own_clock ? clock_ns() : engine->now_ns;
+}
+
+uint64_t engine_bytes(const struct model_facts *facts, const struct engine_options *options)
+{
+    struct engine sizes = {.facts = *facts, .options = *options};
+    return engine_layout(&sizes, NULL);
+}
+
+static void facts_check(const struct engine *engine)
+{
+    const struct model_facts *f = &engine->facts;
+    const struct step_limits *limits = &f->limits;
+    const struct engine_options *o = &engine->options;
+    check(f->steps_in_flight < ENGINE_RECORDS, "%u steps in flight", f->steps_in_flight);
+    check(o->choices_max >= 1 && o->choices_max <= REQUEST_CHOICES_MAX, "%u choices",
+          o->choices_max);
+    check(o->port_count >= 1 && o->max_queued_requests >= 1, "%u ports of %u requests",
+          o->port_count, o->max_queued_requests);
+    check(f->causal || limits->tokens_max >= f->max_model_len,
+          "a step of %u tokens, inputs of %u", limits->tokens_max, f->max_model_len);
+    if (f->blocks_per_sequence_max == 0)
+        return;
+    check(f->block_tokens >= 1 && f->block_tokens <= 64, "%u tokens a block", f->block_tokens);
+    check(f->block_count >= f->blocks_per_sequence_max, "%u blocks, a sequence has %u",
+          f->block_count, f->blocks_per_sequence_max);
+    check(limits->changes_max >= f->blocks_per_sequence_max + limits->rows_max,
+          "%u block-table changes a step", limits->changes_max);
+    check(limits->penalty_rows == 0 || limits->history_max >= f->max_model_len,
+          "%u history tokens a step", limits->history_max);
+}
+
+static void gate_init(struct engine *engine)
+{
+    struct gate *gate = &engine->gate;
+    const struct engine_options *o = &engine->options;
+    gate->limits = (struct admission_limits){o->max_queued_requests, o->max_queued_tokens,
+                                             o->max_result_bytes};
+    gate->choices_max = o->choices_max;
+    gate->bias_max = engine->facts.limits.bias_max;
+    gate->output_width = engine->facts.output_width;
+    gate->vocab = engine->facts.vocab;
+    gate->max_model_len = engine->facts.max_model_len;
+}
+
+static void state_init(struct engine *engine)
+{
+    const struct model_facts *f = &engine->facts;
+    const struct step_limits *limits = &f->limits;
+    for (uint32_t i = 0; i < limits->slots_max; i++)
+        engine->slots_free[engine->slots_free_count++] = limits->slots_max - 1 - i;
+    for (uint32_t i = 0; i < limits->penalty_rows; i++)
+        engine->penalties_free[engine->penalties_free_count++] = limits->penalty_rows - 1 - i;
+    uint32_t most = limits->rows_max < limits->tokens_max ? limits->rows_max : limits->tokens_max;
+    engine->sequences_max = limits->slots_max < most ? limits->slots_max : most;
+    engine->paged = f->blocks_per_sequence_max > 0;
+    engine->cuttable = f->causal && !f->whole_input;
+    engine->sharing = engine->paged && engine->cuttable;
+    struct {
+        uint64_t dtype, kv_dtype, vocab, hidden, layers;
+        char architecture[sizeof f->architecture];
+    } text = {f->dtype, f->kv_dtype, f->vocab, f->hidden, f->layers, {0}};
+    memcpy(text.architecture, f->architecture, sizeof text.architecture);
+    engine->root = hash_bytes(engine->options.hash_key, &text, sizeof text);
+    blocks_reset(&engine->blocks);
+    batch_init(engine->batch, limits);
+    stat_set(&engine->stats.blocks_total, engine->blocks.count);
+}
+
+enum status engine_open(struct engine **out, struct model *model,
+                        const struct engine_options *options, struct error *err)
+{
+    struct engine sizes = {.facts = *model_facts(model), .options = *options, .model = model};
+    facts_check(&sizes);
+    size_t bytes = engine_layout(&sizes, NULL);
+    void *base = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (base == MAP_FAILED)
+        return error_set(err, STATUS_NO_MEMORY,
+                         "%zu bytes for queues and stores cannot be had: lower "
+                         "max-queued-requests, max-queued-tokens or max-result-bytes", bytes);
+    struct engine *engine = base;
+    engine->facts = sizes.facts;
+    engine->options = sizes.options;
+    engine->model = model;
+    engine->bytes = bytes;
+    engine_layout(engine, base);
+    gate_init(engine);
+    state_init(engine);
+    enum status status = waker_init(&engine->gate.waker, err);
+    if (status != STATUS_OK) {
+        munmap(base, bytes);
+        return status;
+    }
+    *out = engine;
+    return STATUS_OK;
+}
+
+void engine_close(struct engine *engine)
+{
+    if (!engine)
+        return;
+    waker_end(&engine->gate.waker);
+    munmap(engine, engine->bytes);
+}
+
+struct port *engine_port(struct engine *engine, uint32_t index, struct waker *waker)
+{
+    check(index < engine->options.port_count, "port %u of %u", index, engine->options.port_count);
+    struct port *port = &engine->ports[index];
+    port->gate = &engine->gate;
+    port->waker = waker;
+    return port;
+}
+
+// A device fault: nothing in flight will come back. Every live request ends, and so does every one
+// that still comes through the gate.
+static enum engine_news engine_fail(struct engine *engine)
+{
+    // seq_cst: see port_submit.
+    atomic_store_explicit(&engine->gate.state, GATE_FAILED, memory_order_seq_cst);
+    stat_set(&engine->stats.failed, 1);
+    stat_set(&engine->stats.step_started_ns, 0);
+    while (engine->live_first)
+        request_end(engine, engine->live_first, FINISH_ERROR);
+    return ENGINE_FAULT;
+}
+
+static enum status step_launch(struct engine *engine)
+{
+    struct record *record = &engine->records[engine->launched % ENGINE_RECORDS];
+    record->step = ++engine->launched;
+    record->launched_ns = engine_now(engine);
+    batch_fill(engine, record);
+    stat_set(&engine->stats.step_started_ns, record->launched_ns);
+    enum status status = model_launch(engine->model, engine->batch, &engine->error);
+    if (status != STATUS_OK)
+        return status;
+    // No row has a mask: sampling follows at once. Rows with a grammar will have it after settling
+    // the step before, which is what their masks depend on.
+    return model_sample(engine->model, NULL, 0, &engine->error);
+}
+
+static enum status step_collect(struct engine *engine)
+{
+    struct record *record = &engine->records[engine->settled % ENGINE_RECORDS];
+    uint64_t patience = engine->options.step_deadline_ns;
+    uint64_t deadline = record->launched_ns + (patience ? patience : STEP_DEADLINE_NS);
+    struct model_output output;
+    enum status status = model_collect(engine->model, &output, deadline, &engine->error);
+    if (status != STATUS_OK)
+        return status;
+    engine->settled++;
+    step_settle(engine, record, &output);
+    stat_set(&engine->stats.step_finished_ns, engine_now(engine));
+    if (engine->launched == engine->settled)
+        stat_set(&engine->stats.step_started_ns, 0);
+    return STATUS_OK;
+}
+
+// Plans and launches one step, then settles the oldest: the same step where the device holds none
+// in flight, else the one before, whose results are there while the device runs the new one.
+static enum status turn(struct engine *engine, bool *worked)
+{
+    bool planned = plan_make(engine);
+    if (planned) {
+        enum status status = step_launch(engine);
+        if (status != STATUS_OK)
+            return status;
+    }
+    uint64_t inflight = engine->launched - engine->settled;
+    *worked = planned || inflight > 0;
+    if (inflight > (planned ? engine->facts.steps_in_flight : 0))
+        return step_collect(engine);
+    return STATUS_OK;
+}
+
+static void gauges_set(struct engine *engine)
+{
+    struct engine_stats *stats = &engine->stats;
+    stat_set(&stats->sequences_running, engine->order_count);
+    stat_set(&stats->sequences_waiting, engine->waiting_sequences);
+    stat_set(&stats->blocks_used, engine->blocks.count - blocks_available(&engine->blocks));
+    stat_set(&stats->blocks_cached, engine->blocks.cached_count);
+}
+
+enum engine_news engine_step(struct engine *engine, uint64_t now_ns)
+{
+    engine->now_ns = now_ns;
+    stat_set(&engine->stats.beat_ns, now_ns);
+    bool news = intake_turn(engine);
+    bool worked = false;
+    enum engine_news out = ENGINE_FAULT;
+    if (!stat_read(&engine->stats.failed)) {
+        enum status status = turn(engine, &worked);
+        out = status != STATUS_OK ? engine_fail(engine)
+              : worked || news    ? ENGINE_WORKED
+                                  : ENGINE_IDLE;
+    }
+    gauges_set(engine);
+    ports_wake(engine);
+    return out;
+}
+
+static bool engine_over(struct engine *engine)
+{
+    if (atomic_load_explicit(&engine->gate.state, memory_order_seq_cst) == GATE_OPEN)
+        return false;
+    bool failed = stat_read(&engine->stats.failed) != 0;
+    return intake_empty(engine) && engine->live_count == 0 &&
+           (failed || engine->launched == engine->settled);
+}
+
+enum engine_news engine_run(struct engine *engine)
+{
+    struct pollfd sleep = {.fd = engine->gate.waker.fd, .events = POLLIN};
+    engine->own_clock = true;
+    for (;;) {
+        enum engine_news news = engine_step(engine, clock_ns());
+        if (engine_over(engine))
+            return news == ENGINE_FAULT ? news : ENGINE_IDLE;
+        if (news != ENGINE_IDLE)
+            continue;
+        if (poll(&sleep, 1, engine->live_count > 0 ? LIVE_MS : IDLE_MS) > 0)
+            waker_clear(&engine->gate.waker); // then look at everything once more
+    }
+}
+
+void engine_stop(struct engine *engine)
+{
+    uint32_t open = GATE_OPEN; // a failed engine stays failed
+    atomic_compare_exchange_strong_explicit(&engine->gate.state, &open, GATE_STOPPED,
+                                            memory_order_seq_cst, memory_order_seq_cst);
+    waker_raise(&engine->gate.waker);
+}
+
+const struct error *engine_error(const struct engine *engine)
+{
+    return &engine->error;
+}
+
+const struct engine_stats *engine_stats(const struct engine *engine)
+{
+    return &engine->stats;
+}
+
+const struct model_facts *engine_facts(const struct engine *engine)
+{
+    return &engine->facts;
+}

@@ -1,0 +1,131 @@
+// The engine's side of event rings: tokens, finishes, announcements and wakes. Engine thread only.
+// After a request's last finish event is published, the request is the h2o thread's.
+#include "scheduler/core.h"
+
+#include <string.h>
+
+static void event_push(struct engine *engine, struct request *r, const struct token_event *event,
+                       const struct sample_top *tops)
+{
+    struct port *port = r->port;
+    struct event_ring *ring = &r->events;
+    uint32_t number = r->number;
+    uint32_t place = events_place(ring);
+    if (events_free(ring) == ring->mask + 1)
+        r->run.progress_ns = engine->now_ns; // the reader had taken all: it is not slow yet
+    ring->event[place] = *event;
+    if (event->top_count > 0)
+        memcpy(&ring->top[(size_t)place * SAMPLE_TOP_MAX], tops,
+               event->top_count * sizeof *tops);
+    events_publish(ring);
+    // From here on only what belongs to the port is touched: the request may be another one.
+    if (flag_raise(&ring->in_ready))
+        number_push(&port->ready, number);
+    port->touched = true;
+}
+
+void ports_wake(struct engine *engine)
+{
+    for (uint32_t i = 0; i < engine->options.port_count; i++) {
+        struct port *port = &engine->ports[i];
+        if (!port->touched)
+            continue;
+        port->touched = false;
+        waker_raise(port->waker);
+    }
+}
+
+static void finish_count(struct engine_stats *stats, enum finish finish)
+{
+    switch (finish) {
+    case FINISH_STOP:
+        stat_add(&stats->finished_stop, 1);
+        break;
+    case FINISH_LENGTH:
+    case FINISH_CONTEXT:
+        stat_add(&stats->finished_length, 1);
+        break;
+    case FINISH_CANCEL:
+    case FINISH_STALLED:
+        stat_add(&stats->finished_cancel, 1);
+        break;
+    case FINISH_TIMEOUT:
+        stat_add(&stats->finished_timeout, 1);
+        break;
+    case FINISH_DONE:
+        stat_add(&stats->finished_pooling, 1);
+        break;
+    default:
+        stat_add(&stats->finished_error, 1);
+    }
+}
+
+static void live_drop(struct engine *engine, struct request *r)
+{
+    struct request *before = r->run.live_previous, *after = r->run.live_next;
+    if (before)
+        before->run.live_next = after;
+    else
+        engine->live_first = after;
+    if (after)
+        after->run.live_previous = before;
+    else
+        engine->live_last = before;
+    engine->live_count--;
+}
+
+static void event_finish(struct engine *engine, struct request *r, struct token_event *event,
+                         const struct sample_top *tops)
+{
+    uint64_t *bits = &r->run.finished[event->choice / 64];
+    uint64_t bit = (uint64_t)1 << event->choice % 64;
+    check((*bits & bit) == 0, "choice %u finishes twice", event->choice);
+    *bits |= bit;
+    finish_count(&engine->stats, event->finish);
+    if (--r->run.unfinished == 0) {
+        event->flags |= EVENT_LAST;
+        r->facts.finished_ns = engine_now(engine);
+        live_drop(engine, r);
+    }
+    event_push(engine, r, event, tops);
+}
+
+void choice_finish(struct engine *engine, struct request *r, struct token_event *event)
+{
+    event_finish(engine, r, event, NULL);
+}
+
+void event_token(struct engine *engine, struct sequence *s, struct token_event *event,
+                 const struct sample_top *tops)
+{
+    struct request *r = s->request;
+    if (r->facts.first_token_ns == 0)
+        r->facts.first_token_ns = engine_now(engine);
+    stat_add(&engine->stats.generation_tokens, 1);
+    if (event->finish == FINISH_NONE) {
+        event_push(engine, r, event, tops);
+        return;
+    }
+    sequence_end(engine, s); // first: the request may be gone after its last event
+    event_finish(engine, r, event, tops);
+}
+
+void request_end(struct engine *engine, struct request *r, enum finish finish)
+{
+    request_unqueue(engine, r);
+    engine->waiting_sequences -= r->run.draw_total - r->run.drawn;
+    r->run.drawn = r->run.draw_total;
+    while (r->run.first) {
+        struct sequence *s = r->run.first;
+        s->cancelled = finish == FINISH_CANCEL;
+        sequence_end(engine, s);
+    }
+    uint32_t left = r->run.unfinished;
+    for (uint32_t choice = 0; left > 0; choice++) {
+        if (r->run.finished[choice / 64] >> choice % 64 & 1)
+            continue;
+        left--; // with the last one the request is gone
+        struct token_event event = {.choice = choice, .finish = (uint8_t)finish};
+        choice_finish(engine, r, &event);
+    }
+}

@@ -1,0 +1,116 @@
+// Writes a plan into the batch that the model takes: decodes first, then chunks with their tokens,
+// block-table changes, and sampling records of sequences that are new on the device. Engine thread.
+#include "scheduler/core.h"
+
+#include <string.h>
+
+// End ids first, then the request's own; what goes beyond the device's room the host tests alone.
+static void stops_fill(const struct engine *engine, const struct request *r,
+                       struct sample_params *out)
+{
+    out->stop_count = 0;
+    for (uint32_t i = 0; i < engine->facts.end_count && out->stop_count < SAMPLE_STOP_IDS_MAX; i++)
+        out->stop_ids[out->stop_count++] = engine->facts.end_ids[i];
+    for (uint32_t i = 0; i < r->stop_id_count && out->stop_count < SAMPLE_STOP_IDS_MAX; i++)
+        out->stop_ids[out->stop_count++] = r->stop_ids[i];
+    out->flags &= ~(uint32_t)(SAMPLE_IGNORE_END | SAMPLE_PENALTY);
+    out->flags |= r->ignore_end ? SAMPLE_IGNORE_END : 0;
+}
+
+static void admit_fill(struct engine *engine, struct sequence *s)
+{
+    struct batch *batch = engine->batch;
+    struct request *r = s->request;
+    struct batch_admit *admit = &batch_admits(batch)[batch->admit_count++];
+    *admit = (struct batch_admit){.row = s->slot, .params = r->params, .bias_at = batch->bias_count};
+    stops_fill(engine, r, &admit->params);
+    admit->params.choice = s->number;
+    admit->params.output_count = s->output_count;
+    admit->params.penalty_row = s->penalty_row;
+    admit->params.bias_count = r->bias_count;
+    if (r->bias_count > 0) {
+        store_read(&r->port->words, r->number, r->bias_at, 2 * (uint64_t)r->bias_count,
+                   &batch_bias(batch)[batch->bias_count]);
+        batch->bias_count += r->bias_count;
+    }
+    if (s->penalty_row != PENALTY_NONE) {
+        admit->params.flags |= SAMPLE_PENALTY;
+        admit->history_at = batch->history_count;
+        admit->history_prompt = s->prompt_len;
+        admit->history_output = s->output_count;
+        uint32_t known = sequence_known(s);
+        sequence_tokens(s, 0, known, &batch_history(batch)[batch->history_count]);
+        batch->history_count += known;
+    }
+    s->admitted = true;
+}
+
+static void changes_fill(struct engine *engine, struct sequence *s)
+{
+    struct batch *batch = engine->batch;
+    for (; s->blocks_sent < s->block_count; s->blocks_sent++)
+        batch_changes(batch)[batch->change_count++] = (struct batch_change){
+            .row = s->slot, .index = s->blocks_sent, .block = s->blocks[s->blocks_sent]};
+}
+
+static void started_note(struct engine *engine, struct sequence *s, uint32_t from)
+{
+    struct request *r = s->request;
+    if (!r->run.started) {
+        r->run.started = true;
+        r->facts.started_ns = engine->now_ns;
+    }
+    // Fixed at first admission: choices of one prompt count once, inputs add up, recomputation
+    // after a preemption never counts.
+    if (r->run.cached_counted || s->cached_noted)
+        return;
+    s->cached_noted = true;
+    r->run.cached_counted = sequence_generates(s);
+    r->facts.cached_tokens += from;
+    if (!engine->options.prefix_cache)
+        return;
+    stat_add(&engine->stats.prefix_queries, s->prompt_len);
+    stat_add(&engine->stats.prefix_hits, from);
+}
+
+static void row_fill(struct engine *engine, const struct plan_row *row)
+{
+    struct batch *batch = engine->batch;
+    struct sequence *s = &engine->sequences[row->slot];
+    started_note(engine, s, row->from);
+    changes_fill(engine, s);
+    if (sequence_generates(s) && !s->admitted)
+        admit_fill(engine, s);
+    struct batch_row *out = &batch_rows(batch)[batch->row_count++];
+    *out = (struct batch_row){.row = row->slot,
+                              .q_len = row->q_len,
+                              .kv_len = row->from + row->q_len,
+                              .token_at = BATCH_TOKEN_FED,
+                              .type_from = s->type_from,
+                              .want = row->want,
+                              .mask = BATCH_NO_MASK};
+    batch->computed_count += row->q_len;
+    if (row->fed) {
+        batch->decode_count++;
+        return;
+    }
+    out->token_at = batch->token_count;
+    sequence_tokens(s, row->from, row->q_len, &batch_tokens(batch)[batch->token_count]);
+    batch->token_count += row->q_len;
+}
+
+void batch_fill(struct engine *engine, struct record *record)
+{
+    const struct plan *plan = &engine->plan;
+    batch_clear(engine->batch, record->step);
+    memcpy(record->rows, plan->decode, plan->decode_count * sizeof *plan->decode);
+    memcpy(record->rows + plan->decode_count, plan->prefill,
+           plan->prefill_count * sizeof *plan->prefill);
+    record->row_count = plan->decode_count + plan->prefill_count;
+    for (uint32_t i = 0; i < record->row_count; i++)
+        row_fill(engine, &record->rows[i]);
+    stat_add(&engine->stats.steps, 1);
+    stat_add(&engine->stats.steps_decode_only, plan->prefill_count == 0);
+    stat_add(&engine->stats.rows, record->row_count);
+    stat_add(&engine->stats.tokens_computed, engine->batch->computed_count);
+}

@@ -1,0 +1,56 @@
+// SipHash-2-4 with 128 bits of output, from the published description (Aumasson, Bernstein).
+#include "scheduler/hash.h"
+
+#include <string.h>
+
+struct sip {
+    uint64_t a, b, c, d;
+};
+
+static inline uint64_t rotate(uint64_t value, unsigned bits)
+{
+    return value << bits | value >> (64 - bits);
+}
+
+static inline void rounds(struct sip *s, unsigned count)
+{
+    for (; count > 0; count--) {
+        s->a += s->b;
+        s->c += s->d;
+        s->b = rotate(s->b, 13) ^ s->a;
+        s->d = rotate(s->d, 16) ^ s->c;
+        s->a = rotate(s->a, 32);
+        s->c += s->b;
+        s->a += s->d;
+        s->b = rotate(s->b, 17) ^ s->c;
+        s->d = rotate(s->d, 21) ^ s->a;
+        s->c = rotate(s->c, 32);
+    }
+}
+
+struct hash hash_bytes(const uint64_t key[2], const void *at, size_t bytes)
+{
+    struct sip s = {key[0] ^ 0x736f6d6570736575u, key[1] ^ 0x646f72616e646f6du ^ 0xee,
+                    key[0] ^ 0x6c7967656e657261u, key[1] ^ 0x7465646279746573u};
+    const unsigned char *from = at;
+    uint64_t word;
+    for (size_t left = bytes; left >= sizeof word; left -= sizeof word, from += sizeof word) {
+        memcpy(&word, from, sizeof word); // little endian, as every machine we run on
+        s.d ^= word;
+        rounds(&s, 2);
+        s.a ^= word;
+    }
+    word = 0;
+    memcpy(&word, from, bytes % sizeof word);
+    word |= (uint64_t)bytes << 56;
+    s.d ^= word;
+    rounds(&s, 2);
+    s.a ^= word;
+    s.c ^= 0xee;
+    rounds(&s, 4);
+    struct hash out = {.low = s.a ^ s.b ^ s.c ^ s.d};
+    s.b ^= 0xdd;
+    rounds(&s, 4);
+    out.high = s.a ^ s.b ^ s.c ^ s.d;
+    return out;
+}

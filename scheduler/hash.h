@@ -1,0 +1,13 @@
+// SipHash with 128 bits of output: the keyed hash of the prefix cache. Keyed by a secret, so that
+// nobody can make two prompts collide. Pure.
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct hash {
+    uint64_t low, high;
+};
+
+// SipHash-2-4-128 of the bytes under the key.
+struct hash hash_bytes(const uint64_t key[2], const void *at, size_t bytes);

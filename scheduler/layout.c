@@ -1,0 +1,139 @@
+// Sizes and places of everything an engine takes, in one function that is run twice: once to count
+// bytes, once to set pointers into the one mapping. Stores and rings are mapped for the worst case
+// and touched as used.
+#include "scheduler/core.h"
+
+enum { RESULT_CHUNK_BYTES = 4096, WORD_KINDS = 3 }; // words: tokens, starts, types
+
+struct carve {
+    char *base; // NULL: only count
+    size_t at;
+};
+
+static void *carve(struct carve *c, size_t count, size_t bytes_each)
+{
+    c->at = (c->at + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE;
+    void *out = c->base ? c->base + c->at : NULL;
+    c->at += count * bytes_each;
+    return out;
+}
+
+static void store_place(struct carve *c, struct store *store, uint64_t items, uint64_t owner_items,
+                        uint32_t owners)
+{
+    store->chunk_count = store_chunks(store, items) + owners; // each owner may waste most of one
+    store->table_stride = store_chunks(store, owner_items) + 1;
+    size_t chunk_bytes = (size_t)store->items_each * store->item_bytes;
+    store->memory = carve(c, store->chunk_count, chunk_bytes);
+    store->free = carve(c, store->chunk_count, sizeof *store->free);
+    store->table = carve(c, (size_t)owners * store->table_stride, sizeof *store->table);
+}
+
+static void stores_place(struct carve *c, struct port *port, const struct engine *engine)
+{
+    const struct engine_options *o = &engine->options;
+    uint32_t owners = o->max_queued_requests;
+    uint64_t tokens = o->max_queued_tokens;
+    uint64_t extra = 2 + 2 * (uint64_t)engine->facts.limits.bias_max;
+    port->words.items_each = STORE_WORDS;
+    port->words.item_bytes = sizeof(int32_t);
+    store_place(c, &port->words, WORD_KINDS * tokens + owners * extra,
+                WORD_KINDS * tokens + extra, owners);
+    uint32_t bytes = engine->facts.output_width * (uint32_t)sizeof(float);
+    bool pooling = engine->facts.kind != MODEL_GENERATOR && bytes > 0;
+    port->results.item_bytes = pooling ? bytes : (uint32_t)sizeof(float);
+    port->results.items_each =
+        RESULT_CHUNK_BYTES > port->results.item_bytes
+            ? RESULT_CHUNK_BYTES / port->results.item_bytes : 1;
+    uint64_t items = pooling ? o->max_result_bytes / bytes : 0;
+    store_place(c, &port->results, items, items < tokens ? items : tokens, owners);
+}
+
+static uint32_t ring_size(uint32_t count)
+{
+    uint32_t size = 1;
+    while (size < count)
+        size *= 2;
+    return size;
+}
+
+static void port_place(struct carve *c, struct port *port, const struct engine *engine)
+{
+    uint32_t requests = engine->options.max_queued_requests;
+    bool generates = engine->facts.kind == MODEL_GENERATOR;
+    size_t entries = request_ring_entries(generates ? engine->options.choices_max : 1);
+    struct port sizes = {.request_count = requests};
+    struct port *p = c->base ? port : &sizes;
+    p->request_count = requests;
+    p->requests = carve(c, requests, sizeof *p->requests);
+    struct token_event *events = carve(c, requests * entries, sizeof *events);
+    size_t tops_each = generates ? entries * SAMPLE_TOP_MAX : 0;
+    struct sample_top *tops = carve(c, requests * tops_each, sizeof *tops);
+    p->free = carve(c, requests, sizeof *p->free);
+    p->inbound.mask = p->ready.mask = ring_size(requests) - 1;
+    p->inbound.entry = carve(c, ring_size(requests), sizeof(uint32_t));
+    p->ready.entry = carve(c, ring_size(requests), sizeof(uint32_t));
+    stores_place(c, p, engine);
+    for (uint32_t i = 0; c->base && i < requests; i++) {
+        struct request *r = &p->requests[i];
+        r->port = port;
+        r->number = i;
+        r->events.event = events + i * entries;
+        r->events.top = tops + i * tops_each;
+    }
+}
+
+static void sequences_place(struct carve *c, struct engine *engine)
+{
+    const struct model_facts *f = &engine->facts;
+    uint32_t slots = f->limits.slots_max;
+    size_t outputs = f->kind == MODEL_GENERATOR ? f->max_model_len : 0;
+    size_t blocks = f->blocks_per_sequence_max;
+    engine->sequences = carve(c, slots, sizeof *engine->sequences);
+    engine->order = carve(c, slots, sizeof(struct sequence *));
+    engine->slots_free = carve(c, slots, sizeof(uint32_t));
+    engine->penalties_free = carve(c, f->limits.penalty_rows, sizeof(uint32_t));
+    int32_t *history = carve(c, slots * outputs, sizeof *history);
+    uint32_t *ids = carve(c, slots * blocks, sizeof *ids);
+    struct hash *keys = carve(c, slots * blocks, sizeof *keys);
+    for (uint32_t i = 0; c->base && i < slots; i++) {
+        struct sequence *s = &engine->sequences[i];
+        s->slot = i;
+        s->history = history + i * outputs;
+        s->blocks = ids + i * blocks;
+        s->keys = keys + i * blocks;
+    }
+}
+
+static void blocks_place(struct carve *c, struct engine *engine)
+{
+    struct blocks *b = &engine->blocks;
+    b->count = engine->facts.block_count;
+    b->tokens = engine->facts.block_tokens;
+    b->keep = engine->options.prefix_cache;
+    uint32_t buckets = blocks_buckets(b->count);
+    b->bucket_mask = buckets - 1;
+    b->block = carve(c, b->count, sizeof *b->block);
+    b->token = carve(c, (size_t)b->count * b->tokens, sizeof *b->token);
+    b->free = carve(c, b->count, sizeof *b->free);
+    b->bucket = carve(c, buckets, sizeof *b->bucket);
+}
+
+size_t engine_layout(struct engine *engine, void *base)
+{
+    struct carve c = {.base = base};
+    const struct step_limits *limits = &engine->facts.limits;
+    carve(&c, 1, sizeof *engine);
+    engine->ports = carve(&c, engine->options.port_count, sizeof *engine->ports);
+    engine->cancels_seen = carve(&c, engine->options.port_count, sizeof(uint32_t));
+    for (uint32_t i = 0; i < engine->options.port_count; i++)
+        port_place(&c, base ? &engine->ports[i] : NULL, engine);
+    sequences_place(&c, engine);
+    blocks_place(&c, engine);
+    engine->plan.decode = carve(&c, limits->rows_max, sizeof(struct plan_row));
+    engine->plan.prefill = carve(&c, limits->rows_max, sizeof(struct plan_row));
+    for (uint32_t i = 0; i < ENGINE_RECORDS; i++)
+        engine->records[i].rows = carve(&c, limits->rows_max, sizeof(struct plan_row));
+    engine->batch = carve(&c, 1, batch_bytes(limits));
+    return c.at;
+}

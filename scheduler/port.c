@@ -1,0 +1,254 @@
+// The h2o side of a port: admission, submit, cancel, drain, free. One h2o thread per port; nothing
+// here blocks or allocates. The engine's side is in intake.c, room.c and settle.c.
+#include "scheduler/request.h"
+
+#include <string.h>
+#include <time.h>
+
+enum { RING_ENTRIES_MIN = 64 };
+
+uint32_t request_ring_entries(uint32_t choices)
+{
+    uint32_t entries = RING_ENTRIES_MIN;
+    while (entries < 4 * choices + 8)
+        entries *= 2;
+    return entries;
+}
+
+static uint64_t clock_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static uint64_t result_bytes(const struct port *port, const struct submit_args *args)
+{
+    if (args->kind == REQUEST_GENERATE)
+        return 0;
+    return (uint64_t)args->sequence_count * port->gate->output_width * sizeof(float);
+}
+
+// Limits of one request are the caller's to check: whatever comes here was promised to fit.
+static void args_check(const struct gate *gate, const struct submit_args *args)
+{
+    check(args->token_count > 0 && args->sequence_count > 0, "%u tokens in %u sequences",
+          args->token_count, args->sequence_count);
+    check(args->choice_count >= 1 && args->choice_count <= gate->choices_max,
+          "%u choices, the engine has %u", args->choice_count, gate->choices_max);
+    check(args->stop_id_count <= REQUEST_STOP_IDS_MAX, "%u stop ids", args->stop_id_count);
+    check(args->bias_count <= gate->bias_max, "%u biases, a slot has %u", args->bias_count,
+          gate->bias_max);
+    check(args->sequence_start[args->sequence_count] == args->token_count, "%u of %u tokens",
+          args->sequence_start[args->sequence_count], args->token_count);
+    bool generate = args->kind == REQUEST_GENERATE;
+    check(!generate || (args->sequence_count == 1 && args->max_tokens > 0),
+          "%u prompts and %u tokens for a generation", args->sequence_count, args->max_tokens);
+    check(generate || args->choice_count == 1, "%u choices of a pooling request",
+          args->choice_count);
+    check(!generate || args->params.top_logprobs <= SAMPLE_TOP_MAX, "%u top logprobs",
+          args->params.top_logprobs);
+    for (uint32_t i = 0; i < args->sequence_count; i++) {
+        uint32_t from = args->sequence_start[i], to = args->sequence_start[i + 1];
+        check(to > from && to - from <= gate->max_model_len - generate,
+              "sequence %u has tokens %u to %u, the model takes %u", i, from, to,
+              gate->max_model_len);
+    }
+    for (uint32_t i = 0; i < args->token_count && gate->vocab > 0; i++)
+        check((uint32_t)args->tokens[i] < gate->vocab, "token %d of %u", args->tokens[i],
+              gate->vocab);
+}
+
+static bool counter_raise(_Atomic uint64_t *counter, uint64_t amount, uint64_t limit)
+{
+    // Relaxed: the counter alone decides; the request itself travels through the inbound ring.
+    uint64_t before = atomic_fetch_add_explicit(counter, amount, memory_order_relaxed);
+    if (before + amount <= limit)
+        return true;
+    atomic_fetch_sub_explicit(counter, amount, memory_order_relaxed);
+    return false;
+}
+
+static void counters_lower(struct admission_counters *counters, uint64_t tokens, uint64_t bytes)
+{
+    atomic_fetch_sub_explicit(&counters->requests, 1, memory_order_relaxed);
+    atomic_fetch_sub_explicit(&counters->tokens, tokens, memory_order_relaxed);
+    atomic_fetch_sub_explicit(&counters->bytes, bytes, memory_order_relaxed);
+}
+
+static bool counters_raise(struct gate *gate, uint64_t tokens, uint64_t bytes)
+{
+    struct admission_counters *counters = &gate->counters;
+    if (!counter_raise(&counters->requests, 1, gate->limits.requests))
+        return false;
+    if (!counter_raise(&counters->tokens, tokens, gate->limits.tokens)) {
+        atomic_fetch_sub_explicit(&counters->requests, 1, memory_order_relaxed);
+        return false;
+    }
+    if (counter_raise(&counters->bytes, bytes, gate->limits.bytes))
+        return true;
+    atomic_fetch_sub_explicit(&counters->requests, 1, memory_order_relaxed);
+    atomic_fetch_sub_explicit(&counters->tokens, tokens, memory_order_relaxed);
+    return false;
+}
+
+static void words_fill(struct port *port, struct request *request, const struct submit_args *args)
+{
+    uint32_t at = args->token_count;
+    request->starts_at = at;
+    at += args->sequence_count + 1;
+    request->types_at = at;
+    at += args->type_from ? args->sequence_count : 0;
+    request->bias_at = at;
+    at += args->bias_count * (uint32_t)(sizeof(struct step_bias) / sizeof(int32_t));
+    request->word_count = at;
+    uint32_t number = request->number;
+    store_take(&port->words, number, at);
+    store_write(&port->words, number, 0, args->token_count, args->tokens);
+    store_write(&port->words, number, request->starts_at, args->sequence_count + 1,
+                args->sequence_start);
+    if (args->type_from)
+        store_write(&port->words, number, request->types_at, args->sequence_count,
+                    args->type_from);
+    if (args->bias_count > 0)
+        store_write(&port->words, number, request->bias_at, 2 * (uint64_t)args->bias_count,
+                    args->bias);
+}
+
+static struct request *request_fill(struct port *port, const struct submit_args *args)
+{
+    check(port->free_count > 0 || port->fresh < port->request_count, "all %u requests are used",
+          port->request_count);
+    uint32_t number = port->free_count > 0 ? port->free[--port->free_count] : port->fresh++;
+    struct request *request = &port->requests[number];
+    request->owner = args->owner;
+    request->kind = args->kind;
+    request->token_count = args->token_count;
+    request->sequence_count = args->sequence_count;
+    request->choice_count = args->choice_count;
+    request->max_tokens = args->max_tokens;
+    request->stop_id_count = args->stop_id_count;
+    if (args->stop_id_count > 0)
+        memcpy(request->stop_ids, args->stop_ids, args->stop_id_count * sizeof(int32_t));
+    request->bias_count = args->bias_count;
+    request->typed = args->type_from != NULL;
+    request->ignore_end = args->ignore_end;
+    request->params = args->params;
+    memcpy(request->cache_salt, args->cache_salt, sizeof request->cache_salt);
+    request->serial = ++port->serial;
+    request->deadline_ns = args->deadline_ns;
+    request->result_bytes = result_bytes(port, args);
+    request->key_id = args->key_id;
+    request->adapter = args->adapter;
+    request->facts = (struct request_facts){.prompt_tokens = args->token_count,
+                                            .submitted_ns = clock_ns()};
+    // The ring is empty and the engine does not know the request: its mask may change.
+    request->events.mask = request_ring_entries(args->choice_count) - 1;
+    atomic_store_explicit(&request->cancel, 0, memory_order_relaxed);
+    words_fill(port, request, args);
+    if (request->result_bytes > 0)
+        store_take(&port->results, number, args->sequence_count);
+    return request;
+}
+
+static enum admission submit(struct port *port, const struct submit_args *args,
+                             struct request **out)
+{
+    struct gate *gate = port->gate;
+    if (atomic_load_explicit(&gate->state, memory_order_seq_cst) != GATE_OPEN)
+        return ADMISSION_DRAINING;
+    if (args->token_count > gate->limits.tokens)
+        return ADMISSION_TOO_MANY_TOKENS;
+    uint64_t bytes = result_bytes(port, args);
+    if (bytes > gate->limits.bytes)
+        return ADMISSION_TOO_MANY_BYTES;
+    if (!counters_raise(gate, args->token_count, bytes))
+        return ADMISSION_BUSY;
+    *out = request_fill(port, args);
+    number_push(&port->inbound, (*out)->number);
+    return ADMITTED;
+}
+
+enum admission port_submit(struct port *port, const struct submit_args *args,
+                           struct request **out)
+{
+    args_check(port->gate, args);
+    // seq_cst on this store and on the load of the state: an engine that has closed the gate and
+    // then finds `submitting` down knows that whatever got through is in the inbound ring. With
+    // less, both sides could miss each other and the request would never end.
+    atomic_store_explicit(&port->submitting, 1, memory_order_seq_cst);
+    enum admission admission = submit(port, args, out);
+    atomic_store_explicit(&port->submitting, 0, memory_order_release);
+    if (admission == ADMITTED)
+        waker_raise(&port->gate->waker);
+    return admission;
+}
+
+void port_cancel(struct port *port, struct request *request)
+{
+    atomic_store_explicit(&request->cancel, 1, memory_order_relaxed);
+    // Release: the engine that sees the count sees the flag. The count saves it from looking at
+    // every request in every step.
+    atomic_fetch_add_explicit(&port->cancels, 1, memory_order_release);
+    waker_raise(&port->gate->waker);
+}
+
+void port_free(struct port *port, struct request *request)
+{
+    uint32_t place;
+    check(!events_peek(&request->events, &place), "request %u is freed with events unread",
+          request->number);
+    counters_lower(&port->gate->counters, request->token_count, request->result_bytes);
+    store_give(&port->words, request->number, request->word_count);
+    if (request->result_bytes > 0)
+        store_give(&port->results, request->number, request->sequence_count);
+    request->generation++;
+    request->owner = NULL;
+    port->free[port->free_count++] = request->number;
+    check(port->free_count <= port->fresh, "request %u was freed twice", request->number);
+}
+
+void port_owner_set(struct port *port, struct request *request, void *owner)
+{
+    (void)port;
+    request->owner = owner;
+}
+
+void port_drain(struct port *port, void (*on_ready)(void *context, void *owner, struct request *),
+                void *context)
+{
+    uint32_t number, place;
+    while (number_pop(&port->ready, &number)) {
+        struct request *request = &port->requests[number];
+        flag_lower(&request->events.in_ready); // after the pop: the ring has room for it again
+        if (events_peek(&request->events, &place)) // else an announcement of news already taken
+            on_ready(context, request->owner, request);
+    }
+}
+
+bool port_next(struct port *port, struct request *request, struct token_event *out,
+               struct sample_top *tops)
+{
+    struct event_ring *ring = &request->events;
+    uint32_t place;
+    if (!events_peek(ring, &place))
+        return false;
+    *out = ring->event[place];
+    if (tops && out->top_count > 0)
+        memcpy(tops, &ring->top[(size_t)place * SAMPLE_TOP_MAX],
+               out->top_count * sizeof(struct sample_top));
+    events_take(ring);
+    if (flag_lower(&ring->paused)) // after the index: an engine that pauses now sees the room
+        waker_raise(&port->gate->waker);
+    return true;
+}
+
+const float *request_values(const struct request *request, uint32_t sequence)
+{
+    return store_item(&request->port->results, request->number, sequence);
+}
+
+void request_facts_get(const struct request *request, struct request_facts *out)
+{
+    *out = request->facts;
+}

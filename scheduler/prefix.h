@@ -1,0 +1,22 @@
+// The prefix cache: a table from the chained key of a full block to the block that holds it. Keys
+// are 128-bit keyed hashes chained from a root, so a key stands for every token up to the block's
+// end; tokens and parent are compared on a hit all the same. Engine thread only.
+#pragma once
+
+#include "scheduler/blocks.h"
+
+// Key of the block with these tokens behind `parent`.
+struct hash prefix_key(const uint64_t secret[2], const struct hash *parent, const int32_t *tokens,
+                       uint32_t count);
+
+struct prefix_name { // what is looked up
+    struct hash key, parent;
+    const int32_t *tokens; // [blocks->tokens]
+};
+
+// The block of that name, ready or just being computed, or BLOCK_NONE.
+uint32_t prefix_find(const struct blocks *blocks, const struct prefix_name *name);
+
+// Names a used block. Its name must not be in the table.
+void prefix_put(struct blocks *blocks, uint32_t id, const struct prefix_name *name, bool ready);
+void prefix_drop(struct blocks *blocks, uint32_t id);

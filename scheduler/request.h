@@ -1,0 +1,106 @@
+// Inside of a port and of a request; private to the scheduler. A request has three parts: what the
+// h2o thread fills before submit, what the engine keeps while it owns the request, and the event
+// ring, which belongs to the port and outlives every life of the request.
+#pragma once
+
+#include "kernels/ops.h"
+#include "scheduler/ring.h"
+#include "scheduler/store.h"
+#include "scheduler/waker.h"
+
+struct sequence;
+
+enum {
+    REQUEST_CHOICES_MAX = 256,
+    STORE_WORDS = 512, // words a chunk of the token store
+};
+
+// Engine's part: zeroed when the request is taken in.
+struct request_run {
+    uint32_t drawn, draw_total; // sequences started, and to start
+    uint32_t unfinished;        // finish events to come
+    uint32_t inputs_done;       // pooling
+    uint32_t pending;           // token events planned and not settled: room they will take
+    uint32_t paused_count;      // of its sequences
+    uint32_t served_last;       // choice that got the last scarce entry
+    uint32_t tail_seen;         // reader's index when last looked at
+    bool waiting;               // in the queue: sequences are left to draw
+    bool started;               // a row was planned
+    bool cached_counted;        // cached_tokens is fixed
+    uint32_t room_left;         // entries that no sequence of this plan was granted
+    uint64_t stamp;             // plan for which room was counted
+    uint64_t progress_ns;       // when the reader last took something, or had nothing to take
+    uint64_t finished[REQUEST_CHOICES_MAX / 64]; // bit set: the choice has its finish event
+    struct sequence *first, *last; // started and not ended, in order of drawing
+    struct request *live_next, *live_previous;
+    struct request *wait_next, *wait_previous;
+};
+
+struct request {
+    struct port *port;
+    void *owner; // h2o thread only
+    uint32_t number, generation;
+    enum request_kind kind;
+    uint32_t token_count, sequence_count, choice_count, max_tokens;
+    uint32_t starts_at, types_at, bias_at; // places in the store, in words
+    uint32_t word_count;                   // of the store
+    uint32_t stop_id_count, bias_count;
+    int32_t stop_ids[REQUEST_STOP_IDS_MAX];
+    bool typed, ignore_end;
+    struct sample_params params;
+    uint64_t cache_salt[2];
+    uint64_t serial; // separates requests where the prefix cache is off
+    uint64_t deadline_ns, result_bytes;
+    uint32_t key_id, adapter;
+    struct request_facts facts; // the engine's until the last finish event
+    struct request_run run;
+    _Alignas(CACHE_LINE) _Atomic uint32_t cancel; // set by the h2o thread, cleared at fill
+    struct event_ring events;
+};
+
+// Engine-wide limits and their counters, raised before submit and lowered at free by h2o threads.
+struct admission_limits {
+    uint64_t requests, tokens, bytes;
+};
+
+struct admission_counters {
+    _Alignas(CACHE_LINE) _Atomic uint64_t requests;
+    _Atomic uint64_t tokens, bytes;
+};
+
+enum gate_state { GATE_OPEN, GATE_STOPPED, GATE_FAILED };
+
+// What all ports of one engine share.
+struct gate {
+    struct admission_limits limits;
+    struct admission_counters counters;
+    _Alignas(CACHE_LINE) _Atomic uint32_t state; // enum gate_state
+    struct waker waker;                          // the engine sleeps on it
+    uint32_t choices_max, bias_max, output_width, vocab, max_model_len;
+    bool penalties;
+};
+
+struct port {
+    struct gate *gate;
+    struct waker *waker; // of the h2o thread
+    uint32_t request_count;
+    struct request *requests; // [request_count]
+    struct store words;       // prompt tokens, sequence starts, token types, biases
+    struct store results;     // one item is one vector or score
+    uint32_t *free;           // [request_count] stack of request numbers; h2o thread
+    uint32_t free_count;
+    uint32_t fresh;           // request numbers never used so far
+    uint64_t serial;
+    bool touched;             // engine: it has news since the last wake
+    struct number_ring inbound, ready;
+    _Alignas(CACHE_LINE) _Atomic uint32_t cancels; // raised after each cancel flag
+    _Alignas(CACHE_LINE) _Atomic uint32_t submitting; // the h2o thread is inside port_submit
+};
+
+static inline int32_t request_word(const struct request *request, uint64_t at)
+{
+    return *(int32_t *)store_item(&request->port->words, request->number, at);
+}
+
+// Entries of the event ring for n choices: at least 4 n + 8, a power of two.
+uint32_t request_ring_entries(uint32_t choices);

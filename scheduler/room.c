@@ -1,0 +1,105 @@
+// Room in the event rings: which sequences may be planned for a token, and the pausing of those
+// that may not. Engine thread only.
+//
+// A ring has at least 4 n + 8 entries for n choices. When a plan is made, a request has at most one
+// event in flight and one finish to come for each choice, so a choice is only refused room while
+// at least n + 8 events lie unread: the reader has something to take, and taking it wakes us.
+#include "scheduler/core.h"
+
+static uint32_t room_count(struct request *r)
+{
+    uint32_t used = r->run.pending + r->run.unfinished;
+    uint32_t empty = events_free(&r->events);
+    return empty > used ? empty - used : 0;
+}
+
+static bool wants_token(const struct sequence *s)
+{
+    return (s->state == SEQUENCE_RUNNING || s->state == SEQUENCE_WAITING) &&
+           !sequence_planned_out(s);
+}
+
+static void pause_set(struct sequence *s, bool paused)
+{
+    if (s->paused == paused)
+        return;
+    s->paused = paused;
+    s->request->run.paused_count += paused ? 1 : -1;
+}
+
+// Room for some only: they are served in turn, beginning after the choice that was served last.
+static void room_share(struct request *r, uint32_t room)
+{
+    uint32_t start = r->run.served_last;
+    for (uint32_t lap = 0; lap < 2; lap++) {
+        for (struct sequence *s = r->run.first; s && room > 0; s = s->sibling) {
+            bool turn = lap == 0 ? s->number > start : s->number <= start;
+            if (!turn || !wants_token(s))
+                continue;
+            room--;
+            s->granted = true;
+            r->run.served_last = s->number;
+        }
+    }
+}
+
+static void room_progress(struct engine *engine, struct request *r)
+{
+    uint32_t tail = atomic_load_explicit(&r->events.tail, memory_order_relaxed);
+    if (tail == r->run.tail_seen)
+        return;
+    r->run.tail_seen = tail;
+    r->run.progress_ns = engine->now_ns;
+}
+
+static void room_request(struct engine *engine, struct request *r)
+{
+    room_progress(engine, r);
+    uint32_t wanting = 0;
+    for (struct sequence *s = r->run.first; s; s = s->sibling) {
+        s->granted = false;
+        wanting += wants_token(s);
+    }
+    uint32_t room = room_count(r);
+    if (room < wanting) {
+        // Raise the flag, then look again: either we see the reader's new index, or its exchange
+        // comes after ours, reads 1 and wakes us. Without the second look both could go to sleep.
+        flag_raise(&r->events.paused);
+        room = room_count(r);
+    }
+    room_share(r, room);
+    r->run.room_left = room > wanting ? room - wanting : 0;
+    for (struct sequence *s = r->run.first; s; s = s->sibling) {
+        bool refused = wants_token(s) && !s->granted;
+        stat_add(&engine->stats.pauses, refused && !s->paused);
+        pause_set(s, refused);
+    }
+}
+
+void room_grant(struct engine *engine, uint64_t stamp)
+{
+    for (uint32_t i = 0; i < engine->order_count; i++) {
+        struct sequence *s = engine->order[i];
+        struct request *r = s->request;
+        if (r->kind != REQUEST_GENERATE) {
+            s->granted = true; // pooling puts nothing into the ring but the finish event
+        } else if (r->run.stamp != stamp) {
+            r->run.stamp = stamp;
+            room_request(engine, r);
+        }
+    }
+}
+
+void room_drawn(struct engine *engine, struct sequence *s)
+{
+    struct request *r = s->request;
+    s->granted = true;
+    if (r->kind != REQUEST_GENERATE)
+        return;
+    if (r->run.stamp != engine->plan.stamp) { // none of its sequences was there before the plan
+        r->run.stamp = engine->plan.stamp;
+        r->run.room_left = room_count(r);
+    }
+    s->granted = r->run.room_left > 0; // if not, the next plan pauses it
+    r->run.room_left -= s->granted;
+}

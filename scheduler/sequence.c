@@ -1,0 +1,220 @@
+// The moves of sequence.h's drawing. Engine thread only. A move keeps the queue of its request, the
+// order of age, blocks, slots and penalty rows in step with each other.
+#include "scheduler/core.h"
+
+#include <string.h>
+
+static bool has_penalty(const struct sample_params *p)
+{
+    return p->repetition != 1.0f || p->frequency != 0.0f || p->presence != 0.0f;
+}
+
+static bool wants_penalty(const struct request *request)
+{
+    return request->kind == REQUEST_GENERATE && has_penalty(&request->params);
+}
+
+void sequence_tokens(const struct sequence *s, uint32_t from, uint32_t count, int32_t *out)
+{
+    uint32_t known = sequence_known(s);
+    check(from + count <= known, "tokens %u to %u of %u", from, from + count, known);
+    uint32_t prompt = 0;
+    if (from < s->prompt_len) {
+        prompt = s->prompt_len - from < count ? s->prompt_len - from : count;
+        store_read(&s->request->port->words, s->request->number, s->prompt_at + from, prompt, out);
+    }
+    if (prompt < count)
+        memcpy(out + prompt, s->history + (from + prompt - s->prompt_len),
+               (count - prompt) * sizeof *out);
+}
+
+bool sequence_drawable(const struct engine *engine, const struct request *request)
+{
+    if (engine->slots_free_count == 0 || engine->order_count >= engine->sequences_max)
+        return false;
+    return !wants_penalty(request) || engine->penalties_free_count > 0;
+}
+
+static void sequence_prompt(struct sequence *s, const struct request *r)
+{
+    bool generate = r->kind == REQUEST_GENERATE;
+    uint32_t input = generate ? 0 : s->number;
+    s->prompt_at = (uint32_t)request_word(r, r->starts_at + input);
+    s->prompt_len = (uint32_t)request_word(r, r->starts_at + input + 1) - s->prompt_at;
+    s->type_from = r->typed ? (uint32_t)request_word(r, r->types_at + input) : STEP_NO_TYPE;
+}
+
+// Roots keep apart what must not be shared: salts, adapters and, without a prefix cache, requests.
+static struct hash sequence_root(const struct engine *engine, const struct request *r)
+{
+    struct {
+        struct hash engine;
+        uint64_t salt[2], adapter, serial, port;
+    } text = {.engine = engine->root,
+              .salt = {r->cache_salt[0], r->cache_salt[1]},
+              .adapter = r->adapter};
+    if (!engine->options.prefix_cache) {
+        text.serial = r->serial;
+        text.port = (uint64_t)(r->port - engine->ports) + 1;
+    }
+    return hash_bytes(engine->options.hash_key, &text, sizeof text);
+}
+
+static void queue_turn(struct engine *engine, struct request *r)
+{
+    request_unqueue(engine, r);
+    if (r->run.drawn == r->run.draw_total)
+        return;
+    r->run.waiting = true;
+    r->run.wait_previous = engine->wait_last;
+    r->run.wait_next = NULL;
+    if (engine->wait_last)
+        engine->wait_last->run.wait_next = r;
+    else
+        engine->wait_first = r;
+    engine->wait_last = r;
+}
+
+struct sequence *sequence_draw(struct engine *engine, struct request *r)
+{
+    check(sequence_drawable(engine, r), "%u slots are free", engine->slots_free_count);
+    uint32_t slot = engine->slots_free[--engine->slots_free_count];
+    struct sequence *s = &engine->sequences[slot];
+    check(s->state == SEQUENCE_FREE, "slot %u is lent in state %u", slot, s->state);
+    *s = (struct sequence){.state = SEQUENCE_WAITING,
+                           .slot = slot,
+                           .number = r->run.drawn,
+                           .request = r,
+                           .ticket = ++engine->tickets,
+                           .penalty_row = PENALTY_NONE,
+                           .blocks = s->blocks,
+                           .keys = s->keys,
+                           .history = s->history};
+    sequence_prompt(s, r);
+    s->output_max = 1;
+    if (sequence_generates(s)) {
+        uint32_t room = engine->facts.max_model_len - s->prompt_len;
+        s->output_max = r->max_tokens < room ? r->max_tokens : room;
+    }
+    if (wants_penalty(r))
+        s->penalty_row = engine->penalties_free[--engine->penalties_free_count];
+    if (engine->sharing)
+        s->root = sequence_root(engine, r);
+    if (r->run.last)
+        r->run.last->sibling = s;
+    else
+        r->run.first = s;
+    r->run.last = s;
+    engine->order[engine->order_count++] = s;
+    engine->waiting_sequences--;
+    r->run.drawn++;
+    queue_turn(engine, r);
+    return s;
+}
+
+void sequence_blocks_give(struct engine *engine, struct sequence *s, bool was_leaving)
+{
+    // The last block first: a chain is evicted from its end, so what is left can still be found.
+    for (uint32_t i = s->block_count; i-- > 0;)
+        block_give(&engine->blocks, s->blocks[i], was_leaving);
+    s->block_count = 0;
+    s->blocks_sent = 0;
+    s->blocks_settled = 0;
+    s->planned_len = 0;
+}
+
+static void blocks_leave(struct engine *engine, struct sequence *s)
+{
+    for (uint32_t i = 0; i < s->block_count; i++)
+        block_leave(&engine->blocks, s->blocks[i]);
+}
+
+void sequence_start(struct engine *engine, struct sequence *s)
+{
+    check(s->state == SEQUENCE_WAITING, "start in state %u", s->state);
+    (void)engine;
+    s->state = SEQUENCE_RUNNING;
+    s->fed = false;
+    s->admitted = false;
+}
+
+void sequence_preempt(struct engine *engine, struct sequence *s)
+{
+    check(s->state == SEQUENCE_RUNNING, "preemption in state %u", s->state);
+    s->request->facts.preemptions++;
+    stat_add(&engine->stats.preemptions, 1);
+    s->fed = false;
+    s->admitted = false;
+    if (s->inflight > 0) {
+        s->state = SEQUENCE_LEAVING;
+        blocks_leave(engine, s);
+        return;
+    }
+    sequence_blocks_give(engine, s, false);
+    s->state = SEQUENCE_WAITING;
+}
+
+static void request_drop(struct request *r, struct sequence *s)
+{
+    struct sequence **link = &r->run.first, *before = NULL;
+    while (*link != s) {
+        before = *link;
+        link = &(*link)->sibling;
+    }
+    *link = s->sibling;
+    if (r->run.last == s)
+        r->run.last = before;
+    r->run.pending -= s->pending; // tokens of steps in flight will be dropped
+    r->run.paused_count -= s->paused;
+    s->pending = 0;
+    s->paused = false;
+    s->request = NULL;
+}
+
+static void order_drop(struct engine *engine, const struct sequence *s)
+{
+    uint32_t at = 0;
+    while (engine->order[at] != s)
+        at++;
+    engine->order_count--;
+    memmove(&engine->order[at], &engine->order[at + 1],
+            (engine->order_count - at) * sizeof *engine->order);
+}
+
+static void sequence_release(struct engine *engine, struct sequence *s)
+{
+    if (s->penalty_row != PENALTY_NONE)
+        engine->penalties_free[engine->penalties_free_count++] = s->penalty_row;
+    engine->slots_free[engine->slots_free_count++] = s->slot;
+    s->state = SEQUENCE_FREE;
+}
+
+void sequence_end(struct engine *engine, struct sequence *s)
+{
+    check(s->request != NULL, "sequence of slot %u ends twice", s->slot);
+    request_drop(s->request, s);
+    order_drop(engine, s);
+    if (s->inflight > 0) {
+        if (s->state != SEQUENCE_LEAVING)
+            blocks_leave(engine, s);
+        s->state = SEQUENCE_ENDING;
+        return;
+    }
+    sequence_blocks_give(engine, s, false);
+    sequence_release(engine, s);
+}
+
+void sequence_settled(struct engine *engine, struct sequence *s)
+{
+    check(s->inflight > 0, "slot %u settles a step it was not in", s->slot);
+    s->inflight--;
+    if (s->inflight > 0 || s->state == SEQUENCE_RUNNING)
+        return;
+    check(s->state == SEQUENCE_LEAVING || s->state == SEQUENCE_ENDING, "settled in state %u",
+          s->state);
+    sequence_blocks_give(engine, s, true);
+    if (s->state == SEQUENCE_ENDING)
+        sequence_release(engine, s);
+    else
+        s->state = SEQUENCE_WAITING;
+}

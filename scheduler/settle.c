@@ -1,0 +1,109 @@
+// Takes the results of a step: tokens into histories and event rings, ends of sequences, vectors and
+// scores into result rooms, blocks into the prefix table, and back from those that left. Engine
+// thread only.
+#include "scheduler/core.h"
+
+#include <math.h>
+#include <string.h>
+
+static bool among(const int32_t *ids, uint32_t count, int32_t token)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (ids[i] == token)
+            return true;
+    return false;
+}
+
+// The host tests every id: the device knows only the first SAMPLE_STOP_IDS_MAX of them.
+static bool ends(const struct engine *engine, const struct sequence *s,
+                 const struct sample_result *result)
+{
+    const struct request *r = s->request;
+    if (result->flags & SAMPLED_END)
+        return true;
+    if (s->output_count <= r->params.output_min) // outputs, this one counted, are too few
+        return false;
+    if (among(r->stop_ids, r->stop_id_count, result->token))
+        return true;
+    return !r->ignore_end &&
+           among(engine->facts.end_ids, engine->facts.end_count, result->token);
+}
+
+static enum finish finish_of(const struct engine *engine, const struct sequence *s,
+                             const struct sample_result *result)
+{
+    if (ends(engine, s, result))
+        return FINISH_STOP;
+    if (s->output_count < s->output_max)
+        return FINISH_NONE;
+    return s->output_count == s->request->max_tokens ? FINISH_LENGTH : FINISH_CONTEXT;
+}
+
+static void token_settle(struct engine *engine, struct sequence *s,
+                         const struct sample_result *result, const struct sample_top *tops)
+{
+    struct request *r = s->request;
+    s->pending--;
+    r->run.pending--;
+    struct token_event event = {.choice = s->number, .index = s->output_count};
+    bool usable = result->token >= 0 && (uint32_t)result->token < engine->facts.vocab &&
+                  (result->flags & SAMPLED_NOT_FINITE) == 0;
+    if (!usable) { // its logits were not finite: this choice alone fails
+        event.finish = FINISH_ERROR;
+        sequence_end(engine, s);
+        choice_finish(engine, r, &event);
+        return;
+    }
+    s->history[s->output_count++] = result->token;
+    event.token = result->token;
+    event.logprob = result->logprob;
+    event.flags = EVENT_TOKEN;
+    event.finish = (uint8_t)finish_of(engine, s, result);
+    uint32_t asked = r->params.top_logprobs;
+    event.top_count = (uint16_t)(result->top_count < asked ? result->top_count : asked);
+    event_token(engine, s, &event, tops);
+}
+
+static void values_settle(struct engine *engine, struct sequence *s, const float *values)
+{
+    struct request *r = s->request;
+    uint32_t width = engine->facts.output_width;
+    memcpy(store_item(&r->port->results, r->number, s->number), values, width * sizeof *values);
+    sequence_end(engine, s);
+    r->run.inputs_done++;
+    if (r->run.inputs_done < r->run.draw_total)
+        return;
+    struct token_event event = {.finish = FINISH_DONE};
+    choice_finish(engine, r, &event);
+}
+
+static void row_settle(struct engine *engine, const struct plan_row *row,
+                       const struct model_output *output, uint32_t index)
+{
+    struct sequence *s = &engine->sequences[row->slot];
+    check(s->state != SEQUENCE_FREE, "a row of slot %u outlived its sequence", row->slot);
+    share_settle(engine, s, row->from + row->q_len);
+    if (s->state == SEQUENCE_ENDING) {
+        stat_add(&engine->stats.rows_after_cancel, s->cancelled);
+    } else if (row->want == WANT_TOKEN) {
+        token_settle(engine, s, &output->results[index],
+                     output->tops ? &output->tops[(size_t)index * SAMPLE_TOP_MAX] : NULL);
+    } else if (row->want != WANT_NOTHING) {
+        values_settle(engine, s, &output->values[(size_t)index * engine->facts.output_width]);
+    }
+    sequence_settled(engine, s);
+}
+
+void step_settle(struct engine *engine, const struct record *record,
+                 const struct model_output *output)
+{
+    check(output->step == record->step, "results of step %llu, %llu was expected",
+          (unsigned long long)output->step, (unsigned long long)record->step);
+    uint32_t wanted = 0;
+    for (uint32_t i = 0; i < record->row_count; i++) {
+        const struct plan_row *row = &record->rows[i];
+        check(row->want == WANT_NOTHING || wanted < output->count, "%u results", output->count);
+        row_settle(engine, row, output, wanted);
+        wanted += row->want != WANT_NOTHING;
+    }
+}

@@ -1,0 +1,65 @@
+// Chunked memory of requests; see store.h. Pure bookkeeping, no atomics: ownership of the request
+// orders the two threads.
+#include "scheduler/store.h"
+
+#include "kernels/status.h"
+
+#include <string.h>
+
+void store_take(struct store *store, uint32_t owner, uint64_t items)
+{
+    uint32_t count = store_chunks(store, items);
+    check(count <= store->table_stride, "%u chunks, a request has at most %u", count,
+          store->table_stride);
+    uint32_t *table = &store->table[(size_t)owner * store->table_stride];
+    for (uint32_t i = 0; i < count; i++) {
+        if (store->free_count > 0) {
+            table[i] = store->free[--store->free_count];
+            continue;
+        }
+        check(store->fresh < store->chunk_count, "all %u chunks are lent", store->chunk_count);
+        table[i] = store->fresh++;
+    }
+}
+
+void store_give(struct store *store, uint32_t owner, uint64_t items)
+{
+    uint32_t count = store_chunks(store, items);
+    const uint32_t *table = &store->table[(size_t)owner * store->table_stride];
+    for (uint32_t i = count; i-- > 0;)
+        store->free[store->free_count++] = table[i];
+    check(store->free_count <= store->fresh, "%u chunks came back, %u were lent",
+          store->free_count, store->fresh);
+}
+
+static uint64_t run_length(const struct store *store, uint64_t from, uint64_t count)
+{
+    uint64_t left = store->items_each - from % store->items_each;
+    return left < count ? left : count;
+}
+
+void store_read(const struct store *store, uint32_t owner, uint64_t from, uint64_t count,
+                void *out)
+{
+    char *to = out;
+    while (count > 0) {
+        uint64_t run = run_length(store, from, count);
+        memcpy(to, store_item(store, owner, from), run * store->item_bytes);
+        to += run * store->item_bytes;
+        from += run;
+        count -= run;
+    }
+}
+
+void store_write(struct store *store, uint32_t owner, uint64_t at, uint64_t count,
+                 const void *in)
+{
+    const char *from = in;
+    while (count > 0) {
+        uint64_t run = run_length(store, at, count);
+        memcpy(store_item(store, owner, at), from, run * store->item_bytes);
+        from += run * store->item_bytes;
+        at += run;
+        count -= run;
+    }
+}

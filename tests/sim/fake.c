@@ -1,0 +1,371 @@
+// The fake model; see fake.h. Steps run whole at launch, results are shown at collect.
+#include "tests/sim/fake.h"
+
+#include "runtime/base/arena.h"
+
+#include <string.h>
+
+enum { FAKE_RING = 3 };
+
+struct fake_slot { // results of one step
+    uint64_t step;
+    uint32_t count;
+    struct sample_result *results; // [rows_max]
+    struct sample_top *tops;       // [rows_max][SAMPLE_TOP_MAX]
+    float *values;                 // [rows_max][output_width]
+};
+
+struct model {
+    struct fake_options options;
+    struct model_facts facts;
+    uint64_t launched, sampled, collected, computed;
+    uint64_t fault_step;
+    bool fault_at_collect;
+    int32_t *last_token;          // [slots]
+    uint32_t *table;              // [slots][blocks_max]
+    struct sample_params *params; // [slots]
+    struct step_bias *bias;       // [slots][bias_max]
+    uint64_t *penalty;            // [penalty_rows]
+    bool *done;                   // [slots]
+    uint64_t *row_step;           // [slots] last step with a row of this slot
+    uint64_t *kv;                 // [blocks][block_tokens]
+    uint64_t *writer;             // [blocks] step * 65536 + row of the last write
+    struct fake_slot ring[FAKE_RING];
+    struct batch *batch; // a copy of the last one
+};
+
+static inline uint64_t mix(uint64_t x)
+{
+    x ^= x >> 32;
+    x *= 0xd6e8feb86659fd93u;
+    x ^= x >> 32;
+    x *= 0xd6e8feb86659fd93u;
+    return x ^ x >> 32;
+}
+
+static inline uint64_t token_hash(int32_t token, uint32_t position, uint32_t type_from)
+{
+    uint64_t type = position >= type_from;
+    return mix(((uint64_t)(uint32_t)token << 32 | position) * 2 + type + 0x9e3779b97f4a7c15u);
+}
+
+void fake_feed(struct fake_alone *alone, int32_t token)
+{
+    alone->sum += token_hash(token, alone->length, alone->type_from);
+    alone->length++;
+}
+
+void fake_count(struct fake_alone *alone, int32_t token, bool output)
+{
+    alone->penalty += mix((uint64_t)(uint32_t)token * 2 + output + 77);
+}
+
+static bool stops(const struct sample_params *p, int32_t token)
+{
+    for (uint32_t i = 0; i < p->stop_count; i++)
+        if (p->stop_ids[i] == token)
+            return true;
+    return false;
+}
+
+int32_t fake_next(const struct fake_alone *alone, const struct sample_params *p,
+                  const struct step_bias *bias, uint32_t vocab)
+{
+    uint64_t x = mix(alone->sum ^ p->seed * 0x9e3779b97f4a7c15u);
+    x = mix(x + ((uint64_t)p->choice << 32 | p->output_count));
+    if (p->flags & SAMPLE_PENALTY)
+        x = mix(x + alone->penalty);
+    for (uint32_t i = 0; i < p->bias_count; i++)
+        x = mix(x + (uint64_t)(uint32_t)bias[i].token * 1000 + (uint64_t)bias[i].value);
+    uint32_t token = (uint32_t)(x % vocab);
+    for (uint32_t i = 0; i < vocab && p->output_count < p->output_min; i++) {
+        if (!stops(p, (int32_t)token))
+            break;
+        token = (token + 1) % vocab;
+    }
+    return (int32_t)token;
+}
+
+float fake_value(const struct fake_alone *alone, uint32_t column)
+{
+    return (float)(mix(alone->sum + column) >> 42);
+}
+
+struct model *fake_open(const struct fake_options *options)
+{
+    struct model *m = heap_take_zeroed(1, sizeof *m);
+    const struct model_facts *f = &options->facts;
+    const struct step_limits *limits = &f->limits;
+    uint32_t slots = limits->slots_max;
+    m->options = *options;
+    m->facts = *f;
+    m->last_token = heap_take_zeroed(slots, sizeof *m->last_token);
+    m->table = heap_take_zeroed((size_t)slots * limits->blocks_max + 1, sizeof *m->table);
+    m->params = heap_take_zeroed(slots, sizeof *m->params);
+    m->bias = heap_take_zeroed((size_t)slots * limits->bias_max + 1, sizeof *m->bias);
+    m->penalty = heap_take_zeroed(limits->penalty_rows + 1u, sizeof *m->penalty);
+    m->done = heap_take_zeroed(slots, sizeof *m->done);
+    m->row_step = heap_take_zeroed(slots, sizeof *m->row_step);
+    m->kv = heap_take_zeroed((size_t)f->block_count * f->block_tokens + 1, sizeof *m->kv);
+    m->writer = heap_take_zeroed(f->block_count + 1u, sizeof *m->writer);
+    for (uint32_t i = 0; i < FAKE_RING; i++) {
+        struct fake_slot *slot = &m->ring[i];
+        slot->results = heap_take_zeroed(limits->rows_max, sizeof *slot->results);
+        slot->tops = heap_take_zeroed((size_t)limits->rows_max * SAMPLE_TOP_MAX,
+                                      sizeof *slot->tops);
+        slot->values = heap_take_zeroed((size_t)limits->rows_max * (f->output_width + 1),
+                                        sizeof *slot->values);
+    }
+    m->batch = heap_take_zeroed(1, batch_bytes(limits));
+    return m;
+}
+
+void model_close(struct model *m)
+{
+    if (!m)
+        return;
+    for (uint32_t i = 0; i < FAKE_RING; i++) {
+        heap_give(m->ring[i].results);
+        heap_give(m->ring[i].tops);
+        heap_give(m->ring[i].values);
+    }
+    void *const parts[] = {m->last_token, m->table, m->params,   m->bias, m->penalty, m->done,
+                           m->row_step,   m->kv,    m->writer, m->batch};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        heap_give(parts[i]);
+    heap_give(m);
+}
+
+const struct model_facts *model_facts(const struct model *m)
+{
+    return &m->facts;
+}
+
+void fake_fault(struct model *m, uint64_t step, bool at_collect)
+{
+    m->fault_step = step;
+    m->fault_at_collect = at_collect;
+}
+
+uint64_t fake_steps(const struct model *m)
+{
+    return m->launched;
+}
+
+uint64_t fake_computed(const struct model *m)
+{
+    return m->computed;
+}
+
+const struct batch *fake_batch(const struct model *m)
+{
+    return m->batch;
+}
+
+static void batch_check(const struct model *m, struct batch *b)
+{
+    const struct step_limits *limits = &m->facts.limits;
+    check(b->row_count >= 1 && b->row_count <= limits->rows_max, "%u rows", b->row_count);
+    check(b->token_count <= limits->tokens_max, "%u tokens", b->token_count);
+    check(b->computed_count <= limits->tokens_max, "%u computed", b->computed_count);
+    check(b->change_count <= limits->changes_max, "%u changes", b->change_count);
+    check(b->admit_count <= limits->admits_max, "%u admits", b->admit_count);
+    check(b->history_count <= limits->history_max, "%u history", b->history_count);
+    uint32_t computed = 0, listed = 0;
+    for (uint32_t i = 0; i < b->row_count; i++) {
+        const struct batch_row *row = &batch_rows(b)[i];
+        bool fed = row->token_at == BATCH_TOKEN_FED;
+        check(row->row < limits->slots_max, "row %u", row->row);
+        check(m->row_step[row->row] != b->step, "slot %u has two rows", row->row);
+        m->row_step[row->row] = b->step;
+        check(fed == (i < b->decode_count), "decode row %u of %u", i, b->decode_count);
+        check(row->q_len >= 1 && row->q_len <= row->kv_len, "q %u kv %u", row->q_len, row->kv_len);
+        check(!fed || row->q_len == 1, "a fed row of %u", row->q_len);
+        check(row->kv_len <= m->facts.max_model_len, "%u tokens", row->kv_len);
+        check(fed || row->token_at == listed, "tokens at %u, %u listed", row->token_at, listed);
+        computed += row->q_len;
+        listed += fed ? 0 : row->q_len;
+    }
+    check(computed == b->computed_count, "%u computed, %u said", computed, b->computed_count);
+    check(listed == b->token_count, "%u listed, %u said", listed, b->token_count);
+}
+
+static void changes_apply(struct model *m, struct batch *b)
+{
+    uint32_t blocks_max = m->facts.limits.blocks_max;
+    for (uint32_t i = 0; i < b->change_count; i++) {
+        const struct batch_change *c = &batch_changes(b)[i];
+        check(c->index < blocks_max && c->block < m->facts.block_count, "change %u: %u", c->index,
+              c->block);
+        m->table[(size_t)c->row * blocks_max + c->index] = c->block;
+    }
+}
+
+static void admits_apply(struct model *m, struct batch *b)
+{
+    uint32_t bias_max = m->facts.limits.bias_max;
+    for (uint32_t i = 0; i < b->admit_count; i++) {
+        const struct batch_admit *a = &batch_admits(b)[i];
+        m->params[a->row] = a->params;
+        m->done[a->row] = false;
+        memcpy(&m->bias[(size_t)a->row * bias_max], &batch_bias(b)[a->bias_at],
+               a->params.bias_count * sizeof(struct step_bias));
+        if (!(a->params.flags & SAMPLE_PENALTY))
+            continue;
+        struct fake_alone sums = {0};
+        for (uint32_t t = 0; t < a->history_prompt + a->history_output; t++)
+            fake_count(&sums, batch_history(b)[a->history_at + t], t >= a->history_prompt);
+        check(a->params.penalty_row < m->facts.limits.penalty_rows, "penalty row %u",
+              a->params.penalty_row);
+        m->penalty[a->params.penalty_row] = sums.penalty;
+    }
+}
+
+static uint64_t row_tag(const struct batch *b, uint32_t index)
+{
+    return b->step * 65536 + index;
+}
+
+static void row_write(struct model *m, struct batch *b, uint32_t index)
+{
+    const struct batch_row *row = &batch_rows(b)[index];
+    uint32_t each = m->facts.block_tokens;
+    const uint32_t *table = &m->table[(size_t)row->row * m->facts.limits.blocks_max];
+    for (uint32_t i = 0; i < row->q_len; i++) {
+        uint32_t position = row->kv_len - row->q_len + i;
+        int32_t token = row->token_at == BATCH_TOKEN_FED ? m->last_token[row->row]
+                                                         : batch_tokens(b)[row->token_at + i];
+        uint32_t block = table[position / each];
+        uint64_t tag = row_tag(b, index);
+        check(m->writer[block] / 65536 != b->step || m->writer[block] == tag,
+              "rows %u and %u write block %u", index, (uint32_t)(m->writer[block] % 65536), block);
+        m->writer[block] = tag;
+        m->kv[(size_t)block * each + position % each] =
+            token_hash(token, position, row->type_from);
+    }
+}
+
+// Everything the sequence has, read through its block table.
+static uint64_t row_read(const struct model *m, struct batch *b, uint32_t index)
+{
+    const struct batch_row *row = &batch_rows(b)[index];
+    uint32_t each = m->facts.block_tokens;
+    uint64_t sum = 0;
+    if (m->facts.limits.blocks_max == 0) {
+        for (uint32_t i = 0; i < row->q_len; i++)
+            sum += token_hash(batch_tokens(b)[row->token_at + i], i, row->type_from);
+        return sum;
+    }
+    const uint32_t *table = &m->table[(size_t)row->row * m->facts.limits.blocks_max];
+    for (uint32_t at = 0; at < row->kv_len; at += each) {
+        uint32_t block = table[at / each];
+        uint32_t count = row->kv_len - at < each ? row->kv_len - at : each;
+        check(m->writer[block] / 65536 != b->step || m->writer[block] == row_tag(b, index),
+              "row %u reads block %u while row %u writes it", index, block,
+              (uint32_t)(m->writer[block] % 65536));
+        const uint64_t *kv = &m->kv[(size_t)block * each];
+        for (uint32_t i = 0; i < count; i++)
+            sum += kv[i];
+    }
+    return sum;
+}
+
+static void tops_fill(struct sample_top *tops, uint32_t count, int32_t token)
+{
+    for (uint32_t i = 0; i < count; i++)
+        tops[i] = (struct sample_top){token + (int32_t)i, -(float)i};
+}
+
+static void row_sample(struct model *m, struct fake_slot *out, const struct batch_row *row,
+                       uint64_t sum)
+{
+    struct sample_params *p = &m->params[row->row];
+    struct sample_result *result = &out->results[out->count];
+    *result = (struct sample_result){.token = -1, .flags = SAMPLED_DONE};
+    if (m->done[row->row])
+        return;
+    bool counted = (p->flags & SAMPLE_PENALTY) != 0;
+    struct fake_alone alone = {.sum = sum, .penalty = counted ? m->penalty[p->penalty_row] : 0};
+    const struct step_bias *bias = &m->bias[(size_t)row->row * m->facts.limits.bias_max];
+    int32_t token = fake_next(&alone, p, bias, m->facts.vocab);
+    *result = (struct sample_result){.token = token, .top_count = p->top_logprobs};
+    if (p->flags & SAMPLE_LOGPROB)
+        result->logprob = -(float)(token % 7);
+    tops_fill(&out->tops[(size_t)out->count * SAMPLE_TOP_MAX], p->top_logprobs, token);
+    if (counted)
+        fake_count(&alone, token, true);
+    if (counted)
+        m->penalty[p->penalty_row] = alone.penalty;
+    p->output_count++;
+    m->last_token[row->row] = token;
+    if (stops(p, token) && !(p->flags & SAMPLE_IGNORE_END) && !m->options.text) {
+        m->done[row->row] = true;
+        result->flags = SAMPLED_END;
+    }
+}
+
+static void row_give(struct model *m, struct fake_slot *out, struct batch *b, uint32_t index)
+{
+    const struct batch_row *row = &batch_rows(b)[index];
+    if (row->want == WANT_NOTHING)
+        return;
+    uint64_t sum = m->options.cheap || m->done[row->row] ? row->row : row_read(m, b, index);
+    if (row->want == WANT_TOKEN) {
+        row_sample(m, out, row, sum);
+    } else {
+        struct fake_alone alone = {.sum = sum};
+        for (uint32_t i = 0; i < m->facts.output_width; i++)
+            out->values[(size_t)out->count * m->facts.output_width + i] = fake_value(&alone, i);
+    }
+    out->count++;
+}
+
+enum status model_launch(struct model *m, struct batch *b, struct error *err)
+{
+    check(m->launched == m->sampled, "launch before sample");
+    check(m->launched - m->collected <= m->facts.steps_in_flight, "%llu in flight",
+          (unsigned long long)(m->launched - m->collected));
+    if (m->launched + 1 == m->fault_step && !m->fault_at_collect)
+        return error_set(err, STATUS_DEVICE_FAULT, "the fake device failed at launch");
+    m->launched++;
+    if (!m->options.cheap)
+        batch_check(m, b);
+    m->computed += b->computed_count;
+    changes_apply(m, b);
+    admits_apply(m, b);
+    struct fake_slot *out = &m->ring[m->launched % FAKE_RING];
+    out->step = b->step;
+    out->count = 0;
+    if (m->facts.limits.blocks_max > 0 && !m->options.cheap)
+        for (uint32_t i = 0; i < b->row_count; i++)
+            if (!m->done[batch_rows(b)[i].row])
+                row_write(m, b, i);
+    for (uint32_t i = 0; i < b->row_count; i++)
+        row_give(m, out, b, i);
+    if (!m->options.cheap)
+        memcpy(m->batch, b, b->bytes);
+    return STATUS_OK;
+}
+
+enum status model_sample(struct model *m, const uint32_t *masks, uint32_t count, struct error *err)
+{
+    (void)masks, (void)count, (void)err;
+    check(m->launched == m->sampled + 1, "sample without launch");
+    m->sampled++;
+    return STATUS_OK;
+}
+
+enum status model_collect(struct model *m, struct model_output *out, uint64_t deadline_ns,
+                          struct error *err)
+{
+    (void)deadline_ns;
+    check(m->collected < m->sampled, "collect without a step");
+    if (m->collected + 1 == m->fault_step && m->fault_at_collect)
+        return error_set(err, STATUS_DEVICE_FAULT, "the fake device failed in a step");
+    m->collected++;
+    const struct fake_slot *slot = &m->ring[m->collected % FAKE_RING];
+    *out = (struct model_output){.step = slot->step, .count = slot->count,
+                                 .results = slot->results, .tops = slot->tops,
+                                 .values = slot->values};
+    return STATUS_OK;
+}

@@ -1,0 +1,37 @@
+// A model for tests of the scheduler, put in at link time in place of runtime/model. What it gives
+// is a pure function of the whole token history, which it reads back through the KV blocks that its
+// rows wrote: a wrong block table, a stale or an early freed block gives wrong tokens. It also
+// refuses batches that break the contract of runtime/model/batch.h.
+#pragma once
+
+#include "runtime/model/model.h"
+
+struct fake_options {
+    struct model_facts facts; // as the engine will see them
+    bool cheap;               // for benchmarks: no KV is written or read
+    bool text;                // for demonstrations: nothing ends but by length
+};
+
+struct model *fake_open(const struct fake_options *options);
+
+// The launch of this step (from 1) or its collect fails; 0: never.
+void fake_fault(struct model *model, uint64_t step, bool at_collect);
+
+// The same function without any blocks: what a sequence gives when it runs alone.
+struct fake_alone {
+    uint64_t sum;      // over the tokens fed so far
+    uint64_t penalty;  // over prompt and outputs, where penalties are on
+    uint32_t length;   // tokens fed so far
+    uint32_t type_from;
+};
+
+void fake_feed(struct fake_alone *alone, int32_t token);
+void fake_count(struct fake_alone *alone, int32_t token, bool output);
+// params as in the batch: stop ids, choice and output_count filled.
+int32_t fake_next(const struct fake_alone *alone, const struct sample_params *params,
+                  const struct step_bias *bias, uint32_t vocab);
+float fake_value(const struct fake_alone *alone, uint32_t column);
+
+uint64_t fake_steps(const struct model *model);    // launched
+uint64_t fake_computed(const struct model *model); // token rows
+const struct batch *fake_batch(const struct model *model); // the last one, as it was launched
