@@ -98,20 +98,16 @@ static void length_settle(struct generation *g)
         g->max_tokens = g->window_bound ? room : g->max_tokens;
         return;
     }
-    // One token must have room, so a prompt that just fills the window is too long as well.
-    uint32_t most = g->prompt_tokens > window ? window : window - 1;
-    if (f->shape == SHAPE_MESSAGES) {
-        fields_fail_plain(f, HTTP_CONTEXT_LENGTH, "messages",
-                          "prompt is too long: %u tokens > %u maximum", g->prompt_tokens, most);
-    } else {
-        fields_fail_plain(f, HTTP_CONTEXT_LENGTH, "messages",
-                          "This model's maximum context length is %u tokens. However, your "
-                          "messages resulted in %u tokens. Please reduce the length of the "
-                          "messages.",
-                          window, g->prompt_tokens);
-    }
+    fields_fail_plain(f, HTTP_CONTEXT_LENGTH, "messages",
+                      "This model's maximum context length is %u tokens. However, your messages "
+                      "resulted in %u tokens. Please reduce the length of the messages.",
+                      window, g->prompt_tokens);
     f->failure.prompt_tokens = g->prompt_tokens;
     f->failure.context_tokens = window;
+    if (f->shape == SHAPE_MESSAGES && g->prompt_tokens == window) {
+        // The text says N > M; one token must have room, so the most is one less.
+        f->failure.context_tokens = window - 1;
+    }
 }
 
 static void generation_prepare(struct call *call)

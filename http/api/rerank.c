@@ -97,8 +97,7 @@ static void input_fail(struct rerank *r, enum status status, const char *path,
     struct fields *f = &r->pooled.call.fields;
 
     if (status == STATUS_TOO_LARGE) {
-        fields_fail_plain(f, HTTP_CONTEXT_LENGTH, path, "%s", err->text);
-        f->failure.context_tokens = r->pooled.call.model->facts->max_model_len;
+        fields_fail_plain(f, HTTP_INVALID_VALUE, path, "%s", err->text);
     } else {
         fields_fail(f, HTTP_TOO_LARGE, path, "is too large: %s", err->text);
     }
@@ -118,10 +117,12 @@ static void document_add(struct rerank *r, const struct rerank_prompt *prompt, u
     if (status != STATUS_OK) {
         input_fail(r, status, path, &err);
     } else if (input.cut && !r->truncate) {
+        uint32_t window = r->pooled.call.model->facts->max_model_len;
         fields_fail(f, HTTP_CONTEXT_LENGTH, path,
-                    "is too long: query and document together must fit %u tokens",
-                    r->pooled.call.model->facts->max_model_len);
-        f->failure.context_tokens = r->pooled.call.model->facts->max_model_len;
+                    "is too long: with the query it has %u tokens, %u fit", input.whole_count,
+                    window);
+        f->failure.prompt_tokens = input.whole_count;
+        f->failure.context_tokens = window;
     } else if (!token_list_add(&r->list, input.tokens, input.token_count)) {
         fields_fail(f, HTTP_TOO_LARGE, "documents", "are too large");
     } else {

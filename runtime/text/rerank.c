@@ -163,6 +163,7 @@ static enum status encode_pair(const struct rerank_prompt *p, struct text docume
     uint32_t keep = document_keep(p, pair_start + p->tail_count, count);
     memmove(out->tokens + pair_start + keep, out->tokens + pair_start + count,
             p->tail_count * sizeof(*out->tokens));
+    out->whole_count = out->token_count;
     out->token_count = pair_start + keep + p->tail_count;
     out->type_from = pair_start;
     out->cut = keep < count;
@@ -202,6 +203,7 @@ static enum status encode_yes_no(const struct rerank_prompt *p, struct text docu
     memcpy(out->tokens + p->before_count, middle, keep * sizeof(*out->tokens));
     memcpy(out->tokens + p->before_count + keep, p->after, p->tail_count * sizeof(*out->tokens));
     out->type_from = out->token_count;
+    out->whole_count = p->before_count + count + p->tail_count;
     out->cut = keep < count;
     return STATUS_OK;
 }

@@ -25,6 +25,7 @@ struct rerank_input {
     int32_t *tokens;    // [token_count] i32, in the arena given to the call
     uint32_t token_count;
     uint32_t type_from; // token type 1 from here (pairs); token_count: nowhere
+    uint32_t whole_count; // tokens before the cut
     bool cut;           // the document was too long
 };
 

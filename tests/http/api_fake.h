@@ -1,0 +1,80 @@
+// Doubles for the endpoints' tests: an exchange that records what was sent, a port that plays a
+// script, a chat template and a tokenizer simple enough to be checked by eye. Linked instead of the
+// server, the scheduler and runtime/text.
+//
+// The fake template writes "[role]" + content for each message, "(name arguments)" for a call,
+// "[no-think]" where thinking is off and "[assistant]" at the end. The fake tokenizer makes one
+// token of each byte; bytes of the template itself become 1000 + byte.
+#pragma once
+
+#include "http/api/endpoints.h"
+#include "http/counters.h"
+
+#include <jansson.h>
+
+enum { FAKE_END = 256, FAKE_BOS = 257, FAKE_SEP = 258, FAKE_VOCAB = 2000 };
+
+struct fake {
+    struct exchange_info info;
+    bool gone, offloaded;
+    size_t room;             // what exchange_room says
+    // What was sent.
+    int status;              // of the answer, 0: none
+    char *sent;              // NUL-terminated: body, or all events so far
+    size_t sent_bytes;
+    bool streaming, ended;
+    uint64_t length;         // of exchange_reply_begin
+    uint32_t answers;        // must end as 1
+    enum http_error error;   // of exchange_fail
+    // What was submitted.
+    enum admission admission; // what the next submit says
+    uint32_t submits, frees, cancels;
+    enum request_kind kind;
+    int32_t *tokens;
+    uint32_t token_count, sequence_count, max_tokens;
+    uint32_t starts[2050], type_from[1001];
+    bool has_types, ignore_end;
+    struct sample_params params;
+    uint32_t cached;
+    // The script.
+    struct token_event events[8192];
+    uint32_t event_count, event_next;
+    float *values;           // [sequences][width]
+    // Counters.
+    uint32_t counted[COUNTED_FINISH_COUNT], counted_tokens, ignored_fields;
+};
+
+extern struct fake fake;
+
+struct chat_template {
+    bool system_inside, refuses, thinks, object_arguments;
+};
+struct tokenizer {
+    int unused;
+};
+
+extern struct chat_template fake_chat;
+extern struct model_facts fake_facts;
+extern bool fake_plain; // the model has the built-in plain template
+
+// A fresh exchange and model of this kind.
+void fake_begin(enum model_kind kind);
+void fake_end(void);
+
+// The route's handler with this body; path as clients call it.
+void fake_request(const char *path, const char *body);
+void fake_request_bytes(const char *path, struct text body);
+
+void fake_text(const char *text);                 // one token for each byte
+void fake_token(int32_t token);
+void fake_finish(enum finish finish, int32_t token); // token -1: none
+void fake_ready(void);
+void fake_room(void);
+void fake_second(uint64_t seconds);
+void fake_gone(void);
+
+// Prompt tokens as text, bytes of template and conversation alike; '^' is BOS, '$' is SEP.
+char *fake_prompt(void); // to be freed
+
+// The answer as JSON; to be decref'ed.
+json_t *fake_json(void);

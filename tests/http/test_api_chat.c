@@ -1,0 +1,670 @@
+// /v1/chat/completions against doubles of exchange and port: event sequences byte for byte, bodies,
+// usage, stop strings, the conversation as the template gets it.
+#include "api_fake.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define PATH "/v1/chat/completions"
+#define HI "\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}]"
+
+static int setup(void **state)
+{
+    (void)state;
+    fake_begin(MODEL_GENERATOR);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    fake_end();
+    return 0;
+}
+
+// Puts ID and 0 in place of the id and the time, so that the rest can be compared.
+static const char *events(void)
+{
+    static char out[65536];
+    char *o = out;
+
+    for (const char *p = fake.sent; *p && o < out + sizeof(out) - 64;) {
+        if (strncmp(p, "\"chatcmpl-", 10) == 0) {
+            o += sprintf(o, "\"ID\"");
+            p += 10 + 24 + 1;
+        } else if (strncmp(p, "\"created\":", 10) == 0) {
+            o += sprintf(o, "\"created\":0");
+            p += 10;
+            p += strspn(p, "0123456789");
+        } else {
+            *o++ = *p++;
+        }
+    }
+    *o = 0;
+    return out;
+}
+
+#define HEAD                                                                                       \
+    "data: {\"id\":\"ID\",\"object\":\"chat.completion.chunk\",\"created\":0,\"model\":\"m\","     \
+    "\"system_fingerprint\":\"fp_test\",\"choices\":["
+#define CHUNK(delta) HEAD "{\"index\":0,\"delta\":" delta ",\"logprobs\":null,\"finish_reason\":"
+#define ROLE CHUNK("{\"role\":\"assistant\",\"content\":\"\"}")
+
+static void test_stream(void **state)
+{
+    (void)state;
+    fake_request(PATH, "{" HI ",\"stream\":true}");
+    assert_int_equal(fake.submits, 1);
+    assert_int_equal(fake.answers, 0); // nothing before the first token
+    fake_text("He\"l");
+    fake_ready();
+    fake_text("lo");
+    fake_ready();
+    fake_finish(FINISH_STOP, FAKE_END);
+    fake_ready();
+    assert_string_equal(events(), ROLE "null}]}\n\n"
+                                  CHUNK("{\"content\":\"He\\\"l\"}") "null}]}\n\n"
+                                  CHUNK("{\"content\":\"lo\"}") "null}]}\n\n"
+                                  CHUNK("{}") "\"stop\"}]}\n\n"
+                                  "data: [DONE]\n\n");
+    assert_true(fake.ended);
+    assert_int_equal(fake.frees, 1);
+    assert_int_equal(fake.counted[COUNTED_STOP], 1);
+    assert_int_equal(fake.counted_tokens, 7);
+}
+
+static void test_stream_usage(void **state)
+{
+    (void)state;
+    fake_request(PATH, "{" HI ",\"stream\":true,\"stream_options\":{\"include_usage\":true}}");
+    fake_text("a");
+    fake_finish(FINISH_LENGTH, 'b');
+    fake_ready();
+    // [user]hi[assistant] are 19 tokens
+    assert_string_equal(events(), ROLE "null}],\"usage\":null}\n\n"
+                                  CHUNK("{\"content\":\"ab\"}") "null}],\"usage\":null}\n\n"
+                                  CHUNK("{}") "\"length\"}],\"usage\":null}\n\n"
+                                  HEAD "],\"usage\":{\"prompt_tokens\":19,\"completion_tokens\":2,"
+                                  "\"total_tokens\":21,\"prompt_tokens_details\":"
+                                  "{\"cached_tokens\":3}}}\n\n"
+                                  "data: [DONE]\n\n");
+}
+
+static void test_stream_continuous_usage(void **state)
+{
+    (void)state;
+    fake_request(PATH, "{" HI ",\"stream\":true,\"stream_options\":{\"include_usage\":true,"
+                       "\"continuous_usage_stats\":true}}");
+    fake_text("a");
+    fake_ready();
+    fake_finish(FINISH_STOP, FAKE_END);
+    fake_ready();
+    assert_non_null(strstr(events(), "{\"content\":\"a\"},\"logprobs\":null,\"finish_reason\":null}],"
+                                     "\"usage\":{\"prompt_tokens\":19,\"completion_tokens\":1,"
+                                     "\"total_tokens\":20,"));
+    assert_null(strstr(events(), "\"usage\":null"));
+}
+
+// stream_options null or {}: no usage; with stream false it is ignored.
+static void test_stream_options_empty(void **state)
+{
+    static const char *const bodies[] = {
+        "{" HI ",\"stream\":true,\"stream_options\":null}",
+        "{" HI ",\"stream\":true,\"stream_options\":{}}",
+    };
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        fake_end();
+        fake_begin(MODEL_GENERATOR);
+        fake_request(PATH, bodies[i]);
+        fake_finish(FINISH_STOP, FAKE_END);
+        fake_ready();
+        assert_null(strstr(fake.sent, "usage"));
+    }
+    fake_end();
+    fake_begin(MODEL_GENERATOR);
+    fake_request(PATH, "{" HI ",\"stream_options\":{\"include_usage\":true}}");
+    fake_finish(FINISH_STOP, FAKE_END);
+    fake_ready();
+    assert_int_equal(fake.status, 200);
+}
+
+static void test_stream_empty(void **state)
+{
+    (void)state;
+    fake_request(PATH, "{" HI ",\"stream\":true}");
+    fake_finish(FINISH_STOP, FAKE_END);
+    fake_ready();
+    assert_string_equal(events(),
+                        ROLE "null}]}\n\n" CHUNK("{}") "\"stop\"}]}\n\ndata: [DONE]\n\n");
+}
+
+static void test_whole(void **state)
+{
+    (void)state;
+    fake_request(PATH, "{" HI "}");
+    fake_text("Hello.");
+    fake_ready();
+    assert_int_equal(fake.answers, 0);
+    fake_finish(FINISH_STOP, FAKE_END);
+    fake_ready();
+    assert_int_equal(fake.status, 200);
+    assert_string_equal(
+        events(),
+        "{\"id\":\"ID\",\"object\":\"chat.completion\",\"created\":0,\"model\":\"m\","
+        "\"system_fingerprint\":\"fp_test\",\"choices\":[{\"index\":0,\"message\":{\"role\":"
+        "\"assistant\",\"content\":\"Hello.\",\"refusal\":null},\"logprobs\":null,"
+        "\"finish_reason\":\"stop\"}],\"usage\":{\"prompt_tokens\":19,\"completion_tokens\":7,"
+        "\"total_tokens\":26,\"prompt_tokens_details\":{\"cached_tokens\":3},"
+        "\"completion_tokens_details\":{\"reasoning_tokens\":0}}}");
+}
+
+// The 200 of a request in the queue after 5 s, comments after 10 s of silence.
+static void test_queue_and_silence(void **state)
+{
+    (void)state;
+    fake_request(PATH, "{" HI ",\"stream\":true}");
+    fake_second(4);
+    assert_int_equal(fake.answers, 0);
+    fake_second(5);
+    assert_string_equal(events(), ROLE "null}]}\n\n");
+    fake_second(14);
+    assert_null(strstr(fake.sent, "keep-alive"));
+    fake_second(15);
+    assert_non_null(strstr(fake.sent, "\n\n: keep-alive\n\n"));
+    fake_text("x");
+    fake_ready();
+    fake_finish(FINISH_STOP, FAKE_END);
+    fake_ready();
+    const char *role = strstr(fake.sent, "\"role\"");
+    assert_null(strstr(role + 1, "\"role\"")); // one role chunk only
+}
+
+static void test_fail_before_stream(void **state)
+{
+    static const struct {
+        enum finish finish;
+        int status;
+    } cases[] = {{FINISH_TIMEOUT, 504}, {FINISH_ERROR, 500}, {FINISH_CANCEL, 503}};
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        fake_end();
+        fake_begin(MODEL_GENERATOR);
+        fake_request(PATH, "{" HI ",\"stream\":true}");
+        fake_finish(cases[i].finish, -1);
+        fake_ready();
+        assert_int_equal(fake.status, cases[i].status);
+        assert_int_equal(fake.answers, 1);
+        assert_int_equal(fake.frees, 1);
+        json_t *body = fake_json();
+        assert_non_null(json_object_get(body, "error"));
+        json_decref(body);
+    }
+}
+
+static void test_fail_in_stream(void **state)
+{
+    (void)state;
+    fake_request(PATH, "{" HI ",\"stream\":true,\"stream_options\":{\"include_usage\":true}}");
+    fake_text("x");
+    fake_ready();
+    fake_finish(FINISH_ERROR, -1);
+    fake_ready();
+    const char *error = strstr(fake.sent, "data: {\"error\":{\"message\":");
+    assert_non_null(error);
+    assert_non_null(strstr(error, "\"type\":\"server_error\",\"param\":null,"
+                                  "\"code\":\"internal_error\"}}\n\n"));
+    assert_null(strstr(fake.sent, "[DONE]"));
+    assert_null(strstr(fake.sent, "prompt_tokens")); // no usage in a stream cut by an error
+    assert_true(fake.ended);
+}
+
+static void test_busy(void **state)
+{
+    static const struct {
+        enum admission admission;
+        int status;
+    } cases[] = {{ADMISSION_BUSY, 503}, {ADMISSION_TOO_MANY_TOKENS, 400}, {ADMISSION_DRAINING, 503}};
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        fake_end();
+        fake_begin(MODEL_GENERATOR);
+        fake.admission = cases[i].admission;
+        fake_request(PATH, "{" HI "}");
+        assert_int_equal(fake.status, cases[i].status);
+        assert_int_equal(fake.frees, 0);
+    }
+}
+
+static void test_slow_reader(void **state)
+{
+    (void)state;
+    fake_request(PATH, "{" HI ",\"stream\":true}");
+    fake_text("a");
+    fake_ready();
+    fake.room = 100;
+    fake_text("b");
+    fake_ready();
+    assert_int_equal(fake.event_next, 1); // left in the ring
+    fake_finish(FINISH_STOP, FAKE_END);
+    fake.room = 4096;
+    fake_room();
+    assert_int_equal(fake.event_next, 3);
+    assert_true(fake.ended);
+}
+
+// Long runs of tokens come out in several chunks, never one that outgrows the buffer.
+static void test_long_run(void **state)
+{
+    (void)state;
+    fake_request(PATH, "{" HI ",\"stream\":true}");
+    for (int i = 0; i < 1000; i++) {
+        fake_token('a');
+    }
+    fake_finish(FINISH_LENGTH, 'b');
+    fake_ready();
+    int chunks = 0;
+    for (const char *p = fake.sent; (p = strstr(p, "\"content\":\"a")); p++) {
+        chunks++;
+    }
+    assert_int_equal(chunks, 2);
+    assert_true(fake.ended);
+}
+
+static void test_stop_string(void **state)
+{
+    (void)state;
+    fake_request(PATH, "{" HI ",\"stop\":[\"END\",\"\"],\"stream\":true,"
+                       "\"stream_options\":{\"include_usage\":true}}");
+    fake_text("one E");
+    fake_ready();
+    assert_non_null(strstr(fake.sent, "\"content\":\"one \"")); // "E" could begin a stop string
+    fake_text("Nx EN");
+    fake_ready();
+    assert_non_null(strstr(fake.sent, "\"content\":\"ENx \""));
+    fake_text("D after");
+    fake_ready();
+    assert_int_equal(fake.cancels, 1);
+    assert_false(fake.ended); // until the engine has let go of the request
+    fake_text("more");
+    fake_finish(FINISH_CANCEL, -1);
+    fake_ready();
+    assert_null(strstr(fake.sent, "after"));
+    assert_non_null(strstr(fake.sent, "\"finish_reason\":\"stop\""));
+    assert_non_null(strstr(fake.sent, "\"completion_tokens\":11,")); // up to and with the D
+    assert_int_equal(fake.counted[COUNTED_STOP], 1);
+    assert_int_equal(fake.cancels, 1);
+}
+
+static void test_stop_held_at_end(void **state)
+{
+    (void)state;
+    fake_request(PATH, "{" HI ",\"stop\":\"END\"}");
+    fake_text("one EN");
+    fake_finish(FINISH_STOP, FAKE_END);
+    fake_ready();
+    assert_non_null(strstr(fake.sent, "\"content\":\"one EN\""));
+}
+
+// Only what is generated is searched, not the prompt.
+static void test_stop_in_prompt(void **state)
+{
+    (void)state;
+    fake_request(PATH, "{" HI ",\"stop\":\"hi\"}");
+    fake_text("oh");
+    fake_finish(FINISH_STOP, FAKE_END);
+    fake_ready();
+    assert_non_null(strstr(fake.sent, "\"content\":\"oh\""));
+}
+
+static void test_characters(void **state)
+{
+    (void)state;
+    fake_request(PATH, "{" HI ",\"stream\":true}");
+    fake_token(0xF0);
+    fake_ready();
+    fake_token(0x9F);
+    fake_token(0x98);
+    fake_ready();
+    assert_null(strstr(fake.sent, "\"content\":\"\xF0"));
+    fake_token(0x80);
+    fake_ready();
+    assert_non_null(strstr(fake.sent, "\"content\":\"\xF0\x9F\x98\x80\""));
+    fake_token(0xE2); // never completed
+    fake_finish(FINISH_LENGTH, 0x80);
+    fake_ready();
+    assert_non_null(strstr(fake.sent, "\"content\":\"\xEF\xBF\xBD\""));
+}
+
+// However the tokens are drained, the joined deltas equal the whole.
+static void test_cut_everywhere(void **state)
+{
+    static const char text[] = "ab \xC3\xA9 EN\"D\n ENDx";
+    char joined[64];
+    (void)state;
+    for (unsigned cuts = 0; cuts < 1u << (sizeof(text) - 1); cuts += 37) {
+        fake_end();
+        fake_begin(MODEL_GENERATOR);
+        fake_request(PATH, "{" HI ",\"stream\":true,\"stop\":\"END\"}");
+        for (size_t i = 0; i + 1 < sizeof(text); i++) {
+            fake_token((unsigned char)text[i]);
+            if (cuts >> i & 1) {
+                fake_ready();
+            }
+        }
+        fake_finish(FINISH_CANCEL, -1);
+        fake_ready();
+        joined[0] = 0;
+        for (char *line = strtok(fake.sent, "\n"); line; line = strtok(NULL, "\n")) {
+            json_t *chunk = json_loads(line + 6, 0, NULL);
+            json_t *choice = json_array_get(json_object_get(chunk, "choices"), 0);
+            const char *delta =
+                json_string_value(json_object_get(json_object_get(choice, "delta"), "content"));
+            strcat(joined, delta ? delta : "");
+            json_decref(chunk);
+        }
+        assert_string_equal(joined, "ab \xC3\xA9 EN\"D\n ");
+    }
+}
+
+static void test_sampling(void **state)
+{
+    (void)state;
+    fake_request(PATH, "{" HI ",\"temperature\":0.5,\"top_p\":0.25,\"top_k\":7,"
+                       "\"seed\":9007199254740993,\"max_tokens\":9,\"ignore_eos\":true}");
+    assert_true(fake.params.temperature == 0.5f);
+    assert_true(fake.params.top_p == 0.25f);
+    assert_int_equal(fake.params.top_k, 7);
+    assert_true(fake.params.seed == 9007199254740993ull); // 2^53 + 1
+    assert_true(fake.params.repetition == 1.0f);
+    assert_int_equal(fake.max_tokens, 9);
+    assert_true(fake.ignore_end);
+}
+
+static void test_sampling_defaults(void **state)
+{
+    uint64_t seed;
+    (void)state;
+    fake_request(PATH, "{" HI ",\"max_tokens\":5,\"max_completion_tokens\":6,\"temperature\":null}");
+    assert_true(fake.params.temperature == 1.0f);
+    assert_true(fake.params.top_p == 1.0f);
+    assert_int_equal(fake.params.top_k, 0);
+    assert_int_equal(fake.max_tokens, 6); // the newer name wins
+    seed = fake.params.seed;
+    fake_end();
+    fake_begin(MODEL_GENERATOR);
+    fake_request(PATH, "{" HI ",\"temperature\":1e-9,\"top_k\":-1,\"seed\":-1}");
+    assert_true(fake.params.temperature == 0.0f);
+    assert_int_equal(fake.params.top_k, 0);
+    assert_true(fake.params.seed == UINT64_MAX);
+    assert_int_equal(fake.max_tokens, 200 - 19); // what the window leaves
+    assert_true(seed != fake.params.seed);
+}
+
+static void test_length(void **state)
+{
+    char body[600], text[300];
+    (void)state;
+    memset(text, 'x', sizeof(text));
+    // 17 tokens are the template's own; the window holds 200.
+    for (int n = 182; n <= 184; n++) {
+        fake_end();
+        fake_begin(MODEL_GENERATOR);
+        snprintf(body, sizeof(body),
+                 "{\"model\":\"m\",\"stream\":true,\"max_tokens\":50,"
+                 "\"messages\":[{\"role\":\"user\",\"content\":\"%.*s\"}]}",
+                 n, text);
+        fake_request(PATH, body);
+        if (n == 182) {
+            assert_int_equal(fake.max_tokens, 1); // cut to what is left
+            continue;
+        }
+        assert_int_equal(fake.status, 400);
+        assert_int_equal(fake.submits, 0);
+        json_t *body_json = fake_json();
+        json_t *error = json_object_get(body_json, "error");
+        assert_string_equal(json_string_value(json_object_get(error, "code")),
+                            "context_length_exceeded");
+        assert_int_equal(json_integer_value(json_object_get(error, "n_prompt_tokens")), n + 17);
+        assert_int_equal(json_integer_value(json_object_get(error, "n_ctx")), 200);
+        json_decref(body_json);
+    }
+}
+
+static void expect_prompt(const char *messages, const char *rest, const char *want)
+{
+    char body[4096];
+
+    fake_end();
+    struct chat_template chat = fake_chat;
+    bool plain = fake_plain;
+    fake_begin(MODEL_GENERATOR);
+    fake_chat = chat;
+    fake_plain = plain;
+    snprintf(body, sizeof(body), "{\"model\":\"m\",\"messages\":%s%s}", messages, rest);
+    fake_request(PATH, body);
+    if (!want) {
+        assert_int_equal(fake.status, 400);
+        assert_int_equal(fake.submits, 0);
+        return;
+    }
+    if (fake.status) {
+        fail_msg("%s", fake.sent);
+    }
+    char *prompt = fake_prompt();
+    assert_string_equal(prompt, want);
+    free(prompt);
+}
+
+#define CALL "{\"id\":\"c1\",\"type\":\"function\",\"function\":{\"name\":\"f\",\"arguments\":"
+#define USER "{\"role\":\"user\",\"content\":\"u\"}"
+#define RESULT(id) "{\"role\":\"tool\",\"tool_call_id\":\"" id "\",\"content\":\"r\"}"
+
+static void test_roles(void **state)
+{
+    (void)state;
+    expect_prompt("[{\"role\":\"developer\",\"content\":\"d\"}," USER "]", "",
+                  "[system]d[user]u[assistant]");
+    expect_prompt("[{\"role\":\"user\",\"name\":\"x\",\"content\":[{\"type\":\"text\",\"text\":"
+                  "\"a\"},{\"type\":\"text\",\"text\":\"b\"}]}]",
+                  "", "[user]ab[assistant]");
+    expect_prompt("[{\"role\":\"user\",\"content\":[]}]", "", "[user][assistant]");
+    expect_prompt("[" USER ",{\"role\":\"assistant\",\"content\":[{\"type\":\"text\",\"text\":\"a\"},"
+                  "{\"type\":\"refusal\",\"refusal\":\"no\"}],\"audio\":null,\"annotations\":[],"
+                  "\"function_call\":null}," USER "]",
+                  "", "[user]u[assistant]ano[user]u[assistant]");
+    expect_prompt("[" USER ",{\"role\":\"assistant\",\"content\":\"a\",\"reasoning\":\"t\"}," USER "]",
+                  "", "[user]u[assistant]t/a[user]u[assistant]");
+    expect_prompt("[{\"role\":\"system\",\"content\":\"s\"}]", "", "[system]s[assistant]");
+}
+
+// Edge cases 1 to 8 of the wire specification.
+static void test_tool_history(void **state)
+{
+    (void)state;
+#define ONE(message) "[" USER "," message "," RESULT("c1") "]"
+#define ASKS(content, arguments)                                                                   \
+    "{\"role\":\"assistant\"," content "\"tool_calls\":[" CALL arguments "}}]}"
+    const char *want = "[user]u[assistant](f {\"a\":1})[tool]r[assistant]";
+    expect_prompt(ONE(ASKS("\"content\":null,", "\"{\\\"a\\\":1}\"")), "", want);
+    expect_prompt(ONE(ASKS("\"content\":\"\",", "\"{\\\"a\\\":1}\"")), "", want);
+    expect_prompt(ONE(ASKS("", "{\"a\":1}")), "", want);
+    want = "[user]u[assistant](f {})[tool]r[assistant]";
+    expect_prompt(ONE(ASKS("", "\"\"")), "", want);
+    expect_prompt(ONE(ASKS("", "\"null\"")), "", want);
+    expect_prompt(ONE(ASKS("", "\"{broken\"")), "",
+                  "[user]u[assistant](f \"{broken\")[tool]r[assistant]");
+    fake_chat.object_arguments = true; // then the text is wrapped
+    expect_prompt(ONE(ASKS("", "\"{broken\"")), "",
+                  "[user]u[assistant](f {\"arguments\":\"{broken\"})[tool]r[assistant]");
+    fake_chat.object_arguments = false;
+    expect_prompt("[" USER ",{\"role\":\"assistant\",\"content\":\"a\",\"tool_calls\":[]}," USER "]", "",
+                  "[user]u[assistant]a[user]u[assistant]");
+    expect_prompt("[" USER ",{\"role\":\"assistant\",\"tool_calls\":null}," USER "]", "",
+                  "[user]u[assistant][user]u[assistant]");
+    expect_prompt("[" USER "," RESULT("c1") "," ASKS("", "\"\"") "]", "", NULL);
+    expect_prompt("[" USER "," ASKS("", "\"\"") "," RESULT("c9") "]", "", NULL);
+    assert_non_null(strstr(fake.sent, "c9"));
+    assert_non_null(strstr(fake.sent, "messages[2].tool_call_id"));
+    expect_prompt("[" USER "," ASKS("", "\"\"") "," RESULT("c1") "," RESULT("c1") "]", "", NULL);
+    expect_prompt("[" USER ",{\"role\":\"assistant\",\"tool_calls\":[" CALL "\"\"}},{\"id\":\"c2\","
+                  "\"type\":\"function\",\"function\":{\"name\":\"g\",\"arguments\":\"\"}}]},"
+                  RESULT("c2") "," RESULT("c1") "]",
+                  "", "[user]u[assistant](f {})(g {})[tool]r[tool]r[assistant]");
+    expect_prompt("[" USER "," ASKS("", "\"\"") ",{\"role\":\"tool\",\"tool_call_id\":\"c1\",\"content\":"
+                  "[{\"type\":\"text\",\"text\":\"x\"},{\"type\":\"text\",\"text\":\"y\"}]}]",
+                  "", "[user]u[assistant](f {})[tool]xy[assistant]");
+}
+
+static void test_system_inside(void **state)
+{
+    const char *const messages = "[{\"role\":\"system\",\"content\":\"s\"}," USER
+                                 ",{\"role\":\"system\",\"content\":\"t\"}]";
+    (void)state;
+    expect_prompt(messages, "", "[system]s[user]u[system]t[assistant]");
+    fake_chat.system_inside = false;
+    expect_prompt(messages, "", "[system]s\nt[user]u[assistant]");
+}
+
+static void test_continued(void **state)
+{
+#define LAST(more) "[" USER ",{\"role\":\"assistant\",\"content\":\"so \"" more "}]"
+    (void)state;
+    expect_prompt(LAST(""), "", "[user]u[assistant]so [assistant]"); // a new turn
+    expect_prompt(LAST(""), ",\"continue_final_message\":true", "[user]u[assistant]so ");
+    expect_prompt(LAST(",\"prefix\":true"), "", "[user]u[assistant]so ");
+    expect_prompt(LAST(""), ",\"add_generation_prompt\":false", "[user]u[assistant]so ");
+    expect_prompt(LAST(""), ",\"continue_final_message\":true,\"add_generation_prompt\":true", NULL);
+    expect_prompt("[" USER "]", ",\"continue_final_message\":true", NULL);
+    expect_prompt("[" USER ",{\"role\":\"assistant\",\"content\":\"a\"},{\"role\":\"assistant\","
+                  "\"content\":\"b\"}]",
+                  ",\"continue_final_message\":true", "[user]u[assistant]a\nb");
+}
+
+static void test_plain_template(void **state)
+{
+    (void)state;
+    fake_plain = true;
+    expect_prompt("[{\"role\":\"system\",\"content\":\"s\"}," USER "]", "", "^s\nu");
+}
+
+static void test_thinking_off(void **state)
+{
+    (void)state;
+    expect_prompt("[" USER "]", "", "[user]u[assistant]");
+    expect_prompt("[" USER "]", ",\"reasoning_effort\":\"none\"", "[user]u[no-think][assistant]");
+    expect_prompt("[" USER "]", ",\"chat_template_kwargs\":{\"enable_thinking\":false}",
+                  "[user]u[no-think][assistant]");
+}
+
+// A marker of the template typed by a user stays text.
+static void test_markers_stay_text(void **state)
+{
+    (void)state;
+    fake_request(PATH, "{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"[user]\"}]}");
+    for (int i = 0; i < 12; i++) {
+        assert_int_equal(fake.tokens[i], (i < 6 ? 1000 : 0) + "[user]"[i % 6]);
+    }
+}
+
+static void test_template_refuses(void **state)
+{
+    (void)state;
+    fake_chat.refuses = true;
+    fake_request(PATH, "{" HI "}");
+    assert_int_equal(fake.status, 400);
+    assert_non_null(strstr(fake.sent, "Roles must alternate"));
+    assert_non_null(strstr(fake.sent, "\"param\":\"messages\""));
+}
+
+static void test_strings_round_trip(void **state)
+{
+    (void)state;
+    fake_request(PATH, "{\"model\":\"m\",\"stream\":true,\"messages\":[{\"role\":\"user\",\"content\":"
+                       "\"a\\u0000\\u2028\\ufeff\"}]}");
+    assert_int_equal(fake.tokens[7], 0);
+    assert_int_equal(fake.token_count, 6 + 2 + 3 + 3 + 11);
+    fake_token(0);
+    fake_text("\r\n\xE2\x80\xA8");
+    fake_ready();
+    assert_non_null(strstr(fake.sent, "\"content\":\"\\u0000\\r\\n"));
+}
+
+static void test_large_body_is_offloaded(void **state)
+{
+    char *body = malloc(40000);
+    (void)state;
+    int n = sprintf(body, "{" HI ",\"x\":\"");
+    memset(body + n, 'y', 36000);
+    strcpy(body + n + 36000, "\"}");
+    fake_request(PATH, body);
+    assert_true(fake.offloaded);
+    assert_int_equal(fake.submits, 1);
+    assert_int_equal(fake.ignored_fields, 1);
+    fake_end();
+    fake_begin(MODEL_GENERATOR);
+    fake.gone = true; // the client left meanwhile
+    fake_request(PATH, body);
+    assert_int_equal(fake.submits, 0);
+    assert_int_equal(fake.answers, 0);
+    free(body);
+}
+
+static void test_client_leaves(void **state)
+{
+    (void)state;
+    fake_request(PATH, "{" HI ",\"stream\":true}");
+    fake_text("x");
+    fake_ready();
+    fake_gone();
+    fake_second(30);
+    fake_ready();
+    assert_int_equal(fake.counted[COUNTED_ABORT], 1);
+    assert_int_equal(fake.frees, 0); // the exchange does that
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_stream),
+        TEST(test_stream_usage),
+        TEST(test_stream_continuous_usage),
+        TEST(test_stream_options_empty),
+        TEST(test_stream_empty),
+        TEST(test_whole),
+        TEST(test_queue_and_silence),
+        TEST(test_fail_before_stream),
+        TEST(test_fail_in_stream),
+        TEST(test_busy),
+        TEST(test_slow_reader),
+        TEST(test_long_run),
+        TEST(test_stop_string),
+        TEST(test_stop_held_at_end),
+        TEST(test_stop_in_prompt),
+        TEST(test_characters),
+        TEST(test_cut_everywhere),
+        TEST(test_sampling),
+        TEST(test_sampling_defaults),
+        TEST(test_length),
+        TEST(test_roles),
+        TEST(test_tool_history),
+        TEST(test_system_inside),
+        TEST(test_continued),
+        TEST(test_plain_template),
+        TEST(test_thinking_off),
+        TEST(test_markers_stay_text),
+        TEST(test_template_refuses),
+        TEST(test_strings_round_trip),
+        TEST(test_large_body_is_offloaded),
+        TEST(test_client_leaves),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

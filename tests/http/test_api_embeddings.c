@@ -1,0 +1,256 @@
+// /v1/embeddings against doubles: inputs of all forms, both encodings against bytes worked out
+// apart, the answer in pieces, truncation, errors with their path.
+#include "api_fake.h"
+
+#include "http/api/vectors.h"
+
+#include <setjmp.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define PATH "/v1/embeddings"
+
+static int setup(void **state)
+{
+    (void)state;
+    fake_begin(MODEL_EMBEDDER);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    fake_end();
+    return 0;
+}
+
+static void values_fill(uint32_t count)
+{
+    size_t n = (size_t)count * fake_facts.output_width;
+    fake.values = malloc(n * sizeof(float));
+    for (size_t i = 0; i < n; i++) {
+        fake.values[i] = (float)i * 0.25f - 0.5f;
+    }
+}
+
+static void finish(void)
+{
+    fake_finish(FINISH_DONE, -1);
+    fake_ready();
+}
+
+static void test_float(void **state)
+{
+    (void)state;
+    fake_request(PATH, "{\"model\":\"m\",\"input\":\"hi\",\"encoding_format\":\"float\"}");
+    assert_int_equal(fake.kind, REQUEST_EMBED);
+    assert_int_equal(fake.token_count, 4); // with the tokenizer's own two
+    values_fill(1);
+    fake.values[0] = -0.0f;
+    fake.values[1] = 0.1f;
+    finish();
+    assert_string_equal(fake.sent,
+                        "{\"object\":\"list\",\"data\":[{\"object\":\"embedding\",\"index\":0,"
+                        "\"embedding\":[0.0,0.1,0.0,0.25]}],\"model\":\"m\",\"usage\":"
+                        "{\"prompt_tokens\":4,\"total_tokens\":4}}");
+    assert_int_equal(fake.frees, 1);
+    assert_int_equal(fake.counted[COUNTED_POOLED], 1);
+}
+
+static void test_base64(void **state)
+{
+    (void)state;
+    fake_request(PATH, "{\"model\":\"m\",\"input\":[\"hi\"],\"encoding_format\":\"base64\"}");
+    values_fill(1);
+    finish();
+    // -0.5 -0.25 0 0.25 as little-endian float32: 000000bf 000080be 00000000 0000803e
+    assert_non_null(strstr(fake.sent, "\"embedding\":\"AAAAvwAAgL4AAAAAAACAPg==\"}"));
+}
+
+static void test_inputs(void **state)
+{
+    static const struct {
+        const char *input;
+        uint32_t sequences, tokens;
+    } good[] = {
+        {"\"abc\"", 1, 5},          {"[\"abc\"]", 1, 5},
+        {"[\"a\",\"b\"]", 2, 6},    {"[1,2,3]", 1, 3}, // as given: nothing is added
+        {"[[1],[2,3]]", 2, 3},      {"[1.0,2e0]", 1, 2},
+    };
+    static const struct {
+        const char *input, *code, *param;
+    } bad[] = {
+        {"[]", "invalid_value", "\"input\""},
+        {"\"\"", "invalid_value", "\"input\""},
+        {"[\"\"]", "invalid_value", "\"input[0]\""},
+        {"[[]]", "invalid_value", "\"input[0]\""},
+        {"[1,\"a\"]", "invalid_type", "\"input[1]\""},
+        {"[\"a\",1]", "invalid_type", "\"input[1]\""},
+        {"[\"a\",[1]]", "invalid_type", "\"input[1]\""},
+        {"[[1],2]", "invalid_type", "\"input[1]\""},
+        {"[[1],[\"a\"]]", "invalid_type", "\"input[1][0]\""},
+        {"[[1],[2000]]", "invalid_value", "\"input[1][0]\""},
+        {"[-1]", "invalid_value", "\"input[0]\""},
+        {"[1.5]", "invalid_type", "\"input[0]\""},
+        {"[null]", "invalid_type", "\"input[0]\""},
+        {"{\"a\":1}", "invalid_type", "\"input\""},
+        {"true", "invalid_type", "\"input\""},
+    };
+    char body[256];
+    (void)state;
+    for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+        fake_end();
+        fake_begin(MODEL_EMBEDDER);
+        snprintf(body, sizeof(body), "{\"model\":\"m\",\"input\":%s}", good[i].input);
+        fake_request(PATH, body);
+        assert_int_equal(fake.sequence_count, good[i].sequences);
+        assert_int_equal(fake.token_count, good[i].tokens);
+        assert_int_equal(fake.starts[good[i].sequences], good[i].tokens);
+    }
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        fake_end();
+        fake_begin(MODEL_EMBEDDER);
+        snprintf(body, sizeof(body), "{\"model\":\"m\",\"input\":%s}", bad[i].input);
+        fake_request(PATH, body);
+        assert_int_equal(fake.status, 400);
+        if (!strstr(fake.sent, bad[i].code) || !strstr(fake.sent, bad[i].param)) {
+            fail_msg("%s: %s", bad[i].input, fake.sent);
+        }
+    }
+}
+
+static void too_long(const char *more, char *body, size_t body_bytes)
+{
+    char text[300];
+    memset(text, 'x', sizeof(text));
+    fake_end();
+    fake_begin(MODEL_EMBEDDER);
+    snprintf(body, body_bytes, "{\"model\":\"m\",\"input\":[\"a\",\"%.250s\"]%s}", text, more);
+    fake_request(PATH, body);
+}
+
+static void test_too_long(void **state)
+{
+    char body[512];
+    (void)state;
+    too_long("", body, sizeof(body));
+    assert_int_equal(fake.status, 400);
+    assert_non_null(strstr(fake.sent, "\"param\":\"input[1]\",\"code\":\"context_length_exceeded\","
+                                      "\"n_prompt_tokens\":252,\"n_ctx\":200"));
+    too_long(",\"truncate\":true", body, sizeof(body));
+    assert_int_equal(fake.submits, 1);
+    assert_int_equal(fake.token_count, 3 + 200);
+    assert_int_equal(fake.tokens[202], FAKE_SEP); // what closes the text stays
+    assert_int_equal(fake.tokens[201], 'x');
+    too_long(",\"truncate_prompt_tokens\":-1", body, sizeof(body));
+    assert_int_equal(fake.token_count, 3 + 200);
+    too_long(",\"truncate_prompt_tokens\":10", body, sizeof(body));
+    assert_int_equal(fake.token_count, 3 + 10);
+    assert_int_equal(fake.tokens[3], FAKE_BOS);
+    assert_int_equal(fake.tokens[12], FAKE_SEP);
+    too_long(",\"truncate\":true,\"add_special_tokens\":false", body, sizeof(body));
+    assert_int_equal(fake.token_count, 1 + 200);
+    assert_int_equal(fake.tokens[200], 'x');
+}
+
+static void test_many_inputs(void **state)
+{
+    char *body = malloc(64 * 1024);
+    (void)state;
+    for (int n = 2048; n <= 2049; n++) {
+        fake_end();
+        fake_begin(MODEL_EMBEDDER);
+        fake_facts.output_width = 384;
+        char *p = body + sprintf(body, "{\"model\":\"m\",\"input\":[\"a\"");
+        for (int i = 1; i < n; i++) {
+            p += sprintf(p, ",\"b\"");
+        }
+        sprintf(p, "],\"encoding_format\":\"%s\"}", n % 2 ? "float" : "base64");
+        fake_request(PATH, body);
+        if (n == 2049) {
+            assert_int_equal(fake.status, 400);
+            continue;
+        }
+        assert_int_equal(fake.sequence_count, 2048);
+        values_fill(2048);
+        fake.room = 64 * 1024;
+        finish();
+        assert_true(fake.streaming && fake.ended);
+        assert_int_equal(fake.length, fake.sent_bytes);
+        json_t *answer = fake_json();
+        json_t *data = json_object_get(answer, "data");
+        assert_int_equal(json_array_size(data), 2048);
+        const char *text =
+            json_string_value(json_object_get(json_array_get(data, 2047), "embedding"));
+        assert_int_equal(strlen(text), 2048);
+        json_decref(answer);
+    }
+    free(body);
+}
+
+// The reader stops, then goes on: nothing is lost or doubled, and the length was true.
+static void test_pieces(void **state)
+{
+    (void)state;
+    fake_facts.output_width = 3000;
+    fake_request(PATH, "{\"model\":\"m\",\"input\":[\"a\",\"b\"]}");
+    values_fill(2);
+    fake.room = 0;
+    finish();
+    assert_int_equal(fake.sent_bytes, 0);
+    assert_int_equal(fake.frees, 1); // the engine is rid of it already
+    fake.room = VECTORS_PIECE_MAX;
+    fake_room();
+    assert_true(fake.ended);
+    assert_int_equal(fake.sent_bytes, fake.length);
+    json_t *answer = fake_json();
+    json_t *row = json_object_get(json_array_get(json_object_get(answer, "data"), 1), "embedding");
+    assert_int_equal(json_array_size(row), 3000);
+    for (size_t i = 0; i < 3000; i++) {
+        assert_true((float)json_number_value(json_array_get(row, i)) == fake.values[3000 + i]);
+    }
+    json_decref(answer);
+}
+
+static void test_not_finite(void **state)
+{
+    (void)state;
+    fake_request(PATH, "{\"model\":\"m\",\"input\":\"a\"}");
+    values_fill(1);
+    fake.values[2] = NAN;
+    finish();
+    assert_int_equal(fake.status, 500);
+    assert_int_equal(fake.error, HTTP_INTERNAL_SAME);
+}
+
+static void test_failures(void **state)
+{
+    (void)state;
+    fake_request(PATH, "{\"model\":\"m\",\"input\":\"a\"}");
+    fake_finish(FINISH_TIMEOUT, -1);
+    fake_ready();
+    assert_int_equal(fake.status, 504);
+    fake_end();
+    fake_begin(MODEL_EMBEDDER);
+    fake.admission = ADMISSION_TOO_MANY_BYTES;
+    fake_request(PATH, "{\"model\":\"m\",\"input\":\"a\"}");
+    assert_int_equal(fake.status, 400);
+    assert_non_null(strstr(fake.sent, "max-result-bytes"));
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_float),       TEST(test_base64), TEST(test_inputs),     TEST(test_too_long),
+        TEST(test_many_inputs), TEST(test_pieces), TEST(test_not_finite), TEST(test_failures),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,387 @@
+// Every field of the four endpoints: wrong type, out of range, null, the harmless value, and what
+// the error says: status, code and the JSON path in `param`.
+#include "api_fake.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+struct endpoint {
+    enum model_kind kind;
+    const char *path;
+    const char *base; // fields without which no request is whole
+};
+
+static const struct endpoint chat = {
+    MODEL_GENERATOR, "/v1/chat/completions",
+    "\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}]"};
+static const struct endpoint messages = {
+    MODEL_GENERATOR, "/v1/messages",
+    "\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}]"};
+static const struct endpoint embeddings = {MODEL_EMBEDDER, "/v1/embeddings",
+                                           "\"model\":\"m\",\"input\":\"hi\""};
+static const struct endpoint rerank = {
+    MODEL_RERANKER, "/v1/rerank", "\"model\":\"m\",\"query\":\"q\",\"documents\":[\"d\"]"};
+
+static void request(const struct endpoint *e, const char *more)
+{
+    char body[2048];
+
+    fake_begin(e->kind);
+    // Duplicate keys: the last one wins, so a case may replace a field of the base.
+    snprintf(body, sizeof(body), "{%s%s%s}", e->base, *more ? "," : "", more);
+    fake_request(e->path, body);
+}
+
+static void expect_ok(const struct endpoint *e, const char *more)
+{
+    request(e, more);
+    if (fake.submits != 1) {
+        fail_msg("%s {%s}: %s", e->path, more, fake.sent);
+    }
+    fake_end();
+}
+
+static void expect_error(const struct endpoint *e, const char *more, int status, const char *code,
+                         const char *param)
+{
+    request(e, more);
+    if (fake.status != status || fake.submits != 0) {
+        fail_msg("%s {%s}: status %d, %s", e->path, more, fake.status, fake.sent);
+    }
+    json_t *body = fake_json();
+    const json_t *error = json_object_get(body, "error");
+    const char *says_code = json_string_value(json_object_get(error, "code"));
+    const char *says_param = json_string_value(json_object_get(error, "param"));
+    if (e != &messages && (!says_code || strcmp(says_code, code) != 0 || !says_param ||
+                           strcmp(says_param, param) != 0)) {
+        fail_msg("%s {%s}: wants %s %s, got %s", e->path, more, code, param, fake.sent);
+    }
+    // OpenAI: 'field' ...; Messages: field: ...
+    const char *message = json_string_value(json_object_get(error, "message"));
+    if (e == &messages && strncmp(message, param, strlen(param)) != 0) {
+        fail_msg("%s {%s}: %s", e->path, more, message);
+    }
+    json_decref(body);
+    fake_end();
+}
+
+// The value that stands for each JSON type.
+static const struct {
+    char type;
+    const char *value;
+} values[] = {
+    {'b', "true"}, {'i', "1"}, {'n', "0.5"}, {'s', "\"text\""}, {'a', "[]"}, {'o', "{}"},
+};
+
+struct field_case {
+    const struct endpoint *endpoint;
+    const char *name;
+    const char *types;  // that it takes: letters of `values`
+    const char *good[4];
+    const char *bad[5]; // right type, wrong value
+};
+
+static const struct field_case cases[] = {
+    {&chat, "temperature", "in", {"0", "2", "1e0", "-0"}, {"-0.1", "2.1", "1e300"}},
+    {&chat, "top_p", "in", {"0", "1", "0.3"}, {"-0.1", "1.5"}},
+    {&chat, "top_k", "i", {"-1", "0", "5", "7.0"}, {"-2", "3000000000"}},
+    {&chat, "max_tokens", "i", {"1", "16.0", "1e2", "999999999999"}, {"0", "-5"}},
+    {&chat, "max_completion_tokens", "i", {"1", "4"}, {"0"}},
+    {&chat, "seed", "i", {"-1", "9007199254740993", "9223372036854775807"}, {NULL}},
+    {&chat, "stream", "b", {"false"}, {NULL}},
+    {&chat, "ignore_eos", "b", {"false"}, {NULL}},
+    {&chat, "continue_final_message", "b", {"false"}, {NULL}},
+    {&chat, "add_generation_prompt", "b", {"false"}, {NULL}},
+    {&chat, "stream_options", "o", {"{\"include_usage\":false,\"include_obfuscation\":true}"}, {NULL}},
+    {&chat, "stop", "sa", {"\"\"", "[\"\"]", "[\"a\",\"b\"]"}, {NULL}},
+    {&chat, "user", "s", {"\"x\""}, {NULL}},
+    {&chat, "metadata", "o", {"{\"a\":\"b\"}"}, {NULL}},
+    {&messages, "temperature", "in", {"0", "1"}, {"-0.1", "1.5"}},
+    {&messages, "top_p", "in", {"0", "1"}, {"1.5"}},
+    {&messages, "top_k", "i", {"0", "3"}, {"-1"}},
+    {&messages, "max_tokens", "i", {"1", "100000"}, {"0"}},
+    {&messages, "stream", "b", {"false"}, {NULL}},
+    {&messages, "stop_sequences", "a", {"[\"\"]", "[\"x\"]"}, {NULL}},
+    {&messages, "metadata", "o", {"{\"user_id\":null}"}, {NULL}},
+    {&embeddings, "encoding_format", "s", {"\"float\"", "\"base64\""}, {"\"hex\""}},
+    {&embeddings, "dimensions", "i", {"4"}, {"0", "5"}},
+    {&embeddings, "add_special_tokens", "b", {"false"}, {NULL}},
+    {&embeddings, "truncate", "b", {"false"}, {NULL}},
+    {&embeddings, "truncate_prompt_tokens", "i", {"-1", "2"}, {"0", "-2"}},
+    {&rerank, "top_n", "i", {"1", "2.0", "1000"}, {"0", "-1"}},
+    {&rerank, "return_documents", "b", {"false"}, {NULL}},
+    {&rerank, "raw_scores", "b", {"false"}, {NULL}},
+    {&rerank, "truncate", "b", {"false"}, {NULL}},
+    {&rerank, "max_tokens_per_doc", "i", {"1", "100000"}, {"0"}},
+};
+
+static bool takes(const struct field_case *c, char type)
+{
+    return strchr(c->types, type) != NULL;
+}
+
+static void test_matrix(void **state)
+{
+    char more[256];
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        const struct field_case *c = &cases[i];
+        snprintf(more, sizeof(more), "\"%s\":null", c->name);
+        expect_ok(c->endpoint, more);
+        for (int k = 0; k < 4 && c->good[k]; k++) {
+            snprintf(more, sizeof(more), "\"%s\":%s", c->name, c->good[k]);
+            expect_ok(c->endpoint, more);
+        }
+        for (int k = 0; k < 5 && c->bad[k]; k++) {
+            snprintf(more, sizeof(more), "\"%s\":%s", c->name, c->bad[k]);
+            expect_error(c->endpoint, more, 400, "invalid_value", c->name);
+        }
+        for (size_t k = 0; k < sizeof(values) / sizeof(values[0]); k++) {
+            if (!takes(c, values[k].type)) {
+                snprintf(more, sizeof(more), "\"%s\":%s", c->name, values[k].value);
+                expect_error(c->endpoint, more, 400, "invalid_type", c->name);
+            }
+        }
+    }
+}
+
+static void test_required(void **state)
+{
+    static const struct {
+        const struct endpoint *endpoint;
+        const char *names[3];
+    } required[] = {
+        {&chat, {"model", "messages"}},
+        {&messages, {"model", "messages"}},
+        {&embeddings, {"model", "input"}},
+        {&rerank, {"model", "query", "documents"}},
+    };
+    char more[256];
+    (void)state;
+    for (size_t i = 0; i < sizeof(required) / sizeof(required[0]); i++) {
+        for (int k = 0; k < 3 && required[i].names[k]; k++) {
+            snprintf(more, sizeof(more), "\"%s\":null", required[i].names[k]);
+            expect_error(required[i].endpoint, more, 400, "missing_required_parameter",
+                         required[i].names[k]);
+            snprintf(more, sizeof(more), "\"%s\":1", required[i].names[k]);
+            expect_error(required[i].endpoint, more, 400, "invalid_type", required[i].names[k]);
+        }
+    }
+}
+
+// Known, meaning-changing and not offered: refused by name, but for the value that means "off".
+static void test_refused(void **state)
+{
+    static const struct {
+        const struct endpoint *endpoint;
+        const char *name, *off, *on;
+    } refused[] = {
+        {&chat, "n", "1", "2"},
+        {&chat, "tools", "[]", "[{\"type\":\"function\",\"function\":{\"name\":\"f\"}}]"},
+        {&chat, "tool_choice", "\"none\"", "\"required\""},
+        {&chat, "tool_choice", "\"auto\"", "{\"type\":\"function\",\"function\":{\"name\":\"f\"}}"},
+        {&chat, "response_format", "{\"type\":\"text\"}", "{\"type\":\"json_object\"}"},
+        {&chat, "structured_outputs", "{}", "{\"regex\":\"a\"}"},
+        {&chat, "guided_json", "null", "{}"},
+        {&chat, "guided_regex", "null", "\"a\""},
+        {&chat, "guided_choice", "null", "[\"a\"]"},
+        {&chat, "guided_grammar", "null", "\"a\""},
+        {&chat, "logprobs", "false", "true"},
+        {&chat, "top_logprobs", "0", "5"},
+        {&chat, "logit_bias", "{}", "{\"5\":1}"},
+        {&chat, "presence_penalty", "0.0", "1"},
+        {&chat, "frequency_penalty", "0", "-1"},
+        {&chat, "repetition_penalty", "1.0", "1.1"},
+        {&chat, "repeat_penalty", "1", "2"},
+        {&chat, "min_p", "0", "0.1"},
+        {&chat, "min_tokens", "0", "1"},
+        {&chat, "stop_token_ids", "[]", "[1]"},
+        {&chat, "bad_words", "[]", "[\"a\"]"},
+        {&chat, "include_stop_str_in_output", "false", "true"},
+        {&chat, "skip_special_tokens", "true", "false"},
+        {&chat, "reasoning_effort", "\"none\"", "\"high\""},
+        {&chat, "include_reasoning", "true", "false"},
+        {&chat, "thinking_token_budget", "null", "5"},
+        {&chat, "chat_template_kwargs", "{}", "{\"enable_thinking\":true}"},
+        {&chat, "chat_template", "null", "\"x\""},
+        {&chat, "truncate_prompt_tokens", "null", "5"},
+        {&chat, "cache_salt", "null", "\"x\""},
+        {&chat, "priority", "0", "1"},
+        {&chat, "audio", "null", "{}"},
+        {&chat, "modalities", "[\"text\"]", "[\"text\",\"audio\"]"},
+        {&chat, "web_search_options", "null", "{}"},
+        {&chat, "moderation", "null", "{}"},
+        {&chat, "functions", "[]", "[{\"name\":\"f\"}]"},
+        {&chat, "function_call", "\"none\"", "{\"name\":\"f\"}"},
+        {&chat, "best_of", "1", "2"},
+        {&chat, "use_beam_search", "false", "true"},
+        {&chat, "echo", "false", "true"},
+        {&chat, "logits_processors", "[]", "[1]"},
+        {&chat, "return_token_ids", "false", "true"},
+        {&messages, "tools", "[]", "[{\"name\":\"f\",\"input_schema\":{}}]"},
+        {&messages, "tool_choice", "{\"type\":\"auto\"}", "{\"type\":\"any\"}"},
+        {&messages, "output_config", "{}", "{\"effort\":\"low\"}"},
+        {&messages, "thinking", "{\"type\":\"disabled\"}",
+         "{\"type\":\"enabled\",\"budget_tokens\":2000}"},
+        {&messages, "container", "null", "\"x\""},
+        {&messages, "mcp_servers", "[]", "[{}]"},
+        {&messages, "chat_template_kwargs", "{}", "{\"a\":1}"},
+        {&rerank, "rank_fields", "[\"text\"]", "[\"title\"]"},
+    };
+    char more[256];
+    (void)state;
+    for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
+        snprintf(more, sizeof(more), "\"%s\":%s", refused[i].name, refused[i].off);
+        expect_ok(refused[i].endpoint, more);
+        snprintf(more, sizeof(more), "\"%s\":%s", refused[i].name, refused[i].on);
+        expect_error(refused[i].endpoint, more, 400, "unsupported_parameter", refused[i].name);
+    }
+}
+
+static void test_harmless(void **state)
+{
+    (void)state;
+    expect_ok(&chat, "\"store\":true,\"service_tier\":\"auto\",\"prompt_cache_key\":\"k\","
+                     "\"prediction\":{},\"verbosity\":\"low\",\"safety_identifier\":\"x\","
+                     "\"parallel_tool_calls\":false,\"prompt_cache_retention\":\"24h\"");
+    expect_ok(&messages, "\"service_tier\":\"auto\",\"cache_control\":{},\"inference_geo\":\"us\","
+                         "\"speed\":\"fast\",\"diagnostics\":{}");
+    expect_ok(&rerank, "\"max_chunks_per_doc\":10,\"priority\":3,\"user\":\"u\"");
+    expect_ok(&embeddings, "\"user\":\"u\"");
+}
+
+static void test_model(void **state)
+{
+    static const struct endpoint wrong_kind[] = {
+        {MODEL_EMBEDDER, "/v1/chat/completions", "\"model\":\"m\",\"messages\":[]"},
+        {MODEL_RERANKER, "/v1/chat/completions", "\"model\":\"m\",\"messages\":[]"},
+        {MODEL_GENERATOR, "/v1/embeddings", "\"model\":\"m\",\"input\":\"x\""},
+        {MODEL_EMBEDDER, "/v1/rerank", "\"model\":\"m\",\"query\":\"x\",\"documents\":[]"},
+    };
+    static const char *const names[] = {"/v1/embeddings", "/v1/rerank", "/v1/chat/completions",
+                                        "/v1/embeddings"};
+    (void)state;
+    expect_error(&chat, "\"model\":\"nope\"", 404, "model_not_found", "model");
+    expect_error(&embeddings, "\"model\":\"M\"", 404, "model_not_found", "model");
+    expect_error(&rerank, "\"model\":\"m \"", 404, "model_not_found", "model");
+    for (int i = 0; i < 4; i++) {
+        request(&wrong_kind[i], "");
+        assert_int_equal(fake.status, 400);
+        assert_non_null(strstr(fake.sent, "\"code\":\"unsupported_model\""));
+        assert_non_null(strstr(fake.sent, names[i])); // where this kind is served
+        fake_end();
+    }
+    request(&messages, "\"model\":\"nope\"");
+    assert_int_equal(fake.status, 404);
+    assert_non_null(strstr(fake.sent, "\"type\":\"not_found_error\""));
+    assert_non_null(strstr(fake.sent, "\"message\":\"model: nope\""));
+    fake_end();
+}
+
+static void test_bodies(void **state)
+{
+    static const struct {
+        const char *body, *code;
+    } bodies[] = {
+        {"", "invalid_json"},        {"{", "invalid_json"},
+        {"{} x", "invalid_json"},    {"{\"model\":01}", "invalid_json"},
+        {"{\"a\":NaN}", "invalid_json"}, {"{\"a\":1e400}", "invalid_json"},
+        {"\xFF", "invalid_json"},    {"[]", "invalid_type"},
+        {"\"x\"", "invalid_type"},   {"null", "invalid_type"},
+        {"\xEF\xBB\xBF{}", "missing_required_parameter"}, // one BOM is skipped
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(bodies) / sizeof(bodies[0]); i++) {
+        fake_begin(MODEL_GENERATOR);
+        fake_request("/v1/chat/completions", bodies[i].body);
+        assert_int_equal(fake.status, 400);
+        if (!strstr(fake.sent, bodies[i].code)) {
+            fail_msg("%s: %s", bodies[i].body, fake.sent);
+        }
+        fake_end();
+    }
+}
+
+static void test_stops(void **state)
+{
+    char more[1024] = "\"stop\":[";
+    (void)state;
+    for (int i = 0; i < 17; i++) {
+        strcat(more, i ? ",\"a\"" : "\"a\"");
+    }
+    strcat(more, "]");
+    expect_error(&chat, more, 400, "invalid_value", "stop");
+    snprintf(more, sizeof(more), "\"stop\":\"%0257d\"", 0);
+    expect_error(&chat, more, 400, "invalid_value", "stop");
+    expect_error(&chat, "\"stop\":[\"a\",5]", 400, "invalid_type", "stop[1]");
+    expect_error(&messages, "\"stop_sequences\":[\"a\",5]", 400, "invalid_type", "stop_sequences.1");
+    expect_error(&chat, "\"stream_options\":{\"include_usage\":1}", 400, "invalid_type",
+                 "stream_options.include_usage");
+}
+
+static void test_chat_messages(void **state)
+{
+    static const struct {
+        const char *value, *code, *param;
+    } wrong[] = {
+        {"[]", "invalid_value", "messages"},
+        {"\"hi\"", "invalid_type", "messages"},
+        {"[5]", "invalid_type", "messages[0]"},
+        {"[{}]", "missing_required_parameter", "messages[0].role"},
+        {"[{\"role\":5}]", "invalid_type", "messages[0].role"},
+        {"[{\"role\":\"Assistant\",\"content\":\"x\"}]", "invalid_value", "messages[0].role"},
+        {"[{\"role\":\"function\",\"content\":\"x\"}]", "invalid_value", "messages[0].role"},
+        {"[{\"role\":\"user\"}]", "missing_required_parameter", "messages[0].content"},
+        {"[{\"role\":\"user\",\"content\":null}]", "missing_required_parameter",
+         "messages[0].content"},
+        {"[{\"role\":\"user\",\"content\":5}]", "invalid_type", "messages[0].content"},
+        {"[{\"role\":\"user\",\"content\":[\"x\"]}]", "invalid_type", "messages[0].content[0]"},
+        {"[{\"role\":\"user\",\"content\":[{\"type\":\"text\"}]}]", "missing_required_parameter",
+         "messages[0].content[0].text"},
+        {"[{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"a\"},{\"type\":\"odd\"}]}]",
+         "invalid_value", "messages[0].content[1].type"},
+        {"[{\"role\":\"user\",\"content\":[{\"type\":\"image_url\",\"image_url\":{}}]}]",
+         "unsupported_content_type", "messages[0].content[0].type"},
+        {"[{\"role\":\"user\",\"content\":\"a\"},{\"role\":\"tool\",\"content\":\"b\"}]",
+         "missing_required_parameter", "messages[1].tool_call_id"},
+        {"[{\"role\":\"assistant\",\"tool_calls\":5}]", "invalid_type", "messages[0].tool_calls"},
+        {"[{\"role\":\"assistant\",\"tool_calls\":[{\"id\":\"a\",\"function\":{}}]}]",
+         "missing_required_parameter", "messages[0].tool_calls[0].function.name"},
+        {"[{\"role\":\"assistant\",\"function_call\":{\"name\":\"f\"}}]", "unsupported_parameter",
+         "messages[0].function_call"},
+    };
+    char more[512];
+    (void)state;
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        snprintf(more, sizeof(more), "\"messages\":%s", wrong[i].value);
+        expect_error(&chat, more, 400, wrong[i].code, wrong[i].param);
+    }
+}
+
+// An unknown field is ignored and counted.
+static void test_unknown(void **state)
+{
+    (void)state;
+    request(&chat, "\"zebra\":1,\"yak\":{}");
+    assert_int_equal(fake.submits, 1);
+    assert_int_equal(fake.ignored_fields, 2);
+    fake_end();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_matrix),        cmocka_unit_test(test_required),
+        cmocka_unit_test(test_refused),       cmocka_unit_test(test_harmless),
+        cmocka_unit_test(test_model),         cmocka_unit_test(test_bodies),
+        cmocka_unit_test(test_stops),         cmocka_unit_test(test_chat_messages),
+        cmocka_unit_test(test_unknown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

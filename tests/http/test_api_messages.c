@@ -1,0 +1,393 @@
+// /v1/messages against doubles of exchange and port: event sequences byte for byte, stop reasons,
+// usage, roles and blocks as the template gets them, count_tokens.
+#include "api_fake.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define PATH "/v1/messages"
+#define USER "{\"role\":\"user\",\"content\":\"u\"}"
+#define HI "\"model\":\"m\",\"messages\":[" USER "]"
+
+static int setup(void **state)
+{
+    (void)state;
+    fake_begin(MODEL_GENERATOR);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    fake_end();
+    return 0;
+}
+
+static void again(void)
+{
+    struct chat_template chat = fake_chat;
+    fake_end();
+    fake_begin(MODEL_GENERATOR);
+    fake_chat = chat;
+}
+
+static const char *events(void)
+{
+    static char out[65536];
+    char *o = out;
+
+    for (const char *p = fake.sent; *p && o < out + sizeof(out) - 64;) {
+        if (strncmp(p, "\"msg_", 5) == 0) {
+            o += sprintf(o, "\"ID\"");
+            p += 5 + 24 + 1;
+        } else {
+            *o++ = *p++;
+        }
+    }
+    *o = 0;
+    return out;
+}
+
+// [user]u[no-think][assistant] are 28 tokens, 3 of them cached.
+#define USAGE(input, cached, output)                                                               \
+    "\"usage\":{\"input_tokens\":" input ",\"cache_creation_input_tokens\":0,"                     \
+    "\"cache_read_input_tokens\":" cached ",\"output_tokens\":" output ","
+#define USAGE_NULLS                                                                                \
+    "\"cache_creation\":null,\"output_tokens_details\":null,\"server_tool_use\":null,"             \
+    "\"service_tier\":null,\"inference_geo\":null,\"speed\":null}"
+#define START(input, cached)                                                                       \
+    "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"id\":\"ID\","          \
+    "\"type\":\"message\",\"role\":\"assistant\",\"model\":\"m\",\"content\":[],"                  \
+    "\"stop_reason\":null,\"stop_sequence\":null,\"stop_details\":null,\"container\":null,"        \
+    "\"diagnostics\":null," USAGE(input, cached, "0") USAGE_NULLS "}}\n\n" PING
+#define PING "event: ping\ndata: {\"type\":\"ping\"}\n\n"
+#define BLOCK_START                                                                                \
+    "event: content_block_start\ndata: {\"type\":\"content_block_start\",\"index\":0,"             \
+    "\"content_block\":{\"type\":\"text\",\"text\":\"\",\"citations\":null}}\n\n"
+#define DELTA(text)                                                                                \
+    "event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":0,"             \
+    "\"delta\":{\"type\":\"text_delta\",\"text\":\"" text "\"}}\n\n"
+#define END(reason, sequence, output)                                                              \
+    "event: content_block_stop\ndata: {\"type\":\"content_block_stop\",\"index\":0}\n\n"           \
+    "event: message_delta\ndata: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"" reason \
+    "\",\"stop_sequence\":" sequence ",\"stop_details\":null,\"container\":null},"                 \
+    USAGE("25", "3", output) "\"output_tokens_details\":null,\"server_tool_use\":null}}\n\n"       \
+    "event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n"
+
+static void test_stream(void **state)
+{
+    (void)state;
+    fake_request(PATH, "{" HI ",\"stream\":true}");
+    fake_text("He\n");
+    fake_ready();
+    fake_text("lo");
+    fake_ready();
+    fake_finish(FINISH_STOP, FAKE_END);
+    fake_ready();
+    assert_string_equal(events(), START("25", "3") BLOCK_START DELTA("He\\n") DELTA("lo")
+                                      END("end_turn", "null", "6"));
+    assert_true(fake.ended);
+    assert_int_equal(fake.frees, 1);
+}
+
+static void test_stream_empty(void **state)
+{
+    (void)state;
+    fake_request(PATH, "{" HI ",\"stream\":true}");
+    fake_finish(FINISH_STOP, FAKE_END);
+    fake_ready();
+    assert_string_equal(events(), START("25", "3") BLOCK_START END("end_turn", "null", "1"));
+}
+
+static void test_stream_from_queue(void **state)
+{
+    (void)state;
+    fake_request(PATH, "{" HI ",\"stream\":true}");
+    fake_second(6); // nothing is known of the cache yet
+    assert_string_equal(events(), START("28", "0"));
+    fake_second(16);
+    assert_string_equal(events(), START("28", "0") PING);
+    fake_finish(FINISH_STOP, FAKE_END);
+    fake_ready();
+    assert_string_equal(events(), START("28", "0") PING BLOCK_START END("end_turn", "null", "1"));
+}
+
+static void test_stream_fails(void **state)
+{
+    (void)state;
+    fake_request(PATH, "{" HI ",\"stream\":true}");
+    fake_text("x");
+    fake_ready();
+    fake_finish(FINISH_ERROR, -1);
+    fake_ready();
+    const char *error = strstr(fake.sent, "event: error\ndata: {\"type\":\"error\",\"error\":{");
+    assert_non_null(error);
+    assert_non_null(strstr(error, "\"type\":\"api_error\""));
+    assert_non_null(strstr(error, "\"request_id\":\"req_1\"}\n\n"));
+    assert_null(strstr(fake.sent, "message_stop"));
+    assert_true(fake.ended);
+}
+
+static void test_whole(void **state)
+{
+    (void)state;
+    fake_request(PATH, "{" HI ",\"max_tokens\":20}");
+    fake_text("Hello.");
+    fake_finish(FINISH_STOP, FAKE_END);
+    fake_ready();
+    assert_string_equal(
+        events(), "{\"id\":\"ID\",\"type\":\"message\",\"role\":\"assistant\",\"model\":\"m\","
+                  "\"content\":[{\"type\":\"text\",\"text\":\"Hello.\",\"citations\":null}],"
+                  "\"stop_reason\":\"end_turn\",\"stop_sequence\":null,\"stop_details\":null,"
+                  "\"container\":null,\"diagnostics\":null," USAGE("25", "3", "7") USAGE_NULLS "}");
+}
+
+static void test_whole_empty(void **state)
+{
+    (void)state;
+    fake_request(PATH, "{" HI "}");
+    fake_finish(FINISH_STOP, FAKE_END);
+    fake_ready();
+    assert_non_null(strstr(fake.sent, "\"content\":[{\"type\":\"text\",\"text\":\"\","));
+}
+
+static void expect_reason(const char *version, const char *more, enum finish finish,
+                          const char *reason)
+{
+    char body[512], want[128];
+
+    again();
+    fake.info.anthropic_version = text_of(version);
+    snprintf(body, sizeof(body), "{" HI "%s}", more);
+    fake_request(PATH, body);
+    fake_text("ab");
+    fake_finish(finish, 'c');
+    fake_ready();
+    snprintf(want, sizeof(want), "\"stop_reason\":\"%s\"", reason);
+    assert_non_null(strstr(fake.sent, want));
+}
+
+static void test_stop_reasons(void **state)
+{
+    (void)state;
+    expect_reason("2026-10-21", ",\"max_tokens\":3", FINISH_LENGTH, "max_tokens");
+    expect_reason("2026-10-21", ",\"max_tokens\":1000", FINISH_LENGTH,
+                  "model_context_window_exceeded");
+    expect_reason("2027-01-01", "", FINISH_CONTEXT, "model_context_window_exceeded");
+    expect_reason("2023-06-01", ",\"max_tokens\":1000", FINISH_LENGTH, "max_tokens");
+    expect_reason("", ",\"max_tokens\":1000", FINISH_CONTEXT, "max_tokens");
+    expect_reason("9999", "", FINISH_CONTEXT, "max_tokens");
+}
+
+static void test_stop_sequence(void **state)
+{
+    (void)state;
+    fake_request(PATH, "{" HI ",\"stop_sequences\":[\"zz\",\"EN\\\"D\",\"\"],\"stream\":true}");
+    fake_text("go EN\"D!");
+    fake_ready();
+    assert_int_equal(fake.cancels, 1);
+    fake_finish(FINISH_CANCEL, -1);
+    fake_ready();
+    assert_string_equal(events(), START("25", "3") BLOCK_START DELTA("go ")
+                                      END("stop_sequence", "\"EN\\\"D\"", "7"));
+}
+
+static void test_max_tokens_default(void **state)
+{
+    (void)state;
+    fake_facts.max_model_len = 10000;
+    fake_request(PATH, "{" HI "}");
+    assert_int_equal(fake.max_tokens, 4096);
+}
+
+static void test_too_long(void **state)
+{
+    char text[300] = {0}, body[600];
+    (void)state;
+    for (int n = 172; n <= 250; n += 78) { // 27 of 200 tokens are the template's
+        again();
+        memset(text, 'x', (size_t)n + 1);
+        text[n + 1] = 0;
+        snprintf(body, sizeof(body),
+                 "{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"%s\"}]}", text);
+        fake_request(PATH, body);
+        assert_int_equal(fake.status, 400);
+        const char *says = n == 172 ? "\"prompt is too long: 200 tokens > 199 maximum\""
+                                    : "\"prompt is too long: 278 tokens > 200 maximum\"";
+        assert_non_null(strstr(fake.sent, says));
+        assert_non_null(strstr(fake.sent, "\"type\":\"invalid_request_error\""));
+    }
+}
+
+// want NULL: a 400 whose text holds `says`.
+static void expect_prompt(const char *messages, const char *rest, const char *want,
+                          const char *says)
+{
+    char body[4096];
+
+    again();
+    snprintf(body, sizeof(body), "{\"model\":\"m\",\"messages\":%s%s}", messages, rest);
+    fake_request(PATH, body);
+    if (!want) {
+        assert_int_equal(fake.status, 400);
+        if (!strstr(fake.sent, says)) {
+            fail_msg("'%s' is not in %s", says, fake.sent);
+        }
+        return;
+    }
+    if (fake.status) {
+        fail_msg("%s", fake.sent);
+    }
+    char *prompt = fake_prompt();
+    assert_string_equal(prompt, want);
+    free(prompt);
+}
+
+#define BLOCKS(role, blocks) "{\"role\":\"" role "\",\"content\":[" blocks "]}"
+#define TEXT(text) "{\"type\":\"text\",\"text\":\"" text "\"}"
+#define USE "{\"type\":\"tool_use\",\"id\":\"t1\",\"name\":\"f\",\"input\":{\"a\":1}}"
+#define RESULT "{\"type\":\"tool_result\",\"tool_use_id\":\"t1\",\"content\":\"r\"}"
+#define END_PROMPT "[no-think][assistant]"
+
+static void test_roles(void **state)
+{
+    (void)state;
+    expect_prompt("[" USER "]", "", "[user]u" END_PROMPT, NULL);
+    expect_prompt("[{\"role\":\"ctx\",\"content\":\"a\"},{\"role\":\"msg\",\"content\":\"b\"}]", "",
+                  "[user]a\nb" END_PROMPT, NULL);
+    expect_prompt("[{\"role\":\"assistant\",\"content\":\"a\"}," USER "]", "",
+                  "[assistant]a[user]u" END_PROMPT, NULL);
+    expect_prompt("[{\"role\":\"User\",\"content\":\"a\"}]", "", NULL, "messages.0.role: must be");
+    expect_prompt("[{\"role\":\"developer\",\"content\":\"a\"}]", "", NULL, "messages.0.role");
+    expect_prompt("[" BLOCKS("user", TEXT("a") "," TEXT("b")) "]", "", "[user]ab" END_PROMPT, NULL);
+}
+
+static void test_system(void **state)
+{
+    (void)state;
+    expect_prompt("[" USER "]", ",\"system\":\"s\"", "[system]s[user]u" END_PROMPT, NULL);
+    expect_prompt("[" USER "]", ",\"system\":[" TEXT("a") "," TEXT("x-anthropic-billing-header: 1")
+                  "," TEXT("b") "]", "[system]a\nb[user]u" END_PROMPT, NULL);
+    expect_prompt("[" USER "]", ",\"system\":\"\"", "[user]u" END_PROMPT, NULL);
+    expect_prompt("[" USER "]", ",\"system\":[]", "[user]u" END_PROMPT, NULL);
+    expect_prompt("[" USER "]", ",\"system\":null", "[user]u" END_PROMPT, NULL);
+    expect_prompt("[" USER "]", ",\"system\":5", NULL, "system: must be a string");
+    expect_prompt("[" USER "]", ",\"system\":[{\"type\":\"image\"}]", NULL,
+                  "system.0: content type 'image'");
+    const char *inside = "[" USER ",{\"role\":\"system\",\"content\":\"t\"}]";
+    expect_prompt(inside, ",\"system\":\"s\"", "[system]s[user]u[system]t" END_PROMPT, NULL);
+    fake_chat.system_inside = false;
+    expect_prompt(inside, ",\"system\":\"s\"", "[system]s\nt[user]u" END_PROMPT, NULL);
+}
+
+static void test_prefill(void **state)
+{
+    (void)state;
+    expect_prompt("[" USER ",{\"role\":\"assistant\",\"content\":\"so \"}]", "",
+                  "[user]u[assistant]so ", NULL);
+    expect_prompt("[" USER ",{\"role\":\"assistant\",\"content\":\"a\"},"
+                  BLOCKS("assistant", TEXT("b")) "]", "", "[user]u[assistant]a\nb", NULL);
+    expect_prompt("[" USER "," BLOCKS("assistant", USE) "]", "", NULL, "t1");
+}
+
+static void test_tool_history(void **state)
+{
+    const char *want = "[user]u[assistant]c(f {\"a\":1})[tool]r[user]x" END_PROMPT;
+    (void)state;
+#define TURN(blocks) "[" USER "," BLOCKS("assistant", TEXT("c") "," USE) "," BLOCKS("user", blocks) "]"
+    expect_prompt(TURN(RESULT "," TEXT("x")), "", want, NULL);
+    expect_prompt(TURN(TEXT("x") "," RESULT), "", want, NULL); // results come first
+    expect_prompt(TURN(RESULT), "", "[user]u[assistant]c(f {\"a\":1})[tool]r" END_PROMPT, NULL);
+    expect_prompt(TURN("{\"type\":\"tool_result\",\"tool_use_id\":\"t1\",\"is_error\":true,\"content\":["
+                       TEXT("p") "," TEXT("q") "]}"), "",
+                  "[user]u[assistant]c(f {\"a\":1})[tool]Error: p\nq" END_PROMPT, NULL);
+    expect_prompt(TURN("{\"type\":\"tool_result\",\"tool_use_id\":\"t1\"}"), "",
+                  "[user]u[assistant]c(f {\"a\":1})[tool]" END_PROMPT, NULL);
+    expect_prompt(TURN(TEXT("x")), "", NULL, "t1"); // no result
+    expect_prompt(TURN(RESULT "," RESULT), "", NULL, "twice");
+    expect_prompt("[" BLOCKS("user", RESULT) "]", "", NULL, "messages.0.content.0.tool_use_id");
+    expect_prompt("[" BLOCKS("user", USE) "]", "", NULL, "content type 'tool_use'");
+    expect_prompt(TURN("{\"type\":\"tool_result\",\"tool_use_id\":\"t1\",\"content\":[{\"type\":"
+                       "\"image\"}]}"), "", NULL,
+                  "messages.2.content.0.content.0: content type 'image' is not supported");
+}
+
+static void test_blocks(void **state)
+{
+    (void)state;
+    expect_prompt("[" USER "," BLOCKS("assistant", "{\"type\":\"thinking\",\"thinking\":\"t\"},"
+                  "{\"type\":\"redacted_thinking\",\"data\":\"x\"}," TEXT("a")) "," USER "]", "",
+                  "[user]u[assistant]t/a[user]u" END_PROMPT, NULL);
+    expect_prompt("[" BLOCKS("user", "{\"type\":\"text\",\"text\":\"\",\"cache_control\":{\"type\":"
+                  "\"ephemeral\"},\"citations\":null}") "]", "", "[user]" END_PROMPT, NULL);
+    expect_prompt("[" BLOCKS("user", "{\"type\":\"image\",\"source\":{}}") "]", "", NULL,
+                  "messages.0.content.0: content type 'image' is not supported by this model");
+    expect_prompt("[" BLOCKS("user", TEXT("a") ",{\"type\":\"text\"}") "]", "", NULL,
+                  "messages.0.content.1.text: must be a string");
+    expect_prompt("[" BLOCKS("user", "5") "]", "", NULL, "messages.0.content.0: must be an object");
+    expect_prompt("[{\"role\":\"user\"}]", "", NULL, "messages.0.content: is required");
+    expect_prompt("[\"x\"]", "", NULL, "messages.0: must be an object");
+}
+
+static void test_thinking(void **state)
+{
+    (void)state;
+    expect_prompt("[" USER "]", ",\"thinking\":{\"type\":\"disabled\"}", "[user]u" END_PROMPT, NULL);
+    expect_prompt("[" USER "]", ",\"thinking\":{\"type\":\"adaptive\"}", "[user]u" END_PROMPT, NULL);
+    expect_prompt("[" USER "]", ",\"thinking\":{\"type\":\"enabled\",\"budget_tokens\":1024}", NULL,
+                  "thinking: is not supported");
+    expect_prompt("[" USER "]", ",\"thinking\":{\"type\":\"x\"}", NULL, "thinking.type");
+    fake_chat.thinks = true;
+    expect_prompt("[" USER "]", ",\"thinking\":{\"type\":\"adaptive\"}", NULL, "thinking");
+}
+
+static void test_count(void **state)
+{
+    (void)state;
+    fake_request("/v1/messages/count_tokens", "{" HI "}");
+    assert_int_equal(fake.status, 200);
+    assert_string_equal(fake.sent, "{\"input_tokens\":28}");
+    assert_int_equal(fake.submits, 0);
+}
+
+// n and logprobs are unknown here, so they are ignored.
+static void test_foreign_fields(void **state)
+{
+    (void)state;
+    fake_request(PATH, "{" HI ",\"n\":3,\"logprobs\":true,\"seed\":5}");
+    assert_int_equal(fake.submits, 1);
+    assert_int_equal(fake.ignored_fields, 3);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_stream),
+        TEST(test_stream_empty),
+        TEST(test_stream_from_queue),
+        TEST(test_stream_fails),
+        TEST(test_whole),
+        TEST(test_whole_empty),
+        TEST(test_stop_reasons),
+        TEST(test_stop_sequence),
+        TEST(test_max_tokens_default),
+        TEST(test_too_long),
+        TEST(test_roles),
+        TEST(test_system),
+        TEST(test_prefill),
+        TEST(test_tool_history),
+        TEST(test_blocks),
+        TEST(test_thinking),
+        TEST(test_count),
+        TEST(test_foreign_fields),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

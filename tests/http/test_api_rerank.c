@@ -1,0 +1,243 @@
+// /v1/rerank against doubles: order, ties, scores, documents given back, both input forms, cuts.
+#include "api_fake.h"
+
+#include <setjmp.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define PATH "/v1/rerank"
+
+static int setup(void **state)
+{
+    (void)state;
+    fake_begin(MODEL_RERANKER);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    fake_end();
+    return 0;
+}
+
+static void again(const char *body)
+{
+    enum rerank_form form = fake_facts.rerank;
+    fake_end();
+    fake_begin(MODEL_RERANKER);
+    fake_facts.rerank = form;
+    fake_request(PATH, body);
+}
+
+static void finish(const float *scores, size_t count)
+{
+    fake.values = malloc(count * sizeof(float));
+    memcpy(fake.values, scores, count * sizeof(float));
+    fake_finish(FINISH_DONE, -1);
+    fake_ready();
+}
+
+// The results as "index:score ..." with four digits.
+static const char *results(void)
+{
+    static char out[512];
+    char *o = out;
+    json_t *answer = fake_json(), *entry;
+    size_t i;
+
+    out[0] = 0;
+    json_array_foreach(json_object_get(answer, "results"), i, entry)
+    {
+        json_t *document = json_object_get(entry, "document");
+        o += sprintf(o, "%s%d:%.4f", i ? " " : "",
+                     (int)json_integer_value(json_object_get(entry, "index")),
+                     json_number_value(json_object_get(entry, "relevance_score")));
+        if (document) {
+            o += sprintf(o, "=%s", json_string_value(json_object_get(document, "text")));
+        }
+    }
+    json_decref(answer);
+    return out;
+}
+
+static void test_order(void **state)
+{
+    const float scores[] = {-2, 3, 0, 3, 200};
+    (void)state;
+    fake_request(PATH, "{\"model\":\"m\",\"query\":\"q\",\"documents\":[\"a\",\"b\",\"\",\"b\",\"e\"]}");
+    assert_int_equal(fake.kind, REQUEST_SCORE);
+    finish(scores, 5);
+    assert_string_equal(results(), "4:1.0000 1:0.9526 3:0.9526 2:0.5000 0:0.1192");
+    // ^q$a$ is 5 tokens, 4 with the empty document
+    assert_non_null(strstr(fake.sent, "],\"usage\":{\"prompt_tokens\":24,\"total_tokens\":24},"
+                                      "\"meta\":{\"billed_units\":{\"search_units\":1},"
+                                      "\"tokens\":{\"input_tokens\":24}}}"));
+    assert_int_equal(strncmp(fake.sent, "{\"id\":\"rerank-", 14), 0);
+    assert_non_null(strstr(fake.sent, "\"object\":\"list\",\"model\":\"m\",\"results\":["));
+}
+
+static void test_top_n(void **state)
+{
+    const float scores[] = {1, 2, 3};
+    (void)state;
+    again("{\"model\":\"m\",\"query\":\"q\",\"documents\":[\"a\",\"b\",\"c\"],\"top_n\":2.0,"
+          "\"raw_scores\":true,\"return_documents\":true}");
+    finish(scores, 3);
+    assert_string_equal(results(), "2:3.0000=c 1:2.0000=b");
+    again("{\"model\":\"m\",\"query\":\"q\",\"documents\":[{\"text\":\"a\",\"x\":1},{\"text\":\"b\"}],"
+          "\"top_n\":50,\"return_documents\":true,\"raw_scores\":true}");
+    finish(scores, 2);
+    assert_string_equal(results(), "1:2.0000=b 0:1.0000=a");
+}
+
+static void test_extremes(void **state)
+{
+    const float scores[] = {1000, -1000, -80};
+    (void)state;
+    again("{\"model\":\"m\",\"query\":\"q\",\"documents\":[\"a\",\"b\",\"c\"]}");
+    finish(scores, 3);
+    assert_null(strstr(fake.sent, "-0"));
+    assert_null(strstr(fake.sent, "nan"));
+    json_t *answer = fake_json();
+    json_t *list = json_object_get(answer, "results");
+    assert_true(json_number_value(json_object_get(json_array_get(list, 0), "relevance_score")) == 1);
+    assert_true(json_number_value(json_object_get(json_array_get(list, 2), "relevance_score")) == 0);
+    json_decref(answer);
+}
+
+static void test_bad(void **state)
+{
+    static const struct {
+        const char *rest, *code, *param;
+    } bad[] = {
+        {"\"query\":\"\",\"documents\":[\"a\"]", "invalid_value", "query"},
+        {"\"query\":\"q\",\"documents\":[]", "invalid_value", "documents"},
+        {"\"query\":\"q\",\"documents\":null", "missing_required_parameter", "documents"},
+        {"\"query\":\"q\",\"documents\":{\"a\":\"b\"}", "invalid_type", "documents"},
+        {"\"query\":\"q\",\"documents\":[\"a\",5]", "invalid_type", "documents[1]"},
+        {"\"query\":\"q\",\"documents\":[{\"title\":\"a\"}]", "invalid_type", "documents[0].text"},
+        {"\"query\":\"q\",\"documents\":[\"a\"],\"top_n\":1.5", "invalid_type", "top_n"},
+        {"\"query\":\"q\",\"documents\":[\"a\"],\"top_n\":0", "invalid_value", "top_n"},
+    };
+    char body[256], want[96];
+    (void)state;
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        snprintf(body, sizeof(body), "{\"model\":\"m\",%s}", bad[i].rest);
+        again(body);
+        assert_int_equal(fake.status, 400);
+        snprintf(want, sizeof(want), "\"param\":\"%s\",\"code\":\"%s\"", bad[i].param, bad[i].code);
+        if (!strstr(fake.sent, want)) {
+            fail_msg("%s: %s", body, fake.sent);
+        }
+    }
+}
+
+// The window is 200 tokens: ^ query $ document $.
+static void test_cuts(void **state)
+{
+    char text[301], body[800];
+    (void)state;
+    memset(text, 'x', 300);
+    text[300] = 0;
+    snprintf(body, sizeof(body), "{\"model\":\"m\",\"query\":\"q\",\"documents\":[\"%s\",\"b\"]}", text);
+    again(body);
+    assert_int_equal(fake.token_count, 200 + 5);
+    assert_int_equal(fake.tokens[199], FAKE_SEP);
+    assert_int_equal(fake.type_from[0], 3);
+    snprintf(body, sizeof(body),
+             "{\"model\":\"m\",\"query\":\"q\",\"documents\":[\"%s\"],\"max_tokens_per_doc\":7}", text);
+    again(body);
+    assert_int_equal(fake.token_count, 3 + 7 + 1);
+    snprintf(body, sizeof(body),
+             "{\"model\":\"m\",\"query\":\"q\",\"documents\":[\"b\",\"%s\"],\"truncate\":false}", text);
+    again(body);
+    assert_int_equal(fake.status, 400);
+    assert_non_null(strstr(fake.sent, "\"param\":\"documents[1]\",\"code\":\"context_length_exceeded\""
+                                      ",\"n_prompt_tokens\":304,\"n_ctx\":200"));
+    snprintf(body, sizeof(body), "{\"model\":\"m\",\"query\":\"%.101s\",\"documents\":[\"b\"]}", text);
+    again(body);
+    assert_int_equal(fake.status, 400);
+    assert_non_null(strstr(fake.sent, "\"param\":\"query\""));
+}
+
+static void test_types_only_where_read(void **state)
+{
+    (void)state;
+    fake_facts.token_types = false;
+    fake_request(PATH, "{\"model\":\"m\",\"query\":\"q\",\"documents\":[\"a\"]}");
+    assert_false(fake.has_types);
+}
+
+// The published prompt, its markers as special tokens, the texts as text.
+static void test_yes_no(void **state)
+{
+    (void)state;
+    fake_facts.rerank = RERANK_YES_NO;
+    fake_facts.max_model_len = 600;
+    fake_request(PATH, "{\"model\":\"m\",\"query\":\"why?\",\"documents\":[\"since\"]}");
+    char *prompt = fake_prompt();
+    assert_string_equal(
+        prompt,
+        "<|im_start|>system\nJudge whether the Document meets the requirements based on the Query "
+        "and the Instruct provided. Note that the answer can only be \"yes\" or \"no\"."
+        "<|im_end|>\n<|im_start|>user\n"
+        "<Instruct>: Given a web search query, retrieve relevant passages that answer the query\n"
+        "<Query>: why?\n<Document>: since"
+        "<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n");
+    const char *instruct = strstr(prompt, "<Instruct>");
+    assert_int_equal(fake.tokens[0], 1000 + '<');
+    assert_int_equal(fake.tokens[instruct - prompt], '<');
+    assert_int_equal(fake.tokens[fake.token_count - 1], 1000 + '\n');
+    free(prompt);
+}
+
+static void test_large_documents(void **state)
+{
+    const float score = 1;
+    char *body = malloc(60000);
+    (void)state;
+    fake_facts.max_model_len = 100000;
+    int n = sprintf(body, "{\"model\":\"m\",\"query\":\"q\",\"return_documents\":true,\"documents\":[\"");
+    memset(body + n, 'y', 50000);
+    strcpy(body + n + 50000, "\"]}");
+    fake_request(PATH, body);
+    assert_true(fake.offloaded);
+    fake.offloaded = false;
+    finish(&score, 1);
+    assert_true(fake.offloaded);
+    assert_true(fake.sent_bytes > 50000);
+    fake_end(); // and a client that leaves before the answer
+    fake_begin(MODEL_RERANKER);
+    fake_facts.max_model_len = 100000;
+    fake_request(PATH, body);
+    fake_gone();
+    free(body);
+}
+
+static void test_not_finite(void **state)
+{
+    const float score = NAN;
+    (void)state;
+    again("{\"model\":\"m\",\"query\":\"q\",\"documents\":[\"a\"],\"return_documents\":true}");
+    finish(&score, 1);
+    assert_int_equal(fake.status, 500);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_order),  TEST(test_top_n),          TEST(test_extremes),
+        TEST(test_bad),    TEST(test_cuts),           TEST(test_types_only_where_read),
+        TEST(test_yes_no), TEST(test_large_documents), TEST(test_not_finite),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
