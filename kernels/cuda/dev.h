@@ -225,6 +225,10 @@ DEV uint64_t atom_add(uint64_t *p, uint64_t v)
 {
     return atomicAdd((unsigned long long *)p, (unsigned long long)v);
 }
+DEV uint32_t atom_or(uint32_t *p, uint32_t v)
+{
+    return atomicOr(p, v);
+}
 DEV uint32_t atom_max(uint32_t *p, uint32_t v)
 {
     return atomicMax(p, v);

@@ -41,7 +41,7 @@ static const bool hooked = true; // kernels of this build call the access hooks
 static const bool hooked = false;
 #endif
 
-enum { MARGIN = 256, GRAIN = 2 };
+enum { MARGIN = 4096, GRAIN = 2 }; // pinned memory begins on a page, as the driver's does
 
 // Many: more than one thread read since; then thread / block name only the last.
 struct seen_access {
@@ -120,7 +120,7 @@ static allocation *allocation_of(const void *at)
 void *memory_take(size_t bytes, bool pinned)
 {
     size_t room = (bytes + 255) & ~(size_t)255;
-    char *base = (char *)aligned_alloc(256, room + 2 * MARGIN);
+    char *base = (char *)aligned_alloc(MARGIN, (room + 2 * MARGIN + MARGIN - 1) / MARGIN * MARGIN);
     if (base == nullptr)
         return nullptr;
     memset(base, 0xFF, room + 2 * MARGIN);

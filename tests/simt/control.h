@@ -9,6 +9,8 @@
 extern "C" {
 #endif
 
+#pragma GCC visibility push(default)
+
 struct simt_options {
     uint32_t seed; // 0: threads, blocks and streams in order; else shuffled by it
     bool lazy;     // queued work runs only when something waits for it
@@ -31,6 +33,8 @@ void simt_read(struct simt_counts *out);
 const char *simt_first_report(void); // "" where there is none
 bool simt_checks_races(void);        // this build has the access hooks
 bool simt_run_pending(void);         // runs one queued piece of work; false: none could run
+
+#pragma GCC visibility pop
 
 #ifdef __cplusplus
 }

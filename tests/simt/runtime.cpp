@@ -158,7 +158,7 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *prop, int device)
         return fail(cudaErrorInvalidDevice);
     memset(prop, 0, sizeof *prop);
     snprintf(prop->name, sizeof prop->name, "simt: the CUDA sources emulated");
-    prop->totalGlobalMem = (size_t)16 << 30;
+    prop->totalGlobalMem = (size_t)1 << 30;
     prop->major = 8;
     prop->minor = 0;
     prop->multiProcessorCount = 4;
@@ -185,7 +185,7 @@ cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attr, int)
 cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *total_bytes)
 {
     LOCK;
-    *total_bytes = (size_t)4 << 30;
+    *total_bytes = (size_t)1 << 30;
     *free_bytes = counts.device_bytes < *total_bytes ? *total_bytes - counts.device_bytes : 0;
     return cudaSuccess;
 }

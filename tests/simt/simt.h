@@ -341,6 +341,13 @@ template <class T> SIMT_RAW static T atom_add(T *p, T v)
     *p = (T)(old + v);
     return old;
 }
+template <class T> SIMT_RAW static T atom_or(T *p, T v)
+{
+    simt::atomic_note(p, sizeof(T), simt::RELAXED, true);
+    T old = *p;
+    *p = (T)(old | v);
+    return old;
+}
 template <class T> SIMT_RAW static T atom_max(T *p, T v)
 {
     simt::atomic_note(p, sizeof(T), simt::RELAXED, true);

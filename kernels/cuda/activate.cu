@@ -1,0 +1,130 @@
+// What stands between two products: SwiGLU, the activations of encoders, and the gather of the rows
+// that go on to the head. All bound by memory; 8 elements a thread.
+#include "kernels/cuda/lane.h"
+
+struct flat_run {
+    const void *in;
+    void *out;
+    uint32_t rows, width, vectors; // vectors of 8 a row
+    bool whole;
+    enum activation kind;
+};
+
+static __device__ __forceinline__ float silu(float x)
+{
+    return x / (1.0f + expf(-x));
+}
+
+// One thread for 8 outputs of a row. Bytes: 3 * rows * width elements.
+template <class T> static __global__ void __launch_bounds__(256) swiglu_kernel(flat_run a)
+{
+    uint64_t i = (uint64_t)blockIdx.x * 256 + threadIdx.x;
+    uint32_t r = (uint32_t)(i / a.vectors), at = (uint32_t)(i % a.vectors) * 8;
+    if (r >= a.rows)
+        return;
+    const T *gate = (const T *)a.in + (size_t)r * 2 * a.width;
+    float g[8], u[8];
+    load8_row(gate, at, a.width, a.whole, g);
+    load8_row(gate + a.width, at, a.width, a.whole, u);
+    for (int j = 0; j < 8; j++)
+        g[j] = mul_rn(silu(g[j]), u[j]);
+    store8_row((T *)a.out + (size_t)r * a.width, at, a.width, a.whole, g);
+}
+
+// The negative tail through erfc: 1 + erf would cancel there.
+static __device__ __forceinline__ float gelu(float x)
+{
+    return 0.5f * x * erfcf(-x * 0.70710678118654752f);
+}
+
+static __device__ __forceinline__ float activated(float x, enum activation kind)
+{
+    switch (kind) {
+    case ACTIVATE_GELU:
+        return gelu(x);
+    case ACTIVATE_GELU_TANH:
+        return 0.5f * x * (1.0f + tanhf(0.79788456080286536f * fmaf(0.044715f * x * x, x, x)));
+    case ACTIVATE_TANH:
+        return tanhf(x);
+    case ACTIVATE_RELU:
+        return x > 0.0f ? x : 0.0f * x; // keeps NaN
+    default:
+        return silu(x);
+    }
+}
+
+// In place, one thread for 8 elements. Bytes: 2 * rows * width elements.
+template <class T> static __global__ void __launch_bounds__(256) activate_kernel(flat_run a)
+{
+    uint64_t i = (uint64_t)blockIdx.x * 256 + threadIdx.x;
+    uint32_t r = (uint32_t)(i / a.vectors), at = (uint32_t)(i % a.vectors) * 8;
+    if (r >= a.rows)
+        return;
+    T *x = (T *)a.out + (size_t)r * a.width;
+    float v[8];
+    load8_row(x, at, a.width, a.whole, v);
+    for (int j = 0; j < 8; j++)
+        v[j] = activated(v[j], a.kind);
+    store8_row(x, at, a.width, a.whole, v);
+}
+
+struct gather_run {
+    gather_args args;
+    bool whole;
+};
+
+// One block of 128 a row. Bytes: 2 * n * width elements.
+template <class T> static __global__ void __launch_bounds__(128) gather_kernel(gather_run a)
+{
+    step_sampled s = a.args.sampled[blockIdx.x];
+    uint32_t from = a.args.first_token ? a.args.rows[s.row].q_start : s.last_token;
+    const T *in = (const T *)a.args.in + (size_t)from * a.args.width;
+    T *out = (T *)a.args.out + (size_t)blockIdx.x * a.args.width;
+    for (uint32_t at = threadIdx.x * 8; at < a.args.width; at += 1024) {
+        float v[8];
+        load8_row(in, at, a.args.width, a.whole, v);
+        store8_row(out, at, a.args.width, a.whole, v);
+    }
+}
+
+// --- launches -----------------------------------------------------------------------------------
+
+static dim3 flat_grid(const flat_run &run)
+{
+    return dim3((unsigned)(((uint64_t)run.rows * run.vectors + 255) / 256));
+}
+
+enum status cuda_swiglu(struct stream *stream, const struct swiglu_args *args)
+{
+    if (args->rows == 0)
+        return STATUS_OK;
+    flat_run run = {args->in,   args->out, args->rows, args->width, divide_up(args->width, 8),
+                    rows_whole(args->width), ACTIVATE_SILU};
+    return with_type(args->act, [&](auto type) {
+        LAUNCH(swiglu_kernel<decltype(type)>, flat_grid(run), dim3(256), 0, stream->cuda, run);
+        return launch_status();
+    });
+}
+
+enum status cuda_activate(struct stream *stream, const struct activate_args *args)
+{
+    if (args->rows == 0)
+        return STATUS_OK;
+    flat_run run = {NULL,      args->x, args->rows, args->width, divide_up(args->width, 8),
+                    rows_whole(args->width), args->kind};
+    return with_type(args->act, [&](auto type) {
+        LAUNCH(activate_kernel<decltype(type)>, flat_grid(run), dim3(256), 0, stream->cuda, run);
+        return launch_status();
+    });
+}
+
+enum status cuda_gather(struct stream *stream, const struct gather_args *args)
+{
+    if (args->count == 0)
+        return STATUS_OK;
+    gather_run run = {*args, rows_whole(args->width)};
+    return with_type(args->act, [&](auto type) {
+        LAUNCH(gather_kernel<decltype(type)>, dim3(args->count), dim3(128), 0, stream->cuda, run);
+        return launch_status();
+    });
+}

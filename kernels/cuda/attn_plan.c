@@ -1,0 +1,143 @@
+// The host's plan of attention work, made once a step for all layers: which query tiles of which rows
+// are computed by four warps or by one, and where the parts of long rows are computed apart. Pure
+// code over the step record, run by the engine's thread; the kernels that read the lists are in
+// attn.h, and the tiles' sizes come from kernels/attn_tiles.h for both.
+#include "kernels/cuda/room.h"
+
+enum { PARTIAL_BYTES_MAX = 64 << 20 };
+
+static uint32_t divide_round_up(uint32_t a, uint32_t b)
+{
+    return (a + b - 1) / b;
+}
+
+struct attn_capacity attn_plan_capacity(const struct stream_limits *limits)
+{
+    const struct attn_shape *shape = &limits->attn;
+    struct attn_capacity capacity = {0, 0, 0};
+    if (shape->kv_heads == 0)
+        return capacity;
+    uint32_t group = shape->heads / shape->kv_heads;
+    uint64_t tiles = limits->step.rows_max +
+                     (uint64_t)limits->step.tokens_max * group / ATTN_WIDE_ROWS + 1;
+    uint64_t keys = (uint64_t)limits->step.blocks_max * KV_BLOCK_TOKENS;
+    uint64_t parts = (keys + ATTN_PART_TOKENS - 1) / ATTN_PART_TOKENS;
+    uint64_t partials = 0;
+    if (shape->paged && parts > 1) {
+        uint64_t room = PARTIAL_BYTES_MAX / ((uint64_t)ATTN_TILE_ROWS * shape->dim * 4);
+        partials = (uint64_t)limits->step.rows_max * shape->kv_heads * parts;
+        partials = partials < room ? partials : room;
+    }
+    capacity.partials = (uint32_t)partials;
+    capacity.merges = (uint32_t)(partials / 2);
+    capacity.items = (uint32_t)(tiles * shape->kv_heads + partials);
+    return capacity;
+}
+
+size_t attn_plan_bytes(const struct stream_limits *limits)
+{
+    struct attn_capacity capacity = attn_plan_capacity(limits);
+    return sizeof(struct attn_work) + capacity.items * sizeof(struct attn_item) +
+           capacity.merges * sizeof(struct attn_merge);
+}
+
+// The plan under way. Wide items and merges grow upwards, narrow items wait in a second pass.
+struct planner {
+    const struct attn_shape *shape;
+    struct attn_capacity capacity;
+    uint32_t group;
+    struct attn_work *work;
+    struct attn_item *items;   // wide ones first, then narrow ones
+    struct attn_merge *merges;
+    uint32_t item_count;
+};
+
+static bool row_is_narrow(const struct planner *p, const struct step_row *row)
+{
+    return (uint64_t)row->q_len * p->group <= ATTN_TILE_ROWS;
+}
+
+// Keys that the tile's queries see: parts [first, last).
+static void tile_parts(const struct planner *p, const struct step_row *row, uint32_t parts[2])
+{
+    uint32_t position = row->kv_len > row->q_len ? row->kv_len - row->q_len : 0;
+    uint32_t window = p->shape->window;
+    uint32_t low = window != 0 && position + 1 > window ? position + 1 - window : 0;
+    parts[0] = low / ATTN_PART_TOKENS;
+    parts[1] = divide_round_up(row->kv_len, ATTN_PART_TOKENS);
+}
+
+static void item_add(struct planner *p, uint32_t row, uint32_t kv_head, uint32_t tile, uint32_t part,
+                     uint32_t partial)
+{
+    check(p->item_count < p->capacity.items, "%u attention items", p->item_count);
+    p->items[p->item_count++] = (struct attn_item){
+        .row = row,
+        .kv_head = (uint16_t)kv_head,
+        .tile = (uint16_t)tile,
+        .part = part,
+        .partial = partial,
+    };
+}
+
+static void narrow_add(struct planner *p, uint32_t index, const struct step_row *row)
+{
+    uint32_t parts[2];
+    tile_parts(p, row, parts);
+    uint32_t count = parts[1] > parts[0] ? parts[1] - parts[0] : 0;
+    for (uint32_t head = 0; head < p->shape->kv_heads; head++) {
+        bool apart = count > 1 && p->work->partial_count + count <= p->capacity.partials &&
+                     p->work->merge_count < p->capacity.merges;
+        if (!apart) {
+            item_add(p, index, head, 0, ATTN_WALK, 0);
+            continue;
+        }
+        for (uint32_t i = 0; i < count; i++)
+            item_add(p, index, head, 0, parts[0] + i, p->work->partial_count + i);
+        p->merges[p->work->merge_count++] = (struct attn_merge){
+            .row = index,
+            .kv_head = (uint16_t)head,
+            .tile = 0,
+            .partial = p->work->partial_count,
+            .parts = count,
+        };
+        p->work->partial_count += count;
+    }
+}
+
+// Last tiles first: in causal rows they see the most keys.
+static void wide_add(struct planner *p, uint32_t index, const struct step_row *row)
+{
+    uint32_t tiles = divide_round_up(row->q_len * p->group, ATTN_WIDE_ROWS);
+    for (uint32_t tile = tiles; tile-- > 0;)
+        for (uint32_t head = 0; head < p->shape->kv_heads; head++)
+            item_add(p, index, head, tile, ATTN_WALK, 0);
+}
+
+void attn_plan_fill(const struct stream_limits *limits, struct step *step)
+{
+    const struct step_row *rows = step_section(step, step->layout.rows);
+    struct attn_work *work = step_section(step, step->layout.private_part);
+    struct attn_capacity capacity = attn_plan_capacity(limits);
+    *work = (struct attn_work){.wide_at = sizeof *work};
+    if (limits->attn.kv_heads == 0)
+        return;
+    struct planner p = {
+        .shape = &limits->attn,
+        .capacity = capacity,
+        .group = limits->attn.heads / limits->attn.kv_heads,
+        .work = work,
+        .items = (struct attn_item *)(work + 1),
+    };
+    p.merges = (struct attn_merge *)(p.items + capacity.items);
+    for (uint32_t i = 0; i < step->row_count; i++)
+        if (!row_is_narrow(&p, &rows[i]))
+            wide_add(&p, i, &rows[i]);
+    work->wide_count = p.item_count;
+    for (uint32_t i = 0; i < step->row_count; i++)
+        if (row_is_narrow(&p, &rows[i]))
+            narrow_add(&p, i, &rows[i]);
+    work->narrow_count = p.item_count - work->wide_count;
+    work->narrow_at = work->wide_at + work->wide_count * (uint32_t)sizeof(struct attn_item);
+    work->merge_at = work->wide_at + capacity.items * (uint32_t)sizeof(struct attn_item);
+}

@@ -1,0 +1,496 @@
+// The cuda device's table, and with the emulated sources the simt device's: opening, memory, streams,
+// waiting and graphs. Kernels are in the .cu files; this file decides nothing about arithmetic.
+//
+// Threads: open, close, memory and weights from the loading thread; a stream from its engine's thread.
+// Nothing is allocated on the device after stream_open.
+#include "kernels/cuda/room.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#ifndef WEFT_DEVICE_NAME
+#error "WEFT_DEVICE_NAME is given by the build: \"cuda\" or \"simt\""
+#endif
+
+enum { STAGING_SLACK = 8192, BLOCKS_PER_PROCESSOR = 8, QUERY_NS = 1000000 };
+
+struct graph {
+    cudaGraphExec_t exec;
+};
+
+static enum status cuda_error(struct error *err, cudaError_t code, const char *what)
+{
+    enum status status =
+        code == cudaErrorMemoryAllocation ? STATUS_NO_MEMORY : STATUS_DEVICE_FAULT;
+    return error_set(err, status, "%s: %s", what, cudaGetErrorString(code));
+}
+
+enum status launch_status(void)
+{
+    return cudaPeekAtLastError() == cudaSuccess ? STATUS_OK : STATUS_DEVICE_FAULT;
+}
+
+// --- the device ---------------------------------------------------------------------------------
+
+static enum status device_choose(struct device *device, struct error *err)
+{
+    int count = 0;
+    int major = 0;
+    int processors = 0;
+    cudaError_t code = cudaGetDeviceCount(&count);
+    if (code != cudaSuccess || count == 0)
+        return error_set(err, STATUS_NO_DEVICE, "no CUDA device: %s",
+                         code != cudaSuccess ? cudaGetErrorString(code) : "none was found");
+    int index = (int)device->options.index;
+    if (index >= count)
+        return error_set(err, STATUS_NO_DEVICE, "there is no CUDA device %d, only %d", index, count);
+    struct cudaDeviceProp prop;
+    if ((code = cudaSetDevice(index)) != cudaSuccess ||
+        (code = cudaGetDeviceProperties(&prop, index)) != cudaSuccess ||
+        (code = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, index)) !=
+            cudaSuccess ||
+        (code = cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, index)) !=
+            cudaSuccess)
+        return error_set(err, STATUS_NO_DEVICE, "the CUDA device cannot be used: %s",
+                         cudaGetErrorString(code));
+    snprintf(device->name, sizeof device->name, "%.90s", prop.name);
+    device->processors = (uint32_t)processors;
+    if (major < 8)
+        return error_set(err, STATUS_NO_DEVICE, "%s is too old: compute capability 8.0 is needed",
+                         device->name);
+    return STATUS_OK;
+}
+
+static void device_close(struct device *device)
+{
+    if (device == NULL)
+        return;
+    for (int i = 0; i < 2; i++) {
+        (void)cudaFreeHost(device->staging_host[i]);
+        (void)cudaFree(device->staging_device[i]);
+        if (device->staging_free[i] != NULL)
+            (void)cudaEventDestroy(device->staging_free[i]);
+    }
+    if (device->loading != NULL)
+        (void)cudaStreamDestroy(device->loading);
+    free(device);
+}
+
+static enum status staging_take(struct device *device, struct error *err)
+{
+    cudaError_t code = cudaStreamCreateWithFlags(&device->loading, cudaStreamNonBlocking);
+    size_t bytes = STAGING_BYTES + STAGING_SLACK;
+    for (int i = 0; i < 2 && code == cudaSuccess; i++) {
+        code = cudaHostAlloc(&device->staging_host[i], bytes, cudaHostAllocMapped);
+        if (code == cudaSuccess)
+            code = cudaMalloc(&device->staging_device[i], bytes);
+        if (code == cudaSuccess)
+            code = cudaEventCreateWithFlags(&device->staging_free[i], cudaEventDisableTiming);
+    }
+    return code == cudaSuccess ? STATUS_OK : cuda_error(err, code, "staging memory");
+}
+
+static enum status device_open(struct device **out, const struct device_options *options,
+                               struct error *err)
+{
+    *out = NULL;
+    struct device *device = calloc(1, sizeof *device);
+    if (device == NULL)
+        return error_set(err, STATUS_NO_MEMORY, "no memory to open the " WEFT_DEVICE_NAME " device");
+    device->options = *options;
+    device->exact = options->exact;
+    enum status status = device_choose(device, err);
+    if (status == STATUS_OK)
+        status = staging_take(device, err);
+    if (status != STATUS_OK) {
+        device_close(device);
+        return status;
+    }
+    *out = device;
+    return STATUS_OK;
+}
+
+static void device_facts(const struct device *device, struct device_facts *out)
+{
+    size_t free_bytes = 0;
+    size_t total_bytes = 0;
+    memset(out, 0, sizeof *out);
+    snprintf(out->name, sizeof out->name, "%s", device->name);
+    out->steps_in_flight = 1;
+    out->graphs = true;
+    out->exact = device->exact;
+    if (cudaMemGetInfo(&free_bytes, &total_bytes) == cudaSuccess)
+        out->memory_free = free_bytes - free_bytes / 20; // the driver takes some as it goes
+    out->activation[DTYPE_F32] = DTYPE_F32;
+    out->activation[DTYPE_BF16] = DTYPE_BF16;
+    out->activation[DTYPE_F16] = DTYPE_F16;
+    out->activation[DTYPE_I8] = DTYPE_BF16;
+}
+
+static void need_add(struct device_need *need, const char *label, uint64_t bytes)
+{
+    check(need->count < DEVICE_NEED_MAX, "%u needs", need->count);
+    need->entry[need->count].label = label;
+    need->entry[need->count++].bytes = bytes;
+}
+
+// Bytes of a stream's workspaces, in the order of struct stream_room.
+struct stream_room {
+    size_t partial_out, partial_state, walk_out, logits, chunk, sample, blas;
+};
+
+static struct stream_room stream_room_of(const struct device *device,
+                                         const struct stream_limits *limits)
+{
+    struct stream_room room = {0, 0, 0, 0, 0, 0, 0};
+    struct attn_capacity capacity = attn_plan_capacity(limits);
+    size_t tile = (size_t)ATTN_TILE_ROWS * limits->attn.dim * sizeof(float);
+    size_t blocks = (size_t)device->processors * BLOCKS_PER_PROCESSOR;
+    room.partial_out = capacity.partials * tile;
+    room.partial_state = (size_t)capacity.partials * ATTN_TILE_ROWS * 2 * sizeof(float);
+    room.walk_out = blocks * (ATTN_WIDE_ROWS / ATTN_TILE_ROWS) * tile;
+    if (limits->step.vocab != 0) {
+        size_t rows = limits->step.rows_max;
+        size_t chunks = (limits->step.vocab + SAMPLE_CHUNK - 1) / SAMPLE_CHUNK;
+        room.logits = rows * limits->step.vocab * sizeof(float);
+        room.chunk = rows * chunks * sizeof(struct sample_chunk);
+        room.sample = rows * sizeof(struct sample_row);
+    }
+    room.blas = device->exact ? 0 : BLAS_WORKSPACE;
+    return room;
+}
+
+static enum status device_needs(const struct device *device, const struct stream_limits *limits,
+                                struct device_need *out, struct error *err)
+{
+    (void)err;
+    struct stream_room room = stream_room_of(device, limits);
+    out->count = 0;
+    need_add(out, "attention parts", room.partial_out + room.partial_state + room.walk_out);
+    if (room.logits != 0)
+        need_add(out, "sampling", room.logits + room.chunk + room.sample);
+    if (room.blas != 0)
+        need_add(out, "product workspace", room.blas);
+    need_add(out, "graphs", (uint64_t)limits->layers * (64 << 10) * 32); // upper bound, 32 buckets
+    return STATUS_OK;
+}
+
+static enum status memory_take(struct device *device, void **out, size_t bytes, struct error *err)
+{
+    (void)device;
+    cudaError_t code = cudaMalloc(out, bytes != 0 ? bytes : 1);
+    if (code == cudaSuccess)
+        code = cudaMemset(*out, 0, bytes != 0 ? bytes : 1);
+    if (code == cudaSuccess)
+        return STATUS_OK;
+    *out = NULL;
+    return error_set(err, STATUS_NO_MEMORY, "%zu bytes of device memory cannot be had: %s", bytes,
+                     cudaGetErrorString(code));
+}
+
+static void memory_give(struct device *device, void *at, size_t bytes)
+{
+    (void)device;
+    (void)bytes;
+    (void)cudaFree(at);
+}
+
+static enum status host_take(struct device *device, void **out, size_t bytes, struct error *err)
+{
+    (void)device;
+    cudaError_t code = cudaHostAlloc(out, bytes != 0 ? bytes : 1,
+                                     cudaHostAllocMapped | cudaHostAllocPortable);
+    if (code != cudaSuccess) {
+        *out = NULL;
+        return error_set(err, STATUS_NO_MEMORY, "%zu bytes of pinned memory cannot be had: %s",
+                         bytes, cudaGetErrorString(code));
+    }
+    memset(*out, 0, bytes);
+    return STATUS_OK;
+}
+
+static void host_give(struct device *device, void *at, size_t bytes)
+{
+    (void)device;
+    (void)bytes;
+    (void)cudaFreeHost(at);
+}
+
+static enum status upload(struct device *device, void *to, const void *from, size_t bytes,
+                          struct error *err)
+{
+    (void)device;
+    cudaError_t code = cudaMemcpy(to, from, bytes, cudaMemcpyHostToDevice);
+    return code == cudaSuccess ? STATUS_OK : cuda_error(err, code, "a table's upload");
+}
+
+static size_t weight_bytes(const struct device *device, const struct weight_shape *shape)
+{
+    (void)device;
+    size_t bytes;
+    if (shape->use == WEIGHT_VECTOR)
+        bytes = vector_copy_at(shape, DTYPE_F16) + (size_t)shape->n * 2;
+    else if (shape->dtype == DTYPE_I8)
+        bytes = weight_scales_at(shape) + (size_t)shape->n * sizeof(float);
+    else
+        bytes = (size_t)shape->n * weight_stride(shape) * dtype_bytes(shape->dtype);
+    return (bytes + 255) & ~(size_t)255;
+}
+
+static enum status weight_finish(struct device *device, struct weight *weight, struct error *err)
+{
+    (void)weight;
+    cudaError_t code = cudaStreamSynchronize(device->loading);
+    return code == cudaSuccess ? STATUS_OK : cuda_error(err, code, "loading a weight");
+}
+
+// --- streams ------------------------------------------------------------------------------------
+
+static void stream_close(struct stream *stream)
+{
+    if (stream == NULL)
+        return;
+    if (stream->cuda != NULL)
+        (void)cudaStreamSynchronize(stream->cuda);
+    blas_close(stream->blas);
+    void *rooms[] = {stream->partial_out, stream->partial_state, stream->walk_out,
+                     stream->logits,      stream->chunk,         stream->sample,
+                     stream->blas_workspace};
+    for (size_t i = 0; i < sizeof rooms / sizeof rooms[0]; i++)
+        (void)cudaFree(rooms[i]);
+    if (stream->cuda != NULL)
+        (void)cudaStreamDestroy(stream->cuda);
+    free(stream);
+}
+
+static cudaError_t room_take(void *field, size_t bytes)
+{
+    void *room = NULL;
+    cudaError_t code = bytes != 0 ? cudaMalloc(&room, bytes) : cudaSuccess;
+    memcpy(field, &room, sizeof room);
+    return code;
+}
+
+static enum status stream_fill(struct stream *stream, struct error *err)
+{
+    struct stream_room room = stream_room_of(stream->device, &stream->limits);
+    cudaError_t code = cudaStreamCreateWithFlags(&stream->cuda, cudaStreamNonBlocking);
+    struct {
+        void *field;
+        size_t bytes;
+    } want[] = {
+        {&stream->partial_out, room.partial_out}, {&stream->partial_state, room.partial_state},
+        {&stream->walk_out, room.walk_out},       {&stream->logits, room.logits},
+        {&stream->chunk, room.chunk},             {&stream->sample, room.sample},
+        {&stream->blas_workspace, room.blas},
+    };
+    for (size_t i = 0; i < sizeof want / sizeof want[0] && code == cudaSuccess; i++)
+        code = room_take(want[i].field, want[i].bytes);
+    if (code != cudaSuccess)
+        return cuda_error(err, code, "a stream's workspaces");
+    stream->attn_capacity = attn_plan_capacity(&stream->limits);
+    stream->walk_blocks = stream->device->processors * BLOCKS_PER_PROCESSOR;
+    return stream->device->exact ? STATUS_OK : blas_open(&stream->blas, stream->device, err);
+}
+
+static enum status stream_open(struct device *device, struct stream **out,
+                               const struct stream_limits *limits, struct error *err)
+{
+    *out = NULL;
+    struct stream *stream = calloc(1, sizeof *stream);
+    if (stream == NULL)
+        return error_set(err, STATUS_NO_MEMORY, "no memory for a stream");
+    stream->device = device;
+    stream->limits = *limits;
+    enum status status = stream_fill(stream, err);
+    if (status != STATUS_OK) {
+        stream_close(stream);
+        return status;
+    }
+    *out = stream;
+    return STATUS_OK;
+}
+
+// A GPU takes work of several streams by itself; the call only makes the device current.
+static void turn_take(struct stream *stream)
+{
+    (void)cudaSetDevice((int)stream->device->options.index);
+}
+
+static void turn_give(struct stream *stream)
+{
+    (void)stream;
+}
+
+static size_t step_private_bytes(const struct device *device, const struct stream_limits *limits)
+{
+    (void)device;
+    return attn_plan_bytes(limits);
+}
+
+static void step_plan(struct stream *stream, struct step *host)
+{
+    attn_plan_fill(&stream->limits, host);
+}
+
+static enum status copy_in(struct stream *stream, void *device, const void *host, size_t bytes)
+{
+    return cudaMemcpyAsync(device, host, bytes, cudaMemcpyHostToDevice, stream->cuda) == cudaSuccess
+               ? STATUS_OK
+               : STATUS_DEVICE_FAULT;
+}
+
+static enum status copy_out(struct stream *stream, void *host, const void *device, size_t bytes)
+{
+    return cudaMemcpyAsync(host, device, bytes, cudaMemcpyDeviceToHost, stream->cuda) == cudaSuccess
+               ? STATUS_OK
+               : STATUS_DEVICE_FAULT;
+}
+
+static enum status stream_signal(struct stream *stream, uint32_t *host_word, uint32_t value)
+{
+    return signal_run(stream->cuda, host_word, value);
+}
+
+static uint64_t now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static bool word_reached(const uint32_t *word, uint32_t value)
+{
+    // acquire: what the step wrote before its signal is read after this
+    return (int32_t)(__atomic_load_n(word, __ATOMIC_ACQUIRE) - value) >= 0;
+}
+
+// Spins on the word; once a millisecond the driver is asked whether the stream is still well. An
+// emulated stream makes its progress in that question.
+static enum status stream_wait(struct stream *stream, const uint32_t *host_word, uint32_t value,
+                               uint64_t deadline_ns, struct error *err)
+{
+    uint64_t query_at = 0;
+    while (!word_reached(host_word, value)) {
+        uint64_t now = now_ns();
+        if (now >= deadline_ns)
+            return error_set(err, STATUS_TIMEOUT, "the device did not finish a step in time");
+        if (now < query_at) {
+            for (int i = 0; i < 32; i++)
+                __builtin_ia32_pause();
+            continue;
+        }
+        query_at = now + QUERY_NS;
+        cudaError_t code = cudaStreamQuery(stream->cuda);
+        if (code == cudaErrorNotReady)
+            continue;
+        if (code != cudaSuccess)
+            return cuda_error(err, code, "the device failed in a step");
+        if (!word_reached(host_word, value))
+            return error_set(err, STATUS_DEVICE_FAULT,
+                             "the device has nothing left to do and never gave its signal");
+    }
+    return STATUS_OK;
+}
+
+static enum status graph_begin(struct stream *stream)
+{
+    stream->capturing = true;
+    return cudaStreamBeginCapture(stream->cuda, cudaStreamCaptureModeThreadLocal) == cudaSuccess
+               ? STATUS_OK
+               : STATUS_DEVICE_FAULT;
+}
+
+static enum status graph_end(struct stream *stream, struct graph **out, struct error *err)
+{
+    cudaGraph_t recorded = NULL;
+    stream->capturing = false;
+    *out = NULL;
+    cudaError_t code = cudaStreamEndCapture(stream->cuda, &recorded);
+    if (code != cudaSuccess)
+        return cuda_error(err, code, "recording a graph");
+    struct graph *graph = calloc(1, sizeof *graph);
+    code = graph != NULL ? cudaGraphInstantiate(&graph->exec, recorded, 0)
+                         : cudaErrorMemoryAllocation;
+    (void)cudaGraphDestroy(recorded);
+    if (code != cudaSuccess) {
+        free(graph);
+        return cuda_error(err, code, "making a graph");
+    }
+    *out = graph;
+    return STATUS_OK;
+}
+
+static enum status graph_launch(struct stream *stream, struct graph *graph)
+{
+    return cudaGraphLaunch(graph->exec, stream->cuda) == cudaSuccess ? STATUS_OK
+                                                                     : STATUS_DEVICE_FAULT;
+}
+
+static void graph_close(struct graph *graph)
+{
+    if (graph == NULL)
+        return;
+    (void)cudaGraphExecDestroy(graph->exec);
+    free(graph);
+}
+
+// --- the table ----------------------------------------------------------------------------------
+
+// Each op checks the shared contract before it launches anything.
+#define OP_CHECKED(name)                                                                           \
+    static enum status checked_##name(struct stream *stream, const struct name##_args *args)       \
+    {                                                                                              \
+        if (name##_check(args)[0] != '\0')                                                         \
+            return STATUS_INVALID;                                                                 \
+        return cuda_##name(stream, args);                                                          \
+    }
+OP_LIST(OP_CHECKED)
+#undef OP_CHECKED
+
+static const struct op_table op_rows = {
+#define OP_ROW(name) .name = checked_##name,
+    OP_LIST(OP_ROW)
+#undef OP_ROW
+};
+
+static const struct device_api api = {
+    .abi = DEVICE_ABI,
+    .name = WEFT_DEVICE_NAME,
+    .open = device_open,
+    .close = device_close,
+    .facts = device_facts,
+    .need = device_needs,
+    .memory_take = memory_take,
+    .memory_give = memory_give,
+    .host_take = host_take,
+    .host_give = host_give,
+    .upload = upload,
+    .weight_bytes = weight_bytes,
+    .weight_put = loader_put,
+    .weight_finish = weight_finish,
+    .stream_open = stream_open,
+    .stream_close = stream_close,
+    .turn_take = turn_take,
+    .turn_give = turn_give,
+    .step_private_bytes = step_private_bytes,
+    .step_plan = step_plan,
+    .copy_in = copy_in,
+    .copy_out = copy_out,
+    .signal = stream_signal,
+    .wait = stream_wait,
+    .graph_begin = graph_begin,
+    .graph_end = graph_end,
+    .graph_launch = graph_launch,
+    .graph_close = graph_close,
+    .ops = &op_rows,
+};
+
+__attribute__((visibility("default"))) const struct device_api *weft_device_plugin(void);
+
+const struct device_api *weft_device_plugin(void)
+{
+    return &api;
+}

@@ -1,0 +1,33 @@
+// Which product serves a call. Exact mode: the two tensor-core kernels that share one summation order.
+// Else cuBLASLt, and our own kernels for what it does not take. Types that tensor cores do not multiply
+// go to the plain kernel.
+#include "kernels/cuda/room.h"
+
+enum { SMALL_ROWS_MAX = 32 };
+
+static enum status gemm_own(struct stream *stream, const struct gemm_args *args)
+{
+    return args->rows <= SMALL_ROWS_MAX ? gemm_small(stream, args) : gemm_wide(stream, args);
+}
+
+static bool blas_takes(const struct stream *stream, const struct gemm_args *args)
+{
+    return stream->blas != NULL && args->weight->shape.dtype == args->x_dtype &&
+           args->weight->shape.k % 8 == 0 && args->x_stride % 8 == 0 && args->y_stride % 8 == 0;
+}
+
+enum status cuda_gemm(struct stream *stream, const struct gemm_args *args)
+{
+    enum dtype held = args->weight->shape.dtype;
+    bool half = args->x_dtype == DTYPE_BF16 || args->x_dtype == DTYPE_F16;
+    if (args->rows == 0)
+        return STATUS_OK;
+    if (blas_takes(stream, args)) {
+        enum status status = blas_gemm(stream, args);
+        if (status != STATUS_UNSUPPORTED)
+            return status;
+    }
+    if (half && (held == args->x_dtype || held == DTYPE_I8))
+        return gemm_own(stream, args);
+    return gemm_plain(stream, args);
+}

@@ -1,0 +1,105 @@
+// Shared by the two tensor-core products: how a slab of 32 k becomes two mma steps, and how an output
+// element is finished. One summation order in both (architecture rule 2): K is cut at multiples of
+// PRODUCT_PART; within a part, slabs ascend; parts are added in index order.
+//
+// Weights are the A operand (16 output features), tokens the n = 8 operand. In a slab lane (r, t)
+// holds elements 8t..8t+7 of feature r and r + 8 and of token r: elements 8t..8t+3 are the first mma
+// step, 8t+4..8t+7 the second. Both operands use the same k order, so the sum is that of the slab.
+#pragma once
+
+#include "kernels/cuda/lane.h"
+
+struct int8 {
+    signed char value;
+};
+
+struct gemm_run {
+    const void *x;      // [rows][k] act
+    const void *weight; // [n][stride]
+    const float *scale; // [n] of int8 weights
+    const float *bias;  // [n] or NULL
+    void *y;            // [rows][n]
+    enum dtype y_dtype;
+    uint32_t rows, n, k, stride, x_stride, y_stride;
+    bool whole; // x can be read in vectors of 8
+};
+
+static __device__ __forceinline__ void mma_of(bf16, float c[4], const uint32_t a[4],
+                                              const uint32_t b[2])
+{
+    mma_bf16(c, a, b);
+}
+static __device__ __forceinline__ void mma_of(f16, float c[4], const uint32_t a[4],
+                                              const uint32_t b[2])
+{
+    mma_f16(c, a, b);
+}
+
+// Eight weights of one row as four words of T, at an address that is aligned to 8 weights.
+template <class T> static __device__ __forceinline__ uint4 weight8(T, uint4 loaded)
+{
+    return loaded;
+}
+template <class T> static __device__ __forceinline__ uint4 weight8(T, uint2 loaded)
+{
+    float v[8];
+    for (int i = 0; i < 4; i++) {
+        v[i] = (float)(signed char)(loaded.x >> (8 * i));
+        v[4 + i] = (float)(signed char)(loaded.y >> (8 * i));
+    }
+    uint4 w = {pack2(v, T()), pack2(v + 2, T()), pack2(v + 4, T()), pack2(v + 6, T())};
+    return w;
+}
+static __device__ __forceinline__ uint2 load64(const void *p)
+{
+    return *(const uint2 *)p;
+}
+
+// One slab: two mma steps for one tile of 16 features and one of 8 tokens.
+template <class T>
+static __device__ __forceinline__ void slab_mma(float c[4], uint4 lo, uint4 hi, uint4 x)
+{
+    uint32_t a[4] = {lo.x, hi.x, lo.y, hi.y}, b[2] = {x.x, x.y};
+    mma_of(T(), c, a, b);
+    uint32_t a2[4] = {lo.z, hi.z, lo.w, hi.w}, b2[2] = {x.z, x.w};
+    mma_of(T(), c, a2, b2);
+}
+
+static __device__ __forceinline__ void gemm_store(const gemm_run &g, uint32_t token,
+                                                  uint32_t feature, float sum)
+{
+    if (token >= g.rows || feature >= g.n)
+        return;
+    if (g.scale != NULL)
+        sum = mul_rn(sum, g.scale[feature]);
+    if (g.bias != NULL)
+        sum = add_rn(sum, g.bias[feature]);
+    size_t at = (size_t)token * g.y_stride + feature;
+    if (g.y_dtype == DTYPE_F32)
+        ((float *)g.y)[at] = sum;
+    else if (g.y_dtype == DTYPE_BF16)
+        narrow((bf16 *)g.y + at, sum);
+    else
+        narrow((f16 *)g.y + at, sum);
+}
+
+static inline gemm_run gemm_run_of(const struct gemm_args *args)
+{
+    const struct weight *w = args->weight;
+    bool int8_rows = w->shape.dtype == DTYPE_I8;
+    gemm_run g;
+    g.x = args->x;
+    g.weight = w->data;
+    g.scale = int8_rows ? (const float *)((const char *)w->data + weight_scales_at(&w->shape)) : NULL;
+    g.bias = args->bias != NULL ? (const float *)args->bias->data : NULL;
+    g.y = args->y;
+    g.y_dtype = args->y_dtype;
+    g.rows = args->rows;
+    g.n = w->shape.n;
+    g.k = w->shape.k;
+    g.stride = weight_stride(&w->shape);
+    g.x_stride = args->x_stride;
+    g.y_stride = args->y_stride;
+    g.whole = g.k % 8 == 0 && g.x_stride % 8 == 0 && (uintptr_t)g.x % 16 == 0;
+    return g;
+}

@@ -1,0 +1,151 @@
+// Weights from files to the device: pieces of at most STAGING_BYTES go through two pinned buffers
+// (one is read while the other travels) and are converted on the device. Files are read with
+// O_DIRECT where they can be; where the file system refuses it, and for bytes without a file, from
+// the mapping. Called by the loading thread only; everything it needs was taken when the device was
+// opened.
+#include "kernels/cuda/room.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { DIRECT_ALIGN = 4096 };
+
+// A second descriptor of the same file, for O_DIRECT reads; -1 where that cannot be had.
+static int direct_open(const struct weight_source *source)
+{
+    if (source->fd < 0)
+        return -1;
+    char path[64];
+    snprintf(path, sizeof path, "/proc/self/fd/%d", source->fd);
+    return open(path, O_RDONLY | O_DIRECT | O_CLOEXEC);
+}
+
+// Bytes [at, at + bytes) of the source into the buffer; *data is where they begin in it. A whole
+// number of aligned blocks is read, so the buffer has one block of slack at each end.
+static bool piece_read(char *buffer, const struct weight_source *source, int direct, uint64_t at,
+                       size_t bytes, size_t *data)
+{
+    uint64_t first = source->offset + at;
+    uint64_t begin = first / DIRECT_ALIGN * DIRECT_ALIGN;
+    uint64_t end = (first + bytes + DIRECT_ALIGN - 1) / DIRECT_ALIGN * DIRECT_ALIGN;
+    uint64_t done = begin;
+    *data = (size_t)(first - begin);
+    while (direct >= 0 && done < first + bytes) {
+        ssize_t got = pread(direct, buffer + (done - begin), (size_t)(end - done), (off_t)done);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0)
+            return false;
+        done += (uint64_t)got;
+        if (done < first + bytes && done % DIRECT_ALIGN != 0)
+            return false; // the file ends before the bytes do
+    }
+    return direct >= 0;
+}
+
+static enum status piece_put(struct device *device, struct convert_args *args, const void *from,
+                             size_t bytes)
+{
+    uint32_t turn = device->staging_next;
+    void *room = device->staging_device[turn];
+    if (cudaMemcpyAsync(room, from, bytes, cudaMemcpyHostToDevice, device->loading) != cudaSuccess)
+        return STATUS_DEVICE_FAULT;
+    args->from = room;
+    enum status status = weight_convert(device->loading, args);
+    if (status == STATUS_OK &&
+        cudaEventRecord(device->staging_free[turn], device->loading) != cudaSuccess)
+        status = STATUS_DEVICE_FAULT;
+    device->staging_next = turn ^ 1u;
+    return status;
+}
+
+static enum status rows_put(struct device *device, struct convert_args *args,
+                            const struct weight_source *source, int direct)
+{
+    size_t row_bytes = (size_t)source->cols * dtype_bytes(source->dtype);
+    uint32_t first = args->first_row;
+    uint32_t each = (uint32_t)(STAGING_BYTES / (row_bytes != 0 ? row_bytes : 1));
+    for (uint32_t row = 0; row < source->rows; row += each) {
+        uint32_t rows = source->rows - row < each ? source->rows - row : each;
+        size_t bytes = rows * row_bytes;
+        uint32_t turn = device->staging_next;
+        if (cudaEventSynchronize(device->staging_free[turn]) != cudaSuccess)
+            return STATUS_DEVICE_FAULT;
+        char *buffer = device->staging_host[turn];
+        size_t data = 0;
+        if (!piece_read(buffer, source, direct, row * row_bytes, bytes, &data)) {
+            data = 0;
+            memcpy(buffer, (const char *)source->map + row * row_bytes, bytes);
+        }
+        args->first_row = first + row;
+        args->rows = rows;
+        enum status status = piece_put(device, args, buffer + data, bytes);
+        if (status != STATUS_OK)
+            return status;
+    }
+    return STATUS_OK;
+}
+
+static enum status source_check(const struct weight *weight, uint32_t first_row,
+                                const struct weight_source *source, struct error *err)
+{
+    const struct weight_shape *shape = &weight->shape;
+    bool vector = shape->use == WEIGHT_VECTOR;
+    uint64_t elements = (uint64_t)source->rows * source->cols;
+    uint64_t rows = vector ? elements : source->rows;
+    if (source->dtype == DTYPE_I8 || source->dtype >= DTYPE_COUNT)
+        return error_set(err, STATUS_UNSUPPORTED,
+                         "a weight's source must be float32, bfloat16 or float16");
+    if (first_row + rows > shape->n || (!vector && source->cols != shape->k))
+        return error_set(err, STATUS_INVALID,
+                         "a source of %u x %u does not fit a weight of %u x %u at row %u",
+                         source->rows, source->cols, shape->n, shape->k, first_row);
+    if ((size_t)source->cols * dtype_bytes(source->dtype) > STAGING_BYTES)
+        return error_set(err, STATUS_TOO_LARGE, "a weight row of %u elements is over %u bytes",
+                         source->cols, (unsigned)STAGING_BYTES);
+    return STATUS_OK;
+}
+
+enum status loader_put(struct device *device, struct weight *weight, uint32_t first_row,
+                       const struct weight_source *source, struct error *err)
+{
+    enum status status = source_check(weight, first_row, source, err);
+    if (status != STATUS_OK || source->rows == 0)
+        return status;
+    if (source->map == NULL) {
+        struct fill_args fill = {
+            .shape = weight->shape,
+            .to = weight->data,
+            .first_row = first_row,
+            .rows = source->rows,
+            .cols = source->cols,
+            .seed = source->seed,
+            .deviation = source->deviation,
+        };
+        status = weight_fill(device->loading, &fill);
+    } else {
+        struct weight_source flat = *source;
+        if (weight->shape.use == WEIGHT_VECTOR) { // pieces are then runs of single elements
+            flat.rows = source->rows * source->cols;
+            flat.cols = 1;
+        }
+        struct convert_args convert = {
+            .dtype = source->dtype,
+            .shape = weight->shape,
+            .to = weight->data,
+            .first_row = first_row,
+            .cols = flat.cols,
+        };
+        int direct = direct_open(&flat);
+        status = rows_put(device, &convert, &flat, direct);
+        if (direct >= 0)
+            (void)close(direct);
+    }
+    if (status != STATUS_OK)
+        return error_set(err, status, "the device refused a weight: %s",
+                         cudaGetErrorString(cudaPeekAtLastError()));
+    return STATUS_OK;
+}

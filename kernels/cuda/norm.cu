@@ -1,0 +1,138 @@
+// RMSNorm and LayerNorm, each with the residual add in front. The split of a row over threads depends
+// on its width alone, so a row's bits never depend on the batch.
+#include "kernels/cuda/lane.h"
+
+struct norm_run {
+    void *residual;      // [rows][width] act
+    const void *add;     // [rows][width] act, or NULL
+    const float *weight; // [width]
+    const float *bias;   // [width] (LayerNorm)
+    void *out;           // [rows][width] act
+    uint32_t rows, width;
+    float epsilon;
+    bool whole;
+};
+
+// WARPS warps a row (1: eight rows a block; 8: one). The sum is stored rounded and read back by the
+// thread that wrote it, from cache. Shared: 32 bytes. Bound: memory, 4 * rows * width elements.
+template <class T, int WARPS> static __global__ void __launch_bounds__(256) rms_kernel(norm_run a)
+{
+    SHARED(float, room, [8]);
+    uint32_t r = WARPS == 1 ? blockIdx.x * 8 + threadIdx.x / 32 : blockIdx.x;
+    if (r >= a.rows)
+        return;
+    uint32_t first = threadIdx.x % (32 * WARPS) * 8, step = 256 * WARPS;
+    T *x = (T *)a.residual + (size_t)r * a.width;
+    const T *add = (const T *)a.add + (size_t)r * a.width;
+    float squares = 0, v[8], w[8];
+    for (uint32_t at = first; at < a.width; at += step) {
+        load8_row(x, at, a.width, a.whole, v);
+        if (a.add != NULL) {
+            load8_row(add, at, a.width, a.whole, w);
+            for (int i = 0; i < 8; i++)
+                v[i] = rounded<T>(add_rn(v[i], w[i]));
+            store8_row(x, at, a.width, a.whole, v);
+        }
+        for (int i = 0; i < 8; i++)
+            squares = fmaf(v[i], v[i], squares);
+    }
+    float scale = 1.0f / sqrtf(row_sum<WARPS>(squares, room) / (float)a.width + a.epsilon);
+    T *out = (T *)a.out + (size_t)r * a.width;
+    for (uint32_t at = first; at < a.width; at += step) {
+        load8_row(x, at, a.width, a.whole, v);
+        load8_row(a.weight, at, a.width, a.whole, w);
+        for (int i = 0; i < 8; i++)
+            v[i] = mul_rn(mul_rn(v[i], scale), w[i]);
+        store8_row(out, at, a.width, a.whole, v);
+    }
+}
+
+template <class T>
+static __device__ __forceinline__ void sum8(const norm_run &a, size_t row, uint32_t at, float v[8])
+{
+    load8_row((const T *)a.residual + row, at, a.width, a.whole, v);
+    if (a.add == NULL)
+        return;
+    float w[8];
+    load8_row((const T *)a.add + row, at, a.width, a.whole, w);
+    for (int i = 0; i < 8; i++)
+        v[i] = add_rn(v[i], w[i]);
+}
+
+// As rms_kernel; the sum is kept in float32, read three times. out may be the residual: each thread
+// writes only what it alone reads, after its last read.
+template <class T, int WARPS> static __global__ void __launch_bounds__(256) layer_kernel(norm_run a)
+{
+    SHARED(float, room, [8]);
+    uint32_t r = WARPS == 1 ? blockIdx.x * 8 + threadIdx.x / 32 : blockIdx.x;
+    if (r >= a.rows)
+        return;
+    uint32_t first = threadIdx.x % (32 * WARPS) * 8, step = 256 * WARPS;
+    size_t row = (size_t)r * a.width;
+    float sum = 0, squares = 0, v[8];
+    for (uint32_t at = first; at < a.width; at += step) {
+        sum8<T>(a, row, at, v);
+        for (int i = 0; i < 8; i++)
+            sum = add_rn(sum, v[i]);
+    }
+    float mean = row_sum<WARPS>(sum, room) / (float)a.width;
+    for (uint32_t at = first; at < a.width; at += step) {
+        sum8<T>(a, row, at, v);
+        for (uint32_t i = 0; i < 8 && at + i < a.width; i++)
+            squares = fmaf(v[i] - mean, v[i] - mean, squares);
+    }
+    float scale = 1.0f / sqrtf(row_sum<WARPS>(squares, room) / (float)a.width + a.epsilon);
+    for (uint32_t at = first; at < a.width; at += step) {
+        float w[8], b[8];
+        sum8<T>(a, row, at, v);
+        load8_row(a.weight, at, a.width, a.whole, w);
+        load8_row(a.bias, at, a.width, a.whole, b);
+        for (int i = 0; i < 8; i++)
+            v[i] = fmaf(mul_rn(v[i] - mean, scale), w[i], b[i]);
+        store8_row((T *)a.out + row, at, a.width, a.whole, v);
+    }
+}
+
+// --- launches -----------------------------------------------------------------------------------
+
+enum status cuda_rms_norm(struct stream *stream, const struct rms_norm_args *args)
+{
+    if (args->rows == 0)
+        return STATUS_OK;
+    norm_run run = {args->residual, args->add,  (const float *)args->weight->data,
+                    NULL,           args->out,  args->rows,
+                    args->width,    args->epsilon, rows_whole(args->width)};
+    return with_type(args->act, [&](auto type) {
+        if (args->width > 1024)
+            LAUNCH((rms_kernel<decltype(type), 8>), dim3(args->rows), dim3(256), 0, stream->cuda,
+                   run);
+        else
+            LAUNCH((rms_kernel<decltype(type), 1>), dim3(divide_up(args->rows, 8)), dim3(256), 0,
+                   stream->cuda, run);
+        return launch_status();
+    });
+}
+
+enum status cuda_layer_norm(struct stream *stream, const struct layer_norm_args *args)
+{
+    if (args->rows == 0)
+        return STATUS_OK;
+    norm_run run = {(void *)args->residual,
+                    args->add,
+                    (const float *)args->weight->data,
+                    (const float *)args->bias->data,
+                    args->out,
+                    args->rows,
+                    args->width,
+                    args->epsilon,
+                    rows_whole(args->width)};
+    return with_type(args->act, [&](auto type) {
+        if (args->width > 1024)
+            LAUNCH((layer_kernel<decltype(type), 8>), dim3(args->rows), dim3(256), 0, stream->cuda,
+                   run);
+        else
+            LAUNCH((layer_kernel<decltype(type), 1>), dim3(divide_up(args->rows, 8)), dim3(256), 0,
+                   stream->cuda, run);
+        return launch_status();
+    });
+}

@@ -1,0 +1,60 @@
+// Pooling: one vector a sequence from its hidden states, in float32, normalised where asked. Each
+// output element is one thread's sum over tokens in ascending order, whatever the batch.
+#include "kernels/cuda/lane.h"
+
+struct pool_run {
+    pool_args args;
+    bool whole;
+};
+
+// One block of 256 a sequence; a thread owns 8 columns at a time. Shared: 32 bytes. Bound: memory,
+// tokens * width elements.
+template <class T> static __global__ void __launch_bounds__(256) pool_kernel(pool_run a)
+{
+    SHARED(float, room, [8]);
+    uint32_t width = a.args.width;
+    step_sampled s = a.args.sampled[blockIdx.x];
+    step_row row = a.args.rows[s.row];
+    uint32_t first = a.args.kind == POOL_LAST ? s.last_token : row.q_start;
+    uint32_t count = a.args.kind == POOL_MEAN ? row.q_len : 1;
+    float *out = a.args.out + (size_t)blockIdx.x * width;
+    float squares = 0;
+    for (uint32_t at = threadIdx.x * 8; at < width; at += 2048) {
+        float sum[8] = {0, 0, 0, 0, 0, 0, 0, 0};
+        for (uint32_t t = 0; t < count; t++) {
+            float v[8];
+            load8_row((const T *)a.args.in + (size_t)(first + t) * width, at, width, a.whole, v);
+            for (int i = 0; i < 8; i++)
+                sum[i] = add_rn(sum[i], v[i]);
+        }
+        for (int i = 0; i < 8; i++) {
+            sum[i] = sum[i] / (float)count;
+            squares = fmaf(sum[i], sum[i], squares);
+        }
+        store8_row(out, at, width, a.whole, sum);
+    }
+    if (!a.args.normalize)
+        return;
+    float length = sqrtf(row_sum<8>(squares, room));
+    float scale = 1.0f / fmaxf(length, 1e-12f);
+    for (uint32_t at = threadIdx.x * 8; at < width; at += 2048) {
+        float v[8];
+        load8_row(out, at, width, a.whole, v);
+        for (int i = 0; i < 8; i++)
+            v[i] = mul_rn(v[i], scale);
+        store8_row(out, at, width, a.whole, v);
+    }
+}
+
+// --- launch -------------------------------------------------------------------------------------
+
+enum status cuda_pool(struct stream *stream, const struct pool_args *args)
+{
+    if (args->count == 0)
+        return STATUS_OK;
+    pool_run run = {*args, rows_whole(args->width)};
+    return with_type(args->act, [&](auto type) {
+        LAUNCH(pool_kernel<decltype(type)>, dim3(args->count), dim3(256), 0, stream->cuda, run);
+        return launch_status();
+    });
+}

@@ -1,0 +1,115 @@
+// prep: the step record becomes per-token arrays, and new sequences become resident. Also the signal
+// kernel that tells the host how far a stream has come.
+#include "kernels/cuda/lane.h"
+
+// One block of 256 an admit: parameters, penalty row (prompt bit 15, output count below it) and bias
+// list of its slot. Blocks behind the admits apply block-table changes, one thread each. Bound:
+// launch; with penalties vocab * 2 bytes an admit.
+static __global__ void __launch_bounds__(256) prep_state(prep_args a)
+{
+    const char *record = (const char *)a.step;
+    const step_layout &layout = a.step->layout;
+    if (blockIdx.x >= a.admit_count) {
+        uint32_t i = (blockIdx.x - a.admit_count) * 256 + threadIdx.x;
+        if (i < a.change_count) {
+            step_change c = ((const step_change *)(record + layout.changes))[i];
+            a.state.block_table[(size_t)c.slot * a.limits.blocks_max + c.index] = c.units;
+        }
+        return;
+    }
+    const step_admit *admit = (const step_admit *)(record + layout.admits) + blockIdx.x;
+    uint32_t slot = admit->slot;
+    if (threadIdx.x == 0) {
+        a.state.params[slot] = admit->params;
+        a.state.done[slot] = 0;
+    }
+    const step_bias *bias = (const step_bias *)(record + layout.bias) + admit->bias_at;
+    for (uint32_t i = threadIdx.x; i < admit->params.bias_count; i += 256)
+        a.state.bias[(size_t)slot * a.limits.bias_max + i] = bias[i];
+    if (admit->params.penalty_row == STEP_NO_ROW || !(admit->params.flags & SAMPLE_PENALTY))
+        return;
+    uint16_t *row = a.state.penalty + (size_t)admit->params.penalty_row * a.limits.vocab;
+    for (uint32_t i = threadIdx.x; i < a.limits.vocab; i += 256)
+        row[i] = 0;
+    cta_sync();
+    const int32_t *history = (const int32_t *)(record + layout.history) + admit->history_at;
+    uint32_t count = admit->history_prompt + admit->history_output;
+    for (uint32_t i = threadIdx.x; i < count; i += 256) {
+        uint32_t token = (uint32_t)history[i];
+        if (token >= a.limits.vocab)
+            continue;
+        uintptr_t at = (uintptr_t)(row + token);
+        uint32_t *word = (uint32_t *)(at & ~(uintptr_t)3);
+        uint32_t shift = (uint32_t)(at & 2) * 8;
+        if (i < admit->history_prompt)
+            atom_or(word, 0x8000u << shift);
+        else
+            atom_add(word, 1u << shift);
+    }
+}
+
+// One warp a row, lanes over its tokens; 8 rows a block. Bound: launch.
+static __global__ void __launch_bounds__(256) prep_rows(prep_args a)
+{
+    uint32_t r = blockIdx.x * 8 + threadIdx.x / 32;
+    if (r >= a.row_count)
+        return;
+    const char *record = (const char *)a.step;
+    step_row row = ((const step_row *)(record + a.step->layout.rows))[r];
+    const int32_t *tokens = (const int32_t *)(record + a.step->layout.tokens);
+    bool padding = row.kv_len == 0;
+    bool writes = !padding && a.limits.blocks_max != 0;
+    if (writes && a.state.done != NULL && a.state.done[row.slot] != 0)
+        writes = false;
+    for (uint32_t j = threadIdx.x % 32; j < row.q_len; j += 32) {
+        uint32_t position = padding ? 0 : row.kv_len - row.q_len + j;
+        uint32_t t = row.q_start + j;
+        int32_t token = 0;
+        if (row.token_at != STEP_TOKEN_FED)
+            token = tokens[row.token_at + j];
+        else if (!padding)
+            token = a.state.last_token[row.slot];
+        uint64_t place = UINT64_MAX;
+        if (writes) {
+            uint32_t block = position >> a.block_shift;
+            uint64_t units = a.state.block_table[(size_t)row.slot * a.limits.blocks_max + block];
+            place = units * TABLE_UNIT_BYTES +
+                    (position & ((1u << a.block_shift) - 1u)) * a.token_bytes;
+        }
+        a.token[t] = token;
+        a.position[t] = position;
+        a.row_of[t] = r;
+        a.type[t] = row.type_from != STEP_NO_TYPE && position >= row.type_from;
+        a.kv_place[t] = place;
+    }
+}
+
+struct signal_args {
+    uint32_t *word; // host-visible
+    uint32_t value;
+};
+
+static __global__ void __launch_bounds__(32) signal_kernel(signal_args a)
+{
+    if (threadIdx.x == 0)
+        st_release_sys(a.word, a.value);
+}
+
+// --- launches -----------------------------------------------------------------------------------
+
+enum status cuda_prep(struct stream *stream, const struct prep_args *args)
+{
+    uint32_t blocks = args->admit_count + divide_up(args->change_count, 256);
+    if (blocks != 0)
+        LAUNCH(prep_state, dim3(blocks), dim3(256), 0, stream->cuda, *args);
+    if (args->row_count != 0)
+        LAUNCH(prep_rows, dim3(divide_up(args->row_count, 8)), dim3(256), 0, stream->cuda, *args);
+    return launch_status();
+}
+
+enum status signal_run(cudaStream_t stream, uint32_t *host_word, uint32_t value)
+{
+    signal_args a = {host_word, value};
+    LAUNCH(signal_kernel, dim3(1), dim3(32), 0, stream, a);
+    return launch_status();
+}

@@ -1,0 +1,111 @@
+// After the fused q, k, v product: RMS norm of q and k heads where the model has it, rotary embedding,
+// and the write of k and v into the KV blocks.
+#include "kernels/cuda/lane.h"
+
+struct post_run {
+    qkv_post_args args;
+    const float *q_norm, *k_norm; // [dim] or NULL
+};
+
+static __device__ __forceinline__ void kv_store(void *at, enum dtype dtype, uint32_t i, float x)
+{
+    if (dtype == DTYPE_BF16)
+        narrow((bf16 *)at + i, x);
+    else if (dtype == DTYPE_F16)
+        narrow((f16 *)at + i, x);
+    else
+        ((float *)at)[i] = x;
+}
+
+// Both elements of a rotary pair stay with one lane, so q is rotated in place without a barrier.
+template <class T>
+static __device__ void post_rotate(const qkv_post_args &a, T *x, const float *norm, uint32_t t,
+                                   void *kv)
+{
+    uint32_t lane = threadIdx.x % 32, dim = a.shape.dim, half = a.rotary_dim / 2;
+    float scale = 1.0f;
+    if (norm != NULL) {
+        float squares = 0;
+        for (uint32_t i = lane; i < half; i += 32) {
+            squares = fmaf(widen(x[i]), widen(x[i]), squares);
+            squares = fmaf(widen(x[i + half]), widen(x[i + half]), squares);
+        }
+        for (uint32_t i = 2 * half + lane; i < dim; i += 32)
+            squares = fmaf(widen(x[i]), widen(x[i]), squares);
+        scale = 1.0f / sqrtf(warp_sum(squares) / (float)dim + a.epsilon);
+    }
+    const float *angle = a.cos_sin + (size_t)a.position[t] * half * 2;
+    for (uint32_t i = lane; i < half; i += 32) {
+        float u = widen(x[i]), v = widen(x[i + half]);
+        if (norm != NULL) {
+            u = mul_rn(mul_rn(u, scale), norm[i]);
+            v = mul_rn(mul_rn(v, scale), norm[i + half]);
+        }
+        float cosine = angle[2 * i], sine = angle[2 * i + 1];
+        float lo = fmaf(u, cosine, -mul_rn(v, sine));
+        float hi = fmaf(v, cosine, mul_rn(u, sine));
+        if (kv != NULL) {
+            kv_store(kv, a.kv, i, lo);
+            kv_store(kv, a.kv, i + half, hi);
+        } else {
+            narrow(x + i, lo);
+            narrow(x + i + half, hi);
+        }
+    }
+    for (uint32_t i = 2 * half + lane; i < dim; i += 32) {
+        float u = widen(x[i]);
+        u = norm != NULL ? mul_rn(mul_rn(u, scale), norm[i]) : u;
+        if (kv != NULL)
+            kv_store(kv, a.kv, i, u);
+        else
+            narrow(x + i, u);
+    }
+}
+
+// One warp a (token, head) of q, k and v; 8 a block. A token with kv_place UINT64_MAX still rotates
+// q. Bound: memory, 2 * T * (heads + 2 kv_heads) * dim elements.
+template <class T> static __global__ void __launch_bounds__(256) qkv_post_kernel(post_run run)
+{
+    const qkv_post_args &a = run.args;
+    uint32_t heads = a.shape.heads, kv_heads = a.shape.kv_heads, dim = a.shape.dim;
+    uint32_t all = heads + 2 * kv_heads;
+    uint64_t i = (uint64_t)blockIdx.x * 8 + threadIdx.x / 32;
+    uint32_t t = (uint32_t)(i / all), head = (uint32_t)(i % all);
+    if (t >= a.token_count)
+        return;
+    T *x = (T *)a.qkv + ((size_t)t * all + head) * dim;
+    if (head < heads) {
+        post_rotate(a, x, run.q_norm, t, NULL);
+        return;
+    }
+    uint64_t place = a.kv_place[t];
+    if (place == UINT64_MAX)
+        return;
+    bool value = head >= heads + kv_heads;
+    uint32_t kv_head = head - heads - (value ? kv_heads : 0);
+    char *to = (char *)a.kv_base + place + a.layer_offset + kv_head * a.head_bytes;
+    if (!value) {
+        post_rotate(a, x, run.k_norm, t, to);
+        return;
+    }
+    to += a.value_offset;
+    for (uint32_t j = threadIdx.x % 32; j < dim; j += 32)
+        kv_store(to, a.kv, j, widen(x[j]));
+}
+
+// --- launch -------------------------------------------------------------------------------------
+
+enum status cuda_qkv_post(struct stream *stream, const struct qkv_post_args *args)
+{
+    if (args->token_count == 0)
+        return STATUS_OK;
+    post_run run = {*args, args->q_norm != NULL ? (const float *)args->q_norm->data : NULL,
+                    args->k_norm != NULL ? (const float *)args->k_norm->data : NULL};
+    uint64_t warps = (uint64_t)args->token_count *
+                     (args->shape.heads + 2 * args->shape.kv_heads);
+    dim3 grid((unsigned)((warps + 7) / 8));
+    return with_type(args->act, [&](auto type) {
+        LAUNCH(qkv_post_kernel<decltype(type)>, grid, dim3(256), 0, stream->cuda, run);
+        return launch_status();
+    });
+}

@@ -1,0 +1,175 @@
+// What the files of this room share: the device, the stream with its workspaces, and how a launch is
+// checked. Included by C and by .cu files (as C++); not by other rooms.
+//
+// A stream belongs to one engine thread; its workspaces are taken when it is opened and given back
+// when it is closed. Kernels of one stream run in order, so workspaces need no further care.
+#pragma once
+
+#if defined(__cplusplus)
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#define _Noreturn [[noreturn]] // the contract headers are C
+extern "C" {
+#endif
+
+#include "kernels/attn_tiles.h"
+#include "kernels/device.h"
+
+#include <cuda_runtime_api.h>
+
+enum {
+    WEIGHT_ROUND = 32,      // rows of weights are padded to this many elements with zeros
+    SAMPLE_CHUNK = 8192,    // logits one block looks at
+    STAGING_BYTES = 4 << 20, // one of the two pinned buffers weights travel through
+    BLAS_WORKSPACE = 32 << 20,
+};
+
+struct blas; // cuBLASLt handle, descriptors and algorithms (blas.c)
+
+struct device {
+    struct device_options options;
+    char name[96];
+    uint32_t processors; // SMs
+    bool exact;
+    cudaStream_t loading;
+    void *staging_host[2], *staging_device[2];
+    cudaEvent_t staging_free[2];
+    uint32_t staging_next;
+    uint32_t streams_open;
+};
+
+// One item of attention work: 16 query rows a warp, one KV head, and either one part of at most 1,024
+// keys (its state goes to `partial`) or all parts in order (ATTN_WALK). Both fold parts by the same
+// arithmetic, so the plan is free to choose.
+struct attn_item { // 16 bytes
+    uint32_t row;     // of the step
+    uint16_t kv_head;
+    uint16_t tile;    // query tile: packed rows from tile * (16 or 64) on
+    uint32_t part;    // keys from part * ATTN_PART_TOKENS on, or ATTN_WALK
+    uint32_t partial; // which state
+};
+// A query tile of 16 packed rows whose parts were computed apart.
+struct attn_merge { // 16 bytes
+    uint32_t row;
+    uint16_t kv_head, tile;
+    uint32_t partial; // of its first part; the others follow
+    uint32_t parts;
+};
+enum { ATTN_WALK = 0xFFFFFFFFu, ATTN_WIDE_ROWS = 64 };
+
+// The device-private part of a step record: this header, then the lists.
+struct attn_work {
+    uint32_t wide_count;   // items of 64 query rows (four warps)
+    uint32_t narrow_count; // items of 16 query rows (one warp)
+    uint32_t merge_count;
+    uint32_t partial_count;
+    uint32_t wide_at, narrow_at, merge_at; // bytes from this header
+    uint32_t reserved;
+};
+struct attn_capacity {
+    uint32_t items, merges, partials;
+};
+
+struct sample_chunk { // what one block found in its chunk of logits
+    float raw_max, raw_sum, max, sum;
+    uint32_t best, raw_best, count, bad;
+};
+struct sample_row { // what is decided for a row before the draw
+    float raw_max, raw_log_sum, threshold, temperature;
+    uint32_t greedy; // the token, or STEP_NO_ROW: draw
+    uint32_t flags;
+    uint32_t reserved[2];
+};
+
+struct stream {
+    struct device *device;
+    struct stream_limits limits;
+    cudaStream_t cuda;
+    struct attn_capacity attn_capacity;
+    float *partial_out;   // [partials][16][dim] f32, not divided by the sum
+    float *partial_state; // [partials][16][2] f32: maximum (base 2), sum
+    float *walk_out;      // [blocks][64][dim] f32: folded parts of the item a block works on
+    uint32_t walk_blocks; // grid of the attention kernels
+    bool capturing;       // a graph is being recorded: grids must not depend on counts
+    float *logits;        // [rows][vocab] f32, processed
+    struct sample_chunk *chunk;
+    struct sample_row *sample;
+    void *blas_workspace;
+    struct blas *blas;
+};
+
+// The status of the launch just made.
+enum status launch_status(void);
+
+static inline uint32_t weight_stride(const struct weight_shape *shape)
+{
+    return (shape->k + WEIGHT_ROUND - 1) / WEIGHT_ROUND * WEIGHT_ROUND;
+}
+static inline size_t weight_scales_at(const struct weight_shape *shape)
+{
+    size_t bytes = (size_t)shape->n * weight_stride(shape);
+    return (bytes + 255) & ~(size_t)255;
+}
+
+// Vectors are held as f32, then as bf16, then as f16 (cuBLASLt wants a bias of the output's type).
+static inline size_t vector_copy_at(const struct weight_shape *shape, enum dtype dtype)
+{
+    size_t first = ((size_t)shape->n * 4 + 255) & ~(size_t)255;
+    size_t second = first + (((size_t)shape->n * 2 + 255) & ~(size_t)255);
+    return dtype == DTYPE_F32 ? 0 : dtype == DTYPE_BF16 ? first : second;
+}
+
+// attn_plan.c: sizes and filling of the private part; pure host code.
+struct attn_capacity attn_plan_capacity(const struct stream_limits *limits);
+size_t attn_plan_bytes(const struct stream_limits *limits);
+void attn_plan_fill(const struct stream_limits *limits, struct step *step);
+static inline const struct attn_work *attn_plan_of(const struct step *step)
+{
+    return (const struct attn_work *)((const char *)step + step->layout.private_part);
+}
+
+// One function per op, in the .cu file of its family; attn and gemm choose among kernels.
+#define OP_DECLARE(name) enum status cuda_##name(struct stream *, const struct name##_args *);
+OP_LIST(OP_DECLARE)
+#undef OP_DECLARE
+
+enum status gemm_small(struct stream *stream, const struct gemm_args *args);
+enum status gemm_wide(struct stream *stream, const struct gemm_args *args);
+enum status gemm_plain(struct stream *stream, const struct gemm_args *args);
+enum status blas_open(struct blas **out, const struct device *device, struct error *err);
+void blas_close(struct blas *blas);
+enum status blas_gemm(struct stream *stream, const struct gemm_args *args);
+
+enum status attn_d64(struct stream *stream, const struct attn_args *args);
+enum status attn_d128(struct stream *stream, const struct attn_args *args);
+enum status attn_d256(struct stream *stream, const struct attn_args *args);
+enum status attn_plain(struct stream *stream, const struct attn_args *args);
+enum status attn_merge_run(struct stream *stream, const struct attn_args *args);
+
+enum status signal_run(cudaStream_t stream, uint32_t *host_word, uint32_t value);
+
+// weights.cu: rows of a source in device memory become rows of a weight; or random numbers do.
+struct convert_args {
+    const void *from;       // [rows][cols] of `dtype`, device
+    enum dtype dtype;
+    struct weight_shape shape;
+    void *to;               // weight data
+    uint32_t first_row, rows, cols;
+};
+enum status weight_convert(cudaStream_t stream, const struct convert_args *args);
+struct fill_args {
+    struct weight_shape shape;
+    void *to;
+    uint32_t first_row, rows, cols;
+    uint64_t seed, first_element;
+    float deviation;
+};
+enum status weight_fill(cudaStream_t stream, const struct fill_args *args);
+
+enum status loader_put(struct device *device, struct weight *weight, uint32_t first_row,
+                       const struct weight_source *source, struct error *err);
+
+#if defined(__cplusplus)
+}
+#endif

@@ -1,0 +1,261 @@
+// Sampling without sorting: bias, bans, mask and penalties in one pass over the logits; greedy rows
+// are decided there; the others are drawn by Gumbel noise over the tokens at or above the threshold
+// that sample_select.cu found. A row is cut into chunks of SAMPLE_CHUNK logits whatever the batch.
+#include "kernels/cuda/sample.h"
+
+enum status sample_select(struct stream *stream, const sample_run &run);
+
+static __device__ __forceinline__ float penalised(float l, const sample_params &p, uint16_t seen)
+{
+    uint32_t count = seen & 0x7FFFu;
+    if (seen != 0)
+        l = l > 0.0f ? l / p.repetition : l * p.repetition;
+    if (count != 0)
+        l = add_rn(add_rn(l, -mul_rn(p.frequency, (float)count)), -p.presence);
+    return l;
+}
+
+// One block of 256 a chunk of a row, 32 logits a thread. Shared: 32 KB. Bound: memory, 8 bytes a
+// logit.
+static __global__ void __launch_bounds__(256) sample_process(sample_run run)
+{
+    SHARED(float, room, [SAMPLE_CHUNK]);
+    SHARED(best_pair, pairs, [8]);
+    SHARED(float, sums, [8]);
+    const sample_args &a = run.args;
+    uint32_t n = blockIdx.y, vocab = a.limits.vocab, base = blockIdx.x * SAMPLE_CHUNK;
+    uint32_t count = chunk_count(vocab, base);
+    step_sampled s = a.sampled[n];
+    if (a.state.done[s.slot] != 0)
+        return;
+    const sample_params p = a.state.params[s.slot];
+    const float *raw = a.logits + (size_t)n * a.stride + base;
+    best_pair top = {0, NOBODY};
+    float bad = 0;
+    for (uint32_t i = threadIdx.x; i < count; i += 256) {
+        float l = raw[i];
+        room[i] = l;
+        bad = l < INFINITY ? bad : 1.0f; // NaN too; -infinity is a banned token
+        best_pair mine = {l, base + i};
+        if (l > -INFINITY && pair_better(mine, top))
+            top = mine;
+    }
+    best_pair raw_top = block_best(top, pairs);
+    bad = row_sum<8>(bad, sums);
+    float sum = 0;
+    for (uint32_t i = threadIdx.x; i < count; i += 256)
+        sum = add_rn(sum, raw_top.id != NOBODY ? expf(room[i] - raw_top.value) : 0.0f);
+    sum = row_sum<8>(sum, sums);
+    const step_bias *bias = a.state.bias + (size_t)s.slot * a.limits.bias_max;
+    for (uint32_t i = threadIdx.x; i < p.bias_count; i += 256)
+        if ((uint32_t)bias[i].token - base < count)
+            room[bias[i].token - base] += bias[i].value;
+    cta_sync();
+    if (p.output_count < p.output_min && threadIdx.x < p.stop_count &&
+        (uint32_t)p.stop_ids[threadIdx.x] - base < count)
+        room[p.stop_ids[threadIdx.x] - base] = -INFINITY;
+    cta_sync();
+    const uint32_t *mask = a.masks != NULL && s.mask != STEP_NO_ROW
+                               ? a.masks + (size_t)s.mask * run.mask_words
+                               : NULL;
+    const uint16_t *seen = (p.flags & SAMPLE_PENALTY) && p.penalty_row != STEP_NO_ROW
+                               ? a.state.penalty + (size_t)p.penalty_row * vocab
+                               : NULL;
+    float *out = run.processed + (size_t)n * vocab + base;
+    top.id = NOBODY;
+    for (uint32_t i = threadIdx.x; i < count; i += 256) {
+        uint32_t token = base + i;
+        float l = room[i];
+        if (mask != NULL && !(mask[token / 32] >> (token % 32) & 1u))
+            l = -INFINITY;
+        if (seen != NULL)
+            l = penalised(l, p, seen[token]);
+        out[i] = l;
+        best_pair mine = {l, token};
+        if (l > -INFINITY && pair_better(mine, top))
+            top = mine;
+    }
+    best_pair best = block_best(top, pairs);
+    if (threadIdx.x == 0) {
+        sample_chunk c = {raw_top.value, sum, best.value, 0, best.id, raw_top.id, 0, bad != 0};
+        run.chunk[(size_t)n * run.chunks + blockIdx.x] = c;
+    }
+}
+
+// One warp a row, the first lane of it: chunk records are folded in order. Bound: launch.
+static __global__ void __launch_bounds__(32) sample_decide(sample_run run)
+{
+    const sample_args &a = run.args;
+    uint32_t n = blockIdx.x;
+    sample_row row = {0, 0, -INFINITY, 0, NOBODY, 0, {0, 0}};
+    uint32_t slot = a.sampled[n].slot;
+    if (threadIdx.x != 0)
+        return;
+    if (a.state.done[slot] != 0) {
+        row.flags = SAMPLED_DONE;
+        run.row[n] = row;
+        return;
+    }
+    const sample_params &p = a.state.params[slot];
+    best_pair raw = {0, NOBODY}, top = {0, NOBODY};
+    const sample_chunk *chunk = run.chunk + (size_t)n * run.chunks;
+    for (uint32_t i = 0; i < run.chunks; i++) {
+        best_pair r = {chunk[i].raw_max, chunk[i].raw_best}, t = {chunk[i].max, chunk[i].best};
+        if (pair_better(r, raw))
+            raw = r;
+        if (pair_better(t, top))
+            top = t;
+        if (chunk[i].bad != 0)
+            row.flags = SAMPLED_NOT_FINITE;
+    }
+    if (raw.id == NOBODY)
+        row.flags = SAMPLED_NOT_FINITE;
+    if (row.flags != 0) {
+        a.state.done[slot] = 1; // nothing sensible can follow
+        run.row[n] = row;
+        return;
+    }
+    float sum = 0;
+    for (uint32_t i = 0; i < run.chunks; i++)
+        sum = chunk[i].raw_best == NOBODY ? sum : fmaf(chunk[i].raw_sum, expf(chunk[i].raw_max - raw.value), sum);
+    row.raw_max = raw.value;
+    row.raw_log_sum = raw.value + logf(sum);
+    if (top.id == NOBODY)
+        row.greedy = raw.id; // everything banned
+    else if (p.temperature < 1e-5f || p.top_p <= 0.0f || p.top_k == 1)
+        row.greedy = top.id;
+    else
+        row.temperature = p.temperature;
+    if (row.temperature != 0.0f) {
+        row.raw_max = top.value / row.temperature; // from here: of scaled logits
+        if (p.min_p > 0.0f)
+            row.threshold = row.raw_max + logf(p.min_p);
+    }
+    run.row[n] = row;
+}
+
+// Survivors get noise; one block of 256 a chunk. Bound: memory, 4 bytes a logit.
+static __global__ void __launch_bounds__(256) sample_draw(sample_run run)
+{
+    SHARED(best_pair, pairs, [8]);
+    const sample_args &a = run.args;
+    uint32_t n = blockIdx.y, vocab = a.limits.vocab, base = blockIdx.x * SAMPLE_CHUNK;
+    uint32_t count = chunk_count(vocab, base);
+    sample_row row = run.row[n];
+    if (row.flags != 0 || row.greedy != NOBODY)
+        return;
+    const sample_params p = a.state.params[a.sampled[n].slot];
+    const float *in = run.processed + (size_t)n * vocab + base;
+    best_pair top = {0, NOBODY};
+    for (uint32_t i = threadIdx.x; i < count; i += 256) {
+        float z = in[i] / row.temperature;
+        if (z < row.threshold || z == -INFINITY)
+            continue;
+        best_pair mine = {add_rn(z, gumbel_noise(p, base + i)), base + i};
+        if (pair_better(mine, top))
+            top = mine;
+    }
+    best_pair best = block_best(top, pairs);
+    if (threadIdx.x == 0) {
+        run.chunk[(size_t)n * run.chunks + blockIdx.x].max = best.value;
+        run.chunk[(size_t)n * run.chunks + blockIdx.x].best = best.id;
+    }
+}
+
+// What the token changes in its sequence's state.
+static __device__ void sample_commit(const sample_args &a, uint32_t slot, int32_t token,
+                                     uint32_t *flags)
+{
+    sample_params *p = &a.state.params[slot];
+    a.state.last_token[slot] = token;
+    p->output_count++;
+    if ((p->flags & SAMPLE_PENALTY) && p->penalty_row != STEP_NO_ROW) {
+        uint16_t *seen = a.state.penalty + (size_t)p->penalty_row * a.limits.vocab + token;
+        if ((*seen & 0x7FFFu) != 0x7FFFu)
+            *seen = (uint16_t)(*seen + 1);
+    }
+    for (uint32_t i = 0; i < p->stop_count && !(p->flags & SAMPLE_IGNORE_END); i++) {
+        if (p->stop_ids[i] != token)
+            continue;
+        *flags |= SAMPLED_END;
+        a.state.done[slot] = 1;
+    }
+}
+
+// One block of 256 a row: the greatest raw logits one after another (a pass each), then the result.
+static __global__ void __launch_bounds__(256) sample_finish(sample_run run)
+{
+    SHARED(best_pair, pairs, [8]);
+    const sample_args &a = run.args;
+    uint32_t n = blockIdx.x, vocab = a.limits.vocab, slot = a.sampled[n].slot;
+    sample_row row = run.row[n];
+    sample_result result = {-1, 0, row.flags, 0};
+    if (row.flags != 0) {
+        if (threadIdx.x == 0)
+            a.result[n] = result;
+        return;
+    }
+    sample_params p = a.state.params[slot];
+    const float *raw = a.logits + (size_t)n * a.stride;
+    uint32_t top_max = SAMPLE_TOP_MAX;
+    uint32_t wanted = p.top_logprobs < top_max ? p.top_logprobs : top_max;
+    wanted = a.top != NULL ? wanted : 0;
+    best_pair before = {INFINITY, 0}; // better than any logit
+    for (uint32_t k = 0; k < wanted && k < vocab; k++) {
+        best_pair top = {0, NOBODY};
+        for (uint32_t i = threadIdx.x; i < vocab; i += 256) {
+            best_pair mine = {raw[i], i};
+            if (pair_better(before, mine) && pair_better(mine, top))
+                top = mine;
+        }
+        before = block_best(top, pairs);
+        sample_top out = {(int32_t)before.id, before.value - row.raw_log_sum};
+        if (before.id == NOBODY)
+            break;
+        if (threadIdx.x == 0)
+            a.top[(size_t)n * SAMPLE_TOP_MAX + k] = out;
+        result.top_count = k + 1;
+    }
+    cta_sync(); // all have read the parameters that commit changes
+    if (threadIdx.x != 0)
+        return;
+    if (row.greedy == NOBODY) {
+        best_pair top = {0, NOBODY};
+        for (uint32_t i = 0; i < run.chunks; i++) {
+            const sample_chunk &c = run.chunk[(size_t)n * run.chunks + i];
+            best_pair mine = {c.max, c.best};
+            if (pair_better(mine, top))
+                top = mine;
+        }
+        row.greedy = top.id;
+    }
+    result.token = (int32_t)row.greedy;
+    if (p.flags & SAMPLE_LOGPROB)
+        result.logprob = raw[row.greedy] - row.raw_log_sum;
+    sample_commit(a, slot, result.token, &result.flags);
+    a.result[n] = result;
+}
+
+// --- launch -------------------------------------------------------------------------------------
+
+enum status cuda_sample(struct stream *stream, const struct sample_args *args)
+{
+    if (args->count == 0)
+        return STATUS_OK;
+    sample_run run;
+    run.args = *args;
+    run.processed = stream->logits;
+    run.chunk = stream->chunk;
+    run.row = stream->sample;
+    run.chunks = divide_up(args->limits.vocab, SAMPLE_CHUNK);
+    run.mask_words = divide_up(args->limits.vocab, 32);
+    dim3 grid(run.chunks, args->count);
+    LAUNCH(sample_process, grid, dim3(256), 0, stream->cuda, run);
+    LAUNCH(sample_decide, dim3(args->count), dim3(32), 0, stream->cuda, run);
+    enum status status = sample_select(stream, run);
+    if (status != STATUS_OK)
+        return status;
+    LAUNCH(sample_draw, grid, dim3(256), 0, stream->cuda, run);
+    LAUNCH(sample_finish, dim3(args->count), dim3(256), 0, stream->cuda, run);
+    return launch_status();
+}

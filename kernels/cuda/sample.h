@@ -1,0 +1,72 @@
+// Shared by the sampling kernels: what a run is given, and the Gumbel noise of a token.
+#pragma once
+
+#include "kernels/cuda/lane.h"
+
+const uint32_t NOBODY = STEP_NO_ROW; // no token
+
+struct sample_run {
+    sample_args args;
+    float *processed;    // [n][vocab]
+    sample_chunk *chunk; // [n][chunks]
+    sample_row *row;     // [n]
+    uint32_t chunks, mask_words;
+};
+
+// Logits of the chunk that begins at `base`.
+static __device__ __forceinline__ uint32_t chunk_count(uint32_t vocab, uint32_t base)
+{
+    uint32_t most = SAMPLE_CHUNK;
+    return vocab - base < most ? vocab - base : most;
+}
+
+// -log(-log(1 - u)), u = (word + 1/2) / 2^32, accurate where u is small, for there the winners are.
+// The word depends on the sequence's own counters alone, never on the batch.
+static __device__ __forceinline__ float gumbel_noise(const sample_params &p, uint32_t token)
+{
+    uint32_t word = philox_at(p.seed, token >> 2, p.output_count, p.choice, 0).word[token & 3u];
+    float u = ((float)word + 0.5f) * 0x1p-32f, rest = ((float)~word + 0.5f) * 0x1p-32f;
+    float e = u < 0.25f ? log1pf(-u) : logf(rest);
+    return -logf(-e);
+}
+
+// Keys in the order of floats; -0 and +0 differ by one, which no caller minds.
+static __device__ __forceinline__ uint32_t order_key(float x)
+{
+    uint32_t u = float_bits(x);
+    return u >> 31 ? ~u : u | 0x80000000u;
+}
+static __device__ __forceinline__ float order_value(uint32_t key)
+{
+    return bits_float(key >> 31 ? key & 0x7FFFFFFFu : ~key);
+}
+
+// The better of (value, id) pairs over 256 threads: the greater value, ties to the lower id; an id of
+// NOBODY loses always. room: 8 pairs. Every thread of the block calls it and gets the result.
+struct best_pair {
+    float value;
+    uint32_t id;
+};
+static __device__ __forceinline__ bool pair_better(best_pair a, best_pair b)
+{
+    if (a.id == NOBODY || b.id == NOBODY)
+        return b.id == NOBODY && a.id != NOBODY;
+    return a.value > b.value || (a.value == b.value && a.id < b.id);
+}
+static __device__ __forceinline__ best_pair block_best(best_pair mine, best_pair *room)
+{
+    for (int step = 16; step > 0; step >>= 1) {
+        best_pair other = {shfl_xor(mine.value, step), shfl_xor(mine.id, step)};
+        if (pair_better(other, mine))
+            mine = other;
+    }
+    cta_sync();
+    if (threadIdx.x % 32 == 0)
+        room[threadIdx.x / 32] = mine;
+    cta_sync();
+    mine = room[0];
+    for (uint32_t i = 1; i < blockDim.x / 32; i++)
+        if (pair_better(room[i], mine))
+            mine = room[i];
+    return mine;
+}

@@ -1,0 +1,124 @@
+// The threshold of top-k and top-p by radix select: three passes over the row a quantity, with
+// histograms of counts or of probability mass. Mass is summed as integers, so atomics in any order
+// give the same bits.
+#include "kernels/cuda/sample.h"
+
+enum { SELECT_BINS = 2048, SELECT_THREADS = 1024 };
+
+struct select_room {
+    uint64_t bins[SELECT_BINS];
+    uint64_t segments[32];
+    uint64_t before; // weight above the chosen digit
+    uint64_t total;
+    uint32_t digit;
+};
+
+// Weight of a logit: 1, or its probability relative to the greatest, in units of 2^-40.
+static __device__ __forceinline__ uint64_t select_weight(float z, float top, bool mass)
+{
+    return mass ? (uint64_t)(expf(z - top) * 0x1p40f) : 1u;
+}
+
+// Counts survivors whose key begins with `prefix` by their next digit.
+static __device__ void select_count(const sample_run &run, const sample_row &row, select_room *room,
+                                    uint32_t prefix, uint32_t shift, uint32_t bits, bool mass)
+{
+    for (uint32_t i = threadIdx.x; i < SELECT_BINS; i += SELECT_THREADS)
+        room->bins[i] = 0;
+    cta_sync();
+    uint32_t vocab = run.args.limits.vocab;
+    const float *in = run.processed + (size_t)blockIdx.x * vocab;
+    for (uint32_t i = threadIdx.x; i < vocab; i += SELECT_THREADS) {
+        float z = in[i] / row.temperature;
+        if (z < row.threshold || z == -INFINITY)
+            continue;
+        uint32_t key = order_key(z);
+        if (shift + bits < 32 && key >> (shift + bits) != prefix)
+            continue;
+        uint64_t weight = select_weight(z, row.raw_max, mass);
+        if (weight != 0)
+            atom_add(&room->bins[key >> shift & ((1u << bits) - 1u)], weight);
+    }
+    cta_sync();
+}
+
+// From the highest bin down: the bin in which the running weight reaches `target`.
+static __device__ void select_digit(select_room *room, uint64_t target)
+{
+    if (threadIdx.x < 32) {
+        uint64_t sum = 0;
+        for (uint32_t i = 0; i < SELECT_BINS / 32; i++)
+            sum += room->bins[threadIdx.x * (SELECT_BINS / 32) + i];
+        room->segments[threadIdx.x] = sum;
+    }
+    cta_sync();
+    if (threadIdx.x == 0) {
+        uint64_t above = 0;
+        uint32_t segment = 31;
+        while (segment > 0 && above + room->segments[segment] < target)
+            above += room->segments[segment--];
+        uint32_t first = segment * (SELECT_BINS / 32), bin = first + SELECT_BINS / 32 - 1;
+        while (bin > first && above + room->bins[bin] < target)
+            above += room->bins[bin--];
+        room->digit = bin;
+        room->before = above;
+    }
+    cta_sync();
+}
+
+// The greatest value t so that the weight of survivors >= t reaches target (of mass: a share of all).
+static __device__ float select_threshold(const sample_run &run, const sample_row &row,
+                                         select_room *room, uint64_t target, float share, bool mass)
+{
+    uint32_t prefix = 0;
+    const uint32_t shifts[3] = {21, 10, 0}, bits[3] = {11, 11, 10};
+    for (int pass = 0; pass < 3; pass++) {
+        select_count(run, row, room, prefix, shifts[pass], bits[pass], mass);
+        if (pass == 0 && mass) {
+            if (threadIdx.x == 0) {
+                room->total = 0;
+                for (uint32_t i = 0; i < SELECT_BINS; i++)
+                    room->total += room->bins[i];
+            }
+            cta_sync();
+            target = (uint64_t)((double)share * (double)room->total);
+            target = target != 0 ? target : 1;
+        }
+        select_digit(room, target);
+        target -= room->before;
+        prefix = prefix << bits[pass] | room->digit;
+        cta_sync();
+    }
+    return order_value(prefix);
+}
+
+// One block of 1,024 a row; rows without top-k and top-p leave at once. Shared: 17 KB. Bound: memory,
+// three passes of 4 bytes a logit for each of the two.
+static __global__ void __launch_bounds__(SELECT_THREADS) sample_select_kernel(sample_run run)
+{
+    SHARED(select_room, room, [1]);
+    sample_row row = run.row[blockIdx.x];
+    if (row.flags != 0 || row.greedy != NOBODY)
+        return;
+    const sample_params &p = run.args.state.params[run.args.sampled[blockIdx.x].slot];
+    uint32_t top_k = p.top_k;
+    float top_p = p.top_p;
+    if (top_k != 0 && top_k < run.args.limits.vocab) {
+        float t = select_threshold(run, row, room, top_k, 0, false);
+        row.threshold = fmaxf(row.threshold, t);
+    }
+    if (top_p < 1.0f) {
+        float t = select_threshold(run, row, room, 0, top_p, true);
+        row.threshold = fmaxf(row.threshold, t);
+    }
+    if (threadIdx.x == 0)
+        run.row[blockIdx.x].threshold = row.threshold;
+}
+
+// --- launch -------------------------------------------------------------------------------------
+
+enum status sample_select(struct stream *stream, const sample_run &run)
+{
+    LAUNCH(sample_select_kernel, dim3(run.args.count), dim3(SELECT_THREADS), 0, stream->cuda, run);
+    return launch_status();
+}
