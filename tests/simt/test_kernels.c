@@ -1,0 +1,477 @@
+// Attention and products of the cuda/simt device against plain loops in double, and the promise of
+// exact mode: a row's bits do not depend on how many rows are computed with it, on the chunks a prompt
+// was cut into, or on which of the kernels served it. Other ops are walked by tests/conformance.
+//
+// Everything goes through the device table, so the same program runs on a GPU (bench/gpu.sh). With the
+// argument `small` only shapes that the slow modes can afford run.
+#include "kernels/attn_tiles.h"
+#include "kernels/device.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+const struct device_api *weft_device_plugin(void);
+
+enum { HOST_WORDS = 16 };
+static const uint64_t FOREVER = UINT64_MAX;
+
+static const struct device_api *api;
+static struct device *device;
+static uint32_t *done; // host-visible
+static uint32_t signals;
+static bool small;
+static uint32_t random_state = 20240817;
+
+static float uniform(void)
+{
+    random_state = random_state * 1664525u + 1013904223u;
+    return (float)(random_state >> 8) * 0x1p-23f - 1.0f;
+}
+
+static void *take(size_t bytes)
+{
+    void *at = NULL;
+    assert_int_equal(api->memory_take(device, &at, bytes, NULL), STATUS_OK);
+    return at;
+}
+
+static void give(void *at)
+{
+    api->memory_give(device, at, 0);
+}
+
+static void wait_for(struct stream *stream)
+{
+    struct error err;
+    assert_int_equal(api->signal(stream, done, ++signals), STATUS_OK);
+    if (api->wait(stream, done, signals, FOREVER, &err) != STATUS_OK)
+        fail_msg("%s", err.text);
+}
+
+static void *host_take(size_t bytes)
+{
+    void *at = NULL;
+    assert_int_equal(api->host_take(device, &at, bytes, NULL), STATUS_OK);
+    return at;
+}
+
+static void store(void *to, enum dtype dtype, size_t i, float value)
+{
+    if (dtype == DTYPE_F32)
+        ((float *)to)[i] = value;
+    else
+        ((uint16_t *)to)[i] = dtype == DTYPE_BF16 ? f32_to_bf16(value) : f32_to_f16(value);
+}
+
+static float load(const void *from, enum dtype dtype, size_t i)
+{
+    if (dtype == DTYPE_F32)
+        return ((const float *)from)[i];
+    uint16_t bits = ((const uint16_t *)from)[i];
+    return dtype == DTYPE_BF16 ? bf16_to_f32(bits) : f16_to_f32(bits);
+}
+
+// A host array of random numbers of a type, and a device array of the same.
+static void *random_array(enum dtype dtype, size_t count, float size, void **on_device)
+{
+    char *host = malloc(count * dtype_bytes(dtype) + 1);
+    for (size_t i = 0; i < count; i++)
+        store(host, dtype, i, uniform() * size);
+    *on_device = take(count * dtype_bytes(dtype));
+    assert_int_equal(api->upload(device, *on_device, host, count * dtype_bytes(dtype), NULL),
+                     STATUS_OK);
+    return host;
+}
+
+static double bound_of(enum dtype dtype)
+{
+    return dtype == DTYPE_F32 ? 2e-6 : dtype == DTYPE_F16 ? 1e-3 : 5e-3;
+}
+
+// --- products -----------------------------------------------------------------------------------
+
+struct product_case {
+    enum dtype act, held;
+    uint32_t n, k, rows;
+};
+
+static struct stream *product_stream(void)
+{
+    struct stream_limits limits = {.step = {.rows_max = 1, .tokens_max = 1}, .width_max = 4096};
+    struct stream *stream = NULL;
+    assert_int_equal(api->stream_open(device, &stream, &limits, NULL), STATUS_OK);
+    return stream;
+}
+
+static struct weight weight_make(const struct weight_shape *shape, const void *from, enum dtype type)
+{
+    struct weight weight = {.shape = *shape, .bytes = api->weight_bytes(device, shape)};
+    weight.data = take(weight.bytes);
+    struct weight_source source = {
+        .map = from, .fd = -1, .dtype = type, .rows = shape->n, .cols = shape->k};
+    assert_int_equal(api->weight_put(device, &weight, 0, &source, NULL), STATUS_OK);
+    assert_int_equal(api->weight_finish(device, &weight, NULL), STATUS_OK);
+    return weight;
+}
+
+static void product_run(struct stream *stream, const struct gemm_args *args, void *result)
+{
+    size_t bytes = (size_t)args->rows * args->y_stride * dtype_bytes(args->y_dtype);
+    void *host = host_take(bytes);
+    assert_int_equal(api->ops->gemm(stream, args), STATUS_OK);
+    assert_int_equal(api->copy_out(stream, host, args->y, bytes), STATUS_OK);
+    wait_for(stream);
+    memcpy(result, host, bytes);
+    api->host_give(device, host, bytes);
+}
+
+// int8 weights as the loader makes them: the reference multiplies what is held.
+static float held_weight(const struct product_case *c, const float *w, uint32_t row, uint32_t k)
+{
+    const float *line = w + (size_t)row * c->k;
+    if (c->held != DTYPE_I8)
+        return load(&(uint16_t){c->held == DTYPE_F16 ? f32_to_f16(line[k]) : f32_to_bf16(line[k])},
+                    c->held == DTYPE_F16 ? DTYPE_F16 : DTYPE_BF16, 0);
+    float top = 0;
+    for (uint32_t i = 0; i < c->k; i++)
+        top = fmaxf(top, fabsf(line[i]));
+    float scale = top / 127.0f;
+    return rintf(line[k] * (1.0f / scale)) * scale;
+}
+
+static void product_check(const struct product_case *c)
+{
+    struct stream *stream = product_stream();
+    void *x_device, *bias_device;
+    void *x = random_array(c->act, (size_t)c->rows * c->k, 1.0f, &x_device);
+    float *w = malloc((size_t)c->n * c->k * 4);
+    for (size_t i = 0; i < (size_t)c->n * c->k; i++)
+        w[i] = uniform();
+    float *bias = random_array(DTYPE_F32, c->n, 1.0f, &bias_device);
+    struct weight_shape shape = {WEIGHT_PRODUCT, c->held, c->n, c->k};
+    struct weight_shape vector = {WEIGHT_VECTOR, DTYPE_F32, c->n, 1};
+    struct weight weight = weight_make(&shape, w, DTYPE_F32);
+    struct weight offset = weight_make(&vector, bias, DTYPE_F32);
+    size_t bytes = (size_t)c->rows * c->n * 4;
+    struct gemm_args args = {.x_dtype = c->act, .y_dtype = DTYPE_F32, .x = x_device,
+                             .weight = &weight, .bias = &offset, .y = take(bytes),
+                             .rows = c->rows, .x_stride = c->k, .y_stride = c->n};
+    float *y = malloc(bytes), *alone = malloc((size_t)c->n * 4);
+    product_run(stream, &args, y);
+    double error = 0, size = 0;
+    for (uint32_t r = 0; r < c->rows; r++)
+        for (uint32_t j = 0; j < c->n; j++) {
+            double want = bias[j];
+            for (uint32_t k = 0; k < c->k; k++)
+                want += (double)load(x, c->act, (size_t)r * c->k + k) *
+                        (c->held == DTYPE_F32 ? w[(size_t)j * c->k + k] : held_weight(c, w, j, k));
+            error += (y[(size_t)r * c->n + j] - want) * (y[(size_t)r * c->n + j] - want);
+            size += want * want;
+        }
+    printf("  %s x %s n %u k %u rows %u: %.2e\n", dtype_name(c->act), dtype_name(c->held), c->n,
+           c->k, c->rows, sqrt(error / size));
+    assert_true(sqrt(error / size) <= 3e-6);
+    for (uint32_t r = 0; r < c->rows; r += 1 + c->rows / 3) { // the same row by itself
+        args.x = (const char *)x_device + (size_t)r * c->k * dtype_bytes(c->act);
+        args.rows = 1;
+        product_run(stream, &args, alone);
+        assert_memory_equal(alone, y + (size_t)r * c->n, (size_t)c->n * 4);
+    }
+    api->stream_close(stream);
+    void *rooms[] = {x_device, bias_device, weight.data, offset.data, args.y};
+    for (size_t i = 0; i < sizeof rooms / sizeof rooms[0]; i++)
+        give(rooms[i]);
+    free(x);
+    free(w);
+    free(bias);
+    free(y);
+    free(alone);
+}
+
+static void test_products(void **state)
+{
+    (void)state;
+    static const struct product_case cases[] = {
+        {DTYPE_BF16, DTYPE_BF16, 24, 40, 3},    {DTYPE_BF16, DTYPE_BF16, 70, 608, 37},
+        {DTYPE_BF16, DTYPE_I8, 40, 544, 5},     {DTYPE_BF16, DTYPE_I8, 136, 96, 40},
+        {DTYPE_F32, DTYPE_F32, 33, 70, 5},      {DTYPE_F16, DTYPE_F16, 48, 64, 34},
+        {DTYPE_BF16, DTYPE_BF16, 17, 37, 35}, // rows that vectors cannot read
+        {DTYPE_BF16, DTYPE_BF16, 144, 4640, 1}, {DTYPE_BF16, DTYPE_BF16, 260, 1536, 70},
+        {DTYPE_F16, DTYPE_F16, 64, 1088, 20},   {DTYPE_BF16, DTYPE_I8, 64, 1600, 66},
+    };
+    for (size_t i = 0; i < (small ? 7 : sizeof cases / sizeof cases[0]); i++)
+        product_check(&cases[i]);
+}
+
+// --- attention ----------------------------------------------------------------------------------
+
+struct attn_case {
+    enum dtype act;
+    struct attn_shape shape;
+    uint32_t block_shift, blocks_max;
+    uint32_t rows;
+    uint32_t q_len[8], kv_len[8];
+};
+
+// Everything a case has on the device. Blocks of a sequence lie scattered over the pool.
+struct attn_world {
+    const struct attn_case *c;
+    struct stream_limits limits;
+    struct stream *stream;
+    struct step *host, *record;
+    void *qkv, *qkv_host, *kv, *kv_host, *out, *out_host;
+    uint32_t *table, *table_host;
+    uint32_t tokens, blocks;
+    size_t block_bytes, token_bytes, head_bytes, value_offset, out_bytes;
+};
+
+static void world_open(struct attn_world *w, const struct attn_case *c)
+{
+    *w = (struct attn_world){.c = c};
+    size_t element = dtype_bytes(c->act);
+    const struct attn_shape *s = &c->shape;
+    for (uint32_t i = 0; i < c->rows; i++)
+        w->tokens += c->q_len[i];
+    w->limits = (struct stream_limits){
+        .step = {.rows_max = 8, .tokens_max = 4096, .slots_max = 8, .blocks_max = c->blocks_max},
+        .attn = *s, .width_max = 64, .layers = 1};
+    assert_int_equal(api->stream_open(device, &w->stream, &w->limits, NULL), STATUS_OK);
+    uint32_t block_tokens = 1u << c->block_shift;
+    w->token_bytes = s->dim * element;
+    w->head_bytes = w->token_bytes * block_tokens;
+    w->value_offset = w->head_bytes * s->kv_heads;
+    w->block_bytes = (2 * w->value_offset + TABLE_UNIT_BYTES - 1) / TABLE_UNIT_BYTES *
+                     TABLE_UNIT_BYTES;
+    w->blocks = c->rows * c->blocks_max + 1;
+    w->qkv_host = random_array(c->act, (size_t)w->tokens * (s->heads + 2 * s->kv_heads) * s->dim, 2.0f,
+                               &w->qkv);
+    w->kv_host = random_array(c->act, w->blocks * w->block_bytes / element, 2.0f, &w->kv);
+    w->table_host = calloc(8 * (size_t)(c->blocks_max + 1), 4);
+    for (uint32_t i = 0; i < c->rows * c->blocks_max; i++) {
+        uint32_t place = (i * 7u + 3u) % w->blocks;
+        if (w->blocks % 7 == 0)
+            place = (i * 5u + 3u) % w->blocks;
+        w->table_host[i] = (uint32_t)(place * w->block_bytes / TABLE_UNIT_BYTES);
+    }
+    w->table = take(8 * (size_t)(c->blocks_max + 1) * 4);
+    assert_int_equal(api->upload(device, w->table, w->table_host, 8 * (size_t)c->blocks_max * 4, NULL),
+                     STATUS_OK);
+    w->out_bytes = (size_t)w->tokens * s->heads * s->dim * element;
+    w->out = take(w->out_bytes);
+    w->out_host = host_take(w->out_bytes);
+    struct step_layout layout;
+    step_layout_init(&layout, &w->limits.step, api->step_private_bytes(device, &w->limits));
+    w->host = host_take(layout.bytes);
+    w->record = take(layout.bytes);
+    w->host->layout = layout;
+}
+
+static void world_close(struct attn_world *w)
+{
+    api->stream_close(w->stream);
+    api->host_give(device, w->host, w->host->layout.bytes);
+    api->host_give(device, w->out_host, w->out_bytes);
+    void *rooms[] = {w->record, w->qkv, w->kv, w->out, w->table};
+    for (size_t i = 0; i < sizeof rooms / sizeof rooms[0]; i++)
+        give(rooms[i]);
+    free(w->qkv_host);
+    free(w->kv_host);
+    free(w->table_host);
+}
+
+// Runs rows [first, first + count) of the case's list, each as its queries [from, from + q_len).
+static void world_run(struct attn_world *w, const struct step_row *rows, uint32_t count)
+{
+    struct step *step = w->host;
+    struct step_layout layout = step->layout;
+    memset(step, 0, layout.rows);
+    step->layout = layout;
+    step->row_count = count;
+    memcpy(step_section(step, layout.rows), rows, count * sizeof *rows);
+    for (uint32_t i = 0; i < count; i++) {
+        step->token_count += rows[i].q_len;
+        step->q_len_max = rows[i].q_len > step->q_len_max ? rows[i].q_len : step->q_len_max;
+        step->kv_len_max = rows[i].kv_len > step->kv_len_max ? rows[i].kv_len : step->kv_len_max;
+    }
+    api->step_plan(w->stream, step);
+    assert_int_equal(api->copy_in(w->stream, w->record, step, layout.bytes), STATUS_OK);
+    struct attn_args args = {.act = w->c->act, .kv = w->c->act, .qkv = w->qkv, .out = w->out,
+                             .step = w->record, .step_host = step, .block_table = w->table,
+                             .kv_base = w->kv, .value_offset = w->value_offset,
+                             .head_bytes = w->head_bytes, .token_bytes = w->token_bytes,
+                             .shape = w->c->shape, .blocks_max = w->c->blocks_max,
+                             .block_shift = w->c->block_shift, .row_count = count,
+                             .token_count = step->token_count};
+    assert_int_equal(api->ops->attn(w->stream, &args), STATUS_OK);
+    assert_int_equal(api->copy_out(w->stream, w->out_host, w->out, w->out_bytes), STATUS_OK);
+    wait_for(w->stream);
+}
+
+static uint32_t case_rows(const struct attn_case *c, struct step_row rows[8])
+{
+    uint32_t tokens = 0;
+    for (uint32_t i = 0; i < c->rows; i++) {
+        rows[i] = (struct step_row){.slot = i, .q_start = tokens, .q_len = c->q_len[i],
+                                    .kv_len = c->kv_len[i], .sample = STEP_NO_ROW};
+        tokens += c->q_len[i];
+    }
+    return c->rows;
+}
+
+static float kv_value(const struct attn_world *w, const struct step_row *row, uint32_t key,
+                      uint32_t head, uint32_t value, uint32_t d)
+{
+    const struct attn_case *c = w->c;
+    const struct attn_shape *s = &c->shape;
+    if (!s->paged) {
+        size_t width = (size_t)(s->heads + 2 * s->kv_heads) * s->dim;
+        size_t at = s->heads + value * s->kv_heads + head;
+        return load(w->qkv_host, c->act, (row->q_start + key) * width + at * s->dim + d);
+    }
+    size_t byte = (size_t)w->table_host[row->slot * c->blocks_max + (key >> c->block_shift)] *
+                      TABLE_UNIT_BYTES +
+                  (key & ((1u << c->block_shift) - 1)) * w->token_bytes + head * w->head_bytes +
+                  value * w->value_offset;
+    return load((const char *)w->kv_host + byte, c->act, d);
+}
+
+static void reference_row(const struct attn_world *w, const struct step_row *row, uint32_t j,
+                          uint32_t head, double *out)
+{
+    const struct attn_shape *s = &w->c->shape;
+    uint32_t position = row->kv_len - row->q_len + j, group = s->heads / s->kv_heads;
+    uint32_t hi = s->causal ? position + 1 : row->kv_len;
+    uint32_t lo = s->window != 0 && position + 1 > s->window ? position + 1 - s->window : 0;
+    size_t width = (size_t)(s->heads + 2 * s->kv_heads) * s->dim;
+    size_t query = (row->q_start + j) * width + head * s->dim;
+    double *score = malloc(row->kv_len * sizeof *score);
+    double top = -INFINITY, sum = 0;
+    for (uint32_t key = lo; key < hi; key++) {
+        score[key] = 0;
+        for (uint32_t d = 0; d < s->dim; d++)
+            score[key] += (double)load(w->qkv_host, w->c->act, query + d) *
+                          kv_value(w, row, key, head / group, 0, d);
+        score[key] *= s->scale;
+        top = fmax(top, score[key]);
+    }
+    memset(out, 0, s->dim * sizeof *out);
+    for (uint32_t key = lo; key < hi; key++) {
+        double p = exp(score[key] - top);
+        sum += p;
+        for (uint32_t d = 0; d < s->dim; d++)
+            out[d] += p * kv_value(w, row, key, head / group, 1, d);
+    }
+    for (uint32_t d = 0; d < s->dim; d++)
+        out[d] /= sum;
+    free(score);
+}
+
+static void world_compare(const struct attn_world *w, const struct step_row *rows, uint32_t count)
+{
+    const struct attn_shape *s = &w->c->shape;
+    double error = 0, size = 0, want[256];
+    for (uint32_t i = 0; i < count; i++)
+        for (uint32_t j = 0; j < rows[i].q_len; j += 1 + rows[i].q_len / 40)
+            for (uint32_t head = 0; head < s->heads; head++) {
+                reference_row(w, &rows[i], j, head, want);
+                size_t at = ((rows[i].q_start + j) * (size_t)s->heads + head) * s->dim;
+                for (uint32_t d = 0; d < s->dim; d++) {
+                    double delta = load(w->out_host, w->c->act, at + d) - want[d];
+                    error += delta * delta;
+                    size += want[d] * want[d];
+                }
+            }
+    printf("  %s dim %u heads %u/%u%s%s window %u: %.2e\n", dtype_name(w->c->act), s->dim, s->heads,
+           s->kv_heads, s->causal ? " causal" : "", s->paged ? " paged" : "", s->window,
+           sqrt(error / size));
+    assert_true(sqrt(error / size) <= bound_of(w->c->act));
+}
+
+// Each row in chunks, alone: the bits must be those of the whole batch.
+static void world_chunks(struct attn_world *w, const struct step_row *rows, uint32_t count)
+{
+    static const uint32_t sizes[] = {1, 3, 16, 37, 64};
+    char *whole = malloc(w->out_bytes);
+    memcpy(whole, w->out_host, w->out_bytes);
+    for (uint32_t i = 0; i < count; i++)
+        for (size_t z = 0; z < sizeof sizes / sizeof sizes[0]; z++) {
+            if (!w->c->shape.causal || !w->c->shape.paged || (rows[i].q_len > 70 && sizes[z] < 16))
+                continue;
+            for (uint32_t from = 0; from < rows[i].q_len; from += sizes[z]) {
+                struct step_row part = rows[i];
+                uint32_t left = rows[i].q_len - from;
+                part.q_start += from;
+                part.q_len = left < sizes[z] ? left : sizes[z];
+                part.kv_len = rows[i].kv_len - left + part.q_len;
+                world_run(w, &part, 1);
+                size_t line = (size_t)w->c->shape.heads * w->c->shape.dim * dtype_bytes(w->c->act);
+                assert_memory_equal((char *)w->out_host + part.q_start * line,
+                                    whole + part.q_start * line, part.q_len * line);
+            }
+        }
+    free(whole);
+}
+
+static void test_attention(void **state)
+{
+    (void)state;
+    static const struct attn_case cases[] = {
+        {DTYPE_BF16, {4, 2, 16, 0, 0.25f, 1, 1}, 6, 3, 3, {1, 9, 5}, {70, 9, 133}},
+        {DTYPE_BF16, {2, 2, 64, 0, 0.125f, 0, 0}, 6, 0, 3, {70, 1, 20}, {70, 1, 20}},
+        {DTYPE_BF16, {7, 1, 80, 40, 0.11f, 1, 1}, 4, 8, 2, {33, 1}, {100, 90}},
+        {DTYPE_F16, {2, 1, 256, 0, 0.0625f, 1, 1}, 6, 2, 2, {20, 1}, {66, 5}},
+        {DTYPE_F32, {4, 2, 24, 16, 0.2f, 1, 1}, 5, 2, 2, {9, 1}, {40, 33}},
+        {DTYPE_BF16, {8, 2, 128, 0, 0.09f, 1, 1}, 6, 36, 4, {1, 40, 2, 130}, {2200, 1050, 1025, 130}},
+        {DTYPE_BF16, {4, 1, 64, 1100, 0.125f, 1, 1}, 6, 36, 3, {1, 70, 1}, {2300, 1090, 1024}},
+        {DTYPE_BF16, {12, 12, 32, 0, 0.18f, 0, 0}, 6, 0, 4, {1, 64, 129, 257}, {1, 64, 129, 257}},
+        {DTYPE_BF16, {20, 1, 96, 0, 0.1f, 1, 1}, 5, 8, 2, {1, 30}, {130, 200}},
+    };
+    for (size_t i = 0; i < (small ? 5 : sizeof cases / sizeof cases[0]); i++) {
+        struct attn_world w;
+        struct step_row rows[8];
+        uint32_t count = case_rows(&cases[i], rows);
+        world_open(&w, &cases[i]);
+        world_run(&w, rows, count);
+        world_compare(&w, rows, count);
+        world_chunks(&w, rows, count);
+        world_close(&w);
+    }
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    struct error err;
+    struct device_options options = {.exact = true};
+    api = weft_device_plugin();
+    if (api->open(&device, &options, &err) != STATUS_OK) {
+        printf("skipped: %s\n", err.text);
+        exit(77);
+    }
+    done = host_take(HOST_WORDS * 4);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    api->host_give(device, done, HOST_WORDS * 4);
+    api->close(device);
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    small = argc > 1 && strcmp(argv[1], "small") == 0;
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_products),
+        cmocka_unit_test(test_attention),
+    };
+    return cmocka_run_group_tests_name("kernels", tests, setup, teardown);
+}
