@@ -174,6 +174,15 @@ static uint32_t chunk_fit(struct engine *engine, struct sequence *s, uint32_t q_
     return engine->cuttable ? smaller(q_len, room) : 0;
 }
 
+// Shared blocks go back: they may be evicted meanwhile, so what is set aside for an older sequence
+// that waits for blocks counts them too.
+static void start_drop(struct engine *engine, struct sequence *s)
+{
+    uint32_t before = blocks_available(&engine->blocks);
+    sequence_blocks_give(engine, s, false);
+    engine->plan.unmet += blocks_available(&engine->blocks) - before;
+}
+
 static void chunk_commit(struct engine *engine, struct sequence *s, uint32_t q_len)
 {
     struct plan *plan = &engine->plan;
@@ -203,7 +212,7 @@ static bool plan_prefill(struct engine *engine, struct sequence *s)
         return false;
     enum share share = share_attach(engine, s);
     if (!plan_start(engine, s, share)) {
-        sequence_blocks_give(engine, s, false);
+        start_drop(engine, s);
         return true;
     }
     if (share == SHARE_COMPUTING) // settled within two steps

@@ -1,0 +1,266 @@
+// Clients of the simulation: they submit, read fast, slowly or not at all, cancel, and compare each
+// token, score and count with the same request computed alone.
+#include "tests/sim/sim.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static uint32_t smaller(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
+
+// Prompts of a few families: equal up to a random point, so that blocks are shared.
+static void prompt_fill(struct sim *sim, struct client *c, uint32_t at, uint32_t length)
+{
+    uint32_t vocab = sim->fake.facts.vocab, family = roll(&sim->dice, 4);
+    uint32_t same = chance(&sim->dice, 50) ? length : roll(&sim->dice, length + 1);
+    for (uint32_t i = 0; i < length; i++)
+        c->tokens[at + i] = (int32_t)(i < same ? (family * 31 + i * 7) % vocab
+                                               : roll(&sim->dice, vocab));
+}
+
+static void generation_fill(struct sim *sim, struct client *c)
+{
+    struct dice *dice = &sim->dice;
+    struct submit_args *a = &c->args;
+    uint32_t most = sim->fake.facts.max_model_len - 1;
+    uint32_t length = 1 + roll(dice, chance(dice, 20) ? most : most / 2);
+    prompt_fill(sim, c, 0, length);
+    a->kind = REQUEST_GENERATE;
+    a->token_count = c->starts[1] = length;
+    a->sequence_count = 1;
+    a->choice_count = chance(dice, 70) ? 1 : 1 + roll(dice, SIM_CHOICES);
+    a->max_tokens = 1 + roll(dice, chance(dice, 80) ? 30 : 2 * most);
+    a->ignore_end = chance(dice, 20);
+    a->stop_id_count = chance(dice, 30) ? roll(dice, 12) : 0;
+    for (uint32_t i = 0; i < a->stop_id_count; i++)
+        c->stop_ids[i] = (int32_t)roll(dice, sim->fake.facts.vocab);
+    a->bias_count = chance(dice, 20) ? roll(dice, sim->fake.facts.limits.bias_max + 1) : 0;
+    for (uint32_t i = 0; i < a->bias_count; i++)
+        c->bias[i] = (struct step_bias){(int32_t)roll(dice, 50), (float)roll(dice, 9)};
+    bool penalty = chance(dice, 25) && sim->fake.facts.limits.penalty_rows > 0;
+    a->params = (struct sample_params){.seed = roll(dice, 3),
+                                       .repetition = penalty ? 1.5f : 1.0f,
+                                       .flags = chance(dice, 50) ? SAMPLE_LOGPROB : 0,
+                                       .top_logprobs = chance(dice, 20) ? roll(dice, 21) : 0,
+                                       .output_min = chance(dice, 20) ? roll(dice, 8) : 0};
+}
+
+static void pooling_fill(struct sim *sim, struct client *c)
+{
+    struct dice *dice = &sim->dice;
+    struct submit_args *a = &c->args;
+    uint32_t most = sim->fake.facts.max_model_len;
+    uint32_t inputs = chance(dice, 50) ? 1 : 1 + roll(dice, 30);
+    a->kind = sim->fake.facts.kind == MODEL_EMBEDDER ? REQUEST_EMBED : REQUEST_SCORE;
+    for (uint32_t i = 0; i < inputs && a->token_count < SIM_PROMPT_MAX; i++) {
+        uint32_t length = 1 + roll(dice, smaller(most, SIM_PROMPT_MAX - a->token_count));
+        prompt_fill(sim, c, a->token_count, length);
+        c->types[i] = chance(dice, 50) ? roll(dice, length) : STEP_NO_TYPE;
+        a->token_count += length;
+        a->sequence_count++;
+        c->starts[a->sequence_count] = a->token_count;
+    }
+    a->choice_count = 1;
+    a->type_from = sim->fake.facts.token_types ? c->types : NULL;
+}
+
+// What the engine will tell the device about stops: end ids first, eight in all.
+static void params_complete(struct sim *sim, struct client *c)
+{
+    struct sample_params *p = &c->args.params;
+    const struct model_facts *f = &sim->fake.facts;
+    for (uint32_t i = 0; i < f->end_count && p->stop_count < SAMPLE_STOP_IDS_MAX; i++)
+        p->stop_ids[p->stop_count++] = f->end_ids[i];
+    for (uint32_t i = 0; i < c->args.stop_id_count && p->stop_count < SAMPLE_STOP_IDS_MAX; i++)
+        p->stop_ids[p->stop_count++] = c->stop_ids[i];
+    if (p->repetition != 1.0f)
+        p->flags |= SAMPLE_PENALTY;
+    p->bias_count = c->args.bias_count;
+    for (uint32_t choice = 0; choice < c->args.choice_count; choice++) {
+        struct fake_alone *alone = &c->alone[choice];
+        *alone = (struct fake_alone){.type_from = STEP_NO_TYPE};
+        for (uint32_t i = 0; i < c->args.token_count; i++) {
+            fake_feed(alone, c->tokens[i]);
+            fake_count(alone, c->tokens[i], false);
+        }
+    }
+}
+
+void client_submit(struct sim *sim, struct client *c)
+{
+    struct dice *dice = &sim->dice;
+    memset(c, 0, offsetof(struct client, tokens));
+    c->starts[0] = 0;
+    c->finishes = 0;
+    memset(c->finished, 0, sizeof c->finished);
+    memset(c->outputs, 0, sizeof c->outputs);
+    bool generate = sim->fake.facts.kind == MODEL_GENERATOR;
+    if (generate)
+        generation_fill(sim, c);
+    else
+        pooling_fill(sim, c);
+    c->args.tokens = c->tokens;
+    c->args.sequence_start = c->starts;
+    c->args.stop_ids = c->stop_ids;
+    c->args.bias = c->bias;
+    c->args.owner = c;
+    c->args.cache_salt[0] = chance(dice, 80) ? 0 : roll(dice, 3);
+    c->args.deadline_ns = chance(dice, 10) ? sim->now_ns + roll(dice, 400) * 1000000u : 0;
+    c->reader = chance(dice, 60) ? READER_FAST : (enum reader)roll(dice, 4);
+    c->port = sim->ports[roll(dice, sim->options.port_count)];
+    enum admission got = port_submit(c->port, &c->args, &c->request);
+    sim_check(sim, got != ADMISSION_DRAINING || sim->failed || sim->closing, "refused as draining");
+    sim_check(sim, got != ADMITTED || !sim->failed, "admitted by a failed engine");
+    bool never = c->args.token_count > sim->options.max_queued_tokens;
+    sim_check(sim, sim->failed || sim->closing || (got == ADMISSION_TOO_MANY_TOKENS) == never,
+              "admission %u of %u tokens", got, c->args.token_count);
+    c->used = got == ADMITTED;
+    if (generate && c->used)
+        params_complete(sim, c);
+}
+
+static bool among(const int32_t *ids, uint32_t count, int32_t token)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (ids[i] == token)
+            return true;
+    return false;
+}
+
+static enum finish finish_expected(struct sim *sim, struct client *c, uint32_t choice,
+                                   int32_t token)
+{
+    const struct model_facts *f = &sim->fake.facts;
+    uint32_t index = c->outputs[choice];
+    bool end = !c->args.ignore_end && among(f->end_ids, f->end_count, token);
+    bool stop = among(c->stop_ids, c->args.stop_id_count, token);
+    if ((end || stop) && index >= c->args.params.output_min)
+        return FINISH_STOP;
+    if (index + 1 == c->args.max_tokens)
+        return FINISH_LENGTH;
+    if (c->args.token_count + index + 1 == f->max_model_len)
+        return FINISH_CONTEXT;
+    return FINISH_NONE;
+}
+
+static void token_compare(struct sim *sim, struct client *c, const struct token_event *event,
+                          const struct sample_top *tops)
+{
+    uint32_t choice = event->choice;
+    struct fake_alone *alone = &c->alone[choice];
+    struct sample_params params = c->args.params;
+    params.choice = choice;
+    params.output_count = c->outputs[choice];
+    int32_t expected = fake_next(alone, &params, c->bias, sim->fake.facts.vocab);
+    sim_check(sim, event->index == c->outputs[choice], "choice %u: index %u, expected %u", choice,
+              event->index, c->outputs[choice]);
+    sim_check(sim, event->token == expected, "choice %u, output %u: token %d, alone %d", choice,
+              event->index, event->token, expected);
+    enum finish finish = finish_expected(sim, c, choice, expected);
+    sim_check(sim, event->finish == finish, "choice %u: finish %u, expected %u", choice,
+              event->finish, finish);
+    float logprob = params.flags & SAMPLE_LOGPROB ? -(float)(expected % 7) : 0.0f;
+    sim_check(sim, event->logprob == logprob, "logprob %g", (double)event->logprob);
+    sim_check(sim, event->top_count == params.top_logprobs, "%u tops", event->top_count);
+    for (uint32_t i = 0; i < event->top_count; i++)
+        sim_check(sim, tops[i].token == expected + (int32_t)i, "top %u", i);
+    fake_feed(alone, expected);
+    fake_count(alone, expected, true);
+    c->outputs[choice]++;
+    sim->tokens++;
+}
+
+static void values_compare(struct sim *sim, struct client *c)
+{
+    for (uint32_t i = 0; i < c->args.sequence_count; i++) {
+        struct fake_alone alone = {.type_from = c->args.type_from ? c->types[i] : STEP_NO_TYPE};
+        for (uint32_t t = c->starts[i]; t < c->starts[i + 1]; t++)
+            fake_feed(&alone, c->tokens[t]);
+        const float *values = request_values(c->request, i);
+        for (uint32_t w = 0; w < sim->fake.facts.output_width; w++)
+            sim_check(sim, values[w] == fake_value(&alone, w), "input %u: value %u is %g", i, w,
+                      (double)values[w]);
+    }
+}
+
+static void finish_check(struct sim *sim, struct client *c, const struct token_event *event)
+{
+    sim_check(sim, !c->finished[event->choice], "choice %u finishes twice", event->choice);
+    c->finished[event->choice] = true;
+    c->finishes++;
+    bool last = c->finishes == c->args.choice_count;
+    sim_check(sim, last == ((event->flags & EVENT_LAST) != 0), "last flag at %u of %u",
+              c->finishes, c->args.choice_count);
+    bool allowed = true;
+    if (event->finish == FINISH_CANCEL)
+        allowed = c->cancelled;
+    else if (event->finish == FINISH_STALLED)
+        allowed = c->reader != READER_FAST;
+    else if (event->finish == FINISH_TIMEOUT)
+        allowed = c->args.deadline_ns != 0 && sim->now_ns >= c->args.deadline_ns &&
+                  c->outputs[event->choice] == 0;
+    else if (event->finish == FINISH_ERROR)
+        allowed = sim->failed;
+    else if (event->finish == FINISH_DONE)
+        values_compare(sim, c);
+    sim_check(sim, allowed, "finish %u was not asked for", event->finish);
+}
+
+static void client_end(struct sim *sim, struct client *c)
+{
+    struct request_facts facts;
+    request_facts_get(c->request, &facts);
+    uint32_t each = sim->fake.facts.block_tokens;
+    sim_check(sim, facts.prompt_tokens == c->args.token_count, "%u prompt tokens",
+              facts.prompt_tokens);
+    sim_check(sim, facts.cached_tokens == 0 || (facts.cached_tokens < facts.prompt_tokens &&
+                                                facts.cached_tokens % each == 0),
+              "%u of %u tokens cached", facts.cached_tokens, facts.prompt_tokens);
+    bool never = sim->engine->sharing && sim->options.prefix_cache;
+    sim_check(sim, never || c->args.sequence_count > 1 || facts.cached_tokens == 0,
+              "%u tokens cached without a cache", facts.cached_tokens);
+    sim->hits += facts.cached_tokens > 0;
+    sim->preemptions += facts.preemptions;
+    port_free(c->port, c->request);
+    c->used = false;
+    sim->ended++;
+}
+
+void client_read(struct sim *sim, struct client *c, uint32_t most)
+{
+    struct token_event event;
+    struct sample_top tops[SAMPLE_TOP_MAX];
+    for (uint32_t i = 0; i < most && port_next(c->port, c->request, &event, tops); i++) {
+        sim_check(sim, event.choice < c->args.choice_count, "choice %u", event.choice);
+        if (event.flags & EVENT_TOKEN)
+            token_compare(sim, c, &event, tops);
+        if (event.finish == FINISH_NONE)
+            continue;
+        finish_check(sim, c, &event);
+        if (!(event.flags & EVENT_LAST))
+            continue;
+        client_end(sim, c);
+        return;
+    }
+}
+
+void client_turn(struct sim *sim, struct client *c)
+{
+    static const uint32_t most[] = {[READER_FAST] = UINT32_MAX, [READER_SLOW] = 1,
+                                    [READER_BURSTS] = 200};
+    struct dice *dice = &sim->dice;
+    if (chance(dice, 1) && !c->cancelled && chance(dice, 30)) {
+        c->cancelled = true;
+        sim->cancels++;
+        port_cancel(c->port, c->request);
+    }
+    if (c->reader == READER_STOPPED) {
+        // Ended by cancel, stall or fault: its last event is read then, and the request freed.
+        if (c->request->run.unfinished == 0)
+            client_read(sim, c, UINT32_MAX);
+    } else if (c->reader == READER_FAST || chance(dice, c->reader == READER_SLOW ? 50 : 3)) {
+        client_read(sim, c, most[c->reader]);
+    }
+}

@@ -1,0 +1,181 @@
+// What must hold after every step of the production scheduler, counted anew from its own state.
+#include "tests/sim/sim.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { BLOCKS_MAX = 1024 };
+
+static void blocks_count(struct sim *sim, uint32_t *refs, uint32_t *leaving)
+{
+    struct engine *e = sim->engine;
+    for (uint32_t i = 0; i < e->facts.limits.slots_max; i++) {
+        const struct sequence *s = &e->sequences[i];
+        bool leaves = s->state == SEQUENCE_LEAVING || s->state == SEQUENCE_ENDING;
+        sim_check(sim, s->state != SEQUENCE_FREE || s->block_count == 0, "free slot %u has blocks",
+                  i);
+        sim_check(sim, s->state != SEQUENCE_WAITING || s->block_count == 0,
+                  "waiting slot %u has blocks", i);
+        for (uint32_t b = 0; b < s->block_count; b++) {
+            refs[s->blocks[b]]++;
+            leaving[s->blocks[b]] += leaves;
+        }
+    }
+}
+
+// Each block is free, used or cached, exactly once.
+static void blocks_hold(struct sim *sim)
+{
+    struct blocks *blocks = &sim->engine->blocks;
+    uint32_t refs[BLOCKS_MAX] = {0}, leaving[BLOCKS_MAX] = {0};
+    uint8_t seen[BLOCKS_MAX] = {0};
+    uint32_t coming = 0, used = 0, cached = 0;
+    blocks_count(sim, refs, leaving);
+    for (uint32_t i = 0; i < blocks->free_count; i++) {
+        uint32_t id = blocks->free[i];
+        sim_check(sim, !seen[id] && refs[id] == 0, "block %u: free twice or held", id);
+        sim_check(sim, !blocks->block[id].keyed, "block %u: free and keyed", id);
+        seen[id] = 1;
+    }
+    for (uint32_t id = blocks->count ? blocks->newest : BLOCK_NONE; id != BLOCK_NONE;
+         id = blocks->block[id].older) {
+        sim_check(sim, !seen[id] && refs[id] == 0, "block %u: cached and held", id);
+        sim_check(sim, blocks->block[id].ready, "block %u: cached and never computed", id);
+        seen[id] = 1;
+        cached++;
+    }
+    for (uint32_t id = 0; id < blocks->count; id++) {
+        const struct block *b = &blocks->block[id];
+        sim_check(sim, b->refs == refs[id], "block %u: %u holders, %u counted", id, b->refs,
+                  refs[id]);
+        sim_check(sim, b->leaving == leaving[id], "block %u: %u leave, %u counted", id, b->leaving,
+                  leaving[id]);
+        sim_check(sim, (refs[id] > 0) != (seen[id] != 0), "block %u is lost", id);
+        used += refs[id] > 0;
+        coming += refs[id] > 0 && refs[id] == leaving[id];
+    }
+    sim_check(sim, used + cached + blocks->free_count == blocks->count, "%u used", used);
+    sim_check(sim, cached == blocks->cached_count && coming == blocks->coming, "%u cached, %u come",
+              cached, coming);
+    sim_check(sim, blocks->keep || cached == 0, "%u cached without a cache", cached);
+}
+
+static void sequences_hold(struct sim *sim)
+{
+    struct engine *e = sim->engine;
+    uint32_t drawn = 0, ending = 0, each = e->blocks.tokens;
+    for (uint32_t i = 0; i < e->facts.limits.slots_max; i++) {
+        const struct sequence *s = &e->sequences[i];
+        drawn += s->request != NULL;
+        ending += s->state == SEQUENCE_ENDING;
+        if (s->state == SEQUENCE_FREE)
+            continue;
+        sim_check(sim, (s->request == NULL) == (s->state == SEQUENCE_ENDING), "slot %u state %u", i,
+                  s->state);
+        sim_check(sim, s->state == SEQUENCE_RUNNING || s->state == SEQUENCE_WAITING ||
+                           s->inflight > 0 || sim->failed,
+                  "slot %u stays in state %u", i, s->state);
+        sim_check(sim, !e->paged || s->block_count == (s->planned_len + each - 1) / each,
+                  "slot %u: %u tokens in %u blocks", i, s->planned_len, s->block_count);
+        sim_check(sim, s->inflight <= e->launched - e->settled, "slot %u: %u in flight", i,
+                  s->inflight);
+    }
+    sim_check(sim, drawn == e->order_count, "%u drawn, %u in order", drawn, e->order_count);
+    sim_check(sim, drawn + ending + e->slots_free_count == e->facts.limits.slots_max,
+              "%u drawn, %u ending, %u free", drawn, ending, e->slots_free_count);
+    for (uint32_t i = 1; i < e->order_count; i++)
+        sim_check(sim, e->order[i - 1]->ticket < e->order[i]->ticket, "order at %u", i);
+}
+
+// No ring over-full: what is planned and every finish to come has its entry.
+static void rooms_hold(struct sim *sim)
+{
+    struct engine *e = sim->engine;
+    uint64_t undrawn = 0;
+    uint32_t live = 0;
+    for (struct request *r = e->live_first; r; r = r->run.live_next) {
+        uint32_t pending = 0, paused = 0;
+        for (const struct sequence *s = r->run.first; s; s = s->sibling) {
+            pending += s->pending;
+            paused += s->paused;
+        }
+        live++;
+        undrawn += r->run.draw_total - r->run.drawn;
+        sim_check(sim, paused == r->run.paused_count, "%u paused, %u counted", r->run.paused_count,
+                  paused);
+        if (r->kind != REQUEST_GENERATE)
+            continue;
+        sim_check(sim, pending == r->run.pending, "%u pending, %u counted", r->run.pending,
+                  pending);
+        sim_check(sim, events_free(&r->events) >= pending + r->run.unfinished,
+                  "%u entries for %u tokens and %u finishes", events_free(&r->events), pending,
+                  r->run.unfinished);
+    }
+    sim_check(sim, live == e->live_count && undrawn == e->waiting_sequences, "%u live", live);
+}
+
+// The oldest sequence with a reader advances at least every second step.
+static void oldest_moves(struct sim *sim)
+{
+    struct engine *e = sim->engine;
+    const struct sequence *s = NULL;
+    for (uint32_t i = 0; i < e->order_count && !s; i++)
+        if (!e->order[i]->paused)
+            s = e->order[i];
+    if (!s || sim->failed) {
+        sim->oldest.ticket = 0;
+        return;
+    }
+    bool same = sim->oldest.ticket == s->ticket && sim->oldest.planned_len == s->planned_len &&
+                sim->oldest.output_count == s->output_count &&
+                sim->oldest.block_count == s->block_count && sim->oldest.pending == s->pending &&
+                sim->oldest.state == s->state;
+    sim->oldest.still = same ? sim->oldest.still + 1 : 0;
+    sim_check(sim, sim->oldest.still < 2, "slot %u, the oldest, state %u, does not move", s->slot,
+              s->state);
+    sim->oldest.ticket = s->ticket;
+    sim->oldest.planned_len = s->planned_len;
+    sim->oldest.output_count = s->output_count;
+    sim->oldest.block_count = s->block_count;
+    sim->oldest.pending = s->pending;
+    sim->oldest.state = s->state;
+}
+
+void sim_invariants(struct sim *sim)
+{
+    struct engine *e = sim->engine;
+    uint64_t inflight = e->launched - e->settled;
+    sim_check(sim, sim->failed || inflight <= e->facts.steps_in_flight, "%u steps in flight",
+              (uint32_t)inflight);
+    blocks_hold(sim);
+    sequences_hold(sim);
+    rooms_hold(sim);
+    oldest_moves(sim);
+}
+
+void sim_empty(struct sim *sim)
+{
+    struct engine *e = sim->engine;
+    const struct admission_counters *c = &e->gate.counters;
+    sim_check(sim, e->live_count == 0 && e->order_count == 0, "%u live, %u drawn", e->live_count,
+              e->order_count);
+    sim_check(sim, c->requests == 0 && c->tokens == 0 && c->bytes == 0, "%u requests counted",
+              (uint32_t)c->requests);
+    for (uint32_t i = 0; i < sim->options.port_count; i++) {
+        struct port *port = &e->ports[i];
+        sim_check(sim, port->words.free_count == port->words.fresh &&
+                           port->results.free_count == port->results.fresh &&
+                           port->free_count == port->fresh,
+                  "port %u keeps memory", i);
+    }
+    if (sim->failed)
+        return; // what was in flight never comes back
+    sim_check(sim, e->slots_free_count == e->facts.limits.slots_max, "%u slots free",
+              e->slots_free_count);
+    sim_check(sim, e->penalties_free_count == e->facts.limits.penalty_rows, "%u penalty rows free",
+              e->penalties_free_count);
+    sim_check(sim, blocks_available(&e->blocks) == e->blocks.count, "%u blocks available",
+              blocks_available(&e->blocks));
+    sim_check(sim, fake_computed(sim->model) == e->stats.tokens_computed, "%u tokens computed",
+              (uint32_t)e->stats.tokens_computed);
+}

@@ -1,0 +1,188 @@
+// Seeded simulation of the production scheduler on a fake model and clock: arrivals, cancels, block
+// famine, slow and stopped readers, device faults, n up to 8, zero and one step in flight, prefix
+// cache on and off, generators, embedders and rerankers. After every step the invariants of
+// invariants.c hold; every token equals that of the request computed alone.
+//
+//   sim [seeds] [steps] [first seed]      default: 100 seeds of 2,000 steps from seed 1
+#include "tests/sim/sim.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static void limits_choose(struct sim *sim)
+{
+    struct dice *dice = &sim->dice;
+    struct model_facts *f = &sim->fake.facts;
+    struct step_limits *l = &f->limits;
+    bool generate = f->kind == MODEL_GENERATOR;
+    l->slots_max = l->rows_max = 1 + roll(dice, 10);
+    l->tokens_max = l->rows_max + roll(dice, 64);
+    if (f->whole_input && l->tokens_max < f->max_model_len)
+        l->tokens_max = f->max_model_len;
+    if (f->causal) {
+        static const uint32_t tokens[] = {2, 4, 8, 16};
+        f->block_tokens = tokens[roll(dice, 4)];
+        f->blocks_per_sequence_max = (f->max_model_len + f->block_tokens - 1) / f->block_tokens;
+        l->blocks_max = f->blocks_per_sequence_max;
+        f->block_count = l->blocks_max + roll(dice, 3 * l->blocks_max); // famine is common
+        l->changes_max = l->blocks_max + l->rows_max + roll(dice, 32);
+    }
+    if (!generate)
+        return;
+    l->admits_max = 1 + roll(dice, l->rows_max);
+    l->history_max = f->max_model_len + roll(dice, 64);
+    l->bias_max = SIM_BIAS_MAX;
+    l->penalty_rows = roll(dice, 4);
+    l->vocab = f->vocab;
+}
+
+static void world_choose(struct sim *sim)
+{
+    struct dice *dice = &sim->dice;
+    struct model_facts *f = &sim->fake.facts;
+    uint32_t kind = roll(dice, 100);
+    f->kind = kind < 75 ? MODEL_GENERATOR : kind < 88 ? MODEL_EMBEDDER : MODEL_RERANKER;
+    f->vocab = 40 + roll(dice, 400);
+    f->max_model_len = 8 + roll(dice, 90);
+    f->output_width = f->kind == MODEL_EMBEDDER ? 1 + roll(dice, 6) : 1;
+    f->causal = f->kind == MODEL_GENERATOR || chance(dice, 50);
+    f->whole_input = !f->causal || (f->kind != MODEL_GENERATOR && chance(dice, 30));
+    f->token_types = !f->causal;
+    f->end_count = roll(dice, 12);
+    for (uint32_t i = 0; i < f->end_count; i++)
+        f->end_ids[i] = (int32_t)roll(dice, f->vocab);
+    f->steps_in_flight = roll(dice, 2);
+    limits_choose(sim);
+    sim->options = (struct engine_options){.port_count = 1 + roll(dice, 3),
+                                           .max_queued_requests = 1 + roll(dice, 40),
+                                           .max_queued_tokens = 100 + roll(dice, 2000),
+                                           .max_result_bytes = 16384,
+                                           .choices_max = SIM_CHOICES,
+                                           .prefix_cache = chance(dice, 70),
+                                           .hash_key = {sim->seed, 1}};
+    sim->faulty = chance(dice, 5);
+    sim->fault_step = 1 + roll(dice, 500);
+}
+
+static void world_open(struct sim *sim)
+{
+    struct error err;
+    world_choose(sim);
+    sim->model = fake_open(&sim->fake);
+    if (sim->faulty)
+        fake_fault(sim->model, sim->fault_step, chance(&sim->dice, 50));
+    check(waker_open(&sim->waker, &err) == STATUS_OK, "%s", err.text);
+    check(engine_open(&sim->engine, sim->model, &sim->options, &err) == STATUS_OK, "%s", err.text);
+    for (uint32_t i = 0; i < sim->options.port_count; i++)
+        sim->ports[i] = engine_port(sim->engine, i, sim->waker);
+}
+
+static void world_close(struct sim *sim)
+{
+    engine_close(sim->engine);
+    model_close(sim->model);
+    waker_close(sim->waker);
+}
+
+static void on_ready(void *context, void *owner, struct request *request)
+{
+    struct sim *sim = context;
+    struct client *c = owner;
+    sim_check(sim, c->request == request && c->used, "news of a request that is not there");
+}
+
+static void world_step(struct sim *sim)
+{
+    sim->now_ns += (1 + roll(&sim->dice, 20)) * 1000000u;
+    enum engine_news news = engine_step(sim->engine, sim->now_ns);
+    sim->steps++;
+    if (news == ENGINE_FAULT) {
+        sim_check(sim, sim->faulty, "a fault that nobody planted");
+        sim->failed = true;
+    }
+    sim_invariants(sim);
+    // Nothing to do: time passes until a stopped reader is given up.
+    if (news == ENGINE_IDLE && chance(&sim->dice, 10))
+        sim->now_ns += 5000000000u;
+    for (uint32_t i = 0; i < sim->options.port_count; i++)
+        port_drain(sim->ports[i], on_ready, sim);
+    for (uint32_t i = 0; i < SIM_CLIENTS; i++) {
+        struct client *c = &sim->clients[i];
+        // A cancelled request ends within one step, in whatever state it was.
+        sim_check(sim, !c->used || !c->cancelled || c->request->run.unfinished == 0,
+                  "client %u was cancelled and lives", i);
+        if (c->used)
+            client_turn(sim, c);
+    }
+}
+
+static uint32_t clients_left(const struct sim *sim, bool stopped)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < SIM_CLIENTS; i++)
+        count += sim->clients[i].used && (stopped || sim->clients[i].reader != READER_STOPPED);
+    return count;
+}
+
+static void world_run(struct sim *sim, uint32_t steps)
+{
+    uint32_t rate = 1 + roll(&sim->dice, 98); // arrivals in 100 steps
+    for (uint32_t i = 0; i < steps; i++) {
+        while (chance(&sim->dice, rate)) {
+            struct client *c = &sim->clients[roll(&sim->dice, SIM_CLIENTS)];
+            if (c->used)
+                break;
+            client_submit(sim, c);
+        }
+        world_step(sim);
+    }
+    sim->closing = chance(&sim->dice, 50);
+    if (sim->closing)
+        engine_stop(sim->engine);
+    // Whoever stopped reading, the others finish; then the stopped are given up after a minute.
+    uint32_t patience = 100000;
+    while (clients_left(sim, true) > 0) {
+        sim_check(sim, patience-- > 0, "%u of %u clients never end", clients_left(sim, false),
+                  clients_left(sim, true));
+        world_step(sim);
+    }
+    for (uint32_t i = 0; i < 3; i++)
+        world_step(sim);
+    sim_empty(sim);
+}
+
+int main(int argc, char **argv)
+{
+    uint64_t seeds = argc > 1 ? strtoull(argv[1], NULL, 10) : 100;
+    uint32_t steps = argc > 2 ? (uint32_t)strtoul(argv[2], NULL, 10) : 2000;
+    uint64_t first = argc > 3 ? strtoull(argv[3], NULL, 10) : 1;
+    uint64_t total = 0, ended = 0, tokens = 0, preemptions = 0, pauses = 0, hits = 0, cancels = 0;
+    struct sim *sim = calloc(1, sizeof *sim);
+    clock_t start = clock();
+    for (uint64_t seed = first; sim && seed < first + seeds; seed++) {
+        memset(sim, 0, sizeof *sim);
+        sim->seed = sim->dice.state = seed;
+        sim->now_ns = 1000000000;
+        world_open(sim);
+        world_run(sim, steps);
+        pauses += sim->engine->stats.pauses;
+        world_close(sim);
+        total += sim->steps;
+        ended += sim->ended;
+        tokens += sim->tokens;
+        preemptions += sim->preemptions;
+        hits += sim->hits;
+        cancels += sim->cancels;
+    }
+    free(sim);
+    double seconds = (double)(clock() - start) / CLOCKS_PER_SEC;
+    printf("%llu seeds from %llu, %llu steps, %llu requests, %llu tokens, %llu preemptions, "
+           "%llu pauses, %llu cached prompts, %llu cancels; %.1f million steps a minute\n",
+           (unsigned long long)seeds, (unsigned long long)first, (unsigned long long)total,
+           (unsigned long long)ended, (unsigned long long)tokens,
+           (unsigned long long)preemptions, (unsigned long long)pauses, (unsigned long long)hits,
+           (unsigned long long)cancels, (double)total / seconds * 60e-6);
+    return 0;
+}

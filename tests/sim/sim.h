@@ -1,0 +1,80 @@
+// The simulated world around one engine: its dice, its clients and what must hold after each step.
+#pragma once
+
+#include "scheduler/core.h"
+#include "tests/sim/fake.h"
+
+enum { SIM_CLIENTS = 64, SIM_CHOICES = 8, SIM_PROMPT_MAX = 512, SIM_BIAS_MAX = 4 };
+
+struct dice {
+    uint64_t state;
+};
+
+static inline uint32_t roll(struct dice *dice, uint32_t sides) // 0 .. sides - 1
+{
+    dice->state += 0x9e3779b97f4a7c15u;
+    uint64_t x = dice->state;
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+    return (uint32_t)((x ^ x >> 31) % sides);
+}
+
+static inline bool chance(struct dice *dice, uint32_t percent)
+{
+    return roll(dice, 100) < percent;
+}
+
+enum reader { READER_FAST, READER_SLOW, READER_BURSTS, READER_STOPPED };
+
+struct client { // one request as its h2o thread sees it
+    bool used, cancelled, over;
+    bool dropped; // its last event is there and it is not read for a while
+    enum reader reader;
+    struct port *port;
+    struct request *request;
+    struct submit_args args;
+    int32_t tokens[SIM_PROMPT_MAX];
+    uint32_t starts[SIM_PROMPT_MAX + 1], types[SIM_PROMPT_MAX];
+    int32_t stop_ids[16];
+    struct step_bias bias[SIM_BIAS_MAX];
+    struct fake_alone alone[SIM_CHOICES];
+    uint32_t outputs[SIM_CHOICES];
+    bool finished[SIM_CHOICES];
+    uint32_t finishes;
+};
+
+struct sim {
+    uint64_t seed, now_ns, steps;
+    struct dice dice;
+    struct fake_options fake;
+    struct engine_options options;
+    struct model *model;
+    struct engine *engine;
+    struct waker *waker;
+    struct port *ports[4];
+    struct client clients[SIM_CLIENTS];
+    bool faulty, failed, closing;
+    uint64_t fault_step;
+    struct { // the oldest sequence that may move, when last looked at
+        uint64_t ticket, launched, settled;
+        uint32_t planned_len, output_count, block_count, pending, state, still;
+    } oldest;
+    uint64_t ended, tokens, preemptions, pauses, hits, cancels; // for the summary
+};
+
+// Ends the process with the seed and the step.
+#define sim_check(sim, condition, ...)                                                             \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            fprintf(stderr, "seed %llu step %llu: ", (unsigned long long)(sim)->seed,              \
+                    (unsigned long long)(sim)->steps);                                             \
+            check(condition, __VA_ARGS__);                                                         \
+        }                                                                                          \
+    } while (0)
+
+void sim_invariants(struct sim *sim);
+void sim_empty(struct sim *sim); // at the end: everything came back
+
+void client_submit(struct sim *sim, struct client *client);
+void client_turn(struct sim *sim, struct client *client);
+void client_read(struct sim *sim, struct client *client, uint32_t most);
