@@ -1,0 +1,382 @@
+// The ops in double, each as short and plain as it can be said; see twin.h. No speed is wanted.
+#include "kernels/cpu/twin.h"
+
+#include "kernels/attn_tiles.h"
+
+#include <math.h>
+#include <string.h>
+
+static const float *data_of(const struct weight *weight)
+{
+    return weight == NULL ? NULL : weight->data;
+}
+
+void twin_prep(const struct prep_args *a)
+{
+    const char *step = (const char *)a->step;
+    const struct step_layout *at = &a->step->layout;
+    const struct step_admit *admit = (const void *)(step + at->admits);
+    const struct step_change *change = (const void *)(step + at->changes);
+    const struct step_row *row = (const void *)(step + at->rows);
+    const struct step_bias *bias = (const void *)(step + at->bias);
+    const int32_t *history = (const void *)(step + at->history);
+    const int32_t *listed = (const void *)(step + at->tokens);
+    for (uint32_t i = 0; i < a->admit_count; i++, admit++) {
+        uint32_t vocab = a->limits.vocab;
+        a->state.params[admit->slot] = admit->params;
+        a->state.done[admit->slot] = 0;
+        for (uint32_t j = 0; j < admit->params.bias_count; j++)
+            a->state.bias[(size_t)admit->slot * a->limits.bias_max + j] = bias[admit->bias_at + j];
+        if (!(admit->params.flags & SAMPLE_PENALTY))
+            continue;
+        uint16_t *seen = a->state.penalty + (size_t)admit->params.penalty_row * vocab;
+        memset(seen, 0, vocab * sizeof *seen);
+        const int32_t *token = history + admit->history_at;
+        for (uint32_t j = 0; j < admit->history_prompt; j++)
+            seen[token[j]] |= 0x8000;
+        for (uint32_t j = 0; j < admit->history_output; j++)
+            seen[token[admit->history_prompt + j]]++;
+    }
+    for (uint32_t i = 0; i < a->change_count; i++)
+        a->state.block_table[(size_t)change[i].slot * a->limits.blocks_max + change[i].index] =
+            change[i].units;
+    for (uint32_t r = 0; r < a->row_count; r++, row++)
+        for (uint32_t i = 0; i < row->q_len; i++) {
+            uint32_t t = row->q_start + i;
+            uint32_t position = row->kv_len == 0 ? 0 : row->kv_len - row->q_len + i;
+            bool fed = row->token_at == (uint32_t)STEP_TOKEN_FED;
+            a->token[t] = row->kv_len == 0 ? 0
+                          : fed            ? a->state.last_token[row->slot]
+                                           : listed[row->token_at + i];
+            a->position[t] = position;
+            a->row_of[t] = r;
+            a->type[t] = position >= row->type_from;
+            a->kv_place[t] = UINT64_MAX;
+            if (row->kv_len == 0 || a->limits.blocks_max == 0 || a->state.done[row->slot])
+                continue;
+            uint32_t block = position >> a->block_shift;
+            uint32_t units =
+                a->state.block_table[(size_t)row->slot * a->limits.blocks_max + block];
+            a->kv_place[t] = (uint64_t)units * TABLE_UNIT_BYTES +
+                             (position - (block << a->block_shift)) * a->token_bytes;
+        }
+}
+
+static const float *row_of(const struct weight *table, uint32_t row)
+{
+    return data_of(table) + (size_t)(row < table->shape.n ? row : 0) * table->shape.k;
+}
+
+void twin_embed(const struct embed_args *a)
+{
+    for (uint32_t t = 0; t < a->token_count; t++)
+        memcpy((float *)a->out + (size_t)t * a->width, row_of(a->table, (uint32_t)a->token[t]),
+               a->width * sizeof(float));
+}
+
+static void norm_row(float *out, const double *x, const float *w, const float *b, uint32_t n,
+                     double epsilon)
+{
+    double mean = 0;
+    double variance = 0;
+    for (uint32_t i = 0; i < n; i++)
+        mean += x[i] / n;
+    for (uint32_t i = 0; i < n; i++)
+        variance += (x[i] - mean) * (x[i] - mean) / n;
+    for (uint32_t i = 0; i < n; i++)
+        out[i] = (float)((x[i] - mean) / sqrt(variance + epsilon) * (double)w[i] + (double)b[i]);
+}
+
+enum { TWIN_WIDTH_MAX = 16384 };
+
+void twin_embed_bert(const struct embed_bert_args *a)
+{
+    double x[TWIN_WIDTH_MAX];
+    for (uint32_t t = 0; t < a->token_count; t++) {
+        const float *word = row_of(a->word, (uint32_t)a->token[t]);
+        const float *place = row_of(a->position_table, a->position[t] + a->position_offset);
+        for (uint32_t i = 0; i < a->width; i++)
+            x[i] = (double)word[i] + (double)place[i];
+        if (a->type_table != NULL)
+            for (uint32_t i = 0; i < a->width; i++)
+                x[i] += (double)row_of(a->type_table, a->type[t])[i];
+        norm_row((float *)a->out + (size_t)t * a->width, x, data_of(a->norm_weight),
+                 data_of(a->norm_bias), a->width, (double)a->epsilon);
+    }
+}
+
+void twin_rms_norm(const struct rms_norm_args *a)
+{
+    const float *w = data_of(a->weight);
+    for (uint32_t t = 0; t < a->rows; t++) {
+        float *x = (float *)a->residual + (size_t)t * a->width;
+        double mean = 0;
+        for (uint32_t i = 0; i < a->width; i++) {
+            if (a->add != NULL)
+                x[i] += ((const float *)a->add)[(size_t)t * a->width + i];
+            mean += (double)x[i] * (double)x[i] / a->width;
+        }
+        double scale = 1 / sqrt(mean + (double)a->epsilon);
+        for (uint32_t i = 0; i < a->width; i++)
+            ((float *)a->out)[(size_t)t * a->width + i] = (float)((double)x[i] * scale *
+                                                                  (double)w[i]);
+    }
+}
+
+void twin_layer_norm(const struct layer_norm_args *a)
+{
+    double x[TWIN_WIDTH_MAX];
+    for (uint32_t t = 0; t < a->rows; t++) {
+        size_t at = (size_t)t * a->width;
+        for (uint32_t i = 0; i < a->width; i++)
+            x[i] = (double)((const float *)a->residual)[at + i] +
+                   (a->add != NULL ? (double)((const float *)a->add)[at + i] : 0);
+        norm_row((float *)a->out + at, x, data_of(a->weight), data_of(a->bias), a->width,
+                 (double)a->epsilon);
+    }
+}
+
+void twin_gemm(const struct gemm_args *a)
+{
+    const struct weight_shape *s = &a->weight->shape;
+    for (uint32_t r = 0; r < a->rows; r++)
+        for (uint32_t n = 0; n < s->n; n++) {
+            const float *x = (const float *)a->x + (size_t)r * a->x_stride;
+            const float *w = data_of(a->weight) + (size_t)n * s->k;
+            double sum = a->bias != NULL ? (double)data_of(a->bias)[n] : 0;
+            for (uint32_t k = 0; k < s->k; k++)
+                sum += (double)x[k] * (double)w[k];
+            ((float *)a->y)[(size_t)r * a->y_stride + n] = (float)sum;
+        }
+}
+
+void twin_gemm_i8(const struct gemm_args *a)
+{
+    const struct weight_shape *s = &a->weight->shape;
+    for (uint32_t r = 0; r < a->rows; r++) {
+        const float *x = (const float *)a->x + (size_t)r * a->x_stride;
+        float top = 0;
+        for (uint32_t k = 0; k < s->k; k++)
+            top = fmaxf(top, fabsf(x[k]));
+        float scale = top / 127.0f;
+        float inverse = scale > 0 ? 1.0f / scale : 0.0f;
+        for (uint32_t n = 0; n < s->n; n++) {
+            const float *w = data_of(a->weight) + (size_t)n * s->k;
+            double sum = 0;
+            for (uint32_t k = 0; k < s->k; k++)
+                sum += (double)rintf(x[k] * inverse) * (double)w[k];
+            sum = sum * (double)scale + (a->bias != NULL ? (double)data_of(a->bias)[n] : 0);
+            ((float *)a->y)[(size_t)r * a->y_stride + n] = (float)sum;
+        }
+    }
+}
+
+static void kv_put(char *at, enum dtype dtype, float value)
+{
+    if (dtype == DTYPE_F32) {
+        memcpy(at, &value, sizeof value);
+        return;
+    }
+    uint16_t bits = dtype == DTYPE_BF16 ? f32_to_bf16(value) : f32_to_f16(value);
+    memcpy(at, &bits, sizeof bits);
+}
+
+static double kv_get(const char *at, enum dtype dtype)
+{
+    float value;
+    uint16_t bits;
+    if (dtype == DTYPE_F32) {
+        memcpy(&value, at, sizeof value);
+        return (double)value;
+    }
+    memcpy(&bits, at, sizeof bits);
+    return (double)(dtype == DTYPE_BF16 ? bf16_to_f32(bits) : f16_to_f32(bits));
+}
+
+// One head in double: norm over the head, then pairs (i, i + r / 2) turned.
+static void head_turn(float *x, const struct qkv_post_args *a, const float *norm, uint32_t position)
+{
+    double v[256];
+    uint32_t dim = a->shape.dim;
+    double mean = 0;
+    for (uint32_t i = 0; i < dim; i++)
+        mean += (double)x[i] * (double)x[i] / dim;
+    for (uint32_t i = 0; i < dim; i++)
+        v[i] = (double)x[i] *
+               (norm != NULL ? (double)norm[i] / sqrt(mean + (double)a->epsilon) : 1);
+    uint32_t half = a->rotary_dim / 2;
+    for (uint32_t i = 0; i < half; i++) {
+        const float *angle = a->cos_sin + ((size_t)position * half + i) * 2;
+        double c = (double)angle[0], s = (double)angle[1];
+        double one = v[i], two = v[i + half];
+        v[i] = one * c - two * s;
+        v[i + half] = two * c + one * s;
+    }
+    for (uint32_t i = 0; i < dim; i++)
+        x[i] = (float)v[i];
+}
+
+void twin_qkv_post(const struct qkv_post_args *a)
+{
+    const struct attn_shape *s = &a->shape;
+    size_t each = dtype_bytes(a->kv);
+    for (uint32_t t = 0; t < a->token_count; t++) {
+        float *q = (float *)a->qkv + (size_t)t * (s->heads + 2 * s->kv_heads) * s->dim;
+        float *k = q + (size_t)s->heads * s->dim;
+        float *v = k + (size_t)s->kv_heads * s->dim;
+        uint32_t position = a->position != NULL ? a->position[t] : 0;
+        for (uint32_t h = 0; h < s->heads; h++)
+            head_turn(q + h * s->dim, a, data_of(a->q_norm), position);
+        for (uint32_t h = 0; h < s->kv_heads; h++)
+            head_turn(k + h * s->dim, a, data_of(a->k_norm), position);
+        if (!s->paged || a->kv_place[t] == UINT64_MAX)
+            continue;
+        for (uint32_t h = 0; h < s->kv_heads; h++)
+            for (uint32_t i = 0; i < s->dim; i++) {
+                char *at = (char *)a->kv_base + a->kv_place[t] + a->layer_offset +
+                           h * a->head_bytes + i * each;
+                kv_put(at, a->kv, k[h * s->dim + i]);
+                kv_put(at + a->value_offset, a->kv, v[h * s->dim + i]);
+            }
+    }
+}
+
+struct pair {
+    const struct attn_args *a;
+    const struct step_row *row;
+    uint32_t kv_head;
+};
+
+// Element i of the key (value: of the value) of the row's token `position`.
+static double kv_element(const struct pair *p, uint32_t position, uint32_t i, bool value)
+{
+    const struct attn_args *a = p->a;
+    const struct attn_shape *s = &a->shape;
+    if (!s->paged) {
+        size_t width = (size_t)(s->heads + 2 * s->kv_heads) * s->dim;
+        uint32_t head = s->heads + p->kv_head + (value ? s->kv_heads : 0);
+        return (double)((const float *)a->qkv)[(p->row->q_start + position) * width +
+                                               head * s->dim + i];
+    }
+    uint32_t block = position >> a->block_shift;
+    uint64_t at = (uint64_t)a->block_table[(size_t)p->row->slot * a->blocks_max + block] *
+                      TABLE_UNIT_BYTES +
+                  (position - (block << a->block_shift)) * a->token_bytes + a->layer_offset +
+                  p->kv_head * a->head_bytes + (value ? a->value_offset : 0) +
+                  i * dtype_bytes(a->kv);
+    return kv_get((const char *)a->kv_base + at, a->kv);
+}
+
+// One query: softmax over the keys it sees, in one walk with a running maximum.
+static void attend(float *out, const float *q, const struct pair *p, uint32_t position)
+{
+    const struct attn_shape *s = &p->a->shape;
+    double sum[256] = {0};
+    double mass = 0;
+    double top = -INFINITY;
+    uint32_t end = s->causal ? position + 1 : p->row->kv_len;
+    uint32_t first = s->window > 0 && position + 1 > s->window ? position + 1 - s->window : 0;
+    for (uint32_t j = first; j < end; j++) {
+        double score = 0;
+        for (uint32_t i = 0; i < s->dim; i++)
+            score += (double)q[i] * kv_element(p, j, i, false);
+        score *= (double)s->scale;
+        double factor = score > top ? exp(top - score) : 1;
+        top = score > top ? score : top;
+        double weight = exp(score - top);
+        mass = mass * factor + weight;
+        for (uint32_t i = 0; i < s->dim; i++)
+            sum[i] = sum[i] * factor + weight * kv_element(p, j, i, true);
+    }
+    for (uint32_t i = 0; i < s->dim; i++)
+        out[i] = mass > 0 ? (float)(sum[i] / mass) : 0;
+}
+
+void twin_attn(const struct attn_args *a)
+{
+    const struct attn_shape *s = &a->shape;
+    const struct step_row *rows =
+        (const void *)((const char *)a->step + a->step->layout.rows);
+    size_t width = (size_t)(s->heads + 2 * s->kv_heads) * s->dim;
+    for (uint32_t r = 0; r < a->row_count; r++)
+        for (uint32_t i = 0; i < rows[r].q_len; i++)
+            for (uint32_t h = 0; h < s->heads; h++) {
+                size_t t = rows[r].q_start + i;
+                struct pair pair = {a, &rows[r], h / (s->heads / s->kv_heads)};
+                float *out = (float *)a->out + (t * s->heads + h) * s->dim;
+                if (rows[r].kv_len == 0)
+                    memset(out, 0, s->dim * sizeof *out);
+                else
+                    attend(out, (const float *)a->qkv + t * width + h * s->dim, &pair,
+                           rows[r].kv_len - rows[r].q_len + i);
+            }
+}
+
+void twin_swiglu(const struct swiglu_args *a)
+{
+    for (uint32_t t = 0; t < a->rows; t++)
+        for (uint32_t i = 0; i < a->width; i++) {
+            const float *in = (const float *)a->in + (size_t)t * 2 * a->width;
+            double gate = (double)in[i];
+            ((float *)a->out)[(size_t)t * a->width + i] =
+                (float)(gate / (1 + exp(-gate)) * (double)in[a->width + i]);
+        }
+}
+
+void twin_activate(const struct activate_args *a)
+{
+    for (size_t i = 0; i < (size_t)a->rows * a->width; i++) {
+        double x = (double)((float *)a->x)[i];
+        switch (a->kind) {
+        case ACTIVATE_GELU:
+            x = 0.5 * x * erfc(-x * M_SQRT1_2);
+            break;
+        case ACTIVATE_GELU_TANH:
+            x = 0.5 * x * (1 + tanh(sqrt(M_2_PI) * (x + 0.044715 * x * x * x)));
+            break;
+        case ACTIVATE_TANH:
+            x = tanh(x);
+            break;
+        case ACTIVATE_RELU:
+            x = x > 0 ? x : 0;
+            break;
+        case ACTIVATE_SILU:
+            x = x / (1 + exp(-x));
+            break;
+        }
+        ((float *)a->x)[i] = (float)x;
+    }
+}
+
+void twin_gather(const struct gather_args *a)
+{
+    for (uint32_t n = 0; n < a->count; n++) {
+        const struct step_sampled *s = &a->sampled[n];
+        size_t t = a->first_token ? a->rows[s->row].q_start : s->last_token;
+        memcpy((float *)a->out + (size_t)n * a->width, (const float *)a->in + t * a->width,
+               a->width * sizeof(float));
+    }
+}
+
+void twin_pool(const struct pool_args *a)
+{
+    double x[TWIN_WIDTH_MAX];
+    for (uint32_t n = 0; n < a->count; n++) {
+        const struct step_row *row = &a->rows[a->sampled[n].row];
+        double squares = 0;
+        for (uint32_t i = 0; i < a->width; i++) {
+            const float *in = (const float *)a->in + (size_t)row->q_start * a->width + i;
+            x[i] = a->kind == POOL_CLS ? (double)in[0]
+                                       : (double)in[(size_t)(row->q_len - 1) * a->width];
+            if (a->kind == POOL_MEAN) {
+                x[i] = 0;
+                for (uint32_t t = 0; t < row->q_len; t++)
+                    x[i] += (double)in[(size_t)t * a->width] / row->q_len;
+            }
+            squares += x[i] * x[i];
+        }
+        double size = a->normalize ? fmax(sqrt(squares), 1e-12) : 1;
+        for (uint32_t i = 0; i < a->width; i++)
+            a->out[(size_t)n * a->width + i] = (float)(x[i] / size);
+    }
+}

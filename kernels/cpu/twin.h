@@ -1,0 +1,30 @@
+// The plain twins of the ops, in double: what each op means, for tests. They take the args of the
+// op with every pointer in host memory, activations of F32, and weights whose data are plain
+// row-major floats [n][k] (as the device holds them: rounded, or bytes times scale).
+//
+// Not part of the device; linked by tests only. One thread, no allocation but the sampler's.
+#pragma once
+
+#include "kernels/ops.h"
+
+#define TWIN_DECLARE(name) void twin_##name(const struct name##_args *);
+TWIN_DECLARE(prep)
+TWIN_DECLARE(embed)
+TWIN_DECLARE(embed_bert)
+TWIN_DECLARE(rms_norm)
+TWIN_DECLARE(layer_norm)
+TWIN_DECLARE(gemm)
+TWIN_DECLARE(qkv_post)
+TWIN_DECLARE(attn)
+TWIN_DECLARE(swiglu)
+TWIN_DECLARE(activate)
+TWIN_DECLARE(gather)
+TWIN_DECLARE(pool)
+#undef TWIN_DECLARE
+
+// gap[i]: how far row i's choice is from another one, in units of a logit or of the whole mass,
+// whichever is nearer; a device may choose otherwise where it is below rounding.
+void twin_sample(const struct sample_args *args, double *gap);
+
+// An int8 product as the device defines it: x as bytes per row, w as bytes per row.
+void twin_gemm_i8(const struct gemm_args *args);

@@ -1,0 +1,225 @@
+// Conformance of the KV write and of attention: paged (causal, windows, groups of heads, blocks of
+// 16 to 64 tokens in any place) and ragged (whole rows), decode and prefill rows together.
+#include "tests/conformance/trial.h"
+
+#include <math.h>
+#include <string.h>
+
+struct scene {
+    struct attn_shape shape;
+    enum dtype kv;
+    uint32_t rows, tokens, block_shift, blocks_max, blocks;
+    uint64_t token_bytes, head_bytes, value_offset, layer_bytes, block_bytes;
+    struct step *step; // host
+    uint32_t *table;   // [rows][blocks_max]
+    char *cache;       // host copy of the KV
+    size_t cache_bytes, step_bytes;
+};
+
+static void scene_strides(struct scene *s)
+{
+    uint32_t block = 1u << s->block_shift;
+    s->token_bytes = s->shape.dim * dtype_bytes(s->kv);
+    s->head_bytes = block * s->token_bytes;
+    s->value_offset = s->shape.kv_heads * s->head_bytes;
+    s->layer_bytes = 2 * s->value_offset;
+    s->block_bytes = (2 * s->layer_bytes + 255) / 256 * 256; // two layers
+}
+
+// Rows of a step with random lengths, and blocks for them in random order.
+static struct scene scene_make(struct trial *t, const struct attn_shape *shape, enum dtype kv,
+                               uint32_t longest)
+{
+    struct scene s = {.shape = *shape, .kv = kv, .rows = trial_range(t, 1, 5)};
+    struct step_limits limits = t->limits.step;
+    s.block_shift = 4 + trial_below(t, 3);
+    s.blocks_max = shape->paged ? (longest >> s.block_shift) + 1 : 0;
+    scene_strides(&s);
+    struct step_layout layout;
+    step_layout_init(&layout, &limits, t->api->step_private_bytes
+                                           ? t->api->step_private_bytes(t->device, &t->limits)
+                                           : 0);
+    s.step_bytes = layout.bytes;
+    s.step = trial_host(t, layout.bytes);
+    memset(s.step, 0, layout.bytes);
+    struct step_row *row = step_section(s.step, layout.rows);
+    for (uint32_t i = 0; i < s.rows; i++) {
+        uint32_t kv_len = trial_range(t, 1, longest);
+        uint32_t q_len = kv_len;
+        if (shape->paged)
+            q_len = trial_below(t, 2) || kv_len == 1 ? 1 : trial_range(t, 1, kv_len);
+        if (q_len > 90)
+            q_len = shape->paged ? 90 : q_len;
+        row[i] = (struct step_row){.slot = s.rows - 1 - i, .q_start = s.tokens, .q_len = q_len,
+                                   .kv_len = kv_len, .sample = STEP_NO_ROW};
+        s.tokens += q_len;
+        s.step->q_len_max = q_len > s.step->q_len_max ? q_len : s.step->q_len_max;
+        s.step->kv_len_max = kv_len > s.step->kv_len_max ? kv_len : s.step->kv_len_max;
+    }
+    s.step->row_count = s.rows;
+    s.step->token_count = s.tokens;
+    s.step->layout = layout;
+    if (t->api->step_plan != NULL)
+        t->api->step_plan(t->stream, s.step);
+    if (!shape->paged)
+        return s;
+    s.blocks = s.rows * s.blocks_max;
+    s.table = trial_heap(t, s.blocks * sizeof *s.table);
+    uint32_t step = s.blocks > 1 ? s.blocks / 2 + 1 : 1; // some other order
+    while (s.blocks % step == 0 && step > 1)
+        step--;
+    for (uint32_t i = 0; i < s.blocks; i++)
+        s.table[i] = (uint32_t)((uint64_t)i * step % s.blocks * s.block_bytes / TABLE_UNIT_BYTES);
+    s.cache_bytes = s.blocks * s.block_bytes;
+    s.cache = trial_heap(t, s.cache_bytes);
+    return s;
+}
+
+static void cache_fill(struct trial *t, const struct scene *s)
+{
+    size_t each = dtype_bytes(s->kv);
+    for (size_t i = 0; i < s->cache_bytes / each; i++) {
+        float x = trial_normal(t);
+        uint16_t bits = s->kv == DTYPE_BF16 ? f32_to_bf16(x) : f32_to_f16(x);
+        if (s->kv == DTYPE_F32)
+            memcpy(s->cache + i * each, &x, sizeof x);
+        else
+            memcpy(s->cache + i * each, &bits, sizeof bits);
+    }
+}
+
+static double attn_bound(const struct trial *t, enum dtype act, enum dtype kv)
+{
+    if (act != DTYPE_F32)
+        return trial_bound(act);
+    return kv == DTYPE_BF16 && t->level == CPU_AMX ? 5e-3 : 8e-6;
+}
+
+static struct attn_shape shape_pick(struct trial *t, uint64_t i)
+{
+    static const uint16_t dims[] = {16, 24, 32, 64, 72, 80, 96, 128, 256};
+    static const uint8_t groups[] = {1, 2, 3, 4, 7, 8};
+    struct attn_shape shape = {.kv_heads = trial_range(t, 1, 2), .dim = dims[i % 9]};
+    shape.heads = shape.kv_heads * groups[trial_below(t, 6)];
+    shape.scale = 1.0f / sqrtf((float)shape.dim);
+    shape.paged = i % 3 != 2;
+    shape.causal = shape.paged || i % 2;
+    shape.window = shape.paged && i % 4 == 0 ? trial_range(t, 1, 130) : 0;
+    return shape;
+}
+
+static void attn_case(struct trial *t, enum dtype act, enum dtype kv, uint64_t i)
+{
+    trial_begin(t, 20000 + i + 1000 * (uint64_t)kv);
+    struct attn_shape shape = shape_pick(t, i);
+    uint32_t longest = !shape.paged ? 100 : i % 10 == 1 ? 2200 : 400;
+    struct scene s = scene_make(t, &shape, kv, longest);
+    size_t width = (size_t)(shape.heads + 2 * shape.kv_heads) * shape.dim;
+    size_t out_count = (size_t)s.tokens * shape.heads * shape.dim;
+    float *qkv = trial_floats(t, s.tokens * width, act, 1);
+    if (shape.paged)
+        cache_fill(t, &s);
+    struct attn_args args = {
+        .act = DTYPE_F32, .kv = kv, .qkv = qkv, .out = trial_heap(t, out_count * sizeof(float)),
+        .step = s.step, .step_host = s.step, .block_table = s.table, .kv_base = s.cache,
+        .layer_offset = s.layer_bytes, .value_offset = s.value_offset,
+        .head_bytes = s.head_bytes, .token_bytes = s.token_bytes, .shape = shape,
+        .blocks_max = s.blocks_max, .block_shift = s.block_shift, .row_count = s.rows,
+        .token_count = s.tokens,
+    };
+    twin_attn(&args);
+    const float *want = args.out;
+    args.act = act;
+    args.qkv = trial_put_floats(t, qkv, s.tokens * width, act);
+    args.out = trial_device(t, out_count * dtype_bytes(act));
+    args.step = trial_put(t, s.step, s.step_bytes);
+    if (shape.paged) {
+        args.block_table = trial_put(t, s.table, s.blocks * sizeof *s.table);
+        args.kv_base = trial_put(t, s.cache, s.cache_bytes);
+    }
+    trial_true(t, "attn runs", t->api->ops->attn(t->stream, &args) == STATUS_OK);
+    trial_close_to(t, "attn", trial_fetch_floats(t, args.out, out_count, act), want, out_count,
+                   attn_bound(t, act, kv));
+    args.shape.dim = 12;
+    trial_true(t, "attn refuses a shape",
+               attn_check(&args)[0] != '\0' &&
+                   t->api->ops->attn(t->stream, &args) == STATUS_INVALID);
+}
+
+void try_attn(struct trial *t, enum dtype act)
+{
+    for (uint64_t i = 0; i < 36; i++)
+        attn_case(t, act, act == DTYPE_F32 ? (enum dtype)(i % 3) : act, i);
+}
+
+static void post_case(struct trial *t, enum dtype act, enum dtype kv, uint64_t i)
+{
+    trial_begin(t, 30000 + i);
+    struct attn_shape shape = shape_pick(t, i);
+    struct scene s = scene_make(t, &shape, kv, 60);
+    size_t width = (size_t)(shape.heads + 2 * shape.kv_heads) * shape.dim;
+    float *qkv = trial_floats(t, s.tokens * width, act, 1);
+    void *there = trial_put_floats(t, qkv, s.tokens * width, act);
+    struct weight_shape vector = {WEIGHT_VECTOR, DTYPE_F32, shape.dim, 1};
+    struct trial_weight q_norm = trial_weight_make(t, &vector, 0.2f, 1);
+    struct trial_weight k_norm = trial_weight_make(t, &vector, 0.2f, 1);
+    uint32_t rotary = i % 5 == 4 ? 0 : i % 2 ? shape.dim : shape.dim / 2;
+    float *angle = trial_heap(t, (size_t)64 * 256 * sizeof *angle);
+    for (uint32_t p = 0; p < 64; p++)
+        for (uint32_t j = 0; j < rotary / 2; j++) {
+            angle[(p * rotary / 2 + j) * 2] = cosf((float)p / (float)(1 + j));
+            angle[(p * rotary / 2 + j) * 2 + 1] = sinf((float)p / (float)(1 + j));
+        }
+    uint32_t *position = trial_heap(t, s.tokens * sizeof *position);
+    uint64_t *place = trial_heap(t, s.tokens * sizeof *place);
+    for (uint32_t j = 0; j < s.tokens; j++) {
+        position[j] = trial_below(t, 60);
+        uint32_t block = s.blocks > 0 ? j / (1u << s.block_shift) % s.blocks : 0;
+        place[j] = UINT64_MAX; // one in nine is written nowhere
+        if (shape.paged && j % 9 != 5 && j < s.blocks << s.block_shift)
+            place[j] = (uint64_t)s.table[block] * TABLE_UNIT_BYTES +
+                       j % (1u << s.block_shift) * s.token_bytes;
+    }
+    bool norm = i % 3 == 0;
+    void *cache_there = shape.paged ? trial_put(t, s.cache, s.cache_bytes) : NULL;
+    struct qkv_post_args args = {
+        .act = DTYPE_F32, .kv = kv, .qkv = qkv, .q_norm = norm ? &q_norm.twin : NULL,
+        .k_norm = norm ? &k_norm.twin : NULL, .cos_sin = angle, .position = position,
+        .kv_place = place, .kv_base = s.cache, .layer_offset = s.layer_bytes,
+        .value_offset = s.value_offset, .head_bytes = s.head_bytes, .shape = shape,
+        .token_count = s.tokens, .rotary_dim = rotary, .epsilon = 1e-6f,
+    };
+    twin_qkv_post(&args);
+    args.act = act;
+    args.qkv = there;
+    args.q_norm = norm ? &q_norm.device : NULL;
+    args.k_norm = norm ? &k_norm.device : NULL;
+    args.cos_sin = trial_put(t, angle, (size_t)64 * 256 * sizeof *angle);
+    args.position = trial_put(t, position, s.tokens * sizeof *position);
+    args.kv_place = trial_put(t, place, s.tokens * sizeof *place);
+    args.kv_base = cache_there;
+    trial_true(t, "qkv_post runs", t->api->ops->qkv_post(t->stream, &args) == STATUS_OK);
+    size_t q_width = (size_t)shape.heads * shape.dim; // k and v columns are scratch afterwards
+    float *got = trial_fetch_floats(t, there, s.tokens * width, act);
+    for (uint32_t j = 0; j < s.tokens; j++)
+        trial_close_to(t, "qkv_post", got + j * width, qkv + j * width,
+                       shape.paged ? q_width : q_width + shape.kv_heads * shape.dim,
+                       trial_bound(act));
+    if (shape.paged) {
+        size_t n = s.cache_bytes / dtype_bytes(kv);
+        char *want_cache = trial_put(t, s.cache, s.cache_bytes);
+        trial_close_to(t, "qkv_post KV", trial_fetch_floats(t, cache_there, n, kv),
+                       trial_fetch_floats(t, want_cache, n, kv), n,
+                       trial_bound(kv) > trial_bound(act) ? trial_bound(kv) : trial_bound(act));
+    }
+    args.rotary_dim = shape.dim + 2;
+    trial_true(t, "qkv_post refuses",
+               qkv_post_check(&args)[0] != '\0' &&
+                   t->api->ops->qkv_post(t->stream, &args) == STATUS_INVALID);
+}
+
+void try_qkv_post(struct trial *t, enum dtype act)
+{
+    for (uint64_t i = 0; i < 27; i++)
+        post_case(t, act, act == DTYPE_F32 ? (enum dtype)(i / 3 % 3) : act, i);
+}

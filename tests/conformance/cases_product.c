@@ -1,0 +1,66 @@
+// Conformance of gemm: every dtype of weights at odd shapes, with and without bias, strides, and
+// more rows than a panel holds.
+#include "tests/conformance/trial.h"
+
+static double product_bound(const struct trial *t, enum dtype weight, enum dtype act)
+{
+    if (weight == DTYPE_I8)
+        return act == DTYPE_F32 ? 1e-4 : 8e-3;
+    if (act != DTYPE_F32)
+        return trial_bound(act);
+    // tiles round activations to bf16
+    return weight == DTYPE_BF16 && t->level == CPU_AMX ? 4e-3 : 4e-6;
+}
+
+static void product_case(struct trial *t, enum dtype dtype, enum dtype act, uint64_t seed)
+{
+    static const uint32_t ks[] = {8, 40, 64, 128, 512, 520, 896, 1536, 2056};
+    static const uint32_t ns[] = {1, 8, 31, 32, 33, 64, 200, 384};
+    static const uint32_t ms[] = {1, 2, 3, 5, 8, 15, 16, 17, 31, 32, 33, 47, 64, 130};
+    trial_begin(t, seed);
+    uint32_t k = ks[trial_below(t, 9)];
+    uint32_t n = ns[trial_below(t, 8)];
+    uint32_t rows = seed % 16 == 15 ? 520 : ms[trial_below(t, 14)];
+    uint32_t x_stride = k + 8 * trial_below(t, 2);
+    uint32_t y_stride = n + 8 * trial_below(t, 2);
+    enum weight_use use = dtype != DTYPE_I8 && seed % 4 == 0 ? WEIGHT_TIED : WEIGHT_PRODUCT;
+    struct weight_shape shape = {use, dtype, n, k};
+    struct trial_weight w = trial_weight_make(t, &shape, 0.05f, 0);
+    struct weight_shape vector = {WEIGHT_VECTOR, DTYPE_F32, n, 1};
+    struct trial_weight bias = trial_weight_make(t, &vector, 0.5f, 0);
+    float *x = trial_floats(t, (size_t)rows * x_stride, act, 1);
+    enum dtype y_dtype = seed % 3 == 0 ? DTYPE_F32 : act;
+    size_t size = (size_t)rows * y_stride;
+    float *want = trial_heap(t, size * sizeof *want);
+    bool biased = seed % 2;
+    struct gemm_args args = {DTYPE_F32, DTYPE_F32, x, &w.twin, biased ? &bias.twin : NULL,
+                             want,      rows,      x_stride, y_stride};
+    if (dtype == DTYPE_I8)
+        twin_gemm_i8(&args);
+    else
+        twin_gemm(&args);
+    args.x_dtype = act;
+    args.y_dtype = y_dtype;
+    args.x = trial_put_floats(t, x, (size_t)rows * x_stride, act);
+    args.weight = &w.device;
+    args.bias = biased ? &bias.device : NULL;
+    args.y = trial_device(t, size * dtype_bytes(y_dtype));
+    trial_true(t, "gemm runs", t->api->ops->gemm(t->stream, &args) == STATUS_OK);
+    // columns behind a row stay untouched: zero in both
+    trial_close_to(t, "gemm", trial_fetch_floats(t, args.y, size, y_dtype), want, size,
+                   product_bound(t, dtype, act));
+    args.x_stride = k - 1;
+    trial_true(t, "gemm refuses a short stride",
+               gemm_check(&args)[0] != '\0' &&
+                   t->api->ops->gemm(t->stream, &args) == STATUS_INVALID);
+}
+
+void try_gemm(struct trial *t, enum dtype act)
+{
+    for (int d = 0; d < DTYPE_COUNT; d++) {
+        if (t->facts.activation[d] != act)
+            continue;
+        for (uint64_t i = 0; i < 32; i++)
+            product_case(t, (enum dtype)d, act, 9000 + 100 * (uint64_t)d + i);
+    }
+}

@@ -1,0 +1,272 @@
+// Conformance of the ops whose rows are independent: embedding, norms, activations, gather, pool.
+#include "tests/conformance/trial.h"
+
+#include <string.h>
+
+// A refused call: the shared check says what is wrong and the device returns INVALID.
+#define REFUSED(t, op, args)                                                                       \
+    trial_true(t, #op " refuses wrong arguments",                                                  \
+               op##_check(&(args))[0] != '\0' &&                                                   \
+                   (t)->api->ops->op((t)->stream, &(args)) == STATUS_INVALID)
+
+static const uint32_t widths[] = {8, 64, 72, 384, 896, 1000, 2048};
+enum { WIDTHS = sizeof widths / sizeof *widths };
+
+static enum dtype weight_dtype(enum dtype act, uint64_t seed)
+{
+    (void)act;
+    return (enum dtype)(seed % 3); // F32, BF16, F16
+}
+
+void try_embed(struct trial *t, enum dtype act)
+{
+    for (uint64_t i = 0; i < 12; i++) {
+        trial_begin(t, 1000 + i);
+        uint32_t width = widths[trial_below(t, WIDTHS)];
+        uint32_t vocab = trial_range(t, 1, 200);
+        uint32_t tokens = trial_range(t, 1, 40);
+        enum dtype dtype = act == DTYPE_F32 ? weight_dtype(act, i) : act;
+        enum weight_use use = i % 2 ? WEIGHT_TIED : WEIGHT_ROWS;
+        struct weight_shape shape = {use, dtype, vocab, width};
+        struct trial_weight table = trial_weight_make(t, &shape, 1, 0);
+        int32_t *token = trial_heap(t, tokens * sizeof *token);
+        for (uint32_t j = 0; j < tokens; j++)
+            token[j] = j == 3 ? (int32_t)vocab : j == 4 ? -1 : (int32_t)trial_below(t, vocab);
+        size_t n = (size_t)tokens * width;
+        float *want = trial_heap(t, n * sizeof *want);
+        struct embed_args args = {DTYPE_F32, &table.twin, token, want, tokens, width};
+        twin_embed(&args);
+        void *out = trial_device(t, n * dtype_bytes(act));
+        args = (struct embed_args){act, &table.device, trial_put(t, token, tokens * 4), out,
+                                   tokens, width};
+        trial_true(t, "embed runs", t->api->ops->embed(t->stream, &args) == STATUS_OK);
+        trial_close_to(t, "embed", trial_fetch_floats(t, out, n, act), want, n, 0);
+        args.table = NULL;
+        REFUSED(t, embed, args);
+    }
+}
+
+void try_embed_bert(struct trial *t, enum dtype act)
+{
+    for (uint64_t i = 0; i < 8; i++) {
+        trial_begin(t, 2000 + i);
+        uint32_t width = widths[trial_below(t, WIDTHS)];
+        uint32_t tokens = trial_range(t, 1, 33);
+        enum dtype dtype = act == DTYPE_F32 ? weight_dtype(act, i) : act;
+        struct weight_shape shape = {WEIGHT_ROWS, dtype, 50, width};
+        struct trial_weight word = trial_weight_make(t, &shape, 1, 0);
+        struct trial_weight place = trial_weight_make(t, &shape, 1, 0);
+        shape.n = 2;
+        struct trial_weight type = trial_weight_make(t, &shape, 1, 0);
+        struct weight_shape vector = {WEIGHT_VECTOR, DTYPE_F32, width, 1};
+        struct trial_weight w = trial_weight_make(t, &vector, 0.2f, 1);
+        struct trial_weight b = trial_weight_make(t, &vector, 0.2f, 0);
+        int32_t *token = trial_heap(t, tokens * 4);
+        uint32_t *position = trial_heap(t, tokens * 4);
+        uint32_t *types = trial_heap(t, tokens * 4);
+        for (uint32_t j = 0; j < tokens; j++) {
+            token[j] = (int32_t)trial_below(t, 50);
+            position[j] = trial_below(t, 48);
+            types[j] = trial_below(t, 2);
+        }
+        size_t n = (size_t)tokens * width;
+        struct embed_bert_args args = {
+            .act = DTYPE_F32, .word = &word.twin, .position_table = &place.twin,
+            .type_table = i % 2 ? &type.twin : NULL, .norm_weight = &w.twin,
+            .norm_bias = &b.twin, .token = token, .position = position, .type = types,
+            .out = trial_heap(t, n * 4), .token_count = tokens, .width = width,
+            .position_offset = i % 3 == 0 ? 2 : 0, .epsilon = 1e-12f,
+        };
+        twin_embed_bert(&args);
+        const float *want = args.out;
+        args.act = act;
+        args.word = &word.device;
+        args.position_table = &place.device;
+        args.type_table = i % 2 ? &type.device : NULL;
+        args.norm_weight = &w.device;
+        args.norm_bias = &b.device;
+        args.token = trial_put(t, token, tokens * 4);
+        args.position = trial_put(t, position, tokens * 4);
+        args.type = trial_put(t, types, tokens * 4);
+        args.out = trial_device(t, n * dtype_bytes(act));
+        trial_true(t, "embed_bert runs", t->api->ops->embed_bert(t->stream, &args) == STATUS_OK);
+        trial_close_to(t, "embed_bert", trial_fetch_floats(t, args.out, n, act), want, n,
+                       trial_bound(act));
+        args.norm_bias = NULL;
+        REFUSED(t, embed_bert, args);
+    }
+}
+
+void try_rms_norm(struct trial *t, enum dtype act)
+{
+    for (uint64_t i = 0; i < 12; i++) {
+        trial_begin(t, 3000 + i);
+        uint32_t width = widths[trial_below(t, WIDTHS)];
+        uint32_t rows = trial_range(t, 1, 50);
+        size_t n = (size_t)rows * width;
+        struct weight_shape vector = {WEIGHT_VECTOR, DTYPE_F32, width, 1};
+        struct trial_weight w = trial_weight_make(t, &vector, 0.2f, 1);
+        float *residual = trial_floats(t, n, act, 3);
+        float *add = trial_floats(t, n, act, 1);
+        void *residual_there = trial_put_floats(t, residual, n, act);
+        void *add_there = trial_put_floats(t, add, n, act);
+        void *out = trial_device(t, n * dtype_bytes(act));
+        float *want = trial_heap(t, n * sizeof *want);
+        struct rms_norm_args args = {DTYPE_F32, residual, i % 3 ? add : NULL, &w.twin, want, rows,
+                                     width, 1e-6f};
+        twin_rms_norm(&args);
+        args = (struct rms_norm_args){act, residual_there, i % 3 ? add_there : NULL, &w.device,
+                                      out, rows, width, 1e-6f};
+        trial_true(t, "rms_norm runs", t->api->ops->rms_norm(t->stream, &args) == STATUS_OK);
+        trial_close_to(t, "rms_norm", trial_fetch_floats(t, out, n, act), want, n,
+                       trial_bound(act));
+        trial_close_to(t, "rms_norm residual", trial_fetch_floats(t, residual_there, n, act),
+                       residual, n, act == DTYPE_F32 ? 0 : trial_bound(act));
+        args.width++;
+        REFUSED(t, rms_norm, args);
+    }
+}
+
+void try_layer_norm(struct trial *t, enum dtype act)
+{
+    for (uint64_t i = 0; i < 12; i++) {
+        trial_begin(t, 4000 + i);
+        uint32_t width = widths[trial_below(t, WIDTHS)];
+        uint32_t rows = trial_range(t, 1, 50);
+        size_t n = (size_t)rows * width;
+        struct weight_shape vector = {WEIGHT_VECTOR, DTYPE_F32, width, 1};
+        struct trial_weight w = trial_weight_make(t, &vector, 0.2f, 1);
+        struct trial_weight b = trial_weight_make(t, &vector, 0.2f, 0);
+        float *residual = trial_floats(t, n, act, 3);
+        float *add = trial_floats(t, n, act, 1);
+        void *residual_there = trial_put_floats(t, residual, n, act);
+        void *add_there = trial_put_floats(t, add, n, act);
+        // the output may be the residual itself
+        void *out = i % 2 ? residual_there : trial_device(t, n * dtype_bytes(act));
+        float *want = trial_heap(t, n * sizeof *want);
+        struct layer_norm_args args = {DTYPE_F32, residual, i % 3 ? add : NULL, &w.twin, &b.twin,
+                                       want, rows, width, 1e-5f};
+        twin_layer_norm(&args);
+        args = (struct layer_norm_args){act, residual_there, i % 3 ? add_there : NULL, &w.device,
+                                        &b.device, out, rows, width, 1e-5f};
+        trial_true(t, "layer_norm runs", t->api->ops->layer_norm(t->stream, &args) == STATUS_OK);
+        trial_close_to(t, "layer_norm", trial_fetch_floats(t, out, n, act), want, n,
+                       trial_bound(act));
+        args.bias = NULL;
+        REFUSED(t, layer_norm, args);
+    }
+}
+
+void try_swiglu(struct trial *t, enum dtype act)
+{
+    for (uint64_t i = 0; i < 8; i++) {
+        trial_begin(t, 5000 + i);
+        uint32_t width = widths[trial_below(t, WIDTHS)];
+        uint32_t rows = trial_range(t, 1, 50);
+        size_t n = (size_t)rows * width;
+        float *in = trial_floats(t, 2 * n, act, 4);
+        float *want = trial_heap(t, n * sizeof *want);
+        struct swiglu_args args = {DTYPE_F32, in, want, rows, width};
+        twin_swiglu(&args);
+        void *out = trial_device(t, n * dtype_bytes(act));
+        args = (struct swiglu_args){act, trial_put_floats(t, in, 2 * n, act), out, rows, width};
+        trial_true(t, "swiglu runs", t->api->ops->swiglu(t->stream, &args) == STATUS_OK);
+        trial_close_to(t, "swiglu", trial_fetch_floats(t, out, n, act), want, n,
+                       trial_bound(act));
+        args.out = NULL;
+        REFUSED(t, swiglu, args);
+    }
+}
+
+void try_activate(struct trial *t, enum dtype act)
+{
+    static const float edge[] = {0, -0.0f, 1e-6f, -1e-6f, 0.2f, -9.5f, 20, -20, 88, -100};
+    for (uint64_t i = 0; i < 10; i++) {
+        trial_begin(t, 6000 + i);
+        uint32_t width = widths[trial_below(t, WIDTHS)];
+        uint32_t rows = trial_range(t, 2, 50);
+        size_t n = (size_t)rows * width;
+        float *x = trial_floats(t, n, act, i < 5 ? 0.2f : 3);
+        for (uint32_t j = 0; j < 10 && i >= 5; j++)
+            x[j] = trial_rounded(edge[j], act);
+        void *there = trial_put_floats(t, x, n, act);
+        struct activate_args args = {DTYPE_F32, (enum activation)(i % 5), x, rows, width};
+        twin_activate(&args);
+        args.act = act;
+        args.x = there;
+        trial_true(t, "activate runs", t->api->ops->activate(t->stream, &args) == STATUS_OK);
+        trial_close_to(t, "activate", trial_fetch_floats(t, there, n, act), x, n,
+                       trial_bound(act));
+        args.kind = (enum activation)99;
+        REFUSED(t, activate, args);
+    }
+}
+
+struct some_rows {
+    struct step_row row[8];
+    struct step_sampled sampled[8];
+    uint32_t rows, tokens;
+};
+
+static struct some_rows rows_make(struct trial *t)
+{
+    struct some_rows s = {.rows = trial_range(t, 1, 8)};
+    for (uint32_t i = 0; i < s.rows; i++) {
+        s.row[i] = (struct step_row){.slot = i, .q_start = s.tokens,
+                                     .q_len = trial_range(t, 1, 60)};
+        s.row[i].kv_len = s.row[i].q_len;
+        s.tokens += s.row[i].q_len;
+        uint32_t row = s.rows - 1 - i; // another order than the rows'
+        s.sampled[row] = (struct step_sampled){i, i, s.tokens - 1, STEP_NO_ROW};
+    }
+    return s;
+}
+
+void try_gather(struct trial *t, enum dtype act)
+{
+    for (uint64_t i = 0; i < 6; i++) {
+        trial_begin(t, 7000 + i);
+        uint32_t width = widths[trial_below(t, WIDTHS)];
+        struct some_rows s = rows_make(t);
+        float *in = trial_floats(t, (size_t)s.tokens * width, act, 1);
+        size_t n = (size_t)s.rows * width;
+        float *want = trial_heap(t, n * sizeof *want);
+        struct gather_args args = {DTYPE_F32, in, s.sampled, i % 2, s.row, want, s.rows, width};
+        twin_gather(&args);
+        args.act = act;
+        args.in = trial_put_floats(t, in, (size_t)s.tokens * width, act);
+        args.sampled = trial_put(t, s.sampled, sizeof s.sampled);
+        args.rows = trial_put(t, s.row, sizeof s.row);
+        args.out = trial_device(t, n * dtype_bytes(act));
+        trial_true(t, "gather runs", t->api->ops->gather(t->stream, &args) == STATUS_OK);
+        trial_close_to(t, "gather", trial_fetch_floats(t, args.out, n, act), want, n, 0);
+        args.sampled = NULL;
+        REFUSED(t, gather, args);
+    }
+}
+
+void try_pool(struct trial *t, enum dtype act)
+{
+    for (uint64_t i = 0; i < 12; i++) {
+        trial_begin(t, 8000 + i);
+        uint32_t width = widths[trial_below(t, WIDTHS)];
+        struct some_rows s = rows_make(t);
+        float *in = trial_floats(t, (size_t)s.tokens * width, act, 1);
+        if (i == 11)
+            memset(in, 0, (size_t)s.tokens * width * sizeof *in); // a vector without a length
+        size_t n = (size_t)s.rows * width;
+        float *want = trial_heap(t, n * sizeof *want);
+        struct pool_args args = {DTYPE_F32, (enum pooling)(i % 3), in,      s.row, s.sampled,
+                                 want,      s.rows,                width, i % 2};
+        twin_pool(&args);
+        args.act = act;
+        args.in = trial_put_floats(t, in, (size_t)s.tokens * width, act);
+        args.sampled = trial_put(t, s.sampled, sizeof s.sampled);
+        args.rows = trial_put(t, s.row, sizeof s.row);
+        args.out = trial_device(t, n * sizeof(float));
+        trial_true(t, "pool runs", t->api->ops->pool(t->stream, &args) == STATUS_OK);
+        trial_close_to(t, "pool", trial_fetch_floats(t, args.out, n, DTYPE_F32), want, n, 4e-6);
+        args.kind = (enum pooling)7;
+        REFUSED(t, pool, args);
+    }
+}

@@ -1,0 +1,77 @@
+// Walks the op list over every device that is there and compares with the twins in double: the cpu
+// at each level of instructions that this processor has, and the plugins simt and cuda.
+//
+//   conformance                   all that is found
+//   conformance cpu|simt|cuda     one of them; a plugin that was asked for by name must be there
+//   conformance NAME PATH         a plugin at a path
+//
+// Seeds are fixed and printed with each failure. Exit status 77: nothing to test.
+#include "tests/conformance/trial.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static void ops_walk(struct trial *t)
+{
+    bool seen[DTYPE_COUNT] = {false};
+    for (int d = 0; d < DTYPE_I8; d++) {
+        enum dtype act = t->facts.activation[d];
+        if (seen[act])
+            continue;
+        seen[act] = true;
+#define WALK(op)                                                                                   \
+    {                                                                                              \
+        uint32_t before = t->failures;                                                             \
+        try_##op(t, act);                                                                          \
+        printf("%s %s, %s: %s\n", t->failures == before ? "ok    " : "FAILED", t->name,            \
+               dtype_name(act), #op);                                                              \
+    }
+        OP_LIST(WALK)
+#undef WALK
+    }
+    printf("%s: %s, %u cases, %u failures\n", t->name, t->facts.name, t->cases, t->failures);
+}
+
+static uint32_t plugin_walk(const char *name, const char *path, uint32_t *tested)
+{
+    struct trial t;
+    if (!trial_open_plugin(&t, name, path))
+        return 0;
+    ops_walk(&t);
+    trial_close(&t);
+    ++*tested;
+    return t.failures;
+}
+
+static uint32_t cpu_walk(uint32_t *tested)
+{
+    uint32_t failures = 0;
+    for (int level = 0; level < CPU_LEVELS; level++) {
+        struct trial t;
+        if (!trial_open_cpu(&t, (enum cpu_level)level, 3))
+            continue;
+        ops_walk(&t);
+        trial_close(&t);
+        failures += t.failures;
+        ++*tested;
+    }
+    return failures;
+}
+
+int main(int argc, char **argv)
+{
+    const char *only = argc > 1 ? argv[1] : NULL;
+    const char *path = argc > 2 ? argv[2] : NULL;
+    uint32_t failures = 0;
+    uint32_t tested = 0;
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    if (only == NULL || strcmp(only, "cpu") == 0)
+        failures += cpu_walk(&tested);
+    static const char *const plugins[] = {"simt", "cuda"};
+    for (int i = 0; i < 2; i++)
+        if (only == NULL || strcmp(only, plugins[i]) == 0)
+            failures += plugin_walk(plugins[i], path, &tested);
+    if (failures > 0)
+        return 1;
+    return tested > 0 ? 0 : 77;
+}

@@ -1,0 +1,288 @@
+// The harness of the op tests; see trial.h.
+#include "tests/conformance/trial.h"
+
+#include "kernels/philox.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void limits_fill(struct stream_limits *limits)
+{
+    *limits = (struct stream_limits){
+        .step = {.rows_max = 64, .tokens_max = 640, .slots_max = 64, .blocks_max = 160,
+                 .changes_max = 256, .admits_max = 16, .history_max = 512, .bias_max = 8,
+                 .penalty_rows = 4, .vocab = 5000},
+        .attn = {.heads = 8, .kv_heads = 2, .dim = 256, .scale = 1, .causal = 1, .paged = 1},
+        .width_max = 5120,
+        .layers = 2,
+    };
+}
+
+static bool trial_stream(struct trial *t, const char *name)
+{
+    struct error err = {0};
+    t->name = name;
+    t->api->facts(t->device, &t->facts);
+    limits_fill(&t->limits);
+    if (t->api->stream_open(t->device, &t->stream, &t->limits, &err) != STATUS_OK) {
+        printf("%s: %s\n", name, err.text);
+        t->api->close(t->device);
+        return false;
+    }
+    return true;
+}
+
+bool trial_open_cpu(struct trial *t, enum cpu_level level, uint32_t threads)
+{
+    struct error err = {0};
+    struct device_options options = {.threads = threads, .exact = true};
+    *t = (struct trial){.api = device_cpu(), .level = level};
+    if (cpu_device_open(&t->device, &options, level, &err) != STATUS_OK) {
+        printf("cpu: %s\n", err.text);
+        return false;
+    }
+    if (t->device->level != level) {
+        printf("skipped: this processor has no %s\n", cpu_level_name(level));
+        t->api->close(t->device);
+        return false;
+    }
+    return trial_stream(t, cpu_level_name(level));
+}
+
+bool trial_open_plugin(struct trial *t, const char *name, const char *path)
+{
+    struct error err = {0};
+    struct device_options options = {.exact = true};
+    *t = (struct trial){.level = CPU_LEVELS};
+    if (device_plugin_open(&t->api, name, path, &err) != STATUS_OK ||
+        t->api->open(&t->device, &options, &err) != STATUS_OK) {
+        printf("skipped: %s\n", err.text);
+        return false;
+    }
+    return trial_stream(t, name);
+}
+
+void trial_close(struct trial *t)
+{
+    trial_end(t);
+    t->api->stream_close(t->stream);
+    t->api->close(t->device);
+}
+
+void trial_begin(struct trial *t, uint64_t seed)
+{
+    trial_end(t);
+    t->seed = seed;
+    t->state = 0;
+    t->cases++;
+}
+
+void trial_end(struct trial *t)
+{
+    while (t->count > 0) {
+        t->count--;
+        void *at = t->piece[t->count].at;
+        if (t->piece[t->count].kind == 0)
+            t->api->memory_give(t->device, at, t->piece[t->count].bytes);
+        else if (t->piece[t->count].kind == 1)
+            t->api->host_give(t->device, at, t->piece[t->count].bytes);
+        else
+            free(at);
+    }
+}
+
+static void *keep(struct trial *t, void *at, size_t bytes, int kind)
+{
+    check(t->count < TRIAL_PIECES, "%u pieces", t->count);
+    t->piece[t->count].at = at;
+    t->piece[t->count].bytes = bytes;
+    t->piece[t->count++].kind = kind;
+    return at;
+}
+
+void *trial_heap(struct trial *t, size_t bytes)
+{
+    void *at = calloc(1, bytes > 0 ? bytes : 1);
+    check(at != NULL, "%zu bytes", bytes);
+    return keep(t, at, bytes, 2);
+}
+
+void *trial_device(struct trial *t, size_t bytes)
+{
+    void *at = NULL;
+    struct error err = {0};
+    check(t->api->memory_take(t->device, &at, bytes, &err) == STATUS_OK, "%s", err.text);
+    return keep(t, at, bytes, 0);
+}
+
+void *trial_host(struct trial *t, size_t bytes)
+{
+    void *at = NULL;
+    struct error err = {0};
+    check(t->api->host_take(t->device, &at, bytes, &err) == STATUS_OK, "%s", err.text);
+    return keep(t, at, bytes, 1);
+}
+
+void *trial_put(struct trial *t, const void *from, size_t bytes)
+{
+    void *at = trial_device(t, bytes);
+    struct error err = {0};
+    check(t->api->upload(t->device, at, from, bytes, &err) == STATUS_OK, "%s", err.text);
+    return at;
+}
+
+void trial_fetch(struct trial *t, void *to, const void *from, size_t bytes)
+{
+    struct error err = {0};
+    void *host = NULL;
+    void *word = NULL;
+    check(t->api->host_take(t->device, &host, bytes, &err) == STATUS_OK, "%s", err.text);
+    check(t->api->host_take(t->device, &word, 256, &err) == STATUS_OK, "%s", err.text);
+    memset(word, 0, 4);
+    enum status status = t->api->copy_out(t->stream, host, from, bytes);
+    if (status == STATUS_OK)
+        status = t->api->signal(t->stream, word, 1);
+    if (status == STATUS_OK)
+        status = t->api->wait(t->stream, word, 1, UINT64_MAX, &err);
+    check(status == STATUS_OK, "%s: %s", status_name(status), err.text);
+    memcpy(to, host, bytes);
+    t->api->host_give(t->device, host, bytes);
+    t->api->host_give(t->device, word, 256);
+}
+
+static uint32_t trial_word(struct trial *t)
+{
+    struct philox_block block =
+        philox4x32(t->seed, (uint32_t)t->state, (uint32_t)(t->state >> 32), 0, 77);
+    t->state++;
+    return block.word[0];
+}
+
+uint32_t trial_below(struct trial *t, uint32_t n)
+{
+    return (uint32_t)((uint64_t)trial_word(t) * n >> 32);
+}
+
+uint32_t trial_range(struct trial *t, uint32_t a, uint32_t b)
+{
+    return a + trial_below(t, b - a + 1);
+}
+
+float trial_normal(struct trial *t)
+{
+    return philox_normal(t->seed ^ 0x5555, t->state++, 1.0f);
+}
+
+float trial_rounded(float x, enum dtype dtype)
+{
+    if (dtype == DTYPE_BF16)
+        return bf16_to_f32(f32_to_bf16(x));
+    if (dtype == DTYPE_F16)
+        return f16_to_f32(f32_to_f16(x));
+    return x;
+}
+
+float *trial_floats(struct trial *t, size_t n, enum dtype dtype, float deviation)
+{
+    float *x = trial_heap(t, n * sizeof *x);
+    for (size_t i = 0; i < n; i++)
+        x[i] = trial_rounded(deviation * trial_normal(t), dtype);
+    return x;
+}
+
+void *trial_put_floats(struct trial *t, const float *x, size_t n, enum dtype dtype)
+{
+    if (dtype == DTYPE_F32)
+        return trial_put(t, x, n * sizeof *x);
+    uint16_t *bits = trial_heap(t, n * sizeof *bits);
+    for (size_t i = 0; i < n; i++)
+        bits[i] = dtype == DTYPE_BF16 ? f32_to_bf16(x[i]) : f32_to_f16(x[i]);
+    return trial_put(t, bits, n * sizeof *bits);
+}
+
+float *trial_fetch_floats(struct trial *t, const void *from, size_t n, enum dtype dtype)
+{
+    float *x = trial_heap(t, n * sizeof *x);
+    if (dtype == DTYPE_F32) {
+        trial_fetch(t, x, from, n * sizeof *x);
+        return x;
+    }
+    uint16_t *bits = trial_heap(t, n * sizeof *bits);
+    trial_fetch(t, bits, from, n * sizeof *bits);
+    for (size_t i = 0; i < n; i++)
+        x[i] = dtype == DTYPE_BF16 ? bf16_to_f32(bits[i]) : f16_to_f32(bits[i]);
+    return x;
+}
+
+// What an int8 weight of this row stands for: the twin's floats.
+static void row_to_bytes(float *row, uint32_t k)
+{
+    float top = 0;
+    for (uint32_t i = 0; i < k; i++)
+        top = fmaxf(top, fabsf(row[i]));
+    float scale = top / 127.0f;
+    for (uint32_t i = 0; i < k && scale > 0; i++)
+        row[i] = rintf(row[i] * (1.0f / scale)) * scale;
+}
+
+struct trial_weight trial_weight_make(struct trial *t, const struct weight_shape *shape,
+                                      float deviation, float mean)
+{
+    struct trial_weight out = {.device.shape = *shape, .twin.shape = *shape};
+    struct error err = {0};
+    size_t n = (size_t)shape->n * shape->k;
+    bool vector = shape->use == WEIGHT_VECTOR;
+    enum dtype dtype = vector || shape->dtype == DTYPE_I8 ? DTYPE_F32 : shape->dtype;
+    float *x = trial_floats(t, n, DTYPE_F32, deviation);
+    for (size_t i = 0; i < n; i++)
+        x[i] = trial_rounded(x[i] + mean, dtype);
+    out.device.bytes = t->api->weight_bytes(t->device, shape);
+    out.device.data = trial_device(t, out.device.bytes);
+    // two sources, so that rows land behind each other
+    uint32_t first = shape->n / 3;
+    struct weight_source source = {.fd = -1, .dtype = DTYPE_F32, .cols = shape->k};
+    source.map = x;
+    source.rows = first;
+    enum status status = STATUS_OK;
+    if (first > 0)
+        status = t->api->weight_put(t->device, &out.device, 0, &source, &err);
+    source.map = x + (size_t)first * shape->k;
+    source.rows = shape->n - first;
+    if (status == STATUS_OK)
+        status = t->api->weight_put(t->device, &out.device, first, &source, &err);
+    if (status == STATUS_OK)
+        status = t->api->weight_finish(t->device, &out.device, &err);
+    check(status == STATUS_OK, "%s", err.text);
+    for (uint32_t r = 0; r < shape->n && shape->dtype == DTYPE_I8 && !vector; r++)
+        row_to_bytes(x + (size_t)r * shape->k, shape->k);
+    out.twin.data = x;
+    return out;
+}
+
+void trial_close_to(struct trial *t, const char *what, const float *got, const float *want,
+                    size_t n, double bound)
+{
+    double error = 0;
+    double size = 0;
+    for (size_t i = 0; i < n; i++) {
+        double d = (double)got[i] - (double)want[i];
+        error += d * d;
+        size += (double)want[i] * (double)want[i];
+    }
+    double relative = size > 0 ? sqrt(error / size) : sqrt(error);
+    if (relative <= bound) // false for a NaN
+        return;
+    t->failures++;
+    printf("FAILED %s on %s: error %.3g, allowed %.3g (seed %llu, %zu values)\n", what, t->name,
+           relative, bound, (unsigned long long)t->seed, n);
+}
+
+void trial_true(struct trial *t, const char *what, bool holds)
+{
+    if (holds)
+        return;
+    t->failures++;
+    printf("FAILED %s on %s (seed %llu)\n", what, t->name, (unsigned long long)t->seed);
+}
