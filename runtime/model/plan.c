@@ -3,9 +3,7 @@
 
 #include "kernels/attn_tiles.h"
 #include "runtime/base/arena.h"
-#include "runtime/base/log.h"
 
-#include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
@@ -211,8 +209,9 @@ static enum status checkpoint_open(struct model_parts *parts, struct error *err)
         .api = parts->api,
         .device = parts->device,
         .dtype = o->dtype,
-        .yes_id = o->yes_id > 0 || parts->config.yes_id < 0 ? o->yes_id : parts->config.yes_id,
-        .no_id = o->no_id > 0 || parts->config.no_id < 0 ? o->no_id : parts->config.no_id,
+        // What the folder says of itself is surer than what a tokenizer was searched for.
+        .yes_id = parts->config.yes_id >= 0 ? parts->config.yes_id : o->yes_id,
+        .no_id = parts->config.no_id >= 0 ? parts->config.no_id : o->no_id,
     };
     return weights_plan(&parts->weights, &args, err);
 }

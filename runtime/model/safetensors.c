@@ -396,12 +396,12 @@ enum status tensors_open(struct tensors **out, const char *folder, struct error 
     struct text index = arena_format(arena, "%s/model.safetensors.index.json", folder);
     struct text single = arena_format(arena, "%s/model.safetensors", folder);
     enum status status;
-    if (access(index.at, F_OK) == 0) {
-        status = index_open(set, folder, index.at, err);
-    } else if (access(single.at, F_OK) == 0) {
+    if (access(single.at, F_OK) == 0) {
         status = shard_add(set, folder, "model.safetensors", err);
         if (status == STATUS_OK)
             status = names_check(set, err);
+    } else if (access(index.at, F_OK) == 0) {
+        status = index_open(set, folder, index.at, err);
     } else {
         status = error_set(err, STATUS_NOT_FOUND,
                            "%s has no model.safetensors and no model.safetensors.index.json: give "

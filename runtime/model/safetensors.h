@@ -34,8 +34,8 @@ struct tensor {
 
 struct tensors; // opaque
 
-// Reads model.safetensors.index.json and its shards, else model.safetensors. NOT_FOUND where the
-// folder has neither.
+// Reads model.safetensors, else the shards that model.safetensors.index.json names. NOT_FOUND where
+// the folder has neither.
 enum status tensors_open(struct tensors **out, const char *folder, struct error *err) MUST_USE;
 void tensors_close(struct tensors *tensors); // NULL is allowed
 

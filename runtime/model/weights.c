@@ -4,6 +4,7 @@
 #include "runtime/model/weights.h"
 
 #include "runtime/base/arena.h"
+#include "runtime/base/log.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -405,6 +406,10 @@ static void dtypes_choose(struct planner *p)
     enum dtype held = stored < 0 ? DTYPE_F32 : (enum dtype)stored;
     struct weight_list *list = p->list;
     list->dtype = p->args->dtype < 0 ? held : (enum dtype)p->args->dtype;
+    if (p->args->dtype < 0 && held == DTYPE_F32 && strcmp(p->args->api->name, "cuda") == 0) {
+        log_line(LOG_INFO, "the float32 checkpoint runs as bfloat16; --dtype float32 keeps it");
+        list->dtype = DTYPE_BF16;
+    }
     list->side = list->dtype;
     if (list->dtype != DTYPE_I8)
         return;

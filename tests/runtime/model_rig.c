@@ -4,7 +4,8 @@
 
 #include "runtime/base/arena.h"
 
-#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 static void must(enum status status, const struct error *err)
 {
@@ -25,7 +26,12 @@ struct model_options rig_options(void)
 
 void rig_open(struct rig *rig, const char *folder, const struct model_options *options)
 {
-    rig_open_on(rig, device_cpu(), folder, options);
+    const char *name = getenv("WEFT_TEST_DEVICE");
+    const struct device_api *api = device_cpu();
+    struct error err;
+    if (name && strcmp(name, "cpu") != 0)
+        must(device_plugin_open(&api, name, getenv("WEFT_TEST_DEVICE_LIBRARY"), &err), &err);
+    rig_open_on(rig, api, folder, options);
 }
 
 void rig_open_on(struct rig *rig, const struct device_api *api, const char *folder,

@@ -28,7 +28,8 @@ struct rig_sequence {
 // Options with everything at its default.
 struct model_options rig_options(void);
 
-// Opens device cpu and the model with KV for max_num_seqs whole sequences.
+// Opens the device (cpu, or the plugin named by WEFT_TEST_DEVICE: simt, cuda, whose library is
+// WEFT_TEST_DEVICE_LIBRARY) and the model with KV for max_num_seqs whole sequences.
 void rig_open(struct rig *rig, const char *folder, const struct model_options *options);
 // The same on another device; api outlives the rig.
 void rig_open_on(struct rig *rig, const struct device_api *api, const char *folder,

@@ -384,17 +384,21 @@ static void indexes_are_refused(void **state)
         "{\"weight_map\": {\"a\": 5}}",
         "{\"weight_map\": {\"a\": \"\"}}",
         "{\"weight_map\": {\"a\": \"absent.safetensors\"}}",
-        "{\"weight_map\": {\"a\": \"../model.safetensors\"}}",
+        "{\"weight_map\": {\"a\": \"../part.safetensors\"}}",
         "{\"weight_map\": {\"a\": \"/etc/passwd\"}}",
         "{\"weight_map\": {\"a\": \".\"}}",
-        "{\"weight_map\": {\"a\": \"model.safetensors\"}}",
+        "{\"weight_map\": {\"a\": \"part.safetensors\"}}",
         "{\"weight_map\": {\"lm_head.weight\": \"config.json\"}}",
     };
+    char path[128];
+    snprintf(path, sizeof path, "%s/model.safetensors", g->folder);
+    unlink(path); // a whole file would be taken first
+    file_write(g->folder, "part.safetensors", g->weights, g->bytes);
     for (size_t i = 0; i < sizeof indexes / sizeof indexes[0]; i++) {
         file_write(g->folder, "model.safetensors.index.json", indexes[i], strlen(indexes[i]));
         refuse(g, indexes[i]);
     }
-    static const char twice[] = "{\"weight_map\": {\"lm_head.weight\": \"model.safetensors\","
+    static const char twice[] = "{\"weight_map\": {\"lm_head.weight\": \"part.safetensors\","
                                 " \"model.norm.weight\": \"copy.safetensors\"}}";
     file_write(g->folder, "model.safetensors.index.json", twice, strlen(twice));
     file_write(g->folder, "copy.safetensors", g->weights, g->bytes);

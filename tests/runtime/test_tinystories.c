@@ -256,6 +256,74 @@ static void neighbours_change_no_bit(void **state)
     assert_memory_equal(alone, together, sizeof alone);
 }
 
+// Bits must not depend on chunks or neighbours in the other precisions either.
+static void lower_precisions_keep_their_bits(void **state)
+{
+    struct fixture *f = *state;
+    static const int dtypes[] = {DTYPE_BF16, DTYPE_F16, DTYPE_I8};
+    static const uint32_t chunks[] = {1, 2, 3, 7, 16, 33, 64};
+    static float whole[CASES][2048], cut[CASES][2048];
+    for (size_t d = 0; d < 3; d++) {
+        struct model_options options = rig_options();
+        options.dtype = dtypes[d];
+        struct rig rig;
+        rig_open(&rig, folder, &options);
+        rig_begin(&rig);
+        for (uint32_t i = 0; i < CASES; i++) {
+            struct rig_sequence s = sequence(f, i, i);
+            rig_prefill(&rig, &s, TOKENS_MAX, WANT_TOKEN);
+        }
+        rig_step(&rig, whole[0]);
+        for (size_t c = 0; c < sizeof chunks / sizeof chunks[0]; c++) {
+            for (uint32_t i = 0; i < CASES; i++) {
+                struct rig_sequence s = sequence(f, 11, i);
+                rig_prompt_logits(&rig, &s, chunks[c], cut[i]);
+            }
+            assert_memory_equal(whole, cut, sizeof whole);
+        }
+        rig_close(&rig);
+    }
+}
+
+// Negative log-likelihood of each golden continuation, as perplexity.
+static double perplexity(const struct fixture *f, struct rig *rig)
+{
+    static float logits[2048];
+    double sum = 0;
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < CASES; i++) {
+        int32_t tokens[TOKENS_MAX];
+        memcpy(tokens, f->prompts[i], f->lengths[i] * sizeof tokens[0]);
+        uint32_t n = f->lengths[i] +
+                     ids_read(tokens + f->lengths[i], json_object_get(f->cases[i], "greedy_ids"));
+        for (uint32_t k = 2; k < n; k += 3) {
+            struct rig_sequence s = {0, tokens, k, 0, STEP_NO_TYPE};
+            rig_prompt_logits(rig, &s, TOKENS_MAX, logits);
+            sum -= logprob(logits, 2048, tokens[k]);
+            count++;
+        }
+    }
+    return exp(sum / count);
+}
+
+static void int8_costs_little_perplexity(void **state)
+{
+    struct fixture *f = *state;
+    double exact = perplexity(f, &f->rig);
+    static const int dtypes[] = {DTYPE_BF16, DTYPE_I8};
+    double got[2];
+    for (int d = 0; d < 2; d++) {
+        struct model_options options = rig_options();
+        options.dtype = dtypes[d];
+        struct rig rig;
+        rig_open(&rig, folder, &options);
+        got[d] = perplexity(f, &rig);
+        rig_close(&rig);
+    }
+    printf("perplexity: float32 %.4f, bfloat16 %.4f, int8 %.4f\n", exact, got[0], got[1]);
+    assert_true(got[0] < exact * 1.02 && got[1] < exact * 1.05);
+}
+
 int main(void)
 {
     if (access(WEFT_ASSETS_DIR "/decoder/tinystories-656k/golden.json", R_OK) != 0) {
@@ -263,10 +331,16 @@ int main(void)
         return 77;
     }
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(facts_are_read),         cmocka_unit_test(top_logits_match),
-        cmocka_unit_test(prompt_logprobs_match),  cmocka_unit_test(greedy_matches_alone),
-        cmocka_unit_test(greedy_matches_batched), cmocka_unit_test(chunks_change_no_bit),
-        cmocka_unit_test(decode_changes_no_bit),  cmocka_unit_test(neighbours_change_no_bit),
+        cmocka_unit_test(facts_are_read),
+        cmocka_unit_test(top_logits_match),
+        cmocka_unit_test(prompt_logprobs_match),
+        cmocka_unit_test(greedy_matches_alone),
+        cmocka_unit_test(greedy_matches_batched),
+        cmocka_unit_test(chunks_change_no_bit),
+        cmocka_unit_test(lower_precisions_keep_their_bits),
+        cmocka_unit_test(int8_costs_little_perplexity),
+        cmocka_unit_test(decode_changes_no_bit),
+        cmocka_unit_test(neighbours_change_no_bit),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
