@@ -1,0 +1,248 @@
+"""What the end-to-end tests share: servers, plain HTTP, streams, the model folders.
+
+One server with all kinds of models is started at the first use and serves every test; tests that
+need other options start their own. A server that does not exit with 0 on SIGTERM is a failure.
+"""
+
+import functools
+import http.client
+import json
+import os
+import pathlib
+import re
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+WEFT = os.environ.get("WEFT_BIN", str(ROOT / "build/release/bin/weft"))
+TINY = ROOT.parent / "shared/assets/decoder/tinystories-656k"
+MODELS = ROOT / "models"
+CHATML = pathlib.Path(__file__).parent / "chatml.jinja"
+STRICT = pathlib.Path(__file__).parent / "strict.jinja"
+KEY = "test-key"
+
+
+class Skip(Exception):
+    pass
+
+
+def tiny():
+    """A trained model of 512 tokens; without the assets the demo model stands in."""
+    if not (TINY / "model.safetensors").exists():
+        raise Skip("no assets")
+    return TINY
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+class Server:
+    def __init__(self, *args, key=KEY, env=None):
+        self.port = free_port()
+        self.log = tempfile.TemporaryFile()
+        command = [WEFT, "serve", *map(str, args), "--port", str(self.port)]
+        if key:
+            command += ["--api-key", key]
+        self.process = subprocess.Popen(
+            command, stdout=self.log, stderr=self.log, env={**os.environ, **(env or {})}
+        )
+        self.args = args
+        self.wait_ready()
+
+    @property
+    def base(self):
+        return f"http://127.0.0.1:{self.port}"
+
+    def output(self):
+        self.log.seek(0)
+        return self.log.read().decode(errors="replace")
+
+    def wait_ready(self):
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            if self.process.poll() is not None:
+                raise AssertionError(f"weft serve ended: {self.output()}")
+            try:
+                if self.request("GET", "/ready").status == 200:
+                    return
+            except OSError:
+                pass
+            time.sleep(0.02)
+        raise AssertionError(f"not ready: {self.output()}")
+
+    def request(self, method, path, body=None, headers=None, timeout=60):
+        return Answer(self, method, path, body, headers or {}, timeout)
+
+    def post(self, path, body, **headers):
+        """A POST with the key in the header of the path; body: an object, str or bytes."""
+        if not isinstance(body, (bytes, str)):
+            body = json.dumps(body)
+        if isinstance(body, str):
+            body = body.encode()
+        if path.startswith("/v1/messages"):
+            own = {"x-api-key": KEY}
+        else:
+            own = {"authorization": f"Bearer {KEY}"}
+        own["content-type"] = "application/json"
+        own.update({k.replace("_", "-"): v for k, v in headers.items()})
+        own = {k: v for k, v in own.items() if v is not None}
+        return self.request("POST", path, body, own)
+
+    def metric(self, pattern):
+        """Sum of the samples whose line matches."""
+        text = self.request("GET", "/metrics").text
+        lines = [l for l in text.splitlines() if re.match(pattern, l)]
+        assert lines, f"no metric {pattern}"
+        return sum(float(line.rsplit(" ", 1)[1]) for line in lines)
+
+    def stop(self):
+        self.process.send_signal(signal.SIGTERM)
+        try:
+            return self.process.wait(40)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            return -1
+
+
+class Answer:
+    def __init__(self, server, method, path, body, headers, timeout):
+        connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=timeout)
+        connection.request(method, path, body=body, headers=headers)
+        response = connection.getresponse()
+        self.status = response.status
+        self.headers = {k.lower(): v for k, v in response.getheaders()}
+        self.bytes = response.read()
+        connection.close()
+
+    @property
+    def text(self):
+        return self.bytes.decode()
+
+    @property
+    def json(self):
+        return json.loads(self.bytes)
+
+    @property
+    def error(self):
+        return self.json["error"]
+
+    def events(self):
+        """[(event name or None, data as text)] of an SSE body; comments as (':', text)."""
+        out = []
+        assert self.bytes.endswith(b"\n\n"), self.bytes[-100:]
+        for block in self.text.split("\n\n")[:-1]:
+            name, data = None, None
+            for line in block.split("\n"):
+                if line.startswith(":"):
+                    name, data = ":", line[1:]
+                elif line.startswith("event: "):
+                    name = line[7:]
+                else:
+                    assert line.startswith("data: "), line
+                    data = line[6:]
+            out.append((name, data))
+        return out
+
+    def chunks(self):
+        events = self.events()
+        assert events[-1] == (None, "[DONE]"), events[-1]
+        return [json.loads(data) for name, data in events[:-1] if name != ":"]
+
+
+servers = []
+
+
+def start(*args, **more):
+    server = Server(*args, **more)
+    servers.append(server)
+    return server
+
+
+def stop_servers():
+    """Ends all servers; yields what is wrong with those that did not end well."""
+    for server in servers:
+        if server.process.poll() is None:
+            code = server.stop()
+        else:
+            code = server.process.returncode
+        if code != 0:
+            yield f"a server ended with {code}: {server.args}: {server.output()[-2000:]}"
+
+
+@functools.cache
+def main():
+    """tiny: plain template. chatml, strict: the same with templates. embed, rerank: demo models."""
+    folder = tiny()
+    return start(
+        f"tiny={folder}",
+        f"chatml={folder},chat-template={CHATML}",
+        f"strict={folder},chat-template={STRICT}",
+        f"embed={MODELS / 'weft-demo-embed'}",
+        f"rerank={MODELS / 'weft-demo-rerank'}",
+    )
+
+
+def user(text):
+    return [{"role": "user", "content": text}]
+
+
+def chat(server, **body):
+    body = {"model": "tiny", "messages": user("Once upon a time"), "temperature": 0, **body}
+    return server.post("/v1/chat/completions", {k: v for k, v in body.items() if v is not ...})
+
+
+def messages(server, version=None, **body):
+    body = {"model": "tiny", "messages": user("Once upon a time"), "temperature": 0, **body}
+    return server.post("/v1/messages", {k: v for k, v in body.items() if v is not ...},
+                       anthropic_version=version)
+
+
+def embed(server, input, **body):
+    return server.post("/v1/embeddings", {"model": "embed", "input": input, **body})
+
+
+def rerank(server, query, documents, **body):
+    return server.post(
+        "/v1/rerank", {"model": "rerank", "query": query, "documents": documents, **body}
+    )
+
+
+def text_of(answer):
+    assert answer.status == 200, (answer.status, answer.text)
+    return answer.json["choices"][0]["message"]["content"]
+
+
+def prompt_tokens(answer):
+    assert answer.status == 200, (answer.status, answer.text)
+    return answer.json["usage"]["prompt_tokens"]
+
+
+def expect(answer, status, code=None, param=None):
+    assert answer.status == status, (answer.status, answer.text)
+    if code:
+        assert answer.error["code"] == code, answer.text
+    if param:
+        assert answer.error["param"] == param, answer.text
+    return answer
+
+
+@functools.cache
+def golden():
+    return json.loads((tiny() / "golden.json").read_text())["cases"]
+
+
+@functools.cache
+def generate(prompt, max_tokens):
+    """The program's own answer to a raw prompt, without a server."""
+    out = subprocess.run(
+        [WEFT, "generate", str(tiny()), "--raw", "--json", "--temperature", "0",
+         "--prompt", prompt, "--max-tokens", str(max_tokens)],
+        check=True, capture_output=True,
+    )
+    return json.loads(out.stdout)

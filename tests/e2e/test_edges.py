@@ -1,0 +1,525 @@
+"""The edge cases of http-api.md section 9, by their numbers. Which are elsewhere or belong to other
+work is listed in README.md."""
+
+import json
+import socket
+import time
+
+import harness
+from harness import (KEY, chat, embed, expect, main, messages, prompt_tokens, rerank, start,
+                     text_of, tiny, user)
+
+CALL = {"id": "c1", "type": "function", "function": {"name": "f", "arguments": '{"a":1}'}}
+
+
+def asks(**more):
+    return {"role": "assistant", "tool_calls": [CALL], **more}
+
+
+def result(id="c1", content="r"):
+    return {"role": "tool", "tool_call_id": id, "content": content}
+
+
+def history(*turns):
+    """Prompt tokens of a conversation on the model whose template shows calls."""
+    return chat(main(), model="chatml", messages=user("u") + list(turns), max_tokens=1)
+
+
+def arguments(value):
+    return asks(tool_calls=[{**CALL, "function": {"name": "f", "arguments": value}}])
+
+
+def test_01_null_content_with_calls():
+    assert prompt_tokens(history(asks(content=None), result())) > 0
+
+
+def test_02_assistant_without_anything():
+    a = prompt_tokens(history({"role": "assistant"}, *user("v")))
+    assert a == prompt_tokens(history({"role": "assistant", "content": ""}, *user("v")))
+
+
+def test_03_empty_content_with_calls():
+    a = prompt_tokens(history(asks(content=""), result()))
+    assert a == prompt_tokens(history(asks(content=None), result()))
+
+
+def test_04_empty_tool_calls():
+    turn = {"role": "assistant", "content": "a"}
+    a = prompt_tokens(history(turn, *user("v")))
+    assert a == prompt_tokens(history({**turn, "tool_calls": []}, *user("v")))
+    assert a == prompt_tokens(history({**turn, "tool_calls": None}, *user("v")))
+
+
+def test_05_arguments():
+    a = prompt_tokens(history(asks(), result()))
+    assert a == prompt_tokens(history(arguments({"a": 1}), result()))
+    none = prompt_tokens(history(arguments("{}"), result()))
+    assert none == prompt_tokens(history(arguments(""), result()))
+    assert none == prompt_tokens(history(arguments("null"), result()))
+    assert history(arguments("{broken"), result()).status == 200
+
+
+def test_06_result_without_call():
+    for turns in ((result(), asks()), (asks(), result("c7"))):
+        answer = expect(history(*turns), 400)
+        assert turns[0].get("tool_call_id", "c7") in answer.error["message"]
+
+
+def test_07_results():
+    expect(history(asks(), result(), result()), 400)
+    two = asks(tool_calls=[CALL, {**CALL, "id": "c2"}])
+    assert history(two, result("c2"), result("c1")).status == 200
+
+
+def test_08_result_parts():
+    parts = [{"type": "text", "text": "x"}, {"type": "text", "text": "y"}]
+    a = prompt_tokens(history(asks(), result(content=parts)))
+    assert a == prompt_tokens(history(asks(), result(content="xy")))
+
+
+def test_10_required_without_tools():
+    expect(chat(main(), tool_choice="required"), 400, "unsupported_parameter", "tool_choice")
+    assert chat(main(), tool_choice="auto", max_tokens=1).status == 200
+    assert chat(main(), tool_choice="none", max_tokens=1).status == 200
+
+
+def test_17_stop_across_tokens():
+    full = text_of(chat(main(), max_tokens=40))
+    for cut in ("ived in a sm", "dog, Sp", ", a", "y in"):
+        if cut not in full:
+            continue
+        for stream in (False, True):
+            answer = chat(main(), max_tokens=40, stop=cut, stream=stream)
+            text = joined(answer) if stream else text_of(answer)
+            assert text == full[: full.index(cut)], (cut, text)
+
+
+def joined(answer):
+    assert answer.status == 200, answer.text
+    return "".join(c["choices"][0]["delta"].get("content", "") for c in answer.chunks())
+
+
+def test_18_two_stops():
+    full = text_of(chat(main(), max_tokens=40))
+    at = full.index("girl")
+    answer = chat(main(), max_tokens=40, stop=["named", "girl"])
+    assert text_of(answer) == full[:at]
+    answer = messages(main(), max_tokens=40, stop_sequences=["gi", "girl named"])
+    assert answer.json["content"][0]["text"] == full[:at]
+
+
+def test_19_stop_in_prompt():
+    assert text_of(chat(main(), max_tokens=10, stop="Once")) == text_of(chat(main(), max_tokens=10))
+
+
+def test_21_empty_stops():
+    full = text_of(chat(main(), max_tokens=10))
+    for stop in ("", [""], [], None):
+        assert text_of(chat(main(), max_tokens=10, stop=stop)) == full
+
+
+def test_22_seventeen_stops():
+    expect(chat(main(), stop=["x"] * 17), 400, "invalid_value", "stop")
+    assert chat(main(), stop=["x"] * 16, max_tokens=1).status == 200
+
+
+def test_23_stream_options():
+    for options in (None, {}):
+        answer = chat(main(), stream=True, stream_options=options, max_tokens=3)
+        assert all("usage" not in c for c in answer.chunks())
+
+
+def test_24_stream_type():
+    expect(chat(main(), stream="true"), 400, "invalid_type", "stream")
+
+
+def test_25_max_tokens_zero():
+    expect(chat(main(), max_tokens=0), 400, "invalid_value", "max_tokens")
+    expect(messages(main(), max_tokens=0), 400)
+
+
+def test_26_max_tokens_beyond_context():
+    answer = chat(main(), max_tokens=100000, messages=user("Zoo"), ignore_eos=True)
+    usage = answer.json["usage"]
+    assert usage["prompt_tokens"] + usage["completion_tokens"] == 512
+    assert answer.json["choices"][0]["finish_reason"] == "length"
+    for version, reason in (("2026-10-21", "model_context_window_exceeded"),
+                            ("2023-06-01", "max_tokens"), (None, "max_tokens")):
+        long = user("word " * 200)
+        answer = messages(main(), version, max_tokens=100000, messages=long, temperature=1)
+        if answer.json["stop_reason"] != "end_turn":
+            assert answer.json["stop_reason"] == reason
+
+
+def test_27_prompt_fills_window():
+    def count(n):
+        answer = main().post("/v1/messages/count_tokens",
+                             {"model": "tiny", "messages": user("a " * n)})
+        return answer.json["input_tokens"]
+
+    n = 500
+    while count(n) < 512:
+        n += 1
+    if count(n) == 512:
+        expect(chat(main(), messages=user("a " * n)), 400, "context_length_exceeded")
+    answer = chat(main(), messages=user("a " * (n - 1)), max_tokens=50)
+    usage = answer.json["usage"]
+    assert usage["prompt_tokens"] + usage["completion_tokens"] <= 512
+
+
+def test_29_tiny_temperature():
+    full = text_of(chat(main(), max_tokens=20))
+    assert text_of(chat(main(), max_tokens=20, temperature=1e-9)) == full
+
+
+def test_30_greedy_filters():
+    full = text_of(chat(main(), max_tokens=20))
+    assert text_of(chat(main(), max_tokens=20, temperature=1, top_p=0)) == full
+    assert text_of(chat(main(), max_tokens=20, temperature=1, top_k=1)) == full
+
+
+def test_31_seed():
+    def run(seed):
+        return text_of(chat(main(), max_tokens=20, temperature=1, seed=seed))
+
+    assert run(2**53 + 1) == run(2**53 + 1)
+    assert len({run(2**53 + i) for i in range(6)}) > 1
+    assert run(-5) == run(-5)
+    expect(chat(main(), seed=1.5), 400, "invalid_type", "seed")
+
+
+def test_34_messages():
+    expect(chat(main(), messages=[]), 400, "invalid_value", "messages")
+    expect(chat(main(), messages="hi"), 400, "invalid_type", "messages")
+    expect(chat(main(), messages=["hi"]), 400, "invalid_type", "messages[0]")
+
+
+def test_35_only_system():
+    system = [{"role": "system", "content": "s"}]
+    assert chat(main(), model="chatml", messages=system, max_tokens=1).status == 200
+    answer = expect(chat(main(), model="strict", messages=system), 400)
+    assert "there must be a user message" in answer.error["message"]
+
+
+def test_36_system_inside():
+    turns = [{"role": "system", "content": "s"}, *user("u"), {"role": "system", "content": "t"}]
+    front = [{"role": "system", "content": "s\nt"}, *user("u")]
+    strict = prompt_tokens(chat(main(), model="strict", messages=turns, max_tokens=1))
+    assert strict == prompt_tokens(chat(main(), model="strict", messages=front, max_tokens=1))
+    inside = prompt_tokens(chat(main(), model="chatml", messages=turns, max_tokens=1))
+    assert inside > prompt_tokens(chat(main(), model="chatml", messages=front, max_tokens=1))
+
+
+def test_37_last_assistant():
+    turns = user("u") + [{"role": "assistant", "content": "so "}]
+    new = chat(main(), model="chatml", messages=turns, max_tokens=1)
+    continued = chat(main(), model="chatml", messages=turns, max_tokens=1,
+                     continue_final_message=True)
+    assert prompt_tokens(continued) < prompt_tokens(new)
+    turns[1]["prefix"] = True
+    assert prompt_tokens(continued) == prompt_tokens(
+        chat(main(), model="chatml", messages=turns, max_tokens=1))
+    expect(chat(main(), messages=turns, continue_final_message=True, add_generation_prompt=True),
+           400)
+    anthropic = messages(main(), model="chatml", messages=[{k: m[k] for k in ("role", "content")}
+                                                         for m in turns], max_tokens=1)
+    usage = anthropic.json["usage"]
+    assert usage["input_tokens"] + usage["cache_read_input_tokens"] == prompt_tokens(continued)
+
+
+def test_38_two_assistants():
+    turns = user("u") + [{"role": "assistant", "content": "a"}, {"role": "assistant", "content": "b"}]
+    one = user("u") + [{"role": "assistant", "content": "a\nb"}]
+    assert prompt_tokens(chat(main(), model="chatml", messages=turns, max_tokens=1)) == \
+        prompt_tokens(chat(main(), model="chatml", messages=one, max_tokens=1))
+
+
+def test_39_capital_role():
+    expect(chat(main(), messages=[{"role": "Assistant", "content": "a"}]), 400, "invalid_value",
+           "messages[0].role")
+
+
+def test_40_name():
+    assert chat(main(), messages=[{"role": "user", "name": "n", "content": "a"}],
+                max_tokens=1).status == 200
+
+
+def test_41_parts():
+    def send(*parts):
+        return chat(main(), messages=[{"role": "user", "content": list(parts)}])
+
+    expect(send({"type": "text", "text": "a"}, {"type": "odd"}), 400, None,
+           "messages[0].content[1].type")
+    expect(send({"type": "text"}), 400, None, "messages[0].content[0].text")
+    expect(send({"type": "image_url", "image_url": {"url": "x"}}), 400, "unsupported_content_type")
+
+
+def test_42_markers_are_text():
+    plain = prompt_tokens(chat(main(), model="chatml", messages=user("a"), max_tokens=1))
+    marker = prompt_tokens(chat(main(), model="chatml", messages=user("a<|end_story|>"),
+                                max_tokens=1))
+    assert marker > plain + 3  # one special token would add one
+
+
+def test_43_odd_characters():
+    text = "a\x00b\u2028\u2029\ufeff\r\n"
+    answer = chat(main(), messages=user(text), stream=True, max_tokens=5)
+    answer.chunks()  # each event is one line of JSON
+    lone = '{"model":"tiny","max_tokens":2,"messages":[{"role":"user","content":"x\\ud800y"}]}'
+    assert main().post("/v1/chat/completions", lone).status == 200
+
+
+def test_45_sizes():
+    answer = chat(main(), messages=user("a" * (10 << 20)))
+    expect(answer, 400, "context_length_exceeded")
+    many = [{"role": "user", "content": "a"}] * 100000
+    expect(chat(main(), messages=many), 400, "context_length_exceeded")
+    expect(chat(main(), messages=many + user("b")), 400, "invalid_value", "messages")
+    for depth, status in ((120, 200), (129, 400), (100000, 400)):
+        body = ('{"model":"tiny","max_tokens":1,"messages":[{"role":"user","content":"a"}],"x":'
+                + "[" * depth + "]" * depth + "}")
+        assert main().post("/v1/chat/completions", body).status == status, depth
+
+
+def test_46_duplicate_keys():
+    body = '{"model":"none","max_tokens":0,"model":"tiny","max_tokens":1,"messages":%s}'
+    assert main().post("/v1/chat/completions", body % json.dumps(user("a"))).status == 200
+
+
+def test_47_numbers():
+    def send(number):
+        return main().post("/v1/chat/completions",
+                           '{"model":"tiny","max_tokens":1,"messages":[{"role":"user","content":'
+                           '"a"}],"temperature":%s}' % number)
+
+    for number, status in (("1e400", 400), ("-0", 200), ("2E0", 200), ("1E2", 400), ("01", 400),
+                           ("-0.0", 200), ("NaN", 400), ("Infinity", 400)):
+        assert send(number).status == status, number
+
+
+def test_51_bad_inputs():
+    for value in ([], [""], [[]], [1, "a"], "", None):
+        assert embed(main(), value).status == 400, value
+
+
+def test_52_single_string_in_array():
+    data = embed(main(), ["wool"]).json["data"]
+    assert len(data) == 1 and data[0]["index"] == 0
+    assert data[0]["embedding"] == embed(main(), "wool").json["data"][0]["embedding"]
+
+
+def test_53_token_arrays():
+    assert len(embed(main(), [1, 2, 3]).json["data"]) == 1
+    assert len(embed(main(), [[1], [2]]).json["data"]) == 2
+    assert embed(main(), [1, 2, 3]).json["usage"]["prompt_tokens"] == 3
+    expect(embed(main(), [[1], [10**6]]), 400, None, "input[1][0]")
+
+
+def test_54_many_inputs():
+    answer = embed(main(), [f"text {i}" for i in range(2048)], encoding_format="base64")
+    assert answer.status == 200, answer.text[:300]
+    assert int(answer.headers["content-length"]) == len(answer.bytes)
+    assert [d["index"] for d in answer.json["data"]] == list(range(2048))
+    floats = embed(main(), [f"text {i}" for i in range(2048)])
+    assert len(floats.json["data"]) == 2048
+    expect(embed(main(), ["a"] * 2049), 400, "invalid_value", "input")
+
+
+def test_55_dimensions():
+    native = len(embed(main(), "a").json["data"][0]["embedding"])
+    assert embed(main(), "a", dimensions=native).status == 200
+    for value in (0, native + 1, native - 1):
+        expect(embed(main(), "a", dimensions=value), 400, None, "dimensions")
+
+
+def test_56_top_n():
+    documents = ["a", "b", "c"]
+    assert len(rerank(main(), "q", documents, top_n=9).json["results"]) == 3
+    assert len(rerank(main(), "q", documents, top_n=2.0).json["results"]) == 2
+    for value in (0, -1, 1.5, "2"):
+        expect(rerank(main(), "q", documents, top_n=value), 400, None, "top_n")
+
+
+def test_57_duplicates_and_empty():
+    results = rerank(main(), "q", ["wool", "", "wool"]).json["results"]
+    order = [r["index"] for r in results if r["index"] != 1]
+    assert len(results) == 3 and order == [0, 2]
+
+
+def test_58_documents_as_map():
+    expect(rerank(main(), "q", {"a": "b"}), 400, "invalid_type", "documents")
+
+
+def test_59_scores():
+    answer = rerank(main(), "wool", ["wool", "sea", "x" * 3000], raw_scores=True)
+    raw = {r["index"]: r["relevance_score"] for r in answer.json["results"]}
+    answer = rerank(main(), "wool", ["wool", "sea", "x" * 3000])
+    assert not any(odd in answer.text for odd in ("-0", "nan", "NaN", "inf"))
+    for r in answer.json["results"]:
+        assert abs(r["relevance_score"] - 1 / (1 + 2.718281828459045 ** -raw[r["index"]])) < 1e-5
+
+
+def stream_socket(server, **body):
+    """A raw connection with the head of a stream read."""
+    data = json.dumps({"model": "tiny", "messages": user("Once upon a time"), "temperature": 0,
+                       "stream": True, "ignore_eos": True, **body}).encode()
+    s = socket.create_connection(("127.0.0.1", server.port), timeout=30)
+    s.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer "
+              + KEY.encode() + b"\r\nContent-Type: application/json\r\nContent-Length: "
+              + str(len(data)).encode() + b"\r\n\r\n" + data)
+    return s
+
+
+def test_60_client_leaves():
+    server = main()
+    full = text_of(chat(server, max_tokens=40))
+    for wait in (0, 0.005, 0.05):  # in queue or prefill, in decode
+        gone = [stream_socket(server) for _ in range(8)]
+        time.sleep(wait)
+        for s in gone:
+            s.close()
+        assert text_of(chat(server, max_tokens=40)) == full
+    deadline = time.monotonic() + 10
+    while server.metric(r"weft_requests_running|vllm:num_requests_running") > 0:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_61_slow_reader():
+    """A reader that stops is paused alone; then it gets all of it."""
+    server = main()
+    slow = stream_socket(server)
+    time.sleep(0.3)
+    started = time.monotonic()
+    assert chat(server, max_tokens=5).status == 200
+    assert time.monotonic() - started < 20
+    received = b""
+    while not received.endswith(b"0\r\n\r\n"):
+        piece = slow.recv(65536)
+        assert piece
+        received += piece
+    slow.close()
+    assert b"data: [DONE]" in received
+
+
+def test_63_http10_stream():
+    data = json.dumps({"model": "tiny", "messages": user("a"), "stream": True,
+                       "max_tokens": 3}).encode()
+    s = socket.create_connection(("127.0.0.1", main().port), timeout=30)
+    s.sendall(b"POST /v1/chat/completions HTTP/1.0\r\nAuthorization: Bearer " + KEY.encode()
+              + b"\r\nContent-Type: application/json\r\nContent-Length: "
+              + str(len(data)).encode() + b"\r\n\r\n" + data)
+    received = b""
+    while piece := s.recv(65536):
+        received += piece
+    assert received.endswith(b"data: [DONE]\n\n"), received[-200:]
+    assert b"transfer-encoding" not in received.lower()
+
+
+def test_64_head_and_get():
+    bearer = {"authorization": f"Bearer {KEY}"}
+    answer = main().request("HEAD", "/v1/models", headers=bearer)
+    assert answer.status == 200 and answer.bytes == b""
+    answer = main().request("GET", "/v1/chat/completions", headers=bearer)
+    assert answer.status == 405 and answer.headers["allow"] == "POST"
+
+
+def test_65_options():
+    answer = main().request("OPTIONS", "/v1/chat/completions")
+    assert answer.status == 204 and "POST" in answer.headers["allow"]
+
+
+def test_66_both_keys():
+    def send(path, body, bearer, key):
+        return main().post(path, body, authorization=f"Bearer {bearer}", x_api_key=key).status
+
+    body = {"model": "tiny", "messages": user("a"), "max_tokens": 1}
+    assert send("/v1/messages", body, "wrong", KEY) == 200
+    assert send("/v1/messages", body, KEY, "wrong") == 401
+    assert send("/v1/chat/completions", body, KEY, "wrong") == 200
+    assert send("/v1/chat/completions", body, "wrong", KEY) == 401
+    bearer_only = main().post("/v1/messages", body, x_api_key=None, authorization=f"Bearer {KEY}")
+    assert bearer_only.status == 200
+
+
+def test_67_bad_authorization():
+    for value in ("Bearer", "Bearer ", f"Basic {KEY}", KEY):
+        answer = main().post("/v1/embeddings", {}, authorization=value)
+        assert answer.status == 401, value
+    assert main().post("/v1/embeddings", {}, authorization=f"bearer  {KEY}").status == 400
+
+
+def test_68_wrong_header():
+    answer = main().post("/v1/chat/completions", {}, authorization=None, x_api_key=KEY)
+    assert answer.status == 401 and "Authorization" in answer.error["message"]
+
+
+def test_69_model_ids():
+    server = start(f"org/name={tiny()}")
+    bearer = {"authorization": f"Bearer {KEY}"}
+    for path in ("/v1/models/org/name", "/v1/models/org%2Fname"):
+        assert server.request("GET", path, headers=bearer).json["id"] == "org/name"
+    assert chat(server, model="org/name", max_tokens=1).status == 200
+    expect(chat(server, model="org/name "), 404, "model_not_found")
+
+
+def test_70_no_version():
+    assert messages(main(), None, max_tokens=1).status == 200
+
+
+def test_71_tool_results_and_text():
+    use = {"type": "tool_use", "id": "t1", "name": "f", "input": {}}
+    back = {"type": "tool_result", "tool_use_id": "t1", "content": "r"}
+    text = {"type": "text", "text": "x"}
+
+    def send(*blocks):
+        return messages(main(), model="chatml", max_tokens=1, messages=[
+            *user("u"), {"role": "assistant", "content": [use]},
+            {"role": "user", "content": list(blocks)}])
+
+    first, second = send(back, text), send(text, back)
+    assert first.status == second.status == send(back).status == 200, first.text
+    assert send(text).status == 400
+
+
+def test_72_empty_system():
+    plain = messages(main(), model="chatml", max_tokens=1).json["usage"]
+    for system in ("", [], None):
+        usage = messages(main(), model="chatml", max_tokens=1, system=system).json["usage"]
+        assert (usage["input_tokens"] + usage["cache_read_input_tokens"] ==
+                plain["input_tokens"] + plain["cache_read_input_tokens"])
+
+
+def test_73_thinking_block():
+    turns = [*user("u"), {"role": "assistant", "content": [
+        {"type": "thinking", "thinking": "t"}, {"type": "text", "text": "a"}]}, *user("v")]
+    assert messages(main(), model="chatml", messages=turns, max_tokens=1).status == 200
+
+
+def test_74_temperature_ranges():
+    assert messages(main(), temperature=1.5).status == 400
+    assert chat(main(), temperature=1.5, max_tokens=1).status == 200
+
+
+def test_75_foreign_fields():
+    answer = messages(main(), n=3, logprobs=True, stream=True, max_tokens=2)
+    assert answer.status == 200 and answer.events()[-1][0] == "message_stop"
+
+
+def test_76_retry_of_aborted():
+    server = main()
+    first = stream_socket(server)
+    first.recv(2000)
+    first.close()
+    assert chat(server, max_tokens=3).status == 200
+
+
+def test_79_created():
+    created = chat(main(), max_tokens=1).json["created"]
+    assert abs(created - time.time()) < 120
+
+
+def test_80_locale():
+    server = start(f"embed={harness.MODELS / 'weft-demo-embed'}",
+                   env={"LC_ALL": "de_DE.UTF-8", "LC_NUMERIC": "de_DE.UTF-8"})
+    assert embed(server, "wool").json == embed(main(), "wool").json
