@@ -200,10 +200,9 @@ bool jinja_getslice(struct jinja_run *run, struct jinja_value of, const struct j
 {
     if (of.kind == JINJA_UNDEFINED)
         return jinja_fail_undefined(run, of);
-    if (!has_order(of)) {
-        *out = jinja_undefined("only strings and lists can be sliced");
-        return true;
-    }
+    if (!has_order(of))
+        return jinja_fail(run, STATUS_INVALID, "a value of type %s cannot be sliced",
+                          jinja_kind_name(of));
     struct text text =
         of.kind == JINJA_STRING ? jinja_string_text(of.as.string) : (struct text){NULL, 0};
     int64_t count = (int64_t)(of.kind == JINJA_STRING ? utf8_count(text) : of.as.list->count);

@@ -99,7 +99,10 @@ bool jinja_row_call(struct jinja_run *run, const struct jinja_row *row,
                     const struct jinja_call *call, struct jinja_value *out)
 {
     struct jinja_call bound = *call;
+    static const struct jinja_value nothing = {.kind = JINJA_MISSING};
     bound.name = row->name;
+    if (bound.args == NULL)
+        bound.args = &nothing; // so that rows may compute addresses behind it
     if (row->params == NULL)
         return row->apply(run, &bound, out);
     struct jinja_value values[PARAMS_MAX] = {{0}};

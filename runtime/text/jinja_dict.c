@@ -24,6 +24,8 @@ static bool hash_of(struct jinja_run *run, struct jinja_value key, uint64_t *has
             *hash += (uint64_t)(int64_t)key.as.real * 0xbf58476d1ce4e5b9u;
         break;
     case JINJA_LIST:
+        if (key.flavour == JINJA_IS_RANGE || key.flavour == JINJA_IS_ITERATOR)
+            break;
         if (key.flavour != JINJA_IS_TUPLE)
             return jinja_fail(run, STATUS_INVALID, "a list cannot be a key");
         for (size_t i = 0; i < key.as.list->count; i++) {

@@ -59,8 +59,9 @@ bool jinja_format_braces(struct jinja_run *run, const struct jinja_string *forma
 bool jinja_strftime(struct jinja_run *run, struct text format, struct jinja_value *out);
 
 // The attribute path "a.b.0" of a value, as the filters take it; MISSING or none: the value itself.
+// otherwise, if it is not MISSING or none, stands for what is not there.
 bool jinja_attribute(struct jinja_run *run, struct jinja_value value, struct jinja_value attribute,
-                     struct jinja_value *out);
+                     struct jinja_value otherwise, struct jinja_value *out);
 
 // Stable, by jinja_order of the keys; values[i] belongs to keys[i].
 bool jinja_sort(struct jinja_run *run, struct jinja_value *keys, struct jinja_value *values,

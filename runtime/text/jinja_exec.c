@@ -74,7 +74,17 @@ static bool exec_if(struct jinja_run *run, struct jinja_frame *frame, const stru
     return node->c == NULL || jinja_exec(run, frame, node->c);
 }
 
-// The items that pass the filter of the loop.
+static bool tuple_of(struct jinja_run *run, struct jinja_value value, struct jinja_value *out)
+{
+    struct jinja_list list;
+    if (!jinja_iterate(run, value, &list))
+        return false;
+    const struct jinja_items items = {.items = (struct jinja_value *)list.items,
+                                      .count = list.count};
+    return jinja_items_list(run, &items, JINJA_IS_TUPLE, out);
+}
+
+// The items that pass the filter of the loop; where it has several variables, as tuples of them.
 static bool loop_filter(struct jinja_run *run, struct jinja_frame *frame,
                         const struct jinja_node *node, struct jinja_list *list)
 {
@@ -86,7 +96,10 @@ static bool loop_filter(struct jinja_run *run, struct jinja_frame *frame,
         if (!assign(run, scope, node->a, list->items[i]) ||
             !jinja_eval(run, scope, node->more[0], &passed))
             return false;
-        if (jinja_truth(passed) && !jinja_items_add(run, &kept, list->items[i]))
+        struct jinja_value item = list->items[i];
+        if (jinja_truth(passed) && node->a->kind == NODE_TUPLE && !tuple_of(run, item, &item))
+            return false;
+        if (jinja_truth(passed) && !jinja_items_add(run, &kept, item))
             return false;
     }
     list->items = kept.items;
@@ -112,6 +125,7 @@ bool jinja_for(struct jinja_run *run, struct jinja_frame *frame, const struct ji
                                 .frame = frame};
     struct jinja_value loop_value = {.kind = JINJA_LOOP, .as.loop = loop};
     uint32_t closures = run->closures;
+    bool completed = false; // any round: else it is a loop without items, also after a break
     for (size_t i = 0; i < list.count; i++) {
         if (run->closures != closures) // a macro may hold the scope of the last round
             scope = frame_create(run, frame);
@@ -125,12 +139,14 @@ bool jinja_for(struct jinja_run *run, struct jinja_frame *frame, const struct ji
             return false;
         uint8_t jump = run->jump;
         run->jump = 0;
+        completed = completed || jump == 0;
         if (jump == NODE_BREAK)
             break;
     }
-    if (list.count > 0 || node->more[1] == NULL)
+    if (completed || node->more[1] == NULL)
         return true;
-    return jinja_exec(run, scope, node->more[1]);
+    struct jinja_frame *otherwise = frame_create(run, frame);
+    return otherwise != NULL && jinja_exec(run, otherwise, node->more[1]);
 }
 
 static bool exec_for(struct jinja_run *run, struct jinja_frame *frame,

@@ -9,6 +9,13 @@ static bool name_arg(struct jinja_run *run, struct jinja_value value, struct tex
     return true;
 }
 
+// What is false has no items, whatever it is.
+static bool items_of(struct jinja_run *run, struct jinja_value value, struct jinja_list *out)
+{
+    *out = (struct jinja_list){0};
+    return !jinja_truth(value) || jinja_iterate(run, value, out);
+}
+
 static bool map_attribute(struct jinja_run *run, const struct jinja_call *call,
                           struct jinja_value item, struct jinja_value *out)
 {
@@ -24,12 +31,7 @@ static bool map_attribute(struct jinja_run *run, const struct jinja_call *call,
     }
     if (attribute.kind == JINJA_MISSING)
         return jinja_fail(run, STATUS_INVALID, "map needs a filter or an attribute");
-    if (!jinja_attribute(run, item, attribute, out))
-        return false;
-    bool given = otherwise.kind != JINJA_MISSING && otherwise.kind != JINJA_NONE;
-    if (out->kind == JINJA_UNDEFINED && given)
-        *out = otherwise;
-    return true;
+    return jinja_attribute(run, item, attribute, otherwise, out);
 }
 
 static bool filter_map(struct jinja_run *run, const struct jinja_call *call,
@@ -39,7 +41,7 @@ static bool filter_map(struct jinja_run *run, const struct jinja_call *call,
     struct jinja_items items = {0};
     struct jinja_call inner = *call;
     struct text name = {NULL, 0};
-    if (!jinja_iterate(run, call->self, &list) || !jinja_enter(run))
+    if (!items_of(run, call->self, &list) || !jinja_enter(run))
         return false;
     if (call->count > 0 && list.count > 0 && !name_arg(run, call->args[0], &name))
         return false;
@@ -64,9 +66,10 @@ static bool filter_select(struct jinja_run *run, const struct jinja_call *call,
     struct jinja_list list;
     struct jinja_items items = {0};
     struct text name = {NULL, 0};
+    const struct jinja_value none = jinja_none();
     bool wanted = call->name[0] == 's';
     uint32_t used = strlen(call->name) > 6; // selectattr: an attribute first
-    if (!jinja_iterate(run, call->self, &list) || !jinja_enter(run))
+    if (!items_of(run, call->self, &list) || !jinja_enter(run))
         return false;
     if (call->count < used)
         return jinja_fail(run, STATUS_INVALID, "%s needs an attribute", call->name);
@@ -79,7 +82,7 @@ static bool filter_select(struct jinja_run *run, const struct jinja_call *call,
         inner.self = list.items[i];
         inner.args = call->args + used + tested;
         inner.count = call->count - used - tested;
-        if (used > 0 && !jinja_attribute(run, list.items[i], call->args[0], &inner.self))
+        if (used > 0 && !jinja_attribute(run, list.items[i], call->args[0], none, &inner.self))
             return false;
         passed = jinja_truth(inner.self);
         if (!jinja_spend(run, 1) || (tested && !jinja_test(run, name, &inner, &passed)))

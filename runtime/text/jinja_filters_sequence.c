@@ -3,15 +3,24 @@
 #include "runtime/text/jinja_print.h"
 #include "runtime/text/jinja_text.h"
 
-// The attribute path "a.b.0" of a value; attribute MISSING or none: the value itself.
-static bool attribute_of(struct jinja_run *run, struct jinja_value value,
-                         struct jinja_value attribute, struct jinja_value *out)
+static void replace_undefined(struct jinja_value *value, struct jinja_value otherwise)
+{
+    if (value->kind == JINJA_UNDEFINED && otherwise.kind > JINJA_NONE)
+        *value = otherwise;
+}
+
+bool jinja_attribute(struct jinja_run *run, struct jinja_value value, struct jinja_value attribute,
+                     struct jinja_value otherwise, struct jinja_value *out)
 {
     *out = value;
     if (attribute.kind == JINJA_MISSING || attribute.kind == JINJA_NONE)
         return true;
-    if (attribute.kind != JINJA_STRING)
-        return jinja_getitem(run, value, attribute, out);
+    if (attribute.kind != JINJA_STRING) {
+        if (!jinja_getitem(run, value, attribute, out))
+            return false;
+        replace_undefined(out, otherwise);
+        return true;
+    }
     struct text rest = jinja_string_text(attribute.as.string);
     for (bool more = true; more;) {
         const char *dot = rest.bytes > 0 ? memchr(rest.at, '.', rest.bytes) : NULL;
@@ -26,11 +35,18 @@ static bool attribute_of(struct jinja_run *run, struct jinja_value value,
             return false;
         if (!jinja_spend(run, 1) || !jinja_getitem(run, *out, key, out))
             return false;
+        replace_undefined(out, otherwise);
         more = dot != NULL;
         if (more)
             rest = text_span(dot + 1, rest.bytes - part.bytes - 1);
     }
     return true;
+}
+
+static bool attribute_of(struct jinja_run *run, struct jinja_value value,
+                         struct jinja_value attribute, struct jinja_value *out)
+{
+    return jinja_attribute(run, value, attribute, jinja_none(), out);
 }
 
 static bool fold_case(struct jinja_run *run, struct jinja_value *key)
@@ -40,15 +56,19 @@ static bool fold_case(struct jinja_run *run, struct jinja_value *key)
     return jinja_reform(run, key->as.string, FORM_LOWER, key);
 }
 
-// One sort key: of attributes "a,b", a list of both.
+// One sort key: a list of the attributes "a,b", or of the value itself. (Lists of undefined values
+// can be ordered, undefined values cannot.)
 static bool sort_key(struct jinja_run *run, struct jinja_value value, struct jinja_value attribute,
                      bool exact, struct jinja_value *out)
 {
     struct text rest = attribute.kind == JINJA_STRING ? jinja_string_text(attribute.as.string)
                                                       : (struct text){NULL, 0};
-    if (rest.bytes == 0 || memchr(rest.at, ',', rest.bytes) == NULL)
-        return attribute_of(run, value, attribute, out) && (exact || fold_case(run, out));
     struct jinja_items keys = {0};
+    if (attribute.kind != JINJA_STRING) {
+        struct jinja_value key;
+        return attribute_of(run, value, attribute, &key) && (exact || fold_case(run, &key)) &&
+               jinja_items_add(run, &keys, key) && jinja_items_list(run, &keys, JINJA_IS_LIST, out);
+    }
     for (bool more = true; more;) {
         const char *comma = rest.bytes > 0 ? memchr(rest.at, ',', rest.bytes) : NULL;
         size_t bytes = comma != NULL ? (size_t)(comma - rest.at) : rest.bytes;
@@ -173,6 +193,8 @@ static bool filter_items(struct jinja_run *run, const struct jinja_call *call,
 bool jinja_sort(struct jinja_run *run, struct jinja_value *keys, struct jinja_value *values,
                 size_t count, bool reverse)
 {
+    if (count < 2)
+        return true;
     uint32_t *order = jinja_take(run, 2 * count, sizeof *order);
     struct jinja_value *copy = jinja_take(run, 2 * count, sizeof *copy);
     if (order == NULL || copy == NULL || !jinja_spend(run, count))
@@ -269,8 +291,6 @@ static bool filter_reverse(struct jinja_run *run, const struct jinja_call *call,
 {
     struct jinja_list list;
     struct jinja_items items = {0};
-    if (call->self.kind == JINJA_UNDEFINED)
-        return jinja_fail_undefined(run, call->self);
     if (call->self.kind == JINJA_STRING) {
         const struct jinja_value back[3] = {{0}, {0}, jinja_int(-1)};
         return jinja_getslice(run, call->self, back, out);
@@ -478,12 +498,6 @@ static bool filter_attr(struct jinja_run *run, const struct jinja_call *call,
         return true;
     }
     return jinja_getattr(run, call->self, jinja_string_text(name), out);
-}
-
-bool jinja_attribute(struct jinja_run *run, struct jinja_value value, struct jinja_value attribute,
-                     struct jinja_value *out)
-{
-    return attribute_of(run, value, attribute, out);
 }
 
 const struct jinja_row *jinja_sequence_filter(struct text name)

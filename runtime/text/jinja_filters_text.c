@@ -284,6 +284,17 @@ static bool filter_indent(struct jinja_run *run, const struct jinja_call *call,
     return jinja_builder_done(run, b, out);
 }
 
+// Is it something else than a string that has a length, and a short one?
+static bool is_short(struct jinja_value value, int64_t most)
+{
+    bool list = value.kind == JINJA_LIST && value.flavour != JINJA_IS_ITERATOR;
+    size_t count = list                       ? value.as.list->count
+                   : value.kind == JINJA_DICT ? value.as.dict->count
+                                              : 0;
+    return (list || value.kind == JINJA_DICT || value.kind == JINJA_UNDEFINED) &&
+           (int64_t)count <= most;
+}
+
 static bool filter_truncate(struct jinja_run *run, const struct jinja_call *call,
                             struct jinja_value *out)
 {
@@ -292,9 +303,15 @@ static bool filter_truncate(struct jinja_run *run, const struct jinja_call *call
     const struct jinja_string dots = {.at = "...", .bytes = 3};
     const struct jinja_string *end = &dots;
     struct jinja_builder *b = jinja_builder_create(run);
-    if (b == NULL || !self_must_be_string(run, call) || !jinja_arg_int(run, call, 0, &length) ||
+    if (b == NULL || !jinja_arg_int(run, call, 0, &length) ||
         !jinja_arg_string(run, call, 2, &end) ||
         (jinja_arg_given(call, 3) && !jinja_arg_int(run, call, 3, &leeway)))
+        return false;
+    *out = call->self;
+    if (length >= 3 && length < 1000000 && leeway >= 0 && leeway < 1000000 &&
+        is_short(call->self, length + leeway))
+        return true;
+    if (!self_must_be_string(run, call))
         return false;
     const struct jinja_string *string = call->self.as.string;
     struct text text = jinja_string_text(string);

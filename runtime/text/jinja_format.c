@@ -283,7 +283,8 @@ bool jinja_format_percent(struct jinja_run *run, const struct jinja_string *form
             return false;
     }
     bool tuple = args.kind == JINJA_LIST && args.flavour == JINJA_IS_TUPLE;
-    bool loose = args.kind == JINJA_DICT || (args.kind == JINJA_LIST && !tuple);
+    bool loose = args.kind == JINJA_DICT || args.kind == JINJA_UNDEFINED ||
+                 (args.kind == JINJA_LIST && !tuple && args.flavour <= JINJA_IS_RANGE);
     if (!loose && p.used < (tuple ? args.as.list->count : 1))
         return jinja_fail(run, STATUS_INVALID, "not all arguments of the format are used");
     return jinja_builder_done(run, b, out);
@@ -391,6 +392,12 @@ static bool put_brace(struct jinja_run *run, struct jinja_builder *b, struct jin
     bool whole = value.kind == JINJA_INT || (value.kind == JINJA_BOOL && spec.kind != 0);
     if (whole && spec.kind == 0)
         spec.kind = 'd';
+    if (value.kind == JINJA_FLOAT && spec.kind == 0 && spec.precision < 0) {
+        char digits[FLOAT_TEXT_MAX + 1] = {spec.sign == '+' || spec.sign == ' ' ? spec.sign : '\0'};
+        bool signs = digits[0] != '\0' && !signbit(value.as.real);
+        jinja_float_text(value.as.real, digits + signs);
+        return put_digits(run, b, digits, spec);
+    }
     bool known = spec.kind != 0 && strchr("dxXoeEfFgG%", spec.kind) != NULL;
     if (!jinja_is_number(value) || !known || (spec.kind == 'd' && spec.precision >= 0))
         return bad_format(run);

@@ -36,11 +36,8 @@ static bool split_words(struct jinja_run *run, const struct jinja_string *string
             return false;
         if (!space && !inside)
             from = at;
-        if (!space && !inside && most >= 0 && (int64_t)items->count == most) {
-            struct jinja_value rest;
-            return jinja_strip(run, string, NULL, STRIP_RIGHT, &rest) &&
-                   split_add(run, string, from, rest.as.string->bytes, items);
-        }
+        if (!space && !inside && most >= 0 && (int64_t)items->count == most)
+            return split_add(run, string, from, text.bytes, items);
         inside = !space;
         at += bytes;
     }
@@ -61,9 +58,7 @@ static bool split_words_back(struct jinja_run *run, const struct jinja_string *s
     const struct jinja_string *last = all.items[rest - 1].as.string;
     struct jinja_value front;
     size_t end = (size_t)(last->at + last->bytes - string->at);
-    if (!jinja_string_slice(run, string, 0, end, &front) ||
-        !jinja_strip(run, front.as.string, NULL, STRIP_LEFT, &front) ||
-        !jinja_items_add(run, items, front))
+    if (!jinja_string_slice(run, string, 0, end, &front) || !jinja_items_add(run, items, front))
         return false;
     for (size_t i = rest; i < all.count; i++)
         if (!jinja_items_add(run, items, all.items[i]))
@@ -286,10 +281,10 @@ static bool method_replace(struct jinja_run *run, const struct jinja_call *call,
 static bool method_form(struct jinja_run *run, const struct jinja_call *call,
                         struct jinja_value *out)
 {
-    enum text_form form = call->name[0] == 'u'                           ? FORM_UPPER
-                          : call->name[0] == 'l' || call->name[2] == 's' ? FORM_LOWER
-                          : call->name[0] == 't'                         ? FORM_TITLE
-                                                                         : FORM_CAPITALIZE;
+    enum text_form form = call->name[0] == 'u'   ? FORM_UPPER
+                          : call->name[0] == 'l' ? FORM_LOWER
+                          : call->name[0] == 't' ? FORM_TITLE
+                                                 : FORM_CAPITALIZE;
     return jinja_reform(run, call->self.as.string, form, out);
 }
 
@@ -535,7 +530,6 @@ static const struct jinja_row string_rows[] = {
     {"replace", "old new count", 2, method_replace},
     {"upper", "", 0, method_form},
     {"lower", "", 0, method_form},
-    {"casefold", "", 0, method_form},
     {"title", "", 0, method_form},
     {"capitalize", "", 0, method_form},
     {"join", "iterable", 1, method_join},

@@ -184,6 +184,8 @@ static bool repr_inner(struct jinja_run *run, struct jinja_builder *b, struct ji
     case JINJA_NAMESPACE:
         return repr_namespace(run, b, value.as.space);
     case JINJA_MACRO:
+        if (value.as.macro->node->name == NAME_CALLER)
+            return jinja_builder_literal(run, b, "<Macro anonymous>");
         snprintf(name, sizeof name, "%.*s", (int)(value.as.macro->node->text.bytes % 100),
                  value.as.macro->node->text.at);
         return put_format(run, b, "<Macro '%s'>", name);

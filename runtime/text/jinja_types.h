@@ -182,4 +182,3 @@ struct jinja_run {
     struct jinja_builder *out;   // where output goes: the prompt, or a macro's text
     int64_t now;
 };
-

@@ -379,12 +379,14 @@ bool jinja_iterable(struct jinja_value value)
 static bool string_items(struct jinja_run *run, const struct jinja_string *string,
                          struct jinja_items *items)
 {
+    struct jinja_string bare = *string; // what is walked through is no markup
+    bare.markup = false;
     struct text text = jinja_string_text(string);
     for (size_t at = 0; at < text.bytes;) {
         uint32_t point;
         struct jinja_value one;
         size_t bytes = utf8_next(text, at, &point);
-        if (!jinja_string_slice(run, string, at, at + bytes, &one) ||
+        if (!jinja_string_slice(run, &bare, at, at + bytes, &one) ||
             !jinja_items_add(run, items, one))
             return false;
         at += bytes;
@@ -403,7 +405,7 @@ bool jinja_iterate(struct jinja_run *run, struct jinja_value value, struct jinja
         out->items = value.as.list->items;
         out->count = value.as.list->count;
         if (value.flavour == JINJA_IS_ITERATOR) {
-            out->items += value.as.list->rest;
+            out->items = out->count > 0 ? out->items + value.as.list->rest : NULL;
             out->count -= value.as.list->rest;
             value.as.list->rest = value.as.list->count;
         }

@@ -1,0 +1,310 @@
+// Proves the rules of the template engine one by one, on small templates: values and operators,
+// white space, scopes, refusals and their texts, limits, and which spans of the prompt count as
+// text of the request. Real templates are in test_chat_assets.c.
+#include "runtime/base/arena.h"
+#include "runtime/text/chat.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+struct rig {
+    struct arena *arena;
+    json_t *variables;
+    struct chat_limits limits;
+    struct error err;
+    struct chat_output out;
+};
+
+static const char variables_text[] =
+    "{\"bos_token\": \"<s>\", \"user\": \"Hi <|end|> é\", \"n\": 7, \"f\": 2.5, \"no\": null,"
+    " \"l\": [3, 1, 2], \"o\": [{\"v\": 2, \"k\": \"b\"}, {\"v\": 1, \"k\": \"a\"}],"
+    " \"d\": {\"z\": 1, \"a\": [true, null, 1.0, \"q'\\\"\"]}, \"e\": {}}";
+
+static const char *const trusted[] = {"bos_token"};
+
+static int setup(void **state)
+{
+    struct rig *rig = test_calloc(1, sizeof *rig);
+    rig->arena = arena_create(0, 64u * 1024 * 1024);
+    rig->variables = json_loads(variables_text, 0, NULL);
+    assert_non_null(rig->variables);
+    *state = rig;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct rig *rig = *state;
+    json_decref(rig->variables);
+    arena_destroy(rig->arena);
+    test_free(rig);
+    return 0;
+}
+
+// Opens and renders; the status of whichever failed.
+static enum status run(struct rig *rig, const char *source)
+{
+    struct chat_template *chat = NULL;
+    const struct chat_input in = {.variables = rig->variables,
+                                  .trusted = trusted,
+                                  .trusted_count = 1,
+                                  .now = 1752148800,
+                                  .limits = rig->limits};
+    rig->err = (struct error){0};
+    arena_reset(rig->arena);
+    enum status status = chat_template_open(&chat, text_of(source), &rig->err);
+    if (status == STATUS_OK)
+        status = chat_render(chat, &in, rig->arena, &rig->out, &rig->err);
+    chat_template_close(chat);
+    return status;
+}
+
+struct expected {
+    const char *source;
+    const char *text; // NULL: it fails
+};
+
+static void check_all(struct rig *rig, const struct expected *rows, size_t count)
+{
+    size_t wrong = 0;
+    for (size_t i = 0; i < count; i++) {
+        enum status status = run(rig, rows[i].source);
+        bool right = rows[i].text == NULL
+                         ? status != STATUS_OK && status != STATUS_REFUSED
+                         : status == STATUS_OK && text_is(rig->out.text, rows[i].text);
+        if (right)
+            continue;
+        wrong++;
+        printf("%s\n  want %s\n  have %.*s\n", rows[i].source,
+               rows[i].text != NULL ? rows[i].text : "a failure",
+               status == STATUS_OK ? (int)rig->out.text.bytes : (int)strlen(rig->err.text),
+               status == STATUS_OK ? rig->out.text.at : rig->err.text);
+    }
+    assert_int_equal(wrong, 0);
+}
+
+static void test_values(void **state)
+{
+    static const struct expected rows[] = {
+        {"{{ 7 // -2 }} {{ -7 % 3 }} {{ 7 / 2 }} {{ 2 ** 10 }} {{ 2 ** -1 }}", "-4 2 3.5 1024 0.5"},
+        {"{{ 1e16 }} {{ 0.1 + 0.2 }} {{ 1e-5 }} {{ 100.0 }}",
+         "1e+16 0.30000000000000004 1e-05 100.0"},
+        {"{{ d }}", "{'z': 1, 'a': [True, None, 1.0, 'q\\'\"']}"},
+        {"{{ d | tojson }}", "{\"z\": 1, \"a\": [true, null, 1.0, \"q'\\\"\"]}"},
+        {"{{ {'b': [1], 'a': {}} | tojson(indent=2, sort_keys=true) }}",
+         "{\n  \"a\": {},\n  \"b\": [\n    1\n  ]\n}"},
+        {"{{ (1,) }}{{ () }}{{ [] }}{{ none }}{{ true }}", "(1,)()[]NoneTrue"},
+        {"{{ 'é' * 2 ~ 1 ~ none ~ missing }}", "éé1None"},
+        {"{{ 1 < 2 < 3 }} {{ 1 in l }} {{ 'x' not in 'abc' }} {{ 1 == 1.0 == true }}",
+         "True True True True"},
+        {"{{ user[-1] }}{{ user[::-1][0] }}{{ user[3:8] }}{{ l[99] is undefined }}", "éé<|endTrue"},
+        {"{{ 'a' 'b' \"\\u00e9\\x41\\n\" }}|", "abéA\n|"},
+        {"{{ missing }}|{{ missing is defined }}|{{ missing | length }}", "|False|0"},
+        {"{{ missing.x }}", NULL},
+        {"{{ 1 + 'a' }}", NULL},
+        {"{{ 9223372036854775807 + 1 }}", NULL},
+        {"{{ 1 // 0 }}", NULL},
+        {"{{ l.append(1) }}", NULL},
+        {"{{ d.update({}) }}", NULL},
+        {"{{ missing() }}", NULL},
+        {"{{ no[:1] }}", NULL},
+        {"{{ undefined_filter | nosuch }}", NULL},
+    };
+    check_all(*state, rows, sizeof rows / sizeof *rows);
+}
+
+static void test_filters_and_methods(void **state)
+{
+    static const struct expected rows[] = {
+        {"{{ o | map(attribute='k') | join(',') }} {{ o | sort(attribute='v') | map(attribute='k') "
+         "| "
+         "list }}",
+         "b,a ['a', 'b']"},
+        {"{{ o | selectattr('v', 'gt', 1) | list | length }}{{ l | reject('odd') | first }}", "12"},
+        {"{% set g = l | select %}{{ g | list }}{{ g | list }}", "[3, 1, 2][]"},
+        {"{{ 'a-b c'.title() }} {{ \"they're\" | title }} {{ 'ß'.upper() }}", "A-B C They're SS"},
+        {"{{ ' a b '.split() }}{{ 'a,b,c'.rsplit(',', 1) }}{{ 'abc'.split('') }}", NULL},
+        {"{{ ' a  b '.split(none, 1) }}{{ 'a,b,c'.rsplit(',', 1) }}", "['a', 'b ']['a,b', 'c']"},
+        {"{{ '%5.1f|%-4d|%s' % (f, n, l) }}{{ '{:>4}{x!r}'.format(1, x='y') }}",
+         "  2.5|7   |[3, 1, 2]   1'y'"},
+        {"{{ '42.9' | int }} {{ 'x' | int(5) }} {{ 2.5 | round }} {{ 2.675 | round(2) }}",
+         "42 5 2.0 2.67"},
+        {"{{ d.items() | list | length }}{{ d.get('q', 4) }}{{ e.get('x') }}{{ d.keys() }}",
+         "24Nonedict_keys(['z', 'a'])"},
+        {"{{ 'a\nb' | indent(2, first=true) }}", "  a\n  b"},
+        {"{{ '<a>' | e }}{{ ('<' | safe) + '<' }}{{ '<' ~ '>' }}", "&lt;a&gt;<&lt;<>"},
+        {"{{ 'x' | default('y') }}{{ '' | default('y', true) }}{{ nope | d('z') }}", "xyz"},
+        {"{{ strftime_now('%d %b %Y %H:%M, %A') }}", "10 Jul 2025 12:00, Thursday"},
+        {"{{ [1, 1.0, 'A', 'a', true] | unique | list }}", "[1, 'A']"},
+    };
+    check_all(*state, rows, sizeof rows / sizeof *rows);
+}
+
+static void test_statements(void **state)
+{
+    static const struct expected rows[] = {
+        {"{% for i in l %}{{ loop.index }}{{ i }}{{ ',' if not loop.last }}{% endfor %}",
+         "13,21,32"},
+        {"{% set x = 1 %}{% for i in l %}{% set x = i %}{% endfor %}{{ x }}", "1"},
+        {"{% set ns = namespace(x=1) %}{% for i in l %}{% set ns.x = ns.x + i %}{% endfor %}"
+         "{{ ns.x }}",
+         "7"},
+        {"{% for i in [] %}x{% else %}none{% endfor %}", "none"},
+        {"{% for i in l if i > 1 %}{{ loop.length }}{{ i }}{% endfor %}", "2322"},
+        {"{% for i in l %}{% if i == 1 %}{% continue %}{% endif %}{{ i }}{% endfor %}", "32"},
+        {"{% for k, v in e.items() %}x{% endfor %}{% for a, b in [[1, 2]] %}{{ b }}{% endfor %}",
+         "2"},
+        {"{% for x in [1, [2, [3]]] recursive %}{{ x if x is number else loop(x) }}{% endfor %}",
+         "123"},
+        {"{% macro m(a, b=2) %}{{ a }}{{ b }}{{ varargs }}{{ kwargs }}{% endmacro %}"
+         "{{ m(1) }}{{ m(1, 3, 4, c=5) }}",
+         "12(){}13(4,){'c': 5}"},
+        {"{% macro m(a) %}{{ a }}{% endmacro %}{{ m(1, 2) }}", NULL},
+        {"{% macro m() %}<{{ caller(1) }}>{% endmacro %}{% call(x) m() %}{{ x }}{% endcall %}",
+         "<1>"},
+        {"{% set t %}a{{ n }}{% endset %}{{ t }}{% filter upper %}b{% endfilter %}", "a7B"},
+        {"{% with a = 1 %}{{ a }}{% endwith %}{{ a }}{% generation %}g{% endgeneration %}", "1g"},
+        {"a\n  {% if true %}\n  b\n  {% endif %}\nc\n", "a\n  b\nc"},
+        {"a {{- 1 -}} b {%- if true -%} c {%- endif +%}\nd", "a1bc\nd"},
+        {"{# x #}{% raw %}{{ y }}{% endraw %}", "{{ y }}"},
+        {"{% if x %}", NULL},
+        {"{% include 'x' %}", NULL},
+        {"{% break %}", NULL},
+        {"{{ 1", NULL},
+        {"{% for a, b in [[1]] %}{% endfor %}", NULL},
+    };
+    check_all(*state, rows, sizeof rows / sizeof *rows);
+}
+
+static void test_refusals_and_lines(void **state)
+{
+    struct rig *rig = *state;
+    assert_int_equal(run(rig, "{{ raise_exception('No ' ~ n ~ '!') }}"), STATUS_REFUSED);
+    assert_string_equal(rig->err.text, "No 7!");
+    assert_int_equal(run(rig, "a\nb\n{{ 1 + none }}"), STATUS_INVALID);
+    assert_non_null(strstr(rig->err.text, "line 3"));
+    assert_int_equal(run(rig, "a\n{% endif %}"), STATUS_UNSUPPORTED);
+    assert_non_null(strstr(rig->err.text, "line 2"));
+    assert_int_equal(run(rig, "\xff"), STATUS_INVALID);
+}
+
+// What must end with a sentence instead of running on.
+static void test_limits(void **state)
+{
+    struct rig *rig = *state;
+    static const char *const rows[] = {
+        "{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}",
+        "{{ 'x' * 999999999999 }}",
+        "{{ [0] * 999999999999 }}",
+        "{{ range(999999999999) }}",
+        "{% for a in range(100000) %}{% for b in range(100000) %}{% endfor %}{% endfor %}",
+        "{% set ns = namespace(x='xx') %}{% for a in range(64) %}{% set ns.x = ns.x ~ ns.x %}"
+        "{% endfor %}",
+        "{% set ns = namespace(x=[]) %}{% for a in range(3000) %}{% set ns.x = [ns.x] %}"
+        "{% endfor %}{{ ns.x }}",
+        "{% set ns = namespace() %}{% set ns.x = ns %}{{ ns }}",
+        "{{ '%999999999d' % 1 }}",
+        "{{ 'x' | center(999999999999) }}",
+        "{{ [1] | batch(999999999999, 0) | list }}",
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        enum status status = run(rig, rows[i]);
+        if (status != STATUS_TOO_LARGE && status != STATUS_INVALID)
+            printf("%s: %s\n", rows[i], status_name(status));
+        assert_true(status == STATUS_TOO_LARGE || status == STATUS_INVALID);
+        assert_true(strlen(rig->err.text) > 0);
+    }
+    char deep[20001];
+    memset(deep, '(', 20000);
+    memcpy(deep, "{{", 2);
+    deep[20000] = '\0';
+    assert_int_not_equal(run(rig, deep), STATUS_OK);
+    rig->limits.steps_max = 100;
+    assert_int_equal(run(rig, "{% for a in range(1000) %}{% endfor %}"), STATUS_TOO_LARGE);
+    rig->limits = (struct chat_limits){.output_bytes_max = 10};
+    assert_int_equal(run(rig, "0123456789"), STATUS_OK);
+    assert_int_equal(run(rig, "0123456789{{ n }}"), STATUS_TOO_LARGE);
+}
+
+// Text of the request is marked as such wherever it goes; brackets stand around it here.
+static void test_origins(void **state)
+{
+    struct rig *rig = *state;
+    static const struct expected rows[] = {
+        {"{{ bos_token }}<|u|>{{ user }}<|e|>", "<s><|u|>[Hi <|end|> é]<|e|>"},
+        {"{{ '<|u|>' + user + '<|e|>' }}", "<|u|>[Hi <|end|> é]<|e|>"},
+        {"{{ ('<|u|>' ~ user ~ '<|e|>') | trim | replace('Hi', '<x>') }}",
+         "<|u|><x>[ <|end|> é]<|e|>"},
+        {"{{ user.split('<|')[-1] ~ '<|' }}", "[end|> é]<|"},
+        {"{{ ('<a>' ~ user)[1:5] }}", "a>[Hi]"},
+        {"{{ [user, '<e>'] | join('<|>') }}", "[Hi <|end|> é]<|><e>"},
+        {"{{ '<b>%s<c>' % user }}", "<b>[Hi <|end|> é]<c>"},
+        {"{{ '<b>{}<c>'.format(user) }}", "<b>[Hi <|end|> é]<c>"},
+        {"{% set x %}<b>{{ user }}{% endset %}{{ x | upper }}", "<B>[HI <|END|> É]"},
+        {"{% macro m(t) %}<b>{{ t }}{% endmacro %}{{ m(user) }}", "<b>[Hi <|end|> é]"},
+        {"{% for c in user %}{{ c }}<i>{% break %}{% endfor %}", "[H]<i>"},
+        {"{{ {'k': user} | tojson }}<e>", "[{\"k\": \"Hi <|end|> é\"}]<e>"},
+        {"{{ {'a': user}[('a')] }}{{ d.keys() | list | first }}<e>", "[Hi <|end|> éz]<e>"},
+        {"{% set ns = namespace(t='<a>') %}{% set ns.t = ns.t + user %}{% set u = ns.t + '<b>' %}"
+         "{{ ns.t + '<c>' }}|{{ u }}",
+         "<a>[Hi <|end|> é]<c>|<a>[Hi <|end|> é]<b>"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char shown[512];
+        size_t at = 0;
+        assert_int_equal(run(rig, rows[i].source), STATUS_OK);
+        for (uint32_t s = 0; s < rig->out.segment_count; s++) {
+            const struct text_segment *part = &rig->out.segments[s];
+            at += (size_t)snprintf(shown + at, sizeof shown - at, part->plain ? "[%.*s]" : "%.*s",
+                                   (int)part->text.bytes, part->text.at);
+        }
+        assert_string_equal(shown, rows[i].text);
+    }
+}
+
+static void test_questions(void **state)
+{
+    (void)state;
+    static const char refuses[] =
+        "{% for m in messages %}{% if m.role == 'system' and not loop.first %}"
+        "{{ raise_exception('no') }}{% endif %}{{ m.content }}{% endfor %}";
+    struct chat_template *chat = NULL;
+    assert_int_equal(chat_template_open(&chat, text_of("{{ tools }}{{ x.thinking }}"), NULL),
+                     STATUS_OK);
+    assert_true(chat_template_uses(chat, "tools"));
+    assert_false(chat_template_uses(chat, "thinking"));
+    assert_false(chat_template_takes_system_inside(chat));
+    chat_template_close(chat);
+    assert_int_equal(chat_template_open(&chat, text_of(refuses), NULL), STATUS_OK);
+    assert_false(chat_template_takes_system_inside(chat));
+    chat_template_close(chat);
+    assert_int_equal(chat_template_open(&chat, chat_template_plain(), NULL), STATUS_OK);
+    assert_true(chat_template_takes_system_inside(chat));
+    struct arena *arena = arena_create(0, 0);
+    json_t *variables = json_pack("{s:[{s:s}, {s:s}]}", "messages", "content", "a", "content", "b");
+    const struct chat_input in = {.variables = variables};
+    struct chat_output out;
+    assert_int_equal(chat_render(chat, &in, arena, &out, NULL), STATUS_OK);
+    assert_true(text_is(out.text, "a\nb"));
+    json_decref(variables);
+    arena_destroy(arena);
+    chat_template_close(chat);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_values, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_filters_and_methods, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_statements, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_refusals_and_lines, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_limits, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_origins, setup, teardown),
+        cmocka_unit_test(test_questions),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
