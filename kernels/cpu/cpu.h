@@ -68,14 +68,14 @@ struct cpu_kernels {
     void (*normal)(float *out, uint64_t seed, uint64_t first, uint32_t count, float deviation);
 };
 
-const struct cpu_kernels *cpu_kernels_plain(void);
-const struct cpu_kernels *cpu_kernels_avx2(void);
-const struct cpu_kernels *cpu_kernels_avx512(void);
-const struct cpu_kernels *cpu_kernels_amx(void);
+struct cpu_kernels cpu_kernels_plain(void);
+struct cpu_kernels cpu_kernels_avx2(void);
+struct cpu_kernels cpu_kernels_avx512(void);
+struct cpu_kernels cpu_kernels_amx(void);
 
 struct device {
     struct pool *pool;
-    const struct cpu_kernels *kernels;
+    struct cpu_kernels kernels;
     enum cpu_level level;
     // Turns, first come, first served: tickets handed out, and the ticket that is served.
     _Atomic uint32_t turn_next;
@@ -103,7 +103,7 @@ enum status cpu_device_open(struct device **out, const struct device_options *op
 // The best level, at most `highest`, that this processor has and whose products prove right.
 enum cpu_level cpu_level_find(enum cpu_level highest);
 const char *cpu_level_name(enum cpu_level level);
-const struct cpu_kernels *cpu_level_kernels(enum cpu_level level);
+struct cpu_kernels cpu_level_kernels(enum cpu_level level);
 
 uint64_t cpu_stream_turns(const struct stream *stream);
 

@@ -1,7 +1,324 @@
-// AMX: the AVX-512 kernels, with tiles for products of bf16 and int8. 
+// AMX: the AVX-512 kernels, and tiles for products of bf16 and int8 (attention over bf16 is in
+// attn_amx.c). Compiled with the flags of the level; runs only where cpu_level_find allowed it.
+//
+// A tile register holds 16 rows of 64 bytes. Weights lie packed so that a tile is one contiguous
+// kilobyte; activations are packed likewise, once for each product: [row tile][K block][16][64 B],
+// rows padded with zeros to 32. One slab of 32 columns is 2 tiles wide; 32 rows are 2 tiles high.
+//
+// bf16: K is cut at PRODUCT_PART, each part is summed by tiles from zero, parts are added in order
+// in fp32: the same for every number of rows, and a row of a tile never meets another row.
+// int8: whole K in 32-bit integers, exact.
+#include "kernels/cpu/amx.h"
 #include "kernels/cpu/cpu.h"
 
-const struct cpu_kernels *cpu_kernels_amx(void)
+#include <math.h>
+#include <string.h>
+
+struct amx_config {
+    uint8_t palette, start_row, reserved[14];
+    uint16_t row_bytes[16];
+    uint8_t rows[16];
+};
+
+void amx_begin(void)
 {
-    return cpu_kernels_avx512();
+    // a constant in memory: gcc 12 drops the stores to a local one, and the first tile faults
+    static const struct amx_config config = {
+        .palette = 1,
+        .row_bytes = {64, 64, 64, 64, 64, 64, 64, 64},
+        .rows = {16, 16, 16, 16, 16, 16, 16, 16},
+    };
+    _tile_loadconfig(&config);
+}
+
+static uint32_t depth_blocks(const struct product *p) // K blocks of 64 bytes
+{
+    return p->dtype == DTYPE_I8 ? (p->k + 63) / 64 : (p->k + 31) / 32;
+}
+
+// 16 floats to bf16, nearest even; columns past `left` are zero.
+static inline __m256i to_bf16(const float *x, uint32_t left)
+{
+    __mmask16 mask = left >= 16 ? 0xFFFF : (__mmask16)((1u << left) - 1);
+    return (__m256i)_mm512_cvtneps_pbh(_mm512_maskz_loadu_ps(mask, x));
+}
+
+static void pack_bf16(const struct product *p, uint32_t tile)
+{
+    uint32_t blocks = depth_blocks(p);
+    char *panel = (char *)p->panel + (size_t)tile * blocks * 1024;
+    for (uint32_t r = 0; r < 16; r++) {
+        uint32_t row = tile * 16 + r;
+        if (row >= p->rows) {
+            for (uint32_t b = 0; b < blocks; b++)
+                memset(panel + (size_t)b * 1024 + r * 64, 0, 64);
+            continue;
+        }
+        const float *x = p->x + (size_t)row * p->x_stride;
+        for (uint32_t b = 0; b < blocks; b++) {
+            uint32_t left = p->k - b * 32;
+            __m256i *out = (__m256i *)(void *)(panel + (size_t)b * 1024 + r * 64);
+            _mm256_store_si256(out, to_bf16(x + b * 32, left));
+            _mm256_store_si256(out + 1, left > 16 ? to_bf16(x + b * 32 + 16, left - 16)
+                                                  : _mm256_setzero_si256());
+        }
+    }
+}
+
+// As pack_bytes of the other levels, but into tiles.
+static float row_scale_of(const float *x, uint32_t k)
+{
+    __m512 top = _mm512_setzero_ps();
+    __m512 poison = _mm512_setzero_ps();
+    for (uint32_t i = 0; i < k; i += 16) {
+        __mmask16 mask = k - i >= 16 ? 0xFFFF : (__mmask16)((1u << (k - i)) - 1);
+        __m512 v = _mm512_maskz_loadu_ps(mask, x + i);
+        top = _mm512_max_ps(_mm512_abs_ps(v), top);
+        poison = _mm512_fmadd_ps(v, _mm512_setzero_ps(), poison);
+    }
+    return _mm512_reduce_max_ps(top) / 127.0f + _mm512_reduce_add_ps(poison);
+}
+
+static void pack_i8(const struct product *p, uint32_t tile)
+{
+    uint32_t blocks = depth_blocks(p);
+    char *panel = (char *)p->panel + (size_t)tile * blocks * 1024;
+    for (uint32_t r = 0; r < 16; r++) {
+        uint32_t row = tile * 16 + r;
+        const float *x = p->x + (size_t)row * p->x_stride;
+        float scale = row < p->rows ? row_scale_of(x, p->k) : 0;
+        if (row < p->rows)
+            p->row_scale[row] = scale;
+        __m512 inverse = _mm512_set1_ps(scale > 0 && scale <= 0x1p120f ? 1.0f / scale : 0.0f);
+        for (uint32_t i = 0; i < blocks * 64; i += 16) {
+            uint32_t left = row < p->rows && i < p->k ? p->k - i : 0;
+            __mmask16 mask = left >= 16 ? 0xFFFF : (__mmask16)((1u << left) - 1);
+            __m512 v = left > 0 ? _mm512_maskz_loadu_ps(mask, x + i) : _mm512_setzero_ps();
+            __m512i whole = _mm512_cvtps_epi32(_mm512_mul_ps(v, inverse));
+            char *out = panel + (size_t)(i / 64) * 1024 + r * 64 + i % 64;
+            _mm_storeu_si128((__m128i *)(void *)out, _mm512_cvtsepi32_epi8(whole));
+        }
+    }
+}
+
+static void pack_tile(const struct product *p, uint32_t tile)
+{
+    if (p->dtype == DTYPE_BF16)
+        pack_bf16(p, tile);
+    else if (p->dtype == DTYPE_I8)
+        pack_i8(p, tile);
+}
+
+static inline void prefetch_block(const char *at)
+{
+    for (int i = 0; i < 2048; i += 64)
+        _mm_prefetch(at + i, _MM_HINT_T0);
+}
+
+enum { AHEAD = 4 * 2048 }; // bytes of weights fetched before they are wanted
+
+// 16 rows x 32 columns over K blocks: bound by the reading of weights, which is told ahead.
+static void tiles_low(float *out, const char *a, const char *w, uint32_t blocks)
+{
+    _tile_zero(0);
+    _tile_zero(1);
+    for (uint32_t b = 0; b < blocks; b++, a += 1024, w += 2048) {
+        prefetch_block(w + AHEAD);
+        _tile_loadd(4, a, 64);
+        _tile_loadd(6, w, 64);
+        _tile_dpbf16ps(0, 4, 6);
+        _tile_loadd(7, w + 1024, 64);
+        _tile_dpbf16ps(1, 4, 7);
+    }
+    _tile_stored(0, out, 128);
+    _tile_stored(1, out + 16, 128);
+}
+
+// 32 rows x 32 columns.
+static void tiles_high(float *out, const char *a, size_t a_step, const char *w, uint32_t blocks)
+{
+    _tile_zero(0);
+    _tile_zero(1);
+    _tile_zero(2);
+    _tile_zero(3);
+    for (uint32_t b = 0; b < blocks; b++, a += 1024, w += 2048) {
+        _tile_loadd(4, a, 64);
+        _tile_loadd(6, w, 64);
+        _tile_dpbf16ps(0, 4, 6);
+        _tile_loadd(7, w + 1024, 64);
+        _tile_dpbf16ps(1, 4, 7);
+        _tile_loadd(5, a + a_step, 64);
+        _tile_dpbf16ps(2, 5, 6);
+        _tile_dpbf16ps(3, 5, 7);
+    }
+    _tile_stored(0, out, 128);
+    _tile_stored(1, out + 16, 128);
+    _tile_stored(2, out + 16 * 32, 128);
+    _tile_stored(3, out + 16 * 32 + 16, 128);
+}
+
+static void bytes_low(int32_t *out, const char *a, const char *w, uint32_t blocks)
+{
+    _tile_zero(0);
+    _tile_zero(1);
+    for (uint32_t b = 0; b < blocks; b++, a += 1024, w += 2048) {
+        prefetch_block(w + AHEAD);
+        _tile_loadd(4, a, 64);
+        _tile_loadd(6, w, 64);
+        _tile_dpbssd(0, 4, 6);
+        _tile_loadd(7, w + 1024, 64);
+        _tile_dpbssd(1, 4, 7);
+    }
+    _tile_stored(0, out, 128);
+    _tile_stored(1, out + 16, 128);
+}
+
+static void bytes_high(int32_t *out, const char *a, size_t a_step, const char *w,
+                       uint32_t blocks)
+{
+    _tile_zero(0);
+    _tile_zero(1);
+    _tile_zero(2);
+    _tile_zero(3);
+    for (uint32_t b = 0; b < blocks; b++, a += 1024, w += 2048) {
+        _tile_loadd(4, a, 64);
+        _tile_loadd(6, w, 64);
+        _tile_dpbssd(0, 4, 6);
+        _tile_loadd(7, w + 1024, 64);
+        _tile_dpbssd(1, 4, 7);
+        _tile_loadd(5, a + a_step, 64);
+        _tile_dpbssd(2, 5, 6);
+        _tile_dpbssd(3, 5, 7);
+    }
+    _tile_stored(0, out, 128);
+    _tile_stored(1, out + 16, 128);
+    _tile_stored(2, out + 16 * 32, 128);
+    _tile_stored(3, out + 16 * 32 + 16, 128);
+}
+
+// The last part of a slab goes to y: sum of parts, scales, bias.
+struct slab_end {
+    const struct product *p;
+    __m512 bias[2], scale[2];
+    __mmask16 mask[2];
+    uint32_t column;
+};
+
+static struct slab_end slab_end_make(const struct product *p, uint32_t slab)
+{
+    struct slab_end e = {.p = p, .column = slab * SLAB_COLUMNS};
+    for (uint32_t c = 0; c < 2; c++) {
+        uint32_t at = e.column + 16 * c;
+        uint32_t left = p->n > at ? p->n - at : 0;
+        e.mask[c] = left >= 16 ? 0xFFFF : (__mmask16)((1u << left) - 1);
+        e.bias[c] = p->bias != NULL ? _mm512_maskz_loadu_ps(e.mask[c], p->bias + at)
+                                    : _mm512_setzero_ps();
+        e.scale[c] = p->scale != NULL ? _mm512_loadu_ps(p->scale + at) : _mm512_set1_ps(1);
+    }
+    return e;
+}
+
+static void rows_write(const struct slab_end *e, const float *sums, uint32_t first, uint32_t rows)
+{
+    const struct product *p = e->p;
+    for (uint32_t r = 0; r < rows; r++) {
+        float *y = p->y + (size_t)(first + r) * p->y_stride + e->column;
+        for (uint32_t c = 0; c < 2; c++) {
+            __m512 v = _mm512_load_ps(sums + r * 32 + 16 * c);
+            if (p->bias != NULL)
+                v = _mm512_add_ps(v, e->bias[c]);
+            _mm512_mask_storeu_ps(y + 16 * c, e->mask[c], v);
+        }
+    }
+}
+
+static void rows_write_i8(const struct slab_end *e, const int32_t *sums, uint32_t first,
+                          uint32_t rows)
+{
+    const struct product *p = e->p;
+    for (uint32_t r = 0; r < rows; r++) {
+        float *y = p->y + (size_t)(first + r) * p->y_stride + e->column;
+        __m512 scale = _mm512_set1_ps(p->row_scale[first + r]);
+        for (uint32_t c = 0; c < 2; c++) {
+            __m512 v = _mm512_cvtepi32_ps(_mm512_load_si512(sums + r * 32 + 16 * c));
+            v = _mm512_mul_ps(_mm512_mul_ps(v, scale), e->scale[c]);
+            if (p->bias != NULL)
+                v = _mm512_add_ps(v, e->bias[c]);
+            _mm512_mask_storeu_ps(y + 16 * c, e->mask[c], v);
+        }
+    }
+}
+
+static void sums_add(float *sums, const float *part, uint32_t rows)
+{
+    for (uint32_t i = 0; i < rows * 32; i += 16)
+        _mm512_store_ps(sums + i,
+                        _mm512_add_ps(_mm512_load_ps(sums + i), _mm512_load_ps(part + i)));
+}
+
+static void slab_bf16(const struct product *p, uint32_t slab, float *sums)
+{
+    _Alignas(64) float part[32 * 32];
+    uint32_t blocks = depth_blocks(p);
+    enum { PART_BLOCKS = PRODUCT_PART / 32 };
+    size_t a_step = (size_t)blocks * 1024;
+    const char *w = (const char *)p->weight + (size_t)slab * blocks * 2048;
+    struct slab_end end = slab_end_make(p, slab);
+    for (uint32_t b = 0; b < blocks; b += PART_BLOCKS) {
+        uint32_t count = blocks - b < PART_BLOCKS ? blocks - b : PART_BLOCKS;
+        bool last = b + count == blocks;
+        for (uint32_t r = 0; r < p->rows; r += 32) {
+            uint32_t rows = p->rows - r < 32 ? p->rows - r : 32;
+            float *into = b == 0 ? sums + (size_t)r * 32 : part;
+            const char *a = (const char *)p->panel + r / 16 * a_step + (size_t)b * 1024;
+            if (rows <= 16)
+                tiles_low(into, a, w + (size_t)b * 2048, count);
+            else
+                tiles_high(into, a, a_step, w + (size_t)b * 2048, count);
+            if (b > 0)
+                sums_add(sums + (size_t)r * 32, part, rows);
+            if (last)
+                rows_write(&end, sums + (size_t)r * 32, r, rows);
+        }
+    }
+}
+
+static void slab_i8(const struct product *p, uint32_t slab)
+{
+    _Alignas(64) int32_t sums[32 * 32];
+    uint32_t blocks = depth_blocks(p);
+    size_t a_step = (size_t)blocks * 1024;
+    const char *w = (const char *)p->weight + (size_t)slab * blocks * 2048;
+    struct slab_end end = slab_end_make(p, slab);
+    for (uint32_t r = 0; r < p->rows; r += 32) {
+        uint32_t rows = p->rows - r < 32 ? p->rows - r : 32;
+        const char *a = (const char *)p->panel + r / 16 * a_step;
+        if (rows <= 16)
+            bytes_low(sums, a, w, blocks);
+        else
+            bytes_high(sums, a, a_step, w, blocks);
+        rows_write_i8(&end, sums, r, rows);
+    }
+}
+
+static void product_tiles(const struct product *p, uint32_t slab, uint32_t worker)
+{
+    if (p->dtype != DTYPE_BF16 && p->dtype != DTYPE_I8) {
+        cpu_kernels_avx512().product(p, slab, worker); // fp32 never goes through bf16
+        return;
+    }
+    amx_begin();
+    if (p->dtype == DTYPE_BF16)
+        slab_bf16(p, slab, p->scratch + (size_t)worker * PANEL_ROWS * SLAB_COLUMNS);
+    else
+        slab_i8(p, slab);
+    amx_end();
+}
+
+struct cpu_kernels cpu_kernels_amx(void)
+{
+    struct cpu_kernels kernels = cpu_kernels_avx512();
+    kernels.pack = pack_tile;
+    kernels.product = product_tiles;
+    return kernels;
 }

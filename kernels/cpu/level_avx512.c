@@ -14,9 +14,9 @@
 #include "kernels/cpu/attn.inc"
 #include "kernels/cpu/sample.inc"
 
-const struct cpu_kernels *cpu_kernels_avx512(void)
+struct cpu_kernels cpu_kernels_avx512(void)
 {
-    static const struct cpu_kernels kernels = {
+    return (struct cpu_kernels){
         .embed = embed_rows,
         .embed_bert = embed_bert_rows,
         .rms_norm = rms_norm_rows,
@@ -31,5 +31,4 @@ const struct cpu_kernels *cpu_kernels_avx512(void)
         .sample = sample_run,
         .normal = normal_fill,
     };
-    return &kernels;
 }

@@ -53,7 +53,7 @@ static void attn_chunk(void *opaque, uint32_t chunk, uint32_t worker)
                (size_t)row->q_len * width * sizeof(float));
         return;
     }
-    job->stream->device->kernels->attn(&item);
+    job->stream->device->kernels.attn(&item);
 }
 
 enum status cpu_attn(struct stream *stream, const struct attn_args *args)

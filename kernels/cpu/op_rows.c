@@ -33,14 +33,14 @@ enum status cpu_embed(struct stream *stream, const struct embed_args *args)
 {
     if (embed_check(args)[0] != '\0')
         return STATUS_INVALID;
-    return rows_run(stream, stream->device->kernels->embed, args, args->token_count, args->width);
+    return rows_run(stream, stream->device->kernels.embed, args, args->token_count, args->width);
 }
 
 enum status cpu_embed_bert(struct stream *stream, const struct embed_bert_args *args)
 {
     if (embed_bert_check(args)[0] != '\0')
         return STATUS_INVALID;
-    return rows_run(stream, stream->device->kernels->embed_bert, args, args->token_count,
+    return rows_run(stream, stream->device->kernels.embed_bert, args, args->token_count,
                     args->width);
 }
 
@@ -48,14 +48,14 @@ enum status cpu_rms_norm(struct stream *stream, const struct rms_norm_args *args
 {
     if (rms_norm_check(args)[0] != '\0')
         return STATUS_INVALID;
-    return rows_run(stream, stream->device->kernels->rms_norm, args, args->rows, args->width);
+    return rows_run(stream, stream->device->kernels.rms_norm, args, args->rows, args->width);
 }
 
 enum status cpu_layer_norm(struct stream *stream, const struct layer_norm_args *args)
 {
     if (layer_norm_check(args)[0] != '\0')
         return STATUS_INVALID;
-    return rows_run(stream, stream->device->kernels->layer_norm, args, args->rows, args->width);
+    return rows_run(stream, stream->device->kernels.layer_norm, args, args->rows, args->width);
 }
 
 enum status cpu_qkv_post(struct stream *stream, const struct qkv_post_args *args)
@@ -63,21 +63,21 @@ enum status cpu_qkv_post(struct stream *stream, const struct qkv_post_args *args
     if (qkv_post_check(args)[0] != '\0')
         return STATUS_INVALID;
     uint32_t width = (args->shape.heads + 2 * args->shape.kv_heads) * args->shape.dim;
-    return rows_run(stream, stream->device->kernels->qkv_post, args, args->token_count, width);
+    return rows_run(stream, stream->device->kernels.qkv_post, args, args->token_count, width);
 }
 
 enum status cpu_swiglu(struct stream *stream, const struct swiglu_args *args)
 {
     if (swiglu_check(args)[0] != '\0')
         return STATUS_INVALID;
-    return rows_run(stream, stream->device->kernels->swiglu, args, args->rows, args->width);
+    return rows_run(stream, stream->device->kernels.swiglu, args, args->rows, args->width);
 }
 
 enum status cpu_activate(struct stream *stream, const struct activate_args *args)
 {
     if (activate_check(args)[0] != '\0')
         return STATUS_INVALID;
-    return rows_run(stream, stream->device->kernels->activate, args, args->rows, args->width);
+    return rows_run(stream, stream->device->kernels.activate, args, args->rows, args->width);
 }
 
 enum status cpu_pool(struct stream *stream, const struct pool_args *args)
@@ -85,7 +85,7 @@ enum status cpu_pool(struct stream *stream, const struct pool_args *args)
     if (pool_check(args)[0] != '\0')
         return STATUS_INVALID;
     // the mean reads whole rows of tokens: one pooled row is a chunk
-    return rows_run(stream, stream->device->kernels->pool, args, args->count, CHUNK_ELEMENTS);
+    return rows_run(stream, stream->device->kernels.pool, args, args->count, CHUNK_ELEMENTS);
 }
 
 enum status cpu_gather(struct stream *stream, const struct gather_args *args)

@@ -18,7 +18,7 @@ static void sample_chunk(void *opaque, uint32_t chunk, uint32_t worker)
         .found = room + vocab,
         .raw = room + 2 * vocab,
     };
-    job->stream->device->kernels->sample(&row);
+    job->stream->device->kernels.sample(&row);
 }
 
 enum status cpu_sample(struct stream *stream, const struct sample_args *args)

@@ -80,7 +80,7 @@ static void source_read(float *out, const struct put *put, size_t at, uint32_t c
 {
     const struct weight_source *source = put->source;
     if (source->map == NULL) {
-        put->device->kernels->normal(out, source->seed, at, count, source->deviation);
+        put->device->kernels.normal(out, source->seed, at, count, source->deviation);
         return;
     }
     // bytes of a file have no alignment: copied out one by one

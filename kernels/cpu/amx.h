@@ -1,0 +1,11 @@
+// Tiles, for the files of the AMX level only.
+#pragma once
+
+#include <immintrin.h>
+
+void amx_begin(void); // eight tiles of 16 rows x 64 bytes, for this thread
+
+static inline void amx_end(void)
+{
+    _tile_release(); // so that a switch of threads need not save them
+}
