@@ -2,8 +2,10 @@
 // merges can join, and which tokens are the whole result for their own text.
 #include "runtime/text/tokenizer_internal.h"
 
-// A merge "a b" or ["a", "b"].
-static bool merge_parts(const struct jnode *node, struct text *left, struct text *right)
+// A merge "a b" or ["a", "b"]. Tokens may hold spaces themselves: then the space that parts two
+// known tokens is the one that counts.
+static bool merge_parts(const struct tokenizer *t, const struct jnode *node, struct text *left,
+                        struct text *right)
 {
     if (jtree_is(node, J_ARRAY) && node->count == 2) {
         *left = jtree_text(&node->items[0]);
@@ -12,12 +14,20 @@ static bool merge_parts(const struct jnode *node, struct text *left, struct text
     }
     if (!jtree_is(node, J_STRING))
         return false;
-    const char *space = memchr(node->at, ' ', node->count);
-    if (space == NULL)
-        return false;
-    *left = text_span(node->at, (size_t)(space - node->at));
-    *right = text_span(space + 1, node->count - left->bytes - 1);
-    return memchr(right->at, ' ', right->bytes) == NULL;
+    const char *end = node->at + node->count;
+    for (const char *from = node->at; from < end;) {
+        const char *space = memchr(from, ' ', (size_t)(end - from));
+        if (space == NULL)
+            return false;
+        *left = text_span(node->at, (size_t)(space - node->at));
+        *right = text_span(space + 1, (size_t)(end - space - 1));
+        bool only = from == node->at && memchr(right->at, ' ', right->bytes) == NULL;
+        if (only || (word_table_find(&t->by_name, left->at, left->bytes) != NULL &&
+                     word_table_find(&t->by_name, right->at, right->bytes) != NULL))
+            return true;
+        from = space + 1;
+    }
+    return false;
 }
 
 static void merge_put(struct bpe *b, struct merge_slot merge)
@@ -71,7 +81,7 @@ static enum status merges_read(struct tokenizer *t, const struct jnode *list, st
         if (i == 0 && jtree_is(&list->items[0], J_STRING) && list->items[0].count >= 8 &&
             memcmp(list->items[0].at, "#version", 8) == 0)
             continue;
-        if (!merge_parts(&list->items[i], &left, &right)) {
+        if (!merge_parts(t, &list->items[i], &left, &right)) {
             status = error_set(err, STATUS_INVALID, "merge %u is no pair of tokens", i);
             break;
         }

@@ -1,0 +1,174 @@
+// Proves that a stream of tokens gives the text of the whole sequence, only whole characters at a
+// time, for each kind of decoder; and what becomes of a character that never ends.
+#include "runtime/text/tokenizer.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+
+#define MARK "\xE2\x96\x81"
+#define REPLACEMENT "\xEF\xBF\xBD"
+
+static struct tokenizer *open_text(const char *json)
+{
+    struct tokenizer *t = NULL;
+    struct error err;
+    if (tokenizer_open_memory(&t, text_of(json), text_span(NULL, 0), &err) != STATUS_OK)
+        fail_msg("%s", err.text);
+    return t;
+}
+
+static void stream(const struct tokenizer *t, struct detok d, const int32_t *ids, uint32_t count,
+                   const char *want)
+{
+    char all[4096], piece[1024];
+    uint32_t bytes = 0;
+    assert_true(detok_bound(t) <= sizeof piece);
+    for (uint32_t i = 0; i <= count; i++) {
+        struct detok copy = d; // a copy goes on like the original
+        uint32_t n = i < count ? detok_push(&d, ids[i], piece, sizeof piece)
+                               : detok_finish(&d, piece, sizeof piece);
+        if (i < count && i % 2 == 0) {
+            assert_int_equal(detok_push(&copy, ids[i], piece, sizeof piece), n);
+            d = copy;
+        }
+        if (n > 0)
+            assert_true(((unsigned char)piece[0] & 0xC0) != 0x80);
+        memcpy(all + bytes, piece, n);
+        bytes += n;
+    }
+    all[bytes] = '\0';
+    assert_string_equal(all, want);
+}
+
+static void expect(const struct tokenizer *t, const int32_t *ids, uint32_t count, bool skip,
+                   const char *want)
+{
+    struct detok d;
+    struct text whole;
+    struct error err;
+    struct decode_args args = {ids, count, skip, arena_create(0, 0)};
+    assert_int_equal(tokenizer_decode(t, &args, &whole, &err), STATUS_OK);
+    if (!text_is(whole, want))
+        fail_msg("whole: \"%.*s\", not \"%s\"", (int)whole.bytes, whole.at, want);
+    arena_destroy(args.arena);
+    detok_init(&d, t, skip);
+    stream(t, d, ids, count, want);
+}
+
+#define EXPECT(t, skip, want, ...)                                                                 \
+    do {                                                                                           \
+        const int32_t ids[] = {__VA_ARGS__};                                                       \
+        expect(t, ids, sizeof ids / sizeof *ids, skip, want);                                      \
+    } while (0)
+
+static const char fallback[] =
+    "{\"added_tokens\":[{\"id\":0,\"content\":\"<s>\",\"special\":true}],"
+    "\"decoder\":{\"type\":\"Sequence\",\"decoders\":[{\"type\":\"Replace\",\"pattern\":"
+    "{\"String\":\"" MARK "\"},\"content\":\" \"},{\"type\":\"ByteFallback\"},{\"type\":\"Fuse\"},"
+    "{\"type\":\"Strip\",\"content\":\" \",\"start\":1,\"stop\":0}]},"
+    "\"model\":{\"vocab\":{\"<s>\":0,\"" MARK "hi\":1,\"" MARK "\":2,\"<0xC3>\":3,\"<0xA9>\":4,"
+    "\"<0xF0>\":5,\"x\":6},\"merges\":[]}}";
+
+static void byte_fallback(void **state)
+{
+    (void)state;
+    struct tokenizer *t = open_text(fallback);
+    EXPECT(t, true, "hi hi", 0, 1, 1);
+    EXPECT(t, false, "<s> hi", 0, 1);
+    EXPECT(t, true, " hi\xC3\xA9 x", 2, 1, 3, 4, 2, 6);
+    EXPECT(t, true, "x" REPLACEMENT, 6, 3);
+    EXPECT(t, true, "x", 6, -5, 100000);
+    EXPECT(t, true, REPLACEMENT "x\xC3\xA9", 5, 6, 3, 4);
+    struct detok d;
+    detok_init(&d, t, true);
+    detok_continue(&d); // behind a prompt the space stays
+    stream(t, d, (const int32_t[]){1, 1}, 2, " hi hi");
+    assert_true(text_is(tokenizer_token_bytes(t, 1), " hi"));
+    assert_true(text_is(tokenizer_token_text(t, 1), MARK "hi"));
+    assert_true(text_is(tokenizer_token_bytes(t, 3), "\xC3"));
+    tokenizer_close(t);
+}
+
+static void byte_level(void **state)
+{
+    (void)state;
+    // Ġ is a space, Ã © are the two bytes of e with acute.
+    struct tokenizer *t =
+        open_text("{\"pre_tokenizer\":{\"type\":\"ByteLevel\"},\"decoder\":{\"type\":\"ByteLevel\"},"
+                  "\"model\":{\"vocab\":{\"\\u0120a\":0,\"\\u00c3\":1,\"\\u00a9\":2,\"\\u00f0\":3,"
+                  "\"\\u0141\":4},\"merges\":[]}}");
+    EXPECT(t, true, " a\xC3\xA9 a", 0, 1, 2, 0);
+    EXPECT(t, true, REPLACEMENT " a", 1, 0);
+    EXPECT(t, true, REPLACEMENT REPLACEMENT, 2, 2);
+    EXPECT(t, true, " a" REPLACEMENT, 0, 3, 4);
+    EXPECT(t, true, REPLACEMENT "\xC3\xA9", 3, 1, 2);
+    tokenizer_close(t);
+}
+
+static void metaspace(void **state)
+{
+    (void)state;
+    struct tokenizer *t = open_text(
+        "{\"decoder\":{\"type\":\"Metaspace\",\"replacement\":\"" MARK "\",\"add_prefix_space\":true},"
+        "\"model\":{\"vocab\":[[\"" MARK "a\",-1],[\"b\",-1],[\"" MARK "\",-2]]}}");
+    EXPECT(t, true, "ab a", 0, 1, 0);
+    EXPECT(t, true, " a", 2, 0);
+    tokenizer_close(t);
+}
+
+static void wordpiece(void **state)
+{
+    (void)state;
+    struct tokenizer *t = open_text(
+        "{\"decoder\":{\"type\":\"WordPiece\",\"prefix\":\"##\",\"cleanup\":true},"
+        "\"model\":{\"vocab\":{\"x\":0,\"##y\":1,\".\":2,\"'\":3,\"s\":4,\"[UNK]\":5},"
+        "\"unk_token\":\"[UNK]\",\"continuing_subword_prefix\":\"##\","
+        "\"max_input_chars_per_word\":100}}");
+    EXPECT(t, true, "xy x.", 0, 1, 0, 2);
+    EXPECT(t, true, "##y x", 1, 0);
+    tokenizer_close(t);
+}
+
+static void word_ends(void **state)
+{
+    (void)state;
+    struct tokenizer *t = open_text(
+        "{\"decoder\":{\"type\":\"BPEDecoder\",\"suffix\":\"</w>\"},\"model\":{"
+        "\"end_of_word_suffix\":\"</w>\",\"vocab\":{\"a\":0,\"b</w>\":1},\"merges\":[]}}");
+    EXPECT(t, true, "ab b", 0, 1, 1);
+    EXPECT(t, true, "ab a", 0, 1, 0);
+    tokenizer_close(t);
+}
+
+static void repetitions(void **state)
+{
+    (void)state;
+    struct tokenizer *t = open_text(
+        "{\"decoder\":{\"type\":\"CTC\",\"pad_token\":\"<pad>\",\"word_delimiter_token\":\"|\","
+        "\"cleanup\":true},\"model\":{\"type\":\"WordLevel\",\"unk_token\":\"<pad>\",\"vocab\":"
+        "{\"<pad>\":0,\"|\":1,\"a\":2,\"b\":3}}}");
+    EXPECT(t, true, "ab ba", 2, 2, 3, 0, 1, 1, 3, 3, 2);
+    EXPECT(t, true, "aa", 2, 0, 2);
+    tokenizer_close(t);
+}
+
+static void no_decoder(void **state)
+{
+    (void)state;
+    struct tokenizer *t = open_text("{\"model\":{\"vocab\":{\"a\":0,\"b\":1},\"merges\":[]}}");
+    EXPECT(t, true, "a b a", 0, 1, 0);
+    tokenizer_close(t);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(byte_fallback), cmocka_unit_test(byte_level),
+        cmocka_unit_test(metaspace),     cmocka_unit_test(wordpiece),
+        cmocka_unit_test(word_ends),     cmocka_unit_test(repetitions),
+        cmocka_unit_test(no_decoder),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

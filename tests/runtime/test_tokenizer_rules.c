@@ -1,0 +1,284 @@
+// Proves the rules of single parts on small vocabularies made here: flags of added tokens, plain
+// segments, post-processors for pairs, long and hostile texts, files that are wrong, and the
+// tokenizer of folders without files. Expected ids are worked out by hand from the rules.
+#include "runtime/text/tokenizer.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+enum { TOKENS_MAX = 4096 };
+
+static struct tokenizer *open_text(const char *json, const char *config)
+{
+    struct tokenizer *t = NULL;
+    struct error err;
+    struct text extra = config != NULL ? text_of(config) : text_span(NULL, 0);
+    if (tokenizer_open_memory(&t, text_of(json), extra, &err) != STATUS_OK)
+        fail_msg("%s", err.text);
+    return t;
+}
+
+static void expect(const struct tokenizer *t, struct encode_args args, const int32_t *want,
+                   uint32_t want_count)
+{
+    int32_t tokens[TOKENS_MAX];
+    uint32_t count = 0;
+    struct error err;
+    args.arena = arena_create(0, 0);
+    enum status status =
+        args.segments != NULL
+            ? tokenizer_encode_segments(t, &args, tokens, TOKENS_MAX, &count, &err)
+            : tokenizer_encode(t, &args, tokens, TOKENS_MAX, &count, &err);
+    assert_int_equal(status, STATUS_OK);
+    for (uint32_t i = 0; i < count && i < want_count; i++)
+        if (tokens[i] != want[i])
+            fail_msg("token %u is %d, not %d", i, tokens[i], want[i]);
+    assert_int_equal(count, want_count);
+    arena_destroy(args.arena);
+}
+
+#define EXPECT(t, string, encode_flags, ...)                                                       \
+    do {                                                                                           \
+        const int32_t want_ids[] = {__VA_ARGS__};                                                  \
+        expect(t, (struct encode_args){.text = text_of(string), .flags = encode_flags}, want_ids,  \
+               sizeof want_ids / sizeof *want_ids);                                                \
+    } while (0)
+
+// Letters a, b, c, space; "ab" merges; four added tokens with one flag each.
+static const char letters[] =
+    "{\"added_tokens\":["
+    "{\"id\":10,\"content\":\"<s>\",\"special\":true,\"normalized\":false},"
+    "{\"id\":11,\"content\":\"<l>\",\"lstrip\":true,\"normalized\":false},"
+    "{\"id\":12,\"content\":\"<r>\",\"rstrip\":true,\"normalized\":false},"
+    "{\"id\":13,\"content\":\"bb\",\"single_word\":true,\"normalized\":false},"
+    "{\"id\":14,\"content\":\"CC\",\"normalized\":true}],"
+    "\"normalizer\":{\"type\":\"Lowercase\"},"
+    "\"model\":{\"vocab\":{\"a\":0,\"b\":1,\"c\":2,\" \":3,\"ab\":4,\"<\":5,\">\":6,\"s\":7,\"?\":8},"
+    "\"unk_token\":\"?\",\"merges\":[\"a b\"]}}";
+
+static void added_token_flags(void **state)
+{
+    (void)state;
+    struct tokenizer *t = open_text(letters, NULL);
+    EXPECT(t, "ab<s>ba", ENCODE_ADDED_TOKENS, 4, 10, 1, 0);
+    EXPECT(t, "ab<s>", ENCODE_PLAIN, 4, 5, 7, 6);
+    EXPECT(t, "a  <l> a", ENCODE_ADDED_TOKENS, 0, 11, 3, 0);
+    EXPECT(t, "a <r>  a", ENCODE_ADDED_TOKENS, 0, 3, 12, 0);
+    EXPECT(t, "bb abb bb", ENCODE_ADDED_TOKENS, 13, 3, 4, 1, 3, 13);
+    EXPECT(t, "Cc cC", ENCODE_ADDED_TOKENS, 14, 3, 14); // found in normalized text
+    EXPECT(t, "cC", ENCODE_PLAIN, 2, 2);
+    EXPECT(t, "A\xFFz", ENCODE_PLAIN, 0, 8, 8); // a wrong byte counts as one character
+    assert_int_equal(tokenizer_token(t, text_of("<s>")), 10);
+    assert_int_equal(tokenizer_token(t, text_of("<t>")), -1);
+    assert_true(tokenizer_is_special(t, 10) && !tokenizer_is_special(t, 11));
+    assert_false(tokenizer_is_special(t, -1) || tokenizer_is_special(t, 1000));
+    assert_int_equal(tokenizer_vocab(t), 15);
+    tokenizer_close(t);
+}
+
+static void plain_segments(void **state)
+{
+    (void)state;
+    struct tokenizer *t = open_text(letters, NULL);
+    static const int32_t want[] = {10, 5, 7, 6, 10, 4};
+    struct text_segment segments[] = {{text_of("<s>"), false}, {text_of("<s>"), true},
+                                      {text_of("<s>a"), false}, {text_of("b"), true}};
+    expect(t, (struct encode_args){.segments = segments, .segment_count = 4}, want, 6);
+    // A marker that is half the user's is no marker; what stands around it is not disturbed.
+    static const int32_t half[] = {5, 7, 6, 10};
+    struct text_segment halves[] = {{text_of("<"), true}, {text_of("s><s>"), false}};
+    expect(t, (struct encode_args){.segments = halves, .segment_count = 2}, half, 4);
+    // Found after normalization: "cc" of the template, not "c" of the user before it.
+    static const int32_t late[] = {2, 14};
+    struct text_segment after[] = {{text_of("C"), true}, {text_of("CC"), false}};
+    expect(t, (struct encode_args){.segments = after, .segment_count = 2}, late, 2);
+    tokenizer_close(t);
+}
+
+static const char pairs[] =
+    "{\"pre_tokenizer\":{\"type\":\"WhitespaceSplit\"},"
+    "\"post_processor\":{\"type\":\"BertProcessing\",\"sep\":[\"[S]\",3],\"cls\":[\"[C]\",2]},"
+    "\"decoder\":{\"type\":\"WordPiece\",\"prefix\":\"##\",\"cleanup\":true},"
+    "\"model\":{\"vocab\":{\"x\":0,\"##y\":1,\"[C]\":2,\"[S]\":3,\"[UNK]\":4},"
+    "\"unk_token\":\"[UNK]\",\"continuing_subword_prefix\":\"##\","
+    "\"max_input_chars_per_word\":4}}";
+
+static void pair_of_texts(void **state)
+{
+    (void)state;
+    struct tokenizer *t = open_text(pairs, NULL);
+    EXPECT(t, "xy xq xyyyy", ENCODE_SPECIAL, 2, 0, 1, 4, 4, 3);
+    static const int32_t want[] = {2, 0, 1, 3, 0, 3};
+    static const uint8_t want_types[] = {0, 0, 0, 0, 1, 1};
+    uint8_t types[16];
+    uint32_t start = 0;
+    struct text second = text_of("x");
+    expect(t,
+           (struct encode_args){.text = text_of("xy"),
+                                .pair = &second,
+                                .flags = ENCODE_SPECIAL,
+                                .type_ids = types,
+                                .pair_start = &start},
+           want, 6);
+    assert_memory_equal(types, want_types, sizeof want_types);
+    assert_int_equal(start, 4);
+    tokenizer_close(t);
+}
+
+static void too_little_room(void **state)
+{
+    (void)state;
+    struct tokenizer *t = open_text(letters, NULL);
+    int32_t tokens[3];
+    uint32_t count = 0;
+    struct error err;
+    struct encode_args args = {.text = text_of("acaca"), .arena = arena_create(0, 0)};
+    assert_int_equal(tokenizer_encode(t, &args, tokens, 3, &count, &err), STATUS_TOO_LARGE);
+    args.text = text_of("aca");
+    assert_int_equal(tokenizer_encode(t, &args, tokens, 3, &count, &err), STATUS_OK);
+    arena_destroy(args.arena);
+    args.arena = arena_create(64, 256);
+    static char long_text[5000];
+    memset(long_text, 'A', sizeof long_text);
+    args.text = text_span(long_text, sizeof long_text);
+    assert_int_equal(tokenizer_encode(t, &args, tokens, 3, &count, &err), STATUS_NO_ROOM);
+    arena_destroy(args.arena);
+    tokenizer_close(t);
+}
+
+// One word of a megabyte, with a merge for every neighbour, in near-linear time: what would be
+// quadratic does not end within the patience of a test.
+static void one_long_word(void **state)
+{
+    (void)state;
+    static const char json[] = "{\"model\":{\"vocab\":{\"a\":0,\"aa\":1,\"aaaa\":2,\"\xF0\x9F\x98\x80"
+                               "\":3},\"merges\":[\"a a\",\"aa aa\"]}}";
+    struct tokenizer *t = open_text(json, NULL);
+    size_t bytes = 1 << 20;
+    char *text = malloc(bytes);
+    int32_t *tokens = malloc((bytes + 64) * sizeof *tokens);
+    uint32_t count = 0;
+    struct error err;
+    assert_true(text != NULL && tokens != NULL);
+    memset(text, 'a', bytes);
+    struct encode_args args = {.text = text_span(text, bytes), .arena = arena_create(0, 0)};
+    assert_int_equal(tokenizer_encode(t, &args, tokens, (uint32_t)bytes, &count, &err), STATUS_OK);
+    assert_int_equal(count, bytes / 4);
+    for (uint32_t i = 0; i < count; i++)
+        assert_int_equal(tokens[i], 2);
+    for (size_t i = 0; i < bytes; i += 4)
+        memcpy(text + i, "\xF0\x9F\x98\x80", 4);
+    assert_int_equal(tokenizer_encode(t, &args, tokens, (uint32_t)bytes, &count, &err), STATUS_OK);
+    assert_int_equal(count, bytes / 4);
+    arena_destroy(args.arena);
+    free(text);
+    free(tokens);
+    tokenizer_close(t);
+}
+
+static void wrong_files(void **state)
+{
+    (void)state;
+    static const char *const files[] = {
+        "",
+        "{",
+        "[]",
+        "{\"model\":{}}",
+        "{\"model\":{\"vocab\":{\"a\":-1},\"merges\":[]}}",
+        "{\"model\":{\"vocab\":{\"a\":99999999999},\"merges\":[]}}",
+        "{\"model\":{\"vocab\":{\"a\":0},\"merges\":[\"a b\"]}}",
+        "{\"model\":{\"vocab\":{\"a\":0},\"merges\":[7]}}",
+        "{\"model\":{\"vocab\":[[\"a\"]]}}",
+        "{\"model\":{\"type\":\"Unigram\",\"vocab\":{\"a\":0}}}",
+        "{\"model\":{\"type\":\"Other\",\"vocab\":{\"a\":0}}}",
+        "{\"normalizer\":{\"type\":\"Other\"},\"model\":{\"vocab\":{},\"merges\":[]}}",
+        "{\"normalizer\":{\"type\":\"Precompiled\",\"precompiled_charsmap\":\"AAAA\"},"
+        "\"model\":{\"vocab\":{},\"merges\":[]}}",
+        "{\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"Regex\":\"(\"},"
+        "\"behavior\":\"Isolated\"},\"model\":{\"vocab\":{},\"merges\":[]}}",
+        "{\"added_tokens\":[{\"content\":\"x\"}],\"model\":{\"vocab\":{},\"merges\":[]}}",
+        "{\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[{\"SpecialToken\":"
+        "{\"id\":\"x\",\"type_id\":0}}]},\"model\":{\"vocab\":{},\"merges\":[]}}",
+        "{\"decoder\":{\"type\":\"Other\"},\"model\":{\"vocab\":{},\"merges\":[]}}",
+    };
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        struct tokenizer *t = NULL;
+        struct error err = {0};
+        enum status status =
+            tokenizer_open_memory(&t, text_of(files[i]), text_span(NULL, 0), &err);
+        if (status == STATUS_OK)
+            fail_msg("file %zu was taken: %s", i, files[i]);
+        assert_non_null(strstr(err.text, "tokenizer.json"));
+    }
+    struct tokenizer *t = NULL;
+    struct error err;
+    assert_int_not_equal(tokenizer_open(&t, "/nowhere", &err), STATUS_OK);
+    assert_non_null(strstr(err.text, "/nowhere"));
+}
+
+static void made_up_words(void **state)
+{
+    (void)state;
+    static const uint32_t sizes[] = {1, 100, 256, 257, 5000};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        struct tokenizer *t = NULL;
+        struct error err;
+        assert_int_equal(tokenizer_open_words(&t, sizes[i], &err), STATUS_OK);
+        assert_int_equal(tokenizer_vocab(t), sizes[i]);
+        struct arena *arena = arena_create(0, 0);
+        for (uint32_t id = 0; id < sizes[i]; id += 1 + id / 7) {
+            int32_t in[] = {(int32_t)id, (int32_t)(sizes[i] - 1)};
+            struct text text = tokenizer_token_bytes(t, in[0]);
+            assert_true(text.bytes > 0);
+            if (id >= 0x80 && id < 256)
+                continue; // half a character
+            int32_t out[8];
+            uint32_t count = 0;
+            struct encode_args args = {.text = text, .arena = arena};
+            assert_int_equal(tokenizer_encode(t, &args, out, 8, &count, &err), STATUS_OK);
+            assert_int_equal(count, 1);
+            assert_int_equal(out[0], in[0]);
+        }
+        arena_destroy(arena);
+        tokenizer_close(t);
+    }
+    struct tokenizer *t = NULL;
+    struct error err;
+    assert_int_equal(tokenizer_open_words(&t, 0, &err), STATUS_INVALID);
+}
+
+static void config_is_read(void **state)
+{
+    (void)state;
+    static const char config[] =
+        "{\"bos_token\":{\"content\":\"<s>\"},\"eos_token\":\"ab\",\"pad_token\":null,"
+        "\"add_bos_token\":true,\"add_eos_token\":true,\"tokenizer_class\":\"LlamaTokenizer\","
+        "\"chat_template\":[{\"name\":\"default\",\"template\":\"D\"},"
+        "{\"name\":\"tool_use\",\"template\":\"T\"}],\"clean_up_tokenization_spaces\":false}";
+    struct tokenizer *t = open_text(letters, config);
+    assert_int_equal(tokenizer_special(t, SPECIAL_BOS), 10);
+    assert_int_equal(tokenizer_special(t, SPECIAL_EOS), 4);
+    assert_int_equal(tokenizer_special(t, SPECIAL_PAD), -1);
+    assert_true(text_is(tokenizer_special_text(t, SPECIAL_BOS), "<s>"));
+    assert_true(text_is(tokenizer_chat_template(t, NULL), "D"));
+    assert_true(text_is(tokenizer_chat_template(t, "tool_use"), "T"));
+    assert_null(tokenizer_chat_template(t, "other").at);
+    assert_false(tokenizer_cleans_up_spaces(t));
+    EXPECT(t, "c", ENCODE_SPECIAL, 10, 2, 4);
+    EXPECT(t, "c", ENCODE_PLAIN, 2);
+    tokenizer_close(t);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(added_token_flags), cmocka_unit_test(plain_segments),
+        cmocka_unit_test(pair_of_texts),     cmocka_unit_test(too_little_room),
+        cmocka_unit_test(one_long_word),     cmocka_unit_test(wrong_files),
+        cmocka_unit_test(made_up_words),     cmocka_unit_test(config_is_read),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
