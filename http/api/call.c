@@ -23,8 +23,8 @@ static void call_prepare(struct call *call)
     call->scratch = arena_create(0, 0);
     if (json_parse(&call->body, call->info->body, &err) != STATUS_OK) {
         call->body = NULL;
-        call->fields = (struct fields){.arena = exchange_arena(call->exchange),
-                                       .shape = call->info->shape};
+        call->fields =
+            (struct fields){.arena = exchange_arena(call->exchange), .shape = call->info->shape};
         fields_fail_plain(&call->fields, HTTP_INVALID_JSON, NULL,
                           "the request body is not valid JSON: %s", err.text);
         return;
@@ -117,8 +117,7 @@ bool call_model(struct call *call, enum model_kind kind, const struct field_rule
     }
     struct text unknown = fields_check_known(f, rules, rule_count);
     if (unknown.bytes > 0) {
-        log_line(LOG_DEBUG, "ignored unknown request fields: %.*s", (int)unknown.bytes,
-                 unknown.at);
+        log_line(LOG_DEBUG, "ignored unknown request fields: %.*s", (int)unknown.bytes, unknown.at);
         call->unknown_fields = 1;
         for (size_t i = 0; i < unknown.bytes; i++) {
             call->unknown_fields += unknown.at[i] == ',';
@@ -165,8 +164,7 @@ struct request *call_submit(struct call *call, struct submit_args *args)
         break;
     case ADMISSION_TOO_MANY_BYTES:
         call_fail(call, HTTP_INVALID_VALUE,
-                  "the answer to %u inputs is larger than max-result-bytes",
-                  args->sequence_count);
+                  "the answer to %u inputs is larger than max-result-bytes", args->sequence_count);
         break;
     case ADMISSION_DRAINING:
         call_fail(call, HTTP_UNAVAILABLE, "the server is shutting down");

@@ -14,8 +14,8 @@ struct call {
     const struct exchange_info *info;
     const struct served_model *model; // set by call_model
     struct fields fields;
-    struct arena *scratch; // from call_start until `answer` has returned
-    json_t *body;          // likewise; strings that fields gave point into it
+    struct arena *scratch;              // from call_start until `answer` has returned
+    json_t *body;                       // likewise; strings that fields gave point into it
     void (*prepare)(struct call *call); // reads fields, makes tokens; may fail the fields
     void (*answer)(struct call *call);  // submits; not called after a failure or a leave
     uint32_t unknown_fields;
@@ -30,7 +30,8 @@ void call_start(struct call *call, struct exchange *x, void (*prepare)(struct ca
 bool call_model(struct call *call, enum model_kind kind, const struct field_rule *rules,
                 uint32_t rule_count);
 
-// Submits (owner, key and deadline are filled in) and attaches; answers with a failure and returns NULL where the engine refuses.
+// Submits (owner, key and deadline are filled in) and attaches; answers with a failure and returns
+// NULL where the engine refuses.
 struct request *call_submit(struct call *call, struct submit_args *args);
 
 void call_fail(struct call *call, enum http_error error, const char *format, ...)

@@ -6,15 +6,14 @@
 
 static void part_refuse(struct fields *f, const char *path, struct text type)
 {
-    static const char *const known[] = {"image_url", "input_audio", "file", "image", "video_url",
-                                        "audio_url"};
+    static const char *const known[] = {"image_url", "input_audio", "file",
+                                        "image",     "video_url",   "audio_url"};
     struct text shown = text_head(type, 64);
 
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
         if (text_is(type, known[i])) {
             fields_fail(f, HTTP_UNSUPPORTED_CONTENT, path,
-                        "is '%.*s', which this model does not support", (int)shown.bytes,
-                        shown.at);
+                        "is '%.*s', which this model does not support", (int)shown.bytes, shown.at);
             return;
         }
     }
@@ -151,8 +150,7 @@ static void assistant_read(struct conversation *c, struct fields *f, const json_
     if (value) {
         content_read(&content, f, value, fields_path(f, "messages[%zu].content", i), true);
     }
-    json_t *message =
-        conversation_add(c, "assistant", text_span(content.at, content.bytes));
+    json_t *message = conversation_add(c, "assistant", text_span(content.at, content.bytes));
     json_buffer_free(&content);
     if (!reasoning) {
         reasoning = value_of(in, "reasoning");
@@ -163,8 +161,7 @@ static void assistant_read(struct conversation *c, struct fields *f, const json_
     calls_read(c, f, message, value_of(in, "tool_calls"),
                fields_path(f, "messages[%zu].tool_calls", i));
     if (value_of(in, "function_call")) {
-        fields_fail(f, HTTP_UNSUPPORTED_PARAMETER,
-                    fields_path(f, "messages[%zu].function_call", i),
+        fields_fail(f, HTTP_UNSUPPORTED_PARAMETER, fields_path(f, "messages[%zu].function_call", i),
                     "is not supported; use tool_calls");
     }
     const json_t *prefix = value_of(in, "prefix");
@@ -228,8 +225,7 @@ static void turn_read(struct conversation *c, struct fields *f, const json_t *in
 
     c->continued = false; // only the last message counts
     if (!json_is_object(in)) {
-        fields_fail(f, HTTP_INVALID_TYPE, fields_path(f, "messages[%zu]", i),
-                    "must be an object");
+        fields_fail(f, HTTP_INVALID_TYPE, fields_path(f, "messages[%zu]", i), "must be an object");
     } else if (!role) {
         fields_fail(f, HTTP_MISSING_FIELD, fields_path(f, "messages[%zu].role", i), "is required");
     } else if (!json_is_string(role)) {

@@ -10,9 +10,9 @@
 enum { CONVERSATION_MESSAGES_MAX = 100000 };
 
 struct conversation {
-    json_t *messages;  // array of {role, content, ...}
-    json_t *calls;     // id -> {"name": ..., "answered": bool}
-    bool continued;    // the last message is an assistant's, to be continued
+    json_t *messages;   // array of {role, content, ...}
+    json_t *calls;      // id -> {"name": ..., "answered": bool}
+    bool continued;     // the last message is an assistant's, to be continued
     bool raw_arguments; // some call's arguments are no JSON object and stand as text
 };
 

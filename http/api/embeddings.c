@@ -40,12 +40,12 @@ static const uint32_t embeddings_rule_count =
 struct embeddings {
     struct pooled pooled;
     bool base64;
-    bool special;       // special tokens are added to texts
+    bool special; // special tokens are added to texts
     bool truncate;
     uint32_t token_max; // of one input
     struct token_list list;
     struct vectors vectors;
-    uint64_t length;    // of the answer
+    uint64_t length; // of the answer
     struct json_buffer piece;
 };
 
@@ -233,8 +233,8 @@ static void truncate_read(struct embeddings *e)
 {
     struct fields *f = &e->pooled.call.fields;
     uint32_t window = e->pooled.call.model->facts->max_model_len;
-    int64_t limit = fields_integer(f, "truncate_prompt_tokens",
-                                   (struct integer_range){-1, INT64_MAX, 0});
+    int64_t limit =
+        fields_integer(f, "truncate_prompt_tokens", (struct integer_range){-1, INT64_MAX, 0});
 
     e->token_max = window;
     e->truncate = fields_bool(f, "truncate", false);

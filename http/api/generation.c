@@ -11,8 +11,8 @@
 #include <time.h>
 
 enum {
-    ROOM_MIN = 2048,         // bytes of send buffer that must be free to read more events
-    DELTA_BYTES_MAX = 512,   // text gathered into one chunk of a stream
+    ROOM_MIN = 2048,       // bytes of send buffer that must be free to read more events
+    DELTA_BYTES_MAX = 512, // text gathered into one chunk of a stream
     TEXT_BYTES_MIN = 256,
 };
 
@@ -30,8 +30,8 @@ void generation_read_sampling(struct generation *g, double temperature_max, int6
     double top_p = own && !isnan(facts->default_top_p) ? facts->default_top_p : 1;
     int64_t top_k = own && facts->default_top_k > 0 ? facts->default_top_k : 0;
 
-    temperature = fields_number(f, "temperature",
-                                (struct number_range){0, temperature_max, temperature});
+    temperature =
+        fields_number(f, "temperature", (struct number_range){0, temperature_max, temperature});
     top_p = fields_number(f, "top_p", (struct number_range){0, 1, top_p});
     top_k = fields_integer(f, "top_k", (struct integer_range){top_k_min, INT32_MAX, top_k});
     g->params = (struct sample_params){
@@ -431,8 +431,7 @@ void generation_second(struct exchange *x, uint64_t now_ns)
     if (g->wrote) {
         g->quiet_ns = now_ns;
         g->wrote = false;
-    } else if (g->begun && now_ns >= g->quiet_ns + idle_after_ns &&
-               exchange_room(x) >= ROOM_MIN) {
+    } else if (g->begun && now_ns >= g->quiet_ns + idle_after_ns && exchange_room(x) >= ROOM_MIN) {
         g->shape->idle(g, &out);
         generation_send(g, &out);
     }

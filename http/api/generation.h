@@ -39,9 +39,9 @@ struct generation {
 
     // What was asked.
     bool stream, include_usage, continuous_usage;
-    bool thinking_off; // the template is told so
+    bool thinking_off;      // the template is told so
     bool generation_prompt; // the template opens the assistant's turn
-    bool count_only;   // nothing is generated: the prompt is counted
+    bool count_only;        // nothing is generated: the prompt is counted
     bool ignore_end;
     struct sample_params params;
     uint32_t max_tokens; // 0: what the context leaves; cut to it by prepare
@@ -52,7 +52,7 @@ struct generation {
     int32_t *tokens; // [prompt_tokens] i32, in the scratch arena
     uint32_t prompt_tokens;
     bool detok_continues; // the answer goes on with a text: its first space is kept
-    bool window_bound; // max_tokens is what the context leaves
+    bool window_bound;    // max_tokens is what the context leaves
     struct text id;
     int64_t created;
 
@@ -61,18 +61,18 @@ struct generation {
     struct request *request;
     struct detok detok;
     struct stop_scan scan;
-    char *piece;           // [piece_max] of one token
+    char *piece; // [piece_max] of one token
     uint32_t piece_max;
-    char *text;            // visible and not yet written; the whole text where not streamed
+    char *text; // visible and not yet written; the whole text where not streamed
     size_t text_bytes, text_max;
-    bool text_lost;        // the arena's limit was met
+    bool text_lost;         // the arena's limit was met
     uint32_t output_tokens; // sampled; at the end: what is counted
     uint32_t cached_tokens;
     bool begun, over, wrote;
-    uint8_t finish;        // enum finish of the last event
-    uint64_t quiet_ns;     // when something was last known to be written
+    uint8_t finish;    // enum finish of the last event
+    uint64_t quiet_ns; // when something was last known to be written
     enum generation_end end;
-    void *writer;          // the shape's own
+    void *writer; // the shape's own
 };
 
 void generation_start(struct exchange *x, const struct generation_shape *shape, bool count_only);

@@ -81,8 +81,8 @@ static void messages_read(struct generation *g)
     }
     generation_read_sampling(g, 1, 0);
     g->params.seed = random_seed();
-    int64_t wanted = fields_integer(
-        f, "max_tokens", (struct integer_range){1, INT64_MAX, MESSAGES_TOKENS_DEFAULT});
+    int64_t wanted = fields_integer(f, "max_tokens",
+                                    (struct integer_range){1, INT64_MAX, MESSAGES_TOKENS_DEFAULT});
     g->max_tokens = wanted > UINT32_MAX ? UINT32_MAX : (uint32_t)wanted;
     g->stream = fields_bool(f, "stream", false);
     g->generation_prompt = true;
@@ -258,14 +258,9 @@ static void count_request(struct exchange *x)
 
 #define MESSAGES_ROUTE(route_path, request)                                                        \
     {                                                                                              \
-        .method = "POST",                                                                          \
-        .path = route_path,                                                                        \
-        .shape = SHAPE_MESSAGES,                                                                   \
-        .flags = ROUTE_X_API_KEY | ROUTE_JSON,                                                     \
-        .on_request = request,                                                                     \
-        .on_ready = generation_ready,                                                              \
-        .on_room = generation_ready,                                                               \
-        .on_second = generation_second,                                                            \
+        .method = "POST", .path = route_path, .shape = SHAPE_MESSAGES,                             \
+        .flags = ROUTE_X_API_KEY | ROUTE_JSON, .on_request = request,                              \
+        .on_ready = generation_ready, .on_room = generation_ready, .on_second = generation_second, \
         .on_gone = generation_gone,                                                                \
     }
 

@@ -174,8 +174,8 @@ static void turn_content(struct turn *t, const json_t *content, const char *path
 
 static void assistant_end(struct turn *t)
 {
-    json_t *message = conversation_add(t->conversation, "assistant",
-                                       text_span(t->text.at, t->text.bytes));
+    json_t *message =
+        conversation_add(t->conversation, "assistant", text_span(t->text.at, t->text.bytes));
     size_t i;
     json_t *block;
 
@@ -234,8 +234,9 @@ static bool role_read(enum turn_role *out, struct text role)
         const char *name;
         enum turn_role role;
     } roles[] = {
-        {"user", TURN_USER}, {"assistant", TURN_ASSISTANT}, {"system", TURN_SYSTEM},
-        {"ctx", TURN_USER},  {"msg", TURN_USER}, // a popular command line client sends them
+        {"user", TURN_USER},     {"assistant", TURN_ASSISTANT},
+        {"system", TURN_SYSTEM}, {"ctx", TURN_USER},
+        {"msg", TURN_USER}, // a popular command line client sends them
     };
     for (size_t i = 0; i < sizeof(roles) / sizeof(roles[0]); i++) {
         if (text_is(role, roles[i].name)) {
@@ -302,7 +303,8 @@ static void system_read(struct conversation *c, struct fields *f)
         if (f->failed) {
             break;
         }
-        if (text.bytes >= sizeof(billing) - 1 && memcmp(text.at, billing, sizeof(billing) - 1) == 0) {
+        if (text.bytes >= sizeof(billing) - 1 &&
+            memcmp(text.at, billing, sizeof(billing) - 1) == 0) {
             continue;
         }
         if (joined.bytes > 0) {

@@ -35,8 +35,8 @@ bool pooled_done(struct pooled *p)
         counters_finish(p->call.exchange, COUNTED_POOLED, 0);
         return true;
     }
-    counters_finish(p->call.exchange,
-                    event.finish == FINISH_CANCEL ? COUNTED_ABORT : COUNTED_ERROR, 0);
+    counters_finish(p->call.exchange, event.finish == FINISH_CANCEL ? COUNTED_ABORT : COUNTED_ERROR,
+                    0);
     pooled_close(p);
     if (event.finish == FINISH_TIMEOUT) {
         call_fail(&p->call, HTTP_TIMEOUT, "the request waited in the queue past its deadline");

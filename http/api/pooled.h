@@ -21,7 +21,7 @@ void pooled_close(struct pooled *p);
 // Tokens of many inputs, one behind the other.
 struct token_list {
     struct arena *arena;
-    int32_t *tokens;  // [count] i32
+    int32_t *tokens; // [count] i32
     size_t count, max;
     uint32_t *starts; // [sequence_count + 1] prefix sums into tokens
     uint32_t sequence_count;

@@ -8,7 +8,9 @@
 #include <time.h>
 
 // Private-use characters around a word: no template trims or escapes it.
-static const char mark[] = "\xF4\x8F\xBF\xBD" "continue-here" "\xF4\x8F\xBF\xBD";
+static const char mark[] = "\xF4\x8F\xBF\xBD"
+                           "continue-here"
+                           "\xF4\x8F\xBF\xBD";
 
 static bool template_is_plain(const struct served_model *model)
 {
@@ -72,8 +74,7 @@ static void prompt_fail(struct generation *g, enum status status, const struct e
         fields_fail_plain(f, HTTP_TOO_LARGE, "messages", "the prompt is too large: %s", err->text);
     } else {
         fields_fail_plain(f, HTTP_INVALID_VALUE, "messages",
-                          "the model's chat template cannot render these messages: %s",
-                          err->text);
+                          "the model's chat template cannot render these messages: %s", err->text);
     }
 }
 

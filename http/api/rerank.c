@@ -44,7 +44,7 @@ struct ranked {
 
 struct rerank {
     struct pooled pooled;
-    json_t *documents;     // the request's, kept where they are given back
+    json_t *documents; // the request's, kept where they are given back
     size_t document_bytes;
     uint32_t count, top_n;
     bool return_documents, raw_scores, truncate;
@@ -84,7 +84,8 @@ static void documents_check(struct rerank *r, const json_t *documents)
         }
         if (!text.at) {
             const char *form = json_is_object(document) ? "documents[%zu].text" : "documents[%zu]";
-            fields_fail(f, HTTP_INVALID_TYPE, fields_path(f, form, i), "must be a string"); // NOLINT
+            fields_fail(f, HTTP_INVALID_TYPE, fields_path(f, form, i),
+                        "must be a string"); // NOLINT
         }
         r->document_bytes += text.bytes;
     }
@@ -112,8 +113,7 @@ static void document_add(struct rerank *r, const struct rerank_prompt *prompt, u
     const char *path = fields_path(f, "documents[%u]", i);
 
     arena_reset(arena);
-    enum status status =
-        rerank_prompt_encode(prompt, document_text(document), arena, &input, &err);
+    enum status status = rerank_prompt_encode(prompt, document_text(document), arena, &input, &err);
     if (status != STATUS_OK) {
         input_fail(r, status, path, &err);
     } else if (input.cut && !r->truncate) {
@@ -335,13 +335,9 @@ static void rerank_gone(struct exchange *x)
 
 #define RERANK_ROUTE(route_path)                                                                   \
     {                                                                                              \
-        .method = "POST",                                                                          \
-        .path = route_path,                                                                        \
-        .shape = SHAPE_OPENAI,                                                                     \
-        .flags = ROUTE_BEARER | ROUTE_JSON,                                                        \
-        .on_request = rerank_request,                                                              \
-        .on_ready = rerank_ready,                                                                  \
-        .on_gone = rerank_gone,                                                                    \
+        .method = "POST", .path = route_path, .shape = SHAPE_OPENAI,                               \
+        .flags = ROUTE_BEARER | ROUTE_JSON, .on_request = rerank_request,                          \
+        .on_ready = rerank_ready, .on_gone = rerank_gone,                                          \
     }
 
 const struct route rerank_routes[RERANK_ROUTE_COUNT] = {

@@ -79,8 +79,8 @@ struct text stop_scan_push(struct stop_scan *s, struct text piece, uint32_t ordi
         return piece;
     }
     stop_scan_advance(s);
-    check(piece.bytes <= s->window_max - s->bytes, "a piece of %zu bytes, room for %u",
-          piece.bytes, s->window_max - s->bytes);
+    check(piece.bytes <= s->window_max - s->bytes, "a piece of %zu bytes, room for %u", piece.bytes,
+          s->window_max - s->bytes);
     if (piece.bytes > 0) {
         memcpy(s->window + s->bytes, piece.at, piece.bytes);
     }

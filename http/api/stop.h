@@ -20,11 +20,11 @@ struct stop_scan {
     char *window;      // held text, then the newest piece
     uint32_t *ordinal; // [window_max] which token gave each byte
     uint32_t window_max;
-    uint32_t bytes;    // in the window
-    uint32_t given;    // of them, returned by the last call
+    uint32_t bytes; // in the window
+    uint32_t given; // of them, returned by the last call
     bool found;
-    uint32_t which;    // the string that matched
-    uint32_t tokens;   // ordinal of the token that completed the match
+    uint32_t which;  // the string that matched
+    uint32_t tokens; // ordinal of the token that completed the match
 };
 
 // piece_max: the most bytes one push brings. False: the arena's limit was met.

@@ -8,19 +8,18 @@ static const char published_before[] =
     "<|im_start|>system\nJudge whether the Document meets the requirements based on the Query and "
     "the Instruct provided. Note that the answer can only be \"yes\" or \"no\".<|im_end|>\n"
     "<|im_start|>user\n";
-static const char published_after[] =
-    "<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n";
+static const char published_after[] = "<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n";
 static const char published_instruction[] =
     "Given a web search query, retrieve relevant passages that answer the query";
 
 struct rerank_prompt {
     struct rerank_args args;
-    struct text head;       // yes_no: text in front of the document
-    int32_t *before;        // [before_count] i32, yes_no: tokens in front of the text
-    int32_t *after;         // [tail_count] i32, yes_no: tokens behind the text
+    struct text head; // yes_no: text in front of the document
+    int32_t *before;  // [before_count] i32, yes_no: tokens in front of the text
+    int32_t *after;   // [tail_count] i32, yes_no: tokens behind the text
     uint32_t before_count;
-    uint32_t tail_count;    // tokens behind the document
-    uint32_t head_count;    // tokens of head alone
+    uint32_t tail_count; // tokens behind the document
+    uint32_t head_count; // tokens of head alone
 };
 
 static enum status encode(const struct tokenizer *tokenizer, const struct encode_args *args,
@@ -192,8 +191,7 @@ static enum status encode_yes_no(const struct rerank_prompt *p, struct text docu
     }
     // A document may merge with the end of the head, so the border is the head's own count.
     uint32_t head = p->head_count < count ? p->head_count : count;
-    uint32_t keep =
-        head + document_keep(p, p->before_count + head + p->tail_count, count - head);
+    uint32_t keep = head + document_keep(p, p->before_count + head + p->tail_count, count - head);
     out->token_count = p->before_count + keep + p->tail_count;
     out->tokens = arena_take(arena, out->token_count * sizeof(*out->tokens));
     if (!out->tokens) {

@@ -7,12 +7,12 @@
 
 struct rerank_args {
     const struct tokenizer *tokenizer;
-    bool yes_no;              // the prompt of Qwen3-Reranker; else a text pair
+    bool yes_no; // the prompt of Qwen3-Reranker; else a text pair
     struct text query;
-    struct text instruction;  // yes_no only; empty: the published one
-    uint32_t tokens_max;      // of one input, all included
-    uint32_t document_max;    // tokens of a document; 0: what fits
-    struct arena *arena;      // holds the prompt until it is no longer used
+    struct text instruction; // yes_no only; empty: the published one
+    uint32_t tokens_max;     // of one input, all included
+    uint32_t document_max;   // tokens of a document; 0: what fits
+    struct arena *arena;     // holds the prompt until it is no longer used
 };
 
 struct rerank_prompt; // the parts that all documents share
@@ -22,11 +22,11 @@ enum status rerank_prompt_make(struct rerank_prompt **out, const struct rerank_a
                                struct error *err) MUST_USE;
 
 struct rerank_input {
-    int32_t *tokens;    // [token_count] i32, in the arena given to the call
+    int32_t *tokens; // [token_count] i32, in the arena given to the call
     uint32_t token_count;
-    uint32_t type_from; // token type 1 from here (pairs); token_count: nowhere
+    uint32_t type_from;   // token type 1 from here (pairs); token_count: nowhere
     uint32_t whole_count; // tokens before the cut
-    bool cut;           // the document was too long
+    bool cut;             // the document was too long
 };
 
 // arena: scratch and tokens; the caller resets it when the tokens are copied.

@@ -35,15 +35,23 @@ static void *state;
 void fake_begin(enum model_kind kind)
 {
     memset(&fake, 0, sizeof(fake));
-    fake_facts = (struct model_facts){.kind = kind, .vocab = FAKE_VOCAB, .max_model_len = 200,
+    fake_facts = (struct model_facts){.kind = kind,
+                                      .vocab = FAKE_VOCAB,
+                                      .max_model_len = 200,
                                       .output_width = kind == MODEL_EMBEDDER ? 4 : 1,
-                                      .token_types = true, .default_temperature = NAN,
-                                      .default_top_p = NAN, .default_top_k = -1};
+                                      .token_types = true,
+                                      .default_temperature = NAN,
+                                      .default_top_p = NAN,
+                                      .default_top_k = -1};
     fake_chat = (struct chat_template){.system_inside = true};
     fake_plain = false;
-    model = (struct served_model){.id = "m", .facts = &fake_facts, .tokenizer = &tokenizer,
-                                  .chat = &fake_chat, .chat_source = text_of("template"),
-                                  .fingerprint = "fp_test", .max_queued_tokens = 5000};
+    model = (struct served_model){.id = "m",
+                                  .facts = &fake_facts,
+                                  .tokenizer = &tokenizer,
+                                  .chat = &fake_chat,
+                                  .chat_source = text_of("template"),
+                                  .fingerprint = "fp_test",
+                                  .max_queued_tokens = 5000};
     served = (struct served){&model, 1};
     fake.info = (struct exchange_info){.request_id = text_of("req_1"), .served = &served};
     fake.room = 4096;
@@ -116,7 +124,8 @@ void fake_text(const char *text)
 
 void fake_finish(enum finish finish, int32_t token)
 {
-    event_add((struct token_event){.token = token, .finish = (uint8_t)finish,
+    event_add((struct token_event){.token = token,
+                                   .finish = (uint8_t)finish,
                                    .flags = EVENT_LAST | (token >= 0 ? EVENT_TOKEN : 0)});
 }
 
@@ -401,7 +410,8 @@ static struct rendering rendering;
 static void render(struct text text, bool plain)
 {
     struct text_segment *segment = &rendering.segments[rendering.count++];
-    *segment = (struct text_segment){text_span(rendering.text + rendering.bytes, text.bytes), plain};
+    *segment =
+        (struct text_segment){text_span(rendering.text + rendering.bytes, text.bytes), plain};
     memcpy(rendering.text + rendering.bytes, text.at, text.bytes);
     rendering.bytes += text.bytes;
 }
@@ -490,7 +500,8 @@ enum status tokenizer_encode(const struct tokenizer *t, const struct encode_args
         tokens[n++] = FAKE_BOS;
     }
     for (size_t i = 0; i < args->text.bytes; i++) {
-        tokens[n++] = (unsigned char)args->text.at[i] + (args->flags & ENCODE_ADDED_TOKENS ? 1000 : 0);
+        tokens[n++] =
+            (unsigned char)args->text.at[i] + (args->flags & ENCODE_ADDED_TOKENS ? 1000 : 0);
     }
     if (args->flags & ENCODE_SPECIAL) {
         tokens[n++] = FAKE_SEP;

@@ -17,15 +17,15 @@ enum { FAKE_END = 256, FAKE_BOS = 257, FAKE_SEP = 258, FAKE_VOCAB = 2000 };
 struct fake {
     struct exchange_info info;
     bool gone, offloaded;
-    size_t room;             // what exchange_room says
+    size_t room; // what exchange_room says
     // What was sent.
-    int status;              // of the answer, 0: none
-    char *sent;              // NUL-terminated: body, or all events so far
+    int status; // of the answer, 0: none
+    char *sent; // NUL-terminated: body, or all events so far
     size_t sent_bytes;
     bool streaming, ended;
-    uint64_t length;         // of exchange_reply_begin
-    uint32_t answers;        // must end as 1
-    enum http_error error;   // of exchange_fail
+    uint64_t length;       // of exchange_reply_begin
+    uint32_t answers;      // must end as 1
+    enum http_error error; // of exchange_fail
     // What was submitted.
     enum admission admission; // what the next submit says
     uint32_t submits, frees, cancels;
@@ -39,7 +39,7 @@ struct fake {
     // The script.
     struct token_event events[8192];
     uint32_t event_count, event_next;
-    float *values;           // [sequences][width]
+    float *values; // [sequences][width]
     // Counters.
     uint32_t counted[COUNTED_FINISH_COUNT], counted_tokens, ignored_fields;
 };
@@ -65,7 +65,7 @@ void fake_end(void);
 void fake_request(const char *path, const char *body);
 void fake_request_bytes(const char *path, struct text body);
 
-void fake_text(const char *text);                 // one token for each byte
+void fake_text(const char *text); // one token for each byte
 void fake_token(int32_t token);
 void fake_finish(enum finish finish, int32_t token); // token -1: none
 void fake_ready(void);

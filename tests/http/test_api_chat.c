@@ -68,11 +68,10 @@ static void test_stream(void **state)
     fake_ready();
     fake_finish(FINISH_STOP, FAKE_END);
     fake_ready();
-    assert_string_equal(events(), ROLE "null}]}\n\n"
-                                  CHUNK("{\"content\":\"He\\\"l\"}") "null}]}\n\n"
-                                  CHUNK("{\"content\":\"lo\"}") "null}]}\n\n"
-                                  CHUNK("{}") "\"stop\"}]}\n\n"
-                                  "data: [DONE]\n\n");
+    assert_string_equal(events(),
+                        ROLE "null}]}\n\n" CHUNK("{\"content\":\"He\\\"l\"}") "null}]}\n\n" CHUNK(
+                            "{\"content\":\"lo\"}") "null}]}\n\n" CHUNK("{}") "\"stop\"}]}\n\n"
+                                                                              "data: [DONE]\n\n");
     assert_true(fake.ended);
     assert_int_equal(fake.frees, 1);
     assert_int_equal(fake.counted[COUNTED_STOP], 1);
@@ -87,13 +86,22 @@ static void test_stream_usage(void **state)
     fake_finish(FINISH_LENGTH, 'b');
     fake_ready();
     // [user]hi[assistant] are 19 tokens
-    assert_string_equal(events(), ROLE "null}],\"usage\":null}\n\n"
-                                  CHUNK("{\"content\":\"ab\"}") "null}],\"usage\":null}\n\n"
-                                  CHUNK("{}") "\"length\"}],\"usage\":null}\n\n"
-                                  HEAD "],\"usage\":{\"prompt_tokens\":19,\"completion_tokens\":2,"
-                                  "\"total_tokens\":21,\"prompt_tokens_details\":"
-                                  "{\"cached_tokens\":3}}}\n\n"
-                                  "data: [DONE]\n\n");
+    assert_string_equal(
+        events(),
+        ROLE "null}],\"usage\":null}\n\n" CHUNK(
+            "{\"content\":\"ab\"}") "null}],\"usage\":null}\n\n" CHUNK("{}") "\"length\"}],"
+                                                                             "\"usage\":null}"
+                                                                             "\n\n" HEAD
+                                                                             "],\"usage\":{"
+                                                                             "\"prompt_tokens\":19,"
+                                                                             "\"completion_"
+                                                                             "tokens\":2,"
+                                                                             "\"total_tokens\":21,"
+                                                                             "\"prompt_tokens_"
+                                                                             "details\":"
+                                                                             "{\"cached_tokens\":3}"
+                                                                             "}}\n\n"
+                                                                             "data: [DONE]\n\n");
 }
 
 static void test_stream_continuous_usage(void **state)
@@ -105,9 +113,10 @@ static void test_stream_continuous_usage(void **state)
     fake_ready();
     fake_finish(FINISH_STOP, FAKE_END);
     fake_ready();
-    assert_non_null(strstr(events(), "{\"content\":\"a\"},\"logprobs\":null,\"finish_reason\":null}],"
-                                     "\"usage\":{\"prompt_tokens\":19,\"completion_tokens\":1,"
-                                     "\"total_tokens\":20,"));
+    assert_non_null(strstr(events(),
+                           "{\"content\":\"a\"},\"logprobs\":null,\"finish_reason\":null}],"
+                           "\"usage\":{\"prompt_tokens\":19,\"completion_tokens\":1,"
+                           "\"total_tokens\":20,"));
     assert_null(strstr(events(), "\"usage\":null"));
 }
 
@@ -141,8 +150,7 @@ static void test_stream_empty(void **state)
     fake_request(PATH, "{" HI ",\"stream\":true}");
     fake_finish(FINISH_STOP, FAKE_END);
     fake_ready();
-    assert_string_equal(events(),
-                        ROLE "null}]}\n\n" CHUNK("{}") "\"stop\"}]}\n\ndata: [DONE]\n\n");
+    assert_string_equal(events(), ROLE "null}]}\n\n" CHUNK("{}") "\"stop\"}]}\n\ndata: [DONE]\n\n");
 }
 
 static void test_whole(void **state)
@@ -230,7 +238,8 @@ static void test_busy(void **state)
     static const struct {
         enum admission admission;
         int status;
-    } cases[] = {{ADMISSION_BUSY, 503}, {ADMISSION_TOO_MANY_TOKENS, 400}, {ADMISSION_DRAINING, 503}};
+    } cases[] = {
+        {ADMISSION_BUSY, 503}, {ADMISSION_TOO_MANY_TOKENS, 400}, {ADMISSION_DRAINING, 503}};
     (void)state;
     for (int i = 0; i < 3; i++) {
         fake_end();
@@ -391,7 +400,8 @@ static void test_sampling_defaults(void **state)
 {
     uint64_t seed;
     (void)state;
-    fake_request(PATH, "{" HI ",\"max_tokens\":5,\"max_completion_tokens\":6,\"temperature\":null}");
+    fake_request(PATH,
+                 "{" HI ",\"max_tokens\":5,\"max_completion_tokens\":6,\"temperature\":null}");
     assert_true(fake.params.temperature == 1.0f);
     assert_true(fake.params.top_p == 1.0f);
     assert_int_equal(fake.params.top_k, 0);
@@ -475,11 +485,13 @@ static void test_roles(void **state)
                   "\"a\"},{\"type\":\"text\",\"text\":\"b\"}]}]",
                   "", "[user]ab[assistant]");
     expect_prompt("[{\"role\":\"user\",\"content\":[]}]", "", "[user][assistant]");
-    expect_prompt("[" USER ",{\"role\":\"assistant\",\"content\":[{\"type\":\"text\",\"text\":\"a\"},"
+    expect_prompt("[" USER
+                  ",{\"role\":\"assistant\",\"content\":[{\"type\":\"text\",\"text\":\"a\"},"
                   "{\"type\":\"refusal\",\"refusal\":\"no\"}],\"audio\":null,\"annotations\":[],"
                   "\"function_call\":null}," USER "]",
                   "", "[user]u[assistant]ano[user]u[assistant]");
-    expect_prompt("[" USER ",{\"role\":\"assistant\",\"content\":\"a\",\"reasoning\":\"t\"}," USER "]",
+    expect_prompt("[" USER ",{\"role\":\"assistant\",\"content\":\"a\",\"reasoning\":\"t\"}," USER
+                  "]",
                   "", "[user]u[assistant]t/a[user]u[assistant]");
     expect_prompt("[{\"role\":\"system\",\"content\":\"s\"}]", "", "[system]s[assistant]");
 }
@@ -504,8 +516,9 @@ static void test_tool_history(void **state)
     expect_prompt(ONE(ASKS("", "\"{broken\"")), "",
                   "[user]u[assistant](f {\"arguments\":\"{broken\"})[tool]r[assistant]");
     fake_chat.object_arguments = false;
-    expect_prompt("[" USER ",{\"role\":\"assistant\",\"content\":\"a\",\"tool_calls\":[]}," USER "]", "",
-                  "[user]u[assistant]a[user]u[assistant]");
+    expect_prompt("[" USER ",{\"role\":\"assistant\",\"content\":\"a\",\"tool_calls\":[]}," USER
+                  "]",
+                  "", "[user]u[assistant]a[user]u[assistant]");
     expect_prompt("[" USER ",{\"role\":\"assistant\",\"tool_calls\":null}," USER "]", "",
                   "[user]u[assistant][user]u[assistant]");
     expect_prompt("[" USER "," RESULT("c1") "," ASKS("", "\"\"") "]", "", NULL);
@@ -513,13 +526,16 @@ static void test_tool_history(void **state)
     assert_non_null(strstr(fake.sent, "c9"));
     assert_non_null(strstr(fake.sent, "messages[2].tool_call_id"));
     expect_prompt("[" USER "," ASKS("", "\"\"") "," RESULT("c1") "," RESULT("c1") "]", "", NULL);
-    expect_prompt("[" USER ",{\"role\":\"assistant\",\"tool_calls\":[" CALL "\"\"}},{\"id\":\"c2\","
-                  "\"type\":\"function\",\"function\":{\"name\":\"g\",\"arguments\":\"\"}}]},"
-                  RESULT("c2") "," RESULT("c1") "]",
-                  "", "[user]u[assistant](f {})(g {})[tool]r[tool]r[assistant]");
-    expect_prompt("[" USER "," ASKS("", "\"\"") ",{\"role\":\"tool\",\"tool_call_id\":\"c1\",\"content\":"
-                  "[{\"type\":\"text\",\"text\":\"x\"},{\"type\":\"text\",\"text\":\"y\"}]}]",
-                  "", "[user]u[assistant](f {})[tool]xy[assistant]");
+    expect_prompt(
+        "[" USER ",{\"role\":\"assistant\",\"tool_calls\":[" CALL "\"\"}},{\"id\":\"c2\","
+        "\"type\":\"function\",\"function\":{\"name\":\"g\",\"arguments\":\"\"}}]}," RESULT(
+            "c2") "," RESULT("c1") "]",
+        "", "[user]u[assistant](f {})(g {})[tool]r[tool]r[assistant]");
+    expect_prompt(
+        "[" USER "," ASKS(
+            "", "\"\"") ",{\"role\":\"tool\",\"tool_call_id\":\"c1\",\"content\":"
+                        "[{\"type\":\"text\",\"text\":\"x\"},{\"type\":\"text\",\"text\":\"y\"}]}]",
+        "", "[user]u[assistant](f {})[tool]xy[assistant]");
 }
 
 static void test_system_inside(void **state)
@@ -540,7 +556,8 @@ static void test_continued(void **state)
     expect_prompt(LAST(""), ",\"continue_final_message\":true", "[user]u[assistant]so ");
     expect_prompt(LAST(",\"prefix\":true"), "", "[user]u[assistant]so ");
     expect_prompt(LAST(""), ",\"add_generation_prompt\":false", "[user]u[assistant]so ");
-    expect_prompt(LAST(""), ",\"continue_final_message\":true,\"add_generation_prompt\":true", NULL);
+    expect_prompt(LAST(""), ",\"continue_final_message\":true,\"add_generation_prompt\":true",
+                  NULL);
     expect_prompt("[" USER "]", ",\"continue_final_message\":true", NULL);
     expect_prompt("[" USER ",{\"role\":\"assistant\",\"content\":\"a\"},{\"role\":\"assistant\","
                   "\"content\":\"b\"}]",
@@ -567,7 +584,8 @@ static void test_thinking_off(void **state)
 static void test_markers_stay_text(void **state)
 {
     (void)state;
-    fake_request(PATH, "{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"[user]\"}]}");
+    fake_request(PATH,
+                 "{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"[user]\"}]}");
     for (int i = 0; i < 12; i++) {
         assert_int_equal(fake.tokens[i], (i < 6 ? 1000 : 0) + "[user]"[i % 6]);
     }
@@ -586,8 +604,9 @@ static void test_template_refuses(void **state)
 static void test_strings_round_trip(void **state)
 {
     (void)state;
-    fake_request(PATH, "{\"model\":\"m\",\"stream\":true,\"messages\":[{\"role\":\"user\",\"content\":"
-                       "\"a\\u0000\\u2028\\ufeff\"}]}");
+    fake_request(PATH,
+                 "{\"model\":\"m\",\"stream\":true,\"messages\":[{\"role\":\"user\",\"content\":"
+                 "\"a\\u0000\\u2028\\ufeff\"}]}");
     assert_int_equal(fake.tokens[7], 0);
     assert_int_equal(fake.token_count, 6 + 2 + 3 + 3 + 11);
     fake_token(0);

@@ -79,9 +79,9 @@ static void test_inputs(void **state)
         const char *input;
         uint32_t sequences, tokens;
     } good[] = {
-        {"\"abc\"", 1, 5},          {"[\"abc\"]", 1, 5},
-        {"[\"a\",\"b\"]", 2, 6},    {"[1,2,3]", 1, 3}, // as given: nothing is added
-        {"[[1],[2,3]]", 2, 3},      {"[1.0,2e0]", 1, 2},
+        {"\"abc\"", 1, 5},       {"[\"abc\"]", 1, 5},
+        {"[\"a\",\"b\"]", 2, 6}, {"[1,2,3]", 1, 3}, // as given: nothing is added
+        {"[[1],[2,3]]", 2, 3},   {"[1.0,2e0]", 1, 2},
     };
     static const struct {
         const char *input, *code, *param;

@@ -25,8 +25,8 @@ static const struct endpoint messages = {
     "\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}]"};
 static const struct endpoint embeddings = {MODEL_EMBEDDER, "/v1/embeddings",
                                            "\"model\":\"m\",\"input\":\"hi\""};
-static const struct endpoint rerank = {
-    MODEL_RERANKER, "/v1/rerank", "\"model\":\"m\",\"query\":\"q\",\"documents\":[\"d\"]"};
+static const struct endpoint rerank = {MODEL_RERANKER, "/v1/rerank",
+                                       "\"model\":\"m\",\"query\":\"q\",\"documents\":[\"d\"]"};
 
 static void request(const struct endpoint *e, const char *more)
 {
@@ -82,7 +82,7 @@ static const struct {
 struct field_case {
     const struct endpoint *endpoint;
     const char *name;
-    const char *types;  // that it takes: letters of `values`
+    const char *types; // that it takes: letters of `values`
     const char *good[4];
     const char *bad[5]; // right type, wrong value
 };
@@ -98,7 +98,11 @@ static const struct field_case cases[] = {
     {&chat, "ignore_eos", "b", {"false"}, {NULL}},
     {&chat, "continue_final_message", "b", {"false"}, {NULL}},
     {&chat, "add_generation_prompt", "b", {"false"}, {NULL}},
-    {&chat, "stream_options", "o", {"{\"include_usage\":false,\"include_obfuscation\":true}"}, {NULL}},
+    {&chat,
+     "stream_options",
+     "o",
+     {"{\"include_usage\":false,\"include_obfuscation\":true}"},
+     {NULL}},
     {&chat, "stop", "sa", {"\"\"", "[\"\"]", "[\"a\",\"b\"]"}, {NULL}},
     {&chat, "user", "s", {"\"x\""}, {NULL}},
     {&chat, "metadata", "o", {"{\"a\":\"b\"}"}, {NULL}},
@@ -289,11 +293,16 @@ static void test_bodies(void **state)
     static const struct {
         const char *body, *code;
     } bodies[] = {
-        {"", "invalid_json"},        {"{", "invalid_json"},
-        {"{} x", "invalid_json"},    {"{\"model\":01}", "invalid_json"},
-        {"{\"a\":NaN}", "invalid_json"}, {"{\"a\":1e400}", "invalid_json"},
-        {"\xFF", "invalid_json"},    {"[]", "invalid_type"},
-        {"\"x\"", "invalid_type"},   {"null", "invalid_type"},
+        {"", "invalid_json"},
+        {"{", "invalid_json"},
+        {"{} x", "invalid_json"},
+        {"{\"model\":01}", "invalid_json"},
+        {"{\"a\":NaN}", "invalid_json"},
+        {"{\"a\":1e400}", "invalid_json"},
+        {"\xFF", "invalid_json"},
+        {"[]", "invalid_type"},
+        {"\"x\"", "invalid_type"},
+        {"null", "invalid_type"},
         {"\xEF\xBB\xBF{}", "missing_required_parameter"}, // one BOM is skipped
     };
     (void)state;
@@ -320,7 +329,8 @@ static void test_stops(void **state)
     snprintf(more, sizeof(more), "\"stop\":\"%0257d\"", 0);
     expect_error(&chat, more, 400, "invalid_value", "stop");
     expect_error(&chat, "\"stop\":[\"a\",5]", 400, "invalid_type", "stop[1]");
-    expect_error(&messages, "\"stop_sequences\":[\"a\",5]", 400, "invalid_type", "stop_sequences.1");
+    expect_error(&messages, "\"stop_sequences\":[\"a\",5]", 400, "invalid_type",
+                 "stop_sequences.1");
     expect_error(&chat, "\"stream_options\":{\"include_usage\":1}", 400, "invalid_type",
                  "stream_options.include_usage");
 }
@@ -344,7 +354,8 @@ static void test_chat_messages(void **state)
         {"[{\"role\":\"user\",\"content\":[\"x\"]}]", "invalid_type", "messages[0].content[0]"},
         {"[{\"role\":\"user\",\"content\":[{\"type\":\"text\"}]}]", "missing_required_parameter",
          "messages[0].content[0].text"},
-        {"[{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"a\"},{\"type\":\"odd\"}]}]",
+        {"[{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"a\"},{\"type\":\"odd\"}]}"
+         "]",
          "invalid_value", "messages[0].content[1].type"},
         {"[{\"role\":\"user\",\"content\":[{\"type\":\"image_url\",\"image_url\":{}}]}]",
          "unsupported_content_type", "messages[0].content[0].type"},
@@ -377,10 +388,10 @@ static void test_unknown(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_matrix),        cmocka_unit_test(test_required),
-        cmocka_unit_test(test_refused),       cmocka_unit_test(test_harmless),
-        cmocka_unit_test(test_model),         cmocka_unit_test(test_bodies),
-        cmocka_unit_test(test_stops),         cmocka_unit_test(test_chat_messages),
+        cmocka_unit_test(test_matrix),  cmocka_unit_test(test_required),
+        cmocka_unit_test(test_refused), cmocka_unit_test(test_harmless),
+        cmocka_unit_test(test_model),   cmocka_unit_test(test_bodies),
+        cmocka_unit_test(test_stops),   cmocka_unit_test(test_chat_messages),
         cmocka_unit_test(test_unknown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

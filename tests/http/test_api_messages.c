@@ -76,9 +76,9 @@ static const char *events(void)
 #define END(reason, sequence, output)                                                              \
     "event: content_block_stop\ndata: {\"type\":\"content_block_stop\",\"index\":0}\n\n"           \
     "event: message_delta\ndata: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"" reason \
-    "\",\"stop_sequence\":" sequence ",\"stop_details\":null,\"container\":null},"                 \
-    USAGE("25", "3", output) "\"output_tokens_details\":null,\"server_tool_use\":null}}\n\n"       \
-    "event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n"
+    "\",\"stop_sequence\":" sequence ",\"stop_details\":null,\"container\":null}," USAGE(          \
+        "25", "3", output) "\"output_tokens_details\":null,\"server_tool_use\":null}}\n\n"         \
+                           "event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n"
 
 static void test_stream(void **state)
 {
@@ -272,8 +272,10 @@ static void test_system(void **state)
 {
     (void)state;
     expect_prompt("[" USER "]", ",\"system\":\"s\"", "[system]s[user]u" END_PROMPT, NULL);
-    expect_prompt("[" USER "]", ",\"system\":[" TEXT("a") "," TEXT("x-anthropic-billing-header: 1")
-                  "," TEXT("b") "]", "[system]a\nb[user]u" END_PROMPT, NULL);
+    expect_prompt(
+        "[" USER "]",
+        ",\"system\":[" TEXT("a") "," TEXT("x-anthropic-billing-header: 1") "," TEXT("b") "]",
+        "[system]a\nb[user]u" END_PROMPT, NULL);
     expect_prompt("[" USER "]", ",\"system\":\"\"", "[user]u" END_PROMPT, NULL);
     expect_prompt("[" USER "]", ",\"system\":[]", "[user]u" END_PROMPT, NULL);
     expect_prompt("[" USER "]", ",\"system\":null", "[user]u" END_PROMPT, NULL);
@@ -291,8 +293,9 @@ static void test_prefill(void **state)
     (void)state;
     expect_prompt("[" USER ",{\"role\":\"assistant\",\"content\":\"so \"}]", "",
                   "[user]u[assistant]so ", NULL);
-    expect_prompt("[" USER ",{\"role\":\"assistant\",\"content\":\"a\"},"
-                  BLOCKS("assistant", TEXT("b")) "]", "", "[user]u[assistant]a\nb", NULL);
+    expect_prompt("[" USER
+                  ",{\"role\":\"assistant\",\"content\":\"a\"}," BLOCKS("assistant", TEXT("b")) "]",
+                  "", "[user]u[assistant]a\nb", NULL);
     expect_prompt("[" USER "," BLOCKS("assistant", USE) "]", "", NULL, "t1");
 }
 
@@ -300,13 +303,16 @@ static void test_tool_history(void **state)
 {
     const char *want = "[user]u[assistant]c(f {\"a\":1})[tool]r[user]x" END_PROMPT;
     (void)state;
-#define TURN(blocks) "[" USER "," BLOCKS("assistant", TEXT("c") "," USE) "," BLOCKS("user", blocks) "]"
+#define TURN(blocks)                                                                               \
+    "[" USER "," BLOCKS("assistant", TEXT("c") "," USE) "," BLOCKS("user", blocks) "]"
     expect_prompt(TURN(RESULT "," TEXT("x")), "", want, NULL);
     expect_prompt(TURN(TEXT("x") "," RESULT), "", want, NULL); // results come first
     expect_prompt(TURN(RESULT), "", "[user]u[assistant]c(f {\"a\":1})[tool]r" END_PROMPT, NULL);
-    expect_prompt(TURN("{\"type\":\"tool_result\",\"tool_use_id\":\"t1\",\"is_error\":true,\"content\":["
-                       TEXT("p") "," TEXT("q") "]}"), "",
-                  "[user]u[assistant]c(f {\"a\":1})[tool]Error: p\nq" END_PROMPT, NULL);
+    expect_prompt(
+        TURN(
+            "{\"type\":\"tool_result\",\"tool_use_id\":\"t1\",\"is_error\":true,\"content\":[" TEXT(
+                "p") "," TEXT("q") "]}"),
+        "", "[user]u[assistant]c(f {\"a\":1})[tool]Error: p\nq" END_PROMPT, NULL);
     expect_prompt(TURN("{\"type\":\"tool_result\",\"tool_use_id\":\"t1\"}"), "",
                   "[user]u[assistant]c(f {\"a\":1})[tool]" END_PROMPT, NULL);
     expect_prompt(TURN(TEXT("x")), "", NULL, "t1"); // no result
@@ -314,18 +320,23 @@ static void test_tool_history(void **state)
     expect_prompt("[" BLOCKS("user", RESULT) "]", "", NULL, "messages.0.content.0.tool_use_id");
     expect_prompt("[" BLOCKS("user", USE) "]", "", NULL, "content type 'tool_use'");
     expect_prompt(TURN("{\"type\":\"tool_result\",\"tool_use_id\":\"t1\",\"content\":[{\"type\":"
-                       "\"image\"}]}"), "", NULL,
+                       "\"image\"}]}"),
+                  "", NULL,
                   "messages.2.content.0.content.0: content type 'image' is not supported");
 }
 
 static void test_blocks(void **state)
 {
     (void)state;
-    expect_prompt("[" USER "," BLOCKS("assistant", "{\"type\":\"thinking\",\"thinking\":\"t\"},"
-                  "{\"type\":\"redacted_thinking\",\"data\":\"x\"}," TEXT("a")) "," USER "]", "",
-                  "[user]u[assistant]t/a[user]u" END_PROMPT, NULL);
+    expect_prompt("[" USER
+                  "," BLOCKS("assistant",
+                             "{\"type\":\"thinking\",\"thinking\":\"t\"},"
+                             "{\"type\":\"redacted_thinking\",\"data\":\"x\"}," TEXT("a")) "," USER
+                                                                                           "]",
+                  "", "[user]u[assistant]t/a[user]u" END_PROMPT, NULL);
     expect_prompt("[" BLOCKS("user", "{\"type\":\"text\",\"text\":\"\",\"cache_control\":{\"type\":"
-                  "\"ephemeral\"},\"citations\":null}") "]", "", "[user]" END_PROMPT, NULL);
+                                     "\"ephemeral\"},\"citations\":null}") "]",
+                  "", "[user]" END_PROMPT, NULL);
     expect_prompt("[" BLOCKS("user", "{\"type\":\"image\",\"source\":{}}") "]", "", NULL,
                   "messages.0.content.0: content type 'image' is not supported by this model");
     expect_prompt("[" BLOCKS("user", TEXT("a") ",{\"type\":\"text\"}") "]", "", NULL,
@@ -338,8 +349,10 @@ static void test_blocks(void **state)
 static void test_thinking(void **state)
 {
     (void)state;
-    expect_prompt("[" USER "]", ",\"thinking\":{\"type\":\"disabled\"}", "[user]u" END_PROMPT, NULL);
-    expect_prompt("[" USER "]", ",\"thinking\":{\"type\":\"adaptive\"}", "[user]u" END_PROMPT, NULL);
+    expect_prompt("[" USER "]", ",\"thinking\":{\"type\":\"disabled\"}", "[user]u" END_PROMPT,
+                  NULL);
+    expect_prompt("[" USER "]", ",\"thinking\":{\"type\":\"adaptive\"}", "[user]u" END_PROMPT,
+                  NULL);
     expect_prompt("[" USER "]", ",\"thinking\":{\"type\":\"enabled\",\"budget_tokens\":1024}", NULL,
                   "thinking: is not supported");
     expect_prompt("[" USER "]", ",\"thinking\":{\"type\":\"x\"}", NULL, "thinking.type");
@@ -370,24 +383,12 @@ static void test_foreign_fields(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_stream),
-        TEST(test_stream_empty),
-        TEST(test_stream_from_queue),
-        TEST(test_stream_fails),
-        TEST(test_whole),
-        TEST(test_whole_empty),
-        TEST(test_stop_reasons),
-        TEST(test_stop_sequence),
-        TEST(test_max_tokens_default),
-        TEST(test_too_long),
-        TEST(test_roles),
-        TEST(test_system),
-        TEST(test_prefill),
-        TEST(test_tool_history),
-        TEST(test_blocks),
-        TEST(test_thinking),
-        TEST(test_count),
-        TEST(test_foreign_fields),
+        TEST(test_stream),       TEST(test_stream_empty),  TEST(test_stream_from_queue),
+        TEST(test_stream_fails), TEST(test_whole),         TEST(test_whole_empty),
+        TEST(test_stop_reasons), TEST(test_stop_sequence), TEST(test_max_tokens_default),
+        TEST(test_too_long),     TEST(test_roles),         TEST(test_system),
+        TEST(test_prefill),      TEST(test_tool_history),  TEST(test_blocks),
+        TEST(test_thinking),     TEST(test_count),         TEST(test_foreign_fields),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

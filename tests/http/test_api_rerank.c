@@ -71,7 +71,8 @@ static void test_order(void **state)
 {
     const float scores[] = {-2, 3, 0, 3, 200};
     (void)state;
-    fake_request(PATH, "{\"model\":\"m\",\"query\":\"q\",\"documents\":[\"a\",\"b\",\"\",\"b\",\"e\"]}");
+    fake_request(PATH,
+                 "{\"model\":\"m\",\"query\":\"q\",\"documents\":[\"a\",\"b\",\"\",\"b\",\"e\"]}");
     assert_int_equal(fake.kind, REQUEST_SCORE);
     finish(scores, 5);
     assert_string_equal(results(), "4:1.0000 1:0.9526 3:0.9526 2:0.5000 0:0.1192");
@@ -91,7 +92,8 @@ static void test_top_n(void **state)
           "\"raw_scores\":true,\"return_documents\":true}");
     finish(scores, 3);
     assert_string_equal(results(), "2:3.0000=c 1:2.0000=b");
-    again("{\"model\":\"m\",\"query\":\"q\",\"documents\":[{\"text\":\"a\",\"x\":1},{\"text\":\"b\"}],"
+    again("{\"model\":\"m\",\"query\":\"q\",\"documents\":[{\"text\":\"a\",\"x\":1},{\"text\":"
+          "\"b\"}],"
           "\"top_n\":50,\"return_documents\":true,\"raw_scores\":true}");
     finish(scores, 2);
     assert_string_equal(results(), "1:2.0000=b 0:1.0000=a");
@@ -107,8 +109,10 @@ static void test_extremes(void **state)
     assert_null(strstr(fake.sent, "nan"));
     json_t *answer = fake_json();
     json_t *list = json_object_get(answer, "results");
-    assert_true(json_number_value(json_object_get(json_array_get(list, 0), "relevance_score")) == 1);
-    assert_true(json_number_value(json_object_get(json_array_get(list, 2), "relevance_score")) == 0);
+    assert_true(json_number_value(json_object_get(json_array_get(list, 0), "relevance_score")) ==
+                1);
+    assert_true(json_number_value(json_object_get(json_array_get(list, 2), "relevance_score")) ==
+                0);
     json_decref(answer);
 }
 
@@ -146,22 +150,27 @@ static void test_cuts(void **state)
     (void)state;
     memset(text, 'x', 300);
     text[300] = 0;
-    snprintf(body, sizeof(body), "{\"model\":\"m\",\"query\":\"q\",\"documents\":[\"%s\",\"b\"]}", text);
+    snprintf(body, sizeof(body), "{\"model\":\"m\",\"query\":\"q\",\"documents\":[\"%s\",\"b\"]}",
+             text);
     again(body);
     assert_int_equal(fake.token_count, 200 + 5);
     assert_int_equal(fake.tokens[199], FAKE_SEP);
     assert_int_equal(fake.type_from[0], 3);
     snprintf(body, sizeof(body),
-             "{\"model\":\"m\",\"query\":\"q\",\"documents\":[\"%s\"],\"max_tokens_per_doc\":7}", text);
+             "{\"model\":\"m\",\"query\":\"q\",\"documents\":[\"%s\"],\"max_tokens_per_doc\":7}",
+             text);
     again(body);
     assert_int_equal(fake.token_count, 3 + 7 + 1);
     snprintf(body, sizeof(body),
-             "{\"model\":\"m\",\"query\":\"q\",\"documents\":[\"b\",\"%s\"],\"truncate\":false}", text);
+             "{\"model\":\"m\",\"query\":\"q\",\"documents\":[\"b\",\"%s\"],\"truncate\":false}",
+             text);
     again(body);
     assert_int_equal(fake.status, 400);
-    assert_non_null(strstr(fake.sent, "\"param\":\"documents[1]\",\"code\":\"context_length_exceeded\""
-                                      ",\"n_prompt_tokens\":304,\"n_ctx\":200"));
-    snprintf(body, sizeof(body), "{\"model\":\"m\",\"query\":\"%.101s\",\"documents\":[\"b\"]}", text);
+    assert_non_null(strstr(fake.sent,
+                           "\"param\":\"documents[1]\",\"code\":\"context_length_exceeded\""
+                           ",\"n_prompt_tokens\":304,\"n_ctx\":200"));
+    snprintf(body, sizeof(body), "{\"model\":\"m\",\"query\":\"%.101s\",\"documents\":[\"b\"]}",
+             text);
     again(body);
     assert_int_equal(fake.status, 400);
     assert_non_null(strstr(fake.sent, "\"param\":\"query\""));
@@ -204,7 +213,8 @@ static void test_large_documents(void **state)
     char *body = malloc(60000);
     (void)state;
     fake_facts.max_model_len = 100000;
-    int n = sprintf(body, "{\"model\":\"m\",\"query\":\"q\",\"return_documents\":true,\"documents\":[\"");
+    int n = sprintf(body,
+                    "{\"model\":\"m\",\"query\":\"q\",\"return_documents\":true,\"documents\":[\"");
     memset(body + n, 'y', 50000);
     strcpy(body + n + 50000, "\"]}");
     fake_request(PATH, body);
@@ -235,9 +245,11 @@ static void test_not_finite(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_order),  TEST(test_top_n),          TEST(test_extremes),
-        TEST(test_bad),    TEST(test_cuts),           TEST(test_types_only_where_read),
-        TEST(test_yes_no), TEST(test_large_documents), TEST(test_not_finite),
+        TEST(test_order),      TEST(test_top_n),
+        TEST(test_extremes),   TEST(test_bad),
+        TEST(test_cuts),       TEST(test_types_only_where_read),
+        TEST(test_yes_no),     TEST(test_large_documents),
+        TEST(test_not_finite),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -88,7 +88,12 @@ static struct stop_strings strings_of(const char *const *list)
 static void test_cut_everywhere(void **state)
 {
     static const char *const texts[] = {
-        "abcabcdabcde", "aaaaab", "xaxbxaxc", "the end<|im_en<|im_end|>", "abab", "",
+        "abcabcdabcde",
+        "aaaaab",
+        "xaxbxaxc",
+        "the end<|im_en<|im_end|>",
+        "abab",
+        "",
         "h\xC3\xA9llo \xF0\x9F\x98\x80 stop",
     };
     static const char *const lists[][5] = {
@@ -202,8 +207,8 @@ static void test_longest_strings(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_cut_everywhere), cmocka_unit_test(test_random),
-        cmocka_unit_test(test_choice),         cmocka_unit_test(test_end_of_text),
+        cmocka_unit_test(test_cut_everywhere),  cmocka_unit_test(test_random),
+        cmocka_unit_test(test_choice),          cmocka_unit_test(test_end_of_text),
         cmocka_unit_test(test_longest_strings),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
