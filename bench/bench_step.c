@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { PROMPT = 128, STEPS = 12, PREFILL = 512, ROWS_MAX = 32 };
+enum { PROMPT = 128, STEPS = 8, PREFILL = 512, ROWS_MAX = 32 };
 
 static const char config[] =
     "{\"architectures\":[\"Qwen2ForCausalLM\"],\"vocab_size\":151936,\"hidden_size\":896,"
@@ -32,10 +32,40 @@ static const char config[] =
 OP_LIST(SKIP)
 #undef SKIP
 
+// The third table of ops times each one; on a device that works behind the caller's back (cuda)
+// these are launch times.
+enum op_index {
+#define INDEX(name) OP_INDEX_##name,
+    OP_LIST(INDEX)
+#undef INDEX
+        OP_COUNT
+};
+
+static const struct op_table *timed_ops;
+static double spent_ms[OP_COUNT];
+
+static double now_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
+}
+
+#define TIME(name)                                                                                 \
+    static enum status time_##name(struct stream *stream, const struct name##_args *args)          \
+    {                                                                                              \
+        double start = now_ms();                                                                   \
+        enum status status = timed_ops->name(stream, args);                                        \
+        spent_ms[OP_INDEX_##name] += now_ms() - start;                                             \
+        return status;                                                                             \
+    }
+OP_LIST(TIME)
+#undef TIME
+
 struct bench {
     struct device_api api; // a copy: its op table is switched between runs
     const struct op_table *whole;
-    struct op_table products;
+    struct op_table products, timed;
     struct device *device;
     struct model_plan *plan;
     struct model *model;
@@ -46,13 +76,6 @@ struct bench {
 static void must(enum status status, const struct error *err)
 {
     check(status == STATUS_OK, "%s", err->text);
-}
-
-static double now_ms(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
 }
 
 static void folder_open(struct bench *b, int dtype, uint32_t threads)
@@ -89,7 +112,10 @@ static void bench_open(struct bench *b, int dtype, uint32_t threads)
 {
     b->api = *device_cpu();
     b->whole = b->api.ops;
-#define FIELD(name) b->products.name = skip_##name;
+    timed_ops = b->whole;
+#define FIELD(name)                                                                                \
+    b->products.name = skip_##name;                                                                \
+    b->timed.name = time_##name;
     OP_LIST(FIELD)
 #undef FIELD
     b->products.gemm = b->whole->gemm;
@@ -153,6 +179,25 @@ static void report(const char *what, uint32_t tokens, double *whole, double *pro
     fflush(stdout);
 }
 
+// The batch once more, op by op; those over one percent of the step.
+static void shares_print(struct bench *b)
+{
+    static const char *const names[] = {
+#define NAME(name) #name,
+        OP_LIST(NAME)
+#undef NAME
+    };
+    memset(spent_ms, 0, sizeof spent_ms);
+    b->api.ops = &b->timed;
+    double whole = step_ms(b);
+    b->api.ops = b->whole;
+    printf("            ");
+    for (int i = 0; i < OP_COUNT; i++)
+        if (spent_ms[i] > 0.01 * whole)
+            printf(" %s %.1f ms", names[i], spent_ms[i]);
+    printf("\n");
+}
+
 static void prefill(struct bench *b, uint32_t rows, uint32_t tokens)
 {
     for (uint32_t row = 0; row < rows; row++) {
@@ -177,6 +222,7 @@ static void decode_bench(struct bench *b, uint32_t rows)
     char what[32];
     snprintf(what, sizeof what, "decode x %u", rows);
     report(what, rows, whole, products, STEPS);
+    shares_print(b);
 }
 
 static void prefill_bench(struct bench *b)
@@ -189,6 +235,7 @@ static void prefill_bench(struct bench *b)
         *(i % 2 ? &products[i / 2] : &whole[i / 2]) = step_ms(b);
     }
     report("prefill 512", PREFILL, whole, products, STEPS);
+    shares_print(b);
 }
 
 int main(int argc, char **argv)
