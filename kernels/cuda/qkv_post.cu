@@ -34,7 +34,8 @@ static __device__ void post_rotate(const qkv_post_args &a, T *x, const float *no
             squares = fmaf(widen(x[i]), widen(x[i]), squares);
         scale = 1.0f / sqrtf(warp_sum(squares) / (float)dim + a.epsilon);
     }
-    const float *angle = a.cos_sin + (size_t)a.position[t] * half * 2;
+    uint32_t position = a.position != NULL ? a.position[t] : 0;
+    const float *angle = a.cos_sin + (size_t)position * half * 2;
     for (uint32_t i = lane; i < half; i += 32) {
         float u = widen(x[i]), v = widen(x[i + half]);
         if (norm != NULL) {
@@ -63,7 +64,7 @@ static __device__ void post_rotate(const qkv_post_args &a, T *x, const float *no
 }
 
 // One warp a (token, head) of q, k and v; 8 a block. A token with kv_place UINT64_MAX still rotates
-// q. Bound: memory, 2 * T * (heads + 2 kv_heads) * dim elements.
+// q. Without KV blocks (encoders) k is rotated in place. Bound: memory, 2 * T * (heads + 2 kv_heads) * dim elements.
 template <class T> static __global__ void __launch_bounds__(256) qkv_post_kernel(post_run run)
 {
     const qkv_post_args &a = run.args;
@@ -78,10 +79,15 @@ template <class T> static __global__ void __launch_bounds__(256) qkv_post_kernel
         post_rotate(a, x, run.q_norm, t, NULL);
         return;
     }
+    bool value = head >= heads + kv_heads;
+    if (!a.shape.paged) { // keys stay where attention reads them
+        if (!value)
+            post_rotate(a, x, run.k_norm, t, NULL);
+        return;
+    }
     uint64_t place = a.kv_place[t];
     if (place == UINT64_MAX)
         return;
-    bool value = head >= heads + kv_heads;
     uint32_t kv_head = head - heads - (value ? kv_heads : 0);
     char *to = (char *)a.kv_base + place + a.layer_offset + kv_head * a.head_bytes;
     if (!value) {

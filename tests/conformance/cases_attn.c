@@ -113,6 +113,7 @@ static void attn_case(struct trial *t, enum dtype act, enum dtype kv, uint64_t i
     trial_begin(t, 20000 + i + 1000 * (uint64_t)kv);
     struct attn_shape shape = shape_pick(t, i);
     uint32_t longest = !shape.paged ? 100 : i % 10 == 1 ? 2200 : 400;
+    trial_shape(t, &shape);
     struct scene s = scene_make(t, &shape, kv, longest);
     size_t width = (size_t)(shape.heads + 2 * shape.kv_heads) * shape.dim;
     size_t out_count = (size_t)s.tokens * shape.heads * shape.dim;

@@ -34,6 +34,16 @@ static bool trial_stream(struct trial *t, const char *name)
     return true;
 }
 
+// A stream is made for one shape of attention: its plan and its room depend on it.
+void trial_shape(struct trial *t, const struct attn_shape *shape)
+{
+    struct error err = {0};
+    t->limits.attn = *shape;
+    t->api->stream_close(t->stream);
+    check(t->api->stream_open(t->device, &t->stream, &t->limits, &err) == STATUS_OK,
+          "a stream: %s", err.text);
+}
+
 bool trial_open_cpu(struct trial *t, enum cpu_level level, uint32_t threads)
 {
     struct error err = {0};

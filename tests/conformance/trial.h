@@ -36,6 +36,9 @@ bool trial_open_cpu(struct trial *t, enum cpu_level level, uint32_t threads);
 bool trial_open_plugin(struct trial *t, const char *name, const char *path);
 void trial_close(struct trial *t);
 
+// Opens the stream anew for this shape of attention.
+void trial_shape(struct trial *t, const struct attn_shape *shape);
+
 // Gives back what was taken since the case began; each case begins with a seed of its own.
 void trial_begin(struct trial *t, uint64_t seed);
 void trial_end(struct trial *t);

@@ -105,6 +105,17 @@ void report(const char *format, ...)
         fprintf(stderr, "simt: %s\n", whole.c_str());
 }
 
+// Reports that nobody looked at fail the process that ran the kernels.
+__attribute__((destructor)) static void report_left()
+{
+    if (counts.reports == 0)
+        return;
+    fprintf(stderr, "simt: %llu reports; the first: %s\n", (unsigned long long)counts.reports,
+            first_report.c_str());
+    fflush(stdout);
+    _exit(70);
+}
+
 // --- allocations --------------------------------------------------------------------------------
 
 static allocation *allocation_of(const void *at)

@@ -427,12 +427,13 @@ static void test_attention(void **state)
         {DTYPE_BF16, {7, 1, 80, 40, 0.11f, 1, 1}, 4, 8, 2, {33, 1}, {100, 90}},
         {DTYPE_F16, {2, 1, 256, 0, 0.0625f, 1, 1}, 6, 2, 2, {20, 1}, {66, 5}},
         {DTYPE_F32, {4, 2, 24, 16, 0.2f, 1, 1}, 5, 2, 2, {9, 1}, {40, 33}},
+        {DTYPE_BF16, {2, 1, 16, 0, 0.3f, 1, 1}, 6, 18, 3, {1, 9, 1}, {1100, 1025, 1024}},
         {DTYPE_BF16, {8, 2, 128, 0, 0.09f, 1, 1}, 6, 36, 4, {1, 40, 2, 130}, {2200, 1050, 1025, 130}},
         {DTYPE_BF16, {4, 1, 64, 1100, 0.125f, 1, 1}, 6, 36, 3, {1, 70, 1}, {2300, 1090, 1024}},
         {DTYPE_BF16, {12, 12, 32, 0, 0.18f, 0, 0}, 6, 0, 4, {1, 64, 129, 257}, {1, 64, 129, 257}},
         {DTYPE_BF16, {20, 1, 96, 0, 0.1f, 1, 1}, 5, 8, 2, {1, 30}, {130, 200}},
     };
-    for (size_t i = 0; i < (small ? 5 : sizeof cases / sizeof cases[0]); i++) {
+    for (size_t i = 0; i < (small ? 6 : sizeof cases / sizeof cases[0]); i++) {
         struct attn_world w;
         struct step_row rows[8];
         uint32_t count = case_rows(&cases[i], rows);
