@@ -119,17 +119,17 @@ static bool item_at(struct jinja_run *run, struct jinja_value of, int64_t index,
 {
     if (of.kind == JINJA_STRING) {
         struct text text = jinja_string_text(of.as.string);
-        int64_t count = (int64_t)utf8_count(text);
+        int64_t count = (int64_t)jinja_utf8_count(text);
         if (!jinja_spend(run, 1 + text.bytes / 64))
             return false;
         index += index < 0 ? count : 0;
         *out = jinja_undefined("an index is behind the end of a string");
         if (index < 0 || index >= count)
             return true;
-        size_t from = utf8_offset(text, (size_t)index);
+        size_t from = jinja_utf8_offset(text, (size_t)index);
         uint32_t point;
-        return jinja_string_slice(run, of.as.string, from, from + utf8_next(text, from, &point),
-                                  out);
+        return jinja_string_slice(run, of.as.string, from,
+                                  from + jinja_utf8_next(text, from, &point), out);
     }
     int64_t count = (int64_t)of.as.list->count;
     index += index < 0 ? count : 0;
@@ -205,7 +205,7 @@ bool jinja_getslice(struct jinja_run *run, struct jinja_value of, const struct j
                           jinja_kind_name(of));
     struct text text =
         of.kind == JINJA_STRING ? jinja_string_text(of.as.string) : (struct text){NULL, 0};
-    int64_t count = (int64_t)(of.kind == JINJA_STRING ? utf8_count(text) : of.as.list->count);
+    int64_t count = (int64_t)(of.kind == JINJA_STRING ? jinja_utf8_count(text) : of.as.list->count);
     int64_t step = 1;
     if (!jinja_spend(run, 1 + text.bytes / 64) || !slice_part(run, part[2], &step))
         return false;
@@ -218,8 +218,8 @@ bool jinja_getslice(struct jinja_run *run, struct jinja_value of, const struct j
     from = slice_clamp(from, count, step < 0);
     to = slice_clamp(to, count, step < 0);
     if (of.kind == JINJA_STRING && step == 1) {
-        size_t first = utf8_offset(text, (size_t)from);
-        size_t last = to > from ? utf8_offset(text, (size_t)to) : first;
+        size_t first = jinja_utf8_offset(text, (size_t)from);
+        size_t last = to > from ? jinja_utf8_offset(text, (size_t)to) : first;
         return jinja_string_slice(run, of.as.string, first, last, out);
     }
     struct jinja_list all;

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <utf8proc.h>
 
-size_t utf8_next(struct text text, size_t at, uint32_t *point)
+size_t jinja_utf8_next(struct text text, size_t at, uint32_t *point)
 {
     unsigned char lead = (unsigned char)text.at[at];
     size_t bytes = lead < 0x80 ? 1 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
@@ -17,12 +17,12 @@ size_t utf8_next(struct text text, size_t at, uint32_t *point)
     return bytes;
 }
 
-size_t utf8_put(char *out, uint32_t point)
+size_t jinja_utf8_put(char *out, uint32_t point)
 {
     return (size_t)utf8proc_encode_char((utf8proc_int32_t)point, (utf8proc_uint8_t *)out);
 }
 
-size_t utf8_count(struct text text)
+size_t jinja_utf8_count(struct text text)
 {
     size_t count = 0;
     for (size_t i = 0; i < text.bytes; i++)
@@ -30,7 +30,7 @@ size_t utf8_count(struct text text)
     return count;
 }
 
-size_t utf8_offset(struct text text, size_t points)
+size_t jinja_utf8_offset(struct text text, size_t points)
 {
     size_t at = 0;
     while (at < text.bytes && points > 0) {
@@ -42,7 +42,7 @@ size_t utf8_offset(struct text text, size_t points)
     return at;
 }
 
-bool utf8_valid(struct text text)
+bool jinja_utf8_valid(struct text text)
 {
     size_t at = 0;
     while (at < text.bytes) {
@@ -61,7 +61,7 @@ static utf8proc_category_t category_of(uint32_t point)
     return utf8proc_category((utf8proc_int32_t)point);
 }
 
-bool char_is_space(uint32_t point)
+bool jinja_char_is_space(uint32_t point)
 {
     if (point < 0x80)
         return point == ' ' || (point >= 9 && point <= 13) || (point >= 0x1c && point <= 0x1f);
@@ -69,13 +69,13 @@ bool char_is_space(uint32_t point)
            point == 0x2029;
 }
 
-bool char_is_line_end(uint32_t point)
+bool jinja_char_is_line_end(uint32_t point)
 {
     return (point >= 10 && point <= 13) || (point >= 0x1c && point <= 0x1e) || point == 0x85 ||
            point == 0x2028 || point == 0x2029;
 }
 
-bool char_is_printable(uint32_t point)
+bool jinja_char_is_printable(uint32_t point)
 {
     if (point < 0x80)
         return point >= 0x20 && point != 0x7f;
@@ -94,30 +94,30 @@ bool char_is_printable(uint32_t point)
     }
 }
 
-bool char_is_alpha(uint32_t point)
+bool jinja_char_is_alpha(uint32_t point)
 {
     utf8proc_category_t category = category_of(point);
     return category >= UTF8PROC_CATEGORY_LU && category <= UTF8PROC_CATEGORY_LO;
 }
 
-bool char_is_decimal(uint32_t point)
+bool jinja_char_is_decimal(uint32_t point)
 {
     return category_of(point) == UTF8PROC_CATEGORY_ND;
 }
 
-bool char_is_digit(uint32_t point)
+bool jinja_char_is_digit(uint32_t point)
 {
-    return char_is_decimal(point) || point == 0xb2 || point == 0xb3 || point == 0xb9 ||
+    return jinja_char_is_decimal(point) || point == 0xb2 || point == 0xb3 || point == 0xb9 ||
            point == 0x2070 || (point >= 0x2074 && point <= 0x2079) ||
            (point >= 0x2080 && point <= 0x2089) || (point >= 0x2460 && point <= 0x2468);
 }
 
-bool char_is_upper(uint32_t point)
+bool jinja_char_is_upper(uint32_t point)
 {
     return category_of(point) == UTF8PROC_CATEGORY_LU;
 }
 
-bool char_is_lower(uint32_t point)
+bool jinja_char_is_lower(uint32_t point)
 {
     return category_of(point) == UTF8PROC_CATEGORY_LL || point == 0xaa || point == 0xba;
 }
@@ -133,7 +133,7 @@ static const struct {
     {0xfb04, "FFL", "Ffl"}, {0xfb05, "ST", "St"}, {0xfb06, "ST", "St"},
 };
 
-size_t char_cased(uint32_t point, enum letter_case wanted, char *out)
+size_t jinja_char_cased(uint32_t point, enum letter_case wanted, char *out)
 {
     if (wanted != CASE_LOWER) {
         for (size_t i = 0; i < sizeof long_capitals / sizeof *long_capitals; i++) {
@@ -153,5 +153,5 @@ size_t char_cased(uint32_t point, enum letter_case wanted, char *out)
     utf8proc_int32_t to = wanted == CASE_UPPER   ? utf8proc_toupper(from)
                           : wanted == CASE_LOWER ? utf8proc_tolower(from)
                                                  : utf8proc_totitle(from);
-    return utf8_put(out, (uint32_t)to);
+    return jinja_utf8_put(out, (uint32_t)to);
 }

@@ -100,7 +100,7 @@ static bool filter_length(struct jinja_run *run, const struct jinja_call *call,
     }
     if (self.kind == JINJA_STRING) {
         struct text text = jinja_string_text(self.as.string);
-        *out = jinja_int((int64_t)utf8_count(text));
+        *out = jinja_int((int64_t)jinja_utf8_count(text));
         return jinja_spend(run, 1 + text.bytes / 64);
     }
     if (self.kind == JINJA_DICT)

@@ -315,13 +315,14 @@ static bool filter_truncate(struct jinja_run *run, const struct jinja_call *call
         return false;
     const struct jinja_string *string = call->self.as.string;
     struct text text = jinja_string_text(string);
-    int64_t tail = (int64_t)utf8_count(jinja_string_text(end));
+    int64_t tail = (int64_t)jinja_utf8_count(jinja_string_text(end));
     if (length < tail || leeway < 0)
         return jinja_fail(run, STATUS_INVALID, "truncate: the length is too small");
     *out = call->self;
-    if (!jinja_spend(run, 1 + text.bytes / 32) || (int64_t)utf8_count(text) - leeway <= length)
+    if (!jinja_spend(run, 1 + text.bytes / 32) ||
+        (int64_t)jinja_utf8_count(text) - leeway <= length)
         return run->status == STATUS_OK;
-    size_t kept = utf8_offset(text, (size_t)(length - tail));
+    size_t kept = jinja_utf8_offset(text, (size_t)(length - tail));
     if (!jinja_arg_bool(call, 1, false)) {
         const char *space = memrchr(text.at, ' ', kept);
         kept = space != NULL ? (size_t)(space - text.at) : kept;
@@ -341,8 +342,8 @@ static bool filter_wordcount(struct jinja_run *run, const struct jinja_call *cal
     bool inside = false;
     for (size_t at = 0; at < text.bytes;) {
         uint32_t point;
-        at += utf8_next(text, at, &point);
-        bool word = char_is_alpha(point) || char_is_digit(point) || point == '_';
+        at += jinja_utf8_next(text, at, &point);
+        bool word = jinja_char_is_alpha(point) || jinja_char_is_digit(point) || point == '_';
         count += word && !inside;
         inside = word;
     }

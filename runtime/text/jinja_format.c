@@ -31,11 +31,11 @@ static bool bad_format(struct jinja_run *run)
 static bool put_padded(struct jinja_run *run, struct jinja_builder *b,
                        const struct jinja_string *string, const struct spec *spec, size_t sign)
 {
-    int64_t count = (int64_t)utf8_count(jinja_string_text(string));
+    int64_t count = (int64_t)jinja_utf8_count(jinja_string_text(string));
     int64_t pad = spec->width > count ? spec->width - count : 0;
     int64_t left = spec->align == '<' ? 0 : spec->align == '^' ? pad / 2 : pad;
     char fill[4];
-    size_t fill_bytes = utf8_put(fill, spec->fill != 0 ? spec->fill : ' ');
+    size_t fill_bytes = jinja_utf8_put(fill, spec->fill != 0 ? spec->fill : ' ');
     sign = spec->align == '=' ? sign : 0;
     if (!jinja_builder_part(run, b, string, 0, sign))
         return false;
@@ -57,7 +57,8 @@ static bool put_string(struct jinja_run *run, struct jinja_builder *b, struct ji
     if (!jinja_to_string(run, value, &string))
         return false;
     struct text text = jinja_string_text(string.as.string);
-    size_t kept = spec.precision >= 0 ? utf8_offset(text, (size_t)spec.precision) : text.bytes;
+    size_t kept =
+        spec.precision >= 0 ? jinja_utf8_offset(text, (size_t)spec.precision) : text.bytes;
     if (spec.align == 0)
         spec.align = '<';
     return jinja_string_slice(run, string.as.string, 0, kept, &string) &&
@@ -350,7 +351,7 @@ static bool brace_spec(struct jinja_run *run, struct text text, struct spec *spe
     size_t at = 0;
     uint32_t point = 0;
     *spec = (struct spec){.precision = -1};
-    size_t first = text.bytes > 0 ? utf8_next(text, 0, &point) : 0;
+    size_t first = text.bytes > 0 ? jinja_utf8_next(text, 0, &point) : 0;
     if (first < text.bytes && first > 0 && is_align((unsigned char)text.at[first])) {
         spec->fill = point;
         spec->align = text.at[first];

@@ -34,7 +34,7 @@ static bool json_text(struct jinja_run *run, struct jinja_builder *b, struct tex
     for (size_t at = 0; at < text.bytes;) {
         uint32_t point;
         char escape[16];
-        size_t bytes = utf8_next(text, at, &point);
+        size_t bytes = jinja_utf8_next(text, at, &point);
         size_t escaped = json_escape(point, ascii, escape);
         at += bytes;
         if (escaped == 0)

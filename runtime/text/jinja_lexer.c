@@ -68,8 +68,8 @@ static size_t space_end(const struct lexer *lx, size_t at)
 {
     while (at < lx->source.bytes) {
         uint32_t point;
-        size_t bytes = utf8_next(lx->source, at, &point);
-        if (!char_is_space(point))
+        size_t bytes = jinja_utf8_next(lx->source, at, &point);
+        if (!jinja_char_is_space(point))
             break;
         at += bytes;
     }
@@ -82,8 +82,8 @@ static size_t space_start(const struct lexer *lx, size_t from, size_t to)
     size_t kept = from;
     for (size_t at = from; at < to;) {
         uint32_t point;
-        at += utf8_next(lx->source, at, &point);
-        if (!char_is_space(point))
+        at += jinja_utf8_next(lx->source, at, &point);
+        if (!jinja_char_is_space(point))
             kept = at;
     }
     return kept;
@@ -228,7 +228,7 @@ static int escape_read(const char *at, size_t bytes, char *out, size_t *out_byte
     }
     if (value >= 0xd800 && value < 0xe000)
         value = 0xfffd; // half a pair has no UTF-8
-    *out_bytes = utf8_put(out, value);
+    *out_bytes = jinja_utf8_put(out, value);
     return read;
 }
 
@@ -482,7 +482,7 @@ bool jinja_lex(struct arena *arena, struct text source, struct jinja_tokens *out
                   JINJA_SOURCE_MAX);
         return false;
     }
-    if (!utf8_valid(lx.source)) {
+    if (!jinja_utf8_valid(lx.source)) {
         error_set(err, STATUS_INVALID, "the template is not UTF-8");
         return false;
     }

@@ -30,8 +30,8 @@ static bool split_words(struct jinja_run *run, const struct jinja_string *string
     bool inside = false;
     for (size_t at = 0; at < text.bytes;) {
         uint32_t point;
-        size_t bytes = utf8_next(text, at, &point);
-        bool space = char_is_space(point);
+        size_t bytes = jinja_utf8_next(text, at, &point);
+        bool space = jinja_char_is_space(point);
         if (space && inside && !split_add(run, string, from, at, items))
             return false;
         if (!space && !inside)
@@ -172,7 +172,7 @@ static bool edge_is(const struct jinja_string *string, const struct jinja_string
 static bool window(struct jinja_run *run, const struct jinja_call *call, size_t *from, size_t *to)
 {
     struct text text = jinja_string_text(call->self.as.string);
-    int64_t count = (int64_t)utf8_count(text);
+    int64_t count = (int64_t)jinja_utf8_count(text);
     int64_t start = 0;
     int64_t end = count;
     if (!jinja_spend(run, 1 + text.bytes / 32) ||
@@ -181,8 +181,8 @@ static bool window(struct jinja_run *run, const struct jinja_call *call, size_t 
         return false;
     start = start < 0 ? (start < -count ? 0 : start + count) : start;
     end = end < 0 ? (end < -count ? 0 : end + count) : end > count ? count : end;
-    *from = start > end ? SIZE_MAX : utf8_offset(text, (size_t)start);
-    *to = utf8_offset(text, (size_t)end);
+    *from = start > end ? SIZE_MAX : jinja_utf8_offset(text, (size_t)start);
+    *to = jinja_utf8_offset(text, (size_t)end);
     return true;
 }
 
@@ -240,7 +240,7 @@ static bool method_find(struct jinja_run *run, const struct jinja_call *call,
     bool must = strstr(call->name, "index") != NULL;
     if (found == SIZE_MAX && must)
         return jinja_fail(run, STATUS_INVALID, "%s: not found", call->name);
-    int64_t points = (int64_t)utf8_count(
+    int64_t points = (int64_t)jinja_utf8_count(
         text_span(call->self.as.string->at, found == SIZE_MAX ? 0 : from + found));
     *out = jinja_int(found == SIZE_MAX ? -1 : points);
     return true;
@@ -257,7 +257,7 @@ static bool method_count(struct jinja_run *run, const struct jinja_call *call,
         return false;
     struct text text = jinja_string_text(call->self.as.string);
     if (what->bytes == 0 && at != SIZE_MAX)
-        count = (int64_t)utf8_count(text_span(text.at + at, to - at)) + 1;
+        count = (int64_t)jinja_utf8_count(text_span(text.at + at, to - at)) + 1;
     while (what->bytes > 0 && at != SIZE_MAX) {
         const char *hit = memmem(text.at + at, to - at, what->at, what->bytes);
         if (hit == NULL)
@@ -317,13 +317,14 @@ static bool char_is(const char *method, uint32_t point)
 {
     switch (method[2]) {
     case 'd':
-        return method[3] == 'i' ? char_is_digit(point) : char_is_decimal(point);
+        return method[3] == 'i' ? jinja_char_is_digit(point) : jinja_char_is_decimal(point);
     case 'n':
-        return char_is_digit(point);
+        return jinja_char_is_digit(point);
     case 's':
-        return char_is_space(point);
+        return jinja_char_is_space(point);
     default:
-        return char_is_alpha(point) || (strcmp(method, "isalnum") == 0 && char_is_digit(point));
+        return jinja_char_is_alpha(point) ||
+               (strcmp(method, "isalnum") == 0 && jinja_char_is_digit(point));
     }
 }
 
@@ -334,7 +335,7 @@ static bool method_is(struct jinja_run *run, const struct jinja_call *call, stru
     bool all = text.bytes > 0;
     for (size_t at = 0; at < text.bytes && all;) {
         uint32_t point;
-        at += utf8_next(text, at, &point);
+        at += jinja_utf8_next(text, at, &point);
         all = char_is(call->name, point);
     }
     *out = jinja_bool(all);
@@ -350,9 +351,9 @@ static bool method_is_case(struct jinja_run *run, const struct jinja_call *call,
     bool all = true;
     for (size_t at = 0; at < text.bytes && all;) {
         uint32_t point;
-        at += utf8_next(text, at, &point);
-        any = any || (upper ? char_is_upper(point) : char_is_lower(point));
-        all = !(upper ? char_is_lower(point) : char_is_upper(point));
+        at += jinja_utf8_next(text, at, &point);
+        any = any || (upper ? jinja_char_is_upper(point) : jinja_char_is_lower(point));
+        all = !(upper ? jinja_char_is_lower(point) : jinja_char_is_upper(point));
     }
     *out = jinja_bool(all && any);
     return jinja_spend(run, 1 + text.bytes / 16);
@@ -390,14 +391,14 @@ static bool method_pad(struct jinja_run *run, const struct jinja_call *call,
     if (b == NULL || !jinja_arg_int(run, call, 0, &width) ||
         (call->name[0] != 'z' && !jinja_arg_string(run, call, 1, &with)))
         return false;
-    int64_t count = (int64_t)utf8_count(jinja_string_text(string));
+    int64_t count = (int64_t)jinja_utf8_count(jinja_string_text(string));
     int64_t pad = width > count ? width - count : 0;
     int64_t left = call->name[0] == 'l'   ? 0
                    : call->name[0] == 'c' ? pad / 2 + (pad & width & 1)
                                           : pad;
     bool sign =
         call->name[0] == 'z' && string->bytes > 0 && (string->at[0] == '-' || string->at[0] == '+');
-    if (utf8_count(jinja_string_text(with)) != 1)
+    if (jinja_utf8_count(jinja_string_text(with)) != 1)
         return jinja_fail(run, STATUS_INVALID, "%s pads with one character", call->name);
     if (!jinja_builder_part(run, b, string, 0, sign))
         return false;

@@ -64,7 +64,7 @@ static size_t repr_escape(uint32_t point, char quote, char out[16])
         return (size_t)snprintf(out, 16, "%s", simple);
     if (point == (uint32_t)quote)
         return (size_t)snprintf(out, 16, "\\%c", quote);
-    if (char_is_printable(point))
+    if (jinja_char_is_printable(point))
         return 0;
     return (size_t)snprintf(out, 16,
                             point < 0x100     ? "\\x%02x"
@@ -89,7 +89,7 @@ static bool repr_string(struct jinja_run *run, struct jinja_builder *b,
     for (size_t at = 0; at < text.bytes;) {
         uint32_t point;
         char escape[16];
-        size_t bytes = utf8_next(text, at, &point);
+        size_t bytes = jinja_utf8_next(text, at, &point);
         size_t escaped = repr_escape(point, quote, escape);
         at += bytes;
         if (escaped == 0)

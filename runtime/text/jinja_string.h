@@ -41,22 +41,22 @@ bool jinja_string_escape(struct jinja_run *run, const struct jinja_string *strin
 struct text jinja_string_text(const struct jinja_string *string);
 
 // UTF-8. Input is valid: templates are checked when opened, JSON by its reader.
-size_t utf8_count(struct text text);                            // code points
-size_t utf8_offset(struct text text, size_t points);            // bytes of that many code points
-size_t utf8_next(struct text text, size_t at, uint32_t *point); // bytes of the one at `at`
-size_t utf8_put(char *out, uint32_t point);                     // 1..4 bytes written
-bool utf8_valid(struct text text);
+size_t jinja_utf8_count(struct text text);                 // code points
+size_t jinja_utf8_offset(struct text text, size_t points); // bytes of that many code points
+size_t jinja_utf8_next(struct text text, size_t at, uint32_t *point); // bytes of the one at `at`
+size_t jinja_utf8_put(char *out, uint32_t point);                     // 1..4 bytes written
+bool jinja_utf8_valid(struct text text);
 
 // As Python sees characters.
-bool char_is_space(uint32_t point);
-bool char_is_line_end(uint32_t point);
-bool char_is_printable(uint32_t point);
-bool char_is_alpha(uint32_t point);
-bool char_is_digit(uint32_t point);
-bool char_is_decimal(uint32_t point);
-bool char_is_upper(uint32_t point);
-bool char_is_lower(uint32_t point);
+bool jinja_char_is_space(uint32_t point);
+bool jinja_char_is_line_end(uint32_t point);
+bool jinja_char_is_printable(uint32_t point);
+bool jinja_char_is_alpha(uint32_t point);
+bool jinja_char_is_digit(uint32_t point);
+bool jinja_char_is_decimal(uint32_t point);
+bool jinja_char_is_upper(uint32_t point);
+bool jinja_char_is_lower(uint32_t point);
 
 enum letter_case { CASE_UPPER, CASE_LOWER, CASE_TITLE };
 // Adds one character in that case (may be several characters).
-size_t char_cased(uint32_t point, enum letter_case wanted, char *out); // up to 12 bytes
+size_t jinja_char_cased(uint32_t point, enum letter_case wanted, char *out); // up to 12 bytes

@@ -49,9 +49,9 @@ bool jinja_arg_bool(const struct jinja_call *call, uint32_t index, bool otherwis
 static bool strips(uint32_t point, const struct jinja_string *chars)
 {
     if (chars == NULL)
-        return char_is_space(point);
+        return jinja_char_is_space(point);
     char bytes[4];
-    size_t count = utf8_put(bytes, point);
+    size_t count = jinja_utf8_put(bytes, point);
     return chars->bytes > 0 && memmem(chars->at, chars->bytes, bytes, count) != NULL;
 }
 
@@ -71,14 +71,14 @@ bool jinja_strip(struct jinja_run *run, const struct jinja_string *string,
     size_t to = text.bytes;
     uint32_t point;
     while ((side & STRIP_LEFT) != 0 && from < to) {
-        size_t bytes = utf8_next(text, from, &point);
+        size_t bytes = jinja_utf8_next(text, from, &point);
         if (!strips(point, chars))
             break;
         from += bytes;
     }
     while ((side & STRIP_RIGHT) != 0 && to > from) {
         size_t before = char_before(text, to);
-        utf8_next(text, before, &point);
+        jinja_utf8_next(text, before, &point);
         if (!strips(point, chars))
             break;
         to = before;
@@ -109,7 +109,7 @@ bool jinja_replace(struct jinja_run *run, const struct jinja_string *string,
         from = place + r->old->bytes;
         uint32_t point;
         at = r->old->bytes > 0    ? from
-             : place < text.bytes ? place + utf8_next(text, place, &point)
+             : place < text.bytes ? place + jinja_utf8_next(text, place, &point)
                                   : text.bytes + 1;
     }
     return jinja_builder_part(run, b, string, from, text.bytes) && jinja_builder_done(run, b, out);
@@ -120,9 +120,9 @@ static bool begins_word(enum text_form form, bool first, uint32_t before)
     if (form == FORM_CAPITALIZE || first)
         return first;
     if (form == FORM_TITLE)
-        return !char_is_upper(before) && !char_is_lower(before);
+        return !jinja_char_is_upper(before) && !jinja_char_is_lower(before);
     return before == '-' || before == '(' || before == '{' || before == '[' || before == '<' ||
-           char_is_space(before);
+           jinja_char_is_space(before);
 }
 
 bool jinja_reform(struct jinja_run *run, const struct jinja_string *string, enum text_form form,
@@ -138,11 +138,11 @@ bool jinja_reform(struct jinja_run *run, const struct jinja_string *string, enum
     for (size_t at = 0; at < text.bytes;) {
         uint32_t point;
         char cased[16];
-        size_t bytes = utf8_next(text, at, &point);
+        size_t bytes = jinja_utf8_next(text, at, &point);
         enum letter_case wanted = form == FORM_UPPER ? CASE_UPPER : CASE_LOWER;
         if (form >= FORM_TITLE && begins_word(form, at == 0, before))
             wanted = form == FORM_WORDS ? CASE_UPPER : CASE_TITLE;
-        size_t count = char_cased(point, wanted, cased);
+        size_t count = jinja_char_cased(point, wanted, cased);
         before = point;
         at += bytes;
         if (count == bytes && memcmp(cased, text.at + at - bytes, bytes) == 0)
@@ -167,11 +167,11 @@ bool jinja_lines(struct jinja_run *run, const struct jinja_string *string, bool 
         return false;
     for (size_t at = 0; at < text.bytes;) {
         uint32_t point;
-        size_t bytes = utf8_next(text, at, &point);
+        size_t bytes = jinja_utf8_next(text, at, &point);
         at += bytes;
-        if (!char_is_line_end(point) && at < text.bytes)
+        if (!jinja_char_is_line_end(point) && at < text.bytes)
             continue;
-        size_t end = char_is_line_end(point) ? at - bytes : at;
+        size_t end = jinja_char_is_line_end(point) ? at - bytes : at;
         if (point == '\r' && at < text.bytes && text.at[at] == '\n')
             at++;
         struct jinja_value line;
@@ -187,15 +187,15 @@ static struct text trimmed(struct text text)
 {
     uint32_t point;
     while (text.bytes > 0) {
-        size_t bytes = utf8_next(text, 0, &point);
-        if (!char_is_space(point))
+        size_t bytes = jinja_utf8_next(text, 0, &point);
+        if (!jinja_char_is_space(point))
             break;
         text = text_span(text.at + bytes, text.bytes - bytes);
     }
     while (text.bytes > 0) {
         size_t before = char_before(text, text.bytes);
-        utf8_next(text, before, &point);
-        if (!char_is_space(point))
+        jinja_utf8_next(text, before, &point);
+        if (!jinja_char_is_space(point))
             break;
         text.bytes = before;
     }

@@ -385,7 +385,7 @@ static bool string_items(struct jinja_run *run, const struct jinja_string *strin
     for (size_t at = 0; at < text.bytes;) {
         uint32_t point;
         struct jinja_value one;
-        size_t bytes = utf8_next(text, at, &point);
+        size_t bytes = jinja_utf8_next(text, at, &point);
         if (!jinja_string_slice(run, &bare, at, at + bytes, &one) ||
             !jinja_items_add(run, items, one))
             return false;
