@@ -111,7 +111,8 @@ def bert(tokens, types):
 
 def sentence_pieces(facts):
     tokens = facts["tokens"]
-    bpe = {"type": "BPE", "unk_token": "<unk>", "fuse_unk": True, "byte_fallback": True,
+    bpe = {"type": "BPE", "unk_token": "<unk>", "fuse_unk": True, "byte_fallback": True, "dropout": None,
+           "continuing_subword_prefix": None, "end_of_word_suffix": None,
            "vocab": {token: i for i, token in enumerate(tokens)},
            "merges": spm_merges(tokens, facts["scores"])}
     space = {"type": "Replace", "pattern": {"String": " "}, "content": "\u2581"}
@@ -136,7 +137,7 @@ def sentence_pieces(facts):
 
 def byte_pairs(facts):
     return {"pre_tokenizer": pre_tokenizer(facts.get("pre", "")),
-            "decoder": {"type": "ByteLevel"},
+            "decoder": byte_level(True),
             "model": {"type": "BPE", "merges": facts["merges"],
                       "vocab": {token: i for i, token in enumerate(facts["tokens"])}}}
 
@@ -152,7 +153,8 @@ def main():
     else:
         root = byte_pairs(facts)
     root["added_tokens"] = [
-        {"id": i, "content": name, "special": kind != USER_DEFINED, "normalized": False}
+        {"id": i, "content": name, "special": kind != USER_DEFINED, "normalized": False,
+         "single_word": False, "lstrip": False, "rstrip": False}
         for i, (name, kind) in enumerate(zip(names, types))
         if kind in (CONTROL, USER_DEFINED, UNKNOWN)]
     os.makedirs(sys.argv[2], exist_ok=True)
