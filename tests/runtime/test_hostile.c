@@ -107,83 +107,84 @@ static void accept(struct ground *g)
 }
 
 // Each patch is merged into config.json; a null removes the key.
+static const char *const config_patches[] = {
+    "{\"architectures\": [\"GPTNeoXForCausalLM\"]}",
+    "{\"architectures\": []}",
+    "{\"architectures\": 5}",
+    "{\"architectures\": null}",
+    "{\"architectures\": [7]}",
+    "{\"hidden_size\": null}",
+    "{\"hidden_size\": 0}",
+    "{\"hidden_size\": -64}",
+    "{\"hidden_size\": 1e300}",
+    "{\"hidden_size\": \"64\"}",
+    "{\"hidden_size\": 64.5}",
+    "{\"hidden_size\": 128}",
+    "{\"num_hidden_layers\": 100000}",
+    "{\"num_hidden_layers\": 3}",
+    "{\"num_attention_heads\": 0}",
+    "{\"num_attention_heads\": 7}",
+    "{\"num_key_value_heads\": 3}",
+    "{\"num_key_value_heads\": 8}",
+    "{\"head_dim\": 4}",
+    "{\"head_dim\": 1000}",
+    "{\"head_dim\": 17}",
+    "{\"head_dim\": 32}",
+    "{\"vocab_size\": 1099511627776}",
+    "{\"vocab_size\": 97}",
+    "{\"vocab_size\": 0}",
+    "{\"intermediate_size\": 100}",
+    "{\"intermediate_size\": [96]}",
+    "{\"hidden_act\": \"quick_gelu\"}",
+    "{\"hidden_act\": 3}",
+    "{\"rope_scaling\": \"linear\"}",
+    "{\"rope_scaling\": {\"type\": \"strange\", \"factor\": 2}}",
+    "{\"rope_scaling\": {\"type\": 4}}",
+    "{\"rope_scaling\": {\"type\": \"linear\"}}",
+    "{\"rope_scaling\": {\"type\": \"linear\", \"factor\": -1}}",
+    "{\"rope_scaling\": {\"type\": \"longrope\"}}",
+    "{\"rope_scaling\": {\"type\": \"longrope\", \"short_factor\": [1], \"long_factor\": [1]}}",
+    "{\"rope_scaling\": {\"type\": \"longrope\", \"short_factor\": [1,1,1,1,1,1,1,0],"
+    " \"long_factor\": [1,1,1,1,1,1,1,1]}}",
+    "{\"rope_scaling\": {\"rope_type\": \"llama3\", \"factor\": 8, \"low_freq_factor\": 2,"
+    " \"high_freq_factor\": 2}}",
+    "{\"rope_theta\": 0}",
+    "{\"partial_rotary_factor\": 0.001}",
+    "{\"partial_rotary_factor\": 0.1}",
+    "{\"quantization_config\": {\"bits\": 4}}",
+    "{\"max_position_embeddings\": 0}",
+    "{\"max_position_embeddings\": 1e18}",
+    "{\"rms_norm_eps\": \"small\"}",
+    "{\"rms_norm_eps\": -1}",
+    "{\"eos_token_id\": 5000}",
+    "{\"eos_token_id\": -2}",
+    "{\"eos_token_id\": \"</s>\"}",
+    "{\"eos_token_id\": [1, {}]}",
+    "{\"eos_token_id\": [1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1]}",
+    "{\"tie_word_embeddings\": \"yes\"}",
+    "{\"attention_bias\": true}",
+    "{\"mlp_bias\": 3}",
+    "{\"architectures\": [\"MistralForCausalLM\"], \"sliding_window\": -1}",
+    "{\"architectures\": [\"MistralForCausalLM\"], \"sliding_window\": \"all\"}",
+    "{\"architectures\": [\"Qwen3ForCausalLM\"]}",
+    "{\"architectures\": [\"BertModel\"]}",
+    "{\"architectures\": [\"LlamaForSequenceClassification\"], \"id2label\": {\"0\":\"a\","
+    " \"1\":\"b\"}}",
+    "{\"architectures\": [\"RobertaModel\"], \"pad_token_id\": 64}",
+    "{\"architectures\": [\"BertModel\"], \"position_embedding_type\": \"relative_key\"}",
+    "{\"architectures\": [\"Qwen3ForCausalLM\"], \"classifier_from_token\": [\"no\", \"yes\"]}",
+};
+
 static void configs_are_refused(void **state)
 {
     struct ground *g = *state;
-    static const char *const patches[] = {
-        "{\"architectures\": [\"GPTNeoXForCausalLM\"]}",
-        "{\"architectures\": []}",
-        "{\"architectures\": 5}",
-        "{\"architectures\": null}",
-        "{\"architectures\": [7]}",
-        "{\"hidden_size\": null}",
-        "{\"hidden_size\": 0}",
-        "{\"hidden_size\": -64}",
-        "{\"hidden_size\": 1e300}",
-        "{\"hidden_size\": \"64\"}",
-        "{\"hidden_size\": 64.5}",
-        "{\"hidden_size\": 128}",
-        "{\"num_hidden_layers\": 100000}",
-        "{\"num_hidden_layers\": 3}",
-        "{\"num_attention_heads\": 0}",
-        "{\"num_attention_heads\": 7}",
-        "{\"num_key_value_heads\": 3}",
-        "{\"num_key_value_heads\": 8}",
-        "{\"head_dim\": 4}",
-        "{\"head_dim\": 1000}",
-        "{\"head_dim\": 17}",
-        "{\"head_dim\": 32}",
-        "{\"vocab_size\": 1099511627776}",
-        "{\"vocab_size\": 97}",
-        "{\"vocab_size\": 0}",
-        "{\"intermediate_size\": 100}",
-        "{\"intermediate_size\": [96]}",
-        "{\"hidden_act\": \"quick_gelu\"}",
-        "{\"hidden_act\": 3}",
-        "{\"rope_scaling\": \"linear\"}",
-        "{\"rope_scaling\": {\"type\": \"strange\", \"factor\": 2}}",
-        "{\"rope_scaling\": {\"type\": 4}}",
-        "{\"rope_scaling\": {\"type\": \"linear\"}}",
-        "{\"rope_scaling\": {\"type\": \"linear\", \"factor\": -1}}",
-        "{\"rope_scaling\": {\"type\": \"longrope\"}}",
-        "{\"rope_scaling\": {\"type\": \"longrope\", \"short_factor\": [1], \"long_factor\": [1]}}",
-        "{\"rope_scaling\": {\"type\": \"longrope\", \"short_factor\": [1,1,1,1,1,1,1,0],"
-        " \"long_factor\": [1,1,1,1,1,1,1,1]}}",
-        "{\"rope_scaling\": {\"rope_type\": \"llama3\", \"factor\": 8, \"low_freq_factor\": 2,"
-        " \"high_freq_factor\": 2}}",
-        "{\"rope_theta\": 0}",
-        "{\"partial_rotary_factor\": 0.001}",
-        "{\"partial_rotary_factor\": 0.1}",
-        "{\"quantization_config\": {\"bits\": 4}}",
-        "{\"max_position_embeddings\": 0}",
-        "{\"max_position_embeddings\": 1e18}",
-        "{\"rms_norm_eps\": \"small\"}",
-        "{\"rms_norm_eps\": -1}",
-        "{\"eos_token_id\": 5000}",
-        "{\"eos_token_id\": -2}",
-        "{\"eos_token_id\": \"</s>\"}",
-        "{\"eos_token_id\": [1, {}]}",
-        "{\"eos_token_id\": [1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1]}",
-        "{\"tie_word_embeddings\": \"yes\"}",
-        "{\"attention_bias\": true}",
-        "{\"mlp_bias\": 3}",
-        "{\"architectures\": [\"MistralForCausalLM\"], \"sliding_window\": -1}",
-        "{\"architectures\": [\"MistralForCausalLM\"], \"sliding_window\": \"all\"}",
-        "{\"architectures\": [\"Qwen3ForCausalLM\"]}",
-        "{\"architectures\": [\"BertModel\"]}",
-        "{\"architectures\": [\"LlamaForSequenceClassification\"], \"id2label\": {\"0\":\"a\","
-        " \"1\":\"b\"}}",
-        "{\"architectures\": [\"RobertaModel\"], \"pad_token_id\": 64}",
-        "{\"architectures\": [\"BertModel\"], \"position_embedding_type\": \"relative_key\"}",
-        "{\"architectures\": [\"Qwen3ForCausalLM\"], \"classifier_from_token\": [\"no\", \"yes\"]}",
-    };
-    for (size_t i = 0; i < sizeof patches / sizeof patches[0]; i++) {
+    for (size_t i = 0; i < sizeof config_patches / sizeof config_patches[0]; i++) {
         json_t *config = json_deep_copy(json_object_get(g->golden, "config"));
-        json_t *patch = json_loads(patches[i], 0, NULL);
+        json_t *patch = json_loads(config_patches[i], 0, NULL);
         assert_non_null(patch);
         json_object_update(config, patch);
         file_write_json(g->folder, "config.json", config);
-        refuse(g, patches[i]);
+        refuse(g, config_patches[i]);
         json_decref(config);
         json_decref(patch);
     }
@@ -430,6 +431,24 @@ static void options_are_refused(void **state)
     refuse_with(g, "a billion tokens", &options);
 }
 
+static void an_unknown_architecture_names_the_known(void **state)
+{
+    struct ground *g = *state;
+    struct error err;
+    struct model_plan *plan;
+    struct model_options options = rig_options();
+    json_t *config = json_deep_copy(json_object_get(g->golden, "config"));
+    json_object_set_new(config, "architectures", json_pack("[s]", "PhiForCausalLM"));
+    file_write_json(g->folder, "config.json", config);
+    json_decref(config);
+    assert_int_equal(model_plan_open(&plan, g->folder, g->api, g->device, &options, &err),
+                     STATUS_UNSUPPORTED);
+    assert_non_null(strstr(err.text, "PhiForCausalLM"));
+    assert_non_null(strstr(err.text, "BertForSequenceClassification"));
+    assert_non_null(strstr(err.text, "XLMRobertaModel"));
+    ground_reset(g);
+}
+
 static void too_little_kv_names_a_length(void **state)
 {
     struct ground *g = *state;
@@ -450,9 +469,13 @@ static void too_little_kv_names_a_length(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(configs_are_refused),          cmocka_unit_test(files_are_refused),
-        cmocka_unit_test(headers_are_refused),          cmocka_unit_test(cut_files_are_refused),
-        cmocka_unit_test(indexes_are_refused),          cmocka_unit_test(options_are_refused),
+        cmocka_unit_test(configs_are_refused),
+        cmocka_unit_test(files_are_refused),
+        cmocka_unit_test(headers_are_refused),
+        cmocka_unit_test(cut_files_are_refused),
+        cmocka_unit_test(indexes_are_refused),
+        cmocka_unit_test(options_are_refused),
+        cmocka_unit_test(an_unknown_architecture_names_the_known),
         cmocka_unit_test(too_little_kv_names_a_length),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
