@@ -1,0 +1,121 @@
+// See fixture.h.
+#include "tests/http/fixture.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+// What libh2o 2.2.5 never gives back (tests/http/suppressions.md): thread-local free
+// lists and one queue per context. The sanitizer calls this by name.
+const char *__lsan_default_suppressions(void);
+const char *__lsan_default_suppressions(void)
+{
+    return "leak:h2o_mem_alloc_recycle\nleak:h2o_multithread_create_queue\n";
+}
+
+enum { WAIT_STEPS = 4000, WAIT_STEP_US = 5000 };
+
+static const struct model_facts facts[2] = {
+    {.kind = MODEL_GENERATOR, .max_model_len = 4096, .block_tokens = 64, .block_count = 10},
+    {.kind = MODEL_EMBEDDER, .max_model_len = 512},
+};
+
+static const struct served_model models[2] = {
+    {.id = "org/qwen-x", .facts = &facts[0], .created = 1790000000},
+    {.id = "embed", .facts = &facts[1], .created = 1790000000},
+};
+
+void fixture_open(struct fixture *f, const struct server_options *options, bool serve)
+{
+    static const char *const keys[] = {"sk-other", KEY};
+    struct server_options o = options != NULL ? *options : (struct server_options){.http2 = -1};
+    struct error err;
+    *f = (struct fixture){.threads = o.http_threads > 0 ? o.http_threads : 1};
+    o.host = "127.0.0.1";
+    o.http_threads = f->threads;
+    o.api_keys = keys;
+    o.api_key_count = 2;
+    o.vllm_metrics = true;
+    enum status status = server_open(&f->server, &o, &err);
+    check(status == STATUS_OK, "server_open: %s", err.text);
+    f->port = server_port(f->server);
+    f->engine = engine_double_open(&facts[0]);
+    if (serve)
+        fixture_serve(f);
+}
+
+void fixture_serve(struct fixture *f)
+{
+    for (int m = 0; m < 2; m++) {
+        f->models[m] = models[m];
+        f->models[m].engine = f->engine;
+        for (uint32_t t = 0; t < f->threads; t++)
+            f->ports[(uint32_t)m * f->threads + t] =
+                port_double_open(server_waker(f->server, t), f->engine);
+    }
+    f->served = (struct served){f->models, 2};
+    server_serve(f->server, &f->served, f->ports);
+}
+
+void fixture_close(struct fixture *f)
+{
+    server_close(f->server);
+    for (uint32_t i = 0; i < 2 * f->threads; i++)
+        if (f->ports[i] != NULL)
+            port_double_close(f->ports[i]);
+    engine_double_close(f->engine);
+}
+
+bool wait_until(bool (*done)(void *context), void *context)
+{
+    for (int i = 0; i < WAIT_STEPS; i++) {
+        if (done(context))
+            return true;
+        usleep(WAIT_STEP_US);
+    }
+    return false;
+}
+
+static uint32_t sum_of(struct fixture *f, uint32_t (*count)(struct port *port))
+{
+    uint32_t sum = 0;
+    for (uint32_t i = 0; i < f->threads; i++)
+        sum += count(f->ports[i]);
+    return sum;
+}
+
+bool fixture_wait_live(struct fixture *f, uint32_t count)
+{
+    for (int i = 0; i < WAIT_STEPS; i++) {
+        if (sum_of(f, port_double_live) == count)
+            return true;
+        usleep(WAIT_STEP_US);
+    }
+    return false;
+}
+
+bool fixture_wait_cancelled(struct fixture *f, uint32_t count)
+{
+    for (int i = 0; i < WAIT_STEPS; i++) {
+        if (sum_of(f, port_double_cancelled) == count)
+            return true;
+        usleep(WAIT_STEP_US);
+    }
+    return false;
+}
+
+uint64_t metric_value(const struct fixture *f, const char *series)
+{
+    struct http_answer answer;
+    uint64_t value = UINT64_MAX;
+    if (!http_once(f->port, "GET", "/metrics", NULL, NULL, &answer))
+        return value;
+    size_t bytes = strlen(series);
+    for (const char *line = answer.body; line != NULL; line = strchr(line, '\n')) {
+        line += line != answer.body;
+        if (strncmp(line, series, bytes) == 0 && line[bytes] == ' ')
+            value = strtoull(line + bytes, NULL, 10);
+    }
+    http_answer_free(&answer);
+    return value;
+}

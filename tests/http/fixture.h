@@ -1,0 +1,40 @@
+// A real server in the test process: real sockets on loopback, test routes, ports driven by hand.
+#pragma once
+
+#include "http/counters.h"
+#include "http/server.h"
+#include "tests/http/http_client.h"
+#include "tests/http/port_double.h"
+
+enum { FIXTURE_THREADS_MAX = 4 };
+
+#define KEY "sk-test"
+#define BEARER "Authorization: Bearer " KEY "\r\n"
+#define JSON "Content-Type: application/json\r\n"
+
+struct fixture {
+    struct server *server;
+    uint32_t port, threads;
+    struct engine *engine;
+    struct port *ports[2 * FIXTURE_THREADS_MAX]; // [model * threads + thread]
+    struct served_model models[2];
+    struct served served;
+};
+
+// options: NULL or what to change; keys and host are filled in. serve: models are handed over.
+void fixture_open(struct fixture *f, const struct server_options *options, bool serve);
+void fixture_serve(struct fixture *f);
+void fixture_close(struct fixture *f); // settles cancelled requests, closes
+// Waits (at most 20 s) until so many engine requests live / are cancelled over all ports.
+bool fixture_wait_live(struct fixture *f, uint32_t count);
+bool fixture_wait_cancelled(struct fixture *f, uint32_t count);
+bool wait_until(bool (*done)(void *context), void *context);
+uint64_t metric_value(const struct fixture *f, const char *series); // UINT64_MAX: not there
+
+// What the test routes saw, over all tests of the process.
+struct seen {
+    _Atomic uint32_t gone, ready_when_gone, seconds, body_sum, done_gone;
+    _Atomic uint64_t deadline_ms;
+    _Atomic int work_hold; // text work waits while 1
+};
+extern struct seen seen;

@@ -1,0 +1,310 @@
+// See port_double.h. One mutex per port; events are counted, not stored.
+#include "tests/http/port_double.h"
+
+#include "runtime/base/arena.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+struct waker {
+    int fd;
+};
+
+struct request {
+    struct request *next;
+    void *owner;
+    uint32_t tokens_waiting, index, choices;
+    enum finish finish; // waiting finish event
+    bool finish_read, announced, cancelled;
+    uint32_t prompt_tokens;
+    uint64_t submitted_ns, first_ns;
+};
+
+struct port {
+    pthread_mutex_t lock;
+    struct waker *waker;
+    struct engine *engine;
+    struct request *requests; // oldest first
+    uint64_t read;
+};
+
+struct engine {
+    const struct model_facts *facts;
+    struct engine_stats stats;
+    _Atomic int admission;
+};
+
+static uint64_t clock_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+enum status waker_open(struct waker **out, struct error *err)
+{
+    struct waker *waker = heap_take_zeroed(1, sizeof *waker);
+    waker->fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    if (waker->fd < 0)
+        return error_set(err, STATUS_IO, "eventfd: %s", strerror(errno));
+    *out = waker;
+    return STATUS_OK;
+}
+
+void waker_close(struct waker *waker)
+{
+    close(waker->fd);
+    heap_give(waker);
+}
+
+int waker_fd(const struct waker *waker)
+{
+    return waker->fd;
+}
+
+void waker_clear(struct waker *waker)
+{
+    uint64_t count;
+    while (read(waker->fd, &count, sizeof count) < 0 && errno == EINTR)
+        continue;
+}
+
+static void wake(struct port *port)
+{
+    uint64_t one = 1;
+    ssize_t wrote = write(port->waker->fd, &one, sizeof one);
+    check(wrote == sizeof one, "eventfd %zd", wrote);
+}
+
+struct engine *engine_double_open(const struct model_facts *facts)
+{
+    struct engine *engine = heap_take_zeroed(1, sizeof *engine);
+    engine->facts = facts;
+    return engine;
+}
+
+void engine_double_close(struct engine *engine)
+{
+    heap_give(engine);
+}
+
+struct engine_stats *engine_double_stats(struct engine *engine)
+{
+    return &engine->stats;
+}
+
+void engine_double_admission_set(struct engine *engine, enum admission answer)
+{
+    engine->admission = (int)answer;
+}
+
+const struct engine_stats *engine_stats(const struct engine *engine)
+{
+    return &engine->stats;
+}
+
+const struct model_facts *engine_facts(const struct engine *engine)
+{
+    return engine->facts;
+}
+
+struct port *port_double_open(struct waker *waker, struct engine *engine)
+{
+    struct port *port = heap_take_zeroed(1, sizeof *port);
+    pthread_mutex_init(&port->lock, NULL);
+    port->waker = waker;
+    port->engine = engine;
+    return port;
+}
+
+void port_double_close(struct port *port)
+{
+    while (port->requests != NULL) {
+        struct request *next = port->requests->next;
+        heap_give(port->requests);
+        port->requests = next;
+    }
+    pthread_mutex_destroy(&port->lock);
+    heap_give(port);
+}
+
+enum admission port_submit(struct port *port, const struct submit_args *args, struct request **out)
+{
+    enum admission admission = (enum admission)port->engine->admission;
+    if (admission != ADMITTED)
+        return admission;
+    struct request *request = heap_take_zeroed(1, sizeof *request);
+    request->owner = args->owner;
+    request->choices = args->choice_count;
+    request->prompt_tokens = args->token_count;
+    request->submitted_ns = clock_ns();
+    pthread_mutex_lock(&port->lock);
+    struct request **link = &port->requests;
+    while (*link != NULL)
+        link = &(*link)->next;
+    *link = request;
+    pthread_mutex_unlock(&port->lock);
+    *out = request;
+    return ADMITTED;
+}
+
+void port_cancel(struct port *port, struct request *request)
+{
+    pthread_mutex_lock(&port->lock);
+    request->cancelled = true;
+    pthread_mutex_unlock(&port->lock);
+}
+
+void port_free(struct port *port, struct request *request)
+{
+    pthread_mutex_lock(&port->lock);
+    check(request->finish_read, "freed before its finish event");
+    struct request **link = &port->requests;
+    while (*link != request)
+        link = &(*link)->next;
+    *link = request->next;
+    pthread_mutex_unlock(&port->lock);
+    heap_give(request);
+}
+
+void port_owner_set(struct port *port, struct request *request, void *owner)
+{
+    pthread_mutex_lock(&port->lock);
+    request->owner = owner;
+    pthread_mutex_unlock(&port->lock);
+}
+
+void port_drain(struct port *port, void (*on_ready)(void *context, void *owner, struct request *),
+                void *context)
+{
+    for (;;) {
+        pthread_mutex_lock(&port->lock);
+        struct request *r = port->requests;
+        while (r != NULL && !r->announced)
+            r = r->next;
+        void *owner = r != NULL ? r->owner : NULL;
+        if (r != NULL)
+            r->announced = false;
+        pthread_mutex_unlock(&port->lock);
+        if (r == NULL)
+            return;
+        on_ready(context, owner, r);
+    }
+}
+
+bool port_next(struct port *port, struct request *r, struct token_event *out,
+               struct sample_top *tops)
+{
+    (void)tops;
+    bool found = true;
+    pthread_mutex_lock(&port->lock);
+    *out = (struct token_event){0};
+    if (r->tokens_waiting > 0) {
+        r->tokens_waiting--;
+        out->token = (int32_t)r->index;
+        out->index = r->index++;
+        out->flags = EVENT_TOKEN;
+        port->read++;
+    } else if (r->finish != FINISH_NONE && !r->finish_read) {
+        r->finish_read = true;
+        out->finish = (uint8_t)r->finish;
+        out->flags = EVENT_LAST;
+    } else {
+        found = false;
+    }
+    pthread_mutex_unlock(&port->lock);
+    return found;
+}
+
+void request_facts_get(const struct request *request, struct request_facts *out)
+{
+    uint64_t now = clock_ns();
+    *out = (struct request_facts){.prompt_tokens = request->prompt_tokens,
+                                  .submitted_ns = request->submitted_ns,
+                                  .started_ns = request->submitted_ns,
+                                  .first_token_ns = request->first_ns,
+                                  .finished_ns = now};
+}
+
+const float *request_values(const struct request *request, uint32_t sequence)
+{
+    static const float values[4] = {0.5f, 0.25f, 0.125f, 1.0f};
+    (void)request;
+    (void)sequence;
+    return values;
+}
+
+static void give(struct request *r, uint32_t count, enum finish finish)
+{
+    r->tokens_waiting += count;
+    if (r->first_ns == 0 && count > 0)
+        r->first_ns = clock_ns();
+    if (r->finish == FINISH_NONE)
+        r->finish = finish;
+    r->announced = true;
+}
+
+bool port_double_push(struct port *port, uint32_t nth, uint32_t count, enum finish finish)
+{
+    pthread_mutex_lock(&port->lock);
+    struct request *r = port->requests;
+    while (r != NULL && nth-- > 0)
+        r = r->next;
+    if (r != NULL)
+        give(r, count, finish);
+    pthread_mutex_unlock(&port->lock);
+    if (r != NULL)
+        wake(port);
+    return r != NULL;
+}
+
+void port_double_push_all(struct port *port, uint32_t count, enum finish finish)
+{
+    pthread_mutex_lock(&port->lock);
+    for (struct request *r = port->requests; r != NULL; r = r->next)
+        give(r, count, finish);
+    pthread_mutex_unlock(&port->lock);
+    wake(port);
+}
+
+void port_double_settle(struct port *port)
+{
+    pthread_mutex_lock(&port->lock);
+    for (struct request *r = port->requests; r != NULL; r = r->next)
+        if (r->cancelled)
+            give(r, 0, FINISH_CANCEL);
+    pthread_mutex_unlock(&port->lock);
+    wake(port);
+}
+
+static uint32_t count_of(struct port *port, bool cancelled)
+{
+    uint32_t count = 0;
+    pthread_mutex_lock(&port->lock);
+    for (struct request *r = port->requests; r != NULL; r = r->next)
+        count += !cancelled || r->cancelled;
+    pthread_mutex_unlock(&port->lock);
+    return count;
+}
+
+uint32_t port_double_live(struct port *port)
+{
+    return count_of(port, false);
+}
+
+uint32_t port_double_cancelled(struct port *port)
+{
+    return count_of(port, true);
+}
+
+uint64_t port_double_read(struct port *port)
+{
+    pthread_mutex_lock(&port->lock);
+    uint64_t read = port->read;
+    pthread_mutex_unlock(&port->lock);
+    return read;
+}

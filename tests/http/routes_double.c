@@ -1,0 +1,197 @@
+// The routes of the tests, in place of http/api/list.c: small handlers that use every call of
+// exchange.h.
+#include "http/api/list.h"
+#include "tests/http/fixture.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct seen seen;
+
+static void echo_request(struct exchange *x)
+{
+    exchange_header(x, "x-rest", exchange_info(x)->path_rest);
+    exchange_reply(x, 200, exchange_info(x)->body);
+}
+
+static void submit(struct exchange *x)
+{
+    const struct served_model *model = &exchange_info(x)->served->models[0];
+    struct port *port = exchange_port(x, model);
+    struct submit_args args = {.owner = x, .choice_count = 1, .token_count = 7};
+    struct request *request = NULL;
+    if (port_submit(port, &args, &request) != ADMITTED) {
+        struct http_failure failure = {.error = HTTP_OVERLOADED, .message = text_of("Full.")};
+        exchange_fail(x, &failure);
+        return;
+    }
+    exchange_state_set(x, (void *)request);
+    exchange_attach(x, port, request);
+    counters_params(x, 1, 16);
+}
+
+static struct port *port_of(struct exchange *x)
+{
+    return exchange_port(x, &exchange_info(x)->served->models[0]);
+}
+
+static void stream_ready(struct exchange *x)
+{
+    struct request *request = exchange_state(x);
+    struct token_event event;
+    if (exchange_gone(x))
+        seen.ready_when_gone++;
+    while (exchange_room(x) > 0 && port_next(port_of(x), request, &event, NULL)) {
+        if (!exchange_streaming(x))
+            exchange_stream_begin(x);
+        if (event.flags & EVENT_LAST) {
+            exchange_write(x, text_of("data: [DONE]\n\n"));
+            counters_finish(x, COUNTED_STOP, 3);
+            exchange_detach(x);
+            exchange_end(x);
+            return;
+        }
+        char line[256];
+        counters_tokens(x, 1);
+        snprintf(line, sizeof line, "data: {\"t\":%u,\"pad\":\"%0*d\"}\n\n", event.index, 64, 0);
+        exchange_write(x, text_of(line));
+    }
+}
+
+static void wait_ready(struct exchange *x)
+{
+    struct request *request = exchange_state(x);
+    struct token_event event;
+    while (port_next(port_of(x), request, &event, NULL)) {
+        if ((event.flags & EVENT_LAST) == 0)
+            continue;
+        exchange_detach(x);
+        exchange_reply(x, 200, text_of("{\"done\":true}"));
+        return;
+    }
+}
+
+// Ends at the first token, as a stop string does: the engine request is still running then.
+static void stop_ready(struct exchange *x)
+{
+    struct token_event event;
+    if (port_next(port_of(x), exchange_state(x), &event, NULL))
+        exchange_reply(x, 200, text_of("{\"stopped\":true}"));
+}
+
+static void any_gone(struct exchange *x)
+{
+    check(exchange_gone(x), "gone without being gone");
+    seen.gone++;
+}
+
+static void any_second(struct exchange *x, uint64_t now)
+{
+    (void)x;
+    (void)now;
+    seen.seconds++;
+}
+
+static void work_run(struct exchange *x)
+{
+    while (seen.work_hold != 0 && !exchange_gone(x))
+        usleep(1000);
+    struct text body = exchange_info(x)->body; // must still be there when the client has left
+    uint32_t sum = 0;
+    for (size_t i = 0; i < body.bytes; i++)
+        sum += (unsigned char)body.at[i];
+    uint32_t *out = arena_take(exchange_arena(x), sizeof *out);
+    *out = sum;
+    exchange_state_set(x, out);
+}
+
+static void work_done(struct exchange *x)
+{
+    if (exchange_gone(x)) {
+        seen.done_gone++;
+        return;
+    }
+    const uint32_t *sum = exchange_state(x);
+    exchange_reply(x, 200, arena_format(exchange_arena(x), "{\"sum\":%u}", *sum));
+}
+
+static void work_request(struct exchange *x)
+{
+    exchange_offload(x, work_run, work_done);
+}
+
+static void fail_request(struct exchange *x)
+{
+    char digits[8] = "";
+    struct text body = exchange_info(x)->body;
+    memcpy(digits, body.at, body.bytes < 7 ? body.bytes : 7);
+    struct http_failure failure = {.error = (enum http_error)atoi(digits),
+                                   .message = text_of("Said \"so\"."),
+                                   .prompt_tokens = 9,
+                                   .context_tokens = 8};
+    seen.deadline_ms = (exchange_info(x)->deadline_ns > 0)
+                           ? (exchange_info(x)->deadline_ns - exchange_info(x)->started_ns) / 1000000
+                           : 0;
+    exchange_fail(x, &failure);
+}
+
+struct big {
+    uint64_t bytes, written;
+};
+
+static void big_room(struct exchange *x)
+{
+    struct big *big = exchange_state(x);
+    static const char zeros[4096];
+    size_t room;
+    while (big->written < big->bytes && (room = exchange_room(x)) > 0) {
+        uint64_t left = big->bytes - big->written;
+        size_t bytes = room < sizeof zeros ? room : sizeof zeros;
+        bytes = left < bytes ? (size_t)left : bytes;
+        exchange_write(x, text_span(zeros, bytes));
+        big->written += bytes;
+    }
+    if (big->written == big->bytes)
+        exchange_end(x);
+}
+
+static void big_request(struct exchange *x)
+{
+    char digits[16] = "";
+    struct text body = exchange_info(x)->body;
+    memcpy(digits, body.at, body.bytes < 15 ? body.bytes : 15);
+    struct big *big = arena_take_zeroed(exchange_arena(x), 1, sizeof *big);
+    big->bytes = strtoull(digits, NULL, 10);
+    exchange_state_set(x, big);
+    exchange_reply_begin(x, 200, big->bytes);
+    big_room(x);
+}
+
+enum { POST_FLAGS = ROUTE_BEARER | ROUTE_JSON };
+
+static const struct route test_routes[] = {
+    {"POST", "/v1/test/echo", SHAPE_OPENAI, POST_FLAGS, .on_request = echo_request},
+    {"POST", "/v1/test/rest/", SHAPE_OPENAI, POST_FLAGS, .on_request = echo_request},
+    {"POST", "/v1/messages", SHAPE_MESSAGES, ROUTE_X_API_KEY | ROUTE_JSON,
+     .on_request = echo_request},
+    {"POST", "/v1/test/stream", SHAPE_OPENAI, POST_FLAGS, submit, stream_ready, stream_ready,
+     any_second, any_gone},
+    {"POST", "/v1/test/wait", SHAPE_OPENAI, POST_FLAGS, submit, wait_ready, NULL, any_second,
+     any_gone},
+    {"POST", "/v1/test/stop", SHAPE_OPENAI, POST_FLAGS, submit, stop_ready, .on_gone = any_gone},
+    {"POST", "/v1/test/work", SHAPE_OPENAI, POST_FLAGS, .on_request = work_request,
+     .on_gone = any_gone},
+    {"POST", "/v1/test/fail", SHAPE_OPENAI, POST_FLAGS, .on_request = fail_request},
+    {"POST", "/v1/messages/fail", SHAPE_MESSAGES, ROUTE_X_API_KEY | ROUTE_JSON,
+     .on_request = fail_request},
+    {"POST", "/v1/test/big", SHAPE_OPENAI, POST_FLAGS, .on_request = big_request,
+     .on_room = big_room, .on_gone = any_gone},
+};
+
+const struct route *const route_tables[] = {test_routes, health_routes, models_routes,
+                                            metrics_routes, NULL};
+const uint32_t route_table_counts[] = {sizeof test_routes / sizeof *test_routes,
+                                       HEALTH_ROUTE_COUNT, MODELS_ROUTE_COUNT,
+                                       METRICS_ROUTE_COUNT};

@@ -1,0 +1,117 @@
+// Which header carries a key (http-api.md 0 and 1.6, edge cases 66 to 68), case by case, and that
+// a key which no header can carry refuses to open.
+#include "http/auth.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+struct header_case {
+    uint32_t flags;
+    uint32_t bearer_count;
+    const char *bearer;
+    uint32_t x_count;
+    const char *x;
+    bool allowed;
+    enum http_error error;
+    const char *hint; // must be in the message
+    uint32_t key_id;
+};
+
+enum { B = ROUTE_BEARER, X = ROUTE_X_API_KEY, E = ROUTE_EITHER_KEY };
+
+static const struct header_case cases[] = {
+    {B, 1, "Bearer k1", 0, "", true, 0, NULL, 0},
+    {B, 1, "bearer k2", 0, "", true, 0, NULL, 1},
+    {B, 1, "BEARER    k1  ", 0, "", true, 0, NULL, 0},
+    {B, 0, "", 0, "", false, HTTP_MISSING_KEY, "Authorization: Bearer", 0},
+    {B, 1, "Bearer", 0, "", false, HTTP_MISSING_KEY, "Authorization: Bearer", 0},
+    {B, 1, "Bearer ", 0, "", false, HTTP_MISSING_KEY, "Authorization: Bearer", 0},
+    {B, 1, "Bearerk1", 0, "", false, HTTP_MISSING_KEY, "Authorization: Bearer", 0},
+    {B, 1, "Basic azE6", 0, "", false, HTTP_MISSING_KEY, "Authorization: Bearer", 0},
+    {B, 1, "k1", 0, "", false, HTTP_MISSING_KEY, "Authorization: Bearer", 0},
+    {B, 2, "Bearer k1", 0, "", false, HTTP_MISSING_KEY, "more than once", 0},
+    {B, 1, "Bearer k3", 0, "", false, HTTP_INVALID_KEY, "not valid", 0},
+    {B, 1, "Bearer k", 0, "", false, HTTP_INVALID_KEY, "not valid", 0},
+    {B, 1, "Bearer k11", 0, "", false, HTTP_INVALID_KEY, "not valid", 0},
+    {B, 0, "", 1, "k1", false, HTTP_MISSING_KEY, "not in 'x-api-key'", 0},
+    {B, 1, "Bearer k1", 1, "wrong", true, 0, NULL, 0}, // Bearer alone decides
+    {X, 0, "", 1, "k1", true, 0, NULL, 0},
+    {X, 1, "Bearer k2", 0, "", true, 0, NULL, 1},
+    {X, 1, "Bearer k1", 1, "wrong", false, HTTP_INVALID_KEY, "not valid", 0},
+    {X, 1, "Bearer wrong", 1, "k2", true, 0, NULL, 1},
+    {X, 1, "Bearer k1", 1, "", false, HTTP_MISSING_KEY, "x-api-key", 0},
+    {X, 0, "", 2, "k1", false, HTTP_MISSING_KEY, "more than once", 0},
+    {X, 0, "", 0, "", false, HTTP_MISSING_KEY, "x-api-key: KEY", 0},
+    {E, 0, "", 1, "k1", true, 0, NULL, 0},
+    {E, 1, "Bearer k1", 0, "", true, 0, NULL, 0},
+    {E, 0, "", 0, "", false, HTTP_MISSING_KEY, "x-api-key", 0},
+    {ROUTE_OPEN, 0, "", 0, "", true, 0, NULL, 0},
+};
+
+static void test_headers(void **state)
+{
+    (void)state;
+    static const char *const plain[] = {"k1", "k2"};
+    struct keys *keys;
+    struct error err;
+    assert_int_equal(keys_open(&keys, plain, 2, &err), STATUS_OK);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const struct header_case *c = &cases[i];
+        struct verdict v =
+            keys_check(keys, c->flags, (struct credential){c->bearer_count, text_of(c->bearer)},
+                       (struct credential){c->x_count, text_of(c->x)});
+        if (v.allowed != c->allowed || (!v.allowed && v.error != c->error))
+            fail_msg("case %zu: allowed %d, error %d", i, v.allowed, (int)v.error);
+        if (v.allowed && !(c->flags & ROUTE_OPEN))
+            assert_int_equal(v.key_id, c->key_id);
+        if (c->hint != NULL && strstr(v.message, c->hint) == NULL)
+            fail_msg("case %zu: '%s' lacks '%s'", i, v.message, c->hint);
+    }
+    keys_close(keys);
+}
+
+static void test_keys_refused(void **state)
+{
+    (void)state;
+    static const char *const bad[] = {"", "two words", "line\n", "\xc3\xa4"};
+    struct keys *keys = NULL;
+    struct error err;
+    assert_int_equal(keys_open(&keys, NULL, 0, &err), STATUS_INVALID);
+    assert_non_null(strstr(err.text, "--api-key"));
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(keys_open(&keys, &bad[i], 1, &err), STATUS_INVALID);
+        if (bad[i][0] != '\0')
+            assert_null(strstr(err.text, bad[i])); // a key is never echoed
+    }
+}
+
+// Nothing of a key is kept in memory as it is: the structure holds salted hashes only, so two
+// servers with the same key hold different bytes. Seen from outside: both accept it.
+static void test_two_stores_agree(void **state)
+{
+    (void)state;
+    static const char *const plain[] = {"same"};
+    struct keys *a, *b;
+    struct error err;
+    assert_int_equal(keys_open(&a, plain, 1, &err), STATUS_OK);
+    assert_int_equal(keys_open(&b, plain, 1, &err), STATUS_OK);
+    assert_memory_not_equal(a, b, 32); // the salts
+    struct credential sent = {1, text_of("Bearer same")}, none = {0, text_of("")};
+    assert_true(keys_check(a, ROUTE_BEARER, sent, none).allowed);
+    assert_true(keys_check(b, ROUTE_BEARER, sent, none).allowed);
+    keys_close(a);
+    keys_close(b);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_headers),
+        cmocka_unit_test(test_keys_refused),
+        cmocka_unit_test(test_two_stores_agree),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

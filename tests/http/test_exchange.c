@@ -1,0 +1,504 @@
+// The life of an exchange over real sockets: streams, clients that leave in every state, early
+// ends, readers that stop, long bodies, text workers, pipelining, a thousand streams. Tests wait
+// for states and count events; none asserts a time.
+#include "tests/http/fixture.h"
+
+#include <poll.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+enum { STREAMS = 1000, FAR_MS = 20000 };
+
+// Sanitizers keep freed memory: resident bytes say nothing there.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+static const bool resident_means_something = false;
+#else
+static const bool resident_means_something = true;
+#endif
+
+static struct fixture fixture;
+
+static void begin(struct http_client *client, const char *path, const char *body)
+{
+    assert_true(http_client_open(client, fixture.port));
+    assert_true(http_client_request(client, "POST", path, BEARER JSON, body));
+}
+
+static struct port *port0(void)
+{
+    return fixture.ports[0];
+}
+
+static void settle_all(void)
+{
+    port_double_settle(port0());
+    assert_true(fixture_wait_live(&fixture, 0));
+}
+
+static void test_stream(void **state)
+{
+    (void)state;
+    struct http_client client;
+    char value[64], piece[4096];
+    begin(&client, "/v1/test/stream", "{}");
+    assert_true(fixture_wait_live(&fixture, 1));
+    assert_true(port_double_push(port0(), 0, 1, FINISH_NONE));
+    assert_true(http_client_head(&client));
+    assert_int_equal(client.status, 200);
+    assert_true(http_header(client.head, "content-type", value, sizeof value));
+    assert_string_equal(value, "text/event-stream; charset=utf-8");
+    assert_true(http_header(client.head, "cache-control", value, sizeof value));
+    assert_string_equal(value, "no-cache");
+    assert_true(http_header(client.head, "x-accel-buffering", value, sizeof value));
+    assert_true(http_header(client.head, "request-id", value, sizeof value));
+    assert_false(http_header(client.head, "content-length", value, sizeof value));
+    assert_true(client.chunked);
+    int got = http_client_piece(&client, piece, sizeof piece - 1); // the first, before the second
+    assert_true(got > 0);
+    piece[got] = '\0';
+    assert_memory_equal(piece, "data: {\"t\":0,", 13);
+    assert_string_equal(piece + got - 2, "\n\n");
+    assert_true(port_double_push(port0(), 0, 2, FINISH_STOP));
+    assert_true(http_client_until(&client, "data: [DONE]\n\n"));
+    assert_int_equal(http_client_piece(&client, piece, sizeof piece), 0); // ends as it should
+    assert_true(fixture_wait_live(&fixture, 0));
+    struct http_answer answer; // and the connection is usable again
+    assert_true(http_client_request(&client, "GET", "/health", NULL, NULL));
+    assert_true(http_client_answer(&client, &answer));
+    assert_int_equal(answer.status, 200);
+    http_answer_free(&answer);
+    http_client_close(&client);
+}
+
+static void test_reply_after_wait(void **state)
+{
+    (void)state;
+    struct http_client client;
+    struct http_answer answer;
+    begin(&client, "/v1/test/wait", "{}");
+    assert_true(fixture_wait_live(&fixture, 1));
+    assert_true(port_double_push(port0(), 0, 5, FINISH_LENGTH));
+    assert_true(http_client_answer(&client, &answer));
+    assert_string_equal(answer.body, "{\"done\":true}");
+    http_answer_free(&answer);
+    http_client_close(&client);
+    assert_true(fixture_wait_live(&fixture, 0));
+}
+
+// A stop string: the answer is complete while the engine request still runs; it is cancelled, its
+// later events are dropped and it is freed once the finish event came.
+static void test_end_before_the_engine(void **state)
+{
+    (void)state;
+    struct http_client client;
+    struct http_answer answer;
+    begin(&client, "/v1/test/stop", "{}");
+    assert_true(fixture_wait_live(&fixture, 1));
+    assert_true(port_double_push(port0(), 0, 1, FINISH_NONE));
+    assert_true(http_client_answer(&client, &answer));
+    assert_string_equal(answer.body, "{\"stopped\":true}");
+    http_answer_free(&answer);
+    http_client_close(&client);
+    assert_true(fixture_wait_cancelled(&fixture, 1));
+    port_double_push_all(port0(), 9, FINISH_NONE); // dropped
+    assert_true(fixture_wait_live(&fixture, 1));
+    settle_all();
+    // the finish event is in the ring already when the exchange lets go
+    begin(&client, "/v1/test/stop", "{}");
+    assert_true(fixture_wait_live(&fixture, 1));
+    assert_true(port_double_push(port0(), 0, 1, FINISH_STOP));
+    assert_true(http_client_answer(&client, &answer));
+    http_answer_free(&answer);
+    assert_true(fixture_wait_live(&fixture, 0));
+    http_client_close(&client);
+}
+
+enum leave { LEAVE_CLOSE, LEAVE_RESET, LEAVE_HALF };
+
+static void leave(struct http_client *client, enum leave how)
+{
+    struct linger linger = {.l_onoff = 1};
+    if (how == LEAVE_RESET)
+        setsockopt(client->fd, SOL_SOCKET, SO_LINGER, &linger, sizeof linger);
+    if (how == LEAVE_HALF)
+        shutdown(client->fd, SHUT_WR);
+    else
+        http_client_close(client);
+}
+
+// Idle: no token is ever sent after the client has left, so only the watcher can see it (G1).
+static void leave_idle(const char *path, bool after_first, enum leave how)
+{
+    struct http_client client;
+    uint32_t gone = seen.gone;
+    begin(&client, path, "{}");
+    assert_true(fixture_wait_live(&fixture, 1));
+    if (after_first) {
+        assert_true(port_double_push(port0(), 0, 1, FINISH_NONE));
+        assert_true(http_client_head(&client));
+        assert_true(http_client_until(&client, "\"t\":0"));
+    }
+    leave(&client, how);
+    assert_true(fixture_wait_cancelled(&fixture, 1));
+    assert_int_equal(seen.gone, gone + 1); // told once, before the cancel could be seen
+    if (how == LEAVE_HALF)
+        assert_true(http_client_closed(&client, FAR_MS));
+    http_client_close(&client);
+    port_double_push_all(port0(), 3, FINISH_NONE); // tokens of a step in flight
+    settle_all();
+    assert_int_equal(seen.gone, gone + 1);
+    assert_int_equal(seen.ready_when_gone, 0);
+}
+
+static void test_leave(void **state)
+{
+    (void)state;
+    for (int how = LEAVE_CLOSE; how <= LEAVE_HALF; how++) {
+        leave_idle("/v1/test/stream", false, (enum leave)how); // in the queue
+        leave_idle("/v1/test/stream", true, (enum leave)how);  // in decode
+        leave_idle("/v1/test/wait", false, (enum leave)how);   // not streamed
+    }
+    assert_int_equal(metric_value(&fixture, "weft_connections"), 1); // the one that asks
+}
+
+static bool seconds_came(void *context)
+{
+    return seen.seconds > *(uint32_t *)context;
+}
+
+static void test_on_second(void **state)
+{
+    (void)state;
+    struct http_client client;
+    uint32_t before = seen.seconds;
+    begin(&client, "/v1/test/wait", "{}");
+    assert_true(wait_until(seconds_came, &before));
+    http_client_close(&client);
+    assert_true(fixture_wait_cancelled(&fixture, 1));
+    settle_all();
+}
+
+static void test_long_body(void **state)
+{
+    (void)state;
+    static const char *const sizes[] = {"0", "1", "65536", "65537", "10000000"};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        struct http_client client;
+        struct http_answer answer;
+        begin(&client, "/v1/test/big", sizes[i]);
+        assert_true(http_client_answer(&client, &answer));
+        assert_true(answer.complete);
+        assert_int_equal(answer.body_bytes, strtoull(sizes[i], NULL, 10));
+        http_answer_free(&answer);
+        http_client_close(&client);
+    }
+}
+
+static void test_leave_in_long_body(void **state)
+{
+    (void)state;
+    struct http_client client;
+    uint32_t gone = seen.gone;
+    begin(&client, "/v1/test/big", "100000000");
+    assert_true(http_client_head(&client));
+    http_client_close(&client);
+    while (seen.gone == gone)
+        usleep(1000);
+}
+
+// A reader that stops is held back alone: the events stay in its ring, the others flow.
+static void test_stopped_reader(void **state)
+{
+    (void)state;
+    enum { TOKENS = 100000, SMALL = 4096 };
+    struct http_client slow, quick;
+    assert_true(http_client_open_small(&slow, fixture.port, SMALL));
+    assert_true(http_client_request(&slow, "POST", "/v1/test/stream", BEARER JSON, "{}"));
+    assert_true(fixture_wait_live(&fixture, 1));
+    uint64_t before = port_double_read(port0());
+    assert_true(port_double_push(port0(), 0, TOKENS, FINISH_NONE)); // 9 MB
+    begin(&quick, "/v1/test/stream", "{}");
+    assert_true(fixture_wait_live(&fixture, 2));
+    assert_true(port_double_push(port0(), 1, 1000, FINISH_STOP));
+    assert_true(http_client_head(&quick));
+    assert_true(http_client_until(&quick, "data: [DONE]\n\n"));
+    uint64_t read = port_double_read(port0()) - before - 1000;
+    assert_in_range(read, 1, 4000); // SO_SNDBUF (doubled by the kernel), the buffers, 4 KiB
+    assert_true(http_client_head(&slow)); // it reads on, and everything comes
+    assert_true(port_double_push(port0(), 0, 0, FINISH_STOP));
+    assert_true(http_client_until(&slow, "data: [DONE]\n\n"));
+    assert_int_equal(port_double_read(port0()) - before, TOKENS + 1000);
+    http_client_close(&slow);
+    http_client_close(&quick);
+    assert_true(fixture_wait_live(&fixture, 0));
+}
+
+// With a stall limit of 1.5 s a reader that takes nothing is cut, its request cancelled.
+static void test_stalled_reader(void **state)
+{
+    (void)state;
+    struct fixture short_fixture;
+    struct server_options options = {.stall_timeout_ms = 1500};
+    struct http_client slow;
+    fixture_open(&short_fixture, &options, true);
+    assert_true(http_client_open_small(&slow, short_fixture.port, 4096));
+    assert_true(http_client_request(&slow, "POST", "/v1/test/stream", BEARER JSON, "{}"));
+    assert_true(fixture_wait_live(&short_fixture, 1));
+    assert_true(port_double_push(short_fixture.ports[0], 0, 100000, FINISH_NONE));
+    assert_true(fixture_wait_cancelled(&short_fixture, 1));
+    assert_int_equal(metric_value(&short_fixture, "weft_readers_stalled_total"), 1);
+    port_double_settle(short_fixture.ports[0]);
+    assert_true(fixture_wait_live(&short_fixture, 0));
+    http_client_close(&slow);
+    fixture_close(&short_fixture);
+}
+
+static uint32_t byte_sum(const char *text)
+{
+    uint32_t sum = 0;
+    for (; *text != '\0'; text++)
+        sum += (unsigned char)*text;
+    return sum;
+}
+
+static void test_text_work(void **state)
+{
+    (void)state;
+    enum { AT_ONCE = 300 }; // more than one ring holds
+    static struct http_client clients[AT_ONCE];
+    struct http_answer answer;
+    seen.work_hold = 1;
+    for (int i = 0; i < AT_ONCE; i++) {
+        char body[32];
+        snprintf(body, sizeof body, "{\"n\":%d}", i);
+        begin(&clients[i], "/v1/test/work", body);
+    }
+    assert_true(http_once(fixture.port, "GET", "/health", NULL, NULL, &answer)); // not blocked
+    assert_int_equal(answer.status, 200);
+    http_answer_free(&answer);
+    seen.work_hold = 0;
+    for (int i = 0; i < AT_ONCE; i++) {
+        char body[32], expected[32];
+        snprintf(body, sizeof body, "{\"n\":%d}", i);
+        snprintf(expected, sizeof expected, "{\"sum\":%u}", byte_sum(body));
+        assert_true(http_client_answer(&clients[i], &answer));
+        assert_string_equal(answer.body, expected);
+        http_answer_free(&answer);
+        http_client_close(&clients[i]);
+    }
+}
+
+static bool work_came_back(void *context)
+{
+    return seen.done_gone == *(uint32_t *)context;
+}
+
+// The client leaves while a worker has its body: done still comes, and says so.
+static void test_leave_in_text_work(void **state)
+{
+    (void)state;
+    enum { AT_ONCE = 20 };
+    struct http_client clients[AT_ONCE];
+    uint32_t gone = seen.gone, wanted = seen.done_gone + AT_ONCE;
+    seen.work_hold = 1;
+    for (int i = 0; i < AT_ONCE; i++)
+        begin(&clients[i], "/v1/test/work", "{\"some\":\"body\"}");
+    for (int i = 0; i < AT_ONCE; i++)
+        leave(&clients[i], i % 2 == 0 ? LEAVE_CLOSE : LEAVE_RESET);
+    if (!wait_until(work_came_back, &wanted))
+        fail_msg("%u of %u came back", seen.done_gone, wanted);
+    seen.work_hold = 0;
+    assert_int_equal(seen.gone, gone + AT_ONCE);
+}
+
+static void test_pipelined(void **state)
+{
+    (void)state;
+    struct http_client client;
+    struct http_answer answer;
+    assert_true(http_client_open(&client, fixture.port));
+    for (int i = 0; i < 50; i++) {
+        char body[16];
+        snprintf(body, sizeof body, "%d", i);
+        assert_true(http_client_request(&client, "POST", "/v1/test/echo", BEARER, body));
+    }
+    for (int i = 0; i < 50; i++) {
+        assert_true(http_client_answer(&client, &answer));
+        assert_int_equal(atoi(answer.body), i);
+        http_answer_free(&answer);
+    }
+    http_client_close(&client);
+}
+
+// Bodies that arrive byte by byte and in chunks are whole when the handler sees them.
+static void test_dripped_body(void **state)
+{
+    (void)state;
+    struct http_client client;
+    struct http_answer answer;
+    assert_true(http_client_open(&client, fixture.port));
+    const char *head = "POST /v1/test/echo HTTP/1.1\r\nHost: a\r\n" BEARER
+                       "Transfer-Encoding: chunked\r\n\r\n";
+    const char *body = "3\r\n[1,\r\n2\r\n2]\r\n0\r\n\r\n";
+    assert_true(http_client_send(&client, head, strlen(head)));
+    for (const char *p = body; *p != '\0'; p++)
+        assert_true(http_client_send(&client, p, 1));
+    assert_true(http_client_answer(&client, &answer));
+    assert_string_equal(answer.body, "[1,2]");
+    http_answer_free(&answer);
+    http_client_close(&client);
+}
+
+// HTTP/1.0: no chunks, the close ends the body.
+static void test_stream_http10(void **state)
+{
+    (void)state;
+    struct http_client client;
+    const char *head = "POST /v1/test/stream HTTP/1.0\r\n" BEARER "Content-Length: 2\r\n\r\n{}";
+    assert_true(http_client_open(&client, fixture.port));
+    assert_true(http_client_send(&client, head, strlen(head)));
+    assert_true(fixture_wait_live(&fixture, 1));
+    assert_true(port_double_push(port0(), 0, 2, FINISH_STOP));
+    assert_true(http_client_head(&client));
+    assert_false(client.chunked);
+    assert_true(http_client_until(&client, "data: [DONE]\n\n"));
+    char byte;
+    assert_int_equal(http_client_piece(&client, &byte, 1), 0);
+    http_client_close(&client);
+    assert_true(fixture_wait_live(&fixture, 0));
+}
+
+static long resident_kib(void)
+{
+    long pages = 0, resident = 0;
+    FILE *file = fopen("/proc/self/statm", "r");
+    if (file == NULL || fscanf(file, "%ld %ld", &pages, &resident) != 2)
+        resident = 0;
+    if (file != NULL)
+        fclose(file);
+    return resident * 4;
+}
+
+// A thousand streams at once: every event of every stream arrives in order; the second thousand
+// takes no more memory than the first.
+static void streams_run(struct http_client *clients, uint32_t rounds)
+{
+    for (int i = 0; i < STREAMS; i++)
+        begin(&clients[i], "/v1/test/stream", "{}");
+    assert_true(fixture_wait_live(&fixture, STREAMS));
+    for (uint32_t r = 0; r < rounds; r++) {
+        port_double_push_all(port0(), 1, FINISH_NONE);
+        usleep(2000);
+    }
+    port_double_push_all(port0(), 0, FINISH_STOP);
+    for (int i = 0; i < STREAMS; i++) {
+        char wanted[32];
+        assert_true(http_client_head(&clients[i]));
+        static char body[1 << 16];
+        size_t bytes = 0;
+        int got;
+        while ((got = http_client_piece(&clients[i], body + bytes, sizeof body - 1 - bytes)) > 0)
+            bytes += (size_t)got;
+        assert_int_equal(got, 0);
+        body[bytes] = '\0';
+        const char *at = body;
+        for (uint32_t r = 0; r < rounds; r++) {
+            snprintf(wanted, sizeof wanted, "{\"t\":%u,", r);
+            at = strstr(at, wanted);
+            if (at == NULL)
+                fail_msg("stream %d lacks event %u", i, r);
+        }
+        assert_non_null(strstr(at, "data: [DONE]\n\n"));
+    }
+    assert_true(fixture_wait_live(&fixture, 0));
+}
+
+static void test_thousand_streams(void **state)
+{
+    (void)state;
+    struct rlimit limit;
+    getrlimit(RLIMIT_NOFILE, &limit);
+    if (limit.rlim_max < 3 * STREAMS) {
+        print_message("skipped: %ju files\n", (uintmax_t)limit.rlim_max);
+        return;
+    }
+    limit.rlim_cur = 3 * STREAMS;
+    setrlimit(RLIMIT_NOFILE, &limit);
+    static struct http_client clients[STREAMS];
+    long kib[3];
+    for (int turn = 0; turn < 3; turn++) {
+        streams_run(clients, 20);
+        kib[turn] = resident_kib();
+        for (int i = 0; i < STREAMS; i++)
+            http_client_close(&clients[i]);
+    }
+    print_message("resident after 1, 2 and 3 thousand streams: %ld %ld %ld KiB\n", kib[0], kib[1],
+                  kib[2]);
+    if (resident_means_something)
+        assert_true(kib[2] < kib[0] + kib[0] / 5 + 4096);
+}
+
+static void test_request_metrics(void **state)
+{
+    (void)state;
+    static const char *const counted[] = {
+        "vllm:time_to_first_token_seconds_count{model_name=\"org/qwen-x\",engine=\"0\"}",
+        "vllm:e2e_request_latency_seconds_count{model_name=\"org/qwen-x\",engine=\"0\"}",
+        "vllm:request_generation_tokens_count{model_name=\"org/qwen-x\",engine=\"0\"}",
+        "vllm:request_prompt_tokens_count{model_name=\"org/qwen-x\",engine=\"0\"}",
+        "vllm:request_success_total{model_name=\"org/qwen-x\",engine=\"0\",finished_reason="
+        "\"stop\"}",
+    };
+    uint64_t before[5];
+    for (int i = 0; i < 5; i++)
+        before[i] = metric_value(&fixture, counted[i]);
+    test_stream(state);
+    for (int i = 0; i < 5; i++)
+        assert_int_equal(metric_value(&fixture, counted[i]), before[i] + 1);
+}
+
+static int open_main(void **state)
+{
+    (void)state;
+    fixture_open(&fixture, NULL, true);
+    return 0;
+}
+
+static int close_main(void **state)
+{
+    (void)state;
+    fixture_close(&fixture);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_stream),
+        cmocka_unit_test(test_reply_after_wait),
+        cmocka_unit_test(test_end_before_the_engine),
+        cmocka_unit_test(test_leave),
+        cmocka_unit_test(test_on_second),
+        cmocka_unit_test(test_long_body),
+        cmocka_unit_test(test_leave_in_long_body),
+        cmocka_unit_test(test_stopped_reader),
+        cmocka_unit_test(test_stalled_reader),
+        cmocka_unit_test(test_text_work),
+        cmocka_unit_test(test_leave_in_text_work),
+        cmocka_unit_test(test_pipelined),
+        cmocka_unit_test(test_dripped_body),
+        cmocka_unit_test(test_stream_http10),
+        cmocka_unit_test(test_thousand_streams),
+        cmocka_unit_test(test_request_metrics),
+    };
+    return cmocka_run_group_tests(tests, open_main, close_main);
+}

@@ -1,0 +1,109 @@
+// The router alone, over the real route list: exact paths, aliases, trailing slashes, HEAD,
+// OPTIONS, Allow, rests, and the shape of errors on unknown paths.
+#include "http/route.h"
+
+#include "kernels/status.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+static const struct route rows[] = {
+    {.method = "POST", .path = "/v1/chat"},
+    {.method = "POST", .path = "/v1/messages", .shape = SHAPE_MESSAGES},
+    {.method = "GET", .path = "/v1/models"},
+    {.method = "GET", .path = "/v1/models/"},
+    {.method = "GET", .path = "/health"},
+    {.method = "POST", .path = "/both"},
+    {.method = "GET", .path = "/both"},
+};
+
+static struct route_match find(const char *method, const char *path)
+{
+    static const struct route *const tables[] = {rows, NULL};
+    static const uint32_t counts[] = {sizeof rows / sizeof *rows};
+    struct route_list list;
+    struct route_match match;
+    route_list_fill(&list, tables, counts);
+    route_find(&list, text_of(method), text_of(path), &match);
+    return match;
+}
+
+static void test_found(void **state)
+{
+    (void)state;
+    assert_ptr_equal(find("POST", "/v1/chat").route, &rows[0]);
+    assert_ptr_equal(find("POST", "/v1/chat/").route, &rows[0]);
+    assert_ptr_equal(find("GET", "/v1/models/").route, &rows[2]);
+    assert_ptr_equal(find("GET", "/v1/v1/models").route, &rows[2]);
+    assert_ptr_equal(find("GET", "/ping").route, &rows[4]);
+    assert_ptr_equal(find("GET", "/both").route, &rows[6]);
+    assert_int_equal(find("GET", "/both").index, 6);
+}
+
+static void test_rest(void **state)
+{
+    (void)state;
+    struct route_match match = find("GET", "/v1/models/org/name x ");
+    assert_ptr_equal(match.route, &rows[3]);
+    assert_true(text_is(match.path_rest, "org/name x ")); // spaces stay
+    match = find("GET", "/v1/models/a/");
+    assert_true(text_is(match.path_rest, "a"));
+}
+
+static void test_unknown(void **state)
+{
+    (void)state;
+    static const char *const paths[] = {"/", "", "/v1", "/v1/chatx", "/v1/chat//", "/V1/chat",
+                                        "//v1/chat", "/v1/chat/x", "/healthz", "/v1/v1/chat"};
+    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
+        struct route_match match = find("POST", paths[i]);
+        assert_null(match.route);
+        if (match.path_known)
+            fail_msg("%s is known", paths[i]);
+    }
+}
+
+static void test_methods(void **state)
+{
+    (void)state;
+    struct route_match match = find("GET", "/v1/chat");
+    assert_null(match.route);
+    assert_true(match.path_known);
+    assert_string_equal(match.allow, "POST");
+    match = find("DELETE", "/health");
+    assert_string_equal(match.allow, "GET, HEAD");
+    assert_string_equal(find("PUT", "/both").allow, "POST, GET, HEAD");
+    match = find("HEAD", "/health");
+    assert_ptr_equal(match.route, &rows[4]);
+    assert_true(match.head);
+    assert_null(find("HEAD", "/v1/chat").route);
+    assert_null(find("get", "/health").route); // methods are case-sensitive
+    match = find("OPTIONS", "/v1/chat");
+    assert_true(match.options);
+    assert_false(find("OPTIONS", "/nowhere").options);
+}
+
+static void test_shapes(void **state)
+{
+    (void)state;
+    assert_int_equal(path_shape(text_of("/v1/messages")), SHAPE_MESSAGES);
+    assert_int_equal(path_shape(text_of("/v1/messages/x")), SHAPE_MESSAGES);
+    assert_int_equal(path_shape(text_of("/v1/messages?beta=true")), SHAPE_MESSAGES);
+    assert_int_equal(path_shape(text_of("/v1/v1/messages/count_tokens")), SHAPE_MESSAGES);
+    assert_int_equal(path_shape(text_of("/v1/messagesx")), SHAPE_OPENAI);
+    assert_int_equal(path_shape(text_of("/v1/mess")), SHAPE_OPENAI);
+    assert_int_equal(find("GET", "/v1/messages").shape, SHAPE_MESSAGES);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_found),   cmocka_unit_test(test_rest),
+        cmocka_unit_test(test_unknown), cmocka_unit_test(test_methods),
+        cmocka_unit_test(test_shapes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

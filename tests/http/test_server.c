@@ -1,0 +1,597 @@
+// A server on loopback, request by request: the order of the checks, headers of every answer, both
+// error shapes on the wire, models, health, metrics, limits of bytes and connections, refusals at
+// start.
+#include "tests/http/fixture.h"
+
+#include <jansson.h>
+#include <poll.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static struct fixture fixture;
+
+static struct http_answer ask(const char *method, const char *path, const char *headers,
+                              const char *body)
+{
+    struct http_answer answer;
+    if (!http_once(fixture.port, method, path, headers, body, &answer))
+        fail_msg("%s %s: no answer", method, path);
+    return answer;
+}
+
+static void check_code(struct http_answer *answer, int status, const char *code)
+{
+    char found[64] = "";
+    json_t *body = json_loadb(answer->body, answer->body_bytes, 0, NULL);
+    const json_t *error = json_object_get(body, "error");
+    const char *value = json_string_value(json_object_get(error, "code"));
+    if (value == NULL) // Messages
+        value = json_string_value(json_object_get(error, "type"));
+    snprintf(found, sizeof found, "%s", value != NULL ? value : "(no error)");
+    json_decref(body);
+    if (answer->status != status || strcmp(found, code) != 0)
+        fail_msg("%d %s instead of %d %s: %s", answer->status, found, status, code, answer->body);
+}
+
+struct order_case {
+    const char *method, *path, *headers, *body;
+    int status;
+    const char *code;
+};
+
+// Each row is wrong in everything behind the check that must speak.
+static const struct order_case order[] = {
+    {"POST", "/v1/nowhere", "", "x", 404, "unknown_url"},
+    {"DELETE", "/v1/messages/nowhere", "", NULL, 404, "not_found_error"},
+    {"GET", "/v1/test/echo", "", NULL, 405, "method_not_allowed"},
+    {"GET", "/v1/messages", "", NULL, 405, "invalid_request_error"},
+    {"POST", "/v1/test/echo", "Content-Type: text/plain\r\n", "x", 401, "missing_api_key"},
+    {"POST", "/v1/test/echo", "Authorization: Bearer no\r\nContent-Type: text/plain\r\n", "x", 401,
+     "invalid_api_key"},
+    {"POST", "/v1/test/echo", "x-api-key: " KEY "\r\n", "x", 401, "missing_api_key"},
+    {"POST", "/v1/messages", "", "x", 401, "authentication_error"},
+    {"POST", "/v1/test/echo", BEARER "Content-Type: text/plain\r\n", "x", 415,
+     "unsupported_media_type"},
+    {"POST", "/v1/test/echo", BEARER "Content-Type: application/x-www-form-urlencoded\r\n", "x",
+     415, "unsupported_media_type"},
+    {"POST", "/v1/test/echo", BEARER "Content-Type: application/json; charset=latin1\r\n", "x",
+     415, "unsupported_media_type"},
+    {"POST", "/v1/test/echo", BEARER JSON "Content-Encoding: gzip\r\n", "x", 415,
+     "unsupported_content_encoding"},
+};
+
+static void test_check_order(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof order / sizeof *order; i++) {
+        const struct order_case *c = &order[i];
+        struct http_answer answer = ask(c->method, c->path, c->headers, c->body);
+        check_code(&answer, c->status, c->code);
+        char value[64];
+        if (c->status == 401) {
+            assert_true(http_header(answer.head, "www-authenticate", value, sizeof value));
+            assert_string_equal(value, "Bearer");
+        }
+        if (c->status == 405) {
+            assert_true(http_header(answer.head, "allow", value, sizeof value));
+            assert_string_equal(value, "POST");
+        }
+        assert_true(http_header(answer.head, "content-type", value, sizeof value));
+        assert_string_equal(value, "application/json");
+        http_answer_free(&answer);
+    }
+}
+
+static void test_accepted_types(void **state)
+{
+    (void)state;
+    static const char *const headers[] = {
+        BEARER,
+        BEARER "Content-Type: application/json\r\n",
+        BEARER "Content-Type: Application/JSON; charset=UTF-8\r\n",
+        BEARER "Content-Type: application/json;charset=\"utf-8\"; x=y\r\n",
+        BEARER "Content-Type: application/vnd.api+json\r\n",
+        BEARER JSON "Content-Encoding: identity\r\n",
+        "authorization: bEaReR   " KEY "\r\n",
+    };
+    for (size_t i = 0; i < sizeof headers / sizeof *headers; i++) {
+        struct http_answer answer = ask("POST", "/v1/test/echo", headers[i], "{\"a\":1}");
+        assert_int_equal(answer.status, 200);
+        assert_string_equal(answer.body, "{\"a\":1}");
+        http_answer_free(&answer);
+    }
+}
+
+static void test_paths(void **state)
+{
+    (void)state;
+    static const char *const paths[] = {"/v1/test/echo", "/v1/test/echo/", "/v1/test/echo?a=b",
+                                        "/v1/test/%65cho", "/v1/./test/echo/?x"};
+    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
+        struct http_answer answer = ask("POST", paths[i], BEARER, "1");
+        assert_int_equal(answer.status, 200);
+        http_answer_free(&answer);
+    }
+    char rest[64];
+    struct http_answer answer = ask("POST", "/v1/test/rest/a%2Fb%20c/d?q=1", BEARER, "1");
+    assert_true(http_header(answer.head, "x-rest", rest, sizeof rest));
+    assert_string_equal(rest, "a/b c/d");
+    http_answer_free(&answer);
+}
+
+static void test_common_headers(void **state)
+{
+    (void)state;
+    char id[256], second[256], value[64];
+    struct http_answer answer = ask("POST", "/v1/test/echo", BEARER "X-Request-Id: my.id-1\r\n",
+                                    "{}");
+    assert_true(http_header(answer.head, "x-request-id", id, sizeof id));
+    assert_true(http_header(answer.head, "request-id", second, sizeof second));
+    assert_string_equal(id, "my.id-1");
+    assert_string_equal(second, id);
+    assert_true(http_header(answer.head, "openai-processing-ms", value, sizeof value));
+    assert_true(strspn(value, "0123456789") == strlen(value) && value[0] != '\0');
+    assert_true(http_header(answer.head, "cache-control", value, sizeof value));
+    assert_string_equal(value, "no-store");
+    assert_true(http_header(answer.head, "content-length", value, sizeof value));
+    assert_true(http_header(answer.head, "server", value, sizeof value));
+    assert_string_equal(value, "weft");
+    http_answer_free(&answer);
+    // an id that does not fit is replaced, also in the body of an error
+    answer = ask("POST", "/v1/messages", "X-Request-Id: bad id\r\n", "{}");
+    assert_true(http_header(answer.head, "request-id", id, sizeof id));
+    assert_int_equal(strlen(id), 28);
+    assert_memory_equal(id, "req_", 4);
+    assert_non_null(strstr(answer.body, id));
+    http_answer_free(&answer);
+}
+
+static void test_options_and_head(void **state)
+{
+    (void)state;
+    char value[64];
+    struct http_answer answer = ask("OPTIONS", "/v1/test/echo", NULL, NULL);
+    assert_int_equal(answer.status, 204);
+    assert_true(http_header(answer.head, "allow", value, sizeof value));
+    assert_string_equal(value, "POST");
+    assert_int_equal(answer.body_bytes, 0);
+    http_answer_free(&answer);
+    // HEAD, then another request on the same connection: no body may have come in between
+    struct http_client client;
+    assert_true(http_client_open(&client, fixture.port));
+    assert_true(http_client_request(&client, "HEAD", "/v1/models", BEARER, NULL));
+    assert_true(http_client_answer_head(&client, &answer));
+    assert_int_equal(answer.status, 200);
+    assert_true(http_header(answer.head, "content-length", value, sizeof value));
+    assert_true(atoi(value) > 100);
+    http_answer_free(&answer);
+    assert_true(http_client_request(&client, "GET", "/version", NULL, NULL));
+    assert_true(http_client_answer(&client, &answer));
+    assert_non_null(strstr(answer.body, "{\"version\":\""));
+    http_answer_free(&answer);
+    http_client_close(&client);
+}
+
+// exchange_fail over every error, both shapes, with the headers that belong to it.
+static void test_failures_on_the_wire(void **state)
+{
+    (void)state;
+    for (int error = 0; error < HTTP_ERROR_COUNT; error++) {
+        for (int shape = 0; shape < 2; shape++) {
+            char body[16], value[64];
+            snprintf(body, sizeof body, "%d", error);
+            struct http_answer answer =
+                shape == SHAPE_OPENAI
+                    ? ask("POST", "/v1/test/fail", BEARER JSON, body)
+                    : ask("POST", "/v1/messages/fail", "x-api-key: " KEY "\r\n", body);
+            int status = http_error_status((enum http_error)error, (enum shape)shape);
+            assert_int_equal(answer.status, status);
+            bool retry = status == 503 || status == 529;
+            assert_int_equal(http_header(answer.head, "retry-after", value, sizeof value), retry);
+            if (retry) {
+                int seconds = atoi(value);
+                assert_in_range(seconds, 1, 60);
+                assert_true(http_header(answer.head, "retry-after-ms", value, sizeof value));
+                assert_int_equal(atoi(value), seconds * 1000);
+            }
+            assert_int_equal(http_header(answer.head, "x-should-retry", value, sizeof value),
+                             error == HTTP_INTERNAL_SAME);
+            json_t *parsed = json_loadb(answer.body, answer.body_bytes, 0, NULL);
+            assert_non_null(json_object_get(parsed, "error"));
+            assert_int_equal(json_object_get(parsed, "request_id") != NULL,
+                             shape == SHAPE_MESSAGES);
+            json_decref(parsed);
+            http_answer_free(&answer);
+        }
+    }
+}
+
+static void test_deadline_header(void **state)
+{
+    (void)state;
+    struct http_answer answer =
+        ask("POST", "/v1/test/fail", BEARER "X-Stainless-Timeout: 2.5\r\n", "2");
+    http_answer_free(&answer);
+    assert_int_equal(seen.deadline_ms, 2500);
+    answer = ask("POST", "/v1/test/fail", BEARER "X-Stainless-Timeout: soon\r\n", "2");
+    http_answer_free(&answer);
+    assert_int_equal(seen.deadline_ms, 0);
+}
+
+static void test_models(void **state)
+{
+    (void)state;
+    struct http_answer answer = ask("GET", "/v1/models?limit=1", "x-api-key: " KEY "\r\n", NULL);
+    json_t *body = json_loadb(answer.body, answer.body_bytes, 0, NULL);
+    assert_int_equal(json_array_size(json_object_get(body, "data")), 2);
+    const json_t *first = json_array_get(json_object_get(body, "data"), 0);
+    assert_string_equal(json_string_value(json_object_get(first, "id")), "org/qwen-x");
+    assert_string_equal(json_string_value(json_object_get(first, "created_at")),
+                        "2026-09-21T14:13:20Z");
+    assert_int_equal(json_integer_value(json_object_get(first, "max_model_len")), 4096);
+    assert_int_equal(json_object_size(first), 15);
+    assert_true(json_is_false(json_object_get(body, "has_more")));
+    assert_string_equal(json_string_value(json_object_get(body, "last_id")), "embed");
+    json_decref(body);
+    http_answer_free(&answer);
+    static const char *const paths[] = {"/v1/models/org/qwen-x", "/v1/models/org%2Fqwen-x"};
+    for (int i = 0; i < 2; i++) {
+        answer = ask("GET", paths[i], BEARER, NULL);
+        assert_int_equal(answer.status, 200);
+        assert_memory_equal(answer.body, "{\"id\":\"org/qwen-x\"", 18);
+        http_answer_free(&answer);
+    }
+    answer = ask("GET", "/v1/models/none", BEARER, NULL);
+    check_code(&answer, 404, "model_not_found");
+    http_answer_free(&answer);
+    answer = ask("GET", "/v1/models/none", BEARER "anthropic-version: 2023-06-01\r\n", NULL);
+    check_code(&answer, 404, "not_found_error");
+    assert_non_null(strstr(answer.body, "model: none"));
+    http_answer_free(&answer);
+    answer = ask("GET", "/v1/models", NULL, NULL);
+    check_code(&answer, 401, "missing_api_key");
+    http_answer_free(&answer);
+}
+
+static void test_health(void **state)
+{
+    (void)state;
+    struct http_answer answer = ask("GET", "/health", NULL, NULL);
+    assert_int_equal(answer.status, 200);
+    assert_string_equal(answer.body, "{\"status\":\"ok\"}");
+    http_answer_free(&answer);
+    static const char *const paths[] = {"/ping", "/ready"};
+    for (int i = 0; i < 2; i++) {
+        answer = ask("GET", paths[i], NULL, NULL);
+        assert_int_equal(answer.status, 200);
+        http_answer_free(&answer);
+    }
+    answer = ask("GET", "/v1/health", NULL, NULL);
+    assert_int_equal(answer.status, 401);
+    http_answer_free(&answer);
+    answer = ask("GET", "/v1/health", BEARER, NULL);
+    assert_int_equal(answer.status, 200);
+    http_answer_free(&answer);
+    // a step that began an hour ago and did not end
+    struct engine_stats *stats = engine_double_stats(fixture.engine);
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    uint64_t then = (uint64_t)now.tv_sec * 1000000000;
+    stats->step_started_ns = then > 3600000000000 ? then - 3600000000000 : 1;
+    answer = ask("GET", "/health", NULL, NULL);
+    check_code(&answer, 503, "unavailable");
+    http_answer_free(&answer);
+    stats->step_started_ns = 0;
+    stats->failed = 1;
+    answer = ask("GET", "/ready", NULL, NULL);
+    check_code(&answer, 503, "unavailable");
+    http_answer_free(&answer);
+    stats->failed = 0;
+}
+
+static void test_retry_follows_the_queue(void **state)
+{
+    (void)state;
+    char value[16];
+    engine_double_admission_set(fixture.engine, ADMISSION_BUSY);
+    engine_double_stats(fixture.engine)->sequences_waiting = 320;
+    struct http_answer answer = ask("POST", "/v1/test/wait", BEARER JSON, "{}");
+    check_code(&answer, 503, "overloaded");
+    assert_true(http_header(answer.head, "retry-after", value, sizeof value));
+    assert_int_equal(atoi(value), 21);
+    http_answer_free(&answer);
+    engine_double_stats(fixture.engine)->sequences_waiting = 1000000;
+    answer = ask("POST", "/v1/test/wait", BEARER JSON, "{}");
+    assert_true(http_header(answer.head, "retry-after", value, sizeof value));
+    assert_int_equal(atoi(value), 60);
+    http_answer_free(&answer);
+    engine_double_stats(fixture.engine)->sequences_waiting = 0;
+    engine_double_admission_set(fixture.engine, ADMITTED);
+}
+
+static void test_no_compression(void **state)
+{
+    (void)state;
+    char value[64];
+    struct http_answer answer =
+        ask("GET", "/v1/models", BEARER "Accept-Encoding: gzip, deflate, br\r\n", NULL);
+    assert_false(http_header(answer.head, "content-encoding", value, sizeof value));
+    assert_memory_equal(answer.body, "{\"object\"", 9);
+    http_answer_free(&answer);
+}
+
+// h2o's own errors, raised before routing, are JSON of ours; a head that is no HTTP is not.
+static void test_fallback_errors(void **state)
+{
+    (void)state;
+    static const char *const heads[] = {
+        "POST /v1/test/echo HTTP/1.1\r\nHost: a\r\nContent-Length: abc\r\n\r\n",
+        "POST /v1/messages HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: cheese\r\n\r\n",
+        "POST /v1/test/echo HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+        "POST /v1/test/echo HTTP/1.1\r\nHost: a\r\nContent-Length: 999999999\r\n\r\n",
+    };
+    static const int statuses[] = {400, 400, 400, 413};
+    for (int i = 0; i < 4; i++) {
+        struct http_client client;
+        struct http_answer answer;
+        char value[64];
+        assert_true(http_client_open(&client, fixture.port));
+        assert_true(http_client_send(&client, heads[i], strlen(heads[i])));
+        if (!http_client_answer(&client, &answer))
+            fail_msg("no answer to head %d", i);
+        assert_int_equal(answer.status, statuses[i]);
+        assert_true(http_header(answer.head, "content-type", value, sizeof value));
+        assert_string_equal(value, "application/json");
+        assert_true(http_header(answer.head, "x-request-id", value, sizeof value));
+        json_t *body = json_loadb(answer.body, answer.body_bytes, 0, NULL);
+        assert_non_null(json_object_get(body, "error"));
+        assert_int_equal(json_object_get(body, "request_id") != NULL, i == 1);
+        json_decref(body);
+        http_answer_free(&answer);
+        http_client_close(&client);
+    }
+    struct http_answer answer;
+    struct http_client client;
+    assert_true(http_client_open(&client, fixture.port));
+    assert_true(http_client_send(&client, "\x01\x02 garbage\r\n\r\n", 14));
+    if (http_client_answer(&client, &answer))
+        assert_int_equal(answer.status, 400);
+    http_answer_free(&answer);
+    http_client_close(&client);
+}
+
+static void test_expect_continue(void **state)
+{
+    (void)state;
+    struct http_client client;
+    struct http_answer answer;
+    assert_true(http_client_open(&client, fixture.port));
+    const char *head = "POST /v1/test/echo HTTP/1.1\r\nHost: a\r\n" BEARER
+                       "Expect: 100-continue\r\nContent-Length: 4\r\n\r\n";
+    assert_true(http_client_send(&client, head, strlen(head)));
+    struct pollfd wanted = {.fd = client.fd, .events = POLLIN};
+    assert_int_equal(poll(&wanted, 1, 20000), 1); // the interim answer, before the body
+    assert_true(http_client_send(&client, "1234", 4));
+    assert_true(http_client_answer(&client, &answer));
+    assert_int_equal(answer.status, 200);
+    assert_string_equal(answer.body, "1234");
+    http_answer_free(&answer);
+    http_client_close(&client);
+}
+
+static void test_http10(void **state)
+{
+    (void)state;
+    struct http_client client;
+    struct http_answer answer;
+    assert_true(http_client_open(&client, fixture.port));
+    const char *head = "GET /health HTTP/1.0\r\n\r\n";
+    assert_true(http_client_send(&client, head, strlen(head)));
+    assert_true(http_client_answer(&client, &answer));
+    assert_int_equal(answer.status, 200);
+    assert_true(http_client_closed(&client, 20000));
+    http_answer_free(&answer);
+    http_client_close(&client);
+}
+
+static void test_metrics(void **state)
+{
+    (void)state;
+    char value[64];
+    struct http_answer answer = ask("GET", "/metrics", NULL, NULL);
+    assert_true(http_header(answer.head, "content-type", value, sizeof value));
+    assert_string_equal(value, "text/plain; version=0.0.4; charset=utf-8");
+    static const char *const wanted[] = {
+        "# TYPE vllm:time_to_first_token_seconds histogram\n",
+        "vllm:time_to_first_token_seconds_bucket{model_name=\"org/qwen-x\",engine=\"0\",le=\"2560.0\"}",
+        "vllm:inter_token_latency_seconds_bucket{model_name=\"org/qwen-x\",engine=\"0\",le=\"0.01\"}",
+        "vllm:e2e_request_latency_seconds_bucket{model_name=\"org/qwen-x\",engine=\"0\",le=\"7680.0\"}",
+        "vllm:request_success_total{model_name=\"org/qwen-x\",engine=\"0\",finished_reason=\"stop\"",
+        "vllm:kv_cache_usage_perc{model_name=\"org/qwen-x\",engine=\"0\"} ",
+        "vllm:num_requests_running{", "vllm:num_preemptions_total{", "vllm:cache_config_info{",
+        "weft_steps_total{model_name=\"embed\",engine=\"1\"} ",
+        "te_request_count{model_name=\"embed\",engine=\"1\"} ", "te_queue_size{",
+        "process_resident_memory_bytes ", "process_cpu_seconds_total ", "process_open_fds ",
+        "process_start_time_seconds ",
+        "http_requests_total{handler=\"/v1/test/echo\",method=\"POST\",status=\"4xx\"} ",
+        "http_request_duration_seconds_bucket{handler=\"/health\",le=\"+Inf\"} ",
+    };
+    for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++)
+        if (strstr(answer.body, wanted[i]) == NULL)
+            fail_msg("no %s", wanted[i]);
+    for (const char *line = strtok(answer.body, "\n"); line != NULL; line = strtok(NULL, "\n")) {
+        const char *blank = strrchr(line, ' '); // every line is a comment or name and number
+        char *end = NULL;
+        assert_non_null(blank);
+        if (line[0] != '#')
+            strtod(blank + 1, &end);
+        if (end != NULL && *end != '\0')
+            fail_msg("not a number: %s", line);
+    }
+    http_answer_free(&answer);
+    const char *series = "http_requests_total{handler=\"/version\",method=\"GET\",status=\"2xx\"}";
+    uint64_t before = metric_value(&fixture, series);
+    before = before == UINT64_MAX ? 0 : before;
+    for (int i = 0; i < 3; i++) {
+        answer = ask("GET", "/version", NULL, NULL);
+        http_answer_free(&answer);
+    }
+    assert_int_equal(metric_value(&fixture, series), before + 3);
+}
+
+static int open_main(void **state)
+{
+    (void)state;
+    struct server_options options = {.http2 = -1, .http_threads = 2, .body_bytes_max = 1 << 20};
+    fixture_open(&fixture, &options, true);
+    return 0;
+}
+
+static int close_main(void **state)
+{
+    (void)state;
+    fixture_close(&fixture);
+    return 0;
+}
+
+static void test_body_limit(void **state)
+{
+    (void)state;
+    char *body = malloc((1 << 20) + 2), value[32];
+    memset(body, '1', (1 << 20) + 1);
+    body[(1 << 20) + 1] = '\0';
+    struct http_answer answer = ask("POST", "/v1/test/echo", BEARER JSON, body);
+    check_code(&answer, 413, "request_too_large");
+    assert_true(http_header(answer.head, "connection", value, sizeof value));
+    assert_string_equal(value, "close");
+    http_answer_free(&answer);
+    body[1 << 20] = '\0';
+    answer = ask("POST", "/v1/test/echo", BEARER JSON, body);
+    assert_int_equal(answer.status, 200);
+    assert_int_equal(answer.body_bytes, 1 << 20);
+    assert_true(answer.complete);
+    http_answer_free(&answer);
+    free(body);
+}
+
+static void test_before_ready(void **state)
+{
+    (void)state;
+    struct fixture loading;
+    struct http_answer answer;
+    fixture_open(&loading, NULL, false);
+    static const char *const paths[] = {"/health", "/ready", "/v1/models"};
+    for (int i = 0; i < 3; i++) {
+        char value[16];
+        assert_true(http_once(loading.port, "GET", paths[i], BEARER, NULL, &answer));
+        check_code(&answer, 503, "unavailable");
+        assert_true(http_header(answer.head, "retry-after", value, sizeof value));
+        http_answer_free(&answer);
+    }
+    assert_true(http_once(loading.port, "GET", "/v1/models", NULL, NULL, &answer));
+    assert_int_equal(answer.status, 401); // the key comes first
+    http_answer_free(&answer);
+    assert_true(http_once(loading.port, "GET", "/metrics", NULL, NULL, &answer));
+    assert_int_equal(answer.status, 200);
+    http_answer_free(&answer);
+    fixture_serve(&loading);
+    assert_true(http_once(loading.port, "GET", "/ready", NULL, NULL, &answer));
+    assert_int_equal(answer.status, 200);
+    http_answer_free(&answer);
+    fixture_close(&loading);
+}
+
+static void test_connection_limit(void **state)
+{
+    (void)state;
+    struct fixture small;
+    struct server_options options = {.connections_max = 3};
+    fixture_open(&small, &options, true);
+    struct http_client clients[4];
+    struct http_answer answer;
+    for (int i = 0; i < 4; i++) { // the kernel accepts the fourth; the server does not yet
+        assert_true(http_client_open(&clients[i], small.port));
+        assert_true(http_client_request(&clients[i], "GET", "/health", NULL, NULL));
+    }
+    for (int i = 0; i < 3; i++) {
+        assert_true(http_client_answer(&clients[i], &answer));
+        http_answer_free(&answer);
+    }
+    struct pollfd wanted = {.fd = clients[3].fd, .events = POLLIN};
+    assert_int_equal(poll(&wanted, 1, 200), 0);
+    http_client_close(&clients[0]);
+    assert_true(http_client_answer(&clients[3], &answer)); // its turn
+    assert_int_equal(answer.status, 200);
+    http_answer_free(&answer);
+    for (int i = 1; i < 4; i++)
+        http_client_close(&clients[i]);
+    fixture_close(&small);
+}
+
+static void test_refused_starts(void **state)
+{
+    (void)state;
+    static const char *const keys[] = {"k"};
+    struct server *server = NULL;
+    struct error err;
+    struct server_options options = {.host = "127.0.0.1"};
+    assert_int_equal(server_open(&server, &options, &err), STATUS_INVALID); // no key
+    options.api_keys = keys;
+    options.api_key_count = 1;
+    options.host = "not a host";
+    assert_int_equal(server_open(&server, &options, &err), STATUS_INVALID);
+    assert_non_null(strstr(err.text, "--host"));
+    options.host = "192.0.2.1"; // not an address of this machine
+    assert_int_equal(server_open(&server, &options, &err), STATUS_IO);
+    options.host = "127.0.0.1";
+    options.ssl_certfile = "/nonexistent.pem";
+    assert_int_equal(server_open(&server, &options, &err), STATUS_INVALID);
+    options.ssl_keyfile = "/nonexistent.key";
+    assert_int_equal(server_open(&server, &options, &err), STATUS_INVALID);
+    assert_non_null(strstr(err.text, "nonexistent.pem"));
+}
+
+static void test_bytes_max(void **state)
+{
+    (void)state;
+    struct server_options options = {.connections_max = 10, .body_bytes_max = 1000};
+    uint64_t bytes = server_bytes_max(&options);
+    assert_in_range(bytes, 10 * 1000, 10 * (2u << 20));
+    options.connections_max = 20;
+    assert_int_equal(server_bytes_max(&options), 2 * bytes);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_check_order),
+        cmocka_unit_test(test_accepted_types),
+        cmocka_unit_test(test_paths),
+        cmocka_unit_test(test_common_headers),
+        cmocka_unit_test(test_options_and_head),
+        cmocka_unit_test(test_failures_on_the_wire),
+        cmocka_unit_test(test_deadline_header),
+        cmocka_unit_test(test_models),
+        cmocka_unit_test(test_health),
+        cmocka_unit_test(test_retry_follows_the_queue),
+        cmocka_unit_test(test_no_compression),
+        cmocka_unit_test(test_fallback_errors),
+        cmocka_unit_test(test_expect_continue),
+        cmocka_unit_test(test_http10),
+        cmocka_unit_test(test_metrics),
+        cmocka_unit_test(test_body_limit),
+        cmocka_unit_test(test_before_ready),
+        cmocka_unit_test(test_connection_limit),
+        cmocka_unit_test(test_refused_starts),
+        cmocka_unit_test(test_bytes_max),
+    };
+    return cmocka_run_group_tests(tests, open_main, close_main);
+}
