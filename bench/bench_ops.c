@@ -1,0 +1,539 @@
+// The packed products, a whole decode step and a prefill on the cpu device, beside the measured
+// limits of the machine in the same run.
+//
+//   bench_ops [threads [seconds a figure [limits|products|steps|ops]]]
+//
+// Weights are those of whole models (all layers), so that each is read from memory as in decode.
+// Medians. Nothing is asserted: a person reads it.
+#include "bench/peaks.h"
+#include "kernels/cpu/cpu.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { RUNS_MAX = 400, PARTS = 4, POSITION = 300 };
+
+struct model_shape {
+    const char *name;
+    uint32_t hidden, layers, heads, kv_heads, dim, ffn, vocab;
+};
+
+struct bench {
+    const struct device_api *api;
+    struct device *device;
+    struct stream *stream;
+    struct stream_limits limits;
+    uint32_t threads;
+    double seconds;
+    double read_gb, amx_tera, amx8_tera; // measured limits with all threads
+    bool amx;
+};
+
+struct loaded {
+    const struct model_shape *shape;
+    enum dtype dtype;
+    struct weight *weight; // [layers][PARTS]
+    struct weight head, norm;
+    size_t bytes; // of all products
+};
+
+static int order(const void *a, const void *b)
+{
+    double x = *(const double *)a;
+    double y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+// Median seconds of run(context).
+static double median(const struct bench *b, void (*run)(void *), void *context)
+{
+    double times[RUNS_MAX];
+    uint32_t count = 0;
+    run(context);
+    double begin = bench_now();
+    while (count < RUNS_MAX && (count < 3 || bench_now() - begin < b->seconds)) {
+        double start = bench_now();
+        run(context);
+        times[count++] = bench_now() - start;
+    }
+    qsort(times, count, sizeof *times, order);
+    return times[count / 2];
+}
+
+static void must(enum status status, const struct error *err)
+{
+    check(status == STATUS_OK, "%s: %s", status_name(status), err != NULL ? err->text : "");
+}
+
+static void *take(const struct bench *b, size_t bytes)
+{
+    void *at = NULL;
+    struct error err = {0};
+    must(b->api->memory_take(b->device, &at, bytes, &err), &err);
+    return at;
+}
+
+static void floats_fill(const struct bench *b, float *x, size_t n, float deviation)
+{
+    for (size_t at = 0; at < n; at += 1 << 20)
+        b->device->kernels.normal(x + at, 7, at, (uint32_t)(n - at < 1 << 20 ? n - at : 1 << 20),
+                                  deviation);
+}
+
+// --- limits ---------------------------------------------------------------------------------
+
+struct limit_thread {
+    int kind;
+    uint64_t rounds;
+    const char *at;
+    size_t bytes;
+    uint64_t sum;
+};
+
+static void *limit_main(void *argument)
+{
+    struct limit_thread *t = argument;
+    if (t->kind == 0)
+        t->sum = peak_read(t->at, t->bytes);
+    else if (t->kind == 1)
+        peak_amx_bf16(t->rounds);
+    else if (t->kind == 2)
+        peak_amx_int8(t->rounds);
+    else
+        peak_fma(t->rounds);
+    return NULL;
+}
+
+struct limit_run {
+    int kind;
+    uint32_t threads;
+    const char *memory;
+    size_t bytes;
+};
+
+static void limit_once(void *context)
+{
+    const struct limit_run *run = context;
+    struct limit_thread part[64];
+    pthread_t thread[64];
+    for (uint32_t i = 0; i < run->threads; i++) {
+        size_t each = run->bytes / run->threads / 4096 * 4096;
+        part[i] = (struct limit_thread){run->kind, run->kind == 3 ? 1000000 : 100000,
+                                        run->memory + i * each, each, 0};
+        pthread_create(&thread[i], NULL, limit_main, &part[i]);
+    }
+    for (uint32_t i = 0; i < run->threads; i++)
+        pthread_join(thread[i], NULL);
+}
+
+static void limits_measure(struct bench *b)
+{
+    size_t bytes = (size_t)1 << 30;
+    char *memory = take(b, bytes);
+    memset(memory, 1, bytes);
+    static const char *const names[] = {"read bandwidth, GB/s", "AMX bf16, TFLOP/s",
+                                        "AMX int8, TOP/s", "AVX-512 f32 FMA, GFLOP/s"};
+    for (int kind = 0; kind < 4; kind++) {
+        if ((kind == 1 || kind == 2) && !b->amx)
+            continue;
+        if (kind == 3 && b->device->level < CPU_AVX512)
+            continue;
+        double figure[2];
+        for (uint32_t i = 0; i < 2; i++) {
+            struct limit_run run = {kind, i == 0 ? 1 : b->threads, memory, bytes};
+            double seconds = median(b, limit_once, &run);
+            double work = kind == 0 ? (double)bytes / 1e9
+                          : kind == 3 ? 12 * 32 * 1e6 / 1e9
+                                      : 4 * (kind == 1 ? 16384 : 32768) * 1e5 / 1e12;
+            figure[i] = (kind == 0 ? work : work * run.threads) / seconds;
+        }
+        printf("limit  %-26s 1 thread %8.2f   %u threads %8.2f\n", names[kind], figure[0],
+               b->threads, figure[1]);
+        if (kind == 0)
+            b->read_gb = figure[1];
+        if (kind == 1)
+            b->amx_tera = figure[1];
+        if (kind == 2)
+            b->amx8_tera = figure[1];
+    }
+    b->api->memory_give(b->device, memory, bytes);
+}
+
+// --- models ---------------------------------------------------------------------------------
+
+static struct weight weight_make(const struct bench *b, enum weight_use use, enum dtype dtype,
+                                 uint32_t n, uint32_t k)
+{
+    struct error err = {0};
+    struct weight w = {.shape = {use, dtype, n, k}};
+    w.bytes = b->api->weight_bytes(b->device, &w.shape);
+    w.data = take(b, w.bytes);
+    struct weight_source source = {NULL, -1, 0, DTYPE_BF16, n, k, n + k, 0.02f};
+    must(b->api->weight_put(b->device, &w, 0, &source, &err), &err);
+    must(b->api->weight_finish(b->device, &w, &err), &err);
+    return w;
+}
+
+static struct loaded model_load(const struct bench *b, const struct model_shape *s,
+                                enum dtype dtype)
+{
+    uint32_t q = s->heads * s->dim;
+    uint32_t qkv = (s->heads + 2 * s->kv_heads) * s->dim;
+    uint32_t n[PARTS] = {qkv, s->hidden, 2 * s->ffn, s->hidden};
+    uint32_t k[PARTS] = {s->hidden, q, s->hidden, s->ffn};
+    struct loaded m = {.shape = s, .dtype = dtype};
+    m.weight = calloc((size_t)s->layers * PARTS, sizeof *m.weight);
+    check(m.weight != NULL, "%u layers", s->layers);
+    for (uint32_t i = 0; i < s->layers * PARTS; i++) {
+        m.weight[i] = weight_make(b, WEIGHT_PRODUCT, dtype, n[i % PARTS], k[i % PARTS]);
+        m.bytes += m.weight[i].bytes;
+    }
+    m.head = weight_make(b, dtype == DTYPE_I8 ? WEIGHT_PRODUCT : WEIGHT_TIED, dtype, s->vocab,
+                         s->hidden);
+    m.norm = weight_make(b, WEIGHT_VECTOR, DTYPE_F32, s->hidden, 1);
+    m.bytes += m.head.bytes;
+    return m;
+}
+
+static void model_free(const struct bench *b, struct loaded *m)
+{
+    for (uint32_t i = 0; i < m->shape->layers * PARTS; i++)
+        b->api->memory_give(b->device, m->weight[i].data, m->weight[i].bytes);
+    b->api->memory_give(b->device, m->head.data, m->head.bytes);
+    b->api->memory_give(b->device, m->norm.data, m->norm.bytes);
+    free(m->weight);
+}
+
+// One forward pass: `rows` sequences of `q_len` tokens each at `position`.
+struct pass {
+    const struct bench *b;
+    const struct loaded *m;
+    uint32_t rows, q_len, tokens;
+    bool products_only;
+    float *residual, *delta, *normed, *qkv, *attn, *up, *ffn, *last, *logits;
+    uint32_t *position, *table;
+    uint64_t *place;
+    float *angles;
+    char *cache;
+    size_t cache_bytes;
+    uint64_t token_bytes, head_bytes, layer_bytes, block_bytes;
+    struct step *step;
+    struct step_sampled *sampled;
+    struct slot_state state;
+    struct sample_result *result;
+    double op_seconds[16];
+    bool timed;
+};
+
+enum { OP_NORM, OP_GEMM, OP_POST, OP_ATTN, OP_SWIGLU, OP_SAMPLE, OP_GATHER, OPS };
+
+static void gemm(struct pass *p, const float *x, const struct weight *w, float *y, uint32_t rows)
+{
+    struct gemm_args args = {DTYPE_F32, DTYPE_F32, x, w, NULL, y, rows, w->shape.k, w->shape.n};
+    must(p->b->api->ops->gemm(p->b->stream, &args), NULL);
+}
+
+static double lap(struct pass *p, int op, double since)
+{
+    if (!p->timed)
+        return 0;
+    double now = bench_now();
+    p->op_seconds[op] += now - since;
+    return now;
+}
+
+static void norm(struct pass *p, const float *add, float *x, uint32_t rows)
+{
+    struct rms_norm_args args = {DTYPE_F32,  x,    add, &p->m->norm, p->normed,
+                                 rows, p->m->shape->hidden, 1e-6f};
+    must(p->b->api->ops->rms_norm(p->b->stream, &args), NULL);
+}
+
+static void attention(struct pass *p, uint32_t layer)
+{
+    const struct model_shape *s = p->m->shape;
+    struct qkv_post_args post = {
+        .act = DTYPE_F32, .kv = DTYPE_BF16, .qkv = p->qkv, .cos_sin = p->angles,
+        .position = p->position, .kv_place = p->place, .kv_base = p->cache,
+        .layer_offset = layer * p->layer_bytes, .value_offset = p->layer_bytes / 2,
+        .head_bytes = p->head_bytes, .shape = p->b->limits.attn, .token_count = p->tokens,
+        .rotary_dim = s->dim, .epsilon = 1e-6f,
+    };
+    double t = p->timed ? bench_now() : 0;
+    must(p->b->api->ops->qkv_post(p->b->stream, &post), NULL);
+    t = lap(p, OP_POST, t);
+    struct attn_args args = {
+        .act = DTYPE_F32, .kv = DTYPE_BF16, .qkv = p->qkv, .out = p->attn, .step = p->step,
+        .step_host = p->step, .block_table = p->table, .kv_base = p->cache,
+        .layer_offset = post.layer_offset, .value_offset = post.value_offset,
+        .head_bytes = p->head_bytes, .token_bytes = p->token_bytes, .shape = post.shape,
+        .blocks_max = p->b->limits.step.blocks_max, .block_shift = 6, .row_count = p->rows,
+        .token_count = p->tokens,
+    };
+    must(p->b->api->ops->attn(p->b->stream, &args), NULL);
+    lap(p, OP_ATTN, t);
+}
+
+static void layer_run(struct pass *p, uint32_t layer)
+{
+    const struct weight *w = p->m->weight + (size_t)layer * PARTS;
+    const struct model_shape *s = p->m->shape;
+    if (p->products_only) {
+        gemm(p, p->normed, &w[0], p->qkv, p->tokens);
+        gemm(p, p->attn, &w[1], p->delta, p->tokens);
+        gemm(p, p->normed, &w[2], p->up, p->tokens);
+        gemm(p, p->ffn, &w[3], p->delta, p->tokens);
+        return;
+    }
+    double t = p->timed ? bench_now() : 0;
+    norm(p, layer > 0 ? p->delta : NULL, p->residual, p->tokens);
+    t = lap(p, OP_NORM, t);
+    gemm(p, p->normed, &w[0], p->qkv, p->tokens);
+    lap(p, OP_GEMM, t);
+    attention(p, layer);
+    t = p->timed ? bench_now() : 0;
+    gemm(p, p->attn, &w[1], p->delta, p->tokens);
+    t = lap(p, OP_GEMM, t);
+    norm(p, p->delta, p->residual, p->tokens);
+    t = lap(p, OP_NORM, t);
+    gemm(p, p->normed, &w[2], p->up, p->tokens);
+    t = lap(p, OP_GEMM, t);
+    struct swiglu_args swiglu = {DTYPE_F32, p->up, p->ffn, p->tokens, s->ffn};
+    must(p->b->api->ops->swiglu(p->b->stream, &swiglu), NULL);
+    t = lap(p, OP_SWIGLU, t);
+    gemm(p, p->ffn, &w[3], p->delta, p->tokens);
+    lap(p, OP_GEMM, t);
+}
+
+static void sample(struct pass *p)
+{
+    struct sample_args args = {
+        .logits = p->logits, .sampled = p->sampled, .state = p->state, .result = p->result,
+        .limits = p->b->limits.step, .count = p->rows, .stride = p->m->shape->vocab,
+    };
+    args.limits.vocab = p->m->shape->vocab;
+    must(p->b->api->ops->sample(p->b->stream, &args), NULL);
+}
+
+static void pass_run(void *context)
+{
+    struct pass *p = context;
+    for (uint32_t layer = 0; layer < p->m->shape->layers; layer++)
+        layer_run(p, layer);
+    if (p->products_only) {
+        gemm(p, p->normed, &p->m->head, p->logits, p->rows);
+        return;
+    }
+    double t = p->timed ? bench_now() : 0;
+    struct gather_args gather = {DTYPE_F32, p->residual, p->sampled, 0, NULL, p->last, p->rows,
+                                 p->m->shape->hidden};
+    must(p->b->api->ops->gather(p->b->stream, &gather), NULL);
+    t = lap(p, OP_GATHER, t);
+    norm(p, NULL, p->last, p->rows);
+    t = lap(p, OP_NORM, t);
+    gemm(p, p->normed, &p->m->head, p->logits, p->rows);
+    t = lap(p, OP_GEMM, t);
+    sample(p);
+    lap(p, OP_SAMPLE, t);
+}
+
+static float *floats(const struct bench *b, size_t n)
+{
+    float *x = take(b, n * sizeof *x);
+    floats_fill(b, x, n, 1);
+    return x;
+}
+
+static void pass_rows(struct pass *p, uint32_t before)
+{
+    const struct step_limits *l = &p->b->limits.step;
+    struct step_layout layout;
+    step_layout_init(&layout, l, 0);
+    p->step = take(p->b, layout.bytes);
+    p->step->layout = layout;
+    struct step_row *row = step_section(p->step, layout.rows);
+    for (uint32_t r = 0; r < p->rows; r++) {
+        row[r] = (struct step_row){.slot = r, .q_start = r * p->q_len, .q_len = p->q_len,
+                                   .kv_len = before + p->q_len};
+        p->sampled[r] = (struct step_sampled){r, r, (r + 1) * p->q_len - 1, STEP_NO_ROW};
+        p->state.params[r].top_p = 1;
+        p->state.params[r].penalty_row = STEP_NO_ROW;
+        for (uint32_t i = 0; i < l->blocks_max; i++)
+            p->table[r * l->blocks_max + i] =
+                (uint32_t)((r * l->blocks_max + i) * p->block_bytes / TABLE_UNIT_BYTES);
+        for (uint32_t i = 0; i < p->q_len; i++) {
+            uint32_t at = before + i;
+            p->position[r * p->q_len + i] = at;
+            p->place[r * p->q_len + i] = (uint64_t)p->table[r * l->blocks_max + at / 64] *
+                                             TABLE_UNIT_BYTES + at % 64 * p->token_bytes;
+        }
+    }
+}
+
+static struct pass pass_make(const struct bench *b, const struct loaded *m, uint32_t rows,
+                             uint32_t q_len, uint32_t before)
+{
+    const struct model_shape *s = m->shape;
+    const struct step_limits *l = &b->limits.step;
+    struct pass p = {.b = b, .m = m, .rows = rows, .q_len = q_len, .tokens = rows * q_len};
+    size_t t = p.tokens;
+    p.residual = floats(b, t * s->hidden);
+    p.delta = floats(b, t * s->hidden);
+    p.normed = floats(b, t * s->hidden);
+    p.qkv = floats(b, t * (s->heads + 2 * s->kv_heads) * s->dim);
+    p.attn = floats(b, t * s->heads * s->dim);
+    p.up = floats(b, t * 2 * s->ffn);
+    p.ffn = floats(b, t * s->ffn);
+    p.last = floats(b, (size_t)rows * s->hidden);
+    p.logits = floats(b, (size_t)rows * s->vocab);
+    p.angles = floats(b, (size_t)4096 * s->dim);
+    p.position = take(b, t * sizeof *p.position);
+    p.place = take(b, t * sizeof *p.place);
+    p.table = take(b, (size_t)rows * l->blocks_max * sizeof *p.table);
+    p.token_bytes = s->dim * sizeof(uint16_t);
+    p.head_bytes = 64 * p.token_bytes;
+    p.layer_bytes = 2 * s->kv_heads * p.head_bytes;
+    p.block_bytes = s->layers * p.layer_bytes;
+    p.cache_bytes = (size_t)rows * l->blocks_max * p.block_bytes;
+    p.cache = take(b, p.cache_bytes);
+    p.sampled = take(b, rows * sizeof *p.sampled);
+    p.result = take(b, rows * sizeof *p.result);
+    p.state.params = take(b, rows * sizeof *p.state.params);
+    p.state.done = take(b, rows * sizeof *p.state.done);
+    p.state.last_token = take(b, rows * sizeof *p.state.last_token);
+    pass_rows(&p, before);
+    return p;
+}
+
+static void pass_free(struct pass *p)
+{
+    const struct bench *b = p->b;
+    const struct model_shape *s = p->m->shape;
+    size_t t = p->tokens * sizeof(float);
+    b->api->memory_give(b->device, p->residual, t * s->hidden);
+    b->api->memory_give(b->device, p->delta, t * s->hidden);
+    b->api->memory_give(b->device, p->normed, t * s->hidden);
+    b->api->memory_give(b->device, p->qkv, t * (s->heads + 2 * s->kv_heads) * s->dim);
+    b->api->memory_give(b->device, p->attn, t * s->heads * s->dim);
+    b->api->memory_give(b->device, p->up, t * 2 * s->ffn);
+    b->api->memory_give(b->device, p->ffn, t * s->ffn);
+    b->api->memory_give(b->device, p->logits, (size_t)p->rows * s->vocab * sizeof(float));
+    b->api->memory_give(b->device, p->cache, p->cache_bytes);
+    // the small pieces go with the process
+}
+
+// --- reports --------------------------------------------------------------------------------
+
+static void products_report(const struct bench *b, const struct loaded *m)
+{
+    static const uint32_t counts[] = {1, 2, 4, 8, 16, 32, 128, 512};
+    for (int i = 0; i < 8; i++) {
+        uint32_t q_len = counts[i] > 32 ? counts[i] : 1;
+        struct pass p = pass_make(b, m, counts[i] / q_len, q_len, 0);
+        p.products_only = true;
+        double seconds = median(b, pass_run, &p);
+        double macs = (double)p.tokens * 0;
+        for (uint32_t j = 0; j < m->shape->layers * PARTS; j++)
+            macs += (double)m->weight[j].shape.n * m->weight[j].shape.k * p.tokens;
+        macs += (double)m->shape->vocab * m->shape->hidden * p.rows;
+        double peak = m->dtype == DTYPE_I8 ? b->amx8_tera : b->amx_tera;
+        double read = (double)m->bytes / seconds / 1e9;
+        double rate = 2 * macs / seconds / 1e12;
+        printf("product %-14s %-8s M %4u  %8.2f ms  %7.2f GB/s (%3.0f %% of reading)  "
+               "%6.3f T/s (%3.0f %% of the tiles)  %7.1f tokens/s\n",
+               m->shape->name, dtype_name(m->dtype), counts[i], seconds * 1e3, read,
+               b->read_gb > 0 ? 100 * read / b->read_gb : 0, rate,
+               peak > 0 ? 100 * rate / peak : 0, p.tokens / seconds);
+        pass_free(&p);
+    }
+}
+
+static void ops_print(struct pass *p)
+{
+    static const char *const names[OPS] = {"norms", "products", "qkv_post", "attn",
+                                           "swiglu", "sample", "gather"};
+    memset(p->op_seconds, 0, sizeof p->op_seconds);
+    p->timed = true;
+    for (int i = 0; i < 3; i++)
+        pass_run(p);
+    printf("        ");
+    for (int i = 0; i < OPS; i++)
+        printf(" %s %.2f ms", names[i], p->op_seconds[i] * 1e3 / 3);
+    printf("\n");
+}
+
+static void step_report(const struct bench *b, const struct loaded *m, uint32_t rows,
+                        uint32_t q_len)
+{
+    struct pass p = pass_make(b, m, rows, q_len, q_len == 1 ? POSITION : 0);
+    double whole = median(b, pass_run, &p);
+    p.products_only = true;
+    double products = median(b, pass_run, &p);
+    p.products_only = false;
+    printf("step    %-14s %-8s %s %3u  %8.2f ms, products alone %8.2f: %.2f times  "
+           "%7.1f tokens/s\n",
+           m->shape->name, dtype_name(m->dtype), q_len == 1 ? "decode, batch" : "prefill of   ",
+           q_len == 1 ? rows : q_len, whole * 1e3, products * 1e3, whole / products,
+           p.tokens / whole);
+    ops_print(&p);
+    pass_free(&p);
+}
+
+static void model_report(struct bench *b, const struct model_shape *s, enum dtype dtype,
+                         const char *what)
+{
+    struct error err = {0};
+    b->limits = (struct stream_limits){
+        .step = {.rows_max = 32, .tokens_max = 512, .slots_max = 32, .blocks_max = 16,
+                 .vocab = s->vocab},
+        .attn = {.heads = s->heads, .kv_heads = s->kv_heads, .dim = s->dim, .scale = 0.125f,
+                 .causal = 1, .paged = 1},
+        .width_max = s->vocab, .layers = s->layers,
+    };
+    must(b->api->stream_open(b->device, &b->stream, &b->limits, &err), &err);
+    double begin = bench_now();
+    struct loaded m = model_load(b, s, dtype);
+    printf("load    %-14s %-8s %.2f GB of products made and packed in %.2f s\n", s->name,
+           dtype_name(dtype), (double)m.bytes / 1e9, bench_now() - begin);
+    if (strcmp(what, "steps") != 0)
+        products_report(b, &m);
+    if (strcmp(what, "products") != 0) {
+        step_report(b, &m, 1, 1);
+        step_report(b, &m, 16, 1);
+        step_report(b, &m, 32, 1);
+        step_report(b, &m, 1, 512);
+    }
+    model_free(b, &m);
+    b->api->stream_close(b->stream);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct model_shape shapes[] = {
+        {"qwen2.5-0.5b", 896, 24, 14, 2, 64, 4864, 151936},
+        {"llama-3.2-1b", 2048, 16, 32, 8, 64, 8192, 128256},
+    };
+    struct bench b = {.api = device_cpu(), .seconds = argc > 2 ? strtod(argv[2], NULL) : 0.5};
+    struct device_options options = {
+        .threads = argc > 1 ? (uint32_t)strtoul(argv[1], NULL, 10) : 0, .exact = true};
+    const char *what = argc > 3 ? argv[3] : "all";
+    uint32_t shape_count = argc > 4 ? 1 : 2;
+    struct error err = {0};
+    struct device_facts facts;
+    must(b.api->open(&b.device, &options, &err), &err);
+    b.api->facts(b.device, &facts);
+    b.threads = pool_threads(b.device->pool);
+    b.amx = b.device->level == CPU_AMX;
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    printf("device  %s\n", facts.name);
+    limits_measure(&b);
+    if (strcmp(what, "limits") != 0)
+        for (uint32_t i = 0; i < shape_count; i++) {
+            model_report(&b, &shapes[i], DTYPE_BF16, what);
+            model_report(&b, &shapes[i], DTYPE_I8, what);
+        }
+    b.api->close(b.device);
+    return 0;
+}

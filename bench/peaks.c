@@ -1,0 +1,84 @@
+// Loops that do nothing but load the machine's limits: tiles, multiply-adds, reading. The callers
+// look first whether the processor has the instructions. Compiled with the flags of AMX.
+#include "bench/peaks.h"
+
+#include <immintrin.h>
+#include <time.h>
+
+struct tile_config {
+    uint8_t palette, start_row, reserved[14];
+    uint16_t row_bytes[16];
+    uint8_t rows[16];
+};
+
+static void tiles_on(void)
+{
+    static const struct tile_config config = {
+        .palette = 1,
+        .row_bytes = {64, 64, 64, 64, 64, 64, 64, 64},
+        .rows = {16, 16, 16, 16, 16, 16, 16, 16},
+    };
+    _tile_loadconfig(&config);
+}
+
+double bench_now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+void peak_amx_bf16(uint64_t rounds)
+{
+    tiles_on();
+    for (uint64_t i = 0; i < rounds; i++) {
+        _tile_dpbf16ps(0, 4, 6);
+        _tile_dpbf16ps(1, 4, 7);
+        _tile_dpbf16ps(2, 5, 6);
+        _tile_dpbf16ps(3, 5, 7);
+    }
+    _tile_release();
+}
+
+void peak_amx_int8(uint64_t rounds)
+{
+    tiles_on();
+    for (uint64_t i = 0; i < rounds; i++) {
+        _tile_dpbssd(0, 4, 6);
+        _tile_dpbssd(1, 4, 7);
+        _tile_dpbssd(2, 5, 6);
+        _tile_dpbssd(3, 5, 7);
+    }
+    _tile_release();
+}
+
+void peak_fma(uint64_t rounds)
+{
+    __m512 sum[12];
+    __m512 x = _mm512_set1_ps(1e-3f);
+    for (int i = 0; i < 12; i++)
+        sum[i] = _mm512_setzero_ps();
+    for (uint64_t r = 0; r < rounds; r++) {
+        __asm__ volatile("" : "+v"(x)); // or the loop would be folded
+#pragma GCC unroll 12
+        for (int i = 0; i < 12; i++)
+            sum[i] = _mm512_fmadd_ps(sum[i], x, x);
+    }
+    for (int i = 0; i < 12; i++)
+        __asm__ volatile("" : : "v"(sum[i]));
+}
+
+uint64_t peak_read(const void *at, size_t bytes)
+{
+    const __m512i *p = at;
+    __m512i sum[4] = {_mm512_setzero_si512(), _mm512_setzero_si512(), _mm512_setzero_si512(),
+                      _mm512_setzero_si512()};
+    for (size_t i = 0; i + 8 <= bytes / 64; i += 8) {
+        for (int j = 0; j < 8; j++)
+            _mm_prefetch((const char *)(p + i + 64 + j), _MM_HINT_T0);
+        for (int j = 0; j < 8; j++)
+            sum[j % 4] = _mm512_add_epi64(sum[j % 4], _mm512_load_si512(p + i + j));
+    }
+    sum[0] = _mm512_add_epi64(_mm512_add_epi64(sum[0], sum[1]), _mm512_add_epi64(sum[2], sum[3]));
+    return (uint64_t)_mm512_reduce_add_epi64(sum[0]);
+}
