@@ -77,7 +77,7 @@ static bool plain_attribute(struct jinja_run *run, struct jinja_value of, struct
     const struct jinja_value *found = NULL;
     if (of.kind == JINJA_LOOP)
         return loop_attribute(of.as.loop, name, out);
-    if (of.kind == JINJA_NAMESPACE)
+    if (of.kind == JINJA_NAMESPACE && jinja_spend(run, of.as.space->count / 4))
         found = jinja_namespace_find(of.as.space, name);
     else if (of.kind == JINJA_CYCLER && !of.as.cycler->joiner && text_is(name, "current"))
         found = &of.as.cycler->items.as.list->items[of.as.cycler->at];

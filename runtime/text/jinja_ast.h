@@ -4,7 +4,7 @@
 
 #include "runtime/text/jinja_value.h"
 
-enum { JINJA_SOURCE_MAX = 4 * 1024 * 1024, JINJA_NAMES_MAX = 65536 };
+enum { JINJA_SOURCE_MAX = 1024 * 1024, JINJA_NAMES_MAX = 4096 };
 
 enum jinja_token_kind {
     TOKEN_DATA,

@@ -14,6 +14,8 @@ const struct jinja_row *jinja_row_find(const struct jinja_row *rows, size_t coun
 static bool keyword_add(struct jinja_run *run, struct jinja_call *call, struct text name,
                         struct jinja_value value, uint32_t room)
 {
+    if (!jinja_spend(run, 1 + call->keyword_count / 4))
+        return false;
     for (uint32_t i = 0; i < call->keyword_count; i++)
         if (text_equal(call->keywords[i].name, name))
             return jinja_fail(run, STATUS_INVALID, "an argument is given twice");

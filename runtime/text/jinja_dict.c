@@ -124,9 +124,8 @@ bool jinja_dict_make(struct jinja_run *run, struct jinja_pair *pairs, size_t cou
         if (!jinja_dict_find(run, dict, pairs[i].key, &found))
             return false;
         if (found != NULL) {
-            for (size_t k = 0; k < dict->count; k++)
-                if (&pairs[k].value == found)
-                    pairs[k].value = pairs[i].value;
+            size_t offset = (size_t)((const char *)found - (const char *)&pairs[0].value);
+            pairs[offset / sizeof *pairs].value = pairs[i].value;
             continue;
         }
         size_t slot = 0;

@@ -15,6 +15,9 @@ static bool eval_name(struct jinja_run *run, struct jinja_frame *frame,
                       const struct jinja_node *node, struct jinja_value *out)
 {
     const struct jinja_value *found = jinja_frame_find(frame, node->name);
+    for (const struct jinja_frame *scope = frame; scope != NULL; scope = scope->parent)
+        if (!jinja_spend(run, scope->count / 16)) // what the search cost
+            return false;
     *out = found != NULL ? *found : run->globals[node->name];
     if (out->kind == JINJA_MISSING)
         *out = jinja_undefined_name(run, run->program->names[node->name]);

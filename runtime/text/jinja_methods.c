@@ -128,7 +128,8 @@ static bool method_split(struct jinja_run *run, const struct jinja_call *call,
         return false;
     if (by != NULL && by->bytes == 0)
         return jinja_fail(run, STATUS_INVALID, "the separator of split is empty");
-    uint64_t work = back && by != NULL ? string->bytes / 4 : string->bytes / 32;
+    uint64_t work =
+        back && by != NULL ? string->bytes / 4 * (1 + by->bytes / 64) : string->bytes / 32;
     bool fine = jinja_spend(run, 1 + work);
     if (fine && by == NULL)
         fine = back ? split_words_back(run, string, most, &items)
@@ -146,7 +147,8 @@ static bool method_partition(struct jinja_run *run, const struct jinja_call *cal
     const struct jinja_string *by = NULL;
     struct jinja_items items = {0};
     bool back = call->name[0] == 'r';
-    if (!jinja_arg_string(run, call, 0, &by) || !jinja_spend(run, 1 + string->bytes / 4))
+    if (!jinja_arg_string(run, call, 0, &by) ||
+        !jinja_spend(run, 1 + string->bytes / 4 * (1 + by->bytes / 64)))
         return false;
     if (by->bytes == 0)
         return jinja_fail(run, STATUS_INVALID, "the separator of partition is empty");
@@ -225,6 +227,8 @@ static bool method_find(struct jinja_run *run, const struct jinja_call *call,
     if (!jinja_arg_string(run, call, 0, &what) || !window(run, call, &from, &to))
         return false;
     size_t found = SIZE_MAX;
+    if (!jinja_spend(run, 1 + part.bytes / 8 * (1 + what->bytes / 64)))
+        return false;
     if (from != SIZE_MAX) {
         part.at += from;
         part.bytes = to - from;
@@ -235,8 +239,6 @@ static bool method_find(struct jinja_run *run, const struct jinja_call *call,
         else if (hit != NULL)
             found = (size_t)(hit - part.at);
     }
-    if (!jinja_spend(run, 1 + part.bytes / 8))
-        return false;
     bool must = strstr(call->name, "index") != NULL;
     if (found == SIZE_MAX && must)
         return jinja_fail(run, STATUS_INVALID, "%s: not found", call->name);

@@ -69,12 +69,15 @@ bool jinja_strip(struct jinja_run *run, const struct jinja_string *string,
     struct text text = jinja_string_text(string);
     size_t from = 0;
     size_t to = text.bytes;
+    uint64_t each = chars != NULL ? chars->bytes / 64 : 0; // what one look at chars costs
     uint32_t point;
     while ((side & STRIP_LEFT) != 0 && from < to) {
         size_t bytes = jinja_utf8_next(text, from, &point);
         if (!strips(point, chars))
             break;
         from += bytes;
+        if (!jinja_spend(run, each + ((from & 15) == 0)))
+            return false;
     }
     while ((side & STRIP_RIGHT) != 0 && to > from) {
         size_t before = char_before(text, to);
@@ -82,9 +85,10 @@ bool jinja_strip(struct jinja_run *run, const struct jinja_string *string,
         if (!strips(point, chars))
             break;
         to = before;
+        if (!jinja_spend(run, each + ((to & 15) == 0)))
+            return false;
     }
-    uint64_t work = (from + text.bytes - to) * (1 + (chars != NULL ? chars->bytes / 16 : 0));
-    return jinja_spend(run, 1 + work / 16) && jinja_string_slice(run, string, from, to, out);
+    return jinja_spend(run, 1) && jinja_string_slice(run, string, from, to, out);
 }
 
 bool jinja_replace(struct jinja_run *run, const struct jinja_string *string,

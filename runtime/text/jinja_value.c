@@ -351,6 +351,8 @@ const struct jinja_value *jinja_namespace_find(const struct jinja_namespace *spa
 bool jinja_namespace_set(struct jinja_run *run, struct jinja_namespace *space, struct text name,
                          struct jinja_value value)
 {
+    if (!jinja_spend(run, 1 + space->count / 4))
+        return false;
     for (uint32_t i = 0; i < space->count; i++)
         if (text_equal(space->items[i].name, name)) {
             space->items[i].value = value;
