@@ -66,9 +66,9 @@ void drain_begin(struct http_thread *thread)
 void drain_check(struct http_thread *thread)
 {
     thread->server->conf.http1.callbacks.foreach_request(&thread->ctx, idle_close, thread);
-    bool idle = thread->connection_count == 0 && thread->exchange_count == 0 &&
-                thread->orphan_count == 0 && work_out(thread->work) == 0 &&
-                thread->backlog == NULL;
+    bool clients = thread->connection_count > 0 || thread->exchange_count > 0 ||
+                   work_out(thread->work) > 0 || thread->backlog != NULL;
+    int idle = clients ? IDLE_NOT : thread->orphan_count > 0 ? IDLE_CLIENTS : IDLE_ALL;
     atomic_store_explicit(&thread->idle, idle, memory_order_release);
 }
 
@@ -85,6 +85,9 @@ void drain_abort(struct http_thread *thread)
     struct exchange *next;
     for (struct exchange *x = thread->exchanges; x != NULL; x = next) {
         next = x->next;
+        if (x->cut)
+            continue;
+        x->cut = true;
         if (!x->finished)
             thread->aborted_count++;
         exchange_abort(x);

@@ -45,6 +45,9 @@ struct connection {
 
 enum { CONTROL_RUN, CONTROL_DRAIN, CONTROL_ABORT, CONTROL_QUIT };
 
+// What a draining thread still has.
+enum { IDLE_NOT, IDLE_CLIENTS, IDLE_ALL }; // CLIENTS: only cancelled engine requests are left
+
 struct http_thread {
     struct server *server;
     uint32_t index;
@@ -67,7 +70,7 @@ struct http_thread {
     int64_t drain_unix_ms;
     _Atomic uint32_t aborted_count; // accepted requests that the deadline cut
     _Atomic int control_state;    // CONTROL_*, written by the server
-    _Atomic int idle;             // 1: draining and nothing is left
+    _Atomic int idle;             // IDLE_*
     _Atomic uint64_t beat_ns;
     unsigned char random[256];    // for request ids
     uint32_t random_left;
@@ -145,7 +148,7 @@ struct exchange {
     bool told;         // on_gone was called
     bool watched;
     bool close;        // the connection closes behind this answer
-    bool stalled;      // cut by the scan
+    bool cut;          // by the scan or by the end of a drain
 };
 
 uint64_t now_ns(void);

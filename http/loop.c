@@ -150,8 +150,6 @@ static void on_control(h2o_socket_t *socket, const char *err)
     int state = atomic_load_explicit(&thread->control_state, memory_order_acquire);
     if (state >= CONTROL_DRAIN && thread->drain_ns == 0)
         drain_begin(thread);
-    if (state == CONTROL_ABORT)
-        drain_abort(thread);
 }
 
 static void on_waker(h2o_socket_t *socket, const char *err)
@@ -237,6 +235,8 @@ void *loop_main(void *argument)
     while (atomic_load_explicit(&thread->control_state, memory_order_acquire) != CONTROL_QUIT) {
         atomic_store_explicit(&thread->beat_ns, now_ns(), memory_order_relaxed);
         h2o_evloop_run(thread->ctx.loop, thread->drain_ns != 0 ? DRAIN_TURN_MS : TURN_MS);
+        if (atomic_load_explicit(&thread->control_state, memory_order_relaxed) == CONTROL_ABORT)
+            drain_abort(thread);
         if (thread->drain_ns != 0)
             drain_check(thread);
     }

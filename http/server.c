@@ -196,13 +196,13 @@ static void control_set(struct server *server, int state)
     }
 }
 
-static bool idle_wait(const struct server *server, uint64_t ms)
+static bool idle_wait(const struct server *server, int wanted, uint64_t ms)
 {
     uint64_t deadline = now_ns() + ms * 1000000;
     for (;;) {
         uint32_t idle = 0;
         for (uint32_t i = 0; i < server->started; i++)
-            idle += (uint32_t)atomic_load_explicit(&server->threads[i].idle, memory_order_acquire);
+            idle += atomic_load_explicit(&server->threads[i].idle, memory_order_acquire) >= wanted;
         if (idle == server->started)
             return true;
         if (now_ns() > deadline)
@@ -215,10 +215,10 @@ int server_drain(struct server *server)
 {
     control_set(server, CONTROL_DRAIN);
     server->drained = true;
-    if (idle_wait(server, server->options.shutdown_timeout_ms))
+    if (idle_wait(server, IDLE_ALL, server->options.shutdown_timeout_ms))
         return 0;
     control_set(server, CONTROL_ABORT);
-    idle_wait(server, ABORT_WAIT_MS);
+    idle_wait(server, IDLE_ALL, ABORT_WAIT_MS);
     uint32_t aborted = 0;
     for (uint32_t i = 0; i < server->started; i++)
         aborted += atomic_load(&server->threads[i].aborted_count);
@@ -241,9 +241,9 @@ void server_close(struct server *server)
 {
     if (!server->drained && server->started > 0) {
         control_set(server, CONTROL_ABORT);
-        idle_wait(server, ABORT_WAIT_MS);
+        idle_wait(server, IDLE_CLIENTS, ABORT_WAIT_MS);
     }
-    bool clean = idle_wait(server, 0);
+    bool clean = idle_wait(server, IDLE_CLIENTS, 0);
     control_set(server, CONTROL_QUIT);
     for (uint32_t i = 0; i < server->started; i++)
         pthread_join(server->threads[i].thread, NULL);

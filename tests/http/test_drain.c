@@ -1,0 +1,291 @@
+// The end of a server: everything accepted is answered, idle connections close, late requests are
+// refused, the deadline cuts what does not end, and a close without a drain leaves nothing behind.
+#include "tests/http/fixture.h"
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+enum { FAR_MS = 20000 };
+
+struct drain {
+    struct fixture *fixture;
+    pthread_t thread;
+    _Atomic int result; // -1: still draining
+};
+
+static void *drain_main(void *argument)
+{
+    struct drain *drain = argument;
+    drain->result = server_drain(drain->fixture->server);
+    return NULL;
+}
+
+static void drain_start(struct drain *drain, struct fixture *f)
+{
+    *drain = (struct drain){.fixture = f, .result = -1};
+    assert_int_equal(pthread_create(&drain->thread, NULL, drain_main, drain), 0);
+}
+
+static int drain_end(struct drain *drain)
+{
+    pthread_join(drain->thread, NULL);
+    return drain->result;
+}
+
+static bool refuses_connections(void *context)
+{
+    struct http_client client;
+    if (!http_client_open(&client, *(uint32_t *)context))
+        return true;
+    http_client_close(&client);
+    return false;
+}
+
+static void test_idle_connections_close(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct drain drain;
+    struct http_client clients[20];
+    struct http_answer answer;
+    struct server_options options = {.http_threads = 2};
+    fixture_open(&f, &options, true);
+    for (int i = 0; i < 20; i++) {
+        assert_true(http_client_open(&clients[i], f.port));
+        if (i % 2 == 0) { // half were used, half never sent a byte
+            assert_true(http_client_request(&clients[i], "GET", "/health", NULL, NULL));
+            assert_true(http_client_answer(&clients[i], &answer));
+            http_answer_free(&answer);
+        }
+    }
+    drain_start(&drain, &f);
+    for (int i = 0; i < 20; i++)
+        assert_true(http_client_closed(&clients[i], FAR_MS));
+    assert_int_equal(drain_end(&drain), 0);
+    for (int i = 0; i < 20; i++)
+        http_client_close(&clients[i]);
+    fixture_close(&f);
+}
+
+// Open streams and waiting requests finish whole; the answer says that the connection closes.
+static void test_accepted_requests_finish(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct drain drain;
+    struct http_client stream, wait;
+    struct http_answer answer;
+    char value[32];
+    fixture_open(&f, NULL, true);
+    assert_true(http_client_open(&stream, f.port));
+    assert_true(http_client_request(&stream, "POST", "/v1/test/stream", BEARER JSON, "{}"));
+    assert_true(fixture_wait_live(&f, 1));
+    assert_true(port_double_push(f.ports[0], 0, 1, FINISH_NONE));
+    assert_true(http_client_head(&stream));
+    assert_true(http_client_open(&wait, f.port));
+    assert_true(http_client_request(&wait, "POST", "/v1/test/wait", BEARER JSON, "{}"));
+    assert_true(fixture_wait_live(&f, 2));
+    drain_start(&drain, &f);
+    assert_true(wait_until(refuses_connections, &f.port)); // the listener is closed
+    assert_int_equal(drain.result, -1);
+    assert_true(port_double_push(f.ports[0], 0, 100, FINISH_STOP));
+    assert_true(http_client_until(&stream, "data: [DONE]\n\n"));
+    assert_true(http_client_closed(&stream, FAR_MS) || stream.bytes == 0);
+    assert_true(port_double_push(f.ports[0], 0, 1, FINISH_STOP) ||
+                port_double_push(f.ports[0], 1, 1, FINISH_STOP));
+    assert_true(http_client_answer(&wait, &answer));
+    assert_int_equal(answer.status, 200);
+    assert_true(http_header(answer.head, "connection", value, sizeof value));
+    assert_string_equal(value, "close");
+    http_answer_free(&answer);
+    http_client_close(&stream);
+    http_client_close(&wait);
+    assert_int_equal(drain_end(&drain), 0);
+    fixture_close(&f);
+}
+
+struct hammer {
+    uint32_t port;
+    pthread_t thread;
+    uint32_t answered, refused, broken;
+};
+
+// One request per connection: once the kernel has taken the connection, an answer must come.
+static void *hammer_main(void *argument)
+{
+    struct hammer *hammer = argument;
+    for (;;) {
+        struct http_client client;
+        struct http_answer answer;
+        if (!http_client_open(&client, hammer->port))
+            return NULL; // the listener is closed
+        bool sent = http_client_request(&client, "POST", "/v1/test/echo", BEARER JSON, "[1]");
+        if (!sent || !http_client_answer(&client, &answer)) {
+            hammer->broken++;
+            http_client_close(&client);
+            continue;
+        }
+        hammer->answered += answer.status == 200;
+        hammer->refused += answer.status != 200;
+        http_answer_free(&answer);
+        http_client_close(&client);
+    }
+}
+
+static void test_flood_loses_nothing(void **state)
+{
+    (void)state;
+    enum { HAMMERS = 8 };
+    struct fixture f;
+    struct hammer hammers[HAMMERS];
+    struct server_options options = {.http_threads = 2};
+    fixture_open(&f, &options, true);
+    for (int i = 0; i < HAMMERS; i++) {
+        hammers[i] = (struct hammer){.port = f.port};
+        assert_int_equal(pthread_create(&hammers[i].thread, NULL, hammer_main, &hammers[i]), 0);
+    }
+    usleep(300000);
+    assert_int_equal(server_drain(f.server), 0);
+    uint32_t answered = 0, refused = 0, broken = 0;
+    for (int i = 0; i < HAMMERS; i++) {
+        pthread_join(hammers[i].thread, NULL);
+        answered += hammers[i].answered;
+        refused += hammers[i].refused;
+        broken += hammers[i].broken;
+    }
+    print_message("%u answered, %u refused, %u broken\n", answered, refused, broken);
+    assert_true(answered > 0);
+    assert_int_equal(refused, 0);
+    // a handshake that the kernel finishes between our last accept and the close is reset by it
+    assert_in_range(broken, 0, HAMMERS);
+    fixture_close(&f);
+}
+
+// A body whose head came before the signal is read to its end and answered.
+static void test_upload_under_way(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct drain drain;
+    struct http_client client;
+    struct http_answer answer;
+    fixture_open(&f, NULL, true);
+    const char *head = "POST /v1/test/echo HTTP/1.1\r\nHost: a\r\n" BEARER
+                       "Content-Length: 4\r\n\r\n12";
+    assert_true(http_client_open(&client, f.port));
+    assert_true(http_client_send(&client, head, strlen(head)));
+    usleep(50000);
+    drain_start(&drain, &f);
+    assert_true(wait_until(refuses_connections, &f.port));
+    usleep(1500000); // beyond the grace for newcomers
+    assert_int_equal(drain.result, -1);
+    assert_true(http_client_send(&client, "34", 2));
+    assert_true(http_client_answer(&client, &answer));
+    assert_int_equal(answer.status, 200);
+    assert_string_equal(answer.body, "1234");
+    http_answer_free(&answer);
+    http_client_close(&client);
+    assert_int_equal(drain_end(&drain), 0);
+    fixture_close(&f);
+}
+
+// /ready turns at once; a request that begins long after the signal (a pipelined one behind a long
+// answer) is refused with Retry-After.
+static void test_ready_while_draining(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct drain drain;
+    struct http_client client;
+    fixture_open(&f, NULL, true);
+    assert_true(http_client_open(&client, f.port));
+    assert_true(http_client_request(&client, "POST", "/v1/test/wait", BEARER JSON, "{}"));
+    assert_true(fixture_wait_live(&f, 1));
+    drain_start(&drain, &f);
+    assert_true(wait_until(refuses_connections, &f.port));
+    assert_int_equal(drain.result, -1);
+    assert_true(port_double_push(f.ports[0], 0, 0, FINISH_STOP));
+    struct http_answer answer;
+    assert_true(http_client_answer(&client, &answer));
+    assert_int_equal(answer.status, 200);
+    http_answer_free(&answer);
+    assert_true(http_client_closed(&client, FAR_MS));
+    http_client_close(&client);
+    assert_int_equal(drain_end(&drain), 0);
+    fixture_close(&f);
+}
+
+static void test_deadline_cuts(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct server_options options = {.shutdown_timeout_ms = 300};
+    struct http_client clients[3];
+    fixture_open(&f, &options, true);
+    static const char *const paths[] = {"/v1/test/stream", "/v1/test/wait", "/v1/test/stream"};
+    for (int i = 0; i < 3; i++) {
+        assert_true(http_client_open(&clients[i], f.port));
+        assert_true(http_client_request(&clients[i], "POST", paths[i], BEARER JSON, "{}"));
+        assert_true(fixture_wait_live(&f, (uint32_t)i + 1));
+    }
+    struct drain drain;
+    drain_start(&drain, &f);
+    assert_true(fixture_wait_cancelled(&f, 3));
+    port_double_settle(f.ports[0]);
+    assert_int_equal(drain_end(&drain), 3);
+    for (int i = 0; i < 3; i++) {
+        assert_true(http_client_closed(&clients[i], FAR_MS));
+        http_client_close(&clients[i]);
+    }
+    assert_true(fixture_wait_live(&f, 0));
+    fixture_close(&f);
+}
+
+// Twice with live requests of every kind, no drain: the sanitizers see what is left.
+static void test_close_without_drain(void **state)
+{
+    (void)state;
+    for (int turn = 0; turn < 2; turn++) {
+        struct fixture f;
+        struct http_client clients[4];
+        static const char *const paths[] = {"/v1/test/stream", "/v1/test/wait", "/v1/test/work",
+                                            "/v1/test/big"};
+        static const char *const bodies[] = {"{}", "{}", "{}", "90000000"};
+        fixture_open(&f, NULL, true);
+        seen.work_hold = 1;
+        for (int i = 0; i < 4; i++) {
+            assert_true(http_client_open(&clients[i], f.port));
+            assert_true(
+                http_client_request(&clients[i], "POST", paths[i], BEARER JSON, bodies[i]));
+        }
+        assert_true(fixture_wait_live(&f, 2));
+        if (turn == 1)
+            assert_true(port_double_push(f.ports[0], 0, 1, FINISH_NONE));
+        fixture_close(&f);
+        seen.work_hold = 0;
+        for (int i = 0; i < 4; i++)
+            http_client_close(&clients[i]);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_idle_connections_close),
+        cmocka_unit_test(test_accepted_requests_finish),
+        cmocka_unit_test(test_flood_loses_nothing),
+        cmocka_unit_test(test_upload_under_way),
+        cmocka_unit_test(test_ready_while_draining),
+        cmocka_unit_test(test_deadline_cuts),
+        cmocka_unit_test(test_close_without_drain),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
