@@ -3,6 +3,9 @@
 
 #include <immintrin.h>
 
+struct attn_item;
+
+void attn_amx(const struct attn_item *item); // paged, over bf16
 void amx_begin(void); // eight tiles of 16 rows x 64 bytes, for this thread
 
 static inline void amx_end(void)

@@ -315,10 +315,19 @@ static void product_tiles(const struct product *p, uint32_t slab, uint32_t worke
     amx_end();
 }
 
+static void attn_pick(const struct attn_item *item)
+{
+    if (item->args->shape.paged && item->args->kv == DTYPE_BF16)
+        attn_amx(item);
+    else
+        cpu_kernels_avx512().attn(item);
+}
+
 struct cpu_kernels cpu_kernels_amx(void)
 {
     struct cpu_kernels kernels = cpu_kernels_avx512();
     kernels.pack = pack_tile;
     kernels.product = product_tiles;
+    kernels.attn = attn_pick;
     return kernels;
 }

@@ -1,0 +1,391 @@
+// Attention over bf16 keys and values with AMX tiles; the other levels' form is attn.inc, whose
+// rules hold here too: tiles of 64 keys in rising order, parts of ATTN_PART_TOKENS, every query by
+// itself, one routine for one query or many.
+//
+//   scores  S[64 keys x 16 queries] = K Q^T     keys are rows of the first operand, as they lie
+//   softmax in base 2, queries in lanes, 64 steps down the keys; P rounded to bf16 for
+//   output  O[16 queries x dim] += P V          V as pairs of keys, P turned over 16 x 16
+//
+// Interleaving two keys leaves the columns of V in another order within 32 (column_of); the output
+// is put back in order when it is written. A column of S and a row of O belong to one query, so
+// its bits do not depend on the other queries of the tile.
+#include "kernels/cpu/amx.h"
+#include "kernels/cpu/cpu.h"
+
+#include <math.h>
+#include <string.h>
+
+struct amx_tile { // 16 queries
+    char *q;             // [dim blocks][16 pairs][16 queries][2] bf16
+    float *out, *out_sum; // [16][wide] of this part; of the parts before
+    float low[16], high[16];
+    float top[16], mass[16], top_sum[16], mass_sum[16];
+    uint32_t low_least, low_most, high_least, high_most;
+};
+
+struct amx_walk {
+    const struct attn_item *item;
+    struct amx_tile tile[ATTN_GROUP];
+    char *k;      // [dim blocks][64 keys][64 B] bf16
+    char *v;      // [2][wide / 16][16 pairs][16][2] bf16
+    float *score; // [64][16], later P as two tiles
+    float *delta; // [16][wide]
+    uint32_t tiles, dim, wide, blocks, group;
+};
+
+static const float top_none = -1e9f; // below any score: no key seen yet
+
+static uint32_t column_of(uint32_t d) // where unpacking two rows of 32 puts column d
+{
+    return d / 32 * 32 + (d / 4 % 2) * 16 + d % 32 / 8 * 4 + d % 4;
+}
+
+// 2^t, 0 below 2^-126 (also for -infinity).
+static inline __m512 exp2_lanes(__m512 t)
+{
+    __mmask16 alive = _mm512_cmp_ps_mask(t, _mm512_set1_ps(-126), _CMP_GE_OQ);
+    __m512 n = _mm512_roundscale_ps(t, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+    __m512 f = _mm512_sub_ps(t, n);
+    __m512 p = _mm512_set1_ps(1.3333558e-3f);
+    p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(9.6181291e-3f));
+    p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(5.5504109e-2f));
+    p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(2.4022651e-1f));
+    p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(6.9314718e-1f));
+    p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(1.0f));
+    return _mm512_maskz_scalef_ps(alive, p, n);
+}
+
+static void query_put(struct amx_walk *w, struct amx_tile *tile, uint32_t lane, const float *q)
+{
+    uint16_t *to = (uint16_t *)(void *)tile->q;
+    for (uint32_t d = 0; d < w->wide; d++)
+        to[(size_t)(d / 2) * 32 + lane * 2 + d % 2] = d < w->dim ? f32_to_bf16(q[d]) : 0;
+}
+
+static void tile_open(struct amx_walk *w, struct amx_tile *tile, uint32_t first)
+{
+    const struct attn_item *item = w->item;
+    const struct attn_shape *s = &item->args->shape;
+    uint32_t before = item->row->kv_len - item->row->q_len;
+    size_t width = (size_t)(s->heads + 2 * s->kv_heads) * s->dim;
+    tile->low_least = tile->high_least = UINT32_MAX;
+    tile->low_most = tile->high_most = 0;
+    for (uint32_t i = 0; i < 16; i++) {
+        // lanes without a query repeat the last one; nobody reads them
+        uint32_t packed = first + i < item->end ? first + i : item->end - 1;
+        uint32_t token = item->row->q_start + packed / w->group;
+        uint32_t head = item->kv_head * w->group + packed % w->group;
+        query_put(w, tile, i, (const float *)item->args->qkv + token * width + head * s->dim);
+        uint32_t position = before + packed / w->group;
+        uint32_t high = s->causal ? position : item->row->kv_len - 1;
+        uint32_t low = s->window > 0 && position + 1 > s->window ? position + 1 - s->window : 0;
+        tile->low[i] = (float)low;
+        tile->high[i] = (float)high;
+        tile->low_least = low < tile->low_least ? low : tile->low_least;
+        tile->low_most = low > tile->low_most ? low : tile->low_most;
+        tile->high_least = high < tile->high_least ? high : tile->high_least;
+        tile->high_most = high > tile->high_most ? high : tile->high_most;
+        tile->top_sum[i] = tile->mass_sum[i] = 0;
+    }
+}
+
+static void walk_open(struct amx_walk *w, const struct attn_item *item)
+{
+    const struct attn_shape *s = &item->args->shape;
+    w->item = item;
+    w->dim = s->dim;
+    w->wide = (s->dim + 31) / 32 * 32;
+    w->blocks = w->wide / 32;
+    w->group = s->heads / s->kv_heads;
+    char *at = (char *)(((uintptr_t)item->scratch + 63) & ~(uintptr_t)63);
+    w->k = at;
+    w->v = at += (size_t)w->wide * 128;
+    w->score = (float *)(void *)(at += (size_t)w->wide * 128);
+    w->delta = (float *)(void *)(at += 64 * 16 * sizeof(float));
+    at += (size_t)w->wide * 16 * sizeof(float);
+    w->tiles = (item->end - item->first + 15) / 16;
+    for (uint32_t i = 0; i < w->tiles; i++) {
+        w->tile[i].q = at;
+        w->tile[i].out = (float *)(void *)(at += (size_t)w->wide * 32);
+        w->tile[i].out_sum = (float *)(void *)(at += (size_t)w->wide * 16 * sizeof(float));
+        at += (size_t)w->wide * 16 * sizeof(float);
+        tile_open(w, &w->tile[i], item->first + i * 16);
+    }
+}
+
+static void part_open(const struct amx_walk *w, struct amx_tile *tile)
+{
+    memset(tile->out, 0, (size_t)w->wide * 16 * sizeof(float));
+    _mm512_storeu_ps(tile->top, _mm512_set1_ps(top_none));
+    _mm512_storeu_ps(tile->mass, _mm512_setzero_ps());
+}
+
+static const char *key_at(const struct amx_walk *w, uint32_t position)
+{
+    const struct attn_args *a = w->item->args;
+    uint64_t place = (uint64_t)w->item->blocks[position >> a->block_shift] * TABLE_UNIT_BYTES;
+    place += (position & ((1u << a->block_shift) - 1)) * a->token_bytes;
+    place += a->layer_offset + w->item->kv_head * a->head_bytes;
+    return (const char *)a->kv_base + place;
+}
+
+// 32 columns from column `at` of a row of dim; what lies behind the head is zero.
+static inline __m512i row_piece(const char *row, uint32_t at, uint32_t dim)
+{
+    uint32_t left = dim - at;
+    __mmask32 mask = left >= 32 ? 0xFFFFFFFFu : (1u << left) - 1;
+    return _mm512_maskz_loadu_epi16(mask, row + (size_t)at * 2);
+}
+
+// Keys as rows of tiles, values as pairs of keys; past `count` both are zero.
+static void keys_load(const struct amx_walk *w, uint32_t first, uint32_t count)
+{
+    size_t value = w->item->args->value_offset;
+    for (uint32_t j = 0; j < ATTN_TILE_KEYS; j += 2) {
+        const char *k0 = j < count ? key_at(w, first + j) : NULL;
+        const char *k1 = j + 1 < count ? key_at(w, first + j + 1) : NULL;
+        char *v = w->v + (size_t)(j / 32) * w->wide * 64 + j % 32 / 2 * 64;
+        for (uint32_t b = 0; b < w->blocks; b++) {
+            __m512i zero = _mm512_setzero_si512();
+            __m512i a0 = k0 != NULL ? row_piece(k0, b * 32, w->dim) : zero;
+            __m512i a1 = k1 != NULL ? row_piece(k1, b * 32, w->dim) : zero;
+            __m512i v0 = k0 != NULL ? row_piece(k0 + value, b * 32, w->dim) : zero;
+            __m512i v1 = k1 != NULL ? row_piece(k1 + value, b * 32, w->dim) : zero;
+            char *k = w->k + (size_t)b * 4096 + (size_t)j * 64;
+            _mm512_store_si512(k, a0);
+            _mm512_store_si512(k + 64, a1);
+            _mm512_store_si512(v + (size_t)b * 2048, _mm512_unpacklo_epi16(v0, v1));
+            _mm512_store_si512(v + (size_t)b * 2048 + 1024, _mm512_unpackhi_epi16(v0, v1));
+        }
+    }
+}
+
+static void scores(const struct amx_walk *w, const struct amx_tile *tile)
+{
+    _tile_zero(0);
+    _tile_zero(1);
+    _tile_zero(2);
+    _tile_zero(3);
+    for (uint32_t b = 0; b < w->blocks; b++) {
+        const char *k = w->k + (size_t)b * 4096;
+        _tile_loadd(4, tile->q + (size_t)b * 1024, 64);
+        _tile_loadd(5, k, 64);
+        _tile_dpbf16ps(0, 5, 4);
+        _tile_loadd(6, k + 1024, 64);
+        _tile_dpbf16ps(1, 6, 4);
+        _tile_loadd(5, k + 2048, 64);
+        _tile_dpbf16ps(2, 5, 4);
+        _tile_loadd(6, k + 3072, 64);
+        _tile_dpbf16ps(3, 6, 4);
+    }
+    _tile_stored(0, w->score, 64);
+    _tile_stored(1, w->score + 256, 64);
+    _tile_stored(2, w->score + 512, 64);
+    _tile_stored(3, w->score + 768, 64);
+}
+
+static void scores_mask(const struct amx_walk *w, const struct amx_tile *tile, uint32_t first)
+{
+    __m512 low = _mm512_loadu_ps(tile->low);
+    __m512 high = _mm512_loadu_ps(tile->high);
+    for (uint32_t j = 0; j < ATTN_TILE_KEYS; j++) {
+        __m512 position = _mm512_set1_ps((float)(first + j));
+        __mmask16 seen = _mm512_cmp_ps_mask(position, low, _CMP_GE_OQ) &
+                         _mm512_cmp_ps_mask(position, high, _CMP_LE_OQ);
+        __m512 s = _mm512_load_ps(w->score + j * 16);
+        _mm512_store_ps(w->score + j * 16,
+                        _mm512_mask_blend_ps(seen, _mm512_set1_ps(-INFINITY), s));
+    }
+}
+
+// Two keys' weights as bf16 in one word; all are positive, so rounding is an addition.
+static inline __m512i pair_up(__m512 p0, __m512 p1)
+{
+    __m512i half = _mm512_set1_epi32(0x8000);
+    __m512i a = _mm512_srli_epi32(_mm512_add_epi32(_mm512_castps_si512(p0), half), 16);
+    __m512i b = _mm512_add_epi32(_mm512_castps_si512(p1), half);
+    return _mm512_or_si512(a, _mm512_and_si512(b, _mm512_set1_epi32((int)0xFFFF0000u)));
+}
+
+// rows of 16 words become columns
+static void turn_over(char *to, const __m512i in[16])
+{
+    __m512i a[16], b[16];
+    for (int i = 0; i < 16; i += 2) {
+        a[i] = _mm512_unpacklo_epi32(in[i], in[i + 1]);
+        a[i + 1] = _mm512_unpackhi_epi32(in[i], in[i + 1]);
+    }
+    for (int i = 0; i < 16; i += 4) {
+        b[i] = _mm512_unpacklo_epi64(a[i], a[i + 2]);
+        b[i + 1] = _mm512_unpackhi_epi64(a[i], a[i + 2]);
+        b[i + 2] = _mm512_unpacklo_epi64(a[i + 1], a[i + 3]);
+        b[i + 3] = _mm512_unpackhi_epi64(a[i + 1], a[i + 3]);
+    }
+    for (int i = 0; i < 4; i++) {
+        __m512i c0 = _mm512_shuffle_i32x4(b[i], b[i + 4], 0x88);
+        __m512i c1 = _mm512_shuffle_i32x4(b[i + 8], b[i + 12], 0x88);
+        __m512i d0 = _mm512_shuffle_i32x4(b[i], b[i + 4], 0xDD);
+        __m512i d1 = _mm512_shuffle_i32x4(b[i + 8], b[i + 12], 0xDD);
+        _mm512_store_si512(to + i * 64, _mm512_shuffle_i32x4(c0, c1, 0x88));
+        _mm512_store_si512(to + (i + 8) * 64, _mm512_shuffle_i32x4(c0, c1, 0xDD));
+        _mm512_store_si512(to + (i + 4) * 64, _mm512_shuffle_i32x4(d0, d1, 0x88));
+        _mm512_store_si512(to + (i + 12) * 64, _mm512_shuffle_i32x4(d0, d1, 0xDD));
+    }
+}
+
+// Softmax of a tile: score becomes P [2][16 queries][32 keys] bf16; returns the factor of what was.
+static __m512 weights(const struct amx_walk *w, struct amx_tile *tile)
+{
+    __m512 scale = _mm512_set1_ps(w->item->args->shape.scale * 1.44269504f);
+    __m512 most[4];
+    for (int i = 0; i < 4; i++)
+        most[i] = _mm512_load_ps(w->score + i * 16);
+    for (uint32_t j = 4; j < ATTN_TILE_KEYS; j += 4)
+        for (uint32_t i = 0; i < 4; i++)
+            most[i] = _mm512_max_ps(most[i], _mm512_load_ps(w->score + (j + i) * 16));
+    __m512 best = _mm512_max_ps(_mm512_max_ps(most[0], most[1]), _mm512_max_ps(most[2], most[3]));
+    __m512 old = _mm512_loadu_ps(tile->top);
+    __m512 top = _mm512_max_ps(old, _mm512_mul_ps(best, scale));
+    __m512 factor = exp2_lanes(_mm512_sub_ps(old, top));
+    __m512 sum[2] = {_mm512_setzero_ps(), _mm512_setzero_ps()};
+    __m512i pairs[2][16];
+    for (uint32_t j = 0; j < ATTN_TILE_KEYS; j += 2) {
+        __m512 s0 = _mm512_load_ps(w->score + j * 16);
+        __m512 s1 = _mm512_load_ps(w->score + j * 16 + 16);
+        __m512 p0 = exp2_lanes(_mm512_fmsub_ps(s0, scale, top));
+        __m512 p1 = exp2_lanes(_mm512_fmsub_ps(s1, scale, top));
+        sum[0] = _mm512_add_ps(sum[0], p0);
+        sum[1] = _mm512_add_ps(sum[1], p1);
+        pairs[j / 32][j % 32 / 2] = pair_up(p0, p1);
+    }
+    _mm512_storeu_ps(tile->top, top);
+    _mm512_storeu_ps(tile->mass, _mm512_fmadd_ps(_mm512_loadu_ps(tile->mass), factor,
+                                                 _mm512_add_ps(sum[0], sum[1])));
+    turn_over((char *)w->score, pairs[0]);
+    turn_over((char *)w->score + 1024, pairs[1]);
+    return factor;
+}
+
+static void values(const struct amx_walk *w, struct amx_tile *tile, const float factor[16])
+{
+    const char *p = (const char *)w->score;
+    _tile_loadd(4, p, 64);
+    _tile_loadd(5, p + 1024, 64);
+    for (uint32_t c = 0; c < w->wide / 16; c += 2) {
+        const char *v = w->v + (size_t)c * 1024;
+        const char *v2 = v + (size_t)w->wide * 64;
+        _tile_zero(0);
+        _tile_zero(1);
+        _tile_loadd(6, v, 64);
+        _tile_dpbf16ps(0, 4, 6);
+        _tile_loadd(7, v + 1024, 64);
+        _tile_dpbf16ps(1, 4, 7);
+        _tile_loadd(6, v2, 64);
+        _tile_dpbf16ps(0, 5, 6);
+        _tile_loadd(7, v2 + 1024, 64);
+        _tile_dpbf16ps(1, 5, 7);
+        _tile_stored(0, w->delta + c * 16, w->wide * sizeof(float));
+        _tile_stored(1, w->delta + c * 16 + 16, w->wide * sizeof(float));
+    }
+    for (uint32_t i = 0; i < 16; i++) {
+        __m512 f = _mm512_set1_ps(factor[i]);
+        float *out = tile->out + (size_t)i * w->wide;
+        const float *delta = w->delta + (size_t)i * w->wide;
+        for (uint32_t c = 0; c < w->wide; c += 16)
+            _mm512_store_ps(out + c, _mm512_fmadd_ps(_mm512_load_ps(out + c), f,
+                                                     _mm512_load_ps(delta + c)));
+    }
+}
+
+static void tile_step(const struct amx_walk *w, struct amx_tile *tile, uint32_t first)
+{
+    float factor[16];
+    scores(w, tile);
+    if (first < tile->low_most || first + ATTN_TILE_KEYS - 1 > tile->high_least)
+        scores_mask(w, tile, first);
+    _mm512_storeu_ps(factor, weights(w, tile));
+    values(w, tile, factor);
+}
+
+// Adds the part to the parts before; a query without a key in one of them takes the other whole.
+static void tile_merge(const struct amx_walk *w, struct amx_tile *tile)
+{
+    float a[16], b[16];
+    __m512 m0 = _mm512_loadu_ps(tile->top_sum);
+    __m512 m1 = _mm512_loadu_ps(tile->top);
+    __m512 top = _mm512_max_ps(m0, m1);
+    _mm512_storeu_ps(a, exp2_lanes(_mm512_sub_ps(m0, top)));
+    _mm512_storeu_ps(b, exp2_lanes(_mm512_sub_ps(m1, top)));
+    float both[16];
+    _mm512_storeu_ps(both, top);
+    size_t bytes = w->wide * sizeof(float);
+    for (uint32_t i = 0; i < 16; i++) {
+        float *sum = tile->out_sum + (size_t)i * w->wide;
+        const float *part = tile->out + (size_t)i * w->wide;
+        if (!(tile->mass[i] > 0))
+            continue;
+        if (!(tile->mass_sum[i] > 0)) {
+            memcpy(sum, part, bytes);
+            tile->mass_sum[i] = tile->mass[i];
+            tile->top_sum[i] = tile->top[i];
+            continue;
+        }
+        for (uint32_t c = 0; c < w->wide; c += 16) {
+            __m512 right = _mm512_mul_ps(_mm512_load_ps(part + c), _mm512_set1_ps(b[i]));
+            _mm512_store_ps(sum + c, _mm512_fmadd_ps(_mm512_load_ps(sum + c),
+                                                     _mm512_set1_ps(a[i]), right));
+        }
+        tile->mass_sum[i] = fmaf(tile->mass_sum[i], a[i], tile->mass[i] * b[i]);
+        tile->top_sum[i] = both[i];
+    }
+}
+
+static void tile_write(const struct amx_walk *w, const struct amx_tile *tile, uint32_t first)
+{
+    const struct attn_item *item = w->item;
+    const struct attn_args *a = item->args;
+    uint32_t count = item->end - first < 16 ? item->end - first : 16;
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t token = item->row->q_start + (first + i) / w->group;
+        uint32_t head = item->kv_head * w->group + (first + i) % w->group;
+        float *out = (float *)a->out + ((size_t)token * a->shape.heads + head) * w->dim;
+        const float *sum = tile->out_sum + (size_t)i * w->wide;
+        float scale = tile->mass_sum[i] > 0 ? 1.0f / tile->mass_sum[i] : 0.0f;
+        for (uint32_t d = 0; d < w->dim; d += 4) { // dim is a multiple of 8
+            const float *from = sum + column_of(d);
+            for (uint32_t j = 0; j < 4; j++)
+                out[d + j] = scale > 0 ? from[j] * scale : 0.0f;
+        }
+    }
+}
+
+void attn_amx(const struct attn_item *item)
+{
+    struct amx_walk w;
+    walk_open(&w, item);
+    uint32_t low = UINT32_MAX;
+    uint32_t high = 0;
+    for (uint32_t i = 0; i < w.tiles; i++) {
+        low = w.tile[i].low_least < low ? w.tile[i].low_least : low;
+        high = w.tile[i].high_most > high ? w.tile[i].high_most : high;
+    }
+    amx_begin();
+    uint32_t at = low / ATTN_TILE_KEYS * ATTN_TILE_KEYS;
+    while (at <= high) {
+        uint32_t part_end = (at / ATTN_PART_TOKENS + 1) * ATTN_PART_TOKENS;
+        for (uint32_t i = 0; i < w.tiles; i++)
+            part_open(&w, &w.tile[i]);
+        for (; at <= high && at < part_end; at += ATTN_TILE_KEYS) {
+            uint32_t count = high + 1 - at < ATTN_TILE_KEYS ? high + 1 - at : ATTN_TILE_KEYS;
+            keys_load(&w, at, count);
+            for (uint32_t i = 0; i < w.tiles; i++)
+                if (at <= w.tile[i].high_most && at + ATTN_TILE_KEYS > w.tile[i].low_least)
+                    tile_step(&w, &w.tile[i], at);
+        }
+        for (uint32_t i = 0; i < w.tiles; i++)
+            tile_merge(&w, &w.tile[i]);
+    }
+    amx_end();
+    for (uint32_t i = 0; i < w.tiles; i++)
+        tile_write(&w, &w.tile[i], item->first + i * 16);
+}
