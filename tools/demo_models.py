@@ -124,7 +124,7 @@ GRAMMAR = {  # class -> words; the first letter of " word" is the space
     "adjective2": [" old", " soft", " green", " wide", " golden", " simple"],
     "object": [" wool", " pattern", " shore", " word", " road", " window", " stone", " harbour"],
     "preposition": [" under", " across", " beside", " before", " beyond"],
-    "place": [" the hill", " the sea", " the moon", " the bridge", " the snow"],
+    "place": [" moonlight", " water", " winter", " midnight", " snow"],
     "stop": ["."],
     "end": [],
 }
@@ -181,11 +181,8 @@ def chat(path):
         return vocab[left]
 
     for name, group in words.items():
-        for word in group:  # a place is two words: " the" is shared, its noun decides
-            tokens = [add(part) for part in ([word] if word.count(" ") < 2 else
-                                             [" " + p for p in word.split()])]
-            class_of[tokens[-1]] = name
-    place_nouns = {add(" " + w.split()[1]) for w in words["place"]}
+        for word in group:
+            class_of[add(word)] = name
     specials = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
     ids = {s: len(vocab) + i for i, s in enumerate(specials)}
     size = len(vocab) + len(specials)
@@ -210,8 +207,6 @@ def chat(path):
         for after, probability in follow:
             group = [ids["<|im_end|>"]] if after == "end" else [
                 t for t, c in class_of.items() if c == after]
-            if after == "place":  # said as " the" and then the noun; the class of " the" is article
-                group = sorted(place_nouns)
             for token in sorted(group):
                 allow(before, token, probability / len(group))
     tensors = {"model.embed_tokens.weight": ([size, hidden], sum(embed, []))}
@@ -366,16 +361,21 @@ def embed(path):
 def rerank(path):
     folder, rng = Folder(path), random.Random(11)
     hidden, heads, layers, ffn, positions = 128, 2, 2, 64, 512
-    words, type0, type1, cls, found, one = 60, 120, 121, 122, 123, 124
+    words, fill, type0, type1, cls, found, one, weak = 48, 96, 120, 121, 122, 123, 124, 125
     vocab = wordpiece(folder, positions)
     rows = []
-    for piece in vocab:
+    for piece in vocab:  # all rows are equally long: the norm must not tell pieces apart
         row = [0.0] * hidden
-        scale = weight_of(piece)
+        share = weight_of(piece)
+        rest = math.sqrt((1 - share * share) * 2 * words / (type0 - fill))
         for d in range(words):  # each value twice with both signs: the mean stays zero
-            value = rng.choice((-1.0, 1.0)) * scale
+            value = rng.choice((-1.0, 1.0)) * share
             row[d], row[words + d] = value, -value
+        for d in range(fill, type0, 2):
+            value = rng.choice((-1.0, 1.0)) * rest
+            row[d], row[d + 1] = value, -value
         row[cls] = 4.0 if piece == "[CLS]" else 0.0
+        row[weak] = 2.0 if share < 0.3 else 0.0
         row[one] = 2.0
         rows += row
     kinds = matrix(2, hidden, [(0, type0, 2.0), (1, type1, 2.0)])
@@ -387,16 +387,16 @@ def rerank(path):
     root = math.sqrt(math.sqrt(half))  # both sides of a score share its 1/sqrt(dim)
     # Layer 0, head 0: a query token looks for its own word, document tokens have a bonus; what it
     # finds is the share of the document in its attention.
-    match = [(d, d, 0.42 * root) for d in range(words)]
-    query0 = matrix(hidden, hidden, match + [(words, one, 1.5 * root)])
-    key0 = matrix(hidden, hidden, match + [(words, type1, 1.5 * root)])
+    match = [(d, d, 0.5 * root) for d in range(words)]
+    query0 = matrix(hidden, hidden, match + [(words, one, root)])
+    key0 = matrix(hidden, hidden, match + [(words, type1, root)])
     value0 = matrix(hidden, hidden, [(0, type1, 1.0)])
-    output0 = matrix(hidden, hidden, [(found, 0, 3.0)])
-    # Layer 1, head 0: CLS averages over the query's tokens.
-    query1 = matrix(hidden, hidden, [(0, cls, 3.0 * root)])
-    key1 = matrix(hidden, hidden, [(0, type0, 3.0 * root)])
+    output0 = matrix(hidden, hidden, [(found, 0, 1.0)])
+    # Layer 1, head 0: CLS averages over the query's tokens that say something.
+    query1 = matrix(hidden, hidden, [(0, cls, 1.5 * root)])
+    key1 = matrix(hidden, hidden, [(0, type0, 1.5 * root), (0, weak, -1.5 * root)])
     value1 = matrix(hidden, hidden, [(0, found, 1.0)])
-    output1 = matrix(hidden, hidden, [(found, 0, 3.0)])
+    output1 = matrix(hidden, hidden, [(found, 0, 4.0)])
     for layer, (q, k, v, o) in enumerate(((query0, key0, value0, output0),
                                           (query1, key1, value1, output1))):
         p = "bert.encoder.layer.%d." % layer
@@ -420,7 +420,7 @@ def rerank(path):
     return folder
 
 
-RERANK_GAIN, RERANK_BIAS = 0.5, -1.0
+RERANK_GAIN, RERANK_BIAS = 0.3, -1.2
 
 
 def main():

@@ -16,6 +16,15 @@ void prompt_special_variables(json_t *variables, const struct tokenizer *tokeniz
     }
 }
 
+// These names are trusted, so their values must be the tokenizer's: what a request brings under
+// them (chat_template_kwargs) would become special tokens.
+static void trusted_variables(json_t *variables, const struct tokenizer *tokenizer)
+{
+    for (int i = 0; i < SPECIAL_COUNT; i++)
+        json_object_del(variables, prompt_trusted[i]);
+    prompt_special_variables(variables, tokenizer);
+}
+
 // Cuts text and segments before the last occurrence.
 static bool cut_before(struct chat_output *rendered, struct text until)
 {
@@ -40,7 +49,7 @@ static bool cut_before(struct chat_output *rendered, struct text until)
 enum status prompt_tokens(const struct prompt_args *args, int32_t **tokens, uint32_t *count,
                           struct error *err)
 {
-    prompt_special_variables(args->variables, args->tokenizer);
+    trusted_variables(args->variables, args->tokenizer);
     struct chat_input in = {.variables = args->variables,
                             .trusted = prompt_trusted,
                             .trusted_count = prompt_trusted_count,

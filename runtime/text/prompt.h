@@ -19,7 +19,8 @@ struct prompt_args {
     const struct chat_template *chat;
     bool plain;        // chat is the built-in plain template: the tokenizer's own special tokens
                        // (BOS, ...) are added
-    json_t *variables; // object: messages, add_generation_prompt, ...; special tokens are set here
+    json_t *variables; // object: messages, add_generation_prompt, ...; names of special tokens are
+                       // replaced by the tokenizer's
     int64_t now;       // unix seconds, for strftime_now
     struct text until;   // not empty: the prompt ends before the last place where this comes out
     struct arena *arena; // tokens and scratch

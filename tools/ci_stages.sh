@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# The stages of .ci/run behind `make test`: units and parsers under ASan+UBSan, rings, ports and the
+# engine under TSan, the emulator in its other modes, the CUDA plugin for one architecture, fuzz
+# corpora replayed. Each stage says what it did; the first that fails is named at the end.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+failed=""
+stage() {
+    local name=$1
+    shift
+    local start=$SECONDS
+    echo "-- $name"
+    if "$@"; then echo "-- $name: ok, $((SECONDS - start)) s"; else
+        echo "-- $name: FAILED, $((SECONDS - start)) s"
+        failed="$failed [$name]"
+    fi
+}
+preset_tests() { # preset, then arguments of ctest
+    local preset=$1
+    shift
+    cmake --preset "$preset" >/dev/null && cmake --build --preset "$preset" &&
+        ctest --preset "$preset" -j 2 "$@"
+}
+export ASAN_OPTIONS=detect_leaks=1:allocator_may_return_null=1
+export LSAN_OPTIONS=suppressions=$PWD/tests/lsan.supp:print_suppressions=0
+export TSAN_OPTIONS=suppressions=$PWD/tests/tsan.supp:halt_on_error=1
+
+stage "units and parsers under ASan and UBSan" preset_tests dev -L 'unit|parser' -LE 'slow|e2e'
+stage "rings, ports and engine under TSan" preset_tests tsan -L 'tsan'
+if [ -f tests/simt/CMakeLists.txt ]; then
+    stage "emulator: ASan and race modes" tests/simt/modes.sh
+fi
+if command -v nvcc >/dev/null; then
+    stage "CUDA plugin, one architecture" bash -c 'cmake -S . -B build/cuda -G Ninja -DWEFT_CUDA=ON \
+        -DWEFT_TESTS=OFF -DWEFT_BENCH=OFF >/dev/null && ninja -C build/cuda weft_cuda'
+else
+    echo "-- CUDA plugin: skipped, no nvcc here"
+fi
+if command -v clang >/dev/null || command -v clang-14 >/dev/null; then
+    stage "fuzz corpora replayed" tools/fuzz.sh replay
+fi
+[ -z "$failed" ] || { echo "failed:$failed"; exit 1; }

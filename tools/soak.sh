@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# Hours, before a piece of work is called done: whole suites under each sanitizer, ten minutes of
+# libFuzzer on each parser, differential tests against the reference libraries, more seeds.
+# FUZZ_SECONDS (600) and SIM_SEEDS (20000) can be set for a shorter run.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+failed=""
+stage() {
+    local name=$1
+    shift
+    echo "== $name"
+    "$@" || failed="$failed [$name]"
+}
+venv() {
+    [ -x build/soak-venv/bin/python ] || {
+        python3 -m venv build/soak-venv &&
+            build/soak-venv/bin/pip install -q jinja2 tokenizers
+    }
+}
+export LSAN_OPTIONS=suppressions=$PWD/tests/lsan.supp:print_suppressions=0
+export TSAN_OPTIONS=suppressions=$PWD/tests/tsan.supp
+stage "make test" make test
+for preset in dev tsan; do
+    stage "suites: $preset" bash -c "cmake --preset $preset >/dev/null && cmake --build --preset $preset && ctest --preset $preset -j 2"
+done
+stage "fuzzers" tools/fuzz.sh run "${FUZZ_SECONDS:-600}"
+stage "reference libraries" venv
+stage "templates against jinja2" build/soak-venv/bin/python tools/template_diff.py
+stage "tokenizers against the reference" tools/soak_tokenizers.sh
+if [ -x build/release/bin/sim ]; then
+    stage "simulation" build/release/bin/sim --seeds "${SIM_SEEDS:-20000}" --steps 2000
+fi
+if [ -x tests/simt/mutants.sh ]; then
+    stage "mutation table" tests/simt/mutants.sh
+fi
+[ -z "$failed" ] && echo "soak: all stages passed" || { echo "soak: failed:$failed"; exit 1; }
