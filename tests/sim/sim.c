@@ -1,5 +1,5 @@
 // Seeded simulation of the production scheduler on a fake model and clock: arrivals, cancels, block
-// famine, slow and stopped readers, device faults, n up to 8, zero and one step in flight, prefix
+// famine, slow and stopped readers, device faults, n up to 14 (whose ring has not one entry to spare), zero and one step in flight, prefix
 // cache on and off, generators, embedders and rerankers. After every step the invariants of
 // invariants.c hold; every token equals that of the request computed alone.
 //

@@ -4,7 +4,7 @@
 #include "scheduler/core.h"
 #include "tests/sim/fake.h"
 
-enum { SIM_CLIENTS = 64, SIM_CHOICES = 8, SIM_PROMPT_MAX = 512, SIM_BIAS_MAX = 4 };
+enum { SIM_CLIENTS = 64, SIM_CHOICES = 14, SIM_PROMPT_MAX = 512, SIM_BIAS_MAX = 4 };
 
 struct dice {
     uint64_t state;

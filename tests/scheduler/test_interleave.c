@@ -1,0 +1,382 @@
+// Every interleaving of the engine's and the reader's steps of the port protocol, for a small ring:
+// push, finish, drain, free, refill; pause and free room; sleep and wake on both sides. The steps
+// are the functions of scheduler/ring.h that production uses; each is taken as one indivisible
+// action (the order of memory within them is ThreadSanitizer's part: test_port_stress). Proved:
+// whatever the order, every event of every life arrives once and in order, no ring is over-full,
+// and nobody sleeps while there is something to do. That the search can fail is shown by planting
+// faults into the order of steps.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "runtime/base/arena.h"
+#include "scheduler/hash.h"
+#include "scheduler/ring.h"
+
+#include <string.h>
+
+enum engine_at {
+    E_TAKE, E_ROOM, E_PAUSE, E_LOOK, E_SLEEP, E_READ, E_LOWER, E_PUSH, E_RAISE, E_READY, E_WAKE,
+    E_WRITE, E_DONE
+};
+
+enum reader_at {
+    R_SUBMIT, R_SUBMIT_RAISE, R_SUBMIT_WRITE, R_SLEEP, R_LOWER, R_READ, R_POP, R_IN_READY, R_PEEK,
+    R_TAKE, R_UNPAUSE, R_KICK, R_KICK_WRITE, R_LATE_LOWER, R_DONE
+};
+
+enum fault {
+    FAULT_NONE,
+    FAULT_NO_SECOND_LOOK,   // the engine sleeps without looking again after it paused
+    FAULT_UNPAUSE_FIRST,    // the reader lowers `paused` before it frees the entry
+    FAULT_LOWER_AFTER,      // the reader lowers in_ready after it looked at the ring
+    FAULT_CLEAR_FIRST,      // the reader lowers the waker's flag before it reads the eventfd
+    FAULT_ANNOUNCE_FIRST,   // the engine announces before it publishes
+    FAULT_COUNT
+};
+
+enum { EVENTS = 2 }; // entries of the event ring: one token and one finish
+
+struct place { // both threads and all they share
+    struct event_ring events;
+    struct token_event event[EVENTS];
+    struct number_ring ready, inbound;
+    uint32_t ready_entry[1], inbound_entry[1];
+    _Atomic uint32_t pending, engine_pending;
+    uint32_t fd, engine_fd;
+    uint32_t engine_at, engine_after, engine_life, sent;
+    uint32_t reader_at, reader_after, reader_life, got;
+    uint32_t ended; // the event just read was a finish
+};
+
+struct search {
+    struct place now;
+    uint32_t lives, tokens; // requests one after the other, tokens of each
+    enum fault fault;
+    uint64_t *seen; // [mask + 1] hashes of places visited
+    uint64_t mask, states;
+    uint32_t lost; // places where everybody sleeps and something is left to do
+    uint32_t wrong; // events out of order
+};
+
+static void place_init(struct place *p)
+{
+    memset(p, 0, sizeof *p);
+    p->events.event = p->event;
+    p->events.mask = EVENTS - 1;
+    p->ready.entry = p->ready_entry;
+    p->inbound.entry = p->inbound_entry;
+    p->reader_at = R_SUBMIT;
+    p->reader_after = R_SLEEP;
+}
+
+static void engine_sleep(struct place *p, enum engine_at after)
+{
+    p->engine_at = E_SLEEP;
+    p->engine_after = after;
+}
+
+static void engine_next(const struct search *s, struct place *p)
+{
+    if (p->sent <= s->tokens) {
+        p->engine_at = E_ROOM;
+        return;
+    }
+    p->engine_life++;
+    p->engine_at = p->engine_life == s->lives ? E_DONE : E_TAKE;
+}
+
+static void engine_room(const struct search *s, struct place *p, uint32_t otherwise)
+{
+    bool finish = p->sent == s->tokens; // its entry is always left free
+    if (finish || events_free(&p->events) >= 2)
+        p->engine_at = s->fault == FAULT_ANNOUNCE_FIRST ? E_RAISE : E_PUSH;
+    else if (otherwise == E_SLEEP)
+        engine_sleep(p, E_ROOM);
+    else
+        p->engine_at = otherwise;
+}
+
+static void engine_push(const struct search *s, struct place *p)
+{
+    uint32_t at = events_place(&p->events);
+    p->event[at] = (struct token_event){.choice = p->engine_life,
+                                        .index = p->sent,
+                                        .finish = p->sent == s->tokens};
+    events_publish(&p->events);
+    p->sent++;
+    if (s->fault == FAULT_ANNOUNCE_FIRST)
+        engine_next(s, p);
+    else
+        p->engine_at = E_RAISE;
+}
+
+static void engine_told(const struct search *s, struct place *p)
+{
+    if (s->fault == FAULT_ANNOUNCE_FIRST)
+        p->engine_at = E_PUSH;
+    else
+        engine_next(s, p);
+}
+
+static void engine_act(const struct search *s, struct place *p)
+{
+    uint32_t number;
+    switch ((enum engine_at)p->engine_at) {
+    case E_TAKE:
+        p->sent = 0;
+        if (number_pop(&p->inbound, &number))
+            p->engine_at = E_ROOM;
+        else
+            engine_sleep(p, E_TAKE);
+        break;
+    case E_ROOM:
+        engine_room(s, p, E_PAUSE);
+        break;
+    case E_PAUSE:
+        flag_raise(&p->events.paused);
+        p->engine_at = E_LOOK;
+        if (s->fault == FAULT_NO_SECOND_LOOK)
+            engine_sleep(p, E_ROOM);
+        break;
+    case E_LOOK:
+        engine_room(s, p, E_SLEEP);
+        break;
+    case E_SLEEP: // enabled only when the eventfd is readable
+    case E_READ:
+        p->engine_fd = 0;
+        p->engine_at = E_LOWER;
+        break;
+    case E_LOWER:
+        flag_lower(&p->engine_pending);
+        p->engine_at = p->engine_after;
+        break;
+    case E_PUSH:
+        engine_push(s, p);
+        break;
+    case E_RAISE:
+        p->engine_at = flag_raise(&p->events.in_ready) ? E_READY : E_WAKE;
+        break;
+    case E_READY:
+        number_push(&p->ready, 0);
+        p->engine_at = E_WAKE;
+        break;
+    case E_WAKE:
+        if (flag_raise(&p->pending))
+            p->engine_at = E_WRITE;
+        else
+            engine_told(s, p);
+        break;
+    case E_WRITE:
+        p->fd = 1;
+        engine_told(s, p);
+        break;
+    case E_DONE:
+        break;
+    }
+}
+
+static void reader_event(struct search *s, struct place *p)
+{
+    uint32_t at;
+    if (!events_peek(&p->events, &at)) {
+        p->reader_at = s->fault == FAULT_LOWER_AFTER ? R_LATE_LOWER : R_POP;
+        return;
+    }
+    const struct token_event *event = &p->event[at];
+    s->wrong += event->choice != p->reader_life || event->index != p->got;
+    p->got++;
+    p->ended = event->finish;
+    p->reader_at = s->fault == FAULT_UNPAUSE_FIRST ? R_UNPAUSE : R_TAKE;
+}
+
+// After an event: freed and filled again if it was the last.
+static void reader_next(const struct search *s, struct place *p)
+{
+    p->reader_at = R_PEEK;
+    if (!p->ended)
+        return;
+    p->ended = 0;
+    p->got = 0;
+    p->reader_life++;
+    p->reader_after = R_PEEK;
+    p->reader_at = p->reader_life == s->lives ? R_DONE : R_SUBMIT;
+}
+
+static void reader_unpaused(const struct search *s, struct place *p)
+{
+    if (s->fault == FAULT_UNPAUSE_FIRST)
+        p->reader_at = R_TAKE;
+    else
+        reader_next(s, p);
+}
+
+static void reader_wakes(struct search *s, struct place *p)
+{
+    switch ((enum reader_at)p->reader_at) {
+    case R_SUBMIT:
+        number_push(&p->inbound, 0);
+        p->reader_at = R_SUBMIT_RAISE;
+        break;
+    case R_SUBMIT_RAISE:
+        p->reader_at = flag_raise(&p->engine_pending) ? R_SUBMIT_WRITE : p->reader_after;
+        break;
+    case R_SUBMIT_WRITE:
+        p->engine_fd = 1;
+        p->reader_at = p->reader_after;
+        break;
+    case R_KICK:
+        if (flag_raise(&p->engine_pending))
+            p->reader_at = R_KICK_WRITE;
+        else
+            reader_unpaused(s, p);
+        break;
+    default:
+        p->engine_fd = 1;
+        reader_unpaused(s, p);
+    }
+}
+
+static void reader_act(struct search *s, struct place *p)
+{
+    uint32_t number;
+    bool clear_first = s->fault == FAULT_CLEAR_FIRST;
+    switch ((enum reader_at)p->reader_at) {
+    case R_SLEEP: // enabled only when the eventfd is readable
+        p->reader_at = clear_first ? R_LOWER : R_READ;
+        break;
+    case R_READ:
+        p->fd = 0;
+        p->reader_at = clear_first ? R_POP : R_LOWER;
+        break;
+    case R_LOWER:
+        flag_lower(&p->pending);
+        p->reader_at = clear_first ? R_READ : R_POP;
+        break;
+    case R_POP:
+        p->reader_at = !number_pop(&p->ready, &number)     ? R_SLEEP
+                       : s->fault == FAULT_LOWER_AFTER ? R_PEEK
+                                                       : R_IN_READY;
+        break;
+    case R_IN_READY:
+        flag_lower(&p->events.in_ready);
+        p->reader_at = R_PEEK;
+        break;
+    case R_LATE_LOWER:
+        flag_lower(&p->events.in_ready);
+        p->reader_at = R_POP;
+        break;
+    case R_PEEK:
+        reader_event(s, p);
+        break;
+    case R_TAKE:
+        events_take(&p->events);
+        p->reader_at = R_UNPAUSE;
+        if (s->fault == FAULT_UNPAUSE_FIRST)
+            reader_next(s, p);
+        break;
+    case R_UNPAUSE:
+        if (flag_lower(&p->events.paused))
+            p->reader_at = R_KICK;
+        else
+            reader_unpaused(s, p);
+        break;
+    case R_DONE:
+        break;
+    default:
+        reader_wakes(s, p);
+    }
+}
+
+static bool seen_before(struct search *s)
+{
+    static const uint64_t key[2] = {11, 12};
+    uint64_t hash = hash_bytes(key, &s->now, sizeof s->now).low | 1;
+    for (uint64_t at = hash & s->mask;; at = (at + 1) & s->mask) {
+        if (s->seen[at] == hash)
+            return true;
+        if (s->seen[at] != 0)
+            continue;
+        s->seen[at] = hash;
+        s->states++;
+        check(s->states < s->mask / 2, "%llu states", (unsigned long long)s->states);
+        return false;
+    }
+}
+
+static void explore(struct search *s)
+{
+    if (seen_before(s))
+        return;
+    const struct place *p = &s->now;
+    bool engine = p->engine_at != E_DONE && (p->engine_at != E_SLEEP || p->engine_fd > 0);
+    bool reader = p->reader_at != R_DONE && (p->reader_at != R_SLEEP || p->fd > 0);
+    if (!engine && !reader) {
+        s->lost += p->engine_at != E_DONE || p->reader_at != R_DONE;
+        return;
+    }
+    struct place before;
+    memcpy(&before, &s->now, sizeof before);
+    if (engine) {
+        engine_act(s, &s->now);
+        explore(s);
+        memcpy(&s->now, &before, sizeof before);
+    }
+    if (reader) {
+        reader_act(s, &s->now);
+        explore(s);
+        memcpy(&s->now, &before, sizeof before);
+    }
+}
+
+static void search_run(struct search *s, uint32_t lives, uint32_t tokens, enum fault fault)
+{
+    memset(s, 0, sizeof *s);
+    place_init(&s->now);
+    s->lives = lives;
+    s->tokens = tokens;
+    s->fault = fault;
+    s->mask = ((uint64_t)1 << 22) - 1;
+    s->seen = heap_take_zeroed(s->mask + 1, sizeof *s->seen);
+    explore(s);
+    heap_give(s->seen);
+}
+
+static void nothing_is_lost(void **state)
+{
+    (void)state;
+    static _Alignas(CACHE_LINE) struct search s;
+    for (uint32_t lives = 1; lives <= 3; lives++) {
+        for (uint32_t tokens = 0; tokens <= 3; tokens++) {
+            search_run(&s, lives, tokens, FAULT_NONE);
+            print_message("%u lives of %u tokens: %llu states\n", lives, tokens,
+                          (unsigned long long)s.states);
+            assert_int_equal(s.lost, 0);
+            assert_int_equal(s.wrong, 0);
+            assert_true(s.states > 20);
+        }
+    }
+}
+
+static void planted_faults_are_found(void **state)
+{
+    (void)state;
+    static _Alignas(CACHE_LINE) struct search s;
+    for (enum fault fault = FAULT_NO_SECOND_LOOK; fault < FAULT_COUNT; fault++) {
+        search_run(&s, 2, 3, fault);
+        print_message("fault %d: %u places lost, %u events wrong\n", fault, s.lost, s.wrong);
+        assert_true(s.lost > 0);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(nothing_is_lost),
+        cmocka_unit_test(planted_faults_are_found),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
