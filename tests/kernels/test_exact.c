@@ -1,0 +1,244 @@
+// Exact mode of the cpu device, at every level of instructions: the bits of a row's product do not
+// depend on the number of rows, on the other rows or on the number of threads, and the bits of a
+// query's attention do not depend on how its prompt was cut, on neighbours or on threads. Compared
+// with memcmp. Seeds are fixed.
+#include "tests/conformance/trial.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+// cmocka wants the four above first
+#include <cmocka.h>
+
+static void gemm_bits(struct trial *t, const struct weight *w, const float *x, float *y,
+                      uint32_t rows)
+{
+    struct gemm_args args = {DTYPE_F32, DTYPE_F32, x, w, NULL, y, rows, w->shape.k, w->shape.n};
+    assert_int_equal(t->api->ops->gemm(t->stream, &args), STATUS_OK);
+}
+
+// Rows of 1..40, 64, 130 and 520 against each row alone; other rows are changed on the way.
+static void product_rows(struct trial *t, enum dtype dtype)
+{
+    enum { K = 1100, N = 70, MOST = 520 };
+    trial_begin(t, 100 + (uint64_t)dtype);
+    struct weight_shape shape = {WEIGHT_PRODUCT, dtype, N, K};
+    struct trial_weight w = trial_weight_make(t, &shape, 0.05f, 0);
+    float *x = trial_floats(t, (size_t)MOST * K, DTYPE_F32, 1);
+    float *other = trial_floats(t, (size_t)MOST * K, DTYPE_F32, 30);
+    float *mixed = trial_heap(t, (size_t)MOST * K * sizeof(float));
+    float *alone = trial_heap(t, (size_t)MOST * N * sizeof(float));
+    float *y = trial_heap(t, (size_t)MOST * N * sizeof(float));
+    for (uint32_t r = 0; r < MOST; r++)
+        gemm_bits(t, &w.device, x + (size_t)r * K, alone + (size_t)r * N, 1);
+    uint32_t counts[43] = {64, 130, MOST};
+    for (uint32_t m = 1; m <= 40; m++)
+        counts[2 + m] = m;
+    for (uint32_t c = 0; c < 43; c++) {
+        uint32_t rows = counts[c];
+        gemm_bits(t, &w.device, x, y, rows);
+        assert_memory_equal(y, alone, (size_t)rows * N * sizeof(float));
+        uint32_t kept = trial_below(t, rows); // neighbours of this row change
+        memcpy(mixed, other, (size_t)rows * K * sizeof(float));
+        memcpy(mixed + (size_t)kept * K, x + (size_t)kept * K, K * sizeof(float));
+        gemm_bits(t, &w.device, mixed, y, rows);
+        assert_memory_equal(y + (size_t)kept * N, alone + (size_t)kept * N, N * sizeof(float));
+    }
+}
+
+static void with_levels(void (*run)(struct trial *))
+{
+    for (int level = 0; level < CPU_LEVELS; level++) {
+        struct trial t;
+        if (!trial_open_cpu(&t, (enum cpu_level)level, 3))
+            continue;
+        run(&t);
+        trial_close(&t);
+        assert_int_equal(t.failures, 0);
+    }
+}
+
+static void products(struct trial *t)
+{
+    for (int dtype = 0; dtype < DTYPE_COUNT; dtype++)
+        product_rows(t, (enum dtype)dtype);
+}
+
+static void test_products(void **state)
+{
+    (void)state;
+    with_levels(products);
+}
+
+static void test_products_threads(void **state)
+{
+    (void)state;
+    enum { K = 600, N = 300, M = 20 };
+    for (int level = 0; level < CPU_LEVELS; level++)
+        for (int dtype = 0; dtype < DTYPE_COUNT; dtype++) {
+            float first[M * N];
+            for (uint32_t threads = 1; threads <= 4; threads++) {
+                struct trial t;
+                if (!trial_open_cpu(&t, (enum cpu_level)level, threads))
+                    break;
+                trial_begin(&t, 200);
+                struct weight_shape shape = {WEIGHT_PRODUCT, (enum dtype)dtype, N, K};
+                struct trial_weight w = trial_weight_make(&t, &shape, 0.05f, 0);
+                float *x = trial_floats(&t, (size_t)M * K, DTYPE_F32, 1);
+                float y[M * N];
+                gemm_bits(&t, &w.device, x, y, M);
+                if (threads == 1)
+                    memcpy(first, y, sizeof y);
+                assert_memory_equal(y, first, sizeof y);
+                trial_close(&t);
+            }
+        }
+}
+
+// One sequence of `total` tokens whose keys are in place, queried in rows of a step.
+struct prompt {
+    struct attn_shape shape;
+    enum dtype kv;
+    uint32_t total;
+    float *qkv;  // [total][width]
+    char *cache; // blocks of 64 tokens, one layer
+    uint32_t *table;
+    uint64_t token_bytes, head_bytes;
+    struct step *step;
+    float *room, *out; // of a step: qkv, output
+};
+
+enum { TABLE_MAX = 40 };
+
+static struct prompt prompt_make(struct trial *t, enum dtype kv, uint32_t window, uint32_t total)
+{
+    struct prompt p = {
+        .shape = {.heads = 6, .kv_heads = 2, .dim = 40, .window = window, .scale = 0.15f,
+                  .causal = 1, .paged = 1},
+        .kv = kv,
+        .total = total,
+    };
+    size_t width = (size_t)(p.shape.heads + 2 * p.shape.kv_heads) * p.shape.dim;
+    p.token_bytes = p.shape.dim * dtype_bytes(kv);
+    p.head_bytes = 64 * p.token_bytes;
+    size_t block = (size_t)2 * p.shape.kv_heads * p.head_bytes;
+    block = (block + 255) / 256 * 256;
+    size_t cache = TABLE_MAX * block;
+    p.qkv = trial_floats(t, total * width, DTYPE_F32, 1);
+    p.room = trial_heap(t, t->limits.step.tokens_max * width * sizeof(float));
+    p.out = trial_heap(t, t->limits.step.tokens_max * width * sizeof(float));
+    p.cache = trial_heap(t, cache);
+    p.table = trial_heap(t, 64 * TABLE_MAX * sizeof *p.table);
+    for (uint32_t i = 0; i < 64 * TABLE_MAX; i++)
+        p.table[i] = (uint32_t)(i % TABLE_MAX * block / TABLE_UNIT_BYTES);
+    for (size_t i = 0; i < cache / dtype_bytes(kv); i++) {
+        float x = trial_normal(t);
+        if (kv == DTYPE_F32)
+            ((float *)(void *)p.cache)[i] = x;
+        else
+            ((uint16_t *)(void *)p.cache)[i] = kv == DTYPE_BF16 ? f32_to_bf16(x) : f32_to_f16(x);
+    }
+    struct step_layout layout;
+    step_layout_init(&layout, &t->limits.step, 0);
+    p.step = trial_heap(t, layout.bytes);
+    p.step->layout = layout;
+    return p;
+}
+
+// Appends tokens [first, first + count) of the prompt as a row of the step.
+static void prompt_row(struct prompt *p, uint32_t first, uint32_t count)
+{
+    struct step_row *row = step_section(p->step, p->step->layout.rows);
+    size_t width = (size_t)(p->shape.heads + 2 * p->shape.kv_heads) * p->shape.dim;
+    row[p->step->row_count] = (struct step_row){.slot = p->step->row_count,
+                                                .q_start = p->step->token_count,
+                                                .q_len = count, .kv_len = first + count};
+    memcpy(p->room + p->step->token_count * width, p->qkv + first * width,
+           count * width * sizeof(float));
+    p->step->row_count++;
+    p->step->token_count += count;
+}
+
+static void prompt_run(struct trial *t, struct prompt *p)
+{
+    uint64_t block = 2 * p->shape.kv_heads * p->head_bytes;
+    struct attn_args args = {
+        .act = DTYPE_F32, .kv = p->kv, .qkv = p->room, .out = p->out, .step = p->step,
+        .step_host = p->step, .block_table = p->table, .kv_base = p->cache,
+        .value_offset = block / 2, .head_bytes = p->head_bytes, .token_bytes = p->token_bytes,
+        .shape = p->shape, .blocks_max = TABLE_MAX, .block_shift = 6,
+        .row_count = p->step->row_count, .token_count = p->step->token_count,
+    };
+    assert_int_equal(t->api->ops->attn(t->stream, &args), STATUS_OK);
+    p->step->row_count = p->step->token_count = 0;
+}
+
+// Every chunk size from 1 to 64, with another row of other lengths in the same step.
+static void chunks_agree(struct trial *t, enum dtype kv, uint32_t window)
+{
+    trial_begin(t, 300 + (uint64_t)kv + window);
+    enum { TOTAL = 150 };
+    struct prompt p = prompt_make(t, kv, window, TOTAL);
+    size_t width = (size_t)p.shape.heads * p.shape.dim;
+    float *whole = trial_heap(t, TOTAL * width * sizeof(float));
+    prompt_row(&p, 0, TOTAL);
+    prompt_run(t, &p);
+    memcpy(whole, p.out, TOTAL * width * sizeof(float));
+    for (uint32_t chunk = 1; chunk <= 64; chunk++)
+        for (uint32_t at = 0; at < TOTAL; at += chunk) {
+            uint32_t count = TOTAL - at < chunk ? TOTAL - at : chunk;
+            uint32_t neighbour = 0;
+            if (chunk % 3 != 0) { // in front, so that places in tiles move
+                neighbour = trial_range(t, 1, 30);
+                prompt_row(&p, trial_below(t, TOTAL - neighbour), neighbour);
+            }
+            prompt_row(&p, at, count);
+            prompt_run(t, &p);
+            assert_memory_equal(p.out + neighbour * width, whole + at * width,
+                                count * width * sizeof(float));
+        }
+}
+
+// Over part boundaries: single queries against the whole of a long prompt.
+static void parts_agree(struct trial *t, enum dtype kv)
+{
+    trial_begin(t, 400 + (uint64_t)kv);
+    enum { TOTAL = 2200, FIRST = 1700, COUNT = 500 };
+    struct prompt p = prompt_make(t, kv, 0, TOTAL);
+    size_t width = (size_t)p.shape.heads * p.shape.dim;
+    float *whole = trial_heap(t, COUNT * width * sizeof(float));
+    prompt_row(&p, FIRST, COUNT);
+    prompt_run(t, &p);
+    memcpy(whole, p.out, COUNT * width * sizeof(float));
+    for (uint32_t at = FIRST; at < TOTAL; at += 1 + trial_below(t, 60)) {
+        prompt_row(&p, at, 1);
+        prompt_run(t, &p);
+        assert_memory_equal(p.out, whole + (at - FIRST) * width, width * sizeof(float));
+    }
+}
+
+static void attention(struct trial *t)
+{
+    for (int kv = 0; kv < DTYPE_I8; kv++) {
+        chunks_agree(t, (enum dtype)kv, 0);
+        chunks_agree(t, (enum dtype)kv, 70);
+        parts_agree(t, (enum dtype)kv);
+    }
+}
+
+static void test_attention(void **state)
+{
+    (void)state;
+    with_levels(attention);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_products),
+        cmocka_unit_test(test_products_threads),
+        cmocka_unit_test(test_attention),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

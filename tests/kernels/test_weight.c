@@ -1,0 +1,155 @@
+// Weights of the cpu device: rows from several sources, sources at odd addresses, every source
+// dtype, random numbers that do not depend on how they are cut, bytes with their scales, and
+// refusals.
+#include "tests/conformance/trial.h"
+
+#include "kernels/philox.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+// cmocka wants some of the above first
+#include <cmocka.h>
+
+static void make(struct trial *t, struct weight *w, enum weight_use use, enum dtype dtype,
+                 uint32_t n, uint32_t k)
+{
+    *w = (struct weight){.shape = {use, dtype, n, k}};
+    w->bytes = t->api->weight_bytes(t->device, &w->shape);
+    w->data = trial_device(t, w->bytes);
+}
+
+// Known vectors of Philox4x32-10: counters and keys all zero, all one.
+static void test_philox(void **state)
+{
+    (void)state;
+    struct philox_block zero = philox4x32(0, 0, 0, 0, 0);
+    assert_int_equal(zero.word[0], 0x6627e8d5);
+    assert_int_equal(zero.word[1], 0xe169c58d);
+    assert_int_equal(zero.word[2], 0xbc57ac4c);
+    assert_int_equal(zero.word[3], 0x9b00dbd8);
+    struct philox_block ones = philox4x32(UINT64_MAX, ~0u, ~0u, ~0u, ~0u);
+    assert_int_equal(ones.word[0], 0x408f276d);
+    assert_int_equal(ones.word[1], 0x41c83b0e);
+    assert_int_equal(ones.word[2], 0xa20bc7c6);
+    assert_int_equal(ones.word[3], 0x6d5451fd);
+}
+
+static void test_dummy(void **state)
+{
+    (void)state;
+    enum { N = 300, K = 700 };
+    for (int level = 0; level < CPU_LEVELS; level++) {
+        struct trial t;
+        if (!trial_open_cpu(&t, (enum cpu_level)level, 3))
+            continue;
+        trial_begin(&t, 1);
+        struct weight w;
+        make(&t, &w, WEIGHT_ROWS, DTYPE_F32, N, K);
+        struct weight_source source = {NULL, -1, 0, DTYPE_BF16, N, K, 42, 0.5f};
+        assert_int_equal(t.api->weight_put(t.device, &w, 0, &source, NULL), STATUS_OK);
+        const float *x = w.data;
+        double sum = 0, squares = 0;
+        for (uint32_t i = 0; i < N * K; i++) {
+            assert_true(x[i] == philox_normal(42, i, 0.5f));
+            sum += (double)x[i];
+            squares += (double)x[i] * (double)x[i];
+        }
+        assert_true(fabs(sum / (N * K)) < 0.005);
+        assert_true(fabs(sqrt(squares / (N * K)) - 0.5) < 0.005);
+        trial_close(&t);
+    }
+}
+
+static void test_sources(void **state)
+{
+    (void)state;
+    enum { N = 45, K = 37 };
+    struct trial t;
+    assert_true(trial_open_cpu(&t, CPU_PLAIN, 2));
+    for (int from = 0; from < DTYPE_I8; from++)
+        for (int held = 0; held < DTYPE_I8; held++) {
+            trial_begin(&t, 10 + (uint64_t)from);
+            float *x = trial_floats(&t, N * K, (enum dtype)from, 1);
+            size_t each = dtype_bytes((enum dtype)from);
+            char *bytes = trial_heap(&t, N * K * each + 1);
+            for (uint32_t i = 0; i < N * K; i++) { // at an odd address, as files have them
+                uint16_t bits = from == DTYPE_BF16 ? f32_to_bf16(x[i]) : f32_to_f16(x[i]);
+                memcpy(bytes + 1 + i * each, from == DTYPE_F32 ? (void *)&x[i] : (void *)&bits,
+                       each);
+            }
+            struct weight w;
+            make(&t, &w, WEIGHT_TIED, (enum dtype)held, N, K);
+            struct weight_source source = {bytes + 1, -1, 0, (enum dtype)from, N, K, 0, 0};
+            assert_int_equal(t.api->weight_put(t.device, &w, 0, &source, NULL), STATUS_OK);
+            int32_t token[N];
+            float out[N * K];
+            for (int32_t i = 0; i < N; i++)
+                token[i] = i;
+            struct embed_args args = {DTYPE_F32, &w, token, out, N, K};
+            assert_int_equal(t.api->ops->embed(t.stream, &args), STATUS_OK);
+            for (uint32_t i = 0; i < N * K; i++)
+                assert_true(out[i] == trial_rounded(x[i], (enum dtype)held));
+        }
+    trial_close(&t);
+}
+
+static void test_refused(void **state)
+{
+    (void)state;
+    struct trial t;
+    struct error err = {0};
+    struct weight w;
+    float x[64] = {0};
+    assert_true(trial_open_cpu(&t, CPU_PLAIN, 1));
+    trial_begin(&t, 1);
+    make(&t, &w, WEIGHT_PRODUCT, DTYPE_F32, 4, 8);
+    struct weight_source source = {x, -1, 0, DTYPE_F32, 4, 8, 0, 0};
+    assert_int_equal(t.api->weight_put(t.device, &w, 1, &source, &err), STATUS_INVALID);
+    source.cols = 7;
+    assert_int_equal(t.api->weight_put(t.device, &w, 0, &source, &err), STATUS_INVALID);
+    source.cols = 8;
+    source.dtype = DTYPE_I8;
+    assert_int_equal(t.api->weight_put(t.device, &w, 0, &source, &err), STATUS_UNSUPPORTED);
+    source.dtype = DTYPE_F32;
+    assert_int_equal(t.api->weight_put(t.device, &w, 0, &source, &err), STATUS_OK);
+    trial_close(&t);
+}
+
+// A NaN or an infinity in the activations of an int8 product comes out as no number, in its row only.
+static void test_bytes_poison(void **state)
+{
+    (void)state;
+    for (int level = 0; level < CPU_LEVELS; level++) {
+        struct trial t;
+        if (!trial_open_cpu(&t, (enum cpu_level)level, 1))
+            continue;
+        trial_begin(&t, 3);
+        struct weight_shape shape = {WEIGHT_PRODUCT, DTYPE_I8, 40, 72};
+        struct trial_weight w = trial_weight_make(&t, &shape, 1, 0);
+        float *x = trial_floats(&t, 3 * 72, DTYPE_F32, 1);
+        float y[3 * 40];
+        x[5] = NAN;
+        memset(x + 72, 0, 72 * sizeof *x);
+        x[2 * 72 + 71] = INFINITY;
+        struct gemm_args args = {DTYPE_F32, DTYPE_F32, x, &w.device, NULL, y, 3, 72, 40};
+        assert_int_equal(t.api->ops->gemm(t.stream, &args), STATUS_OK);
+        for (int i = 0; i < 40; i++) {
+            assert_true(isnan(y[i]));
+            assert_true(y[40 + i] == 0);
+            assert_false(isfinite(y[80 + i]));
+        }
+        trial_close(&t);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_philox),  cmocka_unit_test(test_dummy),
+        cmocka_unit_test(test_sources), cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_bytes_poison),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
