@@ -36,10 +36,31 @@ static void call_prepare(struct call *call)
     call->prepare_ns = clock_ns() - started;
 }
 
+// The first is worth a line in the log, the rest are counted.
+static void unknown_tell(struct call *call)
+{
+    struct server_view view;
+    uint64_t before = 0;
+    uint32_t names = 1;
+
+    server_view_get(call->exchange, &view);
+    for (uint32_t i = 0; i < view.thread_count; i++) {
+        const struct thread_counters *counters = server_counters(call->exchange, i);
+        before += atomic_load_explicit(&counters->fields_ignored, memory_order_relaxed);
+    }
+    log_line(before == 0 ? LOG_INFO : LOG_DEBUG, "ignored unknown request fields: %.*s%s",
+             (int)call->unknown.bytes, call->unknown.at,
+             before == 0 ? " (further ones are counted in weft_fields_ignored_total)" : "");
+    for (size_t i = 0; i < call->unknown.bytes; i++) {
+        names += call->unknown.at[i] == ',';
+    }
+    counters_fields_ignored(call->exchange, names);
+}
+
 static void call_answer(struct call *call)
 {
-    if (call->unknown_fields > 0) {
-        counters_fields_ignored(call->exchange, call->unknown_fields);
+    if (call->unknown.bytes > 0) {
+        unknown_tell(call);
     }
     if (!exchange_gone(call->exchange)) {
         if (call->fields.failed) {
@@ -72,7 +93,8 @@ void call_start(struct call *call, struct exchange *x, void (*prepare)(struct ca
     call->prepare = prepare;
     call->answer = answer;
     exchange_state_set(x, call);
-    if (call->info->body.bytes > CALL_INLINE_BYTES_MAX) {
+    size_t most = call->inline_bytes_max ? call->inline_bytes_max : CALL_INLINE_BYTES_MAX;
+    if (call->info->body.bytes > most) {
         exchange_offload(x, call_work, call_done);
         return;
     }
@@ -115,14 +137,7 @@ bool call_model(struct call *call, enum model_kind kind, const struct field_rule
         fields_fail_plain(f, HTTP_MODEL_NOT_FOUND, "model", form, (int)id.bytes, id.at);
         return false;
     }
-    struct text unknown = fields_check_known(f, rules, rule_count);
-    if (unknown.bytes > 0) {
-        log_line(LOG_DEBUG, "ignored unknown request fields: %.*s", (int)unknown.bytes, unknown.at);
-        call->unknown_fields = 1;
-        for (size_t i = 0; i < unknown.bytes; i++) {
-            call->unknown_fields += unknown.at[i] == ',';
-        }
-    }
+    call->unknown = fields_check_known(f, rules, rule_count);
     if (!f->failed && call->model->facts->kind != kind) {
         fail_kind(call, kind);
     }

@@ -6,7 +6,8 @@
 #include "http/api/fields.h"
 #include "http/exchange.h"
 
-enum { CALL_INLINE_BYTES_MAX = 32 * 1024 };
+// Larger bodies are prepared on a text worker. Many short inputs cost more a byte than one text.
+enum { CALL_INLINE_BYTES_MAX = 32 * 1024, CALL_INLINE_BYTES_MAX_POOLED = 8 * 1024 };
 
 // The first member of every endpoint's state.
 struct call {
@@ -18,7 +19,8 @@ struct call {
     json_t *body;                       // likewise; strings that fields gave point into it
     void (*prepare)(struct call *call); // reads fields, makes tokens; may fail the fields
     void (*answer)(struct call *call);  // submits; not called after a failure or a leave
-    uint32_t unknown_fields;
+    size_t inline_bytes_max; // 0: CALL_INLINE_BYTES_MAX
+    struct text unknown;     // names of fields that were ignored, joined by ", "
     uint64_t prepare_ns;
 };
 

@@ -298,6 +298,7 @@ static void embeddings_request(struct exchange *x)
     struct embeddings *e = arena_take_zeroed(exchange_arena(x), 1, sizeof(*e));
 
     check(e, "the arena of an exchange has no room for %zu bytes", sizeof(*e));
+    e->pooled.call.inline_bytes_max = CALL_INLINE_BYTES_MAX_POOLED;
     call_start(&e->pooled.call, x, embeddings_prepare, embeddings_submit);
 }
 

@@ -224,6 +224,7 @@ static void rerank_request(struct exchange *x)
     struct rerank *r = arena_take_zeroed(exchange_arena(x), 1, sizeof(*r));
 
     check(r, "the arena of an exchange has no room for %zu bytes", sizeof(*r));
+    r->pooled.call.inline_bytes_max = CALL_INLINE_BYTES_MAX_POOLED;
     call_start(&r->pooled.call, x, rerank_prepare, rerank_submit);
 }
 

@@ -380,7 +380,7 @@ def test_60_client_leaves():
             s.close()
         assert text_of(chat(server, max_tokens=40)) == full
     deadline = time.monotonic() + 10
-    while server.metric(r"weft_requests_running|vllm:num_requests_running") > 0:
+    while server.metric(r"weft_sequences_(running|waiting)") > 0:
         assert time.monotonic() < deadline
         time.sleep(0.05)
 
