@@ -199,7 +199,8 @@ static void cut_count(struct exchange *x, h2o_req_t *req)
 {
     enum { WINDOW_S = 10 };
     struct connection *connection = request_connection(req);
-    if (req->version < 0x200 || connection == NULL || req->timestamps.response_end_at.tv_sec != 0)
+    bool cut = exchange_gone(x) || !x->finished;
+    if (req->version < 0x200 || connection == NULL || !cut)
         return;
     struct http_thread *thread = x->thread;
     uint64_t now = now_ns();

@@ -1,0 +1,313 @@
+// HTTP/2 frame by frame over a raw socket: answers, the body limit as JSON, resets and lost
+// connections, the reset budget (Rapid Reset), bodies that drip, GOAWAY at the end, and the switch.
+#include "tests/http/fixture.h"
+
+#include <poll.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+enum {
+    FRAME_DATA,
+    FRAME_HEADERS,
+    FRAME_RST_STREAM = 3,
+    FRAME_SETTINGS,
+    FRAME_GOAWAY = 7,
+    END_STREAM = 1,
+    END_HEADERS = 4,
+    WAIT_MS = 20000,
+};
+
+struct frame {
+    uint32_t bytes, stream;
+    uint8_t type, flags;
+    unsigned char payload[70000];
+};
+
+static bool bytes_read(int fd, void *out, size_t bytes)
+{
+    char *at = out;
+    while (bytes > 0) {
+        struct pollfd wanted = {.fd = fd, .events = POLLIN};
+        if (poll(&wanted, 1, WAIT_MS) != 1)
+            return false;
+        ssize_t got = recv(fd, at, bytes, 0);
+        if (got <= 0)
+            return false;
+        at += got;
+        bytes -= (size_t)got;
+    }
+    return true;
+}
+
+static bool frame_read(int fd, struct frame *out)
+{
+    unsigned char head[9];
+    if (!bytes_read(fd, head, sizeof head))
+        return false;
+    out->bytes = (uint32_t)head[0] << 16 | (uint32_t)head[1] << 8 | head[2];
+    out->type = head[3];
+    out->flags = head[4];
+    out->stream = (uint32_t)head[5] << 24 | (uint32_t)head[6] << 16 | (uint32_t)head[7] << 8 |
+                  head[8];
+    return out->bytes <= sizeof out->payload && bytes_read(fd, out->payload, out->bytes);
+}
+
+// The next frame of a type (and of a stream, if stream is not 0).
+static bool frame_wait(int fd, uint8_t type, uint32_t stream, struct frame *out)
+{
+    while (frame_read(fd, out))
+        if (out->type == type && (stream == 0 || out->stream == stream))
+            return true;
+    return false;
+}
+
+static bool frame_send(int fd, uint8_t type, uint8_t flags, uint32_t stream, struct text payload)
+{
+    unsigned char head[9] = {(unsigned char)(payload.bytes >> 16),
+                             (unsigned char)(payload.bytes >> 8), (unsigned char)payload.bytes,
+                             type, flags, 0, 0, (unsigned char)(stream >> 8),
+                             (unsigned char)stream};
+    return send(fd, head, sizeof head, MSG_NOSIGNAL) == sizeof head &&
+           send(fd, payload.at, payload.bytes, MSG_NOSIGNAL) == (ssize_t)payload.bytes;
+}
+
+static size_t literal_put(unsigned char *at, const char *name, const char *value)
+{
+    size_t name_bytes = strlen(name), value_bytes = strlen(value);
+    at[0] = 0; // never indexed by name, no Huffman
+    at[1] = (unsigned char)name_bytes;
+    memcpy(at + 2, name, name_bytes);
+    at[2 + name_bytes] = (unsigned char)value_bytes;
+    memcpy(at + 3 + name_bytes, value, value_bytes);
+    return 3 + name_bytes + value_bytes;
+}
+
+static bool request_send(int fd, uint32_t stream, const char *path, const char *body, bool end)
+{
+    unsigned char block[512] = {0x83, 0x86}; // :method POST, :scheme http
+    size_t bytes = 2;
+    bytes += literal_put(block + bytes, ":path", path);
+    bytes += literal_put(block + bytes, ":authority", "test");
+    bytes += literal_put(block + bytes, "authorization", "Bearer " KEY);
+    uint8_t flags = END_HEADERS | (body == NULL && end ? END_STREAM : 0);
+    if (!frame_send(fd, FRAME_HEADERS, flags, stream, text_span((char *)block, bytes)))
+        return false;
+    return body == NULL ||
+           frame_send(fd, FRAME_DATA, end ? END_STREAM : 0, stream, text_of(body));
+}
+
+static bool reset_send(int fd, uint32_t stream)
+{
+    return frame_send(fd, FRAME_RST_STREAM, 0, stream, text_span("\0\0\0\x8", 4)); // CANCEL
+}
+
+static int h2_open(const struct fixture *f)
+{
+    struct http_client client;
+    static const char preface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+    if (!http_client_open(&client, f->port))
+        return -1;
+    http_client_send(&client, preface, sizeof preface - 1);
+    frame_send(client.fd, FRAME_SETTINGS, 0, 0, text_of(""));
+    return client.fd;
+}
+
+// h2o writes the status as a row of the static table or as a plain literal.
+static int status_of(const struct frame *headers)
+{
+    static const int table[] = {200, 204, 206, 304, 400, 404, 500};
+    const unsigned char *p = headers->payload;
+    if (p[0] >= 0x88 && p[0] <= 0x8e)
+        return table[p[0] - 0x88];
+    if ((p[0] & 0x3f) == 8 && p[1] == 3)
+        return atoi((char[4]){(char)p[2], (char)p[3], (char)p[4], 0});
+    return -1;
+}
+
+static void exchange_check(int fd, uint32_t stream, int status, const char *body)
+{
+    static struct frame frame;
+    assert_true(frame_wait(fd, FRAME_HEADERS, stream, &frame));
+    assert_int_equal(status_of(&frame), status);
+    assert_true(frame_wait(fd, FRAME_DATA, stream, &frame));
+    frame.payload[frame.bytes] = '\0';
+    if (strstr((char *)frame.payload, body) == NULL)
+        fail_msg("'%s' lacks '%s'", (char *)frame.payload, body);
+}
+
+static void test_answers(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct server_options options = {.http2 = 1, .body_bytes_max = 1000};
+    char big[2001];
+    memset(big, '1', 2000);
+    big[2000] = '\0';
+    fixture_open(&f, &options, true);
+    int fd = h2_open(&f);
+    assert_true(request_send(fd, 1, "/v1/test/echo", "[1]", true));
+    exchange_check(fd, 1, 200, "[1]");
+    assert_true(request_send(fd, 3, "/v1/nowhere", "[1]", true));
+    exchange_check(fd, 3, 404, "unknown_url");
+    assert_true(request_send(fd, 5, "/v1/test/echo", big, true)); // not a reset: JSON
+    exchange_check(fd, 5, 413, "request_too_large");
+    assert_true(request_send(fd, 7, "/v1/test/echo", "[2]", true)); // the connection lives on
+    exchange_check(fd, 7, 200, "[2]");
+    close(fd);
+    fixture_close(&f);
+}
+
+static void test_reset_cancels_one(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct server_options options = {.http2 = 1};
+    fixture_open(&f, &options, true);
+    int fd = h2_open(&f);
+    for (uint32_t i = 0; i < 10; i++)
+        assert_true(request_send(fd, 2 * i + 1, i % 2 == 0 ? "/v1/test/stream" : "/v1/test/wait",
+                                 "{}", true));
+    assert_true(fixture_wait_live(&f, 10));
+    assert_true(port_double_push(f.ports[0], 0, 1, FINISH_NONE)); // one is in decode
+    assert_true(reset_send(fd, 1));
+    assert_true(reset_send(fd, 3)); // never answered
+    assert_true(fixture_wait_cancelled(&f, 2));
+    port_double_settle(f.ports[0]);
+    assert_true(fixture_wait_live(&f, 8));
+    assert_true(port_double_push(f.ports[0], 0, 1, FINISH_STOP)); // stream 5 is well
+    exchange_check(fd, 5, 200, "data: {\"t\":0,");
+    close(fd); // takes all others
+    assert_true(fixture_wait_cancelled(&f, 7));
+    port_double_settle(f.ports[0]);
+    assert_true(fixture_wait_live(&f, 0));
+    fixture_close(&f);
+}
+
+static bool peer_closes(int fd)
+{
+    static struct frame frame;
+    while (frame_read(fd, &frame))
+        continue;
+    char byte;
+    struct pollfd wanted = {.fd = fd, .events = POLLIN};
+    return poll(&wanted, 1, 0) == 1 && recv(fd, &byte, 1, 0) <= 0;
+}
+
+static void test_reset_budget(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct server_options options = {.http2 = 1, .resets_max = 50};
+    fixture_open(&f, &options, true);
+    int fd = h2_open(&f);
+    for (uint32_t i = 0; i < 40; i++) { // under the budget: nothing happens
+        assert_true(request_send(fd, 2 * i + 1, "/v1/test/wait", "{}", true));
+        assert_true(reset_send(fd, 2 * i + 1));
+    }
+    assert_true(request_send(fd, 1001, "/v1/test/echo", "[1]", true));
+    exchange_check(fd, 1001, 200, "[1]");
+    for (uint32_t i = 0; i < 1000; i++) { // over it
+        request_send(fd, 1003 + 2 * i, "/v1/test/wait", "{}", true);
+        if (!reset_send(fd, 1003 + 2 * i))
+            break;
+    }
+    assert_true(peer_closes(fd));
+    close(fd);
+    assert_int_equal(metric_value(&f, "weft_reset_floods_total"), 1);
+    port_double_settle(f.ports[0]);
+    usleep(100000);
+    port_double_settle(f.ports[0]);
+    assert_true(fixture_wait_live(&f, 0));
+    fixture_close(&f);
+}
+
+static void test_dripping_body(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct server_options options = {.http2 = 1, .request_timeout_ms = 1500};
+    fixture_open(&f, &options, true);
+    int fd = h2_open(&f);
+    assert_true(request_send(fd, 1, "/v1/test/echo", NULL, false));
+    int dripped = 0;
+    while (dripped < 200 && frame_send(fd, FRAME_DATA, 0, 1, text_of("1"))) {
+        usleep(100000);
+        dripped++;
+    }
+    assert_true(dripped < 200); // else it may drip for ever
+    close(fd);
+    fixture_close(&f);
+}
+
+static void test_drain_sends_goaway(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct server_options options = {.http2 = 1};
+    static struct frame frame;
+    fixture_open(&f, &options, true);
+    int fd = h2_open(&f);
+    assert_true(request_send(fd, 1, "/v1/test/echo", "[1]", true));
+    exchange_check(fd, 1, 200, "[1]");
+    assert_int_equal(server_drain(f.server), 0);
+    assert_true(frame_wait(fd, FRAME_GOAWAY, 0, &frame));
+    assert_true(peer_closes(fd));
+    close(fd);
+    fixture_close(&f);
+}
+
+// The GOAWAY timer is still armed when the server goes a moment after it was asked to.
+static void test_close_with_goaway_armed(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct server_options options = {.http2 = 1, .shutdown_timeout_ms = 50};
+    fixture_open(&f, &options, true);
+    int fd = h2_open(&f);
+    assert_true(request_send(fd, 1, "/v1/test/wait", "{}", true));
+    assert_true(fixture_wait_live(&f, 1));
+    assert_int_equal(server_drain(f.server), 1);
+    close(fd);
+    fixture_close(&f);
+}
+
+static void test_switch(void **state)
+{
+    (void)state;
+    struct fixture f;
+    static struct frame frame;
+    struct server_options options = {.http2 = 0};
+    fixture_open(&f, &options, true);
+    int fd = h2_open(&f);
+    assert_false(frame_wait(fd, FRAME_SETTINGS, 0, &frame));
+    close(fd);
+    fixture_close(&f);
+    options.http2 = -1; // loopback: on
+    fixture_open(&f, &options, true);
+    fd = h2_open(&f);
+    assert_true(frame_wait(fd, FRAME_SETTINGS, 0, &frame));
+    close(fd);
+    fixture_close(&f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_answers),
+        cmocka_unit_test(test_reset_cancels_one),
+        cmocka_unit_test(test_reset_budget),
+        cmocka_unit_test(test_dripping_body),
+        cmocka_unit_test(test_drain_sends_goaway),
+        cmocka_unit_test(test_close_with_goaway_armed),
+        cmocka_unit_test(test_switch),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
