@@ -47,13 +47,15 @@ static __global__ void __launch_bounds__(256) sample_process(sample_run run)
         sum = add_rn(sum, raw_top.id != NOBODY ? expf(room[i] - raw_top.value) : 0.0f);
     sum = row_sum<8>(sum, sums);
     const step_bias *bias = a.state.bias + (size_t)s.slot * a.limits.bias_max;
-    for (uint32_t i = threadIdx.x; i < p.bias_count; i += 256)
-        if ((uint32_t)bias[i].token - base < count)
-            room[bias[i].token - base] += bias[i].value;
+    for (uint32_t i = 0; i < p.bias_count; i++) { // a token may be named twice: one thread a token
+        uint32_t at = (uint32_t)bias[i].token - base;
+        if (at < count && at % 256 == threadIdx.x)
+            room[at] += bias[i].value;
+    }
     cta_sync();
-    if (p.output_count < p.output_min && threadIdx.x < p.stop_count &&
-        (uint32_t)p.stop_ids[threadIdx.x] - base < count)
-        room[p.stop_ids[threadIdx.x] - base] = -INFINITY;
+    for (uint32_t i = 0; threadIdx.x == 0 && p.output_count < p.output_min && i < p.stop_count; i++)
+        if ((uint32_t)p.stop_ids[i] - base < count)
+            room[p.stop_ids[i] - base] = -INFINITY;
     cta_sync();
     const uint32_t *mask = a.masks != NULL && s.mask != STEP_NO_ROW
                                ? a.masks + (size_t)s.mask * run.mask_words

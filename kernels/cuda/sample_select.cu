@@ -111,6 +111,7 @@ static __global__ void __launch_bounds__(SELECT_THREADS) sample_select_kernel(sa
         float t = select_threshold(run, row, room, 0, top_p, true);
         row.threshold = fmaxf(row.threshold, t);
     }
+    cta_sync(); // all have read the row
     if (threadIdx.x == 0)
         run.row[blockIdx.x].threshold = row.threshold;
 }

@@ -1,0 +1,201 @@
+#!/usr/bin/env python3
+"""Plants faults in the real kernels, one at a time, and reports which mode of the emulator catches each.
+
+The sources are copied to a scratch folder and built there; the checkout is never changed. Attention,
+products and loading are judged by test_simt_kernels in all three modes, the other ops by the
+conformance walk (plain and race), the primitives by test_emulator. A fault that no mode catches fails
+the run, unless it stands in ALLOWED with the reason. Prints a Markdown table.
+
+  tests/simt/mutants.py [--scratch FOLDER] [--only N] [--table FILE]
+"""
+import argparse
+import pathlib
+import shutil
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+KERNELS, OPS, EMULATOR = "kernels", "ops", "emulator"
+C = "kernels/cuda/"
+
+# (file, text, replacement, which occurrence, judge, what)
+MUTANTS = [
+    (C + "attn.h", "cp_async_wait<1>();\n        cta_sync();\n        tile_scores",
+     "cp_async_wait<1>();\n        tile_scores", KERNELS, "attention: barrier after the keys' wait missing"),
+    (C + "attn.h", "cp_async_wait<1>();\n        cta_sync();\n        tile_values",
+     "cp_async_wait<2>();\n        cta_sync();\n        tile_values", KERNELS, "attention: values' wait one group too weak"),
+    (C + "attn.h", "at.query, at.keys, a.shape.dim);\n        cta_sync();", "at.query, at.keys, a.shape.dim);",
+     KERNELS, "attention: keys overwritten before all warps have read them"),
+    (C + "attn.h", "at.values, a.shape.dim);\n        cta_sync();", "at.values, a.shape.dim);",
+     KERNELS, "attention: values overwritten before all warps have read them"),
+    (C + "attn.h", "bool valid = first + key < w.row.kv_len && chunk", "bool valid = first + key <= w.row.kv_len && chunk",
+     KERNELS, "attention: tail of the last tile off by one"),
+    (C + "attn.h", "key >= hi[e >> 1]", "key > hi[e >> 1]", KERNELS, "attention: causal mask off by one"),
+    (C + "attn.h", "? p + 1 - s.window : 0", "? p + 2 - s.window : 0", KERNELS, "attention: window off by one"),
+    (C + "attn.h", "(size_t)w.row.slot * a.blocks_max", "(size_t)0 * a.blocks_max", KERNELS,
+     "attention: another row's block table"),
+    (C + "attn.h", "*mine = fmaf(add, *mine, mul_rn(keep, *at));", "*mine = fmaf(add, *mine, *at);", KERNELS,
+     "attention: walked parts folded without rescaling"),
+    (C + "attn.h", "st->sum[h] = fmaf(st->sum[h], keep, sum);", "st->sum[h] = add_rn(st->sum[h], sum);", KERNELS,
+     "attention: sum not rescaled to the new maximum"),
+    (C + "attn.h", "    warp_sync();\n    uint32_t chunks = dim / 8", "    uint32_t chunks = dim / 8", KERNELS,
+     "attention: result read by other lanes without warp_sync"),
+    (C + "attn.h", "(((chunk & 7u) ^ (row & 7u)) << 4)", "((chunk & 7u) << 4)", KERNELS,
+     "attention: swizzle removed (speed only)"),
+    (C + "attn.h", "* DP * 2;\n    if (SHARED_ALLOW", "* DP * 2 - 128;\n    if (SHARED_ALLOW", KERNELS,
+     "attention: 128 bytes of shared memory too few"),
+    (C + "attn.cu", "size_t tile = merge.partial + p;", "size_t tile = merge.partial + (p ^ 1u);", KERNELS,
+     "merge: parts read from other places"),
+    (C + "attn_plan.c", "parts[1] = divide_round_up(row->kv_len, ATTN_PART_TOKENS);",
+     "parts[1] = row->kv_len / ATTN_PART_TOKENS;", KERNELS, "plan: the last part is not planned"),
+    (C + "gemm_small.cu", "        cta_sync();\n        for (int i = 0; i < (TILES + 1) / 2; i++) {\n            uint32_t o",
+     "        for (int i = 0; i < (TILES + 1) / 2; i++) {\n            uint32_t o", KERNELS,
+     "small product: barrier before the parts are added missing"),
+    (C + "gemm_small.cu", "        }\n        cta_sync();\n    }\n", "        }\n    }\n", KERNELS,
+     "small product: room reused without a barrier"),
+    (C + "gemm_small.cu", "(size_t)row * g.stride + k) : zero", "(size_t)row * g.k + k) : zero", KERNELS,
+     "small product: wrong row stride"),
+    (C + "gemm_wide.cu", "cp_async_wait<WIDE_STAGES - 2>();", "cp_async_wait<WIDE_STAGES - 1>();", KERNELS,
+     "wide product: wait one group too weak"),
+    (C + "gemm_wide.cu", "cp_async_wait<WIDE_STAGES - 2>();\n        cta_sync();", "cp_async_wait<WIDE_STAGES - 2>();",
+     KERNELS, "wide product: barrier after the wait missing"),
+    (C + "gemm_wide.cu", "(s + 1) * WIDE_K % PRODUCT_PART != 0 && s + 1 != steps", "s + 1 != steps", KERNELS,
+     "wide product: parts not cut (order only)"),
+    (C + "gemm_wide.cu", "bool valid = token + row < g.rows", "bool valid = token + row <= g.rows", KERNELS,
+     "wide product: one token too many"),
+    (C + "loader.c", "if (cudaEventSynchronize(device->staging_free[turn]) != cudaSuccess)",
+     "if (device->staging_free[turn] == NULL)", KERNELS, "loader: missing event wait, pinned buffer reused early"),
+    (C + "lane.h", "    cta_sync();\n    if (threadIdx.x % 32 == 0)\n        room[warp] = x;", "    if (threadIdx.x % 32 == 0)\n        room[warp] = x;",
+     OPS, "row sums: room reused without a barrier"),
+    (C + "lane.h", "        room[warp] = x;\n    cta_sync();", "        room[warp] = x;", OPS,
+     "row sums: read before all warps have written"),
+    (C + "norm.cu", "        for (int i = 0; i < 8; i++)\n            squares = fmaf(v[i], v[i], squares);",
+     "        for (int i = 0; i < 7; i++)\n            squares = fmaf(v[i], v[i], squares);", OPS,
+     "rms norm: one element in eight forgotten"),
+    (C + "prep.cu", "        row[i] = 0;\n    cta_sync();", "        row[i] = 0;", OPS,
+     "prep: penalty counts before the row is cleared"),
+    (C + "prep.cu", "a.state.done[row.slot] != 0)\n        writes = false;", "a.state.done[row.slot] == 7)\n        writes = false;",
+     OPS, "prep: ended rows still write their KV"),
+    (C + "qkv_post.cu", "    if (place == UINT64_MAX)\n        return;", "    if (place == UINT64_MAX)\n        place = 0;", OPS,
+     "qkv_post: rows without a place write to the first block"),
+    (C + "sample.h", "return vocab - base < most ? vocab - base : most;", "return base < vocab ? most : 0;", OPS,
+     "sampling: vocabulary padding not masked"),
+    (C + "sample.cu", "    cta_sync(); // all have read the parameters that commit changes\n", "", OPS,
+     "sampling: state changed while other warps read it"),
+    (C + "sample_select.cu", "        room->bins[i] = 0;\n    cta_sync();", "        room->bins[i] = 0;", OPS,
+     "radix select: counted while bins are cleared"),
+    (C + "sample_select.cu", "target -= room->before;", "target -= 0;", OPS, "radix select: weight above the digit kept"),
+    (C + "pool.cu", "uint32_t first = a.args.kind == POOL_LAST ? s.last_token", "uint32_t first = a.args.kind == POOL_LAST ? s.last_token - 1",
+     OPS, "pooling: the token before the last"),
+    ("tests/simt/probe.cu", "last[0] = atom_add_acqrel_gpu(counter, 1u);", "last[0] = atom_add(counter, 1u);", EMULATOR,
+     "last arriver: release removed"),
+]
+ALLOWED = {}
+
+
+def run(command, **kw):
+    return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **kw)
+
+
+def verdict(command, timeout):
+    """('caught', why) or ('missed', '')."""
+    try:
+        out = run(["timeout", str(timeout)] + command)
+    except OSError as e:
+        return "missed", str(e)
+    if out.returncode == 0:
+        return "missed", ""
+    lines = [l for l in out.stdout.splitlines() if l.startswith("simt: ")]
+    if any("AddressSanitizer" in l for l in out.stdout.splitlines()):
+        return "caught", "ASan"
+    if lines:
+        text = lines[0].split(": ", 2)[-1].split(" [block")[0].split(" at /")[0]
+        return "caught", text[:60]
+    return "caught", "stuck" if out.returncode in (124, 137) else "value"
+
+
+def tests_of(judge, bin_folder):
+    if judge == KERNELS:
+        return {m: [[str(bin_folder / f"test_simt_kernels_{m}"), "small"]] for m in ("plain", "asan", "race")}
+    if judge == EMULATOR:
+        return {m: [[str(bin_folder / f"test_emulator_{m}")]] for m in ("plain", "asan", "race")}
+    conformance = str(bin_folder / "conformance")
+    return {"plain": [[conformance, "simt", str(bin_folder / "libweft_simt.so")]],
+            "race": [[conformance, "simt", str(bin_folder / "libweft_simt_race.so")]]}
+
+
+TARGETS = {KERNELS: ["test_simt_kernels_plain", "test_simt_kernels_asan", "test_simt_kernels_race"],
+           OPS: ["weft_simt", "weft_simt_race", "conformance"],
+           EMULATOR: ["test_emulator_plain", "test_emulator_asan", "test_emulator_race"]}
+
+
+def prepare(scratch):
+    source = scratch / "source"
+    if source.exists():
+        shutil.rmtree(source)
+    source.mkdir(parents=True)
+    for part in ("kernels", "tests/simt", "tests/conformance"):
+        shutil.copytree(ROOT / part, source / part)
+    top = (ROOT / "CMakeLists.txt").read_text().split("foreach(room")[0]
+    top += "".join(f"add_subdirectory({p})\n" for p in ("kernels", "tests/conformance", "tests/simt"))
+    (source / "CMakeLists.txt").write_text(top)
+    build = scratch / "build"
+    out = run(["cmake", "-S", str(source), "-B", str(build), "-G", "Ninja"])
+    if out.returncode != 0:
+        sys.exit(out.stdout)
+    return source, build
+
+
+def judge_one(mutant, source, build, jobs):
+    file, text, replacement, judge, what = mutant
+    path = source / file
+    good = path.read_text()
+    if text not in good:
+        return {"plain": ("stale", ""), "asan": ("stale", ""), "race": ("stale", "")}
+    path.write_text(good.replace(text, replacement, 1))
+    try:
+        out = run(["ninja", "-C", str(build), f"-j{jobs}"] + TARGETS[judge])
+        if out.returncode != 0:
+            return {"plain": ("does not build", out.stdout[-200:])}
+        return {mode: verdict(c[0], 300) for mode, c in tests_of(judge, build / "bin").items()}
+    finally:
+        path.write_text(good)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--scratch", default="/tmp/weft-mutants")
+    parser.add_argument("--only", type=int)
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--table")
+    args = parser.parse_args()
+    source, build = prepare(pathlib.Path(args.scratch))
+    for judge in (KERNELS, OPS, EMULATOR):
+        out = run(["ninja", "-C", str(build), f"-j{args.jobs}"] + TARGETS[judge])
+        if out.returncode != 0:
+            sys.exit(out.stdout[-3000:])
+        for mode, commands in tests_of(judge, build / "bin").items():
+            if args.only is None and verdict(commands[0], 600)[0] != "missed":
+                sys.exit(f"{judge} in mode {mode} fails without any fault")
+    rows, missed = [], []
+    for number, mutant in enumerate(MUTANTS, 1):
+        if args.only not in (None, number):
+            continue
+        result = judge_one(mutant, source, build, args.jobs)
+        cells = []
+        for mode in ("plain", "asan", "race"):
+            word, why = result.get(mode, ("-", ""))
+            cells.append(why if word == "caught" else word)
+        rows.append(f"| {number} | {mutant[4]} | " + " | ".join(cells) + " |")
+        print(rows[-1], flush=True)
+        if not any(v[0] == "caught" for v in result.values()) and number not in ALLOWED:
+            missed.append(number)
+    table = "| # | planted fault | plain | asan | race |\n| --- | --- | --- | --- | --- |\n" + "\n".join(rows)
+    if args.table:
+        pathlib.Path(args.table).write_text(table + "\n")
+    print(f"{len(rows)} faults, {len(missed)} missed by every mode: {missed}")
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
