@@ -4,6 +4,7 @@
 
 #include "runtime/base/arena.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,13 +25,30 @@ struct model_options rig_options(void)
                                   .no_id = -1};
 }
 
-void rig_open(struct rig *rig, const char *folder, const struct model_options *options)
+static enum status device_find(const struct device_api **out, struct error *err)
 {
     const char *name = getenv("WEFT_TEST_DEVICE");
-    const struct device_api *api = device_cpu();
+    *out = device_cpu();
+    if (!name || strcmp(name, "cpu") == 0)
+        return STATUS_OK;
+    return device_plugin_open(out, name, getenv("WEFT_TEST_DEVICE_LIBRARY"), err);
+}
+
+bool rig_device_usable(void)
+{
+    const struct device_api *api;
     struct error err;
-    if (name && strcmp(name, "cpu") != 0)
-        must(device_plugin_open(&api, name, getenv("WEFT_TEST_DEVICE_LIBRARY"), &err), &err);
+    if (device_find(&api, &err) == STATUS_OK)
+        return true;
+    printf("skipped: %s\n", err.text);
+    return false;
+}
+
+void rig_open(struct rig *rig, const char *folder, const struct model_options *options)
+{
+    const struct device_api *api;
+    struct error err;
+    must(device_find(&api, &err), &err);
     rig_open_on(rig, api, folder, options);
 }
 

@@ -36,6 +36,9 @@ void rig_open_on(struct rig *rig, const struct device_api *api, const char *fold
                  const struct model_options *options);
 void rig_close(struct rig *rig);
 
+// False, with one line that says why, where the device of WEFT_TEST_DEVICE cannot be had here.
+bool rig_device_usable(void);
+
 void rig_begin(struct rig *rig);
 // The next `tokens` of the sequence; the chunk that ends it wants `want`.
 void rig_prefill(struct rig *rig, struct rig_sequence *s, uint32_t tokens, enum batch_want want);

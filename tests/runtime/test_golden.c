@@ -242,6 +242,8 @@ static void int8_is_usable(void **state)
 
 int main(void)
 {
+    if (!rig_device_usable())
+        return 77;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(float32_is_exact),
         cmocka_unit_test(bfloat16_is_as_good),

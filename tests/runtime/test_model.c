@@ -265,6 +265,46 @@ static void old_norm_names_are_known(void **state)
     folder_remove(folder);
 }
 
+// Filled to the brim, no section of a batch writes into another.
+static void batch_sections_do_not_overlap(void **state)
+{
+    (void)state;
+    struct step_limits limits = {.rows_max = 3,
+                                 .tokens_max = 7,
+                                 .slots_max = 3,
+                                 .blocks_max = 5,
+                                 .changes_max = 9,
+                                 .admits_max = 2,
+                                 .history_max = 11,
+                                 .bias_max = 3,
+                                 .vocab = 50};
+    size_t bytes = batch_bytes(&limits);
+    struct batch *b = heap_take(bytes);
+    batch_init(b, &limits);
+    batch_clear(b, 5);
+    assert_int_equal(b->bytes, bytes);
+    assert_int_equal(b->step, 5);
+    memset(batch_rows(b), 1, limits.rows_max * sizeof(struct batch_row));
+    memset(batch_tokens(b), 2, limits.tokens_max * sizeof(int32_t));
+    memset(batch_changes(b), 3, limits.changes_max * sizeof(struct batch_change));
+    memset(batch_admits(b), 4, limits.admits_max * sizeof(struct batch_admit));
+    memset(batch_history(b), 5, limits.history_max * sizeof(int32_t));
+    memset(batch_bias(b), 6, 2 * limits.bias_max * sizeof(struct step_bias));
+    const char *ends[] = {
+        (char *)batch_rows(b) + limits.rows_max * sizeof(struct batch_row),
+        (char *)batch_tokens(b) + limits.tokens_max * sizeof(int32_t),
+        (char *)batch_changes(b) + limits.changes_max * sizeof(struct batch_change),
+        (char *)batch_admits(b) + limits.admits_max * sizeof(struct batch_admit),
+        (char *)batch_history(b) + limits.history_max * sizeof(int32_t),
+        (char *)batch_bias(b) + 2 * limits.bias_max * sizeof(struct step_bias),
+    };
+    for (int i = 0; i < 6; i++)
+        assert_int_equal(ends[i][-1], i + 1);
+    assert_true(ends[5] <= (char *)b + bytes);
+    assert_int_equal(b->row_count + b->token_count + b->decode_count, 0);
+    heap_give(b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -274,6 +314,7 @@ int main(void)
         cmocka_unit_test(masks_bind_their_rows),
         cmocka_unit_test(encoder_rows_do_not_see_each_other),
         cmocka_unit_test(old_norm_names_are_known),
+        cmocka_unit_test(batch_sections_do_not_overlap),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -330,6 +330,8 @@ int main(void)
         puts("skipped: no assets");
         return 77;
     }
+    if (!rig_device_usable())
+        return 77;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(facts_are_read),
         cmocka_unit_test(top_logits_match),
