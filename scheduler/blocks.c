@@ -106,7 +106,7 @@ void block_give(struct blocks *blocks, uint32_t id, bool was_leaving)
     blocks->coming += (uint32_t)is_coming - (uint32_t)was_coming;
     if (b->refs > 0)
         return;
-    if (b->keyed && b->ready && blocks->keep) {
+    if (b->keyed && b->ready && b->lasting) {
         lru_put(blocks, id);
         return;
     }

@@ -1,10 +1,10 @@
 // KV blocks as integers: who holds which, which are free, which only the prefix cache keeps. Each
 // block is in exactly one state:
 //
-//            block_take                       block_give, last holder, not keyed or cache off
+//            block_take                       block_give, last holder, not keyed or not lasting
 //    free ---------------> used (refs > 0) ------------------------------------------> free
 //     ^                     ^    |
-//     | block_take evicts   |    | block_give, last holder, keyed and ready
+//     | block_take evicts   |    | block_give, last holder, keyed, ready, lasting
 //     | the oldest          |    v
 //     +------------------- cached (refs == 0, in the LRU list)
 //                 block_share
@@ -26,12 +26,12 @@ struct block {
     uint32_t newer, older; // LRU list of cached blocks
     uint32_t next;         // in its bucket
     bool keyed, ready;
+    bool lasting; // keyed, and worth keeping when nobody holds it
     struct hash key, parent; // of this block; of the one before it (or the root)
 };
 
 struct blocks {
     uint32_t count, tokens;  // blocks; tokens a block
-    bool keep;               // prefix cache: keyed blocks outlive their holders
     struct block *block;     // [count]
     int32_t *token;          // [count][tokens] of keyed blocks
     uint32_t *free;          // [count] stack

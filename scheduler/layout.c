@@ -110,7 +110,6 @@ static void blocks_place(struct carve *c, struct engine *engine)
     struct blocks *b = &engine->blocks;
     b->count = engine->facts.block_count;
     b->tokens = engine->facts.block_tokens;
-    b->keep = engine->options.prefix_cache;
     uint32_t buckets = blocks_buckets(b->count);
     b->bucket_mask = buckets - 1;
     b->block = carve(c, b->count, sizeof *b->block);

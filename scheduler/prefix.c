@@ -53,6 +53,7 @@ void prefix_put(struct blocks *blocks, uint32_t id, const struct prefix_name *na
     b->parent = name->parent;
     b->keyed = true;
     b->ready = ready;
+    b->lasting = name->lasting;
     memcpy(&blocks->token[(size_t)id * blocks->tokens], name->tokens,
            blocks->tokens * sizeof *name->tokens);
     uint32_t *head = bucket_of(blocks, &b->key);

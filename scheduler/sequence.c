@@ -86,6 +86,7 @@ struct sequence *sequence_draw(struct engine *engine, struct request *r)
                            .number = r->run.drawn,
                            .request = r,
                            .ticket = ++engine->tickets,
+                           .lasting = engine->options.prefix_cache || r->run.draw_total > 1,
                            .penalty_row = PENALTY_NONE,
                            .blocks = s->blocks,
                            .keys = s->keys,

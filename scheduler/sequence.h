@@ -37,6 +37,7 @@ struct sequence {
     enum sequence_state state;
     bool paused;   // no room in the event ring
     bool granted;  // room for a token of this plan
+    bool lasting;  // its named blocks are kept: for the cache, or for its siblings
     bool admitted; // the device knows how it is sampled
     bool fed;      // the device's last token of this slot is the next input
     bool cached_noted; // its share of cached_tokens is counted

@@ -18,7 +18,8 @@ static struct prefix_name share_name(struct engine *engine, struct sequence *s, 
     sequence_tokens(s, index * each, each, tokens);
     return (struct prefix_name){.key = s->keys[index],
                                 .parent = index > 0 ? s->keys[index - 1] : s->root,
-                                .tokens = tokens};
+                                .tokens = tokens,
+                                .lasting = s->lasting};
 }
 
 // At least one token is always computed: its state gives the next one.
@@ -91,7 +92,7 @@ void share_settle(struct engine *engine, struct sequence *s, uint32_t kv_len)
             blocks->block[id].ready = true;
             continue;
         }
-        if (s->state == SEQUENCE_ENDING || !blocks->keep)
+        if (s->state == SEQUENCE_ENDING || !engine->options.prefix_cache)
             continue; // its last token was dropped, or nobody could look for the block
         struct prefix_name name = share_name(engine, s, s->blocks_settled, tokens);
         if (prefix_find(blocks, &name) == BLOCK_NONE)

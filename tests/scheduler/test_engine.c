@@ -1,5 +1,5 @@
-// The engine end to end over the fake model, one thread playing both sides: each request's events
-// against the same request computed alone.
+// The engine end to end over the fake model, one thread playing both sides: ends of every kind,
+// admission, slow readers, faults and draining.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -8,6 +8,10 @@
 #include <cmocka.h>
 
 #include "tests/scheduler/rig.h"
+
+#include <poll.h>
+#include <string.h>
+#include <unistd.h>
 
 static uint32_t run_until_last(struct rig *rig, struct request *request, enum finish expected)
 {
@@ -27,7 +31,7 @@ static uint32_t run_until_last(struct rig *rig, struct request *request, enum fi
     return 0;
 }
 
-static void generates(void **state)
+static void lengths_and_contexts_end(void **state)
 {
     (void)state;
     for (uint32_t flight = 0; flight <= 1; flight++) {
@@ -45,12 +49,257 @@ static void generates(void **state)
         assert_int_equal(facts.prompt_tokens, 100);
         assert_int_equal(facts.cached_tokens, 96);
         port_free(rig.port, r);
+        r = rig_generate(&rig, 10, 200, 1000, 1); // the context has 256
+        assert_int_equal(run_until_last(&rig, r, FINISH_CONTEXT), 56);
+        port_free(rig.port, r);
+        // No step is wasted on lengths known in advance.
+        assert_int_equal(engine_stats(rig.engine)->rows_after_cancel, 0);
         rig_close(&rig);
     }
 }
 
+// The token that comes third alone, found anew with stop ids around it that never come.
+static void stop_ids_beyond_the_device_end(void **state)
+{
+    (void)state;
+    struct rig rig;
+    rig_defaults(&rig);
+    rig_open(&rig);
+    struct sample_params params = {.seed = 5, .repetition = 1.0f};
+    struct fake_alone alone = {.type_from = STEP_NO_TYPE};
+    int32_t tokens[20], stops[12], third = 0;
+    for (int32_t i = 0; i < 20; i++) {
+        tokens[i] = i;
+        fake_feed(&alone, i);
+    }
+    for (; params.output_count < 3; params.output_count++) {
+        third = fake_next(&alone, &params, NULL, 1000);
+        fake_feed(&alone, third);
+    }
+    for (int32_t i = 0; i < 11; i++)
+        stops[i] = 1000 + i; // outside the vocabulary
+    stops[11] = third;
+    uint32_t start[2] = {0, 20};
+    struct submit_args args = {.kind = REQUEST_GENERATE, .tokens = tokens, .token_count = 20,
+                               .sequence_count = 1, .sequence_start = start, .choice_count = 1,
+                               .max_tokens = 30, .params = {.seed = 5, .repetition = 1.0f},
+                               .stop_id_count = 12, .stop_ids = stops};
+    struct request *r = rig_submit(&rig, &args, ADMITTED);
+    assert_int_equal(run_until_last(&rig, r, FINISH_STOP), 3);
+    port_free(rig.port, r);
+    rig_close(&rig);
+}
+
+static void admission_is_counted(void **state)
+{
+    (void)state;
+    struct rig rig;
+    rig_defaults(&rig);
+    rig.options.max_queued_requests = 3;
+    rig.options.max_queued_tokens = 100;
+    rig_open(&rig);
+    int32_t tokens[200] = {0};
+    uint32_t start[2] = {0, 101};
+    struct submit_args args = {.kind = REQUEST_GENERATE, .tokens = tokens, .token_count = 101,
+                               .sequence_count = 1, .sequence_start = start, .choice_count = 1,
+                               .max_tokens = 2, .params = {.repetition = 1.0f}};
+    rig_submit(&rig, &args, ADMISSION_TOO_MANY_TOKENS);
+    args.token_count = start[1] = 60;
+    struct request *a = rig_submit(&rig, &args, ADMITTED);
+    rig_submit(&rig, &args, ADMISSION_BUSY); // 120 tokens
+    args.token_count = start[1] = 20;
+    struct request *b = rig_submit(&rig, &args, ADMITTED);
+    struct request *c = rig_submit(&rig, &args, ADMITTED);
+    args.token_count = start[1] = 1;
+    assert_int_equal(engine_stats(rig.engine)->steps, 0);
+    rig_submit(&rig, &args, ADMISSION_BUSY); // a fourth request
+    run_until_last(&rig, a, FINISH_LENGTH);
+    rig_submit(&rig, &args, ADMISSION_BUSY); // ended but not freed: its memory is still held
+    port_free(rig.port, a);
+    struct request *d = rig_submit(&rig, &args, ADMITTED);
+    run_until_last(&rig, b, FINISH_LENGTH);
+    run_until_last(&rig, c, FINISH_LENGTH);
+    run_until_last(&rig, d, FINISH_LENGTH);
+    port_free(rig.port, b);
+    port_free(rig.port, c);
+    port_free(rig.port, d);
+    rig_close(&rig);
+}
+
+static void results_are_admitted_by_bytes(void **state)
+{
+    (void)state;
+    struct rig rig;
+    rig_pooling(&rig, true);
+    rig.options.max_result_bytes = 5 * 8 * sizeof(float);
+    rig_open(&rig);
+    int32_t tokens[8] = {0};
+    uint32_t starts[9] = {0, 1, 2, 3, 4, 5, 6, 7, 8};
+    struct submit_args args = {.kind = REQUEST_EMBED, .tokens = tokens, .token_count = 6,
+                               .sequence_count = 6, .sequence_start = starts, .choice_count = 1};
+    rig_submit(&rig, &args, ADMISSION_TOO_MANY_BYTES);
+    args.token_count = args.sequence_count = 3;
+    struct request *a = rig_submit(&rig, &args, ADMITTED);
+    rig_submit(&rig, &args, ADMISSION_BUSY);
+    run_until_last(&rig, a, FINISH_DONE);
+    port_free(rig.port, a);
+    a = rig_submit(&rig, &args, ADMITTED);
+    port_cancel(rig.port, a); // before the engine saw it
+    run_until_last(&rig, a, FINISH_CANCEL);
+    port_free(rig.port, a);
+    rig_close(&rig);
+}
+
+static void a_stopped_reader_is_paused_alone(void **state)
+{
+    (void)state;
+    struct rig rig;
+    rig_defaults(&rig);
+    rig_open(&rig);
+    struct request *stopped = rig_generate(&rig, 0, 10, 200, 1);
+    for (uint32_t i = 0; i < 100; i++)
+        rig_step(&rig);
+    assert_int_equal(rig_step(&rig), ENGINE_IDLE);
+    assert_int_equal(engine_stats(rig.engine)->pauses, 1);
+    assert_int_equal(engine_stats(rig.engine)->generation_tokens, 63); // one entry is the finish's
+    struct request *other = rig_generate(&rig, 500, 10, 200, 1);
+    assert_int_equal(run_until_last(&rig, other, FINISH_LENGTH), 200);
+    port_free(rig.port, other);
+    struct token_event event;
+    for (uint32_t i = 0; i < 10; i++)
+        assert_true(port_next(rig.port, stopped, &event, NULL));
+    assert_int_equal(rig_step(&rig), ENGINE_WORKED); // it goes on
+    for (uint32_t i = 0; i < 20; i++)
+        rig_step(&rig);
+    rig.now_ns += STALL_NS - 100000000u;
+    rig_step(&rig);
+    assert_int_equal(rig.engine->live_count, 1);
+    rig.now_ns += 200000000u;
+    rig_step(&rig);
+    assert_int_equal(rig.engine->live_count, 0);
+    assert_true(run_until_last(&rig, stopped, FINISH_STALLED) > 0);
+    port_free(rig.port, stopped);
+    rig_close(&rig);
+}
+
+static void a_queued_request_times_out(void **state)
+{
+    (void)state;
+    struct rig rig;
+    rig_defaults(&rig);
+    rig.fake.facts.limits.slots_max = 1;
+    rig_open(&rig);
+    struct request *first = rig_generate(&rig, 0, 10, 200, 1);
+    rig_step(&rig);
+    int32_t tokens[4] = {1, 2, 3, 4};
+    uint32_t start[2] = {0, 4};
+    struct submit_args args = {.kind = REQUEST_GENERATE, .tokens = tokens, .token_count = 4,
+                               .sequence_count = 1, .sequence_start = start, .choice_count = 2,
+                               .max_tokens = 2, .params = {.repetition = 1.0f},
+                               .deadline_ns = rig.now_ns + 50000000u};
+    struct request *late = rig_submit(&rig, &args, ADMITTED);
+    for (uint32_t i = 0; i < 40; i++)
+        rig_step(&rig);
+    assert_int_equal(rig.engine->live_count, 2);
+    assert_int_equal(run_until_last(&rig, late, FINISH_TIMEOUT), 0);
+    assert_int_equal(engine_stats(rig.engine)->finished_timeout, 2);
+    port_free(rig.port, late);
+    assert_int_equal(run_until_last(&rig, first, FINISH_LENGTH), 200);
+    port_free(rig.port, first);
+    rig_close(&rig);
+}
+
+static void a_fault_ends_everything(void **state)
+{
+    (void)state;
+    for (uint32_t collect = 0; collect < 2; collect++) {
+        struct rig rig;
+        rig_defaults(&rig);
+        rig.fake.facts.steps_in_flight = collect;
+        rig.fake.facts.limits.slots_max = 2;
+        rig_open(&rig);
+        fake_fault(rig.model, 5, collect);
+        struct request *r[3];
+        for (int32_t i = 0; i < 3; i++)
+            r[i] = rig_generate(&rig, i, 20, 100, 3);
+        enum engine_news news = ENGINE_WORKED;
+        while (news == ENGINE_WORKED)
+            news = rig_step(&rig);
+        assert_int_equal(news, ENGINE_FAULT);
+        assert_int_equal(rig_step(&rig), ENGINE_FAULT);
+        assert_non_null(strstr(engine_error(rig.engine)->text, "fake device"));
+        for (uint32_t i = 0; i < 3; i++) {
+            run_until_last(&rig, r[i], FINISH_ERROR);
+            port_free(rig.port, r[i]);
+        }
+        uint32_t start[2] = {0, 1};
+        struct submit_args args = {.kind = REQUEST_GENERATE, .tokens = (int32_t[]){1},
+                                   .token_count = 1, .sequence_count = 1, .sequence_start = start,
+                                   .choice_count = 1, .max_tokens = 1,
+                                   .params = {.repetition = 1.0f}};
+        rig_submit(&rig, &args, ADMISSION_DRAINING);
+        assert_int_equal(engine_run(rig.engine), ENGINE_FAULT);
+        rig_close(&rig);
+    }
+}
+
+static void stopping_finishes_the_live(void **state)
+{
+    (void)state;
+    struct rig rig;
+    rig_defaults(&rig);
+    rig_open(&rig);
+    struct request *r = rig_generate(&rig, 0, 20, 40, 1);
+    engine_stop(rig.engine);
+    assert_int_equal(engine_run(rig.engine), ENGINE_IDLE); // returns when it is done
+    assert_int_equal(run_until_last(&rig, r, FINISH_LENGTH), 40);
+    port_free(rig.port, r);
+    rig_close(&rig);
+}
+
+static bool readable(const struct waker *waker)
+{
+    struct pollfd one = {.fd = waker_fd(waker), .events = POLLIN};
+    return poll(&one, 1, 0) == 1;
+}
+
+// One write a step whatever the number of events, and none while the last is unread.
+static void wakes_are_coalesced(void **state)
+{
+    (void)state;
+    struct rig rig;
+    rig_defaults(&rig);
+    rig_open(&rig);
+    struct request *r = rig_generate(&rig, 0, 10, 20, 8);
+    assert_false(readable(rig.waker));
+    for (uint32_t i = 0; i < 5; i++)
+        rig_step(&rig);
+    assert_true(readable(rig.waker));
+    uint64_t writes = 0;
+    assert_int_equal(read(rig.waker->fd, &writes, sizeof writes), sizeof writes);
+    assert_int_equal(writes, 1);
+    rig_step(&rig);
+    assert_false(readable(rig.waker)); // the flag is still up
+    waker_clear(rig.waker);
+    rig_step(&rig);
+    assert_true(readable(rig.waker));
+    run_until_last(&rig, r, FINISH_LENGTH);
+    port_free(rig.port, r);
+    rig_close(&rig);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(generates)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(lengths_and_contexts_end),
+        cmocka_unit_test(stop_ids_beyond_the_device_end),
+        cmocka_unit_test(admission_is_counted),
+        cmocka_unit_test(results_are_admitted_by_bytes),
+        cmocka_unit_test(a_stopped_reader_is_paused_alone),
+        cmocka_unit_test(a_queued_request_times_out),
+        cmocka_unit_test(a_fault_ends_everything),
+        cmocka_unit_test(stopping_finishes_the_live),
+        cmocka_unit_test(wakes_are_coalesced),
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,199 @@
+// Blocks, the prefix table, the hash and the stores of requests, each alone: states and their
+// counts, eviction from the oldest, tokens compared on a hit, the published vector of SipHash.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "scheduler/prefix.h"
+#include "scheduler/store.h"
+
+#include <string.h>
+
+enum { COUNT = 6, EACH = 4 };
+
+struct world {
+    struct blocks blocks;
+    struct block block[COUNT];
+    int32_t token[COUNT * EACH];
+    uint32_t free[COUNT], bucket[8];
+};
+
+static void world_init(struct world *w)
+{
+    memset(w, 0, sizeof *w);
+    w->blocks = (struct blocks){.count = COUNT,
+                                .tokens = EACH,
+                                .block = w->block,
+                                .token = w->token,
+                                .free = w->free,
+                                .bucket = w->bucket,
+                                .bucket_mask = blocks_buckets(COUNT) - 1};
+    blocks_reset(&w->blocks);
+}
+
+static const uint64_t secret[2] = {0x0706050403020100u, 0x0f0e0d0c0b0a0908u};
+
+static struct prefix_name name_of(const int32_t *tokens, struct hash parent)
+{
+    return (struct prefix_name){prefix_key(secret, &parent, tokens, EACH), parent, tokens, true};
+}
+
+// The first reference vector of SipHash-2-4-128, the empty input under the key 00..0f; longer
+// inputs and other keys give something else.
+static void hash_is_siphash(void **state)
+{
+    (void)state;
+    unsigned char in[15];
+    for (unsigned i = 0; i < sizeof in; i++)
+        in[i] = (unsigned char)i;
+    struct hash empty = hash_bytes(secret, in, 0);
+    assert_int_equal(empty.low, 0xe6a825ba047f81a3u);
+    assert_int_equal(empty.high, 0x930255c71472f66du);
+    struct hash last = hash_bytes(secret, in, sizeof in);
+    assert_int_not_equal(last.low, empty.low);
+    in[14] ^= 1;
+    assert_int_not_equal(hash_bytes(secret, in, sizeof in).low, last.low);
+    static const uint64_t other[2] = {1, 2};
+    assert_int_not_equal(hash_bytes(other, in, 0).low, empty.low);
+}
+
+static void blocks_change_states(void **state)
+{
+    (void)state;
+    static struct world w;
+    static const int32_t tokens[EACH] = {1, 2, 3, 4};
+    struct prefix_name name = name_of(tokens, (struct hash){9, 9});
+    for (int keep = 0; keep < 2; keep++) {
+        world_init(&w);
+        name.lasting = keep;
+        uint32_t id = block_take(&w.blocks);
+        assert_int_equal(blocks_available(&w.blocks), COUNT - 1);
+        assert_int_equal(prefix_find(&w.blocks, &name), BLOCK_NONE);
+        prefix_put(&w.blocks, id, &name, false);
+        assert_int_equal(prefix_find(&w.blocks, &name), id);
+        w.block[id].ready = true;
+        block_share(&w.blocks, id);
+        block_give(&w.blocks, id, false);
+        assert_int_equal(w.block[id].refs, 1);
+        assert_int_equal(blocks_available(&w.blocks), COUNT - 1);
+        block_give(&w.blocks, id, false);
+        assert_int_equal(blocks_available(&w.blocks), COUNT);
+        assert_int_equal(w.blocks.cached_count, keep);
+        assert_int_equal(prefix_find(&w.blocks, &name), keep ? id : BLOCK_NONE);
+    }
+}
+
+static void eviction_takes_the_oldest(void **state)
+{
+    (void)state;
+    static struct world w;
+    world_init(&w);
+    static const int32_t tokens[3][EACH] = {{1}, {2}, {3}};
+    struct prefix_name names[3];
+    uint32_t ids[3];
+    for (uint32_t i = 0; i < 3; i++) {
+        names[i] = name_of(tokens[i], (struct hash){0, 0});
+        ids[i] = block_take(&w.blocks);
+        prefix_put(&w.blocks, ids[i], &names[i], true);
+    }
+    for (uint32_t i = 0; i < 3; i++)
+        block_give(&w.blocks, ids[i], false);
+    block_share(&w.blocks, ids[0]); // used once more: now it is the newest
+    block_give(&w.blocks, ids[0], false);
+    for (uint32_t i = 0; i < COUNT - 3; i++)
+        (void)block_take(&w.blocks); // the free ones first
+    assert_int_equal(w.blocks.cached_count, 3);
+    assert_int_equal(block_take(&w.blocks), ids[1]);
+    assert_int_equal(prefix_find(&w.blocks, &names[1]), BLOCK_NONE);
+    assert_int_equal(prefix_find(&w.blocks, &names[0]), ids[0]);
+    assert_int_equal(block_take(&w.blocks), ids[2]);
+    assert_int_equal(block_take(&w.blocks), ids[0]);
+    assert_int_equal(blocks_available(&w.blocks), 0);
+}
+
+// Even if two names had one hash, the wrong tokens or the wrong parent would not be taken.
+static void tokens_are_compared(void **state)
+{
+    (void)state;
+    static struct world w;
+    world_init(&w);
+    static const int32_t tokens[EACH] = {1, 2, 3, 4}, others[EACH] = {1, 2, 3, 5};
+    struct prefix_name name = name_of(tokens, (struct hash){1, 1});
+    prefix_put(&w.blocks, block_take(&w.blocks), &name, true);
+    struct prefix_name wrong = name;
+    wrong.tokens = others;
+    assert_int_equal(prefix_find(&w.blocks, &wrong), BLOCK_NONE);
+    wrong = name;
+    wrong.parent.high++;
+    assert_int_equal(prefix_find(&w.blocks, &wrong), BLOCK_NONE);
+    struct prefix_name moved = name_of(tokens, (struct hash){2, 1});
+    assert_true(moved.key.low != name.key.low || moved.key.high != name.key.high);
+}
+
+static void leaving_blocks_are_coming(void **state)
+{
+    (void)state;
+    static struct world w;
+    world_init(&w);
+    static const int32_t tokens[EACH] = {1, 2, 3, 4};
+    struct prefix_name name = name_of(tokens, (struct hash){1, 1});
+    uint32_t id = block_take(&w.blocks);
+    prefix_put(&w.blocks, id, &name, true);
+    block_share(&w.blocks, id);
+    block_leave(&w.blocks, id);
+    assert_int_equal(w.blocks.coming, 0); // somebody stays
+    block_leave(&w.blocks, id);
+    assert_int_equal(w.blocks.coming, 1);
+    block_share(&w.blocks, id); // somebody else comes
+    assert_int_equal(w.blocks.coming, 0);
+    block_give(&w.blocks, id, true);
+    block_give(&w.blocks, id, true);
+    assert_int_equal(w.block[id].refs, 1);
+    assert_int_equal(w.block[id].leaving, 0);
+    block_leave(&w.blocks, id);
+    assert_int_equal(w.blocks.coming, 1);
+    block_give(&w.blocks, id, true);
+    assert_int_equal(w.blocks.coming, 0);
+    assert_int_equal(blocks_available(&w.blocks), COUNT);
+}
+
+static void stores_keep_owners_apart(void **state)
+{
+    (void)state;
+    enum { CHUNKS = 8, ITEMS = 3, OWNERS = 3 };
+    static int32_t memory[CHUNKS * ITEMS];
+    static uint32_t free[CHUNKS], table[OWNERS * CHUNKS];
+    struct store store = {.memory = (char *)memory, .free = free, .table = table,
+                          .chunk_count = CHUNKS, .table_stride = CHUNKS, .items_each = ITEMS,
+                          .item_bytes = sizeof *memory};
+    static const int32_t in[10] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10};
+    int32_t out[10];
+    for (uint32_t lap = 0; lap < 4; lap++) {
+        store_take(&store, 0, 7);
+        store_take(&store, 1, 10);
+        store_write(&store, 0, 0, 7, in + 3);
+        store_write(&store, 1, 2, 8, in);
+        store_read(&store, 0, 2, 5, out);
+        assert_memory_equal(out, in + 5, 5 * sizeof *in);
+        store_read(&store, 1, 4, 6, out);
+        assert_memory_equal(out, in + 2, 6 * sizeof *in);
+        assert_int_equal(*(int32_t *)store_item(&store, 1, 9), 8);
+        store_give(&store, 0, 7);
+        store_give(&store, 1, 10);
+        assert_int_equal(store.free_count, store.fresh);
+        assert_true(store.fresh == 7); // what came back is lent again
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(hash_is_siphash),           cmocka_unit_test(blocks_change_states),
+        cmocka_unit_test(eviction_takes_the_oldest), cmocka_unit_test(tokens_are_compared),
+        cmocka_unit_test(leaving_blocks_are_coming), cmocka_unit_test(stores_keep_owners_apart),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

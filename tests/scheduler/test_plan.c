@@ -1,0 +1,247 @@
+// What a plan chooses, seen in the batches that reach the model: next tokens first, chunks within
+// the budget, requests in turn, packed pooling, shared blocks, and who falls victim to whom.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "tests/scheduler/rig.h"
+
+#include <string.h>
+
+static const struct batch_row *row_at(struct rig *rig, uint32_t index)
+{
+    return &batch_rows((struct batch *)fake_batch(rig->model))[index];
+}
+
+static void drop_all(struct rig *rig, struct request *r)
+{
+    struct token_event event;
+    while (port_next(rig->port, r, &event, NULL))
+        if (event.flags & EVENT_LAST) {
+            port_free(rig->port, r);
+            return;
+        }
+}
+
+static bool is_over(struct rig *rig, struct request *r, struct token_event *last)
+{
+    while (port_next(rig->port, r, last, NULL))
+        if (last->flags & EVENT_LAST)
+            return true;
+    return false;
+}
+
+static struct request *embed(struct rig *rig, uint32_t inputs, uint32_t length, int32_t first)
+{
+    int32_t tokens[RIG_TOKENS_MAX];
+    uint32_t starts[RIG_TOKENS_MAX + 1];
+    for (uint32_t i = 0; i < inputs * length; i++)
+        tokens[i] = (int32_t)((uint32_t)first + i) % 1000;
+    for (uint32_t i = 0; i <= inputs; i++)
+        starts[i] = i * length;
+    struct submit_args args = {.kind = REQUEST_EMBED,
+                               .tokens = tokens,
+                               .token_count = inputs * length,
+                               .sequence_count = inputs,
+                               .sequence_start = starts,
+                               .choice_count = 1};
+    return rig_submit(rig, &args, ADMITTED);
+}
+
+static void decodes_come_first(void **state)
+{
+    (void)state;
+    struct rig rig;
+    rig_defaults(&rig);
+    rig.fake.facts.limits.tokens_max = 40;
+    rig_open(&rig);
+    struct request *a = rig_generate(&rig, 0, 30, 20, 1);
+    rig_step(&rig);
+    assert_int_equal(row_at(&rig, 0)->q_len, 30);
+    struct request *b = rig_generate(&rig, 500, 100, 20, 1);
+    rig_step(&rig);
+    assert_int_equal(fake_batch(rig.model)->decode_count, 1);
+    assert_int_equal(row_at(&rig, 0)->token_at, BATCH_TOKEN_FED);
+    assert_int_equal(row_at(&rig, 0)->kv_len, 31);
+    assert_int_equal(row_at(&rig, 1)->q_len, 39); // what the budget leaves
+    assert_int_equal(row_at(&rig, 1)->want, WANT_NOTHING);
+    rig_step(&rig);
+    assert_int_equal(row_at(&rig, 1)->kv_len, 78);
+    rig_step(&rig);
+    assert_int_equal(row_at(&rig, 1)->q_len, 22);
+    assert_int_equal(row_at(&rig, 1)->want, WANT_TOKEN);
+    rig_step(&rig);
+    assert_int_equal(fake_batch(rig.model)->decode_count, 2);
+    port_cancel(rig.port, a);
+    port_cancel(rig.port, b);
+    rig_step(&rig);
+    drop_all(&rig, a);
+    drop_all(&rig, b);
+    rig_close(&rig);
+}
+
+static void encoders_are_packed(void **state)
+{
+    (void)state;
+    struct rig rig;
+    rig_pooling(&rig, true);
+    rig.options.max_queued_tokens = 100000;
+    rig.options.max_queued_requests = 4;
+    rig_open(&rig);
+    struct request *many = embed(&rig, 200, 20, 0); // 4,000 tokens
+    rig_step(&rig);
+    assert_int_equal(fake_batch(rig.model)->computed_count, 6 * 20); // 128 tokens, none cut
+    struct request *one = embed(&rig, 1, 50, 700);
+    struct token_event event;
+    uint32_t steps = 0;
+    while (!is_over(&rig, one, &event)) {
+        rig_step(&rig);
+        assert_true(++steps <= 3); // 2,048 inputs or 200: nobody is held up
+    }
+    assert_int_equal(event.finish, FINISH_DONE);
+    while (!is_over(&rig, many, &event))
+        rig_step(&rig);
+    // Computed rows are the sum of lengths: no padding, nothing twice.
+    assert_int_equal(fake_computed(rig.model), 200 * 20 + 50);
+    assert_int_equal(engine_stats(rig.engine)->tokens_computed, 200 * 20 + 50);
+    struct fake_alone alone = {.type_from = STEP_NO_TYPE};
+    for (int32_t i = 0; i < 20; i++)
+        fake_feed(&alone, 199 * 20 % 1000 + i);
+    for (uint32_t i = 0; i < 8; i++)
+        assert_true(request_values(many, 199)[i] == fake_value(&alone, i));
+    port_free(rig.port, one);
+    port_free(rig.port, many);
+    rig_close(&rig);
+}
+
+static uint64_t computed_for(bool cache, bool whole, uint32_t repeats)
+{
+    struct rig rig;
+    struct token_event event;
+    rig_pooling(&rig, false);
+    rig.options.prefix_cache = cache;
+    rig.fake.facts.whole_input = whole;
+    rig.fake.facts.limits.tokens_max = 256;
+    rig_open(&rig);
+    for (uint32_t i = 0; i < repeats; i++) {
+        struct request *r = embed(&rig, 1, 100, 0);
+        while (!is_over(&rig, r, &event))
+            rig_step(&rig);
+        port_free(rig.port, r);
+    }
+    uint64_t computed = fake_computed(rig.model);
+    rig_close(&rig);
+    return computed;
+}
+
+static void prefixes_are_computed_once(void **state)
+{
+    (void)state;
+    assert_int_equal(computed_for(true, false, 3), 100 + 4 + 4); // 6 blocks of 16 are shared
+    assert_int_equal(computed_for(false, false, 3), 300);
+    assert_int_equal(computed_for(true, true, 3), 300); // every hidden state is wanted
+}
+
+// Choices of one prompt wait for the block that one of them computes, cache or not.
+static void choices_share_their_prompt(void **state)
+{
+    (void)state;
+    for (uint32_t variant = 0; variant < 4; variant++) {
+        struct rig rig;
+        struct token_event event;
+        rig_defaults(&rig);
+        rig.options.prefix_cache = variant & 1;
+        rig.fake.facts.steps_in_flight = variant >> 1;
+        rig_open(&rig);
+        struct request *r = rig_generate(&rig, 0, 200, 1, 4);
+        while (!is_over(&rig, r, &event))
+            rig_step(&rig);
+        assert_int_equal(fake_computed(rig.model), 200 + 3 * (200 - 192));
+        struct request_facts facts;
+        request_facts_get(r, &facts);
+        assert_int_equal(facts.cached_tokens, 0); // nothing was there before
+        port_free(rig.port, r);
+        assert_int_equal(rig.engine->blocks.cached_count, 12);
+        rig_close(&rig);
+    }
+}
+
+static void salts_keep_caches_apart(void **state)
+{
+    (void)state;
+    struct rig rig;
+    struct token_event event;
+    rig_defaults(&rig);
+    rig_open(&rig);
+    int32_t tokens[64];
+    for (int32_t i = 0; i < 64; i++)
+        tokens[i] = i;
+    uint32_t start[2] = {0, 64}, cached[3];
+    for (uint32_t i = 0; i < 3; i++) {
+        struct submit_args args = {.kind = REQUEST_GENERATE, .tokens = tokens, .token_count = 64,
+                                   .sequence_count = 1, .sequence_start = start,
+                                   .choice_count = 1, .max_tokens = 1,
+                                   .params = {.repetition = 1.0f}, .cache_salt = {i == 1, 0}};
+        struct request *r = rig_submit(&rig, &args, ADMITTED);
+        while (!is_over(&rig, r, &event))
+            rig_step(&rig);
+        struct request_facts facts;
+        request_facts_get(r, &facts);
+        cached[i] = facts.cached_tokens;
+        port_free(rig.port, r);
+    }
+    assert_int_equal(cached[0], 0);
+    assert_int_equal(cached[1], 0);
+    assert_int_equal(cached[2], 48); // 64 would leave no token to compute
+    rig_close(&rig);
+}
+
+// Two sequences outgrow the pool: the younger gives way, and the older never stops.
+static void the_youngest_gives_way(void **state)
+{
+    (void)state;
+    for (uint32_t flight = 0; flight <= 1; flight++) {
+        struct rig rig;
+        rig_defaults(&rig);
+        rig.fake.facts.block_count = 16;
+        rig.fake.facts.steps_in_flight = flight;
+        rig_open(&rig);
+        struct request *old = rig_generate(&rig, 0, 100, 150, 1);
+        struct request *young = rig_generate(&rig, 500, 100, 150, 1);
+        struct token_event event = {0};
+        uint32_t steps = 0, young_over = 0;
+        while (!is_over(&rig, old, &event)) {
+            rig_step(&rig);
+            young_over += is_over(&rig, young, &event);
+            steps++;
+        }
+        assert_int_equal(event.index, 149);
+        assert_int_equal(young_over, 0);
+        assert_true(steps <= 152 + 9 * flight); // a step at most for each block that must come
+        while (!is_over(&rig, young, &event))
+            rig_step(&rig);
+        assert_int_equal(event.finish, FINISH_LENGTH);
+        struct request_facts facts;
+        request_facts_get(old, &facts);
+        assert_int_equal(facts.preemptions, 0);
+        request_facts_get(young, &facts);
+        assert_true(facts.preemptions >= 1);
+        assert_int_equal(facts.cached_tokens, 0); // recomputation is no cached prompt
+        port_free(rig.port, old);
+        port_free(rig.port, young);
+        rig_close(&rig);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(decodes_come_first),         cmocka_unit_test(encoders_are_packed),
+        cmocka_unit_test(prefixes_are_computed_once), cmocka_unit_test(choices_share_their_prompt),
+        cmocka_unit_test(salts_keep_caches_apart),    cmocka_unit_test(the_youngest_gives_way),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
