@@ -70,7 +70,8 @@ int main(int argc, char **argv)
     double begin = now();
     if (argc < 3 || tokenizer_open(&t, argv[1], &err) != STATUS_OK ||
         file_read(&text, files, argv[2], 1 << 30, &err) != STATUS_OK) {
-        fprintf(stderr, "%s\n", argc < 3 ? "usage: bench_text FOLDER TEXTFILE [SECONDS]" : err.text);
+        fprintf(stderr, "%s\n",
+                argc < 3 ? "usage: bench_text FOLDER TEXTFILE [SECONDS]" : err.text);
         return 2;
     }
     double open_seconds = now() - begin;

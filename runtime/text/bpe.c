@@ -182,8 +182,8 @@ static void push_merged(struct encode *e, uint32_t *symbols, size_t count)
 struct symbols {
     uint32_t *ids, *ends;
     size_t count;
-    bool odd;        // unknown or missing characters: places do not tell the text
-    bool unk_waits;  // an unknown stretch is open
+    bool odd;       // unknown or missing characters: places do not tell the text
+    bool unk_waits; // an unknown stretch is open
 };
 
 static void add_symbol(struct symbols *s, uint32_t id, size_t end)

@@ -206,7 +206,8 @@ static void pairs_open(struct tokenizer *t)
             edges.first[b->merges[i].id] = UINT32_MAX;
     // What a text can begin with is a symbol also where merges could make it: then we give up.
     for (int i = 0; i < 256; i++)
-        edges.good = edges.good && (b->byte_ids[i] < 0 || edges.first[b->byte_ids[i]] != UINT32_MAX);
+        edges.good =
+            edges.good && (b->byte_ids[i] < 0 || edges.first[b->byte_ids[i]] != UINT32_MAX);
     edges.good = edges.good && (b->unk < 0 || edges.first[b->unk] != UINT32_MAX);
     memcpy(edges.last, edges.first, t->vocab * sizeof(uint32_t));
     uint32_t open = 1, before = UINT32_MAX;

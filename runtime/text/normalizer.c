@@ -161,9 +161,9 @@ static bool find_replace(struct encode *e, const struct normalizer *n, const str
                regex_find(n->regex, e->room, text_span(s->at, s->bytes), from, out);
     if (n->from.bytes == 0 || from >= s->bytes)
         return false;
-    const char *found = n->from.bytes == 1 ? memchr(s->at + from, *n->from.at, s->bytes - from)
-                                           : memmem(s->at + from, s->bytes - from, n->from.at,
-                                                    n->from.bytes);
+    const char *found = n->from.bytes == 1
+                            ? memchr(s->at + from, *n->from.at, s->bytes - from)
+                            : memmem(s->at + from, s->bytes - from, n->from.at, n->from.bytes);
     if (found == NULL)
         return false;
     out->start = (size_t)(found - s->at);

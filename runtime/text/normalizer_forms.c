@@ -17,8 +17,8 @@ static bool combines_back(uint32_t c)
     if (c == 0xFF9E || c == 0xFF9F || (c >= 0xFFA0 && c <= 0xFFDC))
         return true;
     const utf8proc_property_t *p = utf8proc_get_property((utf8proc_int32_t)c);
-    return p->combining_class != 0 || (p->category >= UTF8PROC_CATEGORY_MN &&
-                                       p->category <= UTF8PROC_CATEGORY_ME);
+    return p->combining_class != 0 ||
+           (p->category >= UTF8PROC_CATEGORY_MN && p->category <= UTF8PROC_CATEGORY_ME);
 }
 
 static unsigned order_of(int32_t c)
@@ -96,8 +96,8 @@ static bool put_run(struct nbuf *b, const struct nstr *s, size_t start, size_t e
         size_t bytes;
         int last_class = 0;
         int32_t c = (int32_t)utf8_read(s->at + i, &bytes);
-        utf8proc_ssize_t made = utf8proc_decompose_char(c, chars + count, DECOMPOSED_MAX,
-                                                        form.decompose, &last_class);
+        utf8proc_ssize_t made =
+            utf8proc_decompose_char(c, chars + count, DECOMPOSED_MAX, form.decompose, &last_class);
         if (made < 0 || made > DECOMPOSED_MAX) {
             chars[count] = c;
             made = 1;
@@ -108,8 +108,8 @@ static bool put_run(struct nbuf *b, const struct nstr *s, size_t start, size_t e
     }
     order_marks(chars, count, copy);
     if (form.compose) {
-        utf8proc_ssize_t composed = utf8proc_normalize_utf32(
-            chars, (utf8proc_ssize_t)count, UTF8PROC_COMPOSE | UTF8PROC_STABLE);
+        utf8proc_ssize_t composed = utf8proc_normalize_utf32(chars, (utf8proc_ssize_t)count,
+                                                             UTF8PROC_COMPOSE | UTF8PROC_STABLE);
         count = composed >= 0 ? (size_t)composed : count;
     }
     for (size_t i = 0; i < count; i++)

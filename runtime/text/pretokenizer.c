@@ -110,8 +110,7 @@ static void cut_by_text(struct cutter *c, struct text what)
 {
     size_t done = 0;
     while (what.bytes > 0 && c->e->status == STATUS_OK) {
-        const char *found =
-            memmem(c->piece.at + done, c->piece.bytes - done, what.at, what.bytes);
+        const char *found = memmem(c->piece.at + done, c->piece.bytes - done, what.at, what.bytes);
         if (found == NULL)
             break;
         size_t start = (size_t)(found - c->piece.at);
@@ -212,7 +211,8 @@ static void run_metaspace(struct cutter *c, const struct pre_tokenizer *p)
     for (size_t i = 0; i < piece.bytes; i++)
         spaces += piece.at[i] == ' ';
     bool has = begins_with(piece, mark) || (piece.bytes > 0 && *piece.at == ' ');
-    bool prepend = !has && (p->scheme == PREPEND_ALWAYS || (p->scheme == PREPEND_FIRST && c->first));
+    bool prepend =
+        !has && (p->scheme == PREPEND_ALWAYS || (p->scheme == PREPEND_FIRST && c->first));
     char *to = stage_room(c->e, c->next - 1, piece.bytes + (spaces + 1) * mark.bytes);
     if (to == NULL)
         return;

@@ -53,10 +53,10 @@ static enum status metaspace_open(struct pre_tokenizer *p, const struct jnode *n
         return error_set(err, STATUS_INVALID, "a Metaspace without a replacement");
     struct text scheme = jtree_get_text(node, "prepend_scheme");
     bool add = jtree_get_bool(node, "add_prefix_space", true);
-    p->scheme = text_is(scheme, "first")   ? PREPEND_FIRST
-                : text_is(scheme, "never") ? PREPEND_NEVER
+    p->scheme = text_is(scheme, "first")    ? PREPEND_FIRST
+                : text_is(scheme, "never")  ? PREPEND_NEVER
                 : scheme.at == NULL && !add ? PREPEND_NEVER
-                                           : PREPEND_ALWAYS;
+                                            : PREPEND_ALWAYS;
     p->split = jtree_get_bool(node, "split", true);
     return STATUS_OK;
 }
@@ -79,8 +79,8 @@ static enum status one_open(struct pre_tokenizer *p, const struct jnode *node, s
         p->behavior = SPLIT_ISOLATED;
         return behavior.at != NULL ? behavior_open(p, behavior, err) : STATUS_OK;
     case PRE_DIGITS:
-        p->behavior = jtree_get_bool(node, "individual_digits", false) ? SPLIT_ISOLATED
-                                                                       : SPLIT_CONTIGUOUS;
+        p->behavior =
+            jtree_get_bool(node, "individual_digits", false) ? SPLIT_ISOLATED : SPLIT_CONTIGUOUS;
         return STATUS_OK;
     case PRE_DELIMITER:
         p->text = jtree_get_text(node, "delimiter");

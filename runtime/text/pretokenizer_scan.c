@@ -5,23 +5,20 @@
 enum class { OTHER, LETTER, NUMBER, SPACE };
 
 static const uint8_t ascii_classes[128] = {
-    ['\t'] = SPACE, ['\n'] = SPACE, ['\v'] = SPACE, ['\f'] = SPACE, ['\r'] = SPACE, [' '] = SPACE,
+    ['\t'] = SPACE,         ['\n'] = SPACE,         ['\v'] = SPACE,
+    ['\f'] = SPACE,         ['\r'] = SPACE,         [' '] = SPACE,
     ['0' ... '9'] = NUMBER, ['A' ... 'Z'] = LETTER, ['a' ... 'z'] = LETTER,
 };
 
-static enum class class_of(struct text text, size_t at, size_t *bytes)
-{
+static enum class class_of(struct text text, size_t at, size_t *bytes) {
     unsigned char lead = (unsigned char)text.at[at];
-    if (lead < 0x80) {
-        *bytes = 1;
-        return ascii_classes[lead];
-    }
-    uint32_t c = utf8_read(text.at + at, bytes);
-    if (char_is_letter(c))
-        return LETTER;
-    if (char_is_number(c))
-        return NUMBER;
-    return char_is_space(c) ? SPACE : OTHER;
+    if (lead < 0x80){ *bytes = 1; return ascii_classes[lead];}
+uint32_t c = utf8_read(text.at + at, bytes);
+if (char_is_letter(c))
+    return LETTER;
+if (char_is_number(c))
+    return NUMBER;
+return char_is_space(c) ? SPACE : OTHER;
 }
 
 // The end of the run of one class that begins at `at`.
@@ -133,8 +130,7 @@ static size_t scan_cl100k(const struct pre_tokenizer *p, struct text text, size_
 
 scan_function *scan_for(struct text pattern, unsigned *digits_max)
 {
-    static const char head[] =
-        "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}";
+    static const char head[] = "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}";
     static const char tail[] = "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+";
     size_t ends = sizeof head - 1 + sizeof tail - 1;
     if (text_is(pattern, "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+"
@@ -144,7 +140,8 @@ scan_function *scan_for(struct text pattern, unsigned *digits_max)
         memcmp(pattern.at + pattern.bytes - (sizeof tail - 1), tail, sizeof tail - 1) != 0)
         return NULL;
     struct text middle = text_span(pattern.at + sizeof head - 1, pattern.bytes - ends);
-    *digits_max = text_is(middle, "{1,3}") ? 3 : text_is(middle, "") ? 1
+    *digits_max = text_is(middle, "{1,3}") ? 3
+                  : text_is(middle, "")    ? 1
                   : text_is(middle, "+")   ? UINT32_MAX
                                            : 0;
     return *digits_max > 0 ? scan_cl100k : NULL;

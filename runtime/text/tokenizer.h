@@ -26,7 +26,8 @@ enum status tokenizer_open_memory(struct tokenizer **out, struct text tokenizer_
 // A tokenizer without files for `vocab` ids: ids 0..255 are bytes, each further id a distinct
 // word; encode and decode round trip. Vocabularies below 256 keep the first bytes from '\0' up
 // and drop what they cannot say.
-enum status tokenizer_open_words(struct tokenizer **out, uint32_t vocab, struct error *err) MUST_USE;
+enum status tokenizer_open_words(struct tokenizer **out, uint32_t vocab,
+                                 struct error *err) MUST_USE;
 void tokenizer_close(struct tokenizer *t); // NULL is allowed
 
 enum encode_flags {
@@ -72,8 +73,8 @@ struct decode_args {
 enum status tokenizer_decode(const struct tokenizer *t, const struct decode_args *args,
                              struct text *out, struct error *err) MUST_USE;
 
-int32_t tokenizer_token(const struct tokenizer *t, struct text content); // -1: none
-struct text tokenizer_token_text(const struct tokenizer *t, int32_t id); // as in the file
+int32_t tokenizer_token(const struct tokenizer *t, struct text content);  // -1: none
+struct text tokenizer_token_text(const struct tokenizer *t, int32_t id);  // as in the file
 struct text tokenizer_token_bytes(const struct tokenizer *t, int32_t id); // as inside a text
 bool tokenizer_is_special(const struct tokenizer *t, int32_t id);
 uint32_t tokenizer_vocab(const struct tokenizer *t); // largest id + 1

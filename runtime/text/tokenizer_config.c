@@ -48,8 +48,8 @@ static void templates_read(struct tokenizer *t, const struct jnode *node)
 static bool class_adds_bos(struct text class)
 {
     static const char *const classes[] = {
-        "LlamaTokenizer", "LlamaTokenizerFast", "CodeLlamaTokenizer", "CodeLlamaTokenizerFast",
-        "GemmaTokenizer", "GemmaTokenizerFast",
+        "LlamaTokenizer",         "LlamaTokenizerFast", "CodeLlamaTokenizer",
+        "CodeLlamaTokenizerFast", "GemmaTokenizer",     "GemmaTokenizerFast",
     };
     for (size_t i = 0; i < sizeof classes / sizeof *classes; i++)
         if (text_is(class, classes[i]))

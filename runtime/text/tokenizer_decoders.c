@@ -5,10 +5,14 @@ static const struct {
     const char *name;
     enum decoder_kind kind;
 } kinds[] = {
-    {"ByteLevel", DECODE_BYTE_LEVEL}, {"Replace", DECODE_REPLACE},
-    {"ByteFallback", DECODE_BYTE_FALLBACK}, {"Fuse", DECODE_FUSE},
-    {"Strip", DECODE_STRIP}, {"Metaspace", DECODE_METASPACE},
-    {"WordPiece", DECODE_WORDPIECE}, {"BPEDecoder", DECODE_BPE},
+    {"ByteLevel", DECODE_BYTE_LEVEL},
+    {"Replace", DECODE_REPLACE},
+    {"ByteFallback", DECODE_BYTE_FALLBACK},
+    {"Fuse", DECODE_FUSE},
+    {"Strip", DECODE_STRIP},
+    {"Metaspace", DECODE_METASPACE},
+    {"WordPiece", DECODE_WORDPIECE},
+    {"BPEDecoder", DECODE_BPE},
     {"CTC", DECODE_CTC},
 };
 
@@ -91,8 +95,8 @@ enum status decoders_open(struct tokenizer *t, const struct jnode *node, struct 
 }
 
 // Every `from` becomes `to`; the text itself if there is none.
-static struct text replace_all(struct arena *arena, struct text in, struct text from, struct text to,
-                               uint32_t most)
+static struct text replace_all(struct arena *arena, struct text in, struct text from,
+                               struct text to, uint32_t most)
 {
     if (from.bytes == 0 || memmem(in.at, in.bytes, from.at, from.bytes) == NULL)
         return in;
@@ -102,8 +106,8 @@ static struct text replace_all(struct arena *arena, struct text in, struct text 
         return text_span(NULL, 0);
     size_t n = 0, at = 0;
     while (at < in.bytes) {
-        bool here = most > 0 && in.bytes - at >= from.bytes &&
-                    memcmp(in.at + at, from.at, from.bytes) == 0;
+        bool here =
+            most > 0 && in.bytes - at >= from.bytes && memcmp(in.at + at, from.at, from.bytes) == 0;
         if (!here) {
             out[n++] = in.at[at++];
             continue;
@@ -128,8 +132,9 @@ static struct text replace_regex(const struct decoder *d, struct arena *arena, s
         out = arena_format(arena, "%.*s%.*s%.*s", (int)out.bytes, out.at, (int)(m.start - done),
                            in.at + done, (int)d->to.bytes, d->to.at);
         done = m.end;
-        from = m.end > m.start ? m.end : m.end < in.bytes ? m.end + utf8_length(in.at + m.end)
-                                                          : m.end + 1;
+        from = m.end > m.start    ? m.end
+               : m.end < in.bytes ? m.end + utf8_length(in.at + m.end)
+                                  : m.end + 1;
     }
     if (out.at != NULL && done < in.bytes)
         out = arena_format(arena, "%.*s%.*s", (int)out.bytes, out.at, (int)(in.bytes - done),
@@ -140,11 +145,13 @@ static struct text replace_regex(const struct decoder *d, struct arena *arena, s
 static struct text strip(const struct decoder *d, struct text in)
 {
     size_t bytes = d->from.bytes;
-    for (uint32_t i = 0; bytes > 0 && i < d->start && in.bytes >= bytes &&
-                         memcmp(in.at, d->from.at, bytes) == 0; i++)
+    for (uint32_t i = 0;
+         bytes > 0 && i < d->start && in.bytes >= bytes && memcmp(in.at, d->from.at, bytes) == 0;
+         i++)
         in = text_span(in.at + bytes, in.bytes - bytes);
     for (uint32_t i = 0; bytes > 0 && i < d->stop && in.bytes >= bytes &&
-                         memcmp(in.at + in.bytes - bytes, d->from.at, bytes) == 0; i++)
+                         memcmp(in.at + in.bytes - bytes, d->from.at, bytes) == 0;
+         i++)
         in.bytes -= bytes;
     return in;
 }
@@ -153,9 +160,9 @@ static struct text strip(const struct decoder *d, struct text in)
 static struct text clean(struct arena *arena, struct text in)
 {
     static const char *const pairs[][2] = {
-        {" .", "."},     {" ?", "?"},     {" !", "!"},     {" ,", ","},
-        {" ' ", "'"},    {" n't", "n't"}, {" 'm", "'m"},   {" do not", " don't"},
-        {" 's", "'s"},   {" 've", "'ve"}, {" 're", "'re"},
+        {" .", "."},   {" ?", "?"},     {" !", "!"},     {" ,", ","},
+        {" ' ", "'"},  {" n't", "n't"}, {" 'm", "'m"},   {" do not", " don't"},
+        {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"},
     };
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs && in.at != NULL; i++)
         in = replace_all(arena, in, text_of(pairs[i][0]), text_of(pairs[i][1]), UINT32_MAX);
@@ -185,8 +192,8 @@ struct text decode_token(const struct decoder *d, struct arena *arena, struct te
     case DECODE_STRIP:
         return strip(d, token);
     case DECODE_METASPACE:
-        return replace_all(arena, token, d->from,
-                           first && d->drop_first ? text_span("", 0) : d->to, UINT32_MAX);
+        return replace_all(arena, token, d->from, first && d->drop_first ? text_span("", 0) : d->to,
+                           UINT32_MAX);
     case DECODE_WORDPIECE:
         return decode_wordpiece(d, arena, token, first);
     case DECODE_BPE:

@@ -64,7 +64,7 @@ static int hex_four(const char *at, const char *end)
         return -1;
     for (int i = 0; i < 4; i++) {
         int c = (unsigned char)at[i];
-        int digit = c >= '0' && c <= '9' ? c - '0'
+        int digit = c >= '0' && c <= '9'                 ? c - '0'
                     : (c | 32) >= 'a' && (c | 32) <= 'f' ? (c | 32) - 'a' + 10
                                                          : -1;
         if (digit < 0)

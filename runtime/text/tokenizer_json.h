@@ -32,7 +32,7 @@ enum status folder_file_read(struct text *out, struct arena *arena, const char *
 
 // The value of a key (the last one wins), NULL if node is no object or has no such key.
 const struct jnode *jtree_get(const struct jnode *node, const char *key);
-struct text jtree_text(const struct jnode *node);       // at == NULL: not a string
+struct text jtree_text(const struct jnode *node); // at == NULL: not a string
 struct text jtree_get_text(const struct jnode *node, const char *key);
 bool jtree_get_bool(const struct jnode *node, const char *key, bool otherwise);
 // A whole number from 0 to maximum, else -1.

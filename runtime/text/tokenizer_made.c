@@ -42,8 +42,8 @@ static void put_format(struct nbuf *b, const char *format, ...)
 }
 
 // Writes the words of vocab.txt as a tokenizer.json and opens that.
-enum status word_list_open(struct tokenizer *t, const char *folder,
-                           const struct jnode *config, struct error *err)
+enum status word_list_open(struct tokenizer *t, const char *folder, const struct jnode *config,
+                           struct error *err)
 {
     static const char *const specials[] = {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"};
     char path[PATH_MAX_BYTES];
@@ -73,8 +73,8 @@ enum status word_list_open(struct tokenizer *t, const char *folder,
     put_format(&b, "}},\"added_tokens\":[");
     for (int k = 0, any = 0; k < 5; k++)
         if (ids[k] >= 0)
-            put_format(&b, "%s{\"id\":%lld,\"content\":\"%s\",\"special\":true}",
-                       any++ ? "," : "", (long long)ids[k], specials[k]);
+            put_format(&b, "%s{\"id\":%lld,\"content\":\"%s\",\"special\":true}", any++ ? "," : "",
+                       (long long)ids[k], specials[k]);
     put_format(&b, "]");
     if (ids[2] >= 0 && ids[3] >= 0)
         put_format(&b,
@@ -115,7 +115,8 @@ enum status tokenizer_open_words(struct tokenizer **out, uint32_t vocab, struct 
     }
     put_format(&b, "}}}");
     (void)nbuf_put(&b, "", 1, 0);
-    enum status status = tokenizer_open_parts(t, text_span(b.at, b.bytes - 1), "the word list", err);
+    enum status status =
+        tokenizer_open_parts(t, text_span(b.at, b.bytes - 1), "the word list", err);
     if (status != STATUS_OK) {
         tokenizer_close(t);
         return status;

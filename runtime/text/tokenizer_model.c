@@ -73,9 +73,10 @@ static enum status vocab_object(struct tokenizer *t, const struct jnode *vocab, 
     for (uint32_t i = 0; i < vocab->count; i++) {
         int64_t id = jtree_integer(&vocab->items[2 * i + 1], IDS_MAX - 1);
         if (id < 0)
-            return error_set(err, STATUS_INVALID, "the id of token %.*s is no number below %d",
-                             (int)(vocab->items[2 * i].count < 100 ? vocab->items[2 * i].count : 100),
-                             vocab->items[2 * i].at, IDS_MAX);
+            return error_set(
+                err, STATUS_INVALID, "the id of token %.*s is no number below %d",
+                (int)(vocab->items[2 * i].count < 100 ? vocab->items[2 * i].count : 100),
+                vocab->items[2 * i].at, IDS_MAX);
         largest = id > largest ? id : largest;
     }
     enum status status = vocab_room(t, (uint32_t)(largest + 1), vocab->count, err);

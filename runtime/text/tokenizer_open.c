@@ -62,9 +62,8 @@ static double tokens_per_byte(const struct tokenizer *t)
         case NORMALIZE_REPLACE:
             // Without a pattern each match takes at least the bytes of `from`.
             factor *= n->regex != NULL || n->from.bytes == 0 ? 1 + (double)n->to.bytes
-                      : n->to.bytes > n->from.bytes
-                          ? (double)n->to.bytes / (double)n->from.bytes
-                          : 1;
+                      : n->to.bytes > n->from.bytes ? (double)n->to.bytes / (double)n->from.bytes
+                                                    : 1;
             break;
         default:
             break;

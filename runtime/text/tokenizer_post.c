@@ -101,7 +101,7 @@ static enum status template_items(struct tokenizer *t, const struct jnode *node,
         struct text id = jtree_get_text(item, "id");
         if (id.at == NULL)
             return error_set(err, STATUS_INVALID, "post_processor: an item that is unknown");
-        enum template_kind kind = special == item ? TEMPLATE_IDS
+        enum template_kind kind = special == item    ? TEMPLATE_IDS
                                   : text_is(id, "B") ? TEMPLATE_B
                                                      : TEMPLATE_A;
         if (kind == TEMPLATE_B && !pair)

@@ -84,9 +84,8 @@ enum status regex_open(struct regex **out, struct text pattern, struct error *er
     translate(&w, pattern);
     int code;
     PCRE2_SIZE offset;
-    pcre2_code *compiled =
-        pcre2_compile((PCRE2_SPTR)w.at, w.bytes, PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE, &code,
-                      &offset, NULL);
+    pcre2_code *compiled = pcre2_compile(
+        (PCRE2_SPTR)w.at, w.bytes, PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE, &code, &offset, NULL);
     heap_give(w.at);
     if (compiled == NULL) {
         char why[200];
@@ -138,8 +137,8 @@ bool regex_find(const struct regex *regex, struct regex_room *room, struct text 
     pcre2_match_data *data = (pcre2_match_data *)room;
     if (from > text.bytes)
         return false;
-    int found = pcre2_match(regex->code, (PCRE2_SPTR)text.at, text.bytes, from,
-                            PCRE2_NO_UTF_CHECK, data, regex->context);
+    int found = pcre2_match(regex->code, (PCRE2_SPTR)text.at, text.bytes, from, PCRE2_NO_UTF_CHECK,
+                            data, regex->context);
     if (found == PCRE2_ERROR_JIT_STACKLIMIT)
         found = pcre2_match(regex->code, (PCRE2_SPTR)text.at, text.bytes, from,
                             PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT, data, regex->context);

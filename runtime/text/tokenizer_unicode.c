@@ -228,8 +228,7 @@ bool char_is_mark_nonspacing(uint32_t c)
 {
     if (c < 0x300)
         return false;
-    return category(c) == UTF8PROC_CATEGORY_MN ? !IN_RANGES(late_marks_nonspacing, c)
-                                               : c == 0x1734;
+    return category(c) == UTF8PROC_CATEGORY_MN ? !IN_RANGES(late_marks_nonspacing, c) : c == 0x1734;
 }
 
 bool char_is_punctuation(uint32_t c)

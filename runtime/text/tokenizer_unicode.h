@@ -54,11 +54,11 @@ size_t utf8_bad_length(const char *at, size_t bytes);
 // The text itself if it is valid, else a copy with U+FFFD; at == NULL when the arena is full.
 struct text utf8_lossy(struct arena *arena, struct text text);
 
-bool char_is_letter(uint32_t c);      // \p{L}
-bool char_is_number(uint32_t c);      // \p{N}
-bool char_is_space(uint32_t c);       // White_Space
-bool char_is_word(uint32_t c);        // \w
-bool char_is_mark(uint32_t c);        // a combining mark, as the StripAccents normalizer sees it
+bool char_is_letter(uint32_t c); // \p{L}
+bool char_is_number(uint32_t c); // \p{N}
+bool char_is_space(uint32_t c);  // White_Space
+bool char_is_word(uint32_t c);   // \w
+bool char_is_mark(uint32_t c);   // a combining mark, as the StripAccents normalizer sees it
 bool char_is_mark_nonspacing(uint32_t c); // as the BERT normalizer sees it
 bool char_is_punctuation(uint32_t c); // ASCII punctuation and \p{P}, as BERT pre-tokenizers see it
 bool char_is_control(uint32_t c);     // as the BERT normalizer sees it

@@ -32,9 +32,9 @@ static void encode(const struct tokenizer *t, unsigned flags, struct text text)
     uint32_t count = 0;
     struct error err;
     struct text second = text_span(text.at, text.bytes / 2);
-    struct text_segment segments[] = {{second, (flags & 4) != 0},
-                                      {text_span(text.at + second.bytes, text.bytes - second.bytes),
-                                       (flags & 8) != 0}};
+    struct text_segment segments[] = {
+        {second, (flags & 4) != 0},
+        {text_span(text.at + second.bytes, text.bytes - second.bytes), (flags & 8) != 0}};
     struct encode_args args = {.text = text,
                                .pair = (flags & 16) != 0 ? &second : NULL,
                                .flags = flags & 3,

@@ -95,10 +95,10 @@ static void byte_level(void **state)
 {
     (void)state;
     // Ġ is a space, Ã © are the two bytes of e with acute.
-    struct tokenizer *t =
-        open_text("{\"pre_tokenizer\":{\"type\":\"ByteLevel\"},\"decoder\":{\"type\":\"ByteLevel\"},"
-                  "\"model\":{\"vocab\":{\"\\u0120a\":0,\"\\u00c3\":1,\"\\u00a9\":2,\"\\u00f0\":3,"
-                  "\"\\u0141\":4},\"merges\":[]}}");
+    struct tokenizer *t = open_text(
+        "{\"pre_tokenizer\":{\"type\":\"ByteLevel\"},\"decoder\":{\"type\":\"ByteLevel\"},"
+        "\"model\":{\"vocab\":{\"\\u0120a\":0,\"\\u00c3\":1,\"\\u00a9\":2,\"\\u00f0\":3,"
+        "\"\\u0141\":4},\"merges\":[]}}");
     EXPECT(t, true, " a\xC3\xA9 a", 0, 1, 2, 0);
     EXPECT(t, true, REPLACEMENT " a", 1, 0);
     EXPECT(t, true, REPLACEMENT REPLACEMENT, 2, 2);
@@ -110,9 +110,10 @@ static void byte_level(void **state)
 static void metaspace(void **state)
 {
     (void)state;
-    struct tokenizer *t = open_text(
-        "{\"decoder\":{\"type\":\"Metaspace\",\"replacement\":\"" MARK "\",\"add_prefix_space\":true},"
-        "\"model\":{\"vocab\":[[\"" MARK "a\",-1],[\"b\",-1],[\"" MARK "\",-2]]}}");
+    struct tokenizer *t =
+        open_text("{\"decoder\":{\"type\":\"Metaspace\",\"replacement\":\"" MARK
+                  "\",\"add_prefix_space\":true},"
+                  "\"model\":{\"vocab\":[[\"" MARK "a\",-1],[\"b\",-1],[\"" MARK "\",-2]]}}");
     EXPECT(t, true, "ab a", 0, 1, 0);
     EXPECT(t, true, " a", 2, 0);
     tokenizer_close(t);
@@ -121,11 +122,11 @@ static void metaspace(void **state)
 static void wordpiece(void **state)
 {
     (void)state;
-    struct tokenizer *t = open_text(
-        "{\"decoder\":{\"type\":\"WordPiece\",\"prefix\":\"##\",\"cleanup\":true},"
-        "\"model\":{\"vocab\":{\"x\":0,\"##y\":1,\".\":2,\"'\":3,\"s\":4,\"[UNK]\":5},"
-        "\"unk_token\":\"[UNK]\",\"continuing_subword_prefix\":\"##\","
-        "\"max_input_chars_per_word\":100}}");
+    struct tokenizer *t =
+        open_text("{\"decoder\":{\"type\":\"WordPiece\",\"prefix\":\"##\",\"cleanup\":true},"
+                  "\"model\":{\"vocab\":{\"x\":0,\"##y\":1,\".\":2,\"'\":3,\"s\":4,\"[UNK]\":5},"
+                  "\"unk_token\":\"[UNK]\",\"continuing_subword_prefix\":\"##\","
+                  "\"max_input_chars_per_word\":100}}");
     EXPECT(t, true, "xy x.", 0, 1, 0, 2);
     EXPECT(t, true, "##y x", 1, 0);
     tokenizer_close(t);

@@ -60,8 +60,8 @@ static void report(const char *what, struct text text, const int32_t *got, uint3
     print_error("\n");
 }
 
-static void check_ids(const struct tokenizer *t, const char *what, struct text text,
-                      unsigned flags, const json_t *want)
+static void check_ids(const struct tokenizer *t, const char *what, struct text text, unsigned flags,
+                      const json_t *want)
 {
     static int32_t tokens[TOKENS_MAX];
     struct arena *arena = arena_create(0, 0);
@@ -195,7 +195,8 @@ static void named_models(void **state)
     json_t *root = load(ASSETS "vectors/tokenizer_tests.json"), *cases, *item;
     const char *name;
     size_t i;
-    json_object_foreach(root, name, cases) {
+    json_object_foreach(root, name, cases)
+    {
         struct tokenizer *t = open_model(name);
         if (t == NULL) {
             printf("skipped: %zu vectors, no vocabulary of %s\n", json_array_size(cases), name);
@@ -293,9 +294,9 @@ static void counts(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(golden_prompts),     cmocka_unit_test(gguf_vocabularies),
-        cmocka_unit_test(named_models),       cmocka_unit_test(long_texts),
-        cmocka_unit_test(questions),          cmocka_unit_test(folders_round_trip),
+        cmocka_unit_test(golden_prompts), cmocka_unit_test(gguf_vocabularies),
+        cmocka_unit_test(named_models),   cmocka_unit_test(long_texts),
+        cmocka_unit_test(questions),      cmocka_unit_test(folders_round_trip),
         cmocka_unit_test(counts),
     };
     struct stat facts;

@@ -28,10 +28,9 @@ static void expect(const struct tokenizer *t, struct encode_args args, const int
     uint32_t count = 0;
     struct error err;
     args.arena = arena_create(0, 0);
-    enum status status =
-        args.segments != NULL
-            ? tokenizer_encode_segments(t, &args, tokens, TOKENS_MAX, &count, &err)
-            : tokenizer_encode(t, &args, tokens, TOKENS_MAX, &count, &err);
+    enum status status = args.segments != NULL
+                             ? tokenizer_encode_segments(t, &args, tokens, TOKENS_MAX, &count, &err)
+                             : tokenizer_encode(t, &args, tokens, TOKENS_MAX, &count, &err);
     assert_int_equal(status, STATUS_OK);
     for (uint32_t i = 0; i < count && i < want_count; i++)
         if (tokens[i] != want[i])
@@ -56,7 +55,8 @@ static const char letters[] =
     "{\"id\":13,\"content\":\"bb\",\"single_word\":true,\"normalized\":false},"
     "{\"id\":14,\"content\":\"CC\",\"normalized\":true}],"
     "\"normalizer\":{\"type\":\"Lowercase\"},"
-    "\"model\":{\"vocab\":{\"a\":0,\"b\":1,\"c\":2,\" \":3,\"ab\":4,\"<\":5,\">\":6,\"s\":7,\"?\":8},"
+    "\"model\":{\"vocab\":{\"a\":0,\"b\":1,\"c\":2,\" "
+    "\":3,\"ab\":4,\"<\":5,\">\":6,\"s\":7,\"?\":8},"
     "\"unk_token\":\"?\",\"merges\":[\"a b\"]}}";
 
 static void added_token_flags(void **state)
@@ -84,8 +84,10 @@ static void plain_segments(void **state)
     (void)state;
     struct tokenizer *t = open_text(letters, NULL);
     static const int32_t want[] = {10, 5, 7, 6, 10, 4};
-    struct text_segment segments[] = {{text_of("<s>"), false}, {text_of("<s>"), true},
-                                      {text_of("<s>a"), false}, {text_of("b"), true}};
+    struct text_segment segments[] = {{text_of("<s>"), false},
+                                      {text_of("<s>"), true},
+                                      {text_of("<s>a"), false},
+                                      {text_of("b"), true}};
     expect(t, (struct encode_args){.segments = segments, .segment_count = 4}, want, 6);
     // A marker that is half the user's is no marker; what stands around it is not disturbed.
     static const int32_t half[] = {5, 7, 6, 10};
@@ -154,8 +156,9 @@ static void too_little_room(void **state)
 static void one_long_word(void **state)
 {
     (void)state;
-    static const char json[] = "{\"model\":{\"vocab\":{\"a\":0,\"aa\":1,\"aaaa\":2,\"\xF0\x9F\x98\x80"
-                               "\":3},\"merges\":[\"a a\",\"aa aa\"]}}";
+    static const char json[] =
+        "{\"model\":{\"vocab\":{\"a\":0,\"aa\":1,\"aaaa\":2,\"\xF0\x9F\x98\x80"
+        "\":3},\"merges\":[\"a a\",\"aa aa\"]}}";
     struct tokenizer *t = open_text(json, NULL);
     size_t bytes = 1 << 20;
     char *text = malloc(bytes);
@@ -207,8 +210,7 @@ static void wrong_files(void **state)
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         struct tokenizer *t = NULL;
         struct error err = {0};
-        enum status status =
-            tokenizer_open_memory(&t, text_of(files[i]), text_span(NULL, 0), &err);
+        enum status status = tokenizer_open_memory(&t, text_of(files[i]), text_span(NULL, 0), &err);
         if (status == STATUS_OK)
             fail_msg("file %zu was taken: %s", i, files[i]);
         assert_non_null(strstr(err.text, "tokenizer.json"));
