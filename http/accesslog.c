@@ -8,8 +8,8 @@ void access_log(h2o_logger_t *self, h2o_req_t *req)
     (void)self;
     if (log_level_get() < LOG_DEBUG)
         return;
-    size_t path = req->input.query_at < req->input.path.len ? req->input.query_at
-                                                            : req->input.path.len;
+    size_t path =
+        req->input.query_at < req->input.path.len ? req->input.query_at : req->input.path.len;
     log_line(LOG_DEBUG, "%.*s %.*s %d, %zu bytes in, %zu out, HTTP/%d.%d",
              (int)req->input.method.len, req->input.method.base,
              (int)(path < PATH_MAX_SHOWN ? path : PATH_MAX_SHOWN), req->input.path.base,

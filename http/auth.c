@@ -130,8 +130,8 @@ struct verdict keys_check(const struct keys *keys, uint32_t flags, struct creden
                                          : missing(header_hint(flags));
     if (authorization.count > 1)
         return missing("The header 'Authorization' came more than once: send exactly one.");
-    struct text key = authorization.count == 1 ? bearer_key(authorization.value)
-                                               : (struct text){NULL, 0};
+    struct text key =
+        authorization.count == 1 ? bearer_key(authorization.value) : (struct text){NULL, 0};
     if (key.bytes > 0)
         return key_verdict(keys, key);
     if (x_api_key.count > 0)

@@ -13,15 +13,17 @@ struct buckets {
 };
 
 static const struct buckets bucket_table[] = {
-    [BUCKETS_FIRST] = {true, 22, {.001, .005, .01, .02, .04, .06, .08, .1,  .25, .5,  .75,
-                                  1,    2.5,  5,   7.5, 10,  20,  40,  80,  160, 640, 2560}},
-    [BUCKETS_TOKEN] = {true, 19, {.01, .025, .05, .075, .1, .15, .2, .3, .4, .5, .75, 1, 2.5, 5,
-                                  7.5, 10,   20,  40,   80}},
-    [BUCKETS_REQUEST] = {true, 21, {.3, .5, .8, 1,  1.5, 2,  2.5, 5,   10,  15,  20,
+    [BUCKETS_FIRST] = {true, 22, {.001, .005, .01, .02, .04, .06, .08, .1, .25, .5,  .75,
+                                  1,    2.5,  5,   7.5, 10,  20,  40,  80, 160, 640, 2560}},
+    [BUCKETS_TOKEN] = {true,
+                       19,
+                       {.01, .025, .05, .075, .1, .15, .2, .3, .4, .5, .75, 1, 2.5, 5, 7.5, 10, 20,
+                        40, 80}},
+    [BUCKETS_REQUEST] = {true, 21, {.3, .5, .8, 1,  1.5, 2,   2.5, 5,   10,   15,  20,
                                     30, 40, 50, 60, 120, 240, 480, 960, 1920, 7680}},
-    [BUCKETS_COUNT] = {false, 22, {1,    2,    5,     10,    20,    50,     100,    200,
-                                   500,  1000, 2000,  5000,  10000, 20000,  50000,  100000,
-                                   2e5,  5e5,  1e6,   2e6,   5e6,   1e7}},
+    [BUCKETS_COUNT] = {false, 22, {1,   2,    5,    10,   20,    50,    100,   200,
+                                   500, 1000, 2000, 5000, 10000, 20000, 50000, 100000,
+                                   2e5, 5e5,  1e6,  2e6,  5e6,   1e7}},
 };
 
 struct histogram_fact {
@@ -107,8 +109,7 @@ void counters_finish(struct exchange *x, enum counted_finish finish, uint32_t to
     add(&c->finished[finish], 1);
     if (finish == COUNTED_POOLED)
         return;
-    histogram_add(&c->histograms[HISTOGRAM_GENERATION_TOKENS], HISTOGRAM_GENERATION_TOKENS,
-                  tokens);
+    histogram_add(&c->histograms[HISTOGRAM_GENERATION_TOKENS], HISTOGRAM_GENERATION_TOKENS, tokens);
     x->tokens_max = tokens > x->tokens_max ? tokens : x->tokens_max;
 }
 

@@ -62,8 +62,8 @@ struct histogram {
 struct model_counters {
     struct histogram histograms[HISTOGRAM_COUNT];
     _Atomic uint64_t finished[COUNTED_FINISH_COUNT];
-    _Atomic uint64_t requests;       // engine requests of the model that were submitted
-    _Atomic uint64_t refused_busy;   // answers 503 and 529 for want of room
+    _Atomic uint64_t requests;     // engine requests of the model that were submitted
+    _Atomic uint64_t refused_busy; // answers 503 and 529 for want of room
 };
 
 // Facts about a histogram: bounds in seconds or counts.
@@ -83,13 +83,13 @@ struct route_counters {
 struct thread_counters {
     struct route_counters routes[ROUTES_MAX + 1]; // the last: unknown paths
     _Atomic uint64_t connections, connections_total, connections_refused;
-    _Atomic uint64_t streams;      // exchanges that are not answered yet
-    _Atomic uint64_t clients_gone; // left before the answer was complete (499)
-    _Atomic uint64_t stalled;      // readers that took nothing for stall_timeout_ms
-    _Atomic uint64_t resets_over;  // HTTP/2 connections closed by the reset budget
-    _Atomic uint64_t retries;      // requests with X-Stainless-Retry-Count > 0
+    _Atomic uint64_t streams;        // exchanges that are not answered yet
+    _Atomic uint64_t clients_gone;   // left before the answer was complete (499)
+    _Atomic uint64_t stalled;        // readers that took nothing for stall_timeout_ms
+    _Atomic uint64_t resets_over;    // HTTP/2 connections closed by the reset budget
+    _Atomic uint64_t retries;        // requests with X-Stainless-Retry-Count > 0
     _Atomic uint64_t fields_ignored; // unknown request fields
-    struct model_counters *models; // [served->count] once served
+    struct model_counters *models;   // [served->count] once served
 };
 
 // Unknown request fields of this exchange that were ignored.
@@ -101,7 +101,7 @@ struct server_view {
     bool draining;
     bool vllm_metrics;
     uint32_t thread_count;
-    uint64_t beat_oldest_ns;     // last turn of the slowest h2o loop
+    uint64_t beat_oldest_ns; // last turn of the slowest h2o loop
     int64_t started_unix;
     uint32_t route_count;
     const struct route *const *routes; // [route_count]

@@ -91,8 +91,8 @@ void http_error_object(struct json_buffer *out, const struct http_failure *failu
 void http_error_body(struct json_buffer *out, const struct http_failure *failure, enum shape shape,
                      struct text request_id)
 {
-    json_put_literal(out, shape == SHAPE_MESSAGES ? "{\"type\":\"error\",\"error\":"
-                                                  : "{\"error\":");
+    json_put_literal(out,
+                     shape == SHAPE_MESSAGES ? "{\"type\":\"error\",\"error\":" : "{\"error\":");
     http_error_object(out, failure, shape);
     if (shape == SHAPE_MESSAGES) {
         json_put_literal(out, ",\"request_id\":");

@@ -15,27 +15,27 @@ enum http_error {
     HTTP_UNSUPPORTED_VALUE,
     HTTP_UNSUPPORTED_PARAMETER,
     HTTP_UNSUPPORTED_CONTENT,
-    HTTP_UNSUPPORTED_MODEL,  // endpoint does not fit the model's kind
+    HTTP_UNSUPPORTED_MODEL, // endpoint does not fit the model's kind
     HTTP_MODEL_NOT_FOUND,
     HTTP_CONTEXT_LENGTH,
-    HTTP_TOO_LARGE,          // 413
-    HTTP_MEDIA_TYPE,         // 415
-    HTTP_CONTENT_ENCODING,   // 415
-    HTTP_METHOD,             // 405
-    HTTP_UNKNOWN_URL,        // 404
-    HTTP_OVERLOADED,         // 503 / 529
-    HTTP_UNAVAILABLE,        // 503 loading or draining
-    HTTP_TIMEOUT,            // 504
-    HTTP_INTERNAL,           // 500
-    HTTP_INTERNAL_SAME,      // 500, the same input fails again: x-should-retry: false
+    HTTP_TOO_LARGE,        // 413
+    HTTP_MEDIA_TYPE,       // 415
+    HTTP_CONTENT_ENCODING, // 415
+    HTTP_METHOD,           // 405
+    HTTP_UNKNOWN_URL,      // 404
+    HTTP_OVERLOADED,       // 503 / 529
+    HTTP_UNAVAILABLE,      // 503 loading or draining
+    HTTP_TIMEOUT,          // 504
+    HTTP_INTERNAL,         // 500
+    HTTP_INTERNAL_SAME,    // 500, the same input fails again: x-should-retry: false
     HTTP_ERROR_COUNT
 };
 
 // What a handler says about a failure; texts are borrowed until exchange_fail returns.
 struct http_failure {
     enum http_error error;
-    const char *param;   // JSON path, or NULL
-    struct text message; // one sentence
+    const char *param;                      // JSON path, or NULL
+    struct text message;                    // one sentence
     uint32_t prompt_tokens, context_tokens; // HTTP_CONTEXT_LENGTH only
 };
 

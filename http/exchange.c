@@ -57,8 +57,7 @@ static void answer_begin(struct exchange *x, int status, const char *content_typ
     x->content_length = bytes;
 }
 
-void exchange_reply_type(struct exchange *x, int status, const char *content_type,
-                         struct text body)
+void exchange_reply_type(struct exchange *x, int status, const char *content_type, struct text body)
 {
     answer_begin(x, status, content_type, body.bytes);
     json_put_raw(&x->filling, body);
@@ -242,8 +241,8 @@ struct exchange *exchange_create(struct http_thread *thread, h2o_req_t *req,
         arena_create(ARENA_BLOCK_BYTES, (64u << 20) + 16 * server->options.body_bytes_max);
     struct exchange *x = arena_take_zeroed(arena, 1, sizeof *x);
     struct answer *answer = h2o_mem_alloc_shared(&req->pool, sizeof *answer, on_dispose);
-    *answer = (struct answer){
-        .generator = {.proceed = on_proceed, .stop = on_stop}, .req = req, .x = x};
+    *answer =
+        (struct answer){.generator = {.proceed = on_proceed, .stop = on_stop}, .req = req, .x = x};
     x->thread = thread;
     x->answer = answer;
     x->arena = arena;
@@ -251,8 +250,8 @@ struct exchange *exchange_create(struct http_thread *thread, h2o_req_t *req,
     x->route_index = match->index < server->routes.count ? match->index : ROUTES_MAX;
     x->info.shape = match->shape;
     x->info.head = match->head || h2o_memis(req->method.base, req->method.len, H2O_STRLIT("HEAD"));
-    x->info.path_rest = match->path_rest.bytes > 0 ? arena_copy(arena, match->path_rest)
-                                                   : (struct text){"", 0};
+    x->info.path_rest =
+        match->path_rest.bytes > 0 ? arena_copy(arena, match->path_rest) : (struct text){"", 0};
     x->info.body = text_span(req->entity.base, req->entity.len);
     x->info.started_ns = now_ns();
     x->info.draining = thread->drain_ns != 0;

@@ -16,13 +16,13 @@ struct http_thread; // one h2o loop
 
 struct exchange_info { // read-only for handlers
     enum shape shape;
-    struct text body;       // until on_gone; JSON not yet parsed
-    struct text path_rest;  // behind a route that ends in "/", decoded once
+    struct text body;      // until on_gone; JSON not yet parsed
+    struct text path_rest; // behind a route that ends in "/", decoded once
     struct text request_id;
     struct text anthropic_version; // header, or empty
-    uint64_t started_ns;    // CLOCK_MONOTONIC
-    uint64_t deadline_ns;   // from X-Stainless-Timeout, 0: none
-    bool head;              // HEAD: headers only
+    uint64_t started_ns;           // CLOCK_MONOTONIC
+    uint64_t deadline_ns;          // from X-Stainless-Timeout, 0: none
+    bool head;                     // HEAD: headers only
     bool draining;
     uint32_t key_id;
     const struct served *served;
@@ -80,20 +80,20 @@ struct route {
     const char *method; // "POST"; "GET" also serves HEAD
     const char *path;   // exact; a trailing "/" takes the rest of the path
     enum shape shape;
-    uint32_t flags;     // enum route_flag
+    uint32_t flags;                         // enum route_flag
     void (*on_request)(struct exchange *x); // all checks of route, key, type and size are done
     void (*on_ready)(struct exchange *x);   // the attached engine request has events
     void (*on_room)(struct exchange *x);    // the send buffer has room again
     void (*on_second)(struct exchange *x, uint64_t now_ns); // about once a second while open
-    void (*on_gone)(struct exchange *x);    // the client left before fail, reply or end; last call
+    void (*on_gone)(struct exchange *x); // the client left before fail, reply or end; last call
 };
 
 enum route_flag {
-    ROUTE_OPEN = 1,       // needs no key
-    ROUTE_BEARER = 2,     // Authorization: Bearer
-    ROUTE_X_API_KEY = 4,  // x-api-key (and Bearer, http-api.md section 0)
-    ROUTE_EITHER_KEY = 8, // either header
-    ROUTE_JSON = 16,      // POST body must be JSON by content type
+    ROUTE_OPEN = 1,             // needs no key
+    ROUTE_BEARER = 2,           // Authorization: Bearer
+    ROUTE_X_API_KEY = 4,        // x-api-key (and Bearer, http-api.md section 0)
+    ROUTE_EITHER_KEY = 8,       // either header
+    ROUTE_JSON = 16,            // POST body must be JSON by content type
     ROUTE_SHAPE_OF_CALLER = 32, // Messages shape if an anthropic-version header is there
 };
 

@@ -48,8 +48,8 @@ static void ids_put(h2o_req_t *req, h2o_iovec_t id)
 {
     h2o_add_header_by_str(&req->pool, &req->res.headers, H2O_STRLIT("x-request-id"), 0, NULL,
                           id.base, id.len);
-    h2o_add_header_by_str(&req->pool, &req->res.headers, H2O_STRLIT("request-id"), 0, NULL,
-                          id.base, id.len);
+    h2o_add_header_by_str(&req->pool, &req->res.headers, H2O_STRLIT("request-id"), 0, NULL, id.base,
+                          id.len);
     h2o_add_header_by_str(&req->pool, &req->res.headers, H2O_STRLIT("openai-processing-ms"), 0,
                           NULL, H2O_STRLIT("0"));
 }

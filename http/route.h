@@ -19,7 +19,7 @@ struct route_match {
     uint32_t index;            // of the row; route_list.count when there is none
     struct text path_rest;
     bool path_known;
-    bool head;                 // HEAD on a GET route
+    bool head; // HEAD on a GET route
     bool options;
     char allow[ALLOW_BYTES_MAX]; // "POST" or "GET, HEAD"
     enum shape shape;

@@ -9,17 +9,17 @@
 #include <stdint.h>
 
 struct served_model {
-    const char *id;                      // as clients name it
+    const char *id; // as clients name it
     struct engine *engine;
-    const struct model_facts *facts;     // engine_facts(engine)
+    const struct model_facts *facts; // engine_facts(engine)
     const struct tokenizer *tokenizer;
-    const struct chat_template *chat;    // NULL for embedders and rerankers
-    struct text chat_source;             // its text
-    bool chat_is_plain;                  // the model brings none: prompt.h's `plain`
-    bool sampling_defaults;              // generation-config auto: facts.default_* apply
-    int64_t created;                     // unix seconds
-    char fingerprint[16];                // "fp_" + hash of build, weights and options
-    uint32_t max_queued_tokens;          // as the engine was opened, for messages
+    const struct chat_template *chat; // NULL for embedders and rerankers
+    struct text chat_source;          // its text
+    bool chat_is_plain;               // the model brings none: prompt.h's `plain`
+    bool sampling_defaults;           // generation-config auto: facts.default_* apply
+    int64_t created;                  // unix seconds
+    char fingerprint[16];             // "fp_" + hash of build, weights and options
+    uint32_t max_queued_tokens;       // as the engine was opened, for messages
 };
 
 struct served {

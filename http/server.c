@@ -30,8 +30,7 @@ static void defaults_fill(struct server_options *o)
     o->body_bytes_max = o->body_bytes_max > 0 ? o->body_bytes_max : body_bytes_default;
     o->request_timeout_ms = o->request_timeout_ms > 0 ? o->request_timeout_ms : REQUEST_TIMEOUT_MS;
     o->stall_timeout_ms = o->stall_timeout_ms > 0 ? o->stall_timeout_ms : STALL_TIMEOUT_MS;
-    o->shutdown_timeout_ms =
-        o->shutdown_timeout_ms > 0 ? o->shutdown_timeout_ms : DRAIN_TIMEOUT_MS;
+    o->shutdown_timeout_ms = o->shutdown_timeout_ms > 0 ? o->shutdown_timeout_ms : DRAIN_TIMEOUT_MS;
     o->resets_max = o->resets_max > 0 ? o->resets_max : RESETS_DEFAULT;
 }
 
@@ -132,8 +131,7 @@ static enum status threads_start(struct server *server, struct error *err)
 static enum status server_start(struct server *server, struct error *err)
 {
     const struct server_options *options = &server->options;
-    enum status status =
-        keys_open(&server->keys, options->api_keys, options->api_key_count, err);
+    enum status status = keys_open(&server->keys, options->api_keys, options->api_key_count, err);
     if (status == STATUS_OK)
         status = tls_open(&server->ssl, options, http2_is_on(options), err);
     for (uint32_t i = 0; i < server->thread_count && status == STATUS_OK; i++)
@@ -171,8 +169,7 @@ uint32_t server_port(const struct server *server)
 
 struct waker *server_waker(struct server *server, uint32_t http_thread)
 {
-    check(http_thread < server->thread_count, "thread %u of %u", http_thread,
-          server->thread_count);
+    check(http_thread < server->thread_count, "thread %u of %u", http_thread, server->thread_count);
     return server->threads[http_thread].waker;
 }
 

@@ -5,21 +5,21 @@
 #include "http/served.h"
 
 struct server_options {
-    const char *host;            // address to bind
-    uint32_t port;               // 0: the kernel chooses (tests)
+    const char *host; // address to bind
+    uint32_t port;    // 0: the kernel chooses (tests)
     uint32_t http_threads;
     uint32_t text_workers;
     const char *const *api_keys; // plain texts; only hashes are kept
     uint32_t api_key_count;
     const char *ssl_certfile, *ssl_keyfile; // NULL: no TLS
-    int http2;                   // 1 on, 0 off, -1: on loopback only
-    uint32_t connections_max;    // 0: 16384
-    uint64_t body_bytes_max;     // 0: 32 MiB
-    uint64_t shutdown_timeout_ms; // drain
+    int http2;                              // 1 on, 0 off, -1: on loopback only
+    uint32_t connections_max;               // 0: 16384
+    uint64_t body_bytes_max;                // 0: 32 MiB
+    uint64_t shutdown_timeout_ms;           // drain
     bool vllm_metrics;
-    uint64_t request_timeout_ms;  // head and body of one request, keep-alive idle; 0: 60 s
-    uint64_t stall_timeout_ms;    // a reader that takes nothing; 0: 60 s
-    uint32_t resets_max;          // HTTP/2 streams reset before an answer, per connection; 0: 200
+    uint64_t request_timeout_ms; // head and body of one request, keep-alive idle; 0: 60 s
+    uint64_t stall_timeout_ms;   // a reader that takes nothing; 0: 60 s
+    uint32_t resets_max;         // HTTP/2 streams reset before an answer, per connection; 0: 200
 };
 
 struct server;

@@ -43,8 +43,7 @@ void watch_add(struct exchange *x)
         return;
     // edge-triggered: a half-closed peer is told once, and counts as gone
     struct epoll_event event = {.events = EPOLLRDHUP | EPOLLET, .data.ptr = x};
-    x->watched =
-        epoll_ctl(x->thread->watch_fd, EPOLL_CTL_ADD, request_fd(req), &event) == 0;
+    x->watched = epoll_ctl(x->thread->watch_fd, EPOLL_CTL_ADD, request_fd(req), &event) == 0;
 }
 
 void watch_remove(struct exchange *x)
@@ -80,8 +79,8 @@ static int body_check(h2o_req_t *req, void *data)
         return 0;
     struct timeval now;
     gettimeofday(&now, NULL); // h2o's stamps are of this clock
-    int64_t age_ms = (int64_t)(now.tv_sec - begun.tv_sec) * 1000 +
-                     (int64_t)(now.tv_usec - begun.tv_usec) / 1000;
+    int64_t age_ms =
+        (int64_t)(now.tv_sec - begun.tv_sec) * 1000 + (int64_t)(now.tv_usec - begun.tv_usec) / 1000;
     if (age_ms > (int64_t)thread->server->options.request_timeout_ms)
         shutdown(request_fd(req), SHUT_RDWR);
     return 0;

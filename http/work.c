@@ -45,7 +45,7 @@ struct work_pool {
     uint32_t worker_count, side_count, started;
     void (*run)(struct exchange *x);
     _Atomic bool stop;
-    struct worker *workers; // [worker_count]
+    struct worker *workers;  // [worker_count]
     struct work_side *sides; // [side_count]
 };
 
@@ -116,8 +116,7 @@ static enum status workers_start(struct work_pool *pool, struct error *err)
 }
 
 enum status work_open(struct work_pool **out, uint32_t workers, uint32_t sides,
-                      struct wake *const *wakes, void (*run)(struct exchange *x),
-                      struct error *err)
+                      struct wake *const *wakes, void (*run)(struct exchange *x), struct error *err)
 {
     struct work_pool *pool = heap_take_zeroed(1, sizeof *pool);
     *pool = (struct work_pool){.worker_count = workers, .side_count = sides, .run = run};

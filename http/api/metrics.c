@@ -149,8 +149,7 @@ static void http_threads(struct metrics *m)
         {"weft_readers_stalled_total", "counter", offsetof(struct thread_counters, stalled)},
         {"weft_reset_floods_total", "counter", offsetof(struct thread_counters, resets_over)},
         {"weft_client_retries_total", "counter", offsetof(struct thread_counters, retries)},
-        {"weft_fields_ignored_total", "counter",
-         offsetof(struct thread_counters, fields_ignored)},
+        {"weft_fields_ignored_total", "counter", offsetof(struct thread_counters, fields_ignored)},
     };
     for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
         uint64_t sum = 0;

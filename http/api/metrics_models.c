@@ -237,11 +237,14 @@ static void te_counter(struct metrics *m, const char *name, const char *more, bo
         if (!is_pooling(m, model))
             continue;
         uint64_t good = finished_sum(m, model, COUNTED_POOLED);
-        uint64_t bad = finished_sum(m, model, COUNTED_ERROR) + finished_sum(m, model, COUNTED_ABORT);
+        uint64_t bad =
+            finished_sum(m, model, COUNTED_ERROR) + finished_sum(m, model, COUNTED_ABORT);
         bool all = strcmp(name, "request_count") == 0;
         metric_model_labels(m, name, model, more);
         json_put_format(m->out, "%llu\n",
-                        (unsigned long long)(all ? good + bad : success ? good : bad));
+                        (unsigned long long)(all       ? good + bad
+                                             : success ? good
+                                                       : bad));
     }
 }
 

@@ -8,9 +8,9 @@
 
 struct http_client {
     int fd;
-    char *at;             // bytes received and not consumed
+    char *at; // bytes received and not consumed
     size_t bytes, room;
-    bool head_known;      // of the answer being read
+    bool head_known; // of the answer being read
     int status;
     bool chunked, closes; // "Connection: close", or a body that only a close ends
     uint64_t left;        // of a body with a length
@@ -19,9 +19,9 @@ struct http_client {
 
 struct http_answer {
     int status;
-    bool complete;        // the body ended as announced
-    char *head;           // NUL-terminated
-    char *body;           // NUL behind it
+    bool complete; // the body ended as announced
+    char *head;    // NUL-terminated
+    char *body;    // NUL behind it
     size_t body_bytes;
 };
 

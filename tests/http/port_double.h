@@ -7,7 +7,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-
 struct port *port_double_open(struct waker *waker, struct engine *engine);
 void port_double_close(struct port *port);
 struct engine *engine_double_open(const struct model_facts *facts);

@@ -131,9 +131,10 @@ static void fail_request(struct exchange *x)
                                    .message = text_of("Said \"so\"."),
                                    .prompt_tokens = 9,
                                    .context_tokens = 8};
-    seen.deadline_ms = (exchange_info(x)->deadline_ns > 0)
-                           ? (exchange_info(x)->deadline_ns - exchange_info(x)->started_ns) / 1000000
-                           : 0;
+    seen.deadline_ms =
+        (exchange_info(x)->deadline_ns > 0)
+            ? (exchange_info(x)->deadline_ns - exchange_info(x)->started_ns) / 1000000
+            : 0;
     exchange_fail(x, &failure);
 }
 
@@ -192,6 +193,5 @@ static const struct route test_routes[] = {
 
 const struct route *const route_tables[] = {test_routes, health_routes, models_routes,
                                             metrics_routes, NULL};
-const uint32_t route_table_counts[] = {sizeof test_routes / sizeof *test_routes,
-                                       HEALTH_ROUTE_COUNT, MODELS_ROUTE_COUNT,
-                                       METRICS_ROUTE_COUNT};
+const uint32_t route_table_counts[] = {sizeof test_routes / sizeof *test_routes, HEALTH_ROUTE_COUNT,
+                                       MODELS_ROUTE_COUNT, METRICS_ROUTE_COUNT};

@@ -3,12 +3,14 @@
 if(TARGET weft_http)
   set(HTTP_DOUBLES ${CMAKE_CURRENT_LIST_DIR}/fixture.c ${CMAKE_CURRENT_LIST_DIR}/routes_double.c
     ${CMAKE_CURRENT_LIST_DIR}/port_double.c ${CMAKE_CURRENT_LIST_DIR}/http_client.c)
-  foreach(name server exchange drain http2 tls)
-    weft_test(NAME test_${name} SOURCES ${CMAKE_CURRENT_LIST_DIR}/test_${name}.c ${HTTP_DOUBLES}
+  foreach(file test_server.c test_exchange.c test_drain.c test_http2.c test_tls.c)
+    get_filename_component(name ${file} NAME_WE)
+    weft_test(NAME ${name} SOURCES ${CMAKE_CURRENT_LIST_DIR}/${file} ${HTTP_DOUBLES}
       LIBS weft_http PkgConfig::OPENSSL LABELS cpu)
   endforeach()
-  foreach(name errors auth route)
-    weft_test(NAME test_${name} SOURCES ${CMAKE_CURRENT_LIST_DIR}/test_${name}.c
+  foreach(file test_errors.c test_auth.c test_route.c)
+    get_filename_component(name ${file} NAME_WE)
+    weft_test(NAME ${name} SOURCES ${CMAKE_CURRENT_LIST_DIR}/${file}
       LIBS weft_http PkgConfig::OPENSSL LABELS cpu)
   endforeach()
 endif()

@@ -178,8 +178,8 @@ static void test_upload_under_way(void **state)
     struct http_client client;
     struct http_answer answer;
     fixture_open(&f, NULL, true);
-    const char *head = "POST /v1/test/echo HTTP/1.1\r\nHost: a\r\n" BEARER
-                       "Content-Length: 4\r\n\r\n12";
+    const char *head =
+        "POST /v1/test/echo HTTP/1.1\r\nHost: a\r\n" BEARER "Content-Length: 4\r\n\r\n12";
     assert_true(http_client_open(&client, f.port));
     assert_true(http_client_send(&client, head, strlen(head)));
     usleep(50000);
@@ -263,8 +263,7 @@ static void test_close_without_drain(void **state)
         seen.work_hold = 1;
         for (int i = 0; i < 4; i++) {
             assert_true(http_client_open(&clients[i], f.port));
-            assert_true(
-                http_client_request(&clients[i], "POST", paths[i], BEARER JSON, bodies[i]));
+            assert_true(http_client_request(&clients[i], "POST", paths[i], BEARER JSON, bodies[i]));
         }
         assert_true(fixture_wait_live(&f, 2));
         if (turn == 1)

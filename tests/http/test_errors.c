@@ -17,10 +17,8 @@ struct expected {
 #define BAD "invalid_request_error"
 
 static const struct expected table[] = {
-    {HTTP_MISSING_KEY, 401, 401, "authentication_error", "missing_api_key",
-     "authentication_error"},
-    {HTTP_INVALID_KEY, 401, 401, "authentication_error", "invalid_api_key",
-     "authentication_error"},
+    {HTTP_MISSING_KEY, 401, 401, "authentication_error", "missing_api_key", "authentication_error"},
+    {HTTP_INVALID_KEY, 401, 401, "authentication_error", "invalid_api_key", "authentication_error"},
     {HTTP_INVALID_JSON, 400, 400, BAD, "invalid_json", BAD},
     {HTTP_MISSING_FIELD, 400, 400, BAD, "missing_required_parameter", BAD},
     {HTTP_INVALID_TYPE, 400, 400, BAD, "invalid_type", BAD},
@@ -61,9 +59,11 @@ static const char *string_of(const json_t *object, const char *key)
 
 static void openai_row(const struct expected *row)
 {
-    struct http_failure failure = {
-        .error = row->error, .param = "a.b", .message = text_of("say \"x\"\n"),
-        .prompt_tokens = 9, .context_tokens = 8};
+    struct http_failure failure = {.error = row->error,
+                                   .param = "a.b",
+                                   .message = text_of("say \"x\"\n"),
+                                   .prompt_tokens = 9,
+                                   .context_tokens = 8};
     assert_int_equal(http_error_status(row->error, SHAPE_OPENAI), row->status_openai);
     json_t *body = body_of(&failure, SHAPE_OPENAI);
     const json_t *error = json_object_get(body, "error");
@@ -81,18 +81,17 @@ static void openai_row(const struct expected *row)
 
 static void messages_row(const struct expected *row)
 {
-    struct http_failure failure = {.error = row->error, .message = text_of("text"),
-                                   .prompt_tokens = 9, .context_tokens = 8};
+    struct http_failure failure = {
+        .error = row->error, .message = text_of("text"), .prompt_tokens = 9, .context_tokens = 8};
     assert_int_equal(http_error_status(row->error, SHAPE_MESSAGES), row->status_messages);
     json_t *body = body_of(&failure, SHAPE_MESSAGES);
     const json_t *error = json_object_get(body, "error");
     assert_string_equal(string_of(body, "type"), "error");
     assert_string_equal(string_of(body, "request_id"), "req_1");
     assert_string_equal(string_of(error, "type"), row->type_messages);
-    assert_string_equal(string_of(error, "message"),
-                        row->error == HTTP_CONTEXT_LENGTH
-                            ? "prompt is too long: 9 tokens > 8 maximum"
-                            : "text");
+    assert_string_equal(
+        string_of(error, "message"),
+        row->error == HTTP_CONTEXT_LENGTH ? "prompt is too long: 9 tokens > 8 maximum" : "text");
     assert_int_equal(json_object_size(error), 2);
     json_decref(body);
 }

@@ -232,7 +232,7 @@ static void test_stopped_reader(void **state)
     assert_true(http_client_head(&quick));
     assert_true(http_client_until(&quick, "data: [DONE]\n\n"));
     uint64_t read = port_double_read(port0()) - before - 1000;
-    assert_in_range(read, 1, 4000); // SO_SNDBUF (doubled by the kernel), the buffers, 4 KiB
+    assert_in_range(read, 1, 4000);       // SO_SNDBUF (doubled by the kernel), the buffers, 4 KiB
     assert_true(http_client_head(&slow)); // it reads on, and everything comes
     assert_true(port_double_push(port0(), 0, 0, FINISH_STOP));
     assert_true(http_client_until(&slow, "data: [DONE]\n\n"));
@@ -346,8 +346,8 @@ static void test_dripped_body(void **state)
     struct http_client client;
     struct http_answer answer;
     assert_true(http_client_open(&client, fixture.port));
-    const char *head = "POST /v1/test/echo HTTP/1.1\r\nHost: a\r\n" BEARER
-                       "Transfer-Encoding: chunked\r\n\r\n";
+    const char *head =
+        "POST /v1/test/echo HTTP/1.1\r\nHost: a\r\n" BEARER "Transfer-Encoding: chunked\r\n\r\n";
     const char *body = "3\r\n[1,\r\n2\r\n2]\r\n0\r\n\r\n";
     assert_true(http_client_send(&client, head, strlen(head)));
     for (const char *p = body; *p != '\0'; p++)

@@ -55,8 +55,8 @@ static bool frame_read(int fd, struct frame *out)
     out->bytes = (uint32_t)head[0] << 16 | (uint32_t)head[1] << 8 | head[2];
     out->type = head[3];
     out->flags = head[4];
-    out->stream = (uint32_t)head[5] << 24 | (uint32_t)head[6] << 16 | (uint32_t)head[7] << 8 |
-                  head[8];
+    out->stream =
+        (uint32_t)head[5] << 24 | (uint32_t)head[6] << 16 | (uint32_t)head[7] << 8 | head[8];
     return out->bytes <= sizeof out->payload && bytes_read(fd, out->payload, out->bytes);
 }
 
@@ -72,8 +72,13 @@ static bool frame_wait(int fd, uint8_t type, uint32_t stream, struct frame *out)
 static bool frame_send(int fd, uint8_t type, uint8_t flags, uint32_t stream, struct text payload)
 {
     unsigned char head[9] = {(unsigned char)(payload.bytes >> 16),
-                             (unsigned char)(payload.bytes >> 8), (unsigned char)payload.bytes,
-                             type, flags, 0, 0, (unsigned char)(stream >> 8),
+                             (unsigned char)(payload.bytes >> 8),
+                             (unsigned char)payload.bytes,
+                             type,
+                             flags,
+                             0,
+                             0,
+                             (unsigned char)(stream >> 8),
                              (unsigned char)stream};
     return send(fd, head, sizeof head, MSG_NOSIGNAL) == sizeof head &&
            send(fd, payload.at, payload.bytes, MSG_NOSIGNAL) == (ssize_t)payload.bytes;
@@ -100,8 +105,7 @@ static bool request_send(int fd, uint32_t stream, const char *path, const char *
     uint8_t flags = END_HEADERS | (body == NULL && end ? END_STREAM : 0);
     if (!frame_send(fd, FRAME_HEADERS, flags, stream, text_span((char *)block, bytes)))
         return false;
-    return body == NULL ||
-           frame_send(fd, FRAME_DATA, end ? END_STREAM : 0, stream, text_of(body));
+    return body == NULL || frame_send(fd, FRAME_DATA, end ? END_STREAM : 0, stream, text_of(body));
 }
 
 static bool reset_send(int fd, uint32_t stream)

@@ -56,8 +56,9 @@ static void test_rest(void **state)
 static void test_unknown(void **state)
 {
     (void)state;
-    static const char *const paths[] = {"/", "", "/v1", "/v1/chatx", "/v1/chat//", "/V1/chat",
-                                        "//v1/chat", "/v1/chat/x", "/healthz", "/v1/v1/chat"};
+    static const char *const paths[] = {"/",          "",           "/v1",       "/v1/chatx",
+                                        "/v1/chat//", "/V1/chat",   "//v1/chat", "/v1/chat/x",
+                                        "/healthz",   "/v1/v1/chat"};
     for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
         struct route_match match = find("POST", paths[i]);
         assert_null(match.route);

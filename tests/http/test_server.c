@@ -62,8 +62,8 @@ static const struct order_case order[] = {
      "unsupported_media_type"},
     {"POST", "/v1/test/echo", BEARER "Content-Type: application/x-www-form-urlencoded\r\n", "x",
      415, "unsupported_media_type"},
-    {"POST", "/v1/test/echo", BEARER "Content-Type: application/json; charset=latin1\r\n", "x",
-     415, "unsupported_media_type"},
+    {"POST", "/v1/test/echo", BEARER "Content-Type: application/json; charset=latin1\r\n", "x", 415,
+     "unsupported_media_type"},
     {"POST", "/v1/test/echo", BEARER JSON "Content-Encoding: gzip\r\n", "x", 415,
      "unsupported_content_encoding"},
 };
@@ -131,8 +131,8 @@ static void test_common_headers(void **state)
 {
     (void)state;
     char id[256], second[256], value[64];
-    struct http_answer answer = ask("POST", "/v1/test/echo", BEARER "X-Request-Id: my.id-1\r\n",
-                                    "{}");
+    struct http_answer answer =
+        ask("POST", "/v1/test/echo", BEARER "X-Request-Id: my.id-1\r\n", "{}");
     assert_true(http_header(answer.head, "x-request-id", id, sizeof id));
     assert_true(http_header(answer.head, "request-id", second, sizeof second));
     assert_string_equal(id, "my.id-1");
@@ -411,15 +411,24 @@ static void test_metrics(void **state)
     assert_string_equal(value, "text/plain; version=0.0.4; charset=utf-8");
     static const char *const wanted[] = {
         "# TYPE vllm:time_to_first_token_seconds histogram\n",
-        "vllm:time_to_first_token_seconds_bucket{model_name=\"org/qwen-x\",engine=\"0\",le=\"2560.0\"}",
-        "vllm:inter_token_latency_seconds_bucket{model_name=\"org/qwen-x\",engine=\"0\",le=\"0.01\"}",
-        "vllm:e2e_request_latency_seconds_bucket{model_name=\"org/qwen-x\",engine=\"0\",le=\"7680.0\"}",
-        "vllm:request_success_total{model_name=\"org/qwen-x\",engine=\"0\",finished_reason=\"stop\"",
+        "vllm:time_to_first_token_seconds_bucket{model_name=\"org/"
+        "qwen-x\",engine=\"0\",le=\"2560.0\"}",
+        "vllm:inter_token_latency_seconds_bucket{model_name=\"org/"
+        "qwen-x\",engine=\"0\",le=\"0.01\"}",
+        "vllm:e2e_request_latency_seconds_bucket{model_name=\"org/"
+        "qwen-x\",engine=\"0\",le=\"7680.0\"}",
+        "vllm:request_success_total{model_name=\"org/"
+        "qwen-x\",engine=\"0\",finished_reason=\"stop\"",
         "vllm:kv_cache_usage_perc{model_name=\"org/qwen-x\",engine=\"0\"} ",
-        "vllm:num_requests_running{", "vllm:num_preemptions_total{", "vllm:cache_config_info{",
+        "vllm:num_requests_running{",
+        "vllm:num_preemptions_total{",
+        "vllm:cache_config_info{",
         "weft_steps_total{model_name=\"embed\",engine=\"1\"} ",
-        "te_request_count{model_name=\"embed\",engine=\"1\"} ", "te_queue_size{",
-        "process_resident_memory_bytes ", "process_cpu_seconds_total ", "process_open_fds ",
+        "te_request_count{model_name=\"embed\",engine=\"1\"} ",
+        "te_queue_size{",
+        "process_resident_memory_bytes ",
+        "process_cpu_seconds_total ",
+        "process_open_fds ",
         "process_start_time_seconds ",
         "http_requests_total{handler=\"/v1/test/echo\",method=\"POST\",status=\"4xx\"} ",
         "http_request_duration_seconds_bucket{handler=\"/health\",le=\"+Inf\"} ",

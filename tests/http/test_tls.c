@@ -137,8 +137,8 @@ static void test_stream_and_leave(void **state)
     fixture_tls(&f, 0);
     tls_open_client(&tls, f.port, TLS1_3_VERSION);
     assert_true(tls.connected);
-    const char *request = "POST /v1/test/stream HTTP/1.1\r\nHost: a\r\n" BEARER
-                          "Content-Length: 2\r\n\r\n{}";
+    const char *request =
+        "POST /v1/test/stream HTTP/1.1\r\nHost: a\r\n" BEARER "Content-Length: 2\r\n\r\n{}";
     assert_true(SSL_write(tls.ssl, request, (int)strlen(request)) > 0);
     assert_true(fixture_wait_live(&f, 1));
     assert_true(port_double_push(f.ports[0], 0, 2, FINISH_NONE));
