@@ -180,6 +180,7 @@ enum status model_open(struct model **out, const struct model_plan *plan, uint64
                        void (*progress)(void *context, uint64_t done, uint64_t total),
                        void *context, struct error *err)
 {
+    check(plan->parts->tensors || plan->parts->options.load_dummy, "a plan opens one model");
     enum status status = kv_check(plan, kv_bytes, err);
     if (status != STATUS_OK)
         return status;
