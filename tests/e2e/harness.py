@@ -22,6 +22,7 @@ TINY = ROOT.parent / "shared/assets/decoder/tinystories-656k"
 MODELS = ROOT / "models"
 CHATML = pathlib.Path(__file__).parent / "chatml.jinja"
 STRICT = pathlib.Path(__file__).parent / "strict.jinja"
+LSAN = pathlib.Path(__file__).parent / "lsan.supp"
 KEY = "test-key"
 
 
@@ -50,7 +51,8 @@ class Server:
         if key:
             command += ["--api-key", key]
         self.process = subprocess.Popen(
-            command, stdout=self.log, stderr=self.log, env={**os.environ, **(env or {})}
+            command, stdout=self.log, stderr=self.log,
+            env={"LSAN_OPTIONS": f"suppressions={LSAN}", **os.environ, **(env or {})},
         )
         self.args = args
         self.wait_ready()
@@ -76,7 +78,7 @@ class Server:
             time.sleep(0.02)
         raise AssertionError(f"not ready: {self.output()}")
 
-    def request(self, method, path, body=None, headers=None, timeout=60):
+    def request(self, method, path, body=None, headers=None, timeout=600):
         return Answer(self, method, path, body, headers or {}, timeout)
 
     def post(self, path, body, **headers):
@@ -186,6 +188,13 @@ def main():
         f"embed={MODELS / 'weft-demo-embed'}",
         f"rerank={MODELS / 'weft-demo-rerank'}",
     )
+
+
+@functools.cache
+def sanitized():
+    """A program with a sanitizer keeps freed memory for a while: its size says nothing."""
+    program = pathlib.Path(WEFT).read_bytes()
+    return b"__asan_init" in program or b"__tsan_init" in program
 
 
 def user(text):

@@ -22,7 +22,7 @@ def collect(names):
                 yield f"{path.stem}", None, f"no module {error.name}"
                 continue
             raise
-        for name, function in vars(module).items():
+        for name, function in list(vars(module).items()):
             if not name.startswith("test_") or not callable(function):
                 continue
             if names and path.stem not in names and name not in names:

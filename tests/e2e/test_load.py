@@ -74,7 +74,7 @@ def test_thousand_streams():
         for raw in asyncio.run(streams(server.port, 1000)):
             assert text_of_stream(raw) == want
         sizes.append(resident(server))
-    assert sizes[2] <= sizes[1] * 1.02, sizes
+    assert harness.sanitized() or sizes[2] <= sizes[1] * 1.02, sizes
 
 
 def open_stream(server, receive_bytes=None, **more):
@@ -233,5 +233,5 @@ def test_overload():
         time.sleep(SECONDS / 2)
         end = resident(server)
     assert statuses <= {200, 503, 529} and 200 in statuses and len(statuses) > 1, statuses
-    assert end <= half * 1.02, (half, end)
+    assert harness.sanitized() or end <= half * 1.02, (half, end)
     assert chat(server, max_tokens=3).status == 200
