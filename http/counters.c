@@ -93,10 +93,12 @@ void counters_tokens(struct exchange *x, uint32_t tokens)
         return;
     uint64_t now = now_ns();
     // several tokens read at once share the time since the last ones
-    if (x->token_ns != 0)
+    if (x->token_ns != 0) {
+        x->intervals += tokens;
         for (uint32_t i = 0; i < tokens; i++)
             histogram_add(&c->histograms[HISTOGRAM_INTER_TOKEN], HISTOGRAM_INTER_TOKEN,
                           (now - x->token_ns) / tokens);
+    }
     x->token_ns = now;
     x->tokens_out += tokens;
 }
@@ -153,9 +155,13 @@ void counters_request_done(struct exchange *x)
     record(c, HISTOGRAM_PREFILL, f.started_ns, f.first_token_ns);
     record(c, HISTOGRAM_DECODE, f.first_token_ns, f.finished_ns);
     record(c, HISTOGRAM_INFERENCE, f.started_ns, f.finished_ns);
-    if (x->tokens_out > 1 && f.first_token_ns != 0 && f.finished_ns >= f.first_token_ns)
-        histogram_add(&c->histograms[HISTOGRAM_PER_OUTPUT_TOKEN], HISTOGRAM_PER_OUTPUT_TOKEN,
-                      (f.finished_ns - f.first_token_ns) / (x->tokens_out - 1));
+    if (x->tokens_out > 1 && f.first_token_ns != 0 && f.finished_ns >= f.first_token_ns) {
+        uint64_t mean = (f.finished_ns - f.first_token_ns) / (x->tokens_out - 1);
+        histogram_add(&c->histograms[HISTOGRAM_PER_OUTPUT_TOKEN], HISTOGRAM_PER_OUTPUT_TOKEN, mean);
+        // tokens that came together with the first one have no times of their own
+        for (uint64_t i = x->intervals + 1; i < x->tokens_out; i++)
+            histogram_add(&c->histograms[HISTOGRAM_INTER_TOKEN], HISTOGRAM_INTER_TOKEN, mean);
+    }
     histogram_add(&c->histograms[HISTOGRAM_PROMPT_TOKENS], HISTOGRAM_PROMPT_TOKENS,
                   f.prompt_tokens);
     histogram_add(&c->histograms[HISTOGRAM_PREFILL_COMPUTED], HISTOGRAM_PREFILL_COMPUTED,

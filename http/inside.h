@@ -47,6 +47,7 @@ struct exchange {
     uint32_t tokens_max; // of any choice
     uint64_t token_ns;   // when the last tokens were read
     uint64_t tokens_out;
+    uint64_t intervals; // between tokens, recorded so far
 
     int status;
     const char *content_type;

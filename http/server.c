@@ -5,6 +5,7 @@
 #include <h2o/http1.h>
 #include <h2o/http2.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -17,6 +18,7 @@ enum {
     BODY_SLACK_BYTES = 1 << 20, // h2o's own cap is above ours, so that ours answers in JSON
     POLL_MS = 5,
     ABORT_WAIT_MS = 3000,
+    DESCRIPTORS_KEPT = 256, // for everything that is no connection
 };
 
 static const uint64_t body_bytes_default = 32u << 20;
@@ -32,6 +34,27 @@ static void defaults_fill(struct server_options *o)
     o->stall_timeout_ms = o->stall_timeout_ms > 0 ? o->stall_timeout_ms : STALL_TIMEOUT_MS;
     o->shutdown_timeout_ms = o->shutdown_timeout_ms > 0 ? o->shutdown_timeout_ms : DRAIN_TIMEOUT_MS;
     o->resets_max = o->resets_max > 0 ? o->resets_max : RESETS_DEFAULT;
+}
+
+// A connection needs a descriptor; accepting without one would make the listener spin.
+static void descriptors_raise(struct server_options *o)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+        return;
+    rlim_t wanted = (rlim_t)o->connections_max + DESCRIPTORS_KEPT;
+    if (limit.rlim_cur < wanted) {
+        limit.rlim_cur = limit.rlim_max < wanted ? limit.rlim_max : wanted;
+        if (setrlimit(RLIMIT_NOFILE, &limit) != 0)
+            getrlimit(RLIMIT_NOFILE, &limit);
+    }
+    if (limit.rlim_cur >= wanted)
+        return;
+    rlim_t fit = limit.rlim_cur > 2 * DESCRIPTORS_KEPT ? limit.rlim_cur - DESCRIPTORS_KEPT
+                                                       : (limit.rlim_cur + 1) / 2;
+    log_line(LOG_WARNING, "%ju open files are allowed: at most %ju connections (ulimit -n)",
+             (uintmax_t)limit.rlim_cur, (uintmax_t)fit);
+    o->connections_max = (uint32_t)fit;
 }
 
 static bool host_is_loopback(const char *host)
@@ -145,6 +168,7 @@ enum status server_open(struct server **out, const struct server_options *option
     struct server *server = heap_take_zeroed(1, sizeof *server);
     server->options = *options;
     defaults_fill(&server->options);
+    descriptors_raise(&server->options);
     server->port = options->port;
     server->thread_count = server->options.http_threads;
     server->threads = heap_take_zeroed(server->thread_count, sizeof *server->threads);

@@ -454,16 +454,20 @@ static void test_request_metrics(void **state)
         "vllm:time_to_first_token_seconds_count{model_name=\"org/qwen-x\",engine=\"0\"}",
         "vllm:e2e_request_latency_seconds_count{model_name=\"org/qwen-x\",engine=\"0\"}",
         "vllm:request_generation_tokens_count{model_name=\"org/qwen-x\",engine=\"0\"}",
+        "vllm:request_time_per_output_token_seconds_count{model_name=\"org/qwen-x\",engine=\"0\"}",
         "vllm:request_prompt_tokens_count{model_name=\"org/qwen-x\",engine=\"0\"}",
         "vllm:request_success_total{model_name=\"org/qwen-x\",engine=\"0\",finished_reason="
         "\"stop\"}",
     };
-    uint64_t before[5];
-    for (int i = 0; i < 5; i++)
+    const char *between =
+        "vllm:inter_token_latency_seconds_count{model_name=\"org/qwen-x\",engine=\"0\"}";
+    uint64_t before[6], intervals = metric_value(&fixture, between);
+    for (int i = 0; i < 6; i++)
         before[i] = metric_value(&fixture, counted[i]);
     test_stream(state);
-    for (int i = 0; i < 5; i++)
+    for (int i = 0; i < 6; i++)
         assert_int_equal(metric_value(&fixture, counted[i]), before[i] + 1);
+    assert_int_equal(metric_value(&fixture, between), intervals + 2); // three tokens
 }
 
 static int open_main(void **state)

@@ -233,6 +233,32 @@ static void test_reset_budget(void **state)
     fixture_close(&f);
 }
 
+// The peer opens no window: the stream is given up, its engine request cancelled, and small answers
+// of the same connection still come.
+static void test_stalled_stream(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct server_options options = {.http2 = 1, .stall_timeout_ms = 1500};
+    fixture_open(&f, &options, true);
+    int fd = h2_open(&f);
+    // SETTINGS_INITIAL_WINDOW_SIZE 1000
+    assert_true(frame_send(fd, FRAME_SETTINGS, 0, 0, text_span("\0\x4\0\0\x3\xe8", 6)));
+    assert_true(request_send(fd, 1, "/v1/test/stream", "{}", true));
+    assert_true(fixture_wait_live(&f, 1));
+    assert_true(port_double_push(f.ports[0], 0, 100000, FINISH_NONE));
+    assert_true(request_send(fd, 3, "/v1/test/echo", "[1]", true));
+    exchange_check(fd, 3, 200, "[1]");
+    assert_in_range(port_double_read(f.ports[0]), 1, 2000); // a window, two buffers; not 9 MB
+    assert_true(fixture_wait_cancelled(&f, 1));
+    port_double_settle(f.ports[0]);
+    assert_true(fixture_wait_live(&f, 0));
+    assert_true(request_send(fd, 5, "/v1/test/echo", "[2]", true));
+    exchange_check(fd, 5, 200, "[2]");
+    close(fd);
+    fixture_close(&f);
+}
+
 static void test_dripping_body(void **state)
 {
     (void)state;
@@ -308,6 +334,7 @@ int main(void)
         cmocka_unit_test(test_answers),
         cmocka_unit_test(test_reset_cancels_one),
         cmocka_unit_test(test_reset_budget),
+        cmocka_unit_test(test_stalled_stream),
         cmocka_unit_test(test_dripping_body),
         cmocka_unit_test(test_drain_sends_goaway),
         cmocka_unit_test(test_close_with_goaway_armed),
