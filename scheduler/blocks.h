@@ -21,21 +21,21 @@
 enum { BLOCK_NONE = 0xFFFFFFFF };
 
 struct block {
-    uint32_t refs;    // sequences that hold it
-    uint32_t leaving; // of those, the ones that give it back when their step is settled
+    uint32_t refs;         // sequences that hold it
+    uint32_t leaving;      // of those, the ones that give it back when their step is settled
     uint32_t newer, older; // LRU list of cached blocks
     uint32_t next;         // in its bucket
     bool keyed, ready;
-    bool lasting; // keyed, and worth keeping when nobody holds it
+    bool lasting;            // keyed, and worth keeping when nobody holds it
     struct hash key, parent; // of this block; of the one before it (or the root)
 };
 
 struct blocks {
-    uint32_t count, tokens;  // blocks; tokens a block
-    struct block *block;     // [count]
-    int32_t *token;          // [count][tokens] of keyed blocks
-    uint32_t *free;          // [count] stack
-    uint32_t *bucket;        // [bucket_mask + 1] heads of chains
+    uint32_t count, tokens; // blocks; tokens a block
+    struct block *block;    // [count]
+    int32_t *token;         // [count][tokens] of keyed blocks
+    uint32_t *free;         // [count] stack
+    uint32_t *bucket;       // [bucket_mask + 1] heads of chains
     uint32_t bucket_mask;
     uint32_t free_count, cached_count;
     uint32_t coming;         // used blocks all of whose holders are leaving
@@ -47,7 +47,7 @@ static inline uint32_t blocks_available(const struct blocks *blocks)
     return blocks->free_count + blocks->cached_count;
 }
 
-uint32_t blocks_buckets(uint32_t count); // size of `bucket` for so many blocks
+uint32_t blocks_buckets(uint32_t count);  // size of `bucket` for so many blocks
 void blocks_reset(struct blocks *blocks); // all free; arrays and counts are set by the caller
 
 uint32_t block_take(struct blocks *blocks); // ask blocks_available first

@@ -11,15 +11,15 @@
 
 enum { ENGINE_RECORDS = 2 }; // steps launched and not settled: steps_in_flight + 1 at most
 
-#define STALL_NS 60000000000u   // a reader that takes nothing for so long is cancelled
-#define SCAN_NS 20000000u       // deadlines and stalls are looked at so often
+#define STALL_NS 60000000000u // a reader that takes nothing for so long is cancelled
+#define SCAN_NS 20000000u     // deadlines and stalls are looked at so often
 #define STEP_DEADLINE_NS 120000000000u
 
 struct plan_row {
     uint32_t slot;
-    uint32_t from;   // first token computed
+    uint32_t from; // first token computed
     uint32_t q_len;
-    uint8_t want;    // enum batch_want
+    uint8_t want; // enum batch_want
     bool fed;
 };
 
@@ -27,11 +27,11 @@ struct plan_row {
 struct plan {
     uint64_t stamp;
     uint32_t decode_count, prefill_count;
-    struct plan_row *decode, *prefill; // [rows_max] each
+    struct plan_row *decode, *prefill;                                        // [rows_max] each
     uint32_t tokens_left, rows_left, changes_left, admits_left, history_left; // of the step
-    uint32_t unmet;   // blocks that older sequences wait for
-    uint32_t debt;    // blocks that older prefills will still take
-    bool blocked;     // a started sequence waits for blocks: nothing new is drawn
+    uint32_t unmet; // blocks that older sequences wait for
+    uint32_t debt;  // blocks that older prefills will still take
+    bool blocked;   // a started sequence waits for blocks: nothing new is drawn
 };
 
 struct record { // a launched step
@@ -49,7 +49,7 @@ struct engine {
     uint64_t now_ns;
     bool own_clock; // engine_run: stamps are read anew
 
-    struct port *ports; // [port_count]
+    struct port *ports;     // [port_count]
     uint32_t *cancels_seen; // [port_count]
 
     struct request *live_first, *live_last; // taken in and not finished, in order of arrival
@@ -57,12 +57,12 @@ struct engine {
     uint32_t live_count;
     uint64_t waiting_sequences; // not drawn
 
-    struct sequence *sequences;  // [slots_max]
-    struct sequence **order;     // [slots_max] drawn and not ended, oldest first
+    struct sequence *sequences;          // [slots_max]
+    struct sequence **order;             // [slots_max] drawn and not ended, oldest first
     uint32_t order_count, sequences_max; // sequences_max: drawn at once
-    uint32_t *slots_free;        // [slots_max] stack
+    uint32_t *slots_free;                // [slots_max] stack
     uint32_t slots_free_count;
-    uint32_t *penalties_free;    // [penalty_rows] stack
+    uint32_t *penalties_free; // [penalty_rows] stack
     uint32_t penalties_free_count;
     uint64_t tickets;
 

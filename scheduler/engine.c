@@ -1,5 +1,5 @@
-// The engine: opening, the loop of one model, and its end. One thread owns everything but the ports'
-// h2o sides; after engine_open nothing is allocated.
+// The engine: opening, the loop of one model, and its end. One thread owns everything but the
+// ports' h2o sides; after engine_open nothing is allocated.
 #include "scheduler/core.h"
 
 #include <poll.h>
@@ -37,8 +37,8 @@ static void facts_check(const struct engine *engine)
           o->choices_max);
     check(o->port_count >= 1 && o->max_queued_requests >= 1, "%u ports of %u requests",
           o->port_count, o->max_queued_requests);
-    check(f->causal || limits->tokens_max >= f->max_model_len,
-          "a step of %u tokens, inputs of %u", limits->tokens_max, f->max_model_len);
+    check(f->causal || limits->tokens_max >= f->max_model_len, "a step of %u tokens, inputs of %u",
+          limits->tokens_max, f->max_model_len);
     if (f->blocks_per_sequence_max == 0)
         return;
     check(f->block_tokens >= 1 && f->block_tokens <= 64, "%u tokens a block", f->block_tokens);
@@ -61,6 +61,7 @@ static void gate_init(struct engine *engine)
     gate->output_width = engine->facts.output_width;
     gate->vocab = engine->facts.vocab;
     gate->max_model_len = engine->facts.max_model_len;
+    gate->generates = engine->facts.kind == MODEL_GENERATOR;
 }
 
 static void state_init(struct engine *engine)
@@ -98,7 +99,8 @@ enum status engine_open(struct engine **out, struct model *model,
     if (base == MAP_FAILED)
         return error_set(err, STATUS_NO_MEMORY,
                          "%zu bytes for queues and stores cannot be had: lower "
-                         "max-queued-requests, max-queued-tokens or max-result-bytes", bytes);
+                         "max-queued-requests, max-queued-tokens or max-result-bytes",
+                         bytes);
     struct engine *engine = base;
     engine->facts = sizes.facts;
     engine->options = sizes.options;
@@ -198,8 +200,11 @@ static enum status turn(struct engine *engine, bool *worked)
 static void gauges_set(struct engine *engine)
 {
     struct engine_stats *stats = &engine->stats;
-    stat_set(&stats->sequences_running, engine->order_count);
-    stat_set(&stats->sequences_waiting, engine->waiting_sequences);
+    uint32_t running = 0;
+    for (uint32_t i = 0; i < engine->order_count; i++)
+        running += engine->order[i]->state != SEQUENCE_WAITING;
+    stat_set(&stats->sequences_running, running);
+    stat_set(&stats->sequences_waiting, engine->waiting_sequences + engine->order_count - running);
     stat_set(&stats->blocks_used, engine->blocks.count - blocks_available(&engine->blocks));
     stat_set(&stats->blocks_cached, engine->blocks.cached_count);
 }

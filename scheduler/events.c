@@ -15,8 +15,7 @@ static void event_push(struct engine *engine, struct request *r, const struct to
         r->run.progress_ns = engine->now_ns; // the reader had taken all: it is not slow yet
     ring->event[place] = *event;
     if (event->top_count > 0)
-        memcpy(&ring->top[(size_t)place * SAMPLE_TOP_MAX], tops,
-               event->top_count * sizeof *tops);
+        memcpy(&ring->top[(size_t)place * SAMPLE_TOP_MAX], tops, event->top_count * sizeof *tops);
     events_publish(ring);
     // From here on only what belongs to the port is touched: the request may be another one.
     if (flag_raise(&ring->in_ready))

@@ -22,7 +22,8 @@ static void admit_fill(struct engine *engine, struct sequence *s)
     struct batch *batch = engine->batch;
     struct request *r = s->request;
     struct batch_admit *admit = &batch_admits(batch)[batch->admit_count++];
-    *admit = (struct batch_admit){.row = s->slot, .params = r->params, .bias_at = batch->bias_count};
+    *admit =
+        (struct batch_admit){.row = s->slot, .params = r->params, .bias_at = batch->bias_count};
     stops_fill(engine, r, &admit->params);
     admit->params.choice = s->number;
     admit->params.output_count = s->output_count;

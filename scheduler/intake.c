@@ -49,6 +49,12 @@ static void request_take(struct engine *engine, struct request *r)
     stat_add(&engine->stats.prompt_tokens, r->token_count);
 }
 
+// A model opened without penalty rows can never start a request with penalties.
+static bool never_starts(const struct engine *engine, const struct request *r)
+{
+    return engine->facts.limits.penalty_rows == 0 && sequence_penalised(r);
+}
+
 static bool port_take(struct engine *engine, struct port *port)
 {
     bool news = false;
@@ -60,7 +66,7 @@ static bool port_take(struct engine *engine, struct port *port)
         // The count of cancels may have been read before this request came in.
         if (atomic_load_explicit(&r->cancel, memory_order_relaxed))
             request_end(engine, r, FINISH_CANCEL);
-        else if (stat_read(&engine->stats.failed))
+        else if (stat_read(&engine->stats.failed) || never_starts(engine, r))
             request_end(engine, r, FINISH_ERROR);
     }
     return news;

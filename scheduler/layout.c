@@ -37,14 +37,14 @@ static void stores_place(struct carve *c, struct port *port, const struct engine
     uint64_t extra = 2 + 2 * (uint64_t)engine->facts.limits.bias_max;
     port->words.items_each = STORE_WORDS;
     port->words.item_bytes = sizeof(int32_t);
-    store_place(c, &port->words, WORD_KINDS * tokens + owners * extra,
-                WORD_KINDS * tokens + extra, owners);
+    store_place(c, &port->words, WORD_KINDS * tokens + owners * extra, WORD_KINDS * tokens + extra,
+                owners);
     uint32_t bytes = engine->facts.output_width * (uint32_t)sizeof(float);
     bool pooling = engine->facts.kind != MODEL_GENERATOR && bytes > 0;
     port->results.item_bytes = pooling ? bytes : (uint32_t)sizeof(float);
-    port->results.items_each =
-        RESULT_CHUNK_BYTES > port->results.item_bytes
-            ? RESULT_CHUNK_BYTES / port->results.item_bytes : 1;
+    port->results.items_each = RESULT_CHUNK_BYTES > port->results.item_bytes
+                                   ? RESULT_CHUNK_BYTES / port->results.item_bytes
+                                   : 1;
     uint64_t items = pooling ? o->max_result_bytes / bytes : 0;
     store_place(c, &port->results, items, items < tokens ? items : tokens, owners);
 }

@@ -73,8 +73,9 @@ static void want_keep(struct engine *engine, uint32_t count)
 
 static enum batch_want want_of(const struct sequence *s)
 {
-    static const enum batch_want want[] = {
-        [REQUEST_GENERATE] = WANT_TOKEN, [REQUEST_EMBED] = WANT_VECTOR, [REQUEST_SCORE] = WANT_SCORE};
+    static const enum batch_want want[] = {[REQUEST_GENERATE] = WANT_TOKEN,
+                                           [REQUEST_EMBED] = WANT_VECTOR,
+                                           [REQUEST_SCORE] = WANT_SCORE};
     return want[s->request->kind];
 }
 

@@ -42,6 +42,7 @@ static void args_check(const struct gate *gate, const struct submit_args *args)
     check(args->sequence_start[args->sequence_count] == args->token_count, "%u of %u tokens",
           args->sequence_start[args->sequence_count], args->token_count);
     bool generate = args->kind == REQUEST_GENERATE;
+    check(generate == gate->generates, "kind %d for another kind of model", args->kind);
     check(!generate || (args->sequence_count == 1 && args->max_tokens > 0),
           "%u prompts and %u tokens for a generation", args->sequence_count, args->max_tokens);
     check(generate || args->choice_count == 1, "%u choices of a pooling request",
@@ -108,8 +109,7 @@ static void words_fill(struct port *port, struct request *request, const struct 
     store_write(&port->words, number, request->starts_at, args->sequence_count + 1,
                 args->sequence_start);
     if (args->type_from)
-        store_write(&port->words, number, request->types_at, args->sequence_count,
-                    args->type_from);
+        store_write(&port->words, number, request->types_at, args->sequence_count, args->type_from);
     if (args->bias_count > 0)
         store_write(&port->words, number, request->bias_at, 2 * (uint64_t)args->bias_count,
                     args->bias);
@@ -140,8 +140,8 @@ static struct request *request_fill(struct port *port, const struct submit_args 
     request->result_bytes = result_bytes(port, args);
     request->key_id = args->key_id;
     request->adapter = args->adapter;
-    request->facts = (struct request_facts){.prompt_tokens = args->token_count,
-                                            .submitted_ns = clock_ns()};
+    request->facts =
+        (struct request_facts){.prompt_tokens = args->token_count, .submitted_ns = clock_ns()};
     // The ring is empty and the engine does not know the request: its mask may change.
     request->events.mask = request_ring_entries(args->choice_count) - 1;
     atomic_store_explicit(&request->cancel, 0, memory_order_relaxed);
@@ -169,8 +169,7 @@ static enum admission submit(struct port *port, const struct submit_args *args,
     return ADMITTED;
 }
 
-enum admission port_submit(struct port *port, const struct submit_args *args,
-                           struct request **out)
+enum admission port_submit(struct port *port, const struct submit_args *args, struct request **out)
 {
     args_check(port->gate, args);
     // seq_cst on this store and on the load of the state: an engine that has closed the gate and
@@ -220,7 +219,7 @@ void port_drain(struct port *port, void (*on_ready)(void *context, void *owner, 
     uint32_t number, place;
     while (number_pop(&port->ready, &number)) {
         struct request *request = &port->requests[number];
-        flag_lower(&request->events.in_ready); // after the pop: the ring has room for it again
+        flag_lower(&request->events.in_ready);     // after the pop: the ring has room for it again
         if (events_peek(&request->events, &place)) // else an announcement of news already taken
             on_ready(context, request->owner, request);
     }

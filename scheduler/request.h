@@ -31,7 +31,7 @@ struct request_run {
     uint64_t stamp;             // plan for which room was counted
     uint64_t progress_ns;       // when the reader last took something, or had nothing to take
     uint64_t finished[REQUEST_CHOICES_MAX / 64]; // bit set: the choice has its finish event
-    struct sequence *first, *last; // started and not ended, in order of drawing
+    struct sequence *first, *last;               // started and not ended, in order of drawing
     struct request *live_next, *live_previous;
     struct request *wait_next, *wait_previous;
 };
@@ -77,7 +77,7 @@ struct gate {
     _Alignas(CACHE_LINE) _Atomic uint32_t state; // enum gate_state
     struct waker waker;                          // the engine sleeps on it
     uint32_t choices_max, bias_max, output_width, vocab, max_model_len;
-    bool penalties;
+    bool generates; // the model's kind
 };
 
 struct port {
@@ -89,11 +89,11 @@ struct port {
     struct store results;     // one item is one vector or score
     uint32_t *free;           // [request_count] stack of request numbers; h2o thread
     uint32_t free_count;
-    uint32_t fresh;           // request numbers never used so far
+    uint32_t fresh; // request numbers never used so far
     uint64_t serial;
-    bool touched;             // engine: it has news since the last wake
+    bool touched; // engine: it has news since the last wake
     struct number_ring inbound, ready;
-    _Alignas(CACHE_LINE) _Atomic uint32_t cancels; // raised after each cancel flag
+    _Alignas(CACHE_LINE) _Atomic uint32_t cancels;    // raised after each cancel flag
     _Alignas(CACHE_LINE) _Atomic uint32_t submitting; // the h2o thread is inside port_submit
 };
 

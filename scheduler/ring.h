@@ -67,10 +67,10 @@ struct event_ring {
     struct token_event *event; // [mask + 1]
     struct sample_top *top;    // [mask + 1][SAMPLE_TOP_MAX], touched only where asked
     uint32_t mask;
-    _Alignas(CACHE_LINE) _Atomic uint32_t head; // written by the engine alone
-    _Alignas(CACHE_LINE) _Atomic uint32_t tail; // written by the reader alone
+    _Alignas(CACHE_LINE) _Atomic uint32_t head;     // written by the engine alone
+    _Alignas(CACHE_LINE) _Atomic uint32_t tail;     // written by the reader alone
     _Alignas(CACHE_LINE) _Atomic uint32_t in_ready; // the number is on its way to the reader
-    _Atomic uint32_t paused; // the engine waits for the reader to free room
+    _Atomic uint32_t paused;                        // the engine waits for the reader to free room
 };
 
 // Engine: entries that are free now. Acquire: the reader is done with the entries it freed.

@@ -9,7 +9,7 @@ static bool has_penalty(const struct sample_params *p)
     return p->repetition != 1.0f || p->frequency != 0.0f || p->presence != 0.0f;
 }
 
-static bool wants_penalty(const struct request *request)
+bool sequence_penalised(const struct request *request)
 {
     return request->kind == REQUEST_GENERATE && has_penalty(&request->params);
 }
@@ -32,7 +32,7 @@ bool sequence_drawable(const struct engine *engine, const struct request *reques
 {
     if (engine->slots_free_count == 0 || engine->order_count >= engine->sequences_max)
         return false;
-    return !wants_penalty(request) || engine->penalties_free_count > 0;
+    return !sequence_penalised(request) || engine->penalties_free_count > 0;
 }
 
 static void sequence_prompt(struct sequence *s, const struct request *r)
@@ -97,7 +97,7 @@ struct sequence *sequence_draw(struct engine *engine, struct request *r)
         uint32_t room = engine->facts.max_model_len - s->prompt_len;
         s->output_max = r->max_tokens < room ? r->max_tokens : room;
     }
-    if (wants_penalty(r))
+    if (sequence_penalised(r))
         s->penalty_row = engine->penalties_free[--engine->penalties_free_count];
     if (engine->sharing)
         s->root = sequence_root(engine, r);

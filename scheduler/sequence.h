@@ -35,30 +35,30 @@ enum { PENALTY_NONE = STEP_NO_ROW };
 
 struct sequence {
     enum sequence_state state;
-    bool paused;   // no room in the event ring
-    bool granted;  // room for a token of this plan
-    bool lasting;  // its named blocks are kept: for the cache, or for its siblings
-    bool admitted; // the device knows how it is sampled
-    bool fed;      // the device's last token of this slot is the next input
-    bool cached_noted; // its share of cached_tokens is counted
-    bool cancelled; // ended by cancel: rows in flight are counted
+    bool paused;           // no room in the event ring
+    bool granted;          // room for a token of this plan
+    bool lasting;          // its named blocks are kept: for the cache, or for its siblings
+    bool admitted;         // the device knows how it is sampled
+    bool fed;              // the device's last token of this slot is the next input
+    bool cached_noted;     // its share of cached_tokens is counted
+    bool cancelled;        // ended by cancel: rows in flight are counted
     uint32_t slot, number; // device row; choice or input
     struct request *request;
     struct sequence *sibling; // next of its request
     uint64_t ticket;          // order of drawing: who is older
     uint64_t planned_stamp;   // plan that has a row for it
     uint32_t prompt_at, prompt_len, type_from;
-    uint32_t output_count;    // settled tokens, in history
-    uint32_t pending;         // outputs planned and not settled
+    uint32_t output_count; // settled tokens, in history
+    uint32_t pending;      // outputs planned and not settled
     uint32_t output_max;
-    uint32_t planned_len;     // tokens in KV once every launched step is done
-    uint32_t inflight;        // launched steps that refer to it
-    uint32_t block_count;     // of blocks
-    uint32_t blocks_sent;     // of those, known to the device
-    uint32_t blocks_settled;  // of those, known to the prefix table or private for good
-    uint32_t key_count;       // of keys
+    uint32_t planned_len;    // tokens in KV once every launched step is done
+    uint32_t inflight;       // launched steps that refer to it
+    uint32_t block_count;    // of blocks
+    uint32_t blocks_sent;    // of those, known to the device
+    uint32_t blocks_settled; // of those, known to the prefix table or private for good
+    uint32_t key_count;      // of keys
     uint32_t penalty_row;
-    struct hash root;         // parent of its first block's key
+    struct hash root;  // parent of its first block's key
     uint32_t *blocks;  // [blocks_per_sequence_max]
     struct hash *keys; // [blocks_per_sequence_max] chained; kept through preemption
     int32_t *history;  // [max_model_len] generated tokens
@@ -89,12 +89,14 @@ static inline bool sequence_decodes(const struct sequence *s)
 
 void sequence_tokens(const struct sequence *s, uint32_t from, uint32_t count, int32_t *out);
 
+bool sequence_penalised(const struct request *request); // its sequences need penalty rows
+
 // The next sequence of a waiting request; ask sequence_drawable first. Becomes the youngest.
 bool sequence_drawable(const struct engine *engine, const struct request *request);
 struct sequence *sequence_draw(struct engine *engine, struct request *request);
 
 void sequence_start(struct engine *engine, struct sequence *s);
 void sequence_preempt(struct engine *engine, struct sequence *s);
-void sequence_end(struct engine *engine, struct sequence *s); // leaves its request
+void sequence_end(struct engine *engine, struct sequence *s);     // leaves its request
 void sequence_settled(struct engine *engine, struct sequence *s); // one step less in flight
 void sequence_blocks_give(struct engine *engine, struct sequence *s, bool was_leaving);

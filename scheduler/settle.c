@@ -1,5 +1,5 @@
-// Takes the results of a step: tokens into histories and event rings, ends of sequences, vectors and
-// scores into result rooms, blocks into the prefix table, and back from those that left. Engine
+// Takes the results of a step: tokens into histories and event rings, ends of sequences, vectors
+// and scores into result rooms, blocks into the prefix table, and back from those that left. Engine
 // thread only.
 #include "scheduler/core.h"
 
@@ -25,8 +25,7 @@ static bool ends(const struct engine *engine, const struct sequence *s,
         return false;
     if (among(r->stop_ids, r->stop_id_count, result->token))
         return true;
-    return !r->ignore_end &&
-           among(engine->facts.end_ids, engine->facts.end_count, result->token);
+    return !r->ignore_end && among(engine->facts.end_ids, engine->facts.end_count, result->token);
 }
 
 static enum finish finish_of(const struct engine *engine, const struct sequence *s,

@@ -28,8 +28,8 @@ void store_give(struct store *store, uint32_t owner, uint64_t items)
     const uint32_t *table = &store->table[(size_t)owner * store->table_stride];
     for (uint32_t i = count; i-- > 0;)
         store->free[store->free_count++] = table[i];
-    check(store->free_count <= store->fresh, "%u chunks came back, %u were lent",
-          store->free_count, store->fresh);
+    check(store->free_count <= store->fresh, "%u chunks came back, %u were lent", store->free_count,
+          store->fresh);
 }
 
 static uint64_t run_length(const struct store *store, uint64_t from, uint64_t count)
@@ -38,8 +38,7 @@ static uint64_t run_length(const struct store *store, uint64_t from, uint64_t co
     return left < count ? left : count;
 }
 
-void store_read(const struct store *store, uint32_t owner, uint64_t from, uint64_t count,
-                void *out)
+void store_read(const struct store *store, uint32_t owner, uint64_t from, uint64_t count, void *out)
 {
     char *to = out;
     while (count > 0) {
@@ -51,8 +50,7 @@ void store_read(const struct store *store, uint32_t owner, uint64_t from, uint64
     }
 }
 
-void store_write(struct store *store, uint32_t owner, uint64_t at, uint64_t count,
-                 const void *in)
+void store_write(struct store *store, uint32_t owner, uint64_t at, uint64_t count, const void *in)
 {
     const char *from = in;
     while (count > 0) {

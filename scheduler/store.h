@@ -8,9 +8,9 @@
 #include <stdint.h>
 
 struct store {
-    char *memory;        // [chunk_count][chunk_bytes]
-    uint32_t *free;      // [chunk_count] stack of chunks given back
-    uint32_t *table;     // [owners][table_stride] chunk of each part of an owner
+    char *memory;    // [chunk_count][chunk_bytes]
+    uint32_t *free;  // [chunk_count] stack of chunks given back
+    uint32_t *table; // [owners][table_stride] chunk of each part of an owner
     uint32_t chunk_count, table_stride;
     uint32_t free_count;
     uint32_t fresh;      // chunks never lent so far
@@ -37,5 +37,4 @@ static inline void *store_item(const struct store *store, uint32_t owner, uint64
 // Copies a run of items out of or into the chunks.
 void store_read(const struct store *store, uint32_t owner, uint64_t from, uint64_t count,
                 void *out);
-void store_write(struct store *store, uint32_t owner, uint64_t at, uint64_t count,
-                 const void *in);
+void store_write(struct store *store, uint32_t owner, uint64_t at, uint64_t count, const void *in);

@@ -13,8 +13,10 @@ enum status waker_init(struct waker *waker, struct error *err)
     waker->fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     atomic_init(&waker->pending, 0);
     if (waker->fd < 0)
-        return error_set(err, STATUS_IO, "no eventfd can be made (%s): raise the limit of open "
-                                         "files (ulimit -n)", strerror(errno));
+        return error_set(err, STATUS_IO,
+                         "no eventfd can be made (%s): raise the limit of open "
+                         "files (ulimit -n)",
+                         strerror(errno));
     return STATUS_OK;
 }
 

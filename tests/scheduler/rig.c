@@ -75,8 +75,7 @@ enum engine_news rig_step(struct rig *rig)
     return engine_step(rig->engine, rig->now_ns);
 }
 
-struct request *rig_submit(struct rig *rig, const struct submit_args *args,
-                           enum admission expected)
+struct request *rig_submit(struct rig *rig, const struct submit_args *args, enum admission expected)
 {
     struct request *request = NULL;
     enum admission got = port_submit(rig->port, args, &request);

@@ -166,8 +166,12 @@ static void stores_keep_owners_apart(void **state)
     enum { CHUNKS = 8, ITEMS = 3, OWNERS = 3 };
     static int32_t memory[CHUNKS * ITEMS];
     static uint32_t free[CHUNKS], table[OWNERS * CHUNKS];
-    struct store store = {.memory = (char *)memory, .free = free, .table = table,
-                          .chunk_count = CHUNKS, .table_stride = CHUNKS, .items_each = ITEMS,
+    struct store store = {.memory = (char *)memory,
+                          .free = free,
+                          .table = table,
+                          .chunk_count = CHUNKS,
+                          .table_stride = CHUNKS,
+                          .items_each = ITEMS,
                           .item_bytes = sizeof *memory};
     static const int32_t in[10] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10};
     int32_t out[10];

@@ -80,10 +80,16 @@ static void stop_ids_beyond_the_device_end(void **state)
         stops[i] = 1000 + i; // outside the vocabulary
     stops[11] = third;
     uint32_t start[2] = {0, 20};
-    struct submit_args args = {.kind = REQUEST_GENERATE, .tokens = tokens, .token_count = 20,
-                               .sequence_count = 1, .sequence_start = start, .choice_count = 1,
-                               .max_tokens = 30, .params = {.seed = 5, .repetition = 1.0f},
-                               .stop_id_count = 12, .stop_ids = stops};
+    struct submit_args args = {.kind = REQUEST_GENERATE,
+                               .tokens = tokens,
+                               .token_count = 20,
+                               .sequence_count = 1,
+                               .sequence_start = start,
+                               .choice_count = 1,
+                               .max_tokens = 30,
+                               .params = {.seed = 5, .repetition = 1.0f},
+                               .stop_id_count = 12,
+                               .stop_ids = stops};
     struct request *r = rig_submit(&rig, &args, ADMITTED);
     assert_int_equal(run_until_last(&rig, r, FINISH_STOP), 3);
     port_free(rig.port, r);
@@ -100,9 +106,14 @@ static void admission_is_counted(void **state)
     rig_open(&rig);
     int32_t tokens[200] = {0};
     uint32_t start[2] = {0, 101};
-    struct submit_args args = {.kind = REQUEST_GENERATE, .tokens = tokens, .token_count = 101,
-                               .sequence_count = 1, .sequence_start = start, .choice_count = 1,
-                               .max_tokens = 2, .params = {.repetition = 1.0f}};
+    struct submit_args args = {.kind = REQUEST_GENERATE,
+                               .tokens = tokens,
+                               .token_count = 101,
+                               .sequence_count = 1,
+                               .sequence_start = start,
+                               .choice_count = 1,
+                               .max_tokens = 2,
+                               .params = {.repetition = 1.0f}};
     rig_submit(&rig, &args, ADMISSION_TOO_MANY_TOKENS);
     args.token_count = start[1] = 60;
     struct request *a = rig_submit(&rig, &args, ADMITTED);
@@ -135,8 +146,12 @@ static void results_are_admitted_by_bytes(void **state)
     rig_open(&rig);
     int32_t tokens[8] = {0};
     uint32_t starts[9] = {0, 1, 2, 3, 4, 5, 6, 7, 8};
-    struct submit_args args = {.kind = REQUEST_EMBED, .tokens = tokens, .token_count = 6,
-                               .sequence_count = 6, .sequence_start = starts, .choice_count = 1};
+    struct submit_args args = {.kind = REQUEST_EMBED,
+                               .tokens = tokens,
+                               .token_count = 6,
+                               .sequence_count = 6,
+                               .sequence_start = starts,
+                               .choice_count = 1};
     rig_submit(&rig, &args, ADMISSION_TOO_MANY_BYTES);
     args.token_count = args.sequence_count = 3;
     struct request *a = rig_submit(&rig, &args, ADMITTED);
@@ -193,9 +208,14 @@ static void a_queued_request_times_out(void **state)
     rig_step(&rig);
     int32_t tokens[4] = {1, 2, 3, 4};
     uint32_t start[2] = {0, 4};
-    struct submit_args args = {.kind = REQUEST_GENERATE, .tokens = tokens, .token_count = 4,
-                               .sequence_count = 1, .sequence_start = start, .choice_count = 2,
-                               .max_tokens = 2, .params = {.repetition = 1.0f},
+    struct submit_args args = {.kind = REQUEST_GENERATE,
+                               .tokens = tokens,
+                               .token_count = 4,
+                               .sequence_count = 1,
+                               .sequence_start = start,
+                               .choice_count = 2,
+                               .max_tokens = 2,
+                               .params = {.repetition = 1.0f},
                                .deadline_ns = rig.now_ns + 50000000u};
     struct request *late = rig_submit(&rig, &args, ADMITTED);
     for (uint32_t i = 0; i < 40; i++)
@@ -233,12 +253,64 @@ static void a_fault_ends_everything(void **state)
             port_free(rig.port, r[i]);
         }
         uint32_t start[2] = {0, 1};
-        struct submit_args args = {.kind = REQUEST_GENERATE, .tokens = (int32_t[]){1},
-                                   .token_count = 1, .sequence_count = 1, .sequence_start = start,
-                                   .choice_count = 1, .max_tokens = 1,
+        struct submit_args args = {.kind = REQUEST_GENERATE,
+                                   .tokens = (int32_t[]){1},
+                                   .token_count = 1,
+                                   .sequence_count = 1,
+                                   .sequence_start = start,
+                                   .choice_count = 1,
+                                   .max_tokens = 1,
                                    .params = {.repetition = 1.0f}};
         rig_submit(&rig, &args, ADMISSION_DRAINING);
         assert_int_equal(engine_run(rig.engine), ENGINE_FAULT);
+        rig_close(&rig);
+    }
+}
+
+// The engine may read the count of cancels after it took requests in and before a submit that is
+// cancelled at once: then only the flag tells.
+static void a_cancel_counted_too_early_is_seen(void **state)
+{
+    (void)state;
+    struct rig rig;
+    rig_defaults(&rig);
+    rig_open(&rig);
+    struct request *r = rig_generate(&rig, 0, 10, 100, 2);
+    port_cancel(rig.port, r);
+    rig.engine->cancels_seen[0] = rig.port->cancels;
+    rig_step(&rig);
+    assert_int_equal(engine_stats(rig.engine)->steps, 0);
+    assert_int_equal(run_until_last(&rig, r, FINISH_CANCEL), 0);
+    port_free(rig.port, r);
+    rig_close(&rig);
+}
+
+// Penalties: rows are lent to as many as there are, and a model without any says so at once.
+static void penalty_rows_are_shared(void **state)
+{
+    (void)state;
+    for (uint32_t rows = 0; rows <= 2; rows += 2) {
+        struct rig rig;
+        rig_defaults(&rig);
+        rig.fake.facts.limits.penalty_rows = rows;
+        rig_open(&rig);
+        int32_t tokens[4] = {1, 2, 3, 4};
+        uint32_t start[2] = {0, 4};
+        struct submit_args args = {.kind = REQUEST_GENERATE,
+                                   .tokens = tokens,
+                                   .token_count = 4,
+                                   .sequence_count = 1,
+                                   .sequence_start = start,
+                                   .choice_count = 5,
+                                   .max_tokens = 6,
+                                   .ignore_end = true,
+                                   .params = {.repetition = 1.2f}};
+        struct request *r = rig_submit(&rig, &args, ADMITTED);
+        rig_step(&rig);
+        assert_int_equal(rig.engine->order_count, rows);
+        uint32_t got = run_until_last(&rig, r, rows ? FINISH_LENGTH : FINISH_ERROR);
+        assert_int_equal(got, rows ? 30 : 0);
+        port_free(rig.port, r);
         rig_close(&rig);
     }
 }
@@ -298,6 +370,8 @@ int main(void)
         cmocka_unit_test(a_stopped_reader_is_paused_alone),
         cmocka_unit_test(a_queued_request_times_out),
         cmocka_unit_test(a_fault_ends_everything),
+        cmocka_unit_test(a_cancel_counted_too_early_is_seen),
+        cmocka_unit_test(penalty_rows_are_shared),
         cmocka_unit_test(stopping_finishes_the_live),
         cmocka_unit_test(wakes_are_coalesced),
     };

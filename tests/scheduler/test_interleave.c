@@ -19,22 +19,46 @@
 #include <string.h>
 
 enum engine_at {
-    E_TAKE, E_ROOM, E_PAUSE, E_LOOK, E_SLEEP, E_READ, E_LOWER, E_PUSH, E_RAISE, E_READY, E_WAKE,
-    E_WRITE, E_DONE
+    E_TAKE,
+    E_ROOM,
+    E_PAUSE,
+    E_LOOK,
+    E_SLEEP,
+    E_READ,
+    E_LOWER,
+    E_PUSH,
+    E_RAISE,
+    E_READY,
+    E_WAKE,
+    E_WRITE,
+    E_DONE
 };
 
 enum reader_at {
-    R_SUBMIT, R_SUBMIT_RAISE, R_SUBMIT_WRITE, R_SLEEP, R_LOWER, R_READ, R_POP, R_IN_READY, R_PEEK,
-    R_TAKE, R_UNPAUSE, R_KICK, R_KICK_WRITE, R_LATE_LOWER, R_DONE
+    R_SUBMIT,
+    R_SUBMIT_RAISE,
+    R_SUBMIT_WRITE,
+    R_SLEEP,
+    R_LOWER,
+    R_READ,
+    R_POP,
+    R_IN_READY,
+    R_PEEK,
+    R_TAKE,
+    R_UNPAUSE,
+    R_KICK,
+    R_KICK_WRITE,
+    R_LATE_LOWER,
+    R_DONE
 };
 
 enum fault {
     FAULT_NONE,
-    FAULT_NO_SECOND_LOOK,   // the engine sleeps without looking again after it paused
-    FAULT_UNPAUSE_FIRST,    // the reader lowers `paused` before it frees the entry
-    FAULT_LOWER_AFTER,      // the reader lowers in_ready after it looked at the ring
-    FAULT_CLEAR_FIRST,      // the reader lowers the waker's flag before it reads the eventfd
-    FAULT_ANNOUNCE_FIRST,   // the engine announces before it publishes
+    FAULT_NO_SECOND_LOOK, // the engine sleeps without looking again after it paused
+    FAULT_UNPAUSE_FIRST,  // the reader lowers `paused` before it frees the entry
+    FAULT_LOWER_AFTER,    // the reader lowers in_ready after it looked at the ring
+    FAULT_CLEAR_FIRST,    // the reader lowers the waker's flag before it reads the eventfd
+    FAULT_ANNOUNCE_FIRST, // the engine announces before it publishes
     FAULT_COUNT
 };
 
@@ -58,7 +82,7 @@ struct search {
     enum fault fault;
     uint64_t *seen; // [mask + 1] hashes of places visited
     uint64_t mask, states;
-    uint32_t lost; // places where everybody sleeps and something is left to do
+    uint32_t lost;  // places where everybody sleeps and something is left to do
     uint32_t wrong; // events out of order
 };
 
@@ -103,9 +127,8 @@ static void engine_room(const struct search *s, struct place *p, uint32_t otherw
 static void engine_push(const struct search *s, struct place *p)
 {
     uint32_t at = events_place(&p->events);
-    p->event[at] = (struct token_event){.choice = p->engine_life,
-                                        .index = p->sent,
-                                        .finish = p->sent == s->tokens};
+    p->event[at] = (struct token_event){
+        .choice = p->engine_life, .index = p->sent, .finish = p->sent == s->tokens};
     events_publish(&p->events);
     p->sent++;
     if (s->fault == FAULT_ANNOUNCE_FIRST)
@@ -257,7 +280,7 @@ static void reader_act(struct search *s, struct place *p)
         p->reader_at = clear_first ? R_READ : R_POP;
         break;
     case R_POP:
-        p->reader_at = !number_pop(&p->ready, &number)     ? R_SLEEP
+        p->reader_at = !number_pop(&p->ready, &number) ? R_SLEEP
                        : s->fault == FAULT_LOWER_AFTER ? R_PEEK
                                                        : R_IN_READY;
         break;

@@ -181,10 +181,15 @@ static void salts_keep_caches_apart(void **state)
         tokens[i] = i;
     uint32_t start[2] = {0, 64}, cached[3];
     for (uint32_t i = 0; i < 3; i++) {
-        struct submit_args args = {.kind = REQUEST_GENERATE, .tokens = tokens, .token_count = 64,
-                                   .sequence_count = 1, .sequence_start = start,
-                                   .choice_count = 1, .max_tokens = 1,
-                                   .params = {.repetition = 1.0f}, .cache_salt = {i == 1, 0}};
+        struct submit_args args = {.kind = REQUEST_GENERATE,
+                                   .tokens = tokens,
+                                   .token_count = 64,
+                                   .sequence_count = 1,
+                                   .sequence_start = start,
+                                   .choice_count = 1,
+                                   .max_tokens = 1,
+                                   .params = {.repetition = 1.0f},
+                                   .cache_salt = {i == 1, 0}};
         struct request *r = rig_submit(&rig, &args, ADMITTED);
         while (!is_over(&rig, r, &event))
             rig_step(&rig);

@@ -92,8 +92,8 @@ static bool event_take(struct side *side, struct ticket *t)
         fake_feed(alone, event.token);
         side->tokens++;
     }
-    check(event.finish == FINISH_NONE || event.finish == FINISH_LENGTH || t->cancelled,
-          "finish %u", event.finish);
+    check(event.finish == FINISH_NONE || event.finish == FINISH_LENGTH || t->cancelled, "finish %u",
+          event.finish);
     t->finishes += event.finish != FINISH_NONE;
     if (!(event.flags & EVENT_LAST))
         return true;
@@ -147,8 +147,8 @@ static void side_turn(struct side *side)
 
 static bool side_has_more(const struct side *side)
 {
-    bool more = side->freed == requests_each ||
-                (side->submitted < requests_each && side->open < OPEN_MAX);
+    bool more =
+        side->freed == requests_each || (side->submitted < requests_each && side->open < OPEN_MAX);
     for (uint32_t i = 0; i < OPEN_MAX; i++)
         more = more || (side->tickets[i].request && side->tickets[i].more);
     return more;
@@ -162,8 +162,8 @@ static void *side_run(void *context)
         side_turn(side);
         // With nothing left to do by itself the thread trusts the waker alone.
         int ready = poll(&sleep, 1, side_has_more(side) ? 0 : LOST_MS);
-        check(ready > 0 || side_has_more(side),
-              "no news for a minute with %u requests open", side->open);
+        check(ready > 0 || side_has_more(side), "no news for a minute with %u requests open",
+              side->open);
         if (ready > 0)
             waker_clear(side->waker);
         port_drain(side->port, on_ready, side);

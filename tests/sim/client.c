@@ -16,8 +16,8 @@ static void prompt_fill(struct sim *sim, struct client *c, uint32_t at, uint32_t
     uint32_t vocab = sim->fake.facts.vocab, family = roll(&sim->dice, 4);
     uint32_t same = chance(&sim->dice, 50) ? length : roll(&sim->dice, length + 1);
     for (uint32_t i = 0; i < length; i++)
-        c->tokens[at + i] = (int32_t)(i < same ? (family * 31 + i * 7) % vocab
-                                               : roll(&sim->dice, vocab));
+        c->tokens[at + i] =
+            (int32_t)(i < same ? (family * 31 + i * 7) % vocab : roll(&sim->dice, vocab));
 }
 
 static void generation_fill(struct sim *sim, struct client *c)
@@ -191,8 +191,8 @@ static void finish_check(struct sim *sim, struct client *c, const struct token_e
     c->finished[event->choice] = true;
     c->finishes++;
     bool last = c->finishes == c->args.choice_count;
-    sim_check(sim, last == ((event->flags & EVENT_LAST) != 0), "last flag at %u of %u",
-              c->finishes, c->args.choice_count);
+    sim_check(sim, last == ((event->flags & EVENT_LAST) != 0), "last flag at %u of %u", c->finishes,
+              c->args.choice_count);
     bool allowed = true;
     if (event->finish == FINISH_CANCEL)
         allowed = c->cancelled;
@@ -215,8 +215,9 @@ static void client_end(struct sim *sim, struct client *c)
     uint32_t each = sim->fake.facts.block_tokens;
     sim_check(sim, facts.prompt_tokens == c->args.token_count, "%u prompt tokens",
               facts.prompt_tokens);
-    sim_check(sim, facts.cached_tokens == 0 || (facts.cached_tokens < facts.prompt_tokens &&
-                                                facts.cached_tokens % each == 0),
+    sim_check(sim,
+              facts.cached_tokens == 0 ||
+                  (facts.cached_tokens < facts.prompt_tokens && facts.cached_tokens % each == 0),
               "%u of %u tokens cached", facts.cached_tokens, facts.prompt_tokens);
     bool never = sim->engine->sharing && sim->options.prefix_cache;
     sim_check(sim, never || c->args.sequence_count > 1 || facts.cached_tokens == 0,
@@ -248,8 +249,8 @@ void client_read(struct sim *sim, struct client *c, uint32_t most)
 
 void client_turn(struct sim *sim, struct client *c)
 {
-    static const uint32_t most[] = {[READER_FAST] = UINT32_MAX, [READER_SLOW] = 1,
-                                    [READER_BURSTS] = 200};
+    static const uint32_t most[] = {
+        [READER_FAST] = UINT32_MAX, [READER_SLOW] = 1, [READER_BURSTS] = 200};
     struct dice *dice = &sim->dice;
     if (chance(dice, 1) && !c->cancelled && chance(dice, 30)) {
         c->cancelled = true;

@@ -111,8 +111,8 @@ struct model *fake_open(const struct fake_options *options)
     for (uint32_t i = 0; i < FAKE_RING; i++) {
         struct fake_slot *slot = &m->ring[i];
         slot->results = heap_take_zeroed(limits->rows_max, sizeof *slot->results);
-        slot->tops = heap_take_zeroed((size_t)limits->rows_max * SAMPLE_TOP_MAX,
-                                      sizeof *slot->tops);
+        slot->tops =
+            heap_take_zeroed((size_t)limits->rows_max * SAMPLE_TOP_MAX, sizeof *slot->tops);
         slot->values = heap_take_zeroed((size_t)limits->rows_max * (f->output_width + 1),
                                         sizeof *slot->values);
     }
@@ -129,8 +129,8 @@ void model_close(struct model *m)
         heap_give(m->ring[i].tops);
         heap_give(m->ring[i].values);
     }
-    void *const parts[] = {m->last_token, m->table, m->params,   m->bias, m->penalty, m->done,
-                           m->row_step,   m->kv,    m->writer, m->batch};
+    void *const parts[] = {m->last_token, m->table,    m->params, m->bias,   m->penalty,
+                           m->done,       m->row_step, m->kv,     m->writer, m->batch};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         heap_give(parts[i]);
     heap_give(m);
@@ -240,8 +240,7 @@ static void row_write(struct model *m, struct batch *b, uint32_t index)
         check(m->writer[block] / 65536 != b->step || m->writer[block] == tag,
               "rows %u and %u write block %u", index, (uint32_t)(m->writer[block] % 65536), block);
         m->writer[block] = tag;
-        m->kv[(size_t)block * each + position % each] =
-            token_hash(token, position, row->type_from);
+        m->kv[(size_t)block * each + position % each] = token_hash(token, position, row->type_from);
     }
 }
 
@@ -364,8 +363,10 @@ enum status model_collect(struct model *m, struct model_output *out, uint64_t de
         return error_set(err, STATUS_DEVICE_FAULT, "the fake device failed in a step");
     m->collected++;
     const struct fake_slot *slot = &m->ring[m->collected % FAKE_RING];
-    *out = (struct model_output){.step = slot->step, .count = slot->count,
-                                 .results = slot->results, .tops = slot->tops,
+    *out = (struct model_output){.step = slot->step,
+                                 .count = slot->count,
+                                 .results = slot->results,
+                                 .tops = slot->tops,
                                  .values = slot->values};
     return STATUS_OK;
 }

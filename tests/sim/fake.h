@@ -19,9 +19,9 @@ void fake_fault(struct model *model, uint64_t step, bool at_collect);
 
 // The same function without any blocks: what a sequence gives when it runs alone.
 struct fake_alone {
-    uint64_t sum;      // over the tokens fed so far
-    uint64_t penalty;  // over prompt and outputs, where penalties are on
-    uint32_t length;   // tokens fed so far
+    uint64_t sum;     // over the tokens fed so far
+    uint64_t penalty; // over prompt and outputs, where penalties are on
+    uint32_t length;  // tokens fed so far
     uint32_t type_from;
 };
 
@@ -32,6 +32,6 @@ int32_t fake_next(const struct fake_alone *alone, const struct sample_params *pa
                   const struct step_bias *bias, uint32_t vocab);
 float fake_value(const struct fake_alone *alone, uint32_t column);
 
-uint64_t fake_steps(const struct model *model);    // launched
-uint64_t fake_computed(const struct model *model); // token rows
+uint64_t fake_steps(const struct model *model);            // launched
+uint64_t fake_computed(const struct model *model);         // token rows
 const struct batch *fake_batch(const struct model *model); // the last one, as it was launched

@@ -72,8 +72,9 @@ static void sequences_hold(struct sim *sim)
             continue;
         sim_check(sim, (s->request == NULL) == (s->state == SEQUENCE_ENDING), "slot %u state %u", i,
                   s->state);
-        sim_check(sim, s->state == SEQUENCE_RUNNING || s->state == SEQUENCE_WAITING ||
-                           s->inflight > 0 || sim->failed,
+        sim_check(sim,
+                  s->state == SEQUENCE_RUNNING || s->state == SEQUENCE_WAITING || s->inflight > 0 ||
+                      sim->failed,
                   "slot %u stays in state %u", i, s->state);
         sim_check(sim, !e->paged || s->block_count == (s->planned_len + each - 1) / each,
                   "slot %u: %u tokens in %u blocks", i, s->planned_len, s->block_count);
@@ -176,9 +177,10 @@ void sim_empty(struct sim *sim)
               (uint32_t)c->requests);
     for (uint32_t i = 0; i < sim->options.port_count; i++) {
         struct port *port = &e->ports[i];
-        sim_check(sim, port->words.free_count == port->words.fresh &&
-                           port->results.free_count == port->results.fresh &&
-                           port->free_count == port->fresh,
+        sim_check(sim,
+                  port->words.free_count == port->words.fresh &&
+                      port->results.free_count == port->results.fresh &&
+                      port->free_count == port->fresh,
                   "port %u keeps memory", i);
     }
     if (sim->failed)

@@ -1,7 +1,8 @@
 // Seeded simulation of the production scheduler on a fake model and clock: arrivals, cancels, block
-// famine, slow and stopped readers, device faults, n up to 14 (whose ring has not one entry to spare), zero and one step in flight, prefix
-// cache on and off, generators, embedders and rerankers. After every step the invariants of
-// invariants.c hold; every token equals that of the request computed alone.
+// famine, slow and stopped readers, device faults, n up to 14 (whose ring has not one entry to
+// spare), zero and one step in flight, prefix cache on and off, generators, embedders and
+// rerankers. After every step the invariants of invariants.c hold; every token equals that of the
+// request computed alone.
 //
 //   sim [seeds] [steps] [first seed]      default: 100 seeds of 2,000 steps from seed 1
 #include "tests/sim/sim.h"
@@ -181,8 +182,8 @@ int main(int argc, char **argv)
     printf("%llu seeds from %llu, %llu steps, %llu requests, %llu tokens, %llu preemptions, "
            "%llu pauses, %llu cached prompts, %llu cancels; %.1f million steps a minute\n",
            (unsigned long long)seeds, (unsigned long long)first, (unsigned long long)total,
-           (unsigned long long)ended, (unsigned long long)tokens,
-           (unsigned long long)preemptions, (unsigned long long)pauses, (unsigned long long)hits,
-           (unsigned long long)cancels, (double)total / seconds * 60e-6);
+           (unsigned long long)ended, (unsigned long long)tokens, (unsigned long long)preemptions,
+           (unsigned long long)pauses, (unsigned long long)hits, (unsigned long long)cancels,
+           (double)total / seconds * 60e-6);
     return 0;
 }

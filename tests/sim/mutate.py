@@ -1,0 +1,192 @@
+#!/usr/bin/env python3
+"""Plants faults into the scheduler, one at a time, and tells which program finds each.
+
+  tests/sim/mutate.py [seeds]     from anywhere; needs gcc; nothing in the tree is changed
+
+A fault that nothing finds makes the script fail.
+"""
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+SEEDS = sys.argv[1] if len(sys.argv) > 1 else "400"
+COMMON = ["kernels/status.c", "runtime/base/arena.c", "runtime/model/batch.c"]
+PROGRAMS = {
+    "sim": ["tests/sim/sim.c", "tests/sim/client.c", "tests/sim/invariants.c"],
+    "test_plan": ["tests/scheduler/test_plan.c", "tests/scheduler/rig.c"],
+    "test_engine": ["tests/scheduler/test_engine.c", "tests/scheduler/rig.c"],
+    "test_interleave": ["tests/scheduler/test_interleave.c"],
+    "test_blocks": ["tests/scheduler/test_blocks.c"],
+    "test_port_stress": ["tests/scheduler/test_port_stress.c", "tests/scheduler/rig.c"],
+}
+TSAN = "test_port_stress under ThreadSanitizer"
+
+# (what, file, old text, new text)
+FAULTS = [
+    ("blocks given back with a step in flight", "scheduler/sequence.c",
+     "    if (s->inflight > 0) {\n        if (s->state", "    if (s->inflight > 9) {\n        if (s->state"),
+    ("preempted blocks given back with a step in flight", "scheduler/sequence.c",
+     "        s->state = SEQUENCE_LEAVING;\n        blocks_leave(engine, s);\n",
+     "        s->state = SEQUENCE_LEAVING;\n        sequence_blocks_give(engine, s, false);\n"),
+    ("a settled sequence keeps its blocks", "scheduler/sequence.c",
+     "    sequence_blocks_give(engine, s, true);\n    if", "    if"),
+    ("slot not released", "scheduler/sequence.c",
+     "    engine->slots_free[engine->slots_free_count++] = s->slot;\n", ""),
+    ("penalty row not released", "scheduler/sequence.c",
+     "        engine->penalties_free[engine->penalties_free_count++] = s->penalty_row;", "        ;"),
+    ("a finished choice finishes again on cancel", "scheduler/events.c",
+     "        if (r->run.finished[choice / 64] >> choice % 64 & 1)\n            continue;\n", ""),
+    ("finish entry not kept free", "scheduler/room.c",
+     "r->run.pending + r->run.unfinished", "r->run.pending + 0"),
+    ("tokens in flight not counted as room", "scheduler/room.c",
+     "r->run.pending + r->run.unfinished", "r->run.unfinished"),
+    ("room of a drawn choice not counted", "scheduler/room.c",
+     "    s->granted = r->run.room_left > 0;", "    s->granted = true;"),
+    ("no second look before a pause", "scheduler/room.c",
+     "        flag_raise(&r->events.paused);\n        room = room_count(r);", "        ;"),
+    ("a paused choice is never cancelled", "scheduler/intake.c",
+     "if (r->run.paused_count == 0)", "if (r->run.paused_count < 99)"),
+    ("deadline of a running request", "scheduler/intake.c", "!r->run.started &&", "true &&"),
+    ("cancel forgotten before intake", "scheduler/intake.c",
+     "if (atomic_load_explicit(&r->cancel, memory_order_relaxed))\n            request_end(engine, r, FINISH_CANCEL);\n        else",
+     "if (false)\n            ;\n        else"),
+    ("block table not sent again after preemption", "scheduler/sequence.c",
+     "    s->blocks_sent = 0;\n", ""),
+    ("sampling record not sent again", "scheduler/sequence.c",
+     "    s->fed = false;\n    s->admitted = false;\n    if (s->inflight", "    s->fed = false;\n    if (s->inflight"),
+    ("output count of a resumed sequence", "scheduler/fill.c",
+     "admit->params.output_count = s->output_count;", "admit->params.output_count = 0;"),
+    ("history without outputs", "scheduler/fill.c",
+     "admit->history_output = s->output_count;", "admit->history_output = 0;"),
+    ("shared before it is computed", "scheduler/share.c",
+     "        if (!blocks->block[id].ready)\n            return SHARE_COMPUTING;", ""),
+    ("block ready when planned", "scheduler/share.c",
+     "prefix_put(blocks, s->blocks[i], &name, false);", "prefix_put(blocks, s->blocks[i], &name, true);"),
+    ("whole prompt taken from the cache", "scheduler/share.c",
+     "engine->blocks.tokens < sequence_known(s);", "engine->blocks.tokens <= sequence_known(s);"),
+    ("unsettled token enters the cache", "scheduler/share.c",
+     "if (s->state == SEQUENCE_ENDING ||", "if ("),
+    ("salts ignored", "scheduler/sequence.c", "{r->cache_salt[0], r->cache_salt[1]}", "{0, 0}"),
+    ("chain without its parent", "scheduler/prefix.c", "text.parent = *parent;",
+     "text.parent = (struct hash){*(const uint64_t *)parent * 0, 0};"),
+    ("evicted block stays in the table", "scheduler/blocks.c",
+     "        lru_remove(blocks, id);\n        prefix_drop(blocks, id);", "        lru_remove(blocks, id);"),
+    ("coming blocks not counted", "scheduler/plan.c",
+     "blocks_available(blocks) + blocks->coming < plan", "blocks_available(blocks) < plan"),
+    ("younger ones take what an older waits for", "scheduler/plan.c",
+     "    engine->plan.unmet += count;\n", ""),
+    ("an older one is preempted", "scheduler/plan.c",
+     "        if (v->ticket <= s->ticket)\n            return NULL;", "        if (v == s)\n            continue;"),
+    ("a planned row is preempted", "scheduler/plan.c",
+     "           v->planned_stamp != engine->plan.stamp;", "           true;"),
+    ("next tokens not set aside", "scheduler/plan.c",
+     "plan->tokens_left = limits->tokens_max - decodes;", "plan->tokens_left = limits->tokens_max;"),
+    ("encoder input cut", "scheduler/plan.c", "return q_len == left ? q_len : 0;", "return q_len;"),
+    ("length found one late", "scheduler/sequence.h",
+     "s->output_count + s->pending >= s->output_max", "s->output_count + s->pending > s->output_max"),
+    ("stop ids beyond the device's not tested", "scheduler/settle.c",
+     "among(r->stop_ids, r->stop_id_count, result->token)",
+     "among(r->stop_ids, r->stop_id_count > 8 ? 8 : r->stop_id_count, result->token)"),
+    ("tops of another row", "scheduler/settle.c",
+     "&output->tops[(size_t)index * SAMPLE_TOP_MAX]", "&output->tops[0]"),
+    ("values of another input", "scheduler/settle.c",
+     "store_item(&r->port->results, r->number, s->number)",
+     "store_item(&r->port->results, r->number, 0)"),
+    ("results of another row", "scheduler/settle.c",
+     "        wanted += row->want != WANT_NOTHING;", "        wanted += i > 0 && row->want;"),
+    ("store given back twice", "scheduler/port.c",
+     "    store_give(&port->words, request->number, request->word_count);",
+     "    store_give(&port->words, request->number, request->word_count);\n"
+     "    store_give(&port->words, request->number, request->word_count);"),
+    ("admission not lowered", "scheduler/port.c",
+     "    counters_lower(&port->gate->counters, request->token_count, request->result_bytes);\n", ""),
+    ("event published without release", "scheduler/ring.h",
+     "atomic_store_explicit(&ring->head, head + 1, memory_order_release);\n}\n\n// Reader: place",
+     "atomic_store_explicit(&ring->head, head + 1, memory_order_relaxed);\n}\n\n// Reader: place"),
+    ("number published without release", "scheduler/ring.h",
+     "atomic_store_explicit(&ring->head, head + 1, memory_order_release);\n}\n\nstatic inline bool number_pop",
+     "atomic_store_explicit(&ring->head, head + 1, memory_order_relaxed);\n}\n\nstatic inline bool number_pop"),
+    ("flag raised without the news", "scheduler/events.c",
+     "    if (flag_raise(&ring->in_ready))\n        number_push(&port->ready, number);",
+     "    if (flag_raise(&ring->in_ready) && number != 3)\n        number_push(&port->ready, number);"),
+    ("reader does not wake a paused request", "scheduler/port.c",
+     "    if (flag_lower(&ring->paused))", "    if (false && flag_lower(&ring->paused))"),
+]
+
+
+def compile_to(out, source, base, flags=("-O1",)):
+    return subprocess.run(["gcc", "-std=gnu17", "-D_GNU_SOURCE", f"-I{base}", *flags, "-c",
+                           str(source), "-o", str(out)], capture_output=True).returncode == 0
+
+
+def link(out, objects, flags=()):
+    subprocess.run(["gcc", *flags, *map(str, objects), "-o", str(out), "-lcmocka", "-lpthread"],
+                   check=True, capture_output=True)
+
+
+def build(tree, folder, flags=("-O1",), programs=PROGRAMS):
+    folder.mkdir(parents=True, exist_ok=True)
+    room = sorted(p.relative_to(tree) for p in (tree / "scheduler").glob("*.c"))
+    shared = [str(p) for p in room] + COMMON + ["tests/sim/fake.c"]
+    objects = {}
+    for source in {s for p in programs.values() for s in p} | set(shared):
+        objects[source] = folder / (source.replace("/", "_") + ".o")
+        if not compile_to(objects[source], tree / source, tree, flags):
+            return None
+    for name, own in programs.items():
+        link(folder / name, [objects[s] for s in own + shared],
+             [f for f in flags if f.startswith("-fsan")])
+    return folder
+
+
+def runs(program, *args):
+    try:
+        return subprocess.run([str(program), *args], capture_output=True, timeout=40).returncode == 0
+    except subprocess.TimeoutExpired:
+        return False
+
+
+def finder(tree, work):
+    folder = build(tree, work / "plain")
+    if folder is None:
+        return "the compiler"
+    for name in PROGRAMS:
+        arguments = [SEEDS, "1000"] if name == "sim" else ["300"] if name.endswith("stress") else []
+        if not runs(folder / name, *arguments):
+            return name
+    stress = {"test_port_stress": PROGRAMS["test_port_stress"]}
+    folder = build(tree, work / "tsan", ("-O1", "-g", "-fsanitize=thread"), stress)
+    return None if runs(folder / "test_port_stress", "200") else TSAN
+
+
+def main():
+    missed = 0
+    with tempfile.TemporaryDirectory() as temporary:
+        tree = pathlib.Path(temporary) / "tree"
+        for part in ("scheduler", "tests/scheduler", "tests/sim", "runtime/base", "runtime/model",
+                     "kernels"):
+            (tree / part).mkdir(parents=True)
+            for source in (ROOT / part).glob("*.[ch]"):
+                (tree / part / source.name).write_text(source.read_text())
+        clean = finder(tree, pathlib.Path(temporary) / "clean")
+        print(f"{'no fault':55} {clean or 'nothing, as it should be'}", flush=True)
+        missed += clean is not None
+        for number, (what, name, old, new) in enumerate(FAULTS):
+            path = tree / name
+            text = path.read_text()
+            if old not in text:
+                print(f"{what:55} the text to change is gone")
+                missed += 1
+                continue
+            path.write_text(text.replace(old, new, 1))
+            found = finder(tree, pathlib.Path(temporary) / str(number))
+            path.write_text(text)
+            missed += found is None
+            print(f"{what:55} {found or 'NOT FOUND'}", flush=True)
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
