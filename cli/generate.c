@@ -166,7 +166,7 @@ static enum status generate(struct session *session, const struct generate_setti
                          "the prompt has no tokens and the model no begin-of-sequence token");
     if (submit.token_count >= context)
         return error_set(err, STATUS_TOO_LARGE,
-                         "prompt is too long: %u tokens > %u maximum (one must be left to generate)",
+                         "prompt is too long: %u tokens > %u maximum (one is left to generate)",
                          submit.token_count, context - 1);
     uint32_t start[2] = {0, submit.token_count};
     submit.sequence_start = start;

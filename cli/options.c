@@ -26,8 +26,9 @@ static double suffix_factor(const char *suffix)
     if (*suffix == '\0')
         return 1;
     const char *at = strchr(letters, *suffix & ~0x20);
-    bool known = at != NULL && *at != '\0' &&
-                 (suffix[1] == '\0' || strcmp(suffix + 1, "iB") == 0 || strcmp(suffix + 1, "B") == 0);
+    const char *rest = suffix + 1; // "K", "KB" and "KiB" are the same
+    bool ends = *rest == '\0' || strcmp(rest, "B") == 0 || strcmp(rest, "iB") == 0;
+    bool known = at != NULL && *at != '\0' && ends;
     return known ? pow(1024, (double)(at - letters) + 1) : NAN;
 }
 

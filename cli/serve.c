@@ -80,7 +80,8 @@ static enum status engines_start(struct serving *s, struct error *err)
 {
     s->threads = arena_take(s->loaded.arena, s->loaded.model_count * sizeof *s->threads);
     for (uint32_t i = 0; i < s->loaded.model_count; i++) {
-        int failed = pthread_create(&s->threads[i], NULL, engine_thread, s->loaded.models[i].engine);
+        struct engine *engine = s->loaded.models[i].engine;
+        int failed = pthread_create(&s->threads[i], NULL, engine_thread, engine);
         if (failed != 0)
             return error_set(err, STATUS_NO_MEMORY, "no engine thread can be started: %s",
                              strerror(failed));
@@ -125,7 +126,8 @@ static void curl_print(const struct serving *s)
                base, key, json, embed);
     if (rerank != NULL)
         printf("curl %s/rerank -H \"Authorization: Bearer %s\" %s -d '{\"model\":\"%s\",\"query\":"
-               "\"warm wool\",\"documents\":[\"A thread of wool is warm.\",\"The sea is cold.\"]}'\n",
+               "\"warm wool\",\"documents\":[\"A thread of wool is warm.\","
+               "\"The sea is cold.\"]}'\n",
                base, key, json, rerank);
     fflush(stdout);
 }

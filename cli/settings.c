@@ -154,7 +154,8 @@ enum status model_spec_parse(struct model_spec *out, const char *text,
         out->id = last_part(folder, arena);
     if (*folder == '\0' || *out->id == '\0')
         return error_set(err, STATUS_INVALID,
-                         "'%s' is not [NAME=]MODEL_DIR[,option=value]...: it names no folder", text);
+                         "'%s' is not [NAME=]MODEL_DIR[,option=value]...: it names no folder",
+                         text);
     for (char *part = part_next(&rest); part != NULL; part = part_next(&rest)) {
         char *value = strchr(part, '=');
         if (value != NULL)

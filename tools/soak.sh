@@ -14,7 +14,7 @@ stage() {
 venv() {
     [ -x build/soak-venv/bin/python ] || {
         python3 -m venv build/soak-venv &&
-            build/soak-venv/bin/pip install -q jinja2 tokenizers
+            build/soak-venv/bin/pip install -q jinja2 tokenizers==0.21.4
     }
 }
 export LSAN_OPTIONS=suppressions=$PWD/tests/lsan.supp:print_suppressions=0
@@ -25,7 +25,8 @@ for preset in dev tsan; do
 done
 stage "fuzzers" tools/fuzz.sh run "${FUZZ_SECONDS:-600}"
 stage "reference libraries" venv
-stage "templates against jinja2" build/soak-venv/bin/python tools/template_diff.py
+stage "templates against jinja2" build/soak-venv/bin/python -W ignore tools/template_diff.py \
+    --program build/release/bin/chat_batch --templates ../shared/assets/chat/templates
 stage "tokenizers against the reference" tools/soak_tokenizers.sh
 if [ -x build/release/bin/sim ]; then
     stage "simulation" build/release/bin/sim --seeds "${SIM_SEEDS:-20000}" --steps 2000

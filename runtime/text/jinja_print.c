@@ -23,7 +23,7 @@ size_t jinja_float_text(double real, char out[FLOAT_TEXT_MAX])
             break;
     }
     char *mark = strchr(shortest, 'e');
-    int exponent = atoi(mark + 1);
+    int exponent = (int)strtol(mark + 1, NULL, 10);
     int digits = (int)(mark - shortest) - (shortest[0] == '-');
     digits -= digits > 1; // the point
     if (exponent >= -4 && exponent < 16) {
