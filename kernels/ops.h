@@ -9,7 +9,6 @@
 #include "kernels/weight.h"
 
 struct stream; // opaque
-
 #define OP_LIST(X)                                                                                 \
     X(prep) X(embed) X(embed_bert) X(rms_norm) X(layer_norm) X(gemm) X(qkv_post) X(attn)           \
     X(swiglu) X(activate) X(gather) X(pool) X(sample)
@@ -132,7 +131,6 @@ struct swiglu_args {
 };
 
 enum activation { ACTIVATE_GELU, ACTIVATE_GELU_TANH, ACTIVATE_TANH, ACTIVATE_RELU, ACTIVATE_SILU };
-
 struct activate_args { // in place
     enum dtype act;
     enum activation kind; // ACTIVATE_GELU is the exact one (erf)
@@ -151,7 +149,6 @@ struct gather_args {
 };
 
 enum pooling { POOL_CLS, POOL_LAST, POOL_MEAN };
-
 struct pool_args {
     enum dtype act;
     enum pooling kind;
@@ -171,12 +168,10 @@ struct sample_result { // 16 bytes, host-visible
 };
 
 enum sampled_flag { SAMPLED_END = 1, SAMPLED_DONE = 2, SAMPLED_NOT_FINITE = 4 };
-
 struct sample_top {
     int32_t token;
     float logprob;
 };
-
 // Order: raw logprobs; bias, minimum outputs, mask; penalties; greedy, or temperature, min-p,
 // top-k, top-p, Gumbel draw; ties to the lower id (kernels.md section 7). A mask or bias that bans
 // everything leaves the arg-max of the raw row. Updates state (last_token, params.output_count,
@@ -199,7 +194,7 @@ struct op_table {
 #undef OP_FIELD
 };
 
-// The contract check shared by every device: "" in order, else what is wrong (names the op).
+// The contract check shared by every device: "" in order, else what is wrong.
 #define OP_CHECK(name) const char *name##_check(const struct name##_args *);
 OP_LIST(OP_CHECK)
 #undef OP_CHECK
