@@ -25,8 +25,10 @@ export ASAN_OPTIONS=detect_leaks=1:allocator_may_return_null=1
 export LSAN_OPTIONS=suppressions=$PWD/tests/lsan.supp:print_suppressions=0
 export TSAN_OPTIONS=suppressions=$PWD/tests/tsan.supp:halt_on_error=1
 
-stage "units and parsers under ASan and UBSan" preset_tests dev -L 'unit|parser' -LE 'slow|e2e'
-stage "rings, ports and engine under TSan" preset_tests tsan -L 'tsan'
+# conformance and the simulation have runs of their own; they walk the same code for minutes here.
+stage "units and parsers under ASan and UBSan" preset_tests dev -L 'unit|cpu' -E '^sim$|conformance'
+stage "rings, ports, pool and server under TSan" preset_tests tsan \
+    -R 'port_stress|test_engine|test_interleave|cpu_threads|test_server|test_exchange|test_drain'
 if [ -f tests/simt/CMakeLists.txt ]; then
     stage "emulator: ASan and race modes" tests/simt/modes.sh
 fi
