@@ -165,6 +165,12 @@ static void results_are_admitted_by_bytes(void **state)
     rig_close(&rig);
 }
 
+static bool readable(const struct waker *waker)
+{
+    struct pollfd one = {.fd = waker_fd(waker), .events = POLLIN};
+    return poll(&one, 1, 0) == 1;
+}
+
 static void a_stopped_reader_is_paused_alone(void **state)
 {
     (void)state;
@@ -181,8 +187,11 @@ static void a_stopped_reader_is_paused_alone(void **state)
     assert_int_equal(run_until_last(&rig, other, FINISH_LENGTH), 200);
     port_free(rig.port, other);
     struct token_event event;
+    waker_clear(&rig.engine->gate.waker);
+    assert_false(readable(&rig.engine->gate.waker));
     for (uint32_t i = 0; i < 10; i++)
         assert_true(port_next(rig.port, stopped, &event, NULL));
+    assert_true(readable(&rig.engine->gate.waker));  // a sleeping engine would hear of it
     assert_int_equal(rig_step(&rig), ENGINE_WORKED); // it goes on
     for (uint32_t i = 0; i < 20; i++)
         rig_step(&rig);
@@ -327,12 +336,6 @@ static void stopping_finishes_the_live(void **state)
     assert_int_equal(run_until_last(&rig, r, FINISH_LENGTH), 40);
     port_free(rig.port, r);
     rig_close(&rig);
-}
-
-static bool readable(const struct waker *waker)
-{
-    struct pollfd one = {.fd = waker_fd(waker), .events = POLLIN};
-    return poll(&one, 1, 0) == 1;
 }
 
 // One write a step whatever the number of events, and none while the last is unread.

@@ -241,12 +241,41 @@ static void the_youngest_gives_way(void **state)
     }
 }
 
+// Blocks that come back with the step in flight count: one want, one victim.
+static void one_want_takes_one_victim(void **state)
+{
+    (void)state;
+    struct rig rig;
+    rig_defaults(&rig);
+    rig.fake.facts.block_count = 20;
+    rig.fake.facts.steps_in_flight = 1;
+    rig_open(&rig);
+    struct request *r[3];
+    for (int32_t i = 0; i < 3; i++)
+        r[i] = rig_generate(&rig, 300 * i, (uint32_t)(100 - 10 * i), 120, 1);
+    while (engine_stats(rig.engine)->preemptions == 0)
+        rig_step(&rig);
+    assert_int_equal(engine_stats(rig.engine)->preemptions, 1);
+    struct request_facts facts;
+    request_facts_get(r[2], &facts);
+    assert_int_equal(facts.preemptions, 1);
+    struct token_event event;
+    for (uint32_t i = 0; i < 3; i++) {
+        while (!is_over(&rig, r[i], &event))
+            rig_step(&rig);
+        assert_int_equal(event.index, 119);
+        port_free(rig.port, r[i]);
+    }
+    rig_close(&rig);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(decodes_come_first),         cmocka_unit_test(encoders_are_packed),
         cmocka_unit_test(prefixes_are_computed_once), cmocka_unit_test(choices_share_their_prompt),
         cmocka_unit_test(salts_keep_caches_apart),    cmocka_unit_test(the_youngest_gives_way),
+        cmocka_unit_test(one_want_takes_one_victim),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
