@@ -23,7 +23,7 @@ enum { MODEL_END_IDS_MAX = 32 };
 // Options as given; 0, -1 or NULL where the comment says so means "the model's or our default".
 struct model_options {
     int dtype;                       // enum dtype, or -1: the checkpoint's
-    int kv_dtype;                    // F32, BF16, F16, or -1: the activations'
+    int kv_dtype;                    // F32, BF16, F16, or -1: as the checkpoint (float32 stays so)
     uint32_t max_model_len;          // 0: the checkpoint's
     uint32_t max_num_seqs;           // resident sequences; 0: 256
     uint32_t max_num_batched_tokens; // a step; 0: 2048 (encoders: at least the longest input)

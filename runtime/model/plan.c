@@ -52,8 +52,10 @@ static enum status length_choose(struct model_facts *facts, const struct model_p
 static void kv_facts(struct model_facts *facts, const struct model_parts *parts)
 {
     const struct model_config *c = &parts->config;
-    facts->kv_dtype =
-        parts->options.kv_dtype < 0 ? parts->act : (enum dtype)parts->options.kv_dtype;
+    // As exact as the checkpoint: 16-bit weights get 16-bit keys and values even where the device
+    // computes in float32.
+    enum dtype own = c->arch->family == ARCH_DECODER ? parts->weights.side : parts->act;
+    facts->kv_dtype = parts->options.kv_dtype < 0 ? own : (enum dtype)parts->options.kv_dtype;
     if (c->arch->family == ARCH_ENCODER)
         return;
     uint32_t tokens = parts->options.block_size > 0 ? parts->options.block_size : KV_BLOCK_TOKENS;
