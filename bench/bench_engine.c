@@ -140,12 +140,13 @@ static void decode(struct bench *b, uint32_t rows, uint32_t flight)
         submit(b, i, CONTEXT);
     uint32_t steps = b->steps;
     b->steps = rows * PROMPT / BUDGET + 64;
-    measure(b); // prefill, and some tokens
+    measure(b);                             // prefill, and some tokens
     b->steps = steps < 2000 ? steps : 2000; // keeps within the blocks of the pool
     measure(b);
     double each = microseconds(b->read_ns, b->steps, 0.5) * b->steps / (double)b->events;
     printf("decode  %3u rows, %u in flight: step %7.2f us median %7.2f us p99; reader %.3f us an "
-           "event\n", rows, flight, microseconds(b->step_ns, b->steps, 0.5),
+           "event\n",
+           rows, flight, microseconds(b->step_ns, b->steps, 0.5),
            microseconds(b->step_ns, b->steps, 0.99), each);
     b->steps = steps;
     bench_close(b);
