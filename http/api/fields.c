@@ -277,5 +277,8 @@ struct text fields_check_known(struct fields *f, const struct field_rule *rules,
             bytes += (size_t)n;
         }
     }
+    for (size_t i = 0; i < bytes; i++) { // for a log of lines
+        names[i] = (unsigned char)names[i] < 0x20 || names[i] == 0x7F ? '?' : names[i];
+    }
     return arena_copy(f->arena, text_span(names, bytes));
 }

@@ -220,11 +220,11 @@ static void pending_check(struct turn *t, size_t i)
     const char *unanswered = json_object_iter_key(json_object_iter(t->pending));
 
     if (unanswered) {
+        struct text shown = text_head(text_of(unanswered), 64);
         fields_fail(t->fields, HTTP_INVALID_VALUE,
                     fields_path(t->fields, "messages[%zu].content", i),
-                    "must hold a tool_result for each tool_use of the turn before; '%.64s' has "
-                    "none",
-                    unanswered);
+                    "must hold a tool_result for each tool_use of the turn before; '%.*s' has none",
+                    (int)shown.bytes, shown.at);
     }
 }
 
