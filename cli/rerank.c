@@ -93,7 +93,7 @@ static enum status score_all(struct session *session, const struct rerank_settin
             error_prefix(err, "line %u", i + 1);
             break;
         }
-        struct scored scored = {i, s->raw_scores ? logit : 1.0f / (1.0f + expf(-logit))};
+        struct scored scored = {i, s->raw_scores ? logit : (float)(1 / (1 + exp(-(double)logit)))};
         if (s->top_n == 0)
             score_print(scored);
         out->at = heap_grow(out->at, (out->count + 1) * sizeof *out->at);
@@ -104,12 +104,9 @@ static enum status score_all(struct session *session, const struct rerank_settin
     return status;
 }
 
-static enum status rerank(struct session *session, const struct rerank_settings *s,
-                          struct error *err)
+static enum status rerank(struct session *session, void *settings, struct error *err)
 {
-    enum status status = session_kind(session, MODEL_RERANKER, err);
-    if (status != STATUS_OK)
-        return status;
+    const struct rerank_settings *s = settings;
     const struct model_facts *facts = engine_facts(session->model->engine);
     struct rerank_args args = {.tokenizer = session->model->tokenizer,
                                .yes_no = facts->rerank == RERANK_YES_NO,
@@ -117,7 +114,7 @@ static enum status rerank(struct session *session, const struct rerank_settings 
                                .tokens_max = facts->max_model_len,
                                .arena = session->loaded.arena};
     struct rerank_prompt *prompt;
-    status = rerank_prompt_make(&prompt, &args, err);
+    enum status status = rerank_prompt_make(&prompt, &args, err);
     struct scores scores = {0};
     if (status == STATUS_OK)
         status = score_all(session, s, prompt, &scores, err);
@@ -133,32 +130,15 @@ static enum status rerank(struct session *session, const struct rerank_settings 
 int command_rerank(const struct command *self, int argc, char **argv)
 {
     struct rerank_settings s = {0};
-    struct model_settings model;
-    struct device_settings device;
-    model_settings_init(&model);
-    device_settings_init(&device);
-    device.log_level = 1;
-    struct option_table own = {rows, sizeof rows / sizeof *rows};
-    const struct option_table tables[] = {own, device_options_table, model_options_table};
-    void *const fields[] = {&s, &device, &model};
-    static const char *const titles[] = {"Reranking:", "Device:", "Model:"};
-    struct arena *arena = arena_create(0, 0);
-    struct texts positional;
-    struct command_parse parse = {self, argc, argv, tables, fields, titles, 3, 1, 1};
-    int code = command_parse(&parse, arena, &positional);
-    if (code < 0 && s.query == NULL) {
-        fprintf(stderr, "weft rerank: --query TEXT is required\n");
-        code = EXIT_CODE_USAGE;
-    }
-    if (code < 0) {
-        struct session session;
-        struct error err;
-        enum status status = session_open(&session, positional.at[0], &model, &device, &err);
-        if (status == STATUS_OK)
-            status = rerank(&session, &s, &err);
-        code = status == STATUS_OK ? EXIT_CODE_OK : command_failed(&err);
-        session_close(&session);
-    }
-    arena_destroy(arena);
-    return code;
+    struct session_command command = {.self = self,
+                                      .argc = argc,
+                                      .argv = argv,
+                                      .own = {rows, sizeof rows / sizeof *rows},
+                                      .own_title = "Reranking:",
+                                      .settings = &s,
+                                      .required = &s.query,
+                                      .required_name = "query",
+                                      .kind = MODEL_RERANKER,
+                                      .body = rerank};
+    return session_command_run(&command);
 }
