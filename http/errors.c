@@ -52,6 +52,39 @@ int http_error_status(enum http_error error, enum shape shape)
     return shape == SHAPE_MESSAGES ? row->status_messages : row->status_openai;
 }
 
+// Bytes of the UTF-8 sequence at the beginning, 0 if there is none (overlong forms, surrogates and
+// cut sequences are none).
+static size_t sequence_bytes(struct text in)
+{
+    const unsigned char *p = (const unsigned char *)in.at;
+    size_t bytes = p[0] < 0x80 ? 1 : p[0] < 0xc2 ? 0 : p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : 4;
+    if (bytes == 0 || p[0] > 0xf4 || bytes > in.bytes)
+        return 0;
+    for (size_t i = 1; i < bytes; i++)
+        if ((p[i] & 0xc0) != 0x80)
+            return 0;
+    bool overlong = (p[0] == 0xe0 && p[1] < 0xa0) || (p[0] == 0xf0 && p[1] < 0x90);
+    bool beyond = (p[0] == 0xed && p[1] > 0x9f) || (p[0] == 0xf4 && p[1] > 0x8f);
+    return overlong || beyond ? 0 : bytes;
+}
+
+// Messages may quote what the client sent: a path is any bytes, JSON is UTF-8.
+static void quoted_put(struct json_buffer *out, struct text in)
+{
+    while (in.bytes > 0) {
+        size_t good = 0, more;
+        while (good < in.bytes &&
+               (more = sequence_bytes(text_span(in.at + good, in.bytes - good))) > 0)
+            good += more;
+        json_put_escaped(out, text_span(in.at, good));
+        in = text_span(in.at + good, in.bytes - good);
+        if (in.bytes == 0)
+            return;
+        json_put_literal(out, "\xef\xbf\xbd"); // U+FFFD
+        in = text_span(in.at + 1, in.bytes - 1);
+    }
+}
+
 static void message_put(struct json_buffer *out, const struct http_failure *failure,
                         enum shape shape)
 {
@@ -60,7 +93,7 @@ static void message_put(struct json_buffer *out, const struct http_failure *fail
         json_put_format(out, "prompt is too long: %u tokens > %u maximum", failure->prompt_tokens,
                         failure->context_tokens);
     else
-        json_put_escaped(out, failure->message);
+        quoted_put(out, failure->message);
     json_put_literal(out, "\"");
 }
 

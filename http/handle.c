@@ -110,9 +110,11 @@ static bool body_is_refused(struct exchange *x, const h2o_req_t *req)
 
 static void unknown_path(struct exchange *x, struct text method, struct text path)
 {
+    enum { METHOD_SHOWN = 32, PATH_SHOWN = 128 };
     char message[256];
-    snprintf(message, sizeof message, "Unknown request URL: %.*s %.*s", (int)method.bytes % 32,
-             method.at, (int)(path.bytes < 128 ? path.bytes : 128), path.at);
+    snprintf(message, sizeof message, "Unknown request URL: %.*s %.*s",
+             (int)(method.bytes < METHOD_SHOWN ? method.bytes : METHOD_SHOWN), method.at,
+             (int)(path.bytes < PATH_SHOWN ? path.bytes : PATH_SHOWN), path.at);
     refuse(x, HTTP_UNKNOWN_URL, message);
 }
 
@@ -195,13 +197,29 @@ static void headers_read(struct exchange *x, const h2o_req_t *req)
         atomic_fetch_add_explicit(&x->thread->counters.retries, 1, memory_order_relaxed);
 }
 
+// A request target in absolute form ("GET http://host/path") arrives with a slash in front.
+static struct text path_of(const h2o_req_t *req)
+{
+    static const char *const schemes[] = {"/http://", "/https://"};
+    struct text path = text_span(req->path_normalized.base, req->path_normalized.len);
+    for (int i = 0; i < 2; i++) {
+        size_t bytes = strlen(schemes[i]);
+        if (path.bytes <= bytes || strncasecmp(path.at, schemes[i], bytes) != 0)
+            continue;
+        const char *slash = memchr(path.at + bytes, '/', path.bytes - bytes);
+        if (slash != NULL)
+            return text_span(slash, path.bytes - (size_t)(slash - path.at));
+    }
+    return path;
+}
+
 int handle_request(h2o_handler_t *self, h2o_req_t *req)
 {
     (void)self;
     struct http_thread *thread = loop_of(req);
     struct route_match match;
-    route_find(&thread->server->routes, text_span(req->method.base, req->method.len),
-               text_span(req->path_normalized.base, req->path_normalized.len), &match);
+    route_find(&thread->server->routes, text_span(req->method.base, req->method.len), path_of(req),
+               &match);
     struct exchange *x = exchange_create(thread, req, &match);
     headers_read(x, req);
     if (is_refused(x, req, &match)) {

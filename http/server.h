@@ -24,7 +24,7 @@ struct server_options {
 
 struct server;
 
-// Binds and listens; /health answers, /ready and /v1 answer 503 until server_serve. Thread count
+// Binds and listens; /version and /metrics answer, the rest 503 until server_serve. Thread count
 // waiters exist after this, so that engines can be given their ports.
 enum status server_open(struct server **out, const struct server_options *options,
                         struct error *err) MUST_USE;
@@ -37,6 +37,7 @@ void server_serve(struct server *server, const struct served *served, struct por
 // SIGTERM: stop accepting, finish what was accepted, at most shutdown_timeout_ms. Returns 0 when
 // every accepted request was answered.
 int server_drain(struct server *server);
+// Engines must have stopped: their wakers go with the server.
 void server_close(struct server *server);
 
 // Bytes the HTTP side may take, for the plan printed at start.

@@ -116,11 +116,35 @@ static void test_param_is_null_when_absent(void **state)
     json_decref(body);
 }
 
+// Whatever bytes a message quotes, the body is valid UTF-8 (the parser of jansson is strict).
+static void test_quoted_bytes(void **state)
+{
+    (void)state;
+    static const char *const quoted[][2] = {
+        {"a\xff\xfe"
+         "b",
+         "a\xef\xbf\xbd\xef\xbf\xbd"
+         "b"},
+        {"\xc3\xa4 \xe2\x82\xac \xf0\x9f\x98\x80", "\xc3\xa4 \xe2\x82\xac \xf0\x9f\x98\x80"},
+        {"cut \xe2\x82", "cut \xef\xbf\xbd\xef\xbf\xbd"},
+        {"\xc0\xaf", "\xef\xbf\xbd\xef\xbf\xbd"},                 // overlong
+        {"\xed\xa0\x80", "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd"}, // a surrogate
+        {"\xf4\x90\x80\x80", "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd"},
+    };
+    for (size_t i = 0; i < sizeof quoted / sizeof *quoted; i++) {
+        struct http_failure failure = {.error = HTTP_UNKNOWN_URL, .message = text_of(quoted[i][0])};
+        json_t *body = body_of(&failure, SHAPE_OPENAI);
+        assert_string_equal(string_of(json_object_get(body, "error"), "message"), quoted[i][1]);
+        json_decref(body);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_row),
         cmocka_unit_test(test_param_is_null_when_absent),
+        cmocka_unit_test(test_quoted_bytes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

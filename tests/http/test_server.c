@@ -113,8 +113,10 @@ static void test_accepted_types(void **state)
 static void test_paths(void **state)
 {
     (void)state;
-    static const char *const paths[] = {"/v1/test/echo", "/v1/test/echo/", "/v1/test/echo?a=b",
-                                        "/v1/test/%65cho", "/v1/./test/echo/?x"};
+    static const char *const paths[] = {"/v1/test/echo",           "/v1/test/echo/",
+                                        "/v1/test/echo?a=b",       "/v1/test/%65cho",
+                                        "/v1/./test/echo/?x",      "http://host:1/v1/test/echo",
+                                        "HTTPS://h/v1/test/echo?x"};
     for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
         struct http_answer answer = ask("POST", paths[i], BEARER, "1");
         assert_int_equal(answer.status, 200);
