@@ -64,6 +64,22 @@ enum status session_open(struct session *session, const char *folder,
                          struct error *err) MUST_USE;
 void session_close(struct session *session);
 
+// A whole command over one model: parses options (own, device, model), opens the session for the
+// one positional argument, runs the body.
+struct session_command {
+    const struct command *self;
+    int argc;
+    char **argv;
+    struct option_table own; // count 0: none
+    const char *own_title;
+    void *settings;                  // what `own` fills
+    const char *const *required;     // a text option that must be given, or NULL
+    const char *required_name;
+    enum model_kind kind;
+    enum status (*body)(struct session *session, void *settings, struct error *err);
+};
+int session_command_run(const struct session_command *c);
+
 // Refuses a model of another kind with a sentence that names the right command.
 enum status session_kind(const struct session *session, enum model_kind kind,
                          struct error *err) MUST_USE;

@@ -45,9 +45,10 @@ static enum status embed_line(struct session *session, struct text line, struct 
     return STATUS_OK;
 }
 
-static enum status embed(struct session *session, struct error *err)
+static enum status embed(struct session *session, void *settings, struct error *err)
 {
-    enum status status = session_kind(session, MODEL_EMBEDDER, err);
+    (void)settings;
+    enum status status = STATUS_OK;
     struct line_reader reader = {0};
     struct json_buffer out = {0};
     struct arena *arena = arena_create(0, 0);
@@ -68,27 +69,7 @@ static enum status embed(struct session *session, struct error *err)
 
 int command_embed(const struct command *self, int argc, char **argv)
 {
-    struct model_settings model;
-    struct device_settings device;
-    model_settings_init(&model);
-    device_settings_init(&device);
-    device.log_level = 1;
-    const struct option_table tables[] = {device_options_table, model_options_table};
-    void *const fields[] = {&device, &model};
-    static const char *const titles[] = {"Device:", "Model:"};
-    struct arena *arena = arena_create(0, 0);
-    struct texts positional;
-    struct command_parse parse = {self, argc, argv, tables, fields, titles, 2, 1, 1};
-    int code = command_parse(&parse, arena, &positional);
-    if (code < 0) {
-        struct session session;
-        struct error err;
-        enum status status = session_open(&session, positional.at[0], &model, &device, &err);
-        if (status == STATUS_OK)
-            status = embed(&session, &err);
-        code = status == STATUS_OK ? EXIT_CODE_OK : command_failed(&err);
-        session_close(&session);
-    }
-    arena_destroy(arena);
-    return code;
+    struct session_command command = {
+        .self = self, .argc = argc, .argv = argv, .kind = MODEL_EMBEDDER, .body = embed};
+    return session_command_run(&command);
 }

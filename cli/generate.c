@@ -138,12 +138,9 @@ static void json_print(const struct submit_args *submit, const struct continuati
     json_buffer_free(&b);
 }
 
-static enum status generate(struct session *session, const struct generate_settings *s,
-                            struct error *err)
+static enum status generate(struct session *session, void *settings, struct error *err)
 {
-    enum status status = session_kind(session, MODEL_GENERATOR, err);
-    if (status != STATUS_OK)
-        return status;
+    const struct generate_settings *s = settings;
     uint64_t seed = (uint64_t)s->seed;
     if (s->seed == -1 && getrandom(&seed, sizeof seed, 0) != sizeof seed)
         return error_set(err, STATUS_IO, "no random seed can be had");
@@ -156,8 +153,8 @@ static enum status generate(struct session *session, const struct generate_setti
                                             .top_k = s->top_k,
                                             .repetition = 1,
                                             .penalty_row = STEP_NO_ROW}};
-    status = s->raw ? encode_raw(session, s->prompt, &submit, err)
-                    : encode_chat(session, s, &submit, err);
+    enum status status = s->raw ? encode_raw(session, s->prompt, &submit, err)
+                                : encode_chat(session, s, &submit, err);
     if (status != STATUS_OK)
         return status;
     uint32_t context = engine_facts(session->model->engine)->max_model_len;
@@ -185,32 +182,15 @@ static enum status generate(struct session *session, const struct generate_setti
 int command_generate(const struct command *self, int argc, char **argv)
 {
     struct generate_settings s = {.temperature = 1, .top_p = 1, .seed = -1};
-    struct model_settings model;
-    struct device_settings device;
-    model_settings_init(&model);
-    device_settings_init(&device);
-    device.log_level = 1; // the text is what is wanted
-    struct option_table own = {rows, sizeof rows / sizeof *rows};
-    const struct option_table tables[] = {own, device_options_table, model_options_table};
-    void *const fields[] = {&s, &device, &model};
-    static const char *const titles[] = {"Generation:", "Device:", "Model:"};
-    struct arena *arena = arena_create(0, 0);
-    struct texts positional;
-    struct command_parse parse = {self, argc, argv, tables, fields, titles, 3, 1, 1};
-    int code = command_parse(&parse, arena, &positional);
-    if (code < 0 && s.prompt == NULL) {
-        fprintf(stderr, "weft generate: --prompt TEXT is required\n");
-        code = EXIT_CODE_USAGE;
-    }
-    if (code < 0) {
-        struct session session;
-        struct error err;
-        enum status status = session_open(&session, positional.at[0], &model, &device, &err);
-        if (status == STATUS_OK)
-            status = generate(&session, &s, &err);
-        code = status == STATUS_OK ? EXIT_CODE_OK : command_failed(&err);
-        session_close(&session);
-    }
-    arena_destroy(arena);
-    return code;
+    struct session_command command = {.self = self,
+                                      .argc = argc,
+                                      .argv = argv,
+                                      .own = {rows, sizeof rows / sizeof *rows},
+                                      .own_title = "Generation:",
+                                      .settings = &s,
+                                      .required = &s.prompt,
+                                      .required_name = "prompt",
+                                      .kind = MODEL_GENERATOR,
+                                      .body = generate};
+    return session_command_run(&command);
 }

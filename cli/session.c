@@ -2,6 +2,8 @@
 // between reads of its port.
 #include "cli/command.h"
 
+#include "runtime/base/log.h"
+
 #include <errno.h>
 #include <string.h>
 #include <time.h>
@@ -129,6 +131,47 @@ enum status session_kind(const struct session *session, enum model_kind kind, st
         return STATUS_OK;
     return error_set(err, STATUS_UNSUPPORTED, "%s is %s: use 'weft %s'",
                      session->model->spec.folder, kinds[have], commands[have]);
+}
+
+static int session_run(const struct session_command *c, const char *folder,
+                       const struct model_settings *model, const struct device_settings *device)
+{
+    struct session session;
+    struct error err;
+    enum status status = session_open(&session, folder, model, device, &err);
+    if (status == STATUS_OK)
+        status = session_kind(&session, c->kind, &err);
+    if (status == STATUS_OK)
+        status = c->body(&session, c->settings, &err);
+    int code = status == STATUS_OK ? EXIT_CODE_OK : command_failed(&err);
+    session_close(&session);
+    return code;
+}
+
+int session_command_run(const struct session_command *c)
+{
+    struct model_settings model;
+    struct device_settings device;
+    model_settings_init(&model);
+    device_settings_init(&device);
+    device.log_level = LOG_WARNING; // the result is what is wanted
+    const struct option_table tables[] = {c->own, device_options_table, model_options_table};
+    void *const fields[] = {c->settings, &device, &model};
+    const char *const titles[] = {c->own_title, "Device:", "Model:"};
+    uint32_t first = c->own.count > 0 ? 0 : 1;
+    struct arena *arena = arena_create(0, 0);
+    struct texts positional;
+    struct command_parse parse = {c->self,        c->argc,        c->argv,   tables + first,
+                                  fields + first, titles + first, 3 - first, 1, 1};
+    int code = command_parse(&parse, arena, &positional);
+    if (code < 0 && c->required != NULL && *c->required == NULL) {
+        fprintf(stderr, "weft %s: --%s TEXT is required\n", c->self->name, c->required_name);
+        code = EXIT_CODE_USAGE;
+    }
+    if (code < 0)
+        code = session_run(c, positional.at[0], &model, &device);
+    arena_destroy(arena);
+    return code;
 }
 
 enum status session_submit(struct session *session, const struct submit_args *args,
