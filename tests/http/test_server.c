@@ -412,6 +412,45 @@ static void test_slow_head(void **state)
     fixture_close(&slow);
 }
 
+// Mutated requests, cut anywhere, on connections that leave in any way: the server stays up, and
+// the sanitizers see the rest.
+static void test_mutated_requests(void **state)
+{
+    (void)state;
+    enum { ROUNDS = 3000, SEED = 20260921 };
+    static const char *const seeds[] = {
+        "POST /v1/test/echo HTTP/1.1\r\nHost: a\r\n" BEARER JSON "Content-Length: 3\r\n\r\n[1]",
+        "GET /v1/models/org%2Fqwen-x?a=b HTTP/1.1\r\nHost: a\r\nx-api-key: " KEY "\r\n\r\n",
+        "POST /v1/messages HTTP/1.1\r\nHost: a\r\nx-api-key: " KEY
+        "\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\nGET /health HTTP/1.1\r\n\r\n",
+        "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x4\0\0\0\0\0",
+        "POST /v1/test/work HTTP/1.1\r\nHost: a\r\n" BEARER "Content-Length: 2\r\n\r\n{}",
+    };
+    unsigned random = SEED; // a linear congruence: the same bytes on every run
+    for (int round = 0; round < ROUNDS; round++) {
+        char bytes[512];
+        struct http_client client;
+        const char *seed = seeds[round % 5];
+        size_t count = round % 5 == 3 ? 33 : strlen(seed);
+        memcpy(bytes, seed, count);
+        for (int i = 0; i < round % 7; i++) {
+            random = random * 1664525u + 1013904223u;
+            bytes[(random >> 8) % count] = (char)(random >> 24);
+        }
+        count = round % 3 == 0 ? (random >> 8) % count + 1 : count;
+        assert_true(http_client_open(&client, fixture.port));
+        http_client_send(&client, bytes, count);
+        if (round % 2 == 0) {
+            struct pollfd wanted = {.fd = client.fd, .events = POLLIN};
+            poll(&wanted, 1, 1);
+        }
+        http_client_close(&client);
+    }
+    struct http_answer answer = ask("GET", "/health", NULL, NULL);
+    assert_int_equal(answer.status, 200);
+    http_answer_free(&answer);
+}
+
 static void test_http10(void **state)
 {
     (void)state;
@@ -627,6 +666,7 @@ int main(void)
         cmocka_unit_test(test_expect_continue),
         cmocka_unit_test(test_slow_head),
         cmocka_unit_test(test_http10),
+        cmocka_unit_test(test_mutated_requests),
         cmocka_unit_test(test_metrics),
         cmocka_unit_test(test_body_limit),
         cmocka_unit_test(test_before_ready),
