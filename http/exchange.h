@@ -85,7 +85,9 @@ struct route {
     void (*on_ready)(struct exchange *x);   // the attached engine request has events
     void (*on_room)(struct exchange *x);    // the send buffer has room again
     void (*on_second)(struct exchange *x, uint64_t now_ns); // about once a second while open
-    void (*on_gone)(struct exchange *x); // the client left before fail, reply or end; last call
+    // The client left before fail, reply or end; the last call. The attached engine request has
+    // been taken back and may be freed: do not touch it.
+    void (*on_gone)(struct exchange *x);
 };
 
 enum route_flag {

@@ -20,8 +20,7 @@ static void integers_walk(const json_t *value)
         json_object_foreach((json_t *)value, key, member) // NOLINT: a macro of the library
             integers_walk(member);
     } else {
-        json_array_foreach(value, i, member)
-            integers_walk(member);
+        json_array_foreach(value, i, member) integers_walk(member);
     }
 }
 
@@ -38,8 +37,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     json_put_value(&out, value);
     enum status status = json_parse(&again, text_span(out.at, out.bytes), &err);
     check(status == STATUS_OK, "what was written cannot be read: %s", err.text);
-    check(json_equal(value, again), "what was written reads as another value: %.*s",
-          (int)out.bytes, out.at);
+    check(json_equal(value, again), "what was written reads as another value: %.*s", (int)out.bytes,
+          out.at);
     json_decref(again);
     json_decref(value);
     json_buffer_free(&out);
