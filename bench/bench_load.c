@@ -23,7 +23,8 @@ static bool all_well(const struct load_options *o, const struct load_result *r)
     bool well = true;
     for (uint32_t i = 0; i < o->target_count; i++) {
         const struct load_stats *s = &r->targets[i];
-        well = well && s->lost + s->incomplete + s->event_errors + s->differing == 0;
+        well =
+            well && s->unconnected + s->lost + s->incomplete + s->event_errors + s->differing == 0;
     }
     return well;
 }

@@ -44,14 +44,6 @@ top() {
     for part in kernels tests/conformance tests/simt; do
         echo "add_subdirectory($PWD/$part $part)" >>"$build/top/CMakeLists.txt"
     done
-    # the emulated twin of the probe, for comparison with the GPU's answers
-    cat >>"$build/top/CMakeLists.txt" <<TOP
-add_executable(probe_simt $PWD/bench/gpu_probe.c)
-target_sources(probe_simt PRIVATE \$<TARGET_OBJECTS:simt_probe_plain> \$<TARGET_OBJECTS:simt_emulator_plain>)
-target_include_directories(probe_simt BEFORE PRIVATE $PWD/tests/simt/include)
-target_link_libraries(probe_simt PRIVATE weft_flags \${CMAKE_DL_LIBS})
-set_target_properties(probe_simt PROPERTIES LINKER_LANGUAGE CXX)
-TOP
     local generator=()
     command -v ninja >/dev/null && generator=(-G Ninja)
     cmake "${generator[@]}" -S "$build/top" -B "$build" -DWEFT_CUDA=ON -DWEFT_BENCH=OFF \
@@ -64,12 +56,12 @@ began=$SECONDS
   nvcc --version 2>&1 | tail -1; } | tee "$summary"
 step configure 60 top || { cat "$out/configure.log"; exit 1; }
 step build 300 cmake --build "$build" -j "$(nproc)" --target \
-    gpu_kernels gpu_probe gpu_ops weft_cuda conformance probe_simt
+    gpu_kernels gpu_probe gpu_ops weft_cuda conformance gpu_probe_simt
 bin=$build/bin
 
 if [ $stage != bench ]; then
     # every wrapper against the emulator, word by word
-    step probe-emulated 60 "$bin/probe_simt"
+    step probe-emulated 60 "$bin/gpu_probe_simt"
     step probe-gpu 60 "$bin/gpu_probe"
     step probe-equal 20 diff "$out/probe-emulated.log" "$out/probe-gpu.log"
     step conformance 180 "$bin/conformance" cuda "$PWD/$bin/libweft_cuda.so"

@@ -97,7 +97,7 @@ void histogram_merge(struct histogram *h, const struct histogram *more);
 double histogram_at(const struct histogram *h, double share); // 0..1
 
 struct load_stats {
-    uint64_t sent, ok, lost, incomplete, event_errors, left, differing, no_retry_after;
+    uint64_t sent, ok, unconnected, lost, incomplete, event_errors, left, differing, no_retry_after;
     uint64_t status[STATUS_CODES];
     uint64_t prompt_tokens, tokens, pieces, inputs;
     struct histogram first, gap, per_token, whole; // of answers with status 200 only

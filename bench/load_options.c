@@ -89,10 +89,11 @@ static bool target_read(struct load_options *o, const char *value)
     if (t->endpoint == ENDPOINT_COUNT || bytes == 0 || bytes >= sizeof t->model)
         return false;
     memcpy(t->model, model, bytes);
-    int weight = second != NULL ? atoi(second + 1) : 1;
+    char *end = "";
+    long weight = second != NULL ? strtol(second + 1, &end, 10) : 1;
     t->weight = (uint32_t)weight;
     o->target_count++;
-    return weight > 0 && weight <= 1000;
+    return weight > 0 && weight <= 1000 && *end == '\0';
 }
 
 static bool number_read(struct load_options *o, const struct option_row *row, const char *value)

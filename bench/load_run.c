@@ -24,7 +24,7 @@ struct slot {
         bool retry_after;
     } head;
     uint32_t target, prompt;
-    bool leaves, has_left, busy, too_large;
+    bool leaves, has_left, too_large;
     uint64_t turns; // requests of this slot so far
 };
 
@@ -36,6 +36,7 @@ struct runner {
     struct slot *slots; // [o->concurrency]
     uint32_t *idle;     // [idle_count] slots without a request
     uint32_t idle_count;
+    uint32_t retired; // slots of a closed loop that found no server any more
     struct curl_slist *headers[ENDPOINT_COUNT];
     uint32_t *turn_target; // [weight_sum] targets in the order of their weights
     uint32_t weight_sum;
@@ -64,7 +65,7 @@ static size_t head_arrived(char *at, size_t size, size_t count, void *user)
     static const char name[] = "retry-after:";
     struct slot *s = user;
     if (size * count > sizeof name && strncasecmp(at, name, sizeof name - 1) == 0)
-        s->head.retry_after = atoi(at + sizeof name - 1) > 0;
+        s->head.retry_after = strtol(at + sizeof name - 1, NULL, 10) > 0;
     return size * count;
 }
 
@@ -139,7 +140,6 @@ static void slot_start(struct runner *r, struct slot *s, struct want want)
     s->leaves =
         !r->recording && o->leave_every > 0 && s->reply.streamed && r->sent % o->leave_every == 0;
     s->turns++;
-    s->busy = true;
     if (!r->recording)
         r->result->targets[s->target].sent++;
     slot_prepare(r, s, target->endpoint);
@@ -185,12 +185,16 @@ static void slot_settle(struct runner *r, struct slot *s, CURLcode code)
 {
     struct load_stats *stats = &r->result->targets[s->target];
     double now = load_now();
+    bool closed = r->trace == NULL && !r->recording;
     curl_easy_getinfo(s->easy, CURLINFO_RESPONSE_CODE, &s->head.status);
     long status = s->head.status;
     bool refusal = status == 429 || status == 503 || status == 529;
     if (s->has_left) {
         stats->left++;
         stats->status[200]++;
+    } else if (code == CURLE_COULDNT_CONNECT) {
+        stats->unconnected++;
+        r->retired += closed;
     } else if (code != CURLE_OK) {
         stats->lost++;
         if (r->result->lost_why[0] == '\0')
@@ -203,8 +207,8 @@ static void slot_settle(struct runner *r, struct slot *s, CURLcode code)
             answered(r, s, stats, now);
     }
     curl_multi_remove_handle(r->poll.multi, s->easy);
-    s->busy = false;
-    r->idle[r->idle_count++] = (uint32_t)(s - r->slots);
+    if (!closed || code != CURLE_COULDNT_CONNECT)
+        r->idle[r->idle_count++] = (uint32_t)(s - r->slots);
 }
 
 static void settle_all(struct runner *r)
@@ -272,10 +276,10 @@ static void runner_pass(struct runner *r)
             until = fill_open(r, now);
         else
             fill_closed(r, now);
-        uint32_t busy = slots - r->idle_count;
+        uint32_t busy = slots - r->retired - r->idle_count;
         if (busy > r->result->in_flight_max)
             r->result->in_flight_max = busy;
-        bool more = r->sent < r->sent_max &&
+        bool more = r->sent < r->sent_max && r->retired < slots &&
                     (r->recording || r->trace != NULL || now - r->started < r->o->seconds_max);
         if (busy == 0 && !more)
             break;

@@ -67,12 +67,19 @@ static void stats_json(struct json_buffer *out, const struct load_stats *s, doub
         const char *name;
         uint64_t value;
     } counts[] = {
-        {"sent", s->sent},           {"ok", s->ok},
-        {"lost", s->lost},           {"incomplete", s->incomplete},
-        {"left", s->left},           {"event_errors", s->event_errors},
-        {"differing", s->differing}, {"without_retry_after", s->no_retry_after},
-        {"inputs", s->inputs},       {"prompt_tokens", s->prompt_tokens},
-        {"tokens", s->tokens},       {"pieces", s->pieces},
+        {"sent", s->sent},
+        {"ok", s->ok},
+        {"unconnected", s->unconnected},
+        {"lost", s->lost},
+        {"incomplete", s->incomplete},
+        {"left", s->left},
+        {"event_errors", s->event_errors},
+        {"differing", s->differing},
+        {"without_retry_after", s->no_retry_after},
+        {"inputs", s->inputs},
+        {"prompt_tokens", s->prompt_tokens},
+        {"tokens", s->tokens},
+        {"pieces", s->pieces},
     };
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
         json_put_format(out, "%s\"%s\":%llu", i ? "," : "", counts[i].name,
@@ -130,11 +137,13 @@ static void times_line(const char *name, const struct histogram *h)
 
 static void stats_table(const struct load_stats *s, double seconds)
 {
-    printf("  sent %llu, answered 200 %llu, lost %llu, incomplete %llu, error events %llu, "
-           "left by the client %llu\n",
-           (unsigned long long)s->sent, (unsigned long long)s->ok, (unsigned long long)s->lost,
-           (unsigned long long)s->incomplete, (unsigned long long)s->event_errors,
-           (unsigned long long)s->left);
+    const uint64_t ends[] = {s->sent,       s->ok,           s->unconnected, s->lost,
+                             s->incomplete, s->event_errors, s->left};
+    static const char *const names[] = {"sent",       "answered 200", "not connected",     "lost",
+                                        "incomplete", "error events", "left by the client"};
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
+        printf("%s%s %llu", i ? ", " : "  ", names[i], (unsigned long long)ends[i]);
+    printf("\n");
     printf("  status");
     for (uint32_t i = 0; i < STATUS_CODES; i++)
         if (s->status[i] > 0)

@@ -1,0 +1,77 @@
+#!/usr/bin/env python3
+"""Registers, spills and shared memory of every kernel for every architecture, as a Markdown table.
+
+  kernels/cuda/spills.py [--archs 80,86,89,90a,100,120] [--out FILE]
+
+Compiles each .cu file with `nvcc -Xptxas -v` and exits 1 where decode attention (one warp), a norm or
+a sampling kernel spills.
+"""
+import argparse
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+STRICT = re.compile(r"rms_kernel|layer_kernel|embed_bert|sample_|attn_kernel<[^>]*, 1>|merge")
+FLAGS = ["-std=c++17", "-fmad=false", f"-I{HERE.parents[1]}", "-Xptxas", "-v", "-x", "cu", "-c"]
+
+
+def short(name):
+    """attn_kernel<bf16, 64, 4> from the demangled entry."""
+    name = re.sub(r"\(anonymous namespace\)::|\(int\)|void ", "", name)
+    return name.split("(")[0]
+
+
+def kernels_of(source, archs):
+    codes = [f"-gencode=arch=compute_{a},code=sm_{a}" for a in archs]
+    with tempfile.NamedTemporaryFile(suffix=".o") as out:
+        run = subprocess.run(["nvcc", "-t", "2", *codes, *FLAGS, str(source), "-o", out.name],
+                             capture_output=True, text=True)
+    if run.returncode != 0:
+        sys.exit(run.stderr)
+    entry = arch = None
+    for line in run.stderr.splitlines():
+        if m := re.search(r"Compiling entry function '(\S+)' for 'sm_(\w+)'", line):
+            entry, arch = m.group(1), m.group(2)
+        elif m := re.search(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+)", line):
+            frame, stores, loads = (int(x) for x in m.groups())
+        elif m := re.search(r"Used (\d+) registers", line):
+            yield entry, arch, int(m.group(1)), stores + loads, frame
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--archs", default="80,86,89,90a,100,120")
+    parser.add_argument("--out")
+    args = parser.parse_args()
+    archs = args.archs.split(",")
+    table = {}
+    for source in sorted(HERE.glob("*.cu")):
+        for entry, arch, registers, spill, frame in kernels_of(source, archs):
+            table.setdefault(entry, {})[arch] = (registers, spill, frame)
+    names = subprocess.run(["c++filt", "-p"], input="\n".join(table), capture_output=True,
+                           text=True).stdout.splitlines()
+    full = subprocess.run(["c++filt"], input="\n".join(table), capture_output=True,
+                          text=True).stdout.splitlines()
+    lines = ["| kernel | " + " | ".join("sm_" + a for a in archs) + " |", "| --- |" + " --- |" * len(archs)]
+    bad = []
+    for name, row in sorted(zip(full, table.values())):
+        cells = []
+        for a in archs:
+            registers, spill, frame = row.get(a, (0, 0, 0))
+            cells.append(f"{registers}" + (f" (spill {spill} B)" if spill else ""))
+            if spill and STRICT.search(short(name)):
+                bad.append(f"{short(name)} sm_{a}: {spill} B")
+        lines.append(f"| `{short(name)}` | " + " | ".join(cells) + " |")
+    text = "\n".join(lines) + f"\n\n{len(table)} kernels; attention instances: " + \
+        str(sum("attn_" in n for n in names)) + "\n"
+    print(text if not args.out else f"{len(table)} kernels; spills where none may be: {bad}")
+    if args.out:
+        pathlib.Path(args.out).write_text(text)
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
