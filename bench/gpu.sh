@@ -46,7 +46,7 @@ top() {
     done
     local generator=()
     command -v ninja >/dev/null && generator=(-G Ninja)
-    cmake "${generator[@]}" -S "$build/top" -B "$build" -DWEFT_CUDA=ON -DWEFT_BENCH=OFF \
+    cmake "${generator[@]}" -S "$build/top" -B "$build" -DWEFT_CUDA=ON -DWEFT_BENCH=OFF -DWEFT_SIMT_MODES=plain \
         "-DCMAKE_CUDA_ARCHITECTURES=${ARCH:-native}"
 }
 

@@ -3,7 +3,7 @@
 //
 //   conformance                   all that is found
 //   conformance cpu|simt|cuda     one of them; a plugin that was asked for by name must be there
-//   conformance NAME PATH         a plugin at a path
+//   conformance NAME PATH [OP]    a plugin at a path; one op of the list
 //
 // Seeds are fixed and printed with each failure. Exit status 77: nothing to test.
 #include "tests/conformance/trial.h"
@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static void ops_walk(struct trial *t)
+static void ops_walk(struct trial *t, const char *only)
 {
     bool seen[DTYPE_COUNT] = {false};
     for (int d = 0; d < DTYPE_I8; d++) {
@@ -20,7 +20,7 @@ static void ops_walk(struct trial *t)
             continue;
         seen[act] = true;
 #define WALK(op)                                                                                   \
-    {                                                                                              \
+    if (only == NULL || strcmp(only, #op) == 0) {                                                  \
         uint32_t before = t->failures;                                                             \
         try_##op(t, act);                                                                          \
         printf("%s %s, %s: %s\n", t->failures == before ? "ok    " : "FAILED", t->name,            \
@@ -32,12 +32,12 @@ static void ops_walk(struct trial *t)
     printf("%s: %s, %u cases, %u failures\n", t->name, t->facts.name, t->cases, t->failures);
 }
 
-static uint32_t plugin_walk(const char *name, const char *path, uint32_t *tested)
+static uint32_t plugin_walk(const char *name, const char *path, const char *op, uint32_t *tested)
 {
     struct trial t;
     if (!trial_open_plugin(&t, name, path))
         return 0;
-    ops_walk(&t);
+    ops_walk(&t, op);
     trial_close(&t);
     ++*tested;
     return t.failures;
@@ -50,7 +50,7 @@ static uint32_t cpu_walk(uint32_t *tested)
         struct trial t;
         if (!trial_open_cpu(&t, (enum cpu_level)level, 3))
             continue;
-        ops_walk(&t);
+        ops_walk(&t, NULL);
         trial_close(&t);
         failures += t.failures;
         ++*tested;
@@ -70,7 +70,7 @@ int main(int argc, char **argv)
     static const char *const plugins[] = {"simt", "cuda"};
     for (int i = 0; i < 2; i++)
         if (only == NULL || strcmp(only, plugins[i]) == 0)
-            failures += plugin_walk(plugins[i], path, &tested);
+            failures += plugin_walk(plugins[i], path, argc > 3 ? argv[3] : NULL, &tested);
     if (failures > 0)
         return 1;
     return tested > 0 ? 0 : 77;

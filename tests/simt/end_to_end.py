@@ -65,8 +65,8 @@ class Server:
             s.bind(("127.0.0.1", 0))
             self.port = s.getsockname()[1]
         self.process = subprocess.Popen(
-            [WEFT, "serve", f"tiny={TINY},dtype=float32", f"embed={MODELS / 'weft-demo-embed'}",
-             f"rerank={MODELS / 'weft-demo-rerank'}", *DEVICE[device], "--port", str(self.port),
+            [WEFT, "serve", f"tiny={TINY},dtype=float32", f"embed={MODELS / 'weft-demo-embed'},dtype=bfloat16",
+             f"rerank={MODELS / 'weft-demo-rerank'},dtype=bfloat16", *DEVICE[device], "--port", str(self.port),
              "--api-key", "k", "--max-num-seqs", "16"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         deadline = time.monotonic() + 120
         while self.process.poll() is None and time.monotonic() < deadline:

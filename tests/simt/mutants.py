@@ -6,7 +6,7 @@ products and loading are judged by test_simt_kernels in all three modes, the oth
 conformance walk (plain and race), the primitives by test_emulator. A fault that no mode catches fails
 the run, unless it stands in ALLOWED with the reason. Prints a Markdown table.
 
-  tests/simt/mutants.py [--scratch FOLDER] [--only N] [--table FILE]
+  tests/simt/mutants.py [--scratch FOLDER] [--only N] [--modes plain,asan,race] [--table FILE]
 """
 import argparse
 import pathlib
@@ -15,7 +15,7 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-KERNELS, OPS, EMULATOR = "kernels", "ops", "emulator"
+KERNELS, EMULATOR = "kernels", "emulator"  # else: the op that conformance walks
 C = "kernels/cuda/"
 
 # (file, text, replacement, which occurrence, judge, what)
@@ -66,27 +66,27 @@ MUTANTS = [
     (C + "loader.c", "if (cudaEventSynchronize(device->staging_free[turn]) != cudaSuccess)",
      "if (device->staging_free[turn] == NULL)", KERNELS, "loader: missing event wait, pinned buffer reused early"),
     (C + "lane.h", "    cta_sync();\n    if (threadIdx.x % 32 == 0)\n        room[warp] = x;", "    if (threadIdx.x % 32 == 0)\n        room[warp] = x;",
-     OPS, "row sums: room reused without a barrier"),
-    (C + "lane.h", "        room[warp] = x;\n    cta_sync();", "        room[warp] = x;", OPS,
+     "layer_norm", "row sums: room reused without a barrier"),
+    (C + "lane.h", "        room[warp] = x;\n    cta_sync();", "        room[warp] = x;", "rms_norm",
      "row sums: read before all warps have written"),
     (C + "norm.cu", "        for (int i = 0; i < 8; i++)\n            squares = fmaf(v[i], v[i], squares);",
-     "        for (int i = 0; i < 7; i++)\n            squares = fmaf(v[i], v[i], squares);", OPS,
+     "        for (int i = 0; i < 7; i++)\n            squares = fmaf(v[i], v[i], squares);", "rms_norm",
      "rms norm: one element in eight forgotten"),
-    (C + "prep.cu", "        row[i] = 0;\n    cta_sync();", "        row[i] = 0;", OPS,
+    (C + "prep.cu", "        row[i] = 0;\n    cta_sync();", "        row[i] = 0;", "prep",
      "prep: penalty counts before the row is cleared"),
     (C + "prep.cu", "a.state.done[row.slot] != 0)\n        writes = false;", "a.state.done[row.slot] == 7)\n        writes = false;",
-     OPS, "prep: ended rows still write their KV"),
-    (C + "qkv_post.cu", "    if (place == UINT64_MAX)\n        return;", "    if (place == UINT64_MAX)\n        place = 0;", OPS,
+     "prep", "prep: ended rows still write their KV"),
+    (C + "qkv_post.cu", "    if (place == UINT64_MAX)\n        return;", "    if (place == UINT64_MAX)\n        place = 0;", "qkv_post",
      "qkv_post: rows without a place write to the first block"),
-    (C + "sample.h", "return vocab - base < most ? vocab - base : most;", "return base < vocab ? most : 0;", OPS,
+    (C + "sample.h", "return vocab - base < most ? vocab - base : most;", "return base < vocab ? most : 0;", "sample",
      "sampling: vocabulary padding not masked"),
-    (C + "sample.cu", "    cta_sync(); // all have read the parameters that commit changes\n", "", OPS,
+    (C + "sample.cu", "    cta_sync(); // all have read the parameters that commit changes\n", "", "sample",
      "sampling: state changed while other warps read it"),
-    (C + "sample_select.cu", "        room->bins[i] = 0;\n    cta_sync();", "        room->bins[i] = 0;", OPS,
+    (C + "sample_select.cu", "        room->bins[i] = 0;\n    cta_sync();", "        room->bins[i] = 0;", "sample",
      "radix select: counted while bins are cleared"),
-    (C + "sample_select.cu", "target -= room->before;", "target -= 0;", OPS, "radix select: weight above the digit kept"),
+    (C + "sample_select.cu", "target -= room->before;", "target -= 0;", "sample", "radix select: weight above the digit kept"),
     (C + "pool.cu", "uint32_t first = a.args.kind == POOL_LAST ? s.last_token", "uint32_t first = a.args.kind == POOL_LAST ? s.last_token - 1",
-     OPS, "pooling: the token before the last"),
+     "pool", "pooling: the token before the last"),
     ("tests/simt/probe.cu", "last[0] = atom_add_acqrel_gpu(counter, 1u);", "last[0] = atom_add(counter, 1u);", EMULATOR,
      "last arriver: release removed"),
 ]
@@ -120,13 +120,15 @@ def tests_of(judge, bin_folder):
     if judge == EMULATOR:
         return {m: [[str(bin_folder / f"test_emulator_{m}")]] for m in ("plain", "asan", "race")}
     conformance = str(bin_folder / "conformance")
-    return {"plain": [[conformance, "simt", str(bin_folder / "libweft_simt.so")]],
-            "race": [[conformance, "simt", str(bin_folder / "libweft_simt_race.so")]]}
+    return {"plain": [[conformance, "simt", str(bin_folder / "libweft_simt.so"), judge]],
+            "race": [[conformance, "simt", str(bin_folder / "libweft_simt_race.so"), judge]]}
 
 
-TARGETS = {KERNELS: ["test_simt_kernels_plain", "test_simt_kernels_asan", "test_simt_kernels_race"],
-           OPS: ["weft_simt", "weft_simt_race", "conformance"],
-           EMULATOR: ["test_emulator_plain", "test_emulator_asan", "test_emulator_race"]}
+def targets_of(judge, modes):
+    if judge in (KERNELS, EMULATOR):
+        name = "test_simt_kernels_" if judge == KERNELS else "test_emulator_"
+        return [name + m for m in modes]
+    return ["conformance"] + [{"plain": "weft_simt", "race": "weft_simt_race"}[m] for m in modes if m != "asan"]
 
 
 def prepare(scratch):
@@ -134,19 +136,19 @@ def prepare(scratch):
     if source.exists():
         shutil.rmtree(source)
     source.mkdir(parents=True)
-    for part in ("kernels", "tests/simt", "tests/conformance"):
+    for part in ("kernels", "tests/simt", "tests/conformance", "bench"):
         shutil.copytree(ROOT / part, source / part)
     top = (ROOT / "CMakeLists.txt").read_text().split("foreach(room")[0]
     top += "".join(f"add_subdirectory({p})\n" for p in ("kernels", "tests/conformance", "tests/simt"))
     (source / "CMakeLists.txt").write_text(top)
     build = scratch / "build"
-    out = run(["cmake", "-S", str(source), "-B", str(build), "-G", "Ninja"])
+    out = run(["cmake", "-S", str(source), "-B", str(build), "-G", "Ninja", "-DWEFT_SIMT_MODES=plain;asan;race"])
     if out.returncode != 0:
         sys.exit(out.stdout)
     return source, build
 
 
-def judge_one(mutant, source, build, jobs):
+def judge_one(mutant, source, build, args):
     file, text, replacement, judge, what = mutant
     path = source / file
     good = path.read_text()
@@ -154,10 +156,10 @@ def judge_one(mutant, source, build, jobs):
         return {"plain": ("stale", ""), "asan": ("stale", ""), "race": ("stale", "")}
     path.write_text(good.replace(text, replacement, 1))
     try:
-        out = run(["ninja", "-C", str(build), f"-j{jobs}"] + TARGETS[judge])
+        out = run(["ninja", "-C", str(build), f"-j{args.jobs}"] + targets_of(judge, args.modes))
         if out.returncode != 0:
             return {"plain": ("does not build", out.stdout[-200:])}
-        return {mode: verdict(c[0], 300) for mode, c in tests_of(judge, build / "bin").items()}
+        return {mode: verdict(c[0], 300) for mode, c in tests_of(judge, build / "bin").items() if mode in args.modes}
     finally:
         path.write_text(good)
 
@@ -167,21 +169,23 @@ def main():
     parser.add_argument("--scratch", default="/tmp/weft-mutants")
     parser.add_argument("--only", type=int)
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--modes", default="plain,asan,race")
     parser.add_argument("--table")
     args = parser.parse_args()
+    args.modes = args.modes.split(",")
     source, build = prepare(pathlib.Path(args.scratch))
-    for judge in (KERNELS, OPS, EMULATOR):
-        out = run(["ninja", "-C", str(build), f"-j{args.jobs}"] + TARGETS[judge])
+    for judge in dict.fromkeys(m[3] for m in MUTANTS) if args.only is None else ():
+        out = run(["ninja", "-C", str(build), f"-j{args.jobs}"] + targets_of(judge, args.modes))
         if out.returncode != 0:
             sys.exit(out.stdout[-3000:])
         for mode, commands in tests_of(judge, build / "bin").items():
-            if args.only is None and verdict(commands[0], 600)[0] != "missed":
+            if mode in args.modes and verdict(commands[0], 600)[0] != "missed":
                 sys.exit(f"{judge} in mode {mode} fails without any fault")
     rows, missed = [], []
     for number, mutant in enumerate(MUTANTS, 1):
         if args.only not in (None, number):
             continue
-        result = judge_one(mutant, source, build, args.jobs)
+        result = judge_one(mutant, source, build, args)
         cells = []
         for mode in ("plain", "asan", "race"):
             word, why = result.get(mode, ("-", ""))
