@@ -1,0 +1,248 @@
+"""Floods by the load generator (bench_load beside the program): answers stay what they are alone,
+engines take turns, overload is refused politely, memory stays flat, a stop loses nothing.
+
+Nothing here asserts a time. WEFT_E2E_SECONDS (default 6) is how long a flood lasts.
+"""
+
+import json
+import os
+import pathlib
+import re
+import signal
+import socket
+import subprocess
+import threading
+import time
+
+import harness
+from harness import KEY, MODELS, Skip, chat, start, text_of, tiny
+from test_load import SECONDS, open_stream, read_all, request_bytes, resident, text_of_stream
+
+BENCH = pathlib.Path(os.environ.get("WEFT_BENCH_LOAD", pathlib.Path(harness.WEFT).parent /
+                                    "bench_load"))
+EMBED = f"embed={MODELS / 'weft-demo-embed'}"
+RERANK = f"rerank={MODELS / 'weft-demo-rerank'}"
+PLENTY = 10**8  # requests: the flood ends by time
+
+
+class Bench:
+    """The load generator in the background; `result` waits for its figures."""
+
+    def __init__(self, server, *args):
+        if not BENCH.exists():
+            raise Skip(f"no {BENCH.name} beside the program")
+        self.process = subprocess.Popen(
+            [BENCH, "--url", server.base, "--key", KEY, "--json", "--requests", str(PLENTY),
+             *map(str, args)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    def result(self):
+        out, errors = self.process.communicate(timeout=600)
+        assert out, errors
+        return json.loads(out)
+
+
+def bench(server, *args):
+    return Bench(server, *args).result()
+
+
+def nothing_wrong(result, *counts):
+    for name in counts or ("unconnected", "lost", "incomplete", "event_errors", "differing"):
+        assert result[name] == 0, (name, result[name], result["lost_why"])
+
+
+def test_generator_refuses():
+    """Addresses that are not loopback, and what it does not understand."""
+    def refused(*args):
+        done = subprocess.run([BENCH, *args], capture_output=True, text=True)
+        return done.returncode == 2 and "bench_load: " in done.stderr
+
+    if not BENCH.exists():
+        raise Skip(f"no {BENCH.name} beside the program")
+    assert refused("--send", "chat:a", "--url", "http://192.0.2.1:80")
+    assert refused("--send", "chat:a", "--url", "http://example.org")
+    assert refused("--send", "chat:a", "--concurrency", "0")
+    assert refused("--send", "chat:a", "--concurrency", "3x")
+    assert refused("--send", "sing:a")
+    assert refused("--send", "chat:a:0")
+    assert refused("--send", "chat:a", "--trace", "x", "--rate", "3")
+    assert refused()
+    done = subprocess.run([BENCH, "--send", "chat:a", "--trace", __file__], capture_output=True,
+                          text=True)
+    assert done.returncode == 1 and "line 1 is not an arrival" in done.stderr
+
+
+def test_generator_traces():
+    """Both recorded traces, faster than life: every arrival is sent and answered."""
+    server = start(f"tiny={tiny()},max-queued-requests=512")
+    traces = tiny().parents[1] / "trace"
+    for name, scale in ("AzureLLMInferenceTrace_conv.csv", 20), (
+            "mooncake_conversation_trace.jsonl", 20):
+        result = bench(server, "--send", "chat:tiny", "--trace", traces / name, "--rate-scale",
+                       scale, "--seconds", 2, "--input-max", 60, "--output-max", 8,
+                       "--concurrency", 256)
+        nothing_wrong(result)
+        assert result["loop"] == "open" and result["ok"] == result["sent"] > 10, result["sent"]
+        assert result["late_ms"]["count"] == result["sent"]
+        assert 0 < result["tokens"] <= 8 * result["ok"]
+
+
+def test_answers_under_load_equal_those_alone():
+    """32 clients, eight an endpoint, three models: bytes of text, vectors and scores."""
+    server = start(f"tiny={tiny()}", EMBED, RERANK)
+    for form in ((), ("--no-stream",)):
+        result = bench(server, "--send", "chat:tiny", "--send", "messages:tiny", "--send",
+                       "embeddings:embed", "--send", "rerank:rerank", "--check", "--concurrency",
+                       32, "--seconds", SECONDS / 2, *form)
+        nothing_wrong(result)
+        assert result["ok"] == result["sent"]
+        assert all(t["ok"] for t in result["targets"]), [t["ok"] for t in result["targets"]]
+
+
+def snapshot(server):
+    """(steps, sequences that run or wait) of each model."""
+    text = server.request("GET", "/metrics").text
+    pattern = r'^weft_(\w+)\{model_name="(\w+)".*\} (\d+)$'
+    values = {(m[2], m[1]): int(m[3]) for m in re.finditer(pattern, text, re.M)}
+    models = sorted({model for model, _ in values})
+    return ([values[m, "steps_total"] for m in models],
+            [values[m, "sequences_running"] + values[m, "sequences_waiting"] for m in models])
+
+
+def turns(server, seconds):
+    """Steps of each model over the moments in which all had work."""
+    end = time.monotonic() + seconds
+    steps, live = snapshot(server)
+    taken = [0] * len(steps)
+    while time.monotonic() < end:
+        time.sleep(0.05)
+        before, had = steps, live
+        steps, live = snapshot(server)
+        if all(had) and all(live):
+            taken = [t + now - then for t, now, then in zip(taken, steps, before)]
+    return taken
+
+
+def test_engines_take_turns():
+    """A flood on one model, two more with work: each of k engines gets one of every k + 1 steps.
+
+    Other programs of the machine can hold an engine's thread up between its steps, so the best of
+    a few tries counts.
+    """
+    server = start(f"tiny={tiny()}", EMBED, RERANK)
+    length = ("--seconds", 4 * SECONDS)
+    floods = [
+        Bench(server, "--send", "chat:tiny", "--concurrency", 64, "--ignore-eos", "--max-tokens",
+              400, *length),
+        Bench(server, "--send", "embeddings:embed", "--concurrency", 3, "--inputs", 200, *length),
+        Bench(server, "--send", "rerank:rerank", "--concurrency", 3, "--inputs", 200, *length),
+    ]
+    try:
+        time.sleep(1)
+        tries = []
+        while len(tries) < 4 and not (tries and tries[-1] >= 1 / 4):
+            taken = turns(server, SECONDS / 2)
+            tries.append(min(taken) / max(sum(taken), 1))
+        print(f"turns: the smallest share of three engines is {tries[-1]:.3f}, tries {len(tries)}")
+        assert tries[-1] >= 1 / 4, tries
+    finally:
+        for flood in floods:
+            flood.process.terminate()
+            flood.process.communicate()
+
+
+def test_overload_is_refused_politely():
+    """Ten times as many clients as fit: 200, 503 or 529 and nothing else, each refusal says when
+    to come again, memory stays flat, and afterwards the server is as before."""
+    limits = "max-queued-requests=8"
+    server = start(f"tiny={tiny()},{limits},max-num-seqs=4",
+                   f"{EMBED},{limits}", f"{RERANK},{limits}")
+    want = text_of(chat(server, max_tokens=16))
+
+    def flood():
+        result = bench(server, "--send", "chat:tiny", "--send", "messages:tiny", "--send",
+                       "embeddings:embed", "--send", "rerank:rerank", "--concurrency", 320,
+                       "--seconds", SECONDS, "--max-tokens", 32)
+        nothing_wrong(result)
+        assert result["without_retry_after"] == 0, result["without_retry_after"]
+        for target in result["targets"]:
+            busy = "529" if target["endpoint"] == "messages" else "503"
+            assert set(target["statuses"]) == {"200", busy}, target
+        return resident(server)
+
+    half = flood()
+    end = flood()
+    assert harness.sanitized() or end <= half * 1.02, (half, end)
+    assert text_of(chat(server, max_tokens=16)) == want
+
+
+def test_clients_that_leave_from_a_thousand():
+    """A thousand streams at once, every third leaves: the rest is whole and alone-equal, each
+    that left costs at most one further row, memory stays flat."""
+    server = start(f"tiny={tiny()},max-queued-requests=1200")
+    sizes, left = [], 0
+    for _ in range(3):
+        result = bench(server, "--send", "chat:tiny", "--concurrency", 1000, "--requests", 2000,
+                       "--seconds", 60, "--max-tokens", 24, "--check", "--prompts", 8,
+                       "--leave-every", 3, "--ignore-eos")
+        nothing_wrong(result)
+        assert result["in_flight_max"] == 1000
+        assert result["ok"] + result["left"] == 2000 == result["sent"], result
+        left += result["left"]
+        sizes.append(resident(server))
+    assert left > 0
+    assert server.metric("weft_rows_after_cancel_total") <= left
+    assert harness.sanitized() or sizes[2] <= sizes[1] * 1.02, sizes
+
+
+def test_stop_answers_what_was_accepted():
+    """SIGTERM with streams, whole answers, vectors and scores under way: all come whole, exit 0."""
+    server = start(f"tiny={tiny()}", EMBED, RERANK)
+    body = {"ignore_eos": True, "max_tokens": 480}
+    want = text_of(chat(server, temperature=0, **body))
+    streams = [open_stream(server, **body) for _ in range(24)]
+    texts = [f"text {i} about wool " * 8 for i in range(400)]
+    others = []
+    for path, more in (("/v1/embeddings", {"model": "embed", "input": texts}),
+                       ("/v1/rerank", {"model": "rerank", "query": "wool", "documents": texts}),
+                       ("/v1/messages", {"model": "tiny", "messages": harness.user("Zoo"),
+                                         "max_tokens": 400})):
+        s = socket.create_connection(("127.0.0.1", server.port))
+        s.sendall(request_bytes(path, more))
+        others.append(s)
+    for s in streams:
+        assert s.recv(1, socket.MSG_PEEK)  # accepted: its answer has begun
+    deadline = time.monotonic() + 30
+    while server.metric("weft_requests_submitted_total") < 1 + len(streams) + len(others):
+        assert time.monotonic() < deadline
+    server.process.send_signal(signal.SIGTERM)
+    raws = [None] * len(streams + others)
+
+    def read(i, s):
+        raws[i] = read_all(s)
+
+    readers = [threading.Thread(target=read, args=pair) for pair in enumerate(streams + others)]
+    for reader in readers:
+        reader.start()
+    for reader in readers:
+        reader.join()
+    assert server.process.wait(60) == 0, server.output()[-1000:]
+    assert all(text_of_stream(raw) == want for raw in raws[: len(streams)])
+    for raw in raws[len(streams):]:
+        head, _, rest = raw.partition(b"\r\n\r\n")
+        assert head.startswith(b"HTTP/1.1 200"), head
+        assert json.loads(rest)
+
+
+def test_stop_in_a_flood():
+    """SIGTERM while clients ask again and again: an answer is 200 or 503, a connection is taken
+    and answered or not taken at all."""
+    server = start(f"tiny={tiny()}", EMBED)
+    flood = Bench(server, "--send", "chat:tiny", "--send", "messages:tiny", "--send",
+                  "embeddings:embed", "--concurrency", 48, "--seconds", 60, "--max-tokens", 48)
+    time.sleep(SECONDS / 4)
+    code = server.stop()
+    result = flood.result()
+    assert code == 0, (code, server.output()[-1000:])
+    nothing_wrong(result, "lost", "incomplete", "event_errors")
+    assert set(result["statuses"]) <= {"200", "503"} and result["ok"] > 0, result["statuses"]
+    assert result["without_retry_after"] == 0
