@@ -22,16 +22,18 @@ preset_tests() { # preset, then arguments of ctest
         ctest --preset "$preset" -j 2 "$@"
 }
 export ASAN_OPTIONS=detect_leaks=1:allocator_may_return_null=1
-export LSAN_OPTIONS=suppressions=$PWD/tests/lsan.supp:print_suppressions=0
-export TSAN_OPTIONS=suppressions=$PWD/tests/tsan.supp:halt_on_error=1
+export LSAN_OPTIONS=suppressions=$PWD/tests/e2e/lsan.supp:print_suppressions=0
+export TSAN_OPTIONS=halt_on_error=1
 
 # conformance and the simulation have runs of their own; they walk the same code for minutes here.
 stage "units and parsers under ASan and UBSan" preset_tests dev -L 'unit|cpu' -E '^sim$|conformance'
 stage "rings, ports, pool and server under TSan" preset_tests tsan \
     -R 'port_stress|test_engine|test_interleave|cpu_threads|test_server|test_exchange|test_drain'
-if [ -f tests/simt/CMakeLists.txt ]; then
-    stage "emulator: ASan and race modes" tests/simt/modes.sh
-fi
+stage "one end-to-end run under TSan" env WEFT_BIN="$PWD/build/tsan/bin/weft" \
+    WEFT_E2E_VENV="$PWD/build/release/e2e-venv" tests/e2e/run.sh test_together
+stage "emulator: ASan and race modes" bash -c 'cmake -S . -B build/simt -G Ninja \
+    -DWEFT_BENCH=OFF "-DWEFT_SIMT_MODES=asan;race" >/dev/null && ninja -C build/simt &&
+    ctest --test-dir build/simt -L simt --output-on-failure -j 2'
 if command -v nvcc >/dev/null; then
     stage "CUDA plugin, one architecture" bash -c 'cmake -S . -B build/cuda -G Ninja -DWEFT_CUDA=ON \
         -DWEFT_TESTS=OFF -DWEFT_BENCH=OFF >/dev/null && ninja -C build/cuda weft_cuda'

@@ -17,8 +17,7 @@ venv() {
             build/soak-venv/bin/pip install -q jinja2 tokenizers==0.21.4
     }
 }
-export LSAN_OPTIONS=suppressions=$PWD/tests/lsan.supp:print_suppressions=0
-export TSAN_OPTIONS=suppressions=$PWD/tests/tsan.supp
+export LSAN_OPTIONS=suppressions=$PWD/tests/e2e/lsan.supp:print_suppressions=0
 stage "make test" make test
 for preset in dev tsan; do
     stage "suites: $preset" bash -c "cmake --preset $preset >/dev/null && cmake --build --preset $preset && ctest --preset $preset -j 2"
