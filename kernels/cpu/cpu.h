@@ -19,6 +19,7 @@ enum cpu_level { CPU_PLAIN, CPU_AVX2, CPU_AVX512, CPU_AMX, CPU_LEVELS };
 enum {
     SLAB_COLUMNS = 32, // output columns that are packed and computed together
     PANEL_ROWS = 512,  // rows of activations that are packed at once, at most
+    SLAB_GROUP = 8,    // slabs that walk the activations together, at most
     ATTN_GROUP = 4,    // tiles of ATTN_TILE_ROWS queries that walk the keys together
 };
 
@@ -32,7 +33,7 @@ struct product {
     const int32_t *sum;  // [n padded to 32] int8 only: sum of a row's bytes
     void *panel;         // activations packed for tiles or bytes
     float *row_scale;    // [rows] int8 only
-    float *scratch;      // [threads][PANEL_ROWS * 32] sums of one slab
+    float *scratch;      // [threads][SLAB_GROUP][PANEL_ROWS * 32] sums of slabs
     uint32_t rows, x_stride, y_stride, n, k;
     enum dtype dtype;    // of the weights
 };
@@ -62,7 +63,8 @@ struct cpu_kernels {
     row_kernel *embed, *embed_bert, *rms_norm, *layer_norm, *qkv_post, *swiglu, *activate, *pool;
     // Packs 16 rows of activations (tile) for the weights' dtype; NULL where none is needed.
     void (*pack)(const struct product *, uint32_t tile);
-    void (*product)(const struct product *, uint32_t slab, uint32_t worker);
+    // Slabs [first, end).
+    void (*product)(const struct product *, uint32_t first, uint32_t end, uint32_t worker);
     void (*attn)(const struct attn_item *);
     void (*sample)(const struct sample_row *);
     void (*normal)(float *out, uint64_t seed, uint64_t first, uint32_t count, float deviation);

@@ -79,7 +79,7 @@ static struct scratch_sizes scratch_of(const struct device *device,
     struct scratch_sizes sizes = {
         .panel = round_up(panel > least ? panel : least, 256),
         .row_scale = PANEL_ROWS * sizeof(float),
-        .sums = (size_t)threads * PANEL_ROWS * SLAB_COLUMNS * sizeof(float),
+        .sums = (size_t)threads * SLAB_GROUP * PANEL_ROWS * SLAB_COLUMNS * sizeof(float),
         .attn = threads * attn_scratch_floats(limits->attn.dim) * sizeof(float),
         .sample = round_up((size_t)threads * 3 * limits->step.vocab * sizeof(float), 256),
     };

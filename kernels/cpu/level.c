@@ -115,7 +115,7 @@ static bool trial_product(struct trial *t, enum dtype dtype)
     for (uint32_t tile = 0; tile * 16 < TRY_ROWS; tile++)
         t->device.kernels.pack(p, tile);
     for (uint32_t slab = 0; slab * SLAB_COLUMNS < TRY_N; slab++)
-        t->device.kernels.product(p, slab, 0);
+        t->device.kernels.product(p, slab, slab + 1, 0);
     double bound = dtype == DTYPE_F32 ? 1e-3 : dtype == DTYPE_I8 ? 4.0 : 1.0;
     for (uint32_t r = 0; r < TRY_ROWS; r++)
         for (uint32_t n = 0; n < TRY_N; n++) {

@@ -115,6 +115,14 @@ static inline void prefetch_block(const char *at)
         _mm_prefetch(at + i, _MM_HINT_T0);
 }
 
+// One part of K for one block of 32 rows and one slab.
+struct block_place {
+    const char *a, *w;
+    size_t a_step;
+    uint32_t blocks, rows;
+    bool first_walk; // over these weights: they come from memory
+};
+
 enum { AHEAD = 4 * 2048 }; // bytes of weights fetched before they are wanted
 
 // 16 rows x 32 columns over K blocks: bound by the reading of weights, which is told ahead.
@@ -134,20 +142,42 @@ static void tiles_low(float *out, const char *a, const char *w, uint32_t blocks)
     _tile_stored(1, out + 16, 128);
 }
 
-// 32 rows x 32 columns.
-static void tiles_high(float *out, const char *a, size_t a_step, const char *w, uint32_t blocks)
+// What a walk over K blocks fetches into the core's cache for later walks, so that memory works
+// while tiles compute: a share of the weights that come after these.
+struct ahead {
+    const char *w;  // NULL: these weights themselves come from memory, a little ahead
+    uint32_t lines; // a K block
+};
+
+static inline void prefetch_ahead(const struct ahead *ahead, uint32_t block)
 {
+    const char *w = ahead->w + (size_t)block * ahead->lines * 64;
+    for (uint32_t i = 0; i < ahead->lines; i++)
+        _mm_prefetch(w + i * 64, _MM_HINT_T1);
+}
+
+// 32 rows x 32 columns. Activations pass through with a hint that they are not wanted again soon:
+// the weights of a part (32 KB) are, by the next 32 rows, and both do not fit the first cache.
+static inline __attribute__((always_inline)) void
+tiles_high(float *out, const struct block_place *at, const struct ahead *ahead)
+{
+    const char *a = at->a;
+    const char *w = at->w;
     _tile_zero(0);
     _tile_zero(1);
     _tile_zero(2);
     _tile_zero(3);
-    for (uint32_t b = 0; b < blocks; b++, a += 1024, w += 2048) {
-        _tile_loadd(4, a, 64);
+    for (uint32_t b = 0; b < at->blocks; b++, a += 1024, w += 2048) {
+        if (ahead->w != NULL)
+            prefetch_ahead(ahead, b);
+        else
+            prefetch_block(w + AHEAD);
+        _tile_stream_loadd(4, a, 64);
         _tile_loadd(6, w, 64);
         _tile_dpbf16ps(0, 4, 6);
         _tile_loadd(7, w + 1024, 64);
         _tile_dpbf16ps(1, 4, 7);
-        _tile_loadd(5, a + a_step, 64);
+        _tile_stream_loadd(5, a + at->a_step, 64);
         _tile_dpbf16ps(2, 5, 6);
         _tile_dpbf16ps(3, 5, 7);
     }
@@ -173,20 +203,26 @@ static void bytes_low(int32_t *out, const char *a, const char *w, uint32_t block
     _tile_stored(1, out + 16, 128);
 }
 
-static void bytes_high(int32_t *out, const char *a, size_t a_step, const char *w,
-                       uint32_t blocks)
+static inline __attribute__((always_inline)) void
+bytes_high(int32_t *out, const struct block_place *at, const struct ahead *ahead)
 {
+    const char *a = at->a;
+    const char *w = at->w;
     _tile_zero(0);
     _tile_zero(1);
     _tile_zero(2);
     _tile_zero(3);
-    for (uint32_t b = 0; b < blocks; b++, a += 1024, w += 2048) {
-        _tile_loadd(4, a, 64);
+    for (uint32_t b = 0; b < at->blocks; b++, a += 1024, w += 2048) {
+        if (ahead->w != NULL)
+            prefetch_ahead(ahead, b);
+        else
+            prefetch_block(w + AHEAD);
+        _tile_stream_loadd(4, a, 64);
         _tile_loadd(6, w, 64);
         _tile_dpbssd(0, 4, 6);
         _tile_loadd(7, w + 1024, 64);
         _tile_dpbssd(1, 4, 7);
-        _tile_loadd(5, a + a_step, 64);
+        _tile_stream_loadd(5, a + at->a_step, 64);
         _tile_dpbssd(2, 5, 6);
         _tile_dpbssd(3, 5, 7);
     }
@@ -256,62 +292,172 @@ static void sums_add(float *sums, const float *part, uint32_t rows)
                         _mm512_add_ps(_mm512_load_ps(sums + i), _mm512_load_ps(part + i)));
 }
 
-static void slab_bf16(const struct product *p, uint32_t slab, float *sums)
+// One group of slabs over all rows, and what its walks fetch.
+struct group {
+    const struct product *p;
+    uint32_t first, end;
+    struct slab_end ends[SLAB_GROUP];
+};
+
+static struct group group_make(const struct product *p, uint32_t first, uint32_t end)
 {
-    _Alignas(64) float part[32 * 32];
+    struct group g = {.p = p, .first = first, .end = end};
+    for (uint32_t s = first; s < end; s++)
+        g.ends[s - first] = slab_end_make(p, s);
+    return g;
+}
+
+// The share of the walk of 32 rows from r. next: the weights that follow these in the slab's
+// place, or NULL.
+static struct ahead ahead_make(const struct group *g, const struct block_place *at, uint32_t r,
+                               const char *next)
+{
+    uint32_t walks = (g->p->rows + 31) / 32;
+    uint32_t lines = (32 + walks - 1) / walks;
+    if (at->first_walk && r == 0)
+        return (struct ahead){NULL, 0};
+    if (next == NULL)
+        return (struct ahead){at->w, 0};
+    return (struct ahead){next + (size_t)(r / 32) * lines * 64 * at->blocks, lines};
+}
+
+static void block_sum(float *into, const struct block_place *at, const struct ahead *ahead)
+{
+    if (at->rows <= 16)
+        tiles_low(into, at->a, at->w, at->blocks);
+    else
+        tiles_high(into, at, ahead);
+}
+
+// Asks for the lines of y that rows_write will fill a thousand cycles later.
+static void rows_ask(const struct slab_end *e, uint32_t first, uint32_t rows)
+{
+    const struct product *p = e->p;
+    for (uint32_t r = 0; r < rows; r++) {
+        const float *y = p->y + (size_t)(first + r) * p->y_stride + e->column;
+        __builtin_prefetch(y, 1, 2);
+        __builtin_prefetch(y + 16, 1, 2);
+    }
+}
+
+enum { PART_BLOCKS = PRODUCT_PART / 32 };
+
+// What is left to do for a block whose tiles were stored: it is done after the next block's tiles
+// have been started, for a load right behind a tile's store would wait for it.
+struct pending {
+    const struct slab_end *end;
+    float *sum;        // [32][32] of the parts so far
+    const float *part; // to be added to it, or NULL
+    const int32_t *whole; // int8: all of it
+    uint32_t r, rows;  // rows 0: nothing pending
+    bool last;         // goes to y
+};
+
+static void pending_do(struct pending *job)
+{
+    if (job->rows == 0)
+        return;
+    if (job->whole != NULL)
+        rows_write_i8(job->end, job->whole, job->r, job->rows);
+    else if (job->part != NULL)
+        sums_add(job->sum, job->part, job->rows);
+    if (job->whole == NULL && job->last)
+        rows_write(job->end, job->sum, job->r, job->rows);
+    job->rows = 0;
+}
+
+// One part of K from block b: each slab meets all rows, 32 at a time; the part's activations stay in
+// the core's cache for all slabs of the group.
+static void group_part(const struct group *g, uint32_t b, float *sums, bool fresh, bool more)
+{
+    _Alignas(64) float part[2][32 * 32];
+    const struct product *p = g->p;
     uint32_t blocks = depth_blocks(p);
-    enum { PART_BLOCKS = PRODUCT_PART / 32 };
-    size_t a_step = (size_t)blocks * 1024;
-    const char *w = (const char *)p->weight + (size_t)slab * blocks * 2048;
-    struct slab_end end = slab_end_make(p, slab);
-    for (uint32_t b = 0; b < blocks; b += PART_BLOCKS) {
-        uint32_t count = blocks - b < PART_BLOCKS ? blocks - b : PART_BLOCKS;
-        bool last = b + count == blocks;
+    struct block_place at = {.a_step = (size_t)blocks * 1024, .first_walk = fresh};
+    at.blocks = blocks - b < PART_BLOCKS ? blocks - b : PART_BLOCKS;
+    bool last = b + at.blocks == blocks;
+    struct pending before = {.rows = 0};
+    uint32_t turn = 0;
+    for (uint32_t s = g->first; s < g->end; s++) {
         for (uint32_t r = 0; r < p->rows; r += 32) {
-            uint32_t rows = p->rows - r < 32 ? p->rows - r : 32;
-            float *into = b == 0 ? sums + (size_t)r * 32 : part;
-            const char *a = (const char *)p->panel + r / 16 * a_step + (size_t)b * 1024;
-            if (rows <= 16)
-                tiles_low(into, a, w + (size_t)b * 2048, count);
-            else
-                tiles_high(into, a, a_step, w + (size_t)b * 2048, count);
-            if (b > 0)
-                sums_add(sums + (size_t)r * 32, part, rows);
+            at.rows = p->rows - r < 32 ? p->rows - r : 32;
+            at.a = (const char *)p->panel + r / 16 * at.a_step + (size_t)b * 1024;
+            float *sum = sums + ((size_t)(s - g->first) * PANEL_ROWS + r) * 32;
+            at.w = (const char *)p->weight + ((size_t)s * blocks + b) * 2048;
+            const char *next = last ? at.w + ((size_t)SLAB_GROUP * blocks - b) * 2048
+                                    : at.w + (size_t)at.blocks * 2048;
+            struct ahead ahead = ahead_make(g, &at, r, last && !more ? NULL : next);
             if (last)
-                rows_write(&end, sums + (size_t)r * 32, r, rows);
+                rows_ask(&g->ends[s - g->first], r, at.rows);
+            float *into = b == 0 ? sum : part[turn++ % 2];
+            block_sum(into, &at, &ahead);
+            pending_do(&before);
+            before = (struct pending){.end = &g->ends[s - g->first], .sum = sum,
+                                      .part = b == 0 ? NULL : into, .r = r,
+                                      .rows = at.rows, .last = last};
         }
     }
+    pending_do(&before);
 }
 
-static void slab_i8(const struct product *p, uint32_t slab)
+static void group_i8(const struct group *g, bool fresh, bool more)
 {
-    _Alignas(64) int32_t sums[32 * 32];
+    _Alignas(64) int32_t sums[2][32 * 32];
+    const struct product *p = g->p;
     uint32_t blocks = depth_blocks(p);
-    size_t a_step = (size_t)blocks * 1024;
-    const char *w = (const char *)p->weight + (size_t)slab * blocks * 2048;
-    struct slab_end end = slab_end_make(p, slab);
-    for (uint32_t r = 0; r < p->rows; r += 32) {
-        uint32_t rows = p->rows - r < 32 ? p->rows - r : 32;
-        const char *a = (const char *)p->panel + r / 16 * a_step;
-        if (rows <= 16)
-            bytes_low(sums, a, w, blocks);
-        else
-            bytes_high(sums, a, a_step, w, blocks);
-        rows_write_i8(&end, sums, r, rows);
+    struct block_place at = {.a_step = (size_t)blocks * 1024, .blocks = blocks,
+                             .first_walk = fresh};
+    struct pending before = {.rows = 0};
+    uint32_t turn = 0;
+    for (uint32_t s = g->first; s < g->end; s++) {
+        for (uint32_t r = 0; r < p->rows; r += 32) {
+            at.rows = p->rows - r < 32 ? p->rows - r : 32;
+            at.a = (const char *)p->panel + r / 16 * at.a_step;
+            int32_t *into = sums[turn++ % 2];
+            at.w = (const char *)p->weight + (size_t)s * blocks * 2048;
+            const char *next = at.w + (size_t)(g->end - g->first) * blocks * 2048;
+            struct ahead ahead = ahead_make(g, &at, r, more ? next : NULL);
+            rows_ask(&g->ends[s - g->first], r, at.rows);
+            if (at.rows <= 16)
+                bytes_low(into, at.a, at.w, blocks);
+            else
+                bytes_high(into, &at, &ahead);
+            pending_do(&before);
+            before = (struct pending){.end = &g->ends[s - g->first], .whole = into, .r = r,
+                                      .rows = at.rows, .last = true};
+        }
     }
+    pending_do(&before);
 }
 
-static void product_tiles(const struct product *p, uint32_t slab, uint32_t worker)
+// Slabs that share a walk over the activations: what stays in a core's cache.
+static uint32_t group_slabs(const struct product *p)
+{
+    enum { CACHE_BYTES = 512 << 10 };
+    if (p->dtype == DTYPE_BF16)
+        return SLAB_GROUP;
+    uint32_t fit = CACHE_BYTES / (SLAB_COLUMNS * depth_blocks(p) * 64);
+    return fit < 1 ? 1 : fit < SLAB_GROUP ? fit : SLAB_GROUP;
+}
+
+static void product_tiles(const struct product *p, uint32_t first, uint32_t end, uint32_t worker)
 {
     if (p->dtype != DTYPE_BF16 && p->dtype != DTYPE_I8) {
-        cpu_kernels_avx512().product(p, slab, worker); // fp32 never goes through bf16
+        cpu_kernels_avx512().product(p, first, end, worker); // fp32 never goes through bf16
         return;
     }
+    float *sums = p->scratch + (size_t)worker * SLAB_GROUP * PANEL_ROWS * SLAB_COLUMNS;
+    uint32_t blocks = depth_blocks(p);
+    uint32_t each = group_slabs(p);
     amx_begin();
-    if (p->dtype == DTYPE_BF16)
-        slab_bf16(p, slab, p->scratch + (size_t)worker * PANEL_ROWS * SLAB_COLUMNS);
-    else
-        slab_i8(p, slab);
+    for (uint32_t s = first; s < end; s += each) {
+        struct group g = group_make(p, s, end - s < each ? end : s + each);
+        bool more = g.end < end;
+        if (p->dtype == DTYPE_I8)
+            group_i8(&g, s == first, more);
+        for (uint32_t b = 0; b < blocks && p->dtype == DTYPE_BF16; b += PART_BLOCKS)
+            group_part(&g, b, sums, s == first && b == 0, more);
+    }
     amx_end();
 }
 

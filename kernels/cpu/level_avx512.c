@@ -26,7 +26,7 @@ struct cpu_kernels cpu_kernels_avx512(void)
         .activate = activate_rows,
         .pool = pool_rows,
         .pack = pack_rows,
-        .product = product_slab,
+        .product = product_slabs,
         .attn = attn_run,
         .sample = sample_run,
         .normal = normal_fill,

@@ -5,6 +5,7 @@
 struct product_job {
     struct product product;
     const struct cpu_kernels *kernels;
+    uint32_t slabs, each; // columns / 32; slabs of a chunk
 };
 
 static void pack_chunk(void *opaque, uint32_t chunk, uint32_t worker)
@@ -17,7 +18,21 @@ static void pack_chunk(void *opaque, uint32_t chunk, uint32_t worker)
 static void slab_chunk(void *opaque, uint32_t chunk, uint32_t worker)
 {
     const struct product_job *job = opaque;
-    job->kernels->product(&job->product, chunk, worker);
+    uint32_t first = chunk * job->each;
+    uint32_t end = job->slabs - first < job->each ? job->slabs : first + job->each;
+    job->kernels->product(&job->product, first, end, worker);
+}
+
+// Slabs that a thread takes at once: a few chunks a thread, so that threads end together; small
+// ones where few rows let the weights stream through.
+static uint32_t slabs_each(uint32_t rows, uint32_t slabs, uint32_t threads)
+{
+    uint32_t each = rows > 32 ? slabs / (threads * 4) : slabs / (threads * 16);
+    uint32_t most = rows > 32 ? 8 * SLAB_GROUP : SLAB_GROUP;
+    if (each > SLAB_GROUP)
+        each = each / SLAB_GROUP * SLAB_GROUP; // whole groups
+    each = each < most ? each : most;
+    return each > 0 ? each : 1;
 }
 
 static void product_weight(struct product *p, const struct weight *weight)
@@ -41,6 +56,7 @@ enum status cpu_gemm(struct stream *stream, const struct gemm_args *args)
     struct product_job job = {.kernels = &stream->device->kernels};
     struct product *p = &job.product;
     product_weight(p, args->weight);
+    job.slabs = (p->n + SLAB_COLUMNS - 1) / SLAB_COLUMNS;
     p->bias = args->bias != NULL ? args->bias->data : NULL;
     p->panel = stream->panel;
     p->row_scale = stream->row_scale;
@@ -57,8 +73,8 @@ enum status cpu_gemm(struct stream *stream, const struct gemm_args *args)
         p->x = (const float *)args->x + (size_t)first * args->x_stride;
         p->y = (float *)args->y + (size_t)first * args->y_stride;
         pool_run(stream->device->pool, pack_chunk, &job, (p->rows + 15) / 16);
-        pool_run(stream->device->pool, slab_chunk, &job,
-                 (p->n + SLAB_COLUMNS - 1) / SLAB_COLUMNS);
+        job.each = slabs_each(p->rows, job.slabs, pool_threads(stream->device->pool));
+        pool_run(stream->device->pool, slab_chunk, &job, (job.slabs + job.each - 1) / job.each);
     }
     return STATUS_OK;
 }

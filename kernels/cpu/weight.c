@@ -127,15 +127,17 @@ static int8_t byte_of(float x, float inverse)
     return (int8_t)lrintf(scaled > 127 ? 127 : scaled < -127 ? -127 : scaled);
 }
 
-// A row as bytes: scale = max |w| / 127, found in one walk, used in the next.
+enum { ROW_MAX = 8192 }; // rows up to here are read once, longer ones twice
+
+// A row as bytes: scale = max |w| / 127.
 static void row_write_bytes(const struct put *put, uint32_t row, size_t source_at)
 {
     const struct weight *weight = put->weight;
     const struct weight_shape *shape = &weight->shape;
-    float piece[PIECE];
+    float piece[ROW_MAX];
     float top = 0;
-    for (uint32_t c = 0; c < shape->k; c += PIECE) {
-        uint32_t count = shape->k - c < PIECE ? shape->k - c : PIECE;
+    for (uint32_t c = 0; c < shape->k; c += ROW_MAX) {
+        uint32_t count = shape->k - c < ROW_MAX ? shape->k - c : ROW_MAX;
         source_read(piece, put, source_at + c, count);
         for (uint32_t i = 0; i < count; i++)
             top = fabsf(piece[i]) > top ? fabsf(piece[i]) : top;
@@ -145,9 +147,10 @@ static void row_write_bytes(const struct put *put, uint32_t row, size_t source_a
     bool packed = shape->use == WEIGHT_PRODUCT;
     int8_t *bytes = weight->data;
     int32_t sum = 0;
-    for (uint32_t c = 0; c < shape->k; c += PIECE) {
-        uint32_t count = shape->k - c < PIECE ? shape->k - c : PIECE;
-        source_read(piece, put, source_at + c, count);
+    for (uint32_t c = 0; c < shape->k; c += ROW_MAX) {
+        uint32_t count = shape->k - c < ROW_MAX ? shape->k - c : ROW_MAX;
+        if (shape->k > ROW_MAX)
+            source_read(piece, put, source_at + c, count);
         for (uint32_t i = 0; i < count; i++) {
             int8_t value = byte_of(piece[i], inverse);
             size_t at = packed ? packed_index(shape, row, c + i) : (size_t)row * shape->k + c + i;
