@@ -25,6 +25,20 @@ static __device__ __forceinline__ uint32_t panel_at(uint32_t rows, uint32_t row,
     return (chunk >> 3) * rows * 128 + row * 128 + (((chunk & 7u) ^ (row & 7u)) << 4);
 }
 
+// The same for ldmatrix of 16 elements from column 16 d on: where lane's row lies, for d % 4 in a panel.
+// Everything else of an address is then a constant, which costs no register.
+struct lane_rows {
+    uint32_t at[4];
+};
+static __device__ __forceinline__ lane_rows lane_rows_of(uint32_t row, uint32_t odd)
+{
+    lane_rows rows;
+#pragma unroll
+    for (uint32_t c = 0; c < 4; c++)
+        rows.at[c] = row * 128 + (((2 * c + odd) ^ (row & 7u)) << 4);
+    return rows;
+}
+
 template <class T>
 static __device__ __forceinline__ void mma_attn(T, float c[4], const uint32_t a[4],
                                                 const uint32_t b[2]);
@@ -109,6 +123,8 @@ static __device__ __forceinline__ void tile_scores(float s[8][4], const char *qu
                                                    const char *keys, uint32_t dim)
 {
     uint32_t lane = threadIdx.x % 32, row0 = threadIdx.x / 32 * 16;
+    lane_rows mine = lane_rows_of(row0 + lane % 16, lane / 16);
+    lane_rows theirs = lane_rows_of(lane / 16 * 8 + lane % 8, lane / 8 % 2);
 #pragma unroll
     for (int i = 0; i < 8; i++)
         s[i][0] = s[i][1] = s[i][2] = s[i][3] = 0;
@@ -117,11 +133,10 @@ static __device__ __forceinline__ void tile_scores(float s[8][4], const char *qu
         if ((uint32_t)d * 16 >= dim)
             continue;
         uint32_t a[4], b[4];
-        ldsm_x4(a, query + panel_at(ROWS, row0 + lane % 16, 2 * d + lane / 16));
+        ldsm_x4(a, query + d / 4 * ROWS * 128 + mine.at[d % 4]);
 #pragma unroll
         for (int j = 0; j < 4; j++) {
-            uint32_t key = 16 * j + lane / 16 * 8 + lane % 8;
-            ldsm_x4(b, keys + panel_at(ATTN_TILE_KEYS, key, 2 * d + lane / 8 % 2));
+            ldsm_x4(b, keys + d / 4 * ATTN_TILE_KEYS * 128 + j * 16 * 128 + theirs.at[d % 4]);
             mma_attn(T(), s[2 * j], a, b);
             mma_attn(T(), s[2 * j + 1], a, b + 2);
         }
@@ -182,6 +197,7 @@ static __device__ __forceinline__ void tile_values(attn_state<DP> *st, const flo
                                                    const char *values, uint32_t dim)
 {
     uint32_t lane = threadIdx.x % 32;
+    lane_rows theirs = lane_rows_of(lane % 16, lane / 16);
 #pragma unroll
     for (int j = 0; j < 4; j++) {
         uint32_t a[4] = {pack2(s[2 * j], T()), pack2(s[2 * j] + 2, T()), pack2(s[2 * j + 1], T()),
@@ -191,7 +207,7 @@ static __device__ __forceinline__ void tile_values(attn_state<DP> *st, const flo
             if ((uint32_t)d * 16 >= dim)
                 continue;
             uint32_t b[4];
-            ldsm_x4_t(b, values + panel_at(ATTN_TILE_KEYS, 16 * j + lane % 16, 2 * d + lane / 16));
+            ldsm_x4_t(b, values + d / 4 * ATTN_TILE_KEYS * 128 + j * 16 * 128 + theirs.at[d % 4]);
             mma_attn(T(), st->out[2 * d], a, b);
             mma_attn(T(), st->out[2 * d + 1], a, b + 2);
         }
