@@ -7,7 +7,7 @@
 //
 // bf16: K is cut at PRODUCT_PART, each part is summed by tiles from zero, parts are added in order
 // in fp32: the same for every number of rows, and a row of a tile never meets another row.
-// int8: whole K in 32-bit integers, exact.
+// int8: the same walk in 32-bit integers, which are exact however K is cut.
 #include "kernels/cpu/amx.h"
 #include "kernels/cpu/cpu.h"
 
@@ -292,6 +292,13 @@ static void sums_add(float *sums, const float *part, uint32_t rows)
                         _mm512_add_ps(_mm512_load_ps(sums + i), _mm512_load_ps(part + i)));
 }
 
+static void sums_add_i8(int32_t *sums, const int32_t *part, uint32_t rows)
+{
+    for (uint32_t i = 0; i < rows * 32; i += 16)
+        _mm512_store_si512(sums + i, _mm512_add_epi32(_mm512_load_si512(sums + i),
+                                                      _mm512_load_si512(part + i)));
+}
+
 // One group of slabs over all rows, and what its walks fetch.
 struct group {
     const struct product *p;
@@ -321,9 +328,15 @@ static struct ahead ahead_make(const struct group *g, const struct block_place *
     return (struct ahead){next + (size_t)(r / 32) * lines * 64 * at->blocks, lines};
 }
 
-static void block_sum(float *into, const struct block_place *at, const struct ahead *ahead)
+static void block_sum(float *into, const struct block_place *at, const struct ahead *ahead,
+                      enum dtype dtype)
 {
-    if (at->rows <= 16)
+    int32_t *whole = (int32_t *)(void *)into;
+    if (dtype == DTYPE_I8 && at->rows <= 16)
+        bytes_low(whole, at->a, at->w, at->blocks);
+    else if (dtype == DTYPE_I8)
+        bytes_high(whole, at, ahead);
+    else if (at->rows <= 16)
         tiles_low(into, at->a, at->w, at->blocks);
     else
         tiles_high(into, at, ahead);
@@ -340,15 +353,14 @@ static void rows_ask(const struct slab_end *e, uint32_t first, uint32_t rows)
     }
 }
 
-enum { PART_BLOCKS = PRODUCT_PART / 32 };
+enum { PART_BLOCKS = PRODUCT_PART / 32 }; // int8: twice as many steps of K, exact in any cut
 
 // What is left to do for a block whose tiles were stored: it is done after the next block's tiles
 // have been started, for a load right behind a tile's store would wait for it.
 struct pending {
     const struct slab_end *end;
-    float *sum;        // [32][32] of the parts so far
+    float *sum;        // [32][32] of the parts so far (int8: of integers)
     const float *part; // to be added to it, or NULL
-    const int32_t *whole; // int8: all of it
     uint32_t r, rows;  // rows 0: nothing pending
     bool last;         // goes to y
 };
@@ -357,11 +369,15 @@ static void pending_do(struct pending *job)
 {
     if (job->rows == 0)
         return;
-    if (job->whole != NULL)
-        rows_write_i8(job->end, job->whole, job->r, job->rows);
+    bool bytes = job->end->p->dtype == DTYPE_I8;
+    if (job->part != NULL && bytes)
+        sums_add_i8((int32_t *)(void *)job->sum, (const int32_t *)(const void *)job->part,
+                    job->rows);
     else if (job->part != NULL)
         sums_add(job->sum, job->part, job->rows);
-    if (job->whole == NULL && job->last)
+    if (job->last && bytes)
+        rows_write_i8(job->end, (const int32_t *)(const void *)job->sum, job->r, job->rows);
+    else if (job->last)
         rows_write(job->end, job->sum, job->r, job->rows);
     job->rows = 0;
 }
@@ -390,7 +406,7 @@ static void group_part(const struct group *g, uint32_t b, float *sums, bool fres
             if (last)
                 rows_ask(&g->ends[s - g->first], r, at.rows);
             float *into = b == 0 ? sum : part[turn++ % 2];
-            block_sum(into, &at, &ahead);
+            block_sum(into, &at, &ahead, p->dtype);
             pending_do(&before);
             before = (struct pending){.end = &g->ends[s - g->first], .sum = sum,
                                       .part = b == 0 ? NULL : into, .r = r,
@@ -398,46 +414,6 @@ static void group_part(const struct group *g, uint32_t b, float *sums, bool fres
         }
     }
     pending_do(&before);
-}
-
-static void group_i8(const struct group *g, bool fresh, bool more)
-{
-    _Alignas(64) int32_t sums[2][32 * 32];
-    const struct product *p = g->p;
-    uint32_t blocks = depth_blocks(p);
-    struct block_place at = {.a_step = (size_t)blocks * 1024, .blocks = blocks,
-                             .first_walk = fresh};
-    struct pending before = {.rows = 0};
-    uint32_t turn = 0;
-    for (uint32_t s = g->first; s < g->end; s++) {
-        for (uint32_t r = 0; r < p->rows; r += 32) {
-            at.rows = p->rows - r < 32 ? p->rows - r : 32;
-            at.a = (const char *)p->panel + r / 16 * at.a_step;
-            int32_t *into = sums[turn++ % 2];
-            at.w = (const char *)p->weight + (size_t)s * blocks * 2048;
-            const char *next = at.w + (size_t)(g->end - g->first) * blocks * 2048;
-            struct ahead ahead = ahead_make(g, &at, r, more ? next : NULL);
-            rows_ask(&g->ends[s - g->first], r, at.rows);
-            if (at.rows <= 16)
-                bytes_low(into, at.a, at.w, blocks);
-            else
-                bytes_high(into, &at, &ahead);
-            pending_do(&before);
-            before = (struct pending){.end = &g->ends[s - g->first], .whole = into, .r = r,
-                                      .rows = at.rows, .last = true};
-        }
-    }
-    pending_do(&before);
-}
-
-// Slabs that share a walk over the activations: what stays in a core's cache.
-static uint32_t group_slabs(const struct product *p)
-{
-    enum { CACHE_BYTES = 512 << 10 };
-    if (p->dtype == DTYPE_BF16)
-        return SLAB_GROUP;
-    uint32_t fit = CACHE_BYTES / (SLAB_COLUMNS * depth_blocks(p) * 64);
-    return fit < 1 ? 1 : fit < SLAB_GROUP ? fit : SLAB_GROUP;
 }
 
 static void product_tiles(const struct product *p, uint32_t first, uint32_t end, uint32_t worker)
@@ -448,15 +424,11 @@ static void product_tiles(const struct product *p, uint32_t first, uint32_t end,
     }
     float *sums = p->scratch + (size_t)worker * SLAB_GROUP * PANEL_ROWS * SLAB_COLUMNS;
     uint32_t blocks = depth_blocks(p);
-    uint32_t each = group_slabs(p);
     amx_begin();
-    for (uint32_t s = first; s < end; s += each) {
-        struct group g = group_make(p, s, end - s < each ? end : s + each);
-        bool more = g.end < end;
-        if (p->dtype == DTYPE_I8)
-            group_i8(&g, s == first, more);
-        for (uint32_t b = 0; b < blocks && p->dtype == DTYPE_BF16; b += PART_BLOCKS)
-            group_part(&g, b, sums, s == first && b == 0, more);
+    for (uint32_t s = first; s < end; s += SLAB_GROUP) {
+        struct group g = group_make(p, s, end - s < SLAB_GROUP ? end : s + SLAB_GROUP);
+        for (uint32_t b = 0; b < blocks; b += PART_BLOCKS)
+            group_part(&g, b, sums, s == first && b == 0, g.end < end);
     }
     amx_end();
 }
