@@ -1,0 +1,101 @@
+// The switches; see simt_device.h. The emulator's steering is not part of the device contract: its
+// functions are looked up in the library that the device came from.
+#include "tests/runtime/simt_device.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <string.h>
+
+static const struct device_api *simt; // as the library gives it
+static struct device_api wrapped;
+static struct simt_device_switches now;
+static struct simt_device_counts counts;
+
+static struct {
+    void (*configure)(const struct simt_options *);
+    void (*reset)(void);
+    void (*read)(struct simt_counts *);
+    const char *(*report)(void);
+} emulator;
+
+static bool symbol_take(void *to, size_t bytes, void *library, const char *name)
+{
+    void *symbol = dlsym(library, name);
+    check(bytes == sizeof symbol, "a function pointer of %zu bytes", bytes);
+    memcpy(to, &symbol, bytes);
+    return symbol != NULL;
+}
+
+bool simt_device_usable(void)
+{
+    struct error err;
+    Dl_info info;
+    if (device_plugin_open(&simt, "simt", NULL, &err) != STATUS_OK) {
+        printf("skipped: %s\n", err.text);
+        return false;
+    }
+    check(dladdr(simt, &info) != 0, "the device's table lies in no library");
+    void *library = dlopen(info.dli_fname, RTLD_NOW | RTLD_NOLOAD);
+    return library != NULL &&
+           symbol_take(&emulator.configure, sizeof emulator.configure, library, "simt_configure") &&
+           symbol_take(&emulator.reset, sizeof emulator.reset, library, "simt_reset") &&
+           symbol_take(&emulator.read, sizeof emulator.read, library, "simt_read") &&
+           symbol_take(&emulator.report, sizeof emulator.report, library, "simt_first_report");
+}
+
+static enum status open(struct device **out, const struct device_options *options,
+                        struct error *err)
+{
+    struct device_options own = *options;
+    own.exact = now.exact;
+    return simt->open(out, &own, err);
+}
+
+static void facts(const struct device *device, struct device_facts *out)
+{
+    simt->facts(device, out);
+    check(out->steps_in_flight == 1 && out->graphs, "simt must work as cuda does");
+    out->graphs = now.graphs;
+}
+
+static enum status graph_end(struct stream *stream, struct graph **out, struct error *err)
+{
+    counts.graphs++;
+    return simt->graph_end(stream, out, err);
+}
+
+static enum status graph_launch(struct stream *stream, struct graph *graph)
+{
+    counts.replays++;
+    return simt->graph_launch(stream, graph);
+}
+
+const struct device_api *simt_device(const struct simt_device_switches *switches)
+{
+    now = *switches;
+    counts = (struct simt_device_counts){0};
+    struct simt_options options = {.seed = now.seed, .lazy = now.lazy};
+    emulator.configure(&options);
+    emulator.reset();
+    wrapped = *simt;
+    wrapped.open = open;
+    wrapped.facts = facts;
+    wrapped.graph_end = graph_end;
+    wrapped.graph_launch = graph_launch;
+    return &wrapped;
+}
+
+struct simt_device_counts simt_device_read(void)
+{
+    struct simt_counts own;
+    emulator.read(&own);
+    struct simt_device_counts out = counts;
+    out.blas_calls = own.blas_calls;
+    out.reports = own.reports;
+    return out;
+}
+
+const char *simt_device_report(void)
+{
+    return emulator.report();
+}

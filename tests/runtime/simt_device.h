@@ -1,0 +1,27 @@
+// Device simt (the CUDA sources under the emulator) with switches for tests: exact mode and graphs
+// on or off, replays counted, and the emulator's own counters. For tests; one device at a time, one
+// thread. The library lies beside the test program.
+#pragma once
+
+#include "kernels/device.h"
+#include "tests/simt/control.h"
+
+#include <stdbool.h>
+
+struct simt_device_counts {
+    uint32_t graphs, replays;
+    uint64_t blas_calls, reports; // the emulator's
+};
+
+// False, with one line that says why, where the library is not there.
+bool simt_device_usable(void);
+
+// The api; counts start at zero. lazy: queued work runs only when something waits for it, shuffled
+// by seed.
+struct simt_device_switches {
+    bool exact, graphs, lazy;
+    uint32_t seed;
+};
+const struct device_api *simt_device(const struct simt_device_switches *switches);
+struct simt_device_counts simt_device_read(void);
+const char *simt_device_report(void); // the emulator's first, "" where there is none
