@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# Load on a whole server: starts `weft serve` with the demo models, or with the folder given, and
+# walks bench_load through closed loops of growing size, one of all endpoints, and the recorded
+# traces where the assets are there. WEFT_BUILD names the build folder (build/release), SECONDS_EACH
+# the length of each part (5). Everything is on loopback and ends with the server's own exit.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+bin=${WEFT_BUILD:-build/release}/bin
+each=${SECONDS_EACH:-5}
+traces=../shared/assets/trace
+chat=${1:-models/weft-demo-chat}
+log=$(mktemp)
+trap 'kill "$server" 2>/dev/null || true; rm -f "$log"' EXIT
+
+port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+"$bin/weft" serve --port "$port" --api-key bench --max-queued-requests 1024 "chat=$chat" \
+    embed=models/weft-demo-embed rerank=models/weft-demo-rerank >"$log" 2>&1 &
+server=$!
+until curl -sf "http://127.0.0.1:$port/ready" >/dev/null; do
+    kill -0 "$server" 2>/dev/null || { cat "$log"; exit 1; }
+    sleep 0.1
+done
+part() {
+    echo "== $*"
+    "$bin/bench_load" --url "http://127.0.0.1:$port" --key bench --requests 1000000 \
+        --seconds "$each" "$@"
+}
+for clients in 1 8 32 256; do
+    part --send chat:chat --concurrency "$clients" --max-tokens 64 --ignore-eos
+done
+part --send embeddings:embed --concurrency 8
+part --send rerank:rerank --concurrency 8
+part --send chat:chat --send messages:chat --send embeddings:embed --send rerank:rerank \
+    --concurrency 32 --check
+if [ -d "$traces" ]; then
+    part --send chat:chat --trace "$traces/AzureLLMInferenceTrace_conv.csv" --rate-scale 10 \
+        --concurrency 512 --input-max 256 --output-max 64 --ignore-eos
+    part --send chat:chat --trace "$traces/mooncake_conversation_trace.jsonl" --rate-scale 10 \
+        --concurrency 512 --input-max 256 --output-max 64 --ignore-eos
+fi
+kill -TERM "$server"
+wait "$server"
