@@ -15,12 +15,49 @@ static uint64_t clock_ns(void)
     return (uint64_t)t.tv_sec * 1000000000ull + (uint64_t)t.tv_nsec;
 }
 
+// A parsed value takes up to a hundred times its bytes in the body: their number has a limit too.
+static bool values_are_too_many(struct text body)
+{
+    const char *at = body.at, *end = body.at + body.bytes;
+    uint32_t count = 1;
+
+    if (body.bytes < CALL_VALUES_MAX) {
+        return false;
+    }
+    while (at < end && count <= CALL_VALUES_MAX) {
+        char c = *at++;
+        count += c == ',' || c == '[' || c == '{';
+        if (c == '"') {
+            while (at < end && *at != '"') {
+                at += *at == '\\' ? 2 : 1;
+            }
+            at++;
+        }
+    }
+    return count > CALL_VALUES_MAX;
+}
+
+// The tree ends here, on the worker where there is one: freeing a large one takes its time.
+static void body_end(struct call *call)
+{
+    json_decref(call->body);
+    call->body = NULL;
+    call->fields.root = NULL;
+}
+
 static void call_prepare(struct call *call)
 {
     uint64_t started = clock_ns();
     struct error err;
 
     call->scratch = arena_create(0, 0);
+    if (values_are_too_many(call->info->body)) {
+        call->fields =
+            (struct fields){.arena = exchange_arena(call->exchange), .shape = call->info->shape};
+        fields_fail_plain(&call->fields, HTTP_TOO_LARGE, NULL,
+                          "the request body holds more than %d JSON values", CALL_VALUES_MAX);
+        return;
+    }
     if (json_parse(&call->body, call->info->body, &err) != STATUS_OK) {
         call->body = NULL;
         call->fields =
@@ -33,6 +70,7 @@ static void call_prepare(struct call *call)
     if (!call->fields.failed) {
         call->prepare(call);
     }
+    body_end(call);
     call->prepare_ns = clock_ns() - started;
 }
 
@@ -69,8 +107,6 @@ static void call_answer(struct call *call)
             call->answer(call);
         }
     }
-    json_decref(call->body);
-    call->body = NULL;
     arena_destroy(call->scratch);
     call->scratch = NULL;
 }
@@ -156,11 +192,31 @@ void call_fail(struct call *call, enum http_error error, const char *format, ...
                   &(struct http_failure){.error = error, .message = text_of(message)});
 }
 
+// The engine trusts ids. A tokenizer that knows more of them than the model must not end the
+// process with the first text that brings one.
+static bool tokens_fit(const struct call *call, const struct submit_args *args)
+{
+    uint32_t vocab = call->model->facts->vocab;
+
+    for (uint32_t i = 0; i < args->token_count && vocab > 0; i++) {
+        if ((uint32_t)args->tokens[i] >= vocab) {
+            log_line(LOG_ERROR, "the tokenizer of '%s' gave token %d, the model has %u",
+                     call->model->id, args->tokens[i], vocab);
+            return false;
+        }
+    }
+    return true;
+}
+
 struct request *call_submit(struct call *call, struct submit_args *args)
 {
     struct port *port = exchange_port(call->exchange, call->model);
     struct request *request = NULL;
 
+    if (!tokens_fit(call, args)) {
+        call_fail(call, HTTP_INTERNAL_SAME, "the model's tokenizer does not fit its weights");
+        return NULL;
+    }
     args->owner = call->exchange;
     args->key_id = call->info->key_id;
     args->deadline_ns = call->info->deadline_ns;

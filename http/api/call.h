@@ -9,6 +9,9 @@
 // Larger bodies are prepared on a text worker. Many short inputs cost more a byte than one text.
 enum { CALL_INLINE_BYTES_MAX = 32 * 1024, CALL_INLINE_BYTES_MAX_POOLED = 8 * 1024 };
 
+// JSON values in one body.
+enum { CALL_VALUES_MAX = 1 << 21 };
+
 // The first member of every endpoint's state.
 struct call {
     struct exchange *exchange;
@@ -16,7 +19,7 @@ struct call {
     const struct served_model *model; // set by call_model
     struct fields fields;
     struct arena *scratch;              // from call_start until `answer` has returned
-    json_t *body;                       // likewise; strings that fields gave point into it
+    json_t *body;                       // until `prepare` returns; fields give strings of it
     void (*prepare)(struct call *call); // reads fields, makes tokens; may fail the fields
     void (*answer)(struct call *call);  // submits; not called after a failure or a leave
     size_t inline_bytes_max; // 0: CALL_INLINE_BYTES_MAX

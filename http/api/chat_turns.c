@@ -56,6 +56,7 @@ static void part_read(struct json_buffer *out, struct fields *f, const json_t *p
 static void content_read(struct json_buffer *out, struct fields *f, const json_t *content,
                          const char *path, bool refusal)
 {
+    struct field_path base = fields_path_keep(path);
     size_t i;
     json_t *part;
 
@@ -72,7 +73,7 @@ static void content_read(struct json_buffer *out, struct fields *f, const json_t
         if (f->failed) {
             return;
         }
-        part_read(out, f, part, fields_path(f, "%s[%zu]", path, i), refusal);
+        part_read(out, f, part, fields_path(f, "%s[%zu]", base.at, i), refusal);
     }
 }
 
@@ -116,6 +117,7 @@ static void call_read(struct conversation *c, struct fields *f, json_t *message,
 static void calls_read(struct conversation *c, struct fields *f, json_t *message,
                        const json_t *calls, const char *path)
 {
+    struct field_path base = fields_path_keep(path);
     size_t i;
     json_t *entry;
 
@@ -131,7 +133,7 @@ static void calls_read(struct conversation *c, struct fields *f, json_t *message
         if (f->failed) {
             return;
         }
-        call_read(c, f, message, entry, fields_path(f, "%s[%zu]", path, i));
+        call_read(c, f, message, entry, fields_path(f, "%s[%zu]", base.at, i));
     }
 }
 

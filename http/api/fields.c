@@ -104,6 +104,14 @@ const char *fields_path(struct fields *f, const char *format, ...)
     return path;
 }
 
+struct field_path fields_path_keep(const char *path)
+{
+    struct field_path kept;
+
+    snprintf(kept.at, sizeof(kept.at), "%s", path);
+    return kept;
+}
+
 struct text json_text(const json_t *string)
 {
     if (!json_is_string(string)) {

@@ -11,13 +11,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+enum { FIELD_PATH_MAX = 128 };
+
 struct fields {
     const json_t *root; // the body, an object
     struct arena *arena;
     enum shape shape;
     bool failed;
-    struct http_failure failure; // valid where failed
-    char paths[8][128];          // of fields_path, used in turn
+    struct http_failure failure;   // valid where failed
+    char paths[8][FIELD_PATH_MAX]; // of fields_path, used in turn
     uint32_t path_next;
 };
 
@@ -67,9 +69,14 @@ int64_t fields_integer(struct fields *f, const char *name, struct integer_range 
 // at == NULL where absent.
 struct text fields_string(struct fields *f, const char *name);
 
-// Valid for the next seven calls.
+// Valid for the next seven calls: who makes paths in a loop keeps the one they begin with.
 const char *fields_path(struct fields *f, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+// A path of one's own.
+struct field_path {
+    char at[FIELD_PATH_MAX];
+};
+struct field_path fields_path_keep(const char *path);
 struct text json_text(const json_t *string); // at == NULL if it is not a string
 
 // At most bytes_max bytes of a text, cut before a character.

@@ -56,6 +56,7 @@ static struct text block_type(struct fields *f, const json_t *block, const char 
 static void result_content(struct json_buffer *out, struct fields *f, const json_t *content,
                            const char *path)
 {
+    struct field_path base = fields_path_keep(path);
     size_t i;
     json_t *block;
 
@@ -69,7 +70,7 @@ static void result_content(struct json_buffer *out, struct fields *f, const json
     }
     json_array_foreach(content, i, block)
     {
-        const char *here = fields_path(f, "%s[%zu]", path, i);
+        const char *here = fields_path(f, "%s[%zu]", base.at, i);
         struct text type = block_type(f, block, here);
         if (type.at && !text_is(type, "text")) {
             refuse_type(f, here, type);
@@ -87,6 +88,7 @@ static void result_content(struct json_buffer *out, struct fields *f, const json
 static void result_read(struct turn *t, const json_t *block, const char *path)
 {
     struct fields *f = t->fields;
+    struct field_path base = fields_path_keep(path);
     struct json_buffer content = {0};
     const json_t *is_error = value_of(block, "is_error");
     struct tool_result result = {.id = block_string(f, block, path, "tool_use_id")};
@@ -103,7 +105,7 @@ static void result_read(struct turn *t, const json_t *block, const char *path)
     }
     if (!f->failed) {
         result.content = text_span(content.at, content.bytes);
-        result.path = fields_path(f, "%s.tool_use_id", path);
+        result.path = fields_path(f, "%s.tool_use_id", base.at);
         conversation_add_result(t->conversation, f, &result);
         json_object_deln(t->pending, result.id.at, result.id.bytes);
     }
@@ -152,6 +154,7 @@ static void block_read(struct turn *t, const json_t *block, const char *path)
 
 static void turn_content(struct turn *t, const json_t *content, const char *path)
 {
+    struct field_path base = fields_path_keep(path);
     size_t i;
     json_t *block;
 
@@ -167,7 +170,7 @@ static void turn_content(struct turn *t, const json_t *content, const char *path
             if (t->fields->failed) {
                 return;
             }
-            block_read(t, block, fields_path(t->fields, "%s[%zu]", path, i));
+            block_read(t, block, fields_path(t->fields, "%s[%zu]", base.at, i));
         }
     }
 }

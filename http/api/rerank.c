@@ -12,6 +12,8 @@
 
 enum {
     DOCUMENTS_MAX = 1000,
+    INLINE_BYTES_MAX = 1024,    // the query is read again with each document
+    QUERY_BYTES_PER_TOKEN = 16, // of the window: text that makes no tokens takes time too
     WHOLE_TEXT_MAX = 32 * 1024, // bytes of documents to give back; more is written on a worker
 };
 
@@ -44,7 +46,7 @@ struct ranked {
 
 struct rerank {
     struct pooled pooled;
-    json_t *documents; // the request's, kept where they are given back
+    json_t *documents; // texts of the request's, kept where they are given back
     size_t document_bytes;
     uint32_t count, top_n;
     bool return_documents, raw_scores, truncate;
@@ -123,8 +125,15 @@ static void document_add(struct rerank *r, const struct rerank_prompt *prompt, u
                     window);
         f->failure.prompt_tokens = input.whole_count;
         f->failure.context_tokens = window;
+    } else if (input.token_count == 0) {
+        fields_fail(f, HTTP_INVALID_VALUE, path, "holds no token, nor does the query");
     } else if (!token_list_add(&r->list, input.tokens, input.token_count)) {
         fields_fail(f, HTTP_TOO_LARGE, "documents", "are too large");
+    } else if (r->list.count > r->pooled.call.model->max_queued_tokens) {
+        fields_fail_plain(f, HTTP_INVALID_VALUE, "documents",
+                          "the first %u documents have %zu tokens with the query, which is over "
+                          "max-queued-tokens (%u)",
+                          i + 1, r->list.count, r->pooled.call.model->max_queued_tokens);
     } else {
         r->type_from[i] = input.type_from < input.token_count ? input.type_from : STEP_NO_TYPE;
     }
@@ -167,6 +176,36 @@ static void inputs_make(struct rerank *r, struct text query, const json_t *docum
     arena_destroy(arena);
 }
 
+// Only the texts outlive the body: what else stands in a document may be any size.
+static void documents_keep(struct rerank *r, const json_t *documents)
+{
+    size_t i;
+    json_t *document;
+
+    r->documents = json_array();
+    json_array_foreach(documents, i, document)
+    {
+        json_t *text = json_is_object(document) ? json_object_get(document, "text") : document;
+        json_array_append(r->documents, text);
+    }
+}
+
+static struct text query_read(struct rerank *r)
+{
+    struct fields *f = &r->pooled.call.fields;
+    uint64_t most = (uint64_t)r->pooled.call.model->facts->max_model_len * QUERY_BYTES_PER_TOKEN;
+
+    fields_get_required(f, "query");
+    struct text query = fields_string(f, "query");
+    if (!f->failed && query.bytes == 0) {
+        fields_fail(f, HTTP_INVALID_VALUE, "query", "must not be empty");
+    } else if (!f->failed && query.bytes > most) {
+        fields_fail(f, HTTP_INVALID_VALUE, "query", "must be at most %llu bytes long, got %zu",
+                    (unsigned long long)most, query.bytes);
+    }
+    return query;
+}
+
 static void rerank_prepare(struct call *call)
 {
     struct rerank *r = (struct rerank *)call;
@@ -176,11 +215,7 @@ static void rerank_prepare(struct call *call)
     if (!call_model(call, MODEL_RERANKER, rerank_rules, rerank_rule_count)) {
         return;
     }
-    fields_get_required(f, "query");
-    struct text query = fields_string(f, "query");
-    if (!f->failed && query.bytes == 0) {
-        fields_fail(f, HTTP_INVALID_VALUE, "query", "must not be empty");
-    }
+    struct text query = query_read(r);
     const json_t *documents = fields_get_required(f, "documents");
     if (!f->failed) {
         documents_check(r, documents);
@@ -197,7 +232,7 @@ static void rerank_prepare(struct call *call)
     }
     inputs_make(r, query, documents);
     if (r->return_documents && !f->failed) {
-        r->documents = json_incref((json_t *)documents); // outlives the body
+        documents_keep(r, documents);
     }
 }
 
@@ -224,7 +259,7 @@ static void rerank_request(struct exchange *x)
     struct rerank *r = arena_take_zeroed(exchange_arena(x), 1, sizeof(*r));
 
     check(r, "the arena of an exchange has no room for %zu bytes", sizeof(*r));
-    r->pooled.call.inline_bytes_max = CALL_INLINE_BYTES_MAX_POOLED;
+    r->pooled.call.inline_bytes_max = INLINE_BYTES_MAX;
     call_start(&r->pooled.call, x, rerank_prepare, rerank_submit);
 }
 
@@ -274,7 +309,7 @@ static void answer_write(struct exchange *x)
         json_put_float(out, r->ranked[i].score);
         if (r->documents) {
             json_put_literal(out, ",\"document\":{\"text\":");
-            json_put_string(out, document_text(json_array_get(r->documents, r->ranked[i].index)));
+            json_put_string(out, json_text(json_array_get(r->documents, r->ranked[i].index)));
             json_put_literal(out, "}");
         }
         json_put_literal(out, "}");
@@ -308,6 +343,9 @@ static void rerank_ready(struct exchange *x)
     struct rerank *r = exchange_state(x);
 
     if (!pooled_done(&r->pooled)) {
+        if (!r->pooled.request) { // a failure was answered: no callback will follow
+            rerank_close(r);
+        }
         return;
     }
     r->ranked = arena_take(exchange_arena(x), r->count * sizeof(r->ranked[0]));

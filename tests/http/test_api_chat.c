@@ -2,6 +2,8 @@
 // usage, stop strings, the conversation as the template gets it.
 #include "api_fake.h"
 
+#include "http/api/call.h"
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -615,9 +617,69 @@ static void test_strings_round_trip(void **state)
     assert_non_null(strstr(fake.sent, "\"content\":\"\\u0000\\r\\n"));
 }
 
+// The path of a late part is as exact as that of the first.
+static void test_paths_of_many_parts(void **state)
+{
+    char body[4096];
+    (void)state;
+    int n = sprintf(body, "{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":[");
+    for (int i = 0; i < 20; i++) {
+        n += sprintf(body + n, "{\"type\":\"text\",\"text\":\"a\"},");
+    }
+    strcpy(body + n, "{\"type\":\"text\",\"text\":5}]}]}");
+    fake_request(PATH, body);
+    assert_non_null(strstr(fake.sent, "\"param\":\"messages[0].content[20].text\""));
+
+    fake_end();
+    fake_begin(MODEL_GENERATOR);
+    n = sprintf(body, "{\"model\":\"m\",\"messages\":[{\"role\":\"assistant\",\"tool_calls\":[");
+    for (int i = 0; i < 20; i++) {
+        n += sprintf(body + n, "{\"id\":\"c%d\",\"function\":{\"name\":\"f\"}},", i);
+    }
+    strcpy(body + n, "{\"id\":\"x\"}]}]}");
+    fake_request(PATH, body);
+    assert_non_null(strstr(fake.sent, "\"param\":\"messages[0].tool_calls[20].function.name\""));
+}
+
+static void test_too_many_values(void **state)
+{
+    enum { COUNT = CALL_VALUES_MAX + 1 };
+    char *body = malloc(2 * COUNT + 100);
+    (void)state;
+    size_t n = (size_t)sprintf(body, "{" HI ",\"x\":[0");
+    size_t front = n;
+    for (int i = 0; i < COUNT; i++) {
+        memcpy(body + n, ",0", 2);
+        n += 2;
+    }
+    strcpy(body + n, "]}");
+    fake_request(PATH, body);
+    assert_int_equal(fake.status, 413);
+    assert_non_null(strstr(fake.sent, "holds more than 2097152 JSON values"));
+
+    fake_end();
+    fake_begin(MODEL_GENERATOR);
+    body[front - 2] = '"'; // the same bytes in a string are one value
+    strcpy(body + n, "\"}");
+    fake_request(PATH, body);
+    assert_int_equal(fake.submits, 1);
+    free(body);
+}
+
+// A tokenizer that knows more ids than the model must not reach the engine.
+static void test_ids_beyond_the_model(void **state)
+{
+    (void)state;
+    fake_facts.vocab = 1000;
+    fake_request(PATH, "{" HI "}");
+    assert_int_equal(fake.submits, 0);
+    assert_int_equal(fake.status, 500);
+    assert_int_equal(fake.error, HTTP_INTERNAL_SAME);
+}
+
 static void test_large_body_is_offloaded(void **state)
 {
-    char *body = malloc(40000);
+    static char body[40000];
     (void)state;
     int n = sprintf(body, "{" HI ",\"x\":\"");
     memset(body + n, 'y', 36000);
@@ -632,7 +694,6 @@ static void test_large_body_is_offloaded(void **state)
     fake_request(PATH, body);
     assert_int_equal(fake.submits, 0);
     assert_int_equal(fake.answers, 0);
-    free(body);
 }
 
 static void test_client_leaves(void **state)
@@ -683,6 +744,9 @@ int main(void)
         TEST(test_template_refuses),
         TEST(test_strings_round_trip),
         TEST(test_large_body_is_offloaded),
+        TEST(test_paths_of_many_parts),
+        TEST(test_too_many_values),
+        TEST(test_ids_beyond_the_model),
         TEST(test_client_leaves),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

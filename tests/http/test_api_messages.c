@@ -378,17 +378,54 @@ static void test_foreign_fields(void **state)
     assert_int_equal(fake.ignored_fields, 3);
 }
 
+// Paths of late blocks, also behind a result with many blocks of its own.
+static void test_paths_of_many_blocks(void **state)
+{
+    char body[4096], blocks[1024];
+    int n = 0;
+    (void)state;
+    for (int i = 0; i < 20; i++) {
+        n += sprintf(blocks + n, "{\"type\":\"text\",\"text\":\"a\"},");
+    }
+    sprintf(body,
+            "{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":[%s{\"type\":5}]}]}",
+            blocks);
+    fake_request(PATH, body);
+    assert_non_null(strstr(fake.sent, "messages.0.content.20.type: must be a string"));
+    again();
+    sprintf(body,
+            "{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":"
+            "\"tool_result\",\"tool_use_id\":\"x\",\"content\":[%s{\"type\":\"text\",\"text\":"
+            "\"a\"}]}]}]}",
+            blocks);
+    fake_request(PATH, body);
+    assert_non_null(strstr(fake.sent, "messages.0.content.0.tool_use_id: must name a tool call"));
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_stream),       TEST(test_stream_empty),  TEST(test_stream_from_queue),
-        TEST(test_stream_fails), TEST(test_whole),         TEST(test_whole_empty),
-        TEST(test_stop_reasons), TEST(test_stop_sequence), TEST(test_max_tokens_default),
-        TEST(test_too_long),     TEST(test_roles),         TEST(test_system),
-        TEST(test_prefill),      TEST(test_tool_history),  TEST(test_blocks),
-        TEST(test_thinking),     TEST(test_count),         TEST(test_foreign_fields),
+        TEST(test_stream),
+        TEST(test_stream_empty),
+        TEST(test_stream_from_queue),
+        TEST(test_stream_fails),
+        TEST(test_whole),
+        TEST(test_whole_empty),
+        TEST(test_stop_reasons),
+        TEST(test_stop_sequence),
+        TEST(test_max_tokens_default),
+        TEST(test_too_long),
+        TEST(test_roles),
+        TEST(test_system),
+        TEST(test_prefill),
+        TEST(test_tool_history),
+        TEST(test_blocks),
+        TEST(test_paths_of_many_blocks),
+        TEST(test_thinking),
+        TEST(test_count),
+        TEST(test_foreign_fields),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

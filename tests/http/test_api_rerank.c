@@ -210,7 +210,7 @@ static void test_yes_no(void **state)
 static void test_large_documents(void **state)
 {
     const float score = 1;
-    char *body = malloc(60000);
+    static char body[60000];
     (void)state;
     fake_facts.max_model_len = 100000;
     int n = sprintf(body,
@@ -228,7 +228,6 @@ static void test_large_documents(void **state)
     fake_facts.max_model_len = 100000;
     fake_request(PATH, body);
     fake_gone();
-    free(body);
 }
 
 static void test_not_finite(void **state)
@@ -240,16 +239,63 @@ static void test_not_finite(void **state)
     assert_int_equal(fake.status, 500);
 }
 
+// The documents that are given back go with every end; the sanitizer sees what stays.
+static void test_failures_free_documents(void **state)
+{
+    static const enum finish ends[] = {FINISH_ERROR, FINISH_TIMEOUT, FINISH_CANCEL};
+    static const int statuses[] = {500, 504, 503};
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        again("{\"model\":\"m\",\"query\":\"q\",\"documents\":[\"a\",{\"text\":\"b\"}],"
+              "\"return_documents\":true}");
+        fake_finish(ends[i], -1);
+        fake_ready();
+        assert_int_equal(fake.status, statuses[i]);
+        assert_int_equal(fake.frees, 1);
+    }
+}
+
+// What would be read many times, or never fit, ends before it is read.
+static void test_work_is_bounded(void **state)
+{
+    static char body[20000];
+    (void)state;
+    int n = sprintf(body, "{\"model\":\"m\",\"documents\":[\"b\"],\"query\":\"");
+    memset(body + n, ' ', 3201); // 16 bytes a token of a window of 200
+    strcpy(body + n + 3201, "\"}");
+    again(body);
+    assert_int_equal(fake.status, 400);
+    assert_non_null(strstr(fake.sent, "'query' must be at most 3200 bytes long, got 3201"));
+    assert_true(fake.offloaded); // a short body may hold a long query and many documents
+
+    n = sprintf(body, "{\"model\":\"m\",\"query\":\"q\",\"documents\":[\"a\"");
+    for (int i = 0; i < 40; i++) {
+        n += sprintf(body + n, ",\"%0200d\"", i);
+    }
+    strcpy(body + n, "]}");
+    again(body);
+    assert_int_equal(fake.status, 400);
+    assert_int_equal(fake.submits, 0);
+    assert_non_null(strstr(fake.sent, "the first 26 documents have 5005 tokens with the query, "
+                                      "which is over max-queued-tokens (5000)"));
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_order),      TEST(test_top_n),
-        TEST(test_extremes),   TEST(test_bad),
-        TEST(test_cuts),       TEST(test_types_only_where_read),
-        TEST(test_yes_no),     TEST(test_large_documents),
+        TEST(test_order),
+        TEST(test_top_n),
+        TEST(test_extremes),
+        TEST(test_bad),
+        TEST(test_cuts),
+        TEST(test_types_only_where_read),
+        TEST(test_yes_no),
+        TEST(test_large_documents),
         TEST(test_not_finite),
+        TEST(test_failures_free_documents),
+        TEST(test_work_is_bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
