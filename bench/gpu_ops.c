@@ -1,7 +1,7 @@
-// Times the cuda device's ops on a real GPU, each beside its floor, a row flushed at a time. Uses the
-// device table only. Times are wall time over a queue of launches that ends in one wait, so launch gaps
-// count where they are not hidden. Weights and caches are walked through several copies, larger
-// together than the L2 cache. Random data throughout.
+// Times the cuda device's ops on a real GPU, each beside its floor, a row flushed at a time. Uses
+// the device table only. Times are wall time over a queue of launches that ends in one wait, so
+// launch gaps count where they are not hidden. Weights and caches are walked through several
+// copies, larger together than the L2 cache. Random data throughout.
 //
 //   gpu_ops exact|fast [small]     small: tiny shapes, to see that the program itself works
 #include "kernels/device.h"
@@ -77,10 +77,11 @@ static struct stream *open_stream(struct bench *b, const struct stream_limits *l
     return stream;
 }
 
-static void print_row(const char *what, const char *shape, double seconds, double bytes, double flops)
+static void print_row(const char *what, const char *shape, double seconds, double bytes,
+                      double flops)
 {
-    printf("{\"op\":\"%s\",\"shape\":\"%s\",\"us\":%.2f,\"GBps\":%.1f,\"TFLOPs\":%.2f}\n", what, shape,
-           seconds * 1e6, bytes / seconds * 1e-9, flops / seconds * 1e-12);
+    printf("{\"op\":\"%s\",\"shape\":\"%s\",\"us\":%.2f,\"GBps\":%.1f,\"TFLOPs\":%.2f}\n", what,
+           shape, seconds * 1e6, bytes / seconds * 1e-9, flops / seconds * 1e-12);
     fflush(stdout);
 }
 
@@ -91,8 +92,11 @@ static void bench_copy(struct bench *b)
     uint32_t width = 8192;
     uint32_t rows = b->small ? 4 : 65536;
     size_t bytes = (size_t)rows * width * 2;
-    struct swiglu_args args = {.act = DTYPE_BF16, .in = take(b, 2 * bytes), .out = take(b, bytes),
-                               .rows = rows, .width = width};
+    struct swiglu_args args = {.act = DTYPE_BF16,
+                               .in = take(b, 2 * bytes),
+                               .out = take(b, bytes),
+                               .rows = rows,
+                               .width = width};
     need(b->api->ops->swiglu(stream, &args), "swiglu");
     settle(b, stream);
     double start = now_s();
@@ -121,8 +125,13 @@ static void bench_gemm(struct bench *b, uint32_t n, uint32_t k)
     struct weight x = random_weight(b, most, k, 99);
     void *y = take(b, (size_t)most * n * 2);
     for (size_t m = 0; m < sizeof rows_of / sizeof rows_of[0] && rows_of[m] <= most; m++) {
-        struct gemm_args args = {.x_dtype = DTYPE_BF16, .y_dtype = DTYPE_BF16, .x = x.data, .y = y,
-                                 .rows = rows_of[m], .x_stride = (k + 31) / 32 * 32, .y_stride = n};
+        struct gemm_args args = {.x_dtype = DTYPE_BF16,
+                                 .y_dtype = DTYPE_BF16,
+                                 .x = x.data,
+                                 .y = y,
+                                 .rows = rows_of[m],
+                                 .x_stride = (k + 31) / 32 * 32,
+                                 .y_stride = n};
         args.weight = &weight[0];
         need(b->api->ops->gemm(stream, &args), "gemm");
         settle(b, stream);
@@ -165,8 +174,11 @@ static void attn_record(struct bench *b, struct stream *stream, const struct str
     (*host)->kv_len_max = c->kv_len;
     struct step_row *rows = step_section(*host, layout.rows);
     for (uint32_t i = 0; i < c->rows; i++)
-        rows[i] = (struct step_row){.slot = i, .q_start = i * c->q_len, .q_len = c->q_len,
-                                    .kv_len = c->kv_len, .sample = STEP_NO_ROW};
+        rows[i] = (struct step_row){.slot = i,
+                                    .q_start = i * c->q_len,
+                                    .q_len = c->q_len,
+                                    .kv_len = c->kv_len,
+                                    .sample = STEP_NO_ROW};
     b->api->step_plan(stream, *host);
     need(b->api->copy_in(stream, *device, *host, layout.bytes), "record");
 }
@@ -174,10 +186,13 @@ static void attn_record(struct bench *b, struct stream *stream, const struct str
 static void bench_attn(struct bench *b, const struct attn_bench *c)
 {
     uint32_t blocks = c->shape.paged ? (c->kv_len + 63) / 64 : 0;
-    struct stream_limits limits = {
-        .step = {.rows_max = c->rows, .tokens_max = c->rows * c->q_len, .slots_max = c->rows,
-                 .blocks_max = blocks},
-        .attn = c->shape, .width_max = 1, .layers = 1};
+    struct stream_limits limits = {.step = {.rows_max = c->rows,
+                                            .tokens_max = c->rows * c->q_len,
+                                            .slots_max = c->rows,
+                                            .blocks_max = blocks},
+                                   .attn = c->shape,
+                                   .width_max = 1,
+                                   .layers = 1};
     struct stream *stream = open_stream(b, &limits);
     struct step *host = NULL;
     void *record = NULL;
@@ -191,14 +206,24 @@ static void bench_attn(struct bench *b, const struct attn_bench *c)
     for (uint32_t i = 0; i < c->rows * blocks; i++)
         table[i] = (uint32_t)(i * block_bytes / 256);
     void *table_device = take(b, ((size_t)c->rows * blocks + 1) * 4);
-    need(b->api->upload(b->device, table_device, table, (size_t)c->rows * blocks * 4, NULL), "table");
+    need(b->api->upload(b->device, table_device, table, (size_t)c->rows * blocks * 4, NULL),
+         "table");
     size_t out_bytes = (size_t)c->rows * c->q_len * c->shape.heads * c->shape.dim * 2;
-    struct attn_args args = {.act = DTYPE_BF16, .kv = DTYPE_BF16, .qkv = qkv.data,
-                             .out = take(b, out_bytes), .step = record, .step_host = host,
-                             .block_table = table_device, .kv_base = kv.data,
-                             .value_offset = value_offset, .head_bytes = head_bytes,
-                             .token_bytes = token_bytes, .shape = c->shape, .blocks_max = blocks,
-                             .block_shift = 6, .row_count = c->rows,
+    struct attn_args args = {.act = DTYPE_BF16,
+                             .kv = DTYPE_BF16,
+                             .qkv = qkv.data,
+                             .out = take(b, out_bytes),
+                             .step = record,
+                             .step_host = host,
+                             .block_table = table_device,
+                             .kv_base = kv.data,
+                             .value_offset = value_offset,
+                             .head_bytes = head_bytes,
+                             .token_bytes = token_bytes,
+                             .shape = c->shape,
+                             .blocks_max = blocks,
+                             .block_shift = 6,
+                             .row_count = c->rows,
                              .token_count = c->rows * c->q_len};
     need(b->api->ops->attn(stream, &args), "attn");
     settle(b, stream);

@@ -1,6 +1,6 @@
-// Runs each primitive wrapper of kernels/cuda/dev.h on fixed random input and prints its output words.
-// Built twice, for the emulator and with nvcc; bench/gpu.sh compares the two outputs. Words of the
-// approximate functions are printed rounded, for only hardware knows their last bits.
+// Runs each primitive wrapper of kernels/cuda/dev.h on fixed random input and prints its output
+// words. Built twice, for the emulator and with nvcc; bench/gpu.sh compares the two outputs. Words
+// of the approximate functions are printed rounded, for only hardware knows their last bits.
 #include "tests/simt/probe.h"
 
 #include <math.h>
@@ -21,7 +21,8 @@ static uint32_t random_word(void)
 // Input that suits a probe: small integers as 16-bit floats where sums must be exact.
 static uint32_t probe_word(enum probe probe, int i)
 {
-    static const uint16_t bf16[8] = {0x0000, 0x3F80, 0x4000, 0x4040, 0xBF80, 0xC000, 0x3F00, 0xC040};
+    static const uint16_t bf16[8] = {0x0000, 0x3F80, 0x4000, 0x4040,
+                                     0xBF80, 0xC000, 0x3F00, 0xC040};
     static const uint16_t f16[8] = {0x0000, 0x3C00, 0x4000, 0x4200, 0xBC00, 0xC000, 0x3800, 0xC200};
     uint32_t w = random_word();
     if (probe != PROBE_MMA_BF16 && probe != PROBE_MMA_F16)

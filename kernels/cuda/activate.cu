@@ -98,8 +98,13 @@ enum status cuda_swiglu(struct stream *stream, const struct swiglu_args *args)
 {
     if (args->rows == 0)
         return STATUS_OK;
-    flat_run run = {args->in,   args->out, args->rows, args->width, divide_up(args->width, 8),
-                    rows_whole(args->width), ACTIVATE_SILU};
+    flat_run run = {args->in,
+                    args->out,
+                    args->rows,
+                    args->width,
+                    divide_up(args->width, 8),
+                    rows_whole(args->width),
+                    ACTIVATE_SILU};
     return with_type(args->act, [&](auto type) {
         LAUNCH(swiglu_kernel<decltype(type)>, flat_grid(run), dim3(256), 0, stream->cuda, run);
         return launch_status();
@@ -110,8 +115,13 @@ enum status cuda_activate(struct stream *stream, const struct activate_args *arg
 {
     if (args->rows == 0)
         return STATUS_OK;
-    flat_run run = {NULL,      args->x, args->rows, args->width, divide_up(args->width, 8),
-                    rows_whole(args->width), args->kind};
+    flat_run run = {NULL,
+                    args->x,
+                    args->rows,
+                    args->width,
+                    divide_up(args->width, 8),
+                    rows_whole(args->width),
+                    args->kind};
     return with_type(args->act, [&](auto type) {
         LAUNCH(activate_kernel<decltype(type)>, flat_grid(run), dim3(256), 0, stream->cuda, run);
         return launch_status();

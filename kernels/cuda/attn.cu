@@ -2,8 +2,8 @@
 // float32 (and for a KV type other than the activation's).
 #include "kernels/cuda/attn.h"
 
-// One block of 128 a tile of 16 packed rows, a thread a column at a time; parts are folded in order by
-// the arithmetic of walk_fold. Bound: latency; parts * 16 * dim * 4 bytes.
+// One block of 128 a tile of 16 packed rows, a thread a column at a time; parts are folded in order
+// by the arithmetic of walk_fold. Bound: latency; parts * 16 * dim * 4 bytes.
 template <class T> static __global__ void __launch_bounds__(128) attn_merge_kernel(attn_run run)
 {
     const attn_args &a = run.args;
@@ -30,7 +30,8 @@ template <class T> static __global__ void __launch_bounds__(128) attn_merge_kern
             size_t token = row.q_start + at / run.group;
             uint32_t head = merge.kv_head * run.group + at % run.group;
             float inverse = sum > 0.0f ? 1.0f / sum : 0.0f;
-            narrow((T *)a.out + (token * a.shape.heads + head) * dim + i % dim, mul_rn(out, inverse));
+            narrow((T *)a.out + (token * a.shape.heads + head) * dim + i % dim,
+                   mul_rn(out, inverse));
         }
     }
 }

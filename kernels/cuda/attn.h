@@ -1,10 +1,10 @@
-// Attention on tensor cores, for prefill and decode alike: one routine walks tiles of 64 keys for 16
-// packed query rows (query token x head of one KV head) on a warp. Blocks of four warps share the
-// tiles of prefill rows; blocks of one warp serve decode rows. Softmax is kept in base 2; P is rounded
-// to the activation's type for P V while the sum takes it unrounded.
+// Attention on tensor cores, for prefill and decode alike: one routine walks tiles of 64 keys for
+// 16 packed query rows (query token x head of one KV head) on a warp. Blocks of four warps share
+// the tiles of prefill rows; blocks of one warp serve decode rows. Softmax is kept in base 2; P is
+// rounded to the activation's type for P V while the sum takes it unrounded.
 //
-// Exact by construction (architecture rule 2): tiles ascend, parts of 1,024 keys are folded in order,
-// every multiply-add is an explicit fma, and a fully masked tile leaves the state as it is.
+// Exact by construction (architecture rule 2): tiles ascend, parts of 1,024 keys are folded in
+// order, every multiply-add is an explicit fma, and a fully masked tile leaves the state as it is.
 #pragma once
 
 #include "kernels/cuda/lane.h"
@@ -25,8 +25,8 @@ static __device__ __forceinline__ uint32_t panel_at(uint32_t rows, uint32_t row,
     return (chunk >> 3) * rows * 128 + row * 128 + (((chunk & 7u) ^ (row & 7u)) << 4);
 }
 
-// The same for ldmatrix of 16 elements from column 16 d on: where lane's row lies, for d % 4 in a panel.
-// Everything else of an address is then a constant, which costs no register.
+// The same for ldmatrix of 16 elements from column 16 d on: where lane's row lies, for d % 4 in a
+// panel. Everything else of an address is then a constant, which costs no register.
 struct lane_rows {
     uint32_t at[4];
 };
@@ -144,8 +144,8 @@ static __device__ __forceinline__ void tile_scores(float s[8][4], const char *qu
 }
 
 // Masks scores of keys outside [lo, hi) of their row.
-static __device__ __forceinline__ void tile_mask(float s[8][4], uint32_t first, const uint32_t lo[2],
-                                                 const uint32_t hi[2])
+static __device__ __forceinline__ void tile_mask(float s[8][4], uint32_t first,
+                                                 const uint32_t lo[2], const uint32_t hi[2])
 {
     uint32_t t = threadIdx.x % 4;
 #pragma unroll
@@ -214,10 +214,10 @@ static __device__ __forceinline__ void tile_values(attn_state<DP> *st, const flo
     }
 }
 
-// Folding the state of one part onto what earlier parts gave. Used by the walk below and, element by
-// element, by the merge kernel.
-static __device__ __forceinline__ void fold_weights(float before, float part, float *keep, float *add,
-                                                    float *max)
+// Folding the state of one part onto what earlier parts gave. Used by the walk below and, element
+// by element, by the merge kernel.
+static __device__ __forceinline__ void fold_weights(float before, float part, float *keep,
+                                                    float *add, float *max)
 {
     *max = fmaxf(before, part);
     *keep = before == *max ? 1.0f : ex2(add_rn(before, -*max));
@@ -287,7 +287,8 @@ static __device__ __forceinline__ uint32_t tile_at(uint32_t dim, int h, int i)
     return (lane / 4 + 8 * h) * dim + 8 * i + 2 * (lane % 4);
 }
 
-// Folds st onto the walked state in global scratch (its own elements only) and leaves the sum in st.
+// Folds st onto the walked state in global scratch (its own elements only) and leaves the sum in
+// st.
 template <int DP>
 static __device__ __forceinline__ void walk_fold(attn_state<DP> *st, float before_max[2],
                                                  float before_sum[2], float *scratch, uint32_t dim,
@@ -322,8 +323,8 @@ static __device__ __forceinline__ void walk_run(const attn_run &run, const attn_
                                                 attn_state<DP> *st)
 {
     uint32_t dim = run.args.shape.dim;
-    float *scratch = run.walk_out +
-                     ((size_t)blockIdx.x * 4 + threadIdx.x / 32) * ATTN_TILE_ROWS * dim;
+    float *scratch =
+        run.walk_out + ((size_t)blockIdx.x * 4 + threadIdx.x / 32) * ATTN_TILE_ROWS * dim;
     float max[2] = {-INFINITY, -INFINITY}, sum[2] = {0, 0};
     bool folded = false;
     for (uint32_t from = first; from < last;) {
@@ -354,8 +355,8 @@ static __device__ __forceinline__ void walk_run(const attn_run &run, const attn_
 
 // The finished rows go out through the warp's own rows of the query tile, in 16-byte stores.
 template <class T, int DP, int WARPS>
-static __device__ __forceinline__ void tile_store(const attn_run &run, const attn_span &w, char *room,
-                                                  const attn_state<DP> *st)
+static __device__ __forceinline__ void tile_store(const attn_run &run, const attn_span &w,
+                                                  char *room, const attn_state<DP> *st)
 {
     uint32_t lane = threadIdx.x % 32, row0 = threadIdx.x / 32 * 16, dim = run.args.shape.dim;
     warp_sync();
@@ -366,7 +367,8 @@ static __device__ __forceinline__ void tile_store(const attn_run &run, const att
         for (int i = 0; i < DP / 8; i++) {
             if ((uint32_t)i * 8 >= dim)
                 continue;
-            float v[2] = {mul_rn(st->out[i][2 * h], inverse), mul_rn(st->out[i][2 * h + 1], inverse)};
+            float v[2] = {mul_rn(st->out[i][2 * h], inverse),
+                          mul_rn(st->out[i][2 * h + 1], inverse)};
             char *at = room + panel_at(16 * WARPS, row0 + lane / 4 + 8 * h, i) + lane % 4 * 4;
             *(uint32_t *)at = pack2(v, T());
         }
@@ -414,10 +416,11 @@ static __global__ void __launch_bounds__(32 * WARPS) attn_kernel(attn_run run)
 {
     SHARED_DYNAMIC(char, room);
     const attn_args &a = run.args;
-    attn_place at = {room, room + WARPS * 16 * DP * 2, room + (WARPS * 16 + ATTN_TILE_KEYS) * DP * 2};
-    const attn_item *items = (const attn_item *)((const char *)run.work +
-                                                 (WARPS == 1 ? run.work->narrow_at
-                                                             : run.work->wide_at));
+    attn_place at = {room, room + WARPS * 16 * DP * 2,
+                     room + (WARPS * 16 + ATTN_TILE_KEYS) * DP * 2};
+    const attn_item *items =
+        (const attn_item *)((const char *)run.work +
+                            (WARPS == 1 ? run.work->narrow_at : run.work->wide_at));
     uint32_t count = WARPS == 1 ? run.work->narrow_count : run.work->wide_count;
     const step_row *rows = (const step_row *)((const char *)a.step + a.step->layout.rows);
     for (uint32_t i = blockIdx.x; i < count; i += gridDim.x) {
@@ -432,8 +435,8 @@ static __global__ void __launch_bounds__(32 * WARPS) attn_kernel(attn_run run)
             size_t token = w.row.q_start + row / run.group;
             uint32_t head = w.kv_head * run.group + row % run.group;
             size_t all = a.shape.heads + 2 * a.shape.kv_heads;
-            const T *from = (const T *)a.qkv +
-                            (valid ? (token * all + head) * a.shape.dim + chunk * 8 : 0);
+            const T *from =
+                (const T *)a.qkv + (valid ? (token * all + head) * a.shape.dim + chunk * 8 : 0);
             cp_async16(at.query + panel_at(16 * WARPS, c / chunks, chunk), from, valid);
         }
         cp_async_commit(); // waited for with the first tile of keys
@@ -485,8 +488,8 @@ static enum status attn_launch(struct stream *stream, const attn_run &run, uint3
     return launch_status();
 }
 
-// While a graph is recorded the counts of later replays are unknown: the whole grid is launched, the
-// wide kernel only where one query token has more than 16 heads a KV head.
+// While a graph is recorded the counts of later replays are unknown: the whole grid is launched,
+// the wide kernel only where one query token has more than 16 heads a KV head.
 template <int DP> static enum status attn_of(struct stream *stream, const struct attn_args *args)
 {
     attn_run run = attn_run_of(stream, args);

@@ -1,7 +1,7 @@
-// The host's plan of attention work, made once a step for all layers: which query tiles of which rows
-// are computed by four warps or by one, and where the parts of long rows are computed apart. Pure
-// code over the step record, run by the engine's thread; the kernels that read the lists are in
-// attn.h, and the tiles' sizes come from kernels/attn_tiles.h for both.
+// The host's plan of attention work, made once a step for all layers: which query tiles of which
+// rows are computed by four warps or by one, and where the parts of long rows are computed apart.
+// Pure code over the step record, run by the engine's thread; the kernels that read the lists are
+// in attn.h, and the tiles' sizes come from kernels/attn_tiles.h for both.
 #include "kernels/cuda/room.h"
 
 enum { PARTIAL_BYTES_MAX = 64 << 20 };
@@ -18,8 +18,8 @@ struct attn_capacity attn_plan_capacity(const struct stream_limits *limits)
     if (shape->kv_heads == 0)
         return capacity;
     uint32_t group = shape->heads / shape->kv_heads;
-    uint64_t tiles = limits->step.rows_max +
-                     (uint64_t)limits->step.tokens_max * group / ATTN_WIDE_ROWS + 1;
+    uint64_t tiles =
+        limits->step.rows_max + (uint64_t)limits->step.tokens_max * group / ATTN_WIDE_ROWS + 1;
     uint64_t keys = (uint64_t)limits->step.blocks_max * KV_BLOCK_TOKENS;
     uint64_t parts = (keys + ATTN_PART_TOKENS - 1) / ATTN_PART_TOKENS;
     uint64_t partials = 0;
@@ -47,7 +47,7 @@ struct planner {
     struct attn_capacity capacity;
     uint32_t group;
     struct attn_work *work;
-    struct attn_item *items;   // wide ones first, then narrow ones
+    struct attn_item *items; // wide ones first, then narrow ones
     struct attn_merge *merges;
     uint32_t item_count;
 };
@@ -67,8 +67,8 @@ static void tile_parts(const struct planner *p, const struct step_row *row, uint
     parts[1] = divide_round_up(row->kv_len, ATTN_PART_TOKENS);
 }
 
-static void item_add(struct planner *p, uint32_t row, uint32_t kv_head, uint32_t tile, uint32_t part,
-                     uint32_t partial)
+static void item_add(struct planner *p, uint32_t row, uint32_t kv_head, uint32_t tile,
+                     uint32_t part, uint32_t partial)
 {
     check(p->item_count < p->capacity.items, "%u attention items", p->item_count);
     p->items[p->item_count++] = (struct attn_item){

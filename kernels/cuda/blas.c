@@ -1,6 +1,7 @@
-// Products through cuBLASLt, for --no-exact. Everything about a product's shape is made once and kept:
-// descriptor, layouts and the first algorithm that the library's heuristic names. Where the device has
-// a cache folder, algorithms are kept in a file between runs, keyed by card and library version.
+// Products through cuBLASLt, for --no-exact. Everything about a product's shape is made once and
+// kept: descriptor, layouts and the first algorithm that the library's heuristic names. Where the
+// device has a cache folder, algorithms are kept in a file between runs, keyed by card and library
+// version.
 //
 // One per stream, used by its engine's thread only. Convention: row-major y = x W^T is column-major
 // D[n][rows] = op_T(W)[n][k] x[k][rows], so the bias epilogue adds one value per output feature.
@@ -228,8 +229,8 @@ enum status blas_gemm(struct stream *stream, const struct gemm_args *args)
     if (plan == NULL)
         return STATUS_UNSUPPORTED;
     if (args->bias != NULL) {
-        const char *copy = (const char *)args->bias->data +
-                           vector_copy_at(&args->bias->shape, args->y_dtype);
+        const char *copy =
+            (const char *)args->bias->data + vector_copy_at(&args->bias->shape, args->y_dtype);
         const void *bias = copy;
         if (cublasLtMatmulDescSetAttribute(plan->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias,
                                            sizeof bias) != CUBLAS_STATUS_SUCCESS)

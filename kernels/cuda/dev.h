@@ -1,6 +1,7 @@
-// The only header a kernel source takes its device features from: every PTX instruction we use is one
-// function here, and nowhere else. nvcc reads the PTX below; the host compiler reads the emulator's
-// version of the same names (tests/simt/simt.h), so that .cu files hold no conditional code.
+// The only header a kernel source takes its device features from: every PTX instruction we use is
+// one function here, and nowhere else. nvcc reads the PTX below; the host compiler reads the
+// emulator's version of the same names (tests/simt/simt.h), so that .cu files hold no conditional
+// code.
 //
 // Fragments of mma m16n8k16 for lane l, r = l / 4, t = l % 4 (two 16-bit elements a word):
 //   A  a0 (r, 2t) a1 (r + 8, 2t) a2 (r, 2t + 8) a3 (r + 8, 2t + 8)
@@ -263,7 +264,8 @@ DEV void st_release_sys(uint32_t *p, uint32_t v)
     asm volatile("st.release.sys.global.u32 [%0], %1;\n" ::"l"(p), "r"(v) : "memory");
 }
 
-// Programmatic dependent launch (sm_90): nothing on sm_80, whose code path is the one we ship first.
+// Programmatic dependent launch (sm_90): nothing on sm_80, whose code path is the one we ship
+// first.
 DEV void griddep_wait()
 {
 }

@@ -1,8 +1,9 @@
-// The cuda device's table, and with the emulated sources the simt device's: opening, memory, streams,
-// waiting and graphs. Kernels are in the .cu files; this file decides nothing about arithmetic.
+// The cuda device's table, and with the emulated sources the simt device's: opening, memory,
+// streams, waiting and graphs. Kernels are in the .cu files; this file decides nothing about
+// arithmetic.
 //
-// Threads: open, close, memory and weights from the loading thread; a stream from its engine's thread.
-// Nothing is allocated on the device after stream_open.
+// Threads: open, close, memory and weights from the loading thread; a stream from its engine's
+// thread. Nothing is allocated on the device after stream_open.
 #include "kernels/cuda/room.h"
 
 #include <stdio.h>
@@ -22,8 +23,7 @@ struct graph {
 
 static enum status cuda_error(struct error *err, cudaError_t code, const char *what)
 {
-    enum status status =
-        code == cudaErrorMemoryAllocation ? STATUS_NO_MEMORY : STATUS_DEVICE_FAULT;
+    enum status status = code == cudaErrorMemoryAllocation ? STATUS_NO_MEMORY : STATUS_DEVICE_FAULT;
     return error_set(err, status, "%s: %s", what, cudaGetErrorString(code));
 }
 
@@ -45,7 +45,8 @@ static enum status device_choose(struct device *device, struct error *err)
                          code != cudaSuccess ? cudaGetErrorString(code) : "none was found");
     int index = (int)device->options.index;
     if (index >= count)
-        return error_set(err, STATUS_NO_DEVICE, "there is no CUDA device %d, only %d", index, count);
+        return error_set(err, STATUS_NO_DEVICE, "there is no CUDA device %d, only %d", index,
+                         count);
     struct cudaDeviceProp prop;
     if ((code = cudaSetDevice(index)) != cudaSuccess ||
         (code = cudaGetDeviceProperties(&prop, index)) != cudaSuccess ||
@@ -98,7 +99,8 @@ static enum status device_open(struct device **out, const struct device_options 
     *out = NULL;
     struct device *device = calloc(1, sizeof *device);
     if (device == NULL)
-        return error_set(err, STATUS_NO_MEMORY, "no memory to open the " WEFT_DEVICE_NAME " device");
+        return error_set(err, STATUS_NO_MEMORY,
+                         "no memory to open the " WEFT_DEVICE_NAME " device");
     device->options = *options;
     device->exact = options->exact;
     enum status status = device_choose(device, err);
@@ -200,8 +202,8 @@ static void memory_give(struct device *device, void *at, size_t bytes)
 static enum status host_take(struct device *device, void **out, size_t bytes, struct error *err)
 {
     (void)device;
-    cudaError_t code = cudaHostAlloc(out, bytes != 0 ? bytes : 1,
-                                     cudaHostAllocMapped | cudaHostAllocPortable);
+    cudaError_t code =
+        cudaHostAlloc(out, bytes != 0 ? bytes : 1, cudaHostAllocMapped | cudaHostAllocPortable);
     if (code != cudaSuccess) {
         *out = NULL;
         return error_set(err, STATUS_NO_MEMORY, "%zu bytes of pinned memory cannot be had: %s",
@@ -255,8 +257,8 @@ static void stream_close(struct stream *stream)
     if (stream->cuda != NULL)
         (void)cudaStreamSynchronize(stream->cuda);
     blas_close(stream->blas);
-    void *rooms[] = {stream->partial_out, stream->partial_state, stream->walk_out,
-                     stream->logits,      stream->chunk,         stream->sample,
+    void *rooms[] = {stream->partial_out,   stream->partial_state, stream->walk_out,
+                     stream->logits,        stream->chunk,         stream->sample,
                      stream->blas_workspace};
     for (size_t i = 0; i < sizeof rooms / sizeof rooms[0]; i++)
         (void)cudaFree(rooms[i]);
@@ -281,9 +283,12 @@ static enum status stream_fill(struct stream *stream, struct error *err)
         void *field;
         size_t bytes;
     } want[] = {
-        {&stream->partial_out, room.partial_out}, {&stream->partial_state, room.partial_state},
-        {&stream->walk_out, room.walk_out},       {&stream->logits, room.logits},
-        {&stream->chunk, room.chunk},             {&stream->sample, room.sample},
+        {&stream->partial_out, room.partial_out},
+        {&stream->partial_state, room.partial_state},
+        {&stream->walk_out, room.walk_out},
+        {&stream->logits, room.logits},
+        {&stream->chunk, room.chunk},
+        {&stream->sample, room.sample},
         {&stream->blas_workspace, room.blas},
     };
     for (size_t i = 0; i < sizeof want / sizeof want[0] && code == cudaSuccess; i++)
@@ -412,8 +417,8 @@ static enum status graph_end(struct stream *stream, struct graph **out, struct e
     if (code != cudaSuccess)
         return cuda_error(err, code, "recording a graph");
     struct graph *graph = calloc(1, sizeof *graph);
-    code = graph != NULL ? cudaGraphInstantiate(&graph->exec, recorded, 0)
-                         : cudaErrorMemoryAllocation;
+    code =
+        graph != NULL ? cudaGraphInstantiate(&graph->exec, recorded, 0) : cudaErrorMemoryAllocation;
     (void)cudaGraphDestroy(recorded);
     if (code != cudaSuccess) {
         free(graph);

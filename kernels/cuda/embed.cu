@@ -1,5 +1,5 @@
-// Token embedding: a table row a token for decoders; word, position and type rows with LayerNorm for
-// BERT and its relatives.
+// Token embedding: a table row a token for decoders; word, position and type rows with LayerNorm
+// for BERT and its relatives.
 #include "kernels/cuda/lane.h"
 
 // A table of weights as kernels see it.
@@ -128,8 +128,8 @@ enum status cuda_embed(struct stream *stream, const struct embed_args *args)
 {
     if (args->token_count == 0)
         return STATUS_OK;
-    embed_run run = {table_of(args->table), args->token, args->out, args->token_count,
-                     args->width,           rows_whole(args->width)};
+    embed_run run = {table_of(args->table), args->token, args->out,
+                     args->token_count,     args->width, rows_whole(args->width)};
     dim3 grid(divide_up(args->token_count, 8));
     return with_type(args->act, [&](auto type) {
         LAUNCH(embed_kernel<decltype(type)>, grid, dim3(256), 0, stream->cuda, run);

@@ -1,10 +1,11 @@
-// Shared by the two tensor-core products: how a slab of 32 k becomes two mma steps, and how an output
-// element is finished. One summation order in both (architecture rule 2): K is cut at multiples of
-// PRODUCT_PART; within a part, slabs ascend; parts are added in index order.
+// Shared by the two tensor-core products: how a slab of 32 k becomes two mma steps, and how an
+// output element is finished. One summation order in both (architecture rule 2): K is cut at
+// multiples of PRODUCT_PART; within a part, slabs ascend; parts are added in index order.
 //
 // Weights are the A operand (16 output features), tokens the n = 8 operand. In a slab lane (r, t)
-// holds elements 8t..8t+7 of feature r and r + 8 and of token r: elements 8t..8t+3 are the first mma
-// step, 8t+4..8t+7 the second. Both operands use the same k order, so the sum is that of the slab.
+// holds elements 8t..8t+7 of feature r and r + 8 and of token r: elements 8t..8t+3 are the first
+// mma step, 8t+4..8t+7 the second. Both operands use the same k order, so the sum is that of the
+// slab.
 #pragma once
 
 #include "kernels/cuda/lane.h"
@@ -90,7 +91,8 @@ static inline gemm_run gemm_run_of(const struct gemm_args *args)
     gemm_run g;
     g.x = args->x;
     g.weight = w->data;
-    g.scale = int8_rows ? (const float *)((const char *)w->data + weight_scales_at(&w->shape)) : NULL;
+    g.scale =
+        int8_rows ? (const float *)((const char *)w->data + weight_scales_at(&w->shape)) : NULL;
     g.bias = args->bias != NULL ? (const float *)args->bias->data : NULL;
     g.y = args->y;
     g.y_dtype = args->y_dtype;

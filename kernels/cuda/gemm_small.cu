@@ -4,7 +4,8 @@
 
 // Eight weights of a row; the tag says how they are held.
 template <class T>
-static __device__ __forceinline__ uint4 weight_row8(const gemm_run &g, T, T, uint32_t row, uint32_t k)
+static __device__ __forceinline__ uint4 weight_row8(const gemm_run &g, T, T, uint32_t row,
+                                                    uint32_t k)
 {
     uint4 zero = {0, 0, 0, 0};
     return row < g.n ? ldg128_stream((const T *)g.weight + (size_t)row * g.stride + k) : zero;
@@ -14,8 +15,8 @@ static __device__ __forceinline__ uint4 weight_row8(const gemm_run &g, int8, T, 
                                                     uint32_t k)
 {
     uint2 zero = {0, 0};
-    return weight8(T(), row < g.n ? load64((const int8 *)g.weight + (size_t)row * g.stride + k)
-                                  : zero);
+    return weight8(T(),
+                   row < g.n ? load64((const int8 *)g.weight + (size_t)row * g.stride + k) : zero);
 }
 
 template <class T>
@@ -36,9 +37,9 @@ static __device__ __forceinline__ uint4 token_row8(const gemm_run &g, uint32_t t
     return w;
 }
 
-// 8 warps make 16 features x 8 * TILES tokens: in round i warp w sums part 8 i + w, then the parts of
-// the round are added in order. Shared: 4 to 16 KB. Bound: memory, n * k weights. A warp has 1 KB of
-// weights a slab in flight, unrolled by 4.
+// 8 warps make 16 features x 8 * TILES tokens: in round i warp w sums part 8 i + w, then the parts
+// of the round are added in order. Shared: 4 to 16 KB. Bound: memory, n * k weights. A warp has 1
+// KB of weights a slab in flight, unrolled by 4.
 template <class T, class W, int TILES>
 static __global__ void __launch_bounds__(256) gemm_small_kernel(gemm_run g)
 {

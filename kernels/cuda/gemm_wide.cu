@@ -56,7 +56,8 @@ static __device__ __forceinline__ uint4 wide_weight8(const wide_stage<int8> *sta
 
 // 8 warps, 4 over features x 2 over tokens, each 32 x 32. Shared: 72 KB (int8: 48 KB), dynamic.
 // Bound: math; three stages of 64 k in flight.
-template <class T, class W> static __global__ void __launch_bounds__(256) gemm_wide_kernel(gemm_run g)
+template <class T, class W>
+static __global__ void __launch_bounds__(256) gemm_wide_kernel(gemm_run g)
 {
     SHARED_DYNAMIC(wide_stage<W>, stage);
     uint32_t warp = threadIdx.x / 32, lane = threadIdx.x % 32, r = lane / 4, t = lane % 4;
@@ -124,8 +125,8 @@ template <class T, class W> static __global__ void __launch_bounds__(256) gemm_w
                            feature + row0 + 16 * i + r + 8 * (e >> 1), total[i][j][e]);
 }
 
-template <class T> static __device__ __forceinline__ float plain_weight(const gemm_run &g, size_t i,
-                                                                        enum dtype dtype)
+template <class T>
+static __device__ __forceinline__ float plain_weight(const gemm_run &g, size_t i, enum dtype dtype)
 {
     switch (dtype) {
     case DTYPE_F32:
@@ -160,8 +161,8 @@ template <class T> static __global__ void __launch_bounds__(256) gemm_plain_kern
         for (uint32_t k = part + lane; k < end; k += 32) {
             float w = plain_weight<T>(g, (size_t)feature * g.stride + k, p.dtype);
             for (uint32_t i = 0; i < 4 && token + i < g.rows; i++)
-                sum[i] = fmaf(widen(((const T *)g.x)[(size_t)(token + i) * g.x_stride + k]), w,
-                              sum[i]);
+                sum[i] =
+                    fmaf(widen(((const T *)g.x)[(size_t)(token + i) * g.x_stride + k]), w, sum[i]);
         }
 #pragma unroll
         for (int i = 0; i < 4; i++)

@@ -95,8 +95,8 @@ template <> __device__ __forceinline__ void store8<float>(float *p, const float 
     }
 }
 
-// The same at element `at` of a row of `width`: past the end zeros, and element by element where the
-// row's length forbids vectors (`whole` says it does not).
+// The same at element `at` of a row of `width`: past the end zeros, and element by element where
+// the row's length forbids vectors (`whole` says it does not).
 template <class T>
 static __device__ __forceinline__ void load8_row(const T *row, uint32_t at, uint32_t width,
                                                  bool whole, float v[8])
@@ -133,8 +133,8 @@ static __device__ __forceinline__ float warp_max(float x)
     return x;
 }
 
-// The sum over WARPS warps that share a row: each warp's, then those in order. room: WARPS floats of
-// shared memory of this row; every thread of the block calls it.
+// The sum over WARPS warps that share a row: each warp's, then those in order. room: WARPS floats
+// of shared memory of this row; every thread of the block calls it.
 template <int WARPS> static __device__ __forceinline__ float row_sum(float x, float *room)
 {
     x = warp_sum(x);

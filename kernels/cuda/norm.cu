@@ -1,5 +1,5 @@
-// RMSNorm and LayerNorm, each with the residual add in front. The split of a row over threads depends
-// on its width alone, so a row's bits never depend on the batch.
+// RMSNorm and LayerNorm, each with the residual add in front. The split of a row over threads
+// depends on its width alone, so a row's bits never depend on the batch.
 #include "kernels/cuda/lane.h"
 
 struct norm_run {
@@ -99,8 +99,8 @@ enum status cuda_rms_norm(struct stream *stream, const struct rms_norm_args *arg
 {
     if (args->rows == 0)
         return STATUS_OK;
-    norm_run run = {args->residual, args->add,  (const float *)args->weight->data,
-                    NULL,           args->out,  args->rows,
+    norm_run run = {args->residual, args->add,     (const float *)args->weight->data,
+                    NULL,           args->out,     args->rows,
                     args->width,    args->epsilon, rows_whole(args->width)};
     return with_type(args->act, [&](auto type) {
         if (args->width > 1024)

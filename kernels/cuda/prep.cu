@@ -1,10 +1,10 @@
-// prep: the step record becomes per-token arrays, and new sequences become resident. Also the signal
-// kernel that tells the host how far a stream has come.
+// prep: the step record becomes per-token arrays, and new sequences become resident. Also the
+// signal kernel that tells the host how far a stream has come.
 #include "kernels/cuda/lane.h"
 
-// One block of 256 an admit: parameters, penalty row (prompt bit 15, output count below it) and bias
-// list of its slot. Blocks behind the admits apply block-table changes, one thread each. Bound:
-// launch; with penalties vocab * 2 bytes an admit.
+// One block of 256 an admit: parameters, penalty row (prompt bit 15, output count below it) and
+// bias list of its slot. Blocks behind the admits apply block-table changes, one thread each.
+// Bound: launch; with penalties vocab * 2 bytes an admit.
 static __global__ void __launch_bounds__(256) prep_state(prep_args a)
 {
     const char *record = (const char *)a.step;

@@ -1,5 +1,5 @@
-// After the fused q, k, v product: RMS norm of q and k heads where the model has it, rotary embedding,
-// and the write of k and v into the KV blocks.
+// After the fused q, k, v product: RMS norm of q and k heads where the model has it, rotary
+// embedding, and the write of k and v into the KV blocks.
 #include "kernels/cuda/lane.h"
 
 struct post_run {
@@ -64,7 +64,8 @@ static __device__ void post_rotate(const qkv_post_args &a, T *x, const float *no
 }
 
 // One warp a (token, head) of q, k and v; 8 a block. A token with kv_place UINT64_MAX still rotates
-// q. Without KV blocks (encoders) k is rotated in place. Bound: memory, 2 * T * (heads + 2 kv_heads) * dim elements.
+// q. Without KV blocks (encoders) k is rotated in place. Bound: memory, 2 * T * (heads + 2
+// kv_heads) * dim elements.
 template <class T> static __global__ void __launch_bounds__(256) qkv_post_kernel(post_run run)
 {
     const qkv_post_args &a = run.args;
@@ -107,8 +108,7 @@ enum status cuda_qkv_post(struct stream *stream, const struct qkv_post_args *arg
         return STATUS_OK;
     post_run run = {*args, args->q_norm != NULL ? (const float *)args->q_norm->data : NULL,
                     args->k_norm != NULL ? (const float *)args->k_norm->data : NULL};
-    uint64_t warps = (uint64_t)args->token_count *
-                     (args->shape.heads + 2 * args->shape.kv_heads);
+    uint64_t warps = (uint64_t)args->token_count * (args->shape.heads + 2 * args->shape.kv_heads);
     dim3 grid((unsigned)((warps + 7) / 8));
     return with_type(args->act, [&](auto type) {
         LAUNCH(qkv_post_kernel<decltype(type)>, grid, dim3(256), 0, stream->cuda, run);

@@ -1,5 +1,5 @@
-// What the files of this room share: the device, the stream with its workspaces, and how a launch is
-// checked. Included by C and by .cu files (as C++); not by other rooms.
+// What the files of this room share: the device, the stream with its workspaces, and how a launch
+// is checked. Included by C and by .cu files (as C++); not by other rooms.
 //
 // A stream belongs to one engine thread; its workspaces are taken when it is opened and given back
 // when it is closed. Kernels of one stream run in order, so workspaces need no further care.
@@ -19,8 +19,8 @@ extern "C" {
 #include <cuda_runtime_api.h>
 
 enum {
-    WEIGHT_ROUND = 32,      // rows of weights are padded to this many elements with zeros
-    SAMPLE_CHUNK = 8192,    // logits one block looks at
+    WEIGHT_ROUND = 32,       // rows of weights are padded to this many elements with zeros
+    SAMPLE_CHUNK = 8192,     // logits one block looks at
     STAGING_BYTES = 4 << 20, // one of the two pinned buffers weights travel through
     BLAS_WORKSPACE = 32 << 20,
 };
@@ -39,11 +39,11 @@ struct device {
     uint32_t streams_open;
 };
 
-// One item of attention work: 16 query rows a warp, one KV head, and either one part of at most 1,024
-// keys (its state goes to `partial`) or all parts in order (ATTN_WALK). Both fold parts by the same
-// arithmetic, so the plan is free to choose.
+// One item of attention work: 16 query rows a warp, one KV head, and either one part of at most
+// 1,024 keys (its state goes to `partial`) or all parts in order (ATTN_WALK). Both fold parts by
+// the same arithmetic, so the plan is free to choose.
 struct attn_item { // 16 bytes
-    uint32_t row;     // of the step
+    uint32_t row;  // of the step
     uint16_t kv_head;
     uint16_t tile;    // query tile: packed rows from tile * (16 or 64) on
     uint32_t part;    // keys from part * ATTN_PART_TOKENS on, or ATTN_WALK
@@ -151,10 +151,10 @@ enum status signal_run(cudaStream_t stream, uint32_t *host_word, uint32_t value)
 
 // weights.cu: rows of a source in device memory become rows of a weight; or random numbers do.
 struct convert_args {
-    const void *from;       // [rows][cols] of `dtype`, device
+    const void *from; // [rows][cols] of `dtype`, device
     enum dtype dtype;
     struct weight_shape shape;
-    void *to;               // weight data
+    void *to; // weight data
     uint32_t first_row, rows, cols;
 };
 enum status weight_convert(cudaStream_t stream, const struct convert_args *args);

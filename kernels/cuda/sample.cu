@@ -57,9 +57,8 @@ static __global__ void __launch_bounds__(256) sample_process(sample_run run)
         if ((uint32_t)p.stop_ids[i] - base < count)
             room[p.stop_ids[i] - base] = -INFINITY;
     cta_sync();
-    const uint32_t *mask = a.masks != NULL && s.mask != STEP_NO_ROW
-                               ? a.masks + (size_t)s.mask * run.mask_words
-                               : NULL;
+    const uint32_t *mask =
+        a.masks != NULL && s.mask != STEP_NO_ROW ? a.masks + (size_t)s.mask * run.mask_words : NULL;
     const uint16_t *seen = (p.flags & SAMPLE_PENALTY) && p.penalty_row != STEP_NO_ROW
                                ? a.state.penalty + (size_t)p.penalty_row * vocab
                                : NULL;
@@ -119,7 +118,9 @@ static __global__ void __launch_bounds__(32) sample_decide(sample_run run)
     }
     float sum = 0;
     for (uint32_t i = 0; i < run.chunks; i++)
-        sum = chunk[i].raw_best == NOBODY ? sum : fmaf(chunk[i].raw_sum, expf(chunk[i].raw_max - raw.value), sum);
+        sum = chunk[i].raw_best == NOBODY
+                  ? sum
+                  : fmaf(chunk[i].raw_sum, expf(chunk[i].raw_max - raw.value), sum);
     row.raw_max = raw.value;
     row.raw_log_sum = raw.value + logf(sum);
     if (top.id == NOBODY)

@@ -41,8 +41,8 @@ static __device__ __forceinline__ float order_value(uint32_t key)
     return bits_float(key >> 31 ? key & 0x7FFFFFFFu : ~key);
 }
 
-// The better of (value, id) pairs over 256 threads: the greater value, ties to the lower id; an id of
-// NOBODY loses always. room: 8 pairs. Every thread of the block calls it and gets the result.
+// The better of (value, id) pairs over 256 threads: the greater value, ties to the lower id; an id
+// of NOBODY loses always. room: 8 pairs. Every thread of the block calls it and gets the result.
 struct best_pair {
     float value;
     uint32_t id;

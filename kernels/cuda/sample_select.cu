@@ -66,7 +66,8 @@ static __device__ void select_digit(select_room *room, uint64_t target)
     cta_sync();
 }
 
-// The greatest value t so that the weight of survivors >= t reaches target (of mass: a share of all).
+// The greatest value t so that the weight of survivors >= t reaches target (of mass: a share of
+// all).
 static __device__ float select_threshold(const sample_run &run, const sample_row &row,
                                          select_room *room, uint64_t target, float share, bool mass)
 {
@@ -92,8 +93,8 @@ static __device__ float select_threshold(const sample_run &run, const sample_row
     return order_value(prefix);
 }
 
-// One block of 1,024 a row; rows without top-k and top-p leave at once. Shared: 17 KB. Bound: memory,
-// three passes of 4 bytes a logit for each of the two.
+// One block of 1,024 a row; rows without top-k and top-p leave at once. Shared: 17 KB. Bound:
+// memory, three passes of 4 bytes a logit for each of the two.
 static __global__ void __launch_bounds__(SELECT_THREADS) sample_select_kernel(sample_run run)
 {
     SHARED(select_room, room, [1]);

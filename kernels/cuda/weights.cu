@@ -1,5 +1,5 @@
-// Rows of checkpoint tensors become rows of a weight, on the device: converted, quantised, padded with
-// zeros to whole vectors; or filled with random numbers where there is no checkpoint.
+// Rows of checkpoint tensors become rows of a weight, on the device: converted, quantised, padded
+// with zeros to whole vectors; or filled with random numbers where there is no checkpoint.
 #include "kernels/cuda/lane.h"
 
 static __device__ __forceinline__ float source_at(const void *from, enum dtype dtype, size_t i)
@@ -35,7 +35,7 @@ struct put_run {
     float factor;
     enum dtype dtype;
     void *to;
-    float *scale;         // [n] of int8 rows
+    float *scale;           // [n] of int8 rows
     uint16_t *half, *brain; // copies of a vector, for libraries that want its type
     uint32_t first_row, rows, cols, stride;
 };
@@ -109,7 +109,8 @@ static put_run put_of(const struct weight_shape *shape, void *to)
     return p;
 }
 
-static enum status put_launch(cudaStream_t stream, const struct weight_shape *shape, const put_run &p)
+static enum status put_launch(cudaStream_t stream, const struct weight_shape *shape,
+                              const put_run &p)
 {
     if (shape->use == WEIGHT_VECTOR)
         LAUNCH(put_vector, dim3(divide_up(p.rows * p.cols, 256)), dim3(256), 0, stream, p);

@@ -6,11 +6,13 @@
 
 #include <cublasLt.h>
 
-namespace simt {
+namespace simt
+{
 extern simt_counts counts;
 }
 
-namespace {
+namespace
+{
 struct product {
     int transpose_a, transpose_b;
     uint32_t epilogue;
@@ -87,8 +89,8 @@ cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t desc)
     return CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t desc,
-                                              cublasLtMatmulDescAttributes_t attr, const void *value,
-                                              size_t bytes)
+                                              cublasLtMatmulDescAttributes_t attr,
+                                              const void *value, size_t bytes)
 {
     product *p = (product *)desc;
     if (attr == CUBLASLT_MATMUL_DESC_BIAS_POINTER && bytes == sizeof p->bias)

@@ -1,9 +1,10 @@
-// What the emulator watches: which memory exists, who accessed it last, and how well warps access it.
+// What the emulator watches: which memory exists, who accessed it last, and how well warps access
+// it.
 //
 // Memory registry: every device and pinned allocation, with margins; all poisoned with 0xFF bytes
 // (NaN in every float format). Race detector (only where kernels were compiled with access hooks):
-// each two bytes of shared and global memory remember their last write and last read; an access is a
-// race unless a barrier, a warp_sync or a release-acquire chain orders it after them. It does not
+// each two bytes of shared and global memory remember their last write and last read; an access is
+// a race unless a barrier, a warp_sync or a release-acquire chain orders it after them. It does not
 // depend on the schedule. Kernels therefore write at least two bytes at a time.
 // Lint (an option of the race mode): the n-th access of each lane at one instruction forms a warp
 // request; its bank conflicts and 32-byte sectors are counted.
@@ -29,7 +30,8 @@
 #define UNPOISON(at, bytes) ((void)(at), (void)(bytes))
 #endif
 
-namespace simt {
+namespace simt
+{
 
 simt_counts counts;
 static std::string first_report;
@@ -143,11 +145,10 @@ void *memory_take(size_t bytes, bool pinned)
                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (a.shadow == MAP_FAILED)
         a.shadow = nullptr;
-    allocations.insert(std::upper_bound(allocations.begin(), allocations.end(), a,
-                                        [](const allocation &x, const allocation &y) {
-                                            return x.at < y.at;
-                                        }),
-                       a);
+    allocations.insert(
+        std::upper_bound(allocations.begin(), allocations.end(), a,
+                         [](const allocation &x, const allocation &y) { return x.at < y.at; }),
+        a);
     counts.device_bytes += pinned ? 0 : bytes;
     return a.at;
 }
@@ -196,9 +197,9 @@ static size_t shared_used()
 void check_launch()
 {
     if (shared_cells == nullptr) {
-        shared_cells = (cell *)mmap(nullptr, (SHARED_MAX / GRAIN + 1) * sizeof(cell),
-                                    PROT_READ | PROT_WRITE,
-                                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        shared_cells =
+            (cell *)mmap(nullptr, (SHARED_MAX / GRAIN + 1) * sizeof(cell), PROT_READ | PROT_WRITE,
+                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         shared_pending.assign(SHARED_MAX, 0);
     }
 }
@@ -287,8 +288,8 @@ void async_mark(void *at, size_t bytes, bool pending)
 }
 
 // --- clocks -------------------------------------------------------------------------------------
-// Keys name whose accesses are known: a block up to a barrier, a warp up to a warp_sync, a thread up
-// to one of its releases.
+// Keys name whose accesses are known: a block up to a barrier, a warp up to a warp_sync, a thread
+// up to one of its releases.
 
 static uint64_t key_block(uint32_t b)
 {
@@ -551,8 +552,8 @@ void access(const void *at, size_t bytes, bool write, bool atomic, const void *p
             report("%s past the end of an allocation of %zu bytes", write ? "write" : "read",
                    a->bytes);
         else if (a->shadow != nullptr)
-            race_check((cell *)a->shadow + (size_t)(p - a->at) / GRAIN,
-                       (bytes + GRAIN - 1) / GRAIN, write, atomic, false);
+            race_check((cell *)a->shadow + (size_t)(p - a->at) / GRAIN, (bytes + GRAIN - 1) / GRAIN,
+                       write, atomic, false);
         if (options.lint && !atomic)
             lint_note(at, bytes, false, pc);
     } else if (!in_launch_args(at) && !in_image(at)) { // constants lie in the image

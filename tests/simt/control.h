@@ -21,10 +21,10 @@ struct simt_options {
 // Counts since the last simt_reset.
 struct simt_counts {
     uint64_t reports, launches, blocks, blas_calls;
-    uint64_t ldsm, ldsm_conflicts; // ldmatrix phases and those above one a matrix
+    uint64_t ldsm, ldsm_conflicts;              // ldmatrix phases and those above one a matrix
     uint64_t shared_requests, shared_conflicts; // lint: warp requests; extra passes
     uint64_t global_requests, global_sectors, global_sectors_least; // lint
-    uint64_t device_bytes; // taken now
+    uint64_t device_bytes;                                          // taken now
 };
 
 void simt_configure(const struct simt_options *options);

@@ -13,7 +13,8 @@
 #include <unordered_map>
 #include <vector>
 
-namespace simt {
+namespace simt
+{
 
 enum { LANES = 32, SHARED_MAX = 232448, SHARED_PLAIN_MAX = 49152, THREADS_MAX = 1024 };
 enum { STACK_BYTES = 128 * 1024 };
@@ -40,7 +41,7 @@ struct fiber {
     void *fake_stack; // ASan
     fiber_state state;
     warp *w;
-    unsigned thread; // linear index in the block
+    unsigned thread;  // linear index in the block
     const char *file; // where it waits
     int line;
     unsigned waits_id;
@@ -111,7 +112,7 @@ bool memory_give(void *at, bool pinned);
 bool memory_known(const void *at, size_t bytes);
 bool memory_pinned(const void *at);
 void check_launch();
-void check_block();      // a block begins: shared memory is poisoned
+void check_block(); // a block begins: shared memory is poisoned
 void check_block_end();
 bool shared_check(const void *at, size_t bytes, const char *what); // false: reported
 bool async_pending(const void *at, size_t bytes);

@@ -1,9 +1,10 @@
 // The warp-wide instructions: shuffles, ballots, ldmatrix, movmatrix, mma and asynchronous copies.
-// Fragment layouts are those of kernels.md section 1.2. Sums of mma run over k in ascending order in
-// float32; hardware may order and round them otherwise, so tests never ask for its bits.
+// Fragment layouts are those of kernels.md section 1.2. Sums of mma run over k in ascending order
+// in float32; hardware may order and round them otherwise, so tests never ask for its bits.
 #include "emu.h"
 
-namespace simt {
+namespace simt
+{
 
 extern simt_counts counts;
 

@@ -285,8 +285,8 @@ static __global__ void __launch_bounds__(32) lint_kernel(lint_args p)
 const char *probe_name(enum probe probe)
 {
     static const char *const name[PROBE_COUNT] = {
-        "mma_bf16", "mma_f16", "ldsm_x4", "ldsm_x4_t", "movm_t", "shuffle", "ballot", "cp_async",
-        "convert", "approx", "atomic", "vector", "last_arriver", "named_barrier"};
+        "mma_bf16", "mma_f16", "ldsm_x4", "ldsm_x4_t", "movm_t", "shuffle",      "ballot",
+        "cp_async", "convert", "approx",  "atomic",    "vector", "last_arriver", "named_barrier"};
     return name[probe];
 }
 
@@ -305,11 +305,22 @@ void probe_run(enum probe probe, const uint32_t *in, uint32_t *out, cudaStream_t
 
 const char *fault_name(enum fault fault)
 {
-    static const char *const name[FAULT_COUNT] = {
-        "none", "no barrier", "no warp_sync", "shared memory reused", "weak wait",
-        "no barrier after the wait", "shared overrun", "global overrun", "divergent barrier",
-        "divergent shuffle", "two blocks, one word", "release removed", "misaligned",
-        "unwritten shared word", "copy never waited for", "local of another thread"};
+    static const char *const name[FAULT_COUNT] = {"none",
+                                                  "no barrier",
+                                                  "no warp_sync",
+                                                  "shared memory reused",
+                                                  "weak wait",
+                                                  "no barrier after the wait",
+                                                  "shared overrun",
+                                                  "global overrun",
+                                                  "divergent barrier",
+                                                  "divergent shuffle",
+                                                  "two blocks, one word",
+                                                  "release removed",
+                                                  "misaligned",
+                                                  "unwritten shared word",
+                                                  "copy never waited for",
+                                                  "local of another thread"};
     return name[fault];
 }
 

@@ -1,9 +1,9 @@
 // The stand-in for the CUDA runtime: memory, streams, events, copies and graphs, on the host.
 //
-// A stream is a queue of closures. By default each runs as it is pushed. With the option `lazy` they
-// run only when something waits, streams taken in random order, so that a missing event wait or a
-// pinned buffer reused too early shows as a wrong result. While a stream captures, closures are
-// recorded instead, and a graph launch pushes them again. Known gaps: no fork and join inside a
+// A stream is a queue of closures. By default each runs as it is pushed. With the option `lazy`
+// they run only when something waits, streams taken in random order, so that a missing event wait
+// or a pinned buffer reused too early shows as a wrong result. While a stream captures, closures
+// are recorded instead, and a graph launch pushes them again. Known gaps: no fork and join inside a
 // capture, no implicit ordering of the legacy default stream, one device.
 #include "emu.h"
 
@@ -11,12 +11,14 @@
 #include <stdlib.h>
 #include <time.h>
 
-namespace simt {
+namespace simt
+{
 extern simt_counts counts;
 }
 using namespace simt;
 
-namespace {
+namespace
+{
 
 struct event_state {
     bool done;
@@ -114,7 +116,8 @@ void drain_all()
 
 } // namespace
 
-namespace simt {
+namespace simt
+{
 void stream_push(cudaStream_t stream, std::function<void()> work)
 {
     stream_state *s = stream_of(stream);
@@ -255,8 +258,8 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaM
         return fail(cudaErrorInvalidValue);
     stream_state *s = stream_of(stream);
     if (kind == cudaMemcpyHostToDevice && !memory_pinned(from) && !s->capture) {
-        auto staged = std::make_shared<std::vector<char>>((const char *)from,
-                                                          (const char *)from + bytes);
+        auto staged =
+            std::make_shared<std::vector<char>>((const char *)from, (const char *)from + bytes);
         stream_push(stream, [=] { memcpy(to, staged->data(), bytes); });
         return cudaSuccess;
     }

@@ -27,7 +27,8 @@ asm(".text\n.hidden simt_switch\n.globl simt_switch\n.type simt_switch,@function
     "popq %rcx\njmp *%rcx\n.size simt_switch,.-simt_switch\n");
 extern "C" void simt_switch(void **save, void *to);
 
-namespace simt {
+namespace simt
+{
 
 std::recursive_mutex emu_lock;
 simt_options options;
@@ -306,8 +307,10 @@ void collect(int op, void *frame, collective_run *run, const char *file, int lin
 
 void warp_sync(const char *file, int line)
 {
-    collect(0, nullptr, [](void **) { current->w->epoch++; }, file, line);
-    if (current->acquired) { // what one lane learned, all lanes know: rare, so the whole block's map
+    collect(
+        0, nullptr, [](void **) { current->w->epoch++; }, file, line);
+    if (current
+            ->acquired) { // what one lane learned, all lanes know: rare, so the whole block's map
         clock_merge(&block.known, *current->acquired);
     }
 }

@@ -39,7 +39,8 @@ struct alignas(8) float2 {
     float x, y;
 };
 
-namespace simt {
+namespace simt
+{
 
 // Where a fiber stands; kernels read tid through threadIdx.
 struct view {
@@ -53,7 +54,17 @@ extern thread_local view *here __attribute__((tls_model("initial-exec")));
 #define SIMT_SITE const char *file_ = __builtin_FILE(), int line_ = __builtin_LINE()
 #define SIMT_PASS file_, line_
 
-enum collective { OP_SHFL_XOR = 1, OP_SHFL_DOWN, OP_SHFL_IDX, OP_BALLOT, OP_LDSM, OP_LDSM_T, OP_MMA_BF16, OP_MMA_F16, OP_MOVM };
+enum collective {
+    OP_SHFL_XOR = 1,
+    OP_SHFL_DOWN,
+    OP_SHFL_IDX,
+    OP_BALLOT,
+    OP_LDSM,
+    OP_LDSM_T,
+    OP_MMA_BF16,
+    OP_MMA_F16,
+    OP_MOVM
+};
 
 typedef void collective_run(void **frames); // frames of lanes 0..31
 void collect(int op, void *frame, collective_run *run, const char *file, int line);
@@ -126,8 +137,9 @@ void launch_kernel(void (*kernel)(A), launch_shape shape, cudaStream_t stream, c
 {
     static_assert(std::is_trivially_copyable<A>::value && sizeof(A) <= 4096, "plain arguments");
     shape.kernel = (const void *)kernel;
-    launch(shape, stream,
-           [](const void *k, const void *a) { ((void (*)(A))k)(*(const A *)a); }, &args, sizeof(A));
+    launch(
+        shape, stream, [](const void *k, const void *a) { ((void (*)(A))k)(*(const A *)a); }, &args,
+        sizeof(A));
 }
 
 } // namespace simt
@@ -146,8 +158,8 @@ void launch_kernel(void (*kernel)(A), launch_shape shape, cudaStream_t stream, c
 #define SHARED(type, name, dims)                                                                   \
     static char name##_key;                                                                        \
     typedef type name##_type dims;                                                                 \
-    name##_type &name = *reinterpret_cast<name##_type *>(                                          \
-        simt::shared_static(&name##_key, sizeof(name##_type)))
+    name##_type &name =                                                                            \
+        *reinterpret_cast<name##_type *>(simt::shared_static(&name##_key, sizeof(name##_type)))
 #define SHARED_DYNAMIC(type, name) type *name = reinterpret_cast<type *>(simt::shared_dynamic())
 #define LAUNCH(kernel, grid, block, shared, stream, args)                                          \
     simt::launch_kernel((kernel), simt::launch_shape{(grid), (block), (shared), nullptr, #kernel}, \
@@ -205,7 +217,8 @@ template <class T> static inline T shfl_xor(T v, int mask, SIMT_SITE)
 template <class T> static inline T shfl_down(T v, int delta, SIMT_SITE)
 {
     int from = (int)simt::here->lane + delta;
-    return simt::shuffle(simt::OP_SHFL_DOWN, v, from > 31 ? (int)simt::here->lane : from, SIMT_PASS);
+    return simt::shuffle(simt::OP_SHFL_DOWN, v, from > 31 ? (int)simt::here->lane : from,
+                         SIMT_PASS);
 }
 template <class T> static inline T shfl_idx(T v, int lane, SIMT_SITE)
 {
@@ -331,8 +344,8 @@ static inline uint32_t pack_f16(float lo, float hi)
     return float_to_f16(lo) | (uint32_t)float_to_f16(hi) << 16;
 }
 
-// Atomics: the value is computed here, the ordering is told to the race detector; their own accesses
-// are not instrumented, else each would be reported as a plain access.
+// Atomics: the value is computed here, the ordering is told to the race detector; their own
+// accesses are not instrumented, else each would be reported as a plain access.
 #define SIMT_RAW __attribute__((noinline, unused, no_sanitize("thread")))
 template <class T> SIMT_RAW static T atom_add(T *p, T v)
 {

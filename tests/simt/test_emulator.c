@@ -1,6 +1,6 @@
-// The emulator against itself: each wrapper of dev.h gives the value its definition says (computed here
-// in plain loops), good kernels are clean, each planted fault is reported by the mode that can see it,
-// and the stand-in runtime keeps the order of streams, events and graphs.
+// The emulator against itself: each wrapper of dev.h gives the value its definition says (computed
+// here in plain loops), good kernels are clean, each planted fault is reported by the mode that can
+// see it, and the stand-in runtime keeps the order of streams, events and graphs.
 #include "tests/simt/control.h"
 #include "tests/simt/probe.h"
 
@@ -83,8 +83,8 @@ static void test_mma(void **state)
                 c[r + 8 * (w >> 1)][2 * t + (w & 1)] = start;
             }
             for (int w = 0; w < 2; w++)
-                in[128 + l * 2 + w] = narrow(b[2 * t + 8 * w][r]) |
-                                      (uint32_t)narrow(b[2 * t + 8 * w + 1][r]) << 16;
+                in[128 + l * 2 + w] =
+                    narrow(b[2 * t + 8 * w][r]) | (uint32_t)narrow(b[2 * t + 8 * w + 1][r]) << 16;
         }
         run(type == 0 ? PROBE_MMA_BF16 : PROBE_MMA_F16);
         for (int l = 0; l < 32; l++)
@@ -110,8 +110,8 @@ static void test_matrix_moves(void **state)
             for (int m = 0; m < 4; m++)
                 for (int h = 0; h < 2; h++) {
                     int row = l / 4, col = 2 * (l % 4) + h;
-                    uint16_t want = p == PROBE_LDSM ? rows[8 * m + row][col]
-                                                    : rows[8 * m + col][row];
+                    uint16_t want =
+                        p == PROBE_LDSM ? rows[8 * m + row][col] : rows[8 * m + col][row];
                     assert_int_equal(half_of(out[l * 4 + m], h), want);
                 }
     }
@@ -187,9 +187,9 @@ static void test_approximations(void **state)
     run(PROBE_APPROX);
     for (int i = 0; i < 512; i++) {
         float x = (float)(in[i] & 0xFFFFu) * 0x1p-10f - 32.0f;
-        double want[8] = {exp2(x), 1.0 / (x + 64.5), 1.0 / sqrt(x + 33.0),
-                          (double)x * 1.0009765625 + 3.0, exp(x), log(x + 33.0),
-                          erf(x * 0.0625), tanh(x * 0.0625)};
+        double want[8] = {
+            exp2(x), 1.0 / (x + 64.5), 1.0 / sqrt(x + 33.0), (double)x * 1.0009765625 + 3.0,
+            exp(x),  log(x + 33.0),    erf(x * 0.0625),      tanh(x * 0.0625)};
         for (int f = 0; f < 8; f++) {
             double got = word_float(out[f * 512 + i]);
             assert_true(fabs(got - want[f]) <= 2e-6 * fabs(want[f]) + 1e-6);

@@ -1,9 +1,10 @@
 // Attention and products of the cuda/simt device against plain loops in double, and the promise of
-// exact mode: a row's bits do not depend on how many rows are computed with it, on the chunks a prompt
-// was cut into, or on which of the kernels served it. Other ops are walked by tests/conformance.
+// exact mode: a row's bits do not depend on how many rows are computed with it, on the chunks a
+// prompt was cut into, or on which of the kernels served it. Other ops are walked by
+// tests/conformance.
 //
-// Everything goes through the device table, so the same program runs on a GPU (bench/gpu.sh). With the
-// argument `small` only shapes that the slow modes can afford run.
+// Everything goes through the device table, so the same program runs on a GPU (bench/gpu.sh). With
+// the argument `small` only shapes that the slow modes can afford run.
 #include "kernels/attn_tiles.h"
 #include "kernels/device.h"
 #include "tests/simt/control.h"
@@ -114,7 +115,8 @@ static struct stream *product_stream(void)
     return stream;
 }
 
-static struct weight weight_make(const struct weight_shape *shape, const void *from, enum dtype type)
+static struct weight weight_make(const struct weight_shape *shape, const void *from,
+                                 enum dtype type)
 {
     struct weight weight = {.shape = *shape, .bytes = api->weight_bytes(device, shape)};
     weight.data = take(weight.bytes);
@@ -164,9 +166,15 @@ static void product_check(const struct product_case *c)
     struct weight weight = weight_make(&shape, w, DTYPE_F32);
     struct weight offset = weight_make(&vector, bias, DTYPE_F32);
     size_t bytes = (size_t)c->rows * c->n * 4;
-    struct gemm_args args = {.x_dtype = c->act, .y_dtype = DTYPE_F32, .x = x_device,
-                             .weight = &weight, .bias = &offset, .y = take(bytes),
-                             .rows = c->rows, .x_stride = c->k, .y_stride = c->n};
+    struct gemm_args args = {.x_dtype = c->act,
+                             .y_dtype = DTYPE_F32,
+                             .x = x_device,
+                             .weight = &weight,
+                             .bias = &offset,
+                             .y = take(bytes),
+                             .rows = c->rows,
+                             .x_stride = c->k,
+                             .y_stride = c->n};
     float *y = malloc(bytes), *alone = malloc((size_t)c->n * 4);
     product_run(stream, &args, y);
     double error = 0, size = 0;
@@ -206,7 +214,7 @@ static void test_products(void **state)
         {DTYPE_BF16, DTYPE_BF16, 24, 40, 3},    {DTYPE_BF16, DTYPE_BF16, 70, 608, 37},
         {DTYPE_BF16, DTYPE_I8, 40, 544, 5},     {DTYPE_BF16, DTYPE_I8, 136, 96, 40},
         {DTYPE_F32, DTYPE_F32, 33, 70, 5},      {DTYPE_F16, DTYPE_F16, 48, 64, 34},
-        {DTYPE_BF16, DTYPE_BF16, 17, 37, 35}, // rows that vectors cannot read
+        {DTYPE_BF16, DTYPE_BF16, 17, 37, 35},  // rows that vectors cannot read
         {DTYPE_BF16, DTYPE_BF16, 20, 4640, 2}, // more parts than warps
         {DTYPE_BF16, DTYPE_BF16, 144, 4640, 1}, {DTYPE_BF16, DTYPE_BF16, 260, 1536, 70},
         {DTYPE_F16, DTYPE_F16, 64, 1088, 20},   {DTYPE_BF16, DTYPE_I8, 64, 1600, 66},
@@ -215,8 +223,8 @@ static void test_products(void **state)
         product_check(&cases[i]);
 }
 
-// A weight put in slices while nothing waits: a staging buffer that is filled again before its copy has
-// run would carry the wrong rows. Emulated streams are lazy here, so that it would.
+// A weight put in slices while nothing waits: a staging buffer that is filled again before its copy
+// has run would carry the wrong rows. Emulated streams are lazy here, so that it would.
 static void test_staging(void **state)
 {
     (void)state;
@@ -241,9 +249,14 @@ static void test_staging(void **state)
     }
     assert_int_equal(api->weight_finish(device, &weight, NULL), STATUS_OK);
     assert_int_equal(api->upload(device, x_device, x, sizeof x, NULL), STATUS_OK);
-    struct gemm_args args = {.x_dtype = DTYPE_F32, .y_dtype = DTYPE_F32, .x = x_device,
-                             .weight = &weight, .y = take(sizeof y), .rows = 1,
-                             .x_stride = DEPTH, .y_stride = ROWS};
+    struct gemm_args args = {.x_dtype = DTYPE_F32,
+                             .y_dtype = DTYPE_F32,
+                             .x = x_device,
+                             .weight = &weight,
+                             .y = take(sizeof y),
+                             .rows = 1,
+                             .x_stride = DEPTH,
+                             .y_stride = ROWS};
     product_run(stream, &args, y);
     for (uint32_t r = 0; r < ROWS; r++) {
         float want = 0; // small integers: exact
@@ -291,17 +304,19 @@ static void world_open(struct attn_world *w, const struct attn_case *c)
         w->tokens += c->q_len[i];
     w->limits = (struct stream_limits){
         .step = {.rows_max = 8, .tokens_max = 4096, .slots_max = 8, .blocks_max = c->blocks_max},
-        .attn = *s, .width_max = 64, .layers = 1};
+        .attn = *s,
+        .width_max = 64,
+        .layers = 1};
     assert_int_equal(api->stream_open(device, &w->stream, &w->limits, NULL), STATUS_OK);
     uint32_t block_tokens = 1u << c->block_shift;
     w->token_bytes = s->dim * element;
     w->head_bytes = w->token_bytes * block_tokens;
     w->value_offset = w->head_bytes * s->kv_heads;
-    w->block_bytes = (2 * w->value_offset + TABLE_UNIT_BYTES - 1) / TABLE_UNIT_BYTES *
-                     TABLE_UNIT_BYTES;
+    w->block_bytes =
+        (2 * w->value_offset + TABLE_UNIT_BYTES - 1) / TABLE_UNIT_BYTES * TABLE_UNIT_BYTES;
     w->blocks = c->rows * c->blocks_max + 1;
-    w->qkv_host = random_array(c->act, (size_t)w->tokens * (s->heads + 2 * s->kv_heads) * s->dim, 2.0f,
-                               &w->qkv);
+    w->qkv_host = random_array(c->act, (size_t)w->tokens * (s->heads + 2 * s->kv_heads) * s->dim,
+                               2.0f, &w->qkv);
     w->kv_host = random_array(c->act, w->blocks * w->block_bytes / element, 2.0f, &w->kv);
     w->table_host = calloc(8 * (size_t)(c->blocks_max + 1), 4);
     for (uint32_t i = 0; i < c->rows * c->blocks_max; i++) {
@@ -311,8 +326,9 @@ static void world_open(struct attn_world *w, const struct attn_case *c)
         w->table_host[i] = (uint32_t)(place * w->block_bytes / TABLE_UNIT_BYTES);
     }
     w->table = take(8 * (size_t)(c->blocks_max + 1) * 4);
-    assert_int_equal(api->upload(device, w->table, w->table_host, 8 * (size_t)c->blocks_max * 4, NULL),
-                     STATUS_OK);
+    assert_int_equal(
+        api->upload(device, w->table, w->table_host, 8 * (size_t)c->blocks_max * 4, NULL),
+        STATUS_OK);
     w->out_bytes = (size_t)w->tokens * s->heads * s->dim * element;
     w->out = take(w->out_bytes);
     w->out_host = host_take(w->out_bytes);
@@ -352,12 +368,21 @@ static void world_run(struct attn_world *w, const struct step_row *rows, uint32_
     }
     api->step_plan(w->stream, step);
     assert_int_equal(api->copy_in(w->stream, w->record, step, layout.bytes), STATUS_OK);
-    struct attn_args args = {.act = w->c->act, .kv = w->c->act, .qkv = w->qkv, .out = w->out,
-                             .step = w->record, .step_host = step, .block_table = w->table,
-                             .kv_base = w->kv, .value_offset = w->value_offset,
-                             .head_bytes = w->head_bytes, .token_bytes = w->token_bytes,
-                             .shape = w->c->shape, .blocks_max = w->c->blocks_max,
-                             .block_shift = w->c->block_shift, .row_count = count,
+    struct attn_args args = {.act = w->c->act,
+                             .kv = w->c->act,
+                             .qkv = w->qkv,
+                             .out = w->out,
+                             .step = w->record,
+                             .step_host = step,
+                             .block_table = w->table,
+                             .kv_base = w->kv,
+                             .value_offset = w->value_offset,
+                             .head_bytes = w->head_bytes,
+                             .token_bytes = w->token_bytes,
+                             .shape = w->c->shape,
+                             .blocks_max = w->c->blocks_max,
+                             .block_shift = w->c->block_shift,
+                             .row_count = count,
                              .token_count = step->token_count};
     assert_int_equal(api->ops->attn(w->stream, &args), STATUS_OK);
     assert_int_equal(api->copy_out(w->stream, w->out_host, w->out, w->out_bytes), STATUS_OK);
@@ -368,8 +393,11 @@ static uint32_t case_rows(const struct attn_case *c, struct step_row rows[8])
 {
     uint32_t tokens = 0;
     for (uint32_t i = 0; i < c->rows; i++) {
-        rows[i] = (struct step_row){.slot = i, .q_start = tokens, .q_len = c->q_len[i],
-                                    .kv_len = c->kv_len[i], .sample = STEP_NO_ROW};
+        rows[i] = (struct step_row){.slot = i,
+                                    .q_start = tokens,
+                                    .q_len = c->q_len[i],
+                                    .kv_len = c->kv_len[i],
+                                    .sample = STEP_NO_ROW};
         tokens += c->q_len[i];
     }
     return c->rows;
@@ -479,7 +507,13 @@ static void test_attention(void **state)
         {DTYPE_F16, {2, 1, 256, 0, 0.0625f, 1, 1}, 6, 2, 2, {20, 1}, {66, 5}},
         {DTYPE_F32, {4, 2, 24, 16, 0.2f, 1, 1}, 5, 2, 2, {9, 1}, {40, 33}},
         {DTYPE_BF16, {2, 1, 16, 0, 0.3f, 1, 1}, 6, 18, 3, {1, 9, 1}, {1100, 1025, 1024}},
-        {DTYPE_BF16, {8, 2, 128, 0, 0.09f, 1, 1}, 6, 36, 4, {1, 40, 2, 130}, {2200, 1050, 1025, 130}},
+        {DTYPE_BF16,
+         {8, 2, 128, 0, 0.09f, 1, 1},
+         6,
+         36,
+         4,
+         {1, 40, 2, 130},
+         {2200, 1050, 1025, 130}},
         {DTYPE_BF16, {4, 1, 64, 1100, 0.125f, 1, 1}, 6, 36, 3, {1, 70, 1}, {2300, 1090, 1024}},
         {DTYPE_BF16, {12, 12, 32, 0, 0.18f, 0, 0}, 6, 0, 4, {1, 64, 129, 257}, {1, 64, 129, 257}},
         {DTYPE_BF16, {20, 1, 96, 0, 0.1f, 1, 1}, 5, 8, 2, {1, 30}, {130, 200}},
