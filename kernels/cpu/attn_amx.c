@@ -55,11 +55,23 @@ static inline __m512 exp2_lanes(__m512 t)
     return _mm512_maskz_scalef_ps(alive, p, n);
 }
 
+// One query as bf16 pairs into its column of the tiles.
 static void query_put(struct amx_walk *w, struct amx_tile *tile, uint32_t lane, const float *q)
 {
-    uint16_t *to = (uint16_t *)(void *)tile->q;
-    for (uint32_t d = 0; d < w->wide; d++)
-        to[(size_t)(d / 2) * 32 + lane * 2 + d % 2] = d < w->dim ? f32_to_bf16(q[d]) : 0;
+    _Alignas(64) uint32_t pairs[128];
+    for (uint32_t d = 0; d < w->wide; d += 32) {
+        uint32_t left = w->dim - d;
+        __mmask16 low = left >= 16 ? 0xFFFF : (__mmask16)((1u << left) - 1);
+        __mmask16 high = left >= 32   ? 0xFFFF
+                         : left > 16 ? (__mmask16)((1u << (left - 16)) - 1)
+                                     : 0;
+        __m512 a = _mm512_maskz_loadu_ps(low, q + d);
+        __m512 b = _mm512_maskz_loadu_ps(high, q + d + 16);
+        _mm512_store_si512(pairs + d / 2, (__m512i)_mm512_cvtne2ps_pbh(b, a));
+    }
+    uint32_t *to = (uint32_t *)(void *)tile->q + lane;
+    for (uint32_t i = 0; i < w->wide / 2; i++)
+        to[i * 16] = pairs[i];
 }
 
 static void tile_open(struct amx_walk *w, struct amx_tile *tile, uint32_t first)
@@ -70,12 +82,15 @@ static void tile_open(struct amx_walk *w, struct amx_tile *tile, uint32_t first)
     size_t width = (size_t)(s->heads + 2 * s->kv_heads) * s->dim;
     tile->low_least = tile->high_least = UINT32_MAX;
     tile->low_most = tile->high_most = 0;
+    if (first + 16 > item->end)
+        memset(tile->q, 0, (size_t)w->wide * 32);
     for (uint32_t i = 0; i < 16; i++) {
-        // lanes without a query repeat the last one; nobody reads them
+        // lanes without a query have the last one's limits and zeros; nobody reads them
         uint32_t packed = first + i < item->end ? first + i : item->end - 1;
         uint32_t token = item->row->q_start + packed / w->group;
         uint32_t head = item->kv_head * w->group + packed % w->group;
-        query_put(w, tile, i, (const float *)item->args->qkv + token * width + head * s->dim);
+        if (first + i < item->end)
+            query_put(w, tile, i, (const float *)item->args->qkv + token * width + head * s->dim);
         uint32_t position = before + packed / w->group;
         uint32_t high = s->causal ? position : item->row->kv_len - 1;
         uint32_t low = s->window > 0 && position + 1 > s->window ? position + 1 - s->window : 0;

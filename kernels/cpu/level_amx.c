@@ -353,7 +353,8 @@ static void rows_ask(const struct slab_end *e, uint32_t first, uint32_t rows)
     }
 }
 
-enum { PART_BLOCKS = PRODUCT_PART / 32 }; // int8: twice as many steps of K, exact in any cut
+// For int8 these are twice as many steps of K; integers are exact in any cut.
+enum { PART_BLOCKS = PRODUCT_PART / 32 };
 
 // What is left to do for a block whose tiles were stored: it is done after the next block's tiles
 // have been started, for a load right behind a tile's store would wait for it.
@@ -382,8 +383,8 @@ static void pending_do(struct pending *job)
     job->rows = 0;
 }
 
-// One part of K from block b: each slab meets all rows, 32 at a time; the part's activations stay in
-// the core's cache for all slabs of the group.
+// One part of K from block b: each slab meets all rows, 32 at a time; the part's activations stay
+// in the core's cache for all slabs of the group.
 static void group_part(const struct group *g, uint32_t b, float *sums, bool fresh, bool more)
 {
     _Alignas(64) float part[2][32 * 32];

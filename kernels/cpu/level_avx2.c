@@ -1,5 +1,5 @@
-// The kernels in AVX2, FMA and F16C. This file and what it includes are compiled with the flags of the
-// level (CMakeLists.txt); nothing here runs before cpu_level_find has chosen the level.
+// The kernels in AVX2, FMA and F16C. This file and what it includes are compiled with the flags
+// of the level (CMakeLists.txt); nothing here runs before cpu_level_find has chosen the level.
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/lanes_avx2.h"
 #include "kernels/philox.h"

@@ -117,7 +117,7 @@ static void test_refused(void **state)
     trial_close(&t);
 }
 
-// A NaN or an infinity in the activations of an int8 product comes out as no number, in its row only.
+// A NaN or an infinity in the activations of an int8 product comes out as no number, in its row.
 static void test_bytes_poison(void **state)
 {
     (void)state;
