@@ -1,0 +1,314 @@
+"""The CUDA code path through the server: the emulated device beside the program, held against the
+same program on the cpu; and what happens where the CUDA plugin, its driver or cuBLASLt is missing.
+
+float32 answers are equal. bfloat16 ones are equal as far as the reference's two best logits are
+further apart than a correct pass can err: tiny_gaps.json has that distance for every position of
+the reference's greedy runs, and each comparison asks for just so many tokens.
+"""
+
+import concurrent.futures
+import functools
+import json
+import math
+import os
+import pathlib
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+
+import harness
+from harness import (KEY, MODELS, WEFT, Skip, chat, embed, golden, messages, rerank, start, text_of,
+                     tiny, user)
+from test_load import open_stream
+
+BESIDE = pathlib.Path(WEFT).resolve().parent
+PLUGIN = pathlib.Path(os.environ.get("WEFT_CUDA_LIBRARY", BESIDE / "libweft_cuda.so"))
+GAP = 0.15  # of logits near 17, bfloat16; as tests/runtime/test_golden.c
+DEMO_PROMPTS = ["hello", "what is a warp?", "wool", "tell me of the loom"]
+TEXTS = ["a red ball", "the dog ran home", "rain", "wool is warm, the sea is cold " * 4]
+
+
+def server_on(device, *models, **more):
+    if device == "simt" and not (BESIDE / "libweft_simt.so").exists():
+        raise Skip("no libweft_simt.so beside the program")
+    return start(*models, "--device", device, **more)
+
+
+@functools.cache
+def on(device):
+    """Five models: float32, bfloat16 and the three demo ones."""
+    folder = tiny()
+    return server_on(device, f"tiny={folder},dtype=float32", f"half={folder},dtype=bfloat16",
+                     f"demo={MODELS / 'weft-demo-chat'}", f"embed={MODELS / 'weft-demo-embed'}",
+                     f"rerank={MODELS / 'weft-demo-rerank'}", "--max-num-seqs", 16)
+
+
+def answer(server, prompt, **more):
+    return text_of(chat(server, messages=user(prompt), **more))
+
+
+def test_simt_says_what_it_is():
+    """Exact by default, and a float32 checkpoint without an option runs in bfloat16, said once."""
+    out = on("simt").output()
+    device = next(line for line in out.splitlines() if line.startswith("device: "))
+    assert device.endswith(", exact"), device
+    assert "cpu" not in device, device
+
+
+def test_simt_float32_equals_the_reference():
+    """The golden prompts: the cpu's text; of three also streamed and as messages."""
+    simt, cpu = on("simt"), on("cpu")
+    for i, case in enumerate(golden()):
+        if not case["prompt"].strip():
+            continue  # a message has content
+        more = {"max_tokens": 16}
+        want = answer(cpu, case["prompt"], **more)
+        assert answer(simt, case["prompt"], **more) == want, case["prompt"]
+        if i > 2:
+            continue
+        streamed = chat(simt, messages=user(case["prompt"]), stream=True, **more)
+        deltas = [c["choices"][0]["delta"].get("content", "") for c in streamed.chunks()]
+        assert "".join(deltas) == want
+        out = messages(simt, "2023-06-01", messages=user(case["prompt"]), **more)
+        assert "".join(part["text"] for part in out.json["content"]) == want
+
+
+def test_simt_bfloat16_as_far_as_gaps_are_clear():
+    simt, cpu = on("simt"), on("cpu")
+    gaps = json.loads((pathlib.Path(__file__).parent / "tiny_gaps.json").read_text())["gaps"]
+    compared = 0
+    for case, apart in zip(golden(), gaps):
+        clear = next((i for i, gap in enumerate(apart) if gap < GAP), len(apart))
+        if clear == 0 or not case["prompt"].strip():
+            continue
+        more = {"model": "half", "max_tokens": min(clear, 24)}
+        want = answer(cpu, case["prompt"], model="tiny", max_tokens=min(clear, 24))
+        assert answer(cpu, case["prompt"], **more) == want
+        assert answer(simt, case["prompt"], **more) == want, (case["prompt"], clear)
+        compared += min(clear, 24)
+    assert compared >= 50, compared
+
+
+def test_simt_demo_chat_as_cpu():
+    """The demo model's answers are far from ties: whole answers, end token found on the device."""
+    simt, cpu = on("simt"), on("cpu")
+    for prompt in DEMO_PROMPTS:
+        one, two = (chat(server, model="demo", messages=user(prompt), max_tokens=32)
+                    for server in (simt, cpu))
+        assert text_of(one) == text_of(two), prompt
+        assert one.json["choices"][0]["finish_reason"] == two.json["choices"][0]["finish_reason"]
+        assert one.json["usage"]["completion_tokens"] == two.json["usage"]["completion_tokens"]
+
+
+def test_simt_seeds_draw_as_cpu():
+    """Philox, top-k and top-p on the device: the cpu's draws, and the same ones twice."""
+    drawn = {}
+    for seed in (1, 7):
+        more = {"temperature": 0.9, "top_p": 0.95, "top_k": 40, "seed": seed, "max_tokens": 16}
+        drawn[seed] = answer(on("simt"), "The dog was very", **more)
+        assert drawn[seed] == answer(on("cpu"), "The dog was very", **more)
+        assert drawn[seed] == answer(on("simt"), "The dog was very", **more)
+    assert drawn[1] != drawn[7]
+
+
+def test_simt_eight_at_once():
+    """Each of eight, in both precisions, beside clients that leave, equals itself alone."""
+    simt = on("simt")
+    prompts = [f"Once there was a little {w}" for w in
+               ("dog", "cat", "girl", "boy", "bird", "tree", "fish", "bear who lived far away")]
+    for model, tokens in ("tiny", 8), ("half", 24):
+        def ask(prompt, model=model, tokens=tokens):
+            return answer(simt, prompt, model=model, max_tokens=tokens)
+        alone = [ask(p) for p in prompts]
+        leaving = [open_stream(simt, model=model, max_tokens=300, ignore_eos=True)
+                   for _ in range(2)]
+        with concurrent.futures.ThreadPoolExecutor(8) as pool:
+            together = pool.map(ask, prompts)
+            for s in leaving:
+                assert s.recv(20)
+                s.close()
+            assert list(together) == alone, model
+
+
+def idle(server):
+    deadline = time.monotonic() + 120
+    while server.metric("weft_sequences_(running|waiting)"):
+        assert time.monotonic() < deadline, "sequences run on"
+        time.sleep(0.02)
+
+
+def test_simt_cancel():
+    """A client that leaves: its sequence ends within a step, long before its 400 tokens."""
+    server = server_on("simt", f"tiny={tiny()},dtype=float32")
+    want = answer(server, "One day", max_tokens=12)
+    before = server.metric("weft_generation_tokens_total")
+    gone = [open_stream(server, max_tokens=400, ignore_eos=True) for _ in range(4)]
+    for s in gone:
+        assert s.recv(20)
+        s.close()
+    idle(server)
+    assert server.metric("weft_rows_after_cancel_total") <= 4
+    assert server.metric("weft_generation_tokens_total") - before < 4 * 400
+    assert server.metric("weft_clients_gone_total") == 4
+    assert server.metric("weft_kv_blocks_used") == 0
+    assert answer(server, "One day", max_tokens=12) == want  # rows and blocks serve again
+
+
+def test_simt_preemption():
+    """Blocks for two sequences, five that want more: the text of each is that of it alone."""
+    kv = 12 * 16 * 512  # 12 blocks of 16 tokens: 2 layers x K, V x 4 heads x 16 x 2 bytes a token
+    server = server_on("simt", f"tiny={tiny()},dtype=bfloat16,block-size=16,max-model-len=96,"
+                       f"kv-cache-memory={kv}", "--no-enable-prefix-caching")
+    assert server.metric("weft_kv_blocks{") == 12
+    prompts = [f"The {w} was very" for w in ("dog", "cat", "bird", "fish", "girl")]
+
+    def ask(prompt):
+        return answer(server, prompt, max_tokens=56, ignore_eos=True)
+    alone = [ask(p) for p in prompts]
+    assert server.metric("weft_preemptions_total") == 0
+    with concurrent.futures.ThreadPoolExecutor(len(prompts)) as pool:
+        assert list(pool.map(ask, prompts)) == alone
+    assert server.metric("weft_preemptions_total") > 0
+
+
+def cached(out):
+    return (out.json["usage"].get("prompt_tokens_details") or {}).get("cached_tokens", 0)
+
+
+def test_simt_prefix_hits():
+    """From blocks of prefill and of decode steps: the text is that of a cold start."""
+    options = f"tiny={tiny()},dtype=float32,block-size=16"
+    server, cold = server_on("simt", options), on("cpu")
+    long = "The little dog ran to the big tree and saw a red ball. " * 9
+    first, second = (chat(server, messages=user(long), max_tokens=40, ignore_eos=True)
+                     for _ in range(2))
+    assert cached(first) == 0 and cached(second) >= 64, cached(second)
+    assert text_of(first) == text_of(second) == answer(cold, long, max_tokens=40, ignore_eos=True)
+    more = long + text_of(first)  # a prompt that goes on through what decode steps wrote
+    warm = chat(server, messages=user(more), max_tokens=12)
+    assert cached(warm) >= cached(second) + 16, (cached(warm), cached(second))
+    assert text_of(warm) == answer(cold, more, max_tokens=12)
+
+
+def cosine(a, b):
+    return sum(x * y for x, y in zip(a, b)) / math.sqrt(sum(x * x for x in a) *
+                                                        sum(y * y for y in b))
+
+
+def test_simt_embeddings():
+    """Near the cpu's, and bit-equal alone and among 64 texts."""
+    def vectors(server, texts):
+        answer = embed(server, texts)
+        assert answer.status == 200, answer.text
+        return [item["embedding"] for item in answer.json["data"]]
+    simt = vectors(on("simt"), TEXTS)
+    for one, two in zip(simt, vectors(on("cpu"), TEXTS)):
+        assert cosine(one, two) > 0.999
+    many = vectors(on("simt"), [f"text {i}" for i in range(60)] + TEXTS)
+    assert many[60:] == simt
+    assert [vectors(on("simt"), [text])[0] for text in TEXTS] == simt
+
+
+def test_simt_rerank():
+    def scores(server, documents):
+        answer = rerank(server, "where is the dog?", documents)
+        assert answer.status == 200, answer.text
+        return [r["relevance_score"] for r in sorted(answer.json["results"],
+                                                     key=lambda r: r["index"])]
+    simt = scores(on("simt"), TEXTS)
+    for one, two in zip(simt, scores(on("cpu"), TEXTS)):
+        assert abs(one - two) < 0.02, (one, two)
+    many = scores(on("simt"), [f"document {i}" for i in range(40)] + TEXTS)
+    assert many[40:] == simt
+
+
+def alone_in_folder():
+    """The program with no device library beside it."""
+    folder = tempfile.TemporaryDirectory()
+    program = pathlib.Path(folder.name) / "weft"
+    shutil.copy(WEFT, program)
+    return folder, program
+
+
+def serve(command, *args):
+    """Starts, waits for /ready or the end, stops; (exit code or None if it was ready, output)."""
+    port = harness.free_port()
+    with tempfile.TemporaryFile() as log:
+        process = subprocess.Popen(
+            [*map(str, command), "serve", str(MODELS / "weft-demo-embed"), "--port", str(port),
+             "--api-key", KEY, *map(str, args)], stdout=log, stderr=log)
+        ready = False
+        while process.poll() is None and not ready:
+            try:
+                with socket.create_connection(("127.0.0.1", port), timeout=5) as s:
+                    s.sendall(b"GET /ready HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+                    ready = b" 200 " in s.recv(64)
+            except OSError:
+                pass
+            time.sleep(0.02)
+        if ready:
+            process.terminate()
+        code = process.wait(60)
+        log.seek(0)
+        out = log.read().decode(errors="replace")
+    assert not ready or code == 0, (code, out)
+    return (None if ready else code), out
+
+
+def falls_back(command, reason, *args):
+    """auto: one line with the reason, served by the cpu. cuda: exit 1 with the reason, one line."""
+    code, out = serve(command, "--device", "auto", *args)
+    assert code is None, out
+    lines = [line for line in out.splitlines() if "no GPU is used" in line]
+    assert len(lines) == 1 and reason in lines[0], out
+    assert "device: cpu" in out, out
+    code, out = serve(command, "--device", "cuda", *args)
+    assert code == 1, (code, out)
+    lines = out.strip().splitlines()
+    assert len(lines) == 1 and reason in lines[0], out
+
+
+def test_cuda_without_plugin():
+    folder, program = alone_in_folder()
+    with folder:
+        falls_back([program], "libweft_cuda.so")
+        code, out = serve([program], "--device", "simt")
+        assert code == 1 and "libweft_simt.so" in out, (code, out)
+        code, out = serve([program], "--device", "cpu")
+        assert code is None and "no GPU" not in out, out
+
+
+def plugin():
+    if not PLUGIN.exists():
+        raise Skip(f"no {PLUGIN.name} beside the program (make cuda; needs nvcc)")
+    return PLUGIN
+
+
+def test_cuda_without_driver():
+    library = plugin()
+    if pathlib.Path("/dev/nvidia0").exists():
+        raise Skip("this machine has a GPU")
+    falls_back([WEFT], "driver", "--device-library", library)
+    folder, program = alone_in_folder()
+    with folder:  # found beside the program, too
+        shutil.copy(library, pathlib.Path(folder.name))
+        falls_back([program], "driver")
+
+
+def test_cuda_without_cublaslt():
+    """The library's folder is hidden in a mount namespace of the test's own."""
+    library = plugin()
+    needs = subprocess.run(["ldd", str(library)], capture_output=True, text=True).stdout.split("\n")
+    found = [line.split()[2] for line in needs if "libcublasLt" in line and "/" in line]
+    command = [WEFT]
+    if found:
+        hidden = pathlib.Path(found[0]).resolve().parent
+        hide = f'mount -t tmpfs none "{hidden}" && exec "$0" "$@"'
+        command = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", hide, WEFT]
+        if subprocess.run([*command, "--help"], capture_output=True).returncode != 0:
+            command = ["unshare", "--mount", "sh", "-c", hide, WEFT]
+        if subprocess.run([*command, "--help"], capture_output=True).returncode != 0:
+            raise Skip("no mount namespace to hide cuBLASLt in")
+    falls_back(command, "libcublasLt", "--device-library", library)
