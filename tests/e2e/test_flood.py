@@ -50,42 +50,6 @@ def nothing_wrong(result, *counts):
         assert result[name] == 0, (name, result[name], result["lost_why"])
 
 
-def test_generator_refuses():
-    """Addresses that are not loopback, and what it does not understand."""
-    def refused(*args):
-        done = subprocess.run([BENCH, *args], capture_output=True, text=True)
-        return done.returncode == 2 and "bench_load: " in done.stderr
-
-    if not BENCH.exists():
-        raise Skip(f"no {BENCH.name} beside the program")
-    assert refused("--send", "chat:a", "--url", "http://192.0.2.1:80")
-    assert refused("--send", "chat:a", "--url", "http://example.org")
-    assert refused("--send", "chat:a", "--concurrency", "0")
-    assert refused("--send", "chat:a", "--concurrency", "3x")
-    assert refused("--send", "sing:a")
-    assert refused("--send", "chat:a:0")
-    assert refused("--send", "chat:a", "--trace", "x", "--rate", "3")
-    assert refused()
-    done = subprocess.run([BENCH, "--send", "chat:a", "--trace", __file__], capture_output=True,
-                          text=True)
-    assert done.returncode == 1 and "line 1 is not an arrival" in done.stderr
-
-
-def test_generator_traces():
-    """Both recorded traces, faster than life: every arrival is sent and answered."""
-    server = start(f"tiny={tiny()},max-queued-requests=512")
-    traces = tiny().parents[1] / "trace"
-    for name, scale in ("AzureLLMInferenceTrace_conv.csv", 20), (
-            "mooncake_conversation_trace.jsonl", 20):
-        result = bench(server, "--send", "chat:tiny", "--trace", traces / name, "--rate-scale",
-                       scale, "--seconds", 2, "--input-max", 60, "--output-max", 8,
-                       "--concurrency", 256)
-        nothing_wrong(result)
-        assert result["loop"] == "open" and result["ok"] == result["sent"] > 10, result["sent"]
-        assert result["late_ms"]["count"] == result["sent"]
-        assert 0 < result["tokens"] <= 8 * result["ok"]
-
-
 def test_answers_under_load_equal_those_alone():
     """32 clients, eight an endpoint, three models: bytes of text, vectors and scores."""
     server = start(f"tiny={tiny()}", EMBED, RERANK)
