@@ -25,15 +25,16 @@ struct model_case {
     const char *label;
     const char *golden; // its config and weights; NULL: `config`, random weights
     const char *config;
-    int dtype; // -1: bfloat16 as stored
+    int dtype; // -1: as stored, bfloat16
     uint32_t prompt, outputs;
 };
 
-// Products deeper than one part of 512; grouped heads; int8 and float16 beside bfloat16.
+// Products deeper than one part of 512; grouped heads; int8, float32 and float16 beside bfloat16.
 static const struct model_case cases[] = {
     {"QK norm, head dim 24", "qwen3", NULL, -1, PROMPT, OUTPUTS},
     {"sliding window", "mistral", NULL, -1, PROMPT, OUTPUTS},
     {"int8", "qwen2", NULL, DTYPE_I8, PROMPT, OUTPUTS},
+    {"float32", "llama", NULL, DTYPE_F32, PROMPT, OUTPUTS},
     {"three parts of K", NULL,
      "{\"architectures\":[\"LlamaForCausalLM\"],\"model_type\":\"llama\",\"hidden_size\":576,"
      "\"intermediate_size\":1056,\"num_hidden_layers\":1,\"num_attention_heads\":9,"
@@ -397,7 +398,7 @@ static void products_are_counted(void **state)
 {
     (void)state;
     static float logits[VOCAB];
-    struct bench *b = bench_make(&cases[3]);
+    struct bench *b = bench_make(&cases[4]);
     bench_start(b, &(struct simt_device_switches){.exact = false});
     struct rig_sequence s = sequence(0, b->tokens, b->of->prompt);
     feed(b, &s, 64, logits);
