@@ -200,6 +200,8 @@ static int wait_and_drain(struct serving *s)
     if (!fault)
         log_line(LOG_INFO, "%s: finishing what was accepted", strsignal(signal));
     int lost = server_drain(s->server);
+    if (lost != 0)
+        log_line(LOG_ERROR, "not every accepted request was answered within --shutdown-timeout");
     for (uint32_t i = 0; i < s->loaded.model_count; i++)
         engine_stop(s->loaded.models[i].engine);
     if (fault || lost != 0)

@@ -82,9 +82,16 @@ static void row_settle(struct engine *engine, const struct plan_row *row,
     struct sequence *s = &engine->sequences[row->slot];
     check(s->state != SEQUENCE_FREE, "a row of slot %u outlived its sequence", row->slot);
     share_settle(engine, s, row->from + row->q_len);
+    // Computed for nobody: the client left before or while the step ran.
+    if (s->state == SEQUENCE_ENDING ? s->cancelled
+                                    : atomic_load_explicit(&s->request->cancel,
+                                                           memory_order_relaxed))
+        stat_add(&engine->stats.rows_after_cancel, 1);
     if (s->state == SEQUENCE_ENDING) {
-        stat_add(&engine->stats.rows_after_cancel, s->cancelled);
-    } else if (row->want == WANT_TOKEN) {
+        sequence_settled(engine, s); // its token is dropped
+        return;
+    }
+    if (row->want == WANT_TOKEN) {
         token_settle(engine, s, &output->results[index],
                      output->tops ? &output->tops[(size_t)index * SAMPLE_TOP_MAX] : NULL);
     } else if (row->want != WANT_NOTHING) {

@@ -16,7 +16,7 @@ struct engine_stats {
     _Atomic uint64_t prefix_hits;         // prompt tokens found
     _Atomic uint64_t preemptions;
     _Atomic uint64_t pauses;              // choices paused for a slow reader
-    _Atomic uint64_t rows_after_cancel;   // computed for a request already cancelled
+    _Atomic uint64_t rows_after_cancel;   // computed, and the request was cancelled by then
     _Atomic uint64_t requests_submitted;
     _Atomic uint64_t finished_stop, finished_length, finished_cancel, finished_error,
         finished_timeout, finished_pooling;

@@ -22,6 +22,8 @@ stage "make test" make test
 for preset in dev tsan; do
     stage "suites: $preset" bash -c "cmake --preset $preset >/dev/null && cmake --build --preset $preset && ctest --preset $preset -j 2"
 done
+stage "load, long" env WEFT_E2E_SECONDS=60 tests/e2e/run.sh test_load test_flood test_golden \
+    test_generator test_together
 stage "fuzzers" tools/fuzz.sh run "${FUZZ_SECONDS:-600}"
 stage "reference libraries" venv
 stage "templates against jinja2" build/soak-venv/bin/python -W ignore tools/template_diff.py \

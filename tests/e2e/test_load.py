@@ -70,11 +70,13 @@ def test_thousand_streams():
     server = start(f"tiny={tiny()},max-queued-requests=1200")
     want = text_of(chat(server, max_tokens=24))
     sizes = []
-    for _ in range(6):
+    for _ in range(14):  # allocators fill their free lists first; then nothing may grow
         for raw in asyncio.run(streams(server.port, 1000)):
             assert text_of_stream(raw) == want
         sizes.append(resident(server))
-    assert harness.sanitized() or sizes[5] <= sizes[2] * 1.02, sizes
+        if harness.sanitized() or len(sizes) > 4 and sizes[-1] <= sizes[-4] * 1.005:
+            return
+    raise AssertionError(f"memory grows with every thousand streams: {sizes}")
 
 
 def open_stream(server, receive_bytes=None, **more):
