@@ -317,7 +317,9 @@ void exchange_offload(struct exchange *x, void (*work)(struct exchange *x),
     check(!x->offloaded && !x->ended, "offload of an exchange that is out or over");
     struct http_thread *thread = x->thread;
     // the body is h2o's and goes when the client leaves; the worker must not notice
-    x->info.body = arena_copy(x->arena, x->info.body);
+    if (!x->body_kept)
+        x->info.body = arena_copy(x->arena, x->info.body);
+    x->body_kept = true;
     x->work = work;
     x->done = done;
     x->offloaded = true;

@@ -70,6 +70,7 @@ struct exchange {
     bool ended;        // the handler is finished with it
     bool finished;     // FINAL or ERROR was handed to h2o
     bool offloaded;
+    bool body_kept; // in the arena
     bool told; // on_gone was called
     bool watched;
     bool close; // the connection closes behind this answer

@@ -78,6 +78,12 @@ void route_find(const struct route_list *list, struct text method, struct text p
                 struct route_match *out)
 {
     *out = (struct route_match){.index = list->count, .shape = path_shape(path)};
+    if (text_is(method, "OPTIONS") && (text_is(path, "*") || text_is(path, "/*"))) {
+        // the server as a whole; h2o puts a slash in front
+        snprintf(out->allow, sizeof out->allow, "GET, HEAD, POST, OPTIONS");
+        out->path_known = out->options = true;
+        return;
+    }
     path = path_canonical(path);
     bool head = text_is(method, "HEAD");
     for (uint32_t i = 0; i < list->count; i++) {

@@ -13,7 +13,6 @@ enum {
     CONNECTIONS_DEFAULT = 16384,
     REQUEST_TIMEOUT_MS = 60000,
     STALL_TIMEOUT_MS = 60000,
-    DRAIN_TIMEOUT_MS = 30000,
     RESETS_DEFAULT = 200,
     BODY_SLACK_BYTES = 1 << 20, // h2o's own cap is above ours, so that ours answers in JSON
     POLL_MS = 5,
@@ -32,7 +31,6 @@ static void defaults_fill(struct server_options *o)
     o->body_bytes_max = o->body_bytes_max > 0 ? o->body_bytes_max : body_bytes_default;
     o->request_timeout_ms = o->request_timeout_ms > 0 ? o->request_timeout_ms : REQUEST_TIMEOUT_MS;
     o->stall_timeout_ms = o->stall_timeout_ms > 0 ? o->stall_timeout_ms : STALL_TIMEOUT_MS;
-    o->shutdown_timeout_ms = o->shutdown_timeout_ms > 0 ? o->shutdown_timeout_ms : DRAIN_TIMEOUT_MS;
     o->resets_max = o->resets_max > 0 ? o->resets_max : RESETS_DEFAULT;
 }
 
@@ -248,6 +246,8 @@ int server_drain(struct server *server)
 
 static void thread_close(struct http_thread *thread)
 {
+    if (thread->server == NULL) // the start failed before it: its descriptors are none
+        return;
     if (thread->listen_fd >= 0)
         close(thread->listen_fd);
     if (thread->watch_fd >= 0)

@@ -15,7 +15,7 @@ struct server_options {
     int http2;                              // 1 on, 0 off, -1: on loopback only
     uint32_t connections_max;               // 0: 16384
     uint64_t body_bytes_max;                // 0: 32 MiB
-    uint64_t shutdown_timeout_ms;           // drain
+    uint64_t shutdown_timeout_ms;           // of a drain; 0: whatever is open is cut at once
     bool vllm_metrics;
     uint64_t request_timeout_ms; // head and body of one request, keep-alive idle; 0: 60 s
     uint64_t stall_timeout_ms;   // a reader that takes nothing; 0: 60 s

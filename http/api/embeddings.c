@@ -45,7 +45,8 @@ struct embeddings {
     uint32_t token_max; // of one input
     struct token_list list;
     struct vectors vectors;
-    uint64_t length; // of the answer
+    bool taken, valid; // the vectors
+    uint64_t length;   // of the answer
     struct json_buffer piece;
 };
 
@@ -353,17 +354,33 @@ static void answer_continue(struct exchange *x)
     }
 }
 
+static bool answer_failed(struct embeddings *e)
+{
+    if (!e->taken) {
+        call_fail(&e->pooled.call, HTTP_INTERNAL, "the answer has no room");
+    } else if (!e->valid) {
+        call_fail(&e->pooled.call, HTTP_INTERNAL_SAME, "the model gave no finite vector");
+    }
+    return !e->taken || !e->valid;
+}
+
+// On a text worker: megabytes are copied and looked through. The engine's request stays attached
+// meanwhile, whether the client leaves or not.
 static void answer_measure(struct exchange *x)
 {
     struct embeddings *e = exchange_state(x);
-    e->length = vectors_length(&e->vectors);
+
+    e->taken = values_take(e);
+    e->valid = e->taken && vectors_valid(&e->vectors);
+    e->length = e->valid ? vectors_length(&e->vectors) : 0;
 }
 
 static void answer_begin(struct exchange *x)
 {
     struct embeddings *e = exchange_state(x);
 
-    if (!exchange_gone(x)) {
+    pooled_close(&e->pooled); // its last event was read: also where nobody waits for the answer
+    if (!exchange_gone(x) && !answer_failed(e)) {
         exchange_reply_begin(x, 200, e->length);
         answer_continue(x);
     }
@@ -376,16 +393,15 @@ static void embeddings_ready(struct exchange *x)
     if (!pooled_done(&e->pooled)) {
         return;
     }
-    bool taken = values_take(e);
-    pooled_close(&e->pooled);
-    if (!taken) {
-        call_fail(&e->pooled.call, HTTP_INTERNAL, "the answer has no room");
-    } else if (!vectors_valid(&e->vectors)) {
-        call_fail(&e->pooled.call, HTTP_INTERNAL_SAME, "the model gave no finite vector");
-    } else if ((size_t)e->vectors.count * e->vectors.width <= WHOLE_VALUES_MAX) {
-        answer_whole(e);
-    } else {
+    if ((size_t)e->vectors.count * e->pooled.call.model->facts->output_width > WHOLE_VALUES_MAX) {
         exchange_offload(x, answer_measure, answer_begin);
+        return;
+    }
+    e->taken = values_take(e);
+    e->valid = e->taken && vectors_valid(&e->vectors);
+    pooled_close(&e->pooled);
+    if (!answer_failed(e)) {
+        answer_whole(e);
     }
 }
 

@@ -55,6 +55,7 @@ struct rerank {
     uint32_t *type_from;   // [count]
     struct ranked *ranked; // [count], sorted
     struct json_buffer out;
+    size_t sent; // of out, where it goes in pieces
 };
 
 // Reading
@@ -332,10 +333,36 @@ static void answer_send(struct exchange *x)
 {
     struct rerank *r = exchange_state(x);
 
-    if (!exchange_gone(x)) {
-        exchange_reply(x, 200, text_span(r->out.at, r->out.bytes));
-    }
+    exchange_reply(x, 200, text_span(r->out.at, r->out.bytes));
     rerank_close(r);
+}
+
+// A large answer is copied piece by piece, so that no other request waits for all of it.
+static void answer_continue(struct exchange *x)
+{
+    struct rerank *r = exchange_state(x);
+    size_t room, left = r->out.bytes - r->sent;
+
+    while (left > 0 && (room = exchange_room(x)) > 0) {
+        size_t bytes = left < room ? left : room;
+        exchange_write(x, text_span(r->out.at + r->sent, bytes));
+        r->sent += bytes;
+        left -= bytes;
+    }
+    if (left == 0) {
+        rerank_close(r);
+        exchange_end(x);
+    }
+}
+
+static void answer_begin(struct exchange *x)
+{
+    struct rerank *r = exchange_state(x);
+
+    if (!exchange_gone(x)) {
+        exchange_reply_begin(x, 200, r->out.bytes);
+        answer_continue(x);
+    }
 }
 
 static void rerank_ready(struct exchange *x)
@@ -355,10 +382,19 @@ static void rerank_ready(struct exchange *x)
         call_fail(&r->pooled.call, HTTP_INTERNAL_SAME, "the model gave no finite score");
         rerank_close(r);
     } else if (r->documents && r->document_bytes > WHOLE_TEXT_MAX) {
-        exchange_offload(x, answer_write, answer_send);
+        exchange_offload(x, answer_write, answer_begin);
     } else {
         answer_write(x);
         answer_send(x);
+    }
+}
+
+static void rerank_room(struct exchange *x)
+{
+    struct rerank *r = exchange_state(x);
+
+    if (r && exchange_streaming(x) && r->out.bytes > 0) {
+        answer_continue(x);
     }
 }
 
@@ -376,7 +412,7 @@ static void rerank_gone(struct exchange *x)
     {                                                                                              \
         .method = "POST", .path = route_path, .shape = SHAPE_OPENAI,                               \
         .flags = ROUTE_BEARER | ROUTE_JSON, .on_request = rerank_request,                          \
-        .on_ready = rerank_ready, .on_gone = rerank_gone,                                          \
+        .on_ready = rerank_ready, .on_room = rerank_room, .on_gone = rerank_gone,                  \
     }
 
 const struct route rerank_routes[RERANK_ROUTE_COUNT] = {

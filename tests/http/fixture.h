@@ -6,7 +6,7 @@
 #include "tests/http/http_client.h"
 #include "tests/http/port_double.h"
 
-enum { FIXTURE_THREADS_MAX = 4 };
+enum { FIXTURE_THREADS_MAX = 4, DRAIN_MS = 30000 };
 
 #define KEY "sk-test"
 #define BEARER "Authorization: Bearer " KEY "\r\n"

@@ -213,8 +213,8 @@ static void test_large_documents(void **state)
     static char body[60000];
     (void)state;
     fake_facts.max_model_len = 100000;
-    int n = sprintf(body,
-                    "{\"model\":\"m\",\"query\":\"q\",\"return_documents\":true,\"documents\":[\"");
+    int n = sprintf(body, "{\"model\":\"m\",\"query\":\"q\",\"return_documents\":true,"
+                          "\"max_tokens_per_doc\":9,\"documents\":[\"");
     memset(body + n, 'y', 50000);
     strcpy(body + n + 50000, "\"]}");
     fake_request(PATH, body);
@@ -222,7 +222,19 @@ static void test_large_documents(void **state)
     fake.offloaded = false;
     finish(&score, 1);
     assert_true(fake.offloaded);
-    assert_true(fake.sent_bytes > 50000);
+    assert_true(fake.sent_bytes > 50000); // in pieces, of a length told before
+    assert_int_equal(fake.sent_bytes, fake.length);
+    assert_true(fake.ended);
+    assert_int_equal(fake.answers, 1);
+    fake_end(); // a reader that takes a part, then leaves
+    fake_begin(MODEL_RERANKER);
+    fake_facts.max_model_len = 100000;
+    fake_request(PATH, body);
+    fake.room = 0;
+    finish(&score, 1);
+    assert_int_equal(fake.sent_bytes, 0);
+    assert_false(fake.ended);
+    fake_gone();
     fake_end(); // and a client that leaves before the answer
     fake_begin(MODEL_RERANKER);
     fake_facts.max_model_len = 100000;

@@ -56,7 +56,7 @@ static void test_idle_connections_close(void **state)
     struct drain drain;
     struct http_client clients[20];
     struct http_answer answer;
-    struct server_options options = {.http_threads = 2};
+    struct server_options options = {.http_threads = 2, .shutdown_timeout_ms = DRAIN_MS};
     fixture_open(&f, &options, true);
     for (int i = 0; i < 20; i++) {
         assert_true(http_client_open(&clients[i], f.port));
@@ -146,7 +146,7 @@ static void test_flood_loses_nothing(void **state)
     enum { HAMMERS = 8 };
     struct fixture f;
     struct hammer hammers[HAMMERS];
-    struct server_options options = {.http_threads = 2};
+    struct server_options options = {.http_threads = 2, .shutdown_timeout_ms = DRAIN_MS};
     fixture_open(&f, &options, true);
     for (int i = 0; i < HAMMERS; i++) {
         hammers[i] = (struct hammer){.port = f.port};
@@ -249,6 +249,34 @@ static void test_deadline_cuts(void **state)
     fixture_close(&f);
 }
 
+// 0 is no default: an open stream is cut at once, an idle server has nothing to cut.
+static void test_no_grace(void **state)
+{
+    (void)state;
+    for (int turn = 0; turn < 2; turn++) {
+        struct fixture f;
+        struct server_options options = {.shutdown_timeout_ms = 0};
+        struct http_client client;
+        struct drain drain;
+        fixture_open(&f, &options, true);
+        assert_true(http_client_open(&client, f.port));
+        if (turn == 0) {
+            assert_true(http_client_request(&client, "POST", "/v1/test/stream", BEARER JSON, "{}"));
+            assert_true(fixture_wait_live(&f, 1));
+        }
+        drain_start(&drain, &f);
+        if (turn == 0) {
+            assert_true(fixture_wait_cancelled(&f, 1));
+            port_double_settle(f.ports[0]);
+        }
+        assert_int_equal(drain_end(&drain), turn == 0 ? 1 : 0);
+        if (turn == 0)
+            assert_true(http_client_closed(&client, FAR_MS));
+        http_client_close(&client);
+        fixture_close(&f);
+    }
+}
+
 // Twice with live requests of every kind, no drain: the sanitizers see what is left.
 static void test_close_without_drain(void **state)
 {
@@ -284,6 +312,7 @@ int main(void)
         cmocka_unit_test(test_upload_under_way),
         cmocka_unit_test(test_ready_while_draining),
         cmocka_unit_test(test_deadline_cuts),
+        cmocka_unit_test(test_no_grace),
         cmocka_unit_test(test_close_without_drain),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -281,7 +281,7 @@ static void test_drain_sends_goaway(void **state)
 {
     (void)state;
     struct fixture f;
-    struct server_options options = {.http2 = 1};
+    struct server_options options = {.http2 = 1, .shutdown_timeout_ms = DRAIN_MS};
     static struct frame frame;
     fixture_open(&f, &options, true);
     int fd = h2_open(&f);

@@ -85,6 +85,13 @@ static void test_methods(void **state)
     match = find("OPTIONS", "/v1/chat");
     assert_true(match.options);
     assert_false(find("OPTIONS", "/nowhere").options);
+    static const char *const all[] = {"*", "/*"}; // of the whole server
+    for (int i = 0; i < 2; i++) {
+        match = find("OPTIONS", all[i]);
+        assert_true(match.options && match.path_known);
+        assert_string_equal(match.allow, "GET, HEAD, POST, OPTIONS");
+        assert_false(find("GET", all[i]).path_known);
+    }
 }
 
 static void test_shapes(void **state)

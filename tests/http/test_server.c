@@ -166,6 +166,11 @@ static void test_options_and_head(void **state)
     assert_string_equal(value, "POST");
     assert_int_equal(answer.body_bytes, 0);
     http_answer_free(&answer);
+    answer = ask("OPTIONS", "*", NULL, NULL); // of the whole server
+    assert_int_equal(answer.status, 204);
+    assert_true(http_header(answer.head, "allow", value, sizeof value));
+    assert_string_equal(value, "GET, HEAD, POST, OPTIONS");
+    http_answer_free(&answer);
     // HEAD, then another request on the same connection: no body may have come in between
     struct http_client client;
     assert_true(http_client_open(&client, fixture.port));
