@@ -28,7 +28,9 @@ static const struct served_model models[2] = {
 void fixture_open(struct fixture *f, const struct server_options *options, bool serve)
 {
     static const char *const keys[] = {"sk-other", KEY};
-    struct server_options o = options != NULL ? *options : (struct server_options){.http2 = -1, .shutdown_timeout_ms = DRAIN_MS};
+    struct server_options o =
+        options != NULL ? *options
+                        : (struct server_options){.http2 = -1, .shutdown_timeout_ms = DRAIN_MS};
     struct error err;
     *f = (struct fixture){.threads = o.http_threads > 0 ? o.http_threads : 1};
     o.host = "127.0.0.1";
