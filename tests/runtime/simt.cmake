@@ -1,3 +1,10 @@
 # The CUDA sources through model.h, under the emulator; skipped where its library was not built.
-weft_test(NAME test_simt_exact SOURCES ${CMAKE_CURRENT_LIST_DIR}/test_simt_exact.c
-  ${CMAKE_CURRENT_LIST_DIR}/simt_device.c LIBS weft_model_rig ${CMAKE_DL_LIBS} LABELS simt)
+foreach(name exact ahead)
+  weft_test(NAME test_simt_${name} SOURCES ${CMAKE_CURRENT_LIST_DIR}/test_simt_${name}.c
+    ${CMAKE_CURRENT_LIST_DIR}/simt_device.c LIBS weft_model_rig ${CMAKE_DL_LIBS} LABELS simt)
+endforeach()
+
+# Masks, packed texts and dummy weights on the same device.
+add_test(NAME test_model_simt COMMAND test_model)
+set_tests_properties(test_model_simt PROPERTIES LABELS "simt" SKIP_RETURN_CODE 77
+  ENVIRONMENT WEFT_TEST_DEVICE=simt)
