@@ -19,7 +19,9 @@ static enum status device_take(struct loaded *loaded, const char *name,
     if (status != STATUS_OK)
         return status;
     bool exact = settings->exact < 0 ? strcmp(name, "simt") == 0 : settings->exact != 0;
-    struct device_options options = {.threads = settings->threads, .exact = exact};
+    struct device_options options = {.threads = settings->threads,
+                                     .exact = exact,
+                                     .cache_folder = settings->device_cache};
     return loaded->api->open(&loaded->device, &options, err);
 }
 

@@ -48,6 +48,8 @@ static const struct option_row device_rows[] = {
      "auto", "where to compute; auto takes a GPU if there is one, simt is the emulator for tests"},
     {"device-library", OPTION_TEXT, AT(device_settings, device_library), 0, 0, {0},
      "beside the executable, then the install libdir", "shared object of the device"},
+    {"device-cache", OPTION_TEXT, AT(device_settings, device_cache), 0, 0, {0},
+     "none: chosen anew at each start", "folder that keeps the GPU's choice of algorithms"},
     {"exact", OPTION_SWITCH, AT(device_settings, exact), 0, 0, {0}, "on for cpu, off for cuda",
      "bit-equal results whatever else runs"},
     {"threads", OPTION_COUNT, AT(device_settings, threads), 0, 1024, {0}, "0: all usable cores",

@@ -24,6 +24,7 @@ struct model_settings { // behind a folder for that model, or with -- for all
 struct device_settings {
     int device; // enum device_choice
     const char *device_library;
+    const char *device_cache; // folder, or NULL
     int exact; // 0, 1, or -1: the device's default
     uint32_t threads;
     int log_level;

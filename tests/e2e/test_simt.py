@@ -91,6 +91,25 @@ def test_simt_bfloat16_as_far_as_gaps_are_clear():
     assert compared >= 50, compared
 
 
+def test_simt_fast_products():
+    """--no-exact: products by (the stand-in of) cuBLASLt. Its algorithms are kept in a file; a
+    second start reads it and gives the same text, and a broken file does no harm."""
+    cpu, prompt = on("cpu"), "One day, a little girl named Lily found a needle in her room."
+    with tempfile.TemporaryDirectory() as cache:
+        for start_number in range(3):
+            server = server_on("simt", f"tiny={tiny()},dtype=bfloat16", "--no-exact",
+                               "--device-cache", cache)
+            assert answer(server, prompt, max_tokens=8) == answer(cpu, prompt, max_tokens=8)
+            files = list(pathlib.Path(cache).iterdir())
+            assert len(files) == 1 and files[0].stat().st_size > 0, files
+            if start_number == 0:
+                kept = files[0].read_bytes()
+            elif start_number == 1:
+                assert files[0].read_bytes() == kept  # nothing was chosen anew
+                files[0].write_bytes(b"\xff" * 1000)
+            assert server.stop() == 0
+
+
 def test_simt_demo_chat_as_cpu():
     """The demo model's answers are far from ties: whole answers, end token found on the device."""
     simt, cpu = on("simt"), on("cpu")
