@@ -287,32 +287,40 @@ static __device__ __forceinline__ uint32_t tile_at(uint32_t dim, int h, int i)
     return (lane / 4 + 8 * h) * dim + 8 * i + 2 * (lane % 4);
 }
 
-// Folds st onto the walked state in global scratch (its own elements only) and leaves the sum in
-// st.
+// The walked state of a warp lies in global scratch, 16 bytes a lane and column pair: a warp's own
+// elements only, in no order but this one. Its DP columns are all kept, so that nothing depends on
+// the head dim here and few addresses live beside the sums.
 template <int DP>
-static __device__ __forceinline__ void walk_fold(attn_state<DP> *st, float before_max[2],
-                                                 float before_sum[2], float *scratch, uint32_t dim,
-                                                 bool last)
+static __device__ __forceinline__ void walk_keep(const attn_state<DP> *st, char *scratch)
 {
 #pragma unroll
+    for (int i = 0; i < DP / 8; i++) {
+        const float *o = st->out[i];
+        uint4 v = {float_bits(o[0]), float_bits(o[1]), float_bits(o[2]), float_bits(o[3])};
+        stg128(scratch + i * 512, v);
+    }
+}
+
+// Folds st onto the walked state and leaves the sum in st.
+template <int DP>
+static __device__ __forceinline__ void walk_fold(attn_state<DP> *st, float before_max[2],
+                                                 float before_sum[2], const char *scratch)
+{
+    float keep[2], add[2];
+#pragma unroll
     for (int h = 0; h < 2; h++) {
-        float keep, add, max;
-        fold_weights(before_max[h], st->max[h], &keep, &add, &max);
+        fold_weights(before_max[h], st->max[h], &keep[h], &add[h], &st->max[h]);
+        st->sum[h] = fmaf(add[h], st->sum[h], mul_rn(keep[h], before_sum[h]));
+    }
 #pragma unroll
-        for (int i = 0; i < DP / 8; i++)
-            if ((uint32_t)i * 8 < dim)
+    for (int i = 0; i < DP / 8; i++) {
+        uint4 v = ldg128(scratch + i * 512);
+        float at[4] = {bits_float(v.x), bits_float(v.y), bits_float(v.z), bits_float(v.w)};
 #pragma unroll
-                for (int e = 0; e < 2; e++) {
-                    float *at = scratch + tile_at(dim, h, i) + e;
-                    float *mine = &st->out[i][2 * h + e];
-                    *mine = fmaf(add, *mine, mul_rn(keep, *at));
-                    if (!last)
-                        *at = *mine;
-                }
-        before_sum[h] = fmaf(add, st->sum[h], mul_rn(keep, before_sum[h]));
-        before_max[h] = max;
-        st->sum[h] = before_sum[h];
-        st->max[h] = max;
+        for (int e = 0; e < 4; e++) {
+            float *mine = &st->out[i][e];
+            *mine = fmaf(add[e >> 1], *mine, mul_rn(keep[e >> 1], at[e]));
+        }
     }
 }
 
@@ -322,9 +330,9 @@ static __device__ __forceinline__ void walk_run(const attn_run &run, const attn_
                                                 const attn_place &at, uint32_t first, uint32_t last,
                                                 attn_state<DP> *st)
 {
-    uint32_t dim = run.args.shape.dim;
-    float *scratch =
-        run.walk_out + ((size_t)blockIdx.x * 4 + threadIdx.x / 32) * ATTN_TILE_ROWS * dim;
+    char *scratch =
+        (char *)(run.walk_out + ((size_t)blockIdx.x * 4 + threadIdx.x / 32) * ATTN_TILE_ROWS * DP) +
+        threadIdx.x % 32 * 16;
     float max[2] = {-INFINITY, -INFINITY}, sum[2] = {0, 0};
     bool folded = false;
     for (uint32_t from = first; from < last;) {
@@ -332,22 +340,16 @@ static __device__ __forceinline__ void walk_run(const attn_run &run, const attn_
         uint32_t end = part_end < last ? part_end : last;
         state_clear(st);
         part_run<T, DP, WARPS>(run, w, at, from, end, st);
-        if (!folded && end == last)
-            return; // one part: nothing to fold
         if (folded)
-            walk_fold(st, max, sum, scratch, dim, end == last);
-        else
+            walk_fold(st, max, sum, scratch);
+        if (end == last)
+            return;
+        walk_keep(st, scratch);
 #pragma unroll
-            for (int h = 0; h < 2; h++) {
-#pragma unroll
-                for (int i = 0; i < DP / 8; i++)
-                    if ((uint32_t)i * 8 < dim)
-#pragma unroll
-                        for (int e = 0; e < 2; e++)
-                            scratch[tile_at(dim, h, i) + e] = st->out[i][2 * h + e];
-                max[h] = st->max[h];
-                sum[h] = st->sum[h];
-            }
+        for (int h = 0; h < 2; h++) {
+            max[h] = st->max[h];
+            sum[h] = st->sum[h];
+        }
         folded = true;
         from = end;
     }

@@ -1,46 +1,12 @@
 // Products through cuBLASLt, for --no-exact. Everything about a product's shape is made once and
-// kept: descriptor, layouts and the first algorithm that the library's heuristic names. Where the
-// device has a cache folder, algorithms are kept in a file between runs, keyed by card and library
-// version.
+// kept: descriptor, layouts and algorithm (blas_tune.c says which).
 //
 // One per stream, used by its engine's thread only. Convention: row-major y = x W^T is column-major
 // D[n][rows] = op_T(W)[n][k] x[k][rows], so the bias epilogue adds one value per output feature.
-#include "kernels/cuda/room.h"
+#include "kernels/cuda/blas.h"
 
-#include <cublasLt.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum { PLANS_MAX = 4096 };
-
-struct plan_key {
-    uint32_t rows, n, k, stride, x_stride, y_stride;
-    uint32_t x_dtype, y_dtype, bias;
-    uint32_t reserved;
-};
-
-struct blas_plan {
-    struct plan_key key;
-    cublasLtMatmulDesc_t desc;
-    cublasLtMatrixLayout_t weight, x, y;
-    cublasLtMatmulAlgo_t algo;
-    size_t workspace;
-};
-
-struct blas {
-    cublasLtHandle_t handle;
-    cublasLtMatmulPreference_t preference;
-    struct blas_plan *plan; // [PLANS_MAX], open addressing by key
-    uint32_t plan_count;
-    char cache[512]; // file of algorithms, "" where there is none
-};
-
-struct cached_algo {
-    struct plan_key key;
-    cublasLtMatmulAlgo_t algo;
-    uint64_t workspace;
-};
 
 static uint32_t key_hash(const struct plan_key *key)
 {
@@ -66,8 +32,13 @@ enum status blas_open(struct blas **out, const struct device *device, struct err
     if (blas == NULL)
         return error_set(err, STATUS_NO_MEMORY, "no memory for the products' plans");
     blas->plan = calloc(PLANS_MAX, sizeof *blas->plan);
+    blas->tuned = calloc(TUNED_MAX, sizeof *blas->tuned);
     size_t workspace = BLAS_WORKSPACE;
-    if (blas->plan == NULL || cublasLtCreate(&blas->handle) != CUBLAS_STATUS_SUCCESS ||
+    if (blas->plan == NULL || blas->tuned == NULL ||
+        cudaStreamCreateWithFlags(&blas->aside, cudaStreamNonBlocking) != cudaSuccess ||
+        cudaEventCreateWithFlags(&blas->begin, 0) != cudaSuccess ||
+        cudaEventCreateWithFlags(&blas->end, 0) != cudaSuccess ||
+        cublasLtCreate(&blas->handle) != CUBLAS_STATUS_SUCCESS ||
         cublasLtMatmulPreferenceCreate(&blas->preference) != CUBLAS_STATUS_SUCCESS ||
         cublasLtMatmulPreferenceSetAttribute(blas->preference,
                                              CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace,
@@ -76,16 +47,7 @@ enum status blas_open(struct blas **out, const struct device *device, struct err
         return error_set(err, STATUS_NO_DEVICE, "cuBLASLt could not be started on %s",
                          device->name);
     }
-    if (device->options.cache_folder != NULL) {
-        char name[sizeof device->name];
-        snprintf(name, sizeof name, "%s", device->name);
-        for (char *c = name; *c != 0; c++)
-            *c = (*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') || (*c >= '0' && *c <= '9')
-                     ? *c
-                     : '-';
-        snprintf(blas->cache, sizeof blas->cache, "%.300s/products-%s-%zu.bin",
-                 device->options.cache_folder, name, cublasLtGetVersion());
-    }
+    tuned_read(blas, device);
     *out = blas;
     return STATUS_OK;
 }
@@ -113,42 +75,20 @@ void blas_close(struct blas *blas)
         (void)cublasLtMatmulPreferenceDestroy(blas->preference);
     if (blas->handle != NULL)
         (void)cublasLtDestroy(blas->handle);
+    if (blas->begin != NULL)
+        (void)cudaEventDestroy(blas->begin);
+    if (blas->end != NULL)
+        (void)cudaEventDestroy(blas->end);
+    if (blas->aside != NULL)
+        (void)cudaStreamDestroy(blas->aside);
     free(blas->plan);
+    free(blas->tuned);
     free(blas);
 }
 
 static cudaDataType_t blas_type(uint32_t dtype)
 {
     return dtype == DTYPE_F32 ? CUDA_R_32F : dtype == DTYPE_F16 ? CUDA_R_16F : CUDA_R_16BF;
-}
-
-// A record of the cache file with this key; the library checks what it is given when it runs.
-static bool algo_read(const struct blas *blas, struct blas_plan *plan)
-{
-    FILE *file = blas->cache[0] != 0 ? fopen(blas->cache, "rb") : NULL;
-    bool found = false;
-    struct cached_algo record;
-    while (file != NULL && !found && fread(&record, sizeof record, 1, file) == 1) {
-        found = memcmp(&record.key, &plan->key, sizeof record.key) == 0 &&
-                record.workspace <= BLAS_WORKSPACE;
-        if (found) {
-            plan->algo = record.algo;
-            plan->workspace = record.workspace;
-        }
-    }
-    if (file != NULL)
-        (void)fclose(file);
-    return found;
-}
-
-static void algo_write(const struct blas *blas, const struct blas_plan *plan)
-{
-    FILE *file = blas->cache[0] != 0 ? fopen(blas->cache, "ab") : NULL;
-    if (file == NULL)
-        return; // a cache that cannot be written is only slower
-    struct cached_algo record = {plan->key, plan->algo, plan->workspace};
-    (void)fwrite(&record, sizeof record, 1, file);
-    (void)fclose(file);
 }
 
 static bool plan_describe(struct blas_plan *plan)
@@ -173,26 +113,31 @@ static bool plan_describe(struct blas_plan *plan)
     return bad == CUBLAS_STATUS_SUCCESS;
 }
 
-static bool plan_choose(struct blas *blas, struct blas_plan *plan)
+static bool bias_set(struct blas_plan *plan, const struct gemm_args *args)
 {
-    if (algo_read(blas, plan))
+    if (args->bias == NULL)
         return true;
-    cublasLtMatmulHeuristicResult_t result;
-    int count = 0;
-    if (cublasLtMatmulAlgoGetHeuristic(blas->handle, plan->desc, plan->weight, plan->x, plan->y,
-                                       plan->y, blas->preference, 1, &result,
-                                       &count) != CUBLAS_STATUS_SUCCESS ||
-        count == 0)
-        return false;
-    plan->algo = result.algo;
-    plan->workspace = result.workspaceSize;
-    algo_write(blas, plan);
-    return true;
+    const void *bias =
+        (const char *)args->bias->data + vector_copy_at(&args->bias->shape, args->y_dtype);
+    return cublasLtMatmulDescSetAttribute(plan->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias,
+                                          sizeof bias) == CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t plan_run(const struct stream *stream, const struct blas_plan *plan,
+                        const struct gemm_args *args, cudaStream_t on)
+{
+    float one = 1.0f;
+    float zero = 0.0f;
+    return cublasLtMatmul(stream->blas->handle, plan->desc, &one, args->weight->data, plan->weight,
+                          args->x, plan->x, &zero, args->y, plan->y, args->y, plan->y, &plan->algo,
+                          stream->blas_workspace, plan->workspace, on);
 }
 
 // NULL where the library cannot serve this shape: the caller has kernels of its own.
-static struct blas_plan *plan_take(struct blas *blas, const struct plan_key *key)
+static struct blas_plan *plan_take(struct stream *stream, const struct plan_key *key,
+                                   const struct gemm_args *args)
 {
+    struct blas *blas = stream->blas;
     struct blas_plan *plan = plan_slot(blas, key);
     if (plan->desc != NULL)
         return plan;
@@ -203,7 +148,7 @@ static struct blas_plan *plan_take(struct blas *blas, const struct plan_key *key
         plan = plan_slot(blas, key);
     }
     plan->key = *key;
-    if (!plan_describe(plan) || !plan_choose(blas, plan)) {
+    if (!plan_describe(plan) || !bias_set(plan, args) || !blas_choose(stream, plan, args)) {
         plan_close(plan);
         return NULL;
     }
@@ -225,22 +170,14 @@ enum status blas_gemm(struct stream *stream, const struct gemm_args *args)
     key.x_dtype = args->x_dtype;
     key.y_dtype = args->y_dtype;
     key.bias = args->bias != NULL;
-    struct blas_plan *plan = plan_take(stream->blas, &key);
+    struct blas_plan *plan = plan_take(stream, &key, args);
     if (plan == NULL)
         return STATUS_UNSUPPORTED;
-    if (args->bias != NULL) {
-        const char *copy =
-            (const char *)args->bias->data + vector_copy_at(&args->bias->shape, args->y_dtype);
-        const void *bias = copy;
-        if (cublasLtMatmulDescSetAttribute(plan->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias,
-                                           sizeof bias) != CUBLAS_STATUS_SUCCESS)
-            return STATUS_DEVICE_FAULT;
-    }
-    float one = 1.0f;
-    float zero = 0.0f;
-    cublasStatus_t result =
-        cublasLtMatmul(stream->blas->handle, plan->desc, &one, args->weight->data, plan->weight,
-                       args->x, plan->x, &zero, args->y, plan->y, args->y, plan->y, &plan->algo,
-                       stream->blas_workspace, plan->workspace, stream->cuda);
+    if (!bias_set(plan, args))
+        return STATUS_DEVICE_FAULT;
+    cublasStatus_t result = plan_run(stream, plan, args, stream->cuda);
+    if (result != CUBLAS_STATUS_SUCCESS && plan->of_bucket &&
+        blas_first_choice(stream->blas, plan)) // the bucket's algorithm refuses these rows
+        result = plan_run(stream, plan, args, stream->cuda);
     return result == CUBLAS_STATUS_SUCCESS ? STATUS_OK : STATUS_UNSUPPORTED;
 }

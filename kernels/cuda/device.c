@@ -76,6 +76,7 @@ static void device_close(struct device *device)
     }
     if (device->loading != NULL)
         (void)cudaStreamDestroy(device->loading);
+    pthread_mutex_destroy(&device->known_lock);
     free(device);
 }
 
@@ -103,6 +104,7 @@ static enum status device_open(struct device **out, const struct device_options 
                          "no memory to open the " WEFT_DEVICE_NAME " device");
     device->options = *options;
     device->exact = options->exact;
+    pthread_mutex_init(&device->known_lock, NULL);
     enum status status = device_choose(device, err);
     if (status == STATUS_OK)
         status = staging_take(device, err);
@@ -148,11 +150,13 @@ static struct stream_room stream_room_of(const struct device *device,
 {
     struct stream_room room = {0, 0, 0, 0, 0, 0, 0};
     struct attn_capacity capacity = attn_plan_capacity(limits);
-    size_t tile = (size_t)ATTN_TILE_ROWS * limits->attn.dim * sizeof(float);
+    uint32_t dim = limits->attn.dim;
+    size_t tile = (size_t)ATTN_TILE_ROWS * dim * sizeof(float);
+    size_t columns = dim <= 64 ? 64 : dim <= 128 ? 128 : 256; // of the kernel that serves dim
     size_t blocks = (size_t)device->processors * BLOCKS_PER_PROCESSOR;
     room.partial_out = capacity.partials * tile;
     room.partial_state = (size_t)capacity.partials * ATTN_TILE_ROWS * 2 * sizeof(float);
-    room.walk_out = blocks * (ATTN_WIDE_ROWS / ATTN_TILE_ROWS) * tile;
+    room.walk_out = dim != 0 ? blocks * ATTN_WIDE_ROWS * columns * sizeof(float) : 0;
     if (limits->step.vocab != 0) {
         size_t rows = limits->step.rows_max;
         size_t chunks = (limits->step.vocab + SAMPLE_CHUNK - 1) / SAMPLE_CHUNK;
@@ -194,8 +198,7 @@ static enum status memory_take(struct device *device, void **out, size_t bytes, 
 
 static void memory_give(struct device *device, void *at, size_t bytes)
 {
-    (void)device;
-    (void)bytes;
+    blas_weight_gone(device, at, bytes);
     (void)cudaFree(at);
 }
 
@@ -243,8 +246,8 @@ static size_t weight_bytes(const struct device *device, const struct weight_shap
 
 static enum status weight_finish(struct device *device, struct weight *weight, struct error *err)
 {
-    (void)weight;
     cudaError_t code = cudaStreamSynchronize(device->loading);
+    blas_weight_known(device, weight);
     return code == cudaSuccess ? STATUS_OK : cuda_error(err, code, "loading a weight");
 }
 

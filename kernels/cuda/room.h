@@ -17,12 +17,14 @@ extern "C" {
 #include "kernels/device.h"
 
 #include <cuda_runtime_api.h>
+#include <pthread.h>
 
 enum {
     WEIGHT_ROUND = 32,       // rows of weights are padded to this many elements with zeros
     SAMPLE_CHUNK = 8192,     // logits one block looks at
     STAGING_BYTES = 4 << 20, // one of the two pinned buffers weights travel through
     BLAS_WORKSPACE = 32 << 20,
+    WEIGHTS_KNOWN = 2048,
 };
 
 struct blas; // cuBLASLt handle, descriptors and algorithms (blas.c)
@@ -37,6 +39,12 @@ struct device {
     cudaEvent_t staging_free[2];
     uint32_t staging_next;
     uint32_t streams_open;
+    pthread_mutex_t known_lock; // weights that products are timed over (--no-exact)
+    struct weight_known {
+        struct weight_shape shape;
+        const void *data;
+    } known[WEIGHTS_KNOWN];
+    uint32_t known_count;
 };
 
 // One item of attention work: 16 query rows a warp, one KV head, and either one part of at most
@@ -89,7 +97,7 @@ struct stream {
     struct attn_capacity attn_capacity;
     float *partial_out;   // [partials][16][dim] f32, not divided by the sum
     float *partial_state; // [partials][16][2] f32: maximum (base 2), sum
-    float *walk_out;      // [blocks][64][dim] f32: folded parts of the item a block works on
+    float *walk_out;      // [blocks][64][dim up to a panel] f32: folded parts of a block's item
     uint32_t walk_blocks; // grid of the attention kernels
     bool capturing;       // a graph is being recorded: grids must not depend on counts
     float *logits;        // [rows][vocab] f32, processed
@@ -140,6 +148,8 @@ enum status gemm_plain(struct stream *stream, const struct gemm_args *args);
 enum status blas_open(struct blas **out, const struct device *device, struct error *err);
 void blas_close(struct blas *blas);
 enum status blas_gemm(struct stream *stream, const struct gemm_args *args);
+void blas_weight_known(struct device *device, const struct weight *weight);
+void blas_weight_gone(struct device *device, const void *at, size_t bytes);
 
 enum status attn_d64(struct stream *stream, const struct attn_args *args);
 enum status attn_d128(struct stream *stream, const struct attn_args *args);

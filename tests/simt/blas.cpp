@@ -9,7 +9,8 @@
 namespace simt
 {
 extern simt_counts counts;
-}
+double product_ms;
+} // namespace simt
 
 namespace
 {
@@ -80,6 +81,7 @@ cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t *out, cublasCompute
 {
     if (compute != CUBLAS_COMPUTE_32F || scale != CUDA_R_32F)
         return CUBLAS_STATUS_NOT_SUPPORTED;
+    simt::counts.blas_descriptors++;
     *out = (cublasLtMatmulDesc_t) new product{0, 0, CUBLASLT_EPILOGUE_DEFAULT, nullptr, -1};
     return CUBLAS_STATUS_SUCCESS;
 }
@@ -149,15 +151,29 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
 {
     if (wanted < 1)
         return CUBLAS_STATUS_INVALID_VALUE;
-    memset(out, 0, sizeof *out);
-    *count = 1;
+    int named = simt::options.blas_candidates != 0 ? (int)simt::options.blas_candidates : 1;
+    *count = named < wanted ? named : wanted;
+    memset(out, 0, sizeof *out * (size_t)*count);
+    for (int i = 0; i < *count; i++)
+        out[i].algo.data[0] = (uint64_t)i;
+    simt::counts.blas_heuristics++;
     return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t, cublasLtMatmulDesc_t,
+                                       cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
+                                       cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
+                                       const cublasLtMatmulAlgo_t *algo,
+                                       cublasLtMatmulHeuristicResult_t *result)
+{
+    memset(result, 0, sizeof *result);
+    uint32_t named = simt::options.blas_candidates != 0 ? simt::options.blas_candidates : 1;
+    return algo->data[0] < named ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INVALID_VALUE;
 }
 cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc, const void *alpha,
                               const void *a, cublasLtMatrixLayout_t a_layout, const void *b,
                               cublasLtMatrixLayout_t b_layout, const void *beta, const void *,
                               cublasLtMatrixLayout_t, void *d, cublasLtMatrixLayout_t d_layout,
-                              const cublasLtMatmulAlgo_t *, void *, size_t, cudaStream_t stream)
+                              const cublasLtMatmulAlgo_t *algo, void *, size_t, cudaStream_t stream)
 {
     product p = *(product *)desc;
     layout la = *(layout *)a_layout, lb = *(layout *)b_layout, ld = *(layout *)d_layout;
@@ -169,8 +185,19 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc, const
         ld.cols != (p.transpose_b ? lb.rows : lb.cols))
         return CUBLAS_STATUS_INVALID_VALUE;
     std::lock_guard<std::recursive_mutex> hold(simt::emu_lock);
+    static const void *weight_before;
+    uint32_t chosen = (uint32_t)algo->data[0];
+    if (chosen != 0 && ld.cols == simt::options.blas_refuses)
+        return CUBLAS_STATUS_NOT_SUPPORTED;
     simt::counts.blas_calls++;
-    simt::stream_push(stream, [=] { run_product(p, la, a, lb, b, ld, d); });
+    simt::counts.blas_algorithm = chosen;
+    simt::counts.blas_weights += a != weight_before;
+    weight_before = a;
+    double ms = chosen == simt::options.blas_best ? 1e3 : 3e3;
+    simt::stream_push(stream, [=] {
+        run_product(p, la, a, lb, b, ld, d);
+        simt::product_ms += ms;
+    });
     return CUBLAS_STATUS_SUCCESS;
 }
 }

@@ -12,10 +12,13 @@ extern "C" {
 #pragma GCC visibility push(default)
 
 struct simt_options {
-    uint32_t seed; // 0: threads, blocks and streams in order; else shuffled by it
-    bool lazy;     // queued work runs only when something waits for it
-    bool quiet;    // reports are counted and kept, not printed
-    bool lint;     // count bank conflicts and sectors (race build only)
+    uint32_t seed;            // 0: threads, blocks and streams in order; else shuffled by it
+    bool lazy;                // queued work runs only when something waits for it
+    bool quiet;               // reports are counted and kept, not printed
+    bool lint;                // count bank conflicts and sectors (race build only)
+    uint32_t blas_candidates; // algorithms the stand-in library names for a product; 0: one
+    uint32_t blas_best;       // which of them is fast, as events measure it
+    uint32_t blas_refuses;    // rows that every algorithm but the first refuses
 };
 
 // Counts since the last simt_reset.
@@ -25,6 +28,8 @@ struct simt_counts {
     uint64_t shared_requests, shared_conflicts; // lint: warp requests; extra passes
     uint64_t global_requests, global_sectors, global_sectors_least; // lint
     uint64_t device_bytes;                                          // taken now
+    uint64_t blas_heuristics, blas_descriptors, blas_weights; // weights: changes between calls
+    uint32_t blas_algorithm;                                  // of the last product
 };
 
 void simt_configure(const struct simt_options *options);

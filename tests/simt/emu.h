@@ -88,6 +88,7 @@ extern thread_local fiber *current __attribute__((tls_model("initial-exec")));
 extern block_run block;
 extern std::vector<warp> warps;
 extern uint32_t launch_number;
+extern double product_ms; // time that the stand-in library's products pretended to take
 extern const char *launch_name;
 extern char *shared_room; // SHARED_MAX bytes
 extern char *stack_room;

@@ -34,7 +34,7 @@ MUTANTS = [
     (C + "attn.h", "? p + 1 - s.window : 0", "? p + 2 - s.window : 0", KERNELS, "attention: window off by one"),
     (C + "attn.h", "(size_t)w.row.slot * a.blocks_max", "(size_t)0 * a.blocks_max", KERNELS,
      "attention: another row's block table"),
-    (C + "attn.h", "*mine = fmaf(add, *mine, mul_rn(keep, *at));", "*mine = fmaf(add, *mine, *at);", KERNELS,
+    (C + "attn.h", "mul_rn(keep[e >> 1], at[e])", "at[e]", KERNELS,
      "attention: walked parts folded without rescaling"),
     (C + "attn.h", "st->sum[h] = fmaf(st->sum[h], keep, sum);", "st->sum[h] = add_rn(st->sum[h], sum);", KERNELS,
      "attention: sum not rescaled to the new maximum"),
@@ -90,7 +90,8 @@ MUTANTS = [
     ("tests/simt/probe.cu", "last[0] = atom_add_acqrel_gpu(counter, 1u);", "last[0] = atom_add(counter, 1u);", EMULATOR,
      "last arriver: release removed"),
 ]
-ALLOWED = {}
+# Faults that no mode can tell, with the reason.
+ALLOWED = {31: "equivalent today: the compiler reads only fields that the commit leaves alone"}
 
 
 def run(command, **kw):
@@ -105,7 +106,7 @@ def verdict(command, timeout):
         return "missed", str(e)
     if out.returncode == 0:
         return "missed", ""
-    lines = [l for l in out.stdout.splitlines() if l.startswith("simt: ")]
+    lines = [l for l in out.stdout.splitlines() if l.startswith("simt: ") and " cases, " not in l]
     if any("AddressSanitizer" in l for l in out.stdout.splitlines()):
         return "caught", "ASan"
     if lines:
@@ -168,13 +169,14 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--scratch", default="/tmp/weft-mutants")
     parser.add_argument("--only", type=int)
+    parser.add_argument("--first", type=int, default=1, help="row to begin with")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--modes", default="plain,asan,race")
     parser.add_argument("--table")
     args = parser.parse_args()
     args.modes = args.modes.split(",")
     source, build = prepare(pathlib.Path(args.scratch))
-    for judge in dict.fromkeys(m[3] for m in MUTANTS) if args.only is None else ():
+    for judge in dict.fromkeys(m[3] for m in MUTANTS) if args.only is None and args.first == 1 else ():
         out = run(["ninja", "-C", str(build), f"-j{args.jobs}"] + targets_of(judge, args.modes))
         if out.returncode != 0:
             sys.exit(out.stdout[-3000:])
@@ -183,7 +185,7 @@ def main():
                 sys.exit(f"{judge} in mode {mode} fails without any fault")
     rows, missed = [], []
     for number, mutant in enumerate(MUTANTS, 1):
-        if args.only not in (None, number):
+        if args.only not in (None, number) or number < args.first:
             continue
         result = judge_one(mutant, source, build, args)
         cells = []
@@ -191,9 +193,12 @@ def main():
             word, why = result.get(mode, ("-", ""))
             cells.append(why if word == "caught" else word)
         rows.append(f"| {number} | {mutant[4]} | " + " | ".join(cells) + " |")
+        if not any(v[0] == "caught" for v in result.values()):
+            if number in ALLOWED:
+                rows[-1] = rows[-1].replace("missed", f"missed ({ALLOWED[number]})", 1)
+            else:
+                missed.append(number)
         print(rows[-1], flush=True)
-        if not any(v[0] == "caught" for v in result.values()) and number not in ALLOWED:
-            missed.append(number)
     table = "| # | planted fault | plain | asan | race |\n| --- | --- | --- | --- | --- |\n" + "\n".join(rows)
     if args.table:
         pathlib.Path(args.table).write_text(table + "\n")

@@ -23,6 +23,7 @@ namespace
 struct event_state {
     bool done;
     timespec at;
+    double product_ms; // what products pretended to take until then
 };
 struct piece {
     std::function<void()> work;
@@ -359,6 +360,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
     ((event_handle *)event)->state = state;
     stream_push(stream, [state] {
         clock_gettime(CLOCK_MONOTONIC, &state->at);
+        state->product_ms = simt::product_ms;
         state->done = true;
     });
     return cudaSuccess;
@@ -382,6 +384,8 @@ cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t start, cudaEvent_t end)
     LOCK;
     timespec a = ((event_handle *)start)->state->at, b = ((event_handle *)end)->state->at;
     *ms = (float)(b.tv_sec - a.tv_sec) * 1e3f + (float)(b.tv_nsec - a.tv_nsec) * 1e-6f;
+    *ms += (float)(((event_handle *)end)->state->product_ms -
+                   ((event_handle *)start)->state->product_ms);
     return cudaSuccess;
 }
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, enum cudaStreamCaptureMode)
@@ -391,6 +395,17 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t stream, enum cudaStreamCaptureMo
         return fail(cudaErrorStreamCaptureUnsupported);
     drain(stream_of(stream));
     stream_of(stream)->capture = std::make_unique<graph>();
+    return cudaSuccess;
+}
+cudaError_t cudaThreadExchangeStreamCaptureMode(enum cudaStreamCaptureMode *mode)
+{
+    static thread_local enum cudaStreamCaptureMode now = cudaStreamCaptureModeGlobal;
+    std::swap(now, *mode);
+    return cudaSuccess;
+}
+cudaError_t cudaDriverGetVersion(int *version)
+{
+    *version = 0;
     return cudaSuccess;
 }
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *out)

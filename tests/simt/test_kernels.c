@@ -506,7 +506,8 @@ static void test_attention(void **state)
         {DTYPE_BF16, {7, 1, 80, 40, 0.11f, 1, 1}, 4, 8, 2, {33, 1}, {100, 90}},
         {DTYPE_F16, {2, 1, 256, 0, 0.0625f, 1, 1}, 6, 2, 2, {20, 1}, {66, 5}},
         {DTYPE_F32, {4, 2, 24, 16, 0.2f, 1, 1}, 5, 2, 2, {9, 1}, {40, 33}},
-        {DTYPE_BF16, {2, 1, 16, 0, 0.3f, 1, 1}, 6, 18, 3, {1, 9, 1}, {1100, 1025, 1024}},
+        // three parts apart; two walked, the second of which often holds the largest score
+        {DTYPE_BF16, {2, 1, 16, 0, 0.3f, 1, 1}, 6, 33, 3, {1, 9, 1}, {2100, 1800, 1024}},
         {DTYPE_BF16,
          {8, 2, 128, 0, 0.09f, 1, 1},
          6,

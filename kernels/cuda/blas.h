@@ -1,0 +1,51 @@
+// What blas.c (plans and calls) and blas_tune.c (which algorithm) share. Everything belongs to one
+// stream and is used by its engine's thread; only the list of weights belongs to the device.
+#pragma once
+
+#include "kernels/cuda/room.h"
+
+#include <cublasLt.h>
+
+enum { PLANS_MAX = 4096, TUNED_MAX = 1024, CANDIDATES_MAX = 16 };
+
+struct plan_key {
+    uint32_t rows, n, k, stride, x_stride, y_stride;
+    uint32_t x_dtype, y_dtype, bias;
+    uint32_t reserved;
+};
+
+struct blas_plan {
+    struct plan_key key;
+    cublasLtMatmulDesc_t desc;
+    cublasLtMatrixLayout_t weight, x, y;
+    cublasLtMatmulAlgo_t algo;
+    size_t workspace;
+    bool of_bucket; // chosen for other rows too: it may refuse these
+};
+
+// One record of the cache file: the choice for a bucket of rows (key.rows is its upper end).
+struct tuned_algo {
+    struct plan_key key;
+    cublasLtMatmulAlgo_t algo;
+    uint64_t workspace, sum;
+};
+
+struct blas {
+    cublasLtHandle_t handle;
+    cublasLtMatmulPreference_t preference;
+    cudaStream_t aside; // timing while a graph is recorded on the stream itself
+    cudaEvent_t begin, end;
+    struct blas_plan *plan; // [PLANS_MAX], open addressing by key
+    uint32_t plan_count;
+    struct tuned_algo *tuned; // [TUNED_MAX]
+    uint32_t tuned_count;
+    char cache[512]; // file of algorithms, "" where there is none
+};
+
+// Chooses plan->algo: from what was tuned before, by timing, or the library's own first choice.
+bool blas_choose(struct stream *stream, struct blas_plan *plan, const struct gemm_args *args);
+// The library's first choice for exactly these rows.
+bool blas_first_choice(struct blas *blas, struct blas_plan *plan);
+void tuned_read(struct blas *blas, const struct device *device);
+cublasStatus_t plan_run(const struct stream *stream, const struct blas_plan *plan,
+                        const struct gemm_args *args, cudaStream_t on);

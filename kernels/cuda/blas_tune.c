@@ -1,0 +1,236 @@
+// Which of cuBLASLt's algorithms a product takes. The heuristic's candidates are timed once for a
+// bucket of rows, over the loaded weights of that shape in turn, so that the L2 cache does not
+// flatter them; the fastest is kept, in memory and in a file that only this card, driver and
+// library version read. Runs where a plan is first made: mostly while the graphs of decode steps
+// are recorded, then on a stream of its own, since nothing else runs yet.
+#include "kernels/cuda/blas.h"
+
+#include <pthread.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { TUNE_ROWS_MAX = 1024, TUNE_WARM = 2, TUNE_RUNS = 8 };
+
+// --- the weights of the device ------------------------------------------------------------------
+
+void blas_weight_known(struct device *device, const struct weight *weight)
+{
+    if (device->exact || weight->shape.use != WEIGHT_PRODUCT)
+        return;
+    pthread_mutex_lock(&device->known_lock);
+    if (device->known_count < WEIGHTS_KNOWN) {
+        struct weight_known *known = &device->known[device->known_count++];
+        *known = (struct weight_known){weight->shape, weight->data};
+    }
+    pthread_mutex_unlock(&device->known_lock);
+}
+
+void blas_weight_gone(struct device *device, const void *at, size_t bytes)
+{
+    uintptr_t first = (uintptr_t)at;
+    uintptr_t last = first + (bytes != 0 ? bytes - 1 : 0);
+    pthread_mutex_lock(&device->known_lock);
+    for (uint32_t i = 0; i < device->known_count; i++) {
+        uintptr_t data = (uintptr_t)device->known[i].data;
+        if (data >= first && data <= last)
+            device->known[i--] = device->known[--device->known_count];
+    }
+    pthread_mutex_unlock(&device->known_lock);
+}
+
+// --- the file -----------------------------------------------------------------------------------
+
+static uint64_t record_sum(const struct tuned_algo *record)
+{
+    const unsigned char *bytes = (const unsigned char *)record;
+    uint64_t sum = 14695981039346656037u;
+    for (size_t i = 0; i < offsetof(struct tuned_algo, sum); i++)
+        sum = (sum ^ bytes[i]) * 1099511628211u;
+    return sum;
+}
+
+static struct tuned_algo *tuned_find(struct blas *blas, const struct plan_key *key)
+{
+    for (uint32_t i = 0; i < blas->tuned_count; i++)
+        if (memcmp(&blas->tuned[i].key, key, sizeof *key) == 0)
+            return &blas->tuned[i];
+    return NULL;
+}
+
+void tuned_read(struct blas *blas, const struct device *device)
+{
+    if (device->options.cache_folder == NULL)
+        return;
+    int driver = 0;
+    char name[sizeof device->name];
+    (void)cudaDriverGetVersion(&driver);
+    snprintf(name, sizeof name, "%s", device->name);
+    for (char *c = name; *c != 0; c++)
+        if (!((*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') || (*c >= '0' && *c <= '9')))
+            *c = '-';
+    snprintf(blas->cache, sizeof blas->cache, "%.300s/products-%s-%u-%d-%zu.bin",
+             device->options.cache_folder, name, device->processors, driver, cublasLtGetVersion());
+    FILE *file = fopen(blas->cache, "rb");
+    struct tuned_algo record;
+    while (file != NULL && blas->tuned_count < TUNED_MAX &&
+           fread(&record, sizeof record, 1, file) == 1)
+        if (record.sum == record_sum(&record) && record.workspace <= BLAS_WORKSPACE &&
+            tuned_find(blas, &record.key) == NULL)
+            blas->tuned[blas->tuned_count++] = record;
+    if (file != NULL)
+        (void)fclose(file);
+}
+
+static void tuned_add(struct blas *blas, const struct plan_key *key, const struct blas_plan *plan)
+{
+    struct tuned_algo record;
+    memset(&record, 0, sizeof record);
+    record.key = *key;
+    record.algo = plan->algo;
+    record.workspace = plan->workspace;
+    record.sum = record_sum(&record);
+    if (blas->tuned_count < TUNED_MAX)
+        blas->tuned[blas->tuned_count++] = record;
+    FILE *file = blas->cache[0] != 0 ? fopen(blas->cache, "ab") : NULL;
+    if (file == NULL)
+        return; // a cache that cannot be written is only slower
+    (void)fwrite(&record, sizeof record, 1, file);
+    (void)fclose(file);
+}
+
+// --- timing -------------------------------------------------------------------------------------
+
+static uint32_t rows_bucket(uint32_t rows)
+{
+    static const uint32_t ends[] = {1,  2,   4,   8,   16,  24,  32,  48,  64,
+                                    96, 128, 192, 256, 384, 512, 768, 1024};
+    for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++)
+        if (rows <= ends[i])
+            return ends[i];
+    return (rows + 511) / 512 * 512;
+}
+
+// The call's weight, then other loaded weights of its shape.
+static struct weight rotated(const struct device *device, const struct weight *weight,
+                             uint32_t turn)
+{
+    struct weight out = *weight;
+    const struct weight_shape *want = &weight->shape;
+    uint32_t same = 0;
+    for (uint32_t i = 0; i < device->known_count; i++) {
+        const struct weight_shape *have = &device->known[i].shape;
+        same += have->n == want->n && have->k == want->k && have->dtype == want->dtype;
+    }
+    uint32_t nth = same != 0 ? turn % same : 0;
+    for (uint32_t i = 0; same != 0 && i < device->known_count; i++) {
+        const struct weight_shape *have = &device->known[i].shape;
+        if (have->n != want->n || have->k != want->k || have->dtype != want->dtype || nth-- != 0)
+            continue;
+        out.data = (void *)(uintptr_t)device->known[i].data;
+        break;
+    }
+    return out;
+}
+
+// Milliseconds of TUNE_RUNS products, or a negative number where the candidate does not run.
+static float candidate_time(struct stream *stream, struct blas_plan *plan,
+                            const struct gemm_args *args, cudaStream_t on)
+{
+    struct blas *blas = stream->blas;
+    struct gemm_args call = *args;
+    float ms = -1;
+    for (uint32_t run = 0; run < TUNE_WARM + TUNE_RUNS; run++) {
+        if (run == TUNE_WARM && cudaEventRecord(blas->begin, on) != cudaSuccess)
+            return -1;
+        struct weight weight = rotated(stream->device, args->weight, run);
+        call.weight = &weight;
+        if (plan_run(stream, plan, &call, on) != CUBLAS_STATUS_SUCCESS)
+            return -1;
+    }
+    if (cudaEventRecord(blas->end, on) != cudaSuccess ||
+        cudaEventSynchronize(blas->end) != cudaSuccess ||
+        cudaEventElapsedTime(&ms, blas->begin, blas->end) != cudaSuccess)
+        return -1;
+    return ms;
+}
+
+static uint32_t candidates_of(struct blas *blas, const struct blas_plan *plan,
+                              cublasLtMatmulHeuristicResult_t *out, int wanted)
+{
+    int count = 0;
+    if (cublasLtMatmulAlgoGetHeuristic(blas->handle, plan->desc, plan->weight, plan->x, plan->y,
+                                       plan->y, blas->preference, wanted, out,
+                                       &count) != CUBLAS_STATUS_SUCCESS)
+        return 0;
+    return (uint32_t)count;
+}
+
+// While the stream records a graph, the products run beside it; calls that a recording thread may
+// not make otherwise are allowed for so long.
+static bool plan_tune(struct stream *stream, struct blas_plan *plan, const struct gemm_args *args)
+{
+    struct blas *blas = stream->blas;
+    cublasLtMatmulHeuristicResult_t candidate[CANDIDATES_MAX];
+    uint32_t count = candidates_of(blas, plan, candidate, CANDIDATES_MAX);
+    if (count == 0)
+        return false;
+    enum cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
+    (void)cudaThreadExchangeStreamCaptureMode(&mode);
+    cudaStream_t on = stream->capturing ? blas->aside : stream->cuda;
+    uint32_t best = 0;
+    float least = -1;
+    pthread_mutex_lock(&stream->device->known_lock); // no weight goes while it is read here
+    for (uint32_t i = 0; i < count && count > 1; i++) {
+        plan->algo = candidate[i].algo;
+        plan->workspace = candidate[i].workspaceSize;
+        float ms = candidate_time(stream, plan, args, on);
+        if (ms >= 0 && (least < 0 || ms < least)) {
+            least = ms;
+            best = i;
+        }
+    }
+    (void)cudaStreamSynchronize(on);
+    pthread_mutex_unlock(&stream->device->known_lock);
+    (void)cudaThreadExchangeStreamCaptureMode(&mode);
+    plan->algo = candidate[best].algo;
+    plan->workspace = candidate[best].workspaceSize;
+    return true;
+}
+
+bool blas_first_choice(struct blas *blas, struct blas_plan *plan)
+{
+    cublasLtMatmulHeuristicResult_t first;
+    if (candidates_of(blas, plan, &first, 1) == 0)
+        return false;
+    plan->algo = first.algo;
+    plan->workspace = first.workspaceSize;
+    plan->of_bucket = false;
+    return true;
+}
+
+bool blas_choose(struct stream *stream, struct blas_plan *plan, const struct gemm_args *args)
+{
+    struct blas *blas = stream->blas;
+    struct plan_key key = plan->key;
+    cublasLtMatmulHeuristicResult_t result;
+    if (key.rows > TUNE_ROWS_MAX) // there the first choice is within a few percent
+        return blas_first_choice(blas, plan);
+    key.rows = rows_bucket(key.rows);
+    const struct tuned_algo *tuned = tuned_find(blas, &key);
+    plan->of_bucket = true;
+    if (tuned != NULL &&
+        cublasLtMatmulAlgoCheck(blas->handle, plan->desc, plan->weight, plan->x, plan->y, plan->y,
+                                &tuned->algo, &result) == CUBLAS_STATUS_SUCCESS &&
+        result.workspaceSize <= BLAS_WORKSPACE) {
+        plan->algo = tuned->algo;
+        plan->workspace = result.workspaceSize;
+        return true;
+    }
+    if (tuned != NULL)
+        return blas_first_choice(blas, plan);
+    if (!plan_tune(stream, plan, args))
+        return false;
+    tuned_add(blas, &key, plan);
+    return true;
+}

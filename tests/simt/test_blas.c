@@ -1,0 +1,215 @@
+// Products through the stand-in cuBLASLt: candidates timed once a bucket of rows over several
+// weights, the choice kept in a file and read back, refused rows served by the library's first
+// choice, descriptors made once. Proves our bookkeeping; about the library itself nothing.
+#include "kernels/device.h"
+#include "tests/simt/control.h"
+
+#include <glob.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+const struct device_api *weft_device_plugin(void);
+
+enum { N = 16, K = 32, ROWS = 12, LAYERS = 3 };
+
+struct world {
+    const struct device_api *api;
+    struct device *device;
+    struct stream *stream;
+    struct weight weight[LAYERS];
+    void *x, *y;
+};
+
+static char folder[] = "/tmp/weft-blas-XXXXXX";
+
+static void world_open(struct world *w)
+{
+    struct error err;
+    struct device_options options = {.exact = false, .cache_folder = folder};
+    struct stream_limits limits = {.step = {.rows_max = 1, .tokens_max = 1}, .width_max = 64};
+    w->api = weft_device_plugin();
+    assert_int_equal(w->api->open(&w->device, &options, &err), STATUS_OK);
+    assert_int_equal(w->api->stream_open(w->device, &w->stream, &limits, NULL), STATUS_OK);
+    for (uint32_t i = 0; i < LAYERS; i++) {
+        struct weight *weight = &w->weight[i];
+        *weight = (struct weight){.shape = {WEIGHT_PRODUCT, DTYPE_BF16, N, K}};
+        weight->bytes = w->api->weight_bytes(w->device, &weight->shape);
+        assert_int_equal(w->api->memory_take(w->device, &weight->data, weight->bytes, NULL),
+                         STATUS_OK);
+        struct weight_source source = {
+            .fd = -1, .rows = N, .cols = K, .seed = i, .deviation = 1.0f};
+        assert_int_equal(w->api->weight_put(w->device, weight, 0, &source, NULL), STATUS_OK);
+        assert_int_equal(w->api->weight_finish(w->device, weight, NULL), STATUS_OK);
+    }
+    assert_int_equal(w->api->memory_take(w->device, &w->x, ROWS * K * 2, NULL), STATUS_OK);
+    assert_int_equal(w->api->memory_take(w->device, &w->y, ROWS * N * 2, NULL), STATUS_OK);
+}
+
+static void world_close(struct world *w)
+{
+    w->api->stream_close(w->stream);
+    for (uint32_t i = 0; i < LAYERS; i++)
+        w->api->memory_give(w->device, w->weight[i].data, w->weight[i].bytes);
+    w->api->memory_give(w->device, w->x, ROWS * K * 2);
+    w->api->memory_give(w->device, w->y, ROWS * N * 2);
+    w->api->close(w->device);
+}
+
+static struct simt_counts run(struct world *w, uint32_t rows)
+{
+    struct gemm_args args = {.x_dtype = DTYPE_BF16,
+                             .y_dtype = DTYPE_BF16,
+                             .x = w->x,
+                             .y = w->y,
+                             .weight = &w->weight[0],
+                             .rows = rows,
+                             .x_stride = K,
+                             .y_stride = N};
+    struct simt_counts counts;
+    simt_reset();
+    assert_int_equal(w->api->ops->gemm(w->stream, &args), STATUS_OK);
+    simt_read(&counts);
+    return counts;
+}
+
+static void configure(uint32_t candidates, uint32_t best, uint32_t refuses)
+{
+    struct simt_options options = {
+        .blas_candidates = candidates, .blas_best = best, .blas_refuses = refuses};
+    simt_configure(&options);
+}
+
+static void cache_path(char path[300])
+{
+    char pattern[300];
+    glob_t found;
+    snprintf(pattern, sizeof pattern, "%s/products-*", folder);
+    assert_int_equal(glob(pattern, 0, NULL, &found), 0);
+    assert_int_equal(found.gl_pathc, 1);
+    snprintf(path, 300, "%s", found.gl_pathv[0]);
+    globfree(&found);
+}
+
+static void test_fastest_is_kept(void **state)
+{
+    (void)state;
+    struct world w;
+    configure(4, 2, 0);
+    world_open(&w);
+    struct simt_counts first = run(&w, 9);
+    assert_int_equal(first.blas_algorithm, 2);
+    assert_int_equal(first.blas_heuristics, 1);
+    assert_true(first.blas_calls > 4 * 3);                  // every candidate, several times
+    assert_true(first.blas_weights > first.blas_calls / 2); // in turn over the layers
+    struct simt_counts again = run(&w, 9);
+    assert_int_equal(again.blas_calls, 1);
+    assert_int_equal(again.blas_descriptors, 0);
+    struct simt_counts bucket = run(&w, 12); // 9 and 12 share the bucket up to 16
+    assert_int_equal(bucket.blas_calls, 1);
+    assert_int_equal(bucket.blas_heuristics, 0);
+    assert_int_equal(bucket.blas_algorithm, 2);
+    struct simt_counts other = run(&w, 3); // not timed yet
+    assert_int_equal(other.blas_heuristics, 1);
+    world_close(&w);
+}
+
+static void test_file_is_read(void **state)
+{
+    (void)state;
+    struct world w;
+    configure(4, 1, 0); // another would be the fastest now: the file knows better
+    world_open(&w);
+    struct simt_counts counts = run(&w, 12);
+    assert_int_equal(counts.blas_calls, 1);
+    assert_int_equal(counts.blas_heuristics, 0);
+    assert_int_equal(counts.blas_algorithm, 2);
+    world_close(&w);
+}
+
+static void test_refused_rows(void **state)
+{
+    (void)state;
+    struct world w;
+    configure(4, 2, 12);
+    world_open(&w);
+    assert_int_equal(run(&w, 9).blas_algorithm, 2);
+    struct simt_counts counts = run(&w, 12);
+    assert_int_equal(counts.blas_algorithm, 0);
+    assert_int_equal(counts.blas_heuristics, 1);
+    assert_int_equal(run(&w, 12).blas_heuristics, 0);
+    world_close(&w);
+}
+
+static void test_unknown_algorithm(void **state)
+{
+    (void)state;
+    struct world w;
+    configure(2, 1, 0); // the file's choice, 2, is none of these
+    world_open(&w);
+    struct simt_counts counts = run(&w, 12);
+    assert_int_equal(counts.blas_heuristics, 1);
+    assert_int_equal(counts.blas_algorithm, 0);
+    world_close(&w);
+}
+
+static void test_damaged_file(void **state)
+{
+    (void)state;
+    char path[300];
+    cache_path(path);
+    FILE *file = fopen(path, "r+b");
+    assert_non_null(file);
+    for (int i = 0; i < 4096; i++)
+        (void)fputc('x', file);
+    (void)fclose(file);
+    struct world w;
+    configure(4, 3, 0);
+    world_open(&w);
+    struct simt_counts counts = run(&w, 12);
+    assert_true(counts.blas_calls > 4);
+    assert_int_equal(counts.blas_algorithm, 3);
+    world_close(&w);
+    assert_int_equal(unlink(path), 0);
+}
+
+// While a graph is recorded the timing runs beside it; the graph holds one product.
+static void test_while_recording(void **state)
+{
+    (void)state;
+    struct world w;
+    struct graph *graph = NULL;
+    struct simt_counts counts;
+    configure(4, 2, 0);
+    world_open(&w);
+    assert_int_equal(w.api->graph_begin(w.stream), STATUS_OK);
+    counts = run(&w, 4);
+    assert_int_equal(counts.blas_algorithm, 2);
+    assert_true(counts.blas_calls > 4);
+    assert_int_equal(w.api->graph_end(w.stream, &graph, NULL), STATUS_OK);
+    assert_int_equal(w.api->graph_launch(w.stream, graph), STATUS_OK);
+    w.api->graph_close(graph);
+    world_close(&w);
+    char path[300];
+    cache_path(path);
+    assert_int_equal(unlink(path), 0);
+}
+
+int main(void)
+{
+    if (mkdtemp(folder) == NULL)
+        return 1;
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_fastest_is_kept), cmocka_unit_test(test_file_is_read),
+        cmocka_unit_test(test_refused_rows),    cmocka_unit_test(test_unknown_algorithm),
+        cmocka_unit_test(test_damaged_file),    cmocka_unit_test(test_while_recording),
+    };
+    int failed = cmocka_run_group_tests_name("products", tests, NULL, NULL);
+    (void)rmdir(folder);
+    return failed;
+}
