@@ -12,6 +12,11 @@
 
 enum { TEMPLATE_BYTES_MAX = 4 << 20, QUEUED_TOKENS_DEFAULT = 2097152 };
 
+static void device_note(const char *line)
+{
+    log_line(LOG_INFO, "%s", line);
+}
+
 static enum status device_take(struct loaded *loaded, const char *name,
                                const struct device_settings *settings, struct error *err)
 {
@@ -21,7 +26,8 @@ static enum status device_take(struct loaded *loaded, const char *name,
     bool exact = settings->exact < 0 ? strcmp(name, "simt") == 0 : settings->exact != 0;
     struct device_options options = {.threads = settings->threads,
                                      .exact = exact,
-                                     .cache_folder = settings->device_cache};
+                                     .cache_folder = settings->device_cache,
+                                     .note = device_note};
     return loaded->api->open(&loaded->device, &options, err);
 }
 

@@ -25,6 +25,7 @@ struct device_options {
     uint32_t threads; // cpu: workers of the pool, the caller's thread counted; 0: all usable cores
     bool exact;       // architecture rule 2
     const char *cache_folder; // for tuned algorithms; NULL: none
+    void (*note)(const char *line); // something worth a line in the log, at most once each; or NULL
 };
 
 struct device_facts {

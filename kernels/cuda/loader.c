@@ -13,14 +13,26 @@
 
 enum { DIRECT_ALIGN = 4096 };
 
+// Said once: loading then goes through the page cache and is slower.
+static void direct_refused(struct device *device)
+{
+    if (!device->direct_refused && device->options.note != NULL)
+        device->options.note("weights are read through the page cache: the file system refuses "
+                             "O_DIRECT");
+    device->direct_refused = true;
+}
+
 // A second descriptor of the same file, for O_DIRECT reads; -1 where that cannot be had.
-static int direct_open(const struct weight_source *source)
+static int direct_open(struct device *device, const struct weight_source *source)
 {
     if (source->fd < 0)
         return -1;
     char path[64];
     snprintf(path, sizeof path, "/proc/self/fd/%d", source->fd);
-    return open(path, O_RDONLY | O_DIRECT | O_CLOEXEC);
+    int direct = open(path, O_RDONLY | O_DIRECT | O_CLOEXEC);
+    if (direct < 0)
+        direct_refused(device);
+    return direct;
 }
 
 // Bytes [at, at + bytes) of the source into the buffer; *data is where they begin in it. A whole
@@ -77,6 +89,8 @@ static enum status rows_put(struct device *device, struct convert_args *args,
         char *buffer = device->staging_host[turn];
         size_t data = 0;
         if (!piece_read(buffer, source, direct, row * row_bytes, bytes, &data)) {
+            if (direct >= 0)
+                direct_refused(device);
             data = 0;
             memcpy(buffer, (const char *)source->map + row * row_bytes, bytes);
         }
@@ -139,7 +153,7 @@ enum status loader_put(struct device *device, struct weight *weight, uint32_t fi
             .first_row = first_row,
             .cols = flat.cols,
         };
-        int direct = direct_open(&flat);
+        int direct = direct_open(device, &flat);
         status = rows_put(device, &convert, &flat, direct);
         if (direct >= 0)
             (void)close(direct);

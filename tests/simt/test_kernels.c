@@ -15,6 +15,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -271,6 +273,43 @@ static void test_staging(void **state)
     give(x_device);
     give(weight.data);
     api->stream_close(stream);
+}
+
+static uint32_t notes;
+static void note(const char *line)
+{
+    assert_non_null(strstr(line, "O_DIRECT"));
+    notes++;
+}
+
+// A descriptor that cannot be opened a second time: the mapped bytes serve, and one line says so.
+static void test_direct_refused(void **state)
+{
+    (void)state;
+    enum { ROWS = 2, DEPTH = 32 };
+    float w[ROWS * DEPTH];
+    int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+    assert_true(fd >= 0);
+    for (int i = 0; i < ROWS * DEPTH; i++)
+        w[i] = (float)i;
+    struct weight_shape shape = {WEIGHT_PRODUCT, DTYPE_F32, ROWS, DEPTH};
+    struct weight weight = {.shape = shape, .bytes = api->weight_bytes(device, &shape)};
+    weight.data = take(weight.bytes);
+    struct weight_source source = {
+        .map = w, .fd = fd, .dtype = DTYPE_F32, .rows = ROWS, .cols = DEPTH};
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(api->weight_put(device, &weight, 0, &source, NULL), STATUS_OK);
+    assert_int_equal(api->weight_finish(device, &weight, NULL), STATUS_OK);
+    assert_int_equal(notes, 1);
+    struct stream *stream = product_stream();
+    float *got = host_take(sizeof w);
+    assert_int_equal(api->copy_out(stream, got, weight.data, sizeof w), STATUS_OK);
+    wait_for(stream);
+    assert_memory_equal(got, w, sizeof w);
+    api->host_give(device, got, sizeof w);
+    api->stream_close(stream);
+    give(weight.data);
+    (void)close(fd);
 }
 
 // --- attention ----------------------------------------------------------------------------------
@@ -552,7 +591,7 @@ static int setup(void **state)
 {
     (void)state;
     struct error err;
-    struct device_options options = {.exact = true};
+    struct device_options options = {.exact = true, .note = note};
     api = weft_device_plugin();
     if (api->open(&device, &options, &err) != STATUS_OK) {
         printf("skipped: %s\n", err.text);
@@ -574,9 +613,8 @@ int main(int argc, char **argv)
 {
     small = argc > 1 && strcmp(argv[1], "small") == 0;
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_products),
-        cmocka_unit_test(test_staging),
-        cmocka_unit_test(test_attention),
+        cmocka_unit_test(test_products),       cmocka_unit_test(test_staging),
+        cmocka_unit_test(test_direct_refused), cmocka_unit_test(test_attention),
         cmocka_unit_test(test_counts),
     };
     return cmocka_run_group_tests_name("kernels", tests, setup, teardown);
