@@ -4,7 +4,7 @@
 // copies, larger together than the L2 cache. Random data throughout.
 //
 //   gpu_ops exact|fast [small]     small: tiny shapes, to see that the program itself works
-#include "kernels/device.h"
+#include "bench/gpu_ops.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -14,25 +14,14 @@
 
 const struct device_api *weft_device_plugin(void);
 
-enum { REPEATS = 20 };
-
-struct bench {
-    const struct device_api *api;
-    struct device *device;
-    uint32_t *done;
-    uint32_t signals;
-    double copy_rate; // bytes a second, read and write counted
-    bool small;
-};
-
-static double now_s(void)
+double now_s(void)
 {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-static void need(enum status status, const char *what)
+void need(enum status status, const char *what)
 {
     if (status == STATUS_OK)
         return;
@@ -40,14 +29,14 @@ static void need(enum status status, const char *what)
     exit(1);
 }
 
-static void *take(struct bench *b, size_t bytes)
+void *take(struct bench *b, size_t bytes)
 {
     void *at = NULL;
     need(b->api->memory_take(b->device, &at, bytes, NULL), "memory");
     return at;
 }
 
-static void settle(struct bench *b, struct stream *stream)
+void settle(struct bench *b, struct stream *stream)
 {
     struct error err = {0};
     need(b->api->signal(stream, b->done, ++b->signals), "signal");
@@ -58,7 +47,7 @@ static void settle(struct bench *b, struct stream *stream)
 }
 
 // Random bf16 numbers of deviation 0.02, made on the device.
-static struct weight random_weight(struct bench *b, uint32_t n, uint32_t k, uint64_t seed)
+struct weight random_weight(struct bench *b, uint32_t n, uint32_t k, uint64_t seed)
 {
     struct weight w = {.shape = {WEIGHT_PRODUCT, DTYPE_BF16, n, k}};
     w.bytes = b->api->weight_bytes(b->device, &w.shape);
@@ -70,18 +59,26 @@ static struct weight random_weight(struct bench *b, uint32_t n, uint32_t k, uint
     return w;
 }
 
-static struct stream *open_stream(struct bench *b, const struct stream_limits *limits)
+struct stream *open_stream(struct bench *b, const struct stream_limits *limits)
 {
     struct stream *stream = NULL;
     need(b->api->stream_open(b->device, &stream, limits, NULL), "stream");
     return stream;
 }
 
-static void print_row(const char *what, const char *shape, double seconds, double bytes,
-                      double flops)
+// The floor is what the bytes take at the copy rate of this run, or the sums at the best rate of
+// its products, whichever is more.
+void print_row(struct bench *b, const struct bench_row *row)
 {
-    printf("{\"op\":\"%s\",\"shape\":\"%s\",\"us\":%.2f,\"GBps\":%.1f,\"TFLOPs\":%.2f}\n", what,
-           shape, seconds * 1e6, bytes / seconds * 1e-9, flops / seconds * 1e-12);
+    double floor = b->copy_rate > 0 ? row->bytes / b->copy_rate : 0;
+    if (row->flops > 0 && row->flops / row->seconds > b->math_rate)
+        b->math_rate = row->flops / row->seconds;
+    if (b->math_rate > 0 && row->flops / b->math_rate > floor)
+        floor = row->flops / b->math_rate;
+    printf("{\"op\":\"%s\",\"shape\":\"%s\",\"us\":%.2f,\"floor_us\":%.2f,\"GBps\":%.1f,"
+           "\"TFLOPs\":%.2f}\n",
+           row->op, row->shape, row->seconds * 1e6, floor * 1e6, row->bytes / row->seconds * 1e-9,
+           row->flops / row->seconds * 1e-12);
     fflush(stdout);
 }
 
@@ -105,7 +102,8 @@ static void bench_copy(struct bench *b)
     settle(b, stream);
     double seconds = (now_s() - start) / REPEATS;
     b->copy_rate = 3.0 * (double)bytes / seconds;
-    print_row("swiglu", "large: stands for the copy rate", seconds, 3.0 * (double)bytes, 0);
+    print_row(b, &(struct bench_row){"swiglu", "large: stands for the copy rate", seconds,
+                                     3.0 * (double)bytes, 0});
     b->api->memory_give(b->device, (void *)(uintptr_t)args.in, 2 * bytes);
     b->api->memory_give(b->device, args.out, bytes);
     b->api->stream_close(stream);
@@ -124,7 +122,9 @@ static void bench_gemm(struct bench *b, uint32_t n, uint32_t k)
     uint32_t most = b->small ? 64 : 8192;
     struct weight x = random_weight(b, most, k, 99);
     void *y = take(b, (size_t)most * n * 2);
-    for (size_t m = 0; m < sizeof rows_of / sizeof rows_of[0] && rows_of[m] <= most; m++) {
+    for (size_t m = sizeof rows_of / sizeof rows_of[0]; m-- > 0;) { // most rows: the best rate first
+        if (rows_of[m] > most)
+            continue;
         struct gemm_args args = {.x_dtype = DTYPE_BF16,
                                  .y_dtype = DTYPE_BF16,
                                  .x = x.data,
@@ -144,7 +144,8 @@ static void bench_gemm(struct bench *b, uint32_t n, uint32_t k)
         char shape[64];
         snprintf(shape, sizeof shape, "n %u k %u rows %u", n, k, rows_of[m]);
         double bytes = 2.0 * ((double)n * k + (double)rows_of[m] * (n + k));
-        print_row("gemm", shape, (now_s() - start) / REPEATS, bytes, 2.0 * n * k * rows_of[m]);
+        print_row(b, &(struct bench_row){"gemm", shape, (now_s() - start) / REPEATS, bytes,
+                                         2.0 * n * k * rows_of[m]});
     }
     for (uint32_t i = 0; i < copies; i++)
         b->api->memory_give(b->device, weight[i].data, weight[i].bytes);
@@ -234,8 +235,8 @@ static void bench_attn(struct bench *b, const struct attn_bench *c)
     double pairs = (double)c->rows * c->q_len *
                    (c->shape.causal ? c->kv_len - (c->q_len - 1) / 2.0 : c->kv_len);
     double bytes = 4.0 * c->rows * c->kv_len * c->shape.kv_heads * c->shape.dim;
-    print_row("attn", c->name, (now_s() - start) / REPEATS, bytes,
-              4.0 * c->shape.dim * c->shape.heads * pairs);
+    print_row(b, &(struct bench_row){"attn", c->name, (now_s() - start) / REPEATS, bytes,
+                                     4.0 * c->shape.dim * c->shape.heads * pairs});
     void *rooms[] = {qkv.data, kv.data, table_device, args.out, record};
     for (size_t i = 0; i < sizeof rooms / sizeof rooms[0]; i++)
         b->api->memory_give(b->device, rooms[i], 0);
@@ -289,6 +290,7 @@ int main(int argc, char **argv)
     if (b.small)
         bench_gemm(&b, 64, 96);
     bench_all_attn(&b);
+    bench_rows(&b);
     b.api->host_give(b.device, b.done, 64);
     b.api->close(b.device);
     return 0;

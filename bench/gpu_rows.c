@@ -1,0 +1,330 @@
+// The rows of gpu_ops beside products and attention: add+norm, qkv_post and SwiGLU at three sizes,
+// sampling in five forms, the gap between launches with and without a graph, and how long a signal
+// of the device takes to reach a waiting host.
+#include "bench/gpu_ops.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const uint32_t token_counts[] = {1, 64, 8192};
+
+static uint32_t token_sizes(const struct bench *b)
+{
+    return b->small ? 1 : sizeof token_counts / sizeof token_counts[0];
+}
+
+static struct stream *rows_stream(struct bench *b)
+{
+    struct stream_limits limits = {.step = {.rows_max = 256, .tokens_max = 8192},
+                                   .width_max = 32768};
+    return open_stream(b, &limits);
+}
+
+static void give(struct bench *b, struct weight w)
+{
+    b->api->memory_give(b->device, w.data, w.bytes);
+}
+
+static struct weight ones_of(struct bench *b, uint32_t n)
+{
+    struct weight w = {.shape = {WEIGHT_VECTOR, DTYPE_F32, n, 1}};
+    w.bytes = b->api->weight_bytes(b->device, &w.shape);
+    w.data = take(b, w.bytes);
+    struct weight_source source = {.fd = -1, .rows = n, .cols = 1, .seed = 5, .deviation = 1};
+    need(b->api->weight_put(b->device, &w, 0, &source, NULL), "vector");
+    need(b->api->weight_finish(b->device, &w, NULL), "vector");
+    return w;
+}
+
+static void bench_norm(struct bench *b, struct stream *stream, uint32_t rows)
+{
+    uint32_t width = b->small ? 256 : 4096;
+    struct weight residual = random_weight(b, rows, width, 1),
+                  add = random_weight(b, rows, width, 2);
+    struct weight out = random_weight(b, rows, width, 3), weight = ones_of(b, width);
+    struct rms_norm_args args = {.act = DTYPE_BF16,
+                                 .residual = residual.data,
+                                 .add = add.data,
+                                 .weight = &weight,
+                                 .out = out.data,
+                                 .rows = rows,
+                                 .width = width,
+                                 .epsilon = 1e-6f};
+    char shape[64];
+    need(b->api->ops->rms_norm(stream, &args), "rms_norm");
+    settle(b, stream);
+    double start = now_s();
+    for (int i = 0; i < REPEATS; i++)
+        need(b->api->ops->rms_norm(stream, &args), "rms_norm");
+    settle(b, stream);
+    snprintf(shape, sizeof shape, "rows %u width %u", rows, width);
+    print_row(b, &(struct bench_row){"add_rms_norm", shape, (now_s() - start) / REPEATS,
+                                     8.0 * rows * width, 0});
+    give(b, residual);
+    give(b, add);
+    give(b, out);
+    give(b, weight);
+}
+
+static void bench_swiglu(struct bench *b, struct stream *stream, uint32_t rows)
+{
+    uint32_t width = b->small ? 256 : 12288;
+    struct weight in = random_weight(b, rows, 2 * width, 1), out = random_weight(b, rows, width, 2);
+    struct swiglu_args args = {
+        .act = DTYPE_BF16, .in = in.data, .out = out.data, .rows = rows, .width = width};
+    char shape[64];
+    need(b->api->ops->swiglu(stream, &args), "swiglu");
+    settle(b, stream);
+    double start = now_s();
+    for (int i = 0; i < REPEATS; i++)
+        need(b->api->ops->swiglu(stream, &args), "swiglu");
+    settle(b, stream);
+    snprintf(shape, sizeof shape, "rows %u width %u", rows, width);
+    print_row(b, &(struct bench_row){"swiglu", shape, (now_s() - start) / REPEATS,
+                                     6.0 * rows * width, 0});
+    give(b, in);
+    give(b, out);
+}
+
+static void bench_qkv_post(struct bench *b, struct stream *stream, uint32_t tokens)
+{
+    const struct attn_shape s = {32, 8, 128, 0, 0.0884f, 1, 1};
+    uint32_t all = s.heads + 2 * s.kv_heads, blocks = (tokens + 63) / 64;
+    uint64_t head_bytes = 64 * 128 * 2, block_bytes = 2 * head_bytes * s.kv_heads;
+    struct weight qkv = random_weight(b, tokens, all * s.dim, 1);
+    struct weight kv = random_weight(b, blocks, (uint32_t)(block_bytes / 2), 2);
+    struct weight q_norm = ones_of(b, s.dim), k_norm = ones_of(b, s.dim);
+    struct weight table = ones_of(b, tokens * s.dim); // of angles: any numbers do
+    uint32_t *position = calloc(tokens, sizeof *position);
+    uint64_t *place = calloc(tokens, sizeof *place);
+    for (uint32_t i = 0; i < tokens; i++) {
+        position[i] = i;
+        place[i] = i / 64 * block_bytes + i % 64 * 256;
+    }
+    struct qkv_post_args args = {.act = DTYPE_BF16,
+                                 .kv = DTYPE_BF16,
+                                 .qkv = qkv.data,
+                                 .q_norm = &q_norm,
+                                 .k_norm = &k_norm,
+                                 .cos_sin = table.data,
+                                 .position = take(b, tokens * sizeof *position),
+                                 .kv_place = take(b, tokens * sizeof *place),
+                                 .kv_base = kv.data,
+                                 .value_offset = head_bytes * s.kv_heads,
+                                 .head_bytes = head_bytes,
+                                 .shape = s,
+                                 .token_count = tokens,
+                                 .rotary_dim = s.dim,
+                                 .epsilon = 1e-6f};
+    char shape[64];
+    void *rooms[] = {(void *)(uintptr_t)args.position, (void *)(uintptr_t)args.kv_place};
+    need(b->api->upload(b->device, rooms[0], position, tokens * sizeof *position, NULL), "tables");
+    need(b->api->upload(b->device, rooms[1], place, tokens * sizeof *place, NULL), "tables");
+    need(b->api->ops->qkv_post(stream, &args), "qkv_post");
+    settle(b, stream);
+    double start = now_s();
+    for (int i = 0; i < REPEATS; i++)
+        need(b->api->ops->qkv_post(stream, &args), "qkv_post");
+    settle(b, stream);
+    snprintf(shape, sizeof shape, "tokens %u heads 32/8 dim 128, QK-norm", tokens);
+    double moved =
+        (double)tokens * s.dim * (2.0 * (2 * (s.heads + s.kv_heads) + 2 * s.kv_heads) + 4);
+    print_row(b, &(struct bench_row){"qkv_post", shape, (now_s() - start) / REPEATS, moved, 0});
+    for (size_t i = 0; i < 2; i++)
+        b->api->memory_give(b->device, rooms[i], 0);
+    struct weight taken[] = {qkv, kv, q_norm, k_norm, table};
+    for (size_t i = 0; i < sizeof taken / sizeof taken[0]; i++)
+        give(b, taken[i]);
+    free(position);
+    free(place);
+}
+
+// --- sampling -----------------------------------------------------------------------------------
+
+struct sample_form {
+    const char *name;
+    struct sample_params params;
+    double passes; // over the logits, at the least
+};
+
+struct sample_bench {
+    struct weight logits;
+    struct sample_args args;
+    struct stream *stream;
+};
+
+static void sample_run(struct bench *b, struct sample_bench *s, const struct sample_form *form,
+                       uint32_t rows)
+{
+    struct sample_params *params = calloc(rows, sizeof *params);
+    for (uint32_t i = 0; i < rows; i++) {
+        params[i] = form->params;
+        params[i].penalty_row = i;
+        params[i].seed = i;
+    }
+    need(b->api->upload(b->device, s->args.state.params, params, rows * sizeof *params, NULL),
+         "parameters");
+    free(params);
+    s->args.count = rows;
+    s->args.max_top = form->params.top_logprobs;
+    need(b->api->ops->sample(s->stream, &s->args), "sample");
+    settle(b, s->stream);
+    double start = now_s();
+    for (int i = 0; i < REPEATS; i++)
+        need(b->api->ops->sample(s->stream, &s->args), "sample");
+    settle(b, s->stream);
+    char shape[96];
+    snprintf(shape, sizeof shape, "%s, rows %u, vocabulary %u", form->name, rows,
+             s->args.limits.vocab);
+    print_row(b, &(struct bench_row){"sample", shape, (now_s() - start) / REPEATS,
+                                     4.0 * form->passes * rows * s->args.limits.vocab, 0});
+}
+
+static void bench_sample(struct bench *b)
+{
+    enum { PLAIN_TEMPERATURE = 1 };
+    const struct sample_params greedy = {.top_p = 1, .repetition = 1};
+    struct sample_form forms[] = {{"greedy", greedy, 1},
+                                  {"temperature", greedy, 2},
+                                  {"top-k 50, top-p 0.9", greedy, 3},
+                                  {"penalties", greedy, 2.5},
+                                  {"20 logprobs", greedy, 2}};
+    for (size_t i = PLAIN_TEMPERATURE; i < 4; i++)
+        forms[i].params.temperature = 0.8f;
+    forms[2].params.top_k = 50;
+    forms[2].params.top_p = 0.9f;
+    forms[3].params.repetition = 1.1f;
+    forms[3].params.flags = SAMPLE_PENALTY;
+    forms[4].params.top_logprobs = SAMPLE_TOP_MAX;
+    forms[4].params.flags = SAMPLE_LOGPROB;
+    uint32_t vocab = b->small ? 4096 : 151936, most = b->small ? 2 : 256;
+    struct stream_limits limits = {.step = {.rows_max = most,
+                                            .tokens_max = most,
+                                            .slots_max = most,
+                                            .penalty_rows = most,
+                                            .vocab = vocab},
+                                   .width_max = vocab};
+    struct sample_bench s = {.stream = open_stream(b, &limits)};
+    s.logits = (struct weight){.shape = {WEIGHT_PRODUCT, DTYPE_F32, most, vocab}};
+    s.logits.bytes = b->api->weight_bytes(b->device, &s.logits.shape);
+    s.logits.data = take(b, s.logits.bytes);
+    struct weight_source source = {
+        .fd = -1, .rows = most, .cols = vocab, .seed = 1, .deviation = 2};
+    need(b->api->weight_put(b->device, &s.logits, 0, &source, NULL), "logits");
+    need(b->api->weight_finish(b->device, &s.logits, NULL), "logits");
+    struct step_sampled *sampled = calloc(most, sizeof *sampled);
+    for (uint32_t i = 0; i < most; i++)
+        sampled[i] = (struct step_sampled){i, i, i, STEP_NO_ROW};
+    size_t sampled_bytes = most * sizeof *sampled;
+    void *rows = take(b, sampled_bytes), *result = NULL, *top = NULL;
+    need(b->api->upload(b->device, rows, sampled, sampled_bytes, NULL), "rows");
+    size_t top_bytes = (size_t)most * SAMPLE_TOP_MAX * sizeof(struct sample_top);
+    need(b->api->host_take(b->device, &result, most * sizeof(struct sample_result), NULL),
+         "result");
+    need(b->api->host_take(b->device, &top, top_bytes, NULL), "result");
+    s.args = (struct sample_args){.logits = s.logits.data,
+                                  .sampled = rows,
+                                  .result = result,
+                                  .top = top,
+                                  .limits = limits.step,
+                                  .stride = vocab};
+    s.args.state.params = take(b, most * sizeof(struct sample_params));
+    s.args.state.done = take(b, most * sizeof(uint32_t));
+    s.args.state.last_token = take(b, most * sizeof(int32_t));
+    s.args.state.penalty = take(b, (size_t)most * vocab * sizeof(uint16_t));
+    static const uint32_t counts[] = {1, 16, 64, 256};
+    for (size_t f = 0; f < sizeof forms / sizeof forms[0]; f++)
+        for (size_t i = 0; i < 4 && counts[i] <= most; i++)
+            sample_run(b, &s, &forms[f], counts[i]);
+    void *rooms[] = {rows, s.args.state.params, s.args.state.done, s.args.state.last_token,
+                     s.args.state.penalty};
+    for (size_t i = 0; i < sizeof rooms / sizeof rooms[0]; i++)
+        b->api->memory_give(b->device, rooms[i], 0);
+    b->api->host_give(b->device, result, most * sizeof(struct sample_result));
+    b->api->host_give(b->device, top, top_bytes);
+    give(b, s.logits);
+    free(sampled);
+    b->api->stream_close(s.stream);
+}
+
+// --- launches and signals -----------------------------------------------------------------------
+
+static void gap_row(struct bench *b, const char *shape, double seconds)
+{
+    print_row(b, &(struct bench_row){"launch gap", shape, seconds, 0, 0});
+}
+
+// A kernel of one row and 64 columns, 400 times in a row: what is between launches is all there is.
+static void bench_gap(struct bench *b, struct stream *stream)
+{
+    enum { NODES = 400, WIDTH = 64 };
+    struct weight x = random_weight(b, 1, WIDTH, 1), weight = ones_of(b, WIDTH);
+    struct rms_norm_args args = {.act = DTYPE_BF16,
+                                 .residual = x.data,
+                                 .weight = &weight,
+                                 .out = x.data,
+                                 .rows = 1,
+                                 .width = WIDTH,
+                                 .epsilon = 1e-6f};
+    struct graph *graph = NULL;
+    need(b->api->ops->rms_norm(stream, &args), "node");
+    settle(b, stream);
+    double start = now_s();
+    for (int i = 0; i < NODES; i++)
+        need(b->api->ops->rms_norm(stream, &args), "node");
+    settle(b, stream);
+    gap_row(b, "400 launches, each", (now_s() - start) / NODES);
+    need(b->api->graph_begin(stream), "graph");
+    for (int i = 0; i < NODES; i++)
+        need(b->api->ops->rms_norm(stream, &args), "node");
+    need(b->api->graph_end(stream, &graph, NULL), "graph");
+    need(b->api->graph_launch(stream, graph), "graph");
+    settle(b, stream);
+    start = now_s();
+    for (int i = 0; i < REPEATS; i++)
+        need(b->api->graph_launch(stream, graph), "graph");
+    settle(b, stream);
+    gap_row(b, "graph of 400 nodes, each", (now_s() - start) / REPEATS / NODES);
+    b->api->graph_close(graph);
+    give(b, x);
+    give(b, weight);
+}
+
+static int by_size(const void *a, const void *b)
+{
+    double x = *(const double *)a;
+    double y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+// From launching a signal on an idle stream to the host's having seen it, launch counted.
+static void bench_signal(struct bench *b, struct stream *stream)
+{
+    enum { TRIES = 201 };
+    double seen[TRIES];
+    for (int i = 0; i < TRIES; i++) {
+        double start = now_s();
+        settle(b, stream);
+        seen[i] = now_s() - start;
+    }
+    qsort(seen, TRIES, sizeof seen[0], by_size);
+    print_row(b, &(struct bench_row){"signal", "launched and seen, median", seen[TRIES / 2], 0, 0});
+    print_row(b, &(struct bench_row){"signal", "launched and seen, 99 of 100",
+                                     seen[TRIES * 99 / 100], 0, 0});
+}
+
+void bench_rows(struct bench *b)
+{
+    struct stream *stream = rows_stream(b);
+    for (uint32_t i = 0; i < token_sizes(b); i++) {
+        bench_norm(b, stream, token_counts[i]);
+        bench_swiglu(b, stream, token_counts[i]);
+        bench_qkv_post(b, stream, token_counts[i]);
+    }
+    bench_gap(b, stream);
+    bench_signal(b, stream);
+    b->api->stream_close(stream);
+    bench_sample(b);
+}
