@@ -118,6 +118,11 @@ static enum status model_prepare(struct loaded *loaded, struct loaded_model *m, 
     options.no_id = tokenizer_token(m->tokenizer, text_of("no"));
     status =
         model_plan_open(&m->plan, m->spec.folder, loaded->api, loaded->device, &options, err);
+    if (status == STATUS_OK && tokenizer_vocab(m->tokenizer) > m->plan->facts.vocab)
+        log_line(LOG_WARNING,
+                 "model '%s': the tokenizer has %u ids, the model %u: texts with the ids beyond "
+                 "are refused",
+                 m->spec.id, tokenizer_vocab(m->tokenizer), m->plan->facts.vocab);
     if (status == STATUS_OK && m->plan->facts.kind == MODEL_GENERATOR)
         status = template_load(loaded, m, err);
     return status;

@@ -89,6 +89,19 @@ void loop_accept_rest(struct http_thread *thread)
         continue;
 }
 
+// SO_REUSEPORT lets a second process share the port in silence: a bind without it tells.
+static bool port_taken(const struct addrinfo *address)
+{
+    int on = 1;
+    int fd = socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return false;
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    bool taken = bind(fd, address->ai_addr, address->ai_addrlen) != 0 && errno == EADDRINUSE;
+    close(fd);
+    return taken;
+}
+
 static int socket_bound(const struct addrinfo *address, struct error *err)
 {
     int on = 1, bytes = SOCKET_SEND_BYTES;
@@ -132,7 +145,12 @@ enum status loop_listen(struct http_thread *thread, struct error *err)
     if (failed != 0)
         return error_set(err, STATUS_INVALID, "--host %s: %s", server->options.host,
                          gai_strerror(failed));
-    thread->listen_fd = socket_bound(found, err);
+    bool taken = thread->index == 0 && server->port != 0 && port_taken(found);
+    thread->listen_fd = -1;
+    if (taken)
+        error_set(err, STATUS_IO, "another process listens there");
+    else
+        thread->listen_fd = socket_bound(found, err);
     freeaddrinfo(found);
     if (thread->listen_fd < 0)
         return error_prefix(err, "%s port %u cannot be listened on", server->options.host,

@@ -653,9 +653,30 @@ static void test_bytes_max(void **state)
     assert_int_equal(server_bytes_max(&options), 2 * bytes);
 }
 
+// SO_REUSEPORT alone would let two servers share a port in silence.
+static void test_port_in_use(void **state)
+{
+    (void)state;
+    struct fixture f;
+    fixture_open(&f, NULL, true);
+    static const char *const keys[] = {KEY};
+    struct server_options o = {.host = "127.0.0.1",
+                               .port = f.port,
+                               .http_threads = 2,
+                               .api_keys = keys,
+                               .api_key_count = 1,
+                               .http2 = -1};
+    struct server *second = NULL;
+    struct error err = {0};
+    assert_int_equal(server_open(&second, &o, &err), STATUS_IO);
+    assert_non_null(strstr(err.text, "another process listens there"));
+    fixture_close(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_port_in_use),
         cmocka_unit_test(test_check_order),
         cmocka_unit_test(test_accepted_types),
         cmocka_unit_test(test_paths),
