@@ -1,6 +1,6 @@
 # The CUDA sources through model.h, under the emulator; skipped where its library was not built.
-foreach(name exact ahead)
-  weft_test(NAME test_simt_${name} SOURCES ${CMAKE_CURRENT_LIST_DIR}/test_simt_${name}.c
+foreach(name simt_exact simt_ahead)
+  weft_test(NAME test_${name} SOURCES ${CMAKE_CURRENT_LIST_DIR}/test_${name}.c
     ${CMAKE_CURRENT_LIST_DIR}/simt_device.c LIBS weft_model_rig ${CMAKE_DL_LIBS} LABELS simt)
 endforeach()
 
