@@ -122,7 +122,8 @@ static void bench_gemm(struct bench *b, uint32_t n, uint32_t k)
     uint32_t most = b->small ? 64 : 8192;
     struct weight x = random_weight(b, most, k, 99);
     void *y = take(b, (size_t)most * n * 2);
-    for (size_t m = sizeof rows_of / sizeof rows_of[0]; m-- > 0;) { // most rows: the best rate first
+    for (size_t m = sizeof rows_of / sizeof rows_of[0];
+         m-- > 0;) { // most rows: the best rate first
         if (rows_of[m] > most)
             continue;
         struct gemm_args args = {.x_dtype = DTYPE_BF16,
