@@ -59,6 +59,13 @@ static bool amx_named(void)
     return (d >> 22 & 1) != 0 && (d >> 24 & 1) != 0 && (d >> 25 & 1) != 0;
 }
 
+static bool f16c_named(void) // clang's __builtin_cpu_supports does not know the name
+{
+    uint32_t a, b, c, d;
+    __asm__ volatile("cpuid" : "=a"(a), "=b"(b), "=c"(c), "=d"(d) : "a"(1), "c"(0));
+    return (c >> 29 & 1) != 0;
+}
+
 static bool level_named(enum cpu_level level)
 {
     __builtin_cpu_init();
@@ -71,7 +78,7 @@ static bool level_named(enum cpu_level level)
                __builtin_cpu_supports("avx512vnni") && level_named(CPU_AVX2);
     case CPU_AVX2:
         return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-               __builtin_cpu_supports("f16c");
+               f16c_named();
     default:
         return true;
     }
