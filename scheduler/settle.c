@@ -82,11 +82,13 @@ static void row_settle(struct engine *engine, const struct plan_row *row,
     struct sequence *s = &engine->sequences[row->slot];
     check(s->state != SEQUENCE_FREE, "a row of slot %u outlived its sequence", row->slot);
     share_settle(engine, s, row->from + row->q_len);
-    // Computed for nobody: the client left before or while the step ran.
-    if (s->state == SEQUENCE_ENDING ? s->cancelled
-                                    : atomic_load_explicit(&s->request->cancel,
-                                                           memory_order_relaxed))
-        stat_add(&engine->stats.rows_after_cancel, 1);
+    // Computed for nobody. With a step in flight that is the row launched ahead of the cancel, not
+    // the one that was running; without one it is the row during which the client left.
+    bool left = s->state == SEQUENCE_ENDING ? s->cancelled
+                                            : engine->facts.steps_in_flight == 0 &&
+                                                  atomic_load_explicit(&s->request->cancel,
+                                                                       memory_order_relaxed);
+    stat_add(&engine->stats.rows_after_cancel, left);
     if (s->state == SEQUENCE_ENDING) {
         sequence_settled(engine, s); // its token is dropped
         return;
