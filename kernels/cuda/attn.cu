@@ -87,6 +87,7 @@ template <class T> static __global__ void __launch_bounds__(256) attn_plain_kern
             float p = ex2(add_rn(score, -against));
             sum = fmaf(sum, keep, warp_sum(p));
             max = now;
+#pragma unroll
             for (int c = 0; c < 8; c++)
                 out[c] = mul_rn(out[c], keep);
             for (uint32_t i = 0; i < 32 && first + i < hi; i++) {
@@ -94,14 +95,18 @@ template <class T> static __global__ void __launch_bounds__(256) attn_plain_kern
                 if (first + i < lo)
                     continue;
                 const void *v = kv_row_any(a, w, first + i, 1);
-                for (uint32_t c = 0; c < 8 && lane + 32 * c < dim; c++)
-                    out[c] = fmaf(weight, kv_load(v, kv_type, lane + 32 * c), out[c]);
+#pragma unroll
+                for (uint32_t c = 0; c < 8; c++)
+                    if (lane + 32 * c < dim)
+                        out[c] = fmaf(weight, kv_load(v, kv_type, lane + 32 * c), out[c]);
             }
         }
         float inverse = sum > 0.0f ? 1.0f / sum : 0.0f;
         T *to = (T *)a.out + (token * a.shape.heads + head) * dim;
-        for (uint32_t c = 0; c < 8 && lane + 32 * c < dim; c++)
-            narrow(to + lane + 32 * c, mul_rn(out[c], inverse));
+#pragma unroll
+        for (uint32_t c = 0; c < 8; c++)
+            if (lane + 32 * c < dim)
+                narrow(to + lane + 32 * c, mul_rn(out[c], inverse));
     }
 }
 

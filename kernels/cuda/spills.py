@@ -3,7 +3,7 @@
 
   kernels/cuda/spills.py [--archs 80,86,89,90a,100,120] [--out FILE]
 
-Compiles each .cu file with `nvcc -Xptxas -v` and exits 1 where decode attention (one warp), a norm or
+Compiles each .cu file with `nvcc -Xptxas -v` and exits 1 where decode attention (one warp, or plain), a norm or
 a sampling kernel spills.
 """
 import argparse
@@ -14,7 +14,7 @@ import sys
 import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
-STRICT = re.compile(r"rms_kernel|layer_kernel|embed_bert|sample_|attn_kernel<[^>]*, 1>|merge")
+STRICT = re.compile(r"rms_kernel|layer_kernel|embed_bert|sample_|attn_kernel<[^>]*, 1>|attn_plain|merge")
 FLAGS = ["-std=c++17", "-fmad=false", f"-I{HERE.parents[1]}", "-Xptxas", "-v", "-x", "cu", "-c"]
 
 
@@ -27,7 +27,7 @@ def short(name):
 def kernels_of(source, archs):
     codes = [f"-gencode=arch=compute_{a},code=sm_{a}" for a in archs]
     with tempfile.NamedTemporaryFile(suffix=".o") as out:
-        run = subprocess.run(["nvcc", "-t", "2", *codes, *FLAGS, str(source), "-o", out.name],
+        run = subprocess.run(["nvcc", "-t", "1", *codes, *FLAGS, str(source), "-o", out.name],
                              capture_output=True, text=True)
     if run.returncode != 0:
         sys.exit(run.stderr)
