@@ -1,26 +1,20 @@
 // A whole step of the dummy Qwen2.5-0.5B shape beside its products alone, in one run: decode at
 // batch 1, 16 and 32 (aim: at most 1.35 times the products), prefill of 512 tokens (at most 1.5
 // times). The products alone are the same model with every other op switched off, so both sides
-// read the same weights. Medians of interleaved runs.
+// read the same weights. Medians of interleaved runs. With a shape by name, the cases of
+// step_cases.c instead, beside the floor of the rates given.
 //
-// Usage: bench_step [bfloat16|int8|float32|float16] [threads]
-#include "kernels/device.h"
-#include "runtime/base/arena.h"
-#include "runtime/model/model.h"
+// Usage: bench_step [bfloat16|int8|float32|float16] [threads] [--device cpu|cuda|simt]
+//        [--library FILE] [--no-exact] [--shape qwen2.5-0.5b|qwen3-8b|xlm-r-large]
+//        [--copy GB/s] [--math TFLOP/s]
+#include "bench/step_bench.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
-enum { PROMPT = 128, STEPS = 8, PREFILL = 512, ROWS_MAX = 32 };
-
-static const char config[] =
-    "{\"architectures\":[\"Qwen2ForCausalLM\"],\"vocab_size\":151936,\"hidden_size\":896,"
-    "\"num_hidden_layers\":24,\"num_attention_heads\":14,\"num_key_value_heads\":2,"
-    "\"intermediate_size\":4864,\"max_position_embeddings\":32768,\"rope_theta\":1000000.0,"
-    "\"tie_word_embeddings\":true,\"torch_dtype\":\"bfloat16\",\"eos_token_id\":151645}";
+enum { PROMPT = 128, STEPS = 8, PREFILL = 512, ROWS_MAX = 32, CONTEXT = 1024 };
 
 #define SKIP(name)                                                                                 \
     static enum status skip_##name(struct stream *stream, const struct name##_args *args)          \
@@ -44,7 +38,7 @@ enum op_index {
 static const struct op_table *timed_ops;
 static double spent_ms[OP_COUNT];
 
-static double now_ms(void)
+double now_ms(void)
 {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
@@ -62,56 +56,13 @@ static double now_ms(void)
 OP_LIST(TIME)
 #undef TIME
 
-struct bench {
-    struct device_api api; // a copy: its op table is switched between runs
-    const struct op_table *whole;
-    struct op_table products, timed;
-    struct device *device;
-    struct model_plan *plan;
-    struct model *model;
-    struct batch *batch;
-    uint64_t step;
-};
-
-static void must(enum status status, const struct error *err)
+void must(enum status status, const struct error *err)
 {
     check(status == STATUS_OK, "%s", err->text);
 }
 
-static void folder_open(struct bench *b, int dtype, uint32_t threads)
+static void products_open(struct bench *b, const struct step_args *args)
 {
-    char folder[] = "/tmp/weft-bench-XXXXXX";
-    char path[64];
-    check(mkdtemp(folder) != NULL, "no folder %s", folder);
-    snprintf(path, sizeof path, "%s/config.json", folder);
-    FILE *file = fopen(path, "w");
-    check(file != NULL, "cannot write %s", path);
-    fputs(config, file);
-    fclose(file);
-    struct error err;
-    struct device_options device = {.threads = threads, .exact = true};
-    must(b->api.open(&b->device, &device, &err), &err);
-    struct model_options options = {.dtype = dtype,
-                                    .kv_dtype = -1,
-                                    .max_model_len = 1024,
-                                    .max_num_seqs = ROWS_MAX,
-                                    .load_dummy = true,
-                                    .yes_id = -1,
-                                    .no_id = -1,
-                                    .penalty_rows = 0};
-    must(model_plan_open(&b->plan, folder, &b->api, b->device, &options, &err), &err);
-    uint64_t kv = b->plan->kv_bytes_min * ROWS_MAX;
-    must(model_open(&b->model, b->plan, kv, NULL, NULL, &err), &err);
-    unlink(path);
-    rmdir(folder);
-    b->batch = heap_take(batch_bytes(&model_facts(b->model)->limits));
-    batch_init(b->batch, &model_facts(b->model)->limits);
-}
-
-static void bench_open(struct bench *b, int dtype, uint32_t threads)
-{
-    b->api = *device_cpu();
-    b->whole = b->api.ops;
     timed_ops = b->whole;
 #define FIELD(name)                                                                                \
     b->products.name = skip_##name;                                                                \
@@ -119,7 +70,15 @@ static void bench_open(struct bench *b, int dtype, uint32_t threads)
     OP_LIST(FIELD)
 #undef FIELD
     b->products.gemm = b->whole->gemm;
-    folder_open(b, dtype, threads);
+    struct model_options options = {.dtype = args->dtype,
+                                    .kv_dtype = -1,
+                                    .max_model_len = CONTEXT,
+                                    .max_num_seqs = ROWS_MAX,
+                                    .load_dummy = true,
+                                    .yes_id = -1,
+                                    .no_id = -1,
+                                    .penalty_rows = 0};
+    bench_model_open(b, shape_find("qwen2.5-0.5b"), &options, CONTEXT * ROWS_MAX);
 }
 
 static void row_add(struct bench *b, uint32_t row, uint32_t q_len, uint32_t kv_len, bool decode)
@@ -163,7 +122,7 @@ static int order(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static double median(double *values, uint32_t count)
+double median(double *values, uint32_t count)
 {
     qsort(values, count, sizeof *values, order);
     return values[count / 2];
@@ -238,25 +197,77 @@ static void prefill_bench(struct bench *b)
     shares_print(b);
 }
 
+static void products_bench(struct bench *b, const struct step_args *args)
+{
+    products_open(b, args);
+    struct device_facts facts;
+    b->api.facts(b->device, &facts);
+    printf("%s, %s, dummy Qwen2.5-0.5B\n%-12s %11s %11s\n", facts.name,
+           dtype_name(model_facts(b->model)->dtype), "", "step", "products");
+    decode_bench(b, 1);
+    decode_bench(b, 16);
+    decode_bench(b, 32);
+    prefill_bench(b);
+}
+
+static void word_read(struct step_args *args, const char *word)
+{
+    for (int i = 0; i < DTYPE_COUNT; i++)
+        if (strcmp(word, dtype_name((enum dtype)i)) == 0)
+            args->dtype = i;
+    if (word[0] >= '0' && word[0] <= '9')
+        args->threads = (uint32_t)strtoul(word, NULL, 10);
+}
+
+static bool args_read(struct step_args *args, int argc, char **argv)
+{
+    *args = (struct step_args){.device = "cpu", .dtype = -1, .exact = true};
+    for (int i = 1; i < argc; i++) {
+        const char *name = argv[i];
+        if (strcmp(name, "--no-exact") == 0) {
+            args->exact = false;
+            continue;
+        }
+        if (name[0] != '-') {
+            word_read(args, name);
+            continue;
+        }
+        const char *value = ++i < argc ? argv[i] : NULL;
+        if (value == NULL)
+            return false;
+        if (strcmp(name, "--device") == 0)
+            args->device = value;
+        else if (strcmp(name, "--library") == 0)
+            args->library = value;
+        else if (strcmp(name, "--shape") == 0)
+            args->shape = value;
+        else if (strcmp(name, "--copy") == 0)
+            args->copy_rate = strtod(value, NULL) * 1e9;
+        else if (strcmp(name, "--math") == 0)
+            args->math_rate = strtod(value, NULL) * 1e12;
+        else
+            return false;
+    }
+    return true;
+}
+
 int main(int argc, char **argv)
 {
     static struct bench bench;
-    int dtype = -1;
-    for (int i = 0; argc > 1 && i < DTYPE_COUNT; i++)
-        if (strcmp(argv[1], dtype_name((enum dtype)i)) == 0)
-            dtype = i;
-    bench_open(&bench, dtype, argc > 2 ? (uint32_t)atoi(argv[2]) : 0);
-    struct device_facts facts;
-    bench.api.facts(bench.device, &facts);
-    printf("%s, %s, dummy Qwen2.5-0.5B\n%-12s %11s %11s\n", facts.name,
-           dtype_name(model_facts(bench.model)->dtype), "", "step", "products");
-    decode_bench(&bench, 1);
-    decode_bench(&bench, 16);
-    decode_bench(&bench, 32);
-    prefill_bench(&bench);
-    model_close(bench.model);
-    model_plan_close(bench.plan);
-    bench.api.close(bench.device);
-    heap_give(bench.batch);
+    struct step_args args;
+    if (!args_read(&args, argc, argv)) {
+        fputs("bench_step: see the head of bench/bench_step.c for its arguments\n", stderr);
+        return 2;
+    }
+    const struct step_shape *shape = args.shape != NULL ? shape_find(args.shape) : NULL;
+    if (args.shape != NULL && shape == NULL)
+        return 2;
+    if (!bench_device_open(&bench, &args))
+        return 77;
+    if (shape != NULL)
+        cases_run(&bench, shape, &args);
+    else
+        products_bench(&bench, &args);
+    bench_close(&bench);
     return 0;
 }

@@ -38,10 +38,17 @@ bool rig_device_usable(void)
 {
     const struct device_api *api;
     struct error err;
-    if (device_find(&api, &err) == STATUS_OK)
-        return true;
-    printf("skipped: %s\n", err.text);
-    return false;
+    struct device *device;
+    struct device_options options = {.threads = 1, .exact = true};
+    enum status status = device_find(&api, &err);
+    if (status == STATUS_OK)
+        status = api->open(&device, &options, &err);
+    if (status != STATUS_OK) {
+        printf("skipped: %s\n", err.text);
+        return false;
+    }
+    api->close(device);
+    return true;
 }
 
 void rig_open(struct rig *rig, const char *folder, const struct model_options *options)

@@ -1,6 +1,7 @@
 // Device simt (the CUDA sources under the emulator) with switches for tests: exact mode and graphs
 // on or off, replays counted, and the emulator's own counters. For tests; one device at a time, one
-// thread. The library lies beside the test program.
+// thread. The library lies beside the test program. WEFT_TEST_DEVICE=cuda (and
+// WEFT_TEST_DEVICE_LIBRARY=FILE) puts a real card in its place, without the emulator's counters.
 #pragma once
 
 #include "kernels/device.h"

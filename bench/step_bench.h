@@ -1,0 +1,47 @@
+// What the files of bench_step share: the arguments, the shapes by name, one dummy model on one
+// device. One thread; whoever opens closes.
+#pragma once
+
+#include "kernels/device.h"
+#include "runtime/model/model.h"
+
+struct step_args {
+    const char *device, *library, *shape; // cpu; NULL: beside the program; NULL: products mode
+    int dtype;                            // enum dtype, or -1: bfloat16
+    uint32_t threads;
+    bool exact;
+    double copy_rate, math_rate; // bytes and operations a second, for the floor; 0: not known
+};
+
+struct step_shape {
+    const char *name, *architecture;
+    uint32_t vocab, hidden, layers, heads, kv_heads, dim, intermediate, positions;
+    bool tied, encoder;
+    uint32_t tokens_max;          // of a step
+    uint32_t fewer_rows, shorter; // the cases are divided by these
+};
+
+struct bench {
+    struct device_api api; // a copy: its op table is switched between runs
+    const struct op_table *whole;
+    struct op_table products, timed;
+    struct device *device;
+    struct model_plan *plan;
+    struct model *model;
+    struct batch *batch;
+    uint64_t step;
+};
+
+double now_ms(void);
+double median(double *values, uint32_t count);
+void must(enum status status, const struct error *err);
+
+// step_cases.c
+const struct step_shape *shape_find(const char *name); // NULL: unknown, the names are printed
+// False, with a line that says why, where the device is not there.
+bool bench_device_open(struct bench *b, const struct step_args *args);
+// kv_tokens: room for so many tokens of keys and values, encoders aside.
+void bench_model_open(struct bench *b, const struct step_shape *shape,
+                      const struct model_options *options, uint64_t kv_tokens);
+void bench_close(struct bench *b);
+void cases_run(struct bench *b, const struct step_shape *shape, const struct step_args *args);

@@ -1,0 +1,356 @@
+// The steps of a served model by name: decode, prefill, both in one step, embeddings and rerank, a
+// row of JSON each, flushed as it comes. Steps run one ahead where the device can, as the engine
+// does; a row holds the median distance between two results. Contexts are not computed for each
+// case: the KV blocks are filled once with those of random prompts, which the rows then read.
+#include "bench/step_bench.h"
+
+#include "runtime/base/arena.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { WARM = 3, REPEATS = 12, MIXED_REPEATS = 5, PASSES = 3, SPARE = 64, BLOCK = 64 };
+static const double FILL_MS = 15000; // at most so long
+
+// kv_heads, dim and positions as published; `tiny` ones run the same code under the emulator.
+static const struct step_shape shapes[] = {
+    {"qwen2.5-0.5b", "Qwen2ForCausalLM", 151936, 896, 24, 14, 2, 64, 4864, 32768, true, false, 8192,
+     1, 1},
+    {"qwen3-8b", "Qwen3ForCausalLM", 151936, 4096, 36, 32, 8, 128, 12288, 40960, false, false, 8192,
+     1, 1},
+    {"xlm-r-large", "XLMRobertaModel", 250002, 1024, 24, 16, 16, 64, 4096, 514, false, true, 65536,
+     1, 1},
+    {"tiny", "Qwen3ForCausalLM", 512, 64, 2, 4, 2, 16, 96, 1024, false, false, 256, 32, 32},
+    {"tiny-encoder", "XLMRobertaModel", 512, 64, 2, 4, 4, 16, 96, 514, false, true, 512, 64, 8},
+};
+
+struct step_case {
+    const char *name;
+    uint32_t decodes, context, prefills, length;
+};
+
+// In order of value: what is not reached in time is lost from the end.
+static const struct step_case generator_cases[] = {
+    {"decode 1 at 1024", 1, 1024, 0, 0},     {"decode 64 at 1024", 64, 1024, 0, 0},
+    {"decode 256 at 1024", 256, 1024, 0, 0}, {"decode 64 at 4096", 64, 4096, 0, 0},
+    {"prefill 8192", 0, 0, 1, 8192},         {"decode 128 and 1024 more", 128, 1024, 1, 1024},
+    {"prefill 4 x 2048", 0, 0, 4, 2048},     {"decode 8 at 1024", 8, 1024, 0, 0},
+    {"decode 32 at 1024", 32, 1024, 0, 0},   {"decode 128 at 1024", 128, 1024, 0, 0},
+};
+static const struct step_case encoder_cases[] = {
+    {"embeddings 512 x 128", 0, 0, 512, 128},
+    {"embeddings 64 x 512", 0, 0, 64, 512},
+    {"rerank 1000 x 300", 0, 0, 1000, 300},
+};
+
+const struct step_shape *shape_find(const char *name)
+{
+    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++)
+        if (strcmp(shapes[i].name, name) == 0)
+            return &shapes[i];
+    printf("bench_step: no shape '%s'; there are qwen2.5-0.5b, qwen3-8b, xlm-r-large\n", name);
+    return NULL;
+}
+
+bool bench_device_open(struct bench *b, const struct step_args *args)
+{
+    const struct device_api *api = device_cpu();
+    struct device_options options = {.threads = args->threads, .exact = args->exact};
+    struct error err;
+    enum status status = STATUS_OK;
+    if (strcmp(args->device, "cpu") != 0)
+        status = device_plugin_open(&api, args->device, args->library, &err);
+    if (status == STATUS_OK)
+        status = api->open(&b->device, &options, &err);
+    if (status != STATUS_OK) {
+        printf("bench_step: skipped: %s\n", err.text);
+        return false;
+    }
+    b->api = *api;
+    b->whole = api->ops;
+    return true;
+}
+
+static void config_write(const char *path, const struct step_shape *s)
+{
+    FILE *file = fopen(path, "w");
+    check(file != NULL, "cannot write %s", path);
+    fprintf(file,
+            "{\"architectures\":[\"%s\"],\"vocab_size\":%u,\"hidden_size\":%u,"
+            "\"num_hidden_layers\":%u,\"num_attention_heads\":%u,\"num_key_value_heads\":%u,"
+            "\"head_dim\":%u,\"intermediate_size\":%u,\"max_position_embeddings\":%u,",
+            s->architecture, s->vocab, s->hidden, s->layers, s->heads, s->kv_heads, s->dim,
+            s->intermediate, s->positions);
+    fprintf(file,
+            "\"rope_theta\":1000000.0,\"tie_word_embeddings\":%s,\"torch_dtype\":\"bfloat16\","
+            "\"eos_token_id\":2,\"pad_token_id\":1,\"type_vocab_size\":1}",
+            s->tied ? "true" : "false");
+    fclose(file);
+}
+
+void bench_model_open(struct bench *b, const struct step_shape *shape,
+                      const struct model_options *options, uint64_t kv_tokens)
+{
+    char folder[] = "/tmp/weft-bench-XXXXXX";
+    char path[64];
+    struct error err;
+    check(mkdtemp(folder) != NULL, "no folder %s", folder);
+    snprintf(path, sizeof path, "%s/config.json", folder);
+    config_write(path, shape);
+    must(model_plan_open(&b->plan, folder, &b->api, b->device, options, &err), &err);
+    const struct model_facts *f = &b->plan->facts;
+    uint64_t kv = 0;
+    if (f->block_tokens > 0)
+        kv = (kv_tokens + f->block_tokens - 1) / f->block_tokens * f->block_bytes;
+    kv = kv > b->plan->kv_bytes_min ? kv : b->plan->kv_bytes_min;
+    must(model_open(&b->model, b->plan, kv, NULL, NULL, &err), &err);
+    unlink(path);
+    rmdir(folder);
+    b->batch = heap_take(batch_bytes(&model_facts(b->model)->limits));
+    batch_init(b->batch, &model_facts(b->model)->limits);
+}
+
+void bench_close(struct bench *b)
+{
+    heap_give(b->batch);
+    model_close(b->model);
+    model_plan_close(b->plan);
+    b->api.close(b->device);
+}
+
+static void launch(struct bench *b)
+{
+    struct error err;
+    must(model_launch(b->model, b->batch, &err), &err);
+    must(model_sample(b->model, NULL, 0, &err), &err);
+}
+
+static void collect(struct bench *b)
+{
+    struct error err;
+    struct model_output out;
+    must(model_collect(b->model, &out, UINT64_MAX, &err), &err);
+}
+
+// Blocks first, first + 1, ... are the row's sequence from its start.
+static void admit(struct bench *b, uint32_t row, uint32_t first, uint32_t blocks)
+{
+    struct batch *batch = b->batch;
+    for (uint32_t i = 0; i < blocks; i++)
+        batch_changes(batch)[batch->change_count++] = (struct batch_change){row, i, first + i};
+    struct batch_admit *new = &batch_admits(batch)[batch->admit_count++];
+    *new = (struct batch_admit){.row = row};
+    new->params = (struct sample_params){
+        .top_p = 1, .repetition = 1, .flags = SAMPLE_IGNORE_END, .penalty_row = STEP_NO_ROW};
+}
+
+// The last q_len of kv_len tokens; decode rows take the token that the device drew.
+static void row_add(struct bench *b, uint32_t row, uint32_t q_len, uint32_t kv_len, bool decode)
+{
+    struct batch *batch = b->batch;
+    const struct model_facts *f = model_facts(b->model);
+    batch_rows(batch)[batch->row_count++] =
+        (struct batch_row){row,          q_len,
+                           kv_len,       decode ? BATCH_TOKEN_FED : batch->token_count,
+                           STEP_NO_TYPE, f->kind == MODEL_GENERATOR ? WANT_TOKEN : WANT_VECTOR,
+                           BATCH_NO_MASK};
+    for (uint32_t i = 0; i < q_len && !decode; i++)
+        batch_tokens(batch)[batch->token_count++] =
+            (int32_t)(3 + (i * 7919u + row * 31u) % (f->vocab - 3));
+    batch->decode_count += decode;
+    batch->computed_count += q_len;
+}
+
+static uint32_t blocks_of(uint32_t tokens)
+{
+    return (tokens + BLOCK - 1) / BLOCK;
+}
+
+// Keys and values of random prompts into all blocks, or as far as the time reaches.
+static void blocks_fill(struct bench *b, const struct step_shape *shape)
+{
+    const struct model_facts *f = model_facts(b->model);
+    uint32_t each = blocks_of(shape->tokens_max);
+    uint32_t at = 0;
+    double start = now_ms();
+    for (; at + each <= f->block_count && now_ms() - start < FILL_MS; at += each) {
+        batch_clear(b->batch, b->step++);
+        admit(b, 0, at, each);
+        row_add(b, 0, shape->tokens_max, shape->tokens_max, false);
+        launch(b);
+        collect(b);
+    }
+    printf("{\"filled_blocks\":%u,\"blocks\":%u,\"ms\":%.0f}\n", at, f->block_count,
+           now_ms() - start);
+    fflush(stdout);
+}
+
+// The decode rows become resident at their context, each with the last token of it.
+static void decodes_admit(struct bench *b, const struct step_case *c)
+{
+    const struct step_limits *limits = &model_facts(b->model)->limits;
+    uint32_t each = blocks_of(c->context + SPARE);
+    for (uint32_t row = 0; row < c->decodes;) {
+        batch_clear(b->batch, b->step++);
+        for (; row < c->decodes && b->batch->admit_count < limits->admits_max &&
+               b->batch->change_count + each <= limits->changes_max;
+             row++) {
+            admit(b, row, row * each, each);
+            row_add(b, row, 1, c->context, false);
+        }
+        launch(b);
+        collect(b);
+    }
+}
+
+static void generator_step(struct bench *b, const struct step_case *c, uint32_t index)
+{
+    uint32_t taken = c->decodes * blocks_of(c->context + SPARE);
+    uint32_t each = blocks_of(c->length);
+    batch_clear(b->batch, b->step++);
+    for (uint32_t row = 0; row < c->decodes; row++)
+        row_add(b, row, 1, c->context + 1 + index, true);
+    for (uint32_t i = 0; i < c->prefills; i++) {
+        admit(b, c->decodes + i, taken + i * each, each);
+        row_add(b, c->decodes + i, c->length, c->length, false);
+    }
+    launch(b);
+}
+
+// Milliseconds from one result to the next, with the next step launched before it is read.
+static double generator_case(struct bench *b, const struct step_case *c)
+{
+    double times[WARM + REPEATS];
+    bool ahead = model_facts(b->model)->steps_in_flight > 0;
+    uint32_t count = WARM + (c->prefills > 0 ? MIXED_REPEATS : REPEATS);
+    decodes_admit(b, c);
+    if (ahead)
+        generator_step(b, c, 0);
+    double last = now_ms();
+    for (uint32_t i = 0; i < count; i++) {
+        generator_step(b, c, i + ahead);
+        collect(b);
+        double now = now_ms();
+        times[i] = now - last;
+        last = now;
+    }
+    if (ahead)
+        collect(b);
+    return median(times + WARM, count - WARM);
+}
+
+// All texts, in as few steps as hold them.
+static double encoder_pass(struct bench *b, const struct step_case *c)
+{
+    const struct model_facts *f = model_facts(b->model);
+    uint32_t most = f->limits.tokens_max / c->length;
+    uint32_t flying = 0;
+    most = most < f->limits.rows_max ? most : f->limits.rows_max;
+    double start = now_ms();
+    for (uint32_t at = 0; at < c->prefills;) {
+        batch_clear(b->batch, b->step++);
+        for (uint32_t row = 0; row < most && at < c->prefills; row++, at++)
+            row_add(b, row, c->length, c->length, false);
+        launch(b);
+        if (++flying > f->steps_in_flight) {
+            collect(b);
+            flying--;
+        }
+    }
+    while (flying-- > 0)
+        collect(b);
+    return now_ms() - start;
+}
+
+static double encoder_case(struct bench *b, const struct step_case *c)
+{
+    double times[PASSES];
+    encoder_pass(b, c);
+    for (uint32_t i = 0; i < PASSES; i++)
+        times[i] = encoder_pass(b, c);
+    return median(times, PASSES);
+}
+
+// Bytes that must be read, weights and keys and values, and operations that must be done.
+static void work_count(double *bytes, double *flops, const struct bench *b,
+                       const struct step_shape *s, const struct step_case *c)
+{
+    const struct model_facts *f = model_facts(b->model);
+    double tokens = c->decodes + (double)c->prefills * c->length;
+    double sampled = s->encoder ? 0 : c->decodes + c->prefills;
+    double layer = (double)s->hidden * s->dim * (2 * s->heads + 2 * s->kv_heads) +
+                   (s->encoder ? 2.0 : 3.0) * s->hidden * s->intermediate;
+    double head = s->encoder ? 0 : (double)s->vocab * s->hidden;
+    double pairs = (double)c->decodes * c->context +
+                   (double)c->prefills * c->length * c->length * (s->encoder ? 1 : 0.5);
+    double kv_token = f->block_tokens > 0 ? (double)f->block_bytes / f->block_tokens : 0;
+    *bytes = (layer * s->layers + head) * (double)dtype_bytes(f->dtype) +
+             kv_token * c->decodes * c->context;
+    *flops = 2 * layer * s->layers * tokens + 2 * head * sampled +
+             4.0 * s->heads * s->dim * s->layers * pairs;
+}
+
+static void case_print(const struct bench *b, const struct step_shape *s,
+                       const struct step_args *args, const struct step_case *c, double ms)
+{
+    double bytes, flops;
+    work_count(&bytes, &flops, b, s, c);
+    double by_bytes = args->copy_rate > 0 ? bytes / args->copy_rate * 1e3 : 0;
+    double by_flops = args->math_rate > 0 ? flops / args->math_rate * 1e3 : 0;
+    double floor = by_bytes > by_flops ? by_bytes : by_flops;
+    printf("{\"step\":\"%s\",\"shape\":\"%s\",\"exact\":%s,\"rows\":%u,\"ms\":%.3f,"
+           "\"tokens_per_s\":%.1f,",
+           c->name, s->name, args->exact ? "true" : "false", c->decodes + c->prefills, ms,
+           (c->decodes + (double)c->prefills * c->length) * 1e3 / ms);
+    printf("\"floor_ms\":%.3f,\"of_floor\":%.3f,\"GBps\":%.1f,\"TFLOPs\":%.2f}\n", floor,
+           floor / ms, bytes / ms * 1e-6, flops / ms * 1e-9);
+    fflush(stdout);
+}
+
+static struct step_case scaled(const struct step_case *c, const struct step_shape *s)
+{
+    struct step_case out = *c;
+    out.decodes = (c->decodes + s->fewer_rows - 1) / s->fewer_rows;
+    out.prefills = s->encoder ? (c->prefills + s->fewer_rows - 1) / s->fewer_rows : c->prefills;
+    out.context /= s->shorter;
+    out.length /= s->shorter;
+    return out;
+}
+
+void cases_run(struct bench *b, const struct step_shape *shape, const struct step_args *args)
+{
+    const struct step_case *cases = shape->encoder ? encoder_cases : generator_cases;
+    size_t count = shape->encoder ? sizeof encoder_cases / sizeof encoder_cases[0]
+                                  : sizeof generator_cases / sizeof generator_cases[0];
+    uint32_t blocks = 0;
+    for (size_t i = 0; i < count; i++) {
+        struct step_case c = scaled(&cases[i], shape);
+        uint32_t need = c.decodes * blocks_of(c.context + SPARE) + c.prefills * blocks_of(c.length);
+        blocks = need > blocks ? need : blocks;
+    }
+    struct model_options options = {.dtype = args->dtype,
+                                    .kv_dtype = -1,
+                                    .max_model_len = shape->encoder ? 0 : shape->tokens_max,
+                                    .max_num_seqs = 256 / shape->fewer_rows,
+                                    .max_num_batched_tokens = shape->tokens_max,
+                                    .block_size = BLOCK,
+                                    .load_dummy = true,
+                                    .yes_id = -1,
+                                    .no_id = -1};
+    double start = now_ms();
+    bench_model_open(b, shape, &options, (uint64_t)blocks * BLOCK);
+    struct device_facts facts;
+    b->api.facts(b->device, &facts);
+    printf("{\"card\":\"%s\",\"shape\":\"%s\",\"dtype\":\"%s\",\"exact\":%s,\"open_ms\":%.0f}\n",
+           facts.name, shape->name, dtype_name(model_facts(b->model)->dtype),
+           args->exact ? "true" : "false", now_ms() - start);
+    if (!shape->encoder)
+        blocks_fill(b, shape);
+    for (size_t i = 0; i < count; i++) {
+        struct step_case c = scaled(&cases[i], shape);
+        case_print(b, shape, args, &c,
+                   shape->encoder ? encoder_case(b, &c) : generator_case(b, &c));
+    }
+}
