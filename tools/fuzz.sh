@@ -14,7 +14,7 @@ for program in build/fuzz/bin/fuzz_*; do
     corpus=tests/fuzz/corpus/${name#fuzz_}
     found=$((found + 1))
     if [ "$mode" = replay ]; then
-        files=$(find "$corpus" -type f 2>/dev/null | sort)
+        files=$([ ! -d "$corpus" ] || find "$corpus" -type f | sort)
         if [ -z "$files" ]; then
             "$program" -runs=2000 -seed=1 >build/fuzz/$name.log 2>&1 || { tail -n 40 build/fuzz/$name.log; exit 1; }
         else
