@@ -186,32 +186,6 @@ def test_four_endpoints_for_a_while():
     assert all(flood.counts), flood.counts
 
 
-def steps(server, model):
-    return server.metric(f'weft_steps_total.*model_name="{model}"')
-
-
-def test_flood_leaves_others_their_turn():
-    """A flood of streams beside pooling: both engines move all the time.
-
-    With k engines that have work each should get one of every k + 1 steps of the thread pool. The
-    counter is printed; what fails the test is an engine that gets less than half of that, since
-    other programs on the machine shift the turns.
-    """
-    server = main()
-    many = [f"a text about wool and ships, number {i}, " * 10 for i in range(2048)]
-    generate = [lambda: chat(server, max_tokens=400, ignore_eos=True).status == 200] * 12
-    pooled = [lambda: embed(server, many, encoding_format="base64").status == 200] * 2
-    with Flood(*generate, *pooled):
-        time.sleep(2)
-        before = steps(server, "tiny"), steps(server, "embed")
-        time.sleep(SECONDS)
-        after = steps(server, "tiny"), steps(server, "embed")
-    tiny_steps, embed_steps = (a - b for a, b in zip(after, before))
-    share = min(tiny_steps, embed_steps) / (tiny_steps + embed_steps)
-    print(f"turns: {tiny_steps:.0f} and {embed_steps:.0f} steps, the smaller share is {share:.2f}")
-    assert share >= 1 / 6
-
-
 def test_overload():
     """Ten times what fits: every answer is 200, 503 or 529, and memory stays flat."""
     folder = tiny()
