@@ -15,8 +15,9 @@ import threading
 import time
 
 import harness
-from harness import KEY, MODELS, Skip, chat, start, text_of, tiny
-from test_load import SECONDS, open_stream, read_all, request_bytes, resident, text_of_stream
+from harness import KEY, MODELS, Skip, chat, embed, start, text_of, tiny
+from test_load import (SECONDS, Flood, open_stream, read_all, request_bytes, resident,
+                       text_of_stream)
 
 BENCH = pathlib.Path(os.environ.get("WEFT_BENCH_LOAD", pathlib.Path(harness.WEFT).parent /
                                     "bench_load"))
@@ -122,6 +123,23 @@ def test_engines_take_turns():
         for flood in floods:
             flood.process.terminate()
             flood.process.communicate()
+
+
+def test_flood_leaves_others_their_turn():
+    """A flood of streams beside pooling: both engines move all the time. One try; an engine that
+    gets less than half of its 1 / (k + 1) while both have work fails the test. It does fail today:
+    the pooling engine got 0.14 to 0.17 of the steps, so only `make soak` runs it."""
+    if SECONDS < 60:
+        raise Skip("known to fail: two engines share turns 0.14 to 0.17, 1/3 is asked (make soak)")
+    server = start(f"tiny={tiny()}", EMBED)
+    many = [f"a text about wool and ships, number {i}, " * 10 for i in range(2048)]
+    generate = [lambda: chat(server, max_tokens=400, ignore_eos=True).status == 200] * 12
+    pooled = [lambda: embed(server, many, encoding_format="base64").status == 200] * 2
+    with Flood(*generate, *pooled):
+        taken = turns(server, SECONDS, 40)
+    share = min(taken) / sum(taken)
+    print(f"turns: {taken}, the smaller share is {share:.2f}")
+    assert share >= 1 / 6
 
 
 def test_overload_is_refused_politely():
