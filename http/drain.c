@@ -1,12 +1,15 @@
 // The end of a server, on each h2o thread: take what the kernel has queued, close the listener,
 // tell HTTP/2 peers, close idle keep-alive connections, and let everything accepted finish. A
 // request that begins up to a second after the signal was under way and is served; later ones (a
-// peer that ignores Connection: close or GOAWAY) get 503.
+// first request on a new connection that took its time, a peer that ignores GOAWAY) get 503.
 #include "http/inside.h"
 
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <time.h>
+
+// A new connection without a request stays this long, so that a late one gets 503 and not a reset.
+enum { NEWCOMER_MS = 2000 };
 
 static int64_t wall_ms(void)
 {
@@ -24,11 +27,12 @@ bool drain_refuses(const struct http_thread *thread, const h2o_req_t *req)
 {
     if (thread->drain_ns == 0)
         return false;
-    return wall_ms_of(req->timestamps.request_begin_at) > thread->drain_unix_ms + DRAIN_GRACE_MS;
+    int64_t grace_ms = (int64_t)thread->server->options.drain_grace_ms;
+    return wall_ms_of(req->timestamps.request_begin_at) > thread->drain_unix_ms + grace_ms;
 }
 
-// Idle: h2o waits for a first byte, and neither it nor the kernel has one. A connection younger
-// than the grace may have its request on the way.
+// Idle: h2o waits for a first byte, and neither it nor the kernel has one. A new connection may
+// have its request on the way.
 static int idle_close(h2o_req_t *req, void *data)
 {
     const struct http_thread *thread = data;
@@ -40,8 +44,8 @@ static int idle_close(h2o_req_t *req, void *data)
     if (socket->input->size > 0 || (ioctl(fd, FIONREAD, &waiting) == 0 && waiting > 0))
         return 0;
     int64_t now = wall_ms();
-    if (now - wall_ms_of(req->conn->connected_at) < DRAIN_GRACE_MS &&
-        now - thread->drain_unix_ms < DRAIN_GRACE_MS)
+    if (now - wall_ms_of(req->conn->connected_at) < NEWCOMER_MS &&
+        now - thread->drain_unix_ms < NEWCOMER_MS)
         return 0;
     shutdown(fd, SHUT_RD); // h2o reads the end and closes
     return 0;

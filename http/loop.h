@@ -20,7 +20,6 @@
 enum {
     WATCH_EVENTS = 64,
     SOCKET_SEND_BYTES = 64 * 1024,
-    DRAIN_GRACE_MS = 1000, // requests that begin this soon after the signal are still served
 };
 
 struct exchange;

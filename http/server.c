@@ -14,6 +14,7 @@ enum {
     REQUEST_TIMEOUT_MS = 60000,
     STALL_TIMEOUT_MS = 60000,
     RESETS_DEFAULT = 200,
+    DRAIN_GRACE_MS = 1000,
     BODY_SLACK_BYTES = 1 << 20, // h2o's own cap is above ours, so that ours answers in JSON
     POLL_MS = 5,
     ABORT_WAIT_MS = 3000,
@@ -32,6 +33,7 @@ static void defaults_fill(struct server_options *o)
     o->request_timeout_ms = o->request_timeout_ms > 0 ? o->request_timeout_ms : REQUEST_TIMEOUT_MS;
     o->stall_timeout_ms = o->stall_timeout_ms > 0 ? o->stall_timeout_ms : STALL_TIMEOUT_MS;
     o->resets_max = o->resets_max > 0 ? o->resets_max : RESETS_DEFAULT;
+    o->drain_grace_ms = o->drain_grace_ms > 0 ? o->drain_grace_ms : DRAIN_GRACE_MS;
 }
 
 // A connection needs a descriptor; accepting without one would make the listener spin.

@@ -197,27 +197,118 @@ static void test_upload_under_way(void **state)
     fixture_close(&f);
 }
 
-// /ready turns at once; a request that begins long after the signal (a pipelined one behind a long
-// answer) is refused with Retry-After.
-static void test_ready_while_draining(void **state)
+static void header_check(const struct http_answer *answer, const char *name, const char *wanted)
+{
+    char value[64] = "";
+    http_header(answer->head, name, value, sizeof value);
+    assert_string_equal(value, wanted);
+}
+
+struct late {
+    const char *method, *path, *headers;
+    int status;
+    const char *says; // in the body
+};
+
+// The first request of a connection that was accepted before the signal, sent behind it: the
+// answer, with the end of the connection behind it, is the last thing that comes.
+static void late_check(struct http_client *client, const struct late *late)
+{
+    struct http_answer answer;
+    const char *body = strcmp(late->method, "POST") == 0 ? "[1]" : NULL;
+    assert_true(http_client_request(client, late->method, late->path, late->headers, body));
+    assert_true(http_client_answer(client, &answer));
+    assert_int_equal(answer.status, late->status);
+    if (strstr(answer.body, late->says) == NULL)
+        fail_msg("%s: '%s' lacks '%s'", late->path, answer.body, late->says);
+    header_check(&answer, "connection", "close");
+    header_check(&answer, "retry-after", late->status == 503 ? "1" : "");
+    header_check(&answer, "retry-after-ms", late->status == 503 ? "1000" : "");
+    http_answer_free(&answer);
+    assert_true(http_client_closed(client, FAR_MS));
+    http_client_close(client);
+}
+
+static void drain_with_late(uint64_t grace_ms, const struct late *late, size_t count)
+{
+    struct fixture f;
+    struct drain drain;
+    struct http_client clients[16];
+    struct server_options options = {.shutdown_timeout_ms = DRAIN_MS, .drain_grace_ms = grace_ms};
+    fixture_open(&f, &options, true);
+    assert_in_range(count, 1, 16);
+    for (size_t i = 0; i < count; i++)
+        assert_true(http_client_open(&clients[i], f.port));
+    drain_start(&drain, &f);
+    assert_true(wait_until(refuses_connections, &f.port));
+    usleep(10000); // beyond a grace of a millisecond
+    for (size_t i = 0; i < count; i++)
+        late_check(&clients[i], &late[i]);
+    assert_int_equal(drain_end(&drain), 0);
+    fixture_close(&f);
+}
+
+#define OPENAI_SAYS                                                                                \
+    "{\"error\":{\"message\":\"The server is shutting down.\",\"type\":\"server_error\","          \
+    "\"param\":null,\"code\":\"unavailable\"}}"
+#define MESSAGES_SAYS                                                                              \
+    "{\"type\":\"error\",\"error\":{\"type\":\"api_error\",\"message\":\"The server is shutting "    \
+    "down.\"},\"request_id\":\"req_"
+#define X_KEY "x-api-key: " KEY "\r\n"
+
+// Behind the grace: 503 in both shapes, with the time to try again. The key comes first; what
+// needs none still answers, and /ready has turned.
+static void test_late_requests_are_refused(void **state)
+{
+    (void)state;
+    static const struct late late[] = {
+        {"POST", "/v1/test/echo", BEARER JSON, 503, OPENAI_SAYS},
+        {"POST", "/v1/messages", X_KEY JSON, 503, MESSAGES_SAYS},
+        {"GET", "/v1/models", BEARER, 503, OPENAI_SAYS},
+        {"GET", "/v1/models", BEARER "anthropic-version: 1\r\n", 503, MESSAGES_SAYS},
+        {"GET", "/ready", NULL, 503, OPENAI_SAYS},
+        {"GET", "/health", NULL, 200, "{\"status\":\"ok\"}"},
+        {"GET", "/version", NULL, 200, "\"version\""},
+        {"GET", "/metrics", NULL, 200, "weft_connections"},
+        {"POST", "/v1/test/echo", JSON, 401, "missing_api_key"},
+        {"POST", "/v1/nowhere", JSON, 404, "unknown_url"},
+    };
+    drain_with_late(1, late, sizeof late / sizeof *late);
+}
+
+static void test_soon_requests_are_served(void **state)
+{
+    (void)state;
+    static const struct late soon[] = {
+        {"POST", "/v1/test/echo", BEARER JSON, 200, "[1]"},
+        {"POST", "/v1/messages", X_KEY JSON, 200, "[1]"},
+        {"GET", "/ready", NULL, 503, OPENAI_SAYS},
+    };
+    drain_with_late(60000, soon, sizeof soon / sizeof *soon);
+}
+
+// The answer under way says that the connection closes: what was piped behind it was not taken.
+static void test_pipelined_behind_the_signal(void **state)
 {
     (void)state;
     struct fixture f;
     struct drain drain;
     struct http_client client;
+    struct http_answer answer;
     fixture_open(&f, NULL, true);
     assert_true(http_client_open(&client, f.port));
     assert_true(http_client_request(&client, "POST", "/v1/test/wait", BEARER JSON, "{}"));
     assert_true(fixture_wait_live(&f, 1));
     drain_start(&drain, &f);
     assert_true(wait_until(refuses_connections, &f.port));
-    assert_int_equal(drain.result, -1);
+    assert_true(http_client_request(&client, "POST", "/v1/test/echo", BEARER JSON, "[1]"));
     assert_true(port_double_push(f.ports[0], 0, 0, FINISH_STOP));
-    struct http_answer answer;
     assert_true(http_client_answer(&client, &answer));
     assert_int_equal(answer.status, 200);
+    assert_string_equal(answer.body, "{\"done\":true}");
+    header_check(&answer, "connection", "close");
     http_answer_free(&answer);
-    assert_true(http_client_closed(&client, FAR_MS));
+    assert_false(http_client_answer(&client, &answer));
     http_client_close(&client);
     assert_int_equal(drain_end(&drain), 0);
     fixture_close(&f);
@@ -310,7 +401,9 @@ int main(void)
         cmocka_unit_test(test_accepted_requests_finish),
         cmocka_unit_test(test_flood_loses_nothing),
         cmocka_unit_test(test_upload_under_way),
-        cmocka_unit_test(test_ready_while_draining),
+        cmocka_unit_test(test_late_requests_are_refused),
+        cmocka_unit_test(test_soon_requests_are_served),
+        cmocka_unit_test(test_pipelined_behind_the_signal),
         cmocka_unit_test(test_deadline_cuts),
         cmocka_unit_test(test_no_grace),
         cmocka_unit_test(test_close_without_drain),

@@ -3,6 +3,7 @@
 #include "tests/http/fixture.h"
 
 #include <poll.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -294,6 +295,40 @@ static void test_drain_sends_goaway(void **state)
     fixture_close(&f);
 }
 
+static void *drain_main(void *fixture)
+{
+    int lost = server_drain(((struct fixture *)fixture)->server);
+    return lost == 0 ? fixture : NULL;
+}
+
+// A stream that begins behind the grace gets 503; one from before is served to its end.
+static void test_drain_refuses_late_streams(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct server_options options = {
+        .http2 = 1, .shutdown_timeout_ms = DRAIN_MS, .drain_grace_ms = 1};
+    static struct frame frame;
+    pthread_t drain;
+    void *clean = NULL;
+    fixture_open(&f, &options, true);
+    int fd = h2_open(&f);
+    assert_true(request_send(fd, 1, "/v1/test/echo", "[1", false)); // its body is not complete
+    assert_true(request_send(fd, 3, "/v1/test/echo", "[3]", true));
+    exchange_check(fd, 3, 200, "[3]");
+    assert_int_equal(pthread_create(&drain, NULL, drain_main, &f), 0);
+    assert_true(frame_wait(fd, FRAME_GOAWAY, 0, &frame));
+    usleep(10000);
+    assert_true(request_send(fd, 5, "/v1/test/echo", "[5]", true));
+    exchange_check(fd, 5, 503, "\"code\":\"unavailable\"");
+    assert_true(frame_send(fd, FRAME_DATA, END_STREAM, 1, text_of("]")));
+    exchange_check(fd, 1, 200, "[1]");
+    assert_int_equal(pthread_join(drain, &clean), 0);
+    assert_non_null(clean);
+    close(fd);
+    fixture_close(&f);
+}
+
 // The GOAWAY timer is still armed when the server goes a moment after it was asked to.
 static void test_close_with_goaway_armed(void **state)
 {
@@ -337,6 +372,7 @@ int main(void)
         cmocka_unit_test(test_stalled_stream),
         cmocka_unit_test(test_dripping_body),
         cmocka_unit_test(test_drain_sends_goaway),
+        cmocka_unit_test(test_drain_refuses_late_streams),
         cmocka_unit_test(test_close_with_goaway_armed),
         cmocka_unit_test(test_switch),
     };
