@@ -252,7 +252,7 @@ static void drain_with_late(uint64_t grace_ms, const struct late *late, size_t c
     "{\"error\":{\"message\":\"The server is shutting down.\",\"type\":\"server_error\","          \
     "\"param\":null,\"code\":\"unavailable\"}}"
 #define MESSAGES_SAYS                                                                              \
-    "{\"type\":\"error\",\"error\":{\"type\":\"api_error\",\"message\":\"The server is shutting "    \
+    "{\"type\":\"error\",\"error\":{\"type\":\"api_error\",\"message\":\"The server is shutting "  \
     "down.\"},\"request_id\":\"req_"
 #define X_KEY "x-api-key: " KEY "\r\n"
 
