@@ -122,10 +122,12 @@ struct verdict keys_check(const struct keys *keys, uint32_t flags, struct creden
 {
     if (flags & ROUTE_OPEN)
         return (struct verdict){.allowed = true};
-    bool takes_x_api_key = (flags & (ROUTE_X_API_KEY | ROUTE_EITHER_KEY)) != 0;
-    if (takes_x_api_key && x_api_key.count > 1)
+    // where both are sent and either will do, Bearer decides, as on every route but Messages
+    bool reads_x_api_key = (flags & ROUTE_X_API_KEY) != 0 ||
+                           ((flags & ROUTE_EITHER_KEY) != 0 && authorization.count == 0);
+    if (reads_x_api_key && x_api_key.count > 1)
         return missing("The header 'x-api-key' came more than once: send exactly one.");
-    if (takes_x_api_key && x_api_key.count == 1)
+    if (reads_x_api_key && x_api_key.count == 1)
         return x_api_key.value.bytes > 0 ? key_verdict(keys, x_api_key.value)
                                          : missing(header_hint(flags));
     if (authorization.count > 1)
@@ -134,7 +136,7 @@ struct verdict keys_check(const struct keys *keys, uint32_t flags, struct creden
         authorization.count == 1 ? bearer_key(authorization.value) : (struct text){NULL, 0};
     if (key.bytes > 0)
         return key_verdict(keys, key);
-    if (x_api_key.count > 0)
+    if (x_api_key.count > 0 && (flags & ROUTE_EITHER_KEY) == 0)
         return missing("This endpoint takes the API key in the header 'Authorization: Bearer "
                        "KEY', not in 'x-api-key'.");
     return missing(header_hint(flags));

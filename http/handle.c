@@ -139,9 +139,12 @@ static bool is_refused(struct exchange *x, const h2o_req_t *req, const struct ro
         refuse(x, HTTP_METHOD, message);
         return true;
     }
+    uint32_t flags = match->route->flags;
+    if ((flags & ROUTE_SHAPE_OF_CALLER) && x->info.shape == SHAPE_MESSAGES)
+        flags |= ROUTE_X_API_KEY;
     struct verdict verdict =
-        keys_check(x->thread->server->keys, match->route->flags,
-                   credential_of(req, "authorization"), credential_of(req, "x-api-key"));
+        keys_check(x->thread->server->keys, flags, credential_of(req, "authorization"),
+                   credential_of(req, "x-api-key"));
     if (!verdict.allowed) {
         refuse(x, verdict.error, verdict.message);
         return true;

@@ -160,13 +160,14 @@ static uint64_t finished_sum(const struct metrics *m, uint32_t model, enum count
     return sum;
 }
 
-static void finished_put(struct metrics *m, const char *name, model_filter *filter)
+// The first so many of enum counted_finish.
+static void finished_put(struct metrics *m, const char *name, int finishes, model_filter *filter)
 {
     metric_head(m, name, "counter");
     for (uint32_t model = 0; model < m->view.served->count; model++) {
         if (!filter(m, model))
             continue;
-        for (int f = 0; f < COUNTED_FINISH_COUNT; f++) {
+        for (int f = 0; f < finishes; f++) {
             metric_model_labels(m, name, model, finish_labels[f]);
             json_put_format(m->out, "%llu\n",
                             (unsigned long long)finished_sum(m, model, (enum counted_finish)f));
@@ -206,7 +207,7 @@ static void vllm_put(struct metrics *m)
     stats_put(m, vllm_stats, sizeof vllm_stats / sizeof *vllm_stats, is_generator);
     usage_put(m, "kv_cache_usage_perc");
     usage_put(m, "gpu_cache_usage_perc");
-    finished_put(m, "request_success_total", is_generator);
+    finished_put(m, "request_success_total", COUNTED_ABORT + 1, is_generator);
     metric_head(m, "cache_config_info", "gauge");
     for (uint32_t model = 0; model < m->view.served->count; model++) {
         const struct model_facts *facts = m->view.served->models[model].facts;
@@ -266,7 +267,7 @@ void metrics_models(struct metrics *m)
 {
     m->prefix = "weft_";
     stats_put(m, weft_stats, sizeof weft_stats / sizeof *weft_stats, any_model);
-    finished_put(m, "finished_total", any_model);
+    finished_put(m, "finished_total", COUNTED_FINISH_COUNT, any_model);
     refused_put(m);
     for (int id = 0; id < HISTOGRAM_COUNT; id++)
         histogram_put(m, histogram_name((enum histogram_id)id), (enum histogram_id)id, any_model);

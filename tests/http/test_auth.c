@@ -48,6 +48,10 @@ static const struct header_case cases[] = {
     {E, 0, "", 1, "k1", true, 0, NULL, 0},
     {E, 1, "Bearer k1", 0, "", true, 0, NULL, 0},
     {E, 0, "", 0, "", false, HTTP_MISSING_KEY, "x-api-key", 0},
+    {E, 1, "Bearer k1", 1, "wrong", true, 0, NULL, 0},
+    {E, 1, "Bearer wrong", 1, "k1", false, HTTP_INVALID_KEY, "not valid", 0},
+    {E, 1, "Basic azE6", 1, "k1", false, HTTP_MISSING_KEY, "x-api-key", 0},
+    {E | X, 1, "Bearer wrong", 1, "k2", true, 0, NULL, 1}, // a caller of the Messages shape
     {ROUTE_OPEN, 0, "", 0, "", true, 0, NULL, 0},
 };
 

@@ -266,6 +266,13 @@ static void test_models(void **state)
     answer = ask("GET", "/v1/models", NULL, NULL);
     check_code(&answer, 401, "missing_api_key");
     http_answer_free(&answer);
+    // both headers with different keys: the one of the caller's shape decides
+    answer = ask("GET", "/v1/models", BEARER "x-api-key: wrong\r\n", NULL);
+    assert_int_equal(answer.status, 200);
+    http_answer_free(&answer);
+    answer = ask("GET", "/v1/models", BEARER "x-api-key: wrong\r\nanthropic-version: 1\r\n", NULL);
+    check_code(&answer, 401, "authentication_error");
+    http_answer_free(&answer);
 }
 
 static void test_health(void **state)
@@ -302,6 +309,31 @@ static void test_health(void **state)
     check_code(&answer, 503, "unavailable");
     http_answer_free(&answer);
     stats->failed = 0;
+}
+
+// What needs no key answers whatever is sent for one; each path knows its methods.
+static void test_open_paths(void **state)
+{
+    (void)state;
+    static const char *const paths[] = {"/health",  "/ping",    "/ready",
+                                        "/version", "/metrics", "/v1/health"};
+    static const char *const keys[] = {NULL, "Authorization: Bearer wrong\r\n",
+                                       "x-api-key: wrong\r\n", "Authorization: Basic x\r\n"};
+    char value[32];
+    for (int i = 0; i < 6; i++) {
+        for (int k = 0; k < 4; k++) {
+            struct http_answer answer = ask("GET", paths[i], keys[k], NULL);
+            assert_int_equal(answer.status, i < 5 ? 200 : 401);
+            assert_true(http_header(answer.head, "cache-control", value, sizeof value));
+            assert_string_equal(value, "no-store");
+            http_answer_free(&answer);
+        }
+        struct http_answer answer = ask("POST", paths[i], BEARER JSON, "{}");
+        check_code(&answer, 405, "method_not_allowed");
+        assert_true(http_header(answer.head, "allow", value, sizeof value));
+        assert_string_equal(value, "GET, HEAD");
+        http_answer_free(&answer);
+    }
 }
 
 static void test_retry_follows_the_queue(void **state)
@@ -505,6 +537,15 @@ static void test_metrics(void **state)
     for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++)
         if (strstr(answer.body, wanted[i]) == NULL)
             fail_msg("no %s", wanted[i]);
+    // vLLM's three reasons, no others; ours count every end
+    static const char *const prefixes[] = {"vllm:request_success_total{", "weft_finished_total{"};
+    static const int counts[] = {3, 2 * COUNTED_FINISH_COUNT};
+    for (int i = 0; i < 2; i++) {
+        int count = 0;
+        for (const char *at = answer.body; (at = strstr(at, prefixes[i])) != NULL; at++)
+            count++;
+        assert_int_equal(count, counts[i]);
+    }
     for (const char *line = strtok(answer.body, "\n"); line != NULL; line = strtok(NULL, "\n")) {
         const char *blank = strrchr(line, ' '); // every line is a comment or name and number
         char *end = NULL;
@@ -686,6 +727,7 @@ int main(void)
         cmocka_unit_test(test_deadline_header),
         cmocka_unit_test(test_models),
         cmocka_unit_test(test_health),
+        cmocka_unit_test(test_open_paths),
         cmocka_unit_test(test_retry_follows_the_queue),
         cmocka_unit_test(test_no_compression),
         cmocka_unit_test(test_fallback_errors),
