@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { DEVICE_ABI = 1, DEVICE_NEED_MAX = 24 };
+enum { DEVICE_ABI = 2, DEVICE_NEED_MAX = 24 };
 
 struct device; // opaque
 struct graph;  // a recorded run of ops of one stream
@@ -81,10 +81,13 @@ struct device_api {
                                struct error *);
     void (*stream_close)(struct stream *);
 
-    // A step's turn on the device: engines that share a CPU's thread pool are served first come,
-    // first served, one step each. No effect on a GPU.
+    // A step's turn on the device: of the engines that share a CPU's thread pool, the one whose
+    // last step is longest ago. One that has said `more` gets at least one of every k + 1 steps of
+    // k engines with work: the others wait for it, so until it takes its next turn or takes `more`
+    // back it must not wait for anything. No effect on a GPU, where turn_more is NULL.
     void (*turn_take)(struct stream *);
     void (*turn_give)(struct stream *);
+    void (*turn_more)(struct stream *, bool more);
 
     // Device-private parts of the step record (attention work lists): bytes wanted behind the
     // common sections, and their filling by the host. NULL / 0 where there are none.

@@ -141,6 +141,7 @@ static enum engine_news engine_fail(struct engine *engine)
 {
     // seq_cst: see port_submit.
     atomic_store_explicit(&engine->gate.state, GATE_FAILED, memory_order_seq_cst);
+    model_more(engine->model, false);
     stat_set(&engine->stats.failed, 1);
     stat_set(&engine->stats.step_started_ns, 0);
     while (engine->live_first)
@@ -185,6 +186,7 @@ static enum status step_collect(struct engine *engine)
 static enum status turn(struct engine *engine, bool *worked)
 {
     bool planned = plan_make(engine);
+    model_more(engine->model, planned);
     if (planned) {
         enum status status = step_launch(engine);
         if (status != STATUS_OK)
@@ -242,8 +244,10 @@ enum engine_news engine_run(struct engine *engine)
     engine->own_clock = true;
     for (;;) {
         enum engine_news news = engine_step(engine, clock_ns());
-        if (engine_over(engine))
+        if (engine_over(engine)) {
+            model_more(engine->model, false);
             return news == ENGINE_FAULT ? news : ENGINE_IDLE;
+        }
         if (news != ENGINE_IDLE)
             continue;
         if (poll(&sleep, 1, engine->live_count > 0 ? LIVE_MS : IDLE_MS) > 0)

@@ -30,7 +30,7 @@ stage "templates against jinja2" build/soak-venv/bin/python -W ignore tools/temp
     --program build/release/bin/chat_batch --templates ../shared/assets/chat/templates
 stage "tokenizers against the reference" tools/soak_tokenizers.sh
 if [ -x build/release/bin/sim ]; then
-    stage "simulation" build/release/bin/sim --seeds "${SIM_SEEDS:-20000}" --steps 2000
+    stage "simulation" build/release/bin/sim "${SIM_SEEDS:-20000}" 2000
 fi
 if [ -x tests/simt/mutants.sh ]; then
     stage "mutation table" tests/simt/mutants.sh

@@ -8,9 +8,8 @@
 
 #include "kernels/attn_tiles.h"
 #include "kernels/cpu/threads.h"
+#include "kernels/cpu/turns.h"
 #include "kernels/device.h"
-
-#include <stdatomic.h>
 
 // Levels of instructions, each with a summation order of its own. AMX is AVX512 with tiles for
 // products of bf16 and int8 and for attention over bf16.
@@ -79,9 +78,7 @@ struct device {
     struct pool *pool;
     struct cpu_kernels kernels;
     enum cpu_level level;
-    // Turns, first come, first served: tickets handed out, and the ticket that is served.
-    _Atomic uint32_t turn_next;
-    _Atomic uint32_t turn_served;
+    struct turns turns; // of its streams
 };
 
 struct stream {
@@ -95,7 +92,7 @@ struct stream {
     float *attn;             // [threads][attn_floats]
     size_t attn_floats;
     float *sample;           // [threads][3][vocab]
-    uint64_t turns;          // taken so far; read by the stream's own thread
+    struct turns_member turn;
 };
 
 // Opens the device at a level, or at the best one below that works here; CPU_LEVELS: the best.

@@ -4,12 +4,9 @@
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/memory.h"
 
-#include <linux/futex.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 static size_t round_up(size_t n, size_t to)
 {
@@ -34,6 +31,7 @@ enum status cpu_device_open(struct device **out, const struct device_options *op
         free(device);
         return status;
     }
+    turns_open(&device->turns);
     *out = device;
     return STATUS_OK;
 }
@@ -49,6 +47,7 @@ static void cpu_close(struct device *device)
     if (device == NULL)
         return;
     pool_close(device->pool);
+    turns_close(&device->turns);
     free(device);
 }
 
@@ -130,6 +129,7 @@ static enum status cpu_stream_open(struct device *device, struct stream **out,
     stream->attn = (float *)(void *)(at += sizes.sums);
     stream->attn_floats = attn_scratch_floats(limits->attn.dim);
     stream->sample = (float *)(void *)(at += sizes.attn);
+    turns_join(&device->turns, &stream->turn);
     *out = stream;
     return STATUS_OK;
 }
@@ -138,6 +138,7 @@ static void cpu_stream_close(struct stream *stream)
 {
     if (stream == NULL)
         return;
+    turns_leave(&stream->device->turns, &stream->turn);
     cpu_memory_give(stream->device, stream->scratch, stream->scratch_bytes);
     free(stream);
 }
@@ -151,32 +152,24 @@ static enum status cpu_upload(struct device *device, void *to, const void *from,
     return STATUS_OK;
 }
 
-// Turns are served in the order of their tickets; the futex word is the ticket that is served.
 static void cpu_turn_take(struct stream *stream)
 {
-    struct device *device = stream->device;
-    uint32_t mine = atomic_fetch_add(&device->turn_next, 1);
-    for (;;) {
-        // acquire: what the turn before wrote in shared scratch and pool is seen
-        uint32_t served = atomic_load_explicit(&device->turn_served, memory_order_acquire);
-        if (served == mine)
-            break;
-        syscall(SYS_futex, &device->turn_served, FUTEX_WAIT_PRIVATE, served, NULL, NULL, 0);
-    }
-    stream->turns++;
+    turns_take(&stream->device->turns, &stream->turn);
 }
 
 static void cpu_turn_give(struct stream *stream)
 {
-    struct device *device = stream->device;
-    uint32_t served = atomic_fetch_add_explicit(&device->turn_served, 1, memory_order_acq_rel) + 1;
-    if (served != atomic_load(&device->turn_next)) // all wake, one finds its ticket
-        syscall(SYS_futex, &device->turn_served, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL, NULL, 0);
+    turns_give(&stream->device->turns, &stream->turn);
+}
+
+static void cpu_turn_more(struct stream *stream, bool more)
+{
+    turns_more(&stream->device->turns, &stream->turn, more);
 }
 
 uint64_t cpu_stream_turns(const struct stream *stream)
 {
-    return stream->turns;
+    return stream->turn.taken;
 }
 
 static size_t cpu_private_bytes(const struct device *device, const struct stream_limits *limits)
@@ -271,6 +264,7 @@ const struct device_api *device_cpu(void)
         .stream_close = cpu_stream_close,
         .turn_take = cpu_turn_take,
         .turn_give = cpu_turn_give,
+        .turn_more = cpu_turn_more,
         .step_private_bytes = cpu_private_bytes,
         .step_plan = cpu_step_plan,
         .copy_in = cpu_copy_in,

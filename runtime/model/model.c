@@ -22,6 +22,13 @@ static void turn_end(struct model *m)
     m->turn = false;
 }
 
+void model_more(struct model *m, bool more)
+{
+    if (m->more != more && m->api->turn_more)
+        m->api->turn_more(m->stream, more);
+    m->more = more;
+}
+
 static const struct model_graph *graph_for(const struct model *m, const struct batch *batch)
 {
     bool decode = batch->row_count > 0 && batch->decode_count == batch->row_count;

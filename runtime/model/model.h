@@ -87,6 +87,10 @@ const struct model_facts *model_facts(const struct model *model);
 // come before the collect. The batch may be reused once model_launch has returned.
 enum status model_launch(struct model *model, struct batch *batch, struct error *err) MUST_USE;
 
+// Whether the caller goes on launching steps: engines that share a CPU wait for it in its turn, so
+// until the next launch, or until it says false, it must not wait for anything.
+void model_more(struct model *model, bool more);
+
 // masks: [count][(vocab + 31) / 32], bit set: the token is allowed; NULL where no row has a mask.
 enum status model_sample(struct model *model, const uint32_t *masks, uint32_t count,
                          struct error *err) MUST_USE;

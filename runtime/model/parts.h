@@ -104,6 +104,7 @@ struct model {
     struct model_graph graphs[MODEL_GRAPHS_MAX];
     uint32_t graph_count;
     bool turn; // held
+    bool more; // as last said to the device
 };
 
 static inline void *model_act(const struct model *model, size_t offset)

@@ -96,11 +96,7 @@ def wait_idle(server):
 
 
 def test_engines_take_turns():
-    """A flood on one model, two more with work: each of k engines gets one of every k + 1 steps.
-
-    Other programs of the machine can hold an engine's thread up between its steps, so the best of
-    a few tries counts.
-    """
+    """A flood on one model, two more with work: each of k engines gets one of every k + 1 steps."""
     server = start(f"tiny={tiny()}", EMBED, RERANK)
     length = ("--seconds", 3600)
     floods = [
@@ -113,12 +109,10 @@ def test_engines_take_turns():
         while not all(snapshot(server)[1]):
             assert all(flood.process.poll() is None for flood in floods)
             time.sleep(0.05)
-        tries = []
-        while len(tries) < 4 and not (tries and tries[-1] >= 1 / 4):
-            taken = turns(server, SECONDS / 2, 40)
-            tries.append(min(taken) / sum(taken))
-        print(f"turns: the smallest share of three engines is {tries[-1]:.3f}, tries {len(tries)}")
-        assert tries[-1] >= 1 / 4, tries
+        taken = turns(server, SECONDS / 2, 40)
+        share = min(taken) / sum(taken)
+        print(f"turns: {taken}, the smallest share of three engines is {share:.3f}")
+        assert share >= 1 / 4
     finally:
         for flood in floods:
             flood.process.terminate()
@@ -126,11 +120,7 @@ def test_engines_take_turns():
 
 
 def test_flood_leaves_others_their_turn():
-    """A flood of streams beside pooling: both engines move all the time. One try; an engine that
-    gets less than half of its 1 / (k + 1) while both have work fails the test. It does fail today:
-    the pooling engine got 0.14 to 0.17 of the steps, so only `make soak` runs it."""
-    if SECONDS < 60:
-        raise Skip("known to fail: two engines share turns 0.14 to 0.17, 1/3 is asked (make soak)")
+    """A flood of short steps beside pooling with long ones: one of every three is the pooler's."""
     server = start(f"tiny={tiny()}", EMBED)
     many = [f"a text about wool and ships, number {i}, " * 10 for i in range(2048)]
     generate = [lambda: chat(server, max_tokens=400, ignore_eos=True).status == 200] * 12
@@ -138,8 +128,8 @@ def test_flood_leaves_others_their_turn():
     with Flood(*generate, *pooled):
         taken = turns(server, SECONDS, 40)
     share = min(taken) / sum(taken)
-    print(f"turns: {taken}, the smaller share is {share:.2f}")
-    assert share >= 1 / 6
+    print(f"turns: {taken}, the smaller share of two engines is {share:.3f}")
+    assert share >= 1 / 3
 
 
 def test_overload_is_refused_politely():

@@ -1,11 +1,12 @@
 // The thread pool: every chunk of every job runs exactly once, on a thread number within bounds;
 // what chunks write is seen by the caller; several callers share the pool; sleeping workers wake.
-// Run under TSan, too. And the turns of streams: first come, first served.
+// Run under TSan, too.
 #include "kernels/cpu/cpu.h"
 
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -98,70 +99,11 @@ static void test_refused(void **state)
     pool_close(NULL);
 }
 
-enum { ENGINES = 3, STEPS = 200 };
-
-struct engine {
-    const struct device_api *api;
-    struct stream *stream;
-    uint32_t *inside;      // engines in their turn: never more than one
-    uint32_t *order;       // engine of each turn
-    uint32_t *turn;        // next free place in order
-    uint32_t number;
-};
-
-static void *engine_main(void *argument)
-{
-    struct engine *e = argument;
-    for (uint32_t i = 0; i < STEPS; i++) {
-        e->api->turn_take(e->stream);
-        assert_int_equal(++*e->inside, 1);
-        e->order[(*e->turn)++] = e->number;
-        struct timespec work = {0, 20000};
-        nanosleep(&work, NULL);
-        --*e->inside;
-        e->api->turn_give(e->stream);
-    }
-    return NULL;
-}
-
-static void test_turns(void **state)
-{
-    (void)state;
-    const struct device_api *api = device_cpu();
-    struct device_options options = {.threads = 2};
-    struct stream_limits limits = {.step = {.rows_max = 1, .tokens_max = 1}, .width_max = 64};
-    struct device *device;
-    struct engine engine[ENGINES];
-    pthread_t thread[ENGINES];
-    uint32_t inside = 0, turn = 0;
-    uint32_t order[ENGINES * STEPS];
-    assert_int_equal(api->open(&device, &options, NULL), STATUS_OK);
-    for (uint32_t i = 0; i < ENGINES; i++) {
-        engine[i] = (struct engine){api, NULL, &inside, order, &turn, i};
-        assert_int_equal(api->stream_open(device, &engine[i].stream, &limits, NULL), STATUS_OK);
-    }
-    for (uint32_t i = 0; i < ENGINES; i++)
-        assert_int_equal(pthread_create(&thread[i], NULL, engine_main, &engine[i]), 0);
-    for (uint32_t i = 0; i < ENGINES; i++)
-        pthread_join(thread[i], NULL);
-    assert_int_equal(turn, ENGINES * STEPS);
-    uint32_t count[ENGINES] = {0};
-    for (uint32_t i = 0; i < turn; i++)
-        count[order[i]]++;
-    for (uint32_t i = 0; i < ENGINES; i++) {
-        assert_int_equal(count[i], STEPS);
-        assert_int_equal(cpu_stream_turns(engine[i].stream), STEPS);
-        api->stream_close(engine[i].stream);
-    }
-    api->close(device);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_each_once), cmocka_unit_test(test_after_sleep),
         cmocka_unit_test(test_callers),   cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_turns),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -333,6 +333,7 @@ static void stopping_finishes_the_live(void **state)
     struct request *r = rig_generate(&rig, 0, 20, 40, 1);
     engine_stop(rig.engine);
     assert_int_equal(engine_run(rig.engine), ENGINE_IDLE); // returns when it is done
+    assert_false(fake_more(rig.model)); // no other engine waits for it
     assert_int_equal(run_until_last(&rig, r, FINISH_LENGTH), 40);
     port_free(rig.port, r);
     rig_close(&rig);

@@ -21,6 +21,7 @@ struct model {
     uint64_t launched, sampled, collected, computed;
     uint64_t fault_step;
     bool fault_at_collect;
+    bool more; // as last said
     int32_t *last_token;          // [slots]
     uint32_t *table;              // [slots][blocks_max]
     struct sample_params *params; // [slots]
@@ -344,6 +345,16 @@ enum status model_launch(struct model *m, struct batch *b, struct error *err)
     if (!m->options.cheap)
         memcpy(m->batch, b, b->bytes);
     return STATUS_OK;
+}
+
+void model_more(struct model *m, bool more)
+{
+    m->more = more;
+}
+
+bool fake_more(const struct model *m)
+{
+    return m->more;
 }
 
 enum status model_sample(struct model *m, const uint32_t *masks, uint32_t count, struct error *err)

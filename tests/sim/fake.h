@@ -33,5 +33,6 @@ int32_t fake_next(const struct fake_alone *alone, const struct sample_params *pa
 float fake_value(const struct fake_alone *alone, uint32_t column);
 
 uint64_t fake_steps(const struct model *model);            // launched
+bool fake_more(const struct model *model);                 // as last said by model_more
 uint64_t fake_computed(const struct model *model);         // token rows
 const struct batch *fake_batch(const struct model *model); // the last one, as it was launched

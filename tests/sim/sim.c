@@ -97,12 +97,17 @@ static void on_ready(void *context, void *owner, struct request *request)
 static void world_step(struct sim *sim)
 {
     sim->now_ns += (1 + roll(&sim->dice, 20)) * 1000000u;
+    uint64_t launched_before = fake_steps(sim->model);
     enum engine_news news = engine_step(sim->engine, sim->now_ns);
     sim->steps++;
     if (news == ENGINE_FAULT) {
         sim_check(sim, sim->faulty, "a fault that nobody planted");
         sim->failed = true;
     }
+    // Other engines wait for one that says it goes on: it said so exactly if it launched a step.
+    bool launched = fake_steps(sim->model) > launched_before;
+    sim_check(sim, fake_more(sim->model) == (launched && news != ENGINE_FAULT),
+              "launched %d, goes on %d", launched, fake_more(sim->model));
     sim_invariants(sim);
     // Nothing to do: time passes until a stopped reader is given up.
     if (news == ENGINE_IDLE && chance(&sim->dice, 10))
@@ -154,11 +159,26 @@ static void world_run(struct sim *sim, uint32_t steps)
     sim_empty(sim);
 }
 
+// The index-th argument, a number above 0; what is no such number ends the program, so that no run
+// passes without having run anything.
+static uint64_t argument(int argc, char **argv, int index, uint64_t otherwise)
+{
+    if (argc <= index)
+        return otherwise;
+    char *end;
+    uint64_t number = strtoull(argv[index], &end, 10);
+    if (*end == '\0' && number > 0)
+        return number;
+    fprintf(stderr, "sim: '%s' is no number above 0; usage: sim [seeds [steps [first seed]]]\n",
+            argv[index]);
+    exit(2);
+}
+
 int main(int argc, char **argv)
 {
-    uint64_t seeds = argc > 1 ? strtoull(argv[1], NULL, 10) : 100;
-    uint32_t steps = argc > 2 ? (uint32_t)strtoul(argv[2], NULL, 10) : 2000;
-    uint64_t first = argc > 3 ? strtoull(argv[3], NULL, 10) : 1;
+    uint64_t seeds = argument(argc, argv, 1, 100);
+    uint32_t steps = (uint32_t)argument(argc, argv, 2, 2000);
+    uint64_t first = argument(argc, argv, 3, 1);
     uint64_t total = 0, ended = 0, tokens = 0, preemptions = 0, pauses = 0, hits = 0, cancels = 0;
     struct sim *sim = calloc(1, sizeof *sim);
     clock_t start = clock();

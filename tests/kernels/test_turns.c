@@ -1,0 +1,146 @@
+// Turns of streams on a CPU device: one at a time, at least one of every k + 1 for each of k streams
+// with work however late its thread comes back, and nobody waits for a stream without work. Run
+// under TSan, too.
+#include "kernels/cpu/cpu.h"
+
+#include <time.h>
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+enum { ENGINES = 4, STEPS = 200 };
+
+struct table { // of one run
+    uint32_t inside;                  // engines in their turn: never more than one
+    uint32_t order[ENGINES * STEPS];  // engine of each turn
+    uint32_t count;
+};
+
+struct engine {
+    const struct device_api *api;
+    struct stream *stream;
+    struct table *table;
+    pthread_t thread;
+    uint32_t number, steps;
+    long works_ns, away_ns; // in a turn, and between two
+    bool more;
+};
+
+static void pass(long ns)
+{
+    struct timespec time = {0, ns};
+    nanosleep(&time, NULL);
+}
+
+static void *engine_main(void *argument)
+{
+    struct engine *e = argument;
+    for (uint32_t i = 0; i < e->steps; i++) {
+        if (e->more)
+            e->api->turn_more(e->stream, true);
+        e->api->turn_take(e->stream);
+        assert_int_equal(++e->table->inside, 1);
+        e->table->order[e->table->count++] = e->number;
+        pass(e->works_ns);
+        --e->table->inside;
+        e->api->turn_give(e->stream);
+        if (e->away_ns > 0)
+            pass(e->away_ns);
+    }
+    e->api->turn_more(e->stream, false);
+    return NULL;
+}
+
+static void run(struct engine *engine, uint32_t count, struct table *table)
+{
+    const struct device_api *api = device_cpu();
+    struct device_options options = {.threads = 1};
+    struct stream_limits limits = {.step = {.rows_max = 1, .tokens_max = 1}, .width_max = 64};
+    struct device *device;
+    assert_int_equal(api->open(&device, &options, NULL), STATUS_OK);
+    *table = (struct table){.count = 0};
+    for (uint32_t i = 0; i < count; i++) {
+        engine[i].api = api;
+        engine[i].table = table;
+        engine[i].number = i;
+        assert_int_equal(api->stream_open(device, &engine[i].stream, &limits, NULL), STATUS_OK);
+    }
+    for (uint32_t i = 0; i < count; i++)
+        assert_int_equal(pthread_create(&engine[i].thread, NULL, engine_main, &engine[i]), 0);
+    for (uint32_t i = 0; i < count; i++)
+        pthread_join(engine[i].thread, NULL);
+    for (uint32_t i = 0; i < count; i++) {
+        assert_int_equal(cpu_stream_turns(engine[i].stream), engine[i].steps);
+        api->stream_close(engine[i].stream);
+    }
+    api->close(device);
+}
+
+// Most turns of others between two turns of an engine.
+static uint32_t longest_gap(const struct table *table, uint32_t engine)
+{
+    uint32_t longest = 0, gap = 0;
+    bool begun = false;
+    for (uint32_t i = 0; i < table->count; i++) {
+        if (table->order[i] != engine) {
+            gap++;
+            continue;
+        }
+        longest = begun && gap > longest ? gap : longest;
+        begun = true;
+        gap = 0;
+    }
+    return longest;
+}
+
+// The first engine is away for as long as dozens of the others' turns.
+static void late_ones_get_their_share(void **state)
+{
+    (void)state;
+    for (uint32_t k = 2; k <= ENGINES; k++) {
+        struct engine engine[ENGINES] = {{.steps = 20, .away_ns = 3000000, .works_ns = 1000000,
+                                          .more = true}};
+        for (uint32_t i = 1; i < k; i++)
+            engine[i] = (struct engine){.steps = STEPS, .works_ns = 10000, .more = true};
+        struct table table;
+        run(engine, k, &table);
+        for (uint32_t i = 0; i < k; i++)
+            assert_in_range(longest_gap(&table, i), 0, k);
+    }
+}
+
+// One that does not say that it comes again holds nobody up.
+static void nobody_waits_for_the_idle(void **state)
+{
+    (void)state;
+    struct engine engine[2] = {{.steps = 2, .away_ns = 50000000, .works_ns = 10000},
+                               {.steps = STEPS, .works_ns = 10000, .more = true}};
+    struct table table;
+    run(engine, 2, &table);
+    assert_true(longest_gap(&table, 0) > 2);
+}
+
+static void all_turns_are_had(void **state)
+{
+    (void)state;
+    struct engine engine[ENGINES] = {{.number = 0}};
+    for (uint32_t i = 0; i < ENGINES; i++)
+        engine[i] = (struct engine){.steps = STEPS, .works_ns = 20000, .more = i % 2};
+    struct table table;
+    run(engine, ENGINES, &table);
+    assert_int_equal(table.count, ENGINES * STEPS);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(late_ones_get_their_share),
+        cmocka_unit_test(nobody_waits_for_the_idle),
+        cmocka_unit_test(all_turns_are_had),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
