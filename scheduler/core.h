@@ -80,23 +80,6 @@ struct engine {
     struct engine_stats stats;
 };
 
-static inline void stat_add(_Atomic uint64_t *counter, uint64_t amount)
-{
-    // The engine thread is the only writer, so no read-modify-write is needed.
-    atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + amount,
-                          memory_order_relaxed);
-}
-
-static inline uint64_t stat_read(_Atomic uint64_t *counter)
-{
-    return atomic_load_explicit(counter, memory_order_relaxed);
-}
-
-static inline void stat_set(_Atomic uint64_t *gauge, uint64_t value)
-{
-    atomic_store_explicit(gauge, value, memory_order_relaxed);
-}
-
 uint64_t engine_now(const struct engine *engine);
 
 // layout.c: places of everything in one mapping; base NULL: counts bytes only.

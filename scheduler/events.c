@@ -83,7 +83,7 @@ static void event_finish(struct engine *engine, struct request *r, struct token_
     finish_count(&engine->stats, event->finish);
     if (--r->run.unfinished == 0) {
         event->flags |= EVENT_LAST;
-        r->facts.finished_ns = engine_now(engine);
+        stat_set(&r->marks.finished_ns, engine_now(engine));
         live_drop(engine, r);
     }
     event_push(engine, r, event, tops);
@@ -98,8 +98,8 @@ void event_token(struct engine *engine, struct sequence *s, struct token_event *
                  const struct sample_top *tops)
 {
     struct request *r = s->request;
-    if (r->facts.first_token_ns == 0)
-        r->facts.first_token_ns = engine_now(engine);
+    if (stat_read(&r->marks.first_token_ns) == 0)
+        stat_set(&r->marks.first_token_ns, engine_now(engine));
     stat_add(&engine->stats.generation_tokens, 1);
     if (event->finish == FINISH_NONE) {
         event_push(engine, r, event, tops);

@@ -59,7 +59,7 @@ static void started_note(struct engine *engine, struct sequence *s, uint32_t fro
     struct request *r = s->request;
     if (!r->run.started) {
         r->run.started = true;
-        r->facts.started_ns = engine->now_ns;
+        stat_set(&r->marks.started_ns, engine->now_ns);
     }
     // Fixed at first admission: choices of one prompt count once, inputs add up, recomputation
     // after a preemption never counts.
@@ -67,7 +67,7 @@ static void started_note(struct engine *engine, struct sequence *s, uint32_t fro
         return;
     s->cached_noted = true;
     r->run.cached_counted = sequence_generates(s);
-    r->facts.cached_tokens += from;
+    stat_add(&r->marks.cached_tokens, from);
     if (!engine->options.prefix_cache)
         return;
     stat_add(&engine->stats.prefix_queries, s->prompt_len);

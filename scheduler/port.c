@@ -140,8 +140,8 @@ static struct request *request_fill(struct port *port, const struct submit_args 
     request->result_bytes = result_bytes(port, args);
     request->key_id = args->key_id;
     request->adapter = args->adapter;
-    request->facts =
-        (struct request_facts){.prompt_tokens = args->token_count, .submitted_ns = clock_ns()};
+    request->marks =
+        (struct request_marks){.prompt_tokens = args->token_count, .submitted_ns = clock_ns()};
     // The ring is empty and the engine does not know the request: its mask may change.
     request->events.mask = request_ring_entries(args->choice_count) - 1;
     atomic_store_explicit(&request->cancel, 0, memory_order_relaxed);
@@ -249,5 +249,14 @@ const float *request_values(const struct request *request, uint32_t sequence)
 
 void request_facts_get(const struct request *request, struct request_facts *out)
 {
-    *out = request->facts;
+    const struct request_marks *marks = &request->marks;
+    *out = (struct request_facts){
+        .prompt_tokens = marks->prompt_tokens,
+        .cached_tokens = (uint32_t)stat_read(&marks->cached_tokens),
+        .preemptions = (uint32_t)stat_read(&marks->preemptions),
+        .submitted_ns = marks->submitted_ns,
+        .started_ns = stat_read(&marks->started_ns),
+        .first_token_ns = stat_read(&marks->first_token_ns),
+        .finished_ns = stat_read(&marks->finished_ns),
+    };
 }

@@ -36,6 +36,32 @@ struct request_run {
     struct request *wait_next, *wait_previous;
 };
 
+// Counters and times that the engine alone writes and any thread may read.
+static inline void stat_add(_Atomic uint64_t *counter, uint64_t amount)
+{
+    // one writer, so no read-modify-write is needed
+    atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + amount,
+                          memory_order_relaxed);
+}
+
+static inline uint64_t stat_read(const _Atomic uint64_t *counter)
+{
+    return atomic_load_explicit(counter, memory_order_relaxed);
+}
+
+static inline void stat_set(_Atomic uint64_t *gauge, uint64_t value)
+{
+    atomic_store_explicit(gauge, value, memory_order_relaxed);
+}
+
+// What request_facts_get copies. The engine writes the atomics until the last finish event; the h2o
+// thread may look at any time.
+struct request_marks {
+    uint32_t prompt_tokens;
+    uint64_t submitted_ns;
+    _Atomic uint64_t cached_tokens, preemptions, started_ns, first_token_ns, finished_ns;
+};
+
 struct request {
     struct port *port;
     void *owner; // h2o thread only
@@ -52,7 +78,7 @@ struct request {
     uint64_t serial; // separates requests where the prefix cache is off
     uint64_t deadline_ns, result_bytes;
     uint32_t key_id, adapter;
-    struct request_facts facts; // the engine's until the last finish event
+    struct request_marks marks;
     struct request_run run;
     _Alignas(CACHE_LINE) _Atomic uint32_t cancel; // set by the h2o thread, cleared at fill
     struct event_ring events;

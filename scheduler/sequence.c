@@ -142,7 +142,7 @@ void sequence_start(struct engine *engine, struct sequence *s)
 void sequence_preempt(struct engine *engine, struct sequence *s)
 {
     check(s->state == SEQUENCE_RUNNING, "preemption in state %u", s->state);
-    s->request->facts.preemptions++;
+    stat_add(&s->request->marks.preemptions, 1);
     stat_add(&engine->stats.preemptions, 1);
     s->fed = false;
     s->admitted = false;

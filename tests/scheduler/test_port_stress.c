@@ -93,14 +93,16 @@ static bool event_take(struct side *side, struct ticket *t)
         fake_feed(alone, event.token);
         side->tokens++;
     }
+    struct request_facts facts; // may be asked for at any time, while the engine goes on
+    request_facts_get(t->request, &facts);
+    check(!(event.flags & EVENT_TOKEN) || facts.first_token_ns >= facts.started_ns,
+          "first token before the start");
     check(event.finish == FINISH_NONE || event.finish == FINISH_LENGTH || t->cancelled, "finish %u",
           event.finish);
     t->finishes += event.finish != FINISH_NONE;
     if (!(event.flags & EVENT_LAST))
         return true;
     check(t->finishes == t->choices, "%u of %u choices", t->finishes, t->choices);
-    struct request_facts facts;
-    request_facts_get(t->request, &facts);
     check(facts.prompt_tokens == t->length, "%u tokens", facts.prompt_tokens);
     port_free(side->port, t->request);
     t->request = NULL;
