@@ -54,8 +54,8 @@ static void served_fill(struct serving *s)
     struct loaded *loaded = &s->loaded;
     uint32_t http_threads = s->settings.http_threads;
     s->models = arena_take_zeroed(loaded->arena, loaded->model_count, sizeof *s->models);
-    s->ports = arena_take_zeroed(loaded->arena, loaded->model_count * http_threads,
-                                 sizeof(struct port *));
+    s->ports =
+        arena_take_zeroed(loaded->arena, loaded->model_count * http_threads, sizeof(struct port *));
     for (uint32_t i = 0; i < loaded->model_count; i++) {
         struct loaded_model *m = &loaded->models[i];
         s->models[i] = (struct served_model){
@@ -132,24 +132,37 @@ static void curl_print(const struct serving *s)
     fflush(stdout);
 }
 
-static enum status server_start(struct serving *s, struct error *err)
+// The last worker takes small bodies alone: two are the least that keep them moving.
+static uint32_t text_workers(void)
+{
+    enum { LEAST = 2, MOST = 4 };
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    return cores < LEAST ? LEAST : cores > MOST ? MOST : (uint32_t)cores;
+}
+
+static struct server_options server_options_of(const struct serving *s)
 {
     static const int http2[] = {1, 0, -1};
+    return (struct server_options){.host = s->settings.host,
+                                   .port = s->settings.port,
+                                   .http_threads = s->settings.http_threads,
+                                   .text_workers = text_workers(),
+                                   .api_keys = (const char *const *)s->keys.list.at,
+                                   .api_key_count = s->keys.list.count,
+                                   .ssl_certfile = s->settings.ssl_certfile,
+                                   .ssl_keyfile = s->settings.ssl_keyfile,
+                                   .http2 = http2[s->settings.http2],
+                                   .connections_max = s->settings.connections_max,
+                                   .shutdown_timeout_ms =
+                                       (uint64_t)(s->settings.shutdown_timeout * 1000),
+                                   .vllm_metrics = true};
+}
+
+static enum status server_start(struct serving *s, struct error *err)
+{
     if ((s->settings.ssl_certfile == NULL) != (s->settings.ssl_keyfile == NULL))
         return error_set(err, STATUS_INVALID, "--ssl-certfile and --ssl-keyfile come together");
-    struct server_options options = {
-        .host = s->settings.host,
-        .port = s->settings.port,
-        .http_threads = s->settings.http_threads,
-        .text_workers = 1,
-        .api_keys = (const char *const *)s->keys.list.at,
-        .api_key_count = s->keys.list.count,
-        .ssl_certfile = s->settings.ssl_certfile,
-        .ssl_keyfile = s->settings.ssl_keyfile,
-        .http2 = http2[s->settings.http2],
-        .connections_max = s->settings.connections_max,
-        .shutdown_timeout_ms = (uint64_t)(s->settings.shutdown_timeout * 1000),
-        .vllm_metrics = true};
+    struct server_options options = server_options_of(s);
     enum status status = server_open(&s->server, &options, err);
     if (status != STATUS_OK)
         return status;
@@ -169,7 +182,7 @@ static enum status start(struct serving *s, const struct model_spec *specs, uint
     pthread_sigmask(SIG_BLOCK, &s->signals, NULL);
     status = server_start(s, err);
     pthread_sigmask(SIG_UNBLOCK, &s->signals, NULL);
-    struct server_options sizes = {.connections_max = s->settings.connections_max};
+    struct server_options sizes = server_options_of(s);
     if (status == STATUS_OK)
         status = models_plan(&s->loaded, specs, count, s->settings.http_threads,
                              server_bytes_max(&sizes), err);

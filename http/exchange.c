@@ -1,7 +1,7 @@
 // One request's life on its h2o thread: what handlers may do to it (exchange.h), when its bytes go
 // to h2o, and how it ends. Handlers only record; exchange_settle acts once the callback has
 // returned, so that no handler ever runs inside h2o_send. The exchange lives in its own arena,
-// which dies with it. Engine requests: engine_side.c; headers: respond.c.
+// which dies with it. Engine requests: engine_side.c; headers: respond.c; text workers: offload.c.
 #include "http/inside.h"
 
 #include <string.h>
@@ -184,7 +184,7 @@ static void on_stop(h2o_generator_t *generator, h2o_req_t *req)
     exchange_left(x);
 }
 
-static void exchange_destroy(struct exchange *x)
+void exchange_destroy(struct exchange *x)
 {
     check(x->request == NULL, "an exchange goes with request %p", (void *)x->request);
     json_buffer_free(&x->filling);
@@ -274,6 +274,7 @@ void exchange_left(struct exchange *x)
     atomic_store_explicit(&x->gone, true, memory_order_relaxed);
     if (!x->ended)
         atomic_fetch_add_explicit(&x->thread->counters.clients_gone, 1, memory_order_relaxed);
+    offload_drop(x);
     if (x->offloaded)
         return; // told when the worker gives it back
     if (x->request != NULL)
@@ -307,66 +308,4 @@ void exchange_abort(struct exchange *x)
         h2o_start_response(req, &answer->generator);
     }
     h2o_send(req, NULL, 0, H2O_SEND_STATE_ERROR);
-}
-
-// ---- text workers ----
-
-void exchange_offload(struct exchange *x, void (*work)(struct exchange *x),
-                      void (*done)(struct exchange *x))
-{
-    check(!x->offloaded && !x->ended, "offload of an exchange that is out or over");
-    struct http_thread *thread = x->thread;
-    // the body is h2o's and goes when the client leaves; the worker must not notice
-    if (!x->body_kept)
-        x->info.body = arena_copy(x->arena, x->info.body);
-    x->body_kept = true;
-    x->work = work;
-    x->done = done;
-    x->offloaded = true;
-    if (thread->backlog == NULL && work_submit(thread->work, x))
-        return;
-    x->backlog_next = NULL;
-    *thread->backlog_end = x;
-    thread->backlog_end = &x->backlog_next;
-}
-
-void exchange_work_run(struct exchange *x)
-{
-    if (!exchange_gone(x))
-        x->work(x);
-}
-
-static void work_done(struct exchange *x)
-{
-    x->offloaded = false;
-    x->done(x);
-    if (!exchange_gone(x)) {
-        if (x->request != NULL && !x->ended)
-            exchange_run(x, x->route->on_ready); // what came meanwhile
-        else
-            exchange_settle(x);
-        return;
-    }
-    if (x->offloaded) // done sent it out again
-        return;
-    if (x->request != NULL)
-        engine_side_orphan(x);
-    if (!x->ended && !x->told && x->route->on_gone != NULL) {
-        x->told = true;
-        x->route->on_gone(x);
-    }
-    if (x->answer == NULL)
-        exchange_destroy(x);
-}
-
-void exchange_work_take(struct http_thread *thread)
-{
-    for (struct exchange *x = work_take(thread->work); x != NULL; x = work_take(thread->work)) {
-        work_done(x);
-        while (thread->backlog != NULL && work_submit(thread->work, thread->backlog)) {
-            thread->backlog = thread->backlog->backlog_next;
-            if (thread->backlog == NULL)
-                thread->backlog_end = &thread->backlog;
-        }
-    }
 }

@@ -36,8 +36,8 @@ struct exchange {
     struct answer *answer; // NULL once h2o has disposed of the request
     const struct route *route;
     uint32_t route_index;
-    struct exchange *next, **link; // thread->exchanges
-    struct exchange *backlog_next;
+    struct exchange *next, **link;                 // thread->exchanges
+    struct exchange *waiting_next, **waiting_link; // thread->waiting; link NULL: in no list
     struct arena *arena;
     void *state;
 
@@ -59,6 +59,8 @@ struct exchange {
     size_t sending_at;          // of a long body: where the next piece begins
     uint64_t sent_ns;           // when h2o took the piece in flight
 
+    struct text body_given; // h2o's, while a worker has the copy
+    char *body_copy;
     void (*work)(struct exchange *x);
     void (*done)(struct exchange *x);
 
@@ -70,7 +72,6 @@ struct exchange {
     bool ended;        // the handler is finished with it
     bool finished;     // FINAL or ERROR was handed to h2o
     bool offloaded;
-    bool body_kept; // in the arena
     bool told; // on_gone was called
     bool watched;
     bool close; // the connection closes behind this answer
@@ -82,10 +83,15 @@ struct exchange *exchange_create(struct http_thread *thread, h2o_req_t *req,
                                  const struct route_match *match);
 void exchange_run(struct exchange *x, void (*callback)(struct exchange *x)); // and settle
 void exchange_settle(struct exchange *x);
-void exchange_left(struct exchange *x);              // the client is gone; tells the handler
-void exchange_abort(struct exchange *x);             // left, and the h2o side is ended
-void exchange_work_take(struct http_thread *thread); // what the text workers gave back
-void exchange_work_run(struct exchange *x);          // on a text worker
+void exchange_left(struct exchange *x);  // the client is gone; tells the handler
+void exchange_abort(struct exchange *x); // left, and the h2o side is ended
+void exchange_destroy(struct exchange *x);
+
+// offload.c
+void offload_take(struct http_thread *thread); // what the text workers gave back
+void offload_run(struct exchange *x);          // on a text worker
+void offload_drop(struct exchange *x);         // gone before a worker had it
+bool offload_is_idle(const struct http_thread *thread);
 
 // engine_side.c
 void engine_side_orphan(struct exchange *x);

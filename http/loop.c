@@ -164,7 +164,7 @@ static void on_control(h2o_socket_t *socket, const char *err)
     (void)err;
     struct http_thread *thread = socket->data;
     wake_clear(thread->control);
-    exchange_work_take(thread);
+    offload_take(thread);
     int state = atomic_load_explicit(&thread->control_state, memory_order_acquire);
     if (state >= CONTROL_DRAIN && thread->drain_ns == 0)
         drain_begin(thread);

@@ -24,6 +24,10 @@ enum {
 
 struct exchange;
 
+struct exchange_list {
+    struct exchange *first, **end; // end: where the next one is put
+};
+
 // One TCP connection, found again through its socket's on_close.
 struct connection {
     struct http_thread *thread;
@@ -48,7 +52,7 @@ struct http_thread {
     struct wake *control;       // server -> thread, text worker -> thread
     struct waker *waker;        // engines -> thread
     struct work_side *work;
-    struct exchange *backlog, **backlog_end; // offloads that found every ring full
+    struct exchange_list waiting[2]; // for a text worker: small bodies, large ones
     struct exchange *exchanges;              // all whose answer lives
     uint32_t exchange_count;
     uint32_t orphan_count; // engine requests whose exchange is gone

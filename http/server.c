@@ -16,6 +16,7 @@ enum {
     RESETS_DEFAULT = 200,
     DRAIN_GRACE_MS = 1000,
     BODY_SLACK_BYTES = 1 << 20, // h2o's own cap is above ours, so that ours answers in JSON
+    INLINE_BYTES = 32 * 1024,   // larger bodies are prepared on text workers
     POLL_MS = 5,
     ABORT_WAIT_MS = 3000,
     DESCRIPTORS_KEPT = 256, // for everything that is no connection
@@ -68,13 +69,24 @@ static bool http2_is_on(const struct server_options *options)
     return options->http2 < 0 ? host_is_loopback(options->host) : options->http2 != 0;
 }
 
+// While a body is prepared: two arenas, a rendered conversation, its JSON values and their texts.
+static uint64_t prepare_bytes_max(uint64_t body)
+{
+    return 2 * scratch_bytes_max(body) + (UINT64_C(768) << 20) + 2 * body;
+}
+
+// A connection: its body, what an answer repeats of it (documents), buffers. On HTTP/2 the streams
+// of all connections share this (bodies.c).
 uint64_t server_bytes_max(const struct server_options *options)
 {
-    enum { STREAM_BYTES = 16 * 1024 }; // measured: an open stream with its buffers
+    enum { STREAM_BYTES = 16 * 1024, SMALL_BYTES = WORK_SMALL_MAX << 20 };
     struct server_options filled = *options;
     defaults_fill(&filled);
     uint64_t body = filled.body_bytes_max + BODY_SLACK_BYTES;
-    return filled.connections_max * (body + STREAM_BYTES);
+    uint64_t copies = (uint64_t)filled.http_threads * (WORK_LARGE_MAX * body + SMALL_BYTES);
+    return filled.connections_max * (2 * body + STREAM_BYTES) +
+           filled.text_workers * (copies + prepare_bytes_max(body)) +
+           filled.http_threads * prepare_bytes_max(INLINE_BYTES);
 }
 
 static void conf_fill(struct server *server)
@@ -108,7 +120,8 @@ static enum status thread_prepare(struct server *server, uint32_t index, struct 
     thread->server = server;
     thread->index = index;
     thread->listen_fd = thread->watch_fd = -1;
-    thread->backlog_end = &thread->backlog;
+    for (int i = 0; i < 2; i++)
+        thread->waiting[i].end = &thread->waiting[i].first;
     uint32_t count = server->thread_count;
     thread->connections_max = (server->options.connections_max + count - 1) / count;
     atomic_store(&thread->beat_ns, now_ns());
@@ -126,7 +139,7 @@ static enum status work_start(struct server *server, struct error *err)
     for (uint32_t i = 0; i < server->thread_count; i++)
         wakes[i] = server->threads[i].control;
     enum status status = work_open(&server->work, server->options.text_workers,
-                                   server->thread_count, wakes, exchange_work_run, err);
+                                   server->thread_count, wakes, offload_run, err);
     heap_give(wakes);
     for (uint32_t i = 0; i < server->thread_count && status == STATUS_OK; i++)
         server->threads[i].work = work_side(server->work, i);

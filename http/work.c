@@ -8,28 +8,33 @@
 #include <signal.h>
 #include <stdatomic.h>
 
-enum { RING_ENTRIES = 256 };
+enum { RING_ENTRIES = 8 };
+_Static_assert(RING_ENTRIES >= WORK_SMALL_MAX + WORK_LARGE_MAX, "what is out fits the way back");
 
 // head: producer's, tail: consumer's; both run free. Release on the index publishes the entry (and
 // the exchange behind it); acquire on the other side pairs with it.
+struct item {
+    struct exchange *x;
+    bool large;
+};
+
 struct ring {
     _Atomic uint32_t head;
     char apart[64]; // the two indices never share a cache line
     _Atomic uint32_t tail;
     char apart_too[64];
-    struct exchange *entries[RING_ENTRIES];
+    struct item entries[RING_ENTRIES];
 };
 
 struct lane { // one (h2o thread, worker)
     struct ring to, from;
-    uint32_t out; // h2o thread's count
+    uint32_t out[2]; // h2o thread's counts: small, large
 };
 
 struct work_side {
     struct work_pool *pool;
     uint32_t index;
     uint32_t next; // worker asked first
-    uint32_t out;
     struct wake *wake;
     struct lane *lanes; // [workers]
 };
@@ -39,6 +44,8 @@ struct worker {
     uint32_t index;
     pthread_t thread;
     struct wake *wake;
+    // submitted and not done, of all h2o threads; relaxed: a stale count only chooses worse
+    _Atomic uint32_t large;
 };
 
 struct work_pool {
@@ -49,24 +56,24 @@ struct work_pool {
     struct work_side *sides; // [side_count]
 };
 
-static bool ring_push(struct ring *ring, struct exchange *x)
+static bool ring_push(struct ring *ring, struct item item)
 {
     uint32_t head = atomic_load_explicit(&ring->head, memory_order_relaxed);
     if (head - atomic_load_explicit(&ring->tail, memory_order_acquire) == RING_ENTRIES)
         return false;
-    ring->entries[head % RING_ENTRIES] = x;
+    ring->entries[head % RING_ENTRIES] = item;
     atomic_store_explicit(&ring->head, head + 1, memory_order_release);
     return true;
 }
 
-static struct exchange *ring_pop(struct ring *ring)
+static bool ring_pop(struct ring *ring, struct item *out)
 {
     uint32_t tail = atomic_load_explicit(&ring->tail, memory_order_relaxed);
     if (tail == atomic_load_explicit(&ring->head, memory_order_acquire))
-        return NULL;
-    struct exchange *x = ring->entries[tail % RING_ENTRIES];
+        return false;
+    *out = ring->entries[tail % RING_ENTRIES];
     atomic_store_explicit(&ring->tail, tail + 1, memory_order_release);
-    return x;
+    return true;
 }
 
 static bool worker_turn(struct worker *worker)
@@ -76,11 +83,13 @@ static bool worker_turn(struct worker *worker)
     for (uint32_t i = 0; i < pool->side_count; i++) {
         struct work_side *side = &pool->sides[i];
         struct lane *lane = &side->lanes[worker->index];
-        struct exchange *x = ring_pop(&lane->to);
-        if (x == NULL)
+        struct item item;
+        if (!ring_pop(&lane->to, &item))
             continue;
-        pool->run(x);
-        bool fits = ring_push(&lane->from, x);
+        pool->run(item.x);
+        if (item.large)
+            atomic_fetch_sub_explicit(&worker->large, 1, memory_order_relaxed);
+        bool fits = ring_push(&lane->from, item);
         check(fits, "the way back of lane %u is full", i);
         wake_send(side->wake);
         worked = true;
@@ -158,41 +167,67 @@ struct work_side *work_side(struct work_pool *pool, uint32_t index)
     return &pool->sides[index];
 }
 
-bool work_submit(struct work_side *side, struct exchange *x)
+static bool may_take(const struct work_side *side, uint32_t at, bool large)
 {
     struct work_pool *pool = side->pool;
-    uint32_t best = pool->worker_count;
-    for (uint32_t i = 0; i < pool->worker_count; i++) {
-        uint32_t at = (side->next + i) % pool->worker_count;
-        if (side->lanes[at].out < RING_ENTRIES &&
-            (best == pool->worker_count || side->lanes[at].out < side->lanes[best].out))
-            best = at;
+    bool last = at + 1 == pool->worker_count;
+    const uint32_t *out = side->lanes[at].out;
+    if (large)
+        return out[1] < WORK_LARGE_MAX && (!last || at == 0);
+    return out[0] < WORK_SMALL_MAX &&
+           (last || atomic_load_explicit(&pool->workers[at].large, memory_order_relaxed) == 0);
+}
+
+// Least of: large work of all h2o threads, then what this thread has there.
+static uint64_t load_of(const struct work_side *side, uint32_t at)
+{
+    const struct lane *lane = &side->lanes[at];
+    uint64_t large = atomic_load_explicit(&side->pool->workers[at].large, memory_order_relaxed);
+    return large << 32 | (lane->out[0] + lane->out[1]);
+}
+
+int work_choose(const struct work_side *side, bool large)
+{
+    uint32_t count = side->pool->worker_count;
+    int best = -1;
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t at = (side->next + i) % count;
+        if (may_take(side, at, large) &&
+            (best < 0 || load_of(side, at) < load_of(side, (uint32_t)best)))
+            best = (int)at;
     }
-    if (best == pool->worker_count)
-        return false;
-    bool fits = ring_push(&side->lanes[best].to, x);
-    check(fits, "lane %u is full with %u out", best, side->lanes[best].out);
-    side->lanes[best].out++;
-    side->out++;
-    side->next = best + 1;
-    wake_send(pool->workers[best].wake);
-    return true;
+    return best;
+}
+
+void work_submit(struct work_side *side, int worker, struct exchange *x, bool large)
+{
+    struct worker *chosen = &side->pool->workers[worker];
+    struct lane *lane = &side->lanes[worker];
+    if (large)
+        atomic_fetch_add_explicit(&chosen->large, 1, memory_order_relaxed);
+    bool fits = ring_push(&lane->to, (struct item){x, large});
+    check(fits, "the lane to worker %d is full", worker);
+    lane->out[large]++;
+    side->next = (uint32_t)worker + 1;
+    wake_send(chosen->wake);
 }
 
 struct exchange *work_take(struct work_side *side)
 {
     for (uint32_t i = 0; i < side->pool->worker_count; i++) {
-        struct exchange *x = ring_pop(&side->lanes[i].from);
-        if (x == NULL)
+        struct item item;
+        if (!ring_pop(&side->lanes[i].from, &item))
             continue;
-        side->lanes[i].out--;
-        side->out--;
-        return x;
+        side->lanes[i].out[item.large]--;
+        return item.x;
     }
     return NULL;
 }
 
 uint32_t work_out(const struct work_side *side)
 {
-    return side->out;
+    uint32_t out = 0;
+    for (uint32_t i = 0; i < side->pool->worker_count; i++)
+        out += side->lanes[i].out[0] + side->lanes[i].out[1];
+    return out;
 }

@@ -50,7 +50,7 @@ static void call_prepare(struct call *call)
     uint64_t started = clock_ns();
     struct error err;
 
-    call->scratch = arena_create(0, 0);
+    call->scratch = arena_create(0, scratch_bytes_max(call->info->body.bytes));
     if (values_are_too_many(call->info->body)) {
         call->fields =
             (struct fields){.arena = exchange_arena(call->exchange), .shape = call->info->shape};

@@ -217,7 +217,8 @@ static void input_read(struct embeddings *e)
     if (f->failed) {
         return;
     }
-    struct arena *arena = arena_create(0, 0);
+    struct call *call = &e->pooled.call;
+    struct arena *arena = arena_create(0, scratch_bytes_max(call->info->body.bytes));
     if (!token_list_begin(&e->list, e->pooled.call.scratch, single ? 1 : (uint32_t)n)) {
         fields_fail(f, HTTP_TOO_LARGE, "input", "is too large");
     } else if (json_is_string(input)) {

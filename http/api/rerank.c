@@ -167,7 +167,7 @@ static void inputs_make(struct rerank *r, struct text query, const json_t *docum
         fields_fail(&call->fields, HTTP_TOO_LARGE, "documents", "are too large");
         return;
     }
-    struct arena *arena = arena_create(0, 0);
+    struct arena *arena = arena_create(0, scratch_bytes_max(call->info->body.bytes));
     json_array_foreach(documents, i, document)
     {
         if (!call->fields.failed) {

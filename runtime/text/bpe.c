@@ -66,7 +66,8 @@ static size_t merge_scan(const struct bpe *b, uint32_t *symbols, size_t count)
 struct chain {
     const struct bpe *bpe;
     uint32_t *symbols, *next, *before, *ranks, *ids; // [count] u32 each
-    uint64_t *heap;                                  // [3 * count] rank << 32 | place
+    // [2 * count] rank << 32 | place: at most one a pair to begin with, and one more for each merge
+    uint64_t *heap;
     size_t heap_count;
 };
 
@@ -139,11 +140,11 @@ static void merge_best(struct chain *c)
 static size_t merge_heap(struct encode *e, uint32_t *symbols, size_t count)
 {
     struct chain c = {.bpe = &e->t->bpe, .symbols = symbols};
-    uint32_t *work = encode_scratch(e, 1, count * 10 + 2);
+    uint32_t *work = encode_scratch(e, 1, count * 8 + 2);
     if (work == NULL)
         return 0;
     c.heap = (uint64_t *)(void *)work;
-    c.next = work + count * 6;
+    c.next = work + count * 4;
     c.before = c.next + count;
     c.ranks = c.before + count;
     c.ids = c.ranks + count;

@@ -13,7 +13,8 @@ void *encode_take(struct encode *e, size_t bytes)
 uint32_t *encode_scratch(struct encode *e, int which, size_t words)
 {
     if (words > e->scratch_words[which]) {
-        size_t wanted = words < 1024 ? 1024 : words + words / 2;
+        enum { LARGE = 1 << 20 }; // such a word is hardly followed by a larger one
+        size_t wanted = words < 1024 ? 1024 : words < LARGE ? words + words / 2 : words;
         e->scratch[which] = encode_take(e, wanted * sizeof *e->scratch[which]);
         e->scratch_words[which] = e->scratch[which] != NULL ? wanted : 0;
     }

@@ -326,6 +326,45 @@ static void test_leave_in_text_work(void **state)
     assert_int_equal(seen.gone, gone + AT_ONCE);
 }
 
+// Large bodies fill every worker that takes them, and more wait; small ones are answered all the
+// same, however many come. A large one whose client leaves while it waits is told at once.
+static void test_small_work_overtakes(void **state)
+{
+    (void)state;
+    enum { LARGE = 7, SMALL = 60, LARGE_BYTES = 2 << 20 };
+    struct fixture f;
+    struct server_options options = {.text_workers = 2};
+    struct http_client clients[LARGE];
+    struct http_answer answer;
+    char expected[32], *body = malloc(LARGE_BYTES + 1);
+    memset(body, '1', LARGE_BYTES);
+    body[LARGE_BYTES] = '\0';
+    fixture_open(&f, &options, true);
+    seen.work_hold = 2;
+    for (int i = 0; i < LARGE; i++) {
+        assert_true(http_client_open(&clients[i], f.port));
+        assert_true(http_client_request(&clients[i], "POST", "/v1/test/work", BEARER JSON, body));
+    }
+    snprintf(expected, sizeof expected, "{\"sum\":%u}", byte_sum("[1]"));
+    for (int i = 0; i < SMALL; i++) {
+        assert_true(http_once(f.port, "POST", "/v1/test/work", BEARER JSON, "[1]", &answer));
+        assert_string_equal(answer.body, expected);
+        http_answer_free(&answer);
+    }
+    uint32_t wanted = seen.done_gone + LARGE - 1;
+    for (int i = 1; i < LARGE; i++)
+        leave(&clients[i], LEAVE_CLOSE);
+    assert_true(wait_until(work_came_back, &wanted));
+    seen.work_hold = 0;
+    snprintf(expected, sizeof expected, "{\"sum\":%u}", byte_sum(body));
+    assert_true(http_client_answer(&clients[0], &answer));
+    assert_string_equal(answer.body, expected);
+    http_answer_free(&answer);
+    http_client_close(&clients[0]);
+    fixture_close(&f);
+    free(body);
+}
+
 static void test_pipelined(void **state)
 {
     (void)state;
@@ -504,6 +543,7 @@ int main(void)
         cmocka_unit_test(test_stalled_reader),
         cmocka_unit_test(test_text_work),
         cmocka_unit_test(test_leave_in_text_work),
+        cmocka_unit_test(test_small_work_overtakes),
         cmocka_unit_test(test_pipelined),
         cmocka_unit_test(test_dripped_body),
         cmocka_unit_test(test_stream_http10),

@@ -687,11 +687,15 @@ static void test_refused_starts(void **state)
 static void test_bytes_max(void **state)
 {
     (void)state;
-    struct server_options options = {.connections_max = 10, .body_bytes_max = 1000};
-    uint64_t bytes = server_bytes_max(&options);
-    assert_in_range(bytes, 10 * 1000, 10 * (2u << 20));
+    enum { BODY = 8 << 20, SCRATCH = 96 * BODY };
+    struct server_options options = {.connections_max = 10, .body_bytes_max = BODY};
+    uint64_t ten = server_bytes_max(&options);
     options.connections_max = 20;
-    assert_int_equal(server_bytes_max(&options), 2 * bytes);
+    uint64_t twenty = server_bytes_max(&options);
+    assert_in_range(twenty - ten, 10 * 2 * BODY, 10 * (2 * BODY + (3 << 20)));
+    options.text_workers = 3; // two more: each a copy and what preparing it takes
+    assert_in_range(server_bytes_max(&options) - twenty, 2 * ((uint64_t)BODY + SCRATCH),
+                    2 * (3 * (uint64_t)SCRATCH + (UINT64_C(1) << 30)));
 }
 
 // SO_REUSEPORT alone would let two servers share a port in silence.

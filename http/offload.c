@@ -1,0 +1,126 @@
+// Exchanges on their way to a text worker and back, all on the h2o thread but offload_run. What the
+// workers cannot take yet waits here, small bodies apart from large ones, with its body still
+// h2o's: a copy is made for a worker alone, so that copies are bounded by what is out.
+#include "http/inside.h"
+
+enum { LARGE_BYTES = 1 << 20 };
+
+static bool is_large(const struct exchange *x)
+{
+    return x->info.body.bytes > LARGE_BYTES;
+}
+
+static void wait_begin(struct exchange *x)
+{
+    struct exchange_list *list = &x->thread->waiting[is_large(x)];
+    x->waiting_next = NULL;
+    x->waiting_link = list->end;
+    *list->end = x;
+    list->end = &x->waiting_next;
+}
+
+static void wait_end(struct exchange *x)
+{
+    struct exchange_list *list = &x->thread->waiting[is_large(x)];
+    *x->waiting_link = x->waiting_next;
+    if (x->waiting_next != NULL)
+        x->waiting_next->waiting_link = x->waiting_link;
+    else
+        list->end = x->waiting_link;
+    x->waiting_link = NULL;
+}
+
+// The body is h2o's and goes when the client leaves; the worker must not notice.
+static void body_keep(struct exchange *x)
+{
+    x->body_given = x->info.body;
+    x->body_copy = heap_take(x->info.body.bytes);
+    if (x->info.body.bytes > 0)
+        memcpy(x->body_copy, x->info.body.at, x->info.body.bytes);
+    x->info.body.at = x->body_copy;
+}
+
+static void body_return(struct exchange *x)
+{
+    x->info.body = x->answer != NULL ? x->body_given : (struct text){"", 0};
+    heap_give(x->body_copy);
+    x->body_copy = NULL;
+}
+
+// Small bodies first: a worker that may take both is short of neither.
+static void waiting_submit(struct http_thread *thread)
+{
+    for (int large = 0; large < 2; large++) {
+        struct exchange *x;
+        int worker;
+        while ((x = thread->waiting[large].first) != NULL &&
+               (worker = work_choose(thread->work, large)) >= 0) {
+            wait_end(x);
+            body_keep(x);
+            work_submit(thread->work, worker, x, large);
+        }
+    }
+}
+
+void exchange_offload(struct exchange *x, void (*work)(struct exchange *x),
+                      void (*done)(struct exchange *x))
+{
+    check(!x->offloaded && !x->ended, "offload of an exchange that is out or over");
+    x->work = work;
+    x->done = done;
+    x->offloaded = true;
+    wait_begin(x);
+    waiting_submit(x->thread);
+}
+
+void offload_run(struct exchange *x)
+{
+    if (!exchange_gone(x))
+        x->work(x);
+}
+
+static void work_done(struct exchange *x)
+{
+    body_return(x);
+    x->offloaded = false;
+    x->done(x);
+    if (!exchange_gone(x)) {
+        if (x->request != NULL && !x->ended)
+            exchange_run(x, x->route->on_ready); // what came meanwhile
+        else
+            exchange_settle(x);
+        return;
+    }
+    if (x->offloaded) // done sent it out again
+        return;
+    if (x->request != NULL)
+        engine_side_orphan(x);
+    if (!x->ended && !x->told && x->route->on_gone != NULL) {
+        x->told = true;
+        x->route->on_gone(x);
+    }
+    if (x->answer == NULL)
+        exchange_destroy(x);
+}
+
+void offload_take(struct http_thread *thread)
+{
+    for (struct exchange *x = work_take(thread->work); x != NULL; x = work_take(thread->work))
+        work_done(x);
+    waiting_submit(thread);
+}
+
+void offload_drop(struct exchange *x)
+{
+    if (x->waiting_link == NULL)
+        return;
+    wait_end(x);
+    x->offloaded = false;
+    x->done(x);
+}
+
+bool offload_is_idle(const struct http_thread *thread)
+{
+    return work_out(thread->work) == 0 && thread->waiting[0].first == NULL &&
+           thread->waiting[1].first == NULL;
+}
