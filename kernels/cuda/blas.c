@@ -44,6 +44,7 @@ enum status blas_open(struct blas **out, const struct device *device, struct err
                                              CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace,
                                              sizeof workspace) != CUBLAS_STATUS_SUCCESS) {
         blas_close(blas);
+        (void)call_status(cudaGetLastError());
         return error_set(err, STATUS_NO_DEVICE, "cuBLASLt could not be started on %s",
                          device->name);
     }
@@ -156,6 +157,12 @@ static struct blas_plan *plan_take(struct stream *stream, const struct plan_key 
     return plan;
 }
 
+static uint32_t alignment_of(const void *at)
+{
+    uintptr_t low = (uintptr_t)at & -(uintptr_t)at;
+    return low == 0 || low > 256 ? 256 : (uint32_t)low;
+}
+
 enum status blas_gemm(struct stream *stream, const struct gemm_args *args)
 {
     const struct weight_shape *shape = &args->weight->shape;
@@ -170,6 +177,9 @@ enum status blas_gemm(struct stream *stream, const struct gemm_args *args)
     key.x_dtype = args->x_dtype;
     key.y_dtype = args->y_dtype;
     key.bias = args->bias != NULL;
+    key.weight_align = alignment_of(args->weight->data);
+    key.x_align = alignment_of(args->x);
+    key.y_align = alignment_of(args->y);
     struct blas_plan *plan = plan_take(stream, &key, args);
     if (plan == NULL)
         return STATUS_UNSUPPORTED;

@@ -1,5 +1,6 @@
-// What blas.c (plans and calls) and blas_tune.c (which algorithm) share. Everything belongs to one
-// stream and is used by its engine's thread; only the list of weights belongs to the device.
+// What blas.c (plans and calls), blas_tune.c (which algorithm) and blas_cache.c (its file) share.
+// Everything belongs to one stream and is used by its engine's thread; only the list of weights
+// belongs to the device.
 #pragma once
 
 #include "kernels/cuda/room.h"
@@ -11,6 +12,7 @@ enum { PLANS_MAX = 4096, TUNED_MAX = 1024, CANDIDATES_MAX = 16 };
 struct plan_key {
     uint32_t rows, n, k, stride, x_stride, y_stride;
     uint32_t x_dtype, y_dtype, bias;
+    uint32_t weight_align, x_align, y_align; // bytes, at most 256
     uint32_t reserved;
 };
 
@@ -39,13 +41,17 @@ struct blas {
     uint32_t plan_count;
     struct tuned_algo *tuned; // [TUNED_MAX]
     uint32_t tuned_count;
-    char cache[512]; // file of algorithms, "" where there is none
+    char identity[160]; // card, processors, driver and library: whose choices these are
+    char cache[512];    // file of algorithms, "" where there is none
 };
 
 // Chooses plan->algo: from what was tuned before, by timing, or the library's own first choice.
 bool blas_choose(struct stream *stream, struct blas_plan *plan, const struct gemm_args *args);
 // The library's first choice for exactly these rows.
 bool blas_first_choice(struct blas *blas, struct blas_plan *plan);
+// blas_cache.c: what was chosen before, by this or another process.
 void tuned_read(struct blas *blas, const struct device *device);
+const struct tuned_algo *tuned_find(const struct blas *blas, const struct plan_key *key);
+void tuned_add(struct blas *blas, const struct plan_key *key, const struct blas_plan *plan);
 cublasStatus_t plan_run(const struct stream *stream, const struct blas_plan *plan,
                         const struct gemm_args *args, cudaStream_t on);

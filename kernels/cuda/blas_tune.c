@@ -1,14 +1,11 @@
 // Which of cuBLASLt's algorithms a product takes. The heuristic's candidates are timed once for a
 // bucket of rows, over the loaded weights of that shape in turn, so that the L2 cache does not
-// flatter them; the fastest is kept, in memory and in a file that only this card, driver and
-// library version read. Runs where a plan is first made: mostly while the graphs of decode steps
-// are recorded, then on a stream of its own, since nothing else runs yet.
+// flatter them; the fastest is kept, in memory and in a file (blas_cache.c). Runs where a plan is
+// first made: mostly while the graphs of decode steps are recorded, then on a stream of its own,
+// since nothing else runs yet.
 #include "kernels/cuda/blas.h"
 
 #include <pthread.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <string.h>
 
 enum { TUNE_ROWS_MAX = 1024, TUNE_WARM = 2, TUNE_RUNS = 8 };
 
@@ -37,66 +34,6 @@ void blas_weight_gone(struct device *device, const void *at, size_t bytes)
             device->known[i--] = device->known[--device->known_count];
     }
     pthread_mutex_unlock(&device->known_lock);
-}
-
-// --- the file -----------------------------------------------------------------------------------
-
-static uint64_t record_sum(const struct tuned_algo *record)
-{
-    const unsigned char *bytes = (const unsigned char *)record;
-    uint64_t sum = 14695981039346656037u;
-    for (size_t i = 0; i < offsetof(struct tuned_algo, sum); i++)
-        sum = (sum ^ bytes[i]) * 1099511628211u;
-    return sum;
-}
-
-static struct tuned_algo *tuned_find(struct blas *blas, const struct plan_key *key)
-{
-    for (uint32_t i = 0; i < blas->tuned_count; i++)
-        if (memcmp(&blas->tuned[i].key, key, sizeof *key) == 0)
-            return &blas->tuned[i];
-    return NULL;
-}
-
-void tuned_read(struct blas *blas, const struct device *device)
-{
-    if (device->options.cache_folder == NULL)
-        return;
-    int driver = 0;
-    char name[sizeof device->name];
-    (void)cudaDriverGetVersion(&driver);
-    snprintf(name, sizeof name, "%s", device->name);
-    for (char *c = name; *c != 0; c++)
-        if (!((*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') || (*c >= '0' && *c <= '9')))
-            *c = '-';
-    snprintf(blas->cache, sizeof blas->cache, "%.300s/products-%s-%u-%d-%zu.bin",
-             device->options.cache_folder, name, device->processors, driver, cublasLtGetVersion());
-    FILE *file = fopen(blas->cache, "rb");
-    struct tuned_algo record;
-    while (file != NULL && blas->tuned_count < TUNED_MAX &&
-           fread(&record, sizeof record, 1, file) == 1)
-        if (record.sum == record_sum(&record) && record.workspace <= BLAS_WORKSPACE &&
-            tuned_find(blas, &record.key) == NULL)
-            blas->tuned[blas->tuned_count++] = record;
-    if (file != NULL)
-        (void)fclose(file);
-}
-
-static void tuned_add(struct blas *blas, const struct plan_key *key, const struct blas_plan *plan)
-{
-    struct tuned_algo record;
-    memset(&record, 0, sizeof record);
-    record.key = *key;
-    record.algo = plan->algo;
-    record.workspace = plan->workspace;
-    record.sum = record_sum(&record);
-    if (blas->tuned_count < TUNED_MAX)
-        blas->tuned[blas->tuned_count++] = record;
-    FILE *file = blas->cache[0] != 0 ? fopen(blas->cache, "ab") : NULL;
-    if (file == NULL)
-        return; // a cache that cannot be written is only slower
-    (void)fwrite(&record, sizeof record, 1, file);
-    (void)fclose(file);
 }
 
 // --- timing -------------------------------------------------------------------------------------
@@ -141,33 +78,55 @@ static float candidate_time(struct stream *stream, struct blas_plan *plan,
     struct gemm_args call = *args;
     float ms = -1;
     for (uint32_t run = 0; run < TUNE_WARM + TUNE_RUNS; run++) {
-        if (run == TUNE_WARM && cudaEventRecord(blas->begin, on) != cudaSuccess)
+        if (run == TUNE_WARM && call_status(cudaEventRecord(blas->begin, on)) != STATUS_OK)
             return -1;
         struct weight weight = rotated(stream->device, args->weight, run);
         call.weight = &weight;
         if (plan_run(stream, plan, &call, on) != CUBLAS_STATUS_SUCCESS)
             return -1;
     }
-    if (cudaEventRecord(blas->end, on) != cudaSuccess ||
-        cudaEventSynchronize(blas->end) != cudaSuccess ||
-        cudaEventElapsedTime(&ms, blas->begin, blas->end) != cudaSuccess)
+    if (call_status(cudaEventRecord(blas->end, on)) != STATUS_OK ||
+        call_status(cudaEventSynchronize(blas->end)) != STATUS_OK ||
+        call_status(cudaEventElapsedTime(&ms, blas->begin, blas->end)) != STATUS_OK)
         return -1;
     return ms;
 }
 
+// The library takes pointers to be aligned to 256 bytes unless told otherwise, and parts of a sum
+// to be added up in the output's type unless forbidden.
+static bool preference_set(struct blas *blas, const struct blas_plan *plan)
+{
+    static const cublasLtMatmulPreferenceAttributes_t names[] = {
+        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES};
+    const struct plan_key *key = &plan->key;
+    const uint32_t bytes[] = {key->weight_align, key->x_align, key->y_align, key->y_align};
+    uint32_t reduction = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+    cublasStatus_t bad = cublasLtMatmulPreferenceSetAttribute(
+        blas->preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &reduction, 4);
+    for (int i = 0; i < 4; i++)
+        bad |= cublasLtMatmulPreferenceSetAttribute(blas->preference, names[i], &bytes[i], 4);
+    return bad == CUBLAS_STATUS_SUCCESS;
+}
+
+// The library's candidates that it says will run, best first.
 static uint32_t candidates_of(struct blas *blas, const struct blas_plan *plan,
                               cublasLtMatmulHeuristicResult_t *out, int wanted)
 {
     int count = 0;
-    if (cublasLtMatmulAlgoGetHeuristic(blas->handle, plan->desc, plan->weight, plan->x, plan->y,
+    uint32_t good = 0;
+    if (!preference_set(blas, plan) ||
+        cublasLtMatmulAlgoGetHeuristic(blas->handle, plan->desc, plan->weight, plan->x, plan->y,
                                        plan->y, blas->preference, wanted, out,
                                        &count) != CUBLAS_STATUS_SUCCESS)
         return 0;
-    return (uint32_t)count;
+    for (int i = 0; i < count; i++)
+        if (out[i].state == CUBLAS_STATUS_SUCCESS && out[i].workspaceSize <= BLAS_WORKSPACE)
+            out[good++] = out[i];
+    return good;
 }
 
-// While the stream records a graph, the products run beside it; calls that a recording thread may
-// not make otherwise are allowed for so long.
+// While the stream records a graph, the products run beside it.
 static bool plan_tune(struct stream *stream, struct blas_plan *plan, const struct gemm_args *args)
 {
     struct blas *blas = stream->blas;
@@ -175,8 +134,6 @@ static bool plan_tune(struct stream *stream, struct blas_plan *plan, const struc
     uint32_t count = candidates_of(blas, plan, candidate, CANDIDATES_MAX);
     if (count == 0)
         return false;
-    enum cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
-    (void)cudaThreadExchangeStreamCaptureMode(&mode);
     cudaStream_t on = stream->capturing ? blas->aside : stream->cuda;
     uint32_t best = 0;
     float least = -1;
@@ -190,9 +147,10 @@ static bool plan_tune(struct stream *stream, struct blas_plan *plan, const struc
             best = i;
         }
     }
-    (void)cudaStreamSynchronize(on);
+    (void)call_status(cudaStreamSynchronize(on));
     pthread_mutex_unlock(&stream->device->known_lock);
-    (void)cudaThreadExchangeStreamCaptureMode(&mode);
+    if (count > 1 && least < 0)
+        return false; // none of them runs
     plan->algo = candidate[best].algo;
     plan->workspace = candidate[best].workspaceSize;
     return true;
@@ -200,11 +158,11 @@ static bool plan_tune(struct stream *stream, struct blas_plan *plan, const struc
 
 bool blas_first_choice(struct blas *blas, struct blas_plan *plan)
 {
-    cublasLtMatmulHeuristicResult_t first;
-    if (candidates_of(blas, plan, &first, 1) == 0)
+    cublasLtMatmulHeuristicResult_t first[4];
+    if (candidates_of(blas, plan, first, 4) == 0)
         return false;
-    plan->algo = first.algo;
-    plan->workspace = first.workspaceSize;
+    plan->algo = first[0].algo;
+    plan->workspace = first[0].workspaceSize;
     plan->of_bucket = false;
     return true;
 }

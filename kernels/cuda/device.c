@@ -3,7 +3,8 @@
 // arithmetic.
 //
 // Threads: open, close, memory and weights from the loading thread; a stream from its engine's
-// thread. Nothing is allocated on the device after stream_open.
+// thread. Nothing is allocated on the device after stream_open. Every entry that does not name a
+// stream makes the device current first: which one is current belongs to the calling thread.
 #include "kernels/cuda/room.h"
 
 #include <stdio.h>
@@ -15,21 +16,51 @@
 #error "WEFT_DEVICE_NAME is given by the build: \"cuda\" or \"simt\""
 #endif
 
-enum { STAGING_SLACK = 8192, BLOCKS_PER_PROCESSOR = 8, QUERY_NS = 1000000 };
+enum { STAGING_SLACK = 3 * 4096, BLOCKS_PER_PROCESSOR = 8, QUERY_NS = 1000000 };
 
 struct graph {
     cudaGraphExec_t exec;
 };
 
+// The runtime keeps the last error of a thread, an answer "not ready" or a refused allocation
+// included, and gives it to whoever asks after a launch. So what is handled is forgotten.
+static void error_forget(void)
+{
+    (void)cudaGetLastError();
+}
+
 static enum status cuda_error(struct error *err, cudaError_t code, const char *what)
 {
+    error_forget();
     enum status status = code == cudaErrorMemoryAllocation ? STATUS_NO_MEMORY : STATUS_DEVICE_FAULT;
     return error_set(err, status, "%s: %s", what, cudaGetErrorString(code));
 }
 
+static _Thread_local cudaError_t failed; // the last call or launch that failed
+
+enum status call_status(cudaError_t code)
+{
+    if (code == cudaSuccess)
+        return STATUS_OK;
+    error_forget();
+    failed = code;
+    return STATUS_DEVICE_FAULT;
+}
+
 enum status launch_status(void)
 {
-    return cudaPeekAtLastError() == cudaSuccess ? STATUS_OK : STATUS_DEVICE_FAULT;
+    return call_status(cudaGetLastError());
+}
+
+const char *call_failure(void)
+{
+    return cudaGetErrorString(failed);
+}
+
+static void device_current(const struct device *device)
+{
+    if (cudaSetDevice((int)device->options.index) != cudaSuccess)
+        error_forget(); // the call that follows fails with a reason
 }
 
 // --- the device ---------------------------------------------------------------------------------
@@ -40,9 +71,11 @@ static enum status device_choose(struct device *device, struct error *err)
     int major = 0;
     int processors = 0;
     cudaError_t code = cudaGetDeviceCount(&count);
-    if (code != cudaSuccess || count == 0)
+    if (code != cudaSuccess || count == 0) {
+        error_forget();
         return error_set(err, STATUS_NO_DEVICE, "no CUDA device: %s",
                          code != cudaSuccess ? cudaGetErrorString(code) : "none was found");
+    }
     int index = (int)device->options.index;
     if (index >= count)
         return error_set(err, STATUS_NO_DEVICE, "there is no CUDA device %d, only %d", index,
@@ -53,9 +86,11 @@ static enum status device_choose(struct device *device, struct error *err)
         (code = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, index)) !=
             cudaSuccess ||
         (code = cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, index)) !=
-            cudaSuccess)
+            cudaSuccess) {
+        error_forget();
         return error_set(err, STATUS_NO_DEVICE, "the CUDA device cannot be used: %s",
                          cudaGetErrorString(code));
+    }
     snprintf(device->name, sizeof device->name, "%.90s", prop.name);
     device->processors = (uint32_t)processors;
     if (major < 8)
@@ -68,6 +103,7 @@ static void device_close(struct device *device)
 {
     if (device == NULL)
         return;
+    device_current(device);
     for (int i = 0; i < 2; i++) {
         (void)cudaFreeHost(device->staging_host[i]);
         (void)cudaFree(device->staging_device[i]);
@@ -76,6 +112,7 @@ static void device_close(struct device *device)
     }
     if (device->loading != NULL)
         (void)cudaStreamDestroy(device->loading);
+    error_forget(); // one that failed to open has objects missing
     pthread_mutex_destroy(&device->known_lock);
     free(device);
 }
@@ -94,6 +131,25 @@ static enum status staging_take(struct device *device, struct error *err)
     return code == cudaSuccess ? STATUS_OK : cuda_error(err, code, "staging memory");
 }
 
+// One launch to its end, so that a card or driver for which the plugin holds no code is refused
+// here and not in the middle of loading; and proof that the host sees what a kernel signals.
+static enum status device_try(struct device *device, struct error *err)
+{
+    uint32_t *word = device->staging_host[0];
+    *word = 0;
+    enum status status = signal_run(device->loading, word, 1);
+    if (status != STATUS_OK)
+        return error_set(err, STATUS_NO_DEVICE, "%s runs none of the plugin's kernels: %s",
+                         device->name, call_failure());
+    cudaError_t code = cudaStreamSynchronize(device->loading);
+    if (code == cudaSuccess && __atomic_load_n(word, __ATOMIC_ACQUIRE) == 1)
+        return STATUS_OK;
+    error_forget();
+    return error_set(err, STATUS_NO_DEVICE, "%s does not run the plugin's kernels: %s",
+                     device->name,
+                     code != cudaSuccess ? cudaGetErrorString(code) : "a signal did not arrive");
+}
+
 static enum status device_open(struct device **out, const struct device_options *options,
                                struct error *err)
 {
@@ -108,6 +164,8 @@ static enum status device_open(struct device **out, const struct device_options 
     enum status status = device_choose(device, err);
     if (status == STATUS_OK)
         status = staging_take(device, err);
+    if (status == STATUS_OK)
+        status = device_try(device, err);
     if (status != STATUS_OK) {
         device_close(device);
         return status;
@@ -121,12 +179,15 @@ static void device_facts(const struct device *device, struct device_facts *out)
     size_t free_bytes = 0;
     size_t total_bytes = 0;
     memset(out, 0, sizeof *out);
+    device_current(device);
     snprintf(out->name, sizeof out->name, "%s", device->name);
     out->steps_in_flight = 1;
     out->graphs = true;
     out->exact = device->exact;
     if (cudaMemGetInfo(&free_bytes, &total_bytes) == cudaSuccess)
         out->memory_free = free_bytes - free_bytes / 20; // the driver takes some as it goes
+    else
+        error_forget();
     out->activation[DTYPE_F32] = DTYPE_F32;
     out->activation[DTYPE_BF16] = DTYPE_BF16;
     out->activation[DTYPE_F16] = DTYPE_F16;
@@ -185,12 +246,15 @@ static enum status device_needs(const struct device *device, const struct stream
 
 static enum status memory_take(struct device *device, void **out, size_t bytes, struct error *err)
 {
-    (void)device;
+    device_current(device);
     cudaError_t code = cudaMalloc(out, bytes != 0 ? bytes : 1);
-    if (code == cudaSuccess)
-        code = cudaMemset(*out, 0, bytes != 0 ? bytes : 1);
+    // The fill runs in the default stream, for which no stream of ours waits: so we do.
+    if (code == cudaSuccess &&
+        (code = cudaMemsetAsync(*out, 0, bytes != 0 ? bytes : 1, NULL)) == cudaSuccess)
+        code = cudaStreamSynchronize(NULL);
     if (code == cudaSuccess)
         return STATUS_OK;
+    error_forget();
     *out = NULL;
     return error_set(err, STATUS_NO_MEMORY, "%zu bytes of device memory cannot be had: %s", bytes,
                      cudaGetErrorString(code));
@@ -199,15 +263,17 @@ static enum status memory_take(struct device *device, void **out, size_t bytes, 
 static void memory_give(struct device *device, void *at, size_t bytes)
 {
     blas_weight_gone(device, at, bytes);
-    (void)cudaFree(at);
+    device_current(device);
+    (void)call_status(cudaFree(at));
 }
 
 static enum status host_take(struct device *device, void **out, size_t bytes, struct error *err)
 {
-    (void)device;
+    device_current(device);
     cudaError_t code =
         cudaHostAlloc(out, bytes != 0 ? bytes : 1, cudaHostAllocMapped | cudaHostAllocPortable);
     if (code != cudaSuccess) {
+        error_forget();
         *out = NULL;
         return error_set(err, STATUS_NO_MEMORY, "%zu bytes of pinned memory cannot be had: %s",
                          bytes, cudaGetErrorString(code));
@@ -218,16 +284,18 @@ static enum status host_take(struct device *device, void **out, size_t bytes, st
 
 static void host_give(struct device *device, void *at, size_t bytes)
 {
-    (void)device;
     (void)bytes;
-    (void)cudaFreeHost(at);
+    device_current(device);
+    (void)call_status(cudaFreeHost(at));
 }
 
 static enum status upload(struct device *device, void *to, const void *from, size_t bytes,
                           struct error *err)
 {
-    (void)device;
+    device_current(device);
     cudaError_t code = cudaMemcpy(to, from, bytes, cudaMemcpyHostToDevice);
+    if (code == cudaSuccess) // of pageable bytes the last may still be on their way
+        code = cudaStreamSynchronize(NULL);
     return code == cudaSuccess ? STATUS_OK : cuda_error(err, code, "a table's upload");
 }
 
@@ -246,6 +314,7 @@ static size_t weight_bytes(const struct device *device, const struct weight_shap
 
 static enum status weight_finish(struct device *device, struct weight *weight, struct error *err)
 {
+    device_current(device);
     cudaError_t code = cudaStreamSynchronize(device->loading);
     blas_weight_known(device, weight);
     return code == cudaSuccess ? STATUS_OK : cuda_error(err, code, "loading a weight");
@@ -257,6 +326,7 @@ static void stream_close(struct stream *stream)
 {
     if (stream == NULL)
         return;
+    device_current(stream->device);
     if (stream->cuda != NULL)
         (void)cudaStreamSynchronize(stream->cuda);
     blas_close(stream->blas);
@@ -267,6 +337,7 @@ static void stream_close(struct stream *stream)
         (void)cudaFree(rooms[i]);
     if (stream->cuda != NULL)
         (void)cudaStreamDestroy(stream->cuda);
+    error_forget(); // a stream that failed has nothing more to say
     free(stream);
 }
 
@@ -312,6 +383,7 @@ static enum status stream_open(struct device *device, struct stream **out,
         return error_set(err, STATUS_NO_MEMORY, "no memory for a stream");
     stream->device = device;
     stream->limits = *limits;
+    device_current(device);
     enum status status = stream_fill(stream, err);
     if (status != STATUS_OK) {
         stream_close(stream);
@@ -324,7 +396,7 @@ static enum status stream_open(struct device *device, struct stream **out,
 // A GPU takes work of several streams by itself; the call only makes the device current.
 static void turn_take(struct stream *stream)
 {
-    (void)cudaSetDevice((int)stream->device->options.index);
+    device_current(stream->device);
 }
 
 static void turn_give(struct stream *stream)
@@ -345,16 +417,12 @@ static void step_plan(struct stream *stream, struct step *host)
 
 static enum status copy_in(struct stream *stream, void *device, const void *host, size_t bytes)
 {
-    return cudaMemcpyAsync(device, host, bytes, cudaMemcpyHostToDevice, stream->cuda) == cudaSuccess
-               ? STATUS_OK
-               : STATUS_DEVICE_FAULT;
+    return call_status(cudaMemcpyAsync(device, host, bytes, cudaMemcpyHostToDevice, stream->cuda));
 }
 
 static enum status copy_out(struct stream *stream, void *host, const void *device, size_t bytes)
 {
-    return cudaMemcpyAsync(host, device, bytes, cudaMemcpyDeviceToHost, stream->cuda) == cudaSuccess
-               ? STATUS_OK
-               : STATUS_DEVICE_FAULT;
+    return call_status(cudaMemcpyAsync(host, device, bytes, cudaMemcpyDeviceToHost, stream->cuda));
 }
 
 static enum status stream_signal(struct stream *stream, uint32_t *host_word, uint32_t value)
@@ -392,8 +460,10 @@ static enum status stream_wait(struct stream *stream, const uint32_t *host_word,
         }
         query_at = now + QUERY_NS;
         cudaError_t code = cudaStreamQuery(stream->cuda);
-        if (code == cudaErrorNotReady)
+        if (code == cudaErrorNotReady) {
+            error_forget();
             continue;
+        }
         if (code != cudaSuccess)
             return cuda_error(err, code, "the device failed in a step");
         if (!word_reached(host_word, value))
@@ -403,12 +473,14 @@ static enum status stream_wait(struct stream *stream, const uint32_t *host_word,
     return STATUS_OK;
 }
 
+// Relaxed: a kernel's first use loads its code, and products are timed beside the capture; both may
+// take memory, which the stricter modes forbid this thread.
 static enum status graph_begin(struct stream *stream)
 {
-    stream->capturing = true;
-    return cudaStreamBeginCapture(stream->cuda, cudaStreamCaptureModeThreadLocal) == cudaSuccess
-               ? STATUS_OK
-               : STATUS_DEVICE_FAULT;
+    enum status status =
+        call_status(cudaStreamBeginCapture(stream->cuda, cudaStreamCaptureModeRelaxed));
+    stream->capturing = status == STATUS_OK;
+    return status;
 }
 
 static enum status graph_end(struct stream *stream, struct graph **out, struct error *err)
@@ -423,6 +495,11 @@ static enum status graph_end(struct stream *stream, struct graph **out, struct e
     code =
         graph != NULL ? cudaGraphInstantiate(&graph->exec, recorded, 0) : cudaErrorMemoryAllocation;
     (void)cudaGraphDestroy(recorded);
+    if (code == cudaSuccess) { // here, not at the first step that replays it
+        code = cudaGraphUpload(graph->exec, stream->cuda);
+        if (code != cudaSuccess)
+            (void)cudaGraphExecDestroy(graph->exec);
+    }
     if (code != cudaSuccess) {
         free(graph);
         return cuda_error(err, code, "making a graph");
@@ -433,8 +510,7 @@ static enum status graph_end(struct stream *stream, struct graph **out, struct e
 
 static enum status graph_launch(struct stream *stream, struct graph *graph)
 {
-    return cudaGraphLaunch(graph->exec, stream->cuda) == cudaSuccess ? STATUS_OK
-                                                                     : STATUS_DEVICE_FAULT;
+    return call_status(cudaGraphLaunch(graph->exec, stream->cuda));
 }
 
 static void graph_close(struct graph *graph)

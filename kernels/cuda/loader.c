@@ -35,6 +35,13 @@ static int direct_open(struct device *device, const struct weight_source *source
     return direct;
 }
 
+// Where O_DIRECT may read to: pinned memory need not begin on a block of the file system.
+static char *staging_begin(void *buffer)
+{
+    uintptr_t at = (uintptr_t)buffer;
+    return (char *)buffer + (DIRECT_ALIGN - at % DIRECT_ALIGN) % DIRECT_ALIGN;
+}
+
 // Bytes [at, at + bytes) of the source into the buffer; *data is where they begin in it. A whole
 // number of aligned blocks is read, so the buffer has one block of slack at each end.
 static bool piece_read(char *buffer, const struct weight_source *source, int direct, uint64_t at,
@@ -63,13 +70,13 @@ static enum status piece_put(struct device *device, struct convert_args *args, c
 {
     uint32_t turn = device->staging_next;
     void *room = device->staging_device[turn];
-    if (cudaMemcpyAsync(room, from, bytes, cudaMemcpyHostToDevice, device->loading) != cudaSuccess)
-        return STATUS_DEVICE_FAULT;
+    enum status status =
+        call_status(cudaMemcpyAsync(room, from, bytes, cudaMemcpyHostToDevice, device->loading));
     args->from = room;
-    enum status status = weight_convert(device->loading, args);
-    if (status == STATUS_OK &&
-        cudaEventRecord(device->staging_free[turn], device->loading) != cudaSuccess)
-        status = STATUS_DEVICE_FAULT;
+    if (status == STATUS_OK)
+        status = weight_convert(device->loading, args);
+    if (status == STATUS_OK)
+        status = call_status(cudaEventRecord(device->staging_free[turn], device->loading));
     device->staging_next = turn ^ 1u;
     return status;
 }
@@ -84,9 +91,10 @@ static enum status rows_put(struct device *device, struct convert_args *args,
         uint32_t rows = source->rows - row < each ? source->rows - row : each;
         size_t bytes = rows * row_bytes;
         uint32_t turn = device->staging_next;
-        if (cudaEventSynchronize(device->staging_free[turn]) != cudaSuccess)
-            return STATUS_DEVICE_FAULT;
-        char *buffer = device->staging_host[turn];
+        enum status status = call_status(cudaEventSynchronize(device->staging_free[turn]));
+        if (status != STATUS_OK)
+            return status;
+        char *buffer = staging_begin(device->staging_host[turn]);
         size_t data = 0;
         if (!piece_read(buffer, source, direct, row * row_bytes, bytes, &data)) {
             if (direct >= 0)
@@ -96,7 +104,7 @@ static enum status rows_put(struct device *device, struct convert_args *args,
         }
         args->first_row = first + row;
         args->rows = rows;
-        enum status status = piece_put(device, args, buffer + data, bytes);
+        status = piece_put(device, args, buffer + data, bytes);
         if (status != STATUS_OK)
             return status;
     }
@@ -129,6 +137,8 @@ enum status loader_put(struct device *device, struct weight *weight, uint32_t fi
     enum status status = source_check(weight, first_row, source, err);
     if (status != STATUS_OK || source->rows == 0)
         return status;
+    if (call_status(cudaSetDevice((int)device->options.index)) != STATUS_OK)
+        return error_set(err, STATUS_DEVICE_FAULT, "the device cannot be used: %s", call_failure());
     if (source->map == NULL) {
         struct fill_args fill = {
             .shape = weight->shape,
@@ -159,7 +169,6 @@ enum status loader_put(struct device *device, struct weight *weight, uint32_t fi
             (void)close(direct);
     }
     if (status != STATUS_OK)
-        return error_set(err, status, "the device refused a weight: %s",
-                         cudaGetErrorString(cudaPeekAtLastError()));
+        return error_set(err, status, "the device refused a weight: %s", call_failure());
     return STATUS_OK;
 }

@@ -108,8 +108,12 @@ struct stream {
     struct blas *blas;
 };
 
-// The status of the launch just made.
+// The status of a runtime call, and of the launch just made; what the last that failed said. A
+// launch gives no value: its error is the thread's last error, so each call that fails otherwise
+// must not leave its own there.
+enum status call_status(cudaError_t code);
 enum status launch_status(void);
+const char *call_failure(void);
 
 static inline uint32_t weight_stride(const struct weight_shape *shape)
 {

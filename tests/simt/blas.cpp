@@ -20,6 +20,12 @@ struct product {
     const void *bias;
     int bias_type;
 };
+// What an algorithm was chosen for: it works on no other alignment.
+struct preference {
+    uint64_t workspace;
+    uint32_t align[4]; // of A, B, C, D; 256 unless told
+    uint32_t reduction;
+};
 struct layout {
     cudaDataType_t type;
     uint64_t rows, cols;
@@ -126,37 +132,53 @@ cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t l)
 }
 cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t *out)
 {
-    *out = (cublasLtMatmulPreference_t) new uint64_t(0);
+    *out = (cublasLtMatmulPreference_t) new preference{0, {256, 256, 256, 256}, 7};
     return CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t pref)
 {
-    delete (uint64_t *)pref;
+    delete (preference *)pref;
     return CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t pref,
-                                                    cublasLtMatmulPreferenceAttributes_t,
+                                                    cublasLtMatmulPreferenceAttributes_t attr,
                                                     const void *value, size_t bytes)
 {
-    if (bytes != 8)
+    preference *p = (preference *)pref;
+    if (bytes != (attr == CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES ? 8 : 4))
         return CUBLAS_STATUS_INVALID_VALUE;
-    memcpy(pref, value, 8);
+    if (attr == CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES)
+        memcpy(&p->workspace, value, 8);
+    else if (attr == CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK)
+        memcpy(&p->reduction, value, 4);
+    else
+        memcpy(&p->align[attr - CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES], value, 4);
     return CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t,
                                               cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
                                               cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
-                                              cublasLtMatmulPreference_t, int wanted,
+                                              cublasLtMatmulPreference_t pref, int wanted,
                                               cublasLtMatmulHeuristicResult_t *out, int *count)
 {
     if (wanted < 1)
         return CUBLAS_STATUS_INVALID_VALUE;
+    const preference *p = (const preference *)pref;
     int named = simt::options.blas_candidates != 0 ? (int)simt::options.blas_candidates : 1;
+    simt::counts.blas_heuristics++;
+    *count = 0;
+    if (simt::options.blas_none)
+        return CUBLAS_STATUS_NOT_SUPPORTED;
     *count = named < wanted ? named : wanted;
     memset(out, 0, sizeof *out * (size_t)*count);
-    for (int i = 0; i < *count; i++)
+    for (int i = 0; i < *count; i++) {
         out[i].algo.data[0] = (uint64_t)i;
-    simt::counts.blas_heuristics++;
+        for (int m = 0; m < 4; m++)
+            out[i].algo.data[1 + m] = p->align[m];
+        out[i].algo.data[5] = p->reduction;
+        if (i == 0 && simt::options.blas_bad_first)
+            out[i].state = CUBLAS_STATUS_NOT_SUPPORTED;
+    }
     return CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t, cublasLtMatmulDesc_t,
@@ -187,6 +209,15 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc, const
     std::lock_guard<std::recursive_mutex> hold(simt::emu_lock);
     static const void *weight_before;
     uint32_t chosen = (uint32_t)algo->data[0];
+    const void *const at[] = {a, b, d, d};
+    for (int m = 0; m < 4; m++)
+        if ((uintptr_t)at[m] % algo->data[1 + m] != 0)
+            simt::report("an algorithm for matrices aligned to %llu bytes is given %p",
+                         (unsigned long long)algo->data[1 + m], at[m]);
+    if (algo->data[5] != CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE)
+        simt::report("an algorithm that may add its parts in the output's type");
+    if (chosen == 0 && simt::options.blas_bad_first)
+        return CUBLAS_STATUS_NOT_SUPPORTED;
     if (chosen != 0 && ld.cols == simt::options.blas_refuses)
         return CUBLAS_STATUS_NOT_SUPPORTED;
     simt::counts.blas_calls++;

@@ -139,7 +139,7 @@ void *memory_take(size_t bytes, bool pinned)
     memset(base, 0xFF, room + 2 * MARGIN);
     POISON(base, MARGIN);
     POISON(base + MARGIN + bytes, MARGIN + room - bytes);
-    allocation a = {base + MARGIN, bytes, pinned, nullptr, 0};
+    allocation a = {base + MARGIN, bytes, pinned, device_of_thread(), nullptr, 0};
     a.shadow_bytes = (room / GRAIN + 1) * sizeof(cell);
     a.shadow = mmap(nullptr, a.shadow_bytes, PROT_READ | PROT_WRITE,
                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -617,6 +617,13 @@ void simt_read(struct simt_counts *out)
 const char *simt_first_report(void)
 {
     return first_report.c_str();
+}
+
+int simt_device_of(const void *at)
+{
+    std::lock_guard<std::recursive_mutex> hold(emu_lock);
+    allocation *a = allocation_of(at);
+    return a != nullptr ? a->device : -1;
 }
 
 bool simt_checks_races(void)

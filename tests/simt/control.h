@@ -16,9 +16,13 @@ struct simt_options {
     bool lazy;                // queued work runs only when something waits for it
     bool quiet;               // reports are counted and kept, not printed
     bool lint;                // count bank conflicts and sectors (race build only)
+    bool no_image;            // the device can run none of the kernels
+    uint32_t devices;         // more than the first
     uint32_t blas_candidates; // algorithms the stand-in library names for a product; 0: one
     uint32_t blas_best;       // which of them is fast, as events measure it
     uint32_t blas_refuses;    // rows that every algorithm but the first refuses
+    bool blas_none;           // the library names no algorithm
+    bool blas_bad_first;      // the first named one does not run, as its state says
 };
 
 // Counts since the last simt_reset.
@@ -36,6 +40,7 @@ void simt_configure(const struct simt_options *options);
 void simt_reset(void);
 void simt_read(struct simt_counts *out);
 const char *simt_first_report(void); // "" where there is none
+int simt_device_of(const void *at);  // which device's allocation; -1: none
 bool simt_checks_races(void);        // this build has the access hooks
 bool simt_run_pending(void);         // runs one queued piece of work; false: none could run
 

@@ -105,6 +105,7 @@ struct allocation {
     char *at;
     size_t bytes;
     bool pinned;
+    int device;   // current when it was taken
     void *shadow; // race mode
     size_t shadow_bytes;
 };
@@ -126,5 +127,7 @@ void block_acquired(); // at cta_sync: what any thread learned, all know
 
 // --- runtime.cpp
 void stream_push(cudaStream_t stream, std::function<void()> work);
+bool stream_takes(cudaStream_t stream); // false: the launch is refused, by the thread's last error
+int device_of_thread();
 
 } // namespace simt

@@ -3,12 +3,17 @@
 // A stream is a queue of closures. By default each runs as it is pushed. With the option `lazy`
 // they run only when something waits, streams taken in random order, so that a missing event wait
 // or a pinned buffer reused too early shows as a wrong result. While a stream captures, closures
-// are recorded instead, and a graph launch pushes them again. Known gaps: no fork and join inside a
-// capture, no implicit ordering of the legacy default stream, one device.
+// are recorded instead, and a graph launch pushes them again. What the driver refuses is refused:
+// waiting for a stream that captures, pageable memory in a capture, in the stricter capture modes
+// taking memory; a launch on another device's stream. Every answer but success, "not ready"
+// included, becomes the thread's last error. The default stream waits for streams made without
+// cudaStreamNonBlocking, and they for it; not so the others. Known gap: no fork and join inside a
+// capture.
 #include "emu.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <thread>
 #include <time.h>
 
 namespace simt
@@ -20,8 +25,11 @@ using namespace simt;
 namespace
 {
 
+const size_t BYTES_MAX = (size_t)1 << 40; // of one allocation
+
 struct event_state {
     bool done;
+    bool captured; // recorded in a capture: nothing outside the graph may wait for it
     timespec at;
     double product_ms; // what products pretended to take until then
 };
@@ -35,7 +43,12 @@ struct graph {
 struct stream_state {
     std::deque<piece> queue;
     std::unique_ptr<graph> capture;
-    bool running; // a piece of it is being run
+    enum cudaStreamCaptureMode mode; // of the capture
+    bool invalid;                    // the capture: a call came that it does not bear
+    std::thread::id owner;           // who began it
+    bool running;                    // a piece of it is being run
+    bool apart;                      // made with cudaStreamNonBlocking
+    int device;
 };
 struct event_handle {
     std::shared_ptr<event_state> state;
@@ -44,6 +57,7 @@ struct event_handle {
 std::vector<stream_state *> streams;
 stream_state default_stream;
 thread_local cudaError_t last_error;
+thread_local int device_now;
 uint32_t stream_random = 12345;
 
 stream_state *stream_of(cudaStream_t s)
@@ -61,6 +75,24 @@ cudaError_t fail(cudaError_t error)
 cudaError_t fault()
 {
     return counts.reports != 0 ? fail(cudaErrorLaunchFailure) : cudaSuccess;
+}
+
+// A call that a capture under way forbids this thread; it spoils the capture.
+bool capture_spoiled()
+{
+    bool spoiled = false;
+    for (auto *s : streams)
+        if (s->capture && (s->mode == cudaStreamCaptureModeGlobal ||
+                           (s->mode == cudaStreamCaptureModeThreadLocal &&
+                            s->owner == std::this_thread::get_id())))
+            spoiled = s->invalid = true;
+    return spoiled;
+}
+
+cudaError_t capture_spoil(stream_state *s)
+{
+    s->invalid = true;
+    return fail(cudaErrorStreamCaptureUnsupported);
 }
 
 bool run_one(stream_state *s)
@@ -126,9 +158,31 @@ void stream_push(cudaStream_t stream, std::function<void()> work)
         s->capture->pieces.push_back(std::move(work));
         return;
     }
+    if (s == &default_stream) {
+        for (auto *other : streams)
+            if (!other->apart)
+                drain(other);
+    } else if (!s->apart) {
+        drain(&default_stream);
+    }
     s->queue.push_back({std::move(work), nullptr});
     if (!options.lazy)
         drain(s);
+}
+
+bool stream_takes(cudaStream_t stream)
+{
+    if (options.no_image)
+        return fail(cudaErrorNoKernelImageForDevice) == cudaSuccess;
+    stream_state *s = stream_of(stream);
+    if (s != &default_stream && s->device != device_now)
+        return fail(cudaErrorInvalidResourceHandle) == cudaSuccess;
+    return true;
+}
+
+int device_of_thread()
+{
+    return device_now;
 }
 } // namespace simt
 
@@ -144,21 +198,19 @@ bool simt_run_pending(void)
 
 cudaError_t cudaGetDeviceCount(int *count)
 {
-    *count = 1;
+    *count = (int)options.devices + 1;
     return cudaSuccess;
 }
 cudaError_t cudaSetDevice(int device)
 {
-    return device == 0 ? cudaSuccess : fail(cudaErrorInvalidDevice);
-}
-cudaError_t cudaGetDevice(int *device)
-{
-    *device = 0;
+    if (device < 0 || device > (int)options.devices)
+        return fail(cudaErrorInvalidDevice);
+    device_now = device;
     return cudaSuccess;
 }
 cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *prop, int device)
 {
-    if (device != 0)
+    if (device < 0 || device > (int)options.devices)
         return fail(cudaErrorInvalidDevice);
     memset(prop, 0, sizeof *prop);
     snprintf(prop->name, sizeof prop->name, "simt: the CUDA sources emulated");
@@ -196,21 +248,27 @@ cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *total_bytes)
 cudaError_t cudaMalloc(void **out, size_t bytes)
 {
     LOCK;
-    *out = memory_take(bytes != 0 ? bytes : 1, false);
+    if (capture_spoiled())
+        return fail(cudaErrorStreamCaptureUnsupported);
+    *out = bytes <= BYTES_MAX ? memory_take(bytes != 0 ? bytes : 1, false) : nullptr;
     return *out != nullptr ? cudaSuccess : fail(cudaErrorMemoryAllocation);
 }
 cudaError_t cudaFree(void *memory)
 {
     LOCK;
-    drain_all();
     if (memory == nullptr)
         return cudaSuccess;
+    if (capture_spoiled())
+        return fail(cudaErrorStreamCaptureUnsupported);
+    drain_all();
     return memory_give(memory, false) ? cudaSuccess : fail(cudaErrorInvalidValue);
 }
 cudaError_t cudaHostAlloc(void **out, size_t bytes, unsigned)
 {
     LOCK;
-    *out = memory_take(bytes != 0 ? bytes : 1, true);
+    if (capture_spoiled())
+        return fail(cudaErrorStreamCaptureUnsupported);
+    *out = bytes <= BYTES_MAX ? memory_take(bytes != 0 ? bytes : 1, true) : nullptr;
     return *out != nullptr ? cudaSuccess : fail(cudaErrorMemoryAllocation);
 }
 cudaError_t cudaHostGetDevicePointer(void **out, void *host, unsigned)
@@ -240,14 +298,19 @@ static bool copy_sane(const void *to, const void *from, size_t bytes, enum cudaM
     return true;
 }
 
+// A copy from pageable memory returns when its bytes lie in the driver's own pinned room: they may
+// reach the device later.
 cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind)
 {
     LOCK;
-    drain_all();
+    if (capture_spoiled())
+        return fail(cudaErrorStreamCaptureUnsupported);
     if (bytes != 0 && !copy_sane(to, from, bytes, kind))
         return fail(cudaErrorInvalidValue);
-    memmove(to, from, bytes);
-    return fault();
+    cudaError_t code = cudaMemcpyAsync(to, from, bytes, kind, nullptr);
+    if (kind != cudaMemcpyHostToDevice || memory_pinned(from))
+        drain(&default_stream);
+    return code == cudaSuccess ? fault() : code;
 }
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind,
                             cudaStream_t stream)
@@ -258,24 +321,21 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaM
     if (!copy_sane(to, from, bytes, kind))
         return fail(cudaErrorInvalidValue);
     stream_state *s = stream_of(stream);
-    if (kind == cudaMemcpyHostToDevice && !memory_pinned(from) && !s->capture) {
+    const void *host = kind == cudaMemcpyHostToDevice   ? from
+                       : kind == cudaMemcpyDeviceToHost ? to
+                                                        : nullptr;
+    bool pageable = host != nullptr && !memory_pinned(host);
+    if (s->capture && pageable)
+        return capture_spoil(s);
+    if (kind == cudaMemcpyHostToDevice && pageable) {
         auto staged =
             std::make_shared<std::vector<char>>((const char *)from, (const char *)from + bytes);
         stream_push(stream, [=] { memcpy(to, staged->data(), bytes); });
         return cudaSuccess;
     }
     stream_push(stream, [=] { memmove(to, from, bytes); });
-    if (kind == cudaMemcpyDeviceToHost && !memory_pinned(to) && !s->capture)
+    if (kind == cudaMemcpyDeviceToHost && pageable)
         drain(s);
-    return cudaSuccess;
-}
-cudaError_t cudaMemset(void *to, int byte, size_t bytes)
-{
-    LOCK;
-    drain_all();
-    if (!memory_known(to, bytes))
-        return fail(cudaErrorInvalidValue);
-    memset(to, byte, bytes);
     return cudaSuccess;
 }
 cudaError_t cudaMemsetAsync(void *to, int byte, size_t bytes, cudaStream_t stream)
@@ -286,10 +346,19 @@ cudaError_t cudaMemsetAsync(void *to, int byte, size_t bytes, cudaStream_t strea
     stream_push(stream, [=] { memset(to, byte, bytes); });
     return cudaSuccess;
 }
-cudaError_t cudaStreamCreateWithFlags(cudaStream_t *out, unsigned)
+cudaError_t cudaMemset(void *to, int byte, size_t bytes) // device memory: does not wait
+{
+    LOCK;
+    if (capture_spoiled())
+        return fail(cudaErrorStreamCaptureUnsupported);
+    return cudaMemsetAsync(to, byte, bytes, nullptr);
+}
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t *out, unsigned flags)
 {
     LOCK;
     stream_state *s = new stream_state();
+    s->apart = (flags & cudaStreamNonBlocking) != 0;
+    s->device = device_now;
     streams.push_back(s);
     *out = (cudaStream_t)s;
     return cudaSuccess;
@@ -311,25 +380,35 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream)
 cudaError_t cudaStreamSynchronize(cudaStream_t stream)
 {
     LOCK;
+    if (stream_of(stream)->capture)
+        return capture_spoil(stream_of(stream));
     drain(stream_of(stream));
     return fault();
 }
-// Asking makes progress: queued work of a lazy stream would else never run.
+// Asking makes progress: queued work of a lazy stream would else never run. The answer is that of
+// before.
 cudaError_t cudaStreamQuery(cudaStream_t stream)
 {
     LOCK;
     stream_state *s = stream_of(stream);
+    if (s->capture)
+        return capture_spoil(s);
+    bool busy = !s->queue.empty();
     for (int i = 0; i < 64 && !s->queue.empty(); i++)
         if (!run_any())
             break;
     if (counts.reports != 0)
         return fail(cudaErrorLaunchFailure);
-    return s->queue.empty() ? cudaSuccess : cudaErrorNotReady;
+    return busy ? fail(cudaErrorNotReady) : cudaSuccess;
 }
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned)
 {
     LOCK;
     stream_state *s = stream_of(stream);
+    if (s->capture && !((event_handle *)event)->state->captured) {
+        s->invalid = true;
+        return fail(cudaErrorStreamCaptureIsolation);
+    }
     if (!s->capture && options.lazy)
         s->queue.push_back({nullptr, ((event_handle *)event)->state});
     return cudaSuccess;
@@ -337,6 +416,9 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
 cudaError_t cudaDeviceSynchronize(void)
 {
     LOCK;
+    for (auto *s : streams)
+        if (s->capture)
+            return capture_spoil(s);
     drain_all();
     return fault();
 }
@@ -356,8 +438,11 @@ cudaError_t cudaEventDestroy(cudaEvent_t event)
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
 {
     LOCK;
+    if (!stream_takes(stream))
+        return last_error;
     auto state = std::make_shared<event_state>();
     ((event_handle *)event)->state = state;
+    state->captured = stream_of(stream)->capture != nullptr;
     stream_push(stream, [state] {
         clock_gettime(CLOCK_MONOTONIC, &state->at);
         state->product_ms = simt::product_ms;
@@ -369,15 +454,20 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event)
 {
     LOCK;
     auto state = ((event_handle *)event)->state;
+    if (state->captured)
+        return fail(cudaErrorCapturedEvent);
     drain_until([state] { return state->done; });
     return fault();
 }
 cudaError_t cudaEventQuery(cudaEvent_t event)
 {
     LOCK;
-    if (!((event_handle *)event)->state->done)
+    auto state = ((event_handle *)event)->state;
+    if (state->captured)
+        return fail(cudaErrorCapturedEvent);
+    if (!state->done)
         run_any();
-    return ((event_handle *)event)->state->done ? cudaSuccess : cudaErrorNotReady;
+    return state->done ? cudaSuccess : fail(cudaErrorNotReady);
 }
 cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t start, cudaEvent_t end)
 {
@@ -388,19 +478,16 @@ cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t start, cudaEvent_t end)
                    ((event_handle *)start)->state->product_ms);
     return cudaSuccess;
 }
-cudaError_t cudaStreamBeginCapture(cudaStream_t stream, enum cudaStreamCaptureMode)
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, enum cudaStreamCaptureMode mode)
 {
     LOCK;
-    if (stream == nullptr || stream_of(stream)->capture)
+    stream_state *s = stream_of(stream);
+    if (stream == nullptr || s->capture)
         return fail(cudaErrorStreamCaptureUnsupported);
-    drain(stream_of(stream));
-    stream_of(stream)->capture = std::make_unique<graph>();
-    return cudaSuccess;
-}
-cudaError_t cudaThreadExchangeStreamCaptureMode(enum cudaStreamCaptureMode *mode)
-{
-    static thread_local enum cudaStreamCaptureMode now = cudaStreamCaptureModeGlobal;
-    std::swap(now, *mode);
+    s->capture = std::make_unique<graph>();
+    s->mode = mode;
+    s->invalid = false;
+    s->owner = std::this_thread::get_id();
     return cudaSuccess;
 }
 cudaError_t cudaDriverGetVersion(int *version)
@@ -411,9 +498,15 @@ cudaError_t cudaDriverGetVersion(int *version)
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *out)
 {
     LOCK;
-    if (!stream_of(stream)->capture)
+    stream_state *s = stream_of(stream);
+    *out = nullptr;
+    if (!s->capture)
         return fail(cudaErrorIllegalState);
-    *out = (cudaGraph_t)stream_of(stream)->capture.release();
+    if (s->invalid) {
+        s->capture.reset();
+        return fail(cudaErrorStreamCaptureInvalidated);
+    }
+    *out = (cudaGraph_t)s->capture.release();
     return cudaSuccess;
 }
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t *out, cudaGraph_t g, unsigned long long)
@@ -421,9 +514,16 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t *out, cudaGraph_t g, unsigned l
     *out = (cudaGraphExec_t) new graph(*(graph *)g);
     return cudaSuccess;
 }
+cudaError_t cudaGraphUpload(cudaGraphExec_t, cudaStream_t stream)
+{
+    LOCK;
+    return stream_takes(stream) ? cudaSuccess : last_error;
+}
 cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream)
 {
     LOCK;
+    if (!stream_takes(stream))
+        return last_error;
     for (auto &work : ((graph *)exec)->pieces)
         stream_push(stream, work);
     return cudaSuccess;

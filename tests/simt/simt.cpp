@@ -255,6 +255,8 @@ void launch(const launch_shape &shape, cudaStream_t stream, kernel_body *body, c
             size_t bytes)
 {
     std::lock_guard<std::recursive_mutex> hold(emu_lock);
+    if (!stream_takes(stream))
+        return;
     uint64_t threads = (uint64_t)shape.block.x * shape.block.y * shape.block.z;
     uint64_t blocks = (uint64_t)shape.grid.x * shape.grid.y * shape.grid.z;
     if (threads == 0 || threads > THREADS_MAX || threads % LANES != 0 || blocks == 0 ||

@@ -1,6 +1,7 @@
 // Products through the stand-in cuBLASLt: candidates timed once a bucket of rows over several
 // weights, the choice kept in a file and read back, refused rows served by the library's first
-// choice, descriptors made once. Proves our bookkeeping; about the library itself nothing.
+// choice, descriptors made once, alignments told; the file survives cuts, damage, strangers and
+// several writers. Proves our bookkeeping; about the library itself nothing.
 #include "kernels/device.h"
 #include "tests/simt/control.h"
 
@@ -10,13 +11,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
 const struct device_api *weft_device_plugin(void);
 
-enum { N = 16, K = 32, ROWS = 12, LAYERS = 3 };
+enum { N = 16, K = 32, ROWS = 12, LAYERS = 3, WRITERS = 6 };
 
 struct world {
     const struct device_api *api;
@@ -27,11 +30,20 @@ struct world {
 };
 
 static char folder[] = "/tmp/weft-blas-XXXXXX";
+static char noted[512]; // the last line, and how many
+static uint32_t notes;
+
+static void note(const char *line)
+{
+    snprintf(noted, sizeof noted, "%s", line);
+    notes++;
+}
 
 static void world_open(struct world *w)
 {
     struct error err;
-    struct device_options options = {.exact = false, .cache_folder = folder};
+    struct device_options options = {.exact = false, .cache_folder = folder, .note = note};
+    notes = 0;
     struct stream_limits limits = {.step = {.rows_max = 1, .tokens_max = 1}, .width_max = 64};
     w->api = weft_device_plugin();
     assert_int_equal(w->api->open(&w->device, &options, &err), STATUS_OK);
@@ -61,11 +73,12 @@ static void world_close(struct world *w)
     w->api->close(w->device);
 }
 
-static struct simt_counts run(struct world *w, uint32_t rows)
+// x begins `shift` bytes behind an allocation.
+static struct simt_counts run_at(struct world *w, uint32_t rows, size_t shift)
 {
     struct gemm_args args = {.x_dtype = DTYPE_BF16,
                              .y_dtype = DTYPE_BF16,
-                             .x = w->x,
+                             .x = (const char *)w->x + shift,
                              .y = w->y,
                              .weight = &w->weight[0],
                              .rows = rows,
@@ -75,7 +88,13 @@ static struct simt_counts run(struct world *w, uint32_t rows)
     simt_reset();
     assert_int_equal(w->api->ops->gemm(w->stream, &args), STATUS_OK);
     simt_read(&counts);
+    assert_string_equal(simt_first_report(), "");
     return counts;
+}
+
+static struct simt_counts run(struct world *w, uint32_t rows)
+{
+    return run_at(w, rows, 0);
 }
 
 static void configure(uint32_t candidates, uint32_t best, uint32_t refuses)
@@ -158,23 +177,148 @@ static void test_unknown_algorithm(void **state)
     world_close(&w);
 }
 
-static void test_damaged_file(void **state)
+// Overwrites bytes of the file, or cuts it to `size`.
+static void file_spoil(long at, size_t count, long size)
 {
-    (void)state;
     char path[300];
     cache_path(path);
     FILE *file = fopen(path, "r+b");
     assert_non_null(file);
-    for (int i = 0; i < 4096; i++)
+    assert_int_equal(fseek(file, at, SEEK_SET), 0);
+    for (size_t i = 0; i < count; i++)
         (void)fputc('x', file);
     (void)fclose(file);
+    if (size >= 0)
+        assert_int_equal(truncate(path, size), 0);
+}
+
+static long file_size(void)
+{
+    char path[300];
+    struct stat found;
+    cache_path(path);
+    assert_int_equal(stat(path, &found), 0);
+    return (long)found.st_size;
+}
+
+// Opens on a spoiled file: one line that says `why`, the choice for 12 rows made or read; the file
+// is whole again, as the next opening without a line shows.
+static void reopen(const char *why, bool made)
+{
     struct world w;
     configure(4, 3, 0);
     world_open(&w);
-    struct simt_counts counts = run(&w, 12);
-    assert_true(counts.blas_calls > 4);
-    assert_int_equal(counts.blas_algorithm, 3);
+    assert_int_equal(notes, 1);
+    assert_non_null(strstr(noted, why));
+    assert_int_equal(run(&w, 12).blas_heuristics, made ? 1 : 0);
     world_close(&w);
+    world_open(&w);
+    assert_int_equal(notes, 0);
+    struct simt_counts counts = run(&w, 12);
+    assert_int_equal(counts.blas_heuristics, 0);
+    assert_int_equal(counts.blas_calls, 1);
+    world_close(&w);
+}
+
+static void test_damaged_file(void **state)
+{
+    (void)state;
+    file_spoil(0, 4096, -1); // nothing of it is left
+    reopen("another version", true);
+    long whole = file_size();
+    file_spoil(8, 1, -1); // the version
+    reopen("another version", true);
+    file_spoil(16, 1, -1); // the card
+    reopen("another version, card", true);
+    file_spoil(0, 0, 100); // not even a head
+    reopen("too short", true);
+    assert_int_equal(file_size(), whole); // one choice in it
+    struct world w;
+    world_open(&w);
+    assert_int_equal(run(&w, 3).blas_heuristics, 1); // the second choice
+    world_close(&w);
+    file_spoil(0, 0, file_size() - 5);
+    reopen("cut off", false); // the first is kept
+    assert_int_equal(file_size(), whole);
+    file_spoil(whole - 20, 1, -1);
+    reopen("damaged", true);
+    char path[300];
+    cache_path(path);
+    assert_int_equal(unlink(path), 0);
+}
+
+// Processes that choose for different rows at once leave one whole file, and nothing beside it.
+static void test_many_writers(void **state)
+{
+    (void)state;
+    static const uint32_t rows[WRITERS] = {1, 2, 3, 5, 9, 12};
+    struct world w;
+    configure(4, 2, 0);
+    for (int i = 0; i < WRITERS; i++) {
+        pid_t child = fork();
+        assert_true(child >= 0);
+        if (child != 0)
+            continue;
+        world_open(&w);
+        (void)run(&w, rows[i]);
+        (void)run(&w, rows[(i + 1) % WRITERS]);
+        world_close(&w);
+        _exit(notes == 0 ? 0 : 1);
+    }
+    for (int i = 0; i < WRITERS; i++) {
+        int code = -1;
+        assert_true(wait(&code) > 0);
+        assert_int_equal(code, 0);
+    }
+    char path[300];
+    cache_path(path); // the only file
+    world_open(&w);
+    assert_int_equal(notes, 0);
+    uint32_t known = 0;
+    for (int i = 0; i < WRITERS; i++)
+        known += run(&w, rows[i]).blas_heuristics == 0;
+    assert_true(known >= 1);
+    world_close(&w);
+    assert_int_equal(unlink(path), 0);
+}
+
+// An algorithm for 256-byte alignment must not meet a pointer of less.
+static void test_alignment(void **state)
+{
+    (void)state;
+    struct world w;
+    configure(4, 2, 0);
+    world_open(&w);
+    assert_int_equal(run(&w, 2).blas_algorithm, 2);
+    struct simt_counts counts = run_at(&w, 2, 2 * K * 2); // a later row of x
+    assert_int_equal(counts.blas_algorithm, 2);
+    assert_int_equal(counts.blas_heuristics, 1); // its own choice
+    assert_int_equal(run_at(&w, 2, 2 * K * 2).blas_heuristics, 0);
+    world_close(&w);
+    char path[300];
+    cache_path(path);
+    assert_int_equal(unlink(path), 0);
+}
+
+// The library has nothing for a shape, or names what does not run: our own kernel, or the next.
+static void test_no_algorithm(void **state)
+{
+    (void)state;
+    struct simt_options options = {.blas_none = true};
+    struct world w;
+    simt_configure(&options);
+    world_open(&w);
+    struct simt_counts counts = run(&w, 4);
+    assert_int_equal(counts.blas_calls, 0);
+    assert_true(counts.launches > 0);
+    world_close(&w);
+    options = (struct simt_options){.blas_candidates = 3, .blas_best = 2, .blas_bad_first = true};
+    simt_configure(&options);
+    world_open(&w);
+    assert_int_equal(run(&w, 4).blas_algorithm, 2);
+    world_close(&w);
+    char path[300];
+    cache_path(path);
     assert_int_equal(unlink(path), 0);
 }
 
@@ -208,6 +352,8 @@ int main(void)
         cmocka_unit_test(test_fastest_is_kept), cmocka_unit_test(test_file_is_read),
         cmocka_unit_test(test_refused_rows),    cmocka_unit_test(test_unknown_algorithm),
         cmocka_unit_test(test_damaged_file),    cmocka_unit_test(test_while_recording),
+        cmocka_unit_test(test_many_writers),    cmocka_unit_test(test_alignment),
+        cmocka_unit_test(test_no_algorithm),
     };
     int failed = cmocka_run_group_tests_name("products", tests, NULL, NULL);
     (void)rmdir(folder);

@@ -366,6 +366,102 @@ static void test_streams(void **state)
     simt_configure(&options);
 }
 
+// A graph of what `forbidden` does in between; what the capture's end says.
+static cudaError_t capture_with(enum cudaStreamCaptureMode mode, cudaStream_t stream,
+                                cudaError_t (*forbidden)(cudaStream_t), cudaError_t *said)
+{
+    cudaGraph_t graph = NULL;
+    assert_int_equal(cudaStreamBeginCapture(stream, mode), cudaSuccess);
+    *said = forbidden(stream);
+    cudaError_t code = cudaStreamEndCapture(stream, &graph);
+    if (code == cudaSuccess)
+        assert_int_equal(cudaGraphDestroy(graph), cudaSuccess);
+    return code;
+}
+
+static cudaError_t take_memory(cudaStream_t stream)
+{
+    void *at = NULL;
+    (void)stream;
+    cudaError_t code = cudaMalloc(&at, 16);
+    return code == cudaSuccess ? cudaFree(at) : code;
+}
+
+static cudaError_t copy_pageable(cudaStream_t stream)
+{
+    uint32_t word = 0;
+    return cudaMemcpyAsync(out, &word, 4, cudaMemcpyHostToDevice, stream);
+}
+
+static cudaError_t wait_whole(cudaStream_t stream)
+{
+    (void)stream;
+    return cudaDeviceSynchronize();
+}
+
+// What the driver forbids while a stream records.
+static void test_captures(void **state)
+{
+    (void)state;
+    cudaStream_t stream;
+    cudaError_t said;
+    assert_int_equal(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), cudaSuccess);
+    static const struct {
+        cudaError_t (*call)(cudaStream_t);
+        bool relaxed; // forbidden in relaxed mode too
+    } calls[] = {{cudaStreamSynchronize, true},
+                 {cudaStreamQuery, true},
+                 {copy_pageable, true},
+                 {wait_whole, true},
+                 {take_memory, false}};
+    for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++) {
+        cudaError_t end =
+            capture_with(cudaStreamCaptureModeThreadLocal, stream, calls[i].call, &said);
+        assert_int_equal(said, cudaErrorStreamCaptureUnsupported);
+        assert_int_equal(end, cudaErrorStreamCaptureInvalidated);
+        assert_int_equal(cudaGetLastError(), end);
+        end = capture_with(cudaStreamCaptureModeRelaxed, stream, calls[i].call, &said);
+        assert_int_equal(end == cudaSuccess, !calls[i].relaxed);
+        assert_int_equal(said == cudaSuccess, !calls[i].relaxed);
+        (void)cudaGetLastError();
+    }
+    cudaStreamDestroy(stream);
+}
+
+// The default stream orders nothing for streams that were made apart from it; a stream at work
+// answers so and leaves that as the thread's last error; other devices' streams take no launches.
+static void test_last_error(void **state)
+{
+    (void)state;
+    struct simt_options options = {.lazy = true, .devices = 1};
+    simt_configure(&options);
+    cudaStream_t stream;
+    uint32_t *host;
+    assert_int_equal(cudaHostAlloc((void **)&host, 64, cudaHostAllocMapped), cudaSuccess);
+    assert_int_equal(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), cudaSuccess);
+    out[0] = 7;
+    assert_int_equal(cudaMemset(out, 0, 4), cudaSuccess);
+    assert_int_equal(out[0], 7); // not yet
+    assert_int_equal(cudaStreamSynchronize(stream), cudaSuccess);
+    assert_int_equal(cudaStreamSynchronize(NULL), cudaSuccess);
+    assert_int_equal(out[0], 0);
+    assert_int_equal(cudaMemcpyAsync(host, out, 4, cudaMemcpyDeviceToHost, stream), cudaSuccess);
+    assert_int_equal(cudaStreamQuery(stream), cudaErrorNotReady);
+    assert_int_equal(cudaPeekAtLastError(), cudaErrorNotReady);
+    assert_int_equal(cudaGetLastError(), cudaErrorNotReady);
+    assert_int_equal(cudaGetLastError(), cudaSuccess);
+    assert_int_equal(cudaSetDevice(1), cudaSuccess);
+    probe_run(PROBE_SHUFFLE, in, out, stream);
+    assert_int_equal(cudaGetLastError(), cudaErrorInvalidResourceHandle);
+    assert_int_equal(cudaSetDevice(2), cudaErrorInvalidDevice);
+    assert_int_equal(cudaSetDevice(0), cudaSuccess);
+    (void)cudaGetLastError();
+    cudaStreamDestroy(stream);
+    cudaFreeHost(host);
+    memset(&options, 0, sizeof options);
+    simt_configure(&options);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -374,6 +470,7 @@ int main(void)
         cmocka_unit_test(test_conversions), cmocka_unit_test(test_approximations),
         cmocka_unit_test(test_blocks),      cmocka_unit_test(test_faults),
         cmocka_unit_test(test_lint),        cmocka_unit_test(test_streams),
+        cmocka_unit_test(test_captures),    cmocka_unit_test(test_last_error),
     };
     return cmocka_run_group_tests_name("emulator", tests, setup, NULL);
 }

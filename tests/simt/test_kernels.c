@@ -232,14 +232,14 @@ static void test_staging(void **state)
     (void)state;
     enum { ROWS = 10, DEPTH = 64 };
     struct simt_options lazy = {.lazy = true};
+    if (simt_configure != NULL)
+        simt_configure(&lazy);
     struct stream *stream = product_stream();
     float x[DEPTH], w[ROWS][DEPTH], y[ROWS];
     struct weight_shape shape = {WEIGHT_PRODUCT, DTYPE_F32, ROWS, DEPTH};
     struct weight weight = {.shape = shape, .bytes = api->weight_bytes(device, &shape)};
     weight.data = take(weight.bytes);
     void *x_device = take(sizeof x);
-    if (simt_configure != NULL)
-        simt_configure(&lazy);
     for (int k = 0; k < DEPTH; k++)
         x[k] = (float)(k % 7);
     for (uint32_t r = 0; r < ROWS; r++) {

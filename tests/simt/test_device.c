@@ -1,0 +1,264 @@
+// The device table's promises that only a real driver puts to the test, asked for under an emulated
+// runtime that is as strict: what one call leaves behind for the next (an answer "not ready", a
+// refused allocation), memory that is zero before others may write it, the calling thread's device,
+// a card for which there is no code, graphs whose recording fails. bench/gpu.sh runs it on a card.
+#include "kernels/device.h"
+#include "tests/simt/control.h"
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+const struct device_api *weft_device_plugin(void);
+
+// There only under the emulator.
+__attribute__((weak)) void simt_configure(const struct simt_options *options);
+__attribute__((weak)) int simt_device_of(const void *at);
+
+enum { WIDTH = 64, ROWS = 8 };
+static const uint64_t FOREVER = UINT64_MAX;
+
+struct world {
+    const struct device_api *api;
+    struct device *device;
+    struct stream *stream;
+    uint32_t *word;
+    uint16_t *in, *out; // device
+};
+
+static void configure(const struct simt_options *options)
+{
+    if (simt_configure != NULL)
+        simt_configure(options);
+}
+
+static void world_open(struct world *w, uint32_t index)
+{
+    struct error err;
+    struct device_options options = {.exact = true, .index = index};
+    struct stream_limits limits = {.step = {.rows_max = ROWS, .tokens_max = ROWS},
+                                   .width_max = WIDTH};
+    w->api = weft_device_plugin();
+    if (w->api->open(&w->device, &options, &err) != STATUS_OK)
+        fail_msg("%s", err.text);
+    assert_int_equal(w->api->stream_open(w->device, &w->stream, &limits, NULL), STATUS_OK);
+    void *at = NULL;
+    assert_int_equal(w->api->host_take(w->device, &at, 64, NULL), STATUS_OK);
+    w->word = at;
+    assert_int_equal(w->api->memory_take(w->device, &at, ROWS * WIDTH * 4, NULL), STATUS_OK);
+    w->in = at;
+    assert_int_equal(w->api->memory_take(w->device, &at, ROWS * WIDTH * 2, NULL), STATUS_OK);
+    w->out = at;
+}
+
+static void world_close(struct world *w)
+{
+    w->api->stream_close(w->stream);
+    w->api->memory_give(w->device, w->in, ROWS * WIDTH * 4);
+    w->api->memory_give(w->device, w->out, ROWS * WIDTH * 2);
+    w->api->host_give(w->device, w->word, 64);
+    w->api->close(w->device);
+}
+
+static enum status launch(struct world *w)
+{
+    struct swiglu_args args = {
+        .act = DTYPE_BF16, .in = w->in, .out = w->out, .rows = ROWS, .width = WIDTH};
+    return w->api->ops->swiglu(w->stream, &args);
+}
+
+static void wait_for(struct world *w, uint32_t value)
+{
+    struct error err;
+    assert_int_equal(w->api->signal(w->stream, w->word, value), STATUS_OK);
+    if (w->api->wait(w->stream, w->word, value, FOREVER, &err) != STATUS_OK)
+        fail_msg("%s", err.text);
+}
+
+// The driver is asked while the stream is busy; its answer must not fail the launch that follows.
+static void test_after_waiting(void **state)
+{
+    (void)state;
+    struct simt_options lazy = {.lazy = true};
+    struct world w;
+    configure(&lazy);
+    world_open(&w, 0);
+    for (uint32_t round = 1; round <= 8; round++) {
+        for (int i = 0; i < 40; i++)
+            assert_int_equal(launch(&w), STATUS_OK);
+        wait_for(&w, round);
+    }
+    world_close(&w);
+    configure(&(struct simt_options){0});
+}
+
+static void test_after_refusals(void **state)
+{
+    (void)state;
+    struct world w;
+    struct error err;
+    void *at = NULL;
+    struct graph *graph = NULL;
+    world_open(&w, 0);
+    assert_int_equal(w.api->memory_take(w.device, &at, (size_t)1 << 50, &err), STATUS_NO_MEMORY);
+    assert_null(at);
+    assert_int_equal(launch(&w), STATUS_OK);
+    assert_int_equal(w.api->host_take(w.device, &at, (size_t)1 << 50, &err), STATUS_NO_MEMORY);
+    assert_null(at);
+    assert_int_equal(launch(&w), STATUS_OK);
+    assert_int_equal(w.api->graph_end(w.stream, &graph, &err), STATUS_DEVICE_FAULT);
+    assert_int_equal(launch(&w), STATUS_OK);
+    wait_for(&w, 1);
+    world_close(&w);
+}
+
+// Waiting on a stream that records is refused and spoils the recording; the stream works on.
+static void test_spoiled_graph(void **state)
+{
+    (void)state;
+    struct world w;
+    struct error err;
+    struct graph *graph = NULL;
+    world_open(&w, 0);
+    *w.word = 0;
+    assert_int_equal(w.api->graph_begin(w.stream), STATUS_OK);
+    assert_int_equal(launch(&w), STATUS_OK);
+    assert_int_equal(w.api->graph_begin(w.stream), STATUS_DEVICE_FAULT); // it records already
+    assert_int_equal(w.api->wait(w.stream, w.word, 1, FOREVER, &err), STATUS_DEVICE_FAULT);
+    assert_int_equal(w.api->graph_end(w.stream, &graph, &err), STATUS_DEVICE_FAULT);
+    assert_null(graph);
+    assert_int_equal(launch(&w), STATUS_OK);
+    wait_for(&w, 1);
+    assert_int_equal(w.api->graph_begin(w.stream), STATUS_OK);
+    assert_int_equal(launch(&w), STATUS_OK);
+    assert_int_equal(w.api->graph_end(w.stream, &graph, &err), STATUS_OK);
+    for (uint32_t round = 2; round < 5; round++) {
+        assert_int_equal(w.api->graph_launch(w.stream, graph), STATUS_OK);
+        wait_for(&w, round);
+    }
+    w.api->graph_close(graph);
+    world_close(&w);
+}
+
+// Zeros that arrive late would wipe out what is loaded at once.
+static void test_zeroed_before(void **state)
+{
+    (void)state;
+    struct simt_options lazy = {.lazy = true};
+    struct world w;
+    configure(&lazy);
+    world_open(&w, 0);
+    for (uint32_t round = 1; round <= 20; round++) {
+        float from[WIDTH];
+        for (int i = 0; i < WIDTH; i++)
+            from[i] = (float)(i + 1);
+        struct weight weight = {.shape = {WEIGHT_PRODUCT, DTYPE_F32, 1, WIDTH}};
+        weight.bytes = w.api->weight_bytes(w.device, &weight.shape);
+        struct weight_source source = {
+            .map = from, .fd = -1, .dtype = DTYPE_F32, .rows = 1, .cols = WIDTH};
+        void *table = NULL;
+        assert_int_equal(w.api->memory_take(w.device, &weight.data, weight.bytes, NULL), STATUS_OK);
+        assert_int_equal(w.api->memory_take(w.device, &table, sizeof from, NULL), STATUS_OK);
+        assert_int_equal(w.api->weight_put(w.device, &weight, 0, &source, NULL), STATUS_OK);
+        assert_int_equal(w.api->upload(w.device, table, from, sizeof from, NULL), STATUS_OK);
+        assert_int_equal(w.api->weight_finish(w.device, &weight, NULL), STATUS_OK);
+        void *host = NULL;
+        assert_int_equal(w.api->host_take(w.device, &host, 2 * sizeof from, NULL), STATUS_OK);
+        assert_int_equal(w.api->copy_out(w.stream, host, weight.data, sizeof from), STATUS_OK);
+        assert_int_equal(w.api->copy_out(w.stream, (char *)host + sizeof from, table, sizeof from),
+                         STATUS_OK);
+        wait_for(&w, round);
+        assert_memory_equal(host, from, sizeof from);
+        assert_memory_equal((char *)host + sizeof from, from, sizeof from);
+        w.api->host_give(w.device, host, 2 * sizeof from);
+        w.api->memory_give(w.device, table, sizeof from);
+        w.api->memory_give(w.device, weight.data, weight.bytes);
+    }
+    world_close(&w);
+    configure(&(struct simt_options){0});
+}
+
+static void *other_thread(void *context)
+{
+    struct world *w = context;
+    void *at = NULL;
+    if (w->api->memory_take(w->device, &at, ROWS * WIDTH * 2, NULL) == STATUS_OK)
+        w->api->memory_give(w->device, w->out, ROWS * WIDTH * 2);
+    w->out = at;
+    struct stream *stream = NULL;
+    struct stream_limits limits = {.step = {.rows_max = 1, .tokens_max = 1}, .width_max = WIDTH};
+    if (w->api->stream_open(w->device, &stream, &limits, NULL) != STATUS_OK)
+        return NULL;
+    w->api->turn_take(stream);
+    bool good = w->api->signal(stream, w->word, 5) == STATUS_OK;
+    w->api->stream_close(stream);
+    w->api->turn_take(w->stream); // as an engine's thread begins
+    return good && launch(w) == STATUS_OK ? w : NULL;
+}
+
+// A thread that never named a device works on the one that was opened, not on the first.
+static void test_second_device(void **state)
+{
+    (void)state;
+    if (simt_configure == NULL)
+        skip();
+    struct simt_options two = {.devices = 1};
+    struct world w;
+    pthread_t thread;
+    void *good = NULL;
+    configure(&two);
+    world_open(&w, 1);
+    assert_int_equal(simt_device_of(w.in), 1);
+    assert_int_equal(pthread_create(&thread, NULL, other_thread, &w), 0);
+    assert_int_equal(pthread_join(thread, &good), 0);
+    assert_ptr_equal(good, &w);
+    assert_int_equal(simt_device_of(w.out), 1);
+    world_close(&w);
+    configure(&(struct simt_options){0});
+}
+
+static void test_no_code(void **state)
+{
+    (void)state;
+    if (simt_configure == NULL)
+        skip();
+    struct simt_options none = {.no_image = true};
+    struct device_options options = {.exact = true};
+    struct device *device = NULL;
+    struct error err;
+    configure(&none);
+    assert_int_equal(weft_device_plugin()->open(&device, &options, &err), STATUS_NO_DEVICE);
+    assert_non_null(strstr(err.text, "runs none of the plugin's kernels"));
+    assert_null(device);
+    configure(&(struct simt_options){0});
+    options.index = 7;
+    assert_int_equal(weft_device_plugin()->open(&device, &options, &err), STATUS_NO_DEVICE);
+    struct world w; // the thread's last error is none of theirs
+    world_open(&w, 0);
+    assert_int_equal(launch(&w), STATUS_OK);
+    wait_for(&w, 1);
+    world_close(&w);
+}
+
+int main(void)
+{
+    struct device_options options = {.exact = true};
+    struct device *device = NULL;
+    struct error err;
+    if (weft_device_plugin()->open(&device, &options, &err) != STATUS_OK) {
+        printf("skipped: %s\n", err.text);
+        return 77;
+    }
+    weft_device_plugin()->close(device);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_after_waiting), cmocka_unit_test(test_after_refusals),
+        cmocka_unit_test(test_spoiled_graph), cmocka_unit_test(test_zeroed_before),
+        cmocka_unit_test(test_second_device), cmocka_unit_test(test_no_code),
+    };
+    return cmocka_run_group_tests_name("device", tests, NULL, NULL);
+}
