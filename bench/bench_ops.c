@@ -27,8 +27,9 @@ struct bench {
     struct stream_limits limits;
     uint32_t threads;
     double seconds;
-    double read_gb, amx_tera, amx8_tera; // measured limits with all threads
-    bool amx;
+    double read_gb;            // measured limits with all threads: reading,
+    double math[DTYPE_COUNT];  // and the best instruction of the level, tera-operations/s
+    const char *math_name[DTYPE_COUNT];
 };
 
 struct loaded {
@@ -84,9 +85,27 @@ static void floats_fill(const struct bench *b, float *x, size_t n, float deviati
 
 // --- limits ---------------------------------------------------------------------------------
 
-struct limit_thread {
-    int kind;
+struct limit {
+    const char *name;
+    void (*peak)(uint64_t rounds); // NULL: reading
     uint64_t rounds;
+    double operations; // a round
+    enum cpu_level level; // from which the device uses it
+    enum dtype dtype;     // for weights of which
+    const char *unit;     // what its operands are called
+};
+
+static const struct limit limits[] = {
+    {"read bandwidth, GB/s", NULL, 1, 0, CPU_PLAIN, DTYPE_COUNT, ""},
+    {"AVX-512 f32 FMA, TFLOP/s", peak_fma, 1000000, 12 * 32, CPU_AVX512, DTYPE_BF16, "lanes"},
+    {"AVX512-BF16, TFLOP/s", peak_pairs, 1000000, 12 * 64, CPU_AVX512BF16, DTYPE_BF16, "pairs"},
+    {"AVX512-VNNI int8, TOP/s", peak_quads, 1000000, 12 * 128, CPU_AVX512, DTYPE_I8, "quads"},
+    {"AMX bf16, TFLOP/s", peak_amx_bf16, 100000, 4 * 16384, CPU_AMX, DTYPE_BF16, "tiles"},
+    {"AMX int8, TOP/s", peak_amx_int8, 100000, 4 * 32768, CPU_AMX, DTYPE_I8, "tiles"},
+};
+
+struct limit_thread {
+    const struct limit *limit;
     const char *at;
     size_t bytes;
     uint64_t sum;
@@ -95,19 +114,15 @@ struct limit_thread {
 static void *limit_main(void *argument)
 {
     struct limit_thread *t = argument;
-    if (t->kind == 0)
+    if (t->limit->peak == NULL)
         t->sum = peak_read(t->at, t->bytes);
-    else if (t->kind == 1)
-        peak_amx_bf16(t->rounds);
-    else if (t->kind == 2)
-        peak_amx_int8(t->rounds);
     else
-        peak_fma(t->rounds);
+        t->limit->peak(t->limit->rounds);
     return NULL;
 }
 
 struct limit_run {
-    int kind;
+    const struct limit *limit;
     uint32_t threads;
     const char *memory;
     size_t bytes;
@@ -120,8 +135,7 @@ static void limit_once(void *context)
     pthread_t thread[64];
     for (uint32_t i = 0; i < run->threads; i++) {
         size_t each = run->bytes / run->threads / 4096 * 4096;
-        part[i] = (struct limit_thread){run->kind, run->kind == 3 ? 1000000 : 100000,
-                                        run->memory + i * each, each, 0};
+        part[i] = (struct limit_thread){run->limit, run->memory + i * each, each, 0};
         pthread_create(&thread[i], NULL, limit_main, &part[i]);
     }
     for (uint32_t i = 0; i < run->threads; i++)
@@ -133,30 +147,25 @@ static void limits_measure(struct bench *b)
     size_t bytes = (size_t)1 << 30;
     char *memory = take(b, bytes);
     memset(memory, 1, bytes);
-    static const char *const names[] = {"read bandwidth, GB/s", "AMX bf16, TFLOP/s",
-                                        "AMX int8, TOP/s", "AVX-512 f32 FMA, GFLOP/s"};
-    for (int kind = 0; kind < 4; kind++) {
-        if ((kind == 1 || kind == 2) && !b->amx)
-            continue;
-        if (kind == 3 && b->device->level < CPU_AVX512)
+    for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
+        const struct limit *limit = &limits[i];
+        if (b->device->level < limit->level)
             continue;
         double figure[2];
-        for (uint32_t i = 0; i < 2; i++) {
-            struct limit_run run = {kind, i == 0 ? 1 : b->threads, memory, bytes};
+        for (uint32_t j = 0; j < 2; j++) {
+            struct limit_run run = {limit, j == 0 ? 1 : b->threads, memory, bytes};
             double seconds = median(b, limit_once, &run);
-            double work = kind == 0 ? (double)bytes / 1e9
-                          : kind == 3 ? 12 * 32 * 1e6 / 1e9
-                                      : 4 * (kind == 1 ? 16384 : 32768) * 1e5 / 1e12;
-            figure[i] = (kind == 0 ? work : work * run.threads) / seconds;
+            double work = limit->operations * (double)limit->rounds * run.threads / 1e12;
+            figure[j] = (limit->peak == NULL ? (double)bytes / 1e9 : work) / seconds;
         }
-        printf("limit  %-26s 1 thread %8.2f   %u threads %8.2f\n", names[kind], figure[0],
+        printf("limit  %-26s 1 thread %8.3f   %u threads %8.3f\n", limit->name, figure[0],
                b->threads, figure[1]);
-        if (kind == 0)
+        if (limit->peak == NULL) {
             b->read_gb = figure[1];
-        if (kind == 1)
-            b->amx_tera = figure[1];
-        if (kind == 2)
-            b->amx8_tera = figure[1];
+            continue;
+        }
+        b->math[limit->dtype] = figure[1];
+        b->math_name[limit->dtype] = limit->unit;
     }
     b->api->memory_give(b->device, memory, bytes);
 }
@@ -438,14 +447,15 @@ static void products_report(const struct bench *b, const struct loaded *m)
         for (uint32_t j = 0; j < m->shape->layers * PARTS; j++)
             macs += (double)m->weight[j].shape.n * m->weight[j].shape.k * p.tokens;
         macs += (double)m->shape->vocab * m->shape->hidden * p.rows;
-        double peak = m->dtype == DTYPE_I8 ? b->amx8_tera : b->amx_tera;
+        double peak = b->math[m->dtype];
         double read = (double)m->bytes / seconds / 1e9;
         double rate = 2 * macs / seconds / 1e12;
         printf("product %-14s %-8s M %4u  %8.2f ms  %7.2f GB/s (%3.0f %% of reading)  "
-               "%6.3f T/s (%3.0f %% of the tiles)  %7.1f tokens/s\n",
+               "%6.3f T/s (%3.0f %% of the %s)  %7.1f tokens/s\n",
                m->shape->name, dtype_name(m->dtype), counts[i], seconds * 1e3, read,
                b->read_gb > 0 ? 100 * read / b->read_gb : 0, rate,
-               peak > 0 ? 100 * rate / peak : 0, p.tokens / seconds);
+               peak > 0 ? 100 * rate / peak : 0, peak > 0 ? b->math_name[m->dtype] : "peak",
+               p.tokens / seconds);
         pass_free(&p);
     }
 }
@@ -525,7 +535,6 @@ int main(int argc, char **argv)
     must(b.api->open(&b.device, &options, &err), &err);
     b.api->facts(b.device, &facts);
     b.threads = pool_threads(b.device->pool);
-    b.amx = b.device->level == CPU_AMX;
     setvbuf(stdout, NULL, _IOLBF, 0);
     printf("device  %s\n", facts.name);
     limits_measure(&b);

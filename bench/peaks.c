@@ -68,6 +68,38 @@ void peak_fma(uint64_t rounds)
         __asm__ volatile("" : : "v"(sum[i]));
 }
 
+void peak_pairs(uint64_t rounds)
+{
+    __m512 sum[12];
+    __m512bh x = (__m512bh)_mm512_set1_ps(1e-3f);
+    for (int i = 0; i < 12; i++)
+        sum[i] = _mm512_setzero_ps();
+    for (uint64_t r = 0; r < rounds; r++) {
+        __asm__ volatile("" : "+v"(x));
+#pragma GCC unroll 12
+        for (int i = 0; i < 12; i++)
+            sum[i] = _mm512_dpbf16_ps(sum[i], x, x);
+    }
+    for (int i = 0; i < 12; i++)
+        __asm__ volatile("" : : "v"(sum[i]));
+}
+
+void peak_quads(uint64_t rounds)
+{
+    __m512i sum[12];
+    __m512i x = _mm512_set1_epi8(3);
+    for (int i = 0; i < 12; i++)
+        sum[i] = _mm512_setzero_si512();
+    for (uint64_t r = 0; r < rounds; r++) {
+        __asm__ volatile("" : "+v"(x));
+#pragma GCC unroll 12
+        for (int i = 0; i < 12; i++)
+            sum[i] = _mm512_dpbusd_epi32(sum[i], x, x);
+    }
+    for (int i = 0; i < 12; i++)
+        __asm__ volatile("" : : "v"(sum[i]));
+}
+
 uint64_t peak_read(const void *at, size_t bytes)
 {
     const __m512i *p = at;

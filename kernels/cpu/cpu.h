@@ -11,9 +11,10 @@
 #include "kernels/cpu/turns.h"
 #include "kernels/device.h"
 
-// Levels of instructions, each with a summation order of its own. AMX is AVX512 with tiles for
-// products of bf16 and int8 and for attention over bf16.
-enum cpu_level { CPU_PLAIN, CPU_AVX2, CPU_AVX512, CPU_AMX, CPU_LEVELS };
+// Levels of instructions, each with a summation order of its own. AVX512BF16 is AVX512 with pairs
+// of bf16 for products of bf16; AMX is AVX512 with tiles for products of bf16 and int8 and for
+// attention over bf16.
+enum cpu_level { CPU_PLAIN, CPU_AVX2, CPU_AVX512, CPU_AVX512BF16, CPU_AMX, CPU_LEVELS };
 
 enum {
     SLAB_COLUMNS = 32, // output columns that are packed and computed together
@@ -72,6 +73,7 @@ struct cpu_kernels {
 struct cpu_kernels cpu_kernels_plain(void);
 struct cpu_kernels cpu_kernels_avx2(void);
 struct cpu_kernels cpu_kernels_avx512(void);
+struct cpu_kernels cpu_kernels_avx512bf16(void);
 struct cpu_kernels cpu_kernels_amx(void);
 
 struct device {

@@ -148,30 +148,3 @@ LANES_INLINE void lanes_to_f16(uint16_t *p, lanes x)
 {
     _mm256_storeu_si256((__m256i *)p, _mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT));
 }
-
-// Products of bytes: weights are 16 columns x 4 steps of K, activations 4 steps. The unsigned
-// operand is the activation plus 128; lanes_i8_end takes 128 sum(w) away again. Exact integers.
-typedef __m512i lanes_i8;
-
-LANES_INLINE lanes_i8 lanes_i8_zero(void)
-{
-    return _mm512_setzero_si512();
-}
-LANES_INLINE lanes_i8 lanes_i8_dot(lanes_i8 sum, const int8_t *w, const int8_t *x)
-{
-    int32_t four;
-    __builtin_memcpy(&four, x, 4);
-    __m512i a = _mm512_xor_si512(_mm512_set1_epi32(four), _mm512_set1_epi8((char)-128));
-    return _mm512_dpbusd_epi32(sum, a, _mm512_loadu_si512(w));
-}
-LANES_INLINE lanes lanes_i8_end(lanes_i8 sum, const int32_t *weight_sum)
-{
-    __m512i moved = _mm512_slli_epi32(_mm512_loadu_si512(weight_sum), 7);
-    return _mm512_cvtepi32_ps(_mm512_sub_epi32(sum, moved));
-}
-// x * inverse rounded to nearest even, 16 bytes
-LANES_INLINE void lanes_to_i8(int8_t *p, lanes x)
-{
-    __m512i whole = _mm512_cvtps_epi32(x);
-    _mm_storeu_si128((__m128i *)p, _mm512_cvtsepi32_epi8(whole));
-}

@@ -27,7 +27,8 @@ static void fault_handler(int number)
 
 const char *cpu_level_name(enum cpu_level level)
 {
-    static const char *const names[CPU_LEVELS] = {"plain C", "AVX2", "AVX-512", "AMX"};
+    static const char *const names[CPU_LEVELS] = {"plain C", "AVX2", "AVX-512", "AVX-512 BF16",
+                                                  "AMX"};
     return (unsigned)level < CPU_LEVELS ? names[level] : "none";
 }
 
@@ -36,6 +37,8 @@ struct cpu_kernels cpu_level_kernels(enum cpu_level level)
     switch (level) {
     case CPU_AMX:
         return cpu_kernels_amx();
+    case CPU_AVX512BF16:
+        return cpu_kernels_avx512bf16();
     case CPU_AVX512:
         return cpu_kernels_avx512();
     case CPU_AVX2:
@@ -50,13 +53,27 @@ static bool amx_allowed(void)
     return syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM_CODE, XFEATURE_TILE_DATA) == 0;
 }
 
-static bool amx_named(void)
+enum { AVX512_FP16_BIT = 23, AMX_BF16_BIT = 22, AMX_TILE_BIT = 24, AMX_INT8_BIT = 25 };
+
+static uint32_t features_7d(void) // leaf 7, register d
 {
     uint32_t a, b, c, d;
-    if (!__builtin_cpu_supports("avx512bf16"))
-        return false;
     __asm__ volatile("cpuid" : "=a"(a), "=b"(b), "=c"(c), "=d"(d) : "a"(7), "c"(0));
-    return (d >> 22 & 1) != 0 && (d >> 24 & 1) != 0 && (d >> 25 & 1) != 0;
+    return d;
+}
+
+static bool amx_named(void)
+{
+    uint32_t d = features_7d();
+    return (d >> AMX_BF16_BIT & 1) != 0 && (d >> AMX_TILE_BIT & 1) != 0 &&
+           (d >> AMX_INT8_BIT & 1) != 0;
+}
+
+// Intel's cores that are made for AMX (they have fp16 as well) run pairs of bf16 at half the rate
+// of float32 lanes. Where their tiles are switched off, the lanes serve better.
+static bool pairs_slow(void)
+{
+    return __builtin_cpu_is("intel") && (features_7d() >> AVX512_FP16_BIT & 1) != 0;
 }
 
 static bool f16c_named(void) // clang's __builtin_cpu_supports does not know the name
@@ -71,7 +88,9 @@ static bool level_named(enum cpu_level level)
     __builtin_cpu_init();
     switch (level) {
     case CPU_AMX:
-        return level_named(CPU_AVX512) && amx_named() && amx_allowed();
+        return level_named(CPU_AVX512BF16) && amx_named() && amx_allowed();
+    case CPU_AVX512BF16:
+        return level_named(CPU_AVX512) && __builtin_cpu_supports("avx512bf16");
     case CPU_AVX512:
         return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
@@ -86,6 +105,9 @@ static bool level_named(enum cpu_level level)
 
 enum { TRY_ROWS = 19, TRY_N = 40, TRY_K = 544 };
 
+// Numbers of rows that are tried: a whole tile and more, and two kinds of smaller ones.
+static const uint32_t try_rows[] = {TRY_ROWS, 7, 1};
+
 struct trial {
     struct device device;
     struct weight weight;
@@ -93,6 +115,7 @@ struct trial {
     float x[TRY_ROWS * TRY_K];
     float w[TRY_N * TRY_K];
     float y[TRY_ROWS * TRY_N];
+    double sum[TRY_ROWS * TRY_N]; // what y should be
     float row_scale[32];
 };
 
@@ -101,7 +124,25 @@ static float trial_value(uint32_t i)
     return (float)((int32_t)(i * 2654435761u >> 24) - 128) / 128.0f;
 }
 
-// One product of the dtype against sums in double.
+// The product of the first rows against sums in double.
+static bool trial_rows(struct trial *t, uint32_t rows)
+{
+    struct product *p = &t->product;
+    p->rows = rows;
+    memset(t->y, 0, sizeof t->y);
+    for (uint32_t tile = 0; tile * 16 < rows; tile++)
+        t->device.kernels.pack(p, tile);
+    for (uint32_t slab = 0; slab * SLAB_COLUMNS < TRY_N; slab++)
+        t->device.kernels.product(p, slab, slab + 1, 0);
+    double bound = p->dtype == DTYPE_F32 ? 1e-3 : p->dtype == DTYPE_I8 ? 4.0 : 1.0;
+    for (uint32_t r = 0; r < rows; r++)
+        for (uint32_t n = 0; n < TRY_N; n++)
+            if (!(fabs(t->sum[r * TRY_N + n] - (double)t->y[r * TRY_N + n]) <= bound))
+                return false;
+    return true;
+}
+
+// The products of the dtype.
 static bool trial_product(struct trial *t, enum dtype dtype)
 {
     struct product *p = &t->product;
@@ -119,19 +160,9 @@ static bool trial_product(struct trial *t, enum dtype dtype)
         p->scale = (const float *)(const void *)((char *)t->weight.data + packed_bytes(shape));
         p->sum = (const int32_t *)(const void *)(p->scale + 64);
     }
-    for (uint32_t tile = 0; tile * 16 < TRY_ROWS; tile++)
-        t->device.kernels.pack(p, tile);
-    for (uint32_t slab = 0; slab * SLAB_COLUMNS < TRY_N; slab++)
-        t->device.kernels.product(p, slab, slab + 1, 0);
-    double bound = dtype == DTYPE_F32 ? 1e-3 : dtype == DTYPE_I8 ? 4.0 : 1.0;
-    for (uint32_t r = 0; r < TRY_ROWS; r++)
-        for (uint32_t n = 0; n < TRY_N; n++) {
-            double sum = 0;
-            for (uint32_t k = 0; k < TRY_K; k++)
-                sum += (double)t->x[r * TRY_K + k] * (double)t->w[n * TRY_K + k];
-            if (!(fabs(sum - (double)t->y[r * TRY_N + n]) <= bound))
-                return false;
-        }
+    for (uint32_t i = 0; i < sizeof try_rows / sizeof *try_rows; i++)
+        if (!trial_rows(t, try_rows[i]))
+            return false;
     return true;
 }
 
@@ -187,7 +218,14 @@ enum cpu_level cpu_level_find(enum cpu_level highest)
         t->x[i] = trial_value(i);
     for (uint32_t i = 0; i < TRY_N * TRY_K; i++)
         t->w[i] = trial_value(i + 77777);
-    while (level > CPU_PLAIN && !(level_named(level) && level_proves(t, level)))
+    for (uint32_t i = 0; i < TRY_ROWS * TRY_N; i++)
+        for (uint32_t k = 0; k < TRY_K; k++)
+            t->sum[i] += (double)t->x[i / TRY_N * TRY_K + k] *
+                         (double)t->w[i % TRY_N * TRY_K + k];
+    bool free_choice = highest >= CPU_LEVELS;
+    while (level > CPU_PLAIN &&
+           (!level_named(level) || (free_choice && level == CPU_AVX512BF16 && pairs_slow()) ||
+            !level_proves(t, level)))
         level--;
     pool_close(pool);
     free(room);

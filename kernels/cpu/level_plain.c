@@ -11,6 +11,7 @@
 #include "kernels/cpu/lanes_math.inc"
 #include "kernels/cpu/rows.inc"
 #include "kernels/cpu/product.inc"
+#include "kernels/cpu/bytes.inc"
 #include "kernels/cpu/attn.inc"
 #include "kernels/cpu/sample.inc"
 

@@ -8,8 +8,9 @@ static double product_bound(const struct trial *t, enum dtype weight, enum dtype
         return act == DTYPE_F32 ? 1e-4 : 8e-3;
     if (act != DTYPE_F32)
         return trial_bound(act);
-    // tiles round activations to bf16
-    return weight == DTYPE_BF16 && t->level == CPU_AMX ? 4e-3 : 4e-6;
+    // pairs and tiles round activations to bf16
+    bool rounds = t->level == CPU_AVX512BF16 || t->level == CPU_AMX;
+    return weight == DTYPE_BF16 && rounds ? 4e-3 : 4e-6;
 }
 
 static void product_case(struct trial *t, enum dtype dtype, enum dtype act, uint64_t seed)

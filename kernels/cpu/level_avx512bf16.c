@@ -1,0 +1,70 @@
+// AVX512-BF16: the AVX-512 kernels, and pairs of bf16 for products of bf16 (vdpbf16ps: two
+// multiply-adds where a float32 lane does one). Activations are rounded to bf16, as the AMX level
+// does. Compiled with the flags of the level; runs only where cpu_level_find allowed it.
+#include "kernels/cpu/cpu.h"
+#include "kernels/cpu/lanes_avx512.h"
+
+enum { DOTS_BYTES = 2 };
+
+LANES_INLINE __m512i dots_step(__m512i sum, __m512i w, __m512i x)
+{
+    return (__m512i)_mm512_dpbf16_ps((__m512)sum, (__m512bh)w, (__m512bh)x);
+}
+
+LANES_INLINE __m512i dots_join(__m512i sum, __m512i part)
+{
+    return (__m512i)_mm512_add_ps((__m512)sum, (__m512)part);
+}
+
+static __m512 dots_row(const struct product *p, uint32_t row)
+{
+    (void)p;
+    (void)row;
+    return _mm512_setzero_ps(); // nothing is scaled
+}
+
+// 32 elements, zeros past `left`.
+static __m512i dots_words(const float *x, uint32_t left, __m512 unused)
+{
+    (void)unused;
+    __mmask32 mask = left >= 32 ? 0xFFFFFFFFu : (1u << left) - 1;
+    __m512 low = _mm512_maskz_loadu_ps((__mmask16)mask, x);
+    __m512 high = _mm512_maskz_loadu_ps((__mmask16)(mask >> 16), x + 16);
+    return (__m512i)_mm512_cvtne2ps_pbh(high, low);
+}
+
+LANES_INLINE __m512 dots_value(const struct product *p, uint32_t row, __m512i sum, __m512 scale,
+                               __m512i weight_sum)
+{
+    (void)p;
+    (void)row;
+    (void)scale;
+    (void)weight_sum;
+    return (__m512)sum;
+}
+
+#include "kernels/cpu/dots.inc"
+
+static void pack_pairs(const struct product *p, uint32_t tile)
+{
+    if (p->dtype == DTYPE_BF16)
+        pack_dots(p, tile);
+    else
+        cpu_kernels_avx512().pack(p, tile);
+}
+
+static void product_pairs(const struct product *p, uint32_t first, uint32_t end, uint32_t worker)
+{
+    if (p->dtype == DTYPE_BF16)
+        product_dots(p, first, end, worker);
+    else
+        cpu_kernels_avx512().product(p, first, end, worker); // fp32 never goes through bf16
+}
+
+struct cpu_kernels cpu_kernels_avx512bf16(void)
+{
+    struct cpu_kernels kernels = cpu_kernels_avx512();
+    kernels.pack = pack_pairs;
+    kernels.product = product_pairs;
+    return kernels;
+}
