@@ -1,26 +1,31 @@
 #!/usr/bin/env bash
-# All that must be proved on a real GPU: bench/gpu.sh --stage test|bench|all|libs [--out FOLDER]
-# Needs one GPU, nvcc, cmake, g++ and cmocka; no network, no h2o. The model tests and whole steps also need
-# jansson and yajl and are skipped without them: `--stage libs` on a machine that has all three libraries
-# copies them to build/libs, which is then taken along. Each stage ends within ten minutes, runs to its end
-# whatever fails in it, and leaves three files in the output folder: summary.txt, which goes into
-# bench/results/, the rows of the measurements (a row at a time), and the logs.
+# All that must be proved on a real GPU: bench/gpu.sh --stage test|bench|all|libs [--out FOLDER] [--plan]
+# Needs one GPU, nvcc, cmake and g++; no network, no h2o. Without cmocka the tests run on bench/cmocka. The model
+# tests and whole steps also need jansson and yajl and are skipped without them: `--stage libs` on a machine that has
+# them copies them to build/libs, which is then taken along.
+#
+# Each stage ends within ten minutes: every step has a share of them, what it leaves goes to the later ones, and
+# `--plan` prints the shares and fails where they are more than a stage has. A stage runs to its end whatever fails
+# in it and leaves in the output folder summary.txt, which goes into bench/results/, bench.jsonl, a row of it written
+# as it is measured, and logs.txt. Ends with 0: all good; 1: something failed or was left out; 77: no GPU here.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 stage=all
 out=${OUT:-gpu-results}
+plan=no
 while [ $# -gt 0 ]; do
     case $1 in
-    --stage) stage=$2; shift 2 ;;
-    --out) out=$2; shift 2 ;;
-    *) echo "usage: bench/gpu.sh --stage test|bench|all|libs [--out FOLDER]" >&2; exit 2 ;;
+    --stage) stage=${2:-}; shift; [ $# = 0 ] || shift ;;
+    --out) out=${2:-}; shift; [ $# = 0 ] || shift ;;
+    --plan) plan=yes; shift ;;
+    *) echo "usage: bench/gpu.sh --stage test|bench|all|libs [--out FOLDER] [--plan]" >&2; exit 2 ;;
     esac
 done
 case $stage in test | bench | all | libs) ;; *) echo "gpu.sh: no stage '$stage'" >&2; exit 2 ;; esac
-# Headers and libraries of this machine with names in place of links, and .pc files of our own.
+# Headers and libraries of this machine with names in place of links, .pc files of our own and pkg-config itself.
 libs() {
     local to=$PWD/build/libs name from
-    rm -rf "$to" && mkdir -p "$to/include" "$to/lib/pkgconfig" || return 1
+    rm -rf "$to" && mkdir -p "$to/include" "$to/lib/pkgconfig" "$to/bin" || return 1
     for name in cmocka jansson yajl; do
         from=$(cc -print-file-name="lib$name.so")
         cp -rL "/usr/include/$name"* "$to/include/" && cp -L "$from"* "$to/lib/" || return 1
@@ -28,68 +33,90 @@ libs() {
             $name "$(pkg-config --modversion $name)" '-L${prefix}/lib' $name '-I${prefix}/include' \
             >"$to/lib/pkgconfig/$name.pc" || return 1
     done
+    from=$(command -v pkg-config)
+    cp -L "$from" "$to/bin/pkg-config" || return 1
+    for name in $(ldd "$from" | grep -o '/[^ ]*libpkgconf[^ ]*'); do cp -L "$name" "$to/lib/" || return 1; done
     du -sh "$to"
 }
 if [ $stage = libs ]; then libs; exit; fi
 if [ -d build/libs ]; then
     export PKG_CONFIG_PATH=$PWD/build/libs/lib/pkgconfig:${PKG_CONFIG_PATH:-}
     export LD_LIBRARY_PATH=$PWD/build/libs/lib:${LD_LIBRARY_PATH:-}
+    command -v pkg-config >/dev/null || export PATH=$PATH:$PWD/build/libs/bin
 fi
-mkdir -p "$out"
-summary=$out/summary.txt
-rows=$out/bench.jsonl
+[ ! -x /usr/local/cuda/bin/nvcc ] || export PATH=$PATH:/usr/local/cuda/bin
+limit=${GPU_LIMIT_S:-570}
 build=build/gpu
 logs=$build/logs # gathered in one file: what comes back from a lent machine is few files
 bin=$PWD/$build/bin
-limit=${GPU_LIMIT_S:-570}
+summary=$out/summary.txt
+rows=$out/bench.jsonl
 rc=0
-rm -rf "$logs" "$out/logs.txt" "$rows"
-mkdir -p "$logs"
+began=$SECONDS
+planned=0 # seconds of the stage that the steps until now may have taken
 
-left() { echo $((limit - (SECONDS - began))); }
 say() { printf '%4ds  %-28s %s\n' "$SECONDS" "$1" "$2" | tee -a "$summary"; }
-# step NAME SECONDS COMMAND...: a log of its own, a line in the summary, never stops the script.
-step() {
-    local name=$1 seconds=$2
-    shift 2
+gpu=no
+if nvidia-smi -L >/dev/null 2>&1 || [ -e /dev/nvidia0 ]; then gpu=yes; fi
+# missing COMMAND...: what of it is not here, else nothing.
+missing() {
     local word
     for word in "$@"; do
         case $word in
-        "$bin"/*) [ -e "$word" ] || { say "$name" "skipped: ${word#"$bin"/} was not built"; rc=1; return 1; } ;;
+        "$bin"/gpu_probe_simt) ;;
+        "$bin"/*) [ $gpu = yes ] || { echo "no GPU here"; return; } ;;
+        esac
+        case $word in
+        "$bin"/*) [ -e "$word" ] || { echo "${word#"$bin"/} was not built"; return; } ;;
         esac
     done
-    if [ "$(left)" -lt 10 ]; then say "$name" "skipped: no time left"; rc=1; return 1; fi
-    [ "$seconds" -lt "$(left)" ] || seconds=$(left)
-    local limited=(timeout -k 5 "$seconds")
-    ! declare -F "$1" >/dev/null || limited=() # timeout runs programs only
-    "${limited[@]}" "$@" >"$logs/$name.log" 2>&1
-    local code=$?
-    { echo "=== $name: $*"; cat "$logs/$name.log"; } >>"$out/logs.txt"
-    if [ $code = 0 ]; then say "$name" ok
-    elif [ $code = 77 ]; then say "$name" "$(grep -h -m1 -o 'skipped: .*' "$logs/$name.log")"
-    else say "$name" "FAILED ($code)"; tail -5 "$logs/$name.log"; rc=1; fi
-    return $code
 }
-
-# The same with rows of JSON, which are kept even where its time ran out.
-bench_step() {
-    step "$@"
-    local code=$?
-    grep -h '^{' "$logs/$1.log" 2>/dev/null | tee -a "$summary" >>"$rows"
-    return $code
+# step NAME SHARE COMMAND...: a log of its own, rows of JSON written on at once, a line in the summary; never stops
+# the script.
+step() {
+    local name=$1 share=$2 lack code
+    shift 2
+    planned=$((planned + share))
+    if [ $plan = yes ]; then printf '%4ds  %-28s %ds\n' "$planned" "$name" "$share"; return 0; fi
+    lack=$(missing "$@")
+    if [ -n "$lack" ]; then say "$name" "skipped: $lack"; rc=1; return 1; fi
+    local seconds=$((planned - (SECONDS - began)))
+    if [ $seconds -lt 3 ]; then say "$name" "skipped: no time left"; rc=1; return 1; fi
+    local limited=(timeout -k 5 "$seconds") start=$SECONDS
+    ! declare -F "$1" >/dev/null || limited=() # timeout runs programs only
+    echo "=== $name: $*" >>"$out/logs.txt"
+    "${limited[@]}" "$@" 2>&1 | tee "$logs/$name.log" | tee -a "$out/logs.txt" |
+        grep --line-buffered '^{' | tee -a "$summary" >>"$rows"
+    code=${PIPESTATUS[0]}
+    case $code in
+    0) say "$name" "ok ($((SECONDS - start)) s)" ;;
+    77) say "$name" "$(grep -h -m1 -o 'skipped: .*' "$logs/$name.log" || echo 'skipped: it says 77')"; rc=1 ;;
+    124 | 137) say "$name" "FAILED: not done in $seconds s"; tail -3 "$logs/$name.log"; rc=1 ;;
+    *) say "$name" "FAILED ($code)"; tail -5 "$logs/$name.log"; rc=1 ;;
+    esac
+    return "$code"
 }
 
 models=yes
 for name in jansson yajl; do
     pkg-config --exists $name 2>/dev/null || models="skipped: $name is not here"
 done
+[ $plan = no ] || models=yes
 
-# A private top level: the parts of the tree that need neither h2o nor the text libraries.
+# A private top level: the parts of the tree that need neither h2o nor the text libraries; without cmocka our own
+# few lines of it.
 top_make() {
-    local parts="kernels tests/conformance tests/simt" part
+    local parts="kernels tests/conformance tests/simt" part units=()
     [ "$models" != yes ] || parts="kernels runtime/base runtime/model tests/conformance tests/simt"
     mkdir -p "$build/top"
-    sed -e '/^foreach(room/,$d' -e "s#\${CMAKE_SOURCE_DIR}#$PWD#g" CMakeLists.txt >"$build/top/CMakeLists.txt"
+    if ! pkg-config --exists cmocka 2>/dev/null; then
+        units=(-e 's#^find_package(PkgConfig REQUIRED)#find_package(PkgConfig)#' -e "s#^  pkg_check_modules(CMOCKA .*#  \
+add_library(PkgConfig::CMOCKA INTERFACE IMPORTED)\n  target_include_directories(PkgConfig::CMOCKA INTERFACE \
+$PWD/bench/cmocka)#")
+        echo "cmocka is not here: bench/cmocka stands in"
+    fi
+    sed -e '/^foreach(room/,$d' "${units[@]}" -e "s#\${CMAKE_SOURCE_DIR}#$PWD#g" CMakeLists.txt \
+        >"$build/top/CMakeLists.txt"
     for part in $parts; do
         echo "add_subdirectory($PWD/$part $part)" >>"$build/top/CMakeLists.txt"
     done
@@ -98,49 +125,55 @@ top_make() {
             echo "include($PWD/$part.cmake)" >>"$build/top/CMakeLists.txt"
         done
     fi
-    local generator=() arch=native
+    local generator=() arch=90a-real
     command -v ninja >/dev/null && generator=(-G Ninja)
-    nvidia-smi -L >/dev/null 2>&1 || arch=90a-real
-    timeout 60 cmake "${generator[@]}" -S "$build/top" -B "$build" -DWEFT_CUDA=ON -DWEFT_BENCH=OFF -DWEFT_SIMT_MODES=plain \
-        "-DCMAKE_CUDA_ARCHITECTURES=${ARCH:-$arch}"
+    if [ $gpu = yes ]; then # code for just this card; 90 with the features of its own
+        arch=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | head -1 | tr -d .)
+        case $arch in 90) arch=90a-real ;; [0-9]*) arch=$arch-real ;; *) arch=native ;; esac
+    fi
+    timeout 60 cmake "${generator[@]}" -S "$build/top" -B "$build" -DWEFT_CUDA=ON -DWEFT_BENCH=OFF \
+        -DWEFT_SIMT_MODES=plain "-DCMAKE_CUDA_ARCHITECTURES=${ARCH:-$arch}" || return
+    # a configuration that skipped the plugin says why, and nothing could be built
+    cmake --build "$build" --target help | grep -q weft_cuda
 }
 
-began=$SECONDS
-{ date -u +%Y-%m-%dT%H:%MZ; git rev-parse --short HEAD 2>/dev/null; git status --porcelain 2>/dev/null | head -5
-  nvidia-smi --query-gpu=name,driver_version,clocks.max.sm,memory.total --format=csv,noheader 2>&1
-  nvcc --version 2>&1 | tail -1; } | tee "$summary"
-step configure 60 top_make || { cat "$logs/configure.log"; exit 1; }
-targets=(weft_cuda gpu_ops)
-[ $stage = bench ] || targets+=(gpu_kernels gpu_probe conformance gpu_probe_simt)
-step build 300 cmake --build "$build" -j "$(nproc)" --target "${targets[@]}"
 model_tests="test_golden test_model test_simt_exact test_simt_ahead test_tinystories"
-targets=(bench_step)
-# shellcheck disable=SC2206 # words
-[ $stage = bench ] || targets+=($model_tests)
-if [ "$models" = yes ]; then step build-models 120 cmake --build "$build" -j "$(nproc)" --target "${targets[@]}"; fi
+build_all() {
+    step configure 30 top_make || { [ $plan = yes ] || cat "$logs/configure.log"; return 1; }
+    local targets=(weft_cuda gpu_ops) jobs
+    jobs=$(nproc)
+    [ $stage = bench ] || targets+=(gpu_kernels gpu_device gpu_probe conformance gpu_probe_simt)
+    step build 110 cmake --build "$build" -j "$jobs" --target "${targets[@]}"
+    targets=(bench_step)
+    # shellcheck disable=SC2206 # words
+    [ $stage = bench ] || targets+=($model_tests)
+    [ "$models" != yes ] || step build-models 40 cmake --build "$build" -j "$jobs" --target "${targets[@]}"
+}
 
-if [ $stage != bench ]; then
-    # every wrapper against the emulator, word by word
-    step probe-emulated 60 "$bin/gpu_probe_simt"
-    step probe-gpu 60 "$bin/gpu_probe"
-    step probe-equal 20 diff "$logs/probe-emulated.log" "$logs/probe-gpu.log"
-    step conformance 180 "$bin/conformance" cuda "$bin/libweft_cuda.so"
-    step kernels 120 "$bin/gpu_kernels" # with bit equality of exact mode
+stage_test() {
+    local name tool
+    step probe-emulated 10 "$bin/gpu_probe_simt" # every wrapper against the emulator, word by word
+    step probe-gpu 20 "$bin/gpu_probe"
+    [ $gpu = no ] || step probe-equal 5 diff "$logs/probe-emulated.log" "$logs/probe-gpu.log"
+    step device 15 "$bin/gpu_device"
+    step conformance 60 "$bin/conformance" cuda "$bin/libweft_cuda.so"
+    step kernels 40 "$bin/gpu_kernels" # with bit equality of exact mode
     for name in $model_tests; do # whole models, exact mode: golden tokens, bits, steps ahead
-        if [ "$models" != yes ]; then say "$name" "$models"; continue; fi
-        step "$name" 90 env WEFT_TEST_DEVICE=cuda WEFT_TEST_DEVICE_LIBRARY="$bin/libweft_cuda.so" "$bin/$name"
+        if [ "$models" != yes ]; then say "$name" "$models"; rc=1; continue; fi
+        step "$name" 12 env WEFT_TEST_DEVICE=cuda WEFT_TEST_DEVICE_LIBRARY="$bin/libweft_cuda.so" "$bin/$name"
     done
-    step kernels-blocking 120 env CUDA_LAUNCH_BLOCKING=1 "$bin/gpu_kernels" small
-    step kernels-repeat 60 bash -c "for i in 1 2 3 4 5; do '$bin/gpu_kernels' small | grep -v Running || exit 1; done \
-        | sort | uniq -c | awk '\$1 % 5 { print; bad = 1 } END { exit bad }'"
-    if command -v compute-sanitizer >/dev/null; then
-        for tool in memcheck racecheck synccheck initcheck; do
-            step "sanitizer-$tool" 90 compute-sanitizer --tool $tool --error-exitcode 7 "$bin/gpu_kernels" small
-        done
-    else
-        say sanitizers "skipped: compute-sanitizer is not here"
-    fi
-fi
+    step kernels-blocking 20 env CUDA_LAUNCH_BLOCKING=1 "$bin/gpu_kernels" small
+    step kernels-repeat 30 bash -c "for i in 1 2 3 4 5; do '$bin/gpu_kernels' small | grep -v Running || exit 1; done \
+        | sort | uniq -c | awk '\$1 % 5 { print; bad = 1 } END { exit bad }'" "$bin/gpu_kernels"
+    for tool in memcheck racecheck synccheck initcheck; do
+        if [ $plan = no ] && ! command -v compute-sanitizer >/dev/null; then
+            say "sanitizer-$tool" "skipped: compute-sanitizer is not here"
+            continue
+        fi
+        step "sanitizer-$tool" 30 compute-sanitizer --tool $tool --error-exitcode 7 "$bin/gpu_kernels" small
+    done
+}
+
 # rate KEY: the best of the rows of gpu_ops so far; the large swiglu stands for a copy.
 rate() {
     case $1 in
@@ -148,31 +181,59 @@ rate() {
     math) grep -h '"op":"gemm"' "$rows" | grep -o '"TFLOPs":[0-9.]*' ;;
     esac 2>/dev/null | cut -d: -f2 | sort -g | tail -1
 }
-# whole NAME SECONDS SHAPE [--no-exact]: whole steps of a dummy model, filled on the device.
+# whole NAME SHARE SHAPE [--no-exact]: whole steps of a dummy model, filled on the device.
 whole() {
-    local name=$1 seconds=$2 shape=$3
+    local name=$1 share=$2 shape=$3 copy math
     shift 3
-    if [ "$models" != yes ]; then say "$name" "$models"; return 1; fi
-    bench_step "$name" "$seconds" "$bin/bench_step" --device cuda --library "$bin/libweft_cuda.so" \
-        --shape "$shape" --copy "$copy" --math "$math" "$@"
-}
-if [ $stage != test ]; then
-    [ $stage = bench ] || began=$SECONDS # of `bench` alone the build is a part
-    bench_step ops-fast 110 "$bin/gpu_ops" fast
-    bench_step ops-exact 90 "$bin/gpu_ops" exact
+    if [ "$models" != yes ]; then say "$name" "$models"; rc=1; return 1; fi
     copy=$(rate copy) math=$(rate math)
-    : "${copy:=0}" "${math:=0}"
-    whole step-qwen3-8b-fast 100 qwen3-8b --no-exact
-    whole step-qwen3-8b-exact 90 qwen3-8b
-    whole step-xlm-r-large-fast 45 xlm-r-large --no-exact
-    whole step-qwen2.5-0.5b-fast 40 qwen2.5-0.5b --no-exact
-    whole step-xlm-r-large-exact 45 xlm-r-large
-    whole step-qwen2.5-0.5b-exact 40 qwen2.5-0.5b
-    if python3 -c 'import torch; assert torch.cuda.is_available()' 2>/dev/null; then
-        bench_step torch 120 python3 bench/gpu_torch.py
-    else
+    step "$name" "$share" "$bin/bench_step" --device cuda --library "$bin/libweft_cuda.so" \
+        --shape "$shape" --copy "${copy:-0}" --math "${math:-0}" "$@"
+}
+stage_bench() {
+    step ops-fast 80 "$bin/gpu_ops" fast
+    step ops-exact 60 "$bin/gpu_ops" exact
+    whole step-qwen3-8b-fast 70 qwen3-8b --no-exact
+    whole step-qwen3-8b-exact 60 qwen3-8b
+    whole step-xlm-r-large-fast 25 xlm-r-large --no-exact
+    whole step-qwen2.5-0.5b-fast 20 qwen2.5-0.5b --no-exact
+    whole step-xlm-r-large-exact 20 xlm-r-large
+    whole step-qwen2.5-0.5b-exact 15 qwen2.5-0.5b
+    if [ $plan = no ] && ! python3 -c 'import torch; assert torch.cuda.is_available()' 2>/dev/null; then
         say torch "skipped: no torch with a GPU here"
+    else
+        step torch 35 python3 bench/gpu_torch.py
     fi
+}
+
+# The shares of a stage must fit into its limit.
+plan_end() {
+    [ $plan = yes ] || return 0
+    echo "      stage $1: $planned s of $limit s"
+    [ $planned -le "$limit" ] || { echo "gpu.sh: stage $1 does not fit" >&2; rc=1; }
+}
+if [ $plan = yes ]; then
+    [ $stage = bench ] || { build_all; stage_test; plan_end test; }
+    planned=0
+    [ $stage = test ] || { [ $stage = all ] || build_all; stage_bench; plan_end bench; }
+    exit $rc
 fi
-echo "--- $summary"
+for name in nvcc cmake; do
+    command -v $name >/dev/null || { echo "gpu.sh: $name is not here: nothing can be built" >&2; exit 1; }
+done
+rm -rf "$logs" "$out/logs.txt" "$rows" && mkdir -p "$out" "$logs" || exit 1
+trap 'say "$stage" "STOPPED from outside"; exit 1' TERM INT
+card=$(nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null | head -1)
+commit=$(git rev-parse --short HEAD 2>/dev/null || echo unknown)
+{ date -u +%Y-%m-%dT%H:%MZ; echo "commit $commit"; git status --porcelain 2>/dev/null | head -5
+  nvidia-smi --query-gpu=name,driver_version,clocks.max.sm,memory.total --format=csv,noheader 2>&1
+  nvcc --version 2>&1 | tail -1; } | tee "$summary"
+[ $gpu = yes ] || echo "no GPU here: everything is built, what needs one is skipped" | tee -a "$summary"
+build_all || exit 1
+[ $stage = bench ] || stage_test
+[ $stage != all ] || { began=$SECONDS planned=0; } # of `bench` alone the build is a part
+[ $stage = test ] || stage_bench
+name=$(date -u +%Y-%m-%d)-$(echo "${card:-no-gpu}" | tr 'A-Z ' 'a-z-')-$commit.txt
+echo "--- $summary belongs into bench/results/$name"
+[ $gpu = yes ] || exit 77
 exit $rc
