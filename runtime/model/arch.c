@@ -48,7 +48,7 @@ static const struct arch_names roberta_names = ENCODER_NAMES("roberta.");
 #define ENCODER(published, head_kind, more_flags, names_of)                                        \
     {                                                                                              \
         .name = published, .family = ARCH_ENCODER, .head = head_kind, .flags = (more_flags),       \
-        .names = &names_of, .norm_epsilon = 1e-12                                                  \
+        .names = &names_of, .norm_epsilon = 1e-12, .types = 2                                      \
     }
 
 enum {
@@ -73,10 +73,11 @@ static const struct architecture architectures[] = {
     DECODER("Qwen2ForCausalLM", HEAD_VOCABULARY, QWEN2, .window = 4096),
     DECODER("Qwen2ForSequenceClassification", HEAD_SCORE, QWEN2, .window = 4096),
     DECODER("Qwen2Model", HEAD_NONE, QWEN2, .window = 4096),
-    DECODER("Qwen3ForCausalLM", HEAD_VOCABULARY, QWEN3 | ARCH_YES_NO, .window = 4096),
+    DECODER("Qwen3ForCausalLM", HEAD_VOCABULARY, QWEN3 | ARCH_YES_NO, .window = 4096,
+            .head_dim = 128),
     DECODER("Qwen3ForSequenceClassification", HEAD_SCORE, QWEN3 | ARCH_YES_NO_PROMPT,
-            .window = 4096),
-    DECODER("Qwen3Model", HEAD_NONE, QWEN3, .window = 4096),
+            .window = 4096, .head_dim = 128),
+    DECODER("Qwen3Model", HEAD_NONE, QWEN3, .window = 4096, .head_dim = 128),
     ENCODER("RobertaForMaskedLM", HEAD_NONE, ROBERTA, roberta_names),
     ENCODER("RobertaForSequenceClassification", HEAD_CLASSIFIER, ROBERTA, roberta_names),
     ENCODER("RobertaModel", HEAD_NONE, ROBERTA, roberta_names),

@@ -84,7 +84,7 @@ static enum status counts_read(struct model_config *config, const json_t *json, 
         {&config->kv_heads, {"num_key_value_heads", 1, 1024, arch->kv_heads}},
         {&config->intermediate, {"intermediate_size", 8, 1 << 20, NAN}},
         {&config->positions, {"max_position_embeddings", 1, 1 << 24, NAN}},
-        {&config->types, {"type_vocab_size", 0, 1024, 0}},
+        {&config->types, {"type_vocab_size", 0, 1024, arch->types}},
     };
     for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
         enum status status = config_count(fields[i].out, json, &fields[i].wanted, err);
@@ -93,8 +93,11 @@ static enum status counts_read(struct model_config *config, const json_t *json, 
     }
     if (config->kv_heads == 0 || arch->family == ARCH_ENCODER)
         config->kv_heads = config->heads;
+    // A head_dim of null is the share also where an absent one is not.
+    const json_t *given = json_object_get(json, "head_dim");
     uint32_t share = config->hidden / config->heads;
-    struct config_number dim = {"head_dim", 8, 512, share};
+    bool absent = !given && arch->head_dim > 0;
+    struct config_number dim = {"head_dim", 8, 512, absent ? arch->head_dim : share};
     return config_count(&config->head_dim, json, &dim, err);
 }
 
@@ -106,8 +109,9 @@ static enum status counts_check(const struct model_config *config, const json_t 
                          "config.json: num_key_value_heads %u does not divide "
                          "num_attention_heads %u",
                          config->kv_heads, config->heads);
-    bool dim_given = json_is_number(json_object_get(json, "head_dim"));
-    if (!dim_given && config->hidden % config->heads != 0)
+    const json_t *dim = json_object_get(json, "head_dim");
+    bool shared = dim ? !json_is_number(dim) : config->arch->head_dim == 0;
+    if (shared && config->hidden % config->heads != 0)
         return error_set(err, STATUS_INVALID,
                          "config.json: num_attention_heads %u does not divide hidden_size %u",
                          config->heads, config->hidden);

@@ -4,11 +4,13 @@
 #include "runtime/model/config.h"
 
 #include "runtime/base/json.h"
+#include "runtime/base/log.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
+#include <sys/stat.h>
 
 static enum status path_join(char *out, const char *folder, const char *name, struct error *err)
 {
@@ -20,7 +22,8 @@ static enum status path_join(char *out, const char *folder, const char *name, st
     return STATUS_OK;
 }
 
-// *out is NULL where the file is absent and `needed` is not set.
+// *out is NULL where the file is absent and `needed` is not set. A link to nothing or a pipe is
+// there, and an error: the one is an interrupted download, the other would make an open wait.
 static enum status file_parse(json_t **out, const char *folder, const char *name, bool needed,
                               struct error *err)
 {
@@ -29,12 +32,15 @@ static enum status file_parse(json_t **out, const char *folder, const char *name
     enum status status = path_join(path, folder, name, err);
     if (status != STATUS_OK)
         return status;
-    if (access(path, F_OK) != 0) {
+    struct stat about;
+    if (lstat(path, &about) != 0 && (errno == ENOENT || errno == ENOTDIR)) {
         if (!needed)
             return STATUS_OK;
         return error_set(err, STATUS_NOT_FOUND, "%s is missing: %s is no model folder", path,
                          folder);
     }
+    if (stat(path, &about) == 0 && !S_ISREG(about.st_mode))
+        return error_set(err, STATUS_INVALID, "%s is not a regular file", path);
     status = json_file_parse(out, path, CONFIG_BYTES_MAX, err);
     if (status == STATUS_OK && !json_is_object(*out) && !json_is_array(*out)) {
         json_decref(*out);
@@ -171,43 +177,65 @@ static bool name_has(const char *text, const char *part)
     return strcasestr(text, part) != NULL;
 }
 
+// Cuts the last part off a path and returns it.
+static char *path_pop(char *path)
+{
+    size_t bytes = strlen(path);
+    while (bytes > 0 && path[bytes - 1] == '/')
+        path[--bytes] = '\0';
+    char *slash = strrchr(path, '/');
+    if (!slash)
+        return path;
+    *slash = '\0';
+    return slash + 1;
+}
+
 // A yes/no reranker is published as a plain causal model; these are the marks such folders carry,
 // strongest first. A folder's own name is the last resort: the first published ones have no other.
+// In the download cache of the hub that is .../models--OWNER--NAME/snapshots/COMMIT.
 static bool yes_no_marked(const json_t *json, const char *folder)
 {
     if (json_is_true(json_object_get(json, "is_original_qwen3_reranker")) ||
         json_is_array(json_object_get(json, "classifier_from_token")))
         return true;
-    size_t bytes = strlen(folder);
-    while (bytes > 0 && folder[bytes - 1] == '/')
-        bytes--;
-    size_t start = bytes;
-    while (start > 0 && folder[start - 1] != '/')
-        start--;
-    char last[CONFIG_FOLDER_MAX];
-    snprintf(last, sizeof last, "%.*s", (int)(bytes - start), folder + start);
-    return name_has(last, "reranker");
+    char path[CONFIG_FOLDER_MAX];
+    snprintf(path, sizeof path, "%s", folder);
+    const char *name = path_pop(path);
+    if (name != path && strcmp(path_pop(path), "snapshots") == 0)
+        name = path_pop(path);
+    return name_has(name, "reranker");
 }
 
-static bool cross_encoder_marked(const char *folder)
+// What sentence-transformers says of the whole folder. A prompt that it would put in front of every
+// text is not put there: clients send texts as they want them read.
+static enum status sentence_config_read(bool *cross_encoder, const char *folder, struct error *err)
 {
     json_t *json;
-    struct error ignored;
-    bool marked = false;
-    if (file_parse(&json, folder, "config_sentence_transformers.json", false, &ignored) ==
-        STATUS_OK) {
-        const char *type = json_string_value(json_object_get(json, "model_type"));
-        marked = type && strcmp(type, "CrossEncoder") == 0;
-        json_decref(json);
-    }
-    return marked;
+    *cross_encoder = false;
+    enum status status = file_parse(&json, folder, "config_sentence_transformers.json", false, err);
+    if (status != STATUS_OK)
+        return status;
+    const char *type = json_string_value(json_object_get(json, "model_type"));
+    *cross_encoder = type && strcmp(type, "CrossEncoder") == 0;
+    const char *prompt = json_string_value(json_object_get(json, "default_prompt_name"));
+    const json_t *text = prompt ? json_object_get(json_object_get(json, "prompts"), prompt) : NULL;
+    if (text && json_string_length(text) > 0)
+        log_line(LOG_WARNING,
+                 "%s: its default prompt '%s' is not added to texts: send it in front of them",
+                 folder, prompt);
+    json_decref(json);
+    return STATUS_OK;
 }
 
 static enum status kind_settle(struct model_config *config, const struct modules *modules,
                                const json_t *json, const char *folder, struct error *err)
 {
     bool can_answer = config->arch->flags & ARCH_YES_NO;
-    bool marked = modules->answers || yes_no_marked(json, folder) || cross_encoder_marked(folder);
+    bool cross_encoder;
+    enum status status = sentence_config_read(&cross_encoder, folder, err);
+    if (status != STATUS_OK)
+        return status;
+    bool marked = modules->answers || cross_encoder || yes_no_marked(json, folder);
     if (can_answer && marked) {
         config->kind = MODEL_RERANKER;
         config->rerank = RERANK_YES_NO;
@@ -277,18 +305,21 @@ static enum status generation_read(struct model_config *config, struct error *er
     return status;
 }
 
-// sentence-transformers cuts texts at max_seq_length, often below what the model could take.
-static void sentence_length_read(struct model_config *config)
+// sentence-transformers cuts texts at max_seq_length, often below what the model could take. Old
+// folders name the file after their architecture.
+static enum status sentence_length_read(struct model_config *config, struct error *err)
 {
-    json_t *json;
-    struct error ignored;
-    if (file_parse(&json, config->weights_folder, "sentence_bert_config.json", false, &ignored) !=
-        STATUS_OK)
-        return;
+    static const char *const names[] = {"sentence_bert_config.json", "sentence_roberta_config.json",
+                                        "sentence_xlm-roberta_config.json"};
+    json_t *json = NULL;
+    enum status status = STATUS_OK;
+    for (size_t i = 0; status == STATUS_OK && !json && i < sizeof names / sizeof names[0]; i++)
+        status = file_parse(&json, config->weights_folder, names[i], false, err);
     double length = default_read(json, "max_seq_length");
     if (config->kind != MODEL_GENERATOR && length >= 1 && length < config->length_default)
         config->length_default = (uint32_t)length;
     json_decref(json);
+    return status;
 }
 
 enum status model_config_read(struct model_config *out, const char *folder, struct error *err)
@@ -312,7 +343,7 @@ enum status model_config_read(struct model_config *out, const char *folder, stru
     if (status == STATUS_OK)
         status = end_ids_read(out, json, "config.json", err);
     if (status == STATUS_OK)
-        sentence_length_read(out);
+        status = sentence_length_read(out, err);
     json_decref(json);
     return status;
 }

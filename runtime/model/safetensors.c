@@ -258,7 +258,8 @@ static enum status shard_open(struct shard *shard, struct arena *arena, const ch
 {
     struct text path = arena_format(arena, "%s/%s", folder, name);
     *shard = (struct shard){.name = arena_copy(arena, text_of(name)).at, .map = NULL};
-    shard->fd = open(path.at, O_RDONLY | O_CLOEXEC);
+    // Not to wait for the writer of a pipe that lies there instead of a file.
+    shard->fd = open(path.at, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (shard->fd < 0)
         return error_set(err, errno == ENOENT ? STATUS_NOT_FOUND : STATUS_IO, "cannot open %s: %s",
                          path.at, strerror(errno));
@@ -371,6 +372,9 @@ static enum status index_open(struct tensors *set, const char *folder, const cha
                               struct error *err)
 {
     json_t *index = NULL;
+    struct stat about;
+    if (stat(path, &about) == 0 && !S_ISREG(about.st_mode))
+        return error_set(err, STATUS_INVALID, "%s is not a regular file", path);
     enum status status = json_file_parse(&index, path, TENSOR_HEADER_MAX, err);
     if (status != STATUS_OK)
         return status;
@@ -387,6 +391,13 @@ static enum status index_open(struct tensors *set, const char *folder, const cha
     return status;
 }
 
+// A link to nothing is there: it is what an interrupted download leaves, and no open hides it.
+static bool entry_exists(const char *path)
+{
+    struct stat about;
+    return lstat(path, &about) == 0;
+}
+
 enum status tensors_open(struct tensors **out, const char *folder, struct error *err)
 {
     struct arena *arena = arena_create(0, 0);
@@ -396,11 +407,11 @@ enum status tensors_open(struct tensors **out, const char *folder, struct error 
     struct text index = arena_format(arena, "%s/model.safetensors.index.json", folder);
     struct text single = arena_format(arena, "%s/model.safetensors", folder);
     enum status status;
-    if (access(single.at, F_OK) == 0) {
+    if (entry_exists(single.at)) {
         status = shard_add(set, folder, "model.safetensors", err);
         if (status == STATUS_OK)
             status = names_check(set, err);
-    } else if (access(index.at, F_OK) == 0) {
+    } else if (entry_exists(index.at)) {
         status = index_open(set, folder, index.at, err);
     } else {
         status = error_set(err, STATUS_NOT_FOUND,

@@ -35,10 +35,11 @@ void file_write(const char *folder, const char *name, const void *bytes, size_t 
 {
     char path[512];
     snprintf(path, sizeof path, "%s/%s", folder, name);
-    char *slash = strrchr(path, '/');
-    *slash = '\0';
-    mkdir(path, 0700); // a sub-folder such as 1_Pooling
-    *slash = '/';
+    for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        mkdir(path, 0700); // a sub-folder such as 1_Pooling
+        *slash = '/';
+    }
     FILE *file = fopen(path, "wb");
     check(file != NULL, "cannot write %s", path);
     check(fwrite(bytes, 1, count, file) == count, "cannot write %s", path);

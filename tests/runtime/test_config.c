@@ -9,6 +9,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -81,8 +82,14 @@ static void defaults_are_the_family_s(void **state)
     parse("RobertaModel", "");
     assert_int_equal(config.position_offset, 2);
     assert_int_equal(config.length_max, 4094);
+    assert_int_equal(config.types, 2);
+    parse("BertModel", ",\"type_vocab_size\":0");
+    assert_int_equal(config.types, 0);
     parse("Qwen3Model", "");
     assert_int_equal(config.pooling, POOL_LAST);
+    assert_int_equal(config.head_dim, 128);
+    parse("Qwen3ForCausalLM", ",\"head_dim\":null");
+    assert_int_equal(config.head_dim, 32);
 }
 
 static void windows_follow_their_flags(void **state)
@@ -198,6 +205,19 @@ static void sentence_folders_are_embedders(void **state)
     read(place);
     assert_int_equal(config.pooling, POOL_MEAN);
     assert_int_equal(config.length_default, 256);
+    put(place, "0_Transformer/sentence_bert_config.json", "{\"max_seq_length\":");
+    struct error err;
+    assert_int_equal(model_config_read(&config, place->folder, &err), STATUS_INVALID);
+    assert_non_null(strstr(err.text, "sentence_bert_config.json"));
+}
+
+static void old_length_files_are_read(void **state)
+{
+    const struct place *place = *state;
+    put_config(place, "config.json", "RobertaModel", "");
+    put(place, "sentence_roberta_config.json", "{\"max_seq_length\":128}");
+    read(place);
+    assert_int_equal(config.length_default, 128);
 }
 
 static void yes_no_rerankers_are_recognised(void **state)
@@ -223,6 +243,24 @@ static void yes_no_rerankers_are_recognised(void **state)
     assert_int_equal(config.kind, MODEL_RERANKER);
 }
 
+// The download cache of the hub keeps the name two folders above the files.
+static void names_of_the_hub_cache_are_read(void **state)
+{
+    const struct place *place = *state;
+    static const char *const folders[] = {"models--Q--Reranker/snapshots/0a1b",
+                                          "models--Q--Qwen3/snapshots/0a1b", "reranker/other/0a1b"};
+    static const enum model_kind kinds[] = {MODEL_RERANKER, MODEL_GENERATOR, MODEL_GENERATOR};
+    for (size_t i = 0; i < 3; i++) {
+        char folder[160], name[160];
+        struct error err;
+        snprintf(name, sizeof name, "%s/config.json", folders[i]);
+        put_config(place, name, "Qwen3ForCausalLM", "");
+        snprintf(folder, sizeof folder, "%s/%s", place->folder, folders[i]);
+        assert_int_equal(model_config_read(&config, folder, &err), STATUS_OK);
+        assert_int_equal(config.kind, kinds[i]);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -232,7 +270,9 @@ int main(void)
         cmocka_unit_test(lengths_follow_the_scaling),
         cmocka_unit_test_setup_teardown(end_ids_come_from_generation_config, place_make, place_end),
         cmocka_unit_test_setup_teardown(sentence_folders_are_embedders, place_make, place_end),
+        cmocka_unit_test_setup_teardown(old_length_files_are_read, place_make, place_end),
         cmocka_unit_test_setup_teardown(yes_no_rerankers_are_recognised, place_make, place_end),
+        cmocka_unit_test_setup_teardown(names_of_the_hub_cache_are_read, place_make, place_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -408,6 +408,55 @@ static void indexes_are_refused(void **state)
     accept(g);
 }
 
+// A pipe without a writer would make an open wait for ever, a link to nothing is what an
+// interrupted download leaves.
+static void odd_files_are_refused(void **state)
+{
+    struct ground *g = *state;
+    static const char *const names[] = {
+        "config.json",  "generation_config.json",       "model.safetensors",
+        "modules.json", "sentence_bert_config.json",    "config_sentence_transformers.json",
+        "config.json",  "model.safetensors.index.json",
+    };
+    for (size_t i = 0; i < 2 * sizeof names / sizeof names[0]; i++) {
+        char path[128];
+        const char *name = names[i / 2];
+        if (strstr(name, "index")) { // a whole file would be taken first
+            snprintf(path, sizeof path, "%s/model.safetensors", g->folder);
+            unlink(path);
+        }
+        snprintf(path, sizeof path, "%s/%s", g->folder, name);
+        unlink(path);
+        assert_int_equal(i % 2 ? symlink("nowhere", path) : mkfifo(path, 0600), 0);
+        alarm(20);
+        refuse(g, name);
+        alarm(0);
+        ground_reset(g);
+    }
+    accept(g);
+}
+
+// The file was whole when its header was read, and is cut before its tensors are.
+static void a_file_that_shrinks_is_refused(void **state)
+{
+    struct ground *g = *state;
+    struct error err;
+    struct model_plan *plan;
+    struct model *model = NULL;
+    struct model_options options = rig_options();
+    char path[128];
+    snprintf(path, sizeof path, "%s/model.safetensors", g->folder);
+    assert_int_equal(model_plan_open(&plan, g->folder, g->api, g->device, &options, &err),
+                     STATUS_OK);
+    assert_int_equal(truncate(path, 4096), 0);
+    uint64_t kv = plan->kv_bytes_min;
+    assert_int_equal(model_open(&model, plan, kv, NULL, NULL, &err), STATUS_IO);
+    assert_null(model);
+    assert_non_null(strstr(err.text, "was cut while it was loaded"));
+    model_plan_close(plan);
+    ground_reset(g);
+}
+
 static void options_are_refused(void **state)
 {
     struct ground *g = *state;
@@ -474,6 +523,8 @@ int main(void)
         cmocka_unit_test(headers_are_refused),
         cmocka_unit_test(cut_files_are_refused),
         cmocka_unit_test(indexes_are_refused),
+        cmocka_unit_test(odd_files_are_refused),
+        cmocka_unit_test(a_file_that_shrinks_is_refused),
         cmocka_unit_test(options_are_refused),
         cmocka_unit_test(an_unknown_architecture_names_the_known),
         cmocka_unit_test(too_little_kv_names_a_length),
