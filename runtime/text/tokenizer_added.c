@@ -93,6 +93,8 @@ void added_split(struct encode *e, const struct added_matcher *m, struct nstr s,
         }
         if (token->rstrip)
             end = spaces_after(s, end);
+        if (start >= end) // its spaces were taken by the token before it
+            continue;
         emit_stretch(e, s, done, start, sink);
         encode_push(e, token->id);
         done = end;

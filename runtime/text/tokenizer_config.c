@@ -3,6 +3,7 @@
 #include "runtime/text/tokenizer_internal.h"
 
 #include <stdio.h>
+#include <unistd.h>
 
 static const char *const names[SPECIAL_COUNT] = {
     "bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token",
@@ -104,23 +105,74 @@ void config_open(struct tokenizer *t, const struct jnode *config, const struct j
     flags_apply(t, config);
 }
 
+// Older sentence-transformers folders keep the tokenizer beside the weights, in the folder that
+// modules.json names; out is `folder` itself everywhere else.
+enum status folder_find(char out[FOLDER_BYTES_MAX], struct tokenizer *t, const char *folder,
+                        struct error *err)
+{
+    char path[FOLDER_BYTES_MAX + 64];
+    const struct jnode *modules;
+    snprintf(out, FOLDER_BYTES_MAX, "%s", folder);
+    snprintf(path, sizeof path, "%s/tokenizer.json", folder);
+    if (access(path, F_OK) == 0)
+        return STATUS_OK;
+    enum status status = folder_json_read(t, folder, "modules.json", &modules, err);
+    for (uint32_t i = 0; jtree_is(modules, J_ARRAY) && i < modules->count; i++) {
+        static const char kind[] = ".Transformer";
+        struct text type = jtree_get_text(&modules->items[i], "type");
+        struct text inside = jtree_get_text(&modules->items[i], "path");
+        size_t tail = sizeof kind - 1;
+        if (type.bytes < tail || memcmp(type.at + type.bytes - tail, kind, tail) != 0 ||
+            inside.bytes == 0 || inside.at[0] == '/' ||
+            memmem(inside.at, inside.bytes, "..", 2) != NULL)
+            continue;
+        snprintf(out, FOLDER_BYTES_MAX, "%s/%.*s", folder, (int)inside.bytes, inside.at);
+        break;
+    }
+    return status;
+}
+
+// sentence-transformers puts this in front of whatever the tokenizer itself normalizes.
+enum status folder_lowercase_open(struct tokenizer *t, const char *folder, struct error *err)
+{
+    static const char *const files[] = {"sentence_bert_config.json", "sentence_roberta_config.json",
+                                        "sentence_xlm-roberta_config.json"};
+    const struct jnode *config = NULL;
+    enum status status = STATUS_OK;
+    for (size_t i = 0; status == STATUS_OK && !config && i < sizeof files / sizeof *files; i++)
+        status = folder_json_read(t, folder, files[i], &config, err);
+    if (status == STATUS_OK && jtree_get_bool(config, "do_lower_case", false))
+        t->normalizers[t->normalizer_count++].kind = NORMALIZE_LOWERCASE;
+    return status;
+}
+
+// A file that need not be there: *out is NULL then.
+enum status folder_json_read(struct tokenizer *t, const char *folder, const char *file,
+                             const struct jnode **out, struct error *err)
+{
+    char path[FOLDER_BYTES_MAX + 64];
+    struct text source;
+    *out = NULL;
+    snprintf(path, sizeof path, "%s/%s", folder, file);
+    enum status status = folder_file_read(&source, t->arena, path, err);
+    if (status == STATUS_NOT_FOUND)
+        return STATUS_OK;
+    return status == STATUS_OK ? jtree_parse(out, t->arena, source, path, err) : status;
+}
+
 // chat_template.jinja and chat_template.json stand above tokenizer_config.json.
 enum status folder_templates_open(struct tokenizer *t, const char *folder, struct error *err)
 {
-    char path[4096];
+    char path[FOLDER_BYTES_MAX + 64];
     struct text source;
-    struct error missing;
-    snprintf(path, sizeof path, "%s/chat_template.json", folder);
-    enum status status = folder_file_read(&source, t->arena, path, &missing);
-    if (status == STATUS_OK) {
-        const struct jnode *root;
-        status = jtree_parse(&root, t->arena, source, path, err);
-        if (status != STATUS_OK)
-            return status;
-        templates_read(t, jtree_get(root, "chat_template"));
-    }
+    const struct jnode *root;
+    enum status status = folder_json_read(t, folder, "chat_template.json", &root, err);
+    if (status != STATUS_OK)
+        return status;
+    templates_read(t, jtree_get(root, "chat_template"));
     snprintf(path, sizeof path, "%s/chat_template.jinja", folder);
-    if (folder_file_read(&source, t->arena, path, &missing) == STATUS_OK)
+    status = folder_file_read(&source, t->arena, path, err);
+    if (status == STATUS_OK)
         template_add(t, text_of("default"), source);
-    return STATUS_OK;
+    return status == STATUS_NOT_FOUND ? STATUS_OK : status;
 }

@@ -105,6 +105,13 @@ enum status detok_open(struct tokenizer *t, struct error *err);
 void encode_post(struct encode *e, const struct encode_args *args);
 void encode_text(struct encode *e, struct text text, uint8_t type_id);
 void config_open(struct tokenizer *t, const struct jnode *config, const struct jnode *map);
+
+enum { FOLDER_BYTES_MAX = 4096 };
+enum status folder_find(char out[FOLDER_BYTES_MAX], struct tokenizer *t, const char *folder,
+                        struct error *err);
+enum status folder_json_read(struct tokenizer *t, const char *folder, const char *file,
+                             const struct jnode **out, struct error *err);
+enum status folder_lowercase_open(struct tokenizer *t, const char *folder, struct error *err);
 enum status folder_templates_open(struct tokenizer *t, const char *folder, struct error *err);
 void template_add(struct tokenizer *t, struct text name, struct text source);
 int32_t byte_token_value(struct text name);                   // "<0x0A>" -> 10, else -1

@@ -292,7 +292,8 @@ static enum status read_all(int file, char *to, size_t bytes, const char *path, 
 enum status folder_file_read(struct text *out, struct arena *arena, const char *path,
                              struct error *err)
 {
-    int file = open(path, O_RDONLY | O_CLOEXEC);
+    // Not to wait for the writer of a pipe that lies there instead of a file.
+    int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (file < 0)
         return error_set(err, errno == ENOENT || errno == ENOTDIR ? STATUS_NOT_FOUND : STATUS_IO,
                          "%s cannot be opened: %s", path, strerror(errno));

@@ -1,9 +1,9 @@
 // Opens a tokenizer from a folder, from memory or from nothing, and answers questions about it.
 #include "runtime/text/tokenizer_internal.h"
 
+#include <errno.h>
 #include <stdio.h>
-
-enum { PATH_MAX_BYTES = 4096 };
+#include <sys/stat.h>
 
 struct tokenizer *tokenizer_create(void)
 {
@@ -133,28 +133,18 @@ enum status tokenizer_open_memory(struct tokenizer **out, struct text tokenizer_
     return STATUS_OK;
 }
 
-// A file that need not be there.
-static enum status open_optional(struct tokenizer *t, const char *folder, const char *file,
-                                 const struct jnode **out, struct error *err)
+static enum status open_folder(struct tokenizer *t, const char *model, struct error *err)
 {
-    char path[PATH_MAX_BYTES];
-    struct text source;
-    *out = NULL;
-    snprintf(path, sizeof path, "%s/%s", folder, file);
-    enum status status = folder_file_read(&source, t->arena, path, err);
-    if (status == STATUS_NOT_FOUND)
-        return STATUS_OK;
-    return status == STATUS_OK ? jtree_parse(out, t->arena, source, path, err) : status;
-}
-
-static enum status open_folder(struct tokenizer *t, const char *folder, struct error *err)
-{
-    char path[PATH_MAX_BYTES];
+    char folder[FOLDER_BYTES_MAX], path[FOLDER_BYTES_MAX + 64];
     const struct jnode *config, *map;
     struct text source;
-    enum status status = open_optional(t, folder, "tokenizer_config.json", &config, err);
+    enum status status = folder_find(folder, t, model, err);
     if (status == STATUS_OK)
-        status = open_optional(t, folder, "special_tokens_map.json", &map, err);
+        status = folder_json_read(t, folder, "tokenizer_config.json", &config, err);
+    if (status == STATUS_OK)
+        status = folder_json_read(t, folder, "special_tokens_map.json", &map, err);
+    if (status == STATUS_OK)
+        status = folder_lowercase_open(t, folder, err);
     if (status != STATUS_OK)
         return status;
     snprintf(path, sizeof path, "%s/tokenizer.json", folder);
@@ -171,8 +161,14 @@ static enum status open_folder(struct tokenizer *t, const char *folder, struct e
 
 enum status tokenizer_open(struct tokenizer **out, const char *folder, struct error *err)
 {
-    if (strlen(folder) > PATH_MAX_BYTES - 64)
+    struct stat about;
+    if (strlen(folder) > FOLDER_BYTES_MAX / 2)
         return error_set(err, STATUS_INVALID, "the name of the model folder is too long");
+    if (stat(folder, &about) != 0)
+        return error_set(err, STATUS_NOT_FOUND, "the model folder %s cannot be opened: %s", folder,
+                         strerror(errno));
+    if (!S_ISDIR(about.st_mode))
+        return error_set(err, STATUS_NOT_FOUND, "%s is a file, not a model folder", folder);
     struct tokenizer *t = tokenizer_create();
     enum status status = open_folder(t, folder, err);
     if (status != STATUS_OK) {

@@ -5,7 +5,10 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -76,6 +79,20 @@ static void added_token_flags(void **state)
     assert_true(tokenizer_is_special(t, 10) && !tokenizer_is_special(t, 11));
     assert_false(tokenizer_is_special(t, -1) || tokenizer_is_special(t, 1000));
     assert_int_equal(tokenizer_vocab(t), 15);
+    tokenizer_close(t);
+}
+
+// A token of spaces that takes its neighbours: what one match took is not matched again.
+static void tokens_of_spaces(void **state)
+{
+    (void)state;
+    struct tokenizer *t =
+        open_text("{\"added_tokens\":[{\"id\":3,\"content\":\"  \",\"lstrip\":true,\"rstrip\":true,"
+                  "\"normalized\":false}],\"model\":{\"vocab\":{\"a\":0,\"b\":1,\" \":2},"
+                  "\"merges\":[]}}",
+                  NULL);
+    EXPECT(t, "a         b", ENCODE_ADDED_TOKENS, 0, 3, 1);
+    EXPECT(t, "a b  ", ENCODE_ADDED_TOKENS, 0, 2, 1, 3);
     tokenizer_close(t);
 }
 
@@ -252,6 +269,55 @@ static void made_up_words(void **state)
     assert_int_equal(tokenizer_open_words(&t, 0, &err), STATUS_INVALID);
 }
 
+static void file_put(const char *folder, const char *name, const char *text)
+{
+    char path[128];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    assert_true(fputs(text, file) >= 0);
+    assert_int_equal(fclose(file), 0);
+}
+
+// What the neighbours of tokenizer.json change: the folder it lies in, a lower case in front of it;
+// and that what is no readable file is said to be none.
+static void folders_are_read(void **state)
+{
+    (void)state;
+    char folder[] = "/tmp/weft-rules-XXXXXX", inside[64], path[128];
+    struct error err;
+    struct tokenizer *t = NULL;
+    assert_non_null(mkdtemp(folder));
+    snprintf(inside, sizeof inside, "%s/0_Transformer", folder);
+    assert_int_equal(mkdir(inside, 0700), 0);
+    file_put(folder, "modules.json",
+             "[{\"type\":\"sentence_transformers.models.Transformer\","
+             "\"path\":\"0_Transformer\"}]");
+    file_put(inside, "tokenizer.json", "{\"model\":{\"vocab\":{\"a\":0,\"A\":1},\"merges\":[]}}");
+    assert_int_equal(tokenizer_open(&t, folder, &err), STATUS_OK);
+    EXPECT(t, "aA", 0, 0, 1);
+    tokenizer_close(t);
+    file_put(inside, "sentence_bert_config.json", "{\"do_lower_case\":true}");
+    assert_int_equal(tokenizer_open(&t, folder, &err), STATUS_OK);
+    EXPECT(t, "aA", 0, 0, 0);
+    tokenizer_close(t);
+    snprintf(path, sizeof path, "%s/chat_template.jinja", inside);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    alarm(20);
+    assert_int_equal(tokenizer_open(&t, folder, &err), STATUS_IO);
+    assert_non_null(strstr(err.text, "chat_template.jinja is no regular file"));
+    snprintf(path, sizeof path, "%s/tokenizer.json", folder);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    assert_int_equal(tokenizer_open(&t, folder, &err), STATUS_IO);
+    alarm(0);
+    assert_int_equal(tokenizer_open(&t, path, &err), STATUS_NOT_FOUND);
+    assert_non_null(strstr(err.text, "is a file, not a model folder"));
+    snprintf(path, sizeof path, "rm -r %s", folder);
+    assert_int_equal(system(path), 0);
+    assert_int_equal(tokenizer_open(&t, folder, &err), STATUS_NOT_FOUND);
+    assert_non_null(strstr(err.text, "No such file or directory"));
+}
+
 static void config_is_read(void **state)
 {
     (void)state;
@@ -278,6 +344,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(added_token_flags), cmocka_unit_test(plain_segments),
+        cmocka_unit_test(tokens_of_spaces),  cmocka_unit_test(folders_are_read),
         cmocka_unit_test(pair_of_texts),     cmocka_unit_test(too_little_room),
         cmocka_unit_test(one_long_word),     cmocka_unit_test(wrong_files),
         cmocka_unit_test(made_up_words),     cmocka_unit_test(config_is_read),
