@@ -13,6 +13,7 @@
 #include "kernels/cpu/product.inc"
 #include "kernels/cpu/bytes.inc"
 #include "kernels/cpu/attn.inc"
+#include "kernels/cpu/attn_floats.inc"
 #include "kernels/cpu/sample.inc"
 
 struct cpu_kernels cpu_kernels_avx2(void)

@@ -12,6 +12,7 @@
 #include "kernels/cpu/rows.inc"
 #include "kernels/cpu/product.inc"
 #include "kernels/cpu/attn.inc"
+#include "kernels/cpu/attn_floats.inc"
 #include "kernels/cpu/sample.inc"
 
 // int8 goes in quads. Activations are rounded to bytes and kept with 128 added, for one operand of

@@ -1,8 +1,14 @@
-// AVX512-BF16: the AVX-512 kernels, and pairs of bf16 for products of bf16 (vdpbf16ps: two
-// multiply-adds where a float32 lane does one). Activations are rounded to bf16, as the AMX level
-// does. Compiled with the flags of the level; runs only where cpu_level_find allowed it.
+// AVX512-BF16: the AVX-512 kernels, and pairs of bf16 for products of bf16 and for attention over
+// bf16 (vdpbf16ps: two multiply-adds where a float32 lane does one). Activations are rounded to
+// bf16, as the AMX level does. Compiled with the flags of the level; runs only where
+// cpu_level_find allowed it.
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/lanes_avx512.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "kernels/cpu/lanes_math.inc"
 
 enum { DOTS_BYTES = 2 };
 
@@ -44,6 +50,8 @@ LANES_INLINE __m512 dots_value(const struct product *p, uint32_t row, __m512i su
 }
 
 #include "kernels/cpu/dots.inc"
+#include "kernels/cpu/attn.inc"
+#include "kernels/cpu/attn_pairs.inc"
 
 static void pack_pairs(const struct product *p, uint32_t tile)
 {
@@ -61,10 +69,19 @@ static void product_pairs(const struct product *p, uint32_t first, uint32_t end,
         cpu_kernels_avx512().product(p, first, end, worker); // fp32 never goes through bf16
 }
 
+static void attn_pick(const struct attn_item *item)
+{
+    if (item->args->kv == DTYPE_BF16)
+        attn_run(item);
+    else
+        cpu_kernels_avx512().attn(item);
+}
+
 struct cpu_kernels cpu_kernels_avx512bf16(void)
 {
     struct cpu_kernels kernels = cpu_kernels_avx512();
     kernels.pack = pack_pairs;
     kernels.product = product_pairs;
+    kernels.attn = attn_pick;
     return kernels;
 }

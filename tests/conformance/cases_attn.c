@@ -92,7 +92,8 @@ static double attn_bound(const struct trial *t, enum dtype act, enum dtype kv)
 {
     if (act != DTYPE_F32)
         return trial_bound(act);
-    return kv == DTYPE_BF16 && t->level == CPU_AMX ? 5e-3 : 8e-6;
+    bool rounds = t->level == CPU_AVX512BF16 || t->level == CPU_AMX;
+    return kv == DTYPE_BF16 && rounds ? 5e-3 : 8e-6;
 }
 
 static struct attn_shape shape_pick(struct trial *t, uint64_t i)
