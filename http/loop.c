@@ -253,6 +253,7 @@ void *loop_main(void *argument)
     while (atomic_load_explicit(&thread->control_state, memory_order_acquire) != CONTROL_QUIT) {
         atomic_store_explicit(&thread->beat_ns, now_ns(), memory_order_relaxed);
         h2o_evloop_run(thread->ctx.loop, thread->drain_ns != 0 ? DRAIN_TURN_MS : TURN_MS);
+        bodies_check(thread);
         if (atomic_load_explicit(&thread->control_state, memory_order_relaxed) == CONTROL_ABORT)
             drain_abort(thread);
         if (thread->drain_ns != 0)

@@ -33,6 +33,7 @@ struct connection {
     struct http_thread *thread;
     uint64_t resets_from_ns; // begin of the window that counts
     uint32_t resets;         // HTTP/2 streams that were cut
+    bool cut;                // by the body budget
 };
 
 enum { CONTROL_RUN, CONTROL_DRAIN, CONTROL_ABORT, CONTROL_QUIT };
@@ -53,12 +54,13 @@ struct http_thread {
     struct waker *waker;        // engines -> thread
     struct work_side *work;
     struct exchange_list waiting[2]; // for a text worker: small bodies, large ones
-    struct exchange *exchanges;              // all whose answer lives
+    struct exchange *exchanges;      // all whose answer lives
     uint32_t exchange_count;
     uint32_t orphan_count; // engine requests whose exchange is gone
     uint32_t connection_count, connections_max;
     bool listener_paused;
-    uint64_t drain_ns; // 0: not draining
+    uint64_t bodies_next_ns; // when HTTP/2 bodies are counted again
+    uint64_t drain_ns;       // 0: not draining
     int64_t drain_unix_ms;
     _Atomic uint32_t aborted_count; // accepted requests that the deadline cut
     _Atomic int control_state;      // CONTROL_*, written by the server
@@ -110,6 +112,9 @@ void drain_begin(struct http_thread *thread);
 void drain_check(struct http_thread *thread);
 void drain_abort(struct http_thread *thread);
 bool drain_refuses(const struct http_thread *thread, const h2o_req_t *req);
+
+// bodies.c
+void bodies_check(struct http_thread *thread);
 
 // tls.c
 enum status tls_open(SSL_CTX **out, const struct server_options *options, bool http2,

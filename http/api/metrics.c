@@ -148,6 +148,7 @@ static void http_threads(struct metrics *m)
         {"weft_clients_gone_total", "counter", offsetof(struct thread_counters, clients_gone)},
         {"weft_readers_stalled_total", "counter", offsetof(struct thread_counters, stalled)},
         {"weft_reset_floods_total", "counter", offsetof(struct thread_counters, resets_over)},
+        {"weft_body_floods_total", "counter", offsetof(struct thread_counters, body_floods)},
         {"weft_client_retries_total", "counter", offsetof(struct thread_counters, retries)},
         {"weft_fields_ignored_total", "counter", offsetof(struct thread_counters, fields_ignored)},
     };

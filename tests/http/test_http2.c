@@ -295,6 +295,58 @@ static void test_drain_sends_goaway(void **state)
     fixture_close(&f);
 }
 
+// Sends so many bytes of a body; false: the peer has closed.
+static bool body_send(int fd, uint32_t stream, size_t bytes)
+{
+    static const char ones[16384] = {'1'};
+    for (size_t sent = 0; sent < bytes; sent += sizeof ones)
+        if (!frame_send(fd, FRAME_DATA, 0, stream, text_span(ones, sizeof ones)))
+            return false;
+    return true;
+}
+
+static void *body_flood(void *out_fd)
+{
+    int fd = *(int *)out_fd;
+    for (uint32_t stream = 1; stream < 200; stream += 2) {
+        bool sent = request_send(fd, stream, "/v1/test/echo", NULL, false) &&
+                    body_send(fd, stream, 900 << 10);
+        if (!sent)
+            return out_fd;
+    }
+    return NULL;
+}
+
+// Streams share what the connections may hold: many bodies on one connection are fine while there
+// is room, a hundred are not, and whoever holds less is not touched.
+static void test_body_budget(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct server_options options = {
+        .http2 = 1, .body_bytes_max = 1 << 20, .connections_max = 6}; // h2o's cap: 2 MiB each
+    static struct frame frame;
+    pthread_t flood;
+    void *closed = NULL;
+    fixture_open(&f, &options, true);
+    int modest = h2_open(&f), greedy = h2_open(&f);
+    for (uint32_t stream = 1; stream < 10; stream += 2) { // 4.5 of 12 MiB
+        assert_true(request_send(modest, stream, "/v1/test/echo", NULL, false));
+        assert_true(body_send(modest, stream, 900 << 10));
+    }
+    assert_int_equal(pthread_create(&flood, NULL, body_flood, &greedy), 0);
+    assert_int_equal(pthread_join(flood, &closed), 0);
+    assert_non_null(closed);
+    for (uint32_t stream = 1; stream < 10; stream += 2)
+        assert_true(frame_send(modest, FRAME_DATA, END_STREAM, stream, text_of("1")));
+    assert_true(frame_wait(modest, FRAME_HEADERS, 0, &frame));
+    assert_int_equal(status_of(&frame), 200);
+    assert_int_equal(metric_value(&f, "weft_body_floods_total"), 1);
+    close(modest);
+    close(greedy);
+    fixture_close(&f);
+}
+
 static void *drain_main(void *fixture)
 {
     int lost = server_drain(((struct fixture *)fixture)->server);
@@ -371,6 +423,7 @@ int main(void)
         cmocka_unit_test(test_reset_budget),
         cmocka_unit_test(test_stalled_stream),
         cmocka_unit_test(test_dripping_body),
+        cmocka_unit_test(test_body_budget),
         cmocka_unit_test(test_drain_sends_goaway),
         cmocka_unit_test(test_drain_refuses_late_streams),
         cmocka_unit_test(test_close_with_goaway_armed),
