@@ -1,5 +1,5 @@
 // JSON reading over jansson with the rules of the wire specification, and JSON writing into a
-// growing buffer. Large tokenizer files are read by runtime/text itself (yajl, SAX).
+// growing buffer. Large tokenizer files are read by runtime/text itself (tokenizer_json.h).
 #pragma once
 
 #include "kernels/status.h"
