@@ -179,41 +179,23 @@ static struct jinja_node *parse_name(struct parser *p)
     return node;
 }
 
-static struct jinja_node *parse_list(struct parser *p)
+// What stands between brackets, behind the first one: expressions, or key and value for a dict.
+static struct jinja_node *parse_items(struct parser *p, enum jinja_node_kind kind, char end)
 {
-    struct jinja_node *node = node_make(p, NODE_LIST);
+    struct jinja_node *node = node_make(p, kind);
     struct node_list items = {0};
     p->token++;
-    while (node != NULL && !next_is(p, ']')) {
+    while (node != NULL && !next_is(p, end)) {
         if (items.count > 0 && !expect_op(p, ','))
             return NULL;
-        if (next_is(p, ']'))
+        if (next_is(p, end))
             break;
         if (!node_add(p, &items, parse_expression(p)))
             return NULL;
-    }
-    if (node == NULL || !expect_op(p, ']'))
-        return NULL;
-    node->items = items.items;
-    node->count = items.count;
-    return node;
-}
-
-static struct jinja_node *parse_dict(struct parser *p)
-{
-    struct jinja_node *node = node_make(p, NODE_DICT);
-    struct node_list items = {0};
-    p->token++;
-    while (node != NULL && !next_is(p, '}')) {
-        if (items.count > 0 && !expect_op(p, ','))
-            return NULL;
-        if (next_is(p, '}'))
-            break;
-        if (!node_add(p, &items, parse_expression(p)) || !expect_op(p, ':') ||
-            !node_add(p, &items, parse_expression(p)))
+        if (kind == NODE_DICT && (!expect_op(p, ':') || !node_add(p, &items, parse_expression(p))))
             return NULL;
     }
-    if (node == NULL || !expect_op(p, '}'))
+    if (node == NULL || !expect_op(p, end))
         return NULL;
     node->items = items.items;
     node->count = items.count;
@@ -242,9 +224,9 @@ struct jinja_node *parse_primary(struct parser *p)
         return node != NULL && expect_op(p, ')') ? node : NULL;
     }
     if (next_is(p, '['))
-        return parse_list(p);
+        return parse_items(p, NODE_LIST, ']');
     if (next_is(p, '{'))
-        return parse_dict(p);
+        return parse_items(p, NODE_DICT, '}');
     return parser_fail(p, "expected an expression");
 }
 

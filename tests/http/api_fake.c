@@ -70,6 +70,89 @@ void fake_end(void)
     memset(&fake, 0, sizeof(fake));
 }
 
+void fake_again(void)
+{
+    struct chat_template chat = fake_chat;
+    enum rerank_form form = fake_facts.rerank;
+    enum model_kind kind = fake_facts.kind;
+
+    fake_end();
+    fake_begin(kind);
+    fake_chat = chat;
+    fake_facts.rerank = form;
+}
+
+static int setup(enum model_kind kind)
+{
+    fake_begin(kind);
+    return 0;
+}
+
+int fake_setup_generator(void **unused)
+{
+    (void)unused;
+    return setup(MODEL_GENERATOR);
+}
+
+int fake_setup_embedder(void **unused)
+{
+    (void)unused;
+    return setup(MODEL_EMBEDDER);
+}
+
+int fake_setup_reranker(void **unused)
+{
+    (void)unused;
+    return setup(MODEL_RERANKER);
+}
+
+int fake_teardown(void **unused)
+{
+    (void)unused;
+    fake_end();
+    return 0;
+}
+
+// The id behind a prefix and 24 letters, the time behind its name.
+static const char *changing(const char *p, const char **instead)
+{
+    static const char *const prefixes[] = {"\"chatcmpl-", "\"msg_"};
+    static const char created[] = "\"created\":";
+
+    for (int i = 0; i < 2; i++) {
+        size_t bytes = strlen(prefixes[i]);
+        if (strncmp(p, prefixes[i], bytes) == 0) {
+            *instead = "\"ID\"";
+            return p + bytes + 24 + 1;
+        }
+    }
+    if (strncmp(p, created, sizeof(created) - 1) != 0) {
+        return NULL;
+    }
+    *instead = "\"created\":0";
+    p += sizeof(created) - 1;
+    return p + strspn(p, "0123456789");
+}
+
+const char *fake_events(void)
+{
+    static char out[65536];
+    char *o = out;
+
+    for (const char *p = fake.sent; *p && o < out + sizeof(out) - 64;) {
+        const char *instead;
+        const char *behind = changing(p, &instead);
+        if (behind) {
+            o = stpcpy(o, instead);
+            p = behind;
+        } else {
+            *o++ = *p++;
+        }
+    }
+    *o = 0;
+    return out;
+}
+
 static const struct route *route_find(const char *path)
 {
     static const struct {

@@ -60,6 +60,13 @@ extern bool fake_plain; // the model has the built-in plain template
 // A fresh exchange and model of this kind.
 void fake_begin(enum model_kind kind);
 void fake_end(void);
+void fake_again(void); // the same model, with its template and form
+
+// For cmocka.
+int fake_setup_generator(void **state);
+int fake_setup_embedder(void **state);
+int fake_setup_reranker(void **state);
+int fake_teardown(void **state);
 
 // The route's handler with this body; path as clients call it.
 void fake_request(const char *path, const char *body);
@@ -75,6 +82,9 @@ void fake_gone(void);
 
 // Prompt tokens as text, bytes of template and conversation alike; '^' is BOS, '$' is SEP.
 char *fake_prompt(void); // to be freed
+
+// What was sent, with ID and 0 in place of ids and times, so that the rest can be compared.
+const char *fake_events(void);
 
 // The answer as JSON; to be decref'ed.
 json_t *fake_json(void);

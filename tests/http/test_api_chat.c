@@ -16,42 +16,6 @@
 #define PATH "/v1/chat/completions"
 #define HI "\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}]"
 
-static int setup(void **state)
-{
-    (void)state;
-    fake_begin(MODEL_GENERATOR);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    fake_end();
-    return 0;
-}
-
-// Puts ID and 0 in place of the id and the time, so that the rest can be compared.
-static const char *events(void)
-{
-    static char out[65536];
-    char *o = out;
-
-    for (const char *p = fake.sent; *p && o < out + sizeof(out) - 64;) {
-        if (strncmp(p, "\"chatcmpl-", 10) == 0) {
-            o += sprintf(o, "\"ID\"");
-            p += 10 + 24 + 1;
-        } else if (strncmp(p, "\"created\":", 10) == 0) {
-            o += sprintf(o, "\"created\":0");
-            p += 10;
-            p += strspn(p, "0123456789");
-        } else {
-            *o++ = *p++;
-        }
-    }
-    *o = 0;
-    return out;
-}
-
 #define HEAD                                                                                       \
     "data: {\"id\":\"ID\",\"object\":\"chat.completion.chunk\",\"created\":0,\"model\":\"m\","     \
     "\"system_fingerprint\":\"fp_test\",\"choices\":["
@@ -70,7 +34,7 @@ static void test_stream(void **state)
     fake_ready();
     fake_finish(FINISH_STOP, FAKE_END);
     fake_ready();
-    assert_string_equal(events(),
+    assert_string_equal(fake_events(),
                         ROLE "null}]}\n\n" CHUNK("{\"content\":\"He\\\"l\"}") "null}]}\n\n" CHUNK(
                             "{\"content\":\"lo\"}") "null}]}\n\n" CHUNK("{}") "\"stop\"}]}\n\n"
                                                                               "data: [DONE]\n\n");
@@ -89,7 +53,7 @@ static void test_stream_usage(void **state)
     fake_ready();
     // [user]hi[assistant] are 19 tokens
     assert_string_equal(
-        events(),
+        fake_events(),
         ROLE "null}],\"usage\":null}\n\n" CHUNK(
             "{\"content\":\"ab\"}") "null}],\"usage\":null}\n\n" CHUNK("{}") "\"length\"}],"
                                                                              "\"usage\":null}"
@@ -115,11 +79,11 @@ static void test_stream_continuous_usage(void **state)
     fake_ready();
     fake_finish(FINISH_STOP, FAKE_END);
     fake_ready();
-    assert_non_null(strstr(events(),
+    assert_non_null(strstr(fake_events(),
                            "{\"content\":\"a\"},\"logprobs\":null,\"finish_reason\":null}],"
                            "\"usage\":{\"prompt_tokens\":19,\"completion_tokens\":1,"
                            "\"total_tokens\":20,"));
-    assert_null(strstr(events(), "\"usage\":null"));
+    assert_null(strstr(fake_events(), "\"usage\":null"));
 }
 
 // stream_options null or {}: no usage; with stream false it is ignored.
@@ -152,7 +116,8 @@ static void test_stream_empty(void **state)
     fake_request(PATH, "{" HI ",\"stream\":true}");
     fake_finish(FINISH_STOP, FAKE_END);
     fake_ready();
-    assert_string_equal(events(), ROLE "null}]}\n\n" CHUNK("{}") "\"stop\"}]}\n\ndata: [DONE]\n\n");
+    assert_string_equal(fake_events(),
+                        ROLE "null}]}\n\n" CHUNK("{}") "\"stop\"}]}\n\ndata: [DONE]\n\n");
 }
 
 static void test_whole(void **state)
@@ -166,7 +131,7 @@ static void test_whole(void **state)
     fake_ready();
     assert_int_equal(fake.status, 200);
     assert_string_equal(
-        events(),
+        fake_events(),
         "{\"id\":\"ID\",\"object\":\"chat.completion\",\"created\":0,\"model\":\"m\","
         "\"system_fingerprint\":\"fp_test\",\"choices\":[{\"index\":0,\"message\":{\"role\":"
         "\"assistant\",\"content\":\"Hello.\",\"refusal\":null},\"logprobs\":null,"
@@ -183,7 +148,7 @@ static void test_queue_and_silence(void **state)
     fake_second(4);
     assert_int_equal(fake.answers, 0);
     fake_second(5);
-    assert_string_equal(events(), ROLE "null}]}\n\n");
+    assert_string_equal(fake_events(), ROLE "null}]}\n\n");
     fake_second(14);
     assert_null(strstr(fake.sent, "keep-alive"));
     fake_second(15);
@@ -709,7 +674,7 @@ static void test_client_leaves(void **state)
     assert_int_equal(fake.frees, 0); // the exchange does that
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, fake_setup_generator, fake_teardown)
 
 int main(void)
 {

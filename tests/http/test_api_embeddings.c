@@ -16,20 +16,6 @@
 
 #define PATH "/v1/embeddings"
 
-static int setup(void **state)
-{
-    (void)state;
-    fake_begin(MODEL_EMBEDDER);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    fake_end();
-    return 0;
-}
-
 static void values_fill(uint32_t count)
 {
     size_t n = (size_t)count * fake_facts.output_width;
@@ -243,7 +229,7 @@ static void test_failures(void **state)
     assert_non_null(strstr(fake.sent, "max-result-bytes"));
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, fake_setup_embedder, fake_teardown)
 
 int main(void)
 {

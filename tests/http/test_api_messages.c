@@ -15,45 +15,6 @@
 #define USER "{\"role\":\"user\",\"content\":\"u\"}"
 #define HI "\"model\":\"m\",\"messages\":[" USER "]"
 
-static int setup(void **state)
-{
-    (void)state;
-    fake_begin(MODEL_GENERATOR);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    fake_end();
-    return 0;
-}
-
-static void again(void)
-{
-    struct chat_template chat = fake_chat;
-    fake_end();
-    fake_begin(MODEL_GENERATOR);
-    fake_chat = chat;
-}
-
-static const char *events(void)
-{
-    static char out[65536];
-    char *o = out;
-
-    for (const char *p = fake.sent; *p && o < out + sizeof(out) - 64;) {
-        if (strncmp(p, "\"msg_", 5) == 0) {
-            o += sprintf(o, "\"ID\"");
-            p += 5 + 24 + 1;
-        } else {
-            *o++ = *p++;
-        }
-    }
-    *o = 0;
-    return out;
-}
-
 // [user]u[no-think][assistant] are 28 tokens, 3 of them cached.
 #define USAGE(input, cached, output)                                                               \
     "\"usage\":{\"input_tokens\":" input ",\"cache_creation_input_tokens\":0,"                     \
@@ -90,8 +51,8 @@ static void test_stream(void **state)
     fake_ready();
     fake_finish(FINISH_STOP, FAKE_END);
     fake_ready();
-    assert_string_equal(events(), START("25", "3") BLOCK_START DELTA("He\\n") DELTA("lo")
-                                      END("end_turn", "null", "6"));
+    assert_string_equal(fake_events(), START("25", "3") BLOCK_START DELTA("He\\n") DELTA("lo")
+                                           END("end_turn", "null", "6"));
     assert_true(fake.ended);
     assert_int_equal(fake.frees, 1);
 }
@@ -102,7 +63,7 @@ static void test_stream_empty(void **state)
     fake_request(PATH, "{" HI ",\"stream\":true}");
     fake_finish(FINISH_STOP, FAKE_END);
     fake_ready();
-    assert_string_equal(events(), START("25", "3") BLOCK_START END("end_turn", "null", "1"));
+    assert_string_equal(fake_events(), START("25", "3") BLOCK_START END("end_turn", "null", "1"));
 }
 
 static void test_stream_from_queue(void **state)
@@ -110,12 +71,13 @@ static void test_stream_from_queue(void **state)
     (void)state;
     fake_request(PATH, "{" HI ",\"stream\":true}");
     fake_second(6); // nothing is known of the cache yet
-    assert_string_equal(events(), START("28", "0"));
+    assert_string_equal(fake_events(), START("28", "0"));
     fake_second(16);
-    assert_string_equal(events(), START("28", "0") PING);
+    assert_string_equal(fake_events(), START("28", "0") PING);
     fake_finish(FINISH_STOP, FAKE_END);
     fake_ready();
-    assert_string_equal(events(), START("28", "0") PING BLOCK_START END("end_turn", "null", "1"));
+    assert_string_equal(fake_events(),
+                        START("28", "0") PING BLOCK_START END("end_turn", "null", "1"));
 }
 
 static void test_stream_fails(void **state)
@@ -142,10 +104,11 @@ static void test_whole(void **state)
     fake_finish(FINISH_STOP, FAKE_END);
     fake_ready();
     assert_string_equal(
-        events(), "{\"id\":\"ID\",\"type\":\"message\",\"role\":\"assistant\",\"model\":\"m\","
-                  "\"content\":[{\"type\":\"text\",\"text\":\"Hello.\",\"citations\":null}],"
-                  "\"stop_reason\":\"end_turn\",\"stop_sequence\":null,\"stop_details\":null,"
-                  "\"container\":null,\"diagnostics\":null," USAGE("25", "3", "7") USAGE_NULLS "}");
+        fake_events(),
+        "{\"id\":\"ID\",\"type\":\"message\",\"role\":\"assistant\",\"model\":\"m\","
+        "\"content\":[{\"type\":\"text\",\"text\":\"Hello.\",\"citations\":null}],"
+        "\"stop_reason\":\"end_turn\",\"stop_sequence\":null,\"stop_details\":null,"
+        "\"container\":null,\"diagnostics\":null," USAGE("25", "3", "7") USAGE_NULLS "}");
 }
 
 static void test_whole_empty(void **state)
@@ -162,7 +125,7 @@ static void expect_reason(const char *version, const char *more, enum finish fin
 {
     char body[512], want[128];
 
-    again();
+    fake_again();
     fake.info.anthropic_version = text_of(version);
     snprintf(body, sizeof(body), "{" HI "%s}", more);
     fake_request(PATH, body);
@@ -194,8 +157,8 @@ static void test_stop_sequence(void **state)
     assert_int_equal(fake.cancels, 1);
     fake_finish(FINISH_CANCEL, -1);
     fake_ready();
-    assert_string_equal(events(), START("25", "3") BLOCK_START DELTA("go ")
-                                      END("stop_sequence", "\"EN\\\"D\"", "7"));
+    assert_string_equal(fake_events(), START("25", "3") BLOCK_START DELTA("go ")
+                                           END("stop_sequence", "\"EN\\\"D\"", "7"));
 }
 
 static void test_max_tokens_default(void **state)
@@ -211,7 +174,7 @@ static void test_too_long(void **state)
     char text[300] = {0}, body[600];
     (void)state;
     for (int n = 172; n <= 250; n += 78) { // 27 of 200 tokens are the template's
-        again();
+        fake_again();
         memset(text, 'x', (size_t)n + 1);
         text[n + 1] = 0;
         snprintf(body, sizeof(body),
@@ -231,7 +194,7 @@ static void expect_prompt(const char *messages, const char *rest, const char *wa
 {
     char body[4096];
 
-    again();
+    fake_again();
     snprintf(body, sizeof(body), "{\"model\":\"m\",\"messages\":%s%s}", messages, rest);
     fake_request(PATH, body);
     if (!want) {
@@ -392,7 +355,7 @@ static void test_paths_of_many_blocks(void **state)
             blocks);
     fake_request(PATH, body);
     assert_non_null(strstr(fake.sent, "messages.0.content.20.type: must be a string"));
-    again();
+    fake_again();
     sprintf(body,
             "{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":"
             "\"tool_result\",\"tool_use_id\":\"x\",\"content\":[%s{\"type\":\"text\",\"text\":"
@@ -402,7 +365,7 @@ static void test_paths_of_many_blocks(void **state)
     assert_non_null(strstr(fake.sent, "messages.0.content.0.tool_use_id: must name a tool call"));
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, fake_setup_generator, fake_teardown)
 
 int main(void)
 {

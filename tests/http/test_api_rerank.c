@@ -13,26 +13,9 @@
 
 #define PATH "/v1/rerank"
 
-static int setup(void **state)
-{
-    (void)state;
-    fake_begin(MODEL_RERANKER);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    fake_end();
-    return 0;
-}
-
 static void again(const char *body)
 {
-    enum rerank_form form = fake_facts.rerank;
-    fake_end();
-    fake_begin(MODEL_RERANKER);
-    fake_facts.rerank = form;
+    fake_again();
     fake_request(PATH, body);
 }
 
@@ -292,7 +275,7 @@ static void test_work_is_bounded(void **state)
                                       "which is over max-queued-tokens (5000)"));
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, fake_setup_reranker, fake_teardown)
 
 int main(void)
 {
