@@ -12,8 +12,8 @@
 #include "kernels/device.h"
 
 // Levels of instructions, each with a summation order of its own. AVX512BF16 is AVX512 with pairs
-// of bf16 for products of bf16 and attention over bf16; AMX is AVX512 with tiles for products of bf16 and int8 and for
-// attention over bf16.
+// of bf16 for products of bf16 and for attention over bf16; AMX is AVX512 with tiles for the same
+// and for products of int8.
 enum cpu_level { CPU_PLAIN, CPU_AVX2, CPU_AVX512, CPU_AVX512BF16, CPU_AMX, CPU_LEVELS };
 
 enum {

@@ -52,6 +52,7 @@ LANES_INLINE __m512 dots_value(const struct product *p, uint32_t row, __m512i su
 #include "kernels/cpu/dots.inc"
 #include "kernels/cpu/attn.inc"
 #include "kernels/cpu/attn_pairs.inc"
+#include "kernels/cpu/attn_few.inc"
 
 static void pack_pairs(const struct product *p, uint32_t tile)
 {
@@ -71,10 +72,12 @@ static void product_pairs(const struct product *p, uint32_t first, uint32_t end,
 
 static void attn_pick(const struct attn_item *item)
 {
-    if (item->args->kv == DTYPE_BF16)
-        attn_run(item);
-    else
+    if (item->args->kv != DTYPE_BF16)
         cpu_kernels_avx512().attn(item);
+    else if (item->end - item->first <= FEW_QUERIES)
+        attn_few_run(item);
+    else
+        attn_run(item);
 }
 
 struct cpu_kernels cpu_kernels_avx512bf16(void)

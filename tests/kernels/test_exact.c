@@ -111,10 +111,11 @@ struct prompt {
 
 enum { TABLE_MAX = 40 };
 
-static struct prompt prompt_make(struct trial *t, enum dtype kv, uint32_t window, uint32_t total)
+static struct prompt prompt_make(struct trial *t, enum dtype kv, uint16_t heads, uint32_t window,
+                                 uint32_t total)
 {
     struct prompt p = {
-        .shape = {.heads = 6, .kv_heads = 2, .dim = 40, .window = window, .scale = 0.15f,
+        .shape = {.heads = heads, .kv_heads = 2, .dim = 40, .window = window, .scale = 0.15f,
                   .causal = 1, .paged = 1},
         .kv = kv,
         .total = total,
@@ -175,11 +176,11 @@ static void prompt_run(struct trial *t, struct prompt *p)
 }
 
 // Every chunk size from 1 to 64, with another row of other lengths in the same step.
-static void chunks_agree(struct trial *t, enum dtype kv, uint32_t window)
+static void chunks_agree(struct trial *t, enum dtype kv, uint16_t heads, uint32_t window)
 {
-    trial_begin(t, 300 + (uint64_t)kv + window);
+    trial_begin(t, 300 + (uint64_t)kv + window + 1000 * (heads % 6u));
     enum { TOTAL = 150 };
-    struct prompt p = prompt_make(t, kv, window, TOTAL);
+    struct prompt p = prompt_make(t, kv, heads, window, TOTAL);
     size_t width = (size_t)p.shape.heads * p.shape.dim;
     float *whole = trial_heap(t, TOTAL * width * sizeof(float));
     prompt_row(&p, 0, TOTAL);
@@ -205,7 +206,7 @@ static void parts_agree(struct trial *t, enum dtype kv)
 {
     trial_begin(t, 400 + (uint64_t)kv);
     enum { TOTAL = 2200, FIRST = 1700, COUNT = 500 };
-    struct prompt p = prompt_make(t, kv, 0, TOTAL);
+    struct prompt p = prompt_make(t, kv, 6, 0, TOTAL);
     size_t width = (size_t)p.shape.heads * p.shape.dim;
     float *whole = trial_heap(t, COUNT * width * sizeof(float));
     prompt_row(&p, FIRST, COUNT);
@@ -221,8 +222,9 @@ static void parts_agree(struct trial *t, enum dtype kv)
 static void attention(struct trial *t)
 {
     for (int kv = 0; kv < DTYPE_I8; kv++) {
-        chunks_agree(t, (enum dtype)kv, 0);
-        chunks_agree(t, (enum dtype)kv, 70);
+        chunks_agree(t, (enum dtype)kv, 6, 0);
+        chunks_agree(t, (enum dtype)kv, 6, 70);
+        chunks_agree(t, (enum dtype)kv, 2, 0); // one query head a KV head: 1 to 64 queries a row
         parts_agree(t, (enum dtype)kv);
     }
 }
