@@ -44,13 +44,19 @@ int command_failed(const struct error *err);
 // All of stdin into the arena.
 enum status stdin_read(struct text *out, struct arena *arena, struct error *err) MUST_USE;
 
+// Everything printed so far is out, or says why not: a reader that left, a disk that is full.
+// Commands that answer line by line call it behind each, so that they end with their reader.
+enum status output_flush(struct error *err) MUST_USE;
+
 // Lines of stdin without their newline; false at the end. The text lives until the next call.
 struct line_reader {
     char *at;
     size_t bytes_allocated;
 };
 bool line_next(struct line_reader *reader, struct text *out);
-void line_reader_free(struct line_reader *reader);
+// Gives the buffer back. Returns what the lines came to, or that reading them failed.
+enum status line_reader_end(struct line_reader *reader, enum status so_far,
+                            struct error *err) MUST_USE;
 
 // One model on this thread: no server, no engine thread.
 struct session {

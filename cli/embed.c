@@ -56,15 +56,16 @@ static enum status embed(struct session *session, void *settings, struct error *
     for (uint64_t number = 1; status == STATUS_OK && line_next(&reader, &line); number++) {
         arena_reset(arena);
         status = embed_line(session, line, arena, &out, err);
-        if (status == STATUS_OK)
-            fwrite(out.at, 1, out.bytes, stdout);
-        else
+        if (status != STATUS_OK) {
             error_prefix(err, "line %llu", (unsigned long long)number);
+            break;
+        }
+        fwrite(out.at, 1, out.bytes, stdout);
+        status = output_flush(err);
     }
     arena_destroy(arena);
     json_buffer_free(&out);
-    line_reader_free(&reader);
-    return status;
+    return line_reader_end(&reader, status, err);
 }
 
 int command_embed(const struct command *self, int argc, char **argv)

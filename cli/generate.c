@@ -25,7 +25,7 @@ static const struct option_row rows[] = {
     {"temperature", OPTION_REAL, AT(temperature), 0, 2, {0}, "1", "0 takes the likeliest token"},
     {"top-p", OPTION_REAL, AT(top_p), 0, 1, {0}, "1", "probability mass to draw from"},
     {"top-k", OPTION_COUNT, AT(top_k), 0, 1e9, {0}, "0, off", "tokens to draw from"},
-    {"seed", OPTION_INTEGER, AT(seed), -0x1p63, 0x1p63, {0}, "-1, random", "of the random numbers"},
+    {"seed", OPTION_INTEGER, AT(seed), 0, 0, {0}, "-1, random", "of the random numbers"},
     {"raw", OPTION_FLAG, AT(raw), 0, 0, {0}, "off",
      "no chat template: the prompt is continued as it stands"},
     {"json", OPTION_FLAG, AT(json), 0, 0, {0}, "off", "one JSON object instead of the text"},
@@ -45,18 +45,26 @@ static enum status encode_raw(const struct session *session, const char *prompt,
     return tokenizer_encode(tokenizer, &encode, tokens, bound, &submit->token_count, err);
 }
 
+// False where the text is not UTF-8.
+static bool message_add(json_t *messages, const char *role, const char *content)
+{
+    json_t *message = json_pack("{s:s,s:s}", "role", role, "content", content);
+    return message != NULL && json_array_append_new(messages, message) == 0;
+}
+
 static enum status encode_chat(const struct session *session, const struct generate_settings *s,
                                struct submit_args *submit, struct error *err)
 {
     json_t *messages = json_array();
-    if (s->system != NULL)
-        json_array_append_new(messages,
-                              json_pack("{s:s,s:s}", "role", "system", "content", s->system));
-    json_array_append_new(messages, json_pack("{s:s,s:s}", "role", "user", "content", s->prompt));
+    bool valid = s->system == NULL || message_add(messages, "system", s->system);
+    valid = message_add(messages, "user", s->prompt) && valid;
     json_t *variables =
         json_pack("{s:o,s:b}", "messages", messages, "add_generation_prompt", 1);
-    if (variables == NULL)
-        return error_set(err, STATUS_INVALID, "the prompt is not valid UTF-8");
+    if (!valid) {
+        json_decref(variables);
+        return error_set(err, STATUS_INVALID,
+                         "the prompt and the system message must be valid UTF-8");
+    }
     struct prompt_args args = {.tokenizer = session->model->tokenizer,
                                .chat = session->model->chat,
                                .plain = session->model->chat_is_plain,
@@ -77,13 +85,14 @@ struct continuation {
     struct json_buffer text;
 };
 
-static void text_add(struct continuation *out, const char *text, uint32_t bytes, bool show)
+static enum status text_add(struct continuation *out, struct text text, bool show,
+                            struct error *err)
 {
-    json_put_raw(&out->text, text_span(text, bytes));
-    if (show) {
-        fwrite(text, 1, bytes, stdout);
-        fflush(stdout);
-    }
+    json_put_raw(&out->text, text);
+    if (!show || text.bytes == 0)
+        return STATUS_OK;
+    fwrite(text.at, 1, text.bytes, stdout);
+    return output_flush(err);
 }
 
 static enum status continue_prompt(struct session *session, const struct submit_args *submit,
@@ -106,13 +115,15 @@ static enum status continue_prompt(struct session *session, const struct submit_
         if (event.flags & EVENT_TOKEN) {
             out->tokens = heap_grow(out->tokens, (out->token_count + 1) * sizeof *out->tokens);
             out->tokens[out->token_count++] = event.token;
-            text_add(out, piece, detok_push(&detok, event.token, piece, room), show);
+            uint32_t bytes = detok_push(&detok, event.token, piece, room);
+            status = text_add(out, text_span(piece, bytes), show, err);
+            if (status != STATUS_OK)
+                return status;
         }
         out->finish = event.finish != FINISH_NONE ? event.finish : out->finish;
     }
-    text_add(out, piece, detok_finish(&detok, piece, room + 16), show);
     port_free(session->port, request);
-    return STATUS_OK;
+    return text_add(out, text_span(piece, detok_finish(&detok, piece, room + 16)), show, err);
 }
 
 static void ids_put(struct json_buffer *b, const int32_t *ids, uint32_t count)

@@ -28,7 +28,7 @@ static enum status inspect(struct session *session, const char *folder,
 {
     struct loaded *loaded = &session->loaded;
     struct model_spec spec;
-    enum status status = model_spec_parse(&spec, folder, settings, loaded->arena, err);
+    enum status status = model_spec_find(&spec, folder, settings, loaded->arena, err);
     if (status == STATUS_OK)
         status = models_plan(loaded, &spec, 1, 1, 0, err);
     if (status != STATUS_OK)
@@ -39,8 +39,9 @@ static enum status inspect(struct session *session, const char *folder,
            tokenizer_vocab(m->tokenizer), m->plan->facts.vocab, m->plan->facts.end_count);
     if (m->plan->facts.kind == MODEL_GENERATOR)
         printf("chat template: %s\n", m->chat_is_plain ? "none (contents joined by newlines)"
-                                                       : "the model's");
-    status = tensors_print(spec.folder, err);
+                                      : settings->chat_template != NULL ? settings->chat_template
+                                                                        : "the model's");
+    status = tensors_print(m->plan->weights_folder, err);
     if (status == STATUS_NOT_FOUND && settings->load_format == 1)
         return STATUS_OK; // a dummy model needs none
     return status;

@@ -180,11 +180,16 @@ static enum status kv_split(struct loaded *loaded, uint64_t planned, struct erro
         }
         if (m->kv_bytes < m->plan->kv_bytes_min) {
             uint64_t tokens = m->kv_bytes / facts->block_bytes * facts->block_tokens;
-            return error_set(err, STATUS_NO_MEMORY,
-                             "model '%s': %.2f GiB for keys and values hold no sequence of %u "
-                             "tokens; --max-model-len %" PRIu64 " would fit",
-                             m->spec.id, (double)m->kv_bytes / 0x1p30, facts->max_model_len,
-                             tokens);
+            error_set(err, STATUS_NO_MEMORY,
+                      "model '%s': a sequence of %u tokens takes %.2f MiB for keys and values and "
+                      "there are %.2f MiB: raise --kv-cache-memory",
+                      m->spec.id, facts->max_model_len, (double)m->plan->kv_bytes_min / 0x1p20,
+                      (double)m->kv_bytes / 0x1p20);
+            size_t said = strlen(err->text);
+            if (tokens > 0)
+                snprintf(err->text + said, sizeof err->text - said,
+                         ", or --max-model-len %" PRIu64 " would fit", tokens);
+            return STATUS_NO_MEMORY;
         }
     }
     return STATUS_OK;
@@ -247,7 +252,7 @@ enum status models_plan(struct loaded *loaded, const struct model_spec *specs, u
 struct progress {
     const char *id;
     struct timespec shown;
-    bool terminal;
+    bool terminal, open; // a line without its end stands on the terminal
 };
 
 static void progress_show(void *context, uint64_t done, uint64_t total)
@@ -257,12 +262,14 @@ static void progress_show(void *context, uint64_t done, uint64_t total)
     clock_gettime(CLOCK_MONOTONIC, &now);
     double since = (double)(now.tv_sec - p->shown.tv_sec) +
                    (double)(now.tv_nsec - p->shown.tv_nsec) * 1e-9;
-    if (since < (p->terminal ? 0.1 : 2.0) || log_level_get() < LOG_INFO)
+    bool last = p->open && done == total;
+    if ((since < (p->terminal ? 0.1 : 2.0) && !last) || log_level_get() < LOG_WARNING)
         return;
     p->shown = now;
+    p->open = p->terminal && !last;
     fprintf(stderr, "%sloading %s: %3.0f %% of %.2f GiB%s", p->terminal ? "\r" : "", p->id,
             total > 0 ? 100.0 * (double)done / (double)total : 100.0, (double)total / 0x1p30,
-            p->terminal ? (done == total ? "\n" : "") : "\n");
+            p->open ? "" : "\n");
 }
 
 enum status models_load(struct loaded *loaded, struct error *err)
@@ -273,6 +280,8 @@ enum status models_load(struct loaded *loaded, struct error *err)
         clock_gettime(CLOCK_MONOTONIC, &progress.shown);
         enum status status =
             model_open(&m->model, m->plan, m->kv_bytes, progress_show, &progress, err);
+        if (progress.open)
+            fputc('\n', stderr);
         if (status == STATUS_OK)
             status = engine_open(&m->engine, m->model, &m->engine_options, err);
         if (status != STATUS_OK)

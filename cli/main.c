@@ -38,6 +38,15 @@ static void usage(FILE *out)
     fputs("\n'weft COMMAND --help' lists the options of a command.\n", out);
 }
 
+// What could not be written is a failure, whatever the command thought of it.
+static int output_end(int code)
+{
+    struct error err;
+    if (code != EXIT_CODE_OK || output_flush(&err) == STATUS_OK)
+        return code;
+    return command_failed(&err);
+}
+
 int main(int argc, char **argv)
 {
     setlocale(LC_ALL, "C"); // numbers never depend on the locale
@@ -49,15 +58,19 @@ int main(int argc, char **argv)
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
         strcmp(argv[1], "help") == 0) {
         usage(stdout);
-        return EXIT_CODE_OK;
+        return output_end(EXIT_CODE_OK);
     }
     if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "version") == 0) {
         puts("weft " WEFT_VERSION);
-        return EXIT_CODE_OK;
+        return output_end(EXIT_CODE_OK);
     }
-    for (int i = 0; i < COMMAND_COUNT; i++)
-        if (strcmp(argv[1], commands[i].name) == 0)
-            return commands[i].run(&commands[i], argc - 2, argv + 2);
+    for (int i = 0; i < COMMAND_COUNT; i++) {
+        if (strcmp(argv[1], commands[i].name) != 0)
+            continue;
+        int code = commands[i].run(&commands[i], argc - 2, argv + 2);
+        // A server's result is what it answered, not the lines it printed at its start.
+        return commands[i].run == command_serve ? code : output_end(code);
+    }
     fprintf(stderr, "weft: there is no command '%s' (see weft --help)\n", argv[1]);
     return EXIT_CODE_USAGE;
 }

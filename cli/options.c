@@ -16,8 +16,22 @@ static const struct option_row *row_find(const struct option_table *table, const
 
 static enum status range_error(const struct option_row *row, const char *value, struct error *err)
 {
-    return error_set(err, STATUS_INVALID, "--%s must be a number from %.15g to %.15g, got '%s'",
-                     row->name, row->low, row->high, value);
+    if (row->kind == OPTION_INTEGER)
+        return error_set(err, STATUS_INVALID, "--%s must be a whole number of 64 bits, got '%s'",
+                         row->name, value);
+    return error_set(err, STATUS_INVALID, "--%s must be a %snumber from %.15g to %.15g, got '%s'",
+                     row->name, row->kind == OPTION_COUNT ? "whole " : "", row->low, row->high,
+                     value);
+}
+
+static enum status integer_assign(const struct option_row *row, int64_t *field, const char *value,
+                                  struct error *err)
+{
+    char *end;
+    errno = 0;
+    *field = strtoll(value, &end, 10);
+    return end == value || *end != '\0' || errno == ERANGE ? range_error(row, value, err)
+                                                           : STATUS_OK;
 }
 
 static double suffix_factor(const char *suffix)
@@ -48,8 +62,6 @@ static enum status number_assign(const struct option_row *row, void *field, cons
         *(uint32_t *)field = (uint32_t)number;
     else if (row->kind == OPTION_BYTES)
         *(uint64_t *)field = (uint64_t)number;
-    else if (row->kind == OPTION_INTEGER)
-        *(int64_t *)field = fabs(number) < 0x1p53 ? (int64_t)number : strtoll(value, NULL, 10);
     else
         *(double *)field = number;
     return STATUS_OK;
@@ -115,7 +127,8 @@ static enum status row_assign(const struct option_row *row, void *fields, const 
         list->at[list->count++] = value;
         return STATUS_OK;
     }
-    return number_assign(row, field, value, err);
+    return row->kind == OPTION_INTEGER ? integer_assign(row, field, value, err)
+                                       : number_assign(row, field, value, err);
 }
 
 enum status option_assign(const struct option_table *table, void *fields, const char *name,
@@ -140,8 +153,10 @@ static enum status parse_one(const struct options_parse_args *args, int *at, str
         const char *value = equals != NULL ? equals + 1 : NULL;
         if (row == NULL && negated) {
             row = row_find(&args->tables[i], name + 3);
-            if (row == NULL || !is_flag(row) || equals != NULL)
+            if (row == NULL || !is_flag(row))
                 continue;
+            if (equals != NULL)
+                return error_set(err, STATUS_INVALID, "--%s takes no value", name);
             value = "false";
         }
         if (row == NULL)
@@ -183,8 +198,10 @@ static void help_value(FILE *out, const struct option_row *row)
     case OPTION_FLAG:
     case OPTION_SWITCH:
         return;
-    case OPTION_COUNT:
     case OPTION_INTEGER:
+        fputs(" -2^63..2^63-1", out);
+        return;
+    case OPTION_COUNT:
     case OPTION_REAL:
         fprintf(out, " %.10g..%.10g", row->low, row->high);
         return;

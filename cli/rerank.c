@@ -94,14 +94,15 @@ static enum status score_all(struct session *session, const struct rerank_settin
             break;
         }
         struct scored scored = {i, s->raw_scores ? logit : (float)(1 / (1 + exp(-(double)logit)))};
-        if (s->top_n == 0)
+        if (s->top_n == 0) {
             score_print(scored);
+            status = output_flush(err);
+        }
         out->at = heap_grow(out->at, (out->count + 1) * sizeof *out->at);
         out->at[out->count++] = scored;
     }
     arena_destroy(arena);
-    line_reader_free(&reader);
-    return status;
+    return line_reader_end(&reader, status, err);
 }
 
 static enum status rerank(struct session *session, void *settings, struct error *err)

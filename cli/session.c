@@ -73,6 +73,15 @@ enum status stdin_read(struct text *out, struct arena *arena, struct error *err)
     return STATUS_OK;
 }
 
+enum status output_flush(struct error *err)
+{
+    errno = 0;
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return STATUS_OK;
+    return error_set(err, STATUS_IO, "writing to stdout failed: %s",
+                     errno != 0 ? strerror(errno) : "an earlier write did");
+}
+
 bool line_next(struct line_reader *reader, struct text *out)
 {
     ssize_t got = getline(&reader->at, &reader->bytes_allocated, stdin);
@@ -87,9 +96,12 @@ bool line_next(struct line_reader *reader, struct text *out)
     return true;
 }
 
-void line_reader_free(struct line_reader *reader)
+enum status line_reader_end(struct line_reader *reader, enum status so_far, struct error *err)
 {
     heap_give(reader->at);
+    if (so_far != STATUS_OK || !ferror(stdin))
+        return so_far;
+    return error_set(err, STATUS_IO, "reading stdin failed");
 }
 
 enum status session_open(struct session *session, const char *folder,
@@ -99,7 +111,7 @@ enum status session_open(struct session *session, const char *folder,
     *session = (struct session){.loaded.arena = arena_create(0, 0)};
     struct loaded *loaded = &session->loaded;
     struct model_spec spec;
-    enum status status = model_spec_parse(&spec, folder, model, loaded->arena, err);
+    enum status status = model_spec_find(&spec, folder, model, loaded->arena, err);
     if (status == STATUS_OK)
         status = device_load(loaded, device, err);
     if (status == STATUS_OK)

@@ -2,7 +2,10 @@
 // the meaning is the same.
 #include "cli/settings.h"
 
+#include <limits.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #define AT(type, field) offsetof(struct type, field)
 
@@ -55,7 +58,7 @@ static const struct option_row device_rows[] = {
     {"threads", OPTION_COUNT, AT(device_settings, threads), 0, 1024, {0}, "0: all usable cores",
      "compute threads of the CPU device"},
     {"log-level", OPTION_CHOICE, AT(device_settings, log_level), 0, 0,
-     {"error", "warning", "info", "debug"}, "info", "lines on stderr"},
+     {"error", "warning", "info", "debug"}, "info for serve, else warning", "lines on stderr"},
 };
 const struct option_table device_options_table = {device_rows,
                                                   sizeof device_rows / sizeof *device_rows};
@@ -126,6 +129,7 @@ static char *part_next(char **rest)
     }
 }
 
+// "." and ".." are named as what they stand for.
 static const char *last_part(const char *folder, struct arena *arena)
 {
     size_t end = strlen(folder);
@@ -134,7 +138,12 @@ static const char *last_part(const char *folder, struct arena *arena)
     size_t start = end;
     while (start > 0 && folder[start - 1] != '/')
         start--;
-    return arena_copy(arena, text_span(folder + start, end - start)).at;
+    const char *part = arena_copy(arena, text_span(folder + start, end - start)).at;
+    char resolved[PATH_MAX];
+    bool relative = strcmp(part, ".") == 0 || strcmp(part, "..") == 0;
+    if (!relative || realpath(folder, resolved) == NULL)
+        return part;
+    return arena_copy(arena, text_of(strrchr(resolved, '/') + 1)).at;
 }
 
 enum status model_spec_parse(struct model_spec *out, const char *text,
@@ -169,6 +178,17 @@ enum status model_spec_parse(struct model_spec *out, const char *text,
             return status;
         }
     }
+    return STATUS_OK;
+}
+
+enum status model_spec_find(struct model_spec *out, const char *text,
+                            const struct model_settings *all, struct arena *arena,
+                            struct error *err)
+{
+    struct stat about;
+    if (*text == '\0' || stat(text, &about) != 0 || !S_ISDIR(about.st_mode))
+        return model_spec_parse(out, text, all, arena, err);
+    *out = (struct model_spec){.settings = *all, .folder = text, .id = last_part(text, arena)};
     return STATUS_OK;
 }
 

@@ -61,4 +61,10 @@ enum status model_spec_parse(struct model_spec *out, const char *text,
                              const struct model_settings *all, struct arena *arena,
                              struct error *err) MUST_USE;
 
+// The same for the commands that take one MODEL_DIR: a folder of that very name comes first, with
+// all its commas and equals signs.
+enum status model_spec_find(struct model_spec *out, const char *text,
+                            const struct model_settings *all, struct arena *arena,
+                            struct error *err) MUST_USE;
+
 void model_settings_to_options(const struct model_settings *s, struct model_options *out);

@@ -62,6 +62,7 @@ struct model_plan {
     struct device_need need;   // weights, activations, state, staging, the device's own
     uint64_t bytes;            // sum of need
     uint64_t kv_bytes_min;     // one sequence of max_model_len; 0 for encoders
+    const char *weights_folder; // the folder, or the one below it that modules.json names
     struct model_parts *parts; // private: parsed config and tensor list
 };
 

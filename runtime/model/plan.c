@@ -253,6 +253,7 @@ enum status model_plan_open(struct model_plan **out, const char *folder,
     plan->parts->api = api;
     plan->parts->device = device;
     status = model_config_read(&plan->parts->config, folder, err);
+    plan->weights_folder = plan->parts->config.weights_folder;
     if (status == STATUS_OK)
         status = plan_fill(plan, err);
     if (status != STATUS_OK) {

@@ -120,7 +120,7 @@ static void entry_size(struct planner *p, struct weight_entry *entry)
     uint64_t aligned = (entry->bytes + WEIGHT_ALIGNMENT - 1) / WEIGHT_ALIGNMENT * WEIGHT_ALIGNMENT;
     p->list->bytes += aligned;
     uint64_t elements = (uint64_t)entry->shape.n * entry->shape.k;
-    p->list->source_bytes += elements * 4; // the same unit for all: progress is a share
+    p->list->load_bytes += entry->bytes;
     p->list->parameter_count += elements;
 }
 

@@ -66,7 +66,7 @@ struct weight_list {
     uint32_t count;
     uint32_t slots;           // size of the table
     uint64_t bytes;           // device memory of all
-    uint64_t source_bytes;    // to be read, for progress
+    uint64_t load_bytes;      // of all entries as packed, for progress
     uint64_t parameter_count; // of the checkpoint, a tied head counted once
     enum dtype dtype;         // of the products
     enum dtype side;          // of tables and score heads: dtype, but never int8

@@ -133,9 +133,9 @@ static enum status entry_load(struct loader *l, struct weight *weight,
     }
     if (status == STATUS_OK)
         status = l->args->api->weight_finish(l->args->device, weight, l->err);
-    l->done += (uint64_t)entry->shape.n * entry->shape.k * 4;
+    l->done += entry->bytes;
     if (l->args->progress)
-        l->args->progress(l->args->context, l->done, l->list->source_bytes);
+        l->args->progress(l->args->context, l->done, l->list->load_bytes);
     return status;
 }
 

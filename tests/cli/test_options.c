@@ -77,7 +77,7 @@ static void refused(const char *line, const char *says)
 static void test_refusals(void **state)
 {
     (void)state;
-    refused("--port 65536", "--port must be a number from 0 to 65535, got '65536'");
+    refused("--port 65536", "--port must be a whole number from 0 to 65535, got '65536'");
     refused("--port -1", "--port");
     refused("--port 1.5", "--port");
     refused("--port x", "--port");
@@ -89,6 +89,7 @@ static void test_refusals(void **state)
     refused("-x", "unknown option -x");
     refused("--enable-prefix-caching=perhaps", "true or false");
     refused("--kv-share nan", "--kv-share");
+    refused("--no-exact=true", "--no-exact takes no value");
 }
 
 static void test_every_number_row(void **state)
@@ -154,12 +155,43 @@ static void test_model_argument(void **state)
     assert_int_equal(options.dtype, -1);
 }
 
+struct whole {
+    int64_t value;
+};
+
+// Every number of 64 bits is itself, and nothing else is one.
+static void test_integers(void **state)
+{
+    (void)state;
+    static const struct option_row row = {
+        "seed", OPTION_INTEGER, offsetof(struct whole, value), 0, 0, {0}, "0", "a number"};
+    static const struct option_table table = {&row, 1};
+    static const struct {
+        const char *text;
+        int64_t value;
+    } good[] = {{"0", 0},
+                {"-1", -1},
+                {"9007199254740993", 9007199254740993},
+                {"9223372036854775807", INT64_MAX},
+                {"-9223372036854775808", INT64_MIN}};
+    static const char *const bad[] = {"", "x", "1.5", "1.5e18", "1x", "9223372036854775808", "nan"};
+    struct whole got;
+    struct error err;
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+        assert_int_equal(option_assign(&table, &got, "seed", good[i].text, arena, &err), STATUS_OK);
+        assert_true(got.value == good[i].value);
+    }
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        assert_int_equal(option_assign(&table, &got, "seed", bad[i], arena, &err), STATUS_INVALID);
+}
+
 int main(void)
 {
     arena = arena_create(0, 0);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_values), cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_every_number_row), cmocka_unit_test(test_model_argument)};
+        cmocka_unit_test(test_every_number_row), cmocka_unit_test(test_model_argument),
+        cmocka_unit_test(test_integers)};
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     arena_destroy(arena);
     return failed;

@@ -1,0 +1,141 @@
+"""The commands of the executable as a shell sees them: exit codes, one sentence of failure, odd input,
+output that nobody reads. Runs on the models that make serve starts with.
+
+    python3 tests/cli/test_commands.py build/release/bin/weft
+"""
+
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+WEFT = str(pathlib.Path(sys.argv.pop(1)).resolve())
+CHAT, EMBED, RERANK = (str(ROOT / "models" / f"weft-demo-{n}") for n in ("chat", "embed", "rerank"))
+COMMANDS = ("serve", "generate", "embed", "rerank", "tokenize", "detokenize", "render", "inspect")
+GENERATE = ("generate", CHAT, "--prompt", "hi", "--max-tokens", "4")
+
+
+def weft(*args, feed=b"", stdout=subprocess.PIPE, cwd=None):
+    return subprocess.run([WEFT, *map(str, args)], input=feed, stdout=stdout,
+                          stderr=subprocess.PIPE, timeout=120, cwd=cwd)
+
+
+class Commands(unittest.TestCase):
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp())
+        self.addCleanup(shutil.rmtree, self.folder)
+
+    def fails(self, code, says, *args, **more):
+        done = weft(*args, **more)
+        said = done.stderr.decode()
+        self.assertEqual(done.returncode, code, said)
+        self.assertIn(says, said)
+        self.assertEqual(said.count("\n"), 1, said)
+
+    def copy(self, source, name):
+        return pathlib.Path(shutil.copytree(source, self.folder / name))
+
+    def test_help_and_usage(self):
+        for command in COMMANDS:
+            done = weft(command, "--help")
+            self.assertEqual((done.returncode, done.stderr), (0, b""), command)
+            self.assertIn(b"usage: weft " + command.encode(), done.stdout)
+            self.fails(2, "unknown option --nothing", command, "--nothing")
+            self.fails(2, "usage: weft " + command, command)
+        self.fails(2, "there is no command 'nothing'", "nothing")
+        self.assertEqual(weft().returncode, 2)
+        self.assertEqual(weft("--version").returncode, 0)
+        self.fails(2, "--prompt TEXT is required", "generate", CHAT)
+        self.fails(2, "whole number of 64 bits", *GENERATE, "--seed", "1.5e18")
+
+    def test_missing_folders(self):
+        for command in (("inspect",), ("generate", "--prompt", "x"), ("embed",), ("tokenize",),
+                        ("rerank", "--query", "q"), ("render",), ("detokenize",),
+                        ("serve", "--port", "0", "--log-level", "error")):
+            self.fails(1, "No such file or directory", *command, self.folder / "none")
+        self.fails(1, "is a file, not a model folder", "inspect", __file__)
+        self.fails(1, "neither a readable tokenizer.json nor vocab.txt", "inspect", self.folder)
+
+    def test_output_that_is_full(self):
+        ids = weft("tokenize", CHAT, feed=b"hello").stdout
+        for feed, *args in ((b"", "inspect", CHAT), (b"x", "tokenize", CHAT), (b"", "--help"),
+                            (ids, "detokenize", CHAT), (b"", "embed", "--help"), (b"", *GENERATE),
+                            (b"", *GENERATE, "--json"), (b"x\n", "embed", EMBED),
+                            (b"x\n", "rerank", RERANK, "--query", "q"),
+                            (b"x\n", "rerank", RERANK, "--query", "q", "--top-n", "1"),
+                            (b'{"messages":[{"role":"user","content":"x"}]}', "render", CHAT)):
+            with open("/dev/full", "wb") as full:
+                self.fails(1, "writing to stdout failed: No space left", *args, feed=feed,
+                           stdout=full)
+
+    def test_a_reader_that_leaves(self):
+        read, write = os.pipe()
+        os.close(read)
+        with open(write, "wb") as nobody:
+            self.fails(1, "writing to stdout failed: Broken pipe", "embed", EMBED, feed=b"a\nb\n",
+                       stdout=nobody)
+
+    def test_each_line_is_answered_at_once(self):
+        with subprocess.Popen([WEFT, "embed", EMBED], stdin=subprocess.PIPE,
+                              stdout=subprocess.PIPE) as talk:
+            for text in (b"one\n", b"two\n"):
+                talk.stdin.write(text)
+                talk.stdin.flush()
+                self.assertEqual(len(json.loads(talk.stdout.readline())), 64)
+            talk.stdin.close()
+            self.assertEqual(talk.wait(60), 0)
+
+    def test_lines(self):
+        plain = weft("embed", EMBED, feed=b"a b\n\nc\n").stdout
+        self.assertEqual(plain.count(b"\n"), 3)
+        self.assertEqual(weft("embed", EMBED, feed=b"a b\r\n\r\nc").stdout, plain)
+        self.assertEqual(weft("embed", EMBED).stdout, b"")
+        self.fails(1, "line 2: the text is too long", "embed", EMBED, stdout=subprocess.DEVNULL,
+                   feed=b"a\n" + b"word " * 300000)
+        folder = os.open(self.folder, os.O_RDONLY)
+        done = subprocess.run([WEFT, "embed", EMBED], stdin=folder, capture_output=True, timeout=60)
+        os.close(folder)
+        self.assertEqual((done.returncode, done.stderr), (1, b"weft: reading stdin failed\n"))
+
+    def test_texts_that_are_none(self):
+        done = subprocess.run([WEFT.encode(), *(a.encode() for a in GENERATE[:3]), b"\xff\xfe"],
+                              capture_output=True, timeout=60)
+        self.assertEqual((done.returncode, done.stdout), (1, b""))
+        self.assertIn(b"must be valid UTF-8", done.stderr)
+        self.fails(1, "invalid JSON at byte 0", "detokenize", CHAT)
+        self.fails(1, "element 1 is not a token id", "detokenize", CHAT, feed=b"[1, -1]")
+        self.fails(1, "stdin must hold a JSON object", "render", CHAT, feed=b"[]")
+
+    def test_names_with_marks(self):
+        for name in ("a,b", "x=y", "dtype=int8,c"):
+            folder = self.copy(CHAT, name)
+            for command in ("inspect", "tokenize"):
+                self.assertEqual(weft(command, folder).returncode, 0, name)
+            self.assertIn(f"{name}: Llama".encode(), weft("inspect", folder).stdout)
+            self.assertIn(f"{name}: Llama".encode(), weft("inspect", ".", cwd=folder).stdout)
+        self.assertIn(b"n: Llama", weft("inspect", f"n={self.folder}/a\\,b,dtype=int8").stdout)
+
+    def test_a_transformer_in_a_folder_of_its_own(self):
+        folder = self.folder / "old"
+        folder.mkdir()
+        shutil.copytree(EMBED, folder / "0_Transformer")
+        shutil.move(folder / "0_Transformer/1_Pooling", folder)
+        modules = json.loads((folder / "0_Transformer/modules.json").read_text())
+        modules[0]["path"] = "0_Transformer"
+        (folder / "modules.json").write_text(json.dumps(modules))
+        self.assertEqual(weft("embed", folder, feed=b"x\n").stdout,
+                         weft("embed", EMBED, feed=b"x\n").stdout)
+        self.assertIn(b"tensors:", weft("inspect", folder).stdout)
+
+    def test_too_little_memory_names_the_remedy(self):
+        self.fails(1, "raise --kv-cache-memory\n", *GENERATE, "--kv-cache-memory", "1")
+        self.fails(1, "--max-model-len 128 would fit", *GENERATE, "--kv-cache-memory", "40K")
+
+
+if __name__ == "__main__":
+    unittest.main()
