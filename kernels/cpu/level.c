@@ -1,7 +1,7 @@
-// Chooses the level of instructions at start: what the processor has, tried with real products
-// against plain C, so that a wrong or forbidden instruction costs speed and not answers. Runs once
-// on the thread that opens the device, before the pool's threads exist (AMX needs the kernel's
-// permission first, which threads inherit).
+// Chooses the level of instructions at start: what the processor has, tried with real products and
+// attention against sums in double, so that a wrong or forbidden instruction costs speed and not
+// answers. Runs once on the thread that opens the device, before the pool's threads exist (AMX needs
+// the kernel's permission first, which threads inherit).
 #include "kernels/cpu/cpu.h"
 
 #include <math.h>
@@ -166,9 +166,53 @@ static bool trial_product(struct trial *t, enum dtype dtype)
     return true;
 }
 
+enum { TRY_TOKENS = 20, TRY_HEADS = 2, TRY_DIM = 16, TRY_WIDTH = (TRY_HEADS + 2) * TRY_DIM };
+
+// The output of a query in double, first element; qkv is the trial's x.
+static double attn_expected(const struct trial *t, uint32_t token, uint32_t head)
+{
+    const float *q = t->x + token * TRY_WIDTH + head * TRY_DIM;
+    double mass = 0, out = 0;
+    for (uint32_t j = 0; j <= token; j++) {
+        const float *k = t->x + j * TRY_WIDTH + TRY_HEADS * TRY_DIM;
+        double score = 0;
+        for (uint32_t d = 0; d < TRY_DIM; d++)
+            score += (double)q[d] * (double)k[d];
+        double weight = exp(score * 0.25);
+        mass += weight;
+        out += weight * (double)k[TRY_DIM];
+    }
+    return out / mass;
+}
+
+// Attention of queries [first, end) of one ragged row of 20 tokens. Keys and values may be rounded
+// to bf16, so that pairs are tried; tiles, which read KV blocks, are not.
+static bool trial_attn(struct trial *t, uint32_t first, uint32_t end)
+{
+    struct attn_args args = {
+        .act = DTYPE_F32, .kv = DTYPE_BF16, .qkv = t->x, .out = t->y, .row_count = 1,
+        .shape = {.heads = TRY_HEADS, .kv_heads = 1, .dim = TRY_DIM, .scale = 0.25f, .causal = 1},
+        .token_count = TRY_TOKENS,
+    };
+    struct step_row row = {.q_len = TRY_TOKENS, .kv_len = TRY_TOKENS};
+    struct attn_item item = {.args = &args, .row = &row, .first = first, .end = end,
+                             .scratch = t->weight.data};
+    memset(t->y, 0, sizeof t->y);
+    t->device.kernels.attn(&item);
+    for (uint32_t i = first; i < end; i++) {
+        double want = attn_expected(t, i / TRY_HEADS, i % TRY_HEADS);
+        if (!(fabs(want - (double)t->y[i * TRY_DIM]) <= 0.03))
+            return false;
+    }
+    return true;
+}
+
 static bool trial_all(struct trial *t, enum cpu_level level)
 {
     t->device.kernels = cpu_level_kernels(level);
+    if (!trial_attn(t, 0, TRY_TOKENS * TRY_HEADS) ||
+        !trial_attn(t, (TRY_TOKENS - 2) * TRY_HEADS, TRY_TOKENS * TRY_HEADS))
+        return false;
     for (int dtype = 0; dtype < DTYPE_COUNT; dtype++)
         if (!trial_product(t, (enum dtype)dtype))
             return false;
