@@ -59,7 +59,12 @@ void fallback_setup(h2o_filter_t *self, h2o_req_t *req, h2o_ostream_t **slot)
     (void)self;
     if (req->res.status >= 400) {
         char made[REQUEST_ID_MAX + 1];
-        request_id_make(loop_of(req), (struct text){"", 0}, made);
+        ssize_t at = h2o_find_header_by_str(&req->headers, H2O_STRLIT("x-request-id"), -1);
+        struct text wanted = {"", 0};
+        if (at >= 0)
+            wanted =
+                text_span(req->headers.entries[at].value.base, req->headers.entries[at].value.len);
+        request_id_make(loop_of(req), wanted, made);
         h2o_iovec_t id = h2o_strdup(&req->pool, made, SIZE_MAX);
         struct http_failure failure = failure_of(req->res.status);
         struct text path = text_span(req->input.path.base, req->input.path.len);

@@ -21,11 +21,18 @@ static void part_refuse(struct fields *f, const char *path, struct text type)
                 shown.at);
 }
 
+// null is the same as absent.
+static const json_t *value_of(const json_t *object, const char *name)
+{
+    const json_t *value = json_object_get(object, name);
+    return json_is_null(value) ? NULL : value;
+}
+
 // One part of a content array; `refusal` parts only where the role may have them.
 static void part_read(struct json_buffer *out, struct fields *f, const json_t *part,
                       const char *path, bool refusal)
 {
-    struct text type = json_text(json_object_get(part, "type"));
+    struct text type = json_text(value_of(part, "type"));
     const char *key = "text";
 
     if (!json_is_object(part)) {
@@ -33,7 +40,7 @@ static void part_read(struct json_buffer *out, struct fields *f, const json_t *p
         return;
     }
     if (!type.at) {
-        fields_fail(f, json_object_get(part, "type") ? HTTP_INVALID_TYPE : HTTP_MISSING_FIELD,
+        fields_fail(f, value_of(part, "type") ? HTTP_INVALID_TYPE : HTTP_MISSING_FIELD,
                     fields_path(f, "%s.type", path), "must be a string");
         return;
     }
@@ -43,9 +50,9 @@ static void part_read(struct json_buffer *out, struct fields *f, const json_t *p
         part_refuse(f, fields_path(f, "%s.type", path), type);
         return;
     }
-    struct text text = json_text(json_object_get(part, key));
+    struct text text = json_text(value_of(part, key));
     if (!text.at) {
-        fields_fail(f, json_object_get(part, key) ? HTTP_INVALID_TYPE : HTTP_MISSING_FIELD,
+        fields_fail(f, value_of(part, key) ? HTTP_INVALID_TYPE : HTTP_MISSING_FIELD,
                     fields_path(f, "%s.%s", path, key), "must be a string");
         return;
     }
@@ -137,12 +144,6 @@ static void calls_read(struct conversation *c, struct fields *f, json_t *message
     }
 }
 
-static const json_t *value_of(const json_t *object, const char *name)
-{
-    const json_t *value = json_object_get(object, name);
-    return json_is_null(value) ? NULL : value;
-}
-
 static void assistant_read(struct conversation *c, struct fields *f, const json_t *in, size_t i)
 {
     struct json_buffer content = {0};
@@ -165,6 +166,10 @@ static void assistant_read(struct conversation *c, struct fields *f, const json_
     if (value_of(in, "function_call")) {
         fields_fail(f, HTTP_UNSUPPORTED_PARAMETER, fields_path(f, "messages[%zu].function_call", i),
                     "is not supported; use tool_calls");
+    }
+    if (value_of(in, "audio")) {
+        fields_fail(f, HTTP_UNSUPPORTED_PARAMETER, fields_path(f, "messages[%zu].audio", i),
+                    "is not supported");
     }
     const json_t *prefix = value_of(in, "prefix");
     if (prefix && !json_is_boolean(prefix)) {

@@ -163,7 +163,7 @@ double fields_number(struct fields *f, const char *name, struct number_range ran
     }
     double number = json_number_value(value);
     if (!(number >= range.min && number <= range.max)) {
-        fields_fail(f, HTTP_INVALID_VALUE, name, "must be between %g and %g, got %.9g", range.min,
+        fields_fail(f, HTTP_INVALID_VALUE, name, "must be between %g and %g, got %.15g", range.min,
                     range.max, number);
         return range.fallback;
     }

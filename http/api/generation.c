@@ -33,11 +33,13 @@ void generation_read_sampling(struct generation *g, double temperature_max, int6
     temperature =
         fields_number(f, "temperature", (struct number_range){0, temperature_max, temperature});
     top_p = fields_number(f, "top_p", (struct number_range){0, 1, top_p});
-    top_k = fields_integer(f, "top_k", (struct integer_range){top_k_min, INT32_MAX, top_k});
+    top_k = fields_integer(f, "top_k", (struct integer_range){top_k_min, INT64_MAX, top_k});
     g->params = (struct sample_params){
         .temperature = temperature < 1e-5 ? 0 : (float)temperature,
         .top_p = (float)top_p,
-        .top_k = top_k > 0 ? (uint32_t)top_k : 0,
+        .top_k = top_k <= 0          ? 0
+                 : top_k < INT32_MAX ? (uint32_t)top_k
+                                     : INT32_MAX,
         .repetition = 1,
         .penalty_row = STEP_NO_ROW,
     };

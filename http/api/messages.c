@@ -81,10 +81,12 @@ static void messages_read(struct generation *g)
     }
     generation_read_sampling(g, 1, 0);
     g->params.seed = random_seed();
-    int64_t wanted = fields_integer(f, "max_tokens",
-                                    (struct integer_range){1, INT64_MAX, MESSAGES_TOKENS_DEFAULT});
-    g->max_tokens = wanted > UINT32_MAX ? UINT32_MAX : (uint32_t)wanted;
-    g->stream = fields_bool(f, "stream", false);
+    if (!g->count_only) { // no fields of count_tokens
+        struct integer_range range = {1, INT64_MAX, MESSAGES_TOKENS_DEFAULT};
+        int64_t wanted = fields_integer(f, "max_tokens", range);
+        g->max_tokens = wanted > UINT32_MAX ? UINT32_MAX : (uint32_t)wanted;
+        g->stream = fields_bool(f, "stream", false);
+    }
     g->generation_prompt = true;
     generation_read_stops(g, "stop_sequences", false, MESSAGES_STOPS_MAX);
     thinking_read(g);

@@ -231,7 +231,7 @@ bool json_integer_exact(const json_t *value, int64_t *out)
     if (!json_is_real(value))
         return false;
     double real = json_real_value(value);
-    if (!(fabs(real) <= 0x1p53) || real != floor(real))
+    if (!(fabs(real) < 0x1p53) || real != floor(real)) // 2^53 may have been 2^53 + 1
         return false;
     *out = (int64_t)real;
     return true;

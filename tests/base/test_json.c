@@ -50,9 +50,9 @@ static void test_surrogates(void **state)
     (void)state;
     json_t *value;
     struct error err;
-    assert_int_equal(parse(&value, "[\"\\ud83d\\ude00 \\ud800 \\udc00\\u0041 \\\\ud800 \\ud800\"]",
-                           &err),
-                     STATUS_OK);
+    assert_int_equal(
+        parse(&value, "[\"\\ud83d\\ude00 \\ud800 \\udc00\\u0041 \\\\ud800 \\ud800\"]", &err),
+        STATUS_OK);
     assert_string_equal(json_string_value(json_array_get(value, 0)),
                         "\xF0\x9F\x98\x80 \xEF\xBF\xBD \xEF\xBF\xBD"
                         "A \\ud800 \xEF\xBF\xBD");
@@ -93,6 +93,7 @@ static void test_integers(void **state)
     assert_int_equal(parse(&value, "[99999999999999999999, 7, 9007199254740993]", &err), STATUS_OK);
     assert_false(json_integer_exact(json_array_get(value, 0), &got));
     assert_true(json_integer_exact(json_array_get(value, 1), &got) && got == 7);
+    assert_false(json_integer_exact(json_array_get(value, 2), &got)); // as a double it is another
     json_decref(value);
 }
 
@@ -211,9 +212,9 @@ static void test_files(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_rules),    cmocka_unit_test(test_surrogates),
-        cmocka_unit_test(test_depth),    cmocka_unit_test(test_integers),
-        cmocka_unit_test(test_suite),    cmocka_unit_test(test_numbers_read_back),
-        cmocka_unit_test(test_strings),  cmocka_unit_test(test_files)};
+        cmocka_unit_test(test_rules),   cmocka_unit_test(test_surrogates),
+        cmocka_unit_test(test_depth),   cmocka_unit_test(test_integers),
+        cmocka_unit_test(test_suite),   cmocka_unit_test(test_numbers_read_back),
+        cmocka_unit_test(test_strings), cmocka_unit_test(test_files)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

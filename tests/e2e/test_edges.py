@@ -172,6 +172,11 @@ def test_29_tiny_temperature():
     assert text_of(chat(main(), max_tokens=20, temperature=1e-9)) == full
 
 
+def test_30_wide_filters():
+    full = text_of(chat(main(), max_tokens=20, temperature=1, seed=3))
+    assert text_of(chat(main(), max_tokens=20, temperature=1, seed=3, top_k=10**12)) == full
+
+
 def test_30_greedy_filters():
     full = text_of(chat(main(), max_tokens=20))
     assert text_of(chat(main(), max_tokens=20, temperature=1, top_p=0)) == full
@@ -186,6 +191,11 @@ def test_31_seed():
     assert len({run(2**53 + i) for i in range(6)}) > 1
     assert run(-5) == run(-5)
     expect(chat(main(), seed=1.5), 400, "invalid_type", "seed")
+    # beside a number that no integer holds, a seed is read as a double: exact, or refused
+    body = '{"model":"tiny","max_tokens":1,"messages":%s,"x":99999999999999999999,"seed":%d}'
+    for seed, status in ((5, 200), (2**53 - 1, 200), (2**53 + 1, 400)):
+        answer = main().post("/v1/chat/completions", body % (json.dumps(user("a")), seed))
+        expect(answer, status, *(["invalid_type", "seed"] if status == 400 else []))
 
 
 def test_34_messages():
@@ -239,6 +249,16 @@ def test_39_capital_role():
            "messages[0].role")
 
 
+def test_40_foreign_parts_of_an_answer():
+    """What an answer of another server carries is tolerated where it is empty."""
+    empty = {"audio": None, "annotations": [], "refusal": None, "function_call": None}
+    answer = {"role": "assistant", "content": "a", **empty}
+    assert chat(main(), messages=[answer, *user("b")], max_tokens=1).status == 200
+    for field, value in (("audio", {"id": "x"}), ("function_call", {"name": "f"})):
+        expect(chat(main(), messages=[{**answer, field: value}, *user("b")]), 400,
+               "unsupported_parameter", f"messages[0].{field}")
+
+
 def test_40_name():
     assert chat(main(), messages=[{"role": "user", "name": "n", "content": "a"}],
                 max_tokens=1).status == 200
@@ -250,7 +270,11 @@ def test_41_parts():
 
     expect(send({"type": "text", "text": "a"}, {"type": "odd"}), 400, None,
            "messages[0].content[1].type")
-    expect(send({"type": "text"}), 400, None, "messages[0].content[0].text")
+    path = "messages[0].content[0]"
+    expect(send({"type": "text"}), 400, "missing_required_parameter", path + ".text")
+    expect(send({"type": "text", "text": None}), 400, "missing_required_parameter", path + ".text")
+    expect(send({"type": None, "text": "a"}), 400, "missing_required_parameter", path + ".type")
+    expect(send({"type": "text", "text": 5}), 400, "invalid_type", path + ".text")
     expect(send({"type": "image_url", "image_url": {"url": "x"}}), 400, "unsupported_content_type")
 
 

@@ -330,6 +330,9 @@ static void test_count(void **state)
     assert_int_equal(fake.status, 200);
     assert_string_equal(fake.sent, "{\"input_tokens\":28}");
     assert_int_equal(fake.submits, 0);
+    fake_again(); // fields of another call are unknown here
+    fake_request("/v1/messages/count_tokens", "{" HI ",\"max_tokens\":0,\"stream\":\"x\"}");
+    assert_string_equal(fake.sent, "{\"input_tokens\":28}");
 }
 
 // n and logprobs are unknown here, so they are ignored.

@@ -375,7 +375,8 @@ static void test_fallback_errors(void **state)
         "POST /v1/test/echo HTTP/1.1\r\nHost: a\r\nContent-Length: abc\r\n\r\n",
         "POST /v1/messages HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: cheese\r\n\r\n",
         "POST /v1/test/echo HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
-        "POST /v1/test/echo HTTP/1.1\r\nHost: a\r\nContent-Length: 999999999\r\n\r\n",
+        "POST /v1/test/echo HTTP/1.1\r\nHost: a\r\nX-Request-Id: mine\r\n"
+        "Content-Length: 999999999\r\n\r\n",
     };
     static const int statuses[] = {400, 400, 400, 413};
     for (int i = 0; i < 4; i++) {
@@ -390,6 +391,7 @@ static void test_fallback_errors(void **state)
         assert_true(http_header(answer.head, "content-type", value, sizeof value));
         assert_string_equal(value, "application/json");
         assert_true(http_header(answer.head, "x-request-id", value, sizeof value));
+        assert_int_equal(strcmp(value, "mine") == 0, i == 3);
         json_t *body = json_loadb(answer.body, answer.body_bytes, 0, NULL);
         assert_non_null(json_object_get(body, "error"));
         assert_int_equal(json_object_get(body, "request_id") != NULL, i == 1);
