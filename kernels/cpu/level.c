@@ -1,7 +1,7 @@
 // Chooses the level of instructions at start: what the processor has, tried with real products and
 // attention against sums in double, so that a wrong or forbidden instruction costs speed and not
-// answers. Runs once on the thread that opens the device, before the pool's threads exist (AMX needs
-// the kernel's permission first, which threads inherit).
+// answers. Runs once on the thread that opens the device, before the pool's threads exist (AMX
+// needs the kernel's permission first, which threads inherit).
 #include "kernels/cpu/cpu.h"
 
 #include <math.h>
