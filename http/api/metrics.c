@@ -144,7 +144,8 @@ static void http_threads(struct metrics *m)
 {
     static const struct thread_metric table[] = {
         {"weft_connections", "gauge", offsetof(struct thread_counters, connections)},
-        {"weft_connections_total", "counter", offsetof(struct thread_counters, connections_total)},
+        {"weft_connections_accepted_total", "counter",
+         offsetof(struct thread_counters, connections_total)},
         {"weft_clients_gone_total", "counter", offsetof(struct thread_counters, clients_gone)},
         {"weft_readers_stalled_total", "counter", offsetof(struct thread_counters, stalled)},
         {"weft_reset_floods_total", "counter", offsetof(struct thread_counters, resets_over)},
@@ -206,24 +207,45 @@ static void process_metrics(struct metrics *m)
     json_put_format(m->out, "process_start_time_seconds %lld\n", (long long)m->view.started_unix);
 }
 
+struct page {
+    struct metrics metrics;
+    struct json_buffer out;
+};
+
+// On a text worker: thousands of lines take milliseconds.
+static void metrics_write(struct exchange *x)
+{
+    struct page *page = exchange_state(x);
+    struct metrics *m = &page->metrics;
+    http_requests(m);
+    http_sizes(m, "http_request_size_bytes", false);
+    http_sizes(m, "http_response_size_bytes", true);
+    http_threads(m);
+    process_metrics(m);
+    if (m->view.served != NULL)
+        metrics_models(m);
+}
+
+static void metrics_reply(struct exchange *x)
+{
+    struct page *page = exchange_state(x);
+    if (!exchange_gone(x))
+        exchange_reply_type(x, 200, "text/plain; version=0.0.4; charset=utf-8",
+                            text_span(page->out.at, page->out.bytes));
+    json_buffer_free(&page->out);
+}
+
 static void metrics_request(struct exchange *x)
 {
-    struct json_buffer out = {0};
-    struct metrics m = {.out = &out, .prefix = ""};
-    server_view_get(x, &m.view);
-    m.threads = arena_take_zeroed(exchange_arena(x), m.view.thread_count, sizeof *m.threads);
-    for (uint32_t t = 0; t < m.view.thread_count; t++)
-        m.threads[t] = server_counters(x, t);
-    http_requests(&m);
-    http_sizes(&m, "http_request_size_bytes", false);
-    http_sizes(&m, "http_response_size_bytes", true);
-    http_threads(&m);
-    process_metrics(&m);
-    if (m.view.served != NULL)
-        metrics_models(&m);
-    exchange_reply_type(x, 200, "text/plain; version=0.0.4; charset=utf-8",
-                        text_span(out.at, out.bytes));
-    json_buffer_free(&out);
+    struct page *page = arena_take_zeroed(exchange_arena(x), 1, sizeof *page);
+    struct metrics *m = &page->metrics;
+    *m = (struct metrics){.out = &page->out, .prefix = ""};
+    server_view_get(x, &m->view);
+    m->threads = arena_take_zeroed(exchange_arena(x), m->view.thread_count, sizeof *m->threads);
+    for (uint32_t t = 0; t < m->view.thread_count; t++)
+        m->threads[t] = server_counters(x, t);
+    exchange_state_set(x, page);
+    exchange_offload(x, metrics_write, metrics_reply);
 }
 
 const struct route metrics_routes[METRICS_ROUTE_COUNT] = {

@@ -548,6 +548,7 @@ static void test_metrics(void **state)
             count++;
         assert_int_equal(count, counts[i]);
     }
+    char *whole = strdup(answer.body); // strtok cuts the other
     for (const char *line = strtok(answer.body, "\n"); line != NULL; line = strtok(NULL, "\n")) {
         const char *blank = strrchr(line, ' '); // every line is a comment or name and number
         char *end = NULL;
@@ -556,7 +557,15 @@ static void test_metrics(void **state)
             strtod(blank + 1, &end);
         if (end != NULL && *end != '\0')
             fail_msg("not a number: %s", line);
+        char family[128], type[16], gauge[160];
+        // a reader of OpenMetrics knows a counter by its name without _total
+        if (sscanf(line, "# TYPE %127s %15s", family, type) == 2 && strcmp(type, "gauge") == 0) {
+            snprintf(gauge, sizeof gauge, "# TYPE %s_total counter\n", family);
+            if (strstr(whole, gauge) != NULL)
+                fail_msg("%s is a gauge and a counter", family);
+        }
     }
+    free(whole);
     http_answer_free(&answer);
     const char *series = "http_requests_total{handler=\"/version\",method=\"GET\",status=\"2xx\"}";
     uint64_t before = metric_value(&fixture, series);
