@@ -145,12 +145,10 @@ static enum status activation_read(struct model_config *config, const json_t *js
         const char *name;
         enum activation kind;
     } known[] = {
-        {"gelu", ACTIVATE_GELU},
-        {"gelu_new", ACTIVATE_GELU_TANH},
-        {"gelu_pytorch_tanh", ACTIVATE_GELU_TANH},
-        {"gelu_fast", ACTIVATE_GELU_TANH},
-        {"relu", ACTIVATE_RELU},
-        {"silu", ACTIVATE_SILU},
+        {"gelu", ACTIVATE_GELU},           {"gelu_python", ACTIVATE_GELU},
+        {"gelu_new", ACTIVATE_GELU_TANH},  {"gelu_pytorch_tanh", ACTIVATE_GELU_TANH},
+        {"gelu_fast", ACTIVATE_GELU_TANH}, {"gelu_accurate", ACTIVATE_GELU_TANH},
+        {"relu", ACTIVATE_RELU},           {"silu", ACTIVATE_SILU},
         {"swish", ACTIVATE_SILU},
     };
     bool decoder = config->arch->family == ARCH_DECODER;
@@ -224,6 +222,10 @@ static enum status refusals(const struct model_config *config, const json_t *jso
         return error_set(err, STATUS_UNSUPPORTED,
                          "config.json: the checkpoint is quantised (quantization_config); take the "
                          "unquantised one, --dtype int8 quantises while loading");
+    if (config->arch->family == ARCH_ENCODER && json_is_true(json_object_get(json, "is_decoder")))
+        return error_set(err, STATUS_UNSUPPORTED,
+                         "config.json: is_decoder is true: a causal %s is not supported",
+                         config->arch->name);
     const char *kind = json_string_value(json_object_get(json, "position_embedding_type"));
     if (kind && config->arch->family == ARCH_ENCODER && strcmp(kind, "absolute") != 0)
         return error_set(err, STATUS_UNSUPPORTED,

@@ -44,6 +44,7 @@ static void kinds_follow_the_architecture(void **state)
         {"LlamaForCausalLM", MODEL_GENERATOR, RERANK_PAIR},
         {"MistralModel", MODEL_EMBEDDER, RERANK_PAIR},
         {"BertModel", MODEL_EMBEDDER, RERANK_PAIR},
+        {"CamembertModel", MODEL_EMBEDDER, RERANK_PAIR},
         {"XLMRobertaForMaskedLM", MODEL_EMBEDDER, RERANK_PAIR},
         {"BertForSequenceClassification", MODEL_RERANKER, RERANK_PAIR},
         {"Qwen2ForSequenceClassification", MODEL_RERANKER, RERANK_PAIR},
@@ -83,6 +84,8 @@ static void defaults_are_the_family_s(void **state)
     assert_int_equal(config.position_offset, 2);
     assert_int_equal(config.length_max, 4094);
     assert_int_equal(config.types, 2);
+    parse("BertModel", ",\"hidden_act\":\"gelu_python\"");
+    assert_int_equal(config.activation, ACTIVATE_GELU);
     parse("BertModel", ",\"type_vocab_size\":0");
     assert_int_equal(config.types, 0);
     parse("Qwen3Model", "");

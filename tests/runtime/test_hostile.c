@@ -172,6 +172,7 @@ static const char *const config_patches[] = {
     " \"1\":\"b\"}}",
     "{\"architectures\": [\"RobertaModel\"], \"pad_token_id\": 64}",
     "{\"architectures\": [\"BertModel\"], \"position_embedding_type\": \"relative_key\"}",
+    "{\"architectures\": [\"BertModel\"], \"hidden_act\": \"gelu\", \"is_decoder\": true}",
     "{\"architectures\": [\"Qwen3ForCausalLM\"], \"classifier_from_token\": [\"no\", \"yes\"]}",
 };
 
