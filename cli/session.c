@@ -189,6 +189,13 @@ int session_command_run(const struct session_command *c)
 enum status session_submit(struct session *session, const struct submit_args *args,
                            struct request **out, struct error *err)
 {
+    uint32_t vocab = engine_facts(session->model->engine)->vocab;
+    for (uint32_t i = 0; i < args->token_count; i++)
+        if ((uint32_t)args->tokens[i] >= vocab)
+            return error_set(err, STATUS_INVALID,
+                             "token %d of the text is beyond the %u that the model knows: its "
+                             "tokenizer is of another model",
+                             args->tokens[i], vocab);
     switch (port_submit(session->port, args, out)) {
     case ADMITTED:
         return STATUS_OK;

@@ -132,6 +132,15 @@ class Commands(unittest.TestCase):
                          weft("embed", EMBED, feed=b"x\n").stdout)
         self.assertIn(b"tensors:", weft("inspect", folder).stdout)
 
+    def test_a_tokenizer_of_another_model(self):
+        folder = self.copy(CHAT, "other")
+        config = json.loads((folder / "config.json").read_text())
+        config.update(vocab_size=300, eos_token_id=None)
+        (folder / "config.json").write_text(json.dumps(config))
+        (folder / "generation_config.json").unlink()
+        self.fails(1, "is beyond the 300 that the model knows", "generate", folder, "--prompt", "hi",
+                   "--load-format", "dummy", "--log-level", "error")
+
     def test_too_little_memory_names_the_remedy(self):
         self.fails(1, "raise --kv-cache-memory\n", *GENERATE, "--kv-cache-memory", "1")
         self.fails(1, "--max-model-len 128 would fit", *GENERATE, "--kv-cache-memory", "40K")
