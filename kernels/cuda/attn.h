@@ -15,6 +15,7 @@ struct attn_run {
     float *partial_out, *partial_state, *walk_out;
     uint32_t group; // query heads a KV head
     float scale;    // with log2(e)
+    bool mask_all;  // of the plan
 };
 
 // Shared memory of a block: the query tile, one tile of keys, one of values; panels of 64 elements
@@ -236,7 +237,7 @@ static __device__ __forceinline__ void part_run(const attn_run &run, const attn_
 {
     const attn_args &a = run.args;
     uint32_t r = threadIdx.x / 32 * 16 + threadIdx.x % 32 / 4, lo[2], hi[2];
-    uint32_t lo_last = 0, hi_first = 0xFFFFFFFFu, packed = w.row.q_len * run.group;
+    uint32_t packed = w.row.q_len * run.group;
 #pragma unroll
     for (int h = 0; h < 2; h++) { // rows past the end see nothing
         uint32_t row = w.first_row + r + 8 * h, p = w.position + row / run.group;
@@ -244,9 +245,11 @@ static __device__ __forceinline__ void part_run(const attn_run &run, const attn_
         hi[h] = row < packed ? attn_hi(a.shape, p, w.row.kv_len) : 0;
     }
     uint32_t end_row = w.first_row + 16 * WARPS < packed ? w.first_row + 16 * WARPS : packed;
-    lo_last = attn_lo(a.shape, w.position + (end_row - 1) / run.group);
-    hi_first = attn_hi(a.shape, w.position + w.first_row / run.group, w.row.kv_len);
-    bool short_tile = w.first_row + 16 * WARPS > packed;
+    // A tile whose keys all rows of the item see is not masked. Rows past the end may then see it:
+    // their queries are zeros, and nobody reads what they give.
+    uint32_t lo_last = attn_lo(a.shape, w.position + (end_row - 1) / run.group);
+    uint32_t hi_first =
+        run.mask_all ? 0 : attn_hi(a.shape, w.position + w.first_row / run.group, w.row.kv_len);
     tile_issue<T, 32 * WARPS>(a, w, at.keys, first, 0);
     cp_async_commit();
     tile_issue<T, 32 * WARPS>(a, w, at.values, first, 1);
@@ -261,7 +264,7 @@ static __device__ __forceinline__ void part_run(const attn_run &run, const attn_
         if (next < last)
             tile_issue<T, 32 * WARPS>(a, w, at.keys, next, 0);
         cp_async_commit();
-        if (short_tile || tile < lo_last || next > hi_first)
+        if (tile < lo_last || next > hi_first)
             tile_mask(s, tile, lo, hi);
         tile_softmax(s, st, run.scale);
         cp_async_wait<1>();
@@ -411,10 +414,18 @@ static __device__ __forceinline__ void part_store(const attn_run &run, uint32_t 
     }
 }
 
+// Blocks a processor that the compiler leaves registers for; 0: as it likes. At dim 128 it would
+// else stop at 168 registers, for a third block, and spill.
+template <int DP, int WARPS> constexpr int attn_blocks()
+{
+    return DP == 128 ? (WARPS == 4 ? 2 : 8) : 0;
+}
+
 // WARPS warps an item of 16 * WARPS packed rows; blocks take items in turn, so the grid is fixed.
 // Shared: (16 * WARPS + 128) * DP * 2 bytes. Bound: four warps math, one warp the bytes of K and V.
 template <class T, int DP, int WARPS>
-static __global__ void __launch_bounds__(32 * WARPS) attn_kernel(attn_run run)
+static __global__ void __launch_bounds__(32 * WARPS, (attn_blocks<DP, WARPS>()))
+    attn_kernel(attn_run run)
 {
     SHARED_DYNAMIC(char, room);
     const attn_args &a = run.args;
@@ -474,6 +485,7 @@ static inline attn_run attn_run_of(struct stream *stream, const struct attn_args
     run.walk_out = stream->walk_out;
     run.group = args->shape.heads / args->shape.kv_heads;
     run.scale = args->shape.scale * 1.44269504088896341f;
+    run.mask_all = attn_plan_of(args->step_host)->mask_all != 0;
     return run;
 }
 

@@ -74,7 +74,7 @@ struct attn_work {
     uint32_t merge_count;
     uint32_t partial_count;
     uint32_t wide_at, narrow_at, merge_at; // bytes from this header
-    uint32_t reserved;
+    uint32_t mask_all; // 1: tiles that need no mask take it too; a plan leaves 0, tests set it
 };
 struct attn_capacity {
     uint32_t items, merges, partials;

@@ -6,7 +6,7 @@
 // Everything goes through the device table, so the same program runs on a GPU (bench/gpu.sh). With
 // the argument `small` only shapes that the slow modes can afford run.
 #include "kernels/attn_tiles.h"
-#include "kernels/device.h"
+#include "kernels/cuda/room.h" // attn_work
 #include "tests/simt/control.h"
 
 #include <math.h>
@@ -34,6 +34,7 @@ static struct device *device;
 static uint32_t *done; // host-visible
 static uint32_t signals;
 static bool small;
+static bool mask_all; // attention masks every tile
 static uint32_t random_state = 20240817;
 
 static float uniform(void)
@@ -406,6 +407,7 @@ static void world_run(struct attn_world *w, const struct step_row *rows, uint32_
         step->kv_len_max = rows[i].kv_len > step->kv_len_max ? rows[i].kv_len : step->kv_len_max;
     }
     api->step_plan(w->stream, step);
+    ((struct attn_work *)step_section(step, layout.private_part))->mask_all = mask_all;
     assert_int_equal(api->copy_in(w->stream, w->record, step, layout.bytes), STATUS_OK);
     struct attn_args args = {.act = w->c->act,
                              .kv = w->c->act,
@@ -511,28 +513,34 @@ static void world_compare(const struct attn_world *w, const struct step_row *row
     assert_true(sqrt(error / size) <= bound_of(w->c->act));
 }
 
-// Each row in chunks, alone: the bits must be those of the whole batch.
+// A row in chunks of `size`, alone: the bits must be those of `whole`.
+static void row_chunks(struct attn_world *w, const struct step_row *row, uint32_t size,
+                       const char *whole)
+{
+    size_t line = (size_t)w->c->shape.heads * w->c->shape.dim * dtype_bytes(w->c->act);
+    for (uint32_t from = 0; from < row->q_len; from += size) {
+        struct step_row part = *row;
+        uint32_t left = row->q_len - from;
+        part.q_start += from;
+        part.q_len = left < size ? left : size;
+        part.kv_len = row->kv_len - left + part.q_len;
+        world_run(w, &part, 1);
+        assert_memory_equal((char *)w->out_host + part.q_start * line, whole + part.q_start * line,
+                            part.q_len * line);
+    }
+}
+
 static void world_chunks(struct attn_world *w, const struct step_row *rows, uint32_t count)
 {
     static const uint32_t sizes[] = {1, 3, 16, 37, 64};
+    if (!w->c->shape.causal || !w->c->shape.paged)
+        return;
     char *whole = malloc(w->out_bytes);
     memcpy(whole, w->out_host, w->out_bytes);
     for (uint32_t i = 0; i < count; i++)
-        for (size_t z = 0; z < sizeof sizes / sizeof sizes[0]; z++) {
-            if (!w->c->shape.causal || !w->c->shape.paged || (rows[i].q_len > 70 && sizes[z] < 16))
-                continue;
-            for (uint32_t from = 0; from < rows[i].q_len; from += sizes[z]) {
-                struct step_row part = rows[i];
-                uint32_t left = rows[i].q_len - from;
-                part.q_start += from;
-                part.q_len = left < sizes[z] ? left : sizes[z];
-                part.kv_len = rows[i].kv_len - left + part.q_len;
-                world_run(w, &part, 1);
-                size_t line = (size_t)w->c->shape.heads * w->c->shape.dim * dtype_bytes(w->c->act);
-                assert_memory_equal((char *)w->out_host + part.q_start * line,
-                                    whole + part.q_start * line, part.q_len * line);
-            }
-        }
+        for (size_t z = 0; z < sizeof sizes / sizeof sizes[0]; z++)
+            if (rows[i].q_len <= 70 || sizes[z] >= 16)
+                row_chunks(w, &rows[i], sizes[z], whole);
     free(whole);
 }
 
@@ -566,6 +574,49 @@ static void test_attention(void **state)
         world_run(&w, rows, count);
         world_compare(&w, rows, count);
         world_chunks(&w, rows, count);
+        world_close(&w);
+    }
+}
+
+// Both bodies of the tile loop. As planned a tile is masked only where a row must not see all of
+// it: decode rows at whole tiles, and bidirectional ones, then pass the unmasked body alone. With
+// the plan's switch every tile is masked. The bits must not differ: rows together, alone, in any
+// other company, and in chunks of 1 to 64.
+static void test_both_bodies(void **state)
+{
+    (void)state;
+    static const struct attn_case cases[] = {
+        {DTYPE_BF16, {4, 2, 16, 0, 0.25f, 1, 1}, 6, 3, 4, {1, 66, 64, 1}, {128, 130, 192, 64}},
+        {DTYPE_F16, {2, 1, 80, 70, 0.11f, 1, 1}, 5, 6, 3, {1, 40, 3}, {192, 128, 130}},
+        {DTYPE_BF16, {2, 2, 64, 0, 0.125f, 0, 0}, 6, 0, 3, {128, 64, 20}, {128, 64, 20}},
+        {DTYPE_BF16, {2, 1, 128, 0, 0.09f, 1, 1}, 6, 36, 2, {1, 2}, {2176, 1152}},
+        {DTYPE_BF16, {1, 1, 256, 0, 0.06f, 1, 1}, 6, 2, 2, {1, 30}, {64, 128}},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct attn_world w;
+        struct step_row rows[8];
+        uint32_t count = case_rows(&cases[i], rows);
+        world_open(&w, &cases[i]);
+        world_run(&w, rows, count);
+        world_compare(&w, rows, count);
+        char *whole = malloc(w.out_bytes);
+        memcpy(whole, w.out_host, w.out_bytes);
+        size_t line = (size_t)cases[i].shape.heads * cases[i].shape.dim * 2;
+        for (int masked = 1; masked >= 0; masked--) {
+            mask_all = masked;
+            world_run(&w, rows, count);
+            assert_memory_equal(w.out_host, whole, w.out_bytes);
+            for (uint32_t r = 0; r < count; r++) { // alone, then beside the one before it
+                world_run(&w, &rows[r], 1);
+                assert_memory_equal((char *)w.out_host + rows[r].q_start * line,
+                                    whole + rows[r].q_start * line, rows[r].q_len * line);
+                world_run(&w, &rows[r != 0 ? r - 1 : 0], r != 0 ? 2 : 1);
+                assert_memory_equal(w.out_host, whole, w.out_bytes);
+            }
+            for (uint32_t size = 1; size <= (i == 0 && !small ? 64 : 0); size++)
+                row_chunks(&w, &rows[1], size, whole);
+        }
+        free(whole);
         world_close(&w);
     }
 }
@@ -615,7 +666,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_products),       cmocka_unit_test(test_staging),
         cmocka_unit_test(test_direct_refused), cmocka_unit_test(test_attention),
-        cmocka_unit_test(test_counts),
+        cmocka_unit_test(test_both_bodies),    cmocka_unit_test(test_counts),
     };
     return cmocka_run_group_tests_name("kernels", tests, setup, teardown);
 }
