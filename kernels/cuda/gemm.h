@@ -53,7 +53,9 @@ template <class T> static __device__ __forceinline__ uint4 weight8(T, uint2 load
 }
 static __device__ __forceinline__ uint2 load64(const void *p)
 {
-    return *(const uint2 *)p;
+    uint64_t v = *(const uint64_t *)p;
+    uint2 w = {(uint32_t)v, (uint32_t)(v >> 32)};
+    return w;
 }
 
 // One slab: two mma steps for one tile of 16 features and one of 8 tokens.

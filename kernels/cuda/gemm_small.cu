@@ -37,6 +37,13 @@ static __device__ __forceinline__ uint4 token_row8(const gemm_run &g, uint32_t t
     return w;
 }
 
+// Where element o = token * 16 + feature of a tile lies in shared memory: tokens that a warp writes
+// at once lie in banks of their own, and a warp reads 32 elements of one pair of tokens.
+static __device__ __forceinline__ uint32_t room_at(uint32_t o)
+{
+    return o ^ (o >> 5 & 3u) << 3;
+}
+
 // 8 warps make 16 features x 8 * TILES tokens: in round i warp w sums part 8 i + w, then the parts
 // of the round are added in order. Shared: 4 to 16 KB. Bound: memory, n * k weights. A warp has 1
 // KB of weights a slab in flight, unrolled by 4.
@@ -64,17 +71,17 @@ static __global__ void __launch_bounds__(256) gemm_small_kernel(gemm_run g)
                 slab_mma<T>(c[i], lo, hi, token_row8<T>(g, token + 8 * i + r, k + 8 * t));
         }
         for (int i = 0; i < TILES; i++) {
-            float *tile = room[warp] + (8 * i + 2 * t) * 16 + r;
-            tile[0] = c[i][0];
-            tile[16] = c[i][1];
-            tile[8] = c[i][2];
-            tile[24] = c[i][3];
+            uint32_t o = (8 * i + 2 * t) * 16 + r;
+            room[warp][room_at(o)] = c[i][0];
+            room[warp][room_at(o + 16)] = c[i][1];
+            room[warp][room_at(o + 8)] = c[i][2];
+            room[warp][room_at(o + 24)] = c[i][3];
         }
         cta_sync();
         for (int i = 0; i < (TILES + 1) / 2; i++) {
             uint32_t o = i * 256 + threadIdx.x;
             for (uint32_t w = 0; w < 8 && first + w < parts && o < 128 * TILES; w++)
-                total[i] = add_rn(total[i], room[w][o]);
+                total[i] = add_rn(total[i], room[w][room_at(o)]);
         }
         cta_sync();
     }

@@ -9,7 +9,6 @@ struct select_room {
     uint64_t bins[SELECT_BINS];
     uint64_t segments[32];
     uint64_t before; // weight above the chosen digit
-    uint64_t total;
     uint32_t digit;
 };
 
@@ -42,16 +41,24 @@ static __device__ void select_count(const sample_run &run, const sample_row &row
     cta_sync();
 }
 
+// Sums of 64 bins, one a warp.
+static __device__ void select_segments(select_room *room)
+{
+    static_assert(SELECT_BINS == 64 * (SELECT_THREADS / 32), "a warp has two bins a lane");
+    uint32_t first = threadIdx.x / 32 * 64 + threadIdx.x % 32;
+    uint64_t sum = room->bins[first] + room->bins[first + 32];
+    for (int step = 16; step > 0; step >>= 1) {
+        uint64_t low = shfl_xor((uint32_t)sum, step), high = shfl_xor((uint32_t)(sum >> 32), step);
+        sum += high << 32 | low;
+    }
+    if (threadIdx.x % 32 == 0)
+        room->segments[threadIdx.x / 32] = sum;
+    cta_sync();
+}
+
 // From the highest bin down: the bin in which the running weight reaches `target`.
 static __device__ void select_digit(select_room *room, uint64_t target)
 {
-    if (threadIdx.x < 32) {
-        uint64_t sum = 0;
-        for (uint32_t i = 0; i < SELECT_BINS / 32; i++)
-            sum += room->bins[threadIdx.x * (SELECT_BINS / 32) + i];
-        room->segments[threadIdx.x] = sum;
-    }
-    cta_sync();
     if (threadIdx.x == 0) {
         uint64_t above = 0;
         uint32_t segment = 31;
@@ -75,14 +82,12 @@ static __device__ float select_threshold(const sample_run &run, const sample_row
     const uint32_t shifts[3] = {21, 10, 0}, bits[3] = {11, 11, 10};
     for (int pass = 0; pass < 3; pass++) {
         select_count(run, row, room, prefix, shifts[pass], bits[pass], mass);
+        select_segments(room);
         if (pass == 0 && mass) {
-            if (threadIdx.x == 0) {
-                room->total = 0;
-                for (uint32_t i = 0; i < SELECT_BINS; i++)
-                    room->total += room->bins[i];
-            }
-            cta_sync();
-            target = (uint64_t)((double)share * (double)room->total);
+            uint64_t total = 0;
+            for (int i = 0; i < 32; i++)
+                total += room->segments[i];
+            target = (uint64_t)((double)share * (double)total);
             target = target != 0 ? target : 1;
         }
         select_digit(room, target);

@@ -7,7 +7,7 @@
 // a race unless a barrier, a warp_sync or a release-acquire chain orders it after them. It does not
 // depend on the schedule. Kernels therefore write at least two bytes at a time.
 // Lint (an option of the race mode): the n-th access of each lane at one instruction forms a warp
-// request; its bank conflicts and 32-byte sectors are counted.
+// request; its bank conflicts and 32-byte sectors are counted. ldmatrix counts its own.
 #include "emu.h"
 
 #include <algorithm>
@@ -55,7 +55,8 @@ struct cell {
     seen_access write, read;
 };
 
-static std::vector<allocation> allocations; // sorted by address
+static std::vector<allocation> allocations;      // sorted by address
+static std::map<std::string, simt_lint> lint_of; // what the lint counted, by kernel
 static cell *shared_cells;
 static std::vector<uint8_t> shared_pending; // cp.async under way, per byte
 
@@ -196,6 +197,8 @@ static size_t shared_used()
 
 void check_launch()
 {
+    if (options.lint)
+        lint_of[launch_name].launches++;
     if (shared_cells == nullptr) {
         shared_cells =
             (cell *)mmap(nullptr, (SHARED_MAX / GRAIN + 1) * sizeof(cell), PROT_READ | PROT_WRITE,
@@ -450,6 +453,7 @@ static std::map<std::pair<const void *, uint32_t>, uint32_t> occurrences; // (pc
 
 static void lint_request(const request &r)
 {
+    simt_lint &own = lint_of[launch_name];
     if (!r.shared) {
         std::set<uintptr_t> sectors;
         uint32_t lanes = 0;
@@ -460,11 +464,14 @@ static void lint_request(const request &r)
             for (uint32_t b = 0; b < r.bytes; b += 4)
                 sectors.insert(((uintptr_t)r.at[i] + b) / 32);
         }
+        own.global_requests++;
+        own.global_sectors += sectors.size();
         counts.global_requests++;
         counts.global_sectors += sectors.size();
         counts.global_sectors_least += (lanes * r.bytes + 31) / 32;
         return;
     }
+    own.shared_requests++;
     counts.shared_requests++;
     uint32_t group = r.bytes >= 16 ? 8 : r.bytes == 8 ? 16 : 32;
     for (uint32_t first = 0; first < LANES; first += group) {
@@ -477,13 +484,17 @@ static void lint_request(const request &r)
         size_t passes = 1;
         for (auto &bank : words)
             passes = std::max(passes, bank.size());
+        own.shared_conflicts += passes - 1;
         counts.shared_conflicts += passes - 1;
     }
 }
 
+// bytes 0: a lane that takes no part in this one.
 static void lint_note(const void *at, size_t bytes, bool shared, const void *pc)
 {
     uint32_t nth = occurrences[{pc, current->thread}]++;
+    if (bytes == 0)
+        return;
     lint_key key = {pc, current->w->index, nth};
     request &r = requests[key];
     r.bytes = (uint32_t)bytes;
@@ -494,6 +505,13 @@ static void lint_note(const void *at, size_t bytes, bool shared, const void *pc)
         lint_request(r);
         requests.erase(key);
     }
+}
+
+void lint_copy(const async_copy &copy)
+{
+    const char *site = copy.file + 2 * copy.line;
+    lint_note(copy.from, copy.valid ? 16 : 0, false, site);
+    lint_note(copy.to, 16, true, site + 1);
 }
 
 static void lint_end()
@@ -542,7 +560,7 @@ void access(const void *at, size_t bytes, bool write, bool atomic, const void *p
                 report("%s of a cp.async destination before its wait", write ? "write" : "read");
             race_check(shared_cells + offset / GRAIN, (bytes + GRAIN - 1) / GRAIN, write, atomic,
                        true);
-            if (options.lint && !atomic)
+            if (options.lint && !atomic && pc != nullptr)
                 lint_note(at, bytes, true, pc);
         }
     } else if ((size_t)(p - stack_room) < stack_room_bytes) {
@@ -554,7 +572,7 @@ void access(const void *at, size_t bytes, bool write, bool atomic, const void *p
         else if (a->shadow != nullptr)
             race_check((cell *)a->shadow + (size_t)(p - a->at) / GRAIN, (bytes + GRAIN - 1) / GRAIN,
                        write, atomic, false);
-        if (options.lint && !atomic)
+        if (options.lint && !atomic && pc != nullptr)
             lint_note(at, bytes, false, pc);
     } else if (!in_launch_args(at) && !in_image(at)) { // constants lie in the image
         report("%s of %zu bytes outside every allocation", write ? "write" : "read", bytes);
@@ -604,6 +622,7 @@ void simt_reset(void)
     std::lock_guard<std::recursive_mutex> hold(emu_lock);
     uint64_t bytes = counts.device_bytes;
     counts = simt_counts();
+    lint_of.clear();
     counts.device_bytes = bytes;
     first_report.clear();
 }
@@ -617,6 +636,23 @@ void simt_read(struct simt_counts *out)
 const char *simt_first_report(void)
 {
     return first_report.c_str();
+}
+
+void simt_lint_read(const char *kernel, struct simt_lint *out)
+{
+    std::lock_guard<std::recursive_mutex> hold(emu_lock);
+    *out = simt_lint();
+    for (auto &entry : lint_of) {
+        size_t at = entry.first[0] == '(' ? 1 : 0;
+        if (entry.first.compare(at, strlen(kernel), kernel) != 0)
+            continue;
+        const simt_lint &l = entry.second;
+        out->launches += l.launches;
+        out->shared_requests += l.shared_requests;
+        out->shared_conflicts += l.shared_conflicts;
+        out->global_requests += l.global_requests;
+        out->global_sectors += l.global_sectors;
+    }
 }
 
 int simt_device_of(const void *at)

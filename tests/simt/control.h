@@ -36,13 +36,23 @@ struct simt_counts {
     uint32_t blas_algorithm;                                  // of the last product
 };
 
+// What the lint counted of one kernel since the last simt_reset: of shared memory the passes beyond
+// the first of a request, of global memory the 32-byte sectors of all requests.
+struct simt_lint {
+    uint64_t launches;
+    uint64_t shared_requests, shared_conflicts;
+    uint64_t global_requests, global_sectors;
+};
+
 void simt_configure(const struct simt_options *options);
 void simt_reset(void);
 void simt_read(struct simt_counts *out);
 const char *simt_first_report(void); // "" where there is none
 int simt_device_of(const void *at);  // which device's allocation; -1: none
-bool simt_checks_races(void);        // this build has the access hooks
-bool simt_run_pending(void);         // runs one queued piece of work; false: none could run
+// Of all kernels whose name begins so; its type arguments follow in brackets.
+void simt_lint_read(const char *kernel, struct simt_lint *out);
+bool simt_checks_races(void); // this build has the access hooks
+bool simt_run_pending(void);  // runs one queued piece of work; false: none could run
 
 #pragma GCC visibility pop
 

@@ -3,7 +3,8 @@
 
 The sources are copied to a scratch folder and built there; the checkout is never changed. Attention,
 products and loading are judged by test_simt_kernels in all three modes, the other ops by the
-conformance walk (plain and race), the primitives by test_emulator. A fault that no mode catches fails
+conformance walk (plain and race), the primitives by test_emulator, the device's promises and the
+library's products by tests of their own, bank conflicts by the counts of the race mode. A fault that no mode catches fails
 the run, unless it stands in ALLOWED with the reason. Prints a Markdown table.
 
   tests/simt/mutants.py [--scratch FOLDER] [--only N] [--modes plain,asan,race] [--table FILE]
@@ -15,7 +16,10 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-KERNELS, EMULATOR = "kernels", "emulator"  # else: the op that conformance walks
+# The program that judges; else: the op that conformance walks.
+KERNELS, EMULATOR, DEVICE, BLAS, ACCESS = "test_simt_kernels", "test_emulator", "test_simt_device", "test_simt_blas", \
+    "test_simt_access"
+PROGRAMS = (KERNELS, EMULATOR, DEVICE, BLAS, ACCESS)
 C = "kernels/cuda/"
 
 # (file, text, replacement, which occurrence, judge, what)
@@ -63,8 +67,8 @@ MUTANTS = [
      "wide product: parts not cut (order only)"),
     (C + "gemm_wide.cu", "bool valid = token + row < g.rows", "bool valid = token + row <= g.rows", KERNELS,
      "wide product: one token too many"),
-    (C + "loader.c", "if (cudaEventSynchronize(device->staging_free[turn]) != cudaSuccess)",
-     "if (device->staging_free[turn] == NULL)", KERNELS, "loader: missing event wait, pinned buffer reused early"),
+    (C + "loader.c", "= call_status(cudaEventSynchronize(device->staging_free[turn]));",
+     "= device->staging_free[turn] != NULL ? STATUS_OK : STATUS_INVALID;", KERNELS, "loader: missing event wait, pinned buffer reused early"),
     (C + "lane.h", "    cta_sync();\n    if (threadIdx.x % 32 == 0)\n        room[warp] = x;", "    if (threadIdx.x % 32 == 0)\n        room[warp] = x;",
      "layer_norm", "row sums: room reused without a barrier"),
     (C + "lane.h", "        room[warp] = x;\n    cta_sync();", "        room[warp] = x;", "rms_norm",
@@ -89,6 +93,31 @@ MUTANTS = [
      "pool", "pooling: the token before the last"),
     ("tests/simt/probe.cu", "last[0] = atom_add_acqrel_gpu(counter, 1u);", "last[0] = atom_add(counter, 1u);", EMULATOR,
      "last arriver: release removed"),
+    (C + "device.c", "        if (code == cudaErrorNotReady) {\n            error_forget();\n", "        if (code == cudaErrorNotReady) {\n",
+     DEVICE, "device: \"not ready\" stays the last error"),
+    (C + "device.c", "    error_forget();\n    *out = NULL;\n    return error_set(err, STATUS_NO_MEMORY, \"%zu bytes of device",
+     "    *out = NULL;\n    return error_set(err, STATUS_NO_MEMORY, \"%zu bytes of device", DEVICE,
+     "device: a refused allocation stays the last error"),
+    (C + "device.c", "NULL)) == cudaSuccess)\n        code = cudaStreamSynchronize(NULL);", "NULL)) == cudaSuccess)\n        code = cudaSuccess;",
+     DEVICE, "device: zeros not waited for"),
+    (C + "device.c", "still be on their way\n        code = cudaStreamSynchronize(NULL);", "still be on their way\n        code = cudaSuccess;",
+     DEVICE, "device: an upload not waited for"),
+    (C + "device.c", "    if (cudaSetDevice((int)device->options.index) != cudaSuccess)\n        error_forget();",
+     "    if (device == NULL)\n        error_forget();", DEVICE, "device: a thread's own device is used"),
+    (C + "device.c", "    if (status == STATUS_OK)\n        status = device_try(device, err);\n", "", DEVICE,
+     "device: a card without code is not refused"),
+    (C + "blas.c", "key.x_align = alignment_of(args->x);", "key.x_align = 256;", BLAS, "products: alignment not told to the library"),
+    (C + "blas_tune.c", "out[i].state == CUBLAS_STATUS_SUCCESS && ", "", BLAS, "products: a candidate that does not run is taken"),
+    (C + "blas_cache.c", "record.sum != record_sum(&record) || ", "", BLAS, "product file: a damaged record is believed"),
+    (C + "blas_cache.c", "else if (memcmp(&head, &want, sizeof head) != 0)", "else if (head.record_bytes != want.record_bytes)", BLAS,
+     "product file: another card's choices are believed"),
+    (C + "blas_cache.c", "device->options.note(line);\n    file_write(blas);", "device->options.note(line);", BLAS,
+     "product file: not made anew"),
+    (C + "attn.h", "next > hi_first)", "next > hi_first + 1)", KERNELS, "attention: a tile that needs its mask goes without"),
+    (C + "gemm_small.cu", "room[w][room_at(o)]", "room[w][o]", KERNELS, "small product: parts read where none was put"),
+    (C + "gemm_small.cu", "return o ^ (o >> 5 & 3u) << 3;", "return o;", ACCESS, "small product: bank conflicts"),
+    (C + "gemm_wide.cu", "((chunk ^ (row & 1u) * 4u) * 16)", "(chunk * 16)", ACCESS, "wide product: bank conflicts"),
+    (C + "sample_select.cu", "room->bins[first + 32]", "room->bins[first + 31]", "sample", "radix select: segments of other bins"),
 ]
 # Faults that no mode can tell, with the reason.
 ALLOWED = {31: "equivalent today: the compiler reads only fields that the commit leaves alone"}
@@ -115,20 +144,22 @@ def verdict(command, timeout):
     return "caught", "stuck" if out.returncode in (124, 137) else "value"
 
 
+def modes_of(judge):
+    return ("race",) if judge == ACCESS else ("plain", "asan", "race")
+
+
 def tests_of(judge, bin_folder):
-    if judge == KERNELS:
-        return {m: [[str(bin_folder / f"test_simt_kernels_{m}"), "small"]] for m in ("plain", "asan", "race")}
-    if judge == EMULATOR:
-        return {m: [[str(bin_folder / f"test_emulator_{m}")]] for m in ("plain", "asan", "race")}
+    if judge in PROGRAMS:
+        arguments = ["small"] if judge == KERNELS else []
+        return {m: [[str(bin_folder / f"{judge}_{m}")] + arguments] for m in modes_of(judge)}
     conformance = str(bin_folder / "conformance")
     return {"plain": [[conformance, "simt", str(bin_folder / "libweft_simt.so"), judge]],
             "race": [[conformance, "simt", str(bin_folder / "libweft_simt_race.so"), judge]]}
 
 
 def targets_of(judge, modes):
-    if judge in (KERNELS, EMULATOR):
-        name = "test_simt_kernels_" if judge == KERNELS else "test_emulator_"
-        return [name + m for m in modes]
+    if judge in PROGRAMS:
+        return [f"{judge}_{m}" for m in modes if m in modes_of(judge)]
     return ["conformance"] + [{"plain": "weft_simt", "race": "weft_simt_race"}[m] for m in modes if m != "asan"]
 
 

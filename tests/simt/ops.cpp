@@ -180,6 +180,8 @@ void cp_async16(void *to, const void *from, bool valid, const char *file, int li
             access(from, 16, false, false, nullptr);
         access(to, 16, true, false, nullptr);
     }
+    if (options.lint)
+        lint_copy({to, from, valid, file, line});
     async_mark(to, 16, true);
     memset(to, 0xFF, 16);
     current->open_group.push_back({to, from, valid, file, line});
