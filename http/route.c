@@ -59,6 +59,9 @@ static struct text path_canonical(struct text path)
     for (size_t i = 0; i < sizeof aliases / sizeof *aliases; i++)
         if (text_is(path, aliases[i].from))
             return text_of(aliases[i].to);
+    struct text rest;
+    if (has_prefix(path, "/v1/v1/models/", &rest)) // one of them
+        return text_span(path.at + strlen("/v1"), path.bytes - strlen("/v1"));
     return path;
 }
 

@@ -51,6 +51,9 @@ static void test_rest(void **state)
     assert_true(text_is(match.path_rest, "org/name x ")); // spaces stay
     match = find("GET", "/v1/models/a/");
     assert_true(text_is(match.path_rest, "a"));
+    match = find("GET", "/v1/v1/models/org/name"); // a client pointed at {base_url}/v1
+    assert_ptr_equal(match.route, &rows[3]);
+    assert_true(text_is(match.path_rest, "org/name"));
 }
 
 static void test_unknown(void **state)
