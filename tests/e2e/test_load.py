@@ -160,6 +160,28 @@ class Flood:
         assert not self.wrong, self.wrong[:3]
 
 
+def test_small_body_overtakes_large_ones():
+    """Bodies of megabytes take the tokenizer seconds; small ones do not wait for them."""
+    server = main()
+    order = []
+
+    def ask(name, repeats):
+        answer = chat(server, messages=user("a " * repeats), max_tokens=1)
+        assert answer.status == 400, (answer.status, answer.text[:200])
+        assert answer.error["code"] == "context_length_exceeded", answer.text[:200]
+        order.append(name)
+
+    large = [threading.Thread(target=ask, args=("large", 2 << 20)) for _ in range(3)]
+    for thread in large:
+        thread.start()
+    time.sleep(0.5)  # all are there; the first takes longer
+    for _ in range(3):
+        ask("small", 20 << 10)  # over what an event loop does itself
+    for thread in large:
+        thread.join()
+    assert order[:4].count("small") == 3, order
+
+
 def test_four_endpoints_for_a_while():
     """One client an endpoint, three models: each result equal to its run alone."""
     server = main()
