@@ -4,7 +4,7 @@
 #include <immintrin.h>
 #include <stdint.h>
 
-enum { LANES_MR = 3 };
+enum { LANES_MR = 2 };
 enum { LANES_KEYS = 4 };
 
 struct lanes {
@@ -169,15 +169,18 @@ LANES_INLINE lanes lanes_from_f16(const uint16_t *p)
     return (lanes){_mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)p)),
                    _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(p + 8)))};
 }
-LANES_INLINE void lanes_from_pairs(const uint16_t *p, lanes *first, lanes *second)
+LANES_INLINE lanes lanes_pairs_first(const uint16_t *p)
 {
     __m256i lo = _mm256_loadu_si256((const __m256i *)p);
     __m256i hi = _mm256_loadu_si256((const __m256i *)(p + 16));
-    __m256i upper = _mm256_set1_epi32((int)0xFFFF0000u);
-    *first = (lanes){_mm256_castsi256_ps(_mm256_slli_epi32(lo, 16)),
-                     _mm256_castsi256_ps(_mm256_slli_epi32(hi, 16))};
-    *second = (lanes){_mm256_castsi256_ps(_mm256_and_si256(lo, upper)),
-                      _mm256_castsi256_ps(_mm256_and_si256(hi, upper))};
+    return (lanes){_mm256_castsi256_ps(_mm256_slli_epi32(lo, 16)),
+                   _mm256_castsi256_ps(_mm256_slli_epi32(hi, 16))};
+}
+LANES_INLINE lanes lanes_pairs_second(const uint16_t *p)
+{
+    __m256 upper = _mm256_castsi256_ps(_mm256_set1_epi32((int)0xFFFF0000u));
+    return (lanes){_mm256_and_ps(_mm256_loadu_ps((const float *)(const void *)p), upper),
+                   _mm256_and_ps(_mm256_loadu_ps((const float *)(const void *)(p + 16)), upper)};
 }
 LANES_INLINE __m128i half_to_bf16(__m256 x)
 {

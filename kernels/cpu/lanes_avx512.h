@@ -129,11 +129,14 @@ LANES_INLINE lanes lanes_from_f16(const uint16_t *p)
     return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)p));
 }
 // 16 pairs of bf16: the first of each pair, the second of each pair
-LANES_INLINE void lanes_from_pairs(const uint16_t *p, lanes *first, lanes *second)
+LANES_INLINE lanes lanes_pairs_first(const uint16_t *p)
 {
-    __m512i both = _mm512_loadu_si512(p);
-    *first = _mm512_castsi512_ps(_mm512_slli_epi32(both, 16));
-    *second = _mm512_castsi512_ps(_mm512_and_si512(both, _mm512_set1_epi32((int)0xFFFF0000u)));
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_loadu_si512(p), 16));
+}
+LANES_INLINE lanes lanes_pairs_second(const uint16_t *p)
+{
+    __m512i upper = _mm512_set1_epi32((int)0xFFFF0000u);
+    return _mm512_castsi512_ps(_mm512_and_si512(_mm512_loadu_si512(p), upper));
 }
 LANES_INLINE void lanes_to_bf16(uint16_t *p, lanes x)
 {

@@ -192,12 +192,16 @@ LANES_INLINE lanes lanes_from_f16(const uint16_t *p)
         out.at[i] = f16_to_f32(p[i]);
     return out;
 }
-LANES_INLINE void lanes_from_pairs(const uint16_t *p, lanes *first, lanes *second)
+LANES_INLINE lanes lanes_pairs_first(const uint16_t *p)
 {
-    for (int i = 0; i < 16; i++) {
-        first->at[i] = bf16_to_f32(p[2 * i]);
-        second->at[i] = bf16_to_f32(p[2 * i + 1]);
-    }
+    lanes out;
+    for (int i = 0; i < 16; i++)
+        out.at[i] = bf16_to_f32(p[2 * i]);
+    return out;
+}
+LANES_INLINE lanes lanes_pairs_second(const uint16_t *p)
+{
+    return lanes_pairs_first(p + 1);
 }
 LANES_INLINE void lanes_to_bf16(uint16_t *p, lanes x)
 {
