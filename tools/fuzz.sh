@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# The fuzzers of tests/fuzz. `replay` runs each over its committed corpus; `run SECONDS` fuzzes.
+# The fuzzers of tests/fuzz, one on each core at a time. `replay` runs each over its committed
+# corpus; `run SECONDS` fuzzes each for so long. Logs lie in build/fuzz.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 mode=${1:-replay}
@@ -7,27 +8,34 @@ seconds=${2:-600}
 compiler=$(command -v clang || command -v clang-14)
 cmake --preset fuzz -DCMAKE_C_COMPILER="$compiler" >/dev/null
 cmake --build --preset fuzz
-found=0
-for program in build/fuzz/bin/fuzz_*; do
-    [ -x "$program" ] || continue
-    name=$(basename "$program")
-    corpus=tests/fuzz/corpus/${name#fuzz_}
-    found=$((found + 1))
-    if [ "$mode" = replay ]; then
-        files=$([ ! -d "$corpus" ] || find "$corpus" -type f | sort)
-        if [ -z "$files" ]; then
-            "$program" -runs=2000 -seed=1 >build/fuzz/$name.log 2>&1 || { tail -n 40 build/fuzz/$name.log; exit 1; }
-        else
-            "$program" $files >build/fuzz/$name.log 2>&1 || { tail -n 40 build/fuzz/$name.log; exit 1; }
-        fi
-        echo "$name: replayed $(wc -w <<<"$files") inputs"
+
+replay() { # name, corpus
+    local files
+    files=$([ ! -d "$2" ] || find "$2" -type f | sort)
+    # shellcheck disable=SC2086
+    if [ -z "$files" ]; then
+        build/fuzz/bin/"$1" -runs=2000 -seed=1
     else
-        mkdir -p build/fuzz/corpus/$name
-        # shellcheck disable=SC2086
-        "$program" -max_total_time="$seconds" -rss_limit_mb=4096 -timeout=20 -max_len=65536 \
-            build/fuzz/corpus/$name $([ -d "$corpus" ] && echo "$corpus") >build/fuzz/$name.log 2>&1 ||
-            { tail -n 60 build/fuzz/$name.log; exit 1; }
-        echo "$name: $(grep -E '^Done|stat::number_of' build/fuzz/$name.log | tail -n 1)"
-    fi
-done
-[ "$found" -gt 0 ]
+        build/fuzz/bin/"$1" $files
+    fi >build/fuzz/"$1".log 2>&1 || return 1
+    echo "$1: replayed $(wc -w <<<"$files") inputs"
+}
+
+run() { # name, corpus
+    mkdir -p build/fuzz/corpus/"$1"
+    # shellcheck disable=SC2046
+    build/fuzz/bin/"$1" -max_total_time="$seconds" -rss_limit_mb=4096 -timeout=20 -max_len=65536 \
+        build/fuzz/corpus/"$1" $([ ! -d "$2" ] || echo "$2") >build/fuzz/"$1".log 2>&1 || return 1
+    echo "$1: $(grep -E '^Done' build/fuzz/"$1".log | tail -n 1)"
+}
+
+one() { # name
+    "$mode" "$1" "tests/fuzz/corpus/${1#fuzz_}" && return
+    echo "$1: FAILED"
+    tail -n 60 build/fuzz/"$1".log
+    return 1
+}
+export -f one replay run
+export mode seconds
+cd build/fuzz/bin && names=(fuzz_*) && cd - >/dev/null
+printf '%s\n' "${names[@]}" | xargs -P "$(nproc)" -I{} bash -c 'one {}'
