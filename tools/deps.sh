@@ -5,7 +5,7 @@
 set -euo pipefail
 
 build="gcc g++ cmake ninja-build make pkg-config libh2o-evloop-dev libssl-dev libjansson-dev
-  libyajl-dev libpcre2-dev libutf8proc-dev zlib1g-dev"
+  libpcre2-dev libutf8proc-dev zlib1g-dev"
 test="libcmocka-dev libcurl4-openssl-dev python3 python3-venv curl git"
 fuzz="clang-14 libclang-rt-14-dev"
 
