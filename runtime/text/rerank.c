@@ -148,23 +148,31 @@ static enum status encode_pair(const struct rerank_prompt *p, struct text docume
                                struct arena *arena, struct rerank_input *out, struct error *err)
 {
     uint32_t pair_start = 0;
+    uint32_t bound = tokenizer_bound(p->args.tokenizer, p->args.query.bytes + document.bytes);
+    uint8_t *types = arena_take(arena, bound);
+    if (!types)
+        return error_set(err, STATUS_NO_ROOM, "no room for %u tokens", bound);
     struct encode_args in = {.text = p->args.query,
                              .pair = &document,
                              .flags = ENCODE_SPECIAL,
                              .arena = arena,
+                             .type_ids = types,
                              .pair_start = &pair_start};
     enum status status = encode(p->args.tokenizer, &in, &out->tokens, &out->token_count, err);
 
     if (status != STATUS_OK) {
         return status;
     }
+    uint32_t type_from = 0;
+    while (type_from < out->token_count && types[type_from] == 0)
+        type_from++;
     uint32_t count = out->token_count - pair_start - p->tail_count;
     uint32_t keep = document_keep(p, pair_start + p->tail_count, count);
     memmove(out->tokens + pair_start + keep, out->tokens + pair_start + count,
             p->tail_count * sizeof(*out->tokens));
     out->whole_count = out->token_count;
     out->token_count = pair_start + keep + p->tail_count;
-    out->type_from = pair_start;
+    out->type_from = type_from < out->token_count ? type_from : out->token_count;
     out->cut = keep < count;
     return STATUS_OK;
 }

@@ -46,14 +46,44 @@ static void templates_read(struct tokenizer *t, const struct jnode *node)
                      jtree_get_text(&node->items[i], "template"));
 }
 
-static bool class_adds_bos(struct text class)
+static bool class_is(const struct jnode *config, const char *const *classes)
+{
+    struct text class = jtree_get_text(config, "tokenizer_class");
+    for (; *classes != NULL; classes++)
+        if (text_is(class, *classes))
+            return true;
+    return false;
+}
+
+static bool class_adds_bos(const struct jnode *config)
 {
     static const char *const classes[] = {
-        "LlamaTokenizer",         "LlamaTokenizerFast", "CodeLlamaTokenizer",
-        "CodeLlamaTokenizerFast", "GemmaTokenizer",     "GemmaTokenizerFast",
+        "LlamaTokenizer",
+        "LlamaTokenizerFast",
+        "CodeLlamaTokenizer",
+        "CodeLlamaTokenizerFast",
+        "GemmaTokenizer",
+        "GemmaTokenizerFast",
+        NULL,
     };
-    for (size_t i = 0; i < sizeof classes / sizeof *classes; i++)
-        if (text_is(class, classes[i]))
+    return class_is(config, classes);
+}
+
+// The list of a model's inputs decides; without one the class, whose last entry is the class for
+// any tokenizer as newer files name it.
+static bool types_given(const struct jnode *config)
+{
+    static const char *const without[] = {
+        "RobertaTokenizer",    "RobertaTokenizerFast",
+        "XLMRobertaTokenizer", "XLMRobertaTokenizerFast",
+        "CamembertTokenizer",  "CamembertTokenizerFast",
+        "TokenizersBackend",   NULL,
+    };
+    const struct jnode *inputs = jtree_get(config, "model_input_names");
+    if (!jtree_is(inputs, J_ARRAY))
+        return !class_is(config, without);
+    for (uint32_t i = 0; i < inputs->count; i++)
+        if (text_is(jtree_text(&inputs->items[i]), "token_type_ids"))
             return true;
     return false;
 }
@@ -69,7 +99,7 @@ static struct template_item id_item(struct tokenizer *t, int32_t id, uint8_t typ
 // These tokenizer classes build their post-processor from two flags, whatever the file says.
 static void flags_apply(struct tokenizer *t, const struct jnode *config)
 {
-    if (!class_adds_bos(jtree_get_text(config, "tokenizer_class")) ||
+    if (!class_adds_bos(config) ||
         (jtree_get(config, "add_bos_token") == NULL && jtree_get(config, "add_eos_token") == NULL))
         return;
     int32_t bos = t->special_ids[SPECIAL_BOS], eos = t->special_ids[SPECIAL_EOS];
@@ -101,6 +131,7 @@ void config_open(struct tokenizer *t, const struct jnode *config, const struct j
         t->special_ids[i] = text.at != NULL ? tokenizer_token(t, text) : -1;
     }
     t->clean_up_spaces = jtree_get_bool(config, "clean_up_tokenization_spaces", true);
+    t->gives_types = types_given(config);
     templates_read(t, jtree_get(config, "chat_template"));
     flags_apply(t, config);
 }

@@ -136,6 +136,8 @@ enum status tokenizer_encode(const struct tokenizer *t, const struct encode_args
         e.status = STATUS_TOO_LARGE;
     else
         encode_post(&e, args);
+    if (args->type_ids != NULL && !t->gives_types)
+        memset(args->type_ids, 0, e.token_count);
     return finish(&e, token_count, err);
 }
 

@@ -13,6 +13,7 @@ struct tokenizer *tokenizer_create(void)
     for (int i = 0; i < SPECIAL_COUNT; i++)
         t->special_ids[i] = -1;
     t->clean_up_spaces = true;
+    t->gives_types = true;
     return t;
 }
 

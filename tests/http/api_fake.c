@@ -609,6 +609,9 @@ enum status tokenizer_encode(const struct tokenizer *t, const struct encode_args
             tokens[n++] = (unsigned char)args->pair->at[i];
         }
         tokens[n++] = FAKE_SEP;
+        for (uint32_t i = 0; args->type_ids && i < n; i++) {
+            args->type_ids[i] = i >= *args->pair_start;
+        }
     }
     *token_count = n;
     return STATUS_OK;

@@ -318,6 +318,45 @@ static void folders_are_read(void **state)
     assert_non_null(strstr(err.text, "No such file or directory"));
 }
 
+static void types_are_given_or_not(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *config;
+        bool gives;
+    } cases[] = {
+        {NULL, true},
+        {"{}", true},
+        {"{\"tokenizer_class\":\"BertTokenizer\"}", true},
+        {"{\"tokenizer_class\":\"PreTrainedTokenizerFast\"}", true},
+        {"{\"tokenizer_class\":\"TokenizersBackend\"}", false},
+        {"{\"tokenizer_class\":\"XLMRobertaTokenizerFast\"}", false},
+        {"{\"tokenizer_class\":\"TokenizersBackend\",\"model_input_names\":"
+         "[\"input_ids\",\"token_type_ids\"]}",
+         true},
+        {"{\"tokenizer_class\":\"BertTokenizer\",\"model_input_names\":[\"input_ids\"]}", false},
+    };
+    static const int32_t want[] = {2, 0, 1, 3, 0, 3};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct tokenizer *t = open_text(pairs, cases[i].config);
+        uint8_t types[16];
+        uint32_t start = 0;
+        struct text second = text_of("x");
+        expect(t,
+               (struct encode_args){.text = text_of("xy"),
+                                    .pair = &second,
+                                    .flags = ENCODE_SPECIAL,
+                                    .type_ids = types,
+                                    .pair_start = &start},
+               want, 6);
+        assert_int_equal(types[3], 0);
+        assert_int_equal(types[4], cases[i].gives);
+        assert_int_equal(types[5], cases[i].gives);
+        assert_int_equal(start, 4);
+        tokenizer_close(t);
+    }
+}
+
 static void config_is_read(void **state)
 {
     (void)state;
@@ -343,11 +382,17 @@ static void config_is_read(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(added_token_flags), cmocka_unit_test(plain_segments),
-        cmocka_unit_test(tokens_of_spaces),  cmocka_unit_test(folders_are_read),
-        cmocka_unit_test(pair_of_texts),     cmocka_unit_test(too_little_room),
-        cmocka_unit_test(one_long_word),     cmocka_unit_test(wrong_files),
-        cmocka_unit_test(made_up_words),     cmocka_unit_test(config_is_read),
+        cmocka_unit_test(added_token_flags),
+        cmocka_unit_test(plain_segments),
+        cmocka_unit_test(types_are_given_or_not),
+        cmocka_unit_test(tokens_of_spaces),
+        cmocka_unit_test(folders_are_read),
+        cmocka_unit_test(pair_of_texts),
+        cmocka_unit_test(too_little_room),
+        cmocka_unit_test(one_long_word),
+        cmocka_unit_test(wrong_files),
+        cmocka_unit_test(made_up_words),
+        cmocka_unit_test(config_is_read),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
