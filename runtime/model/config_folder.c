@@ -61,7 +61,8 @@ static enum status pooling_read(struct model_config *config, const char *folder,
         {"lasttoken", "pooling_mode_lasttoken", POOL_LAST},
         {"max", "pooling_mode_max_tokens", -1},
         {"weightedmean", "pooling_mode_weightedmean_tokens", -1},
-        {"mean_sqrt_len_tokens", "pooling_mode_mean_sqrt_len_tokens", -1},
+        // the mean but for a factor, which the normalised vector does not have
+        {"mean_sqrt_len_tokens", "pooling_mode_mean_sqrt_len_tokens", POOL_MEAN},
     };
     json_t *json;
     enum status status = file_parse(&json, folder, "config.json", true, err);

@@ -204,6 +204,9 @@ static void sentence_folders_are_embedders(void **state)
     assert_int_equal(config.pooling, POOL_LAST);
     assert_non_null(strstr(config.weights_folder, "/0_Transformer"));
     put(place, "1_Pooling/config.json", "{\"pooling_mode\":\"mean\"}");
+    read(place);
+    assert_int_equal(config.pooling, POOL_MEAN);
+    put(place, "1_Pooling/config.json", "{\"pooling_mode_mean_sqrt_len_tokens\":true}");
     put(place, "0_Transformer/sentence_bert_config.json", "{\"max_seq_length\":256}");
     read(place);
     assert_int_equal(config.pooling, POOL_MEAN);
