@@ -116,6 +116,7 @@ static enum status model_prepare(struct loaded *loaded, struct loaded_model *m, 
     model_settings_to_options(&m->spec.settings, &options);
     options.yes_id = tokenizer_token(m->tokenizer, text_of("yes"));
     options.no_id = tokenizer_token(m->tokenizer, text_of("no"));
+    options.tokenizer_length = tokenizer_length(m->tokenizer);
     status =
         model_plan_open(&m->plan, m->spec.folder, loaded->api, loaded->device, &options, err);
     if (status == STATUS_OK && tokenizer_vocab(m->tokenizer) > m->plan->facts.vocab)

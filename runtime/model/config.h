@@ -59,6 +59,7 @@ struct model_config {
     uint32_t labels;          // of a classification head; 0: not said
     uint32_t length_max;      // longest sequence that the rope scaling allows
     uint32_t length_default;  // and the one taken where the options say nothing
+    bool length_said;         // by max_seq_length, which stands above the tokenizer's
     uint32_t window;          // keys, 0: all
     uint32_t window_from;     // layers below see everything (Qwen2's max_window_layers)
     uint8_t full_layers[CONFIG_LAYERS_MAX]; // 1: no window there ("layer_types")

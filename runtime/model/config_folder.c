@@ -317,6 +317,7 @@ static enum status sentence_length_read(struct model_config *config, struct erro
     for (size_t i = 0; status == STATUS_OK && !json && i < sizeof names / sizeof names[0]; i++)
         status = file_parse(&json, config->weights_folder, names[i], false, err);
     double length = default_read(json, "max_seq_length");
+    config->length_said = length >= 1;
     if (config->kind != MODEL_GENERATOR && length >= 1 && length < config->length_default)
         config->length_default = (uint32_t)length;
     json_decref(json);

@@ -41,7 +41,11 @@ static enum status length_choose(struct model_facts *facts, const struct model_p
 {
     const struct model_config *c = &parts->config;
     uint32_t wanted = parts->options.max_model_len;
-    facts->max_model_len = wanted > 0 ? wanted : c->length_default;
+    uint32_t usual = c->length_default;
+    uint32_t tokenizer = parts->options.tokenizer_length;
+    if (facts->kind != MODEL_GENERATOR && !c->length_said && tokenizer > 0 && tokenizer < usual)
+        usual = tokenizer;
+    facts->max_model_len = wanted > 0 ? wanted : usual;
     if (facts->max_model_len <= c->length_max)
         return STATUS_OK;
     return error_set(err, STATUS_TOO_LARGE,

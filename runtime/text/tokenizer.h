@@ -101,6 +101,7 @@ struct text tokenizer_chat_template(const struct tokenizer *t, const char *name)
 
 // What tokenizer_config.json says; streaming never applies it.
 bool tokenizer_cleans_up_spaces(const struct tokenizer *t);
+uint32_t tokenizer_length(const struct tokenizer *t); // model_max_length; 0: none that means one
 
 // Incremental detokenization: tokens in, whole characters out. Copyable, needs no end.
 struct detok {

@@ -132,6 +132,9 @@ void config_open(struct tokenizer *t, const struct jnode *config, const struct j
     }
     t->clean_up_spaces = jtree_get_bool(config, "clean_up_tokenization_spaces", true);
     t->gives_types = types_given(config);
+    // A tokenizer without a limit says 1e30.
+    int64_t length = jtree_integer(jtree_get(config, "model_max_length"), 1 << 24);
+    t->length = length > 0 ? (uint32_t)length : 0;
     templates_read(t, jtree_get(config, "chat_template"));
     flags_apply(t, config);
 }

@@ -36,6 +36,7 @@ struct tokenizer {
     struct text special_texts[SPECIAL_COUNT];
     int32_t special_ids[SPECIAL_COUNT];
     bool clean_up_spaces;
+    uint32_t length;  // model_max_length, 0: not said
     bool gives_types; // token types of a pair reach the model
     struct {
         struct text name, source;

@@ -232,6 +232,11 @@ struct text tokenizer_chat_template(const struct tokenizer *t, const char *name)
     return text_span(NULL, 0);
 }
 
+uint32_t tokenizer_length(const struct tokenizer *t)
+{
+    return t->length;
+}
+
 bool tokenizer_cleans_up_spaces(const struct tokenizer *t)
 {
     return t->clean_up_spaces;

@@ -141,6 +141,19 @@ class Commands(unittest.TestCase):
         self.fails(1, "is beyond the 300 that the model knows", "generate", folder, "--prompt", "hi",
                    "--load-format", "dummy", "--log-level", "error")
 
+    def test_the_length_of_the_tokenizer(self):
+        folder = self.copy(EMBED, "short")
+        for length, tokens in ((16, 16), (10**30, 512), (1024, 512)):
+            config = json.loads((folder / "tokenizer_config.json").read_text())
+            config["model_max_length"] = length
+            (folder / "tokenizer_config.json").write_text(json.dumps(config))
+            self.assertIn(f"{tokens} tokens at most".encode(), weft("inspect", folder).stdout)
+        (folder / "tokenizer_config.json").write_text('{"model_max_length": 16}')
+        (folder / "sentence_bert_config.json").write_text('{"max_seq_length": 32}')
+        self.assertIn(b"32 tokens at most", weft("inspect", folder).stdout)
+        self.assertIn(b"64 tokens at most",
+                      weft("inspect", folder, "--max-model-len", "64").stdout)
+
     def test_too_little_memory_names_the_remedy(self):
         self.fails(1, "raise --kv-cache-memory\n", *GENERATE, "--kv-cache-memory", "1")
         self.fails(1, "--max-model-len 128 would fit", *GENERATE, "--kv-cache-memory", "40K")
