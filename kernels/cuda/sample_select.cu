@@ -100,7 +100,7 @@ static __device__ float select_threshold(const sample_run &run, const sample_row
 
 // One block of 1,024 a row; rows without top-k and top-p leave at once. Shared: 17 KB. Bound:
 // memory, three passes of 4 bytes a logit for each of the two.
-static __global__ void __launch_bounds__(SELECT_THREADS) sample_select_kernel(sample_run run)
+static __global__ void __launch_bounds__(SELECT_THREADS, 1) sample_select_kernel(sample_run run)
 {
     SHARED(select_room, room, [1]);
     sample_row row = run.row[blockIdx.x];

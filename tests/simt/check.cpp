@@ -131,10 +131,37 @@ static allocation *allocation_of(const void *at)
     return (const char *)at < a->at + a->bytes ? a : nullptr;
 }
 
+// Pages of an allocation with its margins.
+static size_t pages_of(size_t room)
+{
+    return (room + 2 * MARGIN + MARGIN - 1) / MARGIN * MARGIN;
+}
+
+// With WEFT_SIMT_HIDE set, device memory can be touched only while queued work runs: a host that
+// reads or writes it by its address dies here as it would on a card.
+static bool hiding()
+{
+    static const bool on = getenv("WEFT_SIMT_HIDE") != nullptr;
+    return on;
+}
+
+static void memory_shown(const allocation &a, bool shown)
+{
+    size_t room = (a.bytes + 255) & ~(size_t)255;
+    if (hiding() && !a.pinned)
+        (void)mprotect(a.at - MARGIN, pages_of(room), shown ? PROT_READ | PROT_WRITE : PROT_NONE);
+}
+
+void memory_show(bool shown)
+{
+    for (auto &a : allocations)
+        memory_shown(a, shown);
+}
+
 void *memory_take(size_t bytes, bool pinned)
 {
     size_t room = (bytes + 255) & ~(size_t)255;
-    char *base = (char *)aligned_alloc(MARGIN, (room + 2 * MARGIN + MARGIN - 1) / MARGIN * MARGIN);
+    char *base = (char *)aligned_alloc(MARGIN, pages_of(room));
     if (base == nullptr)
         return nullptr;
     memset(base, 0xFF, room + 2 * MARGIN);
@@ -151,6 +178,7 @@ void *memory_take(size_t bytes, bool pinned)
                          [](const allocation &x, const allocation &y) { return x.at < y.at; }),
         a);
     counts.device_bytes += pinned ? 0 : bytes;
+    memory_shown(a, false);
     return a.at;
 }
 
@@ -162,6 +190,7 @@ bool memory_give(void *at, bool pinned)
         return false;
     }
     size_t room = (a->bytes + 255) & ~(size_t)255;
+    memory_shown(*a, true);
     UNPOISON(a->at - MARGIN, room + 2 * MARGIN);
     bool margin_hit = false;
     for (size_t i = 0; i < MARGIN; i++)

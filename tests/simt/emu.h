@@ -111,6 +111,7 @@ struct allocation {
 };
 void *memory_take(size_t bytes, bool pinned);
 bool memory_give(void *at, bool pinned);
+void memory_show(bool shown); // to the host
 bool memory_known(const void *at, size_t bytes);
 bool memory_pinned(const void *at);
 void check_launch();

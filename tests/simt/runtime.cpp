@@ -104,8 +104,10 @@ bool run_one(stream_state *s)
     piece p = std::move(s->queue.front());
     s->queue.pop_front();
     s->running = true;
+    memory_show(true);
     if (p.work)
         p.work();
+    memory_show(false);
     s->running = false;
     return true;
 }
