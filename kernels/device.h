@@ -30,6 +30,7 @@ struct device_options {
 
 struct device_facts {
     char name[96];            // "cpu: 2 threads, AMX", or the card's name
+    uint32_t step_tokens;     // tokens of a step where nobody asks for a number; 0: 2048
     uint32_t steps_in_flight; // 0: launch returns when done (cpu); 1 on cuda and simt
     bool graphs;              // graph_* are there
     bool exact;               // as opened

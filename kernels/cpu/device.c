@@ -53,7 +53,9 @@ static void cpu_close(struct device *device)
 
 static void cpu_facts(const struct device *device, struct device_facts *out)
 {
-    *out = (struct device_facts){.exact = true, .memory_free = cpu_memory_free()};
+    // One panel of rows: more make products no faster and hold up whoever decodes meanwhile.
+    *out = (struct device_facts){
+        .step_tokens = PANEL_ROWS, .exact = true, .memory_free = cpu_memory_free()};
     snprintf(out->name, sizeof out->name, "cpu: %u threads, %s", pool_threads(device->pool),
              cpu_level_name(device->level));
     for (int i = 0; i < DTYPE_COUNT; i++)

@@ -27,7 +27,8 @@ static enum status attend(struct model *model, const struct step *host)
 {
     struct attn_args args = {
         .act = model->act,
-        .kv = model->act,
+        // as a cache would hold them; where activations are float32 this is the faster form
+        .kv = model->facts.dtype == DTYPE_BF16 ? DTYPE_BF16 : model->act,
         .qkv = model_act(model, model->layout.qkv),
         .out = model_act(model, model->layout.attn),
         .step = model_record(model),

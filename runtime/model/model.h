@@ -26,7 +26,7 @@ struct model_options {
     int kv_dtype;                    // F32, BF16, F16, or -1: as the checkpoint (float32 stays so)
     uint32_t max_model_len;          // 0: the checkpoint's
     uint32_t max_num_seqs;           // resident sequences; 0: 256
-    uint32_t max_num_batched_tokens; // a step; 0: 2048 (encoders: at least the longest input)
+    uint32_t max_num_batched_tokens; // a step; 0: the device's (encoders: at least one input)
     uint32_t block_size;             // 16, 32 or 64 tokens; 0: 64
     bool load_dummy;                 // random weights, only config.json is needed
     int penalty_rows;                // -1: as many as max_num_seqs needs, at most 64

@@ -77,14 +77,17 @@ static uint32_t smaller(uint32_t a, uint32_t b)
 
 // Capacities of a step. Generators: rows are sequences. Encoders keep nothing between steps, so
 // they have as many rows as short texts fit.
-static void limits_choose(struct model_facts *facts, const struct model_parts *parts)
+static void limits_choose(struct model_facts *facts, const struct device_facts *device,
+                          const struct model_parts *parts)
 {
     const struct model_options *o = &parts->options;
     struct step_limits *limits = &facts->limits;
     bool encoder = parts->config.arch->family == ARCH_ENCODER;
     bool sampled = facts->kind == MODEL_GENERATOR;
     uint32_t sequences = o->max_num_seqs > 0 ? o->max_num_seqs : SEQUENCES_DEFAULT;
-    uint32_t tokens = o->max_num_batched_tokens > 0 ? o->max_num_batched_tokens : TOKENS_DEFAULT;
+    uint32_t tokens = o->max_num_batched_tokens;
+    if (tokens == 0)
+        tokens = device->step_tokens > 0 ? device->step_tokens : TOKENS_DEFAULT;
     if (encoder && tokens < facts->max_model_len)
         tokens = facts->max_model_len;
     if (!encoder && tokens < sequences)
@@ -238,7 +241,7 @@ static enum status plan_fill(struct model_plan *plan, struct error *err)
     if (status != STATUS_OK)
         return status;
     kv_facts(facts, parts);
-    limits_choose(facts, parts);
+    limits_choose(facts, &device, parts);
     stream_limits_init(parts, facts);
     model_layout_init(&parts->layout, facts, parts);
     return need_sum(plan, err);
