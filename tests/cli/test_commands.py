@@ -53,6 +53,13 @@ class Commands(unittest.TestCase):
         self.fails(2, "--prompt TEXT is required", "generate", CHAT)
         self.fails(2, "whole number of 64 bits", *GENERATE, "--seed", "1.5e18")
 
+    def test_a_pipe_in_place_of_a_file(self):
+        pipe = self.folder / "pipe"
+        os.mkfifo(pipe)
+        self.fails(1, "pipe", "render", "--template", pipe, feed=b'{"messages":[]}')
+        self.fails(1, "pipe", "serve", "--port", "0", "--log-level", "error", "--api-key-file",
+                   pipe, CHAT)
+
     def test_missing_folders(self):
         for command in (("inspect",), ("generate", "--prompt", "x"), ("embed",), ("tokenize",),
                         ("rerank", "--query", "q"), ("render",), ("detokenize",),
