@@ -114,7 +114,9 @@ bool run_one(stream_state *s)
 
 bool run_any()
 {
-    stream_random = stream_random * 1664525u + 1013904223u;
+    stream_random ^= stream_random << 13;
+    stream_random ^= stream_random >> 17;
+    stream_random ^= stream_random << 5;
     size_t n = streams.size() + 1;
     for (size_t k = 0; k < n; k++) {
         size_t i = (k + (stream_random >> 16)) % n;

@@ -165,8 +165,8 @@ static void test_zeroed_before(void **state)
         assert_int_equal(w.api->memory_take(w.device, &weight.data, weight.bytes, NULL), STATUS_OK);
         assert_int_equal(w.api->memory_take(w.device, &table, sizeof from, NULL), STATUS_OK);
         assert_int_equal(w.api->weight_put(w.device, &weight, 0, &source, NULL), STATUS_OK);
-        assert_int_equal(w.api->upload(w.device, table, from, sizeof from, NULL), STATUS_OK);
         assert_int_equal(w.api->weight_finish(w.device, &weight, NULL), STATUS_OK);
+        assert_int_equal(w.api->upload(w.device, table, from, sizeof from, NULL), STATUS_OK);
         void *host = NULL;
         assert_int_equal(w.api->host_take(w.device, &host, 2 * sizeof from, NULL), STATUS_OK);
         assert_int_equal(w.api->copy_out(w.stream, host, weight.data, sizeof from), STATUS_OK);
