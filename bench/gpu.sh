@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # All that must be proved on a real GPU: bench/gpu.sh --stage test|bench|all|libs [--out FOLDER] [--plan]
 # Needs one GPU, nvcc, cmake and g++; no network, no h2o. Without cmocka the tests run on bench/cmocka. The model
-# tests and whole steps also need jansson and yajl and are skipped without them: `--stage libs` on a machine that has
+# tests and whole steps also need jansson and are skipped without it: `--stage libs` on a machine that has
 # them copies them to build/libs, which is then taken along.
 #
 # Each stage ends within ten minutes: every step has a share of them, what it leaves goes to the later ones, and
@@ -26,7 +26,7 @@ case $stage in test | bench | all | libs) ;; *) echo "gpu.sh: no stage '$stage'"
 libs() {
     local to=$PWD/build/libs name from
     rm -rf "$to" && mkdir -p "$to/include" "$to/lib/pkgconfig" "$to/bin" || return 1
-    for name in cmocka jansson yajl; do
+    for name in cmocka jansson; do
         from=$(cc -print-file-name="lib$name.so")
         cp -rL "/usr/include/$name"* "$to/include/" && cp -L "$from"* "$to/lib/" || return 1
         printf 'prefix=${pcfiledir}/../..\nName: %s\nDescription: copied\nVersion: %s\nLibs: %s -l%s\nCflags: %s\n' \
@@ -98,9 +98,7 @@ step() {
 }
 
 models=yes
-for name in jansson yajl; do
-    pkg-config --exists $name 2>/dev/null || models="skipped: $name is not here"
-done
+pkg-config --exists jansson 2>/dev/null || models="skipped: jansson is not here"
 [ $plan = no ] || models=yes
 
 # A private top level: the parts of the tree that need neither h2o nor the text libraries; without cmocka our own
