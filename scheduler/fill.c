@@ -114,4 +114,6 @@ void batch_fill(struct engine *engine, struct record *record)
     stat_add(&engine->stats.steps_decode_only, plan->prefill_count == 0);
     stat_add(&engine->stats.rows, record->row_count);
     stat_add(&engine->stats.tokens_computed, engine->batch->computed_count);
+    stat_add(&engine->stats.steps_by_rows[step_bucket(record->row_count)], 1);
+    stat_add(&engine->stats.steps_by_tokens[step_bucket(engine->batch->computed_count)], 1);
 }

@@ -5,11 +5,32 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
+enum { STEP_BUCKETS = 14 }; // of a step's size: up to 1, 8, 16, 32, ... 16384, and more
+
+// Which bucket a size falls into.
+static inline uint32_t step_bucket(uint64_t size)
+{
+    if (size <= 1)
+        return 0;
+    uint32_t bucket = 1;
+    while (bucket < STEP_BUCKETS - 1 && size > (uint64_t)4 << bucket)
+        bucket++;
+    return bucket;
+}
+
+// Largest size of a bucket but the last.
+static inline uint64_t step_bound(uint32_t bucket)
+{
+    return bucket == 0 ? 1 : (uint64_t)4 << bucket;
+}
+
 struct engine_stats {
     _Atomic uint64_t steps;               // launched
     _Atomic uint64_t steps_decode_only;
     _Atomic uint64_t rows;                // computed rows, summed over steps
     _Atomic uint64_t tokens_computed;     // token rows through the model (no padding)
+    _Atomic uint64_t steps_by_rows[STEP_BUCKETS];   // how many steps had so many rows,
+    _Atomic uint64_t steps_by_tokens[STEP_BUCKETS]; // so many tokens; not cumulative
     _Atomic uint64_t prompt_tokens;       // admitted prompts, cached ones included
     _Atomic uint64_t generation_tokens;   // settled and published
     _Atomic uint64_t prefix_queries;      // prompt tokens looked up

@@ -91,39 +91,20 @@ static void stats_put(struct metrics *m, const struct stat_metric *table, size_t
 
 struct histogram_sums {
     uint64_t bucket[HISTOGRAM_BUCKETS_MAX + 1];
-    uint64_t count, sum;
+    uint64_t sum;
 };
 
-static struct histogram_sums histogram_sum(const struct metrics *m, uint32_t model,
-                                           enum histogram_id id)
+// The lines of one model; `bounds` has one number less than `sums` has buckets.
+static void histogram_lines(struct metrics *m, const char *name, uint32_t model,
+                            const double *bounds, uint32_t count,
+                            const struct histogram_sums *sums, double sum)
 {
-    struct histogram_sums sums = {0};
-    uint32_t count;
-    histogram_bounds(id, &count);
-    for (uint32_t t = 0; t < m->view.thread_count; t++) {
-        const struct histogram *h = &m->threads[t]->models[model].histograms[id];
-        for (uint32_t b = 0; b <= count; b++) {
-            uint64_t value = atomic_load_explicit(&h->bucket[b], memory_order_relaxed);
-            sums.bucket[b] += value;
-            sums.count += value;
-        }
-        sums.sum += atomic_load_explicit(&h->sum, memory_order_relaxed);
-    }
-    return sums;
-}
-
-static void histogram_model(struct metrics *m, const char *name, uint32_t model,
-                            enum histogram_id id)
-{
-    struct histogram_sums sums = histogram_sum(m, model, id);
-    uint32_t count;
-    const double *bounds = histogram_bounds(id, &count);
     uint64_t total = 0;
     char series[96];
     snprintf(series, sizeof series, "%s_bucket", name);
     for (uint32_t b = 0; b <= count; b++) {
         struct json_buffer le = {0};
-        total += sums.bucket[b];
+        total += sums->bucket[b];
         json_put_literal(&le, ",le=\"");
         if (b < count)
             json_put_double(&le, bounds[b]);
@@ -136,10 +117,36 @@ static void histogram_model(struct metrics *m, const char *name, uint32_t model,
     }
     snprintf(series, sizeof series, "%s_sum", name);
     metric_model_labels(m, series, model, "");
-    metric_number(m, histogram_in_seconds(id) ? (double)sums.sum / 1e9 : (double)sums.sum);
+    metric_number(m, sum);
     snprintf(series, sizeof series, "%s_count", name);
     metric_model_labels(m, series, model, "");
     json_put_format(m->out, "%llu\n", (unsigned long long)total);
+}
+
+static struct histogram_sums histogram_sum(const struct metrics *m, uint32_t model,
+                                           enum histogram_id id)
+{
+    struct histogram_sums sums = {0};
+    uint32_t count;
+    histogram_bounds(id, &count);
+    for (uint32_t t = 0; t < m->view.thread_count; t++) {
+        const struct histogram *h = &m->threads[t]->models[model].histograms[id];
+        for (uint32_t b = 0; b <= count; b++) {
+            sums.bucket[b] += atomic_load_explicit(&h->bucket[b], memory_order_relaxed);
+        }
+        sums.sum += atomic_load_explicit(&h->sum, memory_order_relaxed);
+    }
+    return sums;
+}
+
+static void histogram_model(struct metrics *m, const char *name, uint32_t model,
+                            enum histogram_id id)
+{
+    struct histogram_sums sums = histogram_sum(m, model, id);
+    uint32_t count;
+    const double *bounds = histogram_bounds(id, &count);
+    histogram_lines(m, name, model, bounds, count, &sums,
+                    histogram_in_seconds(id) ? (double)sums.sum / 1e9 : (double)sums.sum);
 }
 
 static void histogram_put(struct metrics *m, const char *name, enum histogram_id id,
@@ -149,6 +156,25 @@ static void histogram_put(struct metrics *m, const char *name, enum histogram_id
     for (uint32_t model = 0; model < m->view.served->count; model++)
         if (filter(m, model))
             histogram_model(m, name, model, id);
+}
+
+// Sizes of the steps an engine has launched: `buckets` and `sum` are places in engine_stats.
+static void steps_put(struct metrics *m, const char *name, size_t buckets, size_t sum,
+                      model_filter *filter)
+{
+    double bounds[STEP_BUCKETS - 1];
+    for (uint32_t b = 0; b + 1 < STEP_BUCKETS; b++)
+        bounds[b] = (double)step_bound(b);
+    metric_head(m, name, "histogram");
+    for (uint32_t model = 0; model < m->view.served->count; model++) {
+        if (!filter(m, model))
+            continue;
+        struct histogram_sums sums = {0};
+        for (uint32_t b = 0; b < STEP_BUCKETS; b++)
+            sums.bucket[b] = stat_of(m, model, buckets + b * sizeof(uint64_t));
+        histogram_lines(m, name, model, bounds, STEP_BUCKETS - 1, &sums,
+                        (double)stat_of(m, model, sum));
+    }
 }
 
 static uint64_t finished_sum(const struct metrics *m, uint32_t model, enum counted_finish finish)
@@ -223,6 +249,8 @@ static void vllm_put(struct metrics *m)
         if (id != HISTOGRAM_TOKENIZE)
             histogram_put(m, histogram_name((enum histogram_id)id), (enum histogram_id)id,
                           is_generator);
+    steps_put(m, "iteration_tokens_total", STAT(steps_by_tokens), STAT(tokens_computed),
+              is_generator);
     histogram_put(m, "time_per_output_token_seconds", HISTOGRAM_INTER_TOKEN, is_generator);
 }
 
@@ -257,6 +285,8 @@ static void te_put(struct metrics *m)
     te_counter(m, "request_success", "", true);
     te_counter(m, "request_failure", ",err=\"inference\"", false);
     stats_put(m, queue, 1, is_pooling);
+    steps_put(m, "batch_next_size", STAT(steps_by_rows), STAT(rows), is_pooling);
+    steps_put(m, "batch_next_tokens", STAT(steps_by_tokens), STAT(tokens_computed), is_pooling);
     histogram_put(m, "request_duration", HISTOGRAM_E2E, is_pooling);
     histogram_put(m, "request_tokenization_duration", HISTOGRAM_TOKENIZE, is_pooling);
     histogram_put(m, "request_queue_duration", HISTOGRAM_QUEUE, is_pooling);
@@ -267,6 +297,8 @@ void metrics_models(struct metrics *m)
 {
     m->prefix = "weft_";
     stats_put(m, weft_stats, sizeof weft_stats / sizeof *weft_stats, any_model);
+    steps_put(m, "step_rows", STAT(steps_by_rows), STAT(rows), any_model);
+    steps_put(m, "step_tokens", STAT(steps_by_tokens), STAT(tokens_computed), any_model);
     finished_put(m, "finished_total", COUNTED_FINISH_COUNT, any_model);
     refused_put(m);
     for (int id = 0; id < HISTOGRAM_COUNT; id++)

@@ -509,6 +509,11 @@ static void test_metrics(void **state)
 {
     (void)state;
     char value[64];
+    struct engine_stats *stats = engine_double_stats(fixture.engine);
+    stats->steps_by_tokens[step_bucket(1)] = 2;
+    stats->steps_by_tokens[step_bucket(16)] = 3;
+    stats->steps_by_tokens[step_bucket(20000)] = 1;
+    stats->tokens_computed = 20050;
     struct http_answer answer = ask("GET", "/metrics", NULL, NULL);
     assert_true(http_header(answer.head, "content-type", value, sizeof value));
     assert_string_equal(value, "text/plain; version=0.0.4; charset=utf-8");
@@ -529,6 +534,14 @@ static void test_metrics(void **state)
         "weft_steps_total{model_name=\"embed\",engine=\"1\"} ",
         "te_request_count{model_name=\"embed\",engine=\"1\"} ",
         "te_queue_size{",
+        "vllm:iteration_tokens_total_bucket{model_name=\"org/"
+        "qwen-x\",engine=\"0\",le=\"8.0\"} 2\n",
+        "vllm:iteration_tokens_total_bucket{model_name=\"org/"
+        "qwen-x\",engine=\"0\",le=\"16.0\"} 5\n",
+        "vllm:iteration_tokens_total_sum{model_name=\"org/qwen-x\",engine=\"0\"} 20050",
+        "vllm:iteration_tokens_total_count{model_name=\"org/qwen-x\",engine=\"0\"} 6\n",
+        "te_batch_next_size_bucket{model_name=\"embed\",engine=\"1\",le=\"1.0\"} ",
+        "te_batch_next_tokens_count{model_name=\"embed\",engine=\"1\"} ",
         "process_resident_memory_bytes ",
         "process_cpu_seconds_total ",
         "process_open_fds ",

@@ -364,6 +364,32 @@ static void wakes_are_coalesced(void **state)
     rig_close(&rig);
 }
 
+// Sizes up to 1, 8, 16 ... 16384 and above; every step is in one bucket of each kind.
+static void steps_are_counted_by_size(void **state)
+{
+    (void)state;
+    static const struct {
+        uint64_t size;
+        uint32_t bucket;
+    } cases[] = {{1, 0}, {2, 1}, {8, 1}, {9, 2}, {16, 2}, {17, 3}, {16384, 12}, {16385, 13}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        assert_int_equal(step_bucket(cases[i].size), cases[i].bucket);
+    assert_int_equal(step_bound(0), 1);
+    assert_int_equal(step_bound(1), 8);
+    assert_int_equal(step_bound(STEP_BUCKETS - 2), 16384);
+    struct rig rig;
+    rig_defaults(&rig);
+    rig_open(&rig);
+    struct request *r = rig_generate(&rig, 0, 20, 5, 1);
+    assert_int_equal(run_until_last(&rig, r, FINISH_LENGTH), 5);
+    const struct engine_stats *stats = engine_stats(rig.engine);
+    assert_int_equal(stats->steps_by_tokens[step_bucket(20)], 1); // the prompt
+    assert_int_equal(stats->steps_by_tokens[0], stats->steps - 1);
+    assert_int_equal(stats->steps_by_rows[0], stats->steps);
+    port_free(rig.port, r);
+    rig_close(&rig);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -378,6 +404,7 @@ int main(void)
         cmocka_unit_test(penalty_rows_are_shared),
         cmocka_unit_test(stopping_finishes_the_live),
         cmocka_unit_test(wakes_are_coalesced),
+        cmocka_unit_test(steps_are_counted_by_size),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
