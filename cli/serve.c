@@ -259,8 +259,10 @@ int command_serve(const struct command *self, int argc, char **argv)
     struct texts positional;
     struct command_parse parse = {self, argc, argv, tables, fields, titles, 3, 1, MODELS_MAX};
     int code = command_parse(&parse, s.loaded.arena, &positional);
-    if (code >= 0)
+    if (code >= 0) {
+        arena_destroy(s.loaded.arena);
         return code;
+    }
     sigemptyset(&s.signals);
     sigaddset(&s.signals, SIGTERM);
     sigaddset(&s.signals, SIGINT);
@@ -270,6 +272,7 @@ int command_serve(const struct command *self, int argc, char **argv)
     enum status status = specs_parse(&positional, &model, s.loaded.arena, specs, &err);
     if (status != STATUS_OK) {
         fprintf(stderr, "weft serve: %s\n", err.text);
+        arena_destroy(s.loaded.arena);
         return EXIT_CODE_USAGE;
     }
     status = start(&s, specs, positional.count, &device, &err);
