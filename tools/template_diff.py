@@ -12,6 +12,7 @@ import datetime
 import json
 import pathlib
 import random
+import re
 import subprocess
 import sys
 import warnings
@@ -52,6 +53,14 @@ def environment():
     def refuse(message):
         raise Refusal(str(message))
 
+    words = env.filters["wordcount"]
+
+    def wordcount(value):
+        if hasattr(value, "__next__"):  # an iterator's text is Python's own: not compared
+            raise SystemError("the words of an iterator")
+        return words(value)
+
+    env.filters["wordcount"] = wordcount
     env.filters["tojson"] = tojson
     env.globals["raise_exception"] = refuse
     env.globals["strftime_now"] = lambda form: NOW.strftime(form)
@@ -314,6 +323,9 @@ def reference(env, source, variables):
         return "error", f"{type(error).__name__}: {error}"
 
 
+ADDRESS = re.compile(r"0x[0-9a-f]{8}", re.IGNORECASE)
+
+
 def comparable(expected, actual):
     """What cannot be compared: addresses, numbers over 64 bits, generators as text.
 
@@ -323,6 +335,8 @@ def comparable(expected, actual):
     if expected[0] == "skip":
         return False
     text = expected[1] if expected[0] == "text" else ""
+    if ADDRESS.search(text):  # also where a filter has changed the words around it
+        return False
     if any(mark in text for mark in ("generator object", " at 0x", "<built-in", "bound method",
                                      "<class '", "<jinja2", "Undefined", "<Macro '",
                                      "<LoopContext ", "_iterator object")):
