@@ -43,6 +43,9 @@ stage "emulator: ASan and race modes" bash -c 'cmake -S . -B build/simt -G Ninja
 if command -v nvcc >/dev/null; then
     stage "CUDA plugin, one architecture" bash -c 'cmake -S . -B build/cuda -G Ninja -DWEFT_CUDA=ON \
         -DWEFT_TESTS=OFF -DWEFT_BENCH=OFF >/dev/null && ninja -C build/cuda weft_cuda'
+    stage "serve with the plugin, without driver or cuBLASLt" env \
+        WEFT_CUDA_LIBRARY="$PWD/build/cuda/bin/libweft_cuda.so" tests/e2e/run.sh \
+        test_cuda_without_driver test_cuda_without_cublaslt
 else
     echo "-- CUDA plugin: skipped, no nvcc here"
 fi
