@@ -108,7 +108,7 @@ struct qkv_post_args {
     float epsilon;
 };
 
-// Keys and values: of each row's KV blocks; ragged (shape.paged == 0): of qkv, at least as fine as kv.
+// Keys and values: of each row's KV blocks; ragged (shape.paged == 0): of qkv, as kv or finer.
 struct attn_args {
     enum dtype act, kv;
     const void *qkv;        // [T][(heads + 2 kv_heads) * dim] act; q (ragged: also k, v) is read
