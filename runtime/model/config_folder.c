@@ -39,8 +39,6 @@ static enum status file_parse(json_t **out, const char *folder, const char *name
         return error_set(err, STATUS_NOT_FOUND, "%s is missing: %s is no model folder", path,
                          folder);
     }
-    if (stat(path, &about) == 0 && !S_ISREG(about.st_mode))
-        return error_set(err, STATUS_INVALID, "%s is not a regular file", path);
     status = json_file_parse(out, path, CONFIG_BYTES_MAX, err);
     if (status == STATUS_OK && !json_is_object(*out) && !json_is_array(*out)) {
         json_decref(*out);

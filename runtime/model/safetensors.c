@@ -372,9 +372,6 @@ static enum status index_open(struct tensors *set, const char *folder, const cha
                               struct error *err)
 {
     json_t *index = NULL;
-    struct stat about;
-    if (stat(path, &about) == 0 && !S_ISREG(about.st_mode))
-        return error_set(err, STATUS_INVALID, "%s is not a regular file", path);
     enum status status = json_file_parse(&index, path, TENSOR_HEADER_MAX, err);
     if (status != STATUS_OK)
         return status;
