@@ -8,8 +8,10 @@ failed=""
 stage() {
     local name=$1
     shift
+    local from=$SECONDS
     echo "== $name"
     "$@" || failed="$failed [$name]"
+    echo "== $name: $((SECONDS - from)) s"
 }
 venv() {
     [ -x build/soak-venv/bin/python ] || {
