@@ -105,6 +105,7 @@ enum status cpu_device_open(struct device **out, const struct device_options *op
 enum cpu_level cpu_level_find(enum cpu_level highest);
 const char *cpu_level_name(enum cpu_level level);
 struct cpu_kernels cpu_level_kernels(enum cpu_level level);
+bool amx_here(void); // also asks the kernel for tiles, for threads that start later too
 
 uint64_t cpu_stream_turns(const struct stream *stream);
 

@@ -4,15 +4,12 @@
 // needs the kernel's permission first, which threads inherit).
 #include "kernels/cpu/cpu.h"
 
+#include <cpuid.h>
 #include <math.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
-enum { ARCH_REQ_XCOMP_PERM_CODE = 0x1023, XFEATURE_TILE_DATA = 18 };
 
 // The jump out of a fault. Only the trying thread can fault here, one thread at a time.
 static _Thread_local sigjmp_buf *fault_return;
@@ -48,39 +45,21 @@ struct cpu_kernels cpu_level_kernels(enum cpu_level level)
     }
 }
 
-static bool amx_allowed(void)
-{
-    return syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM_CODE, XFEATURE_TILE_DATA) == 0;
-}
-
-enum { AVX512_FP16_BIT = 23, AMX_BF16_BIT = 22, AMX_TILE_BIT = 24, AMX_INT8_BIT = 25 };
-
-static uint32_t features_7d(void) // leaf 7, register d
-{
-    uint32_t a, b, c, d;
-    __asm__ volatile("cpuid" : "=a"(a), "=b"(b), "=c"(c), "=d"(d) : "a"(7), "c"(0));
-    return d;
-}
-
-static bool amx_named(void)
-{
-    uint32_t d = features_7d();
-    return (d >> AMX_BF16_BIT & 1) != 0 && (d >> AMX_TILE_BIT & 1) != 0 &&
-           (d >> AMX_INT8_BIT & 1) != 0;
-}
+enum { AVX512_FP16_BIT = 23 };
 
 // Intel's cores that are made for AMX (they have fp16 as well) run pairs of bf16 at half the rate
 // of float32 lanes. Where their tiles are switched off, the lanes serve better.
 static bool pairs_slow(void)
 {
-    return __builtin_cpu_is("intel") && (features_7d() >> AVX512_FP16_BIT & 1) != 0;
+    uint32_t a, b, c, d = 0;
+    return __builtin_cpu_is("intel") && __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 &&
+           (d >> AVX512_FP16_BIT & 1) != 0;
 }
 
 static bool f16c_named(void) // clang's __builtin_cpu_supports does not know the name
 {
-    uint32_t a, b, c, d;
-    __asm__ volatile("cpuid" : "=a"(a), "=b"(b), "=c"(c), "=d"(d) : "a"(1), "c"(0));
-    return (c >> 29 & 1) != 0;
+    uint32_t a, b, c = 0, d;
+    return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
 }
 
 static bool level_named(enum cpu_level level)
@@ -88,7 +67,7 @@ static bool level_named(enum cpu_level level)
     __builtin_cpu_init();
     switch (level) {
     case CPU_AMX:
-        return level_named(CPU_AVX512BF16) && amx_named() && amx_allowed();
+        return level_named(CPU_AVX512BF16) && amx_here();
     case CPU_AVX512BF16:
         return level_named(CPU_AVX512) && __builtin_cpu_supports("avx512bf16");
     case CPU_AVX512:

@@ -3,6 +3,7 @@
 //
 //   conformance                   all that is found
 //   conformance cpu|simt|cuda     one of them; a plugin that was asked for by name must be there
+//   conformance cpu LEVEL         one level, by its name ("AVX2")
 //   conformance NAME PATH [OP]    a plugin at a path; one op of the list
 //
 // Seeds are fixed and printed with each failure. Exit status 77: nothing to test.
@@ -65,6 +66,8 @@ int main(int argc, char **argv)
     uint32_t failures = 0;
     uint32_t tested = 0;
     setvbuf(stdout, NULL, _IOLBF, 0);
+    if (only != NULL && strcmp(only, "cpu") == 0)
+        trial_only_level = path;
     if (only == NULL || strcmp(only, "cpu") == 0)
         failures += cpu_walk(&tested);
     static const char *const plugins[] = {"simt", "cuda"};

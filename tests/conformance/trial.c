@@ -44,11 +44,15 @@ void trial_shape(struct trial *t, const struct attn_shape *shape)
           "a stream: %s", err.text);
 }
 
+const char *trial_only_level;
+
 bool trial_open_cpu(struct trial *t, enum cpu_level level, uint32_t threads)
 {
     struct error err = {0};
     struct device_options options = {.threads = threads, .exact = true};
     *t = (struct trial){.api = device_cpu(), .level = level};
+    if (trial_only_level != NULL && strcmp(trial_only_level, cpu_level_name(level)) != 0)
+        return false;
     if (cpu_device_open(&t->device, &options, level, &err) != STATUS_OK) {
         printf("cpu: %s\n", err.text);
         return false;

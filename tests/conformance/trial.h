@@ -31,7 +31,9 @@ struct trial_weight {
     struct weight device, twin;
 };
 
-// Opens the device: cpu at a level, or a plugin by name or path. false: not there (said on stdout).
+// Opens the device: cpu at a level, or a plugin by name or path. false: not there (said on stdout),
+// or another level than the one that is asked for by name.
+extern const char *trial_only_level; // NULL: all
 bool trial_open_cpu(struct trial *t, enum cpu_level level, uint32_t threads);
 bool trial_open_plugin(struct trial *t, const char *name, const char *path);
 void trial_close(struct trial *t);

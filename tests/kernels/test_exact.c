@@ -235,8 +235,9 @@ static void test_attention(void **state)
     with_levels(attention);
 }
 
-int main(void)
+int main(int argc, char **argv) // the name of one level; none: all
 {
+    trial_only_level = argc > 1 ? argv[1] : NULL;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_products),
         cmocka_unit_test(test_products_threads),

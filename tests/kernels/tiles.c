@@ -1,0 +1,143 @@
+#include "tests/kernels/tiles.h"
+
+#include "kernels/cpu/cpu.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { TILES = 8, ROWS = 16, ROW_BYTES = 64, NOTHING_TESTED = 77 };
+enum { FLUSH_AND_DENORMALS_ARE_ZERO = 0x8040, MXCSR_DEFAULT = 0x1F80 };
+
+static _Thread_local struct {
+    bool configured;
+    _Alignas(64) uint8_t row[TILES][ROWS][ROW_BYTES];
+} tiles;
+
+static const uint8_t config_expected[64] = {
+    [0] = 1,
+    [16] = 64, [18] = 64, [20] = 64, [22] = 64, [24] = 64, [26] = 64, [28] = 64, [30] = 64,
+    [48] = 16, [49] = 16, [50] = 16, [51] = 16, [52] = 16, [53] = 16, [54] = 16, [55] = 16,
+};
+
+static void refuse(const char *what)
+{
+    fprintf(stderr, "tiles: %s\n", what);
+    abort();
+}
+
+// A program with emulated tiles has nothing to say where the level around them cannot run; where
+// it can, it must not fall back to the level below.
+static __attribute__((constructor)) void only_with_tiles(void)
+{
+    if (cpu_level_find(CPU_AVX512BF16) != CPU_AVX512BF16) {
+        printf("skipped: this processor has no AVX512-BF16, on which tiles are emulated\n");
+        exit(NOTHING_TESTED);
+    }
+    if (cpu_level_find(CPU_AMX) != CPU_AMX)
+        refuse("the AMX level fails its trial at start");
+}
+
+bool amx_here(void)
+{
+    return true;
+}
+
+void tiles_config(const void *config)
+{
+    if (memcmp(config, config_expected, sizeof config_expected) != 0)
+        refuse("a configuration other than eight tiles of 16 rows of 64 bytes");
+    memset(&tiles, 0, sizeof tiles);
+    tiles.configured = true;
+}
+
+void tiles_release(void)
+{
+    tiles.configured = false;
+}
+
+static void need(int tile)
+{
+    if (!tiles.configured)
+        refuse("an instruction before the configuration or after the release");
+    if (tile < 0 || tile >= TILES)
+        refuse("a tile beyond the eighth");
+}
+
+void tiles_zero(int tile)
+{
+    need(tile);
+    memset(tiles.row[tile], 0, sizeof tiles.row[tile]);
+}
+
+void tiles_load(int tile, const void *at, size_t stride)
+{
+    need(tile);
+    for (size_t r = 0; r < ROWS; r++)
+        memcpy(tiles.row[tile][r], (const char *)at + r * stride, ROW_BYTES);
+}
+
+void tiles_store(int tile, void *at, size_t stride)
+{
+    need(tile);
+    for (size_t r = 0; r < ROWS; r++)
+        memcpy((char *)at + r * stride, tiles.row[tile][r], ROW_BYTES);
+}
+
+static void need_three(int sum, int a, int b)
+{
+    need(sum);
+    need(a);
+    need(b);
+    if (sum == a || sum == b || a == b)
+        refuse("a dot product of a tile with itself");
+}
+
+static __m512 upper_half(__m512i pairs)
+{
+    return _mm512_castsi512_ps(_mm512_and_si512(pairs, _mm512_set1_epi32((int)0xFFFF0000u)));
+}
+
+static __m512 lower_half(__m512i pairs)
+{
+    return _mm512_castsi512_ps(_mm512_slli_epi32(pairs, 16));
+}
+
+// Even and odd elements are summed apart over the row, then together, then onto the sum.
+void tiles_dot_bf16(int sum, int a, int b)
+{
+    need_three(sum, a, b);
+    unsigned int control = _mm_getcsr();
+    _mm_setcsr(MXCSR_DEFAULT | FLUSH_AND_DENORMALS_ARE_ZERO);
+    for (size_t m = 0; m < ROWS; m++) {
+        __m512 even = _mm512_setzero_ps();
+        __m512 odd = _mm512_setzero_ps();
+        for (size_t k = 0; k < ROW_BYTES / 4; k++) {
+            int32_t pair;
+            memcpy(&pair, tiles.row[a][m] + 4 * k, sizeof pair);
+            __m512i left = _mm512_set1_epi32(pair);
+            __m512i right = _mm512_load_si512(tiles.row[b][k]);
+            even = _mm512_fmadd_ps(lower_half(left), lower_half(right), even);
+            odd = _mm512_fmadd_ps(upper_half(left), upper_half(right), odd);
+        }
+        __m512 before = _mm512_load_ps((const float *)(const void *)tiles.row[sum][m]);
+        _mm512_store_ps((float *)(void *)tiles.row[sum][m],
+                        _mm512_add_ps(before, _mm512_add_ps(even, odd)));
+    }
+    _mm_setcsr(control);
+}
+
+void tiles_dot_i8(int sum, int a, int b)
+{
+    need_three(sum, a, b);
+    for (size_t m = 0; m < ROWS; m++)
+        for (size_t n = 0; n < ROW_BYTES / 4; n++) {
+            int32_t total;
+            memcpy(&total, tiles.row[sum][m] + 4 * n, sizeof total);
+            for (size_t k = 0; k < ROW_BYTES; k++)
+                total += (int8_t)tiles.row[a][m][k] * (int8_t)tiles.row[b][k / 4][4 * n + k % 4];
+            memcpy(tiles.row[sum][m] + 4 * n, &total, sizeof total);
+        }
+}
