@@ -35,6 +35,12 @@ static void attn_chunk(void *opaque, uint32_t chunk, uint32_t worker)
     const struct step_row *row = job->rows;
     while (chunk >= row_groups(row, job->group) * kv_heads)
         chunk -= row_groups(row++, job->group) * kv_heads;
+    if (row->kv_len == 0) { // padding: nothing to see; the first chunk clears the row for all
+        size_t width = (size_t)a->shape.heads * a->shape.dim;
+        if (chunk == 0)
+            memset((float *)a->out + row->q_start * width, 0, row->q_len * width * sizeof(float));
+        return;
+    }
     uint32_t queries = row->q_len * job->group;
     uint32_t groups = row_groups(row, job->group);
     uint32_t first = (groups - 1 - chunk / kv_heads) * ITEM_QUERIES;
@@ -47,12 +53,6 @@ static void attn_chunk(void *opaque, uint32_t chunk, uint32_t worker)
         .end = queries - first < ITEM_QUERIES ? queries : first + ITEM_QUERIES,
         .scratch = job->stream->attn + worker * job->stream->attn_floats,
     };
-    if (row->kv_len == 0) { // padding: nothing to see
-        uint32_t width = a->shape.heads * a->shape.dim;
-        memset((float *)a->out + (size_t)row->q_start * width, 0,
-               (size_t)row->q_len * width * sizeof(float));
-        return;
-    }
     job->stream->device->kernels.attn(&item);
 }
 
