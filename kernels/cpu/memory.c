@@ -3,6 +3,8 @@
 // bounded by the control groups of this process. Called by the loading thread.
 #include "kernels/cpu/memory.h"
 
+#include "kernels/cpu/groups.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -58,87 +60,26 @@ void cpu_memory_give(struct device *device, void *at, size_t bytes)
         munmap(at, round_up(bytes, HUGE_PAGE));
 }
 
-// The number after `key` in a file of "key value" lines, or the first number where key is "".
-// UINT64_MAX where there is none ("max").
-static uint64_t file_number(const char *path, const char *key)
+// Of "MemAvailable:", in bytes; UINT64_MAX where the system does not say.
+static uint64_t system_free(void)
 {
-    FILE *file = fopen(path, "re");
-    if (file == NULL)
-        return UINT64_MAX;
+    FILE *file = fopen("/proc/meminfo", "re");
     char line[256];
+    unsigned long long kilobytes;
     uint64_t found = UINT64_MAX;
-    size_t length = strlen(key);
-    while (fgets(line, sizeof line, file) != NULL) {
-        if (strncmp(line, key, length) != 0)
-            continue;
-        char *end;
-        unsigned long long value = strtoull(line + length, &end, 10);
-        if (end != line + length)
-            found = value;
-        break;
-    }
-    fclose(file);
+    while (file != NULL && fgets(line, sizeof line, file) != NULL)
+        if (sscanf(line, "MemAvailable: %llu", &kilobytes) == 1)
+            found = kilobytes * 1024;
+    if (file != NULL)
+        fclose(file);
     return found;
-}
-
-// What one control group leaves: limit - use + what of the use is page cache that can go.
-static uint64_t group_free(const char *folder, const char *limit_name, const char *use_name,
-                           const char *cache_key)
-{
-    char path[512];
-    snprintf(path, sizeof path, "%s/%s", folder, limit_name);
-    uint64_t limit = file_number(path, "");
-    if (limit >= UINT64_MAX / 2)
-        return UINT64_MAX;
-    snprintf(path, sizeof path, "%s/%s", folder, use_name);
-    uint64_t use = file_number(path, "");
-    snprintf(path, sizeof path, "%s/memory.stat", folder);
-    uint64_t cache = file_number(path, cache_key);
-    if (use == UINT64_MAX)
-        return limit;
-    if (cache != UINT64_MAX)
-        use = use > cache ? use - cache : 0;
-    return limit > use ? limit - use : 0;
-}
-
-static uint64_t least(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
-
-// Walks the process's group and its parents (version 2), and looks at version 1's mount.
-static uint64_t groups_free(void)
-{
-    uint64_t free_bytes = group_free("/sys/fs/cgroup/memory", "memory.limit_in_bytes",
-                                     "memory.usage_in_bytes", "total_inactive_file ");
-    FILE *file = fopen("/proc/self/cgroup", "re");
-    if (file == NULL)
-        return free_bytes;
-    char line[320];
-    while (fgets(line, sizeof line, file) != NULL) {
-        if (strncmp(line, "0::", 3) != 0)
-            continue;
-        line[strcspn(line, "\n")] = '\0';
-        char folder[400];
-        snprintf(folder, sizeof folder, "/sys/fs/cgroup%s", line + 3);
-        for (;;) {
-            free_bytes = least(free_bytes, group_free(folder, "memory.max", "memory.current",
-                                                      "inactive_file "));
-            char *slash = strrchr(folder, '/');
-            if (slash == NULL || slash < folder + strlen("/sys/fs/cgroup"))
-                break;
-            *slash = '\0';
-        }
-    }
-    fclose(file);
-    return free_bytes;
 }
 
 uint64_t cpu_memory_free(void)
 {
-    uint64_t kilobytes = file_number("/proc/meminfo", "MemAvailable:");
-    uint64_t system = kilobytes < UINT64_MAX / 1024 ? kilobytes * 1024 : UINT64_MAX;
+    uint64_t system = system_free();
     if (system == UINT64_MAX)
         system = (uint64_t)sysconf(_SC_AVPHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
-    return least(system, groups_free());
+    uint64_t groups = groups_memory_free(&groups_system);
+    return system < groups ? system : groups;
 }

@@ -9,6 +9,8 @@
 // could run an old function on a new job.
 #include "kernels/cpu/threads.h"
 
+#include "kernels/cpu/groups.h"
+
 #include <linux/futex.h>
 #include <pthread.h>
 #include <sched.h>
@@ -180,14 +182,18 @@ uint32_t pool_threads(const struct pool *pool)
     return pool->threads;
 }
 
+// Cores that this process may run on, and no more than its control groups pay for: threads beyond
+// a quota spend it spinning and then all stand still together.
 static uint32_t cores_usable(void)
 {
     cpu_set_t set;
     CPU_ZERO(&set);
-    if (sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) > 0)
-        return (uint32_t)CPU_COUNT(&set);
     long online = sysconf(_SC_NPROCESSORS_ONLN);
-    return online > 0 ? (uint32_t)online : 1;
+    uint32_t cores = online > 0 ? (uint32_t)online : 1;
+    if (sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) > 0)
+        cores = (uint32_t)CPU_COUNT(&set);
+    uint32_t paid = groups_cores(&groups_system);
+    return paid < cores ? paid : cores;
 }
 
 enum status pool_open(struct pool **out, uint32_t threads, struct error *err)

@@ -1,0 +1,136 @@
+// What control groups leave, read from made-up hierarchies: version 2 nested, version 1 on a host
+// and in a container that sees only its own part, no limits, files that are not there or not sane.
+#include "kernels/cpu/groups.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+// cmocka wants some of the above first
+#include <cmocka.h>
+
+enum { GIB = 1 << 30 };
+
+struct tree {
+    char mount[64], own[80];
+    struct groups_place place;
+};
+
+// A file of the tree, with the folders on its way; empty text: none.
+static void put(const struct tree *tree, const char *path, const char *text)
+{
+    char whole[512];
+    snprintf(whole, sizeof whole, "%s/%s", tree->mount, path);
+    for (char *at = whole + strlen(tree->mount) + 1; (at = strchr(at, '/')) != NULL; at++) {
+        *at = '\0';
+        mkdir(whole, 0700);
+        *at = '/';
+    }
+    FILE *file = fopen(whole, "w");
+    assert_non_null(file);
+    fputs(text, file);
+    fclose(file);
+}
+
+static int tree_open(void **state)
+{
+    static struct tree tree;
+    snprintf(tree.mount, sizeof tree.mount, "/tmp/weft_groups_XXXXXX");
+    assert_non_null(mkdtemp(tree.mount));
+    snprintf(tree.own, sizeof tree.own, "%s/own", tree.mount);
+    tree.place = (struct groups_place){tree.mount, tree.own};
+    *state = &tree;
+    return 0;
+}
+
+static int tree_close(void **state)
+{
+    const struct tree *tree = *state;
+    char command[128];
+    snprintf(command, sizeof command, "rm -rf '%s'", tree->mount);
+    return system(command);
+}
+
+static void expect(const struct tree *tree, uint64_t bytes, uint32_t cores)
+{
+    assert_int_equal(groups_memory_free(&tree->place), bytes);
+    assert_int_equal(groups_cores(&tree->place), cores);
+}
+
+static void test_nothing(void **state)
+{
+    const struct tree *tree = *state;
+    expect(tree, UINT64_MAX, UINT32_MAX); // not even the file of groups
+    put(tree, "own", "0::/\n");
+    expect(tree, UINT64_MAX, UINT32_MAX);
+    put(tree, "own", "nonsense\n0:\n:::\n");
+    expect(tree, UINT64_MAX, UINT32_MAX);
+}
+
+static void test_second_version(void **state)
+{
+    const struct tree *tree = *state;
+    put(tree, "own", "0::/pods/one/main\n");
+    put(tree, "pods/one/main/cpu.max", "max 100000\n");
+    put(tree, "pods/one/main/memory.max", "max\n");
+    expect(tree, UINT64_MAX, UINT32_MAX);
+    put(tree, "pods/one/cpu.max", "250000 100000\n"); // above the process's own group
+    put(tree, "pods/one/memory.max", "4294967296\n");
+    put(tree, "pods/one/memory.current", "3221225472\n");
+    expect(tree, GIB, 3); // two and a half, rounded up
+    put(tree, "pods/one/memory.stat", "anon 5\ninactive_file 1073741824\nfile 7\n");
+    expect(tree, 2ull * GIB, 3);
+    put(tree, "cpu.max", "100000 100000\n");
+    put(tree, "memory.max", "1000\n");
+    put(tree, "memory.current", "2000\n");
+    expect(tree, 0, 1);
+}
+
+static void test_first_version(void **state)
+{
+    const struct tree *tree = *state;
+    put(tree, "own", "11:memory:/docker/abc\n4:cpu,cpuacct:/docker/abc\n1:name=systemd:/\n");
+    put(tree, "memory/memory.limit_in_bytes", "9223372036854771712\n"); // none
+    put(tree, "cpu/cpu.cfs_quota_us", "-1\n");
+    put(tree, "cpu/cpu.cfs_period_us", "100000\n");
+    expect(tree, UINT64_MAX, UINT32_MAX);
+    // in a container: its own group is the root of what it sees
+    put(tree, "memory/memory.limit_in_bytes", "2147483648\n");
+    put(tree, "memory/memory.usage_in_bytes", "1610612736\n");
+    put(tree, "memory/memory.stat", "inactive_file 1\ntotal_inactive_file 536870912\n");
+    put(tree, "cpu/cpu.cfs_quota_us", "400000\n");
+    expect(tree, GIB, 4);
+    // on the host: under its name
+    put(tree, "memory/docker/abc/memory.limit_in_bytes", "1048576\n");
+    put(tree, "cpu/docker/abc/cpu.cfs_quota_us", "50000\n");
+    put(tree, "cpu/docker/abc/cpu.cfs_period_us", "100000\n");
+    expect(tree, 1 << 20, 1);
+}
+
+static void test_not_sane(void **state)
+{
+    const struct tree *tree = *state;
+    put(tree, "own", "0::/../../..\n3:cpu:\n");
+    put(tree, "cpu.max", "\n");
+    put(tree, "memory.max", "much\n");
+    put(tree, "cpu/cpu.cfs_quota_us", "100000\n");
+    put(tree, "cpu/cpu.cfs_period_us", "0\n");
+    expect(tree, UINT64_MAX, UINT32_MAX);
+    put(tree, "cpu.max", "0 100000\n");
+    expect(tree, UINT64_MAX, UINT32_MAX);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_nothing, tree_open, tree_close),
+        cmocka_unit_test_setup_teardown(test_second_version, tree_open, tree_close),
+        cmocka_unit_test_setup_teardown(test_first_version, tree_open, tree_close),
+        cmocka_unit_test_setup_teardown(test_not_sane, tree_open, tree_close),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
