@@ -164,7 +164,8 @@ static enum status kv_split(struct loaded *loaded, uint64_t planned, struct erro
     if (planned + fixed > memory)
         return error_set(err, STATUS_NO_MEMORY,
                          "the plan needs %.2f GiB and %.2f GiB are free: serve fewer models, or "
-                         "lower --kv-cache-memory, --max-num-batched-tokens or --max-queued-tokens",
+                         "lower --kv-cache-memory, --max-num-batched-tokens, --max-num-seqs or "
+                         "--max-model-len",
                          (double)(planned + fixed) / 0x1p30, (double)memory / 0x1p30);
     // On a CPU other programs want memory too: a quarter of it. On a GPU what the plan leaves.
     uint64_t left = memory - planned - fixed;
@@ -216,6 +217,23 @@ void plan_print(FILE *out, const struct loaded_model *m)
                 (double)engine_bytes(f, &m->engine_options) / 0x1p20);
 }
 
+// A plan that does not fit is shown as well: it tells what takes the room.
+static void plans_print(const struct loaded *loaded, uint64_t planned, uint64_t http_bytes)
+{
+    if (log_level_get() < LOG_INFO)
+        return;
+    fprintf(stderr, "device: %s%s\n", loaded->facts.name, loaded->facts.exact ? ", exact" : "");
+    for (uint32_t i = 0; i < loaded->model_count; i++) {
+        plan_print(stderr, &loaded->models[i]);
+        planned += loaded->models[i].kv_bytes;
+    }
+    if (http_bytes > 0)
+        fprintf(stderr, "http: at most %.2f GiB if every connection sends its largest body\n",
+                (double)http_bytes / 0x1p30);
+    fprintf(stderr, "planned: %.2f GiB of %.2f GiB\n", (double)planned / 0x1p30,
+            (double)loaded->facts.memory_free / 0x1p30);
+}
+
 enum status models_plan(struct loaded *loaded, const struct model_spec *specs, uint32_t count,
                         uint32_t port_count, uint64_t extra_bytes, struct error *err)
 {
@@ -232,22 +250,9 @@ enum status models_plan(struct loaded *loaded, const struct model_spec *specs, u
         planned += m->plan->bytes;
     }
     enum status status = kv_split(loaded, planned, err);
-    if (status != STATUS_OK)
-        return status;
     loaded->bytes_planned = planned;
-    if (log_level_get() < LOG_INFO)
-        return STATUS_OK;
-    fprintf(stderr, "device: %s%s\n", loaded->facts.name, loaded->facts.exact ? ", exact" : "");
-    for (uint32_t i = 0; i < count; i++) {
-        plan_print(stderr, &loaded->models[i]);
-        planned += loaded->models[i].kv_bytes;
-    }
-    if (extra_bytes > 0)
-        fprintf(stderr, "http: at most %.2f MiB if every connection sends its largest body\n",
-                (double)extra_bytes / 0x1p20);
-    fprintf(stderr, "planned: %.2f GiB of %.2f GiB\n", (double)planned / 0x1p30,
-            (double)loaded->facts.memory_free / 0x1p30);
-    return STATUS_OK;
+    plans_print(loaded, planned, extra_bytes);
+    return status;
 }
 
 struct progress {

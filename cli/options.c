@@ -192,6 +192,16 @@ enum status options_parse(const struct options_parse_args *args, struct error *e
     return STATUS_OK;
 }
 
+// With the largest suffix that leaves a whole number.
+static void help_bytes(FILE *out, double bytes)
+{
+    static const char *const suffixes[] = {"", "K", "M", "G", "T"};
+    int i = 0;
+    for (; i < 4 && bytes >= 1024 && fmod(bytes, 1024) == 0; i++)
+        bytes /= 1024;
+    fprintf(out, "%.10g%s", bytes, suffixes[i]);
+}
+
 static void help_value(FILE *out, const struct option_row *row)
 {
     switch (row->kind) {
@@ -206,7 +216,10 @@ static void help_value(FILE *out, const struct option_row *row)
         fprintf(out, " %.10g..%.10g", row->low, row->high);
         return;
     case OPTION_BYTES:
-        fputs(" BYTES", out);
+        fputc(' ', out);
+        help_bytes(out, row->low);
+        fputs("..", out);
+        help_bytes(out, row->high);
         return;
     case OPTION_CHOICE:
         for (int i = 0; row->choices[i] != NULL; i++)
@@ -226,7 +239,9 @@ void options_help(FILE *out, const struct option_table *table, const char *title
         const struct option_row *row = &table->rows[i];
         fprintf(out, "  --%s%s", is_flag(row) ? "[no-]" : "", row->name);
         help_value(out, row);
-        fprintf(out, "\n        %s (default: %s)\n", row->help, row->fallback);
+        bool required = strcmp(row->fallback, "required") == 0;
+        const char *before = required ? "" : "default: ";
+        fprintf(out, "\n        %s (%s%s)\n", row->help, before, row->fallback);
     }
 }
 

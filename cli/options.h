@@ -33,7 +33,7 @@ struct option_row {
     size_t offset;    // of the field in the struct that the table fills
     double low, high; // allowed range of numbers
     const char *choices[6]; // OPTION_CHOICE: names, NULL-terminated
-    const char *fallback;   // default, as the help prints it
+    const char *fallback;   // default, as the help prints it; or "required"
     const char *help;       // with the unit
 };
 

@@ -17,6 +17,12 @@ static const struct option_row rows[] = {
 };
 static const struct option_table table = {rows, sizeof rows / sizeof *rows};
 
+static const struct option_row detokenize_rows[] = {
+    {"special", OPTION_FLAG, AT(special), 0, 0, {0}, "on",
+     "special tokens are part of the text; --no-special leaves them out"},
+};
+static const struct option_table detokenize_table = {detokenize_rows, 1};
+
 static enum status tokenize(const char *folder, const struct tokenize_settings *s,
                             struct arena *arena, struct error *err)
 {
@@ -87,17 +93,16 @@ static enum status detokenize(const char *folder, const struct tokenize_settings
     return status;
 }
 
-static int run(const struct command *self, int argc, char **argv, uint32_t first_row,
+static int run(const struct command *self, int argc, char **argv, const struct option_table *own,
                enum status (*body)(const char *, const struct tokenize_settings *, struct arena *,
                                    struct error *))
 {
     struct tokenize_settings s = {.special = true};
-    struct option_table own = {rows + first_row, table.count - first_row};
     void *const fields[] = {&s};
     static const char *const titles[] = {"Options:"};
     struct arena *arena = arena_create(1 << 20, 0);
     struct texts positional;
-    struct command_parse parse = {self, argc, argv, &own, fields, titles, 1, 1, 1};
+    struct command_parse parse = {self, argc, argv, own, fields, titles, 1, 1, 1};
     int code = command_parse(&parse, arena, &positional);
     if (code < 0) {
         struct error err;
@@ -110,10 +115,10 @@ static int run(const struct command *self, int argc, char **argv, uint32_t first
 
 int command_tokenize(const struct command *self, int argc, char **argv)
 {
-    return run(self, argc, argv, 0, tokenize);
+    return run(self, argc, argv, &table, tokenize);
 }
 
 int command_detokenize(const struct command *self, int argc, char **argv)
 {
-    return run(self, argc, argv, 1, detokenize);
+    return run(self, argc, argv, &detokenize_table, detokenize);
 }

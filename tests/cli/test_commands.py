@@ -53,6 +53,16 @@ class Commands(unittest.TestCase):
         self.fails(2, "--prompt TEXT is required", "generate", CHAT)
         self.fails(2, "whole number of 64 bits", *GENERATE, "--seed", "1.5e18")
 
+    def test_help_says_what_an_option_takes(self):
+        def says(command):
+            return " ".join(weft(command, "--help").stdout.decode().split())
+        self.assertIn("--kv-cache-memory 0..1024T ", says("serve"))
+        self.assertIn("--max-result-bytes 1K..1T ", says("serve"))
+        self.assertIn("text of the prompt (required)", says("generate"))
+        self.assertIn("post-processor", says("tokenize"))
+        self.assertNotIn("post-processor", says("detokenize"))
+        self.assertIn("--no-special leaves them out", says("detokenize"))
+
     def test_a_pipe_in_place_of_a_file(self):
         pipe = self.folder / "pipe"
         os.mkfifo(pipe)
@@ -164,6 +174,20 @@ class Commands(unittest.TestCase):
     def test_too_little_memory_names_the_remedy(self):
         self.fails(1, "raise --kv-cache-memory\n", *GENERATE, "--kv-cache-memory", "1")
         self.fails(1, "--max-model-len 128 would fit", *GENERATE, "--kv-cache-memory", "40K")
+        self.fails(1, "--max-num-seqs or --max-model-len\n", *GENERATE, "--kv-cache-memory", "1000T")
+
+    def test_a_plan_that_does_not_fit_is_shown(self):
+        for memory in ("1000T", "1"):
+            done = weft(*GENERATE, "--kv-cache-memory", memory, "--log-level", "info")
+            said = done.stderr.decode()
+            self.assertEqual(done.returncode, 1, said)
+            for part in ("weights ", "activations ", "keys and values ", "planned: "):
+                self.assertIn(part, said)
+            self.assertIn("weft: ", said.splitlines()[-1])
+        done = weft("serve", "--port", "0", EMBED, "--kv-cache-memory", "1", CHAT)
+        said = done.stderr.decode()
+        self.assertEqual(done.returncode, 1, said)
+        self.assertRegex(said, r"http: at most [0-9.]+ GiB")
 
 
 if __name__ == "__main__":

@@ -117,6 +117,17 @@ static void test_every_number_row(void **state)
     }
 }
 
+// A default that is written "0: ..." can be given as 0.
+static void test_zero_stands_for_the_default(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < model_options_table.count; i++) {
+        const struct option_row *row = &model_options_table.rows[i];
+        if (row->fallback[0] == '0')
+            assert_true(row->low == 0);
+    }
+}
+
 static void test_model_argument(void **state)
 {
     (void)state;
@@ -191,7 +202,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_values), cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_every_number_row), cmocka_unit_test(test_model_argument),
-        cmocka_unit_test(test_integers)};
+        cmocka_unit_test(test_zero_stands_for_the_default), cmocka_unit_test(test_integers)};
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     arena_destroy(arena);
     return failed;
