@@ -56,8 +56,8 @@ static const struct option_row device_rows[] = {
      "none: chosen anew at each start", "folder that keeps the GPU's choice of algorithms"},
     {"exact", OPTION_SWITCH, AT(device_settings, exact), 0, 0, {0},
      "on for cpu and simt, off for cuda", "bit-equal results whatever else runs"},
-    {"threads", OPTION_COUNT, AT(device_settings, threads), 0, 1024, {0}, "0: all usable cores",
-     "compute threads of the CPU device"},
+    {"threads", OPTION_COUNT, AT(device_settings, threads), 0, 1024, {0},
+     "0: the cores that affinity and quota leave", "compute threads of the CPU device"},
     {"log-level", OPTION_CHOICE, AT(device_settings, log_level), 0, 0,
      {"error", "warning", "info", "debug"}, "info for serve, else warning", "lines on stderr"},
 };
