@@ -37,6 +37,15 @@ static void defaults_fill(struct server_options *o)
     o->drain_grace_ms = o->drain_grace_ms > 0 ? o->drain_grace_ms : DRAIN_GRACE_MS;
 }
 
+// How many of the wanted connections so many descriptors allow.
+static uint32_t connections_fit(uint32_t wanted, rlim_t descriptors)
+{
+    if (descriptors >= (rlim_t)wanted + DESCRIPTORS_KEPT)
+        return wanted;
+    return (uint32_t)(descriptors > 2 * DESCRIPTORS_KEPT ? descriptors - DESCRIPTORS_KEPT
+                                                         : (descriptors + 1) / 2);
+}
+
 // A connection needs a descriptor; accepting without one would make the listener spin.
 static void descriptors_raise(struct server_options *o)
 {
@@ -49,13 +58,12 @@ static void descriptors_raise(struct server_options *o)
         if (setrlimit(RLIMIT_NOFILE, &limit) != 0)
             getrlimit(RLIMIT_NOFILE, &limit);
     }
-    if (limit.rlim_cur >= wanted)
+    uint32_t fit = connections_fit(o->connections_max, limit.rlim_cur);
+    if (fit == o->connections_max)
         return;
-    rlim_t fit = limit.rlim_cur > 2 * DESCRIPTORS_KEPT ? limit.rlim_cur - DESCRIPTORS_KEPT
-                                                       : (limit.rlim_cur + 1) / 2;
-    log_line(LOG_WARNING, "%ju open files are allowed: at most %ju connections (ulimit -n)",
-             (uintmax_t)limit.rlim_cur, (uintmax_t)fit);
-    o->connections_max = (uint32_t)fit;
+    log_line(LOG_WARNING, "%ju open files are allowed: at most %u connections (ulimit -n)",
+             (uintmax_t)limit.rlim_cur, fit);
+    o->connections_max = fit;
 }
 
 static bool host_is_loopback(const char *host)
@@ -84,7 +92,11 @@ uint64_t server_bytes_max(const struct server_options *options)
     defaults_fill(&filled);
     uint64_t body = filled.body_bytes_max + BODY_SLACK_BYTES;
     uint64_t copies = (uint64_t)filled.http_threads * (WORK_LARGE_MAX * body + SMALL_BYTES);
-    return filled.connections_max * (2 * body + STREAM_BYTES) +
+    struct rlimit limit;
+    uint64_t connections = filled.connections_max;
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0)
+        connections = connections_fit(filled.connections_max, limit.rlim_max);
+    return connections * (2 * body + STREAM_BYTES) +
            filled.text_workers * (copies + prepare_bytes_max(body)) +
            filled.http_threads * prepare_bytes_max(INLINE_BYTES);
 }

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -720,6 +721,12 @@ static void test_bytes_max(void **state)
     options.text_workers = 3; // two more: each a copy and what preparing it takes
     assert_in_range(server_bytes_max(&options) - twenty, 2 * ((uint64_t)BODY + SCRATCH),
                     2 * (3 * (uint64_t)SCRATCH + (UINT64_C(1) << 30)));
+    struct rlimit limit;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    options.connections_max = 1 << 30; // more than files that may be open
+    if (limit.rlim_max < options.connections_max)
+        assert_in_range(server_bytes_max(&options), (limit.rlim_max + 1) / 2 * 2 * BODY,
+                        (limit.rlim_max + 1000) * 3 * BODY);
 }
 
 // SO_REUSEPORT alone would let two servers share a port in silence.
