@@ -3,9 +3,15 @@
 # hand if it is to be kept.
 set -uo pipefail
 cd "$(dirname "$0")/.."
+text=README.md
+[ -f ../shared/assets/text/tinyshakespeare.txt ] && text=../shared/assets/text/tinyshakespeare.txt
 for name in bench_ops bench_step bench_engine bench_text bench_http; do
     program=build/release/bin/$name
     [ -x "$program" ] || continue
     echo "== $name"
-    "$program"
+    if [ "$name" = bench_text ]; then # beside the library: tools/bench_text.py
+        "$program" models/weft-demo-chat "$text" 2
+    else
+        "$program"
+    fi
 done

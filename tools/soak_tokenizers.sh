@@ -10,11 +10,8 @@ text=README.md
 [ -f ../shared/assets/text/tinyshakespeare.txt ] && text=../shared/assets/text/tinyshakespeare.txt
 "$python" tests/runtime/tokenizer_kinds.py "$text" "$kinds"
 folders="$kinds/*"
-[ -d ../shared/assets/tokenizer/hf ] &&
-    folders="$folders ../shared/assets/decoder/tinystories-656k ../shared/assets/tokenizer/hf/phi-2 \
-        ../shared/assets/tokenizer/hf/roberta-base ../shared/assets/tokenizer/hf/t5-small"
-failed=0
-for folder in $folders; do
-    "$python" tools/tokenizer_diff.py "$probe" "$folder" || failed=1
-done
-exit $failed
+[ -d ../shared/assets/tokenizer/hf ] && # these take longest
+    folders="../shared/assets/tokenizer/hf/t5-small ../shared/assets/tokenizer/hf/roberta-base \
+        ../shared/assets/tokenizer/hf/phi-2 ../shared/assets/decoder/tinystories-656k $folders"
+# shellcheck disable=SC2086
+printf '%s\n' $folders | xargs -P "$(nproc)" -n 1 "$python" tools/tokenizer_diff.py "$probe"
