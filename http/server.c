@@ -40,10 +40,9 @@ static void defaults_fill(struct server_options *o)
 // How many of the wanted connections so many descriptors allow.
 static uint32_t connections_fit(uint32_t wanted, rlim_t descriptors)
 {
-    if (descriptors >= (rlim_t)wanted + DESCRIPTORS_KEPT)
-        return wanted;
-    return (uint32_t)(descriptors > 2 * DESCRIPTORS_KEPT ? descriptors - DESCRIPTORS_KEPT
-                                                         : (descriptors + 1) / 2);
+    rlim_t fit = descriptors > 2 * DESCRIPTORS_KEPT ? descriptors - DESCRIPTORS_KEPT
+                                                    : (descriptors + 1) / 2;
+    return fit < wanted ? (uint32_t)fit : wanted;
 }
 
 // A connection needs a descriptor; accepting without one would make the listener spin.
