@@ -13,6 +13,8 @@
 #include <string.h>
 #include <unistd.h>
 
+static const uint64_t second_ns = 1000000000u;
+
 static uint32_t run_until_last(struct rig *rig, struct request *request, enum finish expected)
 {
     uint32_t tokens = 0;
@@ -165,6 +167,19 @@ static void results_are_admitted_by_bytes(void **state)
     rig_close(&rig);
 }
 
+// Tokens that were there before come first.
+static void run_until_cancelled(struct rig *rig, struct request *request)
+{
+    struct token_event event = {0};
+    for (uint32_t turns = 0; turns < 10 && !(event.flags & EVENT_LAST); turns++) {
+        rig_step(rig);
+        while (!(event.flags & EVENT_LAST) && port_next(rig->port, request, &event, NULL))
+            continue;
+    }
+    assert_true(event.flags & EVENT_LAST);
+    assert_int_equal(event.finish, FINISH_CANCEL);
+}
+
 static bool readable(const struct waker *waker)
 {
     struct pollfd one = {.fd = waker_fd(waker), .events = POLLIN};
@@ -195,14 +210,90 @@ static void a_stopped_reader_is_paused_alone(void **state)
     assert_int_equal(rig_step(&rig), ENGINE_WORKED); // it goes on
     for (uint32_t i = 0; i < 20; i++)
         rig_step(&rig);
-    rig.now_ns += STALL_NS - 100000000u;
+    rig.now_ns += 60 * second_ns - second_ns / 10;
     rig_step(&rig);
     assert_int_equal(rig.engine->live_count, 1);
-    rig.now_ns += 200000000u;
+    rig.now_ns += second_ns / 5;
     rig_step(&rig);
     assert_int_equal(rig.engine->live_count, 0);
     assert_true(run_until_last(&rig, stopped, FINISH_STALLED) > 0);
     port_free(rig.port, stopped);
+    rig_close(&rig);
+}
+
+// Its minute begins when the first event lies there, not when the request came.
+static void a_reader_that_had_taken_all_is_not_slow(void **state)
+{
+    (void)state;
+    struct rig rig;
+    rig_defaults(&rig);
+    rig.fake.facts.limits.slots_max = 1;
+    rig_open(&rig);
+    struct request *first = rig_generate(&rig, 0, 10, 20, 1);
+    rig_step(&rig);
+    struct request *queued = rig_generate(&rig, 500, 10, 200, 1);
+    rig_step(&rig);
+    rig.now_ns += 100 * second_ns;
+    assert_int_equal(run_until_last(&rig, first, FINISH_LENGTH), 20);
+    port_free(rig.port, first);
+    for (uint32_t i = 0; i < 100; i++)
+        rig_step(&rig);
+    assert_int_equal(engine_stats(rig.engine)->pauses, 1);
+    rig.now_ns += 59 * second_ns;
+    rig_step(&rig);
+    assert_int_equal(rig.engine->live_count, 1);
+    rig.now_ns += second_ns;
+    rig_step(&rig);
+    assert_int_equal(rig.engine->live_count, 0);
+    assert_int_equal(run_until_last(&rig, queued, FINISH_STALLED), 63);
+    port_free(rig.port, queued);
+    rig_close(&rig);
+}
+
+// A reader that takes one event at a time: its two choices get the free entry in turn.
+static void scarce_room_goes_round(void **state)
+{
+    (void)state;
+    struct rig rig;
+    rig_defaults(&rig);
+    rig_open(&rig);
+    struct request *r = rig_generate(&rig, 0, 10, 200, 2);
+    while (rig_step(&rig) == ENGINE_WORKED)
+        continue;
+    const struct sequence *one = r->run.first, *two = one->sibling;
+    assert_true(one->paused && two->paused);
+    uint32_t before[2] = {one->output_count, two->output_count};
+    for (uint32_t i = 0; i < 10; i++) {
+        struct token_event event;
+        assert_true(port_next(rig.port, r, &event, NULL));
+        assert_int_equal(rig_step(&rig), ENGINE_WORKED);
+        assert_int_equal(rig_step(&rig), ENGINE_IDLE);
+    }
+    assert_int_equal(one->output_count - before[0], 5);
+    assert_int_equal(two->output_count - before[1], 5);
+    port_cancel(rig.port, r);
+    run_until_cancelled(&rig, r);
+    port_free(rig.port, r);
+    rig_close(&rig);
+}
+
+static void submit_and_cancel_wake_the_engine(void **state)
+{
+    (void)state;
+    struct rig rig;
+    rig_defaults(&rig);
+    rig_open(&rig);
+    assert_false(readable(&rig.engine->gate.waker));
+    struct request *r = rig_generate(&rig, 0, 10, 200, 1);
+    assert_true(readable(&rig.engine->gate.waker));
+    waker_clear(&rig.engine->gate.waker);
+    while (rig_step(&rig) == ENGINE_WORKED)
+        continue;
+    assert_false(readable(&rig.engine->gate.waker));
+    port_cancel(rig.port, r);
+    assert_true(readable(&rig.engine->gate.waker));
+    run_until_cancelled(&rig, r);
+    port_free(rig.port, r);
     rig_close(&rig);
 }
 
@@ -398,6 +489,9 @@ int main(void)
         cmocka_unit_test(admission_is_counted),
         cmocka_unit_test(results_are_admitted_by_bytes),
         cmocka_unit_test(a_stopped_reader_is_paused_alone),
+        cmocka_unit_test(a_reader_that_had_taken_all_is_not_slow),
+        cmocka_unit_test(scarce_room_goes_round),
+        cmocka_unit_test(submit_and_cancel_wake_the_engine),
         cmocka_unit_test(a_queued_request_times_out),
         cmocka_unit_test(a_fault_ends_everything),
         cmocka_unit_test(a_cancel_counted_too_early_is_seen),

@@ -169,6 +169,55 @@ static void choices_share_their_prompt(void **state)
     }
 }
 
+// Who waits for a block that another computes holds nobody up.
+static void waiting_for_a_block_lets_others_start(void **state)
+{
+    (void)state;
+    struct rig rig;
+    struct token_event event;
+    rig_defaults(&rig);
+    rig.fake.facts.limits.tokens_max = 512;
+    rig_open(&rig);
+    struct request *r[3] = {rig_generate(&rig, 0, 100, 2, 1), rig_generate(&rig, 0, 100, 2, 1),
+                            rig_generate(&rig, 500, 50, 2, 1)};
+    rig_step(&rig);
+    assert_int_equal(fake_batch(rig.model)->row_count, 2);
+    assert_int_equal(fake_batch(rig.model)->computed_count, 100 + 50);
+    for (uint32_t i = 0; i < 3; i++) {
+        while (!is_over(&rig, r[i], &event))
+            rig_step(&rig);
+        port_free(rig.port, r[i]);
+    }
+    assert_int_equal(fake_computed(rig.model), 100 + 4 + 50 + 3); // and a second token each
+    rig_close(&rig);
+}
+
+static uint32_t embed_cached(struct rig *rig, uint32_t length, int32_t first)
+{
+    struct token_event event;
+    struct request_facts facts;
+    struct request *r = embed(rig, 1, length, first);
+    while (!is_over(rig, r, &event))
+        rig_step(rig);
+    request_facts_get(r, &facts);
+    port_free(rig->port, r);
+    return facts.cached_tokens;
+}
+
+// One block too few: of the older prompt the last one goes, and what is before it is still found.
+static void a_prompt_is_forgotten_from_its_end(void **state)
+{
+    (void)state;
+    struct rig rig;
+    rig_pooling(&rig, false);
+    rig.fake.facts.block_count = 16;
+    rig_open(&rig);
+    assert_int_equal(embed_cached(&rig, 100, 0), 0); // 6 blocks stay
+    assert_int_equal(embed_cached(&rig, 176, 500), 0);
+    assert_int_equal(embed_cached(&rig, 100, 0), 5 * 16);
+    rig_close(&rig);
+}
+
 static void salts_keep_caches_apart(void **state)
 {
     (void)state;
@@ -274,6 +323,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(decodes_come_first),         cmocka_unit_test(encoders_are_packed),
         cmocka_unit_test(prefixes_are_computed_once), cmocka_unit_test(choices_share_their_prompt),
+        cmocka_unit_test(waiting_for_a_block_lets_others_start),
+        cmocka_unit_test(a_prompt_is_forgotten_from_its_end),
         cmocka_unit_test(salts_keep_caches_apart),    cmocka_unit_test(the_youngest_gives_way),
         cmocka_unit_test(one_want_takes_one_victim),
     };

@@ -155,6 +155,21 @@ static void oldest_moves(struct sim *sim)
     sim->oldest.state = s->state;
 }
 
+// An engine may only rest when every drawn sequence lacks room, its reader will wake the engine by
+// making some, and nobody can be drawn.
+void sim_rests(struct sim *sim)
+{
+    struct engine *e = sim->engine;
+    for (uint32_t i = 0; i < e->order_count; i++) {
+        const struct sequence *s = e->order[i];
+        sim_check(sim, !s->granted && s->request->events.paused != 0, "idle with slot %u, state %u",
+                  s->slot, s->state);
+    }
+    for (const struct request *r = e->wait_first; r; r = r->run.wait_next)
+        sim_check(sim, !sequence_drawable(e, r), "idle with %u of %u drawn", r->run.drawn,
+                  r->run.draw_total);
+}
+
 void sim_invariants(struct sim *sim)
 {
     struct engine *e = sim->engine;

@@ -94,11 +94,32 @@ static void on_ready(void *context, void *owner, struct request *request)
     sim_check(sim, c->request == request && c->used, "news of a request that is not there");
 }
 
+// As engine_run sleeps: after an idle step until its waker is raised, or for some milliseconds.
+static bool world_sleeps(struct sim *sim)
+{
+    struct waker *waker = &sim->engine->gate.waker;
+    if (!sim->idle)
+        return false;
+    if (waker->pending == 0)
+        return true;
+    waker_clear(waker);
+    return false;
+}
+
+// What the clock alone ends: deadlines and readers that stopped.
+static uint64_t clock_ended(const struct sim *sim)
+{
+    const struct engine_stats *stats = engine_stats(sim->engine);
+    return stats->finished_timeout + stats->finished_cancel;
+}
+
 static void world_step(struct sim *sim)
 {
     sim->now_ns += (1 + roll(&sim->dice, 20)) * 1000000u;
-    uint64_t launched_before = fake_steps(sim->model);
+    uint64_t launched_before = fake_steps(sim->model), ended_before = clock_ended(sim);
+    bool sleeps = world_sleeps(sim);
     enum engine_news news = engine_step(sim->engine, sim->now_ns);
+    sim->idle = news == ENGINE_IDLE;
     sim->steps++;
     if (news == ENGINE_FAULT) {
         sim_check(sim, sim->faulty, "a fault that nobody planted");
@@ -106,9 +127,13 @@ static void world_step(struct sim *sim)
     }
     // Other engines wait for one that says it goes on: it said so exactly if it launched a step.
     bool launched = fake_steps(sim->model) > launched_before;
+    sim_check(sim, !sleeps || !launched || clock_ended(sim) > ended_before,
+              "there was work and nobody woke the engine");
     sim_check(sim, fake_more(sim->model) == (launched && news != ENGINE_FAULT),
               "launched %d, goes on %d", launched, fake_more(sim->model));
     sim_invariants(sim);
+    if (sim->idle)
+        sim_rests(sim);
     // Nothing to do: time passes until a stopped reader is given up.
     if (news == ENGINE_IDLE && chance(&sim->dice, 10))
         sim->now_ns += 5000000000u;

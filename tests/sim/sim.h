@@ -54,6 +54,7 @@ struct sim {
     struct port *ports[4];
     struct client clients[SIM_CLIENTS];
     bool faulty, failed, closing;
+    bool idle; // the last step did nothing: the engine sleeps
     uint64_t fault_step;
     struct { // the oldest sequence that may move, when last looked at
         uint64_t ticket, launched, settled;
@@ -73,6 +74,7 @@ struct sim {
     } while (0)
 
 void sim_invariants(struct sim *sim);
+void sim_rests(struct sim *sim); // after an idle step
 void sim_empty(struct sim *sim); // at the end: everything came back
 
 void client_submit(struct sim *sim, struct client *client);
