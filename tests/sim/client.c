@@ -154,6 +154,7 @@ static void token_compare(struct sim *sim, struct client *c, const struct token_
     params.choice = choice;
     params.output_count = c->outputs[choice];
     int32_t expected = fake_next(alone, &params, c->bias, sim->fake.facts.vocab);
+    sim_check(sim, !fake_sick(alone, sim->fake.sick), "choice %u: a token of sick logits", choice);
     sim_check(sim, event->index == c->outputs[choice], "choice %u: index %u, expected %u", choice,
               event->index, c->outputs[choice]);
     sim_check(sim, event->token == expected, "choice %u, output %u: token %d, alone %d", choice,
@@ -201,8 +202,8 @@ static void finish_check(struct sim *sim, struct client *c, const struct token_e
     else if (event->finish == FINISH_TIMEOUT)
         allowed = c->args.deadline_ns != 0 && sim->now_ns >= c->args.deadline_ns &&
                   c->outputs[event->choice] == 0;
-    else if (event->finish == FINISH_ERROR)
-        allowed = sim->failed;
+    else if (event->finish == FINISH_ERROR) // of one choice; the others go on
+        allowed = sim->failed || fake_sick(&c->alone[event->choice], sim->fake.sick);
     else if (event->finish == FINISH_DONE)
         values_compare(sim, c);
     sim_check(sim, allowed, "finish %u was not asked for", event->finish);

@@ -87,6 +87,11 @@ int32_t fake_next(const struct fake_alone *alone, const struct sample_params *p,
     return (int32_t)token;
 }
 
+bool fake_sick(const struct fake_alone *alone, uint32_t sick)
+{
+    return sick > 0 && mix(alone->sum + 0x51c4) % sick == 0;
+}
+
 float fake_value(const struct fake_alone *alone, uint32_t column)
 {
     return (float)(mix(alone->sum + column) >> 42);
@@ -286,6 +291,11 @@ static void row_sample(struct model *m, struct fake_slot *out, const struct batc
         return;
     bool counted = (p->flags & SAMPLE_PENALTY) != 0;
     struct fake_alone alone = {.sum = sum, .penalty = counted ? m->penalty[p->penalty_row] : 0};
+    if (fake_sick(&alone, m->options.sick)) {
+        m->done[row->row] = true;
+        result->flags = SAMPLED_NOT_FINITE;
+        return;
+    }
     const struct step_bias *bias = &m->bias[(size_t)row->row * m->facts.limits.bias_max];
     int32_t token = fake_next(&alone, p, bias, m->facts.vocab);
     *result = (struct sample_result){.token = token, .top_count = p->top_logprobs};

@@ -10,6 +10,7 @@ struct fake_options {
     struct model_facts facts; // as the engine will see them
     bool cheap;               // for benchmarks: no KV is written or read
     bool text;                // for demonstrations: nothing ends but by length
+    uint32_t sick;            // logits are not finite for one history in so many; 0: for none
 };
 
 struct model *fake_open(const struct fake_options *options);
@@ -30,6 +31,7 @@ void fake_count(struct fake_alone *alone, int32_t token, bool output);
 // params as in the batch: stop ids, choice and output_count filled.
 int32_t fake_next(const struct fake_alone *alone, const struct sample_params *params,
                   const struct step_bias *bias, uint32_t vocab);
+bool fake_sick(const struct fake_alone *alone, uint32_t sick); // its next logits are not finite
 float fake_value(const struct fake_alone *alone, uint32_t column);
 
 uint64_t fake_steps(const struct model *model);            // launched

@@ -1,8 +1,8 @@
 // Seeded simulation of the production scheduler on a fake model and clock: arrivals, cancels, block
-// famine, slow and stopped readers, device faults, n up to 14 (whose ring has not one entry to
-// spare), zero and one step in flight, prefix cache on and off, generators, embedders and
-// rerankers. After every step the invariants of invariants.c hold; every token equals that of the
-// request computed alone.
+// famine, slow and stopped readers, device faults, logits that are not finite, n up to 14 (whose
+// ring has not one entry to spare), zero and one step in flight, prefix cache on and off,
+// generators, embedders and rerankers. After every step the invariants of invariants.c hold; every
+// token equals that of the request computed alone.
 //
 //   sim [seeds] [steps] [first seed]      default: 100 seeds of 2,000 steps from seed 1
 #include "tests/sim/sim.h"
@@ -63,6 +63,7 @@ static void world_choose(struct sim *sim)
                                            .choices_max = SIM_CHOICES,
                                            .prefix_cache = chance(dice, 70),
                                            .hash_key = {sim->seed, 1}};
+    sim->fake.sick = chance(dice, 10) ? 20 + roll(dice, 200) : 0;
     sim->faulty = chance(dice, 5);
     sim->fault_step = 1 + roll(dice, 500);
 }
