@@ -95,3 +95,6 @@ enum status session_submit(struct session *session, const struct submit_args *ar
 // Steps the engine until the request has an event.
 enum status session_next(struct session *session, struct request *request, struct token_event *out,
                          struct error *err) MUST_USE;
+// Submits one sequence to be pooled, waits for its values, all finite; port_free gives them back.
+enum status session_pool(struct session *session, const struct submit_args *args, uint32_t width,
+                         struct request **out, struct error *err) MUST_USE;

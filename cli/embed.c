@@ -28,10 +28,7 @@ static enum status embed_line(struct session *session, struct text line, struct 
                                  .sequence_start = start,
                                  .choice_count = 1};
     struct request *request;
-    status = session_submit(session, &submit, &request, err);
-    struct token_event event = {0};
-    while (status == STATUS_OK && !(event.flags & EVENT_LAST))
-        status = session_next(session, request, &event, err);
+    status = session_pool(session, &submit, facts->output_width, &request, err);
     if (status != STATUS_OK)
         return status;
     const float *values = request_values(request, 0);

@@ -48,10 +48,7 @@ static enum status score_line(struct session *session, const struct rerank_promp
                                  .type_from = &input.type_from,
                                  .choice_count = 1};
     struct request *request;
-    status = session_submit(session, &submit, &request, err);
-    struct token_event event = {0};
-    while (status == STATUS_OK && !(event.flags & EVENT_LAST))
-        status = session_next(session, request, &event, err);
+    status = session_pool(session, &submit, 1, &request, err);
     if (status != STATUS_OK)
         return status;
     *out = request_values(request, 0)[0];

@@ -5,6 +5,7 @@
 #include "runtime/base/log.h"
 
 #include <errno.h>
+#include <math.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -186,6 +187,14 @@ int session_command_run(const struct session_command *c)
     return code;
 }
 
+// An engine that runs on has no sentence: then one result alone failed.
+static enum status failed(const struct session *session, struct error *err)
+{
+    const char *said = engine_error(session->model->engine)->text;
+    return error_set(err, STATUS_DEVICE_FAULT, "%s",
+                     said[0] != '\0' ? said : "the model gave no finite result");
+}
+
 enum status session_submit(struct session *session, const struct submit_args *args,
                            struct request **out, struct error *err)
 {
@@ -209,7 +218,7 @@ enum status session_submit(struct session *session, const struct submit_args *ar
     case ADMISSION_DRAINING:
         break;
     }
-    return error_set(err, STATUS_DEVICE_FAULT, "%s", engine_error(session->model->engine)->text);
+    return failed(session, err);
 }
 
 static void on_ready(void *context, void *owner, struct request *request)
@@ -229,6 +238,19 @@ enum status session_next(struct session *session, struct request *request, struc
         port_drain(session->port, on_ready, NULL);
     }
     if (out->finish == FINISH_ERROR)
-        return error_set(err, STATUS_DEVICE_FAULT, "%s", engine_error(engine)->text);
+        return failed(session, err);
     return STATUS_OK;
+}
+
+enum status session_pool(struct session *session, const struct submit_args *args, uint32_t width,
+                         struct request **out, struct error *err)
+{
+    struct token_event event = {0};
+    enum status status = session_submit(session, args, out, err);
+    while (status == STATUS_OK && !(event.flags & EVENT_LAST))
+        status = session_next(session, *out, &event, err);
+    for (uint32_t i = 0; status == STATUS_OK && i < width; i++)
+        if (!isfinite(request_values(*out, 0)[i]))
+            status = failed(session, err);
+    return status;
 }

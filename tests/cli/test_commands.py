@@ -189,6 +189,16 @@ class Commands(unittest.TestCase):
         self.assertEqual(done.returncode, 1, said)
         self.assertRegex(said, r"http: at most [0-9.]+ GiB")
 
+    def test_a_model_that_gives_no_numbers(self):
+        for command, source in ((("generate", "--prompt", "hi"), CHAT), (("embed",), EMBED),
+                                (("rerank", "--query", "hi"), RERANK)):
+            folder = self.copy(source, command[0])
+            path = folder / "model.safetensors"
+            raw = path.read_bytes()
+            size = int.from_bytes(raw[:8], "little")
+            path.write_bytes(raw[:8 + size] + b"\xff" * (len(raw) - 8 - size))  # all not a number
+            self.fails(1, "finite", command[0], folder, *command[1:], feed=b"hi\n")
+
 
 if __name__ == "__main__":
     unittest.main()
