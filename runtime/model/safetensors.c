@@ -4,21 +4,16 @@
 #include "runtime/model/safetensors.h"
 
 #include "runtime/base/json.h"
+#include "runtime/model/mapping.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 struct shard {
     const char *name;
-    int fd;
-    void *map;
-    size_t bytes;
+    struct mapping file;
 };
 
 struct tensors {
@@ -253,43 +248,21 @@ enum status safetensors_parse(struct tensor **out, uint32_t *count, struct arena
     return status;
 }
 
-static enum status shard_open(struct shard *shard, struct arena *arena, const char *folder,
-                              const char *name, struct error *err)
-{
-    struct text path = arena_format(arena, "%s/%s", folder, name);
-    *shard = (struct shard){.name = arena_copy(arena, text_of(name)).at, .map = NULL};
-    // Not to wait for the writer of a pipe that lies there instead of a file.
-    shard->fd = open(path.at, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (shard->fd < 0)
-        return error_set(err, errno == ENOENT ? STATUS_NOT_FOUND : STATUS_IO, "cannot open %s: %s",
-                         path.at, strerror(errno));
-    struct stat about;
-    if (fstat(shard->fd, &about) != 0 || !S_ISREG(about.st_mode))
-        return error_set(err, STATUS_INVALID, "%s is not a regular file", path.at);
-    if (about.st_size < 8)
-        return error_set(err, STATUS_INVALID, "%s: %lld bytes are too few for a safetensors file",
-                         path.at, (long long)about.st_size);
-    shard->bytes = (size_t)about.st_size;
-    void *map = mmap(NULL, shard->bytes, PROT_READ, MAP_PRIVATE, shard->fd, 0);
-    if (map == MAP_FAILED)
-        return error_set(err, STATUS_IO, "cannot map %s: %s", path.at, strerror(errno));
-    shard->map = map;
-    return STATUS_OK;
-}
-
 // Opens one more file and appends its tensors.
 static enum status shard_add(struct tensors *set, const char *folder, const char *name,
                              struct error *err)
 {
     struct shard *shard = &set->shards[set->shard_count];
-    enum status status = shard_open(shard, set->arena, folder, name, err);
+    struct text path = arena_format(set->arena, "%s/%s", folder, name);
+    shard->name = arena_copy(set->arena, text_of(name)).at;
+    enum status status = mapping_open(&shard->file, path.at, sizeof(uint64_t), err);
     set->shard_count++; // also when it failed: close gives back what there is
     if (status != STATUS_OK)
         return status;
     struct tensor *list = NULL;
     uint32_t count = 0;
-    status = safetensors_parse(&list, &count, set->arena, text_span(shard->map, shard->bytes),
-                               shard->name, err);
+    status = safetensors_parse(&list, &count, set->arena,
+                               text_span(shard->file.at, shard->file.bytes), shard->name, err);
     if (status != STATUS_OK)
         return status;
     size_t held = set->count * sizeof *list;
@@ -297,7 +270,7 @@ static enum status shard_add(struct tensors *set, const char *folder, const char
     if (count > 0)
         memcpy(set->tensors + set->count, list, count * sizeof *list);
     for (uint32_t i = 0; i < count; i++)
-        set->tensors[set->count + i].fd = shard->fd;
+        set->tensors[set->count + i].fd = shard->file.fd;
     set->count += count;
     return STATUS_OK;
 }
@@ -428,12 +401,8 @@ void tensors_close(struct tensors *set)
 {
     if (!set)
         return;
-    for (uint32_t i = 0; i < set->shard_count; i++) {
-        if (set->shards[i].map)
-            munmap(set->shards[i].map, set->shards[i].bytes);
-        if (set->shards[i].fd >= 0)
-            close(set->shards[i].fd);
-    }
+    for (uint32_t i = 0; i < set->shard_count; i++)
+        mapping_close(&set->shards[i].file);
     heap_give(set->shards);
     heap_give(set->tensors);
     arena_destroy(set->arena);

@@ -12,6 +12,8 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -22,6 +24,49 @@ static void add(struct tensor_file *file, const char *name, uint32_t rows, uint3
     struct golden_tensor tensor = {name, shape, 5, 1, 3};
     tensor_file_add(file, &tensor, dtype);
     json_decref(shape);
+}
+
+// What the process says that reads a page which the file no longer holds; its exit status.
+static int cut_child(const char *folder, char *said, size_t bytes)
+{
+    char path[128];
+    int ends[2];
+    snprintf(path, sizeof path, "%s/model.safetensors", folder);
+    assert_int_equal(pipe(ends), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        struct tensors *set;
+        struct error err;
+        dup2(ends[1], STDERR_FILENO);
+        if (tensors_open(&set, folder, &err) != STATUS_OK || truncate(path, 4096) != 0)
+            _exit(2);
+        const struct tensor *a = tensors_find(set, "a");
+        volatile char last = ((const char *)a->map)[a->bytes - 1];
+        _exit(last == 0 ? 3 : 4);
+    }
+    close(ends[1]);
+    ssize_t got = read(ends[0], said, bytes - 1);
+    said[got > 0 ? got : 0] = '\0';
+    close(ends[0]);
+    int status = 0;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+static void a_file_that_is_cut_while_read(void **state)
+{
+    (void)state;
+    char folder[64], said[512];
+    folder_make(folder);
+    struct tensor_file file;
+    tensor_file_begin(&file);
+    add(&file, "a", 300, 100, DTYPE_F32);
+    tensor_file_write(&file, folder, "model.safetensors");
+    assert_int_equal(cut_child(folder, said, sizeof said), 1);
+    assert_non_null(strstr(said, "model.safetensors: byte 12"));
+    assert_non_null(strstr(said, "could not be read: the file was cut"));
+    assert_ptr_equal(strchr(said, '\n'), said + strlen(said) - 1);
+    folder_remove(folder);
 }
 
 static void one_file_is_read(void **state)
@@ -128,6 +173,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_file_is_read),
+        cmocka_unit_test(a_file_that_is_cut_while_read),
         cmocka_unit_test(shards_are_joined),
         cmocka_unit_test(damaged_headers_do_no_harm),
     };

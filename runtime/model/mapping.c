@@ -1,0 +1,118 @@
+#include "runtime/model/mapping.h"
+
+#include "runtime/base/arena.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static struct mapping *_Atomic first; // of all that are open; the handler reads it without a lock
+static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct sigaction before; // what SIGBUS does elsewhere
+
+static char *put_number(char *to, uint64_t n)
+{
+    char digits[24];
+    char *at = digits + sizeof digits - 1;
+    *at = '\0';
+    do
+        *--at = (char)('0' + n % 10);
+    while ((n /= 10) > 0);
+    return stpcpy(to, at);
+}
+
+// Only what a signal handler may call.
+static void on_bus_error(int number, siginfo_t *info, void *context)
+{
+    (void)context;
+    uintptr_t fault = (uintptr_t)info->si_addr;
+    const struct mapping *m = atomic_load(&first);
+    while (m != NULL && fault - (uintptr_t)m->at >= m->bytes)
+        m = m->next;
+    if (m == NULL) {
+        sigaction(number, &before, NULL); // the instruction faults once more
+        return;
+    }
+    char line[PATH_MAX + 256];
+    char *end = stpcpy(stpcpy(stpcpy(line, "weft: "), m->path), ": byte ");
+    end = stpcpy(put_number(end, fault - (uintptr_t)m->at),
+                 " could not be read: the file was cut or its disk failed while it was loaded; "
+                 "load it again when it is whole\n");
+    ssize_t ignored = write(STDERR_FILENO, line, (size_t)(end - line));
+    (void)ignored;
+    _exit(1);
+}
+
+static void list_add(struct mapping *mapping)
+{
+    struct sigaction action = {.sa_sigaction = on_bus_error, .sa_flags = SA_SIGINFO};
+    struct sigaction now;
+    sigemptyset(&action.sa_mask);
+    pthread_mutex_lock(&list_lock);
+    if (sigaction(SIGBUS, NULL, &now) == 0 && now.sa_sigaction != on_bus_error) {
+        before = now;
+        sigaction(SIGBUS, &action, NULL);
+    }
+    mapping->next = atomic_load(&first);
+    atomic_store(&first, mapping);
+    pthread_mutex_unlock(&list_lock);
+}
+
+static void list_take(struct mapping *mapping)
+{
+    pthread_mutex_lock(&list_lock);
+    struct mapping *m = atomic_load(&first);
+    if (m == mapping) {
+        atomic_store(&first, mapping->next);
+    } else {
+        while (m->next != mapping)
+            m = m->next;
+        m->next = mapping->next;
+    }
+    pthread_mutex_unlock(&list_lock);
+}
+
+enum status mapping_open(struct mapping *mapping, const char *path, size_t bytes_least,
+                         struct error *err)
+{
+    // Not to wait for the writer of a pipe that lies there instead of a file.
+    *mapping = (struct mapping){.fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
+    if (mapping->fd < 0)
+        return error_set(err, errno == ENOENT ? STATUS_NOT_FOUND : STATUS_IO, "cannot open %s: %s",
+                         path, strerror(errno));
+    struct stat about;
+    if (fstat(mapping->fd, &about) != 0 || !S_ISREG(about.st_mode))
+        return error_set(err, STATUS_INVALID, "%s is not a regular file", path);
+    if ((uint64_t)about.st_size < bytes_least)
+        return error_set(err, STATUS_INVALID, "%s has %lld bytes, fewer than any file of its kind",
+                         path, (long long)about.st_size);
+    mapping->bytes = (size_t)about.st_size;
+    void *at = mmap(NULL, mapping->bytes, PROT_READ, MAP_PRIVATE, mapping->fd, 0);
+    if (at == MAP_FAILED)
+        return error_set(err, STATUS_IO, "cannot map %s: %s", path, strerror(errno));
+    mapping->at = at;
+    mapping->path = heap_take_zeroed(strlen(path) + 1, 1);
+    memcpy(mapping->path, path, strlen(path));
+    list_add(mapping);
+    return STATUS_OK;
+}
+
+void mapping_close(struct mapping *mapping)
+{
+    if (mapping->at != NULL) {
+        list_take(mapping);
+        munmap(mapping->at, mapping->bytes);
+        heap_give(mapping->path);
+    }
+    if (mapping->fd >= 0)
+        close(mapping->fd);
+    *mapping = (struct mapping){.fd = -1};
+}
