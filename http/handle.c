@@ -27,15 +27,6 @@ static struct credential credential_of(const h2o_req_t *req, const char *name)
     return found;
 }
 
-static struct text trim(struct text in)
-{
-    while (in.bytes > 0 && (in.at[0] == ' ' || in.at[0] == '\t'))
-        in = text_span(in.at + 1, in.bytes - 1);
-    while (in.bytes > 0 && (in.at[in.bytes - 1] == ' ' || in.at[in.bytes - 1] == '\t'))
-        in.bytes--;
-    return in;
-}
-
 static bool is_word(struct text in, const char *word)
 {
     return in.bytes == strlen(word) && strncasecmp(in.at, word, in.bytes) == 0;
@@ -49,7 +40,7 @@ static struct text part_take(struct text *rest)
     struct text part = text_span(rest->at, bytes);
     size_t skip = cut != NULL ? bytes + 1 : bytes;
     *rest = text_span(rest->at + skip, rest->bytes - skip);
-    return trim(part);
+    return text_trim(part);
 }
 
 static bool parameter_is_fine(struct text part)
@@ -67,7 +58,7 @@ static bool parameter_is_fine(struct text part)
 // application/json, anything ending in +json, or no header; a charset must be utf-8.
 static bool is_json_type(struct text value)
 {
-    struct text rest = trim(value);
+    struct text rest = text_trim(value);
     if (rest.bytes == 0)
         return true;
     struct text type = part_take(&rest);
@@ -90,7 +81,7 @@ static void refuse(struct exchange *x, enum http_error error, const char *messag
 static bool body_is_refused(struct exchange *x, const h2o_req_t *req)
 {
     const struct server_options *options = &x->thread->server->options;
-    struct text encoding = trim(header_of(req, "content-encoding"));
+    struct text encoding = text_trim(header_of(req, "content-encoding"));
     bool json = (x->route->flags & ROUTE_JSON) != 0;
     if (json && !is_json_type(header_of(req, "content-type"))) {
         refuse(x, HTTP_MEDIA_TYPE,
@@ -122,6 +113,13 @@ static bool is_refused(struct exchange *x, const h2o_req_t *req, const struct ro
 {
     struct text method = text_span(req->method.base, req->method.len);
     struct text path = text_span(req->path_normalized.base, req->path_normalized.len);
+    if (framing_is_doubtful(req)) {
+        x->close = true;
+        refuse(x, HTTP_INVALID_VALUE,
+               "The request gives its length in two ways: send one Content-Length or one "
+               "Transfer-Encoding.");
+        return true;
+    }
     if (!match->path_known) {
         unknown_path(x, method, path);
         return true;
@@ -168,7 +166,7 @@ static bool is_refused(struct exchange *x, const h2o_req_t *req, const struct ro
 static uint64_t deadline_of(const h2o_req_t *req, uint64_t started)
 {
     char digits[24];
-    struct text value = trim(header_of(req, "x-stainless-timeout"));
+    struct text value = text_trim(header_of(req, "x-stainless-timeout"));
     if (value.bytes == 0 || value.bytes >= sizeof digits)
         return 0;
     memcpy(digits, value.at, value.bytes);
@@ -195,7 +193,7 @@ static void headers_read(struct exchange *x, const h2o_req_t *req)
         x->info.anthropic_version.bytes > 0)
         x->info.shape = SHAPE_MESSAGES;
     x->info.deadline_ns = deadline_of(req, x->info.started_ns);
-    struct text retries = trim(header_of(req, "x-stainless-retry-count"));
+    struct text retries = text_trim(header_of(req, "x-stainless-retry-count"));
     if (retries.bytes > 0 && !text_is(retries, "0"))
         atomic_fetch_add_explicit(&x->thread->counters.retries, 1, memory_order_relaxed);
 }

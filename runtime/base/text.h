@@ -30,3 +30,13 @@ static inline bool text_equal(struct text a, struct text b)
 {
     return a.bytes == b.bytes && (a.bytes == 0 || memcmp(a.at, b.at, a.bytes) == 0);
 }
+
+// Without the blanks at both ends.
+static inline struct text text_trim(struct text in)
+{
+    while (in.bytes > 0 && (in.at[0] == ' ' || in.at[0] == '\t'))
+        in = text_span(in.at + 1, in.bytes - 1);
+    while (in.bytes > 0 && (in.at[in.bytes - 1] == ' ' || in.at[in.bytes - 1] == '\t'))
+        in.bytes--;
+    return in;
+}

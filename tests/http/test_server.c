@@ -369,48 +369,6 @@ static void test_no_compression(void **state)
     http_answer_free(&answer);
 }
 
-// h2o's own errors, raised before routing, are JSON of ours; a head that is no HTTP is not.
-static void test_fallback_errors(void **state)
-{
-    (void)state;
-    static const char *const heads[] = {
-        "POST /v1/test/echo HTTP/1.1\r\nHost: a\r\nContent-Length: abc\r\n\r\n",
-        "POST /v1/messages HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: cheese\r\n\r\n",
-        "POST /v1/test/echo HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
-        "POST /v1/test/echo HTTP/1.1\r\nHost: a\r\nX-Request-Id: mine\r\n"
-        "Content-Length: 999999999\r\n\r\n",
-    };
-    static const int statuses[] = {400, 400, 400, 413};
-    for (int i = 0; i < 4; i++) {
-        struct http_client client;
-        struct http_answer answer;
-        char value[64];
-        assert_true(http_client_open(&client, fixture.port));
-        assert_true(http_client_send(&client, heads[i], strlen(heads[i])));
-        if (!http_client_answer(&client, &answer))
-            fail_msg("no answer to head %d", i);
-        assert_int_equal(answer.status, statuses[i]);
-        assert_true(http_header(answer.head, "content-type", value, sizeof value));
-        assert_string_equal(value, "application/json");
-        assert_true(http_header(answer.head, "x-request-id", value, sizeof value));
-        assert_int_equal(strcmp(value, "mine") == 0, i == 3);
-        json_t *body = json_loadb(answer.body, answer.body_bytes, 0, NULL);
-        assert_non_null(json_object_get(body, "error"));
-        assert_int_equal(json_object_get(body, "request_id") != NULL, i == 1);
-        json_decref(body);
-        http_answer_free(&answer);
-        http_client_close(&client);
-    }
-    struct http_answer answer;
-    struct http_client client;
-    assert_true(http_client_open(&client, fixture.port));
-    assert_true(http_client_send(&client, "\x01\x02 garbage\r\n\r\n", 14));
-    if (http_client_answer(&client, &answer))
-        assert_int_equal(answer.status, 400);
-    http_answer_free(&answer);
-    http_client_close(&client);
-}
-
 static void test_expect_continue(void **state)
 {
     (void)state;
@@ -772,7 +730,6 @@ int main(void)
         cmocka_unit_test(test_open_paths),
         cmocka_unit_test(test_retry_follows_the_queue),
         cmocka_unit_test(test_no_compression),
-        cmocka_unit_test(test_fallback_errors),
         cmocka_unit_test(test_expect_continue),
         cmocka_unit_test(test_slow_head),
         cmocka_unit_test(test_http10),
