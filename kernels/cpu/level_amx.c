@@ -2,12 +2,12 @@
 // attn_amx.c). Compiled with the flags of the level; runs only where cpu_level_find allowed it.
 //
 // A tile register holds 16 rows of 64 bytes. Weights lie packed so that a tile is one contiguous
-// kilobyte; activations are packed likewise, once for each product: [row tile][K block][16][64 B],
-// rows padded with zeros to 32. One slab of 32 columns is 2 tiles wide; 32 rows are 2 tiles high.
+// kilobyte; activations are packed likewise, once for each product, rows padded with zeros to 16.
+// One slab of 32 columns is 2 tiles wide; 32 rows are 2 tiles high.
 //
-// bf16: K is cut at PRODUCT_PART, each part is summed by tiles from zero, parts are added in order
-// in fp32: the same for every number of rows, and a row of a tile never meets another row.
-// int8: the same walk in 32-bit integers, which are exact however K is cut.
+// K is summed in one order, block by block, for every number of rows; where a walk over K ends
+// early, its sums are put down and taken up again as they are. So a row's bits depend neither on
+// the cut nor on other rows, which its tile never meets.
 #include "kernels/cpu/amx.h"
 #include "kernels/cpu/cpu.h"
 
@@ -36,33 +36,52 @@ static uint32_t depth_blocks(const struct product *p) // K blocks of 64 bytes
     return p->dtype == DTYPE_I8 ? (p->k + 63) / 64 : (p->k + 31) / 32;
 }
 
-// 16 floats to bf16, nearest even; columns past `left` are zero.
-static inline __m256i to_bf16(const float *x, uint32_t left)
+// K blocks that 32 rows walk at a time: where rows are many, what keeps their activations and the
+// slab's weights (16 KB each) in the core's first cache, so that the weights wait there for the
+// next rows; else all of K, for then the weights pass once.
+static uint32_t part_blocks(const struct product *p)
 {
-    __mmask16 mask = left >= 16 ? 0xFFFF : (__mmask16)((1u << left) - 1);
-    return (__m256i)_mm512_cvtneps_pbh(_mm512_maskz_loadu_ps(mask, x));
+    enum { NEAR_BLOCKS = 8, FEW_ROWS = 32 };
+    return p->rows > FEW_ROWS ? NEAR_BLOCKS : depth_blocks(p);
 }
 
-static void pack_bf16(const struct product *p, uint32_t tile)
+// Activations lie as [part of K][row tile][K block][16][64 B]. What a part takes is one piece: at
+// the stride of whole rows, often a power of two, it would fall on few sets of the second cache.
+static char *panel_at(const struct product *p, uint32_t tile, uint32_t block)
 {
     uint32_t blocks = depth_blocks(p);
-    char *panel = (char *)p->panel + (size_t)tile * blocks * 1024;
-    for (uint32_t r = 0; r < 16; r++) {
-        uint32_t row = tile * 16 + r;
-        if (row >= p->rows) {
-            for (uint32_t b = 0; b < blocks; b++)
-                memset(panel + (size_t)b * 1024 + r * 64, 0, 64);
-            continue;
-        }
-        const float *x = p->x + (size_t)row * p->x_stride;
-        for (uint32_t b = 0; b < blocks; b++) {
-            uint32_t left = p->k - b * 32;
-            __m256i *out = (__m256i *)(void *)(panel + (size_t)b * 1024 + r * 64);
-            _mm256_store_si256(out, to_bf16(x + b * 32, left));
-            _mm256_store_si256(out + 1, left > 16 ? to_bf16(x + b * 32 + 16, left - 16)
-                                                  : _mm256_setzero_si256());
-        }
-    }
+    uint32_t most = part_blocks(p);
+    uint32_t part = block / most * most;
+    uint32_t width = blocks - part < most ? blocks - part : most;
+    size_t before = (size_t)part * ((p->rows + 15) / 16) + (size_t)tile * width;
+    return (char *)p->panel + (before + (block - part)) * 1024;
+}
+
+// Columns [i, i + 16) of a row of k; past k they are zero.
+static inline __m512 columns(const float *x, uint32_t i, uint32_t k)
+{
+    uint32_t left = i < k ? k - i : 0;
+    __mmask16 mask = left >= 16 ? 0xFFFF : (__mmask16)((1u << left) - 1);
+    return _mm512_maskz_loadu_ps(mask, x + i);
+}
+
+static inline __m512i block_bf16(const float *x, uint32_t i, uint32_t k) // nearest even
+{
+    return (__m512i)_mm512_cvtne2ps_pbh(columns(x, i + 16, k), columns(x, i, k));
+}
+
+static inline __m512i whole(const float *x, uint32_t i, uint32_t k, __m512 inverse)
+{
+    return _mm512_cvtps_epi32(_mm512_mul_ps(columns(x, i, k), inverse));
+}
+
+static inline __m512i block_i8(const float *x, uint32_t i, uint32_t k, __m512 inverse)
+{
+    // packing keeps to lanes of 128 bits: words 0, 4, 8, 12 hold the first 16 bytes
+    const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+    __m512i low = _mm512_packs_epi32(whole(x, i, k, inverse), whole(x, i + 16, k, inverse));
+    __m512i high = _mm512_packs_epi32(whole(x, i + 32, k, inverse), whole(x, i + 48, k, inverse));
+    return _mm512_permutexvar_epi32(order, _mm512_packs_epi16(low, high));
 }
 
 // As pack_bytes of the other levels, but into tiles.
@@ -71,32 +90,37 @@ static float row_scale_of(const float *x, uint32_t k)
     __m512 top = _mm512_setzero_ps();
     __m512 poison = _mm512_setzero_ps();
     for (uint32_t i = 0; i < k; i += 16) {
-        __mmask16 mask = k - i >= 16 ? 0xFFFF : (__mmask16)((1u << (k - i)) - 1);
-        __m512 v = _mm512_maskz_loadu_ps(mask, x + i);
+        __m512 v = columns(x, i, k);
         top = _mm512_max_ps(_mm512_abs_ps(v), top);
         poison = _mm512_fmadd_ps(v, _mm512_setzero_ps(), poison);
     }
     return _mm512_reduce_max_ps(top) / 127.0f + _mm512_reduce_add_ps(poison);
 }
 
-static void pack_i8(const struct product *p, uint32_t tile)
+static __m512 row_inverse(const struct product *p, uint32_t row) // int8
+{
+    float scale = 0;
+    if (row < p->rows)
+        p->row_scale[row] = scale = row_scale_of(p->x + (size_t)row * p->x_stride, p->k);
+    return _mm512_set1_ps(scale > 0 && scale <= 0x1p120f ? 1.0f / scale : 0.0f);
+}
+
+static inline __attribute__((always_inline)) void pack_rows(const struct product *p, uint32_t tile,
+                                                            bool bytes)
 {
     uint32_t blocks = depth_blocks(p);
-    char *panel = (char *)p->panel + (size_t)tile * blocks * 1024;
+    uint32_t most = part_blocks(p);
     for (uint32_t r = 0; r < 16; r++) {
         uint32_t row = tile * 16 + r;
         const float *x = p->x + (size_t)row * p->x_stride;
-        float scale = row < p->rows ? row_scale_of(x, p->k) : 0;
-        if (row < p->rows)
-            p->row_scale[row] = scale;
-        __m512 inverse = _mm512_set1_ps(scale > 0 && scale <= 0x1p120f ? 1.0f / scale : 0.0f);
-        for (uint32_t i = 0; i < blocks * 64; i += 16) {
-            uint32_t left = row < p->rows && i < p->k ? p->k - i : 0;
-            __mmask16 mask = left >= 16 ? 0xFFFF : (__mmask16)((1u << left) - 1);
-            __m512 v = left > 0 ? _mm512_maskz_loadu_ps(mask, x + i) : _mm512_setzero_ps();
-            __m512i whole = _mm512_cvtps_epi32(_mm512_mul_ps(v, inverse));
-            char *out = panel + (size_t)(i / 64) * 1024 + r * 64 + i % 64;
-            _mm_storeu_si128((__m128i *)(void *)out, _mm512_cvtsepi32_epi8(whole));
+        uint32_t k = row < p->rows ? p->k : 0; // of rows that are not there nothing is read
+        __m512 inverse = bytes ? row_inverse(p, row) : _mm512_setzero_ps();
+        for (uint32_t first = 0; first < blocks; first += most) {
+            uint32_t end = blocks - first < most ? blocks : first + most;
+            char *out = panel_at(p, tile, first) + r * 64;
+            for (uint32_t b = first; b < end; b++, out += 1024)
+                _mm512_store_si512(out, bytes ? block_i8(x, b * 64, k, inverse)
+                                              : block_bf16(x, b * 32, k));
         }
     }
 }
@@ -104,9 +128,9 @@ static void pack_i8(const struct product *p, uint32_t tile)
 static void pack_tile(const struct product *p, uint32_t tile)
 {
     if (p->dtype == DTYPE_BF16)
-        pack_bf16(p, tile);
+        pack_rows(p, tile, false);
     else if (p->dtype == DTYPE_I8)
-        pack_i8(p, tile);
+        pack_rows(p, tile, true);
 }
 
 static inline void prefetch_block(const char *at)
@@ -115,121 +139,108 @@ static inline void prefetch_block(const char *at)
         _mm_prefetch(at + i, _MM_HINT_T0);
 }
 
-// One part of K for one block of 32 rows and one slab.
-struct block_place {
-    const char *a, *w;
-    size_t a_step;
-    uint32_t blocks, rows;
-    bool first_walk; // over these weights: they come from memory
-};
-
 enum { AHEAD = 4 * 2048 }; // bytes of weights fetched before they are wanted
 
-// 16 rows x 32 columns over K blocks: bound by the reading of weights, which is told ahead.
-static void tiles_low(float *out, const char *a, const char *w, uint32_t blocks)
-{
-    _tile_zero(0);
-    _tile_zero(1);
-    for (uint32_t b = 0; b < blocks; b++, a += 1024, w += 2048) {
-        prefetch_block(w + AHEAD);
-        _tile_loadd(4, a, 64);
-        _tile_loadd(6, w, 64);
-        _tile_dpbf16ps(0, 4, 6);
-        _tile_loadd(7, w + 1024, 64);
-        _tile_dpbf16ps(1, 4, 7);
-    }
-    _tile_stored(0, out, 128);
-    _tile_stored(1, out + 16, 128);
-}
-
-// What a walk over K blocks fetches into the core's cache for later walks, so that memory works
-// while tiles compute: a share of the weights that come after these.
-struct ahead {
-    const char *w;  // NULL: these weights themselves come from memory, a little ahead
-    uint32_t lines; // a K block
+// Some K blocks of one slab and up to 32 rows. The sums so far are taken up and put down again, so
+// that the bits do not depend on where K is cut.
+struct walk {
+    float *sum; // [32][32], int8: of integers
+    const char *a, *w;
+    size_t a_step; // bytes from one tile of rows to the next
+    uint32_t blocks, rows;
+    bool fresh; // nothing is summed yet
+    // What is fetched into the core's cache for later walks, so that memory works while tiles
+    // compute: a share of the weights that come after these. NULL: these weights themselves come
+    // from memory, and are fetched a little ahead.
+    const char *ahead;
+    uint32_t ahead_lines; // a K block
 };
 
-static inline void prefetch_ahead(const struct ahead *ahead, uint32_t block)
+static inline void walk_fetch(const struct walk *walk, uint32_t block, const char *w)
 {
-    const char *w = ahead->w + (size_t)block * ahead->lines * 64;
-    for (uint32_t i = 0; i < ahead->lines; i++)
-        _mm_prefetch(w + i * 64, _MM_HINT_T1);
-}
-
-// 32 rows x 32 columns. Activations pass through with a hint that they are not wanted again soon:
-// the weights of a part (32 KB) are, by the next 32 rows, and both do not fit the first cache.
-static inline __attribute__((always_inline)) void
-tiles_high(float *out, const struct block_place *at, const struct ahead *ahead)
-{
-    const char *a = at->a;
-    const char *w = at->w;
-    _tile_zero(0);
-    _tile_zero(1);
-    _tile_zero(2);
-    _tile_zero(3);
-    for (uint32_t b = 0; b < at->blocks; b++, a += 1024, w += 2048) {
-        if (ahead->w != NULL)
-            prefetch_ahead(ahead, b);
-        else
-            prefetch_block(w + AHEAD);
-        _tile_stream_loadd(4, a, 64);
-        _tile_loadd(6, w, 64);
-        _tile_dpbf16ps(0, 4, 6);
-        _tile_loadd(7, w + 1024, 64);
-        _tile_dpbf16ps(1, 4, 7);
-        _tile_stream_loadd(5, a + at->a_step, 64);
-        _tile_dpbf16ps(2, 5, 6);
-        _tile_dpbf16ps(3, 5, 7);
+    if (walk->ahead == NULL) {
+        prefetch_block(w + AHEAD);
+        return;
     }
-    _tile_stored(0, out, 128);
-    _tile_stored(1, out + 16, 128);
-    _tile_stored(2, out + 16 * 32, 128);
-    _tile_stored(3, out + 16 * 32 + 16, 128);
+    const char *ahead = walk->ahead + (size_t)block * walk->ahead_lines * 64;
+    for (uint32_t i = 0; i < walk->ahead_lines; i++)
+        _mm_prefetch(ahead + i * 64, _MM_HINT_T1);
 }
 
-static void bytes_low(int32_t *out, const char *a, const char *w, uint32_t blocks)
+#define DOT(sum, a, b)                                                                             \
+    do {                                                                                           \
+        if (bytes)                                                                                 \
+            _tile_dpbssd(sum, a, b);                                                               \
+        else                                                                                       \
+            _tile_dpbf16ps(sum, a, b);                                                             \
+    } while (0)
+
+// 16 rows x 32 columns: bound by the reading of weights, which is told ahead.
+static inline __attribute__((always_inline)) void walk_low(const struct walk *walk, bool bytes)
 {
+    const char *a = walk->a;
+    const char *w = walk->w;
     _tile_zero(0);
     _tile_zero(1);
-    for (uint32_t b = 0; b < blocks; b++, a += 1024, w += 2048) {
+    if (!walk->fresh) {
+        _tile_loadd(0, walk->sum, 128);
+        _tile_loadd(1, walk->sum + 16, 128);
+    }
+    for (uint32_t b = 0; b < walk->blocks; b++, a += 1024, w += 2048) {
         prefetch_block(w + AHEAD);
         _tile_loadd(4, a, 64);
         _tile_loadd(6, w, 64);
-        _tile_dpbssd(0, 4, 6);
+        DOT(0, 4, 6);
         _tile_loadd(7, w + 1024, 64);
-        _tile_dpbssd(1, 4, 7);
+        DOT(1, 4, 7);
     }
-    _tile_stored(0, out, 128);
-    _tile_stored(1, out + 16, 128);
+    _tile_stored(0, walk->sum, 128);
+    _tile_stored(1, walk->sum + 16, 128);
 }
 
-static inline __attribute__((always_inline)) void
-bytes_high(int32_t *out, const struct block_place *at, const struct ahead *ahead)
+// 32 rows x 32 columns. Activations pass through with a hint that they are not wanted again soon.
+static inline __attribute__((always_inline)) void walk_high(const struct walk *walk, bool bytes)
 {
-    const char *a = at->a;
-    const char *w = at->w;
+    const char *a = walk->a;
+    const char *w = walk->w;
     _tile_zero(0);
     _tile_zero(1);
     _tile_zero(2);
     _tile_zero(3);
-    for (uint32_t b = 0; b < at->blocks; b++, a += 1024, w += 2048) {
-        if (ahead->w != NULL)
-            prefetch_ahead(ahead, b);
-        else
-            prefetch_block(w + AHEAD);
+    if (!walk->fresh) {
+        _tile_loadd(0, walk->sum, 128);
+        _tile_loadd(1, walk->sum + 16, 128);
+        _tile_loadd(2, walk->sum + 16 * 32, 128);
+        _tile_loadd(3, walk->sum + 16 * 32 + 16, 128);
+    }
+    for (uint32_t b = 0; b < walk->blocks; b++, a += 1024, w += 2048) {
+        walk_fetch(walk, b, w);
         _tile_stream_loadd(4, a, 64);
         _tile_loadd(6, w, 64);
-        _tile_dpbssd(0, 4, 6);
+        DOT(0, 4, 6);
         _tile_loadd(7, w + 1024, 64);
-        _tile_dpbssd(1, 4, 7);
-        _tile_stream_loadd(5, a + at->a_step, 64);
-        _tile_dpbssd(2, 5, 6);
-        _tile_dpbssd(3, 5, 7);
+        DOT(1, 4, 7);
+        _tile_stream_loadd(5, a + walk->a_step, 64);
+        DOT(2, 5, 6);
+        DOT(3, 5, 7);
     }
-    _tile_stored(0, out, 128);
-    _tile_stored(1, out + 16, 128);
-    _tile_stored(2, out + 16 * 32, 128);
-    _tile_stored(3, out + 16 * 32 + 16, 128);
+    _tile_stored(0, walk->sum, 128);
+    _tile_stored(1, walk->sum + 16, 128);
+    _tile_stored(2, walk->sum + 16 * 32, 128);
+    _tile_stored(3, walk->sum + 16 * 32 + 16, 128);
+}
+#undef DOT
+
+static void walk_run(const struct walk *walk, bool bytes)
+{
+    if (bytes && walk->rows <= 16)
+        walk_low(walk, true);
+    else if (bytes)
+        walk_high(walk, true);
+    else if (walk->rows <= 16)
+        walk_low(walk, false);
+    else
+        walk_high(walk, false);
 }
 
 // The last part of a slab goes to y: sum of parts, scales, bias.
@@ -285,20 +296,6 @@ static void rows_write_i8(const struct slab_end *e, const int32_t *sums, uint32_
     }
 }
 
-static void sums_add(float *sums, const float *part, uint32_t rows)
-{
-    for (uint32_t i = 0; i < rows * 32; i += 16)
-        _mm512_store_ps(sums + i,
-                        _mm512_add_ps(_mm512_load_ps(sums + i), _mm512_load_ps(part + i)));
-}
-
-static void sums_add_i8(int32_t *sums, const int32_t *part, uint32_t rows)
-{
-    for (uint32_t i = 0; i < rows * 32; i += 16)
-        _mm512_store_si512(sums + i, _mm512_add_epi32(_mm512_load_si512(sums + i),
-                                                      _mm512_load_si512(part + i)));
-}
-
 // One group of slabs over all rows, and what its walks fetch.
 struct group {
     const struct product *p;
@@ -314,34 +311,6 @@ static struct group group_make(const struct product *p, uint32_t first, uint32_t
     return g;
 }
 
-// The share of the walk of 32 rows from r. next: the weights that follow these in the slab's
-// place, or NULL.
-static struct ahead ahead_make(const struct group *g, const struct block_place *at, uint32_t r,
-                               const char *next)
-{
-    uint32_t walks = (g->p->rows + 31) / 32;
-    uint32_t lines = (32 + walks - 1) / walks;
-    if (at->first_walk && r == 0)
-        return (struct ahead){NULL, 0};
-    if (next == NULL)
-        return (struct ahead){at->w, 0};
-    return (struct ahead){next + (size_t)(r / 32) * lines * 64 * at->blocks, lines};
-}
-
-static void block_sum(float *into, const struct block_place *at, const struct ahead *ahead,
-                      enum dtype dtype)
-{
-    int32_t *whole = (int32_t *)(void *)into;
-    if (dtype == DTYPE_I8 && at->rows <= 16)
-        bytes_low(whole, at->a, at->w, at->blocks);
-    else if (dtype == DTYPE_I8)
-        bytes_high(whole, at, ahead);
-    else if (at->rows <= 16)
-        tiles_low(into, at->a, at->w, at->blocks);
-    else
-        tiles_high(into, at, ahead);
-}
-
 // Asks for the lines of y that rows_write will fill a thousand cycles later.
 static void rows_ask(const struct slab_end *e, uint32_t first, uint32_t rows)
 {
@@ -353,67 +322,72 @@ static void rows_ask(const struct slab_end *e, uint32_t first, uint32_t rows)
     }
 }
 
-// For int8 these are twice as many steps of K; integers are exact in any cut.
-enum { PART_BLOCKS = PRODUCT_PART / 32 };
-
-// What is left to do for a block whose tiles were stored: it is done after the next block's tiles
-// have been started, for a load right behind a tile's store would wait for it.
+// A block whose sums go to y after the next block's tiles have been started: a load right behind a
+// tile's store would wait for it.
 struct pending {
     const struct slab_end *end;
-    float *sum;        // [32][32] of the parts so far (int8: of integers)
-    const float *part; // to be added to it, or NULL
-    uint32_t r, rows;  // rows 0: nothing pending
-    bool last;         // goes to y
+    const float *sum;
+    uint32_t r, rows; // rows 0: nothing pending
 };
 
 static void pending_do(struct pending *job)
 {
-    if (job->rows == 0)
-        return;
-    bool bytes = job->end->p->dtype == DTYPE_I8;
-    if (job->part != NULL && bytes)
-        sums_add_i8((int32_t *)(void *)job->sum, (const int32_t *)(const void *)job->part,
-                    job->rows);
-    else if (job->part != NULL)
-        sums_add(job->sum, job->part, job->rows);
-    if (job->last && bytes)
+    if (job->rows > 0 && job->end->p->dtype == DTYPE_I8)
         rows_write_i8(job->end, (const int32_t *)(const void *)job->sum, job->r, job->rows);
-    else if (job->last)
+    else if (job->rows > 0)
         rows_write(job->end, job->sum, job->r, job->rows);
     job->rows = 0;
 }
 
-// One part of K from block b: each slab meets all rows, 32 at a time; the part's activations stay
-// in the core's cache for all slabs of the group.
-static void group_part(const struct group *g, uint32_t b, float *sums, bool fresh, bool more)
+// What one part of K adds to the sums of a group.
+struct part {
+    const struct group *group;
+    float *sums; // [slabs][PANEL_ROWS][32]
+    uint32_t first, blocks;
+    bool from_memory; // nobody has fetched these weights
+    bool last, more;  // of K; another group comes behind this one
+};
+
+static struct walk walk_make(const struct part *part, uint32_t slab, uint32_t r)
 {
-    _Alignas(64) float part[2][32 * 32];
-    const struct product *p = g->p;
-    uint32_t blocks = depth_blocks(p);
-    struct block_place at = {.a_step = (size_t)blocks * 1024, .first_walk = fresh};
-    at.blocks = blocks - b < PART_BLOCKS ? blocks - b : PART_BLOCKS;
-    bool last = b + at.blocks == blocks;
+    const struct product *p = part->group->p;
+    uint32_t depth = depth_blocks(p);
+    struct walk walk = {
+        .sum = part->sums + ((size_t)(slab - part->group->first) * PANEL_ROWS + r) * 32,
+        .a = panel_at(p, r / 16, part->first),
+        .w = (const char *)p->weight + ((size_t)slab * depth + part->first) * 2048,
+        .a_step = (size_t)part->blocks * 1024,
+        .blocks = part->blocks,
+        .rows = p->rows - r < 32 ? p->rows - r : 32,
+        .fresh = part->first == 0,
+    };
+    if (p->rows <= 32 || (part->from_memory && r == 0))
+        return walk;
+    // the weights that follow these in the slab's place: of the next part, of the next group
+    uint32_t walks = (p->rows + 31) / 32;
+    walk.ahead = walk.w + (part->last ? (size_t)SLAB_GROUP * depth - part->first : part->blocks) *
+                              2048;
+    walk.ahead_lines = part->last && !part->more ? 0 : (32 + walks - 1) / walks;
+    walk.ahead += (size_t)(r / 32) * walk.ahead_lines * 64 * part->blocks;
+    return walk;
+}
+
+// Each slab meets all rows, 32 at a time.
+static void part_run(const struct part *part)
+{
+    const struct group *g = part->group;
     struct pending before = {.rows = 0};
-    uint32_t turn = 0;
-    for (uint32_t s = g->first; s < g->end; s++) {
-        for (uint32_t r = 0; r < p->rows; r += 32) {
-            at.rows = p->rows - r < 32 ? p->rows - r : 32;
-            at.a = (const char *)p->panel + r / 16 * at.a_step + (size_t)b * 1024;
-            float *sum = sums + ((size_t)(s - g->first) * PANEL_ROWS + r) * 32;
-            at.w = (const char *)p->weight + ((size_t)s * blocks + b) * 2048;
-            const char *next = last ? at.w + ((size_t)SLAB_GROUP * blocks - b) * 2048
-                                    : at.w + (size_t)at.blocks * 2048;
-            struct ahead ahead = ahead_make(g, &at, r, last && !more ? NULL : next);
-            if (last)
-                rows_ask(&g->ends[s - g->first], r, at.rows);
-            float *into = b == 0 ? sum : part[turn++ % 2];
-            block_sum(into, &at, &ahead, p->dtype);
+    for (uint32_t s = g->first; s < g->end; s++)
+        for (uint32_t r = 0; r < g->p->rows; r += 32) {
+            const struct slab_end *end = &g->ends[s - g->first];
+            struct walk walk = walk_make(part, s, r);
+            if (part->last)
+                rows_ask(end, r, walk.rows);
+            walk_run(&walk, g->p->dtype == DTYPE_I8);
             pending_do(&before);
-            before = (struct pending){.end = &g->ends[s - g->first], .sum = sum,
-                                      .part = b == 0 ? NULL : into, .r = r,
-                                      .rows = at.rows, .last = last};
+            if (part->last)
+                before = (struct pending){end, walk.sum, r, walk.rows};
         }
-    }
     pending_do(&before);
 }
 
@@ -425,11 +399,18 @@ static void product_tiles(const struct product *p, uint32_t first, uint32_t end,
     }
     float *sums = p->scratch + (size_t)worker * SLAB_GROUP * PANEL_ROWS * SLAB_COLUMNS;
     uint32_t blocks = depth_blocks(p);
+    uint32_t most = part_blocks(p);
     amx_begin();
     for (uint32_t s = first; s < end; s += SLAB_GROUP) {
         struct group g = group_make(p, s, end - s < SLAB_GROUP ? end : s + SLAB_GROUP);
-        for (uint32_t b = 0; b < blocks; b += PART_BLOCKS)
-            group_part(&g, b, sums, s == first && b == 0, g.end < end);
+        for (uint32_t b = 0; b < blocks; b += most) {
+            struct part part = {.group = &g, .sums = sums, .first = b};
+            part.blocks = blocks - b < most ? blocks - b : most;
+            part.from_memory = s == first && b == 0;
+            part.last = b + part.blocks == blocks;
+            part.more = g.end < end;
+            part_run(&part);
+        }
     }
     amx_end();
 }
