@@ -38,7 +38,6 @@ stage "tokenizers against the reference" tools/soak_tokenizers.sh
 if [ -x build/release/bin/sim ]; then
     stage "simulation" build/release/bin/sim "${SIM_SEEDS:-20000}" 2000
 fi
-if [ -x tests/simt/mutants.sh ]; then
-    stage "mutation table" tests/simt/mutants.sh
-fi
+stage "planted faults in the scheduler" python3 tests/sim/mutate.py
+stage "planted faults in CUDA sources" tests/simt/mutants.sh
 [ -z "$failed" ] && echo "soak: all stages passed" || { echo "soak: failed:$failed"; exit 1; }
