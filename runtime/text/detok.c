@@ -85,28 +85,14 @@ static void put_text(struct sink *s, struct text text)
 static void put_first(struct sink *s, int32_t token)
 {
     const struct tokenizer *t = s->d->tokenizer;
-    struct text name = t->names[token], mark = t->stream_mark;
     if (t->stream_first_name) {
-        put_text(s, name);
-        return;
-    }
-    if (!t->stream_first_drops) {
+        put_text(s, t->names[token]);
+    } else if (!t->stream_first_drops) {
         put_text(s, t->bytes[token]);
-        return;
-    }
-    if (t->decoder_count > 1) { // other decoders have changed the name
-        struct text text = t->bytes[token];
-        while (text.bytes > 0 && *text.at == ' ')
-            text = text_span(text.at + 1, text.bytes - 1);
-        put_text(s, text);
-        return;
-    }
-    for (size_t i = 0; i < name.bytes;) {
-        if (name.bytes - i >= mark.bytes && memcmp(name.at + i, mark.at, mark.bytes) == 0) {
-            i += mark.bytes;
-            continue;
-        }
-        put_byte(s, name.at[i++]);
+    } else {
+        struct arena *scratch = arena_create(1024, 0);
+        put_text(s, detok_text(t, scratch, (uint32_t)token, true));
+        arena_destroy(scratch);
     }
 }
 

@@ -19,8 +19,7 @@ static struct text one_byte(struct arena *arena, int32_t byte)
     return text_span(at, at != NULL);
 }
 
-// The bytes of one token somewhere inside a text.
-static struct text inside(struct tokenizer *t, struct arena *scratch, uint32_t id)
+struct text detok_text(const struct tokenizer *t, struct arena *scratch, uint32_t id, bool first)
 {
     struct text text = t->names[id];
     bool fused = false;
@@ -36,7 +35,7 @@ static struct text inside(struct tokenizer *t, struct arena *scratch, uint32_t i
         } else if (d->kind == DECODE_FUSE) {
             fused = true;
         } else if (d->kind != DECODE_STRIP || !fused) {
-            text = decode_token(d, scratch, text, false, false);
+            text = decode_token(d, scratch, text, first, false);
         }
     }
     return text;
@@ -54,10 +53,8 @@ static void ends_open(struct tokenizer *t)
             t->stream_strip_left = (uint8_t)d->start;
             t->stream_strip_right = (uint8_t)d->stop;
         }
-        if (d->kind == DECODE_METASPACE && d->drop_first) {
-            t->stream_first_drops = true;
-            t->stream_mark = d->from;
-        }
+        t->stream_first_drops = t->stream_first_drops ||
+                                (d->kind == DECODE_METASPACE && d->drop_first);
         if (d->kind == DECODE_BPE) {
             t->stream_strip = ' ';
             t->stream_strip_right = 1;
@@ -75,7 +72,7 @@ enum status detok_open(struct tokenizer *t, struct error *err)
     for (uint32_t id = 0; t->bytes != NULL && id < t->vocab; id++) {
         if (t->names[id].at == NULL)
             continue;
-        t->bytes[id] = inside(t, scratch, id);
+        t->bytes[id] = detok_text(t, scratch, id, false);
         total += t->bytes[id].bytes;
     }
     char *to = arena_take(t->arena, total + 1);

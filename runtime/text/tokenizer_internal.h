@@ -44,8 +44,7 @@ struct tokenizer {
     uint32_t template_count;
 
     // streaming: what is left of the decoder chain when each token has its bytes
-    bool stream_first_drops; // metaspace: the first token loses stream_mark
-    struct text stream_mark;
+    bool stream_first_drops; // metaspace: the first token loses its marks
     bool stream_first_name; // WordPiece, no decoder: the first token is written as it is
     bool stream_dedupe;     // CTC
     uint8_t stream_strip_left, stream_strip_right;
@@ -104,6 +103,8 @@ enum status added_match_open(struct tokenizer *t, struct error *err);
 enum status post_open(struct tokenizer *t, const struct jnode *node, struct error *err);
 enum status decoders_open(struct tokenizer *t, const struct jnode *node, struct error *err);
 enum status detok_open(struct tokenizer *t, struct error *err);
+// The bytes of one token at the start of a text or somewhere inside. NULL at: arena full.
+struct text detok_text(const struct tokenizer *t, struct arena *arena, uint32_t id, bool first);
 void encode_post(struct encode *e, const struct encode_args *args);
 void encode_text(struct encode *e, struct text text, uint8_t type_id);
 void config_open(struct tokenizer *t, const struct jnode *config, const struct jnode *map);

@@ -117,6 +117,17 @@ static void metaspace(void **state)
     EXPECT(t, true, "ab a", 0, 1, 0);
     EXPECT(t, true, " a", 2, 0);
     tokenizer_close(t);
+    // behind another decoder only the marks of the first token go, no space that a byte spells
+    t = open_text("{\"decoder\":{\"type\":\"Sequence\",\"decoders\":[{\"type\":\"ByteFallback\"},"
+                  "{\"type\":\"Metaspace\",\"replacement\":\"" MARK "\",\"prepend_scheme\":"
+                  "\"always\"}]},\"model\":{\"vocab\":[[\"" MARK "a" MARK "b\",-1],[\"<0x20>\",-1],"
+                  "[\"" MARK "\",-2],[\" c\",-3]]}}");
+    EXPECT(t, true, "ab a b", 0, 0);
+    EXPECT(t, true, " ", 1);
+    EXPECT(t, true, "  a b", 1, 0);
+    EXPECT(t, true, " a b", 2, 0);
+    EXPECT(t, true, " c ", 3, 2);
+    tokenizer_close(t);
 }
 
 static void wordpiece(void **state)
