@@ -36,25 +36,24 @@ static uint32_t depth_blocks(const struct product *p) // K blocks of 64 bytes
     return p->dtype == DTYPE_I8 ? (p->k + 63) / 64 : (p->k + 31) / 32;
 }
 
-// K blocks that 32 rows walk at a time: where rows are many, what keeps their activations and the
-// slab's weights (16 KB each) in the core's first cache, so that the weights wait there for the
-// next rows; else all of K, for then the weights pass once.
-static uint32_t part_blocks(const struct product *p)
+enum { FEW_ROWS = 32 }; // one walk takes them all: the weights pass once
+
+// K blocks of the part that begins with block `first`, which 32 rows walk at a time: where rows are
+// many, what keeps their activations and the slab's weights (16 KB each) in the core's first cache,
+// so that the weights wait there for the next rows; else all of K.
+static uint32_t part_blocks(const struct product *p, uint32_t first)
 {
-    enum { NEAR_BLOCKS = 8, FEW_ROWS = 32 };
-    return p->rows > FEW_ROWS ? NEAR_BLOCKS : depth_blocks(p);
+    enum { NEAR_BLOCKS = 8 };
+    uint32_t left = depth_blocks(p) - first;
+    return p->rows > FEW_ROWS && left > NEAR_BLOCKS ? NEAR_BLOCKS : left;
 }
 
 // Activations lie as [part of K][row tile][K block][16][64 B]. What a part takes is one piece: at
 // the stride of whole rows, often a power of two, it would fall on few sets of the second cache.
-static char *panel_at(const struct product *p, uint32_t tile, uint32_t block)
+static char *panel_at(const struct product *p, uint32_t tile, uint32_t first)
 {
-    uint32_t blocks = depth_blocks(p);
-    uint32_t most = part_blocks(p);
-    uint32_t part = block / most * most;
-    uint32_t width = blocks - part < most ? blocks - part : most;
-    size_t before = (size_t)part * ((p->rows + 15) / 16) + (size_t)tile * width;
-    return (char *)p->panel + (before + (block - part)) * 1024;
+    size_t tiles = (p->rows + 15) / 16;
+    return (char *)p->panel + (first * tiles + (size_t)tile * part_blocks(p, first)) * 1024;
 }
 
 // Columns [i, i + 16) of a row of k; past k they are zero.
@@ -109,14 +108,13 @@ static inline __attribute__((always_inline)) void pack_rows(const struct product
                                                             bool bytes)
 {
     uint32_t blocks = depth_blocks(p);
-    uint32_t most = part_blocks(p);
     for (uint32_t r = 0; r < 16; r++) {
         uint32_t row = tile * 16 + r;
         const float *x = p->x + (size_t)row * p->x_stride;
         uint32_t k = row < p->rows ? p->k : 0; // of rows that are not there nothing is read
         __m512 inverse = bytes ? row_inverse(p, row) : _mm512_setzero_ps();
-        for (uint32_t first = 0; first < blocks; first += most) {
-            uint32_t end = blocks - first < most ? blocks : first + most;
+        for (uint32_t first = 0, end; first < blocks; first = end) {
+            end = first + part_blocks(p, first);
             char *out = panel_at(p, tile, first) + r * 64;
             for (uint32_t b = first; b < end; b++, out += 1024)
                 _mm512_store_si512(out, bytes ? block_i8(x, b * 64, k, inverse)
@@ -361,7 +359,7 @@ static struct walk walk_make(const struct part *part, uint32_t slab, uint32_t r)
         .rows = p->rows - r < 32 ? p->rows - r : 32,
         .fresh = part->first == 0,
     };
-    if (p->rows <= 32 || (part->from_memory && r == 0))
+    if (p->rows <= FEW_ROWS || (part->from_memory && r == 0))
         return walk;
     // the weights that follow these in the slab's place: of the next part, of the next group
     uint32_t walks = (p->rows + 31) / 32;
@@ -399,16 +397,14 @@ static void product_tiles(const struct product *p, uint32_t first, uint32_t end,
     }
     float *sums = p->scratch + (size_t)worker * SLAB_GROUP * PANEL_ROWS * SLAB_COLUMNS;
     uint32_t blocks = depth_blocks(p);
-    uint32_t most = part_blocks(p);
     amx_begin();
     for (uint32_t s = first; s < end; s += SLAB_GROUP) {
         struct group g = group_make(p, s, end - s < SLAB_GROUP ? end : s + SLAB_GROUP);
-        for (uint32_t b = 0; b < blocks; b += most) {
-            struct part part = {.group = &g, .sums = sums, .first = b};
-            part.blocks = blocks - b < most ? blocks - b : most;
-            part.from_memory = s == first && b == 0;
-            part.last = b + part.blocks == blocks;
-            part.more = g.end < end;
+        struct part part = {.group = &g, .sums = sums, .more = g.end < end};
+        for (; part.first < blocks; part.first += part.blocks) {
+            part.blocks = part_blocks(p, part.first);
+            part.from_memory = s == first && part.first == 0;
+            part.last = part.first + part.blocks == blocks;
             part_run(&part);
         }
     }

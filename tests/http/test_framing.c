@@ -16,8 +16,7 @@ static struct fixture fixture;
 static int open_main(void **state)
 {
     (void)state;
-    struct server_options options = {.http2 = -1, .http_threads = 2, .body_bytes_max = 1 << 20};
-    fixture_open(&fixture, &options, true);
+    fixture_open(&fixture, NULL, true);
     return 0;
 }
 
