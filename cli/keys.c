@@ -1,7 +1,7 @@
 // Collecting API keys; see keys.h.
 #include "cli/keys.h"
 
-#include "runtime/base/json.h"
+#include "runtime/base/file.h"
 
 #include <arpa/inet.h>
 #include <string.h>

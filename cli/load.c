@@ -1,6 +1,7 @@
 // Opening devices and models for all commands; see load.h. Runs on the main thread.
 #include "cli/load.h"
 
+#include "runtime/base/file.h"
 #include "runtime/base/json.h"
 #include "runtime/base/log.h"
 

@@ -22,10 +22,6 @@ enum status json_parse(json_t **out, struct text in, struct error *err) MUST_USE
 enum status json_file_parse(json_t **out, const char *path, size_t bytes_max,
                             struct error *err) MUST_USE;
 
-// Whole file into memory owned by the arena (NUL behind it); errors name the file.
-enum status file_read(struct text *out, struct arena *arena, const char *path, size_t bytes_max,
-                      struct error *err) MUST_USE;
-
 // An integer value, also when written as 16.0 or 1e2; false if it is not a number, not integral,
 // outside int64, or a real too large to be exact (2^53).
 bool json_integer_exact(const json_t *value, int64_t *out);

@@ -4,13 +4,9 @@
 
 #include "runtime/text/tokenizer_unicode.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-enum { DEPTH_MAX = 100, FILE_BYTES_MAX = 512 << 20 };
+enum { DEPTH_MAX = 100 };
 
 struct reader {
     struct arena *arena;
@@ -272,48 +268,6 @@ enum status jtree_parse(const struct jnode **out, struct arena *arena, struct te
                          r.wrong != NULL ? r.wrong : "no memory", (size_t)(r.at - r.start));
     *out = root;
     return STATUS_OK;
-}
-
-static enum status read_all(int file, char *to, size_t bytes, const char *path, struct error *err)
-{
-    size_t done = 0;
-    while (done < bytes) {
-        ssize_t got = read(file, to + done, bytes - done);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got <= 0)
-            return error_set(err, STATUS_IO, "%s cannot be read: %s", path,
-                             got < 0 ? strerror(errno) : "it became shorter");
-        done += (size_t)got;
-    }
-    return STATUS_OK;
-}
-
-enum status folder_file_read(struct text *out, struct arena *arena, const char *path,
-                             struct error *err)
-{
-    // Not to wait for the writer of a pipe that lies there instead of a file.
-    int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (file < 0)
-        return error_set(err, errno == ENOENT || errno == ENOTDIR ? STATUS_NOT_FOUND : STATUS_IO,
-                         "%s cannot be opened: %s", path, strerror(errno));
-    struct stat facts;
-    enum status status = STATUS_OK;
-    char *text = NULL;
-    if (fstat(file, &facts) != 0 || !S_ISREG(facts.st_mode))
-        status = error_set(err, STATUS_IO, "%s is no regular file", path);
-    else if (facts.st_size > FILE_BYTES_MAX)
-        status = error_set(err, STATUS_TOO_LARGE, "%s has over %d bytes", path, FILE_BYTES_MAX);
-    else if ((text = arena_take(arena, (size_t)facts.st_size + 1)) == NULL)
-        status = error_set(err, STATUS_NO_ROOM, "no room to read %s", path);
-    else
-        status = read_all(file, text, (size_t)facts.st_size, path, err);
-    close(file);
-    if (status == STATUS_OK) {
-        text[facts.st_size] = '\0';
-        *out = text_span(text, (size_t)facts.st_size);
-    }
-    return status;
 }
 
 bool jtree_is(const struct jnode *node, enum jtype type)

@@ -1,5 +1,6 @@
 // Tokenizers of folders without a tokenizer.json: old BERT word lists, and words made up for
 // weights that are made up. Both are written as JSON and opened like any other.
+#include "runtime/base/file.h"
 #include "runtime/text/tokenizer_internal.h"
 
 #include <stdarg.h>
@@ -49,7 +50,7 @@ enum status word_list_open(struct tokenizer *t, const char *folder, const struct
     char path[PATH_MAX_BYTES];
     struct text words;
     snprintf(path, sizeof path, "%s/vocab.txt", folder);
-    enum status status = folder_file_read(&words, t->arena, path, err);
+    enum status status = file_read(&words, t->arena, path, TOKENIZER_FILE_BYTES_MAX, err);
     if (status != STATUS_OK)
         return error_set(err, status, "%s has neither a readable tokenizer.json nor vocab.txt",
                          folder);

@@ -1,4 +1,5 @@
 // Opens a tokenizer from a folder, from memory or from nothing, and answers questions about it.
+#include "runtime/base/file.h"
 #include "runtime/text/tokenizer_internal.h"
 
 #include <errno.h>
@@ -149,7 +150,7 @@ static enum status open_folder(struct tokenizer *t, const char *model, struct er
     if (status != STATUS_OK)
         return status;
     snprintf(path, sizeof path, "%s/tokenizer.json", folder);
-    status = folder_file_read(&source, t->arena, path, err);
+    status = file_read(&source, t->arena, path, TOKENIZER_FILE_BYTES_MAX, err);
     if (status == STATUS_OK)
         status = tokenizer_open_parts(t, source, path, err);
     else if (status == STATUS_NOT_FOUND)

@@ -4,6 +4,7 @@
 // folders by gguf_vocab.py.
 #include "runtime/text/tokenizer.h"
 
+#include "runtime/base/file.h"
 #include "runtime/base/json.h"
 
 #include <setjmp.h>

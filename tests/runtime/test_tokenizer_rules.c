@@ -311,7 +311,7 @@ static void folders_are_read(void **state)
     assert_int_equal(mkfifo(path, 0600), 0);
     alarm(20);
     assert_int_equal(tokenizer_open(&t, folder, &err), STATUS_IO);
-    assert_non_null(strstr(err.text, "chat_template.jinja is no regular file"));
+    assert_non_null(strstr(err.text, "chat_template.jinja is not a regular file"));
     snprintf(path, sizeof path, "%s/tokenizer.json", folder);
     assert_int_equal(mkfifo(path, 0600), 0);
     assert_int_equal(tokenizer_open(&t, folder, &err), STATUS_IO);
