@@ -1,5 +1,5 @@
-// The packed products, a whole decode step and a prefill on the cpu device, beside the measured
-// limits of the machine in the same run.
+// The packed products, whole decode steps (of short sequences and of one long one) and a prefill on
+// the cpu device, beside the measured limits of the machine in the same run.
 //
 //   bench_ops [threads [seconds a figure [limits|products|steps|ops]]]
 //
@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { RUNS_MAX = 400, PARTS = 4, POSITION = 300 };
+enum { RUNS_MAX = 400, PARTS = 4, POSITION = 300, CONTEXT_MAX = 32768 };
 
 struct model_shape {
     const char *name;
@@ -359,9 +359,11 @@ static void pass_rows(struct pass *p, uint32_t before)
 {
     const struct step_limits *l = &p->b->limits.step;
     struct step_layout layout;
-    step_layout_init(&layout, l, 0);
+    step_layout_init(&layout, l, p->b->api->step_private_bytes(p->b->device, &p->b->limits));
     p->step = take(p->b, layout.bytes);
     p->step->layout = layout;
+    p->step->row_count = p->rows;
+    p->step->token_count = p->tokens;
     struct step_row *row = step_section(p->step, layout.rows);
     for (uint32_t r = 0; r < p->rows; r++) {
         row[r] = (struct step_row){.slot = r, .q_start = r * p->q_len, .q_len = p->q_len,
@@ -379,6 +381,7 @@ static void pass_rows(struct pass *p, uint32_t before)
                                              TABLE_UNIT_BYTES + at % 64 * p->token_bytes;
         }
     }
+    p->b->api->step_plan(p->b->stream, p->step);
 }
 
 static struct pass pass_make(const struct bench *b, const struct loaded *m, uint32_t rows,
@@ -397,7 +400,7 @@ static struct pass pass_make(const struct bench *b, const struct loaded *m, uint
     p.ffn = floats(b, t * s->ffn);
     p.last = floats(b, (size_t)rows * s->hidden);
     p.logits = floats(b, (size_t)rows * s->vocab);
-    p.angles = floats(b, (size_t)4096 * s->dim);
+    p.angles = floats(b, (size_t)CONTEXT_MAX * s->dim);
     p.position = take(b, t * sizeof *p.position);
     p.place = take(b, t * sizeof *p.place);
     p.table = take(b, (size_t)rows * l->blocks_max * sizeof *p.table);
@@ -407,6 +410,7 @@ static struct pass pass_make(const struct bench *b, const struct loaded *m, uint
     p.block_bytes = s->layers * p.layer_bytes;
     p.cache_bytes = (size_t)rows * l->blocks_max * p.block_bytes;
     p.cache = take(b, p.cache_bytes);
+    memset(p.cache, 0x3B, p.cache_bytes); // numbers, and pages of its own
     p.sampled = take(b, rows * sizeof *p.sampled);
     p.result = take(b, rows * sizeof *p.result);
     p.state.params = take(b, rows * sizeof *p.state.params);
@@ -474,20 +478,33 @@ static void ops_print(struct pass *p)
     printf("\n");
 }
 
-static void step_report(const struct bench *b, const struct loaded *m, uint32_t rows,
-                        uint32_t q_len)
+// What attention reads, beside reading alone.
+static void attention_print(const struct pass *p, uint32_t before)
 {
-    struct pass p = pass_make(b, m, rows, q_len, q_len == 1 ? POSITION : 0);
+    const struct model_shape *s = p->m->shape;
+    double bytes = (double)s->layers * s->kv_heads * 2 * (double)p->token_bytes * p->rows *
+                   (before + p->q_len);
+    double read = bytes / (p->op_seconds[OP_ATTN] / 3) / 1e9;
+    printf("         attention reads %.1f MB at %.2f GB/s (%.0f %% of reading)\n", bytes / 1e6,
+           read, p->b->read_gb > 0 ? 100 * read / p->b->read_gb : 0);
+}
+
+static void step_report(const struct bench *b, const struct loaded *m, uint32_t rows,
+                        uint32_t q_len, uint32_t before)
+{
+    struct pass p = pass_make(b, m, rows, q_len, before);
     double whole = median(b, pass_run, &p);
     p.products_only = true;
     double products = median(b, pass_run, &p);
     p.products_only = false;
-    printf("step    %-14s %-8s %s %3u  %8.2f ms, products alone %8.2f: %.2f times  "
+    printf("step    %-14s %-8s %s %3u behind %5u  %8.2f ms, products alone %8.2f: %.2f times  "
            "%7.1f tokens/s\n",
            m->shape->name, dtype_name(m->dtype), q_len == 1 ? "decode, batch" : "prefill of   ",
-           q_len == 1 ? rows : q_len, whole * 1e3, products * 1e3, whole / products,
+           q_len == 1 ? rows : q_len, before, whole * 1e3, products * 1e3, whole / products,
            p.tokens / whole);
     ops_print(&p);
+    if (before + q_len == CONTEXT_MAX)
+        attention_print(&p, before);
     pass_free(&p);
 }
 
@@ -510,10 +527,15 @@ static void model_report(struct bench *b, const struct model_shape *s, enum dtyp
     if (strcmp(what, "steps") != 0)
         products_report(b, &m);
     if (strcmp(what, "products") != 0) {
-        step_report(b, &m, 1, 1);
-        step_report(b, &m, 16, 1);
-        step_report(b, &m, 32, 1);
-        step_report(b, &m, 1, 512);
+        step_report(b, &m, 1, 1, POSITION);
+        step_report(b, &m, 16, 1, POSITION);
+        step_report(b, &m, 32, 1, POSITION);
+        step_report(b, &m, 1, 512, 0);
+        b->api->stream_close(b->stream);
+        b->limits.step.rows_max = 1;
+        b->limits.step.blocks_max = CONTEXT_MAX / 64;
+        must(b->api->stream_open(b->device, &b->stream, &b->limits, &err), &err);
+        step_report(b, &m, 1, 1, CONTEXT_MAX - 1);
     }
     model_free(b, &m);
     b->api->stream_close(b->stream);

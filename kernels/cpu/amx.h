@@ -3,9 +3,10 @@
 
 #include <immintrin.h>
 
-struct attn_item;
+struct attn_job;
 
-void attn_amx(const struct attn_item *item); // paged, over bf16
+void attn_amx(const struct attn_job *job); // over bf16
+void attn_amx_merge(const struct attn_job *job);
 void amx_begin(void); // eight tiles of 16 rows x 64 bytes, for this thread
 
 static inline void amx_end(void)

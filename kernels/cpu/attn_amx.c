@@ -1,6 +1,6 @@
-// Attention over bf16 keys and values with AMX tiles; the other levels' form is attn.inc, whose
-// rules hold here too: tiles of 64 keys in rising order, parts of ATTN_PART_TOKENS, every query by
-// itself, one routine for one query or many.
+// Attention over bf16 keys and values with AMX tiles; those of a ragged row, which come as float32,
+// are rounded. The other levels' form is attn.inc, whose rules hold here too: tiles of 64 keys in
+// rising order, parts of ATTN_PART_TOKENS, every query by itself, one routine for one or many.
 //
 //   scores  S[64 keys x 16 queries] = K Q^T     keys are rows of the first operand, as they lie
 //   softmax in base 2, queries in lanes, 64 steps down the keys; P rounded to bf16 for
@@ -24,7 +24,7 @@ struct amx_tile { // 16 queries
 };
 
 struct amx_walk {
-    const struct attn_item *item;
+    const struct attn_job *job;
     struct amx_tile tile[ATTN_GROUP];
     char *k;      // [dim blocks][64 keys][64 B] bf16
     char *v;      // [2][wide / 16][16 pairs][16][2] bf16
@@ -55,20 +55,24 @@ static inline __m512 exp2_lanes(__m512 t)
     return _mm512_maskz_scalef_ps(alive, p, n);
 }
 
+// The first 32 of `left` elements as bf16; past the last they are zero.
+static inline __m512i rounded_piece(const float *x, uint32_t left)
+{
+    __mmask16 low = left >= 16 ? 0xFFFF : (__mmask16)((1u << left) - 1);
+    __mmask16 high = left >= 32   ? 0xFFFF
+                     : left > 16 ? (__mmask16)((1u << (left - 16)) - 1)
+                                 : 0;
+    __m512 a = _mm512_maskz_loadu_ps(low, x);
+    __m512 b = _mm512_maskz_loadu_ps(high, x + 16);
+    return (__m512i)_mm512_cvtne2ps_pbh(b, a);
+}
+
 // One query as bf16 pairs into its column of the tiles.
 static void query_put(struct amx_walk *w, struct amx_tile *tile, uint32_t lane, const float *q)
 {
     _Alignas(64) uint32_t pairs[128];
-    for (uint32_t d = 0; d < w->wide; d += 32) {
-        uint32_t left = w->dim - d;
-        __mmask16 low = left >= 16 ? 0xFFFF : (__mmask16)((1u << left) - 1);
-        __mmask16 high = left >= 32   ? 0xFFFF
-                         : left > 16 ? (__mmask16)((1u << (left - 16)) - 1)
-                                     : 0;
-        __m512 a = _mm512_maskz_loadu_ps(low, q + d);
-        __m512 b = _mm512_maskz_loadu_ps(high, q + d + 16);
-        _mm512_store_si512(pairs + d / 2, (__m512i)_mm512_cvtne2ps_pbh(b, a));
-    }
+    for (uint32_t d = 0; d < w->wide; d += 32)
+        _mm512_store_si512(pairs + d / 2, rounded_piece(q + d, w->dim - d));
     uint32_t *to = (uint32_t *)(void *)tile->q + lane;
     for (uint32_t i = 0; i < w->wide / 2; i++)
         to[i * 16] = pairs[i];
@@ -76,23 +80,23 @@ static void query_put(struct amx_walk *w, struct amx_tile *tile, uint32_t lane, 
 
 static void tile_open(struct amx_walk *w, struct amx_tile *tile, uint32_t first)
 {
-    const struct attn_item *item = w->item;
-    const struct attn_shape *s = &item->args->shape;
-    uint32_t before = item->row->kv_len - item->row->q_len;
+    const struct attn_job *job = w->job;
+    const struct attn_shape *s = &job->args->shape;
+    uint32_t before = job->row->kv_len - job->row->q_len;
     size_t width = (size_t)(s->heads + 2 * s->kv_heads) * s->dim;
     tile->low_least = tile->high_least = UINT32_MAX;
     tile->low_most = tile->high_most = 0;
-    if (first + 16 > item->end)
+    if (first + 16 > job->end)
         memset(tile->q, 0, (size_t)w->wide * 32);
     for (uint32_t i = 0; i < 16; i++) {
         // lanes without a query have the last one's limits and zeros; nobody reads them
-        uint32_t packed = first + i < item->end ? first + i : item->end - 1;
-        uint32_t token = item->row->q_start + packed / w->group;
-        uint32_t head = item->kv_head * w->group + packed % w->group;
-        if (first + i < item->end)
-            query_put(w, tile, i, (const float *)item->args->qkv + token * width + head * s->dim);
+        uint32_t packed = first + i < job->end ? first + i : job->end - 1;
+        uint32_t token = job->row->q_start + packed / w->group;
+        uint32_t head = job->kv_head * w->group + packed % w->group;
+        if (first + i < job->end)
+            query_put(w, tile, i, (const float *)job->args->qkv + token * width + head * s->dim);
         uint32_t position = before + packed / w->group;
-        uint32_t high = s->causal ? position : item->row->kv_len - 1;
+        uint32_t high = s->causal ? position : job->row->kv_len - 1;
         uint32_t low = s->window > 0 && position + 1 > s->window ? position + 1 - s->window : 0;
         tile->low[i] = (float)low;
         tile->high[i] = (float)high;
@@ -104,27 +108,34 @@ static void tile_open(struct amx_walk *w, struct amx_tile *tile, uint32_t first)
     }
 }
 
-static void walk_open(struct amx_walk *w, const struct attn_item *item)
+static void walk_shape(struct amx_walk *w, const struct attn_job *job)
 {
-    const struct attn_shape *s = &item->args->shape;
-    w->item = item;
+    const struct attn_shape *s = &job->args->shape;
+    w->job = job;
     w->dim = s->dim;
     w->wide = (s->dim + 31) / 32 * 32;
     w->blocks = w->wide / 32;
     w->group = s->heads / s->kv_heads;
-    char *at = (char *)(((uintptr_t)item->scratch + 63) & ~(uintptr_t)63);
+}
+
+static void walk_open(struct amx_walk *w, const struct attn_job *job)
+{
+    walk_shape(w, job);
+    char *at = (char *)(((uintptr_t)job->scratch + 63) & ~(uintptr_t)63);
     w->k = at;
     w->v = at += (size_t)w->wide * 128;
     w->score = (float *)(void *)(at += (size_t)w->wide * 128);
     w->delta = (float *)(void *)(at += 64 * 16 * sizeof(float));
     at += (size_t)w->wide * 16 * sizeof(float);
-    w->tiles = (item->end - item->first + 15) / 16;
+    w->tiles = (job->end - job->first + 15) / 16;
     for (uint32_t i = 0; i < w->tiles; i++) {
         w->tile[i].q = at;
         w->tile[i].out = (float *)(void *)(at += (size_t)w->wide * 32);
+        if (job->state != NULL)
+            w->tile[i].out = job->state;
         w->tile[i].out_sum = (float *)(void *)(at += (size_t)w->wide * 16 * sizeof(float));
         at += (size_t)w->wide * 16 * sizeof(float);
-        tile_open(w, &w->tile[i], item->first + i * 16);
+        tile_open(w, &w->tile[i], job->first + i * 16);
     }
 }
 
@@ -135,19 +146,28 @@ static void part_open(const struct amx_walk *w, struct amx_tile *tile)
     _mm512_storeu_ps(tile->mass, _mm512_setzero_ps());
 }
 
+// Where the key of a position lies: in the KV blocks, or among the activations.
 static const char *key_at(const struct amx_walk *w, uint32_t position)
 {
-    const struct attn_args *a = w->item->args;
-    uint64_t place = (uint64_t)w->item->blocks[position >> a->block_shift] * TABLE_UNIT_BYTES;
+    const struct attn_args *a = w->job->args;
+    if (!a->shape.paged) {
+        size_t width = (size_t)(a->shape.heads + 2 * a->shape.kv_heads) * w->dim;
+        size_t token = w->job->row->q_start + position;
+        size_t column = (size_t)(a->shape.heads + w->job->kv_head) * w->dim;
+        return (const char *)((const float *)a->qkv + token * width + column);
+    }
+    uint64_t place = (uint64_t)w->job->blocks[position >> a->block_shift] * TABLE_UNIT_BYTES;
     place += (position & ((1u << a->block_shift) - 1)) * a->token_bytes;
-    place += a->layer_offset + w->item->kv_head * a->head_bytes;
+    place += a->layer_offset + w->job->kv_head * a->head_bytes;
     return (const char *)a->kv_base + place;
 }
 
-// 32 columns from column `at` of a row of dim; what lies behind the head is zero.
-static inline __m512i row_piece(const char *row, uint32_t at, uint32_t dim)
+// 32 columns from column `at` of a key or value; what lies behind the head is zero.
+static inline __m512i row_piece(const struct amx_walk *w, const char *row, uint32_t at)
 {
-    uint32_t left = dim - at;
+    uint32_t left = w->dim - at;
+    if (!w->job->args->shape.paged)
+        return rounded_piece((const float *)(const void *)row + at, left);
     __mmask32 mask = left >= 32 ? 0xFFFFFFFFu : (1u << left) - 1;
     return _mm512_maskz_loadu_epi16(mask, row + (size_t)at * 2);
 }
@@ -155,17 +175,18 @@ static inline __m512i row_piece(const char *row, uint32_t at, uint32_t dim)
 // Keys as rows of tiles, values as pairs of keys; past `count` both are zero.
 static void keys_load(const struct amx_walk *w, uint32_t first, uint32_t count)
 {
-    size_t value = w->item->args->value_offset;
+    const struct attn_args *a = w->job->args;
+    size_t value = a->shape.paged ? a->value_offset : a->shape.kv_heads * w->dim * sizeof(float);
     for (uint32_t j = 0; j < ATTN_TILE_KEYS; j += 2) {
         const char *k0 = j < count ? key_at(w, first + j) : NULL;
         const char *k1 = j + 1 < count ? key_at(w, first + j + 1) : NULL;
         char *v = w->v + (size_t)(j / 32) * w->wide * 64 + j % 32 / 2 * 64;
         for (uint32_t b = 0; b < w->blocks; b++) {
             __m512i zero = _mm512_setzero_si512();
-            __m512i a0 = k0 != NULL ? row_piece(k0, b * 32, w->dim) : zero;
-            __m512i a1 = k1 != NULL ? row_piece(k1, b * 32, w->dim) : zero;
-            __m512i v0 = k0 != NULL ? row_piece(k0 + value, b * 32, w->dim) : zero;
-            __m512i v1 = k1 != NULL ? row_piece(k1 + value, b * 32, w->dim) : zero;
+            __m512i a0 = k0 != NULL ? row_piece(w, k0, b * 32) : zero;
+            __m512i a1 = k1 != NULL ? row_piece(w, k1, b * 32) : zero;
+            __m512i v0 = k0 != NULL ? row_piece(w, k0 + value, b * 32) : zero;
+            __m512i v1 = k1 != NULL ? row_piece(w, k1 + value, b * 32) : zero;
             char *k = w->k + (size_t)b * 4096 + (size_t)j * 64;
             _mm512_store_si512(k, a0);
             _mm512_store_si512(k + 64, a1);
@@ -251,7 +272,7 @@ static void turn_over(char *to, const __m512i in[16])
 // Softmax of a tile: score becomes P [2][16 queries][32 keys] bf16; returns the factor of what was.
 static __m512 weights(const struct amx_walk *w, struct amx_tile *tile)
 {
-    __m512 scale = _mm512_set1_ps(w->item->args->shape.scale * 1.44269504f);
+    __m512 scale = _mm512_set1_ps(w->job->args->shape.scale * 1.44269504f);
     __m512 most[4];
     for (int i = 0; i < 4; i++)
         most[i] = _mm512_load_ps(w->score + i * 16);
@@ -357,12 +378,12 @@ static void tile_merge(const struct amx_walk *w, struct amx_tile *tile)
 
 static void tile_write(const struct amx_walk *w, const struct amx_tile *tile, uint32_t first)
 {
-    const struct attn_item *item = w->item;
-    const struct attn_args *a = item->args;
-    uint32_t count = item->end - first < 16 ? item->end - first : 16;
+    const struct attn_job *job = w->job;
+    const struct attn_args *a = job->args;
+    uint32_t count = job->end - first < 16 ? job->end - first : 16;
     for (uint32_t i = 0; i < count; i++) {
-        uint32_t token = item->row->q_start + (first + i) / w->group;
-        uint32_t head = item->kv_head * w->group + (first + i) % w->group;
+        uint32_t token = job->row->q_start + (first + i) / w->group;
+        uint32_t head = job->kv_head * w->group + (first + i) % w->group;
         float *out = (float *)a->out + ((size_t)token * a->shape.heads + head) * w->dim;
         const float *sum = tile->out_sum + (size_t)i * w->wide;
         float scale = tile->mass_sum[i] > 0 ? 1.0f / tile->mass_sum[i] : 0.0f;
@@ -374,33 +395,55 @@ static void tile_write(const struct amx_walk *w, const struct amx_tile *tile, ui
     }
 }
 
-void attn_amx(const struct attn_item *item)
+// What a part found is added to the parts before, or kept where it is for attn_amx_merge.
+static void part_close(const struct amx_walk *w, struct amx_tile *tile)
+{
+    if (w->job->state == NULL) {
+        tile_merge(w, tile);
+        return;
+    }
+    float *kept = w->job->state + (size_t)w->wide * 16;
+    memcpy(kept, tile->top, sizeof tile->top);
+    memcpy(kept + 16, tile->mass, sizeof tile->mass);
+}
+
+void attn_amx(const struct attn_job *job)
 {
     struct amx_walk w;
-    walk_open(&w, item);
-    uint32_t low = UINT32_MAX;
-    uint32_t high = 0;
-    for (uint32_t i = 0; i < w.tiles; i++) {
-        low = w.tile[i].low_least < low ? w.tile[i].low_least : low;
-        high = w.tile[i].high_most > high ? w.tile[i].high_most : high;
-    }
+    walk_open(&w, job);
     amx_begin();
-    uint32_t at = low / ATTN_TILE_KEYS * ATTN_TILE_KEYS;
-    while (at <= high) {
-        uint32_t part_end = (at / ATTN_PART_TOKENS + 1) * ATTN_PART_TOKENS;
+    uint32_t at = job->key_first;
+    while (at < job->key_end) {
+        uint32_t part_end = attn_part_end(job, at);
         for (uint32_t i = 0; i < w.tiles; i++)
             part_open(&w, &w.tile[i]);
-        for (; at <= high && at < part_end; at += ATTN_TILE_KEYS) {
-            uint32_t count = high + 1 - at < ATTN_TILE_KEYS ? high + 1 - at : ATTN_TILE_KEYS;
-            keys_load(&w, at, count);
+        for (; at < part_end; at += ATTN_TILE_KEYS) {
+            uint32_t left = job->key_end - at;
+            keys_load(&w, at, left < ATTN_TILE_KEYS ? left : ATTN_TILE_KEYS);
             for (uint32_t i = 0; i < w.tiles; i++)
                 if (at <= w.tile[i].high_most && at + ATTN_TILE_KEYS > w.tile[i].low_least)
                     tile_step(&w, &w.tile[i], at);
         }
         for (uint32_t i = 0; i < w.tiles; i++)
-            tile_merge(&w, &w.tile[i]);
+            part_close(&w, &w.tile[i]);
     }
     amx_end();
-    for (uint32_t i = 0; i < w.tiles; i++)
-        tile_write(&w, &w.tile[i], item->first + i * 16);
+    for (uint32_t i = 0; job->state == NULL && i < w.tiles; i++)
+        tile_write(&w, &w.tile[i], job->first + i * 16);
+}
+
+void attn_amx_merge(const struct attn_job *job)
+{
+    struct amx_walk w = {0};
+    walk_shape(&w, job);
+    struct amx_tile *tile = &w.tile[0];
+    tile->out_sum = (float *)(void *)(((uintptr_t)job->scratch + 63) & ~(uintptr_t)63);
+    size_t floats = (size_t)w.wide * 16;
+    for (uint32_t i = 0; i < job->parts; i++) {
+        tile->out = job->state + i * attn_state_floats(w.dim);
+        memcpy(tile->top, tile->out + floats, sizeof tile->top);
+        memcpy(tile->mass, tile->out + floats + 16, sizeof tile->mass);
+        tile_merge(&w, tile);
+    }
+    tile_write(&w, tile, job->first);
 }

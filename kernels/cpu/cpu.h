@@ -6,7 +6,7 @@
 // stream, one part for each thread of the pool.
 #pragma once
 
-#include "kernels/attn_tiles.h"
+#include "kernels/attn_plan.h"
 #include "kernels/cpu/threads.h"
 #include "kernels/cpu/turns.h"
 #include "kernels/device.h"
@@ -21,6 +21,7 @@ enum {
     PANEL_ROWS = 512,  // rows of activations that are packed at once, at most
     SLAB_GROUP = 8,    // slabs that walk the activations together, at most
     ATTN_GROUP = 4,    // tiles of ATTN_TILE_ROWS queries that walk the keys together
+    ATTN_PARTIALS = 64, // states of parts computed apart that there is room for, each thread
 };
 
 // One product over rows that fit the scratch (see op_product.c). Slab s is columns 32 s .. 32 s+31.
@@ -38,15 +39,28 @@ struct product {
     enum dtype dtype;    // of the weights
 };
 
-// Attention of up to ATTN_GROUP tiles of queries of one row and one KV head.
-struct attn_item {
+// Attention of up to ATTN_GROUP tiles of queries of one row and one KV head; of one tile where its
+// parts are computed apart.
+struct attn_job {
     const struct attn_args *args;
     const struct step_row *row;
     const uint32_t *blocks; // of the row, in TABLE_UNIT_BYTES
     uint32_t kv_head;
     uint32_t first, end; // packed queries: token of the row * group + head of the group
-    float *scratch;      // attn_scratch_floats()
+    uint32_t key_first;  // keys to walk, from a multiple of ATTN_TILE_KEYS on; only those that
+    uint32_t key_end;    // none of the queries sees are left out
+    // NULL: parts are merged and written to args->out. Else the keys are of one part, whose state
+    // is kept here (64-byte aligned); to merge: where the states of all parts lie, in order.
+    float *state;
+    uint32_t parts; // to merge
+    float *scratch; // attn_scratch_floats()
 };
+
+static inline uint32_t attn_part_end(const struct attn_job *job, uint32_t key)
+{
+    uint32_t next = (key / ATTN_PART_TOKENS + 1) * ATTN_PART_TOKENS;
+    return next < job->key_end ? next : job->key_end;
+}
 
 struct sample_row {
     const struct sample_args *args;
@@ -65,7 +79,8 @@ struct cpu_kernels {
     void (*pack)(const struct product *, uint32_t tile);
     // Slabs [first, end).
     void (*product)(const struct product *, uint32_t first, uint32_t end, uint32_t worker);
-    void (*attn)(const struct attn_item *);
+    void (*attn)(const struct attn_job *);
+    void (*attn_merge)(const struct attn_job *); // states of parts become the output
     void (*sample)(const struct sample_row *);
     void (*normal)(float *out, uint64_t seed, uint64_t first, uint32_t count, float deviation);
 };
@@ -93,6 +108,8 @@ struct stream {
     float *row_scale, *sums; // of products
     float *attn;             // [threads][attn_floats]
     size_t attn_floats;
+    float *partial; // [attn_capacity.partials][attn_state_floats()]
+    struct attn_capacity attn_capacity;
     float *sample;           // [threads][3][vocab]
     struct turns_member turn;
 };
@@ -111,6 +128,12 @@ uint64_t cpu_stream_turns(const struct stream *stream);
 
 // Floats of scratch that one thread needs for attention with heads of this dim.
 size_t attn_scratch_floats(uint32_t dim);
+
+// Floats of the state of a part: 16 outputs, maxima and sums.
+static inline size_t attn_state_floats(uint32_t dim)
+{
+    return (size_t)16 * ((dim + 31) / 32 * 32) + 32;
+}
 
 // Weights (weight.c).
 size_t cpu_weight_bytes(const struct device *, const struct weight_shape *);

@@ -63,8 +63,15 @@ static void cpu_facts(const struct device *device, struct device_facts *out)
 }
 
 struct scratch_sizes {
-    size_t panel, row_scale, sums, attn, sample; // bytes
+    size_t panel, row_scale, sums, attn, partial, sample; // bytes
 };
+
+static struct attn_capacity attn_capacity_of(const struct device *device,
+                                             const struct stream_limits *limits)
+{
+    size_t tile = (size_t)ATTN_TILE_ROWS * limits->attn.dim * sizeof(float);
+    return attn_plan_capacity(limits, pool_threads(device->pool) * ATTN_PARTIALS * tile);
+}
 
 // Panels hold at least 16 rows of the widest product, so that any product can be cut into rows.
 static struct scratch_sizes scratch_of(const struct device *device,
@@ -82,6 +89,8 @@ static struct scratch_sizes scratch_of(const struct device *device,
         .row_scale = PANEL_ROWS * sizeof(float),
         .sums = (size_t)threads * SLAB_GROUP * PANEL_ROWS * SLAB_COLUMNS * sizeof(float),
         .attn = threads * attn_scratch_floats(limits->attn.dim) * sizeof(float),
+        .partial = attn_capacity_of(device, limits).partials *
+                   attn_state_floats(limits->attn.dim) * sizeof(float),
         .sample = round_up((size_t)threads * 3 * limits->step.vocab * sizeof(float), 256),
     };
     return sizes;
@@ -96,7 +105,7 @@ static enum status cpu_need(const struct device *device, const struct stream_lim
     out->entry[0].label = "scratch of products";
     out->entry[0].bytes = sizes.panel + sizes.row_scale + sizes.sums;
     out->entry[1].label = "scratch of attention";
-    out->entry[1].bytes = sizes.attn;
+    out->entry[1].bytes = sizes.attn + sizes.partial;
     out->entry[2].label = "scratch of sampling";
     out->entry[2].bytes = sizes.sample;
     return STATUS_OK;
@@ -117,7 +126,8 @@ static enum status cpu_stream_open(struct device *device, struct stream **out,
         return error_set(err, STATUS_NO_MEMORY, "no memory to open a stream");
     stream->device = device;
     stream->limits = *limits;
-    stream->scratch_bytes = sizes.panel + sizes.row_scale + sizes.sums + sizes.attn + sizes.sample;
+    stream->scratch_bytes = sizes.panel + sizes.row_scale + sizes.sums + sizes.attn +
+                            sizes.partial + sizes.sample;
     enum status status = cpu_memory_take(device, &stream->scratch, stream->scratch_bytes, err);
     if (status != STATUS_OK) {
         free(stream);
@@ -130,7 +140,9 @@ static enum status cpu_stream_open(struct device *device, struct stream **out,
     stream->sums = (float *)(void *)(at += sizes.row_scale);
     stream->attn = (float *)(void *)(at += sizes.sums);
     stream->attn_floats = attn_scratch_floats(limits->attn.dim);
-    stream->sample = (float *)(void *)(at += sizes.attn);
+    stream->attn_capacity = attn_capacity_of(device, limits);
+    stream->partial = (float *)(void *)(at += sizes.attn);
+    stream->sample = (float *)(void *)(at += sizes.partial);
     turns_join(&device->turns, &stream->turn);
     *out = stream;
     return STATUS_OK;
@@ -176,15 +188,13 @@ uint64_t cpu_stream_turns(const struct stream *stream)
 
 static size_t cpu_private_bytes(const struct device *device, const struct stream_limits *limits)
 {
-    (void)device;
-    (void)limits;
-    return 0;
+    struct attn_capacity capacity = attn_capacity_of(device, limits);
+    return attn_plan_bytes(&capacity);
 }
 
 static void cpu_step_plan(struct stream *stream, struct step *host)
 {
-    (void)stream;
-    (void)host;
+    attn_plan_fill(&stream->limits, &stream->attn_capacity, host);
 }
 
 static enum status cpu_copy_in(struct stream *stream, void *to, const void *from, size_t bytes)

@@ -165,7 +165,7 @@ static double attn_expected(const struct trial *t, uint32_t token, uint32_t head
 }
 
 // Attention of queries [first, end) of one ragged row of 20 tokens. Keys and values may be rounded
-// to bf16, so that pairs are tried; tiles, which read KV blocks, are not.
+// to bf16, so that pairs and tiles are tried.
 static bool trial_attn(struct trial *t, uint32_t first, uint32_t end)
 {
     struct attn_args args = {
@@ -174,10 +174,11 @@ static bool trial_attn(struct trial *t, uint32_t first, uint32_t end)
         .token_count = TRY_TOKENS,
     };
     struct step_row row = {.q_len = TRY_TOKENS, .kv_len = TRY_TOKENS};
-    struct attn_item item = {.args = &args, .row = &row, .first = first, .end = end,
+    struct attn_job job = {.args = &args, .row = &row, .first = first, .end = end,
+                           .key_end = TRY_TOKENS,
                              .scratch = t->weight.data};
     memset(t->y, 0, sizeof t->y);
-    t->device.kernels.attn(&item);
+    t->device.kernels.attn(&job);
     for (uint32_t i = first; i < end; i++) {
         double want = attn_expected(t, i / TRY_HEADS, i % TRY_HEADS);
         if (!(fabs(want - (double)t->y[i * TRY_DIM]) <= 0.03))

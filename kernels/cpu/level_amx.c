@@ -39,7 +39,7 @@ static uint32_t depth_blocks(const struct product *p) // K blocks of 64 bytes
 enum { FEW_ROWS = 32 }; // one walk takes them all: the weights pass once
 
 // K blocks of the part that begins with block `first`, which 32 rows walk at a time: where rows are
-// many, what keeps their activations and the slab's weights (16 KB each) in the core's first cache,
+// many, what keeps their activations and the slab's weights (16 KB each) in the first cache,
 // so that the weights wait there for the next rows; else all of K.
 static uint32_t part_blocks(const struct product *p, uint32_t first)
 {
@@ -411,12 +411,20 @@ static void product_tiles(const struct product *p, uint32_t first, uint32_t end,
     amx_end();
 }
 
-static void attn_pick(const struct attn_item *item)
+static void attn_pick(const struct attn_job *job)
 {
-    if (item->args->shape.paged && item->args->kv == DTYPE_BF16)
-        attn_amx(item);
+    if (job->args->kv == DTYPE_BF16)
+        attn_amx(job);
     else
-        cpu_kernels_avx512().attn(item);
+        cpu_kernels_avx512().attn(job);
+}
+
+static void merge_pick(const struct attn_job *job)
+{
+    if (job->args->kv == DTYPE_BF16)
+        attn_amx_merge(job);
+    else
+        cpu_kernels_avx512().attn_merge(job);
 }
 
 struct cpu_kernels cpu_kernels_amx(void)
@@ -425,5 +433,6 @@ struct cpu_kernels cpu_kernels_amx(void)
     kernels.pack = pack_tile;
     kernels.product = product_tiles;
     kernels.attn = attn_pick;
+    kernels.attn_merge = merge_pick;
     return kernels;
 }

@@ -70,14 +70,14 @@ static void product_pairs(const struct product *p, uint32_t first, uint32_t end,
         cpu_kernels_avx512().product(p, first, end, worker); // fp32 never goes through bf16
 }
 
-static void attn_pick(const struct attn_item *item)
+static void attn_pick(const struct attn_job *job)
 {
-    if (item->args->kv != DTYPE_BF16)
-        cpu_kernels_avx512().attn(item);
-    else if (item->end - item->first <= FEW_QUERIES)
-        attn_few_run(item);
+    if (job->args->kv != DTYPE_BF16)
+        cpu_kernels_avx512().attn(job);
+    else if (job->end - job->first <= FEW_QUERIES)
+        attn_few_run(job);
     else
-        attn_run(item);
+        attn_run(job);
 }
 
 struct cpu_kernels cpu_kernels_avx512bf16(void)
@@ -86,5 +86,6 @@ struct cpu_kernels cpu_kernels_avx512bf16(void)
     kernels.pack = pack_pairs;
     kernels.product = product_pairs;
     kernels.attn = attn_pick;
+    kernels.attn_merge = attn_merge_run;
     return kernels;
 }

@@ -30,6 +30,7 @@ struct cpu_kernels cpu_kernels_plain(void)
         .pack = pack_rows,
         .product = product_slabs,
         .attn = attn_run,
+        .attn_merge = attn_merge_run,
         .sample = sample_run,
         .normal = normal_fill,
     };

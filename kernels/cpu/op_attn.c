@@ -1,10 +1,10 @@
-// attn: one work item for each (row, KV head, group of query tiles). The pool takes items; an item
-// walks its keys alone, so its bits do not depend on which thread has it.
+// attn: the pool takes the items of the step's plan (kernels/attn_plan.h). An item walks its keys
+// alone and parts are merged in order, so bits do not depend on which thread has what.
 #include "kernels/cpu/cpu.h"
 
 #include <string.h>
 
-enum { ITEM_QUERIES = ATTN_GROUP * ATTN_TILE_ROWS };
+_Static_assert(ATTN_WIDE_ROWS == ATTN_GROUP * ATTN_TILE_ROWS, "a wide item is one job");
 
 // Room for keys and values as floats, scores, and four tiles of queries with two outputs; the AMX
 // level lays 16-bit panels out in the same room.
@@ -14,64 +14,120 @@ size_t attn_scratch_floats(uint32_t dim)
     return 2 * ATTN_TILE_KEYS * wide + (size_t)ATTN_TILE_KEYS * 16 + ATTN_GROUP * 48 * wide + 4096;
 }
 
-struct attn_job {
+struct attn_call {
     struct stream *stream;
     const struct attn_args *args;
     const struct step_row *rows;
-    uint32_t group;
+    const struct attn_work *work;
 };
 
-static uint32_t row_groups(const struct step_row *row, uint32_t group)
+static const void *work_at(const struct attn_call *call, uint32_t offset)
 {
-    return (row->q_len * group + ITEM_QUERIES - 1) / ITEM_QUERIES;
+    return (const char *)call->work + offset;
 }
 
-// Chunks are counted row by row, last groups of a row first: with causal masks they are longest.
-static void attn_chunk(void *opaque, uint32_t chunk, uint32_t worker)
+static float *state_at(const struct attn_call *call, uint32_t partial)
 {
-    const struct attn_job *job = opaque;
-    const struct attn_args *a = job->args;
-    uint32_t kv_heads = a->shape.kv_heads;
-    const struct step_row *row = job->rows;
-    while (chunk >= row_groups(row, job->group) * kv_heads)
-        chunk -= row_groups(row++, job->group) * kv_heads;
-    if (row->kv_len == 0) { // padding: nothing to see; the first chunk clears the row for all
-        size_t width = (size_t)a->shape.heads * a->shape.dim;
-        if (chunk == 0)
-            memset((float *)a->out + row->q_start * width, 0, row->q_len * width * sizeof(float));
-        return;
-    }
-    uint32_t queries = row->q_len * job->group;
-    uint32_t groups = row_groups(row, job->group);
-    uint32_t first = (groups - 1 - chunk / kv_heads) * ITEM_QUERIES;
-    struct attn_item item = {
+    return call->stream->partial + partial * attn_state_floats(call->args->shape.dim);
+}
+
+// Packed queries [first, first + most) of a row, as far as it has them, with all keys they see.
+static struct attn_job job_make(const struct attn_call *call, uint32_t index, uint32_t kv_head,
+                                uint32_t first, uint32_t most)
+{
+    const struct attn_args *a = call->args;
+    const struct attn_shape *s = &a->shape;
+    const struct step_row *row = &call->rows[index];
+    uint32_t group = s->heads / s->kv_heads;
+    uint32_t queries = row->q_len * group;
+    struct attn_job job = {
         .args = a,
         .row = row,
-        .blocks = a->shape.paged ? a->block_table + (size_t)row->slot * a->blocks_max : NULL,
-        .kv_head = chunk % kv_heads,
+        .blocks = s->paged ? a->block_table + (size_t)row->slot * a->blocks_max : NULL,
+        .kv_head = kv_head,
         .first = first,
-        .end = queries - first < ITEM_QUERIES ? queries : first + ITEM_QUERIES,
-        .scratch = job->stream->attn + worker * job->stream->attn_floats,
+        .end = queries - first < most ? queries : first + most,
     };
-    job->stream->device->kernels.attn(&item);
+    uint32_t before = row->kv_len - row->q_len;
+    uint32_t lowest = before + first / group;
+    if (s->window > 0 && lowest + 1 > s->window)
+        job.key_first = (lowest + 1 - s->window) / ATTN_TILE_KEYS * ATTN_TILE_KEYS;
+    job.key_end = s->causal ? before + (job.end - 1) / group + 1 : row->kv_len;
+    return job;
+}
+
+static void row_clear(const struct attn_call *call, const struct step_row *row)
+{
+    size_t width = (size_t)call->args->shape.heads * call->args->shape.dim;
+    memset((float *)call->args->out + row->q_start * width, 0, row->q_len * width * sizeof(float));
+}
+
+// Wide items first: they see the most keys. Then narrow ones from the last on: rows for whose parts
+// there was no room come last in the plan and take longest.
+static void attn_chunk(void *opaque, uint32_t chunk, uint32_t worker)
+{
+    const struct attn_call *call = opaque;
+    uint32_t wide = call->work->wide_count;
+    uint32_t queries = chunk < wide ? ATTN_WIDE_ROWS : ATTN_TILE_ROWS;
+    const struct attn_item *item = work_at(call, call->work->wide_at);
+    item += chunk < wide ? chunk : wide + call->work->narrow_count - 1 - (chunk - wide);
+    if (call->rows[item->row].kv_len == 0) { // padding: nothing to see; one item clears the row
+        if (item->kv_head == 0 && item->tile == 0)
+            row_clear(call, &call->rows[item->row]);
+        return;
+    }
+    struct attn_job job = job_make(call, item->row, item->kv_head, item->tile * queries, queries);
+    job.scratch = call->stream->attn + worker * call->stream->attn_floats;
+    if (item->part != ATTN_WALK) {
+        uint32_t begin = item->part * ATTN_PART_TOKENS;
+        job.state = state_at(call, item->partial);
+        job.key_first = job.key_first > begin ? job.key_first : begin;
+        job.key_end = attn_part_end(&job, begin);
+        if (job.key_first >= job.key_end)
+            return; // outside this layer's window, though not of the widest layer's
+    }
+    call->stream->device->kernels.attn(&job);
+}
+
+static void merge_chunk(void *opaque, uint32_t chunk, uint32_t worker)
+{
+    const struct attn_call *call = opaque;
+    const struct attn_merge *merge = work_at(call, call->work->merge_at);
+    merge += chunk;
+    struct attn_job job = job_make(call, merge->row, merge->kv_head, 0, ATTN_TILE_ROWS);
+    job.scratch = call->stream->attn + worker * call->stream->attn_floats;
+    uint32_t past = (job.row->kv_len + ATTN_PART_TOKENS - 1) / ATTN_PART_TOKENS;
+    uint32_t unseen = job.key_first / ATTN_PART_TOKENS - (past - merge->parts);
+    job.state = state_at(call, merge->partial + unseen);
+    job.parts = merge->parts - unseen;
+    call->stream->device->kernels.attn_merge(&job);
+}
+
+// The plan of a step is for the shape of the stream, whose window is the widest layer's.
+static bool attn_planned(const struct attn_shape *s, const struct attn_shape *planned)
+{
+    bool seen = planned->window == 0 || (s->window > 0 && s->window <= planned->window);
+    return seen && s->dim == planned->dim && s->heads == planned->heads &&
+           s->kv_heads == planned->kv_heads && s->paged == planned->paged;
 }
 
 enum status cpu_attn(struct stream *stream, const struct attn_args *args)
 {
     if (attn_check(args)[0] != '\0')
         return STATUS_INVALID;
-    if (attn_scratch_floats(args->shape.dim) > stream->attn_floats)
-        return STATUS_INVALID; // the stream was opened for smaller heads
-    struct attn_job job = {
+    if (!attn_planned(&args->shape, &stream->limits.attn))
+        return STATUS_INVALID;
+    struct attn_call call = {
         .stream = stream,
         .args = args,
         .rows = (const struct step_row *)(const void *)((const char *)args->step +
                                                         args->step_host->layout.rows),
-        .group = args->shape.heads / args->shape.kv_heads,
+        .work = (const struct attn_work *)(const void *)((const char *)args->step +
+                                                         args->step_host->layout.private_part),
     };
-    uint32_t chunks = 0;
-    for (uint32_t i = 0; i < args->row_count; i++)
-        chunks += row_groups(&job.rows[i], job.group) * args->shape.kv_heads;
-    pool_run(stream->device->pool, attn_chunk, &job, chunks);
+    struct pool *pool = stream->device->pool;
+    pool_run(pool, attn_chunk, &call, call.work->wide_count + call.work->narrow_count);
+    if (call.work->merge_count > 0)
+        pool_run(pool, merge_chunk, &call, call.work->merge_count);
     return STATUS_OK;
 }

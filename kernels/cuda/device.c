@@ -210,7 +210,7 @@ static struct stream_room stream_room_of(const struct device *device,
                                          const struct stream_limits *limits)
 {
     struct stream_room room = {0, 0, 0, 0, 0, 0, 0};
-    struct attn_capacity capacity = attn_plan_capacity(limits);
+    struct attn_capacity capacity = attn_plan_capacity(limits, PARTIAL_BYTES_MAX);
     uint32_t dim = limits->attn.dim;
     size_t tile = (size_t)ATTN_TILE_ROWS * dim * sizeof(float);
     size_t columns = dim <= 64 ? 64 : dim <= 128 ? 128 : 256; // of the kernel that serves dim
@@ -369,7 +369,7 @@ static enum status stream_fill(struct stream *stream, struct error *err)
         code = room_take(want[i].field, want[i].bytes);
     if (code != cudaSuccess)
         return cuda_error(err, code, "a stream's workspaces");
-    stream->attn_capacity = attn_plan_capacity(&stream->limits);
+    stream->attn_capacity = attn_plan_capacity(&stream->limits, PARTIAL_BYTES_MAX);
     stream->walk_blocks = stream->device->processors * BLOCKS_PER_PROCESSOR;
     return stream->device->exact ? STATUS_OK : blas_open(&stream->blas, stream->device, err);
 }
@@ -407,12 +407,13 @@ static void turn_give(struct stream *stream)
 static size_t step_private_bytes(const struct device *device, const struct stream_limits *limits)
 {
     (void)device;
-    return attn_plan_bytes(limits);
+    struct attn_capacity capacity = attn_plan_capacity(limits, PARTIAL_BYTES_MAX);
+    return attn_plan_bytes(&capacity);
 }
 
 static void step_plan(struct stream *stream, struct step *host)
 {
-    attn_plan_fill(&stream->limits, host);
+    attn_plan_fill(&stream->limits, &stream->attn_capacity, host);
 }
 
 static enum status copy_in(struct stream *stream, void *device, const void *host, size_t bytes)

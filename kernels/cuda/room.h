@@ -13,8 +13,7 @@
 extern "C" {
 #endif
 
-#include "kernels/attn_tiles.h"
-#include "kernels/device.h"
+#include "kernels/attn_plan.h"
 
 #include <cuda_runtime_api.h>
 #include <pthread.h>
@@ -24,6 +23,7 @@ enum {
     SAMPLE_CHUNK = 8192,     // logits one block looks at
     STAGING_BYTES = 4 << 20, // one of the two pinned buffers weights travel through
     BLAS_WORKSPACE = 32 << 20,
+    PARTIAL_BYTES_MAX = 64 << 20, // states of attention's parts, at most
     WEIGHTS_KNOWN = 2048,
 };
 
@@ -46,38 +46,6 @@ struct device {
         const void *data;
     } known[WEIGHTS_KNOWN];
     uint32_t known_count;
-};
-
-// One item of attention work: 16 query rows a warp, one KV head, and either one part of at most
-// 1,024 keys (its state goes to `partial`) or all parts in order (ATTN_WALK). Both fold parts by
-// the same arithmetic, so the plan is free to choose.
-struct attn_item { // 16 bytes
-    uint32_t row;  // of the step
-    uint16_t kv_head;
-    uint16_t tile;    // query tile: packed rows from tile * (16 or 64) on
-    uint32_t part;    // keys from part * ATTN_PART_TOKENS on, or ATTN_WALK
-    uint32_t partial; // which state
-};
-// A query tile of 16 packed rows whose parts were computed apart.
-struct attn_merge { // 16 bytes
-    uint32_t row;
-    uint16_t kv_head, tile;
-    uint32_t partial; // of its first part; the others follow
-    uint32_t parts;
-};
-enum { ATTN_WALK = 0xFFFFFFFFu, ATTN_WIDE_ROWS = 64 };
-
-// The device-private part of a step record: this header, then the lists.
-struct attn_work {
-    uint32_t wide_count;   // items of 64 query rows (four warps)
-    uint32_t narrow_count; // items of 16 query rows (one warp)
-    uint32_t merge_count;
-    uint32_t partial_count;
-    uint32_t wide_at, narrow_at, merge_at; // bytes from this header
-    uint32_t mask_all; // 1: tiles that need no mask take it too; a plan leaves 0, tests set it
-};
-struct attn_capacity {
-    uint32_t items, merges, partials;
 };
 
 struct sample_chunk { // what one block found in its chunk of logits
@@ -131,15 +99,6 @@ static inline size_t vector_copy_at(const struct weight_shape *shape, enum dtype
     size_t first = ((size_t)shape->n * 4 + 255) & ~(size_t)255;
     size_t second = first + (((size_t)shape->n * 2 + 255) & ~(size_t)255);
     return dtype == DTYPE_F32 ? 0 : dtype == DTYPE_BF16 ? first : second;
-}
-
-// attn_plan.c: sizes and filling of the private part; pure host code.
-struct attn_capacity attn_plan_capacity(const struct stream_limits *limits);
-size_t attn_plan_bytes(const struct stream_limits *limits);
-void attn_plan_fill(const struct stream_limits *limits, struct step *step);
-static inline const struct attn_work *attn_plan_of(const struct step *step)
-{
-    return (const struct attn_work *)((const char *)step + step->layout.private_part);
 }
 
 // One function per op, in the .cu file of its family; attn and gemm choose among kernels.

@@ -111,8 +111,9 @@ struct prompt {
 
 enum { TABLE_MAX = 40 };
 
+// A layer with a window of its own in a model whose widest layer has `widest` (0: no window).
 static struct prompt prompt_make(struct trial *t, enum dtype kv, uint16_t heads, uint32_t window,
-                                 uint32_t total)
+                                 uint32_t widest, uint32_t total)
 {
     struct prompt p = {
         .shape = {.heads = heads, .kv_heads = 2, .dim = 40, .window = window, .scale = 0.15f,
@@ -140,11 +141,30 @@ static struct prompt prompt_make(struct trial *t, enum dtype kv, uint16_t heads,
         else
             ((uint16_t *)(void *)p.cache)[i] = kv == DTYPE_BF16 ? f32_to_bf16(x) : f32_to_f16(x);
     }
+    p.shape.window = widest;
+    trial_shape(t, &p.shape);
+    p.shape.window = window;
     struct step_layout layout;
-    step_layout_init(&layout, &t->limits.step, 0);
+    step_layout_init(&layout, &t->limits.step, t->api->step_private_bytes(t->device, &t->limits));
     p.step = trial_heap(t, layout.bytes);
     p.step->layout = layout;
     return p;
+}
+
+// A plan in which each item that began a row's parts walks them all.
+static void parts_join(struct prompt *p)
+{
+    struct attn_work *work = step_section(p->step, p->step->layout.private_part);
+    struct attn_item *item = step_section(p->step, p->step->layout.private_part + work->narrow_at);
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < work->narrow_count; i++)
+        if (i == 0 || item[i].row != item[kept - 1].row ||
+            item[i].kv_head != item[kept - 1].kv_head) {
+            item[kept] = item[i];
+            item[kept++].part = ATTN_WALK;
+        }
+    work->narrow_count = kept;
+    work->merge_count = work->partial_count = 0;
 }
 
 // Appends tokens [first, first + count) of the prompt as a row of the step.
@@ -161,8 +181,14 @@ static void prompt_row(struct prompt *p, uint32_t first, uint32_t count)
     p->step->token_count += count;
 }
 
-static void prompt_run(struct trial *t, struct prompt *p)
+enum planning { PLAN_USUAL, PLAN_WHOLE };
+
+// PLAN_WHOLE: no part of a row is computed apart.
+static void prompt_run(struct trial *t, struct prompt *p, enum planning planning)
 {
+    t->api->step_plan(t->stream, p->step);
+    if (planning == PLAN_WHOLE)
+        parts_join(p);
     uint64_t block = 2 * p->shape.kv_heads * p->head_bytes;
     struct attn_args args = {
         .act = DTYPE_F32, .kv = p->kv, .qkv = p->room, .out = p->out, .step = p->step,
@@ -180,11 +206,11 @@ static void chunks_agree(struct trial *t, enum dtype kv, uint16_t heads, uint32_
 {
     trial_begin(t, 300 + (uint64_t)kv + window + 1000 * (heads % 6u));
     enum { TOTAL = 150 };
-    struct prompt p = prompt_make(t, kv, heads, window, TOTAL);
+    struct prompt p = prompt_make(t, kv, heads, window, window, TOTAL);
     size_t width = (size_t)p.shape.heads * p.shape.dim;
     float *whole = trial_heap(t, TOTAL * width * sizeof(float));
     prompt_row(&p, 0, TOTAL);
-    prompt_run(t, &p);
+    prompt_run(t, &p, PLAN_USUAL);
     memcpy(whole, p.out, TOTAL * width * sizeof(float));
     for (uint32_t chunk = 1; chunk <= 64; chunk++)
         for (uint32_t at = 0; at < TOTAL; at += chunk) {
@@ -195,28 +221,37 @@ static void chunks_agree(struct trial *t, enum dtype kv, uint16_t heads, uint32_
                 prompt_row(&p, trial_below(t, TOTAL - neighbour), neighbour);
             }
             prompt_row(&p, at, count);
-            prompt_run(t, &p);
+            prompt_run(t, &p, PLAN_USUAL);
             assert_memory_equal(p.out + neighbour * width, whole + at * width,
                                 count * width * sizeof(float));
         }
 }
 
-// Over part boundaries: single queries against the whole of a long prompt.
-static void parts_agree(struct trial *t, enum dtype kv)
+// Over part boundaries: one to eight queries, whose parts are computed apart or walked, against the
+// same queries in the middle of a long prompt.
+static void parts_agree(struct trial *t, enum dtype kv, uint32_t window, uint32_t widest)
 {
-    trial_begin(t, 400 + (uint64_t)kv);
+    trial_begin(t, 400 + (uint64_t)kv + window);
     enum { TOTAL = 2200, FIRST = 1700, COUNT = 500 };
-    struct prompt p = prompt_make(t, kv, 6, 0, TOTAL);
+    struct prompt p = prompt_make(t, kv, 6, window, widest, TOTAL);
     size_t width = (size_t)p.shape.heads * p.shape.dim;
     float *whole = trial_heap(t, COUNT * width * sizeof(float));
     prompt_row(&p, FIRST, COUNT);
-    prompt_run(t, &p);
+    prompt_run(t, &p, PLAN_USUAL);
     memcpy(whole, p.out, COUNT * width * sizeof(float));
-    for (uint32_t at = FIRST; at < TOTAL; at += 1 + trial_below(t, 60)) {
-        prompt_row(&p, at, 1);
-        prompt_run(t, &p);
-        assert_memory_equal(p.out, whole + (at - FIRST) * width, width * sizeof(float));
-    }
+    uint32_t merged = 0;
+    for (uint32_t at = FIRST; at + 8 <= TOTAL; at += 1 + trial_below(t, 60))
+        for (int planning = PLAN_USUAL; planning <= PLAN_WHOLE; planning++) {
+            uint32_t count = trial_range(t, 1, 8);
+            prompt_row(&p, trial_below(t, TOTAL), 1); // a neighbour of any length
+            prompt_row(&p, at, count);
+            memset(p.out, 0xFF, (count + 1) * width * sizeof(float));
+            prompt_run(t, &p, (enum planning)planning);
+            assert_memory_equal(p.out + width, whole + (at - FIRST) * width,
+                                count * width * sizeof(float));
+            merged += attn_plan_of(p.step)->merge_count;
+        }
+    assert_true(merged > 0);
 }
 
 static void attention(struct trial *t)
@@ -225,7 +260,9 @@ static void attention(struct trial *t)
         chunks_agree(t, (enum dtype)kv, 6, 0);
         chunks_agree(t, (enum dtype)kv, 6, 70);
         chunks_agree(t, (enum dtype)kv, 2, 0); // one query head a KV head: 1 to 64 queries a row
-        parts_agree(t, (enum dtype)kv);
+        parts_agree(t, (enum dtype)kv, 0, 0);
+        parts_agree(t, (enum dtype)kv, 1500, 1500);
+        parts_agree(t, (enum dtype)kv, 600, 0); // the first part is empty here
     }
 }
 

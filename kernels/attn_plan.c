@@ -1,17 +1,12 @@
-// The host's plan of attention work, made once a step for all layers: which query tiles of which
-// rows are computed by four warps or by one, and where the parts of long rows are computed apart.
-// Pure code over the step record, run by the engine's thread; the kernels that read the lists are
-// in attn.h, and the tiles' sizes come from kernels/attn_tiles.h for both.
-#include "kernels/cuda/room.h"
-
-enum { PARTIAL_BYTES_MAX = 64 << 20 };
+#include "kernels/attn_plan.h"
 
 static uint32_t divide_round_up(uint32_t a, uint32_t b)
 {
     return (a + b - 1) / b;
 }
 
-struct attn_capacity attn_plan_capacity(const struct stream_limits *limits)
+struct attn_capacity attn_plan_capacity(const struct stream_limits *limits,
+                                        size_t partial_bytes_max)
 {
     const struct attn_shape *shape = &limits->attn;
     struct attn_capacity capacity = {0, 0, 0};
@@ -24,7 +19,7 @@ struct attn_capacity attn_plan_capacity(const struct stream_limits *limits)
     uint64_t parts = (keys + ATTN_PART_TOKENS - 1) / ATTN_PART_TOKENS;
     uint64_t partials = 0;
     if (shape->paged && parts > 1) {
-        uint64_t room = PARTIAL_BYTES_MAX / ((uint64_t)ATTN_TILE_ROWS * shape->dim * 4);
+        uint64_t room = partial_bytes_max / ((uint64_t)ATTN_TILE_ROWS * shape->dim * 4);
         partials = (uint64_t)limits->step.rows_max * shape->kv_heads * parts;
         partials = partials < room ? partials : room;
     }
@@ -34,17 +29,16 @@ struct attn_capacity attn_plan_capacity(const struct stream_limits *limits)
     return capacity;
 }
 
-size_t attn_plan_bytes(const struct stream_limits *limits)
+size_t attn_plan_bytes(const struct attn_capacity *capacity)
 {
-    struct attn_capacity capacity = attn_plan_capacity(limits);
-    return sizeof(struct attn_work) + capacity.items * sizeof(struct attn_item) +
-           capacity.merges * sizeof(struct attn_merge);
+    return sizeof(struct attn_work) + capacity->items * sizeof(struct attn_item) +
+           capacity->merges * sizeof(struct attn_merge);
 }
 
 // The plan under way. Wide items and merges grow upwards, narrow items wait in a second pass.
 struct planner {
     const struct attn_shape *shape;
-    struct attn_capacity capacity;
+    const struct attn_capacity *capacity;
     uint32_t group;
     struct attn_work *work;
     struct attn_item *items; // wide ones first, then narrow ones
@@ -70,7 +64,7 @@ static void tile_parts(const struct planner *p, const struct step_row *row, uint
 static void item_add(struct planner *p, uint32_t row, uint32_t kv_head, uint32_t tile,
                      uint32_t part, uint32_t partial)
 {
-    check(p->item_count < p->capacity.items, "%u attention items", p->item_count);
+    check(p->item_count < p->capacity->items, "%u attention items", p->item_count);
     p->items[p->item_count++] = (struct attn_item){
         .row = row,
         .kv_head = (uint16_t)kv_head,
@@ -86,8 +80,8 @@ static void narrow_add(struct planner *p, uint32_t index, const struct step_row 
     tile_parts(p, row, parts);
     uint32_t count = parts[1] > parts[0] ? parts[1] - parts[0] : 0;
     for (uint32_t head = 0; head < p->shape->kv_heads; head++) {
-        bool apart = count > 1 && p->work->partial_count + count <= p->capacity.partials &&
-                     p->work->merge_count < p->capacity.merges;
+        bool apart = count > 1 && p->work->partial_count + count <= p->capacity->partials &&
+                     p->work->merge_count < p->capacity->merges;
         if (!apart) {
             item_add(p, index, head, 0, ATTN_WALK, 0);
             continue;
@@ -114,11 +108,11 @@ static void wide_add(struct planner *p, uint32_t index, const struct step_row *r
             item_add(p, index, head, tile, ATTN_WALK, 0);
 }
 
-void attn_plan_fill(const struct stream_limits *limits, struct step *step)
+void attn_plan_fill(const struct stream_limits *limits, const struct attn_capacity *capacity,
+                    struct step *step)
 {
     const struct step_row *rows = step_section(step, step->layout.rows);
     struct attn_work *work = step_section(step, step->layout.private_part);
-    struct attn_capacity capacity = attn_plan_capacity(limits);
     *work = (struct attn_work){.wide_at = sizeof *work};
     if (limits->attn.kv_heads == 0)
         return;
@@ -129,7 +123,7 @@ void attn_plan_fill(const struct stream_limits *limits, struct step *step)
         .work = work,
         .items = (struct attn_item *)(work + 1),
     };
-    p.merges = (struct attn_merge *)(p.items + capacity.items);
+    p.merges = (struct attn_merge *)(p.items + capacity->items);
     for (uint32_t i = 0; i < step->row_count; i++)
         if (!row_is_narrow(&p, &rows[i]))
             wide_add(&p, i, &rows[i]);
@@ -139,5 +133,5 @@ void attn_plan_fill(const struct stream_limits *limits, struct step *step)
             narrow_add(&p, i, &rows[i]);
     work->narrow_count = p.item_count - work->wide_count;
     work->narrow_at = work->wide_at + work->wide_count * (uint32_t)sizeof(struct attn_item);
-    work->merge_at = work->wide_at + capacity.items * (uint32_t)sizeof(struct attn_item);
+    work->merge_at = work->wide_at + capacity->items * (uint32_t)sizeof(struct attn_item);
 }

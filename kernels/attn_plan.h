@@ -1,0 +1,64 @@
+// The plan of a step's attention work, made once a step by the host for all layers: which query
+// tiles of which rows are computed together, and where the parts of a long row are computed apart
+// and merged. The device-private part of a step record, on the cpu device as on CUDA.
+//
+// A part (ATTN_PART_TOKENS keys) begins with an empty state and parts are merged in order, whether
+// one item walks them all or each is an item of its own: the plan never changes a bit. Parts apart
+// are what keeps a device busy that has more threads than a long sequence has KV heads (Dao et al.,
+// "Flash-Decoding for long-context inference", 2023).
+//
+// Threads: pure code over the record, run by the engine's thread. Included by C and by .cu files.
+#pragma once
+
+#include "kernels/attn_tiles.h"
+#include "kernels/device.h"
+
+enum { ATTN_WALK = 0xFFFFFFFFu, ATTN_WIDE_ROWS = 64 };
+
+// One item of work: the packed queries of one tile of a row, one KV head, and either one part of
+// the keys (its state goes to `partial`) or all parts in order (ATTN_WALK).
+struct attn_item { // 16 bytes
+    uint32_t row;  // of the step
+    uint16_t kv_head;
+    uint16_t tile;    // packed queries from tile * (16 or 64) on
+    uint32_t part;    // keys from part * ATTN_PART_TOKENS on, or ATTN_WALK
+    uint32_t partial; // which state
+};
+
+// A tile of up to 16 packed queries whose parts were computed apart.
+// The last of them is the row's last; a layer with a narrower window leaves the first ones empty.
+struct attn_merge { // 16 bytes
+    uint32_t row;
+    uint16_t kv_head, tile;
+    uint32_t partial; // of its first part; the others follow
+    uint32_t parts;
+};
+
+// The private part of a step record: this header, then the lists. Wide items lie right before
+// narrow ones.
+struct attn_work {
+    uint32_t wide_count;   // items of up to 64 packed queries
+    uint32_t narrow_count; // items of rows with up to 16
+    uint32_t merge_count;
+    uint32_t partial_count;
+    uint32_t wide_at, narrow_at, merge_at; // bytes from this header
+    uint32_t mask_all; // 1: tiles that need no mask take it too; a plan leaves 0, tests set it
+};
+
+struct attn_capacity {
+    uint32_t items, merges, partials;
+};
+
+// What any step within the limits needs. Partials, each 16 x dim floats, take at most this many
+// bytes: rows past them are walked whole.
+struct attn_capacity attn_plan_capacity(const struct stream_limits *limits,
+                                        size_t partial_bytes_max);
+size_t attn_plan_bytes(const struct attn_capacity *capacity);
+// limits and capacity: those the record was laid out with.
+void attn_plan_fill(const struct stream_limits *limits, const struct attn_capacity *capacity,
+                    struct step *step);
+
+static inline const struct attn_work *attn_plan_of(const struct step *step)
+{
+    return (const struct attn_work *)((const char *)step + step->layout.private_part);
+}

@@ -1,0 +1,181 @@
+// The plan of a step's attention over random steps and limits: every query of every row is
+// computed once for each KV head, over all parts that it sees, and nothing passes the room that was
+// laid out.
+#include "kernels/attn_plan.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+// cmocka wants some of the above first
+#include <cmocka.h>
+
+enum { ROWS = 24, TOKENS = 600, KV_HEADS = 4, BLOCKS = 160 };
+
+static uint32_t below(uint64_t *state, uint32_t n)
+{
+    *state = *state * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)((*state >> 33) % n);
+}
+
+struct scene {
+    struct stream_limits limits;
+    struct attn_capacity capacity;
+    struct step *step;
+    uint8_t *used; // [partials]
+};
+
+static struct scene scene_make(uint64_t *seed, size_t partial_bytes)
+{
+    static const uint16_t groups[] = {1, 2, 4, 7, 16, 20};
+    struct scene s = {0};
+    struct attn_shape *shape = &s.limits.attn;
+    s.limits.step = (struct step_limits){.rows_max = ROWS, .tokens_max = TOKENS,
+                                         .blocks_max = BLOCKS};
+    *shape = (struct attn_shape){.kv_heads = 1 + below(seed, KV_HEADS), .dim = 64, .causal = 1,
+                                 .paged = below(seed, 8) > 0};
+    shape->heads = shape->kv_heads * groups[below(seed, 6)];
+    shape->window = below(seed, 3) == 0 ? 1 + below(seed, 4000) : 0;
+    s.capacity = attn_plan_capacity(&s.limits, partial_bytes);
+    struct step_layout layout;
+    step_layout_init(&layout, &s.limits.step, attn_plan_bytes(&s.capacity));
+    s.step = calloc(1, layout.bytes);
+    s.used = calloc(1, s.capacity.partials + 1);
+    assert_non_null(s.step);
+    assert_non_null(s.used);
+    s.step->layout = layout;
+    return s;
+}
+
+static struct step_row *rows_of(const struct scene *s)
+{
+    return step_section(s->step, s->step->layout.rows);
+}
+
+static void rows_fill(const struct scene *s, uint64_t *seed)
+{
+    uint32_t left = TOKENS;
+    uint32_t count = 1 + below(seed, ROWS);
+    for (uint32_t i = 0; i < count && left > 0; i++) {
+        uint32_t q_len = below(seed, 2) ? 1 : 1 + below(seed, left < 200 ? left : 200);
+        uint32_t more = below(seed, BLOCKS * KV_BLOCK_TOKENS - q_len + 1);
+        uint32_t kv_len = q_len + (s->limits.attn.paged ? more : 0);
+        rows_of(s)[i] = (struct step_row){.q_start = TOKENS - left, .q_len = q_len,
+                                          .kv_len = below(seed, 20) == 0 ? 0 : kv_len};
+        left -= q_len;
+        s->step->row_count = i + 1;
+    }
+    s->step->token_count = TOKENS - left;
+}
+
+// The parts from the first that the row's first query sees to the last key's.
+static void parts_of(const struct scene *s, const struct step_row *row, uint32_t parts[2])
+{
+    uint32_t window = s->limits.attn.window;
+    uint32_t first = row->kv_len - row->q_len;
+    uint32_t low = window > 0 && first + 1 > window ? first + 1 - window : 0;
+    parts[0] = low / ATTN_PART_TOKENS;
+    parts[1] = (row->kv_len + ATTN_PART_TOKENS - 1) / ATTN_PART_TOKENS;
+}
+
+static const void *work_at(const struct scene *s, uint32_t offset)
+{
+    return (const char *)attn_plan_of(s->step) + offset;
+}
+
+// Items of a tile: either one that walks, or one for each part, with a state of its own each.
+static void tile_check(const struct scene *s, uint32_t index, uint32_t kv_head, uint32_t tile,
+                       bool wide)
+{
+    const struct attn_work *work = attn_plan_of(s->step);
+    const struct attn_item *item = work_at(s, wide ? work->wide_at : work->narrow_at);
+    uint32_t count = wide ? work->wide_count : work->narrow_count;
+    uint32_t walks = 0, apart = 0, partial = 0, parts[2];
+    parts_of(s, &rows_of(s)[index], parts);
+    for (uint32_t i = 0; i < count; i++) {
+        if (item[i].row != index || item[i].kv_head != kv_head || item[i].tile != tile)
+            continue;
+        if (item[i].part == ATTN_WALK) {
+            walks++;
+            continue;
+        }
+        assert_int_equal(item[i].part, parts[0] + apart);
+        assert_true(item[i].partial < s->capacity.partials);
+        assert_int_equal(s->used[item[i].partial]++, 0);
+        partial = apart++ == 0 ? item[i].partial : partial;
+        assert_int_equal(item[i].partial, partial + apart - 1);
+    }
+    const struct attn_merge *merge = work_at(s, work->merge_at);
+    uint32_t merges = 0;
+    for (uint32_t i = 0; i < work->merge_count; i++)
+        if (merge[i].row == index && merge[i].kv_head == kv_head && merge[i].tile == tile) {
+            assert_int_equal(merge[i].partial, partial);
+            assert_int_equal(merge[i].parts, apart);
+            merges++;
+        }
+    assert_int_equal(walks + merges, 1);
+    assert_true(apart == 0 || (merges == 1 && apart == parts[1] - parts[0] && apart > 1));
+}
+
+static void plan_check(const struct scene *s)
+{
+    const struct attn_work *work = attn_plan_of(s->step);
+    uint32_t group = s->limits.attn.heads / s->limits.attn.kv_heads;
+    uint32_t items = 0;
+    assert_true(work->wide_count + work->narrow_count <= s->capacity.items);
+    assert_true(work->merge_count <= s->capacity.merges);
+    assert_int_equal(work->narrow_at, work->wide_at + work->wide_count * sizeof(struct attn_item));
+    for (uint32_t i = 0; i < s->step->row_count; i++) {
+        uint32_t queries = rows_of(s)[i].q_len * group;
+        bool wide = queries > ATTN_TILE_ROWS;
+        uint32_t tiles = wide ? (queries + ATTN_WIDE_ROWS - 1) / ATTN_WIDE_ROWS : 1;
+        for (uint32_t head = 0; head < s->limits.attn.kv_heads; head++)
+            for (uint32_t tile = 0; tile < tiles; tile++)
+                tile_check(s, i, head, tile, wide);
+        items += tiles * s->limits.attn.kv_heads;
+    }
+    // tiles that are of no row: each part but one of a tile is one item more than the tile
+    uint32_t parts_more = work->partial_count - work->merge_count;
+    assert_int_equal(work->wide_count + work->narrow_count, items + parts_more);
+}
+
+// Returns how many tiles were computed in parts.
+static uint32_t steps_run(uint64_t seed, size_t partial_bytes)
+{
+    uint32_t merges = 0;
+    for (int i = 0; i < 300; i++) {
+        struct scene s = scene_make(&seed, partial_bytes);
+        rows_fill(&s, &seed);
+        attn_plan_fill(&s.limits, &s.capacity, s.step);
+        plan_check(&s);
+        merges += attn_plan_of(s.step)->merge_count;
+        free(s.step);
+        free(s.used);
+    }
+    return merges;
+}
+
+static void test_every_query_once(void **state)
+{
+    (void)state;
+    assert_true(steps_run(1, 64 << 20) > 1000);
+}
+
+static void test_little_room_walks(void **state)
+{
+    (void)state;
+    enum { STATE = ATTN_TILE_ROWS * 64 * sizeof(float) };
+    uint32_t some = steps_run(2, 20 * STATE);
+    assert_true(some > 100 && some < steps_run(2, 64 << 20));
+    assert_int_equal(steps_run(3, STATE), 0);
+    assert_int_equal(steps_run(4, 0), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_query_once),
+        cmocka_unit_test(test_little_room_walks),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
