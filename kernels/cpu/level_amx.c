@@ -39,11 +39,11 @@ static uint32_t depth_blocks(const struct product *p) // K blocks of 64 bytes
 enum { FEW_ROWS = 32 }; // one walk takes them all: the weights pass once
 
 // K blocks of the part that begins with block `first`, which 32 rows walk at a time: where rows are
-// many, what keeps their activations and the slab's weights (16 KB each) in the first cache,
-// so that the weights wait there for the next rows; else all of K.
+// many, what keeps their activations and the slab's weights (8 KB each) in the first cache, also
+// where two threads share one, so that the weights wait there for the next rows; else all of K.
 static uint32_t part_blocks(const struct product *p, uint32_t first)
 {
-    enum { NEAR_BLOCKS = 8 };
+    enum { NEAR_BLOCKS = 4 };
     uint32_t left = depth_blocks(p) - first;
     return p->rows > FEW_ROWS && left > NEAR_BLOCKS ? NEAR_BLOCKS : left;
 }
