@@ -2,8 +2,9 @@
 // that may not. Engine thread only.
 //
 // A ring has at least 4 n + 8 entries for n choices. When a plan is made, a request has at most one
-// event in flight and one finish to come for each choice, so a choice is only refused room while
-// at least n + 8 events lie unread: the reader has something to take, and taking it wakes us.
+// event in flight and one finish to come for each choice, so a choice is only refused an entry
+// while at least n + 8 events lie unread, and half the ring while at least 4 do: the reader has
+// something to take, and taking it wakes us.
 #include "scheduler/core.h"
 
 static uint32_t room_count(struct request *r)
@@ -19,6 +20,13 @@ static bool wants_token(const struct sequence *s)
            !sequence_planned_out(s);
 }
 
+// One that waits has its whole context to compute before it gives a token: it starts for half a
+// ring of them, or under a want of blocks a trickling reader would cost a prefill for each token.
+static bool room_suffices(const struct request *r, const struct sequence *s, uint32_t room)
+{
+    return room > (s->state == SEQUENCE_WAITING ? r->events.mask / 2 : 0);
+}
+
 static void pause_set(struct sequence *s, bool paused)
 {
     if (s->paused == paused)
@@ -31,10 +39,11 @@ static void pause_set(struct sequence *s, bool paused)
 static void room_share(struct request *r, uint32_t room)
 {
     uint32_t start = r->run.served_last;
+    uint32_t all = room;
     for (uint32_t lap = 0; lap < 2; lap++) {
         for (struct sequence *s = r->run.first; s && room > 0; s = s->sibling) {
             bool turn = lap == 0 ? s->number > start : s->number <= start;
-            if (!turn || !wants_token(s))
+            if (!turn || !wants_token(s) || !room_suffices(r, s, all))
                 continue;
             room--;
             s->granted = true;
@@ -55,13 +64,15 @@ static void room_progress(struct engine *engine, struct request *r)
 static void room_request(struct engine *engine, struct request *r)
 {
     room_progress(engine, r);
+    uint32_t room = room_count(r);
     uint32_t wanting = 0;
+    bool scarce = false;
     for (struct sequence *s = r->run.first; s; s = s->sibling) {
         s->granted = false;
         wanting += wants_token(s);
+        scarce = scarce || (wants_token(s) && !room_suffices(r, s, room));
     }
-    uint32_t room = room_count(r);
-    if (room < wanting) {
+    if (scarce || room < wanting) {
         // Raise the flag, then look again: either we see the reader's new index, or its exchange
         // comes after ours, reads 1 and wakes us. Without the second look both could go to sleep.
         flag_raise(&r->events.paused);

@@ -277,6 +277,47 @@ static void scarce_room_goes_round(void **state)
     rig_close(&rig);
 }
 
+static void read_slowly(struct rig *rig, struct request *r, uint32_t count)
+{
+    struct token_event event;
+    for (uint32_t i = 0; i < count; i++) {
+        assert_true(port_next(rig->port, r, &event, NULL));
+        for (uint32_t steps = 0; steps < 4; steps++)
+            rig_step(rig);
+    }
+}
+
+// A sequence whose blocks went while its reader was slow starts again for half a ring of tokens,
+// not for one, though it is the oldest: else each token that is taken would cost it a prefill, and
+// the younger one its blocks.
+static void a_trickling_reader_costs_no_prefills(void **state)
+{
+    (void)state;
+    struct rig rig;
+    rig_defaults(&rig);
+    rig.fake.facts.block_count = 16;
+    rig_open(&rig);
+    const struct engine_stats *stats = engine_stats(rig.engine);
+    struct request *slow = rig_generate(&rig, 0, 100, 150, 1);
+    while (rig_step(&rig) == ENGINE_WORKED)
+        continue;
+    struct request *young = rig_generate(&rig, 500, 150, 100, 1);
+    while (rig_step(&rig) == ENGINE_WORKED)
+        continue;
+    assert_int_equal(stats->preemptions, 1); // paused, it gave its blocks to the younger one
+    uint64_t computed = stats->tokens_computed;
+    read_slowly(&rig, slow, 31);
+    assert_int_equal(stats->tokens_computed, computed);
+    read_slowly(&rig, slow, 1); // half the ring is free
+    assert_true(stats->tokens_computed > computed);
+    assert_int_equal(run_until_last(&rig, slow, FINISH_LENGTH), 150 - 32);
+    assert_int_equal(run_until_last(&rig, young, FINISH_LENGTH), 100);
+    assert_true(stats->preemptions <= 3);
+    port_free(rig.port, slow);
+    port_free(rig.port, young);
+    rig_close(&rig);
+}
+
 static void submit_and_cancel_wake_the_engine(void **state)
 {
     (void)state;
@@ -491,6 +532,7 @@ int main(void)
         cmocka_unit_test(a_stopped_reader_is_paused_alone),
         cmocka_unit_test(a_reader_that_had_taken_all_is_not_slow),
         cmocka_unit_test(scarce_room_goes_round),
+        cmocka_unit_test(a_trickling_reader_costs_no_prefills),
         cmocka_unit_test(submit_and_cancel_wake_the_engine),
         cmocka_unit_test(a_queued_request_times_out),
         cmocka_unit_test(a_fault_ends_everything),
