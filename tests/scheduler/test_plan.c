@@ -318,6 +318,65 @@ static void one_want_takes_one_victim(void **state)
     rig_close(&rig);
 }
 
+static void read_all(struct rig *rig, struct request *r)
+{
+    struct token_event event;
+    while (port_next(rig->port, r, &event, NULL))
+        continue;
+}
+
+static void steps_read(struct rig *rig, struct request *one, struct request *two, uint32_t steps)
+{
+    for (uint32_t i = 0; i < steps; i++) {
+        rig_step(rig);
+        read_all(rig, one);
+        read_all(rig, two);
+    }
+}
+
+// Two sequences run in what a third, older and paused, has lost; it is read after `moment` steps
+// and wants 11 blocks. Where those of the youngest are enough with the free ones, the other keeps
+// its own, though it may want one in that very step. Returns whether they were just enough.
+static bool middle_keeps_its_blocks(uint32_t moment)
+{
+    struct rig rig;
+    rig_defaults(&rig);
+    rig.fake.facts.max_model_len = 208;
+    rig.fake.facts.blocks_per_sequence_max = 13;
+    rig.fake.facts.block_count = 15;
+    rig.fake.facts.steps_in_flight = 1;
+    rig.options.prefix_cache = false;
+    rig_open(&rig);
+    struct request *oldest = rig_generate(&rig, 0, 100, 150, 1);
+    while (rig_step(&rig) == ENGINE_WORKED)
+        continue;
+    struct request *middle = rig_generate(&rig, 300, 20, 150, 1);
+    struct request *youngest = rig_generate(&rig, 600, 40, 150, 1);
+    steps_read(&rig, middle, youngest, 4 + moment);
+    const struct sequence *s = oldest->run.first;
+    assert_int_equal(s->state, SEQUENCE_WAITING);
+    read_all(&rig, oldest);
+    uint32_t want = (sequence_known(s) + 1 + 15) / 16;
+    uint32_t left = blocks_available(&rig.engine->blocks) + youngest->run.first->block_count;
+    for (uint32_t i = 0; i < 20 && s->state == SEQUENCE_WAITING; i++)
+        steps_read(&rig, middle, youngest, 1);
+    assert_int_equal(s->state, SEQUENCE_RUNNING);
+    struct request_facts facts;
+    request_facts_get(middle, &facts);
+    assert_true(left < want || facts.preemptions == 0);
+    rig_close(&rig);
+    return left == want;
+}
+
+static void the_middle_keeps_its_blocks(void **state)
+{
+    (void)state;
+    uint32_t just_enough = 0;
+    for (uint32_t moment = 0; moment < 64; moment++)
+        just_enough += middle_keeps_its_blocks(moment);
+    assert_true(just_enough >= 16); // a block's worth of steps: one of them is the middle one's
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -326,7 +385,7 @@ int main(void)
         cmocka_unit_test(waiting_for_a_block_lets_others_start),
         cmocka_unit_test(a_prompt_is_forgotten_from_its_end),
         cmocka_unit_test(salts_keep_caches_apart),    cmocka_unit_test(the_youngest_gives_way),
-        cmocka_unit_test(one_want_takes_one_victim),
+        cmocka_unit_test(one_want_takes_one_victim),  cmocka_unit_test(the_middle_keeps_its_blocks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
