@@ -1,3 +1,4 @@
+// The plan of attention work; see attn_plan.h.
 #include "kernels/attn_plan.h"
 
 static uint32_t divide_round_up(uint32_t a, uint32_t b)
