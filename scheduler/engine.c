@@ -37,6 +37,8 @@ static void facts_check(const struct engine *engine)
           o->choices_max);
     check(o->port_count >= 1 && o->max_queued_requests >= 1, "%u ports of %u requests",
           o->port_count, o->max_queued_requests);
+    check(f->kind != MODEL_GENERATOR || limits->tokens_max >= model_tokens_min(limits->rows_max),
+          "a step of %u tokens for %u rows", limits->tokens_max, limits->rows_max);
     check(f->causal || limits->tokens_max >= f->max_model_len, "a step of %u tokens, inputs of %u",
           limits->tokens_max, f->max_model_len);
     if (f->blocks_per_sequence_max == 0)

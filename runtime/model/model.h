@@ -26,7 +26,8 @@ struct model_options {
     int kv_dtype;                    // F32, BF16, F16, or -1: as the checkpoint (float32 stays so)
     uint32_t max_model_len;          // 0: the checkpoint's
     uint32_t max_num_seqs;           // resident sequences; 0: 256
-    uint32_t max_num_batched_tokens; // a step; 0: the device's (encoders: at least one input)
+    uint32_t max_num_batched_tokens; // a step; 0: the device's (encoders: at least one input);
+                                     // generators: not less than model_tokens_min
     uint32_t block_size;             // 16, 32 or 64 tokens; 0: 64
     bool load_dummy;                 // random weights, only config.json is needed
     int penalty_rows;                // -1: as many as max_num_seqs needs, at most 64
@@ -56,6 +57,13 @@ struct model_facts {
     uint32_t steps_in_flight;  // of the device
     struct step_limits limits; // capacity of a batch
 };
+
+// Tokens that a step of a generator with so many sequences holds at least: whatever decodes, a
+// quarter of the step is left for prompts.
+static inline uint32_t model_tokens_min(uint32_t sequences)
+{
+    return sequences + (sequences + 2) / 3;
+}
 
 // What one model takes, by label, before anything is taken.
 struct model_plan {

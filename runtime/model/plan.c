@@ -77,8 +77,8 @@ static uint32_t smaller(uint32_t a, uint32_t b)
 
 // Capacities of a step. Generators: rows are sequences. Encoders keep nothing between steps, so
 // they have as many rows as short texts fit.
-static void limits_choose(struct model_facts *facts, const struct device_facts *device,
-                          const struct model_parts *parts)
+static enum status limits_choose(struct model_facts *facts, const struct device_facts *device,
+                                 const struct model_parts *parts, struct error *err)
 {
     const struct model_options *o = &parts->options;
     struct step_limits *limits = &facts->limits;
@@ -86,30 +86,38 @@ static void limits_choose(struct model_facts *facts, const struct device_facts *
     bool sampled = facts->kind == MODEL_GENERATOR;
     uint32_t sequences = o->max_num_seqs > 0 ? o->max_num_seqs : SEQUENCES_DEFAULT;
     uint32_t tokens = o->max_num_batched_tokens;
+    uint32_t least = sampled ? model_tokens_min(sequences) : encoder ? 0 : sequences;
+    if (sampled && tokens > 0 && tokens < least)
+        return error_set(err, STATUS_INVALID,
+                         "max-num-batched-tokens is %u and max-num-seqs %u: a step holds at least "
+                         "4/3 as many tokens as sequences, so that prompts go on while all of them "
+                         "decode: raise the first to %u or lower the second",
+                         tokens, sequences, least);
     if (tokens == 0)
         tokens = device->step_tokens > 0 ? device->step_tokens : TOKENS_DEFAULT;
     if (encoder && tokens < facts->max_model_len)
         tokens = facts->max_model_len;
-    if (!encoder && tokens < sequences)
-        tokens = sequences; // each running sequence has its token in each step
+    if (tokens < least)
+        tokens = least;
     if (facts->whole_input && tokens < facts->max_model_len)
         tokens = facts->max_model_len;
     *limits = (struct step_limits){.tokens_max = tokens};
     limits->rows_max = encoder ? smaller(POOLING_ROWS_MAX, tokens) : sequences;
     limits->slots_max = limits->rows_max;
     if (encoder)
-        return;
+        return STATUS_OK;
     limits->blocks_max = facts->blocks_per_sequence_max;
     limits->changes_max =
         4 * limits->blocks_max + 2 * limits->rows_max + tokens / facts->block_tokens;
     if (!sampled)
-        return;
+        return STATUS_OK;
     limits->admits_max = smaller(MODEL_ADMITS_MAX, sequences);
     limits->history_max = 2 * facts->max_model_len;
     limits->bias_max = MODEL_BIAS_MAX;
     limits->penalty_rows = o->penalty_rows >= 0 ? smaller((uint32_t)o->penalty_rows, sequences)
                                                 : smaller(PENALTY_ROWS_DEFAULT, sequences);
     limits->vocab = facts->vocab;
+    return STATUS_OK;
 }
 
 static void facts_init(struct model_facts *facts, const struct model_parts *parts)
@@ -241,7 +249,9 @@ static enum status plan_fill(struct model_plan *plan, struct error *err)
     if (status != STATUS_OK)
         return status;
     kv_facts(facts, parts);
-    limits_choose(facts, &device, parts);
+    status = limits_choose(facts, &device, parts, err);
+    if (status != STATUS_OK)
+        return status;
     stream_limits_init(parts, facts);
     model_layout_init(&parts->layout, facts, parts);
     return need_sum(plan, err);

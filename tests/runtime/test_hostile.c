@@ -459,6 +459,33 @@ static void a_file_that_shrinks_is_refused(void **state)
     ground_reset(g);
 }
 
+// However many decode, a quarter of each step is left for prompts.
+static void a_step_without_room_for_prompts_is_refused(void **state)
+{
+    struct ground *g = *state;
+    struct error err;
+    struct model_plan *plan;
+    static const struct {
+        uint32_t sequences, tokens, most; // most 0: refused
+    } cases[] = {{0, 341, 0},     {0, 342, 342},   {2048, 2730, 0}, {2048, 2731, 2731},
+                 {3072, 0, 4096}, {4096, 0, 5462}, {1, 1, 0},       {1, 2, 2}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct model_options options = rig_options();
+        options.max_num_seqs = cases[i].sequences;
+        options.max_num_batched_tokens = cases[i].tokens;
+        enum status status = model_plan_open(&plan, g->folder, g->api, g->device, &options, &err);
+        assert_int_equal(status, cases[i].most == 0 ? STATUS_INVALID : STATUS_OK);
+        if (status == STATUS_OK) {
+            assert_int_equal(plan->facts.limits.tokens_max, cases[i].most);
+            model_plan_close(plan);
+            continue;
+        }
+        assert_non_null(strstr(err.text, "max-num-batched-tokens is "));
+        assert_non_null(strstr(err.text, "max-num-seqs "));
+        assert_non_null(strstr(err.text, "or lower the second"));
+    }
+}
+
 static void options_are_refused(void **state)
 {
     struct ground *g = *state;
@@ -527,6 +554,7 @@ int main(void)
         cmocka_unit_test(indexes_are_refused),
         cmocka_unit_test(odd_files_are_refused),
         cmocka_unit_test(a_file_that_shrinks_is_refused),
+        cmocka_unit_test(a_step_without_room_for_prompts_is_refused),
         cmocka_unit_test(options_are_refused),
         cmocka_unit_test(an_unknown_architecture_names_the_known),
         cmocka_unit_test(too_little_kv_names_a_length),

@@ -83,6 +83,40 @@ static void decodes_come_first(void **state)
     rig_close(&rig);
 }
 
+// All rows but one decode, in every step, and the prompt is through as soon as the rest of the
+// budget allows.
+static void a_prompt_goes_on_beside_full_rows(void **state)
+{
+    (void)state;
+    enum { ROWS = 2048, PROMPT = 2048 };
+    struct rig rig;
+    rig_defaults(&rig);
+    struct step_limits *limits = &rig.fake.facts.limits;
+    uint32_t budget = model_tokens_min(ROWS);
+    limits->rows_max = limits->slots_max = limits->admits_max = ROWS;
+    limits->tokens_max = budget;
+    limits->changes_max = 4 * ROWS;
+    rig.fake.facts.max_model_len = PROMPT + 16;
+    limits->history_max = limits->blocks_max = rig.fake.facts.blocks_per_sequence_max = PROMPT + 16;
+    rig.fake.facts.block_count = 2 * ROWS;
+    rig.options.max_queued_requests = ROWS;
+    rig_open(&rig);
+    for (int32_t i = 0; i < ROWS - 1; i++)
+        rig_generate(&rig, i, 1, 60, 1);
+    rig_step(&rig);
+    struct request *r = rig_generate(&rig, 0, PROMPT, 1, 1);
+    uint32_t steps = 0;
+    struct token_event event;
+    while (!is_over(&rig, r, &event)) {
+        rig_step(&rig);
+        steps++;
+        assert_int_equal(fake_batch(rig.model)->decode_count, ROWS - 1);
+    }
+    assert_int_equal(budget, 2731);
+    assert_int_equal(steps, 3); // 2,048 at 684 a step
+    rig_close(&rig);
+}
+
 static void encoders_are_packed(void **state)
 {
     (void)state;
@@ -380,12 +414,17 @@ static void the_middle_keeps_its_blocks(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(decodes_come_first),         cmocka_unit_test(encoders_are_packed),
-        cmocka_unit_test(prefixes_are_computed_once), cmocka_unit_test(choices_share_their_prompt),
+        cmocka_unit_test(decodes_come_first),
+        cmocka_unit_test(encoders_are_packed),
+        cmocka_unit_test(a_prompt_goes_on_beside_full_rows),
+        cmocka_unit_test(prefixes_are_computed_once),
+        cmocka_unit_test(choices_share_their_prompt),
         cmocka_unit_test(waiting_for_a_block_lets_others_start),
         cmocka_unit_test(a_prompt_is_forgotten_from_its_end),
-        cmocka_unit_test(salts_keep_caches_apart),    cmocka_unit_test(the_youngest_gives_way),
-        cmocka_unit_test(one_want_takes_one_victim),  cmocka_unit_test(the_middle_keeps_its_blocks),
+        cmocka_unit_test(salts_keep_caches_apart),
+        cmocka_unit_test(the_youngest_gives_way),
+        cmocka_unit_test(one_want_takes_one_victim),
+        cmocka_unit_test(the_middle_keeps_its_blocks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

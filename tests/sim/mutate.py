@@ -148,6 +148,8 @@ FAULTS = [
     ("waiting for a block holds others up", "scheduler/plan.c",
      "    if (share == SHARE_COMPUTING) //",
      "    if (share == SHARE_COMPUTING && (plan->blocked = true)) //"),
+    ("a step has no room for prompts beside next tokens", "runtime/model/model.h",
+     "sequences + (sequences + 2) / 3", "sequences + 1"),
     ("one draw a step", "scheduler/plan.c",
      "        room = plan_prefill(engine, s);\n    }", "        plan_prefill(engine, s);\n        break;\n    }"),
 ]

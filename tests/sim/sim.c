@@ -19,7 +19,7 @@ static void limits_choose(struct sim *sim)
     struct step_limits *l = &f->limits;
     bool generate = f->kind == MODEL_GENERATOR;
     l->slots_max = l->rows_max = 1 + roll(dice, 10);
-    l->tokens_max = l->rows_max + roll(dice, 64);
+    l->tokens_max = model_tokens_min(l->rows_max) + roll(dice, 64);
     if (f->whole_input && l->tokens_max < f->max_model_len)
         l->tokens_max = f->max_model_len;
     if (f->causal) {
