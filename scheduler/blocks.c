@@ -71,6 +71,7 @@ uint32_t block_take(struct blocks *blocks)
     check(!b->keyed, "free block %u is still keyed", id);
     b->refs = 1;
     b->leaving = 0;
+    b->barred = false;
     return id;
 }
 

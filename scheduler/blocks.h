@@ -27,6 +27,7 @@ struct block {
     uint32_t next;         // in its bucket
     bool keyed, ready;
     bool lasting;            // keyed, and worth keeping when nobody holds it
+    bool barred;             // used, and never to be keyed again before it is free
     struct hash key, parent; // of this block; of the one before it (or the root)
 };
 

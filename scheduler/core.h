@@ -113,3 +113,4 @@ enum share share_attach(struct engine *engine, struct sequence *s);
 uint32_t share_cut(struct engine *engine, struct sequence *s, uint32_t q_len);
 void share_announce(struct engine *engine, struct sequence *s, uint32_t from);
 void share_settle(struct engine *engine, struct sequence *s, uint32_t kv_len);
+void share_bar(struct engine *engine, struct sequence *s); // nobody may find its blocks any more

@@ -49,6 +49,8 @@ void prefix_put(struct blocks *blocks, uint32_t id, const struct prefix_name *na
     struct block *b = &blocks->block[id];
     check(!b->keyed, "block %u is keyed twice", id);
     check(b->refs > 0, "block %u is keyed and nobody holds it", id);
+    if (b->barred)
+        return;
     b->key = name->key;
     b->parent = name->parent;
     b->keyed = true;
@@ -72,4 +74,12 @@ void prefix_drop(struct blocks *blocks, uint32_t id)
     *link = b->next;
     b->keyed = false;
     b->ready = false;
+}
+
+void prefix_bar(struct blocks *blocks, uint32_t id)
+{
+    check(blocks->block[id].refs > 0, "block %u is barred and nobody holds it", id);
+    if (blocks->block[id].keyed)
+        prefix_drop(blocks, id);
+    blocks->block[id].barred = true;
 }

@@ -21,3 +21,6 @@ uint32_t prefix_find(const struct blocks *blocks, const struct prefix_name *name
 // Names a used block. Its name must not be in the table.
 void prefix_put(struct blocks *blocks, uint32_t id, const struct prefix_name *name, bool ready);
 void prefix_drop(struct blocks *blocks, uint32_t id);
+
+// Takes a used block out of the table, if it is there, and keeps it out until it is free.
+void prefix_bar(struct blocks *blocks, uint32_t id);

@@ -38,6 +38,30 @@ static enum finish finish_of(const struct engine *engine, const struct sequence 
     return s->output_count == s->request->max_tokens ? FINISH_LENGTH : FINISH_CONTEXT;
 }
 
+static bool token_usable(const struct engine *engine, const struct sample_result *result)
+{
+    return result->token >= 0 && (uint32_t)result->token < engine->facts.vocab &&
+           (result->flags & SAMPLED_NOT_FINITE) == 0;
+}
+
+// False: what the row has computed, or has read, is not finite. A row that ended before has no
+// token, and that is no fault.
+static bool row_sound(const struct engine *engine, const struct plan_row *row,
+                      const struct model_output *output, uint32_t index)
+{
+    if (row->want == WANT_NOTHING)
+        return true;
+    if (row->want == WANT_TOKEN) {
+        const struct sample_result *result = &output->results[index];
+        return (result->flags & SAMPLED_DONE) != 0 || token_usable(engine, result);
+    }
+    uint32_t width = engine->facts.output_width;
+    for (uint32_t i = 0; i < width; i++)
+        if (!isfinite(output->values[(size_t)index * width + i]))
+            return false;
+    return true;
+}
+
 static void token_settle(struct engine *engine, struct sequence *s,
                          const struct sample_result *result, const struct sample_top *tops)
 {
@@ -45,9 +69,7 @@ static void token_settle(struct engine *engine, struct sequence *s,
     s->pending--;
     r->run.pending--;
     struct token_event event = {.choice = s->number, .index = s->output_count};
-    bool usable = result->token >= 0 && (uint32_t)result->token < engine->facts.vocab &&
-                  (result->flags & SAMPLED_NOT_FINITE) == 0;
-    if (!usable) { // its logits were not finite: this choice alone fails
+    if (!token_usable(engine, result)) { // this choice alone fails
         event.finish = FINISH_ERROR;
         sequence_end(engine, s);
         choice_finish(engine, r, &event);
@@ -81,7 +103,10 @@ static void row_settle(struct engine *engine, const struct plan_row *row,
 {
     struct sequence *s = &engine->sequences[row->slot];
     check(s->state != SEQUENCE_FREE, "a row of slot %u outlived its sequence", row->slot);
-    share_settle(engine, s, row->from + row->q_len);
+    if (row_sound(engine, row, output, index))
+        share_settle(engine, s, row->from + row->q_len);
+    else
+        share_bar(engine, s);
     // Computed for nobody. With a step in flight that is the row launched ahead of the cancel, not
     // the one that was running; without one it is the row during which the client left.
     bool left = s->state == SEQUENCE_ENDING ? s->cancelled

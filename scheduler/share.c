@@ -99,3 +99,12 @@ void share_settle(struct engine *engine, struct sequence *s, uint32_t kv_len)
             prefix_put(blocks, id, &name, true);
     }
 }
+
+// All it holds, those that it took from the cache among them: which one is bad cannot be told.
+void share_bar(struct engine *engine, struct sequence *s)
+{
+    if (!engine->sharing)
+        return;
+    for (uint32_t i = 0; i < s->block_count; i++)
+        prefix_bar(&engine->blocks, s->blocks[i]);
+}

@@ -3,9 +3,11 @@
 
 #include "runtime/base/arena.h"
 
+#include <math.h>
 #include <string.h>
 
 enum { FAKE_RING = 3 };
+#define SPOILT UINT64_MAX // in `kv`, and as a sum: not finite
 
 struct fake_slot { // results of one step
     uint64_t step;
@@ -21,6 +23,7 @@ struct model {
     uint64_t launched, sampled, collected, computed;
     uint64_t fault_step;
     bool fault_at_collect;
+    uint64_t spoilt_step;
     bool more; // as last said
     int32_t *last_token;          // [slots]
     uint32_t *table;              // [slots][blocks_max]
@@ -153,6 +156,11 @@ void fake_fault(struct model *m, uint64_t step, bool at_collect)
     m->fault_at_collect = at_collect;
 }
 
+void fake_spoil(struct model *m, uint64_t step)
+{
+    m->spoilt_step = step;
+}
+
 uint64_t fake_steps(const struct model *m)
 {
     return m->launched;
@@ -246,16 +254,18 @@ static void row_write(struct model *m, struct batch *b, uint32_t index)
         check(m->writer[block] / 65536 != b->step || m->writer[block] == tag,
               "rows %u and %u write block %u", index, (uint32_t)(m->writer[block] % 65536), block);
         m->writer[block] = tag;
-        m->kv[(size_t)block * each + position % each] = token_hash(token, position, row->type_from);
+        m->kv[(size_t)block * each + position % each] =
+            m->launched == m->spoilt_step ? SPOILT : token_hash(token, position, row->type_from);
     }
 }
 
-// Everything the sequence has, read through its block table.
+// Everything the sequence has, read through its block table; SPOILT if any of it is.
 static uint64_t row_read(const struct model *m, struct batch *b, uint32_t index)
 {
     const struct batch_row *row = &batch_rows(b)[index];
     uint32_t each = m->facts.block_tokens;
     uint64_t sum = 0;
+    bool spoilt = false;
     if (m->facts.limits.blocks_max == 0) {
         for (uint32_t i = 0; i < row->q_len; i++)
             sum += token_hash(batch_tokens(b)[row->token_at + i], i, row->type_from);
@@ -269,10 +279,12 @@ static uint64_t row_read(const struct model *m, struct batch *b, uint32_t index)
               "row %u reads block %u while row %u writes it", index, block,
               (uint32_t)(m->writer[block] % 65536));
         const uint64_t *kv = &m->kv[(size_t)block * each];
-        for (uint32_t i = 0; i < count; i++)
+        for (uint32_t i = 0; i < count; i++) {
             sum += kv[i];
+            spoilt = spoilt || kv[i] == SPOILT;
+        }
     }
-    return sum;
+    return spoilt ? SPOILT : sum;
 }
 
 static void tops_fill(struct sample_top *tops, uint32_t count, int32_t token)
@@ -291,7 +303,7 @@ static void row_sample(struct model *m, struct fake_slot *out, const struct batc
         return;
     bool counted = (p->flags & SAMPLE_PENALTY) != 0;
     struct fake_alone alone = {.sum = sum, .penalty = counted ? m->penalty[p->penalty_row] : 0};
-    if (fake_sick(&alone, m->options.sick)) {
+    if (sum == SPOILT || fake_sick(&alone, m->options.sick)) {
         m->done[row->row] = true;
         result->flags = SAMPLED_NOT_FINITE;
         return;
@@ -325,7 +337,8 @@ static void row_give(struct model *m, struct fake_slot *out, struct batch *b, ui
     } else {
         struct fake_alone alone = {.sum = sum};
         for (uint32_t i = 0; i < m->facts.output_width; i++)
-            out->values[(size_t)out->count * m->facts.output_width + i] = fake_value(&alone, i);
+            out->values[(size_t)out->count * m->facts.output_width + i] =
+                sum == SPOILT ? NAN : fake_value(&alone, i);
     }
     out->count++;
 }

@@ -18,6 +18,10 @@ struct model *fake_open(const struct fake_options *options);
 // The launch of this step (from 1) or its collect fails; 0: never.
 void fake_fault(struct model *model, uint64_t step, bool at_collect);
 
+// What this step writes is not finite, and so is every result that reads it. Nothing of the prompts
+// tells: computed again, they are as sound as ever.
+void fake_spoil(struct model *model, uint64_t step);
+
 // The same function without any blocks: what a sequence gives when it runs alone.
 struct fake_alone {
     uint64_t sum;     // over the tokens fed so far

@@ -22,6 +22,7 @@ PROGRAMS = {
     "test_engine": ["tests/scheduler/test_engine.c", "tests/scheduler/rig.c"],
     "test_interleave": ["tests/scheduler/test_interleave.c"],
     "test_blocks": ["tests/scheduler/test_blocks.c"],
+    "test_cache": ["tests/scheduler/test_cache.c", "tests/scheduler/rig.c"],
     "test_port_stress": ["tests/scheduler/test_port_stress.c", "tests/scheduler/rig.c"],
 }
 TSAN = "test_port_stress under ThreadSanitizer"
@@ -150,6 +151,10 @@ FAULTS = [
      "    if (share == SHARE_COMPUTING && (plan->blocked = true)) //"),
     ("a step has no room for prompts beside next tokens", "runtime/model/model.h",
      "sequences + (sequences + 2) / 3", "sequences + 1"),
+    ("blocks of a result that is not finite stay in the cache", "scheduler/settle.c",
+     "    else\n        share_bar(engine, s);", "    else\n        share_settle(engine, s, row->from + row->q_len);"),
+    ("a sharer names bad blocks anew", "scheduler/prefix.c",
+     "    if (b->barred)\n        return;\n", ""),
     ("one draw a step", "scheduler/plan.c",
      "        room = plan_prefill(engine, s);\n    }", "        plan_prefill(engine, s);\n        break;\n    }"),
 ]

@@ -1,8 +1,8 @@
 // Seeded simulation of the production scheduler on a fake model and clock: arrivals, cancels, block
-// famine, slow and stopped readers, device faults, logits that are not finite, n up to 14 (whose
-// ring has not one entry to spare), zero and one step in flight, prefix cache on and off,
-// generators, embedders and rerankers. After every step the invariants of invariants.c hold; every
-// token equals that of the request computed alone.
+// famine, slow and stopped readers, device faults, logits and blocks that are not finite, n up
+// to 14 (whose ring has not one entry to spare), zero and one step in flight, prefix cache on and
+// off, generators, embedders and rerankers. After every step the invariants of invariants.c hold;
+// every token equals that of the request computed alone.
 //
 //   sim [seeds] [steps] [first seed]      default: 100 seeds of 2,000 steps from seed 1
 #include "tests/sim/sim.h"
@@ -64,6 +64,7 @@ static void world_choose(struct sim *sim)
                                            .prefix_cache = chance(dice, 70),
                                            .hash_key = {sim->seed, 1}};
     sim->fake.sick = chance(dice, 10) ? 20 + roll(dice, 200) : 0;
+    sim->spoilt_step = chance(dice, 8) ? 1 + roll(dice, 500) : 0;
     sim->faulty = chance(dice, 5);
     sim->fault_step = 1 + roll(dice, 500);
 }
@@ -73,6 +74,7 @@ static void world_open(struct sim *sim)
     struct error err;
     world_choose(sim);
     sim->model = fake_open(&sim->fake);
+    fake_spoil(sim->model, sim->spoilt_step);
     if (sim->faulty)
         fake_fault(sim->model, sim->fault_step, chance(&sim->dice, 50));
     check(waker_open(&sim->waker, &err) == STATUS_OK, "%s", err.text);
