@@ -1,0 +1,119 @@
+#!/usr/bin/env python3
+"""Keeps the tables of docs/API.md equal to the code.
+
+  tools/api_tables.py            writes the tables anew; a meaning that was written by hand stays
+  tools/api_tables.py --check    says which rows differ and exits 1
+
+A table stands between `<!-- table NAME -->` and `<!-- end -->`. Fields come from the field_rule
+arrays of http/api, errors from http/errors.c, routes from the route arrays. A row without a
+meaning fails the check.
+"""
+import pathlib
+import re
+import sys
+import textwrap
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+PAGE = ROOT / "docs/API.md"
+
+
+def rules_of(source):
+    """(name, use, values that pass) of the one field_rule array of a file."""
+    text = (ROOT / source).read_text()
+    body = re.search(r"field_rule \w+\[\] = \{(.*?)\n\};", text, flags=re.S).group(1)
+    entry = r'\{\s*"(\w+)",\s*FIELD_(\w+),\s*(?:NULL|"((?:\\.|[^"\\])*)")'
+    for name, use, passes in re.findall(entry, body):
+        yield name, use, passes.replace('\\"', '"')
+
+
+def field_rows(source):
+    for name, use, _ in rules_of(source):
+        if use == "READ":
+            yield "`%s`" % name, ""
+
+
+def field_lists(source):
+    """The fields that are not read, in two paragraphs."""
+    rules = list(rules_of(source))
+    ignored = ["`%s`" % name for name, use, _ in rules if use == "IGNORED"]
+    refused = ["`%s`%s" % (name, " (`%s`)" % passes[1:-1].replace(",", ", ") if passes else "")
+               for name, use, passes in rules if use == "REFUSED"]
+    lines = textwrap.wrap("Ignored: %s." % ", ".join(ignored), 130, break_on_hyphens=False)
+    lines += [""] + textwrap.wrap("Refused by name, but for the values in brackets: %s." %
+                                  ", ".join(refused), 130, break_on_hyphens=False)
+    return lines
+
+
+def error_rows():
+    text = (ROOT / "http/errors.c").read_text().replace(" bad,", ' "invalid_request_error",')
+    text = text.replace(" bad}", ' "invalid_request_error"}')
+    pattern = r'\[HTTP_(\w+)\]\s*=\s*\{\s*(\d+),\s*(\d+),\s*"(\w+)",\s*"(\w+)",\s*"(\w+)"\s*\}'
+    for _, openai, messages, kind, code, kind_messages in re.findall(pattern, text):
+        status = openai if openai == messages else "%s, %s" % (openai, messages)
+        yield "`%s`" % code, "%s | `%s` | `%s`" % (status, kind, kind_messages)
+
+
+def route_rows():
+    for source in sorted((ROOT / "http/api").glob("*.c")):
+        text = source.read_text()
+        macros = dict.fromkeys(re.findall(r"#define (\w+_ROUTE)\(", text))
+        for method, path in re.findall(r'\.method = "(\w+)",\s*\.path = "([^"]+)"', text):
+            yield "`%s %s`" % (method, path), ""
+        for name in macros:
+            for path in re.findall(r'\b%s\("([^"]+)"' % name, text):
+                yield "`POST %s`" % path, ""
+
+
+FIELDS = {"chat": "http/api/chat.c", "messages": "http/api/messages.c",
+          "embeddings": "http/api/embeddings.c", "rerank": "http/api/rerank.c"}
+TABLES = {"errors": ("code | status | type | type on Messages", error_rows),
+          "routes": ("route", route_rows)}
+TABLES.update((name, ("field", lambda source=source: field_rows(source)))
+              for name, source in FIELDS.items())
+
+
+def meanings(table):
+    """First cell -> last cell, of the table as it stands."""
+    rows = [line.strip("| ").split(" | ") for line in table.split("\n") if line.startswith("| `")]
+    return {row[0]: row[-1].strip() for row in rows if len(row) > 1}
+
+
+def table_of(name, old):
+    head, rows = TABLES[name]
+    known = meanings(old)
+    lines = ["| %s | meaning |" % head, "|%s" % ("---|" * (head.count("|") + 2))]
+    seen = {}
+    for first, rest in rows():
+        if first in seen and seen[first] == rest:
+            continue
+        seen[first] = rest
+        cells = [first] + ([rest] if rest else []) + [known.get(first, "")]
+        lines.append("| %s |" % " | ".join(cells))
+    if name in FIELDS:
+        lines += [""] + field_lists(FIELDS[name])
+    return "\n".join(lines)
+
+
+def main():
+    page = PAGE.read_text()
+    pattern = r"(<!-- table (\w+) -->\n)(.*?)(<!-- end -->)"
+    new = re.sub(pattern, lambda m: m[1] + table_of(m[2], m[3]) + "\n" + m[4], page, flags=re.S)
+    named = {m[1] for m in re.findall(pattern, new, flags=re.S)}
+    findings = ["docs/API.md has no table %s" % name for name in sorted(set(TABLES) - named)]
+    findings += ["docs/API.md: no meaning in: %s" % line for line in new.split("\n")
+                 if re.match(r"\| `.*\|\s*\|$", line)]
+    if sys.argv[1:] == ["--check"]:
+        old = set(page.split("\n"))
+        findings += ["docs/API.md does not have: %s" % line for line in new.split("\n")
+                     if line not in old]
+        if new != page and not findings:
+            findings.append("docs/API.md has rows that the code has not")
+    elif new != page:
+        PAGE.write_text(new)
+    for finding in findings:
+        print(finding)
+    sys.exit(1 if findings else 0)
+
+
+if __name__ == "__main__":
+    main()
