@@ -39,5 +39,6 @@ if [ -x build/release/bin/sim ]; then
     stage "simulation" build/release/bin/sim "${SIM_SEEDS:-20000}" 2000
 fi
 stage "planted faults in the scheduler" python3 tests/sim/mutate.py
+stage "planted faults in http, runtime, cli and cpu kernels" tests/mutants.py
 stage "planted faults in CUDA sources" tests/simt/mutants.sh
 [ -z "$failed" ] && echo "soak: all stages passed" || { echo "soak: failed:$failed"; exit 1; }

@@ -3,7 +3,7 @@
 //
 //   conformance                   all that is found
 //   conformance cpu|simt|cuda     one of them; a plugin that was asked for by name must be there
-//   conformance cpu LEVEL         one level, by its name ("AVX2")
+//   conformance cpu LEVEL|OP      one level, by its name ("AVX2"), or one op of the list
 //   conformance NAME PATH [OP]    a plugin at a path; one op of the list
 //
 // Seeds are fixed and printed with each failure. Exit status 77: nothing to test.
@@ -44,14 +44,24 @@ static uint32_t plugin_walk(const char *name, const char *path, const char *op, 
     return t.failures;
 }
 
-static uint32_t cpu_walk(uint32_t *tested)
+static bool is_op(const char *name)
+{
+#define IS_NAMED(op)                                                                               \
+    if (strcmp(name, #op) == 0)                                                                    \
+        return true;
+    OP_LIST(IS_NAMED)
+#undef IS_NAMED
+    return false;
+}
+
+static uint32_t cpu_walk(const char *op, uint32_t *tested)
 {
     uint32_t failures = 0;
     for (int level = 0; level < CPU_LEVELS; level++) {
         struct trial t;
         if (!trial_open_cpu(&t, (enum cpu_level)level, 3))
             continue;
-        ops_walk(&t, NULL);
+        ops_walk(&t, op);
         trial_close(&t);
         failures += t.failures;
         ++*tested;
@@ -66,10 +76,11 @@ int main(int argc, char **argv)
     uint32_t failures = 0;
     uint32_t tested = 0;
     setvbuf(stdout, NULL, _IOLBF, 0);
-    if (only != NULL && strcmp(only, "cpu") == 0)
+    const char *op = path != NULL && is_op(path) ? path : NULL;
+    if (only != NULL && strcmp(only, "cpu") == 0 && op == NULL)
         trial_only_level = path;
     if (only == NULL || strcmp(only, "cpu") == 0)
-        failures += cpu_walk(&tested);
+        failures += cpu_walk(op, &tested);
     static const char *const plugins[] = {"simt", "cuda"};
     for (int i = 0; i < 2; i++)
         if (only == NULL || strcmp(only, plugins[i]) == 0)

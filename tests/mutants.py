@@ -1,0 +1,163 @@
+#!/usr/bin/env python3
+"""Plants faults into the rooms http, runtime, cli and kernels/cpu, one at a time, in a copy of the tree,
+and runs the one test that must find each.
+
+  tests/mutants.py [--jobs N] [--list] [WORDS...]      WORDS: only faults that have one of them anywhere
+
+The lists stand in tests/mutants/, one file a room, one fault a line, sorted by file:
+
+  (what, file, function, old text, new text, test)
+
+`function`: the function, table or macro whose body holds the old text exactly once (white space does
+not count); "" is the whole file. `test`: a name of CTest, or e2e:NAME, a file or function of
+tests/e2e. The copy and its build (preset release) stay under build/mutants, so a second run builds
+only what changed. Exits 1 where a fault is missed, does not build, or its text is gone.
+"""
+import argparse
+import os
+import pathlib
+import re
+import runpy
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import plant
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+WORK = ROOT / "build/mutants"
+TREE, BUILD = WORK / "tree", WORK / "build"
+SECONDS = 300  # a test that takes longer found the fault
+
+
+def faults(words):
+    for path in sorted((ROOT / "tests/mutants").glob("*.py")):
+        for fault in runpy.run_path(str(path))["FAULTS"]:
+            if len(fault) != 6:
+                sys.exit(f"{path.name}: not six texts: {fault}")
+            if not words or any(w in text for w in words for text in (path.stem, *fault)):
+                yield fault
+
+
+def run(command, seconds=None, **more):
+    """(exit status, output); the whole group of processes ends with it."""
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                               errors="replace", start_new_session=True, **more)
+    try:
+        output, _ = process.communicate(timeout=seconds)
+        return process.returncode, output
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        return None, process.communicate()[0]
+
+
+def prepare():
+    plant.copy_tree(ROOT, TREE)
+    beside = WORK / "shared"  # data that lie beside the checkout
+    if (ROOT.parent / "shared").exists() and not beside.is_symlink():
+        beside.symlink_to((ROOT.parent / "shared").resolve())
+    cache = shutil.which("ccache")
+    launcher = [f"-DCMAKE_{x}_COMPILER_LAUNCHER={cache}" for x in ("C", "CXX")] if cache else []
+    status, output = run(["cmake", "--preset", "release", "-B", str(BUILD), "-DWEFT_TESTS=ON",
+                          "-DWEFT_WARNINGS_AS_ERRORS=OFF", *launcher], cwd=TREE)
+    if status != 0:
+        sys.exit(output)
+
+
+def commands():
+    """The words of each test of CTest (asking ctest itself leaves out programs not built yet)."""
+    found = {}
+    for path in BUILD.rglob("CTestTestfile.cmake"):
+        for name, words in re.findall(r"^add_test\((?:\[=\[)?([\w.-]+)(?:\]=\])? (.*)\)$",
+                                      path.read_text(), re.M):
+            found[name] = re.findall(r'"([^"]*)"', words)
+    return found
+
+
+def targets_of(test, known):
+    if test.startswith("e2e:"):
+        return ["weft"]
+    name = test.split()[0]
+    if name not in known:
+        sys.exit(f"no test {name} in CTest")
+    inside = [str(pathlib.Path(w).relative_to(BUILD)) for w in known[name]
+              if pathlib.Path(w).is_relative_to(BUILD)]
+    return inside or ["weft"]
+
+
+def build(targets, jobs):
+    return run(["ninja", "-C", str(BUILD), f"-j{jobs}", *targets])
+
+
+def passes(test, known):
+    name, *more = test.split()
+    if test.startswith("e2e:"):
+        venv = os.environ.get("WEFT_E2E_VENV", str(ROOT / "build/release/e2e-venv"))
+        status, output = run([str(TREE / "tests/e2e/run.sh"), test[4:]], SECONDS,
+                             env={**os.environ, "WEFT_BIN": str(BUILD / "bin/weft"),
+                                  "WEFT_E2E_VENV": venv})
+    elif more:
+        status, output = run([*known[name], *more], SECONDS, cwd=BUILD)
+    else:
+        status, output = run(["ctest", "--test-dir", str(BUILD), "-R", f"^{test}$",
+                              "--output-on-failure", "--timeout", str(SECONDS)])
+        if "***Skipped" in output:
+            return False, output
+    return status == 0, output
+
+
+def check_clean(chosen, known, jobs):
+    """Every test named must pass without a fault; otherwise it says nothing about one."""
+    tests = sorted({f[5] for f in chosen})
+    status, output = build(sorted({t for test in tests for t in targets_of(test, known)}), jobs)
+    if status != 0:
+        sys.exit(output[-4000:])
+    for test in tests:
+        good, output = passes(test, known)
+        if not good:
+            sys.exit(f"{output[-4000:]}\n{test} fails, or is skipped, without any fault")
+
+
+def judge(fault, known, jobs):
+    _, name, function, old, new, test = fault
+    try:
+        with plant.Planted(TREE, name, function, old, new):
+            status, output = build(targets_of(test, known), jobs)
+            if status != 0:
+                return "DOES NOT BUILD: " + output[-1500:]
+            return "MISSED" if passes(test, known)[0] else "found"
+    except plant.Stale as error:
+        return f"STALE: {error}"
+
+
+def main():
+    parser = argparse.ArgumentParser(usage="tests/mutants.py [--jobs N] [--list] [WORDS...]")
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--list", action="store_true", help="show the faults, plant none")
+    parser.add_argument("words", nargs="*")
+    args = parser.parse_args()
+    chosen = list(faults(args.words))
+    if args.list:
+        for fault in chosen:
+            print(f"{fault[1]:32} {fault[0]:60} {fault[5]}")
+        return 0
+    if not chosen:
+        sys.exit("no fault has these words")
+    prepare()
+    known = commands()
+    check_clean(chosen, known, args.jobs)
+    lost = 0
+    for fault in chosen:
+        start = time.monotonic()
+        verdict = judge(fault, known, args.jobs)
+        lost += verdict != "found"
+        print(f"{fault[1]:32} {fault[0]:60} {fault[5]}: {verdict}, {time.monotonic() - start:.0f} s",
+              flush=True)
+    print(f"{len(chosen)} faults, {len(chosen) - lost} found, {lost} not")
+    return 1 if lost else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
