@@ -6,6 +6,7 @@
 #include "scheduler/blocks.h"
 #include "scheduler/engine.h"
 #include "scheduler/prefix.h"
+#include "scheduler/queue.h"
 #include "scheduler/request.h"
 #include "scheduler/sequence.h"
 
@@ -53,7 +54,7 @@ struct engine {
     uint32_t *cancels_seen; // [port_count]
 
     struct request *live_first, *live_last; // taken in and not finished, in order of arrival
-    struct request *wait_first, *wait_last; // with sequences left to draw, in turn
+    struct queue queue;                     // requests with sequences left to draw
     uint32_t live_count;
     uint64_t waiting_sequences; // not drawn
 
@@ -88,7 +89,6 @@ size_t engine_layout(struct engine *engine, void *base);
 // intake.c: new requests, cancels, deadlines, stalls. True: something happened.
 bool intake_turn(struct engine *engine);
 bool intake_empty(struct engine *engine); // nothing inbound, nobody submitting
-void request_unqueue(struct engine *engine, struct request *request);
 
 // events.c: the engine's side of a request's event ring.
 void event_token(struct engine *engine, struct sequence *s, struct token_event *event,

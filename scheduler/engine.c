@@ -85,6 +85,7 @@ static void state_init(struct engine *engine)
     } text = {f->dtype, f->kv_dtype, f->vocab, f->hidden, f->layers, {0}};
     memcpy(text.architecture, f->architecture, sizeof text.architecture);
     engine->root = hash_bytes(engine->options.hash_key, &text, sizeof text);
+    queue_reset(&engine->queue);
     blocks_reset(&engine->blocks);
     batch_init(engine->batch, limits);
     stat_set(&engine->stats.blocks_total, engine->blocks.count);

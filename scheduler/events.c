@@ -111,9 +111,8 @@ void event_token(struct engine *engine, struct sequence *s, struct token_event *
 
 void request_end(struct engine *engine, struct request *r, enum finish finish)
 {
-    request_unqueue(engine, r);
+    queue_drop(engine, r);
     engine->waiting_sequences -= r->run.draw_total - r->run.drawn;
-    r->run.drawn = r->run.draw_total;
     while (r->run.first) {
         struct sequence *s = r->run.first;
         s->cancelled = finish == FINISH_CANCEL;

@@ -4,23 +4,6 @@
 
 #include <string.h>
 
-void request_unqueue(struct engine *engine, struct request *r)
-{
-    if (!r->run.waiting)
-        return;
-    struct request *before = r->run.wait_previous, *after = r->run.wait_next;
-    if (before)
-        before->run.wait_next = after;
-    else
-        engine->wait_first = after;
-    if (after)
-        after->run.wait_previous = before;
-    else
-        engine->wait_last = before;
-    r->run.waiting = false;
-    r->run.wait_next = r->run.wait_previous = NULL;
-}
-
 static void request_take(struct engine *engine, struct request *r)
 {
     bool generate = r->kind == REQUEST_GENERATE;
@@ -37,13 +20,7 @@ static void request_take(struct engine *engine, struct request *r)
         engine->live_first = r;
     engine->live_last = r;
     engine->live_count++;
-    r->run.waiting = true;
-    r->run.wait_previous = engine->wait_last;
-    if (engine->wait_last)
-        engine->wait_last->run.wait_next = r;
-    else
-        engine->wait_first = r;
-    engine->wait_last = r;
+    queue_put(engine, r);
     engine->waiting_sequences += r->run.draw_total;
     stat_add(&engine->stats.requests_submitted, 1);
     stat_add(&engine->stats.prompt_tokens, r->token_count);

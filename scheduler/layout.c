@@ -105,6 +105,16 @@ static void sequences_place(struct carve *c, struct engine *engine)
     }
 }
 
+// At most every request waits, each of another key.
+static void queue_place(struct carve *c, struct engine *engine)
+{
+    struct queue *q = &engine->queue;
+    q->count = engine->options.max_queued_requests;
+    q->mask = ring_size(q->count) - 1;
+    q->keys = carve(c, q->count, sizeof *q->keys);
+    q->bucket = carve(c, q->mask + 1, sizeof(struct queue_key *));
+}
+
 static void blocks_place(struct carve *c, struct engine *engine)
 {
     struct blocks *b = &engine->blocks;
@@ -127,6 +137,7 @@ size_t engine_layout(struct engine *engine, void *base)
     engine->cancels_seen = carve(&c, engine->options.port_count, sizeof(uint32_t));
     for (uint32_t i = 0; i < engine->options.port_count; i++)
         port_place(&c, base ? &engine->ports[i] : NULL, engine);
+    queue_place(&c, engine);
     sequences_place(&c, engine);
     blocks_place(&c, engine);
     engine->plan.decode = carve(&c, limits->rows_max, sizeof(struct plan_row));

@@ -4,8 +4,8 @@
 // Sequences are served from the oldest to the youngest: a running one gets its next token, one that
 // still has tokens to compute gets a chunk of what the budget leaves after all next tokens. Who
 // lacks a block takes it from paused sequences, then from the youngest; nobody takes it from an
-// older one, and what an older one still waits for is left alone. Then new sequences are drawn, one
-// from each waiting request in turn, as long as every started one has its blocks.
+// older one, and what an older one still waits for is left alone. Then new sequences are drawn, in
+// the turn of keys and requests (queue.h), as long as every started one has its blocks.
 #include "scheduler/core.h"
 
 static uint32_t smaller(uint32_t a, uint32_t b)
@@ -229,14 +229,6 @@ static bool plan_prefill(struct engine *engine, struct sequence *s)
     return fits;
 }
 
-static struct request *draw_choose(const struct engine *engine)
-{
-    struct request *r = engine->wait_first;
-    while (r && !sequence_drawable(engine, r))
-        r = r->run.wait_next;
-    return r;
-}
-
 static uint32_t decodes_count(const struct engine *engine)
 {
     uint32_t count = 0;
@@ -282,7 +274,7 @@ bool plan_make(struct engine *engine)
             room = plan_prefill(engine, s) && room;
     }
     while (room && !plan->blocked) {
-        struct request *r = draw_choose(engine);
+        struct request *r = queue_next(engine);
         if (!r || plan->rows_left == 0 || plan->tokens_left == 0)
             break;
         struct sequence *s = sequence_draw(engine, r);

@@ -43,7 +43,7 @@ struct submit_args {
     uint32_t bias_count;
     const struct step_bias *bias;
     uint64_t cache_salt[2];         // separates prefix caches; 0, 0 for none
-    uint32_t key_id;                // whose request (fairness later)
+    uint32_t key_id;                // whose request: keys are served in turn
     uint32_t adapter;               // 0
     uint64_t deadline_ns;           // CLOCK_MONOTONIC: still queued then -> FINISH_TIMEOUT; 0: none
     void *owner;                    // handed to the drain callback

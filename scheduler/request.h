@@ -9,6 +9,7 @@
 #include "scheduler/waker.h"
 
 struct sequence;
+struct queue_key;
 
 enum {
     REQUEST_CHOICES_MAX = 256,
@@ -24,7 +25,6 @@ struct request_run {
     uint32_t paused_count;      // of its sequences
     uint32_t served_last;       // choice that got the last scarce entry
     uint32_t tail_seen;         // reader's index when last looked at
-    bool waiting;               // in the queue: sequences are left to draw
     bool started;               // a row was planned
     bool cached_counted;        // cached_tokens is fixed
     uint32_t room_left;         // entries that no sequence of this plan was granted
@@ -33,7 +33,8 @@ struct request_run {
     uint64_t finished[REQUEST_CHOICES_MAX / 64]; // bit set: the choice has its finish event
     struct sequence *first, *last;               // started and not ended, in order of drawing
     struct request *live_next, *live_previous;
-    struct request *wait_next, *wait_previous;
+    struct queue_key *wait_key; // in the queue: sequences are left to draw
+    struct request *wait_next, *wait_previous; // of its key
 };
 
 // Counters and times that the engine alone writes and any thread may read.

@@ -60,21 +60,6 @@ static struct hash sequence_root(const struct engine *engine, const struct reque
     return hash_bytes(engine->options.hash_key, &text, sizeof text);
 }
 
-static void queue_turn(struct engine *engine, struct request *r)
-{
-    request_unqueue(engine, r);
-    if (r->run.drawn == r->run.draw_total)
-        return;
-    r->run.waiting = true;
-    r->run.wait_previous = engine->wait_last;
-    r->run.wait_next = NULL;
-    if (engine->wait_last)
-        engine->wait_last->run.wait_next = r;
-    else
-        engine->wait_first = r;
-    engine->wait_last = r;
-}
-
 struct sequence *sequence_draw(struct engine *engine, struct request *r)
 {
     check(sequence_drawable(engine, r), "%u slots are free", engine->slots_free_count);

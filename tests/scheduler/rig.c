@@ -98,6 +98,7 @@ struct request *rig_generate(struct rig *rig, int32_t first, uint32_t length, ui
                                .choice_count = choices,
                                .max_tokens = max_tokens,
                                .ignore_end = true,
+                               .key_id = rig->key_id,
                                .params = {.seed = 5, .repetition = 1.0f}};
     return rig_submit(rig, &args, ADMITTED);
 }

@@ -15,6 +15,7 @@ struct rig {
     struct waker *waker;
     struct port *port;
     uint64_t now_ns;
+    uint32_t key_id; // of what rig_generate submits
 };
 
 void rig_defaults(struct rig *rig); // a small generator

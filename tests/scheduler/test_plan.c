@@ -151,6 +151,44 @@ static void encoders_are_packed(void **state)
     rig_close(&rig);
 }
 
+// One slot, three keys: of 40 requests of the first, 5 of the second and 1 of the third, in this
+// order, each key gets one of three draws while it has work, and the first in line is its first.
+static void draws_go_round_by_key(void **state)
+{
+    (void)state;
+    enum { FIRST = 40, SECOND = 5 };
+    struct rig rig;
+    struct token_event event;
+    struct request *r[FIRST + SECOND + 1];
+    uint64_t started[FIRST + SECOND + 1];
+    struct request_facts facts;
+    rig_defaults(&rig);
+    rig.fake.facts.limits.slots_max = 1;
+    rig.options.max_queued_requests = FIRST + SECOND + 1;
+    rig_open(&rig);
+    for (uint32_t i = 0; i < FIRST + SECOND + 1; i++) {
+        rig.key_id = i < FIRST ? 70 : i < FIRST + SECOND ? 6 : 1000000;
+        r[i] = rig_generate(&rig, (int32_t)i, 10, 2, 1);
+    }
+    for (uint32_t i = 0; i < 4 * (FIRST + SECOND); i++)
+        rig_step(&rig);
+    for (uint32_t i = 0; i < FIRST + SECOND + 1; i++) {
+        assert_true(is_over(&rig, r[i], &event));
+        request_facts_get(r[i], &facts);
+        started[i] = facts.started_ns;
+        port_free(rig.port, r[i]);
+    }
+    uint64_t each = (started[1] - started[0]) / 3; // another two between them
+    assert_true(each > 0);
+    assert_int_equal(started[FIRST] - started[0], each);
+    assert_int_equal(started[FIRST + SECOND] - started[0], 2 * each);
+    assert_int_equal(started[FIRST + 1] - started[0], 4 * each); // two keys are left
+    assert_int_equal(started[2] - started[0], 5 * each);
+    assert_int_equal(started[FIRST + 4] - started[0], 10 * each);
+    assert_int_equal(started[FIRST - 1] - started[0], (FIRST + SECOND) * each);
+    rig_close(&rig);
+}
+
 static uint64_t computed_for(bool cache, bool whole, uint32_t repeats)
 {
     struct rig rig;
@@ -417,6 +455,7 @@ int main(void)
         cmocka_unit_test(decodes_come_first),
         cmocka_unit_test(encoders_are_packed),
         cmocka_unit_test(a_prompt_goes_on_beside_full_rows),
+        cmocka_unit_test(draws_go_round_by_key),
         cmocka_unit_test(prefixes_are_computed_once),
         cmocka_unit_test(choices_share_their_prompt),
         cmocka_unit_test(waiting_for_a_block_lets_others_start),

@@ -94,7 +94,8 @@ void client_submit(struct sim *sim, struct client *c)
     struct dice *dice = &sim->dice;
     memset(c, 0, offsetof(struct client, tokens));
     c->starts[0] = 0;
-    c->finishes = 0;
+    c->finishes = c->drawn = 0;
+    memset(&c->turn, 0, sizeof c->turn);
     memset(c->finished, 0, sizeof c->finished);
     memset(c->outputs, 0, sizeof c->outputs);
     bool generate = sim->fake.facts.kind == MODEL_GENERATOR;
@@ -109,6 +110,7 @@ void client_submit(struct sim *sim, struct client *c)
     c->args.owner = c;
     c->args.cache_salt[0] = chance(dice, 80) ? 0 : roll(dice, 3);
     c->args.deadline_ns = chance(dice, 10) ? sim->now_ns + roll(dice, 400) * 1000000u : 0;
+    c->args.key_id = roll(dice, SIM_KEYS);
     c->reader = chance(dice, 60) ? READER_FAST : (enum reader)roll(dice, 4);
     c->port = sim->ports[roll(dice, sim->options.port_count)];
     enum admission got = port_submit(c->port, &c->args, &c->request);

@@ -155,6 +155,69 @@ static void oldest_moves(struct sim *sim)
     sim->oldest.state = s->state;
 }
 
+static void draws_count(struct sim *sim)
+{
+    for (uint32_t i = 0; i < SIM_KEYS; i++) {
+        sim->keys[i].now = 0;
+        sim->keys[i].ready = sim->keys[i].stayed = false;
+    }
+    for (uint32_t i = 0; i < SIM_CLIENTS; i++) {
+        struct client *c = &sim->clients[i];
+        bool was = c->turn.ready;
+        c->turn.now = 0;
+        c->turn.ready = c->turn.stayed = false;
+        if (!c->used)
+            continue;
+        const struct request *r = c->request;
+        struct turn *key = &sim->keys[r->key_id];
+        c->turn.group = r->key_id;
+        c->turn.now = r->run.drawn - c->drawn;
+        c->drawn = r->run.drawn;
+        c->turn.ready =
+            r->run.unfinished > 0 && r->run.drawn < r->run.draw_total && !sequence_penalised(r);
+        c->turn.stayed = was && c->turn.ready;
+        key->now += c->turn.now;
+        key->ready = key->ready || c->turn.ready;
+        key->stayed = key->stayed || c->turn.stayed;
+    }
+}
+
+// None is drawn twice while another one of its group is ready and not drawn.
+static void turns_compare(struct sim *sim, struct turn *const *turns, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        struct turn *t = turns[i];
+        if (!t->stayed && t->counted) {
+            memset(t->others, 0, sizeof t->others);
+            t->own = 0;
+        }
+        t->counted = t->ready;
+        if (!t->ready)
+            continue;
+        t->own += t->now;
+        for (uint32_t k = 0; k < count; k++) {
+            if (turns[k]->now == 0 || turns[k]->group != t->group)
+                continue;
+            t->others[k] += turns[k]->now;
+            sim_check(sim, t->others[k] <= t->own + 1, "%u draws of %u, %u of %u, which was ready",
+                      t->others[k], k, t->own, i);
+        }
+    }
+}
+
+// Draws go round by key, and by request of a key.
+static void turns_hold(struct sim *sim)
+{
+    struct turn *turns[SIM_CLIENTS];
+    draws_count(sim);
+    for (uint32_t i = 0; i < SIM_KEYS; i++)
+        turns[i] = &sim->keys[i];
+    turns_compare(sim, turns, SIM_KEYS);
+    for (uint32_t i = 0; i < SIM_CLIENTS; i++)
+        turns[i] = &sim->clients[i].turn;
+    turns_compare(sim, turns, SIM_CLIENTS);
+}
+
 // An engine may only rest when every drawn sequence lacks room, its reader will wake the engine by
 // making some, and nobody can be drawn.
 void sim_rests(struct sim *sim)
@@ -165,9 +228,8 @@ void sim_rests(struct sim *sim)
         sim_check(sim, !s->granted && s->request->events.paused != 0, "idle with slot %u, state %u",
                   s->slot, s->state);
     }
-    for (const struct request *r = e->wait_first; r; r = r->run.wait_next)
-        sim_check(sim, !sequence_drawable(e, r), "idle with %u of %u drawn", r->run.drawn,
-                  r->run.draw_total);
+    const struct request *r = queue_next(e);
+    sim_check(sim, !r, "idle with %u of %u drawn", r->run.drawn, r->run.draw_total);
 }
 
 void sim_invariants(struct sim *sim)
@@ -180,6 +242,7 @@ void sim_invariants(struct sim *sim)
     sequences_hold(sim);
     rooms_hold(sim);
     oldest_moves(sim);
+    turns_hold(sim);
 }
 
 void sim_empty(struct sim *sim)

@@ -4,7 +4,7 @@
 #include "scheduler/core.h"
 #include "tests/sim/fake.h"
 
-enum { SIM_CLIENTS = 64, SIM_CHOICES = 14, SIM_PROMPT_MAX = 512, SIM_BIAS_MAX = 4 };
+enum { SIM_CLIENTS = 64, SIM_CHOICES = 14, SIM_PROMPT_MAX = 512, SIM_BIAS_MAX = 4, SIM_KEYS = 4 };
 
 struct dice {
     uint64_t state;
@@ -26,6 +26,15 @@ static inline bool chance(struct dice *dice, uint32_t percent)
 
 enum reader { READER_FAST, READER_SLOW, READER_BURSTS, READER_STOPPED };
 
+// Draws of one that waits, a key or a request of one key, and of the others while it was ready: a
+// sequence was left to draw that needed nothing but a slot.
+struct turn {
+    bool ready, stayed; // now; and a request of it was ready before, too
+    bool counted;
+    uint32_t group; // compared with those of the same one
+    uint32_t now, own, others[SIM_CLIENTS];
+};
+
 struct client { // one request as its h2o thread sees it
     bool used, cancelled, over;
     bool dropped; // its last event is there and it is not read for a while
@@ -40,7 +49,8 @@ struct client { // one request as its h2o thread sees it
     struct fake_alone alone[SIM_CHOICES];
     uint32_t outputs[SIM_CHOICES];
     bool finished[SIM_CHOICES];
-    uint32_t finishes;
+    uint32_t finishes, drawn;
+    struct turn turn;
 };
 
 struct sim {
@@ -61,6 +71,7 @@ struct sim {
         uint64_t ticket, launched, settled;
         uint32_t planned_len, output_count, block_count, pending, state, still;
     } oldest;
+    struct turn keys[SIM_KEYS];
     uint64_t ended, tokens, preemptions, pauses, hits, cancels; // for the summary
 };
 

@@ -1,0 +1,127 @@
+// See queue.h. Two rings of turns: keys, and the requests of each key.
+#include "scheduler/core.h"
+
+#include <string.h>
+
+void queue_reset(struct queue *queue)
+{
+    memset(queue->bucket, 0, (queue->mask + 1) * sizeof(struct queue_key *));
+    queue->free = queue->first = queue->last = NULL;
+    for (uint32_t i = queue->count; i-- > 0;) {
+        queue->keys[i].chain = queue->free;
+        queue->free = &queue->keys[i];
+    }
+}
+
+static void key_append(struct queue *queue, struct queue_key *key)
+{
+    key->previous = queue->last;
+    key->next = NULL;
+    if (queue->last)
+        queue->last->next = key;
+    else
+        queue->first = key;
+    queue->last = key;
+}
+
+static void key_unlink(struct queue *queue, struct queue_key *key)
+{
+    if (key->previous)
+        key->previous->next = key->next;
+    else
+        queue->first = key->next;
+    if (key->next)
+        key->next->previous = key->previous;
+    else
+        queue->last = key->previous;
+}
+
+// The key's place; a new one is the last.
+static struct queue_key *key_open(struct queue *queue, uint32_t key_id)
+{
+    struct queue_key **head = &queue->bucket[key_id & queue->mask];
+    for (struct queue_key *key = *head; key; key = key->chain)
+        if (key->key_id == key_id)
+            return key;
+    struct queue_key *key = queue->free;
+    check(key != NULL, "more than %u keys wait", queue->count);
+    queue->free = key->chain;
+    *key = (struct queue_key){.key_id = key_id, .chain = *head};
+    *head = key;
+    key_append(queue, key);
+    return key;
+}
+
+static void key_close(struct queue *queue, struct queue_key *key)
+{
+    struct queue_key **link = &queue->bucket[key->key_id & queue->mask];
+    while (*link != key)
+        link = &(*link)->chain;
+    *link = key->chain;
+    key_unlink(queue, key);
+    key->chain = queue->free;
+    queue->free = key;
+}
+
+static void request_append(struct queue_key *key, struct request *r)
+{
+    r->run.wait_key = key;
+    r->run.wait_previous = key->last;
+    r->run.wait_next = NULL;
+    if (key->last)
+        key->last->run.wait_next = r;
+    else
+        key->first = r;
+    key->last = r;
+}
+
+static void request_unlink(struct queue_key *key, struct request *r)
+{
+    struct request *before = r->run.wait_previous, *after = r->run.wait_next;
+    if (before)
+        before->run.wait_next = after;
+    else
+        key->first = after;
+    if (after)
+        after->run.wait_previous = before;
+    else
+        key->last = before;
+    r->run.wait_key = NULL;
+}
+
+void queue_put(struct engine *engine, struct request *r)
+{
+    request_append(key_open(&engine->queue, r->key_id), r);
+}
+
+void queue_drop(struct engine *engine, struct request *r)
+{
+    struct queue_key *key = r->run.wait_key;
+    if (!key)
+        return;
+    request_unlink(key, r);
+    if (!key->first)
+        key_close(&engine->queue, key);
+}
+
+void queue_turn(struct engine *engine, struct request *r)
+{
+    struct queue_key *key = r->run.wait_key;
+    key_unlink(&engine->queue, key);
+    key_append(&engine->queue, key);
+    if (r->run.drawn == r->run.draw_total) {
+        queue_drop(engine, r);
+        return;
+    }
+    request_unlink(key, r);
+    request_append(key, r);
+}
+
+struct request *queue_next(struct engine *engine)
+{
+    for (struct queue_key *key = engine->queue.first; key; key = key->next)
+        for (struct request *r = key->first; r; r = r->run.wait_next)
+            if (sequence_drawable(engine, r))
+                return r;
+    return NULL;
+}

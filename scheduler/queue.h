@@ -1,0 +1,32 @@
+// Requests with sequences left to draw. Draws go round by key, then by request of that key: of k
+// keys with such requests each gets one of k draws (decision 0011). Engine thread only.
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct engine;
+struct request;
+
+struct queue_key { // a key that has waiting requests
+    uint32_t key_id;
+    struct request *first, *last;      // its requests, in turn
+    struct queue_key *next, *previous; // keys in turn
+    struct queue_key *chain;           // next of its bucket, or next free one
+};
+
+struct queue {
+    struct queue_key *keys;    // [count]: never more than there are requests
+    struct queue_key **bucket; // [mask + 1] by key_id
+    struct queue_key *free;
+    struct queue_key *first, *last;
+    uint32_t count, mask;
+};
+
+void queue_reset(struct queue *queue); // empty; arrays, count and mask are set by the caller
+
+void queue_put(struct engine *engine, struct request *request); // the last of its key
+void queue_drop(struct engine *engine, struct request *request);
+// One of its sequences was drawn: key and request go to the end, or leave.
+void queue_turn(struct engine *engine, struct request *request);
+struct request *queue_next(struct engine *engine); // whose turn it is and who can be drawn, or NULL
