@@ -17,31 +17,52 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs/API.md"
 
 
-def rules_of(source):
-    """(name, use, values that pass) of the one field_rule array of a file."""
+NAME, STRING = r'"([\w*]+)"', r'"((?:\\.|[^"\\])*)"'
+ENTRY = r'FIELD_(\w+)\(\s*%s\s*(?:,\s*(?:%s|(\w+))\s*)?(?:,\s*(?:%s|NULL))?' % (NAME, STRING, STRING)
+
+
+def rules_of(text, array):
+    """(name, use, values that pass) of one field_rule array; members come as OBJECT.NAME."""
+    body = re.search(r"field_rule %s\[\] = \{(.*?)\};" % array, text, flags=re.S).group(1)
+    for kind, name, _, word, passes in re.findall(ENTRY, body):
+        if kind != "OBJECT":
+            use = {"HARMLESS": "IGNORED", "READ_BY": "READ", "TYPED": "READ"}.get(kind, "REFUSED")
+            yield name, use, passes.replace('\\"', '"')
+            continue
+        inside = re.search(r"field_rules %s = FIELD_RULES\((\w+)," % word, text).group(1)
+        members = list(rules_of(text, inside))
+        if any(use == "READ" for _, use, _ in members):
+            yield name, "READ", ""
+        elif all(use == "IGNORED" for _, use, _ in members):
+            yield name, "IGNORED", ""
+        for member, use, values in members:
+            if use != "READ":
+                yield "%s.%s" % (name, member), use, values
+
+
+def rules_in(source):
     text = (ROOT / source).read_text()
-    body = re.search(r"field_rule \w+\[\] = \{(.*?)\n\};", text, flags=re.S).group(1)
-    entry = r'\{\s*"(\w+)",\s*FIELD_(\w+),\s*(?:NULL|"((?:\\.|[^"\\])*)")'
-    for name, use, passes in re.findall(entry, body):
-        yield name, use, passes.replace('\\"', '"')
+    return list(rules_of(text, FIELD_ARRAYS[source]))
 
 
 def field_rows(source):
-    for name, use, _ in rules_of(source):
+    for name, use, _ in rules_in(source):
         if use == "READ":
             yield "`%s`" % name, ""
 
 
 def field_lists(source):
     """The fields that are not read, in two paragraphs."""
-    rules = list(rules_of(source))
+    rules = rules_in(source)
     ignored = ["`%s`" % name for name, use, _ in rules if use == "IGNORED"]
     refused = ["`%s`%s" % (name, " (`%s`)" % passes[1:-1].replace(",", ", ") if passes else "")
                for name, use, passes in rules if use == "REFUSED"]
-    lines = textwrap.wrap("Ignored: %s." % ", ".join(ignored), 130, break_on_hyphens=False)
-    lines += [""] + textwrap.wrap("Refused by name, but for the values in brackets: %s." %
-                                  ", ".join(refused), 130, break_on_hyphens=False)
-    return lines
+    lines = []
+    for head, names in (("Ignored: %s.", ignored),
+                        ("Refused by name, but for the values in brackets: %s.", refused)):
+        if names:
+            lines += [""] + textwrap.wrap(head % ", ".join(names), 130, break_on_hyphens=False)
+    return lines[1:]
 
 
 def error_rows():
@@ -66,6 +87,9 @@ def route_rows():
 
 FIELDS = {"chat": "http/api/chat.c", "messages": "http/api/messages.c",
           "embeddings": "http/api/embeddings.c", "rerank": "http/api/rerank.c"}
+FIELD_ARRAYS = {"http/api/not_served.c": "rows"}
+FIELD_ARRAYS.update((source, name + "_rows") for name, source in FIELDS.items())
+FIELDS["not-served"] = "http/api/not_served.c"
 TABLES = {"errors": ("code | status | type | type on Messages", error_rows),
           "routes": ("route", route_rows)}
 TABLES.update((name, ("field", lambda source=source: field_rows(source)))
@@ -80,6 +104,8 @@ def meanings(table):
 
 def table_of(name, old):
     head, rows = TABLES[name]
+    if name == "not-served":  # of both generation endpoints: no field of it is read
+        return "\n".join(field_lists(FIELDS[name]))
     known = meanings(old)
     lines = ["| %s | meaning |" % head, "|%s" % ("---|" * (head.count("|") + 2))]
     seen = {}
@@ -96,7 +122,7 @@ def table_of(name, old):
 
 def main():
     page = PAGE.read_text()
-    pattern = r"(<!-- table (\w+) -->\n)(.*?)(<!-- end -->)"
+    pattern = r"(<!-- table ([\w-]+) -->\n)(.*?)(<!-- end -->)"
     new = re.sub(pattern, lambda m: m[1] + table_of(m[2], m[3]) + "\n" + m[4], page, flags=re.S)
     named = {m[1] for m in re.findall(pattern, new, flags=re.S)}
     findings = ["docs/API.md has no table %s" % name for name in sorted(set(TABLES) - named)]

@@ -79,25 +79,26 @@ static void unknown_tell(struct call *call)
 {
     struct server_view view;
     uint64_t before = 0;
-    uint32_t names = 1;
+    struct fields *f = &call->fields;
 
     server_view_get(call->exchange, &view);
     for (uint32_t i = 0; i < view.thread_count; i++) {
         const struct thread_counters *counters = server_counters(call->exchange, i);
         before += atomic_load_explicit(&counters->fields_ignored, memory_order_relaxed);
     }
-    log_line(before == 0 ? LOG_INFO : LOG_DEBUG, "ignored unknown request fields: %.*s%s",
-             (int)call->unknown.bytes, call->unknown.at,
-             before == 0 ? " (further ones are counted in weft_fields_ignored_total)" : "");
-    for (size_t i = 0; i < call->unknown.bytes; i++) {
-        names += call->unknown.at[i] == ',';
+    for (uint32_t i = 0; i < f->ignored_bytes; i++) { // for a log of lines
+        f->ignored[i] =
+            (unsigned char)f->ignored[i] < 0x20 || f->ignored[i] == 0x7F ? '?' : f->ignored[i];
     }
-    counters_fields_ignored(call->exchange, names);
+    log_line(before == 0 ? LOG_INFO : LOG_DEBUG, "ignored unknown request fields: %.*s%s",
+             (int)f->ignored_bytes, f->ignored,
+             before == 0 ? " (further ones are counted in weft_fields_ignored_total)" : "");
+    counters_fields_ignored(call->exchange, f->ignored_count);
 }
 
 static void call_answer(struct call *call)
 {
-    if (call->unknown.bytes > 0) {
+    if (call->fields.ignored_count > 0) {
         unknown_tell(call);
     }
     if (!exchange_gone(call->exchange)) {
@@ -155,8 +156,7 @@ static void fail_kind(struct call *call, enum model_kind kind)
                       says[call->model->facts->kind]);
 }
 
-bool call_model(struct call *call, enum model_kind kind, const struct field_rule *rules,
-                uint32_t rule_count)
+bool call_model(struct call *call, enum model_kind kind, const struct field_rules *rules)
 {
     struct fields *f = &call->fields;
 
@@ -173,7 +173,7 @@ bool call_model(struct call *call, enum model_kind kind, const struct field_rule
         fields_fail_plain(f, HTTP_MODEL_NOT_FOUND, "model", form, (int)id.bytes, id.at);
         return false;
     }
-    call->unknown = fields_check_known(f, rules, rule_count);
+    fields_check_known(f, rules);
     if (!f->failed && call->model->facts->kind != kind) {
         fail_kind(call, kind);
     }

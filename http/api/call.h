@@ -22,8 +22,7 @@ struct call {
     json_t *body;                       // until `prepare` returns; fields give strings of it
     void (*prepare)(struct call *call); // reads fields, makes tokens; may fail the fields
     void (*answer)(struct call *call);  // submits; not called after a failure or a leave
-    size_t inline_bytes_max; // 0: CALL_INLINE_BYTES_MAX
-    struct text unknown;     // names of fields that were ignored, joined by ", "
+    size_t inline_bytes_max;            // 0: CALL_INLINE_BYTES_MAX
     uint64_t prepare_ns;
 };
 
@@ -31,9 +30,8 @@ struct call {
 void call_start(struct call *call, struct exchange *x, void (*prepare)(struct call *call),
                 void (*answer)(struct call *call));
 
-// The fields `model` and what the table knows. False: failed.
-bool call_model(struct call *call, enum model_kind kind, const struct field_rule *rules,
-                uint32_t rule_count);
+// The fields `model` and what the tables know. False: failed.
+bool call_model(struct call *call, enum model_kind kind, const struct field_rules *rules);
 
 // Submits (owner, key and deadline are filled in) and attaches; answers with a failure and returns
 // NULL where the engine refuses.

@@ -4,114 +4,113 @@
 #include "http/api/endpoints.h"
 #include "http/api/generation.h"
 #include "http/api/ids.h"
+#include "http/api/not_served.h"
 #include "http/api/turns.h"
 
 enum { CHAT_STOPS_MAX = 16 };
 
-static const struct field_rule chat_rules[] = {
-    {"model", FIELD_READ, NULL, NULL},
-    {"messages", FIELD_READ, NULL, NULL},
-    {"temperature", FIELD_READ, NULL, NULL},
-    {"max_tokens", FIELD_READ, NULL, NULL},
-    {"max_completion_tokens", FIELD_READ, NULL, NULL},
-    {"stream", FIELD_READ, NULL, NULL},
-    {"stream_options", FIELD_READ, NULL, NULL},
-    {"top_p", FIELD_READ, NULL, NULL},
-    {"top_k", FIELD_READ, NULL, NULL},
-    {"stop", FIELD_READ, NULL, NULL},
-    {"seed", FIELD_READ, NULL, NULL},
-    {"ignore_eos", FIELD_READ, NULL, NULL},
-    {"continue_final_message", FIELD_READ, NULL, NULL},
-    {"add_generation_prompt", FIELD_READ, NULL, NULL},
-
-    {"user", FIELD_IGNORED, "string", NULL},
-    {"metadata", FIELD_IGNORED, "object", NULL},
-    {"safety_identifier", FIELD_IGNORED, NULL, NULL},
-    {"store", FIELD_IGNORED, NULL, NULL},
-    {"service_tier", FIELD_IGNORED, NULL, NULL},
-    {"prompt_cache_key", FIELD_IGNORED, NULL, NULL},
-    {"prompt_cache_retention", FIELD_IGNORED, NULL, NULL},
-    {"prompt_cache_options", FIELD_IGNORED, NULL, NULL},
-    {"prediction", FIELD_IGNORED, NULL, NULL},
-    {"verbosity", FIELD_IGNORED, NULL, NULL},
-    {"cache_control", FIELD_IGNORED, NULL, NULL},
-    {"inference_geo", FIELD_IGNORED, NULL, NULL},
-    {"speed", FIELD_IGNORED, NULL, NULL},
-    {"diagnostics", FIELD_IGNORED, NULL, NULL},
-
-    {"n", FIELD_REFUSED, "[1]", NULL},
-    {"tools", FIELD_REFUSED, "[[]]", NULL},
-    {"tool_choice", FIELD_REFUSED, "[\"none\",\"auto\"]", NULL},
-    {"parallel_tool_calls", FIELD_REFUSED, "[true,false]", NULL},
-    {"functions", FIELD_REFUSED, "[[]]", "use tools"},
-    {"function_call", FIELD_REFUSED, "[\"none\",\"auto\"]", "use tools"},
-    {"response_format", FIELD_REFUSED, "[{\"type\":\"text\"}]", NULL},
-    {"structured_outputs", FIELD_REFUSED, "[{}]", NULL},
-    {"guided_json", FIELD_REFUSED, NULL, NULL},
-    {"guided_regex", FIELD_REFUSED, NULL, NULL},
-    {"guided_choice", FIELD_REFUSED, NULL, NULL},
-    {"guided_grammar", FIELD_REFUSED, NULL, NULL},
-    {"logprobs", FIELD_REFUSED, "[false]", NULL},
-    {"top_logprobs", FIELD_REFUSED, "[0]", NULL},
-    {"prompt_logprobs", FIELD_REFUSED, NULL, NULL},
-    {"logit_bias", FIELD_REFUSED, "[{}]", NULL},
-    {"presence_penalty", FIELD_REFUSED, "[0]", NULL},
-    {"frequency_penalty", FIELD_REFUSED, "[0]", NULL},
-    {"repetition_penalty", FIELD_REFUSED, "[1]", NULL},
-    {"repeat_penalty", FIELD_REFUSED, "[1]", NULL},
-    {"min_p", FIELD_REFUSED, "[0]", NULL},
-    {"min_tokens", FIELD_REFUSED, "[0]", NULL},
-    {"stop_token_ids", FIELD_REFUSED, "[[]]", NULL},
-    {"bad_words", FIELD_REFUSED, "[[]]", NULL},
-    {"include_stop_str_in_output", FIELD_REFUSED, "[false]", NULL},
-    {"skip_special_tokens", FIELD_REFUSED, "[true]", NULL},
-    {"reasoning_effort", FIELD_REFUSED, "[\"none\"]", NULL},
-    {"include_reasoning", FIELD_REFUSED, "[true]", NULL},
-    {"thinking_token_budget", FIELD_REFUSED, NULL, NULL},
-    {"chat_template_kwargs", FIELD_REFUSED, "[{},{\"enable_thinking\":false}]", NULL},
-    {"chat_template", FIELD_REFUSED, NULL, "the server's own template is used"},
-    {"truncate_prompt_tokens", FIELD_REFUSED, NULL, NULL},
-    {"cache_salt", FIELD_REFUSED, NULL, NULL},
-    {"priority", FIELD_REFUSED, "[0]", NULL},
-    {"return_token_ids", FIELD_REFUSED, "[false]", NULL},
-    {"return_tokens_as_token_ids", FIELD_REFUSED, "[false]", NULL},
-    {"timings_per_token", FIELD_REFUSED, "[false]", NULL},
-    {"return_progress", FIELD_REFUSED, "[false]", NULL},
-    {"best_of", FIELD_REFUSED, "[1]", NULL},
-    {"use_beam_search", FIELD_REFUSED, "[false]", NULL},
-    {"echo", FIELD_REFUSED, "[false]", NULL},
-    {"logits_processors", FIELD_REFUSED, "[[]]", NULL},
-    {"audio", FIELD_REFUSED, NULL, NULL},
-    {"modalities", FIELD_REFUSED, "[[\"text\"]]", NULL},
-    {"web_search_options", FIELD_REFUSED, NULL, NULL},
-    {"moderation", FIELD_REFUSED, NULL, NULL},
+static const struct field_rule stream_rows[] = {
+    FIELD_TYPED("include_usage", "b"),
+    FIELD_TYPED("continuous_usage_stats", "b"),
+    FIELD_HARMLESS("include_obfuscation", "b"),
 };
+static const struct field_rules stream_members = FIELD_RULES(stream_rows, NULL);
 
-static const uint32_t chat_rule_count = sizeof(chat_rules) / sizeof(chat_rules[0]);
+static const struct field_rule thinking_rows[] = {
+    FIELD_NOT_SERVED("type", "s", "[\"disabled\"]"),
+    FIELD_NOT_SERVED("*", NULL, NULL),
+};
+static const struct field_rules thinking_members = FIELD_RULES(thinking_rows, NULL);
+
+static const struct field_rule reasoning_rows[] = {
+    FIELD_NOT_SERVED("effort", "s", "[\"none\"]"),
+    FIELD_NOT_SERVED("enabled", "b", "[false]"),
+    FIELD_NOT_SERVED("*", NULL, NULL),
+};
+static const struct field_rules reasoning_members = FIELD_RULES(reasoning_rows, NULL);
+
+static const struct field_rule chat_rows[] = {
+    FIELD_READ_BY("model"),
+    FIELD_READ_BY("messages"),
+    FIELD_READ_BY("temperature"),
+    FIELD_READ_BY("max_tokens"),
+    FIELD_READ_BY("max_completion_tokens"),
+    FIELD_READ_BY("stream"),
+    FIELD_OBJECT("stream_options", stream_members),
+    FIELD_READ_BY("top_p"),
+    FIELD_READ_BY("top_k"),
+    FIELD_READ_BY("stop"),
+    FIELD_READ_BY("seed"),
+    FIELD_READ_BY("ignore_eos"),
+    FIELD_READ_BY("continue_final_message"),
+    FIELD_READ_BY("add_generation_prompt"),
+
+    FIELD_HARMLESS("user", "s"),
+    FIELD_HARMLESS("metadata", "o"),
+    FIELD_HARMLESS("safety_identifier", "s"),
+    FIELD_HARMLESS("store", "b"),
+    FIELD_HARMLESS("service_tier", "s"),
+    FIELD_HARMLESS("prompt_cache_key", "s"),
+    FIELD_HARMLESS("prompt_cache_retention", "s"),
+    FIELD_HARMLESS("prompt_cache_options", "o"),
+    FIELD_HARMLESS("cache_prompt", "b"),
+    FIELD_HARMLESS("prediction", "o"),
+    FIELD_HARMLESS("verbosity", "s"),
+    FIELD_HARMLESS("cache_control", "o"),
+    FIELD_HARMLESS("inference_geo", "s"),
+    FIELD_HARMLESS("speed", "s"),
+    FIELD_HARMLESS("diagnostics", "o"),
+    FIELD_HARMLESS("parallel_tool_calls", "b"), // there are no calls
+
+    FIELD_NOT_SERVED("n", "i", "[1]"),
+    FIELD_NOT_SERVED("tools", "a", "[[]]"),
+    FIELD_NOT_SERVED("tool_choice", "so", "[\"none\",\"auto\"]"),
+    FIELD_NOT_SERVED_BUT("functions", "a", "[[]]", "use tools"),
+    FIELD_NOT_SERVED_BUT("function_call", "so", "[\"none\",\"auto\"]", "use tools"),
+    FIELD_NOT_SERVED("logprobs", "b", "[false]"),
+    FIELD_NOT_SERVED("top_logprobs", "i", "[0]"),
+    FIELD_OBJECT("thinking", thinking_members),
+    FIELD_OBJECT("reasoning", reasoning_members),
+    FIELD_NOT_SERVED_BUT("system", "sa", NULL, "send a message with the role 'system'"),
+    FIELD_NOT_SERVED_BUT("stop_sequences", "a", "[[]]", "use stop"),
+};
+static const struct field_rules chat_rules = FIELD_RULES(chat_rows, &generation_not_served);
 
 // Reading
 
 static void stream_options_read(struct generation *g)
 {
-    struct fields *f = &g->call.fields;
-    const json_t *options = fields_get(f, "stream_options");
-    static const char *const names[] = {"include_usage", "continuous_usage_stats"};
-    bool values[2] = {false, false};
+    const json_t *options = fields_get(&g->call.fields, "stream_options");
 
-    if (options && !json_is_object(options)) {
-        fields_fail(f, HTTP_INVALID_TYPE, "stream_options", "must be an object");
-        return;
+    g->include_usage = json_is_true(json_object_get(options, "include_usage"));
+    g->continuous_usage =
+        g->include_usage && json_is_true(json_object_get(options, "continuous_usage_stats"));
+}
+
+// Only the plain form passes the table; it must say that it is one.
+static void response_format_read(struct generation *g)
+{
+    struct fields *f = &g->call.fields;
+    const json_t *format = fields_get(f, "response_format");
+
+    if (format && !json_is_string(json_object_get(format, "type"))) {
+        fields_fail(f, HTTP_MISSING_FIELD, "response_format.type", "is required");
     }
-    for (int i = 0; i < 2; i++) {
-        const json_t *value = json_object_get(options, names[i]);
-        if (value && !json_is_null(value) && !json_is_boolean(value)) {
-            fields_fail(f, HTTP_INVALID_TYPE, fields_path(f, "stream_options.%s", names[i]),
-                        "must be true or false");
-        }
-        values[i] = json_is_true(value);
-    }
-    g->include_usage = values[0];
-    g->continuous_usage = values[0] && values[1];
+}
+
+static bool says(const json_t *object, const char *name)
+{
+    const json_t *value = json_object_get(object, name);
+    return value && !json_is_null(value);
+}
+
+// The values that pass the tables say "off"; where nothing is said the template's default stays.
+static bool thinking_is_off(const struct fields *f)
+{
+    return says(f->root, "reasoning_effort") || says(fields_get(f, "thinking"), "type") ||
+           says(fields_get(f, "reasoning"), "effort") ||
+           says(fields_get(f, "reasoning"), "enabled") ||
+           says(fields_get(f, "chat_template_kwargs"), "enable_thinking");
 }
 
 static void chat_read_length(struct generation *g)
@@ -129,7 +128,7 @@ static void chat_read(struct generation *g)
 {
     struct fields *f = &g->call.fields;
 
-    if (!call_model(&g->call, MODEL_GENERATOR, chat_rules, chat_rule_count)) {
+    if (!call_model(&g->call, MODEL_GENERATOR, &chat_rules)) {
         return;
     }
     generation_read_sampling(g, 2, -1);
@@ -147,8 +146,8 @@ static void chat_read(struct generation *g)
         fields_fail(f, HTTP_INVALID_VALUE, "continue_final_message",
                     "cannot be true together with add_generation_prompt");
     }
-    g->thinking_off = fields_get(f, "reasoning_effort") ||
-                      json_object_get(fields_get(f, "chat_template_kwargs"), "enable_thinking");
+    g->thinking_off = thinking_is_off(f);
+    response_format_read(g);
     chat_turns_read(&g->conversation, f);
     g->conversation.continued = g->conversation.continued || continued;
 }

@@ -4,6 +4,52 @@
 
 #include <string.h>
 
+// Keys that the readers below judge themselves have no type here.
+static const struct field_rule message_rows[] = {
+    FIELD_READ_BY("role"),
+    FIELD_READ_BY("content"),
+    FIELD_TYPED("name", "s"),
+    FIELD_TYPED("reasoning_content", "s"),
+    FIELD_TYPED("reasoning", "s"),
+    FIELD_READ_BY("tool_calls"),
+    FIELD_TYPED("tool_call_id", "s"),
+    FIELD_TYPED("prefix", "b"),
+    FIELD_HARMLESS("refusal", "s"),
+    FIELD_HARMLESS("annotations", "a"),
+    FIELD_HARMLESS("cache_control", "o"),
+    FIELD_NOT_SERVED_BUT("partial", "b", "[false]", "use prefix"),
+    FIELD_NOT_SERVED("audio", "o", NULL),
+    FIELD_NOT_SERVED_BUT("function_call", "o", NULL, "use tool_calls"),
+    FIELD_NOT_SERVED("images", "a", "[[]]"),
+    FIELD_NOT_SERVED("documents", "a", "[[]]"),
+    FIELD_NOT_SERVED("tools", "a", "[[]]"),
+};
+static const struct field_rules message_rules = FIELD_RULES(message_rows, NULL);
+
+static const struct field_rule part_rows[] = {
+    FIELD_READ_BY("type"),
+    FIELD_READ_BY("text"),
+    FIELD_READ_BY("refusal"),
+    FIELD_HARMLESS("cache_control", "o"),
+    FIELD_HARMLESS("annotations", "a"),
+};
+static const struct field_rules part_rules = FIELD_RULES(part_rows, NULL);
+
+static const struct field_rule function_rows[] = {
+    FIELD_TYPED("name", "s"),
+    FIELD_TYPED("arguments", "so"),
+};
+static const struct field_rules function_members = FIELD_RULES(function_rows, NULL);
+
+static const struct field_rule call_rows[] = {
+    FIELD_TYPED("id", "s"),
+    FIELD_TYPED("type", "s"),
+    FIELD_OBJECT("function", function_members),
+    FIELD_HARMLESS("index", "i"),
+    FIELD_HARMLESS("cache_control", "o"),
+};
+static const struct field_rules call_rules = FIELD_RULES(call_rows, NULL);
+
 static void part_refuse(struct fields *f, const char *path, struct text type)
 {
     static const char *const known[] = {"image_url", "input_audio", "file",
@@ -57,6 +103,7 @@ static void part_read(struct json_buffer *out, struct fields *f, const json_t *p
         return;
     }
     json_put_raw(out, text);
+    fields_check_object(f, &part_rules, part, path);
 }
 
 // A string, or text parts joined with nothing between them.
@@ -94,31 +141,25 @@ static void call_read(struct conversation *c, struct fields *f, json_t *message,
         fields_fail(f, HTTP_INVALID_TYPE, path, "must be an object");
         return;
     }
-    const json_t *type = json_object_get(entry, "type");
+    fields_check_object(f, &call_rules, entry, path);
+    const json_t *type = value_of(entry, "type");
     if (type && !text_is(json_text(type), "function")) {
         fields_fail(f, HTTP_INVALID_VALUE, fields_path(f, "%s.type", path), "must be 'function'");
-        return;
     }
     call.id = json_text(json_object_get(entry, "id"));
     if (!call.id.at) {
-        fields_fail(f, HTTP_MISSING_FIELD, fields_path(f, "%s.id", path), "must be a string");
-        return;
+        fields_fail(f, HTTP_MISSING_FIELD, fields_path(f, "%s.id", path), "is required");
     }
     call.name = json_text(json_object_get(function, "name"));
     if (!call.name.at) {
-        fields_fail(f, HTTP_MISSING_FIELD, fields_path(f, "%s.function.name", path),
-                    "must be a string");
-        return;
+        fields_fail(f, HTTP_MISSING_FIELD, fields_path(f, "%s.function.name", path), "is required");
     }
     const json_t *arguments = json_object_get(function, "arguments");
     call.arguments = json_is_object(arguments) ? arguments : NULL;
     call.arguments_text = json_text(arguments);
-    if (arguments && !json_is_null(arguments) && !call.arguments && !call.arguments_text.at) {
-        fields_fail(f, HTTP_INVALID_TYPE, fields_path(f, "%s.function.arguments", path),
-                    "must be a string that holds JSON");
-        return;
+    if (!f->failed) {
+        conversation_add_call(c, message, &call);
     }
-    conversation_add_call(c, message, &call);
 }
 
 static void calls_read(struct conversation *c, struct fields *f, json_t *message,
@@ -163,20 +204,7 @@ static void assistant_read(struct conversation *c, struct fields *f, const json_
     }
     calls_read(c, f, message, value_of(in, "tool_calls"),
                fields_path(f, "messages[%zu].tool_calls", i));
-    if (value_of(in, "function_call")) {
-        fields_fail(f, HTTP_UNSUPPORTED_PARAMETER, fields_path(f, "messages[%zu].function_call", i),
-                    "is not supported; use tool_calls");
-    }
-    if (value_of(in, "audio")) {
-        fields_fail(f, HTTP_UNSUPPORTED_PARAMETER, fields_path(f, "messages[%zu].audio", i),
-                    "is not supported");
-    }
-    const json_t *prefix = value_of(in, "prefix");
-    if (prefix && !json_is_boolean(prefix)) {
-        fields_fail(f, HTTP_INVALID_TYPE, fields_path(f, "messages[%zu].prefix", i),
-                    "must be true or false");
-    }
-    c->continued = json_is_true(prefix);
+    c->continued = json_is_true(value_of(in, "prefix"));
 }
 
 static void tool_read(struct conversation *c, struct fields *f, const json_t *in, size_t i,
@@ -190,8 +218,6 @@ static void tool_read(struct conversation *c, struct fields *f, const json_t *in
     };
     if (!id) {
         fields_fail(f, HTTP_MISSING_FIELD, result.path, "is required");
-    } else if (!result.id.at) {
-        fields_fail(f, HTTP_INVALID_TYPE, result.path, "must be a string");
     } else {
         conversation_add_result(c, f, &result);
     }
@@ -226,6 +252,28 @@ static void plain_read(struct conversation *c, struct fields *f, const json_t *i
     json_buffer_free(&content);
 }
 
+// By role, once the message's own fields are known to be sound.
+static void role_read(struct conversation *c, struct fields *f, const json_t *in, size_t i)
+{
+    struct text role = json_text(json_object_get(in, "role"));
+
+    if (text_is(role, "assistant")) {
+        assistant_read(c, f, in, i);
+    } else if (text_is(role, "user")) {
+        plain_read(c, f, in, i, "user");
+    } else if (text_is(role, "system") || text_is(role, "developer")) {
+        plain_read(c, f, in, i, "system");
+    } else if (text_is(role, "tool")) {
+        plain_read(c, f, in, i, "tool");
+    } else {
+        struct text shown = text_head(role, 32);
+        fields_fail(f, HTTP_INVALID_VALUE, fields_path(f, "messages[%zu].role", i),
+                    "must be one of 'system', 'developer', 'user', 'assistant' and 'tool', "
+                    "got '%.*s'",
+                    (int)shown.bytes, shown.at);
+    }
+}
+
 static void turn_read(struct conversation *c, struct fields *f, const json_t *in, size_t i)
 {
     const json_t *role = value_of(in, "role");
@@ -233,25 +281,17 @@ static void turn_read(struct conversation *c, struct fields *f, const json_t *in
     c->continued = false; // only the last message counts
     if (!json_is_object(in)) {
         fields_fail(f, HTTP_INVALID_TYPE, fields_path(f, "messages[%zu]", i), "must be an object");
-    } else if (!role) {
+        return;
+    }
+    if (!role) {
         fields_fail(f, HTTP_MISSING_FIELD, fields_path(f, "messages[%zu].role", i), "is required");
     } else if (!json_is_string(role)) {
         fields_fail(f, HTTP_INVALID_TYPE, fields_path(f, "messages[%zu].role", i),
                     "must be a string");
-    } else if (text_is(json_text(role), "assistant")) {
-        assistant_read(c, f, in, i);
-    } else if (text_is(json_text(role), "user")) {
-        plain_read(c, f, in, i, "user");
-    } else if (text_is(json_text(role), "system") || text_is(json_text(role), "developer")) {
-        plain_read(c, f, in, i, "system");
-    } else if (text_is(json_text(role), "tool")) {
-        plain_read(c, f, in, i, "tool");
-    } else {
-        struct text shown = text_head(json_text(role), 32);
-        fields_fail(f, HTTP_INVALID_VALUE, fields_path(f, "messages[%zu].role", i),
-                    "must be one of 'system', 'developer', 'user', 'assistant' and 'tool', "
-                    "got '%.*s'",
-                    (int)shown.bytes, shown.at);
+    }
+    fields_check_object(f, &message_rules, in, fields_path(f, "messages[%zu]", i));
+    if (!f->failed) {
+        role_read(c, f, in, i);
     }
 }
 

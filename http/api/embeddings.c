@@ -13,29 +13,42 @@ enum {
     WHOLE_VALUES_MAX = 4096, // more floats than this are sent in pieces
 };
 
-static const struct field_rule embeddings_rules[] = {
-    {"model", FIELD_READ, NULL, NULL},
-    {"input", FIELD_READ, NULL, NULL},
-    {"encoding_format", FIELD_READ, NULL, NULL},
-    {"dimensions", FIELD_READ, NULL, NULL},
-    {"truncate", FIELD_READ, NULL, NULL},
-    {"truncate_prompt_tokens", FIELD_READ, NULL, NULL},
-    {"add_special_tokens", FIELD_READ, NULL, NULL},
+static const struct field_rule embeddings_rows[] = {
+    FIELD_READ_BY("model"),
+    FIELD_READ_BY("input"),
+    FIELD_READ_BY("encoding_format"),
+    FIELD_READ_BY("dimensions"),
+    FIELD_READ_BY("truncate"),
+    FIELD_READ_BY("truncate_prompt_tokens"),
+    FIELD_READ_BY("add_special_tokens"),
 
-    {"user", FIELD_IGNORED, "string", NULL},
-    {"metadata", FIELD_IGNORED, "object", NULL},
-    {"safety_identifier", FIELD_IGNORED, NULL, NULL},
-    {"store", FIELD_IGNORED, NULL, NULL},
-    {"service_tier", FIELD_IGNORED, NULL, NULL},
+    FIELD_HARMLESS("user", "s"),
+    FIELD_HARMLESS("metadata", "o"),
+    FIELD_HARMLESS("safety_identifier", "s"),
+    FIELD_HARMLESS("store", "b"),
+    FIELD_HARMLESS("service_tier", "s"),
 
-    {"priority", FIELD_REFUSED, "[0]", NULL},
-    {"normalize", FIELD_REFUSED, NULL, NULL},
-    {"prompt_name", FIELD_REFUSED, NULL, NULL},
-    {"truncation_direction", FIELD_REFUSED, "[\"Right\",\"right\"]", NULL},
+    FIELD_NOT_SERVED("priority", "i", "[0]"),
+    FIELD_NOT_SERVED("normalize", "b", "[true]"),
+    FIELD_NOT_SERVED("normalized", "b", "[true]"),
+    FIELD_NOT_SERVED("embd_normalize", "i", "[2]"),
+    FIELD_NOT_SERVED("pooling", "s", NULL),
+    FIELD_NOT_SERVED("prompt", "s", NULL),
+    FIELD_NOT_SERVED("prompt_name", "s", NULL),
+    FIELD_NOT_SERVED("instruction", "s", NULL),
+    FIELD_NOT_SERVED("input_type", "s", NULL),
+    FIELD_NOT_SERVED("task", "s", NULL),
+    FIELD_NOT_SERVED("late_chunking", "b", "[false]"),
+    FIELD_NOT_SERVED("messages", "a", NULL),
+    FIELD_NOT_SERVED("images", "a", "[[]]"),
+    FIELD_NOT_SERVED_BUT("output_dimension", "i", NULL, "use dimensions"),
+    FIELD_NOT_SERVED_BUT("embedding_type", "sa", "[\"float\"]", "use encoding_format"),
+    FIELD_NOT_SERVED_BUT("embedding_types", "a", "[[\"float\"]]", "use encoding_format"),
+    FIELD_NOT_SERVED_BUT("output_dtype", "s", "[\"float\"]", "use encoding_format"),
+    FIELD_NOT_SERVED("truncation_direction", "s", "[\"Right\",\"right\"]"),
+    FIELD_NOT_SERVED("truncation_side", "s", "[\"right\"]"),
 };
-
-static const uint32_t embeddings_rule_count =
-    sizeof(embeddings_rules) / sizeof(embeddings_rules[0]);
+static const struct field_rules embeddings_rules = FIELD_RULES(embeddings_rows, NULL);
 
 struct embeddings {
     struct pooled pooled;
@@ -267,7 +280,7 @@ static void embeddings_prepare(struct call *call)
     struct embeddings *e = (struct embeddings *)call;
     struct fields *f = &call->fields;
 
-    if (!call_model(call, MODEL_EMBEDDER, embeddings_rules, embeddings_rule_count)) {
+    if (!call_model(call, MODEL_EMBEDDER, &embeddings_rules)) {
         return;
     }
     struct text format = fields_string(f, "encoding_format");

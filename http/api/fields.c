@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MESSAGE_MAX = 1024, NAMES_LOGGED_MAX = 512 };
+enum { MESSAGE_MAX = 1024 };
 
 void fields_init(struct fields *f, struct arena *arena, enum shape shape, const json_t *root)
 {
@@ -46,18 +46,18 @@ static void failure_set(struct fields *f, enum http_error error, const char *pat
     };
 }
 
-// Cuts at a character, so that the message stays UTF-8.
-static void message_cut(char *message, int wanted)
+// What snprintf had to cut (wanted: what it returned) ends at a character, so that it stays UTF-8.
+static void cut_text(char *text, size_t size, int wanted)
 {
-    size_t end = MESSAGE_MAX - 1;
+    size_t end = size - 2; // the last byte in front of the NUL
 
-    if (wanted < MESSAGE_MAX) {
+    if (wanted < 0 || (size_t)wanted < size) {
         return;
     }
-    while (end > 0 && ((unsigned char)message[end] & 0xC0) == 0x80) {
+    while (end > 0 && ((unsigned char)text[end] & 0xC0) == 0x80) {
         end--;
     }
-    message[end] = 0;
+    text[end] = 0;
 }
 
 void fields_fail_plain(struct fields *f, enum http_error error, const char *path,
@@ -70,7 +70,7 @@ void fields_fail_plain(struct fields *f, enum http_error error, const char *path
         return;
     }
     va_start(args, format);
-    message_cut(message, vsnprintf(message, sizeof(message), format, args));
+    cut_text(message, sizeof(message), vsnprintf(message, sizeof(message), format, args));
     va_end(args);
     failure_set(f, error, path, message);
 }
@@ -89,7 +89,7 @@ void fields_fail(struct fields *f, enum http_error error, const char *path, cons
     va_start(args, format);
     n += vsnprintf(message + n, sizeof(message) - (size_t)n, format, args);
     va_end(args);
-    message_cut(message, n);
+    cut_text(message, sizeof(message), n);
     failure_set(f, error, path, message);
 }
 
@@ -99,7 +99,7 @@ const char *fields_path(struct fields *f, const char *format, ...)
     va_list args;
 
     va_start(args, format);
-    vsnprintf(path, sizeof(f->paths[0]), format, args);
+    cut_text(path, FIELD_PATH_MAX, vsnprintf(path, FIELD_PATH_MAX, format, args));
     va_end(args);
     return path;
 }
@@ -221,9 +221,6 @@ static bool value_passes(const json_t *value, const char *passes)
     struct error err;
     bool found = false;
 
-    if (json_is_null(value)) {
-        return true;
-    }
     if (!passes) {
         return false;
     }
@@ -236,57 +233,136 @@ static bool value_passes(const json_t *value, const char *passes)
     return found;
 }
 
-static void rule_apply(struct fields *f, const struct field_rule *rule, const json_t *value)
+static bool type_is(const json_t *value, char letter)
 {
-    if (rule->use == FIELD_IGNORED && rule->passes && !json_is_null(value)) {
-        bool object = strcmp(rule->passes, "object") == 0;
-        if (object ? !json_is_object(value) : !json_is_string(value)) {
-            fields_fail(f, HTTP_INVALID_TYPE, rule->name, "must be %s",
-                        object ? "an object" : "a string");
-        }
-    }
-    if (rule->use == FIELD_REFUSED && !value_passes(value, rule->passes)) {
-        fields_fail(f, HTTP_UNSUPPORTED_PARAMETER, rule->name, "is not supported%s%s",
-                    rule->hint ? "; " : "", rule->hint ? rule->hint : "");
+    int64_t integer;
+
+    switch (letter) {
+    case 'b':
+        return json_is_boolean(value);
+    case 'i':
+        return json_is_number(value) && json_integer_exact(value, &integer);
+    case 'n':
+        return json_is_number(value);
+    case 's':
+        return json_is_string(value);
+    case 'a':
+        return json_is_array(value);
+    default:
+        check(letter == 'o', "the type '%c' of a field", letter);
+        return json_is_object(value);
     }
 }
 
-static const struct field_rule *rule_find(const struct field_rule *rules, uint32_t count,
-                                          const char *name)
+static const char *type_name(char letter)
 {
-    for (uint32_t i = 0; i < count; i++) {
-        if (strcmp(rules[i].name, name) == 0) {
-            return &rules[i];
+    switch (letter) {
+    case 'b':
+        return "true or false";
+    case 'i':
+        return "an integer";
+    case 'n':
+        return "a number";
+    case 's':
+        return "a string";
+    case 'a':
+        return "an array";
+    default:
+        return "an object";
+    }
+}
+
+static bool type_passes(const json_t *value, const char *types)
+{
+    for (const char *t = types; *t; t++) {
+        if (type_is(value, *t)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+// "name", or "path.name" inside an object.
+static const char *member_path(struct fields *f, const char *path, const char *name)
+{
+    return path ? fields_path(f, "%s.%s", path, name) : fields_path(f, "%s", name);
+}
+
+static void type_fail(struct fields *f, const char *types, const char *path)
+{
+    if (types[1]) {
+        fields_fail(f, HTTP_INVALID_TYPE, path, "must be %s or %s", type_name(types[0]),
+                    type_name(types[1]));
+    } else {
+        fields_fail(f, HTTP_INVALID_TYPE, path, "must be %s", type_name(types[0]));
+    }
+}
+
+static void rule_apply(struct fields *f, const struct field_rule *rule, const json_t *value,
+                       const char *path, const char *name)
+{
+    if (json_is_null(value)) {
+        return;
+    }
+    if (rule->types && !type_passes(value, rule->types)) {
+        type_fail(f, rule->types, member_path(f, path, name));
+    } else if (rule->use == FIELD_REFUSED && !value_passes(value, rule->passes)) {
+        fields_fail(f, HTTP_UNSUPPORTED_PARAMETER, member_path(f, path, name),
+                    "is not supported%s%s", rule->hint ? "; " : "", rule->hint ? rule->hint : "");
+    } else if (rule->members) {
+        struct field_path inside = fields_path_keep(member_path(f, path, name));
+        fields_check_object(f, rule->members, value, inside.at);
+    }
+}
+
+static const struct field_rule *rule_find(const struct field_rules *rules, const char *name)
+{
+    for (; rules; rules = rules->more) {
+        for (uint32_t i = 0; i < rules->count; i++) {
+            const char *known = rules->rows[i].name;
+            if (strcmp(known, name) == 0 || strcmp(known, "*") == 0) {
+                return &rules->rows[i];
+            }
         }
     }
     return NULL;
 }
 
-struct text fields_check_known(struct fields *f, const struct field_rule *rules, uint32_t count)
+static void ignored_add(struct fields *f, const char *path, const char *name)
 {
-    char names[NAMES_LOGGED_MAX];
-    size_t bytes = 0;
+    size_t room = sizeof(f->ignored) - f->ignored_bytes;
+    int n = snprintf(f->ignored + f->ignored_bytes, room, "%s%s%s%s", f->ignored_bytes ? ", " : "",
+                     path ? path : "", path ? "." : "", name);
+
+    f->ignored_count++;
+    if (n > 0 && (size_t)n < room) {
+        f->ignored_bytes += (uint32_t)n;
+    }
+}
+
+void fields_check_object(struct fields *f, const struct field_rules *rules, const json_t *object,
+                         const char *path)
+{
     const char *name;
     json_t *value;
 
-    if (f->failed) {
-        return (struct text){0};
-    }
-    json_t *root = (json_t *)f->root; // the iterator's type; nothing is written
-    json_object_foreach(root, name, value)
+    json_object_foreach((json_t *)object, name, value) // the iterator's type; nothing is written
     {
-        const struct field_rule *rule = rule_find(rules, count, name);
+        const struct field_rule *rule = rule_find(rules, name);
+        if (f->failed) {
+            return;
+        }
         if (rule) {
-            rule_apply(f, rule, value);
-            continue;
-        }
-        int n = snprintf(names + bytes, sizeof(names) - bytes, "%s%s", bytes ? ", " : "", name);
-        if (n > 0 && bytes + (size_t)n < sizeof(names)) {
-            bytes += (size_t)n;
+            rule_apply(f, rule, value, path, name);
+        } else {
+            ignored_add(f, path, name);
         }
     }
-    for (size_t i = 0; i < bytes; i++) { // for a log of lines
-        names[i] = (unsigned char)names[i] < 0x20 || names[i] == 0x7F ? '?' : names[i];
+}
+
+void fields_check_known(struct fields *f, const struct field_rules *rules)
+{
+    if (!f->failed) {
+        fields_check_object(f, rules, f->root, NULL);
     }
-    return arena_copy(f->arena, text_span(names, bytes));
 }

@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { FIELD_PATH_MAX = 128 };
+enum { FIELD_PATH_MAX = 128, FIELD_NAMES_MAX = 512 };
 
 struct fields {
     const json_t *root; // the body, an object
@@ -19,6 +19,9 @@ struct fields {
     enum shape shape;
     bool failed;
     struct http_failure failure;   // valid where failed
+    uint32_t ignored_count;        // fields that no table knows
+    uint32_t ignored_bytes;        // of ignored
+    char ignored[FIELD_NAMES_MAX]; // the first of them, joined by ", ", for the log
     char paths[8][FIELD_PATH_MAX]; // of fields_path, used in turn
     uint32_t path_next;
 };
@@ -29,14 +32,55 @@ enum field_use {
     FIELD_REFUSED, // known, changes the meaning, not offered
 };
 
+struct field_rules;
+
 struct field_rule {
-    const char *name;
+    const char *name; // "*": every name without a rule of its own
     enum field_use use;
+    // What it may be besides null, a letter each: b bool, i integer, n number, s string, a array,
+    // o object. NULL: whoever reads it says.
+    const char *types;
     // FIELD_REFUSED: JSON array of values that change nothing and pass; NULL: only null passes.
-    // FIELD_IGNORED: "string" or "object" where the type is checked all the same.
     const char *passes;
-    const char *hint; // FIELD_REFUSED: a further sentence, or NULL
+    const char *hint;                  // FIELD_REFUSED: a further sentence, or NULL
+    const struct field_rules *members; // of an object, or NULL
 };
+
+struct field_rules {
+    const struct field_rule *rows;
+    uint32_t count;
+    const struct field_rules *more; // asked where the rows do not know a name, or NULL
+};
+
+// Rows of a table.
+#define FIELD_READ_BY(name)                                                                        \
+    {                                                                                              \
+        name, FIELD_READ, NULL, NULL, NULL, NULL                                                   \
+    }
+#define FIELD_TYPED(name, types)                                                                   \
+    {                                                                                              \
+        name, FIELD_READ, types, NULL, NULL, NULL                                                  \
+    }
+#define FIELD_HARMLESS(name, types)                                                                \
+    {                                                                                              \
+        name, FIELD_IGNORED, types, NULL, NULL, NULL                                               \
+    }
+#define FIELD_NOT_SERVED(name, types, passes)                                                      \
+    {                                                                                              \
+        name, FIELD_REFUSED, types, passes, NULL, NULL                                             \
+    }
+#define FIELD_NOT_SERVED_BUT(name, types, passes, hint)                                            \
+    {                                                                                              \
+        name, FIELD_REFUSED, types, passes, hint, NULL                                             \
+    }
+#define FIELD_OBJECT(name, members)                                                                \
+    {                                                                                              \
+        name, FIELD_READ, "o", NULL, NULL, &(members)                                              \
+    }
+#define FIELD_RULES(table, next)                                                                   \
+    {                                                                                              \
+        .rows = (table), .count = sizeof(table) / sizeof((table)[0]), .more = (next)               \
+    }
 
 // root NULL or not an object is a failure.
 void fields_init(struct fields *f, struct arena *arena, enum shape shape, const json_t *root);
@@ -49,9 +93,11 @@ void fields_fail(struct fields *f, enum http_error error, const char *path, cons
 void fields_fail_plain(struct fields *f, enum http_error error, const char *path,
                        const char *format, ...) __attribute__((format(printf, 4, 5)));
 
-// Refuses what the table refuses; returns the names it does not know, joined by ", " (empty:
-// none), for the log.
-struct text fields_check_known(struct fields *f, const struct field_rule *rules, uint32_t count);
+// Judges every field of the body, or of an object inside it (path: where that stands), by the
+// tables: types, what is refused, members. Names that no table knows are counted in `ignored`.
+void fields_check_known(struct fields *f, const struct field_rules *rules);
+void fields_check_object(struct fields *f, const struct field_rules *rules, const json_t *object,
+                         const char *path);
 
 // NULL where the field is absent or null.
 const json_t *fields_get(const struct fields *f, const char *name);

@@ -3,45 +3,57 @@
 #include "http/api/endpoints.h"
 #include "http/api/generation.h"
 #include "http/api/ids.h"
+#include "http/api/not_served.h"
 #include "http/api/turns.h"
 
 #include <ctype.h>
 
 enum { MESSAGES_STOPS_MAX = 64, MESSAGES_TOKENS_DEFAULT = 4096 };
 
-static const struct field_rule messages_rules[] = {
-    {"model", FIELD_READ, NULL, NULL},
-    {"messages", FIELD_READ, NULL, NULL},
-    {"max_tokens", FIELD_READ, NULL, NULL},
-    {"system", FIELD_READ, NULL, NULL},
-    {"temperature", FIELD_READ, NULL, NULL},
-    {"top_p", FIELD_READ, NULL, NULL},
-    {"top_k", FIELD_READ, NULL, NULL},
-    {"stop_sequences", FIELD_READ, NULL, NULL},
-    {"stream", FIELD_READ, NULL, NULL},
-    {"thinking", FIELD_READ, NULL, NULL},
+static const struct field_rule metadata_rows[] = {FIELD_HARMLESS("user_id", "s")};
+static const struct field_rules metadata_members = FIELD_RULES(metadata_rows, NULL);
 
-    {"metadata", FIELD_IGNORED, "object", NULL},
-    {"user", FIELD_IGNORED, "string", NULL},
-    {"safety_identifier", FIELD_IGNORED, NULL, NULL},
-    {"store", FIELD_IGNORED, NULL, NULL},
-    {"service_tier", FIELD_IGNORED, NULL, NULL},
-    {"cache_control", FIELD_IGNORED, NULL, NULL},
-    {"inference_geo", FIELD_IGNORED, NULL, NULL},
-    {"speed", FIELD_IGNORED, NULL, NULL},
-    {"diagnostics", FIELD_IGNORED, NULL, NULL},
-
-    {"tools", FIELD_REFUSED, "[[]]", NULL},
-    {"tool_choice", FIELD_REFUSED, "[{\"type\":\"none\"},{\"type\":\"auto\"}]", NULL},
-    {"output_config", FIELD_REFUSED, "[{}]", NULL},
-    {"output_format", FIELD_REFUSED, NULL, NULL},
-    {"container", FIELD_REFUSED, NULL, NULL},
-    {"mcp_servers", FIELD_REFUSED, "[[]]", NULL},
-    {"context_management", FIELD_REFUSED, "[{}]", NULL},
-    {"chat_template_kwargs", FIELD_REFUSED, "[{},{\"enable_thinking\":false}]", NULL},
+static const struct field_rule thinking_rows[] = {
+    FIELD_TYPED("type", "s"),
+    FIELD_TYPED("budget_tokens", "i"),
+    FIELD_HARMLESS("display", "s"),
 };
+static const struct field_rules thinking_members = FIELD_RULES(thinking_rows, NULL);
 
-static const uint32_t messages_rule_count = sizeof(messages_rules) / sizeof(messages_rules[0]);
+static const struct field_rule choice_rows[] = {
+    FIELD_NOT_SERVED("type", "s", "[\"none\",\"auto\"]"), FIELD_NOT_SERVED("name", "s", NULL),
+    FIELD_HARMLESS("disable_parallel_tool_use", "b"), // there are no calls
+};
+static const struct field_rules choice_members = FIELD_RULES(choice_rows, NULL);
+
+static const struct field_rule messages_rows[] = {
+    FIELD_READ_BY("model"),
+    FIELD_READ_BY("messages"),
+    FIELD_READ_BY("max_tokens"),
+    FIELD_READ_BY("system"),
+    FIELD_READ_BY("temperature"),
+    FIELD_READ_BY("top_p"),
+    FIELD_READ_BY("top_k"),
+    FIELD_READ_BY("stop_sequences"),
+    FIELD_READ_BY("stream"),
+    FIELD_OBJECT("thinking", thinking_members),
+
+    FIELD_OBJECT("metadata", metadata_members),
+    FIELD_HARMLESS("user", "s"),
+    FIELD_HARMLESS("safety_identifier", "s"),
+    FIELD_HARMLESS("store", "b"),
+    FIELD_HARMLESS("service_tier", "s"),
+    FIELD_HARMLESS("cache_control", "o"),
+    FIELD_HARMLESS("inference_geo", "s"),
+    FIELD_HARMLESS("speed", "s"),
+    FIELD_HARMLESS("diagnostics", "o"),
+
+    FIELD_NOT_SERVED("tools", "a", "[[]]"),
+    FIELD_OBJECT("tool_choice", choice_members),
+    FIELD_NOT_SERVED_BUT("stop", "sa", "[[],\"\"]", "use stop_sequences"),
+    FIELD_NOT_SERVED_BUT("max_completion_tokens", "i", NULL, "use max_tokens"),
+};
+static const struct field_rules messages_rules = FIELD_RULES(messages_rows, &generation_not_served);
 
 // Reading
 
@@ -57,10 +69,8 @@ static void thinking_read(struct generation *g)
     if (!thinking) {
         return;
     }
-    if (!json_is_object(thinking)) {
-        fields_fail(f, HTTP_INVALID_TYPE, "thinking", "must be an object");
-    } else if (!type.at) {
-        fields_fail(f, HTTP_MISSING_FIELD, "thinking.type", "must be a string");
+    if (!type.at) {
+        fields_fail(f, HTTP_MISSING_FIELD, "thinking.type", "is required");
     } else if (text_is(type, "enabled") ||
                (text_is(type, "adaptive") &&
                 chat_template_uses(g->call.model->chat, "enable_thinking"))) {
@@ -76,7 +86,7 @@ static void messages_read(struct generation *g)
 {
     struct fields *f = &g->call.fields;
 
-    if (!call_model(&g->call, MODEL_GENERATOR, messages_rules, messages_rule_count)) {
+    if (!call_model(&g->call, MODEL_GENERATOR, &messages_rules)) {
         return;
     }
     generation_read_sampling(g, 1, 0);

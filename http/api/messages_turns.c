@@ -16,6 +16,33 @@ struct turn {
     json_t *pending; // ids of the last assistant turn that have no result yet: id -> true
 };
 
+// Keys that the readers below judge themselves have no type here.
+static const struct field_rule message_rows[] = {
+    FIELD_READ_BY("role"),
+    FIELD_READ_BY("content"),
+    FIELD_HARMLESS("id", "s"),
+    FIELD_HARMLESS("cache_control", "o"),
+};
+static const struct field_rules message_rules = FIELD_RULES(message_rows, NULL);
+
+static const struct field_rule block_rows[] = {
+    FIELD_READ_BY("type"),
+    FIELD_READ_BY("text"),
+    FIELD_READ_BY("thinking"),
+    FIELD_READ_BY("tool_use_id"),
+    FIELD_READ_BY("content"),
+    FIELD_READ_BY("id"),
+    FIELD_READ_BY("name"),
+    FIELD_READ_BY("input"),
+    FIELD_TYPED("is_error", "b"),
+    FIELD_HARMLESS("signature", "s"),
+    FIELD_HARMLESS("data", "s"),
+    FIELD_HARMLESS("citations", "ao"), // an array in answers, settings in documents
+    FIELD_HARMLESS("caller", "o"),
+    FIELD_HARMLESS("cache_control", "o"),
+};
+static const struct field_rules block_rules = FIELD_RULES(block_rows, NULL);
+
 static const json_t *value_of(const json_t *object, const char *name)
 {
     const json_t *value = json_object_get(object, name);
@@ -49,7 +76,9 @@ static struct text block_type(struct fields *f, const json_t *block, const char 
         fields_fail(f, HTTP_INVALID_TYPE, path, "must be an object");
         return (struct text){0};
     }
-    return block_string(f, block, path, "type");
+    struct text type = block_string(f, block, path, "type");
+    fields_check_object(f, &block_rules, block, path);
+    return type;
 }
 
 // Content of a tool result: absent, a string, or text blocks joined by a newline.
@@ -93,10 +122,6 @@ static void result_read(struct turn *t, const json_t *block, const char *path)
     const json_t *is_error = value_of(block, "is_error");
     struct tool_result result = {.id = block_string(f, block, path, "tool_use_id")};
 
-    if (is_error && !json_is_boolean(is_error)) {
-        fields_fail(f, HTTP_INVALID_TYPE, fields_path(f, "%s.is_error", path),
-                    "must be true or false");
-    }
     if (json_is_true(is_error)) {
         json_put_literal(&content, "Error: ");
     }
@@ -260,6 +285,7 @@ static void turn_read(struct turn *t, const json_t *in, size_t i)
         return;
     }
     struct text role = block_string(t->fields, in, path, "role");
+    fields_check_object(t->fields, &message_rules, in, path);
     if (!t->fields->failed && !role_read(&t->role, role)) {
         role = text_head(role, 32);
         fields_fail(t->fields, HTTP_INVALID_VALUE, fields_path(t->fields, "%s.role", path),

@@ -17,27 +17,35 @@ enum {
     WHOLE_TEXT_MAX = 32 * 1024, // bytes of documents to give back; more is written on a worker
 };
 
-static const struct field_rule rerank_rules[] = {
-    {"model", FIELD_READ, NULL, NULL},
-    {"query", FIELD_READ, NULL, NULL},
-    {"documents", FIELD_READ, NULL, NULL},
-    {"top_n", FIELD_READ, NULL, NULL},
-    {"return_documents", FIELD_READ, NULL, NULL},
-    {"max_tokens_per_doc", FIELD_READ, NULL, NULL},
-    {"truncate", FIELD_READ, NULL, NULL},
-    {"raw_scores", FIELD_READ, NULL, NULL},
+static const struct field_rule rerank_rows[] = {
+    FIELD_READ_BY("model"),
+    FIELD_READ_BY("query"),
+    FIELD_READ_BY("documents"),
+    FIELD_READ_BY("top_n"),
+    FIELD_READ_BY("return_documents"),
+    FIELD_READ_BY("max_tokens_per_doc"),
+    FIELD_READ_BY("truncate"),
+    FIELD_READ_BY("raw_scores"),
 
-    {"user", FIELD_IGNORED, "string", NULL},
-    {"metadata", FIELD_IGNORED, "object", NULL},
-    {"max_chunks_per_doc", FIELD_IGNORED, NULL, NULL},
-    {"priority", FIELD_IGNORED, NULL, NULL},
+    FIELD_HARMLESS("user", "s"),
+    FIELD_HARMLESS("metadata", "o"),
+    FIELD_HARMLESS("max_chunks_per_doc", "i"),
+    FIELD_HARMLESS("priority", "i"),
 
-    {"rank_fields", FIELD_REFUSED, "[[\"text\"]]", NULL},
-    {"instruction", FIELD_REFUSED, NULL, NULL},
-    {"instruct", FIELD_REFUSED, NULL, NULL},
+    FIELD_NOT_SERVED("rank_fields", "a", "[[\"text\"]]"),
+    FIELD_NOT_SERVED("instruction", "s", NULL),
+    FIELD_NOT_SERVED("instruct", "s", NULL),
+    FIELD_NOT_SERVED_BUT("top_k", "i", NULL, "use top_n"),
+    FIELD_NOT_SERVED_BUT("texts", "a", NULL, "use documents"),
+    FIELD_NOT_SERVED_BUT("return_text", "b", "[false]", "use return_documents"),
+    FIELD_NOT_SERVED_BUT("truncation", "b", "[true]", "use truncate"),
+    FIELD_NOT_SERVED("truncation_direction", "s", "[\"Right\",\"right\"]"),
+    FIELD_NOT_SERVED("truncate_prompt_tokens", "i", NULL),
+    FIELD_NOT_SERVED_BUT("activation", "b", "[true]", "use raw_scores"),
+    FIELD_NOT_SERVED_BUT("use_activation", "b", "[true]", "use raw_scores"),
+    FIELD_NOT_SERVED_BUT("softmax", "b", "[false]", "use raw_scores"),
 };
-
-static const uint32_t rerank_rule_count = sizeof(rerank_rules) / sizeof(rerank_rules[0]);
+static const struct field_rules rerank_rules = FIELD_RULES(rerank_rows, NULL);
 
 struct ranked {
     uint32_t index;
@@ -213,7 +221,7 @@ static void rerank_prepare(struct call *call)
     struct fields *f = &call->fields;
     struct integer_range at_least_one = {1, INT64_MAX, 0};
 
-    if (!call_model(call, MODEL_RERANKER, rerank_rules, rerank_rule_count)) {
+    if (!call_model(call, MODEL_RERANKER, &rerank_rules)) {
         return;
     }
     struct text query = query_read(r);

@@ -190,8 +190,19 @@ static void test_refused(void **state)
         {&chat, "tools", "[]", "[{\"type\":\"function\",\"function\":{\"name\":\"f\"}}]"},
         {&chat, "tool_choice", "\"none\"", "\"required\""},
         {&chat, "tool_choice", "\"auto\"", "{\"type\":\"function\",\"function\":{\"name\":\"f\"}}"},
-        {&chat, "response_format", "{\"type\":\"text\"}", "{\"type\":\"json_object\"}"},
-        {&chat, "structured_outputs", "{}", "{\"regex\":\"a\"}"},
+        {&chat, "allowed_token_ids", "null", "[1,2]"},
+        {&chat, "grammar", "null", "\"root ::= x\""},
+        {&chat, "json_schema", "null", "{}"},
+        {&chat, "n_predict", "-1", "5"},
+        {&chat, "enable_thinking", "null", "false"},
+        {&chat, "enable_thinking", "null", "true"},
+        {&chat, "documents", "[]", "[{}]"},
+        {&chat, "suffix", "null", "\"x\""},
+        {&chat, "system", "null", "\"x\""},
+        {&chat, "stop_sequences", "[]", "[\"x\"]"},
+        {&chat, "mirostat", "0", "2"},
+        {&chat, "n_probs", "0.0", "3"},
+        {&chat, "regex", "null", "\"a\""},
         {&chat, "guided_json", "null", "{}"},
         {&chat, "guided_regex", "null", "\"a\""},
         {&chat, "guided_choice", "null", "[\"a\"]"},
@@ -212,7 +223,6 @@ static void test_refused(void **state)
         {&chat, "reasoning_effort", "\"none\"", "\"high\""},
         {&chat, "include_reasoning", "true", "false"},
         {&chat, "thinking_token_budget", "null", "5"},
-        {&chat, "chat_template_kwargs", "{}", "{\"enable_thinking\":true}"},
         {&chat, "chat_template", "null", "\"x\""},
         {&chat, "truncate_prompt_tokens", "null", "5"},
         {&chat, "cache_salt", "null", "\"x\""},
@@ -229,14 +239,23 @@ static void test_refused(void **state)
         {&chat, "logits_processors", "[]", "[1]"},
         {&chat, "return_token_ids", "false", "true"},
         {&messages, "tools", "[]", "[{\"name\":\"f\",\"input_schema\":{}}]"},
-        {&messages, "tool_choice", "{\"type\":\"auto\"}", "{\"type\":\"any\"}"},
-        {&messages, "output_config", "{}", "{\"effort\":\"low\"}"},
+        {&messages, "grammar", "null", "\"root ::= x\""},
+        {&messages, "allowed_token_ids", "null", "[1]"},
+        {&messages, "json_schema", "null", "{}"},
+        {&messages, "n_predict", "-1", "5"},
+        {&messages, "enable_thinking", "null", "true"},
+        {&messages, "min_p", "0", "0.5"},
+        {&messages, "stop", "[]", "[\"a\"]"},
         {&messages, "thinking", "{\"type\":\"disabled\"}",
          "{\"type\":\"enabled\",\"budget_tokens\":2000}"},
         {&messages, "container", "null", "\"x\""},
         {&messages, "mcp_servers", "[]", "[{}]"},
-        {&messages, "chat_template_kwargs", "{}", "{\"a\":1}"},
+        {&embeddings, "normalize", "true", "false"},
+        {&embeddings, "input_type", "null", "\"query\""},
+        {&embeddings, "output_dimension", "null", "64"},
         {&rerank, "rank_fields", "[\"text\"]", "[\"title\"]"},
+        {&rerank, "top_k", "null", "1"},
+        {&rerank, "truncation", "true", "false"},
     };
     char more[256];
     (void)state;
@@ -245,6 +264,112 @@ static void test_refused(void **state)
         expect_ok(refused[i].endpoint, more);
         snprintf(more, sizeof(more), "\"%s\":%s", refused[i].name, refused[i].on);
         expect_error(refused[i].endpoint, more, 400, "unsupported_parameter", refused[i].name);
+    }
+}
+
+// Fields inside of fields: the path says which.
+static void test_members(void **state)
+{
+    static const struct {
+        const struct endpoint *endpoint;
+        const char *body, *code, *param; // code NULL: accepted
+    } members[] = {
+        {&chat, "\"response_format\":{\"type\":\"json_object\"}", "unsupported_parameter",
+         "response_format.type"},
+        {&chat, "\"response_format\":{\"type\":\"json_schema\",\"json_schema\":{}}",
+         "unsupported_parameter", "response_format.type"},
+        {&chat, "\"response_format\":{\"type\":\"text\",\"schema\":{}}", "unsupported_parameter",
+         "response_format.schema"},
+        {&chat, "\"response_format\":{\"type\":5}", "invalid_type", "response_format.type"},
+        {&chat, "\"response_format\":{}", "missing_required_parameter", "response_format.type"},
+        {&chat, "\"response_format\":\"text\"", "invalid_type", "response_format"},
+        {&chat, "\"response_format\":{\"type\":\"text\",\"json_schema\":null}", NULL, NULL},
+        {&messages, "\"response_format\":{\"type\":\"json_object\"}", "unsupported_parameter",
+         "response_format.type"},
+        {&chat, "\"chat_template_kwargs\":{\"enable_thinking\":true}", "unsupported_parameter",
+         "chat_template_kwargs.enable_thinking"},
+        {&chat, "\"chat_template_kwargs\":{\"enable_thinking\":\"no\"}", "invalid_type",
+         "chat_template_kwargs.enable_thinking"},
+        {&chat, "\"chat_template_kwargs\":{\"enable_thinking\":false,\"date\":\"x\"}",
+         "unsupported_parameter", "chat_template_kwargs.date"},
+        {&chat, "\"chat_template_kwargs\":[]", "invalid_type", "chat_template_kwargs"},
+        {&chat, "\"chat_template_kwargs\":{\"enable_thinking\":false,\"date\":null}", NULL, NULL},
+        {&messages, "\"chat_template_kwargs\":{\"a\":1}", "unsupported_parameter",
+         "chat_template_kwargs.a"},
+        {&chat, "\"structured_outputs\":{\"regex\":\"a\"}", "unsupported_parameter",
+         "structured_outputs.regex"},
+        {&chat, "\"structured_outputs\":{}", NULL, NULL},
+        {&chat, "\"thinking\":{\"type\":\"disabled\"}", NULL, NULL},
+        {&chat, "\"thinking\":{\"type\":\"enabled\"}", "unsupported_parameter", "thinking.type"},
+        {&chat, "\"reasoning\":{\"effort\":\"low\"}", "unsupported_parameter", "reasoning.effort"},
+        {&chat, "\"stream_options\":{\"include_obfuscation\":\"x\"}", "invalid_type",
+         "stream_options.include_obfuscation"},
+        {&messages, "\"thinking\":{}", "missing_required_parameter", "thinking.type"},
+        {&messages, "\"thinking\":{\"type\":\"disabled\",\"budget_tokens\":\"x\"}", "invalid_type",
+         "thinking.budget_tokens"},
+        {&messages, "\"metadata\":{\"user_id\":5}", "invalid_type", "metadata.user_id"},
+        {&messages, "\"tool_choice\":{\"type\":\"any\"}", "unsupported_parameter",
+         "tool_choice.type"},
+        {&messages, "\"tool_choice\":{\"type\":\"auto\",\"disable_parallel_tool_use\":true}", NULL,
+         NULL},
+        {&messages, "\"tool_choice\":\"auto\"", "invalid_type", "tool_choice"},
+        {&messages, "\"output_config\":{\"effort\":\"low\"}", "unsupported_parameter",
+         "output_config.effort"},
+        {&messages, "\"output_config\":{}", NULL, NULL},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(members) / sizeof(members[0]); i++) {
+        if (members[i].code) {
+            expect_error(members[i].endpoint, members[i].body, 400, members[i].code,
+                         members[i].param);
+        } else {
+            expect_ok(members[i].endpoint, members[i].body);
+        }
+    }
+}
+
+// What is refused or ignored is known, so its type is, too.
+static void test_types(void **state)
+{
+    static const struct {
+        const struct endpoint *endpoint;
+        const char *names; // joined by blanks
+        const char *wrong;
+    } typed[] = {
+        {&chat,
+         "safety_identifier service_tier prompt_cache_key verbosity speed tool_choice "
+         "guided_regex chat_template cache_salt reasoning_effort",
+         "5"},
+        {&chat,
+         "prediction diagnostics cache_control prompt_cache_options audio thinking "
+         "web_search_options stream_options logit_bias",
+         "\"text\""},
+        {&chat,
+         "store parallel_tool_calls logprobs skip_special_tokens enable_thinking echo "
+         "include_stop_str_in_output",
+         "1"},
+        {&chat,
+         "n top_logprobs min_tokens n_predict best_of priority truncate_prompt_tokens "
+         "thinking_token_budget",
+         "1.5"},
+        {&chat, "presence_penalty min_p repetition_penalty", "\"1\""},
+        {&chat, "tools functions stop_token_ids bad_words allowed_token_ids modalities", "{}"},
+        {&messages, "service_tier inference_geo grammar", "5"},
+        {&messages, "tools mcp_servers", "{}"},
+        {&messages, "cache_control diagnostics output_config context_management", "[]"},
+        {&embeddings, "user input_type task", "[]"},
+        {&embeddings, "normalize late_chunking store", "1"},
+        {&rerank, "user instruction", "5"},
+        {&rerank, "priority max_chunks_per_doc top_k", "\"5\""},
+    };
+    char name[64], more[256];
+    (void)state;
+    for (size_t i = 0; i < sizeof(typed) / sizeof(typed[0]); i++) {
+        int n = 0;
+        for (const char *at = typed[i].names; sscanf(at, "%63s%n", name, &n) == 1; at += n) {
+            snprintf(more, sizeof(more), "\"%s\":%s", name, typed[i].wrong);
+            expect_error(typed[i].endpoint, more, 400, "invalid_type", name);
+        }
     }
 }
 
@@ -366,6 +491,34 @@ static void test_chat_messages(void **state)
          "missing_required_parameter", "messages[0].tool_calls[0].function.name"},
         {"[{\"role\":\"assistant\",\"function_call\":{\"name\":\"f\"}}]", "unsupported_parameter",
          "messages[0].function_call"},
+        {"[{\"role\":\"user\",\"content\":\"a\",\"name\":5}]", "invalid_type", "messages[0].name"},
+        {"[{\"role\":\"user\",\"content\":\"a\",\"reasoning_content\":5}]", "invalid_type",
+         "messages[0].reasoning_content"},
+        {"[{\"role\":\"assistant\",\"content\":\"a\",\"reasoning\":[]}]", "invalid_type",
+         "messages[0].reasoning"},
+        {"[{\"role\":\"assistant\",\"content\":\"a\",\"prefix\":1}]", "invalid_type",
+         "messages[0].prefix"},
+        {"[{\"role\":\"assistant\",\"content\":\"a\",\"partial\":true}]", "unsupported_parameter",
+         "messages[0].partial"},
+        {"[{\"role\":\"assistant\",\"content\":\"a\",\"refusal\":{}}]", "invalid_type",
+         "messages[0].refusal"},
+        {"[{\"role\":\"assistant\",\"content\":\"a\",\"audio\":{\"id\":\"x\"}}]",
+         "unsupported_parameter", "messages[0].audio"},
+        {"[{\"role\":\"system\",\"content\":\"a\",\"annotations\":\"x\"}]", "invalid_type",
+         "messages[0].annotations"},
+        {"[{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"a\",\"cache_control\":1}]"
+         "}]",
+         "invalid_type", "messages[0].content[0].cache_control"},
+        {"[{\"role\":\"assistant\",\"tool_calls\":[{\"id\":5,\"function\":{\"name\":\"f\"}}]}]",
+         "invalid_type", "messages[0].tool_calls[0].id"},
+        {"[{\"role\":\"assistant\",\"tool_calls\":[{\"id\":\"a\",\"function\":\"f\"}]}]",
+         "invalid_type", "messages[0].tool_calls[0].function"},
+        {"[{\"role\":\"assistant\",\"tool_calls\":[{\"id\":\"a\",\"function\":{\"name\":\"f\","
+         "\"arguments\":[]}}]}]",
+         "invalid_type", "messages[0].tool_calls[0].function.arguments"},
+        {"[{\"role\":\"assistant\",\"tool_calls\":[{\"id\":\"a\",\"index\":\"0\",\"function\":"
+         "{\"name\":\"f\"}}]}]",
+         "invalid_type", "messages[0].tool_calls[0].index"},
     };
     char more[512];
     (void)state;
@@ -383,16 +536,94 @@ static void test_unknown(void **state)
     assert_int_equal(fake.submits, 1);
     assert_int_equal(fake.ignored_fields, 2);
     fake_end();
+    request(&chat, "\"a, b\":1,\"stream_options\":{\"x\":1},\"messages\":[{\"role\":\"user\","
+                   "\"content\":[{\"type\":\"text\",\"text\":\"hi\",\"y\":{}}],\"z\":5}]");
+    assert_int_equal(fake.submits, 1);
+    assert_int_equal(fake.ignored_fields, 4);
+    fake_end();
+    request(&messages, "\"n\":2,\"logprobs\":true,\"messages\":[{\"role\":\"user\",\"content\":"
+                       "[{\"type\":\"text\",\"text\":\"hi\",\"y\":{}}],\"z\":5}]");
+    assert_int_equal(fake.submits, 1);
+    assert_int_equal(fake.ignored_fields, 4);
+    fake_end();
+}
+
+// Blocks of Messages.
+static void test_blocks(void **state)
+{
+    static const struct {
+        const char *content, *param;
+    } blocks[] = {
+        {"[{\"type\":\"text\",\"text\":\"a\",\"cache_control\":5}]",
+         "messages.0.content.0.cache_control"},
+        {"[{\"type\":\"text\",\"text\":\"a\",\"citations\":\"x\"}]",
+         "messages.0.content.0.citations"},
+        {"[{\"type\":\"tool_result\",\"tool_use_id\":\"a\",\"is_error\":1}]",
+         "messages.0.content.0.is_error"},
+    };
+    char more[512];
+    (void)state;
+    for (size_t i = 0; i < sizeof(blocks) / sizeof(blocks[0]); i++) {
+        snprintf(more, sizeof(more), "\"messages\":[{\"role\":\"user\",\"content\":%s}]",
+                 blocks[i].content);
+        expect_error(&messages, more, 400, "invalid_type", blocks[i].param);
+    }
+    expect_error(&messages,
+                 "\"messages\":[{\"role\":\"user\",\"content\":\"a\"},{\"role\":\"assistant\","
+                 "\"content\":[{\"type\":\"thinking\",\"thinking\":\"a\",\"signature\":5}]}]",
+                 400, "invalid_type", "messages.1.content.0.signature");
+    expect_error(&messages, "\"system\":[{\"type\":\"text\",\"text\":\"a\",\"cache_control\":[]}]",
+                 400, "invalid_type", "system.0.cache_control");
+}
+
+// Names that come back are cut at a character: the answer is JSON.
+static void test_long_names(void **state)
+{
+    char more[512] = "\"chat_template_kwargs\":{\"";
+    (void)state;
+    for (int i = 0; i < 60; i++) {
+        strcat(more, "\xE2\x82\xAC");
+    }
+    strcat(more, "\":1}");
+    request(&chat, more);
+    assert_int_equal(fake.status, 400);
+    json_t *body = fake_json();
+    assert_non_null(body);
+    json_decref(body);
+    fake_end();
+}
+
+// A body of many bytes is not one of many values: what stands in strings does not count.
+static void test_values_in_strings(void **state)
+{
+    enum { PARTS = 4200, COMMAS = 1024 };
+    char *body = malloc(PARTS * (COMMAS + 2) + 256);
+    size_t bytes = (size_t)sprintf(body, "{%s,\"user\":\"", chat.base);
+    (void)state;
+    for (int i = 0; i < PARTS; i++) {
+        memcpy(body + bytes, "\\\"", 2);
+        memset(body + bytes + 2, ',', COMMAS);
+        bytes += COMMAS + 2;
+    }
+    memcpy(body + bytes, "\"}", 3);
+    fake_begin(MODEL_GENERATOR);
+    fake_request("/v1/chat/completions", body);
+    assert_int_equal(fake.status, 0);
+    assert_int_equal(fake.submits, 1);
+    fake_end();
+    free(body);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_matrix),  cmocka_unit_test(test_required),
-        cmocka_unit_test(test_refused), cmocka_unit_test(test_harmless),
-        cmocka_unit_test(test_model),   cmocka_unit_test(test_bodies),
-        cmocka_unit_test(test_stops),   cmocka_unit_test(test_chat_messages),
-        cmocka_unit_test(test_unknown),
+        cmocka_unit_test(test_matrix),     cmocka_unit_test(test_required),
+        cmocka_unit_test(test_refused),    cmocka_unit_test(test_harmless),
+        cmocka_unit_test(test_model),      cmocka_unit_test(test_bodies),
+        cmocka_unit_test(test_stops),      cmocka_unit_test(test_chat_messages),
+        cmocka_unit_test(test_unknown),    cmocka_unit_test(test_members),
+        cmocka_unit_test(test_types),      cmocka_unit_test(test_blocks),
+        cmocka_unit_test(test_long_names), cmocka_unit_test(test_values_in_strings),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

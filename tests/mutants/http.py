@@ -1,6 +1,11 @@
 # Faults of http/: one a line, sorted by file; the form stands in tests/mutants.py.
 FAULTS = [
+    ("a quote behind a backslash ends a string of the body", "http/api/call.c", "values_are_too_many", "at += *at == '\\\\' ? 2 : 1;", "at += 1;", "test_api_fields"),
+    ("a message's own fields are not judged", "http/api/chat_turns.c", "turn_read", "fields_check_object(f, &message_rules, in, fields_path(f, \"messages[%zu]\", i));", "", "test_api_fields"),
+    ("fields inside of a field are not judged", "http/api/fields.c", "rule_apply", "else if (rule->members)", "else if (false)", "test_api_fields"),
+    ("the type of a known field is not judged", "http/api/fields.c", "rule_apply", "rule->types && ", "false && rule->types && ", "test_api_fields"),
+    ("n_predict is ignored", "http/api/not_served.c", "rows", "\"n_predict\"", "\"n_prediction\"", "test_api_fields"),
+    ("of two stop strings the shorter one is taken", "http/api/stop.c", "stop_scan_at", "string.bytes > longest", "here != HERE_MATCH", "test_api_stop"),
     ("a key after the first is given another number", "http/auth.c", "key_find", "at |= i & (0u - first);", "at |= 0u;", "test_auth"),
     ("blanks after a key belong to it", "http/auth.c", "bearer_key", "while (end > at && value.at[end - 1] == ' ') end--;", "", "test_auth"),
-    ("of two stop strings the shorter one is taken", "http/api/stop.c", "stop_scan_at", "string.bytes > longest", "here != HERE_MATCH", "test_api_stop"),
 ]

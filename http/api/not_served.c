@@ -1,0 +1,124 @@
+// The table of not_served.h: names of the OpenAI and Anthropic interfaces' extensions in vLLM,
+// llama-server, SGLang and TGI. What passes is each field's own "off".
+#include "http/api/not_served.h"
+
+// Every variable changes what a template writes; thinking is off here anyway.
+static const struct field_rule template_rows[] = {
+    FIELD_NOT_SERVED("enable_thinking", "b", "[false]"),
+    FIELD_NOT_SERVED("*", NULL, NULL),
+};
+static const struct field_rules template_members = FIELD_RULES(template_rows, NULL);
+
+static const struct field_rule every_row[] = {FIELD_NOT_SERVED("*", NULL, NULL)};
+static const struct field_rules every_member = FIELD_RULES(every_row, NULL);
+
+static const struct field_rule format_rows[] = {
+    FIELD_NOT_SERVED_BUT("type", "s", "[\"text\"]", "only 'text' is"),
+    FIELD_NOT_SERVED("*", NULL, NULL), // json_schema, schema
+};
+static const struct field_rules format_members = FIELD_RULES(format_rows, NULL);
+
+static const struct field_rule rows[] = {
+    // The form of the text.
+    FIELD_OBJECT("response_format", format_members),
+    FIELD_OBJECT("structured_outputs", every_member),
+    FIELD_NOT_SERVED("guided_json", "so", NULL),
+    FIELD_NOT_SERVED("guided_regex", "s", NULL),
+    FIELD_NOT_SERVED("guided_choice", "a", NULL),
+    FIELD_NOT_SERVED("guided_grammar", "s", NULL),
+    FIELD_NOT_SERVED("guided_whitespace_pattern", "s", NULL),
+    FIELD_NOT_SERVED("grammar", "so", NULL),
+    FIELD_NOT_SERVED("grammar_lazy", "b", "[false]"),
+    FIELD_NOT_SERVED("grammar_triggers", "a", "[[]]"),
+    FIELD_NOT_SERVED("json_schema", "so", NULL),
+    FIELD_NOT_SERVED("regex", "s", NULL),
+    FIELD_NOT_SERVED("ebnf", "s", NULL),
+    FIELD_NOT_SERVED("structural_tag", "so", NULL),
+
+    // Which tokens may come, and how likely.
+    FIELD_NOT_SERVED("allowed_token_ids", "a", NULL),
+    FIELD_NOT_SERVED("bad_words", "a", "[[]]"),
+    FIELD_NOT_SERVED("logit_bias", "oa", "[{},[]]"),
+    FIELD_NOT_SERVED("logits_processors", "a", "[[]]"),
+    FIELD_NOT_SERVED("custom_logit_processor", "s", NULL),
+    FIELD_NOT_SERVED("presence_penalty", "n", "[0]"),
+    FIELD_NOT_SERVED("frequency_penalty", "n", "[0]"),
+    FIELD_NOT_SERVED("repetition_penalty", "n", "[1]"),
+    FIELD_NOT_SERVED("repeat_penalty", "n", "[1]"),
+    FIELD_NOT_SERVED("length_penalty", "n", "[1]"),
+    FIELD_NOT_SERVED("min_p", "n", "[0]"),
+    FIELD_NOT_SERVED("top_a", "n", "[0]"),
+    FIELD_NOT_SERVED("typical_p", "n", "[1]"),
+    FIELD_NOT_SERVED("top_n_sigma", "n", "[-1,0]"),
+    FIELD_NOT_SERVED("xtc_probability", "n", "[0]"),
+    FIELD_NOT_SERVED("dry_multiplier", "n", "[0]"),
+    FIELD_NOT_SERVED("dynatemp_range", "n", "[0]"),
+    FIELD_NOT_SERVED("mirostat", "i", "[0]"),
+    FIELD_NOT_SERVED("samplers", "as", NULL),
+    FIELD_NOT_SERVED("do_sample", "b", "[true]"),
+    FIELD_NOT_SERVED("use_beam_search", "b", "[false]"),
+    FIELD_NOT_SERVED("lora", "a", "[[]]"),
+    FIELD_NOT_SERVED("lora_path", "sa", NULL),
+
+    // How long the text is, and where it ends.
+    FIELD_NOT_SERVED_BUT("n_predict", "i", "[-1]", "use max_tokens"),
+    FIELD_NOT_SERVED_BUT("max_new_tokens", "i", NULL, "use max_tokens"),
+    FIELD_NOT_SERVED_BUT("max_output_tokens", "i", NULL, "use max_tokens"),
+    FIELD_NOT_SERVED("min_tokens", "i", "[0]"),
+    FIELD_NOT_SERVED("min_new_tokens", "i", "[0]"),
+    FIELD_NOT_SERVED("stop_token_ids", "a", "[[]]"),
+    FIELD_NOT_SERVED("stop_regex", "sa", "[[]]"),
+    FIELD_NOT_SERVED("no_stop_trim", "b", "[false]"),
+    FIELD_NOT_SERVED("include_stop_str_in_output", "b", "[false]"),
+    FIELD_NOT_SERVED("skip_special_tokens", "b", "[true]"),
+    FIELD_NOT_SERVED("spaces_between_special_tokens", "b", "[true]"),
+
+    // What the model reads.
+    FIELD_OBJECT("chat_template_kwargs", template_members),
+    FIELD_NOT_SERVED_BUT("chat_template", "s", NULL, "the server's own template is used"),
+    FIELD_NOT_SERVED("documents", "a", "[[]]"),
+    FIELD_NOT_SERVED("add_special_tokens", "b", "[false]"),
+    FIELD_NOT_SERVED("truncate_prompt_tokens", "i", NULL),
+    FIELD_NOT_SERVED("truncation_side", "s", NULL),
+    FIELD_NOT_SERVED("prompt", "sa", NULL),
+    FIELD_NOT_SERVED("prompt_embeds", "sa", NULL),
+    FIELD_NOT_SERVED("suffix", "s", NULL),
+    FIELD_NOT_SERVED("echo", "b", "[false]"),
+    FIELD_NOT_SERVED("cache_salt", "s", NULL),
+
+    // Thinking.
+    FIELD_NOT_SERVED_BUT("enable_thinking", "b", NULL, "use chat_template_kwargs"),
+    FIELD_NOT_SERVED("reasoning_effort", "s", "[\"none\"]"),
+    FIELD_NOT_SERVED("include_reasoning", "b", "[true]"),
+    FIELD_NOT_SERVED("reasoning_format", "s", "[\"none\",\"auto\"]"),
+    FIELD_NOT_SERVED("thinking_budget", "i", NULL),
+    FIELD_NOT_SERVED("thinking_budget_tokens", "i", NULL),
+    FIELD_NOT_SERVED("thinking_token_budget", "i", NULL),
+    FIELD_NOT_SERVED("thinking_forced_open", "b", "[false]"),
+
+    // What else is answered.
+    FIELD_NOT_SERVED("best_of", "i", "[1]"),
+    FIELD_NOT_SERVED("n_probs", "i", "[0]"),
+    FIELD_NOT_SERVED("prompt_logprobs", "i", NULL),
+    FIELD_NOT_SERVED("return_hidden_states", "b", "[false]"),
+    FIELD_NOT_SERVED("return_progress", "b", "[false]"),
+    FIELD_NOT_SERVED("return_token_ids", "b", "[false]"),
+    FIELD_NOT_SERVED("return_tokens", "b", "[false]"),
+    FIELD_NOT_SERVED("return_tokens_as_token_ids", "b", "[false]"),
+    FIELD_NOT_SERVED("timings_per_token", "b", "[false]"),
+    FIELD_NOT_SERVED("priority", "i", "[0]"),
+
+    // Fields of the other interface.
+    FIELD_NOT_SERVED("functions", "a", "[[]]"),
+    FIELD_NOT_SERVED("audio", "o", NULL),
+    FIELD_NOT_SERVED("modalities", "a", "[[\"text\"]]"),
+    FIELD_NOT_SERVED("web_search_options", "o", NULL),
+    FIELD_NOT_SERVED("moderation", NULL, NULL),
+    FIELD_NOT_SERVED("container", "so", NULL),
+    FIELD_NOT_SERVED("mcp_servers", "a", "[[]]"),
+    FIELD_NOT_SERVED("output_format", "o", NULL),
+    FIELD_OBJECT("output_config", every_member),
+    FIELD_OBJECT("context_management", every_member),
+};
+
+const struct field_rules generation_not_served = FIELD_RULES(rows, NULL);

@@ -1,0 +1,8 @@
+// Fields of both generation endpoints that change what is generated and are not served: refused by
+// name, so that nobody takes an answer for what it is not. A field that becomes served leaves this
+// table for that of its endpoint.
+#pragma once
+
+#include "http/api/fields.h"
+
+extern const struct field_rules generation_not_served;
