@@ -1,16 +1,27 @@
-// Requests whose end can be read in two ways: two different Content-Lengths, or a Content-Length
-// beside a Transfer-Encoding (RFC 9112, 6.1 and 6.3). libh2o takes one of them and drops the others
-// from its list of headers, so that a proxy in front may have seen another end; the head itself
-// still lies in the connection's buffer when the handler is called. Loop thread.
-#include "http/inside.h"
+// Requests that a proxy in front may have read in another way than libh2o, so that a second request
+// hides behind one of them (RFC 9112, 6 and 11.2): two lengths, folded lines, no Host or several.
+// libh2o takes one reading and drops the others from its list of headers; the head itself still
+// lies in the connection's buffer when the handler is called. Chunks: chunked.c.
+#include "http/framing.h"
 
+#include <stdint.h>
 #include <string.h>
 #include <strings.h>
 
-static bool is_header(struct text line, const char *name)
+struct head {
+    struct text length; // the first Content-Length
+    uint32_t lengths, codings, hosts;
+    bool lengths_differ, folded;
+};
+
+// The value, if the line is a header of this name.
+static bool is_header(struct text line, const char *name, struct text *value)
 {
     size_t bytes = strlen(name);
-    return line.bytes > bytes && strncasecmp(line.at, name, bytes) == 0 && line.at[bytes] == ':';
+    if (line.bytes <= bytes || strncasecmp(line.at, name, bytes) != 0 || line.at[bytes] != ':')
+        return false;
+    *value = text_trim(text_span(line.at + bytes + 1, line.bytes - bytes - 1));
+    return true;
 }
 
 // The next line without its end; empty behind the head.
@@ -26,29 +37,38 @@ static struct text line_take(struct text *head)
     return line;
 }
 
-static bool head_is_doubtful(struct text head)
+static void line_read(struct head *out, struct text line)
 {
-    static const char length_name[] = "content-length";
-    struct text line, length = {0};
-    bool coded = false;
-    while (head.bytes > 0 && (line = line_take(&head)).bytes > 0) {
-        coded = coded || is_header(line, "transfer-encoding");
-        if (!is_header(line, length_name))
-            continue;
-        size_t name = sizeof length_name; // with its colon
-        struct text value = text_trim(text_span(line.at + name, line.bytes - name));
-        if (length.at != NULL && !text_equal(length, value))
-            return true;
-        length = value;
-    }
-    return coded && length.at != NULL;
+    struct text value;
+    out->folded = out->folded || line.at[0] == ' ' || line.at[0] == '\t';
+    out->hosts += is_header(line, "host", &value);
+    out->codings += is_header(line, "transfer-encoding", &value);
+    if (!is_header(line, "content-length", &value))
+        return;
+    out->lengths_differ =
+        out->lengths_differ || (out->lengths > 0 && !text_equal(out->length, value));
+    out->length = value;
+    out->lengths++;
 }
 
-bool framing_is_doubtful(const h2o_req_t *req)
+const char *framing_fault(struct text text, int minor)
 {
-    enum { HTTP_2 = 0x200 }; // has frames instead
-    if (req->version >= HTTP_2)
-        return false;
-    const h2o_socket_t *socket = req->conn->callbacks->get_socket(req->conn);
-    return head_is_doubtful(text_span(socket->input->bytes, socket->input->size));
+    struct head head = {0};
+    struct text line = line_take(&text);
+    if (line.bytes == 0) // libh2o skips one blank line in front of a request
+        line_take(&text);
+    while (text.bytes > 0 && (line = line_take(&text)).bytes > 0)
+        line_read(&head, line);
+    if (head.lengths_differ || head.codings > 1 || (head.codings > 0 && head.lengths > 0))
+        return "The request gives its length in two ways: send one Content-Length or one "
+               "Transfer-Encoding.";
+    if (head.folded)
+        return "A header goes on in a second line: send each on one line.";
+    if (head.codings > 0 && minor == 0)
+        return "HTTP/1.0 has no Transfer-Encoding: send a Content-Length.";
+    if (head.codings > 0 && !chunked_is_strict())
+        return "Chunked bodies are not taken here: send a Content-Length.";
+    if (head.hosts > 1 || (head.hosts == 0 && minor > 0))
+        return "The header 'Host' must come exactly once.";
+    return NULL;
 }

@@ -1,5 +1,6 @@
 // What happens to a request before its endpoint sees it: route (404), method (405), key (401),
 // content type (415), size (413), readiness (503), in this order. On the connection's h2o thread.
+#include "http/framing.h"
 #include "http/inside.h"
 
 #include <stdlib.h>
@@ -109,19 +110,26 @@ static void unknown_path(struct exchange *x, struct text method, struct text pat
     refuse(x, HTTP_UNKNOWN_URL, message);
 }
 
-static bool is_refused(struct exchange *x, const h2o_req_t *req, const struct route_match *match)
+static const char *fault_of(const h2o_req_t *req)
 {
-    struct text method = text_span(req->method.base, req->method.len);
-    struct text path = text_span(req->path_normalized.base, req->path_normalized.len);
-    if (framing_is_doubtful(req)) {
+    enum { HTTP_2 = 0x200, HTTP_1_0 = 0x100 };
+    if (req->version >= HTTP_2) // has frames instead
+        return NULL;
+    const h2o_buffer_t *input = req->conn->callbacks->get_socket(req->conn)->input;
+    return framing_fault(text_span(input->bytes, input->size), req->version - HTTP_1_0);
+}
+
+static bool is_refused(struct exchange *x, const h2o_req_t *req, const struct route_match *match,
+                       struct text path)
+{
+    const char *fault = fault_of(req);
+    if (fault != NULL) {
         x->close = true;
-        refuse(x, HTTP_INVALID_VALUE,
-               "The request gives its length in two ways: send one Content-Length or one "
-               "Transfer-Encoding.");
+        refuse(x, HTTP_INVALID_VALUE, fault);
         return true;
     }
     if (!match->path_known) {
-        unknown_path(x, method, path);
+        unknown_path(x, text_span(req->method.base, req->method.len), path);
         return true;
     }
     if (match->options) {
@@ -198,11 +206,15 @@ static void headers_read(struct exchange *x, const h2o_req_t *req)
         atomic_fetch_add_explicit(&x->thread->counters.retries, 1, memory_order_relaxed);
 }
 
-// A request target in absolute form ("GET http://host/path") arrives with a slash in front.
-static struct text path_of(const h2o_req_t *req)
+// The path of the request's target, not decoded; the target may be in absolute form
+// ("GET http://host/path").
+static struct text target_path(const h2o_req_t *req)
 {
-    static const char *const schemes[] = {"/http://", "/https://"};
-    struct text path = text_span(req->path_normalized.base, req->path_normalized.len);
+    static const char *const schemes[] = {"http://", "https://"};
+    struct text path = text_span(req->path.base, req->path.len);
+    const char *query = memchr(path.at, '?', path.bytes);
+    if (query != NULL)
+        path.bytes = (size_t)(query - path.at);
     for (int i = 0; i < 2; i++) {
         size_t bytes = strlen(schemes[i]);
         if (path.bytes <= bytes || strncasecmp(path.at, schemes[i], bytes) != 0)
@@ -219,11 +231,12 @@ int handle_request(h2o_handler_t *self, h2o_req_t *req)
     (void)self;
     struct http_thread *thread = loop_of(req);
     struct route_match match;
-    route_find(&thread->server->routes, text_span(req->method.base, req->method.len), path_of(req),
-               &match);
+    struct text raw = target_path(req);
+    struct path path = path_decode(raw, h2o_mem_alloc_pool(&req->pool, raw.bytes + 1));
+    route_find(&thread->server->routes, text_span(req->method.base, req->method.len), path, &match);
     struct exchange *x = exchange_create(thread, req, &match);
     headers_read(x, req);
-    if (is_refused(x, req, &match)) {
+    if (is_refused(x, req, &match, path.text)) {
         exchange_settle(x);
         return 0;
     }

@@ -108,9 +108,6 @@ int handle_request(h2o_handler_t *self, h2o_req_t *req);
 // fallback.c: h2o's own errors in our shapes
 void fallback_setup(h2o_filter_t *self, h2o_req_t *req, h2o_ostream_t **slot);
 
-// framing.c
-bool framing_is_doubtful(const h2o_req_t *req);
-
 // accesslog.c
 void access_log(h2o_logger_t *self, h2o_req_t *req);
 

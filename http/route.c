@@ -3,7 +3,9 @@
 
 #include "kernels/status.h"
 
+#include <stdint.h>
 #include <stdio.h>
+#include <string.h>
 
 struct alias {
     const char *from, *to;
@@ -27,19 +29,74 @@ void route_list_fill(struct route_list *out, const struct route *const *tables,
     }
 }
 
-static bool has_prefix(struct text path, const char *prefix, struct text *rest)
+// The character at *at, which moves behind it; what is no %xx stands for itself.
+static char char_take(struct text raw, size_t *at)
+{
+    const char *from = raw.at + *at;
+    int high = -1, low = -1;
+    if (*from == '%' && raw.bytes - *at > 2) {
+        high = text_hex(from[1]);
+        low = text_hex(from[2]);
+    }
+    bool coded = high >= 0 && low >= 0;
+    *at += coded ? 3 : 1;
+    return coded ? (char)(high << 4 | low) : *from;
+}
+
+// The end of the text after its last segment, which begins at from, was resolved.
+static size_t dots_resolve(const char *room, size_t from, size_t end)
+{
+    struct text segment = text_span(room + from, end - from);
+    if (text_is(segment, "/."))
+        return from;
+    if (!text_is(segment, "/.."))
+        return end;
+    while (from > 0 && room[--from] != '/')
+        continue;
+    return from;
+}
+
+struct path path_decode(struct text raw, char *room)
+{
+    struct path path = {.plain = SIZE_MAX};
+    size_t at = 0, bytes = 0;
+    while (at < raw.bytes) {
+        size_t from = bytes;
+        do {
+            bool slash = raw.at[at] == '/';
+            room[bytes] = char_take(raw, &at);
+            if (room[bytes] == '/' && !slash && path.plain == SIZE_MAX)
+                path.plain = bytes;
+            bytes++;
+        } while (at < raw.bytes && raw.at[at] != '/');
+        if (path.plain == SIZE_MAX) // behind an encoded slash dots are a part of the name
+            bytes = dots_resolve(room, from, bytes);
+    }
+    bool slash = raw.bytes > 0 && raw.at[raw.bytes - 1] == '/';
+    if (slash && bytes > 1 && room[bytes - 1] == '/')
+        bytes--;
+    path.text = text_span(room, bytes);
+    return path;
+}
+
+static bool path_is(struct path path, const char *string)
+{
+    return path.plain == SIZE_MAX && text_is(path.text, string);
+}
+
+static bool has_prefix(struct path path, const char *prefix, struct text *rest)
 {
     size_t bytes = strlen(prefix);
-    if (path.bytes <= bytes || memcmp(path.at, prefix, bytes) != 0)
+    if (path.text.bytes <= bytes || path.plain < bytes || memcmp(path.text.at, prefix, bytes) != 0)
         return false;
-    *rest = text_span(path.at + bytes, path.bytes - bytes);
+    *rest = text_span(path.text.at + bytes, path.text.bytes - bytes);
     return true;
 }
 
-static bool path_matches(const struct route *row, struct text path, struct text *rest)
+static bool path_matches(const struct route *row, struct path path, struct text *rest)
 {
     *rest = (struct text){NULL, 0};
-    if (text_is(path, row->path))
+    if (path_is(path, row->path))
         return true;
     size_t bytes = strlen(row->path);
     return bytes > 1 && row->path[bytes - 1] == '/' && has_prefix(path, row->path, rest);
@@ -52,16 +109,17 @@ static void allow_add(struct route_match *out, const char *method)
              strcmp(method, "GET") == 0 ? ", HEAD" : "");
 }
 
-static struct text path_canonical(struct text path)
+static struct path path_canonical(struct path path)
 {
-    if (path.bytes > 1 && path.at[path.bytes - 1] == '/')
-        path.bytes--;
     for (size_t i = 0; i < sizeof aliases / sizeof *aliases; i++)
-        if (text_is(path, aliases[i].from))
-            return text_of(aliases[i].to);
+        if (path_is(path, aliases[i].from))
+            return (struct path){text_of(aliases[i].to), SIZE_MAX};
     struct text rest;
-    if (has_prefix(path, "/v1/v1/models/", &rest)) // one of them
-        return text_span(path.at + strlen("/v1"), path.bytes - strlen("/v1"));
+    if (has_prefix(path, "/v1/v1/models/", &rest)) { // one of them
+        size_t more = strlen("/v1");
+        path.text = text_span(path.text.at + more, path.text.bytes - more);
+        path.plain -= path.plain == SIZE_MAX ? 0 : more;
+    }
     return path;
 }
 
@@ -77,11 +135,11 @@ enum shape path_shape(struct text path)
     return SHAPE_OPENAI;
 }
 
-void route_find(const struct route_list *list, struct text method, struct text path,
+void route_find(const struct route_list *list, struct text method, struct path path,
                 struct route_match *out)
 {
-    *out = (struct route_match){.index = list->count, .shape = path_shape(path)};
-    if (text_is(method, "OPTIONS") && (text_is(path, "*") || text_is(path, "/*"))) {
+    *out = (struct route_match){.index = list->count, .shape = path_shape(path.text)};
+    if (text_is(method, "OPTIONS") && (path_is(path, "*") || path_is(path, "/*"))) {
         // the server as a whole; h2o puts a slash in front
         snprintf(out->allow, sizeof out->allow, "GET, HEAD, POST, OPTIONS");
         out->path_known = out->options = true;

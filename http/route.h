@@ -25,8 +25,17 @@ struct route_match {
     enum shape shape;
 };
 
-// path: decoded, without query.
-void route_find(const struct route_list *list, struct text method, struct text path,
+// A request's path with %xx decoded, once, and dot segments resolved. A slash that came encoded
+// parts no segments and is none of a route's: '/v1/models/org%2Fname' names a model with a slash.
+struct path {
+    struct text text;
+    size_t plain; // bytes in front of the first slash that came encoded
+};
+
+// raw: without query; room: as many bytes, for the result. A trailing slash is dropped.
+struct path path_decode(struct text raw, char *room);
+
+void route_find(const struct route_list *list, struct text method, struct path path,
                 struct route_match *out);
 
 enum shape path_shape(struct text path); // of errors on unknown paths

@@ -13,17 +13,6 @@ struct scan {
     size_t lone_count;     // escapes to be mended: lone surrogates, NUL in a key
 };
 
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    if (c >= 'A' && c <= 'F')
-        return c - 'A' + 10;
-    return -1;
-}
-
 // Value of the escape \uXXXX at `at`, or -1 if there is none before `end`.
 static int unicode_escape(const char *at, const char *end)
 {
@@ -31,7 +20,7 @@ static int unicode_escape(const char *at, const char *end)
         return -1;
     int value = 0;
     for (int i = 2; i < 6; i++) {
-        int digit = hex_digit(at[i]);
+        int digit = text_hex(at[i]);
         if (digit < 0)
             return -1;
         value = value * 16 + digit;

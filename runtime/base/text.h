@@ -40,3 +40,12 @@ static inline struct text text_trim(struct text in)
         in.bytes--;
     return in;
 }
+
+// The value of a hexadecimal digit, -1 for other characters.
+static inline int text_hex(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    char lower = (char)(c | 0x20);
+    return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
+}

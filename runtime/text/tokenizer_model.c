@@ -26,19 +26,11 @@ void model_encode(struct encode *e, struct text piece)
     }
 }
 
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    char lower = (char)(c | 32);
-    return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
-}
-
 int32_t byte_token_value(struct text name)
 {
     if (name.bytes != 6 || memcmp(name.at, "<0x", 3) != 0 || name.at[5] != '>')
         return -1;
-    int high = hex_digit(name.at[3]), low = hex_digit(name.at[4]);
+    int high = text_hex(name.at[3]), low = text_hex(name.at[4]);
     return high >= 0 && low >= 0 ? high * 16 + low : -1;
 }
 

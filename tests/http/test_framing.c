@@ -69,48 +69,170 @@ static void test_fallback_errors(void **state)
     http_client_close(&client);
 }
 
+#define POST(version) "POST /v1/test/echo HTTP/" version "\r\n" BEARER JSON
+#define ECHO POST("1.1") "Host: a\r\n"
+#define CHUNKED ECHO "Transfer-Encoding: chunked\r\n\r\n"
+#define LENGTH_2 "Content-Length: 2\r\n"
+
+struct framing_case {
+    const char *bytes;
+    int statuses[2];
+};
+
+// A refusal is JSON and closes the connection.
+static void case_check(const struct framing_case *one, size_t index, size_t cut)
+{
+    struct http_client client;
+    struct http_answer answer;
+    char value[64];
+    size_t bytes = strlen(one->bytes);
+    assert_true(http_client_open(&client, fixture.port));
+    for (size_t at = 0; at < bytes; at += cut)
+        if (!http_client_send(&client, one->bytes + at, bytes - at < cut ? bytes - at : cut))
+            break; // refused already
+    for (int j = 0; j < 2 && one->statuses[j] != 0; j++) {
+        if (!http_client_answer(&client, &answer) || answer.status != one->statuses[j])
+            fail_msg("case %zu, answer %d: %d %s", index, j, answer.status, answer.body);
+        bool closes = http_header(answer.head, "connection", value, sizeof value) &&
+                      strcmp(value, "close") == 0;
+        assert_true(http_header(answer.head, "content-type", value, sizeof value));
+        assert_string_equal(value, "application/json");
+        if (answer.status == 400 && (!closes || !http_client_closed(&client, 20000)))
+            fail_msg("case %zu: the connection stays open", index);
+        http_answer_free(&answer);
+    }
+    http_client_close(&client);
+}
+
+static void cases_check(const struct framing_case *cases, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        case_check(&cases[i], i, SIZE_MAX / 2);
+}
+
 // A request whose end a proxy may see elsewhere is refused and the connection closed, also behind
 // another one; a length that stands twice alike, or in the body, is none.
 static void test_length_in_two_ways(void **state)
 {
     (void)state;
-#define ECHO "POST /v1/test/echo HTTP/1.1\r\nHost: a\r\n" BEARER JSON
-    static const struct {
-        const char *bytes;
-        int statuses[2];
-    } cases[] = {
-        {ECHO "Content-Length: 2\r\ncontent-length: 3\r\n\r\n{} ", {400}},
-        {ECHO "Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n", {400}},
-        {ECHO "Transfer-Encoding: chunked\r\nContent-Length: 2\r\n\r\n2\r\n{}\r\n0\r\n\r\n", {400}},
-        {ECHO "Content-Length: 2\r\nContent-Length:  2 \r\n\r\n{}", {200}},
+    static const struct framing_case cases[] = {
+        {ECHO LENGTH_2 "content-length: 3\r\n\r\n{} ", {400}},
+        {"\r\n" ECHO LENGTH_2 "content-length: 3\r\n\r\n{} ", {400}},
+        {ECHO LENGTH_2 "Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n", {400}},
+        {ECHO "Transfer-Encoding: chunked\r\n" LENGTH_2 "\r\n2\r\n{}\r\n0\r\n\r\n", {400}},
+        {ECHO "Transfer-Encoding: x\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", {400}},
+        {POST("1.0") "Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n", {400}},
+        {ECHO LENGTH_2 "Content-Length:  2 \r\n\r\n{}", {200}},
         {ECHO "Content-Length: 29\r\n\r\n{}\r\ncontent-length: 9\r\n\r\n\n   ", {200}},
-        {"GET /health HTTP/1.1\r\nHost: a\r\n\r\n" ECHO
-         "Content-Length: 2\r\nContent-Length: 1\r\n\r\n{}", {200, 400}},
+        {"GET /health HTTP/1.1\r\nHost: a\r\n\r\n" ECHO LENGTH_2 "Content-Length: 1\r\n\r\n{}",
+         {200, 400}},
     };
-#undef ECHO
+    cases_check(cases, sizeof cases / sizeof *cases);
+}
+
+// Headers that go on in a second line, and a host that is missing or named twice.
+static void test_folds_and_hosts(void **state)
+{
+    (void)state;
+    static const struct framing_case cases[] = {
+        {ECHO LENGTH_2 "X-A: b\r\n c\r\n\r\n{}", {400}},
+        {ECHO LENGTH_2 "X-A:\r\n\tc\r\n\r\n{}", {400}},
+        {ECHO "Content-Length: 2\r\n 0\r\n\r\n{}", {400}},
+        {POST("1.1") LENGTH_2 "\r\n{}", {400}},
+        {ECHO "host: b\r\n" LENGTH_2 "\r\n{}", {400}},
+        {ECHO "Host: a\r\n" LENGTH_2 "\r\n{}", {400}},
+        {POST("1.0") "Host: a\r\nHost: b\r\n" LENGTH_2 "\r\n{}", {400}},
+        {POST("1.0") LENGTH_2 "\r\n{}", {200}},
+        {POST("1.1") "Host:\r\n" LENGTH_2 "\r\n{}", {200}},
+        {ECHO "X-Host: b\r\n" LENGTH_2 "\r\n{}", {200}},
+    };
+    cases_check(cases, sizeof cases / sizeof *cases);
+}
+
+// Chunks by the letter, in one piece and byte by byte.
+static void test_chunks(void **state)
+{
+    (void)state;
+#define LAST "\r\n0\r\n\r\n"
+    static const struct framing_case cases[] = {
+        {CHUNKED "0x2\r\n{}" LAST, {400}},
+        {CHUNKED "2x\r\n{}" LAST, {400}},
+        {CHUNKED "0zzz\r\n\r\n", {400}},
+        {CHUNKED "2 xyz\r\n{}" LAST, {400}},
+        {CHUNKED "2 \r\n{}" LAST, {400}},
+        {CHUNKED " 2\r\n{}" LAST, {400}},
+        {CHUNKED "+2\r\n{}" LAST, {400}},
+        {CHUNKED "-2\r\n{}" LAST, {400}},
+        {CHUNKED "\r\n{}" LAST, {400}},
+        {CHUNKED "00000000000000002\r\n{}" LAST, {400}},
+        {CHUNKED "2\n{}" LAST, {400}},
+        {CHUNKED "2\r{}" LAST, {400}},
+        {CHUNKED "2;a\n{}" LAST, {400}},
+        {CHUNKED "2;a\x01\r\n{}" LAST, {400}},
+        {CHUNKED "2\r\n{}\n0\r\n\r\n", {400}},
+        {CHUNKED "2\r\n{}\r\r\n0\r\n\r\n", {400}},
+        {CHUNKED "2\r\n{}0\r\n\r\n", {400}},
+        {CHUNKED "1\r\n{}" LAST, {400}},
+        {CHUNKED "2\r\n{}\r\n0\n\r\n", {400}},
+        {CHUNKED "2\r\n{}\r\n0\r\n\n", {400}},
+        {CHUNKED "2\r\n{}\r\n0\r\n\rx", {400}},
+        {CHUNKED "2\r\n{}\r\n0\r\nA: b\n\r\n", {400}},
+        {CHUNKED "2\r\n{}\r\n0\r\n A: b\r\n\r\n", {400}},
+        {CHUNKED "2\r\n{}\r\n0\r\nA\r\n\r\n", {400}},
+        {CHUNKED "2\r\n{}\r\n0\r\nA: b\rc\r\n\r\n", {400}},
+        {CHUNKED "2\r\n{}" LAST, {200}},
+        {CHUNKED "1\r\n{\r\n01\r\n}" LAST, {200}},
+        {CHUNKED "2;a=\"b c\"\r\n{}\r\n000;x\r\n\r\n", {200}},
+        {CHUNKED "2\r\n{}\r\n0\r\nA: b\r\nC:d\r\n\r\n", {200}},
+        {CHUNKED "A\r\n[\"5678901\"\r\n1\r\n]" LAST, {200}},
+        {CHUNKED "000000000000000a\r\n[\"5678901\"\r\n1\r\n]" LAST, {200}},
+        {CHUNKED "2\r\n{}\r\n0\r\nA: b\r\n\r\nGET /health HTTP/1.1\r\nHost: a\r\n\r\n", {200, 200}},
+        {CHUNKED "2\r\n{}\r\n0\r\n\r\n" CHUNKED "2 \r\n{}" LAST, {200, 400}},
+    };
+#undef LAST
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct http_client client;
-        struct http_answer answer;
-        char value[64];
-        assert_true(http_client_open(&client, fixture.port));
-        assert_true(http_client_send(&client, cases[i].bytes, strlen(cases[i].bytes)));
-        for (int j = 0; j < 2 && cases[i].statuses[j] != 0; j++) {
-            if (!http_client_answer(&client, &answer) || answer.status != cases[i].statuses[j])
-                fail_msg("case %zu, answer %d", i, j);
-            bool closes = http_header(answer.head, "connection", value, sizeof value) &&
-                          strcmp(value, "close") == 0;
-            assert_int_equal(closes, answer.status == 400);
-            http_answer_free(&answer);
-        }
-        http_client_close(&client);
+        case_check(&cases[i], i, SIZE_MAX / 2);
+        case_check(&cases[i], i, 1);
     }
+}
+
+// An extension is skipped unread: it has an end.
+static void test_endless_extension(void **state)
+{
+    (void)state;
+    static char bytes[1000];
+    memset(bytes, 'a', sizeof bytes - 1);
+    memcpy(bytes, CHUNKED "2;", strlen(CHUNKED "2;"));
+    strcpy(bytes + 700, "\r\n{}\r\n0\r\n\r\n");
+    case_check(&(struct framing_case){bytes, {400}}, 0, SIZE_MAX / 2);
+}
+
+static void body_check(const char *bytes, const char *wanted)
+{
+    struct http_client client;
+    struct http_answer answer;
+    assert_true(http_client_open(&client, fixture.port));
+    assert_true(http_client_send(&client, bytes, strlen(bytes)));
+    assert_true(http_client_answer(&client, &answer));
+    assert_string_equal(answer.body, wanted);
+    http_answer_free(&answer);
+    http_client_close(&client);
+}
+
+// The body is what the chunks hold, the next request begins behind them.
+static void test_chunks_joined(void **state)
+{
+    (void)state;
+    body_check(CHUNKED "5;x=y\r\n[1,2,\r\n3\r\n3,4\r\n01\r\n]\r\n0\r\nA: b\r\n\r\n", "[1,2,3,4]");
+    body_check(CHUNKED "4\r\n\"\r\n\"\r\n0\r\n\r\n", "\"\r\n\"");
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_fallback_errors),
-        cmocka_unit_test(test_length_in_two_ways),
+        cmocka_unit_test(test_fallback_errors),   cmocka_unit_test(test_length_in_two_ways),
+        cmocka_unit_test(test_folds_and_hosts),   cmocka_unit_test(test_chunks),
+        cmocka_unit_test(test_endless_extension), cmocka_unit_test(test_chunks_joined),
     };
     return cmocka_run_group_tests(tests, open_main, close_main);
 }

@@ -26,8 +26,9 @@ static struct route_match find(const char *method, const char *path)
     static const uint32_t counts[] = {sizeof rows / sizeof *rows};
     struct route_list list;
     struct route_match match;
+    static char room[256];
     route_list_fill(&list, tables, counts);
-    route_find(&list, text_of(method), text_of(path), &match);
+    route_find(&list, text_of(method), path_decode(text_of(path), room), &match);
     return match;
 }
 
@@ -54,6 +55,44 @@ static void test_rest(void **state)
     match = find("GET", "/v1/v1/models/org/name"); // a client pointed at {base_url}/v1
     assert_ptr_equal(match.route, &rows[3]);
     assert_true(text_is(match.path_rest, "org/name"));
+}
+
+// Decoded once; a slash that came encoded is a part of a name and never one of a route's.
+static void test_encoded(void **state)
+{
+    (void)state;
+    assert_ptr_equal(find("GET", "/%68ealth").route, &rows[4]);
+    assert_ptr_equal(find("GET", "/%68%65alth/").route, &rows[4]);
+    assert_ptr_equal(find("GET", "/v1/./models/../../health").route, &rows[4]);
+    assert_ptr_equal(find("GET", "/v1/%2e%2E/health").route, &rows[4]);
+    assert_ptr_equal(find("GET", "/../health").route, &rows[4]);
+    static const struct {
+        const char *path, *rest;
+    } names[] = {
+        {"/v1/models/org%2Fname", "org/name"},
+        {"/v1/models/org%2fname/", "org/name"},
+        {"/v1/models/name%2f", "name/"},
+        {"/v1/models/..%2f..%2fhealth", "../../health"},
+        {"/v1/models/a%2F/../../../health", "a//../../../health"},
+        {"/v1/models/%252e%252E%252fhealth", "%2e%2E%2fhealth"},
+        {"/v1/models/a%zz%4", "a%zz%4"},
+        {"/v1/v1/models/org%2Fname", "org/name"},
+        {"/v1/models/x/../y", "y"},
+    };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        struct route_match match = find("GET", names[i].path);
+        if (match.route != &rows[3] || !text_is(match.path_rest, names[i].rest))
+            fail_msg("%s: '%.*s'", names[i].path, (int)match.path_rest.bytes, match.path_rest.at);
+    }
+    static const char *const unknown[] = {
+        "%2fhealth",           "/v1%2Fmodels",       "/v1%2Fmodels/a",  "/health%2F",
+        "/v1/models%2fhealth", "/x%2f..%2fhealth",   "/v1/v1%2fmodels", "/ping%2f",
+        "/%2568ealth",         "/x/%2e%2e%2fhealth", "/v1/models%2F",   "/health%2f..%2fhealth",
+        "/v1/x%2f/../models",
+    };
+    for (size_t i = 0; i < sizeof unknown / sizeof *unknown; i++)
+        if (find("GET", unknown[i]).path_known)
+            fail_msg("%s is known", unknown[i]);
 }
 
 static void test_unknown(void **state)
@@ -114,7 +153,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_found),   cmocka_unit_test(test_rest),
         cmocka_unit_test(test_unknown), cmocka_unit_test(test_methods),
-        cmocka_unit_test(test_shapes),
+        cmocka_unit_test(test_shapes),  cmocka_unit_test(test_encoded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -258,9 +258,13 @@ static void test_models(void **state)
         assert_memory_equal(answer.body, "{\"id\":\"org/qwen-x\"", 18);
         http_answer_free(&answer);
     }
-    answer = ask("GET", "/v1/models/none", BEARER, NULL);
-    check_code(&answer, 404, "model_not_found");
-    http_answer_free(&answer);
+    static const char *const unknown[] = {"/v1/models/none", "/v1/models/..%2f..%2fmetrics",
+                                          "/v1/models/org%252Fqwen-x"};
+    for (int i = 0; i < 3; i++) {
+        answer = ask("GET", unknown[i], BEARER, NULL);
+        check_code(&answer, 404, "model_not_found");
+        http_answer_free(&answer);
+    }
     answer = ask("GET", "/v1/models/none", BEARER "anthropic-version: 2023-06-01\r\n", NULL);
     check_code(&answer, 404, "not_found_error");
     assert_non_null(strstr(answer.body, "model: none"));
@@ -421,7 +425,8 @@ static void test_mutated_requests(void **state)
         "POST /v1/test/echo HTTP/1.1\r\nHost: a\r\n" BEARER JSON "Content-Length: 3\r\n\r\n[1]",
         "GET /v1/models/org%2Fqwen-x?a=b HTTP/1.1\r\nHost: a\r\nx-api-key: " KEY "\r\n\r\n",
         "POST /v1/messages HTTP/1.1\r\nHost: a\r\nx-api-key: " KEY
-        "\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\nGET /health HTTP/1.1\r\n\r\n",
+        "\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\nGET /health HTTP/1.1\r\nHost: "
+        "a\r\n\r\n",
         "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x4\0\0\0\0\0",
         "POST /v1/test/work HTTP/1.1\r\nHost: a\r\n" BEARER "Content-Length: 2\r\n\r\n{}",
     };
