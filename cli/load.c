@@ -6,6 +6,7 @@
 #include "runtime/base/log.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 #include <time.h>
@@ -218,21 +219,33 @@ void plan_print(FILE *out, const struct loaded_model *m)
                 (double)engine_bytes(f, &m->engine_options) / 0x1p20);
 }
 
+static void plan_log(const struct loaded_model *m)
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *out = open_memstream(&text, &bytes);
+    check(out != NULL, "no memory for the plan of '%s'", m->spec.id);
+    plan_print(out, m);
+    fclose(out);
+    log_text("%s", text);
+    free(text);
+}
+
 // A plan that does not fit is shown as well: it tells what takes the room.
 static void plans_print(const struct loaded *loaded, uint64_t planned, uint64_t http_bytes)
 {
     if (log_level_get() < LOG_INFO)
         return;
-    fprintf(stderr, "device: %s%s\n", loaded->facts.name, loaded->facts.exact ? ", exact" : "");
+    log_text("device: %s%s\n", loaded->facts.name, loaded->facts.exact ? ", exact" : "");
     for (uint32_t i = 0; i < loaded->model_count; i++) {
-        plan_print(stderr, &loaded->models[i]);
+        plan_log(&loaded->models[i]);
         planned += loaded->models[i].kv_bytes;
     }
     if (http_bytes > 0)
-        fprintf(stderr, "http: at most %.2f GiB if every connection sends its largest body\n",
-                (double)http_bytes / 0x1p30);
-    fprintf(stderr, "planned: %.2f GiB of %.2f GiB\n", (double)planned / 0x1p30,
-            (double)loaded->facts.memory_free / 0x1p30);
+        log_text("http: at most %.2f GiB if every connection sends its largest body\n",
+                 (double)http_bytes / 0x1p30);
+    log_text("planned: %.2f GiB of %.2f GiB\n", (double)planned / 0x1p30,
+             (double)loaded->facts.memory_free / 0x1p30);
 }
 
 enum status models_plan(struct loaded *loaded, const struct model_spec *specs, uint32_t count,
@@ -274,9 +287,9 @@ static void progress_show(void *context, uint64_t done, uint64_t total)
         return;
     p->shown = now;
     p->open = p->terminal && !last;
-    fprintf(stderr, "%sloading %s: %3.0f %% of %.2f GiB%s", p->terminal ? "\r" : "", p->id,
-            total > 0 ? 100.0 * (double)done / (double)total : 100.0, (double)total / 0x1p30,
-            p->open ? "" : "\n");
+    log_text("%sloading %s: %3.0f %% of %.2f GiB%s", p->terminal ? "\r" : "", p->id,
+             total > 0 ? 100.0 * (double)done / (double)total : 100.0, (double)total / 0x1p30,
+             p->open ? "" : "\n");
 }
 
 enum status models_load(struct loaded *loaded, struct error *err)
@@ -288,7 +301,7 @@ enum status models_load(struct loaded *loaded, struct error *err)
         enum status status =
             model_open(&m->model, m->plan, m->kv_bytes, progress_show, &progress, err);
         if (progress.open)
-            fputc('\n', stderr);
+            log_text("\n");
         if (status == STATUS_OK)
             status = engine_open(&m->engine, m->model, &m->engine_options, err);
         if (status != STATUS_OK)

@@ -12,6 +12,8 @@
 #include <time.h>
 #include <unistd.h>
 
+enum { LOG_FLUSH_MS = 1000 }; // for the last lines, where the reader of stderr has stalled
+
 struct serving {
     struct loaded loaded;
     struct serve_settings settings;
@@ -275,10 +277,16 @@ int command_serve(const struct command *self, int argc, char **argv)
         arena_destroy(s.loaded.arena);
         return EXIT_CODE_USAGE;
     }
-    status = start(&s, specs, positional.count, &device, &err);
+    status = log_start(&err);
     if (status == STATUS_OK)
-        return wait_and_drain(&s);
-    fprintf(stderr, "weft: %s\n", err.text);
+        status = start(&s, specs, positional.count, &device, &err);
+    if (status == STATUS_OK) {
+        code = wait_and_drain(&s);
+        log_flush(LOG_FLUSH_MS);
+        return code;
+    }
+    log_text("weft: %s\n", err.text);
+    log_flush(LOG_FLUSH_MS);
     fflush(stdout);
     _exit(EXIT_CODE_FAILURE); // server and engine threads are running: nothing of theirs is needed
 }

@@ -1,10 +1,12 @@
 // Names of statuses and the making of error sentences; see status.h.
 #include "kernels/status.h"
 
+#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static const char *const names[] = {
 #define STATUS_NAME(name, text) #name,
@@ -65,14 +67,30 @@ enum status error_prefix(struct error *err, const char *format, ...)
     return err->status;
 }
 
+static void (*check_flush)(void);
+
+void check_flush_set(void (*flush)(void))
+{
+    check_flush = flush;
+}
+
 _Noreturn void check_failed(const char *file, int line, const char *condition, const char *format,
                             ...)
 {
-    fprintf(stderr, "weft: %s:%d: check failed: %s: ", file, line, condition);
+    enum { LINE_BYTES_MAX = 4096, STDERR_WAIT_MS = 500 };
+    char text[LINE_BYTES_MAX], values[LINE_BYTES_MAX / 2];
     va_list args;
     va_start(args, format);
-    vfprintf(stderr, format, args);
+    vsnprintf(values, sizeof values, format, args);
     va_end(args);
-    fputc('\n', stderr);
+    snprintf(text, sizeof text, "weft: %s:%d: check failed: %s: %s\n", file, line, condition,
+             values);
+    if (check_flush != NULL)
+        check_flush();
+    // A reader of stderr that stalls must not keep the process from ending.
+    if (poll(&(struct pollfd){.fd = STDERR_FILENO, .events = POLLOUT}, 1, STDERR_WAIT_MS) > 0) {
+        ssize_t ignored = write(STDERR_FILENO, text, strlen(text));
+        (void)ignored;
+    }
     abort();
 }

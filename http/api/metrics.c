@@ -4,6 +4,7 @@
 #include "http/api/metrics.h"
 
 #include "http/api/list.h"
+#include "runtime/base/log.h"
 
 #include <dirent.h>
 #include <stdio.h>
@@ -203,6 +204,9 @@ static void process_metrics(struct metrics *m)
     metric_number(m, seconds_of(usage.ru_utime) + seconds_of(usage.ru_stime));
     metric_head(m, "process_open_fds", "gauge");
     json_put_format(m->out, "process_open_fds %llu\n", (unsigned long long)open_descriptors());
+    metric_head(m, "weft_log_lines_dropped_total", "counter");
+    json_put_format(m->out, "weft_log_lines_dropped_total %llu\n",
+                    (unsigned long long)log_dropped());
     metric_head(m, "process_start_time_seconds", "gauge");
     json_put_format(m->out, "process_start_time_seconds %lld\n", (long long)m->view.started_unix);
 }

@@ -1,0 +1,205 @@
+// The log: in order and at once for a command; through the ring for a server, where a reader of
+// stderr that stalls holds up no caller, what finds no room is counted and said, and lines stay
+// whole. The order of the tests matters: log_start is for once.
+#include "runtime/base/log.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+enum {
+    PIPE_BYTES = 4096,
+    THREADS = 4,
+    LINES = 5000, // of each thread: more than pipe and ring hold
+    PADDING = 60,
+    STUCK_S = 20, // a caller that blocks ends the program
+    FLUSH_MS = 30000,
+};
+
+static int stderr_kept, reader; // reader: of the pipe that stands in for stderr
+
+static void pipe_open(void)
+{
+    int ends[2];
+    fflush(stderr);
+    assert_int_equal(pipe(ends), 0);
+    assert_true(fcntl(ends[1], F_SETPIPE_SZ, PIPE_BYTES) > 0);
+    stderr_kept = dup(STDERR_FILENO);
+    dup2(ends[1], STDERR_FILENO);
+    close(ends[1]);
+    reader = ends[0];
+}
+
+static void pipe_close(void)
+{
+    dup2(stderr_kept, STDERR_FILENO);
+    close(stderr_kept);
+    close(reader);
+}
+
+static void test_at_once_before_the_start(void **state)
+{
+    (void)state;
+    char text[256] = "";
+    pipe_open();
+    log_text("first\n");
+    log_line(LOG_WARNING, "number %d", 2);
+    log_line(LOG_DEBUG, "not at this level");
+    dprintf(STDERR_FILENO, "third\n");
+    ssize_t got = read(reader, text, sizeof text - 1); // nothing is waited for
+    bool flushed = log_flush(0);
+    pipe_close();
+    assert_true(got > 0 && flushed);
+    assert_true(strncmp(text, "first\n", 6) == 0);
+    const char *second = strstr(text, " warning number 2\n");
+    assert_non_null(second);
+    assert_string_equal(strchr(second, '\n'), "\nthird\n");
+}
+
+static void line_put(int thread, int number)
+{
+    log_line(LOG_INFO, "thread %d line %d %.*s", thread, number, PADDING,
+             "------------------------------------------------------------");
+}
+
+static void *lines_put(void *argument)
+{
+    const int *thread = argument;
+    for (int i = 1; i <= LINES; i++)
+        line_put(*thread, i);
+    return NULL;
+}
+
+struct seen {
+    uint64_t lines, dropped, notices;
+    int next[THREADS];
+    bool broken;
+};
+
+static void line_see(struct seen *seen, const char *line)
+{
+    int thread, number;
+    unsigned long long dropped;
+    const char *text = strstr(line, "Z info thread ");
+    const char *notice = strstr(line, "Z warning ");
+    if (text != NULL && sscanf(text, "Z info thread %d line %d ", &thread, &number) == 2 &&
+        thread >= 0 && thread < THREADS && strspn(strrchr(text, ' ') + 1, "-") == PADDING) {
+        seen->broken = seen->broken || number < seen->next[thread]; // in the order of its caller
+        seen->next[thread] = number + 1;
+        seen->lines++;
+    } else if (notice != NULL &&
+               sscanf(notice, "Z warning %llu lines of the log were dropped", &dropped) == 1) {
+        seen->dropped += dropped;
+        seen->notices++;
+    } else if (strstr(line, "Z info the last line") == NULL && strcmp(line, "pad\n") != 0) {
+        seen->broken = true;
+    }
+}
+
+static void *reader_main(void *argument)
+{
+    struct seen *seen = argument;
+    FILE *from = fdopen(dup(reader), "r");
+    char line[512];
+    while (fgets(line, sizeof line, from) != NULL) {
+        line_see(seen, line);
+        if (strstr(line, "the last line") != NULL)
+            break;
+    }
+    fclose(from);
+    return NULL;
+}
+
+static void test_a_stalled_reader_holds_up_nobody(void **state)
+{
+    (void)state;
+    struct error err;
+    assert_int_equal(log_start(&err), STATUS_OK);
+    alarm(STUCK_S);
+    pipe_open();
+    for (int i = 0; i < PIPE_BYTES / 4; i++)
+        dprintf(STDERR_FILENO, "pad\n");
+    line_put(0, 0);
+    bool flushed_held = log_flush(50); // the ring is empty, the writer has the line
+    pthread_t threads[THREADS], reading;
+    int numbers[THREADS];
+    for (int i = 0; i < THREADS; i++) {
+        numbers[i] = i;
+        pthread_create(&threads[i], NULL, lines_put, &numbers[i]);
+    }
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL); // all came back: nobody has read a byte
+    bool flushed_stalled = log_flush(50);
+    uint64_t dropped = log_dropped();
+    struct seen seen = {0};
+    pthread_create(&reading, NULL, reader_main, &seen);
+    bool flushed = log_flush(FLUSH_MS);
+    log_line(LOG_INFO, "the last line");
+    pthread_join(reading, NULL);
+    pipe_close();
+    alarm(0);
+    assert_false(flushed_held);
+    assert_false(flushed_stalled);
+    assert_true(flushed);
+    assert_false(seen.broken);
+    assert_true(dropped > 0);
+    assert_int_equal(seen.notices, 1);
+    assert_int_equal(seen.dropped, dropped);
+    assert_int_equal(seen.lines + dropped, THREADS * LINES + 1);
+    assert_int_equal(log_dropped(), dropped);
+}
+
+// A child that ends itself: what it logged comes out before the sentence of the check.
+static void test_a_failed_check_says_all(void **state)
+{
+    (void)state;
+    char text[2048] = "";
+    size_t bytes = 0;
+    pipe_open();
+    pid_t child = fork();
+    if (child == 0) {
+        execl("/proc/self/exe", "test_log", "check", (char *)NULL);
+        _exit(127);
+    }
+    dup2(stderr_kept, STDERR_FILENO); // the child alone holds the pipe's end
+    for (ssize_t got; (got = read(reader, text + bytes, sizeof text - 1 - bytes)) > 0;)
+        bytes += (size_t)got;
+    int status;
+    waitpid(child, &status, 0);
+    pipe_close();
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+    const char *logged = strstr(text, " info before the check\n");
+    assert_non_null(logged);
+    assert_non_null(strstr(logged, "check failed: 1 + 1 == 3: the sum is 2\n"));
+}
+
+static int check_child(void)
+{
+    struct error err;
+    if (log_start(&err) != STATUS_OK)
+        return 1;
+    log_line(LOG_INFO, "before the check");
+    check(1 + 1 == 3, "the sum is %d", 1 + 1);
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    (void)argv;
+    if (argc > 1)
+        return check_child();
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_at_once_before_the_start),
+        cmocka_unit_test(test_a_stalled_reader_holds_up_nobody),
+        cmocka_unit_test(test_a_failed_check_says_all),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
