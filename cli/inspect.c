@@ -14,7 +14,7 @@ static enum status tensors_print(const char *folder, struct error *err)
     printf("%u tensors:\n", count);
     for (uint32_t i = 0; i < count; i++) {
         const struct tensor *t = tensors_at(tensors, i);
-        printf("  %-60.*s %-5s", (int)t->name.bytes, t->name.at, t->type);
+        printf("  %-60s %-5s", safe_of(t->name).at, safe_of(text_of(t->type)).at);
         for (uint32_t d = 0; d < t->dims; d++)
             printf("%s%llu", d > 0 ? " x " : " ", (unsigned long long)t->shape[d]);
         putchar('\n');
@@ -38,9 +38,10 @@ static enum status inspect(struct session *session, const char *folder,
     printf("vocabulary: %u ids in the tokenizer, %u in the model; %u end ids\n",
            tokenizer_vocab(m->tokenizer), m->plan->facts.vocab, m->plan->facts.end_count);
     if (m->plan->facts.kind == MODEL_GENERATOR)
-        printf("chat template: %s\n", m->chat_is_plain ? "none (contents joined by newlines)"
-                                      : settings->chat_template != NULL ? settings->chat_template
-                                                                        : "the model's");
+        safe_line(stdout, "chat template: %s",
+                  m->chat_is_plain                  ? "none (contents joined by newlines)"
+                  : settings->chat_template != NULL ? settings->chat_template
+                                                    : "the model's");
     status = tensors_print(m->plan->weights_folder, err);
     if (status == STATUS_NOT_FOUND && settings->load_format == 1)
         return STATUS_OK; // a dummy model needs none

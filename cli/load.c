@@ -4,6 +4,7 @@
 #include "runtime/base/file.h"
 #include "runtime/base/json.h"
 #include "runtime/base/log.h"
+#include "runtime/base/safe.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -119,8 +120,7 @@ static enum status model_prepare(struct loaded *loaded, struct loaded_model *m, 
     options.yes_id = tokenizer_token(m->tokenizer, text_of("yes"));
     options.no_id = tokenizer_token(m->tokenizer, text_of("no"));
     options.tokenizer_length = tokenizer_length(m->tokenizer);
-    status =
-        model_plan_open(&m->plan, m->spec.folder, loaded->api, loaded->device, &options, err);
+    status = model_plan_open(&m->plan, m->spec.folder, loaded->api, loaded->device, &options, err);
     if (status == STATUS_OK && tokenizer_vocab(m->tokenizer) > m->plan->facts.vocab)
         log_line(LOG_WARNING,
                  "model '%s': the tokenizer has %u ids, the model %u: texts with the ids beyond "
@@ -203,17 +203,16 @@ void plan_print(FILE *out, const struct loaded_model *m)
 {
     const struct model_facts *f = &m->plan->facts;
     static const char *const kinds[] = {"generator", "embedder", "reranker"};
-    fprintf(out, "%s: %s, %s, %.1f M parameters in %s, %u tokens at most\n", m->spec.id,
-            f->architecture, kinds[f->kind], (double)f->parameter_count / 1e6,
-            dtype_name(f->dtype), f->max_model_len);
+    fprintf(out, "%s: %s, %s, %.1f M parameters in %s, %u tokens at most\n",
+            safe_of(text_of(m->spec.id)).at, f->architecture, kinds[f->kind],
+            (double)f->parameter_count / 1e6, dtype_name(f->dtype), f->max_model_len);
     for (uint32_t i = 0; i < m->plan->need.count; i++)
         fprintf(out, "  %-28s %12.2f MiB\n", m->plan->need.entry[i].label,
                 (double)m->plan->need.entry[i].bytes / 0x1p20);
     if (m->kv_bytes > 0)
         fprintf(out, "  %-28s %12.2f MiB (%" PRIu64 " blocks of %u tokens, %s)\n",
                 "keys and values", (double)m->kv_bytes / 0x1p20,
-                (uint64_t)(m->kv_bytes / f->block_bytes), f->block_tokens,
-                dtype_name(f->kv_dtype));
+                (uint64_t)(m->kv_bytes / f->block_bytes), f->block_tokens, dtype_name(f->kv_dtype));
     if (m->engine_options.port_count > 0)
         fprintf(out, "  %-28s %12.2f MiB (touched as used)\n", "scheduler",
                 (double)engine_bytes(f, &m->engine_options) / 0x1p20);
@@ -280,16 +279,16 @@ static void progress_show(void *context, uint64_t done, uint64_t total)
     struct progress *p = context;
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
-    double since = (double)(now.tv_sec - p->shown.tv_sec) +
-                   (double)(now.tv_nsec - p->shown.tv_nsec) * 1e-9;
+    double since =
+        (double)(now.tv_sec - p->shown.tv_sec) + (double)(now.tv_nsec - p->shown.tv_nsec) * 1e-9;
     bool last = p->open && done == total;
     if ((since < (p->terminal ? 0.1 : 2.0) && !last) || log_level_get() < LOG_WARNING)
         return;
     p->shown = now;
     p->open = p->terminal && !last;
-    log_text("%sloading %s: %3.0f %% of %.2f GiB%s", p->terminal ? "\r" : "", p->id,
-             total > 0 ? 100.0 * (double)done / (double)total : 100.0, (double)total / 0x1p30,
-             p->open ? "" : "\n");
+    log_text("%sloading %s: %3.0f %% of %.2f GiB%s", p->terminal ? "\r" : "",
+             safe_of(text_of(p->id)).at, total > 0 ? 100.0 * (double)done / (double)total : 100.0,
+             (double)total / 0x1p30, p->open ? "" : "\n");
 }
 
 enum status models_load(struct loaded *loaded, struct error *err)

@@ -71,6 +71,6 @@ int main(int argc, char **argv)
         // A server's result is what it answered, not the lines it printed at its start.
         return commands[i].run == command_serve ? code : output_end(code);
     }
-    fprintf(stderr, "weft: there is no command '%s' (see weft --help)\n", argv[1]);
+    safe_line(stderr, "weft: there is no command '%s' (see weft --help)", argv[1]);
     return EXIT_CODE_USAGE;
 }

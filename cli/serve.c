@@ -273,7 +273,7 @@ int command_serve(const struct command *self, int argc, char **argv)
     struct model_spec specs[MODELS_MAX];
     enum status status = specs_parse(&positional, &model, s.loaded.arena, specs, &err);
     if (status != STATUS_OK) {
-        fprintf(stderr, "weft serve: %s\n", err.text);
+        safe_line(stderr, "weft serve: %s", err.text);
         arena_destroy(s.loaded.arena);
         return EXIT_CODE_USAGE;
     }
@@ -285,7 +285,7 @@ int command_serve(const struct command *self, int argc, char **argv)
         log_flush(LOG_FLUSH_MS);
         return code;
     }
-    log_text("weft: %s\n", err.text);
+    log_text("weft: %s\n", safe_of(text_of(err.text)).at);
     log_flush(LOG_FLUSH_MS);
     fflush(stdout);
     _exit(EXIT_CODE_FAILURE); // server and engine threads are running: nothing of theirs is needed

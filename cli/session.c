@@ -36,7 +36,7 @@ int command_parse(const struct command_parse *args, struct arena *arena, struct 
         return EXIT_CODE_OK;
     }
     if (status != STATUS_OK) {
-        fprintf(stderr, "weft %s: %s\n", args->self->name, err.text);
+        safe_line(stderr, "weft %s: %s", args->self->name, err.text);
         return EXIT_CODE_USAGE;
     }
     if (positional->count >= args->positional_min && positional->count <= args->positional_max)
@@ -47,7 +47,7 @@ int command_parse(const struct command_parse *args, struct arena *arena, struct 
 
 int command_failed(const struct error *err)
 {
-    fprintf(stderr, "weft: %s\n", err->text);
+    safe_line(stderr, "weft: %s", err->text);
     return EXIT_CODE_FAILURE;
 }
 
@@ -174,8 +174,8 @@ int session_command_run(const struct session_command *c)
     uint32_t first = c->own.count > 0 ? 0 : 1;
     struct arena *arena = arena_create(0, 0);
     struct texts positional;
-    struct command_parse parse = {c->self,        c->argc,        c->argv,   tables + first,
-                                  fields + first, titles + first, 3 - first, 1, 1};
+    struct command_parse parse = {
+        c->self, c->argc, c->argv, tables + first, fields + first, titles + first, 3 - first, 1, 1};
     int code = command_parse(&parse, arena, &positional);
     if (code < 0 && c->required != NULL && *c->required == NULL) {
         fprintf(stderr, "weft %s: --%s TEXT is required\n", c->self->name, c->required_name);

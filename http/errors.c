@@ -52,29 +52,14 @@ int http_error_status(enum http_error error, enum shape shape)
     return shape == SHAPE_MESSAGES ? row->status_messages : row->status_openai;
 }
 
-// Bytes of the UTF-8 sequence at the beginning, 0 if there is none (overlong forms, surrogates and
-// cut sequences are none).
-static size_t sequence_bytes(struct text in)
-{
-    const unsigned char *p = (const unsigned char *)in.at;
-    size_t bytes = p[0] < 0x80 ? 1 : p[0] < 0xc2 ? 0 : p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : 4;
-    if (bytes == 0 || p[0] > 0xf4 || bytes > in.bytes)
-        return 0;
-    for (size_t i = 1; i < bytes; i++)
-        if ((p[i] & 0xc0) != 0x80)
-            return 0;
-    bool overlong = (p[0] == 0xe0 && p[1] < 0xa0) || (p[0] == 0xf0 && p[1] < 0x90);
-    bool beyond = (p[0] == 0xed && p[1] > 0x9f) || (p[0] == 0xf4 && p[1] > 0x8f);
-    return overlong || beyond ? 0 : bytes;
-}
-
 // Messages may quote what the client sent: a path is any bytes, JSON is UTF-8.
 static void quoted_put(struct json_buffer *out, struct text in)
 {
     while (in.bytes > 0) {
         size_t good = 0, more;
+        uint32_t point;
         while (good < in.bytes &&
-               (more = sequence_bytes(text_span(in.at + good, in.bytes - good))) > 0)
+               (more = text_utf8_first(text_span(in.at + good, in.bytes - good), &point)) > 0)
             good += more;
         json_put_escaped(out, text_span(in.at, good));
         in = text_span(in.at + good, in.bytes - good);

@@ -86,10 +86,6 @@ static void unknown_tell(struct call *call)
         const struct thread_counters *counters = server_counters(call->exchange, i);
         before += atomic_load_explicit(&counters->fields_ignored, memory_order_relaxed);
     }
-    for (uint32_t i = 0; i < f->ignored_bytes; i++) { // for a log of lines
-        f->ignored[i] =
-            (unsigned char)f->ignored[i] < 0x20 || f->ignored[i] == 0x7F ? '?' : f->ignored[i];
-    }
     log_line(before == 0 ? LOG_INFO : LOG_DEBUG, "ignored unknown request fields: %.*s%s",
              (int)f->ignored_bytes, f->ignored,
              before == 0 ? " (further ones are counted in weft_fields_ignored_total)" : "");

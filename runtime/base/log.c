@@ -2,6 +2,8 @@
 // lock is held for copies of a few kilobytes only, never for a write.
 #include "runtime/base/log.h"
 
+#include "runtime/base/safe.h"
+
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
@@ -170,14 +172,6 @@ static void put(const char *text, size_t bytes)
         write_all(text, bytes);
 }
 
-static size_t text_put(char *line, size_t size, const char *format, va_list args)
-{
-    int written = vsnprintf(line, size, format, args);
-    if (written < 0)
-        return 0;
-    return (size_t)written < size ? (size_t)written : size - 1;
-}
-
 void log_line(enum log_level level, const char *format, ...)
 {
     if (level > level_max)
@@ -186,7 +180,7 @@ void log_line(enum log_level level, const char *format, ...)
     size_t at = stamp_put(line, sizeof line, level);
     va_list args;
     va_start(args, format);
-    at += text_put(line + at, sizeof line - at - 1, format, args);
+    at += safe_format(line + at, sizeof line - at - 1, format, args);
     va_end(args);
     line[at++] = '\n';
     put(line, at);
@@ -197,9 +191,10 @@ void log_text(const char *format, ...)
     char text[LINE_BYTES_MAX];
     va_list args;
     va_start(args, format);
-    size_t bytes = text_put(text, sizeof text, format, args);
+    int wrote = vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    put(text, bytes);
+    if (wrote > 0)
+        put(text, (size_t)wrote < sizeof text ? (size_t)wrote : sizeof text - 1);
 }
 
 static void check_flush(void)

@@ -15,9 +15,11 @@ enum log_level { LOG_ERROR, LOG_WARNING, LOG_INFO, LOG_DEBUG };
 void log_level_set(enum log_level level);
 enum log_level log_level_get(void);
 
+// One line whatever the arguments hold: the text is made safe (safe.h).
 void log_line(enum log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-// The text as it is: without time, level and line end, at every level.
+// The text as it is: without time, level and line end, at every level. Foreign text in it goes
+// through safe_of.
 void log_text(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 // Lines go through the ring from here on. Once, by a process that serves.

@@ -64,6 +64,21 @@ static void test_at_once_before_the_start(void **state)
     assert_string_equal(strchr(second, '\n'), "\nthird\n");
 }
 
+// A line is one line of printable text whatever a client or a model file puts into it.
+static void test_foreign_text(void **state)
+{
+    (void)state;
+    char text[256] = "";
+    pipe_open();
+    log_line(LOG_INFO, "GET %s 404", "/x\n2026-11-22T00:00:00.000Z info stopped\x1b[2J\xff\u202E");
+    ssize_t got = read(reader, text, sizeof text - 1);
+    pipe_close();
+    assert_true(got > 0);
+    assert_non_null(strstr(text, " info GET /x\\n2026-11-22T00:00:00.000Z info stopped"
+                                 "\\x1b[2J\\xff\\u{202e} 404\n"));
+    assert_ptr_equal(strchr(text, '\n'), text + got - 1);
+}
+
 static void line_put(int thread, int number)
 {
     log_line(LOG_INFO, "thread %d line %d %.*s", thread, number, PADDING,
@@ -198,6 +213,7 @@ int main(int argc, char **argv)
         return check_child();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_at_once_before_the_start),
+        cmocka_unit_test(test_foreign_text),
         cmocka_unit_test(test_a_stalled_reader_holds_up_nobody),
         cmocka_unit_test(test_a_failed_check_says_all),
     };

@@ -149,6 +149,35 @@ class Commands(unittest.TestCase):
                          weft("embed", EMBED, feed=b"x\n").stdout)
         self.assertIn(b"tensors:", weft("inspect", folder).stdout)
 
+    def test_foreign_text_on_a_terminal(self):
+        """Names and texts of model files and what was typed come out without control characters."""
+        evil = "a\x1b]0;owned\x07\nweft: all is well\u202e\x9b2J"
+        shown = "a\\x1b]0;owned\\x07\\nweft: all is well\\u{202e}\\u{9b}2J"
+        folder = self.copy(EMBED, "evil")
+        path = folder / "model.safetensors"
+        raw = path.read_bytes()
+        size = int.from_bytes(raw[:8], "little")
+        header = json.loads(raw[8:8 + size])
+        header[evil] = {"dtype": "F32", "shape": [0], "data_offsets": [0, 0]}
+        text = json.dumps(header).encode()
+        text += b" " * (-len(text) % 8)
+        path.write_bytes(len(text).to_bytes(8, "little") + text + raw[8 + size:])
+        done = weft("inspect", folder)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn(f"  {shown} ", done.stdout.decode())
+        self.assertNotRegex(done.stdout.decode(), "[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]")
+
+        config = json.loads((folder / "config.json").read_text())
+        (folder / "config.json").write_text(json.dumps({**config, "architectures": [evil]}))
+        self.fails(1, shown, "inspect", folder)
+        (self.folder / "chat.jinja").write_text("{{ raise_exception(%s) }}" % json.dumps(evil))
+        self.fails(1, shown, "render", "--template", self.folder / "chat.jinja",
+                   feed=b'{"messages":[]}')
+        self.fails(2, shown, evil)
+        self.fails(2, shown, "inspect", "--" + evil)
+        self.fails(2, shown, "generate", CHAT, "--prompt", "x", "--top-k", evil)
+        self.fails(2, shown, "serve", f"{evil}={CHAT},dtype=none")
+
     def test_a_tokenizer_of_another_model(self):
         folder = self.copy(CHAT, "other")
         config = json.loads((folder / "config.json").read_text())

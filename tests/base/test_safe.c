@@ -1,0 +1,113 @@
+// Text for logs and terminals: what is escaped, what passes, that whatever comes in, one printable
+// line of UTF-8 comes out.
+#include "runtime/base/safe.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+static void forms(void **state)
+{
+    static const struct {
+        const char *in, *out;
+        size_t bytes; // 0: up to the NUL
+    } cases[] = {
+        {"plain, a b/c?d=%25", "plain, a b/c?d=%25", 0},
+        {"Grüße 日本 👩‍🚀 \\n", "Grüße 日本 👩‍🚀 \\n", 0},
+        {"a\nb\r\tc", "a\\nb\\r\\tc", 0},
+        {"\x1b[31mred\x7f", "\\x1b[31mred\\x7f", 0},
+        {"a\0b", "a\\x00b", 3},
+        {"\xff\xc3(\xc0\xaf", "\\xff\\xc3(\\xc0\\xaf", 0},
+        {"\xed\xa0\x80|\xf4\x90\x80\x80", "\\xed\\xa0\\x80|\\xf4\\x90\\x80\\x80", 0},
+        {"\xe2\x82", "\\xe2\\x82", 0},
+        {"\xc2\x9b"
+         "31m\xc2\x85",
+         "\\u{9b}31m\\u{85}", 0},
+        {"abc\u202Etxt.exe\u202C", "abc\\u{202e}txt.exe\\u{202c}", 0},
+        {"\u2066a\u2069\u200F\u061C", "\\u{2066}a\\u{2069}\\u{200f}\\u{61c}", 0},
+        {"a\u2028b\u200Bc\uFEFFd", "a\\u{2028}b\\u{200b}c\\u{feff}d", 0},
+        {"\U000E0041", "\\u{e0041}", 0},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char out[256];
+        struct text in =
+            cases[i].bytes ? text_span(cases[i].in, cases[i].bytes) : text_of(cases[i].in);
+        assert_int_equal(safe_put(out, sizeof out, in), strlen(cases[i].out));
+        assert_string_equal(out, cases[i].out);
+        assert_string_equal(safe_of(in).at, cases[i].out);
+        assert_string_equal(safe_of(text_of(out)).at, cases[i].out); // twice is once
+    }
+}
+
+// Bytes of all kinds, biased to the dangerous ones: the output is printable and never too long.
+static void whatever_comes(void **state)
+{
+    static const char *const pieces[] = {"\n", "\x1b", "\u202E", "\u2069", "\xe2\x80",  "\xc2\x90",
+                                         "a",  "é",    "\\",     "\xff",   "\U000E0001"};
+    (void)state;
+    srand(8);
+    for (int round = 0; round < 20000; round++) {
+        char in[64], out[80];
+        size_t bytes = 0, size = 1 + (size_t)rand() % sizeof out;
+        while (bytes < 48) {
+            const char *piece = pieces[rand() % (int)(sizeof pieces / sizeof pieces[0])];
+            bool byte = rand() % 4 == 0;
+            memcpy(in + bytes, piece, strlen(piece));
+            in[bytes] = byte ? (char)rand() : in[bytes];
+            bytes += byte ? 1 : strlen(piece);
+        }
+        size_t wrote = safe_put(out, size, text_span(in, bytes));
+        assert_true(wrote < size);
+        assert_int_equal(strlen(out), wrote);
+        for (struct text rest = text_span(out, wrote); rest.bytes > 0;) {
+            uint32_t point;
+            size_t n = text_utf8_first(rest, &point);
+            assert_true(n > 0 && point >= 0x20 && point != 0x7F && (point < 0x80 || point > 0x9F));
+            assert_false(point >= 0x2028 && point <= 0x202E);
+            assert_false(point >= 0x2066 && point <= 0x2069);
+            rest = text_span(rest.at + n, rest.bytes - n);
+        }
+    }
+}
+
+static void long_text_is_cut(void **state)
+{
+    char in[3000], out[8];
+    (void)state;
+    memset(in, '\x1b', sizeof in);
+    struct safe shown = safe_of(text_span(in, sizeof in));
+    assert_true(strlen(shown.at) < sizeof shown.at);
+    assert_string_equal(shown.at + strlen(shown.at) - 7, "\\x1b...");
+    assert_int_equal(safe_put(out, sizeof out, text_span(in, 9)), 4); // never half an escape
+    memset(in, 'a', sizeof in);
+    assert_int_equal(strlen(safe_of(text_span(in, sizeof shown.at - 1)).at), sizeof shown.at - 1);
+    assert_int_equal(strlen(safe_of(text_span(in, sizeof shown.at)).at), sizeof shown.at - 1);
+}
+
+static void a_line_is_one_line(void **state)
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *out = open_memstream(&text, &bytes);
+    (void)state;
+    safe_line(out, "weft: %s: %d", "x\nweft: all is well", 5);
+    fclose(out);
+    assert_string_equal(text, "weft: x\\nweft: all is well: 5\n");
+    free(text);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(forms),
+        cmocka_unit_test(whatever_comes),
+        cmocka_unit_test(long_text_is_cut),
+        cmocka_unit_test(a_line_is_one_line),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
