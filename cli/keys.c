@@ -40,6 +40,14 @@ static enum status key_check(const char *key, struct error *err)
                             KEY_BYTES_MAX);
 }
 
+static enum status keys_check(const struct texts *list, struct error *err)
+{
+    enum status status = STATUS_OK;
+    for (uint32_t i = 0; i < list->count && status == STATUS_OK; i++)
+        status = key_check(list->at[i], err);
+    return status;
+}
+
 static enum status file_keys(struct texts *list, const char *path, struct arena *arena,
                              struct error *err)
 {
@@ -86,8 +94,8 @@ enum status keys_collect(struct keys *out, const struct serve_settings *settings
     const char *environment = options_environment_key();
     if (environment != NULL && out->list.count == 0)
         key_add(&out->list, environment, arena);
-    for (uint32_t i = 0; i < out->list.count && status == STATUS_OK; i++)
-        status = key_check(out->list.at[i], err);
+    if (status == STATUS_OK)
+        status = keys_check(&out->list, err);
     if (status != STATUS_OK || out->list.count > 0)
         return status;
     if (!is_loopback(settings->host))
@@ -96,4 +104,11 @@ enum status keys_collect(struct keys *out, const struct serve_settings *settings
                          "WEFT_API_KEY",
                          settings->host);
     return key_make(out, arena, err);
+}
+
+enum status keys_of_file(struct keys *out, const char *path, struct arena *arena, struct error *err)
+{
+    *out = (struct keys){0};
+    enum status status = file_keys(&out->list, path, arena, err);
+    return status == STATUS_OK ? keys_check(&out->list, err) : status;
 }

@@ -11,3 +11,7 @@ struct keys {
 // On loopback with no key given one is made; elsewhere that is refused.
 enum status keys_collect(struct keys *out, const struct serve_settings *settings,
                          struct arena *arena, struct error *err) MUST_USE;
+
+// The keys of the file alone, for a reload.
+enum status keys_of_file(struct keys *out, const char *path, struct arena *arena,
+                         struct error *err) MUST_USE;

@@ -1,18 +1,22 @@
 // weft serve: HTTP server, engines and their threads, from start to drain. The main thread loads,
-// then waits for signals; SIGUSR1 comes from an engine whose device failed.
+// then waits for news: of signals (signals.c) and of engines whose device failed.
 #include "cli/command.h"
 #include "cli/keys.h"
+#include "cli/signals.h"
 #include "http/server.h"
 #include "runtime/base/log.h"
 
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
-enum { LOG_FLUSH_MS = 1000 }; // for the last lines, where the reader of stderr has stalled
+struct engine_thread {
+    pthread_t thread;
+    struct engine *engine;
+    struct signals *signals;
+};
 
 struct serving {
     struct loaded loaded;
@@ -21,18 +25,18 @@ struct serving {
     struct server *server;
     struct served served;
     struct served_model *models;
-    struct port **ports;   // [model * http_threads + thread]
-    pthread_t *threads;    // one an engine
-    uint32_t thread_count; // started
-    sigset_t signals;
+    struct port **ports;           // [model * http_threads + thread]
+    struct engine_thread *threads; // one an engine
+    uint32_t thread_count;         // started
+    struct signals *signals;
 };
 
-static void *engine_thread(void *argument)
+static void *engine_main(void *argument)
 {
-    struct engine *engine = argument;
-    if (engine_run(engine) == ENGINE_FAULT) {
-        log_line(LOG_ERROR, "the device failed: %s", engine_error(engine)->text);
-        kill(getpid(), SIGUSR1);
+    const struct engine_thread *self = argument;
+    if (engine_run(self->engine) == ENGINE_FAULT) {
+        log_line(LOG_ERROR, "the device failed: %s", engine_error(self->engine)->text);
+        signals_post(self->signals, NEWS_FAULT);
     }
     return NULL;
 }
@@ -80,10 +84,12 @@ static void served_fill(struct serving *s)
 
 static enum status engines_start(struct serving *s, struct error *err)
 {
-    s->threads = arena_take(s->loaded.arena, s->loaded.model_count * sizeof *s->threads);
+    s->threads = arena_take_zeroed(s->loaded.arena, s->loaded.model_count, sizeof *s->threads);
     for (uint32_t i = 0; i < s->loaded.model_count; i++) {
-        struct engine *engine = s->loaded.models[i].engine;
-        int failed = pthread_create(&s->threads[i], NULL, engine_thread, engine);
+        struct engine_thread *t = &s->threads[i];
+        t->engine = s->loaded.models[i].engine;
+        t->signals = s->signals;
+        int failed = pthread_create(&t->thread, NULL, engine_main, t);
         if (failed != 0)
             return error_set(err, STATUS_NO_MEMORY, "no engine thread can be started: %s",
                              strerror(failed));
@@ -151,6 +157,7 @@ static struct server_options server_options_of(const struct serving *s)
                                    .text_workers = text_workers(),
                                    .api_keys = (const char *const *)s->keys.list.at,
                                    .api_key_count = s->keys.list.count,
+                                   .api_keys_fixed = s->settings.api_keys.count,
                                    .ssl_certfile = s->settings.ssl_certfile,
                                    .ssl_keyfile = s->settings.ssl_keyfile,
                                    .http2 = http2[s->settings.http2],
@@ -180,10 +187,7 @@ static enum status start(struct serving *s, const struct model_spec *specs, uint
         status = device_load(&s->loaded, device, err);
     if (status != STATUS_OK)
         return status;
-    // Server threads inherit the blocked signals; while models load, SIGTERM ends the process.
-    pthread_sigmask(SIG_BLOCK, &s->signals, NULL);
     status = server_start(s, err);
-    pthread_sigmask(SIG_UNBLOCK, &s->signals, NULL);
     struct server_options sizes = server_options_of(s);
     if (status == STATUS_OK)
         status = models_plan(&s->loaded, specs, count, s->settings.http_threads,
@@ -192,7 +196,6 @@ static enum status start(struct serving *s, const struct model_spec *specs, uint
         status = models_load(&s->loaded, err);
     if (status != STATUS_OK)
         return status;
-    pthread_sigmask(SIG_BLOCK, &s->signals, NULL);
     served_fill(s);
     status = engines_start(s, err);
     if (status != STATUS_OK)
@@ -200,20 +203,62 @@ static enum status start(struct serving *s, const struct model_spec *specs, uint
     if (s->keys.made)
         printf("API key: %s\n", s->keys.list.at[0]);
     curl_print(s);
+    signals_serving(s->signals);
     server_serve(s->server, &s->served, s->ports);
     log_line(LOG_INFO, "ready: %u model%s", count, count == 1 ? "" : "s");
     return STATUS_OK;
 }
 
+static void reload_report(enum status status, const struct error *err, const char *what,
+                          const char *path)
+{
+    if (status == STATUS_OK)
+        log_line(LOG_INFO, "reload: the %s of %s serves from now on", what, path);
+    else
+        log_line(LOG_ERROR, "reload: the old %s goes on: %s", what, err->text);
+}
+
+static void keys_reload(struct serving *s, const char *path)
+{
+    struct arena *arena = arena_create(0, 0);
+    struct keys keys;
+    struct error err;
+    enum status status = keys_of_file(&keys, path, arena, &err);
+    if (status == STATUS_OK)
+        status = server_keys_renew(s->server, keys.list.at, keys.list.count, &err);
+    reload_report(status, &err, "key list", path);
+    arena_destroy(arena);
+}
+
+static void reload(struct serving *s)
+{
+    const struct serve_settings *settings = &s->settings;
+    if (settings->api_key_file != NULL)
+        keys_reload(s, settings->api_key_file);
+    if (settings->ssl_certfile != NULL) {
+        struct error err;
+        enum status status = server_tls_renew(s->server, &err);
+        reload_report(status, &err, "certificate", settings->ssl_certfile);
+    }
+    if (settings->api_key_file == NULL && settings->ssl_certfile == NULL)
+        log_line(LOG_WARNING, "reload: there is nothing to read again without --api-key-file and "
+                              "--ssl-certfile");
+}
+
+// Said before an end at once; on the thread of the signals.
+static void lost_report(void *context)
+{
+    const struct serving *s = context;
+    log_line(LOG_ERROR, "%u requests were not answered to their end", server_requests(s->server));
+}
+
 // Returns the exit code.
 static int wait_and_drain(struct serving *s)
 {
-    int signal = 0;
-    while (sigwait(&s->signals, &signal) != 0)
-        ;
-    bool fault = signal == SIGUSR1;
-    if (!fault)
-        log_line(LOG_INFO, "%s: finishing what was accepted", strsignal(signal));
+    uint32_t news;
+    while (((news = signals_wait(s->signals)) & (NEWS_STOP | NEWS_FAULT)) == 0)
+        reload(s);
+    bool fault = (news & NEWS_FAULT) != 0;
     int lost = server_drain(s->server);
     if (lost != 0)
         log_line(LOG_ERROR, "not every accepted request was answered within --shutdown-timeout");
@@ -222,7 +267,8 @@ static int wait_and_drain(struct serving *s)
     if (fault || lost != 0)
         return EXIT_CODE_FAILURE; // threads may hang in a failed device: the caller exits at once
     for (uint32_t i = 0; i < s->thread_count; i++)
-        pthread_join(s->threads[i], NULL);
+        pthread_join(s->threads[i].thread, NULL);
+    signals_closing(s->signals);
     server_close(s->server);
     loaded_close(&s->loaded);
     log_line(LOG_INFO, "stopped");
@@ -265,10 +311,6 @@ int command_serve(const struct command *self, int argc, char **argv)
         arena_destroy(s.loaded.arena);
         return code;
     }
-    sigemptyset(&s.signals);
-    sigaddset(&s.signals, SIGTERM);
-    sigaddset(&s.signals, SIGINT);
-    sigaddset(&s.signals, SIGUSR1);
     struct error err;
     struct model_spec specs[MODELS_MAX];
     enum status status = specs_parse(&positional, &model, s.loaded.arena, specs, &err);
@@ -279,14 +321,16 @@ int command_serve(const struct command *self, int argc, char **argv)
     }
     status = log_start(&err);
     if (status == STATUS_OK)
+        status = signals_open(&s.signals, lost_report, &s, &err);
+    if (status == STATUS_OK)
         status = start(&s, specs, positional.count, &device, &err);
-    if (status == STATUS_OK) {
-        code = wait_and_drain(&s);
-        log_flush(LOG_FLUSH_MS);
-        return code;
+    if (status != STATUS_OK) {
+        log_text("weft: %s\n", safe_of(text_of(err.text)).at);
+        process_end(EXIT_CODE_FAILURE); // its threads are running: nothing of theirs is needed
     }
-    log_text("weft: %s\n", safe_of(text_of(err.text)).at);
-    log_flush(LOG_FLUSH_MS);
-    fflush(stdout);
-    _exit(EXIT_CODE_FAILURE); // server and engine threads are running: nothing of theirs is needed
+    code = wait_and_drain(&s);
+    if (code != EXIT_CODE_OK)
+        process_end(code); // threads may hang: nothing of theirs is freed
+    log_flush(LAST_LINES_MS);
+    return code;
 }

@@ -35,10 +35,11 @@ static bool key_is_sendable(const char *plain)
     return plain[0] != '\0';
 }
 
-enum status keys_open(struct keys **out, const char *const *plain, uint32_t count,
-                      struct error *err)
+// old NULL: none, and a salt of its own.
+static enum status keys_make(struct keys **out, const struct keys *old, uint32_t kept,
+                             const char *const *plain, uint32_t count, struct error *err)
 {
-    if (count == 0)
+    if (kept + count == 0)
         return error_set(err, STATUS_INVALID,
                          "the server has no API key: give one with --api-key or --api-key-file");
     for (uint32_t i = 0; i < count; i++)
@@ -47,13 +48,31 @@ enum status keys_open(struct keys **out, const char *const *plain, uint32_t coun
                              "API key %u is empty or holds bytes a header cannot carry: use "
                              "visible ASCII without spaces",
                              i + 1);
-    struct keys *keys = heap_take_zeroed(1, sizeof *keys + (size_t)count * HASH_BYTES);
-    keys->count = count;
-    check(RAND_bytes(keys->salt, HASH_BYTES) == 1, "no %d random bytes", HASH_BYTES);
+    struct keys *keys = heap_take_zeroed(1, sizeof *keys + (size_t)(kept + count) * HASH_BYTES);
+    keys->count = kept + count;
+    if (old != NULL)
+        memcpy(keys->salt, old->salt, HASH_BYTES);
+    else
+        check(RAND_bytes(keys->salt, HASH_BYTES) == 1, "no %d random bytes", HASH_BYTES);
+    for (uint32_t i = 0; i < kept; i++)
+        memcpy(keys->hashes[i], old->hashes[i], HASH_BYTES);
     for (uint32_t i = 0; i < count; i++)
-        hash_make(keys, text_of(plain[i]), keys->hashes[i]);
+        hash_make(keys, text_of(plain[i]), keys->hashes[kept + i]);
     *out = keys;
     return STATUS_OK;
+}
+
+enum status keys_open(struct keys **out, const char *const *plain, uint32_t count,
+                      struct error *err)
+{
+    return keys_make(out, NULL, 0, plain, count, err);
+}
+
+enum status keys_renew(struct keys **out, const struct keys *old, uint32_t kept,
+                       const char *const *plain, uint32_t count, struct error *err)
+{
+    check(kept <= old->count, "%u keys are kept of %u", kept, old->count);
+    return keys_make(out, old, kept, plain, count, err);
 }
 
 void keys_close(struct keys *keys)

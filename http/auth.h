@@ -8,6 +8,9 @@ struct keys;
 // At least one key; each non-empty, visible ASCII.
 enum status keys_open(struct keys **out, const char *const *plain, uint32_t count,
                       struct error *err) MUST_USE;
+// As keys_open, with the first `kept` keys of `old` in front.
+enum status keys_renew(struct keys **out, const struct keys *old, uint32_t kept,
+                       const char *const *plain, uint32_t count, struct error *err) MUST_USE;
 void keys_close(struct keys *keys);
 
 // What the client sent. count: how often the header came; value: of the first.

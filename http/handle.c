@@ -149,7 +149,7 @@ static bool is_refused(struct exchange *x, const h2o_req_t *req, const struct ro
     if ((flags & ROUTE_SHAPE_OF_CALLER) && x->info.shape == SHAPE_MESSAGES)
         flags |= ROUTE_X_API_KEY;
     struct verdict verdict =
-        keys_check(x->thread->server->keys, flags, credential_of(req, "authorization"),
+        keys_check(access_of(x->thread->server)->keys, flags, credential_of(req, "authorization"),
                    credential_of(req, "x-api-key"));
     if (!verdict.allowed) {
         refuse(x, verdict.error, verdict.message);

@@ -41,6 +41,8 @@ static void on_connection_close(void *data)
     thread->connection_count--;
     atomic_store_explicit(&thread->counters.connections, thread->connection_count,
                           memory_order_relaxed);
+    if (connection->ssl != NULL)
+        SSL_CTX_free(connection->ssl);
     heap_give(connection);
     if (thread->listener_paused && thread->listener != NULL) {
         thread->listener_paused = false;
@@ -55,6 +57,10 @@ static bool accept_one(struct http_thread *thread)
         return false;
     struct connection *connection = heap_take_zeroed(1, sizeof *connection);
     connection->thread = thread;
+    connection->ssl = access_of(thread->server)->ssl;
+    if (connection->ssl != NULL)
+        SSL_CTX_up_ref(connection->ssl);
+    thread->accept_ctx.ssl_ctx = connection->ssl;
     socket->on_close.cb = on_connection_close;
     socket->on_close.data = connection;
     thread->connection_count++;
@@ -198,8 +204,7 @@ static void loop_start(struct http_thread *thread)
 {
     struct server *server = thread->server;
     h2o_context_init(&thread->ctx, h2o_evloop_create(), &server->conf);
-    thread->accept_ctx = (h2o_accept_ctx_t){
-        .ctx = &thread->ctx, .hosts = server->conf.hosts, .ssl_ctx = server->ssl};
+    thread->accept_ctx = (h2o_accept_ctx_t){.ctx = &thread->ctx, .hosts = server->conf.hosts};
     // closing an h2o socket closes its descriptor: eventfds that others own are duplicated
     thread->control_socket = watched(thread, dup(wake_fd(thread->control)), on_control);
     thread->waker_socket = watched(thread, dup(waker_fd(thread->waker)), on_waker);
@@ -252,6 +257,7 @@ void *loop_main(void *argument)
     loop_start(thread);
     while (atomic_load_explicit(&thread->control_state, memory_order_acquire) != CONTROL_QUIT) {
         atomic_store_explicit(&thread->beat_ns, now_ns(), memory_order_relaxed);
+        atomic_fetch_add(&thread->turns, 1); // seq_cst: see access_replace in reload.c
         h2o_evloop_run(thread->ctx.loop, thread->drain_ns != 0 ? DRAIN_TURN_MS : TURN_MS);
         bodies_check(thread);
         if (atomic_load_explicit(&thread->control_state, memory_order_relaxed) == CONTROL_ABORT)

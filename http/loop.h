@@ -31,6 +31,7 @@ struct exchange_list {
 // One TCP connection, found again through its socket's on_close.
 struct connection {
     struct http_thread *thread;
+    SSL_CTX *ssl;            // held: libh2o begins a handshake with it after the accept
     uint64_t resets_from_ns; // begin of the window that counts
     uint32_t resets;         // HTTP/2 streams that were cut
     bool cut;                // by the body budget
@@ -55,7 +56,7 @@ struct http_thread {
     struct work_side *work;
     struct exchange_list waiting[2]; // for a text worker: small bodies, large ones
     struct exchange *exchanges;      // all whose answer lives
-    uint32_t exchange_count;
+    _Atomic uint32_t exchange_count; // written by this thread alone
     uint32_t orphan_count; // engine requests whose exchange is gone
     uint32_t connection_count, connections_max;
     bool listener_paused;
@@ -66,17 +67,24 @@ struct http_thread {
     _Atomic int control_state;      // CONTROL_*, written by the server
     _Atomic int idle;               // IDLE_*
     _Atomic uint64_t beat_ns;
+    _Atomic uint64_t turns; // begun: between two of them nothing of server->access is in use
     unsigned char random[256]; // for request ids
     uint32_t random_left;
     struct thread_counters counters;
+};
+
+// Who may speak and how: what a reload replaces as a whole (reload.c). An h2o thread looks it up
+// anew in each callback.
+struct access {
+    struct keys *keys;
+    SSL_CTX *ssl; // NULL: no TLS
 };
 
 struct server {
     h2o_globalconf_t conf;
     struct server_options options;
     struct route_list routes;
-    struct keys *keys;
-    SSL_CTX *ssl;
+    _Atomic(struct access *) access;
     struct work_pool *work;
     uint32_t port;
     uint32_t thread_count;
@@ -89,6 +97,9 @@ struct server {
 };
 
 uint64_t now_ns(void); // CLOCK_MONOTONIC
+
+// server.c
+bool server_http2_is_on(const struct server_options *options);
 
 // watch.c
 enum status watch_open(struct http_thread *thread, struct error *err) MUST_USE;
@@ -115,6 +126,9 @@ bool drain_refuses(const struct http_thread *thread, const h2o_req_t *req);
 
 // bodies.c
 void bodies_check(struct http_thread *thread);
+
+// reload.c
+const struct access *access_of(struct server *server); // until the callback returns
 
 // tls.c
 enum status tls_open(SSL_CTX **out, const struct server_options *options, bool http2,

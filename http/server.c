@@ -71,7 +71,7 @@ static bool host_is_loopback(const char *host)
            strcmp(host, "::1") == 0;
 }
 
-static bool http2_is_on(const struct server_options *options)
+bool server_http2_is_on(const struct server_options *options)
 {
     return options->http2 < 0 ? host_is_loopback(options->host) : options->http2 != 0;
 }
@@ -109,7 +109,7 @@ static void conf_fill(struct server *server)
     conf->max_request_entity_size = options->body_bytes_max + BODY_SLACK_BYTES;
     conf->http1.req_timeout = options->request_timeout_ms;
     conf->http2.idle_timeout = options->request_timeout_ms;
-    conf->http1.upgrade_to_http2 = http2_is_on(options);
+    conf->http1.upgrade_to_http2 = server_http2_is_on(options);
     // above this size h2o puts a body into a file
     h2o_socket_buffer_mmap_settings.threshold = conf->max_request_entity_size * 2;
     h2o_hostconf_t *host =
@@ -178,9 +178,11 @@ static enum status threads_start(struct server *server, struct error *err)
 static enum status server_start(struct server *server, struct error *err)
 {
     const struct server_options *options = &server->options;
-    enum status status = keys_open(&server->keys, options->api_keys, options->api_key_count, err);
+    struct access *access = heap_take_zeroed(1, sizeof *access);
+    atomic_store(&server->access, access);
+    enum status status = keys_open(&access->keys, options->api_keys, options->api_key_count, err);
     if (status == STATUS_OK)
-        status = tls_open(&server->ssl, options, http2_is_on(options), err);
+        status = tls_open(&access->ssl, options, server_http2_is_on(options), err);
     for (uint32_t i = 0; i < server->thread_count && status == STATUS_OK; i++)
         status = thread_prepare(server, i, err);
     return status == STATUS_OK ? threads_start(server, err) : status;
@@ -270,6 +272,14 @@ int server_drain(struct server *server)
     return (int)aborted;
 }
 
+uint32_t server_requests(const struct server *server)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < server->started; i++)
+        count += atomic_load_explicit(&server->threads[i].exchange_count, memory_order_relaxed);
+    return count;
+}
+
 static void thread_close(struct http_thread *thread)
 {
     if (thread->server == NULL) // the start failed before it: its descriptors are none
@@ -295,14 +305,16 @@ void server_close(struct server *server)
     for (uint32_t i = 0; i < server->started; i++)
         pthread_join(server->threads[i].thread, NULL);
     work_close(server->work);
-    keys_close(server->keys);
+    struct access *access = atomic_load(&server->access);
+    keys_close(access->keys);
     if (!clean) // h2o still has connections that point into all of this; the process ends
         return;
     for (uint32_t i = 0; i < server->thread_count; i++)
         thread_close(&server->threads[i]);
     h2o_config_dispose(&server->conf);
-    if (server->ssl != NULL)
-        SSL_CTX_free(server->ssl);
+    if (access->ssl != NULL)
+        SSL_CTX_free(access->ssl);
+    heap_give(access);
     heap_give(server->ports);
     heap_give(server->threads);
     heap_give(server);

@@ -11,6 +11,7 @@ struct server_options {
     uint32_t text_workers;
     const char *const *api_keys; // plain texts; only hashes are kept
     uint32_t api_key_count;
+    uint32_t api_keys_fixed; // the first so many stay when the others are renewed
     const char *ssl_certfile, *ssl_keyfile; // NULL: no TLS
     int http2;                              // 1 on, 0 off, -1: on loopback only
     uint32_t connections_max;               // 0: 16384
@@ -34,6 +35,16 @@ struct waker *server_waker(struct server *server, uint32_t http_thread);
 
 // The models are loaded: ports[model * http_threads + thread]. served stays valid until close.
 void server_serve(struct server *server, const struct served *served, struct port *const *ports);
+
+// SIGHUP: the keys after the fixed ones, or certificate and key of the same two files. Open
+// connections and requests go on; new requests need a new key, new connections get the new
+// certificate once this returns. After a failure everything is as it was.
+enum status server_keys_renew(struct server *server, const char *const *keys, uint32_t count,
+                              struct error *err) MUST_USE;
+enum status server_tls_renew(struct server *server, struct error *err) MUST_USE;
+
+// Requests that have no whole answer yet; from any thread.
+uint32_t server_requests(const struct server *server);
 
 // SIGTERM: stop accepting, finish what was accepted, at most shutdown_timeout_ms. Returns 0 when
 // every accepted request was answered.

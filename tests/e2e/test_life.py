@@ -1,16 +1,81 @@
 """From the first signal to the last: a stalled log, reloads, ends of every kind, failing devices."""
 
+import contextlib
 import fcntl
 import http.client
+import json
 import os
+import pathlib
 import re
+import signal
+import socket
+import ssl
 import subprocess
+import tempfile
 import threading
+import time
 
 import harness
-from harness import KEY, MODELS, Server
+from harness import KEY, MODELS, Server, Skip
+from test_load import open_stream, read_all
 
+CHAT = MODELS / "weft-demo-chat"
 EMBED = MODELS / "weft-demo-embed"
+FAULTY = pathlib.Path(harness.WEFT).resolve().parent / "libweft_faulty.so"
+
+
+class Faults:
+    """Turns the faults of faulty_device.c on and off."""
+
+    def __init__(self, folder):
+        self.folder = pathlib.Path(folder)
+
+    def on(self, name):
+        (self.folder / name).touch()
+
+    def off(self, name):
+        (self.folder / name).unlink(missing_ok=True)
+
+
+class Unready(Server):
+    """Started, not waited for."""
+
+    def wait_ready(self):
+        pass
+
+
+@contextlib.contextmanager
+def faulty(*args, first=(), server=Server):
+    """A server whose simt device is faulty_device.c, with `first` faults on from the start."""
+    if not FAULTY.exists():
+        raise Skip(f"no {FAULTY.name} beside the program")
+    with tempfile.TemporaryDirectory() as folder:
+        faults = Faults(folder)
+        for name in first:
+            faults.on(name)
+        started = server(*args, "--device-library", FAULTY,
+                         env={"WEFT_FAULT_FOLDER": folder, "WEFT_SIMT_HIDE": "1"})
+        try:
+            yield started, faults
+        finally:
+            started.process.kill()
+            started.process.wait()
+
+
+def wait_for(what, text=""):
+    deadline = time.monotonic() + 60
+    while not (found := what()):
+        assert time.monotonic() < deadline, text
+        time.sleep(0.02)
+    return found
+
+
+def wait_log(server, text):
+    wait_for(lambda: text in server.output(), text)
+
+
+def ended(server):
+    return server.process.wait(60)
 
 
 class PipedServer(Server):
@@ -76,3 +141,174 @@ def test_log_stalled_at_the_end():
     finally:
         server.process.kill()
         os.close(server.reader)
+
+
+def test_stop_while_loading():
+    """SIGTERM while a weight is being loaded: the end, with 0."""
+    for number in signal.SIGTERM, signal.SIGINT:
+        with faulty(f"embed={EMBED}", "--device", "simt", first=["load"], server=Unready) as (s, _):
+            wait_log(s, "planned: ")
+            wait_for(lambda: s.request("GET", "/health").status == 503)
+            s.process.send_signal(number)
+            assert ended(s) == 0, s.output()
+            assert "stopped while the models were being loaded" in s.output()
+
+
+def test_stop_twice():
+    """A second SIGTERM while requests are finished: the end at once, with 1, saying what is lost."""
+    with faulty(f"tiny={CHAT}", "--device", "simt", "--shutdown-timeout", 600) as (s, faults):
+        faults.on("hang")
+        streams = [open_stream(s, max_tokens=20) for _ in range(3)]
+        wait_for(lambda: s.metric("weft_requests_submitted_total") == 3)
+        s.process.send_signal(signal.SIGTERM)
+        wait_log(s, "finishing what was accepted")
+        assert s.process.poll() is None
+        s.process.send_signal(signal.SIGTERM)
+        assert ended(s) == 1, s.output()
+        assert "for the second time: ending at once" in s.output()
+        assert "error 3 requests were not answered to their end" in s.output(), s.output()
+        for stream in streams:
+            stream.close()
+
+
+def reload(server, *expected):
+    before = len(server.output())
+    server.process.send_signal(signal.SIGHUP)
+    wait_for(lambda: all(text in server.output()[before:] for text in expected), str(expected))
+
+
+def models(server, key):
+    return server.request("GET", "/v1/models", headers={"authorization": f"Bearer {key}"}).status
+
+
+def test_reload_keys():
+    """SIGHUP: new keys in, old ones out, what runs goes on; a bad file changes nothing."""
+    with tempfile.NamedTemporaryFile("w+") as file:
+        def write(text):
+            file.seek(0)
+            file.truncate()
+            file.write(text)
+            file.flush()
+        write("old-1\nold-2\n")
+        with faulty(f"tiny={CHAT}", "--device", "simt", "--api-key-file", file.name) as (s, faults):
+            assert [models(s, k) for k in (KEY, "old-1", "old-2", "new")] == [200, 200, 200, 401]
+            faults.on("hang")
+            stream = open_stream(s, max_tokens=5)
+            wait_for(lambda: s.metric("weft_requests_submitted_total") == 1)
+            write("# changed\nold-2\nnew\n")
+            assert models(s, "new") == 401  # only when it is told
+            reload(s, f"info reload: the key list of {file.name} serves from now on")
+            assert [models(s, k) for k in (KEY, "old-1", "old-2", "new")] == [200, 401, 200, 200]
+            for bad in "", "# nothing\n", "with space\n", "good\nb\u00e4d\n":
+                write(bad)
+                reload(s, "error reload: the old key list goes on: ")
+                assert [models(s, k) for k in (KEY, "old-1", "new", "good")] == \
+                    [200, 401, 200, 401], bad
+            faults.off("hang")
+            assert b"data: [DONE]" in read_all(stream)
+            s.process.send_signal(signal.SIGTERM)
+            assert ended(s) == 0, s.output()
+
+
+def test_reload_loses_nothing():
+    """40 reloads while four clients ask: each answer is 200."""
+    with tempfile.NamedTemporaryFile("w+") as file:
+        file.write("other\n")
+        file.flush()
+        server = harness.start(EMBED, "--api-key-file", file.name, "--http-threads", 2)
+        stop, statuses = threading.Event(), []
+
+        def ask():
+            connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
+            while not stop.is_set():
+                connection.request("GET", "/v1/models", headers={"authorization": "Bearer other"})
+                answer = connection.getresponse()
+                answer.read()
+                statuses.append(answer.status)
+        clients = [threading.Thread(target=ask) for _ in range(4)]
+        for client in clients:
+            client.start()
+        for _ in range(40):
+            reload(server, "serves from now on")
+        stop.set()
+        for client in clients:
+            client.join()
+        assert len(statuses) > 40 and set(statuses) == {200}, set(statuses)
+
+
+def test_reload_without_files():
+    server = harness.start(EMBED)
+    reload(server, "there is nothing to read again")
+    assert models(server, KEY) == 200
+
+
+def certificate(folder, name):
+    made = subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1",
+         "-nodes", "-days", "1", "-subj", f"/CN={name}", "-keyout", folder / "key",
+         "-out", folder / "cert"], capture_output=True)
+    assert made.returncode == 0, made.stderr
+
+
+class TlsServer(Server):
+    def connect(self):
+        context = ssl.create_default_context()
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+        raw = socket.create_connection(("127.0.0.1", self.port), timeout=30)
+        return context.wrap_socket(raw)
+
+    def get(self, connection, path="/ready"):
+        connection.sendall(f"GET {path} HTTP/1.1\r\nHost: a\r\n\r\n".encode())
+        answer = http.client.HTTPResponse(connection)
+        answer.begin()
+        answer.read()
+        return answer.status
+
+    def wait_ready(self):
+        def ready():
+            assert self.process.poll() is None, self.output()
+            try:
+                with self.connect() as connection:
+                    return self.get(connection) == 200
+            except OSError:
+                return False
+        wait_for(ready)
+
+    def certificate(self):
+        with self.connect() as connection:
+            return connection.getpeercert(binary_form=True)
+
+
+def test_reload_certificate():
+    """New connections get the new one, open ones go on; a bad file changes nothing."""
+    try:
+        subprocess.run(["openssl", "version"], capture_output=True, check=True)
+    except OSError:
+        raise Skip("no openssl program to make a certificate with") from None
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        certificate(folder, "first")
+        server = TlsServer(EMBED, "--ssl-certfile", folder / "cert", "--ssl-keyfile", folder / "key")
+        try:
+            first = server.certificate()
+            waiting = socket.create_connection(("127.0.0.1", server.port))  # no handshake yet
+            with server.connect() as open_one:
+                assert server.get(open_one) == 200
+                certificate(folder, "second")
+                reload(server, "info reload: the certificate of")
+                second = server.certificate()
+                assert second != first
+                assert server.get(open_one) == 200
+                (folder / "key").write_text("no key")
+                reload(server, "error reload: the old certificate goes on: --ssl-keyfile")
+                assert server.certificate() == second
+                assert server.get(open_one) == 200
+            context = ssl.create_default_context()
+            context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+            with context.wrap_socket(waiting) as late:  # accepted before the reload
+                assert server.get(late) == 200
+            server.process.send_signal(signal.SIGTERM)
+            assert ended(server) == 0, server.output()
+        finally:
+            server.process.kill()

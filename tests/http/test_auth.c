@@ -110,12 +110,41 @@ static void test_two_stores_agree(void **state)
     keys_close(b);
 }
 
+// The first ones stay, the others go, new ones come.
+static void test_renewed(void **state)
+{
+    (void)state;
+    static const char *const plain[] = {"fixed", "old"}, *const fresh[] = {"new", "fixed"};
+    static const char *const bad[] = {"good", "b d"};
+    struct keys *old, *renewed, *refused;
+    struct error err;
+    struct credential none = {0, text_of("")};
+    assert_int_equal(keys_open(&old, plain, 2, &err), STATUS_OK);
+    assert_int_equal(keys_renew(&refused, old, 1, bad, 2, &err), STATUS_INVALID);
+    assert_int_equal(keys_renew(&refused, old, 0, NULL, 0, &err), STATUS_INVALID);
+    assert_int_equal(keys_renew(&renewed, old, 1, fresh, 2, &err), STATUS_OK);
+    keys_close(old);
+    struct verdict verdict =
+        keys_check(renewed, ROUTE_BEARER, (struct credential){1, text_of("Bearer fixed")}, none);
+    assert_true(verdict.allowed);
+    assert_int_equal(verdict.key_id, 0);
+    verdict =
+        keys_check(renewed, ROUTE_BEARER, (struct credential){1, text_of("Bearer new")}, none);
+    assert_true(verdict.allowed);
+    assert_int_equal(verdict.key_id, 1);
+    assert_false(
+        keys_check(renewed, ROUTE_BEARER, (struct credential){1, text_of("Bearer old")}, none)
+            .allowed);
+    keys_close(renewed);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_headers),
         cmocka_unit_test(test_keys_refused),
         cmocka_unit_test(test_two_stores_agree),
+        cmocka_unit_test(test_renewed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

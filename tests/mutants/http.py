@@ -8,4 +8,7 @@ FAULTS = [
     ("of two stop strings the shorter one is taken", "http/api/stop.c", "stop_scan_at", "string.bytes > longest", "here != HERE_MATCH", "test_api_stop"),
     ("a key after the first is given another number", "http/auth.c", "key_find", "at |= i & (0u - first);", "at |= 0u;", "test_auth"),
     ("blanks after a key belong to it", "http/auth.c", "bearer_key", "while (end > at && value.at[end - 1] == ' ') end--;", "", "test_auth"),
+    ("a renewed list of keys forgets the fixed ones", "http/auth.c", "keys_make", "memcpy(keys->hashes[i], old->hashes[i], HASH_BYTES);", "", "test_auth"),
+    ("a connection does not hold the certificate it was accepted with", "http/loop.c", "accept_one", "SSL_CTX_up_ref(connection->ssl);", "", "e2e:test_reload_certificate"),
+    ("a reload renews the fixed keys, too", "http/reload.c", "server_keys_renew", "server->options.api_keys_fixed", "0", "e2e:test_reload_keys"),
 ]

@@ -1,0 +1,130 @@
+// See signals.h. The thread lives as long as the process.
+#include "cli/signals.h"
+
+#include "cli/command.h"
+#include "runtime/base/log.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+#include <unistd.h>
+
+enum phase { PHASE_LOADING, PHASE_SERVING, PHASE_DRAINING, PHASE_CLOSING };
+
+struct signals {
+    sigset_t set;
+    pthread_mutex_t lock;
+    pthread_cond_t there;
+    uint32_t news; // enum news, not yet taken
+    enum phase phase;
+    void (*lost)(void *context);
+    void *context;
+};
+
+_Noreturn void process_end(int code)
+{
+    log_flush(LAST_LINES_MS);
+    _exit(code);
+}
+
+static void news_put(struct signals *s, enum news news)
+{
+    s->news |= news;
+    pthread_cond_signal(&s->there);
+}
+
+static void stop_take(struct signals *s, const char *name)
+{
+    switch (s->phase) {
+    case PHASE_LOADING:
+        log_line(LOG_INFO, "%s: stopped while the models were being loaded", name);
+        process_end(EXIT_CODE_OK);
+    case PHASE_SERVING:
+        log_line(LOG_INFO, "%s: finishing what was accepted; a second one ends at once", name);
+        s->phase = PHASE_DRAINING;
+        news_put(s, NEWS_STOP);
+        return;
+    case PHASE_DRAINING:
+        log_line(LOG_ERROR, "%s for the second time: ending at once", name);
+        s->lost(s->context);
+        process_end(EXIT_CODE_FAILURE);
+    case PHASE_CLOSING:
+        log_line(LOG_ERROR, "%s for the second time: ending at once, all was answered", name);
+        process_end(EXIT_CODE_FAILURE);
+    }
+}
+
+static void *signals_main(void *argument)
+{
+    struct signals *s = argument;
+    pthread_setname_np(pthread_self(), "signals");
+    for (;;) {
+        int signal = 0;
+        if (sigwait(&s->set, &signal) != 0)
+            continue;
+        pthread_mutex_lock(&s->lock);
+        if (signal == SIGHUP)
+            news_put(s, NEWS_RELOAD);
+        else
+            stop_take(s, strsignal(signal));
+        pthread_mutex_unlock(&s->lock);
+    }
+    return NULL;
+}
+
+enum status signals_open(struct signals **out, void (*lost)(void *context), void *context,
+                         struct error *err)
+{
+    static struct signals s = {.lock = PTHREAD_MUTEX_INITIALIZER,
+                               .there = PTHREAD_COND_INITIALIZER};
+    s.lost = lost;
+    s.context = context;
+    sigemptyset(&s.set);
+    sigaddset(&s.set, SIGTERM);
+    sigaddset(&s.set, SIGINT);
+    sigaddset(&s.set, SIGHUP);
+    pthread_sigmask(SIG_BLOCK, &s.set, NULL);
+    pthread_t thread;
+    int failed = pthread_create(&thread, NULL, signals_main, &s);
+    if (failed != 0)
+        return error_set(err, STATUS_NO_MEMORY, "no thread for signals can be started: %s",
+                         strerror(failed));
+    pthread_detach(thread);
+    *out = &s;
+    return STATUS_OK;
+}
+
+static void phase_set(struct signals *s, enum phase phase)
+{
+    pthread_mutex_lock(&s->lock);
+    s->phase = phase;
+    pthread_mutex_unlock(&s->lock);
+}
+
+void signals_serving(struct signals *s)
+{
+    phase_set(s, PHASE_SERVING);
+}
+
+void signals_closing(struct signals *s)
+{
+    phase_set(s, PHASE_CLOSING);
+}
+
+void signals_post(struct signals *s, enum news news)
+{
+    pthread_mutex_lock(&s->lock);
+    news_put(s, news);
+    pthread_mutex_unlock(&s->lock);
+}
+
+uint32_t signals_wait(struct signals *s)
+{
+    pthread_mutex_lock(&s->lock);
+    while (s->news == 0)
+        pthread_cond_wait(&s->there, &s->lock);
+    uint32_t news = s->news;
+    s->news = 0;
+    pthread_mutex_unlock(&s->lock);
+    return news;
+}

@@ -1,0 +1,71 @@
+// Keys and certificates replaced while the server serves. Main puts a new struct access in place
+// and frees the old one after each h2o thread has begun another turn: no callback holds it then.
+// A connection holds a reference to the TLS context it was accepted with.
+#include "http/inside.h"
+
+#include <openssl/ssl.h>
+#include <unistd.h>
+
+enum { TURN_WAIT_MS = 10000, POLL_US = 1000 };
+
+const struct access *access_of(struct server *server)
+{
+    return atomic_load(&server->access); // seq_cst: see access_replace
+}
+
+static bool turn_wait(struct http_thread *thread, uint64_t deadline)
+{
+    uint64_t before = atomic_load(&thread->turns);
+    wake_send(thread->control);
+    while (atomic_load(&thread->turns) == before) {
+        if (now_ns() > deadline)
+            return false;
+        usleep(POLL_US);
+    }
+    return true;
+}
+
+// False: a thread does not turn and may hold the old one, which must stay.
+static bool access_replace(struct server *server, struct keys *keys, SSL_CTX *ssl)
+{
+    struct access *fresh = heap_take_zeroed(1, sizeof *fresh);
+    *fresh = (struct access){keys, ssl};
+    // seq_cst, here and at the turn counts: with less, a turn that begins after the count was read
+    // could still find the old one, which is freed at its beginning.
+    struct access *old = atomic_exchange(&server->access, fresh);
+    uint64_t deadline = now_ns() + (uint64_t)TURN_WAIT_MS * 1000000;
+    bool turned = true;
+    for (uint32_t i = 0; i < server->started; i++)
+        turned = turn_wait(&server->threads[i], deadline) && turned;
+    if (turned)
+        heap_give(old);
+    return turned;
+}
+
+enum status server_keys_renew(struct server *server, const char *const *plain, uint32_t count,
+                              struct error *err)
+{
+    struct access old = *access_of(server);
+    struct keys *keys;
+    enum status status =
+        keys_renew(&keys, old.keys, server->options.api_keys_fixed, plain, count, err);
+    if (status != STATUS_OK)
+        return status;
+    if (access_replace(server, keys, old.ssl))
+        keys_close(old.keys);
+    return STATUS_OK;
+}
+
+enum status server_tls_renew(struct server *server, struct error *err)
+{
+    struct access old = *access_of(server);
+    check(old.ssl != NULL, "a server without TLS has no certificate");
+    const struct server_options *options = &server->options;
+    SSL_CTX *ssl;
+    enum status status = tls_open(&ssl, options, server_http2_is_on(options), err);
+    if (status != STATUS_OK)
+        return status;
+    if (access_replace(server, old.keys, ssl))
+        SSL_CTX_free(old.ssl);
+    return STATUS_OK;
+}

@@ -1,0 +1,84 @@
+// libweft_faulty.so: the emulated device (libweft_simt.so, beside it) with faults that a test turns
+// on and off by files in the folder WEFT_FAULT_FOLDER:
+//   load   a weight waits until the file is gone
+//   slow   each wait for the device takes 20 ms longer
+//   hang   a wait for the device does not return until the file is gone
+//   fault  a wait for the device says that it failed
+// Given to weft with --device simt --device-library.
+#include "kernels/device.h"
+
+#include <dlfcn.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { POLL_US = 10000, SLOW_US = 20000 };
+
+static const struct device_api *real;
+
+static bool is_on(const char *fault)
+{
+    char path[PATH_MAX];
+    const char *folder = getenv("WEFT_FAULT_FOLDER");
+    if (folder == NULL)
+        return false;
+    snprintf(path, sizeof path, "%s/%s", folder, fault);
+    return access(path, F_OK) == 0;
+}
+
+static void wait_while(const char *fault)
+{
+    while (is_on(fault))
+        usleep(POLL_US);
+}
+
+static enum status faulty_weight_put(struct device *device, struct weight *weight,
+                                     uint32_t first_row, const struct weight_source *source,
+                                     struct error *err)
+{
+    wait_while("load");
+    return real->weight_put(device, weight, first_row, source, err);
+}
+
+static enum status faulty_wait(struct stream *stream, const uint32_t *host_word, uint32_t value,
+                               uint64_t deadline_ns, struct error *err)
+{
+    wait_while("hang");
+    if (is_on("slow"))
+        usleep(SLOW_US);
+    if (is_on("fault")) {
+        err->status = STATUS_DEVICE_FAULT;
+        snprintf(err->text, sizeof err->text, "a fault that the test has planted");
+        return STATUS_DEVICE_FAULT;
+    }
+    return real->wait(stream, host_word, value, deadline_ns, err);
+}
+
+__attribute__((visibility("default"))) device_plugin_entry weft_device_plugin;
+
+const struct device_api *weft_device_plugin(void)
+{
+    static struct device_api api;
+    Dl_info self;
+    char path[PATH_MAX];
+    if (dladdr(&real, &self) == 0)
+        return NULL;
+    const char *slash = strrchr(self.dli_fname, '/');
+    snprintf(path, sizeof path, "%.*slibweft_simt.so",
+             slash != NULL ? (int)(slash - self.dli_fname + 1) : 0, self.dli_fname);
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    void *symbol = library != NULL ? dlsym(library, DEVICE_PLUGIN_SYMBOL) : NULL;
+    if (symbol == NULL)
+        return NULL;
+    device_plugin_entry *entry;
+    memcpy(&entry, &symbol, sizeof entry);
+    real = entry();
+    if (real == NULL)
+        return NULL;
+    api = *real;
+    api.weight_put = faulty_weight_put;
+    api.wait = faulty_wait;
+    return &api;
+}
