@@ -261,7 +261,7 @@ static int wait_and_drain(struct serving *s)
     bool fault = (news & NEWS_FAULT) != 0;
     int lost = server_drain(s->server);
     if (lost != 0)
-        log_line(LOG_ERROR, "not every accepted request was answered within --shutdown-timeout");
+        log_line(LOG_ERROR, "%d requests were not answered within --shutdown-timeout", lost);
     for (uint32_t i = 0; i < s->loaded.model_count; i++)
         engine_stop(s->loaded.models[i].engine);
     if (fault || lost != 0)

@@ -176,7 +176,7 @@ void counters_request_done(struct exchange *x)
 void counters_answered(struct exchange *x)
 {
     struct route_counters *route = &x->thread->counters.routes[x->route_index];
-    int status = x->begun && !exchange_gone(x) ? x->status : 499;
+    int status = x->begun && !x->left ? x->status : 499;
     add(&route->requests[(unsigned)status / 100 % STATUS_CLASSES], 1);
     add(&route->bytes_in, x->answer->req->entity.len);
     add(&route->bytes_out, x->answer->req->bytes_sent);

@@ -1,7 +1,8 @@
 // The end of a server, on each h2o thread: take what the kernel has queued, close the listener,
-// tell HTTP/2 peers, close idle keep-alive connections, and let everything accepted finish. A
-// request that begins up to a second after the signal was under way and is served; later ones (a
-// first request on a new connection that took its time, a peer that ignores GOAWAY) get 503.
+// tell HTTP/2 peers, close idle keep-alive connections, and let everything accepted finish; what
+// has not by the deadline is told so, and connections that do not end then are broken. A request
+// that begins up to a second after the signal was under way and is served; later ones (a first
+// request on a new connection that took its time, a peer that ignores GOAWAY) get 503.
 #include "http/inside.h"
 
 #include <sys/ioctl.h>
@@ -70,8 +71,8 @@ void drain_begin(struct http_thread *thread)
 void drain_check(struct http_thread *thread)
 {
     thread->server->conf.http1.callbacks.foreach_request(&thread->ctx, idle_close, thread);
-    bool clients = thread->connection_count > 0 || thread->exchange_count > 0 ||
-                   !offload_is_idle(thread);
+    bool clients =
+        thread->connection_count > 0 || thread->exchange_count > 0 || !offload_is_idle(thread);
     int idle = clients ? IDLE_NOT : thread->orphan_count > 0 ? IDLE_CLIENTS : IDLE_ALL;
     atomic_store_explicit(&thread->idle, idle, memory_order_release);
 }
@@ -83,17 +84,41 @@ static int connection_cut(h2o_req_t *req, void *data)
     return 0;
 }
 
-// The deadline has passed: whatever is not answered is cut and counted.
+static void lost_count(struct exchange *x)
+{
+    if (!x->lost)
+        x->thread->aborted_count++;
+    x->lost = true;
+}
+
+// The deadline has passed: whatever has no whole answer gets its failure and is counted.
+void drain_cut(struct http_thread *thread)
+{
+    static const char says[] = "The server was shut down before the answer was whole.";
+    static const struct http_failure failure = {.error = HTTP_UNAVAILABLE,
+                                                .message = {says, sizeof says - 1}};
+    struct exchange *next;
+    for (struct exchange *x = thread->exchanges; x != NULL; x = next) {
+        next = x->next; // x itself goes from h2o's loop only
+        if (x->ended)
+            continue;
+        lost_count(x);
+        x->close = true;
+        exchange_cut(x, &failure);
+    }
+}
+
+// Nor did that reach everybody: connections are broken.
 void drain_abort(struct http_thread *thread)
 {
     struct exchange *next;
     for (struct exchange *x = thread->exchanges; x != NULL; x = next) {
         next = x->next;
-        if (x->cut)
+        if (x->shut)
             continue;
-        x->cut = true;
+        x->shut = true;
         if (!x->finished)
-            thread->aborted_count++;
+            lost_count(x);
         exchange_abort(x);
     }
     thread->server->conf.http1.callbacks.foreach_request(&thread->ctx, connection_cut, NULL);

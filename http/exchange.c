@@ -134,7 +134,7 @@ void exchange_settle(struct exchange *x)
         return;
     if (x->ended && x->request != NULL)
         engine_side_orphan(x);
-    if (exchange_gone(x) || x->answer == NULL || !x->begun || x->finished)
+    if (x->left || x->answer == NULL || !x->begun || x->finished)
         return;
     bool has_bytes = x->filling.bytes > 0 || x->sending_at < x->sending.bytes;
     if (!x->started && !has_bytes && !x->ended)
@@ -158,7 +158,7 @@ static void on_proceed(h2o_generator_t *generator, h2o_req_t *req)
 {
     struct exchange *x = ((struct answer *)generator)->x;
     x->inflight = false;
-    if (exchange_gone(x)) { // a stalled HTTP/2 stream moves again, too late
+    if (x->left) { // a stalled HTTP/2 stream moves again, too late
         x->finished = true;
         h2o_send(req, NULL, 0, H2O_SEND_STATE_ERROR);
         return;
@@ -198,7 +198,7 @@ static void cut_count(struct exchange *x, h2o_req_t *req)
 {
     enum { WINDOW_S = 10 };
     struct connection *connection = request_connection(req);
-    bool cut = exchange_gone(x) || !x->finished;
+    bool cut = x->left || !x->finished;
     if (req->version < 0x200 || connection == NULL || !cut)
         return;
     struct http_thread *thread = x->thread;
@@ -266,23 +266,59 @@ struct exchange *exchange_create(struct http_thread *thread, h2o_req_t *req,
     return x;
 }
 
-// The client is gone (or counts as gone). h2o still has the request until dispose.
-void exchange_left(struct exchange *x)
+void exchange_forget(struct exchange *x)
 {
-    if (exchange_gone(x))
-        return;
-    atomic_store_explicit(&x->gone, true, memory_order_relaxed);
-    if (!x->ended)
-        atomic_fetch_add_explicit(&x->thread->counters.clients_gone, 1, memory_order_relaxed);
-    offload_drop(x);
-    if (x->offloaded)
-        return; // told when the worker gives it back
     if (x->request != NULL)
         engine_side_orphan(x);
     if (!x->ended && !x->told && x->route != NULL && x->route->on_gone != NULL) {
         x->told = true;
         x->route->on_gone(x);
     }
+}
+
+// For the handler it is over.
+static void exchange_drop(struct exchange *x)
+{
+    if (exchange_gone(x))
+        return;
+    atomic_store_explicit(&x->gone, true, memory_order_relaxed);
+    offload_drop(x);
+    if (!x->offloaded) // else told when the worker gives it back
+        exchange_forget(x);
+}
+
+// The client is gone (or counts as gone). h2o still has the request until dispose.
+void exchange_left(struct exchange *x)
+{
+    if (x->left)
+        return;
+    x->left = true;
+    if (!x->ended)
+        atomic_fetch_add_explicit(&x->thread->counters.clients_gone, 1, memory_order_relaxed);
+    exchange_drop(x);
+}
+
+void exchange_cut(struct exchange *x, const struct http_failure *failure)
+{
+    if (x->ended || exchange_gone(x) || (x->begun && !x->stream))
+        return;
+    x->cut_with = failure;
+    if (x->begun && x->route->on_cut != NULL)
+        x->route->on_cut(x, failure);
+    exchange_drop(x);
+    if (!x->offloaded)
+        exchange_cut_end(x);
+}
+
+void exchange_cut_end(struct exchange *x)
+{
+    if (x->cut_with == NULL || x->left || x->ended)
+        return;
+    if (x->begun)
+        exchange_end(x);
+    else
+        exchange_fail(x, x->cut_with);
+    exchange_settle(x);
 }
 
 // Ends the h2o side. On HTTP/1.1 a pending write fails at once after shutdown and h2o lets go of

@@ -69,7 +69,8 @@ void exchange_end(struct exchange *x);
 bool exchange_streaming(const struct exchange *x); // the 200 of a stream or a long body is out
 
 // Work over about a millisecond (prompts over 32 KiB): work runs on a text worker, done on this
-// h2o thread, also after the client has left (then exchange_gone is true: answer nothing).
+// h2o thread, also after the client has left or the server has cut the request (then exchange_gone
+// is true: answer nothing).
 // Between the two nobody else touches the exchange's arena or state.
 void exchange_offload(struct exchange *x, void (*work)(struct exchange *x),
                       void (*done)(struct exchange *x));
@@ -92,8 +93,10 @@ struct route {
     void (*on_ready)(struct exchange *x);   // the attached engine request has events
     void (*on_room)(struct exchange *x);    // the send buffer has room again
     void (*on_second)(struct exchange *x, uint64_t now_ns); // about once a second while open
-    // The client left before fail, reply or end; the last call. The attached engine request has
-    // been taken back and may be freed: do not touch it.
+    // The server ends a stream that has begun: its last event, said in the stream. on_gone follows.
+    void (*on_cut)(struct exchange *x, const struct http_failure *failure);
+    // The client left, or the server cut the request, before fail, reply or end; the last call. The
+    // attached engine request has been taken back and may be freed: do not touch it.
     void (*on_gone)(struct exchange *x);
 };
 

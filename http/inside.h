@@ -4,6 +4,7 @@
 //
 //   exchange_create -> on_request -> [open] -> settled (fail, reply, end) -> FINAL sent -> dispose
 //                          |            \-> left (client gone) ----------------------------^
+//                          |            \-> cut (by the server) -> settled
 //                          \-> offloaded -> done
 //
 // The h2o request holds a struct answer in its pool, whose dispose hook is the only sure end. The
@@ -64,7 +65,10 @@ struct exchange {
     void (*work)(struct exchange *x);
     void (*done)(struct exchange *x);
 
-    _Atomic bool gone; // also read by the text worker
+    const struct http_failure *cut_with; // the server ended it so; static
+
+    _Atomic bool gone; // for the handler it is over: left or cut; also read by the text worker
+    bool left;         // the client is gone
     bool begun;        // status and headers are decided
     bool stream;       // SSE
     bool started;      // h2o_start_response was called
@@ -75,7 +79,8 @@ struct exchange {
     bool told; // on_gone was called
     bool watched;
     bool close; // the connection closes behind this answer
-    bool cut;   // by the scan or by the end of a drain
+    bool shut;  // its connection was, by the scan or by the end of a drain
+    bool lost;  // counted as accepted and not answered
 };
 
 // exchange.c
@@ -85,6 +90,11 @@ void exchange_run(struct exchange *x, void (*callback)(struct exchange *x)); // 
 void exchange_settle(struct exchange *x);
 void exchange_left(struct exchange *x);  // the client is gone; tells the handler
 void exchange_abort(struct exchange *x); // left, and the h2o side is ended
+// The server ends it: a failure where nothing was said yet, the last event of a stream; what is
+// whole and only being sent goes on. A text worker gives it back first.
+void exchange_cut(struct exchange *x, const struct http_failure *failure);
+void exchange_cut_end(struct exchange *x); // the answer of a cut one that is back from a worker
+void exchange_forget(struct exchange *x);  // takes the engine request back, tells the handler
 void exchange_destroy(struct exchange *x);
 
 // offload.c

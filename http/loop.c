@@ -260,7 +260,10 @@ void *loop_main(void *argument)
         atomic_fetch_add(&thread->turns, 1); // seq_cst: see access_replace in reload.c
         h2o_evloop_run(thread->ctx.loop, thread->drain_ns != 0 ? DRAIN_TURN_MS : TURN_MS);
         bodies_check(thread);
-        if (atomic_load_explicit(&thread->control_state, memory_order_relaxed) == CONTROL_ABORT)
+        int state = atomic_load_explicit(&thread->control_state, memory_order_relaxed);
+        if (state == CONTROL_CUT)
+            drain_cut(thread);
+        else if (state == CONTROL_ABORT)
             drain_abort(thread);
         if (thread->drain_ns != 0)
             drain_check(thread);

@@ -37,7 +37,7 @@ struct connection {
     bool cut;                // by the body budget
 };
 
-enum { CONTROL_RUN, CONTROL_DRAIN, CONTROL_ABORT, CONTROL_QUIT };
+enum { CONTROL_RUN, CONTROL_DRAIN, CONTROL_CUT, CONTROL_ABORT, CONTROL_QUIT };
 
 // What a draining thread still has.
 enum { IDLE_NOT, IDLE_CLIENTS, IDLE_ALL }; // CLIENTS: only cancelled engine requests are left
@@ -121,6 +121,7 @@ struct connection *request_connection(h2o_req_t *req);
 // drain.c
 void drain_begin(struct http_thread *thread);
 void drain_check(struct http_thread *thread);
+void drain_cut(struct http_thread *thread);
 void drain_abort(struct http_thread *thread);
 bool drain_refuses(const struct http_thread *thread, const h2o_req_t *req);
 

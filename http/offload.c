@@ -93,14 +93,11 @@ static void work_done(struct exchange *x)
     }
     if (x->offloaded) // done sent it out again
         return;
-    if (x->request != NULL)
-        engine_side_orphan(x);
-    if (!x->ended && !x->told && x->route->on_gone != NULL) {
-        x->told = true;
-        x->route->on_gone(x);
-    }
+    exchange_forget(x);
     if (x->answer == NULL)
         exchange_destroy(x);
+    else
+        exchange_cut_end(x);
 }
 
 void offload_take(struct http_thread *thread)

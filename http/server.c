@@ -18,6 +18,7 @@ enum {
     BODY_SLACK_BYTES = 1 << 20, // h2o's own cap is above ours, so that ours answers in JSON
     INLINE_BYTES = 32 * 1024,   // larger bodies are prepared on text workers
     POLL_MS = 5,
+    CUT_WAIT_MS = 2000, // for the last event of streams, for failures
     ABORT_WAIT_MS = 3000,
     DESCRIPTORS_KEPT = 256, // for everything that is no connection
 };
@@ -264,8 +265,11 @@ int server_drain(struct server *server)
     server->drained = true;
     if (idle_wait(server, IDLE_ALL, server->options.shutdown_timeout_ms))
         return 0;
-    control_set(server, CONTROL_ABORT);
-    idle_wait(server, IDLE_ALL, ABORT_WAIT_MS);
+    control_set(server, CONTROL_CUT);
+    if (!idle_wait(server, IDLE_ALL, CUT_WAIT_MS)) {
+        control_set(server, CONTROL_ABORT);
+        idle_wait(server, IDLE_ALL, ABORT_WAIT_MS);
+    }
     uint32_t aborted = 0;
     for (uint32_t i = 0; i < server->started; i++)
         aborted += atomic_load(&server->threads[i].aborted_count);

@@ -46,8 +46,8 @@ enum status server_tls_renew(struct server *server, struct error *err) MUST_USE;
 // Requests that have no whole answer yet; from any thread.
 uint32_t server_requests(const struct server *server);
 
-// SIGTERM: stop accepting, finish what was accepted, at most shutdown_timeout_ms. Returns 0 when
-// every accepted request was answered.
+// SIGTERM: stop accepting, finish what was accepted, at most shutdown_timeout_ms; what has no whole
+// answer then is told so: a stream by its last event, others by 503. Returns how many those were.
 int server_drain(struct server *server);
 // Engines must have stopped: their wakers go with the server.
 void server_close(struct server *server);

@@ -57,8 +57,8 @@ static void scan_one(struct exchange *x, uint64_t now)
 {
     uint64_t stall_ns = x->thread->server->options.stall_timeout_ms * 1000000;
     bool waits = x->inflight || x->finished;
-    if (waits && !x->cut && now - x->sent_ns > stall_ns) {
-        x->cut = true;
+    if (waits && !x->shut && now - x->sent_ns > stall_ns) {
+        x->shut = true;
         atomic_fetch_add_explicit(&x->thread->counters.stalled, 1, memory_order_relaxed);
         exchange_abort(x);
         return;

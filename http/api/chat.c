@@ -302,6 +302,7 @@ const struct route chat_routes[CHAT_ROUTE_COUNT] = {
         .on_ready = generation_ready,
         .on_room = generation_ready,
         .on_second = generation_second,
+        .on_cut = generation_cut,
         .on_gone = generation_gone,
     },
 };

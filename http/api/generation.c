@@ -408,6 +408,16 @@ void generation_ready(struct exchange *x)
     json_buffer_free(&out);
 }
 
+void generation_cut(struct exchange *x, const struct http_failure *failure)
+{
+    struct generation *g = exchange_state(x);
+    struct json_buffer out = {0};
+
+    g->shape->failure(g, &out, failure);
+    generation_send(g, &out);
+    json_buffer_free(&out);
+}
+
 void generation_gone(struct exchange *x)
 {
     struct generation *g = exchange_state(x);

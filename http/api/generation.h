@@ -80,6 +80,7 @@ void generation_start(struct exchange *x, const struct generation_shape *shape, 
 // Callbacks of the routes.
 void generation_ready(struct exchange *x);
 void generation_second(struct exchange *x, uint64_t now_ns);
+void generation_cut(struct exchange *x, const struct http_failure *failure);
 void generation_gone(struct exchange *x);
 
 // Common to both readers: temperature up to the maximum, top_p, top_k from its minimum.

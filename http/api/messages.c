@@ -273,7 +273,7 @@ static void count_request(struct exchange *x)
         .method = "POST", .path = route_path, .shape = SHAPE_MESSAGES,                             \
         .flags = ROUTE_X_API_KEY | ROUTE_JSON, .on_request = request,                              \
         .on_ready = generation_ready, .on_room = generation_ready, .on_second = generation_second, \
-        .on_gone = generation_gone,                                                                \
+        .on_cut = generation_cut, .on_gone = generation_gone,                                      \
     }
 
 // The aliases are for clients that put /v1/messages behind a base that ends in /v1.

@@ -312,3 +312,51 @@ def test_reload_certificate():
             assert ended(server) == 0, server.output()
         finally:
             server.process.kill()
+
+
+def stream_of(server, path, **body):
+    """An HTTP response whose events are read one by one; the first has text."""
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
+    connection.request("POST", path, json.dumps(
+        {"messages": harness.user("hello"), "max_tokens": 400, **body}),
+        {"authorization": f"Bearer {KEY}", "x-api-key": KEY, "content-type": "application/json"})
+    return connection.getresponse()
+
+
+def test_stop_cuts_streams():
+    """At --shutdown-timeout a stream gets the error event of its shape, the others a 503."""
+    with faulty(f"tiny={CHAT}", "--device", "simt", "--shutdown-timeout", 0.2) as (s, faults):
+        faults.on("slow")
+        chat = stream_of(s, "/v1/chat/completions", model="tiny", stream=True, ignore_eos=True)
+        messages = stream_of(s, "/v1/messages", model="tiny", stream=True)
+        assert chat.status == messages.status == 200
+        whole = {}
+
+        def ask(name, path):
+            whole[name] = stream_of(s, path, model="tiny", ignore_eos=True)
+        waiting = [threading.Thread(target=ask, args=a) for a in
+                   (("chat", "/v1/chat/completions"), ("messages", "/v1/messages"))]
+        for thread in waiting:
+            thread.start()
+        wait_for(lambda: s.metric("weft_requests_submitted_total") == 4)
+        s.process.send_signal(signal.SIGTERM)
+        says = "The server was shut down before the answer was whole."
+        *before, last, end = chat.read().decode().split("\n\n")
+        assert len(before) > 1 and end == "" and "[DONE]" not in last
+        assert json.loads(last.removeprefix("data: ")) == {"error": {
+            "message": says, "type": "server_error", "param": None, "code": "unavailable"}}
+        *before, last, end = messages.read().decode().split("\n\n")
+        assert len(before) > 1 and end == ""
+        name, data = last.split("\n")
+        assert name == "event: error", last
+        event = json.loads(data.removeprefix("data: "))
+        assert event["type"] == "error" and event["request_id"] == messages.headers["request-id"]
+        assert event["error"] == {"type": "api_error", "message": says}
+        for thread in waiting:
+            thread.join()
+        for name, type_ in ("chat", "server_error"), ("messages", "api_error"):
+            body = json.loads(whole[name].read())
+            assert whole[name].status == 503 and whole[name].headers["retry-after"] == "1"
+            assert body["error"]["message"] == says and body["error"]["type"] == type_
+        assert ended(s) == 1, s.output()
+        assert "4 requests were not answered within --shutdown-timeout" in s.output(), s.output()

@@ -87,6 +87,12 @@ static void any_gone(struct exchange *x)
     seen.gone++;
 }
 
+static void stream_cut(struct exchange *x, const struct http_failure *failure)
+{
+    exchange_write(x, arena_format(exchange_arena(x), "data: cut: %.*s\n\n",
+                                   (int)failure->message.bytes, failure->message.at));
+}
+
 static void any_second(struct exchange *x, uint64_t now)
 {
     (void)x;
@@ -179,9 +185,9 @@ static const struct route test_routes[] = {
     {"POST", "/v1/messages", SHAPE_MESSAGES, ROUTE_X_API_KEY | ROUTE_JSON,
      .on_request = echo_request},
     {"POST", "/v1/test/stream", SHAPE_OPENAI, POST_FLAGS, submit, stream_ready, stream_ready,
-     any_second, any_gone},
+     any_second, stream_cut, any_gone},
     {"POST", "/v1/test/wait", SHAPE_OPENAI, POST_FLAGS, submit, wait_ready, NULL, any_second,
-     any_gone},
+     .on_gone = any_gone},
     {"POST", "/v1/test/stop", SHAPE_OPENAI, POST_FLAGS, submit, stop_ready, .on_gone = any_gone},
     {"POST", "/v1/test/work", SHAPE_OPENAI, POST_FLAGS, .on_request = work_request,
      .on_gone = any_gone},

@@ -314,29 +314,79 @@ static void test_pipelined_behind_the_signal(void **state)
     fixture_close(&f);
 }
 
+#define CUT_SAYS "The server was shut down before the answer was whole."
+
+static void cut_check(struct http_client *client)
+{
+    struct http_answer answer;
+    assert_true(http_client_answer(client, &answer));
+    assert_int_equal(answer.status, 503);
+    assert_non_null(strstr(answer.body, "{\"error\":{\"message\":\"" CUT_SAYS "\","));
+    assert_non_null(strstr(answer.body, "\"code\":\"unavailable\""));
+    header_check(&answer, "connection", "close");
+    header_check(&answer, "retry-after", "1");
+    http_answer_free(&answer);
+}
+
+// A stream that has begun gets its last event; one that has not, a whole answer and a body that a
+// text worker holds: 503. Only then connections end.
 static void test_deadline_cuts(void **state)
 {
     (void)state;
+    enum { BEGUN, QUEUED, WHOLE, WORKED, CLIENTS };
+    static const char *const paths[] = {"/v1/test/stream", "/v1/test/stream", "/v1/test/wait",
+                                        "/v1/test/work"};
     struct fixture f;
     struct server_options options = {.shutdown_timeout_ms = 300};
-    struct http_client clients[3];
+    struct http_client clients[CLIENTS];
     fixture_open(&f, &options, true);
-    static const char *const paths[] = {"/v1/test/stream", "/v1/test/wait", "/v1/test/stream"};
-    for (int i = 0; i < 3; i++) {
+    uint32_t gone = seen.gone;
+    seen.work_hold = 1;
+    for (uint32_t i = 0; i < CLIENTS; i++) {
         assert_true(http_client_open(&clients[i], f.port));
         assert_true(http_client_request(&clients[i], "POST", paths[i], BEARER JSON, "{}"));
-        assert_true(fixture_wait_live(&f, (uint32_t)i + 1));
+        assert_true(fixture_wait_live(&f, i < WORKED ? i + 1 : WORKED));
+        if (i == BEGUN)
+            assert_true(port_double_push(f.ports[0], 0, 1, FINISH_NONE));
     }
+    assert_true(http_client_head(&clients[BEGUN]));
+    assert_true(http_client_until(&clients[BEGUN], "\"t\":"));
+    usleep(50000); // the worker has its body
     struct drain drain;
     drain_start(&drain, &f);
-    assert_true(fixture_wait_cancelled(&f, 3));
+    assert_true(fixture_wait_cancelled(&f, WORKED));
     port_double_settle(f.ports[0]);
-    assert_int_equal(drain_end(&drain), 3);
-    for (int i = 0; i < 3; i++) {
+    char rest[16];
+    assert_true(http_client_until(&clients[BEGUN], "data: cut: " CUT_SAYS "\n\n"));
+    assert_int_equal(http_client_piece(&clients[BEGUN], rest, sizeof rest), 0); // a whole body
+    for (int i = QUEUED; i < CLIENTS; i++)
+        cut_check(&clients[i]);
+    assert_int_equal(drain_end(&drain), CLIENTS);
+    for (int i = 0; i < CLIENTS; i++) {
         assert_true(http_client_closed(&clients[i], FAR_MS));
         http_client_close(&clients[i]);
     }
+    seen.work_hold = 0;
+    assert_int_equal(seen.gone - gone, CLIENTS); // each handler was told once
     assert_true(fixture_wait_live(&f, 0));
+    fixture_close(&f);
+}
+
+// A reader that takes nothing cannot be told: its connection is broken.
+static void test_deadline_breaks_stalled_readers(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct server_options options = {.shutdown_timeout_ms = 100};
+    struct http_client client;
+    struct drain drain;
+    fixture_open(&f, &options, true);
+    assert_true(http_client_open(&client, f.port));
+    assert_true(http_client_request(&client, "POST", "/v1/test/big", BEARER JSON, "90000000"));
+    assert_true(http_client_head(&client));
+    drain_start(&drain, &f);
+    assert_int_equal(drain_end(&drain), 1);
+    http_client_close(&client);
     fixture_close(&f);
 }
 
@@ -362,7 +412,7 @@ static void test_no_grace(void **state)
         }
         assert_int_equal(drain_end(&drain), turn == 0 ? 1 : 0);
         if (turn == 0)
-            assert_true(http_client_closed(&client, FAR_MS));
+            cut_check(&client);
         http_client_close(&client);
         fixture_close(&f);
     }
@@ -405,6 +455,7 @@ int main(void)
         cmocka_unit_test(test_soon_requests_are_served),
         cmocka_unit_test(test_pipelined_behind_the_signal),
         cmocka_unit_test(test_deadline_cuts),
+        cmocka_unit_test(test_deadline_breaks_stalled_readers),
         cmocka_unit_test(test_no_grace),
         cmocka_unit_test(test_close_without_drain),
     };
