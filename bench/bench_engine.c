@@ -12,15 +12,28 @@
 #include <string.h>
 #include <time.h>
 
-enum { ROWS_MAX = 256, PROMPT = 512, CONTEXT = 32768, BLOCK = 64, BUDGET = 2048 };
+enum {
+    ROWS_MAX = 256,
+    PROMPT = 512,
+    CONTEXT = 32768,
+    BLOCK = 64,
+    BUDGET = 2048,
+    VOCAB = 150000,
+    LIVE = 65000,     // requests at once, most of them in the queue
+    SHARERS = 1024,   // sequences with the same beginning
+    SHARED = 1 << 16, // tokens of it
+    OWN = 64,         // tokens after it
+};
 
 struct bench {
     struct model *model;
     struct engine *engine;
     struct waker *waker;
     struct port *port;
+    uint32_t context, rows_max, blocks, live_max, tokens_max; // of the next bench_open
     uint32_t steps;
     uint64_t *step_ns, *read_ns; // [steps]
+    int32_t *tokens;             // [SHARED + OWN] of a prompt
     uint64_t events;
 };
 
@@ -50,26 +63,26 @@ static void bench_open(struct bench *b, uint32_t steps_in_flight)
     struct model_facts *f = &fake.facts;
     f->kind = MODEL_GENERATOR;
     f->causal = true;
-    f->vocab = 150000;
-    f->max_model_len = CONTEXT;
+    f->vocab = VOCAB;
+    f->max_model_len = b->context;
     f->output_width = 1024;
     f->steps_in_flight = steps_in_flight;
     f->block_tokens = BLOCK;
-    f->blocks_per_sequence_max = CONTEXT / BLOCK;
-    f->block_count = ROWS_MAX * 64;
-    f->limits = (struct step_limits){.rows_max = ROWS_MAX,
+    f->blocks_per_sequence_max = b->context / BLOCK;
+    f->block_count = b->blocks;
+    f->limits = (struct step_limits){.rows_max = b->rows_max,
                                      .tokens_max = BUDGET,
-                                     .slots_max = ROWS_MAX,
-                                     .blocks_max = CONTEXT / BLOCK,
-                                     .changes_max = 4 * CONTEXT / BLOCK + 2 * ROWS_MAX,
+                                     .slots_max = b->rows_max,
+                                     .blocks_max = b->context / BLOCK,
+                                     .changes_max = 4 * b->context / BLOCK + 2 * b->rows_max,
                                      .admits_max = 32,
-                                     .history_max = 2 * CONTEXT,
+                                     .history_max = 2 * b->context,
                                      .bias_max = 1024,
                                      .penalty_rows = 64,
                                      .vocab = f->vocab};
     struct engine_options options = {.port_count = 1,
-                                     .max_queued_requests = 1024,
-                                     .max_queued_tokens = 1 << 20,
+                                     .max_queued_requests = b->live_max,
+                                     .max_queued_tokens = b->tokens_max,
                                      .choices_max = 8,
                                      .prefix_cache = true,
                                      .hash_key = {1, 2}};
@@ -86,15 +99,16 @@ static void bench_close(struct bench *b)
     waker_close(b->waker);
 }
 
-static void submit(struct bench *b, uint32_t index, uint32_t max_tokens)
+// A prompt of `length` tokens, the first `shared` of them everybody's.
+static struct request *submit_prompt(struct bench *b, uint32_t index, uint32_t shared,
+                                     uint32_t length, uint32_t max_tokens)
 {
-    int32_t tokens[PROMPT];
-    for (uint32_t i = 0; i < PROMPT; i++)
-        tokens[i] = (int32_t)(index * 131 + i);
-    uint32_t start[2] = {0, PROMPT};
+    for (uint32_t i = 0; i < length; i++)
+        b->tokens[i] = (int32_t)((i < shared ? i : index * 131 + i) % VOCAB);
+    uint32_t start[2] = {0, length};
     struct submit_args args = {.kind = REQUEST_GENERATE,
-                               .tokens = tokens,
-                               .token_count = PROMPT,
+                               .tokens = b->tokens,
+                               .token_count = length,
                                .sequence_count = 1,
                                .sequence_start = start,
                                .choice_count = 1,
@@ -103,6 +117,12 @@ static void submit(struct bench *b, uint32_t index, uint32_t max_tokens)
                                .params = {.seed = index, .repetition = 1.0f}};
     struct request *request;
     check(port_submit(b->port, &args, &request) == ADMITTED, "request %u", index);
+    return request;
+}
+
+static void submit(struct bench *b, uint32_t index, uint32_t max_tokens)
+{
+    submit_prompt(b, index, 0, PROMPT, max_tokens);
 }
 
 static void on_ready(void *context, void *owner, struct request *request)
@@ -119,18 +139,22 @@ static void on_ready(void *context, void *owner, struct request *request)
     }
 }
 
-static void measure(struct bench *b)
+static void measure_one(struct bench *b, uint32_t i)
+{
+    uint64_t start = clock_ns();
+    engine_step(b->engine, start);
+    uint64_t middle = clock_ns();
+    waker_clear(b->waker);
+    port_drain(b->port, on_ready, b);
+    b->step_ns[i] = middle - start;
+    b->read_ns[i] = clock_ns() - middle;
+}
+
+static void measure(struct bench *b, uint32_t steps)
 {
     b->events = 0;
-    for (uint32_t i = 0; i < b->steps; i++) {
-        uint64_t start = clock_ns();
-        engine_step(b->engine, start);
-        uint64_t middle = clock_ns();
-        waker_clear(b->waker);
-        port_drain(b->port, on_ready, b);
-        b->step_ns[i] = middle - start;
-        b->read_ns[i] = clock_ns() - middle;
-    }
+    for (uint32_t i = 0; i < steps; i++)
+        measure_one(b, i);
 }
 
 static void decode(struct bench *b, uint32_t rows, uint32_t flight)
@@ -138,17 +162,14 @@ static void decode(struct bench *b, uint32_t rows, uint32_t flight)
     bench_open(b, flight);
     for (uint32_t i = 0; i < rows; i++)
         submit(b, i, CONTEXT);
-    uint32_t steps = b->steps;
-    b->steps = rows * PROMPT / BUDGET + 64;
-    measure(b);                             // prefill, and some tokens
-    b->steps = steps < 2000 ? steps : 2000; // keeps within the blocks of the pool
-    measure(b);
-    double each = microseconds(b->read_ns, b->steps, 0.5) * b->steps / (double)b->events;
+    uint32_t steps = b->steps < 2000 ? b->steps : 2000; // keeps within the blocks of the pool
+    measure(b, rows * PROMPT / BUDGET + 64);            // prefill, and some tokens
+    measure(b, steps);
+    double each = microseconds(b->read_ns, steps, 0.5) * steps / (double)b->events;
     printf("decode  %3u rows, %u in flight: step %7.2f us median %7.2f us p99; reader %.3f us an "
            "event\n",
-           rows, flight, microseconds(b->step_ns, b->steps, 0.5),
-           microseconds(b->step_ns, b->steps, 0.99), each);
-    b->steps = steps;
+           rows, flight, microseconds(b->step_ns, steps, 0.5),
+           microseconds(b->step_ns, steps, 0.99), each);
     bench_close(b);
 }
 
@@ -156,34 +177,93 @@ static void decode(struct bench *b, uint32_t rows, uint32_t flight)
 static void churn(struct bench *b, uint32_t flight)
 {
     bench_open(b, flight);
-    uint32_t steps = b->steps, sent = 0;
+    uint32_t sent = 0;
     double worst = 0;
-    b->steps = 4;
     for (uint32_t i = 0; i < 64; i++) {
         for (uint32_t k = 0; k < 16; k++)
             submit(b, sent++, 4);
-        measure(b);
-        double us = microseconds(b->step_ns, b->steps, 0.5);
+        measure(b, 4);
+        double us = microseconds(b->step_ns, 4, 0.5);
         worst = us > worst && i > 8 ? us : worst;
     }
     printf("prefill %u tokens a step, %u in flight: step %7.2f us (worst median of 4 steps)\n",
            (unsigned)BUDGET, flight, worst);
-    b->steps = steps;
     bench_close(b);
+}
+
+// 65,000 live requests, nearly all in the queue; in every step one of them is cancelled and another
+// comes.
+static void cancels(struct bench *b)
+{
+    struct bench usual = *b;
+    b->live_max = LIVE + 64;
+    b->tokens_max = 64 * b->live_max;
+    bench_open(b, 0);
+    struct request **live = heap_take_zeroed(LIVE, sizeof *live);
+    for (uint32_t i = 0; i < LIVE; i++)
+        live[i] = submit_prompt(b, i, 0, 16, CONTEXT - 16);
+    measure(b, 64);
+    for (uint32_t i = 0; i < b->steps; i++) {
+        uint32_t at = ROWS_MAX + (uint32_t)((uint64_t)i * 7919 % (LIVE - ROWS_MAX));
+        port_cancel(b->port, live[at]);
+        measure_one(b, i);
+        live[at] = submit_prompt(b, LIVE + i, 0, 16, CONTEXT - 16);
+    }
+    printf("a cancel in each step, %u live: step %7.2f us median %7.2f us p99 %7.2f us max\n",
+           (unsigned)LIVE, microseconds(b->step_ns, b->steps, 0.5),
+           microseconds(b->step_ns, b->steps, 0.99), microseconds(b->step_ns, b->steps, 1.0));
+    heap_give(live);
+    bench_close(b);
+    usual.events = b->events;
+    *b = usual;
+}
+
+// 1,024 sequences come at once and share 64K tokens, which the first computes for all. With few
+// blocks they start, grow and lose their blocks again, so that most of them wait.
+static void sharers(struct bench *b, uint32_t blocks)
+{
+    struct bench usual = *b;
+    b->context = SHARED + 1024;
+    b->rows_max = b->live_max = SHARERS;
+    b->blocks = blocks;
+    b->tokens_max = SHARERS * (SHARED + OWN);
+    bench_open(b, 0);
+    for (uint32_t i = 0; i < SHARERS; i++)
+        submit_prompt(b, i, SHARED, SHARED + OWN, 900);
+    measure(b, b->steps);
+    const struct engine_stats *stats = engine_stats(b->engine);
+    printf("%u sharers of %u tokens, %5u blocks: step %7.2f us median %7.2f us p99 %7.2f us "
+           "max; %llu wait, %llu preemptions\n",
+           (unsigned)SHARERS, (unsigned)SHARED, blocks, microseconds(b->step_ns, b->steps, 0.5),
+           microseconds(b->step_ns, b->steps, 0.99), microseconds(b->step_ns, b->steps, 1.0),
+           (unsigned long long)stats->sequences_waiting, (unsigned long long)stats->preemptions);
+    bench_close(b);
+    usual.events = b->events;
+    *b = usual;
 }
 
 int main(int argc, char **argv)
 {
-    struct bench bench = {.steps = argc > 1 ? (uint32_t)strtoul(argv[1], NULL, 10) : 2000};
+    struct bench bench = {.steps = argc > 1 ? (uint32_t)strtoul(argv[1], NULL, 10) : 2000,
+                          .context = CONTEXT,
+                          .rows_max = ROWS_MAX,
+                          .blocks = ROWS_MAX * 64,
+                          .live_max = 1024,
+                          .tokens_max = 1 << 20};
     uint32_t most = bench.steps > 4096 ? bench.steps : 4096;
     bench.step_ns = heap_take_zeroed(most, sizeof *bench.step_ns);
     bench.read_ns = heap_take_zeroed(most, sizeof *bench.read_ns);
+    bench.tokens = heap_take_zeroed(SHARED + OWN, sizeof *bench.tokens);
     static const uint32_t rows[] = {1, 8, 32, 128, 256};
     for (uint32_t flight = 0; flight <= 1; flight++) {
         for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
             decode(&bench, rows[i], flight);
         churn(&bench, flight);
     }
+    cancels(&bench);
+    sharers(&bench, ROWS_MAX * 64);
+    sharers(&bench, SHARED / BLOCK + 3 * SHARERS);
+    heap_give(bench.tokens);
     heap_give(bench.step_ns);
     heap_give(bench.read_ns);
     return 0;

@@ -4,6 +4,7 @@
 
 #include "runtime/model/model.h"
 #include "scheduler/blocks.h"
+#include "scheduler/due.h"
 #include "scheduler/engine.h"
 #include "scheduler/prefix.h"
 #include "scheduler/queue.h"
@@ -13,7 +14,6 @@
 enum { ENGINE_RECORDS = 2 }; // steps launched and not settled: steps_in_flight + 1 at most
 
 #define STALL_NS 60000000000u // a reader that takes nothing for so long is cancelled
-#define SCAN_NS 20000000u     // deadlines and stalls are looked at so often
 #define STEP_DEADLINE_NS 120000000000u
 
 struct plan_row {
@@ -50,12 +50,12 @@ struct engine {
     uint64_t now_ns;
     bool own_clock; // engine_run: stamps are read anew
 
-    struct port *ports;     // [port_count]
-    uint32_t *cancels_seen; // [port_count]
+    struct port *ports; // [port_count]
 
     struct request *live_first, *live_last; // taken in and not finished, in order of arrival
     struct queue queue;                     // requests with sequences left to draw
     uint32_t live_count;
+    struct due_heap due;        // deadlines of those not started, minutes of paused ones
     uint64_t waiting_sequences; // not drawn
 
     struct sequence *sequences;          // [slots_max]
@@ -75,7 +75,6 @@ struct engine {
     struct record records[ENGINE_RECORDS]; // ring
     uint64_t launched, settled;            // steps
     struct batch *batch;
-    uint64_t scan_ns;
 
     struct error error;
     struct engine_stats stats;

@@ -62,6 +62,8 @@ static void finish_count(struct engine_stats *stats, enum finish finish)
 static void live_drop(struct engine *engine, struct request *r)
 {
     struct request *before = r->run.live_previous, *after = r->run.live_next;
+    due_drop(&engine->due, r);
+    r->run.live = false; // before its last event is seen: then the number may live again
     if (before)
         before->run.live_next = after;
     else

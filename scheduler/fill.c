@@ -59,6 +59,7 @@ static void started_note(struct engine *engine, struct sequence *s, uint32_t fro
     struct request *r = s->request;
     if (!r->run.started) {
         r->run.started = true;
+        due_drop(&engine->due, r);
         stat_set(&r->marks.started_ns, engine->now_ns);
     }
     // Fixed at first admission: choices of one prompt count once, inputs add up, recomputation

@@ -1,5 +1,5 @@
 // What reaches the engine from outside its step: new requests, cancels, deadlines of queued
-// requests, readers that stopped. Engine thread only.
+// requests, readers that stopped. Each touches only the requests it concerns. Engine thread only.
 #include "scheduler/core.h"
 
 #include <string.h>
@@ -13,6 +13,9 @@ static void request_take(struct engine *engine, struct request *r)
     r->run.tail_seen = atomic_load_explicit(&r->events.tail, memory_order_relaxed);
     r->run.served_last = r->choice_count - 1; // the first choice is served first
     r->run.progress_ns = engine->now_ns;
+    r->run.live = true;
+    if (r->deadline_ns != 0)
+        due_put(&engine->due, r, r->deadline_ns);
     r->run.live_previous = engine->live_last;
     if (engine->live_last)
         engine->live_last->run.live_next = r;
@@ -40,7 +43,7 @@ static bool port_take(struct engine *engine, struct port *port)
         struct request *r = &port->requests[number];
         news = true;
         request_take(engine, r);
-        // The count of cancels may have been read before this request came in.
+        // The notice of its cancel may have been read before it came in.
         if (atomic_load_explicit(&r->cancel, memory_order_relaxed))
             request_end(engine, r, FINISH_CANCEL);
         else if (stat_read(&engine->stats.failed) || never_starts(engine, r))
@@ -49,41 +52,41 @@ static bool port_take(struct engine *engine, struct port *port)
     return news;
 }
 
-static bool port_cancels(struct engine *engine, uint32_t index)
-{
-    struct port *port = &engine->ports[index];
-    // Acquire: pairs with the release in port_cancel, so the flags counted are seen below.
-    uint32_t cancels = atomic_load_explicit(&port->cancels, memory_order_acquire);
-    if (cancels == engine->cancels_seen[index])
-        return false;
-    engine->cancels_seen[index] = cancels;
-    struct request *next;
-    for (struct request *r = engine->live_first; r; r = next) {
-        next = r->run.live_next;
-        if (r->port == port && atomic_load_explicit(&r->cancel, memory_order_relaxed))
-            request_end(engine, r, FINISH_CANCEL);
-    }
-    return true;
-}
-
-static bool request_stalled(struct engine *engine, struct request *r)
-{
-    if (r->run.paused_count == 0)
-        return false;
-    uint32_t tail = atomic_load_explicit(&r->events.tail, memory_order_relaxed);
-    return tail == r->run.tail_seen && engine->now_ns - r->run.progress_ns >= STALL_NS;
-}
-
-static bool scan(struct engine *engine)
+static bool port_cancels(struct engine *engine, struct port *port)
 {
     bool news = false;
-    if (engine->now_ns - engine->scan_ns < SCAN_NS)
-        return false;
-    engine->scan_ns = engine->now_ns;
-    struct request *next;
-    for (struct request *r = engine->live_first; r; r = next) {
-        next = r->run.live_next;
-        bool late = r->deadline_ns != 0 && !r->run.started && engine->now_ns >= r->deadline_ns;
+    uint32_t number;
+    while (number_pop(&port->cancelled, &number)) {
+        struct request *r = &port->requests[number];
+        flag_lower(&r->in_cancelled); // before the look: a cancel after it sends a notice again
+        // A late notice finds the request finished, or the next life of its number.
+        if (!r->run.live || !atomic_load_explicit(&r->cancel, memory_order_relaxed))
+            continue;
+        news = true;
+        request_end(engine, r, FINISH_CANCEL);
+    }
+    return news;
+}
+
+// A paused request is due a minute after the progress that was known when it was paused. Its reader
+// may have moved since: then it is due later.
+static bool request_stalled(struct engine *engine, struct request *r)
+{
+    uint64_t progress_ns = r->run.progress_ns;
+    if (atomic_load_explicit(&r->events.tail, memory_order_relaxed) != r->run.tail_seen)
+        progress_ns = engine->now_ns; // the next plan notes it
+    if (engine->now_ns - progress_ns >= STALL_NS)
+        return true;
+    due_put(&engine->due, r, progress_ns + STALL_NS);
+    return false;
+}
+
+static bool due_turn(struct engine *engine)
+{
+    bool news = false;
+    while (engine->due.count > 0 && engine->due.entry[0].at_ns <= engine->now_ns) {
+        struct request *r = engine->due.entry[0].request;
+        bool late = !r->run.started;
         if (!late && !request_stalled(engine, r))
             continue;
         news = true;
@@ -97,9 +100,9 @@ bool intake_turn(struct engine *engine)
     bool news = false;
     for (uint32_t i = 0; i < engine->options.port_count; i++) {
         news = port_take(engine, &engine->ports[i]) || news;
-        news = port_cancels(engine, i) || news;
+        news = port_cancels(engine, &engine->ports[i]) || news;
     }
-    return scan(engine) || news;
+    return due_turn(engine) || news;
 }
 
 bool intake_empty(struct engine *engine)

@@ -70,9 +70,10 @@ static void port_place(struct carve *c, struct port *port, const struct engine *
     size_t tops_each = generates ? entries * SAMPLE_TOP_MAX : 0;
     struct sample_top *tops = carve(c, requests * tops_each, sizeof *tops);
     p->free = carve(c, requests, sizeof *p->free);
-    p->inbound.mask = p->ready.mask = ring_size(requests) - 1;
+    p->inbound.mask = p->ready.mask = p->cancelled.mask = ring_size(requests) - 1;
     p->inbound.entry = carve(c, ring_size(requests), sizeof(uint32_t));
     p->ready.entry = carve(c, ring_size(requests), sizeof(uint32_t));
+    p->cancelled.entry = carve(c, ring_size(requests), sizeof(uint32_t));
     stores_place(c, p, engine);
     for (uint32_t i = 0; c->base && i < requests; i++) {
         struct request *r = &p->requests[i];
@@ -134,7 +135,8 @@ size_t engine_layout(struct engine *engine, void *base)
     const struct step_limits *limits = &engine->facts.limits;
     carve(&c, 1, sizeof *engine);
     engine->ports = carve(&c, engine->options.port_count, sizeof *engine->ports);
-    engine->cancels_seen = carve(&c, engine->options.port_count, sizeof(uint32_t));
+    engine->due.entry =
+        carve(&c, engine->options.max_queued_requests, sizeof *engine->due.entry);
     for (uint32_t i = 0; i < engine->options.port_count; i++)
         port_place(&c, base ? &engine->ports[i] : NULL, engine);
     queue_place(&c, engine);

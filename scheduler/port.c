@@ -186,9 +186,12 @@ enum admission port_submit(struct port *port, const struct submit_args *args, st
 void port_cancel(struct port *port, struct request *request)
 {
     atomic_store_explicit(&request->cancel, 1, memory_order_relaxed);
-    // Release: the engine that sees the count sees the flag. The count saves it from looking at
-    // every request in every step.
-    atomic_fetch_add_explicit(&port->cancels, 1, memory_order_release);
+    // After the flag: either the engine gets this notice, or it has not lowered the one before and
+    // will then see the flag. A notice may outlive its request: the engine looks at the flag of
+    // whatever life it finds.
+    if (!flag_raise(&request->in_cancelled))
+        return;
+    number_push(&port->cancelled, request->number);
     waker_raise(&port->gate->waker);
 }
 

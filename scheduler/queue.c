@@ -63,35 +63,38 @@ static void key_close(struct queue *queue, struct queue_key *key)
     queue->free = key;
 }
 
-static void request_append(struct queue_key *key, struct request *r)
+static void request_append(struct queue *queue, struct queue_key *key, struct request *r)
 {
+    bool kind = sequence_penalised(r);
     r->run.wait_key = key;
-    r->run.wait_previous = key->last;
+    r->run.wait_turn = ++queue->turns;
+    r->run.wait_previous = key->last[kind];
     r->run.wait_next = NULL;
-    if (key->last)
-        key->last->run.wait_next = r;
+    if (key->last[kind])
+        key->last[kind]->run.wait_next = r;
     else
-        key->first = r;
-    key->last = r;
+        key->first[kind] = r;
+    key->last[kind] = r;
 }
 
 static void request_unlink(struct queue_key *key, struct request *r)
 {
+    bool kind = sequence_penalised(r);
     struct request *before = r->run.wait_previous, *after = r->run.wait_next;
     if (before)
         before->run.wait_next = after;
     else
-        key->first = after;
+        key->first[kind] = after;
     if (after)
         after->run.wait_previous = before;
     else
-        key->last = before;
+        key->last[kind] = before;
     r->run.wait_key = NULL;
 }
 
 void queue_put(struct engine *engine, struct request *r)
 {
-    request_append(key_open(&engine->queue, r->key_id), r);
+    request_append(&engine->queue, key_open(&engine->queue, r->key_id), r);
 }
 
 void queue_drop(struct engine *engine, struct request *r)
@@ -100,7 +103,7 @@ void queue_drop(struct engine *engine, struct request *r)
     if (!key)
         return;
     request_unlink(key, r);
-    if (!key->first)
+    if (!key->first[0] && !key->first[1])
         key_close(&engine->queue, key);
 }
 
@@ -114,14 +117,26 @@ void queue_turn(struct engine *engine, struct request *r)
         return;
     }
     request_unlink(key, r);
-    request_append(key, r);
+    request_append(&engine->queue, key, r);
+}
+
+// The one of both kinds whose turn comes first, of those that can be drawn.
+static struct request *key_next(const struct engine *engine, const struct queue_key *key)
+{
+    struct request *plain = key->first[0], *penalised = key->first[1];
+    if (!penalised || !sequence_drawable(engine, penalised))
+        return plain;
+    return plain && plain->run.wait_turn < penalised->run.wait_turn ? plain : penalised;
 }
 
 struct request *queue_next(struct engine *engine)
 {
-    for (struct queue_key *key = engine->queue.first; key; key = key->next)
-        for (struct request *r = key->first; r; r = r->run.wait_next)
-            if (sequence_drawable(engine, r))
-                return r;
+    if (!sequence_slots(engine))
+        return NULL;
+    for (struct queue_key *key = engine->queue.first; key; key = key->next) {
+        struct request *r = key_next(engine, key);
+        if (r)
+            return r;
+    }
     return NULL;
 }

@@ -10,7 +10,9 @@ struct request;
 
 struct queue_key { // a key that has waiting requests
     uint32_t key_id;
-    struct request *first, *last;      // its requests, in turn
+    // Its requests in turn: without penalties, with penalties. Apart, because the latter may all
+    // have to wait for a penalty row, and nobody should walk past them in every step.
+    struct request *first[2], *last[2];
     struct queue_key *next, *previous; // keys in turn
     struct queue_key *chain;           // next of its bucket, or next free one
 };
@@ -20,6 +22,7 @@ struct queue {
     struct queue_key **bucket; // [mask + 1] by key_id
     struct queue_key *free;
     struct queue_key *first, *last;
+    uint64_t turns; // given so far
     uint32_t count, mask;
 };
 

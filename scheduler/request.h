@@ -25,16 +25,19 @@ struct request_run {
     uint32_t paused_count;      // of its sequences
     uint32_t served_last;       // choice that got the last scarce entry
     uint32_t tail_seen;         // reader's index when last looked at
+    bool live;                  // the engine's: taken in and not finished
     bool started;               // a row was planned
     bool cached_counted;        // cached_tokens is fixed
     uint32_t room_left;         // entries that no sequence of this plan was granted
     uint64_t stamp;             // plan for which room was counted
+    uint32_t due_place;         // in engine.due, from 1; 0: it is not there
     uint64_t progress_ns;       // when the reader last took something, or had nothing to take
     uint64_t finished[REQUEST_CHOICES_MAX / 64]; // bit set: the choice has its finish event
     struct sequence *first, *last;               // started and not ended, in order of drawing
     struct request *live_next, *live_previous;
-    struct queue_key *wait_key; // in the queue: sequences are left to draw
-    struct request *wait_next, *wait_previous; // of its key
+    struct queue_key *wait_key;                // in the queue: sequences are left to draw
+    struct request *wait_next, *wait_previous; // of its key and kind
+    uint64_t wait_turn;                        // grows with each place at the end of a queue
 };
 
 // Counters and times that the engine alone writes and any thread may read.
@@ -82,6 +85,7 @@ struct request {
     struct request_marks marks;
     struct request_run run;
     _Alignas(CACHE_LINE) _Atomic uint32_t cancel; // set by the h2o thread, cleared at fill
+    _Atomic uint32_t in_cancelled; // its notice is on the way; belongs to the port, as in_ready
     struct event_ring events;
 };
 
@@ -118,9 +122,8 @@ struct port {
     uint32_t free_count;
     uint32_t fresh; // request numbers never used so far
     uint64_t serial;
-    bool touched; // engine: it has news since the last wake
-    struct number_ring inbound, ready;
-    _Alignas(CACHE_LINE) _Atomic uint32_t cancels;    // raised after each cancel flag
+    bool touched;                                     // engine: it has news since the last wake
+    struct number_ring inbound, ready, cancelled;     // cancelled: notices to the engine
     _Alignas(CACHE_LINE) _Atomic uint32_t submitting; // the h2o thread is inside port_submit
 };
 

@@ -27,12 +27,17 @@ static bool room_suffices(const struct request *r, const struct sequence *s, uin
     return room > (s->state == SEQUENCE_WAITING ? r->events.mask / 2 : 0);
 }
 
-static void pause_set(struct sequence *s, bool paused)
+static void pause_set(struct engine *engine, struct sequence *s, bool paused)
 {
+    struct request *r = s->request;
     if (s->paused == paused)
         return;
     s->paused = paused;
-    s->request->run.paused_count += paused ? 1 : -1;
+    r->run.paused_count += paused ? 1 : -1;
+    if (paused && r->run.paused_count == 1)
+        due_put(&engine->due, r, r->run.progress_ns + STALL_NS);
+    else if (r->run.paused_count == 0)
+        due_drop(&engine->due, r);
 }
 
 // Room for some only: they are served in turn, beginning after the choice that was served last.
@@ -83,7 +88,7 @@ static void room_request(struct engine *engine, struct request *r)
     for (struct sequence *s = r->run.first; s; s = s->sibling) {
         bool refused = wants_token(s) && !s->granted;
         stat_add(&engine->stats.pauses, refused && !s->paused);
-        pause_set(s, refused);
+        pause_set(engine, s, refused);
     }
 }
 

@@ -28,11 +28,15 @@ void sequence_tokens(const struct sequence *s, uint32_t from, uint32_t count, in
                (count - prompt) * sizeof *out);
 }
 
+bool sequence_slots(const struct engine *engine)
+{
+    return engine->slots_free_count > 0 && engine->order_count < engine->sequences_max;
+}
+
 bool sequence_drawable(const struct engine *engine, const struct request *request)
 {
-    if (engine->slots_free_count == 0 || engine->order_count >= engine->sequences_max)
-        return false;
-    return !sequence_penalised(request) || engine->penalties_free_count > 0;
+    return sequence_slots(engine) &&
+           (!sequence_penalised(request) || engine->penalties_free_count > 0);
 }
 
 static void sequence_prompt(struct sequence *s, const struct request *r)
@@ -140,7 +144,7 @@ void sequence_preempt(struct engine *engine, struct sequence *s)
     s->state = SEQUENCE_WAITING;
 }
 
-static void request_drop(struct request *r, struct sequence *s)
+static void request_drop(struct engine *engine, struct request *r, struct sequence *s)
 {
     struct sequence **link = &r->run.first, *before = NULL;
     while (*link != s) {
@@ -152,6 +156,8 @@ static void request_drop(struct request *r, struct sequence *s)
         r->run.last = before;
     r->run.pending -= s->pending; // tokens of steps in flight will be dropped
     r->run.paused_count -= s->paused;
+    if (s->paused && r->run.paused_count == 0)
+        due_drop(&engine->due, r);
     s->pending = 0;
     s->paused = false;
     s->request = NULL;
@@ -178,7 +184,7 @@ static void sequence_release(struct engine *engine, struct sequence *s)
 void sequence_end(struct engine *engine, struct sequence *s)
 {
     check(s->request != NULL, "sequence of slot %u ends twice", s->slot);
-    request_drop(s->request, s);
+    request_drop(engine, s->request, s);
     order_drop(engine, s);
     if (s->inflight > 0) {
         if (s->state != SEQUENCE_LEAVING)

@@ -92,6 +92,7 @@ void sequence_tokens(const struct sequence *s, uint32_t from, uint32_t count, in
 bool sequence_penalised(const struct request *request); // its sequences need penalty rows
 
 // The next sequence of a waiting request; ask sequence_drawable first. Becomes the youngest.
+bool sequence_slots(const struct engine *engine); // there is a slot for one more
 bool sequence_drawable(const struct engine *engine, const struct request *request);
 struct sequence *sequence_draw(struct engine *engine, struct request *request);
 

@@ -115,6 +115,29 @@ static void rooms_hold(struct sim *sim)
     sim_check(sim, live == e->live_count && undrawn == e->waiting_sequences, "%u live", live);
 }
 
+// Who has a deadline and has not started, or is paused, is due at the right time; nobody else is.
+static void dues_hold(struct sim *sim)
+{
+    struct engine *e = sim->engine;
+    const struct due *entry = e->due.entry;
+    uint32_t expected = 0;
+    for (struct request *r = e->live_first; r; r = r->run.live_next) {
+        bool waits = r->deadline_ns != 0 && !r->run.started, paused = r->run.paused_count > 0;
+        sim_check(sim, (r->run.due_place > 0) == (waits || paused), "due at place %u",
+                  r->run.due_place);
+        if (r->run.due_place == 0)
+            continue;
+        const struct due *due = &entry[r->run.due_place - 1];
+        uint64_t latest = waits ? r->deadline_ns : r->run.progress_ns + STALL_NS;
+        sim_check(sim, due->request == r && due->at_ns <= latest, "due at place %u too late",
+                  r->run.due_place);
+        expected++;
+    }
+    sim_check(sim, e->due.count == expected, "%u due, %u expected", e->due.count, expected);
+    for (uint32_t i = 1; i < e->due.count; i++)
+        sim_check(sim, entry[(i - 1) / 2].at_ns <= entry[i].at_ns, "due out of order at %u", i);
+}
+
 // A row of the last plan for s or one older than it, which may have ended or been paused since.
 static bool older_moved(struct engine *e, const struct sequence *s)
 {
@@ -241,6 +264,7 @@ void sim_invariants(struct sim *sim)
     blocks_hold(sim);
     sequences_hold(sim);
     rooms_hold(sim);
+    dues_hold(sim);
     oldest_moves(sim);
     turns_hold(sim);
 }
