@@ -55,6 +55,8 @@ struct line_reader {
     size_t bytes_allocated;
 };
 bool line_next(struct line_reader *reader, struct text *out);
+// Refuses what is no UTF-8: a tokenizer would read something else than was meant.
+enum status text_check(const char *what, struct text text, struct error *err) MUST_USE;
 // Gives the buffer back. Returns what the lines came to, or that reading them failed.
 enum status line_reader_end(struct line_reader *reader, enum status so_far,
                             struct error *err) MUST_USE;
@@ -79,8 +81,9 @@ struct session_command {
     char **argv;
     struct option_table own; // count 0: none
     const char *own_title;
-    void *settings;                  // what `own` fills
-    const char *const *required;     // a text option that must be given, or NULL
+    void *settings;              // what `own` fills
+    const char *const *required; // a text option that must be given, or NULL
+    bool required_filled;        // nor may it be empty
     const char *required_name;
     enum model_kind kind;
     enum status (*body)(struct session *session, void *settings, struct error *err);

@@ -52,7 +52,9 @@ static enum status embed(struct session *session, void *settings, struct error *
     struct text line;
     for (uint64_t number = 1; status == STATUS_OK && line_next(&reader, &line); number++) {
         arena_reset(arena);
-        status = embed_line(session, line, arena, &out, err);
+        status = text_check("the text", line, err);
+        if (status == STATUS_OK)
+            status = embed_line(session, line, arena, &out, err);
         if (status != STATUS_OK) {
             error_prefix(err, "line %llu", (unsigned long long)number);
             break;

@@ -35,7 +35,15 @@ static void usage(FILE *out)
     fputs("weft " WEFT_VERSION ": an inference backend. usage: weft COMMAND ...\n\n", out);
     for (int i = 0; i < COMMAND_COUNT; i++)
         fprintf(out, "  %-11s %s\n", commands[i].name, commands[i].summary);
-    fputs("\n'weft COMMAND --help' lists the options of a command.\n", out);
+    fputs("\n'weft help COMMAND' lists the options of a command.\n", out);
+}
+
+static const struct command *command_find(const char *name)
+{
+    for (int i = 0; i < COMMAND_COUNT; i++)
+        if (strcmp(commands[i].name, name) == 0)
+            return &commands[i];
+    return NULL;
 }
 
 // What could not be written is a failure, whatever the command thought of it.
@@ -55,8 +63,8 @@ int main(int argc, char **argv)
         usage(stderr);
         return EXIT_CODE_USAGE;
     }
-    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
-        strcmp(argv[1], "help") == 0) {
+    bool help = strcmp(argv[1], "help") == 0;
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || (help && argc == 2)) {
         usage(stdout);
         return output_end(EXIT_CODE_OK);
     }
@@ -64,13 +72,14 @@ int main(int argc, char **argv)
         puts("weft " WEFT_VERSION);
         return output_end(EXIT_CODE_OK);
     }
-    for (int i = 0; i < COMMAND_COUNT; i++) {
-        if (strcmp(argv[1], commands[i].name) != 0)
-            continue;
-        int code = commands[i].run(&commands[i], argc - 2, argv + 2);
+    const struct command *command = command_find(argv[help ? 2 : 1]);
+    if (command != NULL && help)
+        return output_end(command->run(command, 1, (char *[]){"--help", NULL}));
+    if (command != NULL) {
+        int code = command->run(command, argc - 2, argv + 2);
         // A server's result is what it answered, not the lines it printed at its start.
-        return commands[i].run == command_serve ? code : output_end(code);
+        return command->run == command_serve ? code : output_end(code);
     }
-    safe_line(stderr, "weft: there is no command '%s' (see weft --help)", argv[1]);
+    safe_line(stderr, "weft: there is no command '%s' (see weft --help)", argv[help ? 2 : 1]);
     return EXIT_CODE_USAGE;
 }

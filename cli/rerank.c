@@ -32,8 +32,7 @@ struct scores {
 };
 
 static enum status score_line(struct session *session, const struct rerank_prompt *prompt,
-                              struct text line, struct arena *arena, float *out,
-                              struct error *err)
+                              struct text line, struct arena *arena, float *out, struct error *err)
 {
     struct rerank_input input;
     enum status status = rerank_prompt_encode(prompt, line, arena, &input, err);
@@ -85,7 +84,9 @@ static enum status score_all(struct session *session, const struct rerank_settin
     for (uint32_t i = 0; status == STATUS_OK && line_next(&reader, &line); i++) {
         arena_reset(arena);
         float logit = 0;
-        status = score_line(session, prompt, line, arena, &logit, err);
+        status = text_check("the document", line, err);
+        if (status == STATUS_OK)
+            status = score_line(session, prompt, line, arena, &logit, err);
         if (status != STATUS_OK) {
             error_prefix(err, "line %u", i + 1);
             break;
@@ -112,7 +113,9 @@ static enum status rerank(struct session *session, void *settings, struct error 
                                .tokens_max = facts->max_model_len,
                                .arena = session->loaded.arena};
     struct rerank_prompt *prompt;
-    enum status status = rerank_prompt_make(&prompt, &args, err);
+    enum status status = text_check("--query", args.query, err);
+    if (status == STATUS_OK)
+        status = rerank_prompt_make(&prompt, &args, err);
     struct scores scores = {0};
     if (status == STATUS_OK)
         status = score_all(session, s, prompt, &scores, err);
@@ -136,6 +139,7 @@ int command_rerank(const struct command *self, int argc, char **argv)
                                       .settings = &s,
                                       .required = &s.query,
                                       .required_name = "query",
+                                      .required_filled = true,
                                       .kind = MODEL_RERANKER,
                                       .body = rerank};
     return session_command_run(&command);

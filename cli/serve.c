@@ -1,6 +1,7 @@
 // weft serve: HTTP server, engines and their threads, from start to drain. The main thread loads,
 // then waits for news: of signals (signals.c) and of engines whose device failed.
 #include "cli/command.h"
+#include "cli/curl.h"
 #include "cli/keys.h"
 #include "cli/signals.h"
 #include "http/server.h"
@@ -98,48 +99,6 @@ static enum status engines_start(struct serving *s, struct error *err)
     return STATUS_OK;
 }
 
-static const char *model_of_kind(const struct serving *s, enum model_kind kind)
-{
-    for (uint32_t i = 0; i < s->served.count; i++)
-        if (s->models[i].facts->kind == kind)
-            return s->models[i].id;
-    return NULL;
-}
-
-// Lines ready to paste, for the endpoints that have a model. A key that the operator gave is not
-// printed: the shell fills it in.
-static void curl_print(const struct serving *s)
-{
-    const char *key = s->keys.made ? s->keys.list.at[0] : "$WEFT_API_KEY";
-    const char *scheme = s->settings.ssl_certfile != NULL ? "https" : "http";
-    char base[512];
-    bool v6 = strchr(s->settings.host, ':') != NULL;
-    snprintf(base, sizeof base, "%s://%s%s%s:%u/v1", scheme, v6 ? "[" : "", s->settings.host,
-             v6 ? "]" : "", server_port(s->server));
-    const char *chat = model_of_kind(s, MODEL_GENERATOR);
-    const char *embed = model_of_kind(s, MODEL_EMBEDDER);
-    const char *rerank = model_of_kind(s, MODEL_RERANKER);
-    const char *json = "-H 'Content-Type: application/json'";
-    if (chat != NULL) {
-        printf("curl %s/chat/completions -H \"Authorization: Bearer %s\" %s -d '{\"model\":\"%s\","
-               "\"messages\":[{\"role\":\"user\",\"content\":\"Hello\"}],\"max_tokens\":32}'\n",
-               base, key, json, chat);
-        printf("curl %s/messages -H \"x-api-key: %s\" %s -d '{\"model\":\"%s\",\"max_tokens\":32,"
-               "\"messages\":[{\"role\":\"user\",\"content\":\"Hello\"}]}'\n",
-               base, key, json, chat);
-    }
-    if (embed != NULL)
-        printf("curl %s/embeddings -H \"Authorization: Bearer %s\" %s -d '{\"model\":\"%s\","
-               "\"input\":[\"The loom is warm.\",\"A thread of wool.\"]}'\n",
-               base, key, json, embed);
-    if (rerank != NULL)
-        printf("curl %s/rerank -H \"Authorization: Bearer %s\" %s -d '{\"model\":\"%s\",\"query\":"
-               "\"warm wool\",\"documents\":[\"A thread of wool is warm.\","
-               "\"The sea is cold.\"]}'\n",
-               base, key, json, rerank);
-    fflush(stdout);
-}
-
 // The last worker takes small bodies alone: two are the least that keep them moving.
 static uint32_t text_workers(void)
 {
@@ -202,7 +161,8 @@ static enum status start(struct serving *s, const struct model_spec *specs, uint
         return status;
     if (s->keys.made)
         printf("API key: %s\n", s->keys.list.at[0]);
-    curl_print(s);
+    struct curl_args curl = {&s->settings, &s->keys, &s->served, server_port(s->server)};
+    curl_print(&curl);
     signals_serving(s->signals);
     server_serve(s->server, &s->served, s->ports);
     log_line(LOG_INFO, "ready: %u model%s", count, count == 1 ? "" : "s");

@@ -97,6 +97,18 @@ bool line_next(struct line_reader *reader, struct text *out)
     return true;
 }
 
+enum status text_check(const char *what, struct text text, struct error *err)
+{
+    uint32_t point;
+    for (size_t at = 0, bytes; at < text.bytes; at += bytes) {
+        bytes = text_utf8_first(text_span(text.at + at, text.bytes - at), &point);
+        if (bytes == 0)
+            return error_set(err, STATUS_INVALID, "%s is not valid UTF-8: byte %zu is 0x%02X", what,
+                             at, (unsigned char)text.at[at]);
+    }
+    return STATUS_OK;
+}
+
 enum status line_reader_end(struct line_reader *reader, enum status so_far, struct error *err)
 {
     heap_give(reader->at);
@@ -161,6 +173,16 @@ static int session_run(const struct session_command *c, const char *folder,
     return code;
 }
 
+static int required_check(const struct session_command *c)
+{
+    const char *given = *c->required;
+    if (given != NULL && (*given != '\0' || !c->required_filled))
+        return -1;
+    fprintf(stderr, "weft %s: --%s TEXT %s\n", c->self->name, c->required_name,
+            given == NULL ? "is required" : "must not be empty");
+    return EXIT_CODE_USAGE;
+}
+
 int session_command_run(const struct session_command *c)
 {
     struct model_settings model;
@@ -177,10 +199,8 @@ int session_command_run(const struct session_command *c)
     struct command_parse parse = {
         c->self, c->argc, c->argv, tables + first, fields + first, titles + first, 3 - first, 1, 1};
     int code = command_parse(&parse, arena, &positional);
-    if (code < 0 && c->required != NULL && *c->required == NULL) {
-        fprintf(stderr, "weft %s: --%s TEXT is required\n", c->self->name, c->required_name);
-        code = EXIT_CODE_USAGE;
-    }
+    if (code < 0 && c->required != NULL)
+        code = required_check(c);
     if (code < 0)
         code = session_run(c, positional.at[0], &model, &device);
     arena_destroy(arena);

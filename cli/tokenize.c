@@ -75,6 +75,19 @@ static enum status ids_read(struct decode_args *decode, struct error *err)
     return status;
 }
 
+// A server skips such ids, they cannot come from its model; here somebody typed them.
+static enum status ids_check(const struct tokenizer *tokenizer, const struct decode_args *decode,
+                             struct error *err)
+{
+    for (uint32_t i = 0; i < decode->count; i++)
+        if (tokenizer_token_text(tokenizer, decode->tokens[i]).at == NULL)
+            return error_set(err, STATUS_INVALID,
+                             "element %u: there is no such token as %d: the ids of this tokenizer "
+                             "end at %u",
+                             i, decode->tokens[i], tokenizer_vocab(tokenizer) - 1);
+    return STATUS_OK;
+}
+
 static enum status detokenize(const char *folder, const struct tokenize_settings *s,
                               struct arena *arena, struct error *err)
 {
@@ -85,6 +98,8 @@ static enum status detokenize(const char *folder, const struct tokenize_settings
     struct decode_args decode = {.skip_special = !s->special, .arena = arena};
     struct text out;
     status = ids_read(&decode, err);
+    if (status == STATUS_OK)
+        status = ids_check(tokenizer, &decode, err);
     if (status == STATUS_OK)
         status = tokenizer_decode(tokenizer, &decode, &out, err);
     if (status == STATUS_OK)

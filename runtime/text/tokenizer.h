@@ -76,7 +76,8 @@ enum status tokenizer_decode(const struct tokenizer *t, const struct decode_args
                              struct text *out, struct error *err) MUST_USE;
 
 int32_t tokenizer_token(const struct tokenizer *t, struct text content);  // -1: none
-struct text tokenizer_token_text(const struct tokenizer *t, int32_t id);  // as in the file
+// As in the file; at == NULL: there is no such id.
+struct text tokenizer_token_text(const struct tokenizer *t, int32_t id);
 struct text tokenizer_token_bytes(const struct tokenizer *t, int32_t id); // as inside a text
 bool tokenizer_is_special(const struct tokenizer *t, int32_t id);
 uint32_t tokenizer_vocab(const struct tokenizer *t); // largest id + 1

@@ -194,7 +194,7 @@ int32_t tokenizer_token(const struct tokenizer *t, struct text content)
 
 struct text tokenizer_token_text(const struct tokenizer *t, int32_t id)
 {
-    return has_id(t, id) ? t->names[id] : text_span("", 0);
+    return has_id(t, id) ? t->names[id] : (struct text){0};
 }
 
 struct text tokenizer_token_bytes(const struct tokenizer *t, int32_t id)

@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -21,7 +22,7 @@ GENERATE = ("generate", CHAT, "--prompt", "hi", "--max-tokens", "4")
 
 
 def weft(*args, feed=b"", stdout=subprocess.PIPE, cwd=None):
-    return subprocess.run([WEFT, *map(str, args)], input=feed, stdout=stdout,
+    return subprocess.run([WEFT, *(a if isinstance(a, bytes) else str(a) for a in args)], input=feed, stdout=stdout,
                           stderr=subprocess.PIPE, timeout=120, cwd=cwd)
 
 
@@ -52,6 +53,53 @@ class Commands(unittest.TestCase):
         self.assertEqual(weft("--version").returncode, 0)
         self.fails(2, "--prompt TEXT is required", "generate", CHAT)
         self.fails(2, "whole number of 64 bits", *GENERATE, "--seed", "1.5e18")
+
+    def test_help_of_one_command(self):
+        for command in COMMANDS:
+            self.assertEqual(weft("help", command).stdout, weft(command, "--help").stdout)
+            self.assertEqual(weft("help", command).returncode, 0)
+        self.fails(2, "there is no command 'bogus'", "help", "bogus")
+        self.assertEqual(weft("help").stdout, weft("--help").stdout)
+        with open("/dev/full", "wb") as full:
+            self.fails(1, "No space left", "help", "serve", stdout=full)
+
+    def lines_of_a_server(self, *options, folder=EMBED, **environment):
+        """What a server prints for pasting, and what the lines bring when a shell runs them."""
+        with subprocess.Popen([WEFT, "serve", "--port", "0", folder, *options],
+                              stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                              env={**os.environ, **environment}) as server:
+            said = []
+            while not said or "curl " not in said[-1]:
+                said.append(server.stdout.readline().decode())
+                self.assertTrue(said[-1], said)
+            deadline, answer = time.monotonic() + 20, b""
+            while b"embedding" not in answer and time.monotonic() < deadline:
+                line = said[-1].replace("Bearer KEY", "Bearer typed")
+                answer = subprocess.run(["sh", "-c", line], capture_output=True, timeout=60,
+                                        env={**os.environ, **environment}).stdout
+            server.terminate()
+        return "".join(said), answer
+
+    @unittest.skipUnless(shutil.which("curl"), "curl is not installed")
+    def test_lines_to_paste(self):
+        made, answer = self.lines_of_a_server()
+        self.assertIn(b'"object":"embedding"', answer)
+        self.assertRegex(made, r"API key: (weft-\w+)\n.*Bearer \1\"")
+        given, answer = self.lines_of_a_server("--api-key", "typed")
+        self.assertIn(b'"object":"embedding"', answer)
+        self.assertIn("In these lines KEY stands for the key given with --api-key:\n", given)
+        self.assertNotIn("typed", given)
+        self.assertNotIn("WEFT_API_KEY", given)
+        known, answer = self.lines_of_a_server(WEFT_API_KEY="shown")
+        self.assertIn(b'"object":"embedding"', answer)
+        self.assertIn('Bearer $WEFT_API_KEY"', known)
+        file = self.folder / "it's $(here).keys"
+        file.write_text("# first\r\n\r\nfiled\r\n#x\nother\n")
+        kept, answer = self.lines_of_a_server("--api-key-file", file)
+        self.assertIn(b'"object":"embedding"', answer)
+        self.assertNotIn("filed", kept)
+        named, answer = self.lines_of_a_server(folder=f"it's \"one\"={EMBED}")
+        self.assertIn(b'"object":"embedding"', answer)
 
     def test_help_says_what_an_option_takes(self):
         def says(command):
@@ -126,6 +174,24 @@ class Commands(unittest.TestCase):
         self.assertIn(b"must be valid UTF-8", done.stderr)
         self.fails(1, "invalid JSON at byte 0", "detokenize", CHAT)
         self.fails(1, "element 1 is not a token id", "detokenize", CHAT, feed=b"[1, -1]")
+        self.fails(1, "element 1: there is no such token as 99999999", "detokenize", CHAT,
+                   feed=b"[1, 99999999]")
+        folder = self.copy(EMBED, "hole")
+        path = folder / "tokenizer.json"
+        tokenizer = json.loads(path.read_text())
+        vocab = tokenizer["model"]["vocab"]
+        last = max(vocab, key=vocab.get)
+        vocab[last] += 1  # the id before it is nobody's
+        path.write_text(json.dumps(tokenizer))
+        self.fails(1, f"there is no such token as {vocab[last] - 1}", "detokenize", folder,
+                   feed=json.dumps([vocab[last], vocab[last] - 1]).encode())
+        for command, what in (("embed", "text"), ("rerank", "document")):
+            model = EMBED if command == "embed" else RERANK
+            query = ("--query", "q") if command == "rerank" else ()
+            self.fails(1, f"line 2: the {what} is not valid UTF-8: byte 1 is 0xFF", command, model,
+                       *query, feed=b"a\nb\xffc\nd\n", stdout=subprocess.DEVNULL)
+        self.fails(2, "--query TEXT must not be empty", "rerank", RERANK, "--query", "", feed=b"a\n")
+        self.fails(1, "--query is not valid UTF-8", "rerank", RERANK, "--query", b"\xff", feed=b"a\n")
         self.fails(1, "stdin must hold a JSON object", "render", CHAT, feed=b"[]")
 
     def test_names_with_marks(self):
