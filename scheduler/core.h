@@ -28,11 +28,16 @@ struct plan_row {
 struct plan {
     uint64_t stamp;
     uint32_t decode_count, prefill_count;
-    struct plan_row *decode, *prefill;                                        // [rows_max] each
-    uint32_t tokens_left, rows_left, changes_left, admits_left, history_left; // of the step
-    uint32_t unmet; // blocks that older sequences wait for
-    uint32_t debt;  // blocks that older prefills will still take
-    bool blocked;   // a started sequence waits for blocks: nothing new is drawn
+    struct plan_row *decode, *prefill;                           // [rows_max] each
+    uint32_t first_left, second_left;                            // tokens of the shares of prompts
+    uint32_t rows_left, changes_left, admits_left, history_left; // of the step
+    uint32_t short_most;                                         // tokens of a short prompt
+    uint32_t unserved; // prompts that the first share left unfinished
+    uint32_t unmet;    // blocks that older sequences wait for
+    uint32_t debt;     // blocks that older prefills will still take
+    bool blocked;      // a drawn sequence waits for blocks: nothing new is drawn
+    bool full;         // nor where one found no room in the step
+    bool second;       // the second share is being dealt out
 };
 
 struct record { // a launched step

@@ -1,12 +1,18 @@
 // Chooses the rows of the next step. Bookkeeping over sequences and blocks: no clock, no model, and
 // of the rings only what room.c counted. Engine thread only.
 //
-// Sequences are served from the oldest to the youngest: a running one gets its next token, one that
-// still has tokens to compute gets a chunk of what the budget leaves after all next tokens. Who
-// lacks a block takes it from paused sequences, then from the youngest; nobody takes it from an
-// older one, and what an older one still waits for is left alone. Then new sequences are drawn, in
-// the turn of keys and requests (queue.h), as long as every started one has its blocks.
+// Running sequences get their next tokens first. Of what they leave of a step, prompts get the
+// first half by age, the oldest first; the other half goes to short prompts, then by age to all
+// (decision 0012). So the oldest always moves, no prompt takes longer than twice the steps it would
+// take in its turn, and a short one waits for no long one. Requests are drawn in the turn of keys
+// (queue.h) when they get tokens in that step: in turn, or ahead of it if they are short.
+//
+// Who lacks a block takes it from paused sequences, then from the youngest; nobody takes it from an
+// older one, and what an older one still waits for is left alone. Nothing is drawn while a drawn
+// sequence waits for blocks.
 #include "scheduler/core.h"
+
+enum { SHORT_STEPS = 4 }; // a prompt is short if so many second halves hold what is left of it
 
 static uint32_t smaller(uint32_t a, uint32_t b)
 {
@@ -32,6 +38,12 @@ static bool is_victim(const struct engine *engine, const struct sequence *v)
            v->planned_stamp != engine->plan.stamp;
 }
 
+// The second half of a step takes nothing from anybody who is not paused, if anything moves at all.
+static bool is_mild(const struct plan *plan)
+{
+    return plan->second && plan->decode_count + plan->prefill_count > 0;
+}
+
 static struct sequence *victim_choose(struct engine *engine, const struct sequence *s)
 {
     for (uint32_t i = engine->order_count; i-- > 0;) {
@@ -39,6 +51,8 @@ static struct sequence *victim_choose(struct engine *engine, const struct sequen
         if (v->paused && v != s && is_victim(engine, v))
             return v;
     }
+    if (is_mild(&engine->plan))
+        return NULL;
     for (uint32_t i = engine->order_count; i-- > 0;) {
         struct sequence *v = engine->order[i];
         if (v->ticket <= s->ticket)
@@ -65,9 +79,10 @@ static bool blocks_ensure(struct engine *engine, const struct sequence *s, uint3
     return blocks_available(blocks) >= plan->unmet + count;
 }
 
+// What waits outside of its turn has nothing kept for it.
 static void want_keep(struct engine *engine, uint32_t count)
 {
-    engine->plan.unmet += count;
+    engine->plan.unmet += is_mild(&engine->plan) ? 0 : count;
     engine->plan.blocked = true;
 }
 
@@ -79,27 +94,30 @@ static enum batch_want want_of(const struct sequence *s)
     return want[s->request->kind];
 }
 
-// The row is decided: blocks are taken, lengths and counts move on.
-static struct plan_row row_commit(struct engine *engine, struct sequence *s, uint32_t q_len)
+static struct plan_row row_open(struct engine *engine, struct sequence *s)
 {
-    struct plan *plan = &engine->plan;
-    uint32_t from = s->planned_len;
-    uint32_t blocks = blocks_for(engine, from + q_len);
+    s->planned_stamp = engine->plan.stamp;
+    s->inflight++;
+    return (struct plan_row){.slot = s->slot, .from = s->planned_len, .fed = s->fed};
+}
+
+// Tokens are decided: blocks are taken, lengths and counts move on.
+static void row_grow(struct engine *engine, struct sequence *s, struct plan_row *row,
+                     uint32_t q_len)
+{
+    uint32_t blocks = blocks_for(engine, s->planned_len + q_len);
     while (s->block_count < blocks)
         s->blocks[s->block_count++] = block_take(&engine->blocks);
+    row->q_len += q_len;
     s->planned_len += q_len;
-    s->planned_stamp = plan->stamp;
-    s->inflight++;
-    struct plan_row row = {.slot = s->slot, .from = from, .q_len = q_len, .fed = s->fed};
     if (s->planned_len < sequence_known(s))
-        return row;
-    row.want = (uint8_t)want_of(s);
+        return;
+    row->want = (uint8_t)want_of(s);
     s->pending++;
     if (sequence_generates(s)) {
         s->request->run.pending++;
         s->fed = true;
     }
-    return row;
 }
 
 static void plan_decode(struct engine *engine, struct sequence *s)
@@ -112,7 +130,9 @@ static void plan_decode(struct engine *engine, struct sequence *s)
         want_keep(engine, count);
         return;
     }
-    plan->decode[plan->decode_count++] = row_commit(engine, s, 1);
+    struct plan_row *row = &plan->decode[plan->decode_count++];
+    *row = row_open(engine, s);
+    row_grow(engine, s, row, 1);
 }
 
 // Tokens of its history that a sequence brings along for the penalties.
@@ -152,6 +172,11 @@ static uint32_t chunk_choose(struct engine *engine, struct sequence *s, uint32_t
     return q_len > 0 ? share_cut(engine, s, q_len) : 0;
 }
 
+static bool has_row(const struct engine *engine, const struct sequence *s)
+{
+    return s->planned_stamp == engine->plan.stamp;
+}
+
 // As much of a chunk as blocks and table changes permit.
 static uint32_t chunk_fit(struct engine *engine, struct sequence *s, uint32_t q_len)
 {
@@ -159,7 +184,7 @@ static uint32_t chunk_fit(struct engine *engine, struct sequence *s, uint32_t q_
         return q_len;
     struct plan *plan = &engine->plan;
     uint32_t count = blocks_for(engine, s->planned_len + q_len) - s->block_count;
-    uint32_t changes = s->block_count - s->blocks_sent;
+    uint32_t changes = has_row(engine, s) ? 0 : s->block_count - s->blocks_sent;
     if (changes > plan->changes_left)
         return 0;
     uint32_t fit = smaller(count, plan->changes_left - changes);
@@ -181,52 +206,108 @@ static void start_drop(struct engine *engine, struct sequence *s)
 {
     uint32_t before = blocks_available(&engine->blocks);
     sequence_blocks_give(engine, s, false);
-    engine->plan.unmet += blocks_available(&engine->blocks) - before;
+    if (!is_mild(&engine->plan))
+        engine->plan.unmet += blocks_available(&engine->blocks) - before;
 }
 
+// Opens the sequence's row of this plan, or lets it grow.
 static void chunk_commit(struct engine *engine, struct sequence *s, uint32_t q_len)
 {
     struct plan *plan = &engine->plan;
-    uint32_t from = s->planned_len;
-    if (sequence_generates(s) && !s->admitted) {
-        plan->admits_left--;
-        plan->history_left -= history_need(s);
+    uint32_t from = s->planned_len, changes = has_row(engine, s) ? s->block_count : s->blocks_sent;
+    if (!has_row(engine, s)) {
+        if (sequence_generates(s) && !s->admitted) {
+            plan->admits_left--;
+            plan->history_left -= history_need(s);
+        }
+        plan->rows_left--;
+        s->row = plan->prefill_count++;
+        plan->prefill[s->row] = row_open(engine, s);
     }
-    plan->prefill[plan->prefill_count++] = row_commit(engine, s, q_len);
-    plan->rows_left--;
-    plan->tokens_left -= q_len;
-    plan->changes_left -= s->block_count - s->blocks_sent;
+    row_grow(engine, s, &plan->prefill[s->row], q_len);
+    plan->changes_left -= s->block_count - changes;
     share_announce(engine, s, from);
 }
 
-// False: the step has no room for the chunk, so a younger one need not be tried.
-static bool plan_prefill(struct engine *engine, struct sequence *s)
+// Blocks that a started sequence will still take for what it knows.
+static void debt_note(struct engine *engine, struct sequence *s)
+{
+    uint32_t whole = blocks_for(engine, sequence_known(s));
+    uint32_t debt =
+        s->state == SEQUENCE_RUNNING && whole > s->block_count ? whole - s->block_count : 0;
+    engine->plan.debt += debt - s->debt;
+    s->debt = debt;
+}
+
+static bool prefill_admits(const struct plan *plan, const struct sequence *s)
+{
+    if (plan->rows_left == 0)
+        return false;
+    return !sequence_generates(s) || s->admitted ||
+           (plan->admits_left > 0 && plan->history_left >= history_need(s));
+}
+
+// Up to `limit` tokens of what the sequence has to compute; how many they are.
+static uint32_t plan_prefill(struct engine *engine, struct sequence *s, uint32_t limit)
 {
     struct plan *plan = &engine->plan;
-    bool generate = sequence_generates(s);
-    if (!s->granted || s->planned_len >= sequence_known(s))
-        return true;
-    if (plan->rows_left == 0 || plan->tokens_left == 0)
-        return false;
-    if (generate && !s->admitted &&
-        (plan->admits_left == 0 || plan->history_left < history_need(s)))
-        return false;
-    enum share share = share_attach(engine, s);
-    if (!plan_start(engine, s, share)) {
-        start_drop(engine, s);
-        return true;
+    if (!has_row(engine, s)) {
+        if (!prefill_admits(plan, s)) {
+            plan->full = true;
+            return 0;
+        }
+        enum share share = share_attach(engine, s);
+        if (!plan_start(engine, s, share)) {
+            start_drop(engine, s);
+            return 0;
+        }
+        if (share == SHARE_COMPUTING) // settled within two steps
+            return 0;
     }
-    if (share == SHARE_COMPUTING) // settled within two steps
-        return true;
-    uint32_t q_len = chunk_choose(engine, s, plan->tokens_left);
-    bool fits = q_len > 0;
-    if (fits)
+    uint32_t q_len = chunk_choose(engine, s, limit);
+    plan->full = plan->full || (q_len == 0 && !engine->cuttable);
+    if (q_len > 0)
         q_len = chunk_fit(engine, s, q_len);
     if (q_len > 0)
         chunk_commit(engine, s, q_len);
-    uint32_t whole = blocks_for(engine, sequence_known(s));
-    plan->debt += whole > s->block_count ? whole - s->block_count : 0;
-    return fits;
+    return q_len;
+}
+
+// Tokens it has to compute before it gives one, as far as this plan goes.
+static uint32_t prefill_left(const struct engine *engine, const struct sequence *s)
+{
+    if (s->state == SEQUENCE_LEAVING || sequence_decodes(s) || !s->granted ||
+        s->stuck_stamp == engine->plan.stamp)
+        return 0;
+    return sequence_known(s) - s->planned_len;
+}
+
+// Serves one prompt out of a share of the step.
+static void prefill_serve(struct engine *engine, struct sequence *s, uint32_t *tokens)
+{
+    if (prefill_left(engine, s) > 0 && *tokens > 0) {
+        *tokens -= plan_prefill(engine, s, *tokens);
+        if (*tokens > 0) // it has all, or lacks something else: it gets no more in this step
+            s->stuck_stamp = engine->plan.stamp;
+    }
+    debt_note(engine, s);
+}
+
+// Draws requests whose next prompt is no longer than `most`, as long as there are tokens for them.
+static void draws_serve(struct engine *engine, uint32_t *tokens, uint32_t most)
+{
+    struct plan *plan = &engine->plan;
+    while (*tokens > 0 && plan->rows_left > 0 && !plan->blocked && !plan->full) {
+        bool ahead = false;
+        struct request *r = queue_next(engine, most, &ahead);
+        if (!r)
+            return;
+        struct sequence *s = sequence_draw(engine, r);
+        s->ahead = ahead;
+        room_drawn(engine, s);
+        prefill_serve(engine, s, tokens);
+        plan->unserved += prefill_left(engine, s) > 0;
+    }
 }
 
 static uint32_t decodes_count(const struct engine *engine)
@@ -244,10 +325,13 @@ static void plan_open(struct engine *engine, uint64_t stamp)
     const struct step_limits *limits = &engine->facts.limits;
     struct plan *plan = &engine->plan;
     uint32_t decodes = decodes_count(engine);
+    // Next tokens come first: their share of the step is set aside before any chunk is cut.
+    uint32_t tokens = limits->tokens_max - decodes;
     plan->stamp = stamp;
     plan->decode_count = plan->prefill_count = 0;
-    // Next tokens come first: their share of the step is set aside before any chunk is cut.
-    plan->tokens_left = limits->tokens_max - decodes;
+    plan->second_left = engine->cuttable ? tokens / 2 : 0; // whole inputs have no shares
+    plan->first_left = tokens - plan->second_left;
+    plan->short_most = SHORT_STEPS * plan->second_left;
     plan->rows_left = limits->rows_max - decodes;
     plan->changes_left = limits->changes_max;
     if (engine->paged)
@@ -255,7 +339,56 @@ static void plan_open(struct engine *engine, uint64_t stamp)
     plan->admits_left = limits->admits_max;
     plan->history_left = limits->history_max;
     plan->unmet = plan->debt = 0;
-    plan->blocked = false;
+    plan->unserved = 0;
+    plan->blocked = plan->full = plan->second = false;
+}
+
+static bool lacks_blocks(const struct engine *engine, const struct sequence *s)
+{
+    const struct plan *plan = &engine->plan;
+    return engine->paged && s->state == SEQUENCE_WAITING &&
+           blocks_available(&engine->blocks) <
+               plan->unmet + plan->debt + blocks_to_start(engine, s);
+}
+
+// Next tokens, and the first half by age. What was drawn ahead of its turn lives on the second: at
+// most one such prompt is left unfinished by a step.
+static void plan_first(struct engine *engine)
+{
+    struct plan *plan = &engine->plan;
+    for (uint32_t i = 0; i < engine->order_count; i++) {
+        struct sequence *s = engine->order[i];
+        s->debt = 0;
+        if (sequence_decodes(s)) {
+            plan_decode(engine, s);
+            continue;
+        }
+        bool second = s->ahead && s->state == SEQUENCE_RUNNING;
+        prefill_serve(engine, s, second ? &plan->second_left : &plan->first_left);
+        if (prefill_left(engine, s) == 0)
+            continue;
+        plan->unserved++;
+        plan->blocked = plan->blocked || lacks_blocks(engine, s);
+    }
+    draws_serve(engine, &plan->first_left, UINT32_MAX);
+}
+
+// The second half, and what is left of the first: short prompts by age, short ones of the queue,
+// then all by age.
+static void plan_second(struct engine *engine)
+{
+    struct plan *plan = &engine->plan;
+    uint32_t tokens = plan->first_left + plan->second_left;
+    plan->second = true;
+    for (uint32_t i = 0; i < engine->order_count && tokens > 0 && plan->unserved > 0; i++) {
+        struct sequence *s = engine->order[i];
+        if (prefill_left(engine, s) <= plan->short_most)
+            prefill_serve(engine, s, &tokens);
+    }
+    draws_serve(engine, &tokens, plan->short_most);
+    for (uint32_t i = 0; i < engine->order_count && tokens > 0 && plan->unserved > 0; i++)
+        prefill_serve(engine, engine->order[i], &tokens);
+    draws_serve(engine, &tokens, UINT32_MAX);
 }
 
 bool plan_make(struct engine *engine)
@@ -263,23 +396,7 @@ bool plan_make(struct engine *engine)
     struct plan *plan = &engine->plan;
     room_grant(engine, plan->stamp + 1);
     plan_open(engine, plan->stamp + 1);
-    bool room = true;
-    for (uint32_t i = 0; i < engine->order_count; i++) {
-        struct sequence *s = engine->order[i];
-        if (s->state == SEQUENCE_LEAVING)
-            continue;
-        if (sequence_decodes(s))
-            plan_decode(engine, s);
-        else
-            room = plan_prefill(engine, s) && room;
-    }
-    while (room && !plan->blocked) {
-        struct request *r = queue_next(engine);
-        if (!r || plan->rows_left == 0 || plan->tokens_left == 0)
-            break;
-        struct sequence *s = sequence_draw(engine, r);
-        room_drawn(engine, s);
-        room = plan_prefill(engine, s);
-    }
+    plan_first(engine);
+    plan_second(engine);
     return plan->decode_count + plan->prefill_count > 0;
 }

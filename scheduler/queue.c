@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+enum { PASSED_EACH = 16, PASSED_MOST = 256 }; // longer ones looked at: of a key, of all
+
 void queue_reset(struct queue *queue)
 {
     memset(queue->bucket, 0, (queue->mask + 1) * sizeof(struct queue_key *));
@@ -120,21 +122,33 @@ void queue_turn(struct engine *engine, struct request *r)
     request_append(&engine->queue, key, r);
 }
 
-// The one of both kinds whose turn comes first, of those that can be drawn.
-static struct request *key_next(const struct engine *engine, const struct queue_key *key)
+// The first one in turn, of both kinds, that can be drawn with at most `most` tokens.
+static struct request *key_next(const struct engine *engine, const struct queue_key *key,
+                                uint32_t most, uint32_t *passed)
 {
     struct request *plain = key->first[0], *penalised = key->first[1];
-    if (!penalised || !sequence_drawable(engine, penalised))
-        return plain;
-    return plain && plain->run.wait_turn < penalised->run.wait_turn ? plain : penalised;
+    if (penalised && !sequence_drawable(engine, penalised))
+        penalised = NULL;
+    for (uint32_t i = 0; i < PASSED_EACH; i++) {
+        bool second = !plain || (penalised && penalised->run.wait_turn < plain->run.wait_turn);
+        struct request **r = second ? &penalised : &plain;
+        if (!*r || sequence_next_known(*r) <= most)
+            return *r;
+        *r = (*r)->run.wait_next;
+        (*passed)++;
+    }
+    return NULL;
 }
 
-struct request *queue_next(struct engine *engine)
+struct request *queue_next(struct engine *engine, uint32_t most, bool *ahead)
 {
+    uint32_t passed = 0;
     if (!sequence_slots(engine))
         return NULL;
-    for (struct queue_key *key = engine->queue.first; key; key = key->next) {
-        struct request *r = key_next(engine, key);
+    for (struct queue_key *key = engine->queue.first; key && passed < PASSED_MOST;
+         key = key->next) {
+        struct request *r = key_next(engine, key, most, &passed);
+        *ahead = passed > 0;
         if (r)
             return r;
     }

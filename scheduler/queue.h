@@ -32,4 +32,6 @@ void queue_put(struct engine *engine, struct request *request); // the last of i
 void queue_drop(struct engine *engine, struct request *request);
 // One of its sequences was drawn: key and request go to the end, or leave.
 void queue_turn(struct engine *engine, struct request *request);
-struct request *queue_next(struct engine *engine); // whose turn it is and who can be drawn, or NULL
+// Whose turn it is of those that can be drawn with at most `most` tokens to compute, or NULL. One
+// that has more keeps its turn; `ahead`: there was such a one. Looks at the first few of each key.
+struct request *queue_next(struct engine *engine, uint32_t most, bool *ahead);

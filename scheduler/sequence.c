@@ -39,6 +39,14 @@ bool sequence_drawable(const struct engine *engine, const struct request *reques
            (!sequence_penalised(request) || engine->penalties_free_count > 0);
 }
 
+uint32_t sequence_next_known(const struct request *r)
+{
+    if (r->kind == REQUEST_GENERATE)
+        return r->token_count;
+    uint64_t at = r->starts_at + r->run.drawn;
+    return (uint32_t)(request_word(r, at + 1) - request_word(r, at));
+}
+
 static void sequence_prompt(struct sequence *s, const struct request *r)
 {
     bool generate = r->kind == REQUEST_GENERATE;
@@ -133,6 +141,7 @@ void sequence_preempt(struct engine *engine, struct sequence *s)
     check(s->state == SEQUENCE_RUNNING, "preemption in state %u", s->state);
     stat_add(&s->request->marks.preemptions, 1);
     stat_add(&engine->stats.preemptions, 1);
+    s->ahead = false;
     s->fed = false;
     s->admitted = false;
     if (s->inflight > 0) {

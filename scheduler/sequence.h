@@ -41,12 +41,15 @@ struct sequence {
     bool admitted;         // the device knows how it is sampled
     bool fed;              // the device's last token of this slot is the next input
     bool cached_noted;     // its share of cached_tokens is counted
+    bool ahead;            // drawn before its turn, because it is short
     bool cancelled;        // ended by cancel: rows in flight are counted
     uint32_t slot, number; // device row; choice or input
     struct request *request;
     struct sequence *sibling; // next of its request
     uint64_t ticket;          // order of drawing: who is older
-    uint64_t planned_stamp;   // plan that has a row for it
+    uint64_t planned_stamp;   // plan that has a row for it: prefill[row] where it computes a prompt
+    uint64_t stuck_stamp;     // plan that can give it nothing more
+    uint32_t row, debt;       // debt: what the plan counts for it
     uint32_t prompt_at, prompt_len, type_from;
     uint32_t output_count; // settled tokens, in history
     uint32_t pending;      // outputs planned and not settled
@@ -94,6 +97,7 @@ bool sequence_penalised(const struct request *request); // its sequences need pe
 // The next sequence of a waiting request; ask sequence_drawable first. Becomes the youngest.
 bool sequence_slots(const struct engine *engine); // there is a slot for one more
 bool sequence_drawable(const struct engine *engine, const struct request *request);
+uint32_t sequence_next_known(const struct request *request); // tokens the next one begins with
 struct sequence *sequence_draw(struct engine *engine, struct request *request);
 
 void sequence_start(struct engine *engine, struct sequence *s);

@@ -57,7 +57,9 @@ uint32_t share_cut(struct engine *engine, struct sequence *s, uint32_t q_len)
     int32_t tokens[BLOCK_TOKENS_MAX];
     if (!engine->sharing)
         return q_len;
-    uint32_t index = s->planned_len / each + 1; // share_attach has looked for the first
+    // For the first one share_attach has looked, if the chunk begins a row.
+    bool looked = s->planned_stamp != engine->plan.stamp || s->planned_len % each > 0;
+    uint32_t index = s->planned_len / each + looked;
     for (; (index + 1) * each <= s->planned_len + q_len && may_share(engine, s, index); index++) {
         struct prefix_name name = share_name(engine, s, index, tokens);
         if (prefix_find(&engine->blocks, &name) != BLOCK_NONE)

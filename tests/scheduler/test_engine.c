@@ -167,6 +167,46 @@ static void results_are_admitted_by_bytes(void **state)
     rig_close(&rig);
 }
 
+// What is refused leaves nothing counted: requests, tokens and bytes can be had to the last one.
+static void a_refusal_counts_nothing(void **state)
+{
+    (void)state;
+    struct rig rig;
+    rig_pooling(&rig, true);
+    rig.options.max_queued_requests = 2;
+    rig.options.max_queued_tokens = 6;
+    rig.options.max_result_bytes = 4 * 8 * sizeof(float);
+    rig_open(&rig);
+    int32_t tokens[6] = {0};
+    uint32_t each[7] = {0, 1, 2, 3, 4, 5, 6}, one[2] = {0, 3};
+    struct submit_args many = {.kind = REQUEST_EMBED,
+                               .tokens = tokens,
+                               .token_count = 3,
+                               .sequence_count = 3,
+                               .sequence_start = each,
+                               .choice_count = 1};
+    struct submit_args single = many;
+    single.sequence_count = 1;
+    single.sequence_start = one;
+    struct request *a = rig_submit(&rig, &many, ADMITTED);
+    rig_submit(&rig, &many, ADMISSION_BUSY); // bytes
+    single.token_count = one[1] = 4;
+    rig_submit(&rig, &single, ADMISSION_BUSY); // tokens
+    single.token_count = one[1] = 3;
+    struct request *b = rig_submit(&rig, &single, ADMITTED); // the last byte, token and request
+    single.token_count = one[1] = 1;
+    rig_submit(&rig, &single, ADMISSION_BUSY);
+    const struct admission_counters *counters = &rig.engine->gate.counters;
+    assert_int_equal(counters->requests, 2);
+    assert_int_equal(counters->tokens, 6);
+    assert_int_equal(counters->bytes, 4 * 8 * sizeof(float));
+    run_until_last(&rig, a, FINISH_DONE);
+    run_until_last(&rig, b, FINISH_DONE);
+    port_free(rig.port, a);
+    port_free(rig.port, b);
+    rig_close(&rig);
+}
+
 // Tokens that were there before come first.
 static void run_until_cancelled(struct rig *rig, struct request *request)
 {
@@ -523,7 +563,7 @@ static void stopping_finishes_the_live(void **state)
     struct request *r = rig_generate(&rig, 0, 20, 40, 1);
     engine_stop(rig.engine);
     assert_int_equal(engine_run(rig.engine), ENGINE_IDLE); // returns when it is done
-    assert_false(fake_more(rig.model)); // no other engine waits for it
+    assert_false(fake_more(rig.model));                    // no other engine waits for it
     assert_int_equal(run_until_last(&rig, r, FINISH_LENGTH), 40);
     port_free(rig.port, r);
     rig_close(&rig);
@@ -587,6 +627,7 @@ int main(void)
         cmocka_unit_test(stop_ids_beyond_the_device_end),
         cmocka_unit_test(admission_is_counted),
         cmocka_unit_test(results_are_admitted_by_bytes),
+        cmocka_unit_test(a_refusal_counts_nothing),
         cmocka_unit_test(a_stopped_reader_is_paused_alone),
         cmocka_unit_test(a_reader_that_had_taken_all_is_not_slow),
         cmocka_unit_test(scarce_room_goes_round),

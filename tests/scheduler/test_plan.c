@@ -264,6 +264,56 @@ static void waiting_for_a_block_lets_others_start(void **state)
     rig_close(&rig);
 }
 
+// A chunk may begin inside a block that it fills: that block, too, is computed once.
+static void a_block_begun_before_is_computed_once(void **state)
+{
+    (void)state;
+    struct rig rig;
+    struct token_event event;
+    rig_defaults(&rig);
+    rig.fake.facts.limits.tokens_max = 36;
+    rig_open(&rig);
+    struct request *one = rig_generate(&rig, 0, 100, 1, 1);
+    rig_step(&rig);
+    rig_step(&rig); // 72 tokens: four blocks and a half
+    struct request *two = rig_generate(&rig, 0, 100, 1, 1);
+    rig_step(&rig);
+    assert_int_equal(rig.engine->order_count, 1); // the first is through, the second waits for it
+    while (!is_over(&rig, two, &event))
+        rig_step(&rig);
+    assert_true(is_over(&rig, one, &event));
+    assert_int_equal(fake_computed(rig.model), 100 + 4);
+    port_free(rig.port, one);
+    port_free(rig.port, two);
+    rig_close(&rig);
+}
+
+// A prompt that has started will need blocks to its end: a younger one leaves them to it.
+static void blocks_of_a_started_prompt_are_kept(void **state)
+{
+    (void)state;
+    struct rig rig;
+    struct token_event event;
+    rig_defaults(&rig);
+    rig.fake.facts.block_count = 16;
+    rig.fake.facts.limits.tokens_max = 40;
+    rig_open(&rig);
+    struct request *older = rig_generate(&rig, 0, 224, 1, 1);
+    rig_step(&rig); // 3 of its 14 blocks
+    struct request *younger = rig_generate(&rig, 500, 60, 1, 1);
+    rig_step(&rig);
+    assert_int_equal(rig.engine->order_count, 2);
+    assert_int_equal(younger->run.first->state, SEQUENCE_WAITING);
+    while (!is_over(&rig, younger, &event))
+        rig_step(&rig);
+    assert_true(is_over(&rig, older, &event));
+    assert_int_equal(engine_stats(rig.engine)->preemptions, 0);
+    assert_int_equal(fake_computed(rig.model), 224 + 60);
+    port_free(rig.port, older);
+    port_free(rig.port, younger);
+    rig_close(&rig);
+}
+
 static uint32_t embed_cached(struct rig *rig, uint32_t length, int32_t first)
 {
     struct token_event event;
@@ -459,6 +509,8 @@ int main(void)
         cmocka_unit_test(prefixes_are_computed_once),
         cmocka_unit_test(choices_share_their_prompt),
         cmocka_unit_test(waiting_for_a_block_lets_others_start),
+        cmocka_unit_test(a_block_begun_before_is_computed_once),
+        cmocka_unit_test(blocks_of_a_started_prompt_are_kept),
         cmocka_unit_test(a_prompt_is_forgotten_from_its_end),
         cmocka_unit_test(salts_keep_caches_apart),
         cmocka_unit_test(the_youngest_gives_way),

@@ -178,67 +178,94 @@ static void oldest_moves(struct sim *sim)
     sim->oldest.state = s->state;
 }
 
-static void draws_count(struct sim *sim)
+// Longer prompts of one key that a draw may pass over (queue.c): with more, a short one may not be
+// found.
+enum { PASSED_MOST = 16, DRAWS_MOST = 64 };
+
+struct draws { // of one step
+    uint32_t count;
+    struct draw {
+        uint32_t client, key, tokens;
+    } draw[DRAWS_MOST];
+};
+
+static uint32_t next_tokens(const struct client *c, uint32_t drawn)
+{
+    return c->args.kind == REQUEST_GENERATE ? c->starts[1]
+                                            : c->starts[drawn + 1] - c->starts[drawn];
+}
+
+static void ready_look(struct sim *sim, struct client *c)
+{
+    const struct request *r = c->request;
+    struct turn *key = &sim->keys[r->key_id];
+    bool was = c->turn.ready, waits = r->run.unfinished > 0 && r->run.drawn < r->run.draw_total;
+    key->waiting += waits;
+    c->turn.ready = waits && !sequence_penalised(r);
+    c->turn.stayed = was && c->turn.ready;
+    key->stayed = key->stayed || c->turn.stayed;
+    if (!c->turn.ready)
+        return;
+    c->turn.tokens = next_tokens(c, r->run.drawn);
+    if (!key->ready || key->tokens > c->turn.tokens)
+        key->tokens = c->turn.tokens;
+    key->ready = true;
+}
+
+static void draws_look(struct sim *sim, struct draws *draws)
 {
     for (uint32_t i = 0; i < SIM_KEYS; i++) {
-        sim->keys[i].now = 0;
         sim->keys[i].ready = sim->keys[i].stayed = false;
+        sim->keys[i].waiting = 0;
     }
     for (uint32_t i = 0; i < SIM_CLIENTS; i++) {
         struct client *c = &sim->clients[i];
-        bool was = c->turn.ready;
-        c->turn.now = 0;
-        c->turn.ready = c->turn.stayed = false;
-        if (!c->used)
+        if (!c->used) {
+            c->turn.ready = c->turn.stayed = false;
             continue;
-        const struct request *r = c->request;
-        struct turn *key = &sim->keys[r->key_id];
-        c->turn.group = r->key_id;
-        c->turn.now = r->run.drawn - c->drawn;
-        c->drawn = r->run.drawn;
-        c->turn.ready =
-            r->run.unfinished > 0 && r->run.drawn < r->run.draw_total && !sequence_penalised(r);
-        c->turn.stayed = was && c->turn.ready;
-        key->now += c->turn.now;
-        key->ready = key->ready || c->turn.ready;
-        key->stayed = key->stayed || c->turn.stayed;
+        }
+        ready_look(sim, c);
+        for (; c->drawn < c->request->run.drawn; c->drawn++)
+            draws->draw[draws->count++] =
+                (struct draw){i, c->request->key_id, next_tokens(c, c->drawn)};
     }
 }
 
-// None is drawn twice while another one of its group is ready and not drawn.
-static void turns_compare(struct sim *sim, struct turn *const *turns, uint32_t count)
+// None is drawn twice while another one, with no more tokens to compute, is ready and not drawn.
+static void turn_compare(struct sim *sim, struct turn *t, uint32_t own, const struct draws *draws,
+                         bool keys)
 {
-    for (uint32_t i = 0; i < count; i++) {
-        struct turn *t = turns[i];
-        if (!t->stayed && t->counted) {
-            memset(t->others, 0, sizeof t->others);
-            t->own = 0;
-        }
-        t->counted = t->ready;
-        if (!t->ready)
+    if (!t->stayed || !t->counted) {
+        memset(t->others, 0, sizeof t->others);
+        t->own = 0;
+    }
+    uint32_t key = keys ? own : sim->clients[own].request->key_id;
+    t->counted = t->ready && sim->keys[key].waiting < PASSED_MOST;
+    for (uint32_t i = 0; t->counted && i < draws->count; i++) {
+        const struct draw *d = &draws->draw[i];
+        t->own += own == (keys ? d->key : d->client);
+    }
+    for (uint32_t i = 0; t->counted && i < draws->count; i++) {
+        const struct draw *d = &draws->draw[i];
+        uint32_t other = keys ? d->key : d->client;
+        if (other == own || d->tokens < t->tokens || (!keys && d->key != key))
             continue;
-        t->own += t->now;
-        for (uint32_t k = 0; k < count; k++) {
-            if (turns[k]->now == 0 || turns[k]->group != t->group)
-                continue;
-            t->others[k] += turns[k]->now;
-            sim_check(sim, t->others[k] <= t->own + 1, "%u draws of %u, %u of %u, which was ready",
-                      t->others[k], k, t->own, i);
-        }
+        t->others[other]++;
+        sim_check(sim, t->others[other] <= t->own + 1, "%u draws of %u, %u of %u, which was ready",
+                  t->others[other], other, t->own, own);
     }
 }
 
 // Draws go round by key, and by request of a key.
 static void turns_hold(struct sim *sim)
 {
-    struct turn *turns[SIM_CLIENTS];
-    draws_count(sim);
+    struct draws draws = {.count = 0};
+    draws_look(sim, &draws);
     for (uint32_t i = 0; i < SIM_KEYS; i++)
-        turns[i] = &sim->keys[i];
-    turns_compare(sim, turns, SIM_KEYS);
+        turn_compare(sim, &sim->keys[i], i, &draws, true);
     for (uint32_t i = 0; i < SIM_CLIENTS; i++)
-        turns[i] = &sim->clients[i].turn;
-    turns_compare(sim, turns, SIM_CLIENTS);
+        if (sim->clients[i].used)
+            turn_compare(sim, &sim->clients[i].turn, i, &draws, false);
 }
 
 // An engine may only rest when every drawn sequence lacks room, its reader will wake the engine by
@@ -251,7 +278,8 @@ void sim_rests(struct sim *sim)
         sim_check(sim, !s->granted && s->request->events.paused != 0, "idle with slot %u, state %u",
                   s->slot, s->state);
     }
-    const struct request *r = queue_next(e);
+    bool ahead;
+    const struct request *r = queue_next(e, UINT32_MAX, &ahead);
     sim_check(sim, !r, "idle with %u of %u drawn", r->run.drawn, r->run.draw_total);
 }
 

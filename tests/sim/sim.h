@@ -31,8 +31,8 @@ enum reader { READER_FAST, READER_SLOW, READER_BURSTS, READER_STOPPED };
 struct turn {
     bool ready, stayed; // now; and a request of it was ready before, too
     bool counted;
-    uint32_t group; // compared with those of the same one
-    uint32_t now, own, others[SIM_CLIENTS];
+    uint32_t waiting, tokens; // requests of the key; of the next prompt, or the shortest of them
+    uint32_t own, others[SIM_CLIENTS];
 };
 
 struct client { // one request as its h2o thread sees it
