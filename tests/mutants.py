@@ -3,6 +3,7 @@
 and runs the one test that must find each.
 
   tests/mutants.py [--jobs N] [--list] [WORDS...]      WORDS: only faults that have one of them anywhere
+  tests/mutants.py --stand                             do the texts of all three lists stand? (CTest)
 
 The lists stand in tests/mutants/, one file a room, one fault a line, sorted by file:
 
@@ -132,12 +133,31 @@ def judge(fault, known, jobs):
         return f"STALE: {error}"
 
 
+def stand():
+    """Says which fault of any list has lost its text in this tree."""
+    every = [f[:4] for f in faults([])]
+    for script, name in (("tests/sim/mutate.py", "FAULTS"), ("tests/simt/mutants.py", "MUTANTS")):
+        every += [f[:4] for f in runpy.run_path(str(ROOT / script))[name]]
+    lost = 0
+    for what, name, function, old in every:
+        try:
+            plant.locate(ROOT, name, function, old)
+        except plant.Stale as error:
+            print(f"{name}: {what}: {error}")
+            lost += 1
+    print(f"{len(every)} faults, the texts of {lost} are gone")
+    return 1 if lost else 0
+
+
 def main():
-    parser = argparse.ArgumentParser(usage="tests/mutants.py [--jobs N] [--list] [WORDS...]")
+    parser = argparse.ArgumentParser(usage="tests/mutants.py [--jobs N] [--list|--stand] [WORDS...]")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--list", action="store_true", help="show the faults, plant none")
+    parser.add_argument("--stand", action="store_true", help="look for the texts only")
     parser.add_argument("words", nargs="*")
     args = parser.parse_args()
+    if args.stand:
+        return stand()
     chosen = list(faults(args.words))
     if args.list:
         for fault in chosen:

@@ -27,7 +27,9 @@ def bodies(text, name):
         line = lines[number]
         first = number
         number += 1
-        if not line[:1].strip() or line.startswith(("//", "/*", "*", "}")) or not word.search(line):
+        if not line[:1].strip() or line.startswith(("//", "/*", "*")) or not word.search(line):
+            continue
+        if line.startswith("}") and not line.endswith("{"):  # "} table[] = {" begins one
             continue
         if line.startswith("#define"):
             while lines[number - 1].endswith("\\"):
@@ -43,6 +45,7 @@ def bodies(text, name):
         if not opened:
             continue
         if not re.search(r"\}[;,]?\s*(//.*)?$", lines[last]):
+            last += 1
             while last < len(lines) - 1 and not lines[last].startswith("}"):
                 last += 1
         yield starts[first], starts[last] + len(lines[last])

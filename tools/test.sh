@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # What `make test` runs: release build, all units, the emulator in plain mode, end to end. Ends with
-# one line of counts. Each program is one test of CTest; end-to-end cases are counted singly.
+# what was skipped and why, and one line of counts. Each program is one test of CTest; end-to-end cases
+# are counted singly. More than five skips fail: WEFT_SKIPS_MAX allows more (no network, no python3).
 set -uo pipefail
 cd "$(dirname "$0")/.."
 cmake --preset release -DWEFT_TESTS=ON >/dev/null || exit 1
@@ -27,5 +28,17 @@ if [ -x tests/e2e/run.sh ]; then
         failed=$((failed + 1))
     fi
 fi
+reason_of() { # what a skipped test of CTest printed
+    awk -v name="$1" '$0 ~ "Testing: " name "$" { on = 1 } on && /^skipped/ { print; exit }' \
+        build/release/Testing/Temporary/LastTest.log
+}
+sed -nE 's/.*Test +#[0-9]+: ([^ ]+) .*\*\*\*Skipped.*/\1/p' "$log" | while read -r name; do
+    echo "skipped: $name: $(reason_of "$name" | sed 's/^skipped: //')"
+done
+grep -E '^skipped: ' "$e2e_log" 2>/dev/null
 echo "$passed passed, $failed failed, $skipped skipped" | tee build/release/counts.txt
+if [ "$skipped" -gt "${WEFT_SKIPS_MAX:-5}" ]; then
+    echo "failed: $skipped tests are skipped, at most ${WEFT_SKIPS_MAX:-5} may be (WEFT_SKIPS_MAX)" >&2
+    exit 1
+fi
 [ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]

@@ -13,12 +13,15 @@ import re
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests"))
+import story_model  # noqa: E402
+
 WEFT = os.environ.get("WEFT_BIN", str(ROOT / "build/release/bin/weft"))
-TINY = ROOT.parent / "shared/assets/decoder/tinystories-656k"
 MODELS = ROOT / "models"
 CHATML = pathlib.Path(__file__).parent / "chatml.jinja"
 STRICT = pathlib.Path(__file__).parent / "strict.jinja"
@@ -30,11 +33,10 @@ class Skip(Exception):
     pass
 
 
+@functools.cache
 def tiny():
-    """A trained model of 512 tokens; without the assets the demo model stands in."""
-    if not (TINY / "model.safetensors").exists():
-        raise Skip("no assets")
-    return TINY
+    """A story teller with a window of 512: TinyStories-656K, or what a script makes in its place."""
+    return story_model.stories(pathlib.Path(WEFT).resolve().parents[1])
 
 
 def free_port():
@@ -244,6 +246,20 @@ def expect(answer, status, code=None, param=None):
 @functools.cache
 def golden():
     return json.loads((tiny() / "golden.json").read_text())["cases"]
+
+
+def recorded_gaps():
+    """For each golden case: how far the two best logits of each position are apart."""
+    if "gaps" in golden()[0]:
+        return [case["gaps"] for case in golden()]
+    return json.loads((pathlib.Path(__file__).parent / "tiny_gaps.json").read_text())["gaps"]
+
+
+def inner_word(text):
+    """A word of four letters or more that stands after the text's first quarter."""
+    words = [m for m in re.finditer(r"[a-z]{4,}", text) if m.start() > len(text) // 4]
+    assert words, text
+    return words[0].group()
 
 
 @functools.cache

@@ -51,9 +51,10 @@ def test_stream_helper():
 
 def test_stop_sequence():
     full = create().content[0].text
-    answer = create(stop_sequences=["zebra", "Lily"])
-    assert answer.stop_reason == "stop_sequence" and answer.stop_sequence == "Lily"
-    assert answer.content[0].text == full[: full.index("Lily")]
+    word = harness.inner_word(full)
+    answer = create(stop_sequences=["zebra", word])
+    assert answer.stop_reason == "stop_sequence" and answer.stop_sequence == word
+    assert answer.content[0].text == full[: full.index(word)]
 
 
 def test_prefill_holds_only_new_text():

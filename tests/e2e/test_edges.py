@@ -84,29 +84,57 @@ def test_10_required_without_tools():
     assert chat(main(), tool_choice="none", max_tokens=1).status == 200
 
 
-def test_17_stop_across_tokens():
-    full = text_of(chat(main(), max_tokens=40))
-    for cut in ("ived in a sm", "dog, Sp", ", a", "y in"):
-        if cut not in full:
-            continue
-        for stream in (False, True):
-            answer = chat(main(), max_tokens=40, stop=cut, stream=stream)
-            text = joined(answer) if stream else text_of(answer)
-            assert text == full[: full.index(cut)], (cut, text)
-
-
 def joined(answer):
     assert answer.status == 200, answer.text
     return "".join(c["choices"][0]["delta"].get("content", "") for c in answer.chunks())
 
 
-def test_18_two_stops():
+def token_ends(first, last):
+    """Where the tokens of the greedy answer end in its text."""
+    ends = [len(harness.generate("Once upon a time", n)["text"]) for n in range(first, last)]
+    assert ends == sorted(set(ends)), ends
+    return ends
+
+
+def test_17_stop_across_tokens():
+    """Stop strings that begin inside a token and end inside a later one; text that begins like one
+    and goes on differently is given."""
     full = text_of(chat(main(), max_tokens=40))
-    at = full.index("girl")
-    answer = chat(main(), max_tokens=40, stop=["named", "girl"])
-    assert text_of(answer) == full[:at]
-    answer = messages(main(), max_tokens=40, stop_sequences=["gi", "girl named"])
-    assert answer.json["content"][0]["text"] == full[:at]
+    ends = token_ends(5, 33)
+    cuts = []
+    for i in range(0, len(ends) - 2, 4):
+        cuts.append(full[ends[i] - 1:ends[i] + 2])
+        cuts.append(full[ends[i] - 2:ends[i + 1] + 1])
+    assert len(cuts) >= 10
+    for cut in cuts:
+        at = full.index(cut)
+        for stream in (False, True):
+            if stream:
+                text = joined(chat(main(), max_tokens=40, stop=cut, stream=True))
+            else:
+                answer = chat(main(), max_tokens=40, stop=cut)
+                text = text_of(answer)
+                assert answer.json["choices"][0]["finish_reason"] == "stop", cut
+            assert text == full[:at], (cut, text)
+    for cut in cuts:  # the first characters stand there, the last one never
+        assert joined(chat(main(), max_tokens=40, stop=cut + "\x01", stream=True)) == full, cut
+
+
+def test_18_two_stops():
+    """The earliest start wins, then the longer string, whatever their order in the request."""
+    full = text_of(chat(main(), max_tokens=40))
+    ends = token_ends(5, 33)
+    # a token of three characters or more; what stands before it first comes there
+    at = next(a for a, b in zip(ends, ends[1:]) if b - a > 2 and full.index(full[a - 4:a]) == a - 4)
+    start, later = at - 4, full[at:at + 2]
+    short, long = full[start:at + 1], full[start:at + 2]  # all three match in the same step
+    assert full.index(later) >= start
+    for stops in ([later, short], [short, later], [long, later], [later, short, long]):
+        assert text_of(chat(main(), max_tokens=40, stop=stops)) == full[:start], stops
+    for stops in ([short, long], [long, short], [later, short, long]):
+        answer = messages(main(), max_tokens=40, stop_sequences=stops)
+        assert answer.json["content"][0]["text"] == full[:start], stops
+        assert answer.json["stop_sequence"] == long, stops
 
 
 def test_19_stop_in_prompt():
@@ -139,33 +167,53 @@ def test_25_max_tokens_zero():
     expect(messages(main(), max_tokens=0), 400)
 
 
+def count(text):
+    body = {"model": "tiny", "messages": user(text)}
+    return main().post("/v1/messages/count_tokens", body).json["input_tokens"]
+
+
+def text_that_counts(tokens):
+    """A prompt of just so many tokens: words up to near it, then characters."""
+    text = "a "
+    while count(text + "word ") <= tokens:
+        text += "word "
+    for tail in ("", "q", "qz", "q z", "qzq", "q z q", "qzqz", "q z q z", "%%%%%", "%%%%%%"):
+        if count(text + tail) == tokens:
+            return text + tail
+    raise AssertionError(f"no text of {tokens} tokens")
+
+
 def test_26_max_tokens_beyond_context():
     answer = chat(main(), max_tokens=100000, messages=user("Zoo"), ignore_eos=True)
     usage = answer.json["usage"]
     assert usage["prompt_tokens"] + usage["completion_tokens"] == 512
     assert answer.json["choices"][0]["finish_reason"] == "length"
+    for left in range(2, 12):  # a prompt that leaves few tokens, which the answer does not end in
+        long = user(text_that_counts(512 - left))
+        usage = messages(main(), max_tokens=100000, messages=long).json["usage"]
+        total = sum(usage[k] for k in ("input_tokens", "cache_read_input_tokens", "output_tokens"))
+        if total == 512:
+            break
+    assert total == 512
     for version, reason in (("2026-10-21", "model_context_window_exceeded"),
                             ("2023-06-01", "max_tokens"), (None, "max_tokens")):
-        long = user("word " * 200)
-        answer = messages(main(), version, max_tokens=100000, messages=long, temperature=1)
-        if answer.json["stop_reason"] != "end_turn":
-            assert answer.json["stop_reason"] == reason
+        answer = messages(main(), version, max_tokens=100000, messages=long)
+        assert answer.json["stop_reason"] == reason, (version, answer.text)
+        assert answer.json["usage"]["output_tokens"] == left
+        answer = messages(main(), version, max_tokens=1, messages=long)
+        assert answer.json["stop_reason"] == "max_tokens", (version, answer.text)
 
 
 def test_27_prompt_fills_window():
-    def count(n):
-        answer = main().post("/v1/messages/count_tokens",
-                             {"model": "tiny", "messages": user("a " * n)})
-        return answer.json["input_tokens"]
-
-    n = 500
-    while count(n) < 512:
-        n += 1
-    if count(n) == 512:
-        expect(chat(main(), messages=user("a " * n)), 400, "context_length_exceeded")
-    answer = chat(main(), messages=user("a " * (n - 1)), max_tokens=50)
+    full = text_that_counts(512)
+    expect(chat(main(), messages=user(full)), 400, "context_length_exceeded", "messages")
+    answer = messages(main(), max_tokens=50, messages=user(full))
+    assert answer.status == 400 and answer.error["message"].startswith(
+        "prompt is too long: 512 tokens"), answer.text
+    answer = chat(main(), messages=user(text_that_counts(511)), max_tokens=50, ignore_eos=True)
     usage = answer.json["usage"]
-    assert usage["prompt_tokens"] + usage["completion_tokens"] <= 512
+    assert (usage["prompt_tokens"], usage["completion_tokens"]) == (511, 1)
+    assert answer.json["choices"][0]["finish_reason"] == "length"
 
 
 def test_29_tiny_temperature():

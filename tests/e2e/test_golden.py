@@ -1,5 +1,6 @@
-"""The ten recorded greedy runs of TinyStories-656K, whole: `weft generate` gives their ids, the
-end token included, and all forms of both conversation endpoints give its text, 32 at once.
+"""The ten recorded greedy runs of TinyStories-656K (or of what stands in for it), whole: `weft
+generate` gives their ids, the end token included, and all forms of both conversation endpoints give
+its text, 32 at once.
 
 The record was computed in double by an independent program; its smallest gap between the two best
 tokens is far above the error of a correct float32 pass, so equality is exact.

@@ -49,21 +49,23 @@ def test_chat_stream_without_usage():
 
 
 def test_chat_stream_helper():
-    prompt = "One day, a little girl named Lily found a needle in her room."
+    # its answer ends by itself: a length would be an exception of the helper
+    prompt = next(c["prompt"] for c in harness.golden() if c["greedy_ids"][-1] == 2)
     with client().chat.completions.stream(
         model="tiny", messages=user(prompt), temperature=0
     ) as stream:
         deltas = [e.delta for e in stream if e.type == "content.delta"]
         final = stream.get_final_completion()
-    assert final.choices[0].finish_reason in ("stop", "length")
+    assert final.choices[0].finish_reason == "stop"
     assert "".join(deltas) == final.choices[0].message.content
 
 
 def test_stop():
     full = complete().choices[0].message.content
-    answer = complete(stop=["Lily"])
+    word = harness.inner_word(full)
+    answer = complete(stop=[word])
     assert answer.choices[0].finish_reason == "stop"
-    assert answer.choices[0].message.content == full[: full.index("Lily")]
+    assert answer.choices[0].message.content == full[: full.index(word)]
 
 
 def test_seed():

@@ -1,6 +1,7 @@
-// Proves that every real chat template in the assets gives, byte for byte, the rendering recorded
-// from an independent implementation, that recorded refusals are refused, and that the segments of
-// each rendering are its text. Prints the counts.
+// Proves that every template of recorded/, and every real chat template of the shared data where
+// they are, gives byte for byte the rendering recorded from an independent implementation, that
+// recorded refusals are refused, and that the segments of each rendering are its text. Prints the
+// counts.
 #include "runtime/base/arena.h"
 #include "runtime/text/chat.h"
 
@@ -8,6 +9,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -42,13 +44,14 @@ static void segments_check(const struct chat_output *out)
 }
 
 // 1: as recorded; 0: not, after saying how.
-static int case_run(const json_t *contexts, const json_t *one, struct arena *arena)
+static int case_run(const char *folder, const json_t *contexts, const json_t *one,
+                    struct arena *arena)
 {
     char path[1024];
     const char *file = json_string_value(json_object_get(one, "template_file"));
     const char *context = json_string_value(json_object_get(one, "context_name"));
     const json_t *expected = json_object_get(one, "expected");
-    snprintf(path, sizeof path, WEFT_ASSETS_DIR "/chat/templates/%s", file);
+    snprintf(path, sizeof path, "%s/templates/%s", folder, file);
     size_t bytes = 0;
     char *source = file_text(path, &bytes);
     assert_non_null(source);
@@ -88,13 +91,14 @@ static int case_run(const json_t *contexts, const json_t *one, struct arena *are
     return fine;
 }
 
-static void test_recorded(void **state)
+static void recordings_check(const char *folder, const char *recordings)
 {
-    (void)state;
-    json_t *all = json_load_file(WEFT_ASSETS_DIR "/chat/templates-rendered.json", 0, NULL);
-    if (all == NULL) {
-        printf("skipped: no assets\n");
-        skip();
+    char path[1024];
+    snprintf(path, sizeof path, "%s/%s", folder, recordings);
+    json_t *all = json_load_file(path, 0, NULL);
+    if (all == NULL && strncmp(folder, WEFT_ASSETS_DIR, strlen(WEFT_ASSETS_DIR)) == 0) {
+        printf("%s: not there, so its templates are left out\n", path);
+        return;
     }
     const json_t *cases = json_object_get(all, "cases");
     struct arena *arena = arena_create(0, 256u * 1024 * 1024);
@@ -103,14 +107,21 @@ static void test_recorded(void **state)
     for (size_t i = 0; i < json_array_size(cases); i++) {
         const json_t *one = json_array_get(cases, i);
         refusals += !json_is_string(json_object_get(one, "expected"));
-        passed += (size_t)case_run(json_object_get(all, "contexts"), one, arena);
+        passed += (size_t)case_run(folder, json_object_get(all, "contexts"), one, arena);
     }
-    printf("chat templates: %zu of %zu cases as recorded, %zu of them refusals, 0 skipped\n",
-           passed, json_array_size(cases), refusals);
+    printf("%s: %zu of %zu cases as recorded, %zu of them refusals\n", path, passed,
+           json_array_size(cases), refusals);
     assert_true(json_array_size(cases) > 0);
     assert_int_equal(passed, json_array_size(cases));
     arena_destroy(arena);
     json_decref(all);
+}
+
+static void test_recorded(void **state)
+{
+    (void)state;
+    recordings_check(WEFT_SOURCE_DIR "/tests/runtime/recorded", "templates.json");
+    recordings_check(WEFT_ASSETS_DIR "/chat", "templates-rendered.json");
 }
 
 int main(void)

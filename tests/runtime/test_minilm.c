@@ -80,7 +80,7 @@ int main(void)
 {
     const char *models = getenv("WEFT_TEST_MODELS");
     if (!models) {
-        puts("skipped: no WEFT_TEST_MODELS");
+        puts("skipped: WEFT_TEST_MODELS names no folder with all-MiniLM-L6-v2");
         return 77;
     }
     snprintf(folder, sizeof folder, "%s/all-MiniLM-L6-v2", models);

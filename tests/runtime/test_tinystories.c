@@ -327,7 +327,7 @@ static void int8_costs_little_perplexity(void **state)
 int main(void)
 {
     if (access(WEFT_ASSETS_DIR "/decoder/tinystories-656k/golden.json", R_OK) != 0) {
-        puts("skipped: no assets");
+        puts("skipped: no shared/assets beside the checkout (the trained weights have no licence)");
         return 77;
     }
     if (!rig_device_usable())

@@ -16,8 +16,9 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests"))
 import plant  # noqa: E402
 
-SEEDS = sys.argv[1] if len(sys.argv) > 1 else "400"
-WORDS = sys.argv[2] if len(sys.argv) > 2 else ""
+ARGUMENTS = sys.argv[1:] if __name__ == "__main__" else []
+SEEDS = ARGUMENTS[0] if ARGUMENTS else "400"
+WORDS = ARGUMENTS[1] if len(ARGUMENTS) > 1 else ""
 COMMON = ["kernels/status.c", "runtime/base/arena.c", "runtime/model/batch.c"]
 PROGRAMS = {
     "sim": ["tests/sim/sim.c", "tests/sim/client.c", "tests/sim/invariants.c"],
