@@ -80,7 +80,7 @@ FAULTS = [
     ("chain without its parent", "scheduler/prefix.c", "prefix_key", "text.parent = *parent;", "text.parent = (struct hash){*(const uint64_t *)parent * 0, 0};"),
     ("a sharer names bad blocks anew", "scheduler/prefix.c", "prefix_put", "if (b->barred) return;", ""),
     ("draws go round by request alone", "scheduler/queue.c", "queue_turn", "key_unlink(&engine->queue, key); key_append(&engine->queue, key);", ""),
-    ("a request is drawn whole before the next of its key", "scheduler/queue.c", "queue_turn", "request_unlink(key, r); request_append(key, r);", ""),
+    ("a request is drawn whole before the next of its key", "scheduler/queue.c", "queue_turn", "request_unlink(key, r); request_append(&engine->queue, key, r);", ""),
     ("event published without release", "scheduler/ring.h", "events_publish", "head + 1, memory_order_release", "head + 1, memory_order_relaxed"),
     ("number published without release", "scheduler/ring.h", "number_push", "head + 1, memory_order_release", "head + 1, memory_order_relaxed"),
     ("entry given back without release", "scheduler/ring.h", "events_take", "tail + 1, memory_order_release", "tail + 1, memory_order_relaxed"),
