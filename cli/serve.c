@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -17,6 +18,8 @@ struct engine_thread {
     pthread_t thread;
     struct engine *engine;
     struct signals *signals;
+    const char *model;
+    _Atomic bool ended; // the thread does nothing more
 };
 
 struct serving {
@@ -34,11 +37,13 @@ struct serving {
 
 static void *engine_main(void *argument)
 {
-    const struct engine_thread *self = argument;
+    struct engine_thread *self = argument;
+    pthread_setname_np(pthread_self(), "engine");
     if (engine_run(self->engine) == ENGINE_FAULT) {
         log_line(LOG_ERROR, "the device failed: %s", engine_error(self->engine)->text);
         signals_post(self->signals, NEWS_FAULT);
     }
+    atomic_store(&self->ended, true);
     return NULL;
 }
 
@@ -90,6 +95,7 @@ static enum status engines_start(struct serving *s, struct error *err)
         struct engine_thread *t = &s->threads[i];
         t->engine = s->loaded.models[i].engine;
         t->signals = s->signals;
+        t->model = s->loaded.models[i].spec.id;
         int failed = pthread_create(&t->thread, NULL, engine_main, t);
         if (failed != 0)
             return error_set(err, STATUS_NO_MEMORY, "no engine thread can be started: %s",
@@ -212,6 +218,37 @@ static void lost_report(void *context)
     log_line(LOG_ERROR, "%u requests were not answered to their end", server_requests(s->server));
 }
 
+static uint64_t clock_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+// Waits for the engines' threads until the deadline, at least for a moment; false: one goes on.
+static bool engines_end(struct serving *s, uint64_t deadline)
+{
+    enum { LEAST_MS = 1000, POLL_US = 2000 };
+    uint64_t least = clock_ns() + LEAST_MS * 1000000ull;
+    deadline = deadline > least ? deadline : least;
+    for (uint32_t i = 0; i < s->thread_count; i++)
+        engine_stop(s->threads[i].engine);
+    bool all = true;
+    for (uint32_t i = 0; i < s->thread_count; i++) {
+        struct engine_thread *t = &s->threads[i];
+        while (!atomic_load(&t->ended) && clock_ns() < deadline)
+            usleep(POLL_US);
+        if (atomic_load(&t->ended)) {
+            pthread_join(t->thread, NULL);
+            continue;
+        }
+        all = false;
+        log_line(LOG_ERROR, "the engine of '%s' did not end within --shutdown-timeout: left behind",
+                 t->model);
+    }
+    return all;
+}
+
 // Returns the exit code.
 static int wait_and_drain(struct serving *s)
 {
@@ -219,15 +256,13 @@ static int wait_and_drain(struct serving *s)
     while (((news = signals_wait(s->signals)) & (NEWS_STOP | NEWS_FAULT)) == 0)
         reload(s);
     bool fault = (news & NEWS_FAULT) != 0;
+    uint64_t deadline = clock_ns() + (uint64_t)(s->settings.shutdown_timeout * 1e9);
     int lost = server_drain(s->server);
     if (lost != 0)
         log_line(LOG_ERROR, "%d requests were not answered within --shutdown-timeout", lost);
-    for (uint32_t i = 0; i < s->loaded.model_count; i++)
-        engine_stop(s->loaded.models[i].engine);
-    if (fault || lost != 0)
-        return EXIT_CODE_FAILURE; // threads may hang in a failed device: the caller exits at once
-    for (uint32_t i = 0; i < s->thread_count; i++)
-        pthread_join(s->threads[i].thread, NULL);
+    bool ended = engines_end(s, deadline);
+    if (fault || lost != 0 || !ended)
+        return EXIT_CODE_FAILURE; // threads may hang: the caller ends the process at once
     signals_closing(s->signals);
     server_close(s->server);
     loaded_close(&s->loaded);

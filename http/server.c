@@ -266,9 +266,9 @@ int server_drain(struct server *server)
     if (idle_wait(server, IDLE_ALL, server->options.shutdown_timeout_ms))
         return 0;
     control_set(server, CONTROL_CUT);
-    if (!idle_wait(server, IDLE_ALL, CUT_WAIT_MS)) {
+    if (!idle_wait(server, IDLE_CLIENTS, CUT_WAIT_MS)) {
         control_set(server, CONTROL_ABORT);
-        idle_wait(server, IDLE_ALL, ABORT_WAIT_MS);
+        idle_wait(server, IDLE_CLIENTS, ABORT_WAIT_MS);
     }
     uint32_t aborted = 0;
     for (uint32_t i = 0; i < server->started; i++)

@@ -1,5 +1,5 @@
-// GET /health, /v1/health (live: loops turn and no engine step is overdue), /ready (models loaded,
-// not draining), /version. Health is progress, not a constant.
+// GET /health, /v1/health (live: loops and engines turn, no step is overdue), /ready (models
+// loaded, not draining), /version. Health is progress, not a constant.
 #include "http/api/list.h"
 #include "http/counters.h"
 
@@ -23,30 +23,41 @@ static void unavailable(struct exchange *x, struct text message)
     exchange_fail(x, &failure);
 }
 
-static bool engine_is_late(const struct engine *engine, uint64_t now)
+static bool is_past(uint64_t since_ns, uint64_t now, uint64_t seconds)
+{
+    return since_ns != 0 && now > since_ns && now - since_ns > seconds * second_ns;
+}
+
+// What an engine fails at, or NULL. An idle one turns each second, one with a step in flight when
+// that ends.
+static const char *engine_fault(const struct engine *engine, uint64_t now)
 {
     if (engine == NULL)
-        return false;
+        return NULL;
     const struct engine_stats *stats = engine_stats(engine);
     uint64_t begun = atomic_load_explicit(&stats->step_started_ns, memory_order_relaxed);
-    return atomic_load_explicit(&stats->failed, memory_order_relaxed) != 0 ||
-           (begun != 0 && now > begun && now - begun > STEP_LATE_S * second_ns);
+    uint64_t beat = atomic_load_explicit(&stats->beat_ns, memory_order_relaxed);
+    if (atomic_load_explicit(&stats->failed, memory_order_relaxed) != 0)
+        return "failed";
+    if (begun != 0)
+        return is_past(begun, now, STEP_LATE_S) ? "has a step that is overdue" : NULL;
+    return is_past(beat, now, BEAT_LATE_S) ? "does not turn" : NULL;
 }
 
 static bool health_is_fine(struct exchange *x, const struct server_view *view)
 {
     uint64_t now = clock_ns();
-    if (now > view->beat_oldest_ns && now - view->beat_oldest_ns > BEAT_LATE_S * second_ns) {
+    if (is_past(view->beat_oldest_ns, now, BEAT_LATE_S)) {
         unavailable(x, text_of("Degraded: an HTTP thread does not turn."));
         return false;
     }
     for (uint32_t i = 0; i < view->served->count; i++) {
         const struct served_model *model = &view->served->models[i];
-        if (!engine_is_late(model->engine, now))
+        const char *fault = engine_fault(model->engine, now);
+        if (fault == NULL)
             continue;
-        unavailable(x, arena_format(exchange_arena(x),
-                                    "Degraded: the engine of '%s' failed or its step is overdue.",
-                                    model->id));
+        unavailable(x, arena_format(exchange_arena(x), "Degraded: the engine of '%s' %s.",
+                                    model->id, fault));
         return false;
     }
     return true;

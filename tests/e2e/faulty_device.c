@@ -4,6 +4,7 @@
 //   slow   each wait for the device takes 20 ms longer
 //   hang   a wait for the device does not return until the file is gone
 //   fault  a wait for the device says that it failed
+//   still  an engine that begins or ends to have work does not go on, between steps
 // Given to weft with --device simt --device-library.
 #include "kernels/device.h"
 
@@ -56,6 +57,13 @@ static enum status faulty_wait(struct stream *stream, const uint32_t *host_word,
     return real->wait(stream, host_word, value, deadline_ns, err);
 }
 
+static void faulty_turn_more(struct stream *stream, bool more)
+{
+    (void)stream; // the real one has no turns
+    (void)more;
+    wait_while("still");
+}
+
 __attribute__((visibility("default"))) device_plugin_entry weft_device_plugin;
 
 const struct device_api *weft_device_plugin(void)
@@ -80,5 +88,6 @@ const struct device_api *weft_device_plugin(void)
     api = *real;
     api.weight_put = faulty_weight_put;
     api.wait = faulty_wait;
+    api.turn_more = faulty_turn_more;
     return &api;
 }

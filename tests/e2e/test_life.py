@@ -360,3 +360,29 @@ def test_stop_cuts_streams():
             assert body["error"]["message"] == says and body["error"]["type"] == type_
         assert ended(s) == 1, s.output()
         assert "4 requests were not answered within --shutdown-timeout" in s.output(), s.output()
+
+
+def test_stop_with_an_engine_that_stands():
+    """An engine that stands between steps: the end waits no longer than --shutdown-timeout."""
+    with faulty(f"tiny={CHAT}", "--device", "simt", "--shutdown-timeout", 0.5) as (s, faults):
+        faults.on("slow")
+        answer = stream_of(s, "/v1/chat/completions", model="tiny", stream=True, max_tokens=30)
+        faults.on("still")  # when the last token is out
+        assert b"data: [DONE]" in answer.read()
+        s.process.send_signal(signal.SIGTERM)
+        assert ended(s) == 1, s.output()
+        assert "the engine of 'tiny' did not end within --shutdown-timeout" in s.output(), s.output()
+
+
+def test_stop_with_an_engine_that_hangs():
+    """One that hangs in its device: its client is told, the log says how many, exit 1."""
+    with faulty(f"tiny={CHAT}", "--device", "simt", "--shutdown-timeout", 0.5) as (s, faults):
+        faults.on("hang")
+        stream = open_stream(s, max_tokens=5)
+        wait_for(lambda: s.metric("weft_requests_submitted_total") == 1)
+        s.process.send_signal(signal.SIGTERM)
+        answer = read_all(stream)
+        assert b" 503 " in answer.split(b"\r\n")[0], answer
+        assert ended(s) == 1, s.output()
+        assert "1 requests were not answered" in s.output(), s.output()
+        assert "the engine of 'tiny' did not end" in s.output(), s.output()

@@ -300,21 +300,52 @@ static void test_health(void **state)
     answer = ask("GET", "/v1/health", BEARER, NULL);
     assert_int_equal(answer.status, 200);
     http_answer_free(&answer);
-    // a step that began an hour ago and did not end
     struct engine_stats *stats = engine_double_stats(fixture.engine);
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    uint64_t then = (uint64_t)now.tv_sec * 1000000000;
-    stats->step_started_ns = then > 3600000000000 ? then - 3600000000000 : 1;
-    answer = ask("GET", "/health", NULL, NULL);
-    check_code(&answer, 503, "unavailable");
-    http_answer_free(&answer);
-    stats->step_started_ns = 0;
     stats->failed = 1;
     answer = ask("GET", "/ready", NULL, NULL);
     check_code(&answer, 503, "unavailable");
     http_answer_free(&answer);
     stats->failed = 0;
+}
+
+static uint64_t seconds_ago(uint64_t seconds)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec > seconds ? ((uint64_t)now.tv_sec - seconds) * 1000000000 : 1;
+}
+
+struct beat {
+    uint64_t step_s, beat_s; // ago; 0: none
+    const char *says;        // of a 503; NULL: 200
+};
+
+// A step has 30 s; between steps an engine turns, with work or without.
+static void test_health_of_engines(void **state)
+{
+    (void)state;
+    static const struct beat beats[] = {
+        {0, 0, NULL},
+        {0, 2, NULL},
+        {20, 20, NULL},
+        {0, 3600, "the engine of 'org/qwen-x' does not turn."},
+        {0, 12, "does not turn"},
+        {3600, 3600, "the engine of 'org/qwen-x' has a step that is overdue."},
+        {40, 1, "overdue"},
+        {1, 1, NULL},
+    };
+    struct engine_stats *stats = engine_double_stats(fixture.engine);
+    for (size_t i = 0; i < sizeof beats / sizeof *beats; i++) {
+        const struct beat *b = &beats[i];
+        stats->step_started_ns = b->step_s > 0 ? seconds_ago(b->step_s) : 0;
+        stats->beat_ns = b->beat_s > 0 ? seconds_ago(b->beat_s) : 0;
+        struct http_answer answer = ask("GET", "/health", NULL, NULL);
+        assert_int_equal(answer.status, b->says != NULL ? 503 : 200);
+        if (b->says != NULL && strstr(answer.body, b->says) == NULL)
+            fail_msg("'%s' lacks '%s'", answer.body, b->says);
+        http_answer_free(&answer);
+    }
+    stats->step_started_ns = stats->beat_ns = 0;
 }
 
 // What needs no key answers whatever is sent for one; each path knows its methods.
@@ -732,6 +763,7 @@ int main(void)
         cmocka_unit_test(test_deadline_header),
         cmocka_unit_test(test_models),
         cmocka_unit_test(test_health),
+        cmocka_unit_test(test_health_of_engines),
         cmocka_unit_test(test_open_paths),
         cmocka_unit_test(test_retry_follows_the_queue),
         cmocka_unit_test(test_no_compression),

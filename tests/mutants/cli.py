@@ -8,6 +8,7 @@ FAULTS = [
     ("help of no command is the general help", "cli/main.c", "main", "(help && argc == 2)", "help", "test_commands"),
     ("an error keeps what a file put into it", "cli/session.c", "command_failed", "safe_line(stderr, \"weft: %s\", err->text)", "fprintf(stderr, \"weft: %s\\n\", err->text)", "test_commands"),
     ("an empty query is taken", "cli/session.c", "required_check", "(*given != '\\0' || !c->required_filled)", "true", "test_commands"),
+    ("the end waits for an engine's thread as long as it takes", "cli/serve.c", "engines_end", "&& clock_ns() < deadline", "", "e2e:test_stop_with_an_engine_that_stands"),
     ("a second SIGTERM is taken as the first", "cli/signals.c", "stop_take", "s->phase = PHASE_DRAINING;", "", "e2e:test_stop_twice"),
     ("SIGTERM while loading is a failure", "cli/signals.c", "stop_take", "process_end(EXIT_CODE_OK);", "process_end(EXIT_CODE_FAILURE);", "e2e:test_stop_while_loading"),
     ("detokenize passes over ids that are none", "cli/tokenize.c", "ids_check", ".at == NULL", ".at == (void *)1", "test_commands"),
