@@ -37,7 +37,6 @@ struct plan {
     uint32_t debt;     // blocks that older prefills will still take
     bool blocked;      // a drawn sequence waits for blocks: nothing new is drawn
     bool full;         // nor where one found no room in the step
-    bool second;       // the second share is being dealt out
 };
 
 struct record { // a launched step

@@ -38,12 +38,6 @@ static bool is_victim(const struct engine *engine, const struct sequence *v)
            v->planned_stamp != engine->plan.stamp;
 }
 
-// The second half of a step takes nothing from anybody who is not paused, if anything moves at all.
-static bool is_mild(const struct plan *plan)
-{
-    return plan->second && plan->decode_count + plan->prefill_count > 0;
-}
-
 static struct sequence *victim_choose(struct engine *engine, const struct sequence *s)
 {
     for (uint32_t i = engine->order_count; i-- > 0;) {
@@ -51,8 +45,6 @@ static struct sequence *victim_choose(struct engine *engine, const struct sequen
         if (v->paused && v != s && is_victim(engine, v))
             return v;
     }
-    if (is_mild(&engine->plan))
-        return NULL;
     for (uint32_t i = engine->order_count; i-- > 0;) {
         struct sequence *v = engine->order[i];
         if (v->ticket <= s->ticket)
@@ -79,10 +71,9 @@ static bool blocks_ensure(struct engine *engine, const struct sequence *s, uint3
     return blocks_available(blocks) >= plan->unmet + count;
 }
 
-// What waits outside of its turn has nothing kept for it.
 static void want_keep(struct engine *engine, uint32_t count)
 {
-    engine->plan.unmet += is_mild(&engine->plan) ? 0 : count;
+    engine->plan.unmet += count;
     engine->plan.blocked = true;
 }
 
@@ -206,8 +197,7 @@ static void start_drop(struct engine *engine, struct sequence *s)
 {
     uint32_t before = blocks_available(&engine->blocks);
     sequence_blocks_give(engine, s, false);
-    if (!is_mild(&engine->plan))
-        engine->plan.unmet += blocks_available(&engine->blocks) - before;
+    engine->plan.unmet += blocks_available(&engine->blocks) - before;
 }
 
 // Opens the sequence's row of this plan, or lets it grow.
@@ -340,7 +330,7 @@ static void plan_open(struct engine *engine, uint64_t stamp)
     plan->history_left = limits->history_max;
     plan->unmet = plan->debt = 0;
     plan->unserved = 0;
-    plan->blocked = plan->full = plan->second = false;
+    plan->blocked = plan->full = false;
 }
 
 static bool lacks_blocks(const struct engine *engine, const struct sequence *s)
@@ -379,7 +369,6 @@ static void plan_second(struct engine *engine)
 {
     struct plan *plan = &engine->plan;
     uint32_t tokens = plan->first_left + plan->second_left;
-    plan->second = true;
     for (uint32_t i = 0; i < engine->order_count && tokens > 0 && plan->unserved > 0; i++) {
         struct sequence *s = engine->order[i];
         if (prefill_left(engine, s) <= plan->short_most)

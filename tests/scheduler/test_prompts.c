@@ -136,7 +136,8 @@ static void prompts_run(uint64_t seed)
             if (all[i].request || !chance(&dice, rate) || (!is_tiny && longs == LONG_LIVE))
                 continue;
             longs += !is_tiny;
-            prompt_come(&rig, all, &all[i], &dice, 1 + roll(&dice, is_tiny ? TINY : LENGTH));
+            prompt_come(&rig, all, &all[i], &dice,
+                        1 + roll(&dice, is_tiny ? TINY : LENGTH >> roll(&dice, 6)));
         }
         uint64_t before = fake_steps(rig.model);
         rig_step(&rig);
