@@ -19,14 +19,11 @@ static void quoted_put(struct json_buffer *out, struct text in)
     json_put_literal(out, "'");
 }
 
-// What stands in the lines for the key. Only one that was made here is printed: where the operator
-// gave it, the line says where it is.
+// What stands in the lines for a key that the operator gave: where it is.
 static void key_put(struct json_buffer *out, const struct curl_args *args)
 {
     const struct serve_settings *settings = args->settings;
-    if (args->keys->made) {
-        json_put_literal(out, args->keys->list.at[0]);
-    } else if (settings->api_keys.count > 0) {
+    if (settings->api_keys.count > 0) {
         json_put_literal(out, "KEY");
         printf("In these lines KEY stands for the key given with --api-key:\n");
     } else if (settings->api_key_file != NULL) {
@@ -36,6 +33,15 @@ static void key_put(struct json_buffer *out, const struct curl_args *args)
     } else {
         json_put_literal(out, "$WEFT_API_KEY");
     }
+}
+
+// A key that was made here is printed, from the place that is wiped later and through no other.
+static void key_print(const struct curl_args *args, struct text given)
+{
+    if (args->keys->made)
+        fputs(args->keys->list.at[0], stdout);
+    else
+        fputs(safe_of(given).at, stdout);
 }
 
 static void line_print(const struct curl_args *args, struct text key, enum model_kind kind,
@@ -56,7 +62,9 @@ static void line_print(const struct curl_args *args, struct text key, enum model
     json_put_format(&line, "curl %s://%s%s%s:%u/v1/%s -H \"%s",
                     settings->ssl_certfile != NULL ? "https" : "http", v6 ? "[" : "",
                     settings->host, v6 ? "]" : "", args->port, path, header);
-    json_put_raw(&line, key);
+    fputs(safe_of(text_span(line.at, line.bytes)).at, stdout);
+    key_print(args, key);
+    line.bytes = 0;
     json_put_literal(&line, "\" -H 'Content-Type: application/json' -d ");
     quoted_put(&line, text_span(body.at, body.bytes));
     safe_line(stdout, "%.*s", (int)line.bytes, line.at);
@@ -70,7 +78,8 @@ void curl_print(const struct curl_args *args)
                                 "\"max_tokens\":32";
     static const char bearer[] = "Authorization: Bearer ";
     struct json_buffer key_text = {0};
-    key_put(&key_text, args);
+    if (!args->keys->made)
+        key_put(&key_text, args);
     struct text key = text_span(key_text.at, key_text.bytes);
     line_print(args, key, MODEL_GENERATOR, "chat/completions", bearer, hello);
     line_print(args, key, MODEL_GENERATOR, "messages", "x-api-key: ", hello);

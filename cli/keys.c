@@ -2,10 +2,12 @@
 #include "cli/keys.h"
 
 #include "runtime/base/file.h"
+#include "runtime/base/log.h"
 
 #include <arpa/inet.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 
 enum { KEY_CHARACTERS = 32, KEY_FILE_BYTES_MAX = 1 << 20, KEY_BYTES_MAX = 512 };
 
@@ -48,14 +50,23 @@ static enum status keys_check(const struct texts *list, struct error *err)
     return status;
 }
 
-static enum status file_keys(struct texts *list, const char *path, struct arena *arena,
+// Whoever reads the file can use the server.
+static void readers_warn(const char *path)
+{
+    struct stat about;
+    if (stat(path, &about) == 0 && (about.st_mode & (S_IRGRP | S_IROTH)) != 0)
+        log_line(LOG_WARNING, "--api-key-file %s can be read by others: chmod 600 it", path);
+}
+
+static enum status file_keys(struct keys *out, const char *path, struct arena *arena,
                              struct error *err)
 {
-    struct text content;
-    enum status status = file_read(&content, arena, path, KEY_FILE_BYTES_MAX, err);
+    struct texts *list = &out->list;
+    enum status status = file_read(&out->file, arena, path, KEY_FILE_BYTES_MAX, err);
     if (status != STATUS_OK)
         return status;
-    char *rest = arena_copy(arena, content).at != NULL ? (char *)content.at : NULL;
+    readers_warn(path);
+    char *rest = (char *)out->file.at; // the arena's: the keys stay in this one place
     uint32_t before = list->count;
     for (char *line = strtok_r(rest, "\r\n", &rest); line != NULL;
          line = strtok_r(NULL, "\r\n", &rest))
@@ -77,6 +88,7 @@ static enum status key_make(struct keys *out, struct arena *arena, struct error 
     for (int i = 0; i < KEY_CHARACTERS; i++)
         key[5 + i] = letters[random[i] & 31];
     key[5 + KEY_CHARACTERS] = '\0';
+    explicit_bzero(random, sizeof random);
     key_add(&out->list, key, arena);
     out->made = true;
     return STATUS_OK;
@@ -90,7 +102,7 @@ enum status keys_collect(struct keys *out, const struct serve_settings *settings
         key_add(&out->list, settings->api_keys.at[i], arena);
     enum status status = STATUS_OK;
     if (settings->api_key_file != NULL)
-        status = file_keys(&out->list, settings->api_key_file, arena, err);
+        status = file_keys(out, settings->api_key_file, arena, err);
     const char *environment = options_environment_key();
     if (environment != NULL && out->list.count == 0)
         key_add(&out->list, environment, arena);
@@ -109,6 +121,18 @@ enum status keys_collect(struct keys *out, const struct serve_settings *settings
 enum status keys_of_file(struct keys *out, const char *path, struct arena *arena, struct error *err)
 {
     *out = (struct keys){0};
-    enum status status = file_keys(&out->list, path, arena, err);
+    enum status status = file_keys(out, path, arena, err);
     return status == STATUS_OK ? keys_check(&out->list, err) : status;
+}
+
+void keys_wipe(struct keys *keys)
+{
+    const char *environment = options_environment_key();
+    if (environment != NULL)
+        explicit_bzero((char *)environment, strlen(environment));
+    for (uint32_t i = 0; i < keys->list.count; i++)
+        explicit_bzero((char *)keys->list.at[i], strlen(keys->list.at[i]));
+    keys->list.count = 0;
+    if (keys->file.at != NULL) // its comment lines, too
+        explicit_bzero((char *)keys->file.at, keys->file.bytes);
 }

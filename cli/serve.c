@@ -105,6 +105,20 @@ static enum status engines_start(struct serving *s, struct error *err)
     return STATUS_OK;
 }
 
+// What is printed may hold a key: it goes through this buffer, which is wiped.
+static char printed[4096];
+
+static void keys_end(struct serving *s)
+{
+    setvbuf(stdout, printed, _IOLBF, sizeof printed); // nothing was printed yet
+    if (s->keys.made)
+        printf("API key: %s\n", s->keys.list.at[0]);
+    struct curl_args curl = {&s->settings, &s->keys, &s->served, server_port(s->server)};
+    curl_print(&curl);
+    explicit_bzero(printed, sizeof printed);
+    keys_wipe(&s->keys);
+}
+
 // The last worker takes small bodies alone: two are the least that keep them moving.
 static uint32_t text_workers(void)
 {
@@ -153,6 +167,8 @@ static enum status start(struct serving *s, const struct model_spec *specs, uint
     if (status != STATUS_OK)
         return status;
     status = server_start(s, err);
+    if (!s->keys.made)
+        keys_wipe(&s->keys);
     struct server_options sizes = server_options_of(s);
     if (status == STATUS_OK)
         status = models_plan(&s->loaded, specs, count, s->settings.http_threads,
@@ -165,10 +181,7 @@ static enum status start(struct serving *s, const struct model_spec *specs, uint
     status = engines_start(s, err);
     if (status != STATUS_OK)
         return status;
-    if (s->keys.made)
-        printf("API key: %s\n", s->keys.list.at[0]);
-    struct curl_args curl = {&s->settings, &s->keys, &s->served, server_port(s->server)};
-    curl_print(&curl);
+    keys_end(s);
     signals_serving(s->signals);
     server_serve(s->server, &s->served, s->ports);
     log_line(LOG_INFO, "ready: %u model%s", count, count == 1 ? "" : "s");
@@ -192,6 +205,7 @@ static void keys_reload(struct serving *s, const char *path)
     enum status status = keys_of_file(&keys, path, arena, &err);
     if (status == STATUS_OK)
         status = server_keys_renew(s->server, keys.list.at, keys.list.count, &err);
+    keys_wipe(&keys);
     reload_report(status, &err, "key list", path);
     arena_destroy(arena);
 }

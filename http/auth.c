@@ -1,6 +1,8 @@
 // Keys and the rule which header carries one (http-api.md 0, 1.6). The hash is HMAC-SHA256 under a
-// random key of this process, so that neither memory nor timing tells anything about a key: every
-// stored hash is compared in full, whatever matched before.
+// random key of this process, so that what is stored and the time a comparison takes tell nothing
+// about a key: every stored hash is compared in full, whatever matched before. The caller of
+// keys_open wipes its plain keys (cli/keys.c). What a client sends is libh2o's: headers lie in its
+// buffers and pools as plain text, also when they are free, until they are used again.
 #include "http/auth.h"
 
 #include <openssl/crypto.h>

@@ -84,6 +84,8 @@ struct thread_counters {
     struct route_counters routes[ROUTES_MAX + 1]; // the last: unknown paths
     _Atomic uint64_t connections, connections_total, connections_refused;
     _Atomic uint64_t streams;        // exchanges that are not answered yet
+    _Atomic uint64_t orphans;        // engine requests whose exchange is gone
+    _Atomic uint64_t quiet_closed;   // connections without a request, while others waited for one
     _Atomic uint64_t clients_gone;   // left before the answer was complete (499)
     _Atomic uint64_t stalled;        // readers that took nothing for stall_timeout_ms
     _Atomic uint64_t resets_over;    // HTTP/2 connections closed by the reset budget

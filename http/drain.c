@@ -73,7 +73,8 @@ void drain_check(struct http_thread *thread)
     thread->server->conf.http1.callbacks.foreach_request(&thread->ctx, idle_close, thread);
     bool clients =
         thread->connection_count > 0 || thread->exchange_count > 0 || !offload_is_idle(thread);
-    int idle = clients ? IDLE_NOT : thread->orphan_count > 0 ? IDLE_CLIENTS : IDLE_ALL;
+    bool orphans = atomic_load_explicit(&thread->counters.orphans, memory_order_relaxed) > 0;
+    int idle = clients ? IDLE_NOT : orphans ? IDLE_CLIENTS : IDLE_ALL;
     atomic_store_explicit(&thread->idle, idle, memory_order_release);
 }
 

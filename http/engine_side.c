@@ -50,7 +50,7 @@ void engine_side_orphan(struct exchange *x)
     port_cancel(port, request);
     // the finish event may be in the ring already: then nobody announces it again
     if (!events_drop(port, request))
-        x->thread->orphan_count++;
+        atomic_fetch_add_explicit(&x->thread->counters.orphans, 1, memory_order_relaxed);
 }
 
 struct drain_context {
@@ -64,7 +64,7 @@ static void on_request_news(void *context, void *owner, struct request *request)
     struct exchange *x = owner;
     if (x == NULL) {
         if (events_drop(drain->port, request))
-            drain->thread->orphan_count--;
+            atomic_fetch_sub_explicit(&drain->thread->counters.orphans, 1, memory_order_relaxed);
         return;
     }
     if (!x->offloaded && x->request == request)

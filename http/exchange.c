@@ -196,14 +196,13 @@ void exchange_destroy(struct exchange *x)
 // time close the connection.
 static void cut_count(struct exchange *x, h2o_req_t *req)
 {
-    enum { WINDOW_S = 10 };
     struct connection *connection = request_connection(req);
     bool cut = x->left || !x->finished;
-    if (req->version < 0x200 || connection == NULL || !cut)
+    if (req->version < 0x200 || !cut)
         return;
     struct http_thread *thread = x->thread;
     uint64_t now = now_ns();
-    if (now - connection->resets_from_ns > WINDOW_S * UINT64_C(1000000000)) {
+    if (now - connection->resets_from_ns > thread->server->options.resets_window_ms * 1000000) {
         connection->resets_from_ns = now;
         connection->resets = 0;
     }
@@ -222,6 +221,7 @@ static void on_dispose(void *memory)
     counters_answered(x);
     watch_remove(x);
     cut_count(x, answer->req);
+    connection_release(answer->req);
     x->answer = NULL;
     if (!x->finished)
         exchange_left(x);
@@ -263,6 +263,7 @@ struct exchange *exchange_create(struct http_thread *thread, h2o_req_t *req,
         x->next->link = &x->next;
     thread->exchanges = x;
     thread->exchange_count++;
+    connection_engage(req);
     return x;
 }
 

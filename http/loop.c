@@ -34,10 +34,45 @@ struct connection *request_connection(h2o_req_t *req)
     return req->conn->callbacks->get_socket(req->conn)->on_close.data;
 }
 
+static void readable_add(struct connection *connection)
+{
+    connection->next = connection->thread->readable;
+    connection->link = &connection->thread->readable;
+    if (connection->next != NULL)
+        connection->next->link = &connection->next;
+    *connection->link = connection;
+}
+
+static void readable_remove(struct connection *connection)
+{
+    *connection->link = connection->next;
+    if (connection->next != NULL)
+        connection->next->link = connection->link;
+    connection->link = NULL;
+}
+
+void connection_engage(h2o_req_t *req)
+{
+    struct connection *connection = request_connection(req);
+    bool http1 = req->version < 0x200; // h2o reads nothing until it is answered
+    if (http1 && connection->link != NULL)
+        readable_remove(connection);
+}
+
+void connection_release(h2o_req_t *req)
+{
+    struct connection *connection = request_connection(req);
+    connection->quiet_from_ns = now_ns();
+    if (connection->link == NULL)
+        readable_add(connection);
+}
+
 static void on_connection_close(void *data)
 {
     struct connection *connection = data;
     struct http_thread *thread = connection->thread;
+    if (connection->link != NULL)
+        readable_remove(connection);
     thread->connection_count--;
     atomic_store_explicit(&thread->counters.connections, thread->connection_count,
                           memory_order_relaxed);
@@ -61,6 +96,9 @@ static bool accept_one(struct http_thread *thread)
     if (connection->ssl != NULL)
         SSL_CTX_up_ref(connection->ssl);
     thread->accept_ctx.ssl_ctx = connection->ssl;
+    connection->socket = socket;
+    connection->quiet_from_ns = now_ns();
+    readable_add(connection);
     socket->on_close.cb = on_connection_close;
     socket->on_close.data = connection;
     thread->connection_count++;

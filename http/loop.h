@@ -31,10 +31,14 @@ struct exchange_list {
 // One TCP connection, found again through its socket's on_close.
 struct connection {
     struct http_thread *thread;
-    SSL_CTX *ssl;            // held: libh2o begins a handshake with it after the accept
-    uint64_t resets_from_ns; // begin of the window that counts
-    uint32_t resets;         // HTTP/2 streams that were cut
-    bool cut;                // by the body budget
+    SSL_CTX *ssl; // held: libh2o begins a handshake with it after the accept
+    h2o_socket_t *socket;
+    struct connection *next, **link; // thread->readable; link NULL: not in it
+    uint64_t quiet_from_ns;          // accepted, or last answered
+    uint64_t resets_from_ns;         // begin of the window that counts
+    uint32_t resets;                 // HTTP/2 streams that were cut
+    bool busy;                       // has a request, as the scan found
+    bool cut;                        // by the body budget
 };
 
 enum { CONTROL_RUN, CONTROL_DRAIN, CONTROL_CUT, CONTROL_ABORT, CONTROL_QUIT };
@@ -57,7 +61,7 @@ struct http_thread {
     struct exchange_list waiting[2]; // for a text worker: small bodies, large ones
     struct exchange *exchanges;      // all whose answer lives
     _Atomic uint32_t exchange_count; // written by this thread alone
-    uint32_t orphan_count; // engine requests whose exchange is gone
+    struct connection *readable; // all but those with an exchange on HTTP/1: h2o reads from them
     uint32_t connection_count, connections_max;
     bool listener_paused;
     uint64_t bodies_next_ns; // when HTTP/2 bodies are counted again
@@ -67,7 +71,7 @@ struct http_thread {
     _Atomic int control_state;      // CONTROL_*, written by the server
     _Atomic int idle;               // IDLE_*
     _Atomic uint64_t beat_ns;
-    _Atomic uint64_t turns; // begun: between two of them nothing of server->access is in use
+    _Atomic uint64_t turns;    // begun: between two of them nothing of server->access is in use
     unsigned char random[256]; // for request ids
     uint32_t random_left;
     struct thread_counters counters;
@@ -117,6 +121,9 @@ void loop_accept_rest(struct http_thread *thread);
 void loop_listener_close(struct http_thread *thread);
 int request_fd(h2o_req_t *req);
 struct connection *request_connection(h2o_req_t *req);
+// An exchange begins and ends on the connection.
+void connection_engage(h2o_req_t *req);
+void connection_release(h2o_req_t *req);
 
 // drain.c
 void drain_begin(struct http_thread *thread);

@@ -13,7 +13,9 @@ enum {
     CONNECTIONS_DEFAULT = 16384,
     REQUEST_TIMEOUT_MS = 60000,
     STALL_TIMEOUT_MS = 60000,
+    QUIET_TIMEOUT_MS = 10000,
     RESETS_DEFAULT = 200,
+    RESETS_WINDOW_MS = 10000,
     DRAIN_GRACE_MS = 1000,
     BODY_SLACK_BYTES = 1 << 20, // h2o's own cap is above ours, so that ours answers in JSON
     INLINE_BYTES = 32 * 1024,   // larger bodies are prepared on text workers
@@ -34,15 +36,17 @@ static void defaults_fill(struct server_options *o)
     o->body_bytes_max = o->body_bytes_max > 0 ? o->body_bytes_max : body_bytes_default;
     o->request_timeout_ms = o->request_timeout_ms > 0 ? o->request_timeout_ms : REQUEST_TIMEOUT_MS;
     o->stall_timeout_ms = o->stall_timeout_ms > 0 ? o->stall_timeout_ms : STALL_TIMEOUT_MS;
+    o->quiet_timeout_ms = o->quiet_timeout_ms > 0 ? o->quiet_timeout_ms : QUIET_TIMEOUT_MS;
     o->resets_max = o->resets_max > 0 ? o->resets_max : RESETS_DEFAULT;
+    o->resets_window_ms = o->resets_window_ms > 0 ? o->resets_window_ms : RESETS_WINDOW_MS;
     o->drain_grace_ms = o->drain_grace_ms > 0 ? o->drain_grace_ms : DRAIN_GRACE_MS;
 }
 
 // How many of the wanted connections so many descriptors allow.
 static uint32_t connections_fit(uint32_t wanted, rlim_t descriptors)
 {
-    rlim_t fit = descriptors > 2 * DESCRIPTORS_KEPT ? descriptors - DESCRIPTORS_KEPT
-                                                    : (descriptors + 1) / 2;
+    rlim_t fit =
+        descriptors > 2 * DESCRIPTORS_KEPT ? descriptors - DESCRIPTORS_KEPT : (descriptors + 1) / 2;
     return fit < wanted ? (uint32_t)fit : wanted;
 }
 

@@ -20,7 +20,9 @@ struct server_options {
     bool vllm_metrics;
     uint64_t request_timeout_ms; // head and body of one request, keep-alive idle; 0: 60 s
     uint64_t stall_timeout_ms;   // a reader that takes nothing; 0: 60 s
+    uint64_t quiet_timeout_ms;   // a connection without a request, with all taken; 0: 10 s
     uint32_t resets_max;         // HTTP/2 streams reset before an answer, per connection; 0: 200
+    uint64_t resets_window_ms;   // and within so long; 0: 10 s
     uint64_t drain_grace_ms;     // requests that begin so soon after a drain are served; 0: 1 s
 };
 

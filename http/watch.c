@@ -86,8 +86,37 @@ static int body_check(h2o_req_t *req, void *data)
     return 0;
 }
 
+// h2o sets version (HTTP/1) and method (HTTP/2) once the head is complete.
+static int busy_mark(h2o_req_t *req, void *data)
+{
+    (void)data;
+    if (req->version != 0 && req->input.method.len > 0)
+        request_connection(req)->busy = true;
+    return 0;
+}
+
+// Connections that wait for a request give way once newcomers wait for a connection: half heads,
+// TLS and HTTP/2 without a stream, keep-alive.
+static void quiet_close(struct http_thread *thread, uint64_t now)
+{
+    const struct server *server = thread->server;
+    uint64_t most_ns = server->options.quiet_timeout_ms * 1000000;
+    for (struct connection *c = thread->readable; c != NULL; c = c->next)
+        c->busy = false;
+    server->conf.http1.callbacks.foreach_request(&thread->ctx, busy_mark, NULL);
+    server->conf.http2.callbacks.foreach_request(&thread->ctx, busy_mark, NULL);
+    for (struct connection *c = thread->readable; c != NULL; c = c->next) {
+        if (c->busy || now - c->quiet_from_ns <= most_ns)
+            continue;
+        atomic_fetch_add_explicit(&thread->counters.quiet_closed, 1, memory_order_relaxed);
+        shutdown(h2o_socket_get_fd(c->socket), SHUT_RDWR); // h2o reads the end and closes
+    }
+}
+
 void watch_second(struct http_thread *thread, uint64_t now)
 {
+    if (thread->listener_paused)
+        quiet_close(thread, now);
     struct exchange *next;
     for (struct exchange *x = thread->exchanges; x != NULL; x = next) {
         next = x->next; // only x itself can go in scan_one, and that from h2o's loop

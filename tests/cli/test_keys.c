@@ -58,10 +58,46 @@ static void test_given(void **state)
     assert_int_equal(keys_collect(&keys, &s, arena, &err), STATUS_INVALID);
 }
 
+static bool is_blank(const char *at, size_t bytes)
+{
+    for (size_t i = 0; i < bytes; i++)
+        if (at[i] != '\0')
+            return false;
+    return true;
+}
+
+// Option, file with its comments, environment: nothing is left of the texts.
+static void test_wiped(void **state)
+{
+    (void)state;
+    static const char text[] = "# was k0\nk2\n";
+    char path[] = "/tmp/weft-keys-XXXXXX", argument[] = "k1";
+    int fd = mkstemp(path);
+    assert_true(write(fd, text, sizeof text - 1) == sizeof text - 1);
+    close(fd);
+    const char *given[] = {argument};
+    struct serve_settings s = {.host = "0.0.0.0", .api_keys = {given, 1}, .api_key_file = path};
+    struct keys keys;
+    struct error err;
+    setenv("WEFT_API_KEY", "from-environment", 1);
+    const char *environment = getenv("WEFT_API_KEY");
+    assert_int_equal(keys_collect(&keys, &s, arena, &err), STATUS_OK);
+    assert_int_equal(keys.list.count, 2);
+    assert_int_equal(keys.file.bytes, sizeof text - 1);
+    keys_wipe(&keys);
+    assert_true(is_blank(argument, 2));
+    assert_true(is_blank(environment, strlen("from-environment")));
+    assert_true(is_blank(keys.file.at, keys.file.bytes));
+    assert_int_equal(keys.list.count, 0);
+    unsetenv("WEFT_API_KEY");
+    unlink(path);
+}
+
 int main(void)
 {
     arena = arena_create(0, 0);
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_made), cmocka_unit_test(test_given)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_made), cmocka_unit_test(test_given),
+                                       cmocka_unit_test(test_wiped)};
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     arena_destroy(arena);
     return failed;

@@ -3,7 +3,8 @@
 if(TARGET weft_http)
   set(HTTP_DOUBLES ${CMAKE_CURRENT_LIST_DIR}/fixture.c ${CMAKE_CURRENT_LIST_DIR}/routes_double.c
     ${CMAKE_CURRENT_LIST_DIR}/port_double.c ${CMAKE_CURRENT_LIST_DIR}/http_client.c)
-  foreach(file test_server.c test_framing.c test_exchange.c test_drain.c test_http2.c test_tls.c)
+  foreach(file test_server.c test_framing.c test_exchange.c test_drain.c test_http2.c test_tls.c
+      test_pressure.c)
     get_filename_component(name ${file} NAME_WE)
     weft_test(NAME ${name} SOURCES ${CMAKE_CURRENT_LIST_DIR}/${file} ${HTTP_DOUBLES}
       LIBS weft_http PkgConfig::OPENSSL LABELS cpu)

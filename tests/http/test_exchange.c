@@ -176,6 +176,31 @@ static void test_leave(void **state)
     assert_int_equal(metric_value(&fixture, "weft_connections"), 1); // the one that asks
 }
 
+// The reader has stalled and the finish event lies in the ring behind what it did not take: when it
+// leaves nobody will announce that event again, and the request goes at once.
+static void test_leave_before_the_last_event(void **state)
+{
+    (void)state;
+    enum { TOKENS = 100000, SMALL = 4096 };
+    struct http_client slow;
+    assert_true(http_client_open_small(&slow, fixture.port, SMALL));
+    assert_true(http_client_request(&slow, "POST", "/v1/test/stream", BEARER JSON, "{}"));
+    assert_true(fixture_wait_live(&fixture, 1));
+    assert_true(port_double_push(port0(), 0, TOKENS, FINISH_STOP)); // 9 MB
+    assert_true(http_client_head(&slow));
+    leave(&slow, LEAVE_RESET);
+    assert_true(fixture_wait_live(&fixture, 0));
+    assert_int_equal(metric_value(&fixture, "weft_requests_orphaned"), 0);
+    // one that the engine has yet to end is counted until then
+    begin(&slow, "/v1/test/wait", "{}");
+    assert_true(fixture_wait_live(&fixture, 1));
+    leave(&slow, LEAVE_RESET);
+    assert_true(fixture_wait_cancelled(&fixture, 1));
+    assert_int_equal(metric_value(&fixture, "weft_requests_orphaned"), 1);
+    settle_all();
+    assert_int_equal(metric_value(&fixture, "weft_requests_orphaned"), 0);
+}
+
 static bool seconds_came(void *context)
 {
     return seen.seconds > *(uint32_t *)context;
@@ -536,6 +561,7 @@ int main(void)
         cmocka_unit_test(test_reply_after_wait),
         cmocka_unit_test(test_end_before_the_engine),
         cmocka_unit_test(test_leave),
+        cmocka_unit_test(test_leave_before_the_last_event),
         cmocka_unit_test(test_on_second),
         cmocka_unit_test(test_long_body),
         cmocka_unit_test(test_leave_in_long_body),

@@ -234,6 +234,34 @@ static void test_reset_budget(void **state)
     fixture_close(&f);
 }
 
+// What was reset in an earlier window does not count: a connection may live for days.
+static void test_resets_are_forgotten(void **state)
+{
+    (void)state;
+    enum { WINDOW_MS = 300, WINDOWS = 3, EACH = 30 };
+    struct fixture f;
+    struct server_options options = {.http2 = 1, .resets_max = 50, .resets_window_ms = WINDOW_MS};
+    fixture_open(&f, &options, true);
+    int fd = h2_open(&f);
+    uint32_t stream = 1;
+    for (int window = 0; window < WINDOWS; window++) {
+        for (uint32_t i = 0; i < EACH; i++, stream += 2) {
+            assert_true(request_send(fd, stream, "/v1/test/wait", "{}", true));
+            assert_true(reset_send(fd, stream));
+        }
+        assert_true(request_send(fd, stream, "/v1/test/echo", "[1]", true));
+        exchange_check(fd, stream, 200, "[1]"); // all were counted
+        stream += 2;
+        usleep((WINDOW_MS + 100) * 1000);
+    }
+    assert_int_equal(metric_value(&f, "weft_reset_floods_total"), 0);
+    close(fd);
+    assert_true(fixture_wait_cancelled(&f, WINDOWS * EACH));
+    port_double_settle(f.ports[0]);
+    assert_true(fixture_wait_live(&f, 0));
+    fixture_close(&f);
+}
+
 // The peer opens no window: the stream is given up, its engine request cancelled, and small answers
 // of the same connection still come.
 static void test_stalled_stream(void **state)
@@ -421,6 +449,7 @@ int main(void)
         cmocka_unit_test(test_answers),
         cmocka_unit_test(test_reset_cancels_one),
         cmocka_unit_test(test_reset_budget),
+        cmocka_unit_test(test_resets_are_forgotten),
         cmocka_unit_test(test_stalled_stream),
         cmocka_unit_test(test_dripping_body),
         cmocka_unit_test(test_body_budget),
