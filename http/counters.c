@@ -4,7 +4,7 @@
 
 #include "http/inside.h"
 
-enum bucket_kind { BUCKETS_FIRST, BUCKETS_TOKEN, BUCKETS_REQUEST, BUCKETS_COUNT };
+enum bucket_kind { BUCKETS_FIRST, BUCKETS_TOKEN, BUCKETS_REQUEST, BUCKETS_TOKENS, BUCKETS_FEW };
 
 struct buckets {
     bool seconds;
@@ -21,9 +21,10 @@ static const struct buckets bucket_table[] = {
                         40, 80}},
     [BUCKETS_REQUEST] = {true, 21, {.3, .5, .8, 1,  1.5, 2,   2.5, 5,   10,   15,  20,
                                     30, 40, 50, 60, 120, 240, 480, 960, 1920, 7680}},
-    [BUCKETS_COUNT] = {false, 22, {1,   2,    5,    10,   20,    50,    100,   200,
-                                   500, 1000, 2000, 5000, 10000, 20000, 50000, 100000,
-                                   2e5, 5e5,  1e6,  2e6,  5e6,   1e7}},
+    [BUCKETS_FEW] = {false, 6, {0, 1, 2, 5, 10, 20}},
+    [BUCKETS_TOKENS] = {false, 22, {1,   2,    5,    10,   20,    50,    100,   200,
+                                    500, 1000, 2000, 5000, 10000, 20000, 50000, 100000,
+                                    2e5, 5e5,  1e6,  2e6,  5e6,   1e7}},
 };
 
 struct histogram_fact {
@@ -42,10 +43,27 @@ const char *histogram_name(enum histogram_id id)
     return facts[id].name;
 }
 
-const double *histogram_bounds(enum histogram_id id, uint32_t *count)
+// Token counts end at the window: their bounds below it, and then the window itself.
+static bool bound_at(enum bucket_kind kind, uint32_t window, uint32_t at, double *out)
 {
-    *count = bucket_table[facts[id].kind].count;
-    return bucket_table[facts[id].kind].bounds;
+    const struct buckets *b = &bucket_table[kind];
+    if (kind != BUCKETS_TOKENS) {
+        *out = b->bounds[at];
+        return at < b->count;
+    }
+    if (at > b->count || (at > 0 && b->bounds[at - 1] >= window))
+        return false;
+    *out = at < b->count && b->bounds[at] < window ? b->bounds[at] : window;
+    return true;
+}
+
+uint32_t histogram_bounds(enum histogram_id id, uint32_t window,
+                          double bounds[HISTOGRAM_BUCKETS_MAX])
+{
+    uint32_t count = 0;
+    while (bound_at(facts[id].kind, window, count, &bounds[count]))
+        count++;
+    return count;
 }
 
 bool histogram_in_seconds(enum histogram_id id)
@@ -58,12 +76,12 @@ static void add(_Atomic uint64_t *counter, uint64_t value)
     atomic_fetch_add_explicit(counter, value, memory_order_relaxed);
 }
 
-void histogram_add(struct histogram *h, enum histogram_id id, uint64_t value)
+void histogram_add(struct histogram *h, enum histogram_id id, uint32_t window, uint64_t value)
 {
-    const struct buckets *buckets = &bucket_table[facts[id].kind];
-    double scaled = buckets->seconds ? (double)value / 1e9 : (double)value;
+    double scaled = histogram_in_seconds(id) ? (double)value / 1e9 : (double)value;
+    double bound;
     uint32_t at = 0;
-    while (at < buckets->count && scaled > buckets->bounds[at])
+    while (bound_at(facts[id].kind, window, at, &bound) && scaled > bound)
         at++;
     add(&h->bucket[at], 1);
     add(&h->sum, value);
@@ -76,28 +94,29 @@ static struct model_counters *counters_of(struct exchange *x)
     return &x->thread->counters.models[x->model - x->info.served->models];
 }
 
+static void observe(struct exchange *x, enum histogram_id id, uint64_t value)
+{
+    histogram_add(&counters_of(x)->histograms[id], id, x->model->facts->max_model_len, value);
+}
+
 void counters_params(struct exchange *x, uint32_t choice_count, uint32_t max_tokens)
 {
-    struct model_counters *c = counters_of(x);
-    if (c == NULL)
+    if (counters_of(x) == NULL)
         return;
-    histogram_add(&c->histograms[HISTOGRAM_PARAMS_N], HISTOGRAM_PARAMS_N, choice_count);
-    histogram_add(&c->histograms[HISTOGRAM_PARAMS_MAX_TOKENS], HISTOGRAM_PARAMS_MAX_TOKENS,
-                  max_tokens);
+    observe(x, HISTOGRAM_PARAMS_N, choice_count);
+    observe(x, HISTOGRAM_PARAMS_MAX_TOKENS, max_tokens);
 }
 
 void counters_tokens(struct exchange *x, uint32_t tokens)
 {
-    struct model_counters *c = counters_of(x);
-    if (c == NULL || tokens == 0)
+    if (counters_of(x) == NULL || tokens == 0)
         return;
     uint64_t now = now_ns();
     // several tokens read at once share the time since the last ones
     if (x->token_ns != 0) {
         x->intervals += tokens;
         for (uint32_t i = 0; i < tokens; i++)
-            histogram_add(&c->histograms[HISTOGRAM_INTER_TOKEN], HISTOGRAM_INTER_TOKEN,
-                          (now - x->token_ns) / tokens);
+            observe(x, HISTOGRAM_INTER_TOKEN, (now - x->token_ns) / tokens);
     }
     x->token_ns = now;
     x->tokens_out += tokens;
@@ -111,15 +130,14 @@ void counters_finish(struct exchange *x, enum counted_finish finish, uint32_t to
     add(&c->finished[finish], 1);
     if (finish == COUNTED_POOLED)
         return;
-    histogram_add(&c->histograms[HISTOGRAM_GENERATION_TOKENS], HISTOGRAM_GENERATION_TOKENS, tokens);
+    observe(x, HISTOGRAM_GENERATION_TOKENS, tokens);
     x->tokens_max = tokens > x->tokens_max ? tokens : x->tokens_max;
 }
 
 void counters_tokenized(struct exchange *x, uint64_t ns)
 {
-    struct model_counters *c = counters_of(x);
-    if (c != NULL)
-        histogram_add(&c->histograms[HISTOGRAM_TOKENIZE], HISTOGRAM_TOKENIZE, ns);
+    if (counters_of(x) != NULL)
+        observe(x, HISTOGRAM_TOKENIZE, ns);
 }
 
 void counters_fields_ignored(struct exchange *x, uint32_t count)
@@ -134,10 +152,10 @@ void counters_refused(struct exchange *x)
         add(&c->refused_busy, 1);
 }
 
-static void record(struct model_counters *c, enum histogram_id id, uint64_t from, uint64_t to)
+static void record(struct exchange *x, enum histogram_id id, uint64_t from, uint64_t to)
 {
     if (from != 0 && to >= from)
-        histogram_add(&c->histograms[id], id, to - from);
+        observe(x, id, to - from);
 }
 
 // The engine request of x is about to be freed: its times are final.
@@ -149,27 +167,24 @@ void counters_request_done(struct exchange *x)
     struct request_facts f;
     request_facts_get(x->request, &f);
     add(&c->requests, 1);
-    record(c, HISTOGRAM_E2E, x->info.started_ns, now_ns());
-    record(c, HISTOGRAM_TTFT, x->info.started_ns, f.first_token_ns);
-    record(c, HISTOGRAM_QUEUE, f.submitted_ns, f.started_ns);
-    record(c, HISTOGRAM_PREFILL, f.started_ns, f.first_token_ns);
-    record(c, HISTOGRAM_DECODE, f.first_token_ns, f.finished_ns);
-    record(c, HISTOGRAM_INFERENCE, f.started_ns, f.finished_ns);
+    record(x, HISTOGRAM_E2E, x->info.started_ns, now_ns());
+    record(x, HISTOGRAM_TTFT, x->info.started_ns, f.first_token_ns);
+    record(x, HISTOGRAM_QUEUE, f.submitted_ns, f.started_ns);
+    record(x, HISTOGRAM_PREFILL, f.started_ns, f.first_token_ns);
+    record(x, HISTOGRAM_DECODE, f.first_token_ns, f.finished_ns);
+    record(x, HISTOGRAM_INFERENCE, f.started_ns, f.finished_ns);
     if (x->tokens_out > 1 && f.first_token_ns != 0 && f.finished_ns >= f.first_token_ns) {
         uint64_t mean = (f.finished_ns - f.first_token_ns) / (x->tokens_out - 1);
-        histogram_add(&c->histograms[HISTOGRAM_PER_OUTPUT_TOKEN], HISTOGRAM_PER_OUTPUT_TOKEN, mean);
+        observe(x, HISTOGRAM_PER_OUTPUT_TOKEN, mean);
         // tokens that came together with the first one have no times of their own
         for (uint64_t i = x->intervals + 1; i < x->tokens_out; i++)
-            histogram_add(&c->histograms[HISTOGRAM_INTER_TOKEN], HISTOGRAM_INTER_TOKEN, mean);
+            observe(x, HISTOGRAM_INTER_TOKEN, mean);
     }
-    histogram_add(&c->histograms[HISTOGRAM_PROMPT_TOKENS], HISTOGRAM_PROMPT_TOKENS,
-                  f.prompt_tokens);
-    histogram_add(&c->histograms[HISTOGRAM_PREFILL_COMPUTED], HISTOGRAM_PREFILL_COMPUTED,
-                  f.prompt_tokens - f.cached_tokens);
-    histogram_add(&c->histograms[HISTOGRAM_PREEMPTIONS], HISTOGRAM_PREEMPTIONS, f.preemptions);
+    observe(x, HISTOGRAM_PROMPT_TOKENS, f.prompt_tokens);
+    observe(x, HISTOGRAM_PREFILL_COMPUTED, f.prompt_tokens - f.cached_tokens);
+    observe(x, HISTOGRAM_PREEMPTIONS, f.preemptions);
     if (x->tokens_max > 0)
-        histogram_add(&c->histograms[HISTOGRAM_GENERATION_TOKENS_MAX],
-                      HISTOGRAM_GENERATION_TOKENS_MAX, x->tokens_max);
+        observe(x, HISTOGRAM_GENERATION_TOKENS_MAX, x->tokens_max);
 }
 
 // h2o disposes of the request: what the HTTP layer knows of it is final.
@@ -180,7 +195,7 @@ void counters_answered(struct exchange *x)
     add(&route->requests[(unsigned)status / 100 % STATUS_CLASSES], 1);
     add(&route->bytes_in, x->answer->req->entity.len);
     add(&route->bytes_out, x->answer->req->bytes_sent);
-    histogram_add(&route->seconds, HISTOGRAM_E2E, now_ns() - x->info.started_ns);
+    histogram_add(&route->seconds, HISTOGRAM_E2E, 0, now_ns() - x->info.started_ns);
 }
 
 void server_view_get(const struct exchange *x, struct server_view *out)

@@ -37,13 +37,13 @@ void counters_tokenized(struct exchange *x, uint64_t ns);
     X(PREFILL, "request_prefill_time_seconds", REQUEST)                                            \
     X(DECODE, "request_decode_time_seconds", REQUEST)                                              \
     X(TOKENIZE, "request_tokenization_time_seconds", FIRST)                                        \
-    X(PROMPT_TOKENS, "request_prompt_tokens", COUNT)                                               \
-    X(GENERATION_TOKENS, "request_generation_tokens", COUNT)                                       \
-    X(GENERATION_TOKENS_MAX, "request_max_num_generation_tokens", COUNT)                           \
-    X(PARAMS_N, "request_params_n", COUNT)                                                         \
-    X(PARAMS_MAX_TOKENS, "request_params_max_tokens", COUNT)                                       \
-    X(PREFILL_COMPUTED, "request_prefill_kv_computed_tokens", COUNT)                               \
-    X(PREEMPTIONS, "request_num_preemptions", COUNT)
+    X(PROMPT_TOKENS, "request_prompt_tokens", TOKENS)                                              \
+    X(GENERATION_TOKENS, "request_generation_tokens", TOKENS)                                      \
+    X(GENERATION_TOKENS_MAX, "request_max_num_generation_tokens", TOKENS)                          \
+    X(PARAMS_N, "request_params_n", FEW)                                                           \
+    X(PARAMS_MAX_TOKENS, "request_params_max_tokens", TOKENS)                                      \
+    X(PREFILL_COMPUTED, "request_prefill_kv_computed_tokens", TOKENS)                              \
+    X(PREEMPTIONS, "request_num_preemptions", FEW)
 
 enum histogram_id {
 #define HISTOGRAM_ENUM(id, name, buckets) HISTOGRAM_##id,
@@ -68,9 +68,11 @@ struct model_counters {
 
 // Facts about a histogram: bounds in seconds or counts.
 const char *histogram_name(enum histogram_id id);
-const double *histogram_bounds(enum histogram_id id, uint32_t *count);
+// The upper bounds of all buckets but the last; those of token counts end at the model's window.
+uint32_t histogram_bounds(enum histogram_id id, uint32_t window,
+                          double bounds[HISTOGRAM_BUCKETS_MAX]);
 bool histogram_in_seconds(enum histogram_id id);
-void histogram_add(struct histogram *h, enum histogram_id id, uint64_t value);
+void histogram_add(struct histogram *h, enum histogram_id id, uint32_t window, uint64_t value);
 
 enum { ROUTES_MAX = 64, STATUS_CLASSES = 6 };
 

@@ -24,6 +24,7 @@ stage "make test" make test
 for preset in dev tsan; do
     stage "suites: $preset" bash -c "cmake --preset $preset >/dev/null && cmake --build --preset $preset && ctest --preset $preset -j 2"
 done
+stage "metrics page under promtool" bash -c 'WEFT_PROMTOOL=$(tools/promtool.sh) tests/e2e/run.sh test_metrics'
 stage "load, long" env WEFT_E2E_SECONDS=60 tests/e2e/run.sh test_load test_flood test_golden \
     test_generator test_together
 stage "fuzzers" tools/fuzz.sh run "${FUZZ_SECONDS:-600}"

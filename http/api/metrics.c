@@ -16,11 +16,6 @@ static uint64_t load(const _Atomic uint64_t *counter)
     return atomic_load_explicit(counter, memory_order_relaxed);
 }
 
-void metric_head(struct metrics *m, const char *name, const char *type)
-{
-    json_put_format(m->out, "# TYPE %s%s %s\n", m->prefix, name, type);
-}
-
 // A number that never depends on the locale.
 void metric_number(struct metrics *m, double value)
 {
@@ -50,8 +45,8 @@ void metric_model_labels(struct metrics *m, const char *name, uint32_t model, co
 
 static void http_histogram(struct metrics *m, const struct route *row, uint32_t index)
 {
-    uint32_t count;
-    const double *bounds = histogram_bounds(HISTOGRAM_E2E, &count);
+    double bounds[HISTOGRAM_BUCKETS_MAX];
+    uint32_t count = histogram_bounds(HISTOGRAM_E2E, 0, bounds);
     const char *path = row != NULL ? row->path : "unknown";
     uint64_t total = 0, sum = 0;
     for (uint32_t b = 0; b <= count; b++) {
@@ -99,7 +94,7 @@ static const struct route *route_at(const struct metrics *m, uint32_t i, uint32_
 
 static void http_requests(struct metrics *m)
 {
-    metric_head(m, "http_requests_total", "counter");
+    metric_head(m, "http_requests_total");
     for (uint32_t i = 0; i <= m->view.route_count; i++) {
         uint32_t index;
         const struct route *row = route_at(m, i, &index);
@@ -112,7 +107,7 @@ static void http_requests(struct metrics *m)
                     row != NULL ? row->path : "unknown", row != NULL ? row->method : "ANY", s,
                     (unsigned long long)sums.status[s]);
     }
-    metric_head(m, "http_request_duration_seconds", "histogram");
+    metric_head(m, "http_request_duration_seconds");
     for (uint32_t i = 0; i <= m->view.route_count; i++) {
         uint32_t index;
         const struct route *row = route_at(m, i, &index);
@@ -123,7 +118,7 @@ static void http_requests(struct metrics *m)
 
 static void http_sizes(struct metrics *m, const char *name, bool out)
 {
-    metric_head(m, name, "summary");
+    metric_head(m, name);
     for (uint32_t i = 0; i <= m->view.route_count; i++) {
         uint32_t index;
         const struct route *row = route_at(m, i, &index);
@@ -137,31 +132,29 @@ static void http_sizes(struct metrics *m, const char *name, bool out)
 }
 
 struct thread_metric {
-    const char *name, *type;
+    const char *name;
     size_t offset; // in struct thread_counters
 };
 
 static void http_threads(struct metrics *m)
 {
     static const struct thread_metric table[] = {
-        {"weft_connections", "gauge", offsetof(struct thread_counters, connections)},
-        {"weft_connections_accepted_total", "counter",
-         offsetof(struct thread_counters, connections_total)},
-        {"weft_clients_gone_total", "counter", offsetof(struct thread_counters, clients_gone)},
-        {"weft_requests_orphaned", "gauge", offsetof(struct thread_counters, orphans)},
-        {"weft_quiet_connections_closed_total", "counter",
-         offsetof(struct thread_counters, quiet_closed)},
-        {"weft_readers_stalled_total", "counter", offsetof(struct thread_counters, stalled)},
-        {"weft_reset_floods_total", "counter", offsetof(struct thread_counters, resets_over)},
-        {"weft_body_floods_total", "counter", offsetof(struct thread_counters, body_floods)},
-        {"weft_client_retries_total", "counter", offsetof(struct thread_counters, retries)},
-        {"weft_fields_ignored_total", "counter", offsetof(struct thread_counters, fields_ignored)},
+        {"weft_connections", offsetof(struct thread_counters, connections)},
+        {"weft_connections_accepted_total", offsetof(struct thread_counters, connections_total)},
+        {"weft_clients_gone_total", offsetof(struct thread_counters, clients_gone)},
+        {"weft_requests_orphaned", offsetof(struct thread_counters, orphans)},
+        {"weft_quiet_connections_closed_total", offsetof(struct thread_counters, quiet_closed)},
+        {"weft_readers_stalled_total", offsetof(struct thread_counters, stalled)},
+        {"weft_reset_floods_total", offsetof(struct thread_counters, resets_over)},
+        {"weft_body_floods_total", offsetof(struct thread_counters, body_floods)},
+        {"weft_client_retries_total", offsetof(struct thread_counters, retries)},
+        {"weft_fields_ignored_total", offsetof(struct thread_counters, fields_ignored)},
     };
     for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
         uint64_t sum = 0;
         for (uint32_t t = 0; t < m->view.thread_count; t++)
             sum += load((const _Atomic uint64_t *)((const char *)m->threads[t] + table[i].offset));
-        metric_head(m, table[i].name, table[i].type);
+        metric_head(m, table[i].name);
         json_put_format(m->out, "%s %llu\n", table[i].name, (unsigned long long)sum);
     }
 }
@@ -199,18 +192,18 @@ static void process_metrics(struct metrics *m)
 {
     struct rusage usage;
     getrusage(RUSAGE_SELF, &usage);
-    metric_head(m, "process_resident_memory_bytes", "gauge");
+    metric_head(m, "process_resident_memory_bytes");
     json_put_format(m->out, "process_resident_memory_bytes %llu\n",
                     (unsigned long long)resident_bytes());
-    metric_head(m, "process_cpu_seconds_total", "counter");
+    metric_head(m, "process_cpu_seconds_total");
     json_put_literal(m->out, "process_cpu_seconds_total ");
     metric_number(m, seconds_of(usage.ru_utime) + seconds_of(usage.ru_stime));
-    metric_head(m, "process_open_fds", "gauge");
+    metric_head(m, "process_open_fds");
     json_put_format(m->out, "process_open_fds %llu\n", (unsigned long long)open_descriptors());
-    metric_head(m, "weft_log_lines_dropped_total", "counter");
+    metric_head(m, "weft_log_lines_dropped_total");
     json_put_format(m->out, "weft_log_lines_dropped_total %llu\n",
                     (unsigned long long)log_dropped());
-    metric_head(m, "process_start_time_seconds", "gauge");
+    metric_head(m, "process_start_time_seconds");
     json_put_format(m->out, "process_start_time_seconds %lld\n", (long long)m->view.started_unix);
 }
 

@@ -1,4 +1,4 @@
-// Private to /metrics: the pieces both of its files write with.
+// Private to /metrics: the pieces its files write with.
 #pragma once
 
 #include "http/counters.h"
@@ -10,7 +10,8 @@ struct metrics {
     const struct thread_counters **threads; // [view.thread_count]
 };
 
-void metric_head(struct metrics *m, const char *name, const char *type);
+// # HELP and # TYPE of a family, from the table in metrics_families.c.
+void metric_head(struct metrics *m, const char *name);
 void metric_number(struct metrics *m, double value);
 // name{model_name="...",engine="0"more} with a blank behind it
 void metric_model_labels(struct metrics *m, const char *name, uint32_t model, const char *more);

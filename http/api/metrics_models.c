@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 struct stat_metric {
-    const char *name, *type;
+    const char *name;
     size_t offset; // in struct engine_stats
 };
 
@@ -13,37 +13,37 @@ struct stat_metric {
 
 // Ours: everything the engine counts.
 static const struct stat_metric weft_stats[] = {
-    {"steps_total", "counter", STAT(steps)},
-    {"steps_decode_only_total", "counter", STAT(steps_decode_only)},
-    {"rows_total", "counter", STAT(rows)},
-    {"tokens_computed_total", "counter", STAT(tokens_computed)},
-    {"prompt_tokens_total", "counter", STAT(prompt_tokens)},
-    {"generation_tokens_total", "counter", STAT(generation_tokens)},
-    {"prefix_cache_queries_total", "counter", STAT(prefix_queries)},
-    {"prefix_cache_hits_total", "counter", STAT(prefix_hits)},
-    {"preemptions_total", "counter", STAT(preemptions)},
-    {"pauses_total", "counter", STAT(pauses)},
-    {"rows_after_cancel_total", "counter", STAT(rows_after_cancel)},
-    {"requests_submitted_total", "counter", STAT(requests_submitted)},
-    {"sequences_running", "gauge", STAT(sequences_running)},
-    {"sequences_waiting", "gauge", STAT(sequences_waiting)},
-    {"kv_blocks", "gauge", STAT(blocks_total)},
-    {"kv_blocks_used", "gauge", STAT(blocks_used)},
-    {"kv_blocks_cached", "gauge", STAT(blocks_cached)},
-    {"engine_failed", "gauge", STAT(failed)},
+    {"steps_total", STAT(steps)},
+    {"steps_decode_only_total", STAT(steps_decode_only)},
+    {"rows_total", STAT(rows)},
+    {"tokens_computed_total", STAT(tokens_computed)},
+    {"prompt_tokens_total", STAT(prompt_tokens)},
+    {"generation_tokens_total", STAT(generation_tokens)},
+    {"prefix_cache_queries_total", STAT(prefix_queries)},
+    {"prefix_cache_hits_total", STAT(prefix_hits)},
+    {"preemptions_total", STAT(preemptions)},
+    {"pauses_total", STAT(pauses)},
+    {"rows_after_cancel_total", STAT(rows_after_cancel)},
+    {"requests_submitted_total", STAT(requests_submitted)},
+    {"sequences_running", STAT(sequences_running)},
+    {"sequences_waiting", STAT(sequences_waiting)},
+    {"kv_blocks", STAT(blocks_total)},
+    {"kv_blocks_used", STAT(blocks_used)},
+    {"kv_blocks_cached", STAT(blocks_cached)},
+    {"engine_failed", STAT(failed)},
 };
 
 // The same under the names dashboards look for; old and new ones.
 static const struct stat_metric vllm_stats[] = {
-    {"num_requests_running", "gauge", STAT(sequences_running)},
-    {"num_requests_waiting", "gauge", STAT(sequences_waiting)},
-    {"prompt_tokens_total", "counter", STAT(prompt_tokens)},
-    {"generation_tokens_total", "counter", STAT(generation_tokens)},
-    {"num_preemptions_total", "counter", STAT(preemptions)},
-    {"prefix_cache_queries_total", "counter", STAT(prefix_queries)},
-    {"prefix_cache_hits_total", "counter", STAT(prefix_hits)},
-    {"gpu_prefix_cache_queries_total", "counter", STAT(prefix_queries)},
-    {"gpu_prefix_cache_hits_total", "counter", STAT(prefix_hits)},
+    {"num_requests_running", STAT(sequences_running)},
+    {"num_requests_waiting", STAT(sequences_waiting)},
+    {"prompt_tokens_total", STAT(prompt_tokens)},
+    {"generation_tokens_total", STAT(generation_tokens)},
+    {"num_preemptions_total", STAT(preemptions)},
+    {"prefix_cache_queries_total", STAT(prefix_queries)},
+    {"prefix_cache_hits_total", STAT(prefix_hits)},
+    {"gpu_prefix_cache_queries_total", STAT(prefix_queries)},
+    {"gpu_prefix_cache_hits_total", STAT(prefix_hits)},
 };
 
 static const char *const finish_labels[COUNTED_FINISH_COUNT] = {
@@ -78,7 +78,7 @@ static void stats_put(struct metrics *m, const struct stat_metric *table, size_t
                       model_filter *filter)
 {
     for (size_t i = 0; i < count; i++) {
-        metric_head(m, table[i].name, table[i].type);
+        metric_head(m, table[i].name);
         for (uint32_t model = 0; model < m->view.served->count; model++) {
             if (!filter(m, model))
                 continue;
@@ -127,11 +127,9 @@ static struct histogram_sums histogram_sum(const struct metrics *m, uint32_t mod
                                            enum histogram_id id)
 {
     struct histogram_sums sums = {0};
-    uint32_t count;
-    histogram_bounds(id, &count);
     for (uint32_t t = 0; t < m->view.thread_count; t++) {
         const struct histogram *h = &m->threads[t]->models[model].histograms[id];
-        for (uint32_t b = 0; b <= count; b++) {
+        for (uint32_t b = 0; b <= HISTOGRAM_BUCKETS_MAX; b++) {
             sums.bucket[b] += atomic_load_explicit(&h->bucket[b], memory_order_relaxed);
         }
         sums.sum += atomic_load_explicit(&h->sum, memory_order_relaxed);
@@ -143,8 +141,9 @@ static void histogram_model(struct metrics *m, const char *name, uint32_t model,
                             enum histogram_id id)
 {
     struct histogram_sums sums = histogram_sum(m, model, id);
-    uint32_t count;
-    const double *bounds = histogram_bounds(id, &count);
+    double bounds[HISTOGRAM_BUCKETS_MAX];
+    uint32_t window = m->view.served->models[model].facts->max_model_len;
+    uint32_t count = histogram_bounds(id, window, bounds);
     histogram_lines(m, name, model, bounds, count, &sums,
                     histogram_in_seconds(id) ? (double)sums.sum / 1e9 : (double)sums.sum);
 }
@@ -152,7 +151,7 @@ static void histogram_model(struct metrics *m, const char *name, uint32_t model,
 static void histogram_put(struct metrics *m, const char *name, enum histogram_id id,
                           model_filter *filter)
 {
-    metric_head(m, name, "histogram");
+    metric_head(m, name);
     for (uint32_t model = 0; model < m->view.served->count; model++)
         if (filter(m, model))
             histogram_model(m, name, model, id);
@@ -165,7 +164,7 @@ static void steps_put(struct metrics *m, const char *name, size_t buckets, size_
     double bounds[STEP_BUCKETS - 1];
     for (uint32_t b = 0; b + 1 < STEP_BUCKETS; b++)
         bounds[b] = (double)step_bound(b);
-    metric_head(m, name, "histogram");
+    metric_head(m, name);
     for (uint32_t model = 0; model < m->view.served->count; model++) {
         if (!filter(m, model))
             continue;
@@ -189,7 +188,7 @@ static uint64_t finished_sum(const struct metrics *m, uint32_t model, enum count
 // The first so many of enum counted_finish.
 static void finished_put(struct metrics *m, const char *name, int finishes, model_filter *filter)
 {
-    metric_head(m, name, "counter");
+    metric_head(m, name);
     for (uint32_t model = 0; model < m->view.served->count; model++) {
         if (!filter(m, model))
             continue;
@@ -203,7 +202,7 @@ static void finished_put(struct metrics *m, const char *name, int finishes, mode
 
 static void refused_put(struct metrics *m)
 {
-    metric_head(m, "requests_refused_total", "counter");
+    metric_head(m, "requests_refused_total");
     for (uint32_t model = 0; model < m->view.served->count; model++) {
         uint64_t sum = 0;
         for (uint32_t t = 0; t < m->view.thread_count; t++)
@@ -216,7 +215,7 @@ static void refused_put(struct metrics *m)
 
 static void usage_put(struct metrics *m, const char *name)
 {
-    metric_head(m, name, "gauge");
+    metric_head(m, name);
     for (uint32_t model = 0; model < m->view.served->count; model++) {
         if (!is_generator(m, model))
             continue;
@@ -234,7 +233,7 @@ static void vllm_put(struct metrics *m)
     usage_put(m, "kv_cache_usage_perc");
     usage_put(m, "gpu_cache_usage_perc");
     finished_put(m, "request_success_total", COUNTED_ABORT + 1, is_generator);
-    metric_head(m, "cache_config_info", "gauge");
+    metric_head(m, "cache_config_info");
     for (uint32_t model = 0; model < m->view.served->count; model++) {
         const struct model_facts *facts = m->view.served->models[model].facts;
         char labels[96];
@@ -261,7 +260,7 @@ static bool is_pooling(const struct metrics *m, uint32_t model)
 
 static void te_counter(struct metrics *m, const char *name, const char *more, bool success)
 {
-    metric_head(m, name, "counter");
+    metric_head(m, name);
     for (uint32_t model = 0; model < m->view.served->count; model++) {
         if (!is_pooling(m, model))
             continue;
@@ -279,7 +278,7 @@ static void te_counter(struct metrics *m, const char *name, const char *more, bo
 
 static void te_put(struct metrics *m)
 {
-    static const struct stat_metric queue[] = {{"queue_size", "gauge", STAT(sequences_waiting)}};
+    static const struct stat_metric queue[] = {{"queue_size", STAT(sequences_waiting)}};
     m->prefix = "te_";
     te_counter(m, "request_count", "", true);
     te_counter(m, "request_success", "", true);

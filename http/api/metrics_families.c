@@ -1,0 +1,121 @@
+// The one table of metric families: type and # HELP line of every name on /metrics. Names of models
+// stand without their prefix (weft_, vllm:, te_): what has one name has one meaning.
+#include "http/api/metrics.h"
+
+#include <string.h>
+
+struct family {
+    const char *name, *type, *help;
+};
+
+static const struct family families[] = {
+    // The HTTP side and the process: whole names.
+    {"http_requests_total", "counter", "Requests answered, by route, method and class of status."},
+    {"http_request_duration_seconds", "histogram",
+     "Time from the first byte of a request to the last of its answer."},
+    {"http_request_size_bytes", "summary", "Sizes of request bodies."},
+    {"http_response_size_bytes", "summary", "Sizes of answers."},
+    {"weft_connections", "gauge", "Connections that are open."},
+    {"weft_connections_accepted_total", "counter", "Connections accepted."},
+    {"weft_clients_gone_total", "counter", "Clients that left before their answer was complete."},
+    {"weft_requests_orphaned", "gauge",
+     "Requests whose client left and that the engine still holds."},
+    {"weft_quiet_connections_closed_total", "counter",
+     "Connections closed before they brought a whole request, to make room."},
+    {"weft_readers_stalled_total", "counter",
+     "Requests cancelled because their client took nothing for too long."},
+    {"weft_reset_floods_total", "counter", "HTTP/2 connections closed by the budget of resets."},
+    {"weft_body_floods_total", "counter", "HTTP/2 connections closed by the budget of bodies."},
+    {"weft_client_retries_total", "counter", "Requests that their client had sent before."},
+    {"weft_fields_ignored_total", "counter", "Unknown request fields that were ignored."},
+    {"weft_log_lines_dropped_total", "counter",
+     "Lines of the log dropped because the reader of stderr was slower."},
+    {"process_resident_memory_bytes", "gauge", "Resident memory of the process."},
+    {"process_cpu_seconds_total", "counter", "Processor time of the process, user and system."},
+    {"process_open_fds", "gauge", "Open file descriptors of the process."},
+    {"process_start_time_seconds", "gauge", "When the process started, in seconds of Unix time."},
+
+    // Engines.
+    {"steps_total", "counter", "Steps launched."},
+    {"steps_decode_only_total", "counter", "Steps launched without a prompt token."},
+    {"rows_total", "counter", "Sequences computed, summed over steps."},
+    {"tokens_computed_total", "counter", "Tokens that went through the model."},
+    {"prompt_tokens_total", "counter", "Tokens of admitted prompts, cached ones included."},
+    {"generation_tokens_total", "counter", "Tokens generated."},
+    {"prefix_cache_queries_total", "counter", "Prompt tokens looked up in the prefix cache."},
+    {"prefix_cache_hits_total", "counter", "Prompt tokens found in the prefix cache."},
+    {"gpu_prefix_cache_queries_total", "counter",
+     "Prompt tokens looked up in the prefix cache (an older name)."},
+    {"gpu_prefix_cache_hits_total", "counter",
+     "Prompt tokens found in the prefix cache (an older name)."},
+    {"preemptions_total", "counter", "Sequences whose blocks were taken for older ones."},
+    {"num_preemptions_total", "counter", "Sequences whose blocks were taken for older ones."},
+    {"pauses_total", "counter", "Sequences paused for a slow reader."},
+    {"rows_after_cancel_total", "counter", "Rows computed for requests that were cancelled."},
+    {"requests_submitted_total", "counter", "Requests submitted to the engine."},
+    {"requests_refused_total", "counter", "Requests refused because a queue was full."},
+    {"finished_total", "counter", "Choices and pooling requests that ended, by reason."},
+    {"request_success_total", "counter", "Choices that ended, by reason."},
+    {"sequences_running", "gauge", "Sequences that are resident on the device."},
+    {"sequences_waiting", "gauge", "Sequences that wait for room on the device."},
+    {"num_requests_running", "gauge", "Sequences that are resident on the device."},
+    {"num_requests_waiting", "gauge", "Sequences that wait for room on the device."},
+    {"kv_blocks", "gauge", "Blocks for keys and values."},
+    {"kv_blocks_used", "gauge", "Blocks that sequences hold."},
+    {"kv_blocks_cached", "gauge", "Blocks that no sequence holds and the prefix cache keeps."},
+    {"kv_cache_usage_perc", "gauge", "Share of the blocks that sequences hold, from 0 to 1."},
+    {"gpu_cache_usage_perc", "gauge",
+     "Share of the blocks that sequences hold, from 0 to 1 (an older name)."},
+    {"cache_config_info", "gauge", "Block size and number of blocks, as labels; always 1."},
+    {"engine_failed", "gauge", "1 once the engine's device has failed."},
+    {"step_rows", "histogram", "Sequences of a step."},
+    {"step_tokens", "histogram", "Tokens of a step."},
+    {"iteration_tokens_total", "histogram", "Tokens of a step."},
+
+    // Requests.
+    {"time_to_first_token_seconds", "histogram", "From the request's arrival to its first token."},
+    {"inter_token_latency_seconds", "histogram", "Between two tokens of a choice."},
+    {"time_per_output_token_seconds", "histogram",
+     "Between two tokens of a choice (an older name)."},
+    {"request_time_per_output_token_seconds", "histogram",
+     "Mean time between the tokens of a request."},
+    {"e2e_request_latency_seconds", "histogram", "From the request's arrival to its last token."},
+    {"request_queue_time_seconds", "histogram", "From the submission to the first step."},
+    {"request_inference_time_seconds", "histogram", "From the first step to the last token."},
+    {"request_prefill_time_seconds", "histogram", "From the first step to the first token."},
+    {"request_decode_time_seconds", "histogram", "From the first token to the last."},
+    {"request_tokenization_time_seconds", "histogram", "Time for template and tokenizer."},
+    {"request_prompt_tokens", "histogram", "Prompt tokens of a request."},
+    {"request_generation_tokens", "histogram", "Tokens generated for a choice."},
+    {"request_max_num_generation_tokens", "histogram",
+     "Most tokens generated for a choice of a request."},
+    {"request_params_n", "histogram", "Choices asked for."},
+    {"request_params_max_tokens", "histogram", "Token limits of requests, cut to the window."},
+    {"request_prefill_kv_computed_tokens", "histogram",
+     "Prompt tokens that the prefix cache did not have."},
+    {"request_num_preemptions", "histogram", "How often a request lost its blocks."},
+
+    // The names of text-embeddings-inference.
+    {"request_count", "counter", "Pooling requests that ended."},
+    {"request_success", "counter", "Pooling requests that ended well."},
+    {"request_failure", "counter", "Pooling requests that failed or were cancelled."},
+    {"queue_size", "gauge", "Sequences that wait for room on the device."},
+    {"batch_next_size", "histogram", "Sequences of a step."},
+    {"batch_next_tokens", "histogram", "Tokens of a step."},
+    {"request_duration", "histogram", "Seconds from the request's arrival to its result."},
+    {"request_tokenization_duration", "histogram", "Seconds for the tokenizer."},
+    {"request_queue_duration", "histogram", "Seconds from the submission to the first step."},
+    {"request_inference_duration", "histogram", "Seconds from the first step to the result."},
+};
+
+void metric_head(struct metrics *m, const char *name)
+{
+    for (size_t i = 0; i < sizeof families / sizeof *families; i++) {
+        if (strcmp(families[i].name, name) != 0)
+            continue;
+        json_put_format(m->out, "# HELP %s%s %s\n# TYPE %s%s %s\n", m->prefix, name,
+                        families[i].help, m->prefix, name, families[i].type);
+        return;
+    }
+    check(false, "the metric %s has no row in metrics_families.c", name);
+}

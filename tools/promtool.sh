@@ -1,0 +1,17 @@
+#!/usr/bin/env bash
+# Prints the path of promtool: the installed one, else that of Debian's package prometheus, unpacked
+# under build/promtool. Nothing is installed: the package would start a service.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+if command -v promtool; then
+    exit 0
+fi
+tool=$PWD/build/promtool/usr/bin/promtool
+if [ ! -x "$tool" ]; then
+    mkdir -p build/promtool
+    cd build/promtool
+    apt-get download -qq prometheus >&2
+    dpkg -x prometheus_*.deb .
+    rm prometheus_*.deb
+fi
+echo "$tool"
