@@ -1,5 +1,6 @@
-// Turns; see turns.h. With a stable set of k members that have work, all ages (turns since the last
-// own one) differ, and whoever reaches age k is the next to be served: no age exceeds k.
+// Turns; see turns.h. All ages (turns since the last own one, or since joining) differ, so with a
+// stable set of k members that have work whoever reaches age k is the next to be served: no age
+// exceeds k.
 #include "kernels/cpu/turns.h"
 
 #include <stddef.h>
@@ -20,7 +21,7 @@ void turns_join(struct turns *turns, struct turns_member *member)
     *member = (struct turns_member){.next = NULL};
     pthread_cond_init(&member->called, NULL);
     pthread_mutex_lock(&turns->lock);
-    member->last = turns->given;
+    member->last = ++turns->given; // joining counts as a turn: no two members are of one age
     member->next = turns->members;
     turns->members = member;
     pthread_mutex_unlock(&turns->lock);

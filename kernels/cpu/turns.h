@@ -25,7 +25,7 @@ struct turns {
     pthread_mutex_t lock;
     struct turns_member *members;
     struct turns_member *runs; // whose turn it is
-    uint64_t given;            // turns that have ended
+    uint64_t given;            // turns that have ended, and joins
 };
 
 void turns_open(struct turns *turns);

@@ -6,5 +6,7 @@ FAULTS = [
     ("a log line keeps what its arguments hold", "runtime/base/log.c", "log_line", "safe_format(", "(size_t)vsnprintf(", "test_log"),
     ("marks that turn text around reach the terminal", "runtime/base/safe.c", "", "{0x2028, 0x202E}", "{0x2028, 0x2029}", "test_safe"),
     ("bytes that are no UTF-8 reach the terminal", "runtime/base/safe.c", "safe_put", "(unsigned char)in.at[0]", "0", "test_safe"),
+    ("a shape that overflows is refused for its bytes", "runtime/model/safetensors.c", "", "__builtin_mul_overflow(total, size, &total) || total > INT64_MAX", "__builtin_mul_overflow(total, size, &total) && total > INT64_MAX", "test_hostile"),
+    ("a head that lies beyond the file is read for its shape", "runtime/model/safetensors.c", "", "if (first > end || end > data_bytes)", "if (first > end)", "test_hostile"),
     ("BERT's accents go only where all marks go", "runtime/text/normalizer.c", "map_accents", "!char_is_mark_nonspacing(c)", "1", "test_tokenizer"),
 ]
