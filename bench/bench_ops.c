@@ -199,8 +199,7 @@ static struct loaded model_load(const struct bench *b, const struct model_shape 
         m.weight[i] = weight_make(b, WEIGHT_PRODUCT, dtype, n[i % PARTS], k[i % PARTS]);
         m.bytes += m.weight[i].bytes;
     }
-    m.head = weight_make(b, dtype == DTYPE_I8 ? WEIGHT_PRODUCT : WEIGHT_TIED, dtype, s->vocab,
-                         s->hidden);
+    m.head = weight_make(b, WEIGHT_TIED, dtype, s->vocab, s->hidden);
     m.norm = weight_make(b, WEIGHT_VECTOR, DTYPE_F32, s->hidden, 1);
     m.bytes += m.head.bytes;
     return m;

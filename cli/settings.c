@@ -12,7 +12,7 @@
 static const struct option_row model_rows[] = {
     {"dtype", OPTION_CHOICE, AT(model_settings, dtype), 0, 0,
      {"auto", "float32", "bfloat16", "float16", "int8"}, "auto, the checkpoint's",
-     "type of the weights; int8 is quantised at load, per output row"},
+     "type of the weights; int8 is quantised at load"},
     {"kv-cache-dtype", OPTION_CHOICE, AT(model_settings, kv_cache_dtype), 0, 0,
      {"auto", "float32", "bfloat16", "float16"}, "auto, the weights'",
      "type of keys and values"},

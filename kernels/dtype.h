@@ -9,7 +9,7 @@ enum dtype {
     DTYPE_F32,
     DTYPE_BF16,
     DTYPE_F16,
-    DTYPE_I8, // weights only: symmetric, one float scale per output row
+    DTYPE_I8, // weights only: symmetric, with scales (kernels/weight.h)
     DTYPE_COUNT
 };
 

@@ -22,8 +22,7 @@ static bool table_wrong(const struct weight *weight, uint32_t width)
 {
     return weight == NULL || weight->data == NULL || weight->shape.n == 0 ||
            weight->shape.k != width ||
-           (weight->shape.use != WEIGHT_ROWS && weight->shape.use != WEIGHT_TIED) ||
-           (weight->shape.use == WEIGHT_TIED && weight->shape.dtype == DTYPE_I8);
+           (weight->shape.use != WEIGHT_ROWS && weight->shape.use != WEIGHT_TIED);
 }
 
 const char *prep_check(const struct prep_args *a)
@@ -117,8 +116,8 @@ const char *gemm_check(const struct gemm_args *a)
     const struct weight_shape *shape = &a->weight->shape;
     if (shape->use != WEIGHT_PRODUCT && shape->use != WEIGHT_TIED)
         return "gemm: the weight is not made for products";
-    if (shape->dtype >= DTYPE_COUNT || (shape->use == WEIGHT_TIED && shape->dtype == DTYPE_I8))
-        return "gemm: a tied table is never int8";
+    if (shape->dtype >= DTYPE_COUNT)
+        return "gemm: the weight is of no known type";
     if (shape->n == 0 || shape->k == 0)
         return "gemm: an empty weight";
     if (a->bias != NULL && vector_wrong(a->bias, shape->n))

@@ -10,13 +10,14 @@
 enum weight_use {
     WEIGHT_PRODUCT, // right-hand side of ops->gemm: y = x W^T
     WEIGHT_ROWS,    // table of rows for ops->embed / embed_bert
-    WEIGHT_TIED,    // both: an embedding table that is also the output head (never int8)
+    WEIGHT_TIED,    // both: an embedding table that is also the output head
     WEIGHT_VECTOR,  // norm weights and biases: n floats, always f32, k = 1
 };
 
 struct weight_shape {
     enum weight_use use;
-    enum dtype dtype; // as held; DTYPE_I8 is quantised at load: per row n, scale = max|w| / 127
+    enum dtype dtype; // as held; DTYPE_I8 is quantised at load, as the device defines it: cpu
+                      // kernels/cpu/bytes.h, cuda per row n with scale = max|w| / 127
     uint32_t n;       // output features, or rows of a table, or elements of a vector
     uint32_t k;       // input features, or width of a row
 };

@@ -7,6 +7,7 @@
 #pragma once
 
 #include "kernels/attn_plan.h"
+#include "kernels/cpu/bytes.h"
 #include "kernels/cpu/threads.h"
 #include "kernels/cpu/turns.h"
 #include "kernels/device.h"
@@ -30,14 +31,31 @@ struct product {
     float *y;            // [rows][y_stride] f32
     const float *bias;   // [n] or NULL
     const void *weight;  // packed, weight.c
-    const float *scale;  // [n padded to 32] int8 only
-    const int32_t *sum;  // [n padded to 32] int8 only: sum of a row's bytes
-    void *panel;         // activations packed for tiles or bytes
-    float *row_scale;    // [rows] int8 only
+    const float *scale;  // [slab][groups of K][32] int8 only
+    void *panel;         // activations packed for tiles or bytes; then their byte_scales
     float *scratch;      // [threads][SLAB_GROUP][PANEL_ROWS * 32] sums of slabs
     uint32_t rows, x_stride, y_stride, n, k;
     enum dtype dtype;    // of the weights
 };
+
+// Of 16 rows of activations and one group of K: y += (sum + offset) * scale * the column's scale.
+struct byte_scales {
+    float scale[16];
+    int32_t offset[16]; // what BYTE_ZERO of the weights has added, taken away
+};
+
+// The scales of a tile of 16 rows, [groups]; they lie in the panel after the bytes of all rows.
+static inline struct byte_scales *byte_scales_of(const struct product *p, uint32_t tile)
+{
+    size_t rows = (p->rows + 15) / 16 * 16;
+    char *end = (char *)p->panel + rows * byte_depth(p->k);
+    return (struct byte_scales *)(void *)end + (size_t)tile * byte_groups(p->k);
+}
+
+static inline const float *byte_columns_of(const struct product *p, uint32_t slab) // [groups][32]
+{
+    return p->scale + (size_t)slab * byte_groups(p->k) * SLAB_COLUMNS;
+}
 
 // Attention of up to ATTN_GROUP tiles of queries of one row and one KV head; of one tile where its
 // parts are computed apart.
@@ -105,7 +123,7 @@ struct stream {
     size_t scratch_bytes;
     void *panel;
     size_t panel_bytes;
-    float *row_scale, *sums; // of products
+    float *sums; // of products
     float *attn;             // [threads][attn_floats]
     size_t attn_floats;
     float *partial; // [attn_capacity.partials][attn_state_floats()]
@@ -140,8 +158,7 @@ size_t cpu_weight_bytes(const struct device *, const struct weight_shape *);
 enum status cpu_weight_put(struct device *, struct weight *, uint32_t first_row,
                            const struct weight_source *, struct error *);
 enum status cpu_weight_finish(struct device *, struct weight *, struct error *);
-// Where a packed product keeps its scales and byte sums (int8).
-size_t packed_bytes(const struct weight_shape *); // of the matrix alone
+size_t packed_bytes(const struct weight_shape *); // of the matrix alone; int8: scales come after
 uint32_t packed_depth(const struct weight_shape *); // K with padding
 // Index of element (row, column) in a packed matrix.
 size_t packed_index(const struct weight_shape *, uint32_t row, uint32_t column);

@@ -70,7 +70,7 @@ static void cpu_facts(const struct device *device, struct device_facts *out)
 }
 
 struct scratch_sizes {
-    size_t panel, row_scale, sums, attn, partial, sample; // bytes
+    size_t panel, sums, attn, partial, sample; // bytes
 };
 
 static struct attn_capacity attn_capacity_of(const struct device *device,
@@ -93,7 +93,6 @@ static struct scratch_sizes scratch_of(const struct device *device,
     size_t least = 32 * widest * sizeof(uint16_t);
     struct scratch_sizes sizes = {
         .panel = round_up(panel > least ? panel : least, 256),
-        .row_scale = PANEL_ROWS * sizeof(float),
         .sums = (size_t)threads * SLAB_GROUP * PANEL_ROWS * SLAB_COLUMNS * sizeof(float),
         .attn = threads * attn_scratch_floats(limits->attn.dim) * sizeof(float),
         .partial = attn_capacity_of(device, limits).partials *
@@ -110,7 +109,7 @@ static enum status cpu_need(const struct device *device, const struct stream_lim
     struct scratch_sizes sizes = scratch_of(device, limits);
     *out = (struct device_need){.count = 3};
     out->entry[0].label = "scratch of products";
-    out->entry[0].bytes = sizes.panel + sizes.row_scale + sizes.sums;
+    out->entry[0].bytes = sizes.panel + sizes.sums;
     out->entry[1].label = "scratch of attention";
     out->entry[1].bytes = sizes.attn + sizes.partial;
     out->entry[2].label = "scratch of sampling";
@@ -133,7 +132,7 @@ static enum status cpu_stream_open(struct device *device, struct stream **out,
         return error_set(err, STATUS_NO_MEMORY, "no memory to open a stream");
     stream->device = device;
     stream->limits = *limits;
-    stream->scratch_bytes = sizes.panel + sizes.row_scale + sizes.sums + sizes.attn +
+    stream->scratch_bytes = sizes.panel + sizes.sums + sizes.attn +
                             sizes.partial + sizes.sample;
     enum status status = cpu_memory_take(device, &stream->scratch, stream->scratch_bytes, err);
     if (status != STATUS_OK) {
@@ -143,8 +142,7 @@ static enum status cpu_stream_open(struct device *device, struct stream **out,
     char *at = stream->scratch;
     stream->panel = at;
     stream->panel_bytes = sizes.panel;
-    stream->row_scale = (float *)(void *)(at += sizes.panel);
-    stream->sums = (float *)(void *)(at += sizes.row_scale);
+    stream->sums = (float *)(void *)(at += sizes.panel);
     stream->attn = (float *)(void *)(at += sizes.sums);
     stream->attn_floats = attn_scratch_floats(limits->attn.dim);
     stream->attn_capacity = attn_capacity_of(device, limits);

@@ -204,7 +204,20 @@ LANES_INLINE void lanes_to_f16(uint16_t *p, lanes x)
     _mm_storeu_si128((__m128i *)(p + 8), _mm256_cvtps_ph(x.hi, _MM_FROUND_TO_NEAREST_INT));
 }
 
-// Products of bytes, widened to 16 bits; each column has two partial sums until the end.
+LANES_INLINE lanes lanes_swap(lanes a, const uint32_t d)
+{
+    if (d == 1)
+        return (lanes){_mm256_permute_ps(a.lo, 0xB1), _mm256_permute_ps(a.hi, 0xB1)};
+    if (d == 2)
+        return (lanes){_mm256_permute_ps(a.lo, 0x4E), _mm256_permute_ps(a.hi, 0x4E)};
+    if (d == 4)
+        return (lanes){_mm256_permute2f128_ps(a.lo, a.lo, 1),
+                       _mm256_permute2f128_ps(a.hi, a.hi, 1)};
+    return (lanes){a.hi, a.lo};
+}
+
+// Products of bytes, widened to 16 bits; each column has two partial sums until the end. Weights
+// are unsigned (BYTE_ZERO), activations signed.
 struct lanes_i8 {
     __m256i four[4]; // columns 4i .. 4i+3, two partial sums each
 };
@@ -215,33 +228,36 @@ LANES_INLINE lanes_i8 lanes_i8_zero(void)
     __m256i zero = _mm256_setzero_si256();
     return (lanes_i8){{zero, zero, zero, zero}};
 }
-LANES_INLINE lanes_i8 lanes_i8_dot(lanes_i8 sum, const int8_t *w, const int8_t *x)
+LANES_INLINE lanes_i8 lanes_i8_dot(lanes_i8 sum, const uint8_t *w, const int8_t *x)
 {
     int32_t bytes;
     __builtin_memcpy(&bytes, x, 4);
     __m256i a = _mm256_cvtepi8_epi16(_mm_set1_epi32(bytes));
     for (int i = 0; i < 4; i++) {
-        __m256i b = _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)(w + 16 * i)));
+        __m256i b = _mm256_cvtepu8_epi16(_mm_loadu_si128((const __m128i *)(w + 16 * i)));
         sum.four[i] = _mm256_add_epi32(sum.four[i], _mm256_madd_epi16(a, b));
     }
     return sum;
 }
-LANES_INLINE lanes lanes_i8_end(lanes_i8 sum, const int32_t *weight_sum)
+LANES_INLINE __m256 half_i8_end(__m256i first, __m256i second, __m256i offset)
 {
-    (void)weight_sum; // nothing was added to the activations here
-    int32_t pair[32];
-    float whole[16];
-    for (int i = 0; i < 4; i++)
-        _mm256_storeu_si256((__m256i *)(pair + 8 * i), sum.four[i]);
-    for (int i = 0; i < 16; i++)
-        whole[i] = (float)(pair[2 * i] + pair[2 * i + 1]);
-    return lanes_load(whole);
+    // columns 0 1 4 5 2 3 6 7 after the horizontal sum
+    __m256i pairs = _mm256_hadd_epi32(first, second);
+    pairs = _mm256_permute4x64_epi64(pairs, 0xD8);
+    return _mm256_cvtepi32_ps(_mm256_add_epi32(pairs, offset));
+}
+LANES_INLINE lanes lanes_i8_end(lanes_i8 sum, int32_t offset)
+{
+    __m256i added = _mm256_set1_epi32(offset);
+    return (lanes){half_i8_end(sum.four[0], sum.four[1], added),
+                   half_i8_end(sum.four[2], sum.four[3], added)};
+}
+LANES_INLINE __m128i half_to_i16(__m256 x)
+{
+    __m256i whole = _mm256_cvtps_epi32(x);
+    return _mm_packs_epi32(_mm256_castsi256_si128(whole), _mm256_extracti128_si256(whole, 1));
 }
 LANES_INLINE void lanes_to_i8(int8_t *p, lanes x)
 {
-    int32_t whole[16];
-    _mm256_storeu_si256((__m256i *)whole, _mm256_cvtps_epi32(x.lo));
-    _mm256_storeu_si256((__m256i *)(whole + 8), _mm256_cvtps_epi32(x.hi));
-    for (int i = 0; i < 16; i++)
-        p[i] = (int8_t)(whole[i] > 127 ? 127 : whole[i] < -128 ? -128 : whole[i]);
+    _mm_storeu_si128((__m128i *)(void *)p, _mm_packs_epi16(half_to_i16(x.lo), half_to_i16(x.hi)));
 }

@@ -151,3 +151,17 @@ LANES_INLINE void lanes_to_f16(uint16_t *p, lanes x)
 {
     _mm256_storeu_si256((__m256i *)p, _mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT));
 }
+
+// Lane i becomes lane i ^ d; d is 1, 2, 4 or 8.
+LANES_INLINE lanes lanes_swap(lanes a, const uint32_t d)
+{
+    if (d == 1)
+        return _mm512_permute_ps(a, 0xB1);
+    if (d == 2)
+        return _mm512_permute_ps(a, 0x4E);
+    return d == 4 ? _mm512_shuffle_f32x4(a, a, 0xB1) : _mm512_shuffle_f32x4(a, a, 0x4E);
+}
+LANES_INLINE void lanes_to_i8(int8_t *p, lanes x)
+{
+    _mm_storeu_si128((__m128i *)(void *)p, _mm512_cvtsepi32_epi8(_mm512_cvtps_epi32(x)));
+}

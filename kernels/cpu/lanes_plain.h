@@ -214,6 +214,14 @@ LANES_INLINE void lanes_to_f16(uint16_t *p, lanes x)
         p[i] = f32_to_f16(x.at[i]);
 }
 
+LANES_INLINE lanes lanes_swap(lanes a, const uint32_t d)
+{
+    lanes out;
+    for (uint32_t i = 0; i < 16; i++)
+        out.at[i] = a.at[i ^ d];
+    return out;
+}
+
 struct lanes_i8 {
     int32_t at[16];
 };
@@ -223,19 +231,18 @@ LANES_INLINE lanes_i8 lanes_i8_zero(void)
 {
     return (lanes_i8){{0}};
 }
-LANES_INLINE lanes_i8 lanes_i8_dot(lanes_i8 sum, const int8_t *w, const int8_t *x)
+LANES_INLINE lanes_i8 lanes_i8_dot(lanes_i8 sum, const uint8_t *w, const int8_t *x)
 {
     for (int i = 0; i < 16; i++)
         for (int j = 0; j < 4; j++)
             sum.at[i] += w[4 * i + j] * x[j];
     return sum;
 }
-LANES_INLINE lanes lanes_i8_end(lanes_i8 sum, const int32_t *weight_sum)
+LANES_INLINE lanes lanes_i8_end(lanes_i8 sum, int32_t offset)
 {
-    (void)weight_sum; // nothing was added to the activations here
     lanes out;
     for (int i = 0; i < 16; i++)
-        out.at[i] = (float)sum.at[i];
+        out.at[i] = (float)(sum.at[i] + offset);
     return out;
 }
 LANES_INLINE void lanes_to_i8(int8_t *p, lanes x)

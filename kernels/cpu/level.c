@@ -95,7 +95,6 @@ struct trial {
     float w[TRY_N * TRY_K];
     float y[TRY_ROWS * TRY_N];
     double sum[TRY_ROWS * TRY_N]; // what y should be
-    float row_scale[32];
 };
 
 static float trial_value(uint32_t i)
@@ -134,11 +133,8 @@ static bool trial_product(struct trial *t, enum dtype dtype)
     p->dtype = dtype;
     p->weight = t->weight.data;
     p->scale = NULL;
-    p->sum = NULL;
-    if (dtype == DTYPE_I8) {
+    if (dtype == DTYPE_I8)
         p->scale = (const float *)(const void *)((char *)t->weight.data + packed_bytes(shape));
-        p->sum = (const int32_t *)(const void *)(p->scale + 64);
-    }
     for (uint32_t i = 0; i < sizeof try_rows / sizeof *try_rows; i++)
         if (!trial_rows(t, try_rows[i]))
             return false;
@@ -235,8 +231,8 @@ enum cpu_level cpu_level_find(enum cpu_level highest)
     t->weight = (struct weight){.data = room, .bytes = weight_bytes};
     t->product = (struct product){
         .x = t->x, .y = t->y, .rows = TRY_ROWS, .x_stride = TRY_K, .y_stride = TRY_N,
-        .n = TRY_N, .k = TRY_K, .row_scale = t->row_scale,
-        .panel = room + weight_bytes, .scratch = (float *)(void *)(room + weight_bytes + scratch),
+        .n = TRY_N, .k = TRY_K, .panel = room + weight_bytes,
+        .scratch = (float *)(void *)(room + weight_bytes + scratch),
     };
     for (uint32_t i = 0; i < TRY_ROWS * TRY_K; i++)
         t->x[i] = trial_value(i);

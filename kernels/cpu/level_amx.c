@@ -10,9 +10,12 @@
 // the cut nor on other rows, which its tile never meets.
 #include "kernels/cpu/amx.h"
 #include "kernels/cpu/cpu.h"
+#include "kernels/cpu/lanes_avx512.h"
 
 #include <math.h>
 #include <string.h>
+
+#include "kernels/cpu/turn.inc"
 
 struct amx_config {
     uint8_t palette, start_row, reserved[14];
@@ -35,6 +38,8 @@ static uint32_t depth_blocks(const struct product *p) // K blocks of 64 bytes
 {
     return p->dtype == DTYPE_I8 ? (p->k + 63) / 64 : (p->k + 31) / 32;
 }
+
+enum { GROUP_BLOCKS = BYTE_GROUP / BYTE_BLOCK };
 
 enum { FEW_ROWS = 32 }; // one walk takes them all: the weights pass once
 
@@ -69,56 +74,41 @@ static inline __m512i block_bf16(const float *x, uint32_t i, uint32_t k) // near
     return (__m512i)_mm512_cvtne2ps_pbh(columns(x, i + 16, k), columns(x, i, k));
 }
 
-static inline __m512i whole(const float *x, uint32_t i, uint32_t k, __m512 inverse)
-{
-    return _mm512_cvtps_epi32(_mm512_mul_ps(columns(x, i, k), inverse));
-}
-
-static inline __m512i block_i8(const float *x, uint32_t i, uint32_t k, __m512 inverse)
-{
-    // packing keeps to lanes of 128 bits: words 0, 4, 8, 12 hold the first 16 bytes
-    const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
-    __m512i low = _mm512_packs_epi32(whole(x, i, k, inverse), whole(x, i + 16, k, inverse));
-    __m512i high = _mm512_packs_epi32(whole(x, i + 32, k, inverse), whole(x, i + 48, k, inverse));
-    return _mm512_permutexvar_epi32(order, _mm512_packs_epi16(low, high));
-}
-
-// As pack_bytes of the other levels, but into tiles.
-static float row_scale_of(const float *x, uint32_t k)
-{
-    __m512 top = _mm512_setzero_ps();
-    __m512 poison = _mm512_setzero_ps();
-    for (uint32_t i = 0; i < k; i += 16) {
-        __m512 v = columns(x, i, k);
-        top = _mm512_max_ps(_mm512_abs_ps(v), top);
-        poison = _mm512_fmadd_ps(v, _mm512_setzero_ps(), poison);
-    }
-    return _mm512_reduce_max_ps(top) / 127.0f + _mm512_reduce_add_ps(poison);
-}
-
-static __m512 row_inverse(const struct product *p, uint32_t row) // int8
-{
-    float scale = 0;
-    if (row < p->rows)
-        p->row_scale[row] = scale = row_scale_of(p->x + (size_t)row * p->x_stride, p->k);
-    return _mm512_set1_ps(scale > 0 && scale <= 0x1p120f ? 1.0f / scale : 0.0f);
-}
-
-static inline __attribute__((always_inline)) void pack_rows(const struct product *p, uint32_t tile,
-                                                            bool bytes)
+static void pack_pairs(const struct product *p, uint32_t tile)
 {
     uint32_t blocks = depth_blocks(p);
     for (uint32_t r = 0; r < 16; r++) {
         uint32_t row = tile * 16 + r;
         const float *x = p->x + (size_t)row * p->x_stride;
         uint32_t k = row < p->rows ? p->k : 0; // of rows that are not there nothing is read
-        __m512 inverse = bytes ? row_inverse(p, row) : _mm512_setzero_ps();
         for (uint32_t first = 0, end; first < blocks; first = end) {
             end = first + part_blocks(p, first);
             char *out = panel_at(p, tile, first) + r * 64;
             for (uint32_t b = first; b < end; b++, out += 1024)
-                _mm512_store_si512(out, bytes ? block_i8(x, b * 64, k, inverse)
-                                              : block_bf16(x, b * 32, k));
+                _mm512_store_si512(out, block_bf16(x, b * 32, k));
+        }
+    }
+}
+
+// A group of a row never spans two parts: all but the last have a whole number of groups.
+static void pack_bytes(const struct product *p, uint32_t tile)
+{
+    uint32_t blocks = depth_blocks(p);
+    struct byte_scales *scales = byte_scales_of(p, tile);
+    for (uint32_t r = 0; r < 16; r++) {
+        uint32_t row = tile * 16 + r;
+        const float *x = p->x + (size_t)row * p->x_stride;
+        uint32_t k = row < p->rows ? p->k : 0;
+        for (uint32_t first = 0, end; first < blocks; first = end) {
+            end = first + part_blocks(p, first);
+            char *out = panel_at(p, tile, first) + r * 64;
+            for (uint32_t b = first; b < end; b += GROUP_BLOCKS, out += GROUP_BLOCKS * 1024) {
+                _Alignas(64) int8_t group[BYTE_GROUP];
+                struct byte_scales *s = &scales[b / GROUP_BLOCKS];
+                group_to_bytes(group, &s->scale[r], &s->offset[r], x, b * BYTE_BLOCK, k);
+                for (uint32_t i = 0; i < GROUP_BLOCKS && b + i < end; i++)
+                    memcpy(out + i * 1024, group + i * BYTE_BLOCK, BYTE_BLOCK);
+            }
         }
     }
 }
@@ -126,9 +116,9 @@ static inline __attribute__((always_inline)) void pack_rows(const struct product
 static void pack_tile(const struct product *p, uint32_t tile)
 {
     if (p->dtype == DTYPE_BF16)
-        pack_rows(p, tile, false);
+        pack_pairs(p, tile);
     else if (p->dtype == DTYPE_I8)
-        pack_rows(p, tile, true);
+        pack_bytes(p, tile);
 }
 
 static inline void prefetch_block(const char *at)
@@ -142,11 +132,13 @@ enum { AHEAD = 4 * 2048 }; // bytes of weights fetched before they are wanted
 // Some K blocks of one slab and up to 32 rows. The sums so far are taken up and put down again, so
 // that the bits do not depend on where K is cut.
 struct walk {
-    float *sum; // [32][32], int8: of integers
+    float *sum; // [32][32]
     const char *a, *w;
     size_t a_step; // bytes from one tile of rows to the next
     uint32_t blocks, rows;
     bool fresh; // nothing is summed yet
+    const struct byte_scales *scales[2]; // int8: of both tiles of rows, [groups]
+    const float *columns;                // int8: scales of the weights, [groups][32]
     // What is fetched into the core's cache for later walks, so that memory works while tiles
     // compute: a share of the weights that come after these. NULL: these weights themselves come
     // from memory, and are fetched a little ahead.
@@ -165,16 +157,8 @@ static inline void walk_fetch(const struct walk *walk, uint32_t block, const cha
         _mm_prefetch(ahead + i * 64, _MM_HINT_T1);
 }
 
-#define DOT(sum, a, b)                                                                             \
-    do {                                                                                           \
-        if (bytes)                                                                                 \
-            _tile_dpbssd(sum, a, b);                                                               \
-        else                                                                                       \
-            _tile_dpbf16ps(sum, a, b);                                                             \
-    } while (0)
-
 // 16 rows x 32 columns: bound by the reading of weights, which is told ahead.
-static inline __attribute__((always_inline)) void walk_low(const struct walk *walk, bool bytes)
+static void walk_low(const struct walk *walk)
 {
     const char *a = walk->a;
     const char *w = walk->w;
@@ -188,16 +172,16 @@ static inline __attribute__((always_inline)) void walk_low(const struct walk *wa
         prefetch_block(w + AHEAD);
         _tile_loadd(4, a, 64);
         _tile_loadd(6, w, 64);
-        DOT(0, 4, 6);
+        _tile_dpbf16ps(0, 4, 6);
         _tile_loadd(7, w + 1024, 64);
-        DOT(1, 4, 7);
+        _tile_dpbf16ps(1, 4, 7);
     }
     _tile_stored(0, walk->sum, 128);
     _tile_stored(1, walk->sum + 16, 128);
 }
 
 // 32 rows x 32 columns. Activations pass through with a hint that they are not wanted again soon.
-static inline __attribute__((always_inline)) void walk_high(const struct walk *walk, bool bytes)
+static void walk_high(const struct walk *walk)
 {
     const char *a = walk->a;
     const char *w = walk->w;
@@ -215,36 +199,123 @@ static inline __attribute__((always_inline)) void walk_high(const struct walk *w
         walk_fetch(walk, b, w);
         _tile_stream_loadd(4, a, 64);
         _tile_loadd(6, w, 64);
-        DOT(0, 4, 6);
+        _tile_dpbf16ps(0, 4, 6);
         _tile_loadd(7, w + 1024, 64);
-        DOT(1, 4, 7);
+        _tile_dpbf16ps(1, 4, 7);
         _tile_stream_loadd(5, a + walk->a_step, 64);
-        DOT(2, 5, 6);
-        DOT(3, 5, 7);
+        _tile_dpbf16ps(2, 5, 6);
+        _tile_dpbf16ps(3, 5, 7);
     }
     _tile_stored(0, walk->sum, 128);
     _tile_stored(1, walk->sum + 16, 128);
     _tile_stored(2, walk->sum + 16 * 32, 128);
     _tile_stored(3, walk->sum + 16 * 32 + 16, 128);
 }
-#undef DOT
+
+// The integers of a group of K, [rows][32], onto the sums.
+static inline __attribute__((always_inline)) void group_add(const struct walk *walk, uint32_t g,
+                                                            const int32_t *room, uint32_t rows)
+{
+    bool fresh = walk->fresh && g == 0;
+    __m512 left = _mm512_loadu_ps(walk->columns + g * 32);
+    __m512 right = _mm512_loadu_ps(walk->columns + g * 32 + 16);
+    for (uint32_t r = 0; r < rows; r++) {
+        const struct byte_scales *s = walk->scales[r / 16] + g;
+        __m512i offset = _mm512_set1_epi32(s->offset[r % 16]);
+        __m512 scale = _mm512_set1_ps(s->scale[r % 16]);
+        __m512i low = _mm512_add_epi32(_mm512_load_si512(room + r * 32), offset);
+        __m512i high = _mm512_add_epi32(_mm512_load_si512(room + r * 32 + 16), offset);
+        float *to = walk->sum + r * 32;
+        __m512 one = fresh ? _mm512_setzero_ps() : _mm512_load_ps(to);
+        __m512 two = fresh ? _mm512_setzero_ps() : _mm512_load_ps(to + 16);
+        one = _mm512_fmadd_ps(_mm512_mul_ps(_mm512_cvtepi32_ps(low), scale), left, one);
+        two = _mm512_fmadd_ps(_mm512_mul_ps(_mm512_cvtepi32_ps(high), scale), right, two);
+        _mm512_store_ps(to, one);
+        _mm512_store_ps(to + 16, two);
+    }
+}
+
+static inline uint32_t group_end(const struct walk *walk, uint32_t b)
+{
+    return walk->blocks - b < GROUP_BLOCKS ? walk->blocks : b + GROUP_BLOCKS;
+}
+
+// Bytes: the integers of a group are put down, and added while the next group's tiles compute.
+static void bytes_low(const struct walk *walk)
+{
+    _Alignas(64) int32_t room[2][16 * 32];
+    const char *a = walk->a;
+    const char *w = walk->w;
+    uint32_t g = 0;
+    for (uint32_t b = 0; b < walk->blocks; g++) {
+        int32_t *to = room[g % 2];
+        _tile_zero(0);
+        _tile_zero(1);
+        for (uint32_t end = group_end(walk, b); b < end; b++, a += 1024, w += 2048) {
+            prefetch_block(w + AHEAD);
+            _tile_loadd(4, a, 64);
+            _tile_loadd(6, w, 64);
+            _tile_dpbsud(0, 4, 6);
+            _tile_loadd(7, w + 1024, 64);
+            _tile_dpbsud(1, 4, 7);
+        }
+        _tile_stored(0, to, 128);
+        _tile_stored(1, to + 16, 128);
+        if (g > 0)
+            group_add(walk, g - 1, room[(g - 1) % 2], 16);
+    }
+    group_add(walk, g - 1, room[(g - 1) % 2], 16);
+}
+
+static void bytes_high(const struct walk *walk)
+{
+    _Alignas(64) int32_t room[2][32 * 32];
+    const char *a = walk->a;
+    const char *w = walk->w;
+    uint32_t g = 0;
+    for (uint32_t b = 0; b < walk->blocks; g++) {
+        int32_t *to = room[g % 2];
+        _tile_zero(0);
+        _tile_zero(1);
+        _tile_zero(2);
+        _tile_zero(3);
+        for (uint32_t end = group_end(walk, b); b < end; b++, a += 1024, w += 2048) {
+            walk_fetch(walk, b, w);
+            _tile_stream_loadd(4, a, 64);
+            _tile_loadd(6, w, 64);
+            _tile_dpbsud(0, 4, 6);
+            _tile_loadd(7, w + 1024, 64);
+            _tile_dpbsud(1, 4, 7);
+            _tile_stream_loadd(5, a + walk->a_step, 64);
+            _tile_dpbsud(2, 5, 6);
+            _tile_dpbsud(3, 5, 7);
+        }
+        _tile_stored(0, to, 128);
+        _tile_stored(1, to + 16, 128);
+        _tile_stored(2, to + 16 * 32, 128);
+        _tile_stored(3, to + 16 * 32 + 16, 128);
+        if (g > 0)
+            group_add(walk, g - 1, room[(g - 1) % 2], 32);
+    }
+    group_add(walk, g - 1, room[(g - 1) % 2], 32);
+}
 
 static void walk_run(const struct walk *walk, bool bytes)
 {
     if (bytes && walk->rows <= 16)
-        walk_low(walk, true);
+        bytes_low(walk);
     else if (bytes)
-        walk_high(walk, true);
+        bytes_high(walk);
     else if (walk->rows <= 16)
-        walk_low(walk, false);
+        walk_low(walk);
     else
-        walk_high(walk, false);
+        walk_high(walk);
 }
 
-// The last part of a slab goes to y: sum of parts, scales, bias.
+// The last part of a slab goes to y: sum of parts, bias.
 struct slab_end {
     const struct product *p;
-    __m512 bias[2], scale[2];
+    __m512 bias[2];
     __mmask16 mask[2];
     uint32_t column;
 };
@@ -258,7 +329,6 @@ static struct slab_end slab_end_make(const struct product *p, uint32_t slab)
         e.mask[c] = left >= 16 ? 0xFFFF : (__mmask16)((1u << left) - 1);
         e.bias[c] = p->bias != NULL ? _mm512_maskz_loadu_ps(e.mask[c], p->bias + at)
                                     : _mm512_setzero_ps();
-        e.scale[c] = p->scale != NULL ? _mm512_loadu_ps(p->scale + at) : _mm512_set1_ps(1);
     }
     return e;
 }
@@ -270,23 +340,6 @@ static void rows_write(const struct slab_end *e, const float *sums, uint32_t fir
         float *y = p->y + (size_t)(first + r) * p->y_stride + e->column;
         for (uint32_t c = 0; c < 2; c++) {
             __m512 v = _mm512_load_ps(sums + r * 32 + 16 * c);
-            if (p->bias != NULL)
-                v = _mm512_add_ps(v, e->bias[c]);
-            _mm512_mask_storeu_ps(y + 16 * c, e->mask[c], v);
-        }
-    }
-}
-
-static void rows_write_i8(const struct slab_end *e, const int32_t *sums, uint32_t first,
-                          uint32_t rows)
-{
-    const struct product *p = e->p;
-    for (uint32_t r = 0; r < rows; r++) {
-        float *y = p->y + (size_t)(first + r) * p->y_stride + e->column;
-        __m512 scale = _mm512_set1_ps(p->row_scale[first + r]);
-        for (uint32_t c = 0; c < 2; c++) {
-            __m512 v = _mm512_cvtepi32_ps(_mm512_load_si512(sums + r * 32 + 16 * c));
-            v = _mm512_mul_ps(_mm512_mul_ps(v, scale), e->scale[c]);
             if (p->bias != NULL)
                 v = _mm512_add_ps(v, e->bias[c]);
             _mm512_mask_storeu_ps(y + 16 * c, e->mask[c], v);
@@ -330,9 +383,7 @@ struct pending {
 
 static void pending_do(struct pending *job)
 {
-    if (job->rows > 0 && job->end->p->dtype == DTYPE_I8)
-        rows_write_i8(job->end, (const int32_t *)(const void *)job->sum, job->r, job->rows);
-    else if (job->rows > 0)
+    if (job->rows > 0)
         rows_write(job->end, job->sum, job->r, job->rows);
     job->rows = 0;
 }
@@ -359,6 +410,12 @@ static struct walk walk_make(const struct part *part, uint32_t slab, uint32_t r)
         .rows = p->rows - r < 32 ? p->rows - r : 32,
         .fresh = part->first == 0,
     };
+    if (p->dtype == DTYPE_I8) {
+        uint32_t group = part->first / GROUP_BLOCKS;
+        walk.scales[0] = byte_scales_of(p, r / 16) + group;
+        walk.scales[1] = byte_scales_of(p, r / 16 + (walk.rows > 16 ? 1 : 0)) + group;
+        walk.columns = byte_columns_of(p, slab) + (size_t)group * SLAB_COLUMNS;
+    }
     if (p->rows <= FEW_ROWS || (part->from_memory && r == 0))
         return walk;
     // the weights that follow these in the slab's place: of the next part, of the next group

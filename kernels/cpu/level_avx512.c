@@ -9,54 +9,57 @@
 #include <string.h>
 
 #include "kernels/cpu/lanes_math.inc"
+#include "kernels/cpu/turn.inc"
 #include "kernels/cpu/rows.inc"
 #include "kernels/cpu/product.inc"
 #include "kernels/cpu/attn.inc"
 #include "kernels/cpu/attn_floats.inc"
 #include "kernels/cpu/sample.inc"
 
-// int8 goes in quads. Activations are rounded to bytes and kept with 128 added, for one operand of
-// the instruction is unsigned; 128 times the sum of the weights is taken away at the end.
-enum { DOTS_BYTES = 1 };
+// int8 goes in quads, a group of K is a part: bytes of weights are unsigned, so a sum begins with
+// what BYTE_ZERO adds to it, negative.
+enum { DOTS_BYTES = 1, DOTS_PART = BYTE_GROUP / 64 };
 
-LANES_INLINE __m512i dots_step(__m512i sum, __m512i w, __m512i x)
+LANES_INLINE __m512i dots_step(__m512i sum, __m512i w, const uint32_t *x)
 {
-    return _mm512_dpbusd_epi32(sum, x, w);
-}
-
-LANES_INLINE __m512i dots_join(__m512i sum, __m512i part)
-{
-    return _mm512_add_epi32(sum, part);
-}
-
-// The inverse of the row's scale, which is kept.
-static __m512 dots_row(const struct product *p, uint32_t row)
-{
-    float scale = row_scale_of(p->x + (size_t)row * p->x_stride, p->k);
-    p->row_scale[row] = scale;
-    return _mm512_set1_ps(scale > 0 && scale <= 0x1p120f ? 1.0f / scale : 0.0f);
-}
-
-// 64 elements, zeros (128) past `left`.
-static __m512i dots_words(const float *x, uint32_t left, __m512 inverse)
-{
-    _Alignas(64) int8_t bytes[64];
-    for (uint32_t i = 0; i < 64; i += 16) {
-        __m512 v = left > i ? load_up_to(x + i, left - i) : lanes_zero();
-        __m512i whole = _mm512_cvtps_epi32(_mm512_mul_ps(v, inverse));
-        _mm_store_si128((__m128i *)(void *)(bytes + i), _mm512_cvtsepi32_epi8(whole));
-    }
-    return _mm512_xor_si512(_mm512_load_si512(bytes), _mm512_set1_epi8((char)-128));
-}
-
-LANES_INLINE __m512 dots_value(const struct product *p, uint32_t row, __m512i sum, __m512 scale,
-                               __m512i weight_sum)
-{
-    __m512 v = _mm512_cvtepi32_ps(_mm512_sub_epi32(sum, weight_sum));
-    return _mm512_mul_ps(_mm512_mul_ps(v, _mm512_set1_ps(p->row_scale[row])), scale);
+    // _mm512_dpbusd_epi32(sum, w, _mm512_set1_epi32(*x)): gcc 12 copies every sum of that twice
+    __asm__("vpdpbusd %2%{1to16%}, %1, %0" : "+v"(sum) : "v"(w), "m"(*x));
+    return sum;
 }
 
 #include "kernels/cpu/dots.inc"
+
+LANES_INLINE __m512i dots_start(const struct dots_piece *piece, uint32_t r)
+{
+    return _mm512_set1_epi32(piece->scales->offset[r]);
+}
+
+LANES_INLINE __m512 dots_join(__m512 total, __m512i sum, const struct dots_piece *piece, uint32_t r,
+                              uint32_t c)
+{
+    __m512 v = _mm512_mul_ps(_mm512_cvtepi32_ps(sum), _mm512_set1_ps(piece->scales->scale[r]));
+    return _mm512_fmadd_ps(v, _mm512_loadu_ps(piece->columns + 16 * c), total);
+}
+
+static void dots_tile_pack(const struct product *p, uint32_t *out, uint32_t tile, uint32_t rows)
+{
+    uint32_t width = dots_width(p), blocks = dots_blocks(p);
+    struct byte_scales *s = byte_scales_of(p, tile);
+    const float *x = p->x + (size_t)tile * DOTS_ROWS * p->x_stride;
+    __m512i words[DOTS_PART][DOTS_ROWS];
+    memset(words, 0, sizeof words);
+    for (uint32_t b = 0; b < blocks; b += DOTS_PART, s++) {
+        for (uint32_t r = 0; r < rows; r++) {
+            _Alignas(64) int8_t group[BYTE_GROUP];
+            group_to_bytes(group, &s->scale[r], &s->offset[r], x + (size_t)r * p->x_stride, b * 64,
+                           p->k);
+            for (uint32_t i = 0; i < DOTS_PART; i++)
+                words[i][r] = _mm512_load_si512(group + 64 * i);
+        }
+        for (uint32_t i = 0; i < DOTS_PART && b + i < blocks; i++)
+            dots_words_put(out + (size_t)(b + i) * 16 * width, words[i], width);
+    }
+}
 
 static void pack_rows(const struct product *p, uint32_t tile)
 {

@@ -10,46 +10,59 @@
 
 #include "kernels/cpu/lanes_math.inc"
 
-enum { DOTS_BYTES = 2 };
+enum { DOTS_BYTES = 2, DOTS_PART = PRODUCT_PART / 32 };
 
-LANES_INLINE __m512i dots_step(__m512i sum, __m512i w, __m512i x)
+LANES_INLINE __m512i pairs_step(__m512i sum, __m512i w, __m512i x)
 {
     return (__m512i)_mm512_dpbf16_ps((__m512)sum, (__m512bh)w, (__m512bh)x);
 }
 
-LANES_INLINE __m512i dots_join(__m512i sum, __m512i part)
+LANES_INLINE __m512i dots_step(__m512i sum, __m512i w, const uint32_t *x)
 {
-    return (__m512i)_mm512_add_ps((__m512)sum, (__m512)part);
+    return pairs_step(sum, w, _mm512_set1_epi32((int)*x));
 }
 
-static __m512 dots_row(const struct product *p, uint32_t row)
+#include "kernels/cpu/dots.inc"
+
+LANES_INLINE __m512i dots_start(const struct dots_piece *piece, uint32_t r)
 {
-    (void)p;
-    (void)row;
-    return _mm512_setzero_ps(); // nothing is scaled
+    (void)piece;
+    (void)r;
+    return _mm512_setzero_si512();
+}
+
+LANES_INLINE __m512 dots_join(__m512 total, __m512i sum, const struct dots_piece *piece, uint32_t r,
+                              uint32_t c)
+{
+    (void)piece;
+    (void)r;
+    (void)c;
+    return _mm512_add_ps(total, (__m512)sum);
 }
 
 // 32 elements, zeros past `left`.
-static __m512i dots_words(const float *x, uint32_t left, __m512 unused)
+static __m512i pairs_of(const float *x, uint32_t left)
 {
-    (void)unused;
     __mmask32 mask = left >= 32 ? 0xFFFFFFFFu : (1u << left) - 1;
     __m512 low = _mm512_maskz_loadu_ps((__mmask16)mask, x);
     __m512 high = _mm512_maskz_loadu_ps((__mmask16)(mask >> 16), x + 16);
     return (__m512i)_mm512_cvtne2ps_pbh(high, low);
 }
 
-LANES_INLINE __m512 dots_value(const struct product *p, uint32_t row, __m512i sum, __m512 scale,
-                               __m512i weight_sum)
+static void dots_tile_pack(const struct product *p, uint32_t *out, uint32_t tile, uint32_t rows)
 {
-    (void)p;
-    (void)row;
-    (void)scale;
-    (void)weight_sum;
-    return (__m512)sum;
+    uint32_t width = dots_width(p), blocks = dots_blocks(p);
+    __m512i words[DOTS_ROWS];
+    for (uint32_t r = 0; r < DOTS_ROWS; r++)
+        words[r] = _mm512_setzero_si512();
+    for (uint32_t b = 0; b < blocks; b++, out += (size_t)16 * width) {
+        const float *x = p->x + (size_t)tile * DOTS_ROWS * p->x_stride + b * 32;
+        for (uint32_t r = 0; r < rows; r++)
+            words[r] = pairs_of(x + (size_t)r * p->x_stride, p->k - b * 32);
+        dots_words_put(out, words, width);
+    }
 }
 
-#include "kernels/cpu/dots.inc"
 #include "kernels/cpu/attn.inc"
 #include "kernels/cpu/attn_pairs.inc"
 #include "kernels/cpu/attn_few.inc"

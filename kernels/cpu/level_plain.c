@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "kernels/cpu/lanes_math.inc"
+#include "kernels/cpu/turn.inc"
 #include "kernels/cpu/rows.inc"
 #include "kernels/cpu/product.inc"
 #include "kernels/cpu/bytes.inc"

@@ -42,11 +42,8 @@ static void product_weight(struct product *p, const struct weight *weight)
     p->dtype = shape->dtype;
     p->n = shape->n;
     p->k = shape->k;
-    if (shape->dtype != DTYPE_I8)
-        return;
-    uint32_t padded = (shape->n + SLAB_COLUMNS - 1) / SLAB_COLUMNS * SLAB_COLUMNS;
-    p->scale = (const float *)(const void *)((const char *)weight->data + packed_bytes(shape));
-    p->sum = (const int32_t *)(const void *)(p->scale + padded);
+    if (shape->dtype == DTYPE_I8)
+        p->scale = (const float *)(const void *)((const char *)weight->data + packed_bytes(shape));
 }
 
 enum status cpu_gemm(struct stream *stream, const struct gemm_args *args)
@@ -59,7 +56,6 @@ enum status cpu_gemm(struct stream *stream, const struct gemm_args *args)
     job.slabs = (p->n + SLAB_COLUMNS - 1) / SLAB_COLUMNS;
     p->bias = args->bias != NULL ? args->bias->data : NULL;
     p->panel = stream->panel;
-    p->row_scale = stream->row_scale;
     p->scratch = stream->sums;
     p->x_stride = args->x_stride;
     p->y_stride = args->y_stride;

@@ -1,4 +1,5 @@
 // The ops in double, each as short and plain as it can be said; see twin.h. No speed is wanted.
+#include "kernels/cpu/bytes.h"
 #include "kernels/cpu/twin.h"
 
 #include "kernels/attn_tiles.h"
@@ -150,23 +151,38 @@ void twin_gemm(const struct gemm_args *a)
         }
 }
 
+// A group of a row as bytes, in floats; its scale.
+static float group_round(float q[BYTE_GROUP], const float *x, uint32_t at, uint32_t k)
+{
+    for (uint32_t i = 0; i < BYTE_GROUP; i++)
+        q[i] = at + i < k ? x[at + i] : 0;
+    byte_turn(q);
+    byte_turn(q + BYTE_BLOCK);
+    float scale = byte_scale(q, BYTE_GROUP);
+    float inverse = byte_inverse(scale);
+    for (uint32_t i = 0; i < BYTE_GROUP; i++)
+        q[i] = rintf(q[i] * inverse);
+    return scale;
+}
+
 void twin_gemm_i8(const struct gemm_args *a)
 {
     const struct weight_shape *s = &a->weight->shape;
+    uint32_t depth = byte_depth(s->k);
     for (uint32_t r = 0; r < a->rows; r++) {
-        const float *x = (const float *)a->x + (size_t)r * a->x_stride;
-        float top = 0;
-        for (uint32_t k = 0; k < s->k; k++)
-            top = fmaxf(top, fabsf(x[k]));
-        float scale = top / 127.0f;
-        float inverse = scale > 0 ? 1.0f / scale : 0.0f;
-        for (uint32_t n = 0; n < s->n; n++) {
-            const float *w = data_of(a->weight) + (size_t)n * s->k;
-            double sum = 0;
-            for (uint32_t k = 0; k < s->k; k++)
-                sum += (double)rintf(x[k] * inverse) * (double)w[k];
-            sum = sum * (double)scale + (a->bias != NULL ? (double)data_of(a->bias)[n] : 0);
-            ((float *)a->y)[(size_t)r * a->y_stride + n] = (float)sum;
+        float *y = (float *)a->y + (size_t)r * a->y_stride;
+        for (uint32_t n = 0; n < s->n; n++)
+            y[n] = a->bias != NULL ? data_of(a->bias)[n] : 0;
+        for (uint32_t k = 0; k < depth; k += BYTE_GROUP) {
+            float q[BYTE_GROUP];
+            float scale = group_round(q, (const float *)a->x + (size_t)r * a->x_stride, k, s->k);
+            for (uint32_t n = 0; n < s->n; n++) {
+                const float *w = data_of(a->weight) + (size_t)n * depth + k;
+                double sum = 0;
+                for (uint32_t i = 0; i < BYTE_GROUP && k + i < depth; i++)
+                    sum += (double)q[i] * (double)w[i];
+                y[n] = (float)((double)y[n] + sum * (double)scale);
+            }
         }
     }
 }

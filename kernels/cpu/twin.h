@@ -26,5 +26,6 @@ TWIN_DECLARE(pool)
 // whichever is nearer; a device may choose otherwise where it is below rounding.
 void twin_sample(const struct sample_args *args, double *gap);
 
-// An int8 product as the device defines it: x as bytes per row, w as bytes per row.
+// An int8 product as the cpu device defines it (kernels/cpu/bytes.h): the weight's data are the
+// turned rows, bytes times scale, [n][byte_depth(k)].
 void twin_gemm_i8(const struct gemm_args *args);

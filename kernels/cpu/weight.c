@@ -4,9 +4,9 @@
 // A product's matrix [n][k] lies in slabs of 32 rows (output columns), rows padded with zeros:
 //   f32, f16   [slab][k][32]
 //   bf16       [slab][k / 32][2 panels][16 pairs][16 rows][2]   K padded to 32: a panel is a tile
-//   int8       [slab][k / 64][2 panels][16 quads][16 rows][4]   K padded to 64
-//              then float scale[n padded], int32 sum of bytes[n padded]
-// A table of rows lies as it came (int8: then float scale[n]). A vector is n floats.
+//   int8       [slab][k / 64][2 panels][16 quads][16 rows][4]   K padded to 64, BYTE_ZERO added
+//              then float scale[slab][group of K][32 rows]; see bytes.h
+// A table of rows lies as it came, one of int8 as a product. A vector is n floats.
 #include "kernels/cpu/cpu.h"
 #include "kernels/philox.h"
 
@@ -24,7 +24,7 @@ static size_t round_up(size_t n, size_t to)
 uint32_t packed_depth(const struct weight_shape *shape)
 {
     if (shape->dtype == DTYPE_I8)
-        return (uint32_t)round_up(shape->k, 64);
+        return byte_depth(shape->k);
     if (shape->dtype == DTYPE_BF16)
         return (uint32_t)round_up(shape->k, 32);
     return shape->k;
@@ -55,14 +55,13 @@ size_t cpu_weight_bytes(const struct device *device, const struct weight_shape *
     size_t bytes;
     if (shape->use == WEIGHT_VECTOR) {
         bytes = (size_t)shape->n * sizeof(float);
+    } else if (shape->dtype == DTYPE_I8) {
+        bytes = packed_bytes(shape) +
+                round_up(shape->n, SLAB_COLUMNS) * byte_groups(shape->k) * sizeof(float);
     } else if (shape->use == WEIGHT_ROWS) {
-        bytes = round_up((size_t)shape->n * shape->k * dtype_bytes(shape->dtype), 64);
-        if (shape->dtype == DTYPE_I8)
-            bytes += (size_t)shape->n * sizeof(float);
+        bytes = (size_t)shape->n * shape->k * dtype_bytes(shape->dtype);
     } else {
         bytes = packed_bytes(shape);
-        if (shape->dtype == DTYPE_I8)
-            bytes += round_up(shape->n, SLAB_COLUMNS) * (sizeof(float) + sizeof(int32_t));
     }
     return round_up(bytes, 256);
 }
@@ -121,48 +120,32 @@ static void row_piece_write(const struct weight *weight, uint32_t row, uint32_t 
         ((uint16_t *)weight->data)[packed_index(shape, row, column + i)] = f32_to_bf16(x[i]);
 }
 
-static int8_t byte_of(float x, float inverse)
+static uint8_t byte_of(float x, float inverse)
 {
-    float scaled = x * inverse;
-    return (int8_t)lrintf(scaled > 127 ? 127 : scaled < -127 ? -127 : scaled);
+    return (uint8_t)(lrintf(x * inverse) + BYTE_ZERO);
 }
 
-enum { ROW_MAX = 8192 }; // rows up to here are read once, longer ones twice
-
-// A row as bytes: scale = max |w| / 127.
+// A row as bytes, a group of K at a time.
 static void row_write_bytes(const struct put *put, uint32_t row, size_t source_at)
 {
-    const struct weight *weight = put->weight;
-    const struct weight_shape *shape = &weight->shape;
-    float piece[ROW_MAX];
-    float top = 0;
-    for (uint32_t c = 0; c < shape->k; c += ROW_MAX) {
-        uint32_t count = shape->k - c < ROW_MAX ? shape->k - c : ROW_MAX;
-        source_read(piece, put, source_at + c, count);
-        for (uint32_t i = 0; i < count; i++)
-            top = fabsf(piece[i]) > top ? fabsf(piece[i]) : top;
+    const struct weight_shape *shape = &put->weight->shape;
+    uint8_t *bytes = put->weight->data;
+    uint32_t depth = packed_depth(shape);
+    float *scales = (float *)(void *)(bytes + packed_bytes(shape)) +
+                    (size_t)(row / SLAB_COLUMNS) * byte_groups(shape->k) * SLAB_COLUMNS +
+                    row % SLAB_COLUMNS;
+    for (uint32_t c = 0; c < depth; c += BYTE_GROUP, scales += SLAB_COLUMNS) {
+        float x[BYTE_GROUP] = {0};
+        uint32_t padded = depth - c < BYTE_GROUP ? depth - c : BYTE_GROUP;
+        source_read(x, put, source_at + c, shape->k - c < BYTE_GROUP ? shape->k - c : BYTE_GROUP);
+        for (uint32_t b = 0; b < padded; b += BYTE_BLOCK)
+            byte_turn(x + b);
+        float scale = byte_scale(x, padded);
+        float inverse = byte_inverse(scale);
+        for (uint32_t i = 0; i < padded; i++)
+            bytes[packed_index(shape, row, c + i)] = byte_of(x[i], inverse);
+        *scales = scale / BYTE_BLOCK;
     }
-    float scale = top / 127.0f;
-    float inverse = scale > 0 ? 1.0f / scale : 0.0f;
-    bool packed = shape->use == WEIGHT_PRODUCT;
-    int8_t *bytes = weight->data;
-    int32_t sum = 0;
-    for (uint32_t c = 0; c < shape->k; c += ROW_MAX) {
-        uint32_t count = shape->k - c < ROW_MAX ? shape->k - c : ROW_MAX;
-        if (shape->k > ROW_MAX)
-            source_read(piece, put, source_at + c, count);
-        for (uint32_t i = 0; i < count; i++) {
-            int8_t value = byte_of(piece[i], inverse);
-            size_t at = packed ? packed_index(shape, row, c + i) : (size_t)row * shape->k + c + i;
-            bytes[at] = value;
-            sum += value;
-        }
-    }
-    size_t after = packed ? packed_bytes(shape) : round_up((size_t)shape->n * shape->k, 64);
-    float *scales = (float *)(void *)(bytes + after);
-    scales[row] = scale;
-    if (packed)
-        ((int32_t *)(void *)(scales + round_up(shape->n, SLAB_COLUMNS)))[row] = sum;
 }
 
 static void put_chunk(void *job, uint32_t chunk, uint32_t worker)

@@ -264,11 +264,11 @@ static void want_embedding(struct planner *p)
     bool no_table = tensors && !tensors_find(tensors, embed);
     const char *table = tied && no_table && !no_head ? head : embed;
     bool answers = c->kind == MODEL_GENERATOR;
-    bool one = tied && answers && p->list->dtype != DTYPE_I8;
-    struct wanted rows = {WEIGHT_EMBED,       one ? WEIGHT_TIED : WEIGHT_ROWS,
-                          p->list->side,      FILL_RANDOM,
-                          c->hidden,          1,
-                          {{table, c->vocab}}};
+    bool one = tied && answers;
+    struct wanted rows = {WEIGHT_EMBED, one ? WEIGHT_TIED : WEIGHT_ROWS,
+                          one ? p->list->dtype : p->list->side,
+                          FILL_RANDOM,  c->hidden,
+                          1,            {{table, c->vocab}}};
     want(p, &rows);
     if (!answers || one)
         return;
@@ -278,10 +278,8 @@ static void want_embedding(struct planner *p)
                              FILL_RANDOM,
                              c->hidden,
                              1,
-                             {{tied ? table : head, c->vocab}}};
+                             {{head, c->vocab}}};
     want(p, &product);
-    if (tied) // counted with the table
-        p->list->parameter_count -= (uint64_t)c->vocab * c->hidden;
 }
 
 // Qwen3-Reranker's whole head: W[yes] - W[no].

@@ -69,7 +69,7 @@ struct weight_list {
     uint64_t load_bytes;      // of all entries as packed, for progress
     uint64_t parameter_count; // of the checkpoint, a tied head counted once
     enum dtype dtype;         // of the products
-    enum dtype side;          // of tables and score heads: dtype, but never int8
+    enum dtype side;          // of other tables and score heads: dtype, but never int8
 };
 
 struct weight_plan_args {

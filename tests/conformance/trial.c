@@ -230,7 +230,7 @@ float *trial_fetch_floats(struct trial *t, const void *from, size_t n, enum dtyp
     return x;
 }
 
-// What an int8 weight of this row stands for: the twin's floats.
+// What an int8 weight of this row stands for where each row has one scale.
 static void row_to_bytes(float *row, uint32_t k)
 {
     float top = 0;
@@ -239,6 +239,45 @@ static void row_to_bytes(float *row, uint32_t k)
     float scale = top / 127.0f;
     for (uint32_t i = 0; i < k && scale > 0; i++)
         row[i] = rintf(row[i] * (1.0f / scale)) * scale;
+}
+
+// The same on the cpu: the row as it is multiplied, and turned back.
+static void row_to_groups(float *row, float *turned, uint32_t k)
+{
+    uint32_t depth = byte_depth(k);
+    memcpy(turned, row, k * sizeof *row); // the rest is zero
+    for (uint32_t g = 0; g < depth; g += BYTE_GROUP) {
+        uint32_t count = depth - g < BYTE_GROUP ? depth - g : BYTE_GROUP;
+        for (uint32_t b = g; b < g + count; b += BYTE_BLOCK)
+            byte_turn(turned + b);
+        float scale = byte_scale(turned + g, count);
+        float inverse = byte_inverse(scale);
+        for (uint32_t i = g; i < g + count; i++)
+            turned[i] = rintf(turned[i] * inverse) * (scale / BYTE_BLOCK);
+    }
+    for (uint32_t b = 0; b < depth; b += BYTE_BLOCK) {
+        float back[BYTE_BLOCK];
+        memcpy(back, turned + b, sizeof back);
+        byte_walsh(back);
+        for (uint32_t i = 0; i < BYTE_BLOCK && b + i < k; i++)
+            row[b + i] = back[i] * byte_sign(i);
+    }
+}
+
+// The twin's floats of an int8 weight.
+static void weight_to_bytes(struct trial *t, struct trial_weight *out, float *x)
+{
+    const struct weight_shape *shape = &out->device.shape;
+    bool groups = t->level < CPU_LEVELS;
+    uint32_t depth = byte_depth(shape->k);
+    float *turned = groups ? trial_heap(t, (size_t)shape->n * depth * sizeof *turned) : NULL;
+    for (uint32_t r = 0; r < shape->n; r++) {
+        if (groups)
+            row_to_groups(x + (size_t)r * shape->k, turned + (size_t)r * depth, shape->k);
+        else
+            row_to_bytes(x + (size_t)r * shape->k, shape->k);
+    }
+    out->turned = (struct weight){.shape = *shape, .data = turned};
 }
 
 struct trial_weight trial_weight_make(struct trial *t, const struct weight_shape *shape,
@@ -269,8 +308,8 @@ struct trial_weight trial_weight_make(struct trial *t, const struct weight_shape
     if (status == STATUS_OK)
         status = t->api->weight_finish(t->device, &out.device, &err);
     check(status == STATUS_OK, "%s", err.text);
-    for (uint32_t r = 0; r < shape->n && shape->dtype == DTYPE_I8 && !vector; r++)
-        row_to_bytes(x + (size_t)r * shape->k, shape->k);
+    if (shape->dtype == DTYPE_I8 && !vector)
+        weight_to_bytes(t, &out, x);
     out.twin.data = x;
     return out;
 }

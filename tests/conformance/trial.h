@@ -26,9 +26,9 @@ struct trial {
     } piece[TRIAL_PIECES];
 };
 
-// A weight on the device, and the same numbers for the twin.
+// A weight on the device, and the same numbers for the twin; int8 on the cpu: also as turned rows.
 struct trial_weight {
-    struct weight device, twin;
+    struct weight device, twin, turned;
 };
 
 // Opens the device: cpu at a level, or a plugin by name or path. false: not there (said on stdout),

@@ -129,7 +129,7 @@ void tiles_dot_bf16(int sum, int a, int b)
     _mm_setcsr(control);
 }
 
-void tiles_dot_i8(int sum, int a, int b)
+void tiles_dot_i8_u8(int sum, int a, int b)
 {
     need_three(sum, a, b);
     for (size_t m = 0; m < ROWS; m++)
@@ -137,7 +137,7 @@ void tiles_dot_i8(int sum, int a, int b)
             int32_t total;
             memcpy(&total, tiles.row[sum][m] + 4 * n, sizeof total);
             for (size_t k = 0; k < ROW_BYTES; k++)
-                total += (int8_t)tiles.row[a][m][k] * (int8_t)tiles.row[b][k / 4][4 * n + k % 4];
+                total += (int8_t)tiles.row[a][m][k] * tiles.row[b][k / 4][4 * n + k % 4];
             memcpy(tiles.row[sum][m] + 4 * n, &total, sizeof total);
         }
 }

@@ -15,7 +15,7 @@
 #undef _tile_stream_loadd
 #undef _tile_stored
 #undef _tile_dpbf16ps
-#undef _tile_dpbssd
+#undef _tile_dpbsud
 #define _tile_loadconfig(config) tiles_config(config)
 #define _tile_release() tiles_release()
 #define _tile_zero(tile) tiles_zero(tile)
@@ -23,7 +23,7 @@
 #define _tile_stream_loadd(tile, at, stride) tiles_load(tile, at, stride)
 #define _tile_stored(tile, at, stride) tiles_store(tile, at, stride)
 #define _tile_dpbf16ps(sum, a, b) tiles_dot_bf16(sum, a, b)
-#define _tile_dpbssd(sum, a, b) tiles_dot_i8(sum, a, b)
+#define _tile_dpbsud(sum, a, b) tiles_dot_i8_u8(sum, a, b)
 
 void tiles_config(const void *config);
 void tiles_release(void);
@@ -31,4 +31,4 @@ void tiles_zero(int tile);
 void tiles_load(int tile, const void *at, size_t stride);
 void tiles_store(int tile, void *at, size_t stride);
 void tiles_dot_bf16(int sum, int a, int b); // flushes denormals, rounds to nearest, as AMX does
-void tiles_dot_i8(int sum, int a, int b);
+void tiles_dot_i8_u8(int sum, int a, int b);

@@ -48,6 +48,42 @@ static uint32_t recorded_read(float *out, uint32_t room)
     return count;
 }
 
+// Both texts and a short one, as int8 against float32.
+static void bytes_are_near(void **state)
+{
+    (void)state;
+    static const int32_t hello[3] = {101, 7592, 102};
+    static float want[TEXTS + 1][WIDTH];
+    static const int dtypes[2] = {DTYPE_F32, DTYPE_I8};
+    for (int d = 0; d < 2; d++) {
+        struct model_options options = rig_options();
+        options.dtype = dtypes[d];
+        struct rig rig;
+        rig_open(&rig, folder, &options);
+        rig_begin(&rig);
+        for (uint32_t i = 0; i <= TEXTS; i++) {
+            struct rig_sequence s = {i, i < TEXTS ? texts[i] : hello, i < TEXTS ? lengths[i] : 3, 0,
+                                     STEP_NO_TYPE};
+            rig_prefill(&rig, &s, 8, WANT_VECTOR);
+        }
+        struct model_output out = rig_step(&rig, NULL);
+        if (d == 0)
+            memcpy(want, out.values, sizeof want);
+        for (uint32_t i = 0; d == 1 && i <= TEXTS; i++) {
+            double dot = 0, one = 0, two = 0;
+            for (uint32_t k = 0; k < WIDTH; k++) {
+                double a = want[i][k], b = out.values[i * WIDTH + k];
+                dot += a * b;
+                one += a * a;
+                two += b * b;
+            }
+            printf("int8, text %u: cosine %.5f\n", i, dot / sqrt(one * two));
+            assert_true(dot >= 0.999 * sqrt(one * two));
+        }
+        rig_close(&rig);
+    }
+}
+
 static void vectors_match(void **state)
 {
     (void)state;
@@ -88,6 +124,7 @@ int main(void)
         printf("skipped: no %s or no assets\n", folder);
         return 77;
     }
-    const struct CMUnitTest tests[] = {cmocka_unit_test(vectors_match)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(vectors_match),
+                                       cmocka_unit_test(bytes_are_near)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

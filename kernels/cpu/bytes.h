@@ -1,0 +1,72 @@
+// int8 on the cpu device: what a product of bytes means, shared by the packing of weights, by every
+// level and by the twin. Rows of K elements, of weights and of activations, are padded with zeros
+// to blocks of 64; each block is turned: x' = H D x, H the Walsh-Hadamard matrix of 64 (not scaled)
+// and D the signs below. The turn spreads a single large element over its block. Groups of
+// BYTE_GROUP turned elements are rounded to bytes with a scale of their own, max |x'| / 127, and
+//
+//   y = sum over groups of (sum of qx qw) * scale x * scale w,  scale w divided by 64,
+//
+// which is x W^T, for H D has orthogonal rows of length 8. Decision 0018 has the measurements.
+#pragma once
+
+#include <math.h>
+#include <stdint.h>
+
+enum {
+    BYTE_BLOCK = 64,  // elements that are turned together
+    BYTE_GROUP = 128, // elements with one scale; K ends with a group of one block where it must
+    BYTE_ZERO = 128,  // weights are kept with this added: one operand of vpdpbusd is unsigned
+};
+
+static inline uint32_t byte_depth(uint32_t k) // K with padding
+{
+    return (k + BYTE_BLOCK - 1) / BYTE_BLOCK * BYTE_BLOCK;
+}
+
+static inline uint32_t byte_groups(uint32_t k)
+{
+    return (k + BYTE_GROUP - 1) / BYTE_GROUP;
+}
+
+// D: -1 where i0 i1 + i2 i3 + i4 i5 is odd, over the bits of i. H D makes of a constant block one
+// of equal magnitudes, too.
+static inline float byte_sign(uint32_t i)
+{
+    uint32_t pairs = i & i >> 1;
+    return (((pairs ^ pairs >> 2 ^ pairs >> 4) & 1u) != 0) ? -1.0f : 1.0f;
+}
+
+// x = H x in place, from the lowest bit of the index to the highest: the order fixes the bits.
+static inline void byte_walsh(float x[BYTE_BLOCK])
+{
+    for (uint32_t d = 1; d < BYTE_BLOCK; d *= 2)
+        for (uint32_t i = 0; i < BYTE_BLOCK; i += 2 * d)
+            for (uint32_t j = i; j < i + d; j++) {
+                float a = x[j], b = x[j + d];
+                x[j] = a + b;
+                x[j + d] = a - b;
+            }
+}
+
+static inline void byte_turn(float x[BYTE_BLOCK])
+{
+    for (uint32_t i = 0; i < BYTE_BLOCK; i++)
+        x[i] *= byte_sign(i);
+    byte_walsh(x);
+}
+
+// The scale of a group, no number where an element is none, and what elements are multiplied with.
+static inline float byte_scale(const float *x, uint32_t count)
+{
+    float top = 0, poison = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        top = fabsf(x[i]) > top ? fabsf(x[i]) : top;
+        poison += x[i] * 0;
+    }
+    return top / 127.0f + poison;
+}
+
+static inline float byte_inverse(float scale) // of a scale that is no number: 0
+{
+    return scale > 0 && scale <= 0x1p120f ? 1.0f / scale : 0.0f;
+}
