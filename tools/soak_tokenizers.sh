@@ -1,10 +1,13 @@
 #!/usr/bin/env bash
-# Differential test of the tokenizers against the reference library: every folder of the assets, and
-# 48 small tokenizers of every kind that tests/runtime/tokenizer_kinds.py writes.
+# Differential test of the tokenizers against the reference library: the patterns of published
+# tokenizers, every code point through every normalizer and pre-tokenizer, every folder of the
+# assets, and 48 small tokenizers of every kind that tests/runtime/tokenizer_kinds.py writes.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 python=build/soak-venv/bin/python
 probe=build/release/bin/tokenizer_probe
+"$python" tools/pattern_diff.py "$probe" --texts 2000
+"$python" tools/unicode_diff.py "$probe"
 kinds=build/soak-kinds
 text=README.md
 [ -f ../shared/assets/text/tinyshakespeare.txt ] && text=../shared/assets/text/tinyshakespeare.txt

@@ -18,9 +18,26 @@ from tokenizers import Tokenizer
 
 
 class Probe:
-    def __init__(self, program, folder):
+    def __init__(self, program, folder, quiet=False):
         self.pipe = subprocess.Popen([program, folder], stdin=subprocess.PIPE,
-                                     stdout=subprocess.PIPE)
+                                     stdout=subprocess.PIPE,
+                                     stderr=subprocess.DEVNULL if quiet else None)
+
+    def ready(self):
+        """False if the probe has ended, because it does not take the folder."""
+        try:
+            self.ask(0, b"")
+        except BrokenPipeError:
+            return False
+        return len(self.pipe.stdout.read(4)) == 4
+
+    def close(self):
+        try:
+            self.pipe.stdin.close()
+        except BrokenPipeError:
+            pass
+        self.pipe.stdout.close()
+        self.pipe.wait()
 
     def ask(self, operation, payload):
         self.pipe.stdin.write(struct.pack("<II", operation, len(payload)) + payload)

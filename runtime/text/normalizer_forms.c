@@ -7,23 +7,9 @@
 
 enum { RUN_SHORT = 64, DECOMPOSED_MAX = 32 };
 
-// Can this character combine with one before it?
-static bool combines_back(uint32_t c)
-{
-    if (c < 0x300)
-        return false;
-    if (c >= 0x1160 && c <= 0x11FF) // vowels and finals of Hangul
-        return true;
-    if (c == 0xFF9E || c == 0xFF9F || (c >= 0xFFA0 && c <= 0xFFDC))
-        return true;
-    const utf8proc_property_t *p = utf8proc_get_property((utf8proc_int32_t)c);
-    return p->combining_class != 0 ||
-           (p->category >= UTF8PROC_CATEGORY_MN && p->category <= UTF8PROC_CATEGORY_ME);
-}
-
 static unsigned order_of(int32_t c)
 {
-    return c < 0x300 ? 0 : utf8proc_get_property(c)->combining_class;
+    return c < 0x300 || char_is_inert((uint32_t)c) ? 0 : utf8proc_get_property(c)->combining_class;
 }
 
 // Marks between two characters of class 0 are put in the order of their classes; stable.
@@ -76,6 +62,46 @@ static struct form form_of(enum normalizer_kind kind)
                          kind == NORMALIZE_NFC || kind == NORMALIZE_NFKC};
 }
 
+// Writes the decomposition of c; returns how many characters.
+static size_t decompose(uint32_t c, struct form form, int32_t out[DECOMPOSED_MAX])
+{
+    int last_class = 0;
+    utf8proc_ssize_t made = -1;
+    if (!char_is_inert(c))
+        made =
+            utf8proc_decompose_char((int32_t)c, out, DECOMPOSED_MAX, form.decompose, &last_class);
+    if (made >= 0 && made <= DECOMPOSED_MAX)
+        return (size_t)made;
+    out[0] = (int32_t)c;
+    return 1;
+}
+
+// Can what this character decomposes to begin with a character that combines with one before it?
+static bool combines_back(uint32_t c, struct form form)
+{
+    if (c < 0x300 || char_is_inert(c))
+        return false;
+    const utf8proc_property_t *p = utf8proc_get_property((utf8proc_int32_t)c);
+    if (p->decomp_type != 0 && (form.decompose & UTF8PROC_COMPAT) != 0) {
+        int32_t parts[DECOMPOSED_MAX];
+        (void)decompose(c, form, parts);
+        c = (uint32_t)parts[0];
+        p = utf8proc_get_property(parts[0]);
+    }
+    return (c >= 0x1160 && c <= 0x11FF) || // vowels and finals of Hangul
+           p->combining_class != 0 ||
+           (p->category >= UTF8PROC_CATEGORY_MN && p->category <= UTF8PROC_CATEGORY_ME);
+}
+
+// What is inert begins a run and takes no part in composing.
+static size_t compose(int32_t *chars, size_t count)
+{
+    size_t kept = count > 0 && char_is_inert((uint32_t)chars[0]);
+    utf8proc_ssize_t composed = utf8proc_normalize_utf32(
+        chars + kept, (utf8proc_ssize_t)(count - kept), UTF8PROC_COMPOSE | UTF8PROC_STABLE);
+    return composed >= 0 ? kept + (size_t)composed : count;
+}
+
 // One run: the characters s[start..end) in `form`.
 static bool put_run(struct nbuf *b, const struct nstr *s, size_t start, size_t end,
                     struct form form)
@@ -94,24 +120,13 @@ static bool put_run(struct nbuf *b, const struct nstr *s, size_t start, size_t e
     uint8_t plain = 0;
     for (size_t i = start; i < end;) {
         size_t bytes;
-        int last_class = 0;
-        int32_t c = (int32_t)utf8_read(s->at + i, &bytes);
-        utf8proc_ssize_t made =
-            utf8proc_decompose_char(c, chars + count, DECOMPOSED_MAX, form.decompose, &last_class);
-        if (made < 0 || made > DECOMPOSED_MAX) {
-            chars[count] = c;
-            made = 1;
-        }
-        count += (size_t)made;
+        count += decompose(utf8_read(s->at + i, &bytes), form, chars + count);
         plain |= plain_at(s, i);
         i += bytes;
     }
     order_marks(chars, count, copy);
-    if (form.compose) {
-        utf8proc_ssize_t composed = utf8proc_normalize_utf32(chars, (utf8proc_ssize_t)count,
-                                                             UTF8PROC_COMPOSE | UTF8PROC_STABLE);
-        count = composed >= 0 ? (size_t)composed : count;
-    }
+    if (form.compose)
+        count = compose(chars, count);
     for (size_t i = 0; i < count; i++)
         if (!nbuf_put_char(b, (uint32_t)chars[i], plain))
             return false;
@@ -135,7 +150,7 @@ bool normalize_form(struct encode *e, enum normalizer_kind kind, struct nstr *s)
         size_t end = start + bytes;
         bool alone = true;
         while (end < s->bytes && (unsigned char)s->at[end] >= 0xCC &&
-               combines_back(utf8_read(s->at + end, &bytes))) {
+               combines_back(utf8_read(s->at + end, &bytes), form)) {
             end += bytes;
             alone = false;
         }

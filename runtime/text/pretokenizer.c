@@ -174,6 +174,22 @@ static void cut_words(struct cutter *c)
         emit(c, start, c->piece.bytes);
 }
 
+// Parts of one script each; characters without one go on with the part, but begin none.
+static void cut_scripts(struct cutter *c)
+{
+    size_t start = c->piece.bytes, bytes;
+    int32_t before = -1;
+    for (size_t i = 0; i < c->piece.bytes && c->e->status == STATUS_OK; i += bytes) {
+        int32_t script = char_script(utf8_read(c->piece.at + i, &bytes));
+        if (script < 0 || script == before)
+            continue;
+        emit(c, start, i);
+        start = i;
+        before = script;
+    }
+    emit(c, start, c->piece.bytes);
+}
+
 static void cut_lengths(struct cutter *c, uint32_t length)
 {
     size_t start = 0;
@@ -322,6 +338,9 @@ void pretokenize(struct encode *e, unsigned stage, struct text piece, bool first
         break;
     case PRE_DELIMITER:
         cut_by_text(&c, p->text);
+        break;
+    case PRE_SCRIPTS:
+        cut_scripts(&c);
         break;
     case PRE_FIXED_LENGTH:
         cut_lengths(&c, p->length);

@@ -15,6 +15,7 @@ static const struct {
     {"Digits", PRE_DIGITS},
     {"CharDelimiterSplit", PRE_DELIMITER},
     {"FixedLength", PRE_FIXED_LENGTH},
+    {"UnicodeScripts", PRE_SCRIPTS},
 };
 
 static enum status behavior_open(struct pre_tokenizer *p, struct text name, struct error *err)

@@ -3,6 +3,7 @@
 #include "runtime/text/tokenizer_regex.h"
 
 #include "runtime/base/arena.h"
+#include "runtime/text/pattern.h"
 
 #include <pcre2.h>
 
@@ -11,88 +12,39 @@ struct regex {
     pcre2_match_context *context;
 };
 
-struct writer {
-    char *at;
-    size_t bytes;
-};
-
-static void put(struct writer *w, const char *text)
+static enum status compile(pcre2_code **out, struct text pattern, struct text translated,
+                           struct error *err)
 {
-    size_t bytes = strlen(text);
-    memcpy(w->at + w->bytes, text, bytes);
-    w->bytes += bytes;
-}
-
-// \s and \w mean more in PCRE2 (U+180E) or less (marks) than in the reference engine.
-static bool put_class(struct writer *w, char letter, bool inside)
-{
-    const char *body = letter == 's' || letter == 'S'   ? "\\t-\\r\\x{85}\\p{Z}"
-                       : letter == 'w' || letter == 'W' ? "\\p{L}\\p{M}\\p{Nd}\\p{Nl}\\p{Pc}"
-                       : letter == 'h' || letter == 'H' ? "0-9a-fA-F"
-                                                        : NULL;
-    bool negated = letter >= 'A' && letter <= 'Z';
-    if (body == NULL || (inside && negated))
-        return false;
-    if (!inside)
-        put(w, negated ? "[^" : "[");
-    put(w, body);
-    if (!inside)
-        put(w, "]");
-    return true;
-}
-
-// Rewrites the classes; the result is at most 16 times as long.
-static void translate(struct writer *w, struct text pattern)
-{
-    bool inside = false;
-    for (size_t i = 0; i < pattern.bytes; i++) {
-        char c = pattern.at[i];
-        if (c == '\\' && i + 1 < pattern.bytes) {
-            char letter = pattern.at[++i];
-            if (!put_class(w, letter, inside)) {
-                w->at[w->bytes++] = '\\';
-                w->at[w->bytes++] = letter;
-            }
-            continue;
-        }
-        if (c == '[' && !inside) {
-            inside = true;
-            w->at[w->bytes++] = c;
-            while (i + 1 < pattern.bytes && pattern.at[i + 1] == '^')
-                w->at[w->bytes++] = pattern.at[++i];
-            if (i + 1 < pattern.bytes && pattern.at[i + 1] == ']')
-                w->at[w->bytes++] = pattern.at[++i];
-            continue;
-        }
-        if (c == '[' && inside && i + 1 < pattern.bytes && pattern.at[i + 1] == ':') {
-            const char *close = memmem(pattern.at + i, pattern.bytes - i, ":]", 2);
-            size_t bytes = close != NULL ? (size_t)(close + 2 - (pattern.at + i)) : 1;
-            memcpy(w->at + w->bytes, pattern.at + i, bytes);
-            w->bytes += bytes;
-            i += bytes - 1;
-            continue;
-        }
-        if (c == ']')
-            inside = false;
-        w->at[w->bytes++] = c;
-    }
+    int code;
+    PCRE2_SIZE offset;
+    pcre2_compile_context *context = pcre2_compile_context_create(NULL);
+    check(context != NULL, "no memory for a compile context");
+    pcre2_set_newline(context, PCRE2_NEWLINE_LF);
+    pcre2_set_bsr(context, PCRE2_BSR_UNICODE);
+    // With the search for a first character, JIT of 10.42 finds matches that there are not.
+    uint32_t options = PCRE2_UTF | PCRE2_MULTILINE | PCRE2_NO_START_OPTIMIZE;
+    *out = pcre2_compile((PCRE2_SPTR)translated.at, translated.bytes, options, &code, &offset,
+                         context);
+    pcre2_compile_context_free(context);
+    if (*out != NULL)
+        return STATUS_OK;
+    char why[200];
+    pcre2_get_error_message(code, (PCRE2_UCHAR *)why, sizeof why);
+    return error_set(err, STATUS_UNSUPPORTED, "the pattern %.*s cannot be read: %s",
+                     (int)(pattern.bytes < 300 ? pattern.bytes : 300), pattern.at, why);
 }
 
 enum status regex_open(struct regex **out, struct text pattern, struct error *err)
 {
-    struct writer w = {heap_take(pattern.bytes * 32 + 1), 0};
-    translate(&w, pattern);
-    int code;
-    PCRE2_SIZE offset;
-    pcre2_code *compiled = pcre2_compile(
-        (PCRE2_SPTR)w.at, w.bytes, PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE, &code, &offset, NULL);
-    heap_give(w.at);
-    if (compiled == NULL) {
-        char why[200];
-        pcre2_get_error_message(code, (PCRE2_UCHAR *)why, sizeof why);
-        return error_set(err, STATUS_UNSUPPORTED, "the pattern %.*s cannot be read: %s",
-                         (int)(pattern.bytes < 300 ? pattern.bytes : 300), pattern.at, why);
-    }
+    struct arena *arena = arena_create(0, 0);
+    struct text translated;
+    enum status status = pattern_translate(&translated, pattern, arena, err);
+    pcre2_code *compiled = NULL;
+    if (status == STATUS_OK)
+        status = compile(&compiled, pattern, translated, err);
+    arena_destroy(arena);
+    if (status != STATUS_OK)
+        return status;
     // Without JIT (a pattern it cannot do) the interpreter matches.
     (void)pcre2_jit_compile(compiled, PCRE2_JIT_COMPLETE);
     struct regex *regex = heap_take(sizeof *regex);

@@ -1,76 +1,11 @@
-// UTF-8 reading and writing and character classes; see tokenizer_unicode.h. The classes follow
-// the Unicode version of the reference library of each rule: the BERT rules were frozen long ago,
-// so characters assigned later are listed here as exceptions.
+// UTF-8 reading and writing and character classes; see tokenizer_unicode.h. Categories are those of
+// Unicode 16.0. Some rules of the reference library were frozen long ago: what they take otherwise
+// stands in tables (unicode_tables.c).
 #include "runtime/text/tokenizer_unicode.h"
 
+#include "runtime/text/unicode_tables.h"
+
 #include <utf8proc.h>
-
-struct range {
-    uint32_t first, last;
-};
-
-// Marks assigned after the tables that the BERT normalizer uses.
-static const struct range late_marks_nonspacing[] = {
-    {0x7fd, 0x7fd},     {0x898, 0x89f},     {0x8ca, 0x8e1},     {0x9fe, 0x9fe},
-    {0xafa, 0xaff},     {0xb55, 0xb55},     {0xc04, 0xc04},     {0xc3c, 0xc3c},
-    {0xd00, 0xd00},     {0xd3b, 0xd3c},     {0xd81, 0xd81},     {0xeba, 0xeba},
-    {0xece, 0xece},     {0x180f, 0x180f},   {0x1885, 0x1886},   {0x1abf, 0x1ace},
-    {0x1df6, 0x1dfb},   {0xa82c, 0xa82c},   {0xa8c5, 0xa8c5},   {0xa8ff, 0xa8ff},
-    {0xa9bd, 0xa9bd},   {0x10d24, 0x10d27}, {0x10eab, 0x10eac}, {0x10efd, 0x10eff},
-    {0x10f46, 0x10f50}, {0x10f82, 0x10f85}, {0x11070, 0x11070}, {0x11073, 0x11074},
-    {0x110c2, 0x110c2}, {0x111c9, 0x111c9}, {0x111cf, 0x111cf}, {0x1123e, 0x1123e},
-    {0x11241, 0x11241}, {0x1133b, 0x1133b}, {0x11438, 0x11446}, {0x1145e, 0x1145e},
-    {0x1182f, 0x1183a}, {0x1193b, 0x1193e}, {0x11943, 0x11943}, {0x119d4, 0x119e0},
-    {0x11a01, 0x11a99}, {0x11c30, 0x11cb6}, {0x11d31, 0x11d97}, {0x11ef3, 0x11ef4},
-    {0x11f00, 0x11f5a}, {0x13440, 0x13455}, {0x16f4f, 0x16f4f}, {0x16fe4, 0x16fe4},
-    {0x1cf00, 0x1cf46}, {0x1e000, 0x1e02a}, {0x1e08f, 0x1e08f}, {0x1e130, 0x1e136},
-    {0x1e2ae, 0x1e2ae}, {0x1e2ec, 0x1e2ef}, {0x1e4ec, 0x1e4ef}, {0x1e944, 0x1e94a},
-};
-
-// Marks assigned after the tables that the StripAccents normalizer uses.
-static const struct range late_marks[] = {
-    {0x7fd, 0x7fd},     {0x898, 0x89f},     {0x8ca, 0x8d3},     {0x9fe, 0x9fe},
-    {0xafa, 0xaff},     {0xb55, 0xb55},     {0xc04, 0xc04},     {0xc3c, 0xc3c},
-    {0xcf3, 0xcf3},     {0xd00, 0xd00},     {0xd3b, 0xd3c},     {0xd81, 0xd81},
-    {0xeba, 0xeba},     {0xece, 0xece},     {0x1715, 0x1715},   {0x180f, 0x180f},
-    {0x1abf, 0x1ace},   {0x1cf7, 0x1cf7},   {0x1df6, 0x1dfa},   {0xa82c, 0xa82c},
-    {0xa8ff, 0xa8ff},   {0x10d24, 0x10d27}, {0x10eab, 0x10eac}, {0x10efd, 0x10eff},
-    {0x10f46, 0x10f50}, {0x10f82, 0x10f85}, {0x11070, 0x11070}, {0x11073, 0x11074},
-    {0x110c2, 0x110c2}, {0x11145, 0x11146}, {0x111c9, 0x111c9}, {0x111ce, 0x111cf},
-    {0x11241, 0x11241}, {0x1133b, 0x1133b}, {0x1145e, 0x1145e}, {0x1182c, 0x1183a},
-    {0x11930, 0x11943}, {0x119d1, 0x119e4}, {0x11a01, 0x11a99}, {0x11d31, 0x11d97},
-    {0x11ef3, 0x11ef6}, {0x11f00, 0x11f5a}, {0x13440, 0x13455}, {0x16f4f, 0x16f4f},
-    {0x16f7f, 0x16f87}, {0x16fe4, 0x16fe4}, {0x16ff0, 0x16ff1}, {0x1cf00, 0x1cf46},
-    {0x1e08f, 0x1e08f}, {0x1e130, 0x1e136}, {0x1e2ae, 0x1e2ae}, {0x1e2ec, 0x1e2ef},
-    {0x1e4ec, 0x1e4ef},
-};
-
-// Punctuation assigned after the tables that the punctuation pre-tokenizers use.
-static const struct range late_punctuation[] = {
-    {0x61d, 0x61d},     {0x9fd, 0x9fd},     {0xa76, 0xa76},     {0xc77, 0xc77},
-    {0xc84, 0xc84},     {0x1b7d, 0x1b7e},   {0x2e43, 0x2e4f},   {0x2e52, 0x2e5d},
-    {0x10ead, 0x10ead}, {0x10f55, 0x10f59}, {0x10f86, 0x10f89}, {0x1144b, 0x1144f},
-    {0x1145a, 0x1145b}, {0x1145d, 0x1145d}, {0x11660, 0x1166c}, {0x116b9, 0x116b9},
-    {0x1183b, 0x1183b}, {0x11944, 0x11946}, {0x119e2, 0x119e2}, {0x11a3f, 0x11a46},
-    {0x11a9a, 0x11aa2}, {0x11b00, 0x11b09}, {0x11c41, 0x11c45}, {0x11c70, 0x11c71},
-    {0x11ef7, 0x11ef8}, {0x11f43, 0x11f4f}, {0x11fff, 0x11fff}, {0x12ff1, 0x12ff2},
-    {0x16e97, 0x16e9a}, {0x16fe2, 0x16fe2}, {0x1e95e, 0x1e95f},
-};
-
-static bool in_ranges(const struct range *ranges, size_t count, uint32_t c)
-{
-    size_t low = 0, high = count;
-    while (low < high) {
-        size_t middle = (low + high) / 2;
-        if (c > ranges[middle].last)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < count && c >= ranges[low].first;
-}
-
-#define IN_RANGES(table, c) in_ranges(table, sizeof(table) / sizeof(table)[0], c)
 
 size_t utf8_write(uint32_t c, char *out)
 {
@@ -178,9 +113,14 @@ struct text utf8_lossy(struct arena *arena, struct text text)
     return text_span(out, n);
 }
 
+// utf8proc may know an older Unicode: what it takes as unassigned, and the one mark that changed.
 static unsigned category(uint32_t c)
 {
-    return (unsigned)utf8proc_category((utf8proc_int32_t)c);
+    unsigned known = (unsigned)utf8proc_category((utf8proc_int32_t)c);
+    if (known != UTF8PROC_CATEGORY_CN && known != UTF8PROC_CATEGORY_MN)
+        return known;
+    const struct unicode_range *added = unicode_find(&unicode_added, c);
+    return added != NULL ? added->value : known;
 }
 
 bool char_is_letter(uint32_t c)
@@ -219,34 +159,44 @@ bool char_is_mark(uint32_t c)
 {
     if (c < 0x300)
         return false;
-    return category(c) - UTF8PROC_CATEGORY_MN <= UTF8PROC_CATEGORY_ME - UTF8PROC_CATEGORY_MN
-               ? !IN_RANGES(late_marks, c)
-               : c == 0x1CF2 || c == 0x1CF3;
+    bool mark = category(c) - UTF8PROC_CATEGORY_MN <= UTF8PROC_CATEGORY_ME - UTF8PROC_CATEGORY_MN;
+    return mark != (unicode_find(&unicode_marks_otherwise, c) != NULL);
 }
 
 bool char_is_mark_nonspacing(uint32_t c)
 {
     if (c < 0x300)
         return false;
-    return category(c) == UTF8PROC_CATEGORY_MN ? !IN_RANGES(late_marks_nonspacing, c) : c == 0x1734;
+    bool mark = category(c) == UTF8PROC_CATEGORY_MN;
+    return mark != (unicode_find(&unicode_nonspacing_otherwise, c) != NULL);
 }
 
 bool char_is_punctuation(uint32_t c)
 {
     if (c < 0x80)
         return c - '!' < 15 || c - ':' < 7 || c - '[' < 6 || c - '{' < 4;
-    return category(c) - UTF8PROC_CATEGORY_PC <= UTF8PROC_CATEGORY_PO - UTF8PROC_CATEGORY_PC
-               ? !IN_RANGES(late_punctuation, c)
-               : c == 0x166D || c == 0x111C9;
+    bool mark = category(c) - UTF8PROC_CATEGORY_PC <= UTF8PROC_CATEGORY_PO - UTF8PROC_CATEGORY_PC;
+    return mark != (unicode_find(&unicode_punctuation_otherwise, c) != NULL);
 }
 
 bool char_is_control(uint32_t c)
 {
     if (c < 0x80)
         return (c < 0x20 && c != '\t' && c != '\n' && c != '\r') || c == 0x7F;
-    if (c - 0x890 <= 1 || c == 0x8E2 || c == 0x110CD || c - 0x13430 <= 0xF)
-        return false;
-    return category(c) - UTF8PROC_CATEGORY_CC <= UTF8PROC_CATEGORY_CO - UTF8PROC_CATEGORY_CC;
+    bool control =
+        category(c) - UTF8PROC_CATEGORY_CC <= UTF8PROC_CATEGORY_CO - UTF8PROC_CATEGORY_CC;
+    return control != (unicode_find(&unicode_control_otherwise, c) != NULL);
+}
+
+bool char_is_inert(uint32_t c)
+{
+    return c >= unicode_inert.ranges[0].first && unicode_find(&unicode_inert, c) != NULL;
+}
+
+int32_t char_script(uint32_t c)
+{
+    const struct unicode_range *run = unicode_find(&unicode_script_runs, c);
+    return run != NULL ? (int32_t)run->value : -1;
 }
 
 bool char_is_cjk(uint32_t c)
@@ -269,7 +219,9 @@ int char_lower(uint32_t c, uint32_t out[2])
         out[1] = 0x307;
         return 2;
     }
-    out[0] = (uint32_t)utf8proc_tolower((utf8proc_int32_t)c);
+    const struct unicode_range *added = c >= 0x1C89 ? unicode_find(&unicode_added_lower, c) : NULL;
+    out[0] = added != NULL ? (c & ~0xFFFFu) | ((c + added->value) & 0xFFFF)
+                           : (uint32_t)utf8proc_tolower((utf8proc_int32_t)c);
     return 1;
 }
 
