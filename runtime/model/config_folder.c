@@ -3,6 +3,7 @@
 // which a yes/no reranker is recognised. Loading thread only.
 #include "runtime/model/config.h"
 
+#include "runtime/base/folder.h"
 #include "runtime/base/json.h"
 #include "runtime/base/log.h"
 
@@ -36,8 +37,7 @@ static enum status file_parse(json_t **out, const char *folder, const char *name
     if (lstat(path, &about) != 0 && (errno == ENOENT || errno == ENOTDIR)) {
         if (!needed)
             return STATUS_OK;
-        return error_set(err, STATUS_NOT_FOUND, "%s is missing: %s is no model folder", path,
-                         folder);
+        return error_set(err, STATUS_NOT_FOUND, "%s is missing: download the model again", path);
     }
     status = json_file_parse(out, path, CONFIG_BYTES_MAX, err);
     if (status == STATUS_OK && !json_is_object(*out) && !json_is_array(*out)) {
@@ -326,12 +326,17 @@ enum status model_config_read(struct model_config *out, const char *folder, stru
 {
     struct modules modules = {.listed = false};
     struct model_config found = {.arch = NULL};
-    enum status status = path_join(found.weights_folder, folder, "", err);
+    enum status status = folder_check(folder, err);
+    if (status == STATUS_OK)
+        status = path_join(found.weights_folder, folder, "", err);
     if (status == STATUS_OK)
         status = modules_read(&modules, &found, folder, err);
     json_t *json = NULL;
+    bool listed = modules.listed; // then the folder is one of a model, and its part is missing
     if (status == STATUS_OK)
-        status = file_parse(&json, found.weights_folder, "config.json", true, err);
+        status = file_parse(&json, found.weights_folder, "config.json", listed, err);
+    if (status == STATUS_OK && json == NULL)
+        status = folder_lacks(folder, "has no config.json", err);
     if (status == STATUS_OK)
         status = model_config_parse(out, json, err);
     if (status == STATUS_OK) {

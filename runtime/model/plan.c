@@ -275,7 +275,8 @@ enum status model_plan_open(struct model_plan **out, const char *folder,
         status = plan_fill(plan, err);
     if (status != STATUS_OK) {
         model_plan_close(plan);
-        return error_prefix(err, "%s", folder);
+        return strncmp(err->text, folder, strlen(folder)) == 0 ? status
+                                                               : error_prefix(err, "%s", folder);
     }
     *out = plan;
     return STATUS_OK;

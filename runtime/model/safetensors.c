@@ -3,6 +3,7 @@
 // with names and tensor records; see safetensors.h for the promise made about bounds.
 #include "runtime/model/safetensors.h"
 
+#include "runtime/base/folder.h"
 #include "runtime/base/json.h"
 #include "runtime/model/mapping.h"
 
@@ -194,10 +195,12 @@ static enum status entries_read(struct tensor *list, uint32_t *count, struct are
 }
 
 // The JSON reader lets the last of two equal keys win; here a repeated tensor is damage. Counts the
-// keys of the outermost object with a scan that knows strings and nesting only.
-static uint32_t keys_count(struct text json)
+// keys of the outermost object, and what parts values anywhere, with a scan that knows strings and
+// nesting only.
+static uint32_t keys_count(struct text json, uint32_t *values)
 {
     uint32_t commas = 0;
+    *values = 1;
     int depth = 0;
     bool any = false;
     for (size_t i = 0; i < json.bytes; i++) {
@@ -208,10 +211,12 @@ static uint32_t keys_count(struct text json)
                 i += json.at[i] == '\\';
         } else if (c == '{' || c == '[') {
             depth++;
+            ++*values;
         } else if (c == '}' || c == ']') {
             depth--;
-        } else if (c == ',' && depth == 1) {
-            commas++;
+        } else if (c == ',') {
+            commas += depth == 1;
+            ++*values;
         }
     }
     return any ? commas + 1 : 0;
@@ -227,13 +232,19 @@ enum status safetensors_parse(struct tensor **out, uint32_t *count, struct arena
     struct text json = text_span(file.at + 8, header_length);
     struct text data = text_span(json.at + json.bytes, file.bytes - 8 - header_length);
     json_t *header = NULL;
+    uint32_t values, keys = keys_count(json, &values);
+    if (keys > TENSORS_MAX + 1 || values > TENSOR_VALUES_MAX) // one key is for metadata
+        return error_set(err, STATUS_TOO_LARGE,
+                         "%s: the header has %u entries and %u values; at most %d tensors and %d "
+                         "values are read",
+                         name, keys, values, TENSORS_MAX, TENSOR_VALUES_MAX);
     status = json_parse(&header, json, err);
     if (status != STATUS_OK)
         return error_prefix(err, "%s: the header is not JSON", name);
     *count = 0;
     if (!json_is_object(header)) {
         status = error_set(err, STATUS_INVALID, "%s: the header is not a JSON object", name);
-    } else if (keys_count(json) != json_object_size(header)) {
+    } else if (keys != json_object_size(header)) {
         status =
             error_set(err, STATUS_INVALID, "%s: a tensor name stands twice in the header", name);
     } else {
@@ -265,6 +276,8 @@ static enum status shard_add(struct tensors *set, const char *folder, const char
                                text_span(shard->file.at, shard->file.bytes), shard->name, err);
     if (status != STATUS_OK)
         return status;
+    if (count > TENSORS_MAX - set->count)
+        return error_set(err, STATUS_TOO_LARGE, "%s has more than %d tensors", folder, TENSORS_MAX);
     size_t held = set->count * sizeof *list;
     set->tensors = heap_grow(set->tensors, held + count * sizeof *list);
     if (count > 0)
@@ -345,7 +358,7 @@ static enum status index_open(struct tensors *set, const char *folder, const cha
                               struct error *err)
 {
     json_t *index = NULL;
-    enum status status = json_file_parse(&index, path, TENSOR_HEADER_MAX, err);
+    enum status status = json_file_parse(&index, path, TENSOR_INDEX_MAX, err);
     if (status != STATUS_OK)
         return status;
     const json_t *map = json_object_get(index, "weight_map");
@@ -384,10 +397,8 @@ enum status tensors_open(struct tensors **out, const char *folder, struct error 
     } else if (entry_exists(index.at)) {
         status = index_open(set, folder, index.at, err);
     } else {
-        status = error_set(err, STATUS_NOT_FOUND,
-                           "%s has no model.safetensors and no model.safetensors.index.json: give "
-                           "a Hugging Face folder with safetensors weights",
-                           folder);
+        status = folder_lacks(folder,
+                              "has no model.safetensors and no model.safetensors.index.json", err);
     }
     if (status != STATUS_OK) {
         tensors_close(set);

@@ -16,7 +16,10 @@ enum {
     TENSOR_DIMS_MAX = 8,
     TENSOR_FILES_MAX = 1024,
     TENSOR_HEADER_MAX = 100 << 20, // bytes of a header; the format's own limit
+    TENSOR_INDEX_MAX = 16 << 20,   // bytes of an index file
     TENSOR_NAME_MAX = 512,
+    TENSORS_MAX = 1 << 16,                // of a checkpoint: reading names takes microseconds each
+    TENSOR_VALUES_MAX = 16 * TENSORS_MAX, // JSON values of a header
 };
 
 struct tensor {

@@ -333,6 +333,25 @@ static void want_linear(struct planner *p, uint32_t slot, const char *name, uint
         want_vector(p, slot + 1, full, rows, FILL_ZEROS);
 }
 
+// A configuration that names no labels may belong to a classifier of several.
+static void labels_check(struct planner *p, const char *name)
+{
+    char weight[NAME_MAX_BYTES];
+    snprintf(weight, sizeof weight, "%s.weight", name);
+    const struct tensor *tensor = p->args->tensors ? find_any(p->args->tensors, weight) : NULL;
+    if (p->status == STATUS_OK && tensor && tensor->dims == 2 && tensor->shape[0] > 1)
+        p->status = error_set(p->err, STATUS_UNSUPPORTED,
+                              "%s has %" PRIu64 " labels (rows of %s); a reranker has one, "
+                              "classifiers are not served",
+                              p->config->arch->name, tensor->shape[0], weight);
+}
+
+static void want_head(struct planner *p, const char *name, bool bias)
+{
+    labels_check(p, name);
+    want_linear(p, WEIGHT_SCORE, name, 1, bias);
+}
+
 static void want_score(struct planner *p)
 {
     char pooler[NAME_MAX_BYTES];
@@ -341,16 +360,16 @@ static void want_score(struct planner *p)
         want_answer(p);
         break;
     case HEAD_SCORE:
-        want_linear(p, WEIGHT_SCORE, "score", 1, false);
+        want_head(p, "score", false);
         break;
     case HEAD_POOLER:
         name_make(pooler, p, "pooler.dense", 0, "");
         want_linear(p, WEIGHT_SCORE_DENSE, pooler, p->config->hidden, true);
-        want_linear(p, WEIGHT_SCORE, "classifier", 1, true);
+        want_head(p, "classifier", true);
         break;
     case HEAD_CLASSIFIER:
         want_linear(p, WEIGHT_SCORE_DENSE, "classifier.dense", p->config->hidden, true);
-        want_linear(p, WEIGHT_SCORE, "classifier.out_proj", 1, true);
+        want_head(p, "classifier.out_proj", true);
         break;
     case HEAD_NONE:
         check(false, "%s has no score", p->config->arch->name);

@@ -5,7 +5,13 @@
 #include "runtime/text/tokenizer.h"
 #include "runtime/text/tokenizer_regex.h"
 
-enum { STAGES_MAX = 32, IDS_MAX = 1 << 24, AFFIX_MAX = 32, TEXT_BYTES_MAX = 1 << 30 };
+enum {
+    STAGES_MAX = 32,
+    IDS_MAX = 1 << 24,
+    AFFIX_MAX = 32,
+    TEXT_BYTES_MAX = 1 << 30,
+    TEXT_GROWTH_MAX = 1 << 16, // bytes that may become of one: every text pays for them
+};
 
 // ---- where ids go
 

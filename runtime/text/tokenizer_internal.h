@@ -2,6 +2,7 @@
 // unigram*, wordpiece*, normalizer*, pretokenizer*, charsmap* and detok* include this.
 #pragma once
 
+#include "runtime/base/folder.h"
 #include "runtime/text/tokenizer_json.h"
 #include "runtime/text/tokenizer_parts.h"
 #include "runtime/text/tokenizer_unicode.h"
@@ -109,7 +110,6 @@ void encode_post(struct encode *e, const struct encode_args *args);
 void encode_text(struct encode *e, struct text text, uint8_t type_id);
 void config_open(struct tokenizer *t, const struct jnode *config, const struct jnode *map);
 
-enum { FOLDER_BYTES_MAX = 4096 };
 enum status folder_find(char out[FOLDER_BYTES_MAX], struct tokenizer *t, const char *folder,
                         struct error *err);
 enum status folder_json_read(struct tokenizer *t, const char *folder, const char *file,

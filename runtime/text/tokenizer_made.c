@@ -51,9 +51,10 @@ enum status word_list_open(struct tokenizer *t, const char *folder, const struct
     struct text words;
     snprintf(path, sizeof path, "%s/vocab.txt", folder);
     enum status status = file_read(&words, t->arena, path, TOKENIZER_FILE_BYTES_MAX, err);
+    if (status == STATUS_NOT_FOUND)
+        return folder_lacks(folder, "has neither a readable tokenizer.json nor vocab.txt", err);
     if (status != STATUS_OK)
-        return error_set(err, status, "%s has neither a readable tokenizer.json nor vocab.txt",
-                         folder);
+        return status;
     int64_t ids[5] = {-1, -1, -1, -1, -1}, id = 0;
     struct encode e = {.t = t, .arena = t->arena};
     struct nbuf b;

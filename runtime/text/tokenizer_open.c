@@ -2,9 +2,7 @@
 #include "runtime/base/file.h"
 #include "runtime/text/tokenizer_internal.h"
 
-#include <errno.h>
 #include <stdio.h>
-#include <sys/stat.h>
 
 struct tokenizer *tokenizer_create(void)
 {
@@ -96,10 +94,15 @@ static enum status parts_open(struct tokenizer *t, const struct jnode *root, str
             return status;
         }
     }
+    t->tokens_per_byte = tokens_per_byte(t);
+    if (t->tokens_per_byte > TEXT_GROWTH_MAX)
+        return error_set(err, STATUS_TOO_LARGE,
+                         "normalizer and pre_tokenizer can make %.0f bytes of one, at most %d are "
+                         "served: is there a Prepend or Replace with a long text?",
+                         t->tokens_per_byte, TEXT_GROWTH_MAX);
     enum status status = added_match_open(t, err);
     if (status == STATUS_OK)
         status = detok_open(t, err);
-    t->tokens_per_byte = tokens_per_byte(t);
     return status;
 }
 
@@ -163,16 +166,11 @@ static enum status open_folder(struct tokenizer *t, const char *model, struct er
 
 enum status tokenizer_open(struct tokenizer **out, const char *folder, struct error *err)
 {
-    struct stat about;
-    if (strlen(folder) > FOLDER_BYTES_MAX / 2)
-        return error_set(err, STATUS_INVALID, "the name of the model folder is too long");
-    if (stat(folder, &about) != 0)
-        return error_set(err, STATUS_NOT_FOUND, "the model folder %s cannot be opened: %s", folder,
-                         strerror(errno));
-    if (!S_ISDIR(about.st_mode))
-        return error_set(err, STATUS_NOT_FOUND, "%s is a file, not a model folder", folder);
+    enum status status = folder_check(folder, err);
+    if (status != STATUS_OK)
+        return status;
     struct tokenizer *t = tokenizer_create();
-    enum status status = open_folder(t, folder, err);
+    status = open_folder(t, folder, err);
     if (status != STATUS_OK) {
         tokenizer_close(t);
         return status;

@@ -124,6 +124,90 @@ class Commands(unittest.TestCase):
                         ("serve", "--port", "0", "--log-level", "error")):
             self.fails(1, "No such file or directory", *command, self.folder / "none")
         self.fails(1, "is a file, not a model folder", "inspect", __file__)
+
+    def test_what_is_no_model_folder_names_the_remedy(self):
+        """(what is given, words of the sentence): every command that opens a model says it."""
+        zoo = self.folder / "zoo"
+        shutil.copytree(EMBED, zoo / "b-model")
+        shutil.copytree(EMBED, zoo / "c-model")
+        (zoo / "a-notes").mkdir()
+        cache = self.folder / "models--O--N"
+        shutil.copytree(EMBED, cache / "snapshots/0f1e")
+        pickled = self.copy(EMBED, "pickled")
+        (pickled / "model.safetensors").rename(pickled / "pytorch_model.bin")
+        shards = self.copy(EMBED, "shards")
+        (shards / "model.safetensors").rename(shards / "pytorch_model-00001-of-00002.bin")
+        quant = self.folder / "quant"
+        quant.mkdir()
+        (quant / "x.Q8_0.gguf").write_bytes(b"GGUF")
+        lora = self.folder / "lora"
+        lora.mkdir()
+        (lora / "adapter_config.json").write_text("{}")
+        for given, says in (
+                (zoo, f"but folders in it are models: give one of them, such as {zoo}/b-model"),
+                (cache, f"such as {cache}/snapshots/0f1e"),
+                (pickled, "has no model.safetensors and no model.safetensors.index.json: "
+                          "pytorch_model.bin is not read, only safetensors are; convert it once"),
+                (shards, "pytorch_model-00001-of-00002.bin is not read, only safetensors are"),
+                (quant, "GGUF (x.Q8_0.gguf) is not read, give the folder of the model that it"),
+                (quant / "x.Q8_0.gguf", "GGUF is not read, give the folder of the model that it"),
+                (f"{EMBED}/model.safetensors", f"give the folder that holds it, {EMBED}\n"),
+                (lora, "it is an adapter; merge it into its base model and give that"),
+                ("Qwen/Qwen2.5-0.5B", "nothing is downloaded: fetch the model, for example with 'hf "
+                 "download Qwen/Qwen2.5-0.5B --local-dir Qwen2.5-0.5B', and give its folder")):
+            self.fails(1, says, "inspect", given)
+            self.fails(1, says, "serve", "--port", "0", "--log-level", "error", given)
+            if given not in (pickled, shards):
+                self.fails(1, says, "tokenize", given)
+
+    def rewrite(self, folder, change):
+        """Writes the folder's weights anew, with a header and tensors that `change` was given."""
+        path = folder / "model.safetensors"
+        raw = path.read_bytes()
+        size = int.from_bytes(raw[:8], "little")
+        header, data = json.loads(raw[8:8 + size]), raw[8 + size:]
+        data = change(header, data) or data
+        text = json.dumps(header).encode()
+        text += b" " * (-len(text) % 8)
+        path.write_bytes(len(text).to_bytes(8, "little") + text + data)
+
+    def test_a_classifier_without_labels(self):
+        folder = self.copy(RERANK, "classifier")
+        config = json.loads((folder / "config.json").read_text())
+        for name in ("id2label", "label2id", "num_labels"):
+            config.pop(name, None)
+        (folder / "config.json").write_text(json.dumps(config))
+
+        def double(header, data):
+            for name in ("classifier.weight", "classifier.bias"):
+                entry = header[name]
+                first, end = entry["data_offsets"]
+                entry["data_offsets"] = [len(data), len(data) + 2 * (end - first)]
+                entry["shape"][0] = 2
+                data += 2 * data[first:end]
+            return data
+        self.rewrite(folder, double)
+        self.fails(1, "has 2 labels (rows of classifier.weight); a reranker has one, classifiers are "
+                   "not served", "inspect", folder)
+
+    def test_limits_of_what_is_read(self):
+        folder = self.copy(EMBED, "many")
+        self.rewrite(folder, lambda header, data: header.update(
+            {f"t{i}": {"dtype": "F32", "shape": [0], "data_offsets": [0, 0]} for i in range(70000)}))
+        self.fails(1, "at most 65536 tensors", "inspect", folder)
+        path = folder / "tokenizer.json"
+        tokenizer = json.loads(path.read_text())
+        for long, code in ((60000, 0), (70000, 1)):
+            made = {"type": "Prepend", "prepend": "x" * long}
+            path.write_text(json.dumps({**tokenizer, "normalizer": made}))
+            done = weft("tokenize", folder, feed=b"hi")
+            self.assertEqual(done.returncode, code, done.stderr)
+        self.fails(1, "at most 65536 are served: is there a Prepend or Replace with a long text?",
+                   "tokenize", folder, feed=b"hi")
+        made = {"type": "Sequence", "normalizers": [
+            {"type": "Replace", "pattern": {"String": "x"}, "content": "x" * 300}] * 2}
+        path.write_text(json.dumps({**tokenizer, "normalizer": made}))
+        self.fails(1, "at most 65536 are served", "tokenize", folder, feed=b"hi")
         self.fails(1, "neither a readable tokenizer.json nor vocab.txt", "inspect", self.folder)
 
     def test_output_that_is_full(self):
@@ -220,14 +304,8 @@ class Commands(unittest.TestCase):
         evil = "a\x1b]0;owned\x07\nweft: all is well\u202e\x9b2J"
         shown = "a\\x1b]0;owned\\x07\\nweft: all is well\\u{202e}\\u{9b}2J"
         folder = self.copy(EMBED, "evil")
-        path = folder / "model.safetensors"
-        raw = path.read_bytes()
-        size = int.from_bytes(raw[:8], "little")
-        header = json.loads(raw[8:8 + size])
-        header[evil] = {"dtype": "F32", "shape": [0], "data_offsets": [0, 0]}
-        text = json.dumps(header).encode()
-        text += b" " * (-len(text) % 8)
-        path.write_bytes(len(text).to_bytes(8, "little") + text + raw[8 + size:])
+        self.rewrite(folder, lambda header, data: header.update(
+            {evil: {"dtype": "F32", "shape": [0], "data_offsets": [0, 0]}}))
         done = weft("inspect", folder)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn(f"  {shown} ", done.stdout.decode())

@@ -261,7 +261,7 @@ static void files_are_refused(void **state)
          "modules.json holds neither an object nor a list"},
         {"modules.json", "[{\"type\":\"x.Transformer\",\"path\":\"\"}]", NULL, NULL,
          "modules.json has no Pooling module"},
-        {"modules.json", pooled, NULL, NULL, "/p is no model folder"},
+        {"modules.json", pooled, NULL, NULL, "/p/config.json is missing: download the model again"},
         {"modules.json", pooled, "p/config.json", "{\"pooling_mode_max_tokens\": true}",
          "p/config.json: max is not supported: cls, mean and last are"},
         {"modules.json", pooled, "p/config.json",
@@ -289,7 +289,8 @@ static void files_are_refused(void **state)
     char path[128];
     snprintf(path, sizeof path, "%s/config.json", g->folder);
     unlink(path);
-    refuse(g, "no config.json", "config.json is missing: /");
+    refuse(g, "no config.json",
+           "has no config.json: give a folder with config.json, *.safetensors and tokenizer.json");
     mkdir(path, 0700);
     refuse(g, "config.json is a folder", "config.json is not a regular file");
     ground_reset(g);
@@ -406,6 +407,32 @@ static void headers_are_refused(void **state)
     refuse(g, "a name of 1900 bytes", "a tensor name has over 512 bytes");
     heap_give(header);
     heap_give(name);
+    ground_reset(g);
+    accept(g);
+}
+
+// Headers that would take seconds and gigabytes to read as JSON.
+static void long_headers_are_refused(void **state)
+{
+    struct ground *g = *state;
+    enum { ENTRIES = 65538, ENTRY_BYTES = 80, SIZES = 1 << 20 };
+    char *header = heap_take(ENTRIES * ENTRY_BYTES);
+    size_t bytes = 0;
+    for (int i = 0; i < ENTRIES; i++)
+        bytes += (size_t)snprintf(header + bytes, ENTRY_BYTES,
+                                  "%c\"t%d\":{\"dtype\":\"F32\",\"shape\":[0],"
+                                  "\"data_offsets\":[0,0]}",
+                                  i > 0 ? ',' : '{', i);
+    header[bytes++] = '}';
+    header_write(g, header, bytes);
+    refuse(g, "65,538 tensors", "the header has 65538 entries and ");
+    bytes = (size_t)snprintf(header, ENTRY_BYTES, "{\"t\":{\"dtype\":\"F32\",\"shape\":[0");
+    for (int i = 0; i < SIZES; i++, bytes += 2)
+        memcpy(header + bytes, ",1", 2);
+    memcpy(header + bytes, "]}}", 3);
+    header_write(g, header, bytes + 3);
+    refuse(g, "a shape of a million sizes", "at most 65536 tensors and 1048576 values are read");
+    heap_give(header);
     ground_reset(g);
     accept(g);
 }
@@ -655,6 +682,7 @@ int main(void)
         cmocka_unit_test(configs_are_refused),
         cmocka_unit_test(files_are_refused),
         cmocka_unit_test(headers_are_refused),
+        cmocka_unit_test(long_headers_are_refused),
         cmocka_unit_test(cut_files_are_refused),
         cmocka_unit_test(indexes_are_refused),
         cmocka_unit_test(odd_files_are_refused),
