@@ -25,6 +25,10 @@ struct block {
     uint32_t leaving;      // of those, the ones that give it back when their step is settled
     uint32_t newer, older; // LRU list of cached blocks
     uint32_t next;         // in its bucket
+    uint32_t parent_id;    // the block before it, if that is still block parent_serial
+    uint32_t children;     // keyed blocks that have this one as parent
+    uint32_t child;        // the last of them
+    uint64_t serial, parent_serial; // serial: of its key, new with each; 0: not keyed
     bool keyed, ready;
     bool lasting;            // keyed, and worth keeping when nobody holds it
     bool barred;             // used, and never to be keyed again before it is free
@@ -41,6 +45,8 @@ struct blocks {
     uint32_t free_count, cached_count;
     uint32_t coming;         // used blocks all of whose holders are leaving
     uint32_t newest, oldest; // ends of the LRU list
+    uint64_t serials;        // keys given so far
+    uint64_t breaks;         // keys lost by a block whose child keeps one
 };
 
 static inline uint32_t blocks_available(const struct blocks *blocks)

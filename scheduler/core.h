@@ -11,7 +11,8 @@
 #include "scheduler/request.h"
 #include "scheduler/sequence.h"
 
-enum { ENGINE_RECORDS = 2 }; // steps launched and not settled: steps_in_flight + 1 at most
+enum { PLAN_LOOKS_MAX = 4096 }; // blocks looked up in one plan: about half a millisecond
+enum { ENGINE_RECORDS = 2 };    // steps launched and not settled: steps_in_flight + 1 at most
 
 #define STALL_NS 60000000000u // a reader that takes nothing for so long is cancelled
 #define STEP_DEADLINE_NS 120000000000u
@@ -32,11 +33,13 @@ struct plan {
     uint32_t first_left, second_left;                            // tokens of the shares of prompts
     uint32_t rows_left, changes_left, admits_left, history_left; // of the step
     uint32_t short_most;                                         // tokens of a short prompt
-    uint32_t unserved; // prompts that the first share left unfinished
-    uint32_t unmet;    // blocks that older sequences wait for
-    uint32_t debt;     // blocks that older prefills will still take
-    bool blocked;      // a drawn sequence waits for blocks: nothing new is drawn
-    bool full;         // nor where one found no room in the step
+    uint32_t unserved;             // prompts that the first share left unfinished
+    uint32_t looks_left;           // blocks that may still be looked up in this plan
+    uint32_t paused_at, victim_at; // from there on the order has no victims: paused, any
+    uint32_t unmet;                // blocks that older sequences wait for
+    uint32_t debt;                 // blocks that older prefills will still take
+    bool blocked;                  // a drawn sequence waits for blocks: nothing new is drawn
+    bool full;                     // nor where one found no room in the step
 };
 
 struct record { // a launched step
@@ -111,8 +114,12 @@ void step_settle(struct engine *engine, const struct record *record,
                  const struct model_output *output);
 
 // share.c: full blocks in the prefix table.
-enum share { SHARE_NONE, SHARE_COMPUTING };
-enum share share_attach(struct engine *engine, struct sequence *s);
+enum share { SHARE_NONE, SHARE_COMPUTING, SHARE_READY };
+// What others have computed of it: one that waits notes it as its match, one that runs holds it.
+enum share share_look(struct engine *engine, struct sequence *s);
+bool share_holds(const struct engine *engine, const struct sequence *s);    // the match is whole
+uint32_t share_idle(const struct engine *engine, const struct sequence *s); // held by nobody of it
+void share_take(struct engine *engine, struct sequence *s); // it starts, with its whole match
 uint32_t share_cut(struct engine *engine, struct sequence *s, uint32_t q_len);
 void share_announce(struct engine *engine, struct sequence *s, uint32_t from);
 void share_settle(struct engine *engine, struct sequence *s, uint32_t kv_len);

@@ -24,12 +24,13 @@ static uint32_t blocks_for(const struct engine *engine, uint32_t tokens)
     return engine->paged ? (tokens + engine->blocks.tokens - 1) / engine->blocks.tokens : 0;
 }
 
-// Takes all blocks that a sequence could need to start: what it knows, and its next token.
+// Blocks that a waiting sequence takes from those available when it starts: for what it knows and
+// its next token, less those of its match that others hold.
 static uint32_t blocks_to_start(const struct engine *engine, const struct sequence *s)
 {
     uint32_t known = sequence_known(s);
     uint32_t all = blocks_for(engine, smaller(known + 1, engine->facts.max_model_len));
-    return all - s->block_count;
+    return all - s->match_count + share_idle(engine, s);
 }
 
 static bool is_victim(const struct engine *engine, const struct sequence *v)
@@ -38,15 +39,17 @@ static bool is_victim(const struct engine *engine, const struct sequence *v)
            v->planned_stamp != engine->plan.stamp;
 }
 
+// What was no victim when looked at is none later in the plan, so nobody is looked at twice.
 static struct sequence *victim_choose(struct engine *engine, const struct sequence *s)
 {
-    for (uint32_t i = engine->order_count; i-- > 0;) {
-        struct sequence *v = engine->order[i];
-        if (v->paused && v != s && is_victim(engine, v))
+    struct plan *plan = &engine->plan;
+    for (; plan->paused_at > 0; plan->paused_at--) {
+        struct sequence *v = engine->order[plan->paused_at - 1];
+        if (v->paused && is_victim(engine, v))
             return v;
     }
-    for (uint32_t i = engine->order_count; i-- > 0;) {
-        struct sequence *v = engine->order[i];
+    for (; plan->victim_at > 0; plan->victim_at--) {
+        struct sequence *v = engine->order[plan->victim_at - 1];
         if (v->ticket <= s->ticket)
             return NULL;
         if (is_victim(engine, v))
@@ -132,24 +135,34 @@ static uint32_t history_need(const struct sequence *s)
     return s->penalty_row == PENALTY_NONE ? 0 : sequence_known(s);
 }
 
+// Blocks to start with. Those of a victim may be of the match: then it takes more of the available.
+static bool start_ensure(struct engine *engine, const struct sequence *s)
+{
+    uint32_t need;
+    do {
+        need = blocks_to_start(engine, s);
+        if (!blocks_ensure(engine, s, need + engine->plan.debt))
+            return false;
+    } while (blocks_to_start(engine, s) > need);
+    return share_holds(engine, s);
+}
+
 // A waiting sequence, with the blocks it shares, starts if the rest of what it knows fits too. One
 // that waits for another's block needs no block now, so it takes none from others (unless it is
 // the first of the plan, which always moves) and holds nobody up.
 static bool plan_start(struct engine *engine, struct sequence *s, enum share share)
 {
     struct plan *plan = &engine->plan;
-    if (s->state == SEQUENCE_RUNNING)
-        return true;
     uint32_t need = engine->paged ? blocks_to_start(engine, s) : 0;
-    bool first = plan->decode_count + plan->prefill_count == 0;
-    if (share == SHARE_COMPUTING && !first) {
+    if (share == SHARE_COMPUTING && plan->decode_count + plan->prefill_count > 0) {
         if (blocks_available(&engine->blocks) < plan->unmet + plan->debt + need)
             return false;
-    } else if (need > 0 && !blocks_ensure(engine, s, need + plan->debt)) {
-        want_keep(engine, need);
+    } else if (need > 0 && !start_ensure(engine, s)) {
+        want_keep(engine, blocks_to_start(engine, s));
         return false;
     }
     sequence_start(engine, s);
+    share_take(engine, s);
     return true;
 }
 
@@ -191,15 +204,6 @@ static uint32_t chunk_fit(struct engine *engine, struct sequence *s, uint32_t q_
     return engine->cuttable ? smaller(q_len, room) : 0;
 }
 
-// Shared blocks go back: they may be evicted meanwhile, so what is set aside for an older sequence
-// that waits for blocks counts them too.
-static void start_drop(struct engine *engine, struct sequence *s)
-{
-    uint32_t before = blocks_available(&engine->blocks);
-    sequence_blocks_give(engine, s, false);
-    engine->plan.unmet += blocks_available(&engine->blocks) - before;
-}
-
 // Opens the sequence's row of this plan, or lets it grow.
 static void chunk_commit(struct engine *engine, struct sequence *s, uint32_t q_len)
 {
@@ -237,6 +241,13 @@ static bool prefill_admits(const struct plan *plan, const struct sequence *s)
            (plan->admits_left > 0 && plan->history_left >= history_need(s));
 }
 
+// Older ones wait for all there is: no other can start, so it need not look for what it shares.
+static bool starts_none(const struct engine *engine)
+{
+    const struct plan *plan = &engine->plan;
+    return plan->unmet > 0 && blocks_available(&engine->blocks) < plan->unmet;
+}
+
 // Up to `limit` tokens of what the sequence has to compute; how many they are.
 static uint32_t plan_prefill(struct engine *engine, struct sequence *s, uint32_t limit)
 {
@@ -246,11 +257,12 @@ static uint32_t plan_prefill(struct engine *engine, struct sequence *s, uint32_t
             plan->full = true;
             return 0;
         }
-        enum share share = share_attach(engine, s);
-        if (!plan_start(engine, s, share)) {
-            start_drop(engine, s);
+        bool waits = s->state == SEQUENCE_WAITING;
+        if (waits && starts_none(engine))
             return 0;
-        }
+        enum share share = share_look(engine, s);
+        if (waits && !plan_start(engine, s, share))
+            return 0;
         if (share == SHARE_COMPUTING) // settled within two steps
             return 0;
     }
@@ -329,6 +341,8 @@ static void plan_open(struct engine *engine, uint64_t stamp)
     plan->admits_left = limits->admits_max;
     plan->history_left = limits->history_max;
     plan->unmet = plan->debt = 0;
+    plan->looks_left = PLAN_LOOKS_MAX;
+    plan->paused_at = plan->victim_at = engine->order_count;
     plan->unserved = 0;
     plan->blocked = plan->full = false;
 }

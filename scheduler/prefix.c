@@ -56,6 +56,9 @@ void prefix_put(struct blocks *blocks, uint32_t id, const struct prefix_name *na
     b->keyed = true;
     b->ready = ready;
     b->lasting = name->lasting;
+    b->serial = ++blocks->serials;
+    b->children = 0;
+    b->parent_serial = 0;
     memcpy(&blocks->token[(size_t)id * blocks->tokens], name->tokens,
            blocks->tokens * sizeof *name->tokens);
     uint32_t *head = bucket_of(blocks, &b->key);
@@ -63,9 +66,43 @@ void prefix_put(struct blocks *blocks, uint32_t id, const struct prefix_name *na
     *head = id;
 }
 
+void prefix_link(struct blocks *blocks, uint32_t id, uint32_t parent)
+{
+    struct block *b = &blocks->block[id], *p = &blocks->block[parent];
+    if (!p->keyed || !hash_equal(&p->key, &b->parent))
+        return; // a twin of the parent, which has no name
+    if (b->parent_id == parent && b->parent_serial == p->serial)
+        return;
+    b->parent_id = parent; // the one noted before has lost its key: two never have the same
+    b->parent_serial = p->serial;
+    p->children++;
+    p->child = id;
+}
+
+uint32_t prefix_follow(const struct blocks *blocks, uint32_t parent, const int32_t *tokens)
+{
+    const struct block *p = &blocks->block[parent];
+    const struct block *b = &blocks->block[p->child];
+    if (!p->keyed || p->children == 0 || !b->keyed || b->parent_id != parent ||
+        b->parent_serial != p->serial)
+        return BLOCK_NONE;
+    const int32_t *own = &blocks->token[(size_t)p->child * blocks->tokens];
+    return memcmp(own, tokens, blocks->tokens * sizeof *own) == 0 ? p->child : BLOCK_NONE;
+}
+
+static void links_drop(struct blocks *blocks, struct block *b)
+{
+    struct block *parent = &blocks->block[b->parent_id];
+    if (b->parent_serial != 0 && parent->serial == b->parent_serial)
+        parent->children--;
+    blocks->breaks += b->children > 0;
+    b->serial = 0;
+}
+
 void prefix_drop(struct blocks *blocks, uint32_t id)
 {
     struct block *b = &blocks->block[id];
+    links_drop(blocks, b);
     uint32_t *link = bucket_of(blocks, &b->key);
     while (*link != id) {
         check(*link != BLOCK_NONE, "block %u is not in its bucket", id);

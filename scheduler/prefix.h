@@ -22,5 +22,14 @@ uint32_t prefix_find(const struct blocks *blocks, const struct prefix_name *name
 void prefix_put(struct blocks *blocks, uint32_t id, const struct prefix_name *name, bool ready);
 void prefix_drop(struct blocks *blocks, uint32_t id);
 
+// The child that was linked to `parent` last, if it has these tokens; else BLOCK_NONE, and others
+// may. Saves the key.
+uint32_t prefix_follow(const struct blocks *blocks, uint32_t parent, const int32_t *tokens);
+
+// Notes that the keyed block `id` follows `parent`, if that is the block that its name says. A
+// chain of such links is whole as long as its last block has the serial it had and `breaks` has not
+// grown.
+void prefix_link(struct blocks *blocks, uint32_t id, uint32_t parent);
+
 // Takes a used block out of the table, if it is there, and keeps it out until it is free.
 void prefix_bar(struct blocks *blocks, uint32_t id);

@@ -116,6 +116,7 @@ void sequence_blocks_give(struct engine *engine, struct sequence *s, bool was_le
     for (uint32_t i = s->block_count; i-- > 0;)
         block_give(&engine->blocks, s->blocks[i], was_leaving);
     s->block_count = 0;
+    s->match_count = 0;
     s->blocks_sent = 0;
     s->blocks_settled = 0;
     s->planned_len = 0;

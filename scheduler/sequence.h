@@ -60,6 +60,8 @@ struct sequence {
     uint32_t blocks_sent;    // of those, known to the device
     uint32_t blocks_settled; // of those, known to the prefix table or private for good
     uint32_t key_count;      // of keys
+    uint32_t match_count;    // of blocks while it waits: found in the cache, held by nobody for it
+    uint64_t match_serial, match_breaks; // by which a match is known to be whole
     uint32_t penalty_row;
     struct hash root;  // parent of its first block's key
     uint32_t *blocks;  // [blocks_per_sequence_max]
@@ -94,10 +96,10 @@ void sequence_tokens(const struct sequence *s, uint32_t from, uint32_t count, in
 
 bool sequence_penalised(const struct request *request); // its sequences need penalty rows
 
-// The next sequence of a waiting request; ask sequence_drawable first. Becomes the youngest.
 bool sequence_slots(const struct engine *engine); // there is a slot for one more
 bool sequence_drawable(const struct engine *engine, const struct request *request);
 uint32_t sequence_next_known(const struct request *request); // tokens the next one begins with
+// The next sequence of a waiting request; ask sequence_drawable first. Becomes the youngest.
 struct sequence *sequence_draw(struct engine *engine, struct request *request);
 
 void sequence_start(struct engine *engine, struct sequence *s);

@@ -28,26 +28,108 @@ static bool may_share(const struct engine *engine, const struct sequence *s, uin
     return (index + 1) * engine->blocks.tokens < sequence_known(s);
 }
 
-enum share share_attach(struct engine *engine, struct sequence *s)
+bool share_holds(const struct engine *engine, const struct sequence *s)
 {
+    const struct blocks *blocks = &engine->blocks;
+    return s->match_count == 0 ||
+           (s->match_breaks == blocks->breaks &&
+            blocks->block[s->blocks[s->match_count - 1]].serial == s->match_serial);
+}
+
+// The next block, found and computed: into s->blocks. A plan looks up so many in all; the rest of
+// a long match is found by the plans to come, unless nothing moves yet in this one.
+static enum share block_find(struct engine *engine, struct sequence *s, uint32_t index)
+{
+    struct plan *plan = &engine->plan;
     struct blocks *blocks = &engine->blocks;
     int32_t tokens[BLOCK_TOKENS_MAX];
-    if (!engine->sharing || s->planned_len % blocks->tokens != 0)
-        return SHARE_NONE;
-    uint32_t index = s->planned_len / blocks->tokens;
-    for (; may_share(engine, s, index); index++) {
+    if (plan->looks_left == 0 && plan->decode_count + plan->prefill_count > 0)
+        return SHARE_COMPUTING;
+    plan->looks_left -= plan->looks_left > 0;
+    uint32_t id = BLOCK_NONE;
+    if (index > 0) {
+        sequence_tokens(s, index * blocks->tokens, blocks->tokens, tokens);
+        id = prefix_follow(blocks, s->blocks[index - 1], tokens);
+    }
+    if (id != BLOCK_NONE && s->key_count <= index) {
+        s->keys[index] = blocks->block[id].key;
+        s->key_count = index + 1;
+    } else if (id == BLOCK_NONE) {
         struct prefix_name name = share_name(engine, s, index, tokens);
-        uint32_t id = prefix_find(blocks, &name);
-        if (id == BLOCK_NONE)
-            return SHARE_NONE;
-        if (!blocks->block[id].ready)
-            return SHARE_COMPUTING;
-        check(s->block_count == index, "%u blocks at block %u", s->block_count, index);
-        block_share(blocks, id);
-        s->blocks[s->block_count++] = id;
-        s->planned_len += blocks->tokens;
+        id = prefix_find(blocks, &name);
+    }
+    if (id == BLOCK_NONE)
+        return SHARE_NONE;
+    if (!blocks->block[id].ready)
+        return SHARE_COMPUTING;
+    if (index > 0)
+        prefix_link(blocks, id, s->blocks[index - 1]);
+    s->blocks[index] = id;
+    return SHARE_READY;
+}
+
+// Blocks that others have computed, held at once: the sequence runs.
+static enum share share_attach(struct engine *engine, struct sequence *s)
+{
+    enum share share = SHARE_NONE;
+    while (may_share(engine, s, s->block_count)) {
+        share = block_find(engine, s, s->block_count);
+        if (share != SHARE_READY)
+            return share;
+        block_share(&engine->blocks, s->blocks[s->block_count++]);
+        s->planned_len += engine->blocks.tokens;
     }
     return SHARE_NONE;
+}
+
+// A sequence that waits only notes what it found: the match lasts until a block of it is evicted.
+static enum share share_match(struct engine *engine, struct sequence *s)
+{
+    struct blocks *blocks = &engine->blocks;
+    enum share share = SHARE_READY;
+    if (!share_holds(engine, s))
+        s->match_count = 0;
+    while (share == SHARE_READY && may_share(engine, s, s->match_count)) {
+        share = block_find(engine, s, s->match_count);
+        if (share != SHARE_READY)
+            break;
+        uint32_t id = s->blocks[s->match_count++];
+        s->match_serial = blocks->block[id].serial;
+        s->match_breaks = blocks->breaks;
+    }
+    return share == SHARE_READY ? SHARE_NONE : share;
+}
+
+enum share share_look(struct engine *engine, struct sequence *s)
+{
+    if (!engine->sharing)
+        return SHARE_NONE;
+    if (s->state == SEQUENCE_WAITING)
+        return share_match(engine, s);
+    return s->planned_len % engine->blocks.tokens == 0 ? share_attach(engine, s) : SHARE_NONE;
+}
+
+// Who holds a block of a chain holds those before it, too, but for twins that were computed at the
+// same time: so the border is searched for, and may rarely be wrong by some.
+uint32_t share_idle(const struct engine *engine, const struct sequence *s)
+{
+    uint32_t low = 0, high = s->match_count;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (engine->blocks.block[s->blocks[middle]].refs > 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return s->match_count - low;
+}
+
+void share_take(struct engine *engine, struct sequence *s)
+{
+    for (; s->block_count < s->match_count; s->block_count++)
+        block_share(&engine->blocks, s->blocks[s->block_count]);
+    s->planned_len = s->block_count * engine->blocks.tokens;
+    s->match_count = 0;
 }
 
 // A chunk ends where a later block is already there or being computed: the next plan takes it.
@@ -57,7 +139,7 @@ uint32_t share_cut(struct engine *engine, struct sequence *s, uint32_t q_len)
     int32_t tokens[BLOCK_TOKENS_MAX];
     if (!engine->sharing)
         return q_len;
-    // For the first one share_attach has looked, if the chunk begins a row.
+    // For the first one share_look has looked, if the chunk begins a row.
     bool looked = s->planned_stamp != engine->plan.stamp || s->planned_len % each > 0;
     uint32_t index = s->planned_len / each + looked;
     for (; (index + 1) * each <= s->planned_len + q_len && may_share(engine, s, index); index++) {
@@ -66,6 +148,15 @@ uint32_t share_cut(struct engine *engine, struct sequence *s, uint32_t q_len)
             return index * each - s->planned_len;
     }
     return q_len;
+}
+
+// A block gets its name, and its place after the one before it.
+static void share_put(struct blocks *blocks, const struct sequence *s, uint32_t index,
+                      const struct prefix_name *name, bool ready)
+{
+    prefix_put(blocks, s->blocks[index], name, ready);
+    if (index > 0 && blocks->block[s->blocks[index]].keyed)
+        prefix_link(blocks, s->blocks[index], s->blocks[index - 1]);
 }
 
 // Names the blocks that the chunk just planned, which ends at planned_len, will fill.
@@ -78,7 +169,7 @@ void share_announce(struct engine *engine, struct sequence *s, uint32_t from)
     for (uint32_t i = from / blocks->tokens; (i + 1) * blocks->tokens <= s->planned_len; i++) {
         struct prefix_name name = share_name(engine, s, i, tokens);
         if (prefix_find(blocks, &name) == BLOCK_NONE)
-            prefix_put(blocks, s->blocks[i], &name, false);
+            share_put(blocks, s, i, &name, false);
     }
 }
 
@@ -98,7 +189,7 @@ void share_settle(struct engine *engine, struct sequence *s, uint32_t kv_len)
             continue; // its last token was dropped, or nobody could look for the block
         struct prefix_name name = share_name(engine, s, s->blocks_settled, tokens);
         if (prefix_find(blocks, &name) == BLOCK_NONE)
-            prefix_put(blocks, id, &name, true);
+            share_put(blocks, s, s->blocks_settled, &name, true);
     }
 }
 

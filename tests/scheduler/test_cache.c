@@ -1,5 +1,5 @@
 // What the prefix cache keeps and gives, seen in results and in tokens computed: blocks of a result
-// that is not finite are never given to anybody.
+// that is not finite are never given to anybody, and who waits does not look for the same again.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -127,6 +127,107 @@ static void vectors_that_are_not_finite_leave_nothing(void **state)
     rig_close(&rig);
 }
 
+static uint32_t looked_up(const struct rig *rig)
+{
+    return PLAN_LOOKS_MAX - rig->engine->plan.looks_left;
+}
+
+// Two choices of one prompt grow until the younger loses its blocks to the older. From then on it
+// waits, and looks again only in plans that come after one of the blocks it had found was evicted.
+static void a_waiting_sequence_keeps_its_match(void **state)
+{
+    (void)state;
+    struct rig rig;
+    struct token_event event;
+    rig_defaults(&rig);
+    rig.fake.facts.block_count = 16;
+    rig_open(&rig);
+    struct request *a = rig_generate(&rig, 0, 100, 150, 1), *b = rig_generate(&rig, 0, 100, 150, 1);
+    uint32_t quiet = 0, waited = 0, cached = 0, evicted = 0;
+    rig_step(&rig);
+    while (a->run.unfinished > 0) {
+        rig_step(&rig);
+        while (port_next(rig.port, a, &event, NULL) || port_next(rig.port, b, &event, NULL))
+            ;
+        bool waits = b->run.first->state == SEQUENCE_WAITING;
+        bool lost = rig.engine->blocks.cached_count < cached;
+        cached = rig.engine->blocks.cached_count;
+        if (waits && waited++ > 0 && evicted == 0) {
+            assert_true(looked_up(&rig) <= 1); // the block after those it has
+            quiet++;
+        }
+        evicted = lost; // seen by the next plan
+    }
+    assert_true(quiet > 15);
+    assert_true(waited > quiet);
+    port_free(rig.port, a);
+    assert_int_equal(run_to_end(&rig, b), FINISH_LENGTH);
+    port_free(rig.port, b);
+    rig_close(&rig);
+}
+
+// Six blocks of its prompt are in the cache and held by nobody, and one more is free: it needs
+// nine, so it does not start and take some of them to no use.
+static void cached_blocks_are_no_free_ones(void **state)
+{
+    (void)state;
+    struct rig rig;
+    rig_defaults(&rig);
+    rig.fake.facts.block_count = 16;
+    rig_open(&rig);
+    computed_alone(&rig, 0, 100);
+    struct request *older = rig_generate(&rig, 500, 130, 10, 1);
+    rig_step(&rig); // nine blocks
+    rig_step(&rig);
+    struct request *r = rig_generate(&rig, 0, 140, 10, 1);
+    rig_step(&rig);
+    assert_int_equal(blocks_available(&rig.engine->blocks), 7);
+    assert_int_equal(r->run.first->state, SEQUENCE_WAITING);
+    assert_int_equal(r->run.first->match_count, 6);
+    assert_int_equal(run_to_end(&rig, older), FINISH_LENGTH);
+    assert_int_equal(run_to_end(&rig, r), FINISH_LENGTH);
+    port_free(rig.port, older);
+    port_free(rig.port, r);
+    rig_close(&rig);
+}
+
+// Eight sequences share a thousand blocks that one of them computes: what is more than a plan may
+// look up is left to the next ones, and nobody computes anything twice.
+static void a_plan_looks_up_so_many_blocks(void **state)
+{
+    (void)state;
+    enum { SHARERS = 8, SHARED = 1000 };
+    struct rig rig;
+    rig_defaults(&rig);
+    struct model_facts *f = &rig.fake.facts;
+    f->max_model_len = f->blocks_per_sequence_max = f->limits.blocks_max = SHARED + 16;
+    f->block_tokens = 1;
+    f->block_count = 2 * SHARED;
+    f->limits.tokens_max = f->limits.changes_max = 12 * SHARED;
+    f->limits.admits_max = SHARERS;
+    f->limits.history_max = 2 * SHARED;
+    rig.options.max_queued_tokens = 2 * SHARERS * SHARED;
+    rig_open(&rig);
+    struct request *r[SHARERS];
+    for (uint32_t i = 0; i < SHARERS; i++)
+        r[i] = rig_generate(&rig, 0, SHARED + 1, 8, 1);
+    uint32_t most = 0, together = 0;
+    for (uint32_t step = 0; step < 8; step++) {
+        rig_step(&rig);
+        most = looked_up(&rig) > most ? looked_up(&rig) : most;
+        if (step == 1)
+            together = fake_batch(rig.model)->row_count;
+    }
+    assert_int_equal(most, PLAN_LOOKS_MAX);
+    assert_true(together < SHARERS && together > 1);
+    for (uint32_t i = 0; i < SHARERS; i++) {
+        assert_int_equal(run_to_end(&rig, r[i]), FINISH_LENGTH);
+        port_free(rig.port, r[i]);
+    }
+    assert_int_equal(fake_computed(rig.model), SHARED + SHARERS + SHARERS * 7);
+    rig_close(&rig);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -134,6 +235,9 @@ int main(void)
         cmocka_unit_test(shared_blocks_are_forgotten_too),
         cmocka_unit_test(a_sharer_does_not_announce_them_again),
         cmocka_unit_test(vectors_that_are_not_finite_leave_nothing),
+        cmocka_unit_test(a_waiting_sequence_keeps_its_match),
+        cmocka_unit_test(cached_blocks_are_no_free_ones),
+        cmocka_unit_test(a_plan_looks_up_so_many_blocks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

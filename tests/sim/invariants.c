@@ -60,6 +60,35 @@ static void blocks_hold(struct sim *sim)
               cached, coming);
 }
 
+// Who follows whom among keyed blocks is counted right, and a match that is taken for whole is.
+static void matches_hold(struct sim *sim)
+{
+    struct engine *e = sim->engine;
+    const struct block *block = e->blocks.block;
+    uint32_t children[BLOCKS_MAX] = {0};
+    for (uint32_t id = 0; id < e->blocks.count; id++) {
+        uint32_t parent = block[id].parent_id;
+        if (block[id].keyed && block[id].parent_serial != 0 && block[parent].keyed &&
+            block[parent].serial == block[id].parent_serial)
+            children[parent]++;
+    }
+    for (uint32_t id = 0; id < e->blocks.count; id++)
+        sim_check(sim, !block[id].keyed || block[id].children == children[id],
+                  "block %u: %u children, %u counted", id, children[id], block[id].children);
+    for (uint32_t i = 0; i < e->order_count; i++) {
+        const struct sequence *s = e->order[i];
+        if (s->state != SEQUENCE_WAITING || !share_holds(e, s))
+            continue;
+        for (uint32_t k = 0; k < s->match_count; k++) {
+            const struct block *b = &block[s->blocks[k]];
+            sim_check(sim,
+                      b->keyed && b->ready && b->key.low == s->keys[k].low &&
+                          b->key.high == s->keys[k].high,
+                      "slot %u: block %u of its match is another", s->slot, k);
+        }
+    }
+}
+
 static void sequences_hold(struct sim *sim)
 {
     struct engine *e = sim->engine;
@@ -290,6 +319,7 @@ void sim_invariants(struct sim *sim)
     sim_check(sim, sim->failed || inflight <= e->facts.steps_in_flight, "%u steps in flight",
               (uint32_t)inflight);
     blocks_hold(sim);
+    matches_hold(sim);
     sequences_hold(sim);
     rooms_hold(sim);
     dues_hold(sim);
