@@ -24,11 +24,14 @@ static enum status tensors_print(const char *folder, struct error *err)
 }
 
 static enum status inspect(struct session *session, const char *folder,
-                           const struct model_settings *settings, struct error *err)
+                           const struct model_settings *settings,
+                           const struct device_settings *device, struct error *err)
 {
     struct loaded *loaded = &session->loaded;
     struct model_spec spec;
     enum status status = model_spec_find(&spec, folder, settings, loaded->arena, err);
+    if (status == STATUS_OK)
+        status = devices_load(loaded, device, &spec, 1, err);
     if (status == STATUS_OK)
         status = models_plan(loaded, &spec, 1, 1, 0, err);
     if (status != STATUS_OK)
@@ -65,9 +68,7 @@ int command_inspect(const struct command *self, int argc, char **argv)
     if (code < 0) {
         struct session session = {.loaded.arena = arena_create(0, 0)};
         struct error err;
-        enum status status = device_load(&session.loaded, &device, &err);
-        if (status == STATUS_OK)
-            status = inspect(&session, positional.at[0], &model, &err);
+        enum status status = inspect(&session, positional.at[0], &model, &device, &err);
         code = status == STATUS_OK ? EXIT_CODE_OK : command_failed(&err);
         session_close(&session);
     }

@@ -20,10 +20,12 @@ static void device_note(const char *line)
     log_line(LOG_INFO, "%s", line);
 }
 
-static enum status device_take(struct loaded *loaded, const char *name,
+// The next of loaded's devices, which counts once it is open.
+static enum status plugin_take(struct loaded *loaded, const char *name,
                                const struct device_settings *settings, struct error *err)
 {
-    enum status status = device_plugin_open(&loaded->api, name, settings->device_library, err);
+    struct loaded_device *d = &loaded->devices[loaded->device_count];
+    enum status status = device_plugin_open(&d->api, name, settings->device_library, err);
     if (status != STATUS_OK)
         return status;
     bool exact = settings->exact < 0 ? strcmp(name, "simt") == 0 : settings->exact != 0;
@@ -31,36 +33,53 @@ static enum status device_take(struct loaded *loaded, const char *name,
                                      .exact = exact,
                                      .cache_folder = settings->device_cache,
                                      .note = device_note};
-    return loaded->api->open(&loaded->device, &options, err);
+    return d->api->open(&d->device, &options, err);
 }
 
 static enum status cpu_take(struct loaded *loaded, const struct device_settings *settings,
                             struct error *err)
 {
-    loaded->api = device_cpu();
+    struct loaded_device *d = &loaded->devices[loaded->device_count];
+    d->api = device_cpu();
     struct device_options options = {.threads = settings->threads, .exact = settings->exact != 0};
-    return loaded->api->open(&loaded->device, &options, err);
+    return d->api->open(&d->device, &options, err);
 }
 
-enum status device_load(struct loaded *loaded, const struct device_settings *settings,
-                        struct error *err)
+static enum status choice_load(struct loaded *loaded, enum device_choice choice,
+                               const struct device_settings *settings, struct error *err)
 {
-    log_level_set((enum log_level)settings->log_level);
-    enum status status;
-    if (settings->device == DEVICE_CPU) {
-        status = cpu_take(loaded, settings, err);
-    } else if (settings->device == DEVICE_AUTO) {
-        status = device_take(loaded, "cuda", settings, err);
+    static const char *const names[] = {[DEVICE_CUDA] = "cuda", [DEVICE_SIMT] = "simt"};
+    if (loaded->of_choice[choice] != NULL)
+        return STATUS_OK;
+    if (choice == DEVICE_AUTO) {
+        enum status status = choice_load(loaded, DEVICE_CUDA, settings, err);
+        enum device_choice taken = status == STATUS_OK ? DEVICE_CUDA : DEVICE_CPU;
         if (status != STATUS_OK) {
             log_line(LOG_INFO, "no GPU is used: %s", err->text);
-            status = cpu_take(loaded, settings, err);
+            status = choice_load(loaded, DEVICE_CPU, settings, err);
         }
-    } else {
-        const char *name = settings->device == DEVICE_CUDA ? "cuda" : "simt";
-        status = device_take(loaded, name, settings, err);
+        loaded->of_choice[choice] = loaded->of_choice[taken];
+        return status;
     }
-    if (status == STATUS_OK)
-        loaded->api->facts(loaded->device, &loaded->facts);
+    enum status status = choice == DEVICE_CPU
+                             ? cpu_take(loaded, settings, err)
+                             : plugin_take(loaded, names[choice], settings, err);
+    if (status != STATUS_OK)
+        return status;
+    struct loaded_device *d = &loaded->devices[loaded->device_count++];
+    d->api->facts(d->device, &d->facts);
+    loaded->of_choice[choice] = d;
+    return STATUS_OK;
+}
+
+enum status devices_load(struct loaded *loaded, const struct device_settings *settings,
+                         const struct model_spec *specs, uint32_t count, struct error *err)
+{
+    log_level_set((enum log_level)settings->log_level);
+    enum status status = STATUS_OK;
+    for (uint32_t i = 0; i < count && status == STATUS_OK; i++)
+        status =
+            choice_load(loaded, (enum device_choice)specs[i].settings.device, settings, err);
     return status;
 }
 
@@ -120,7 +139,8 @@ static enum status model_prepare(struct loaded *loaded, struct loaded_model *m, 
     options.yes_id = tokenizer_token(m->tokenizer, text_of("yes"));
     options.no_id = tokenizer_token(m->tokenizer, text_of("no"));
     options.tokenizer_length = tokenizer_length(m->tokenizer);
-    status = model_plan_open(&m->plan, m->spec.folder, loaded->api, loaded->device, &options, err);
+    status = model_plan_open(&m->plan, m->spec.folder, m->device->api, m->device->device, &options,
+                             err);
     if (status == STATUS_OK && tokenizer_vocab(m->tokenizer) > m->plan->facts.vocab)
         log_line(LOG_WARNING,
                  "model '%s': the tokenizer has %u ids, the model %u: texts with the ids beyond "
@@ -149,20 +169,31 @@ static void engine_options_fill(struct loaded_model *m, uint32_t port_count)
     check(got == (ssize_t)sizeof m->engine_options.hash_key, "getrandom gave %zd bytes", got);
 }
 
-// KV memory that no model was given explicitly is split by kv-share.
-static enum status kv_split(struct loaded *loaded, uint64_t planned, struct error *err)
+static uint64_t device_planned(const struct loaded *loaded, const struct loaded_device *device)
 {
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < loaded->model_count; i++)
+        if (loaded->models[i].device == device)
+            bytes += loaded->models[i].plan->bytes;
+    return bytes;
+}
+
+// KV memory of a device that no model was given explicitly is split by kv-share.
+static enum status kv_split(struct loaded *loaded, const struct loaded_device *device,
+                            struct error *err)
+{
+    uint64_t planned = device_planned(loaded, device);
     uint64_t fixed = 0;
     double shares = 0;
     for (uint32_t i = 0; i < loaded->model_count; i++) {
         struct loaded_model *m = &loaded->models[i];
-        if (m->plan->kv_bytes_min == 0)
+        if (m->device != device || m->plan->kv_bytes_min == 0)
             continue;
         m->kv_bytes = m->spec.settings.kv_cache_memory;
         fixed += m->kv_bytes;
         shares += m->kv_bytes == 0 ? m->spec.settings.kv_share : 0;
     }
-    uint64_t memory = loaded->facts.memory_free;
+    uint64_t memory = device->facts.memory_free;
     if (planned + fixed > memory)
         return error_set(err, STATUS_NO_MEMORY,
                          "the plan needs %.2f GiB and %.2f GiB are free: serve fewer models, or "
@@ -171,11 +202,11 @@ static enum status kv_split(struct loaded *loaded, uint64_t planned, struct erro
                          (double)(planned + fixed) / 0x1p30, (double)memory / 0x1p30);
     // On a CPU other programs want memory too: a quarter of it. On a GPU what the plan leaves.
     uint64_t left = memory - planned - fixed;
-    uint64_t room = loaded->api == device_cpu() && left > memory / 4 ? memory / 4 : left;
+    uint64_t room = device->api == device_cpu() && left > memory / 4 ? memory / 4 : left;
     for (uint32_t i = 0; i < loaded->model_count; i++) {
         struct loaded_model *m = &loaded->models[i];
         const struct model_facts *facts = &m->plan->facts;
-        if (m->plan->kv_bytes_min == 0)
+        if (m->device != device || m->plan->kv_bytes_min == 0)
             continue;
         if (m->kv_bytes == 0) {
             m->kv_bytes = (uint64_t)((double)room * (m->spec.settings.kv_share / shares));
@@ -231,20 +262,26 @@ static void plan_log(const struct loaded_model *m)
 }
 
 // A plan that does not fit is shown as well: it tells what takes the room.
-static void plans_print(const struct loaded *loaded, uint64_t planned, uint64_t http_bytes)
+static void plans_print(const struct loaded *loaded, uint64_t http_bytes)
 {
     if (log_level_get() < LOG_INFO)
         return;
-    log_text("device: %s%s\n", loaded->facts.name, loaded->facts.exact ? ", exact" : "");
-    for (uint32_t i = 0; i < loaded->model_count; i++) {
-        plan_log(&loaded->models[i]);
-        planned += loaded->models[i].kv_bytes;
+    for (uint32_t d = 0; d < loaded->device_count; d++) {
+        const struct loaded_device *device = &loaded->devices[d];
+        uint64_t planned = device_planned(loaded, device);
+        log_text("device: %s%s\n", device->facts.name, device->facts.exact ? ", exact" : "");
+        for (uint32_t i = 0; i < loaded->model_count; i++) {
+            if (loaded->models[i].device != device)
+                continue;
+            plan_log(&loaded->models[i]);
+            planned += loaded->models[i].kv_bytes;
+        }
+        if (http_bytes > 0 && d == 0)
+            log_text("http: at most %.2f GiB if every connection sends its largest body\n",
+                     (double)http_bytes / 0x1p30);
+        log_text("planned: %.2f GiB of %.2f GiB\n", (double)planned / 0x1p30,
+                 (double)device->facts.memory_free / 0x1p30);
     }
-    if (http_bytes > 0)
-        log_text("http: at most %.2f GiB if every connection sends its largest body\n",
-                 (double)http_bytes / 0x1p30);
-    log_text("planned: %.2f GiB of %.2f GiB\n", (double)planned / 0x1p30,
-             (double)loaded->facts.memory_free / 0x1p30);
 }
 
 enum status models_plan(struct loaded *loaded, const struct model_spec *specs, uint32_t count,
@@ -252,19 +289,20 @@ enum status models_plan(struct loaded *loaded, const struct model_spec *specs, u
 {
     loaded->models = arena_take_zeroed(loaded->arena, count, sizeof *loaded->models);
     loaded->model_count = count;
-    uint64_t planned = 0;
     for (uint32_t i = 0; i < count; i++) {
         struct loaded_model *m = &loaded->models[i];
         m->spec = specs[i];
+        m->device = loaded->of_choice[m->spec.settings.device];
+        check(m->device != NULL, "no device %d was opened", m->spec.settings.device);
         enum status status = model_prepare(loaded, m, err);
         if (status != STATUS_OK)
             return status;
         engine_options_fill(m, port_count);
-        planned += m->plan->bytes;
     }
-    enum status status = kv_split(loaded, planned, err);
-    loaded->bytes_planned = planned;
-    plans_print(loaded, planned, extra_bytes);
+    enum status status = STATUS_OK;
+    for (uint32_t i = 0; i < loaded->device_count && status == STATUS_OK; i++)
+        status = kv_split(loaded, &loaded->devices[i], err);
+    plans_print(loaded, extra_bytes);
     return status;
 }
 
@@ -322,7 +360,7 @@ void loaded_close(struct loaded *loaded)
         chat_template_close(m->chat);
         tokenizer_close(m->tokenizer);
     }
-    if (loaded->device != NULL)
-        loaded->api->close(loaded->device);
+    for (uint32_t i = 0; i < loaded->device_count; i++)
+        loaded->devices[i].api->close(loaded->devices[i].device);
     arena_destroy(loaded->arena);
 }

@@ -7,8 +7,15 @@
 #include "runtime/text/tokenizer.h"
 #include "scheduler/engine.h"
 
+struct loaded_device {
+    const struct device_api *api;
+    struct device *device;
+    struct device_facts facts;
+};
+
 struct loaded_model {
     struct model_spec spec;
+    struct loaded_device *device;
     struct tokenizer *tokenizer;
     struct chat_template *chat; // generators only
     struct text chat_source;
@@ -20,23 +27,26 @@ struct loaded_model {
     uint64_t kv_bytes;
 };
 
+enum { DEVICES_MAX = 3 }; // cpu, cuda, simt
+
 struct loaded {
-    const struct device_api *api;
-    struct device *device;
-    struct device_facts facts;
-    struct arena *arena; // of the process: ids, texts, lists
+    struct loaded_device devices[DEVICES_MAX]; // in the order of the models that asked first
+    uint32_t device_count;
+    struct loaded_device *of_choice[DEVICES_MAX + 1]; // by enum device_choice
+    struct arena *arena;                              // of the process: ids, texts, lists
     struct loaded_model *models;
     uint32_t model_count;
-    uint64_t bytes_planned;
 };
 
-// The device of the settings; on `auto` without a GPU one line says why and the CPU is taken.
-enum status device_load(struct loaded *loaded, const struct device_settings *settings,
-                        struct error *err) MUST_USE;
+// The devices that the specs name, each opened once; on `auto` without a GPU one line says why and
+// the CPU is taken.
+enum status devices_load(struct loaded *loaded, const struct device_settings *settings,
+                         const struct model_spec *specs, uint32_t count,
+                         struct error *err) MUST_USE;
 
 // Tokenizers, templates and plans of all specs; allocates no tensor. Prints the plan to stderr,
-// checks its sum against the free memory and splits the KV memory. extra_bytes: what else the
-// process will take (HTTP), label "http".
+// checks its sum against the free memory of each device and splits the KV memory. extra_bytes: what
+// else the process will take (HTTP), label "http".
 enum status models_plan(struct loaded *loaded, const struct model_spec *specs, uint32_t count,
                         uint32_t port_count, uint64_t extra_bytes, struct error *err) MUST_USE;
 

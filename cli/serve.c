@@ -17,8 +17,8 @@
 struct engine_thread {
     pthread_t thread;
     struct engine *engine;
-    struct signals *signals;
-    const char *model;
+    struct serving *serving;
+    const struct loaded_model *model;
     _Atomic bool ended; // the thread does nothing more
 };
 
@@ -33,16 +33,45 @@ struct serving {
     struct engine_thread *threads; // one an engine
     uint32_t thread_count;         // started
     struct signals *signals;
+    _Atomic bool failed[DEVICES_MAX]; // by loaded.devices
 };
+
+static bool has_failed(const struct serving *s, const struct loaded_device *device)
+{
+    return atomic_load(&s->failed[device - s->loaded.devices]);
+}
+
+static uint32_t models_left(const struct serving *s)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < s->loaded.model_count; i++)
+        count += !has_failed(s, s->loaded.models[i].device);
+    return count;
+}
+
+// On the thread of the engine that found it; the others of the device may hang in it. The first one
+// tells.
+static void device_failed(struct serving *s, const struct loaded_device *device, const char *text)
+{
+    if (atomic_exchange(&s->failed[device - s->loaded.devices], true))
+        return;
+    log_line(LOG_ERROR, "the device failed: %s", text);
+    for (uint32_t i = 0; i < s->loaded.model_count; i++) {
+        const struct loaded_model *m = &s->loaded.models[i];
+        if (m->device != device)
+            continue;
+        engine_lose_device(m->engine);
+        log_line(LOG_ERROR, "the model '%s' is not served any more", m->spec.id);
+    }
+    signals_post(s->signals, NEWS_FAULT);
+}
 
 static void *engine_main(void *argument)
 {
     struct engine_thread *self = argument;
     pthread_setname_np(pthread_self(), "engine");
-    if (engine_run(self->engine) == ENGINE_FAULT) {
-        log_line(LOG_ERROR, "the device failed: %s", engine_error(self->engine)->text);
-        signals_post(self->signals, NEWS_FAULT);
-    }
+    if (engine_run(self->engine) == ENGINE_FAULT)
+        device_failed(self->serving, self->model->device, engine_error(self->engine)->text);
     atomic_store(&self->ended, true);
     return NULL;
 }
@@ -81,7 +110,7 @@ static void served_fill(struct serving *s)
             .sampling_defaults = m->spec.settings.generation_config == GENERATION_CONFIG_AUTO,
             .created = (int64_t)time(NULL),
             .max_queued_tokens = m->engine_options.max_queued_tokens};
-        fingerprint_fill(&s->models[i], s->models[i].facts, loaded->facts.exact);
+        fingerprint_fill(&s->models[i], s->models[i].facts, m->device->facts.exact);
         for (uint32_t t = 0; t < http_threads; t++)
             s->ports[i * http_threads + t] = engine_port(m->engine, t, server_waker(s->server, t));
     }
@@ -94,8 +123,8 @@ static enum status engines_start(struct serving *s, struct error *err)
     for (uint32_t i = 0; i < s->loaded.model_count; i++) {
         struct engine_thread *t = &s->threads[i];
         t->engine = s->loaded.models[i].engine;
-        t->signals = s->signals;
-        t->model = s->loaded.models[i].spec.id;
+        t->serving = s;
+        t->model = &s->loaded.models[i];
         int failed = pthread_create(&t->thread, NULL, engine_main, t);
         if (failed != 0)
             return error_set(err, STATUS_NO_MEMORY, "no engine thread can be started: %s",
@@ -163,7 +192,7 @@ static enum status start(struct serving *s, const struct model_spec *specs, uint
 {
     enum status status = keys_collect(&s->keys, &s->settings, s->loaded.arena, err);
     if (status == STATUS_OK)
-        status = device_load(&s->loaded, device, err);
+        status = devices_load(&s->loaded, device, specs, count, err);
     if (status != STATUS_OK)
         return status;
     status = server_start(s, err);
@@ -250,6 +279,8 @@ static bool engines_end(struct serving *s, uint64_t deadline)
     bool all = true;
     for (uint32_t i = 0; i < s->thread_count; i++) {
         struct engine_thread *t = &s->threads[i];
+        if (has_failed(s, t->model->device)) // it may hang there
+            continue;
         while (!atomic_load(&t->ended) && clock_ns() < deadline)
             usleep(POLL_US);
         if (atomic_load(&t->ended)) {
@@ -258,7 +289,7 @@ static bool engines_end(struct serving *s, uint64_t deadline)
         }
         all = false;
         log_line(LOG_ERROR, "the engine of '%s' did not end within --shutdown-timeout: left behind",
-                 t->model);
+                 t->model->spec.id);
     }
     return all;
 }
@@ -266,16 +297,19 @@ static bool engines_end(struct serving *s, uint64_t deadline)
 // Returns the exit code.
 static int wait_and_drain(struct serving *s)
 {
-    uint32_t news;
-    while (((news = signals_wait(s->signals)) & (NEWS_STOP | NEWS_FAULT)) == 0)
-        reload(s);
-    bool fault = (news & NEWS_FAULT) != 0;
+    for (uint32_t news = 0; (news & NEWS_STOP) == 0 && models_left(s) > 0;) {
+        news = signals_wait(s->signals);
+        if (news & NEWS_RELOAD)
+            reload(s);
+    }
+    if (models_left(s) == 0)
+        log_line(LOG_ERROR, "no model is left: ending");
     uint64_t deadline = clock_ns() + (uint64_t)(s->settings.shutdown_timeout * 1e9);
     int lost = server_drain(s->server);
     if (lost != 0)
         log_line(LOG_ERROR, "%d requests were not answered within --shutdown-timeout", lost);
     bool ended = engines_end(s, deadline);
-    if (fault || lost != 0 || !ended)
+    if (models_left(s) < s->loaded.model_count || lost != 0 || !ended)
         return EXIT_CODE_FAILURE; // threads may hang: the caller ends the process at once
     signals_closing(s->signals);
     server_close(s->server);

@@ -126,7 +126,7 @@ enum status session_open(struct session *session, const char *folder,
     struct model_spec spec;
     enum status status = model_spec_find(&spec, folder, model, loaded->arena, err);
     if (status == STATUS_OK)
-        status = device_load(loaded, device, err);
+        status = devices_load(loaded, device, &spec, 1, err);
     if (status == STATUS_OK)
         status = models_plan(loaded, &spec, 1, 1, 0, err);
     if (status == STATUS_OK)
@@ -235,6 +235,7 @@ enum status session_submit(struct session *session, const struct submit_args *ar
         return error_set(err, STATUS_TOO_LARGE, "the results are over --max-result-bytes");
     case ADMISSION_BUSY:
         return error_set(err, STATUS_NO_ROOM, "the engine takes no further request now");
+    case ADMISSION_FAILED:
     case ADMISSION_DRAINING:
         break;
     }

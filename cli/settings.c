@@ -10,6 +10,8 @@
 #define AT(type, field) offsetof(struct type, field)
 
 static const struct option_row model_rows[] = {
+    {"device", OPTION_CHOICE, AT(model_settings, device), 0, 0, {"auto", "cpu", "cuda", "simt"},
+     "auto", "where to compute; auto takes a GPU if there is one, simt is the emulator for tests"},
     {"dtype", OPTION_CHOICE, AT(model_settings, dtype), 0, 0,
      {"auto", "float32", "bfloat16", "float16", "int8"}, "auto, the checkpoint's",
      "type of the weights; int8 is quantised at load"},
@@ -49,8 +51,6 @@ const struct option_table model_options_table = {model_rows,
                                                  sizeof model_rows / sizeof *model_rows};
 
 static const struct option_row device_rows[] = {
-    {"device", OPTION_CHOICE, AT(device_settings, device), 0, 0, {"auto", "cpu", "cuda", "simt"},
-     "auto", "where to compute; auto takes a GPU if there is one, simt is the emulator for tests"},
     {"device-library", OPTION_TEXT, AT(device_settings, device_library), 0, 0, {0},
      "beside the executable, then the install libdir", "shared object of the device"},
     {"device-cache", OPTION_TEXT, AT(device_settings, device_cache), 0, 0, {0},

@@ -8,6 +8,7 @@ enum device_choice { DEVICE_AUTO, DEVICE_CPU, DEVICE_CUDA, DEVICE_SIMT };
 enum generation_config { GENERATION_CONFIG_NONE, GENERATION_CONFIG_AUTO };
 
 struct model_settings { // behind a folder for that model, or with -- for all
+    int device;         // enum device_choice
     int dtype;          // index into auto, float32, bfloat16, float16, int8
     int kv_cache_dtype; // index into auto, float32, bfloat16, float16
     uint32_t max_model_len, max_num_seqs, max_num_batched_tokens, block_size;
@@ -21,8 +22,7 @@ struct model_settings { // behind a folder for that model, or with -- for all
     int load_format; // auto, dummy
 };
 
-struct device_settings {
-    int device; // enum device_choice
+struct device_settings { // of each device that a model is on
     const char *device_library;
     const char *device_cache; // folder, or NULL
     int exact; // 0, 1, or -1: the device's default

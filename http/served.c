@@ -8,3 +8,9 @@ const struct served_model *served_find(const struct served *served, struct text 
             return &served->models[i];
     return NULL;
 }
+
+bool served_has_failed(const struct served_model *model)
+{
+    return model->engine != NULL &&
+           atomic_load_explicit(&engine_stats(model->engine)->failed, memory_order_relaxed) != 0;
+}

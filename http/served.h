@@ -27,5 +27,8 @@ struct served {
     uint32_t count;
 };
 
+// Its device failed: it answers 503 until the process ends.
+bool served_has_failed(const struct served_model *model);
+
 // NULL if no model has this id.
 const struct served_model *served_find(const struct served *served, struct text id);

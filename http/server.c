@@ -263,11 +263,22 @@ static bool idle_wait(const struct server *server, int wanted, uint64_t ms)
     }
 }
 
+static bool any_has_failed(const struct server *server)
+{
+    const struct served *served = atomic_load_explicit(&server->served, memory_order_acquire);
+    bool any = false;
+    for (uint32_t i = 0; served != NULL && i < served->count; i++)
+        any = any || served_has_failed(&served->models[i]);
+    return any;
+}
+
 int server_drain(struct server *server)
 {
     control_set(server, CONTROL_DRAIN);
     server->drained = true;
-    if (idle_wait(server, IDLE_ALL, server->options.shutdown_timeout_ms))
+    // The engine of a failed device may hang and never take a request back.
+    int wanted = any_has_failed(server) ? IDLE_CLIENTS : IDLE_ALL;
+    if (idle_wait(server, wanted, server->options.shutdown_timeout_ms))
         return 0;
     control_set(server, CONTROL_CUT);
     if (!idle_wait(server, IDLE_CLIENTS, CUT_WAIT_MS)) {

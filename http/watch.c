@@ -1,7 +1,8 @@
 // What libh2o 2.2.5 does not see: a peer that leaves while its HTTP/1 response is idle (h2o takes
 // the descriptor out of its epoll then), readers that take nothing, HTTP/2 bodies that drip. One
 // extra epoll per h2o thread, itself watched by h2o's loop, and a scan each second. The watcher
-// never reads: HTTP/1 requests point into h2o's read buffer.
+// never reads: HTTP/1 requests point into h2o's read buffer. The scan also ends requests whose
+// model's device failed: their engine may hang in it and end nothing.
 #include "http/inside.h"
 
 #include <errno.h>
@@ -61,6 +62,13 @@ static void scan_one(struct exchange *x, uint64_t now)
         x->shut = true;
         atomic_fetch_add_explicit(&x->thread->counters.stalled, 1, memory_order_relaxed);
         exchange_abort(x);
+        return;
+    }
+    if (x->request != NULL && served_has_failed(x->model)) {
+        static const char says[] = "The device of the model failed.";
+        static const struct http_failure failure = {.error = HTTP_INTERNAL,
+                                                    .message = {says, sizeof says - 1}};
+        exchange_cut(x, &failure);
         return;
     }
     if (x->offloaded || x->ended || exchange_gone(x) || x->route == NULL ||

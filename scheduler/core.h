@@ -56,6 +56,7 @@ struct engine {
     size_t bytes; // of the one mapping all of this lies in
     uint64_t now_ns;
     bool own_clock; // engine_run: stamps are read anew
+    bool failed;    // the live requests of a failed device were ended
 
     struct port *ports; // [port_count]
 

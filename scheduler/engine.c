@@ -138,14 +138,20 @@ struct port *engine_port(struct engine *engine, uint32_t index, struct waker *wa
     return port;
 }
 
+static void gate_fail(struct engine *engine)
+{
+    // seq_cst: see port_submit.
+    atomic_store_explicit(&engine->gate.state, GATE_FAILED, memory_order_seq_cst);
+    stat_set(&engine->stats.failed, 1);
+}
+
 // A device fault: nothing in flight will come back. Every live request ends, and so does every one
 // that still comes through the gate.
 static enum engine_news engine_fail(struct engine *engine)
 {
-    // seq_cst: see port_submit.
-    atomic_store_explicit(&engine->gate.state, GATE_FAILED, memory_order_seq_cst);
+    gate_fail(engine);
     model_more(engine->model, false);
-    stat_set(&engine->stats.failed, 1);
+    engine->failed = true;
     stat_set(&engine->stats.step_started_ns, 0);
     while (engine->live_first)
         request_end(engine, engine->live_first, FINISH_ERROR);
@@ -221,8 +227,12 @@ enum engine_news engine_step(struct engine *engine, uint64_t now_ns)
     bool news = intake_turn(engine);
     bool worked = false;
     enum engine_news out = ENGINE_FAULT;
-    if (!stat_read(&engine->stats.failed)) {
-        enum status status = turn(engine, &worked);
+    if (!engine->failed) {
+        bool lost = atomic_load_explicit(&engine->gate.state, memory_order_seq_cst) == GATE_FAILED;
+        enum status status =
+            lost ? error_set(&engine->error, STATUS_DEVICE_FAULT,
+                             "the device failed in a step of another model")
+                 : turn(engine, &worked);
         out = status != STATUS_OK ? engine_fail(engine)
               : worked || news    ? ENGINE_WORKED
                                   : ENGINE_IDLE;
@@ -236,9 +246,8 @@ static bool engine_over(struct engine *engine)
 {
     if (atomic_load_explicit(&engine->gate.state, memory_order_seq_cst) == GATE_OPEN)
         return false;
-    bool failed = stat_read(&engine->stats.failed) != 0;
     return intake_empty(engine) && engine->live_count == 0 &&
-           (failed || engine->launched == engine->settled);
+           (engine->failed || engine->launched == engine->settled);
 }
 
 enum engine_news engine_run(struct engine *engine)
@@ -263,6 +272,12 @@ void engine_stop(struct engine *engine)
     uint32_t open = GATE_OPEN; // a failed engine stays failed
     atomic_compare_exchange_strong_explicit(&engine->gate.state, &open, GATE_STOPPED,
                                             memory_order_seq_cst, memory_order_seq_cst);
+    waker_raise(&engine->gate.waker);
+}
+
+void engine_lose_device(struct engine *engine)
+{
+    gate_fail(engine);
     waker_raise(&engine->gate.waker);
 }
 

@@ -40,6 +40,11 @@ enum engine_news engine_step(struct engine *engine, uint64_t now_ns);
 enum engine_news engine_run(struct engine *engine);
 void engine_stop(struct engine *engine); // from any thread: refuse new requests, finish the live
 
+// From any thread: the device failed under another engine. New requests are refused from here on;
+// the live ones end with FINISH_ERROR when the engine's thread turns, which may be never where it
+// hangs in the device. Then nothing of the engine may be freed.
+void engine_lose_device(struct engine *engine);
+
 const struct error *engine_error(const struct engine *engine);
 const struct engine_stats *engine_stats(const struct engine *engine);
 const struct model_facts *engine_facts(const struct engine *engine);

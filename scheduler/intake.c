@@ -46,7 +46,7 @@ static bool port_take(struct engine *engine, struct port *port)
         // The notice of its cancel may have been read before it came in.
         if (atomic_load_explicit(&r->cancel, memory_order_relaxed))
             request_end(engine, r, FINISH_CANCEL);
-        else if (stat_read(&engine->stats.failed) || never_starts(engine, r))
+        else if (engine->failed || never_starts(engine, r))
             request_end(engine, r, FINISH_ERROR);
     }
     return news;

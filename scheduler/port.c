@@ -155,8 +155,9 @@ static enum admission submit(struct port *port, const struct submit_args *args,
                              struct request **out)
 {
     struct gate *gate = port->gate;
-    if (atomic_load_explicit(&gate->state, memory_order_seq_cst) != GATE_OPEN)
-        return ADMISSION_DRAINING;
+    uint32_t gate_state = atomic_load_explicit(&gate->state, memory_order_seq_cst);
+    if (gate_state != GATE_OPEN)
+        return gate_state == GATE_FAILED ? ADMISSION_FAILED : ADMISSION_DRAINING;
     if (args->token_count > gate->limits.tokens)
         return ADMISSION_TOO_MANY_TOKENS;
     uint64_t bytes = result_bytes(port, args);

@@ -54,7 +54,8 @@ enum admission {
     ADMISSION_BUSY,            // no request, token or result room now: 503 / 529
     ADMISSION_TOO_MANY_TOKENS, // more than max-queued-tokens: never fits, 400
     ADMISSION_TOO_MANY_BYTES,  // results over max-result-bytes: never fits, 400
-    ADMISSION_DRAINING,        // the engine stops or its device failed: 503
+    ADMISSION_DRAINING,        // the engine stops: 503
+    ADMISSION_FAILED,          // its device failed: 503
 };
 
 enum admission port_submit(struct port *port, const struct submit_args *args,

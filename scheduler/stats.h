@@ -1,5 +1,6 @@
-// Counters of one engine, written by its thread, read by any thread (relaxed atomics; a reader may
-// see them a step apart). Names follow the field's terms; http/api/metrics.c gives them out.
+// Counters of one engine, written by its thread (`failed` by others too), read by any thread
+// (relaxed atomics; a reader may see them a step apart). Names follow the field's terms;
+// http/api/metrics.c gives them out.
 #pragma once
 
 #include <stdatomic.h>
@@ -47,5 +48,5 @@ struct engine_stats {
     _Atomic uint64_t step_started_ns;     // of the step in flight; 0: none
     _Atomic uint64_t step_finished_ns;    // of the last one
     _Atomic uint64_t beat_ns;             // last turn of the loop
-    _Atomic uint64_t failed;              // 1 after a device fault
+    _Atomic uint64_t failed;              // 1: its device failed
 };

@@ -233,6 +233,10 @@ struct request *call_submit(struct call *call, struct submit_args *args)
         call_fail(call, HTTP_INVALID_VALUE,
                   "the answer to %u inputs is larger than max-result-bytes", args->sequence_count);
         break;
+    case ADMISSION_FAILED:
+        call_fail(call, HTTP_UNAVAILABLE, "the device of the model '%s' failed: it is not served",
+                  call->model->id);
+        break;
     case ADMISSION_DRAINING:
         call_fail(call, HTTP_UNAVAILABLE, "the server is shutting down");
         break;

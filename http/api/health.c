@@ -1,7 +1,9 @@
 // GET /health, /v1/health (live: loops and engines turn, no step is overdue), /ready (models
-// loaded, not draining), /version. Health is progress, not a constant.
+// loaded, not draining), /version. Health is progress, not a constant. A model whose device failed
+// is named by /ready and counts no more while another one serves: a restart would end that, too.
 #include "http/api/list.h"
 #include "http/counters.h"
+#include "runtime/base/json.h"
 
 #include <stdio.h>
 #include <time.h>
@@ -37,11 +39,17 @@ static const char *engine_fault(const struct engine *engine, uint64_t now)
     const struct engine_stats *stats = engine_stats(engine);
     uint64_t begun = atomic_load_explicit(&stats->step_started_ns, memory_order_relaxed);
     uint64_t beat = atomic_load_explicit(&stats->beat_ns, memory_order_relaxed);
-    if (atomic_load_explicit(&stats->failed, memory_order_relaxed) != 0)
-        return "failed";
     if (begun != 0)
         return is_past(begun, now, STEP_LATE_S) ? "has a step that is overdue" : NULL;
     return is_past(beat, now, BEAT_LATE_S) ? "does not turn" : NULL;
+}
+
+static uint32_t failed_count(const struct served *served)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < served->count; i++)
+        count += served_has_failed(&served->models[i]);
+    return count;
 }
 
 static bool health_is_fine(struct exchange *x, const struct server_view *view)
@@ -51,10 +59,14 @@ static bool health_is_fine(struct exchange *x, const struct server_view *view)
         unavailable(x, text_of("Degraded: an HTTP thread does not turn."));
         return false;
     }
+    if (failed_count(view->served) == view->served->count) {
+        unavailable(x, text_of("Degraded: every model has failed."));
+        return false;
+    }
     for (uint32_t i = 0; i < view->served->count; i++) {
         const struct served_model *model = &view->served->models[i];
         const char *fault = engine_fault(model->engine, now);
-        if (fault == NULL)
+        if (fault == NULL || served_has_failed(model))
             continue;
         unavailable(x, arena_format(exchange_arena(x), "Degraded: the engine of '%s' %s.",
                                     model->id, fault));
@@ -73,6 +85,26 @@ static void health_request(struct exchange *x)
         exchange_reply(x, 200, text_of("{\"status\":\"ok\"}"));
 }
 
+// The models by name where one has failed.
+static void ready_reply(struct exchange *x, const struct served *served)
+{
+    struct json_buffer out = {0};
+    json_put_literal(&out, "{\"status\":\"ready\"");
+    if (failed_count(served) > 0) {
+        json_put_literal(&out, ",\"models\":{");
+        for (uint32_t i = 0; i < served->count; i++) {
+            const struct served_model *model = &served->models[i];
+            json_put_literal(&out, i > 0 ? "," : "");
+            json_put_string(&out, text_of(model->id));
+            json_put_literal(&out, served_has_failed(model) ? ":\"failed\"" : ":\"ready\"");
+        }
+        json_put_literal(&out, "}");
+    }
+    json_put_literal(&out, "}");
+    exchange_reply(x, 200, text_span(out.at, out.bytes));
+    json_buffer_free(&out);
+}
+
 static void ready_request(struct exchange *x)
 {
     struct server_view view;
@@ -82,7 +114,7 @@ static void ready_request(struct exchange *x)
     else if (view.served == NULL)
         unavailable(x, text_of("The models are still being loaded."));
     else if (health_is_fine(x, &view))
-        exchange_reply(x, 200, text_of("{\"status\":\"ready\"}"));
+        ready_reply(x, view.served);
 }
 
 static void version_request(struct exchange *x)

@@ -4,11 +4,12 @@
 //   slow   each wait for the device takes 20 ms longer
 //   hang   a wait for the device does not return until the file is gone
 //   fault  a wait for the device says that it failed
-//   still  an engine that begins or ends to have work does not go on, between steps
+//   still  an engine that begins to have work, or ends it, stands there, between steps
 // Given to weft with --device simt --device-library.
 #include "kernels/device.h"
 
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,18 +20,27 @@ enum { POLL_US = 10000, SLOW_US = 20000 };
 
 static const struct device_api *real;
 
-static bool is_on(const char *fault)
+static const char *path_of(const char *fault, const char *ending)
 {
-    char path[PATH_MAX];
+    static _Thread_local char path[PATH_MAX];
     const char *folder = getenv("WEFT_FAULT_FOLDER");
-    if (folder == NULL)
-        return false;
-    snprintf(path, sizeof path, "%s/%s", folder, fault);
-    return access(path, F_OK) == 0;
+    snprintf(path, sizeof path, "%s/%s%s", folder != NULL ? folder : "", fault, ending);
+    return path;
 }
 
+static bool is_on(const char *fault)
+{
+    return access(path_of(fault, ""), F_OK) == 0;
+}
+
+// A file NAME.reached says that somebody waits.
 static void wait_while(const char *fault)
 {
+    if (!is_on(fault))
+        return;
+    int fd = open(path_of(fault, ".reached"), O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+    if (fd >= 0)
+        close(fd);
     while (is_on(fault))
         usleep(POLL_US);
 }
@@ -46,14 +56,14 @@ static enum status faulty_weight_put(struct device *device, struct weight *weigh
 static enum status faulty_wait(struct stream *stream, const uint32_t *host_word, uint32_t value,
                                uint64_t deadline_ns, struct error *err)
 {
-    wait_while("hang");
-    if (is_on("slow"))
-        usleep(SLOW_US);
-    if (is_on("fault")) {
+    if (is_on("fault")) { // while another engine hangs
         err->status = STATUS_DEVICE_FAULT;
         snprintf(err->text, sizeof err->text, "a fault that the test has planted");
         return STATUS_DEVICE_FAULT;
     }
+    wait_while("hang");
+    if (is_on("slow"))
+        usleep(SLOW_US);
     return real->wait(stream, host_word, value, deadline_ns, err);
 }
 

@@ -19,7 +19,7 @@ import harness
 from harness import KEY, MODELS, Server, Skip
 from test_load import open_stream, read_all
 
-CHAT = MODELS / "weft-demo-chat"
+CHAT = f"{MODELS / 'weft-demo-chat'},kv-cache-memory=16M"  # the emulator zeroes it
 EMBED = MODELS / "weft-demo-embed"
 FAULTY = pathlib.Path(harness.WEFT).resolve().parent / "libweft_faulty.so"
 
@@ -32,6 +32,9 @@ class Faults:
 
     def on(self, name):
         (self.folder / name).touch()
+
+    def reached(self, name):
+        wait_for(lambda: (self.folder / f"{name}.reached").exists(), name)
 
     def off(self, name):
         (self.folder / name).unlink(missing_ok=True)
@@ -365,12 +368,14 @@ def test_stop_cuts_streams():
 def test_stop_with_an_engine_that_stands():
     """An engine that stands between steps: the end waits no longer than --shutdown-timeout."""
     with faulty(f"tiny={CHAT}", "--device", "simt", "--shutdown-timeout", 0.5) as (s, faults):
-        faults.on("slow")
-        answer = stream_of(s, "/v1/chat/completions", model="tiny", stream=True, max_tokens=30)
-        faults.on("still")  # when the last token is out
-        assert b"data: [DONE]" in answer.read()
+        faults.on("still")
+        stream = open_stream(s, max_tokens=5)
+        faults.reached("still")
+        stream.close()  # nobody waits for an answer
+        wait_for(lambda: s.metric("weft_clients_gone_total") == 1)
         s.process.send_signal(signal.SIGTERM)
         assert ended(s) == 1, s.output()
+        assert "were not answered" not in s.output(), s.output()
         assert "the engine of 'tiny' did not end within --shutdown-timeout" in s.output(), s.output()
 
 
@@ -386,3 +391,73 @@ def test_stop_with_an_engine_that_hangs():
         assert ended(s) == 1, s.output()
         assert "1 requests were not answered" in s.output(), s.output()
         assert "the engine of 'tiny' did not end" in s.output(), s.output()
+
+
+def failed(server, model):
+    return server.metric(f'weft_engine_failed{{model_name="{model}"')
+
+
+def refused(server, model, answer):
+    assert answer.status == 503, answer.text
+    assert "unavailable" in answer.text or answer.error["type"] == "api_error", answer.text
+    assert answer.error["message"] == \
+        f"the device of the model '{model}' failed: it is not served", answer.text
+    assert answer.headers["retry-after"]
+
+
+def test_fault_of_one_device():
+    """Two models on the device that fails, one on the cpu: that one serves on."""
+    with faulty(f"here={CHAT},device=cpu", f"there={CHAT},device=simt", f"embed={EMBED}",
+                "--device", "simt") as (s, faults):
+        out = s.output()
+        assert out.count("device: ") == out.count("planned: ") == 2, out
+        want = harness.text_of(harness.chat(s, model="here"))
+        assert harness.embed(s, "a").status == 200
+        faults.on("fault")
+        answer = harness.chat(s, model="there")
+        assert answer.status == 500 and answer.error["code"] == "internal_error", answer.text
+        refused(s, "there", harness.chat(s, model="there"))
+        refused(s, "there", harness.messages(s, model="there"))
+        refused(s, "embed", harness.embed(s, "a"))
+        faults.off("fault")
+        refused(s, "there", harness.chat(s, model="there"))
+        assert harness.text_of(harness.chat(s, model="here")) == want
+        ready = s.request("GET", "/ready")
+        assert ready.status == 200 and ready.json == {"status": "ready", "models": {
+            "here": "ready", "there": "failed", "embed": "failed"}}, ready.text
+        assert s.request("GET", "/health").json == {"status": "ok"}
+        assert [failed(s, m) for m in ("here", "there", "embed")] == [0, 1, 1]
+        s.process.send_signal(signal.SIGTERM)
+        assert ended(s) == 1, s.output()
+        out = s.output()
+        assert out.count("the device failed: a fault that the test has planted") == 1, out
+        for model in "there", "embed":
+            assert f"error the model '{model}' is not served any more" in out, out
+        assert "the model 'here' is not served" not in out and "no model is left" not in out, out
+
+
+def test_fault_while_another_engine_hangs():
+    """One engine hangs in the device when another finds that it failed: its clients are told, too,
+    and the end waits for nobody who hangs."""
+    for cpu in True, False:
+        models = [f"hangs={CHAT},device=simt", f"finds={CHAT},device=simt"]
+        models += [f"here={CHAT},device=cpu"] if cpu else []
+        with faulty(*models) as (s, faults):
+            faults.on("slow")
+            stream = stream_of(s, "/v1/messages", model="hangs", stream=True)
+            whole = open_stream(s, model="hangs", stream=False, max_tokens=400)
+            wait_for(lambda: s.metric('weft_requests_submitted_total{model_name="hangs"') == 2)
+            faults.on("hang")
+            faults.reached("hang")
+            faults.on("fault")
+            assert harness.chat(s, model="finds").status == 500
+            *before, last, end = stream.read().decode().split("\n\n")
+            assert before and end == "" and last.startswith("event: error\n"), last
+            assert "The device of the model failed." in last
+            assert b" 500 " in read_all(whole).split(b"\r\n")[0]
+            if cpu:
+                assert harness.chat(s, model="here").status == 200
+                assert s.request("GET", "/ready").json["models"]["hangs"] == "failed"
+                s.process.send_signal(signal.SIGTERM)
+            assert ended(s) == 1, s.output()
+            assert ("no model is left: ending" in s.output()) == (not cpu), s.output()

@@ -206,9 +206,10 @@ static void test_busy(void **state)
         enum admission admission;
         int status;
     } cases[] = {
-        {ADMISSION_BUSY, 503}, {ADMISSION_TOO_MANY_TOKENS, 400}, {ADMISSION_DRAINING, 503}};
+        {ADMISSION_BUSY, 503}, {ADMISSION_TOO_MANY_TOKENS, 400},
+        {ADMISSION_DRAINING, 503}, {ADMISSION_FAILED, 503}};
     (void)state;
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 4; i++) {
         fake_end();
         fake_begin(MODEL_GENERATOR);
         fake.admission = cases[i].admission;

@@ -448,8 +448,52 @@ static void a_fault_ends_everything(void **state)
                                    .choice_count = 1,
                                    .max_tokens = 1,
                                    .params = {.repetition = 1.0f}};
-        rig_submit(&rig, &args, ADMISSION_DRAINING);
+        rig_submit(&rig, &args, ADMISSION_FAILED);
+        engine_stop(rig.engine); // a failed engine stays failed
+        rig_submit(&rig, &args, ADMISSION_FAILED);
         assert_int_equal(engine_run(rig.engine), ENGINE_FAULT);
+        rig_close(&rig);
+    }
+}
+
+// The device failed under another engine: this one refuses at once, and ends what lives, a step in
+// flight or not, when it turns; what was on its way in ends, too.
+static void a_lost_device_ends_everything(void **state)
+{
+    (void)state;
+    for (uint32_t inflight = 0; inflight < 2; inflight++) {
+        struct rig rig;
+        rig_defaults(&rig);
+        rig.fake.facts.steps_in_flight = inflight;
+        rig.fake.facts.limits.slots_max = 2;
+        rig_open(&rig);
+        struct request *r[4];
+        for (int32_t i = 0; i < 3; i++)
+            r[i] = rig_generate(&rig, i, 20, 100, 3);
+        for (int i = 0; i < 4; i++)
+            assert_int_equal(rig_step(&rig), ENGINE_WORKED);
+        r[3] = rig_generate(&rig, 3, 20, 100, 1);
+        uint64_t steps = fake_steps(rig.model);
+        engine_lose_device(rig.engine);
+        uint32_t start[2] = {0, 1};
+        struct submit_args args = {.kind = REQUEST_GENERATE,
+                                   .tokens = (int32_t[]){1},
+                                   .token_count = 1,
+                                   .sequence_count = 1,
+                                   .sequence_start = start,
+                                   .choice_count = 1,
+                                   .max_tokens = 1,
+                                   .params = {.repetition = 1.0f}};
+        rig_submit(&rig, &args, ADMISSION_FAILED);
+        assert_int_equal(engine_stats(rig.engine)->failed, 1);
+        assert_int_equal(engine_run(rig.engine), ENGINE_FAULT);
+        assert_non_null(strstr(engine_error(rig.engine)->text, "another model"));
+        assert_int_equal(fake_steps(rig.model), steps); // none was launched
+        assert_int_equal(rig.engine->live_count, 0);
+        for (uint32_t i = 0; i < 4; i++) {
+            run_until_last(&rig, r[i], FINISH_ERROR);
+            port_free(rig.port, r[i]);
+        }
         rig_close(&rig);
     }
 }
@@ -635,6 +679,7 @@ int main(void)
         cmocka_unit_test(submit_and_cancel_wake_the_engine),
         cmocka_unit_test(a_queued_request_times_out),
         cmocka_unit_test(a_fault_ends_everything),
+        cmocka_unit_test(a_lost_device_ends_everything),
         cmocka_unit_test(a_cancel_told_too_early_is_seen),
         cmocka_unit_test(a_cancel_touches_its_request_alone),
         cmocka_unit_test(a_late_notice_cancels_nobody),

@@ -114,7 +114,8 @@ void client_submit(struct sim *sim, struct client *c)
     c->reader = chance(dice, 60) ? READER_FAST : (enum reader)roll(dice, 4);
     c->port = sim->ports[roll(dice, sim->options.port_count)];
     enum admission got = port_submit(c->port, &c->args, &c->request);
-    sim_check(sim, got != ADMISSION_DRAINING || sim->failed || sim->closing, "refused as draining");
+    sim_check(sim, got != ADMISSION_DRAINING || sim->closing, "refused as draining");
+    sim_check(sim, got != ADMISSION_FAILED || sim->failed, "refused as failed");
     sim_check(sim, got != ADMITTED || !sim->failed, "admitted by a failed engine");
     bool never = c->args.token_count > sim->options.max_queued_tokens;
     sim_check(sim, sim->failed || sim->closing || (got == ADMISSION_TOO_MANY_TOKENS) == never,
