@@ -18,8 +18,8 @@ enum { ENGINE_RECORDS = 2 };    // steps launched and not settled: steps_in_flig
 #define STEP_DEADLINE_NS 120000000000u
 
 struct plan_row {
-    uint32_t slot;
-    uint32_t from; // first token computed
+    uint32_t record; // of the sequence
+    uint32_t from;   // first token computed
     uint32_t q_len;
     uint8_t want; // enum batch_want
     bool fed;
@@ -35,7 +35,8 @@ struct plan {
     uint32_t short_most;                                         // tokens of a short prompt
     uint32_t unserved;             // prompts that the first share left unfinished
     uint32_t looks_left;           // blocks that may still be looked up in this plan
-    uint32_t paused_at, victim_at; // from there on the order has no victims: paused, any
+    struct sequence *paused_at;    // before it no paused one is a victim
+    uint32_t victim_at;            // from there on the order has no victims
     uint32_t unmet;                // blocks that older sequences wait for
     uint32_t debt;                 // blocks that older prefills will still take
     bool blocked;                  // a drawn sequence waits for blocks: nothing new is drawn
@@ -46,6 +47,10 @@ struct record { // a launched step
     uint64_t step, launched_ns;
     uint32_t row_count;
     struct plan_row *rows; // [rows_max] in the order of the batch
+};
+
+struct slow_list { // sequences in the order in which they were paused, or parked
+    struct sequence *first, *last;
 };
 
 struct engine {
@@ -66,11 +71,20 @@ struct engine {
     struct due_heap due;        // deadlines of those not started, minutes of paused ones
     uint64_t waiting_sequences; // not drawn
 
-    struct sequence *sequences;          // [slots_max]
-    struct sequence **order;             // [slots_max] drawn and not ended, oldest first
-    uint32_t order_count, sequences_max; // sequences_max: drawn at once
-    uint32_t *slots_free;                // [slots_max] stack
+    struct sequence *sequences; // [record_count]: those with a place, and the parked
+    uint32_t record_count;
+    uint32_t *records_free;                     // [record_count] stack of those given back
+    uint32_t records_free_count, records_fresh; // never lent so far
+    struct store history;                       // generated tokens, by record
+    struct slow_list paused, parked;            // with a place; without, and their readers slow
+    uint32_t parked_count;                      // those that come back included
+    uint32_t parked_chunks, parked_chunks_max;  // of the history that these hold
+    struct sequence **order;                    // [slots_max] drawn and not ended, oldest first
+    uint32_t order_count, sequences_max;        // sequences_max: drawn at once
+    uint32_t *slots_free;                       // [slots_max] stack
     uint32_t slots_free_count;
+    uint32_t *slot_blocks;    // [slots_max][blocks_per_sequence_max]
+    struct hash *slot_keys;   // likewise
     uint32_t *penalties_free; // [penalty_rows] stack
     uint32_t penalties_free_count;
     uint64_t tickets;
@@ -107,6 +121,18 @@ void ports_wake(struct engine *engine);
 // room.c: which sequences have room for a token in the coming plan.
 void room_grant(struct engine *engine, uint64_t stamp);
 void room_drawn(struct engine *engine, struct sequence *s); // drawn after room_grant
+// Half a ring is free, for what is parked; if not, the reader's next progress gives notice.
+bool room_returns(struct engine *engine, struct request *r);
+
+// park.c: sequences whose readers are slow.
+void pause_set(struct engine *engine, struct sequence *s, bool paused);
+void parked_look(struct engine *engine, struct request *r);  // its reader has perhaps made room
+void parked_stay(struct engine *engine, struct request *r);  // its siblings have taken the room
+void parked_drop(struct engine *engine, struct sequence *s); // drawn again, or ended
+// To what may be kept; true: somebody was cancelled. Not while a plan is made: it may have rows of
+// the same request.
+bool parked_trim(struct engine *engine);
+bool places_make(struct engine *engine); // a place for who waits, at the cost of a paused sequence
 
 // plan.c: chooses rows; false: none. fill.c: writes them into the batch. settle.c: takes results.
 bool plan_make(struct engine *engine);

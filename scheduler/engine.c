@@ -215,7 +215,8 @@ static void gauges_set(struct engine *engine)
     for (uint32_t i = 0; i < engine->order_count; i++)
         running += engine->order[i]->state != SEQUENCE_WAITING;
     stat_set(&stats->sequences_running, running);
-    stat_set(&stats->sequences_waiting, engine->waiting_sequences + engine->order_count - running);
+    stat_set(&stats->sequences_waiting,
+             engine->waiting_sequences + engine->order_count - running + engine->parked_count);
     stat_set(&stats->blocks_used, engine->blocks.count - blocks_available(&engine->blocks));
     stat_set(&stats->blocks_cached, engine->blocks.cached_count);
 }
@@ -233,6 +234,7 @@ enum engine_news engine_step(struct engine *engine, uint64_t now_ns)
             lost ? error_set(&engine->error, STATUS_DEVICE_FAULT,
                              "the device failed in a step of another model")
                  : turn(engine, &worked);
+        news = parked_trim(engine) || news;
         out = status != STATUS_OK ? engine_fail(engine)
               : worked || news    ? ENGINE_WORKED
                                   : ENGINE_IDLE;

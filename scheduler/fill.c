@@ -78,13 +78,13 @@ static void started_note(struct engine *engine, struct sequence *s, uint32_t fro
 static void row_fill(struct engine *engine, const struct plan_row *row)
 {
     struct batch *batch = engine->batch;
-    struct sequence *s = &engine->sequences[row->slot];
+    struct sequence *s = &engine->sequences[row->record];
     started_note(engine, s, row->from);
     changes_fill(engine, s);
     if (sequence_generates(s) && !s->admitted)
         admit_fill(engine, s);
     struct batch_row *out = &batch_rows(batch)[batch->row_count++];
-    *out = (struct batch_row){.row = row->slot,
+    *out = (struct batch_row){.row = s->slot,
                               .q_len = row->q_len,
                               .kv_len = row->from + row->q_len,
                               .token_at = BATCH_TOKEN_FED,

@@ -52,18 +52,23 @@ static bool port_take(struct engine *engine, struct port *port)
     return news;
 }
 
-static bool port_cancels(struct engine *engine, struct port *port)
+// Cancels, and readers that made room for what is parked.
+static bool port_notices(struct engine *engine, struct port *port)
 {
     bool news = false;
     uint32_t number;
-    while (number_pop(&port->cancelled, &number)) {
+    while (number_pop(&port->notices, &number)) {
         struct request *r = &port->requests[number];
-        flag_lower(&r->in_cancelled); // before the look: a cancel after it sends a notice again
+        flag_lower(&r->in_notices); // before the look: what comes after it sends a notice again
         // A late notice finds the request finished, or the next life of its number.
-        if (!r->run.live || !atomic_load_explicit(&r->cancel, memory_order_relaxed))
+        if (!r->run.live)
             continue;
-        news = true;
-        request_end(engine, r, FINISH_CANCEL);
+        if (atomic_load_explicit(&r->cancel, memory_order_relaxed)) {
+            news = true;
+            request_end(engine, r, FINISH_CANCEL);
+        } else {
+            parked_look(engine, r);
+        }
     }
     return news;
 }
@@ -100,7 +105,7 @@ bool intake_turn(struct engine *engine)
     bool news = false;
     for (uint32_t i = 0; i < engine->options.port_count; i++) {
         news = port_take(engine, &engine->ports[i]) || news;
-        news = port_cancels(engine, &engine->ports[i]) || news;
+        news = port_notices(engine, &engine->ports[i]) || news;
     }
     return due_turn(engine) || news;
 }

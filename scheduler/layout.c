@@ -70,10 +70,10 @@ static void port_place(struct carve *c, struct port *port, const struct engine *
     size_t tops_each = generates ? entries * SAMPLE_TOP_MAX : 0;
     struct sample_top *tops = carve(c, requests * tops_each, sizeof *tops);
     p->free = carve(c, requests, sizeof *p->free);
-    p->inbound.mask = p->ready.mask = p->cancelled.mask = ring_size(requests) - 1;
+    p->inbound.mask = p->ready.mask = p->notices.mask = ring_size(requests) - 1;
     p->inbound.entry = carve(c, ring_size(requests), sizeof(uint32_t));
     p->ready.entry = carve(c, ring_size(requests), sizeof(uint32_t));
-    p->cancelled.entry = carve(c, ring_size(requests), sizeof(uint32_t));
+    p->notices.entry = carve(c, ring_size(requests), sizeof(uint32_t));
     stores_place(c, p, engine);
     for (uint32_t i = 0; c->base && i < requests; i++) {
         struct request *r = &p->requests[i];
@@ -84,26 +84,41 @@ static void port_place(struct carve *c, struct port *port, const struct engine *
     }
 }
 
+// Every choice of every request may be parked, and as many generated tokens of parked sequences are
+// kept as prompt tokens of queued requests; whoever has a place may fill its context.
+static void records_place(struct carve *c, struct engine *engine)
+{
+    const struct model_facts *f = &engine->facts;
+    const struct engine_options *o = &engine->options;
+    bool generates = f->kind == MODEL_GENERATOR;
+    uint32_t slots = f->limits.slots_max;
+    uint32_t count = slots + (generates ? o->max_queued_requests * o->choices_max : 0);
+    uint64_t parked = o->max_queued_tokens;
+    if (parked < f->max_model_len)
+        parked = f->max_model_len;
+    struct store *history = &engine->history;
+    history->items_each = HISTORY_WORDS;
+    history->item_bytes = sizeof(int32_t);
+    engine->parked_chunks_max = store_chunks(history, parked);
+    // What a plan parks is counted after the step: by then others have their places.
+    uint64_t places = (uint64_t)slots * (store_chunks(history, f->max_model_len) + 1);
+    uint64_t items = (places + engine->parked_chunks_max) * HISTORY_WORDS;
+    store_place(c, history, generates ? items : 0, generates ? f->max_model_len : 0, count);
+    engine->record_count = count;
+    engine->sequences = carve(c, count, sizeof *engine->sequences);
+    engine->records_free = carve(c, count, sizeof(uint32_t));
+}
+
 static void sequences_place(struct carve *c, struct engine *engine)
 {
     const struct model_facts *f = &engine->facts;
     uint32_t slots = f->limits.slots_max;
-    size_t outputs = f->kind == MODEL_GENERATOR ? f->max_model_len : 0;
     size_t blocks = f->blocks_per_sequence_max;
-    engine->sequences = carve(c, slots, sizeof *engine->sequences);
     engine->order = carve(c, slots, sizeof(struct sequence *));
     engine->slots_free = carve(c, slots, sizeof(uint32_t));
     engine->penalties_free = carve(c, f->limits.penalty_rows, sizeof(uint32_t));
-    int32_t *history = carve(c, slots * outputs, sizeof *history);
-    uint32_t *ids = carve(c, slots * blocks, sizeof *ids);
-    struct hash *keys = carve(c, slots * blocks, sizeof *keys);
-    for (uint32_t i = 0; c->base && i < slots; i++) {
-        struct sequence *s = &engine->sequences[i];
-        s->slot = i;
-        s->history = history + i * outputs;
-        s->blocks = ids + i * blocks;
-        s->keys = keys + i * blocks;
-    }
+    engine->slot_blocks = carve(c, slots * blocks, sizeof *engine->slot_blocks);
+    engine->slot_keys = carve(c, slots * blocks, sizeof *engine->slot_keys);
 }
 
 // At most every request waits, each of another key.
@@ -135,11 +150,11 @@ size_t engine_layout(struct engine *engine, void *base)
     const struct step_limits *limits = &engine->facts.limits;
     carve(&c, 1, sizeof *engine);
     engine->ports = carve(&c, engine->options.port_count, sizeof *engine->ports);
-    engine->due.entry =
-        carve(&c, engine->options.max_queued_requests, sizeof *engine->due.entry);
+    engine->due.entry = carve(&c, engine->options.max_queued_requests, sizeof *engine->due.entry);
     for (uint32_t i = 0; i < engine->options.port_count; i++)
         port_place(&c, base ? &engine->ports[i] : NULL, engine);
     queue_place(&c, engine);
+    records_place(&c, engine);
     sequences_place(&c, engine);
     blocks_place(&c, engine);
     engine->plan.decode = carve(&c, limits->rows_max, sizeof(struct plan_row));

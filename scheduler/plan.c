@@ -7,9 +7,9 @@
 // take in its turn, and a short one waits for no long one. Requests are drawn in the turn of keys
 // (queue.h) when they get tokens in that step: in turn, or ahead of it if they are short.
 //
-// Who lacks a block takes it from paused sequences, then from the youngest; nobody takes it from an
-// older one, and what an older one still waits for is left alone. Nothing is drawn while a drawn
-// sequence waits for blocks.
+// Who lacks a block takes it from paused sequences, the one paused longest first, then from the
+// youngest; nobody takes it from an older one, and what an older one still waits for is left alone.
+// Nothing is drawn while a drawn sequence waits for blocks.
 #include "scheduler/core.h"
 
 enum { SHORT_STEPS = 4 }; // a prompt is short if so many second halves hold what is left of it
@@ -43,11 +43,9 @@ static bool is_victim(const struct engine *engine, const struct sequence *v)
 static struct sequence *victim_choose(struct engine *engine, const struct sequence *s)
 {
     struct plan *plan = &engine->plan;
-    for (; plan->paused_at > 0; plan->paused_at--) {
-        struct sequence *v = engine->order[plan->paused_at - 1];
-        if (v->paused && is_victim(engine, v))
-            return v;
-    }
+    for (; plan->paused_at; plan->paused_at = plan->paused_at->slow_next)
+        if (is_victim(engine, plan->paused_at))
+            return plan->paused_at;
     for (; plan->victim_at > 0; plan->victim_at--) {
         struct sequence *v = engine->order[plan->victim_at - 1];
         if (v->ticket <= s->ticket)
@@ -92,7 +90,7 @@ static struct plan_row row_open(struct engine *engine, struct sequence *s)
 {
     s->planned_stamp = engine->plan.stamp;
     s->inflight++;
-    return (struct plan_row){.slot = s->slot, .from = s->planned_len, .fed = s->fed};
+    return (struct plan_row){.record = s->record, .from = s->planned_len, .fed = s->fed};
 }
 
 // Tokens are decided: blocks are taken, lengths and counts move on.
@@ -301,6 +299,8 @@ static void draws_serve(struct engine *engine, uint32_t *tokens, uint32_t most)
     struct plan *plan = &engine->plan;
     while (*tokens > 0 && plan->rows_left > 0 && !plan->blocked && !plan->full) {
         bool ahead = false;
+        if (!places_make(engine))
+            return;
         struct request *r = queue_next(engine, most, &ahead);
         if (!r)
             return;
@@ -342,7 +342,8 @@ static void plan_open(struct engine *engine, uint64_t stamp)
     plan->history_left = limits->history_max;
     plan->unmet = plan->debt = 0;
     plan->looks_left = PLAN_LOOKS_MAX;
-    plan->paused_at = plan->victim_at = engine->order_count;
+    plan->paused_at = engine->paused.first;
+    plan->victim_at = engine->order_count;
     plan->unserved = 0;
     plan->blocked = plan->full = false;
 }

@@ -184,16 +184,19 @@ enum admission port_submit(struct port *port, const struct submit_args *args, st
     return admission;
 }
 
+// After what it tells of: either the engine gets this notice, or it has not lowered the one before
+// and will then see. A notice may outlive its request: the engine looks at whatever life it finds.
+static void notice_send(struct port *port, struct request *request)
+{
+    if (flag_raise(&request->in_notices))
+        number_push(&port->notices, request->number);
+    waker_raise(&port->gate->waker);
+}
+
 void port_cancel(struct port *port, struct request *request)
 {
     atomic_store_explicit(&request->cancel, 1, memory_order_relaxed);
-    // After the flag: either the engine gets this notice, or it has not lowered the one before and
-    // will then see the flag. A notice may outlive its request: the engine looks at the flag of
-    // whatever life it finds.
-    if (!flag_raise(&request->in_cancelled))
-        return;
-    number_push(&port->cancelled, request->number);
-    waker_raise(&port->gate->waker);
+    notice_send(port, request);
 }
 
 void port_free(struct port *port, struct request *request)
@@ -242,7 +245,7 @@ bool port_next(struct port *port, struct request *request, struct token_event *o
                out->top_count * sizeof(struct sample_top));
     events_take(ring);
     if (flag_lower(&ring->paused)) // after the index: an engine that pauses now sees the room
-        waker_raise(&port->gate->waker);
+        notice_send(port, request);
     return true;
 }
 

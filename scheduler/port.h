@@ -76,7 +76,7 @@ enum finish {
     FINISH_CONTEXT, // the context window is full
     FINISH_CANCEL,
     FINISH_TIMEOUT, // deadline_ns passed in the queue
-    FINISH_STALLED, // the reader took nothing for 60 s
+    FINISH_STALLED, // the reader took nothing for 60 s, or what is kept for slow ones is full
     FINISH_ERROR,   // the device failed
     FINISH_DONE,    // pooling: values are ready
 };

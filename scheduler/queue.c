@@ -68,6 +68,7 @@ static void key_close(struct queue *queue, struct queue_key *key)
 static void request_append(struct queue *queue, struct queue_key *key, struct request *r)
 {
     bool kind = sequence_penalised(r);
+    queue->penalised += kind;
     r->run.wait_key = key;
     r->run.wait_turn = ++queue->turns;
     r->run.wait_previous = key->last[kind];
@@ -79,9 +80,10 @@ static void request_append(struct queue *queue, struct queue_key *key, struct re
     key->last[kind] = r;
 }
 
-static void request_unlink(struct queue_key *key, struct request *r)
+static void request_unlink(struct queue *queue, struct queue_key *key, struct request *r)
 {
     bool kind = sequence_penalised(r);
+    queue->penalised -= kind;
     struct request *before = r->run.wait_previous, *after = r->run.wait_next;
     if (before)
         before->run.wait_next = after;
@@ -104,7 +106,7 @@ void queue_drop(struct engine *engine, struct request *r)
     struct queue_key *key = r->run.wait_key;
     if (!key)
         return;
-    request_unlink(key, r);
+    request_unlink(&engine->queue, key, r);
     if (!key->first[0] && !key->first[1])
         key_close(&engine->queue, key);
 }
@@ -114,11 +116,11 @@ void queue_turn(struct engine *engine, struct request *r)
     struct queue_key *key = r->run.wait_key;
     key_unlink(&engine->queue, key);
     key_append(&engine->queue, key);
-    if (r->run.drawn == r->run.draw_total) {
+    if (!sequence_waits(r)) {
         queue_drop(engine, r);
         return;
     }
-    request_unlink(key, r);
+    request_unlink(&engine->queue, key, r);
     request_append(&engine->queue, key, r);
 }
 

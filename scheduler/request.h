@@ -14,15 +14,19 @@ struct queue_key;
 enum {
     REQUEST_CHOICES_MAX = 256,
     STORE_WORDS = 512, // words a chunk of the token store
+    HISTORY_WORDS = 128, // of the histories
 };
 
 // Engine's part: zeroed when the request is taken in.
 struct request_run {
     uint32_t drawn, draw_total; // sequences started, and to start
+    uint32_t redrawn;           // draws of parked ones
     uint32_t unfinished;        // finish events to come
     uint32_t inputs_done;       // pooling
     uint32_t pending;           // token events planned and not settled: room they will take
     uint32_t paused_count;      // of its sequences
+    uint32_t parked;            // of its sequences
+    bool returning;             // these may be drawn again
     uint32_t served_last;       // choice that got the last scarce entry
     uint32_t tail_seen;         // reader's index when last looked at
     bool live;                  // the engine's: taken in and not finished
@@ -85,7 +89,7 @@ struct request {
     struct request_marks marks;
     struct request_run run;
     _Alignas(CACHE_LINE) _Atomic uint32_t cancel; // set by the h2o thread, cleared at fill
-    _Atomic uint32_t in_cancelled; // its notice is on the way; belongs to the port, as in_ready
+    _Atomic uint32_t in_notices; // its notice is on the way; belongs to the port, as in_ready
     struct event_ring events;
 };
 
@@ -123,7 +127,8 @@ struct port {
     uint32_t fresh; // request numbers never used so far
     uint64_t serial;
     bool touched;                                     // engine: it has news since the last wake
-    struct number_ring inbound, ready, cancelled;     // cancelled: notices to the engine
+    struct number_ring inbound, ready;
+    struct number_ring notices; // to the engine: a cancel, or room that it waited for
     _Alignas(CACHE_LINE) _Atomic uint32_t submitting; // the h2o thread is inside port_submit
 };
 

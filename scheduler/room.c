@@ -27,19 +27,6 @@ static bool room_suffices(const struct request *r, const struct sequence *s, uin
     return room > (s->state == SEQUENCE_WAITING ? r->events.mask / 2 : 0);
 }
 
-static void pause_set(struct engine *engine, struct sequence *s, bool paused)
-{
-    struct request *r = s->request;
-    if (s->paused == paused)
-        return;
-    s->paused = paused;
-    r->run.paused_count += paused ? 1 : -1;
-    if (paused && r->run.paused_count == 1)
-        due_put(&engine->due, r, r->run.progress_ns + STALL_NS);
-    else if (r->run.paused_count == 0)
-        due_drop(&engine->due, r);
-}
-
 // Room for some only: they are served in turn, beginning after the choice that was served last.
 static void room_share(struct request *r, uint32_t room)
 {
@@ -86,10 +73,22 @@ static void room_request(struct engine *engine, struct request *r)
     room_share(r, room);
     r->run.room_left = room > wanting ? room - wanting : 0;
     for (struct sequence *s = r->run.first; s; s = s->sibling) {
+        if (s->state == SEQUENCE_PARKED)
+            continue;
         bool refused = wants_token(s) && !s->granted;
         stat_add(&engine->stats.pauses, refused && !s->paused);
         pause_set(engine, s, refused);
     }
+}
+
+bool room_returns(struct engine *engine, struct request *r)
+{
+    room_progress(engine, r);
+    uint32_t half = r->events.mask / 2;
+    if (room_count(r) > half)
+        return true;
+    flag_raise(&r->events.paused); // and a second look, as above
+    return room_count(r) > half;
 }
 
 void room_grant(struct engine *engine, uint64_t stamp)
@@ -116,6 +115,15 @@ void room_drawn(struct engine *engine, struct sequence *s)
         r->run.stamp = engine->plan.stamp;
         r->run.room_left = room_count(r);
     }
-    s->granted = r->run.room_left > 0; // if not, the next plan pauses it
+    if (r->run.room_left == 0) { // as above
+        uint32_t before = room_count(r);
+        flag_raise(&r->events.paused);
+        r->run.room_left = room_count(r) - before;
+    }
+    s->granted = r->run.room_left > 0;
     r->run.room_left -= s->granted;
+    stat_add(&engine->stats.pauses, !s->granted);
+    pause_set(engine, s, !s->granted);
+    if (!s->granted)
+        parked_stay(engine, r);
 }

@@ -1,5 +1,5 @@
 // The moves of sequence.h's drawing. Engine thread only. A move keeps the queue of its request, the
-// order of age, blocks, slots and penalty rows in step with each other.
+// order of age, blocks, places and histories in step with each other.
 #include "scheduler/core.h"
 
 #include <string.h>
@@ -24,8 +24,14 @@ void sequence_tokens(const struct sequence *s, uint32_t from, uint32_t count, in
         store_read(&s->request->port->words, s->request->number, s->prompt_at + from, prompt, out);
     }
     if (prompt < count)
-        memcpy(out + prompt, s->history + (from + prompt - s->prompt_len),
-               (count - prompt) * sizeof *out);
+        store_read(s->history, s->record, from + prompt - s->prompt_len, count - prompt,
+                   out + prompt);
+}
+
+void sequence_append(struct engine *engine, struct sequence *s, int32_t token)
+{
+    store_extend(&engine->history, s->record, s->output_count, s->output_count + 1);
+    *(int32_t *)store_item(&engine->history, s->record, s->output_count++) = token;
 }
 
 bool sequence_slots(const struct engine *engine)
@@ -39,8 +45,23 @@ bool sequence_drawable(const struct engine *engine, const struct request *reques
            (!sequence_penalised(request) || engine->penalties_free_count > 0);
 }
 
+static struct sequence *parked_first(const struct request *r)
+{
+    struct sequence *s = r->run.first;
+    while (s->state != SEQUENCE_PARKED)
+        s = s->sibling;
+    return s;
+}
+
+bool sequence_waits(const struct request *r)
+{
+    return r->run.drawn < r->run.draw_total || r->run.returning;
+}
+
 uint32_t sequence_next_known(const struct request *r)
 {
+    if (r->run.returning)
+        return sequence_known(parked_first(r));
     if (r->kind == REQUEST_GENERATE)
         return r->token_count;
     uint64_t at = r->starts_at + r->run.drawn;
@@ -72,30 +93,50 @@ static struct hash sequence_root(const struct engine *engine, const struct reque
     return hash_bytes(engine->options.hash_key, &text, sizeof text);
 }
 
-struct sequence *sequence_draw(struct engine *engine, struct request *r)
+static void place_take(struct engine *engine, struct sequence *s)
 {
-    check(sequence_drawable(engine, r), "%u slots are free", engine->slots_free_count);
-    uint32_t slot = engine->slots_free[--engine->slots_free_count];
-    struct sequence *s = &engine->sequences[slot];
-    check(s->state == SEQUENCE_FREE, "slot %u is lent in state %u", slot, s->state);
-    *s = (struct sequence){.state = SEQUENCE_WAITING,
-                           .slot = slot,
+    size_t each = engine->facts.blocks_per_sequence_max;
+    s->slot = engine->slots_free[--engine->slots_free_count];
+    s->blocks = engine->slot_blocks + s->slot * each;
+    s->keys = engine->slot_keys + s->slot * each;
+    s->key_count = s->match_count = 0;
+    if (sequence_penalised(s->request))
+        s->penalty_row = engine->penalties_free[--engine->penalties_free_count];
+    s->ticket = ++engine->tickets;
+    engine->order[engine->order_count++] = s;
+    s->state = SEQUENCE_WAITING;
+}
+
+static void place_give(struct engine *engine, struct sequence *s)
+{
+    if (s->penalty_row != PENALTY_NONE)
+        engine->penalties_free[engine->penalties_free_count++] = s->penalty_row;
+    s->penalty_row = PENALTY_NONE;
+    engine->slots_free[engine->slots_free_count++] = s->slot;
+    s->slot = SLOT_NONE;
+}
+
+static struct sequence *sequence_open(struct engine *engine, struct request *r)
+{
+    uint32_t record = engine->records_free_count > 0
+                          ? engine->records_free[--engine->records_free_count]
+                          : engine->records_fresh++;
+    check(record < engine->record_count, "all %u records are lent", engine->record_count);
+    struct sequence *s = &engine->sequences[record];
+    check(s->state == SEQUENCE_FREE, "record %u is lent in state %u", record, s->state);
+    *s = (struct sequence){.record = record,
                            .number = r->run.drawn,
                            .request = r,
-                           .ticket = ++engine->tickets,
                            .lasting = engine->options.prefix_cache || r->run.draw_total > 1,
+                           .slot = SLOT_NONE,
                            .penalty_row = PENALTY_NONE,
-                           .blocks = s->blocks,
-                           .keys = s->keys,
-                           .history = s->history};
+                           .history = &engine->history};
     sequence_prompt(s, r);
     s->output_max = 1;
     if (sequence_generates(s)) {
         uint32_t room = engine->facts.max_model_len - s->prompt_len;
         s->output_max = r->max_tokens < room ? r->max_tokens : room;
     }
-    if (sequence_penalised(r))
-        s->penalty_row = engine->penalties_free[--engine->penalties_free_count];
     if (engine->sharing)
         s->root = sequence_root(engine, r);
     if (r->run.last)
@@ -103,9 +144,24 @@ struct sequence *sequence_draw(struct engine *engine, struct request *r)
     else
         r->run.first = s;
     r->run.last = s;
-    engine->order[engine->order_count++] = s;
     engine->waiting_sequences--;
     r->run.drawn++;
+    return s;
+}
+
+struct sequence *sequence_draw(struct engine *engine, struct request *r)
+{
+    check(sequence_drawable(engine, r), "%u slots are free", engine->slots_free_count);
+    struct sequence *s;
+    if (r->run.returning) {
+        s = parked_first(r);
+        pause_set(engine, s, false); // it was parked after its siblings were called back
+        parked_drop(engine, s);
+        r->run.redrawn++;
+    } else {
+        s = sequence_open(engine, r);
+    }
+    place_take(engine, s);
     queue_turn(engine, r);
     return s;
 }
@@ -165,11 +221,8 @@ static void request_drop(struct engine *engine, struct request *r, struct sequen
     if (r->run.last == s)
         r->run.last = before;
     r->run.pending -= s->pending; // tokens of steps in flight will be dropped
-    r->run.paused_count -= s->paused;
-    if (s->paused && r->run.paused_count == 0)
-        due_drop(&engine->due, r);
+    pause_set(engine, s, false);
     s->pending = 0;
-    s->paused = false;
     s->request = NULL;
 }
 
@@ -183,17 +236,32 @@ static void order_drop(struct engine *engine, const struct sequence *s)
             (engine->order_count - at) * sizeof *engine->order);
 }
 
-static void sequence_release(struct engine *engine, struct sequence *s)
+static void record_give(struct engine *engine, struct sequence *s)
 {
-    if (s->penalty_row != PENALTY_NONE)
-        engine->penalties_free[engine->penalties_free_count++] = s->penalty_row;
-    engine->slots_free[engine->slots_free_count++] = s->slot;
+    store_give(&engine->history, s->record, s->output_count);
+    engine->records_free[engine->records_free_count++] = s->record;
     s->state = SEQUENCE_FREE;
+}
+
+void sequence_park(struct engine *engine, struct sequence *s)
+{
+    check(s->inflight == 0, "record %u is parked with %u steps in flight", s->record, s->inflight);
+    if (s->state == SEQUENCE_RUNNING)
+        sequence_preempt(engine, s);
+    order_drop(engine, s);
+    place_give(engine, s);
+    s->state = SEQUENCE_PARKED;
 }
 
 void sequence_end(struct engine *engine, struct sequence *s)
 {
-    check(s->request != NULL, "sequence of slot %u ends twice", s->slot);
+    check(s->request != NULL, "record %u ends twice", s->record);
+    if (s->state == SEQUENCE_PARKED) {
+        parked_drop(engine, s);
+        request_drop(engine, s->request, s);
+        record_give(engine, s);
+        return;
+    }
     request_drop(engine, s->request, s);
     order_drop(engine, s);
     if (s->inflight > 0) {
@@ -203,7 +271,8 @@ void sequence_end(struct engine *engine, struct sequence *s)
         return;
     }
     sequence_blocks_give(engine, s, false);
-    sequence_release(engine, s);
+    place_give(engine, s);
+    record_give(engine, s);
 }
 
 void sequence_settled(struct engine *engine, struct sequence *s)
@@ -215,8 +284,10 @@ void sequence_settled(struct engine *engine, struct sequence *s)
     check(s->state == SEQUENCE_LEAVING || s->state == SEQUENCE_ENDING, "settled in state %u",
           s->state);
     sequence_blocks_give(engine, s, true);
-    if (s->state == SEQUENCE_ENDING)
-        sequence_release(engine, s);
-    else
+    if (s->state == SEQUENCE_LEAVING) {
         s->state = SEQUENCE_WAITING;
+        return;
+    }
+    place_give(engine, s);
+    record_give(engine, s);
 }

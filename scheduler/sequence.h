@@ -1,6 +1,8 @@
-// One sequence: a choice of a generation, or one input of a pooling request. There are as many as
-// the model has slots; a sequence keeps its slot, its history row and its penalty row from drawing
-// to end, through every preemption, so a started sequence never lacks one.
+// One sequence: a choice of a generation, or one input of a pooling request. It has a place, which
+// is a slot of the device and, where it needs one, a penalty row, from drawing to end, through
+// every preemption, so a started sequence never lacks one. Only one whose reader is slow gives its
+// place up, when somebody waits for one (decision 0013): it is parked, keeps nothing but its
+// generated tokens, and is drawn again, as the youngest, once its reader has made room.
 //
 //            sequence_draw                 sequence_start (plan: blocks for all it knows)
 //     FREE ----------------> WAITING -----------------------------------------> RUNNING
@@ -14,7 +16,10 @@
 //      +------------------------------ ENDING <----------+------ (step in flight) -----+
 //      +-- sequence_end, no step in flight: from every state
 //
-// `paused` is apart from the state: the reader has no room; WAITING or RUNNING all the same.
+//     WAITING, RUNNING -- sequence_park, no step in flight --> PARKED -- sequence_draw --> WAITING
+//
+// `paused` is apart from the state: the reader has no room; WAITING or RUNNING all the same. What
+// is parked is paused, too, until its reader has made room.
 #pragma once
 
 #include "kernels/step.h"
@@ -28,10 +33,11 @@ enum sequence_state {
     SEQUENCE_WAITING, // drawn or preempted: nothing on the device
     SEQUENCE_RUNNING, // holds blocks, is planned
     SEQUENCE_LEAVING, // preempted; a step in flight still refers to it
+    SEQUENCE_PARKED,  // no place: its reader is slow, and others waited
     SEQUENCE_ENDING,  // over; likewise. Its request may already be the h2o thread's: never read it
 };
 
-enum { PENALTY_NONE = STEP_NO_ROW };
+enum { PENALTY_NONE = STEP_NO_ROW, SLOT_NONE = STEP_NO_ROW };
 
 struct sequence {
     enum sequence_state state;
@@ -43,9 +49,11 @@ struct sequence {
     bool cached_noted;     // its share of cached_tokens is counted
     bool ahead;            // drawn before its turn, because it is short
     bool cancelled;        // ended by cancel: rows in flight are counted
+    uint32_t record;       // its number among all
     uint32_t slot, number; // device row; choice or input
     struct request *request;
     struct sequence *sibling; // next of its request
+    struct sequence *slow_next, *slow_previous; // of the paused, or of the parked
     uint64_t ticket;          // order of drawing: who is older
     uint64_t planned_stamp;   // plan that has a row for it: prefill[row] where it computes a prompt
     uint64_t stuck_stamp;     // plan that can give it nothing more
@@ -64,9 +72,9 @@ struct sequence {
     uint64_t match_serial, match_breaks; // by which a match is known to be whole
     uint32_t penalty_row;
     struct hash root;  // parent of its first block's key
-    uint32_t *blocks;  // [blocks_per_sequence_max]
-    struct hash *keys; // [blocks_per_sequence_max] chained; kept through preemption
-    int32_t *history;  // [max_model_len] generated tokens
+    uint32_t *blocks;  // [blocks_per_sequence_max], of the slot
+    struct hash *keys; // [blocks_per_sequence_max] chained; kept through preemption; of the slot
+    const struct store *history; // its generated tokens are those of owner `record`
 };
 
 // Tokens whose values the host knows.
@@ -97,13 +105,16 @@ void sequence_tokens(const struct sequence *s, uint32_t from, uint32_t count, in
 bool sequence_penalised(const struct request *request); // its sequences need penalty rows
 
 bool sequence_slots(const struct engine *engine); // there is a slot for one more
+bool sequence_waits(const struct request *request); // something of it is to be drawn
 bool sequence_drawable(const struct engine *engine, const struct request *request);
 uint32_t sequence_next_known(const struct request *request); // tokens the next one begins with
 // The next sequence of a waiting request; ask sequence_drawable first. Becomes the youngest.
 struct sequence *sequence_draw(struct engine *engine, struct request *request);
 
+void sequence_append(struct engine *engine, struct sequence *s, int32_t token); // to its history
 void sequence_start(struct engine *engine, struct sequence *s);
 void sequence_preempt(struct engine *engine, struct sequence *s);
+void sequence_park(struct engine *engine, struct sequence *s); // no step in flight
 void sequence_end(struct engine *engine, struct sequence *s);     // leaves its request
 void sequence_settled(struct engine *engine, struct sequence *s); // one step less in flight
 void sequence_blocks_give(struct engine *engine, struct sequence *s, bool was_leaving);

@@ -75,7 +75,7 @@ static void token_settle(struct engine *engine, struct sequence *s,
         choice_finish(engine, r, &event);
         return;
     }
-    s->history[s->output_count++] = result->token;
+    sequence_append(engine, s, result->token);
     event.token = result->token;
     event.logprob = result->logprob;
     event.flags = EVENT_TOKEN;
@@ -101,8 +101,8 @@ static void values_settle(struct engine *engine, struct sequence *s, const float
 static void row_settle(struct engine *engine, const struct plan_row *row,
                        const struct model_output *output, uint32_t index)
 {
-    struct sequence *s = &engine->sequences[row->slot];
-    check(s->state != SEQUENCE_FREE, "a row of slot %u outlived its sequence", row->slot);
+    struct sequence *s = &engine->sequences[row->record];
+    check(s->state != SEQUENCE_FREE, "a row of record %u outlived its sequence", row->record);
     if (row_sound(engine, row, output, index))
         share_settle(engine, s, row->from + row->q_len);
     else

@@ -139,9 +139,7 @@ uint32_t share_cut(struct engine *engine, struct sequence *s, uint32_t q_len)
     int32_t tokens[BLOCK_TOKENS_MAX];
     if (!engine->sharing)
         return q_len;
-    // For the first one share_look has looked, if the chunk begins a row.
-    bool looked = s->planned_stamp != engine->plan.stamp || s->planned_len % each > 0;
-    uint32_t index = s->planned_len / each + looked;
+    uint32_t index = s->planned_len / each + 1; // share_look has looked for the first
     for (; (index + 1) * each <= s->planned_len + q_len && may_share(engine, s, index); index++) {
         struct prefix_name name = share_name(engine, s, index, tokens);
         if (prefix_find(&engine->blocks, &name) != BLOCK_NONE)

@@ -6,13 +6,13 @@
 
 #include <string.h>
 
-void store_take(struct store *store, uint32_t owner, uint64_t items)
+void store_extend(struct store *store, uint32_t owner, uint64_t held, uint64_t items)
 {
     uint32_t count = store_chunks(store, items);
     check(count <= store->table_stride, "%u chunks, a request has at most %u", count,
           store->table_stride);
     uint32_t *table = &store->table[(size_t)owner * store->table_stride];
-    for (uint32_t i = 0; i < count; i++) {
+    for (uint32_t i = store_chunks(store, held); i < count; i++) {
         if (store->free_count > 0) {
             table[i] = store->free[--store->free_count];
             continue;

@@ -24,7 +24,14 @@ static inline uint32_t store_chunks(const struct store *store, uint64_t items)
     return (uint32_t)((items + store->items_each - 1) / store->items_each);
 }
 
-void store_take(struct store *store, uint32_t owner, uint64_t items);
+// Takes what `items` need beyond the `held` ones.
+void store_extend(struct store *store, uint32_t owner, uint64_t held, uint64_t items);
+
+static inline void store_take(struct store *store, uint32_t owner, uint64_t items)
+{
+    store_extend(store, owner, 0, items);
+}
+
 void store_give(struct store *store, uint32_t owner, uint64_t items);
 
 static inline void *store_item(const struct store *store, uint32_t owner, uint64_t index)

@@ -509,8 +509,8 @@ static void a_cancel_told_too_early_is_seen(void **state)
     struct request *r = rig_generate(&rig, 0, 20, 50, 1);
     port_cancel(rig.port, r);
     uint32_t number;
-    assert_true(number_pop(&rig.port->cancelled, &number));
-    assert_true(flag_lower(&r->in_cancelled));
+    assert_true(number_pop(&rig.port->notices, &number));
+    assert_true(flag_lower(&r->in_notices));
     rig_step(&rig);
     assert_int_equal(engine_stats(rig.engine)->steps, 0);
     assert_int_equal(run_until_last(&rig, r, FINISH_CANCEL), 0);

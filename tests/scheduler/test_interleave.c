@@ -4,8 +4,9 @@
 // indivisible action (the order of memory within them is ThreadSanitizer's part: test_port_stress).
 // Proved: whatever the order, every event of every life arrives once and in order, no ring is
 // over-full, and nobody sleeps while there is something to do. With cancels the reader may cancel
-// each life at any time, and every other life ends by a cancel only. That the search can fail is
-// shown by planting faults into the order of steps.
+// each life at any time, and every other life ends by a cancel only. With parking the engine looks
+// at a request without room only when the reader gives notice. That the search can fail is shown by
+// planting faults into the order of steps.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -52,6 +53,8 @@ enum reader_at {
     R_PEEK,
     R_TAKE,
     R_UNPAUSE,
+    R_NOTICE_RAISE,
+    R_NOTICE_PUSH,
     R_KICK,
     R_KICK_WRITE,
     R_LATE_LOWER,
@@ -75,6 +78,9 @@ enum fault {
     FAULT_NOTICE_FIRST,                   // the reader sends the notice before it sets the flag
     FAULT_LOOK_FIRST,                     // the engine looks before it lowers the notice's flag
     FAULT_ALWAYS_PUSH,                    // the reader sends a notice that is still on the way
+    FAULT_PARKS,                          // from here on faults of parking
+    FAULT_NO_NOTICE = FAULT_PARKS,        // the reader makes room and wakes the engine only
+    FAULT_NO_PARK_LOOK,                   // the engine parks without looking again
     FAULT_COUNT
 };
 
@@ -83,14 +89,15 @@ enum { EVENTS = 2 }; // entries of the event ring: one token and one finish
 struct place { // both threads and all they share
     struct event_ring events;
     struct token_event event[EVENTS];
-    struct number_ring ready, inbound, cancelled;
-    uint32_t ready_entry[1], inbound_entry[1], cancelled_entry[1];
-    _Atomic uint32_t pending, engine_pending, cancel, in_cancelled;
+    struct number_ring ready, inbound, notices;
+    uint32_t ready_entry[1], inbound_entry[1], notices_entry[1];
+    _Atomic uint32_t pending, engine_pending, cancel, in_notices;
     uint32_t fd, engine_fd;
     uint32_t engine_at, engine_after, engine_life, sent;
     uint32_t reader_at, reader_after, reader_life, got;
     uint32_t ended;      // the event just read was a finish
     uint32_t live, over; // the engine's: a request is its own; it is to end now
+    uint32_t parked;     // the engine's: it waits for a notice of room
     uint32_t asked;      // the reader's: it has cancelled this life
     uint32_t asked_from; // where it goes on after that
 };
@@ -99,8 +106,8 @@ struct search {
     struct place now;
     uint32_t lives, tokens; // requests one after the other, tokens of each
     enum fault fault;
-    bool cancels;
-    uint64_t *seen; // [mask + 1] hashes of places visited
+    bool cancels, parks, notices; // notices: either
+    uint64_t *seen;               // [mask + 1] hashes of places visited
     uint64_t mask, states;
     uint32_t lost;  // places where everybody sleeps and something is left to do
     uint32_t wrong; // events out of order, ends of what nobody cancelled, rings over-full
@@ -113,7 +120,7 @@ static void place_init(struct place *p)
     p->events.mask = EVENTS - 1;
     p->ready.entry = p->ready_entry;
     p->inbound.entry = p->inbound_entry;
-    p->cancelled.entry = p->cancelled_entry;
+    p->notices.entry = p->notices_entry;
     p->reader_at = R_FILL;
     p->reader_after = R_SLEEP;
 }
@@ -127,23 +134,29 @@ static void engine_sleep(struct place *p, enum engine_at after)
 static void engine_next(const struct search *s, struct place *p)
 {
     if (p->sent <= s->tokens) {
-        p->engine_at = s->cancels ? E_NOTICE : E_ROOM;
+        p->engine_at = s->notices ? E_NOTICE : E_ROOM;
         return;
     }
     p->engine_life++;
     p->engine_at = p->engine_life == s->lives ? E_DONE : E_TAKE;
 }
 
+static void engine_rest(const struct search *s, struct place *p, enum engine_at after)
+{
+    p->parked = s->parks;
+    engine_sleep(p, after);
+}
+
 static void engine_room(const struct search *s, struct place *p, uint32_t otherwise)
 {
     bool finish = p->sent == s->tokens || p->over; // its entry is always left free
-    uint32_t after = s->cancels ? E_NOTICE : E_ROOM;
+    uint32_t after = s->notices ? E_NOTICE : E_ROOM;
     if (s->cancels && p->engine_life % 2 == 1 && finish && !p->over)
         engine_sleep(p, E_NOTICE);
     else if (finish || events_free(&p->events) >= 2)
         p->engine_at = s->fault == FAULT_ANNOUNCE_FIRST ? E_RAISE : E_PUSH;
     else if (otherwise == E_SLEEP)
-        engine_sleep(p, after);
+        engine_rest(s, p, after);
     else
         p->engine_at = otherwise;
 }
@@ -186,19 +199,20 @@ static void engine_notices(struct search *s, struct place *p)
     bool look_first = s->fault == FAULT_LOOK_FIRST;
     switch ((enum engine_at)p->engine_at) {
     case E_NOTICE:
-        if (number_pop(&p->cancelled, &number))
+        if (number_pop(&p->notices, &number))
             p->engine_at = look_first ? E_NOTICE_LOOK : E_NOTICE_LOWER;
-        else if (p->live)
+        else if (p->live && !p->parked)
             p->engine_at = E_ROOM;
         else
-            engine_sleep(p, E_TAKE);
+            engine_sleep(p, p->live ? E_NOTICE : E_TAKE);
         break;
     case E_NOTICE_LOWER:
-        flag_lower(&p->in_cancelled);
+        flag_lower(&p->in_notices);
         p->engine_at = look_first ? E_NOTICE : E_NOTICE_LOOK;
         break;
     case E_NOTICE_LOOK:
         engine_look(s, p);
+        p->parked = 0;
         p->engine_at = look_first ? E_NOTICE_LOWER : E_NOTICE;
         break;
     default:
@@ -214,7 +228,7 @@ static void engine_act(struct search *s, struct place *p)
     case E_TAKE:
         p->sent = 0;
         p->live = number_pop(&p->inbound, &number);
-        if (s->cancels)
+        if (s->notices)
             p->engine_at = p->live && s->fault != FAULT_NO_INTAKE_LOOK ? E_TAKE_LOOK : E_NOTICE;
         else if (p->live)
             p->engine_at = E_ROOM;
@@ -235,6 +249,8 @@ static void engine_act(struct search *s, struct place *p)
         p->engine_at = E_LOOK;
         if (s->fault == FAULT_NO_SECOND_LOOK)
             engine_sleep(p, E_ROOM);
+        if (s->fault == FAULT_NO_PARK_LOOK)
+            engine_rest(s, p, E_NOTICE);
         break;
     case E_LOOK:
         engine_room(s, p, E_SLEEP);
@@ -308,6 +324,14 @@ static void reader_unpaused(const struct search *s, struct place *p)
         reader_next(s, p);
 }
 
+static void notice_push(struct search *s, struct place *p)
+{
+    if (p->notices.head - p->notices.tail > p->notices.mask)
+        s->wrong++;
+    else
+        number_push(&p->notices, 0);
+}
+
 static void reader_wakes(struct search *s, struct place *p)
 {
     switch ((enum reader_at)p->reader_at) {
@@ -326,6 +350,13 @@ static void reader_wakes(struct search *s, struct place *p)
     case R_SUBMIT_WRITE:
         p->engine_fd = 1;
         p->reader_at = p->reader_after;
+        break;
+    case R_NOTICE_RAISE:
+        p->reader_at = flag_raise(&p->in_notices) ? R_NOTICE_PUSH : R_KICK;
+        break;
+    case R_NOTICE_PUSH:
+        notice_push(s, p);
+        p->reader_at = R_KICK;
         break;
     case R_KICK:
         if (flag_raise(&p->engine_pending))
@@ -351,14 +382,11 @@ static void reader_cancels(struct search *s, struct place *p)
         break;
     case R_CANCEL_RAISE:
         p->reader_at = told;
-        if (flag_raise(&p->in_cancelled) || s->fault == FAULT_ALWAYS_PUSH)
+        if (flag_raise(&p->in_notices) || s->fault == FAULT_ALWAYS_PUSH)
             p->reader_at = R_CANCEL_PUSH;
         break;
     case R_CANCEL_PUSH:
-        if (p->cancelled.head - p->cancelled.tail > p->cancelled.mask)
-            s->wrong++;
-        else
-            number_push(&p->cancelled, 0);
+        notice_push(s, p);
         p->reader_at = R_CANCEL_KICK;
         break;
     case R_CANCEL_KICK:
@@ -423,7 +451,7 @@ static void reader_act(struct search *s, struct place *p)
         break;
     case R_UNPAUSE:
         if (flag_lower(&p->events.paused))
-            p->reader_at = R_KICK;
+            p->reader_at = s->notices && s->fault != FAULT_NO_NOTICE ? R_NOTICE_RAISE : R_KICK;
         else
             reader_unpaused(s, p);
         break;
@@ -489,7 +517,7 @@ static void explore(struct search *s)
 }
 
 static void search_run(struct search *s, uint32_t lives, uint32_t tokens, enum fault fault,
-                       bool cancels)
+                       bool cancels, bool parks)
 {
     memset(s, 0, sizeof *s);
     place_init(&s->now);
@@ -497,6 +525,8 @@ static void search_run(struct search *s, uint32_t lives, uint32_t tokens, enum f
     s->tokens = tokens;
     s->fault = fault;
     s->cancels = cancels;
+    s->parks = parks;
+    s->notices = cancels || parks;
     s->mask = ((uint64_t)1 << 22) - 1;
     s->seen = heap_take_zeroed(s->mask + 1, sizeof *s->seen);
     explore(s);
@@ -507,14 +537,14 @@ static void nothing_is_lost(void **state)
 {
     (void)state;
     static _Alignas(CACHE_LINE) struct search s;
-    for (uint32_t i = 0; i < 3 * 4 * 2; i++) {
-        uint32_t lives = 1 + i / 8, tokens = i / 2 % 4;
-        bool cancels = i % 2 > 0;
-        if (cancels && lives * tokens > 4)
+    static const char *const modes[] = {"", " with cancels", " with parking", " with both"};
+    for (uint32_t i = 0; i < 3 * 4 * 4; i++) {
+        uint32_t lives = 1 + i / 16, tokens = i / 4 % 4, mode = i % 4;
+        if (mode > 0 && lives * tokens > (mode == 3 ? 1 : 4))
             continue; // millions of states, and nothing new in them
-        search_run(&s, lives, tokens, FAULT_NONE, cancels);
-        print_message("%u lives of %u tokens%s: %llu states\n", lives, tokens,
-                      cancels ? " with cancels" : "", (unsigned long long)s.states);
+        search_run(&s, lives, tokens, FAULT_NONE, mode & 1, mode & 2);
+        print_message("%u lives of %u tokens%s: %llu states\n", lives, tokens, modes[mode],
+                      (unsigned long long)s.states);
         assert_int_equal(s.lost, 0);
         assert_int_equal(s.wrong, 0);
         assert_true(s.states > 20);
@@ -526,8 +556,8 @@ static void planted_faults_are_found(void **state)
     (void)state;
     static _Alignas(CACHE_LINE) struct search s;
     for (enum fault fault = FAULT_NO_SECOND_LOOK; fault < FAULT_COUNT; fault++) {
-        bool cancels = fault >= FAULT_CANCELS;
-        search_run(&s, 2, cancels ? 2 : 3, fault, cancels);
+        bool parks = fault >= FAULT_PARKS, cancels = fault >= FAULT_CANCELS && !parks;
+        search_run(&s, 2, cancels ? 2 : 3, fault, cancels, parks);
         print_message("fault %d: %u places lost, %u events wrong\n", fault, s.lost, s.wrong);
         assert_true(s.lost + s.wrong > 0);
     }

@@ -94,7 +94,7 @@ void client_submit(struct sim *sim, struct client *c)
     struct dice *dice = &sim->dice;
     memset(c, 0, offsetof(struct client, tokens));
     c->starts[0] = 0;
-    c->finishes = c->drawn = 0;
+    c->finishes = c->drawn = c->redrawn = 0;
     memset(&c->turn, 0, sizeof c->turn);
     memset(c->finished, 0, sizeof c->finished);
     memset(c->outputs, 0, sizeof c->outputs);

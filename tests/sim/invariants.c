@@ -9,13 +9,13 @@ enum { BLOCKS_MAX = 1024 };
 static void blocks_count(struct sim *sim, uint32_t *refs, uint32_t *leaving)
 {
     struct engine *e = sim->engine;
-    for (uint32_t i = 0; i < e->facts.limits.slots_max; i++) {
+    for (uint32_t i = 0; i < e->records_fresh; i++) {
         const struct sequence *s = &e->sequences[i];
         bool leaves = s->state == SEQUENCE_LEAVING || s->state == SEQUENCE_ENDING;
-        sim_check(sim, s->state != SEQUENCE_FREE || s->block_count == 0, "free slot %u has blocks",
-                  i);
-        sim_check(sim, s->state != SEQUENCE_WAITING || s->block_count == 0,
-                  "waiting slot %u has blocks", i);
+        bool none = s->state == SEQUENCE_FREE || s->state == SEQUENCE_PARKED ||
+                    s->state == SEQUENCE_WAITING;
+        sim_check(sim, !none || s->block_count == 0, "record %u, state %u, has blocks", i,
+                  s->state);
         for (uint32_t b = 0; b < s->block_count; b++) {
             refs[s->blocks[b]]++;
             leaving[s->blocks[b]] += leaves;
@@ -84,30 +84,62 @@ static void matches_hold(struct sim *sim)
             sim_check(sim,
                       b->keyed && b->ready && b->key.low == s->keys[k].low &&
                           b->key.high == s->keys[k].high,
-                      "slot %u: block %u of its match is another", s->slot, k);
+                      "record %u: block %u of its match is another", s->record, k);
         }
     }
+}
+
+// Each place is free or a sequence's, and what is parked has none.
+static void places_hold(struct sim *sim)
+{
+    struct engine *e = sim->engine;
+    uint64_t places = 0, rows = 0;
+    uint32_t parked = 0, chunks = 0, free = 0;
+    for (uint32_t i = 0; i < e->records_fresh; i++) {
+        const struct sequence *s = &e->sequences[i];
+        free += s->state == SEQUENCE_FREE;
+        if (s->state == SEQUENCE_FREE)
+            continue;
+        if (s->state == SEQUENCE_PARKED) {
+            sim_check(sim, s->slot == SLOT_NONE && s->penalty_row == PENALTY_NONE && !s->inflight,
+                      "record %u is parked with slot %u", i, s->slot);
+            sim_check(sim, s->paused || s->request->run.returning, "record %u comes back", i);
+            parked++;
+            chunks += store_chunks(&e->history, s->output_count);
+            continue;
+        }
+        sim_check(sim, s->slot < 64 && (places >> s->slot & 1) == 0, "slot %u is lent twice",
+                  s->slot);
+        places |= (uint64_t)1 << s->slot;
+        if (s->penalty_row == PENALTY_NONE)
+            continue;
+        sim_check(sim, (rows >> s->penalty_row & 1) == 0, "row %u is lent twice", s->penalty_row);
+        rows |= (uint64_t)1 << s->penalty_row;
+    }
+    sim_check(sim, free == e->records_free_count, "%u records free", free);
+    sim_check(sim, parked == e->parked_count && chunks == e->parked_chunks, "%u parked", parked);
+    sim_check(sim, chunks <= e->parked_chunks_max, "%u chunks of parked sequences", chunks);
 }
 
 static void sequences_hold(struct sim *sim)
 {
     struct engine *e = sim->engine;
     uint32_t drawn = 0, ending = 0, each = e->blocks.tokens;
-    for (uint32_t i = 0; i < e->facts.limits.slots_max; i++) {
+    for (uint32_t i = 0; i < e->records_fresh; i++) {
         const struct sequence *s = &e->sequences[i];
-        drawn += s->request != NULL;
+        drawn += s->request != NULL && s->state != SEQUENCE_PARKED;
         ending += s->state == SEQUENCE_ENDING;
-        if (s->state == SEQUENCE_FREE)
+        if (s->state == SEQUENCE_FREE || s->state == SEQUENCE_PARKED)
             continue;
-        sim_check(sim, (s->request == NULL) == (s->state == SEQUENCE_ENDING), "slot %u state %u", i,
-                  s->state);
+        sim_check(sim, (s->request == NULL) == (s->state == SEQUENCE_ENDING), "record %u state %u",
+                  i, s->state);
         sim_check(sim,
                   s->state == SEQUENCE_RUNNING || s->state == SEQUENCE_WAITING || s->inflight > 0 ||
                       sim->failed,
-                  "slot %u stays in state %u", i, s->state);
+                  "record %u stays in state %u", i, s->state);
         sim_check(sim, !e->paged || s->block_count == (s->planned_len + each - 1) / each,
-                  "slot %u: %u tokens in %u blocks", i, s->planned_len, s->block_count);
-        sim_check(sim, s->inflight <= e->launched - e->settled, "slot %u: %u in flight", i,
+                  "record %u: %u tokens in %u blocks", i, s->planned_len, s->block_count);
+        sim_check(sim, s->inflight <= e->launched - e->settled, "record %u: %u in flight", i,
                   s->inflight);
     }
     sim_check(sim, drawn == e->order_count, "%u drawn, %u in order", drawn, e->order_count);
@@ -173,9 +205,9 @@ static bool older_moved(struct engine *e, const struct sequence *s)
     const struct plan *plan = &e->plan;
     bool moved = false;
     for (uint32_t i = 0; i < plan->decode_count; i++)
-        moved = moved || e->sequences[plan->decode[i].slot].ticket <= s->ticket;
+        moved = moved || e->sequences[plan->decode[i].record].ticket <= s->ticket;
     for (uint32_t i = 0; i < plan->prefill_count; i++)
-        moved = moved || e->sequences[plan->prefill[i].slot].ticket <= s->ticket;
+        moved = moved || e->sequences[plan->prefill[i].record].ticket <= s->ticket;
     return moved;
 }
 
@@ -228,14 +260,14 @@ static void ready_look(struct sim *sim, struct client *c)
 {
     const struct request *r = c->request;
     struct turn *key = &sim->keys[r->key_id];
-    bool was = c->turn.ready, waits = r->run.unfinished > 0 && r->run.drawn < r->run.draw_total;
+    bool was = c->turn.ready, waits = r->run.unfinished > 0 && sequence_waits(r);
     key->waiting += waits;
     c->turn.ready = waits && !sequence_penalised(r);
     c->turn.stayed = was && c->turn.ready;
     key->stayed = key->stayed || c->turn.stayed;
     if (!c->turn.ready)
         return;
-    c->turn.tokens = next_tokens(c, r->run.drawn);
+    c->turn.tokens = sequence_next_known(r);
     if (!key->ready || key->tokens > c->turn.tokens)
         key->tokens = c->turn.tokens;
     key->ready = true;
@@ -254,6 +286,8 @@ static void draws_look(struct sim *sim, struct draws *draws)
             continue;
         }
         ready_look(sim, c);
+        for (; c->redrawn < c->request->run.redrawn; c->redrawn++) // it has at least these tokens
+            draws->draw[draws->count++] = (struct draw){i, c->request->key_id, c->starts[1]};
         for (; c->drawn < c->request->run.drawn; c->drawn++)
             draws->draw[draws->count++] =
                 (struct draw){i, c->request->key_id, next_tokens(c, c->drawn)};
@@ -297,19 +331,19 @@ static void turns_hold(struct sim *sim)
             turn_compare(sim, &sim->clients[i].turn, i, &draws, false);
 }
 
-// An engine may only rest when every drawn sequence lacks room, its reader will wake the engine by
-// making some, and nobody can be drawn.
+// An engine may only rest when every sequence lacks room, its reader will wake the engine by making
+// some, and nobody waits for a place: slow readers have given theirs up.
 void sim_rests(struct sim *sim)
 {
     struct engine *e = sim->engine;
-    for (uint32_t i = 0; i < e->order_count; i++) {
-        const struct sequence *s = e->order[i];
-        sim_check(sim, !s->granted && s->request->events.paused != 0, "idle with slot %u, state %u",
-                  s->slot, s->state);
+    for (uint32_t i = 0; i < e->records_fresh; i++) {
+        const struct sequence *s = &e->sequences[i];
+        if (s->state == SEQUENCE_FREE)
+            continue;
+        sim_check(sim, !s->granted && s->request->events.paused != 0,
+                  "idle with record %u, state %u", i, s->state);
     }
-    bool ahead;
-    const struct request *r = queue_next(e, UINT32_MAX, &ahead);
-    sim_check(sim, !r, "idle with %u of %u drawn", r->run.drawn, r->run.draw_total);
+    sim_check(sim, e->queue.first == NULL, "idle with a request waiting");
 }
 
 void sim_invariants(struct sim *sim)
@@ -320,6 +354,7 @@ void sim_invariants(struct sim *sim)
               (uint32_t)inflight);
     blocks_hold(sim);
     matches_hold(sim);
+    places_hold(sim);
     sequences_hold(sim);
     rooms_hold(sim);
     dues_hold(sim);
@@ -347,6 +382,9 @@ void sim_empty(struct sim *sim)
         return; // what was in flight never comes back
     sim_check(sim, e->slots_free_count == e->facts.limits.slots_max, "%u slots free",
               e->slots_free_count);
+    sim_check(sim,
+              e->history.free_count == e->history.fresh && !e->paused.first && !e->parked.first,
+              "%u chunks of histories free", e->history.free_count);
     sim_check(sim, e->penalties_free_count == e->facts.limits.penalty_rows, "%u penalty rows free",
               e->penalties_free_count);
     sim_check(sim, blocks_available(&e->blocks) == e->blocks.count, "%u blocks available",

@@ -49,7 +49,7 @@ struct client { // one request as its h2o thread sees it
     struct fake_alone alone[SIM_CHOICES];
     uint32_t outputs[SIM_CHOICES];
     bool finished[SIM_CHOICES];
-    uint32_t finishes, drawn;
+    uint32_t finishes, drawn, redrawn;
     struct turn turn;
 };
 

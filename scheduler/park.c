@@ -1,0 +1,135 @@
+// Sequences whose readers are slow. A paused one keeps its place until somebody waits for one; then
+// the one that has been paused longest is parked (decision 0013). Of what is parked the generated
+// tokens are kept, up to a bound; beyond it the one parked longest is cancelled with its request.
+// Engine thread only.
+#include "scheduler/core.h"
+
+static void slow_append(struct slow_list *list, struct sequence *s)
+{
+    s->slow_previous = list->last;
+    s->slow_next = NULL;
+    if (list->last)
+        list->last->slow_next = s;
+    else
+        list->first = s;
+    list->last = s;
+}
+
+static void slow_drop(struct slow_list *list, struct sequence *s)
+{
+    if (s->slow_previous)
+        s->slow_previous->slow_next = s->slow_next;
+    else
+        list->first = s->slow_next;
+    if (s->slow_next)
+        s->slow_next->slow_previous = s->slow_previous;
+    else
+        list->last = s->slow_previous;
+}
+
+void pause_set(struct engine *engine, struct sequence *s, bool paused)
+{
+    struct request *r = s->request;
+    if (s->paused == paused)
+        return;
+    s->paused = paused;
+    r->run.paused_count += paused ? 1 : -1;
+    if (s->state != SEQUENCE_PARKED) {
+        if (paused)
+            slow_append(&engine->paused, s);
+        else
+            slow_drop(&engine->paused, s);
+    }
+    if (paused && r->run.paused_count == 1)
+        due_put(&engine->due, r, r->run.progress_ns + STALL_NS);
+    else if (r->run.paused_count == 0)
+        due_drop(&engine->due, r);
+}
+
+// The one paused longest of those that can be parked now. What is in flight was paused just now.
+static struct sequence *paused_choose(const struct engine *engine, bool penalised)
+{
+    for (struct sequence *s = engine->paused.first; s; s = s->slow_next)
+        if (s->inflight == 0 && (!penalised || s->penalty_row != PENALTY_NONE))
+            return s;
+    return NULL;
+}
+
+static void park(struct engine *engine, struct sequence *s)
+{
+    if (engine->plan.paused_at == s)
+        engine->plan.paused_at = s->slow_next;
+    slow_drop(&engine->paused, s);
+    sequence_park(engine, s);
+    if (engine->plan.victim_at > engine->order_count)
+        engine->plan.victim_at = engine->order_count;
+    slow_append(&engine->parked, s);
+    engine->parked_chunks += store_chunks(&engine->history, s->output_count);
+    engine->parked_count++;
+    s->request->run.parked++;
+    parked_look(engine, s->request);
+}
+
+void parked_drop(struct engine *engine, struct sequence *s)
+{
+    struct request *r = s->request;
+    slow_drop(&engine->parked, s);
+    engine->parked_chunks -= store_chunks(&engine->history, s->output_count);
+    engine->parked_count--;
+    r->run.parked--;
+    r->run.returning = r->run.returning && r->run.parked > 0;
+}
+
+bool parked_trim(struct engine *engine)
+{
+    bool news = false;
+    for (; engine->parked_chunks > engine->parked_chunks_max; news = true) {
+        struct sequence *s = engine->parked.first;
+        while (s && !s->paused)
+            s = s->slow_next;
+        if (!s) // all of them come back
+            s = engine->parked.first;
+        request_end(engine, s->request, FINISH_STALLED);
+    }
+    return news;
+}
+
+static void returning_set(struct engine *engine, struct request *r, bool returning)
+{
+    r->run.returning = returning;
+    for (struct sequence *s = r->run.first; s; s = s->sibling)
+        if (s->state == SEQUENCE_PARKED)
+            pause_set(engine, s, !returning);
+    if (returning && !r->run.wait_key)
+        queue_put(engine, r);
+    else if (!sequence_waits(r))
+        queue_drop(engine, r);
+}
+
+void parked_look(struct engine *engine, struct request *r)
+{
+    if (r->run.parked > 0 && !r->run.returning && room_returns(engine, r))
+        returning_set(engine, r, true);
+}
+
+void parked_stay(struct engine *engine, struct request *r)
+{
+    if (r->run.returning)
+        returning_set(engine, r, false);
+}
+
+bool places_make(struct engine *engine)
+{
+    struct queue *queue = &engine->queue;
+    if (!queue->first)
+        return false;
+    struct sequence *s = sequence_slots(engine) ? NULL : paused_choose(engine, false);
+    if (s)
+        park(engine, s);
+    if (queue->penalised > 0 && engine->penalties_free_count == 0) {
+        s = paused_choose(engine, true);
+        if (s)
+            park(engine, s);
+    }
+    return sequence_slots(engine);
+}

@@ -1,0 +1,254 @@
+// Slow readers give their places up to those who wait (decision 0013), and come back.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "tests/scheduler/rig.h"
+
+static const uint64_t second_ns = 1000000000u;
+
+static uint32_t steps_to_rest(struct rig *rig)
+{
+    uint32_t steps = 0;
+    while (rig_step(rig) == ENGINE_WORKED)
+        steps++;
+    return steps;
+}
+
+// Reads as fast as it can; how many steps it took, or UINT32_MAX.
+static uint32_t steps_to_end(struct rig *rig, struct request *r, enum finish finish)
+{
+    struct token_event event;
+    for (uint32_t steps = 0; steps < 2000; steps++) {
+        while (port_next(rig->port, r, &event, NULL)) {
+            if (!(event.flags & EVENT_LAST))
+                continue;
+            assert_int_equal(event.finish, finish);
+            port_free(rig->port, r);
+            return steps;
+        }
+        rig_step(rig);
+    }
+    return UINT32_MAX;
+}
+
+static void read_some(struct rig *rig, struct request *r, uint32_t count)
+{
+    struct token_event event;
+    for (uint32_t i = 0; i < count; i++)
+        assert_true(port_next(rig->port, r, &event, NULL));
+}
+
+static struct request *penalised(struct rig *rig, int32_t first)
+{
+    int32_t tokens[4] = {first, 2, 3, 4};
+    uint32_t start[2] = {0, 4};
+    struct submit_args args = {.kind = REQUEST_GENERATE,
+                               .tokens = tokens,
+                               .token_count = 4,
+                               .sequence_count = 1,
+                               .sequence_start = start,
+                               .choice_count = 1,
+                               .max_tokens = 200,
+                               .ignore_end = true,
+                               .params = {.repetition = 1.2f}};
+    return rig_submit(rig, &args, ADMITTED);
+}
+
+// Eight places and 2,000 readers that take nothing: a request of 5 tokens waits a few steps, before
+// and after all of them have had their 63 tokens, and not one of them is cancelled for it.
+static void a_request_waits_for_no_stalled_reader(void **state)
+{
+    (void)state;
+    enum { STALLED = 2000 };
+    for (uint32_t flight = 0; flight <= 1; flight++) {
+        struct rig rig;
+        static struct request *stalled[STALLED];
+        rig_defaults(&rig);
+        rig.fake.facts.steps_in_flight = flight;
+        rig.fake.facts.limits.admits_max = 8;
+        rig.options.max_queued_requests = STALLED + 1;
+        rig.options.max_queued_tokens = STALLED * 128; // a chunk of history for each
+        rig_open(&rig);
+        for (int32_t i = 0; i < STALLED; i++)
+            stalled[i] = rig_generate(&rig, i, 10, 200, 1);
+        for (uint32_t i = 0; i < 1000; i++)
+            rig_step(&rig);
+        rig.key_id = 1;
+        assert_in_range(steps_to_end(&rig, rig_generate(&rig, 0, 10, 5, 1), FINISH_LENGTH), 5, 80);
+        steps_to_rest(&rig);
+        assert_int_equal(rig.engine->parked_count, STALLED - 8);
+        assert_in_range(steps_to_end(&rig, rig_generate(&rig, 0, 10, 5, 1), FINISH_LENGTH), 5,
+                        7 + flight);
+        const struct engine_stats *stats = engine_stats(rig.engine);
+        assert_int_equal(stats->finished_cancel, 0);
+        assert_int_equal(stats->generation_tokens, STALLED * 63 + 2 * 5);
+        for (uint32_t i = 0; i < STALLED; i += 400) // its reader goes on, and it comes back
+            assert_true(steps_to_end(&rig, stalled[i], FINISH_LENGTH) < 300);
+        rig_close(&rig);
+    }
+}
+
+// What is parked comes back for half a ring of tokens, and its minute runs on meanwhile.
+static void a_parked_reader_comes_back_or_is_given_up(void **state)
+{
+    (void)state;
+    struct rig rig;
+    rig_defaults(&rig);
+    rig.fake.facts.limits.slots_max = 1;
+    rig_open(&rig);
+    struct request *slow = rig_generate(&rig, 0, 10, 200, 1);
+    struct request *other = rig_generate(&rig, 500, 10, 200, 1);
+    steps_to_rest(&rig);
+    assert_int_equal(rig.engine->parked_count, 1);
+    assert_int_equal(slow->run.first->state, SEQUENCE_PARKED);
+    read_some(&rig, slow, 31);
+    assert_int_equal(rig_step(&rig), ENGINE_IDLE);
+    read_some(&rig, slow, 1); // half the ring is free, and the other one has to go
+    assert_int_equal(rig_step(&rig), ENGINE_WORKED);
+    assert_int_equal(slow->run.first->state, SEQUENCE_RUNNING);
+    assert_int_equal(other->run.first->state, SEQUENCE_PARKED);
+    steps_to_rest(&rig);
+    rig.now_ns += 58 * second_ns;
+    steps_to_rest(&rig);
+    assert_int_equal(rig.engine->live_count, 2);
+    read_some(&rig, other, 1);
+    steps_to_rest(&rig);
+    rig.now_ns += 3 * second_ns;
+    steps_to_rest(&rig);
+    assert_int_equal(rig.engine->live_count, 1); // the slow one took nothing for a minute
+    assert_int_equal(steps_to_end(&rig, slow, FINISH_STALLED), 0);
+    assert_true(steps_to_end(&rig, other, FINISH_LENGTH) < 300);
+    rig_close(&rig);
+}
+
+// One that waits in the queue to come back has a reader that is not slow: it is not given up.
+static void one_that_comes_back_is_not_slow(void **state)
+{
+    (void)state;
+    struct rig rig;
+    rig_defaults(&rig);
+    rig.fake.facts.limits.slots_max = 1;
+    rig_open(&rig);
+    struct request *slow = rig_generate(&rig, 0, 10, 200, 1);
+    struct request *other = rig_generate(&rig, 500, 10, 200, 1);
+    steps_to_rest(&rig);
+    read_some(&rig, slow, 63);
+    for (uint32_t i = 0; i < 100; i++) { // the other one keeps the place
+        struct token_event event;
+        while (port_next(rig.port, other, &event, NULL) && !(event.flags & EVENT_LAST))
+            continue;
+        rig.now_ns += second_ns;
+        rig_step(&rig);
+    }
+    assert_int_equal(rig.engine->live_count, 2);
+    assert_int_equal(slow->run.first->state, SEQUENCE_PARKED);
+    assert_true(steps_to_end(&rig, other, FINISH_LENGTH) < 300);
+    assert_true(steps_to_end(&rig, slow, FINISH_LENGTH) < 300);
+    rig_close(&rig);
+}
+
+// Tokens of parked sequences are kept up to max-queued-tokens; then the one that was parked first
+// is cancelled, and nobody else.
+static void what_is_kept_is_bounded(void **state)
+{
+    (void)state;
+    enum { STALLED = 12 };
+    struct rig rig;
+    struct request *stalled[STALLED];
+    rig_defaults(&rig);
+    rig.fake.facts.limits.slots_max = 1;
+    rig.options.max_queued_tokens = 8 * 128;
+    rig_open(&rig);
+    for (int32_t i = 0; i < STALLED; i++)
+        stalled[i] = rig_generate(&rig, i * 50, 10, 200, 1);
+    steps_to_rest(&rig); // one of them has the place
+    assert_int_equal(rig.engine->parked_count, 8);
+    assert_int_equal(engine_stats(rig.engine)->finished_cancel, STALLED - 9);
+    for (uint32_t i = 0; i < STALLED - 9; i++)
+        assert_int_equal(steps_to_end(&rig, stalled[i], FINISH_STALLED), 0);
+    for (uint32_t i = STALLED - 9; i < STALLED; i++)
+        assert_true(steps_to_end(&rig, stalled[i], FINISH_LENGTH) < 300);
+    rig_close(&rig);
+}
+
+static void penalty_rows_are_given_up_too(void **state)
+{
+    (void)state;
+    struct rig rig;
+    rig_defaults(&rig); // 8 slots, 2 rows
+    rig_open(&rig);
+    struct request *one = penalised(&rig, 1), *two = penalised(&rig, 100);
+    steps_to_rest(&rig);
+    struct request *plain = rig_generate(&rig, 500, 10, 200, 1);
+    steps_to_rest(&rig);
+    struct request *three = penalised(&rig, 200);
+    assert_true(steps_to_end(&rig, three, FINISH_LENGTH) <= 202);
+    assert_int_equal(rig.engine->parked_count, 1); // one row was wanted, the first one's
+    assert_int_equal(one->run.first->state, SEQUENCE_PARKED);
+    assert_true(steps_to_end(&rig, one, FINISH_LENGTH) < 300);
+    assert_true(steps_to_end(&rig, two, FINISH_LENGTH) < 300);
+    assert_true(steps_to_end(&rig, plain, FINISH_LENGTH) < 300);
+    rig_close(&rig);
+}
+
+// Choices of a request whose reader takes nothing: each has its turn, none takes a place for long.
+static void choices_without_room_hold_no_place(void **state)
+{
+    (void)state;
+    struct rig rig;
+    rig_defaults(&rig);
+    rig.fake.facts.limits.slots_max = 2;
+    rig_open(&rig);
+    struct request *many = rig_generate(&rig, 0, 10, 100, 8);
+    steps_to_rest(&rig);
+    assert_in_range(steps_to_end(&rig, rig_generate(&rig, 500, 10, 5, 1), FINISH_LENGTH), 5, 7);
+    assert_true(steps_to_end(&rig, many, FINISH_LENGTH) < 2000);
+    rig_close(&rig);
+}
+
+// Blocks come from the sequence that has been paused longest, neither the oldest nor the youngest.
+static void the_one_paused_longest_gives_way(void **state)
+{
+    (void)state;
+    struct rig rig;
+    rig_defaults(&rig);
+    rig.fake.facts.block_count = 20;
+    rig_open(&rig);
+    struct request *r[3];
+    for (int32_t i = 0; i < 3; i++)
+        r[i] = rig_generate(&rig, 300 * i, 10, 200, 1);
+    for (uint32_t i = 0; i < 20; i++) { // the second one takes nothing
+        rig_step(&rig);
+        read_some(&rig, r[0], 1);
+        read_some(&rig, r[2], 1);
+    }
+    steps_to_rest(&rig);
+    for (uint32_t i = 0; i < 3; i++)
+        assert_true(r[i]->run.first->paused);
+    struct request *wants = rig_generate(&rig, 900, 100, 2, 1);
+    assert_true(steps_to_end(&rig, wants, FINISH_LENGTH) < 20);
+    struct request_facts facts;
+    for (uint32_t i = 0; i < 3; i++) {
+        request_facts_get(r[i], &facts);
+        assert_int_equal(facts.preemptions, i == 1);
+    }
+    rig_close(&rig);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_request_waits_for_no_stalled_reader),
+        cmocka_unit_test(a_parked_reader_comes_back_or_is_given_up),
+        cmocka_unit_test(one_that_comes_back_is_not_slow),
+        cmocka_unit_test(what_is_kept_is_bounded),
+        cmocka_unit_test(penalty_rows_are_given_up_too),
+        cmocka_unit_test(choices_without_room_hold_no_place),
+        cmocka_unit_test(the_one_paused_longest_gives_way),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
