@@ -417,6 +417,7 @@ def test_fault_of_one_device():
         answer = harness.chat(s, model="there")
         assert answer.status == 500 and answer.error["code"] == "internal_error", answer.text
         refused(s, "there", harness.chat(s, model="there"))
+        wait_for(lambda: failed(s, "embed"))  # the engine that found it tells the others
         refused(s, "there", harness.messages(s, model="there"))
         refused(s, "embed", harness.embed(s, "a"))
         faults.off("fault")
