@@ -1,15 +1,9 @@
 // The thread pool; see threads.h. No barrier anywhere: the caller waits for chunks that were
-// taken, never for threads.
-//
-//   ticket = (job number << 32) | chunks not taken yet
-//
-// A thread takes a chunk by lowering the ticket with compare-and-swap. The job's fields are written
-// only while the ticket says 0 chunks, and a swap succeeds only if the job number is unchanged, so
-// fields read before a successful swap belong to that job. Without the job number a late worker
-// could run an old function on a new job.
+// taken, never for threads. How chunks are taken: ticket.h.
 #include "kernels/cpu/threads.h"
 
 #include "kernels/cpu/groups.h"
+#include "kernels/cpu/ticket.h"
 
 #include <linux/futex.h>
 #include <pthread.h>
@@ -37,12 +31,8 @@ struct worker {
 };
 
 struct pool {
-    _Alignas(64) _Atomic uint64_t ticket;
-    _Atomic(pool_work *) work;
-    _Atomic(void *) job;
-    _Atomic uint32_t chunks;
-    _Alignas(64) _Atomic uint32_t unfinished; // chunks of the job that have not returned
-    _Atomic uint32_t caller_sleeps;
+    struct ticket_box box;
+    _Alignas(64) _Atomic uint32_t caller_sleeps;
     _Alignas(64) _Atomic uint32_t epoch; // futex word of the workers: raised by each job
     _Atomic uint32_t sleepers;
     _Atomic bool stop;
@@ -78,29 +68,20 @@ static void pause_some(void)
 // Takes and runs chunks until none is left.
 static void pool_drain(struct pool *pool, uint32_t number)
 {
-    for (;;) {
-        // acquire: the fields below were written before this ticket
-        uint64_t ticket = atomic_load_explicit(&pool->ticket, memory_order_acquire);
-        uint32_t left = (uint32_t)ticket;
-        if (left == 0)
-            return;
-        pool_work *work = atomic_load_explicit(&pool->work, memory_order_relaxed);
-        void *job = atomic_load_explicit(&pool->job, memory_order_relaxed);
-        uint32_t chunks = atomic_load_explicit(&pool->chunks, memory_order_relaxed);
-        if (!atomic_compare_exchange_weak_explicit(&pool->ticket, &ticket, ticket - 1,
-                                                   memory_order_acquire, memory_order_relaxed))
+    struct ticket_seen seen;
+    while (ticket_look(&pool->box, &seen)) {
+        ticket_read(&pool->box, &seen);
+        if (!ticket_take(&pool->box, &seen))
             continue;
-        work(job, chunks - left, number);
-        // release: the caller must see what the chunk wrote
-        if (atomic_fetch_sub_explicit(&pool->unfinished, 1, memory_order_acq_rel) == 1 &&
-            atomic_load(&pool->caller_sleeps) != 0)
-            futex_wake(&pool->unfinished, 1);
+        seen.work(seen.job, ticket_chunk(&seen), number);
+        if (ticket_finish(&pool->box) && atomic_load(&pool->caller_sleeps) != 0)
+            futex_wake(&pool->box.unfinished, 1);
     }
 }
 
 static bool pool_has_work(struct pool *pool)
 {
-    return (uint32_t)atomic_load(&pool->ticket) != 0 || atomic_load(&pool->stop);
+    return (uint32_t)atomic_load(&pool->box.ticket) != 0 || atomic_load(&pool->stop);
 }
 
 static void worker_wait(struct pool *pool)
@@ -136,17 +117,17 @@ static void *worker_main(void *argument)
 static void caller_wait(struct pool *pool)
 {
     for (int i = 0; i < CALLER_LOOKS; i++) {
-        if (atomic_load_explicit(&pool->unfinished, memory_order_acquire) == 0)
+        if (atomic_load_explicit(&pool->box.unfinished, memory_order_acquire) == 0)
             return;
         pause_some();
     }
     // The last worker lowers unfinished, then reads caller_sleeps; we do the reverse.
     atomic_store(&pool->caller_sleeps, 1);
     for (;;) {
-        uint32_t left = atomic_load(&pool->unfinished);
+        uint32_t left = atomic_load(&pool->box.unfinished);
         if (left == 0)
             break;
-        futex_wait(&pool->unfinished, left);
+        futex_wait(&pool->box.unfinished, left);
     }
     atomic_store(&pool->caller_sleeps, 0);
 }
@@ -162,12 +143,9 @@ void pool_run(struct pool *pool, pool_work *work, void *job, uint32_t chunks)
         return;
     }
     pthread_mutex_lock(&pool->one_job);
-    atomic_store_explicit(&pool->work, work, memory_order_relaxed);
-    atomic_store_explicit(&pool->job, job, memory_order_relaxed);
-    atomic_store_explicit(&pool->chunks, chunks, memory_order_relaxed);
-    atomic_store_explicit(&pool->unfinished, chunks, memory_order_relaxed);
+    ticket_fill(&pool->box, work, job, chunks);
     uint32_t number = atomic_load_explicit(&pool->epoch, memory_order_relaxed) + 1;
-    atomic_store(&pool->ticket, (uint64_t)number << 32 | chunks);
+    ticket_publish(&pool->box, number, chunks);
     atomic_store(&pool->epoch, number);
     uint32_t sleepers = atomic_load(&pool->sleepers);
     if (sleepers > 0)

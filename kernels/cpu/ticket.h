@@ -1,0 +1,80 @@
+// How the threads of the pool share the chunks of a job, as single steps: threads.c takes them, and
+// tests/kernels/test_ticket.c takes them in every order.
+//
+//   ticket = (job number << 32) | chunks not taken yet
+//
+// A thread takes a chunk by lowering the ticket with compare-and-swap. The job's fields are written
+// only while the ticket says 0 chunks, and a swap succeeds only if the job number is unchanged, so
+// fields read before a successful swap belong to that job. Without the job number a late worker
+// could run an old function on a new job.
+#pragma once
+
+#include "kernels/cpu/threads.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct ticket_box {
+    _Alignas(64) _Atomic uint64_t ticket;
+    _Atomic(pool_work *) work;
+    _Atomic(void *) job;
+    _Atomic uint32_t chunks;
+    _Alignas(64) _Atomic uint32_t unfinished; // chunks of the job that have not returned
+};
+
+struct ticket_seen { // by one thread
+    uint64_t ticket;
+    pool_work *work;
+    void *job;
+    uint32_t chunks;
+};
+
+// The caller, once the job before has no unfinished chunk.
+static inline void ticket_fill(struct ticket_box *box, pool_work *work, void *job, uint32_t chunks)
+{
+    atomic_store_explicit(&box->work, work, memory_order_relaxed);
+    atomic_store_explicit(&box->job, job, memory_order_relaxed);
+    atomic_store_explicit(&box->chunks, chunks, memory_order_relaxed);
+    atomic_store_explicit(&box->unfinished, chunks, memory_order_relaxed);
+}
+
+static inline void ticket_publish(struct ticket_box *box, uint32_t number, uint32_t chunks)
+{
+    atomic_store(&box->ticket, (uint64_t)number << 32 | chunks);
+}
+
+// False: no chunk is left.
+static inline bool ticket_look(struct ticket_box *box, struct ticket_seen *seen)
+{
+    // acquire: the fields were written before this ticket
+    seen->ticket = atomic_load_explicit(&box->ticket, memory_order_acquire);
+    return (uint32_t)seen->ticket != 0;
+}
+
+static inline void ticket_read(struct ticket_box *box, struct ticket_seen *seen)
+{
+    seen->work = atomic_load_explicit(&box->work, memory_order_relaxed);
+    seen->job = atomic_load_explicit(&box->job, memory_order_relaxed);
+    seen->chunks = atomic_load_explicit(&box->chunks, memory_order_relaxed);
+}
+
+// True: chunk ticket_chunk() is the caller's.
+static inline bool ticket_take(struct ticket_box *box, struct ticket_seen *seen)
+{
+    uint64_t ticket = seen->ticket;
+    return atomic_compare_exchange_weak_explicit(&box->ticket, &ticket, ticket - 1,
+                                                 memory_order_acquire, memory_order_relaxed);
+}
+
+static inline uint32_t ticket_chunk(const struct ticket_seen *seen)
+{
+    return seen->chunks - (uint32_t)seen->ticket;
+}
+
+// True: it was the last unfinished chunk of the job.
+static inline bool ticket_finish(struct ticket_box *box)
+{
+    // release: the caller must see what the chunk wrote
+    return atomic_fetch_sub_explicit(&box->unfinished, 1, memory_order_acq_rel) == 1;
+}

@@ -1,0 +1,251 @@
+// Edges of the cpu device's kernels, at every level of instructions: memory past the last key is
+// never computed with, values half way between two of bfloat16 are rounded to even, the k-th of
+// equal log-probabilities, and a nucleus of nearly everything. Seeds are fixed.
+#include "tests/conformance/trial.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+// cmocka wants some of the above first
+#include <cmocka.h>
+
+static void with_levels(void (*run)(struct trial *))
+{
+    for (int level = 0; level < CPU_LEVELS; level++) {
+        struct trial t;
+        if (!trial_open_cpu(&t, (enum cpu_level)level, 2))
+            continue;
+        run(&t);
+        trial_close(&t);
+        assert_int_equal(t.failures, 0);
+    }
+}
+
+enum { DIM = 40, HEADS = 4, BLOCK = 64, VOCAB_MAX = 5000 };
+
+static void element_put(void *to, enum dtype kv, size_t at, float x)
+{
+    if (kv == DTYPE_F32)
+        ((float *)to)[at] = x;
+    else
+        ((uint16_t *)to)[at] = kv == DTYPE_BF16 ? f32_to_bf16(x) : f32_to_f16(x);
+}
+
+// One block of one KV head: keys, then values. What lies from `known` on is `junk`.
+static void block_fill(struct trial *t, void *cache, enum dtype kv, uint32_t known, float junk)
+{
+    for (uint32_t i = 0; i < 2 * BLOCK * DIM; i++) {
+        float x = trial_normal(t);
+        element_put(cache, kv, i, i / DIM % BLOCK < known ? x : junk);
+    }
+}
+
+// The last `queries` tokens of a sequence of `known` ask; what lies past it must not be seen.
+static void keys_end(struct trial *t, enum dtype kv, uint32_t known, uint32_t queries)
+{
+    struct attn_shape shape = {
+        .heads = HEADS, .kv_heads = 1, .dim = DIM, .scale = 0.15f, .causal = 1, .paged = 1};
+    trial_shape(t, &shape);
+    struct step_layout layout;
+    step_layout_init(&layout, &t->limits.step, t->api->step_private_bytes(t->device, &t->limits));
+    float *out[2];
+    for (int junk = 0; junk < 2; junk++) {
+        trial_begin(t, 100 + (uint64_t)kv); // both runs see the same numbers
+        size_t width = (size_t)(HEADS + 2) * DIM;
+        float *qkv = trial_floats(t, queries * width, DTYPE_F32, 1);
+        size_t bytes = (size_t)2 * BLOCK * DIM * dtype_bytes(kv);
+        void *cache = trial_heap(t, bytes);
+        block_fill(t, cache, kv, known, junk != 0 ? NAN : 1);
+        uint32_t *table = trial_heap(t, t->limits.step.blocks_max * sizeof *table);
+        struct step *step = trial_heap(t, layout.bytes);
+        step->layout = layout;
+        step->row_count = 1;
+        step->token_count = queries;
+        *(struct step_row *)step_section(step, layout.rows) =
+            (struct step_row){.q_len = queries, .kv_len = known};
+        out[junk] = trial_heap(t, queries * HEADS * DIM * sizeof(float));
+        struct attn_args args = {
+            .act = DTYPE_F32,
+            .kv = kv,
+            .qkv = qkv,
+            .out = out[junk],
+            .step = step,
+            .step_host = step,
+            .block_table = table,
+            .kv_base = cache,
+            .value_offset = bytes / 2,
+            .head_bytes = bytes / 2,
+            .token_bytes = bytes / 2 / BLOCK,
+            .shape = shape,
+            .blocks_max = t->limits.step.blocks_max,
+            .block_shift = 6,
+            .row_count = 1,
+            .token_count = queries,
+        };
+        t->api->step_plan(t->stream, step);
+        assert_int_equal(t->api->ops->attn(t->stream, &args), STATUS_OK);
+        static float first[BLOCK * HEADS * DIM];
+        if (junk == 0)
+            memcpy(first, out[0], queries * HEADS * DIM * sizeof(float));
+        else
+            assert_memory_equal(first, out[1], queries * HEADS * DIM * sizeof(float));
+    }
+}
+
+static void keys_end_all(struct trial *t)
+{
+    static const uint32_t counts[] = {1, 2, 8, 30};
+    for (int kv = 0; kv < DTYPE_I8; kv++)
+        for (uint32_t known = 30; known < BLOCK; known += 11)
+            for (uint32_t i = 0; i < 4; i++)
+                keys_end(t, (enum dtype)kv, known, counts[i]);
+}
+
+static void test_keys_end(void **state)
+{
+    (void)state;
+    with_levels(keys_end_all);
+}
+
+// Every upper half of a float with a lower half below, at and above the middle, into the KV cache.
+static void ties(struct trial *t)
+{
+    enum { WIDE = 256, TOKENS = 256 }; // 65536 keys and as many values at a time
+    static const uint32_t lower[] = {0x8000, 0x7FFF, 0x8001};
+    struct attn_shape shape = {
+        .heads = 1, .kv_heads = 1, .dim = WIDE, .scale = 1, .causal = 1, .paged = 1};
+    for (uint32_t l = 0; l < 3; l++) {
+        trial_begin(t, 200);
+        float *qkv = trial_heap(t, (size_t)TOKENS * 3 * WIDE * sizeof *qkv);
+        uint64_t *place = trial_heap(t, TOKENS * sizeof *place);
+        size_t bytes = (size_t)TOKENS * WIDE * sizeof(uint16_t);
+        uint16_t *cache = trial_heap(t, 2 * bytes);
+        for (uint32_t i = 0; i < TOKENS * WIDE; i++) {
+            uint32_t bits = i << 16 | lower[l];
+            float *token = qkv + (size_t)(i / WIDE) * 3 * WIDE;
+            memcpy(token + WIDE + i % WIDE, &bits, sizeof bits);
+            bits ^= 1u << 31;
+            memcpy(token + 2 * WIDE + i % WIDE, &bits, sizeof bits);
+            place[i / WIDE] = (uint64_t)(i / WIDE) * WIDE * sizeof(uint16_t);
+        }
+        struct qkv_post_args args = {
+            .act = DTYPE_F32,
+            .kv = DTYPE_BF16,
+            .qkv = qkv,
+            .kv_place = place,
+            .kv_base = cache,
+            .value_offset = bytes,
+            .head_bytes = WIDE * sizeof(uint16_t),
+            .shape = shape,
+            .token_count = TOKENS,
+            .epsilon = 1e-6f,
+        };
+        assert_int_equal(t->api->ops->qkv_post(t->stream, &args), STATUS_OK);
+        for (uint32_t i = 0; i < TOKENS * WIDE; i++) {
+            float x;
+            uint32_t bits = i << 16 | lower[l];
+            memcpy(&x, &bits, sizeof x);
+            assert_int_equal(cache[i], f32_to_bf16(x));
+            assert_int_equal(cache[TOKENS * WIDE + i], f32_to_bf16(x) ^ 0x8000);
+        }
+    }
+}
+
+static void test_ties(void **state)
+{
+    (void)state;
+    with_levels(ties);
+}
+
+struct draw {
+    struct sample_params params;
+    struct sample_result result;
+    struct sample_top top[SAMPLE_TOP_MAX];
+};
+
+static void draw_run(struct trial *t, struct draw *d, const float *logits, uint32_t vocab)
+{
+    float room[VOCAB_MAX];
+    int32_t last = 0;
+    uint32_t done = 0;
+    struct step_sampled sampled = {.mask = STEP_NO_ROW};
+    struct step_limits limits = {.rows_max = 1, .slots_max = 1, .vocab = vocab};
+    memcpy(room, logits, vocab * sizeof *room);
+    d->params.repetition = 1;
+    d->params.penalty_row = STEP_NO_ROW;
+    struct sample_args args = {
+        .logits = room,
+        .sampled = &sampled,
+        .state = {.last_token = &last, .params = &d->params, .done = &done},
+        .result = &d->result,
+        .top = d->top,
+        .limits = limits,
+        .count = 1,
+        .stride = vocab,
+        .max_top = d->params.top_logprobs,
+    };
+    assert_int_equal(t->api->ops->sample(t->stream, &args), STATUS_OK);
+}
+
+// Of equal log-probabilities the lower ids are listed, whatever comes after them.
+static void tops(struct trial *t)
+{
+    enum { VOCAB = 333, WANTED = 7 };
+    trial_begin(t, 300);
+    for (uint32_t larger = 0; larger <= WANTED; larger++) {
+        float logits[VOCAB];
+        for (uint32_t i = 0; i < VOCAB; i++)
+            logits[i] = 1;
+        for (uint32_t i = 0; i < larger; i++)
+            logits[VOCAB - 1 - 40 * i] = 2;
+        struct draw d = {.params = {.top_p = 1, .top_logprobs = WANTED}};
+        draw_run(t, &d, logits, VOCAB);
+        assert_int_equal(d.result.top_count, WANTED);
+        for (uint32_t i = 0; i < WANTED; i++)
+            assert_int_equal(d.top[i].token,
+                             i < larger ? VOCAB - 1 - 40 * (larger - 1 - i) : i - larger);
+    }
+}
+
+static void test_tops(void **state)
+{
+    (void)state;
+    with_levels(tops);
+}
+
+// A top_p just below 1 keeps all tokens of a flat row but perhaps the least likely one, also where
+// the bins together stay below the target because the whole was rounded up. So flat that one bin
+// holds nearly all of them.
+static void nearly_all(struct trial *t)
+{
+    enum { VOCAB = 700 };
+    uint32_t other = 0;
+    for (uint64_t i = 0; i < 60; i++) {
+        trial_begin(t, 400 + i);
+        float *logits = trial_floats(t, VOCAB, DTYPE_F32, 0.003f);
+        struct draw all = {.params = {.seed = i, .temperature = 1, .top_p = 1}};
+        struct draw most = {.params = {.seed = i, .temperature = 1, .top_p = 0x1.fffffep-1f}};
+        draw_run(t, &all, logits, VOCAB);
+        draw_run(t, &most, logits, VOCAB);
+        other += all.result.token != most.result.token;
+    }
+    assert_in_range(other, 0, 1);
+}
+
+static void test_nearly_all(void **state)
+{
+    (void)state;
+    with_levels(nearly_all);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_keys_end),
+        cmocka_unit_test(test_ties),
+        cmocka_unit_test(test_tops),
+        cmocka_unit_test(test_nearly_all),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
