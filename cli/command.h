@@ -23,6 +23,7 @@ int command_detokenize(const struct command *self, int argc, char **argv);
 int command_render(const struct command *self, int argc, char **argv);
 int command_embed(const struct command *self, int argc, char **argv);
 int command_rerank(const struct command *self, int argc, char **argv);
+int command_perplexity(const struct command *self, int argc, char **argv);
 int command_inspect(const struct command *self, int argc, char **argv);
 
 // Parses the arguments of a command that takes positional_min..max positional ones. Returns -1 to
@@ -85,6 +86,7 @@ struct session_command {
     const char *const *required; // a text option that must be given, or NULL
     bool required_filled;        // nor may it be empty
     const char *required_name;
+    const char **second; // where a second positional argument goes, or NULL: there is none
     enum model_kind kind;
     enum status (*body)(struct session *session, void *settings, struct error *err);
 };
@@ -93,6 +95,10 @@ int session_command_run(const struct session_command *c);
 // Refuses a model of another kind with a sentence that names the right command.
 enum status session_kind(const struct session *session, enum model_kind kind,
                          struct error *err) MUST_USE;
+
+// Refuses tokens that the model does not know.
+enum status session_tokens_check(const struct session *session, const int32_t *tokens,
+                                 uint32_t count, struct error *err) MUST_USE;
 
 enum status session_submit(struct session *session, const struct submit_args *args,
                            struct request **out, struct error *err) MUST_USE;

@@ -25,6 +25,11 @@ static const struct command commands[] = {
     {"render", "MODEL_DIR | --template FILE [--now TIME]",
      "A JSON object (messages, tools, ...) on stdin, the prompt on stdout.",
      "A refusal of the template is exit 1 with its text on stderr.", command_render},
+    {"perplexity", "MODEL_DIR FILE [options]",
+     "How well a model foretells a text: what a --dtype costs.",
+     "FILE is UTF-8 text, - for stdin. Windows overlap by what --stride leaves; compare figures\n"
+     "of equal windows and strides only.",
+     command_perplexity},
     {"inspect", "MODEL_DIR [options]", "What a model folder holds and what it would take.", "",
      command_inspect},
 };

@@ -198,9 +198,13 @@ int session_command_run(const struct session_command *c)
     struct texts positional;
     struct command_parse parse = {
         c->self, c->argc, c->argv, tables + first, fields + first, titles + first, 3 - first, 1, 1};
+    if (c->second != NULL)
+        parse.positional_min = parse.positional_max = 2;
     int code = command_parse(&parse, arena, &positional);
     if (code < 0 && c->required != NULL)
         code = required_check(c);
+    if (code < 0 && c->second != NULL)
+        *c->second = positional.at[1];
     if (code < 0)
         code = session_run(c, positional.at[0], &model, &device);
     arena_destroy(arena);
@@ -215,16 +219,25 @@ static enum status failed(const struct session *session, struct error *err)
                      said[0] != '\0' ? said : "the model gave no finite result");
 }
 
-enum status session_submit(struct session *session, const struct submit_args *args,
-                           struct request **out, struct error *err)
+enum status session_tokens_check(const struct session *session, const int32_t *tokens,
+                                 uint32_t count, struct error *err)
 {
     uint32_t vocab = engine_facts(session->model->engine)->vocab;
-    for (uint32_t i = 0; i < args->token_count; i++)
-        if ((uint32_t)args->tokens[i] >= vocab)
+    for (uint32_t i = 0; i < count; i++)
+        if ((uint32_t)tokens[i] >= vocab)
             return error_set(err, STATUS_INVALID,
                              "token %d of the text is beyond the %u that the model knows: its "
                              "tokenizer is of another model",
-                             args->tokens[i], vocab);
+                             tokens[i], vocab);
+    return STATUS_OK;
+}
+
+enum status session_submit(struct session *session, const struct submit_args *args,
+                           struct request **out, struct error *err)
+{
+    enum status status = session_tokens_check(session, args->tokens, args->token_count, err);
+    if (status != STATUS_OK)
+        return status;
     switch (port_submit(session->port, args, out)) {
     case ADMITTED:
         return STATUS_OK;

@@ -5,6 +5,7 @@ output that nobody reads. Runs on the models that make serve starts with.
 """
 
 import json
+import math
 import os
 import pathlib
 import shutil
@@ -17,7 +18,8 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 WEFT = str(pathlib.Path(sys.argv.pop(1)).resolve())
 CHAT, EMBED, RERANK = (str(ROOT / "models" / f"weft-demo-{n}") for n in ("chat", "embed", "rerank"))
-COMMANDS = ("serve", "generate", "embed", "rerank", "tokenize", "detokenize", "render", "inspect")
+COMMANDS = ("serve", "generate", "embed", "rerank", "tokenize", "detokenize", "render", "inspect",
+            "perplexity")
 GENERATE = ("generate", CHAT, "--prompt", "hi", "--max-tokens", "4")
 
 
@@ -238,6 +240,59 @@ class Commands(unittest.TestCase):
                 self.assertEqual(len(json.loads(talk.stdout.readline())), 64)
             talk.stdin.close()
             self.assertEqual(talk.wait(60), 0)
+
+    def perplexity(self, text, *options, folder=CHAT):
+        file = self.folder / "text"
+        file.write_text(text)
+        done = weft("perplexity", folder, file, "--json", *options)
+        self.assertEqual(done.returncode, 0, done.stderr.decode())
+        return json.loads(done.stdout)
+
+    def test_perplexity(self):
+        text = ("This red river remembers the shore across winter. This machine finds a pattern. "
+                "Every river follows a window. This warm song remembers every stone. ") * 2
+        ids = json.loads(weft("tokenize", CHAT, feed=text.encode()).stdout)
+        whole = self.perplexity(text, "--window", len(ids))
+        self.assertEqual((whole["tokens"], whole["window"]), (len(ids) - 1, len(ids)))
+        self.assertAlmostEqual(whole["bits_per_byte"] * len(text),
+                               math.log2(whole["perplexity"]) * whole["tokens"], delta=0.05)
+        # in one window it does not matter how the tokens are cut into steps and blocks
+        for options in (("--max-num-seqs", 4), ("--block-size", 16), ("--stride", 1),
+                        ("--max-num-seqs", 3, "--block-size", 32)):
+            again = self.perplexity(text, "--window", len(ids), *options)
+            self.assertEqual(again["perplexity"], whole["perplexity"], options)
+        # a token sees at least what the stride leaves of a window, and counts once
+        narrow = [self.perplexity(text, "--window", 8, "--stride", n) for n in (1, 4, 7)]
+        self.assertEqual({n["tokens"] for n in narrow}, {whole["tokens"]})
+        self.assertEqual(len({n["perplexity"] for n in narrow}), 3)
+        mixed = " ".join(sorted(text.split(), key=lambda word: word[::-1]))
+        self.assertLess(2 * whole["perplexity"], self.perplexity(mixed)["perplexity"])
+        told = weft("perplexity", CHAT, "-", feed=text.encode()).stdout.decode().splitlines()
+        self.assertEqual([line.split()[0] for line in told],
+                         ["perplexity", "tokens", "bits", "window"])
+
+    def test_perplexity_of_a_trained_model(self):
+        folder = ROOT.parent / "shared/assets/decoder/tinystories-656k"
+        if not folder.exists():
+            self.skipTest(f"no {folder}")
+        for case in json.loads((folder / "golden.json").read_text())["cases"][:3]:
+            known = [x for x in case["prompt_logprobs"] if x is not None]
+            got = self.perplexity(case["prompt"], folder=folder)
+            self.assertEqual(got["tokens"], len(known))
+            self.assertAlmostEqual(math.log(got["perplexity"]), -sum(known) / len(known), places=4)
+
+    def test_perplexity_refuses(self):
+        file = self.folder / "text"
+        file.write_text("a")
+        self.fails(1, "there must be two", "perplexity", CHAT, file, "--window", "8")
+        self.fails(1, "--stride 9 must be below --window 8", "perplexity", CHAT, file, "--window",
+                   "8", "--stride", "9")
+        self.fails(1, "is over the model's", "perplexity", CHAT, file, "--window", "99999999")
+        self.fails(1, "use 'weft embed'", "perplexity", EMBED, file)
+        self.fails(1, "No such file", "perplexity", CHAT, self.folder / "none")
+        file.write_bytes(b"a \xff b")
+        self.fails(1, "UTF-8", "perplexity", CHAT, file)
+        self.fails(2, "usage: weft perplexity", "perplexity", CHAT)
 
     def test_lines(self):
         plain = weft("embed", EMBED, feed=b"a b\n\nc\n").stdout

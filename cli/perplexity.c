@@ -1,0 +1,241 @@
+// weft perplexity: how well a model foretells a text, in windows, so that a dtype can be judged.
+//
+// The engine is not stepped: the command lists its own batches. Each token of a step is a row of
+// its own, for every one's logits are wanted; the rows' slots share one sequence of KV blocks.
+#include "cli/command.h"
+
+#include "runtime/base/file.h"
+#include "runtime/base/log.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { TEXT_BYTES_MAX = 1 << 30, WINDOW_DEFAULT = 1024, WINDOW_MIN = 2 };
+
+struct perplexity_settings {
+    const char *file;
+    uint32_t window, stride;
+    bool json;
+};
+
+#define AT(field) offsetof(struct perplexity_settings, field)
+static const struct option_row rows[] = {
+    {"window",
+     OPTION_COUNT,
+     AT(window),
+     WINDOW_MIN,
+     1e9,
+     {0},
+     "1024, at most the model's length",
+     "tokens that the model sees at once"},
+    {"stride",
+     OPTION_COUNT,
+     AT(stride),
+     1,
+     1e9,
+     {0},
+     "half a window",
+     "tokens from one window to the next; each token counts once"},
+    {"json", OPTION_FLAG, AT(json), 0, 0, {0}, "off", "one JSON object instead of lines"},
+};
+
+struct reading {
+    struct model *model;
+    const struct model_facts *facts;
+    struct batch *batch;
+    float *logits;      // [step_rows][vocab]
+    uint32_t step_rows; // tokens a step; divides the tokens of a block
+    uint64_t step;
+    double sum; // of -log p
+    uint64_t count;
+};
+
+// -log p of the token.
+static double surprise(const float *logits, uint32_t vocab, int32_t token)
+{
+    float top = logits[0];
+    double sum = 0;
+    for (uint32_t i = 1; i < vocab; i++)
+        top = logits[i] > top ? logits[i] : top;
+    for (uint32_t i = 0; i < vocab; i++)
+        sum += exp((double)(logits[i] - top));
+    return log(sum) - (double)(logits[token] - top);
+}
+
+// A block of the window, in the table of every slot; the first also admits the slots.
+static void block_add(struct reading *r, uint32_t block)
+{
+    struct batch *batch = r->batch;
+    for (uint32_t slot = 0; slot < r->step_rows; slot++) {
+        batch_changes(batch)[batch->change_count++] = (struct batch_change){slot, block, block};
+        if (block > 0)
+            continue;
+        struct batch_admit *admit = &batch_admits(batch)[batch->admit_count++];
+        *admit = (struct batch_admit){.row = slot};
+        admit->params =
+            (struct sample_params){.top_p = 1, .repetition = 1, .penalty_row = STEP_NO_ROW};
+    }
+}
+
+static enum status step_run(struct reading *r, const int32_t *next, uint32_t count,
+                            struct error *err)
+{
+    struct model_output out;
+    enum status status = model_launch(r->model, r->batch, err);
+    if (status == STATUS_OK && count > 0)
+        status = model_logits(r->model, r->logits, err);
+    if (status == STATUS_OK)
+        status = model_sample(r->model, NULL, 0, err);
+    if (status == STATUS_OK)
+        status = model_collect(r->model, &out, UINT64_MAX, err);
+    for (uint32_t i = 0; status == STATUS_OK && i < count; i++)
+        r->sum += surprise(r->logits + (size_t)i * r->facts->vocab, r->facts->vocab, next[i]);
+    r->count += status == STATUS_OK ? count : 0;
+    return status;
+}
+
+// Tokens [0, count) of a window, of which those from `counted` on count.
+static enum status window_read(struct reading *r, const int32_t *tokens, uint32_t count,
+                               uint32_t counted, struct error *err)
+{
+    enum status status = STATUS_OK;
+    uint32_t last = count - 1; // foretold, never read
+    for (uint32_t at = 0; status == STATUS_OK && at < last; at += r->step_rows) {
+        struct batch *batch = r->batch;
+        batch_clear(batch, r->step++);
+        if (at % r->facts->block_tokens == 0)
+            block_add(r, at / r->facts->block_tokens);
+        uint32_t end = last - at < r->step_rows ? last : at + r->step_rows;
+        uint32_t first = counted > at + 1 ? counted - 1 : at; // the first whose logits are wanted
+        for (uint32_t i = at; i < end; i++) {
+            batch_rows(batch)[batch->row_count++] =
+                (struct batch_row){i - at,       1,
+                                   i + 1,        batch->token_count,
+                                   STEP_NO_TYPE, i >= first ? WANT_TOKEN : WANT_NOTHING,
+                                   BATCH_NO_MASK};
+            batch_tokens(batch)[batch->token_count++] = tokens[i];
+        }
+        batch->computed_count = end - at;
+        status = step_run(r, tokens + first + 1, end > first ? end - first : 0, err);
+    }
+    return status;
+}
+
+static void reading_open(struct reading *r, const struct session *session)
+{
+    const struct model_facts *facts = engine_facts(session->model->engine);
+    const struct step_limits *limits = &facts->limits;
+    *r = (struct reading){.model = session->model->model, .facts = facts};
+    uint32_t fit = limits->rows_max < limits->tokens_max ? limits->rows_max : limits->tokens_max;
+    fit = fit < limits->admits_max ? fit : limits->admits_max;
+    r->step_rows = facts->block_tokens;
+    while (r->step_rows > fit)
+        r->step_rows /= 2;
+    r->batch = heap_take(batch_bytes(limits));
+    batch_init(r->batch, limits);
+    r->logits = heap_take((size_t)r->step_rows * facts->vocab * sizeof *r->logits);
+}
+
+static enum status text_read(struct session *session, const char *file, int32_t **tokens,
+                             uint32_t *count, size_t *bytes, struct error *err)
+{
+    struct arena *arena = session->loaded.arena;
+    const struct tokenizer *tokenizer = session->model->tokenizer;
+    struct text text;
+    enum status status = strcmp(file, "-") == 0
+                             ? stdin_read(&text, arena, err)
+                             : file_read(&text, arena, file, TEXT_BYTES_MAX, err);
+    if (status == STATUS_OK)
+        status = text_check("the text", text, err);
+    if (status != STATUS_OK)
+        return status;
+    struct encode_args encode = {.text = text, .flags = ENCODE_SPECIAL, .arena = arena};
+    uint32_t bound = tokenizer_bound(tokenizer, text.bytes);
+    *tokens = arena_take(arena, bound * sizeof **tokens);
+    *bytes = text.bytes;
+    status = tokenizer_encode(tokenizer, &encode, *tokens, bound, count, err);
+    if (status == STATUS_OK)
+        status = session_tokens_check(session, *tokens, *count, err);
+    if (status == STATUS_OK && *count < 2)
+        return error_set(err, STATUS_INVALID,
+                         "the text has %u tokens: the first is read, the others are foretold, so "
+                         "there must be two",
+                         *count);
+    return status;
+}
+
+// The defaults, and what does not fit the model.
+static enum status windows_choose(struct perplexity_settings *s, const struct model_facts *facts,
+                                  struct error *err)
+{
+    uint32_t most = facts->max_model_len;
+    if (s->window == 0)
+        s->window = most < WINDOW_DEFAULT ? most : WINDOW_DEFAULT;
+    if (s->stride == 0)
+        s->stride = s->window / 2;
+    if (s->window > most)
+        return error_set(err, STATUS_INVALID, "--window %u is over the model's %u tokens",
+                         s->window, most);
+    if (s->stride >= s->window)
+        return error_set(err, STATUS_INVALID,
+                         "--stride %u must be below --window %u: the first token of a window is "
+                         "not foretold",
+                         s->stride, s->window);
+    return STATUS_OK;
+}
+
+static void result_print(const struct reading *r, const struct perplexity_settings *s, size_t bytes)
+{
+    double perplexity = exp(r->sum / (double)r->count);
+    double bits = r->sum / log(2.0) / (double)bytes;
+    const char *form = s->json ? "{\"perplexity\":%.6g,\"tokens\":%llu,\"bits_per_byte\":%.6g,"
+                                 "\"window\":%u,\"stride\":%u,\"dtype\":\"%s\"}\n"
+                               : "perplexity %.6g\ntokens %llu\nbits per byte %.6g\nwindow %u, "
+                                 "stride %u, %s\n";
+    printf(form, perplexity, (unsigned long long)r->count, bits, s->window, s->stride,
+           dtype_name(r->facts->dtype));
+}
+
+static enum status perplexity(struct session *session, void *settings, struct error *err)
+{
+    struct perplexity_settings *s = settings;
+    int32_t *tokens = NULL;
+    uint32_t count = 0;
+    size_t bytes = 0;
+    enum status status = windows_choose(s, engine_facts(session->model->engine), err);
+    if (status == STATUS_OK)
+        status = text_read(session, s->file, &tokens, &count, &bytes, err);
+    if (status != STATUS_OK)
+        return status;
+    struct reading r;
+    reading_open(&r, session);
+    uint32_t done = 1; // tokens [0, done) have counted, or cannot
+    for (uint32_t at = 0; status == STATUS_OK && done < count; at += s->stride) {
+        uint32_t size = count - at < s->window ? count - at : s->window;
+        status = window_read(&r, tokens + at, size, done - at, err);
+        done = at + size;
+        log_line(LOG_INFO, "%u of %u tokens", done, count);
+    }
+    if (status == STATUS_OK && !isfinite(r.sum))
+        status = error_set(err, STATUS_DEVICE_FAULT, "the model gave no finite result");
+    if (status == STATUS_OK)
+        result_print(&r, s, bytes);
+    heap_give(r.batch);
+    heap_give(r.logits);
+    return status;
+}
+
+int command_perplexity(const struct command *self, int argc, char **argv)
+{
+    struct perplexity_settings s = {0};
+    struct session_command command = {.self = self,
+                                      .argc = argc,
+                                      .argv = argv,
+                                      .own = {rows, sizeof rows / sizeof *rows},
+                                      .own_title = "Perplexity:",
+                                      .settings = &s,
+                                      .second = &s.file,
+                                      .kind = MODEL_GENERATOR,
+                                      .body = perplexity};
+    return session_command_run(&command);
+}
