@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 enum { TEMPLATE_BYTES_MAX = 4 << 20, QUEUED_TOKENS_DEFAULT = 2097152 };
+#define STEP_STRETCH_CPU 2.5 // leaves room for noise below 3
 
 static void device_note(const char *line)
 {
@@ -151,6 +152,14 @@ static enum status model_prepare(struct loaded *loaded, struct loaded_model *m, 
     return status;
 }
 
+// A device that runs ahead is a GPU: its steps are short, and few tokens leave it idle.
+static double step_stretch(const struct loaded_model *m)
+{
+    double asked = m->spec.settings.step_stretch;
+    bool ahead = m->plan->facts.steps_in_flight > 0;
+    return asked >= 0 ? asked : ahead ? 0 : STEP_STRETCH_CPU;
+}
+
 static void engine_options_fill(struct loaded_model *m, uint32_t port_count)
 {
     const struct model_settings *s = &m->spec.settings;
@@ -164,7 +173,8 @@ static void engine_options_fill(struct loaded_model *m, uint32_t port_count)
                                                 .max_queued_tokens = tokens,
                                                 .max_result_bytes = s->max_result_bytes,
                                                 .choices_max = 8,
-                                                .prefix_cache = s->enable_prefix_caching};
+                                                .prefix_cache = s->enable_prefix_caching,
+                                                .step_stretch = step_stretch(m)};
     ssize_t got = getrandom(m->engine_options.hash_key, sizeof m->engine_options.hash_key, 0);
     check(got == (ssize_t)sizeof m->engine_options.hash_key, "getrandom gave %zd bytes", got);
 }

@@ -30,6 +30,9 @@ static const struct option_row model_rows[] = {
      "tokens of a KV block: 16, 32 or 64"},
     {"kv-cache-memory", OPTION_BYTES, AT(model_settings, kv_cache_memory), 0, 0x1p50, {0},
      "0: a share of what is free", "bytes for keys and values; suffixes K, M, G, T"},
+    {"step-stretch", OPTION_REAL, AT(model_settings, step_stretch), 0, 1000, {0},
+     "2.5 on a CPU, else 0",
+     "prompts make a step at most so many times as long as the median one; up to 1: no bound"},
     {"kv-share", OPTION_REAL, AT(model_settings, kv_share), 0.001, 1000, {0}, "1",
      "weight of this model when the KV memory is split"},
     {"chat-template", OPTION_TEXT, AT(model_settings, chat_template), 0, 0, {0}, "the model's",
@@ -92,6 +95,7 @@ const struct option_table serve_options_table = {serve_rows,
 void model_settings_init(struct model_settings *s)
 {
     *s = (struct model_settings){.kv_share = 1,
+                                 .step_stretch = -1,
                                  .max_queued_requests = 2048,
                                  .max_result_bytes = 256u << 20,
                                  .enable_prefix_caching = true};

@@ -14,6 +14,7 @@ struct model_settings { // behind a folder for that model, or with -- for all
     uint32_t max_model_len, max_num_seqs, max_num_batched_tokens, block_size;
     uint64_t kv_cache_memory; // bytes; 0: by share
     double kv_share;
+    double step_stretch; // -1: the device's default
     const char *chat_template; // file, or NULL
     int generation_config;
     uint32_t max_queued_requests, max_queued_tokens;

@@ -6,6 +6,7 @@
 #include "scheduler/blocks.h"
 #include "scheduler/due.h"
 #include "scheduler/engine.h"
+#include "scheduler/pace.h"
 #include "scheduler/prefix.h"
 #include "scheduler/queue.h"
 #include "scheduler/request.h"
@@ -94,6 +95,9 @@ struct engine {
     struct hash root;              // of the prefix chain
 
     struct plan plan;
+    struct pace pace;
+    struct pace_step pace_step; // the last one
+    uint64_t pace_began_ns;     // when it began, if no turn without a step came since; else 0
     struct record records[ENGINE_RECORDS]; // ring
     uint64_t launched, settled;            // steps
     struct batch *batch;

@@ -79,6 +79,7 @@ static void state_init(struct engine *engine)
     engine->paged = f->blocks_per_sequence_max > 0;
     engine->cuttable = f->causal && !f->whole_input;
     engine->sharing = engine->paged && engine->cuttable;
+    engine->pace.stretch = engine->options.step_stretch;
     struct {
         uint64_t dtype, kv_dtype, vocab, hidden, layers;
         char architecture[sizeof f->architecture];
@@ -190,11 +191,31 @@ static enum status step_collect(struct engine *engine)
     return STATUS_OK;
 }
 
+// The step before has taken all the time since its begin, if one was launched: what its tokens
+// waited for, settling and intake included.
+static void pace_measure(struct engine *engine)
+{
+    if (engine->pace_began_ns == 0)
+        return;
+    engine->pace_step.ns = engine->now_ns - engine->pace_began_ns;
+    pace_note(&engine->pace, &engine->pace_step);
+}
+
+static void pace_begin(struct engine *engine, bool planned)
+{
+    const struct plan *plan = &engine->plan;
+    for (uint32_t i = 0; i < plan->prefill_count; i++)
+        engine->pace_step.tokens += plan->prefill[i].q_len;
+    engine->pace_began_ns = planned ? engine->now_ns : 0;
+}
+
 // Plans and launches one step, then settles the oldest: the same step where the device holds none
 // in flight, else the one before, whose results are there while the device runs the new one.
 static enum status turn(struct engine *engine, bool *worked)
 {
+    pace_measure(engine);
     bool planned = plan_make(engine);
+    pace_begin(engine, planned);
     model_more(engine->model, planned);
     if (planned) {
         enum status status = step_launch(engine);

@@ -329,7 +329,10 @@ static void plan_open(struct engine *engine, uint64_t stamp)
     uint32_t decodes = decodes_count(engine);
     // Next tokens come first: their share of the step is set aside before any chunk is cut.
     uint32_t tokens = limits->tokens_max - decodes;
+    if (decodes > 0 && engine->cuttable)
+        tokens = pace_tokens(&engine->pace, tokens); // and they come evenly
     plan->stamp = stamp;
+    engine->pace_step = (struct pace_step){.decodes = decodes, .allowed = tokens};
     plan->decode_count = plan->prefill_count = 0;
     plan->second_left = engine->cuttable ? tokens / 2 : 0; // whole inputs have no shares
     plan->first_left = tokens - plan->second_left;

@@ -89,6 +89,8 @@ static void test_refusals(void **state)
     refused("-x", "unknown option -x");
     refused("--enable-prefix-caching=perhaps", "true or false");
     refused("--kv-share nan", "--kv-share");
+    refused("--step-stretch -1", "--step-stretch");
+    refused("--step-stretch nan", "--step-stretch");
     refused("--no-exact=true", "--no-exact takes no value");
 }
 

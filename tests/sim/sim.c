@@ -62,6 +62,7 @@ static void world_choose(struct sim *sim)
                                            .max_result_bytes = 16384,
                                            .choices_max = SIM_CHOICES,
                                            .prefix_cache = chance(dice, 70),
+                                           .step_stretch = chance(dice, 40) ? 1.5 : 0,
                                            .hash_key = {sim->seed, 1}};
     sim->fake.sick = chance(dice, 10) ? 20 + roll(dice, 200) : 0;
     sim->spoilt_step = chance(dice, 8) ? 1 + roll(dice, 500) : 0;

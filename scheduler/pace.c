@@ -1,0 +1,88 @@
+// See pace.h.
+#include "scheduler/pace.h"
+
+#include <string.h>
+
+// Tokens grow by a sixteenth with each step that used them all and shrink to a half with each that
+// did not: in balance eleven of twelve steps carry them.
+static const double growth = 1 + 1.0 / 16, decay = 0.5;
+static const double weight = 1.0 / 8; // of a new measurement in a mean
+
+static double larger(double a, double b)
+{
+    return a > b ? a : b;
+}
+
+static double smaller(double a, double b)
+{
+    return a < b ? a : b;
+}
+
+// One time in a hundred is far off, because somebody else had the processor: it counts for little.
+static void mean_add(double *mean, double value)
+{
+    if (*mean > 0)
+        value = smaller(value, 4 * *mean);
+    *mean = *mean > 0 ? *mean + weight * (value - *mean) : value;
+}
+
+static void recent_add(struct pace *p, double ns)
+{
+    uint32_t count = p->count;
+    if (count == PACE_WINDOW) { // the oldest leaves
+        uint32_t at = 0;
+        while (p->in_order[at] != p->recent[p->next])
+            at++;
+        count--;
+        memmove(&p->in_order[at], &p->in_order[at + 1], (count - at) * sizeof *p->in_order);
+    }
+    uint32_t at = count;
+    for (; at > 0 && p->in_order[at - 1] > ns; at--)
+        p->in_order[at] = p->in_order[at - 1];
+    p->in_order[at] = ns;
+    p->count = count + 1;
+    p->recent[p->next] = ns;
+    p->next = (p->next + 1) % PACE_WINDOW;
+}
+
+static bool knows(const struct pace *p)
+{
+    return p->stretch > 1 && p->base_ns > 0 && p->token_ns > 0;
+}
+
+// Tokens that make a step take `stretch` times `ns`.
+static double tokens_within(const struct pace *p, double ns)
+{
+    return larger((p->stretch * ns - p->base_ns) / p->token_ns, PACE_TOKENS_MIN);
+}
+
+// Never fewer than make a step `stretch` times as long as one without: so many disturb nobody. Nor
+// more than make it `stretch` times as long as the median of late.
+static double tokens_now(const struct pace *p)
+{
+    double least = tokens_within(p, p->base_ns);
+    double most = larger(least, tokens_within(p, p->in_order[p->count / 2]));
+    return smaller(larger(p->tokens, least), most);
+}
+
+void pace_note(struct pace *p, const struct pace_step *step)
+{
+    if (p->stretch <= 1 || step->decodes == 0)
+        return;
+    double ns = (double)step->ns;
+    recent_add(p, ns);
+    if (step->tokens == 0)
+        mean_add(&p->base_ns, ns);
+    else if (p->base_ns > 0)
+        mean_add(&p->token_ns, larger(ns - p->base_ns, 0.0) / step->tokens);
+    if (knows(p))
+        p->tokens = tokens_now(p) * (step->tokens == step->allowed ? growth : decay);
+}
+
+uint32_t pace_tokens(const struct pace *p, uint32_t most)
+{
+    if (!knows(p))
+        return most;
+    double tokens = tokens_now(p);
+    return tokens < (double)most ? (uint32_t)tokens : most;
+}

@@ -1,0 +1,200 @@
+// Chunks sized by the measured time of steps (decision 0013): the rule alone, and in an engine
+// whose clock a model of costs drives, with 16 clients that send the next prompt when they have an
+// answer.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "tests/scheduler/rig.h"
+#include "tests/sim/sim.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { CLIENTS = 16, BUDGET = 342, CONTEXT = 2048, GAPS_MAX = 1 << 20 };
+
+static const double base_ms = 60, token_ms = 3.3; // 0.5 G parameters on two cores
+
+struct client_state {
+    struct request *request;
+    uint64_t token_ns; // when its last token came; 0: none yet
+};
+
+struct world {
+    struct rig rig;
+    struct dice dice;
+    struct client_state clients[CLIENTS];
+    uint32_t prompt_from, prompt_to, output_from, output_to;
+    uint64_t tokens, computed;
+    uint32_t gap_count;
+    double *gaps; // ms between two tokens of a client
+};
+
+static void world_open(struct world *w, double stretch)
+{
+    rig_defaults(&w->rig);
+    struct model_facts *f = &w->rig.fake.facts;
+    w->rig.fake.cheap = true;
+    f->max_model_len = CONTEXT;
+    f->block_tokens = 64;
+    f->blocks_per_sequence_max = f->limits.blocks_max = CONTEXT / 64;
+    f->block_count = CLIENTS * CONTEXT / 64;
+    f->limits.rows_max = f->limits.slots_max = f->limits.admits_max = CLIENTS;
+    f->limits.tokens_max = BUDGET;
+    f->limits.changes_max = 4 * CONTEXT / 64;
+    f->limits.history_max = CONTEXT;
+    w->rig.options.max_queued_tokens = CLIENTS * CONTEXT;
+    w->rig.options.prefix_cache = false;
+    w->rig.options.step_stretch = stretch;
+    rig_open(&w->rig);
+    w->dice.state = 11;
+    w->gaps = calloc(GAPS_MAX, sizeof *w->gaps);
+}
+
+static void client_sends(struct world *w, struct client_state *c)
+{
+    uint32_t prompt = w->prompt_from + roll(&w->dice, w->prompt_to - w->prompt_from + 1);
+    uint32_t output = w->output_from + roll(&w->dice, w->output_to - w->output_from + 1);
+    c->request = rig_generate(&w->rig, (int32_t)roll(&w->dice, 1000), prompt, output, 1);
+    c->token_ns = 0;
+}
+
+static void client_reads(struct world *w, struct client_state *c)
+{
+    struct token_event event;
+    while (port_next(w->rig.port, c->request, &event, NULL)) {
+        if (c->token_ns > 0 && w->gap_count < GAPS_MAX)
+            w->gaps[w->gap_count++] = (double)(w->rig.now_ns - c->token_ns) * 1e-6;
+        c->token_ns = w->rig.now_ns;
+        w->tokens++;
+        if (!(event.flags & EVENT_LAST))
+            continue;
+        port_free(w->rig.port, c->request);
+        client_sends(w, c);
+        return;
+    }
+}
+
+// A step takes what its tokens cost, give or take a tenth, and once in a while somebody else has
+// the processor.
+static void world_step(struct world *w)
+{
+    engine_step(w->rig.engine, w->rig.now_ns);
+    const struct engine_stats *stats = engine_stats(w->rig.engine);
+    uint64_t tokens = stats->tokens_computed - w->computed;
+    w->computed = stats->tokens_computed;
+    double ms = base_ms + token_ms * (double)tokens;
+    ms *= 0.9 + 0.2 * roll(&w->dice, 1000) / 1000;
+    ms *= roll(&w->dice, 500) == 0 ? 3 : 1;
+    w->rig.now_ns += (uint64_t)(ms * 1e6);
+    for (uint32_t i = 0; i < CLIENTS; i++)
+        client_reads(w, &w->clients[i]);
+}
+
+static int ascending(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+struct outcome {
+    double p50, p99, rate; // ms, ms, tokens a second
+};
+
+// An hour of the simulated clock.
+static struct outcome world_run(double stretch, uint32_t prompt, uint32_t output)
+{
+    struct world w = {.prompt_from = prompt / 2,
+                      .prompt_to = prompt * 3 / 2,
+                      .output_from = output / 2,
+                      .output_to = output * 3 / 2};
+    world_open(&w, stretch);
+    uint64_t begin = w.rig.now_ns;
+    for (uint32_t i = 0; i < CLIENTS; i++)
+        client_sends(&w, &w.clients[i]);
+    while (w.rig.now_ns - begin < 3600 * (uint64_t)1000000000)
+        world_step(&w);
+    qsort(w.gaps, w.gap_count, sizeof *w.gaps, ascending);
+    struct outcome out = {.p50 = w.gaps[w.gap_count / 2],
+                          .p99 = w.gaps[(uint64_t)w.gap_count * 99 / 100],
+                          .rate = (double)w.tokens / 3600};
+    print_message("stretch %.1f, prompts of %u, outputs of %u: p50 %.0f ms, p99 %.0f ms, %.1f "
+                  "tokens a second\n",
+                  stretch, prompt, output, out.p50, out.p99, out.rate);
+    free(w.gaps);
+    rig_close(&w.rig);
+    return out;
+}
+
+// Whether prompts are most of the work or little of it.
+static void tokens_come_evenly(void **state)
+{
+    (void)state;
+    static const uint32_t loads[][2] = {{64, 256}, {128, 128}, {512, 128},
+                                        {90, 200}, {1024, 64}, {300, 300}};
+    for (size_t i = 0; i < sizeof loads / sizeof *loads; i++) {
+        struct outcome without = world_run(0, loads[i][0], loads[i][1]);
+        struct outcome with = world_run(2.5, loads[i][0], loads[i][1]);
+        assert_true(with.p99 <= 3 * with.p50);
+        assert_true(with.rate >= 0.95 * without.rate);
+    }
+}
+
+static void note(struct pace *p, uint32_t tokens, uint32_t allowed, uint64_t ns, uint32_t times)
+{
+    struct pace_step step = {.decodes = 4, .allowed = allowed, .tokens = tokens, .ns = ns};
+    for (uint32_t i = 0; i < times; i++)
+        pace_note(p, &step);
+}
+
+// A step of next tokens takes 100, a token of a prompt 2.
+static void tokens_follow_the_measured_time(void **state)
+{
+    (void)state;
+    struct pace p = {.stretch = 2.5};
+    assert_int_equal(pace_tokens(&p, 300), 300); // nothing is known
+    note(&p, 0, 300, 100, 4);
+    assert_int_equal(pace_tokens(&p, 300), 300); // nor what a prompt costs
+    note(&p, 50, 300, 200, 1);
+    assert_int_equal(pace_tokens(&p, 300), 75); // 250 in all
+    assert_int_equal(pace_tokens(&p, 40), 40);  // the step has no more
+    note(&p, 75, 75, 250, 20);                  // prompts are left, but most steps are short
+    note(&p, 0, 75, 100, 30);
+    assert_int_equal(pace_tokens(&p, 300), 75);
+    note(&p, 75, 75, 250, PACE_WINDOW); // prompts are left in all: 2.5 times the median of 250
+    assert_in_range(pace_tokens(&p, 300), 255, 265);
+    note(&p, 10, 260, 120, 8); // they come slower
+    assert_int_equal(pace_tokens(&p, 300), 75);
+    note(&p, 0, 75, 100000000, 1); // somebody else had the processor
+    assert_in_range(pace_tokens(&p, 300), 75, 110);
+    struct pace_step alone = {.decodes = 0, .allowed = 300, .tokens = 300, .ns = 1};
+    struct pace before = p;
+    pace_note(&p, &alone); // nobody waits for a next token
+    assert_memory_equal(&p, &before, sizeof p);
+}
+
+static void a_slow_prompt_has_some_tokens_all_the_same(void **state)
+{
+    (void)state;
+    struct pace p = {.stretch = 2.5};
+    note(&p, 0, 300, 100, 4);
+    note(&p, 10, 300, 100100, 4);
+    assert_int_equal(pace_tokens(&p, 300), PACE_TOKENS_MIN);
+    p = (struct pace){.stretch = 0};
+    note(&p, 0, 300, 100, 4);
+    note(&p, 10, 300, 100100, 4);
+    assert_int_equal(pace_tokens(&p, 300), 300); // no rule
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(tokens_follow_the_measured_time),
+        cmocka_unit_test(a_slow_prompt_has_some_tokens_all_the_same),
+        cmocka_unit_test(tokens_come_evenly),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
