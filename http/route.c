@@ -40,7 +40,7 @@ static char char_take(struct text raw, size_t *at)
     }
     bool coded = high >= 0 && low >= 0;
     *at += coded ? 3 : 1;
-    return coded ? (char)(high << 4 | low) : *from;
+    return (char)(coded ? high << 4 | low : *from);
 }
 
 // The end of the text after its last segment, which begins at from, was resolved.

@@ -91,7 +91,8 @@ class PipedServer(Server):
         command = [harness.WEFT, "serve", *map(str, args), "--port", str(self.port),
                    "--api-key", KEY]
         self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=writer,
-                                        env={**os.environ, **(env or {})})
+                                        env={**os.environ, **(env or {}), "LSAN_OPTIONS":
+                                             f"suppressions={harness.LSAN}:print_suppressions=0"})
         os.close(writer)
         self.args = args
         self.text = b""
