@@ -94,6 +94,16 @@ def locate(tree, name, function, old):
     raise Stale(f"its text stands no longer in {function or name}")
 
 
+def part_of(faults, part):
+    """Every n-th fault for part "i/n", so that parts take about as long; all of them for ""."""
+    if not part:
+        return faults
+    number, count = map(int, part.split("/"))
+    if not 1 <= number <= count:
+        raise SystemExit(f"--part {part}: 1/{count} to {count}/{count}")
+    return faults[number - 1::count]
+
+
 class Planted:
     """with Planted(tree, file, function, old, new): the fault is in the tree inside the block."""
 
@@ -110,11 +120,12 @@ class Planted:
         self.path.write_text(self.good)
 
 
-def copy_tree(root, tree):
-    """The files that git tracks or would track, as they are now; what is unchanged keeps its date."""
+def copy_tree(root, tree, parts=("",)):
+    """The files that git tracks or would track, as they are now, of these folders. What is unchanged
+    is left alone: its date tells a build that it is older, or newer than what was made of a fault."""
     listed = subprocess.run(["git", "-C", root, "ls-files", "-z", "-co", "--exclude-standard"],
                             check=True, capture_output=True, text=True).stdout.split("\0")
-    wanted = {f for f in listed if f and (root / f).is_file()}
+    wanted = {f for f in listed if f.startswith(tuple(parts)) and (root / f).is_file()}
     for path in sorted(tree.rglob("*")) if tree.exists() else ():
         if path.is_file() and str(path.relative_to(tree)) not in wanted:
             path.unlink()

@@ -354,7 +354,7 @@ void twin_activate(const struct activate_args *a)
             x = tanh(x);
             break;
         case ACTIVATE_RELU:
-            x = x > 0 ? x : 0;
+            x = x < 0 ? 0 : x; // a NaN stays one
             break;
         case ACTIVATE_SILU:
             x = x / (1 + exp(-x));

@@ -106,7 +106,9 @@ static uint32_t survivors(struct twin_row *r)
         mass += exp(r->sorted[i].value - r->sorted[0].value);
         if (mass < (double)p->top_p * whole)
             continue;
-        narrow(r, fmin(mass / whole - (double)p->top_p, (double)p->top_p - before / whole));
+        narrow(r, mass / whole - (double)p->top_p);
+        if (before > 0) // none can be lost before the first
+            narrow(r, (double)p->top_p - before / whole);
         while (i + 1 < count && r->sorted[i + 1].value == r->sorted[i].value)
             i++;
         return i + 1;
@@ -151,8 +153,11 @@ static void settle(const struct twin_row *r, struct sample_result *result)
     struct sample_params *p = &state->params[r->slot];
     state->last_token[r->slot] = result->token;
     p->output_count++;
-    if (p->flags & SAMPLE_PENALTY)
-        state->penalty[(size_t)p->penalty_row * r->vocab + (uint32_t)result->token]++;
+    if (p->flags & SAMPLE_PENALTY) {
+        uint16_t *seen =
+            &state->penalty[(size_t)p->penalty_row * r->vocab + (uint32_t)result->token];
+        *seen = (uint16_t)(*seen + ((*seen & 0x7FFF) != 0x7FFF));
+    }
     for (uint32_t i = 0; i < p->stop_count && !(p->flags & SAMPLE_IGNORE_END); i++)
         if (p->stop_ids[i] == result->token) {
             result->flags |= SAMPLED_END;

@@ -1,6 +1,7 @@
 // Conformance of the ops whose rows are independent: embedding, norms, activations, gather, pool.
 #include "tests/conformance/trial.h"
 
+#include <math.h>
 #include <string.h>
 
 // A refused call: the shared check says what is wrong and the device returns INVALID.
@@ -181,6 +182,24 @@ void try_swiglu(struct trial *t, enum dtype act)
     }
 }
 
+// What is not a number stays that, so that a step's check of its results sees it.
+static void activate_keeps_nan(struct trial *t, enum dtype act)
+{
+    enum { WIDTH = 24 };
+    for (int kind = 0; kind < 5; kind++) {
+        trial_begin(t, 6100 + (uint64_t)kind);
+        float x[2 * WIDTH];
+        for (int j = 0; j < 2 * WIDTH; j++)
+            x[j] = j % 5 == 3 ? NAN : (float)(j % 7) - 3;
+        void *there = trial_put_floats(t, x, 2 * WIDTH, act);
+        struct activate_args args = {act, (enum activation)kind, there, 2, WIDTH};
+        trial_true(t, "activate runs", t->api->ops->activate(t->stream, &args) == STATUS_OK);
+        const float *got = trial_fetch_floats(t, there, 2 * WIDTH, act);
+        for (int j = 0; j < 2 * WIDTH; j++)
+            trial_true(t, "not a number", isnan(got[j]) == (j % 5 == 3));
+    }
+}
+
 void try_activate(struct trial *t, enum dtype act)
 {
     static const float edge[] = {0, -0.0f, 1e-6f, -1e-6f, 0.2f, -9.5f, 20, -20, 88, -100};
@@ -203,6 +222,7 @@ void try_activate(struct trial *t, enum dtype act)
         args.kind = (enum activation)99;
         REFUSED(t, activate, args);
     }
+    activate_keeps_nan(t, act);
 }
 
 struct some_rows {

@@ -265,6 +265,21 @@ static struct sample_scene sample_make(struct trial *t, uint64_t i)
                                              mask < 4 ? mask : (uint32_t)STEP_NO_ROW};
         params_make(t, &s.state.params[s.sampled[r].slot], &s.l, r);
     }
+    struct sample_params *first = &s.state.params[s.sampled[0].slot];
+    if (i % 12 == 6) { // a flat row; a mass that rounds to nothing leaves the greatest
+        first->temperature = 1;
+        first->top_k = 0;
+        first->min_p = 0;
+        first->top_p = 1e-20f;
+    }
+    if (i % 10 == 3) { // counts that can rise no further
+        first->flags |= SAMPLE_PENALTY;
+        first->penalty_row = 0;
+        first->repetition = 1.3f;
+        first->frequency = 0;
+        for (uint32_t j = 0; j < s.l.vocab; j++)
+            s.state.penalty[j] = (uint16_t)(trial_below(t, 2) << 15 | 0x7FFF);
+    }
     if (i % 5 == 4)
         s.logits[(size_t)(s.rows - 1) * s.stride + s.l.vocab / 2] = NAN;
     if (i % 7 == 6)

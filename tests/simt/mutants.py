@@ -7,11 +7,11 @@ conformance walk (plain and race), the primitives by test_emulator, the device's
 library's products by tests of their own, bank conflicts by the counts of the race mode. A fault that no mode catches fails
 the run, unless it stands in ALLOWED with the reason. Prints a Markdown table.
 
-  tests/simt/mutants.py [--scratch FOLDER] [--words TEXT] [--modes plain,asan,race] [--table FILE]
+  tests/simt/mutants.py [--scratch FOLDER] [--words TEXT] [--part I/N] [--modes plain,asan,race]
+                        [--table FILE]
 """
 import argparse
 import pathlib
-import shutil
 import subprocess
 import sys
 
@@ -28,6 +28,7 @@ C = "kernels/cuda/"
 # (what, file, function, old text, new text, judge), sorted by file; how a text is found: tests/plant.py
 MUTANTS = [
     ("plan: the last part is not planned", "kernels/attn_plan.c", "tile_parts", "parts[1] = divide_round_up(row->kv_len, ATTN_PART_TOKENS);", "parts[1] = row->kv_len / ATTN_PART_TOKENS;", KERNELS),
+    ("activate: relu loses what is no number", C + "activate.cu", "activated", "x > 0.0f ? x : 0.0f * x", "fmaxf(x, 0.0f)", "activate"),
     ("merge: parts read from other places", C + "attn.cu", "attn_merge_kernel", "size_t tile = merge.partial + p;", "size_t tile = merge.partial + (p ^ 1u);", KERNELS),
     ("attention: barrier after the keys' wait missing", C + "attn.h", "part_run", "cp_async_wait<1>(); cta_sync(); tile_scores", "cp_async_wait<1>(); tile_scores", KERNELS),
     ("attention: values' wait one group too weak", C + "attn.h", "part_run", "cp_async_wait<1>(); cta_sync(); tile_values", "cp_async_wait<2>(); cta_sync(); tile_values", KERNELS),
@@ -43,6 +44,7 @@ MUTANTS = [
     ("attention: fragments read without the swizzle", C + "attn.h", "lane_rows_of", "(((2 * c + odd) ^ (row & 7u)) << 4)", "((2 * c + odd) << 4)", KERNELS),
     ("attention: 128 bytes of shared memory too few", C + "attn.h", "attn_launch", "* DP * 2; if (SHARED_ALLOW", "* DP * 2 - 128; if (SHARED_ALLOW", KERNELS),
     ("attention: a tile that needs its mask goes without", C + "attn.h", "part_run", "next > hi_first)", "next > hi_first + 1)", KERNELS),
+    ("attention: a window over a part's length is cut from its start", C + "attn.h", "walk_run", "(from / ATTN_PART_TOKENS + 1) * ATTN_PART_TOKENS", "from + ATTN_PART_TOKENS", KERNELS),
     ("products: alignment not told to the library", C + "blas.c", "blas_gemm", "key.x_align = alignment_of(args->x);", "key.x_align = 256;", BLAS),
     ("product file: a damaged record is believed", C + "blas_cache.c", "file_read", "record.sum != record_sum(&record) ||", "", BLAS),
     ("product file: another card's choices are believed", C + "blas_cache.c", "file_read", "else if (memcmp(&head, &want, sizeof head) != 0)", "else if (head.record_bytes != want.record_bytes)", BLAS),
@@ -54,6 +56,10 @@ MUTANTS = [
     ("device: an upload not waited for", C + "device.c", "upload", "code = cudaStreamSynchronize(NULL);", "code = cudaSuccess;", DEVICE),
     ("device: a thread's own device is used", C + "device.c", "device_current", "if (cudaSetDevice((int)device->options.index) != cudaSuccess) error_forget();", "if (device == NULL) error_forget();", DEVICE),
     ("device: a card without code is not refused", C + "device.c", "device_open", "if (status == STATUS_OK) status = device_try(device, err);", "", DEVICE),
+    ("device: words are compared in order", C + "device.c", "word_reached", "(int32_t)(__atomic_load_n(word, __ATOMIC_ACQUIRE) - value) >= 0", "__atomic_load_n(word, __ATOMIC_ACQUIRE) >= value", DEVICE),
+    ("device: pinned memory is not zeroed", C + "device.c", "host_take", "memset(*out, 0, bytes);", "", DEVICE),
+    ("device: after a recording grids stay whole", C + "device.c", "graph_end", "stream->capturing = false;", "", KERNELS),
+    ("products: weights that went are timed", C + "device.c", "memory_give", "blas_weight_gone(device, at, bytes);", "", BLAS),
     ("small product: barrier before the parts are added missing", C + "gemm_small.cu", "gemm_small_kernel", "cta_sync(); for (int i = 0; i < (TILES + 1) / 2; i++) { uint32_t o", "for (int i = 0; i < (TILES + 1) / 2; i++) { uint32_t o", KERNELS),
     ("small product: room reused without a barrier", C + "gemm_small.cu", "gemm_small_kernel", "} cta_sync(); }", "} }", KERNELS),
     ("small product: wrong row stride", C + "gemm_small.cu", "weight_row8", "ldg128_stream((const T *)g.weight + (size_t)row * g.stride + k)", "ldg128_stream((const T *)g.weight + (size_t)row * g.k + k)", KERNELS),
@@ -73,10 +79,12 @@ MUTANTS = [
     ("prep: ended rows still write their KV", C + "prep.cu", "prep_rows", "a.state.done[row.slot] != 0) writes = false;", "a.state.done[row.slot] == 7) writes = false;", "prep"),
     ("qkv_post: rows without a place write to the first block", C + "qkv_post.cu", "qkv_post_kernel", "if (place == UINT64_MAX) return;", "if (place == UINT64_MAX) place = 0;", "qkv_post"),
     ("sampling: state changed while other warps read it", C + "sample.cu", "sample_finish", "cta_sync(); // all have read the parameters that commit changes", "", "sample"),
+    ("sampling: counts of tokens run over", C + "sample.cu", "sample_commit", "if ((*seen & 0x7FFFu) != 0x7FFFu)", "", "sample"),
     ("sampling: vocabulary padding not masked", C + "sample.h", "chunk_count", "return vocab - base < most ? vocab - base : most;", "return base < vocab ? most : 0;", "sample"),
     ("radix select: counted while bins are cleared", C + "sample_select.cu", "select_count", "room->bins[i] = 0; cta_sync();", "room->bins[i] = 0;", "sample"),
     ("radix select: weight above the digit kept", C + "sample_select.cu", "select_threshold", "target -= room->before;", "target -= 0;", "sample"),
     ("radix select: segments of other bins", C + "sample_select.cu", "select_segments", "room->bins[first + 32]", "room->bins[first + 31]", "sample"),
+    ("radix select: a mass that rounds to nothing filters nothing", C + "sample_select.cu", "select_threshold", "target = target != 0 ? target : 1;", "", "sample"),
     ("last arriver: release removed", "tests/simt/probe.cu", "probe_blocks", "last[0] = atom_add_acqrel_gpu(counter, 1u);", "last[0] = atom_add(counter, 1u);", EMULATOR),
 ]
 # Faults that no mode can tell, with the reason.
@@ -126,11 +134,7 @@ def targets_of(judge, modes):
 
 def prepare(scratch):
     source = scratch / "source"
-    if source.exists():
-        shutil.rmtree(source)
-    source.mkdir(parents=True)
-    for part in ("kernels", "tests/simt", "tests/conformance", "bench"):
-        shutil.copytree(ROOT / part, source / part)
+    plant.copy_tree(ROOT, source, ("kernels/", "tests/simt/", "tests/conformance/", "bench/"))
     top = (ROOT / "CMakeLists.txt").read_text().split("foreach(room")[0]
     top += "".join(f"add_subdirectory({p})\n" for p in ("kernels", "tests/conformance", "tests/simt"))
     (source / "CMakeLists.txt").write_text(top)
@@ -157,6 +161,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--scratch", default="/tmp/weft-mutants")
     parser.add_argument("--words", default="", help="only faults that have this text anywhere")
+    parser.add_argument("--part", default="", help="I/N: every N-th fault from the I-th")
     parser.add_argument("--first", type=int, default=1, help="row to begin with")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--modes", default="plain,asan,race")
@@ -164,7 +169,7 @@ def main():
     args = parser.parse_args()
     args.modes = args.modes.split(",")
     source, build = prepare(pathlib.Path(args.scratch))
-    chosen = [m for m in MUTANTS if any(args.words in text for text in m)]
+    chosen = plant.part_of([m for m in MUTANTS if any(args.words in text for text in m)], args.part)
     for judge in dict.fromkeys(m[5] for m in chosen) if args.first == 1 else ():
         out = run(["ninja", "-C", str(build), f"-j{args.jobs}"] + targets_of(judge, args.modes))
         if out.returncode != 0:

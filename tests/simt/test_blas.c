@@ -282,6 +282,26 @@ static void test_many_writers(void **state)
     assert_int_equal(unlink(path), 0);
 }
 
+// Timing goes round over loaded weights of the same shape: not over those that were given back.
+static void test_weights_that_went(void **state)
+{
+    (void)state;
+    struct world w;
+    configure(4, 2, 0);
+    world_open(&w);
+    for (uint32_t i = 1; i < LAYERS; i++) {
+        w.api->memory_give(w.device, w.weight[i].data, w.weight[i].bytes);
+        w.weight[i].data = NULL;
+    }
+    struct simt_counts counts = run(&w, 9);
+    assert_true(counts.blas_calls > 4 * 3);
+    assert_true(counts.blas_weights <= 1); // the first call's counts as a change
+    world_close(&w);
+    char path[300];
+    cache_path(path);
+    assert_int_equal(unlink(path), 0);
+}
+
 // An algorithm for 256-byte alignment must not meet a pointer of less.
 static void test_alignment(void **state)
 {
@@ -356,7 +376,7 @@ int main(void)
         cmocka_unit_test(test_refused_rows),    cmocka_unit_test(test_unknown_algorithm),
         cmocka_unit_test(test_damaged_file),    cmocka_unit_test(test_while_recording),
         cmocka_unit_test(test_many_writers),    cmocka_unit_test(test_alignment),
-        cmocka_unit_test(test_no_algorithm),
+        cmocka_unit_test(test_no_algorithm),    cmocka_unit_test(test_weights_that_went),
     };
     int failed = cmocka_run_group_tests_name("products", tests, NULL, NULL);
     (void)rmdir(folder);

@@ -183,6 +183,44 @@ static void test_zeroed_before(void **state)
     configure(&(struct simt_options){0});
 }
 
+// Words count steps and wrap: "reached" is a difference, not an order.
+static void test_words_wrap(void **state)
+{
+    (void)state;
+    struct simt_options lazy = {.lazy = true};
+    struct world w;
+    struct error err;
+    configure(&lazy);
+    world_open(&w, 0);
+    *w.word = UINT32_MAX - 1;
+    for (uint32_t value = UINT32_MAX; value != 3; value++) {
+        assert_int_equal(launch(&w), STATUS_OK);
+        wait_for(&w, value);
+        assert_int_equal(*w.word, value); // not before it stood there
+    }
+    assert_int_equal(w.api->wait(w.stream, w.word, UINT32_MAX, FOREVER, &err), STATUS_OK);
+    world_close(&w);
+    configure(&(struct simt_options){0});
+}
+
+// Records are read in part only; the rest must be what a step without such rows has.
+static void test_pinned_memory_is_zero(void **state)
+{
+    (void)state;
+    static const size_t sizes[] = {1, 64, 4096, 100001};
+    struct world w;
+    world_open(&w, 0);
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        void *at = NULL;
+        assert_int_equal(w.api->host_take(w.device, &at, sizes[i], NULL), STATUS_OK);
+        for (size_t k = 0; k < sizes[i]; k++)
+            assert_int_equal(((const unsigned char *)at)[k], 0);
+        memset(at, 0x5A, sizes[i]); // what the next one may be given
+        w.api->host_give(w.device, at, sizes[i]);
+    }
+    world_close(&w);
+}
+
 static void *other_thread(void *context)
 {
     struct world *w = context;
@@ -259,6 +297,7 @@ int main(void)
         cmocka_unit_test(test_after_waiting), cmocka_unit_test(test_after_refusals),
         cmocka_unit_test(test_spoiled_graph), cmocka_unit_test(test_zeroed_before),
         cmocka_unit_test(test_second_device), cmocka_unit_test(test_no_code),
+        cmocka_unit_test(test_words_wrap),    cmocka_unit_test(test_pinned_memory_is_zero),
     };
     return cmocka_run_group_tests_name("device", tests, NULL, NULL);
 }
