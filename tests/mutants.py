@@ -2,7 +2,8 @@
 """Plants faults into the rooms http, runtime, cli and kernels/cpu, one at a time, in a copy of the tree,
 and runs the one test that must find each.
 
-  tests/mutants.py [--jobs N] [--list] [WORDS...]      WORDS: only faults that have one of them anywhere
+  tests/mutants.py [--jobs N] [--part I/N] [--list] [WORDS...]     WORDS: only faults that have one of
+                                                       them anywhere; --part: every N-th from the I-th
   tests/mutants.py --stand                             do the texts of all three lists stand? (CTest)
 
 The lists stand in tests/mutants/, one file a room, one fault a line, sorted by file:
@@ -150,15 +151,16 @@ def stand():
 
 
 def main():
-    parser = argparse.ArgumentParser(usage="tests/mutants.py [--jobs N] [--list|--stand] [WORDS...]")
+    parser = argparse.ArgumentParser(usage="tests/mutants.py [--jobs N] [--part I/N] [--list|--stand] [WORDS...]")
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--part", default="", help="I/N: every N-th fault from the I-th")
     parser.add_argument("--list", action="store_true", help="show the faults, plant none")
     parser.add_argument("--stand", action="store_true", help="look for the texts only")
     parser.add_argument("words", nargs="*")
     args = parser.parse_args()
     if args.stand:
         return stand()
-    chosen = list(faults(args.words))
+    chosen = plant.part_of(list(faults(args.words)), args.part)
     if args.list:
         for fault in chosen:
             print(f"{fault[1]:32} {fault[0]:60} {fault[5]}")

@@ -1,20 +1,10 @@
 #!/usr/bin/env bash
 # The stages of .ci/run behind `make test`: units and parsers under ASan+UBSan, rings, ports and the
 # engine under TSan, the emulator in its other modes, the CUDA plugin for one architecture, fuzz
-# corpora replayed. Each stage says what it did; the first that fails is named at the end.
+# corpora replayed. Each stage says what it did; those that fail are named at the end.
 set -uo pipefail
 cd "$(dirname "$0")/.."
-failed=""
-stage() {
-    local name=$1
-    shift
-    local start=$SECONDS
-    echo "-- $name"
-    if "$@"; then echo "-- $name: ok, $((SECONDS - start)) s"; else
-        echo "-- $name: FAILED, $((SECONDS - start)) s"
-        failed="$failed [$name]"
-    fi
-}
+. tools/stages.sh
 preset_tests() { # preset, then arguments of ctest
     local preset=$1
     shift
@@ -47,9 +37,9 @@ if command -v nvcc >/dev/null; then
         WEFT_CUDA_LIBRARY="$PWD/build/cuda/bin/libweft_cuda.so" tests/e2e/run.sh \
         test_cuda_without_driver test_cuda_without_cublaslt
 else
-    echo "-- CUDA plugin: skipped, no nvcc here"
+    echo "== CUDA plugin: skipped, no nvcc here"
 fi
 if command -v clang >/dev/null || command -v clang-14 >/dev/null; then
     stage "fuzz corpora replayed" tools/fuzz.sh replay
 fi
-[ -z "$failed" ] || { echo "failed:$failed"; exit 1; }
+stages_end

@@ -1,45 +1,117 @@
 #!/usr/bin/env bash
 # Hours, before a piece of work is called done: whole suites under each sanitizer, ten minutes of
-# libFuzzer on each parser, differential tests against the reference libraries, more seeds.
-# FUZZ_SECONDS (600) and SIM_SEEDS (20000) can be set for a shorter run.
+# libFuzzer on each parser, differential tests against the reference libraries, more seeds, all
+# planted faults. Each stage takes at most an hour, alone on two cores, and says so where it does not.
+#
+#   tools/soak.sh                 all stages, from the first
+#   tools/soak.sh --resume        those that have not passed yet at this commit
+#   tools/soak.sh --stage NAME    one, whether it has passed or not
+#   tools/soak.sh --list          the stages, and what is known of each at this commit
+#
+# A stage that ends leaves a stamp under build/soak/, in a folder of the commit (of the changes, too,
+# where the tree has any). FUZZ_SECONDS (600) and SIM_SEEDS (20000) can be set for a shorter run, whose
+# stamps lie apart.
 set -uo pipefail
 cd "$(dirname "$0")/.."
-failed=""
-stage() {
-    local name=$1
-    shift
-    local from=$SECONDS
-    echo "== $name"
-    "$@" || failed="$failed [$name]"
-    echo "== $name: $((SECONDS - from)) s"
+. tools/stages.sh
+
+state() { # of the tree: its commit, and a hash of what is not committed
+    local commit changes
+    commit=$(git rev-parse --short=12 HEAD) || return 1
+    changes=$({ git diff HEAD && git ls-files -z -o --exclude-standard | xargs -0 -r sha256sum; } |
+        sha256sum | cut -c1-12)
+    [ -z "$(git status --porcelain)" ] || commit=$commit-$changes
+    echo "$commit"
 }
-venv() {
-    [ -x build/soak-venv/bin/python ] || {
-        python3 -m venv build/soak-venv &&
-            build/soak-venv/bin/pip install -q jinja2 tokenizers==0.21.4
-    }
+
+usage="usage: tools/soak.sh [--list | --resume | --stage NAME]"
+mode=${1:-all}
+only=${2:-}
+case "$mode:$#" in
+all:0 | --list:1 | --resume:1 | --stage:2) ;;
+*) echo "$usage" >&2 && exit 2 ;;
+esac
+at=$(state) || exit 1
+stamps=build/soak/$at${FUZZ_SECONDS:+-short}${SIM_SEEDS:+-short}
+mkdir -p "$stamps"
+known=0
+
+stamp_of() { # name
+    echo "$stamps/$(tr -c 'a-zA-Z0-9\n' '-' <<<"$1")"
 }
+
+stage_wanted() {
+    known=$((known + 1))
+    case "$mode" in
+    --list)
+        printf '%-60s %s\n' "$1" "$(cat "$(stamp_of "$1")" 2>/dev/null || echo 'not run')"
+        return 1
+        ;;
+    --stage)
+        [ "$1" = "$only" ] && only_found=yes
+        ;;
+    --resume)
+        ! grep -q '^passed' "$(stamp_of "$1")" 2>/dev/null ||
+            { echo "== $1: has passed at $at" && return 1; }
+        ;;
+    esac
+}
+
+stage_ended() {
+    if [ "$at" != "$(state)" ]; then
+        echo "== $1: the tree has changed meanwhile: no stamp"
+    elif [ "$2" -eq 0 ]; then
+        echo "passed, $3 s" >"$(stamp_of "$1")"
+    else
+        echo "failed ($2), $3 s" >"$(stamp_of "$1")"
+    fi
+}
+
+export STAGE_SECONDS=3600
 export LSAN_OPTIONS=suppressions=$PWD/tests/e2e/lsan.supp:print_suppressions=0
+release='tools/build.sh all'
+venv='[ -x build/soak-venv/bin/python ] || { python3 -m venv build/soak-venv &&
+    build/soak-venv/bin/pip install -q jinja2 tokenizers==0.21.4; }'
+templates=../shared/assets/chat/templates
+[ -d "$templates" ] || templates=tests/runtime/recorded/templates
+suite() { # preset, arguments of ctest
+    local preset=$1
+    shift
+    echo "cmake --preset $preset >/dev/null && cmake --build --preset $preset &&
+        ctest --preset $preset -j 2 --output-on-failure $*"
+}
+in_parts() { # name, parts, command
+    local name=$1 parts=$2 i
+    shift 2
+    for i in $(seq "$parts"); do
+        stage "$name, part $i of $parts" "$@" --part "$i/$parts"
+    done
+}
+
 stage "make test" make test
-for preset in dev tsan; do
-    stage "suites: $preset" bash -c "cmake --preset $preset >/dev/null && cmake --build --preset $preset && ctest --preset $preset -j 2"
-done
-stage "metrics page under promtool" bash -c 'WEFT_PROMTOOL=$(tools/promtool.sh) tests/e2e/run.sh test_metrics'
-stage "load, long" env WEFT_E2E_SECONDS=60 tests/e2e/run.sh test_load test_flood test_golden \
-    test_generator test_together
+stage "suite: dev, but the conformance walk" bash -c "$(suite dev -E conformance)"
+stage "suite: dev, the conformance walk" bash -c "$(suite dev -R conformance)"
+stage "suite: tsan, but the conformance walk" bash -c "$(suite tsan -E conformance)"
+stage "suite: tsan, the conformance walk" bash -c "$(suite tsan -R conformance)"
+stage "load, long" bash -c "$release && WEFT_E2E_SECONDS=60 tests/e2e/run.sh test_load test_flood \
+    test_golden test_generator test_together"
 stage "fuzzers" tools/fuzz.sh run "${FUZZ_SECONDS:-600}"
-stage "reference libraries" venv
-if [ -d ../shared/assets/chat/templates ]; then
-    stage "templates against jinja2" build/soak-venv/bin/python -W ignore tools/template_diff.py \
-        --program build/release/bin/chat_batch --templates ../shared/assets/chat/templates
-else
-    echo "== templates against jinja2: skipped: no assets"
+stage "templates against jinja2" bash -c "$venv && $release && build/soak-venv/bin/python -W ignore \
+    tools/template_diff.py --program build/release/bin/chat_batch --templates $templates"
+stage "tokenizers against the reference" bash -c "$venv && $release && tools/soak_tokenizers.sh"
+stage "simulation" bash -c "$release && build/release/bin/sim ${SIM_SEEDS:-20000} 2000"
+in_parts "planted faults in the scheduler" 3 python3 tests/sim/mutate.py
+in_parts "planted faults in http, runtime, cli and cpu kernels" 2 tests/mutants.py
+in_parts "planted faults in CUDA sources" 6 tests/simt/mutants.sh
+
+[ "$mode" != --list ] || exit 0
+if [ "$mode" = --stage ] && [ "${only_found:-no}" = no ]; then
+    echo "no stage is called '$only': tools/soak.sh --list names all" >&2
+    exit 2
 fi
-stage "tokenizers against the reference" tools/soak_tokenizers.sh
-if [ -x build/release/bin/sim ]; then
-    stage "simulation" build/release/bin/sim "${SIM_SEEDS:-20000}" 2000
+stages_end || exit 1
+if [ "$mode" = --stage ]; then
+    echo "soak: the stage passed"
+    exit 0
 fi
-stage "planted faults in the scheduler" python3 tests/sim/mutate.py
-stage "planted faults in http, runtime, cli and cpu kernels" tests/mutants.py
-stage "planted faults in CUDA sources" tests/simt/mutants.sh
-[ -z "$failed" ] && echo "soak: all stages passed" || { echo "soak: failed:$failed"; exit 1; }
+echo "soak: all $known stages passed at $at"

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Plants faults into the scheduler, one at a time, and tells which program finds each.
 
-  tests/sim/mutate.py [seeds [words]]    from anywhere; needs gcc; nothing in the tree is changed
-
-`words`: only faults whose description has them.
+  tests/sim/mutate.py [--part I/N] [seeds [words]]    from anywhere; needs gcc; nothing in the tree is
+                                                      changed
+`words`: only faults whose description has them; --part: every N-th from the I-th.
 
 A fault that nothing finds makes the script fail.
 """
+import argparse
 import pathlib
 import subprocess
 import sys
@@ -16,9 +17,6 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests"))
 import plant  # noqa: E402
 
-ARGUMENTS = sys.argv[1:] if __name__ == "__main__" else []
-SEEDS = ARGUMENTS[0] if ARGUMENTS else "400"
-WORDS = ARGUMENTS[1] if len(ARGUMENTS) > 1 else ""
 COMMON = ["kernels/status.c", "runtime/base/arena.c", "runtime/model/batch.c"]
 PROGRAMS = {
     "sim": ["tests/sim/sim.c", "tests/sim/client.c", "tests/sim/invariants.c"],
@@ -170,12 +168,12 @@ def runs(program, *args):
         return False
 
 
-def finder(tree, work):
+def finder(tree, work, seeds):
     folder = build(tree, work / "plain")
     if folder is None:
         return "the compiler"
     for name in PROGRAMS:
-        arguments = [SEEDS, "1000"] if name == "sim" else ["300"] if name.endswith("stress") else []
+        arguments = [seeds, "1000"] if name == "sim" else ["300"] if name.endswith("stress") else []
         if not runs(folder / name, *arguments):
             return name
     stress = {"test_port_stress": PROGRAMS["test_port_stress"]}
@@ -184,6 +182,12 @@ def finder(tree, work):
 
 
 def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--part", default="", help="I/N: every N-th fault from the I-th")
+    parser.add_argument("seeds", nargs="?", default="400")
+    parser.add_argument("words", nargs="?", default="")
+    args = parser.parse_args()
+    chosen = plant.part_of([f for f in FAULTS if args.words in f[0]], args.part)
     missed = 0
     with tempfile.TemporaryDirectory() as temporary:
         tree = pathlib.Path(temporary) / "tree"
@@ -192,15 +196,13 @@ def main():
             (tree / part).mkdir(parents=True)
             for source in (ROOT / part).glob("*.[ch]"):
                 (tree / part / source.name).write_text(source.read_text())
-        clean = finder(tree, pathlib.Path(temporary) / "clean")
+        clean = finder(tree, pathlib.Path(temporary) / "clean", args.seeds)
         print(f"{'no fault':55} {clean or 'nothing, as it should be'}", flush=True)
         missed += clean is not None
-        for number, (what, name, function, old, new) in enumerate(FAULTS):
-            if WORDS not in what:
-                continue
+        for number, (what, name, function, old, new) in enumerate(chosen):
             try:
                 with plant.Planted(tree, name, function, old, new):
-                    found = finder(tree, pathlib.Path(temporary) / str(number))
+                    found = finder(tree, pathlib.Path(temporary) / str(number), args.seeds)
             except plant.Stale as stale:
                 found, text = None, str(stale)
             else:
