@@ -33,7 +33,7 @@ static enum status inspect(struct session *session, const char *folder,
     if (status == STATUS_OK)
         status = devices_load(loaded, device, &spec, 1, err);
     if (status == STATUS_OK)
-        status = models_plan(loaded, &spec, 1, 1, 0, err);
+        status = models_plan(loaded, &spec, 1, 1, NULL, err);
     if (status != STATUS_OK)
         return status;
     const struct loaded_model *m = &loaded->models[0];

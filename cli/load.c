@@ -62,9 +62,8 @@ static enum status choice_load(struct loaded *loaded, enum device_choice choice,
         loaded->of_choice[choice] = loaded->of_choice[taken];
         return status;
     }
-    enum status status = choice == DEVICE_CPU
-                             ? cpu_take(loaded, settings, err)
-                             : plugin_take(loaded, names[choice], settings, err);
+    enum status status = choice == DEVICE_CPU ? cpu_take(loaded, settings, err)
+                                              : plugin_take(loaded, names[choice], settings, err);
     if (status != STATUS_OK)
         return status;
     struct loaded_device *d = &loaded->devices[loaded->device_count++];
@@ -79,8 +78,7 @@ enum status devices_load(struct loaded *loaded, const struct device_settings *se
     log_level_set((enum log_level)settings->log_level);
     enum status status = STATUS_OK;
     for (uint32_t i = 0; i < count && status == STATUS_OK; i++)
-        status =
-            choice_load(loaded, (enum device_choice)specs[i].settings.device, settings, err);
+        status = choice_load(loaded, (enum device_choice)specs[i].settings.device, settings, err);
     return status;
 }
 
@@ -140,8 +138,8 @@ static enum status model_prepare(struct loaded *loaded, struct loaded_model *m, 
     options.yes_id = tokenizer_token(m->tokenizer, text_of("yes"));
     options.no_id = tokenizer_token(m->tokenizer, text_of("no"));
     options.tokenizer_length = tokenizer_length(m->tokenizer);
-    status = model_plan_open(&m->plan, m->spec.folder, m->device->api, m->device->device, &options,
-                             err);
+    status =
+        model_plan_open(&m->plan, m->spec.folder, m->device->api, m->device->device, &options, err);
     if (status == STATUS_OK && tokenizer_vocab(m->tokenizer) > m->plan->facts.vocab)
         log_line(LOG_WARNING,
                  "model '%s': the tokenizer has %u ids, the model %u: texts with the ids beyond "
@@ -272,7 +270,7 @@ static void plan_log(const struct loaded_model *m)
 }
 
 // A plan that does not fit is shown as well: it tells what takes the room.
-static void plans_print(const struct loaded *loaded, uint64_t http_bytes)
+static void plans_print(const struct loaded *loaded, const char *more)
 {
     if (log_level_get() < LOG_INFO)
         return;
@@ -286,16 +284,15 @@ static void plans_print(const struct loaded *loaded, uint64_t http_bytes)
             plan_log(&loaded->models[i]);
             planned += loaded->models[i].kv_bytes;
         }
-        if (http_bytes > 0 && d == 0)
-            log_text("http: at most %.2f GiB if every connection sends its largest body\n",
-                     (double)http_bytes / 0x1p30);
+        if (more != NULL && d == 0)
+            log_text("%s\n", more);
         log_text("planned: %.2f GiB of %.2f GiB\n", (double)planned / 0x1p30,
                  (double)device->facts.memory_free / 0x1p30);
     }
 }
 
 enum status models_plan(struct loaded *loaded, const struct model_spec *specs, uint32_t count,
-                        uint32_t port_count, uint64_t extra_bytes, struct error *err)
+                        uint32_t port_count, const char *more, struct error *err)
 {
     loaded->models = arena_take_zeroed(loaded->arena, count, sizeof *loaded->models);
     loaded->model_count = count;
@@ -312,7 +309,7 @@ enum status models_plan(struct loaded *loaded, const struct model_spec *specs, u
     enum status status = STATUS_OK;
     for (uint32_t i = 0; i < loaded->device_count && status == STATUS_OK; i++)
         status = kv_split(loaded, &loaded->devices[i], err);
-    plans_print(loaded, extra_bytes);
+    plans_print(loaded, more);
     return status;
 }
 

@@ -19,7 +19,7 @@ struct loaded_model {
     struct tokenizer *tokenizer;
     struct chat_template *chat; // generators only
     struct text chat_source;
-    bool chat_is_plain;         // the model brings no template
+    bool chat_is_plain; // the model brings no template
     struct model_plan *plan;
     struct model *model;
     struct engine *engine;
@@ -45,10 +45,10 @@ enum status devices_load(struct loaded *loaded, const struct device_settings *se
                          struct error *err) MUST_USE;
 
 // Tokenizers, templates and plans of all specs; allocates no tensor. Prints the plan to stderr,
-// checks its sum against the free memory of each device and splits the KV memory. extra_bytes: what
-// else the process will take (HTTP), label "http".
+// checks its sum against the free memory of each device and splits the KV memory. more: a line
+// about what else the process will take, or NULL.
 enum status models_plan(struct loaded *loaded, const struct model_spec *specs, uint32_t count,
-                        uint32_t port_count, uint64_t extra_bytes, struct error *err) MUST_USE;
+                        uint32_t port_count, const char *more, struct error *err) MUST_USE;
 
 // Weights with progress on stderr, then the engines.
 enum status models_load(struct loaded *loaded, struct error *err) MUST_USE;

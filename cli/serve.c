@@ -5,6 +5,7 @@
 #include "cli/keys.h"
 #include "cli/signals.h"
 #include "http/server.h"
+#include "kernels/cpu/memory.h"
 #include "runtime/base/log.h"
 
 #include <errno.h>
@@ -31,7 +32,8 @@ struct serving {
     struct served_model *models;
     struct port **ports;           // [model * http_threads + thread]
     struct engine_thread *threads; // one an engine
-    uint32_t thread_count;         // started
+    uint64_t body_memory;
+    uint32_t thread_count; // started
     struct signals *signals;
     _Atomic bool failed[DEVICES_MAX]; // by loaded.devices
 };
@@ -156,6 +158,15 @@ static uint32_t text_workers(void)
     return cores < LEAST ? LEAST : cores > MOST ? MOST : (uint32_t)cores;
 }
 
+// By default a few of the largest bodies at least, and 2 % of what is free.
+static uint64_t body_memory(const struct serving *s)
+{
+    uint64_t least = UINT64_C(256) << 20, part = cpu_memory_free() / 50;
+    if (s->settings.max_body_memory > 0)
+        return s->settings.max_body_memory;
+    return part > least ? part : least;
+}
+
 static struct server_options server_options_of(const struct serving *s)
 {
     static const int http2[] = {1, 0, -1};
@@ -170,6 +181,7 @@ static struct server_options server_options_of(const struct serving *s)
                                    .ssl_keyfile = s->settings.ssl_keyfile,
                                    .http2 = http2[s->settings.http2],
                                    .connections_max = s->settings.connections_max,
+                                   .body_memory_max = s->body_memory,
                                    .shutdown_timeout_ms =
                                        (uint64_t)(s->settings.shutdown_timeout * 1000),
                                    .vllm_metrics = true};
@@ -195,13 +207,18 @@ static enum status start(struct serving *s, const struct model_spec *specs, uint
         status = devices_load(&s->loaded, device, specs, count, err);
     if (status != STATUS_OK)
         return status;
+    s->body_memory = body_memory(s);
     status = server_start(s, err);
     if (!s->keys.made)
         keys_wipe(&s->keys);
     struct server_options sizes = server_options_of(s);
+    char http_line[160];
+    snprintf(http_line, sizeof http_line,
+             "http: at most %.2f GiB, of them %.2f GiB for request bodies under way "
+             "(--max-body-memory)",
+             (double)server_bytes_max(&sizes) / 0x1p30, (double)s->body_memory / 0x1p30);
     if (status == STATUS_OK)
-        status = models_plan(&s->loaded, specs, count, s->settings.http_threads,
-                             server_bytes_max(&sizes), err);
+        status = models_plan(&s->loaded, specs, count, s->settings.http_threads, http_line, err);
     if (status == STATUS_OK)
         status = models_load(&s->loaded, err);
     if (status != STATUS_OK)

@@ -128,7 +128,7 @@ enum status session_open(struct session *session, const char *folder,
     if (status == STATUS_OK)
         status = devices_load(loaded, device, &spec, 1, err);
     if (status == STATUS_OK)
-        status = models_plan(loaded, &spec, 1, 1, 0, err);
+        status = models_plan(loaded, &spec, 1, 1, NULL, err);
     if (status == STATUS_OK)
         status = models_load(loaded, err);
     if (status == STATUS_OK)

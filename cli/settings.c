@@ -88,6 +88,10 @@ static const struct option_row serve_rows[] = {
      "seconds that accepted requests get after SIGTERM"},
     {"max-connections", OPTION_COUNT, AT(serve_settings, connections_max), 1, 1048576, {0}, "16384",
      "open connections, at most; as many as ulimit -n allows"},
+    {"max-body-memory", OPTION_BYTES, AT(serve_settings, max_body_memory), 0x1p26, 0x1p50, {0},
+     "256M, or 2 % of the free memory where that is more",
+     "bytes for request bodies under way, of all connections; above it the one that holds most is "
+     "closed, without a valid key first; suffixes K, M, G, T"},
 };
 const struct option_table serve_options_table = {serve_rows,
                                                  sizeof serve_rows / sizeof *serve_rows};

@@ -41,6 +41,7 @@ struct serve_settings {
     int http2; // on, off, auto
     double shutdown_timeout; // seconds
     uint32_t connections_max;
+    uint64_t max_body_memory; // bytes; 0: by what is free
 };
 
 void model_settings_init(struct model_settings *s);

@@ -162,3 +162,13 @@ struct verdict keys_check(const struct keys *keys, uint32_t flags, struct creden
                        "KEY', not in 'x-api-key'.");
     return missing(header_hint(flags));
 }
+
+bool keys_shown(const struct keys *keys, struct credential authorization,
+                struct credential x_api_key)
+{
+    static const uint32_t readings[] = {ROUTE_BEARER, ROUTE_X_API_KEY};
+    bool shown = false;
+    for (size_t i = 0; i < sizeof readings / sizeof *readings; i++)
+        shown = keys_check(keys, readings[i], authorization, x_api_key).allowed || shown;
+    return shown;
+}

@@ -26,6 +26,10 @@ struct verdict {
     const char *message;   // a sentence that names the header expected
 };
 
+// Does either header carry a valid key? Of a request that may have no route yet.
+bool keys_shown(const struct keys *keys, struct credential authorization,
+                struct credential x_api_key);
+
 // flags: enum route_flag of the route.
 struct verdict keys_check(const struct keys *keys, uint32_t flags, struct credential authorization,
                           struct credential x_api_key);

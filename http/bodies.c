@@ -1,82 +1,341 @@
-// HTTP/2 lets a connection hold a hundred bodies where HTTP/1.1 holds one. The bound printed at
-// start counts one a connection, so the streams of all HTTP/2 connections of a thread share what
-// the connections that are not HTTP/1.1 may hold: above it the connection that holds most is
-// closed. libh2o 2.2.5 has a fixed number of streams and no hook on a body's way: this looks
-// between turns.
+// One budget for the bodies of all requests under way, whichever thread and protocol. libh2o 2.2.5
+// calls the handler only once a body is whole and has no hook on its way: HTTP/1.1 gathers a body
+// in the socket's input buffer and keeps it there until the answer is out, HTTP/2 in a buffer of
+// each stream. The library is linked dynamically and looks up h2o_buffer_reserve in the program
+// first, so the one here is asked before such a buffer grows; between turns everything is counted
+// anew. Above the budget the connection that holds most is closed, those without a valid key first.
+// Threads know of each other by atomics; each closes its own connections and leaves it to the one
+// that has the worst, unless the budget is exceeded by a quarter.
 #include "http/inside.h"
 
+#include <dlfcn.h>
+#include <h2o/http1.h>
 #include <h2o/http2.h>
 #include <h2o/http2_internal.h>
 #include <sys/socket.h>
 
-static const uint64_t check_every_ns = 10000000; // each turn once half of it is taken
+enum { WORST_MAX = 32, SMALL_BYTES = 64 * 1024 };
 
-struct held {
-    uint64_t all, of_one, most;
-    h2o_conn_t *one, *conn_most;
-    uint32_t connections;
+static const uint64_t check_every_ns = 10000000; // each turn once half of it is taken
+static const uint64_t log_every_ns = 1000000000;
+static const uint64_t keyless = UINT64_C(1) << 63; // of a rank
+
+// A buffer that h2o is about to make larger; at NULL: none.
+struct growth {
+    h2o_buffer_t **at;
+    uint64_t bytes;
 };
 
-static struct connection *connection_of(h2o_conn_t *conn)
+struct worst {
+    const struct keys *keys;
+    struct growth growth;
+    struct connection *growing;       // whose buffer it is
+    struct connection *at[WORST_MAX]; // highest rank first
+    uint32_t count;
+};
+
+static _Thread_local struct http_thread *current;
+
+// Capacities, not sizes: what is behind the size may have been written before.
+static uint64_t buffer_bytes(const h2o_buffer_t *buffer)
 {
-    return conn->callbacks->get_socket(conn)->on_close.data;
+    return buffer != NULL && buffer->bytes != NULL ? buffer->capacity : 0;
 }
 
-static void one_end(struct held *held)
+uint64_t bodies_input(const struct connection *connection)
 {
-    if (held->of_one > held->most) {
-        held->most = held->of_one;
-        held->conn_most = held->one;
-    }
+    return buffer_bytes(connection->socket->input);
 }
 
-// Streams of a connection come one after the other.
-static int add(h2o_req_t *req, void *data)
+static uint64_t stream_bytes(h2o_req_t *req)
 {
-    struct held *held = data;
-    const h2o_http2_stream_t *stream = H2O_STRUCT_FROM_MEMBER(h2o_http2_stream_t, req, req);
-    uint64_t bytes = stream->_req_body != NULL ? stream->_req_body->size : 0;
-    if (req->conn != held->one) {
-        one_end(held);
-        held->one = req->conn;
-        held->of_one = 0;
-        held->connections++;
-    }
-    if (connection_of(req->conn)->cut) // its end is on the way
-        return 0;
-    held->of_one += bytes;
-    held->all += bytes;
+    return buffer_bytes(H2O_STRUCT_FROM_MEMBER(h2o_http2_stream_t, req, req)->_req_body);
+}
+
+static int stream_add(h2o_req_t *req, void *sum)
+{
+    if (!request_connection(req)->cut) // its end is on the way
+        *(uint64_t *)sum += stream_bytes(req);
     return 0;
 }
 
-// A plain shutdown would leave a peer that is in the middle of sending before a closed window; with
-// the lingering off it gets a reset when h2o lets go of the connection.
-static void connection_close(h2o_conn_t *conn)
+static uint64_t bytes_sum(struct http_thread *thread)
+{
+    uint64_t sum = thread->bodies_engaged;
+    for (const struct connection *c = thread->readable; c != NULL; c = c->next)
+        sum += c->cut ? 0 : bodies_input(c);
+    thread->server->conf.http2.callbacks.foreach_request(&thread->ctx, stream_add, &sum);
+    return sum;
+}
+
+// What goes first. A small one goes by its size alone: it may belong to a head that is not whole.
+static uint64_t rank_of(const struct connection *c)
+{
+    return c->held | (!c->keyed && c->held > SMALL_BYTES ? keyless : 0);
+}
+
+static void worst_add(struct worst *worst, struct connection *c)
+{
+    if (c->cut || c->held == 0)
+        return;
+    uint32_t at = worst->count;
+    while (at > 0 && rank_of(worst->at[at - 1]) < rank_of(c))
+        at--;
+    if (at == WORST_MAX)
+        return;
+    worst->count += worst->count < WORST_MAX;
+    for (uint32_t i = worst->count - 1; i > at; i--)
+        worst->at[i] = worst->at[i - 1];
+    worst->at[at] = c;
+}
+
+static int http1_rate(h2o_req_t *req, void *data)
+{
+    struct worst *worst = data;
+    struct connection *c = request_connection(req);
+    if (c->held > SMALL_BYTES && req->version != 0) // its head is whole
+        c->keyed = request_shows_key(req, worst->keys);
+    if (c->link == NULL)
+        worst_add(worst, c);
+    return 0;
+}
+
+static void growth_add(struct worst *worst, struct connection *c, h2o_buffer_t **buffer)
+{
+    if (worst->growth.at != buffer)
+        return;
+    c->held += worst->growth.bytes;
+    worst->growing = c;
+}
+
+static int http2_rate(h2o_req_t *req, void *data)
+{
+    struct worst *worst = data;
+    struct connection *c = request_connection(req);
+    uint64_t bytes = stream_bytes(req);
+    c->held += bytes;
+    growth_add(worst, c, &H2O_STRUCT_FROM_MEMBER(h2o_http2_stream_t, req, req)->_req_body);
+    if (bytes > 0 && !c->keyed)
+        c->keyed = request_shows_key(req, worst->keys);
+    return 0;
+}
+
+static void worst_find(struct http_thread *thread, struct growth growth, struct worst *worst)
+{
+    const h2o_globalconf_t *conf = &thread->server->conf;
+    *worst = (struct worst){.keys = access_of(thread->server)->keys, .growth = growth};
+    for (struct connection *c = thread->readable; c != NULL; c = c->next) {
+        c->held = bodies_input(c);
+        c->keyed = false;
+        growth_add(worst, c, &c->socket->input);
+    }
+    conf->http1.callbacks.foreach_request(&thread->ctx, http1_rate, worst);
+    conf->http2.callbacks.foreach_request(&thread->ctx, http2_rate, worst);
+    for (struct connection *c = thread->readable; c != NULL; c = c->next)
+        worst_add(worst, c);
+}
+
+static void closed_count(struct http_thread *thread)
+{
+    thread->bodies_closed++;
+    atomic_fetch_add_explicit(&thread->counters.body_floods, 1, memory_order_relaxed);
+}
+
+// h2o has no call for it, but its reader takes an error for the peer's end and frees all at once. A
+// peer in the middle of sending would stay before a closed window: without lingering it is reset.
+static void connection_close(struct connection *c)
 {
     struct linger reset = {.l_onoff = 1, .l_linger = 0};
-    int fd = h2o_socket_get_fd(conn->callbacks->get_socket(conn));
-    connection_of(conn)->cut = true;
+    h2o_socket_t *socket = c->socket;
+    int fd = h2o_socket_get_fd(socket);
+    c->cut = true;
+    if (!c->refused) // else it is counted
+        closed_count(c->thread);
+    if (c->link == NULL) {
+        c->thread->bodies_engaged -= c->held;
+        c->held = 0;
+    }
     setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
     shutdown(fd, SHUT_RDWR);
+    if (socket->_cb.read != NULL)
+        socket->_cb.read(socket, h2o_socket_error_closed); // c may be gone
+}
+
+static uint64_t load(const _Atomic uint64_t *value)
+{
+    return atomic_load_explicit(value, memory_order_relaxed);
+}
+
+static void store(_Atomic uint64_t *to, uint64_t value)
+{
+    atomic_store_explicit(to, value, memory_order_relaxed);
+}
+
+static uint64_t bytes_of_all(const struct server *server)
+{
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < server->thread_count; i++)
+        sum += load(&server->threads[i].counters.body_bytes);
+    return sum;
+}
+
+// The highest rank that another thread has; the highest of all where one has yet to look.
+static uint64_t rank_of_others(const struct http_thread *thread)
+{
+    const struct server *server = thread->server;
+    uint64_t highest = 0;
+    for (uint32_t i = 0; i < server->thread_count; i++) {
+        const struct http_thread *other = &server->threads[i];
+        if (other == thread || load(&other->counters.body_bytes) == 0)
+            continue;
+        uint64_t rank = load(&other->bodies_rank);
+        rank = rank == 0 ? UINT64_MAX : rank;
+        highest = rank > highest ? rank : highest;
+    }
+    return highest;
+}
+
+static void others_ask(struct http_thread *thread)
+{
+    struct server *server = thread->server;
+    for (uint32_t i = 0; i < server->thread_count; i++) {
+        struct http_thread *other = &server->threads[i];
+        if (other != thread && load(&other->counters.body_bytes) > 0 &&
+            !atomic_exchange_explicit(&other->bodies_asked, true, memory_order_relaxed))
+            wake_send(other->control);
+    }
+}
+
+enum outcome { ENOUGH, OTHERS, REFUSE };
+
+// Is one more closed, with so much freed? Strangers make room for an eighth more, so that a flood
+// does not come here with every piece.
+static bool goes_on(const struct http_thread *thread, const struct connection *c, uint64_t over,
+                    uint64_t closed)
+{
+    uint64_t more = thread->server->options.body_memory_max / 8;
+    return closed < over || ((rank_of(c) & keyless) != 0 && closed < over + more);
+}
+
+// Closes what is this thread's to close. OTHERS: they have the worst; REFUSE: the buffer that grows
+// is of the next to go, which cannot be closed while h2o reads from it.
+static enum outcome worst_close(struct http_thread *thread, uint64_t over, struct growth growth)
+{
+    struct worst worst;
+    bool waits = over <= thread->server->options.body_memory_max / 4;
+    uint64_t others = waits ? rank_of_others(thread) : 0;
+    uint64_t closed = 0;
+    uint32_t next = 0;
+    worst_find(thread, growth, &worst);
+    if (growth.at != NULL && worst.growing == NULL) // of TLS, or for output: not known whose
+        return ENOUGH;
+    for (; next < worst.count && goes_on(thread, worst.at[next], over, closed); next++) {
+        if (worst.at[next] == worst.growing || rank_of(worst.at[next]) < others)
+            break;
+        closed += worst.at[next]->held;
+        connection_close(worst.at[next]);
+    }
+    struct connection *left = next < worst.count ? worst.at[next] : NULL;
+    uint64_t rank = left != NULL ? rank_of(left) : 1;
+    bool refuse = left != NULL && closed < over && left == worst.growing && rank >= others;
+    if (refuse && !left->refused) {
+        closed_count(thread);
+        thread->bodies_refused = left->refused = true;
+    }
+    store(&thread->bodies_rank, rank);
+    store(&thread->counters.body_bytes, load(&thread->counters.body_bytes) - closed);
+    return closed >= over ? ENOUGH : refuse ? REFUSE : OTHERS;
+}
+
+// Of HTTP/2 h2o has only reset the stream.
+static void refused_close(struct http_thread *thread)
+{
+    struct connection *next;
+    for (struct connection *c = thread->readable; c != NULL; c = next) {
+        next = c->next;
+        if (c->refused && !c->cut)
+            connection_close(c);
+    }
+    thread->bodies_refused = false;
+}
+
+// By how much the buffer grows, if it becomes a large one.
+static uint64_t growth_of(const h2o_buffer_t *buffer, size_t least)
+{
+    uint64_t room = buffer->capacity;
+    if (buffer->bytes == NULL || (buffer->size + least) * 2 <= room ||
+        least <= room - buffer->size - (uint64_t)(buffer->bytes - buffer->_buf))
+        return 0;
+    do {
+        room *= 2;
+    } while (room - buffer->size < least);
+    return room > SMALL_BYTES ? room - buffer->capacity : 0;
+}
+
+static bool may_grow(struct http_thread *thread, struct growth growth)
+{
+    uint64_t most = thread->server->options.body_memory_max;
+    _Atomic uint64_t *own = &thread->counters.body_bytes;
+    bool fits = bytes_of_all(thread->server) + growth.bytes <= most;
+    if (!fits) { // what was freed since the last count is in it
+        store(own, bytes_sum(thread));
+        uint64_t all = bytes_of_all(thread->server) + growth.bytes;
+        enum outcome outcome = all > most ? worst_close(thread, all - most, growth) : ENOUGH;
+        if (outcome == REFUSE)
+            return false;
+        if (outcome == OTHERS)
+            others_ask(thread);
+    }
+    store(own, load(own) + growth.bytes);
+    return true;
+}
+
+// In place of libh2o's, which it calls. Without memory h2o closes an HTTP/1.1 connection and resets
+// an HTTP/2 stream.
+h2o_iovec_t h2o_buffer_reserve(h2o_buffer_t **buffer, size_t least)
+{
+    static h2o_iovec_t (*_Atomic library)(h2o_buffer_t **, size_t);
+    if (library == NULL)
+        library = (h2o_iovec_t(*)(h2o_buffer_t **, size_t))dlsym(RTLD_NEXT, "h2o_buffer_reserve");
+    struct growth growth = {buffer, growth_of(*buffer, least)};
+    if (growth.bytes > 0 && current != NULL && !may_grow(current, growth))
+        return (h2o_iovec_t){NULL, 0};
+    return library(buffer, least);
+}
+
+void bodies_begin(struct http_thread *thread)
+{
+    current = thread;
+}
+
+static void closed_log(struct http_thread *thread, uint64_t now)
+{
+    if (thread->bodies_closed == 0 || now < thread->bodies_log_ns)
+        return;
+    log_line(LOG_WARNING,
+             "request bodies take more than the %llu bytes of --max-body-memory: %u connections "
+             "were closed",
+             (unsigned long long)thread->server->options.body_memory_max, thread->bodies_closed);
+    thread->bodies_closed = 0;
+    thread->bodies_log_ns = now + log_every_ns;
 }
 
 void bodies_check(struct http_thread *thread)
 {
-    const h2o_globalconf_t *conf = &thread->server->conf;
-    uint64_t now = now_ns();
-    if (now < thread->bodies_next_ns)
+    uint64_t now = now_ns(), most = thread->server->options.body_memory_max;
+    closed_log(thread, now);
+    if (thread->bodies_refused)
+        refused_close(thread);
+    if (!atomic_exchange_explicit(&thread->bodies_asked, false, memory_order_relaxed) &&
+        now < thread->bodies_next_ns)
         return;
-    struct held held = {0};
-    conf->http2.callbacks.foreach_request(&thread->ctx, add, &held);
-    one_end(&held);
-    uint32_t others = thread->connection_count - held.connections;
-    uint32_t free = thread->connections_max > others ? thread->connections_max - others : 0;
-    uint64_t most = (uint64_t)free * conf->max_request_entity_size;
-    thread->bodies_next_ns = held.all > most / 2 ? 0 : now + check_every_ns;
-    if (held.conn_most == NULL || held.all <= most)
+    store(&thread->counters.body_bytes, bytes_sum(thread));
+    uint64_t all = bytes_of_all(thread->server);
+    thread->bodies_next_ns = all > most / 2 ? 0 : now + check_every_ns;
+    if (all <= most) {
+        store(&thread->bodies_rank, 0);
         return;
-    atomic_fetch_add_explicit(&thread->counters.body_floods, 1, memory_order_relaxed);
-    log_line(LOG_WARNING, "HTTP/2 clients hold %llu bytes of bodies: the one with %llu is closed",
-             (unsigned long long)held.all, (unsigned long long)held.most);
-    connection_close(held.conn_most);
+    }
+    if (worst_close(thread, all - most, (struct growth){0}) == OTHERS)
+        others_ask(thread);
 }

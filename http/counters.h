@@ -91,7 +91,8 @@ struct thread_counters {
     _Atomic uint64_t clients_gone;   // left before the answer was complete (499)
     _Atomic uint64_t stalled;        // readers that took nothing for stall_timeout_ms
     _Atomic uint64_t resets_over;    // HTTP/2 connections closed by the reset budget
-    _Atomic uint64_t body_floods;    // HTTP/2 connections closed by the body budget
+    _Atomic uint64_t body_bytes;     // held by the bodies of requests under way
+    _Atomic uint64_t body_floods;    // connections closed by the body budget
     _Atomic uint64_t retries;        // requests with X-Stainless-Retry-Count > 0
     _Atomic uint64_t fields_ignored; // unknown request fields
     struct model_counters *models;   // [served->count] once served

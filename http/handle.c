@@ -28,6 +28,11 @@ static struct credential credential_of(const h2o_req_t *req, const char *name)
     return found;
 }
 
+bool request_shows_key(const h2o_req_t *req, const struct keys *keys)
+{
+    return keys_shown(keys, credential_of(req, "authorization"), credential_of(req, "x-api-key"));
+}
+
 static bool is_word(struct text in, const char *word)
 {
     return in.bytes == strlen(word) && strncasecmp(in.at, word, in.bytes) == 0;

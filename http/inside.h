@@ -113,6 +113,7 @@ void request_id_make(struct http_thread *thread, struct text wanted, char *out);
 enum { REQUEST_ID_MAX = 128 };
 
 // handle.c
+bool request_shows_key(const h2o_req_t *req, const struct keys *keys); // its head is whole
 int handle_request(h2o_handler_t *self, h2o_req_t *req);
 
 // fallback.c: h2o's own errors in our shapes

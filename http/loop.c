@@ -55,16 +55,21 @@ void connection_engage(h2o_req_t *req)
 {
     struct connection *connection = request_connection(req);
     bool http1 = req->version < 0x200; // h2o reads nothing until it is answered
-    if (http1 && connection->link != NULL)
-        readable_remove(connection);
+    if (!http1 || connection->link == NULL)
+        return;
+    readable_remove(connection);
+    connection->held = bodies_input(connection);
+    connection->thread->bodies_engaged += connection->held;
 }
 
 void connection_release(h2o_req_t *req)
 {
     struct connection *connection = request_connection(req);
     connection->quiet_from_ns = now_ns();
-    if (connection->link == NULL)
-        readable_add(connection);
+    if (connection->link != NULL)
+        return;
+    readable_add(connection);
+    connection->thread->bodies_engaged -= connection->held;
 }
 
 static void on_connection_close(void *data)
@@ -293,6 +298,7 @@ void *loop_main(void *argument)
     struct http_thread *thread = argument;
     pthread_setname_np(pthread_self(), "http");
     loop_start(thread);
+    bodies_begin(thread);
     while (atomic_load_explicit(&thread->control_state, memory_order_acquire) != CONTROL_QUIT) {
         atomic_store_explicit(&thread->beat_ns, now_ns(), memory_order_relaxed);
         atomic_fetch_add(&thread->turns, 1); // seq_cst: see access_replace in reload.c

@@ -37,6 +37,9 @@ struct connection {
     uint64_t quiet_from_ns;          // accepted, or last answered
     uint64_t resets_from_ns;         // begin of the window that counts
     uint32_t resets;                 // HTTP/2 streams that were cut
+    uint64_t held;                   // by its bodies: since it is engaged, else as last looked
+    bool keyed;                      // a valid key came with them
+    bool refused;                    // its buffer may not grow: it goes after the turn
     bool busy;                       // has a request, as the scan found
     bool cut;                        // by the body budget
 };
@@ -64,8 +67,14 @@ struct http_thread {
     struct connection *readable; // all but those with an exchange on HTTP/1: h2o reads from them
     uint32_t connection_count, connections_max;
     bool listener_paused;
-    uint64_t bodies_next_ns; // when HTTP/2 bodies are counted again
-    uint64_t drain_ns;       // 0: not draining
+    uint64_t bodies_engaged;      // bytes of bodies on HTTP/1 that are being answered
+    uint64_t bodies_next_ns;      // when bodies are counted again
+    uint64_t bodies_log_ns;       // no line before
+    uint32_t bodies_closed;       // connections, not logged yet
+    bool bodies_refused;          // one of the connections is
+    _Atomic uint64_t bodies_rank; // of the next to go; 0: not known
+    _Atomic bool bodies_asked;    // by a thread that sees the budget exceeded
+    uint64_t drain_ns;            // 0: not draining
     int64_t drain_unix_ms;
     _Atomic uint32_t aborted_count; // accepted requests that the deadline cut
     _Atomic int control_state;      // CONTROL_*, written by the server
@@ -133,7 +142,9 @@ void drain_abort(struct http_thread *thread);
 bool drain_refuses(const struct http_thread *thread, const h2o_req_t *req);
 
 // bodies.c
+void bodies_begin(struct http_thread *thread); // on the thread
 void bodies_check(struct http_thread *thread);
+uint64_t bodies_input(const struct connection *connection); // bytes of the socket's input buffer
 
 // reload.c
 const struct access *access_of(struct server *server); // until the callback returns

@@ -4,6 +4,7 @@
 
 #include <h2o/http1.h>
 #include <h2o/http2.h>
+#include <malloc.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <time.h>
@@ -19,13 +20,14 @@ enum {
     DRAIN_GRACE_MS = 1000,
     BODY_SLACK_BYTES = 1 << 20, // h2o's own cap is above ours, so that ours answers in JSON
     INLINE_BYTES = 32 * 1024,   // larger bodies are prepared on text workers
+    MMAP_THRESHOLD_BYTES = 128 * 1024,
     POLL_MS = 5,
     CUT_WAIT_MS = 2000, // for the last event of streams, for failures
     ABORT_WAIT_MS = 3000,
     DESCRIPTORS_KEPT = 256, // for everything that is no connection
 };
 
-static const uint64_t body_bytes_default = 32u << 20;
+static const uint64_t body_bytes_default = 32u << 20, body_memory_default = 256u << 20;
 
 static void defaults_fill(struct server_options *o)
 {
@@ -34,6 +36,7 @@ static void defaults_fill(struct server_options *o)
     o->text_workers = o->text_workers > 0 ? o->text_workers : 1;
     o->connections_max = o->connections_max > 0 ? o->connections_max : CONNECTIONS_DEFAULT;
     o->body_bytes_max = o->body_bytes_max > 0 ? o->body_bytes_max : body_bytes_default;
+    o->body_memory_max = o->body_memory_max > 0 ? o->body_memory_max : body_memory_default;
     o->request_timeout_ms = o->request_timeout_ms > 0 ? o->request_timeout_ms : REQUEST_TIMEOUT_MS;
     o->stall_timeout_ms = o->stall_timeout_ms > 0 ? o->stall_timeout_ms : STALL_TIMEOUT_MS;
     o->quiet_timeout_ms = o->quiet_timeout_ms > 0 ? o->quiet_timeout_ms : QUIET_TIMEOUT_MS;
@@ -87,8 +90,8 @@ static uint64_t prepare_bytes_max(uint64_t body)
     return 2 * scratch_bytes_max(body) + (UINT64_C(768) << 20) + 2 * body;
 }
 
-// A connection: its body, what an answer repeats of it (documents), buffers. On HTTP/2 the streams
-// of all connections share this (bodies.c).
+// The bodies of all connections share a budget (bodies.c); what an answer repeats of its body
+// (documents) is not in it.
 uint64_t server_bytes_max(const struct server_options *options)
 {
     enum { STREAM_BYTES = 16 * 1024, SMALL_BYTES = WORK_SMALL_MAX << 20 };
@@ -100,7 +103,7 @@ uint64_t server_bytes_max(const struct server_options *options)
     uint64_t connections = filled.connections_max;
     if (getrlimit(RLIMIT_NOFILE, &limit) == 0)
         connections = connections_fit(filled.connections_max, limit.rlim_max);
-    return connections * (2 * body + STREAM_BYTES) +
+    return filled.body_memory_max + connections * STREAM_BYTES +
            filled.text_workers * (copies + prepare_bytes_max(body)) +
            filled.http_threads * prepare_bytes_max(INLINE_BYTES);
 }
@@ -205,6 +208,8 @@ enum status server_open(struct server **out, const struct server_options *option
     server->threads = heap_take_zeroed(server->thread_count, sizeof *server->threads);
     server->started_unix = time(NULL);
     route_list_fill(&server->routes, route_tables, route_table_counts);
+    // freed bodies go back to the system; by default a first large one raises this to its own size
+    mallopt(M_MMAP_THRESHOLD, MMAP_THRESHOLD_BYTES);
     signal(SIGPIPE, SIG_IGN); // h2o writes to sockets that may be closed
     conf_fill(server);
     enum status status = server_start(server, err);

@@ -11,11 +11,12 @@ struct server_options {
     uint32_t text_workers;
     const char *const *api_keys; // plain texts; only hashes are kept
     uint32_t api_key_count;
-    uint32_t api_keys_fixed; // the first so many stay when the others are renewed
+    uint32_t api_keys_fixed;                // the first so many stay when the others are renewed
     const char *ssl_certfile, *ssl_keyfile; // NULL: no TLS
     int http2;                              // 1 on, 0 off, -1: on loopback only
     uint32_t connections_max;               // 0: 16384
     uint64_t body_bytes_max;                // 0: 32 MiB
+    uint64_t body_memory_max;               // all bodies under way; 0: 256 MiB
     uint64_t shutdown_timeout_ms;           // of a drain; 0: whatever is open is cut at once
     bool vllm_metrics;
     uint64_t request_timeout_ms; // head and body of one request, keep-alive idle; 0: 60 s

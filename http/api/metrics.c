@@ -146,6 +146,7 @@ static void http_threads(struct metrics *m)
         {"weft_quiet_connections_closed_total", offsetof(struct thread_counters, quiet_closed)},
         {"weft_readers_stalled_total", offsetof(struct thread_counters, stalled)},
         {"weft_reset_floods_total", offsetof(struct thread_counters, resets_over)},
+        {"weft_body_bytes", offsetof(struct thread_counters, body_bytes)},
         {"weft_body_floods_total", offsetof(struct thread_counters, body_floods)},
         {"weft_client_retries_total", offsetof(struct thread_counters, retries)},
         {"weft_fields_ignored_total", offsetof(struct thread_counters, fields_ignored)},

@@ -345,20 +345,20 @@ static void *body_flood(void *out_fd)
     return NULL;
 }
 
-// Streams share what the connections may hold: many bodies on one connection are fine while there
-// is room, a hundred are not, and whoever holds less is not touched.
+// Streams share the budget: many bodies on one connection are fine while there is room, a hundred
+// are not, and whoever holds less is not touched.
 static void test_body_budget(void **state)
 {
     (void)state;
     struct fixture f;
     struct server_options options = {
-        .http2 = 1, .body_bytes_max = 1 << 20, .connections_max = 6}; // h2o's cap: 2 MiB each
+        .http2 = 1, .body_bytes_max = 1 << 20, .body_memory_max = 12 << 20};
     static struct frame frame;
     pthread_t flood;
     void *closed = NULL;
     fixture_open(&f, &options, true);
     int modest = h2_open(&f), greedy = h2_open(&f);
-    for (uint32_t stream = 1; stream < 10; stream += 2) { // 4.5 of 12 MiB
+    for (uint32_t stream = 1; stream < 10; stream += 2) { // 5 of 12 MiB
         assert_true(request_send(modest, stream, "/v1/test/echo", NULL, false));
         assert_true(body_send(modest, stream, 900 << 10));
     }

@@ -1,5 +1,5 @@
 // What strangers can make the server hold: connections without a request give way once newcomers
-// wait.
+// wait, and the bodies of all requests under way share a budget.
 #include "tests/http/fixture.h"
 
 #include <setjmp.h>
@@ -90,11 +90,160 @@ static void test_quiet_without_pressure(void **state)
     fixture_close(&f);
 }
 
+enum { MIB = 1 << 20, SMALL_BYTES = 64 << 10 };
+
+static char filler[8 * MIB];
+
+#define OPEN_UPLOAD "POST /v1/test/echo HTTP/1.1\r\nHost: a\r\n"
+
+// Head and beginning of a body of length bytes.
+static void upload_begin(struct http_client *client, const struct fixture *f, const char *head,
+                         size_t length)
+{
+    char text[512];
+    snprintf(text, sizeof text, "%sContent-Length: %zu\r\n\r\n", head, length);
+    assert_true(http_client_open(client, f->port));
+    bytes_send(client, text);
+}
+
+static void upload_end(struct http_client *client, size_t bytes)
+{
+    assert_true(http_client_send(client, filler, bytes));
+    status_check(client, 200);
+}
+
+struct wanted {
+    const struct fixture *f;
+    uint64_t from, to;
+};
+
+static bool holds(void *context)
+{
+    const struct wanted *wanted = context;
+    uint64_t bytes = metric_value(wanted->f, "weft_body_bytes");
+    return bytes >= wanted->from && bytes <= wanted->to;
+}
+
+static void wait_held(const struct fixture *f, uint64_t from, uint64_t to)
+{
+    struct wanted wanted = {f, from, to};
+    if (!wait_until(holds, &wanted))
+        fail_msg("%llu bytes are held", (unsigned long long)metric_value(f, "weft_body_bytes"));
+}
+
+// Uploads without a key go, the largest first, whatever their form; small requests with a key are
+// answered meanwhile, and a large one with a key is not touched although it holds most.
+static void test_body_budget(void **state)
+{
+    (void)state;
+    enum { FLOOD = 24, BUDGET = 16 * MIB };
+    struct fixture f;
+    struct server_options options = {.body_bytes_max = 6 * MIB, .body_memory_max = BUDGET};
+    static struct http_client clients[FLOOD];
+    struct http_client keyed;
+    struct http_answer answer;
+    fixture_open(&f, &options, true);
+    upload_begin(&keyed, &f, UPLOAD, 5 * MIB);
+    assert_true(http_client_send(&keyed, filler, 5 * MIB - 1)); // holds 8 MiB
+    wait_held(&f, 8 * MIB, BUDGET);
+    for (int i = 0; i < FLOOD; i++) {
+        static const char *const heads[] = {OPEN_UPLOAD, OPEN_UPLOAD "x-api-key: wrong\r\n",
+                                            OPEN_UPLOAD "Authorization: Bearer sk-tesu\r\n"};
+        if (i % 4 == 3) {
+            assert_true(http_client_open(&clients[i], f.port));
+            bytes_send(&clients[i], OPEN_UPLOAD "Transfer-Encoding: chunked\r\n\r\n200000\r\n");
+        } else {
+            upload_begin(&clients[i], &f, heads[i % 4], 2 * MIB);
+        }
+        http_client_send(&clients[i], filler, 3 * MIB / 2); // holds 2 MiB, or is closed already
+        assert_true(http_once(f.port, "POST", "/v1/test/echo", BEARER JSON, "[1]", &answer));
+        assert_int_equal(answer.status, 200);
+        http_answer_free(&answer);
+    }
+    wait_held(&f, 8 * MIB, BUDGET);
+    assert_in_range(metric_value(&f, "weft_body_floods_total"), FLOOD - 4, FLOOD);
+    upload_end(&keyed, 1);
+    for (int i = 0; i < FLOOD; i++)
+        http_client_close(&clients[i]);
+    http_client_close(&keyed);
+    wait_held(&f, 0, SMALL_BYTES);
+    fixture_close(&f);
+}
+
+// Bodies of requests that are being answered count. Where nobody without a key holds anything of
+// size, the largest goes, and neither half a head nor what holds less.
+static void test_body_budget_among_keyed(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct server_options options = {.body_bytes_max = 8 * MIB, .body_memory_max = 14 * MIB};
+    struct http_client half, small, large, other;
+    fixture_open(&f, &options, true);
+    assert_true(http_client_open(&half, f.port));
+    bytes_send(&half, OPEN_UPLOAD);
+    upload_begin(&small, &f, "POST /v1/test/wait HTTP/1.1\r\nHost: a\r\n" BEARER, 3 * MIB);
+    assert_true(http_client_send(&small, filler, 3 * MIB)); // 4 MiB, from now on under way
+    upload_begin(&large, &f, "POST /v1/test/wait HTTP/1.1\r\nHost: a\r\n" BEARER, 5 * MIB);
+    assert_true(http_client_send(&large, filler, 5 * MIB)); // 8 MiB
+    assert_true(fixture_wait_live(&f, 2));
+    wait_held(&f, 12 * MIB, 13 * MIB);
+    upload_begin(&other, &f, UPLOAD, 6 * MIB);
+    assert_true(http_client_send(&other, filler, 7 * MIB / 2)); // 4 MiB: too many
+    assert_true(fixture_wait_cancelled(&f, 1));
+    assert_true(http_client_closed(&large, 20000));
+    port_double_settle(f.ports[0]);
+    assert_true(fixture_wait_live(&f, 1));
+    assert_true(port_double_push(f.ports[0], 0, 1, FINISH_STOP));
+    status_check(&small, 200);
+    upload_end(&other, 6 * MIB - 7 * MIB / 2);
+    bytes_send(&half, BEARER "Content-Length: 2\r\n\r\n{}");
+    status_check(&half, 200);
+    http_client_close(&half);
+    http_client_close(&small);
+    http_client_close(&large);
+    http_client_close(&other);
+    wait_held(&f, 0, SMALL_BYTES);
+    fixture_close(&f);
+}
+
+// The one without a key goes, on whichever thread it is, although another thread sees the budget
+// exceeded first and could close what has a key.
+static void test_body_budget_over_threads(void **state)
+{
+    (void)state;
+    enum { ROUNDS = 12 };
+    struct fixture f;
+    struct server_options options = {
+        .http_threads = 2, .body_bytes_max = 10 * MIB, .body_memory_max = 20 * MIB};
+    fixture_open(&f, &options, true);
+    for (int i = 0; i < ROUNDS; i++) {
+        struct http_client keyed, stranger;
+        upload_begin(&stranger, &f, OPEN_UPLOAD, 10 * MIB);
+        assert_true(http_client_send(&stranger, filler, 5 * MIB)); // 8 MiB
+        wait_held(&f, 8 * MIB, 9 * MIB);
+        upload_begin(&keyed, &f, UPLOAD, 10 * MIB);
+        assert_true(http_client_send(&keyed, filler, 7 * MIB)); // 8 MiB
+        wait_held(&f, 16 * MIB, 17 * MIB);
+        assert_true(http_client_send(&keyed, filler, 2 * MIB)); // 16 MiB: 4 too many
+        if (!http_client_closed(&stranger, 20000))
+            fail_msg("round %d: the stranger stays", i);
+        upload_end(&keyed, MIB);
+        http_client_close(&keyed);
+        http_client_close(&stranger);
+        wait_held(&f, 0, SMALL_BYTES);
+    }
+    assert_int_equal(metric_value(&f, "weft_body_floods_total"), ROUNDS);
+    fixture_close(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_quiet_connections),
         cmocka_unit_test(test_quiet_without_pressure),
+        cmocka_unit_test(test_body_budget),
+        cmocka_unit_test(test_body_budget_among_keyed),
+        cmocka_unit_test(test_body_budget_over_threads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -712,7 +712,10 @@ static void test_bytes_max(void **state)
     uint64_t ten = server_bytes_max(&options);
     options.connections_max = 20;
     uint64_t twenty = server_bytes_max(&options);
-    assert_in_range(twenty - ten, 10 * 2 * BODY, 10 * (2 * BODY + (3 << 20)));
+    assert_in_range(twenty - ten, 10 * 8192, 10 * 65536); // their buffers: bodies share a budget
+    options.body_memory_max = UINT64_C(300) << 20;
+    assert_int_equal(server_bytes_max(&options) - twenty, (300 - 256) << 20);
+    options.body_memory_max = 0;
     options.text_workers = 3; // two more: each a copy and what preparing it takes
     assert_in_range(server_bytes_max(&options) - twenty, 2 * ((uint64_t)BODY + SCRATCH),
                     2 * (3 * (uint64_t)SCRATCH + (UINT64_C(1) << 30)));
@@ -723,7 +726,7 @@ static void test_bytes_max(void **state)
         setrlimit(RLIMIT_NOFILE, &(struct rlimit){FILES, FILES});
         bool same = server_bytes_max(&options) == twenty;
         options.connections_max = 1 << 20;
-        _exit(same && server_bytes_max(&options) < twenty + (uint64_t)FILES * 3 * BODY ? 0 : 1);
+        _exit(same && server_bytes_max(&options) < twenty + (uint64_t)FILES * 65536 ? 0 : 1);
     }
     int status = 1;
     assert_int_equal(waitpid(child, &status, 0), child);

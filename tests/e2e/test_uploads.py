@@ -1,0 +1,76 @@
+"""Bodies of strangers: hundreds of connections without a key, each with a large body that does not
+end. Resident memory stays within the budget and clients with a key are answered. Asserts no time."""
+
+import re
+import selectors
+import socket
+import threading
+
+import harness
+from harness import MODELS, embed, start
+from test_load import resident
+
+CONNECTIONS, BODY = 500, 30 << 20
+BUDGET = 128 << 20
+SLACK = 64 << 20  # what one turn of the loop reads beyond it, and the program's own
+
+
+class Uploads(threading.Thread):
+    """All connections at once; each sends all but the end of its body, or until it is closed."""
+
+    def __init__(self, server, heads):
+        super().__init__()
+        self.stop = threading.Event()
+        self.closed = 0
+        self.selector = selectors.DefaultSelector()
+        for i in range(CONNECTIONS):
+            s = socket.create_connection(("127.0.0.1", server.port))
+            s.sendall(heads[i % len(heads)])
+            s.setblocking(False)
+            self.selector.register(s, selectors.EVENT_WRITE, [BODY - 1])
+        self.start()
+
+    def run(self):
+        piece = b" " * (1 << 20)
+        while not self.stop.is_set() and self.selector.get_map():
+            for key, _ in self.selector.select(0.1):
+                try:
+                    key.data[0] -= key.fileobj.send(piece[: key.data[0]])
+                    ended = key.data[0] == 0
+                except OSError:
+                    ended = True
+                    self.closed += 1
+                if ended:
+                    self.selector.unregister(key.fileobj)
+
+
+def peak(server):
+    status = open(f"/proc/{server.process.pid}/status").read()
+    return int(re.search(r"VmHWM:\s+(\d+) kB", status)[1]) << 10
+
+
+def test_uploads_without_a_key():
+    server = start(f"embed={MODELS / 'weft-demo-embed'}", "--max-body-memory", BUDGET)
+    before = resident(server)
+    head = "POST /v1/embeddings HTTP/1.1\r\nHost: a\r\n"
+    chunked = f"{head}Transfer-Encoding: chunked\r\n\r\n{BODY:x}\r\n"
+    uploads = Uploads(server, [f"{head}Content-Length: {BODY}\r\n\r\n".encode(), chunked.encode()])
+    answered = 0
+    while uploads.is_alive():
+        assert embed(server, f"wool {answered}").status == 200
+        answered += 1
+    more = peak(server) - before
+    print(f"{CONNECTIONS} uploads: {uploads.closed} closed, {answered} answers meanwhile, "
+          f"{more >> 20} MiB more at the peak with a budget of {BUDGET >> 20}")
+    assert answered
+    assert uploads.closed >= CONNECTIONS - BUDGET // (4 << 20)
+    assert uploads.closed <= server.metric("weft_body_floods_total")
+    assert harness.sanitized() or more <= BUDGET + SLACK, (more, BUDGET)
+    assert re.search(r"^http: .* 0\.12 GiB for request bodies", server.output(), re.M)
+
+
+def test_the_plan_names_the_budget():
+    server = start(f"embed={MODELS / 'weft-demo-embed'}")
+    line = re.search(r"^http: at most (\S+) GiB, of them (\S+) GiB for request bodies.*",
+                     server.output(), re.M)
+    assert line and 0.25 <= float(line[2]) < float(line[1]) < 64, server.output()
