@@ -22,10 +22,12 @@ static bool is_loopback(const char *host)
     return strcmp(host, "localhost") == 0;
 }
 
+// The room doubles: a file may hold half a million keys.
 static void key_add(struct texts *list, const char *key, struct arena *arena)
 {
-    list->at = arena_grow(arena, list->at, list->count * sizeof *list->at,
-                          (list->count + 1) * sizeof *list->at);
+    size_t bytes = list->count * sizeof *list->at;
+    if ((list->count & (list->count - 1)) == 0)
+        list->at = arena_grow(arena, list->at, bytes, bytes > 0 ? 2 * bytes : sizeof *list->at);
     list->at[list->count++] = key;
 }
 
@@ -66,6 +68,9 @@ static enum status file_keys(struct keys *out, const char *path, struct arena *a
     if (status != STATUS_OK)
         return status;
     readers_warn(path);
+    if (memchr(out->file.at, '\0', out->file.bytes) != NULL)
+        return error_set(err, STATUS_INVALID,
+                         "%s holds a NUL byte: write it as text, one key a line", path);
     char *rest = (char *)out->file.at; // the arena's: the keys stay in this one place
     uint32_t before = list->count;
     for (char *line = strtok_r(rest, "\r\n", &rest); line != NULL;

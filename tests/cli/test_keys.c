@@ -58,6 +58,49 @@ static void test_given(void **state)
     assert_int_equal(keys_collect(&keys, &s, arena, &err), STATUS_INVALID);
 }
 
+static enum status keys_of_bytes(struct keys *keys, struct arena *room, const char *at,
+                                 size_t bytes, struct error *err)
+{
+    char path[] = "/tmp/weft-keys-XXXXXX";
+    int fd = mkstemp(path);
+    assert_true(write(fd, at, bytes) == (ssize_t)bytes);
+    close(fd);
+    enum status status = keys_of_file(keys, path, room, err);
+    unlink(path);
+    return status;
+}
+
+// A NUL would end the list at the key it stands in.
+static void test_no_text(void **state)
+{
+    (void)state;
+    static const char *const files[] = {"ab\0cd\nef\n", "abcd\n\0ef\n", "abcdef\n\n\0"};
+    struct keys keys;
+    struct error err;
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(keys_of_bytes(&keys, arena, files[i], 9, &err), STATUS_INVALID);
+        assert_non_null(strstr(err.text, "NUL"));
+    }
+}
+
+static void test_many(void **state)
+{
+    (void)state;
+    enum { COUNT = 10000 };
+    struct arena *room = arena_create(0, 0);
+    char *text = arena_take(room, COUNT * 6 + 1);
+    for (int i = 0; i < COUNT; i++)
+        snprintf(text + i * 6, 7, "k%04d\n", i);
+    struct keys keys;
+    struct error err;
+    assert_int_equal(keys_of_bytes(&keys, room, text, COUNT * 6, &err), STATUS_OK);
+    assert_int_equal(keys.list.count, COUNT);
+    for (int i = 0; i < COUNT; i++)
+        assert_int_equal(atoi(keys.list.at[i] + 1), i);
+    assert_in_range(arena_bytes(room), 1, 1 << 20);
+    arena_destroy(room);
+}
+
 static bool is_blank(const char *at, size_t bytes)
 {
     for (size_t i = 0; i < bytes; i++)
@@ -97,6 +140,7 @@ int main(void)
 {
     arena = arena_create(0, 0);
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_made), cmocka_unit_test(test_given),
+                                       cmocka_unit_test(test_no_text), cmocka_unit_test(test_many),
                                        cmocka_unit_test(test_wiped)};
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     arena_destroy(arena);
