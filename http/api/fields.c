@@ -344,11 +344,14 @@ void fields_check_object(struct fields *f, const struct field_rules *rules, cons
                          const char *path)
 {
     const char *name;
+    size_t bytes;
     json_t *value;
 
-    json_object_foreach((json_t *)object, name, value) // the iterator's type; nothing is written
+    // The iterator's type; nothing is written.
+    json_object_keylen_foreach((json_t *)object, name, bytes, value)
     {
-        const struct field_rule *rule = rule_find(rules, name);
+        bool whole = strlen(name) == bytes; // a name with NUL in it is no field's
+        const struct field_rule *rule = rule_find(rules, whole ? name : "*");
         if (f->failed) {
             return;
         }

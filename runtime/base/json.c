@@ -1,17 +1,22 @@
-// JSON reading: one pass over the bytes checks depth and mends lone surrogates, then jansson
+// JSON reading: one pass over the bytes checks depth and mends lone surrogates and NUL in keys, then jansson
 // parses; see json.h for the rules. Writing is in json_write.c.
 #include "runtime/base/json.h"
 
 #include "runtime/base/file.h"
+#include "runtime/base/json_keys.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 // What the first pass found.
 struct scan {
     size_t depth_error_at; // offset of the bracket that went too deep, or SIZE_MAX
-    size_t lone_count;     // escapes to be mended: lone surrogates, NUL in a key
+    size_t lone_count;     // escapes to be mended: lone surrogates
+    size_t nul_count;      // and NUL in a key
 };
+
+enum { STAND_INS = 32, STAND_IN_FIRST = 0xFDD0 }; // noncharacters, one takes the place of NUL
 
 // Value of the escape \uXXXX at `at`, or -1 if there is none before `end`.
 static int unicode_escape(const char *at, const char *end)
@@ -44,10 +49,16 @@ static size_t escape_bytes(const char *at, const char *end, bool *lone)
     return 6;
 }
 
-// Walks a string from behind its opening quote to behind its closing one. mend (may be NULL) is the
-// writable copy of the same bytes, in which lone surrogates become \uFFFD.
-static const char *scan_string(const char *at, const char *end, const char *start, char *mend,
-                               struct scan *scan)
+// The writable copy of the scanned bytes, and the escape that stands for a NUL in a key.
+struct mending {
+    char *copy;
+    char stand_in[7];
+};
+
+// Walks a string from behind its opening quote to behind its closing one. In mend (may be
+// NULL) lone surrogates become \uFFFD.
+static const char *scan_string(const char *at, const char *end, const char *start,
+                               struct mending *mend, struct scan *scan)
 {
     while (at < end && *at != '"') {
         if (*at != '\\') {
@@ -59,24 +70,25 @@ static const char *scan_string(const char *at, const char *end, const char *star
         if (lone) {
             scan->lone_count++;
             if (mend != NULL)
-                memcpy(mend + (at - start), "\\uFFFD", 6);
+                memcpy(mend->copy + (at - start), "\\uFFFD", 6);
         }
         at += bytes;
     }
     return at < end ? at + 1 : end;
 }
 
-// jansson refuses a NUL in an object key: there its escape becomes \uFFFD too.
-static void scan_key(const char *at, const char *end, const char *start, char *mend,
+// jansson refuses a NUL in an object key: its escape becomes that of a noncharacter which the text
+// does not hold, until the value stands.
+static void scan_key(const char *at, const char *end, const char *start, struct mending *mend,
                      struct scan *scan)
 {
     while (at < end) {
         bool lone;
         size_t bytes = *at == '\\' ? escape_bytes(at, end, &lone) : 1;
         if (bytes == 6 && unicode_escape(at, end) == 0) {
-            scan->lone_count++;
+            scan->nul_count++;
             if (mend != NULL)
-                memcpy(mend + (at - start), "\\uFFFD", 6);
+                memcpy(mend->copy + (at - start), mend->stand_in, 6);
         }
         at += bytes;
     }
@@ -89,7 +101,7 @@ static bool is_key(const char *behind, const char *end)
     return behind < end && *behind == ':';
 }
 
-static struct scan scan_json(struct text in, char *mend)
+static struct scan scan_json(struct text in, struct mending *mend)
 {
     struct scan scan = {.depth_error_at = SIZE_MAX};
     const char *end = in.at + in.bytes;
@@ -109,6 +121,21 @@ static struct scan scan_json(struct text in, char *mend)
         }
     }
     return scan;
+}
+
+// The first noncharacter that is nowhere in the text, neither plain nor as an escape; 0: none.
+static uint32_t stand_in_find(struct text in)
+{
+    uint32_t used = 0;
+    const char *end = in.at + in.bytes;
+    for (const char *at = in.at; at < end; at++) {
+        int value = *at == '\\' ? unicode_escape(at, end) : -1;
+        if (end - at >= 3 && memcmp(at, "\xEF\xB7", 2) == 0)
+            value = 0xFDC0 | (at[2] & 0x3F);
+        if (value >= STAND_IN_FIRST && value < STAND_IN_FIRST + STAND_INS)
+            used |= 1u << (value - STAND_IN_FIRST);
+    }
+    return used == UINT32_MAX ? 0 : STAND_IN_FIRST + (uint32_t)__builtin_ctz(~used);
 }
 
 static enum status parse_clean(json_t **out, struct text in, size_t skipped, struct error *err)
@@ -144,13 +171,17 @@ enum status json_parse(json_t **out, struct text in, struct error *err)
     if (scan.depth_error_at != SIZE_MAX)
         return error_set(err, STATUS_INVALID, "invalid JSON at byte %zu: nested over %d levels",
                          scan.depth_error_at + skipped, JSON_DEPTH_MAX);
-    if (scan.lone_count == 0)
+    if (scan.lone_count + scan.nul_count == 0)
         return parse_clean(out, body, skipped, err);
-    char *copy = heap_take(body.bytes);
-    memcpy(copy, body.at, body.bytes);
-    scan_json(body, copy);
-    enum status status = parse_clean(out, text_span(copy, body.bytes), skipped, err);
-    heap_give(copy);
+    struct mending mend = {.copy = heap_take(body.bytes)};
+    uint32_t stand_in = scan.nul_count > 0 ? stand_in_find(body) : 0;
+    snprintf(mend.stand_in, sizeof mend.stand_in, "\\u%04X", stand_in != 0 ? stand_in : 0xFFFD);
+    memcpy(mend.copy, body.at, body.bytes);
+    scan_json(body, &mend);
+    enum status status = parse_clean(out, text_span(mend.copy, body.bytes), skipped, err);
+    heap_give(mend.copy);
+    if (status == STATUS_OK && stand_in != 0)
+        json_keys_mend(*out, stand_in);
     return status;
 }
 

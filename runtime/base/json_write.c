@@ -281,7 +281,7 @@ static void put_container(struct json_buffer *b, const json_t *value)
         for (void *at = json_object_iter(mutable_value); at != NULL;
              at = json_object_iter_next(mutable_value, at)) {
             json_put_literal(b, comma);
-            json_put_string(b, text_of(json_object_iter_key(at)));
+            json_put_string(b, text_span(json_object_iter_key(at), json_object_iter_key_len(at)));
             json_put_literal(b, ":");
             json_put_value(b, json_object_iter_value(at));
             comma = ",";

@@ -175,12 +175,14 @@ static enum status entries_read(struct tensor *list, uint32_t *count, struct are
 {
     const char *key;
     json_t *entry;
-    json_object_foreach((json_t *)header, key, entry)
+    size_t key_bytes;
+    json_object_keylen_foreach((json_t *)header, key, key_bytes, entry)
     {
         if (strcmp(key, "__metadata__") == 0)
             continue;
-        if (strlen(key) > TENSOR_NAME_MAX)
-            return error_set(err, STATUS_INVALID, "%s: a tensor name has over %d bytes", name,
+        if (key_bytes > TENSOR_NAME_MAX || strlen(key) != key_bytes)
+            return error_set(err, STATUS_INVALID,
+                             "%s: a tensor name has over %d bytes, or a NUL among them", name,
                              TENSOR_NAME_MAX);
         struct tensor *tensor = &list[*count];
         *tensor = (struct tensor){.fd = -1, .file = name};

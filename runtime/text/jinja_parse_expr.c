@@ -355,18 +355,17 @@ static struct jinja_node *parse_subscript(struct parser *p, struct jinja_node *o
     }
     p->token++;
     struct node_list items = {0};
-    bool comma = false;
     while (!next_is(p, ']')) {
         if (items.count > 0 && !expect_op(p, ','))
             return NULL;
-        comma = items.count > 0;
         if (!node_add(p, &items, parse_slice_or_index(p)))
             return NULL;
     }
-    if (!expect_op(p, ']') || items.count == 0)
+    if (!expect_op(p, ']'))
         return parser_fail(p, "expected an index");
-    node->b = items.items[0];
-    if (comma) {
+    if (items.count == 1)
+        node->b = items.items[0];
+    else { // a[] has an empty tuple as its index, which nothing holds
         node->b = node_make(p, NODE_TUPLE);
         if (node->b == NULL)
             return NULL;

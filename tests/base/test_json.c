@@ -46,6 +46,35 @@ static void test_rules(void **state)
     json_decref(value);
 }
 
+// NUL in a key stays NUL, wherever it stands, and beside every noncharacter that could take its
+// place.
+static void test_nul_in_keys(void **state)
+{
+    (void)state;
+    static const char text[] = "{\"z\":[{\"a\\u0000b\":1,\"a\":2,\"\\u0000\\uFDD0\":\"\\u0000\"}],"
+                               "\"\\ufdd1\xEF\xB7\x92\":3,\"\\u0000\":{\"\\ud800\":4}}";
+    static const char want[] =
+        "{\"z\":[{\"a\\u0000b\":1,\"a\":2,\"\\u0000\xEF\xB7\x90\":\"\\u0000\"}],"
+        "\"\xEF\xB7\x91\xEF\xB7\x92\":3,\"\\u0000\":{\"\xEF\xBF\xBD\":4}}";
+    json_t *value;
+    struct error err;
+    struct json_buffer b = {0};
+    assert_int_equal(parse(&value, text, &err), STATUS_OK);
+    json_put_value(&b, value);
+    assert_int_equal(b.bytes, sizeof want - 1);
+    assert_memory_equal(b.at, want, b.bytes);
+    json_t *list = json_array_get(json_object_get(value, "z"), 0);
+    assert_int_equal(json_integer_value(json_object_getn(list, "a\0b", 3)), 1);
+    assert_int_equal(json_object_size(list), 3);
+    json_buffer_free(&b);
+    json_decref(value);
+    // The last of equal keys wins here, too.
+    assert_int_equal(parse(&value, "{\"\\u0000\":1,\"b\":2,\"\\u0000\":3}", &err), STATUS_OK);
+    assert_int_equal(json_object_size(value), 2);
+    assert_int_equal(json_integer_value(json_object_getn(value, "\0", 1)), 3);
+    json_decref(value);
+}
+
 static void test_surrogates(void **state)
 {
     (void)state;
@@ -245,14 +274,11 @@ static void test_files(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_rules),
-                                       cmocka_unit_test(test_surrogates),
-                                       cmocka_unit_test(test_depth),
-                                       cmocka_unit_test(test_integers),
-                                       cmocka_unit_test(test_letter_of_the_grammar),
-                                       cmocka_unit_test(test_suite),
-                                       cmocka_unit_test(test_numbers_read_back),
-                                       cmocka_unit_test(test_strings),
-                                       cmocka_unit_test(test_files)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_rules),      cmocka_unit_test(test_nul_in_keys),
+        cmocka_unit_test(test_surrogates), cmocka_unit_test(test_depth),
+        cmocka_unit_test(test_integers),   cmocka_unit_test(test_letter_of_the_grammar),
+        cmocka_unit_test(test_suite),      cmocka_unit_test(test_numbers_read_back),
+        cmocka_unit_test(test_strings),    cmocka_unit_test(test_files)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

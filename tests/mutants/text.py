@@ -1,5 +1,7 @@
 # Faults of runtime/text: one a line, sorted by file; the form stands in tests/mutants.py.
 FAULTS = [
+    ("data behind a tag of the same line loses its blanks", "runtime/text/jinja_lexer.c", "data_end", "if (line == from && !lx->line_starting)", "if (0)", "test_template_vectors"),
+    ("an index of nothing is refused", "runtime/text/jinja_parse_expr.c", "parse_subscript", "if (items.count == 1)", "if (items.count == 0) return NULL;\n    if (items.count == 1)", "test_template_vectors"),
     ("compatibility letters of Hangul compose with nothing", "runtime/text/normalizer_forms.c", "combines_back", "p->decomp_type != 0 &&", "0 &&", "test_text_vectors"),
     ("conjoining vowels begin a run", "runtime/text/normalizer_forms.c", "combines_back", "(c >= 0x1160 && c <= 0x11FF) ||", "", "test_text_vectors"),
     ("forms order marks that they do not know", "runtime/text/normalizer_forms.c", "order_of", "|| char_is_inert((uint32_t)c)", "", "test_text_vectors"),

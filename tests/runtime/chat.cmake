@@ -1,4 +1,6 @@
 weft_test(NAME test_chat SOURCES ${CMAKE_CURRENT_LIST_DIR}/test_chat.c LIBS weft_text LABELS cpu)
+weft_test(NAME test_template_vectors SOURCES ${CMAKE_CURRENT_LIST_DIR}/test_template_vectors.c
+  LIBS weft_text LABELS cpu)
 weft_test(NAME test_chat_assets SOURCES ${CMAKE_CURRENT_LIST_DIR}/test_chat_assets.c
   LIBS weft_text LABELS cpu)
 

@@ -3,6 +3,7 @@
 // "text" and "plain" (pairs of start and end, in bytes, of the request's text), or "status" and
 // "error".
 #include "runtime/base/arena.h"
+#include "runtime/base/json.h"
 #include "runtime/text/chat.h"
 
 #include <stdio.h>
@@ -49,8 +50,10 @@ int main(void)
     size_t room = 0;
     struct arena *arena = arena_create(0, 256u * 1024 * 1024);
     for (ssize_t bytes; (bytes = getline(&line, &room, stdin)) > 0;) {
-        json_t *request = json_loadb(line, (size_t)bytes, JSON_ALLOW_NUL, NULL);
-        json_t *answer = request != NULL ? render(request, arena) : json_pack("{}");
+        json_t *request = NULL;
+        struct error err;
+        bool read = json_parse(&request, text_span(line, (size_t)bytes), &err) == STATUS_OK;
+        json_t *answer = read ? render(request, arena) : failure(err.status, &err);
         json_dumpf(answer, stdout, JSON_COMPACT);
         putchar('\n');
         fflush(stdout);
