@@ -39,6 +39,11 @@ static const struct option_row model_rows[] = {
      "file with the chat template to use"},
     {"generation-config", OPTION_CHOICE, AT(model_settings, generation_config), 0, 0,
      {"none", "auto"}, "none", "auto: sampling defaults from generation_config.json"},
+    {"rerank-prompt", OPTION_CHOICE, AT(model_settings, rerank_prompt), 0, 0,
+     {"auto", "pair", "yes-no"}, "auto, as the folder says",
+     "what a Qwen3ForSequenceClassification reads: a text pair, or Qwen3-Reranker's prompt"},
+    {"special-tokens-in-text", OPTION_FLAG, AT(model_settings, special_tokens_in_text), 0, 0, {0},
+     "off: they are text", "embedders take [SEP] and the like in an input as the tokens"},
     {"max-queued-requests", OPTION_COUNT, AT(model_settings, max_queued_requests), 1, 65536, {0},
      "2048", "requests accepted and not finished; more get 503 or 529"},
     {"max-queued-tokens", OPTION_COUNT, AT(model_settings, max_queued_tokens), 0, 1073741824, {0},
@@ -213,5 +218,6 @@ void model_settings_to_options(const struct model_settings *s, struct model_opti
                                   .load_dummy = s->load_format == 1,
                                   .penalty_rows = -1,
                                   .yes_id = -1,
-                                  .no_id = -1};
+                                  .no_id = -1,
+                                  .rerank = s->rerank_prompt};
 }

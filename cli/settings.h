@@ -17,6 +17,8 @@ struct model_settings { // behind a folder for that model, or with -- for all
     double step_stretch; // -1: the device's default
     const char *chat_template; // file, or NULL
     int generation_config;
+    int rerank_prompt; // index into auto, pair, yes-no
+    bool special_tokens_in_text;
     uint32_t max_queued_requests, max_queued_tokens;
     uint64_t max_result_bytes;
     bool enable_prefix_caching;

@@ -318,6 +318,9 @@ def rope_cases():
               **phi), 4096),
         (dict(rope_scaling=dict(type="longrope", original_max_position_embeddings=4096, **factors),
               **phi), 131072),
+        # The ramp ends between half of the columns and all of them.
+        (dict(rope_scaling=dict(
+            rope_type="yarn", factor=4.0, original_max_position_embeddings=131072), **big), None),
     ]
 
 

@@ -101,7 +101,9 @@ static int32_t *text_encode(struct embeddings *e, struct text text, unsigned fla
     const struct tokenizer *tokenizer = e->pooled.call.model->tokenizer;
     uint32_t bound = tokenizer_bound(tokenizer, text.bytes);
     int32_t *tokens = arena_take(arena, (size_t)bound * sizeof(*tokens));
-    struct encode_args in = {.text = text, .flags = flags, .arena = arena};
+    unsigned in_text =
+        e->pooled.call.model->special_in_text ? ENCODE_ADDED_TOKENS : ENCODE_PLAIN;
+    struct encode_args in = {.text = text, .flags = flags | in_text, .arena = arena};
 
     if (!tokens || tokenizer_encode(tokenizer, &in, tokens, bound, count, &err) != STATUS_OK) {
         return NULL;

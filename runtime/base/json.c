@@ -1,5 +1,5 @@
-// JSON reading: one pass over the bytes checks depth and mends lone surrogates and NUL in keys, then jansson
-// parses; see json.h for the rules. Writing is in json_write.c.
+// JSON reading: one pass over the bytes checks depth, mends lone surrogates and NUL in keys, then
+// jansson parses; see json.h for the rules. Writing is in json_write.c.
 #include "runtime/base/json.h"
 
 #include "runtime/base/file.h"

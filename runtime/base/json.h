@@ -14,8 +14,9 @@ enum { JSON_DEPTH_MAX = 128 };
 
 // Parses one JSON text. UTF-8 only; one leading BOM is skipped; duplicate keys: the last wins;
 // over JSON_DEPTH_MAX levels, NaN, 1e400 and trailing bytes are errors; lone surrogate escapes
-// become U+FFFD; integers beyond int64 become reals (then, every integer of the text does: see
-// json_integer_exact). The error names the byte offset. *out is a new reference.
+// become U+FFFD; keys may hold NUL (json_object_iter_key_len); integers beyond int64 become reals
+// (then, every integer of the text does: see json_integer_exact). The error names the byte offset.
+// *out is a new reference.
 enum status json_parse(json_t **out, struct text in, struct error *err) MUST_USE;
 
 // The same for a file of at most bytes_max bytes; errors name the file.

@@ -23,7 +23,7 @@ enum arch_flag {
     ARCH_WINDOW = 8,           // sliding_window counts where it is not null (Mistral)
     ARCH_POSITION_OFFSET = 16, // positions begin at padding id + 1 (RoBERTa)
     ARCH_YES_NO = 32,          // can be a reranker that compares two tokens (Qwen3-Reranker)
-    ARCH_YES_NO_PROMPT = 64,   // its score head reads the same prompt
+    ARCH_YES_NO_PROMPT = 64,   // its score head may read the same prompt
 };
 
 // Tensor names behind the prefix; %u is the layer. NULL: the family has no such tensor.

@@ -191,8 +191,9 @@ static char *path_pop(char *path)
 
 // A yes/no reranker is published as a plain causal model; these are the marks such folders carry,
 // strongest first. A folder's own name is the last resort: the first published ones have no other.
+// It must hold `part`.
 // In the download cache of the hub that is .../models--OWNER--NAME/snapshots/COMMIT.
-static bool yes_no_marked(const json_t *json, const char *folder)
+static bool yes_no_marked(const json_t *json, const char *folder, const char *part)
 {
     if (json_is_true(json_object_get(json, "is_original_qwen3_reranker")) ||
         json_is_array(json_object_get(json, "classifier_from_token")))
@@ -202,7 +203,7 @@ static bool yes_no_marked(const json_t *json, const char *folder)
     const char *name = path_pop(path);
     if (name != path && strcmp(path_pop(path), "snapshots") == 0)
         name = path_pop(path);
-    return name_has(name, "reranker");
+    return name_has(name, part);
 }
 
 // What sentence-transformers says of the whole folder. A prompt that it would put in front of every
@@ -234,7 +235,11 @@ static enum status kind_settle(struct model_config *config, const struct modules
     enum status status = sentence_config_read(&cross_encoder, folder, err);
     if (status != STATUS_OK)
         return status;
-    bool marked = modules->answers || cross_encoder || yes_no_marked(json, folder);
+    bool marked = modules->answers || cross_encoder || yes_no_marked(json, folder, "reranker");
+    // Any fine-tune may have a score head: only Qwen3-Reranker itself reads its prompt.
+    if (config->arch->flags & ARCH_YES_NO_PROMPT)
+        config->rerank =
+            yes_no_marked(json, folder, "qwen3-reranker") ? RERANK_YES_NO : RERANK_PAIR;
     if (can_answer && marked) {
         config->kind = MODEL_RERANKER;
         config->rerank = RERANK_YES_NO;

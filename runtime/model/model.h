@@ -32,6 +32,7 @@ struct model_options {
     bool load_dummy;                 // random weights, only config.json is needed
     int penalty_rows;                // -1: as many as max_num_seqs needs, at most 64
     int32_t yes_id, no_id; // RERANK_YES_NO: token ids of "yes" and "no"; -1 if none were found
+    int rerank; // a reranker that can have either form: 1 + enum rerank_form; 0: as its folder says
     uint32_t tokenizer_length; // usual length of embedders and rerankers; 0: the checkpoint's
 };
 

@@ -1,4 +1,5 @@
 // model_plan: what a folder is and what it will take, before anything big is taken. Loading thread.
+#include "runtime/base/log.h"
 #include "runtime/model/parts.h"
 
 #include "kernels/attn_tiles.h"
@@ -36,6 +37,30 @@ static enum status options_check(const struct model_options *o, struct error *er
     return STATUS_OK;
 }
 
+// Which of both forms a reranker with a score head reads; said, because scores tell no tale of it.
+static enum status form_choose(struct model_parts *parts, struct error *err)
+{
+    struct model_config *c = &parts->config;
+    int wanted = parts->options.rerank - 1;
+    static const char *const names[] = {"pair", "yes-no"};
+    if (c->kind != MODEL_RERANKER)
+        return STATUS_OK;
+    if ((c->arch->flags & ARCH_YES_NO_PROMPT) == 0) {
+        if (wanted < 0 || wanted == (int)c->rerank)
+            return STATUS_OK;
+        return error_set(err, STATUS_INVALID,
+                         "--rerank-prompt %s: a %s of this folder can only read %s; leave it out",
+                         names[wanted], c->arch->name, names[c->rerank]);
+    }
+    if (wanted >= 0)
+        c->rerank = (enum rerank_form)wanted;
+    log_line(LOG_INFO,
+             "%s: queries and documents are read %s; --rerank-prompt %s reads them the other way",
+             c->arch->name, c->rerank == RERANK_YES_NO ? "in Qwen3-Reranker's prompt" : "as a pair",
+             names[c->rerank == RERANK_PAIR]);
+    return STATUS_OK;
+}
+
 static enum status length_choose(struct model_facts *facts, const struct model_parts *parts,
                                  struct error *err)
 {
@@ -46,6 +71,13 @@ static enum status length_choose(struct model_facts *facts, const struct model_p
     if (facts->kind != MODEL_GENERATOR && !c->length_said && tokenizer > 0 && tokenizer < usual)
         usual = tokenizer;
     facts->max_model_len = wanted > 0 ? wanted : usual;
+    if (c->rope.kind == ROPE_DYNAMIC && facts->max_model_len > c->positions)
+        log_line(
+            LOG_WARNING,
+            "dynamic NTK: all prompts get the rotary frequencies of %u tokens (--max-model-len); "
+            "transformers gives those up to %u tokens the trained ones, as --max-model-len %u "
+            "does",
+            facts->max_model_len, c->positions, c->positions);
     if (facts->max_model_len <= c->length_max)
         return STATUS_OK;
     return error_set(err, STATUS_TOO_LARGE,
@@ -237,7 +269,9 @@ static enum status plan_fill(struct model_plan *plan, struct error *err)
 {
     struct model_parts *parts = plan->parts;
     struct model_facts *facts = &plan->facts;
-    enum status status = checkpoint_open(parts, err);
+    enum status status = form_choose(parts, err);
+    if (status == STATUS_OK)
+        status = checkpoint_open(parts, err);
     if (status != STATUS_OK)
         return status;
     struct device_facts device;

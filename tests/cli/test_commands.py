@@ -56,6 +56,29 @@ class Commands(unittest.TestCase):
         self.fails(2, "--prompt TEXT is required", "generate", CHAT)
         self.fails(2, "whole number of 64 bits", *GENERATE, "--seed", "1.5e18")
 
+    def test_special_tokens_in_text(self):
+        """[SEP] in a text is the token where it is asked for, and five characters else."""
+        def vector(text, *options):
+            done = weft("embed", EMBED, *options, feed=text.encode())
+            self.assertEqual((done.returncode, done.stderr), (0, b""))
+            return json.loads(done.stdout)
+        option = "--special-tokens-in-text"
+        self.assertEqual(vector("warm sea\n"), vector("warm sea\n", option))
+        self.assertNotEqual(vector("warm [SEP] sea\n"), vector("warm [SEP] sea\n", option))
+        self.assertEqual(vector("warm [SEP] sea\n", option), vector("warm[SEP]sea\n", option))
+
+    def test_dynamic_frequencies_are_said(self):
+        folder = self.copy(CHAT, "dynamic")
+        config = json.loads((folder / "config.json").read_text())
+        length = config["max_position_embeddings"]
+        config["rope_scaling"] = {"type": "dynamic", "factor": 4.0}
+        (folder / "config.json").write_text(json.dumps(config))
+        for wanted, said in ((0, False), (length, False), (2 * length, True)):
+            done = weft("generate", folder, "--prompt", "hi", "--max-tokens", "1", "--max-model-len", wanted)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            line = f"transformers gives those up to {length} tokens the trained ones"
+            self.assertEqual(line.encode() in done.stderr, said, done.stderr)
+
     def test_help_of_one_command(self):
         for command in COMMANDS:
             self.assertEqual(weft("help", command).stdout, weft(command, "--help").stdout)

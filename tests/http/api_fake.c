@@ -32,6 +32,11 @@ static void *state;
 
 // Control
 
+void fake_special_in_text(void)
+{
+    model.special_in_text = true;
+}
+
 void fake_begin(enum model_kind kind)
 {
     memset(&fake, 0, sizeof(fake));

@@ -59,6 +59,27 @@ static void test_base64(void **state)
     assert_non_null(strstr(fake.sent, "\"embedding\":\"AAAAvwAAgL4AAAAAAACAPg==\"}"));
 }
 
+// The double of the tokenizer gives other ids where special tokens in a text count.
+static void test_special_tokens_in_text(void **state)
+{
+    (void)state;
+    fake_request(PATH, "{\"model\":\"m\",\"input\":\"a\"}");
+    assert_int_equal(fake.tokens[1], 'a');
+    fake_end();
+    fake_begin(MODEL_EMBEDDER);
+    fake_special_in_text();
+    fake_request(PATH, "{\"model\":\"m\",\"input\":\"a\"}");
+    assert_int_equal(fake.token_count, 3); // what the model adds is still there
+    assert_int_equal(fake.tokens[1], 1000 + 'a');
+    fake_end();
+    fake_begin(MODEL_EMBEDDER);
+    fake_special_in_text();
+    fake_request(PATH, "{\"model\":\"m\",\"input\":\"abcd\",\"truncate_prompt_tokens\":3}");
+    assert_int_equal(fake.token_count, 3); // cut in front of what closes the text
+    assert_int_equal(fake.tokens[1], 1000 + 'a');
+    assert_int_equal(fake.tokens[2], FAKE_SEP);
+}
+
 static void test_inputs(void **state)
 {
     static const struct {
@@ -234,8 +255,9 @@ static void test_failures(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_float),       TEST(test_base64), TEST(test_inputs),     TEST(test_too_long),
-        TEST(test_many_inputs), TEST(test_pieces), TEST(test_not_finite), TEST(test_failures),
+        TEST(test_float),  TEST(test_base64),     TEST(test_special_tokens_in_text),
+        TEST(test_inputs), TEST(test_too_long),   TEST(test_many_inputs),
+        TEST(test_pieces), TEST(test_not_finite), TEST(test_failures),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

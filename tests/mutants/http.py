@@ -2,6 +2,7 @@
 FAULTS = [
     ("a quote behind a backslash ends a string of the body", "http/api/call.c", "values_are_too_many", "at += *at == '\\\\' ? 2 : 1;", "at += 1;", "test_api_fields"),
     ("a message's own fields are not judged", "http/api/chat_turns.c", "turn_read", "fields_check_object(f, &message_rules, in, fields_path(f, \"messages[%zu]\", i));", "", "test_api_fields"),
+    ("embedders never take special tokens in a text", "http/api/embeddings.c", "text_encode", "model->special_in_text ?", "model->special_in_text && !e ?", "test_api_embeddings"),
     ("fields inside of a field are not judged", "http/api/fields.c", "rule_apply", "else if (rule->members)", "else if (false)", "test_api_fields"),
     ("the type of a known field is not judged", "http/api/fields.c", "rule_apply", "rule->types && ", "false && rule->types && ", "test_api_fields"),
     ("a stream that is cut ends without its error event", "http/api/generation.c", "generation_cut", "generation_send(g, &out);", "", "e2e:test_stop_cuts_streams"),

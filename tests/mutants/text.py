@@ -2,6 +2,9 @@
 FAULTS = [
     ("data behind a tag of the same line loses its blanks", "runtime/text/jinja_lexer.c", "data_end", "if (line == from && !lx->line_starting)", "if (0)", "test_template_vectors"),
     ("an index of nothing is refused", "runtime/text/jinja_parse_expr.c", "parse_subscript", "if (items.count == 1)", "if (items.count == 0) return NULL;\n    if (items.count == 1)", "test_template_vectors"),
+    ("Strip leaves the marks of plain text where they were", "runtime/text/normalizer.c", "normalize_strip", "s->plain + start", "s->plain", "test_tokenizer_rules"),
+    ("Replace loses the marks of plain text", "runtime/text/normalizer.c", "plain_between", "if (s->plain[i] != 0)", "if (0)", "test_tokenizer_rules"),
+    ("what Replace keeps loses its marks", "runtime/text/normalizer.c", "put_stretch", "memcpy(b->plain + at, s->plain + start, end - start);", "", "test_tokenizer_rules"),
     ("compatibility letters of Hangul compose with nothing", "runtime/text/normalizer_forms.c", "combines_back", "p->decomp_type != 0 &&", "0 &&", "test_text_vectors"),
     ("conjoining vowels begin a run", "runtime/text/normalizer_forms.c", "combines_back", "(c >= 0x1160 && c <= 0x11FF) ||", "", "test_text_vectors"),
     ("forms order marks that they do not know", "runtime/text/normalizer_forms.c", "order_of", "|| char_is_inert((uint32_t)c)", "", "test_text_vectors"),

@@ -48,7 +48,7 @@ static void kinds_follow_the_architecture(void **state)
         {"XLMRobertaForMaskedLM", MODEL_EMBEDDER, RERANK_PAIR},
         {"BertForSequenceClassification", MODEL_RERANKER, RERANK_PAIR},
         {"Qwen2ForSequenceClassification", MODEL_RERANKER, RERANK_PAIR},
-        {"Qwen3ForSequenceClassification", MODEL_RERANKER, RERANK_YES_NO},
+        {"Qwen3ForSequenceClassification", MODEL_RERANKER, RERANK_PAIR},
     };
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
         parse(known[i].name, "");
@@ -75,6 +75,10 @@ static void defaults_are_the_family_s(void **state)
     parse("Qwen2ForCausalLM", ",\"dtype\":\"bfloat16\"");
     assert_true(config.qkv_bias && !config.o_bias);
     assert_int_equal(config.dtype, DTYPE_BF16);
+    parse("Qwen2ForCausalLM", ",\"attention_bias\":true"); // its output projection has none
+    assert_true(config.qkv_bias && !config.o_bias);
+    parse("Qwen3ForCausalLM", ",\"attention_bias\":true");
+    assert_true(config.qkv_bias && config.o_bias);
     parse("BertModel", ",\"torch_dtype\":\"float16\"");
     assert_int_equal(config.activation, ACTIVATE_GELU);
     assert_int_equal(config.dtype, DTYPE_F16);
@@ -249,6 +253,33 @@ static void yes_no_rerankers_are_recognised(void **state)
     assert_int_equal(config.kind, MODEL_RERANKER);
 }
 
+// With a score head only Qwen3-Reranker's own checkpoints read its prompt; a fine-tune does not.
+static void score_heads_read_what_their_folder_says(void **state)
+{
+    const struct place *place = *state;
+    static const struct {
+        const char *name, *more;
+        enum rerank_form form;
+    } cases[] = {
+        {"my-fine-tune", "", RERANK_PAIR},
+        {"my-reranker", "", RERANK_PAIR},
+        {"my-reranker", ",\"is_original_qwen3_reranker\":true", RERANK_YES_NO},
+        {"Qwen3-Reranker-0.6B-seq-cls", "", RERANK_YES_NO},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char folder[160], name[160];
+        struct error err;
+        snprintf(name, sizeof name, "%s/config.json", cases[i].name);
+        put_config(place, name, "Qwen3ForSequenceClassification", cases[i].more);
+        snprintf(name, sizeof name, "%s/config_sentence_transformers.json", cases[i].name);
+        put(place, name, "{\"model_type\":\"CrossEncoder\"}");
+        snprintf(folder, sizeof folder, "%s/%s", place->folder, cases[i].name);
+        assert_int_equal(model_config_read(&config, folder, &err), STATUS_OK);
+        assert_int_equal(config.kind, MODEL_RERANKER);
+        assert_int_equal(config.rerank, cases[i].form);
+    }
+}
+
 // The download cache of the hub keeps the name two folders above the files.
 static void names_of_the_hub_cache_are_read(void **state)
 {
@@ -278,6 +309,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(sentence_folders_are_embedders, place_make, place_end),
         cmocka_unit_test_setup_teardown(old_length_files_are_read, place_make, place_end),
         cmocka_unit_test_setup_teardown(yes_no_rerankers_are_recognised, place_make, place_end),
+        cmocka_unit_test_setup_teardown(score_heads_read_what_their_folder_says, place_make,
+                                        place_end),
         cmocka_unit_test_setup_teardown(names_of_the_hub_cache_are_read, place_make, place_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -96,6 +96,81 @@ static void dummy_weights_are_the_same_each_time(void **state)
     folder_remove(folder);
 }
 
+// A checkpoint without a head whose config.json does not say so is tied, and gives the same.
+static void a_missing_head_is_the_table(void **state)
+{
+    (void)state;
+    static float logits[2][VOCAB];
+    static const int32_t tokens[] = {3, 50, 7, 9, 11};
+    for (int i = 0; i < 2; i++) {
+        json_t *golden = golden_read("llama-tied");
+        json_t *config = json_object_get(golden, "config");
+        assert_true(json_is_true(json_object_get(config, "tie_word_embeddings")));
+        if (i == 1)
+            json_object_del(config, "tie_word_embeddings");
+        char folder[64];
+        folder_make(folder);
+        golden_folder_write(folder, golden, DTYPE_F32, 1);
+        json_decref(golden);
+        struct model_options options = rig_options();
+        struct rig rig;
+        rig_open(&rig, folder, &options);
+        struct rig_sequence s = {2, tokens, 5, 0, STEP_NO_TYPE};
+        rig_prompt_logits(&rig, &s, 64, logits[i]);
+        rig_close(&rig);
+        folder_remove(folder);
+    }
+    assert_memory_equal(logits[0], logits[1], sizeof logits[0]);
+}
+
+// --rerank-prompt changes what a reranker with Qwen3's score head reads, and nothing else.
+static void reranker_forms_are_chosen(void **state)
+{
+    (void)state;
+    static const char score[] = "Qwen3ForSequenceClassification";
+    static const struct {
+        const char *architecture;
+        int wanted;
+        bool opens;
+        enum rerank_form form;
+    } cases[] = {
+        {score, 0, true, RERANK_PAIR},
+        {score, 1 + RERANK_PAIR, true, RERANK_PAIR},
+        {score, 1 + RERANK_YES_NO, true, RERANK_YES_NO},
+        {"Qwen2ForSequenceClassification", 1 + RERANK_PAIR, true, RERANK_PAIR},
+        {"Qwen2ForSequenceClassification", 1 + RERANK_YES_NO, false, RERANK_PAIR},
+        {"Qwen3ForCausalLM", 1 + RERANK_YES_NO, true, RERANK_PAIR}, // no reranker: for others
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char folder[64];
+        struct model_options options = rig_options();
+        struct device_options device_options = {.threads = 1};
+        struct device *device;
+        struct model_plan *plan = NULL;
+        struct error err;
+        json_t *golden = golden_read("qwen3");
+        json_t *config = json_object_get(golden, "config");
+        json_object_set_new(config, "architectures", json_pack("[s]", cases[i].architecture));
+        json_object_set_new(config, "num_labels", json_integer(1));
+        folder_make(folder);
+        file_write_json(folder, "config.json", config);
+        json_decref(golden);
+        options.load_dummy = true;
+        options.rerank = cases[i].wanted;
+        assert_int_equal(device_cpu()->open(&device, &device_options, &err), STATUS_OK);
+        enum status status = model_plan_open(&plan, folder, device_cpu(), device, &options, &err);
+        assert_int_equal(status == STATUS_OK, cases[i].opens);
+        if (status == STATUS_OK) {
+            assert_int_equal(plan->facts.rerank, cases[i].form);
+            model_plan_close(plan);
+        } else {
+            assert_non_null(strstr(err.text, "--rerank-prompt yes-no"));
+        }
+        device_cpu()->close(device);
+        folder_remove(folder);
+    }
+}
+
 static void prompts_make(int32_t prompts[ROWS][PROMPT_MAX])
 {
     for (uint32_t r = 0; r < ROWS; r++)
@@ -312,6 +387,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(plan_is_what_is_taken),
         cmocka_unit_test(dummy_weights_are_the_same_each_time),
+        cmocka_unit_test(a_missing_head_is_the_table),
+        cmocka_unit_test(reranker_forms_are_chosen),
         cmocka_unit_test(flight_and_graphs_change_no_token),
         cmocka_unit_test(masks_bind_their_rows),
         cmocka_unit_test(encoder_rows_do_not_see_each_other),

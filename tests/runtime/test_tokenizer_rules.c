@@ -117,6 +117,72 @@ static void plain_segments(void **state)
     tokenizer_close(t);
 }
 
+// What the user wrote is never a token, whatever a normalizer makes of it or of what stands before;
+// what the template wrote is found behind it.
+static void plain_marks_pass_normalizers(void **state)
+{
+    (void)state;
+    enum { C = 4, Y = 5, CC = 14, OTHER = 8, E = 6 };
+    static const char strip[] = "{\"type\":\"Strip\"}";
+    static const char gone[] =
+        "{\"type\":\"Replace\",\"pattern\":{\"String\":\"b\"},\"content\":\"\"}";
+    static const char made[] =
+        "{\"type\":\"Replace\",\"pattern\":{\"String\":\"q\"},\"content\":\"CC\"}";
+    static const char regex[] =
+        "{\"type\":\"Replace\",\"pattern\":{\"Regex\":\"b+\"},\"content\":\"y\"}";
+    static const char clean[] = "{\"type\":\"BertNormalizer\",\"lowercase\":false}";
+    static const char bytes[] = "{\"type\":\"ByteLevel\"}";
+    static const struct {
+        const char *normalizer, *first;
+        bool first_plain;
+        const char *second;
+        int32_t want[6];
+        uint32_t count;
+    } cases[] = {
+        {strip, "  ", false, "CC", {C, C}, 2},
+        {strip, "  C", true, "CC", {C, CC}, 2},
+        {strip, "CC", false, "C  ", {CC, C}, 2},
+        {gone, "b", false, "CC", {C, C}, 2},
+        {gone, "bbC", true, "CC", {C, CC}, 2},
+        {gone, "bCbC", true, "CC", {C, C, CC}, 3},
+        {made, "q", true, "q", {C, C, CC}, 3},
+        {made, "q", false, "q", {CC, C, C}, 3},
+        {regex, "bb", false, "CC", {Y, C, C}, 3},
+        {regex, "bbC", true, "CC", {Y, C, CC}, 3},
+        {"{\"type\":\"NFC\"}", "e\u0301", false, "CC", {E, C, C}, 3},
+        {"{\"type\":\"NFC\"}", "e\u0301C", true, "CC", {E, C, CC}, 3},
+        {"{\"type\":\"NFKC\"}", "\uFF23", true, "CC", {C, CC}, 2},
+        {"{\"type\":\"NFKC\"}", "y", false, "\uFF23\uFF23", {Y, C, C}, 3},
+        {"{\"type\":\"StripAccents\"}", "\u0301C", true, "CC", {C, CC}, 2},
+        {"{\"type\":\"StripAccents\"}", "\u0301\u0301", false, "CC", {C, C}, 2},
+        {"{\"type\":\"Nmt\"}", "\x01", false, "CC", {C, C}, 2},
+        {clean, "\x01", false, "CC", {C, C}, 2},
+        {clean,
+         "\x01\x01"
+         "C",
+         true,
+         "CC",
+         {C, CC},
+         2},
+        {bytes, "\u00e9", false, "CC", {OTHER, OTHER, C, C}, 4},
+        {bytes, "\u00e9", true, "CC", {OTHER, OTHER, CC}, 3},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char json[1024];
+        snprintf(json, sizeof json,
+                 "{\"added_tokens\":[{\"id\":14,\"content\":\"CC\",\"normalized\":true}],"
+                 "\"normalizer\":%s,\"model\":{\"vocab\":{\"C\":4,\"y\":5,\"\u00e9\":6,\"?\":8},"
+                 "\"unk_token\":\"?\",\"merges\":[]}}",
+                 cases[i].normalizer);
+        struct tokenizer *t = open_text(json, NULL);
+        struct text_segment segments[] = {{text_of(cases[i].first), cases[i].first_plain},
+                                          {text_of(cases[i].second), !cases[i].first_plain}};
+        expect(t, (struct encode_args){.segments = segments, .segment_count = 2}, cases[i].want,
+               cases[i].count);
+        tokenizer_close(t);
+    }
+}
+
 static const char pairs[] =
     "{\"pre_tokenizer\":{\"type\":\"WhitespaceSplit\"},"
     "\"post_processor\":{\"type\":\"BertProcessing\",\"sep\":[\"[S]\",3],\"cls\":[\"[C]\",2]},"
@@ -376,6 +442,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(added_token_flags),
         cmocka_unit_test(plain_segments),
+        cmocka_unit_test(plain_marks_pass_normalizers),
         cmocka_unit_test(types_are_given_or_not),
         cmocka_unit_test(tokens_of_spaces),
         cmocka_unit_test(folders_are_read),
