@@ -74,11 +74,15 @@ static void message_put(struct json_buffer *out, const struct http_failure *fail
                         enum shape shape)
 {
     json_put_literal(out, "\"message\":\"");
-    if (shape == SHAPE_MESSAGES && failure->error == HTTP_CONTEXT_LENGTH)
+    if (shape == SHAPE_MESSAGES && failure->error == HTTP_CONTEXT_LENGTH) {
         json_put_format(out, "prompt is too long: %u tokens > %u maximum", failure->prompt_tokens,
                         failure->context_tokens);
-    else
+        if (failure->tokens_more)
+            json_put_format(out, "; it has more than %u tokens, the rest was not counted",
+                            failure->prompt_tokens - 1);
+    } else {
         quoted_put(out, failure->message);
+    }
     json_put_literal(out, "\"");
 }
 

@@ -65,15 +65,17 @@ struct embeddings {
 
 // Reading
 
-static void length_fail(struct embeddings *e, const char *path, uint32_t tokens)
+// more: counting stopped at so many.
+static void length_fail(struct embeddings *e, const char *path, uint32_t tokens, bool more)
 {
     struct fields *f = &e->pooled.call.fields;
 
     fields_fail_plain(f, HTTP_CONTEXT_LENGTH, path,
                       "This model's maximum context length is %u tokens. However, your input "
-                      "resulted in %u tokens. Please reduce the length of the input.",
-                      e->token_max, tokens);
-    f->failure.prompt_tokens = tokens;
+                      "resulted in %s%u tokens. Please reduce the length of the input.",
+                      e->token_max, more ? "more than " : "", tokens);
+    f->failure.prompt_tokens = tokens + more;
+    f->failure.tokens_more = more;
     f->failure.context_tokens = e->token_max;
 }
 
@@ -83,7 +85,7 @@ static void tokens_add(struct embeddings *e, const char *path, const int32_t *to
     struct fields *f = &e->pooled.call.fields;
 
     if (count > e->token_max && !e->truncate) {
-        length_fail(e, path, count);
+        length_fail(e, path, count, false);
         return;
     }
     count = count < e->token_max ? count : e->token_max;
@@ -94,21 +96,22 @@ static void tokens_add(struct embeddings *e, const char *path, const int32_t *to
     }
 }
 
-static int32_t *text_encode(struct embeddings *e, struct text text, unsigned flags,
-                            struct arena *arena, uint32_t *count)
+// STATUS_TOO_LARGE: more than `most` tokens.
+static enum status text_encode(struct embeddings *e, struct text text, unsigned flags,
+                               struct arena *arena, uint32_t most, int32_t **tokens,
+                               uint32_t *count)
 {
     struct error err;
     const struct tokenizer *tokenizer = e->pooled.call.model->tokenizer;
     uint32_t bound = tokenizer_bound(tokenizer, text.bytes);
-    int32_t *tokens = arena_take(arena, (size_t)bound * sizeof(*tokens));
+    bound = bound < most ? bound : most;
+    *tokens = arena_take(arena, (size_t)bound * sizeof(**tokens));
     unsigned in_text =
         e->pooled.call.model->special_in_text ? ENCODE_ADDED_TOKENS : ENCODE_PLAIN;
     struct encode_args in = {.text = text, .flags = flags | in_text, .arena = arena};
 
-    if (!tokens || tokenizer_encode(tokenizer, &in, tokens, bound, count, &err) != STATUS_OK) {
-        return NULL;
-    }
-    return tokens;
+    return *tokens ? tokenizer_encode(tokenizer, &in, *tokens, bound, count, &err)
+                   : STATUS_NO_ROOM;
 }
 
 // Cuts the text's own tokens off the right, so that what the model's special tokens close with
@@ -117,8 +120,10 @@ static uint32_t text_cut(struct embeddings *e, struct text text, int32_t *tokens
                          struct arena *arena)
 {
     uint32_t own_count = 0, before = 0;
-    int32_t *own = text_encode(e, text, ENCODE_PLAIN, arena, &own_count);
-    uint32_t added = own && count > own_count ? count - own_count : 0;
+    int32_t *own;
+    bool made =
+        text_encode(e, text, ENCODE_PLAIN, arena, UINT32_MAX, &own, &own_count) == STATUS_OK;
+    uint32_t added = made && count > own_count ? count - own_count : 0;
 
     if (!e->special || added == 0 || added >= e->token_max) {
         return e->token_max;
@@ -141,9 +146,15 @@ static void text_add(struct embeddings *e, const char *path, struct text text, s
         return;
     }
     arena_reset(arena);
-    int32_t *tokens =
-        text_encode(e, text, e->special ? ENCODE_SPECIAL : ENCODE_PLAIN, arena, &count);
-    if (!tokens) {
+    int32_t *tokens;
+    unsigned flags = e->special ? ENCODE_SPECIAL : ENCODE_PLAIN;
+    uint32_t most = e->truncate ? UINT32_MAX : e->token_max; // what is cut is encoded whole
+    enum status status = text_encode(e, text, flags, arena, most, &tokens, &count);
+    if (status == STATUS_TOO_LARGE && count == most) {
+        length_fail(e, path, count, true);
+        return;
+    }
+    if (status != STATUS_OK) {
         fields_fail(f, HTTP_TOO_LARGE, path, "is too large");
         return;
     }

@@ -94,7 +94,7 @@ static void length_settle(struct generation *g)
     struct fields *f = &g->call.fields;
     uint32_t window = g->call.model->facts->max_model_len;
 
-    if (g->prompt_tokens < window) {
+    if (!g->prompt_stopped && g->prompt_tokens < window) {
         uint32_t room = window - g->prompt_tokens;
         g->window_bound = g->max_tokens == 0 || g->max_tokens > room;
         g->max_tokens = g->window_bound ? room : g->max_tokens;
@@ -102,11 +102,12 @@ static void length_settle(struct generation *g)
     }
     fields_fail_plain(f, HTTP_CONTEXT_LENGTH, "messages",
                       "This model's maximum context length is %u tokens. However, your messages "
-                      "resulted in %u tokens. Please reduce the length of the messages.",
-                      window, g->prompt_tokens);
-    f->failure.prompt_tokens = g->prompt_tokens;
+                      "resulted in %s%u tokens. Please reduce the length of the messages.",
+                      window, g->prompt_stopped ? "more than " : "", g->prompt_tokens);
+    f->failure.prompt_tokens = g->prompt_tokens + g->prompt_stopped;
+    f->failure.tokens_more = g->prompt_stopped;
     f->failure.context_tokens = window;
-    if (f->shape == SHAPE_MESSAGES && g->prompt_tokens == window) {
+    if (f->shape == SHAPE_MESSAGES && f->failure.prompt_tokens == window) {
         // The text says N > M; one token must have room, so the most is one less.
         f->failure.context_tokens = window - 1;
     }

@@ -56,11 +56,13 @@ static enum status prompt_try(struct generation *g, struct error *err)
         .variables = variables,
         .now = (int64_t)time(NULL),
         .arena = g->call.scratch,
+        .tokens_max = g->count_only ? 0 : model->facts->max_model_len,
         .until = g->conversation.continued ? text_of(mark) : (struct text){0},
     };
     enum status status = prompt_tokens(&args, &g->tokens, &g->prompt_tokens, err);
     json_decref(variables);
-    return status;
+    g->prompt_stopped = status == STATUS_TOO_LARGE && g->prompt_tokens > 0;
+    return g->prompt_stopped ? STATUS_OK : status; // the window is looked at where all is read
 }
 
 static void prompt_fail(struct generation *g, enum status status, const struct error *err)

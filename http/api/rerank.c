@@ -130,9 +130,10 @@ static void document_add(struct rerank *r, const struct rerank_prompt *prompt, u
     } else if (input.cut && !r->truncate) {
         uint32_t window = r->pooled.call.model->facts->max_model_len;
         fields_fail(f, HTTP_CONTEXT_LENGTH, path,
-                    "is too long: with the query it has %u tokens, %u fit", input.whole_count,
-                    window);
-        f->failure.prompt_tokens = input.whole_count;
+                    "is too long: with the query it has %s%u tokens, %u fit",
+                    input.stopped ? "more than " : "", input.whole_count, window);
+        f->failure.prompt_tokens = input.whole_count + input.stopped;
+        f->failure.tokens_more = input.stopped;
         f->failure.context_tokens = window;
     } else if (input.token_count == 0) {
         fields_fail(f, HTTP_INVALID_VALUE, path, "holds no token, nor does the query");
@@ -162,6 +163,7 @@ static void inputs_make(struct rerank *r, struct text query, const json_t *docum
         .query = query,
         .tokens_max = facts->max_model_len,
         .document_max = r->document_max,
+        .stop = !r->truncate,
         .arena = call->scratch,
     };
 

@@ -306,6 +306,19 @@ static void encode_bytes(struct encode *e, struct text piece)
     push_merged(e, symbols, piece.bytes);
 }
 
+// A word so long that even the longest tokens make too many of it: known before it is merged, which
+// takes a second for some millions of letters. Only where nothing is unknown or left out.
+static bool too_long(struct encode *e, struct text piece)
+{
+    const struct bpe *b = &e->t->bpe;
+    bool whole = b->all_bytes && (b->bytes || b->byte_fallback);
+    if (!whole || piece.bytes / e->t->piece_bytes_max <= e->token_max - e->token_count)
+        return false;
+    e->status = STATUS_TOO_LARGE;
+    e->token_count = e->token_max;
+    return true;
+}
+
 void bpe_encode(struct encode *e, struct text piece)
 {
     const struct bpe *b = &e->t->bpe;
@@ -314,6 +327,8 @@ void bpe_encode(struct encode *e, struct text piece)
         encode_push(e, slot->id & ~WORD_WHOLE);
         return;
     }
+    if (too_long(e, piece))
+        return;
     if (b->bytes && b->all_bytes && piece.bytes <= SYMBOLS_SHORT) {
         encode_bytes(e, piece);
         return;

@@ -155,6 +155,9 @@ static enum status pieces_of_chars(struct tokenizer *t, struct error *err)
         if (byte >= 0)
             b->byte_ids[byte] = (int32_t)id;
     }
+    b->all_bytes = true;
+    for (int i = 0; i < 256; i++)
+        b->all_bytes = b->all_bytes && b->byte_ids[i] >= 0;
     return STATUS_OK;
 }
 

@@ -49,6 +49,7 @@ static bool cut_before(struct chat_output *rendered, struct text until)
 enum status prompt_tokens(const struct prompt_args *args, int32_t **tokens, uint32_t *count,
                           struct error *err)
 {
+    *count = 0;
     trusted_variables(args->variables, args->tokenizer);
     struct chat_input in = {.variables = args->variables,
                             .trusted = prompt_trusted,
@@ -62,6 +63,7 @@ enum status prompt_tokens(const struct prompt_args *args, int32_t **tokens, uint
         return error_set(err, STATUS_UNSUPPORTED,
                          "the template cannot end in the middle of a message");
     uint32_t bound = tokenizer_bound(args->tokenizer, rendered.text.bytes);
+    bound = args->tokens_max > 0 && args->tokens_max < bound ? args->tokens_max : bound;
     *tokens = arena_take(args->arena, (size_t)bound * sizeof **tokens);
     if (*tokens == NULL)
         return error_set(err, STATUS_NO_ROOM, "the prompt is too long to be encoded");

@@ -22,17 +22,35 @@ struct rerank_prompt {
     uint32_t head_count; // tokens of head alone
 };
 
-static enum status encode(const struct tokenizer *tokenizer, const struct encode_args *args,
-                          int32_t **tokens, uint32_t *count, struct error *err)
+static enum status encode_most(const struct tokenizer *tokenizer, const struct encode_args *args,
+                               uint32_t most, int32_t **tokens, uint32_t *count, struct error *err)
 {
     size_t bytes = args->text.bytes + (args->pair ? args->pair->bytes : 0);
     uint32_t bound = tokenizer_bound(tokenizer, bytes);
 
+    bound = bound < most ? bound : most;
     *tokens = arena_take(args->arena, (size_t)bound * sizeof(**tokens));
     if (!*tokens) {
         return error_set(err, STATUS_NO_ROOM, "no room for %u tokens", bound);
     }
     return tokenizer_encode(tokenizer, args, *tokens, bound, count, err);
+}
+
+static enum status encode(const struct tokenizer *tokenizer, const struct encode_args *args,
+                          int32_t **tokens, uint32_t *count, struct error *err)
+{
+    return encode_most(tokenizer, args, UINT32_MAX, tokens, count, err);
+}
+
+// A document whose input is too long ends here: `taken` tokens of the input are none of its.
+static bool stopped(const struct rerank_prompt *p, enum status status, uint32_t taken,
+                    uint32_t count, struct rerank_input *out)
+{
+    uint32_t most = p->args.tokens_max;
+    out->stopped = p->args.stop && status == STATUS_TOO_LARGE && taken + count == most;
+    out->cut = out->stopped;
+    out->whole_count = most;
+    return out->stopped;
 }
 
 static enum status query_check(const struct rerank_args *args, uint32_t query_tokens,
@@ -158,8 +176,13 @@ static enum status encode_pair(const struct rerank_prompt *p, struct text docume
                              .arena = arena,
                              .type_ids = types,
                              .pair_start = &pair_start};
-    enum status status = encode(p->args.tokenizer, &in, &out->tokens, &out->token_count, err);
+    uint32_t most = p->args.stop ? p->args.tokens_max : UINT32_MAX;
+    enum status status =
+        encode_most(p->args.tokenizer, &in, most, &out->tokens, &out->token_count, err);
 
+    if (stopped(p, status, 0, out->token_count, out)) {
+        return STATUS_OK;
+    }
     if (status != STATUS_OK) {
         return status;
     }
@@ -193,7 +216,12 @@ static enum status encode_yes_no(const struct rerank_prompt *p, struct text docu
     }
     struct encode_args in = {.text = text_span(joined, p->head.bytes + document.bytes),
                              .arena = arena};
-    enum status status = encode(p->args.tokenizer, &in, &middle, &count, err);
+    uint32_t taken = p->before_count + p->tail_count;
+    uint32_t most = p->args.stop ? p->args.tokens_max - taken : UINT32_MAX;
+    enum status status = encode_most(p->args.tokenizer, &in, most, &middle, &count, err);
+    if (stopped(p, status, taken, count, out)) {
+        return STATUS_OK;
+    }
     if (status != STATUS_OK) {
         return status;
     }

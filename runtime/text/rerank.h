@@ -11,6 +11,7 @@ struct rerank_args {
     struct text query;
     struct text instruction; // yes_no only; empty: the published one
     uint32_t tokens_max;     // of one input, all included
+    bool stop;               // documents that are too long are not cut: stop beyond tokens_max
     uint32_t document_max;   // tokens of a document; 0: what fits
     struct arena *arena;     // holds the prompt until it is no longer used
 };
@@ -27,6 +28,7 @@ struct rerank_input {
     uint32_t type_from;   // token type 1 from here (pairs); token_count: nowhere
     uint32_t whole_count; // tokens before the cut
     bool cut;             // the document was too long
+    bool stopped;         // it has more than whole_count tokens; there are no tokens
 };
 
 // arena: scratch and tokens; the caller resets it when the tokens are copied.

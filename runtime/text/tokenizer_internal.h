@@ -51,6 +51,7 @@ struct tokenizer {
     uint8_t stream_strip_left, stream_strip_right;
     char stream_strip; // the character that is stripped
     double tokens_per_byte;
+    size_t piece_bytes_max; // of any token
 };
 
 // ---- stages of an encode call

@@ -95,6 +95,9 @@ static enum status parts_open(struct tokenizer *t, const struct jnode *root, str
         }
     }
     t->tokens_per_byte = tokens_per_byte(t);
+    for (uint32_t id = 0; id < t->vocab; id++)
+        if (t->names[id].bytes > t->piece_bytes_max)
+            t->piece_bytes_max = t->names[id].bytes; // a name is at least as long as its bytes
     if (t->tokens_per_byte > TEXT_GROWTH_MAX)
         return error_set(err, STATUS_TOO_LARGE,
                          "normalizer and pre_tokenizer can make %.0f bytes of one, at most %d are "

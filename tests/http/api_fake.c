@@ -592,53 +592,67 @@ uint32_t tokenizer_bound(const struct tokenizer *t, size_t text_bytes)
     return (uint32_t)text_bytes + 4;
 }
 
+struct encoding {
+    int32_t *tokens;
+    uint32_t count, max;
+    bool more; // than max
+};
+
+static void token_put(struct encoding *e, int32_t token)
+{
+    if (e->count < e->max)
+        e->tokens[e->count++] = token;
+    else
+        e->more = true;
+}
+
 enum status tokenizer_encode(const struct tokenizer *t, const struct encode_args *args,
                              int32_t *tokens, uint32_t token_max, uint32_t *token_count,
                              struct error *err)
 {
-    uint32_t n = 0;
-    (void)t, (void)token_max, (void)err;
+    struct encoding e = {.tokens = tokens, .max = token_max};
+    (void)t;
     if (args->flags & ENCODE_SPECIAL) {
-        tokens[n++] = FAKE_BOS;
+        token_put(&e, FAKE_BOS);
     }
     for (size_t i = 0; i < args->text.bytes; i++) {
-        tokens[n++] =
-            (unsigned char)args->text.at[i] + (args->flags & ENCODE_ADDED_TOKENS ? 1000 : 0);
+        token_put(&e,
+                  (unsigned char)args->text.at[i] + (args->flags & ENCODE_ADDED_TOKENS ? 1000 : 0));
     }
     if (args->flags & ENCODE_SPECIAL) {
-        tokens[n++] = FAKE_SEP;
+        token_put(&e, FAKE_SEP);
     }
     if (args->pair) {
-        *args->pair_start = n;
+        *args->pair_start = e.count;
         for (size_t i = 0; i < args->pair->bytes; i++) {
-            tokens[n++] = (unsigned char)args->pair->at[i];
+            token_put(&e, (unsigned char)args->pair->at[i]);
         }
-        tokens[n++] = FAKE_SEP;
-        for (uint32_t i = 0; args->type_ids && i < n; i++) {
+        token_put(&e, FAKE_SEP);
+        for (uint32_t i = 0; args->type_ids && i < e.count; i++) {
             args->type_ids[i] = i >= *args->pair_start;
         }
     }
-    *token_count = n;
-    return STATUS_OK;
+    *token_count = e.count;
+    return e.more ? error_set(err, STATUS_TOO_LARGE, "too many") : STATUS_OK;
 }
 
 enum status tokenizer_encode_segments(const struct tokenizer *t, const struct encode_args *args,
                                       int32_t *tokens, uint32_t token_max, uint32_t *token_count,
                                       struct error *err)
 {
-    uint32_t n = 0;
-    (void)t, (void)token_max, (void)err;
+    struct encoding e = {.tokens = tokens, .max = token_max};
+    (void)t;
     if (args->flags & ENCODE_SPECIAL) {
-        tokens[n++] = FAKE_BOS;
+        token_put(&e, FAKE_BOS);
     }
     for (uint32_t s = 0; s < args->segment_count; s++) {
         const struct text_segment *segment = &args->segments[s];
         for (size_t i = 0; i < segment->text.bytes; i++) {
-            tokens[n++] = (unsigned char)segment->text.at[i] + (segment->plain ? 0 : 1000);
+            token_put(&e, (unsigned char)segment->text.at[i] + (segment->plain ? 0 : 1000));
         }
     }
-    *token_count = n;
-    return STATUS_OK;
+    *token_count = e.count;
+    return e.more ? error_set(err, STATUS_TOO_LARGE, "too many") : STATUS_OK;
 }
 
 uint32_t tokenizer_vocab(const struct tokenizer *t)

@@ -410,6 +410,7 @@ static void test_length(void **state)
         assert_string_equal(json_string_value(json_object_get(error, "code")),
                             "context_length_exceeded");
         assert_int_equal(json_integer_value(json_object_get(error, "n_prompt_tokens")), n + 17);
+        assert_int_equal(strstr(fake.sent, "resulted in more than 200 tokens") != NULL, n == 184);
         assert_int_equal(json_integer_value(json_object_get(error, "n_ctx")), 200);
         json_decref(body_json);
     }

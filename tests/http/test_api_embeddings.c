@@ -149,7 +149,8 @@ static void test_too_long(void **state)
     too_long("", body, sizeof(body));
     assert_int_equal(fake.status, 400);
     assert_non_null(strstr(fake.sent, "\"param\":\"input[1]\",\"code\":\"context_length_exceeded\","
-                                      "\"n_prompt_tokens\":252,\"n_ctx\":200"));
+                                      "\"n_prompt_tokens\":201,\"n_ctx\":200"));
+    assert_non_null(strstr(fake.sent, "resulted in more than 200 tokens"));
     too_long(",\"truncate\":true", body, sizeof(body));
     assert_int_equal(fake.submits, 1);
     assert_int_equal(fake.token_count, 3 + 200);

@@ -151,7 +151,8 @@ static void test_cuts(void **state)
     assert_int_equal(fake.status, 400);
     assert_non_null(strstr(fake.sent,
                            "\"param\":\"documents[1]\",\"code\":\"context_length_exceeded\""
-                           ",\"n_prompt_tokens\":304,\"n_ctx\":200"));
+                           ",\"n_prompt_tokens\":201,\"n_ctx\":200"));
+    assert_non_null(strstr(fake.sent, "it has more than 200 tokens, 200 fit"));
     snprintf(body, sizeof(body), "{\"model\":\"m\",\"query\":\"%.101s\",\"documents\":[\"b\"]}",
              text);
     again(body);

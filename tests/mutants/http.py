@@ -1,5 +1,6 @@
 # Faults of http/: one a line, sorted by file; the form stands in tests/mutants.py.
 FAULTS = [
+    ("an input is encoded past the window", "http/api/embeddings.c", "text_add", "e->truncate ? UINT32_MAX : e->token_max", "UINT32_MAX", "test_api_embeddings"),
     ("a quote behind a backslash ends a string of the body", "http/api/call.c", "values_are_too_many", "at += *at == '\\\\' ? 2 : 1;", "at += 1;", "test_api_fields"),
     ("a message's own fields are not judged", "http/api/chat_turns.c", "turn_read", "fields_check_object(f, &message_rules, in, fields_path(f, \"messages[%zu]\", i));", "", "test_api_fields"),
     ("embedders never take special tokens in a text", "http/api/embeddings.c", "text_encode", "model->special_in_text ?", "model->special_in_text && !e ?", "test_api_embeddings"),
@@ -8,6 +9,7 @@ FAULTS = [
     ("a stream that is cut ends without its error event", "http/api/generation.c", "generation_cut", "generation_send(g, &out);", "", "e2e:test_stop_cuts_streams"),
     ("a prompt that fills the window is taken", "http/api/generation.c", "length_settle", "g->prompt_tokens < window", "g->prompt_tokens <= window", "e2e:test_27_prompt_fills_window"),
     ("an answer that fills the window is cut by max_tokens", "http/api/generation.c", "text_finish", "g->window_bound || g->finish == FINISH_CONTEXT ? END_WINDOW : END_LENGTH", "END_LENGTH", "e2e:test_26_max_tokens_beyond_context"),
+    ("a prompt is encoded past the window", "http/api/prompt.c", "prompt_try", "g->count_only ? 0 : model->facts->max_model_len", "0", "test_api_chat"),
     ("an engine that stands between steps is well", "http/api/health.c", "engine_fault", "is_past(beat, now, BEAT_LATE_S)", "is_past(0, now, BEAT_LATE_S)", "test_server"),
     ("a quote in a model's name ends its label", "http/api/metrics.c", "label_put", "if (*p == '\\\\' || *p == '\"')", "if (*p == '\\\\')", "e2e:test_metrics"),
     ("a histogram is called a gauge", "http/api/metrics_families.c", "", "{\"step_rows\", \"histogram\"", "{\"step_rows\", \"gauge\"", "e2e:test_metrics"),

@@ -5,6 +5,7 @@ FAULTS = [
     ("Strip leaves the marks of plain text where they were", "runtime/text/normalizer.c", "normalize_strip", "s->plain + start", "s->plain", "test_tokenizer_rules"),
     ("Replace loses the marks of plain text", "runtime/text/normalizer.c", "plain_between", "if (s->plain[i] != 0)", "if (0)", "test_tokenizer_rules"),
     ("what Replace keeps loses its marks", "runtime/text/normalizer.c", "put_stretch", "memcpy(b->plain + at, s->plain + start, end - start);", "", "test_tokenizer_rules"),
+    ("a word that is too long is merged first", "runtime/text/bpe.c", "bpe_encode", "if (too_long(e, piece)) return;", "", "test_tokenizer_rules"),
     ("compatibility letters of Hangul compose with nothing", "runtime/text/normalizer_forms.c", "combines_back", "p->decomp_type != 0 &&", "0 &&", "test_text_vectors"),
     ("conjoining vowels begin a run", "runtime/text/normalizer_forms.c", "combines_back", "(c >= 0x1160 && c <= 0x11FF) ||", "", "test_text_vectors"),
     ("forms order marks that they do not know", "runtime/text/normalizer_forms.c", "order_of", "|| char_is_inert((uint32_t)c)", "", "test_text_vectors"),

@@ -271,6 +271,41 @@ static void one_long_word(void **state)
     tokenizer_close(t);
 }
 
+// One word of a million letters, every byte in the vocabulary: that it has more tokens than asked
+// for is known from the longest token, so nothing is merged, and little memory is enough.
+static void a_word_too_long_is_not_merged(void **state)
+{
+    (void)state;
+    char json[16384];
+    size_t at = (size_t)snprintf(json, sizeof json,
+                                 "{\"model\":{\"byte_fallback\":true,\"unk_token\":null,\"vocab\":{"
+                                 "\"a\":256,\"aa\":257,\"aaaa\":258");
+    for (int i = 0; i < 256; i++)
+        at += (size_t)snprintf(json + at, sizeof json - at, ",\"<0x%02X>\":%d", i, i);
+    snprintf(json + at, sizeof json - at, "},\"merges\":[\"a a\",\"aa aa\"]}}");
+    struct tokenizer *t = open_text(json, NULL);
+    enum { BYTES = 1 << 20, MOST = 1000 };
+    char *text = malloc(BYTES);
+    int32_t tokens[MOST];
+    uint32_t count = 0;
+    struct error err;
+    assert_non_null(text);
+    memset(text, 'a', BYTES);
+    struct encode_args args = {.arena = arena_create(0, 3 * BYTES)}; // merging takes 32 and more
+    args.text = text_span(text, BYTES);
+    assert_int_equal(tokenizer_encode(t, &args, tokens, MOST, &count, &err), STATUS_TOO_LARGE);
+    assert_int_equal(count, MOST);
+    args.text = text_span(text, 4 * MOST); // exactly as many
+    assert_int_equal(tokenizer_encode(t, &args, tokens, MOST, &count, &err), STATUS_OK);
+    assert_int_equal(count, MOST);
+    args.text = text_span(text, 4 * MOST + 1);
+    assert_int_equal(tokenizer_encode(t, &args, tokens, MOST, &count, &err), STATUS_TOO_LARGE);
+    assert_int_equal(count, MOST);
+    arena_destroy(args.arena);
+    free(text);
+    tokenizer_close(t);
+}
+
 static void wrong_files(void **state)
 {
     (void)state;
@@ -449,6 +484,7 @@ int main(void)
         cmocka_unit_test(pair_of_texts),
         cmocka_unit_test(too_little_room),
         cmocka_unit_test(one_long_word),
+        cmocka_unit_test(a_word_too_long_is_not_merged),
         cmocka_unit_test(wrong_files),
         cmocka_unit_test(made_up_words),
         cmocka_unit_test(config_is_read),
