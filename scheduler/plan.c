@@ -366,11 +366,11 @@ static void plan_first(struct engine *engine)
     struct plan *plan = &engine->plan;
     for (uint32_t i = 0; i < engine->order_count; i++) {
         struct sequence *s = engine->order[i];
-        s->debt = 0;
         if (sequence_decodes(s)) {
             plan_decode(engine, s);
             continue;
         }
+        s->debt = 0;
         bool second = s->ahead && s->state == SEQUENCE_RUNNING;
         prefill_serve(engine, s, second ? &plan->second_left : &plan->first_left);
         if (prefill_left(engine, s) == 0)

@@ -77,7 +77,8 @@ static void room_request(struct engine *engine, struct request *r)
             continue;
         bool refused = wants_token(s) && !s->granted;
         stat_add(&engine->stats.pauses, refused && !s->paused);
-        pause_set(engine, s, refused);
+        if (refused != s->paused)
+            pause_set(engine, s, refused);
     }
 }
 

@@ -30,8 +30,13 @@ void sequence_tokens(const struct sequence *s, uint32_t from, uint32_t count, in
 
 void sequence_append(struct engine *engine, struct sequence *s, int32_t token)
 {
-    store_extend(&engine->history, s->record, s->output_count, s->output_count + 1);
-    *(int32_t *)store_item(&engine->history, s->record, s->output_count++) = token;
+    uint32_t at = s->output_count % HISTORY_WORDS;
+    if (at == 0) {
+        store_extend(&engine->history, s->record, s->output_count, s->output_count + 1);
+        s->history_last = store_item(&engine->history, s->record, s->output_count);
+    }
+    s->history_last[at] = token;
+    s->output_count++;
 }
 
 bool sequence_slots(const struct engine *engine)

@@ -40,6 +40,7 @@ enum sequence_state {
 enum { PENALTY_NONE = STEP_NO_ROW, SLOT_NONE = STEP_NO_ROW };
 
 struct sequence {
+    // What each step of a running one touches comes first.
     enum sequence_state state;
     bool paused;           // no room in the event ring
     bool granted;          // room for a token of this plan
@@ -53,12 +54,8 @@ struct sequence {
     uint32_t slot, number; // device row; choice or input
     struct request *request;
     struct sequence *sibling; // next of its request
-    struct sequence *slow_next, *slow_previous; // of the paused, or of the parked
-    uint64_t ticket;          // order of drawing: who is older
     uint64_t planned_stamp;   // plan that has a row for it: prefill[row] where it computes a prompt
-    uint64_t stuck_stamp;     // plan that can give it nothing more
-    uint32_t row, debt;       // debt: what the plan counts for it
-    uint32_t prompt_at, prompt_len, type_from;
+    uint32_t prompt_len;
     uint32_t output_count; // settled tokens, in history
     uint32_t pending;      // outputs planned and not settled
     uint32_t output_max;
@@ -67,14 +64,21 @@ struct sequence {
     uint32_t block_count;    // of blocks
     uint32_t blocks_sent;    // of those, known to the device
     uint32_t blocks_settled; // of those, known to the prefix table or private for good
-    uint32_t key_count;      // of keys
-    uint32_t match_count;    // of blocks while it waits: found in the cache, held by nobody for it
-    uint64_t match_serial, match_breaks; // by which a match is known to be whole
+    uint32_t type_from;
+    uint32_t *blocks;      // [blocks_per_sequence_max], of the slot
+    int32_t *history_last; // the last chunk of its generated tokens
+    uint32_t prompt_at;
+    uint32_t row, debt;   // debt: what the plan counts for it
+    uint32_t key_count;   // of keys
+    uint32_t match_count; // of blocks while it waits: found in the cache, held by nobody for it
     uint32_t penalty_row;
-    struct hash root;  // parent of its first block's key
-    uint32_t *blocks;  // [blocks_per_sequence_max], of the slot
+    uint64_t ticket;                     // order of drawing: who is older
+    uint64_t stuck_stamp;                // plan that can give it nothing more
+    uint64_t match_serial, match_breaks; // by which a match is known to be whole
     struct hash *keys; // [blocks_per_sequence_max] chained; kept through preemption; of the slot
-    const struct store *history; // its generated tokens are those of owner `record`
+    struct hash root;  // parent of its first block's key
+    const struct store *history;                // its generated tokens: those of owner `record`
+    struct sequence *slow_next, *slow_previous; // of the paused, or of the parked
 };
 
 // Tokens whose values the host knows.
@@ -104,7 +108,7 @@ void sequence_tokens(const struct sequence *s, uint32_t from, uint32_t count, in
 
 bool sequence_penalised(const struct request *request); // its sequences need penalty rows
 
-bool sequence_slots(const struct engine *engine); // there is a slot for one more
+bool sequence_slots(const struct engine *engine);   // there is a slot for one more
 bool sequence_waits(const struct request *request); // something of it is to be drawn
 bool sequence_drawable(const struct engine *engine, const struct request *request);
 uint32_t sequence_next_known(const struct request *request); // tokens the next one begins with
@@ -114,7 +118,7 @@ struct sequence *sequence_draw(struct engine *engine, struct request *request);
 void sequence_append(struct engine *engine, struct sequence *s, int32_t token); // to its history
 void sequence_start(struct engine *engine, struct sequence *s);
 void sequence_preempt(struct engine *engine, struct sequence *s);
-void sequence_park(struct engine *engine, struct sequence *s); // no step in flight
+void sequence_park(struct engine *engine, struct sequence *s);    // no step in flight
 void sequence_end(struct engine *engine, struct sequence *s);     // leaves its request
 void sequence_settled(struct engine *engine, struct sequence *s); // one step less in flight
 void sequence_blocks_give(struct engine *engine, struct sequence *s, bool was_leaving);

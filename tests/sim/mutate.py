@@ -92,7 +92,7 @@ FAULTS = [
     ("admission not lowered", "scheduler/port.c", "port_free", "counters_lower(&port->gate->counters, request->token_count, request->result_bytes);", ""),
     ("reader does not wake a paused request", "scheduler/port.c", "port_next", "if (flag_lower(&ring->paused))", "if (false && flag_lower(&ring->paused))"),
     ("submit wakes nobody", "scheduler/port.c", "port_submit", "if (admission == ADMITTED) waker_raise", "if (false) waker_raise"),
-    ("cancel wakes nobody", "scheduler/port.c", "notice_send", "waker_raise(&port->gate->waker);", ""),
+    ("a notice wakes nobody", "scheduler/port.c", "notice_send", "waker_raise(&port->gate->waker);", ""),
     ("chain without its parent", "scheduler/prefix.c", "prefix_key", "text.parent = *parent;", "text.parent = (struct hash){*(const uint64_t *)parent * 0, 0};"),
     ("a sharer names bad blocks anew", "scheduler/prefix.c", "prefix_put", "if (b->barred) return;", ""),
     ("a match outlives a block in its middle", "scheduler/prefix.c", "links_drop", "blocks->breaks += b->children > 0;", ""),
