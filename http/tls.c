@@ -1,17 +1,76 @@
-// TLS 1.2 and 1.3 over OpenSSL; HTTP/2 is offered only where it is on.
+// TLS 1.2 and 1.3 over OpenSSL; HTTP/2 is offered only where it is on. The two files are read
+// before OpenSSL sees them: its own reading would wait for the writer of a FIFO and ask the
+// terminal for a passphrase, at a reload while nobody looks at signals.
 #include "http/inside.h"
+
+#include "runtime/base/file.h"
 
 #include <h2o/http2.h>
 #include <openssl/err.h>
+#include <openssl/pem.h>
 #include <openssl/ssl.h>
+#include <string.h>
 
-static enum status tls_fail(SSL_CTX *ssl, struct error *err, const char *what, const char *path)
+enum { TLS_FILE_BYTES_MAX = 1 << 20 };
+
+static enum status tls_fail(struct error *err, const char *what, const char *path)
 {
     char reason[256];
     ERR_error_string_n(ERR_get_error(), reason, sizeof reason);
     ERR_clear_error();
-    SSL_CTX_free(ssl);
     return error_set(err, STATUS_INVALID, "%s %s cannot be used: %s", what, path, reason);
+}
+
+static int no_passphrase(char *at, int size, int writing, void *context)
+{
+    (void)at, (void)size, (void)writing, (void)context;
+    ERR_raise(ERR_LIB_PEM, PEM_R_BAD_PASSWORD_READ); // the first error is the one that is said
+    return -1;
+}
+
+// The server's own certificate, then those that lead to its root.
+static bool chain_use(SSL_CTX *ssl, BIO *pem)
+{
+    X509 *own = PEM_read_bio_X509_AUX(pem, NULL, no_passphrase, NULL), *next;
+    bool fine = own != NULL && SSL_CTX_use_certificate(ssl, own) == 1;
+    X509_free(own);
+    while (fine && (next = PEM_read_bio_X509(pem, NULL, no_passphrase, NULL)) != NULL) {
+        fine = SSL_CTX_add0_chain_cert(ssl, next) == 1;
+        if (!fine)
+            X509_free(next);
+    }
+    if (fine && ERR_GET_REASON(ERR_peek_last_error()) != PEM_R_NO_START_LINE) // not the end
+        return false;
+    if (fine)
+        ERR_clear_error();
+    return fine;
+}
+
+static bool key_use(SSL_CTX *ssl, BIO *pem)
+{
+    EVP_PKEY *key = PEM_read_bio_PrivateKey(pem, NULL, no_passphrase, NULL);
+    bool fine = key != NULL && SSL_CTX_use_PrivateKey(ssl, key) == 1;
+    EVP_PKEY_free(key);
+    return fine && SSL_CTX_check_private_key(ssl) == 1;
+}
+
+static enum status file_use(SSL_CTX *ssl, const char *what, const char *path,
+                            bool (*use)(SSL_CTX *, BIO *), struct error *err)
+{
+    struct arena *arena = arena_create(0, 0);
+    struct text text;
+    enum status status = file_read(&text, arena, path, TLS_FILE_BYTES_MAX, err);
+    if (status == STATUS_OK) {
+        ERR_clear_error();
+        BIO *pem = BIO_new_mem_buf(text.at, (int)text.bytes);
+        check(pem != NULL, "no buffer for %s", path);
+        if (!use(ssl, pem))
+            status = tls_fail(err, what, path);
+        BIO_free(pem);
+        explicit_bzero((char *)text.at, text.bytes); // the private key
+    }
+    arena_destroy(arena);
+    return status;
 }
 
 enum status tls_open(SSL_CTX **out, const struct server_options *options, bool http2,
@@ -26,11 +85,13 @@ enum status tls_open(SSL_CTX **out, const struct server_options *options, bool h
     SSL_CTX *ssl = SSL_CTX_new(TLS_server_method());
     check(ssl != NULL, "no TLS context");
     SSL_CTX_set_min_proto_version(ssl, TLS1_2_VERSION);
-    if (SSL_CTX_use_certificate_chain_file(ssl, options->ssl_certfile) != 1)
-        return tls_fail(ssl, err, "--ssl-certfile", options->ssl_certfile);
-    if (SSL_CTX_use_PrivateKey_file(ssl, options->ssl_keyfile, SSL_FILETYPE_PEM) != 1 ||
-        SSL_CTX_check_private_key(ssl) != 1)
-        return tls_fail(ssl, err, "--ssl-keyfile", options->ssl_keyfile);
+    enum status status = file_use(ssl, "--ssl-certfile", options->ssl_certfile, chain_use, err);
+    if (status == STATUS_OK)
+        status = file_use(ssl, "--ssl-keyfile", options->ssl_keyfile, key_use, err);
+    if (status != STATUS_OK) {
+        SSL_CTX_free(ssl);
+        return status;
+    }
     if (http2)
         h2o_ssl_register_alpn_protocols(ssl, h2o_http2_alpn_protocols);
     *out = ssl;

@@ -304,8 +304,16 @@ def test_reload_certificate():
                 second = server.certificate()
                 assert second != first
                 assert server.get(open_one) == 200
-                (folder / "key").write_text("no key")
-                reload(server, "error reload: the old certificate goes on: --ssl-keyfile")
+                locked = subprocess.run(["openssl", "ec", "-in", folder / "key", "-aes128", "-passout",
+                                         "pass:abcd"], capture_output=True, check=True).stdout
+                for key in b"no key", locked:  # nobody is asked for a passphrase
+                    (folder / "key").write_bytes(key)
+                    reload(server, "error reload: the old certificate goes on: --ssl-keyfile")
+                assert "bad password read" in server.output()
+                assert "phrase" not in server.output(), server.output()
+                (folder / "cert").unlink()
+                os.mkfifo(folder / "cert")  # no writer comes
+                reload(server, "error reload: the old certificate goes on: ", "regular file")
                 assert server.certificate() == second
                 assert server.get(open_one) == 200
             context = ssl.create_default_context()

@@ -48,6 +48,7 @@ FAULTS = [
     ("dots behind an encoded slash are resolved", "http/route.c", "path_decode", "if (path.plain == SIZE_MAX) // behind", "if (true) // behind", "test_route"),
     ("connections without a request stay under pressure", "http/watch.c", "watch_second", "if (thread->listener_paused)", "if (false)", "test_pressure"),
     ("a body under way is sent away under pressure", "http/watch.c", "busy_mark", "if (req->version != 0 && req->input.method.len > 0)", "if (false)", "test_pressure"),
+    ("OpenSSL asks the terminal for a passphrase", "http/tls.c", "key_use", "NULL, no_passphrase, NULL", "NULL, NULL, NULL", "e2e:test_reload_certificate"),
     ("connections without a request go without need", "http/watch.c", "watch_second", "if (thread->listener_paused)", "", "test_pressure"),
     ("clients of an engine that hangs in a failed device wait for it", "http/watch.c", "scan_one", "x->request != NULL && served_has_failed(x->model)", "false", "e2e:test_fault_while_another_engine_hangs"),
 ]
