@@ -101,7 +101,7 @@ RULES = {
     "\\p{^}": [r"\p{^Lu}+"], "\\P": [r"\P{L}+"], "\\w \\W": [r"\w+|\W"], "[\\W]": [r"[\W]+"],
     "\\u": [r"[\u0041-\u005a\u3042]+"], "\\x{}": [r"[\x{4e00}-\x{9fff}]+"], "\\b": [r"\b\w\B"],
     "possessive": [r"a*+b|a?+b|a++c"], "atomic": [r"(?>a|ab)c|."], "\\R": [r"\R"], "\\K": [r"a\Kb"],
-    "\\G": [r"\Ga"], "(?i)": [r"a(?i)b|c"], "(?x)": [r"(?x) a + # more"], "\\v": [r"\v+"],
+    "\\G": [r"\Ga"], "(?i)": [r"a(?i)b|c"], "(?i) in a group": [r"(?:a(?i)b|c)b"], "(?x)": [r"(?x) a + # more"], "\\v": [r"\v+"],
     "names": [r"\p{Letter}+|\p{decimal number}"], "back": [r"(a|b)\1"], "named": [r"(?<q>['a]).\k<q>"],
     "\\Z": [r".\Z"], "line": [r"^.|.$"], "dash": [r"[a-c-e]+|[\w-]+"], "braces": [r"a{x}|b{1"],
     "Unicode 16": [r"\p{Garay}+|\p{Lu}"], "Mn": [r"\p{Mn}+"], "unassigned": [r"\p{Cn}+|\p{C}"],
