@@ -78,7 +78,7 @@ def cancelled(server):
 
 
 def tokens(server):
-    return server.metric(r"weft_generation_tokens_total|vllm:generation_tokens_total")
+    return server.metric(r"weft_generation_tokens_total")
 
 
 def wait_quiet(server, least):
