@@ -1,0 +1,72 @@
+#!/usr/bin/env python3
+"""How long a chat body of 2 MB waits for its 400 behind three of 12 MB against a window of 512 tokens.
+
+  bench/large_bodies.py [runs [folder]]    WEFT_BUILD: build folder; folder: of the model (the demo one)
+
+Prints the seconds of each; nothing is asserted.
+"""
+import http.client
+import json
+import os
+import pathlib
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+RUNS = int(sys.argv[1]) if len(sys.argv) > 1 else 3
+FOLDER = sys.argv[2] if len(sys.argv) > 2 else str(ROOT / "models/weft-demo-chat")
+WEFT = ROOT / os.environ.get("WEFT_BUILD", "build/release") / "bin/weft"
+
+
+def body(megabytes, letters):
+    text = "a" if letters else "The quick brown fox jumps over the lazy dog. "
+    text = (text * (megabytes * 1000000 // len(text)))
+    return json.dumps({"model": "chat", "messages": [{"role": "user", "content": text}]}).encode()
+
+
+def post(port, data, took, name):
+    start = time.monotonic()
+    client = http.client.HTTPConnection("127.0.0.1", port, timeout=300)
+    client.request("POST", "/v1/chat/completions", data,
+                   {"Content-Type": "application/json", "Authorization": "Bearer bench"})
+    answer = client.getresponse()
+    answer.read()
+    took[name] = (answer.status, time.monotonic() - start)
+
+
+def run(port, letters):
+    took, large, small = {}, body(12, letters), body(2, letters)
+    threads = [threading.Thread(target=post, args=(port, large, took, f"12 MB {i}")) for i in "abc"]
+    for thread in threads:
+        thread.start()
+    time.sleep(0.2)  # they are there first
+    post(port, small, took, "2 MB")
+    for thread in threads:
+        thread.join()
+    print("one word:" if letters else "prose:   ",
+          ", ".join(f"{name} {status} {seconds:.2f} s" for name, (status, seconds) in sorted(took.items())))
+
+
+with socket.socket() as s:
+    s.bind(("127.0.0.1", 0))
+    port = s.getsockname()[1]
+with tempfile.TemporaryFile() as log:
+    server = subprocess.Popen([WEFT, "serve", "--port", str(port), "--api-key", "bench",
+                               f"chat={FOLDER},max-model-len=512"], stdout=log, stderr=log)
+    try:
+        while True:
+            try:
+                socket.create_connection(("127.0.0.1", port), 1).close()
+                break
+            except OSError:
+                time.sleep(0.1)
+        for _ in range(RUNS):
+            run(port, False)
+            run(port, True)
+    finally:
+        server.terminate()
+        server.wait()
