@@ -24,7 +24,7 @@ static const struct option_row model_rows[] = {
      "sequences resident at once"},
     {"max-num-batched-tokens", OPTION_COUNT, AT(model_settings, max_num_batched_tokens), 0,
      1048576, {0},
-     "0: 256 on a CPU (512 from 8 threads on), else 2048, but what is the least",
+     "0: 256 on a CPU (512 from 8 threads on), else 2048, or the least if more",
      "tokens of a step; at least 4/3 of max-num-seqs; encoders: at least their longest input"},
     {"block-size", OPTION_COUNT, AT(model_settings, block_size), 0, 64, {0}, "0: 64",
      "tokens of a KV block: 16, 32 or 64"},
