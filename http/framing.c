@@ -54,9 +54,8 @@ static void line_read(struct head *out, struct text line)
 const char *framing_fault(struct text text, int minor)
 {
     struct head head = {0};
-    struct text line = line_take(&text);
-    if (line.bytes == 0) // libh2o skips one blank line in front of a request
-        line_take(&text);
+    struct text line;
+    line_take(&text); // the request line, or the blank one that libh2o skips in front of it
     while (text.bytes > 0 && (line = line_take(&text)).bytes > 0)
         line_read(&head, line);
     if (head.lengths_differ || head.codings > 1 || (head.codings > 0 && head.lengths > 0))
