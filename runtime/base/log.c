@@ -202,6 +202,36 @@ static void check_flush(void)
     log_flush(CHECK_FLUSH_MS);
 }
 
+// An assertion of a library has just printed why; abort goes on after this.
+static void abort_flush(int signal)
+{
+    (void)signal;
+    check_flush();
+}
+
+static ssize_t library_write(void *unused, const char *at, size_t bytes)
+{
+    (void)unused;
+    for (size_t done = 0; done < bytes;) {
+        const char *end = memchr(at + done, '\n', bytes - done);
+        size_t line = end != NULL ? (size_t)(end - at) - done : bytes - done;
+        if (line > 0)
+            log_line(LOG_WARNING, "library: %.*s", (int)line, at + done);
+        done += line + (end != NULL);
+    }
+    return (ssize_t)bytes;
+}
+
+// What libraries print goes through the ring, too: libh2o prints on threads that serve.
+static void libraries_divert(void)
+{
+    FILE *out = fopencookie(NULL, "w", (cookie_io_functions_t){.write = library_write});
+    check(out != NULL, "no stream for what libraries print");
+    setvbuf(out, NULL, _IOLBF, LINE_BYTES_MAX);
+    stderr = out;
+    signal(SIGABRT, abort_flush);
+}
+
 enum status log_start(struct error *err)
 {
     check(!ring.started, "the log was started before");
@@ -225,6 +255,7 @@ enum status log_start(struct error *err)
     ring.started = true;
     pthread_mutex_unlock(&ring.lock);
     check_flush_set(check_flush);
+    libraries_divert();
     return STATUS_OK;
 }
 

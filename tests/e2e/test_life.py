@@ -135,6 +135,25 @@ def test_log_stalled_reader():
         server.process.kill()
 
 
+def test_log_stalled_by_a_library():
+    """libh2o prints a line for each HTTP/2 frame it does not know, on the thread that serves."""
+    server = PipedServer(EMBED)
+    try:
+        unknown = b"\0\0\0" + b"\x63\0" + b"\0\0\0\0"
+        with socket.create_connection(("127.0.0.1", server.port), timeout=30) as s:
+            s.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0\4\0" + b"\0\0\0\0" +
+                      unknown * 20000)
+            wait_for(lambda: server.metric("weft_log_lines_dropped_total") > 0)
+        reading = server.read_log()
+        assert server.stop() == 0
+        reading.join()
+        text = server.output()
+        assert " warning library: skipping frame" in text, text[-500:]
+        assert not re.search(r"(?m)^skipping frame", text), text[-500:]
+    finally:
+        server.process.kill()
+
+
 def test_log_stalled_at_the_end():
     """A reader that never comes back does not keep the process from ending."""
     server = PipedServer(EMBED, "--log-level", "debug")

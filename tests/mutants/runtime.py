@@ -3,6 +3,7 @@ FAULTS = [
     ("a folder of models is only told what it lacks", "runtime/base/folder.c", "folder_lacks", "found[0] != '\\0' && !is_there(path, \"config.json\")", "false", "test_commands"),
     ("a NUL in a key stays what stood for it", "runtime/base/json_keys.c", "key_mend", "found ? '\\0' : key[i]", "key[i]", "test_json"),
     ("the log is written by whoever logs", "runtime/base/log.c", "put", "bool direct = !ring.started;", "bool direct = true;", "test_log"),
+    ("a library prints on the thread that serves", "runtime/base/log.c", "libraries_divert", "stderr = out;", "", "e2e:test_log_stalled_by_a_library"),
     ("dropped lines are never said", "runtime/base/log.c", "unsaid_put", "ring.unsaid == 0 ||", "ring.unsaid >= 0 ||", "test_log"),
     ("a flush does not wait for the piece in the writer's hands", "runtime/base/log.c", "all_is_written", "&& !ring.writing", "", "test_log"),
     ("a log line keeps what its arguments hold", "runtime/base/log.c", "log_line", "safe_format(", "(size_t)vsnprintf(", "test_log"),
