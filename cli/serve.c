@@ -341,6 +341,8 @@ static enum status specs_parse(const struct texts *positional, const struct mode
 {
     for (uint32_t i = 0; i < positional->count; i++) {
         enum status status = model_spec_parse(&specs[i], positional->at[i], all, arena, err);
+        if (status == STATUS_OK) // it stands in JSON and in metrics
+            status = text_check("the name of a model", text_of(specs[i].id), err);
         if (status != STATUS_OK)
             return status;
         for (uint32_t j = 0; j < i; j++)

@@ -399,6 +399,8 @@ class Commands(unittest.TestCase):
         self.fails(2, shown, "inspect", "--" + evil)
         self.fails(2, shown, "generate", CHAT, "--prompt", "x", "--top-k", evil)
         self.fails(2, shown, "serve", f"{evil}={CHAT},dtype=none")
+        self.fails(2, "the name of a model is not valid UTF-8: byte 1 is 0xFF", "serve", "--port",
+                   "0", b"a\xff=nothing")
 
     def test_a_tokenizer_of_another_model(self):
         folder = self.copy(CHAT, "other")
