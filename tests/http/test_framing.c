@@ -123,6 +123,7 @@ static void test_length_in_two_ways(void **state)
         {ECHO "Transfer-Encoding: x\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", {400}},
         {POST("1.0") "Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n", {400}},
         {ECHO LENGTH_2 "Content-Length:  2 \r\n\r\n{}", {200}},
+        {"\r\n" ECHO LENGTH_2 "\r\n{}", {200}},
         {ECHO "Content-Length: 29\r\n\r\n{}\r\ncontent-length: 9\r\n\r\n\n   ", {200}},
         {"GET /health HTTP/1.1\r\nHost: a\r\n\r\n" ECHO LENGTH_2 "Content-Length: 1\r\n\r\n{}",
          {200, 400}},
