@@ -74,6 +74,7 @@ static void products_open(struct bench *b, const struct step_args *args)
                                     .kv_dtype = -1,
                                     .max_model_len = CONTEXT,
                                     .max_num_seqs = ROWS_MAX,
+                                    .max_num_batched_tokens = PREFILL,
                                     .load_dummy = true,
                                     .yes_id = -1,
                                     .no_id = -1,
