@@ -26,7 +26,7 @@ static const struct command commands[] = {
      "A JSON object (messages, tools, ...) on stdin, the prompt on stdout.",
      "A refusal of the template is exit 1 with its text on stderr.", command_render},
     {"perplexity", "MODEL_DIR FILE [options]",
-     "How well a model foretells a text: what a --dtype costs.",
+     "How well a model predicts a text: what a --dtype costs.",
      "FILE is UTF-8 text, - for stdin. Windows overlap by what --stride leaves; compare figures\n"
      "of equal windows and strides only.",
      command_perplexity},

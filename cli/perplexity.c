@@ -1,4 +1,4 @@
-// weft perplexity: how well a model foretells a text, in windows, so that a dtype can be judged.
+// weft perplexity: how well a model predicts a text, in windows, so that a dtype can be judged.
 //
 // The engine is not stepped: the command lists its own batches. Each token of a step is a row of
 // its own, for every one's logits are wanted; the rows' slots share one sequence of KV blocks.
@@ -99,7 +99,7 @@ static enum status window_read(struct reading *r, const int32_t *tokens, uint32_
                                uint32_t counted, struct error *err)
 {
     enum status status = STATUS_OK;
-    uint32_t last = count - 1; // foretold, never read
+    uint32_t last = count - 1; // predicted, never read
     for (uint32_t at = 0; status == STATUS_OK && at < last; at += r->step_rows) {
         struct batch *batch = r->batch;
         batch_clear(batch, r->step++);
@@ -158,7 +158,7 @@ static enum status text_read(struct session *session, const char *file, int32_t 
         status = session_tokens_check(session, *tokens, *count, err);
     if (status == STATUS_OK && *count < 2)
         return error_set(err, STATUS_INVALID,
-                         "the text has %u tokens: the first is read, the others are foretold, so "
+                         "the text has %u tokens: the first is read, the others are predicted, so "
                          "there must be two",
                          *count);
     return status;
@@ -179,7 +179,7 @@ static enum status windows_choose(struct perplexity_settings *s, const struct mo
     if (s->stride >= s->window)
         return error_set(err, STATUS_INVALID,
                          "--stride %u must be below --window %u: the first token of a window is "
-                         "not foretold",
+                         "not predicted",
                          s->stride, s->window);
     return STATUS_OK;
 }

@@ -1,5 +1,5 @@
 // Sequences whose readers are slow. A paused one keeps its place until somebody waits for one; then
-// the one that has been paused longest is parked (decision 0013). Of what is parked the generated
+// the one that has been paused longest is parked (decision 0016). Of what is parked the generated
 // tokens are kept, up to a bound; beyond it the one parked longest is cancelled with its request.
 // Engine thread only.
 #include "scheduler/core.h"

@@ -1,7 +1,7 @@
 // One sequence: a choice of a generation, or one input of a pooling request. It has a place, which
 // is a slot of the device and, where it needs one, a penalty row, from drawing to end, through
 // every preemption, so a started sequence never lacks one. Only one whose reader is slow gives its
-// place up, when somebody waits for one (decision 0013): it is parked, keeps nothing but its
+// place up, when somebody waits for one (decision 0016): it is parked, keeps nothing but its
 // generated tokens, and is drawn again, as the youngest, once its reader has made room.
 //
 //            sequence_draw                 sequence_start (plan: blocks for all it knows)

@@ -127,6 +127,15 @@ def check_listed(paths, findings):
             findings.append(("listed", path, "", "is in no CMake list"))
 
 
+def check_records(paths, findings):
+    """Decision records have a number each."""
+    numbers = {}
+    for path in paths:
+        found = re.match(r"docs/adr/(\d{4})-", path)
+        if found and numbers.setdefault(found[1], path) != path:
+            findings.append(("record", path, "", "has the number of %s" % numbers[found[1]]))
+
+
 def main():
     paths = tracked()
     sources = [p for p in paths if p.endswith(SOURCE)]
@@ -134,6 +143,7 @@ def main():
     for path in sources:
         check_file(path, findings)
     check_listed(paths, findings)
+    check_records(paths, findings)
     exceptions = set()
     listing = os.path.join(ROOT, "tools/tidy_exceptions.txt")
     if os.path.exists(listing):

@@ -190,9 +190,9 @@ static char *path_pop(char *path)
 }
 
 // A yes/no reranker is published as a plain causal model; these are the marks such folders carry,
-// strongest first. A folder's own name is the last resort: the first published ones have no other.
-// It must hold `part`.
-// In the download cache of the hub that is .../models--OWNER--NAME/snapshots/COMMIT.
+// strongest first. The last resort is that the folder's own name holds `part`: the first published
+// ones have no other mark. In the hub's download cache the name is that of
+// .../models--OWNER--NAME/snapshots/COMMIT.
 static bool yes_no_marked(const json_t *json, const char *folder, const char *part)
 {
     if (json_is_true(json_object_get(json, "is_original_qwen3_reranker")) ||

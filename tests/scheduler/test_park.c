@@ -1,4 +1,4 @@
-// Slow readers give their places up to those who wait (decision 0013), and come back.
+// Slow readers give their places up to those who wait (decision 0016), and come back.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
