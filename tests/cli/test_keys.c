@@ -90,7 +90,7 @@ static void test_many(void **state)
     struct arena *room = arena_create(0, 0);
     char *text = arena_take(room, COUNT * 6 + 1);
     for (int i = 0; i < COUNT; i++)
-        snprintf(text + i * 6, 7, "k%04d\n", i);
+        snprintf(text + i * 6, 7, "k%04u\n", (unsigned)i % COUNT);
     struct keys keys;
     struct error err;
     assert_int_equal(keys_of_bytes(&keys, room, text, COUNT * 6, &err), STATUS_OK);

@@ -700,7 +700,7 @@ static void test_refused_starts(void **state)
     options.ssl_certfile = "/nonexistent.pem";
     assert_int_equal(server_open(&server, &options, &err), STATUS_INVALID);
     options.ssl_keyfile = "/nonexistent.key";
-    assert_int_equal(server_open(&server, &options, &err), STATUS_IO);
+    assert_int_equal(server_open(&server, &options, &err), STATUS_NOT_FOUND);
     assert_non_null(strstr(err.text, "nonexistent.pem"));
 }
 
