@@ -61,7 +61,8 @@ static enum status prompt_try(struct generation *g, struct error *err)
     };
     enum status status = prompt_tokens(&args, &g->tokens, &g->prompt_tokens, err);
     json_decref(variables);
-    g->prompt_stopped = status == STATUS_TOO_LARGE && g->prompt_tokens > 0;
+    g->prompt_stopped =
+        status == STATUS_TOO_LARGE && args.tokens_max > 0 && g->prompt_tokens == args.tokens_max;
     return g->prompt_stopped ? STATUS_OK : status; // the window is looked at where all is read
 }
 
