@@ -129,7 +129,7 @@ enum shape path_shape(struct text path)
     for (size_t i = 0; i < 2; i++) {
         size_t bytes = strlen(prefixes[i]);
         if (path.bytes >= bytes && memcmp(path.at, prefixes[i], bytes) == 0 &&
-            (path.bytes == bytes || strchr("/?", path.at[bytes]) != NULL))
+            (path.bytes == bytes || path.at[bytes] == '/' || path.at[bytes] == '?'))
             return SHAPE_MESSAGES;
     }
     return SHAPE_OPENAI;

@@ -144,6 +144,7 @@ static void test_shapes(void **state)
     assert_int_equal(path_shape(text_of("/v1/messages?beta=true")), SHAPE_MESSAGES);
     assert_int_equal(path_shape(text_of("/v1/v1/messages/count_tokens")), SHAPE_MESSAGES);
     assert_int_equal(path_shape(text_of("/v1/messagesx")), SHAPE_OPENAI);
+    assert_int_equal(path_shape(text_span("/v1/messages\0x", 14)), SHAPE_OPENAI);
     assert_int_equal(path_shape(text_of("/v1/mess")), SHAPE_OPENAI);
     assert_int_equal(find("GET", "/v1/messages").shape, SHAPE_MESSAGES);
 }

@@ -45,6 +45,7 @@ FAULTS = [
     ("a reload renews the fixed keys, too", "http/reload.c", "server_keys_renew", "server->options.api_keys_fixed", "0", "e2e:test_reload_keys"),
     ("an encoded slash parts segments", "http/route.c", "path_decode", "room[bytes] == '/' && !slash", "false && !slash", "test_route"),
     ("an encoded slash is one of a route's", "http/route.c", "has_prefix", "path.plain < bytes ||", "", "test_route"),
+    ("a NUL ends the path of the messages", "http/route.c", "path_shape", "path.at[bytes] == '?'", "path.at[bytes] == '?' || path.at[bytes] == 0", "test_route"),
     ("dots behind an encoded slash are resolved", "http/route.c", "path_decode", "if (path.plain == SIZE_MAX) // behind", "if (true) // behind", "test_route"),
     ("connections without a request stay under pressure", "http/watch.c", "watch_second", "if (thread->listener_paused)", "if (false)", "test_pressure"),
     ("a body under way is sent away under pressure", "http/watch.c", "busy_mark", "if (req->version != 0 && req->input.method.len > 0)", "if (false)", "test_pressure"),
