@@ -23,6 +23,18 @@ enum status pattern_refuse(struct pattern *p, const char *format, ...)
                      (int)(p->in.bytes < 300 ? p->in.bytes : 300), p->in.at, why, p->at);
 }
 
+bool pattern_is_over(const struct pattern *p)
+{
+    return p->out.full || arena_bytes(p->arena) > PATTERN_ROOM_MAX;
+}
+
+enum status pattern_refuse_size(struct pattern *p)
+{
+    return pattern_refuse(
+        p, "it is too large: %d MiB written for PCRE2 and %d MiB to get there are allowed",
+        PATTERN_BYTES_MAX >> 20, PATTERN_ROOM_MAX >> 20);
+}
+
 bool pattern_next_is(const struct pattern *p, const char *what)
 {
     size_t bytes = strlen(what);
@@ -319,6 +331,8 @@ static void repeat_write(struct pattern *p, const struct repeat *r)
 static void wrap(struct pattern *p, size_t start)
 {
     put(p, "(?:)");
+    if (p->out.full)
+        return;
     memmove(p->out.at + start + 3, p->out.at + start, p->out.bytes - start - 4);
     memcpy(p->out.at + start, "(?:", 3);
     p->out.at[p->out.bytes - 1] = ')';
@@ -417,6 +431,8 @@ static enum status alternatives(struct pattern *p)
     while (status == STATUS_OK && p->at < p->in.bytes && !pattern_next_is(p, ")")) {
         struct repeat r;
         size_t start = p->out.bytes;
+        if (pattern_is_over(p))
+            return pattern_refuse_size(p);
         if (comment_skip(p))
             continue;
         if (pattern_next_is(p, "|")) {
@@ -464,6 +480,8 @@ enum status pattern_translate(struct text *out, struct text pattern, struct aren
     enum status status = alternatives(&p);
     if (status == STATUS_OK && p.at < pattern.bytes)
         status = pattern_refuse(&p, "a ) closes no group");
+    if (status == STATUS_OK && p.out.full)
+        status = pattern_refuse_size(&p);
     *out = text_span(p.out.at != NULL ? p.out.at : "", p.out.bytes);
     return status;
 }

@@ -16,10 +16,16 @@ enum status pattern_translate(struct text *out, struct text pattern, struct aren
 
 // ---- between the files of this room's part
 
+enum {
+    PATTERN_BYTES_MAX = 16 << 20,             // of the text for PCRE2
+    PATTERN_ROOM_MAX = 8 * PATTERN_BYTES_MAX, // of the arena, when a further piece is read
+};
+
 struct pattern_text { // grows in its arena
     struct arena *arena;
     char *at;
     size_t bytes, room;
+    bool full; // something did not fit: the pattern is refused
 };
 void pattern_put(struct pattern_text *t, const char *at, size_t bytes);
 void pattern_put_string(struct pattern_text *t, const char *string);

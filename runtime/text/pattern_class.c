@@ -138,7 +138,7 @@ static enum status operand_read(struct pattern *p, struct set **out, bool begins
     }
     while (status == STATUS_OK && p->at < p->in.bytes && !pattern_next_is(p, "]") &&
            !pattern_next_is(p, "&&"))
-        status = member_take(p, &c);
+        status = pattern_is_over(p) ? pattern_refuse_size(p) : member_take(p, &c);
     value_flush(&c);
     *out = c.set;
     return status;

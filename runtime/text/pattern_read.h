@@ -26,6 +26,8 @@ struct escape {
 
 enum status pattern_refuse(struct pattern *p, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+bool pattern_is_over(const struct pattern *p); // more than a pattern may take
+enum status pattern_refuse_size(struct pattern *p);
 bool pattern_next_is(const struct pattern *p, const char *what);
 // at: at the backslash; then behind the escape.
 enum status pattern_escape(struct pattern *p, bool bracket, struct escape *out);

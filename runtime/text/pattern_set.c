@@ -10,7 +10,8 @@ enum { CATEGORY_CN = 0, CATEGORY_COUNT = 30 };
 
 void pattern_put(struct pattern_text *t, const char *at, size_t bytes)
 {
-    if (bytes == 0)
+    t->full |= bytes > PATTERN_BYTES_MAX - t->bytes;
+    if (bytes == 0 || t->full)
         return;
     if (t->bytes + bytes > t->room) {
         size_t room = (t->bytes + bytes) * 2 + 64;
@@ -121,6 +122,7 @@ static void put_union_body(struct pattern_text *out, const struct set *set)
 {
     put_groups(out, set->categories);
     pattern_put(out, set->body.at, set->body.bytes);
+    out->full |= set->body.full;
     if (set->categories != 0)
         put_added(out, set->categories, true);
 }
@@ -191,6 +193,7 @@ static void put_union(struct pattern_text *out, const struct set *set)
 {
     struct pattern_text body = {.arena = out->arena};
     put_union_body(&body, set);
+    out->full |= body.full;
     if (set->first == NULL) {
         put_class(out, &body, set->negated);
         return;
@@ -220,6 +223,8 @@ static void put_union(struct pattern_text *out, const struct set *set)
 
 void set_put(struct pattern_text *out, const struct set *set)
 {
+    if (out->full)
+        return;
     if (set->intersection)
         put_intersection(out, set);
     else if (loses_some(set->categories) && !set->as_it_is)

@@ -15,6 +15,7 @@ FAULTS = [
     ("a ligature is not seen without case", "runtime/text/pattern.c", "pair_is_one", "(a == 's' && (b == 's' || b == 't'))", "0", "test_text_vectors"),
     ("an intersection is a union", "runtime/text/pattern_class.c", "pattern_class", "both->intersection = true;", "", "test_text_vectors"),
     ("a word outside of brackets is one inside", "runtime/text/pattern_names.c", "add_word", "if (bracket)", "if (1)", "test_text_vectors"),
+    ("a translated pattern has no bound", "runtime/text/pattern_set.c", "pattern_put", "bytes > PATTERN_BYTES_MAX - t->bytes", "false", "test_tokenizer_rules"),
     ("scripts match by extensions", "runtime/text/pattern_names.c", "add_script", '"sc:"', '"scx:"', "test_text_vectors"),
     ("a negated union loses its sets", "runtime/text/pattern_set.c", "put_union", 'put_look(out, "(?!", m);', ";", "test_text_vectors"),
     ("patterns know the letters of 14.0 only", "runtime/text/pattern_set.c", "put_union_body", "if (set->categories != 0)", "if (0)", "test_text_vectors"),

@@ -1,6 +1,7 @@
 // Proves the rules of single parts on small vocabularies made here: flags of added tokens, plain
 // segments, post-processors for pairs, long and hostile texts, files that are wrong, and the
 // tokenizer of folders without files. Expected ids are worked out by hand from the rules.
+#include "runtime/text/pattern.h"
 #include "runtime/text/tokenizer.h"
 
 #include <setjmp.h>
@@ -345,6 +346,39 @@ static void wrong_files(void **state)
     assert_non_null(strstr(err.text, "/nowhere"));
 }
 
+// A few bytes of a pattern become thousands: its translation has a bound.
+static void long_patterns(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *open, *piece, *close;
+        uint32_t repeats;
+    } cases[] = {
+        {"", "\\b", "", 1 << 19},
+        {"(?:", "\\w", ")?", 1 << 19},
+        {"[", "\\w", "]", 1 << 19},
+        {"[", "[^\\w]", "]", 1 << 15}, // few to read, long to write
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct arena *arena = arena_create(0, 0);
+        size_t each = strlen(cases[i].piece);
+        char *pattern = calloc(cases[i].repeats * each + 8, 1);
+        size_t bytes = (size_t)sprintf(pattern, "%s", cases[i].open);
+        for (uint32_t k = 0; k < cases[i].repeats; k++, bytes += each)
+            memcpy(pattern + bytes, cases[i].piece, each);
+        bytes += (size_t)sprintf(pattern + bytes, "%s", cases[i].close);
+        struct text out;
+        struct error err = {0};
+        assert_int_equal(pattern_translate(&out, text_span(pattern, bytes), arena, &err),
+                         STATUS_UNSUPPORTED);
+        if (strstr(err.text, "too large: 16 MiB written for PCRE2") == NULL)
+            fail_msg("case %zu: %s", i, err.text);
+        assert_true(arena_bytes(arena) < (size_t)512 << 20);
+        free(pattern);
+        arena_destroy(arena);
+    }
+}
+
 static void made_up_words(void **state)
 {
     (void)state;
@@ -486,6 +520,7 @@ int main(void)
         cmocka_unit_test(one_long_word),
         cmocka_unit_test(a_word_too_long_is_not_merged),
         cmocka_unit_test(wrong_files),
+        cmocka_unit_test(long_patterns),
         cmocka_unit_test(made_up_words),
         cmocka_unit_test(config_is_read),
     };
