@@ -1,5 +1,6 @@
 // weft inspect: what a model folder holds, its tensors, and what serving it would take.
 #include "cli/command.h"
+#include "runtime/base/log.h"
 #include "runtime/model/safetensors.h"
 
 #include <string.h>
@@ -57,7 +58,7 @@ int command_inspect(const struct command *self, int argc, char **argv)
     struct device_settings device;
     model_settings_init(&model);
     device_settings_init(&device);
-    device.log_level = 1;
+    device.log_level = LOG_WARNING;
     const struct option_table tables[] = {device_options_table, model_options_table};
     void *const fields[] = {&device, &model};
     static const char *const titles[] = {"Device:", "Model:"};
@@ -65,6 +66,7 @@ int command_inspect(const struct command *self, int argc, char **argv)
     struct texts positional;
     struct command_parse parse = {self, argc, argv, tables, fields, titles, 2, 1, 1};
     int code = command_parse(&parse, arena, &positional);
+    log_level_set((enum log_level)device.log_level);
     if (code < 0) {
         struct session session = {.loaded.arena = arena_create(0, 0)};
         struct error err;

@@ -44,20 +44,32 @@ static enum status key_check(const char *key, struct error *err)
                             KEY_BYTES_MAX);
 }
 
-static enum status keys_check(const struct texts *list, struct error *err)
-{
-    enum status status = STATUS_OK;
-    for (uint32_t i = 0; i < list->count && status == STATUS_OK; i++)
-        status = key_check(list->at[i], err);
-    return status;
-}
-
 // Whoever reads the file can use the server.
 static void readers_warn(const char *path)
 {
     struct stat about;
     if (stat(path, &about) == 0 && (about.st_mode & (S_IRGRP | S_IROTH)) != 0)
         log_line(LOG_WARNING, "--api-key-file %s can be read by others: chmod 600 it", path);
+}
+
+// The keys stay where the text lies: in the arena.
+static enum status lines_take(struct texts *list, char *text, const char *path, struct arena *arena,
+                              struct error *err)
+{
+    uint32_t number = 1;
+    for (char *line = text; *line != '\0';) {
+        size_t bytes = strcspn(line, "\r\n");
+        char end = line[bytes];
+        line[bytes] = '\0';
+        if (bytes > 0 && *line != '#') {
+            if (key_check(line, err) != STATUS_OK)
+                return error_prefix(err, "%s line %u", path, number);
+            key_add(list, line, arena);
+        }
+        line += bytes + (end != '\0');
+        number += end == '\n';
+    }
+    return STATUS_OK;
 }
 
 static enum status file_keys(struct keys *out, const char *path, struct arena *arena,
@@ -71,12 +83,10 @@ static enum status file_keys(struct keys *out, const char *path, struct arena *a
     if (memchr(out->file.at, '\0', out->file.bytes) != NULL)
         return error_set(err, STATUS_INVALID,
                          "%s holds a NUL byte: write it as text, one key a line", path);
-    char *rest = (char *)out->file.at; // the arena's: the keys stay in this one place
     uint32_t before = list->count;
-    for (char *line = strtok_r(rest, "\r\n", &rest); line != NULL;
-         line = strtok_r(NULL, "\r\n", &rest))
-        if (*line != '#')
-            key_add(list, line, arena);
+    status = lines_take(list, (char *)out->file.at, path, arena, err);
+    if (status != STATUS_OK)
+        return status;
     return list->count > before
                ? STATUS_OK
                : error_set(err, STATUS_INVALID, "%s holds no key (one a line)", path);
@@ -111,8 +121,8 @@ enum status keys_collect(struct keys *out, const struct serve_settings *settings
     const char *environment = options_environment_key();
     if (environment != NULL && out->list.count == 0)
         key_add(&out->list, environment, arena);
-    if (status == STATUS_OK)
-        status = keys_check(&out->list, err);
+    for (uint32_t i = 0; i < out->list.count && status == STATUS_OK; i++)
+        status = key_check(out->list.at[i], err);
     if (status != STATUS_OK || out->list.count > 0)
         return status;
     if (!is_loopback(settings->host))
@@ -126,8 +136,7 @@ enum status keys_collect(struct keys *out, const struct serve_settings *settings
 enum status keys_of_file(struct keys *out, const char *path, struct arena *arena, struct error *err)
 {
     *out = (struct keys){0};
-    enum status status = file_keys(out, path, arena, err);
-    return status == STATUS_OK ? keys_check(&out->list, err) : status;
+    return file_keys(out, path, arena, err);
 }
 
 void keys_wipe(struct keys *keys)

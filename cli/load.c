@@ -75,7 +75,6 @@ static enum status choice_load(struct loaded *loaded, enum device_choice choice,
 enum status devices_load(struct loaded *loaded, const struct device_settings *settings,
                          const struct model_spec *specs, uint32_t count, struct error *err)
 {
-    log_level_set((enum log_level)settings->log_level);
     enum status status = STATUS_OK;
     for (uint32_t i = 0; i < count && status == STATUS_OK; i++)
         status = choice_load(loaded, (enum device_choice)specs[i].settings.device, settings, err);

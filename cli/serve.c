@@ -382,6 +382,7 @@ int command_serve(const struct command *self, int argc, char **argv)
         arena_destroy(s.loaded.arena);
         return EXIT_CODE_USAGE;
     }
+    log_level_set((enum log_level)device.log_level);
     status = log_start(&err);
     if (status == STATUS_OK)
         status = signals_open(&s.signals, lost_report, &s, &err);
@@ -394,6 +395,6 @@ int command_serve(const struct command *self, int argc, char **argv)
     code = wait_and_drain(&s);
     if (code != EXIT_CODE_OK)
         process_end(code); // threads may hang: nothing of theirs is freed
-    log_flush(LAST_LINES_MS);
+    log_end(LAST_LINES_MS);
     return code;
 }

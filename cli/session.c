@@ -205,6 +205,7 @@ int session_command_run(const struct session_command *c)
         code = required_check(c);
     if (code < 0 && c->second != NULL)
         *c->second = positional.at[1];
+    log_level_set((enum log_level)device.log_level);
     if (code < 0)
         code = session_run(c, positional.at[0], &model, &device);
     arena_destroy(arena);

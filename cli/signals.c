@@ -7,7 +7,10 @@
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
+
+enum { SAME_STOP_MS = 100 };
 
 enum phase { PHASE_LOADING, PHASE_SERVING, PHASE_DRAINING, PHASE_CLOSING };
 
@@ -17,13 +20,14 @@ struct signals {
     pthread_cond_t there;
     uint32_t news; // enum news, not yet taken
     enum phase phase;
+    uint64_t stopped_ms; // when the first SIGTERM or SIGINT was taken
     void (*lost)(void *context);
     void *context;
 };
 
 _Noreturn void process_end(int code)
 {
-    log_flush(LAST_LINES_MS);
+    log_end(LAST_LINES_MS);
     _exit(code);
 }
 
@@ -33,8 +37,28 @@ static void news_put(struct signals *s, enum news news)
     pthread_cond_signal(&s->there);
 }
 
+static uint64_t clock_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+// Some senders signal the process and then its group at once: `timeout` of coreutils does.
+static bool is_same_stop(struct signals *s)
+{
+    uint64_t now = clock_ms();
+    if (s->stopped_ms == 0)
+        s->stopped_ms = now;
+    else if (now - s->stopped_ms < SAME_STOP_MS)
+        return true;
+    return false;
+}
+
 static void stop_take(struct signals *s, const char *name)
 {
+    if (is_same_stop(s))
+        return;
     switch (s->phase) {
     case PHASE_LOADING:
         log_line(LOG_INFO, "%s: stopped while the models were being loaded", name);

@@ -19,6 +19,7 @@ enum {
     LINE_BYTES_MAX = 4096, // also of one write: a pipe takes so many bytes whole
     RING_BYTES = 256 * 1024,
     CHECK_FLUSH_MS = 500, // of a process that ends itself
+    ABORT_POLL_MS = 2,
 };
 
 static enum log_level level_max = LOG_INFO;
@@ -202,11 +203,26 @@ static void check_flush(void)
     log_flush(CHECK_FLUSH_MS);
 }
 
-// An assertion of a library has just printed why; abort goes on after this.
-static void abort_flush(int signal)
+static bool all_is_written(void)
 {
-    (void)signal;
-    check_flush();
+    return !ring.started || (ring.used == 0 && ring.unsaid == 0 && !ring.writing);
+}
+
+// From abort, where a library may have just printed why, or from outside. The thread it interrupts
+// may hold the lock: nothing here waits for it without an end.
+static void abort_flush(int number)
+{
+    bool written = false;
+    for (int ms = 0; !written && ms < CHECK_FLUSH_MS; ms += ABORT_POLL_MS) {
+        if (pthread_mutex_trylock(&ring.lock) == 0) {
+            written = all_is_written();
+            pthread_mutex_unlock(&ring.lock);
+        }
+        if (!written)
+            nanosleep(&(struct timespec){.tv_nsec = ABORT_POLL_MS * 1000000}, NULL);
+    }
+    signal(number, SIG_DFL);
+    raise(number); // blocked while this runs: it ends the process on return
 }
 
 static ssize_t library_write(void *unused, const char *at, size_t bytes)
@@ -259,11 +275,6 @@ enum status log_start(struct error *err)
     return STATUS_OK;
 }
 
-static bool all_is_written(void)
-{
-    return !ring.started || (ring.used == 0 && ring.unsaid == 0 && !ring.writing);
-}
-
 bool log_flush(uint32_t ms)
 {
     struct timespec until;
@@ -279,4 +290,10 @@ bool log_flush(uint32_t ms)
         late = pthread_cond_timedwait(&ring.emptied, &ring.lock, &until);
     pthread_mutex_unlock(&ring.lock);
     return written;
+}
+
+bool log_end(uint32_t ms)
+{
+    fflush(stderr);
+    return log_flush(ms);
 }

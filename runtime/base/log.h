@@ -25,9 +25,11 @@ void log_text(const char *format, ...) __attribute__((format(printf, 1, 2)));
 // Lines go through the ring from here on. Once, by a process that serves.
 enum status log_start(struct error *err) MUST_USE;
 
-// Waits until what was logged so far is written, or that many milliseconds; true: it is. For the
-// end of a process.
+// Waits until what was logged so far is written, or that many milliseconds; true: it is.
 bool log_flush(uint32_t ms);
+
+// The same at the end of a process, with what a library printed without a line end.
+bool log_end(uint32_t ms);
 
 // Lines dropped since the start.
 uint64_t log_dropped(void);

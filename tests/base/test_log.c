@@ -22,6 +22,7 @@ enum {
     PADDING = 60,
     STUCK_S = 20, // a caller that blocks ends the program
     FLUSH_MS = 30000,
+    ABORTS = 5,
 };
 
 static int stderr_kept, reader; // reader: of the pipe that stands in for stderr
@@ -172,35 +173,83 @@ static void test_a_stalled_reader_holds_up_nobody(void **state)
     assert_int_equal(log_dropped(), dropped);
 }
 
+static pid_t child_start(const char *what)
+{
+    pipe_open();
+    pid_t child = fork();
+    if (child == 0) {
+        execl("/proc/self/exe", "test_log", what, (char *)NULL);
+        _exit(127);
+    }
+    dup2(stderr_kept, STDERR_FILENO); // the child alone holds the pipe's end
+    return child;
+}
+
+// What the child still writes, the first of it in text; returns its wait status.
+static int child_end(pid_t child, char *text, size_t size)
+{
+    char rest[PIPE_BYTES];
+    size_t bytes = 0;
+    for (ssize_t got; (got = read(reader, rest, sizeof rest)) > 0;) {
+        size_t kept = (size_t)got < size - 1 - bytes ? (size_t)got : size - 1 - bytes;
+        memcpy(text + bytes, rest, kept);
+        bytes += kept;
+    }
+    text[bytes] = '\0';
+    int status;
+    waitpid(child, &status, 0);
+    pipe_close();
+    return status;
+}
+
 // A child that ends itself: what it logged comes out before the sentence of the check.
 static void test_a_failed_check_says_all(void **state)
 {
     (void)state;
-    char text[2048] = "";
-    size_t bytes = 0;
-    pipe_open();
-    pid_t child = fork();
-    if (child == 0) {
-        execl("/proc/self/exe", "test_log", "check", (char *)NULL);
-        _exit(127);
-    }
-    dup2(stderr_kept, STDERR_FILENO); // the child alone holds the pipe's end
-    for (ssize_t got; (got = read(reader, text + bytes, sizeof text - 1 - bytes)) > 0;)
-        bytes += (size_t)got;
-    int status;
-    waitpid(child, &status, 0);
-    pipe_close();
+    char text[2048];
+    int status = child_end(child_start("check"), text, sizeof text);
     assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
     const char *logged = strstr(text, " info before the check\n");
     assert_non_null(logged);
     assert_non_null(strstr(logged, "check failed: 1 + 1 == 3: the sum is 2\n"));
 }
 
-static int check_child(void)
+// SIGABRT from outside ends the process, also where it interrupts a thread that logs.
+static void test_abort_from_outside(void **state)
+{
+    (void)state;
+    char text[2048];
+    for (int i = 0; i < ABORTS; i++) {
+        pid_t child = child_start("busy");
+        assert_true(read(reader, text, sizeof text) > 0); // it logs
+        kill(child, SIGABRT);
+        int status = child_end(child, text, sizeof text);
+        assert_true(WIFSIGNALED(status));
+        assert_int_equal(WTERMSIG(status), SIGABRT);
+    }
+}
+
+static void test_the_end_says_all(void **state)
+{
+    (void)state;
+    char text[2048];
+    int status = child_end(child_start("end"), text, sizeof text);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    assert_non_null(strstr(text, " warning library: half a line\n"));
+}
+
+static int child_main(const char *what)
 {
     struct error err;
+    alarm(STUCK_S);
     if (log_start(&err) != STATUS_OK)
         return 1;
+    while (strcmp(what, "busy") == 0)
+        log_line(LOG_INFO, "busy");
+    if (strcmp(what, "end") == 0) {
+        fprintf(stderr, "half a line");
+        _exit(log_end(FLUSH_MS) ? 0 : 1);
+    }
     log_line(LOG_INFO, "before the check");
     check(1 + 1 == 3, "the sum is %d", 1 + 1);
     return 0;
@@ -208,14 +257,15 @@ static int check_child(void)
 
 int main(int argc, char **argv)
 {
-    (void)argv;
     if (argc > 1)
-        return check_child();
+        return child_main(argv[1]);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_at_once_before_the_start),
         cmocka_unit_test(test_foreign_text),
         cmocka_unit_test(test_a_stalled_reader_holds_up_nobody),
         cmocka_unit_test(test_a_failed_check_says_all),
+        cmocka_unit_test(test_abort_from_outside),
+        cmocka_unit_test(test_the_end_says_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

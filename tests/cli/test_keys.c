@@ -83,6 +83,23 @@ static void test_no_text(void **state)
     }
 }
 
+// A bad line is found: refused with file and line, whatever the line ends are.
+static void test_bad_line(void **state)
+{
+    (void)state;
+    static const char *const files[] = {"# one\n\nk3\nk4 \nk5\n", "k1\r\n\r\n#\r\n\xE4\r\n",
+                                        "\n\n\na b"};
+    struct keys keys;
+    struct error err;
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(keys_of_bytes(&keys, arena, files[i], strlen(files[i]), &err),
+                         STATUS_INVALID);
+        const char *at = strstr(err.text, " line 4: an API key must be ");
+        assert_non_null(at);
+        assert_ptr_equal(strstr(err.text, "/tmp/weft-keys-"), err.text);
+    }
+}
+
 static void test_many(void **state)
 {
     (void)state;
@@ -139,9 +156,10 @@ static void test_wiped(void **state)
 int main(void)
 {
     arena = arena_create(0, 0);
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_made), cmocka_unit_test(test_given),
-                                       cmocka_unit_test(test_no_text), cmocka_unit_test(test_many),
-                                       cmocka_unit_test(test_wiped)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_made),    cmocka_unit_test(test_given),
+        cmocka_unit_test(test_no_text), cmocka_unit_test(test_bad_line),
+        cmocka_unit_test(test_many),    cmocka_unit_test(test_wiped)};
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     arena_destroy(arena);
     return failed;

@@ -186,12 +186,27 @@ def test_stop_twice():
         s.process.send_signal(signal.SIGTERM)
         wait_log(s, "finishing what was accepted")
         assert s.process.poll() is None
+        time.sleep(0.5)  # one within 100 ms would count as the first
         s.process.send_signal(signal.SIGTERM)
         assert ended(s) == 1, s.output()
         assert "for the second time: ending at once" in s.output()
         assert "error 3 requests were not answered to their end" in s.output(), s.output()
         for stream in streams:
             stream.close()
+
+
+def test_stop_signalled_twice_at_once():
+    """Two signals at once, as `timeout` sends them, are one: what was accepted is finished."""
+    with faulty(f"tiny={CHAT}", "--device", "simt") as (s, faults):
+        faults.on("hang")
+        stream = open_stream(s, max_tokens=5)
+        wait_for(lambda: s.metric("weft_requests_submitted_total") == 1)
+        for number in signal.SIGSTOP, signal.SIGTERM, signal.SIGINT, signal.SIGCONT:
+            s.process.send_signal(number)  # stopped meanwhile: it takes both in one go
+        wait_log(s, "finishing what was accepted")
+        faults.off("hang")
+        assert b"data: [DONE]" in read_all(stream)
+        assert ended(s) == 0, s.output()
 
 
 def reload(server, *expected):
@@ -231,6 +246,21 @@ def test_reload_keys():
             assert b"data: [DONE]" in read_all(stream)
             s.process.send_signal(signal.SIGTERM)
             assert ended(s) == 0, s.output()
+
+
+def test_level_from_the_first_line():
+    """--log-level holds from the start: the warning of a key file that others can read, too."""
+    for level in "error", "warning":
+        with tempfile.NamedTemporaryFile("w+") as file:
+            file.write("other\n")
+            file.flush()
+            os.chmod(file.name, 0o644)
+            server = harness.start(EMBED, "--api-key-file", file.name, "--log-level", level)
+        try:
+            warned = "can be read by others" in server.output()
+            assert warned == (level == "warning"), server.output()
+        finally:
+            assert server.stop() == 0
 
 
 def test_reload_loses_nothing():

@@ -7,6 +7,8 @@ FAULTS = [
     ("dropped lines are never said", "runtime/base/log.c", "unsaid_put", "ring.unsaid == 0 ||", "ring.unsaid >= 0 ||", "test_log"),
     ("a flush does not wait for the piece in the writer's hands", "runtime/base/log.c", "all_is_written", "&& !ring.writing", "", "test_log"),
     ("a log line keeps what its arguments hold", "runtime/base/log.c", "log_line", "safe_format(", "(size_t)vsnprintf(", "test_log"),
+    ("SIGABRT from outside is swallowed", "runtime/base/log.c", "abort_flush", "raise(number);", "", "test_log"),
+    ("half a line of a library is lost at the end", "runtime/base/log.c", "log_end", "fflush(stderr);", "", "test_log"),
     ("marks that turn text around reach the terminal", "runtime/base/safe.c", "", "{0x2028, 0x202E}", "{0x2028, 0x2029}", "test_safe"),
     ("bytes that are no UTF-8 reach the terminal", "runtime/base/safe.c", "safe_put", "(unsigned char)in.at[0]", "0", "test_safe"),
     ("Qwen2's output projection has a bias", "runtime/model/config.c", "biases_read", "attention && !always", "attention", "test_config"),
