@@ -66,6 +66,7 @@ static void park(struct engine *engine, struct sequence *s)
     slow_append(&engine->parked, s);
     engine->parked_chunks += store_chunks(&engine->history, s->output_count);
     engine->parked_count++;
+    stat_add(&engine->stats.parked, 1);
     s->request->run.parked++;
     parked_look(engine, s->request);
 }

@@ -221,12 +221,13 @@ static void chunk_commit(struct engine *engine, struct sequence *s, uint32_t q_l
     share_announce(engine, s, from);
 }
 
-// Blocks that a started sequence will still take for what it knows.
+// Blocks that a started prefill will still take for what it knows. One that decodes owes none: it
+// asks for its next block itself, before all prefills.
 static void debt_note(struct engine *engine, struct sequence *s)
 {
     uint32_t whole = blocks_for(engine, sequence_known(s));
-    uint32_t debt =
-        s->state == SEQUENCE_RUNNING && whole > s->block_count ? whole - s->block_count : 0;
+    bool owes = s->state == SEQUENCE_RUNNING && !s->fed && whole > s->block_count;
+    uint32_t debt = owes ? whole - s->block_count : 0;
     engine->plan.debt += debt - s->debt;
     s->debt = debt;
 }

@@ -231,9 +231,12 @@ static void request_drop(struct engine *engine, struct request *r, struct sequen
     s->request = NULL;
 }
 
-static void order_drop(struct engine *engine, const struct sequence *s)
+// What it would still take of the plan goes with it: drawn again, it owes nothing so far.
+static void order_drop(struct engine *engine, struct sequence *s)
 {
     uint32_t at = 0;
+    engine->plan.debt -= s->debt;
+    s->debt = 0;
     while (engine->order[at] != s)
         at++;
     engine->order_count--;

@@ -36,8 +36,9 @@ struct engine_stats {
     _Atomic uint64_t generation_tokens;   // settled and published
     _Atomic uint64_t prefix_queries;      // prompt tokens looked up
     _Atomic uint64_t prefix_hits;         // prompt tokens found
-    _Atomic uint64_t preemptions;
+    _Atomic uint64_t preemptions;         // parked ones that were running included
     _Atomic uint64_t pauses;              // choices paused for a slow reader
+    _Atomic uint64_t parked;              // places that paused ones gave up
     _Atomic uint64_t rows_after_cancel;   // computed, and the request was cancelled by then
     _Atomic uint64_t requests_submitted;
     _Atomic uint64_t finished_stop, finished_length, finished_cancel, finished_error,

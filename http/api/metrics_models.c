@@ -23,6 +23,7 @@ static const struct stat_metric weft_stats[] = {
     {"prefix_cache_hits_total", STAT(prefix_hits)},
     {"preemptions_total", STAT(preemptions)},
     {"pauses_total", STAT(pauses)},
+    {"parked_total", STAT(parked)},
     {"rows_after_cancel_total", STAT(rows_after_cancel)},
     {"requests_submitted_total", STAT(requests_submitted)},
     {"sequences_running", STAT(sequences_running)},

@@ -104,6 +104,7 @@ static void a_parked_reader_comes_back_or_is_given_up(void **state)
     struct request *other = rig_generate(&rig, 500, 10, 200, 1);
     steps_to_rest(&rig);
     assert_int_equal(rig.engine->parked_count, 1);
+    assert_int_equal(engine_stats(rig.engine)->parked, 1);
     assert_int_equal(slow->run.first->state, SEQUENCE_PARKED);
     read_some(&rig, slow, 31);
     assert_int_equal(rig_step(&rig), ENGINE_IDLE);
@@ -111,6 +112,7 @@ static void a_parked_reader_comes_back_or_is_given_up(void **state)
     assert_int_equal(rig_step(&rig), ENGINE_WORKED);
     assert_int_equal(slow->run.first->state, SEQUENCE_RUNNING);
     assert_int_equal(other->run.first->state, SEQUENCE_PARKED);
+    assert_int_equal(engine_stats(rig.engine)->parked, 2); // never lowered
     steps_to_rest(&rig);
     rig.now_ns += 58 * second_ns;
     steps_to_rest(&rig);

@@ -199,6 +199,16 @@ static void dues_hold(struct sim *sim)
         sim_check(sim, entry[(i - 1) / 2].at_ns <= entry[i].at_ns, "due out of order at %u", i);
 }
 
+// What older prefills will still take is what the drawn sequences owe, nobody else.
+static void debts_hold(struct sim *sim)
+{
+    struct engine *e = sim->engine;
+    uint32_t debt = 0;
+    for (uint32_t i = 0; i < e->order_count; i++)
+        debt += e->order[i]->debt;
+    sim_check(sim, debt == e->plan.debt, "%u blocks owed, %u counted", debt, e->plan.debt);
+}
+
 // A row of the last plan for s or one older than it, which may have ended or been paused since.
 static bool older_moved(struct engine *e, const struct sequence *s)
 {
@@ -358,6 +368,7 @@ void sim_invariants(struct sim *sim)
     sequences_hold(sim);
     rooms_hold(sim);
     dues_hold(sim);
+    debts_hold(sim);
     oldest_moves(sim);
     turns_hold(sim);
 }

@@ -78,6 +78,8 @@ FAULTS = [
     ("what is drawn ahead lives on the first half", "scheduler/plan.c", "plan_first", "s->ahead && s->state == SEQUENCE_RUNNING", "false"),
     ("a share that nobody wants is left over", "scheduler/plan.c", "plan_second", "for (uint32_t i = 0; i < engine->order_count && tokens > 0 && plan->unserved > 0; i++) prefill_serve(engine, engine->order[i], &tokens);", ""),
     ("every prompt is short", "scheduler/plan.c", "plan_open", "plan->short_most = SHORT_STEPS * plan->second_left;", "plan->short_most = UINT32_MAX;"),
+    ("a debt of one that decodes", "scheduler/plan.c", "debt_note", "s->state == SEQUENCE_RUNNING && !s->fed &&", "s->state == SEQUENCE_RUNNING &&"),
+    ("a debt outlives its place in the order", "scheduler/sequence.c", "order_drop", "engine->plan.debt -= s->debt;", ""),
     ("blocks of a started prompt are lent", "scheduler/plan.c", "debt_note", "engine->plan.debt += debt - s->debt;", ""),
     ("a block begun before is not announced", "scheduler/share.c", "share_announce", "from / blocks->tokens; (i", "(from + blocks->tokens - 1) / blocks->tokens; (i"),
     ("a refusal by bytes keeps its tokens", "scheduler/port.c", "counters_raise", "atomic_fetch_sub_explicit(&counters->requests, 1, memory_order_relaxed); atomic_fetch_sub_explicit(&counters->tokens, tokens, memory_order_relaxed); return false;", "atomic_fetch_sub_explicit(&counters->requests, 1, memory_order_relaxed); return false;"),
