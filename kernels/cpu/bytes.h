@@ -66,7 +66,9 @@ static inline float byte_scale(const float *x, uint32_t count)
     return top / 127.0f + poison;
 }
 
-static inline float byte_inverse(float scale) // of a scale that is no number: 0
+// 0 of a scale that is no number, and of one whose inverse would not be finite or not normal: the
+// bytes of such a group are 0.
+static inline float byte_inverse(float scale)
 {
-    return scale > 0 && scale <= 0x1p120f ? 1.0f / scale : 0.0f;
+    return scale >= 0x1p-120f && scale <= 0x1p120f ? 1.0f / scale : 0.0f;
 }

@@ -145,6 +145,36 @@ static void test_bytes_poison(void **state)
     }
 }
 
+// A group of activations or of weights whose scale has no finite inverse is zeros, as in the twin.
+static void test_bytes_tiny(void **state)
+{
+    (void)state;
+    for (int level = 0; level < CPU_LEVELS; level++) {
+        struct trial t;
+        if (!trial_open_cpu(&t, (enum cpu_level)level, 1))
+            continue;
+        for (int tiny = 0; tiny < 2; tiny++) { // the activations, the weights
+            trial_begin(&t, 6);
+            float *w = trial_floats(&t, 40 * 72, DTYPE_F32, 1);
+            float *x = trial_floats(&t, 2 * 72, DTYPE_F32, 1);
+            for (uint32_t i = 0; i < 72; i++) {
+                x[i] = tiny == 0 ? 0x1p-130f : x[i] * 0x1p90f;
+                w[7 * 72 + i] = tiny == 1 ? 0x1p-130f : w[7 * 72 + i] * 0x1p90f;
+            }
+            struct weight bytes;
+            make(&t, &bytes, WEIGHT_PRODUCT, DTYPE_I8, 40, 72);
+            struct weight_source source = {w, -1, 0, DTYPE_F32, 40, 72, 0, 0};
+            assert_int_equal(t.api->weight_put(t.device, &bytes, 0, &source, NULL), STATUS_OK);
+            float y[2 * 40];
+            struct gemm_args args = {DTYPE_F32, DTYPE_F32, x, &bytes, NULL, y, 2, 72, 40};
+            assert_int_equal(t.api->ops->gemm(t.stream, &args), STATUS_OK);
+            assert_true(y[7] == 0); // one of them is zeros, the other large
+            assert_true(y[40] != 0);
+        }
+        trial_close(&t);
+    }
+}
+
 // The turn of a block is what bytes.h says, keeps lengths (times 8), spreads a single element and a
 // constant evenly, and is undone by turning back.
 static void test_bytes_turn(void **state)
@@ -244,10 +274,15 @@ static void test_bytes_poisoned_weight(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_philox),  cmocka_unit_test(test_dummy),
-        cmocka_unit_test(test_sources), cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_bytes_poison), cmocka_unit_test(test_bytes_turn),
-        cmocka_unit_test(test_bytes_outliers), cmocka_unit_test(test_bytes_poisoned_weight),
+        cmocka_unit_test(test_philox),
+        cmocka_unit_test(test_dummy),
+        cmocka_unit_test(test_sources),
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_bytes_poison),
+        cmocka_unit_test(test_bytes_turn),
+        cmocka_unit_test(test_bytes_tiny),
+        cmocka_unit_test(test_bytes_outliers),
+        cmocka_unit_test(test_bytes_poisoned_weight),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,6 +3,7 @@
 FAULTS = [
     ("attention over few queries reads keys past the last one", "kernels/cpu/attn_few.inc", "attn_few_run", "few_keys(&few, at, left < ATTN_TILE_KEYS ? left : ATTN_TILE_KEYS)", "few_keys(&few, at, ATTN_TILE_KEYS)", "test_cpu_edges"),
     ("a NaN in a group of bytes is rounded away", "kernels/cpu/bytes.h", "byte_scale", "top / 127.0f + poison", "top / 127.0f + 0 * top", "test_cpu_weight"),
+    ("a tiny scale has an infinite inverse", "kernels/cpu/bytes.h", "byte_inverse", "scale >= 0x1p-120f", "scale > 0", "test_cpu_weight"),
     ("blocks of int8 are not turned", "kernels/cpu/bytes.h", "byte_turn", "byte_walsh(x);", "", "test_cpu_weight"),
     ("a constant block of int8 is not spread", "kernels/cpu/bytes.h", "byte_sign", "pairs ^ pairs >> 2 ^ pairs >> 4", "pairs & 0", "test_cpu_weight"),
     ("scales of weights are those of the first group", "kernels/cpu/bytes.inc", "tile_bytes", "column += SLAB_COLUMNS", "column += 0", "conformance_cpu gemm"),
