@@ -67,18 +67,11 @@ static void part_refuse(struct fields *f, const char *path, struct text type)
                 shown.at);
 }
 
-// null is the same as absent.
-static const json_t *value_of(const json_t *object, const char *name)
-{
-    const json_t *value = json_object_get(object, name);
-    return json_is_null(value) ? NULL : value;
-}
-
 // One part of a content array; `refusal` parts only where the role may have them.
 static void part_read(struct json_buffer *out, struct fields *f, const json_t *part,
                       const char *path, bool refusal)
 {
-    struct text type = json_text(value_of(part, "type"));
+    struct text type = json_text(json_member(part, "type"));
     const char *key = "text";
 
     if (!json_is_object(part)) {
@@ -86,7 +79,7 @@ static void part_read(struct json_buffer *out, struct fields *f, const json_t *p
         return;
     }
     if (!type.at) {
-        fields_fail(f, value_of(part, "type") ? HTTP_INVALID_TYPE : HTTP_MISSING_FIELD,
+        fields_fail(f, json_member(part, "type") ? HTTP_INVALID_TYPE : HTTP_MISSING_FIELD,
                     fields_path(f, "%s.type", path), "must be a string");
         return;
     }
@@ -96,9 +89,9 @@ static void part_read(struct json_buffer *out, struct fields *f, const json_t *p
         part_refuse(f, fields_path(f, "%s.type", path), type);
         return;
     }
-    struct text text = json_text(value_of(part, key));
+    struct text text = json_text(json_member(part, key));
     if (!text.at) {
-        fields_fail(f, value_of(part, key) ? HTTP_INVALID_TYPE : HTTP_MISSING_FIELD,
+        fields_fail(f, json_member(part, key) ? HTTP_INVALID_TYPE : HTTP_MISSING_FIELD,
                     fields_path(f, "%s.%s", path, key), "must be a string");
         return;
     }
@@ -142,7 +135,7 @@ static void call_read(struct conversation *c, struct fields *f, json_t *message,
         return;
     }
     fields_check_object(f, &call_rules, entry, path);
-    const json_t *type = value_of(entry, "type");
+    const json_t *type = json_member(entry, "type");
     if (type && !text_is(json_text(type), "function")) {
         fields_fail(f, HTTP_INVALID_VALUE, fields_path(f, "%s.type", path), "must be 'function'");
     }
@@ -188,8 +181,8 @@ static void calls_read(struct conversation *c, struct fields *f, json_t *message
 static void assistant_read(struct conversation *c, struct fields *f, const json_t *in, size_t i)
 {
     struct json_buffer content = {0};
-    const json_t *value = value_of(in, "content");
-    const json_t *reasoning = value_of(in, "reasoning_content");
+    const json_t *value = json_member(in, "content");
+    const json_t *reasoning = json_member(in, "reasoning_content");
 
     if (value) {
         content_read(&content, f, value, fields_path(f, "messages[%zu].content", i), true);
@@ -197,20 +190,20 @@ static void assistant_read(struct conversation *c, struct fields *f, const json_
     json_t *message = conversation_add(c, "assistant", text_span(content.at, content.bytes));
     json_buffer_free(&content);
     if (!reasoning) {
-        reasoning = value_of(in, "reasoning");
+        reasoning = json_member(in, "reasoning");
     }
     if (json_is_string(reasoning)) {
         json_object_set(message, "reasoning_content", (json_t *)reasoning);
     }
-    calls_read(c, f, message, value_of(in, "tool_calls"),
+    calls_read(c, f, message, json_member(in, "tool_calls"),
                fields_path(f, "messages[%zu].tool_calls", i));
-    c->continued = json_is_true(value_of(in, "prefix"));
+    c->continued = json_is_true(json_member(in, "prefix"));
 }
 
 static void tool_read(struct conversation *c, struct fields *f, const json_t *in, size_t i,
                       struct text content)
 {
-    const json_t *id = value_of(in, "tool_call_id");
+    const json_t *id = json_member(in, "tool_call_id");
     struct tool_result result = {
         .id = json_text(id),
         .content = content,
@@ -227,7 +220,7 @@ static void plain_read(struct conversation *c, struct fields *f, const json_t *i
                        const char *role)
 {
     struct json_buffer content = {0};
-    const json_t *value = value_of(in, "content");
+    const json_t *value = json_member(in, "content");
 
     if (!value) {
         fields_fail(f, HTTP_MISSING_FIELD, fields_path(f, "messages[%zu].content", i),
@@ -244,7 +237,7 @@ static void plain_read(struct conversation *c, struct fields *f, const json_t *i
         tool_read(c, f, in, i, text);
     } else if (!f->failed) {
         json_t *message = conversation_add(c, role, text);
-        const json_t *name = value_of(in, "name");
+        const json_t *name = json_member(in, "name");
         if (json_is_string(name)) {
             json_object_set(message, "name", (json_t *)name);
         }
@@ -276,7 +269,7 @@ static void role_read(struct conversation *c, struct fields *f, const json_t *in
 
 static void turn_read(struct conversation *c, struct fields *f, const json_t *in, size_t i)
 {
-    const json_t *role = value_of(in, "role");
+    const json_t *role = json_member(in, "role");
 
     c->continued = false; // only the last message counts
     if (!json_is_object(in)) {

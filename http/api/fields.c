@@ -120,10 +120,15 @@ struct text json_text(const json_t *string)
     return text_span(json_string_value(string), json_string_length(string));
 }
 
+const json_t *json_member(const json_t *object, const char *name)
+{
+    const json_t *value = json_object_get(object, name);
+    return json_is_null(value) ? NULL : value;
+}
+
 const json_t *fields_get(const struct fields *f, const char *name)
 {
-    const json_t *value = json_object_get(f->root, name);
-    return json_is_null(value) ? NULL : value;
+    return json_member(f->root, name);
 }
 
 const json_t *fields_get_required(struct fields *f, const char *name)

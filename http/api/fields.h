@@ -124,6 +124,7 @@ struct field_path {
 };
 struct field_path fields_path_keep(const char *path);
 struct text json_text(const json_t *string); // at == NULL if it is not a string
+const json_t *json_member(const json_t *object, const char *name); // NULL: absent, or null
 
 // At most bytes_max bytes of a text, cut before a character.
 static inline struct text text_head(struct text t, size_t bytes_max)

@@ -43,17 +43,11 @@ static const struct field_rule block_rows[] = {
 };
 static const struct field_rules block_rules = FIELD_RULES(block_rows, NULL);
 
-static const json_t *value_of(const json_t *object, const char *name)
-{
-    const json_t *value = json_object_get(object, name);
-    return json_is_null(value) ? NULL : value;
-}
-
 // A string key of a block; at == NULL after a failure.
 static struct text block_string(struct fields *f, const json_t *block, const char *path,
                                 const char *key)
 {
-    const json_t *value = value_of(block, key);
+    const json_t *value = json_member(block, key);
 
     if (!json_is_string(value)) {
         fields_fail(f, value ? HTTP_INVALID_TYPE : HTTP_MISSING_FIELD,
@@ -119,14 +113,15 @@ static void result_read(struct turn *t, const json_t *block, const char *path)
     struct fields *f = t->fields;
     struct field_path base = fields_path_keep(path);
     struct json_buffer content = {0};
-    const json_t *is_error = value_of(block, "is_error");
+    const json_t *is_error = json_member(block, "is_error");
     struct tool_result result = {.id = block_string(f, block, path, "tool_use_id")};
 
     if (json_is_true(is_error)) {
         json_put_literal(&content, "Error: ");
     }
     if (!f->failed) {
-        result_content(&content, f, value_of(block, "content"), fields_path(f, "%s.content", path));
+        result_content(&content, f, json_member(block, "content"),
+                       fields_path(f, "%s.content", path));
     }
     if (!f->failed) {
         result.content = text_span(content.at, content.bytes);
@@ -148,7 +143,7 @@ static void assistant_block(struct turn *t, const json_t *block, struct text typ
     } else if (text_is(type, "tool_use")) {
         block_string(f, block, path, "id");
         block_string(f, block, path, "name");
-        const json_t *input = value_of(block, "input");
+        const json_t *input = json_member(block, "input");
         if (!json_is_object(input)) {
             fields_fail(f, input ? HTTP_INVALID_TYPE : HTTP_MISSING_FIELD,
                         fields_path(f, "%s.input", path), "must be an object");
@@ -300,7 +295,7 @@ static void turn_read(struct turn *t, const json_t *in, size_t i)
     }
     t->text.bytes = t->thinking.bytes = 0;
     json_array_clear(t->calls);
-    turn_content(t, value_of(in, "content"), fields_path(t->fields, "%s.content", path));
+    turn_content(t, json_member(in, "content"), fields_path(t->fields, "%s.content", path));
     if (!t->fields->failed) {
         turn_end(t, json_array_size(t->conversation->messages) > before);
     }
