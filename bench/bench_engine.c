@@ -3,7 +3,7 @@
 // event. Medians and 99th percentiles. Nothing is asserted: a person reads it.
 //
 //   bench_engine [steps a figure]
-#include "runtime/base/arena.h"
+#include "base/arena.h"
 #include "scheduler/engine.h"
 #include "tests/sim/fake.h"
 

@@ -2,7 +2,7 @@
 // line and in whole; prints one JSON object. tools/bench_text.py sets it beside another library.
 #include "runtime/text/tokenizer.h"
 
-#include "runtime/base/file.h"
+#include "base/file.h"
 
 #include <stdio.h>
 #include <stdlib.h>

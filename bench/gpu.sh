@@ -105,7 +105,7 @@ pkg-config --exists jansson 2>/dev/null || models="skipped: jansson is not here"
 # few lines of it.
 top_make() {
     local parts="kernels tests/conformance tests/simt" part units=()
-    [ "$models" != yes ] || parts="kernels runtime/base runtime/model tests/conformance tests/simt"
+    [ "$models" != yes ] || parts="kernels base runtime/model tests/conformance tests/simt"
     mkdir -p "$build/top"
     if ! pkg-config --exists cmocka 2>/dev/null; then
         units=(-e 's#^find_package(PkgConfig REQUIRED)#find_package(PkgConfig)#' -e "s#^  pkg_check_modules(CMOCKA .*#  \

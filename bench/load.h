@@ -2,8 +2,8 @@
 // thread; every struct is owned by main() of bench_load.c or by the runner of load_run.c.
 #pragma once
 
-#include "kernels/status.h"
-#include "runtime/base/json.h"
+#include "base/status.h"
+#include "base/json.h"
 
 #include <stdbool.h>
 #include <stdint.h>

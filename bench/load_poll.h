@@ -1,7 +1,7 @@
 // Turns libcurl's multi interface over epoll. Private to the load generator.
 #pragma once
 
-#include "kernels/status.h"
+#include "base/status.h"
 
 #include <curl/curl.h>
 

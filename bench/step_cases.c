@@ -4,7 +4,7 @@
 // case: the KV blocks are filled once with those of random prompts, which the rows then read.
 #include "bench/step_bench.h"
 
-#include "runtime/base/arena.h"
+#include "base/arena.h"
 
 #include <stdio.h>
 #include <stdlib.h>

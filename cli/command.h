@@ -3,8 +3,8 @@
 #pragma once
 
 #include "cli/load.h"
-#include "runtime/base/json.h"
-#include "runtime/base/safe.h"
+#include "base/json.h"
+#include "base/safe.h"
 
 enum exit_code { EXIT_CODE_OK = 0, EXIT_CODE_FAILURE = 1, EXIT_CODE_USAGE = 2 };
 

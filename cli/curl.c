@@ -1,8 +1,8 @@
 // Lines to paste; see curl.h. Main thread, at the start.
 #include "cli/curl.h"
 
-#include "runtime/base/json.h"
-#include "runtime/base/safe.h"
+#include "base/json.h"
+#include "base/safe.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 // weft inspect: what a model folder holds, its tensors, and what serving it would take.
 #include "cli/command.h"
-#include "runtime/base/log.h"
+#include "base/log.h"
 #include "runtime/model/safetensors.h"
 
 #include <string.h>

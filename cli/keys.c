@@ -1,8 +1,8 @@
 // Collecting API keys; see keys.h.
 #include "cli/keys.h"
 
-#include "runtime/base/file.h"
-#include "runtime/base/log.h"
+#include "base/file.h"
+#include "base/log.h"
 
 #include <arpa/inet.h>
 #include <string.h>

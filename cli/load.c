@@ -1,10 +1,10 @@
 // Opening devices and models for all commands; see load.h. Runs on the main thread.
 #include "cli/load.h"
 
-#include "runtime/base/file.h"
-#include "runtime/base/json.h"
-#include "runtime/base/log.h"
-#include "runtime/base/safe.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "base/safe.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

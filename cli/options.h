@@ -2,8 +2,8 @@
 // and its help line. Parsing, `--help` and the errors come from the table alone.
 #pragma once
 
-#include "kernels/status.h"
-#include "runtime/base/arena.h"
+#include "base/status.h"
+#include "base/arena.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -4,8 +4,8 @@
 // its own, for every one's logits are wanted; the rows' slots share one sequence of KV blocks.
 #include "cli/command.h"
 
-#include "runtime/base/file.h"
-#include "runtime/base/log.h"
+#include "base/file.h"
+#include "base/log.h"
 
 #include <math.h>
 #include <string.h>

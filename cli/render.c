@@ -1,6 +1,6 @@
 // weft render: a chat template and a JSON object in, the prompt out.
 #include "cli/command.h"
-#include "runtime/base/file.h"
+#include "base/file.h"
 #include "runtime/text/prompt.h"
 
 #include <string.h>

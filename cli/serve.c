@@ -6,7 +6,7 @@
 #include "cli/signals.h"
 #include "http/server.h"
 #include "kernels/cpu/memory.h"
-#include "runtime/base/log.h"
+#include "base/log.h"
 
 #include <errno.h>
 #include <pthread.h>

@@ -2,7 +2,7 @@
 // between reads of its port.
 #include "cli/command.h"
 
-#include "runtime/base/log.h"
+#include "base/log.h"
 
 #include <errno.h>
 #include <math.h>

@@ -2,7 +2,7 @@
 #include "cli/signals.h"
 
 #include "cli/command.h"
-#include "runtime/base/log.h"
+#include "base/log.h"
 
 #include <pthread.h>
 #include <signal.h>

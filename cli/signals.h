@@ -2,7 +2,7 @@
 // so that main may be busy loading or draining. SIGTERM, SIGINT: stop; SIGHUP: reload.
 #pragma once
 
-#include "kernels/status.h"
+#include "base/status.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -2,7 +2,7 @@
 // thread; texts are borrowed for the call.
 #include "http/errors.h"
 
-#include "kernels/status.h"
+#include "base/status.h"
 
 #include <stdio.h>
 

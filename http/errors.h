@@ -1,7 +1,7 @@
 // One table from what went wrong to status, type and code in both body shapes (http-api.md 6).
 #pragma once
 
-#include "runtime/base/json.h"
+#include "base/json.h"
 
 enum shape { SHAPE_OPENAI, SHAPE_MESSAGES };
 

@@ -6,7 +6,7 @@
 
 #include "http/errors.h"
 #include "http/served.h"
-#include "runtime/base/arena.h"
+#include "base/arena.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,7 +1,7 @@
 // Where a request ends, and requests whose end can be read in two ways. Pure, no h2o type.
 #pragma once
 
-#include "runtime/base/text.h"
+#include "base/text.h"
 
 // head: of an HTTP/1 request, from its first line to the blank one, more may follow; minor: of the
 // version. NULL, or the sentence that says what is wrong with it.

@@ -9,8 +9,8 @@
 #include "http/server.h"
 #include "http/wake.h"
 #include "http/work.h"
-#include "runtime/base/json.h"
-#include "runtime/base/log.h"
+#include "base/json.h"
+#include "base/log.h"
 #include "scheduler/port.h"
 
 #include <h2o.h>

@@ -1,7 +1,7 @@
 // Exact-match table of (method, path) with aliases; a trailing slash is the same route. Pure.
 #include "http/route.h"
 
-#include "kernels/status.h"
+#include "base/status.h"
 
 #include <stdint.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 // Framing of server-sent events: one line of JSON behind "data: ". Pure.
 #pragma once
 
-#include "runtime/base/json.h"
+#include "base/json.h"
 
 // "data: ", or "event: NAME" and "data: ", so that a writer can append one line of JSON.
 void sse_begin(struct json_buffer *out, const char *event); // NULL: no event line

@@ -3,7 +3,7 @@
 // terminal for a passphrase, at a reload while nobody looks at signals.
 #include "http/inside.h"
 
-#include "runtime/base/file.h"
+#include "base/file.h"
 
 #include <h2o/http2.h>
 #include <openssl/err.h>

@@ -3,7 +3,7 @@
 // either the sleeper sees what was put down, or the waker sees the flag low and writes.
 #include "http/wake.h"
 
-#include "runtime/base/arena.h"
+#include "base/arena.h"
 
 #include <errno.h>
 #include <poll.h>

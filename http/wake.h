@@ -1,7 +1,7 @@
 // An eventfd and a pending flag: any thread wakes one other thread; many wakes are one write.
 #pragma once
 
-#include "kernels/status.h"
+#include "base/status.h"
 
 struct wake;
 

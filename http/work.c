@@ -2,7 +2,7 @@
 // worker walks the rings of all h2o threads in turn, one item each, so that none is starved.
 #include "http/work.h"
 
-#include "runtime/base/arena.h"
+#include "base/arena.h"
 
 #include <pthread.h>
 #include <signal.h>

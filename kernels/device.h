@@ -7,7 +7,7 @@
 #pragma once
 
 #include "kernels/ops.h"
-#include "kernels/status.h"
+#include "base/status.h"
 #include "kernels/step.h"
 #include "kernels/weight.h"
 

@@ -4,7 +4,7 @@
 // double (kernels/cpu/twin.c) are the specification; tests/conformance walks OP_LIST.
 #pragma once
 
-#include "kernels/status.h"
+#include "base/status.h"
 #include "kernels/step.h"
 #include "kernels/weight.h"
 

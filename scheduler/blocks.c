@@ -1,7 +1,7 @@
 // States of KV blocks; see the drawing in blocks.h.
 #include "scheduler/blocks.h"
 
-#include "kernels/status.h"
+#include "base/status.h"
 #include "scheduler/prefix.h"
 
 #include <string.h>

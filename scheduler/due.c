@@ -1,7 +1,7 @@
 // The heap of due.h. Engine thread only.
 #include "scheduler/due.h"
 
-#include "kernels/status.h"
+#include "base/status.h"
 #include "scheduler/request.h"
 
 static void entry_set(struct due_heap *heap, uint32_t at, struct due due)

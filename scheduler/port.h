@@ -5,7 +5,7 @@
 // Every function of this header is for the h2o side (one thread per port). Nothing blocks.
 #pragma once
 
-#include "kernels/status.h"
+#include "base/status.h"
 #include "kernels/step.h"
 
 #include <stdbool.h>

@@ -1,7 +1,7 @@
 // Table of keyed blocks; see prefix.h. The chains run through the blocks themselves.
 #include "scheduler/prefix.h"
 
-#include "kernels/status.h"
+#include "base/status.h"
 
 #include <string.h>
 

@@ -5,7 +5,7 @@
 // and a ring may be full to its last entry.
 #pragma once
 
-#include "kernels/status.h"
+#include "base/status.h"
 #include "scheduler/port.h"
 
 #include <stdatomic.h>

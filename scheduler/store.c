@@ -2,7 +2,7 @@
 // orders the two threads.
 #include "scheduler/store.h"
 
-#include "kernels/status.h"
+#include "base/status.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 // Wakers: raise from any thread, clear from the one that sleeps. See waker.h.
 #include "scheduler/waker.h"
 
-#include "runtime/base/arena.h"
+#include "base/arena.h"
 
 #include <errno.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Writes runtime/text/unicode_tables.c: what Debian's PCRE2 and utf8proc do not know of Unicode.
+"""Writes runtime/text/tokenizer/unicode_tables.c: what Debian's PCRE2 and utf8proc do not know of Unicode.
 
-    tools/unicode_tables.py > runtime/text/unicode_tables.c
+    tools/unicode_tables.py > runtime/text/tokenizer/unicode_tables.c
 
 The reference library reads patterns with Unicode 16.0, cases with 16.0 and decompositions with 9.0;
 some of its rules were frozen elsewhere. Unicode 16.0 comes from unicodedata2==16.0.0 and
@@ -172,7 +172,7 @@ def script_table():
 def main():
     print("// Written by tools/unicode_tables.py; do not edit it. Unicode 16.0.0 beside 14.0.0, and what")
     print("// the reference library (tokenizers 0.21.4) has frozen; see unicode_tables.h.")
-    print('#include "runtime/text/unicode_tables.h"')
+    print('#include "runtime/text/tokenizer/unicode_tables.h"')
     added_tables()
     frozen_tables()
     script_table()

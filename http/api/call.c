@@ -2,7 +2,7 @@
 #include "http/api/call.h"
 
 #include "http/counters.h"
-#include "runtime/base/log.h"
+#include "base/log.h"
 
 #include <stdarg.h>
 #include <stdio.h>

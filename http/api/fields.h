@@ -5,7 +5,7 @@
 #pragma once
 
 #include "http/errors.h"
-#include "runtime/base/arena.h"
+#include "base/arena.h"
 
 #include <jansson.h>
 #include <stdbool.h>

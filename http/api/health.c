@@ -3,7 +3,7 @@
 // is named by /ready and counts no more while another one serves: a restart would end that, too.
 #include "http/api/list.h"
 #include "http/counters.h"
-#include "runtime/base/json.h"
+#include "base/json.h"
 
 #include <stdio.h>
 #include <time.h>

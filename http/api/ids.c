@@ -1,7 +1,7 @@
 // Random names and seeds, from the system's generator. Any thread.
 #include "http/api/ids.h"
 
-#include "kernels/status.h"
+#include "base/status.h"
 
 #include <sys/random.h>
 

@@ -1,7 +1,7 @@
 // Random names of answers: "chatcmpl-" and 24 letters and digits.
 #pragma once
 
-#include "runtime/base/arena.h"
+#include "base/arena.h"
 
 #include <stdint.h>
 

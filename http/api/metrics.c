@@ -4,7 +4,7 @@
 #include "http/api/metrics.h"
 
 #include "http/api/list.h"
-#include "runtime/base/log.h"
+#include "base/log.h"
 
 #include <dirent.h>
 #include <stdio.h>

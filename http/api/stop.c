@@ -1,7 +1,7 @@
 // Stop strings: see stop.h. Text only; who counts tokens and cancels is generation.c.
 #include "http/api/stop.h"
 
-#include "kernels/status.h"
+#include "base/status.h"
 
 #include <string.h>
 

@@ -3,7 +3,7 @@
 // depend on where the stream was cut. Owner: one choice of one request, h2o thread.
 #pragma once
 
-#include "runtime/base/arena.h"
+#include "base/arena.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -2,7 +2,7 @@
 // a whole. Pure: no exchange, no port.
 #pragma once
 
-#include "runtime/base/json.h"
+#include "base/json.h"
 
 struct vectors {
     const float *values; // [count][width] f32

@@ -6,7 +6,7 @@
 // Threads: any thread may call pool_run; jobs of several callers run one after the other.
 #pragma once
 
-#include "kernels/status.h"
+#include "base/status.h"
 
 #include <stdint.h>
 

@@ -1,7 +1,7 @@
 // Places of a batch's sections; see batch.h. Pure.
 #include "runtime/model/batch.h"
 
-#include "kernels/status.h"
+#include "base/status.h"
 
 #include <string.h>
 

@@ -2,7 +2,7 @@
 // files of the folder add is in config_folder.c, rope in config_rope.c. Loading thread only.
 #include "runtime/model/config.h"
 
-#include "runtime/base/json.h"
+#include "base/json.h"
 
 #include <math.h>
 #include <stdio.h>

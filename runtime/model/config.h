@@ -4,7 +4,7 @@
 
 #include "kernels/dtype.h"
 #include "kernels/ops.h"
-#include "kernels/status.h"
+#include "base/status.h"
 #include "runtime/model/arch.h"
 #include "runtime/model/model.h"
 

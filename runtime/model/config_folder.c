@@ -3,9 +3,9 @@
 // which a yes/no reranker is recognised. Loading thread only.
 #include "runtime/model/config.h"
 
-#include "runtime/base/folder.h"
-#include "runtime/base/json.h"
-#include "runtime/base/log.h"
+#include "base/folder.h"
+#include "base/json.h"
+#include "base/log.h"
 
 #include <errno.h>
 #include <math.h>

@@ -1,6 +1,6 @@
 #include "runtime/model/mapping.h"
 
-#include "runtime/base/arena.h"
+#include "base/arena.h"
 
 #include <errno.h>
 #include <fcntl.h>

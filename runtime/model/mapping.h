@@ -3,7 +3,7 @@
 // sentence and exit status 1, anywhere else it does what it did before.
 #pragma once
 
-#include "kernels/status.h"
+#include "base/status.h"
 
 #include <stddef.h>
 

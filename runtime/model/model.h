@@ -5,7 +5,7 @@
 #pragma once
 
 #include "kernels/device.h"
-#include "runtime/base/text.h"
+#include "base/text.h"
 #include "runtime/model/batch.h"
 
 #include <stdbool.h>

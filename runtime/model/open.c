@@ -2,7 +2,7 @@
 // thread; afterwards the model belongs to its engine's thread.
 #include "runtime/model/parts.h"
 
-#include "runtime/base/arena.h"
+#include "base/arena.h"
 #include "runtime/model/rope.h"
 
 #include <inttypes.h>

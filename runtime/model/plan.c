@@ -1,9 +1,9 @@
 // model_plan: what a folder is and what it will take, before anything big is taken. Loading thread.
-#include "runtime/base/log.h"
+#include "base/log.h"
 #include "runtime/model/parts.h"
 
 #include "kernels/attn_tiles.h"
-#include "runtime/base/arena.h"
+#include "base/arena.h"
 
 #include <math.h>
 #include <string.h>

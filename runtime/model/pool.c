@@ -2,7 +2,7 @@
 #include "runtime/model/pool.h"
 
 #include "kernels/attn_tiles.h"
-#include "runtime/base/arena.h"
+#include "base/arena.h"
 
 enum status kv_pool_open(struct kv_pool *pool, const struct device_api *api, struct device *device,
                          uint64_t block_bytes, uint32_t block_count, struct error *err)

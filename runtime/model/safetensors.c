@@ -3,8 +3,8 @@
 // with names and tensor records; see safetensors.h for the promise made about bounds.
 #include "runtime/model/safetensors.h"
 
-#include "runtime/base/folder.h"
-#include "runtime/base/json.h"
+#include "base/folder.h"
+#include "base/json.h"
 #include "runtime/model/mapping.h"
 
 #include <inttypes.h>

@@ -5,9 +5,9 @@
 #pragma once
 
 #include "kernels/dtype.h"
-#include "kernels/status.h"
-#include "runtime/base/arena.h"
-#include "runtime/base/text.h"
+#include "base/status.h"
+#include "base/arena.h"
+#include "base/text.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -3,8 +3,8 @@
 // thread only.
 #include "runtime/model/weights.h"
 
-#include "runtime/base/arena.h"
-#include "runtime/base/log.h"
+#include "base/arena.h"
+#include "base/log.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -3,7 +3,7 @@
 // is taken and given back here.
 #include "runtime/model/weights.h"
 
-#include "runtime/base/arena.h"
+#include "base/arena.h"
 
 #include <string.h>
 #include <sys/stat.h>

@@ -2,7 +2,7 @@
 // program's life, the request's JSON as values, the finished text as segments.
 #include "runtime/text/chat.h"
 
-#include "runtime/text/jinja_eval.h"
+#include "runtime/text/jinja/eval.h"
 
 struct chat_template {
     struct arena *arena;

@@ -7,9 +7,9 @@
 // model folders, tokenizing, tool-call dialects of the answer.
 #pragma once
 
-#include "kernels/status.h"
-#include "runtime/base/arena.h"
-#include "runtime/base/text.h"
+#include "base/status.h"
+#include "base/arena.h"
+#include "base/text.h"
 #include "runtime/text/segment.h"
 
 #include <jansson.h>

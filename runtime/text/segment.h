@@ -6,7 +6,7 @@
 // Neighbours of one kind are always merged; the text belongs to whoever made the list.
 #pragma once
 
-#include "runtime/base/text.h"
+#include "base/text.h"
 
 #include <stdbool.h>
 

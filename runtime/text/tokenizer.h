@@ -5,9 +5,9 @@
 // What is not here: chat templates (chat.h) and stop strings.
 #pragma once
 
-#include "kernels/status.h"
-#include "runtime/base/arena.h"
-#include "runtime/base/text.h"
+#include "base/status.h"
+#include "base/arena.h"
+#include "base/text.h"
 #include "runtime/text/segment.h"
 
 #include <stdbool.h>

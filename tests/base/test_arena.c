@@ -1,5 +1,5 @@
 // An arena's pieces are aligned, do not overlap and survive until reset; the limit is kept.
-#include "runtime/base/arena.h"
+#include "base/arena.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,7 +1,7 @@
 // The JSON rules of the wire specification: JSONTestSuite (y_ accepted, n_ refused, i_ free), each
 // line of its table, and numbers that read back to the same bits.
-#include "runtime/base/file.h"
-#include "runtime/base/json.h"
+#include "base/file.h"
+#include "base/json.h"
 
 #include <dirent.h>
 #include <math.h>

@@ -1,7 +1,7 @@
 // The log: in order and at once for a command; through the ring for a server, where a reader of
 // stderr that stalls holds up no caller, what finds no room is counted and said, and lines stay
 // whole. The order of the tests matters: log_start is for once.
-#include "runtime/base/log.h"
+#include "base/log.h"
 
 #include <fcntl.h>
 #include <pthread.h>

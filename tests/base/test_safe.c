@@ -1,6 +1,6 @@
 // Text for logs and terminals: what is escaped, what passes, that whatever comes in, one printable
 // line of UTF-8 comes out.
-#include "runtime/base/safe.h"
+#include "base/safe.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

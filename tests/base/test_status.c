@@ -1,7 +1,7 @@
 // Error sentences are cut at character boundaries; the 16-bit conversions are exact for every bit
 // pattern (compared with the compiler's own _Float16 and with plain shifting).
 #include "kernels/dtype.h"
-#include "kernels/status.h"
+#include "base/status.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -1,5 +1,5 @@
 // libFuzzer: bytes as config.json; what is accepted also gets its rotary frequencies.
-#include "runtime/base/json.h"
+#include "base/json.h"
 #include "runtime/model/config.h"
 #include "runtime/model/rope.h"
 

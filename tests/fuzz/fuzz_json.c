@@ -1,7 +1,7 @@
 // Request bodies: whatever bytes come, json_parse gives a value or an error with a sentence, and
 // what it gave can be written and read back to an equal value.
-#include "kernels/status.h"
-#include "runtime/base/json.h"
+#include "base/status.h"
+#include "base/json.h"
 
 #include <stdint.h>
 #include <stdlib.h>

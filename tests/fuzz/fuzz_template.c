@@ -1,6 +1,6 @@
 // Chat templates from hostile hands: the input is a template, rendered over a fixed conversation
 // with small limits. Nothing may crash, leak or run on.
-#include "runtime/base/arena.h"
+#include "base/arena.h"
 #include "runtime/text/chat.h"
 
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 // See port_double.h. One mutex per port; events are counted, not stored.
 #include "tests/http/port_double.h"
 
-#include "runtime/base/arena.h"
+#include "base/arena.h"
 
 #include <errno.h>
 #include <pthread.h>

@@ -2,7 +2,7 @@
 // OPTIONS, Allow, rests, and the shape of errors on unknown paths.
 #include "http/route.h"
 
-#include "kernels/status.h"
+#include "base/status.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

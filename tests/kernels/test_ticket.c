@@ -3,7 +3,7 @@
 // and a job is over only when its chunks have returned. Steps are indivisible here (the order of
 // memory within them is ThreadSanitizer's part: test_cpu_threads).
 #include "kernels/cpu/ticket.h"
-#include "runtime/base/arena.h"
+#include "base/arena.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -2,8 +2,8 @@
 // line of stdin is an object {"source", "variables", "now"}; each line of stdout one with either
 // "text" and "plain" (pairs of start and end, in bytes, of the request's text), or "status" and
 // "error".
-#include "runtime/base/arena.h"
-#include "runtime/base/json.h"
+#include "base/arena.h"
+#include "base/json.h"
 #include "runtime/text/chat.h"
 
 #include <stdio.h>

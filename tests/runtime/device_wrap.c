@@ -1,7 +1,7 @@
 // The wrapping device; see device_wrap.h. A test program's only mutable globals live here.
 #include "tests/runtime/device_wrap.h"
 
-#include "runtime/base/arena.h"
+#include "base/arena.h"
 
 #include <string.h>
 

@@ -1,8 +1,8 @@
 // Making of model folders; see golden.h.
 #include "tests/runtime/golden.h"
 
-#include "kernels/status.h"
-#include "runtime/base/arena.h"
+#include "base/status.h"
+#include "base/arena.h"
 
 #include <ftw.h>
 #include <math.h>

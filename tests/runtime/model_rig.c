@@ -2,7 +2,7 @@
 // on neighbouring blocks of a sequence lying beside each other.
 #include "tests/runtime/model_rig.h"
 
-#include "runtime/base/arena.h"
+#include "base/arena.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 // Proves the rules of the template engine one by one, on small templates: values and operators,
 // white space, scopes, refusals and their texts, limits, and which spans of the prompt count as
 // text of the request. Real templates are in test_chat_assets.c.
-#include "runtime/base/arena.h"
+#include "base/arena.h"
 #include "runtime/text/chat.h"
 
 #include <setjmp.h>

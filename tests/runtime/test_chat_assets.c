@@ -2,7 +2,7 @@
 // they are, gives byte for byte the rendering recorded from an independent implementation, that
 // recorded refusals are refused, and that the segments of each rendering are its text. Prints the
 // counts.
-#include "runtime/base/arena.h"
+#include "base/arena.h"
 #include "runtime/text/chat.h"
 
 #include <setjmp.h>

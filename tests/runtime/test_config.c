@@ -1,6 +1,6 @@
 // What config.json and its neighbours are taken to mean: kinds, defaults of each family, windows,
 // end ids, pooling. Refusals are in test_hostile.c.
-#include "runtime/base/json.h"
+#include "base/json.h"
 #include "runtime/model/config.h"
 #include "tests/runtime/golden.h"
 

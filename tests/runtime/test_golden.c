@@ -4,8 +4,8 @@
 // float16 weights: like float32 where the device computes in float32. Greedy tokens: equal up to
 // the first position where the reference's two best logits are closer than the tolerance.
 // Each model runs batched (all inputs in one step where they fit) and greedy from those rows.
-#include "runtime/base/arena.h"
-#include "runtime/base/json.h"
+#include "base/arena.h"
+#include "base/json.h"
 #include "tests/runtime/golden.h"
 #include "tests/runtime/model_rig.h"
 

@@ -2,9 +2,9 @@
 // crashes, nothing leaks (the sanitizer presets run this too). A good folder is written, one thing
 // in it is broken, model_plan_open must refuse with the words of that case; at the end the good
 // folder must still open.
-#include "runtime/base/arena.h"
-#include "runtime/base/file.h"
-#include "runtime/base/json.h"
+#include "base/arena.h"
+#include "base/file.h"
+#include "base/json.h"
 #include "tests/runtime/golden.h"
 #include "tests/runtime/model_rig.h"
 

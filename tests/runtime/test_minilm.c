@@ -1,8 +1,8 @@
 // A real encoder, where there is one: $WEFT_TEST_MODELS/all-MiniLM-L6-v2 must give the mean-pooled
 // vectors that another server recorded (assets/encoder-expected) to cosine 0.9999. Token ids are
 // those of the uncased BERT vocabulary, so that only the model is tested here.
-#include "runtime/base/arena.h"
-#include "runtime/base/json.h"
+#include "base/arena.h"
+#include "base/json.h"
 #include "tests/runtime/model_rig.h"
 
 #include <math.h>

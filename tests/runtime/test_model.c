@@ -1,8 +1,8 @@
 // The open model beyond its arithmetic (test_golden.c has that): the plan is what is taken, to the
 // byte; dummy weights; steps in flight and replayed graphs give the tokens of plain steps; masks;
 // encoder rows do not see each other; old names of norms.
-#include "runtime/base/arena.h"
-#include "runtime/base/json.h"
+#include "base/arena.h"
+#include "base/json.h"
 #include "tests/runtime/device_wrap.h"
 #include "tests/runtime/golden.h"
 #include "tests/runtime/model_rig.h"

@@ -1,6 +1,6 @@
 // Rotary frequencies of every scaling at shapes of published models, against those of transformers
 // (tests/golden/rope, made by tools/golden.py), which computes them in float32; and the table.
-#include "runtime/base/json.h"
+#include "base/json.h"
 #include "runtime/model/config.h"
 #include "runtime/model/rope.h"
 

@@ -1,8 +1,8 @@
 // Reading of checkpoints: values, shapes and places of tensors in one file and in shards, and every
 // single-byte damage of a header (refused or read, never a crash; run under ASan). Refusals one by
 // one are in test_hostile.c.
-#include "runtime/base/arena.h"
-#include "runtime/base/json.h"
+#include "base/arena.h"
+#include "base/json.h"
 #include "runtime/model/safetensors.h"
 #include "tests/runtime/golden.h"
 

@@ -4,7 +4,7 @@
 // step without a trace; its row and blocks serve the next sequence at once; masks made from the
 // last token come between forward and sampler. The reference is device cpu, step by step, in
 // float32.
-#include "runtime/base/json.h"
+#include "base/json.h"
 #include "tests/runtime/golden.h"
 #include "tests/runtime/model_rig.h"
 #include "tests/runtime/simt_device.h"

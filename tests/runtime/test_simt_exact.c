@@ -4,8 +4,8 @@
 // Steps in flight and replayed graphs change no token. No product goes through cuBLASLt.
 //
 // The reference is the plainest run: alone, prompt in one piece, no graphs, nothing in flight.
-#include "runtime/base/arena.h"
-#include "runtime/base/json.h"
+#include "base/arena.h"
+#include "base/json.h"
 #include "tests/runtime/golden.h"
 #include "tests/runtime/model_rig.h"
 #include "tests/runtime/simt_device.h"

@@ -1,8 +1,8 @@
 // Small templates beside jinja2: white space around every kind of tag, subscripts, what is
 // undefined, keys with NUL. The cases are in template_vectors.json, which
 // tools/template_vectors.py wrote: [template, text], null where jinja2 fails.
-#include "runtime/base/arena.h"
-#include "runtime/base/json.h"
+#include "base/arena.h"
+#include "base/json.h"
 #include "runtime/text/chat.h"
 
 #include <setjmp.h>

@@ -3,7 +3,7 @@
 // last byte of a word. And patterns that must be refused.
 #include "runtime/text/tokenizer.h"
 
-#include "runtime/base/json.h"
+#include "base/json.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

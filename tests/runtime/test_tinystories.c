@@ -1,8 +1,8 @@
 // A trained model (assets/decoder/tinystories-656k) against golden.json, which an independent
 // float64 pass made: the top logits and log-probabilities of each prompt, ten greedy continuations
 // whole; and exact mode: chunk sizes and neighbours leave every bit as it is.
-#include "runtime/base/arena.h"
-#include "runtime/base/json.h"
+#include "base/arena.h"
+#include "base/json.h"
 #include "tests/runtime/model_rig.h"
 
 #include <math.h>

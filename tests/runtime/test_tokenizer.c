@@ -5,8 +5,8 @@
 // GGUF vocabularies are turned into folders by gguf_vocab.py.
 #include "runtime/text/tokenizer.h"
 
-#include "runtime/base/file.h"
-#include "runtime/base/json.h"
+#include "base/file.h"
+#include "base/json.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,7 +1,7 @@
 // Proves the rules of single parts on small vocabularies made here: flags of added tokens, plain
 // segments, post-processors for pairs, long and hostile texts, files that are wrong, and the
 // tokenizer of folders without files. Expected ids are worked out by hand from the rules.
-#include "runtime/text/pattern.h"
+#include "runtime/text/tokenizer/pattern.h"
 #include "runtime/text/tokenizer.h"
 
 #include <setjmp.h>

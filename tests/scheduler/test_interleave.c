@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "runtime/base/arena.h"
+#include "base/arena.h"
 #include "scheduler/hash.h"
 #include "scheduler/ring.h"
 

@@ -1,7 +1,7 @@
 // The fake model; see fake.h. Steps run whole at launch, results are shown at collect.
 #include "tests/sim/fake.h"
 
-#include "runtime/base/arena.h"
+#include "base/arena.h"
 
 #include <math.h>
 #include <string.h>

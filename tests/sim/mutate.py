@@ -17,7 +17,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests"))
 import plant  # noqa: E402
 
-COMMON = ["kernels/status.c", "runtime/base/arena.c", "runtime/model/batch.c"]
+COMMON = ["base/status.c", "base/arena.c", "runtime/model/batch.c"]
 PROGRAMS = {
     "sim": ["tests/sim/sim.c", "tests/sim/client.c", "tests/sim/invariants.c"],
     "test_plan": ["tests/scheduler/test_plan.c", "tests/scheduler/rig.c"],
@@ -193,7 +193,7 @@ def main():
     missed = 0
     with tempfile.TemporaryDirectory() as temporary:
         tree = pathlib.Path(temporary) / "tree"
-        for part in ("scheduler", "tests/scheduler", "tests/sim", "runtime/base", "runtime/model",
+        for part in ("scheduler", "tests/scheduler", "tests/sim", "base", "runtime/model",
                      "kernels"):
             (tree / part).mkdir(parents=True)
             for source in (ROOT / part).glob("*.[ch]"):

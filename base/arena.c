@@ -1,0 +1,175 @@
+// Bump allocation; see arena.h. Blocks form a list, newest first; the first block survives a reset.
+#include "base/arena.h"
+
+#include "base/status.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct block {
+    struct block *older;
+    size_t bytes; // of data
+    size_t used;
+    _Alignas(ARENA_ALIGNMENT) char data[];
+};
+
+struct arena {
+    struct block *newest;
+    size_t block_bytes;
+    size_t bytes_max;
+    size_t bytes; // of all blocks
+};
+
+void *heap_take(size_t bytes)
+{
+    void *piece = malloc(bytes > 0 ? bytes : 1);
+    check(piece != NULL, "the system has no %zu bytes of memory", bytes);
+    return piece;
+}
+
+void *heap_take_zeroed(size_t count, size_t bytes_each)
+{
+    void *piece = calloc(count > 0 ? count : 1, bytes_each > 0 ? bytes_each : 1);
+    check(piece != NULL, "the system has no %zu x %zu bytes of memory", count, bytes_each);
+    return piece;
+}
+
+void *heap_grow(void *piece, size_t bytes)
+{
+    void *grown = realloc(piece, bytes > 0 ? bytes : 1);
+    check(grown != NULL, "the system has no %zu bytes of memory", bytes);
+    return grown;
+}
+
+void heap_give(void *piece)
+{
+    free(piece);
+}
+
+static struct block *block_add(struct arena *arena, size_t bytes)
+{
+    if (arena->bytes_max > 0 && bytes > arena->bytes_max - arena->bytes)
+        return NULL;
+    struct block *block = heap_take(sizeof *block + bytes);
+    *block = (struct block){.older = arena->newest, .bytes = bytes};
+    arena->newest = block;
+    arena->bytes += bytes;
+    return block;
+}
+
+struct arena *arena_create(size_t block_bytes, size_t bytes_max)
+{
+    struct arena *arena = heap_take(sizeof *arena);
+    *arena = (struct arena){.block_bytes = block_bytes > 0 ? block_bytes : 64 * 1024,
+                            .bytes_max = bytes_max};
+    return arena;
+}
+
+void arena_destroy(struct arena *arena)
+{
+    if (arena == NULL)
+        return;
+    struct block *block = arena->newest;
+    while (block != NULL) {
+        struct block *older = block->older;
+        free(block);
+        block = older;
+    }
+    free(arena);
+}
+
+void arena_reset(struct arena *arena)
+{
+    struct block *block = arena->newest;
+    while (block != NULL && block->older != NULL) {
+        struct block *older = block->older;
+        arena->bytes -= block->bytes;
+        free(block);
+        block = older;
+    }
+    arena->newest = block;
+    if (block != NULL)
+        block->used = 0;
+}
+
+void *arena_take(struct arena *arena, size_t bytes)
+{
+    if (bytes > SIZE_MAX / 2)
+        return NULL;
+    size_t rounded = (bytes + ARENA_ALIGNMENT - 1) & ~(size_t)(ARENA_ALIGNMENT - 1);
+    struct block *block = arena->newest;
+    if (block == NULL || block->bytes - block->used < rounded) {
+        size_t wanted = rounded > arena->block_bytes ? rounded : arena->block_bytes;
+        block = block_add(arena, wanted);
+        if (block == NULL && wanted > rounded) // the last bytes under the limit
+            block = block_add(arena, rounded);
+        if (block == NULL)
+            return NULL;
+    }
+    void *piece = block->data + block->used;
+    block->used += rounded;
+    return piece;
+}
+
+void *arena_take_zeroed(struct arena *arena, size_t count, size_t bytes_each)
+{
+    if (bytes_each != 0 && count > SIZE_MAX / 2 / bytes_each)
+        return NULL;
+    void *piece = arena_take(arena, count * bytes_each);
+    if (piece != NULL)
+        memset(piece, 0, count * bytes_each);
+    return piece;
+}
+
+void *arena_grow(struct arena *arena, void *piece, size_t bytes, size_t bytes_wanted)
+{
+    if (piece == NULL)
+        return arena_take(arena, bytes_wanted);
+    size_t rounded = (bytes + ARENA_ALIGNMENT - 1) & ~(size_t)(ARENA_ALIGNMENT - 1);
+    if (bytes_wanted <= rounded)
+        return piece;
+    struct block *block = arena->newest;
+    size_t wanted = (bytes_wanted + ARENA_ALIGNMENT - 1) & ~(size_t)(ARENA_ALIGNMENT - 1);
+    if (block != NULL && (char *)piece + rounded == block->data + block->used &&
+        wanted - rounded <= block->bytes - block->used) {
+        block->used += wanted - rounded;
+        return piece;
+    }
+    void *grown = arena_take(arena, bytes_wanted);
+    if (grown != NULL)
+        memcpy(grown, piece, bytes);
+    return grown;
+}
+
+struct text arena_copy(struct arena *arena, struct text text)
+{
+    char *copy = arena_take(arena, text.bytes + 1);
+    if (copy == NULL)
+        return (struct text){NULL, 0};
+    if (text.bytes > 0)
+        memcpy(copy, text.at, text.bytes);
+    copy[text.bytes] = '\0';
+    return (struct text){copy, text.bytes};
+}
+
+struct text arena_format(struct arena *arena, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    va_list again;
+    va_copy(again, args);
+    int bytes = vsnprintf(NULL, 0, format, args);
+    va_end(args);
+    char *made = bytes >= 0 ? arena_take(arena, (size_t)bytes + 1) : NULL;
+    if (made != NULL)
+        vsnprintf(made, (size_t)bytes + 1, format, again);
+    va_end(again);
+    return (struct text){made, made != NULL ? (size_t)bytes : 0};
+}
+
+size_t arena_bytes(const struct arena *arena)
+{
+    return arena->bytes;
+}

@@ -1,0 +1,48 @@
+// Reading a whole regular file; see file.h.
+#include "base/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static enum status read_descriptor(struct text *out, struct arena *arena, int fd, size_t bytes_max,
+                                   const char *path, struct error *err)
+{
+    struct stat facts;
+    if (fstat(fd, &facts) != 0 || !S_ISREG(facts.st_mode))
+        return error_set(err, STATUS_IO, "%s is not a regular file", path);
+    if ((uint64_t)facts.st_size > bytes_max)
+        return error_set(err, STATUS_TOO_LARGE, "%s has %lld bytes, at most %zu are read", path,
+                         (long long)facts.st_size, bytes_max);
+    size_t bytes = (size_t)facts.st_size;
+    char *at = arena_take(arena, bytes + 1);
+    if (at == NULL)
+        return error_set(err, STATUS_NO_MEMORY, "no room for the %zu bytes of %s", bytes, path);
+    size_t done = 0;
+    while (done < bytes) {
+        ssize_t got = read(fd, at + done, bytes - done);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0)
+            return error_set(err, STATUS_IO, "%s: read stopped at byte %zu of %zu: %s", path, done,
+                             bytes, got < 0 ? strerror(errno) : "it became shorter");
+        done += (size_t)got;
+    }
+    at[bytes] = '\0';
+    *out = text_span(at, bytes);
+    return STATUS_OK;
+}
+
+enum status file_read(struct text *out, struct arena *arena, const char *path, size_t bytes_max,
+                      struct error *err)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); // a FIFO would wait for a writer
+    if (fd < 0)
+        return error_set(err, errno == ENOENT || errno == ENOTDIR ? STATUS_NOT_FOUND : STATUS_IO,
+                         "cannot open %s: %s", path, strerror(errno));
+    enum status status = read_descriptor(out, arena, fd, bytes_max, path, err);
+    close(fd);
+    return status;
+}

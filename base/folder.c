@@ -1,0 +1,154 @@
+// Paths that are no model folders; see folder.h. Loading thread only.
+#include "base/folder.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+enum { ENTRIES_MAX = 4096 }; // looked at in one folder
+
+static bool ends_with(const char *name, const char *tail)
+{
+    size_t bytes = strlen(name), tail_bytes = strlen(tail);
+    return bytes >= tail_bytes && strcmp(name + bytes - tail_bytes, tail) == 0;
+}
+
+static bool is_there(const char *folder, const char *name)
+{
+    char path[FOLDER_BYTES_MAX + 64];
+    struct stat about;
+    int wrote = snprintf(path, sizeof path, "%s/%s", folder, name);
+    return wrote > 0 && (size_t)wrote < sizeof path && stat(path, &about) == 0;
+}
+
+// OWNER/NAME as model hubs write it.
+static bool is_hub_id(const char *path)
+{
+    uint32_t slashes = 0;
+    for (const char *c = path; *c != '\0'; c++) {
+        slashes += *c == '/';
+        if (!isalnum((unsigned char)*c) && strchr("-_./", *c) == NULL)
+            return false;
+    }
+    return slashes == 1 && path[0] != '/' && path[0] != '.' && !ends_with(path, "/");
+}
+
+static enum status absent(const char *path, int reason, struct error *err)
+{
+    if (reason != ENOENT || !is_hub_id(path))
+        return error_set(err, STATUS_NOT_FOUND, "the model folder %s cannot be opened: %s", path,
+                         strerror(reason));
+    const char *name = strchr(path, '/') + 1;
+    return error_set(err, STATUS_NOT_FOUND,
+                     "there is no folder %s (%s), and nothing is downloaded: fetch the model, for "
+                     "example with 'hf download %s --local-dir %s', and give its folder",
+                     path, strerror(reason), path, name);
+}
+
+static enum status is_file(const char *path, struct error *err)
+{
+    const char *slash = strrchr(path, '/');
+    int folder = slash == NULL ? 1 : slash == path ? 1 : (int)(slash - path);
+    if (ends_with(path, ".gguf"))
+        return error_set(err, STATUS_NOT_FOUND,
+                         "%s is a file, not a model folder: GGUF is not read, give the folder of "
+                         "the model that it was made from (config.json, *.safetensors, "
+                         "tokenizer.json)",
+                         path);
+    if (ends_with(path, ".safetensors") || ends_with(path, "config.json"))
+        return error_set(err, STATUS_NOT_FOUND,
+                         "%s is a file, not a model folder: give the folder that holds it, %.*s",
+                         path, folder, slash == NULL ? "." : path);
+    return error_set(err, STATUS_NOT_FOUND,
+                     "%s is a file, not a model folder: give a folder with config.json, "
+                     "*.safetensors and tokenizer.json",
+                     path);
+}
+
+enum status folder_check(const char *path, struct error *err)
+{
+    struct stat about;
+    if (strlen(path) > FOLDER_BYTES_MAX / 2)
+        return error_set(err, STATUS_INVALID, "the name of the model folder is too long");
+    if (stat(path, &about) != 0)
+        return absent(path, errno, err);
+    return S_ISDIR(about.st_mode) ? STATUS_OK : is_file(path, err);
+}
+
+// The first in order of name of what passes; out has FOLDER_BYTES_MAX bytes, empty: none.
+static void first_entry(char *out, const char *folder,
+                        bool (*passes)(const char *folder, const char *name))
+{
+    DIR *entries = opendir(folder);
+    struct dirent *entry;
+    out[0] = '\0';
+    for (int i = 0; entries != NULL && i < ENTRIES_MAX && (entry = readdir(entries)) != NULL; i++)
+        if (entry->d_name[0] != '.' && (out[0] == '\0' || strcmp(entry->d_name, out) < 0) &&
+            passes(folder, entry->d_name))
+            snprintf(out, FOLDER_BYTES_MAX, "%s", entry->d_name);
+    if (entries != NULL)
+        closedir(entries);
+}
+
+static bool is_model(const char *folder, const char *name)
+{
+    char config[FOLDER_BYTES_MAX];
+    snprintf(config, sizeof config, "%s/config.json", name);
+    return is_there(folder, config);
+}
+
+static bool is_gguf(const char *folder, const char *name)
+{
+    (void)folder;
+    return ends_with(name, ".gguf");
+}
+
+// Weights that can run code when they are read, or of other libraries.
+static bool is_other_weight(const char *folder, const char *name)
+{
+    static const char *const tails[] = {"pytorch_model.bin", ".bin.index.json",    ".pth", ".pt",
+                                        "tf_model.h5",       "flax_model.msgpack", ".onnx"};
+    (void)folder;
+    for (size_t i = 0; i < sizeof tails / sizeof tails[0]; i++)
+        if (ends_with(name, tails[i]))
+            return true;
+    return strncmp(name, "pytorch_model-", 14) == 0;
+}
+
+enum status folder_lacks(const char *path, const char *lacks, struct error *err)
+{
+    char found[FOLDER_BYTES_MAX], inside[FOLDER_BYTES_MAX];
+    if (is_there(path, "adapter_config.json"))
+        return error_set(err, STATUS_NOT_FOUND,
+                         "%s %s: it is an adapter; merge it into its base model and give that",
+                         path, lacks);
+    first_entry(found, path, is_other_weight);
+    if (found[0] != '\0')
+        return error_set(err, STATUS_NOT_FOUND,
+                         "%s %s: %s is not read, only safetensors are; convert it once, for "
+                         "example with transformers: "
+                         "AutoModel...from_pretrained(IN).save_pretrained(OUT)",
+                         path, lacks, found);
+    first_entry(found, path, is_gguf);
+    if (found[0] != '\0')
+        return error_set(err, STATUS_NOT_FOUND,
+                         "%s %s: GGUF (%s) is not read, give the folder of the model that it was "
+                         "made from (config.json, *.safetensors, tokenizer.json)",
+                         path, lacks, found);
+    first_entry(found, path, is_model);
+    snprintf(inside, sizeof inside, "%s/snapshots", path); // the download cache of a hub
+    const char *between = "";
+    if (found[0] == '\0') {
+        first_entry(found, inside, is_model);
+        between = "snapshots/";
+    }
+    if (found[0] != '\0' && !is_there(path, "config.json"))
+        return error_set(err, STATUS_NOT_FOUND,
+                         "%s %s, but folders in it are models: give one of them, such as %s/%s%s",
+                         path, lacks, path, between, found);
+    return error_set(err, STATUS_NOT_FOUND,
+                     "%s %s: give a folder with config.json, *.safetensors and tokenizer.json",
+                     path, lacks);
+}

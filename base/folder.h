@@ -1,0 +1,15 @@
+// What to tell somebody whose path is no model folder: what lies there instead and what to do.
+#pragma once
+
+#include "base/status.h"
+#include "base/text.h"
+
+enum { FOLDER_BYTES_MAX = 4096 };
+
+// OK where the path is a folder; else a sentence: there is nothing (it may be the id of a hub), or
+// a file (of another format).
+enum status folder_check(const char *path, struct error *err) MUST_USE;
+
+// NOT_FOUND with "PATH LACKS", and a remedy by what the folder holds instead: model folders, files
+// of other formats, an adapter. lacks: "has no config.json".
+enum status folder_lacks(const char *path, const char *lacks, struct error *err);

@@ -1,0 +1,216 @@
+// JSON reading: one pass over the bytes checks depth, mends lone surrogates and NUL in keys, then
+// jansson parses; see json.h for the rules. Writing is in json_write.c.
+#include "base/json.h"
+
+#include "base/file.h"
+#include "base/json_keys.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+// What the first pass found.
+struct scan {
+    size_t depth_error_at; // offset of the bracket that went too deep, or SIZE_MAX
+    size_t lone_count;     // escapes to be mended: lone surrogates
+    size_t nul_count;      // and NUL in a key
+};
+
+enum { STAND_INS = 32, STAND_IN_FIRST = 0xFDD0 }; // noncharacters, one takes the place of NUL
+
+// Value of the escape \uXXXX at `at`, or -1 if there is none before `end`.
+static int unicode_escape(const char *at, const char *end)
+{
+    if (end - at < 6 || at[0] != '\\' || at[1] != 'u')
+        return -1;
+    int value = 0;
+    for (int i = 2; i < 6; i++) {
+        int digit = text_hex(at[i]);
+        if (digit < 0)
+            return -1;
+        value = value * 16 + digit;
+    }
+    return value;
+}
+
+// Bytes of the escape sequence at `at`; *lone is set when it is half of a surrogate pair.
+static size_t escape_bytes(const char *at, const char *end, bool *lone)
+{
+    *lone = false;
+    int value = unicode_escape(at, end);
+    if (value < 0)
+        return end - at < 2 ? 1 : 2;
+    if (value < 0xD800 || value > 0xDFFF)
+        return 6;
+    int low = value <= 0xDBFF ? unicode_escape(at + 6, end) : -1;
+    if (low >= 0xDC00 && low <= 0xDFFF)
+        return 12;
+    *lone = true;
+    return 6;
+}
+
+// The writable copy of the scanned bytes, and the escape that stands for a NUL in a key.
+struct mending {
+    char *copy;
+    char stand_in[7];
+};
+
+// Walks a string from behind its opening quote to behind its closing one. In mend (may be
+// NULL) lone surrogates become \uFFFD.
+static const char *scan_string(const char *at, const char *end, const char *start,
+                               struct mending *mend, struct scan *scan)
+{
+    while (at < end && *at != '"') {
+        if (*at != '\\') {
+            at++;
+            continue;
+        }
+        bool lone;
+        size_t bytes = escape_bytes(at, end, &lone);
+        if (lone) {
+            scan->lone_count++;
+            if (mend != NULL)
+                memcpy(mend->copy + (at - start), "\\uFFFD", 6);
+        }
+        at += bytes;
+    }
+    return at < end ? at + 1 : end;
+}
+
+// jansson refuses a NUL in an object key: its escape becomes that of a noncharacter which the text
+// does not hold, until the value stands.
+static void scan_key(const char *at, const char *end, const char *start, struct mending *mend,
+                     struct scan *scan)
+{
+    while (at < end) {
+        bool lone;
+        size_t bytes = *at == '\\' ? escape_bytes(at, end, &lone) : 1;
+        if (bytes == 6 && unicode_escape(at, end) == 0) {
+            scan->nul_count++;
+            if (mend != NULL)
+                memcpy(mend->copy + (at - start), mend->stand_in, 6);
+        }
+        at += bytes;
+    }
+}
+
+static bool is_key(const char *behind, const char *end)
+{
+    while (behind < end && memchr(" \t\r\n", *behind, 4) != NULL)
+        behind++;
+    return behind < end && *behind == ':';
+}
+
+static struct scan scan_json(struct text in, struct mending *mend)
+{
+    struct scan scan = {.depth_error_at = SIZE_MAX};
+    const char *end = in.at + in.bytes;
+    int depth = 0;
+    for (const char *at = in.at; at < end;) {
+        char c = *at++;
+        if (c == '"') {
+            const char *string = at;
+            at = scan_string(at, end, in.at, mend, &scan);
+            if (is_key(at, end))
+                scan_key(string, at, in.at, mend, &scan);
+        } else if (c == '[' || c == '{') {
+            if (++depth > JSON_DEPTH_MAX && scan.depth_error_at == SIZE_MAX)
+                scan.depth_error_at = (size_t)(at - 1 - in.at);
+        } else if ((c == ']' || c == '}') && depth > 0) {
+            depth--;
+        }
+    }
+    return scan;
+}
+
+// The first noncharacter that is nowhere in the text, neither plain nor as an escape; 0: none.
+static uint32_t stand_in_find(struct text in)
+{
+    uint32_t used = 0;
+    const char *end = in.at + in.bytes;
+    for (const char *at = in.at; at < end; at++) {
+        int value = *at == '\\' ? unicode_escape(at, end) : -1;
+        if (end - at >= 3 && memcmp(at, "\xEF\xB7", 2) == 0)
+            value = 0xFDC0 | (at[2] & 0x3F);
+        if (value >= STAND_IN_FIRST && value < STAND_IN_FIRST + STAND_INS)
+            used |= 1u << (value - STAND_IN_FIRST);
+    }
+    return used == UINT32_MAX ? 0 : STAND_IN_FIRST + (uint32_t)__builtin_ctz(~used);
+}
+
+static enum status parse_clean(json_t **out, struct text in, size_t skipped, struct error *err)
+{
+    // Trailing bytes are judged here: jansson takes a NUL behind the value for the end.
+    size_t flags = JSON_ALLOW_NUL | JSON_DECODE_ANY | JSON_DISABLE_EOF_CHECK;
+    json_error_t why;
+    *out = json_loadb(in.at, in.bytes, flags, &why);
+    if (*out == NULL && json_error_code(&why) == json_error_numeric_overflow)
+        *out = json_loadb(in.at, in.bytes, flags | JSON_DECODE_INT_AS_REAL, &why);
+    size_t at = why.position > 0 ? (size_t)why.position : 0;
+    if (*out != NULL) {
+        while (at < in.bytes && memchr(" \t\r\n", in.at[at], 4) != NULL)
+            at++;
+        if (at == in.bytes)
+            return STATUS_OK;
+        json_decref(*out);
+        *out = NULL;
+        return error_set(err, STATUS_INVALID, "invalid JSON at byte %zu: text behind the value",
+                         at + skipped);
+    }
+    return error_set(err, STATUS_INVALID, "invalid JSON at byte %zu: %s", at + skipped, why.text);
+}
+
+enum status json_parse(json_t **out, struct text in, struct error *err)
+{
+    *out = NULL;
+    size_t skipped = 0;
+    if (in.bytes >= 3 && memcmp(in.at, "\xEF\xBB\xBF", 3) == 0)
+        skipped = 3;
+    struct text body = text_span(in.bytes > 0 ? in.at + skipped : "", in.bytes - skipped);
+    struct scan scan = scan_json(body, NULL);
+    if (scan.depth_error_at != SIZE_MAX)
+        return error_set(err, STATUS_INVALID, "invalid JSON at byte %zu: nested over %d levels",
+                         scan.depth_error_at + skipped, JSON_DEPTH_MAX);
+    if (scan.lone_count + scan.nul_count == 0)
+        return parse_clean(out, body, skipped, err);
+    struct mending mend = {.copy = heap_take(body.bytes)};
+    uint32_t stand_in = scan.nul_count > 0 ? stand_in_find(body) : 0;
+    snprintf(mend.stand_in, sizeof mend.stand_in, "\\u%04X", stand_in != 0 ? stand_in : 0xFFFD);
+    memcpy(mend.copy, body.at, body.bytes);
+    scan_json(body, &mend);
+    enum status status = parse_clean(out, text_span(mend.copy, body.bytes), skipped, err);
+    heap_give(mend.copy);
+    if (status == STATUS_OK && stand_in != 0)
+        json_keys_mend(*out, stand_in);
+    return status;
+}
+
+enum status json_file_parse(json_t **out, const char *path, size_t bytes_max, struct error *err)
+{
+    *out = NULL;
+    struct arena *arena = arena_create(0, 0);
+    struct text content;
+    enum status status = file_read(&content, arena, path, bytes_max, err);
+    if (status == STATUS_OK) {
+        status = json_parse(out, content, err);
+        if (status != STATUS_OK)
+            error_prefix(err, "%s", path);
+    }
+    arena_destroy(arena);
+    return status;
+}
+
+bool json_integer_exact(const json_t *value, int64_t *out)
+{
+    if (json_is_integer(value)) {
+        *out = json_integer_value(value);
+        return true;
+    }
+    if (!json_is_real(value))
+        return false;
+    double real = json_real_value(value);
+    if (!(fabs(real) < 0x1p53) || real != floor(real)) // 2^53 may have been 2^53 + 1
+        return false;
+    *out = (int64_t)real;
+    return true;
+}

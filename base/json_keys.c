@@ -1,0 +1,71 @@
+// See json_keys.h. The order of keys is kept: an object that has such a key is filled anew.
+#include "base/json_keys.h"
+
+#include "base/status.h"
+#include "base/arena.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+struct key_search {
+    char bytes[4];
+};
+
+static bool keys_have(json_t *object, const struct key_search *search)
+{
+    for (void *at = json_object_iter(object); at != NULL; at = json_object_iter_next(object, at))
+        if (memmem(json_object_iter_key(at), json_object_iter_key_len(at), search->bytes, 3))
+            return true;
+    return false;
+}
+
+static size_t key_mend(char *out, const char *key, size_t bytes, const struct key_search *search)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < bytes;) {
+        bool found = bytes - i >= 3 && memcmp(key + i, search->bytes, 3) == 0;
+        out[n++] = found ? '\0' : key[i];
+        i += found ? 3 : 1;
+    }
+    return n;
+}
+
+static void put(json_t *object, const char *key, size_t bytes, json_t *value)
+{
+    check(json_object_setn_nocheck(object, key, bytes, value) == 0, "no memory for an object");
+}
+
+static void object_refill(json_t *object, const struct key_search *search)
+{
+    json_t *copy = json_copy(object);
+    check(copy != NULL, "no memory for an object");
+    json_object_clear(object);
+    for (void *at = json_object_iter(copy); at != NULL; at = json_object_iter_next(copy, at)) {
+        size_t bytes = json_object_iter_key_len(at);
+        char *key = heap_take(bytes + 1);
+        bytes = key_mend(key, json_object_iter_key(at), bytes, search);
+        put(object, key, bytes, json_object_iter_value(at));
+        heap_give(key);
+    }
+    json_decref(copy);
+}
+
+static void value_mend(json_t *value, const struct key_search *search)
+{
+    for (size_t i = 0; i < json_array_size(value); i++)
+        value_mend(json_array_get(value, i), search);
+    if (!json_is_object(value))
+        return;
+    for (void *at = json_object_iter(value); at != NULL; at = json_object_iter_next(value, at))
+        value_mend(json_object_iter_value(at), search);
+    if (keys_have(value, search))
+        object_refill(value, search);
+}
+
+void json_keys_mend(json_t *value, uint32_t stand_in)
+{
+    struct key_search search = {{(char)(0xE0 | stand_in >> 12),
+                                 (char)(0x80 | (stand_in >> 6 & 0x3F)),
+                                 (char)(0x80 | (stand_in & 0x3F))}};
+    value_mend(value, &search);
+}

@@ -1,0 +1,299 @@
+// The log sink: one ring and its writer, the mutable global besides the stop flag; see log.h. The
+// lock is held for copies of a few kilobytes only, never for a write.
+#include "base/log.h"
+
+#include "base/safe.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    LINE_BYTES_MAX = 4096, // also of one write: a pipe takes so many bytes whole
+    RING_BYTES = 256 * 1024,
+    CHECK_FLUSH_MS = 500, // of a process that ends itself
+    ABORT_POLL_MS = 2,
+};
+
+static enum log_level level_max = LOG_INFO;
+
+struct ring {
+    pthread_mutex_t lock;
+    pthread_cond_t filled, emptied;
+    bool started, writing; // writing: a piece is out of the ring and not yet written
+    size_t first, used;    // records: length in two bytes, then the text
+    uint64_t unsaid;       // dropped and not yet said; while above 0 nothing is taken in
+    _Atomic uint64_t dropped;
+    char bytes[RING_BYTES];
+};
+
+static struct ring ring = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+void log_level_set(enum log_level level)
+{
+    level_max = level;
+}
+
+enum log_level log_level_get(void)
+{
+    return level_max;
+}
+
+uint64_t log_dropped(void)
+{
+    return atomic_load_explicit(&ring.dropped, memory_order_relaxed);
+}
+
+// A log that cannot be written is lost; one whose reader is slow is waited for.
+static void write_all(const char *at, size_t bytes)
+{
+    while (bytes > 0) {
+        ssize_t wrote = write(STDERR_FILENO, at, bytes);
+        if (wrote < 0 && errno == EAGAIN) { // somebody made the shared descriptor non-blocking
+            poll(&(struct pollfd){.fd = STDERR_FILENO, .events = POLLOUT}, 1, -1);
+            continue;
+        }
+        if (wrote < 0 && errno != EINTR)
+            return;
+        if (wrote > 0) {
+            at += wrote;
+            bytes -= (size_t)wrote;
+        }
+    }
+}
+
+static void ring_write(const void *from, size_t bytes)
+{
+    size_t at = (ring.first + ring.used) % RING_BYTES;
+    size_t head = bytes < RING_BYTES - at ? bytes : RING_BYTES - at;
+    memcpy(ring.bytes + at, from, head);
+    memcpy(ring.bytes, (const char *)from + head, bytes - head);
+    ring.used += bytes;
+}
+
+static void ring_peek(void *to, size_t offset, size_t bytes)
+{
+    size_t at = (ring.first + offset) % RING_BYTES;
+    size_t head = bytes < RING_BYTES - at ? bytes : RING_BYTES - at;
+    memcpy(to, ring.bytes + at, head);
+    memcpy((char *)to + head, ring.bytes, bytes - head);
+}
+
+// Whole records up to a piece of LINE_BYTES_MAX.
+static size_t piece_take(char *piece)
+{
+    size_t bytes = 0;
+    while (ring.used > 0) {
+        uint16_t length;
+        ring_peek(&length, 0, sizeof length);
+        if (bytes + length > LINE_BYTES_MAX)
+            break;
+        ring_peek(piece + bytes, sizeof length, length);
+        bytes += length;
+        ring.first = (ring.first + sizeof length + length) % RING_BYTES;
+        ring.used -= sizeof length + length;
+    }
+    return bytes;
+}
+
+// The time and level in front of a line.
+static size_t stamp_put(char *line, size_t size, enum log_level level)
+{
+    static const char *const names[] = {"error", "warning", "info", "debug"};
+    struct timespec now;
+    struct tm parts;
+    clock_gettime(CLOCK_REALTIME, &now);
+    gmtime_r(&now.tv_sec, &parts);
+    size_t at = strftime(line, size, "%Y-%m-%dT%H:%M:%S", &parts);
+    return at + (size_t)snprintf(line + at, size - at, ".%03ldZ %s ", now.tv_nsec / 1000000,
+                                 names[level]);
+}
+
+// With the lock. Said once half of the ring is free: a slow reader is not told of each line.
+static void unsaid_put(void)
+{
+    if (ring.unsaid == 0 || ring.used > RING_BYTES / 2)
+        return;
+    char line[256];
+    size_t at = stamp_put(line, sizeof line, LOG_WARNING);
+    at += (size_t)snprintf(line + at, sizeof line - at,
+                           "%llu lines of the log were dropped: the reader of stderr was slower\n",
+                           (unsigned long long)ring.unsaid);
+    uint16_t length = (uint16_t)at;
+    ring_write(&length, sizeof length);
+    ring_write(line, at);
+    ring.unsaid = 0;
+}
+
+static void *writer_main(void *unused)
+{
+    (void)unused;
+    char piece[LINE_BYTES_MAX];
+    pthread_setname_np(pthread_self(), "log");
+    pthread_mutex_lock(&ring.lock);
+    for (;;) {
+        unsaid_put();
+        size_t bytes = piece_take(piece);
+        if (bytes == 0) {
+            ring.writing = false;
+            pthread_cond_broadcast(&ring.emptied);
+            pthread_cond_wait(&ring.filled, &ring.lock);
+            continue;
+        }
+        ring.writing = true;
+        pthread_mutex_unlock(&ring.lock);
+        write_all(piece, bytes);
+        pthread_mutex_lock(&ring.lock);
+    }
+    return NULL;
+}
+
+static void put(const char *text, size_t bytes)
+{
+    pthread_mutex_lock(&ring.lock);
+    bool direct = !ring.started;
+    uint16_t length = (uint16_t)bytes;
+    if (!direct && (ring.unsaid > 0 || ring.used + sizeof length + bytes > RING_BYTES)) {
+        ring.unsaid++;
+        atomic_fetch_add_explicit(&ring.dropped, 1, memory_order_relaxed);
+    } else if (!direct) {
+        ring_write(&length, sizeof length);
+        ring_write(text, bytes);
+        pthread_cond_signal(&ring.filled);
+    }
+    pthread_mutex_unlock(&ring.lock);
+    if (direct)
+        write_all(text, bytes);
+}
+
+void log_line(enum log_level level, const char *format, ...)
+{
+    if (level > level_max)
+        return;
+    char line[LINE_BYTES_MAX];
+    size_t at = stamp_put(line, sizeof line, level);
+    va_list args;
+    va_start(args, format);
+    at += safe_format(line + at, sizeof line - at - 1, format, args);
+    va_end(args);
+    line[at++] = '\n';
+    put(line, at);
+}
+
+void log_text(const char *format, ...)
+{
+    char text[LINE_BYTES_MAX];
+    va_list args;
+    va_start(args, format);
+    int wrote = vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    if (wrote > 0)
+        put(text, (size_t)wrote < sizeof text ? (size_t)wrote : sizeof text - 1);
+}
+
+static void check_flush(void)
+{
+    log_flush(CHECK_FLUSH_MS);
+}
+
+static bool all_is_written(void)
+{
+    return !ring.started || (ring.used == 0 && ring.unsaid == 0 && !ring.writing);
+}
+
+// From abort, where a library may have just printed why, or from outside. The thread it interrupts
+// may hold the lock: nothing here waits for it without an end.
+static void abort_flush(int number)
+{
+    bool written = false;
+    for (int ms = 0; !written && ms < CHECK_FLUSH_MS; ms += ABORT_POLL_MS) {
+        if (pthread_mutex_trylock(&ring.lock) == 0) {
+            written = all_is_written();
+            pthread_mutex_unlock(&ring.lock);
+        }
+        if (!written)
+            nanosleep(&(struct timespec){.tv_nsec = ABORT_POLL_MS * 1000000}, NULL);
+    }
+    signal(number, SIG_DFL);
+    raise(number); // blocked while this runs: it ends the process on return
+}
+
+static ssize_t library_write(void *unused, const char *at, size_t bytes)
+{
+    (void)unused;
+    for (size_t done = 0; done < bytes;) {
+        const char *end = memchr(at + done, '\n', bytes - done);
+        size_t line = end != NULL ? (size_t)(end - at) - done : bytes - done;
+        if (line > 0)
+            log_line(LOG_WARNING, "library: %.*s", (int)line, at + done);
+        done += line + (end != NULL);
+    }
+    return (ssize_t)bytes;
+}
+
+// What libraries print goes through the ring, too: libh2o prints on threads that serve.
+static void libraries_divert(void)
+{
+    FILE *out = fopencookie(NULL, "w", (cookie_io_functions_t){.write = library_write});
+    check(out != NULL, "no stream for what libraries print");
+    setvbuf(out, NULL, _IOLBF, LINE_BYTES_MAX);
+    stderr = out;
+    signal(SIGABRT, abort_flush);
+}
+
+enum status log_start(struct error *err)
+{
+    check(!ring.started, "the log was started before");
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&ring.emptied, &monotonic);
+    pthread_cond_init(&ring.filled, NULL);
+    pthread_condattr_destroy(&monotonic);
+    sigset_t all, before;
+    sigfillset(&all); // signals are for main
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    pthread_t writer;
+    int failed = pthread_create(&writer, NULL, writer_main, NULL);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (failed != 0)
+        return error_set(err, STATUS_NO_MEMORY, "no thread for the log can be started: %s",
+                         strerror(failed));
+    pthread_detach(writer); // it may hang in a write when the process ends
+    pthread_mutex_lock(&ring.lock);
+    ring.started = true;
+    pthread_mutex_unlock(&ring.lock);
+    check_flush_set(check_flush);
+    libraries_divert();
+    return STATUS_OK;
+}
+
+bool log_flush(uint32_t ms)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += ms / 1000;
+    until.tv_nsec += (long)(ms % 1000) * 1000000;
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    pthread_mutex_lock(&ring.lock);
+    int late = 0;
+    bool written;
+    while (!(written = all_is_written()) && late == 0)
+        late = pthread_cond_timedwait(&ring.emptied, &ring.lock, &until);
+    pthread_mutex_unlock(&ring.lock);
+    return written;
+}
+
+bool log_end(uint32_t ms)
+{
+    fflush(stderr);
+    return log_flush(ms);
+}

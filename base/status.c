@@ -1,0 +1,96 @@
+// Names of statuses and the making of error sentences; see status.h.
+#include "base/status.h"
+
+#include <poll.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char *const names[] = {
+#define STATUS_NAME(name, text) #name,
+    STATUS_LIST(STATUS_NAME)
+#undef STATUS_NAME
+};
+
+const char *status_name(enum status status)
+{
+    return (unsigned)status < STATUS_COUNT ? names[status] : "UNKNOWN";
+}
+
+// Drops an incomplete UTF-8 sequence at the end of a text that snprintf had to cut.
+static void trim_partial_character(char *text)
+{
+    size_t end = strlen(text);
+    size_t start = end;
+    while (start > 0 && ((unsigned char)text[start - 1] & 0xC0) == 0x80)
+        start--;
+    if (start == 0)
+        return;
+    unsigned char lead = (unsigned char)text[start - 1];
+    size_t need = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : lead >= 0xC0 ? 2 : 1;
+    if (end - (start - 1) < need)
+        text[start - 1] = '\0';
+}
+
+enum status error_set(struct error *err, enum status status, const char *format, ...)
+{
+    if (err == NULL)
+        return status;
+    err->status = status;
+    va_list args;
+    va_start(args, format);
+    int written = vsnprintf(err->text, sizeof err->text, format, args);
+    va_end(args);
+    if (written >= (int)sizeof err->text)
+        trim_partial_character(err->text);
+    return status;
+}
+
+enum status error_prefix(struct error *err, const char *format, ...)
+{
+    if (err == NULL)
+        return STATUS_INVALID;
+    char old[ERROR_TEXT_MAX];
+    memcpy(old, err->text, sizeof old);
+    va_list args;
+    va_start(args, format);
+    int written = vsnprintf(err->text, sizeof err->text, format, args);
+    va_end(args);
+    if (written < 0)
+        written = 0;
+    size_t at = (size_t)written < sizeof err->text ? (size_t)written : sizeof err->text - 1;
+    if ((size_t)snprintf(err->text + at, sizeof err->text - at, ": %s", old) >=
+        sizeof err->text - at)
+        trim_partial_character(err->text);
+    return err->status;
+}
+
+static void (*check_flush)(void);
+
+void check_flush_set(void (*flush)(void))
+{
+    check_flush = flush;
+}
+
+_Noreturn void check_failed(const char *file, int line, const char *condition, const char *format,
+                            ...)
+{
+    enum { LINE_BYTES_MAX = 4096, STDERR_WAIT_MS = 500 };
+    char text[LINE_BYTES_MAX], values[LINE_BYTES_MAX / 2];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(values, sizeof values, format, args);
+    va_end(args);
+    snprintf(text, sizeof text, "weft: %s:%d: check failed: %s: %s\n", file, line, condition,
+             values);
+    if (check_flush != NULL)
+        check_flush();
+    // A reader of stderr that stalls must not keep the process from ending.
+    if (poll(&(struct pollfd){.fd = STDERR_FILENO, .events = POLLOUT}, 1, STDERR_WAIT_MS) > 0) {
+        ssize_t ignored = write(STDERR_FILENO, text, strlen(text));
+        (void)ignored;
+    }
+    abort();
+}

@@ -1,0 +1,157 @@
+// Characters as Python's str sees them, over utf8proc; see jinja/string.h.
+#include "runtime/text/jinja/string.h"
+
+#include <string.h>
+#include <utf8proc.h>
+
+size_t jinja_utf8_next(struct text text, size_t at, uint32_t *point)
+{
+    unsigned char lead = (unsigned char)text.at[at];
+    size_t bytes = lead < 0x80 ? 1 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
+    if (bytes > text.bytes - at)
+        bytes = text.bytes - at;
+    uint32_t value = bytes == 1 ? lead : lead & (0x7fu >> bytes);
+    for (size_t i = 1; i < bytes; i++)
+        value = value << 6 | ((unsigned char)text.at[at + i] & 0x3fu);
+    *point = value;
+    return bytes;
+}
+
+size_t jinja_utf8_put(char *out, uint32_t point)
+{
+    return (size_t)utf8proc_encode_char((utf8proc_int32_t)point, (utf8proc_uint8_t *)out);
+}
+
+size_t jinja_utf8_count(struct text text)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < text.bytes; i++)
+        count += ((unsigned char)text.at[i] & 0xc0u) != 0x80u;
+    return count;
+}
+
+size_t jinja_utf8_offset(struct text text, size_t points)
+{
+    size_t at = 0;
+    while (at < text.bytes && points > 0) {
+        at++;
+        while (at < text.bytes && ((unsigned char)text.at[at] & 0xc0u) == 0x80u)
+            at++;
+        points--;
+    }
+    return at;
+}
+
+bool jinja_utf8_valid(struct text text)
+{
+    size_t at = 0;
+    while (at < text.bytes) {
+        utf8proc_int32_t point;
+        utf8proc_ssize_t bytes = utf8proc_iterate((const utf8proc_uint8_t *)text.at + at,
+                                                  (utf8proc_ssize_t)(text.bytes - at), &point);
+        if (bytes <= 0)
+            return false;
+        at += (size_t)bytes;
+    }
+    return true;
+}
+
+static utf8proc_category_t category_of(uint32_t point)
+{
+    return utf8proc_category((utf8proc_int32_t)point);
+}
+
+bool jinja_char_is_space(uint32_t point)
+{
+    if (point < 0x80)
+        return point == ' ' || (point >= 9 && point <= 13) || (point >= 0x1c && point <= 0x1f);
+    return point == 0x85 || category_of(point) == UTF8PROC_CATEGORY_ZS || point == 0x2028 ||
+           point == 0x2029;
+}
+
+bool jinja_char_is_line_end(uint32_t point)
+{
+    return (point >= 10 && point <= 13) || (point >= 0x1c && point <= 0x1e) || point == 0x85 ||
+           point == 0x2028 || point == 0x2029;
+}
+
+bool jinja_char_is_printable(uint32_t point)
+{
+    if (point < 0x80)
+        return point >= 0x20 && point != 0x7f;
+    switch (category_of(point)) {
+    case UTF8PROC_CATEGORY_CC:
+    case UTF8PROC_CATEGORY_CF:
+    case UTF8PROC_CATEGORY_CS:
+    case UTF8PROC_CATEGORY_CO:
+    case UTF8PROC_CATEGORY_CN:
+    case UTF8PROC_CATEGORY_ZL:
+    case UTF8PROC_CATEGORY_ZP:
+    case UTF8PROC_CATEGORY_ZS:
+        return false;
+    default:
+        return true;
+    }
+}
+
+bool jinja_char_is_alpha(uint32_t point)
+{
+    utf8proc_category_t category = category_of(point);
+    return category >= UTF8PROC_CATEGORY_LU && category <= UTF8PROC_CATEGORY_LO;
+}
+
+bool jinja_char_is_decimal(uint32_t point)
+{
+    return category_of(point) == UTF8PROC_CATEGORY_ND;
+}
+
+bool jinja_char_is_digit(uint32_t point)
+{
+    return jinja_char_is_decimal(point) || point == 0xb2 || point == 0xb3 || point == 0xb9 ||
+           point == 0x2070 || (point >= 0x2074 && point <= 0x2079) ||
+           (point >= 0x2080 && point <= 0x2089) || (point >= 0x2460 && point <= 0x2468);
+}
+
+bool jinja_char_is_upper(uint32_t point)
+{
+    return category_of(point) == UTF8PROC_CATEGORY_LU;
+}
+
+bool jinja_char_is_lower(uint32_t point)
+{
+    return category_of(point) == UTF8PROC_CATEGORY_LL || point == 0xaa || point == 0xba;
+}
+
+// The few letters in use whose capital form is several letters.
+static const struct {
+    uint32_t point;
+    const char *upper;
+    const char *title;
+} long_capitals[] = {
+    {0xdf, "SS", "Ss"},     {0x149, "ʼN", "ʼN"},  {0x1f0, "J̌", "J̌"},    {0x587, "ԵՒ", "Եւ"},
+    {0xfb00, "FF", "Ff"},   {0xfb01, "FI", "Fi"}, {0xfb02, "FL", "Fl"}, {0xfb03, "FFI", "Ffi"},
+    {0xfb04, "FFL", "Ffl"}, {0xfb05, "ST", "St"}, {0xfb06, "ST", "St"},
+};
+
+size_t jinja_char_cased(uint32_t point, enum letter_case wanted, char *out)
+{
+    if (wanted != CASE_LOWER) {
+        for (size_t i = 0; i < sizeof long_capitals / sizeof *long_capitals; i++) {
+            if (long_capitals[i].point != point)
+                continue;
+            const char *text =
+                wanted == CASE_UPPER ? long_capitals[i].upper : long_capitals[i].title;
+            size_t bytes = strlen(text);
+            memcpy(out, text, bytes);
+            return bytes;
+        }
+    } else if (point == 0x130) {
+        memcpy(out, "i\xcc\x87", 3);
+        return 3;
+    }
+    utf8proc_int32_t from = (utf8proc_int32_t)point;
+    utf8proc_int32_t to = wanted == CASE_UPPER   ? utf8proc_toupper(from)
+                          : wanted == CASE_LOWER ? utf8proc_tolower(from)
+                                                 : utf8proc_totitle(from);
+    return jinja_utf8_put(out, (uint32_t)to);
+}

@@ -1,0 +1,68 @@
+// The evaluator: expressions (jinja/eval.c, jinja/operators.c, jinja/access.c), calls
+// (jinja/call.c) and statements (jinja/exec.c). A walk over the nodes; its depth is run->depth.
+#pragma once
+
+#include "runtime/text/jinja/ast.h"
+#include "runtime/text/jinja/string.h"
+
+bool jinja_eval(struct jinja_run *run, struct jinja_frame *frame, const struct jinja_node *node,
+                struct jinja_value *out);
+bool jinja_exec(struct jinja_run *run, struct jinja_frame *frame, const struct jinja_node *node);
+bool jinja_enter(struct jinja_run *run); // one level deeper; run->depth-- ends it
+
+// Operators.
+bool jinja_binary(struct jinja_run *run, int op, struct jinja_value a, struct jinja_value b,
+                  struct jinja_value *out);
+bool jinja_compare(struct jinja_run *run, int op, struct jinja_value a, struct jinja_value b,
+                   bool *out);
+bool jinja_contains(struct jinja_run *run, struct jinja_value container, struct jinja_value item,
+                    bool *out);
+
+// Attributes and items. What is not there is an undefined value, not a failure.
+bool jinja_getattr(struct jinja_run *run, struct jinja_value of, struct text name,
+                   struct jinja_value *out);
+bool jinja_getitem(struct jinja_run *run, struct jinja_value of, struct jinja_value key,
+                   struct jinja_value *out);
+bool jinja_getslice(struct jinja_run *run, struct jinja_value of, const struct jinja_value part[3],
+                    struct jinja_value *out); // MISSING parts: not given
+struct jinja_value jinja_undefined_name(struct jinja_run *run, struct text name);
+
+// Calls. bind puts the arguments of a call to the parameters that the row names.
+bool jinja_call(struct jinja_run *run, struct jinja_value callee, const struct jinja_call *call,
+                struct jinja_value *out);
+bool jinja_row_call(struct jinja_run *run, const struct jinja_row *row,
+                    const struct jinja_call *call, struct jinja_value *out);
+bool jinja_eval_args(struct jinja_run *run, struct jinja_frame *frame,
+                     const struct jinja_node *args, struct jinja_call *call);
+bool jinja_filter(struct jinja_run *run, struct text name, const struct jinja_call *call,
+                  struct jinja_value *out);
+bool jinja_test(struct jinja_run *run, struct text name, const struct jinja_call *call, bool *out);
+bool jinja_for(struct jinja_run *run, struct jinja_frame *frame, const struct jinja_node *node,
+               struct jinja_value over, uint32_t depth0);
+
+// The tables. NULL: there is no such row.
+const struct jinja_row *jinja_method_find(struct jinja_value of, struct text name);
+const struct jinja_row *jinja_global_find(struct text name);
+const struct jinja_row *jinja_row_find(const struct jinja_row *rows, size_t count,
+                                       struct text name);
+const struct jinja_row *jinja_text_filter(struct text name);     // of strings and numbers
+const struct jinja_row *jinja_sequence_filter(struct text name); // of lists and dicts
+const struct jinja_row *jinja_map_filter(struct text name);      // those that call others
+const struct jinja_row *jinja_test_find(struct text name);
+
+// '%s' % value and '{}'.format(value): the strings of the template and of the arguments keep their
+// origin.
+bool jinja_format_percent(struct jinja_run *run, const struct jinja_string *format,
+                          struct jinja_value args, struct jinja_value *out);
+bool jinja_format_braces(struct jinja_run *run, const struct jinja_string *format,
+                         const struct jinja_call *call, struct jinja_value *out);
+bool jinja_strftime(struct jinja_run *run, struct text format, struct jinja_value *out);
+
+// The attribute path "a.b.0" of a value, as the filters take it; MISSING or none: the value itself.
+// otherwise, if it is not MISSING or none, stands for what is not there.
+bool jinja_attribute(struct jinja_run *run, struct jinja_value value, struct jinja_value attribute,
+                     struct jinja_value otherwise, struct jinja_value *out);
+
+// Stable, by jinja_order of the keys; values[i] belongs to keys[i].
+bool jinja_sort(struct jinja_run *run, struct jinja_value *keys, struct jinja_value *values,
+                size_t count, bool reverse);

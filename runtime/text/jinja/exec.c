@@ -1,0 +1,302 @@
+// Statements; see jinja/eval.h. Scopes are as in Jinja: an if has none, the body of a loop has a
+// fresh one each time round, macros see the scope where they were written.
+#include "runtime/text/jinja/eval.h"
+
+#include "runtime/text/jinja/print.h"
+
+static struct jinja_frame *frame_create(struct jinja_run *run, struct jinja_frame *parent)
+{
+    struct jinja_frame *frame = jinja_take(run, 1, sizeof *frame);
+    if (frame != NULL)
+        *frame = (struct jinja_frame){.parent = parent};
+    return frame;
+}
+
+static bool assign(struct jinja_run *run, struct jinja_frame *frame,
+                   const struct jinja_node *target, struct jinja_value value)
+{
+    if (target->kind == NODE_NAME)
+        return jinja_frame_set(run, frame, target->name, value);
+    if (target->kind == NODE_ATTR_TARGET) {
+        const struct jinja_value *space = jinja_frame_find(frame, target->name);
+        if (space == NULL)
+            space = &run->globals[target->name];
+        if (space->kind != JINJA_NAMESPACE)
+            return jinja_fail(run, STATUS_INVALID, "only a namespace has attributes to set");
+        return jinja_namespace_set(run, space->as.space, target->text, value);
+    }
+    struct jinja_list list;
+    if (value.kind == JINJA_UNDEFINED && target->count > 0)
+        return jinja_fail_undefined(run, value);
+    if (!jinja_iterate(run, value, &list))
+        return false;
+    if (list.count != target->count)
+        return jinja_fail(run, STATUS_INVALID, "%zu values for %u variables", list.count,
+                          target->count);
+    for (uint32_t i = 0; i < target->count; i++)
+        if (!assign(run, frame, target->items[i], list.items[i]))
+            return false;
+    return true;
+}
+
+static bool exec_text(struct jinja_run *run, struct jinja_frame *frame,
+                      const struct jinja_node *node)
+{
+    (void)frame;
+    return jinja_builder_add(run, run->out, node->text, false);
+}
+
+static bool exec_print(struct jinja_run *run, struct jinja_frame *frame,
+                       const struct jinja_node *node)
+{
+    struct jinja_value value;
+    return jinja_eval(run, frame, node->a, &value) && jinja_print(run, run->out, value);
+}
+
+static bool exec_body(struct jinja_run *run, struct jinja_frame *frame,
+                      const struct jinja_node *node)
+{
+    for (uint32_t i = 0; i < node->count && run->jump == 0; i++)
+        if (!jinja_exec(run, frame, node->items[i]))
+            return false;
+    return true;
+}
+
+static bool exec_if(struct jinja_run *run, struct jinja_frame *frame, const struct jinja_node *node)
+{
+    for (uint32_t i = 0; i < node->count; i += 2) {
+        struct jinja_value condition;
+        if (!jinja_eval(run, frame, node->items[i], &condition))
+            return false;
+        if (jinja_truth(condition))
+            return jinja_exec(run, frame, node->items[i + 1]);
+    }
+    return node->c == NULL || jinja_exec(run, frame, node->c);
+}
+
+static bool tuple_of(struct jinja_run *run, struct jinja_value value, struct jinja_value *out)
+{
+    struct jinja_list list;
+    if (!jinja_iterate(run, value, &list))
+        return false;
+    const struct jinja_items items = {.items = (struct jinja_value *)list.items,
+                                      .count = list.count};
+    return jinja_items_list(run, &items, JINJA_IS_TUPLE, out);
+}
+
+// The items that pass the filter of the loop; where it has several variables, as tuples of them.
+static bool loop_filter(struct jinja_run *run, struct jinja_frame *frame,
+                        const struct jinja_node *node, struct jinja_list *list)
+{
+    struct jinja_items kept = {0};
+    struct jinja_frame *scope = frame_create(run, frame);
+    for (size_t i = 0; scope != NULL && i < list->count; i++) {
+        struct jinja_value passed;
+        scope->count = 0;
+        if (!assign(run, scope, node->a, list->items[i]) ||
+            !jinja_eval(run, scope, node->more[0], &passed))
+            return false;
+        struct jinja_value item = list->items[i];
+        if (jinja_truth(passed) && node->a->kind == NODE_TUPLE && !tuple_of(run, item, &item))
+            return false;
+        if (jinja_truth(passed) && !jinja_items_add(run, &kept, item))
+            return false;
+    }
+    list->items = kept.items;
+    list->count = kept.count;
+    return scope != NULL;
+}
+
+bool jinja_for(struct jinja_run *run, struct jinja_frame *frame, const struct jinja_node *node,
+               struct jinja_value over, uint32_t depth0)
+{
+    struct jinja_list list;
+    if (!jinja_iterate(run, over, &list) ||
+        (node->more[0] != NULL && !loop_filter(run, frame, node, &list)))
+        return false;
+    struct jinja_frame *scope = frame_create(run, frame);
+    struct jinja_loop *loop = jinja_take(run, 1, sizeof *loop);
+    if (scope == NULL || loop == NULL)
+        return false;
+    *loop = (struct jinja_loop){.items = list.items,
+                                .count = list.count,
+                                .depth0 = depth0,
+                                .node = node->flag != 0 ? node : NULL,
+                                .frame = frame};
+    struct jinja_value loop_value = {.kind = JINJA_LOOP, .as.loop = loop};
+    uint32_t closures = run->closures;
+    bool completed = false; // any round: else it is a loop without items, also after a break
+    for (size_t i = 0; i < list.count; i++) {
+        if (run->closures != closures) // a macro may hold the scope of the last round
+            scope = frame_create(run, frame);
+        if (scope == NULL)
+            return false;
+        closures = run->closures;
+        scope->count = 0;
+        loop->index0 = i;
+        if (!jinja_spend(run, 1) || !jinja_frame_set(run, scope, NAME_LOOP, loop_value) ||
+            !assign(run, scope, node->a, list.items[i]) || !jinja_exec(run, scope, node->c))
+            return false;
+        uint8_t jump = run->jump;
+        run->jump = 0;
+        completed = completed || jump == 0;
+        if (jump == NODE_BREAK)
+            break;
+    }
+    if (completed || node->more[1] == NULL)
+        return true;
+    struct jinja_frame *otherwise = frame_create(run, frame);
+    return otherwise != NULL && jinja_exec(run, otherwise, node->more[1]);
+}
+
+static bool exec_for(struct jinja_run *run, struct jinja_frame *frame,
+                     const struct jinja_node *node)
+{
+    struct jinja_value over;
+    return jinja_eval(run, frame, node->b, &over) && jinja_for(run, frame, node, over, 0);
+}
+
+static bool exec_set(struct jinja_run *run, struct jinja_frame *frame,
+                     const struct jinja_node *node)
+{
+    struct jinja_value value;
+    return jinja_eval(run, frame, node->b, &value) && assign(run, frame, node->a, value);
+}
+
+// The text of a body, in a scope of its own.
+static bool capture(struct jinja_run *run, struct jinja_frame *frame, const struct jinja_node *body,
+                    struct jinja_value *out)
+{
+    struct jinja_builder *outer = run->out;
+    struct jinja_frame *scope = frame_create(run, frame);
+    run->out = jinja_builder_create(run);
+    bool fine = scope != NULL && run->out != NULL && jinja_exec(run, scope, body) &&
+                jinja_builder_done(run, run->out, out);
+    run->out = outer;
+    return fine;
+}
+
+// Applies the filters of a block, the innermost of which has no operand of its own.
+static bool filter_chain(struct jinja_run *run, struct jinja_frame *frame,
+                         const struct jinja_node *filter, struct jinja_value *value)
+{
+    struct jinja_call call = {.name = "filter"};
+    if (filter == NULL)
+        return true;
+    if (!jinja_enter(run) || !filter_chain(run, frame, filter->a, value))
+        return false;
+    run->depth--;
+    call.self = *value;
+    return jinja_eval_args(run, frame, filter->b, &call) &&
+           jinja_filter(run, filter->text, &call, value);
+}
+
+static bool exec_set_block(struct jinja_run *run, struct jinja_frame *frame,
+                           const struct jinja_node *node)
+{
+    struct jinja_value text;
+    return capture(run, frame, node->c, &text) && filter_chain(run, frame, node->b, &text) &&
+           assign(run, frame, node->a, text);
+}
+
+static bool exec_filter_block(struct jinja_run *run, struct jinja_frame *frame,
+                              const struct jinja_node *node)
+{
+    struct jinja_value text;
+    return capture(run, frame, node->c, &text) && filter_chain(run, frame, node->b, &text) &&
+           jinja_print(run, run->out, text);
+}
+
+static bool macro_make(struct jinja_run *run, struct jinja_frame *frame,
+                       const struct jinja_node *node, struct jinja_value *out)
+{
+    struct jinja_macro *macro = jinja_take(run, 1, sizeof *macro);
+    if (macro == NULL)
+        return false;
+    *macro = (struct jinja_macro){.node = node, .frame = frame};
+    *out = (struct jinja_value){.kind = JINJA_MACRO, .as.macro = macro};
+    run->closures++;
+    return true;
+}
+
+static bool exec_macro(struct jinja_run *run, struct jinja_frame *frame,
+                       const struct jinja_node *node)
+{
+    struct jinja_value macro;
+    return macro_make(run, frame, node, &macro) && jinja_frame_set(run, frame, node->name, macro);
+}
+
+static bool exec_call_block(struct jinja_run *run, struct jinja_frame *frame,
+                            const struct jinja_node *node)
+{
+    struct jinja_value caller;
+    struct jinja_value callee;
+    struct jinja_value text;
+    struct jinja_call call = {.name = "call"};
+    if (!macro_make(run, frame, node->b, &caller) || !jinja_eval(run, frame, node->a->a, &callee) ||
+        !jinja_eval_args(run, frame, node->a->b, &call))
+        return false;
+    struct jinja_keyword *keywords = (struct jinja_keyword *)call.keywords; // has one place more
+    keywords[call.keyword_count++] =
+        (struct jinja_keyword){.name = text_of("caller"), .value = caller};
+    return jinja_call(run, callee, &call, &text) && jinja_print(run, run->out, text);
+}
+
+static bool exec_with(struct jinja_run *run, struct jinja_frame *frame,
+                      const struct jinja_node *node)
+{
+    struct jinja_frame *scope = frame_create(run, frame);
+    if (scope == NULL)
+        return false;
+    for (uint32_t i = 0; i < node->count; i += 2) {
+        struct jinja_value value;
+        if (!jinja_eval(run, frame, node->items[i + 1], &value) ||
+            !assign(run, scope, node->items[i], value))
+            return false;
+    }
+    return jinja_exec(run, scope, node->c);
+}
+
+static bool exec_scope(struct jinja_run *run, struct jinja_frame *frame,
+                       const struct jinja_node *node)
+{
+    struct jinja_frame *scope = frame_create(run, frame);
+    return scope != NULL && jinja_exec(run, scope, node->c);
+}
+
+static bool exec_jump(struct jinja_run *run, struct jinja_frame *frame,
+                      const struct jinja_node *node)
+{
+    (void)frame;
+    run->jump = node->kind;
+    return true;
+}
+
+bool jinja_exec(struct jinja_run *run, struct jinja_frame *frame, const struct jinja_node *node)
+{
+    static bool (*const by_kind[])(struct jinja_run *, struct jinja_frame *,
+                                   const struct jinja_node *) = {
+        [NODE_TEXT] = exec_text,
+        [NODE_PRINT] = exec_print,
+        [NODE_BODY] = exec_body,
+        [NODE_IF] = exec_if,
+        [NODE_FOR] = exec_for,
+        [NODE_SET] = exec_set,
+        [NODE_SET_BLOCK] = exec_set_block,
+        [NODE_MACRO] = exec_macro,
+        [NODE_CALL_BLOCK] = exec_call_block,
+        [NODE_FILTER_BLOCK] = exec_filter_block,
+        [NODE_WITH] = exec_with,
+        [NODE_SCOPE] = exec_scope,
+        [NODE_BREAK] = exec_jump,
+        [NODE_CONTINUE] = exec_jump,
+    };
+    check(node->kind < sizeof by_kind / sizeof *by_kind && by_kind[node->kind] != NULL,
+          "node kind %d is no statement", node->kind);
+    if (!jinja_enter(run))
+        return false;
+    run->line = node->line;
+    bool fine = by_kind[node->kind](run, frame, node);
+    run->depth--;
+    return fine;
+}

@@ -1,0 +1,189 @@
+// The tojson filter: JSON as Python's json.dumps writes it, with the options that chat templates
+// set. Not made safe for HTML: a prompt is none. All of it is marked as text of the request.
+#include "runtime/text/jinja/print.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+
+static bool put(struct jinja_run *run, struct jinja_builder *b, struct text text)
+{
+    return jinja_builder_add(run, b, text, true);
+}
+
+static size_t json_escape(uint32_t point, bool ascii, char out[16])
+{
+    static const char from[] = "\"\\\n\r\t\f\b";
+    static const char to[] = "\"\\nrtfb";
+    const char *simple = point != 0 && point < 0x80 ? strchr(from, (int)point) : NULL;
+    if (simple != NULL)
+        return (size_t)snprintf(out, 16, "\\%c", to[simple - from]);
+    if (point >= 0x20 && (point < 0x7f || !ascii))
+        return 0;
+    if (point >= 0x10000)
+        return (size_t)snprintf(out, 16, "\\u%04x\\u%04x", 0xd800 + ((point - 0x10000) >> 10),
+                                0xdc00 + ((point - 0x10000) & 0x3ff));
+    return (size_t)snprintf(out, 16, "\\u%04x", point);
+}
+
+static bool json_text(struct jinja_run *run, struct jinja_builder *b, struct text text, bool ascii)
+{
+    size_t from = 0;
+    if (!put(run, b, text_of("\"")))
+        return false;
+    for (size_t at = 0; at < text.bytes;) {
+        uint32_t point;
+        char escape[16];
+        size_t bytes = jinja_utf8_next(text, at, &point);
+        size_t escaped = json_escape(point, ascii, escape);
+        at += bytes;
+        if (escaped == 0)
+            continue;
+        if (!put(run, b, text_span(text.at + from, at - bytes - from)) ||
+            !put(run, b, text_span(escape, escaped)))
+            return false;
+        from = at;
+    }
+    return put(run, b, text_span(text.at + from, text.bytes - from)) && put(run, b, text_of("\""));
+}
+
+static struct text scalar_text(struct jinja_value value, char out[FLOAT_TEXT_MAX])
+{
+    switch (value.kind) {
+    case JINJA_NONE:
+        return text_of("null");
+    case JINJA_BOOL:
+        return text_of(value.as.boolean ? "true" : "false");
+    case JINJA_INT:
+        snprintf(out, FLOAT_TEXT_MAX, "%" PRId64, value.as.integer);
+        return text_of(out);
+    case JINJA_FLOAT:
+        if (isnan(value.as.real))
+            return text_of("NaN");
+        if (isinf(value.as.real))
+            return text_of(value.as.real > 0 ? "Infinity" : "-Infinity");
+        jinja_float_text(value.as.real, out);
+        return text_of(out);
+    default:
+        return (struct text){NULL, 0};
+    }
+}
+
+struct json_writer {
+    struct jinja_run *run;
+    struct jinja_builder *b;
+    const struct jinja_json *form;
+    uint32_t level;
+};
+
+static bool json_inner(struct json_writer *w, struct jinja_value value);
+
+static bool line_break(struct json_writer *w)
+{
+    if (w->form->indent.at == NULL)
+        return true;
+    if (!put(w->run, w->b, text_of("\n")))
+        return false;
+    for (uint32_t i = 0; i < w->level; i++)
+        if (!jinja_spend(w->run, 1) || !put(w->run, w->b, w->form->indent))
+            return false;
+    return true;
+}
+
+static bool json_key(struct json_writer *w, struct jinja_value key)
+{
+    char number[FLOAT_TEXT_MAX];
+    struct text text =
+        key.kind == JINJA_STRING ? jinja_string_text(key.as.string) : scalar_text(key, number);
+    if (text.at == NULL)
+        return jinja_fail(w->run, STATUS_INVALID, "tojson: a key of type %s is not possible",
+                          jinja_kind_name(key));
+    return json_text(w->run, w->b, text, w->form->ascii) && put(w->run, w->b, w->form->between_key);
+}
+
+// The pairs by key: a merge sort, because it is stable and its worst case is its usual one.
+static bool pairs_sort(struct jinja_run *run, struct jinja_pair *pairs, struct jinja_pair *scratch,
+                       size_t count)
+{
+    for (size_t width = 1; width < count; width *= 2) {
+        for (size_t from = 0; from < count; from += 2 * width) {
+            size_t middle = from + width < count ? from + width : count;
+            size_t end = middle + width < count ? middle + width : count;
+            size_t a = from;
+            size_t b = middle;
+            for (size_t i = from; i < end; i++) {
+                int order = -1;
+                if (a < middle && b < end && !jinja_order(run, pairs[b].key, pairs[a].key, &order))
+                    return false;
+                bool second = a == middle || (b < end && order < 0);
+                scratch[i] = second ? pairs[b++] : pairs[a++];
+            }
+        }
+        memcpy(pairs, scratch, count * sizeof *pairs);
+    }
+    return true;
+}
+
+static bool json_dict(struct json_writer *w, const struct jinja_dict *dict)
+{
+    const struct jinja_pair *pairs = dict->pairs;
+    if (w->form->sorted && dict->count > 1) {
+        struct jinja_pair *copy = jinja_take(w->run, dict->count * 2, sizeof *copy);
+        if (copy == NULL)
+            return false;
+        memcpy(copy, pairs, dict->count * sizeof *copy);
+        if (!pairs_sort(w->run, copy, copy + dict->count, dict->count))
+            return false;
+        pairs = copy;
+    }
+    if (!put(w->run, w->b, text_of("{")))
+        return false;
+    w->level++;
+    for (size_t i = 0; i < dict->count; i++)
+        if ((i > 0 && !put(w->run, w->b, w->form->between_items)) || !line_break(w) ||
+            !json_key(w, pairs[i].key) || !json_inner(w, pairs[i].value))
+            return false;
+    w->level--;
+    return (dict->count == 0 || line_break(w)) && put(w->run, w->b, text_of("}"));
+}
+
+static bool json_list(struct json_writer *w, const struct jinja_list *list)
+{
+    if (!put(w->run, w->b, text_of("[")))
+        return false;
+    w->level++;
+    for (size_t i = 0; i < list->count; i++)
+        if ((i > 0 && !put(w->run, w->b, w->form->between_items)) || !line_break(w) ||
+            !json_inner(w, list->items[i]))
+            return false;
+    w->level--;
+    return (list->count == 0 || line_break(w)) && put(w->run, w->b, text_of("]"));
+}
+
+static bool json_inner(struct json_writer *w, struct jinja_value value)
+{
+    char number[FLOAT_TEXT_MAX];
+    struct text scalar = scalar_text(value, number);
+    if (scalar.at != NULL)
+        return jinja_spend(w->run, 1) && put(w->run, w->b, scalar);
+    if (value.kind == JINJA_STRING)
+        return json_text(w->run, w->b, jinja_string_text(value.as.string), w->form->ascii);
+    bool list = value.kind == JINJA_LIST && value.flavour <= JINJA_IS_TUPLE;
+    if (!list && value.kind != JINJA_DICT)
+        return jinja_fail(w->run, STATUS_INVALID, "tojson: a value of type %s is not possible",
+                          jinja_kind_name(value));
+    if (w->run->depth >= JINJA_DEPTH_MAX)
+        return jinja_fail(w->run, STATUS_TOO_LARGE, "tojson: the value is nested too deeply");
+    w->run->depth++;
+    bool fine = jinja_spend(w->run, 1) &&
+                (list ? json_list(w, value.as.list) : json_dict(w, value.as.dict));
+    w->run->depth--;
+    return fine;
+}
+
+bool jinja_json(struct jinja_run *run, struct jinja_builder *b, struct jinja_value value,
+                const struct jinja_json *form)
+{
+    struct json_writer w = {.run = run, .b = b, .form = form};
+    return json_inner(&w, value);
+}

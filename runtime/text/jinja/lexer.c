@@ -1,0 +1,493 @@
+// Template source to tokens: tags, comments, raw blocks, white space control; see jinja/ast.h.
+// White space is treated as trim_blocks and lstrip_blocks say: one newline behind a block tag goes,
+// and so do the blanks in front of one that begins its line.
+#include "runtime/text/jinja/ast.h"
+#include "runtime/text/jinja/string.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct lexer {
+    struct arena *arena;
+    struct error *err;
+    struct text source;
+    size_t at;
+    size_t counted; // lines are counted up to here
+    uint32_t line;
+    bool line_starting; // the previous tag took its newline with it
+    uint32_t open_count;
+    char open[JINJA_NEST_MAX]; // closing characters that are due
+    struct jinja_tokens *out;
+};
+
+static uint32_t line_here(struct lexer *lx)
+{
+    for (; lx->counted < lx->at; lx->counted++)
+        lx->line += lx->source.at[lx->counted] == '\n';
+    return lx->line;
+}
+
+static bool lex_fail(struct lexer *lx, const char *what)
+{
+    error_set(lx->err, STATUS_INVALID, "line %u: %s", line_here(lx), what);
+    return false;
+}
+
+static struct jinja_token *token_add(struct lexer *lx, enum jinja_token_kind kind)
+{
+    struct jinja_tokens *out = lx->out;
+    if (out->count == out->allocated) {
+        size_t room = out->allocated == 0 ? 256 : out->allocated * 2;
+        struct jinja_token *items =
+            arena_grow(lx->arena, out->items, out->count * sizeof *items, room * sizeof *items);
+        if (items == NULL) {
+            lex_fail(lx, "the template is too large");
+            return NULL;
+        }
+        out->items = items;
+        out->allocated = room;
+    }
+    struct jinja_token *token = &out->items[out->count++];
+    *token = (struct jinja_token){.kind = kind, .line = line_here(lx)};
+    return token;
+}
+
+static char peek(const struct lexer *lx, size_t ahead)
+{
+    return lx->at + ahead < lx->source.bytes ? lx->source.at[lx->at + ahead] : '\0';
+}
+
+static bool here(const struct lexer *lx, size_t at, const char *what)
+{
+    size_t bytes = strlen(what);
+    return lx->source.bytes - at >= bytes && memcmp(lx->source.at + at, what, bytes) == 0;
+}
+
+static size_t space_end(const struct lexer *lx, size_t at)
+{
+    while (at < lx->source.bytes) {
+        uint32_t point;
+        size_t bytes = jinja_utf8_next(lx->source, at, &point);
+        if (!jinja_char_is_space(point))
+            break;
+        at += bytes;
+    }
+    return at;
+}
+
+// Where trailing white space of [from, to) begins.
+static size_t space_start(const struct lexer *lx, size_t from, size_t to)
+{
+    size_t kept = from;
+    for (size_t at = from; at < to;) {
+        uint32_t point;
+        at += jinja_utf8_next(lx->source, at, &point);
+        if (!jinja_char_is_space(point))
+            kept = at;
+    }
+    return kept;
+}
+
+// End of the data in front of a tag with this sign ('-', '+' or other).
+static size_t data_end(const struct lexer *lx, size_t from, size_t to, char sign, bool variable)
+{
+    if (sign == '-')
+        return space_start(lx, from, to);
+    if (sign == '+' || variable)
+        return to;
+    size_t line = to;
+    while (line > from && lx->source.at[line - 1] != '\n')
+        line--;
+    if (line == from && !lx->line_starting)
+        return to;
+    return space_start(lx, line, to) == line ? line : to;
+}
+
+static bool data_add(struct lexer *lx, size_t from, size_t to)
+{
+    if (to <= from)
+        return true;
+    struct jinja_token *token = token_add(lx, TOKEN_DATA);
+    if (token != NULL)
+        token->text = text_span(lx->source.at + from, to - from);
+    return token != NULL;
+}
+
+// Is there a closing tag at `at`? Then *end is behind it and what its sign trims.
+static bool close_at(const struct lexer *lx, size_t at, const char *tag, bool trims, size_t *end)
+{
+    if (here(lx, at, "-") && here(lx, at + 1, tag)) {
+        *end = space_end(lx, at + 1 + strlen(tag));
+        return true;
+    }
+    if (trims && here(lx, at, "+") && here(lx, at + 1, tag)) {
+        *end = at + 1 + strlen(tag);
+        return true;
+    }
+    if (!here(lx, at, tag))
+        return false;
+    *end = at + strlen(tag);
+    if (trims && here(lx, *end, "\n"))
+        ++*end;
+    return true;
+}
+
+static void jump(struct lexer *lx, size_t end)
+{
+    lx->line_starting = end > lx->at && lx->source.at[end - 1] == '\n';
+    lx->at = end;
+}
+
+static bool lex_comment(struct lexer *lx)
+{
+    for (size_t at = lx->at; at < lx->source.bytes; at++) {
+        size_t end;
+        if (!close_at(lx, at, "#}", true, &end))
+            continue;
+        jump(lx, end);
+        return true;
+    }
+    return lex_fail(lx, "a comment that begins here is never closed; add #}");
+}
+
+// "{%", a sign, the word, "%}": *end is behind the word's white space if it is there.
+static bool raw_tag(const struct lexer *lx, size_t at, const char *word, size_t *end)
+{
+    if (!here(lx, at, "{%"))
+        return false;
+    at += 2;
+    if (here(lx, at, "-") || here(lx, at, "+"))
+        at++;
+    at = space_end(lx, at);
+    if (!here(lx, at, word))
+        return false;
+    *end = space_end(lx, at + strlen(word));
+    return true;
+}
+
+static bool lex_raw(struct lexer *lx)
+{
+    size_t from = lx->at;
+    for (size_t at = from; at < lx->source.bytes; at++) {
+        size_t end;
+        if (!raw_tag(lx, at, "endraw", &end) || !close_at(lx, end, "%}", true, &end))
+            continue;
+        if (!data_add(lx, from, data_end(lx, from, at, lx->source.at[at + 2], false)))
+            return false;
+        jump(lx, end);
+        return true;
+    }
+    return lex_fail(lx, "a raw block that begins here is never closed; add {% endraw %}");
+}
+
+static int hex_digits(const char *at, size_t bytes, size_t wanted, uint32_t *value)
+{
+    *value = 0;
+    for (size_t i = 0; i < wanted; i++) {
+        int c = i < bytes ? (unsigned char)at[i] : 0;
+        int digit = c >= '0' && c <= '9'   ? c - '0'
+                    : c >= 'a' && c <= 'f' ? c - 'a' + 10
+                    : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                           : -1;
+        if (digit < 0)
+            return 0;
+        *value = *value << 4 | (uint32_t)digit;
+    }
+    return (int)wanted;
+}
+
+// One escape, after the backslash. Returns the bytes read, 0 if it is none (the backslash stays),
+// -1 if it is malformed.
+static int escape_read(const char *at, size_t bytes, char *out, size_t *out_bytes)
+{
+    static const char from[] = "\\'\"abfnrtv";
+    static const char to[] = "\\'\"\a\b\f\n\r\t\v";
+    *out_bytes = 1;
+    const char *simple = memchr(from, at[0], sizeof from - 1);
+    if (simple != NULL) {
+        *out = to[simple - from];
+        return 1;
+    }
+    if (at[0] == '\n') {
+        *out_bytes = 0;
+        return 1;
+    }
+    uint32_t value = 0;
+    int read = 0;
+    if (at[0] >= '0' && at[0] <= '7') {
+        while (read < 3 && (size_t)read < bytes && at[read] >= '0' && at[read] <= '7')
+            value = value * 8 + (uint32_t)(at[read++] - '0');
+    } else if (at[0] == 'x' || at[0] == 'u' || at[0] == 'U') {
+        size_t digits = at[0] == 'x' ? 2 : at[0] == 'u' ? 4 : 8;
+        if (hex_digits(at + 1, bytes - 1, digits, &value) == 0 || value > 0x10ffff)
+            return -1;
+        read = (int)digits + 1;
+    } else {
+        return at[0] == 'N' ? -1 : 0;
+    }
+    if (value >= 0xd800 && value < 0xe000)
+        value = 0xfffd; // half a pair has no UTF-8
+    *out_bytes = jinja_utf8_put(out, value);
+    return read;
+}
+
+static bool lex_string(struct lexer *lx)
+{
+    char quote = peek(lx, 0);
+    size_t end = lx->at + 1;
+    while (end < lx->source.bytes && lx->source.at[end] != quote)
+        end += lx->source.at[end] == '\\' ? 2 : 1;
+    if (end >= lx->source.bytes)
+        return lex_fail(lx, "a string that begins here is never closed");
+    struct text raw = text_span(lx->source.at + lx->at + 1, end - lx->at - 1);
+    struct jinja_token *token = token_add(lx, TOKEN_STRING);
+    char *out = token != NULL ? arena_take(lx->arena, raw.bytes + 4) : NULL;
+    if (out == NULL)
+        return token != NULL && lex_fail(lx, "the template is too large");
+    size_t bytes = 0;
+    for (size_t i = 0; i < raw.bytes;) {
+        size_t added;
+        int read = 0;
+        if (raw.at[i] == '\\' && i + 1 < raw.bytes)
+            read = escape_read(raw.at + i + 1, raw.bytes - i - 1, out + bytes, &added);
+        if (read < 0)
+            return lex_fail(lx, "an escape in this string is malformed");
+        if (read == 0)
+            out[bytes++] = raw.at[i++];
+        else {
+            bytes += added;
+            i += 1 + (size_t)read;
+        }
+    }
+    token->text = text_span(out, bytes);
+    lx->at = end + 1;
+    return true;
+}
+
+static bool is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+// Digits with single underscores between them, from lx->at + ahead; the count of characters.
+static size_t digits(const struct lexer *lx, size_t ahead)
+{
+    size_t start = ahead;
+    while (is_digit(peek(lx, ahead)) ||
+           (ahead > start && peek(lx, ahead) == '_' && is_digit(peek(lx, ahead + 1))))
+        ahead++;
+    return ahead - start;
+}
+
+// Characters of a float here, 0 if it is none.
+static size_t float_length(const struct lexer *lx)
+{
+    if (lx->at > 0 && lx->source.at[lx->at - 1] == '.')
+        return 0;
+    size_t whole = digits(lx, 0);
+    size_t length = whole;
+    size_t fraction = peek(lx, length) == '.' ? digits(lx, length + 1) : 0;
+    if (fraction > 0)
+        length += 1 + fraction;
+    if (peek(lx, length) == 'e' || peek(lx, length) == 'E') {
+        size_t sign = peek(lx, length + 1) == '+' || peek(lx, length + 1) == '-' ? 1 : 0;
+        size_t exponent = digits(lx, length + 1 + sign);
+        if (exponent > 0)
+            return length + 1 + sign + exponent;
+    }
+    return fraction > 0 ? length : 0;
+}
+
+static size_t integer_length(const struct lexer *lx, int *base)
+{
+    char mark = peek(lx, 0) == '0' ? (char)(peek(lx, 1) | 0x20) : '\0';
+    *base = mark == 'x' ? 16 : mark == 'o' ? 8 : mark == 'b' ? 2 : 10;
+    size_t length = *base == 10 ? 0 : 2;
+    size_t start = length;
+    for (;; length++) {
+        char c = peek(lx, length) == '_' && length > 0 ? peek(lx, length + 1) : peek(lx, length);
+        int digit = is_digit(c)                              ? c - '0'
+                    : (c | 0x20) >= 'a' && (c | 0x20) <= 'f' ? (c | 0x20) - 'a' + 10
+                                                             : 99;
+        if (digit >= *base)
+            break;
+    }
+    if (length == start) { // "0x" and no digit: a zero and then a name
+        *base = 10;
+        return 1;
+    }
+    return length;
+}
+
+static bool lex_number(struct lexer *lx)
+{
+    int base = 10;
+    size_t length = float_length(lx);
+    bool real = length > 0;
+    if (!real)
+        length = integer_length(lx, &base);
+    char copy[64];
+    size_t bytes = 0;
+    for (size_t i = base == 10 ? 0 : 2; i < length; i++)
+        if (peek(lx, i) != '_' && bytes < sizeof copy)
+            copy[bytes++] = peek(lx, i);
+    if (bytes == sizeof copy)
+        return lex_fail(lx, "this number has too many digits");
+    copy[bytes] = '\0';
+    struct jinja_token *token = token_add(lx, real ? TOKEN_FLOAT : TOKEN_INT);
+    if (token == NULL)
+        return false;
+    errno = 0;
+    if (real)
+        token->real = strtod(copy, NULL);
+    else
+        token->integer = strtoll(copy, NULL, base);
+    if (!real && errno == ERANGE)
+        return lex_fail(lx, "this number does not fit 64 bits");
+    lx->at += length;
+    return true;
+}
+
+static bool is_name(char c, bool first)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || (c & 0x80) != 0 ||
+           (!first && is_digit(c));
+}
+
+static bool lex_operator(struct lexer *lx)
+{
+    static const char pairs[][3] = {"==", "!=", "<=", ">=", "//", "**"};
+    static const char singles[] = "+-/*%~[](){}><=.:|,;";
+    char c = peek(lx, 0);
+    int op = 0;
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
+        if (here(lx, lx->at, pairs[i]))
+            op = pairs[i][0] | pairs[i][1] << 8;
+    if (op == 0 && (c == '\0' || strchr(singles, c) == NULL))
+        return lex_fail(lx, "a character that has no meaning here");
+    if (op == 0)
+        op = c;
+    if (op == '(' || op == '[' || op == '{') {
+        if (lx->open_count == JINJA_NEST_MAX)
+            return lex_fail(lx, "brackets are nested too deeply");
+        lx->open[lx->open_count++] = op == '(' ? ')' : op == '[' ? ']' : '}';
+    }
+    if (op == ')' || op == ']' || op == '}') {
+        if (lx->open_count == 0 || lx->open[lx->open_count - 1] != op)
+            return lex_fail(lx, "a closing bracket without its opening one");
+        lx->open_count--;
+    }
+    struct jinja_token *token = token_add(lx, TOKEN_OPERATOR);
+    if (token == NULL)
+        return false;
+    token->op = op;
+    lx->at += op > 255 ? 2 : 1;
+    return true;
+}
+
+static bool lex_inside(struct lexer *lx, bool variable)
+{
+    lx->open_count = 0;
+    while (lx->at < lx->source.bytes) {
+        size_t end;
+        if (lx->open_count == 0 && close_at(lx, lx->at, variable ? "}}" : "%}", !variable, &end)) {
+            if (token_add(lx, variable ? TOKEN_VARIABLE_END : TOKEN_BLOCK_END) == NULL)
+                return false;
+            jump(lx, end);
+            return true;
+        }
+        end = space_end(lx, lx->at);
+        char c = peek(lx, 0);
+        bool fine = true;
+        if (end > lx->at) {
+            lx->at = end;
+        } else if (is_digit(c)) {
+            fine = lex_number(lx);
+        } else if (is_name(c, true)) {
+            struct jinja_token *token = token_add(lx, TOKEN_NAME);
+            size_t length = 1;
+            while (is_name(peek(lx, length), false))
+                length++;
+            if (token != NULL)
+                token->text = text_span(lx->source.at + lx->at, length);
+            fine = token != NULL;
+            lx->at += length;
+        } else {
+            fine = c == '\'' || c == '"' ? lex_string(lx) : lex_operator(lx);
+        }
+        if (!fine)
+            return false;
+    }
+    return true; // the parser sees the end of the source
+}
+
+// Data up to the next tag, then the tag.
+static bool lex_root(struct lexer *lx)
+{
+    size_t from = lx->at;
+    size_t tag = from;
+    while (tag < lx->source.bytes &&
+           !(here(lx, tag, "{%") || here(lx, tag, "{{") || here(lx, tag, "{#")))
+        tag++;
+    if (tag == lx->source.bytes) {
+        bool fine = data_add(lx, from, tag);
+        lx->at = tag;
+        return fine;
+    }
+    char kind = lx->source.at[tag + 1];
+    char sign = tag + 2 < lx->source.bytes ? lx->source.at[tag + 2] : '\0';
+    if (!data_add(lx, from, data_end(lx, from, tag, sign, kind == '{')))
+        return false;
+    lx->at = tag;
+    size_t end;
+    if (kind == '%' && raw_tag(lx, tag, "raw", &end) && close_at(lx, end, "%}", false, &end)) {
+        jump(lx, end);
+        return lex_raw(lx);
+    }
+    lx->line_starting = false;
+    lx->at += 2 + (sign == '-' || sign == '+');
+    if (kind == '#')
+        return lex_comment(lx);
+    if (token_add(lx, kind == '{' ? TOKEN_VARIABLE_BEGIN : TOKEN_BLOCK_BEGIN) == NULL)
+        return false;
+    return lex_inside(lx, kind == '{');
+}
+
+// \r\n and \r become \n; one newline at the end goes.
+static bool source_copy(struct arena *arena, struct text source, struct text *out)
+{
+    char *at = arena_take(arena, source.bytes + 1);
+    if (at == NULL)
+        return false;
+    size_t bytes = 0;
+    for (size_t i = 0; i < source.bytes; i++) {
+        char c = source.at[i];
+        if (c == '\r' && i + 1 < source.bytes && source.at[i + 1] == '\n')
+            continue;
+        at[bytes++] = c == '\r' ? '\n' : c;
+    }
+    if (bytes > 0 && at[bytes - 1] == '\n')
+        bytes--;
+    *out = text_span(at, bytes);
+    return true;
+}
+
+bool jinja_lex(struct arena *arena, struct text source, struct jinja_tokens *out, struct error *err)
+{
+    struct lexer lx = {.arena = arena, .err = err, .line = 1, .line_starting = true, .out = out};
+    *out = (struct jinja_tokens){0};
+    if (source.bytes > JINJA_SOURCE_MAX || !source_copy(arena, source, &lx.source)) {
+        error_set(err, STATUS_TOO_LARGE, "the template has %zu bytes, %d are allowed", source.bytes,
+                  JINJA_SOURCE_MAX);
+        return false;
+    }
+    if (!jinja_utf8_valid(lx.source)) {
+        error_set(err, STATUS_INVALID, "the template is not UTF-8");
+        return false;
+    }
+    while (lx.at < lx.source.bytes)
+        if (!lex_root(&lx))
+            return false;
+    return token_add(&lx, TOKEN_END) != NULL;
+}

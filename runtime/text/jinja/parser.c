@@ -1,0 +1,344 @@
+// Statements: tokens to nodes; expressions are in jinja/parse_expr.c. What a template may not do
+// here (extends, include, import) is refused by name: a chat template stands alone.
+#include "runtime/text/jinja/parser.h"
+
+static struct jinja_node *parse_body(struct parser *p, const char *const *ends);
+
+static bool at_one_of(const struct parser *p, const char *const *names)
+{
+    for (; *names != NULL; names++)
+        if (next_is_name(p, *names))
+            return true;
+    return false;
+}
+
+static bool expect_tag_end(struct parser *p)
+{
+    if (p->token->kind != TOKEN_BLOCK_END)
+        return parser_fail(p, "expected the end of the tag, '%}'") != NULL;
+    p->token++;
+    return true;
+}
+
+// Body up to {% end %}, whose name is taken.
+static struct jinja_node *parse_body_to(struct parser *p, const char *end)
+{
+    const char *const ends[] = {end, NULL};
+    struct jinja_node *body = expect_tag_end(p) ? parse_body(p, ends) : NULL;
+    if (body != NULL)
+        p->token++;
+    return body;
+}
+
+static struct jinja_node *parse_if(struct parser *p)
+{
+    static const char *const ends[] = {"elif", "else", "endif", NULL};
+    struct jinja_node *node = node_make(p, NODE_IF);
+    struct node_list items = {0};
+    while (node != NULL) {
+        struct jinja_node *condition = parse_tuple(p, false, false);
+        if (condition != NULL && next_is_name(p, "if")) // `a if b` as a condition
+            return parser_fail(p, "expected the end of the tag, '%}'");
+        if (!node_add(p, &items, condition) || !expect_tag_end(p) ||
+            !node_add(p, &items, parse_body(p, ends)))
+            return NULL;
+        if (!take_name(p, "elif"))
+            break;
+    }
+    if (node == NULL)
+        return NULL;
+    if (take_name(p, "else")) {
+        node->c = parse_body_to(p, "endif");
+        if (node->c == NULL)
+            return NULL;
+    } else {
+        p->token++;
+    }
+    node->items = items.items;
+    node->count = items.count;
+    return node;
+}
+
+static struct jinja_node *parse_for(struct parser *p)
+{
+    static const char *const ends[] = {"else", "endfor", NULL};
+    struct jinja_node *node = node_make(p, NODE_FOR);
+    if (node == NULL || (node->a = parse_target(p, false)) == NULL)
+        return NULL;
+    if (!take_name(p, "in"))
+        return parser_fail(p, "expected 'in' after the variables of the loop");
+    node->b = parse_tuple(p, false, false);
+    node->more = arena_take_zeroed(p->program->arena, 2, sizeof *node->more);
+    if (node->b == NULL || node->more == NULL)
+        return NULL;
+    node->more_count = 2;
+    if (take_name(p, "if") && (node->more[0] = parse_expression(p)) == NULL)
+        return NULL;
+    node->flag = take_name(p, "recursive");
+    p->loops++;
+    node->c = expect_tag_end(p) ? parse_body(p, ends) : NULL;
+    p->loops--;
+    if (node->c == NULL)
+        return NULL;
+    if (take_name(p, "else"))
+        return (node->more[1] = parse_body_to(p, "endfor")) != NULL ? node : NULL;
+    p->token++;
+    return node;
+}
+
+static struct jinja_node *parse_set(struct parser *p)
+{
+    struct jinja_node *node = node_make(p, NODE_SET);
+    if (node == NULL || (node->a = parse_target(p, true)) == NULL)
+        return NULL;
+    if (take_op(p, '='))
+        return (node->b = parse_tuple(p, true, false)) != NULL ? node : NULL;
+    node->kind = NODE_SET_BLOCK;
+    if (next_is(p, '|') && (node->b = parse_filters(p, NULL, false)) == NULL)
+        return NULL;
+    return (node->c = parse_body_to(p, "endset")) != NULL ? node : NULL;
+}
+
+// (a, b=1): parameters and their defaults.
+static bool parse_parameters(struct parser *p, struct jinja_node *macro)
+{
+    struct node_list names = {0};
+    struct node_list defaults = {0};
+    bool had_default = false;
+    if (!expect_op(p, '('))
+        return false;
+    while (!next_is(p, ')')) {
+        if (names.count > 0 && !expect_op(p, ','))
+            return false;
+        struct jinja_node *name = parse_target_one(p, false);
+        if (name == NULL || name->kind != NODE_NAME)
+            return parser_fail(p, "expected the name of a parameter") != NULL;
+        if (!node_add(p, &names, name) || !node_add(p, &defaults, name))
+            return false;
+        bool given = take_op(p, '=');
+        struct jinja_node *value = given ? parse_expression(p) : NULL;
+        had_default = had_default || given;
+        if (value == NULL && had_default)
+            return parser_fail(p, "a parameter without default follows one with") != NULL;
+        defaults.items[defaults.count - 1] = value;
+    }
+    p->token++;
+    macro->items = names.items;
+    macro->count = names.count;
+    macro->more = defaults.items;
+    macro->more_count = defaults.count;
+    return true;
+}
+
+// Parameters (for a macro) and body; flag says which of caller, varargs and kwargs it uses.
+static bool parse_macro_rest(struct parser *p, struct jinja_node *macro, const char *end)
+{
+    uint8_t outer_uses = p->macro_uses;
+    uint32_t outer_loops = p->loops;
+    p->macro_uses = 0;
+    p->loops = 0;
+    macro->c = parse_body_to(p, end);
+    macro->flag = p->macro_uses;
+    p->macro_uses |= outer_uses;
+    p->loops = outer_loops;
+    return macro->c != NULL;
+}
+
+static struct jinja_node *parse_macro(struct parser *p)
+{
+    struct jinja_node *node = node_make(p, NODE_MACRO);
+    struct jinja_node *name = parse_target_one(p, false);
+    if (node == NULL || name == NULL)
+        return NULL;
+    if (name->kind != NODE_NAME)
+        return parser_fail(p, "expected the name of the macro");
+    node->name = name->name;
+    node->text = p->program->names[name->name];
+    return parse_parameters(p, node) && parse_macro_rest(p, node, "endmacro") ? node : NULL;
+}
+
+static struct jinja_node *parse_call_block(struct parser *p)
+{
+    struct jinja_node *node = node_make(p, NODE_CALL_BLOCK);
+    struct jinja_node *caller = node_make(p, NODE_MACRO);
+    if (node == NULL || caller == NULL)
+        return NULL;
+    caller->name = NAME_CALLER;
+    caller->text = text_of("caller");
+    if (next_is(p, '(') && !parse_parameters(p, caller))
+        return NULL;
+    node->a = parse_expression(p);
+    node->b = caller;
+    if (node->a == NULL)
+        return NULL;
+    if (node->a->kind != NODE_CALL)
+        return parser_fail(p, "expected a call");
+    return parse_macro_rest(p, caller, "endcall") ? node : NULL;
+}
+
+static struct jinja_node *parse_filter_block(struct parser *p)
+{
+    struct jinja_node *node = node_make(p, NODE_FILTER_BLOCK);
+    if (node == NULL || (node->b = parse_filters(p, NULL, true)) == NULL)
+        return NULL;
+    return (node->c = parse_body_to(p, "endfilter")) != NULL ? node : NULL;
+}
+
+static struct jinja_node *parse_with(struct parser *p)
+{
+    struct jinja_node *node = node_make(p, NODE_WITH);
+    struct node_list items = {0};
+    while (node != NULL && p->token->kind != TOKEN_BLOCK_END) {
+        if (items.count > 0 && !expect_op(p, ','))
+            return NULL;
+        if (!node_add(p, &items, parse_target(p, false)) || !expect_op(p, '=') ||
+            !node_add(p, &items, parse_expression(p)))
+            return NULL;
+    }
+    if (node == NULL || (node->c = parse_body_to(p, "endwith")) == NULL)
+        return NULL;
+    node->items = items.items;
+    node->count = items.count;
+    return node;
+}
+
+static struct jinja_node *parse_generation(struct parser *p)
+{
+    struct jinja_node *node = node_make(p, NODE_SCOPE);
+    return node != NULL && (node->c = parse_body_to(p, "endgeneration")) != NULL ? node : NULL;
+}
+
+static struct jinja_node *parse_block(struct parser *p)
+{
+    struct jinja_node *node = node_make(p, NODE_SCOPE);
+    if (node == NULL || parse_target(p, false) == NULL ||
+        (node->c = parse_body_to(p, "endblock")) == NULL)
+        return NULL;
+    if (p->token->kind == TOKEN_NAME)
+        p->token++; // {% endblock name %}
+    return node;
+}
+
+static struct jinja_node *parse_print(struct parser *p)
+{
+    struct jinja_node *node = node_make(p, NODE_PRINT);
+    return node != NULL && (node->a = parse_tuple(p, true, false)) != NULL ? node : NULL;
+}
+
+static struct jinja_node *parse_jump(struct parser *p, enum jinja_node_kind kind)
+{
+    if (p->loops == 0)
+        return parser_fail(p, "break or continue outside of a loop");
+    return node_make(p, kind);
+}
+
+static struct jinja_node *parse_break(struct parser *p)
+{
+    return parse_jump(p, NODE_BREAK);
+}
+
+static struct jinja_node *parse_continue(struct parser *p)
+{
+    return parse_jump(p, NODE_CONTINUE);
+}
+
+static struct jinja_node *parse_statement(struct parser *p)
+{
+    static const struct {
+        const char *name;
+        struct jinja_node *(*parse)(struct parser *);
+    } rows[] = {
+        {"if", parse_if},           {"for", parse_for},
+        {"set", parse_set},         {"macro", parse_macro},
+        {"call", parse_call_block}, {"filter", parse_filter_block},
+        {"with", parse_with},       {"generation", parse_generation},
+        {"block", parse_block},     {"print", parse_print},
+        {"break", parse_break},     {"continue", parse_continue},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (take_name(p, rows[i].name)) {
+            struct jinja_node *node = rows[i].parse(p);
+            return node != NULL && expect_tag_end(p) ? node : NULL;
+        }
+    if (p->token->kind != TOKEN_NAME)
+        return parser_fail(p, "expected the name of a tag");
+    error_set(p->err, STATUS_UNSUPPORTED, "line %u: the tag '%.*s' is not supported here",
+              p->token->line, (int)(p->token->text.bytes < 64 ? p->token->text.bytes : 64),
+              p->token->text.at);
+    return NULL;
+}
+
+static struct jinja_node *parse_piece(struct parser *p)
+{
+    struct jinja_node *node;
+    if (p->token->kind == TOKEN_DATA) {
+        node = node_make(p, NODE_TEXT);
+        if (node != NULL)
+            node->text = p->token->text;
+        p->token++;
+        return node;
+    }
+    if (p->token->kind == TOKEN_BLOCK_BEGIN) {
+        p->token++;
+        return parse_statement(p);
+    }
+    p->token++; // only {{ is left
+    node = parse_print(p);
+    if (node == NULL)
+        return NULL;
+    if (p->token->kind != TOKEN_VARIABLE_END)
+        return parser_fail(p, "expected the end of the expression, '}}'");
+    p->token++;
+    return node;
+}
+
+// Up to a tag named in ends (NULL: the end of the source); that name is the next token.
+static struct jinja_node *parse_body(struct parser *p, const char *const *ends)
+{
+    if (!parser_enter(p))
+        return NULL;
+    struct jinja_node *body = node_make(p, NODE_BODY);
+    struct node_list items = {0};
+    while (body != NULL) {
+        if (p->token->kind == TOKEN_END) {
+            if (ends != NULL)
+                return parser_fail(p, "the source ends inside of a block");
+            break;
+        }
+        if (ends != NULL && p->token->kind == TOKEN_BLOCK_BEGIN) {
+            p->token++;
+            if (at_one_of(p, ends))
+                break;
+            p->token--;
+        }
+        if (!node_add(p, &items, parse_piece(p)))
+            return NULL;
+    }
+    p->depth--;
+    if (body == NULL)
+        return NULL;
+    body->items = items.items;
+    body->count = items.count;
+    return body;
+}
+
+bool jinja_parse(struct jinja_program *program, const struct jinja_tokens *tokens,
+                 struct error *err)
+{
+    static const char *const known[NAMES_KNOWN] = {"loop", "caller", "varargs", "kwargs"};
+    struct error scratch = {0};
+    struct parser p = {.program = program, .token = tokens->items, .err = &scratch};
+    for (int i = 0; i < NAMES_KNOWN; i++) {
+        uint32_t name;
+        if (!name_intern(&p, text_of(known[i]), &name))
+            break;
+    }
+    program->body = parse_body(&p, NULL);
+    if (program->body == NULL && scratch.status == STATUS_OK)
+        parser_fail(&p, "the template cannot be read");
+    if (scratch.status != STATUS_OK)
+        program->body = NULL;
+    if (program->body == NULL && err != NULL)
+        *err = scratch;
+    return program->body != NULL;
+}

@@ -1,0 +1,431 @@
+// Values: making, comparing, looking up, walking; see jinja/value.h.
+#include "runtime/text/jinja/value.h"
+
+#include "runtime/text/jinja/ast.h"
+#include "runtime/text/jinja/string.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+bool jinja_fail(struct jinja_run *run, enum status status, const char *format, ...)
+{
+    if (run->status != STATUS_OK)
+        return false;
+    char text[ERROR_TEXT_MAX];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    run->status = status;
+    if (status == STATUS_REFUSED)
+        error_set(run->err, status, "%s", text);
+    else
+        error_set(run->err, status, "chat template, line %u: %s", run->line, text);
+    return false;
+}
+
+bool jinja_spend(struct jinja_run *run, uint64_t steps)
+{
+    if (steps <= run->steps_left) {
+        run->steps_left -= steps;
+        return true;
+    }
+    run->steps_left = 0;
+    return jinja_fail(run, STATUS_TOO_LARGE, "the rendering takes too many steps; send less");
+}
+
+void *jinja_take(struct jinja_run *run, size_t count, size_t bytes_each)
+{
+    void *piece = NULL;
+    if (count < SIZE_MAX / 8 / bytes_each)
+        piece = arena_take(run->arena, count * bytes_each);
+    if (piece == NULL)
+        jinja_fail(run, STATUS_TOO_LARGE, "the rendering takes too much memory; send less");
+    return piece;
+}
+
+struct jinja_value jinja_none(void)
+{
+    return (struct jinja_value){.kind = JINJA_NONE};
+}
+
+struct jinja_value jinja_bool(bool boolean)
+{
+    return (struct jinja_value){.kind = JINJA_BOOL, .as.boolean = boolean};
+}
+
+struct jinja_value jinja_int(int64_t integer)
+{
+    return (struct jinja_value){.kind = JINJA_INT, .as.integer = integer};
+}
+
+struct jinja_value jinja_float(double real)
+{
+    return (struct jinja_value){.kind = JINJA_FLOAT, .as.real = real};
+}
+
+struct jinja_value jinja_undefined(const char *why)
+{
+    return (struct jinja_value){.kind = JINJA_UNDEFINED, .as.why = why};
+}
+
+struct jinja_value jinja_of_string(const struct jinja_string *string)
+{
+    return (struct jinja_value){.kind = JINJA_STRING, .as.string = string};
+}
+
+struct jinja_value jinja_of_list(struct jinja_list *list, enum jinja_flavour flavour)
+{
+    return (struct jinja_value){.kind = JINJA_LIST, .flavour = (uint8_t)flavour, .as.list = list};
+}
+
+const char *jinja_kind_name(struct jinja_value value)
+{
+    static const char *const lists[] = {"list",        "tuple",      "range",    "dict_keys",
+                                        "dict_values", "dict_items", "generator"};
+    static const char *const names[] = {"missing", "Undefined",   "NoneType", "bool",  "int",
+                                        "float",   "str",         "list",     "dict",  "Namespace",
+                                        "Macro",   "LoopContext", "function", "Cycler"};
+    return value.kind == JINJA_LIST ? lists[value.flavour] : names[value.kind];
+}
+
+bool jinja_is_missing(struct jinja_value value)
+{
+    return value.kind == JINJA_MISSING;
+}
+
+bool jinja_is_number(struct jinja_value value)
+{
+    return value.kind == JINJA_BOOL || value.kind == JINJA_INT || value.kind == JINJA_FLOAT;
+}
+
+int64_t jinja_as_int(struct jinja_value number)
+{
+    return number.kind == JINJA_BOOL ? number.as.boolean : number.as.integer;
+}
+
+double jinja_as_double(struct jinja_value number)
+{
+    return number.kind == JINJA_FLOAT ? number.as.real : (double)jinja_as_int(number);
+}
+
+bool jinja_truth(struct jinja_value value)
+{
+    switch (value.kind) {
+    case JINJA_MISSING:
+    case JINJA_UNDEFINED:
+    case JINJA_NONE:
+        return false;
+    case JINJA_BOOL:
+        return value.as.boolean;
+    case JINJA_INT:
+        return value.as.integer != 0;
+    case JINJA_FLOAT:
+        return value.as.real != 0;
+    case JINJA_STRING:
+        return value.as.string->bytes > 0;
+    case JINJA_LIST:
+        return value.flavour == JINJA_IS_ITERATOR || value.as.list->count > 0;
+    case JINJA_DICT:
+        return value.as.dict->count > 0;
+    default:
+        return true;
+    }
+}
+
+bool jinja_fail_undefined(struct jinja_run *run, struct jinja_value value)
+{
+    return jinja_fail(run, STATUS_INVALID, "%s",
+                      value.as.why != NULL ? value.as.why : "a value is undefined");
+}
+
+static bool numbers_order(struct jinja_value a, struct jinja_value b, int *order)
+{
+    if (a.kind != JINJA_FLOAT && b.kind != JINJA_FLOAT) {
+        int64_t x = jinja_as_int(a);
+        int64_t y = jinja_as_int(b);
+        *order = (x > y) - (x < y);
+        return true;
+    }
+    long double x = a.kind == JINJA_FLOAT ? (long double)a.as.real : (long double)jinja_as_int(a);
+    long double y = b.kind == JINJA_FLOAT ? (long double)b.as.real : (long double)jinja_as_int(b);
+    *order = isnan(x) || isnan(y) ? 2 : (x > y) - (x < y);
+    return true;
+}
+
+static bool deeper(struct jinja_run *run)
+{
+    if (run->depth >= JINJA_DEPTH_MAX)
+        return jinja_fail(run, STATUS_TOO_LARGE, "values or calls are nested too deeply");
+    run->depth++;
+    return jinja_spend(run, 1);
+}
+
+static bool lists_equal(struct jinja_run *run, struct jinja_value a, struct jinja_value b,
+                        bool *equal)
+{
+    const struct jinja_list *x = a.as.list;
+    const struct jinja_list *y = b.as.list;
+    *equal = x == y;
+    bool by_items = a.flavour == b.flavour && a.flavour <= JINJA_IS_RANGE;
+    if (x == y || !by_items || x->count != y->count)
+        return true;
+    *equal = true;
+    for (size_t i = 0; i < x->count && *equal; i++)
+        if (!jinja_equal(run, x->items[i], y->items[i], equal))
+            return false;
+    return true;
+}
+
+static bool dicts_equal(struct jinja_run *run, const struct jinja_dict *a,
+                        const struct jinja_dict *b, bool *equal)
+{
+    *equal = a == b || a->count == b->count;
+    for (size_t i = 0; i < a->count && *equal && a != b; i++) {
+        const struct jinja_value *other;
+        if (!jinja_dict_find(run, b, a->pairs[i].key, &other))
+            return false;
+        *equal = other != NULL;
+        if (other != NULL && !jinja_equal(run, a->pairs[i].value, *other, equal))
+            return false;
+    }
+    return true;
+}
+
+bool jinja_equal(struct jinja_run *run, struct jinja_value a, struct jinja_value b, bool *equal)
+{
+    int order = 2;
+    *equal = false;
+    if (jinja_is_number(a) && jinja_is_number(b)) {
+        numbers_order(a, b, &order);
+        *equal = order == 0;
+        return true;
+    }
+    if (a.kind != b.kind)
+        return true;
+    bool fine = deeper(run);
+    if (!fine)
+        return false;
+    switch (a.kind) {
+    case JINJA_UNDEFINED:
+    case JINJA_NONE:
+    case JINJA_MISSING:
+        *equal = true;
+        break;
+    case JINJA_STRING:
+        *equal = text_equal(jinja_string_text(a.as.string), jinja_string_text(b.as.string));
+        fine = !*equal || jinja_spend(run, a.as.string->bytes / 64);
+        break;
+    case JINJA_LIST:
+        fine = lists_equal(run, a, b, equal);
+        break;
+    case JINJA_DICT:
+        fine = dicts_equal(run, a.as.dict, b.as.dict, equal);
+        break;
+    default:
+        *equal = a.as.space == b.as.space;
+        break;
+    }
+    run->depth--;
+    return fine;
+}
+
+static bool lists_order(struct jinja_run *run, const struct jinja_list *a,
+                        const struct jinja_list *b, int *order)
+{
+    for (size_t i = 0; i < a->count && i < b->count; i++) {
+        bool equal;
+        if (!jinja_equal(run, a->items[i], b->items[i], &equal))
+            return false;
+        if (!equal)
+            return jinja_order(run, a->items[i], b->items[i], order);
+    }
+    *order = (a->count > b->count) - (a->count < b->count);
+    return true;
+}
+
+bool jinja_order(struct jinja_run *run, struct jinja_value a, struct jinja_value b, int *order)
+{
+    if (jinja_is_number(a) && jinja_is_number(b))
+        return numbers_order(a, b, order);
+    if (a.kind == JINJA_UNDEFINED)
+        return jinja_fail_undefined(run, a);
+    if (b.kind == JINJA_UNDEFINED)
+        return jinja_fail_undefined(run, b);
+    if (a.kind == JINJA_STRING && b.kind == JINJA_STRING) {
+        const struct jinja_string *x = a.as.string;
+        const struct jinja_string *y = b.as.string;
+        size_t common = x->bytes < y->bytes ? x->bytes : y->bytes;
+        int differs = common > 0 ? memcmp(x->at, y->at, common) : 0;
+        *order = differs != 0 ? (differs > 0) - (differs < 0)
+                              : (x->bytes > y->bytes) - (x->bytes < y->bytes);
+        return jinja_spend(run, 1 + common / 64);
+    }
+    if (a.kind == JINJA_LIST && b.kind == JINJA_LIST && a.flavour == b.flavour &&
+        a.flavour <= JINJA_IS_TUPLE) {
+        bool fine = deeper(run) && lists_order(run, a.as.list, b.as.list, order);
+        if (fine)
+            run->depth--;
+        return fine;
+    }
+    return jinja_fail(run, STATUS_INVALID, "a value of type %s and one of type %s have no order",
+                      jinja_kind_name(a), jinja_kind_name(b));
+}
+
+bool jinja_items_add(struct jinja_run *run, struct jinja_items *items, struct jinja_value value)
+{
+    if (!jinja_spend(run, 1))
+        return false;
+    if (items->count == items->allocated) {
+        size_t room = items->allocated == 0 ? 4 : items->allocated * 2;
+        struct jinja_value *grown = arena_grow(run->arena, items->items,
+                                               items->count * sizeof *grown, room * sizeof *grown);
+        if (grown == NULL)
+            return jinja_take(run, SIZE_MAX / 16, 1) != NULL;
+        items->items = grown;
+        items->allocated = room;
+    }
+    items->items[items->count++] = value;
+    return true;
+}
+
+bool jinja_items_list(struct jinja_run *run, const struct jinja_items *items,
+                      enum jinja_flavour flavour, struct jinja_value *out)
+{
+    struct jinja_list *list = jinja_take(run, 1, sizeof *list);
+    if (list == NULL)
+        return false;
+    *list = (struct jinja_list){.items = items->items, .count = items->count};
+    *out = jinja_of_list(list, flavour);
+    return true;
+}
+
+bool jinja_pair_list(struct jinja_run *run, struct jinja_pair pair, struct jinja_value *out)
+{
+    struct jinja_items items = {0};
+    return jinja_items_add(run, &items, pair.key) && jinja_items_add(run, &items, pair.value) &&
+           jinja_items_list(run, &items, JINJA_IS_TUPLE, out);
+}
+
+const struct jinja_value *jinja_frame_find(const struct jinja_frame *frame, uint32_t name)
+{
+    for (; frame != NULL; frame = frame->parent)
+        for (uint32_t i = 0; i < frame->count; i++)
+            if (frame->items[i].name == name)
+                return &frame->items[i].value;
+    return NULL;
+}
+
+bool jinja_frame_set(struct jinja_run *run, struct jinja_frame *frame, uint32_t name,
+                     struct jinja_value value)
+{
+    for (uint32_t i = 0; i < frame->count; i++)
+        if (frame->items[i].name == name) {
+            frame->items[i].value = value;
+            return true;
+        }
+    if (frame->count == frame->allocated) {
+        uint32_t room = frame->allocated == 0 ? 4 : frame->allocated * 2;
+        struct jinja_binding *items = jinja_take(run, room, sizeof *items);
+        if (items == NULL)
+            return false;
+        if (frame->count > 0)
+            memcpy(items, frame->items, frame->count * sizeof *items);
+        frame->items = items;
+        frame->allocated = room;
+    }
+    frame->items[frame->count++] = (struct jinja_binding){.name = name, .value = value};
+    return true;
+}
+
+const struct jinja_value *jinja_namespace_find(const struct jinja_namespace *space,
+                                               struct text name)
+{
+    for (uint32_t i = 0; i < space->count; i++)
+        if (text_equal(space->items[i].name, name))
+            return &space->items[i].value;
+    return NULL;
+}
+
+bool jinja_namespace_set(struct jinja_run *run, struct jinja_namespace *space, struct text name,
+                         struct jinja_value value)
+{
+    if (!jinja_spend(run, 1 + space->count / 4))
+        return false;
+    for (uint32_t i = 0; i < space->count; i++)
+        if (text_equal(space->items[i].name, name)) {
+            space->items[i].value = value;
+            return true;
+        }
+    if (space->count == space->allocated) {
+        uint32_t room = space->allocated == 0 ? 8 : space->allocated * 2;
+        struct jinja_keyword *items = jinja_take(run, room, sizeof *items);
+        if (items == NULL)
+            return false;
+        if (space->count > 0)
+            memcpy(items, space->items, space->count * sizeof *items);
+        space->items = items;
+        space->allocated = room;
+    }
+    space->items[space->count++] = (struct jinja_keyword){.name = name, .value = value};
+    return true;
+}
+
+bool jinja_iterable(struct jinja_value value)
+{
+    return value.kind == JINJA_UNDEFINED || value.kind == JINJA_STRING ||
+           value.kind == JINJA_LIST || value.kind == JINJA_DICT;
+}
+
+static bool string_items(struct jinja_run *run, const struct jinja_string *string,
+                         struct jinja_items *items)
+{
+    struct jinja_string bare = *string; // what is walked through is no markup
+    bare.markup = false;
+    struct text text = jinja_string_text(string);
+    for (size_t at = 0; at < text.bytes;) {
+        uint32_t point;
+        struct jinja_value one;
+        size_t bytes = jinja_utf8_next(text, at, &point);
+        if (!jinja_string_slice(run, &bare, at, at + bytes, &one) ||
+            !jinja_items_add(run, items, one))
+            return false;
+        at += bytes;
+    }
+    return true;
+}
+
+bool jinja_iterate(struct jinja_run *run, struct jinja_value value, struct jinja_list *out)
+{
+    struct jinja_items items = {0};
+    *out = (struct jinja_list){0};
+    switch (value.kind) {
+    case JINJA_UNDEFINED:
+        return true;
+    case JINJA_LIST:
+        out->items = value.as.list->items;
+        out->count = value.as.list->count;
+        if (value.flavour == JINJA_IS_ITERATOR) {
+            out->items = out->count > 0 ? out->items + value.as.list->rest : NULL;
+            out->count -= value.as.list->rest;
+            value.as.list->rest = value.as.list->count;
+        }
+        return true;
+    case JINJA_DICT:
+        for (size_t i = 0; i < value.as.dict->count; i++)
+            if (!jinja_items_add(run, &items, value.as.dict->pairs[i].key))
+                return false;
+        break;
+    case JINJA_STRING:
+        if (!string_items(run, value.as.string, &items))
+            return false;
+        break;
+    default:
+        return jinja_fail(run, STATUS_INVALID, "a value of type %s cannot be walked through",
+                          jinja_kind_name(value));
+    }
+    out->items = items.items;
+    out->count = items.count;
+    return true;
+}

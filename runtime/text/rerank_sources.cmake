@@ -1,1 +1,0 @@
-list(APPEND WEFT_TEXT_SOURCES rerank.c)

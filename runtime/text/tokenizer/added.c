@@ -1,0 +1,206 @@
+// Added tokens: reading their list, and cutting a text at them before or after normalization.
+#include "runtime/text/tokenizer/internal.h"
+
+static bool word_before(struct nstr s, size_t end)
+{
+    size_t bytes;
+    return end > 0 && char_is_word(utf8_read(s.at + utf8_before(s.at, end), &bytes));
+}
+
+static bool word_after(struct nstr s, size_t start)
+{
+    size_t bytes;
+    return start < s.bytes && char_is_word(utf8_read(s.at + start, &bytes));
+}
+
+static size_t spaces_before(struct nstr s, size_t end)
+{
+    while (end > 0) {
+        size_t bytes, start = utf8_before(s.at, end);
+        if (!char_is_space(utf8_read(s.at + start, &bytes)))
+            break;
+        end = start;
+    }
+    return end;
+}
+
+static size_t spaces_after(struct nstr s, size_t start)
+{
+    size_t bytes = 0;
+    while (start < s.bytes && char_is_space(utf8_read(s.at + start, &bytes)))
+        start += bytes;
+    return start;
+}
+
+// First position at or after `from` where some token could begin.
+static size_t next_candidate(const struct added_matcher *m, struct nstr s, size_t from)
+{
+    if (m->only_byte >= 0) {
+        const char *found = memchr(s.at + from, m->only_byte, s.bytes - from);
+        return found != NULL ? (size_t)(found - s.at) : s.bytes;
+    }
+    while (from < s.bytes && !m->begins[(unsigned char)s.at[from]])
+        from++;
+    return from;
+}
+
+// The longest token at `at` that contains no plain byte: its index, or -1.
+static int32_t longest_at(const struct added_matcher *m, struct nstr s, size_t at, size_t *end)
+{
+    int32_t best = -1;
+    uint32_t node = 0;
+    for (size_t i = at; i < s.bytes && plain_at(&s, i) == 0; i++) {
+        node = trie_step(&m->trie, node, (unsigned char)s.at[i]);
+        if (node == 0)
+            break;
+        if (m->trie.values[node] >= 0) {
+            best = m->trie.values[node];
+            *end = i + 1;
+        }
+    }
+    return best;
+}
+
+static void emit_stretch(struct encode *e, struct nstr s, size_t start, size_t end,
+                         const struct added_sink *sink)
+{
+    if (start >= end)
+        return;
+    struct nstr piece = {s.at + start, end - start, s.plain != NULL ? s.plain + start : NULL};
+    sink->stretch(e, piece, sink->first && start == 0);
+}
+
+void added_split(struct encode *e, const struct added_matcher *m, struct nstr s,
+                 const struct added_sink *sink)
+{
+    size_t done = 0;
+    size_t at = e->added_tokens && m->any ? next_candidate(m, s, 0) : s.bytes;
+    while (at < s.bytes && e->status == STATUS_OK) {
+        size_t match_end = 0;
+        int32_t index = longest_at(m, s, at, &match_end);
+        if (index < 0) {
+            at = next_candidate(m, s, at + 1);
+            continue;
+        }
+        const struct added_token *token = &e->t->added[index];
+        size_t start = at, end = match_end;
+        at = next_candidate(m, s, match_end);
+        if (token->single_word && (word_before(s, start) || word_after(s, end)))
+            continue;
+        if (token->lstrip) {
+            start = spaces_before(s, start);
+            start = start > done ? start : done;
+        }
+        if (token->rstrip)
+            end = spaces_after(s, end);
+        if (start >= end) // its spaces were taken by the token before it
+            continue;
+        emit_stretch(e, s, done, start, sink);
+        encode_push(e, token->id);
+        done = end;
+    }
+    emit_stretch(e, s, done, s.bytes, sink);
+}
+
+static enum status matcher_put(struct added_matcher *m, struct text key, int32_t index,
+                               struct error *err)
+{
+    if (key.bytes == 0)
+        return STATUS_OK;
+    if (!trie_put(&m->trie, key, index))
+        return error_set(err, STATUS_TOO_LARGE, "the added tokens are too many");
+    int byte = (unsigned char)key.at[0];
+    m->only_byte = !m->any || m->only_byte == byte ? byte : -1;
+    m->begins[byte] = true;
+    m->any = true;
+    return STATUS_OK;
+}
+
+// Tokens that count as normalized are looked for in normalized text, in their normalized form.
+enum status added_match_open(struct tokenizer *t, struct error *err)
+{
+    trie_init(&t->raw.trie);
+    trie_init(&t->normalized.trie);
+    struct encode e = {.t = t, .arena = t->arena};
+    for (uint32_t i = 0; i < t->added_count; i++) {
+        const struct added_token *token = &t->added[i];
+        struct nstr s = {token->content.at, token->content.bytes, NULL};
+        if (token->normalized && !normalize(&e, &s))
+            return error_set(err, STATUS_INVALID, "an added token cannot be normalized");
+        enum status status = matcher_put(token->normalized ? &t->normalized : &t->raw,
+                                         text_span(s.at, s.bytes), (int32_t)i, err);
+        if (status != STATUS_OK)
+            return status;
+    }
+    return STATUS_OK;
+}
+
+static bool is_known(const struct tokenizer *t, struct text content)
+{
+    for (uint32_t i = 0; i < t->added_count; i++)
+        if (text_equal(t->added[i].content, content))
+            return true;
+    return false;
+}
+
+static enum status read_one(struct tokenizer *t, const struct jnode *node, struct error *err)
+{
+    struct text content = jtree_get_text(node, "content");
+    int64_t id = jtree_integer(jtree_get(node, "id"), IDS_MAX - 1);
+    if (content.at == NULL || id < 0)
+        return error_set(err, STATUS_INVALID, "an added token without content or a usable id");
+    if (content.bytes == 0 || (t->added_count < 4096 && is_known(t, content)))
+        return STATUS_OK;
+    // A token that the model knows has the model's number.
+    const struct word_slot *slot = word_table_find(&t->by_name, content.at, content.bytes);
+    if (slot != NULL)
+        id = slot->id;
+    t->added[t->added_count++] = (struct added_token){
+        .content = content,
+        .id = (uint32_t)id,
+        .single_word = jtree_get_bool(node, "single_word", false),
+        .lstrip = jtree_get_bool(node, "lstrip", false),
+        .rstrip = jtree_get_bool(node, "rstrip", false),
+        .special = jtree_get_bool(node, "special", false),
+        .normalized = jtree_get_bool(node, "normalized", !jtree_get_bool(node, "special", false)),
+    };
+    return STATUS_OK;
+}
+
+static void *grow_ids(struct tokenizer *t, const void *old, uint32_t vocab, size_t bytes_each)
+{
+    char *grown = arena_take_zeroed(t->arena, vocab, bytes_each);
+    check(grown != NULL, "no room for %u tokens", vocab);
+    if (t->vocab > 0)
+        memcpy(grown, old, t->vocab * bytes_each);
+    return grown;
+}
+
+enum status added_open(struct tokenizer *t, const struct jnode *node, struct error *err)
+{
+    uint32_t count = jtree_is(node, J_ARRAY) ? node->count : 0;
+    t->added = arena_take_zeroed(t->arena, count + 1, sizeof *t->added);
+    uint32_t vocab = t->vocab;
+    for (uint32_t i = 0; i < count; i++) {
+        enum status status = read_one(t, &node->items[i], err);
+        if (status != STATUS_OK)
+            return status;
+    }
+    for (uint32_t i = 0; i < t->added_count; i++)
+        vocab = t->added[i].id >= vocab ? t->added[i].id + 1 : vocab;
+    t->names = grow_ids(t, t->names, vocab, sizeof *t->names);
+    t->special = arena_take_zeroed(t->arena, vocab, 1);
+    t->vocab = vocab;
+    struct word_table names;
+    if (!word_table_init(&names, t->arena, (size_t)vocab + t->added_count))
+        return error_set(err, STATUS_NO_ROOM, "no room for %u tokens", vocab);
+    for (uint32_t i = 0; i < t->added_count; i++) {
+        t->names[t->added[i].id] = t->added[i].content;
+        t->special[t->added[i].id] = t->added[i].special;
+    }
+    for (uint32_t id = 0; id < vocab; id++)
+        if (t->names[id].at != NULL)
+            word_table_put(&names, t->names[id], id);
+    t->by_name = names;
+    return STATUS_OK;
+}

@@ -1,0 +1,90 @@
+// The Precompiled normalizer: a double array from character sequences to replacement texts. Looked
+// up for each short grapheme as a whole, else for each of its characters; the first (shortest)
+// match inside a piece replaces the whole piece, as models were trained with it.
+#include "runtime/text/tokenizer/internal.h"
+
+#include <utf8proc.h>
+
+enum { GRAPHEME_BYTES_MAX = 6 };
+
+static uint32_t unit_offset(uint32_t unit)
+{
+    return (unit >> 10) << ((unit & (1u << 9)) >> 6);
+}
+
+// The replacement of a piece; false: it stays.
+static bool replacement(const struct charsmap *map, const char *at, size_t bytes, struct text *out)
+{
+    uint32_t place = unit_offset(map->units[0]);
+    for (size_t i = 0; i < bytes; i++) {
+        unsigned char byte = (unsigned char)at[i];
+        if (byte == 0)
+            return false;
+        place ^= byte;
+        if (place >= map->unit_count)
+            return false;
+        uint32_t unit = map->units[place];
+        if ((unit & (1u << 31 | 0xFF)) != byte)
+            return false;
+        place ^= unit_offset(unit);
+        if ((unit >> 8 & 1) == 0)
+            continue;
+        if (place >= map->unit_count)
+            return false;
+        uint32_t start = map->units[place] & ~(1u << 31);
+        if (start >= map->replacements.bytes)
+            return false;
+        const char *text = map->replacements.at + start;
+        *out = text_span(text, strnlen(text, map->replacements.bytes - start));
+        return utf8_valid_prefix(*out) == out->bytes;
+    }
+    return false;
+}
+
+static bool put_grapheme(struct nbuf *b, const struct charsmap *map, const struct nstr *s,
+                         size_t start, size_t end)
+{
+    struct text to;
+    if (end - start < GRAPHEME_BYTES_MAX && replacement(map, s->at + start, end - start, &to))
+        return nbuf_put(b, to.at, to.bytes, plain_at(s, start));
+    for (size_t i = start; i < end;) {
+        size_t bytes = utf8_length(s->at + i);
+        struct text piece = text_span(s->at + i, bytes);
+        if (replacement(map, s->at + i, bytes, &to))
+            piece = to;
+        if (!nbuf_put(b, piece.at, piece.bytes, plain_at(s, i)))
+            return false;
+        i += bytes;
+    }
+    return true;
+}
+
+bool normalize_charsmap(struct encode *e, const struct charsmap *map, struct nstr *s)
+{
+    struct nbuf b;
+    if (!nbuf_init(&b, e, s->bytes, s->plain != NULL))
+        return false;
+    utf8proc_int32_t state = 0;
+    size_t start = 0, bytes;
+    uint32_t before = s->bytes > 0 ? utf8_read(s->at, &bytes) : 0;
+    for (size_t i = s->bytes > 0 ? bytes : 0; i < s->bytes; i += bytes) {
+        uint32_t c = utf8_read(s->at + i, &bytes);
+        // Printable ASCII never joins with its like.
+        bool cut = before - 0x20 < 0x5F && c - 0x20 < 0x5F;
+        if (cut)
+            state = 0;
+        else
+            cut = utf8proc_grapheme_break_stateful((utf8proc_int32_t)before, (utf8proc_int32_t)c,
+                                                   &state);
+        if (cut) {
+            if (!put_grapheme(&b, map, s, start, i))
+                return false;
+            start = i;
+        }
+        before = c;
+    }
+    if (start < s->bytes && !put_grapheme(&b, map, s, start, s->bytes))
+        return false;
+    *s = nbuf_done(&b);
+    return true;
+}

@@ -1,0 +1,213 @@
+// What the other files of a model folder say about a tokenizer: names of special tokens, whether
+// BOS and EOS are added, and chat templates.
+#include "base/file.h"
+#include "runtime/text/tokenizer/internal.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+static const char *const names[SPECIAL_COUNT] = {
+    "bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token",
+};
+
+const char *tokenizer_special_name(enum special_token which)
+{
+    check(which < SPECIAL_COUNT, "special token %d", (int)which);
+    return names[which];
+}
+
+// "text" or {"content": "text", ...}
+static struct text token_content(const struct jnode *node)
+{
+    return jtree_is(node, J_OBJECT) ? jtree_get_text(node, "content") : jtree_text(node);
+}
+
+void template_add(struct tokenizer *t, struct text name, struct text source)
+{
+    uint32_t most = sizeof t->templates / sizeof *t->templates;
+    if (source.at == NULL || name.at == NULL)
+        return;
+    for (uint32_t i = 0; i < t->template_count; i++)
+        if (text_equal(t->templates[i].name, name)) {
+            t->templates[i].source = source;
+            return;
+        }
+    if (t->template_count == most)
+        return;
+    t->templates[t->template_count].name = name;
+    t->templates[t->template_count++].source = source;
+}
+
+// One text, or a list of {"name", "template"}.
+static void templates_read(struct tokenizer *t, const struct jnode *node)
+{
+    template_add(t, text_of("default"), jtree_text(node));
+    for (uint32_t i = 0; jtree_is(node, J_ARRAY) && i < node->count; i++)
+        template_add(t, jtree_get_text(&node->items[i], "name"),
+                     jtree_get_text(&node->items[i], "template"));
+}
+
+static bool class_is(const struct jnode *config, const char *const *classes)
+{
+    struct text class = jtree_get_text(config, "tokenizer_class");
+    for (; *classes != NULL; classes++)
+        if (text_is(class, *classes))
+            return true;
+    return false;
+}
+
+static bool class_adds_bos(const struct jnode *config)
+{
+    static const char *const classes[] = {
+        "LlamaTokenizer",
+        "LlamaTokenizerFast",
+        "CodeLlamaTokenizer",
+        "CodeLlamaTokenizerFast",
+        "GemmaTokenizer",
+        "GemmaTokenizerFast",
+        NULL,
+    };
+    return class_is(config, classes);
+}
+
+// The list of a model's inputs decides; without one the class, whose last entry is the class for
+// any tokenizer as newer files name it.
+static bool types_given(const struct jnode *config)
+{
+    static const char *const without[] = {
+        "RobertaTokenizer",    "RobertaTokenizerFast",
+        "XLMRobertaTokenizer", "XLMRobertaTokenizerFast",
+        "CamembertTokenizer",  "CamembertTokenizerFast",
+        "TokenizersBackend",   NULL,
+    };
+    const struct jnode *inputs = jtree_get(config, "model_input_names");
+    if (!jtree_is(inputs, J_ARRAY))
+        return !class_is(config, without);
+    for (uint32_t i = 0; i < inputs->count; i++)
+        if (text_is(jtree_text(&inputs->items[i]), "token_type_ids"))
+            return true;
+    return false;
+}
+
+static struct template_item id_item(struct tokenizer *t, int32_t id, uint8_t type_id)
+{
+    uint32_t *ids = arena_take(t->arena, sizeof *ids);
+    check(ids != NULL, "the arena of a tokenizer has no limit");
+    *ids = (uint32_t)id;
+    return (struct template_item){TEMPLATE_IDS, type_id, 1, ids};
+}
+
+// These tokenizer classes build their post-processor from two flags, whatever the file says.
+static void flags_apply(struct tokenizer *t, const struct jnode *config)
+{
+    if (!class_adds_bos(config) ||
+        (jtree_get(config, "add_bos_token") == NULL && jtree_get(config, "add_eos_token") == NULL))
+        return;
+    int32_t bos = t->special_ids[SPECIAL_BOS], eos = t->special_ids[SPECIAL_EOS];
+    bool add_bos = jtree_get_bool(config, "add_bos_token", true) && bos >= 0;
+    bool add_eos = jtree_get_bool(config, "add_eos_token", false) && eos >= 0;
+    struct template_item *items = arena_take_zeroed(t->arena, 9, sizeof *items);
+    check(items != NULL, "the arena of a tokenizer has no limit");
+    t->post = (struct post_processor){.single = items, .pair = items + 3};
+    for (uint8_t i = 0; i < 3; i++) { // the single text, then both of a pair
+        struct template_item *to = i == 0 ? t->post.single : t->post.pair;
+        uint32_t *count = i == 0 ? &t->post.single_count : &t->post.pair_count;
+        uint8_t type_id = i == 2;
+        if (add_bos)
+            to[(*count)++] = id_item(t, bos, type_id);
+        to[(*count)++] =
+            (struct template_item){.kind = i == 2 ? TEMPLATE_B : TEMPLATE_A, .type_id = type_id};
+        if (add_eos)
+            to[(*count)++] = id_item(t, eos, type_id);
+    }
+}
+
+void config_open(struct tokenizer *t, const struct jnode *config, const struct jnode *map)
+{
+    for (int i = 0; i < SPECIAL_COUNT; i++) {
+        struct text text = token_content(jtree_get(config, names[i]));
+        if (text.at == NULL)
+            text = token_content(jtree_get(map, names[i]));
+        t->special_texts[i] = text;
+        t->special_ids[i] = text.at != NULL ? tokenizer_token(t, text) : -1;
+    }
+    t->clean_up_spaces = jtree_get_bool(config, "clean_up_tokenization_spaces", true);
+    t->gives_types = types_given(config);
+    // A tokenizer without a limit says 1e30.
+    int64_t length = jtree_integer(jtree_get(config, "model_max_length"), 1 << 24);
+    t->length = length > 0 ? (uint32_t)length : 0;
+    templates_read(t, jtree_get(config, "chat_template"));
+    flags_apply(t, config);
+}
+
+// Older sentence-transformers folders keep the tokenizer beside the weights, in the folder that
+// modules.json names; out is `folder` itself everywhere else.
+enum status folder_find(char out[FOLDER_BYTES_MAX], struct tokenizer *t, const char *folder,
+                        struct error *err)
+{
+    char path[FOLDER_BYTES_MAX + 64];
+    const struct jnode *modules;
+    snprintf(out, FOLDER_BYTES_MAX, "%s", folder);
+    snprintf(path, sizeof path, "%s/tokenizer.json", folder);
+    if (access(path, F_OK) == 0)
+        return STATUS_OK;
+    enum status status = folder_json_read(t, folder, "modules.json", &modules, err);
+    for (uint32_t i = 0; jtree_is(modules, J_ARRAY) && i < modules->count; i++) {
+        static const char kind[] = ".Transformer";
+        struct text type = jtree_get_text(&modules->items[i], "type");
+        struct text inside = jtree_get_text(&modules->items[i], "path");
+        size_t tail = sizeof kind - 1;
+        if (type.bytes < tail || memcmp(type.at + type.bytes - tail, kind, tail) != 0 ||
+            inside.bytes == 0 || inside.at[0] == '/' ||
+            memmem(inside.at, inside.bytes, "..", 2) != NULL)
+            continue;
+        snprintf(out, FOLDER_BYTES_MAX, "%s/%.*s", folder, (int)inside.bytes, inside.at);
+        break;
+    }
+    return status;
+}
+
+// sentence-transformers puts this in front of whatever the tokenizer itself normalizes.
+enum status folder_lowercase_open(struct tokenizer *t, const char *folder, struct error *err)
+{
+    static const char *const files[] = {"sentence_bert_config.json", "sentence_roberta_config.json",
+                                        "sentence_xlm-roberta_config.json"};
+    const struct jnode *config = NULL;
+    enum status status = STATUS_OK;
+    for (size_t i = 0; status == STATUS_OK && !config && i < sizeof files / sizeof *files; i++)
+        status = folder_json_read(t, folder, files[i], &config, err);
+    if (status == STATUS_OK && jtree_get_bool(config, "do_lower_case", false))
+        t->normalizers[t->normalizer_count++].kind = NORMALIZE_LOWERCASE;
+    return status;
+}
+
+// A file that need not be there: *out is NULL then.
+enum status folder_json_read(struct tokenizer *t, const char *folder, const char *file,
+                             const struct jnode **out, struct error *err)
+{
+    char path[FOLDER_BYTES_MAX + 64];
+    struct text source;
+    *out = NULL;
+    snprintf(path, sizeof path, "%s/%s", folder, file);
+    enum status status = file_read(&source, t->arena, path, TOKENIZER_FILE_BYTES_MAX, err);
+    if (status == STATUS_NOT_FOUND)
+        return STATUS_OK;
+    return status == STATUS_OK ? jtree_parse(out, t->arena, source, path, err) : status;
+}
+
+// chat_template.jinja and chat_template.json stand above tokenizer_config.json.
+enum status folder_templates_open(struct tokenizer *t, const char *folder, struct error *err)
+{
+    char path[FOLDER_BYTES_MAX + 64];
+    struct text source;
+    const struct jnode *root;
+    enum status status = folder_json_read(t, folder, "chat_template.json", &root, err);
+    if (status != STATUS_OK)
+        return status;
+    templates_read(t, jtree_get(root, "chat_template"));
+    snprintf(path, sizeof path, "%s/chat_template.jinja", folder);
+    status = file_read(&source, t->arena, path, TOKENIZER_FILE_BYTES_MAX, err);
+    if (status == STATUS_OK)
+        template_add(t, text_of("default"), source);
+    return status == STATUS_NOT_FOUND ? STATUS_OK : status;
+}

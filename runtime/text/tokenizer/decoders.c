@@ -1,0 +1,213 @@
+// Reads the `decoder` of a tokenizer file into a flat list, and what each kind does to one token.
+#include "runtime/text/tokenizer/internal.h"
+
+static const struct {
+    const char *name;
+    enum decoder_kind kind;
+} kinds[] = {
+    {"ByteLevel", DECODE_BYTE_LEVEL},
+    {"Replace", DECODE_REPLACE},
+    {"ByteFallback", DECODE_BYTE_FALLBACK},
+    {"Fuse", DECODE_FUSE},
+    {"Strip", DECODE_STRIP},
+    {"Metaspace", DECODE_METASPACE},
+    {"WordPiece", DECODE_WORDPIECE},
+    {"BPEDecoder", DECODE_BPE},
+    {"CTC", DECODE_CTC},
+};
+
+static struct text text_or(struct text text, const char *otherwise)
+{
+    return text.at != NULL ? text : text_of(otherwise);
+}
+
+static enum status replace_open(struct decoder *d, const struct jnode *node, struct error *err)
+{
+    const struct jnode *pattern = jtree_get(node, "pattern");
+    struct text regex = jtree_get_text(pattern, "Regex");
+    d->from = jtree_get_text(pattern, "String");
+    d->to = jtree_get_text(node, "content");
+    if (d->to.at == NULL || (d->from.at == NULL && regex.at == NULL))
+        return error_set(err, STATUS_INVALID, "a Replace without a pattern or content");
+    return d->from.at == NULL ? regex_open(&d->regex, regex, err) : STATUS_OK;
+}
+
+static enum status one_open(struct decoder *d, const struct jnode *node, struct error *err)
+{
+    int64_t start, stop;
+    switch (d->kind) {
+    case DECODE_REPLACE:
+        return replace_open(d, node, err);
+    case DECODE_STRIP:
+        d->from = text_or(jtree_get_text(node, "content"), " ");
+        start = jtree_integer(jtree_get(node, "start"), 255);
+        stop = jtree_integer(jtree_get(node, "stop"), 255);
+        d->start = start > 0 ? (uint32_t)start : 0;
+        d->stop = stop > 0 ? (uint32_t)stop : 0;
+        return STATUS_OK;
+    case DECODE_METASPACE:
+        d->from = text_or(jtree_get_text(node, "replacement"), "\xE2\x96\x81");
+        d->to = text_of(" ");
+        d->drop_first = !text_is(jtree_get_text(node, "prepend_scheme"), "never") &&
+                        (jtree_get(node, "prepend_scheme") != NULL ||
+                         jtree_get_bool(node, "add_prefix_space", true));
+        return STATUS_OK;
+    case DECODE_WORDPIECE:
+        d->from = text_or(jtree_get_text(node, "prefix"), "##");
+        d->cleanup = jtree_get_bool(node, "cleanup", true);
+        return STATUS_OK;
+    case DECODE_BPE:
+        d->from = text_or(jtree_get_text(node, "suffix"), "</w>");
+        return STATUS_OK;
+    case DECODE_CTC:
+        d->from = text_or(jtree_get_text(node, "pad_token"), "<pad>");
+        d->to = text_or(jtree_get_text(node, "word_delimiter_token"), "|");
+        d->cleanup = jtree_get_bool(node, "cleanup", true);
+        return STATUS_OK;
+    default:
+        return STATUS_OK;
+    }
+}
+
+enum status decoders_open(struct tokenizer *t, const struct jnode *node, struct error *err)
+{
+    if (!jtree_is(node, J_OBJECT))
+        return STATUS_OK;
+    t->has_decoder = true;
+    struct text type = jtree_get_text(node, "type");
+    const struct jnode *list = jtree_get(node, "decoders");
+    if (jtree_is(list, J_ARRAY)) {
+        enum status status = STATUS_OK;
+        for (uint32_t i = 0; i < list->count && status == STATUS_OK; i++)
+            status = decoders_open(t, &list->items[i], err);
+        return status;
+    }
+    if (t->decoder_count == STAGES_MAX)
+        return error_set(err, STATUS_TOO_LARGE, "over %d decoders", STAGES_MAX);
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (text_is(type, kinds[i].name)) {
+            struct decoder *d = &t->decoders[t->decoder_count++];
+            d->kind = kinds[i].kind;
+            return one_open(d, node, err);
+        }
+    return error_set(err, STATUS_UNSUPPORTED, "a decoder of type %.*s is not known",
+                     (int)(type.bytes < 60 ? type.bytes : 60), type.at);
+}
+
+// Every `from` becomes `to`; the text itself if there is none.
+static struct text replace_all(struct arena *arena, struct text in, struct text from,
+                               struct text to, uint32_t most)
+{
+    if (from.bytes == 0 || memmem(in.at, in.bytes, from.at, from.bytes) == NULL)
+        return in;
+    size_t room = in.bytes + in.bytes / from.bytes * to.bytes + 1;
+    char *out = arena_take(arena, room);
+    if (out == NULL)
+        return text_span(NULL, 0);
+    size_t n = 0, at = 0;
+    while (at < in.bytes) {
+        bool here =
+            most > 0 && in.bytes - at >= from.bytes && memcmp(in.at + at, from.at, from.bytes) == 0;
+        if (!here) {
+            out[n++] = in.at[at++];
+            continue;
+        }
+        memcpy(out + n, to.at, to.bytes);
+        n += to.bytes;
+        at += from.bytes;
+        most--;
+    }
+    return text_span(out, n);
+}
+
+static struct text replace_regex(const struct decoder *d, struct arena *arena, struct text in)
+{
+    struct regex_room *room = regex_room_create(arena);
+    struct regex_span m;
+    struct text out = text_span("", 0);
+    size_t done = 0, from = 0;
+    if (room == NULL)
+        return text_span(NULL, 0);
+    while (out.at != NULL && regex_find(d->regex, room, in, from, &m)) {
+        out = arena_format(arena, "%.*s%.*s%.*s", (int)out.bytes, out.at, (int)(m.start - done),
+                           in.at + done, (int)d->to.bytes, d->to.at);
+        done = m.end;
+        from = m.end > m.start    ? m.end
+               : m.end < in.bytes ? m.end + utf8_length(in.at + m.end)
+                                  : m.end + 1;
+    }
+    if (out.at != NULL && done < in.bytes)
+        out = arena_format(arena, "%.*s%.*s", (int)out.bytes, out.at, (int)(in.bytes - done),
+                           in.at + done);
+    return out;
+}
+
+static struct text strip(const struct decoder *d, struct text in)
+{
+    size_t bytes = d->from.bytes;
+    for (uint32_t i = 0;
+         bytes > 0 && i < d->start && in.bytes >= bytes && memcmp(in.at, d->from.at, bytes) == 0;
+         i++)
+        in = text_span(in.at + bytes, in.bytes - bytes);
+    for (uint32_t i = 0; bytes > 0 && i < d->stop && in.bytes >= bytes &&
+                         memcmp(in.at + in.bytes - bytes, d->from.at, bytes) == 0;
+         i++)
+        in.bytes -= bytes;
+    return in;
+}
+
+// What tokenization put apart in English text.
+static struct text clean(struct arena *arena, struct text in)
+{
+    static const char *const pairs[][2] = {
+        {" .", "."},   {" ?", "?"},     {" !", "!"},     {" ,", ","},
+        {" ' ", "'"},  {" n't", "n't"}, {" 'm", "'m"},   {" do not", " don't"},
+        {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"},
+    };
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs && in.at != NULL; i++)
+        in = replace_all(arena, in, text_of(pairs[i][0]), text_of(pairs[i][1]), UINT32_MAX);
+    return in;
+}
+
+static struct text decode_wordpiece(const struct decoder *d, struct arena *arena, struct text token,
+                                    bool first)
+{
+    if (!first) {
+        if (token.bytes >= d->from.bytes && memcmp(token.at, d->from.at, d->from.bytes) == 0)
+            token = text_span(token.at + d->from.bytes, token.bytes - d->from.bytes);
+        else
+            token = arena_format(arena, " %.*s", (int)token.bytes, token.at);
+    }
+    return d->cleanup && token.at != NULL ? clean(arena, token) : token;
+}
+
+struct text decode_token(const struct decoder *d, struct arena *arena, struct text token,
+                         bool first, bool last)
+{
+    switch (d->kind) {
+    case DECODE_REPLACE:
+        if (d->regex != NULL)
+            return replace_regex(d, arena, token);
+        return replace_all(arena, token, d->from, d->to, UINT32_MAX);
+    case DECODE_STRIP:
+        return strip(d, token);
+    case DECODE_METASPACE:
+        return replace_all(arena, token, d->from, first && d->drop_first ? text_span("", 0) : d->to,
+                           UINT32_MAX);
+    case DECODE_WORDPIECE:
+        return decode_wordpiece(d, arena, token, first);
+    case DECODE_BPE:
+        return replace_all(arena, token, d->from, last ? text_span("", 0) : text_of(" "),
+                           UINT32_MAX);
+    case DECODE_CTC:
+        token = replace_all(arena, token, d->from, text_span("", 0), UINT32_MAX);
+        if (d->cleanup && token.at != NULL) {
+            token = clean(arena, token);
+            if (token.at != NULL)
+                token = replace_all(arena, token, d->to, text_of(" "), UINT32_MAX);
+        }
+        return token;
+    default:
+        return token;
+    }
+}

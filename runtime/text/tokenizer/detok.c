@@ -1,0 +1,145 @@
+// Incremental detokenization; see tokenizer.h. Every token has its bytes; what is held back is at
+// most three bytes of a character that is not complete, and spaces that the end would take away.
+#include "runtime/text/tokenizer/internal.h"
+
+struct sink {
+    struct detok *d;
+    char *out;
+    uint32_t bytes, bytes_max;
+};
+
+static void put(struct sink *s, const char *at, size_t bytes)
+{
+    check(s->bytes + bytes <= s->bytes_max, "%zu bytes more than the %u of the room", bytes,
+          s->bytes_max);
+    memcpy(s->out + s->bytes, at, bytes);
+    s->bytes += (uint32_t)bytes;
+}
+
+static void put_spaces(struct sink *s)
+{
+    for (; s->d->held_spaces > 0; s->d->held_spaces--)
+        put(s, &s->d->tokenizer->stream_strip, 1);
+}
+
+// One whole character on its way out.
+static void put_char(struct sink *s, const char *at, size_t bytes)
+{
+    const struct tokenizer *t = s->d->tokenizer;
+    bool strip = bytes == 1 && *at == t->stream_strip;
+    if (strip && s->d->strip_left > 0) {
+        s->d->strip_left--;
+        return;
+    }
+    s->d->strip_left = 0;
+    if (strip && t->stream_strip_right > 0) {
+        if (s->d->held_spaces < t->stream_strip_right)
+            s->d->held_spaces++;
+        else
+            put(s, at, 1);
+        return;
+    }
+    put_spaces(s);
+    put(s, at, bytes);
+}
+
+static void put_bad(struct sink *s)
+{
+    put_char(s, "\xEF\xBF\xBD", 3);
+}
+
+// The held bytes and one more: a whole character, still a beginning, or wrong.
+static void put_byte(struct sink *s, char byte)
+{
+    struct detok *d = s->d;
+    d->held[d->held_bytes++] = byte;
+    while (d->held_bytes > 0) {
+        size_t whole = utf8_valid(d->held, d->held_bytes);
+        if (whole > 0) {
+            put_char(s, d->held, whole);
+            d->held_bytes = 0;
+            return;
+        }
+        size_t bad = utf8_bad_length(d->held, d->held_bytes);
+        unsigned char lead = (unsigned char)d->held[0];
+        if (bad == d->held_bytes && lead >= 0xC2 && lead <= 0xF4)
+            return; // may still become a character
+        put_bad(s);
+        d->held_bytes = (uint8_t)(d->held_bytes - bad);
+        memmove(d->held, d->held + bad, d->held_bytes);
+    }
+}
+
+static void put_text(struct sink *s, struct text text)
+{
+    const struct tokenizer *t = s->d->tokenizer;
+    bool plain = s->d->held_bytes == 0 && s->d->strip_left == 0 && t->stream_strip_right == 0;
+    size_t valid = plain ? utf8_valid_prefix(text) : 0;
+    if (valid > 0)
+        put(s, text.at, valid);
+    for (size_t i = valid; i < text.bytes; i++)
+        put_byte(s, text.at[i]);
+}
+
+// The first token of a text: without its marks, or without the space before a word.
+static void put_first(struct sink *s, int32_t token)
+{
+    const struct tokenizer *t = s->d->tokenizer;
+    if (t->stream_first_name) {
+        put_text(s, t->names[token]);
+    } else if (!t->stream_first_drops) {
+        put_text(s, t->bytes[token]);
+    } else {
+        struct arena *scratch = arena_create(1024, 0);
+        put_text(s, detok_text(t, scratch, (uint32_t)token, true));
+        arena_destroy(scratch);
+    }
+}
+
+void detok_init(struct detok *d, const struct tokenizer *t, bool skip_special)
+{
+    *d = (struct detok){.tokenizer = t,
+                        .skip_special = skip_special,
+                        .strip_left = t->stream_strip_left,
+                        .previous = -1};
+}
+
+void detok_continue(struct detok *d)
+{
+    d->begun = true;
+    d->strip_left = 0;
+}
+
+uint32_t detok_push(struct detok *d, int32_t token, char *out, uint32_t out_max)
+{
+    const struct tokenizer *t = d->tokenizer;
+    if (token < 0 || (uint32_t)token >= t->vocab || t->names[token].at == NULL ||
+        (d->skip_special && t->special[token]))
+        return 0;
+    if (t->stream_dedupe && d->previous == token)
+        return 0;
+    d->previous = token;
+    struct sink s = {d, out, 0, out_max};
+    bool first = !d->begun;
+    d->begun = true;
+    if (first)
+        put_first(&s, token);
+    else
+        put_text(&s, t->bytes[token]);
+    return s.bytes;
+}
+
+uint32_t detok_finish(struct detok *d, char *out, uint32_t out_max)
+{
+    struct sink s = {d, out, 0, out_max};
+    if (d->held_bytes > 0)
+        put_bad(&s);
+    d->held_bytes = 0;
+    d->held_spaces = 0;
+    return s.bytes;
+}
+
+uint32_t detok_bound(const struct tokenizer *t)
+{
+    return (t->bytes_longest + 4) * 3 + 256;
+}

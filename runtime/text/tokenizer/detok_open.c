@@ -1,0 +1,94 @@
+// Prepares streaming: what each token adds inside a text, and the little that is left to do at the
+// text's start and end.
+#include "runtime/text/tokenizer/internal.h"
+
+static struct text unmapped(struct arena *arena, struct text name)
+{
+    size_t bytes;
+    char *raw = arena_take(arena, name.bytes + 1);
+    if (raw == NULL)
+        return text_span(NULL, 0);
+    return bytes_unmap(name, raw, &bytes) ? text_span(raw, bytes) : name;
+}
+
+static struct text one_byte(struct arena *arena, int32_t byte)
+{
+    char *at = arena_take(arena, 1);
+    if (at != NULL)
+        *at = (char)byte;
+    return text_span(at, at != NULL);
+}
+
+struct text detok_text(const struct tokenizer *t, struct arena *scratch, uint32_t id, bool first)
+{
+    struct text text = t->names[id];
+    bool fused = false;
+    if (!t->has_decoder)
+        return arena_format(scratch, " %.*s", (int)text.bytes, text.at);
+    for (uint32_t i = 0; i < t->decoder_count && text.at != NULL; i++) {
+        const struct decoder *d = &t->decoders[i];
+        if (d->kind == DECODE_BYTE_LEVEL) {
+            text = unmapped(scratch, text);
+        } else if (d->kind == DECODE_BYTE_FALLBACK) {
+            if (byte_token_value(text) >= 0)
+                text = one_byte(scratch, byte_token_value(text));
+        } else if (d->kind == DECODE_FUSE) {
+            fused = true;
+        } else if (d->kind != DECODE_STRIP || !fused) {
+            text = decode_token(d, scratch, text, first, false);
+        }
+    }
+    return text;
+}
+
+static void ends_open(struct tokenizer *t)
+{
+    bool fused = false;
+    t->stream_first_name = !t->has_decoder;
+    for (uint32_t i = 0; i < t->decoder_count; i++) {
+        const struct decoder *d = &t->decoders[i];
+        fused = fused || d->kind == DECODE_FUSE;
+        if (d->kind == DECODE_STRIP && fused && d->from.bytes == 1) {
+            t->stream_strip = *d->from.at;
+            t->stream_strip_left = (uint8_t)d->start;
+            t->stream_strip_right = (uint8_t)d->stop;
+        }
+        t->stream_first_drops = t->stream_first_drops ||
+                                (d->kind == DECODE_METASPACE && d->drop_first);
+        if (d->kind == DECODE_BPE) {
+            t->stream_strip = ' ';
+            t->stream_strip_right = 1;
+        }
+        t->stream_first_name = t->stream_first_name || d->kind == DECODE_WORDPIECE;
+        t->stream_dedupe = t->stream_dedupe || d->kind == DECODE_CTC;
+    }
+}
+
+enum status detok_open(struct tokenizer *t, struct error *err)
+{
+    t->bytes = arena_take_zeroed(t->arena, t->vocab + 1, sizeof *t->bytes);
+    struct arena *scratch = arena_create(1 << 20, 0);
+    size_t total = 0;
+    for (uint32_t id = 0; t->bytes != NULL && id < t->vocab; id++) {
+        if (t->names[id].at == NULL)
+            continue;
+        t->bytes[id] = detok_text(t, scratch, id, false);
+        total += t->bytes[id].bytes;
+    }
+    char *to = arena_take(t->arena, total + 1);
+    for (uint32_t id = 0; to != NULL && t->bytes != NULL && id < t->vocab; id++) {
+        struct text text = t->bytes[id];
+        if (text.bytes > 0)
+            memcpy(to, text.at, text.bytes);
+        t->bytes[id].at = to;
+        to += text.bytes;
+        uint32_t name = (uint32_t)t->names[id].bytes;
+        t->bytes_longest = text.bytes > t->bytes_longest ? (uint32_t)text.bytes : t->bytes_longest;
+        t->bytes_longest = name > t->bytes_longest ? name : t->bytes_longest;
+    }
+    arena_destroy(scratch);
+    ends_open(t);
+    if (t->bytes == NULL || to == NULL)
+        return error_set(err, STATUS_NO_ROOM, "no room for the texts of %u tokens", t->vocab);
+    return STATUS_OK;
+}

@@ -1,0 +1,193 @@
+// The way of a text to its ids: added tokens, normalizers, added tokens again, pre-tokenizers,
+// model. Everything is pushed forward piece by piece; no list of pieces is ever made.
+#include "runtime/text/tokenizer/internal.h"
+
+void *encode_take(struct encode *e, size_t bytes)
+{
+    void *piece = arena_take(e->arena, bytes > 0 ? bytes : 1);
+    if (piece == NULL && e->status == STATUS_OK)
+        e->status = STATUS_NO_ROOM;
+    return piece;
+}
+
+uint32_t *encode_scratch(struct encode *e, int which, size_t words)
+{
+    if (words > e->scratch_words[which]) {
+        enum { LARGE = 1 << 20 }; // such a word is hardly followed by a larger one
+        size_t wanted = words < 1024 ? 1024 : words < LARGE ? words + words / 2 : words;
+        e->scratch[which] = encode_take(e, wanted * sizeof *e->scratch[which]);
+        e->scratch_words[which] = e->scratch[which] != NULL ? wanted : 0;
+    }
+    return e->scratch[which];
+}
+
+bool encode_room(struct encode *e)
+{
+    if (e->room == NULL)
+        e->room = regex_room_create(e->arena);
+    if (e->room == NULL)
+        e->status = STATUS_NO_ROOM;
+    return e->room != NULL;
+}
+
+bool nbuf_init(struct nbuf *b, struct encode *e, size_t bytes, bool track)
+{
+    size_t room = bytes + bytes / 8 + 64;
+    *b = (struct nbuf){.e = e, .bytes_max = room, .at = encode_take(e, room)};
+    if (track && b->at != NULL)
+        b->plain = encode_take(e, room);
+    return b->at != NULL && (!track || b->plain != NULL);
+}
+
+static bool nbuf_grow(struct nbuf *b, size_t bytes)
+{
+    size_t wanted = (b->bytes + bytes) * 2;
+    if (wanted > TEXT_BYTES_MAX) {
+        b->e->status = STATUS_TOO_LARGE;
+        return false;
+    }
+    char *at = encode_take(b->e, wanted);
+    uint8_t *plain = b->plain != NULL ? encode_take(b->e, wanted) : NULL;
+    if (at == NULL || (b->plain != NULL && plain == NULL))
+        return false;
+    memcpy(at, b->at, b->bytes);
+    if (plain != NULL)
+        memcpy(plain, b->plain, b->bytes);
+    b->at = at;
+    b->plain = plain;
+    b->bytes_max = wanted;
+    return true;
+}
+
+bool nbuf_put(struct nbuf *b, const char *at, size_t bytes, uint8_t plain)
+{
+    if (b->bytes + bytes > b->bytes_max && !nbuf_grow(b, bytes))
+        return false;
+    if (bytes > 0)
+        memcpy(b->at + b->bytes, at, bytes);
+    if (b->plain != NULL)
+        memset(b->plain + b->bytes, plain, bytes);
+    b->bytes += bytes;
+    return true;
+}
+
+bool nbuf_put_char(struct nbuf *b, uint32_t c, uint8_t plain)
+{
+    char utf8[4];
+    return nbuf_put(b, utf8, utf8_write(c, utf8), plain);
+}
+
+struct nstr nbuf_done(const struct nbuf *b)
+{
+    return (struct nstr){b->at, b->bytes, b->plain};
+}
+
+static void normalized_stretch(struct encode *e, struct nstr piece, bool first)
+{
+    pretokenize(e, 0, text_span(piece.at, piece.bytes), first);
+}
+
+static void raw_stretch(struct encode *e, struct nstr piece, bool first)
+{
+    if (e->status != STATUS_OK || !normalize(e, &piece) || piece.bytes == 0)
+        return;
+    struct added_sink sink = {normalized_stretch, first};
+    added_split(e, &e->t->normalized, piece, &sink);
+}
+
+void encode_text(struct encode *e, struct text text, uint8_t type_id)
+{
+    text = utf8_lossy(e->arena, text);
+    if (text.at == NULL && text.bytes == 0)
+        return;
+    e->type_id = type_id;
+    struct added_sink sink = {raw_stretch, true};
+    added_split(e, &e->t->raw, (struct nstr){text.at, text.bytes, e->plain}, &sink);
+}
+
+static enum status finish(struct encode *e, uint32_t *token_count, struct error *err)
+{
+    *token_count = e->token_count;
+    if (e->status == STATUS_TOO_LARGE)
+        return error_set(err, e->status, "the text has more than %u tokens", e->token_max);
+    if (e->status != STATUS_OK)
+        return error_set(err, e->status, "the text needs more memory than it may have");
+    return STATUS_OK;
+}
+
+static struct encode begin(const struct tokenizer *t, const struct encode_args *args,
+                           int32_t *tokens, uint32_t token_max)
+{
+    return (struct encode){.t = t,
+                           .arena = args->arena,
+                           .tokens = tokens,
+                           .type_ids = args->type_ids,
+                           .token_max = token_max,
+                           .added_tokens = (args->flags & ENCODE_ADDED_TOKENS) != 0};
+}
+
+enum status tokenizer_encode(const struct tokenizer *t, const struct encode_args *args,
+                             int32_t *tokens, uint32_t token_max, uint32_t *token_count,
+                             struct error *err)
+{
+    struct encode e = begin(t, args, tokens, token_max);
+    if (args->text.bytes > TEXT_BYTES_MAX ||
+        (args->pair != NULL && args->pair->bytes > TEXT_BYTES_MAX))
+        e.status = STATUS_TOO_LARGE;
+    else
+        encode_post(&e, args);
+    if (args->type_ids != NULL && !t->gives_types)
+        memset(args->type_ids, 0, e.token_count);
+    return finish(&e, token_count, err);
+}
+
+// Joins the segments and marks the plain bytes. A segment that ends inside a character is made
+// whole before, so that the marks stay true.
+static bool join(struct encode *e, const struct encode_args *args, struct text *joined)
+{
+    size_t bytes = 0;
+    for (uint32_t i = 0; i < args->segment_count; i++) {
+        bytes += args->segments[i].text.bytes;
+        if (bytes > TEXT_BYTES_MAX) {
+            e->status = STATUS_TOO_LARGE;
+            return false;
+        }
+    }
+    struct nbuf all;
+    if (!nbuf_init(&all, e, bytes, true))
+        return false;
+    for (uint32_t i = 0; i < args->segment_count; i++) {
+        struct text text = args->segments[i].text;
+        text = text.bytes > 0 ? utf8_lossy(e->arena, text) : text;
+        if ((text.at == NULL && text.bytes > 0) ||
+            !nbuf_put(&all, text.at, text.bytes, args->segments[i].plain))
+            return false;
+    }
+    *joined = text_span(all.at, all.bytes);
+    e->plain = all.plain;
+    return true;
+}
+
+enum status tokenizer_encode_segments(const struct tokenizer *t, const struct encode_args *args,
+                                      int32_t *tokens, uint32_t token_max, uint32_t *token_count,
+                                      struct error *err)
+{
+    struct encode e = begin(t, args, tokens, token_max);
+    struct encode_args whole = *args;
+    e.added_tokens = true;
+    whole.pair = NULL;
+    if (join(&e, args, &whole.text))
+        encode_post(&e, &whole);
+    return finish(&e, token_count, err);
+}
+
+uint32_t tokenizer_bound(const struct tokenizer *t, size_t text_bytes)
+{
+    double special = (double)t->post.single_count + (double)t->post.pair_count;
+    for (uint32_t i = 0; i < t->post.single_count; i++)
+        special += t->post.single[i].id_count;
+    for (uint32_t i = 0; i < t->post.pair_count; i++)
+        special += t->post.pair[i].id_count;
+    double bound = 16 + special + ((double)text_bytes + 2) * t->tokens_per_byte;
+    return bound < (double)UINT32_MAX ? (uint32_t)bound : UINT32_MAX;
+}

@@ -1,0 +1,147 @@
+// The model of a tokenizer: its vocabulary, its kind, and small things that several models share.
+#include "runtime/text/tokenizer/internal.h"
+
+void model_encode(struct encode *e, struct text piece)
+{
+    if (e->status != STATUS_OK || piece.bytes == 0)
+        return;
+    const struct word_slot *slot;
+    switch (e->t->model) {
+    case MODEL_BPE:
+        bpe_encode(e, piece);
+        break;
+    case MODEL_WORDPIECE:
+        wordpiece_encode(e, piece);
+        break;
+    case MODEL_UNIGRAM:
+        unigram_encode(e, piece);
+        break;
+    case MODEL_WORD_LEVEL:
+        slot = word_table_find(&e->t->by_name, piece.at, piece.bytes);
+        if (slot != NULL && slot->id < e->t->model_vocab)
+            encode_push(e, slot->id);
+        else if (e->t->word_unk >= 0)
+            encode_push(e, (uint32_t)e->t->word_unk);
+        break;
+    }
+}
+
+int32_t byte_token_value(struct text name)
+{
+    if (name.bytes != 6 || memcmp(name.at, "<0x", 3) != 0 || name.at[5] != '>')
+        return -1;
+    int high = text_hex(name.at[3]), low = text_hex(name.at[4]);
+    return high >= 0 && low >= 0 ? high * 16 + low : -1;
+}
+
+bool bytes_unmap(struct text name, char *out, size_t *bytes)
+{
+    *bytes = 0;
+    for (size_t i = 0; i < name.bytes;) {
+        size_t length;
+        int byte = char_byte(utf8_read(name.at + i, &length));
+        if (byte < 0)
+            return false;
+        out[(*bytes)++] = (char)byte;
+        i += length;
+    }
+    return true;
+}
+
+static enum status vocab_room(struct tokenizer *t, uint32_t vocab, uint32_t count,
+                              struct error *err)
+{
+    t->vocab = t->model_vocab = vocab;
+    t->names = arena_take_zeroed(t->arena, vocab + 1, sizeof *t->names);
+    if (t->names == NULL || !word_table_init(&t->by_name, t->arena, count))
+        return error_set(err, STATUS_NO_ROOM, "no room for %u tokens", vocab);
+    return STATUS_OK;
+}
+
+// {"token": id, ...}
+static enum status vocab_object(struct tokenizer *t, const struct jnode *vocab, struct error *err)
+{
+    int64_t largest = -1;
+    for (uint32_t i = 0; i < vocab->count; i++) {
+        int64_t id = jtree_integer(&vocab->items[2 * i + 1], IDS_MAX - 1);
+        if (id < 0)
+            return error_set(
+                err, STATUS_INVALID, "the id of token %.*s is no number below %d",
+                (int)(vocab->items[2 * i].count < 100 ? vocab->items[2 * i].count : 100),
+                vocab->items[2 * i].at, IDS_MAX);
+        largest = id > largest ? id : largest;
+    }
+    enum status status = vocab_room(t, (uint32_t)(largest + 1), vocab->count, err);
+    for (uint32_t i = 0; i < vocab->count && status == STATUS_OK; i++) {
+        uint32_t id = (uint32_t)vocab->items[2 * i + 1].number;
+        t->names[id] = jtree_text(&vocab->items[2 * i]);
+        word_table_put(&t->by_name, t->names[id], id);
+    }
+    return status;
+}
+
+// [["token", score], ...]
+static enum status vocab_list(struct tokenizer *t, const struct jnode *vocab, struct error *err)
+{
+    if (vocab->count > IDS_MAX)
+        return error_set(err, STATUS_TOO_LARGE, "the vocabulary has over %d tokens", IDS_MAX);
+    enum status status = vocab_room(t, vocab->count, vocab->count, err);
+    for (uint32_t id = 0; id < vocab->count && status == STATUS_OK; id++) {
+        const struct jnode *pair = &vocab->items[id];
+        t->names[id] = jtree_is(pair, J_ARRAY) && pair->count > 0 ? jtree_text(&pair->items[0])
+                                                                  : text_span(NULL, 0);
+        if (t->names[id].at == NULL)
+            return error_set(err, STATUS_INVALID, "vocab item %u is no [token, score]", id);
+        word_table_put(&t->by_name, t->names[id], id);
+    }
+    return status;
+}
+
+// Old files do not say what they are.
+static struct text kind_of(const struct jnode *node, const struct jnode *vocab)
+{
+    struct text type = jtree_get_text(node, "type");
+    if (type.at != NULL)
+        return type;
+    if (jtree_get(node, "merges") != NULL)
+        return text_of("BPE");
+    if (jtree_is(vocab, J_ARRAY))
+        return text_of("Unigram");
+    return text_of(jtree_get(node, "max_input_chars_per_word") != NULL ? "WordPiece" : "WordLevel");
+}
+
+enum status model_open_json(struct tokenizer *t, const struct jnode *node, struct error *err)
+{
+    const struct jnode *vocab = jtree_get(node, "vocab");
+    if (!jtree_is(vocab, J_OBJECT) && !jtree_is(vocab, J_ARRAY))
+        return error_set(err, STATUS_INVALID, "it has no model with a `vocab`");
+    struct text kind = kind_of(node, vocab);
+    bool unigram = text_is(kind, "Unigram");
+    if (unigram != (vocab->type == J_ARRAY))
+        return error_set(err, STATUS_INVALID, "the `vocab` does not fit the kind of its model");
+    enum status status = unigram ? vocab_list(t, vocab, err) : vocab_object(t, vocab, err);
+    if (status != STATUS_OK)
+        return status;
+    if (unigram) {
+        t->model = MODEL_UNIGRAM;
+        return unigram_open(t, node, err);
+    }
+    if (text_is(kind, "BPE")) {
+        t->model = MODEL_BPE;
+        return bpe_open(t, node, err);
+    }
+    if (text_is(kind, "WordPiece")) {
+        t->model = MODEL_WORDPIECE;
+        return wordpiece_open(t, node, err);
+    }
+    if (!text_is(kind, "WordLevel"))
+        return error_set(err, STATUS_UNSUPPORTED, "a model of type %.*s is not known",
+                         (int)(kind.bytes < 60 ? kind.bytes : 60), kind.at);
+    t->model = MODEL_WORD_LEVEL;
+    t->pieces = t->names;
+    struct text unk = jtree_get_text(node, "unk_token");
+    const struct word_slot *slot =
+        unk.at != NULL ? word_table_find(&t->by_name, unk.at, unk.bytes) : NULL;
+    t->word_unk = slot != NULL ? (int32_t)slot->id : -1;
+    return STATUS_OK;
+}

@@ -1,0 +1,245 @@
+// Opens a tokenizer from a folder, from memory or from nothing, and answers questions about it.
+#include "base/file.h"
+#include "runtime/text/tokenizer/internal.h"
+
+#include <stdio.h>
+
+struct tokenizer *tokenizer_create(void)
+{
+    struct tokenizer *t = heap_take_zeroed(1, sizeof *t);
+    t->arena = arena_create(1 << 20, 0);
+    t->word_unk = -1;
+    for (int i = 0; i < SPECIAL_COUNT; i++)
+        t->special_ids[i] = -1;
+    t->clean_up_spaces = true;
+    t->gives_types = true;
+    return t;
+}
+
+void tokenizer_close(struct tokenizer *t)
+{
+    if (t == NULL)
+        return;
+    for (uint32_t i = 0; i < t->normalizer_count; i++)
+        regex_close(t->normalizers[i].regex);
+    for (uint32_t i = 0; i < t->pre_count; i++)
+        regex_close(t->pre[i].regex);
+    for (uint32_t i = 0; i < t->decoder_count; i++)
+        regex_close(t->decoders[i].regex);
+    trie_free(&t->wordpiece.first);
+    trie_free(&t->wordpiece.rest);
+    trie_free(&t->unigram.trie);
+    trie_free(&t->raw.trie);
+    trie_free(&t->normalized.trie);
+    arena_destroy(t->arena);
+    heap_give(t);
+}
+
+// The most tokens that one byte of text can become, over what normalizers can add.
+static double tokens_per_byte(const struct tokenizer *t)
+{
+    double factor = 1, added = 0;
+    for (uint32_t i = 0; i < t->normalizer_count; i++) {
+        const struct normalizer *n = &t->normalizers[i];
+        switch (n->kind) {
+        case NORMALIZE_NFKC:
+        case NORMALIZE_NFKD:
+        case NORMALIZE_PRECOMPILED:
+            factor *= 12;
+            break;
+        case NORMALIZE_NFC:
+        case NORMALIZE_NFD:
+        case NORMALIZE_BERT:
+            factor *= 3;
+            break;
+        case NORMALIZE_LOWERCASE:
+        case NORMALIZE_BYTE_LEVEL:
+            factor *= 2;
+            break;
+        case NORMALIZE_PREPEND:
+            added += (double)n->to.bytes;
+            break;
+        case NORMALIZE_REPLACE:
+            // Without a pattern each match takes at least the bytes of `from`.
+            factor *= n->regex != NULL || n->from.bytes == 0 ? 1 + (double)n->to.bytes
+                      : n->to.bytes > n->from.bytes ? (double)n->to.bytes / (double)n->from.bytes
+                                                    : 1;
+            break;
+        default:
+            break;
+        }
+    }
+    for (uint32_t i = 0; i < t->pre_count; i++)
+        added += t->pre[i].kind == PRE_METASPACE    ? 2 * (double)t->pre[i].text.bytes
+                 : t->pre[i].kind == PRE_BYTE_LEVEL ? 1
+                                                    : 0;
+    return (factor + added) * (1 + (double)t->bpe.prefix.bytes) + (double)t->bpe.suffix.bytes;
+}
+
+// Reads one part of the file, so that its error says which part it is.
+static enum status parts_open(struct tokenizer *t, const struct jnode *root, struct error *err)
+{
+    static const struct {
+        const char *key;
+        enum status (*open)(struct tokenizer *, const struct jnode *, struct error *);
+    } parts[] = {
+        {"normalizer", normalizers_open}, {"pre_tokenizer", pretokenizers_open},
+        {"model", model_open_json},       {"added_tokens", added_open},
+        {"post_processor", post_open},    {"decoder", decoders_open},
+    };
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        enum status status = parts[i].open(t, jtree_get(root, parts[i].key), err);
+        if (status != STATUS_OK) {
+            (void)error_prefix(err, "%s", parts[i].key);
+            return status;
+        }
+    }
+    t->tokens_per_byte = tokens_per_byte(t);
+    for (uint32_t id = 0; id < t->vocab; id++)
+        if (t->names[id].bytes > t->piece_bytes_max)
+            t->piece_bytes_max = t->names[id].bytes; // a name is at least as long as its bytes
+    if (t->tokens_per_byte > TEXT_GROWTH_MAX)
+        return error_set(err, STATUS_TOO_LARGE,
+                         "normalizer and pre_tokenizer can make %.0f bytes of one, at most %d are "
+                         "served: is there a Prepend or Replace with a long text?",
+                         t->tokens_per_byte, TEXT_GROWTH_MAX);
+    enum status status = added_match_open(t, err);
+    if (status == STATUS_OK)
+        status = detok_open(t, err);
+    return status;
+}
+
+enum status tokenizer_open_parts(struct tokenizer *t, struct text source, const char *name,
+                                 struct error *err)
+{
+    const struct jnode *root;
+    enum status status = jtree_parse(&root, t->arena, source, name, err);
+    if (status != STATUS_OK)
+        return status;
+    status = parts_open(t, root, err);
+    if (status != STATUS_OK)
+        (void)error_prefix(err, "%s", name);
+    return status;
+}
+
+enum status tokenizer_open_memory(struct tokenizer **out, struct text tokenizer_json,
+                                  struct text config_json, struct error *err)
+{
+    struct tokenizer *t = tokenizer_create();
+    struct text source = arena_copy(t->arena, tokenizer_json);
+    enum status status = tokenizer_open_parts(t, source, "tokenizer.json", err);
+    const struct jnode *config = NULL;
+    if (status == STATUS_OK && config_json.at != NULL)
+        status = jtree_parse(&config, t->arena, arena_copy(t->arena, config_json),
+                             "tokenizer_config.json", err);
+    if (status != STATUS_OK) {
+        tokenizer_close(t);
+        return status;
+    }
+    config_open(t, config, NULL);
+    *out = t;
+    return STATUS_OK;
+}
+
+static enum status open_folder(struct tokenizer *t, const char *model, struct error *err)
+{
+    char folder[FOLDER_BYTES_MAX], path[FOLDER_BYTES_MAX + 64];
+    const struct jnode *config, *map;
+    struct text source;
+    enum status status = folder_find(folder, t, model, err);
+    if (status == STATUS_OK)
+        status = folder_json_read(t, folder, "tokenizer_config.json", &config, err);
+    if (status == STATUS_OK)
+        status = folder_json_read(t, folder, "special_tokens_map.json", &map, err);
+    if (status == STATUS_OK)
+        status = folder_lowercase_open(t, folder, err);
+    if (status != STATUS_OK)
+        return status;
+    snprintf(path, sizeof path, "%s/tokenizer.json", folder);
+    status = file_read(&source, t->arena, path, TOKENIZER_FILE_BYTES_MAX, err);
+    if (status == STATUS_OK)
+        status = tokenizer_open_parts(t, source, path, err);
+    else if (status == STATUS_NOT_FOUND)
+        status = word_list_open(t, folder, config, err);
+    if (status != STATUS_OK)
+        return status;
+    config_open(t, config, map);
+    return folder_templates_open(t, folder, err);
+}
+
+enum status tokenizer_open(struct tokenizer **out, const char *folder, struct error *err)
+{
+    enum status status = folder_check(folder, err);
+    if (status != STATUS_OK)
+        return status;
+    struct tokenizer *t = tokenizer_create();
+    status = open_folder(t, folder, err);
+    if (status != STATUS_OK) {
+        tokenizer_close(t);
+        return status;
+    }
+    *out = t;
+    return STATUS_OK;
+}
+
+static bool has_id(const struct tokenizer *t, int32_t id)
+{
+    return id >= 0 && (uint32_t)id < t->vocab && t->names[id].at != NULL;
+}
+
+int32_t tokenizer_token(const struct tokenizer *t, struct text content)
+{
+    const struct word_slot *slot = word_table_find(&t->by_name, content.at, content.bytes);
+    return slot != NULL ? (int32_t)slot->id : -1;
+}
+
+struct text tokenizer_token_text(const struct tokenizer *t, int32_t id)
+{
+    return has_id(t, id) ? t->names[id] : (struct text){0};
+}
+
+struct text tokenizer_token_bytes(const struct tokenizer *t, int32_t id)
+{
+    return has_id(t, id) ? t->bytes[id] : text_span("", 0);
+}
+
+bool tokenizer_is_special(const struct tokenizer *t, int32_t id)
+{
+    return has_id(t, id) && t->special[id] != 0;
+}
+
+uint32_t tokenizer_vocab(const struct tokenizer *t)
+{
+    return t->vocab;
+}
+
+int32_t tokenizer_special(const struct tokenizer *t, enum special_token which)
+{
+    check(which < SPECIAL_COUNT, "special token %d", (int)which);
+    return t->special_ids[which];
+}
+
+struct text tokenizer_special_text(const struct tokenizer *t, enum special_token which)
+{
+    check(which < SPECIAL_COUNT, "special token %d", (int)which);
+    return t->special_texts[which];
+}
+
+struct text tokenizer_chat_template(const struct tokenizer *t, const char *name)
+{
+    const char *wanted = name != NULL ? name : "default";
+    for (uint32_t i = 0; i < t->template_count; i++)
+        if (text_is(t->templates[i].name, wanted))
+            return t->templates[i].source;
+    return text_span(NULL, 0);
+}
+
+uint32_t tokenizer_length(const struct tokenizer *t)
+{
+    return t->length;
+}
+
+bool tokenizer_cleans_up_spaces(const struct tokenizer *t)
+{
+    return t->clean_up_spaces;
+}

@@ -1,0 +1,35 @@
+// What pattern.c and pattern_class.c share while they read a pattern.
+#pragma once
+
+#include "runtime/text/tokenizer/pattern.h"
+#include "runtime/text/tokenizer/unicode.h"
+
+enum { PATTERN_DEPTH_MAX = 60 };
+
+struct pattern {
+    struct text in;
+    size_t at;
+    struct arena *arena;
+    struct pattern_text out;
+    struct error *err;
+    unsigned depth;
+    bool caseless, extended, dot_all; // (?i), (?x), (?m)
+    bool captures, named;             // groups must be counted; some have names
+    uint32_t letter_before;           // the letter of a string without case before this one
+};
+
+// What stands behind a backslash: a character, or a set.
+struct escape {
+    struct set *set;
+    uint32_t code;
+};
+
+enum status pattern_refuse(struct pattern *p, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+bool pattern_is_over(const struct pattern *p); // more than a pattern may take
+enum status pattern_refuse_size(struct pattern *p);
+bool pattern_next_is(const struct pattern *p, const char *what);
+// at: at the backslash; then behind the escape.
+enum status pattern_escape(struct pattern *p, bool bracket, struct escape *out);
+// at: behind the [; then behind the ].
+enum status pattern_class(struct pattern *p, struct set **out);

@@ -1,0 +1,102 @@
+// PCRE2 behind a narrow door; see tokenizer/regex.h.
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include "runtime/text/tokenizer/regex.h"
+
+#include "base/arena.h"
+#include "runtime/text/tokenizer/pattern.h"
+
+#include <pcre2.h>
+
+struct regex {
+    pcre2_code *code;
+    pcre2_match_context *context;
+};
+
+static enum status compile(pcre2_code **out, struct text pattern, struct text translated,
+                           struct error *err)
+{
+    int code;
+    PCRE2_SIZE offset;
+    pcre2_compile_context *context = pcre2_compile_context_create(NULL);
+    check(context != NULL, "no memory for a compile context");
+    pcre2_set_newline(context, PCRE2_NEWLINE_LF);
+    pcre2_set_bsr(context, PCRE2_BSR_UNICODE);
+    // With the search for a first character, JIT of 10.42 finds matches that there are not.
+    uint32_t options = PCRE2_UTF | PCRE2_MULTILINE | PCRE2_NO_START_OPTIMIZE;
+    *out = pcre2_compile((PCRE2_SPTR)translated.at, translated.bytes, options, &code, &offset,
+                         context);
+    pcre2_compile_context_free(context);
+    if (*out != NULL)
+        return STATUS_OK;
+    char why[200];
+    pcre2_get_error_message(code, (PCRE2_UCHAR *)why, sizeof why);
+    return error_set(err, STATUS_UNSUPPORTED, "the pattern %.*s cannot be read: %s",
+                     (int)(pattern.bytes < 300 ? pattern.bytes : 300), pattern.at, why);
+}
+
+enum status regex_open(struct regex **out, struct text pattern, struct error *err)
+{
+    struct arena *arena = arena_create(0, 0);
+    struct text translated;
+    enum status status = pattern_translate(&translated, pattern, arena, err);
+    pcre2_code *compiled = NULL;
+    if (status == STATUS_OK)
+        status = compile(&compiled, pattern, translated, err);
+    arena_destroy(arena);
+    if (status != STATUS_OK)
+        return status;
+    // Without JIT (a pattern it cannot do) the interpreter matches.
+    (void)pcre2_jit_compile(compiled, PCRE2_JIT_COMPLETE);
+    struct regex *regex = heap_take(sizeof *regex);
+    *regex = (struct regex){compiled, pcre2_match_context_create(NULL)};
+    check(regex->context != NULL, "no memory for a match context");
+    pcre2_set_match_limit(regex->context, 5000000);
+    pcre2_set_heap_limit(regex->context, 64 * 1024);
+    *out = regex;
+    return STATUS_OK;
+}
+
+void regex_close(struct regex *regex)
+{
+    if (regex == NULL)
+        return;
+    pcre2_match_context_free(regex->context);
+    pcre2_code_free(regex->code);
+    heap_give(regex);
+}
+
+static void *room_take(PCRE2_SIZE bytes, void *arena)
+{
+    return arena_take(arena, bytes);
+}
+
+static void room_give(void *piece, void *arena)
+{
+    (void)piece;
+    (void)arena;
+}
+
+struct regex_room *regex_room_create(struct arena *arena)
+{
+    pcre2_general_context *memory = pcre2_general_context_create(room_take, room_give, arena);
+    // Room for the whole match only: an answer of 0 says that there were groups as well.
+    return memory != NULL ? (struct regex_room *)pcre2_match_data_create(1, memory) : NULL;
+}
+
+bool regex_find(const struct regex *regex, struct regex_room *room, struct text text, size_t from,
+                struct regex_span *out)
+{
+    pcre2_match_data *data = (pcre2_match_data *)room;
+    if (from > text.bytes)
+        return false;
+    int found = pcre2_match(regex->code, (PCRE2_SPTR)text.at, text.bytes, from, PCRE2_NO_UTF_CHECK,
+                            data, regex->context);
+    if (found == PCRE2_ERROR_JIT_STACKLIMIT)
+        found = pcre2_match(regex->code, (PCRE2_SPTR)text.at, text.bytes, from,
+                            PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT, data, regex->context);
+    if (found < 0)
+        return false;
+    const PCRE2_SIZE *at = pcre2_get_ovector_pointer(data);
+    *out = (struct regex_span){at[0], at[1]};
+    return at[1] >= at[0] && at[0] >= from; // \K can turn a match around
+}
