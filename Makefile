@@ -40,8 +40,8 @@ cuda: ## the CUDA plugin (needs nvcc)
 check: ## exactly what .ci/run runs
 	@.ci/run
 
-fmt: ## clang-format over C and CUDA
-	@git ls-files '*.c' '*.h' '*.cu' '*.cuh' | xargs clang-format -i
+fmt: ## clang-format (one version) over C and CUDA
+	@tools/format.sh
 
 clean: ## remove build/
 	@rm -rf build

@@ -25,21 +25,21 @@ struct arena {
 void *heap_take(size_t bytes)
 {
     void *piece = malloc(bytes > 0 ? bytes : 1);
-    check(piece != NULL, "the system has no %zu bytes of memory", bytes);
+    check(piece, "the system has no %zu bytes of memory", bytes);
     return piece;
 }
 
 void *heap_take_zeroed(size_t count, size_t bytes_each)
 {
     void *piece = calloc(count > 0 ? count : 1, bytes_each > 0 ? bytes_each : 1);
-    check(piece != NULL, "the system has no %zu x %zu bytes of memory", count, bytes_each);
+    check(piece, "the system has no %zu x %zu bytes of memory", count, bytes_each);
     return piece;
 }
 
 void *heap_grow(void *piece, size_t bytes)
 {
     void *grown = realloc(piece, bytes > 0 ? bytes : 1);
-    check(grown != NULL, "the system has no %zu bytes of memory", bytes);
+    check(grown, "the system has no %zu bytes of memory", bytes);
     return grown;
 }
 
@@ -69,10 +69,10 @@ struct arena *arena_create(size_t block_bytes, size_t bytes_max)
 
 void arena_destroy(struct arena *arena)
 {
-    if (arena == NULL)
+    if (!arena)
         return;
     struct block *block = arena->newest;
-    while (block != NULL) {
+    while (block) {
         struct block *older = block->older;
         free(block);
         block = older;
@@ -83,14 +83,14 @@ void arena_destroy(struct arena *arena)
 void arena_reset(struct arena *arena)
 {
     struct block *block = arena->newest;
-    while (block != NULL && block->older != NULL) {
+    while (block && block->older) {
         struct block *older = block->older;
         arena->bytes -= block->bytes;
         free(block);
         block = older;
     }
     arena->newest = block;
-    if (block != NULL)
+    if (block)
         block->used = 0;
 }
 
@@ -100,12 +100,12 @@ void *arena_take(struct arena *arena, size_t bytes)
         return NULL;
     size_t rounded = (bytes + ARENA_ALIGNMENT - 1) & ~(size_t)(ARENA_ALIGNMENT - 1);
     struct block *block = arena->newest;
-    if (block == NULL || block->bytes - block->used < rounded) {
+    if (!block || block->bytes - block->used < rounded) {
         size_t wanted = rounded > arena->block_bytes ? rounded : arena->block_bytes;
         block = block_add(arena, wanted);
-        if (block == NULL && wanted > rounded) // the last bytes under the limit
+        if (!block && wanted > rounded) // the last bytes under the limit
             block = block_add(arena, rounded);
-        if (block == NULL)
+        if (!block)
             return NULL;
     }
     void *piece = block->data + block->used;
@@ -118,27 +118,27 @@ void *arena_take_zeroed(struct arena *arena, size_t count, size_t bytes_each)
     if (bytes_each != 0 && count > SIZE_MAX / 2 / bytes_each)
         return NULL;
     void *piece = arena_take(arena, count * bytes_each);
-    if (piece != NULL)
+    if (piece)
         memset(piece, 0, count * bytes_each);
     return piece;
 }
 
 void *arena_grow(struct arena *arena, void *piece, size_t bytes, size_t bytes_wanted)
 {
-    if (piece == NULL)
+    if (!piece)
         return arena_take(arena, bytes_wanted);
     size_t rounded = (bytes + ARENA_ALIGNMENT - 1) & ~(size_t)(ARENA_ALIGNMENT - 1);
     if (bytes_wanted <= rounded)
         return piece;
     struct block *block = arena->newest;
     size_t wanted = (bytes_wanted + ARENA_ALIGNMENT - 1) & ~(size_t)(ARENA_ALIGNMENT - 1);
-    if (block != NULL && (char *)piece + rounded == block->data + block->used &&
+    if (block && (char *)piece + rounded == block->data + block->used &&
         wanted - rounded <= block->bytes - block->used) {
         block->used += wanted - rounded;
         return piece;
     }
     void *grown = arena_take(arena, bytes_wanted);
-    if (grown != NULL)
+    if (grown)
         memcpy(grown, piece, bytes);
     return grown;
 }
@@ -146,7 +146,7 @@ void *arena_grow(struct arena *arena, void *piece, size_t bytes, size_t bytes_wa
 struct text arena_copy(struct arena *arena, struct text text)
 {
     char *copy = arena_take(arena, text.bytes + 1);
-    if (copy == NULL)
+    if (!copy)
         return (struct text){NULL, 0};
     if (text.bytes > 0)
         memcpy(copy, text.at, text.bytes);
@@ -163,10 +163,10 @@ struct text arena_format(struct arena *arena, const char *format, ...)
     int bytes = vsnprintf(NULL, 0, format, args);
     va_end(args);
     char *made = bytes >= 0 ? arena_take(arena, (size_t)bytes + 1) : NULL;
-    if (made != NULL)
+    if (made)
         vsnprintf(made, (size_t)bytes + 1, format, again);
     va_end(again);
-    return (struct text){made, made != NULL ? (size_t)bytes : 0};
+    return (struct text){made, made ? (size_t)bytes : 0};
 }
 
 size_t arena_bytes(const struct arena *arena)

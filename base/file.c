@@ -18,7 +18,7 @@ static enum status read_descriptor(struct text *out, struct arena *arena, int fd
                          (long long)facts.st_size, bytes_max);
     size_t bytes = (size_t)facts.st_size;
     char *at = arena_take(arena, bytes + 1);
-    if (at == NULL)
+    if (!at)
         return error_set(err, STATUS_NO_MEMORY, "no room for the %zu bytes of %s", bytes, path);
     size_t done = 0;
     while (done < bytes) {

@@ -29,7 +29,7 @@ static bool is_hub_id(const char *path)
     uint32_t slashes = 0;
     for (const char *c = path; *c != '\0'; c++) {
         slashes += *c == '/';
-        if (!isalnum((unsigned char)*c) && strchr("-_./", *c) == NULL)
+        if (!isalnum((unsigned char)*c) && !strchr("-_./", *c))
             return false;
     }
     return slashes == 1 && path[0] != '/' && path[0] != '.' && !ends_with(path, "/");
@@ -50,7 +50,7 @@ static enum status absent(const char *path, int reason, struct error *err)
 static enum status is_file(const char *path, struct error *err)
 {
     const char *slash = strrchr(path, '/');
-    int folder = slash == NULL ? 1 : slash == path ? 1 : (int)(slash - path);
+    int folder = !slash ? 1 : slash == path ? 1 : (int)(slash - path);
     if (ends_with(path, ".gguf"))
         return error_set(err, STATUS_NOT_FOUND,
                          "%s is a file, not a model folder: GGUF is not read, give the folder of "
@@ -60,7 +60,7 @@ static enum status is_file(const char *path, struct error *err)
     if (ends_with(path, ".safetensors") || ends_with(path, "config.json"))
         return error_set(err, STATUS_NOT_FOUND,
                          "%s is a file, not a model folder: give the folder that holds it, %.*s",
-                         path, folder, slash == NULL ? "." : path);
+                         path, folder, !slash ? "." : path);
     return error_set(err, STATUS_NOT_FOUND,
                      "%s is a file, not a model folder: give a folder with config.json, "
                      "*.safetensors and tokenizer.json",
@@ -84,11 +84,11 @@ static void first_entry(char *out, const char *folder,
     DIR *entries = opendir(folder);
     struct dirent *entry;
     out[0] = '\0';
-    for (int i = 0; entries != NULL && i < ENTRIES_MAX && (entry = readdir(entries)) != NULL; i++)
+    for (int i = 0; entries && i < ENTRIES_MAX && (entry = readdir(entries)) != NULL; i++)
         if (entry->d_name[0] != '.' && (out[0] == '\0' || strcmp(entry->d_name, out) < 0) &&
             passes(folder, entry->d_name))
             snprintf(out, FOLDER_BYTES_MAX, "%s", entry->d_name);
-    if (entries != NULL)
+    if (entries)
         closedir(entries);
 }
 

@@ -69,7 +69,7 @@ static const char *scan_string(const char *at, const char *end, const char *star
         size_t bytes = escape_bytes(at, end, &lone);
         if (lone) {
             scan->lone_count++;
-            if (mend != NULL)
+            if (mend)
                 memcpy(mend->copy + (at - start), "\\uFFFD", 6);
         }
         at += bytes;
@@ -87,7 +87,7 @@ static void scan_key(const char *at, const char *end, const char *start, struct 
         size_t bytes = *at == '\\' ? escape_bytes(at, end, &lone) : 1;
         if (bytes == 6 && unicode_escape(at, end) == 0) {
             scan->nul_count++;
-            if (mend != NULL)
+            if (mend)
                 memcpy(mend->copy + (at - start), mend->stand_in, 6);
         }
         at += bytes;
@@ -96,7 +96,7 @@ static void scan_key(const char *at, const char *end, const char *start, struct 
 
 static bool is_key(const char *behind, const char *end)
 {
-    while (behind < end && memchr(" \t\r\n", *behind, 4) != NULL)
+    while (behind < end && memchr(" \t\r\n", *behind, 4))
         behind++;
     return behind < end && *behind == ':';
 }
@@ -144,11 +144,11 @@ static enum status parse_clean(json_t **out, struct text in, size_t skipped, str
     size_t flags = JSON_ALLOW_NUL | JSON_DECODE_ANY | JSON_DISABLE_EOF_CHECK;
     json_error_t why;
     *out = json_loadb(in.at, in.bytes, flags, &why);
-    if (*out == NULL && json_error_code(&why) == json_error_numeric_overflow)
+    if (!*out && json_error_code(&why) == json_error_numeric_overflow)
         *out = json_loadb(in.at, in.bytes, flags | JSON_DECODE_INT_AS_REAL, &why);
     size_t at = why.position > 0 ? (size_t)why.position : 0;
-    if (*out != NULL) {
-        while (at < in.bytes && memchr(" \t\r\n", in.at[at], 4) != NULL)
+    if (*out) {
+        while (at < in.bytes && memchr(" \t\r\n", in.at[at], 4))
             at++;
         if (at == in.bytes)
             return STATUS_OK;

@@ -13,7 +13,7 @@ struct key_search {
 
 static bool keys_have(json_t *object, const struct key_search *search)
 {
-    for (void *at = json_object_iter(object); at != NULL; at = json_object_iter_next(object, at))
+    for (void *at = json_object_iter(object); at; at = json_object_iter_next(object, at))
         if (memmem(json_object_iter_key(at), json_object_iter_key_len(at), search->bytes, 3))
             return true;
     return false;
@@ -38,9 +38,9 @@ static void put(json_t *object, const char *key, size_t bytes, json_t *value)
 static void object_refill(json_t *object, const struct key_search *search)
 {
     json_t *copy = json_copy(object);
-    check(copy != NULL, "no memory for an object");
+    check(copy, "no memory for an object");
     json_object_clear(object);
-    for (void *at = json_object_iter(copy); at != NULL; at = json_object_iter_next(copy, at)) {
+    for (void *at = json_object_iter(copy); at; at = json_object_iter_next(copy, at)) {
         size_t bytes = json_object_iter_key_len(at);
         char *key = heap_take(bytes + 1);
         bytes = key_mend(key, json_object_iter_key(at), bytes, search);
@@ -56,7 +56,7 @@ static void value_mend(json_t *value, const struct key_search *search)
         value_mend(json_array_get(value, i), search);
     if (!json_is_object(value))
         return;
-    for (void *at = json_object_iter(value); at != NULL; at = json_object_iter_next(value, at))
+    for (void *at = json_object_iter(value); at; at = json_object_iter_next(value, at))
         value_mend(json_object_iter_value(at), search);
     if (keys_have(value, search))
         object_refill(value, search);

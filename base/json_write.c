@@ -278,7 +278,7 @@ static void put_container(struct json_buffer *b, const json_t *value)
     const char *comma = "";
     if (object) {
         json_t *mutable_value = (json_t *)value; // jansson iterates without changing
-        for (void *at = json_object_iter(mutable_value); at != NULL;
+        for (void *at = json_object_iter(mutable_value); at;
              at = json_object_iter_next(mutable_value, at)) {
             json_put_literal(b, comma);
             json_put_string(b, text_span(json_object_iter_key(at), json_object_iter_key_len(at)));

@@ -230,7 +230,7 @@ static ssize_t library_write(void *unused, const char *at, size_t bytes)
     (void)unused;
     for (size_t done = 0; done < bytes;) {
         const char *end = memchr(at + done, '\n', bytes - done);
-        size_t line = end != NULL ? (size_t)(end - at) - done : bytes - done;
+        size_t line = end ? (size_t)(end - at) - done : bytes - done;
         if (line > 0)
             log_line(LOG_WARNING, "library: %.*s", (int)line, at + done);
         done += line + (end != NULL);
@@ -242,7 +242,7 @@ static ssize_t library_write(void *unused, const char *at, size_t bytes)
 static void libraries_divert(void)
 {
     FILE *out = fopencookie(NULL, "w", (cookie_io_functions_t){.write = library_write});
-    check(out != NULL, "no stream for what libraries print");
+    check(out, "no stream for what libraries print");
     setvbuf(out, NULL, _IOLBF, LINE_BYTES_MAX);
     stderr = out;
     signal(SIGABRT, abort_flush);

@@ -36,7 +36,7 @@ static void trim_partial_character(char *text)
 
 enum status error_set(struct error *err, enum status status, const char *format, ...)
 {
-    if (err == NULL)
+    if (!err)
         return status;
     err->status = status;
     va_list args;
@@ -50,7 +50,7 @@ enum status error_set(struct error *err, enum status status, const char *format,
 
 enum status error_prefix(struct error *err, const char *format, ...)
 {
-    if (err == NULL)
+    if (!err)
         return STATUS_INVALID;
     char old[ERROR_TEXT_MAX];
     memcpy(old, err->text, sizeof old);
@@ -85,7 +85,7 @@ _Noreturn void check_failed(const char *file, int line, const char *condition, c
     va_end(args);
     snprintf(text, sizeof text, "weft: %s:%d: check failed: %s: %s\n", file, line, condition,
              values);
-    if (check_flush != NULL)
+    if (check_flush)
         check_flush();
     // A reader of stderr that stalls must not keep the process from ending.
     if (poll(&(struct pollfd){.fd = STDERR_FILENO, .events = POLLOUT}, 1, STDERR_WAIT_MS) > 0) {

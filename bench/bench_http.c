@@ -30,9 +30,9 @@ static double resident_kib(void)
 {
     long pages = 0, resident = 0;
     FILE *file = fopen("/proc/self/statm", "r");
-    if (file == NULL || fscanf(file, "%ld %ld", &pages, &resident) != 2)
+    if (!file || fscanf(file, "%ld %ld", &pages, &resident) != 2)
         resident = 0;
-    if (file != NULL)
+    if (file)
         fclose(file);
     return (double)resident * (double)sysconf(_SC_PAGESIZE) / 1024;
 }

@@ -40,7 +40,7 @@ int main(int argc, char **argv)
     curl_global_init(CURL_GLOBAL_DEFAULT);
     struct trace trace = {0};
     enum status status = STATUS_OK;
-    if (options.trace_path != NULL)
+    if (options.trace_path)
         status = trace_read(&trace, &options, &err);
     else if (options.rate > 0)
         trace_poisson(&trace, &options);

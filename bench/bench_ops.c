@@ -27,8 +27,8 @@ struct bench {
     struct stream_limits limits;
     uint32_t threads;
     double seconds;
-    double read_gb;            // measured limits with all threads: reading,
-    double math[DTYPE_COUNT];  // and the best instruction of the level, tera-operations/s
+    double read_gb;           // measured limits with all threads: reading,
+    double math[DTYPE_COUNT]; // and the best instruction of the level, tera-operations/s
     const char *math_name[DTYPE_COUNT];
 };
 
@@ -65,7 +65,7 @@ static double median(const struct bench *b, void (*run)(void *), void *context)
 
 static void must(enum status status, const struct error *err)
 {
-    check(status == STATUS_OK, "%s: %s", status_name(status), err != NULL ? err->text : "");
+    check(status == STATUS_OK, "%s: %s", status_name(status), err ? err->text : "");
 }
 
 static void *take(const struct bench *b, size_t bytes)
@@ -89,7 +89,7 @@ struct limit {
     const char *name;
     void (*peak)(uint64_t rounds); // NULL: reading
     uint64_t rounds;
-    double operations; // a round
+    double operations;    // a round
     enum cpu_level level; // from which the device uses it
     enum dtype dtype;     // for weights of which
     const char *unit;     // what its operands are called
@@ -114,7 +114,7 @@ struct limit_thread {
 static void *limit_main(void *argument)
 {
     struct limit_thread *t = argument;
-    if (t->limit->peak == NULL)
+    if (!t->limit->peak)
         t->sum = peak_read(t->at, t->bytes);
     else
         t->limit->peak(t->limit->rounds);
@@ -156,11 +156,11 @@ static void limits_measure(struct bench *b)
             struct limit_run run = {limit, j == 0 ? 1 : b->threads, memory, bytes};
             double seconds = median(b, limit_once, &run);
             double work = limit->operations * (double)limit->rounds * run.threads / 1e12;
-            figure[j] = (limit->peak == NULL ? (double)bytes / 1e9 : work) / seconds;
+            figure[j] = (!limit->peak ? (double)bytes / 1e9 : work) / seconds;
         }
         printf("limit  %-26s 1 thread %8.3f   %u threads %8.3f\n", limit->name, figure[0],
                b->threads, figure[1]);
-        if (limit->peak == NULL) {
+        if (!limit->peak) {
             b->read_gb = figure[1];
             continue;
         }
@@ -194,7 +194,7 @@ static struct loaded model_load(const struct bench *b, const struct model_shape 
     uint32_t k[PARTS] = {s->hidden, q, s->hidden, s->ffn};
     struct loaded m = {.shape = s, .dtype = dtype};
     m.weight = calloc((size_t)s->layers * PARTS, sizeof *m.weight);
-    check(m.weight != NULL, "%u layers", s->layers);
+    check(m.weight, "%u layers", s->layers);
     for (uint32_t i = 0; i < s->layers * PARTS; i++) {
         m.weight[i] = weight_make(b, WEIGHT_PRODUCT, dtype, n[i % PARTS], k[i % PARTS]);
         m.bytes += m.weight[i].bytes;
@@ -254,8 +254,8 @@ static double lap(struct pass *p, int op, double since)
 
 static void norm(struct pass *p, const float *add, float *x, uint32_t rows)
 {
-    struct rms_norm_args args = {DTYPE_F32,  x,    add, &p->m->norm, p->normed,
-                                 rows, p->m->shape->hidden, 1e-6f};
+    struct rms_norm_args args = {DTYPE_F32,           x,    add, &p->m->norm, p->normed, rows,
+                                 p->m->shape->hidden, 1e-6f};
     must(p->b->api->ops->rms_norm(p->b->stream, &args), NULL);
 }
 
@@ -263,21 +263,41 @@ static void attention(struct pass *p, uint32_t layer)
 {
     const struct model_shape *s = p->m->shape;
     struct qkv_post_args post = {
-        .act = DTYPE_F32, .kv = DTYPE_BF16, .qkv = p->qkv, .cos_sin = p->angles,
-        .position = p->position, .kv_place = p->place, .kv_base = p->cache,
-        .layer_offset = layer * p->layer_bytes, .value_offset = p->layer_bytes / 2,
-        .head_bytes = p->head_bytes, .shape = p->b->limits.attn, .token_count = p->tokens,
-        .rotary_dim = s->dim, .epsilon = 1e-6f,
+        .act = DTYPE_F32,
+        .kv = DTYPE_BF16,
+        .qkv = p->qkv,
+        .cos_sin = p->angles,
+        .position = p->position,
+        .kv_place = p->place,
+        .kv_base = p->cache,
+        .layer_offset = layer * p->layer_bytes,
+        .value_offset = p->layer_bytes / 2,
+        .head_bytes = p->head_bytes,
+        .shape = p->b->limits.attn,
+        .token_count = p->tokens,
+        .rotary_dim = s->dim,
+        .epsilon = 1e-6f,
     };
     double t = p->timed ? bench_now() : 0;
     must(p->b->api->ops->qkv_post(p->b->stream, &post), NULL);
     t = lap(p, OP_POST, t);
     struct attn_args args = {
-        .act = DTYPE_F32, .kv = DTYPE_BF16, .qkv = p->qkv, .out = p->attn, .step = p->step,
-        .step_host = p->step, .block_table = p->table, .kv_base = p->cache,
-        .layer_offset = post.layer_offset, .value_offset = post.value_offset,
-        .head_bytes = p->head_bytes, .token_bytes = p->token_bytes, .shape = post.shape,
-        .blocks_max = p->b->limits.step.blocks_max, .block_shift = 6, .row_count = p->rows,
+        .act = DTYPE_F32,
+        .kv = DTYPE_BF16,
+        .qkv = p->qkv,
+        .out = p->attn,
+        .step = p->step,
+        .step_host = p->step,
+        .block_table = p->table,
+        .kv_base = p->cache,
+        .layer_offset = post.layer_offset,
+        .value_offset = post.value_offset,
+        .head_bytes = p->head_bytes,
+        .token_bytes = p->token_bytes,
+        .shape = post.shape,
+        .blocks_max = p->b->limits.step.blocks_max,
+        .block_shift = 6,
+        .row_count = p->rows,
         .token_count = p->tokens,
     };
     must(p->b->api->ops->attn(p->b->stream, &args), NULL);
@@ -318,8 +338,13 @@ static void layer_run(struct pass *p, uint32_t layer)
 static void sample(struct pass *p)
 {
     struct sample_args args = {
-        .logits = p->logits, .sampled = p->sampled, .state = p->state, .result = p->result,
-        .limits = p->b->limits.step, .count = p->rows, .stride = p->m->shape->vocab,
+        .logits = p->logits,
+        .sampled = p->sampled,
+        .state = p->state,
+        .result = p->result,
+        .limits = p->b->limits.step,
+        .count = p->rows,
+        .stride = p->m->shape->vocab,
     };
     args.limits.vocab = p->m->shape->vocab;
     must(p->b->api->ops->sample(p->b->stream, &args), NULL);
@@ -335,8 +360,8 @@ static void pass_run(void *context)
         return;
     }
     double t = p->timed ? bench_now() : 0;
-    struct gather_args gather = {DTYPE_F32, p->residual, p->sampled, 0, NULL, p->last, p->rows,
-                                 p->m->shape->hidden};
+    struct gather_args gather = {DTYPE_F32, p->residual, p->sampled, 0,
+                                 NULL,      p->last,     p->rows,    p->m->shape->hidden};
     must(p->b->api->ops->gather(p->b->stream, &gather), NULL);
     t = lap(p, OP_GATHER, t);
     norm(p, NULL, p->last, p->rows);
@@ -365,8 +390,8 @@ static void pass_rows(struct pass *p, uint32_t before)
     p->step->token_count = p->tokens;
     struct step_row *row = step_section(p->step, layout.rows);
     for (uint32_t r = 0; r < p->rows; r++) {
-        row[r] = (struct step_row){.slot = r, .q_start = r * p->q_len, .q_len = p->q_len,
-                                   .kv_len = before + p->q_len};
+        row[r] = (struct step_row){
+            .slot = r, .q_start = r * p->q_len, .q_len = p->q_len, .kv_len = before + p->q_len};
         p->sampled[r] = (struct step_sampled){r, r, (r + 1) * p->q_len - 1, STEP_NO_ROW};
         p->state.params[r].top_p = 1;
         p->state.params[r].penalty_row = STEP_NO_ROW;
@@ -376,8 +401,9 @@ static void pass_rows(struct pass *p, uint32_t before)
         for (uint32_t i = 0; i < p->q_len; i++) {
             uint32_t at = before + i;
             p->position[r * p->q_len + i] = at;
-            p->place[r * p->q_len + i] = (uint64_t)p->table[r * l->blocks_max + at / 64] *
-                                             TABLE_UNIT_BYTES + at % 64 * p->token_bytes;
+            p->place[r * p->q_len + i] =
+                (uint64_t)p->table[r * l->blocks_max + at / 64] * TABLE_UNIT_BYTES +
+                at % 64 * p->token_bytes;
         }
     }
     p->b->api->step_plan(p->b->stream, p->step);
@@ -456,17 +482,16 @@ static void products_report(const struct bench *b, const struct loaded *m)
         printf("product %-14s %-8s M %4u  %8.2f ms  %7.2f GB/s (%3.0f %% of reading)  "
                "%6.3f T/s (%3.0f %% of the %s)  %7.1f tokens/s\n",
                m->shape->name, dtype_name(m->dtype), counts[i], seconds * 1e3, read,
-               b->read_gb > 0 ? 100 * read / b->read_gb : 0, rate,
-               peak > 0 ? 100 * rate / peak : 0, peak > 0 ? b->math_name[m->dtype] : "peak",
-               p.tokens / seconds);
+               b->read_gb > 0 ? 100 * read / b->read_gb : 0, rate, peak > 0 ? 100 * rate / peak : 0,
+               peak > 0 ? b->math_name[m->dtype] : "peak", p.tokens / seconds);
         pass_free(&p);
     }
 }
 
 static void ops_print(struct pass *p)
 {
-    static const char *const names[OPS] = {"norms", "products", "qkv_post", "attn",
-                                           "swiglu", "sample", "gather"};
+    static const char *const names[OPS] = {"norms",  "products", "qkv_post", "attn",
+                                           "swiglu", "sample",   "gather"};
     memset(p->op_seconds, 0, sizeof p->op_seconds);
     p->timed = true;
     for (int i = 0; i < 3; i++)
@@ -512,11 +537,19 @@ static void model_report(struct bench *b, const struct model_shape *s, enum dtyp
 {
     struct error err = {0};
     b->limits = (struct stream_limits){
-        .step = {.rows_max = 32, .tokens_max = 512, .slots_max = 32, .blocks_max = 16,
+        .step = {.rows_max = 32,
+                 .tokens_max = 512,
+                 .slots_max = 32,
+                 .blocks_max = 16,
                  .vocab = s->vocab},
-        .attn = {.heads = s->heads, .kv_heads = s->kv_heads, .dim = s->dim, .scale = 0.125f,
-                 .causal = 1, .paged = 1},
-        .width_max = s->vocab, .layers = s->layers,
+        .attn = {.heads = s->heads,
+                 .kv_heads = s->kv_heads,
+                 .dim = s->dim,
+                 .scale = 0.125f,
+                 .causal = 1,
+                 .paged = 1},
+        .width_max = s->vocab,
+        .layers = s->layers,
     };
     must(b->api->stream_open(b->device, &b->stream, &b->limits, &err), &err);
     double begin = bench_now();
@@ -547,8 +580,8 @@ int main(int argc, char **argv)
         {"llama-3.2-1b", 2048, 16, 32, 8, 64, 8192, 128256},
     };
     struct bench b = {.api = device_cpu(), .seconds = argc > 2 ? strtod(argv[2], NULL) : 0.5};
-    struct device_options options = {
-        .threads = argc > 1 ? (uint32_t)strtoul(argv[1], NULL, 10) : 0, .exact = true};
+    struct device_options options = {.threads = argc > 1 ? (uint32_t)strtoul(argv[1], NULL, 10) : 0,
+                                     .exact = true};
     const char *what = argc > 3 ? argv[3] : "all";
     uint32_t shape_count = argc > 4 ? 1 : 2;
     struct error err = {0};

@@ -234,7 +234,7 @@ static bool args_read(struct step_args *args, int argc, char **argv)
             continue;
         }
         const char *value = ++i < argc ? argv[i] : NULL;
-        if (value == NULL)
+        if (!value)
             return false;
         if (strcmp(name, "--device") == 0)
             args->device = value;
@@ -260,12 +260,12 @@ int main(int argc, char **argv)
         fputs("bench_step: see the head of bench/bench_step.c for its arguments\n", stderr);
         return 2;
     }
-    const struct step_shape *shape = args.shape != NULL ? shape_find(args.shape) : NULL;
-    if (args.shape != NULL && shape == NULL)
+    const struct step_shape *shape = args.shape ? shape_find(args.shape) : NULL;
+    if (args.shape && !shape)
         return 2;
     if (!bench_device_open(&bench, &args))
         return 77;
-    if (shape != NULL)
+    if (shape)
         cases_run(&bench, shape, &args);
     else
         products_bench(&bench, &args);

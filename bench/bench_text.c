@@ -39,7 +39,7 @@ static void encode_lines(struct work *w, struct text text)
 {
     while (text.bytes > 0) {
         const char *end = memchr(text.at, '\n', text.bytes);
-        size_t bytes = end != NULL ? (size_t)(end + 1 - text.at) : text.bytes;
+        size_t bytes = end ? (size_t)(end + 1 - text.at) : text.bytes;
         encode(w, text_span(text.at, bytes));
         text = text_span(text.at + bytes, text.bytes - bytes);
     }

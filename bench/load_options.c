@@ -78,19 +78,19 @@ static bool target_read(struct load_options *o, const char *value)
         return false;
     struct load_target *t = &o->targets[o->target_count];
     const char *colon = strchr(value, ':');
-    if (colon == NULL)
+    if (!colon)
         return false;
     t->endpoint = ENDPOINT_COUNT;
     for (int i = 0; i < ENDPOINT_COUNT; i++)
         if (text_is(text_span(value, (size_t)(colon - value)), endpoint_names[i]))
             t->endpoint = (enum endpoint)i;
     const char *model = colon + 1, *second = strchr(model, ':');
-    size_t bytes = second != NULL ? (size_t)(second - model) : strlen(model);
+    size_t bytes = second ? (size_t)(second - model) : strlen(model);
     if (t->endpoint == ENDPOINT_COUNT || bytes == 0 || bytes >= sizeof t->model)
         return false;
     memcpy(t->model, model, bytes);
     char *end = "";
-    long weight = second != NULL ? strtol(second + 1, &end, 10) : 1;
+    long weight = second ? strtol(second + 1, &end, 10) : 1;
     t->weight = (uint32_t)weight;
     o->target_count++;
     return weight > 0 && weight <= 1000 && *end == '\0';
@@ -146,17 +146,17 @@ static int options_check(const struct load_options *o)
         wrong = "name what is sent: --send chat:MODEL";
     else if (!url_allowed(o->url))
         wrong = "--url must be a loopback address (127.x.x.x, [::1] or localhost)";
-    else if (o->trace_path != NULL && o->rate > 0)
+    else if (o->trace_path && o->rate > 0)
         wrong = "--trace and --rate exclude each other";
-    else if (o->check && (o->trace_path != NULL || o->temperature > 0))
+    else if (o->check && (o->trace_path || o->temperature > 0))
         wrong = "--check needs a temperature of 0 and no trace";
-    else if (o->trace_path == NULL && !(o->rate > 0) && o->concurrency < weights)
+    else if (!o->trace_path && !(o->rate > 0) && o->concurrency < weights)
         wrong = "--concurrency must be at least the sum of the weights, a client for each";
     else if (o->leave_every > 0 && !o->stream)
         wrong = "--leave-every needs streams";
-    if (wrong != NULL)
+    if (wrong)
         fprintf(stderr, "bench_load: %s\n", wrong);
-    return wrong != NULL ? 2 : -1;
+    return wrong ? 2 : -1;
 }
 
 static const struct option_row *row_find(const char *name)
@@ -190,13 +190,13 @@ int load_options_read(struct load_options *out, int argc, char **argv)
             return 0;
         }
         const struct option_row *row = row_find(argv[i]);
-        if (row != NULL && (row->kind == KIND_TRUE || row->kind == KIND_FALSE)) {
+        if (row && (row->kind == KIND_TRUE || row->kind == KIND_FALSE)) {
             *(bool *)((char *)out + row->offset) = row->kind == KIND_TRUE;
             continue;
         }
-        if (row == NULL || i + 1 == argc || !value_read(out, row, argv[i + 1])) {
+        if (!row || i + 1 == argc || !value_read(out, row, argv[i + 1])) {
             fprintf(stderr, "bench_load: %s %s is not understood; see --help\n", argv[i],
-                    row != NULL && i + 1 < argc ? argv[i + 1] : "");
+                    row && i + 1 < argc ? argv[i + 1] : "");
             return 2;
         }
         i++;

@@ -25,7 +25,7 @@ static int socket_wanted(CURL *easy, curl_socket_t fd, int what, void *user, voi
     }
     uint32_t events = (what & CURL_POLL_IN ? EPOLLIN : 0u) | (what & CURL_POLL_OUT ? EPOLLOUT : 0u);
     struct epoll_event event = {.events = events, .data.fd = fd};
-    int op = known != NULL ? EPOLL_CTL_MOD : EPOLL_CTL_ADD;
+    int op = known ? EPOLL_CTL_MOD : EPOLL_CTL_ADD;
     int failed = epoll_ctl(p->epoll, op, fd, &event);
     check(failed == 0, "epoll_ctl of descriptor %d failed", fd);
     curl_multi_assign(p->multi, fd, p);
@@ -45,7 +45,7 @@ enum status load_poll_open(struct load_poll *p, long connections, struct error *
     *p = (struct load_poll){.timer_at = -1};
     p->epoll = epoll_create1(EPOLL_CLOEXEC);
     p->multi = curl_multi_init();
-    if (p->epoll < 0 || p->multi == NULL)
+    if (p->epoll < 0 || !p->multi)
         return error_set(err, STATUS_NO_MEMORY, "cannot set up libcurl");
     curl_multi_setopt(p->multi, CURLMOPT_SOCKETFUNCTION, socket_wanted);
     curl_multi_setopt(p->multi, CURLMOPT_SOCKETDATA, p);

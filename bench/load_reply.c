@@ -60,7 +60,7 @@ static void usage(struct reply *r, const json_t *usage)
 
 static void event(struct reply *r, const json_t *data, double now)
 {
-    if (json_object_get(data, "error") != NULL)
+    if (json_object_get(data, "error"))
         r->failed = true;
     if (r->endpoint == ENDPOINT_CHAT) {
         const json_t *choice = json_array_get(json_object_get(data, "choices"), 0);
@@ -69,7 +69,7 @@ static void event(struct reply *r, const json_t *data, double now)
         return;
     }
     const char *type = json_string_value(json_object_get(data, "type"));
-    if (type == NULL)
+    if (!type)
         r->failed = true;
     else if (strcmp(type, "content_block_delta") == 0)
         piece(r, json_object_get(json_object_get(data, "delta"), "text"), now);
@@ -104,7 +104,7 @@ bool reply_feed(struct reply *r, const char *at, size_t bytes, double now)
     const size_t most = r->streamed ? LINE_BYTES_MAX : BODY_BYTES_MAX;
     while (r->streamed && bytes > 0) {
         const char *end = memchr(at, '\n', bytes);
-        if (end == NULL)
+        if (!end)
             break;
         json_put_raw(&r->text, text_span(at, (size_t)(end - at)));
         line(r, text_span(r->text.at, r->text.bytes), now);

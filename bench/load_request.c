@@ -33,9 +33,9 @@ static void prompt_put(struct json_buffer *out, const struct load_options *o,
                        const struct request_spec *spec)
 {
     json_put_literal(out, "\"");
-    if (o->prompt != NULL)
+    if (o->prompt)
         json_put_escaped(out, text_of(o->prompt));
-    uint32_t left = o->prompt != NULL ? 0 : spec->words;
+    uint32_t left = o->prompt ? 0 : spec->words;
     for (uint32_t i = 0; i < spec->hash_count && left > 0; i++) {
         uint32_t now = left < BLOCK_TOKENS ? left : BLOCK_TOKENS;
         words_put(out, o->seed + ((uint64_t)spec->hashes[i] << 20), now);

@@ -123,7 +123,7 @@ static void slot_start(struct runner *r, struct slot *s, struct want want)
                                 .words = o->prompt_words,
                                 .seed = load_random(o->seed * 0x1003f + want.prompt),
                                 .max_tokens = o->max_tokens};
-    if (want.arrival != NULL) {
+    if (want.arrival) {
         spec.words = want.arrival->input_tokens;
         spec.max_tokens = want.arrival->output_tokens;
         spec.hash_count = want.arrival->hash_count;
@@ -185,7 +185,7 @@ static void slot_settle(struct runner *r, struct slot *s, CURLcode code)
 {
     struct load_stats *stats = &r->result->targets[s->target];
     double now = load_now();
-    bool closed = r->trace == NULL && !r->recording;
+    bool closed = !r->trace && !r->recording;
     curl_easy_getinfo(s->easy, CURLINFO_RESPONSE_CODE, &s->head.status);
     long status = s->head.status;
     bool refusal = status == 429 || status == 503 || status == 529;
@@ -272,7 +272,7 @@ static void runner_pass(struct runner *r)
         double now = load_now(), until = now + 1;
         if (r->recording)
             fill_recording(r);
-        else if (r->trace != NULL)
+        else if (r->trace)
             until = fill_open(r, now);
         else
             fill_closed(r, now);
@@ -280,7 +280,7 @@ static void runner_pass(struct runner *r)
         if (busy > r->result->in_flight_max)
             r->result->in_flight_max = busy;
         bool more = r->sent < r->sent_max && r->retired < slots &&
-                    (r->recording || r->trace != NULL || now - r->started < r->o->seconds_max);
+                    (r->recording || r->trace || now - r->started < r->o->seconds_max);
         if (busy == 0 && !more)
             break;
         load_poll_turn(&r->poll, until);
@@ -299,10 +299,10 @@ static enum status runner_open(struct runner *r, struct error *err)
         char key[1024];
         snprintf(key, sizeof key,
                  e == ENDPOINT_MESSAGES ? "x-api-key: %s" : "Authorization: Bearer %s",
-                 o->key != NULL ? o->key : "");
+                 o->key ? o->key : "");
         r->headers[e] = curl_slist_append(NULL, "Content-Type: application/json");
         r->headers[e] = curl_slist_append(r->headers[e], "Expect:");
-        if (o->key != NULL)
+        if (o->key)
             r->headers[e] = curl_slist_append(r->headers[e], key);
     }
     for (uint32_t i = 0; i < o->target_count; i++)
@@ -323,7 +323,7 @@ static enum status runner_open(struct runner *r, struct error *err)
 
 static void runner_close(struct runner *r)
 {
-    for (uint32_t i = 0; r->slots != NULL && i < r->o->concurrency; i++) {
+    for (uint32_t i = 0; r->slots && i < r->o->concurrency; i++) {
         curl_easy_cleanup(r->slots[i].easy);
         json_buffer_free(&r->slots[i].body);
         json_buffer_free(&r->slots[i].reply.text);
@@ -365,7 +365,7 @@ enum status load_run(struct load_result *out, const struct load_options *o,
     if (status == STATUS_OK && o->check)
         status = runner_record(&r, err);
     if (status == STATUS_OK) {
-        r.sent_max = trace != NULL ? trace->count : o->requests_max;
+        r.sent_max = trace ? trace->count : o->requests_max;
         runner_pass(&r);
     }
     runner_close(&r);

@@ -72,7 +72,7 @@ static enum status trace_lines(struct trace *t, FILE *file, char *line,
 {
     double first = 0, last = 0;
     for (uint32_t number = 1; t->count < o->requests_max; number++) {
-        if (fgets(line, TRACE_LINE_MAX, file) == NULL)
+        if (!fgets(line, TRACE_LINE_MAX, file))
             break;
         if (number == 1 && strncmp(line, "TIMESTAMP,", 10) == 0)
             continue;
@@ -101,7 +101,7 @@ enum status trace_read(struct trace *out, const struct load_options *o, struct e
 {
     *out = (struct trace){0};
     FILE *file = fopen(o->trace_path, "r");
-    if (file == NULL)
+    if (!file)
         return error_set(err, STATUS_NOT_FOUND, "cannot open %s", o->trace_path);
     char *line = heap_take(TRACE_LINE_MAX);
     enum status status = trace_lines(out, file, line, o, err);

@@ -76,7 +76,7 @@ bool bench_device_open(struct bench *b, const struct step_args *args)
 static void config_write(const char *path, const struct step_shape *s)
 {
     FILE *file = fopen(path, "w");
-    check(file != NULL, "cannot write %s", path);
+    check(file, "cannot write %s", path);
     fprintf(file,
             "{\"architectures\":[\"%s\"],\"vocab_size\":%u,\"hidden_size\":%u,"
             "\"num_hidden_layers\":%u,\"num_attention_heads\":%u,\"num_key_value_heads\":%u,"
@@ -96,7 +96,7 @@ void bench_model_open(struct bench *b, const struct step_shape *shape,
     char folder[] = "/tmp/weft-bench-XXXXXX";
     char path[64];
     struct error err;
-    check(mkdtemp(folder) != NULL, "no folder %s", folder);
+    check(mkdtemp(folder), "no folder %s", folder);
     snprintf(path, sizeof path, "%s/config.json", folder);
     config_write(path, shape);
     must(model_plan_open(&b->plan, folder, &b->api, b->device, options, &err), &err);

@@ -10,12 +10,11 @@
 static void quoted_put(struct json_buffer *out, struct text in)
 {
     json_put_literal(out, "'");
-    for (size_t i = 0; i < in.bytes; i++) {
+    for (size_t i = 0; i < in.bytes; i++)
         if (in.at[i] == '\'')
             json_put_literal(out, "'\\''");
         else
             json_put_raw(out, text_span(in.at + i, 1));
-    }
     json_put_literal(out, "'");
 }
 
@@ -26,7 +25,7 @@ static void key_put(struct json_buffer *out, const struct curl_args *args)
     if (settings->api_keys.count > 0) {
         json_put_literal(out, "KEY");
         printf("In these lines KEY stands for the key given with --api-key:\n");
-    } else if (settings->api_key_file != NULL) {
+    } else if (settings->api_key_file) {
         json_put_literal(out, "$(grep -m1 '^[!-\"$-~]' ");
         quoted_put(out, text_of(settings->api_key_file));
         json_put_literal(out, " | tr -d '\\r')");
@@ -49,10 +48,10 @@ static void line_print(const struct curl_args *args, struct text key, enum model
 {
     const struct serve_settings *settings = args->settings;
     const struct served_model *model = NULL;
-    for (uint32_t i = 0; i < args->served->count && model == NULL; i++)
+    for (uint32_t i = 0; i < args->served->count && !model; i++)
         if (args->served->models[i].facts->kind == kind)
             model = &args->served->models[i];
-    if (model == NULL)
+    if (!model)
         return;
     struct json_buffer body = {0}, line = {0};
     json_put_literal(&body, "{\"model\":");
@@ -60,8 +59,8 @@ static void line_print(const struct curl_args *args, struct text key, enum model
     json_put_format(&body, ",%s}", fields);
     bool v6 = strchr(settings->host, ':') != NULL;
     json_put_format(&line, "curl %s://%s%s%s:%u/v1/%s -H \"%s",
-                    settings->ssl_certfile != NULL ? "https" : "http", v6 ? "[" : "",
-                    settings->host, v6 ? "]" : "", args->port, path, header);
+                    settings->ssl_certfile ? "https" : "http", v6 ? "[" : "", settings->host,
+                    v6 ? "]" : "", args->port, path, header);
     fputs(safe_of(text_span(line.at, line.bytes)).at, stdout);
     key_print(args, key);
     line.bytes = 0;

@@ -10,8 +10,7 @@ static enum status embed_line(struct session *session, struct text line, struct 
     const struct model_facts *facts = engine_facts(session->model->engine);
     unsigned in_text =
         session->model->spec.settings.special_tokens_in_text ? ENCODE_ADDED_TOKENS : ENCODE_PLAIN;
-    struct encode_args encode = {
-        .text = line, .flags = ENCODE_SPECIAL | in_text, .arena = arena};
+    struct encode_args encode = {.text = line, .flags = ENCODE_SPECIAL | in_text, .arena = arena};
     uint32_t bound = tokenizer_bound(tokenizer, line.bytes);
     int32_t *tokens = arena_take(arena, bound * sizeof *tokens);
     uint32_t count;

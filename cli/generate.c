@@ -20,13 +20,25 @@ struct generate_settings {
 static const struct option_row rows[] = {
     {"prompt", OPTION_TEXT, AT(prompt), 0, 0, {0}, "required", "text of the prompt"},
     {"system", OPTION_TEXT, AT(system), 0, 0, {0}, "none", "system message"},
-    {"max-tokens", OPTION_COUNT, AT(max_tokens), 0, 1e9, {0}, "0, what the context leaves",
+    {"max-tokens",
+     OPTION_COUNT,
+     AT(max_tokens),
+     0,
+     1e9,
+     {0},
+     "0, what the context leaves",
      "tokens to generate at most"},
     {"temperature", OPTION_REAL, AT(temperature), 0, 2, {0}, "1", "0 takes the likeliest token"},
     {"top-p", OPTION_REAL, AT(top_p), 0, 1, {0}, "1", "probability mass to draw from"},
     {"top-k", OPTION_COUNT, AT(top_k), 0, 1e9, {0}, "0, off", "tokens to draw from"},
     {"seed", OPTION_INTEGER, AT(seed), 0, 0, {0}, "-1, random", "of the random numbers"},
-    {"raw", OPTION_FLAG, AT(raw), 0, 0, {0}, "off",
+    {"raw",
+     OPTION_FLAG,
+     AT(raw),
+     0,
+     0,
+     {0},
+     "off",
      "no chat template: the prompt is continued as it stands"},
     {"json", OPTION_FLAG, AT(json), 0, 0, {0}, "off", "one JSON object instead of the text"},
 };
@@ -36,9 +48,8 @@ static enum status encode_raw(const struct session *session, const char *prompt,
 {
     struct arena *arena = session->loaded.arena;
     const struct tokenizer *tokenizer = session->model->tokenizer;
-    struct encode_args encode = {.text = text_of(prompt),
-                                 .flags = ENCODE_ADDED_TOKENS | ENCODE_SPECIAL,
-                                 .arena = arena};
+    struct encode_args encode = {
+        .text = text_of(prompt), .flags = ENCODE_ADDED_TOKENS | ENCODE_SPECIAL, .arena = arena};
     uint32_t bound = tokenizer_bound(tokenizer, strlen(prompt));
     int32_t *tokens = arena_take(arena, bound * sizeof *tokens);
     submit->tokens = tokens;
@@ -49,17 +60,16 @@ static enum status encode_raw(const struct session *session, const char *prompt,
 static bool message_add(json_t *messages, const char *role, const char *content)
 {
     json_t *message = json_pack("{s:s,s:s}", "role", role, "content", content);
-    return message != NULL && json_array_append_new(messages, message) == 0;
+    return message && json_array_append_new(messages, message) == 0;
 }
 
 static enum status encode_chat(const struct session *session, const struct generate_settings *s,
                                struct submit_args *submit, struct error *err)
 {
     json_t *messages = json_array();
-    bool valid = s->system == NULL || message_add(messages, "system", s->system);
+    bool valid = !s->system || message_add(messages, "system", s->system);
     valid = message_add(messages, "user", s->prompt) && valid;
-    json_t *variables =
-        json_pack("{s:o,s:b}", "messages", messages, "add_generation_prompt", 1);
+    json_t *variables = json_pack("{s:o,s:b}", "messages", messages, "add_generation_prompt", 1);
     if (!valid) {
         json_decref(variables);
         return error_set(err, STATUS_INVALID,

@@ -43,9 +43,9 @@ static enum status inspect(struct session *session, const char *folder,
            tokenizer_vocab(m->tokenizer), m->plan->facts.vocab, m->plan->facts.end_count);
     if (m->plan->facts.kind == MODEL_GENERATOR)
         safe_line(stdout, "chat template: %s",
-                  m->chat_is_plain                  ? "none (contents joined by newlines)"
-                  : settings->chat_template != NULL ? settings->chat_template
-                                                    : "the model's");
+                  m->chat_is_plain          ? "none (contents joined by newlines)"
+                  : settings->chat_template ? settings->chat_template
+                                            : "the model's");
     status = tensors_print(m->plan->weights_folder, err);
     if (status == STATUS_NOT_FOUND && settings->load_format == 1)
         return STATUS_OK; // a dummy model needs none

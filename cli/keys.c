@@ -80,7 +80,7 @@ static enum status file_keys(struct keys *out, const char *path, struct arena *a
     if (status != STATUS_OK)
         return status;
     readers_warn(path);
-    if (memchr(out->file.at, '\0', out->file.bytes) != NULL)
+    if (memchr(out->file.at, '\0', out->file.bytes))
         return error_set(err, STATUS_INVALID,
                          "%s holds a NUL byte: write it as text, one key a line", path);
     uint32_t before = list->count;
@@ -116,10 +116,10 @@ enum status keys_collect(struct keys *out, const struct serve_settings *settings
     for (uint32_t i = 0; i < settings->api_keys.count; i++)
         key_add(&out->list, settings->api_keys.at[i], arena);
     enum status status = STATUS_OK;
-    if (settings->api_key_file != NULL)
+    if (settings->api_key_file)
         status = file_keys(out, settings->api_key_file, arena, err);
     const char *environment = options_environment_key();
-    if (environment != NULL && out->list.count == 0)
+    if (environment && out->list.count == 0)
         key_add(&out->list, environment, arena);
     for (uint32_t i = 0; i < out->list.count && status == STATUS_OK; i++)
         status = key_check(out->list.at[i], err);
@@ -142,11 +142,11 @@ enum status keys_of_file(struct keys *out, const char *path, struct arena *arena
 void keys_wipe(struct keys *keys)
 {
     const char *environment = options_environment_key();
-    if (environment != NULL)
+    if (environment)
         explicit_bzero((char *)environment, strlen(environment));
     for (uint32_t i = 0; i < keys->list.count; i++)
         explicit_bzero((char *)keys->list.at[i], strlen(keys->list.at[i]));
     keys->list.count = 0;
-    if (keys->file.at != NULL) // its comment lines, too
+    if (keys->file.at) // its comment lines, too
         explicit_bzero((char *)keys->file.at, keys->file.bytes);
 }

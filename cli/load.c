@@ -50,7 +50,7 @@ static enum status choice_load(struct loaded *loaded, enum device_choice choice,
                                const struct device_settings *settings, struct error *err)
 {
     static const char *const names[] = {[DEVICE_CUDA] = "cuda", [DEVICE_SIMT] = "simt"};
-    if (loaded->of_choice[choice] != NULL)
+    if (loaded->of_choice[choice])
         return STATUS_OK;
     if (choice == DEVICE_AUTO) {
         enum status status = choice_load(loaded, DEVICE_CUDA, settings, err);
@@ -84,7 +84,7 @@ enum status devices_load(struct loaded *loaded, const struct device_settings *se
 static enum status template_load(struct loaded *loaded, struct loaded_model *m, struct error *err)
 {
     const char *file = m->spec.settings.chat_template;
-    if (file != NULL) {
+    if (file) {
         enum status status =
             file_read(&m->chat_source, loaded->arena, file, TEMPLATE_BYTES_MAX, err);
         if (status != STATUS_OK)
@@ -92,7 +92,7 @@ static enum status template_load(struct loaded *loaded, struct loaded_model *m, 
     } else {
         m->chat_source = tokenizer_chat_template(m->tokenizer, NULL);
     }
-    m->chat_is_plain = m->chat_source.at == NULL;
+    m->chat_is_plain = !m->chat_source.at;
     if (m->chat_is_plain) {
         m->chat_source = chat_template_plain();
         log_line(LOG_WARNING,
@@ -261,7 +261,7 @@ static void plan_log(const struct loaded_model *m)
     char *text = NULL;
     size_t bytes = 0;
     FILE *out = open_memstream(&text, &bytes);
-    check(out != NULL, "no memory for the plan of '%s'", m->spec.id);
+    check(out, "no memory for the plan of '%s'", m->spec.id);
     plan_print(out, m);
     fclose(out);
     log_text("%s", text);
@@ -283,7 +283,7 @@ static void plans_print(const struct loaded *loaded, const char *more)
             plan_log(&loaded->models[i]);
             planned += loaded->models[i].kv_bytes;
         }
-        if (more != NULL && d == 0)
+        if (more && d == 0)
             log_text("%s\n", more);
         log_text("planned: %.2f GiB of %.2f GiB\n", (double)planned / 0x1p30,
                  (double)device->facts.memory_free / 0x1p30);
@@ -299,7 +299,7 @@ enum status models_plan(struct loaded *loaded, const struct model_spec *specs, u
         struct loaded_model *m = &loaded->models[i];
         m->spec = specs[i];
         m->device = loaded->of_choice[m->spec.settings.device];
-        check(m->device != NULL, "no device %d was opened", m->spec.settings.device);
+        check(m->device, "no device %d was opened", m->spec.settings.device);
         enum status status = model_prepare(loaded, m, err);
         if (status != STATUS_OK)
             return status;
@@ -358,10 +358,10 @@ void loaded_close(struct loaded *loaded)
 {
     for (uint32_t i = 0; i < loaded->model_count; i++) {
         struct loaded_model *m = &loaded->models[i];
-        if (m->engine != NULL)
+        if (m->engine)
             engine_close(m->engine);
         model_close(m->model);
-        if (m->plan != NULL)
+        if (m->plan)
             model_plan_close(m->plan);
         chat_template_close(m->chat);
         tokenizer_close(m->tokenizer);

@@ -78,9 +78,9 @@ int main(int argc, char **argv)
         return output_end(EXIT_CODE_OK);
     }
     const struct command *command = command_find(argv[help ? 2 : 1]);
-    if (command != NULL && help)
+    if (command && help)
         return output_end(command->run(command, 1, (char *[]){"--help", NULL}));
-    if (command != NULL) {
+    if (command) {
         int code = command->run(command, argc - 2, argv + 2);
         // A server's result is what it answered, not the lines it printed at its start.
         return command->run == command_serve ? code : output_end(code);

@@ -42,7 +42,7 @@ static double suffix_factor(const char *suffix)
     const char *at = strchr(letters, *suffix & ~0x20);
     const char *rest = suffix + 1; // "K", "KB" and "KiB" are the same
     bool ends = *rest == '\0' || strcmp(rest, "B") == 0 || strcmp(rest, "iB") == 0;
-    bool known = at != NULL && *at != '\0' && ends;
+    bool known = at && *at != '\0' && ends;
     return known ? pow(1024, (double)(at - letters) + 1) : NAN;
 }
 
@@ -71,7 +71,7 @@ static enum status choice_assign(const struct option_row *row, int *field, const
                                  struct error *err)
 {
     char listed[256] = "";
-    for (int i = 0; row->choices[i] != NULL; i++) {
+    for (int i = 0; row->choices[i]; i++) {
         if (strcmp(row->choices[i], value) == 0) {
             *field = i;
             return STATUS_OK;
@@ -85,7 +85,7 @@ static enum status choice_assign(const struct option_row *row, int *field, const
 static enum status flag_assign(const struct option_row *row, bool *field, const char *value,
                                struct error *err)
 {
-    if (value == NULL || strcmp(value, "true") == 0 || strcmp(value, "on") == 0)
+    if (!value || strcmp(value, "true") == 0 || strcmp(value, "on") == 0)
         *field = true;
     else if (strcmp(value, "false") == 0 || strcmp(value, "off") == 0)
         *field = false;
@@ -112,7 +112,7 @@ static enum status row_assign(const struct option_row *row, void *fields, const 
         *(int *)field = on;
         return status;
     }
-    if (value == NULL)
+    if (!value)
         return error_set(err, STATUS_INVALID, "--%s needs a value", row->name);
     if (row->kind == OPTION_CHOICE)
         return choice_assign(row, field, value, err);
@@ -135,7 +135,7 @@ enum status option_assign(const struct option_table *table, void *fields, const 
                           const char *value, struct arena *arena, struct error *err)
 {
     const struct option_row *row = row_find(table, name);
-    if (row == NULL)
+    if (!row)
         return error_set(err, STATUS_INVALID, "unknown model option '%s'", name);
     return row_assign(row, fields, value, arena, err);
 }
@@ -145,23 +145,23 @@ static enum status parse_one(const struct options_parse_args *args, int *at, str
 {
     const char *text = args->argv[*at] + 2;
     const char *equals = strchr(text, '=');
-    size_t bytes = equals != NULL ? (size_t)(equals - text) : strlen(text);
+    size_t bytes = equals ? (size_t)(equals - text) : strlen(text);
     const char *name = arena_copy(args->arena, text_span(text, bytes)).at;
     bool negated = strncmp(name, "no-", 3) == 0;
     for (uint32_t i = 0; i < args->table_count; i++) {
         const struct option_row *row = row_find(&args->tables[i], name);
-        const char *value = equals != NULL ? equals + 1 : NULL;
-        if (row == NULL && negated) {
+        const char *value = equals ? equals + 1 : NULL;
+        if (!row && negated) {
             row = row_find(&args->tables[i], name + 3);
-            if (row == NULL || !is_flag(row))
+            if (!row || !is_flag(row))
                 continue;
-            if (equals != NULL)
+            if (equals)
                 return error_set(err, STATUS_INVALID, "--%s takes no value", name);
             value = "false";
         }
-        if (row == NULL)
+        if (!row)
             continue;
-        if (value == NULL && !is_flag(row) && *at + 1 < args->argc)
+        if (!value && !is_flag(row) && *at + 1 < args->argc)
             value = args->argv[++*at];
         return row_assign(row, args->fields[i], value, args->arena, err);
     }
@@ -222,7 +222,7 @@ static void help_value(FILE *out, const struct option_row *row)
         help_bytes(out, row->high);
         return;
     case OPTION_CHOICE:
-        for (int i = 0; row->choices[i] != NULL; i++)
+        for (int i = 0; row->choices[i]; i++)
             fprintf(out, "%s%s", i > 0 ? "|" : " ", row->choices[i]);
         return;
     case OPTION_TEXT:
@@ -248,5 +248,5 @@ void options_help(FILE *out, const struct option_table *table, const char *title
 const char *options_environment_key(void)
 {
     const char *key = getenv("WEFT_API_KEY");
-    return key != NULL && *key != '\0' ? key : NULL;
+    return key && *key != '\0' ? key : NULL;
 }

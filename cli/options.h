@@ -11,15 +11,15 @@
 #include <stdio.h>
 
 enum option_kind {
-    OPTION_FLAG,   // bool: --name, --no-name, or name=true|false behind a folder
-    OPTION_SWITCH, // int: written like a flag, 0 or 1; the caller's default may be -1 (unset)
-    OPTION_COUNT,  // uint32_t
-    OPTION_BYTES,  // uint64_t, with an optional suffix K, M, G or T (powers of 1024)
+    OPTION_FLAG,    // bool: --name, --no-name, or name=true|false behind a folder
+    OPTION_SWITCH,  // int: written like a flag, 0 or 1; the caller's default may be -1 (unset)
+    OPTION_COUNT,   // uint32_t
+    OPTION_BYTES,   // uint64_t, with an optional suffix K, M, G or T (powers of 1024)
     OPTION_INTEGER, // int64_t, all of them
-    OPTION_REAL,   // double
-    OPTION_TEXT,   // const char *
-    OPTION_TEXTS,  // struct texts: may be repeated
-    OPTION_CHOICE, // int: index into `choices`
+    OPTION_REAL,    // double
+    OPTION_TEXT,    // const char *
+    OPTION_TEXTS,   // struct texts: may be repeated
+    OPTION_CHOICE,  // int: index into `choices`
 };
 
 struct texts {
@@ -30,8 +30,8 @@ struct texts {
 struct option_row {
     const char *name; // without dashes
     enum option_kind kind;
-    size_t offset;    // of the field in the struct that the table fills
-    double low, high; // allowed range of numbers
+    size_t offset;          // of the field in the struct that the table fills
+    double low, high;       // allowed range of numbers
     const char *choices[6]; // OPTION_CHOICE: names, NULL-terminated
     const char *fallback;   // default, as the help prints it; or "required"
     const char *help;       // with the unit

@@ -14,7 +14,13 @@ struct render_settings {
 #define AT(field) offsetof(struct render_settings, field)
 static const struct option_row rows[] = {
     {"template", OPTION_TEXT, AT(template_file), 0, 0, {0}, "the model's", "template file"},
-    {"now", OPTION_TEXT, AT(now), 0, 0, {0}, "the clock",
+    {"now",
+     OPTION_TEXT,
+     AT(now),
+     0,
+     0,
+     {0},
+     "the clock",
      "time for strftime_now, as 2025-07-10T12:00:00Z"},
 };
 static const struct option_table table = {rows, sizeof rows / sizeof *rows};
@@ -22,11 +28,11 @@ static const struct option_table table = {rows, sizeof rows / sizeof *rows};
 static enum status now_read(const char *text, int64_t *out, struct error *err)
 {
     *out = (int64_t)time(NULL);
-    if (text == NULL)
+    if (!text)
         return STATUS_OK;
     struct tm parts = {0};
     const char *end = strptime(text, "%Y-%m-%dT%H:%M:%SZ", &parts);
-    if (end == NULL || *end != '\0')
+    if (!end || *end != '\0')
         return error_set(err, STATUS_INVALID, "--now must look like 2025-07-10T12:00:00Z, got '%s'",
                          text);
     *out = (int64_t)timegm(&parts);
@@ -37,26 +43,25 @@ static enum status source_read(const struct render_settings *s, const struct tok
                                const json_t *variables, struct arena *arena, struct text *out,
                                struct error *err)
 {
-    if (s->template_file != NULL)
+    if (s->template_file)
         return file_read(out, arena, s->template_file, 16 << 20, err);
     *out = (struct text){0};
     if (json_array_size(json_object_get(variables, "tools")) > 0)
         *out = tokenizer_chat_template(tokenizer, "tool_use");
-    if (out->at == NULL)
+    if (!out->at)
         *out = tokenizer_chat_template(tokenizer, NULL);
-    return out->at != NULL ? STATUS_OK
-                           : error_set(err, STATUS_NOT_FOUND,
-                                       "the model brings no chat template: give --template FILE");
+    return out->at ? STATUS_OK
+                   : error_set(err, STATUS_NOT_FOUND,
+                               "the model brings no chat template: give --template FILE");
 }
 
 static enum status render(const struct render_settings *s, const struct tokenizer *tokenizer,
                           json_t *variables, struct arena *arena, struct error *err)
 {
-    if (tokenizer != NULL)
+    if (tokenizer)
         prompt_special_variables(variables, tokenizer);
-    struct chat_input in = {.variables = variables,
-                            .trusted = prompt_trusted,
-                            .trusted_count = prompt_trusted_count};
+    struct chat_input in = {
+        .variables = variables, .trusted = prompt_trusted, .trusted_count = prompt_trusted_count};
     enum status status = now_read(s->now, &in.now, err);
     struct text source;
     if (status == STATUS_OK)

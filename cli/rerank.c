@@ -15,9 +15,21 @@ struct rerank_settings {
 #define AT(field) offsetof(struct rerank_settings, field)
 static const struct option_row rows[] = {
     {"query", OPTION_TEXT, AT(query), 0, 0, {0}, "required", "what the documents are held against"},
-    {"top-n", OPTION_COUNT, AT(top_n), 1, 1e9, {0}, "all, in input order",
+    {"top-n",
+     OPTION_COUNT,
+     AT(top_n),
+     1,
+     1e9,
+     {0},
+     "all, in input order",
      "the best N, sorted by score"},
-    {"raw-scores", OPTION_FLAG, AT(raw_scores), 0, 0, {0}, "off",
+    {"raw-scores",
+     OPTION_FLAG,
+     AT(raw_scores),
+     0,
+     0,
+     {0},
+     "off",
      "logits instead of scores from 0 to 1"},
 };
 

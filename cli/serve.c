@@ -190,7 +190,7 @@ static struct server_options server_options_of(const struct serving *s)
 
 static enum status server_start(struct serving *s, struct error *err)
 {
-    if ((s->settings.ssl_certfile == NULL) != (s->settings.ssl_keyfile == NULL))
+    if (!s->settings.ssl_certfile != !s->settings.ssl_keyfile)
         return error_set(err, STATUS_INVALID, "--ssl-certfile and --ssl-keyfile come together");
     struct server_options options = server_options_of(s);
     enum status status = server_open(&s->server, &options, err);
@@ -260,14 +260,14 @@ static void keys_reload(struct serving *s, const char *path)
 static void reload(struct serving *s)
 {
     const struct serve_settings *settings = &s->settings;
-    if (settings->api_key_file != NULL)
+    if (settings->api_key_file)
         keys_reload(s, settings->api_key_file);
-    if (settings->ssl_certfile != NULL) {
+    if (settings->ssl_certfile) {
         struct error err;
         enum status status = server_tls_renew(s->server, &err);
         reload_report(status, &err, "certificate", settings->ssl_certfile);
     }
-    if (settings->api_key_file == NULL && settings->ssl_certfile == NULL)
+    if (!settings->api_key_file && !settings->ssl_certfile)
         log_line(LOG_WARNING, "reload: there is nothing to read again without --api-key-file and "
                               "--ssl-certfile");
 }

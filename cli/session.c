@@ -143,7 +143,7 @@ enum status session_open(struct session *session, const char *folder,
 void session_close(struct session *session)
 {
     loaded_close(&session->loaded);
-    if (session->waker != NULL)
+    if (session->waker)
         waker_close(session->waker);
 }
 
@@ -176,10 +176,10 @@ static int session_run(const struct session_command *c, const char *folder,
 static int required_check(const struct session_command *c)
 {
     const char *given = *c->required;
-    if (given != NULL && (*given != '\0' || !c->required_filled))
+    if (given && (*given != '\0' || !c->required_filled))
         return -1;
     fprintf(stderr, "weft %s: --%s TEXT %s\n", c->self->name, c->required_name,
-            given == NULL ? "is required" : "must not be empty");
+            !given ? "is required" : "must not be empty");
     return EXIT_CODE_USAGE;
 }
 
@@ -198,12 +198,12 @@ int session_command_run(const struct session_command *c)
     struct texts positional;
     struct command_parse parse = {
         c->self, c->argc, c->argv, tables + first, fields + first, titles + first, 3 - first, 1, 1};
-    if (c->second != NULL)
+    if (c->second)
         parse.positional_min = parse.positional_max = 2;
     int code = command_parse(&parse, arena, &positional);
-    if (code < 0 && c->required != NULL)
+    if (code < 0 && c->required)
         code = required_check(c);
-    if (code < 0 && c->second != NULL)
+    if (code < 0 && c->second)
         *c->second = positional.at[1];
     log_level_set((enum log_level)device.log_level);
     if (code < 0)

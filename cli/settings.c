@@ -9,6 +9,7 @@
 
 #define AT(type, field) offsetof(struct type, field)
 
+// clang-format off: a row is easier to read in few lines
 static const struct option_row model_rows[] = {
     {"device", OPTION_CHOICE, AT(model_settings, device), 0, 0, {"auto", "cpu", "cuda", "simt"},
      "auto", "where to compute; auto takes a GPU if there is one, simt is the emulator for tests"},
@@ -55,9 +56,11 @@ static const struct option_row model_rows[] = {
     {"load-format", OPTION_CHOICE, AT(model_settings, load_format), 0, 0, {"auto", "dummy"},
      "auto", "dummy: random weights, only config.json is needed"},
 };
+// clang-format on
 const struct option_table model_options_table = {model_rows,
                                                  sizeof model_rows / sizeof *model_rows};
 
+// clang-format off: a row is easier to read in few lines
 static const struct option_row device_rows[] = {
     {"device-library", OPTION_TEXT, AT(device_settings, device_library), 0, 0, {0},
      "beside the executable, then the install libdir", "shared object of the device"},
@@ -70,9 +73,11 @@ static const struct option_row device_rows[] = {
     {"log-level", OPTION_CHOICE, AT(device_settings, log_level), 0, 0,
      {"error", "warning", "info", "debug"}, "info for serve, else warning", "lines on stderr"},
 };
+// clang-format on
 const struct option_table device_options_table = {device_rows,
                                                   sizeof device_rows / sizeof *device_rows};
 
+// clang-format off: a row is easier to read in few lines
 static const struct option_row serve_rows[] = {
     {"host", OPTION_TEXT, AT(serve_settings, host), 0, 0, {0}, "127.0.0.1", "address to listen on"},
     {"port", OPTION_COUNT, AT(serve_settings, port), 0, 65535, {0}, "8000",
@@ -98,6 +103,7 @@ static const struct option_row serve_rows[] = {
      "bytes for request bodies under way, of all connections; above it the one that holds most is "
      "closed, without a valid key first; suffixes K, M, G, T"},
 };
+// clang-format on
 const struct option_table serve_options_table = {serve_rows,
                                                  sizeof serve_rows / sizeof *serve_rows};
 
@@ -129,7 +135,7 @@ void serve_settings_init(struct serve_settings *s)
 static char *part_next(char **rest)
 {
     char *start = *rest;
-    if (start == NULL)
+    if (!start)
         return NULL;
     char *to = start;
     for (char *at = start;; at++) {
@@ -156,7 +162,7 @@ static const char *last_part(const char *folder, struct arena *arena)
     const char *part = arena_copy(arena, text_span(folder + start, end - start)).at;
     char resolved[PATH_MAX];
     bool relative = strcmp(part, ".") == 0 || strcmp(part, "..") == 0;
-    if (!relative || realpath(folder, resolved) == NULL)
+    if (!relative || !realpath(folder, resolved))
         return part;
     return arena_copy(arena, text_of(strrchr(resolved, '/') + 1)).at;
 }
@@ -170,21 +176,21 @@ enum status model_spec_parse(struct model_spec *out, const char *text,
     memcpy(rest, text, strlen(text) + 1);
     char *folder = part_next(&rest);
     char *equals = strchr(folder, '=');
-    if (equals != NULL) {
+    if (equals) {
         *equals = '\0';
         out->id = folder;
         folder = equals + 1;
     }
     out->folder = folder;
-    if (out->id == NULL)
+    if (!out->id)
         out->id = last_part(folder, arena);
     if (*folder == '\0' || *out->id == '\0')
         return error_set(err, STATUS_INVALID,
                          "'%s' is not [NAME=]MODEL_DIR[,option=value]...: it names no folder",
                          text);
-    for (char *part = part_next(&rest); part != NULL; part = part_next(&rest)) {
+    for (char *part = part_next(&rest); part; part = part_next(&rest)) {
         char *value = strchr(part, '=');
-        if (value != NULL)
+        if (value)
             *value++ = '\0';
         enum status status =
             option_assign(&model_options_table, &out->settings, part, value, arena, err);

@@ -14,7 +14,7 @@ struct model_settings { // behind a folder for that model, or with -- for all
     uint32_t max_model_len, max_num_seqs, max_num_batched_tokens, block_size;
     uint64_t kv_cache_memory; // bytes; 0: by share
     double kv_share;
-    double step_stretch; // -1: the device's default
+    double step_stretch;       // -1: the device's default
     const char *chat_template; // file, or NULL
     int generation_config;
     int rerank_prompt; // index into auto, pair, yes-no
@@ -28,7 +28,7 @@ struct model_settings { // behind a folder for that model, or with -- for all
 struct device_settings { // of each device that a model is on
     const char *device_library;
     const char *device_cache; // folder, or NULL
-    int exact; // 0, 1, or -1: the device's default
+    int exact;                // 0, 1, or -1: the device's default
     uint32_t threads;
     int log_level;
 };
@@ -40,7 +40,7 @@ struct serve_settings {
     const char *api_key_file;
     uint32_t http_threads;
     const char *ssl_certfile, *ssl_keyfile;
-    int http2; // on, off, auto
+    int http2;               // on, off, auto
     double shutdown_timeout; // seconds
     uint32_t connections_max;
     uint64_t max_body_memory; // bytes; 0: by what is free

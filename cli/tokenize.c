@@ -10,15 +10,33 @@ struct tokenize_settings {
 
 #define AT(field) offsetof(struct tokenize_settings, field)
 static const struct option_row rows[] = {
-    {"plain", OPTION_FLAG, AT(plain), 0, 0, {0}, "off",
+    {"plain",
+     OPTION_FLAG,
+     AT(plain),
+     0,
+     0,
+     {0},
+     "off",
      "added tokens in the text stay text, as the server treats what users write"},
-    {"special", OPTION_FLAG, AT(special), 0, 0, {0}, "on",
+    {"special",
+     OPTION_FLAG,
+     AT(special),
+     0,
+     0,
+     {0},
+     "on",
      "what the post-processor adds (BOS, CLS, ...); --no-special drops it"},
 };
 static const struct option_table table = {rows, sizeof rows / sizeof *rows};
 
 static const struct option_row detokenize_rows[] = {
-    {"special", OPTION_FLAG, AT(special), 0, 0, {0}, "on",
+    {"special",
+     OPTION_FLAG,
+     AT(special),
+     0,
+     0,
+     {0},
+     "on",
      "special tokens are part of the text; --no-special leaves them out"},
 };
 static const struct option_table detokenize_table = {detokenize_rows, 1};
@@ -80,7 +98,7 @@ static enum status ids_check(const struct tokenizer *tokenizer, const struct dec
                              struct error *err)
 {
     for (uint32_t i = 0; i < decode->count; i++)
-        if (tokenizer_token_text(tokenizer, decode->tokens[i]).at == NULL)
+        if (!tokenizer_token_text(tokenizer, decode->tokens[i]).at)
             return error_set(err, STATUS_INVALID,
                              "element %u: there is no such token as %d: the ids of this tokenizer "
                              "end at %u",

@@ -1,4 +1,4 @@
-// Keys and the rule which header carries one (http-api.md 0, 1.6). The hash is HMAC-SHA256 under a
+// Keys and the rule which header carries one (docs/API.md). The hash is HMAC-SHA256 under a
 // random key of this process, so that what is stored and the time a comparison takes tell nothing
 // about a key: every stored hash is compared in full, whatever matched before. The caller of
 // keys_open wipes its plain keys (cli/keys.c). What a client sends is libh2o's: headers lie in its
@@ -26,7 +26,7 @@ static void hash_make(const struct keys *keys, struct text plain, unsigned char 
     const unsigned char *at = (const unsigned char *)plain.at;
     const unsigned char *made =
         HMAC(EVP_sha256(), keys->salt, HASH_BYTES, at, plain.bytes, out, &bytes);
-    check(made != NULL && bytes == HASH_BYTES, "HMAC gave %u bytes", bytes);
+    check(made && bytes == HASH_BYTES, "HMAC gave %u bytes", bytes);
 }
 
 static bool key_is_sendable(const char *plain)
@@ -52,7 +52,7 @@ static enum status keys_make(struct keys **out, const struct keys *old, uint32_t
                              i + 1);
     struct keys *keys = heap_take_zeroed(1, sizeof *keys + (size_t)(kept + count) * HASH_BYTES);
     keys->count = kept + count;
-    if (old != NULL)
+    if (old)
         memcpy(keys->salt, old->salt, HASH_BYTES);
     else
         check(RAND_bytes(keys->salt, HASH_BYTES) == 1, "no %d random bytes", HASH_BYTES);
@@ -79,7 +79,7 @@ enum status keys_renew(struct keys **out, const struct keys *old, uint32_t kept,
 
 void keys_close(struct keys *keys)
 {
-    if (keys == NULL)
+    if (!keys)
         return;
     OPENSSL_cleanse(keys->hashes, (size_t)keys->count * HASH_BYTES);
     heap_give(keys);

@@ -39,7 +39,7 @@ static _Thread_local struct http_thread *current;
 // Capacities, not sizes: what is behind the size may have been written before.
 static uint64_t buffer_bytes(const h2o_buffer_t *buffer)
 {
-    return buffer != NULL && buffer->bytes != NULL ? buffer->capacity : 0;
+    return buffer && buffer->bytes ? buffer->capacity : 0;
 }
 
 uint64_t bodies_input(const struct connection *connection)
@@ -62,7 +62,7 @@ static int stream_add(h2o_req_t *req, void *sum)
 static uint64_t bytes_sum(struct http_thread *thread)
 {
     uint64_t sum = thread->bodies_engaged;
-    for (const struct connection *c = thread->readable; c != NULL; c = c->next)
+    for (const struct connection *c = thread->readable; c; c = c->next)
         sum += c->cut ? 0 : bodies_input(c);
     thread->server->conf.http2.callbacks.foreach_request(&thread->ctx, stream_add, &sum);
     return sum;
@@ -95,7 +95,7 @@ static int http1_rate(h2o_req_t *req, void *data)
     struct connection *c = request_connection(req);
     if (c->held > SMALL_BYTES && req->version != 0) // its head is whole
         c->keyed = request_shows_key(req, worst->keys);
-    if (c->link == NULL)
+    if (!c->link)
         worst_add(worst, c);
     return 0;
 }
@@ -124,14 +124,14 @@ static void worst_find(struct http_thread *thread, struct growth growth, struct 
 {
     const h2o_globalconf_t *conf = &thread->server->conf;
     *worst = (struct worst){.keys = access_of(thread->server)->keys, .growth = growth};
-    for (struct connection *c = thread->readable; c != NULL; c = c->next) {
+    for (struct connection *c = thread->readable; c; c = c->next) {
         c->held = bodies_input(c);
         c->keyed = false;
         growth_add(worst, c, &c->socket->input);
     }
     conf->http1.callbacks.foreach_request(&thread->ctx, http1_rate, worst);
     conf->http2.callbacks.foreach_request(&thread->ctx, http2_rate, worst);
-    for (struct connection *c = thread->readable; c != NULL; c = c->next)
+    for (struct connection *c = thread->readable; c; c = c->next)
         worst_add(worst, c);
 }
 
@@ -151,13 +151,13 @@ static void connection_close(struct connection *c)
     c->cut = true;
     if (!c->refused) // else it is counted
         closed_count(c->thread);
-    if (c->link == NULL) {
+    if (!c->link) {
         c->thread->bodies_engaged -= c->held;
         c->held = 0;
     }
     setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
     shutdown(fd, SHUT_RDWR);
-    if (socket->_cb.read != NULL)
+    if (socket->_cb.read)
         socket->_cb.read(socket, h2o_socket_error_closed); // c may be gone
 }
 
@@ -227,7 +227,7 @@ static enum outcome worst_close(struct http_thread *thread, uint64_t over, struc
     uint64_t closed = 0;
     uint32_t next = 0;
     worst_find(thread, growth, &worst);
-    if (growth.at != NULL && worst.growing == NULL) // of TLS, or for output: not known whose
+    if (growth.at && !worst.growing) // of TLS, or for output: not known whose
         return ENOUGH;
     for (; next < worst.count && goes_on(thread, worst.at[next], over, closed); next++) {
         if (worst.at[next] == worst.growing || rank_of(worst.at[next]) < others)
@@ -236,8 +236,8 @@ static enum outcome worst_close(struct http_thread *thread, uint64_t over, struc
         connection_close(worst.at[next]);
     }
     struct connection *left = next < worst.count ? worst.at[next] : NULL;
-    uint64_t rank = left != NULL ? rank_of(left) : 1;
-    bool refuse = left != NULL && closed < over && left == worst.growing && rank >= others;
+    uint64_t rank = left ? rank_of(left) : 1;
+    bool refuse = left && closed < over && left == worst.growing && rank >= others;
     if (refuse && !left->refused) {
         closed_count(thread);
         thread->bodies_refused = left->refused = true;
@@ -251,7 +251,7 @@ static enum outcome worst_close(struct http_thread *thread, uint64_t over, struc
 static void refused_close(struct http_thread *thread)
 {
     struct connection *next;
-    for (struct connection *c = thread->readable; c != NULL; c = next) {
+    for (struct connection *c = thread->readable; c; c = next) {
         next = c->next;
         if (c->refused && !c->cut)
             connection_close(c);
@@ -263,7 +263,7 @@ static void refused_close(struct http_thread *thread)
 static uint64_t growth_of(const h2o_buffer_t *buffer, size_t least)
 {
     uint64_t room = buffer->capacity;
-    if (buffer->bytes == NULL || (buffer->size + least) * 2 <= room ||
+    if (!buffer->bytes || (buffer->size + least) * 2 <= room ||
         least <= room - buffer->size - (uint64_t)(buffer->bytes - buffer->_buf))
         return 0;
     do {
@@ -295,10 +295,10 @@ static bool may_grow(struct http_thread *thread, struct growth growth)
 h2o_iovec_t h2o_buffer_reserve(h2o_buffer_t **buffer, size_t least)
 {
     static h2o_iovec_t (*_Atomic library)(h2o_buffer_t **, size_t);
-    if (library == NULL)
+    if (!library)
         library = (h2o_iovec_t(*)(h2o_buffer_t **, size_t))dlsym(RTLD_NEXT, "h2o_buffer_reserve");
     struct growth growth = {buffer, growth_of(*buffer, least)};
-    if (growth.bytes > 0 && current != NULL && !may_grow(current, growth))
+    if (growth.bytes > 0 && current && !may_grow(current, growth))
         return (h2o_iovec_t){NULL, 0};
     return library(buffer, least);
 }

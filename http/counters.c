@@ -89,7 +89,7 @@ void histogram_add(struct histogram *h, enum histogram_id id, uint32_t window, u
 
 static struct model_counters *counters_of(struct exchange *x)
 {
-    if (x->model == NULL || x->thread->counters.models == NULL)
+    if (!x->model || !x->thread->counters.models)
         return NULL;
     return &x->thread->counters.models[x->model - x->info.served->models];
 }
@@ -101,7 +101,7 @@ static void observe(struct exchange *x, enum histogram_id id, uint64_t value)
 
 void counters_params(struct exchange *x, uint32_t choice_count, uint32_t max_tokens)
 {
-    if (counters_of(x) == NULL)
+    if (!counters_of(x))
         return;
     observe(x, HISTOGRAM_PARAMS_N, choice_count);
     observe(x, HISTOGRAM_PARAMS_MAX_TOKENS, max_tokens);
@@ -109,7 +109,7 @@ void counters_params(struct exchange *x, uint32_t choice_count, uint32_t max_tok
 
 void counters_tokens(struct exchange *x, uint32_t tokens)
 {
-    if (counters_of(x) == NULL || tokens == 0)
+    if (!counters_of(x) || tokens == 0)
         return;
     uint64_t now = now_ns();
     // several tokens read at once share the time since the last ones
@@ -125,7 +125,7 @@ void counters_tokens(struct exchange *x, uint32_t tokens)
 void counters_finish(struct exchange *x, enum counted_finish finish, uint32_t tokens)
 {
     struct model_counters *c = counters_of(x);
-    if (c == NULL)
+    if (!c)
         return;
     add(&c->finished[finish], 1);
     if (finish == COUNTED_POOLED)
@@ -136,7 +136,7 @@ void counters_finish(struct exchange *x, enum counted_finish finish, uint32_t to
 
 void counters_tokenized(struct exchange *x, uint64_t ns)
 {
-    if (counters_of(x) != NULL)
+    if (counters_of(x))
         observe(x, HISTOGRAM_TOKENIZE, ns);
 }
 
@@ -148,7 +148,7 @@ void counters_fields_ignored(struct exchange *x, uint32_t count)
 void counters_refused(struct exchange *x)
 {
     struct model_counters *c = counters_of(x);
-    if (c != NULL)
+    if (c)
         add(&c->refused_busy, 1);
 }
 
@@ -162,7 +162,7 @@ static void record(struct exchange *x, enum histogram_id id, uint64_t from, uint
 void counters_request_done(struct exchange *x)
 {
     struct model_counters *c = counters_of(x);
-    if (c == NULL)
+    if (!c)
         return;
     struct request_facts f;
     request_facts_get(x->request, &f);

@@ -56,12 +56,12 @@ void drain_begin(struct http_thread *thread)
 {
     thread->drain_ns = now_ns();
     thread->drain_unix_ms = wall_ms();
-    if (thread->listener != NULL) {
+    if (thread->listener) {
         loop_accept_rest(thread);
         loop_listener_close(thread);
     }
     h2o_context_request_shutdown(&thread->ctx);
-    for (struct exchange *x = thread->exchanges; x != NULL; x = x->next) {
+    for (struct exchange *x = thread->exchanges; x; x = x->next) {
         x->info.draining = true;
         x->close = true;
     }
@@ -99,7 +99,7 @@ void drain_cut(struct http_thread *thread)
     static const struct http_failure failure = {.error = HTTP_UNAVAILABLE,
                                                 .message = {says, sizeof says - 1}};
     struct exchange *next;
-    for (struct exchange *x = thread->exchanges; x != NULL; x = next) {
+    for (struct exchange *x = thread->exchanges; x; x = next) {
         next = x->next; // x itself goes from h2o's loop only
         if (x->ended)
             continue;
@@ -113,7 +113,7 @@ void drain_cut(struct http_thread *thread)
 void drain_abort(struct http_thread *thread)
 {
     struct exchange *next;
-    for (struct exchange *x = thread->exchanges; x != NULL; x = next) {
+    for (struct exchange *x = thread->exchanges; x; x = next) {
         next = x->next;
         if (x->shut)
             continue;

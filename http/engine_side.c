@@ -6,7 +6,7 @@
 struct port *exchange_port(struct exchange *x, const struct served_model *model)
 {
     const struct served *served = x->info.served;
-    check(served != NULL && model >= served->models && model < served->models + served->count,
+    check(served && model >= served->models && model < served->models + served->count,
           "a model that is not served");
     x->model = model;
     uint32_t index = (uint32_t)(model - served->models);
@@ -15,14 +15,14 @@ struct port *exchange_port(struct exchange *x, const struct served_model *model)
 
 void exchange_attach(struct exchange *x, struct port *port, struct request *request)
 {
-    check(x->request == NULL, "a second engine request on one exchange");
+    check(!x->request, "a second engine request on one exchange");
     x->port = port;
     x->request = request;
 }
 
 void exchange_detach(struct exchange *x)
 {
-    check(x->request != NULL, "detach without an engine request");
+    check(x->request, "detach without an engine request");
     counters_request_done(x);
     port_free(x->port, x->request);
     x->request = NULL;
@@ -62,7 +62,7 @@ static void on_request_news(void *context, void *owner, struct request *request)
 {
     struct drain_context *drain = context;
     struct exchange *x = owner;
-    if (x == NULL) {
+    if (!x) {
         if (events_drop(drain->port, request))
             atomic_fetch_sub_explicit(&drain->thread->counters.orphans, 1, memory_order_relaxed);
         return;
@@ -75,10 +75,10 @@ void engine_side_drain(struct http_thread *thread)
 {
     struct server *server = thread->server;
     const struct served *served = atomic_load_explicit(&server->served, memory_order_acquire);
-    for (uint32_t i = 0; served != NULL && i < served->count; i++) {
+    for (uint32_t i = 0; served && i < served->count; i++) {
         struct port *port = server->ports[i * server->thread_count + thread->index];
         struct drain_context context = {thread, port};
-        if (port != NULL)
+        if (port)
             port_drain(port, on_request_news, &context);
     }
 }

@@ -1,5 +1,5 @@
-// The table of failures (http-api.md 6.3) and the two bodies that say them. Pure: no socket, no
-// thread; texts are borrowed for the call.
+// The table of failures (docs/API.md, "Errors") and the two bodies that say them. Pure: no socket,
+// no thread; texts are borrowed for the call.
 #include "http/errors.h"
 
 #include "base/status.h"
@@ -42,7 +42,7 @@ static const struct error_row rows[HTTP_ERROR_COUNT] = {
 
 static const struct error_row *row_of(enum http_error error)
 {
-    check((unsigned)error < HTTP_ERROR_COUNT && rows[error].code != NULL, "error %d", (int)error);
+    check((unsigned)error < HTTP_ERROR_COUNT && rows[error].code, "error %d", (int)error);
     return &rows[error];
 }
 
@@ -99,7 +99,7 @@ void http_error_object(struct json_buffer *out, const struct http_failure *failu
     }
     message_put(out, failure, shape);
     json_put_format(out, ",\"type\":\"%s\",\"param\":", row->type_openai);
-    if (failure->param != NULL)
+    if (failure->param)
         json_put_string(out, text_of(failure->param));
     else
         json_put_literal(out, "null");

@@ -1,4 +1,4 @@
-// One table from what went wrong to status, type and code in both body shapes (http-api.md 6).
+// One table from what went wrong to status, type and code in both body shapes.
 #pragma once
 
 #include "base/json.h"

@@ -44,7 +44,7 @@ void exchange_header(struct exchange *x, const char *name, struct text value)
     check(!x->begun, "header %s after the answer", name);
     check(x->header_count < HEADERS_MAX, "over %d headers", HEADERS_MAX);
     struct text copy = arena_copy(x->arena, value);
-    if (copy.at != NULL)
+    if (copy.at)
         x->headers[x->header_count++] = (struct response_header){name, copy};
 }
 
@@ -132,9 +132,9 @@ void exchange_settle(struct exchange *x)
 {
     if (x->offloaded)
         return;
-    if (x->ended && x->request != NULL)
+    if (x->ended && x->request)
         engine_side_orphan(x);
-    if (x->left || x->answer == NULL || !x->begun || x->finished)
+    if (x->left || !x->answer || !x->begun || x->finished)
         return;
     bool has_bytes = x->filling.bytes > 0 || x->sending_at < x->sending.bytes;
     if (!x->started && !has_bytes && !x->ended)
@@ -149,7 +149,7 @@ void exchange_settle(struct exchange *x)
 
 void exchange_run(struct exchange *x, void (*callback)(struct exchange *x))
 {
-    if (callback != NULL && !x->ended)
+    if (callback && !x->ended)
         callback(x);
     exchange_settle(x);
 }
@@ -186,7 +186,7 @@ static void on_stop(h2o_generator_t *generator, h2o_req_t *req)
 
 void exchange_destroy(struct exchange *x)
 {
-    check(x->request == NULL, "an exchange goes with request %p", (void *)x->request);
+    check(!x->request, "an exchange goes with request %p", (void *)x->request);
     json_buffer_free(&x->filling);
     json_buffer_free(&x->sending);
     arena_destroy(x->arena); // x is in it
@@ -226,7 +226,7 @@ static void on_dispose(void *memory)
     if (!x->finished)
         exchange_left(x);
     *x->link = x->next;
-    if (x->next != NULL)
+    if (x->next)
         x->next->link = x->link;
     x->thread->exchange_count--;
     if (!x->offloaded)
@@ -259,7 +259,7 @@ struct exchange *exchange_create(struct http_thread *thread, h2o_req_t *req,
     x->close = x->info.draining;
     x->next = thread->exchanges;
     x->link = &thread->exchanges;
-    if (x->next != NULL)
+    if (x->next)
         x->next->link = &x->next;
     thread->exchanges = x;
     thread->exchange_count++;
@@ -269,9 +269,9 @@ struct exchange *exchange_create(struct http_thread *thread, h2o_req_t *req,
 
 void exchange_forget(struct exchange *x)
 {
-    if (x->request != NULL)
+    if (x->request)
         engine_side_orphan(x);
-    if (!x->ended && !x->told && x->route != NULL && x->route->on_gone != NULL) {
+    if (!x->ended && !x->told && x->route && x->route->on_gone) {
         x->told = true;
         x->route->on_gone(x);
     }
@@ -304,7 +304,7 @@ void exchange_cut(struct exchange *x, const struct http_failure *failure)
     if (x->ended || exchange_gone(x) || (x->begun && !x->stream))
         return;
     x->cut_with = failure;
-    if (x->begun && x->route->on_cut != NULL)
+    if (x->begun && x->route->on_cut)
         x->route->on_cut(x, failure);
     exchange_drop(x);
     if (!x->offloaded)
@@ -313,7 +313,7 @@ void exchange_cut(struct exchange *x, const struct http_failure *failure)
 
 void exchange_cut_end(struct exchange *x)
 {
-    if (x->cut_with == NULL || x->left || x->ended)
+    if (!x->cut_with || x->left || x->ended)
         return;
     if (x->begun)
         exchange_end(x);
@@ -328,7 +328,7 @@ void exchange_abort(struct exchange *x)
 {
     exchange_left(x);
     struct answer *answer = x->answer;
-    if (answer == NULL)
+    if (!answer)
         return;
     h2o_req_t *req = answer->req;
     if (req->version < 0x200)

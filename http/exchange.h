@@ -103,7 +103,7 @@ struct route {
 enum route_flag {
     ROUTE_OPEN = 1,             // needs no key
     ROUTE_BEARER = 2,           // Authorization: Bearer
-    ROUTE_X_API_KEY = 4,        // x-api-key (and Bearer, http-api.md section 0)
+    ROUTE_X_API_KEY = 4,        // x-api-key, or a Bearer where it is missing
     ROUTE_EITHER_KEY = 8,       // either header; of both, the one of the caller's shape
     ROUTE_JSON = 16,            // POST body must be JSON by content type
     ROUTE_SHAPE_OF_CALLER = 32, // Messages shape if an anthropic-version header is there

@@ -28,7 +28,7 @@ static bool is_header(struct text line, const char *name, struct text *value)
 static struct text line_take(struct text *head)
 {
     const char *end = memchr(head->at, '\n', head->bytes);
-    size_t bytes = end != NULL ? (size_t)(end - head->at) : head->bytes;
+    size_t bytes = end ? (size_t)(end - head->at) : head->bytes;
     struct text line = text_span(head->at, bytes);
     bytes += end != NULL;
     *head = text_span(head->at + bytes, head->bytes - bytes);

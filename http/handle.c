@@ -42,9 +42,9 @@ static bool is_word(struct text in, const char *word)
 static struct text part_take(struct text *rest)
 {
     const char *cut = memchr(rest->at, ';', rest->bytes);
-    size_t bytes = cut != NULL ? (size_t)(cut - rest->at) : rest->bytes;
+    size_t bytes = cut ? (size_t)(cut - rest->at) : rest->bytes;
     struct text part = text_span(rest->at, bytes);
-    size_t skip = cut != NULL ? bytes + 1 : bytes;
+    size_t skip = cut ? bytes + 1 : bytes;
     *rest = text_span(rest->at + skip, rest->bytes - skip);
     return text_trim(part);
 }
@@ -68,7 +68,7 @@ static bool is_json_type(struct text value)
     if (rest.bytes == 0)
         return true;
     struct text type = part_take(&rest);
-    bool plus = type.bytes > 5 && memchr(type.at, '/', type.bytes) != NULL &&
+    bool plus = type.bytes > 5 && memchr(type.at, '/', type.bytes) &&
                 strncasecmp(type.at + type.bytes - 5, "+json", 5) == 0;
     if (!is_word(type, "application/json") && !plus)
         return false;
@@ -128,7 +128,7 @@ static bool is_refused(struct exchange *x, const h2o_req_t *req, const struct ro
                        struct text path)
 {
     const char *fault = fault_of(req);
-    if (fault != NULL) {
+    if (fault) {
         x->close = true;
         refuse(x, HTTP_INVALID_VALUE, fault);
         return true;
@@ -142,7 +142,7 @@ static bool is_refused(struct exchange *x, const h2o_req_t *req, const struct ro
         exchange_reply_type(x, 204, NULL, (struct text){"", 0});
         return true;
     }
-    if (match->route == NULL) {
+    if (!match->route) {
         char message[160];
         snprintf(message, sizeof message, "The method is not allowed here; allowed: %s.",
                  match->allow);
@@ -169,7 +169,7 @@ static bool is_refused(struct exchange *x, const h2o_req_t *req, const struct ro
         refuse(x, HTTP_UNAVAILABLE, "The server is shutting down.");
         return true;
     }
-    if (x->info.served != NULL)
+    if (x->info.served)
         return false;
     refuse(x, HTTP_UNAVAILABLE, "The models are still being loaded.");
     return true;
@@ -202,7 +202,7 @@ static void headers_read(struct exchange *x, const h2o_req_t *req)
     request_id_make(x->thread, header_of(req, "x-request-id"), id);
     x->info.request_id = arena_copy(x->arena, text_of(id));
     x->info.anthropic_version = arena_copy(x->arena, header_of(req, "anthropic-version"));
-    if (x->route != NULL && (x->route->flags & ROUTE_SHAPE_OF_CALLER) &&
+    if (x->route && (x->route->flags & ROUTE_SHAPE_OF_CALLER) &&
         x->info.anthropic_version.bytes > 0)
         x->info.shape = SHAPE_MESSAGES;
     x->info.deadline_ns = deadline_of(req, x->info.started_ns);
@@ -218,14 +218,14 @@ static struct text target_path(const h2o_req_t *req)
     static const char *const schemes[] = {"http://", "https://"};
     struct text path = text_span(req->path.base, req->path.len);
     const char *query = memchr(path.at, '?', path.bytes);
-    if (query != NULL)
+    if (query)
         path.bytes = (size_t)(query - path.at);
     for (int i = 0; i < 2; i++) {
         size_t bytes = strlen(schemes[i]);
         if (path.bytes <= bytes || strncasecmp(path.at, schemes[i], bytes) != 0)
             continue;
         const char *slash = memchr(path.at + bytes, '/', path.bytes - bytes);
-        if (slash != NULL)
+        if (slash)
             return text_span(slash, path.bytes - (size_t)(slash - path.at));
     }
     return path;

@@ -38,7 +38,7 @@ static void readable_add(struct connection *connection)
 {
     connection->next = connection->thread->readable;
     connection->link = &connection->thread->readable;
-    if (connection->next != NULL)
+    if (connection->next)
         connection->next->link = &connection->next;
     *connection->link = connection;
 }
@@ -46,7 +46,7 @@ static void readable_add(struct connection *connection)
 static void readable_remove(struct connection *connection)
 {
     *connection->link = connection->next;
-    if (connection->next != NULL)
+    if (connection->next)
         connection->next->link = connection->link;
     connection->link = NULL;
 }
@@ -55,7 +55,7 @@ void connection_engage(h2o_req_t *req)
 {
     struct connection *connection = request_connection(req);
     bool http1 = req->version < 0x200; // h2o reads nothing until it is answered
-    if (!http1 || connection->link == NULL)
+    if (!http1 || !connection->link)
         return;
     readable_remove(connection);
     connection->held = bodies_input(connection);
@@ -66,7 +66,7 @@ void connection_release(h2o_req_t *req)
 {
     struct connection *connection = request_connection(req);
     connection->quiet_from_ns = now_ns();
-    if (connection->link != NULL)
+    if (connection->link)
         return;
     readable_add(connection);
     connection->thread->bodies_engaged -= connection->held;
@@ -76,15 +76,15 @@ static void on_connection_close(void *data)
 {
     struct connection *connection = data;
     struct http_thread *thread = connection->thread;
-    if (connection->link != NULL)
+    if (connection->link)
         readable_remove(connection);
     thread->connection_count--;
     atomic_store_explicit(&thread->counters.connections, thread->connection_count,
                           memory_order_relaxed);
-    if (connection->ssl != NULL)
+    if (connection->ssl)
         SSL_CTX_free(connection->ssl);
     heap_give(connection);
-    if (thread->listener_paused && thread->listener != NULL) {
+    if (thread->listener_paused && thread->listener) {
         thread->listener_paused = false;
         h2o_socket_read_start(thread->listener, loop_accept);
     }
@@ -93,12 +93,12 @@ static void on_connection_close(void *data)
 static bool accept_one(struct http_thread *thread)
 {
     h2o_socket_t *socket = h2o_evloop_socket_accept(thread->listener);
-    if (socket == NULL)
+    if (!socket)
         return false;
     struct connection *connection = heap_take_zeroed(1, sizeof *connection);
     connection->thread = thread;
     connection->ssl = access_of(thread->server)->ssl;
-    if (connection->ssl != NULL)
+    if (connection->ssl)
         SSL_CTX_up_ref(connection->ssl);
     thread->accept_ctx.ssl_ctx = connection->ssl;
     connection->socket = socket;
@@ -118,7 +118,7 @@ static bool accept_one(struct http_thread *thread)
 void loop_accept(h2o_socket_t *listener, const char *err)
 {
     struct http_thread *thread = listener->data;
-    if (err != NULL)
+    if (err)
         return;
     for (int i = 0; i < ACCEPTS_PER_TURN; i++) {
         if (thread->connection_count >= thread->connections_max) {
@@ -260,7 +260,7 @@ static void loop_start(struct http_thread *thread)
 
 static void socket_end(h2o_socket_t **socket)
 {
-    if (*socket == NULL)
+    if (!*socket)
         return;
     h2o_socket_read_stop(*socket);
     h2o_socket_close(*socket);

@@ -23,7 +23,7 @@ static void wait_end(struct exchange *x)
 {
     struct exchange_list *list = &x->thread->waiting[is_large(x)];
     *x->waiting_link = x->waiting_next;
-    if (x->waiting_next != NULL)
+    if (x->waiting_next)
         x->waiting_next->waiting_link = x->waiting_link;
     else
         list->end = x->waiting_link;
@@ -42,7 +42,7 @@ static void body_keep(struct exchange *x)
 
 static void body_return(struct exchange *x)
 {
-    x->info.body = x->answer != NULL ? x->body_given : (struct text){"", 0};
+    x->info.body = x->answer ? x->body_given : (struct text){"", 0};
     heap_give(x->body_copy);
     x->body_copy = NULL;
 }
@@ -85,7 +85,7 @@ static void work_done(struct exchange *x)
     x->offloaded = false;
     x->done(x);
     if (!exchange_gone(x)) {
-        if (x->request != NULL && !x->ended)
+        if (x->request && !x->ended)
             exchange_run(x, x->route->on_ready); // what came meanwhile
         else
             exchange_settle(x);
@@ -94,7 +94,7 @@ static void work_done(struct exchange *x)
     if (x->offloaded) // done sent it out again
         return;
     exchange_forget(x);
-    if (x->answer == NULL)
+    if (!x->answer)
         exchange_destroy(x);
     else
         exchange_cut_end(x);
@@ -102,14 +102,14 @@ static void work_done(struct exchange *x)
 
 void offload_take(struct http_thread *thread)
 {
-    for (struct exchange *x = work_take(thread->work); x != NULL; x = work_take(thread->work))
+    for (struct exchange *x = work_take(thread->work); x; x = work_take(thread->work))
         work_done(x);
     waiting_submit(thread);
 }
 
 void offload_drop(struct exchange *x)
 {
-    if (x->waiting_link == NULL)
+    if (!x->waiting_link)
         return;
     wait_end(x);
     x->offloaded = false;
@@ -118,6 +118,5 @@ void offload_drop(struct exchange *x)
 
 bool offload_is_idle(const struct http_thread *thread)
 {
-    return work_out(thread->work) == 0 && thread->waiting[0].first == NULL &&
-           thread->waiting[1].first == NULL;
+    return work_out(thread->work) == 0 && !thread->waiting[0].first && !thread->waiting[1].first;
 }

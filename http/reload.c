@@ -59,7 +59,7 @@ enum status server_keys_renew(struct server *server, const char *const *plain, u
 enum status server_tls_renew(struct server *server, struct error *err)
 {
     struct access old = *access_of(server);
-    check(old.ssl != NULL, "a server without TLS has no certificate");
+    check(old.ssl, "a server without TLS has no certificate");
     const struct server_options *options = &server->options;
     SSL_CTX *ssl;
     enum status status = tls_open(&ssl, options, server_http2_is_on(options), err);

@@ -1,4 +1,4 @@
-// Status line and headers of every answer (http-api.md 1.5), failures, request ids. On the
+// Status line and headers of every answer, failures, request ids. On the
 // exchange's h2o thread; header values live in the exchange's arena or in the request's pool.
 #include "http/inside.h"
 
@@ -91,13 +91,13 @@ void respond_headers(struct exchange *x)
         req->res.content_length = (size_t)x->content_length;
     if (x->close)
         req->http1_is_persistent = 0;
-    if (x->content_type != NULL)
+    if (x->content_type)
         header_put(req, "content-type", text_of(x->content_type));
     header_put(req, "x-request-id", x->info.request_id);
     header_put(req, "request-id", x->info.request_id);
     uint64_t ms = (now_ns() - x->info.started_ns) / 1000000;
     struct text processing = arena_format(x->arena, "%llu", (unsigned long long)ms);
-    if (processing.at != NULL)
+    if (processing.at)
         header_put(req, "openai-processing-ms", processing);
     header_put(req, "cache-control", text_of(x->stream ? "no-cache" : "no-store"));
     if (x->stream)
@@ -112,7 +112,7 @@ static uint32_t retry_seconds(const struct exchange *x, enum http_error error)
     enum { PER_SECOND = 16, SECONDS_MAX = 60, LOADING = 5 };
     if (error == HTTP_UNAVAILABLE)
         return x->info.draining ? 1 : LOADING;
-    if (x->model == NULL || x->model->engine == NULL)
+    if (!x->model || !x->model->engine)
         return 1;
     const struct engine_stats *stats = engine_stats(x->model->engine);
     uint64_t waiting = atomic_load_explicit(&stats->sequences_waiting, memory_order_relaxed);

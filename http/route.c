@@ -21,7 +21,7 @@ void route_list_fill(struct route_list *out, const struct route *const *tables,
                      const uint32_t *counts)
 {
     out->count = 0;
-    for (uint32_t t = 0; tables[t] != NULL; t++) {
+    for (uint32_t t = 0; tables[t]; t++) {
         for (uint32_t i = 0; i < counts[t]; i++) {
             check(out->count < ROUTES_COUNT_MAX, "over %d routes", ROUTES_COUNT_MAX);
             out->rows[out->count++] = &tables[t][i];
@@ -155,7 +155,7 @@ void route_find(const struct route_list *list, struct text method, struct path p
         out->path_known = true;
         out->shape = row->shape;
         allow_add(out, row->method);
-        if (out->route == NULL &&
+        if (!out->route &&
             (text_is(method, row->method) || (head && strcmp(row->method, "GET") == 0))) {
             out->route = row;
             out->index = i;

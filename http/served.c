@@ -11,6 +11,6 @@ const struct served_model *served_find(const struct served *served, struct text 
 
 bool served_has_failed(const struct served_model *model)
 {
-    return model->engine != NULL &&
+    return model->engine &&
            atomic_load_explicit(&engine_stats(model->engine)->failed, memory_order_relaxed) != 0;
 }

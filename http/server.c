@@ -31,7 +31,7 @@ static const uint64_t body_bytes_default = 32u << 20, body_memory_default = 256u
 
 static void defaults_fill(struct server_options *o)
 {
-    o->host = o->host != NULL ? o->host : "127.0.0.1";
+    o->host = o->host ? o->host : "127.0.0.1";
     o->http_threads = o->http_threads > 0 ? o->http_threads : 1;
     o->text_workers = o->text_workers > 0 ? o->text_workers : 1;
     o->connections_max = o->connections_max > 0 ? o->connections_max : CONNECTIONS_DEFAULT;
@@ -272,7 +272,7 @@ static bool any_has_failed(const struct server *server)
 {
     const struct served *served = atomic_load_explicit(&server->served, memory_order_acquire);
     bool any = false;
-    for (uint32_t i = 0; served != NULL && i < served->count; i++)
+    for (uint32_t i = 0; served && i < served->count; i++)
         any = any || served_has_failed(&served->models[i]);
     return any;
 }
@@ -306,14 +306,14 @@ uint32_t server_requests(const struct server *server)
 
 static void thread_close(struct http_thread *thread)
 {
-    if (thread->server == NULL) // the start failed before it: its descriptors are none
+    if (!thread->server) // the start failed before it: its descriptors are none
         return;
     if (thread->listen_fd >= 0)
         close(thread->listen_fd);
     if (thread->watch_fd >= 0)
         close(thread->watch_fd);
     wake_close(thread->control);
-    if (thread->waker != NULL)
+    if (thread->waker)
         waker_close(thread->waker);
     heap_give(thread->counters.models);
 }
@@ -336,7 +336,7 @@ void server_close(struct server *server)
     for (uint32_t i = 0; i < server->thread_count; i++)
         thread_close(&server->threads[i]);
     h2o_config_dispose(&server->conf);
-    if (access->ssl != NULL)
+    if (access->ssl)
         SSL_CTX_free(access->ssl);
     heap_give(access);
     heap_give(server->ports);

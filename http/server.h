@@ -1,4 +1,4 @@
-// The HTTP server: N event loops with SO_REUSEPORT over libh2o 2.2.5 (http.md). The only room that
+// The HTTP server: N event loops with SO_REUSEPORT over libh2o 2.2.5. The only room that
 // knows h2o; everything above speaks exchanges.
 #pragma once
 

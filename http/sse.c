@@ -3,7 +3,7 @@
 
 void sse_begin(struct json_buffer *out, const char *event)
 {
-    if (event != NULL) {
+    if (event) {
         json_put_literal(out, "event: ");
         json_put_literal(out, event);
         json_put_literal(out, "\n");

@@ -32,7 +32,7 @@ static int no_passphrase(char *at, int size, int writing, void *context)
 static bool chain_use(SSL_CTX *ssl, BIO *pem)
 {
     X509 *own = PEM_read_bio_X509_AUX(pem, NULL, no_passphrase, NULL), *next;
-    bool fine = own != NULL && SSL_CTX_use_certificate(ssl, own) == 1;
+    bool fine = own && SSL_CTX_use_certificate(ssl, own) == 1;
     X509_free(own);
     while (fine && (next = PEM_read_bio_X509(pem, NULL, no_passphrase, NULL)) != NULL) {
         fine = SSL_CTX_add0_chain_cert(ssl, next) == 1;
@@ -49,7 +49,7 @@ static bool chain_use(SSL_CTX *ssl, BIO *pem)
 static bool key_use(SSL_CTX *ssl, BIO *pem)
 {
     EVP_PKEY *key = PEM_read_bio_PrivateKey(pem, NULL, no_passphrase, NULL);
-    bool fine = key != NULL && SSL_CTX_use_PrivateKey(ssl, key) == 1;
+    bool fine = key && SSL_CTX_use_PrivateKey(ssl, key) == 1;
     EVP_PKEY_free(key);
     return fine && SSL_CTX_check_private_key(ssl) == 1;
 }
@@ -63,7 +63,7 @@ static enum status file_use(SSL_CTX *ssl, const char *what, const char *path,
     if (status == STATUS_OK) {
         ERR_clear_error();
         BIO *pem = BIO_new_mem_buf(text.at, (int)text.bytes);
-        check(pem != NULL, "no buffer for %s", path);
+        check(pem, "no buffer for %s", path);
         if (!use(ssl, pem))
             status = tls_fail(err, what, path);
         BIO_free(pem);
@@ -77,13 +77,13 @@ enum status tls_open(SSL_CTX **out, const struct server_options *options, bool h
                      struct error *err)
 {
     *out = NULL;
-    if (options->ssl_certfile == NULL && options->ssl_keyfile == NULL)
+    if (!options->ssl_certfile && !options->ssl_keyfile)
         return STATUS_OK;
-    if (options->ssl_certfile == NULL || options->ssl_keyfile == NULL)
+    if (!options->ssl_certfile || !options->ssl_keyfile)
         return error_set(err, STATUS_INVALID,
                          "TLS needs both files: give --ssl-certfile and --ssl-keyfile");
     SSL_CTX *ssl = SSL_CTX_new(TLS_server_method());
-    check(ssl != NULL, "no TLS context");
+    check(ssl, "no TLS context");
     SSL_CTX_set_min_proto_version(ssl, TLS1_2_VERSION);
     enum status status = file_use(ssl, "--ssl-certfile", options->ssl_certfile, chain_use, err);
     if (status == STATUS_OK)

@@ -1,4 +1,4 @@
-// See wake.h. Order (http.md section 5): the sleeper reads the fd, then lowers the flag, then looks
+// See wake.h. Order: the sleeper reads the fd, then lowers the flag, then looks
 // at the queues; a waker fills the queue, then raises the flag. Both touch the flag by exchange, so
 // either the sleeper sees what was put down, or the waker sees the flag low and writes.
 #include "http/wake.h"
@@ -31,7 +31,7 @@ enum status wake_open(struct wake **out, struct error *err)
 
 void wake_close(struct wake *wake)
 {
-    if (wake == NULL)
+    if (!wake)
         return;
     close(wake->fd);
     heap_give(wake);

@@ -64,15 +64,14 @@ static void scan_one(struct exchange *x, uint64_t now)
         exchange_abort(x);
         return;
     }
-    if (x->request != NULL && served_has_failed(x->model)) {
+    if (x->request && served_has_failed(x->model)) {
         static const char says[] = "The device of the model failed.";
         static const struct http_failure failure = {.error = HTTP_INTERNAL,
                                                     .message = {says, sizeof says - 1}};
         exchange_cut(x, &failure);
         return;
     }
-    if (x->offloaded || x->ended || exchange_gone(x) || x->route == NULL ||
-        x->route->on_second == NULL)
+    if (x->offloaded || x->ended || exchange_gone(x) || !x->route || !x->route->on_second)
         return;
     x->route->on_second(x, now);
     exchange_settle(x);
@@ -109,11 +108,11 @@ static void quiet_close(struct http_thread *thread, uint64_t now)
 {
     const struct server *server = thread->server;
     uint64_t most_ns = server->options.quiet_timeout_ms * 1000000;
-    for (struct connection *c = thread->readable; c != NULL; c = c->next)
+    for (struct connection *c = thread->readable; c; c = c->next)
         c->busy = false;
     server->conf.http1.callbacks.foreach_request(&thread->ctx, busy_mark, NULL);
     server->conf.http2.callbacks.foreach_request(&thread->ctx, busy_mark, NULL);
-    for (struct connection *c = thread->readable; c != NULL; c = c->next) {
+    for (struct connection *c = thread->readable; c; c = c->next) {
         if (c->busy || now - c->quiet_from_ns <= most_ns)
             continue;
         atomic_fetch_add_explicit(&thread->counters.quiet_closed, 1, memory_order_relaxed);
@@ -126,7 +125,7 @@ void watch_second(struct http_thread *thread, uint64_t now)
     if (thread->listener_paused)
         quiet_close(thread, now);
     struct exchange *next;
-    for (struct exchange *x = thread->exchanges; x != NULL; x = next) {
+    for (struct exchange *x = thread->exchanges; x; x = next) {
         next = x->next; // only x itself can go in scan_one, and that from h2o's loop
         scan_one(x, now);
     }

@@ -147,7 +147,7 @@ enum status work_open(struct work_pool **out, uint32_t workers, uint32_t sides,
 
 void work_close(struct work_pool *pool)
 {
-    if (pool == NULL)
+    if (!pool)
         return;
     atomic_store_explicit(&pool->stop, true, memory_order_release);
     for (uint32_t i = 0; i < pool->started; i++) {

@@ -23,8 +23,8 @@ struct graph;  // a recorded run of ops of one stream
 struct device_options {
     uint32_t index;   // which GPU; 0 on a CPU
     uint32_t threads; // cpu: workers of the pool, the caller's thread counted; 0: all usable cores
-    bool exact;       // architecture rule 2
-    const char *cache_folder; // for tuned algorithms; NULL: none
+    bool exact;       // results do not depend on neighbours (docs/ARCHITECTURE.md)
+    const char *cache_folder;       // for tuned algorithms; NULL: none
     void (*note)(const char *line); // something worth a line in the log, at most once each; or NULL
 };
 

@@ -14,23 +14,20 @@ static bool act_wrong(enum dtype act)
 
 static bool vector_wrong(const struct weight *weight, uint32_t n)
 {
-    return weight == NULL || weight->data == NULL || weight->shape.use != WEIGHT_VECTOR ||
-           weight->shape.n != n;
+    return !weight || !weight->data || weight->shape.use != WEIGHT_VECTOR || weight->shape.n != n;
 }
 
 static bool table_wrong(const struct weight *weight, uint32_t width)
 {
-    return weight == NULL || weight->data == NULL || weight->shape.n == 0 ||
-           weight->shape.k != width ||
+    return !weight || !weight->data || weight->shape.n == 0 || weight->shape.k != width ||
            (weight->shape.use != WEIGHT_ROWS && weight->shape.use != WEIGHT_TIED);
 }
 
 const char *prep_check(const struct prep_args *a)
 {
-    if (a->step == NULL)
+    if (!a->step)
         return "prep: no step record";
-    if (a->token == NULL || a->position == NULL || a->row_of == NULL || a->type == NULL ||
-        a->kv_place == NULL)
+    if (!a->token || !a->position || !a->row_of || !a->type || !a->kv_place)
         return "prep: an output array is missing";
     if (a->row_count > a->limits.rows_max)
         return "prep: more rows than the limits say";
@@ -40,9 +37,9 @@ const char *prep_check(const struct prep_args *a)
         return "prep: a row has at least one token";
     if (a->admit_count > a->limits.admits_max || a->change_count > a->limits.changes_max)
         return "prep: more admits or block-table changes than the limits say";
-    if (a->admit_count > 0 && (a->state.params == NULL || a->state.done == NULL))
+    if (a->admit_count > 0 && (!a->state.params || !a->state.done))
         return "prep: admits need sampling state";
-    if (a->change_count > 0 && a->state.block_table == NULL)
+    if (a->change_count > 0 && !a->state.block_table)
         return "prep: changes need a block table";
     if (a->block_shift > 12)
         return "prep: a block holds at most 4096 tokens";
@@ -55,7 +52,7 @@ const char *embed_check(const struct embed_args *a)
         return "embed: activations are float32, bfloat16 or float16";
     if (a->width == 0 || table_wrong(a->table, a->width))
         return "embed: the table is missing, of another use or of another width";
-    if (a->token_count > 0 && (a->token == NULL || a->out == NULL))
+    if (a->token_count > 0 && (!a->token || !a->out))
         return "embed: tokens or output are missing";
     return "";
 }
@@ -66,19 +63,16 @@ const char *embed_bert_check(const struct embed_bert_args *a)
         return "embed_bert: activations are float32, bfloat16 or float16";
     if (a->width == 0 || table_wrong(a->word, a->width))
         return "embed_bert: the word table is missing, of another use or of another width";
-    if (table_wrong(a->position_table, a->width) ||
-        a->position_table->shape.use != WEIGHT_ROWS ||
+    if (table_wrong(a->position_table, a->width) || a->position_table->shape.use != WEIGHT_ROWS ||
         a->position_table->shape.dtype == DTYPE_I8)
         return "embed_bert: the position table must be rows of floats of the same width";
-    if (a->type_table != NULL &&
+    if (a->type_table &&
         (table_wrong(a->type_table, a->width) || a->type_table->shape.use != WEIGHT_ROWS ||
          a->type_table->shape.dtype == DTYPE_I8))
         return "embed_bert: the type table must be rows of floats of the same width";
     if (vector_wrong(a->norm_weight, a->width) || vector_wrong(a->norm_bias, a->width))
         return "embed_bert: norm weight and bias must be vectors of the width";
-    if (a->token_count > 0 &&
-        (a->token == NULL || a->position == NULL || a->out == NULL ||
-         (a->type_table != NULL && a->type == NULL)))
+    if (a->token_count > 0 && (!a->token || !a->position || !a->out || (a->type_table && !a->type)))
         return "embed_bert: tokens, positions, types or output are missing";
     return "";
 }
@@ -89,7 +83,7 @@ const char *rms_norm_check(const struct rms_norm_args *a)
         return "rms_norm: activations are float32, bfloat16 or float16";
     if (a->width == 0 || vector_wrong(a->weight, a->width))
         return "rms_norm: the weight must be a vector of the width";
-    if (a->rows > 0 && (a->residual == NULL || a->out == NULL))
+    if (a->rows > 0 && (!a->residual || !a->out))
         return "rms_norm: residual or output are missing";
     return "";
 }
@@ -100,7 +94,7 @@ const char *layer_norm_check(const struct layer_norm_args *a)
         return "layer_norm: activations are float32, bfloat16 or float16";
     if (a->width == 0 || vector_wrong(a->weight, a->width) || vector_wrong(a->bias, a->width))
         return "layer_norm: weight and bias must be vectors of the width";
-    if (a->rows > 0 && (a->residual == NULL || a->out == NULL))
+    if (a->rows > 0 && (!a->residual || !a->out))
         return "layer_norm: residual or output are missing";
     return "";
 }
@@ -111,7 +105,7 @@ const char *gemm_check(const struct gemm_args *a)
         return "gemm: activations are float32, bfloat16 or float16";
     if (a->y_dtype != a->x_dtype && a->y_dtype != DTYPE_F32)
         return "gemm: the output is of the activations' type or float32";
-    if (a->weight == NULL || a->weight->data == NULL)
+    if (!a->weight || !a->weight->data)
         return "gemm: no weight";
     const struct weight_shape *shape = &a->weight->shape;
     if (shape->use != WEIGHT_PRODUCT && shape->use != WEIGHT_TIED)
@@ -120,11 +114,11 @@ const char *gemm_check(const struct gemm_args *a)
         return "gemm: the weight is of no known type";
     if (shape->n == 0 || shape->k == 0)
         return "gemm: an empty weight";
-    if (a->bias != NULL && vector_wrong(a->bias, shape->n))
+    if (a->bias && vector_wrong(a->bias, shape->n))
         return "gemm: the bias must be a vector of the output's width";
     if (a->x_stride < shape->k || a->y_stride < shape->n)
         return "gemm: a stride is shorter than its row";
-    if (a->rows > 0 && (a->x == NULL || a->y == NULL))
+    if (a->rows > 0 && (!a->x || !a->y))
         return "gemm: input or output are missing";
     return "";
 }
@@ -146,15 +140,15 @@ const char *qkv_post_check(const struct qkv_post_args *a)
         return "qkv_post: the shape of attention is not possible";
     if (a->rotary_dim > a->shape.dim || a->rotary_dim % 2 != 0)
         return "qkv_post: the rotary part must be even and within the head";
-    if (a->rotary_dim > 0 && (a->cos_sin == NULL || a->position == NULL))
+    if (a->rotary_dim > 0 && (!a->cos_sin || !a->position))
         return "qkv_post: rotation needs positions and the table of angles";
-    if (a->q_norm != NULL && vector_wrong(a->q_norm, a->shape.dim))
+    if (a->q_norm && vector_wrong(a->q_norm, a->shape.dim))
         return "qkv_post: the norm of queries must be a vector of the head's width";
-    if (a->k_norm != NULL && vector_wrong(a->k_norm, a->shape.dim))
+    if (a->k_norm && vector_wrong(a->k_norm, a->shape.dim))
         return "qkv_post: the norm of keys must be a vector of the head's width";
-    if (a->token_count > 0 && a->qkv == NULL)
+    if (a->token_count > 0 && !a->qkv)
         return "qkv_post: no activations";
-    if (a->shape.paged && (a->kv_place == NULL || a->kv_base == NULL))
+    if (a->shape.paged && (!a->kv_place || !a->kv_base))
         return "qkv_post: paged attention needs places and the KV base";
     return "";
 }
@@ -165,15 +159,15 @@ const char *attn_check(const struct attn_args *a)
         return "attn: activations, keys and values are float32, bfloat16 or float16";
     if (shape_wrong(&a->shape)[0] != '\0')
         return "attn: the shape of attention is not possible";
-    if (a->step == NULL || a->step_host == NULL)
+    if (!a->step || !a->step_host)
         return "attn: no step record";
     if (a->row_count > a->token_count)
         return "attn: a row has at least one token";
-    if (a->token_count > 0 && (a->qkv == NULL || a->out == NULL))
+    if (a->token_count > 0 && (!a->qkv || !a->out))
         return "attn: input or output are missing";
     if (!a->shape.paged)
         return "";
-    if (a->block_table == NULL || a->kv_base == NULL || a->blocks_max == 0)
+    if (!a->block_table || !a->kv_base || a->blocks_max == 0)
         return "attn: paged attention needs the block table and the KV base";
     if (a->block_shift < 4 || a->block_shift > 12)
         return "attn: a block holds 16 to 4096 tokens";
@@ -188,7 +182,7 @@ const char *swiglu_check(const struct swiglu_args *a)
         return "swiglu: activations are float32, bfloat16 or float16";
     if (a->width == 0)
         return "swiglu: no columns";
-    if (a->rows > 0 && (a->in == NULL || a->out == NULL))
+    if (a->rows > 0 && (!a->in || !a->out))
         return "swiglu: input or output are missing";
     return "";
 }
@@ -199,7 +193,7 @@ const char *activate_check(const struct activate_args *a)
         return "activate: activations are float32, bfloat16 or float16";
     if ((unsigned)a->kind > ACTIVATE_SILU)
         return "activate: an unknown function";
-    if (a->width == 0 || (a->rows > 0 && a->x == NULL))
+    if (a->width == 0 || (a->rows > 0 && !a->x))
         return "activate: no columns or no activations";
     return "";
 }
@@ -210,9 +204,9 @@ const char *gather_check(const struct gather_args *a)
         return "gather: activations are float32, bfloat16 or float16";
     if (a->width == 0)
         return "gather: no columns";
-    if (a->count > 0 && (a->in == NULL || a->out == NULL || a->sampled == NULL))
+    if (a->count > 0 && (!a->in || !a->out || !a->sampled))
         return "gather: input, output or the list of rows are missing";
-    if (a->count > 0 && a->first_token && a->rows == NULL)
+    if (a->count > 0 && a->first_token && !a->rows)
         return "gather: first tokens need the step's rows";
     return "";
 }
@@ -225,8 +219,7 @@ const char *pool_check(const struct pool_args *a)
         return "pool: an unknown kind";
     if (a->width == 0)
         return "pool: no columns";
-    if (a->count > 0 &&
-        (a->in == NULL || a->out == NULL || a->rows == NULL || a->sampled == NULL))
+    if (a->count > 0 && (!a->in || !a->out || !a->rows || !a->sampled))
         return "pool: input, output or the lists of rows are missing";
     return "";
 }
@@ -241,15 +234,15 @@ const char *sample_check(const struct sample_args *a)
         return "sample: more rows than the limits say";
     if (a->count == 0)
         return "";
-    if (a->logits == NULL || a->sampled == NULL || a->result == NULL)
+    if (!a->logits || !a->sampled || !a->result)
         return "sample: logits, rows or results are missing";
-    if (a->max_top > 0 && a->top == NULL)
+    if (a->max_top > 0 && !a->top)
         return "sample: no room for top logprobs";
-    if (a->state.params == NULL || a->state.done == NULL || a->state.last_token == NULL)
+    if (!a->state.params || !a->state.done || !a->state.last_token)
         return "sample: no sampling state";
-    if (a->limits.bias_max > 0 && a->state.bias == NULL)
+    if (a->limits.bias_max > 0 && !a->state.bias)
         return "sample: no bias table";
-    if (a->limits.penalty_rows > 0 && a->state.penalty == NULL)
+    if (a->limits.penalty_rows > 0 && !a->state.penalty)
         return "sample: no penalty table";
     return "";
 }

@@ -9,10 +9,11 @@
 #include "kernels/weight.h"
 
 struct stream; // opaque
+// clang-format off
 #define OP_LIST(X)                                                                                 \
     X(prep) X(embed) X(embed_bert) X(rms_norm) X(layer_norm) X(gemm) X(qkv_post) X(attn)           \
     X(swiglu) X(activate) X(gather) X(pool) X(sample)
-
+// clang-format on
 // Persistent device state of a model's slots; made by runtime/model with memory_take.
 struct slot_state {
     int32_t *last_token;          // [slots]
@@ -25,18 +26,17 @@ struct slot_state {
 
 // Applies admits and block-table changes, then expands rows to per-token arrays.
 struct prep_args {
-    const struct step *step;    // device copy of the record
+    const struct step *step; // device copy of the record
     struct step_limits limits;
     uint32_t row_count, token_count, admit_count, change_count; // as in the record
     struct slot_state state;
-    int32_t *token;             // [T]
-    uint32_t *position;         // [T] within the sequence
-    uint32_t *row_of;           // [T]
-    uint32_t *type;             // [T] 0 or 1
-    uint64_t *kv_place;         // [T] byte offset from the KV base of (block, token) for layer 0,
-                                //     K, head 0; UINT64_MAX: write nothing (done, padding)
-    uint32_t block_shift;       // log2 of tokens a block
-    uint64_t token_bytes;       // stride of a token inside a block
+    int32_t *token;     // [T]
+    uint32_t *position; // [T] within the sequence
+    uint32_t *row_of;   // [T]
+    uint32_t *type;     // [T] 0 or 1
+    uint64_t *kv_place; // [T] bytes from the KV base to (block, token); UINT64_MAX: none is written
+    uint32_t block_shift; // log2 of tokens a block
+    uint64_t token_bytes; // stride of a token inside a block
 };
 
 // out[t] = table[token[t]]; a token outside the table: row 0.
@@ -82,7 +82,7 @@ struct layer_norm_args {
     float epsilon;
 };
 
-// y = x W^T + bias. Summation order: architecture rule 2 (exact mode).
+// y = x W^T + bias. In exact mode the order of its sums is fixed (attn_tiles.h).
 struct gemm_args {
     enum dtype x_dtype, y_dtype; // act in; act or F32 out
     const void *x;               // [rows][k], stride x_stride elements
@@ -96,11 +96,11 @@ struct gemm_args {
 // i < r/2; columns from r on are copied); q in place, k and v rounded into the KV blocks.
 struct qkv_post_args {
     enum dtype act, kv;
-    void *qkv;                             // [T][(heads + 2 kv_heads) * dim] act
-    const struct weight *q_norm, *k_norm;  // [dim] or NULL
-    const float *cos_sin;                  // [positions][rotary_dim / 2][2] f32
-    const uint32_t *position;              // [T]
-    const uint64_t *kv_place;              // [T]
+    void *qkv;                            // [T][(heads + 2 kv_heads) * dim] act
+    const struct weight *q_norm, *k_norm; // [dim] or NULL
+    const float *cos_sin;                 // [positions][rotary_dim / 2][2] f32
+    const uint32_t *position;             // [T]
+    const uint64_t *kv_place;             // [T]
     void *kv_base;
     uint64_t layer_offset, value_offset, head_bytes; // bytes: layer; V after K; KV head to head
     struct attn_shape shape;
@@ -111,8 +111,8 @@ struct qkv_post_args {
 // Keys and values: of each row's KV blocks; ragged (shape.paged == 0): of qkv, as kv or finer.
 struct attn_args {
     enum dtype act, kv;
-    const void *qkv;        // [T][(heads + 2 kv_heads) * dim] act; q (ragged: also k, v) is read
-    void *out;              // [T][heads * dim] act
+    const void *qkv;         // [T][(heads + 2 kv_heads) * dim] act; q (ragged: also k, v) is read
+    void *out;               // [T][heads * dim] act
     const struct step *step; // device copy: rows and the device's work lists
     const struct step *step_host; // the same on the host, for counts
     const uint32_t *block_table;  // [slots][blocks_max]
@@ -140,11 +140,11 @@ struct activate_args { // in place
 
 struct gather_args {
     enum dtype act;
-    const void *in;                    // [T][width] act
+    const void *in;                     // [T][width] act
     const struct step_sampled *sampled; // [n] device
-    uint32_t first_token;              // 1: the row's first token (CLS) instead of its last
-    const struct step_row *rows;       // [R] device; read only where first_token is set
-    void *out;                         // [n][width] act
+    uint32_t first_token;               // 1: the row's first token (CLS) instead of its last
+    const struct step_row *rows;        // [R] device; read only where first_token is set
+    void *out;                          // [n][width] act
     uint32_t count, width;
 };
 
@@ -173,7 +173,7 @@ struct sample_top {
     float logprob;
 };
 // Order: raw logprobs; bias, minimum outputs, mask; penalties; greedy, or temperature, min-p,
-// top-k, top-p, Gumbel draw; ties to the lower id (kernels.md section 7). A mask or bias that bans
+// top-k, top-p, Gumbel draw; ties to the lower id. A mask or bias that bans
 // everything leaves the arg-max of the raw row. Updates state (last_token, params.output_count,
 // done, penalty).
 struct sample_args {

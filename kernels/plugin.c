@@ -21,7 +21,7 @@ static bool path_beside_executable(char *path, size_t size, const char *name)
         return false;
     self[length] = '\0';
     char *slash = strrchr(self, '/');
-    if (slash == NULL)
+    if (!slash)
         return false;
     *slash = '\0';
     int written = snprintf(path, size, "%s/libweft_%s.so", self, name);
@@ -33,12 +33,12 @@ static enum status entry_open(const struct device_api **out, void *library, cons
 {
     device_plugin_entry *entry = NULL;
     void *symbol = dlsym(library, DEVICE_PLUGIN_SYMBOL);
-    if (symbol == NULL)
-        return error_set(err, STATUS_NO_DEVICE, "the %s device library has no %s; rebuild it",
-                         name, DEVICE_PLUGIN_SYMBOL);
+    if (!symbol)
+        return error_set(err, STATUS_NO_DEVICE, "the %s device library has no %s; rebuild it", name,
+                         DEVICE_PLUGIN_SYMBOL);
     memcpy(&entry, &symbol, sizeof entry); // ISO C has no cast from object to function pointer
     const struct device_api *api = entry();
-    if (api == NULL)
+    if (!api)
         return error_set(err, STATUS_NO_DEVICE, "the %s device library offers no device", name);
     if (api->abi != DEVICE_ABI)
         return error_set(err, STATUS_NO_DEVICE,
@@ -65,7 +65,7 @@ enum status device_plugin_open(const struct device_api **out, const char *name,
     char beside[PATH_MAX + 64] = "";
     char installed[PATH_MAX] = "";
     const char *tried[2] = {NULL, NULL};
-    if (library_path != NULL) {
+    if (library_path) {
         // dlopen searches system folders for a name without a slash; a path is what was meant
         if (snprintf(beside, sizeof beside, "%s%s", strchr(library_path, '/') ? "" : "./",
                      library_path) >= (int)sizeof beside)
@@ -79,18 +79,18 @@ enum status device_plugin_open(const struct device_api **out, const char *name,
     }
     char reason[512] = "no place to look in";
     for (int i = 0; i < 2; i++) {
-        if (tried[i] == NULL)
+        if (!tried[i])
             continue;
-        if (library_path == NULL && access(tried[i], R_OK) != 0) {
+        if (!library_path && access(tried[i], R_OK) != 0) {
             snprintf(reason, sizeof reason, "neither %.200s nor %.200s is there", beside,
                      installed);
             continue;
         }
         void *library = dlopen(tried[i], RTLD_NOW | RTLD_LOCAL);
-        if (library != NULL)
+        if (library)
             return entry_open(out, library, name, err);
         const char *text = dlerror();
-        snprintf(reason, sizeof reason, "%s", text != NULL ? text : "unknown reason");
+        snprintf(reason, sizeof reason, "%s", text ? text : "unknown reason");
         break;
     }
     return error_set(err, STATUS_NO_DEVICE, "the %s device cannot be had: %s", name, reason);

@@ -11,21 +11,21 @@ enum {
     STEP_TOKEN_FED = 0xFFFFFFFF, // the row's token is the one the device sampled last
     STEP_NO_TYPE = 0xFFFFFFFF,
     STEP_NO_ROW = 0xFFFFFFFF,
-    SAMPLE_TOP_MAX = 20,         // top_logprobs
-    SAMPLE_STOP_IDS_MAX = 8,     // end ids tested on the device; more are tested by the host
+    SAMPLE_TOP_MAX = 20,     // top_logprobs
+    SAMPLE_STOP_IDS_MAX = 8, // end ids tested on the device; more are tested by the host
 };
 
 struct step_limits {
-    uint32_t rows_max;    // rows a step
-    uint32_t tokens_max;  // tokens a step
-    uint32_t slots_max;   // resident sequences (device rows)
-    uint32_t blocks_max;  // block-table entries a slot; 0 for encoders
-    uint32_t changes_max; // block-table changes a step
-    uint32_t admits_max;  // new sampling records a step; 0 for pooling models
-    uint32_t history_max; // tokens of penalty histories a step
-    uint32_t bias_max;    // logit-bias entries a slot
+    uint32_t rows_max;     // rows a step
+    uint32_t tokens_max;   // tokens a step
+    uint32_t slots_max;    // resident sequences (device rows)
+    uint32_t blocks_max;   // block-table entries a slot; 0 for encoders
+    uint32_t changes_max;  // block-table changes a step
+    uint32_t admits_max;   // new sampling records a step; 0 for pooling models
+    uint32_t history_max;  // tokens of penalty histories a step
+    uint32_t bias_max;     // logit-bias entries a slot
     uint32_t penalty_rows; // slots that can have penalties at once
-    uint32_t vocab;       // 0 for pooling models
+    uint32_t vocab;        // 0 for pooling models
 };
 
 // Shape of attention, the same for every layer of a model.
@@ -35,11 +35,11 @@ struct attn_shape {
     uint32_t dim;      // of a head: 16 to 256, a multiple of 8
     uint32_t window;   // keys a query sees, itself counted; 0: all
     float scale;
-    uint8_t causal;    // 0: every key of the row (encoders)
-    uint8_t paged;     // 1: keys and values in KV blocks; 0: in the packed qkv activations
+    uint8_t causal; // 0: every key of the row (encoders)
+    uint8_t paged;  // 1: keys and values in KV blocks; 0: in the packed qkv activations
 };
 
-struct step_row { // 32 bytes
+struct step_row {       // 32 bytes
     uint32_t slot;      // device row: index of block table and sampling state
     uint32_t q_start;   // first token of this row within the step
     uint32_t q_len;     // tokens computed in this step, >= 1
@@ -66,19 +66,19 @@ enum sample_flag {
 // (token id >> 2, output index, choice, 0); word (token id & 3) -> u; Gumbel noise.
 struct sample_params {
     uint64_t seed;
-    uint32_t choice;      // n: which of the request's choices
+    uint32_t choice;       // n: which of the request's choices
     uint32_t output_count; // tokens it has produced so far: index of the next one
-    float temperature;    // below 1e-5: greedy
-    float top_p;          // 1: off; 0: the top token only
-    float min_p;          // 0: off
-    uint32_t top_k;       // 0: off
-    float repetition;     // 1: off
-    float frequency;      // 0: off
-    float presence;       // 0: off
-    uint32_t flags;       // enum sample_flag
+    float temperature;     // below 1e-5: greedy
+    float top_p;           // 1: off; 0: the top token only
+    float min_p;           // 0: off
+    uint32_t top_k;        // 0: off
+    float repetition;      // 1: off
+    float frequency;       // 0: off
+    float presence;        // 0: off
+    uint32_t flags;        // enum sample_flag
     uint32_t top_logprobs; // 0..SAMPLE_TOP_MAX
-    uint32_t output_min;  // end ids are banned before this many outputs
-    uint32_t stop_count;  // of stop_ids
+    uint32_t output_min;   // end ids are banned before this many outputs
+    uint32_t stop_count;   // of stop_ids
     int32_t stop_ids[SAMPLE_STOP_IDS_MAX];
     uint32_t penalty_row; // row of the penalty table, or STEP_NO_ROW
     uint32_t bias_count;
@@ -90,7 +90,7 @@ struct step_admit {
     uint32_t history_at;     // in the history section (penalties only)
     uint32_t history_prompt; // prompt tokens there, output tokens follow
     uint32_t history_output;
-    uint32_t bias_at;        // in the bias section
+    uint32_t bias_at; // in the bias section
     uint32_t reserved;
     struct sample_params params;
 };
@@ -101,10 +101,10 @@ struct step_bias {
 };
 
 struct step_sampled { // per sampled or pooled row, in order of `sample`
-    uint32_t row;      // of this step
+    uint32_t row;     // of this step
     uint32_t slot;
     uint32_t last_token; // index within the step of the row's last token
-    uint32_t mask;     // row of the mask table, or STEP_NO_ROW
+    uint32_t mask;       // row of the mask table, or STEP_NO_ROW
 };
 
 // Section offsets in bytes from the start of the record; all 256-byte aligned.

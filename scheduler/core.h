@@ -34,14 +34,14 @@ struct plan {
     uint32_t first_left, second_left;                            // tokens of the shares of prompts
     uint32_t rows_left, changes_left, admits_left, history_left; // of the step
     uint32_t short_most;                                         // tokens of a short prompt
-    uint32_t unserved;             // prompts that the first share left unfinished
-    uint32_t looks_left;           // blocks that may still be looked up in this plan
-    struct sequence *paused_at;    // before it no paused one is a victim
-    uint32_t victim_at;            // from there on the order has no victims
-    uint32_t unmet;                // blocks that older sequences wait for
-    uint32_t debt;                 // blocks that older prefills will still take
-    bool blocked;                  // a drawn sequence waits for blocks: nothing new is drawn
-    bool full;                     // nor where one found no room in the step
+    uint32_t unserved;          // prompts that the first share left unfinished
+    uint32_t looks_left;        // blocks that may still be looked up in this plan
+    struct sequence *paused_at; // before it no paused one is a victim
+    uint32_t victim_at;         // from there on the order has no victims
+    uint32_t unmet;             // blocks that older sequences wait for
+    uint32_t debt;              // blocks that older prefills will still take
+    bool blocked;               // a drawn sequence waits for blocks: nothing new is drawn
+    bool full;                  // nor where one found no room in the step
 };
 
 struct record { // a launched step

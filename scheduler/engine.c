@@ -251,10 +251,9 @@ enum engine_news engine_step(struct engine *engine, uint64_t now_ns)
     enum engine_news out = ENGINE_FAULT;
     if (!engine->failed) {
         bool lost = atomic_load_explicit(&engine->gate.state, memory_order_seq_cst) == GATE_FAILED;
-        enum status status =
-            lost ? error_set(&engine->error, STATUS_DEVICE_FAULT,
-                             "the device failed in a step of another model")
-                 : turn(engine, &worked);
+        enum status status = lost ? error_set(&engine->error, STATUS_DEVICE_FAULT,
+                                              "the device failed in a step of another model")
+                                  : turn(engine, &worked);
         news = parked_trim(engine) || news;
         out = status != STATUS_OK ? engine_fail(engine)
               : worked || news    ? ENGINE_WORKED

@@ -14,9 +14,9 @@ struct engine_options {
     uint64_t max_result_bytes;    // pooled vectors and scores of those
     uint32_t choices_max;         // n
     bool prefix_cache;
-    double step_stretch;          // prompts may make a step so many times as long; 0: no bound
-    uint64_t step_deadline_ns;    // a step later than this is a device fault; 0: 120 s
-    uint64_t hash_key[2];         // of the prefix cache; random at start, fixed in tests
+    double step_stretch;       // prompts may make a step so many times as long; 0: no bound
+    uint64_t step_deadline_ns; // a step later than this is a device fault; 0: 120 s
+    uint64_t hash_key[2];      // of the prefix cache; random at start, fixed in tests
 };
 
 // Host memory the engine takes, for the plan that is printed at start.

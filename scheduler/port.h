@@ -1,6 +1,6 @@
 // A port joins one h2o thread and one engine: text stops here, integers cross. The h2o thread
 // submits requests, reads events and frees requests; the engine thread owns a request from submit
-// to its finish event. Architecture page, section 3, "Port", is the specification.
+// to its finish event.
 //
 // Every function of this header is for the h2o side (one thread per port). Nothing blocks.
 #pragma once
@@ -29,7 +29,7 @@ enum request_kind { REQUEST_GENERATE, REQUEST_EMBED, REQUEST_SCORE };
 // Everything the engine needs; copied by port_submit, so all pointers are borrowed for the call.
 struct submit_args {
     enum request_kind kind;
-    const int32_t *tokens;          // prompts of all sequences, one after the other
+    const int32_t *tokens; // prompts of all sequences, one after the other
     uint32_t token_count;
     uint32_t sequence_count;        // prompts: 1 for generation; inputs or documents for pooling
     const uint32_t *sequence_start; // [sequence_count + 1] prefix sums into tokens
@@ -42,11 +42,11 @@ struct submit_args {
     const int32_t *stop_ids;
     uint32_t bias_count;
     const struct step_bias *bias;
-    uint64_t cache_salt[2];         // separates prefix caches; 0, 0 for none
-    uint32_t key_id;                // whose request: keys are served in turn
-    uint32_t adapter;               // 0
-    uint64_t deadline_ns;           // CLOCK_MONOTONIC: still queued then -> FINISH_TIMEOUT; 0: none
-    void *owner;                    // handed to the drain callback
+    uint64_t cache_salt[2]; // separates prefix caches; 0, 0 for none
+    uint32_t key_id;        // whose request: keys are served in turn
+    uint32_t adapter;       // 0
+    uint64_t deadline_ns;   // CLOCK_MONOTONIC: still queued then -> FINISH_TIMEOUT; 0: none
+    void *owner;            // handed to the drain callback
 };
 
 enum admission {
@@ -85,12 +85,12 @@ enum event_flag { EVENT_TOKEN = 1, EVENT_LAST = 2 }; // LAST: every choice has f
 
 struct token_event { // 24 bytes
     uint32_t choice;
-    int32_t token;   // valid with EVENT_TOKEN; a finish may carry the token that ended it
-    float logprob;   // raw, where asked
-    uint8_t finish;  // enum finish
-    uint8_t flags;   // enum event_flag
+    int32_t token;  // valid with EVENT_TOKEN; a finish may carry the token that ended it
+    float logprob;  // raw, where asked
+    uint8_t finish; // enum finish
+    uint8_t flags;  // enum event_flag
     uint16_t top_count;
-    uint32_t index;  // of the token within its choice
+    uint32_t index; // of the token within its choice
     uint32_t reserved;
 };
 

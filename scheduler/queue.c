@@ -46,7 +46,7 @@ static struct queue_key *key_open(struct queue *queue, uint32_t key_id)
         if (key->key_id == key_id)
             return key;
     struct queue_key *key = queue->free;
-    check(key != NULL, "more than %u keys wait", queue->count);
+    check(key, "more than %u keys wait", queue->count);
     queue->free = key->chain;
     *key = (struct queue_key){.key_id = key_id, .chain = *head};
     *head = key;

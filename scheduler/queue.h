@@ -22,7 +22,7 @@ struct queue {
     struct queue_key **bucket; // [mask + 1] by key_id
     struct queue_key *free;
     struct queue_key *first, *last;
-    uint64_t turns; // given so far
+    uint64_t turns;     // given so far
     uint32_t penalised; // requests that need a penalty row
     uint32_t count, mask;
 };

@@ -13,7 +13,7 @@ struct queue_key;
 
 enum {
     REQUEST_CHOICES_MAX = 256,
-    STORE_WORDS = 512, // words a chunk of the token store
+    STORE_WORDS = 512,   // words a chunk of the token store
     HISTORY_WORDS = 128, // of the histories
 };
 
@@ -126,7 +126,7 @@ struct port {
     uint32_t free_count;
     uint32_t fresh; // request numbers never used so far
     uint64_t serial;
-    bool touched;                                     // engine: it has news since the last wake
+    bool touched; // engine: it has news since the last wake
     struct number_ring inbound, ready;
     struct number_ring notices; // to the engine: a cancel, or room that it waited for
     _Alignas(CACHE_LINE) _Atomic uint32_t submitting; // the h2o thread is inside port_submit

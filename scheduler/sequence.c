@@ -263,7 +263,7 @@ void sequence_park(struct engine *engine, struct sequence *s)
 
 void sequence_end(struct engine *engine, struct sequence *s)
 {
-    check(s->request != NULL, "record %u ends twice", s->record);
+    check(s->request, "record %u ends twice", s->record);
     if (s->state == SEQUENCE_PARKED) {
         parked_drop(engine, s);
         request_drop(engine, s->request, s);

@@ -109,10 +109,10 @@ static void row_settle(struct engine *engine, const struct plan_row *row,
         share_bar(engine, s);
     // Computed for nobody. With a step in flight that is the row launched ahead of the cancel, not
     // the one that was running; without one it is the row during which the client left.
-    bool left = s->state == SEQUENCE_ENDING ? s->cancelled
-                                            : engine->facts.steps_in_flight == 0 &&
-                                                  atomic_load_explicit(&s->request->cancel,
-                                                                       memory_order_relaxed);
+    bool left = s->state == SEQUENCE_ENDING
+                    ? s->cancelled
+                    : engine->facts.steps_in_flight == 0 &&
+                          atomic_load_explicit(&s->request->cancel, memory_order_relaxed);
     stat_add(&engine->stats.rows_after_cancel, left);
     if (s->state == SEQUENCE_ENDING) {
         sequence_settled(engine, s); // its token is dropped

@@ -26,28 +26,28 @@ static inline uint64_t step_bound(uint32_t bucket)
 }
 
 struct engine_stats {
-    _Atomic uint64_t steps;               // launched
+    _Atomic uint64_t steps; // launched
     _Atomic uint64_t steps_decode_only;
-    _Atomic uint64_t rows;                // computed rows, summed over steps
-    _Atomic uint64_t tokens_computed;     // token rows through the model (no padding)
+    _Atomic uint64_t rows;                          // computed rows, summed over steps
+    _Atomic uint64_t tokens_computed;               // token rows through the model (no padding)
     _Atomic uint64_t steps_by_rows[STEP_BUCKETS];   // how many steps had so many rows,
     _Atomic uint64_t steps_by_tokens[STEP_BUCKETS]; // so many tokens; not cumulative
-    _Atomic uint64_t prompt_tokens;       // admitted prompts, cached ones included
-    _Atomic uint64_t generation_tokens;   // settled and published
-    _Atomic uint64_t prefix_queries;      // prompt tokens looked up
-    _Atomic uint64_t prefix_hits;         // prompt tokens found
-    _Atomic uint64_t preemptions;         // parked ones that were running included
-    _Atomic uint64_t pauses;              // choices paused for a slow reader
-    _Atomic uint64_t parked;              // places that paused ones gave up
-    _Atomic uint64_t rows_after_cancel;   // computed, and the request was cancelled by then
+    _Atomic uint64_t prompt_tokens;                 // admitted prompts, cached ones included
+    _Atomic uint64_t generation_tokens;             // settled and published
+    _Atomic uint64_t prefix_queries;                // prompt tokens looked up
+    _Atomic uint64_t prefix_hits;                   // prompt tokens found
+    _Atomic uint64_t preemptions;                   // parked ones that were running included
+    _Atomic uint64_t pauses;                        // choices paused for a slow reader
+    _Atomic uint64_t parked;                        // places that paused ones gave up
+    _Atomic uint64_t rows_after_cancel; // computed, and the request was cancelled by then
     _Atomic uint64_t requests_submitted;
     _Atomic uint64_t finished_stop, finished_length, finished_cancel, finished_error,
         finished_timeout, finished_pooling;
-    _Atomic uint64_t sequences_running;   // gauge: resident
-    _Atomic uint64_t sequences_waiting;   // gauge
+    _Atomic uint64_t sequences_running;                        // gauge: resident
+    _Atomic uint64_t sequences_waiting;                        // gauge
     _Atomic uint64_t blocks_total, blocks_used, blocks_cached; // gauges
-    _Atomic uint64_t step_started_ns;     // of the step in flight; 0: none
-    _Atomic uint64_t step_finished_ns;    // of the last one
-    _Atomic uint64_t beat_ns;             // last turn of the loop
-    _Atomic uint64_t failed;              // 1: its device failed
+    _Atomic uint64_t step_started_ns;                          // of the step in flight; 0: none
+    _Atomic uint64_t step_finished_ns;                         // of the last one
+    _Atomic uint64_t beat_ns;                                  // last turn of the loop
+    _Atomic uint64_t failed;                                   // 1: its device failed
 };

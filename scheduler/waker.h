@@ -1,5 +1,5 @@
 // Eventfd and pending flag of a thread that sleeps: one for each h2o thread (shared by its ports)
-// and one for each engine. http.md section 5 has the argument why nothing is lost.
+// and one for each engine. wake.c of http says why nothing is lost.
 #pragma once
 
 #include "scheduler/ring.h"

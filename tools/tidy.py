@@ -4,6 +4,7 @@
 - rooms include downwards only (docs/ARCHITECTURE.md)
 - files at most 800 lines, headers 200, functions 70 (CUDA 120), lines 100
 - banned calls, with what to use instead; no leftover markers; no absolute paths of a machine
+- NULL is tested by !p; a file that a comment or a page names is tracked
 - every source file is in a CMake list
 
 Exceptions stand in tools/tidy_exceptions.txt, one "rule path [name]" a line: the list may shrink.
@@ -36,7 +37,8 @@ ONLY_IN = {  # call -> the files that may make it
     r"\bgetenv\(": ["cli/options.c"],
     r"\b(malloc|calloc|realloc)\(": ["base/arena.c", "kernels/cpu/", "kernels/cuda/"],
 }
-SOURCE = (".c", ".h", ".cu", ".cuh", ".cpp")
+SOURCE = (".c", ".h", ".cu", ".cuh", ".cpp", ".inc")
+REFERRING = (".md", ".py", ".sh", ".cmake", "CMakeLists.txt")
 
 
 def tracked():
@@ -100,6 +102,9 @@ def check_file(path, findings):
         if count > limit:
             findings.append(("function", path, name, "%s at line %d has %d lines, at most %d" %
                              (name, first, count, limit)))
+    for number, line in enumerate(code.split("\n"), 1):
+        if re.search(r"== NULL|if \(\w+ != NULL", line) and not path.endswith("cmocka.h"):
+            findings.append(("null", path, str(number), "line %d: say !p, or p" % number))
     if path.startswith("tests/") or path.startswith("bench/"):
         return
     for pattern, instead in BANNED.items():
@@ -110,6 +115,29 @@ def check_file(path, findings):
             findings.append(("banned", path, pattern, "%s belongs to %s" % (pattern, places)))
     if re.search(r"\b(TODO|FIXME|XXX)\b", text):
         findings.append(("marker", path, "", "leftover marker"))
+
+
+def suffixes(path):
+    parts = path.split("/")
+    return {"/".join(parts[i:]) for i in range(len(parts))}
+
+
+def check_references(paths, findings):
+    """Source files and pages that comments and pages name are there."""
+    known = set().union(*map(suffixes, paths))
+    name = r"(?<![\w./*{}$-])((?:[\w-]+/)*[\w-]+\.(?:c|h|cu|cuh|inc|md|py|sh))\b(?![\w(*/])"
+    for path in paths:
+        if path in ("tools/tidy.py", "tools/patterns.py") or not path.endswith(SOURCE + REFERRING):
+            continue
+        with open(os.path.join(ROOT, path), encoding="utf-8", errors="replace") as file:
+            for number, line in enumerate(file, 1):
+                if path.endswith(SOURCE):
+                    line = line[line.find("//"):] if "//" in line else ""
+                for target in re.findall(name, line):
+                    if target not in known and not target.startswith(("h2o/", "build/")) \
+                            and not re.search("NAME|_x", target):
+                        findings.append(("reference", path, target, "line %d names %s, which is not here"
+                                         % (number, target)))
 
 
 def check_listed(paths, findings):
@@ -143,6 +171,7 @@ def main():
     for path in sources:
         check_file(path, findings)
     check_listed(paths, findings)
+    check_references(paths, findings)
     check_records(paths, findings)
     exceptions = set()
     listing = os.path.join(ROOT, "tools/tidy_exceptions.txt")

@@ -95,10 +95,7 @@ __attribute__((unused)) static int unit_run(const struct CMUnitTest *tests, size
     return failed;
 }
 
-#define cmocka_unit_test(f)                                                                        \
-    {                                                                                              \
-#f, f                                                                                      \
-    }
+#define cmocka_unit_test(f) {#f, f}
 #define cmocka_run_group_tests(tests, setup, teardown)                                             \
     unit_run(tests, sizeof(tests) / sizeof(tests)[0], setup, teardown)
 #define cmocka_run_group_tests_name(name, tests, setup, teardown)                                  \

@@ -21,16 +21,14 @@ static bool values_are_too_many(struct text body)
     const char *at = body.at, *end = body.at + body.bytes;
     uint32_t count = 1;
 
-    if (body.bytes < CALL_VALUES_MAX) {
+    if (body.bytes < CALL_VALUES_MAX)
         return false;
-    }
     while (at < end && count <= CALL_VALUES_MAX) {
         char c = *at++;
         count += c == ',' || c == '[' || c == '{';
         if (c == '"') {
-            while (at < end && *at != '"') {
+            while (at < end && *at != '"')
                 at += *at == '\\' ? 2 : 1;
-            }
             at++;
         }
     }
@@ -67,9 +65,8 @@ static void call_prepare(struct call *call)
         return;
     }
     fields_init(&call->fields, exchange_arena(call->exchange), call->info->shape, call->body);
-    if (!call->fields.failed) {
+    if (!call->fields.failed)
         call->prepare(call);
-    }
     body_end(call);
     call->prepare_ns = clock_ns() - started;
 }
@@ -94,15 +91,13 @@ static void unknown_tell(struct call *call)
 
 static void call_answer(struct call *call)
 {
-    if (call->fields.ignored_count > 0) {
+    if (call->fields.ignored_count > 0)
         unknown_tell(call);
-    }
     if (!exchange_gone(call->exchange)) {
-        if (call->fields.failed) {
+        if (call->fields.failed)
             exchange_fail(call->exchange, &call->fields.failure);
-        } else {
+        else
             call->answer(call);
-        }
     }
     arena_destroy(call->scratch);
     call->scratch = NULL;
@@ -158,9 +153,8 @@ bool call_model(struct call *call, enum model_kind kind, const struct field_rule
 
     fields_get_required(f, "model");
     struct text id = fields_string(f, "model");
-    if (f->failed) {
+    if (f->failed)
         return false;
-    }
     call->model = served_find(call->info->served, id);
     if (!call->model) {
         const char *form =
@@ -170,9 +164,8 @@ bool call_model(struct call *call, enum model_kind kind, const struct field_rule
         return false;
     }
     fields_check_known(f, rules);
-    if (!f->failed && call->model->facts->kind != kind) {
+    if (!f->failed && call->model->facts->kind != kind)
         fail_kind(call, kind);
-    }
     return !f->failed;
 }
 
@@ -182,7 +175,7 @@ void call_fail(struct call *call, enum http_error error, const char *format, ...
     va_list args;
 
     va_start(args, format);
-    vsnprintf(message, sizeof(message), format, args);
+    vsnprintf(message, sizeof message, format, args);
     va_end(args);
     exchange_fail(call->exchange,
                   &(struct http_failure){.error = error, .message = text_of(message)});

@@ -1,4 +1,4 @@
-// POST /v1/chat/completions: its fields and its answers (http-api.md section 2). The conversation
+// POST /v1/chat/completions: its fields and its answers (docs/API.md). The conversation
 // is read by chat_turns.c, the life of the request is generation.c. A chunk of a stream is a
 // constant beginning, made once, the escaped text and a constant end.
 #include "http/api/endpoints.h"
@@ -93,9 +93,8 @@ static void response_format_read(struct generation *g)
     struct fields *f = &g->call.fields;
     const json_t *format = fields_get(f, "response_format");
 
-    if (format && !json_is_string(json_object_get(format, "type"))) {
+    if (format && !json_is_string(json_object_get(format, "type")))
         fields_fail(f, HTTP_MISSING_FIELD, "response_format.type", "is required");
-    }
 }
 
 static bool says(const json_t *object, const char *name)
@@ -128,9 +127,8 @@ static void chat_read(struct generation *g)
 {
     struct fields *f = &g->call.fields;
 
-    if (!call_model(&g->call, MODEL_GENERATOR, &chat_rules)) {
+    if (!call_model(&g->call, MODEL_GENERATOR, &chat_rules))
         return;
-    }
     generation_read_sampling(g, 2, -1);
     int64_t seed = fields_integer(f, "seed", (struct integer_range){INT64_MIN, INT64_MAX, 0});
     g->params.seed = fields_get(f, "seed") ? (uint64_t)seed : random_seed();
@@ -202,14 +200,13 @@ static void chunk_end(const struct generation *g, struct json_buffer *out)
 static void chat_begin(struct generation *g, struct json_buffer *out)
 {
     struct arena *arena = exchange_arena(g->call.exchange);
-    struct chat_writer *writer = arena_take_zeroed(arena, 1, sizeof(*writer));
+    struct chat_writer *writer = arena_take_zeroed(arena, 1, sizeof *writer);
     struct json_buffer chunk = {0};
 
     json_put_literal(&chunk, "data: ");
     head_put(g, &chunk, "chat.completion.chunk");
-    if (writer) {
+    if (writer)
         writer->chunk = arena_copy(arena, text_span(chunk.at, chunk.bytes));
-    }
     json_buffer_free(&chunk);
     g->writer = writer;
     check(writer && writer->chunk.at, "the arena of an exchange has no room for %zu bytes",

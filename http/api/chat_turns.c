@@ -1,4 +1,4 @@
-// Messages of a chat completion request -> conversation (http-api.md section 2.2). Paths of
+// Messages of a chat completion request -> conversation (docs/API.md). Paths of
 // failures are those of the request: messages[2].content[0].type.
 #include "http/api/turns.h"
 
@@ -56,7 +56,7 @@ static void part_refuse(struct fields *f, const char *path, struct text type)
                                         "image",     "video_url",   "audio_url"};
     struct text shown = text_head(type, 64);
 
-    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
         if (text_is(type, known[i])) {
             fields_fail(f, HTTP_UNSUPPORTED_CONTENT, path,
                         "is '%.*s', which this model does not support", (int)shown.bytes, shown.at);
@@ -117,9 +117,8 @@ static void content_read(struct json_buffer *out, struct fields *f, const json_t
     }
     json_array_foreach(content, i, part)
     {
-        if (f->failed) {
+        if (f->failed)
             return;
-        }
         part_read(out, f, part, fields_path(f, "%s[%zu]", base.at, i), refusal);
     }
 }
@@ -136,23 +135,19 @@ static void call_read(struct conversation *c, struct fields *f, json_t *message,
     }
     fields_check_object(f, &call_rules, entry, path);
     const json_t *type = json_member(entry, "type");
-    if (type && !text_is(json_text(type), "function")) {
+    if (type && !text_is(json_text(type), "function"))
         fields_fail(f, HTTP_INVALID_VALUE, fields_path(f, "%s.type", path), "must be 'function'");
-    }
     call.id = json_text(json_object_get(entry, "id"));
-    if (!call.id.at) {
+    if (!call.id.at)
         fields_fail(f, HTTP_MISSING_FIELD, fields_path(f, "%s.id", path), "is required");
-    }
     call.name = json_text(json_object_get(function, "name"));
-    if (!call.name.at) {
+    if (!call.name.at)
         fields_fail(f, HTTP_MISSING_FIELD, fields_path(f, "%s.function.name", path), "is required");
-    }
     const json_t *arguments = json_object_get(function, "arguments");
     call.arguments = json_is_object(arguments) ? arguments : NULL;
     call.arguments_text = json_text(arguments);
-    if (!f->failed) {
+    if (!f->failed)
         conversation_add_call(c, message, &call);
-    }
 }
 
 static void calls_read(struct conversation *c, struct fields *f, json_t *message,
@@ -162,18 +157,16 @@ static void calls_read(struct conversation *c, struct fields *f, json_t *message
     size_t i;
     json_t *entry;
 
-    if (!calls || json_is_null(calls)) {
+    if (!calls || json_is_null(calls))
         return;
-    }
     if (!json_is_array(calls)) {
         fields_fail(f, HTTP_INVALID_TYPE, path, "must be an array");
         return;
     }
     json_array_foreach(calls, i, entry)
     {
-        if (f->failed) {
+        if (f->failed)
             return;
-        }
         call_read(c, f, message, entry, fields_path(f, "%s[%zu]", base.at, i));
     }
 }
@@ -184,17 +177,14 @@ static void assistant_read(struct conversation *c, struct fields *f, const json_
     const json_t *value = json_member(in, "content");
     const json_t *reasoning = json_member(in, "reasoning_content");
 
-    if (value) {
+    if (value)
         content_read(&content, f, value, fields_path(f, "messages[%zu].content", i), true);
-    }
     json_t *message = conversation_add(c, "assistant", text_span(content.at, content.bytes));
     json_buffer_free(&content);
-    if (!reasoning) {
+    if (!reasoning)
         reasoning = json_member(in, "reasoning");
-    }
-    if (json_is_string(reasoning)) {
+    if (json_is_string(reasoning))
         json_object_set(message, "reasoning_content", (json_t *)reasoning);
-    }
     calls_read(c, f, message, json_member(in, "tool_calls"),
                fields_path(f, "messages[%zu].tool_calls", i));
     c->continued = json_is_true(json_member(in, "prefix"));
@@ -209,11 +199,10 @@ static void tool_read(struct conversation *c, struct fields *f, const json_t *in
         .content = content,
         .path = fields_path(f, "messages[%zu].tool_call_id", i),
     };
-    if (!id) {
+    if (!id)
         fields_fail(f, HTTP_MISSING_FIELD, result.path, "is required");
-    } else {
+    else
         conversation_add_result(c, f, &result);
-    }
 }
 
 static void plain_read(struct conversation *c, struct fields *f, const json_t *in, size_t i,
@@ -227,20 +216,18 @@ static void plain_read(struct conversation *c, struct fields *f, const json_t *i
                     "is required");
         return;
     }
-    if (json_is_string(value)) {
+    if (json_is_string(value))
         json_put_raw(&content, json_text(value));
-    } else {
+    else
         content_read(&content, f, value, fields_path(f, "messages[%zu].content", i), false);
-    }
     struct text text = text_span(content.at, content.bytes);
     if (!f->failed && strcmp(role, "tool") == 0) {
         tool_read(c, f, in, i, text);
     } else if (!f->failed) {
         json_t *message = conversation_add(c, role, text);
         const json_t *name = json_member(in, "name");
-        if (json_is_string(name)) {
+        if (json_is_string(name))
             json_object_set(message, "name", (json_t *)name);
-        }
     }
     json_buffer_free(&content);
 }
@@ -283,9 +270,8 @@ static void turn_read(struct conversation *c, struct fields *f, const json_t *in
                     "must be a string");
     }
     fields_check_object(f, &message_rules, in, fields_path(f, "messages[%zu]", i));
-    if (!f->failed) {
+    if (!f->failed)
         role_read(c, f, in, i);
-    }
 }
 
 void chat_turns_read(struct conversation *c, struct fields *f)
@@ -293,9 +279,8 @@ void chat_turns_read(struct conversation *c, struct fields *f)
     const json_t *messages = fields_get_required(f, "messages");
     size_t n = json_array_size(messages);
 
-    if (f->failed) {
+    if (f->failed)
         return;
-    }
     if (!json_is_array(messages)) {
         fields_fail(f, HTTP_INVALID_TYPE, "messages", "must be an array");
     } else if (n == 0) {
@@ -304,10 +289,8 @@ void chat_turns_read(struct conversation *c, struct fields *f)
         fields_fail(f, HTTP_INVALID_VALUE, "messages", "must hold at most %d messages, got %zu",
                     CONVERSATION_MESSAGES_MAX, n);
     }
-    for (size_t i = 0; i < n && !f->failed; i++) {
+    for (size_t i = 0; i < n && !f->failed; i++)
         turn_read(c, f, json_array_get(messages, i), i);
-    }
-    if (!f->failed) {
+    if (!f->failed)
         conversation_join_tail(c);
-    }
 }

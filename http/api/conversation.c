@@ -38,19 +38,15 @@ static json_t *arguments_of(struct conversation *c, const struct tool_call *call
     json_t *value = NULL;
     struct error err;
 
-    if (call->arguments) {
+    if (call->arguments)
         return json_incref((json_t *)call->arguments); // shared, never written
-    }
-    if (call->arguments_text.bytes == 0) {
+    if (call->arguments_text.bytes == 0)
         return json_object();
-    }
-    if (json_parse(&value, call->arguments_text, &err) == STATUS_OK && json_is_object(value)) {
+    if (json_parse(&value, call->arguments_text, &err) == STATUS_OK && json_is_object(value))
         return value;
-    }
     json_decref(value);
-    if (text_is(call->arguments_text, "null")) {
+    if (text_is(call->arguments_text, "null"))
         return json_object();
-    }
     c->raw_arguments = true;
     return json_string_of(call->arguments_text);
 }
@@ -124,14 +120,12 @@ static size_t run_join(struct conversation *c, size_t at)
     json_put_raw(&joined, json_text(json_object_get(first, "content")));
     for (; end < n && neighbours_join(first, json_array_get(c->messages, end)); end++) {
         struct text more = json_text(json_object_get(json_array_get(c->messages, end), "content"));
-        if (joined.bytes > 0 && more.bytes > 0) {
+        if (joined.bytes > 0 && more.bytes > 0)
             json_put_literal(&joined, "\n");
-        }
         json_put_raw(&joined, more);
     }
-    if (end > at + 1) {
+    if (end > at + 1)
         json_object_set_new(first, "content", json_string_of(text_span(joined.at, joined.bytes)));
-    }
     json_buffer_free(&joined);
     return end;
 }
@@ -158,19 +152,16 @@ void conversation_join_tail(struct conversation *c)
 {
     size_t from = json_array_size(c->messages);
 
-    while (from > 0 && role_is(json_array_get(c->messages, from - 1), "assistant")) {
+    while (from > 0 && role_is(json_array_get(c->messages, from - 1), "assistant"))
         from--;
-    }
     merge_from(c, from);
 }
 
 static bool system_is_inside(const struct conversation *c)
 {
-    for (size_t i = 1; i < json_array_size(c->messages); i++) {
-        if (role_is(json_array_get(c->messages, i), "system")) {
+    for (size_t i = 1; i < json_array_size(c->messages); i++)
+        if (role_is(json_array_get(c->messages, i), "system"))
             return true;
-        }
-    }
     return false;
 }
 
@@ -181,9 +172,8 @@ void conversation_settle_system(struct conversation *c, const struct chat_templa
     size_t i;
     json_t *message;
 
-    if (!system_is_inside(c) || chat_template_takes_system_inside(chat)) {
+    if (!system_is_inside(c) || chat_template_takes_system_inside(chat))
         return;
-    }
     rest = json_array();
     json_array_foreach(c->messages, i, message)
     {
@@ -192,9 +182,8 @@ void conversation_settle_system(struct conversation *c, const struct chat_templa
             json_array_append(rest, message);
             continue;
         }
-        if (joined.bytes > 0 && content.bytes > 0) {
+        if (joined.bytes > 0 && content.bytes > 0)
             json_put_literal(&joined, "\n");
-        }
         json_put_raw(&joined, content);
     }
     json_decref(c->messages);

@@ -1,4 +1,4 @@
-// One conversation as the chat template sees it, whichever shape it arrived in. chat_messages.c
+// One conversation as the chat template sees it, whichever shape it arrived in. chat_turns.c
 // and messages_turns.c fill it; prompt.c renders it. Checks that both shapes share live here:
 // every tool result answers a call made before, once; system messages stand where the template
 // takes them. Owner: the call; ended by conversation_end.

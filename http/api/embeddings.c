@@ -1,4 +1,4 @@
-// POST /v1/embeddings: fields, tokens, answer (http-api.md section 4). The body of the answer is
+// POST /v1/embeddings: fields, tokens, answer (docs/API.md). The body of the answer is
 // made by vectors.c; a large one is measured on a text worker and sent in pieces.
 #include "http/api/endpoints.h"
 #include "http/api/pooled.h"
@@ -89,11 +89,10 @@ static void tokens_add(struct embeddings *e, const char *path, const int32_t *to
         return;
     }
     count = count < e->token_max ? count : e->token_max;
-    if (count == 0) {
+    if (count == 0)
         fields_fail(f, HTTP_INVALID_VALUE, path, "must hold at least one token");
-    } else if (!token_list_add(&e->list, tokens, count)) {
+    else if (!token_list_add(&e->list, tokens, count))
         fields_fail(f, HTTP_TOO_LARGE, path, "is too large");
-    }
 }
 
 // STATUS_TOO_LARGE: more than `most` tokens.
@@ -105,13 +104,11 @@ static enum status text_encode(struct embeddings *e, struct text text, unsigned 
     const struct tokenizer *tokenizer = e->pooled.call.model->tokenizer;
     uint32_t bound = tokenizer_bound(tokenizer, text.bytes);
     bound = bound < most ? bound : most;
-    *tokens = arena_take(arena, (size_t)bound * sizeof(**tokens));
-    unsigned in_text =
-        e->pooled.call.model->special_in_text ? ENCODE_ADDED_TOKENS : ENCODE_PLAIN;
+    *tokens = arena_take(arena, (size_t)bound * sizeof **tokens);
+    unsigned in_text = e->pooled.call.model->special_in_text ? ENCODE_ADDED_TOKENS : ENCODE_PLAIN;
     struct encode_args in = {.text = text, .flags = flags | in_text, .arena = arena};
 
-    return *tokens ? tokenizer_encode(tokenizer, &in, *tokens, bound, count, &err)
-                   : STATUS_NO_ROOM;
+    return *tokens ? tokenizer_encode(tokenizer, &in, *tokens, bound, count, &err) : STATUS_NO_ROOM;
 }
 
 // Cuts the text's own tokens off the right, so that what the model's special tokens close with
@@ -125,14 +122,12 @@ static uint32_t text_cut(struct embeddings *e, struct text text, int32_t *tokens
         text_encode(e, text, ENCODE_PLAIN, arena, UINT32_MAX, &own, &own_count) == STATUS_OK;
     uint32_t added = made && count > own_count ? count - own_count : 0;
 
-    if (!e->special || added == 0 || added >= e->token_max) {
+    if (!e->special || added == 0 || added >= e->token_max)
         return e->token_max;
-    }
-    while (before < added && memcmp(tokens + before, own, own_count * sizeof(*own)) != 0) {
+    while (before < added && memcmp(tokens + before, own, own_count * sizeof *own) != 0)
         before++;
-    }
     uint32_t after = added - before;
-    memmove(tokens + e->token_max - after, tokens + count - after, after * sizeof(*tokens));
+    memmove(tokens + e->token_max - after, tokens + count - after, after * sizeof *tokens);
     return e->token_max;
 }
 
@@ -158,9 +153,8 @@ static void text_add(struct embeddings *e, const char *path, struct text text, s
         fields_fail(f, HTTP_TOO_LARGE, path, "is too large");
         return;
     }
-    if (e->truncate && count > e->token_max) {
+    if (e->truncate && count > e->token_max)
         count = text_cut(e, text, tokens, count, arena);
-    }
     tokens_add(e, path, tokens, count);
 }
 
@@ -174,7 +168,7 @@ static void ids_add(struct embeddings *e, const char *path, const json_t *ids, s
     json_t *value;
 
     arena_reset(arena);
-    int32_t *tokens = arena_take(arena, (n + 1) * sizeof(*tokens));
+    int32_t *tokens = arena_take(arena, (n + 1) * sizeof *tokens);
     json_array_foreach(ids, i, value)
     {
         int64_t id;
@@ -203,9 +197,8 @@ static void inputs_add(struct embeddings *e, const json_t *input, struct arena *
     json_array_foreach(input, i, value)
     {
         const char *path = fields_path(f, "input[%zu]", i);
-        if (f->failed) {
+        if (f->failed)
             return;
-        }
         if (strings && json_is_string(value)) {
             text_add(e, path, json_text(value), arena);
         } else if (!strings && json_is_array(value)) {
@@ -225,9 +218,8 @@ static void input_read(struct embeddings *e)
     bool single = json_is_string(input) || json_is_number(json_array_get(input, 0));
     const json_t *first = json_array_get(input, 0);
 
-    if (f->failed) {
+    if (f->failed)
         return;
-    }
     if (!json_is_string(input) && !json_is_array(input)) {
         fields_fail(f, HTTP_INVALID_TYPE, "input",
                     "must be a string, an array of strings or arrays of token ids");
@@ -240,20 +232,18 @@ static void input_read(struct embeddings *e)
         fields_fail(f, HTTP_INVALID_VALUE, "input", "must hold at most %d inputs, got %zu",
                     INPUTS_MAX, n);
     }
-    if (f->failed) {
+    if (f->failed)
         return;
-    }
     struct call *call = &e->pooled.call;
     struct arena *arena = arena_create(0, scratch_bytes_max(call->info->body.bytes));
-    if (!token_list_begin(&e->list, e->pooled.call.scratch, single ? 1 : (uint32_t)n)) {
+    if (!token_list_begin(&e->list, e->pooled.call.scratch, single ? 1 : (uint32_t)n))
         fields_fail(f, HTTP_TOO_LARGE, "input", "is too large");
-    } else if (json_is_string(input)) {
+    else if (json_is_string(input))
         text_add(e, "input", json_text(input), arena);
-    } else if (single) {
+    else if (single)
         ids_add(e, "input", input, arena);
-    } else {
+    else
         inputs_add(e, input, arena);
-    }
     arena_destroy(arena);
 }
 
@@ -266,12 +256,10 @@ static void truncate_read(struct embeddings *e)
 
     e->token_max = window;
     e->truncate = fields_bool(f, "truncate", false);
-    if (!fields_get(f, "truncate_prompt_tokens")) {
+    if (!fields_get(f, "truncate_prompt_tokens"))
         return;
-    }
-    if (limit == 0) {
+    if (limit == 0)
         fields_fail(f, HTTP_INVALID_VALUE, "truncate_prompt_tokens", "must be -1 or at least 1");
-    }
     e->truncate = true;
     e->token_max = limit > 0 && limit < window ? (uint32_t)limit : window;
 }
@@ -293,14 +281,12 @@ static void embeddings_prepare(struct call *call)
     struct embeddings *e = (struct embeddings *)call;
     struct fields *f = &call->fields;
 
-    if (!call_model(call, MODEL_EMBEDDER, &embeddings_rules)) {
+    if (!call_model(call, MODEL_EMBEDDER, &embeddings_rules))
         return;
-    }
     struct text format = fields_string(f, "encoding_format");
     e->base64 = text_is(format, "base64");
-    if (!f->failed && format.at && !e->base64 && !text_is(format, "float")) {
+    if (!f->failed && format.at && !e->base64 && !text_is(format, "float"))
         fields_fail(f, HTTP_INVALID_VALUE, "encoding_format", "must be 'float' or 'base64'");
-    }
     e->special = fields_bool(f, "add_special_tokens", true);
     dimensions_read(e);
     truncate_read(e);
@@ -323,9 +309,9 @@ static void embeddings_submit(struct call *call)
 
 static void embeddings_request(struct exchange *x)
 {
-    struct embeddings *e = arena_take_zeroed(exchange_arena(x), 1, sizeof(*e));
+    struct embeddings *e = arena_take_zeroed(exchange_arena(x), 1, sizeof *e);
 
-    check(e, "the arena of an exchange has no room for %zu bytes", sizeof(*e));
+    check(e, "the arena of an exchange has no room for %zu bytes", sizeof *e);
     e->pooled.call.inline_bytes_max = CALL_INLINE_BYTES_MAX_POOLED;
     call_start(&e->pooled.call, x, embeddings_prepare, embeddings_submit);
 }
@@ -341,12 +327,10 @@ static bool values_take(struct embeddings *e)
     size_t row_bytes = (size_t)width * sizeof(float);
     float *values = arena_take(exchange_arena(e->pooled.call.exchange), v->count * row_bytes);
 
-    if (!values) {
+    if (!values)
         return false;
-    }
-    for (uint32_t i = 0; i < v->count; i++) {
+    for (uint32_t i = 0; i < v->count; i++)
         memcpy(values + (size_t)i * width, request_values(e->pooled.request, i), row_bytes);
-    }
     v->values = values;
     v->width = width;
     v->base64 = e->base64;
@@ -383,11 +367,10 @@ static void answer_continue(struct exchange *x)
 
 static bool answer_failed(struct embeddings *e)
 {
-    if (!e->taken) {
+    if (!e->taken)
         call_fail(&e->pooled.call, HTTP_INTERNAL, "the answer has no room");
-    } else if (!e->valid) {
+    else if (!e->valid)
         call_fail(&e->pooled.call, HTTP_INTERNAL_SAME, "the model gave no finite vector");
-    }
     return !e->taken || !e->valid;
 }
 
@@ -417,9 +400,8 @@ static void embeddings_ready(struct exchange *x)
 {
     struct embeddings *e = exchange_state(x);
 
-    if (!pooled_done(&e->pooled)) {
+    if (!pooled_done(&e->pooled))
         return;
-    }
     if ((size_t)e->vectors.count * e->pooled.call.model->facts->output_width > WHOLE_VALUES_MAX) {
         exchange_offload(x, answer_measure, answer_begin);
         return;
@@ -427,18 +409,16 @@ static void embeddings_ready(struct exchange *x)
     e->taken = values_take(e);
     e->valid = e->taken && vectors_valid(&e->vectors);
     pooled_close(&e->pooled);
-    if (!answer_failed(e)) {
+    if (!answer_failed(e))
         answer_whole(e);
-    }
 }
 
 static void embeddings_room(struct exchange *x)
 {
     struct embeddings *e = exchange_state(x);
 
-    if (e && exchange_streaming(x) && !e->vectors.ended) {
+    if (e && exchange_streaming(x) && !e->vectors.ended)
         answer_continue(x);
-    }
 }
 
 static void embeddings_gone(struct exchange *x)

@@ -11,24 +11,21 @@ enum { MESSAGE_MAX = 1024 };
 void fields_init(struct fields *f, struct arena *arena, enum shape shape, const json_t *root)
 {
     *f = (struct fields){.root = root, .arena = arena, .shape = shape};
-    if (!json_is_object(root)) {
+    if (!json_is_object(root))
         fields_fail_plain(f, HTTP_INVALID_TYPE, NULL, "the request body must be a JSON object");
-    }
 }
 
 // Messages writes paths with dots only: messages[1].content[0] -> messages.1.content.0
 static void path_put(char *out, size_t out_bytes, const char *path, enum shape shape)
 {
     size_t n = 0;
-    for (const char *p = path; *p && n + 1 < out_bytes; p++) {
-        if (shape == SHAPE_OPENAI) {
+    for (const char *p = path; *p && n + 1 < out_bytes; p++)
+        if (shape == SHAPE_OPENAI)
             out[n++] = *p;
-        } else if (*p == '[') {
+        else if (*p == '[')
             out[n++] = '.';
-        } else if (*p != ']') {
+        else if (*p != ']')
             out[n++] = *p;
-        }
-    }
     out[n] = 0;
 }
 
@@ -51,12 +48,10 @@ static void cut_text(char *text, size_t size, int wanted)
 {
     size_t end = size - 2; // the last byte in front of the NUL
 
-    if (wanted < 0 || (size_t)wanted < size) {
+    if (wanted < 0 || (size_t)wanted < size)
         return;
-    }
-    while (end > 0 && ((unsigned char)text[end] & 0xC0) == 0x80) {
+    while (end > 0 && ((unsigned char)text[end] & 0xC0) == 0x80)
         end--;
-    }
     text[end] = 0;
 }
 
@@ -66,11 +61,10 @@ void fields_fail_plain(struct fields *f, enum http_error error, const char *path
     char message[MESSAGE_MAX + 1];
     va_list args;
 
-    if (f->failed) {
+    if (f->failed)
         return;
-    }
     va_start(args, format);
-    cut_text(message, sizeof(message), vsnprintf(message, sizeof(message), format, args));
+    cut_text(message, sizeof message, vsnprintf(message, sizeof message, format, args));
     va_end(args);
     failure_set(f, error, path, message);
 }
@@ -80,22 +74,21 @@ void fields_fail(struct fields *f, enum http_error error, const char *path, cons
     char message[MESSAGE_MAX + 1], shown[256];
     va_list args;
 
-    if (f->failed) {
+    if (f->failed)
         return;
-    }
-    path_put(shown, sizeof(shown), path, f->shape);
+    path_put(shown, sizeof shown, path, f->shape);
     const char *form = f->shape == SHAPE_OPENAI ? "'%s' " : "%s: ";
-    int n = snprintf(message, sizeof(message), form, shown); // NOLINT: one of two literals
+    int n = snprintf(message, sizeof message, form, shown); // NOLINT: one of two literals
     va_start(args, format);
-    n += vsnprintf(message + n, sizeof(message) - (size_t)n, format, args);
+    n += vsnprintf(message + n, sizeof message - (size_t)n, format, args);
     va_end(args);
-    cut_text(message, sizeof(message), n);
+    cut_text(message, sizeof message, n);
     failure_set(f, error, path, message);
 }
 
 const char *fields_path(struct fields *f, const char *format, ...)
 {
-    char *path = f->paths[f->path_next++ % (sizeof(f->paths) / sizeof(f->paths[0]))];
+    char *path = f->paths[f->path_next++ % (sizeof f->paths / sizeof f->paths[0])];
     va_list args;
 
     va_start(args, format);
@@ -108,15 +101,14 @@ struct field_path fields_path_keep(const char *path)
 {
     struct field_path kept;
 
-    snprintf(kept.at, sizeof(kept.at), "%s", path);
+    snprintf(kept.at, sizeof kept.at, "%s", path);
     return kept;
 }
 
 struct text json_text(const json_t *string)
 {
-    if (!json_is_string(string)) {
+    if (!json_is_string(string))
         return (struct text){0};
-    }
     return text_span(json_string_value(string), json_string_length(string));
 }
 
@@ -135,9 +127,8 @@ const json_t *fields_get_required(struct fields *f, const char *name)
 {
     const json_t *value = fields_get(f, name);
 
-    if (!value) {
+    if (!value)
         fields_fail(f, HTTP_MISSING_FIELD, name, "is required");
-    }
     return value;
 }
 
@@ -145,9 +136,8 @@ bool fields_bool(struct fields *f, const char *name, bool fallback)
 {
     const json_t *value = fields_get(f, name);
 
-    if (!value) {
+    if (!value)
         return fallback;
-    }
     if (!json_is_boolean(value)) {
         fields_fail(f, HTTP_INVALID_TYPE, name, "must be true or false");
         return fallback;
@@ -159,9 +149,8 @@ double fields_number(struct fields *f, const char *name, struct number_range ran
 {
     const json_t *value = fields_get(f, name);
 
-    if (!value) {
+    if (!value)
         return range.fallback;
-    }
     if (!json_is_number(value)) {
         fields_fail(f, HTTP_INVALID_TYPE, name, "must be a number");
         return range.fallback;
@@ -180,9 +169,8 @@ int64_t fields_integer(struct fields *f, const char *name, struct integer_range 
     const json_t *value = fields_get(f, name);
     int64_t number;
 
-    if (!value) {
+    if (!value)
         return range.fallback;
-    }
     if (!json_is_number(value) || !json_integer_exact(value, &number)) {
         fields_fail(f, HTTP_INVALID_TYPE, name, "must be an integer");
         return range.fallback;
@@ -214,9 +202,8 @@ struct text fields_string(struct fields *f, const char *name)
 // Numbers compare by value: 1 and 1.0 are the same default.
 static bool values_equal(const json_t *a, const json_t *b)
 {
-    if (json_is_number(a) && json_is_number(b)) {
+    if (json_is_number(a) && json_is_number(b))
         return json_number_value(a) == json_number_value(b);
-    }
     return json_equal(a, b) == 1;
 }
 
@@ -226,14 +213,12 @@ static bool value_passes(const json_t *value, const char *passes)
     struct error err;
     bool found = false;
 
-    if (!passes) {
+    if (!passes)
         return false;
-    }
     enum status status = json_parse(&list, text_of(passes), &err);
     check(status == STATUS_OK, "the rule %s is not JSON", passes);
-    for (size_t i = 0; i < json_array_size(list) && !found; i++) {
+    for (size_t i = 0; i < json_array_size(list) && !found; i++)
         found = values_equal(value, json_array_get(list, i));
-    }
     json_decref(list);
     return found;
 }
@@ -279,11 +264,9 @@ static const char *type_name(char letter)
 
 static bool type_passes(const json_t *value, const char *types)
 {
-    for (const char *t = types; *t; t++) {
-        if (type_is(value, *t)) {
+    for (const char *t = types; *t; t++)
+        if (type_is(value, *t))
             return true;
-        }
-    }
     return false;
 }
 
@@ -306,9 +289,8 @@ static void type_fail(struct fields *f, const char *types, const char *path)
 static void rule_apply(struct fields *f, const struct field_rule *rule, const json_t *value,
                        const char *path, const char *name)
 {
-    if (json_is_null(value)) {
+    if (json_is_null(value))
         return;
-    }
     if (rule->types && !type_passes(value, rule->types)) {
         type_fail(f, rule->types, member_path(f, path, name));
     } else if (rule->use == FIELD_REFUSED && !value_passes(value, rule->passes)) {
@@ -325,9 +307,8 @@ static const struct field_rule *rule_find(const struct field_rules *rules, const
     for (; rules; rules = rules->more) {
         for (uint32_t i = 0; i < rules->count; i++) {
             const char *known = rules->rows[i].name;
-            if (strcmp(known, name) == 0 || strcmp(known, "*") == 0) {
+            if (strcmp(known, name) == 0 || strcmp(known, "*") == 0)
                 return &rules->rows[i];
-            }
         }
     }
     return NULL;
@@ -335,14 +316,13 @@ static const struct field_rule *rule_find(const struct field_rules *rules, const
 
 static void ignored_add(struct fields *f, const char *path, const char *name)
 {
-    size_t room = sizeof(f->ignored) - f->ignored_bytes;
+    size_t room = sizeof f->ignored - f->ignored_bytes;
     int n = snprintf(f->ignored + f->ignored_bytes, room, "%s%s%s%s", f->ignored_bytes ? ", " : "",
                      path ? path : "", path ? "." : "", name);
 
     f->ignored_count++;
-    if (n > 0 && (size_t)n < room) {
+    if (n > 0 && (size_t)n < room)
         f->ignored_bytes += (uint32_t)n;
-    }
 }
 
 void fields_check_object(struct fields *f, const struct field_rules *rules, const json_t *object,
@@ -357,20 +337,17 @@ void fields_check_object(struct fields *f, const struct field_rules *rules, cons
     {
         bool whole = strlen(name) == bytes; // a name with NUL in it is no field's
         const struct field_rule *rule = rule_find(rules, whole ? name : "*");
-        if (f->failed) {
+        if (f->failed)
             return;
-        }
-        if (rule) {
+        if (rule)
             rule_apply(f, rule, value, path, name);
-        } else {
+        else
             ignored_add(f, path, name);
-        }
     }
 }
 
 void fields_check_known(struct fields *f, const struct field_rules *rules)
 {
-    if (!f->failed) {
+    if (!f->failed)
         fields_check_object(f, rules, f->root, NULL);
-    }
 }

@@ -53,34 +53,15 @@ struct field_rules {
 };
 
 // Rows of a table.
-#define FIELD_READ_BY(name)                                                                        \
-    {                                                                                              \
-        name, FIELD_READ, NULL, NULL, NULL, NULL                                                   \
-    }
-#define FIELD_TYPED(name, types)                                                                   \
-    {                                                                                              \
-        name, FIELD_READ, types, NULL, NULL, NULL                                                  \
-    }
-#define FIELD_HARMLESS(name, types)                                                                \
-    {                                                                                              \
-        name, FIELD_IGNORED, types, NULL, NULL, NULL                                               \
-    }
-#define FIELD_NOT_SERVED(name, types, passes)                                                      \
-    {                                                                                              \
-        name, FIELD_REFUSED, types, passes, NULL, NULL                                             \
-    }
+#define FIELD_READ_BY(name) {name, FIELD_READ, NULL, NULL, NULL, NULL}
+#define FIELD_TYPED(name, types) {name, FIELD_READ, types, NULL, NULL, NULL}
+#define FIELD_HARMLESS(name, types) {name, FIELD_IGNORED, types, NULL, NULL, NULL}
+#define FIELD_NOT_SERVED(name, types, passes) {name, FIELD_REFUSED, types, passes, NULL, NULL}
 #define FIELD_NOT_SERVED_BUT(name, types, passes, hint)                                            \
-    {                                                                                              \
-        name, FIELD_REFUSED, types, passes, hint, NULL                                             \
-    }
-#define FIELD_OBJECT(name, members)                                                                \
-    {                                                                                              \
-        name, FIELD_READ, "o", NULL, NULL, &(members)                                              \
-    }
+    {name, FIELD_REFUSED, types, passes, hint, NULL}
+#define FIELD_OBJECT(name, members) {name, FIELD_READ, "o", NULL, NULL, &(members)}
 #define FIELD_RULES(table, next)                                                                   \
-    {                                                                                              \
-        .rows = (table), .count = sizeof(table) / sizeof((table)[0]), .more = (next)               \
-    }
+    {.rows = (table), .count = sizeof table / sizeof((table)[0]), .more = (next)}
 
 // root NULL or not an object is a failure.
 void fields_init(struct fields *f, struct arena *arena, enum shape shape, const json_t *root);
@@ -131,9 +112,8 @@ static inline struct text text_head(struct text t, size_t bytes_max)
 {
     if (t.bytes > bytes_max) {
         t.bytes = bytes_max;
-        while (t.bytes > 0 && ((unsigned char)t.at[t.bytes] & 0xC0) == 0x80) {
+        while (t.bytes > 0 && ((unsigned char)t.at[t.bytes] & 0xC0) == 0x80)
             t.bytes--;
-        }
     }
     return t;
 }

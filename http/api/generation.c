@@ -69,9 +69,8 @@ void generation_read_stops(struct generation *g, const char *name, bool string_a
     const json_t *value = fields_get(f, name);
     size_t n = json_array_size(value);
 
-    if (!value) {
+    if (!value)
         return;
-    }
     if (string_allowed && json_is_string(value)) {
         stop_add(g, value, name, max);
         return;
@@ -82,9 +81,8 @@ void generation_read_stops(struct generation *g, const char *name, bool string_a
     } else if (n > max) {
         fields_fail(f, HTTP_INVALID_VALUE, name, "must hold at most %u strings, got %zu", max, n);
     }
-    for (size_t i = 0; i < n && !f->failed; i++) {
+    for (size_t i = 0; i < n && !f->failed; i++)
         stop_add(g, json_array_get(value, i), fields_path(f, "%s[%zu]", name, i), max);
-    }
 }
 
 // Submitting
@@ -119,13 +117,11 @@ static void generation_prepare(struct call *call)
 
     conversation_begin(&g->conversation);
     g->shape->read(g);
-    if (!call->fields.failed) {
+    if (!call->fields.failed)
         prompt_make(g);
-    }
     conversation_end(&g->conversation);
-    if (!call->fields.failed && !g->count_only) {
+    if (!call->fields.failed && !g->count_only)
         length_settle(g);
-    }
 }
 
 static bool text_begin(struct generation *g)
@@ -136,9 +132,8 @@ static bool text_begin(struct generation *g)
 
     g->created = (int64_t)time(NULL);
     detok_init(&g->detok, tokenizer, true);
-    if (g->detok_continues) {
+    if (g->detok_continues)
         detok_continue(&g->detok);
-    }
     g->piece_max = bound < 16 ? 16 : bound;
     g->piece = arena_take(arena, g->piece_max);
     g->text_max = TEXT_BYTES_MIN;
@@ -176,16 +171,15 @@ static void generation_submit(struct call *call)
         .ignore_end = g->ignore_end,
     };
     g->request = call_submit(call, &args);
-    if (g->request) {
+    if (g->request)
         counters_params(call->exchange, 1, g->max_tokens);
-    }
     g->port = exchange_port(call->exchange, call->model);
     g->tokens = NULL; // the scratch arena goes
 }
 
 void generation_start(struct exchange *x, const struct generation_shape *shape, bool count_only)
 {
-    struct generation *g = arena_take_zeroed(exchange_arena(x), 1, sizeof(*g));
+    struct generation *g = arena_take_zeroed(exchange_arena(x), 1, sizeof *g);
 
     if (!g) {
         exchange_fail(x, &(struct http_failure){.error = HTTP_TOO_LARGE,
@@ -220,20 +214,17 @@ static void text_append(struct generation *g, struct text t)
 static void piece_take(struct generation *g, uint32_t bytes)
 {
     text_append(g, stop_scan_push(&g->scan, text_span(g->piece, bytes), g->output_tokens));
-    if (g->scan.found) {
+    if (g->scan.found)
         g->output_tokens = g->scan.tokens;
-    }
 }
 
 // The end of the text: incomplete characters and held-back text come out.
 static void text_finish(struct generation *g)
 {
-    if (!g->scan.found) {
+    if (!g->scan.found)
         piece_take(g, detok_finish(&g->detok, g->piece, g->piece_max));
-    }
-    if (!g->scan.found) {
+    if (!g->scan.found)
         text_append(g, stop_scan_finish(&g->scan));
-    }
     if (g->scan.found) {
         g->output_tokens = g->scan.tokens;
         g->end = END_STOP_STRING;
@@ -248,12 +239,10 @@ static void event_take(struct generation *g, const struct token_event *event)
 {
     if ((event->flags & EVENT_TOKEN) && !g->scan.found) {
         g->output_tokens++;
-        if (event->finish != FINISH_STOP) { // the end token itself is no text
+        if (event->finish != FINISH_STOP) // the end token itself is no text
             piece_take(g, detok_push(&g->detok, event->token, g->piece, g->piece_max));
-        }
-        if (g->scan.found) {
+        if (g->scan.found)
             port_cancel(g->port, g->request);
-        }
     }
     if (event->flags & EVENT_LAST) {
         g->over = true;
@@ -268,9 +257,8 @@ static bool events_read(struct generation *g)
     struct token_event event;
 
     while (!g->over && (!g->stream || g->text_bytes < DELTA_BYTES_MAX)) {
-        if (!port_next(g->port, g->request, &event, NULL)) {
+        if (!port_next(g->port, g->request, &event, NULL))
             return false;
-        }
         event_take(g, &event);
     }
     return !g->over;
@@ -289,9 +277,8 @@ static void generation_send(struct generation *g, struct json_buffer *out)
 
 static void stream_begin(struct generation *g, struct json_buffer *out)
 {
-    if (g->begun) {
+    if (g->begun)
         return;
-    }
     g->begun = true;
     exchange_stream_begin(g->call.exchange);
     g->shape->begin(g, out);
@@ -315,9 +302,8 @@ static bool failure_of(const struct generation *g, struct http_failure *out)
                                      .message = text_of("the answer outgrew its memory")};
         return true;
     }
-    if (g->scan.found || !failures[g->finish].text) {
+    if (g->scan.found || !failures[g->finish].text)
         return false;
-    }
     *out = (struct http_failure){.error = failures[g->finish].error,
                                  .message = text_of(failures[g->finish].text)};
     return true;
@@ -372,9 +358,8 @@ static void generation_over(struct generation *g, struct json_buffer *out)
 
 static void stream_text(struct generation *g, struct json_buffer *out)
 {
-    if (!g->stream || (g->over && !g->begun && g->text_bytes == 0)) {
+    if (!g->stream || (g->over && !g->begun && g->text_bytes == 0))
         return;
-    }
     if (g->output_tokens > 0 && !g->begun) {
         struct request_facts facts; // the cache was asked before the first token
         request_facts_get(g->request, &facts);
@@ -397,9 +382,8 @@ void generation_ready(struct exchange *x)
     while (more && (!g->begun || exchange_room(x) >= ROOM_MIN)) {
         uint32_t before = g->output_tokens;
         more = events_read(g);
-        if (g->output_tokens > before) {
+        if (g->output_tokens > before)
             counters_tokens(x, g->output_tokens - before);
-        }
         stream_text(g, &out);
         if (g->over) {
             generation_over(g, &out);
@@ -434,9 +418,8 @@ void generation_second(struct exchange *x, uint64_t now_ns)
     struct generation *g = exchange_state(x);
     struct json_buffer out = {0};
 
-    if (!g || !g->request || !g->stream || g->over) {
+    if (!g || !g->request || !g->stream || g->over)
         return;
-    }
     if (!g->begun && now_ns >= g->call.info->started_ns + begin_after_ns) {
         stream_begin(g, &out);
         generation_send(g, &out);

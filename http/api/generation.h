@@ -51,7 +51,7 @@ struct generation {
     // What prepare made.
     int32_t *tokens; // [prompt_tokens] i32, in the scratch arena
     uint32_t prompt_tokens;
-    bool prompt_stopped; // it has more than that: encoding stopped at the window
+    bool prompt_stopped;  // it has more than that: encoding stopped at the window
     bool detok_continues; // the answer goes on with a text: its first space is kept
     bool window_bound;    // max_tokens is what the context leaves
     struct text id;

@@ -34,7 +34,7 @@ static bool is_past(uint64_t since_ns, uint64_t now, uint64_t seconds)
 // that ends.
 static const char *engine_fault(const struct engine *engine, uint64_t now)
 {
-    if (engine == NULL)
+    if (!engine)
         return NULL;
     const struct engine_stats *stats = engine_stats(engine);
     uint64_t begun = atomic_load_explicit(&stats->step_started_ns, memory_order_relaxed);
@@ -66,7 +66,7 @@ static bool health_is_fine(struct exchange *x, const struct server_view *view)
     for (uint32_t i = 0; i < view->served->count; i++) {
         const struct served_model *model = &view->served->models[i];
         const char *fault = engine_fault(model->engine, now);
-        if (fault == NULL || served_has_failed(model))
+        if (!fault || served_has_failed(model))
             continue;
         unavailable(x, arena_format(exchange_arena(x), "Degraded: the engine of '%s' %s.",
                                     model->id, fault));
@@ -79,7 +79,7 @@ static void health_request(struct exchange *x)
 {
     struct server_view view;
     server_view_get(x, &view);
-    if (view.served == NULL)
+    if (!view.served)
         unavailable(x, text_of("The models are still being loaded."));
     else if (health_is_fine(x, &view))
         exchange_reply(x, 200, text_of("{\"status\":\"ok\"}"));
@@ -111,7 +111,7 @@ static void ready_request(struct exchange *x)
     server_view_get(x, &view);
     if (view.draining)
         unavailable(x, text_of("The server is shutting down."));
-    else if (view.served == NULL)
+    else if (!view.served)
         unavailable(x, text_of("The models are still being loaded."));
     else if (health_is_fine(x, &view))
         ready_reply(x, view.served);

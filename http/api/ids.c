@@ -19,10 +19,9 @@ struct text id_make(struct arena *arena, const char *prefix)
     unsigned char bytes[ID_LETTERS * 2];
     char id[ID_LETTERS];
 
-    random_fill(bytes, sizeof(bytes));
-    for (int i = 0; i < ID_LETTERS; i++) { // 16 bits a letter: the bias of 62 is below 0.1 %
+    random_fill(bytes, sizeof bytes);
+    for (int i = 0; i < ID_LETTERS; i++) // 16 bits a letter: the bias of 62 is below 0.1 %
         id[i] = letters[((unsigned)bytes[2 * i] << 8 | bytes[2 * i + 1]) % 62];
-    }
     return arena_format(arena, "%s%.*s", prefix, ID_LETTERS, id);
 }
 
@@ -30,6 +29,6 @@ uint64_t random_seed(void)
 {
     uint64_t seed;
 
-    random_fill(&seed, sizeof(seed));
+    random_fill(&seed, sizeof seed);
     return seed;
 }

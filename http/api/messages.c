@@ -1,4 +1,4 @@
-// POST /v1/messages and /v1/messages/count_tokens: fields and answers (http-api.md section 3).
+// POST /v1/messages and /v1/messages/count_tokens: fields and answers (docs/API.md).
 // The turns are read by messages_turns.c, the life of the request is generation.c.
 #include "http/api/endpoints.h"
 #include "http/api/generation.h"
@@ -66,9 +66,8 @@ static void thinking_read(struct generation *g)
     struct text type = json_text(json_object_get(thinking, "type"));
 
     g->thinking_off = true; // also where the template's own default is on
-    if (!thinking) {
+    if (!thinking)
         return;
-    }
     if (!type.at) {
         fields_fail(f, HTTP_MISSING_FIELD, "thinking.type", "is required");
     } else if (text_is(type, "enabled") ||
@@ -86,9 +85,8 @@ static void messages_read(struct generation *g)
 {
     struct fields *f = &g->call.fields;
 
-    if (!call_model(&g->call, MODEL_GENERATOR, &messages_rules)) {
+    if (!call_model(&g->call, MODEL_GENERATOR, &messages_rules))
         return;
-    }
     generation_read_sampling(g, 1, 0);
     g->params.seed = random_seed();
     if (!g->count_only) { // no fields of count_tokens
@@ -176,15 +174,12 @@ static bool version_knows_window(struct text version)
 {
     static const char first[] = "2026-10-21";
 
-    if (version.bytes != sizeof(first) - 1) {
+    if (version.bytes != sizeof first - 1)
         return false;
-    }
-    for (size_t i = 0; i < version.bytes; i++) {
-        if (first[i] == '-' ? version.at[i] != '-' : !isdigit((unsigned char)version.at[i])) {
+    for (size_t i = 0; i < version.bytes; i++)
+        if (first[i] == '-' ? version.at[i] != '-' : !isdigit((unsigned char)version.at[i]))
             return false;
-        }
-    }
-    return memcmp(version.at, first, sizeof(first) - 1) >= 0;
+    return memcmp(version.at, first, sizeof first - 1) >= 0;
 }
 
 static void stop_put(const struct generation *g, struct json_buffer *out)
@@ -197,15 +192,13 @@ static void stop_put(const struct generation *g, struct json_buffer *out)
     };
     enum generation_end end = g->end;
 
-    if (end == END_WINDOW && !version_knows_window(g->call.info->anthropic_version)) {
+    if (end == END_WINDOW && !version_knows_window(g->call.info->anthropic_version))
         end = END_LENGTH;
-    }
     json_put_format(out, "\"stop_reason\":\"%s\",\"stop_sequence\":", reasons[end]);
-    if (end == END_STOP_STRING) {
+    if (end == END_STOP_STRING)
         json_put_string(out, g->stops.strings[g->scan.which]);
-    } else {
+    else
         json_put_literal(out, "null");
-    }
     json_put_literal(out, ",\"stop_details\":null,\"container\":null");
 }
 
@@ -270,10 +263,16 @@ static void count_request(struct exchange *x)
 
 #define MESSAGES_ROUTE(route_path, request)                                                        \
     {                                                                                              \
-        .method = "POST", .path = route_path, .shape = SHAPE_MESSAGES,                             \
-        .flags = ROUTE_X_API_KEY | ROUTE_JSON, .on_request = request,                              \
-        .on_ready = generation_ready, .on_room = generation_ready, .on_second = generation_second, \
-        .on_cut = generation_cut, .on_gone = generation_gone,                                      \
+        .method = "POST",                                                                          \
+        .path = route_path,                                                                        \
+        .shape = SHAPE_MESSAGES,                                                                   \
+        .flags = ROUTE_X_API_KEY | ROUTE_JSON,                                                     \
+        .on_request = request,                                                                     \
+        .on_ready = generation_ready,                                                              \
+        .on_room = generation_ready,                                                               \
+        .on_second = generation_second,                                                            \
+        .on_cut = generation_cut,                                                                  \
+        .on_gone = generation_gone,                                                                \
     }
 
 // The aliases are for clients that put /v1/messages behind a base that ends in /v1.

@@ -1,4 +1,4 @@
-// Messages and `system` of a Messages request -> conversation (http-api.md section 3.1). Paths of
+// Messages and `system` of a Messages request -> conversation (docs/API.md). Paths of
 // failures: messages[1].content[0].type, which fields_fail shows as messages.1.content.0.type.
 #include "http/api/turns.h"
 
@@ -95,15 +95,12 @@ static void result_content(struct json_buffer *out, struct fields *f, const json
     {
         const char *here = fields_path(f, "%s[%zu]", base.at, i);
         struct text type = block_type(f, block, here);
-        if (type.at && !text_is(type, "text")) {
+        if (type.at && !text_is(type, "text"))
             refuse_type(f, here, type);
-        }
-        if (f->failed) {
+        if (f->failed)
             return;
-        }
-        if (i > 0) {
+        if (i > 0)
             json_put_literal(out, "\n");
-        }
         json_put_raw(out, block_string(f, block, here, "text"));
     }
 }
@@ -116,9 +113,8 @@ static void result_read(struct turn *t, const json_t *block, const char *path)
     const json_t *is_error = json_member(block, "is_error");
     struct tool_result result = {.id = block_string(f, block, path, "tool_use_id")};
 
-    if (json_is_true(is_error)) {
+    if (json_is_true(is_error))
         json_put_literal(&content, "Error: ");
-    }
     if (!f->failed) {
         result_content(&content, f, json_member(block, "content"),
                        fields_path(f, "%s.content", path));
@@ -158,18 +154,16 @@ static void block_read(struct turn *t, const json_t *block, const char *path)
 {
     struct text type = block_type(t->fields, block, path);
 
-    if (t->fields->failed) {
+    if (t->fields->failed)
         return;
-    }
-    if (t->role == TURN_ASSISTANT) {
+    if (t->role == TURN_ASSISTANT)
         assistant_block(t, block, type, path);
-    } else if (text_is(type, "text")) {
+    else if (text_is(type, "text"))
         json_put_raw(&t->text, block_string(t->fields, block, path, "text"));
-    } else if (t->role == TURN_USER && text_is(type, "tool_result")) {
+    else if (t->role == TURN_USER && text_is(type, "tool_result"))
         result_read(t, block, path);
-    } else {
+    else
         refuse_type(t->fields, path, type);
-    }
 }
 
 static void turn_content(struct turn *t, const json_t *content, const char *path)
@@ -187,9 +181,8 @@ static void turn_content(struct turn *t, const json_t *content, const char *path
     } else {
         json_array_foreach(content, i, block)
         {
-            if (t->fields->failed) {
+            if (t->fields->failed)
                 return;
-            }
             block_read(t, block, fields_path(t->fields, "%s[%zu]", base.at, i));
         }
     }
@@ -232,9 +225,8 @@ static void turn_end(struct turn *t, bool has_results)
         conversation_add(t->conversation, "system", text);
         return;
     }
-    if (text.bytes > 0 || !has_results) {
+    if (text.bytes > 0 || !has_results)
         conversation_add(t->conversation, "user", text);
-    }
 }
 
 // Before the next assistant turn, and before the answer, every call must have its result.
@@ -261,7 +253,7 @@ static bool role_read(enum turn_role *out, struct text role)
         {"system", TURN_SYSTEM}, {"ctx", TURN_USER},
         {"msg", TURN_USER}, // a popular command line client sends them
     };
-    for (size_t i = 0; i < sizeof(roles) / sizeof(roles[0]); i++) {
+    for (size_t i = 0; i < sizeof roles / sizeof roles[0]; i++) {
         if (text_is(role, roles[i].name)) {
             *out = roles[i].role;
             return true;
@@ -287,18 +279,15 @@ static void turn_read(struct turn *t, const json_t *in, size_t i)
                     "must be 'user', 'assistant' or 'system', got '%.*s'", (int)role.bytes,
                     role.at);
     }
-    if (t->fields->failed) {
+    if (t->fields->failed)
         return;
-    }
-    if (t->role == TURN_ASSISTANT) {
+    if (t->role == TURN_ASSISTANT)
         pending_check(t, i > 0 ? i - 1 : 0);
-    }
     t->text.bytes = t->thinking.bytes = 0;
     json_array_clear(t->calls);
     turn_content(t, json_member(in, "content"), fields_path(t->fields, "%s.content", path));
-    if (!t->fields->failed) {
+    if (!t->fields->failed)
         turn_end(t, json_array_size(t->conversation->messages) > before);
-    }
 }
 
 // Blocks joined by a newline; a block with a per-request billing hash is left out, it would make
@@ -311,34 +300,27 @@ static void system_read(struct conversation *c, struct fields *f)
     size_t i;
     json_t *block;
 
-    if (json_is_string(system)) {
+    if (json_is_string(system))
         json_put_raw(&joined, json_text(system));
-    } else if (system && !json_is_array(system)) {
+    else if (system && !json_is_array(system))
         fields_fail(f, HTTP_INVALID_TYPE, "system", "must be a string or an array of text blocks");
-    }
     json_array_foreach(system, i, block)
     {
         const char *path = fields_path(f, "system[%zu]", i);
         struct text type = block_type(f, block, path);
-        if (type.at && !text_is(type, "text")) {
+        if (type.at && !text_is(type, "text"))
             refuse_type(f, path, type);
-        }
         struct text text = f->failed ? type : block_string(f, block, path, "text");
-        if (f->failed) {
+        if (f->failed)
             break;
-        }
-        if (text.bytes >= sizeof(billing) - 1 &&
-            memcmp(text.at, billing, sizeof(billing) - 1) == 0) {
+        if (text.bytes >= sizeof billing - 1 && memcmp(text.at, billing, sizeof billing - 1) == 0)
             continue;
-        }
-        if (joined.bytes > 0) {
+        if (joined.bytes > 0)
             json_put_literal(&joined, "\n");
-        }
         json_put_raw(&joined, text);
     }
-    if (joined.bytes > 0) {
+    if (joined.bytes > 0)
         conversation_add(c, "system", text_span(joined.at, joined.bytes));
-    }
     json_buffer_free(&joined);
 }
 
@@ -354,15 +336,13 @@ void messages_turns_read(struct conversation *c, struct fields *f)
         fields_fail(f, HTTP_INVALID_VALUE, "messages", "must hold 1 to %d messages, got %zu",
                     CONVERSATION_MESSAGES_MAX, n);
     }
-    if (f->failed) {
+    if (f->failed)
         return;
-    }
     t.calls = json_array();
     t.pending = json_object();
     system_read(c, f);
-    for (size_t i = 0; i < n && !f->failed; i++) {
+    for (size_t i = 0; i < n && !f->failed; i++)
         turn_read(&t, json_array_get(messages, i), i);
-    }
     if (!f->failed) {
         pending_check(&t, n - 1);
         conversation_merge(c);

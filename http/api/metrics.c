@@ -47,7 +47,7 @@ static void http_histogram(struct metrics *m, const struct route *row, uint32_t 
 {
     double bounds[HISTOGRAM_BUCKETS_MAX];
     uint32_t count = histogram_bounds(HISTOGRAM_E2E, 0, bounds);
-    const char *path = row != NULL ? row->path : "unknown";
+    const char *path = row ? row->path : "unknown";
     uint64_t total = 0, sum = 0;
     for (uint32_t b = 0; b <= count; b++) {
         for (uint32_t t = 0; t < m->view.thread_count; t++)
@@ -104,7 +104,7 @@ static void http_requests(struct metrics *m)
                 json_put_format(
                     m->out,
                     "http_requests_total{handler=\"%s\",method=\"%s\",status=\"%dxx\"} %llu\n",
-                    row != NULL ? row->path : "unknown", row != NULL ? row->method : "ANY", s,
+                    row ? row->path : "unknown", row ? row->method : "ANY", s,
                     (unsigned long long)sums.status[s]);
     }
     metric_head(m, "http_request_duration_seconds");
@@ -123,7 +123,7 @@ static void http_sizes(struct metrics *m, const char *name, bool out)
         uint32_t index;
         const struct route *row = route_at(m, i, &index);
         struct route_sums sums = route_sum(m, index);
-        const char *path = row != NULL ? row->path : "unknown";
+        const char *path = row ? row->path : "unknown";
         if (sums.all > 0)
             json_put_format(m->out, "%s_sum{handler=\"%s\"} %llu\n%s_count{handler=\"%s\"} %llu\n",
                             name, path, (unsigned long long)(out ? sums.out : sums.in), name, path,
@@ -164,7 +164,7 @@ static uint64_t resident_bytes(void)
 {
     unsigned long long pages = 0, resident = 0;
     FILE *file = fopen("/proc/self/statm", "r");
-    if (file == NULL)
+    if (!file)
         return 0;
     if (fscanf(file, "%llu %llu", &pages, &resident) != 2)
         resident = 0;
@@ -176,9 +176,9 @@ static uint64_t open_descriptors(void)
 {
     uint64_t count = 0;
     DIR *folder = opendir("/proc/self/fd");
-    if (folder == NULL)
+    if (!folder)
         return 0;
-    while (readdir(folder) != NULL)
+    while (readdir(folder))
         count++;
     closedir(folder);
     return count > 3 ? count - 3 : 0; // ".", ".." and the folder's own
@@ -223,7 +223,7 @@ static void metrics_write(struct exchange *x)
     http_sizes(m, "http_response_size_bytes", true);
     http_threads(m);
     process_metrics(m);
-    if (m->view.served != NULL)
+    if (m->view.served)
         metrics_models(m);
 }
 

@@ -55,7 +55,7 @@ static const char *const finish_labels[COUNTED_FINISH_COUNT] = {
 static uint64_t stat_of(const struct metrics *m, uint32_t model, size_t offset)
 {
     const struct engine *engine = m->view.served->models[model].engine;
-    if (engine == NULL)
+    if (!engine)
         return 0;
     const char *stats = (const char *)engine_stats(engine);
     return atomic_load_explicit((const _Atomic uint64_t *)(stats + offset), memory_order_relaxed);
@@ -97,8 +97,8 @@ struct histogram_sums {
 
 // The lines of one model; `bounds` has one number less than `sums` has buckets.
 static void histogram_lines(struct metrics *m, const char *name, uint32_t model,
-                            const double *bounds, uint32_t count,
-                            const struct histogram_sums *sums, double sum)
+                            const double *bounds, uint32_t count, const struct histogram_sums *sums,
+                            double sum)
 {
     uint64_t total = 0;
     char series[96];
@@ -130,9 +130,8 @@ static struct histogram_sums histogram_sum(const struct metrics *m, uint32_t mod
     struct histogram_sums sums = {0};
     for (uint32_t t = 0; t < m->view.thread_count; t++) {
         const struct histogram *h = &m->threads[t]->models[model].histograms[id];
-        for (uint32_t b = 0; b <= HISTOGRAM_BUCKETS_MAX; b++) {
+        for (uint32_t b = 0; b <= HISTOGRAM_BUCKETS_MAX; b++)
             sums.bucket[b] += atomic_load_explicit(&h->bucket[b], memory_order_relaxed);
-        }
         sums.sum += atomic_load_explicit(&h->sum, memory_order_relaxed);
     }
     return sums;

@@ -60,7 +60,7 @@ static void one_request(struct exchange *x)
 {
     const struct exchange_info *info = exchange_info(x);
     const struct served_model *model = served_find(info->served, info->path_rest);
-    if (model != NULL) {
+    if (model) {
         struct json_buffer body = {0};
         model_put(&body, model);
         reply(x, &body);

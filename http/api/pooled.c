@@ -23,13 +23,11 @@ bool pooled_done(struct pooled *p)
 {
     struct token_event event = {0};
 
-    if (!p->request) {
+    if (!p->request)
         return false;
-    }
     do {
-        if (!port_next(p->port, p->request, &event, NULL)) {
+        if (!port_next(p->port, p->request, &event, NULL))
             return false;
-        }
     } while (!(event.flags & EVENT_LAST));
     if (event.finish == FINISH_DONE) {
         counters_finish(p->call.exchange, COUNTED_POOLED, 0);
@@ -38,40 +36,37 @@ bool pooled_done(struct pooled *p)
     counters_finish(p->call.exchange, event.finish == FINISH_CANCEL ? COUNTED_ABORT : COUNTED_ERROR,
                     0);
     pooled_close(p);
-    if (event.finish == FINISH_TIMEOUT) {
+    if (event.finish == FINISH_TIMEOUT)
         call_fail(&p->call, HTTP_TIMEOUT, "the request waited in the queue past its deadline");
-    } else if (event.finish == FINISH_CANCEL) {
+    else if (event.finish == FINISH_CANCEL)
         call_fail(&p->call, HTTP_UNAVAILABLE, "the server ended the request");
-    } else {
+    else
         call_fail(&p->call, HTTP_INTERNAL, "the model failed on this request");
-    }
     return false;
 }
 
 bool token_list_begin(struct token_list *l, struct arena *arena, uint32_t sequences_max)
 {
     *l = (struct token_list){.arena = arena, .max = 1024};
-    l->tokens = arena_take(arena, l->max * sizeof(l->tokens[0]));
-    l->starts = arena_take_zeroed(arena, sequences_max + 1, sizeof(l->starts[0]));
+    l->tokens = arena_take(arena, l->max * sizeof l->tokens[0]);
+    l->starts = arena_take_zeroed(arena, sequences_max + 1, sizeof l->starts[0]);
     return l->tokens && l->starts;
 }
 
 bool token_list_add(struct token_list *l, const int32_t *tokens, uint32_t count)
 {
-    if (l->count + count > UINT32_MAX) {
+    if (l->count + count > UINT32_MAX)
         return false;
-    }
     if (l->count + count > l->max) {
         size_t max = 2 * l->max + count;
-        int32_t *grown = arena_grow(l->arena, l->tokens, l->max * sizeof(l->tokens[0]),
-                                    max * sizeof(l->tokens[0]));
-        if (!grown) {
+        int32_t *grown = arena_grow(l->arena, l->tokens, l->max * sizeof l->tokens[0],
+                                    max * sizeof l->tokens[0]);
+        if (!grown)
             return false;
-        }
         l->tokens = grown;
         l->max = max;
     }
-    memcpy(l->tokens + l->count, tokens, count * sizeof(l->tokens[0]));
+    memcpy(l->tokens + l->count, tokens, count * sizeof l->tokens[0]);
     l->count += count;
     l->starts[++l->sequence_count] = (uint32_t)l->count;
     return true;

@@ -46,9 +46,8 @@ static enum status prompt_try(struct generation *g, struct error *err)
     json_object_set_new(variables, "tools", json_null());
     json_object_set_new(variables, "documents", json_null());
     json_object_set_new(variables, "add_generation_prompt", json_boolean(g->generation_prompt));
-    if (g->thinking_off) {
+    if (g->thinking_off)
         json_object_set_new(variables, "enable_thinking", json_false());
-    }
     struct prompt_args args = {
         .tokenizer = model->tokenizer,
         .chat = model->chat,
@@ -91,9 +90,8 @@ void prompt_make(struct generation *g)
         mark_put(g);
         g->generation_prompt = false;
     }
-    if (f->failed) {
+    if (f->failed)
         return;
-    }
     g->detok_continues = g->conversation.continued || template_is_plain(g->call.model);
     enum status status = prompt_try(g, &err);
     if (status != STATUS_OK && status != STATUS_REFUSED && g->conversation.raw_arguments) {

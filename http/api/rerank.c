@@ -1,4 +1,4 @@
-// POST /v1/rerank: fields, inputs, sorted answer (http-api.md section 5). What the model reads for
+// POST /v1/rerank: fields, inputs, sorted answer (docs/API.md). What the model reads for
 // a query and a document is made by runtime/text/rerank.c.
 #include "http/api/endpoints.h"
 #include "http/api/ids.h"
@@ -90,9 +90,8 @@ static void documents_check(struct rerank *r, const json_t *documents)
     json_array_foreach(documents, i, document)
     {
         struct text text = document_text(document);
-        if (f->failed) {
+        if (f->failed)
             return;
-        }
         if (!text.at) {
             const char *form = json_is_object(document) ? "documents[%zu].text" : "documents[%zu]";
             fields_fail(f, HTTP_INVALID_TYPE, fields_path(f, form, i),
@@ -108,11 +107,10 @@ static void input_fail(struct rerank *r, enum status status, const char *path,
 {
     struct fields *f = &r->pooled.call.fields;
 
-    if (status == STATUS_TOO_LARGE) {
+    if (status == STATUS_TOO_LARGE)
         fields_fail_plain(f, HTTP_INVALID_VALUE, path, "%s", err->text);
-    } else {
+    else
         fields_fail(f, HTTP_TOO_LARGE, path, "is too large: %s", err->text);
-    }
 }
 
 static void document_add(struct rerank *r, const struct rerank_prompt *prompt, uint32_t i,
@@ -172,7 +170,7 @@ static void inputs_make(struct rerank *r, struct text query, const json_t *docum
         input_fail(r, status, "query", &err);
         return;
     }
-    r->type_from = arena_take(call->scratch, r->count * sizeof(r->type_from[0]));
+    r->type_from = arena_take(call->scratch, r->count * sizeof r->type_from[0]);
     if (!r->type_from || !token_list_begin(&r->list, call->scratch, r->count)) {
         fields_fail(&call->fields, HTTP_TOO_LARGE, "documents", "are too large");
         return;
@@ -180,9 +178,8 @@ static void inputs_make(struct rerank *r, struct text query, const json_t *docum
     struct arena *arena = arena_create(0, scratch_bytes_max(call->info->body.bytes));
     json_array_foreach(documents, i, document)
     {
-        if (!call->fields.failed) {
+        if (!call->fields.failed)
             document_add(r, prompt, (uint32_t)i, document, arena);
-        }
     }
     arena_destroy(arena);
 }
@@ -223,14 +220,12 @@ static void rerank_prepare(struct call *call)
     struct fields *f = &call->fields;
     struct integer_range at_least_one = {1, INT64_MAX, 0};
 
-    if (!call_model(call, MODEL_RERANKER, &rerank_rules)) {
+    if (!call_model(call, MODEL_RERANKER, &rerank_rules))
         return;
-    }
     struct text query = query_read(r);
     const json_t *documents = fields_get_required(f, "documents");
-    if (!f->failed) {
+    if (!f->failed)
         documents_check(r, documents);
-    }
     int64_t top_n = fields_integer(f, "top_n", at_least_one);
     int64_t document_max = fields_integer(f, "max_tokens_per_doc", at_least_one);
     r->return_documents = fields_bool(f, "return_documents", false);
@@ -238,13 +233,11 @@ static void rerank_prepare(struct call *call)
     r->truncate = fields_bool(f, "truncate", true);
     r->top_n = top_n == 0 || top_n > r->count ? r->count : (uint32_t)top_n;
     r->document_max = document_max > UINT32_MAX ? UINT32_MAX : (uint32_t)document_max;
-    if (f->failed) {
+    if (f->failed)
         return;
-    }
     inputs_make(r, query, documents);
-    if (r->return_documents && !f->failed) {
+    if (r->return_documents && !f->failed)
         documents_keep(r, documents);
-    }
 }
 
 static void rerank_submit(struct call *call)
@@ -267,9 +260,9 @@ static void rerank_submit(struct call *call)
 
 static void rerank_request(struct exchange *x)
 {
-    struct rerank *r = arena_take_zeroed(exchange_arena(x), 1, sizeof(*r));
+    struct rerank *r = arena_take_zeroed(exchange_arena(x), 1, sizeof *r);
 
-    check(r, "the arena of an exchange has no room for %zu bytes", sizeof(*r));
+    check(r, "the arena of an exchange has no room for %zu bytes", sizeof *r);
     r->pooled.call.inline_bytes_max = INLINE_BYTES_MAX;
     call_start(&r->pooled.call, x, rerank_prepare, rerank_submit);
 }
@@ -280,9 +273,8 @@ static int ranked_compare(const void *left, const void *right)
 {
     const struct ranked *a = left, *b = right;
 
-    if (a->score != b->score) {
+    if (a->score != b->score)
         return a->score > b->score ? -1 : 1;
-    }
     return a->index < b->index ? -1 : 1;
 }
 
@@ -297,9 +289,8 @@ static bool scores_take(struct rerank *r)
         finite = finite && isfinite(score) && isfinite(logit);
         r->ranked[i] = (struct ranked){i, score};
     }
-    if (finite) {
-        qsort(r->ranked, r->count, sizeof(r->ranked[0]), ranked_compare);
-    }
+    if (finite)
+        qsort(r->ranked, r->count, sizeof r->ranked[0], ranked_compare);
     return finite;
 }
 
@@ -380,12 +371,11 @@ static void rerank_ready(struct exchange *x)
     struct rerank *r = exchange_state(x);
 
     if (!pooled_done(&r->pooled)) {
-        if (!r->pooled.request) { // a failure was answered: no callback will follow
+        if (!r->pooled.request) // a failure was answered: no callback will follow
             rerank_close(r);
-        }
         return;
     }
-    r->ranked = arena_take(exchange_arena(x), r->count * sizeof(r->ranked[0]));
+    r->ranked = arena_take(exchange_arena(x), r->count * sizeof r->ranked[0]);
     bool taken = r->ranked && scores_take(r);
     pooled_close(&r->pooled);
     if (!taken) {
@@ -403,9 +393,8 @@ static void rerank_room(struct exchange *x)
 {
     struct rerank *r = exchange_state(x);
 
-    if (r && exchange_streaming(x) && r->out.bytes > 0) {
+    if (r && exchange_streaming(x) && r->out.bytes > 0)
         answer_continue(x);
-    }
 }
 
 static void rerank_gone(struct exchange *x)
@@ -420,9 +409,14 @@ static void rerank_gone(struct exchange *x)
 
 #define RERANK_ROUTE(route_path)                                                                   \
     {                                                                                              \
-        .method = "POST", .path = route_path, .shape = SHAPE_OPENAI,                               \
-        .flags = ROUTE_BEARER | ROUTE_JSON, .on_request = rerank_request,                          \
-        .on_ready = rerank_ready, .on_room = rerank_room, .on_gone = rerank_gone,                  \
+        .method = "POST",                                                                          \
+        .path = route_path,                                                                        \
+        .shape = SHAPE_OPENAI,                                                                     \
+        .flags = ROUTE_BEARER | ROUTE_JSON,                                                        \
+        .on_request = rerank_request,                                                              \
+        .on_ready = rerank_ready,                                                                  \
+        .on_room = rerank_room,                                                                    \
+        .on_gone = rerank_gone,                                                                    \
     }
 
 const struct route rerank_routes[RERANK_ROUTE_COUNT] = {

@@ -12,7 +12,7 @@ bool stop_scan_init(struct stop_scan *s, const struct stop_strings *strings, str
 
     *s = (struct stop_scan){.strings = strings, .window_max = max};
     s->window = arena_take(arena, max);
-    s->ordinal = arena_take(arena, max * sizeof(s->ordinal[0]));
+    s->ordinal = arena_take(arena, max * sizeof s->ordinal[0]);
     return s->window && s->ordinal;
 }
 
@@ -29,9 +29,8 @@ static enum here stop_scan_at(const struct stop_scan *s, uint32_t at, uint32_t *
         struct text string = s->strings->strings[i];
         size_t left = s->bytes - at;
         size_t common = string.bytes < left ? string.bytes : left;
-        if (memcmp(s->window + at, string.at, common) != 0) {
+        if (memcmp(s->window + at, string.at, common) != 0)
             continue;
-        }
         if (common < string.bytes) {
             here = here == HERE_MATCH ? here : HERE_POSSIBLE;
         } else if (string.bytes > longest) {
@@ -50,9 +49,8 @@ static struct text stop_scan_give(struct stop_scan *s, bool last)
 
     for (; at < s->bytes; at++) {
         here = stop_scan_at(s, at, &which);
-        if (here == HERE_MATCH || (here == HERE_POSSIBLE && !last)) {
+        if (here == HERE_MATCH || (here == HERE_POSSIBLE && !last))
             break;
-        }
     }
     if (at < s->bytes && here == HERE_MATCH) {
         s->found = true;
@@ -68,34 +66,30 @@ static void stop_scan_advance(struct stop_scan *s)
 {
     s->bytes -= s->given;
     memmove(s->window, s->window + s->given, s->bytes);
-    memmove(s->ordinal, s->ordinal + s->given, s->bytes * sizeof(s->ordinal[0]));
+    memmove(s->ordinal, s->ordinal + s->given, s->bytes * sizeof s->ordinal[0]);
     s->given = 0;
 }
 
 struct text stop_scan_push(struct stop_scan *s, struct text piece, uint32_t ordinal)
 {
     check(!s->found, "text after the stop string %u", s->which);
-    if (s->strings->count == 0) {
+    if (s->strings->count == 0)
         return piece;
-    }
     stop_scan_advance(s);
     check(piece.bytes <= s->window_max - s->bytes, "a piece of %zu bytes, room for %u", piece.bytes,
           s->window_max - s->bytes);
-    if (piece.bytes > 0) {
+    if (piece.bytes > 0)
         memcpy(s->window + s->bytes, piece.at, piece.bytes);
-    }
-    for (size_t i = 0; i < piece.bytes; i++) {
+    for (size_t i = 0; i < piece.bytes; i++)
         s->ordinal[s->bytes + i] = ordinal;
-    }
     s->bytes += (uint32_t)piece.bytes;
     return stop_scan_give(s, false);
 }
 
 struct text stop_scan_finish(struct stop_scan *s)
 {
-    if (s->strings->count == 0 || s->found) {
+    if (s->strings->count == 0 || s->found)
         return (struct text){0};
-    }
     stop_scan_advance(s);
     return stop_scan_give(s, true);
 }

@@ -12,10 +12,9 @@ static void value_bytes(unsigned char out[4], float value)
 {
     uint32_t bits;
 
-    memcpy(&bits, &value, sizeof(bits));
-    for (int i = 0; i < 4; i++) {
+    memcpy(&bits, &value, sizeof bits);
+    for (int i = 0; i < 4; i++)
         out[i] = (unsigned char)(bits >> (8 * i));
-    }
 }
 
 static void base64_put(struct json_buffer *out, const float *values, uint32_t count)
@@ -26,9 +25,8 @@ static void base64_put(struct json_buffer *out, const float *values, uint32_t co
     char text[(4 * BASE64_FLOATS_A_PIECE + 2) / 3 * 4];
     size_t n = 4 * (size_t)count, written = 0;
 
-    for (uint32_t i = 0; i < count; i++) {
+    for (uint32_t i = 0; i < count; i++)
         value_bytes(bytes + 4 * i, values[i]);
-    }
     for (size_t i = 0; i < n; i += 3) {
         uint32_t three = (uint32_t)bytes[i] << 16 | (uint32_t)bytes[i + 1] << 8 | bytes[i + 2];
         text[written++] = letters[three >> 18];
@@ -42,9 +40,8 @@ static void base64_put(struct json_buffer *out, const float *values, uint32_t co
 static void floats_put(struct json_buffer *out, const float *values, uint32_t count, bool first)
 {
     for (uint32_t i = 0; i < count; i++) {
-        if (i > 0 || !first) {
+        if (i > 0 || !first)
             json_put_literal(out, ",");
-        }
         json_put_float(out, values[i]);
     }
 }
@@ -77,11 +74,10 @@ bool vectors_put(struct vectors *v, struct json_buffer *out)
                         v->row > 0 ? "," : "", v->row, v->base64 ? "\"" : "[");
     }
     const float *values = v->values + (size_t)v->row * v->width + v->column;
-    if (v->base64) {
+    if (v->base64)
         base64_put(out, values, count);
-    } else {
+    else
         floats_put(out, values, count, v->column == 0);
-    }
     v->column += count;
     if (v->column == v->width) {
         json_put_literal(out, v->base64 ? "\"}" : "]}");
@@ -111,10 +107,8 @@ bool vectors_valid(const struct vectors *v)
 {
     size_t n = (size_t)v->count * v->width;
 
-    for (size_t i = 0; i < n; i++) {
-        if (!isfinite(v->values[i])) {
+    for (size_t i = 0; i < n; i++)
+        if (!isfinite(v->values[i]))
             return false;
-        }
-    }
     return true;
 }

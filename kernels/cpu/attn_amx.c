@@ -15,8 +15,8 @@
 #include <math.h>
 #include <string.h>
 
-struct amx_tile { // 16 queries
-    char *q;             // [dim blocks][16 pairs][16 queries][2] bf16
+struct amx_tile {         // 16 queries
+    char *q;              // [dim blocks][16 pairs][16 queries][2] bf16
     float *out, *out_sum; // [16][wide] of this part; of the parts before
     float low[16], high[16];
     float top[16], mass[16], top_sum[16], mass_sum[16];
@@ -59,9 +59,7 @@ static inline __m512 exp2_lanes(__m512 t)
 static inline __m512i rounded_piece(const float *x, uint32_t left)
 {
     __mmask16 low = left >= 16 ? 0xFFFF : (__mmask16)((1u << left) - 1);
-    __mmask16 high = left >= 32   ? 0xFFFF
-                     : left > 16 ? (__mmask16)((1u << (left - 16)) - 1)
-                                 : 0;
+    __mmask16 high = left >= 32 ? 0xFFFF : left > 16 ? (__mmask16)((1u << (left - 16)) - 1) : 0;
     __m512 a = _mm512_maskz_loadu_ps(low, x);
     __m512 b = _mm512_maskz_loadu_ps(high, x + 16);
     return (__m512i)_mm512_cvtne2ps_pbh(b, a);
@@ -131,7 +129,7 @@ static void walk_open(struct amx_walk *w, const struct attn_job *job)
     for (uint32_t i = 0; i < w->tiles; i++) {
         w->tile[i].q = at;
         w->tile[i].out = (float *)(void *)(at += (size_t)w->wide * 32);
-        if (job->state != NULL)
+        if (job->state)
             w->tile[i].out = job->state;
         w->tile[i].out_sum = (float *)(void *)(at += (size_t)w->wide * 16 * sizeof(float));
         at += (size_t)w->wide * 16 * sizeof(float);
@@ -183,10 +181,10 @@ static void keys_load(const struct amx_walk *w, uint32_t first, uint32_t count)
         char *v = w->v + (size_t)(j / 32) * w->wide * 64 + j % 32 / 2 * 64;
         for (uint32_t b = 0; b < w->blocks; b++) {
             __m512i zero = _mm512_setzero_si512();
-            __m512i a0 = k0 != NULL ? row_piece(w, k0, b * 32) : zero;
-            __m512i a1 = k1 != NULL ? row_piece(w, k1, b * 32) : zero;
-            __m512i v0 = k0 != NULL ? row_piece(w, k0 + value, b * 32) : zero;
-            __m512i v1 = k1 != NULL ? row_piece(w, k1 + value, b * 32) : zero;
+            __m512i a0 = k0 ? row_piece(w, k0, b * 32) : zero;
+            __m512i a1 = k1 ? row_piece(w, k1, b * 32) : zero;
+            __m512i v0 = k0 ? row_piece(w, k0 + value, b * 32) : zero;
+            __m512i v1 = k1 ? row_piece(w, k1 + value, b * 32) : zero;
             char *k = w->k + (size_t)b * 4096 + (size_t)j * 64;
             _mm512_store_si512(k, a0);
             _mm512_store_si512(k + 64, a1);
@@ -328,8 +326,8 @@ static void values(const struct amx_walk *w, struct amx_tile *tile, const float 
         float *out = tile->out + (size_t)i * w->wide;
         const float *delta = w->delta + (size_t)i * w->wide;
         for (uint32_t c = 0; c < w->wide; c += 16)
-            _mm512_store_ps(out + c, _mm512_fmadd_ps(_mm512_load_ps(out + c), f,
-                                                     _mm512_load_ps(delta + c)));
+            _mm512_store_ps(out + c,
+                            _mm512_fmadd_ps(_mm512_load_ps(out + c), f, _mm512_load_ps(delta + c)));
     }
 }
 
@@ -368,8 +366,8 @@ static void tile_merge(const struct amx_walk *w, struct amx_tile *tile)
         }
         for (uint32_t c = 0; c < w->wide; c += 16) {
             __m512 right = _mm512_mul_ps(_mm512_load_ps(part + c), _mm512_set1_ps(b[i]));
-            _mm512_store_ps(sum + c, _mm512_fmadd_ps(_mm512_load_ps(sum + c),
-                                                     _mm512_set1_ps(a[i]), right));
+            _mm512_store_ps(sum + c,
+                            _mm512_fmadd_ps(_mm512_load_ps(sum + c), _mm512_set1_ps(a[i]), right));
         }
         tile->mass_sum[i] = fmaf(tile->mass_sum[i], a[i], tile->mass[i] * b[i]);
         tile->top_sum[i] = both[i];
@@ -398,7 +396,7 @@ static void tile_write(const struct amx_walk *w, const struct amx_tile *tile, ui
 // What a part found is added to the parts before, or kept where it is for attn_amx_merge.
 static void part_close(const struct amx_walk *w, struct amx_tile *tile)
 {
-    if (w->job->state == NULL) {
+    if (!w->job->state) {
         tile_merge(w, tile);
         return;
     }
@@ -428,7 +426,7 @@ void attn_amx(const struct attn_job *job)
             part_close(&w, &w.tile[i]);
     }
     amx_end();
-    for (uint32_t i = 0; job->state == NULL && i < w.tiles; i++)
+    for (uint32_t i = 0; !job->state && i < w.tiles; i++)
         tile_write(&w, &w.tile[i], job->first + i * 16);
 }
 

@@ -18,24 +18,24 @@
 enum cpu_level { CPU_PLAIN, CPU_AVX2, CPU_AVX512, CPU_AVX512BF16, CPU_AMX, CPU_LEVELS };
 
 enum {
-    SLAB_COLUMNS = 32, // output columns that are packed and computed together
-    PANEL_ROWS = 512,  // rows of activations that are packed at once, at most
-    SLAB_GROUP = 8,    // slabs that walk the activations together, at most
-    ATTN_GROUP = 4,    // tiles of ATTN_TILE_ROWS queries that walk the keys together
+    SLAB_COLUMNS = 32,  // output columns that are packed and computed together
+    PANEL_ROWS = 512,   // rows of activations that are packed at once, at most
+    SLAB_GROUP = 8,     // slabs that walk the activations together, at most
+    ATTN_GROUP = 4,     // tiles of ATTN_TILE_ROWS queries that walk the keys together
     ATTN_PARTIALS = 64, // states of parts computed apart that there is room for, each thread
 };
 
 // One product over rows that fit the scratch (see op_product.c). Slab s is columns 32 s .. 32 s+31.
 struct product {
-    const float *x;      // [rows][x_stride] f32
-    float *y;            // [rows][y_stride] f32
-    const float *bias;   // [n] or NULL
-    const void *weight;  // packed, weight.c
-    const float *scale;  // [slab][groups of K][32] int8 only
-    void *panel;         // activations packed for tiles or bytes; then their byte_scales
-    float *scratch;      // [threads][SLAB_GROUP][PANEL_ROWS * 32] sums of slabs
+    const float *x;     // [rows][x_stride] f32
+    float *y;           // [rows][y_stride] f32
+    const float *bias;  // [n] or NULL
+    const void *weight; // packed, weight.c
+    const float *scale; // [slab][groups of K][32] int8 only
+    void *panel;        // activations packed for tiles or bytes; then their byte_scales
+    float *scratch;     // [threads][SLAB_GROUP][PANEL_ROWS * 32] sums of slabs
     uint32_t rows, x_stride, y_stride, n, k;
-    enum dtype dtype;    // of the weights
+    enum dtype dtype; // of the weights
 };
 
 // Of 16 rows of activations and one group of K: y += (sum + offset) * scale * the column's scale.
@@ -124,11 +124,11 @@ struct stream {
     void *panel;
     size_t panel_bytes;
     float *sums; // of products
-    float *attn;             // [threads][attn_floats]
+    float *attn; // [threads][attn_floats]
     size_t attn_floats;
     float *partial; // [attn_capacity.partials][attn_state_floats()]
     struct attn_capacity attn_capacity;
-    float *sample;           // [threads][3][vocab]
+    float *sample; // [threads][3][vocab]
     struct turns_member turn;
 };
 
@@ -158,7 +158,7 @@ size_t cpu_weight_bytes(const struct device *, const struct weight_shape *);
 enum status cpu_weight_put(struct device *, struct weight *, uint32_t first_row,
                            const struct weight_source *, struct error *);
 enum status cpu_weight_finish(struct device *, struct weight *, struct error *);
-size_t packed_bytes(const struct weight_shape *); // of the matrix alone; int8: scales come after
+size_t packed_bytes(const struct weight_shape *);   // of the matrix alone; int8: scales come after
 uint32_t packed_depth(const struct weight_shape *); // K with padding
 // Index of element (row, column) in a packed matrix.
 size_t packed_index(const struct weight_shape *, uint32_t row, uint32_t column);

@@ -21,7 +21,7 @@ enum status cpu_device_open(struct device **out, const struct device_options *op
         return error_set(err, STATUS_NO_DEVICE, "the cpu device has index 0, not %u",
                          options->index);
     struct device *device = calloc(1, sizeof *device);
-    if (device == NULL)
+    if (!device)
         return error_set(err, STATUS_NO_MEMORY, "no memory to open the cpu device");
     // before the threads start: they inherit the permission to use tiles
     device->level = cpu_level_find(highest);
@@ -44,7 +44,7 @@ static enum status cpu_open(struct device **out, const struct device_options *op
 
 static void cpu_close(struct device *device)
 {
-    if (device == NULL)
+    if (!device)
         return;
     pool_close(device->pool);
     turns_close(&device->turns);
@@ -95,8 +95,8 @@ static struct scratch_sizes scratch_of(const struct device *device,
         .panel = round_up(panel > least ? panel : least, 256),
         .sums = (size_t)threads * SLAB_GROUP * PANEL_ROWS * SLAB_COLUMNS * sizeof(float),
         .attn = threads * attn_scratch_floats(limits->attn.dim) * sizeof(float),
-        .partial = attn_capacity_of(device, limits).partials *
-                   attn_state_floats(limits->attn.dim) * sizeof(float),
+        .partial = attn_capacity_of(device, limits).partials * attn_state_floats(limits->attn.dim) *
+                   sizeof(float),
         .sample = round_up((size_t)threads * 3 * limits->step.vocab * sizeof(float), 256),
     };
     return sizes;
@@ -128,12 +128,11 @@ static enum status cpu_stream_open(struct device *device, struct stream **out,
                          limits->attn.dim, limits->width_max);
     struct scratch_sizes sizes = scratch_of(device, limits);
     struct stream *stream = calloc(1, sizeof *stream);
-    if (stream == NULL)
+    if (!stream)
         return error_set(err, STATUS_NO_MEMORY, "no memory to open a stream");
     stream->device = device;
     stream->limits = *limits;
-    stream->scratch_bytes = sizes.panel + sizes.sums + sizes.attn +
-                            sizes.partial + sizes.sample;
+    stream->scratch_bytes = sizes.panel + sizes.sums + sizes.attn + sizes.partial + sizes.sample;
     enum status status = cpu_memory_take(device, &stream->scratch, stream->scratch_bytes, err);
     if (status != STATUS_OK) {
         free(stream);
@@ -155,7 +154,7 @@ static enum status cpu_stream_open(struct device *device, struct stream **out,
 
 static void cpu_stream_close(struct stream *stream)
 {
-    if (stream == NULL)
+    if (!stream)
         return;
     turns_leave(&stream->device->turns, &stream->turn);
     cpu_memory_give(stream->device, stream->scratch, stream->scratch_bytes);

@@ -16,11 +16,11 @@ static uint64_t number_in(const char *folder, const char *name, const char *key)
     if (snprintf(line, sizeof line, "%s/%s", folder, name) >= (int)sizeof line)
         return UINT64_MAX;
     FILE *file = fopen(line, "re");
-    if (file == NULL)
+    if (!file)
         return UINT64_MAX;
     uint64_t found = UINT64_MAX;
     size_t length = strlen(key);
-    while (fgets(line, sizeof line, file) != NULL) {
+    while (fgets(line, sizeof line, file)) {
         const char *digits = line + length;
         if (strncmp(line, key, length) != 0)
             continue;
@@ -76,10 +76,10 @@ static uint64_t cores(const char *folder, uint64_t least)
     if (snprintf(path, sizeof path, "%s/cpu.max", folder) >= (int)sizeof path)
         return least;
     FILE *file = fopen(path, "re"); // "QUOTA PERIOD" or "max PERIOD"
-    if (file == NULL)
+    if (!file)
         return least;
     unsigned long long quota, period;
-    if (fgets(line, sizeof line, file) != NULL && sscanf(line, "%llu %llu", &quota, &period) == 2)
+    if (fgets(line, sizeof line, file) && sscanf(line, "%llu %llu", &quota, &period) == 2)
         least = quota_cores(quota, period, least);
     fclose(file);
     return least;
@@ -98,7 +98,7 @@ static uint64_t climb(const char *root, const char *group, group_look *look, uin
     for (;;) {
         least = look(folder, least);
         char *slash = strrchr(folder, '/');
-        if (slash == NULL || slash < folder + root_length)
+        if (!slash || slash < folder + root_length)
             return least;
         *slash = '\0';
     }
@@ -110,15 +110,14 @@ static uint64_t line_look(const char *mount, char *line, const char *controller,
 {
     char root[PATH_BYTES];
     char *names = strchr(line, ':');
-    char *group = names != NULL ? strchr(names + 1, ':') : NULL;
-    if (group == NULL)
+    char *group = names ? strchr(names + 1, ':') : NULL;
+    if (!group)
         return least;
     *names++ = *group++ = '\0';
     group[strcspn(group, "\n")] = '\0';
     if (*names == '\0')
         return climb(mount, group, look, least);
-    for (char *rest, *name = strtok_r(names, ",", &rest); name != NULL;
-         name = strtok_r(NULL, ",", &rest)) {
+    for (char *rest, *name = strtok_r(names, ",", &rest); name; name = strtok_r(NULL, ",", &rest)) {
         if (strcmp(name, controller) != 0 ||
             snprintf(root, sizeof root, "%s/%s", mount, controller) >= (int)sizeof root)
             continue;
@@ -133,9 +132,9 @@ static uint64_t groups_least(const struct groups_place *place, const char *contr
     char line[PATH_BYTES];
     uint64_t least = UINT64_MAX;
     FILE *file = fopen(place->own, "re");
-    if (file == NULL)
+    if (!file)
         return least;
-    while (fgets(line, sizeof line, file) != NULL)
+    while (fgets(line, sizeof line, file))
         least = line_look(place->mount, line, controller, look, least);
     fclose(file);
     return least;

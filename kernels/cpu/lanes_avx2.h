@@ -16,18 +16,15 @@ typedef struct lanes lanes;
 
 LANES_INLINE lanes lanes_set(float x)
 {
-    return (lanes){_mm256_set1_ps(x),
-                   _mm256_set1_ps(x)};
+    return (lanes){_mm256_set1_ps(x), _mm256_set1_ps(x)};
 }
 LANES_INLINE lanes lanes_zero(void)
 {
-    return (lanes){_mm256_setzero_ps(),
-                   _mm256_setzero_ps()};
+    return (lanes){_mm256_setzero_ps(), _mm256_setzero_ps()};
 }
 LANES_INLINE lanes lanes_load(const float *p)
 {
-    return (lanes){_mm256_loadu_ps(p),
-                   _mm256_loadu_ps(p + 8)};
+    return (lanes){_mm256_loadu_ps(p), _mm256_loadu_ps(p + 8)};
 }
 LANES_INLINE lanes lanes_load_n(const float *p, uint32_t n) // the rest is 0
 {
@@ -48,38 +45,31 @@ LANES_INLINE void lanes_store_n(float *p, lanes x, uint32_t n)
 }
 LANES_INLINE lanes lanes_add(lanes a, lanes b)
 {
-    return (lanes){_mm256_add_ps(a.lo, b.lo),
-                   _mm256_add_ps(a.hi, b.hi)};
+    return (lanes){_mm256_add_ps(a.lo, b.lo), _mm256_add_ps(a.hi, b.hi)};
 }
 LANES_INLINE lanes lanes_sub(lanes a, lanes b)
 {
-    return (lanes){_mm256_sub_ps(a.lo, b.lo),
-                   _mm256_sub_ps(a.hi, b.hi)};
+    return (lanes){_mm256_sub_ps(a.lo, b.lo), _mm256_sub_ps(a.hi, b.hi)};
 }
 LANES_INLINE lanes lanes_mul(lanes a, lanes b)
 {
-    return (lanes){_mm256_mul_ps(a.lo, b.lo),
-                   _mm256_mul_ps(a.hi, b.hi)};
+    return (lanes){_mm256_mul_ps(a.lo, b.lo), _mm256_mul_ps(a.hi, b.hi)};
 }
 LANES_INLINE lanes lanes_div(lanes a, lanes b)
 {
-    return (lanes){_mm256_div_ps(a.lo, b.lo),
-                   _mm256_div_ps(a.hi, b.hi)};
+    return (lanes){_mm256_div_ps(a.lo, b.lo), _mm256_div_ps(a.hi, b.hi)};
 }
 LANES_INLINE lanes lanes_max(lanes a, lanes b)
 {
-    return (lanes){_mm256_max_ps(a.lo, b.lo),
-                   _mm256_max_ps(a.hi, b.hi)};
+    return (lanes){_mm256_max_ps(a.lo, b.lo), _mm256_max_ps(a.hi, b.hi)};
 }
 LANES_INLINE lanes lanes_min(lanes a, lanes b)
 {
-    return (lanes){_mm256_min_ps(a.lo, b.lo),
-                   _mm256_min_ps(a.hi, b.hi)};
+    return (lanes){_mm256_min_ps(a.lo, b.lo), _mm256_min_ps(a.hi, b.hi)};
 }
 LANES_INLINE lanes lanes_fma(lanes a, lanes b, lanes c)
 {
-    return (lanes){_mm256_fmadd_ps(a.lo, b.lo, c.lo),
-                   _mm256_fmadd_ps(a.hi, b.hi, c.hi)};
+    return (lanes){_mm256_fmadd_ps(a.lo, b.lo, c.lo), _mm256_fmadd_ps(a.hi, b.hi, c.hi)};
 }
 LANES_INLINE lanes lanes_abs(lanes a)
 {
@@ -125,8 +115,7 @@ LANES_INLINE float lanes_top(lanes a)
 }
 LANES_INLINE lanes lanes_sqrt(lanes a)
 {
-    return (lanes){_mm256_sqrt_ps(a.lo),
-                   _mm256_sqrt_ps(a.hi)};
+    return (lanes){_mm256_sqrt_ps(a.lo), _mm256_sqrt_ps(a.hi)};
 }
 LANES_INLINE lanes lanes_round(lanes a)
 {

@@ -5,11 +5,10 @@
 #include <immintrin.h>
 #include <stdint.h>
 
-enum { LANES_MR = 12 }; // rows of a product's register tile, 2 x 16 columns each
+enum { LANES_MR = 12 };  // rows of a product's register tile, 2 x 16 columns each
 enum { LANES_KEYS = 8 }; // keys of an attention register tile
 
 typedef __m512 lanes;
-
 
 #define LANES_INLINE static inline __attribute__((always_inline, unused))
 
@@ -106,8 +105,8 @@ LANES_INLINE lanes lanes_round(lanes a)
 // 2^n for whole n in [-126, 127]
 LANES_INLINE lanes lanes_exp2i(lanes n)
 {
-    __m512i bits = _mm512_slli_epi32(_mm512_add_epi32(_mm512_cvtps_epi32(n),
-                                                      _mm512_set1_epi32(127)), 23);
+    __m512i bits =
+        _mm512_slli_epi32(_mm512_add_epi32(_mm512_cvtps_epi32(n), _mm512_set1_epi32(127)), 23);
     return _mm512_castsi512_ps(bits);
 }
 // x = m 2^e with m in [0.7071, 1.4142), for positive normal x

@@ -16,7 +16,7 @@ static _Thread_local sigjmp_buf *fault_return;
 
 static void fault_handler(int number)
 {
-    if (fault_return != NULL)
+    if (fault_return)
         siglongjmp(*fault_return, number);
     signal(number, SIG_DFL);
     raise(number);
@@ -75,8 +75,7 @@ static bool level_named(enum cpu_level level)
                __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
                __builtin_cpu_supports("avx512vnni") && level_named(CPU_AVX2);
     case CPU_AVX2:
-        return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-               f16c_named();
+        return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && f16c_named();
     default:
         return true;
     }
@@ -165,14 +164,21 @@ static double attn_expected(const struct trial *t, uint32_t token, uint32_t head
 static bool trial_attn(struct trial *t, uint32_t first, uint32_t end)
 {
     struct attn_args args = {
-        .act = DTYPE_F32, .kv = DTYPE_BF16, .qkv = t->x, .out = t->y, .row_count = 1,
+        .act = DTYPE_F32,
+        .kv = DTYPE_BF16,
+        .qkv = t->x,
+        .out = t->y,
+        .row_count = 1,
         .shape = {.heads = TRY_HEADS, .kv_heads = 1, .dim = TRY_DIM, .scale = 0.25f, .causal = 1},
         .token_count = TRY_TOKENS,
     };
     struct step_row row = {.q_len = TRY_TOKENS, .kv_len = TRY_TOKENS};
-    struct attn_job job = {.args = &args, .row = &row, .first = first, .end = end,
+    struct attn_job job = {.args = &args,
+                           .row = &row,
+                           .first = first,
+                           .end = end,
                            .key_end = TRY_TOKENS,
-                             .scratch = t->weight.data};
+                           .scratch = t->weight.data};
     memset(t->y, 0, sizeof t->y);
     t->device.kernels.attn(&job);
     for (uint32_t i = first; i < end; i++) {
@@ -221,7 +227,7 @@ enum cpu_level cpu_level_find(enum cpu_level highest)
     struct trial *t = aligned_alloc(64, (sizeof *t + 63) & ~(size_t)63);
     char *room = aligned_alloc(256, weight_bytes + 2 * scratch);
     struct pool *pool = NULL;
-    if (t == NULL || room == NULL || pool_open(&pool, 1, NULL) != STATUS_OK) {
+    if (!t || !room || pool_open(&pool, 1, NULL) != STATUS_OK) {
         free(t);
         free(room);
         return CPU_PLAIN;
@@ -230,8 +236,14 @@ enum cpu_level cpu_level_find(enum cpu_level highest)
     t->device.pool = pool;
     t->weight = (struct weight){.data = room, .bytes = weight_bytes};
     t->product = (struct product){
-        .x = t->x, .y = t->y, .rows = TRY_ROWS, .x_stride = TRY_K, .y_stride = TRY_N,
-        .n = TRY_N, .k = TRY_K, .panel = room + weight_bytes,
+        .x = t->x,
+        .y = t->y,
+        .rows = TRY_ROWS,
+        .x_stride = TRY_K,
+        .y_stride = TRY_N,
+        .n = TRY_N,
+        .k = TRY_K,
+        .panel = room + weight_bytes,
         .scratch = (float *)(void *)(room + weight_bytes + scratch),
     };
     for (uint32_t i = 0; i < TRY_ROWS * TRY_K; i++)
@@ -240,8 +252,7 @@ enum cpu_level cpu_level_find(enum cpu_level highest)
         t->w[i] = trial_value(i + 77777);
     for (uint32_t i = 0; i < TRY_ROWS * TRY_N; i++)
         for (uint32_t k = 0; k < TRY_K; k++)
-            t->sum[i] += (double)t->x[i / TRY_N * TRY_K + k] *
-                         (double)t->w[i % TRY_N * TRY_K + k];
+            t->sum[i] += (double)t->x[i / TRY_N * TRY_K + k] * (double)t->w[i % TRY_N * TRY_K + k];
     bool free_choice = highest >= CPU_LEVELS;
     while (level > CPU_PLAIN &&
            (!level_named(level) || (free_choice && level == CPU_AVX512BF16 && pairs_slow()) ||

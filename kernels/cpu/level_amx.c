@@ -136,7 +136,7 @@ struct walk {
     const char *a, *w;
     size_t a_step; // bytes from one tile of rows to the next
     uint32_t blocks, rows;
-    bool fresh; // nothing is summed yet
+    bool fresh;                          // nothing is summed yet
     const struct byte_scales *scales[2]; // int8: of both tiles of rows, [groups]
     const float *columns;                // int8: scales of the weights, [groups][32]
     // What is fetched into the core's cache for later walks, so that memory works while tiles
@@ -148,7 +148,7 @@ struct walk {
 
 static inline void walk_fetch(const struct walk *walk, uint32_t block, const char *w)
 {
-    if (walk->ahead == NULL) {
+    if (!walk->ahead) {
         prefetch_block(w + AHEAD);
         return;
     }
@@ -327,8 +327,7 @@ static struct slab_end slab_end_make(const struct product *p, uint32_t slab)
         uint32_t at = e.column + 16 * c;
         uint32_t left = p->n > at ? p->n - at : 0;
         e.mask[c] = left >= 16 ? 0xFFFF : (__mmask16)((1u << left) - 1);
-        e.bias[c] = p->bias != NULL ? _mm512_maskz_loadu_ps(e.mask[c], p->bias + at)
-                                    : _mm512_setzero_ps();
+        e.bias[c] = p->bias ? _mm512_maskz_loadu_ps(e.mask[c], p->bias + at) : _mm512_setzero_ps();
     }
     return e;
 }
@@ -340,7 +339,7 @@ static void rows_write(const struct slab_end *e, const float *sums, uint32_t fir
         float *y = p->y + (size_t)(first + r) * p->y_stride + e->column;
         for (uint32_t c = 0; c < 2; c++) {
             __m512 v = _mm512_load_ps(sums + r * 32 + 16 * c);
-            if (p->bias != NULL)
+            if (p->bias)
                 v = _mm512_add_ps(v, e->bias[c]);
             _mm512_mask_storeu_ps(y + 16 * c, e->mask[c], v);
         }
@@ -420,8 +419,8 @@ static struct walk walk_make(const struct part *part, uint32_t slab, uint32_t r)
         return walk;
     // the weights that follow these in the slab's place: of the next part, of the next group
     uint32_t walks = (p->rows + 31) / 32;
-    walk.ahead = walk.w + (part->last ? (size_t)SLAB_GROUP * depth - part->first : part->blocks) *
-                              2048;
+    walk.ahead =
+        walk.w + (part->last ? (size_t)SLAB_GROUP * depth - part->first : part->blocks) * 2048;
     walk.ahead_lines = part->last && !part->more ? 0 : (32 + walks - 1) / walks;
     walk.ahead += (size_t)(r / 32) * walk.ahead_lines * 64 * part->blocks;
     return walk;

@@ -25,15 +25,15 @@ enum status cpu_memory_take(struct device *device, void **out, size_t bytes, str
     if (bytes < HUGE_PAGE) {
         size_t whole = round_up(bytes > 0 ? bytes : 1, 256);
         *out = aligned_alloc(256, whole);
-        if (*out == NULL)
+        if (!*out)
             return error_set(err, STATUS_NO_MEMORY, "%zu bytes of memory could not be had", bytes);
         memset(*out, 0, whole);
         return STATUS_OK;
     }
     // one huge page more, so that the piece can begin at one
     size_t whole = round_up(bytes, HUGE_PAGE);
-    char *at = mmap(NULL, whole + HUGE_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-                    -1, 0);
+    char *at =
+        mmap(NULL, whole + HUGE_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (at == MAP_FAILED)
         return error_set(err, STATUS_NO_MEMORY,
                          "%zu bytes of memory could not be had; free some or lower the limits",
@@ -52,7 +52,7 @@ enum status cpu_memory_take(struct device *device, void **out, size_t bytes, str
 void cpu_memory_give(struct device *device, void *at, size_t bytes)
 {
     (void)device;
-    if (at == NULL)
+    if (!at)
         return;
     if (bytes < HUGE_PAGE)
         free(at);
@@ -67,10 +67,10 @@ static uint64_t system_free(void)
     char line[256];
     unsigned long long kilobytes;
     uint64_t found = UINT64_MAX;
-    while (file != NULL && fgets(line, sizeof line, file) != NULL)
+    while (file && fgets(line, sizeof line, file))
         if (sscanf(line, "MemAvailable: %llu", &kilobytes) == 1)
             found = kilobytes * 1024;
-    if (file != NULL)
+    if (file)
         fclose(file);
     return found;
 }

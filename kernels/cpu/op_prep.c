@@ -47,8 +47,8 @@ static void row_expand(const struct prep_args *args, const struct step_row *row,
 {
     const struct slot_state *state = &args->state;
     const int32_t *listed = section(args, args->step->layout.tokens);
-    bool still = row->kv_len == 0 || (state->done != NULL && state->done[row->slot] != 0);
-    bool stored = !still && args->limits.blocks_max > 0 && state->block_table != NULL;
+    bool still = row->kv_len == 0 || (state->done && state->done[row->slot] != 0);
+    bool stored = !still && args->limits.blocks_max > 0 && state->block_table;
     const uint32_t *blocks =
         stored ? state->block_table + (size_t)row->slot * args->limits.blocks_max : NULL;
     uint32_t mask = (1u << args->block_shift) - 1;
@@ -66,9 +66,8 @@ static void row_expand(const struct prep_args *args, const struct step_row *row,
         args->type[t] = position >= row->type_from ? 1 : 0;
         args->kv_place[t] = UINT64_MAX;
         if (stored && position >> args->block_shift < args->limits.blocks_max)
-            args->kv_place[t] =
-                (uint64_t)blocks[position >> args->block_shift] * TABLE_UNIT_BYTES +
-                (position & mask) * args->token_bytes;
+            args->kv_place[t] = (uint64_t)blocks[position >> args->block_shift] * TABLE_UNIT_BYTES +
+                                (position & mask) * args->token_bytes;
     }
 }
 
@@ -83,8 +82,9 @@ enum status cpu_prep(struct stream *stream, const struct prep_args *args)
         admit_apply(args, &admits[i]);
     const struct step_change *changes = section(args, layout->changes);
     for (uint32_t i = 0; i < args->change_count; i++)
-        args->state.block_table[(size_t)changes[i].slot * args->limits.blocks_max +
-                                changes[i].index] = changes[i].units;
+        args->state
+            .block_table[(size_t)changes[i].slot * args->limits.blocks_max + changes[i].index] =
+            changes[i].units;
     const struct step_row *rows = section(args, layout->rows);
     for (uint32_t i = 0; i < args->row_count; i++)
         row_expand(args, &rows[i], i);

@@ -54,7 +54,7 @@ enum status cpu_gemm(struct stream *stream, const struct gemm_args *args)
     struct product *p = &job.product;
     product_weight(p, args->weight);
     job.slabs = (p->n + SLAB_COLUMNS - 1) / SLAB_COLUMNS;
-    p->bias = args->bias != NULL ? args->bias->data : NULL;
+    p->bias = args->bias ? args->bias->data : NULL;
     p->panel = stream->panel;
     p->scratch = stream->sums;
     p->x_stride = args->x_stride;

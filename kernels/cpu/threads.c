@@ -19,8 +19,8 @@
 
 enum {
     POOL_THREADS_MAX = 1024,
-    SPIN_NS = 60000,  // how long an idle worker stays awake
-    SPIN_PAUSES = 4,  // between two looks at the ticket, about 0.2 microseconds
+    SPIN_NS = 60000,    // how long an idle worker stays awake
+    SPIN_PAUSES = 4,    // between two looks at the ticket, about 0.2 microseconds
     CALLER_LOOKS = 200, // before the caller sleeps, too
 };
 
@@ -184,7 +184,7 @@ enum status pool_open(struct pool **out, uint32_t threads, struct error *err)
                          threads, (unsigned)POOL_THREADS_MAX);
     size_t bytes = sizeof(struct pool) + threads * sizeof(struct worker);
     struct pool *pool = aligned_alloc(64, (bytes + 63) & ~(size_t)63);
-    if (pool == NULL)
+    if (!pool)
         return error_set(err, STATUS_NO_MEMORY, "no memory for a pool of %u threads", threads);
     memset(pool, 0, bytes);
     pool->threads = threads;
@@ -196,8 +196,8 @@ enum status pool_open(struct pool **out, uint32_t threads, struct error *err)
         int failed = pthread_create(&worker->thread, NULL, worker_main, worker);
         if (failed != 0) {
             pool_close(pool);
-            return error_set(err, STATUS_NO_ROOM, "thread %u of %u could not start: %s", i,
-                             threads, strerror(failed));
+            return error_set(err, STATUS_NO_ROOM, "thread %u of %u could not start: %s", i, threads,
+                             strerror(failed));
         }
         pool->started = i;
         char name[16];
@@ -210,7 +210,7 @@ enum status pool_open(struct pool **out, uint32_t threads, struct error *err)
 
 void pool_close(struct pool *pool)
 {
-    if (pool == NULL)
+    if (!pool)
         return;
     atomic_store(&pool->stop, true);
     atomic_fetch_add(&pool->epoch, 1);

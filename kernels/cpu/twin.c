@@ -9,7 +9,7 @@
 
 static const float *data_of(const struct weight *weight)
 {
-    return weight == NULL ? NULL : weight->data;
+    return !weight ? NULL : weight->data;
 }
 
 void twin_prep(const struct prep_args *a)
@@ -56,8 +56,7 @@ void twin_prep(const struct prep_args *a)
             if (row->kv_len == 0 || a->limits.blocks_max == 0 || a->state.done[row->slot])
                 continue;
             uint32_t block = position >> a->block_shift;
-            uint32_t units =
-                a->state.block_table[(size_t)row->slot * a->limits.blocks_max + block];
+            uint32_t units = a->state.block_table[(size_t)row->slot * a->limits.blocks_max + block];
             a->kv_place[t] = (uint64_t)units * TABLE_UNIT_BYTES +
                              (position - (block << a->block_shift)) * a->token_bytes;
         }
@@ -98,7 +97,7 @@ void twin_embed_bert(const struct embed_bert_args *a)
         const float *place = row_of(a->position_table, a->position[t] + a->position_offset);
         for (uint32_t i = 0; i < a->width; i++)
             x[i] = (double)word[i] + (double)place[i];
-        if (a->type_table != NULL)
+        if (a->type_table)
             for (uint32_t i = 0; i < a->width; i++)
                 x[i] += (double)row_of(a->type_table, a->type[t])[i];
         norm_row((float *)a->out + (size_t)t * a->width, x, data_of(a->norm_weight),
@@ -113,14 +112,14 @@ void twin_rms_norm(const struct rms_norm_args *a)
         float *x = (float *)a->residual + (size_t)t * a->width;
         double mean = 0;
         for (uint32_t i = 0; i < a->width; i++) {
-            if (a->add != NULL)
+            if (a->add)
                 x[i] += ((const float *)a->add)[(size_t)t * a->width + i];
             mean += (double)x[i] * (double)x[i] / a->width;
         }
         double scale = 1 / sqrt(mean + (double)a->epsilon);
         for (uint32_t i = 0; i < a->width; i++)
-            ((float *)a->out)[(size_t)t * a->width + i] = (float)((double)x[i] * scale *
-                                                                  (double)w[i]);
+            ((float *)a->out)[(size_t)t * a->width + i] =
+                (float)((double)x[i] * scale * (double)w[i]);
     }
 }
 
@@ -131,7 +130,7 @@ void twin_layer_norm(const struct layer_norm_args *a)
         size_t at = (size_t)t * a->width;
         for (uint32_t i = 0; i < a->width; i++)
             x[i] = (double)((const float *)a->residual)[at + i] +
-                   (a->add != NULL ? (double)((const float *)a->add)[at + i] : 0);
+                   (a->add ? (double)((const float *)a->add)[at + i] : 0);
         norm_row((float *)a->out + at, x, data_of(a->weight), data_of(a->bias), a->width,
                  (double)a->epsilon);
     }
@@ -144,7 +143,7 @@ void twin_gemm(const struct gemm_args *a)
         for (uint32_t n = 0; n < s->n; n++) {
             const float *x = (const float *)a->x + (size_t)r * a->x_stride;
             const float *w = data_of(a->weight) + (size_t)n * s->k;
-            double sum = a->bias != NULL ? (double)data_of(a->bias)[n] : 0;
+            double sum = a->bias ? (double)data_of(a->bias)[n] : 0;
             for (uint32_t k = 0; k < s->k; k++)
                 sum += (double)x[k] * (double)w[k];
             ((float *)a->y)[(size_t)r * a->y_stride + n] = (float)sum;
@@ -172,7 +171,7 @@ void twin_gemm_i8(const struct gemm_args *a)
     for (uint32_t r = 0; r < a->rows; r++) {
         float *y = (float *)a->y + (size_t)r * a->y_stride;
         for (uint32_t n = 0; n < s->n; n++)
-            y[n] = a->bias != NULL ? data_of(a->bias)[n] : 0;
+            y[n] = a->bias ? data_of(a->bias)[n] : 0;
         for (uint32_t k = 0; k < depth; k += BYTE_GROUP) {
             float q[BYTE_GROUP];
             float scale = group_round(q, (const float *)a->x + (size_t)r * a->x_stride, k, s->k);
@@ -218,8 +217,7 @@ static void head_turn(float *x, const struct qkv_post_args *a, const float *norm
     for (uint32_t i = 0; i < dim; i++)
         mean += (double)x[i] * (double)x[i] / dim;
     for (uint32_t i = 0; i < dim; i++)
-        v[i] = (double)x[i] *
-               (norm != NULL ? (double)norm[i] / sqrt(mean + (double)a->epsilon) : 1);
+        v[i] = (double)x[i] * (norm ? (double)norm[i] / sqrt(mean + (double)a->epsilon) : 1);
     uint32_t half = a->rotary_dim / 2;
     for (uint32_t i = 0; i < half; i++) {
         const float *angle = a->cos_sin + ((size_t)position * half + i) * 2;
@@ -240,7 +238,7 @@ void twin_qkv_post(const struct qkv_post_args *a)
         float *q = (float *)a->qkv + (size_t)t * (s->heads + 2 * s->kv_heads) * s->dim;
         float *k = q + (size_t)s->heads * s->dim;
         float *v = k + (size_t)s->kv_heads * s->dim;
-        uint32_t position = a->position != NULL ? a->position[t] : 0;
+        uint32_t position = a->position ? a->position[t] : 0;
         for (uint32_t h = 0; h < s->heads; h++)
             head_turn(q + h * s->dim, a, data_of(a->q_norm), position);
         for (uint32_t h = 0; h < s->kv_heads; h++)
@@ -271,15 +269,14 @@ static double kv_element(const struct pair *p, uint32_t position, uint32_t i, bo
     if (!s->paged) {
         size_t width = (size_t)(s->heads + 2 * s->kv_heads) * s->dim;
         uint32_t head = s->heads + p->kv_head + (value ? s->kv_heads : 0);
-        return (double)((const float *)a->qkv)[(p->row->q_start + position) * width +
-                                               head * s->dim + i];
+        return (double)((const float *)
+                            a->qkv)[(p->row->q_start + position) * width + head * s->dim + i];
     }
     uint32_t block = position >> a->block_shift;
-    uint64_t at = (uint64_t)a->block_table[(size_t)p->row->slot * a->blocks_max + block] *
-                      TABLE_UNIT_BYTES +
-                  (position - (block << a->block_shift)) * a->token_bytes + a->layer_offset +
-                  p->kv_head * a->head_bytes + (value ? a->value_offset : 0) +
-                  i * dtype_bytes(a->kv);
+    uint64_t at =
+        (uint64_t)a->block_table[(size_t)p->row->slot * a->blocks_max + block] * TABLE_UNIT_BYTES +
+        (position - (block << a->block_shift)) * a->token_bytes + a->layer_offset +
+        p->kv_head * a->head_bytes + (value ? a->value_offset : 0) + i * dtype_bytes(a->kv);
     return kv_get((const char *)a->kv_base + at, a->kv);
 }
 
@@ -311,8 +308,7 @@ static void attend(float *out, const float *q, const struct pair *p, uint32_t po
 void twin_attn(const struct attn_args *a)
 {
     const struct attn_shape *s = &a->shape;
-    const struct step_row *rows =
-        (const void *)((const char *)a->step + a->step->layout.rows);
+    const struct step_row *rows = (const void *)((const char *)a->step + a->step->layout.rows);
     size_t width = (size_t)(s->heads + 2 * s->kv_heads) * s->dim;
     for (uint32_t r = 0; r < a->row_count; r++)
         for (uint32_t i = 0; i < rows[r].q_len; i++)

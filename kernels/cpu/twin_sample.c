@@ -25,7 +25,7 @@ struct twin_row {
     const struct sample_args *a;
     const struct sample_params *p;
     uint32_t slot, index, vocab;
-    double *l;          // [vocab] after changes
+    double *l;           // [vocab] after changes
     struct item *sorted; // [vocab]
     double gap;
 };
@@ -49,7 +49,7 @@ static void change(struct twin_row *r)
         for (uint32_t i = 0; i < p->stop_count; i++)
             r->l[p->stop_ids[i]] = -INFINITY;
     uint32_t mask = a->sampled[r->index].mask;
-    if (a->masks != NULL && mask != STEP_NO_ROW)
+    if (a->masks && mask != STEP_NO_ROW)
         for (uint32_t i = 0; i < r->vocab; i++)
             if (!(a->masks[(size_t)mask * ((r->vocab + 31) / 32) + i / 32] >> (i % 32) & 1))
                 r->l[i] = -INFINITY;
@@ -59,8 +59,8 @@ static void change(struct twin_row *r)
     for (uint32_t i = 0; i < r->vocab; i++) {
         uint32_t count = seen[i] & 0x7FFF;
         if (seen[i] != 0)
-            r->l[i] = r->l[i] > 0 ? r->l[i] / (double)p->repetition
-                                  : r->l[i] * (double)p->repetition;
+            r->l[i] =
+                r->l[i] > 0 ? r->l[i] / (double)p->repetition : r->l[i] * (double)p->repetition;
         if (count > 0)
             r->l[i] -= (double)p->frequency * count + (double)p->presence;
     }
@@ -203,7 +203,7 @@ void twin_sample(const struct sample_args *a, double *gap)
     uint32_t vocab = a->limits.vocab;
     double *l = calloc(vocab, sizeof *l);
     struct item *sorted = calloc(vocab, sizeof *sorted);
-    check(l != NULL && sorted != NULL, "vocabulary %u", vocab);
+    check(l && sorted, "vocabulary %u", vocab);
     for (uint32_t i = 0; i < a->count; i++) {
         uint32_t slot = a->sampled[i].slot;
         struct twin_row row = {a, &a->state.params[slot], slot, i, vocab, l, sorted, INFINITY};

@@ -41,8 +41,8 @@ size_t packed_index(const struct weight_shape *shape, uint32_t row, uint32_t col
     uint32_t lane = row % 16;
     uint32_t panel = row / 16 % 2;
     if (shape->dtype == DTYPE_BF16)
-        return slab + (size_t)(column / 32) * 1024 + panel * 512 + column % 32 / 2 * 32 +
-               lane * 2 + column % 2;
+        return slab + (size_t)(column / 32) * 1024 + panel * 512 + column % 32 / 2 * 32 + lane * 2 +
+               column % 2;
     if (shape->dtype == DTYPE_I8)
         return slab + (size_t)(column / 64) * 2048 + panel * 1024 + column % 64 / 4 * 64 +
                lane * 4 + column % 4;
@@ -78,7 +78,7 @@ struct put {
 static void source_read(float *out, const struct put *put, size_t at, uint32_t count)
 {
     const struct weight_source *source = put->source;
-    if (source->map == NULL) {
+    if (!source->map) {
         put->device->kernels.normal(out, source->seed, at, count, source->deviation);
         return;
     }

@@ -3,7 +3,7 @@
 // the tiles of prefill rows; blocks of one warp serve decode rows. Softmax is kept in base 2; P is
 // rounded to the activation's type for P V while the sum takes it unrounded.
 //
-// Exact by construction (architecture rule 2): tiles ascend, parts of 1,024 keys are folded in
+// Exact by construction: tiles ascend, parts of 1,024 keys are folded in
 // order, every multiply-add is an explicit fma, and a fully masked tile leaves the state as it is.
 #pragma once
 

@@ -21,7 +21,7 @@ static uint32_t key_hash(const struct plan_key *key)
 static struct blas_plan *plan_slot(struct blas *blas, const struct plan_key *key)
 {
     uint32_t i = key_hash(key) % PLANS_MAX;
-    while (blas->plan[i].desc != NULL && memcmp(&blas->plan[i].key, key, sizeof *key) != 0)
+    while (blas->plan[i].desc && memcmp(&blas->plan[i].key, key, sizeof *key) != 0)
         i = (i + 1) % PLANS_MAX;
     return &blas->plan[i];
 }
@@ -29,12 +29,12 @@ static struct blas_plan *plan_slot(struct blas *blas, const struct plan_key *key
 enum status blas_open(struct blas **out, const struct device *device, struct error *err)
 {
     struct blas *blas = calloc(1, sizeof *blas);
-    if (blas == NULL)
+    if (!blas)
         return error_set(err, STATUS_NO_MEMORY, "no memory for the products' plans");
     blas->plan = calloc(PLANS_MAX, sizeof *blas->plan);
     blas->tuned = calloc(TUNED_MAX, sizeof *blas->tuned);
     size_t workspace = BLAS_WORKSPACE;
-    if (blas->plan == NULL || blas->tuned == NULL ||
+    if (!blas->plan || !blas->tuned ||
         cudaStreamCreateWithFlags(&blas->aside, cudaStreamNonBlocking) != cudaSuccess ||
         cudaEventCreateWithFlags(&blas->begin, 0) != cudaSuccess ||
         cudaEventCreateWithFlags(&blas->end, 0) != cudaSuccess ||
@@ -55,32 +55,32 @@ enum status blas_open(struct blas **out, const struct device *device, struct err
 
 static void plan_close(struct blas_plan *plan)
 {
-    if (plan->desc != NULL)
+    if (plan->desc)
         (void)cublasLtMatmulDescDestroy(plan->desc);
-    if (plan->weight != NULL)
+    if (plan->weight)
         (void)cublasLtMatrixLayoutDestroy(plan->weight);
-    if (plan->x != NULL)
+    if (plan->x)
         (void)cublasLtMatrixLayoutDestroy(plan->x);
-    if (plan->y != NULL)
+    if (plan->y)
         (void)cublasLtMatrixLayoutDestroy(plan->y);
     memset(plan, 0, sizeof *plan);
 }
 
 void blas_close(struct blas *blas)
 {
-    if (blas == NULL)
+    if (!blas)
         return;
-    for (uint32_t i = 0; blas->plan != NULL && i < PLANS_MAX; i++)
+    for (uint32_t i = 0; blas->plan && i < PLANS_MAX; i++)
         plan_close(&blas->plan[i]);
-    if (blas->preference != NULL)
+    if (blas->preference)
         (void)cublasLtMatmulPreferenceDestroy(blas->preference);
-    if (blas->handle != NULL)
+    if (blas->handle)
         (void)cublasLtDestroy(blas->handle);
-    if (blas->begin != NULL)
+    if (blas->begin)
         (void)cudaEventDestroy(blas->begin);
-    if (blas->end != NULL)
+    if (blas->end)
         (void)cudaEventDestroy(blas->end);
-    if (blas->aside != NULL)
+    if (blas->aside)
         (void)cudaStreamDestroy(blas->aside);
     free(blas->plan);
     free(blas->tuned);
@@ -116,7 +116,7 @@ static bool plan_describe(struct blas_plan *plan)
 
 static bool bias_set(struct blas_plan *plan, const struct gemm_args *args)
 {
-    if (args->bias == NULL)
+    if (!args->bias)
         return true;
     const void *bias =
         (const char *)args->bias->data + vector_copy_at(&args->bias->shape, args->y_dtype);
@@ -140,7 +140,7 @@ static struct blas_plan *plan_take(struct stream *stream, const struct plan_key 
 {
     struct blas *blas = stream->blas;
     struct blas_plan *plan = plan_slot(blas, key);
-    if (plan->desc != NULL)
+    if (plan->desc)
         return plan;
     if (blas->plan_count > PLANS_MAX / 2) { // shapes are bounded by rows a step; start over
         for (uint32_t i = 0; i < PLANS_MAX; i++)
@@ -181,7 +181,7 @@ enum status blas_gemm(struct stream *stream, const struct gemm_args *args)
     key.x_align = alignment_of(args->x);
     key.y_align = alignment_of(args->y);
     struct blas_plan *plan = plan_take(stream, &key, args);
-    if (plan == NULL)
+    if (!plan)
         return STATUS_UNSUPPORTED;
     if (!bias_set(plan, args))
         return STATUS_DEVICE_FAULT;

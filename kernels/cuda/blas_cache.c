@@ -52,7 +52,7 @@ static struct cache_head head_of(const struct blas *blas)
 static const char *file_read(struct blas *blas)
 {
     FILE *file = fopen(blas->cache, "rb");
-    if (file == NULL)
+    if (!file)
         return NULL; // not made yet
     const char *wrong = NULL;
     struct cache_head head;
@@ -63,14 +63,13 @@ static const char *file_read(struct blas *blas)
         wrong = "it is too short";
     else if (memcmp(&head, &want, sizeof head) != 0)
         wrong = "it is of another version, card, driver or library";
-    while (wrong == NULL && (got = fread(&record, 1, sizeof record, file)) != 0) {
+    while (!wrong && (got = fread(&record, 1, sizeof record, file)) != 0)
         if (got != sizeof record)
             wrong = "its last record is cut off";
         else if (record.sum != record_sum(&record) || record.workspace > BLAS_WORKSPACE)
             wrong = "a record is damaged";
-        else if (blas->tuned_count < TUNED_MAX && tuned_find(blas, &record.key) == NULL)
+        else if (blas->tuned_count < TUNED_MAX && !tuned_find(blas, &record.key))
             blas->tuned[blas->tuned_count++] = record;
-    }
     (void)fclose(file);
     return wrong;
 }
@@ -82,7 +81,7 @@ static void file_write(const struct blas *blas)
     snprintf(beside, sizeof beside, "%s.XXXXXX", blas->cache);
     int fd = mkstemp(beside);
     FILE *file = fd >= 0 ? fdopen(fd, "wb") : NULL;
-    if (file == NULL) {
+    if (!file) {
         if (fd >= 0)
             (void)close(fd);
         return;
@@ -97,7 +96,7 @@ static void file_write(const struct blas *blas)
 
 void tuned_read(struct blas *blas, const struct device *device)
 {
-    if (device->options.cache_folder == NULL)
+    if (!device->options.cache_folder)
         return;
     int driver = 0;
     (void)call_status(cudaDriverGetVersion(&driver));
@@ -111,12 +110,12 @@ void tuned_read(struct blas *blas, const struct device *device)
     snprintf(blas->cache, sizeof blas->cache, "%.300s/products-%s.bin",
              device->options.cache_folder, name);
     const char *wrong = file_read(blas);
-    if (wrong == NULL)
+    if (!wrong)
         return;
     char line[sizeof blas->cache + 128];
     snprintf(line, sizeof line, "%s: %s; %u choices of it are kept, the rest is made again",
              blas->cache, wrong, blas->tuned_count);
-    if (device->options.note != NULL)
+    if (device->options.note)
         device->options.note(line);
     file_write(blas);
 }
@@ -131,7 +130,7 @@ void tuned_add(struct blas *blas, const struct plan_key *key, const struct blas_
     record.sum = record_sum(&record);
     if (blas->cache[0] != 0)
         (void)file_read(blas); // another process may have made the same choice: ours is as good
-    if (blas->tuned_count < TUNED_MAX && tuned_find(blas, key) == NULL)
+    if (blas->tuned_count < TUNED_MAX && !tuned_find(blas, key))
         blas->tuned[blas->tuned_count++] = record;
     if (blas->cache[0] != 0)
         file_write(blas);

@@ -177,7 +177,7 @@ bool blas_choose(struct stream *stream, struct blas_plan *plan, const struct gem
     key.rows = rows_bucket(key.rows);
     const struct tuned_algo *tuned = tuned_find(blas, &key);
     plan->of_bucket = true;
-    if (tuned != NULL &&
+    if (tuned &&
         cublasLtMatmulAlgoCheck(blas->handle, plan->desc, plan->weight, plan->x, plan->y, plan->y,
                                 &tuned->algo, &result) == CUBLAS_STATUS_SUCCESS &&
         result.workspaceSize <= BLAS_WORKSPACE) {
@@ -185,7 +185,7 @@ bool blas_choose(struct stream *stream, struct blas_plan *plan, const struct gem
         plan->workspace = result.workspaceSize;
         return true;
     }
-    if (tuned != NULL)
+    if (tuned)
         return blas_first_choice(blas, plan);
     if (!plan_tune(stream, plan, args))
         return false;

@@ -101,16 +101,16 @@ static enum status device_choose(struct device *device, struct error *err)
 
 static void device_close(struct device *device)
 {
-    if (device == NULL)
+    if (!device)
         return;
     device_current(device);
     for (int i = 0; i < 2; i++) {
         (void)cudaFreeHost(device->staging_host[i]);
         (void)cudaFree(device->staging_device[i]);
-        if (device->staging_free[i] != NULL)
+        if (device->staging_free[i])
             (void)cudaEventDestroy(device->staging_free[i]);
     }
-    if (device->loading != NULL)
+    if (device->loading)
         (void)cudaStreamDestroy(device->loading);
     error_forget(); // one that failed to open has objects missing
     pthread_mutex_destroy(&device->known_lock);
@@ -155,7 +155,7 @@ static enum status device_open(struct device **out, const struct device_options 
 {
     *out = NULL;
     struct device *device = calloc(1, sizeof *device);
-    if (device == NULL)
+    if (!device)
         return error_set(err, STATUS_NO_MEMORY,
                          "no memory to open the " WEFT_DEVICE_NAME " device");
     device->options = *options;
@@ -324,10 +324,10 @@ static enum status weight_finish(struct device *device, struct weight *weight, s
 
 static void stream_close(struct stream *stream)
 {
-    if (stream == NULL)
+    if (!stream)
         return;
     device_current(stream->device);
-    if (stream->cuda != NULL)
+    if (stream->cuda)
         (void)cudaStreamSynchronize(stream->cuda);
     blas_close(stream->blas);
     void *rooms[] = {stream->partial_out,   stream->partial_state, stream->walk_out,
@@ -335,7 +335,7 @@ static void stream_close(struct stream *stream)
                      stream->blas_workspace};
     for (size_t i = 0; i < sizeof rooms / sizeof rooms[0]; i++)
         (void)cudaFree(rooms[i]);
-    if (stream->cuda != NULL)
+    if (stream->cuda)
         (void)cudaStreamDestroy(stream->cuda);
     error_forget(); // a stream that failed has nothing more to say
     free(stream);
@@ -379,7 +379,7 @@ static enum status stream_open(struct device *device, struct stream **out,
 {
     *out = NULL;
     struct stream *stream = calloc(1, sizeof *stream);
-    if (stream == NULL)
+    if (!stream)
         return error_set(err, STATUS_NO_MEMORY, "no memory for a stream");
     stream->device = device;
     stream->limits = *limits;
@@ -493,8 +493,7 @@ static enum status graph_end(struct stream *stream, struct graph **out, struct e
     if (code != cudaSuccess)
         return cuda_error(err, code, "recording a graph");
     struct graph *graph = calloc(1, sizeof *graph);
-    code =
-        graph != NULL ? cudaGraphInstantiate(&graph->exec, recorded, 0) : cudaErrorMemoryAllocation;
+    code = graph ? cudaGraphInstantiate(&graph->exec, recorded, 0) : cudaErrorMemoryAllocation;
     (void)cudaGraphDestroy(recorded);
     if (code == cudaSuccess) { // here, not at the first step that replays it
         code = cudaGraphUpload(graph->exec, stream->cuda);
@@ -516,7 +515,7 @@ static enum status graph_launch(struct stream *stream, struct graph *graph)
 
 static void graph_close(struct graph *graph)
 {
-    if (graph == NULL)
+    if (!graph)
         return;
     (void)cudaGraphExecDestroy(graph->exec);
     free(graph);

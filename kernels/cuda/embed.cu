@@ -13,7 +13,7 @@ struct table {
 static struct table table_of(const struct weight *w)
 {
     struct table t = {NULL, NULL, DTYPE_F32, 1, 0};
-    if (w == NULL)
+    if (!w)
         return t;
     t.data = w->data;
     t.dtype = w->shape.dtype;
@@ -28,16 +28,15 @@ static __device__ __forceinline__ void table_load8(const table &t, uint32_t row,
                                                    float v[8])
 {
     size_t i = (size_t)row * t.stride + at;
-    if (t.dtype == DTYPE_BF16) {
+    if (t.dtype == DTYPE_BF16)
         load8((const bf16 *)t.data + i, v);
-    } else if (t.dtype == DTYPE_F16) {
+    else if (t.dtype == DTYPE_F16)
         load8((const f16 *)t.data + i, v);
-    } else if (t.dtype == DTYPE_F32) {
+    else if (t.dtype == DTYPE_F32)
         load8((const float *)t.data + i, v);
-    } else {
+    else
         for (int j = 0; j < 8; j++)
             v[j] = (float)((const signed char *)t.data)[i + j] * t.scale[row];
-    }
 }
 
 struct embed_run {
@@ -82,7 +81,7 @@ static __device__ __forceinline__ void bert_sum8(const bert_run &a, const uint32
     table_load8(a.positions, row[1], at, p);
     for (int i = 0; i < 8; i++)
         v[i] = add_rn(v[i], p[i]);
-    if (a.types.data == NULL)
+    if (!a.types.data)
         return;
     table_load8(a.types, row[2], at, p);
     for (int i = 0; i < 8; i++)

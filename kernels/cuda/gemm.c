@@ -12,7 +12,7 @@ static enum status gemm_own(struct stream *stream, const struct gemm_args *args)
 
 static bool blas_takes(const struct stream *stream, const struct gemm_args *args)
 {
-    return stream->blas != NULL && args->weight->shape.dtype == args->x_dtype &&
+    return stream->blas && args->weight->shape.dtype == args->x_dtype &&
            args->weight->shape.k % 8 == 0 && args->x_stride % 8 == 0 && args->y_stride % 8 == 0;
 }
 

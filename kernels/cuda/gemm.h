@@ -1,5 +1,5 @@
 // Shared by the two tensor-core products: how a slab of 32 k becomes two mma steps, and how an
-// output element is finished. One summation order in both (architecture rule 2): K is cut at
+// output element is finished. One summation order in both: K is cut at
 // multiples of PRODUCT_PART; within a part, slabs ascend; parts are added in index order.
 //
 // Weights are the A operand (16 output features), tokens the n = 8 operand. In a slab lane (r, t)
@@ -73,9 +73,9 @@ static __device__ __forceinline__ void gemm_store(const gemm_run &g, uint32_t to
 {
     if (token >= g.rows || feature >= g.n)
         return;
-    if (g.scale != NULL)
+    if (g.scale)
         sum = mul_rn(sum, g.scale[feature]);
-    if (g.bias != NULL)
+    if (g.bias)
         sum = add_rn(sum, g.bias[feature]);
     size_t at = (size_t)token * g.y_stride + feature;
     if (g.y_dtype == DTYPE_F32)
@@ -95,7 +95,7 @@ static inline gemm_run gemm_run_of(const struct gemm_args *args)
     g.weight = w->data;
     g.scale =
         int8_rows ? (const float *)((const char *)w->data + weight_scales_at(&w->shape)) : NULL;
-    g.bias = args->bias != NULL ? (const float *)args->bias->data : NULL;
+    g.bias = args->bias ? (const float *)args->bias->data : NULL;
     g.y = args->y;
     g.y_dtype = args->y_dtype;
     g.rows = args->rows;

@@ -16,7 +16,7 @@ enum { DIRECT_ALIGN = 4096 };
 // Said once: loading then goes through the page cache and is slower.
 static void direct_refused(struct device *device)
 {
-    if (!device->direct_refused && device->options.note != NULL)
+    if (!device->direct_refused && device->options.note)
         device->options.note("weights are read through the page cache: the file system refuses "
                              "O_DIRECT");
     device->direct_refused = true;
@@ -139,7 +139,7 @@ enum status loader_put(struct device *device, struct weight *weight, uint32_t fi
         return status;
     if (call_status(cudaSetDevice((int)device->options.index)) != STATUS_OK)
         return error_set(err, STATUS_DEVICE_FAULT, "the device cannot be used: %s", call_failure());
-    if (source->map == NULL) {
+    if (!source->map) {
         struct fill_args fill = {
             .shape = weight->shape,
             .to = weight->data,

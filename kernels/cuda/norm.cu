@@ -27,7 +27,7 @@ template <class T, int WARPS> static __global__ void __launch_bounds__(256) rms_
     float squares = 0, v[8], w[8];
     for (uint32_t at = first; at < a.width; at += step) {
         load8_row(x, at, a.width, a.whole, v);
-        if (a.add != NULL) {
+        if (a.add) {
             load8_row(add, at, a.width, a.whole, w);
             for (int i = 0; i < 8; i++)
                 v[i] = rounded<T>(add_rn(v[i], w[i]));
@@ -51,7 +51,7 @@ template <class T>
 static __device__ __forceinline__ void sum8(const norm_run &a, size_t row, uint32_t at, float v[8])
 {
     load8_row((const T *)a.residual + row, at, a.width, a.whole, v);
-    if (a.add == NULL)
+    if (!a.add)
         return;
     float w[8];
     load8_row((const T *)a.add + row, at, a.width, a.whole, w);

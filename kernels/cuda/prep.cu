@@ -59,7 +59,7 @@ static __global__ void __launch_bounds__(256) prep_rows(prep_args a)
     const int32_t *tokens = (const int32_t *)(record + a.step->layout.tokens);
     bool padding = row.kv_len == 0;
     bool writes = !padding && a.limits.blocks_max != 0;
-    if (writes && a.state.done != NULL && a.state.done[row.slot] != 0)
+    if (writes && a.state.done && a.state.done[row.slot] != 0)
         writes = false;
     for (uint32_t j = threadIdx.x % 32; j < row.q_len; j += 32) {
         uint32_t position = padding ? 0 : row.kv_len - row.q_len + j;

@@ -24,7 +24,7 @@ static __device__ void post_rotate(const qkv_post_args &a, T *x, const float *no
 {
     uint32_t lane = threadIdx.x % 32, dim = a.shape.dim, half = a.rotary_dim / 2;
     float scale = 1.0f;
-    if (norm != NULL) {
+    if (norm) {
         float squares = 0;
         for (uint32_t i = lane; i < half; i += 32) {
             squares = fmaf(widen(x[i]), widen(x[i]), squares);
@@ -34,18 +34,18 @@ static __device__ void post_rotate(const qkv_post_args &a, T *x, const float *no
             squares = fmaf(widen(x[i]), widen(x[i]), squares);
         scale = 1.0f / sqrtf(warp_sum(squares) / (float)dim + a.epsilon);
     }
-    uint32_t position = a.position != NULL ? a.position[t] : 0;
+    uint32_t position = a.position ? a.position[t] : 0;
     const float *angle = a.cos_sin + (size_t)position * half * 2;
     for (uint32_t i = lane; i < half; i += 32) {
         float u = widen(x[i]), v = widen(x[i + half]);
-        if (norm != NULL) {
+        if (norm) {
             u = mul_rn(mul_rn(u, scale), norm[i]);
             v = mul_rn(mul_rn(v, scale), norm[i + half]);
         }
         float cosine = angle[2 * i], sine = angle[2 * i + 1];
         float lo = fmaf(u, cosine, -mul_rn(v, sine));
         float hi = fmaf(v, cosine, mul_rn(u, sine));
-        if (kv != NULL) {
+        if (kv) {
             kv_store(kv, a.kv, i, lo);
             kv_store(kv, a.kv, i + half, hi);
         } else {
@@ -55,8 +55,8 @@ static __device__ void post_rotate(const qkv_post_args &a, T *x, const float *no
     }
     for (uint32_t i = 2 * half + lane; i < dim; i += 32) {
         float u = widen(x[i]);
-        u = norm != NULL ? mul_rn(mul_rn(u, scale), norm[i]) : u;
-        if (kv != NULL)
+        u = norm ? mul_rn(mul_rn(u, scale), norm[i]) : u;
+        if (kv)
             kv_store(kv, a.kv, i, u);
         else
             narrow(x + i, u);
@@ -106,8 +106,8 @@ enum status cuda_qkv_post(struct stream *stream, const struct qkv_post_args *arg
 {
     if (args->token_count == 0)
         return STATUS_OK;
-    post_run run = {*args, args->q_norm != NULL ? (const float *)args->q_norm->data : NULL,
-                    args->k_norm != NULL ? (const float *)args->k_norm->data : NULL};
+    post_run run = {*args, args->q_norm ? (const float *)args->q_norm->data : NULL,
+                    args->k_norm ? (const float *)args->k_norm->data : NULL};
     uint64_t warps = (uint64_t)args->token_count * (args->shape.heads + 2 * args->shape.kv_heads);
     dim3 grid((unsigned)((warps + 7) / 8));
     return with_type(args->act, [&](auto type) {

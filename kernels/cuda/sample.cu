@@ -58,7 +58,7 @@ static __global__ void __launch_bounds__(256) sample_process(sample_run run)
             room[p.stop_ids[i] - base] = -INFINITY;
     cta_sync();
     const uint32_t *mask =
-        a.masks != NULL && s.mask != STEP_NO_ROW ? a.masks + (size_t)s.mask * run.mask_words : NULL;
+        a.masks && s.mask != STEP_NO_ROW ? a.masks + (size_t)s.mask * run.mask_words : NULL;
     const uint16_t *seen = (p.flags & SAMPLE_PENALTY) && p.penalty_row != STEP_NO_ROW
                                ? a.state.penalty + (size_t)p.penalty_row * vocab
                                : NULL;
@@ -67,9 +67,9 @@ static __global__ void __launch_bounds__(256) sample_process(sample_run run)
     for (uint32_t i = threadIdx.x; i < count; i += 256) {
         uint32_t token = base + i;
         float l = room[i];
-        if (mask != NULL && !(mask[token / 32] >> (token % 32) & 1u))
+        if (mask && !(mask[token / 32] >> (token % 32) & 1u))
             l = -INFINITY;
-        if (seen != NULL)
+        if (seen)
             l = penalised(l, p, seen[token]);
         out[i] = l;
         best_pair mine = {l, token};
@@ -202,7 +202,7 @@ static __global__ void __launch_bounds__(256) sample_finish(sample_run run)
     const float *raw = a.logits + (size_t)n * a.stride;
     uint32_t top_max = SAMPLE_TOP_MAX;
     uint32_t wanted = p.top_logprobs < top_max ? p.top_logprobs : top_max;
-    wanted = a.top != NULL ? wanted : 0;
+    wanted = a.top ? wanted : 0;
     best_pair before = {INFINITY, 0}; // better than any logit
     for (uint32_t k = 0; k < wanted && k < vocab; k++) {
         best_pair top = {0, NOBODY};

@@ -43,8 +43,8 @@ struct put_run {
 static __device__ __forceinline__ float put_at(const put_run &p, uint32_t row, uint32_t col)
 {
     uint64_t i = (uint64_t)row * p.cols + col;
-    return p.from != NULL ? source_at(p.from, p.from_type, i)
-                          : random_at(p.seed, p.first_element + i, p.factor);
+    return p.from ? source_at(p.from, p.from_type, i)
+                  : random_at(p.seed, p.first_element + i, p.factor);
 }
 
 // One block of 256 a row. Int8: scale = greatest magnitude / 127, values rounded to nearest, even.

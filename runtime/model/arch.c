@@ -28,28 +28,37 @@ static const struct arch_names decoder_names = {
         .anchor = "encoder.layer.0.attention.self.query.weight",                                   \
         .embed = "embeddings.word_embeddings.weight",                                              \
         .position = "embeddings.position_embeddings.weight",                                       \
-        .type = "embeddings.token_type_embeddings.weight", .embed_norm = "embeddings.LayerNorm",   \
-        .q = "encoder.layer.%u.attention.self.query", .k = "encoder.layer.%u.attention.self.key",  \
+        .type = "embeddings.token_type_embeddings.weight",                                         \
+        .embed_norm = "embeddings.LayerNorm",                                                      \
+        .q = "encoder.layer.%u.attention.self.query",                                              \
+        .k = "encoder.layer.%u.attention.self.key",                                                \
         .v = "encoder.layer.%u.attention.self.value",                                              \
         .o = "encoder.layer.%u.attention.output.dense",                                            \
         .norm_attn = "encoder.layer.%u.attention.output.LayerNorm",                                \
         .norm_ffn = "encoder.layer.%u.output.LayerNorm",                                           \
-        .up = "encoder.layer.%u.intermediate.dense", .down = "encoder.layer.%u.output.dense",      \
+        .up = "encoder.layer.%u.intermediate.dense",                                               \
+        .down = "encoder.layer.%u.output.dense",                                                   \
     }
 
 static const struct arch_names bert_names = ENCODER_NAMES("bert.");
 static const struct arch_names roberta_names = ENCODER_NAMES("roberta.");
 
 #define DECODER(published, head_kind, more_flags, ...)                                             \
-    {                                                                                              \
-        .name = published, .family = ARCH_DECODER, .head = head_kind, .flags = (more_flags),       \
-        .names = &decoder_names, .norm_epsilon = 1e-6, __VA_ARGS__                                 \
-    }
+    {.name = published,                                                                            \
+     .family = ARCH_DECODER,                                                                       \
+     .head = head_kind,                                                                            \
+     .flags = (more_flags),                                                                        \
+     .names = &decoder_names,                                                                      \
+     .norm_epsilon = 1e-6,                                                                         \
+     __VA_ARGS__}
 #define ENCODER(published, head_kind, more_flags, names_of)                                        \
-    {                                                                                              \
-        .name = published, .family = ARCH_ENCODER, .head = head_kind, .flags = (more_flags),       \
-        .names = &names_of, .norm_epsilon = 1e-12, .types = 2                                      \
-    }
+    {.name = published,                                                                            \
+     .family = ARCH_ENCODER,                                                                       \
+     .head = head_kind,                                                                            \
+     .flags = (more_flags),                                                                        \
+     .names = &names_of,                                                                           \
+     .norm_epsilon = 1e-12,                                                                        \
+     .types = 2}
 
 enum {
     LLAMA = 0,

@@ -340,7 +340,7 @@ enum status model_config_read(struct model_config *out, const char *folder, stru
     bool listed = modules.listed; // then the folder is one of a model, and its part is missing
     if (status == STATUS_OK)
         status = file_parse(&json, found.weights_folder, "config.json", listed, err);
-    if (status == STATUS_OK && json == NULL)
+    if (status == STATUS_OK && !json)
         status = folder_lacks(folder, "has no config.json", err);
     if (status == STATUS_OK)
         status = model_config_parse(out, json, err);

@@ -28,7 +28,7 @@ enum status model_gemm(struct model *model, uint32_t slot, uint32_t bias_slot, c
                        void *y, uint32_t rows)
 {
     const struct weight *weight = weight_at(model->weights, slot);
-    check(weight != NULL, "%s has no weight %u", model->facts.architecture, slot);
+    check(weight, "%s has no weight %u", model->facts.architecture, slot);
     struct gemm_args args = {
         .x_dtype = model->act,
         .y_dtype = model->act,

@@ -35,9 +35,9 @@ static void on_bus_error(int number, siginfo_t *info, void *context)
     (void)context;
     uintptr_t fault = (uintptr_t)info->si_addr;
     const struct mapping *m = atomic_load(&first);
-    while (m != NULL && fault - (uintptr_t)m->at >= m->bytes)
+    while (m && fault - (uintptr_t)m->at >= m->bytes)
         m = m->next;
-    if (m == NULL) {
+    if (!m) {
         sigaction(number, &before, NULL); // the instruction faults once more
         return;
     }
@@ -107,7 +107,7 @@ enum status mapping_open(struct mapping *mapping, const char *path, size_t bytes
 
 void mapping_close(struct mapping *mapping)
 {
-    if (mapping->at != NULL) {
+    if (mapping->at) {
         list_take(mapping);
         munmap(mapping->at, mapping->bytes);
         heap_give(mapping->path);

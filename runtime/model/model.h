@@ -68,12 +68,12 @@ static inline uint32_t model_tokens_min(uint32_t sequences)
 
 // What one model takes, by label, before anything is taken.
 struct model_plan {
-    struct model_facts facts;  // block_count still 0
-    struct device_need need;   // weights, activations, state, staging, the device's own
-    uint64_t bytes;            // sum of need
-    uint64_t kv_bytes_min;     // one sequence of max_model_len; 0 for encoders
+    struct model_facts facts;   // block_count still 0
+    struct device_need need;    // weights, activations, state, staging, the device's own
+    uint64_t bytes;             // sum of need
+    uint64_t kv_bytes_min;      // one sequence of max_model_len; 0 for encoders
     const char *weights_folder; // the folder, or the one below it that modules.json names
-    struct model_parts *parts; // private: parsed config and tensor list
+    struct model_parts *parts;  // private: parsed config and tensor list
 };
 
 // Reads config.json and the headers of the weights. folder is borrowed until model_plan_close.

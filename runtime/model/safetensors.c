@@ -293,7 +293,7 @@ static enum status shard_add(struct tensors *set, const char *folder, const char
 // A shard is a plain file name: the index must not lead out of the folder.
 static bool shard_name_valid(const char *name)
 {
-    return name[0] != '\0' && name[0] != '.' && strlen(name) <= 255 && strchr(name, '/') == NULL;
+    return name[0] != '\0' && name[0] != '.' && strlen(name) <= 255 && !strchr(name, '/');
 }
 
 static enum status index_shards(struct tensors *set, const char *folder, const json_t *map,

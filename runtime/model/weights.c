@@ -265,20 +265,18 @@ static void want_embedding(struct planner *p)
     const char *table = tied && no_table && !no_head ? head : embed;
     bool answers = c->kind == MODEL_GENERATOR;
     bool one = tied && answers;
-    struct wanted rows = {WEIGHT_EMBED, one ? WEIGHT_TIED : WEIGHT_ROWS,
+    struct wanted rows = {WEIGHT_EMBED,
+                          one ? WEIGHT_TIED : WEIGHT_ROWS,
                           one ? p->list->dtype : p->list->side,
-                          FILL_RANDOM,  c->hidden,
-                          1,            {{table, c->vocab}}};
+                          FILL_RANDOM,
+                          c->hidden,
+                          1,
+                          {{table, c->vocab}}};
     want(p, &rows);
     if (!answers || one)
         return;
-    struct wanted product = {WEIGHT_HEAD,
-                             WEIGHT_PRODUCT,
-                             p->list->dtype,
-                             FILL_RANDOM,
-                             c->hidden,
-                             1,
-                             {{head, c->vocab}}};
+    struct wanted product = {WEIGHT_HEAD, WEIGHT_PRODUCT,    p->list->dtype, FILL_RANDOM, c->hidden,
+                             1,           {{head, c->vocab}}};
     want(p, &product);
 }
 

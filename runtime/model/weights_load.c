@@ -124,13 +124,12 @@ static enum status entry_load(struct loader *l, struct weight *weight,
 {
     *weight = (struct weight){entry->shape, (char *)l->args->memory + entry->offset, entry->bytes};
     enum status status = STATUS_OK;
-    if (entry->difference) {
+    if (entry->difference)
         status = put_difference(l, weight, entry);
-    } else {
+    else
         for (uint32_t i = 0; status == STATUS_OK && i < entry->part_count; i++)
             status = entry->parts[i].tensor ? put_tensor(l, weight, &entry->parts[i])
                                             : put_dummy(l, weight, entry, &entry->parts[i]);
-    }
     if (status == STATUS_OK)
         status = l->args->api->weight_finish(l->args->device, weight, l->err);
     l->done += entry->bytes;

@@ -35,7 +35,7 @@ enum status chat_template_open(struct chat_template **out, struct text source, s
 
 void chat_template_close(struct chat_template *chat)
 {
-    if (chat != NULL)
+    if (chat)
         arena_destroy(chat->arena);
 }
 
@@ -73,10 +73,10 @@ static bool object_of(struct jinja_run *run, const json_t *json, bool plain,
 {
     size_t count = 0;
     struct jinja_pair *pairs = jinja_take(run, json_object_size(json), sizeof *pairs);
-    if (pairs == NULL)
+    if (!pairs)
         return false;
     json_t *object = (json_t *)json; // its iterators are not const, but change nothing
-    for (void *at = json_object_iter(object); at != NULL; at = json_object_iter_next(object, at)) {
+    for (void *at = json_object_iter(object); at; at = json_object_iter_next(object, at)) {
         struct text key = text_span(json_object_iter_key(at), json_object_iter_key_len(at));
         if (!jinja_string_make(run, key, plain, &pairs[count].key) ||
             !value_of(run, json_object_iter_value(at), plain, &pairs[count].value))
@@ -133,19 +133,19 @@ static bool globals_fill(struct jinja_run *run, const struct chat_input *in)
 {
     const struct jinja_program *program = run->program;
     run->globals = jinja_take(run, program->name_count, sizeof *run->globals);
-    if (run->globals == NULL)
+    if (!run->globals)
         return false;
     for (uint32_t i = 0; i < program->name_count; i++) {
         struct text name = program->names[i];
         const json_t *json = json_object_getn(in->variables, name.at, name.bytes);
         const struct jinja_row *row = jinja_global_find(name);
         run->globals[i] = (struct jinja_value){.kind = JINJA_MISSING};
-        if (json != NULL) {
+        if (json) {
             if (!value_of(run, json, !is_trusted(in, name), &run->globals[i]))
                 return false;
-        } else if (row != NULL) {
+        } else if (row) {
             struct jinja_function *function = jinja_take(run, 1, sizeof *function);
-            if (function == NULL)
+            if (!function)
                 return false;
             *function = (struct jinja_function){.row = row};
             run->globals[i] = (struct jinja_value){.kind = JINJA_FUNCTION, .as.function = function};
@@ -161,7 +161,7 @@ static bool segments_cut(struct jinja_run *run, const struct jinja_builder *b,
     out->segment_count = b->count;
     out->segments = jinja_take(run, b->count, sizeof *out->segments);
     size_t from = 0;
-    for (uint32_t i = 0; out->segments != NULL && i < b->count; i++) {
+    for (uint32_t i = 0; out->segments && i < b->count; i++) {
         out->segments[i] = (struct text_segment){
             .text = text_span(b->at + from, b->marks[i].end - from), .plain = b->marks[i].plain};
         from = b->marks[i].end;
@@ -210,8 +210,8 @@ bool chat_template_takes_system_inside(const struct chat_template *chat)
                   "content", "a", "role", "assistant", "content", "b", "role", "system", "content",
                   marker, "role", "user", "content", "c");
     const struct chat_input in = {.variables = variables};
-    bool takes = variables != NULL && chat_render(chat, &in, arena, &out, NULL) == STATUS_OK &&
-                 memmem(out.text.at, out.text.bytes, marker, sizeof marker - 1) != NULL;
+    bool takes = variables && chat_render(chat, &in, arena, &out, NULL) == STATUS_OK &&
+                 memmem(out.text.at, out.text.bytes, marker, sizeof marker - 1);
     json_decref(variables);
     arena_destroy(arena);
     return takes;

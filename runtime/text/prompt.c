@@ -1,9 +1,8 @@
 // Rendering a conversation and encoding its segments; see prompt.h.
 #include "runtime/text/prompt.h"
 
-const char *const prompt_trusted[SPECIAL_COUNT] = {"bos_token", "eos_token", "unk_token",
-                                                   "sep_token", "pad_token", "cls_token",
-                                                   "mask_token"};
+const char *const prompt_trusted[SPECIAL_COUNT] = {
+    "bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"};
 const uint32_t prompt_trusted_count = SPECIAL_COUNT;
 
 void prompt_special_variables(json_t *variables, const struct tokenizer *tokenizer)
@@ -11,7 +10,7 @@ void prompt_special_variables(json_t *variables, const struct tokenizer *tokeniz
     for (int i = 0; i < SPECIAL_COUNT; i++) {
         struct text token = tokenizer_special_text(tokenizer, (enum special_token)i);
         const char *name = tokenizer_special_name((enum special_token)i);
-        if (token.at != NULL && json_object_get(variables, name) == NULL)
+        if (token.at && !json_object_get(variables, name))
             json_object_set_new(variables, name, json_stringn(token.at, token.bytes));
     }
 }
@@ -65,7 +64,7 @@ enum status prompt_tokens(const struct prompt_args *args, int32_t **tokens, uint
     uint32_t bound = tokenizer_bound(args->tokenizer, rendered.text.bytes);
     bound = args->tokens_max > 0 && args->tokens_max < bound ? args->tokens_max : bound;
     *tokens = arena_take(args->arena, (size_t)bound * sizeof **tokens);
-    if (*tokens == NULL)
+    if (!*tokens)
         return error_set(err, STATUS_NO_ROOM, "the prompt is too long to be encoded");
     struct encode_args encode = {.flags = args->plain ? ENCODE_SPECIAL : 0,
                                  .arena = args->arena,

@@ -22,7 +22,7 @@ struct prompt_args {
     json_t *variables; // object: messages, add_generation_prompt, ...; names of special tokens are
                        // replaced by the tokenizer's
     int64_t now;       // unix seconds, for strftime_now
-    struct text until;   // not empty: the prompt ends before the last place where this comes out
+    struct text until; // not empty: the prompt ends before the last place where this comes out
     uint32_t tokens_max; // encoding stops beyond so many; 0: no bound
     struct arena *arena; // tokens and scratch
 };

@@ -29,10 +29,9 @@ static enum status encode_most(const struct tokenizer *tokenizer, const struct e
     uint32_t bound = tokenizer_bound(tokenizer, bytes);
 
     bound = bound < most ? bound : most;
-    *tokens = arena_take(args->arena, (size_t)bound * sizeof(**tokens));
-    if (!*tokens) {
+    *tokens = arena_take(args->arena, (size_t)bound * sizeof **tokens);
+    if (!*tokens)
         return error_set(err, STATUS_NO_ROOM, "no room for %u tokens", bound);
-    }
     return tokenizer_encode(tokenizer, args, *tokens, bound, count, err);
 }
 
@@ -75,19 +74,16 @@ static enum status query_measure(struct rerank_prompt *p, struct error *err)
     struct encode_args in = {.text = args->query, .arena = args->arena};
 
     enum status status = encode(args->tokenizer, &in, &tokens, &count, err);
-    if (status == STATUS_OK) {
+    if (status == STATUS_OK)
         status = query_check(args, count, err);
-    }
-    if (status != STATUS_OK || args->yes_no) {
+    if (status != STATUS_OK || args->yes_no)
         return status;
-    }
     in.pair = &nothing;
     in.flags = ENCODE_SPECIAL;
     in.pair_start = &pair_start;
     status = encode(args->tokenizer, &in, &tokens, &count, err);
-    if (status != STATUS_OK) {
+    if (status != STATUS_OK)
         return status;
-    }
     p->head_count = pair_start;
     p->tail_count = count - pair_start;
     return STATUS_OK;
@@ -105,9 +101,8 @@ static enum status yes_no_make(struct rerank_prompt *p, struct error *err)
                            instruction.at);
     size_t bytes = p->head.bytes + args->query.bytes;
     char *head = arena_take(args->arena, bytes + 16);
-    if (!p->head.at || !head) {
+    if (!p->head.at || !head)
         return error_set(err, STATUS_NO_ROOM, "no room for the prompt");
-    }
     // The query may hold NUL bytes, so it is not formatted.
     memcpy(head, p->head.at, p->head.bytes);
     memcpy(head + p->head.bytes, args->query.at, args->query.bytes);
@@ -131,16 +126,14 @@ static enum status yes_no_make(struct rerank_prompt *p, struct error *err)
 enum status rerank_prompt_make(struct rerank_prompt **out, const struct rerank_args *args,
                                struct error *err)
 {
-    struct rerank_prompt *p = arena_take_zeroed(args->arena, 1, sizeof(*p));
+    struct rerank_prompt *p = arena_take_zeroed(args->arena, 1, sizeof *p);
 
-    if (!p) {
+    if (!p)
         return error_set(err, STATUS_NO_ROOM, "no room for the prompt");
-    }
     p->args = *args;
     enum status status = query_measure(p, err);
-    if (status == STATUS_OK && args->yes_no) {
+    if (status == STATUS_OK && args->yes_no)
         status = yes_no_make(p, err);
-    }
     if (status == STATUS_OK &&
         p->before_count + p->head_count + p->tail_count >= args->tokens_max) {
         return error_set(err, STATUS_TOO_LARGE,
@@ -156,9 +149,8 @@ static uint32_t document_keep(const struct rerank_prompt *p, uint32_t taken, uin
 {
     uint32_t room = p->args.tokens_max > taken ? p->args.tokens_max - taken : 0;
 
-    if (p->args.document_max > 0 && p->args.document_max < room) {
+    if (p->args.document_max > 0 && p->args.document_max < room)
         room = p->args.document_max;
-    }
     return count < room ? count : room;
 }
 
@@ -180,19 +172,17 @@ static enum status encode_pair(const struct rerank_prompt *p, struct text docume
     enum status status =
         encode_most(p->args.tokenizer, &in, most, &out->tokens, &out->token_count, err);
 
-    if (stopped(p, status, 0, out->token_count, out)) {
+    if (stopped(p, status, 0, out->token_count, out))
         return STATUS_OK;
-    }
-    if (status != STATUS_OK) {
+    if (status != STATUS_OK)
         return status;
-    }
     uint32_t type_from = 0;
     while (type_from < out->token_count && types[type_from] == 0)
         type_from++;
     uint32_t count = out->token_count - pair_start - p->tail_count;
     uint32_t keep = document_keep(p, pair_start + p->tail_count, count);
     memmove(out->tokens + pair_start + keep, out->tokens + pair_start + count,
-            p->tail_count * sizeof(*out->tokens));
+            p->tail_count * sizeof *out->tokens);
     out->whole_count = out->token_count;
     out->token_count = pair_start + keep + p->tail_count;
     out->type_from = type_from < out->token_count ? type_from : out->token_count;
@@ -207,35 +197,30 @@ static enum status encode_yes_no(const struct rerank_prompt *p, struct text docu
     int32_t *middle;
     uint32_t count;
 
-    if (!joined) {
+    if (!joined)
         return error_set(err, STATUS_NO_ROOM, "no room for the document");
-    }
     memcpy(joined, p->head.at, p->head.bytes);
-    if (document.bytes > 0) {
+    if (document.bytes > 0)
         memcpy(joined + p->head.bytes, document.at, document.bytes);
-    }
     struct encode_args in = {.text = text_span(joined, p->head.bytes + document.bytes),
                              .arena = arena};
     uint32_t taken = p->before_count + p->tail_count;
     uint32_t most = p->args.stop ? p->args.tokens_max - taken : UINT32_MAX;
     enum status status = encode_most(p->args.tokenizer, &in, most, &middle, &count, err);
-    if (stopped(p, status, taken, count, out)) {
+    if (stopped(p, status, taken, count, out))
         return STATUS_OK;
-    }
-    if (status != STATUS_OK) {
+    if (status != STATUS_OK)
         return status;
-    }
     // A document may merge with the end of the head, so the border is the head's own count.
     uint32_t head = p->head_count < count ? p->head_count : count;
     uint32_t keep = head + document_keep(p, p->before_count + head + p->tail_count, count - head);
     out->token_count = p->before_count + keep + p->tail_count;
-    out->tokens = arena_take(arena, out->token_count * sizeof(*out->tokens));
-    if (!out->tokens) {
+    out->tokens = arena_take(arena, out->token_count * sizeof *out->tokens);
+    if (!out->tokens)
         return error_set(err, STATUS_NO_ROOM, "no room for %u tokens", out->token_count);
-    }
-    memcpy(out->tokens, p->before, p->before_count * sizeof(*out->tokens));
-    memcpy(out->tokens + p->before_count, middle, keep * sizeof(*out->tokens));
-    memcpy(out->tokens + p->before_count + keep, p->after, p->tail_count * sizeof(*out->tokens));
+    memcpy(out->tokens, p->before, p->before_count * sizeof *out->tokens);
+    memcpy(out->tokens + p->before_count, middle, keep * sizeof *out->tokens);
+    memcpy(out->tokens + p->before_count + keep, p->after, p->tail_count * sizeof *out->tokens);
     out->type_from = out->token_count;
     out->whole_count = p->before_count + count + p->tail_count;
     out->cut = keep < count;

@@ -44,7 +44,7 @@ struct encode_args {
     // [token_max] out: 0 or 1 per token, or NULL. All 0 where the model is given none: with the
     // tokenizers of RoBERTa and its kin, and where model_input_names leaves them out.
     uint8_t *type_ids;
-    uint32_t *pair_start;    // out: index of the first token of the pair's text, or NULL
+    uint32_t *pair_start; // out: index of the first token of the pair's text, or NULL
     const struct text_segment *segments; // tokenizer_encode_segments reads these instead of text
     uint32_t segment_count;
 };
@@ -75,7 +75,7 @@ struct decode_args {
 enum status tokenizer_decode(const struct tokenizer *t, const struct decode_args *args,
                              struct text *out, struct error *err) MUST_USE;
 
-int32_t tokenizer_token(const struct tokenizer *t, struct text content);  // -1: none
+int32_t tokenizer_token(const struct tokenizer *t, struct text content); // -1: none
 // As in the file; at == NULL: there is no such id.
 struct text tokenizer_token_text(const struct tokenizer *t, int32_t id);
 struct text tokenizer_token_bytes(const struct tokenizer *t, int32_t id); // as inside a text

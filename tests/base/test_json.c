@@ -23,7 +23,7 @@ static void refuse(const char *text, const char *sentence)
     struct error err = {0};
     assert_int_equal(parse(&value, text, &err), STATUS_INVALID);
     assert_null(value);
-    if (strstr(err.text, sentence) == NULL)
+    if (!strstr(err.text, sentence))
         fail_msg("%s does not say %s", err.text, sentence);
 }
 
@@ -165,7 +165,7 @@ static void test_suite(void **state)
     (void)state;
     const char *folder = WEFT_ASSETS_DIR "/schema/JSONTestSuite/test_parsing";
     DIR *listing = opendir(folder);
-    if (listing == NULL) {
+    if (!listing) {
         print_message("%s: not there, so the suite is left out\n", folder);
         return;
     }
@@ -173,7 +173,7 @@ static void test_suite(void **state)
     struct dirent *entry;
     struct arena *arena = arena_create(0, 0);
     while ((entry = readdir(listing)) != NULL) {
-        if (strstr(entry->d_name, ".json") == NULL)
+        if (!strstr(entry->d_name, ".json"))
             continue;
         char path[1024];
         snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);

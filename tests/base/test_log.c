@@ -106,16 +106,16 @@ static void line_see(struct seen *seen, const char *line)
     unsigned long long dropped;
     const char *text = strstr(line, "Z info thread ");
     const char *notice = strstr(line, "Z warning ");
-    if (text != NULL && sscanf(text, "Z info thread %d line %d ", &thread, &number) == 2 &&
-        thread >= 0 && thread < THREADS && strspn(strrchr(text, ' ') + 1, "-") == PADDING) {
+    if (text && sscanf(text, "Z info thread %d line %d ", &thread, &number) == 2 && thread >= 0 &&
+        thread < THREADS && strspn(strrchr(text, ' ') + 1, "-") == PADDING) {
         seen->broken = seen->broken || number < seen->next[thread]; // in the order of its caller
         seen->next[thread] = number + 1;
         seen->lines++;
-    } else if (notice != NULL &&
+    } else if (notice &&
                sscanf(notice, "Z warning %llu lines of the log were dropped", &dropped) == 1) {
         seen->dropped += dropped;
         seen->notices++;
-    } else if (strstr(line, "Z info the last line") == NULL && strcmp(line, "pad\n") != 0) {
+    } else if (!strstr(line, "Z info the last line") && strcmp(line, "pad\n") != 0) {
         seen->broken = true;
     }
 }
@@ -125,9 +125,9 @@ static void *reader_main(void *argument)
     struct seen *seen = argument;
     FILE *from = fdopen(dup(reader), "r");
     char line[512];
-    while (fgets(line, sizeof line, from) != NULL) {
+    while (fgets(line, sizeof line, from)) {
         line_see(seen, line);
-        if (strstr(line, "the last line") != NULL)
+        if (strstr(line, "the last line"))
             break;
     }
     fclose(from);

@@ -22,7 +22,7 @@ static enum status parse(struct parsed *p, const char *line, struct error *err)
     char *argv[32];
     int argc = 0;
     char *rest = (char *)arena_copy(arena, text_of(line)).at;
-    for (char *word = strtok_r(rest, " ", &rest); word != NULL; word = strtok_r(NULL, " ", &rest))
+    for (char *word = strtok_r(rest, " ", &rest); word; word = strtok_r(NULL, " ", &rest))
         argv[argc++] = word;
     serve_settings_init(&p->serve);
     device_settings_init(&p->device);
@@ -31,8 +31,8 @@ static enum status parse(struct parsed *p, const char *line, struct error *err)
     const struct option_table tables[] = {serve_options_table, device_options_table,
                                           model_options_table};
     void *const fields[] = {&p->serve, &p->device, &p->model};
-    struct options_parse_args args = {argc,  argv,           tables,  fields, 3,
-                                      arena, &p->positional, &p->help};
+    struct options_parse_args args = {argc, argv,  tables,         fields,
+                                      3,    arena, &p->positional, &p->help};
     return options_parse(&args, err);
 }
 
@@ -70,7 +70,7 @@ static void refused(const char *line, const char *says)
     struct parsed p;
     struct error err = {0};
     assert_int_equal(parse(&p, line, &err), STATUS_INVALID);
-    if (strstr(err.text, says) == NULL)
+    if (!strstr(err.text, says))
         fail_msg("'%s' gives '%s', which does not say '%s'", line, err.text, says);
 }
 
@@ -141,13 +141,15 @@ static void test_model_argument(void **state)
     assert_int_equal(model_spec_parse(&spec, "models/a-b/", &all, arena, &err), STATUS_OK);
     assert_string_equal(spec.id, "a-b");
     assert_int_equal(spec.settings.dtype, 1);
-    assert_int_equal(model_spec_parse(&spec, "org/x=models/a\\,b,dtype=int8,max-model-len=77,"
-                                             "enable-prefix-caching=false",
+    assert_int_equal(model_spec_parse(&spec,
+                                      "org/x=models/a\\,b,dtype=int8,max-model-len=77,"
+                                      "enable-prefix-caching=false",
                                       &all, arena, &err),
                      STATUS_OK);
     assert_string_equal(spec.id, "org/x");
-    assert_int_equal(model_spec_parse(&spec, "x=models/a\\,b,dtype=int8,max-model-len=77,"
-                                             "enable-prefix-caching=false",
+    assert_int_equal(model_spec_parse(&spec,
+                                      "x=models/a\\,b,dtype=int8,max-model-len=77,"
+                                      "enable-prefix-caching=false",
                                       &all, arena, &err),
                      STATUS_OK);
     assert_string_equal(spec.id, "x");
@@ -201,10 +203,12 @@ static void test_integers(void **state)
 int main(void)
 {
     arena = arena_create(0, 0);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_values), cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_every_number_row), cmocka_unit_test(test_model_argument),
-        cmocka_unit_test(test_zero_stands_for_the_default), cmocka_unit_test(test_integers)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_values),
+                                       cmocka_unit_test(test_refusals),
+                                       cmocka_unit_test(test_every_number_row),
+                                       cmocka_unit_test(test_model_argument),
+                                       cmocka_unit_test(test_zero_stands_for_the_default),
+                                       cmocka_unit_test(test_integers)};
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     arena_destroy(arena);
     return failed;

@@ -36,9 +36,9 @@ static struct scene scene_make(struct trial *t, const struct attn_shape *shape, 
     s.blocks_max = shape->paged ? (longest >> s.block_shift) + 1 : 0;
     scene_strides(&s);
     struct step_layout layout;
-    step_layout_init(&layout, &limits, t->api->step_private_bytes
-                                           ? t->api->step_private_bytes(t->device, &t->limits)
-                                           : 0);
+    step_layout_init(&layout, &limits,
+                     t->api->step_private_bytes ? t->api->step_private_bytes(t->device, &t->limits)
+                                                : 0);
     s.step_bytes = layout.bytes;
     s.step = trial_host(t, layout.bytes);
     memset(s.step, 0, layout.bytes);
@@ -50,8 +50,11 @@ static struct scene scene_make(struct trial *t, const struct attn_shape *shape, 
             q_len = trial_below(t, 2) || kv_len == 1 ? 1 : trial_range(t, 1, kv_len);
         if (q_len > 90)
             q_len = shape->paged ? 90 : q_len;
-        row[i] = (struct step_row){.slot = s.rows - 1 - i, .q_start = s.tokens, .q_len = q_len,
-                                   .kv_len = kv_len, .sample = STEP_NO_ROW};
+        row[i] = (struct step_row){.slot = s.rows - 1 - i,
+                                   .q_start = s.tokens,
+                                   .q_len = q_len,
+                                   .kv_len = kv_len,
+                                   .sample = STEP_NO_ROW};
         s.tokens += q_len;
         s.step->q_len_max = q_len > s.step->q_len_max ? q_len : s.step->q_len_max;
         s.step->kv_len_max = kv_len > s.step->kv_len_max ? kv_len : s.step->kv_len_max;
@@ -59,7 +62,7 @@ static struct scene scene_make(struct trial *t, const struct attn_shape *shape, 
     s.step->row_count = s.rows;
     s.step->token_count = s.tokens;
     s.step->layout = layout;
-    if (t->api->step_plan != NULL)
+    if (t->api->step_plan)
         t->api->step_plan(t->stream, s.step);
     if (!shape->paged)
         return s;
@@ -126,11 +129,22 @@ static void attn_case(struct trial *t, enum dtype act, enum dtype kv, uint64_t i
     if (shape.paged)
         cache_fill(t, &s);
     struct attn_args args = {
-        .act = DTYPE_F32, .kv = kv, .qkv = qkv, .out = trial_heap(t, out_count * sizeof(float)),
-        .step = s.step, .step_host = s.step, .block_table = s.table, .kv_base = s.cache,
-        .layer_offset = s.layer_bytes, .value_offset = s.value_offset,
-        .head_bytes = s.head_bytes, .token_bytes = s.token_bytes, .shape = shape,
-        .blocks_max = s.blocks_max, .block_shift = s.block_shift, .row_count = s.rows,
+        .act = DTYPE_F32,
+        .kv = kv,
+        .qkv = qkv,
+        .out = trial_heap(t, out_count * sizeof(float)),
+        .step = s.step,
+        .step_host = s.step,
+        .block_table = s.table,
+        .kv_base = s.cache,
+        .layer_offset = s.layer_bytes,
+        .value_offset = s.value_offset,
+        .head_bytes = s.head_bytes,
+        .token_bytes = s.token_bytes,
+        .shape = shape,
+        .blocks_max = s.blocks_max,
+        .block_shift = s.block_shift,
+        .row_count = s.rows,
         .token_count = s.tokens,
     };
     twin_attn(&args);
@@ -189,11 +203,22 @@ static void post_case(struct trial *t, enum dtype act, enum dtype kv, uint64_t i
     bool norm = i % 3 == 0;
     void *cache_there = shape.paged ? trial_put(t, s.cache, s.cache_bytes) : NULL;
     struct qkv_post_args args = {
-        .act = DTYPE_F32, .kv = kv, .qkv = qkv, .q_norm = norm ? &q_norm.twin : NULL,
-        .k_norm = norm ? &k_norm.twin : NULL, .cos_sin = angle, .position = position,
-        .kv_place = place, .kv_base = s.cache, .layer_offset = s.layer_bytes,
-        .value_offset = s.value_offset, .head_bytes = s.head_bytes, .shape = shape,
-        .token_count = s.tokens, .rotary_dim = rotary, .epsilon = 1e-6f,
+        .act = DTYPE_F32,
+        .kv = kv,
+        .qkv = qkv,
+        .q_norm = norm ? &q_norm.twin : NULL,
+        .k_norm = norm ? &k_norm.twin : NULL,
+        .cos_sin = angle,
+        .position = position,
+        .kv_place = place,
+        .kv_base = s.cache,
+        .layer_offset = s.layer_bytes,
+        .value_offset = s.value_offset,
+        .head_bytes = s.head_bytes,
+        .shape = shape,
+        .token_count = s.tokens,
+        .rotary_dim = rotary,
+        .epsilon = 1e-6f,
     };
     twin_qkv_post(&args);
     args.act = act;

@@ -34,9 +34,9 @@ static void product_case(struct trial *t, enum dtype dtype, enum dtype act, uint
     size_t size = (size_t)rows * y_stride;
     float *want = trial_heap(t, size * sizeof *want);
     bool biased = seed % 2;
-    struct gemm_args args = {DTYPE_F32, DTYPE_F32, x, &w.twin, biased ? &bias.twin : NULL,
+    struct gemm_args args = {DTYPE_F32, DTYPE_F32, x,        &w.twin, biased ? &bias.twin : NULL,
                              want,      rows,      x_stride, y_stride};
-    if (w.turned.data != NULL) {
+    if (w.turned.data) {
         args.weight = &w.turned;
         twin_gemm_i8(&args);
     } else {

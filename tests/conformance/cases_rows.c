@@ -40,8 +40,8 @@ void try_embed(struct trial *t, enum dtype act)
         struct embed_args args = {DTYPE_F32, &table.twin, token, want, tokens, width};
         twin_embed(&args);
         void *out = trial_device(t, n * dtype_bytes(act));
-        args = (struct embed_args){act, &table.device, trial_put(t, token, tokens * 4), out,
-                                   tokens, width};
+        args = (struct embed_args){act, &table.device, trial_put(t, token, tokens * 4),
+                                   out, tokens,        width};
         trial_true(t, "embed runs", t->api->ops->embed(t->stream, &args) == STATUS_OK);
         double bound = dtype == DTYPE_I8 && act != DTYPE_F32 ? trial_bound(act) : 0;
         trial_close_to(t, "embed", trial_fetch_floats(t, out, n, act), want, n, bound);
@@ -75,11 +75,20 @@ void try_embed_bert(struct trial *t, enum dtype act)
         }
         size_t n = (size_t)tokens * width;
         struct embed_bert_args args = {
-            .act = DTYPE_F32, .word = &word.twin, .position_table = &place.twin,
-            .type_table = i % 2 ? &type.twin : NULL, .norm_weight = &w.twin,
-            .norm_bias = &b.twin, .token = token, .position = position, .type = types,
-            .out = trial_heap(t, n * 4), .token_count = tokens, .width = width,
-            .position_offset = i % 3 == 0 ? 2 : 0, .epsilon = 1e-12f,
+            .act = DTYPE_F32,
+            .word = &word.twin,
+            .position_table = &place.twin,
+            .type_table = i % 2 ? &type.twin : NULL,
+            .norm_weight = &w.twin,
+            .norm_bias = &b.twin,
+            .token = token,
+            .position = position,
+            .type = types,
+            .out = trial_heap(t, n * 4),
+            .token_count = tokens,
+            .width = width,
+            .position_offset = i % 3 == 0 ? 2 : 0,
+            .epsilon = 1e-12f,
         };
         twin_embed_bert(&args);
         const float *want = args.out;
@@ -117,10 +126,10 @@ void try_rms_norm(struct trial *t, enum dtype act)
         void *out = trial_device(t, n * dtype_bytes(act));
         float *want = trial_heap(t, n * sizeof *want);
         struct rms_norm_args args = {DTYPE_F32, residual, i % 3 ? add : NULL, &w.twin, want, rows,
-                                     width, 1e-6f};
+                                     width,     1e-6f};
         twin_rms_norm(&args);
-        args = (struct rms_norm_args){act, residual_there, i % 3 ? add_there : NULL, &w.device,
-                                      out, rows, width, 1e-6f};
+        args = (struct rms_norm_args){
+            act, residual_there, i % 3 ? add_there : NULL, &w.device, out, rows, width, 1e-6f};
         trial_true(t, "rms_norm runs", t->api->ops->rms_norm(t->stream, &args) == STATUS_OK);
         trial_close_to(t, "rms_norm", trial_fetch_floats(t, out, n, act), want, n,
                        trial_bound(act));
@@ -148,11 +157,12 @@ void try_layer_norm(struct trial *t, enum dtype act)
         // the output may be the residual itself
         void *out = i % 2 ? residual_there : trial_device(t, n * dtype_bytes(act));
         float *want = trial_heap(t, n * sizeof *want);
-        struct layer_norm_args args = {DTYPE_F32, residual, i % 3 ? add : NULL, &w.twin, &b.twin,
-                                       want, rows, width, 1e-5f};
+        struct layer_norm_args args = {
+            DTYPE_F32, residual, i % 3 ? add : NULL, &w.twin, &b.twin, want, rows, width, 1e-5f};
         twin_layer_norm(&args);
-        args = (struct layer_norm_args){act, residual_there, i % 3 ? add_there : NULL, &w.device,
-                                        &b.device, out, rows, width, 1e-5f};
+        args = (struct layer_norm_args){act,       residual_there, i % 3 ? add_there : NULL,
+                                        &w.device, &b.device,      out,
+                                        rows,      width,          1e-5f};
         trial_true(t, "layer_norm runs", t->api->ops->layer_norm(t->stream, &args) == STATUS_OK);
         trial_close_to(t, "layer_norm", trial_fetch_floats(t, out, n, act), want, n,
                        trial_bound(act));
@@ -175,8 +185,7 @@ void try_swiglu(struct trial *t, enum dtype act)
         void *out = trial_device(t, n * dtype_bytes(act));
         args = (struct swiglu_args){act, trial_put_floats(t, in, 2 * n, act), out, rows, width};
         trial_true(t, "swiglu runs", t->api->ops->swiglu(t->stream, &args) == STATUS_OK);
-        trial_close_to(t, "swiglu", trial_fetch_floats(t, out, n, act), want, n,
-                       trial_bound(act));
+        trial_close_to(t, "swiglu", trial_fetch_floats(t, out, n, act), want, n, trial_bound(act));
         args.out = NULL;
         REFUSED(t, swiglu, args);
     }
@@ -217,8 +226,7 @@ void try_activate(struct trial *t, enum dtype act)
         args.act = act;
         args.x = there;
         trial_true(t, "activate runs", t->api->ops->activate(t->stream, &args) == STATUS_OK);
-        trial_close_to(t, "activate", trial_fetch_floats(t, there, n, act), x, n,
-                       trial_bound(act));
+        trial_close_to(t, "activate", trial_fetch_floats(t, there, n, act), x, n, trial_bound(act));
         args.kind = (enum activation)99;
         REFUSED(t, activate, args);
     }
@@ -235,8 +243,8 @@ static struct some_rows rows_make(struct trial *t)
 {
     struct some_rows s = {.rows = trial_range(t, 1, 8)};
     for (uint32_t i = 0; i < s.rows; i++) {
-        s.row[i] = (struct step_row){.slot = i, .q_start = s.tokens,
-                                     .q_len = trial_range(t, 1, 60)};
+        s.row[i] =
+            (struct step_row){.slot = i, .q_start = s.tokens, .q_len = trial_range(t, 1, 60)};
         s.row[i].kv_len = s.row[i].q_len;
         s.tokens += s.row[i].q_len;
         uint32_t row = s.rows - 1 - i; // another order than the rows'
@@ -279,8 +287,8 @@ void try_pool(struct trial *t, enum dtype act)
             memset(in, 0, (size_t)s.tokens * width * sizeof *in); // a vector without a length
         size_t n = (size_t)s.rows * width;
         float *want = trial_heap(t, n * sizeof *want);
-        struct pool_args args = {DTYPE_F32, (enum pooling)(i % 3), in,      s.row, s.sampled,
-                                 want,      s.rows,                width, i % 2};
+        struct pool_args args = {
+            DTYPE_F32, (enum pooling)(i % 3), in, s.row, s.sampled, want, s.rows, width, i % 2};
         twin_pool(&args);
         args.act = act;
         args.in = trial_put_floats(t, in, (size_t)s.tokens * width, act);

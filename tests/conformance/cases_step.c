@@ -53,13 +53,12 @@ static void same(struct trial *t, const char *what, const void *device, const vo
     trial_true(t, what, memcmp(got, want, bytes) == 0);
 }
 
-static void state_same(struct trial *t, const struct slot_state *device,
-                       const struct slot_state *h, const struct step_limits *l)
+static void state_same(struct trial *t, const struct slot_state *device, const struct slot_state *h,
+                       const struct step_limits *l)
 {
     struct state_sizes n = sizes_of(l);
     same(t, "last tokens", device->last_token, h->last_token, n.slots * sizeof *h->last_token);
-    same(t, "block tables", device->block_table, h->block_table,
-         n.blocks * sizeof *h->block_table);
+    same(t, "block tables", device->block_table, h->block_table, n.blocks * sizeof *h->block_table);
     same(t, "sampling state", device->params, h->params, n.slots * sizeof *h->params);
     same(t, "done flags", device->done, h->done, n.slots * sizeof *h->done);
     same(t, "penalty counts", device->penalty, h->penalty, n.penalty * sizeof *h->penalty);
@@ -106,9 +105,11 @@ static void step_rows(struct trial *t, struct step *step, const struct step_limi
         bool decode = trial_below(t, 2);
         uint32_t q_len = decode ? 1 : trial_range(t, 1, 40);
         row[i] = (struct step_row){.slot = (i * 5 + 2) % l->slots_max,
-                                   .q_start = step->token_count, .q_len = q_len,
+                                   .q_start = step->token_count,
+                                   .q_len = q_len,
                                    .kv_len = trial_range(t, q_len, most),
-                                   .token_at = STEP_TOKEN_FED, .type_from = STEP_NO_TYPE,
+                                   .token_at = STEP_TOKEN_FED,
+                                   .type_from = STEP_NO_TYPE,
                                    .sample = STEP_NO_ROW};
         if (trial_below(t, 4) == 0)
             row[i].type_from = trial_below(t, 30);
@@ -151,12 +152,20 @@ void try_prep(struct trial *t, enum dtype act)
         struct slot_state there = state_put(t, &host, &l);
         size_t n = step->token_count;
         struct prep_args args = {
-            .step = step, .limits = l, .row_count = step->row_count,
-            .token_count = step->token_count, .admit_count = step->admit_count,
-            .change_count = step->change_count, .state = host,
-            .token = trial_heap(t, n * 4), .position = trial_heap(t, n * 4),
-            .row_of = trial_heap(t, n * 4), .type = trial_heap(t, n * 4),
-            .kv_place = trial_heap(t, n * 8), .block_shift = shift, .token_bytes = 128,
+            .step = step,
+            .limits = l,
+            .row_count = step->row_count,
+            .token_count = step->token_count,
+            .admit_count = step->admit_count,
+            .change_count = step->change_count,
+            .state = host,
+            .token = trial_heap(t, n * 4),
+            .position = trial_heap(t, n * 4),
+            .row_of = trial_heap(t, n * 4),
+            .type = trial_heap(t, n * 4),
+            .kv_place = trial_heap(t, n * 8),
+            .block_shift = shift,
+            .token_bytes = 128,
         };
         twin_prep(&args);
         struct prep_args want = args;
@@ -185,8 +194,12 @@ static void params_make(struct trial *t, struct sample_params *p, const struct s
                         uint32_t row)
 {
     *p = (struct sample_params){
-        .seed = 1000 + trial_below(t, 100000), .choice = trial_below(t, 4),
-        .output_count = trial_below(t, 50), .temperature = 1, .top_p = 1, .repetition = 1,
+        .seed = 1000 + trial_below(t, 100000),
+        .choice = trial_below(t, 4),
+        .output_count = trial_below(t, 50),
+        .temperature = 1,
+        .top_p = 1,
+        .repetition = 1,
         .penalty_row = STEP_NO_ROW,
     };
     uint32_t kind = trial_below(t, 8);
@@ -313,8 +326,7 @@ static void sample_compare(struct trial *t, const struct sample_args *got,
         trial_fetch(t, &params, got->state.params + slot, sizeof params);
         trial_true(t, "last token", last == want->state.last_token[slot]);
         trial_true(t, "done", done == want->state.done[slot]);
-        trial_true(t, "parameters",
-                   memcmp(&params, &want->state.params[slot], sizeof params) == 0);
+        trial_true(t, "parameters", memcmp(&params, &want->state.params[slot], sizeof params) == 0);
         uint32_t row = params.penalty_row;
         if (row != STEP_NO_ROW) {
             uint32_t vocab = want->limits.vocab;
@@ -334,18 +346,23 @@ void try_sample(struct trial *t, enum dtype act)
         double gap[64];
         size_t n = (size_t)s.rows * s.stride;
         struct sample_args want = {
-            .logits = s.logits, .sampled = s.sampled, .state = s.state,
+            .logits = s.logits,
+            .sampled = s.sampled,
+            .state = s.state,
             .masks = i % 3 ? s.masks : NULL,
             .result = trial_heap(t, s.rows * sizeof *want.result),
-            .top = trial_heap(t, s.rows * SAMPLE_TOP_MAX * sizeof *want.top), .limits = s.l,
-            .count = s.rows, .stride = s.stride, .max_top = SAMPLE_TOP_MAX,
+            .top = trial_heap(t, s.rows * SAMPLE_TOP_MAX * sizeof *want.top),
+            .limits = s.l,
+            .count = s.rows,
+            .stride = s.stride,
+            .max_top = SAMPLE_TOP_MAX,
         };
         struct sample_args args = want;
         twin_sample(&want, gap);
         args.logits = trial_put(t, s.logits, n * sizeof(float));
         args.sampled = trial_put(t, s.sampled, s.rows * sizeof *s.sampled);
         args.state = there;
-        if (args.masks != NULL)
+        if (args.masks)
             args.masks = trial_put(t, s.masks, (size_t)4 * s.words * sizeof *s.masks);
         args.result = trial_host(t, s.rows * sizeof *args.result);
         args.top = trial_host(t, s.rows * SAMPLE_TOP_MAX * sizeof *args.top);

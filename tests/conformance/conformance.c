@@ -21,7 +21,7 @@ static void ops_walk(struct trial *t, const char *only)
             continue;
         seen[act] = true;
 #define WALK(op)                                                                                   \
-    if (only == NULL || strcmp(only, #op) == 0) {                                                  \
+    if (!only || strcmp(only, #op) == 0) {                                                         \
         uint32_t before = t->failures;                                                             \
         try_##op(t, act);                                                                          \
         printf("%s %s, %s: %s\n", t->failures == before ? "ok    " : "FAILED", t->name,            \
@@ -76,14 +76,14 @@ int main(int argc, char **argv)
     uint32_t failures = 0;
     uint32_t tested = 0;
     setvbuf(stdout, NULL, _IOLBF, 0);
-    const char *op = path != NULL && is_op(path) ? path : NULL;
-    if (only != NULL && strcmp(only, "cpu") == 0 && op == NULL)
+    const char *op = path && is_op(path) ? path : NULL;
+    if (only && strcmp(only, "cpu") == 0 && !op)
         trial_only_level = path;
-    if (only == NULL || strcmp(only, "cpu") == 0)
+    if (!only || strcmp(only, "cpu") == 0)
         failures += cpu_walk(op, &tested);
     static const char *const plugins[] = {"simt", "cuda"};
     for (int i = 0; i < 2; i++)
-        if (only == NULL || strcmp(only, plugins[i]) == 0)
+        if (!only || strcmp(only, plugins[i]) == 0)
             failures += plugin_walk(plugins[i], path, argc > 3 ? argv[3] : NULL, &tested);
     if (failures > 0)
         return 1;

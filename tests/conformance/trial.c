@@ -11,9 +11,16 @@
 static void limits_fill(struct stream_limits *limits)
 {
     *limits = (struct stream_limits){
-        .step = {.rows_max = 64, .tokens_max = 640, .slots_max = 64, .blocks_max = 160,
-                 .changes_max = 256, .admits_max = 16, .history_max = 512, .bias_max = 8,
-                 .penalty_rows = 4, .vocab = 5000},
+        .step = {.rows_max = 64,
+                 .tokens_max = 640,
+                 .slots_max = 64,
+                 .blocks_max = 160,
+                 .changes_max = 256,
+                 .admits_max = 16,
+                 .history_max = 512,
+                 .bias_max = 8,
+                 .penalty_rows = 4,
+                 .vocab = 5000},
         .attn = {.heads = 8, .kv_heads = 2, .dim = 256, .scale = 1, .causal = 1, .paged = 1},
         .width_max = 5120,
         .layers = 2,
@@ -40,8 +47,8 @@ void trial_shape(struct trial *t, const struct attn_shape *shape)
     struct error err = {0};
     t->limits.attn = *shape;
     t->api->stream_close(t->stream);
-    check(t->api->stream_open(t->device, &t->stream, &t->limits, &err) == STATUS_OK,
-          "a stream: %s", err.text);
+    check(t->api->stream_open(t->device, &t->stream, &t->limits, &err) == STATUS_OK, "a stream: %s",
+          err.text);
 }
 
 const char *trial_only_level;
@@ -51,7 +58,7 @@ bool trial_open_cpu(struct trial *t, enum cpu_level level, uint32_t threads)
     struct error err = {0};
     struct device_options options = {.threads = threads, .exact = true};
     *t = (struct trial){.api = device_cpu(), .level = level};
-    if (trial_only_level != NULL && strcmp(trial_only_level, cpu_level_name(level)) != 0)
+    if (trial_only_level && strcmp(trial_only_level, cpu_level_name(level)) != 0)
         return false;
     if (cpu_device_open(&t->device, &options, level, &err) != STATUS_OK) {
         printf("cpu: %s\n", err.text);
@@ -119,7 +126,7 @@ static void *keep(struct trial *t, void *at, size_t bytes, int kind)
 void *trial_heap(struct trial *t, size_t bytes)
 {
     void *at = calloc(1, bytes > 0 ? bytes : 1);
-    check(at != NULL, "%zu bytes", bytes);
+    check(at, "%zu bytes", bytes);
     return keep(t, at, bytes, 2);
 }
 
@@ -271,12 +278,11 @@ static void weight_to_bytes(struct trial *t, struct trial_weight *out, float *x)
     bool groups = t->level < CPU_LEVELS;
     uint32_t depth = byte_depth(shape->k);
     float *turned = groups ? trial_heap(t, (size_t)shape->n * depth * sizeof *turned) : NULL;
-    for (uint32_t r = 0; r < shape->n; r++) {
+    for (uint32_t r = 0; r < shape->n; r++)
         if (groups)
             row_to_groups(x + (size_t)r * shape->k, turned + (size_t)r * depth, shape->k);
         else
             row_to_bytes(x + (size_t)r * shape->k, shape->k);
-    }
     out->turned = (struct weight){.shape = *shape, .data = turned};
 }
 

@@ -13,7 +13,7 @@ struct trial {
     struct device *device;
     struct stream *stream;
     struct device_facts facts;
-    const char *name;  // of the device, with its level
+    const char *name;     // of the device, with its level
     enum cpu_level level; // cpu only; CPU_LEVELS elsewhere
     struct stream_limits limits;
     uint64_t seed, state;
@@ -45,7 +45,7 @@ void trial_shape(struct trial *t, const struct attn_shape *shape);
 void trial_begin(struct trial *t, uint64_t seed);
 void trial_end(struct trial *t);
 
-uint32_t trial_below(struct trial *t, uint32_t n);          // [0, n)
+uint32_t trial_below(struct trial *t, uint32_t n);             // [0, n)
 uint32_t trial_range(struct trial *t, uint32_t a, uint32_t b); // [a, b]
 float trial_normal(struct trial *t);
 

@@ -24,7 +24,7 @@ static const char *path_of(const char *fault, const char *ending)
 {
     static _Thread_local char path[PATH_MAX];
     const char *folder = getenv("WEFT_FAULT_FOLDER");
-    snprintf(path, sizeof path, "%s/%s%s", folder != NULL ? folder : "", fault, ending);
+    snprintf(path, sizeof path, "%s/%s%s", folder ? folder : "", fault, ending);
     return path;
 }
 
@@ -85,15 +85,15 @@ const struct device_api *weft_device_plugin(void)
         return NULL;
     const char *slash = strrchr(self.dli_fname, '/');
     snprintf(path, sizeof path, "%.*slibweft_simt.so",
-             slash != NULL ? (int)(slash - self.dli_fname + 1) : 0, self.dli_fname);
+             slash ? (int)(slash - self.dli_fname + 1) : 0, self.dli_fname);
     void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    void *symbol = library != NULL ? dlsym(library, DEVICE_PLUGIN_SYMBOL) : NULL;
-    if (symbol == NULL)
+    void *symbol = library ? dlsym(library, DEVICE_PLUGIN_SYMBOL) : NULL;
+    if (!symbol)
         return NULL;
     device_plugin_entry *entry;
     memcpy(&entry, &symbol, sizeof entry);
     real = entry();
-    if (real == NULL)
+    if (!real)
         return NULL;
     api = *real;
     api.weight_put = faulty_weight_put;

@@ -1,4 +1,4 @@
-"""The edge cases of http-api.md section 9, by their numbers. Which are elsewhere or belong to other
+"""Edge cases of the HTTP interface; each has a number, which its test bears. Which are elsewhere or belong to other
 work is listed in README.md."""
 
 import json

@@ -45,7 +45,7 @@ static void encode(const struct tokenizer *t, unsigned flags, struct text text)
                              ? tokenizer_encode_segments(t, &args, tokens, TOKENS_MAX, &count, &err)
                              : tokenizer_encode(t, &args, tokens, TOKENS_MAX, &count, &err);
     if (status == STATUS_OK) {
-        size_t all = text.bytes + (args.pair != NULL ? second.bytes : 0);
+        size_t all = text.bytes + (args.pair ? second.bytes : 0);
         check(count <= tokenizer_bound(t, all * 3), "%u tokens of %zu bytes, bound %u", count, all,
               tokenizer_bound(t, all * 3));
         back(t, tokens, count, arena);

@@ -39,7 +39,7 @@ void fake_special_in_text(void)
 
 void fake_begin(enum model_kind kind)
 {
-    memset(&fake, 0, sizeof(fake));
+    memset(&fake, 0, sizeof fake);
     fake_facts = (struct model_facts){.kind = kind,
                                       .vocab = FAKE_VOCAB,
                                       .max_model_len = 200,
@@ -72,7 +72,7 @@ void fake_end(void)
     free(fake.sent);
     free(fake.tokens);
     free(fake.values);
-    memset(&fake, 0, sizeof(fake));
+    memset(&fake, 0, sizeof fake);
 }
 
 void fake_again(void)
@@ -131,11 +131,10 @@ static const char *changing(const char *p, const char **instead)
             return p + bytes + 24 + 1;
         }
     }
-    if (strncmp(p, created, sizeof(created) - 1) != 0) {
+    if (strncmp(p, created, sizeof created - 1) != 0)
         return NULL;
-    }
     *instead = "\"created\":0";
-    p += sizeof(created) - 1;
+    p += sizeof created - 1;
     return p + strspn(p, "0123456789");
 }
 
@@ -144,7 +143,7 @@ const char *fake_events(void)
     static char out[65536];
     char *o = out;
 
-    for (const char *p = fake.sent; *p && o < out + sizeof(out) - 64;) {
+    for (const char *p = fake.sent; *p && o < out + sizeof out - 64;) {
         const char *instead;
         const char *behind = changing(p, &instead);
         if (behind) {
@@ -168,11 +167,9 @@ static const struct route *route_find(const char *path)
                   {embeddings_routes, EMBEDDINGS_ROUTE_COUNT},
                   {rerank_routes, RERANK_ROUTE_COUNT}};
     for (size_t t = 0; t < 4; t++) {
-        for (uint32_t i = 0; i < tables[t].count; i++) {
-            if (strcmp(tables[t].routes[i].path, path) == 0) {
+        for (uint32_t i = 0; i < tables[t].count; i++)
+            if (strcmp(tables[t].routes[i].path, path) == 0)
                 return &tables[t].routes[i];
-            }
-        }
     }
     abort();
 }
@@ -182,9 +179,8 @@ void fake_request_bytes(const char *path, struct text body)
     route = route_find(path);
     fake.info.shape = route->shape;
     fake.info.body = body;
-    if (fake_plain) {
+    if (fake_plain)
         model.chat_source = chat_template_plain();
-    }
     route->on_request((struct exchange *)&fake);
 }
 
@@ -205,9 +201,8 @@ void fake_token(int32_t token)
 
 void fake_text(const char *text)
 {
-    for (const char *p = text; *p; p++) {
+    for (const char *p = text; *p; p++)
         fake_token((unsigned char)*p);
-    }
 }
 
 void fake_finish(enum finish finish, int32_t token)
@@ -447,9 +442,8 @@ enum admission port_submit(struct port *p, const struct submit_args *args, struc
     fake.tokens = malloc(args->token_count * sizeof(int32_t) + 1);
     memcpy(fake.tokens, args->tokens, args->token_count * sizeof(int32_t));
     memcpy(fake.starts, args->sequence_start, (args->sequence_count + 1) * sizeof(uint32_t));
-    if (args->type_from) {
+    if (args->type_from)
         memcpy(fake.type_from, args->type_from, args->sequence_count * sizeof(uint32_t));
-    }
     *out = fake.admission == ADMITTED ? &request : NULL;
     return fake.admission;
 }
@@ -463,9 +457,8 @@ void port_cancel(struct port *p, struct request *r)
 bool port_next(struct port *p, struct request *r, struct token_event *out, struct sample_top *tops)
 {
     (void)p, (void)r, (void)tops;
-    if (fake.event_next == fake.event_count) {
+    if (fake.event_next == fake.event_count)
         return false;
-    }
     *out = fake.events[fake.event_next++];
     return true;
 }
@@ -527,9 +520,8 @@ static enum status render_calls(const struct chat_template *chat, const json_t *
     {
         json_t *function = json_object_get(call, "function");
         struct json_buffer out = {0};
-        if (chat->object_arguments && !json_is_object(json_object_get(function, "arguments"))) {
+        if (chat->object_arguments && !json_is_object(json_object_get(function, "arguments")))
             return error_set(err, STATUS_INVALID, "line 3: arguments must be a mapping");
-        }
         json_put_format(&out, "(%s ", json_string_value(json_object_get(function, "name")));
         json_put_value(&out, json_object_get(function, "arguments"));
         json_put_literal(&out, ")");
@@ -548,10 +540,9 @@ enum status chat_render(const struct chat_template *chat, const struct chat_inpu
 
     rendering.bytes = rendering.count = 0;
     rendering.segments =
-        arena_take(a, (json_array_size(messages) * 6 + 4) * sizeof(*rendering.segments));
-    if (chat->refuses) {
+        arena_take(a, (json_array_size(messages) * 6 + 4) * sizeof *rendering.segments);
+    if (chat->refuses)
         return error_set(err, STATUS_REFUSED, "Roles must alternate");
-    }
     json_array_foreach(messages, i, message)
     {
         const json_t *content = json_object_get(message, "content");
@@ -569,16 +560,13 @@ enum status chat_render(const struct chat_template *chat, const struct chat_inpu
         }
         render(text_span(json_string_value(content), json_string_length(content)), true);
         enum status status = render_calls(chat, json_object_get(message, "tool_calls"), err);
-        if (status != STATUS_OK) {
+        if (status != STATUS_OK)
             return status;
-        }
     }
-    if (json_is_false(json_object_get(in->variables, "enable_thinking"))) {
+    if (json_is_false(json_object_get(in->variables, "enable_thinking")))
         render(text_of("[no-think]"), false);
-    }
-    if (json_is_true(json_object_get(in->variables, "add_generation_prompt")) && !fake_plain) {
+    if (json_is_true(json_object_get(in->variables, "add_generation_prompt")) && !fake_plain)
         render(text_of("[assistant]"), false);
-    }
     *out = (struct chat_output){text_span(rendering.text, rendering.bytes), rendering.segments,
                                 rendering.count};
     return STATUS_OK;
@@ -612,25 +600,21 @@ enum status tokenizer_encode(const struct tokenizer *t, const struct encode_args
 {
     struct encoding e = {.tokens = tokens, .max = token_max};
     (void)t;
-    if (args->flags & ENCODE_SPECIAL) {
+    if (args->flags & ENCODE_SPECIAL)
         token_put(&e, FAKE_BOS);
-    }
     for (size_t i = 0; i < args->text.bytes; i++) {
         token_put(&e,
                   (unsigned char)args->text.at[i] + (args->flags & ENCODE_ADDED_TOKENS ? 1000 : 0));
     }
-    if (args->flags & ENCODE_SPECIAL) {
+    if (args->flags & ENCODE_SPECIAL)
         token_put(&e, FAKE_SEP);
-    }
     if (args->pair) {
         *args->pair_start = e.count;
-        for (size_t i = 0; i < args->pair->bytes; i++) {
+        for (size_t i = 0; i < args->pair->bytes; i++)
             token_put(&e, (unsigned char)args->pair->at[i]);
-        }
         token_put(&e, FAKE_SEP);
-        for (uint32_t i = 0; args->type_ids && i < e.count; i++) {
+        for (uint32_t i = 0; args->type_ids && i < e.count; i++)
             args->type_ids[i] = i >= *args->pair_start;
-        }
     }
     *token_count = e.count;
     return e.more ? error_set(err, STATUS_TOO_LARGE, "too many") : STATUS_OK;
@@ -642,14 +626,12 @@ enum status tokenizer_encode_segments(const struct tokenizer *t, const struct en
 {
     struct encoding e = {.tokens = tokens, .max = token_max};
     (void)t;
-    if (args->flags & ENCODE_SPECIAL) {
+    if (args->flags & ENCODE_SPECIAL)
         token_put(&e, FAKE_BOS);
-    }
     for (uint32_t s = 0; s < args->segment_count; s++) {
         const struct text_segment *segment = &args->segments[s];
-        for (size_t i = 0; i < segment->text.bytes; i++) {
+        for (size_t i = 0; i < segment->text.bytes; i++)
             token_put(&e, (unsigned char)segment->text.at[i] + (segment->plain ? 0 : 1000));
-        }
     }
     *token_count = e.count;
     return e.more ? error_set(err, STATUS_TOO_LARGE, "too many") : STATUS_OK;
@@ -699,9 +681,8 @@ uint32_t detok_push(struct detok *d, int32_t token, char *out, uint32_t out_max)
     d->held[d->held_bytes++] = (char)token;
     unsigned char first = (unsigned char)d->held[0];
     uint8_t wanted = first < 0x80 ? 1 : first < 0xE0 ? 2 : first < 0xF0 ? 3 : 4;
-    if (d->held_bytes < wanted) {
+    if (d->held_bytes < wanted)
         return 0;
-    }
     memcpy(out, d->held, wanted);
     d->held_bytes = 0;
     return wanted;
@@ -710,9 +691,8 @@ uint32_t detok_push(struct detok *d, int32_t token, char *out, uint32_t out_max)
 uint32_t detok_finish(struct detok *d, char *out, uint32_t out_max)
 {
     (void)out_max;
-    if (d->held_bytes == 0) {
+    if (d->held_bytes == 0)
         return 0;
-    }
     d->held_bytes = 0;
     memcpy(out, "\xEF\xBF\xBD", 3);
     return 3;

@@ -55,7 +55,7 @@ struct tokenizer {
 
 extern struct chat_template fake_chat;
 extern struct model_facts fake_facts;
-extern bool fake_plain; // the model has the built-in plain template
+extern bool fake_plain;          // the model has the built-in plain template
 void fake_special_in_text(void); // the model takes special tokens in inputs, until fake_end
 
 // A fresh exchange and model of this kind.

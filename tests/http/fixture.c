@@ -29,8 +29,7 @@ void fixture_open(struct fixture *f, const struct server_options *options, bool 
 {
     static const char *const keys[] = {"sk-other", KEY};
     struct server_options o =
-        options != NULL ? *options
-                        : (struct server_options){.http2 = -1, .shutdown_timeout_ms = DRAIN_MS};
+        options ? *options : (struct server_options){.http2 = -1, .shutdown_timeout_ms = DRAIN_MS};
     struct error err;
     *f = (struct fixture){.threads = o.http_threads > 0 ? o.http_threads : 1};
     o.host = "127.0.0.1";
@@ -63,7 +62,7 @@ void fixture_close(struct fixture *f)
 {
     server_close(f->server);
     for (uint32_t i = 0; i < 2 * f->threads; i++)
-        if (f->ports[i] != NULL)
+        if (f->ports[i])
             port_double_close(f->ports[i]);
     engine_double_close(f->engine);
 }
@@ -113,7 +112,7 @@ uint64_t metric_value(const struct fixture *f, const char *series)
     if (!http_once(f->port, "GET", "/metrics", NULL, NULL, &answer))
         return value;
     size_t bytes = strlen(series);
-    for (const char *line = answer.body; line != NULL; line = strchr(line, '\n')) {
+    for (const char *line = answer.body; line; line = strchr(line, '\n')) {
         line += line != answer.body;
         if (strncmp(line, series, bytes) == 0 && line[bytes] == ' ')
             value = strtoull(line + bytes, NULL, 10);

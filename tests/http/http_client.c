@@ -65,16 +65,16 @@ bool http_client_request(struct http_client *client, const char *method, const c
                          const char *headers, const char *body)
 {
     char length[64] = "";
-    if (body != NULL)
+    if (body)
         snprintf(length, sizeof length, "Content-Length: %zu\r\n", strlen(body));
     const char *format = "%s %s HTTP/1.1\r\nHost: test\r\n%s%s\r\n";
-    const char *lines = headers != NULL ? headers : "";
+    const char *lines = headers ? headers : "";
     int bytes = snprintf(NULL, 0, format, method, path, lines, length);
     char *head = malloc((size_t)bytes + 1);
     snprintf(head, (size_t)bytes + 1, format, method, path, lines, length);
     bool sent = http_client_send(client, head, (size_t)bytes);
     free(head);
-    return sent && (body == NULL || http_client_send(client, body, strlen(body)));
+    return sent && (!body || http_client_send(client, body, strlen(body)));
 }
 
 // > 0: bytes came; 0: the peer closed; -1: an error, or nothing came in time.
@@ -102,7 +102,7 @@ static void consume(struct http_client *client, size_t bytes)
 bool http_header(const char *head, const char *name, char *out, size_t room)
 {
     size_t bytes = strlen(name);
-    for (const char *line = strstr(head, "\r\n"); line != NULL; line = strstr(line, "\r\n")) {
+    for (const char *line = strstr(head, "\r\n"); line; line = strstr(line, "\r\n")) {
         line += 2;
         if (strncasecmp(line, name, bytes) != 0 || line[bytes] != ':')
             continue;
@@ -123,7 +123,7 @@ static char *head_end(const struct http_client *client)
 bool http_client_head(struct http_client *client)
 {
     char *end;
-    while ((end = head_end(client)) == NULL)
+    while (!(end = head_end(client)))
         if (receive(client) <= 0)
             return false;
     size_t bytes = (size_t)(end - client->at) + 4;
@@ -151,7 +151,7 @@ bool http_client_head(struct http_client *client)
 static int64_t chunk_begin(struct http_client *client)
 {
     char *end;
-    while (client->bytes == 0 || (end = memmem(client->at, client->bytes, "\r\n", 2)) == NULL)
+    while (client->bytes == 0 || !(end = memmem(client->at, client->bytes, "\r\n", 2)))
         if (receive(client) <= 0)
             return -1;
     char *stop;
@@ -262,7 +262,7 @@ bool http_client_until(struct http_client *client, const char *text)
         if (got <= 0)
             return false;
         bytes += (size_t)got;
-        if (memmem(seen, bytes, text, wanted) != NULL)
+        if (memmem(seen, bytes, text, wanted))
             return true;
         if (bytes > sizeof seen / 2) { // keep what may be the beginning of the text
             memmove(seen, seen + bytes - wanted, wanted);

@@ -123,7 +123,7 @@ struct port *port_double_open(struct waker *waker, struct engine *engine)
 
 void port_double_close(struct port *port)
 {
-    while (port->requests != NULL) {
+    while (port->requests) {
         struct request *next = port->requests->next;
         heap_give(port->requests);
         port->requests = next;
@@ -144,7 +144,7 @@ enum admission port_submit(struct port *port, const struct submit_args *args, st
     request->submitted_ns = clock_ns();
     pthread_mutex_lock(&port->lock);
     struct request **link = &port->requests;
-    while (*link != NULL)
+    while (*link)
         link = &(*link)->next;
     *link = request;
     pthread_mutex_unlock(&port->lock);
@@ -184,13 +184,13 @@ void port_drain(struct port *port, void (*on_ready)(void *context, void *owner, 
     for (;;) {
         pthread_mutex_lock(&port->lock);
         struct request *r = port->requests;
-        while (r != NULL && !r->announced)
+        while (r && !r->announced)
             r = r->next;
-        void *owner = r != NULL ? r->owner : NULL;
-        if (r != NULL)
+        void *owner = r ? r->owner : NULL;
+        if (r)
             r->announced = false;
         pthread_mutex_unlock(&port->lock);
-        if (r == NULL)
+        if (!r)
             return;
         on_ready(context, owner, r);
     }
@@ -252,12 +252,12 @@ bool port_double_push(struct port *port, uint32_t nth, uint32_t count, enum fini
 {
     pthread_mutex_lock(&port->lock);
     struct request *r = port->requests;
-    while (r != NULL && nth-- > 0)
+    while (r && nth-- > 0)
         r = r->next;
-    if (r != NULL)
+    if (r)
         give(r, count, finish);
     pthread_mutex_unlock(&port->lock);
-    if (r != NULL)
+    if (r)
         wake(port);
     return r != NULL;
 }
@@ -265,7 +265,7 @@ bool port_double_push(struct port *port, uint32_t nth, uint32_t count, enum fini
 void port_double_push_all(struct port *port, uint32_t count, enum finish finish)
 {
     pthread_mutex_lock(&port->lock);
-    for (struct request *r = port->requests; r != NULL; r = r->next)
+    for (struct request *r = port->requests; r; r = r->next)
         give(r, count, finish);
     pthread_mutex_unlock(&port->lock);
     wake(port);
@@ -274,7 +274,7 @@ void port_double_push_all(struct port *port, uint32_t count, enum finish finish)
 void port_double_settle(struct port *port)
 {
     pthread_mutex_lock(&port->lock);
-    for (struct request *r = port->requests; r != NULL; r = r->next)
+    for (struct request *r = port->requests; r; r = r->next)
         if (r->cancelled)
             give(r, 0, FINISH_CANCEL);
     pthread_mutex_unlock(&port->lock);
@@ -285,7 +285,7 @@ static uint32_t count_of(struct port *port, bool cancelled)
 {
     uint32_t count = 0;
     pthread_mutex_lock(&port->lock);
-    for (struct request *r = port->requests; r != NULL; r = r->next)
+    for (struct request *r = port->requests; r; r = r->next)
         count += !cancelled || r->cancelled;
     pthread_mutex_unlock(&port->lock);
     return count;

@@ -205,9 +205,10 @@ static void test_busy(void **state)
     static const struct {
         enum admission admission;
         int status;
-    } cases[] = {
-        {ADMISSION_BUSY, 503}, {ADMISSION_TOO_MANY_TOKENS, 400},
-        {ADMISSION_DRAINING, 503}, {ADMISSION_FAILED, 503}};
+    } cases[] = {{ADMISSION_BUSY, 503},
+                 {ADMISSION_TOO_MANY_TOKENS, 400},
+                 {ADMISSION_DRAINING, 503},
+                 {ADMISSION_FAILED, 503}};
     (void)state;
     for (int i = 0; i < 4; i++) {
         fake_end();
@@ -241,15 +242,13 @@ static void test_long_run(void **state)
 {
     (void)state;
     fake_request(PATH, "{" HI ",\"stream\":true}");
-    for (int i = 0; i < 1000; i++) {
+    for (int i = 0; i < 1000; i++)
         fake_token('a');
-    }
     fake_finish(FINISH_LENGTH, 'b');
     fake_ready();
     int chunks = 0;
-    for (const char *p = fake.sent; (p = strstr(p, "\"content\":\"a")); p++) {
+    for (const char *p = fake.sent; (p = strstr(p, "\"content\":\"a")); p++)
         chunks++;
-    }
     assert_int_equal(chunks, 2);
     assert_true(fake.ended);
 }
@@ -325,15 +324,14 @@ static void test_cut_everywhere(void **state)
     static const char text[] = "ab \xC3\xA9 EN\"D\n ENDx";
     char joined[64];
     (void)state;
-    for (unsigned cuts = 0; cuts < 1u << (sizeof(text) - 1); cuts += 37) {
+    for (unsigned cuts = 0; cuts < 1u << (sizeof text - 1); cuts += 37) {
         fake_end();
         fake_begin(MODEL_GENERATOR);
         fake_request(PATH, "{" HI ",\"stream\":true,\"stop\":\"END\"}");
-        for (size_t i = 0; i + 1 < sizeof(text); i++) {
+        for (size_t i = 0; i + 1 < sizeof text; i++) {
             fake_token((unsigned char)text[i]);
-            if (cuts >> i & 1) {
+            if (cuts >> i & 1)
                 fake_ready();
-            }
         }
         fake_finish(FINISH_CANCEL, -1);
         fake_ready();
@@ -389,12 +387,12 @@ static void test_length(void **state)
 {
     char body[600], text[300];
     (void)state;
-    memset(text, 'x', sizeof(text));
+    memset(text, 'x', sizeof text);
     // 17 tokens are the template's own; the window holds 200.
     for (int n = 182; n <= 184; n++) {
         fake_end();
         fake_begin(MODEL_GENERATOR);
-        snprintf(body, sizeof(body),
+        snprintf(body, sizeof body,
                  "{\"model\":\"m\",\"stream\":true,\"max_tokens\":50,"
                  "\"messages\":[{\"role\":\"user\",\"content\":\"%.*s\"}]}",
                  n, text);
@@ -426,16 +424,15 @@ static void expect_prompt(const char *messages, const char *rest, const char *wa
     fake_begin(MODEL_GENERATOR);
     fake_chat = chat;
     fake_plain = plain;
-    snprintf(body, sizeof(body), "{\"model\":\"m\",\"messages\":%s%s}", messages, rest);
+    snprintf(body, sizeof body, "{\"model\":\"m\",\"messages\":%s%s}", messages, rest);
     fake_request(PATH, body);
     if (!want) {
         assert_int_equal(fake.status, 400);
         assert_int_equal(fake.submits, 0);
         return;
     }
-    if (fake.status) {
+    if (fake.status)
         fail_msg("%s", fake.sent);
-    }
     char *prompt = fake_prompt();
     assert_string_equal(prompt, want);
     free(prompt);
@@ -555,9 +552,8 @@ static void test_markers_stay_text(void **state)
     (void)state;
     fake_request(PATH,
                  "{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"[user]\"}]}");
-    for (int i = 0; i < 12; i++) {
+    for (int i = 0; i < 12; i++)
         assert_int_equal(fake.tokens[i], (i < 6 ? 1000 : 0) + "[user]"[i % 6]);
-    }
 }
 
 static void test_template_refuses(void **state)
@@ -590,9 +586,8 @@ static void test_paths_of_many_parts(void **state)
     char body[4096];
     (void)state;
     int n = sprintf(body, "{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":[");
-    for (int i = 0; i < 20; i++) {
+    for (int i = 0; i < 20; i++)
         n += sprintf(body + n, "{\"type\":\"text\",\"text\":\"a\"},");
-    }
     strcpy(body + n, "{\"type\":\"text\",\"text\":5}]}]}");
     fake_request(PATH, body);
     assert_non_null(strstr(fake.sent, "\"param\":\"messages[0].content[20].text\""));
@@ -600,9 +595,8 @@ static void test_paths_of_many_parts(void **state)
     fake_end();
     fake_begin(MODEL_GENERATOR);
     n = sprintf(body, "{\"model\":\"m\",\"messages\":[{\"role\":\"assistant\",\"tool_calls\":[");
-    for (int i = 0; i < 20; i++) {
+    for (int i = 0; i < 20; i++)
         n += sprintf(body + n, "{\"id\":\"c%d\",\"function\":{\"name\":\"f\"}},", i);
-    }
     strcpy(body + n, "{\"id\":\"x\"}]}]}");
     fake_request(PATH, body);
     assert_non_null(strstr(fake.sent, "\"param\":\"messages[0].tool_calls[20].function.name\""));

@@ -20,9 +20,8 @@ static void values_fill(uint32_t count)
 {
     size_t n = (size_t)count * fake_facts.output_width;
     fake.values = malloc(n * sizeof(float));
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i++)
         fake.values[i] = (float)i * 0.25f - 0.5f;
-    }
 }
 
 static void finish(void)
@@ -111,31 +110,30 @@ static void test_inputs(void **state)
     };
     char body[256];
     (void)state;
-    for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
         fake_end();
         fake_begin(MODEL_EMBEDDER);
-        snprintf(body, sizeof(body), "{\"model\":\"m\",\"input\":%s}", good[i].input);
+        snprintf(body, sizeof body, "{\"model\":\"m\",\"input\":%s}", good[i].input);
         fake_request(PATH, body);
         assert_int_equal(fake.sequence_count, good[i].sequences);
         assert_int_equal(fake.token_count, good[i].tokens);
         assert_int_equal(fake.starts[good[i].sequences], good[i].tokens);
     }
-    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         fake_end();
         fake_begin(MODEL_EMBEDDER);
-        snprintf(body, sizeof(body), "{\"model\":\"m\",\"input\":%s}", bad[i].input);
+        snprintf(body, sizeof body, "{\"model\":\"m\",\"input\":%s}", bad[i].input);
         fake_request(PATH, body);
         assert_int_equal(fake.status, 400);
-        if (!strstr(fake.sent, bad[i].code) || !strstr(fake.sent, bad[i].param)) {
+        if (!strstr(fake.sent, bad[i].code) || !strstr(fake.sent, bad[i].param))
             fail_msg("%s: %s", bad[i].input, fake.sent);
-        }
     }
 }
 
 static void too_long(const char *more, char *body, size_t body_bytes)
 {
     char text[300];
-    memset(text, 'x', sizeof(text));
+    memset(text, 'x', sizeof text);
     fake_end();
     fake_begin(MODEL_EMBEDDER);
     snprintf(body, body_bytes, "{\"model\":\"m\",\"input\":[\"a\",\"%.250s\"]%s}", text, more);
@@ -146,23 +144,23 @@ static void test_too_long(void **state)
 {
     char body[512];
     (void)state;
-    too_long("", body, sizeof(body));
+    too_long("", body, sizeof body);
     assert_int_equal(fake.status, 400);
     assert_non_null(strstr(fake.sent, "\"param\":\"input[1]\",\"code\":\"context_length_exceeded\","
                                       "\"n_prompt_tokens\":201,\"n_ctx\":200"));
     assert_non_null(strstr(fake.sent, "resulted in more than 200 tokens"));
-    too_long(",\"truncate\":true", body, sizeof(body));
+    too_long(",\"truncate\":true", body, sizeof body);
     assert_int_equal(fake.submits, 1);
     assert_int_equal(fake.token_count, 3 + 200);
     assert_int_equal(fake.tokens[202], FAKE_SEP); // what closes the text stays
     assert_int_equal(fake.tokens[201], 'x');
-    too_long(",\"truncate_prompt_tokens\":-1", body, sizeof(body));
+    too_long(",\"truncate_prompt_tokens\":-1", body, sizeof body);
     assert_int_equal(fake.token_count, 3 + 200);
-    too_long(",\"truncate_prompt_tokens\":10", body, sizeof(body));
+    too_long(",\"truncate_prompt_tokens\":10", body, sizeof body);
     assert_int_equal(fake.token_count, 3 + 10);
     assert_int_equal(fake.tokens[3], FAKE_BOS);
     assert_int_equal(fake.tokens[12], FAKE_SEP);
-    too_long(",\"truncate\":true,\"add_special_tokens\":false", body, sizeof(body));
+    too_long(",\"truncate\":true,\"add_special_tokens\":false", body, sizeof body);
     assert_int_equal(fake.token_count, 1 + 200);
     assert_int_equal(fake.tokens[200], 'x');
 }
@@ -176,9 +174,8 @@ static void test_many_inputs(void **state)
         fake_begin(MODEL_EMBEDDER);
         fake_facts.output_width = 384;
         char *p = body + sprintf(body, "{\"model\":\"m\",\"input\":[\"a\"");
-        for (int i = 1; i < n; i++) {
+        for (int i = 1; i < n; i++)
             p += sprintf(p, ",\"b\"");
-        }
         sprintf(p, "],\"encoding_format\":\"%s\"}", n % 2 ? "float" : "base64");
         fake_request(PATH, body);
         if (n == 2049) {
@@ -219,9 +216,8 @@ static void test_pieces(void **state)
     json_t *answer = fake_json();
     json_t *row = json_object_get(json_array_get(json_object_get(answer, "data"), 1), "embedding");
     assert_int_equal(json_array_size(row), 3000);
-    for (size_t i = 0; i < 3000; i++) {
+    for (size_t i = 0; i < 3000; i++)
         assert_true((float)json_number_value(json_array_get(row, i)) == fake.values[3000 + i]);
-    }
     json_decref(answer);
 }
 

@@ -34,16 +34,15 @@ static void request(const struct endpoint *e, const char *more)
 
     fake_begin(e->kind);
     // Duplicate keys: the last one wins, so a case may replace a field of the base.
-    snprintf(body, sizeof(body), "{%s%s%s}", e->base, *more ? "," : "", more);
+    snprintf(body, sizeof body, "{%s%s%s}", e->base, *more ? "," : "", more);
     fake_request(e->path, body);
 }
 
 static void expect_ok(const struct endpoint *e, const char *more)
 {
     request(e, more);
-    if (fake.submits != 1) {
+    if (fake.submits != 1)
         fail_msg("%s {%s}: %s", e->path, more, fake.sent);
-    }
     fake_end();
 }
 
@@ -51,9 +50,8 @@ static void expect_error(const struct endpoint *e, const char *more, int status,
                          const char *param)
 {
     request(e, more);
-    if (fake.status != status || fake.submits != 0) {
+    if (fake.status != status || fake.submits != 0)
         fail_msg("%s {%s}: status %d, %s", e->path, more, fake.status, fake.sent);
-    }
     json_t *body = fake_json();
     const json_t *error = json_object_get(body, "error");
     const char *says_code = json_string_value(json_object_get(error, "code"));
@@ -64,9 +62,8 @@ static void expect_error(const struct endpoint *e, const char *more, int status,
     }
     // OpenAI: 'field' ...; Messages: field: ...
     const char *message = json_string_value(json_object_get(error, "message"));
-    if (e == &messages && strncmp(message, param, strlen(param)) != 0) {
+    if (e == &messages && strncmp(message, param, strlen(param)) != 0)
         fail_msg("%s {%s}: %s", e->path, more, message);
-    }
     json_decref(body);
     fake_end();
 }
@@ -134,21 +131,21 @@ static void test_matrix(void **state)
 {
     char more[256];
     (void)state;
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         const struct field_case *c = &cases[i];
-        snprintf(more, sizeof(more), "\"%s\":null", c->name);
+        snprintf(more, sizeof more, "\"%s\":null", c->name);
         expect_ok(c->endpoint, more);
         for (int k = 0; k < 4 && c->good[k]; k++) {
-            snprintf(more, sizeof(more), "\"%s\":%s", c->name, c->good[k]);
+            snprintf(more, sizeof more, "\"%s\":%s", c->name, c->good[k]);
             expect_ok(c->endpoint, more);
         }
         for (int k = 0; k < 5 && c->bad[k]; k++) {
-            snprintf(more, sizeof(more), "\"%s\":%s", c->name, c->bad[k]);
+            snprintf(more, sizeof more, "\"%s\":%s", c->name, c->bad[k]);
             expect_error(c->endpoint, more, 400, "invalid_value", c->name);
         }
-        for (size_t k = 0; k < sizeof(values) / sizeof(values[0]); k++) {
+        for (size_t k = 0; k < sizeof values / sizeof values[0]; k++) {
             if (!takes(c, values[k].type)) {
-                snprintf(more, sizeof(more), "\"%s\":%s", c->name, values[k].value);
+                snprintf(more, sizeof more, "\"%s\":%s", c->name, values[k].value);
                 expect_error(c->endpoint, more, 400, "invalid_type", c->name);
             }
         }
@@ -168,12 +165,12 @@ static void test_required(void **state)
     };
     char more[256];
     (void)state;
-    for (size_t i = 0; i < sizeof(required) / sizeof(required[0]); i++) {
+    for (size_t i = 0; i < sizeof required / sizeof required[0]; i++) {
         for (int k = 0; k < 3 && required[i].names[k]; k++) {
-            snprintf(more, sizeof(more), "\"%s\":null", required[i].names[k]);
+            snprintf(more, sizeof more, "\"%s\":null", required[i].names[k]);
             expect_error(required[i].endpoint, more, 400, "missing_required_parameter",
                          required[i].names[k]);
-            snprintf(more, sizeof(more), "\"%s\":1", required[i].names[k]);
+            snprintf(more, sizeof more, "\"%s\":1", required[i].names[k]);
             expect_error(required[i].endpoint, more, 400, "invalid_type", required[i].names[k]);
         }
     }
@@ -259,10 +256,10 @@ static void test_refused(void **state)
     };
     char more[256];
     (void)state;
-    for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
-        snprintf(more, sizeof(more), "\"%s\":%s", refused[i].name, refused[i].off);
+    for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
+        snprintf(more, sizeof more, "\"%s\":%s", refused[i].name, refused[i].off);
         expect_ok(refused[i].endpoint, more);
-        snprintf(more, sizeof(more), "\"%s\":%s", refused[i].name, refused[i].on);
+        snprintf(more, sizeof more, "\"%s\":%s", refused[i].name, refused[i].on);
         expect_error(refused[i].endpoint, more, 400, "unsupported_parameter", refused[i].name);
     }
 }
@@ -318,7 +315,7 @@ static void test_members(void **state)
         {&messages, "\"output_config\":{}", NULL, NULL},
     };
     (void)state;
-    for (size_t i = 0; i < sizeof(members) / sizeof(members[0]); i++) {
+    for (size_t i = 0; i < sizeof members / sizeof members[0]; i++) {
         if (members[i].code) {
             expect_error(members[i].endpoint, members[i].body, 400, members[i].code,
                          members[i].param);
@@ -364,10 +361,10 @@ static void test_types(void **state)
     };
     char name[64], more[256];
     (void)state;
-    for (size_t i = 0; i < sizeof(typed) / sizeof(typed[0]); i++) {
+    for (size_t i = 0; i < sizeof typed / sizeof typed[0]; i++) {
         int n = 0;
         for (const char *at = typed[i].names; sscanf(at, "%63s%n", name, &n) == 1; at += n) {
-            snprintf(more, sizeof(more), "\"%s\":%s", name, typed[i].wrong);
+            snprintf(more, sizeof more, "\"%s\":%s", name, typed[i].wrong);
             expect_error(typed[i].endpoint, more, 400, "invalid_type", name);
         }
     }
@@ -431,13 +428,12 @@ static void test_bodies(void **state)
         {"\xEF\xBB\xBF{}", "missing_required_parameter"}, // one BOM is skipped
     };
     (void)state;
-    for (size_t i = 0; i < sizeof(bodies) / sizeof(bodies[0]); i++) {
+    for (size_t i = 0; i < sizeof bodies / sizeof bodies[0]; i++) {
         fake_begin(MODEL_GENERATOR);
         fake_request("/v1/chat/completions", bodies[i].body);
         assert_int_equal(fake.status, 400);
-        if (!strstr(fake.sent, bodies[i].code)) {
+        if (!strstr(fake.sent, bodies[i].code))
             fail_msg("%s: %s", bodies[i].body, fake.sent);
-        }
         fake_end();
     }
 }
@@ -446,12 +442,11 @@ static void test_stops(void **state)
 {
     char more[1024] = "\"stop\":[";
     (void)state;
-    for (int i = 0; i < 17; i++) {
+    for (int i = 0; i < 17; i++)
         strcat(more, i ? ",\"a\"" : "\"a\"");
-    }
     strcat(more, "]");
     expect_error(&chat, more, 400, "invalid_value", "stop");
-    snprintf(more, sizeof(more), "\"stop\":\"%0257d\"", 0);
+    snprintf(more, sizeof more, "\"stop\":\"%0257d\"", 0);
     expect_error(&chat, more, 400, "invalid_value", "stop");
     expect_error(&chat, "\"stop\":[\"a\",5]", 400, "invalid_type", "stop[1]");
     expect_error(&messages, "\"stop_sequences\":[\"a\",5]", 400, "invalid_type",
@@ -522,8 +517,8 @@ static void test_chat_messages(void **state)
     };
     char more[512];
     (void)state;
-    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
-        snprintf(more, sizeof(more), "\"messages\":%s", wrong[i].value);
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        snprintf(more, sizeof more, "\"messages\":%s", wrong[i].value);
         expect_error(&chat, more, 400, wrong[i].code, wrong[i].param);
     }
 }
@@ -563,8 +558,8 @@ static void test_blocks(void **state)
     };
     char more[512];
     (void)state;
-    for (size_t i = 0; i < sizeof(blocks) / sizeof(blocks[0]); i++) {
-        snprintf(more, sizeof(more), "\"messages\":[{\"role\":\"user\",\"content\":%s}]",
+    for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++) {
+        snprintf(more, sizeof more, "\"messages\":[{\"role\":\"user\",\"content\":%s}]",
                  blocks[i].content);
         expect_error(&messages, more, 400, "invalid_type", blocks[i].param);
     }
@@ -581,9 +576,8 @@ static void test_long_names(void **state)
 {
     char more[512] = "\"chat_template_kwargs\":{\"";
     (void)state;
-    for (int i = 0; i < 60; i++) {
+    for (int i = 0; i < 60; i++)
         strcat(more, "\xE2\x82\xAC");
-    }
     strcat(more, "\":1}");
     request(&chat, more);
     assert_int_equal(fake.status, 400);

@@ -127,12 +127,12 @@ static void expect_reason(const char *version, const char *more, enum finish fin
 
     fake_again();
     fake.info.anthropic_version = text_of(version);
-    snprintf(body, sizeof(body), "{" HI "%s}", more);
+    snprintf(body, sizeof body, "{" HI "%s}", more);
     fake_request(PATH, body);
     fake_text("ab");
     fake_finish(finish, 'c');
     fake_ready();
-    snprintf(want, sizeof(want), "\"stop_reason\":\"%s\"", reason);
+    snprintf(want, sizeof want, "\"stop_reason\":\"%s\"", reason);
     assert_non_null(strstr(fake.sent, want));
 }
 
@@ -177,7 +177,7 @@ static void test_too_long(void **state)
         fake_again();
         memset(text, 'x', (size_t)n + 1);
         text[n + 1] = 0;
-        snprintf(body, sizeof(body),
+        snprintf(body, sizeof body,
                  "{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"%s\"}]}", text);
         fake_request(PATH, body);
         assert_int_equal(fake.status, 400);
@@ -196,18 +196,16 @@ static void expect_prompt(const char *messages, const char *rest, const char *wa
     char body[4096];
 
     fake_again();
-    snprintf(body, sizeof(body), "{\"model\":\"m\",\"messages\":%s%s}", messages, rest);
+    snprintf(body, sizeof body, "{\"model\":\"m\",\"messages\":%s%s}", messages, rest);
     fake_request(PATH, body);
     if (!want) {
         assert_int_equal(fake.status, 400);
-        if (!strstr(fake.sent, says)) {
+        if (!strstr(fake.sent, says))
             fail_msg("'%s' is not in %s", says, fake.sent);
-        }
         return;
     }
-    if (fake.status) {
+    if (fake.status)
         fail_msg("%s", fake.sent);
-    }
     char *prompt = fake_prompt();
     assert_string_equal(prompt, want);
     free(prompt);
@@ -351,9 +349,8 @@ static void test_paths_of_many_blocks(void **state)
     char body[4096], blocks[1024];
     int n = 0;
     (void)state;
-    for (int i = 0; i < 20; i++) {
+    for (int i = 0; i < 20; i++)
         n += sprintf(blocks + n, "{\"type\":\"text\",\"text\":\"a\"},");
-    }
     sprintf(body,
             "{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":[%s{\"type\":5}]}]}",
             blocks);

@@ -42,9 +42,8 @@ static const char *results(void)
         o += sprintf(o, "%s%d:%.4f", i ? " " : "",
                      (int)json_integer_value(json_object_get(entry, "index")),
                      json_number_value(json_object_get(entry, "relevance_score")));
-        if (document) {
+        if (document)
             o += sprintf(o, "=%s", json_string_value(json_object_get(document, "text")));
-        }
     }
     json_decref(answer);
     return out;
@@ -115,14 +114,13 @@ static void test_bad(void **state)
     };
     char body[256], want[96];
     (void)state;
-    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-        snprintf(body, sizeof(body), "{\"model\":\"m\",%s}", bad[i].rest);
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        snprintf(body, sizeof body, "{\"model\":\"m\",%s}", bad[i].rest);
         again(body);
         assert_int_equal(fake.status, 400);
-        snprintf(want, sizeof(want), "\"param\":\"%s\",\"code\":\"%s\"", bad[i].param, bad[i].code);
-        if (!strstr(fake.sent, want)) {
+        snprintf(want, sizeof want, "\"param\":\"%s\",\"code\":\"%s\"", bad[i].param, bad[i].code);
+        if (!strstr(fake.sent, want))
             fail_msg("%s: %s", body, fake.sent);
-        }
     }
 }
 
@@ -133,18 +131,18 @@ static void test_cuts(void **state)
     (void)state;
     memset(text, 'x', 300);
     text[300] = 0;
-    snprintf(body, sizeof(body), "{\"model\":\"m\",\"query\":\"q\",\"documents\":[\"%s\",\"b\"]}",
+    snprintf(body, sizeof body, "{\"model\":\"m\",\"query\":\"q\",\"documents\":[\"%s\",\"b\"]}",
              text);
     again(body);
     assert_int_equal(fake.token_count, 200 + 5);
     assert_int_equal(fake.tokens[199], FAKE_SEP);
     assert_int_equal(fake.type_from[0], 3);
-    snprintf(body, sizeof(body),
+    snprintf(body, sizeof body,
              "{\"model\":\"m\",\"query\":\"q\",\"documents\":[\"%s\"],\"max_tokens_per_doc\":7}",
              text);
     again(body);
     assert_int_equal(fake.token_count, 3 + 7 + 1);
-    snprintf(body, sizeof(body),
+    snprintf(body, sizeof body,
              "{\"model\":\"m\",\"query\":\"q\",\"documents\":[\"b\",\"%s\"],\"truncate\":false}",
              text);
     again(body);
@@ -153,7 +151,7 @@ static void test_cuts(void **state)
                            "\"param\":\"documents[1]\",\"code\":\"context_length_exceeded\""
                            ",\"n_prompt_tokens\":201,\"n_ctx\":200"));
     assert_non_null(strstr(fake.sent, "it has more than 200 tokens, 200 fit"));
-    snprintf(body, sizeof(body), "{\"model\":\"m\",\"query\":\"%.101s\",\"documents\":[\"b\"]}",
+    snprintf(body, sizeof body, "{\"model\":\"m\",\"query\":\"%.101s\",\"documents\":[\"b\"]}",
              text);
     again(body);
     assert_int_equal(fake.status, 400);
@@ -265,9 +263,8 @@ static void test_work_is_bounded(void **state)
     assert_true(fake.offloaded); // a short body may hold a long query and many documents
 
     n = sprintf(body, "{\"model\":\"m\",\"query\":\"q\",\"documents\":[\"a\"");
-    for (int i = 0; i < 40; i++) {
+    for (int i = 0; i < 40; i++)
         n += sprintf(body + n, ",\"%0200d\"", i);
-    }
     strcpy(body + n, "]}");
     again(body);
     assert_int_equal(fake.status, 400);

@@ -23,9 +23,8 @@ struct result {
 static void result_add(struct result *r, struct text t)
 {
     assert_true(r->bytes + t.bytes < TEXT_MAX);
-    if (t.bytes > 0) {
+    if (t.bytes > 0)
         memcpy(r->text + r->bytes, t.at, t.bytes);
-    }
     r->bytes += t.bytes;
     r->text[r->bytes] = 0;
 }
@@ -46,9 +45,8 @@ static struct result feed(const char *text, const struct stop_strings *stops, ui
             from = i + 1;
         }
     }
-    if (!scan.found) {
+    if (!scan.found)
         result_add(&r, stop_scan_finish(&scan));
-    }
     r.found = scan.found;
     r.which = scan.which;
     r.tokens = scan.tokens;
@@ -79,9 +77,8 @@ static struct result search(const char *text, const struct stop_strings *stops)
 static struct stop_strings strings_of(const char *const *list)
 {
     struct stop_strings stops = {0};
-    for (; list[stops.count]; stops.count++) {
+    for (; list[stops.count]; stops.count++)
         stops.strings[stops.count] = text_of(list[stops.count]);
-    }
     return stops;
 }
 
@@ -107,9 +104,9 @@ static void test_cut_everywhere(void **state)
         {"zzz", "abab", "b", NULL},
     };
     (void)state;
-    for (size_t t = 0; t < sizeof(texts) / sizeof(texts[0]); t++) {
+    for (size_t t = 0; t < sizeof texts / sizeof texts[0]; t++) {
         size_t n = strlen(texts[t]);
-        for (size_t l = 0; l < sizeof(lists) / sizeof(lists[0]); l++) {
+        for (size_t l = 0; l < sizeof lists / sizeof lists[0]; l++) {
             struct stop_strings stops = strings_of(lists[l]);
             struct result want = search(texts[t], &stops);
             uint64_t cuts_max = n < 13 ? 1ull << n : 1ull << 13;
@@ -130,14 +127,11 @@ static void test_random(void **state)
     for (int round = 0; round < 20000; round++) {
         char text[32] = {0}, words[3][6] = {{0}};
         const char *list[4] = {words[0], words[1], words[2], NULL};
-        for (int i = 0; i < 31; i++) {
+        for (int i = 0; i < 31; i++)
             text[i] = (char)('a' + rand() % 2);
-        }
-        for (int w = 0; w < 3; w++) {
-            for (int i = 0, n = 1 + rand() % 5; i < n; i++) {
+        for (int w = 0; w < 3; w++)
+            for (int i = 0, n = 1 + rand() % 5; i < n; i++)
                 words[w][i] = (char)('a' + rand() % 3);
-            }
-        }
         struct stop_strings stops = strings_of(list);
         struct result want = search(text, &stops);
         struct result got = feed(text, &stops, (uint64_t)rand());

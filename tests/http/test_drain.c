@@ -219,7 +219,7 @@ static void late_check(struct http_client *client, const struct late *late)
     assert_true(http_client_request(client, late->method, late->path, late->headers, body));
     assert_true(http_client_answer(client, &answer));
     assert_int_equal(answer.status, late->status);
-    if (strstr(answer.body, late->says) == NULL)
+    if (!strstr(answer.body, late->says))
         fail_msg("%s: '%s' lacks '%s'", late->path, answer.body, late->says);
     header_check(&answer, "connection", "close");
     header_check(&answer, "retry-after", late->status == 503 ? "1" : "");

@@ -1,4 +1,4 @@
-// The whole table of http-api.md 6.3, written here a second time from that page, against both
+// The whole table of failures, written here a second time from the contract, against both
 // bodies as a JSON parser reads them.
 #include "http/errors.h"
 
@@ -54,7 +54,7 @@ static json_t *body_of(const struct http_failure *failure, enum shape shape)
 static const char *string_of(const json_t *object, const char *key)
 {
     const char *value = json_string_value(json_object_get(object, key));
-    return value != NULL ? value : "(none)";
+    return value ? value : "(none)";
 }
 
 static void openai_row(const struct expected *row)

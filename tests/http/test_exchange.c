@@ -451,9 +451,9 @@ static long resident_kib(void)
 {
     long pages = 0, resident = 0;
     FILE *file = fopen("/proc/self/statm", "r");
-    if (file == NULL || fscanf(file, "%ld %ld", &pages, &resident) != 2)
+    if (!file || fscanf(file, "%ld %ld", &pages, &resident) != 2)
         resident = 0;
-    if (file != NULL)
+    if (file)
         fclose(file);
     return resident * 4;
 }
@@ -484,7 +484,7 @@ static void streams_run(struct http_client *clients, uint32_t rounds)
         for (uint32_t r = 0; r < rounds; r++) {
             snprintf(wanted, sizeof wanted, "{\"t\":%u,", r);
             at = strstr(at, wanted);
-            if (at == NULL)
+            if (!at)
                 fail_msg("stream %d lacks event %u", i, r);
         }
         assert_non_null(strstr(at, "data: [DONE]\n\n"));

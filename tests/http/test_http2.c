@@ -103,10 +103,10 @@ static bool request_send(int fd, uint32_t stream, const char *path, const char *
     bytes += literal_put(block + bytes, ":path", path);
     bytes += literal_put(block + bytes, ":authority", "test");
     bytes += literal_put(block + bytes, "authorization", "Bearer " KEY);
-    uint8_t flags = END_HEADERS | (body == NULL && end ? END_STREAM : 0);
+    uint8_t flags = END_HEADERS | (!body && end ? END_STREAM : 0);
     if (!frame_send(fd, FRAME_HEADERS, flags, stream, text_span((char *)block, bytes)))
         return false;
-    return body == NULL || frame_send(fd, FRAME_DATA, end ? END_STREAM : 0, stream, text_of(body));
+    return !body || frame_send(fd, FRAME_DATA, end ? END_STREAM : 0, stream, text_of(body));
 }
 
 static bool reset_send(int fd, uint32_t stream)
@@ -144,7 +144,7 @@ static void exchange_check(int fd, uint32_t stream, int status, const char *body
     assert_int_equal(status_of(&frame), status);
     assert_true(frame_wait(fd, FRAME_DATA, stream, &frame));
     frame.payload[frame.bytes] = '\0';
-    if (strstr((char *)frame.payload, body) == NULL)
+    if (!strstr((char *)frame.payload, body))
         fail_msg("'%s' lacks '%s'", (char *)frame.payload, body);
 }
 

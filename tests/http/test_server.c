@@ -35,9 +35,9 @@ static void check_code(struct http_answer *answer, int status, const char *code)
     json_t *body = json_loadb(answer->body, answer->body_bytes, 0, NULL);
     const json_t *error = json_object_get(body, "error");
     const char *value = json_string_value(json_object_get(error, "code"));
-    if (value == NULL) // Messages
+    if (!value) // Messages
         value = json_string_value(json_object_get(error, "type"));
-    snprintf(found, sizeof found, "%s", value != NULL ? value : "(no error)");
+    snprintf(found, sizeof found, "%s", value ? value : "(no error)");
     json_decref(body);
     if (answer->status != status || strcmp(found, code) != 0)
         fail_msg("%d %s instead of %d %s: %s", answer->status, found, status, code, answer->body);
@@ -340,8 +340,8 @@ static void test_health_of_engines(void **state)
         stats->step_started_ns = b->step_s > 0 ? seconds_ago(b->step_s) : 0;
         stats->beat_ns = b->beat_s > 0 ? seconds_ago(b->beat_s) : 0;
         struct http_answer answer = ask("GET", "/health", NULL, NULL);
-        assert_int_equal(answer.status, b->says != NULL ? 503 : 200);
-        if (b->says != NULL && strstr(answer.body, b->says) == NULL)
+        assert_int_equal(answer.status, b->says ? 503 : 200);
+        if (b->says && !strstr(answer.body, b->says))
             fail_msg("'%s' lacks '%s'", answer.body, b->says);
         http_answer_free(&answer);
     }
@@ -547,7 +547,7 @@ static void test_metrics(void **state)
         "http_request_duration_seconds_bucket{handler=\"/health\",le=\"+Inf\"} ",
     };
     for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++)
-        if (strstr(answer.body, wanted[i]) == NULL)
+        if (!strstr(answer.body, wanted[i]))
             fail_msg("no %s", wanted[i]);
     // vLLM's three reasons, no others; ours count every end
     static const char *const prefixes[] = {"vllm:request_success_total{", "weft_finished_total{"};
@@ -559,19 +559,19 @@ static void test_metrics(void **state)
         assert_int_equal(count, counts[i]);
     }
     char *whole = strdup(answer.body); // strtok cuts the other
-    for (const char *line = strtok(answer.body, "\n"); line != NULL; line = strtok(NULL, "\n")) {
+    for (const char *line = strtok(answer.body, "\n"); line; line = strtok(NULL, "\n")) {
         const char *blank = strrchr(line, ' '); // every line is a comment or name and number
         char *end = NULL;
         assert_non_null(blank);
         if (line[0] != '#')
             strtod(blank + 1, &end);
-        if (end != NULL && *end != '\0')
+        if (end && *end != '\0')
             fail_msg("not a number: %s", line);
         char family[128], type[16], gauge[160];
         // a reader of OpenMetrics knows a counter by its name without _total
         if (sscanf(line, "# TYPE %127s %15s", family, type) == 2 && strcmp(type, "gauge") == 0) {
             snprintf(gauge, sizeof gauge, "# TYPE %s_total counter\n", family);
-            if (strstr(whole, gauge) != NULL)
+            if (strstr(whole, gauge))
                 fail_msg("%s is a gauge and a counter", family);
         }
     }

@@ -79,7 +79,7 @@ static void tls_ask(struct tls *tls, const char *request, const char *wanted)
             break;
         bytes += (size_t)got;
         answer[bytes] = '\0';
-        if (strstr(answer, wanted) != NULL)
+        if (strstr(answer, wanted))
             return;
     }
     fail_msg("'%s' did not come", wanted);

@@ -30,10 +30,10 @@ static struct scene scene_make(uint64_t *seed, size_t partial_bytes)
     static const uint16_t groups[] = {1, 2, 4, 7, 16, 20};
     struct scene s = {0};
     struct attn_shape *shape = &s.limits.attn;
-    s.limits.step = (struct step_limits){.rows_max = ROWS, .tokens_max = TOKENS,
-                                         .blocks_max = BLOCKS};
-    *shape = (struct attn_shape){.kv_heads = 1 + below(seed, KV_HEADS), .dim = 64, .causal = 1,
-                                 .paged = below(seed, 8) > 0};
+    s.limits.step =
+        (struct step_limits){.rows_max = ROWS, .tokens_max = TOKENS, .blocks_max = BLOCKS};
+    *shape = (struct attn_shape){
+        .kv_heads = 1 + below(seed, KV_HEADS), .dim = 64, .causal = 1, .paged = below(seed, 8) > 0};
     shape->heads = shape->kv_heads * groups[below(seed, 6)];
     shape->window = below(seed, 3) == 0 ? 1 + below(seed, 4000) : 0;
     s.capacity = attn_plan_capacity(&s.limits, partial_bytes);
@@ -60,8 +60,8 @@ static void rows_fill(const struct scene *s, uint64_t *seed)
         uint32_t q_len = below(seed, 2) ? 1 : 1 + below(seed, left < 200 ? left : 200);
         uint32_t more = below(seed, BLOCKS * KV_BLOCK_TOKENS - q_len + 1);
         uint32_t kv_len = q_len + (s->limits.attn.paged ? more : 0);
-        rows_of(s)[i] = (struct step_row){.q_start = TOKENS - left, .q_len = q_len,
-                                          .kv_len = below(seed, 20) == 0 ? 0 : kv_len};
+        rows_of(s)[i] = (struct step_row){
+            .q_start = TOKENS - left, .q_len = q_len, .kv_len = below(seed, 20) == 0 ? 0 : kv_len};
         left -= q_len;
         s->step->row_count = i + 1;
     }

@@ -45,8 +45,7 @@ static void test_memory(void **state)
     }
     struct error err = {0};
     void *none;
-    assert_int_equal(t.api->memory_take(t.device, &none, (size_t)1 << 60, &err),
-                     STATUS_NO_MEMORY);
+    assert_int_equal(t.api->memory_take(t.device, &none, (size_t)1 << 60, &err), STATUS_NO_MEMORY);
     assert_null(none);
     trial_close(&t);
 }
@@ -81,8 +80,7 @@ static void test_plugin(void **state)
     assert_null(api);
     assert_int_equal(device_plugin_open(&api, "../evil", NULL, &err), STATUS_INVALID);
     assert_int_equal(device_plugin_open(&api, "", NULL, &err), STATUS_INVALID);
-    assert_int_equal(device_plugin_open(&api, "cuda", "/nowhere/lib.so", &err),
-                     STATUS_NO_DEVICE);
+    assert_int_equal(device_plugin_open(&api, "cuda", "/nowhere/lib.so", &err), STATUS_NO_DEVICE);
     // a library that is no plugin
     assert_int_equal(device_plugin_open(&api, "cuda", "/proc/self/exe", &err), STATUS_NO_DEVICE);
 }
@@ -90,15 +88,25 @@ static void test_plugin(void **state)
 static void test_layout(void **state)
 {
     (void)state;
-    struct step_limits l = {.rows_max = 3, .tokens_max = 17, .slots_max = 4, .changes_max = 5,
-                            .admits_max = 2, .history_max = 9, .bias_max = 7};
+    struct step_limits l = {.rows_max = 3,
+                            .tokens_max = 17,
+                            .slots_max = 4,
+                            .changes_max = 5,
+                            .admits_max = 2,
+                            .history_max = 9,
+                            .bias_max = 7};
     struct step_layout at;
     step_layout_init(&at, &l, 1000);
-    size_t place[] = {256,      at.rows,         at.sampled, at.changes, at.admits,
-                      at.bias,  at.private_part, at.history, at.tokens,  at.bytes};
-    size_t need[] = {3 * sizeof(struct step_row),    3 * sizeof(struct step_sampled),
-                     5 * sizeof(struct step_change), 2 * sizeof(struct step_admit),
-                     14 * sizeof(struct step_bias),  1000, 36, 68};
+    size_t place[] = {256,     at.rows,         at.sampled, at.changes, at.admits,
+                      at.bias, at.private_part, at.history, at.tokens,  at.bytes};
+    size_t need[] = {3 * sizeof(struct step_row),
+                     3 * sizeof(struct step_sampled),
+                     5 * sizeof(struct step_change),
+                     2 * sizeof(struct step_admit),
+                     14 * sizeof(struct step_bias),
+                     1000,
+                     36,
+                     68};
     assert_int_equal(at.rows, 256);
     for (int i = 0; i < 8; i++) {
         assert_int_equal(place[i + 2] % 256, 0);
@@ -121,15 +129,23 @@ static int32_t sampled_token(struct trial *t, const float *logits, uint32_t row,
         uint32_t from = rows == 1 ? row : i;
         memcpy(copy + (size_t)i * VOCAB, logits + (size_t)from * VOCAB, VOCAB * sizeof *copy);
         params[i] = (struct sample_params){
-            .seed = 99 + from, .output_count = 5, .temperature = 1.3f, .repetition = 1,
-            .top_p = from % 2 ? 0.9f : 1, .top_k = from % 3 ? 50 : 0, .penalty_row = STEP_NO_ROW,
+            .seed = 99 + from,
+            .output_count = 5,
+            .temperature = 1.3f,
+            .repetition = 1,
+            .top_p = from % 2 ? 0.9f : 1,
+            .top_k = from % 3 ? 50 : 0,
+            .penalty_row = STEP_NO_ROW,
         };
         sampled[i] = (struct step_sampled){i, i, i, STEP_NO_ROW};
     }
     struct sample_args args = {
-        .logits = copy, .sampled = sampled,
+        .logits = copy,
+        .sampled = sampled,
         .state = {.last_token = last, .params = params, .done = done},
-        .result = result, .limits = {.rows_max = ROWS, .vocab = VOCAB}, .count = rows,
+        .result = result,
+        .limits = {.rows_max = ROWS, .vocab = VOCAB},
+        .count = rows,
         .stride = VOCAB,
     };
     assert_int_equal(t->api->ops->sample(t->stream, &args), STATUS_OK);
@@ -167,16 +183,24 @@ static void test_sample_distribution(void **state)
     for (uint32_t draw = 0; draw < DRAWS; draw++) {
         float copy[8];
         memcpy(copy, logits, sizeof copy);
-        struct sample_params params = {.seed = 12345, .output_count = draw, .temperature = 1,
-                                       .top_p = 1, .repetition = 1, .penalty_row = STEP_NO_ROW};
+        struct sample_params params = {.seed = 12345,
+                                       .output_count = draw,
+                                       .temperature = 1,
+                                       .top_p = 1,
+                                       .repetition = 1,
+                                       .penalty_row = STEP_NO_ROW};
         struct step_sampled sampled = {0, 0, 0, STEP_NO_ROW};
         struct sample_result result;
         uint32_t done = 0;
         int32_t last;
         struct sample_args args = {
-            .logits = copy, .sampled = &sampled,
+            .logits = copy,
+            .sampled = &sampled,
             .state = {.last_token = &last, .params = &params, .done = &done},
-            .result = &result, .limits = {.rows_max = 1, .vocab = 8}, .count = 1, .stride = 8,
+            .result = &result,
+            .limits = {.rows_max = 1, .vocab = 8},
+            .count = 1,
+            .stride = 8,
         };
         assert_int_equal(t.api->ops->sample(t.stream, &args), STATUS_OK);
         count[result.token]++;
@@ -193,9 +217,12 @@ static void test_sample_distribution(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_facts),        cmocka_unit_test(test_memory),
-        cmocka_unit_test(test_wait),         cmocka_unit_test(test_plugin),
-        cmocka_unit_test(test_layout),       cmocka_unit_test(test_sample_alone),
+        cmocka_unit_test(test_facts),
+        cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_wait),
+        cmocka_unit_test(test_plugin),
+        cmocka_unit_test(test_layout),
+        cmocka_unit_test(test_sample_alone),
         cmocka_unit_test(test_sample_distribution),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

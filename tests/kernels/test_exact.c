@@ -116,8 +116,13 @@ static struct prompt prompt_make(struct trial *t, enum dtype kv, uint16_t heads,
                                  uint32_t widest, uint32_t total)
 {
     struct prompt p = {
-        .shape = {.heads = heads, .kv_heads = 2, .dim = 40, .window = window, .scale = 0.15f,
-                  .causal = 1, .paged = 1},
+        .shape = {.heads = heads,
+                  .kv_heads = 2,
+                  .dim = 40,
+                  .window = window,
+                  .scale = 0.15f,
+                  .causal = 1,
+                  .paged = 1},
         .kv = kv,
         .total = total,
     };
@@ -174,7 +179,8 @@ static void prompt_row(struct prompt *p, uint32_t first, uint32_t count)
     size_t width = (size_t)(p->shape.heads + 2 * p->shape.kv_heads) * p->shape.dim;
     row[p->step->row_count] = (struct step_row){.slot = p->step->row_count,
                                                 .q_start = p->step->token_count,
-                                                .q_len = count, .kv_len = first + count};
+                                                .q_len = count,
+                                                .kv_len = first + count};
     memcpy(p->room + p->step->token_count * width, p->qkv + first * width,
            count * width * sizeof(float));
     p->step->row_count++;
@@ -191,11 +197,22 @@ static void prompt_run(struct trial *t, struct prompt *p, enum planning planning
         parts_join(p);
     uint64_t block = 2 * p->shape.kv_heads * p->head_bytes;
     struct attn_args args = {
-        .act = DTYPE_F32, .kv = p->kv, .qkv = p->room, .out = p->out, .step = p->step,
-        .step_host = p->step, .block_table = p->table, .kv_base = p->cache,
-        .value_offset = block / 2, .head_bytes = p->head_bytes, .token_bytes = p->token_bytes,
-        .shape = p->shape, .blocks_max = TABLE_MAX, .block_shift = 6,
-        .row_count = p->step->row_count, .token_count = p->step->token_count,
+        .act = DTYPE_F32,
+        .kv = p->kv,
+        .qkv = p->room,
+        .out = p->out,
+        .step = p->step,
+        .step_host = p->step,
+        .block_table = p->table,
+        .kv_base = p->cache,
+        .value_offset = block / 2,
+        .head_bytes = p->head_bytes,
+        .token_bytes = p->token_bytes,
+        .shape = p->shape,
+        .blocks_max = TABLE_MAX,
+        .block_shift = 6,
+        .row_count = p->step->row_count,
+        .token_count = p->step->token_count,
     };
     assert_int_equal(t->api->ops->attn(t->stream, &args), STATUS_OK);
     p->step->row_count = p->step->token_count = 0;

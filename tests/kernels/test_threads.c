@@ -102,8 +102,10 @@ static void test_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_each_once), cmocka_unit_test(test_after_sleep),
-        cmocka_unit_test(test_callers),   cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_each_once),
+        cmocka_unit_test(test_after_sleep),
+        cmocka_unit_test(test_callers),
+        cmocka_unit_test(test_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

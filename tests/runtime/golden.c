@@ -14,7 +14,7 @@
 void folder_make(char *path)
 {
     strcpy(path, "/tmp/weft-model-XXXXXX");
-    check(mkdtemp(path) != NULL, "no folder %s", path);
+    check(mkdtemp(path), "no folder %s", path);
 }
 
 static int entry_remove(const char *path, const struct stat *about, int kind, struct FTW *place)
@@ -41,7 +41,7 @@ void file_write(const char *folder, const char *name, const void *bytes, size_t 
         *slash = '/';
     }
     FILE *file = fopen(path, "wb");
-    check(file != NULL, "cannot write %s", path);
+    check(file, "cannot write %s", path);
     check(fwrite(bytes, 1, count, file) == count, "cannot write %s", path);
     check(fclose(file) == 0, "cannot write %s", path);
 }
@@ -49,7 +49,7 @@ void file_write(const char *folder, const char *name, const void *bytes, size_t 
 void file_write_json(const char *folder, const char *name, const json_t *json)
 {
     char *text = json_dumps(json, JSON_COMPACT);
-    check(text != NULL, "no JSON for %s", name);
+    check(text, "no JSON for %s", name);
     file_write(folder, name, text, strlen(text));
     free(text);
 }

@@ -35,8 +35,8 @@ bool simt_device_usable(void)
     const char *name = getenv("WEFT_TEST_DEVICE");
     struct device *device;
     struct device_options options = {.exact = true};
-    enum status status = device_plugin_open(&simt, name != NULL ? name : "simt",
-                                            getenv("WEFT_TEST_DEVICE_LIBRARY"), &err);
+    enum status status =
+        device_plugin_open(&simt, name ? name : "simt", getenv("WEFT_TEST_DEVICE_LIBRARY"), &err);
     if (status == STATUS_OK)
         status = simt->open(&device, &options, &err);
     if (status != STATUS_OK) {
@@ -48,7 +48,7 @@ bool simt_device_usable(void)
         return true;
     check(dladdr(simt, &info) != 0, "the device's table lies in no library");
     void *library = dlopen(info.dli_fname, RTLD_NOW | RTLD_NOLOAD);
-    return library != NULL &&
+    return library &&
            symbol_take(&emulator.configure, sizeof emulator.configure, library, "simt_configure") &&
            symbol_take(&emulator.reset, sizeof emulator.reset, library, "simt_reset") &&
            symbol_take(&emulator.read, sizeof emulator.read, library, "simt_read") &&
@@ -87,7 +87,7 @@ const struct device_api *simt_device(const struct simt_device_switches *switches
     now = *switches;
     counts = (struct simt_device_counts){0};
     struct simt_options options = {.seed = now.seed, .lazy = now.lazy};
-    if (emulator.configure != NULL) {
+    if (emulator.configure) {
         emulator.configure(&options);
         emulator.reset();
     }
@@ -102,7 +102,7 @@ const struct device_api *simt_device(const struct simt_device_switches *switches
 struct simt_device_counts simt_device_read(void)
 {
     struct simt_counts own = {0};
-    if (emulator.read != NULL)
+    if (emulator.read)
         emulator.read(&own);
     struct simt_device_counts out = counts;
     out.blas_calls = own.blas_calls;
@@ -112,5 +112,5 @@ struct simt_device_counts simt_device_read(void)
 
 const char *simt_device_report(void)
 {
-    return emulator.report != NULL ? emulator.report() : "";
+    return emulator.report ? emulator.report() : "";
 }

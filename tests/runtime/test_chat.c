@@ -73,14 +73,13 @@ static void check_all(struct rig *rig, const struct expected *rows, size_t count
     size_t wrong = 0;
     for (size_t i = 0; i < count; i++) {
         enum status status = run(rig, rows[i].source);
-        bool right = rows[i].text == NULL
-                         ? status != STATUS_OK && status != STATUS_REFUSED
-                         : status == STATUS_OK && text_is(rig->out.text, rows[i].text);
+        bool right = !rows[i].text ? status != STATUS_OK && status != STATUS_REFUSED
+                                   : status == STATUS_OK && text_is(rig->out.text, rows[i].text);
         if (right)
             continue;
         wrong++;
         printf("%s\n  want %s\n  have %.*s\n", rows[i].source,
-               rows[i].text != NULL ? rows[i].text : "a failure",
+               rows[i].text ? rows[i].text : "a failure",
                status == STATUS_OK ? (int)rig->out.text.bytes : (int)strlen(rig->err.text),
                status == STATUS_OK ? rig->out.text.at : rig->err.text);
     }

@@ -20,7 +20,7 @@ static const char *const trusted[] = {"bos_token", "eos_token"};
 static char *file_text(const char *path, size_t *bytes)
 {
     FILE *file = fopen(path, "rb");
-    if (file == NULL)
+    if (!file)
         return NULL;
     fseek(file, 0, SEEK_END);
     long size = ftell(file);
@@ -96,7 +96,7 @@ static void recordings_check(const char *folder, const char *recordings)
     char path[1024];
     snprintf(path, sizeof path, "%s/%s", folder, recordings);
     json_t *all = json_load_file(path, 0, NULL);
-    if (all == NULL && strncmp(folder, WEFT_ASSETS_DIR, strlen(WEFT_ASSETS_DIR)) == 0) {
+    if (!all && strncmp(folder, WEFT_ASSETS_DIR, strlen(WEFT_ASSETS_DIR)) == 0) {
         printf("%s: not there, so its templates are left out\n", path);
         return;
     }

@@ -104,13 +104,12 @@ static void run_all(struct run *run)
         float *to = run->got + (size_t)first * run->width;
         struct model_output out = rig_step(&run->rig, sampled ? to : NULL);
         assert_int_equal(out.count, i - first);
-        for (uint32_t r = 0; r < out.count; r++) {
+        for (uint32_t r = 0; r < out.count; r++)
             if (sampled)
                 run->first[first + r] = out.results[r].token;
             else
                 memcpy(to + r * run->width, out.values + (size_t)r * run->width,
                        run->width * sizeof(float));
-        }
     }
 }
 

@@ -87,7 +87,7 @@ static void refuse_with(struct ground *g, const char *label, const char *words,
         fail_msg("%s: was accepted", label);
     assert_int_equal(status, err.status);
     assert_null(plan);
-    if (strstr(err.text, words) == NULL || strchr(err.text, '\n') != NULL)
+    if (!strstr(err.text, words) || strchr(err.text, '\n'))
         fail_msg("%s: the sentence is \"%s\", not of \"%s\"", label, err.text, words);
     g->refused++;
 }

@@ -65,7 +65,7 @@ static struct model_options bench_options(const struct bench *b)
 {
     struct model_options options = rig_options();
     options.dtype = b->of->dtype;
-    options.load_dummy = b->of->golden == NULL;
+    options.load_dummy = !b->of->golden;
     options.max_num_seqs = ROWS;
     options.max_model_len = b->of->prompt > PROMPT ? LENGTH_MAX : 256;
     options.block_size = BLOCK;
@@ -76,7 +76,7 @@ static void folder_fill(struct bench *b)
 {
     struct error err;
     folder_make(b->folder);
-    if (b->of->golden == NULL) {
+    if (!b->of->golden) {
         file_write(b->folder, "config.json", b->of->config, strlen(b->of->config));
         return;
     }

@@ -149,17 +149,17 @@ static void gguf_vectors(const char *name)
     size_t line = 0;
     while (in.bytes > 0 && line < out.bytes) {
         const char *next = memmem(in.at, in.bytes, mark, sizeof mark - 1);
-        size_t bytes = next != NULL ? (size_t)(next - in.at) : in.bytes;
+        size_t bytes = next ? (size_t)(next - in.at) : in.bytes;
         const char *end = memchr(out.at + line, '\n', out.bytes - line);
-        size_t line_bytes = end != NULL ? (size_t)(end - out.at) - line : out.bytes - line;
+        size_t line_bytes = end ? (size_t)(end - out.at) - line : out.bytes - line;
         json_t *want = ids_of_line(out.at + line, line_bytes);
-        if (t != NULL)
+        if (t)
             check_ids(t, name, text_span(in.at, bytes), ENCODE_ADDED_TOKENS, want);
         else
             skipped++;
         json_decref(want);
         line += line_bytes + 1;
-        size_t skip = next != NULL ? bytes + sizeof mark - 1 : in.bytes;
+        size_t skip = next ? bytes + sizeof mark - 1 : in.bytes;
         in = text_span(in.at + skip, in.bytes - skip);
     }
     arena_destroy(arena);
@@ -178,13 +178,13 @@ static void gguf_vocabularies(void **state)
 // The vocabulary of a model name in tokenizer_tests.json; NULL: not in the assets.
 static struct tokenizer *open_model(const char *name)
 {
-    if (strstr(name, "bert-base-uncased") != NULL)
+    if (strstr(name, "bert-base-uncased"))
         return open_folder(ASSETS "bert-uncased");
     if (strcmp(name, "distilgpt2") == 0)
         return open_gguf("gpt-2");
-    if (strstr(name, "Llama-2") != NULL)
+    if (strstr(name, "Llama-2"))
         return open_gguf("llama-spm"); // in hf/llama2 the no-break space was lost
-    if (strstr(name, "falcon") != NULL)
+    if (strstr(name, "falcon"))
         return open_gguf("falcon");
     if (strcmp(name, "t5-base") == 0)
         return open_folder(ASSETS "hf/t5-small");
@@ -200,7 +200,7 @@ static void named_models(void **state)
     json_object_foreach(root, name, cases)
     {
         struct tokenizer *t = open_model(name);
-        if (t == NULL) {
+        if (!t) {
             printf("skipped: %zu vectors, no vocabulary of %s\n", json_array_size(cases), name);
             skipped += (unsigned)json_array_size(cases);
             continue;
@@ -218,7 +218,7 @@ static void long_text(const char *file, struct tokenizer *t, unsigned flags)
     char path[512];
     snprintf(path, sizeof path, ASSETS "vectors/%s", file);
     json_t *root = load(path);
-    if (t != NULL)
+    if (t)
         check_ids(t, file, text_field(root, "text"), flags, json_object_get(root, "token_ids"));
     else
         skipped++;
@@ -245,7 +245,7 @@ static void questions(void **state)
     struct error err;
     while (lines.bytes > 0) {
         const char *end = memchr(lines.at, '\n', lines.bytes);
-        size_t bytes = end != NULL ? (size_t)(end - lines.at) : lines.bytes;
+        size_t bytes = end ? (size_t)(end - lines.at) : lines.bytes;
         json_t *root = NULL;
         assert_int_equal(json_parse(&root, text_span(lines.at, bytes), &err), STATUS_OK);
         check_ids(t, "questions", text_field(root, "text"), ENCODE_ADDED_TOKENS,
@@ -350,7 +350,7 @@ int main(void)
         cmocka_unit_test(counts),
     };
     snprintf(made_folder, sizeof made_folder, "/tmp/weft-vocab-XXXXXX");
-    if (mkdtemp(made_folder) == NULL)
+    if (!mkdtemp(made_folder))
         return 1;
     int failed = cmocka_run_group_tests(here, NULL, NULL);
     struct stat facts;

@@ -19,7 +19,7 @@ static struct tokenizer *open_text(const char *json, const char *config)
 {
     struct tokenizer *t = NULL;
     struct error err;
-    struct text extra = config != NULL ? text_of(config) : text_span(NULL, 0);
+    struct text extra = config ? text_of(config) : text_span(NULL, 0);
     if (tokenizer_open_memory(&t, text_of(json), extra, &err) != STATUS_OK)
         fail_msg("%s", err.text);
     return t;
@@ -32,7 +32,7 @@ static void expect(const struct tokenizer *t, struct encode_args args, const int
     uint32_t count = 0;
     struct error err;
     args.arena = arena_create(0, 0);
-    enum status status = args.segments != NULL
+    enum status status = args.segments
                              ? tokenizer_encode_segments(t, &args, tokens, TOKENS_MAX, &count, &err)
                              : tokenizer_encode(t, &args, tokens, TOKENS_MAX, &count, &err);
     assert_int_equal(status, STATUS_OK);
@@ -255,7 +255,7 @@ static void one_long_word(void **state)
     int32_t *tokens = malloc((bytes + 64) * sizeof *tokens);
     uint32_t count = 0;
     struct error err;
-    assert_true(text != NULL && tokens != NULL);
+    assert_true(text && tokens);
     memset(text, 'a', bytes);
     struct encode_args args = {.text = text_span(text, bytes), .arena = arena_create(0, 0)};
     assert_int_equal(tokenizer_encode(t, &args, tokens, (uint32_t)bytes, &count, &err), STATUS_OK);
@@ -371,7 +371,7 @@ static void long_patterns(void **state)
         struct error err = {0};
         assert_int_equal(pattern_translate(&out, text_span(pattern, bytes), arena, &err),
                          STATUS_UNSUPPORTED);
-        if (strstr(err.text, "too large: 16 MiB written for PCRE2") == NULL)
+        if (!strstr(err.text, "too large: 16 MiB written for PCRE2"))
             fail_msg("case %zu: %s", i, err.text);
         assert_true(arena_bytes(arena) < (size_t)512 << 20);
         free(pattern);

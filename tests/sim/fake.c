@@ -24,7 +24,7 @@ struct model {
     uint64_t fault_step;
     bool fault_at_collect;
     uint64_t spoilt_step;
-    bool more; // as last said
+    bool more;                    // as last said
     int32_t *last_token;          // [slots]
     uint32_t *table;              // [slots][blocks_max]
     struct sample_params *params; // [slots]

@@ -127,12 +127,12 @@ static void sequences_hold(struct sim *sim)
     uint32_t drawn = 0, ending = 0, each = e->blocks.tokens;
     for (uint32_t i = 0; i < e->records_fresh; i++) {
         const struct sequence *s = &e->sequences[i];
-        drawn += s->request != NULL && s->state != SEQUENCE_PARKED;
+        drawn += s->request && s->state != SEQUENCE_PARKED;
         ending += s->state == SEQUENCE_ENDING;
         if (s->state == SEQUENCE_FREE || s->state == SEQUENCE_PARKED)
             continue;
-        sim_check(sim, (s->request == NULL) == (s->state == SEQUENCE_ENDING), "record %u state %u",
-                  i, s->state);
+        sim_check(sim, (!s->request) == (s->state == SEQUENCE_ENDING), "record %u state %u", i,
+                  s->state);
         sim_check(sim,
                   s->state == SEQUENCE_RUNNING || s->state == SEQUENCE_WAITING || s->inflight > 0 ||
                       sim->failed,
@@ -353,7 +353,7 @@ void sim_rests(struct sim *sim)
         sim_check(sim, !s->granted && s->request->events.paused != 0,
                   "idle with record %u, state %u", i, s->state);
     }
-    sim_check(sim, e->queue.first == NULL, "idle with a request waiting");
+    sim_check(sim, !e->queue.first, "idle with a request waiting");
 }
 
 void sim_invariants(struct sim *sim)

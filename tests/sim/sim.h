@@ -67,7 +67,7 @@ struct sim {
     bool idle; // the last step did nothing: the engine sleeps
     uint64_t fault_step;
     uint64_t spoilt_step; // what it writes is not finite; 0: none
-    struct { // the oldest sequence that may move, when last looked at
+    struct {              // the oldest sequence that may move, when last looked at
         uint64_t ticket, launched, settled;
         uint32_t planned_len, output_count, block_count, pending, state, still;
     } oldest;

@@ -1,6 +1,6 @@
 // The warp-wide instructions: shuffles, ballots, ldmatrix, movmatrix, mma and asynchronous copies.
-// Fragment layouts are those of kernels.md section 1.2. Sums of mma run over k in ascending order
-// in float32; hardware may order and round them otherwise, so tests never ask for its bits.
+// Fragment layouts are those of the PTX manual (mma.m16n8k16). Sums of mma run over k in ascending
+// order in float32; hardware may order and round them otherwise, so tests never ask for its bits.
 #include "emu.h"
 
 namespace simt
@@ -114,7 +114,7 @@ static inline float widen(uint32_t word, int half, bool bf16)
     return bits_float((uint32_t)bits << 16);
 }
 
-// d[16][8] = a[16][16] b[16][8] + d, fragments as in kernels.md 1.2.
+// d[16][8] = a[16][16] b[16][8] + d, fragments as the PTX manual has them.
 __attribute__((target_clones("arch=haswell", "default"), optimize("O3"))) static void
 multiply(float a[16][16], float b[16][8], float d[16][8])
 {

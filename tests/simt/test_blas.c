@@ -369,7 +369,7 @@ static void test_while_recording(void **state)
 
 int main(void)
 {
-    if (mkdtemp(folder) == NULL)
+    if (!mkdtemp(folder))
         return 1;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_fastest_is_kept), cmocka_unit_test(test_file_is_read),

@@ -33,7 +33,7 @@ struct world {
 
 static void configure(const struct simt_options *options)
 {
-    if (simt_configure != NULL)
+    if (simt_configure)
         simt_configure(options);
 }
 
@@ -243,7 +243,7 @@ static void *other_thread(void *context)
 static void test_second_device(void **state)
 {
     (void)state;
-    if (simt_configure == NULL)
+    if (!simt_configure)
         skip();
     struct simt_options two = {.devices = 1};
     struct world w;
@@ -263,7 +263,7 @@ static void test_second_device(void **state)
 static void test_no_code(void **state)
 {
     (void)state;
-    if (simt_configure == NULL)
+    if (!simt_configure)
         skip();
     struct simt_options none = {.no_image = true};
     struct device_options options = {.exact = true};

@@ -233,7 +233,7 @@ static void test_staging(void **state)
     (void)state;
     enum { ROWS = 10, DEPTH = 64 };
     struct simt_options lazy = {.lazy = true};
-    if (simt_configure != NULL)
+    if (simt_configure)
         simt_configure(&lazy);
     struct stream *stream = product_stream();
     float x[DEPTH], w[ROWS][DEPTH], y[ROWS];
@@ -268,7 +268,7 @@ static void test_staging(void **state)
         assert_true(y[r] == want);
     }
     lazy.lazy = false;
-    if (simt_configure != NULL)
+    if (simt_configure)
         simt_configure(&lazy);
     give(args.y);
     give(x_device);
@@ -637,7 +637,7 @@ static uint64_t blocks_of_run(struct attn_world *w, const struct step_row *rows,
 static void test_grid_after_recording(void **state)
 {
     (void)state;
-    if (simt_read == NULL)
+    if (!simt_read)
         skip();
     static const struct attn_case c = {DTYPE_BF16, {4, 2, 16, 0, 0.25f, 1, 1}, 6, 3, 2, {1, 1},
                                        {70, 9}};
@@ -660,7 +660,7 @@ static void test_grid_after_recording(void **state)
 static void test_counts(void **state)
 {
     (void)state;
-    if (simt_read == NULL)
+    if (!simt_read)
         skip();
     struct simt_counts counts;
     simt_read(&counts);

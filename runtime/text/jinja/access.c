@@ -6,7 +6,7 @@ struct jinja_value jinja_undefined_name(struct jinja_run *run, struct text name)
 {
     int bytes = (int)(name.bytes < 200 ? name.bytes : 200);
     struct text why = arena_format(run->arena, "'%.*s' is undefined", bytes, name.at);
-    if (why.at == NULL)
+    if (!why.at)
         jinja_fail(run, STATUS_TOO_LARGE, "the rendering takes too much memory; send less");
     return jinja_undefined(why.at);
 }
@@ -18,7 +18,7 @@ static bool undefined_attribute(struct jinja_run *run, struct jinja_value of, st
     struct text why = arena_format(run->arena, "a value of type %s has no attribute '%.*s'",
                                    jinja_kind_name(of), bytes, name.at);
     *out = jinja_undefined(why.at);
-    return why.at != NULL ||
+    return why.at ||
            jinja_fail(run, STATUS_TOO_LARGE, "the rendering takes too much memory; send less");
 }
 
@@ -60,10 +60,10 @@ static bool method_bind(struct jinja_run *run, struct jinja_value of, struct tex
                         struct jinja_value *out)
 {
     const struct jinja_row *row = jinja_method_find(of, name);
-    if (row == NULL)
+    if (!row)
         return false;
     struct jinja_function *function = jinja_take(run, 1, sizeof *function);
-    if (function == NULL)
+    if (!function)
         return false;
     *function = (struct jinja_function){.row = row, .self = of};
     *out = (struct jinja_value){.kind = JINJA_FUNCTION, .as.function = function};
@@ -87,7 +87,7 @@ static bool plain_attribute(struct jinja_run *run, struct jinja_value of, struct
                                          : NULL;
     else if (of.kind == JINJA_MACRO && text_is(name, "name"))
         return jinja_string_make(run, of.as.macro->node->text, false, out);
-    if (found != NULL)
+    if (found)
         *out = *found;
     return found != NULL;
 }
@@ -106,7 +106,7 @@ bool jinja_getattr(struct jinja_run *run, struct jinja_value of, struct text nam
         const struct jinja_value *found;
         if (!jinja_dict_find(run, of.as.dict, jinja_of_string(&key), &found))
             return false;
-        if (found != NULL) {
+        if (found) {
             *out = *found;
             return true;
         }
@@ -153,7 +153,7 @@ bool jinja_getitem(struct jinja_run *run, struct jinja_value of, struct jinja_va
         const struct jinja_value *found;
         if (!jinja_dict_find(run, of.as.dict, key, &found))
             return false;
-        if (found != NULL) {
+        if (found) {
             *out = *found;
             return true;
         }
@@ -232,8 +232,8 @@ bool jinja_getslice(struct jinja_run *run, struct jinja_value of, const struct j
     if (of.kind == JINJA_LIST)
         return jinja_items_list(run, &items, of.flavour, out);
     struct jinja_builder *b = jinja_builder_create(run);
-    for (size_t i = 0; b != NULL && i < items.count; i++)
+    for (size_t i = 0; b && i < items.count; i++)
         if (!jinja_builder_string(run, b, items.items[i].as.string))
             return false;
-    return b != NULL && jinja_builder_done(run, b, out);
+    return b && jinja_builder_done(run, b, out);
 }

@@ -42,14 +42,14 @@ static bool keywords_expand(struct jinja_run *run, struct jinja_value from, stru
 bool jinja_eval_args(struct jinja_run *run, struct jinja_frame *frame,
                      const struct jinja_node *args, struct jinja_call *call)
 {
-    if (args == NULL)
+    if (!args)
         return true;
     struct jinja_items items = {0};
     struct jinja_value star;
     for (uint32_t i = 0; i < args->count; i++)
         if (!jinja_eval(run, frame, args->items[i], &star) || !jinja_items_add(run, &items, star))
             return false;
-    if (args->a != NULL) {
+    if (args->a) {
         struct jinja_list list;
         if (!jinja_eval(run, frame, args->a, &star) || !jinja_iterate(run, star, &list))
             return false;
@@ -60,21 +60,21 @@ bool jinja_eval_args(struct jinja_run *run, struct jinja_frame *frame,
     struct jinja_value extra = {0};
     if (items.count > ARGS_MAX)
         return jinja_fail(run, STATUS_INVALID, "too many arguments");
-    if (args->b != NULL && !jinja_eval(run, frame, args->b, &extra))
+    if (args->b && !jinja_eval(run, frame, args->b, &extra))
         return false;
-    if (args->b != NULL && (extra.kind != JINJA_DICT || extra.as.dict->count > ARGS_MAX))
+    if (args->b && (extra.kind != JINJA_DICT || extra.as.dict->count > ARGS_MAX))
         return jinja_fail(run, STATUS_INVALID, "what follows ** must be a dict");
-    size_t room = args->more_count + (args->b != NULL ? extra.as.dict->count : 0);
+    size_t room = args->more_count + (args->b ? extra.as.dict->count : 0);
     call->args = items.items;
     call->count = (uint32_t)items.count;
     call->keywords = jinja_take(run, room + 1, sizeof *call->keywords); // one more: a caller
-    if (call->keywords == NULL)
+    if (!call->keywords)
         return false;
     for (uint32_t i = 0; i < args->more_count; i++)
         if (!jinja_eval(run, frame, args->more[i]->a, &star) ||
             !keyword_add(run, call, args->more[i]->text, star, (uint32_t)room))
             return false;
-    return args->b == NULL || keywords_expand(run, extra, call, (uint32_t)room);
+    return !args->b || keywords_expand(run, extra, call, (uint32_t)room);
 }
 
 // The number of the parameter with this name; -1: none.
@@ -103,9 +103,9 @@ bool jinja_row_call(struct jinja_run *run, const struct jinja_row *row,
     struct jinja_call bound = *call;
     static const struct jinja_value nothing = {.kind = JINJA_MISSING};
     bound.name = row->name;
-    if (bound.args == NULL)
+    if (!bound.args)
         bound.args = &nothing; // so that rows may compute addresses behind it
-    if (row->params == NULL)
+    if (!row->params)
         return row->apply(run, &bound, out);
     struct jinja_value values[PARAMS_MAX] = {{0}};
     uint32_t count = param_count(row->params);
@@ -149,7 +149,7 @@ static bool kwargs_bind(struct jinja_run *run, struct jinja_frame *frame,
 {
     struct jinja_value dict;
     struct jinja_pair *pairs = jinja_take(run, call->keyword_count, sizeof *pairs);
-    if (pairs == NULL)
+    if (!pairs)
         return false;
     for (uint32_t i = 0; i < call->keyword_count; i++) {
         pairs[i].value = call->keywords[i].value;
@@ -181,7 +181,7 @@ static bool params_bind(struct jinja_run *run, struct jinja_frame *frame,
         uint32_t name = node->items[i]->name;
         struct jinja_value value =
             i < call->count ? call->args[i] : keyword_take(call, names[name]);
-        if (value.kind == JINJA_MISSING && node->more[i] != NULL) {
+        if (value.kind == JINJA_MISSING && node->more[i]) {
             if (!jinja_eval(run, frame, node->more[i], &value))
                 return false;
         } else if (value.kind == JINJA_MISSING) {
@@ -211,7 +211,7 @@ static bool macro_call(struct jinja_run *run, const struct jinja_macro *macro,
     const struct jinja_node *node = macro->node;
     struct jinja_call call = *given;
     struct jinja_frame *frame = jinja_take(run, 1, sizeof *frame);
-    if (frame == NULL)
+    if (!frame)
         return false;
     *frame = (struct jinja_frame){.parent = macro->frame};
     if (!params_bind(run, frame, node, &call))
@@ -229,7 +229,7 @@ static bool macro_call(struct jinja_run *run, const struct jinja_macro *macro,
         return jinja_fail(run, STATUS_INVALID, "the macro takes at most %u arguments", node->count);
     struct jinja_builder *outer = run->out;
     run->out = jinja_builder_create(run);
-    bool fine = run->out != NULL && jinja_enter(run) && jinja_exec(run, frame, node->c) &&
+    bool fine = run->out && jinja_enter(run) && jinja_exec(run, frame, node->c) &&
                 jinja_builder_done(run, run->out, out);
     run->out = outer;
     run->depth--;
@@ -239,13 +239,13 @@ static bool macro_call(struct jinja_run *run, const struct jinja_macro *macro,
 static bool loop_call(struct jinja_run *run, const struct jinja_loop *loop,
                       const struct jinja_call *call, struct jinja_value *out)
 {
-    if (loop->node == NULL)
+    if (!loop->node)
         return jinja_fail(run, STATUS_INVALID, "only a loop marked recursive can be called");
     if (call->count != 1 || call->keyword_count > 0)
         return jinja_fail(run, STATUS_INVALID, "loop() takes one argument");
     struct jinja_builder *outer = run->out;
     run->out = jinja_builder_create(run);
-    bool fine = run->out != NULL && jinja_enter(run) &&
+    bool fine = run->out && jinja_enter(run) &&
                 jinja_for(run, loop->frame, loop->node, call->args[0], loop->depth0 + 1) &&
                 jinja_builder_done(run, run->out, out);
     run->out = outer;
@@ -291,11 +291,11 @@ bool jinja_filter(struct jinja_run *run, struct text name, const struct jinja_ca
                   struct jinja_value *out)
 {
     const struct jinja_row *row = jinja_text_filter(name);
-    if (row == NULL)
+    if (!row)
         row = jinja_sequence_filter(name);
-    if (row == NULL)
+    if (!row)
         row = jinja_map_filter(name);
-    if (row == NULL)
+    if (!row)
         return jinja_fail(run, STATUS_UNSUPPORTED, "there is no filter '%.*s'",
                           (int)(name.bytes % 100), name.at);
     return jinja_row_call(run, row, call, out);
@@ -304,7 +304,7 @@ bool jinja_filter(struct jinja_run *run, struct text name, const struct jinja_ca
 bool jinja_test(struct jinja_run *run, struct text name, const struct jinja_call *call, bool *out)
 {
     const struct jinja_row *row = jinja_test_find(name);
-    if (row == NULL)
+    if (!row)
         return jinja_fail(run, STATUS_UNSUPPORTED, "there is no test '%.*s'",
                           (int)(name.bytes % 100), name.at);
     struct jinja_value value;

@@ -69,7 +69,7 @@ bool jinja_dict_find(struct jinja_run *run, const struct jinja_dict *dict, struc
                      const struct jinja_value **found)
 {
     *found = NULL;
-    if (dict->index != NULL) {
+    if (dict->index) {
         size_t slot;
         if (!index_slot(run, dict, key, &slot))
             return false;
@@ -105,7 +105,7 @@ bool jinja_dict_make(struct jinja_run *run, struct jinja_pair *pairs, size_t cou
                      struct jinja_value *out)
 {
     struct jinja_dict *dict = jinja_take(run, 1, sizeof *dict);
-    if (dict == NULL || !jinja_spend(run, 1 + count))
+    if (!dict || !jinja_spend(run, 1 + count))
         return false;
     *dict = (struct jinja_dict){.pairs = pairs};
     uint32_t *index = NULL;
@@ -114,7 +114,7 @@ bool jinja_dict_make(struct jinja_run *run, struct jinja_pair *pairs, size_t cou
         while (dict->index_count < count * 2)
             dict->index_count *= 2;
         index = jinja_take(run, dict->index_count, sizeof *index);
-        if (index == NULL)
+        if (!index)
             return false;
         memset(index, 0, dict->index_count * sizeof *index);
         dict->index = index;
@@ -123,16 +123,16 @@ bool jinja_dict_make(struct jinja_run *run, struct jinja_pair *pairs, size_t cou
         const struct jinja_value *found;
         if (!jinja_dict_find(run, dict, pairs[i].key, &found))
             return false;
-        if (found != NULL) {
+        if (found) {
             size_t offset = (size_t)((const char *)found - (const char *)&pairs[0].value);
             pairs[offset / sizeof *pairs].value = pairs[i].value;
             continue;
         }
         size_t slot = 0;
-        if (index != NULL && !index_slot(run, dict, pairs[i].key, &slot))
+        if (index && !index_slot(run, dict, pairs[i].key, &slot))
             return false;
         pairs[dict->count++] = pairs[i];
-        if (index != NULL)
+        if (index)
             index[slot] = (uint32_t)dict->count;
     }
     *out = (struct jinja_value){.kind = JINJA_DICT, .as.dict = dict};

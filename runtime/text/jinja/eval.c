@@ -15,10 +15,10 @@ static bool eval_name(struct jinja_run *run, struct jinja_frame *frame,
                       const struct jinja_node *node, struct jinja_value *out)
 {
     const struct jinja_value *found = jinja_frame_find(frame, node->name);
-    for (const struct jinja_frame *scope = frame; scope != NULL; scope = scope->parent)
+    for (const struct jinja_frame *scope = frame; scope; scope = scope->parent)
         if (!jinja_spend(run, scope->count / 16)) // what the search cost
             return false;
-    *out = found != NULL ? *found : run->globals[node->name];
+    *out = found ? *found : run->globals[node->name];
     if (out->kind == JINJA_MISSING)
         *out = jinja_undefined_name(run, run->program->names[node->name]);
     return run->status == STATUS_OK;
@@ -41,7 +41,7 @@ static bool eval_dict(struct jinja_run *run, struct jinja_frame *frame,
                       const struct jinja_node *node, struct jinja_value *out)
 {
     struct jinja_pair *pairs = jinja_take(run, node->count / 2, sizeof *pairs);
-    if (pairs == NULL)
+    if (!pairs)
         return false;
     for (uint32_t i = 0; i < node->count / 2; i++)
         if (!jinja_eval(run, frame, node->items[2 * i], &pairs[i].key) ||
@@ -62,7 +62,7 @@ static bool eval_getitem(struct jinja_run *run, struct jinja_frame *frame,
         return jinja_eval(run, frame, index, &part[0]) && jinja_getitem(run, of, part[0], out);
     const struct jinja_node *children[3] = {index->a, index->b, index->c};
     for (int i = 0; i < 3; i++)
-        if (children[i] != NULL && !jinja_eval(run, frame, children[i], &part[i]))
+        if (children[i] && !jinja_eval(run, frame, children[i], &part[i]))
             return false;
     return jinja_getslice(run, of, part, out);
 }
@@ -191,7 +191,7 @@ static bool eval_cond(struct jinja_run *run, struct jinja_frame *frame,
         return false;
     const struct jinja_node *chosen = jinja_truth(condition) ? node->b : node->c;
     *out = jinja_undefined("an inline if without else gave nothing");
-    return chosen == NULL || jinja_eval(run, frame, chosen, out);
+    return !chosen || jinja_eval(run, frame, chosen, out);
 }
 
 static bool eval_getattr(struct jinja_run *run, struct jinja_frame *frame,
@@ -223,7 +223,7 @@ bool jinja_eval(struct jinja_run *run, struct jinja_frame *frame, const struct j
         [NODE_COND] = eval_cond,       [NODE_LIST] = eval_items,    [NODE_TUPLE] = eval_items,
         [NODE_DICT] = eval_dict,
     };
-    if (node->kind >= sizeof by_kind / sizeof *by_kind || by_kind[node->kind] == NULL)
+    if (node->kind >= sizeof by_kind / sizeof *by_kind || !by_kind[node->kind])
         return jinja_fail(run, STATUS_INVALID, "a slice stands where a value is needed");
     if (!jinja_enter(run))
         return false;

@@ -7,7 +7,7 @@
 static struct jinja_frame *frame_create(struct jinja_run *run, struct jinja_frame *parent)
 {
     struct jinja_frame *frame = jinja_take(run, 1, sizeof *frame);
-    if (frame != NULL)
+    if (frame)
         *frame = (struct jinja_frame){.parent = parent};
     return frame;
 }
@@ -19,7 +19,7 @@ static bool assign(struct jinja_run *run, struct jinja_frame *frame,
         return jinja_frame_set(run, frame, target->name, value);
     if (target->kind == NODE_ATTR_TARGET) {
         const struct jinja_value *space = jinja_frame_find(frame, target->name);
-        if (space == NULL)
+        if (!space)
             space = &run->globals[target->name];
         if (space->kind != JINJA_NAMESPACE)
             return jinja_fail(run, STATUS_INVALID, "only a namespace has attributes to set");
@@ -71,7 +71,7 @@ static bool exec_if(struct jinja_run *run, struct jinja_frame *frame, const stru
         if (jinja_truth(condition))
             return jinja_exec(run, frame, node->items[i + 1]);
     }
-    return node->c == NULL || jinja_exec(run, frame, node->c);
+    return !node->c || jinja_exec(run, frame, node->c);
 }
 
 static bool tuple_of(struct jinja_run *run, struct jinja_value value, struct jinja_value *out)
@@ -90,7 +90,7 @@ static bool loop_filter(struct jinja_run *run, struct jinja_frame *frame,
 {
     struct jinja_items kept = {0};
     struct jinja_frame *scope = frame_create(run, frame);
-    for (size_t i = 0; scope != NULL && i < list->count; i++) {
+    for (size_t i = 0; scope && i < list->count; i++) {
         struct jinja_value passed;
         scope->count = 0;
         if (!assign(run, scope, node->a, list->items[i]) ||
@@ -112,11 +112,11 @@ bool jinja_for(struct jinja_run *run, struct jinja_frame *frame, const struct ji
 {
     struct jinja_list list;
     if (!jinja_iterate(run, over, &list) ||
-        (node->more[0] != NULL && !loop_filter(run, frame, node, &list)))
+        (node->more[0] && !loop_filter(run, frame, node, &list)))
         return false;
     struct jinja_frame *scope = frame_create(run, frame);
     struct jinja_loop *loop = jinja_take(run, 1, sizeof *loop);
-    if (scope == NULL || loop == NULL)
+    if (!scope || !loop)
         return false;
     *loop = (struct jinja_loop){.items = list.items,
                                 .count = list.count,
@@ -129,7 +129,7 @@ bool jinja_for(struct jinja_run *run, struct jinja_frame *frame, const struct ji
     for (size_t i = 0; i < list.count; i++) {
         if (run->closures != closures) // a macro may hold the scope of the last round
             scope = frame_create(run, frame);
-        if (scope == NULL)
+        if (!scope)
             return false;
         closures = run->closures;
         scope->count = 0;
@@ -143,10 +143,10 @@ bool jinja_for(struct jinja_run *run, struct jinja_frame *frame, const struct ji
         if (jump == NODE_BREAK)
             break;
     }
-    if (completed || node->more[1] == NULL)
+    if (completed || !node->more[1])
         return true;
     struct jinja_frame *otherwise = frame_create(run, frame);
-    return otherwise != NULL && jinja_exec(run, otherwise, node->more[1]);
+    return otherwise && jinja_exec(run, otherwise, node->more[1]);
 }
 
 static bool exec_for(struct jinja_run *run, struct jinja_frame *frame,
@@ -170,8 +170,8 @@ static bool capture(struct jinja_run *run, struct jinja_frame *frame, const stru
     struct jinja_builder *outer = run->out;
     struct jinja_frame *scope = frame_create(run, frame);
     run->out = jinja_builder_create(run);
-    bool fine = scope != NULL && run->out != NULL && jinja_exec(run, scope, body) &&
-                jinja_builder_done(run, run->out, out);
+    bool fine =
+        scope && run->out && jinja_exec(run, scope, body) && jinja_builder_done(run, run->out, out);
     run->out = outer;
     return fine;
 }
@@ -181,7 +181,7 @@ static bool filter_chain(struct jinja_run *run, struct jinja_frame *frame,
                          const struct jinja_node *filter, struct jinja_value *value)
 {
     struct jinja_call call = {.name = "filter"};
-    if (filter == NULL)
+    if (!filter)
         return true;
     if (!jinja_enter(run) || !filter_chain(run, frame, filter->a, value))
         return false;
@@ -211,7 +211,7 @@ static bool macro_make(struct jinja_run *run, struct jinja_frame *frame,
                        const struct jinja_node *node, struct jinja_value *out)
 {
     struct jinja_macro *macro = jinja_take(run, 1, sizeof *macro);
-    if (macro == NULL)
+    if (!macro)
         return false;
     *macro = (struct jinja_macro){.node = node, .frame = frame};
     *out = (struct jinja_value){.kind = JINJA_MACRO, .as.macro = macro};
@@ -246,7 +246,7 @@ static bool exec_with(struct jinja_run *run, struct jinja_frame *frame,
                       const struct jinja_node *node)
 {
     struct jinja_frame *scope = frame_create(run, frame);
-    if (scope == NULL)
+    if (!scope)
         return false;
     for (uint32_t i = 0; i < node->count; i += 2) {
         struct jinja_value value;
@@ -261,7 +261,7 @@ static bool exec_scope(struct jinja_run *run, struct jinja_frame *frame,
                        const struct jinja_node *node)
 {
     struct jinja_frame *scope = frame_create(run, frame);
-    return scope != NULL && jinja_exec(run, scope, node->c);
+    return scope && jinja_exec(run, scope, node->c);
 }
 
 static bool exec_jump(struct jinja_run *run, struct jinja_frame *frame,
@@ -291,7 +291,7 @@ bool jinja_exec(struct jinja_run *run, struct jinja_frame *frame, const struct j
         [NODE_BREAK] = exec_jump,
         [NODE_CONTINUE] = exec_jump,
     };
-    check(node->kind < sizeof by_kind / sizeof *by_kind && by_kind[node->kind] != NULL,
+    check(node->kind < sizeof by_kind / sizeof *by_kind && by_kind[node->kind],
           "node kind %d is no statement", node->kind);
     if (!jinja_enter(run))
         return false;

@@ -21,14 +21,13 @@ static bool map_attribute(struct jinja_run *run, const struct jinja_call *call,
 {
     struct jinja_value attribute = {0};
     struct jinja_value otherwise = {0};
-    for (uint32_t i = 0; i < call->keyword_count; i++) {
+    for (uint32_t i = 0; i < call->keyword_count; i++)
         if (text_is(call->keywords[i].name, "attribute"))
             attribute = call->keywords[i].value;
         else if (text_is(call->keywords[i].name, "default"))
             otherwise = call->keywords[i].value;
         else
             return jinja_fail(run, STATUS_INVALID, "map has no such parameter");
-    }
     if (attribute.kind == JINJA_MISSING)
         return jinja_fail(run, STATUS_INVALID, "map needs a filter or an attribute");
     return jinja_attribute(run, item, attribute, otherwise, out);

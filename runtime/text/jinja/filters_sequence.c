@@ -24,7 +24,7 @@ bool jinja_attribute(struct jinja_run *run, struct jinja_value value, struct jin
     struct text rest = jinja_string_text(attribute.as.string);
     for (bool more = true; more;) {
         const char *dot = rest.bytes > 0 ? memchr(rest.at, '.', rest.bytes) : NULL;
-        struct text part = text_span(rest.at, dot != NULL ? (size_t)(dot - rest.at) : rest.bytes);
+        struct text part = text_span(rest.at, dot ? (size_t)(dot - rest.at) : rest.bytes);
         struct jinja_value key;
         int64_t number;
         bool digits = part.bytes > 0 && part.at[0] >= '0' && part.at[0] <= '9' &&
@@ -71,7 +71,7 @@ static bool sort_key(struct jinja_run *run, struct jinja_value value, struct jin
     }
     for (bool more = true; more;) {
         const char *comma = rest.bytes > 0 ? memchr(rest.at, ',', rest.bytes) : NULL;
-        size_t bytes = comma != NULL ? (size_t)(comma - rest.at) : rest.bytes;
+        size_t bytes = comma ? (size_t)(comma - rest.at) : rest.bytes;
         struct jinja_value name;
         struct jinja_value key;
         if (!jinja_string_make(run, text_span(rest.at, bytes), false, &name) ||
@@ -121,7 +121,7 @@ static bool filter_join(struct jinja_run *run, const struct jinja_call *call,
     struct jinja_list list;
     struct jinja_value between;
     struct jinja_builder *b = jinja_builder_create(run);
-    if (b == NULL || !needs_walk(run, call, &list) ||
+    if (!b || !needs_walk(run, call, &list) ||
         !jinja_string_make(run, text_of(""), false, &between) ||
         (call->args[0].kind != JINJA_MISSING && !jinja_to_string(run, call->args[0], &between)))
         return false;
@@ -197,7 +197,7 @@ bool jinja_sort(struct jinja_run *run, struct jinja_value *keys, struct jinja_va
         return true;
     uint32_t *order = jinja_take(run, 2 * count, sizeof *order);
     struct jinja_value *copy = jinja_take(run, 2 * count, sizeof *copy);
-    if (order == NULL || copy == NULL || !jinja_spend(run, count))
+    if (!order || !copy || !jinja_spend(run, count))
         return false;
     uint32_t *other = order + count;
     for (size_t i = 0; i < count; i++)
@@ -270,8 +270,8 @@ static bool filter_dictsort(struct jinja_run *run, const struct jinja_call *call
                           jinja_kind_name(call->self));
     if (!jinja_arg_string(run, call, 1, &by))
         return false;
-    bool by_value = by != NULL && text_is(jinja_string_text(by), "value");
-    if (by != NULL && !by_value && !text_is(jinja_string_text(by), "key"))
+    bool by_value = by && text_is(jinja_string_text(by), "value");
+    if (by && !by_value && !text_is(jinja_string_text(by), "key"))
         return jinja_fail(run, STATUS_INVALID, "dictsort sorts by \"key\" or \"value\"");
     for (size_t i = 0; i < call->self.as.dict->count; i++) {
         const struct jinja_pair *pair = &call->self.as.dict->pairs[i];
@@ -313,7 +313,7 @@ static bool filter_unique(struct jinja_run *run, const struct jinja_call *call,
         return false;
     struct jinja_pair *pairs = jinja_take(run, list.count, sizeof *pairs);
     struct jinja_value seen;
-    if (pairs == NULL)
+    if (!pairs)
         return false;
     for (size_t i = 0; i < list.count; i++) {
         pairs[i].value = jinja_int((int64_t)i);
@@ -328,7 +328,7 @@ static bool filter_unique(struct jinja_run *run, const struct jinja_call *call,
         pairs[list.count - 1 - i] = swap;
     }
     bool *first = jinja_take(run, list.count, sizeof *first);
-    if (first == NULL || !jinja_dict_make(run, pairs, list.count, &seen))
+    if (!first || !jinja_dict_make(run, pairs, list.count, &seen))
         return false;
     memset(first, 0, list.count * sizeof *first);
     for (size_t i = 0; i < seen.as.dict->count; i++)
@@ -492,8 +492,7 @@ static bool filter_attr(struct jinja_run *run, const struct jinja_call *call,
     const struct jinja_string *name = NULL;
     if (!jinja_arg_string(run, call, 0, &name))
         return false;
-    if (call->self.kind == JINJA_DICT &&
-        jinja_method_find(call->self, jinja_string_text(name)) == NULL) {
+    if (call->self.kind == JINJA_DICT && !jinja_method_find(call->self, jinja_string_text(name))) {
         *out = jinja_undefined("attr looks at no keys");
         return true;
     }

@@ -33,7 +33,7 @@ static bool filter_tojson(struct jinja_run *run, const struct jinja_call *call,
 {
     struct jinja_builder *b = jinja_builder_create(run);
     struct jinja_json form = {.between_items = text_of(", "), .between_key = text_of(": ")};
-    if (b == NULL)
+    if (!b)
         return false;
     form.ascii = jinja_arg_bool(call, 0, false);
     form.sorted = jinja_arg_bool(call, 3, false);
@@ -49,7 +49,7 @@ static bool filter_tojson(struct jinja_run *run, const struct jinja_call *call,
             return jinja_fail(run, STATUS_TOO_LARGE, "tojson: the indent is too wide");
         form.indent = text_span(blanks, (size_t)width);
     }
-    if (form.indent.at != NULL)
+    if (form.indent.at)
         form.between_items = text_of(",");
     if (jinja_arg_given(call, 2)) {
         struct jinja_list pair;
@@ -99,7 +99,7 @@ static bool filter_safe(struct jinja_run *run, const struct jinja_call *call,
     if (!self_string(run, call, &string))
         return false;
     struct jinja_string *safe = jinja_take(run, 1, sizeof *safe);
-    if (safe == NULL)
+    if (!safe)
         return false;
     *safe = *string;
     safe->markup = true;
@@ -221,7 +221,7 @@ static bool filter_round(struct jinja_run *run, const struct jinja_call *call,
         return jinja_fail_undefined(run, call->self);
     if (!jinja_arg_int(run, call, 0, &digits) || !jinja_arg_string(run, call, 1, &how))
         return false;
-    struct text method = how != NULL ? jinja_string_text(how) : text_of("common");
+    struct text method = how ? jinja_string_text(how) : text_of("common");
     if (!jinja_is_number(call->self))
         return jinja_fail(run, STATUS_INVALID, "round needs a number, not type %s",
                           jinja_kind_name(call->self));
@@ -249,7 +249,7 @@ static bool filter_indent(struct jinja_run *run, const struct jinja_call *call,
     struct jinja_string blank = {.at = " ", .bytes = 1};
     int64_t width = 4;
     struct jinja_builder *b = jinja_builder_create(run);
-    if (b == NULL || !self_must_be_string(run, call))
+    if (!b || !self_must_be_string(run, call))
         return false;
     if (call->args[0].kind == JINJA_STRING)
         indent = call->args[0];
@@ -303,8 +303,7 @@ static bool filter_truncate(struct jinja_run *run, const struct jinja_call *call
     const struct jinja_string dots = {.at = "...", .bytes = 3};
     const struct jinja_string *end = &dots;
     struct jinja_builder *b = jinja_builder_create(run);
-    if (b == NULL || !jinja_arg_int(run, call, 0, &length) ||
-        !jinja_arg_string(run, call, 2, &end) ||
+    if (!b || !jinja_arg_int(run, call, 0, &length) || !jinja_arg_string(run, call, 2, &end) ||
         (jinja_arg_given(call, 3) && !jinja_arg_int(run, call, 3, &leeway)))
         return false;
     *out = call->self;
@@ -325,7 +324,7 @@ static bool filter_truncate(struct jinja_run *run, const struct jinja_call *call
     size_t kept = jinja_utf8_offset(text, (size_t)(length - tail));
     if (!jinja_arg_bool(call, 1, false)) {
         const char *space = memrchr(text.at, ' ', kept);
-        kept = space != NULL ? (size_t)(space - text.at) : kept;
+        kept = space ? (size_t)(space - text.at) : kept;
     }
     return jinja_builder_part(run, b, string, 0, kept) && jinja_builder_string(run, b, end) &&
            jinja_builder_done(run, b, out);
@@ -366,7 +365,7 @@ static bool filter_format(struct jinja_run *run, const struct jinja_call *call,
         return jinja_items_list(run, &items, JINJA_IS_TUPLE, &args) &&
                jinja_format_percent(run, string, args, out);
     struct jinja_pair *pairs = jinja_take(run, call->keyword_count, sizeof *pairs);
-    if (call->count > 0 || pairs == NULL)
+    if (call->count > 0 || !pairs)
         return jinja_fail(run, STATUS_INVALID, "format: positions and names do not mix");
     for (uint32_t i = 0; i < call->keyword_count; i++) {
         pairs[i].value = call->keywords[i].value;
@@ -403,7 +402,7 @@ static bool url_quote(struct jinja_run *run, struct jinja_builder *b, struct jin
         unsigned char c = (unsigned char)text.at[i];
         char quoted[4] = {(char)c};
         bool kept = (c >= '0' && c <= '9') || ((c | 0x20) >= 'a' && (c | 0x20) <= 'z') ||
-                    (c != 0 && strchr("_.-~", c) != NULL) || (c == '/' && !query);
+                    (c != 0 && strchr("_.-~", c)) || (c == '/' && !query);
         if (!kept && query && c == ' ')
             quoted[0] = '+';
         else if (!kept)
@@ -418,7 +417,7 @@ static bool filter_urlencode(struct jinja_run *run, const struct jinja_call *cal
                              struct jinja_value *out)
 {
     struct jinja_builder *b = jinja_builder_create(run);
-    if (b == NULL)
+    if (!b)
         return false;
     if (call->self.kind == JINJA_STRING || !jinja_iterable(call->self))
         return url_quote(run, b, call->self, false) && jinja_builder_done(run, b, out);
@@ -455,7 +454,7 @@ static bool filter_xmlattr(struct jinja_run *run, const struct jinja_call *call,
                            struct jinja_value *out)
 {
     struct jinja_builder *b = jinja_builder_create(run);
-    if (b == NULL)
+    if (!b)
         return false;
     if (call->self.kind != JINJA_DICT)
         return jinja_fail(run, STATUS_INVALID, "xmlattr needs a dict");
@@ -467,7 +466,7 @@ static bool filter_xmlattr(struct jinja_run *run, const struct jinja_call *call,
         const struct jinja_string *key = pair->key.as.string;
         bool named = pair->key.kind == JINJA_STRING;
         for (size_t k = 0; named && k < key->bytes; k++)
-            named = key->at[k] != '\0' && strchr(" \t\n\r\f\v/>=", key->at[k]) == NULL;
+            named = key->at[k] != '\0' && !strchr(" \t\n\r\f\v/>=", key->at[k]);
         if (!named)
             return jinja_fail(run, STATUS_INVALID, "xmlattr: a key is no attribute name");
         if (((space || b->bytes > 0) && !jinja_builder_literal(run, b, " ")) ||

@@ -140,7 +140,7 @@ static bool put_number(struct jinja_run *run, struct jinja_builder *b, struct ji
     if (!jinja_is_number(value))
         return jinja_fail(run, STATUS_INVALID, "a format needs a number, not type %s",
                           jinja_kind_name(value));
-    if (strchr("eEfFgG%", spec->kind) != NULL)
+    if (strchr("eEfFgG%", spec->kind))
         return put_real(run, b, jinja_as_double(value), spec);
     if (value.kind != JINJA_FLOAT)
         return put_integer(run, b, jinja_as_int(value), spec);
@@ -189,14 +189,14 @@ static bool percent_key(struct jinja_run *run, struct percent *p, struct jinja_v
     if (!*named)
         return true;
     const char *end = memchr(text.at + p->at, ')', text.bytes - p->at);
-    if (end == NULL || p->args.kind != JINJA_DICT)
+    if (!end || p->args.kind != JINJA_DICT)
         return bad_format(run);
     struct jinja_string key = {.at = text.at + p->at + 1,
                                .bytes = (size_t)(end - text.at) - p->at - 1};
     const struct jinja_value *found;
     if (!jinja_dict_find(run, p->args.as.dict, jinja_of_string(&key), &found))
         return false;
-    if (found == NULL)
+    if (!found)
         return jinja_fail(run, STATUS_INVALID, "the format names a key that is not there");
     *out = *found;
     p->used = SIZE_MAX / 2;
@@ -208,7 +208,7 @@ static bool percent_spec(struct jinja_run *run, struct percent *p, struct spec *
 {
     struct text text = jinja_string_text(p->format);
     *spec = (struct spec){.precision = -1};
-    for (; p->at < text.bytes && strchr("-+ #0", text.at[p->at]) != NULL; p->at++) {
+    for (; p->at < text.bytes && strchr("-+ #0", text.at[p->at]); p->at++) {
         char flag = text.at[p->at];
         if (flag == '\0')
             return bad_format(run);
@@ -255,12 +255,12 @@ static bool percent_one(struct jinja_run *run, struct jinja_builder *b, struct p
     if (spec.kind == 'r') {
         struct jinja_builder *shown = jinja_builder_create(run);
         spec.align = spec.align == '<' ? '<' : '>';
-        return shown != NULL && jinja_repr(run, shown, value) &&
-               jinja_builder_done(run, shown, &value) && put_string(run, b, value, spec);
+        return shown && jinja_repr(run, shown, value) && jinja_builder_done(run, shown, &value) &&
+               put_string(run, b, value, spec);
     }
     if (spec.kind == 'i' || spec.kind == 'u')
         spec.kind = 'd';
-    if (spec.kind == '\0' || strchr("dxXoeEfFgG", spec.kind) == NULL)
+    if (spec.kind == '\0' || !strchr("dxXoeEfFgG", spec.kind))
         return bad_format(run);
     if (spec.kind == 'd' && value.kind == JINJA_FLOAT && fabs(value.as.real) < 9e18)
         value = jinja_int((int64_t)value.as.real);
@@ -272,15 +272,15 @@ bool jinja_format_percent(struct jinja_run *run, const struct jinja_string *form
 {
     struct percent p = {.format = format, .args = args};
     struct jinja_builder *b = jinja_builder_create(run);
-    if (b == NULL)
+    if (!b)
         return false;
     while (p.at < format->bytes) {
         const char *mark = memchr(format->at + p.at, '%', format->bytes - p.at);
-        size_t end = mark != NULL ? (size_t)(mark - format->at) : format->bytes;
+        size_t end = mark ? (size_t)(mark - format->at) : format->bytes;
         if (!jinja_builder_part(run, b, format, p.at, end))
             return false;
         p.at = end + 1;
-        if (mark != NULL && (!jinja_spend(run, 1) || !percent_one(run, b, &p)))
+        if (mark && (!jinja_spend(run, 1) || !percent_one(run, b, &p)))
             return false;
     }
     bool tuple = args.kind == JINJA_LIST && args.flavour == JINJA_IS_TUPLE;
@@ -399,7 +399,7 @@ static bool put_brace(struct jinja_run *run, struct jinja_builder *b, struct jin
         jinja_float_text(value.as.real, digits + signs);
         return put_digits(run, b, digits, spec);
     }
-    bool known = spec.kind != 0 && strchr("dxXoeEfFgG%", spec.kind) != NULL;
+    bool known = spec.kind != 0 && strchr("dxXoeEfFgG%", spec.kind);
     if (!jinja_is_number(value) || !known || (spec.kind == 'd' && spec.precision >= 0))
         return bad_format(run);
     return put_number(run, b, value, &spec);
@@ -413,15 +413,15 @@ static bool brace_one(struct jinja_run *run, struct jinja_builder *b,
     struct text text = jinja_string_text(format);
     size_t from = (size_t)state[0];
     const char *end = memchr(text.at + from, '}', text.bytes - from);
-    if (end == NULL)
+    if (!end)
         return bad_format(run);
     struct text field = text_span(text.at + from, (size_t)(end - text.at) - from);
-    if (memchr(field.at, '{', field.bytes) != NULL)
+    if (memchr(field.at, '{', field.bytes))
         return bad_format(run);
     state[0] = (end - text.at) + 1;
     const char *colon = field.bytes > 0 ? memchr(field.at, ':', field.bytes) : NULL;
     struct text spec = {"", 0};
-    if (colon != NULL) {
+    if (colon) {
         spec = text_span(colon + 1, (size_t)(field.at + field.bytes - colon) - 1);
         field.bytes = (size_t)(colon - field.at);
     }
@@ -430,7 +430,7 @@ static bool brace_one(struct jinja_run *run, struct jinja_builder *b,
     field.bytes -= repr || str ? 2 : 0;
     struct jinja_value value;
     struct jinja_builder *shown = jinja_builder_create(run);
-    if (shown == NULL || !field_value(run, call, field, &state[1], &value))
+    if (!shown || !field_value(run, call, field, &state[1], &value))
         return false;
     if (repr && (!jinja_repr(run, shown, value) || !jinja_builder_done(run, shown, &value)))
         return false;
@@ -445,7 +445,7 @@ bool jinja_format_braces(struct jinja_run *run, const struct jinja_string *forma
     struct jinja_builder *b = jinja_builder_create(run);
     int64_t state[2] = {0, 0}; // where the format is read, and the number of the next {}
     size_t from = 0;
-    if (b == NULL)
+    if (!b)
         return false;
     for (size_t at = 0; at < format->bytes;) {
         char c = format->at[at];

@@ -91,7 +91,7 @@ static bool global_dict(struct jinja_run *run, const struct jinja_call *call,
     if (!entries_collect(run, call, &keys, &values))
         return false;
     struct jinja_pair *pairs = jinja_take(run, keys.count, sizeof *pairs);
-    if (pairs == NULL)
+    if (!pairs)
         return false;
     for (size_t i = 0; i < keys.count; i++)
         pairs[i] = (struct jinja_pair){.key = keys.items[i], .value = values.items[i]};
@@ -104,7 +104,7 @@ static bool global_namespace(struct jinja_run *run, const struct jinja_call *cal
     struct jinja_items keys = {0};
     struct jinja_items values = {0};
     struct jinja_namespace *space = jinja_take(run, 1, sizeof *space);
-    if (space == NULL || !entries_collect(run, call, &keys, &values))
+    if (!space || !entries_collect(run, call, &keys, &values))
         return false;
     *space = (struct jinja_namespace){0};
     for (size_t i = 0; i < keys.count; i++) {
@@ -141,7 +141,7 @@ static bool cycler_make(struct jinja_run *run, struct jinja_value items, bool jo
                         struct jinja_value *out)
 {
     struct jinja_cycler *cycler = jinja_take(run, 1, sizeof *cycler);
-    if (cycler == NULL)
+    if (!cycler)
         return false;
     *cycler = (struct jinja_cycler){.items = items, .joiner = joiner};
     *out = (struct jinja_value){.kind = JINJA_CYCLER, .as.cycler = cycler};

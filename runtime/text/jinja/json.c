@@ -16,7 +16,7 @@ static size_t json_escape(uint32_t point, bool ascii, char out[16])
     static const char from[] = "\"\\\n\r\t\f\b";
     static const char to[] = "\"\\nrtfb";
     const char *simple = point != 0 && point < 0x80 ? strchr(from, (int)point) : NULL;
-    if (simple != NULL)
+    if (simple)
         return (size_t)snprintf(out, 16, "\\%c", to[simple - from]);
     if (point >= 0x20 && (point < 0x7f || !ascii))
         return 0;
@@ -80,7 +80,7 @@ static bool json_inner(struct json_writer *w, struct jinja_value value);
 
 static bool line_break(struct json_writer *w)
 {
-    if (w->form->indent.at == NULL)
+    if (!w->form->indent.at)
         return true;
     if (!put(w->run, w->b, text_of("\n")))
         return false;
@@ -95,7 +95,7 @@ static bool json_key(struct json_writer *w, struct jinja_value key)
     char number[FLOAT_TEXT_MAX];
     struct text text =
         key.kind == JINJA_STRING ? jinja_string_text(key.as.string) : scalar_text(key, number);
-    if (text.at == NULL)
+    if (!text.at)
         return jinja_fail(w->run, STATUS_INVALID, "tojson: a key of type %s is not possible",
                           jinja_kind_name(key));
     return json_text(w->run, w->b, text, w->form->ascii) && put(w->run, w->b, w->form->between_key);
@@ -129,7 +129,7 @@ static bool json_dict(struct json_writer *w, const struct jinja_dict *dict)
     const struct jinja_pair *pairs = dict->pairs;
     if (w->form->sorted && dict->count > 1) {
         struct jinja_pair *copy = jinja_take(w->run, dict->count * 2, sizeof *copy);
-        if (copy == NULL)
+        if (!copy)
             return false;
         memcpy(copy, pairs, dict->count * sizeof *copy);
         if (!pairs_sort(w->run, copy, copy + dict->count, dict->count))
@@ -164,7 +164,7 @@ static bool json_inner(struct json_writer *w, struct jinja_value value)
 {
     char number[FLOAT_TEXT_MAX];
     struct text scalar = scalar_text(value, number);
-    if (scalar.at != NULL)
+    if (scalar.at)
         return jinja_spend(w->run, 1) && put(w->run, w->b, scalar);
     if (value.kind == JINJA_STRING)
         return json_text(w->run, w->b, jinja_string_text(value.as.string), w->form->ascii);

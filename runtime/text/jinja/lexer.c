@@ -41,7 +41,7 @@ static struct jinja_token *token_add(struct lexer *lx, enum jinja_token_kind kin
         size_t room = out->allocated == 0 ? 256 : out->allocated * 2;
         struct jinja_token *items =
             arena_grow(lx->arena, out->items, out->count * sizeof *items, room * sizeof *items);
-        if (items == NULL) {
+        if (!items) {
             lex_fail(lx, "the template is too large");
             return NULL;
         }
@@ -109,7 +109,7 @@ static bool data_add(struct lexer *lx, size_t from, size_t to)
     if (to <= from)
         return true;
     struct jinja_token *token = token_add(lx, TOKEN_DATA);
-    if (token != NULL)
+    if (token)
         token->text = text_span(lx->source.at + from, to - from);
     return token != NULL;
 }
@@ -205,7 +205,7 @@ static int escape_read(const char *at, size_t bytes, char *out, size_t *out_byte
     static const char to[] = "\\'\"\a\b\f\n\r\t\v";
     *out_bytes = 1;
     const char *simple = memchr(from, at[0], sizeof from - 1);
-    if (simple != NULL) {
+    if (simple) {
         *out = to[simple - from];
         return 1;
     }
@@ -242,9 +242,9 @@ static bool lex_string(struct lexer *lx)
         return lex_fail(lx, "a string that begins here is never closed");
     struct text raw = text_span(lx->source.at + lx->at + 1, end - lx->at - 1);
     struct jinja_token *token = token_add(lx, TOKEN_STRING);
-    char *out = token != NULL ? arena_take(lx->arena, raw.bytes + 4) : NULL;
-    if (out == NULL)
-        return token != NULL && lex_fail(lx, "the template is too large");
+    char *out = token ? arena_take(lx->arena, raw.bytes + 4) : NULL;
+    if (!out)
+        return token && lex_fail(lx, "the template is too large");
     size_t bytes = 0;
     for (size_t i = 0; i < raw.bytes;) {
         size_t added;
@@ -336,7 +336,7 @@ static bool lex_number(struct lexer *lx)
         return lex_fail(lx, "this number has too many digits");
     copy[bytes] = '\0';
     struct jinja_token *token = token_add(lx, real ? TOKEN_FLOAT : TOKEN_INT);
-    if (token == NULL)
+    if (!token)
         return false;
     errno = 0;
     if (real)
@@ -364,7 +364,7 @@ static bool lex_operator(struct lexer *lx)
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
         if (here(lx, lx->at, pairs[i]))
             op = pairs[i][0] | pairs[i][1] << 8;
-    if (op == 0 && (c == '\0' || strchr(singles, c) == NULL))
+    if (op == 0 && (c == '\0' || !strchr(singles, c)))
         return lex_fail(lx, "a character that has no meaning here");
     if (op == 0)
         op = c;
@@ -379,7 +379,7 @@ static bool lex_operator(struct lexer *lx)
         lx->open_count--;
     }
     struct jinja_token *token = token_add(lx, TOKEN_OPERATOR);
-    if (token == NULL)
+    if (!token)
         return false;
     token->op = op;
     lx->at += op > 255 ? 2 : 1;
@@ -392,7 +392,7 @@ static bool lex_inside(struct lexer *lx, bool variable)
     while (lx->at < lx->source.bytes) {
         size_t end;
         if (lx->open_count == 0 && close_at(lx, lx->at, variable ? "}}" : "%}", !variable, &end)) {
-            if (token_add(lx, variable ? TOKEN_VARIABLE_END : TOKEN_BLOCK_END) == NULL)
+            if (!token_add(lx, variable ? TOKEN_VARIABLE_END : TOKEN_BLOCK_END))
                 return false;
             jump(lx, end);
             return true;
@@ -409,7 +409,7 @@ static bool lex_inside(struct lexer *lx, bool variable)
             size_t length = 1;
             while (is_name(peek(lx, length), false))
                 length++;
-            if (token != NULL)
+            if (token)
                 token->text = text_span(lx->source.at + lx->at, length);
             fine = token != NULL;
             lx->at += length;
@@ -449,7 +449,7 @@ static bool lex_root(struct lexer *lx)
     lx->at += 2 + (sign == '-' || sign == '+');
     if (kind == '#')
         return lex_comment(lx);
-    if (token_add(lx, kind == '{' ? TOKEN_VARIABLE_BEGIN : TOKEN_BLOCK_BEGIN) == NULL)
+    if (!token_add(lx, kind == '{' ? TOKEN_VARIABLE_BEGIN : TOKEN_BLOCK_BEGIN))
         return false;
     return lex_inside(lx, kind == '{');
 }
@@ -458,7 +458,7 @@ static bool lex_root(struct lexer *lx)
 static bool source_copy(struct arena *arena, struct text source, struct text *out)
 {
     char *at = arena_take(arena, source.bytes + 1);
-    if (at == NULL)
+    if (!at)
         return false;
     size_t bytes = 0;
     for (size_t i = 0; i < source.bytes; i++) {

@@ -72,7 +72,7 @@ static bool split_by(struct jinja_run *run, const struct jinja_string *string,
     size_t from = 0;
     while (most < 0 || (int64_t)items->count < most) {
         const char *hit = memmem(string->at + from, string->bytes - from, by->at, by->bytes);
-        if (hit == NULL)
+        if (!hit)
             break;
         size_t at = (size_t)(hit - string->at);
         if (!split_add(run, string, from, at, items))
@@ -126,12 +126,11 @@ static bool method_split(struct jinja_run *run, const struct jinja_call *call,
     if ((jinja_arg_given(call, 0) && !jinja_arg_string(run, call, 0, &by)) ||
         !jinja_arg_int(run, call, 1, &most))
         return false;
-    if (by != NULL && by->bytes == 0)
+    if (by && by->bytes == 0)
         return jinja_fail(run, STATUS_INVALID, "the separator of split is empty");
-    uint64_t work =
-        back && by != NULL ? string->bytes / 4 * (1 + by->bytes / 64) : string->bytes / 32;
+    uint64_t work = back && by ? string->bytes / 4 * (1 + by->bytes / 64) : string->bytes / 32;
     bool fine = jinja_spend(run, 1 + work);
-    if (fine && by == NULL)
+    if (fine && !by)
         fine = back ? split_words_back(run, string, most, &items)
                     : split_words(run, string, most, &items);
     else if (fine)
@@ -153,8 +152,8 @@ static bool method_partition(struct jinja_run *run, const struct jinja_call *cal
     if (by->bytes == 0)
         return jinja_fail(run, STATUS_INVALID, "the separator of partition is empty");
     const char *hit = memmem(string->at, string->bytes, by->at, by->bytes);
-    size_t at = back ? find_back(string, string->bytes, by)
-                     : (hit != NULL ? (size_t)(hit - string->at) : SIZE_MAX);
+    size_t at =
+        back ? find_back(string, string->bytes, by) : (hit ? (size_t)(hit - string->at) : SIZE_MAX);
     size_t end = at + by->bytes;
     if (at == SIZE_MAX)
         at = end = back ? 0 : string->bytes;
@@ -236,7 +235,7 @@ static bool method_find(struct jinja_run *run, const struct jinja_call *call,
             what->bytes == 0 ? part.at : memmem(part.at, part.bytes, what->at, what->bytes);
         if (call->name[0] == 'r')
             found = find_back(&part, part.bytes, what);
-        else if (hit != NULL)
+        else if (hit)
             found = (size_t)(hit - part.at);
     }
     bool must = strstr(call->name, "index") != NULL;
@@ -262,7 +261,7 @@ static bool method_count(struct jinja_run *run, const struct jinja_call *call,
         count = (int64_t)jinja_utf8_count(text_span(text.at + at, to - at)) + 1;
     while (what->bytes > 0 && at != SIZE_MAX) {
         const char *hit = memmem(text.at + at, to - at, what->at, what->bytes);
-        if (hit == NULL)
+        if (!hit)
             break;
         at = (size_t)(hit - text.at) + what->bytes;
         count++;
@@ -295,7 +294,7 @@ static bool method_join(struct jinja_run *run, const struct jinja_call *call,
 {
     struct jinja_list list;
     struct jinja_builder *b = jinja_builder_create(run);
-    if (b == NULL || !jinja_iterate(run, call->args[0], &list))
+    if (!b || !jinja_iterate(run, call->args[0], &list))
         return false;
     for (size_t i = 0; i < list.count; i++) {
         if (list.items[i].kind != JINJA_STRING)
@@ -390,7 +389,7 @@ static bool method_pad(struct jinja_run *run, const struct jinja_call *call,
     const struct jinja_string *with = &zero;
     int64_t width = 0;
     struct jinja_builder *b = jinja_builder_create(run);
-    if (b == NULL || !jinja_arg_int(run, call, 0, &width) ||
+    if (!b || !jinja_arg_int(run, call, 0, &width) ||
         (call->name[0] != 'z' && !jinja_arg_string(run, call, 1, &with)))
         return false;
     int64_t count = (int64_t)jinja_utf8_count(jinja_string_text(string));
@@ -423,7 +422,7 @@ static bool method_get(struct jinja_run *run, const struct jinja_call *call,
         return false;
     struct jinja_value otherwise =
         call->args[1].kind == JINJA_MISSING ? jinja_none() : call->args[1];
-    *out = found != NULL ? *found : otherwise;
+    *out = found ? *found : otherwise;
     return true;
 }
 

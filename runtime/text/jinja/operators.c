@@ -167,13 +167,13 @@ bool jinja_contains(struct jinja_run *run, struct jinja_value container, struct 
                               jinja_kind_name(item));
         const struct jinja_string *in = container.as.string;
         *out = item.as.string->bytes == 0 ||
-               memmem(in->at, in->bytes, item.as.string->at, item.as.string->bytes) != NULL;
+               memmem(in->at, in->bytes, item.as.string->at, item.as.string->bytes);
         return jinja_spend(run, 1 + in->bytes / 64);
     }
     if (container.kind == JINJA_DICT) {
         const struct jinja_value *found;
         bool fine = jinja_dict_find(run, container.as.dict, item, &found);
-        *out = fine && found != NULL;
+        *out = fine && found;
         return fine;
     }
     struct jinja_list list;

@@ -6,7 +6,7 @@
 
 void *parser_fail(struct parser *p, const char *what)
 {
-    if (p->err == NULL || p->err->status == STATUS_OK)
+    if (!p->err || p->err->status == STATUS_OK)
         error_set(p->err, STATUS_INVALID, "line %u: %s", p->token->line, what);
     return NULL;
 }
@@ -22,7 +22,7 @@ bool parser_enter(struct parser *p)
 struct jinja_node *node_make(struct parser *p, enum jinja_node_kind kind)
 {
     struct jinja_node *node = arena_take_zeroed(p->program->arena, 1, sizeof *node);
-    if (node == NULL)
+    if (!node)
         return parser_fail(p, "the template is too large");
     node->kind = (uint8_t)kind;
     node->line = p->token->line;
@@ -31,13 +31,13 @@ struct jinja_node *node_make(struct parser *p, enum jinja_node_kind kind)
 
 bool node_add(struct parser *p, struct node_list *list, struct jinja_node *node)
 {
-    if (node == NULL)
+    if (!node)
         return false;
     if (list->count == list->allocated) {
         uint32_t room = list->allocated == 0 ? 4 : list->allocated * 2;
         struct jinja_node **items = arena_grow(p->program->arena, list->items,
                                                list->count * sizeof *items, room * sizeof *items);
-        if (items == NULL)
+        if (!items)
             return parser_fail(p, "the template is too large") != NULL;
         list->items = items;
         list->allocated = room;
@@ -60,7 +60,7 @@ bool name_intern(struct parser *p, struct text text, uint32_t *name)
         uint32_t room = p->names_allocated == 0 ? 64 : p->names_allocated * 2;
         struct text *names = arena_grow(program->arena, program->names,
                                         program->name_count * sizeof *names, room * sizeof *names);
-        if (names == NULL)
+        if (!names)
             return parser_fail(p, "the template is too large") != NULL;
         program->names = names;
         p->names_allocated = room;
@@ -108,8 +108,8 @@ bool expect_op(struct parser *p, int op)
 static struct jinja_node *node_pair(struct parser *p, enum jinja_node_kind kind,
                                     struct jinja_node *a, struct jinja_node *b)
 {
-    struct jinja_node *node = a != NULL && b != NULL ? node_make(p, kind) : NULL;
-    if (node == NULL)
+    struct jinja_node *node = a && b ? node_make(p, kind) : NULL;
+    if (!node)
         return NULL;
     node->a = a;
     node->b = b;
@@ -120,7 +120,7 @@ static struct jinja_node *node_pair(struct parser *p, enum jinja_node_kind kind,
 static struct jinja_node *parse_constant(struct parser *p, struct jinja_value value)
 {
     struct jinja_node *node = node_make(p, NODE_CONST);
-    if (node != NULL)
+    if (node)
         node->value = value;
     return node;
 }
@@ -128,7 +128,7 @@ static struct jinja_node *parse_constant(struct parser *p, struct jinja_value va
 static struct jinja_node *constant_string(struct parser *p, struct text text)
 {
     struct jinja_string *string = arena_take_zeroed(p->program->arena, 1, sizeof *string);
-    if (string == NULL)
+    if (!string)
         return parser_fail(p, "the template is too large");
     string->at = text.at;
     string->bytes = text.bytes;
@@ -145,7 +145,7 @@ static struct jinja_node *parse_string(struct parser *p)
     if (p->token == first + 1)
         return constant_string(p, first->text);
     char *joined = arena_take(p->program->arena, bytes + 1);
-    if (joined == NULL)
+    if (!joined)
         return parser_fail(p, "the template is too large");
     size_t at = 0;
     for (const struct jinja_token *token = first; token < p->token; token++) {
@@ -166,7 +166,7 @@ static struct jinja_node *parse_name(struct parser *p)
     else if (text_is(text, "none") || text_is(text, "None"))
         value = jinja_none();
     struct jinja_node *node = node_make(p, value.kind != JINJA_MISSING ? NODE_CONST : NODE_NAME);
-    if (node == NULL || !name_intern(p, text, &node->name))
+    if (!node || !name_intern(p, text, &node->name))
         return NULL;
     node->value = value;
     p->token++;
@@ -185,7 +185,7 @@ static struct jinja_node *parse_items(struct parser *p, enum jinja_node_kind kin
     struct jinja_node *node = node_make(p, kind);
     struct node_list items = {0};
     p->token++;
-    while (node != NULL && !next_is(p, end)) {
+    while (node && !next_is(p, end)) {
         if (items.count > 0 && !expect_op(p, ','))
             return NULL;
         if (next_is(p, end))
@@ -195,7 +195,7 @@ static struct jinja_node *parse_items(struct parser *p, enum jinja_node_kind kin
         if (kind == NODE_DICT && (!expect_op(p, ':') || !node_add(p, &items, parse_expression(p))))
             return NULL;
     }
-    if (node == NULL || !expect_op(p, end))
+    if (!node || !expect_op(p, end))
         return NULL;
     node->items = items.items;
     node->count = items.count;
@@ -221,7 +221,7 @@ struct jinja_node *parse_primary(struct parser *p)
     }
     if (take_op(p, '(')) {
         node = parse_tuple(p, true, true);
-        return node != NULL && expect_op(p, ')') ? node : NULL;
+        return node && expect_op(p, ')') ? node : NULL;
     }
     if (next_is(p, '['))
         return parse_items(p, NODE_LIST, ']');
@@ -241,7 +241,7 @@ struct jinja_node *parse_tuple(struct parser *p, bool conditional, bool brackets
     struct jinja_node *tuple = node_make(p, NODE_TUPLE);
     struct node_list items = {0};
     bool comma = false;
-    while (tuple != NULL) {
+    while (tuple) {
         if (items.count > 0 && !take_op(p, ','))
             break;
         comma = comma || items.count > 0;
@@ -250,7 +250,7 @@ struct jinja_node *parse_tuple(struct parser *p, bool conditional, bool brackets
         if (!node_add(p, &items, conditional ? parse_expression(p) : parse_or(p)))
             return NULL;
     }
-    if (tuple == NULL)
+    if (!tuple)
         return NULL;
     if (!comma && items.count == 1)
         return items.items[0];
@@ -265,12 +265,12 @@ struct jinja_node *parse_target_one(struct parser *p, bool attributes)
 {
     if (p->token->kind != TOKEN_NAME && take_op(p, '(')) {
         struct jinja_node *inner = parse_target(p, attributes);
-        return inner != NULL && expect_op(p, ')') ? inner : NULL;
+        return inner && expect_op(p, ')') ? inner : NULL;
     }
     if (p->token->kind != TOKEN_NAME)
         return parser_fail(p, "expected the name of a variable");
     struct jinja_node *node = parse_name(p);
-    if (node == NULL)
+    if (!node)
         return NULL;
     if (node->kind != NODE_NAME)
         return parser_fail(p, "a constant cannot be assigned to");
@@ -290,7 +290,7 @@ struct jinja_node *parse_target(struct parser *p, bool attributes)
     struct jinja_node *tuple = node_make(p, NODE_TUPLE);
     struct node_list items = {0};
     bool comma = false;
-    while (tuple != NULL) {
+    while (tuple) {
         if (items.count > 0 && !take_op(p, ','))
             break;
         comma = comma || items.count > 0;
@@ -300,7 +300,7 @@ struct jinja_node *parse_target(struct parser *p, bool attributes)
             return NULL;
     }
     p->depth--;
-    if (tuple == NULL)
+    if (!tuple)
         return NULL;
     if (!comma)
         return items.items[0];
@@ -314,22 +314,22 @@ static struct jinja_node *parse_slice_or_index(struct parser *p)
     struct jinja_node *slice = node_make(p, NODE_SLICE);
     struct jinja_node *part[3] = {NULL, NULL, NULL};
     int at = 0;
-    while (slice != NULL && !next_is(p, ']') && !next_is(p, ',')) {
+    while (slice && !next_is(p, ']') && !next_is(p, ',')) {
         if (take_op(p, ':')) {
             if (++at == 3)
                 return parser_fail(p, "a slice has at most three parts");
             continue;
         }
-        if (part[at] != NULL)
+        if (part[at])
             return parser_fail(p, "expected ']'");
         part[at] = parse_expression(p);
-        if (part[at] == NULL)
+        if (!part[at])
             return NULL;
     }
-    if (slice == NULL)
+    if (!slice)
         return NULL;
     if (at == 0)
-        return part[0] != NULL ? part[0] : parser_fail(p, "expected an index");
+        return part[0] ? part[0] : parser_fail(p, "expected an index");
     slice->a = part[0];
     slice->b = part[1];
     slice->c = part[2];
@@ -339,7 +339,7 @@ static struct jinja_node *parse_slice_or_index(struct parser *p)
 static struct jinja_node *parse_subscript(struct parser *p, struct jinja_node *of)
 {
     struct jinja_node *node = node_make(p, NODE_GETITEM);
-    if (node == NULL)
+    if (!node)
         return NULL;
     node->a = of;
     if (take_op(p, '.')) {
@@ -351,7 +351,7 @@ static struct jinja_node *parse_subscript(struct parser *p, struct jinja_node *o
         if (p->token->kind != TOKEN_INT)
             return parser_fail(p, "expected an attribute name");
         node->b = parse_primary(p);
-        return node->b != NULL ? node : NULL;
+        return node->b ? node : NULL;
     }
     p->token++;
     struct node_list items = {0};
@@ -367,7 +367,7 @@ static struct jinja_node *parse_subscript(struct parser *p, struct jinja_node *o
         node->b = items.items[0];
     else { // a[] has an empty tuple as its index, which nothing holds
         node->b = node_make(p, NODE_TUPLE);
-        if (node->b == NULL)
+        if (!node->b)
             return NULL;
         node->b->items = items.items;
         node->b->count = items.count;
@@ -379,20 +379,20 @@ static bool parse_argument(struct parser *p, struct jinja_node *args, struct nod
                            struct node_list *keywords)
 {
     if (take_op(p, '*'))
-        return args->a == NULL && args->b == NULL && (args->a = parse_expression(p)) != NULL;
+        return !args->a && !args->b && (args->a = parse_expression(p)) != NULL;
     if (take_op(p, OP_POWER))
-        return args->b == NULL && (args->b = parse_expression(p)) != NULL;
+        return !args->b && (args->b = parse_expression(p)) != NULL;
     if (p->token->kind == TOKEN_NAME && p->token[1].kind == TOKEN_OPERATOR &&
         p->token[1].op == '=') {
         struct jinja_node *keyword = node_make(p, NODE_KEYWORD);
-        if (keyword == NULL || args->b != NULL)
+        if (!keyword || args->b)
             return false;
         keyword->text = p->token->text;
         p->token += 2;
         keyword->a = parse_expression(p);
-        return keyword->a != NULL && node_add(p, keywords, keyword);
+        return keyword->a && node_add(p, keywords, keyword);
     }
-    if (args->a != NULL || args->b != NULL || keywords->count > 0)
+    if (args->a || args->b || keywords->count > 0)
         return false;
     return node_add(p, items, parse_expression(p));
 }
@@ -402,7 +402,7 @@ static struct jinja_node *parse_args(struct parser *p)
     struct jinja_node *args = node_make(p, NODE_ARGS);
     struct node_list items = {0};
     struct node_list keywords = {0};
-    if (args == NULL || !expect_op(p, '('))
+    if (!args || !expect_op(p, '('))
         return NULL;
     bool first = true;
     while (!next_is(p, ')')) {
@@ -430,14 +430,13 @@ static struct jinja_node *parse_call(struct parser *p, struct jinja_node *of)
 
 struct jinja_node *parse_postfix(struct parser *p, struct jinja_node *node)
 {
-    while (node != NULL) {
+    while (node)
         if (next_is(p, '.') || next_is(p, '['))
             node = parse_subscript(p, node);
         else if (next_is(p, '('))
             node = parse_call(p, node);
         else
             break;
-    }
     return node;
 }
 
@@ -476,19 +475,19 @@ static struct jinja_node *parse_test(struct parser *p, struct jinja_node *of)
     p->token++;
     bool negated = take_name(p, "not");
     struct jinja_node *node = node_make(p, NODE_TEST);
-    if (node == NULL || !parse_dotted(p, &node->text))
+    if (!node || !parse_dotted(p, &node->text))
         return NULL;
     node->a = of;
     if (next_is(p, '(')) {
         node->b = parse_args(p);
-        if (node->b == NULL)
+        if (!node->b)
             return NULL;
     } else if (test_argument_follows(p)) {
         if (next_is_name(p, "is"))
             return parser_fail(p, "tests cannot be chained with is");
         struct node_list items = {0};
         node->b = node_make(p, NODE_ARGS);
-        if (node->b == NULL || !node_add(p, &items, parse_postfix(p, parse_primary(p))))
+        if (!node->b || !node_add(p, &items, parse_postfix(p, parse_primary(p))))
             return NULL;
         node->b->items = items.items;
         node->b->count = 1;
@@ -496,7 +495,7 @@ static struct jinja_node *parse_test(struct parser *p, struct jinja_node *of)
     if (!negated)
         return node;
     struct jinja_node *not_node = node_make(p, NODE_NOT);
-    if (not_node != NULL)
+    if (not_node)
         not_node->a = node;
     return not_node;
 }
@@ -504,10 +503,10 @@ static struct jinja_node *parse_test(struct parser *p, struct jinja_node *of)
 static struct jinja_node *parse_filter(struct parser *p, struct jinja_node *of)
 {
     struct jinja_node *filter = node_make(p, NODE_FILTER);
-    if (filter == NULL || !parse_dotted(p, &filter->text))
+    if (!filter || !parse_dotted(p, &filter->text))
         return NULL;
     filter->a = of;
-    if (next_is(p, '(') && (filter->b = parse_args(p)) == NULL)
+    if (next_is(p, '(') && !(filter->b = parse_args(p)))
         return NULL;
     return filter;
 }
@@ -517,14 +516,14 @@ struct jinja_node *parse_filters(struct parser *p, struct jinja_node *node, bool
 {
     if (first_named)
         node = parse_filter(p, node);
-    while (node != NULL && take_op(p, '|'))
+    while (node && take_op(p, '|'))
         node = parse_filter(p, node);
     return node;
 }
 
 static struct jinja_node *parse_filter_expression(struct parser *p, struct jinja_node *node)
 {
-    while (node != NULL) {
+    while (node)
         if (take_op(p, '|'))
             node = parse_filter(p, node);
         else if (next_is_name(p, "is"))
@@ -533,7 +532,6 @@ static struct jinja_node *parse_filter_expression(struct parser *p, struct jinja
             node = parse_call(p, node);
         else
             break;
-    }
     return node;
 }
 
@@ -545,7 +543,7 @@ static struct jinja_node *parse_unary(struct parser *p, bool filters)
     if (next_is(p, '-') || next_is(p, '+')) {
         node = node_make(p, next_is(p, '-') ? NODE_NEGATE : NODE_POSITIVE);
         p->token++;
-        if (node != NULL && (node->a = parse_unary(p, false)) == NULL)
+        if (node && !(node->a = parse_unary(p, false)))
             node = NULL;
     } else {
         node = parse_primary(p);
@@ -561,7 +559,7 @@ static struct jinja_node *parse_binary(struct parser *p, const int *ops,
                                        struct jinja_node *(*inner)(struct parser *))
 {
     struct jinja_node *left = inner(p);
-    while (left != NULL && p->token->kind == TOKEN_OPERATOR) {
+    while (left && p->token->kind == TOKEN_OPERATOR) {
         int op = p->token->op;
         const int *known = ops;
         while (*known != 0 && *known != op)
@@ -570,7 +568,7 @@ static struct jinja_node *parse_binary(struct parser *p, const int *ops,
             break;
         p->token++;
         left = node_pair(p, NODE_BINARY, left, inner(p));
-        if (left != NULL)
+        if (left)
             left->op = op;
     }
     return left;
@@ -596,11 +594,11 @@ static struct jinja_node *parse_product(struct parser *p)
 static struct jinja_node *parse_concat(struct parser *p)
 {
     struct jinja_node *first = parse_product(p);
-    if (first == NULL || !next_is(p, '~'))
+    if (!first || !next_is(p, '~'))
         return first;
     struct jinja_node *node = node_make(p, NODE_CONCAT);
     struct node_list items = {0};
-    if (node == NULL || !node_add(p, &items, first))
+    if (!node || !node_add(p, &items, first))
         return NULL;
     while (take_op(p, '~'))
         if (!node_add(p, &items, parse_product(p)))
@@ -636,19 +634,19 @@ static struct jinja_node *parse_compare(struct parser *p)
     struct jinja_node *first = parse_sum(p);
     struct node_list items = {0};
     int op;
-    while (first != NULL && (op = take_comparison(p)) != 0) {
+    while (first && (op = take_comparison(p)) != 0) {
         struct jinja_node *operand = node_make(p, NODE_OPERAND);
-        if (operand == NULL)
+        if (!operand)
             return NULL;
         operand->op = op;
         operand->a = parse_sum(p);
-        if (operand->a == NULL || !node_add(p, &items, operand))
+        if (!operand->a || !node_add(p, &items, operand))
             return NULL;
     }
-    if (first == NULL || items.count == 0)
+    if (!first || items.count == 0)
         return first;
     struct jinja_node *node = node_make(p, NODE_COMPARE);
-    if (node == NULL)
+    if (!node)
         return NULL;
     node->a = first;
     node->items = items.items;
@@ -662,7 +660,7 @@ static struct jinja_node *parse_not(struct parser *p)
         return parse_compare(p);
     struct jinja_node *node = parser_enter(p) ? node_make(p, NODE_NOT) : NULL;
     p->token++;
-    if (node == NULL || (node->a = parse_not(p)) == NULL)
+    if (!node || !(node->a = parse_not(p)))
         return NULL;
     p->depth--;
     return node;
@@ -671,7 +669,7 @@ static struct jinja_node *parse_not(struct parser *p)
 static struct jinja_node *parse_and(struct parser *p)
 {
     struct jinja_node *left = parse_not(p);
-    while (left != NULL && take_name(p, "and"))
+    while (left && take_name(p, "and"))
         left = node_pair(p, NODE_AND, left, parse_not(p));
     return left;
 }
@@ -679,7 +677,7 @@ static struct jinja_node *parse_and(struct parser *p)
 struct jinja_node *parse_or(struct parser *p)
 {
     struct jinja_node *left = parse_and(p);
-    while (left != NULL && take_name(p, "or"))
+    while (left && take_name(p, "or"))
         left = node_pair(p, NODE_OR, left, parse_and(p));
     return left;
 }
@@ -689,10 +687,10 @@ struct jinja_node *parse_expression(struct parser *p)
     if (!parser_enter(p))
         return NULL;
     struct jinja_node *node = parse_or(p);
-    while (node != NULL && take_name(p, "if")) {
+    while (node && take_name(p, "if")) {
         struct jinja_node *condition = parse_or(p);
         struct jinja_node *chosen = node_pair(p, NODE_COND, condition, node);
-        if (chosen != NULL && take_name(p, "else") && (chosen->c = parse_expression(p)) == NULL)
+        if (chosen && take_name(p, "else") && !(chosen->c = parse_expression(p)))
             return NULL;
         node = chosen;
     }

@@ -6,7 +6,7 @@ static struct jinja_node *parse_body(struct parser *p, const char *const *ends);
 
 static bool at_one_of(const struct parser *p, const char *const *names)
 {
-    for (; *names != NULL; names++)
+    for (; *names; names++)
         if (next_is_name(p, *names))
             return true;
     return false;
@@ -25,7 +25,7 @@ static struct jinja_node *parse_body_to(struct parser *p, const char *end)
 {
     const char *const ends[] = {end, NULL};
     struct jinja_node *body = expect_tag_end(p) ? parse_body(p, ends) : NULL;
-    if (body != NULL)
+    if (body)
         p->token++;
     return body;
 }
@@ -35,9 +35,9 @@ static struct jinja_node *parse_if(struct parser *p)
     static const char *const ends[] = {"elif", "else", "endif", NULL};
     struct jinja_node *node = node_make(p, NODE_IF);
     struct node_list items = {0};
-    while (node != NULL) {
+    while (node) {
         struct jinja_node *condition = parse_tuple(p, false, false);
-        if (condition != NULL && next_is_name(p, "if")) // `a if b` as a condition
+        if (condition && next_is_name(p, "if")) // `a if b` as a condition
             return parser_fail(p, "expected the end of the tag, '%}'");
         if (!node_add(p, &items, condition) || !expect_tag_end(p) ||
             !node_add(p, &items, parse_body(p, ends)))
@@ -45,11 +45,11 @@ static struct jinja_node *parse_if(struct parser *p)
         if (!take_name(p, "elif"))
             break;
     }
-    if (node == NULL)
+    if (!node)
         return NULL;
     if (take_name(p, "else")) {
         node->c = parse_body_to(p, "endif");
-        if (node->c == NULL)
+        if (!node->c)
             return NULL;
     } else {
         p->token++;
@@ -63,22 +63,22 @@ static struct jinja_node *parse_for(struct parser *p)
 {
     static const char *const ends[] = {"else", "endfor", NULL};
     struct jinja_node *node = node_make(p, NODE_FOR);
-    if (node == NULL || (node->a = parse_target(p, false)) == NULL)
+    if (!node || !(node->a = parse_target(p, false)))
         return NULL;
     if (!take_name(p, "in"))
         return parser_fail(p, "expected 'in' after the variables of the loop");
     node->b = parse_tuple(p, false, false);
     node->more = arena_take_zeroed(p->program->arena, 2, sizeof *node->more);
-    if (node->b == NULL || node->more == NULL)
+    if (!node->b || !node->more)
         return NULL;
     node->more_count = 2;
-    if (take_name(p, "if") && (node->more[0] = parse_expression(p)) == NULL)
+    if (take_name(p, "if") && !(node->more[0] = parse_expression(p)))
         return NULL;
     node->flag = take_name(p, "recursive");
     p->loops++;
     node->c = expect_tag_end(p) ? parse_body(p, ends) : NULL;
     p->loops--;
-    if (node->c == NULL)
+    if (!node->c)
         return NULL;
     if (take_name(p, "else"))
         return (node->more[1] = parse_body_to(p, "endfor")) != NULL ? node : NULL;
@@ -89,12 +89,12 @@ static struct jinja_node *parse_for(struct parser *p)
 static struct jinja_node *parse_set(struct parser *p)
 {
     struct jinja_node *node = node_make(p, NODE_SET);
-    if (node == NULL || (node->a = parse_target(p, true)) == NULL)
+    if (!node || !(node->a = parse_target(p, true)))
         return NULL;
     if (take_op(p, '='))
         return (node->b = parse_tuple(p, true, false)) != NULL ? node : NULL;
     node->kind = NODE_SET_BLOCK;
-    if (next_is(p, '|') && (node->b = parse_filters(p, NULL, false)) == NULL)
+    if (next_is(p, '|') && !(node->b = parse_filters(p, NULL, false)))
         return NULL;
     return (node->c = parse_body_to(p, "endset")) != NULL ? node : NULL;
 }
@@ -111,14 +111,14 @@ static bool parse_parameters(struct parser *p, struct jinja_node *macro)
         if (names.count > 0 && !expect_op(p, ','))
             return false;
         struct jinja_node *name = parse_target_one(p, false);
-        if (name == NULL || name->kind != NODE_NAME)
+        if (!name || name->kind != NODE_NAME)
             return parser_fail(p, "expected the name of a parameter") != NULL;
         if (!node_add(p, &names, name) || !node_add(p, &defaults, name))
             return false;
         bool given = take_op(p, '=');
         struct jinja_node *value = given ? parse_expression(p) : NULL;
         had_default = had_default || given;
-        if (value == NULL && had_default)
+        if (!value && had_default)
             return parser_fail(p, "a parameter without default follows one with") != NULL;
         defaults.items[defaults.count - 1] = value;
     }
@@ -148,7 +148,7 @@ static struct jinja_node *parse_macro(struct parser *p)
 {
     struct jinja_node *node = node_make(p, NODE_MACRO);
     struct jinja_node *name = parse_target_one(p, false);
-    if (node == NULL || name == NULL)
+    if (!node || !name)
         return NULL;
     if (name->kind != NODE_NAME)
         return parser_fail(p, "expected the name of the macro");
@@ -161,7 +161,7 @@ static struct jinja_node *parse_call_block(struct parser *p)
 {
     struct jinja_node *node = node_make(p, NODE_CALL_BLOCK);
     struct jinja_node *caller = node_make(p, NODE_MACRO);
-    if (node == NULL || caller == NULL)
+    if (!node || !caller)
         return NULL;
     caller->name = NAME_CALLER;
     caller->text = text_of("caller");
@@ -169,7 +169,7 @@ static struct jinja_node *parse_call_block(struct parser *p)
         return NULL;
     node->a = parse_expression(p);
     node->b = caller;
-    if (node->a == NULL)
+    if (!node->a)
         return NULL;
     if (node->a->kind != NODE_CALL)
         return parser_fail(p, "expected a call");
@@ -179,7 +179,7 @@ static struct jinja_node *parse_call_block(struct parser *p)
 static struct jinja_node *parse_filter_block(struct parser *p)
 {
     struct jinja_node *node = node_make(p, NODE_FILTER_BLOCK);
-    if (node == NULL || (node->b = parse_filters(p, NULL, true)) == NULL)
+    if (!node || !(node->b = parse_filters(p, NULL, true)))
         return NULL;
     return (node->c = parse_body_to(p, "endfilter")) != NULL ? node : NULL;
 }
@@ -188,14 +188,14 @@ static struct jinja_node *parse_with(struct parser *p)
 {
     struct jinja_node *node = node_make(p, NODE_WITH);
     struct node_list items = {0};
-    while (node != NULL && p->token->kind != TOKEN_BLOCK_END) {
+    while (node && p->token->kind != TOKEN_BLOCK_END) {
         if (items.count > 0 && !expect_op(p, ','))
             return NULL;
         if (!node_add(p, &items, parse_target(p, false)) || !expect_op(p, '=') ||
             !node_add(p, &items, parse_expression(p)))
             return NULL;
     }
-    if (node == NULL || (node->c = parse_body_to(p, "endwith")) == NULL)
+    if (!node || !(node->c = parse_body_to(p, "endwith")))
         return NULL;
     node->items = items.items;
     node->count = items.count;
@@ -205,14 +205,13 @@ static struct jinja_node *parse_with(struct parser *p)
 static struct jinja_node *parse_generation(struct parser *p)
 {
     struct jinja_node *node = node_make(p, NODE_SCOPE);
-    return node != NULL && (node->c = parse_body_to(p, "endgeneration")) != NULL ? node : NULL;
+    return node && (node->c = parse_body_to(p, "endgeneration")) != NULL ? node : NULL;
 }
 
 static struct jinja_node *parse_block(struct parser *p)
 {
     struct jinja_node *node = node_make(p, NODE_SCOPE);
-    if (node == NULL || parse_target(p, false) == NULL ||
-        (node->c = parse_body_to(p, "endblock")) == NULL)
+    if (!node || !parse_target(p, false) || !(node->c = parse_body_to(p, "endblock")))
         return NULL;
     if (p->token->kind == TOKEN_NAME)
         p->token++; // {% endblock name %}
@@ -222,7 +221,7 @@ static struct jinja_node *parse_block(struct parser *p)
 static struct jinja_node *parse_print(struct parser *p)
 {
     struct jinja_node *node = node_make(p, NODE_PRINT);
-    return node != NULL && (node->a = parse_tuple(p, true, false)) != NULL ? node : NULL;
+    return node && (node->a = parse_tuple(p, true, false)) != NULL ? node : NULL;
 }
 
 static struct jinja_node *parse_jump(struct parser *p, enum jinja_node_kind kind)
@@ -258,7 +257,7 @@ static struct jinja_node *parse_statement(struct parser *p)
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (take_name(p, rows[i].name)) {
             struct jinja_node *node = rows[i].parse(p);
-            return node != NULL && expect_tag_end(p) ? node : NULL;
+            return node && expect_tag_end(p) ? node : NULL;
         }
     if (p->token->kind != TOKEN_NAME)
         return parser_fail(p, "expected the name of a tag");
@@ -273,7 +272,7 @@ static struct jinja_node *parse_piece(struct parser *p)
     struct jinja_node *node;
     if (p->token->kind == TOKEN_DATA) {
         node = node_make(p, NODE_TEXT);
-        if (node != NULL)
+        if (node)
             node->text = p->token->text;
         p->token++;
         return node;
@@ -284,7 +283,7 @@ static struct jinja_node *parse_piece(struct parser *p)
     }
     p->token++; // only {{ is left
     node = parse_print(p);
-    if (node == NULL)
+    if (!node)
         return NULL;
     if (p->token->kind != TOKEN_VARIABLE_END)
         return parser_fail(p, "expected the end of the expression, '}}'");
@@ -299,13 +298,13 @@ static struct jinja_node *parse_body(struct parser *p, const char *const *ends)
         return NULL;
     struct jinja_node *body = node_make(p, NODE_BODY);
     struct node_list items = {0};
-    while (body != NULL) {
+    while (body) {
         if (p->token->kind == TOKEN_END) {
-            if (ends != NULL)
+            if (ends)
                 return parser_fail(p, "the source ends inside of a block");
             break;
         }
-        if (ends != NULL && p->token->kind == TOKEN_BLOCK_BEGIN) {
+        if (ends && p->token->kind == TOKEN_BLOCK_BEGIN) {
             p->token++;
             if (at_one_of(p, ends))
                 break;
@@ -315,7 +314,7 @@ static struct jinja_node *parse_body(struct parser *p, const char *const *ends)
             return NULL;
     }
     p->depth--;
-    if (body == NULL)
+    if (!body)
         return NULL;
     body->items = items.items;
     body->count = items.count;
@@ -334,11 +333,11 @@ bool jinja_parse(struct jinja_program *program, const struct jinja_tokens *token
             break;
     }
     program->body = parse_body(&p, NULL);
-    if (program->body == NULL && scratch.status == STATUS_OK)
+    if (!program->body && scratch.status == STATUS_OK)
         parser_fail(&p, "the template cannot be read");
     if (scratch.status != STATUS_OK)
         program->body = NULL;
-    if (program->body == NULL && err != NULL)
+    if (!program->body && err)
         *err = scratch;
     return program->body != NULL;
 }

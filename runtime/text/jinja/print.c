@@ -60,7 +60,7 @@ static size_t repr_escape(uint32_t point, char quote, char out[16])
                          : point == '\t' ? "\\t"
                          : point == '\\' ? "\\\\"
                                          : NULL;
-    if (simple != NULL)
+    if (simple)
         return (size_t)snprintf(out, 16, "%s", simple);
     if (point == (uint32_t)quote)
         return (size_t)snprintf(out, 16, "\\%c", quote);
@@ -78,8 +78,8 @@ static bool repr_string(struct jinja_run *run, struct jinja_builder *b,
 {
     struct text text = jinja_string_text(string);
     bool plain = jinja_string_plain(string);
-    bool single = text.bytes > 0 && memchr(text.at, '\'', text.bytes) != NULL;
-    bool twofold = text.bytes > 0 && memchr(text.at, '"', text.bytes) != NULL;
+    bool single = text.bytes > 0 && memchr(text.at, '\'', text.bytes);
+    bool twofold = text.bytes > 0 && memchr(text.at, '"', text.bytes);
     char quote = single && !twofold ? '"' : '\'';
     if (string->markup && !jinja_builder_literal(run, b, "Markup("))
         return false;
@@ -221,5 +221,5 @@ bool jinja_to_string(struct jinja_run *run, struct jinja_value value, struct jin
     if (value.kind == JINJA_STRING)
         return true;
     struct jinja_builder *b = jinja_builder_create(run);
-    return b != NULL && jinja_print(run, b, value) && jinja_builder_done(run, b, out);
+    return b && jinja_print(run, b, value) && jinja_builder_done(run, b, out);
 }

@@ -8,7 +8,7 @@
 struct jinja_builder *jinja_builder_create(struct jinja_run *run)
 {
     struct jinja_builder *b = jinja_take(run, 1, sizeof *b);
-    if (b != NULL)
+    if (b)
         *b = (struct jinja_builder){0};
     return b;
 }
@@ -26,7 +26,7 @@ static bool builder_reserve(struct jinja_run *run, struct jinja_builder *b, size
     if (room < 64)
         room = 64;
     char *at = arena_grow(run->arena, b->at, b->bytes, room);
-    if (at == NULL)
+    if (!at)
         return jinja_take(run, SIZE_MAX / 4, 1) != NULL;
     b->at = at;
     b->allocated = room;
@@ -42,7 +42,7 @@ static bool builder_mark(struct jinja_run *run, struct jinja_builder *b, size_t 
     if (b->count == b->allocated_marks) {
         uint32_t room = b->count == 0 ? 4 : b->count * 2;
         struct jinja_mark *marks = jinja_take(run, room, sizeof *marks);
-        if (marks == NULL)
+        if (!marks)
             return false;
         if (b->count > 0)
             memcpy(marks, b->marks, b->count * sizeof *marks);
@@ -97,7 +97,7 @@ bool jinja_builder_string(struct jinja_run *run, struct jinja_builder *b,
 bool jinja_builder_done(struct jinja_run *run, struct jinja_builder *b, struct jinja_value *out)
 {
     struct jinja_string *string = jinja_take(run, 1, sizeof *string);
-    if (string == NULL)
+    if (!string)
         return false;
     *string = (struct jinja_string){.at = b->bytes > 0 ? b->at : "", .bytes = b->bytes, .home = b};
     if (b->count > 1) {
@@ -113,7 +113,7 @@ bool jinja_builder_done(struct jinja_run *run, struct jinja_builder *b, struct j
 bool jinja_string_make(struct jinja_run *run, struct text text, bool plain, struct jinja_value *out)
 {
     struct jinja_string *string = jinja_take(run, 1, sizeof *string);
-    if (string == NULL)
+    if (!string)
         return false;
     *string = (struct jinja_string){.at = text.at, .bytes = text.bytes, .plain = plain};
     *out = jinja_of_string(string);
@@ -124,7 +124,7 @@ bool jinja_string_slice(struct jinja_run *run, const struct jinja_string *string
                         size_t to, struct jinja_value *out)
 {
     struct jinja_string *part = jinja_take(run, 1, sizeof *part);
-    if (part == NULL)
+    if (!part)
         return false;
     if (to < from)
         to = from;
@@ -147,7 +147,7 @@ bool jinja_string_slice(struct jinja_run *run, const struct jinja_string *string
     if (first == last)
         return true;
     struct jinja_mark *marks = jinja_take(run, last - first + 1, sizeof *marks);
-    if (marks == NULL)
+    if (!marks)
         return false;
     for (uint32_t i = first; i <= last; i++)
         marks[i - first] = (struct jinja_mark){.end = string->marks[i].end - from,
@@ -165,11 +165,11 @@ static bool join_markup(struct jinja_run *run, struct jinja_value a, struct jinj
     if (!b.as.string->markup && !jinja_string_escape(run, b.as.string, &b))
         return false;
     struct jinja_builder *joined = jinja_builder_create(run);
-    if (joined == NULL || !jinja_builder_string(run, joined, a.as.string) ||
+    if (!joined || !jinja_builder_string(run, joined, a.as.string) ||
         !jinja_builder_string(run, joined, b.as.string) || !jinja_builder_done(run, joined, out))
         return false;
     struct jinja_string *made = jinja_take(run, 1, sizeof *made);
-    if (made == NULL)
+    if (!made)
         return false;
     *made = *out->as.string;
     made->markup = true;
@@ -185,9 +185,9 @@ bool jinja_string_join(struct jinja_run *run, struct jinja_value a, struct jinja
     if (left->markup || right->markup)
         return join_markup(run, a, b, out);
     struct jinja_builder *home = left->home;
-    if (home == NULL || home->bytes != left->bytes) {
+    if (!home || home->bytes != left->bytes) {
         home = jinja_builder_create(run);
-        if (home == NULL || !builder_reserve(run, home, left->bytes + right->bytes) ||
+        if (!home || !builder_reserve(run, home, left->bytes + right->bytes) ||
             !jinja_builder_string(run, home, left))
             return false;
     }
@@ -198,7 +198,7 @@ bool jinja_string_repeat(struct jinja_run *run, const struct jinja_string *strin
                          struct jinja_value *out)
 {
     struct jinja_builder *b = jinja_builder_create(run);
-    if (b == NULL)
+    if (!b)
         return false;
     for (int64_t i = 0; i < times && string->bytes > 0; i++)
         if (!jinja_builder_string(run, b, string))
@@ -238,12 +238,12 @@ bool jinja_string_escape(struct jinja_run *run, const struct jinja_string *strin
                          struct jinja_value *out)
 {
     struct jinja_builder *b = jinja_builder_create(run);
-    if (b == NULL)
+    if (!b)
         return false;
     size_t from = 0;
     for (size_t at = 0; at < string->bytes; at++) {
         const char *entity = entity_of(string->at[at]);
-        if (entity == NULL)
+        if (!entity)
             continue;
         if (!jinja_builder_part(run, b, string, from, at) ||
             !jinja_builder_add(run, b, text_of(entity), jinja_string_plain(string)))
@@ -254,7 +254,7 @@ bool jinja_string_escape(struct jinja_run *run, const struct jinja_string *strin
         !jinja_builder_done(run, b, out))
         return false;
     struct jinja_string *made = jinja_take(run, 1, sizeof *made);
-    if (made == NULL)
+    if (!made)
         return false;
     *made = *out->as.string;
     made->markup = true;

@@ -111,7 +111,7 @@ static bool test_compare(struct jinja_run *run, const struct jinja_call *call,
     memcpy(wanted + 1 + bytes, " ", 2);
     int op = OP_EQ;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (strstr(rows[i].names, wanted) != NULL)
+        if (strstr(rows[i].names, wanted))
             op = rows[i].op;
     return jinja_compare(run, op, call->self, call->args[0], &holds) && answer(out, holds);
 }
@@ -137,8 +137,8 @@ static bool test_known(struct jinja_run *run, const struct jinja_call *call,
     struct text name = jinja_string_text(call->self.as.string);
     if (call->name[0] == 't')
         return answer(out, jinja_test_find(name) != NULL);
-    return answer(out, jinja_text_filter(name) != NULL || jinja_sequence_filter(name) != NULL ||
-                           jinja_map_filter(name) != NULL);
+    return answer(out,
+                  jinja_text_filter(name) || jinja_sequence_filter(name) || jinja_map_filter(name));
 }
 
 const struct jinja_row *jinja_test_find(struct text name)

@@ -48,11 +48,11 @@ bool jinja_arg_bool(const struct jinja_call *call, uint32_t index, bool otherwis
 
 static bool strips(uint32_t point, const struct jinja_string *chars)
 {
-    if (chars == NULL)
+    if (!chars)
         return jinja_char_is_space(point);
     char bytes[4];
     size_t count = jinja_utf8_put(bytes, point);
-    return chars->bytes > 0 && memmem(chars->at, chars->bytes, bytes, count) != NULL;
+    return chars->bytes > 0 && memmem(chars->at, chars->bytes, bytes, count);
 }
 
 static size_t char_before(struct text text, size_t at)
@@ -69,7 +69,7 @@ bool jinja_strip(struct jinja_run *run, const struct jinja_string *string,
     struct text text = jinja_string_text(string);
     size_t from = 0;
     size_t to = text.bytes;
-    uint64_t each = chars != NULL ? chars->bytes / 64 : 0; // what one look at chars costs
+    uint64_t each = chars ? chars->bytes / 64 : 0; // what one look at chars costs
     uint32_t point;
     while ((side & STRIP_LEFT) != 0 && from < to) {
         size_t bytes = jinja_utf8_next(text, from, &point);
@@ -96,7 +96,7 @@ bool jinja_replace(struct jinja_run *run, const struct jinja_string *string,
 {
     struct text text = jinja_string_text(string);
     struct jinja_builder *b = jinja_builder_create(run);
-    if (b == NULL || !jinja_spend(run, 1 + text.bytes / 16))
+    if (!b || !jinja_spend(run, 1 + text.bytes / 16))
         return false;
     size_t from = 0;
     size_t at = 0;
@@ -104,7 +104,7 @@ bool jinja_replace(struct jinja_run *run, const struct jinja_string *string,
         const char *hit = r->old->bytes == 0
                               ? text.at + at
                               : memmem(text.at + at, text.bytes - at, r->old->at, r->old->bytes);
-        if (hit == NULL)
+        if (!hit)
             break;
         size_t place = (size_t)(hit - text.at);
         if (!jinja_spend(run, 1) || !jinja_builder_part(run, b, string, from, place) ||
@@ -137,7 +137,7 @@ bool jinja_reform(struct jinja_run *run, const struct jinja_string *string, enum
     uint32_t before = 0;
     size_t mark = 0;
     size_t from = 0;
-    if (b == NULL || !jinja_spend(run, 1 + text.bytes / 16))
+    if (!b || !jinja_spend(run, 1 + text.bytes / 16))
         return false;
     for (size_t at = 0; at < text.bytes;) {
         uint32_t point;

@@ -115,9 +115,9 @@ static bool format_into(struct jinja_run *run, struct jinja_builder *b, const st
         if (conversion) {
             at += bare ? 2 : 1;
             const char *longer = expansion(format.at[at]);
-            if (longer != NULL && !format_into(run, b, tm, text_of(longer)))
+            if (longer && !format_into(run, b, tm, text_of(longer)))
                 return false;
-            bytes = longer != NULL ? 0 : format_numbers(tm, format.at[at], piece, sizeof piece);
+            bytes = longer ? 0 : format_numbers(tm, format.at[at], piece, sizeof piece);
             if (bytes < 0)
                 bytes = format_words(tm, format.at[at], piece, sizeof piece);
             if (bytes < 0)
@@ -138,7 +138,7 @@ bool jinja_strftime(struct jinja_run *run, struct text format, struct jinja_valu
     struct jinja_builder *b = jinja_builder_create(run);
     time_t now = (time_t)run->now;
     struct tm tm;
-    if (gmtime_r(&now, &tm) == NULL)
+    if (!gmtime_r(&now, &tm))
         return jinja_fail(run, STATUS_INVALID, "strftime_now: the time is out of range");
-    return b != NULL && format_into(run, b, &tm, format) && jinja_builder_done(run, b, out);
+    return b && format_into(run, b, &tm, format) && jinja_builder_done(run, b, out);
 }

@@ -40,7 +40,7 @@ void *jinja_take(struct jinja_run *run, size_t count, size_t bytes_each)
     void *piece = NULL;
     if (count < SIZE_MAX / 8 / bytes_each)
         piece = arena_take(run->arena, count * bytes_each);
-    if (piece == NULL)
+    if (!piece)
         jinja_fail(run, STATUS_TOO_LARGE, "the rendering takes too much memory; send less");
     return piece;
 }
@@ -137,7 +137,7 @@ bool jinja_truth(struct jinja_value value)
 bool jinja_fail_undefined(struct jinja_run *run, struct jinja_value value)
 {
     return jinja_fail(run, STATUS_INVALID, "%s",
-                      value.as.why != NULL ? value.as.why : "a value is undefined");
+                      value.as.why ? value.as.why : "a value is undefined");
 }
 
 static bool numbers_order(struct jinja_value a, struct jinja_value b, int *order)
@@ -187,7 +187,7 @@ static bool dicts_equal(struct jinja_run *run, const struct jinja_dict *a,
         if (!jinja_dict_find(run, b, a->pairs[i].key, &other))
             return false;
         *equal = other != NULL;
-        if (other != NULL && !jinja_equal(run, a->pairs[i].value, *other, equal))
+        if (other && !jinja_equal(run, a->pairs[i].value, *other, equal))
             return false;
     }
     return true;
@@ -281,7 +281,7 @@ bool jinja_items_add(struct jinja_run *run, struct jinja_items *items, struct ji
         size_t room = items->allocated == 0 ? 4 : items->allocated * 2;
         struct jinja_value *grown = arena_grow(run->arena, items->items,
                                                items->count * sizeof *grown, room * sizeof *grown);
-        if (grown == NULL)
+        if (!grown)
             return jinja_take(run, SIZE_MAX / 16, 1) != NULL;
         items->items = grown;
         items->allocated = room;
@@ -294,7 +294,7 @@ bool jinja_items_list(struct jinja_run *run, const struct jinja_items *items,
                       enum jinja_flavour flavour, struct jinja_value *out)
 {
     struct jinja_list *list = jinja_take(run, 1, sizeof *list);
-    if (list == NULL)
+    if (!list)
         return false;
     *list = (struct jinja_list){.items = items->items, .count = items->count};
     *out = jinja_of_list(list, flavour);
@@ -310,7 +310,7 @@ bool jinja_pair_list(struct jinja_run *run, struct jinja_pair pair, struct jinja
 
 const struct jinja_value *jinja_frame_find(const struct jinja_frame *frame, uint32_t name)
 {
-    for (; frame != NULL; frame = frame->parent)
+    for (; frame; frame = frame->parent)
         for (uint32_t i = 0; i < frame->count; i++)
             if (frame->items[i].name == name)
                 return &frame->items[i].value;
@@ -328,7 +328,7 @@ bool jinja_frame_set(struct jinja_run *run, struct jinja_frame *frame, uint32_t 
     if (frame->count == frame->allocated) {
         uint32_t room = frame->allocated == 0 ? 4 : frame->allocated * 2;
         struct jinja_binding *items = jinja_take(run, room, sizeof *items);
-        if (items == NULL)
+        if (!items)
             return false;
         if (frame->count > 0)
             memcpy(items, frame->items, frame->count * sizeof *items);
@@ -361,7 +361,7 @@ bool jinja_namespace_set(struct jinja_run *run, struct jinja_namespace *space, s
     if (space->count == space->allocated) {
         uint32_t room = space->allocated == 0 ? 8 : space->allocated * 2;
         struct jinja_keyword *items = jinja_take(run, room, sizeof *items);
-        if (items == NULL)
+        if (!items)
             return false;
         if (space->count > 0)
             memcpy(items, space->items, space->count * sizeof *items);

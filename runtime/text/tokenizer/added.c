@@ -37,7 +37,7 @@ static size_t next_candidate(const struct added_matcher *m, struct nstr s, size_
 {
     if (m->only_byte >= 0) {
         const char *found = memchr(s.at + from, m->only_byte, s.bytes - from);
-        return found != NULL ? (size_t)(found - s.at) : s.bytes;
+        return found ? (size_t)(found - s.at) : s.bytes;
     }
     while (from < s.bytes && !m->begins[(unsigned char)s.at[from]])
         from++;
@@ -66,7 +66,7 @@ static void emit_stretch(struct encode *e, struct nstr s, size_t start, size_t e
 {
     if (start >= end)
         return;
-    struct nstr piece = {s.at + start, end - start, s.plain != NULL ? s.plain + start : NULL};
+    struct nstr piece = {s.at + start, end - start, s.plain ? s.plain + start : NULL};
     sink->stretch(e, piece, sink->first && start == 0);
 }
 
@@ -147,13 +147,13 @@ static enum status read_one(struct tokenizer *t, const struct jnode *node, struc
 {
     struct text content = jtree_get_text(node, "content");
     int64_t id = jtree_integer(jtree_get(node, "id"), IDS_MAX - 1);
-    if (content.at == NULL || id < 0)
+    if (!content.at || id < 0)
         return error_set(err, STATUS_INVALID, "an added token without content or a usable id");
     if (content.bytes == 0 || (t->added_count < 4096 && is_known(t, content)))
         return STATUS_OK;
     // A token that the model knows has the model's number.
     const struct word_slot *slot = word_table_find(&t->by_name, content.at, content.bytes);
-    if (slot != NULL)
+    if (slot)
         id = slot->id;
     t->added[t->added_count++] = (struct added_token){
         .content = content,
@@ -170,7 +170,7 @@ static enum status read_one(struct tokenizer *t, const struct jnode *node, struc
 static void *grow_ids(struct tokenizer *t, const void *old, uint32_t vocab, size_t bytes_each)
 {
     char *grown = arena_take_zeroed(t->arena, vocab, bytes_each);
-    check(grown != NULL, "no room for %u tokens", vocab);
+    check(grown, "no room for %u tokens", vocab);
     if (t->vocab > 0)
         memcpy(grown, old, t->vocab * bytes_each);
     return grown;
@@ -199,7 +199,7 @@ enum status added_open(struct tokenizer *t, const struct jnode *node, struct err
         t->special[t->added[i].id] = t->added[i].special;
     }
     for (uint32_t id = 0; id < vocab; id++)
-        if (t->names[id].at != NULL)
+        if (t->names[id].at)
             word_table_put(&names, t->names[id], id);
     t->by_name = names;
     return STATUS_OK;

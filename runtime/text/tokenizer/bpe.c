@@ -34,8 +34,8 @@ static size_t merge_scan(const struct bpe *b, uint32_t *symbols, size_t count)
     uint32_t ranks[SCAN_MAX], ids[SCAN_MAX];
     for (size_t i = 0; i + 1 < count; i++) {
         const struct merge_slot *slot = find_merge(b, symbols[i], symbols[i + 1]);
-        ranks[i] = slot != NULL ? slot->rank : UINT32_MAX;
-        ids[i] = slot != NULL ? slot->id : 0;
+        ranks[i] = slot ? slot->rank : UINT32_MAX;
+        ids[i] = slot ? slot->id : 0;
     }
     while (count > 1) {
         size_t best = 0;
@@ -54,8 +54,8 @@ static size_t merge_scan(const struct bpe *b, uint32_t *symbols, size_t count)
         }
         for (size_t i = best > 0 ? best - 1 : 0; i <= best && i + 1 < count; i++) {
             const struct merge_slot *slot = find_merge(b, symbols[i], symbols[i + 1]);
-            ranks[i] = slot != NULL ? slot->rank : UINT32_MAX;
-            ids[i] = slot != NULL ? slot->id : 0;
+            ranks[i] = slot ? slot->rank : UINT32_MAX;
+            ids[i] = slot ? slot->id : 0;
         }
     }
     return count;
@@ -107,8 +107,8 @@ static bool rate(struct chain *c, uint32_t place)
     const struct merge_slot *slot = NULL;
     if (right != (uint32_t)NONE)
         slot = find_merge(c->bpe, c->symbols[place], c->symbols[right]);
-    c->ranks[place] = slot != NULL ? slot->rank : UINT32_MAX;
-    c->ids[place] = slot != NULL ? slot->id : 0;
+    c->ranks[place] = slot ? slot->rank : UINT32_MAX;
+    c->ids[place] = slot ? slot->id : 0;
     return slot != NULL;
 }
 
@@ -141,7 +141,7 @@ static size_t merge_heap(struct encode *e, uint32_t *symbols, size_t count)
 {
     struct chain c = {.bpe = &e->t->bpe, .symbols = symbols};
     uint32_t *work = encode_scratch(e, 1, count * 8 + 2);
-    if (work == NULL)
+    if (!work)
         return 0;
     c.heap = (uint64_t *)(void *)work;
     c.next = work + count * 4;
@@ -219,7 +219,7 @@ static int32_t char_id(const struct tokenizer *t, struct text c, bool first, boo
         n += b->suffix.bytes;
     }
     const struct word_slot *slot = word_table_find(&t->by_piece, word, n);
-    return slot != NULL ? (int32_t)(slot->id & ~WORD_WHOLE) : -1;
+    return slot ? (int32_t)(slot->id & ~WORD_WHOLE) : -1;
 }
 
 // A character that is not in the vocabulary: its byte tokens, or the unknown token.
@@ -272,7 +272,7 @@ static void encode_chunk(struct encode *e, struct symbols *s, size_t from, size_
     }
     if (!s->odd) {
         const struct word_slot *slot = word_table_find(&e->t->by_piece, text.at, text.bytes);
-        if (slot != NULL && (slot->id & WORD_WHOLE) != 0) {
+        if (slot && (slot->id & WORD_WHOLE) != 0) {
             encode_push(e, slot->id & ~WORD_WHOLE);
             return;
         }
@@ -323,7 +323,7 @@ void bpe_encode(struct encode *e, struct text piece)
 {
     const struct bpe *b = &e->t->bpe;
     const struct word_slot *slot = word_table_find(&e->t->by_piece, piece.at, piece.bytes);
-    if (slot != NULL && (b->ignore_merges || (slot->id & WORD_WHOLE) != 0)) {
+    if (slot && (b->ignore_merges || (slot->id & WORD_WHOLE) != 0)) {
         encode_push(e, slot->id & ~WORD_WHOLE);
         return;
     }
@@ -335,7 +335,7 @@ void bpe_encode(struct encode *e, struct text piece)
     }
     size_t most = piece.bytes * (1 + b->prefix.bytes) + b->suffix.bytes + 2;
     struct symbols s = {.ids = encode_scratch(e, 0, most * 2)};
-    if (s.ids == NULL)
+    if (!s.ids)
         return;
     s.ends = s.ids + most;
     read_symbols(e->t, piece, &s);
@@ -346,7 +346,7 @@ int32_t bpe_single(struct encode *e, struct text word)
 {
     size_t most = word.bytes * (1 + e->t->bpe.prefix.bytes) + e->t->bpe.suffix.bytes + 2;
     struct symbols s = {.ids = encode_scratch(e, 0, most * 2)};
-    if (s.ids == NULL)
+    if (!s.ids)
         return -1;
     s.ends = s.ids + most;
     read_symbols(e->t, word, &s);

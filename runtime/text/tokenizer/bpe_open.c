@@ -10,20 +10,20 @@ static bool merge_parts(const struct tokenizer *t, const struct jnode *node, str
     if (jtree_is(node, J_ARRAY) && node->count == 2) {
         *left = jtree_text(&node->items[0]);
         *right = jtree_text(&node->items[1]);
-        return left->at != NULL && right->at != NULL;
+        return left->at && right->at;
     }
     if (!jtree_is(node, J_STRING))
         return false;
     const char *end = node->at + node->count;
     for (const char *from = node->at; from < end;) {
         const char *space = memchr(from, ' ', (size_t)(end - from));
-        if (space == NULL)
+        if (!space)
             return false;
         *left = text_span(node->at, (size_t)(space - node->at));
         *right = text_span(space + 1, (size_t)(end - space - 1));
-        bool only = from == node->at && memchr(right->at, ' ', right->bytes) == NULL;
-        if (only || (word_table_find(&t->by_name, left->at, left->bytes) != NULL &&
-                     word_table_find(&t->by_name, right->at, right->bytes) != NULL))
+        bool only = from == node->at && !memchr(right->at, ' ', right->bytes);
+        if (only || (word_table_find(&t->by_name, left->at, left->bytes) &&
+                     word_table_find(&t->by_name, right->at, right->bytes)))
             return true;
         from = space + 1;
     }
@@ -71,7 +71,7 @@ static enum status merges_read(struct tokenizer *t, const struct jnode *list, st
         slots *= 2;
     b->merge_mask = slots - 1;
     b->merges = arena_take(t->arena, slots * sizeof *b->merges);
-    if (b->merges == NULL)
+    if (!b->merges)
         return error_set(err, STATUS_NO_ROOM, "no room for %u merges", count);
     memset(b->merges, 0xFF, slots * sizeof *b->merges);
     struct joiner j = {heap_take(256), 256};
@@ -88,7 +88,7 @@ static enum status merges_read(struct tokenizer *t, const struct jnode *list, st
         const struct word_slot *a = word_table_find(&t->by_name, left.at, left.bytes);
         const struct word_slot *z = word_table_find(&t->by_name, right.at, right.bytes);
         const struct word_slot *made = joined(t, &j, left, right);
-        if (a == NULL || z == NULL || made == NULL)
+        if (!a || !z || !made)
             status = error_set(err, STATUS_INVALID,
                                "merge %u (%.*s %.*s) names a token that the vocabulary lacks", i,
                                (int)(left.bytes < 60 ? left.bytes : 60), left.at,
@@ -104,7 +104,7 @@ static enum status merges_read(struct tokenizer *t, const struct jnode *list, st
 static bool feeds_bytes(const struct tokenizer *t)
 {
     const struct pre_tokenizer *last = t->pre_count > 0 ? &t->pre[t->pre_count - 1] : NULL;
-    return last != NULL && last->kind == PRE_BYTE_LEVEL;
+    return last && last->kind == PRE_BYTE_LEVEL;
 }
 
 // Pieces are raw bytes for names made of byte-level characters alone; no text can give others.
@@ -116,7 +116,7 @@ static enum status pieces_of_bytes(struct tokenizer *t, struct error *err)
     for (uint32_t id = 0; id < t->vocab; id++)
         total += t->names[id].bytes;
     char *to = arena_take(t->arena, total + 1);
-    if (t->pieces == NULL || to == NULL || !word_table_init(&t->by_piece, t->arena, t->vocab))
+    if (!t->pieces || !to || !word_table_init(&t->by_piece, t->arena, t->vocab))
         return error_set(err, STATUS_NO_ROOM, "no room for %u tokens", t->vocab);
     for (uint32_t id = 0; id < t->vocab; id++) {
         size_t bytes = 0;
@@ -139,12 +139,12 @@ static enum status pieces_of_chars(struct tokenizer *t, struct error *err)
     struct bpe *b = &t->bpe;
     t->pieces = t->names;
     b->char_ids = arena_take(t->arena, 65536 * sizeof *b->char_ids);
-    if (b->char_ids == NULL || !word_table_init(&t->by_piece, t->arena, t->vocab))
+    if (!b->char_ids || !word_table_init(&t->by_piece, t->arena, t->vocab))
         return error_set(err, STATUS_NO_ROOM, "no room for %u tokens", t->vocab);
     memset(b->char_ids, 0xFF, 65536 * sizeof *b->char_ids);
     for (uint32_t id = 0; id < t->vocab; id++) {
         struct text name = t->names[id];
-        if (name.at == NULL || name.bytes == 0)
+        if (!name.at || name.bytes == 0)
             continue;
         word_table_put(&t->by_piece, name, id);
         size_t bytes;
@@ -219,7 +219,7 @@ static void pairs_open(struct tokenizer *t)
         open = edges_pass(b, &edges);
     }
     b->pairs = arena_take_zeroed(t->arena, PAIR_BITS / 64, sizeof *b->pairs);
-    b->splits = edges.good && open == 0 && b->pairs != NULL;
+    b->splits = edges.good && open == 0 && b->pairs;
     for (uint32_t i = 0; b->splits && i <= b->merge_mask; i++) {
         const struct merge_slot *m = &b->merges[i];
         if (m->left == UINT32_MAX)
@@ -244,7 +244,7 @@ static void whole_words_open(struct tokenizer *t)
         if (piece.bytes == 0 || piece.bytes > 4096)
             continue;
         struct word_slot *slot = word_table_find(&t->by_piece, piece.at, piece.bytes);
-        if (slot != NULL && slot->id == id && bpe_single(&e, piece) == (int32_t)id)
+        if (slot && slot->id == id && bpe_single(&e, piece) == (int32_t)id)
             slot->id |= WORD_WHOLE;
     }
     arena_destroy(scratch);
@@ -263,9 +263,8 @@ enum status bpe_open(struct tokenizer *t, const struct jnode *node, struct error
     b->ignore_merges = jtree_get_bool(node, "ignore_merges", false);
     memset(b->byte_ids, 0xFF, sizeof b->byte_ids);
     struct text unk = jtree_get_text(node, "unk_token");
-    const struct word_slot *slot =
-        unk.at != NULL ? word_table_find(&t->by_name, unk.at, unk.bytes) : NULL;
-    b->unk = slot != NULL ? (int32_t)slot->id : -1;
+    const struct word_slot *slot = unk.at ? word_table_find(&t->by_name, unk.at, unk.bytes) : NULL;
+    b->unk = slot ? (int32_t)slot->id : -1;
     b->bytes = feeds_bytes(t) && !b->byte_fallback && b->prefix.bytes + b->suffix.bytes == 0;
     if (b->bytes)
         t->pre[t->pre_count - 1].map_bytes = false;

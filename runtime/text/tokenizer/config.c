@@ -25,7 +25,7 @@ static struct text token_content(const struct jnode *node)
 void template_add(struct tokenizer *t, struct text name, struct text source)
 {
     uint32_t most = sizeof t->templates / sizeof *t->templates;
-    if (source.at == NULL || name.at == NULL)
+    if (!source.at || !name.at)
         return;
     for (uint32_t i = 0; i < t->template_count; i++)
         if (text_equal(t->templates[i].name, name)) {
@@ -50,7 +50,7 @@ static void templates_read(struct tokenizer *t, const struct jnode *node)
 static bool class_is(const struct jnode *config, const char *const *classes)
 {
     struct text class = jtree_get_text(config, "tokenizer_class");
-    for (; *classes != NULL; classes++)
+    for (; *classes; classes++)
         if (text_is(class, *classes))
             return true;
     return false;
@@ -92,7 +92,7 @@ static bool types_given(const struct jnode *config)
 static struct template_item id_item(struct tokenizer *t, int32_t id, uint8_t type_id)
 {
     uint32_t *ids = arena_take(t->arena, sizeof *ids);
-    check(ids != NULL, "the arena of a tokenizer has no limit");
+    check(ids, "the arena of a tokenizer has no limit");
     *ids = (uint32_t)id;
     return (struct template_item){TEMPLATE_IDS, type_id, 1, ids};
 }
@@ -101,13 +101,13 @@ static struct template_item id_item(struct tokenizer *t, int32_t id, uint8_t typ
 static void flags_apply(struct tokenizer *t, const struct jnode *config)
 {
     if (!class_adds_bos(config) ||
-        (jtree_get(config, "add_bos_token") == NULL && jtree_get(config, "add_eos_token") == NULL))
+        (!jtree_get(config, "add_bos_token") && !jtree_get(config, "add_eos_token")))
         return;
     int32_t bos = t->special_ids[SPECIAL_BOS], eos = t->special_ids[SPECIAL_EOS];
     bool add_bos = jtree_get_bool(config, "add_bos_token", true) && bos >= 0;
     bool add_eos = jtree_get_bool(config, "add_eos_token", false) && eos >= 0;
     struct template_item *items = arena_take_zeroed(t->arena, 9, sizeof *items);
-    check(items != NULL, "the arena of a tokenizer has no limit");
+    check(items, "the arena of a tokenizer has no limit");
     t->post = (struct post_processor){.single = items, .pair = items + 3};
     for (uint8_t i = 0; i < 3; i++) { // the single text, then both of a pair
         struct template_item *to = i == 0 ? t->post.single : t->post.pair;
@@ -126,10 +126,10 @@ void config_open(struct tokenizer *t, const struct jnode *config, const struct j
 {
     for (int i = 0; i < SPECIAL_COUNT; i++) {
         struct text text = token_content(jtree_get(config, names[i]));
-        if (text.at == NULL)
+        if (!text.at)
             text = token_content(jtree_get(map, names[i]));
         t->special_texts[i] = text;
-        t->special_ids[i] = text.at != NULL ? tokenizer_token(t, text) : -1;
+        t->special_ids[i] = text.at ? tokenizer_token(t, text) : -1;
     }
     t->clean_up_spaces = jtree_get_bool(config, "clean_up_tokenization_spaces", true);
     t->gives_types = types_given(config);
@@ -158,8 +158,7 @@ enum status folder_find(char out[FOLDER_BYTES_MAX], struct tokenizer *t, const c
         struct text inside = jtree_get_text(&modules->items[i], "path");
         size_t tail = sizeof kind - 1;
         if (type.bytes < tail || memcmp(type.at + type.bytes - tail, kind, tail) != 0 ||
-            inside.bytes == 0 || inside.at[0] == '/' ||
-            memmem(inside.at, inside.bytes, "..", 2) != NULL)
+            inside.bytes == 0 || inside.at[0] == '/' || memmem(inside.at, inside.bytes, "..", 2))
             continue;
         snprintf(out, FOLDER_BYTES_MAX, "%s/%.*s", folder, (int)inside.bytes, inside.at);
         break;

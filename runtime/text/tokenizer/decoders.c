@@ -18,7 +18,7 @@ static const struct {
 
 static struct text text_or(struct text text, const char *otherwise)
 {
-    return text.at != NULL ? text : text_of(otherwise);
+    return text.at ? text : text_of(otherwise);
 }
 
 static enum status replace_open(struct decoder *d, const struct jnode *node, struct error *err)
@@ -27,9 +27,9 @@ static enum status replace_open(struct decoder *d, const struct jnode *node, str
     struct text regex = jtree_get_text(pattern, "Regex");
     d->from = jtree_get_text(pattern, "String");
     d->to = jtree_get_text(node, "content");
-    if (d->to.at == NULL || (d->from.at == NULL && regex.at == NULL))
+    if (!d->to.at || (!d->from.at && !regex.at))
         return error_set(err, STATUS_INVALID, "a Replace without a pattern or content");
-    return d->from.at == NULL ? regex_open(&d->regex, regex, err) : STATUS_OK;
+    return !d->from.at ? regex_open(&d->regex, regex, err) : STATUS_OK;
 }
 
 static enum status one_open(struct decoder *d, const struct jnode *node, struct error *err)
@@ -48,9 +48,9 @@ static enum status one_open(struct decoder *d, const struct jnode *node, struct 
     case DECODE_METASPACE:
         d->from = text_or(jtree_get_text(node, "replacement"), "\xE2\x96\x81");
         d->to = text_of(" ");
-        d->drop_first = !text_is(jtree_get_text(node, "prepend_scheme"), "never") &&
-                        (jtree_get(node, "prepend_scheme") != NULL ||
-                         jtree_get_bool(node, "add_prefix_space", true));
+        d->drop_first =
+            !text_is(jtree_get_text(node, "prepend_scheme"), "never") &&
+            (jtree_get(node, "prepend_scheme") || jtree_get_bool(node, "add_prefix_space", true));
         return STATUS_OK;
     case DECODE_WORDPIECE:
         d->from = text_or(jtree_get_text(node, "prefix"), "##");
@@ -98,11 +98,11 @@ enum status decoders_open(struct tokenizer *t, const struct jnode *node, struct 
 static struct text replace_all(struct arena *arena, struct text in, struct text from,
                                struct text to, uint32_t most)
 {
-    if (from.bytes == 0 || memmem(in.at, in.bytes, from.at, from.bytes) == NULL)
+    if (from.bytes == 0 || !memmem(in.at, in.bytes, from.at, from.bytes))
         return in;
     size_t room = in.bytes + in.bytes / from.bytes * to.bytes + 1;
     char *out = arena_take(arena, room);
-    if (out == NULL)
+    if (!out)
         return text_span(NULL, 0);
     size_t n = 0, at = 0;
     while (at < in.bytes) {
@@ -126,9 +126,9 @@ static struct text replace_regex(const struct decoder *d, struct arena *arena, s
     struct regex_span m;
     struct text out = text_span("", 0);
     size_t done = 0, from = 0;
-    if (room == NULL)
+    if (!room)
         return text_span(NULL, 0);
-    while (out.at != NULL && regex_find(d->regex, room, in, from, &m)) {
+    while (out.at && regex_find(d->regex, room, in, from, &m)) {
         out = arena_format(arena, "%.*s%.*s%.*s", (int)out.bytes, out.at, (int)(m.start - done),
                            in.at + done, (int)d->to.bytes, d->to.at);
         done = m.end;
@@ -136,7 +136,7 @@ static struct text replace_regex(const struct decoder *d, struct arena *arena, s
                : m.end < in.bytes ? m.end + utf8_length(in.at + m.end)
                                   : m.end + 1;
     }
-    if (out.at != NULL && done < in.bytes)
+    if (out.at && done < in.bytes)
         out = arena_format(arena, "%.*s%.*s", (int)out.bytes, out.at, (int)(in.bytes - done),
                            in.at + done);
     return out;
@@ -164,7 +164,7 @@ static struct text clean(struct arena *arena, struct text in)
         {" ' ", "'"},  {" n't", "n't"}, {" 'm", "'m"},   {" do not", " don't"},
         {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"},
     };
-    for (size_t i = 0; i < sizeof pairs / sizeof *pairs && in.at != NULL; i++)
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs && in.at; i++)
         in = replace_all(arena, in, text_of(pairs[i][0]), text_of(pairs[i][1]), UINT32_MAX);
     return in;
 }
@@ -178,7 +178,7 @@ static struct text decode_wordpiece(const struct decoder *d, struct arena *arena
         else
             token = arena_format(arena, " %.*s", (int)token.bytes, token.at);
     }
-    return d->cleanup && token.at != NULL ? clean(arena, token) : token;
+    return d->cleanup && token.at ? clean(arena, token) : token;
 }
 
 struct text decode_token(const struct decoder *d, struct arena *arena, struct text token,
@@ -186,7 +186,7 @@ struct text decode_token(const struct decoder *d, struct arena *arena, struct te
 {
     switch (d->kind) {
     case DECODE_REPLACE:
-        if (d->regex != NULL)
+        if (d->regex)
             return replace_regex(d, arena, token);
         return replace_all(arena, token, d->from, d->to, UINT32_MAX);
     case DECODE_STRIP:
@@ -201,9 +201,9 @@ struct text decode_token(const struct decoder *d, struct arena *arena, struct te
                            UINT32_MAX);
     case DECODE_CTC:
         token = replace_all(arena, token, d->from, text_span("", 0), UINT32_MAX);
-        if (d->cleanup && token.at != NULL) {
+        if (d->cleanup && token.at) {
             token = clean(arena, token);
-            if (token.at != NULL)
+            if (token.at)
                 token = replace_all(arena, token, d->to, text_of(" "), UINT32_MAX);
         }
         return token;

@@ -113,7 +113,7 @@ void detok_continue(struct detok *d)
 uint32_t detok_push(struct detok *d, int32_t token, char *out, uint32_t out_max)
 {
     const struct tokenizer *t = d->tokenizer;
-    if (token < 0 || (uint32_t)token >= t->vocab || t->names[token].at == NULL ||
+    if (token < 0 || (uint32_t)token >= t->vocab || !t->names[token].at ||
         (d->skip_special && t->special[token]))
         return 0;
     if (t->stream_dedupe && d->previous == token)

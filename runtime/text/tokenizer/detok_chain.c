@@ -13,7 +13,7 @@ static bool join(struct arena *arena, struct list *list, const char *between)
     for (uint32_t i = 0; i < list->count; i++)
         bytes += list->items[i].bytes + gap;
     char *out = arena_take(arena, bytes + 1);
-    if (out == NULL)
+    if (!out)
         return false;
     size_t n = 0;
     for (uint32_t i = 0; i < list->count; i++) {
@@ -35,7 +35,7 @@ static bool byte_level(struct arena *arena, struct list *list)
     for (uint32_t i = 0; i < list->count; i++) {
         size_t bytes;
         char *raw = arena_take(arena, list->items[i].bytes + 1);
-        if (raw == NULL)
+        if (!raw)
             return false;
         if (bytes_unmap(list->items[i], raw, &bytes))
             list->items[i] = text_span(raw, bytes);
@@ -50,7 +50,7 @@ static bool byte_level(struct arena *arena, struct list *list)
 static bool byte_run(struct arena *arena, const struct text *from, uint32_t count, struct text *out)
 {
     char *text = arena_take(arena, (size_t)count * 3 + 1);
-    if (text == NULL)
+    if (!text)
         return false;
     for (uint32_t i = 0; i < count; i++)
         text[i] = (char)byte_token_value(from[i]);
@@ -105,7 +105,7 @@ static bool run(struct arena *arena, const struct decoder *d, struct list *list)
         drop_repeated(list);
     for (uint32_t i = 0; i < list->count; i++) {
         list->items[i] = decode_token(d, arena, list->items[i], i == 0, i + 1 == list->count);
-        if (list->items[i].at == NULL)
+        if (!list->items[i].at)
             return false;
     }
     return true;
@@ -119,7 +119,7 @@ enum status tokenizer_decode(const struct tokenizer *t, const struct decode_args
     bool good = list.items != NULL;
     for (uint32_t i = 0; good && i < args->count; i++) {
         int32_t id = args->tokens[i];
-        if (id < 0 || (uint32_t)id >= t->vocab || t->names[id].at == NULL ||
+        if (id < 0 || (uint32_t)id >= t->vocab || !t->names[id].at ||
             (args->skip_special && t->special[id]))
             continue;
         list.items[list.count++] = t->names[id];

@@ -6,7 +6,7 @@ static struct text unmapped(struct arena *arena, struct text name)
 {
     size_t bytes;
     char *raw = arena_take(arena, name.bytes + 1);
-    if (raw == NULL)
+    if (!raw)
         return text_span(NULL, 0);
     return bytes_unmap(name, raw, &bytes) ? text_span(raw, bytes) : name;
 }
@@ -14,7 +14,7 @@ static struct text unmapped(struct arena *arena, struct text name)
 static struct text one_byte(struct arena *arena, int32_t byte)
 {
     char *at = arena_take(arena, 1);
-    if (at != NULL)
+    if (at)
         *at = (char)byte;
     return text_span(at, at != NULL);
 }
@@ -25,7 +25,7 @@ struct text detok_text(const struct tokenizer *t, struct arena *scratch, uint32_
     bool fused = false;
     if (!t->has_decoder)
         return arena_format(scratch, " %.*s", (int)text.bytes, text.at);
-    for (uint32_t i = 0; i < t->decoder_count && text.at != NULL; i++) {
+    for (uint32_t i = 0; i < t->decoder_count && text.at; i++) {
         const struct decoder *d = &t->decoders[i];
         if (d->kind == DECODE_BYTE_LEVEL) {
             text = unmapped(scratch, text);
@@ -53,8 +53,8 @@ static void ends_open(struct tokenizer *t)
             t->stream_strip_left = (uint8_t)d->start;
             t->stream_strip_right = (uint8_t)d->stop;
         }
-        t->stream_first_drops = t->stream_first_drops ||
-                                (d->kind == DECODE_METASPACE && d->drop_first);
+        t->stream_first_drops =
+            t->stream_first_drops || (d->kind == DECODE_METASPACE && d->drop_first);
         if (d->kind == DECODE_BPE) {
             t->stream_strip = ' ';
             t->stream_strip_right = 1;
@@ -69,14 +69,14 @@ enum status detok_open(struct tokenizer *t, struct error *err)
     t->bytes = arena_take_zeroed(t->arena, t->vocab + 1, sizeof *t->bytes);
     struct arena *scratch = arena_create(1 << 20, 0);
     size_t total = 0;
-    for (uint32_t id = 0; t->bytes != NULL && id < t->vocab; id++) {
-        if (t->names[id].at == NULL)
+    for (uint32_t id = 0; t->bytes && id < t->vocab; id++) {
+        if (!t->names[id].at)
             continue;
         t->bytes[id] = detok_text(t, scratch, id, false);
         total += t->bytes[id].bytes;
     }
     char *to = arena_take(t->arena, total + 1);
-    for (uint32_t id = 0; to != NULL && t->bytes != NULL && id < t->vocab; id++) {
+    for (uint32_t id = 0; to && t->bytes && id < t->vocab; id++) {
         struct text text = t->bytes[id];
         if (text.bytes > 0)
             memcpy(to, text.at, text.bytes);
@@ -88,7 +88,7 @@ enum status detok_open(struct tokenizer *t, struct error *err)
     }
     arena_destroy(scratch);
     ends_open(t);
-    if (t->bytes == NULL || to == NULL)
+    if (!t->bytes || !to)
         return error_set(err, STATUS_NO_ROOM, "no room for the texts of %u tokens", t->vocab);
     return STATUS_OK;
 }

@@ -5,7 +5,7 @@
 void *encode_take(struct encode *e, size_t bytes)
 {
     void *piece = arena_take(e->arena, bytes > 0 ? bytes : 1);
-    if (piece == NULL && e->status == STATUS_OK)
+    if (!piece && e->status == STATUS_OK)
         e->status = STATUS_NO_ROOM;
     return piece;
 }
@@ -16,16 +16,16 @@ uint32_t *encode_scratch(struct encode *e, int which, size_t words)
         enum { LARGE = 1 << 20 }; // such a word is hardly followed by a larger one
         size_t wanted = words < 1024 ? 1024 : words < LARGE ? words + words / 2 : words;
         e->scratch[which] = encode_take(e, wanted * sizeof *e->scratch[which]);
-        e->scratch_words[which] = e->scratch[which] != NULL ? wanted : 0;
+        e->scratch_words[which] = e->scratch[which] ? wanted : 0;
     }
     return e->scratch[which];
 }
 
 bool encode_room(struct encode *e)
 {
-    if (e->room == NULL)
+    if (!e->room)
         e->room = regex_room_create(e->arena);
-    if (e->room == NULL)
+    if (!e->room)
         e->status = STATUS_NO_ROOM;
     return e->room != NULL;
 }
@@ -34,9 +34,9 @@ bool nbuf_init(struct nbuf *b, struct encode *e, size_t bytes, bool track)
 {
     size_t room = bytes + bytes / 8 + 64;
     *b = (struct nbuf){.e = e, .bytes_max = room, .at = encode_take(e, room)};
-    if (track && b->at != NULL)
+    if (track && b->at)
         b->plain = encode_take(e, room);
-    return b->at != NULL && (!track || b->plain != NULL);
+    return b->at && (!track || b->plain);
 }
 
 static bool nbuf_grow(struct nbuf *b, size_t bytes)
@@ -47,11 +47,11 @@ static bool nbuf_grow(struct nbuf *b, size_t bytes)
         return false;
     }
     char *at = encode_take(b->e, wanted);
-    uint8_t *plain = b->plain != NULL ? encode_take(b->e, wanted) : NULL;
-    if (at == NULL || (b->plain != NULL && plain == NULL))
+    uint8_t *plain = b->plain ? encode_take(b->e, wanted) : NULL;
+    if (!at || (b->plain && !plain))
         return false;
     memcpy(at, b->at, b->bytes);
-    if (plain != NULL)
+    if (plain)
         memcpy(plain, b->plain, b->bytes);
     b->at = at;
     b->plain = plain;
@@ -65,7 +65,7 @@ bool nbuf_put(struct nbuf *b, const char *at, size_t bytes, uint8_t plain)
         return false;
     if (bytes > 0)
         memcpy(b->at + b->bytes, at, bytes);
-    if (b->plain != NULL)
+    if (b->plain)
         memset(b->plain + b->bytes, plain, bytes);
     b->bytes += bytes;
     return true;
@@ -98,7 +98,7 @@ static void raw_stretch(struct encode *e, struct nstr piece, bool first)
 void encode_text(struct encode *e, struct text text, uint8_t type_id)
 {
     text = utf8_lossy(e->arena, text);
-    if (text.at == NULL && text.bytes == 0)
+    if (!text.at && text.bytes == 0)
         return;
     e->type_id = type_id;
     struct added_sink sink = {raw_stretch, true};
@@ -131,12 +131,11 @@ enum status tokenizer_encode(const struct tokenizer *t, const struct encode_args
                              struct error *err)
 {
     struct encode e = begin(t, args, tokens, token_max);
-    if (args->text.bytes > TEXT_BYTES_MAX ||
-        (args->pair != NULL && args->pair->bytes > TEXT_BYTES_MAX))
+    if (args->text.bytes > TEXT_BYTES_MAX || (args->pair && args->pair->bytes > TEXT_BYTES_MAX))
         e.status = STATUS_TOO_LARGE;
     else
         encode_post(&e, args);
-    if (args->type_ids != NULL && !t->gives_types)
+    if (args->type_ids && !t->gives_types)
         memset(args->type_ids, 0, e.token_count);
     return finish(&e, token_count, err);
 }
@@ -159,7 +158,7 @@ static bool join(struct encode *e, const struct encode_args *args, struct text *
     for (uint32_t i = 0; i < args->segment_count; i++) {
         struct text text = args->segments[i].text;
         text = text.bytes > 0 ? utf8_lossy(e->arena, text) : text;
-        if ((text.at == NULL && text.bytes > 0) ||
+        if ((!text.at && text.bytes > 0) ||
             !nbuf_put(&all, text.at, text.bytes, args->segments[i].plain))
             return false;
     }

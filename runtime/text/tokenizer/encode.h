@@ -39,7 +39,7 @@ static inline void encode_push(struct encode *e, uint32_t id)
         e->status = STATUS_TOO_LARGE;
         return;
     }
-    if (e->type_ids != NULL)
+    if (e->type_ids)
         e->type_ids[e->token_count] = e->type_id;
     e->tokens[e->token_count++] = (int32_t)id;
 }
@@ -72,5 +72,5 @@ bool nbuf_put_char(struct nbuf *b, uint32_t c, uint8_t plain);
 struct nstr nbuf_done(const struct nbuf *b);
 static inline uint8_t plain_at(const struct nstr *s, size_t i)
 {
-    return s->plain != NULL ? s->plain[i] : 0;
+    return s->plain ? s->plain[i] : 0;
 }

@@ -46,8 +46,8 @@ struct tokenizer {
 
     // streaming: what is left of the decoder chain when each token has its bytes
     bool stream_first_drops; // metaspace: the first token loses its marks
-    bool stream_first_name; // WordPiece, no decoder: the first token is written as it is
-    bool stream_dedupe;     // CTC
+    bool stream_first_name;  // WordPiece, no decoder: the first token is written as it is
+    bool stream_dedupe;      // CTC
     uint8_t stream_strip_left, stream_strip_right;
     char stream_strip; // the character that is stripped
     double tokens_per_byte;

@@ -18,7 +18,7 @@ struct reader {
 
 static bool fail(struct reader *r, const char *what)
 {
-    if (r->wrong == NULL)
+    if (!r->wrong)
         r->wrong = what;
     return false;
 }
@@ -43,7 +43,7 @@ static bool close_list(struct reader *r, struct jnode *out, size_t base)
 {
     size_t count = r->stack_count - base;
     struct jnode *items = arena_take(r->arena, count * sizeof *items);
-    if (items == NULL)
+    if (!items)
         return fail(r, "too many values");
     if (count > 0)
         memcpy(items, r->stack + base, count * sizeof *items);
@@ -99,7 +99,7 @@ static bool read_escape(struct reader *r, char **out)
     if (c == 'u')
         return read_unicode_escape(r, out);
     const char *which = c != '\0' ? strchr(from, c) : NULL;
-    if (which == NULL)
+    if (!which)
         return fail(r, "an unknown escape in a string");
     *(*out)++ = to[which - from];
     return true;
@@ -112,7 +112,7 @@ static bool read_escaped(struct reader *r, const char *start, struct jnode *out)
     while (close < r->end && *close != '"')
         close += *close == '\\' && close + 1 < r->end ? 2 : 1;
     char *copy = arena_take(r->arena, (size_t)(close - start) + 4);
-    if (copy == NULL)
+    if (!copy)
         return fail(r, "strings that are too long");
     size_t plain = (size_t)(r->at - start);
     memcpy(copy, start, plain);
@@ -151,7 +151,7 @@ static bool read_number(struct reader *r, struct jnode *out)
     while (p < r->end && p - start < 18 && *p >= '0' && *p <= '9')
         whole = whole * 10 + (uint64_t)(*p++ - '0');
     *out = (struct jnode){.type = J_NUMBER, .number = (double)whole};
-    bool plain = p > start && (p == r->end || strchr(",]} \r\n\t", *p) != NULL);
+    bool plain = p > start && (p == r->end || strchr(",]} \r\n\t", *p));
     if (!plain) {
         char *end = NULL;
         // strtod also knows hex, inf and nan, which cannot begin like this or end well.
@@ -258,21 +258,21 @@ enum status jtree_parse(const struct jnode **out, struct arena *arena, struct te
     if (source.bytes >= 3 && memcmp(r.at, "\xEF\xBB\xBF", 3) == 0)
         r.at += 3;
     struct jnode *root = arena_take(arena, sizeof *root);
-    bool good = root != NULL && read_value(&r, root, 0);
+    bool good = root && read_value(&r, root, 0);
     skip_space(&r);
     if (good && r.at < r.end)
         good = fail(&r, "text after the value");
     heap_give(r.stack);
     if (!good)
         return error_set(err, STATUS_INVALID, "%s is no JSON: %s at byte %zu", name,
-                         r.wrong != NULL ? r.wrong : "no memory", (size_t)(r.at - r.start));
+                         r.wrong ? r.wrong : "no memory", (size_t)(r.at - r.start));
     *out = root;
     return STATUS_OK;
 }
 
 bool jtree_is(const struct jnode *node, enum jtype type)
 {
-    return node != NULL && node->type == type;
+    return node && node->type == type;
 }
 
 const struct jnode *jtree_get(const struct jnode *node, const char *key)

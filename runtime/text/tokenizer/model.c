@@ -18,7 +18,7 @@ void model_encode(struct encode *e, struct text piece)
         break;
     case MODEL_WORD_LEVEL:
         slot = word_table_find(&e->t->by_name, piece.at, piece.bytes);
-        if (slot != NULL && slot->id < e->t->model_vocab)
+        if (slot && slot->id < e->t->model_vocab)
             encode_push(e, slot->id);
         else if (e->t->word_unk >= 0)
             encode_push(e, (uint32_t)e->t->word_unk);
@@ -53,7 +53,7 @@ static enum status vocab_room(struct tokenizer *t, uint32_t vocab, uint32_t coun
 {
     t->vocab = t->model_vocab = vocab;
     t->names = arena_take_zeroed(t->arena, vocab + 1, sizeof *t->names);
-    if (t->names == NULL || !word_table_init(&t->by_name, t->arena, count))
+    if (!t->names || !word_table_init(&t->by_name, t->arena, count))
         return error_set(err, STATUS_NO_ROOM, "no room for %u tokens", vocab);
     return STATUS_OK;
 }
@@ -90,7 +90,7 @@ static enum status vocab_list(struct tokenizer *t, const struct jnode *vocab, st
         const struct jnode *pair = &vocab->items[id];
         t->names[id] = jtree_is(pair, J_ARRAY) && pair->count > 0 ? jtree_text(&pair->items[0])
                                                                   : text_span(NULL, 0);
-        if (t->names[id].at == NULL)
+        if (!t->names[id].at)
             return error_set(err, STATUS_INVALID, "vocab item %u is no [token, score]", id);
         word_table_put(&t->by_name, t->names[id], id);
     }
@@ -101,13 +101,13 @@ static enum status vocab_list(struct tokenizer *t, const struct jnode *vocab, st
 static struct text kind_of(const struct jnode *node, const struct jnode *vocab)
 {
     struct text type = jtree_get_text(node, "type");
-    if (type.at != NULL)
+    if (type.at)
         return type;
-    if (jtree_get(node, "merges") != NULL)
+    if (jtree_get(node, "merges"))
         return text_of("BPE");
     if (jtree_is(vocab, J_ARRAY))
         return text_of("Unigram");
-    return text_of(jtree_get(node, "max_input_chars_per_word") != NULL ? "WordPiece" : "WordLevel");
+    return text_of(jtree_get(node, "max_input_chars_per_word") ? "WordPiece" : "WordLevel");
 }
 
 enum status model_open_json(struct tokenizer *t, const struct jnode *node, struct error *err)
@@ -140,8 +140,7 @@ enum status model_open_json(struct tokenizer *t, const struct jnode *node, struc
     t->model = MODEL_WORD_LEVEL;
     t->pieces = t->names;
     struct text unk = jtree_get_text(node, "unk_token");
-    const struct word_slot *slot =
-        unk.at != NULL ? word_table_find(&t->by_name, unk.at, unk.bytes) : NULL;
-    t->word_unk = slot != NULL ? (int32_t)slot->id : -1;
+    const struct word_slot *slot = unk.at ? word_table_find(&t->by_name, unk.at, unk.bytes) : NULL;
+    t->word_unk = slot ? (int32_t)slot->id : -1;
     return STATUS_OK;
 }

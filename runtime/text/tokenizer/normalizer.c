@@ -119,7 +119,7 @@ static bool normalize_prepend(struct encode *e, struct text what, struct nstr *s
         return false;
     memcpy(b.at, what.at, what.bytes);
     memcpy(b.at + what.bytes, s->at, s->bytes);
-    if (b.plain != NULL) {
+    if (b.plain) {
         memset(b.plain, s->plain[0], what.bytes);
         memcpy(b.plain + what.bytes, s->plain, s->bytes);
     }
@@ -139,12 +139,12 @@ static void normalize_strip(const struct normalizer *n, struct nstr *s)
             break;
         end = before;
     }
-    *s = (struct nstr){s->at + start, end - start, s->plain != NULL ? s->plain + start : NULL};
+    *s = (struct nstr){s->at + start, end - start, s->plain ? s->plain + start : NULL};
 }
 
 static bool put_stretch(struct nbuf *b, const struct nstr *s, size_t start, size_t end)
 {
-    if (s->plain == NULL)
+    if (!s->plain)
         return nbuf_put(b, s->at + start, end - start, 0);
     size_t at = b->bytes;
     if (!nbuf_put(b, s->at + start, end - start, 0))
@@ -156,7 +156,7 @@ static bool put_stretch(struct nbuf *b, const struct nstr *s, size_t start, size
 static bool find_replace(struct encode *e, const struct normalizer *n, const struct nstr *s,
                          size_t from, struct regex_span *out)
 {
-    if (n->regex != NULL)
+    if (n->regex)
         return encode_room(e) &&
                regex_find(n->regex, e->room, text_span(s->at, s->bytes), from, out);
     if (n->from.bytes == 0 || from >= s->bytes)
@@ -164,7 +164,7 @@ static bool find_replace(struct encode *e, const struct normalizer *n, const str
     const char *found = n->from.bytes == 1
                             ? memchr(s->at + from, *n->from.at, s->bytes - from)
                             : memmem(s->at + from, s->bytes - from, n->from.at, n->from.bytes);
-    if (found == NULL)
+    if (!found)
         return false;
     out->start = (size_t)(found - s->at);
     out->end = out->start + n->from.bytes;
@@ -173,7 +173,7 @@ static bool find_replace(struct encode *e, const struct normalizer *n, const str
 
 static uint8_t plain_between(const struct nstr *s, size_t start, size_t end)
 {
-    for (size_t i = start; s->plain != NULL && i < end; i++)
+    for (size_t i = start; s->plain && i < end; i++)
         if (s->plain[i] != 0)
             return 1;
     return 0;

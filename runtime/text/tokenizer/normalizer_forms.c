@@ -112,7 +112,7 @@ static bool put_run(struct nbuf *b, const struct nstr *s, size_t start, size_t e
     int32_t *chars = short_run, *copy = short_run + RUN_SHORT;
     if (room > RUN_SHORT) {
         chars = (int32_t *)encode_scratch(b->e, 0, room * 2);
-        if (chars == NULL)
+        if (!chars)
             return false;
         copy = chars + room;
     }

@@ -26,9 +26,9 @@ static enum status replace_open(struct normalizer *n, const struct jnode *node, 
     n->from = jtree_get_text(pattern, "String");
     n->to = jtree_get_text(node, "content");
     struct text regex = jtree_get_text(pattern, "Regex");
-    if (n->to.at == NULL || (n->from.at == NULL && regex.at == NULL))
+    if (!n->to.at || (!n->from.at && !regex.at))
         return error_set(err, STATUS_INVALID, "a Replace without a pattern or content");
-    return n->from.at == NULL ? regex_open(&n->regex, regex, err) : STATUS_OK;
+    return !n->from.at ? regex_open(&n->regex, regex, err) : STATUS_OK;
 }
 
 static int base64_value(char c)
@@ -49,7 +49,7 @@ static enum status charsmap_open(struct tokenizer *t, struct charsmap *map, stru
     unsigned char *bytes = arena_take(t->arena, base64.bytes / 4 * 3 + 8);
     size_t count = 0;
     uint32_t bits = 0, have = 0;
-    for (size_t i = 0; bytes != NULL && i < base64.bytes; i++) {
+    for (size_t i = 0; bytes && i < base64.bytes; i++) {
         int value = base64_value(base64.at[i]);
         if (value < 0)
             break;
@@ -61,12 +61,12 @@ static enum status charsmap_open(struct tokenizer *t, struct charsmap *map, stru
         }
     }
     uint32_t trie_bytes = 0;
-    if (bytes != NULL && count >= 4)
+    if (bytes && count >= 4)
         memcpy(&trie_bytes, bytes, 4);
     if (trie_bytes == 0 || trie_bytes % 4 != 0 || trie_bytes > count - 4)
         return error_set(err, STATUS_INVALID, "a Precompiled normalizer without a usable charsmap");
     uint32_t *units = arena_take(t->arena, trie_bytes);
-    if (units == NULL)
+    if (!units)
         return error_set(err, STATUS_NO_ROOM, "no room for a charsmap");
     memcpy(units, bytes + 4, trie_bytes);
     map->units = units;

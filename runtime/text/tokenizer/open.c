@@ -18,7 +18,7 @@ struct tokenizer *tokenizer_create(void)
 
 void tokenizer_close(struct tokenizer *t)
 {
-    if (t == NULL)
+    if (!t)
         return;
     for (uint32_t i = 0; i < t->normalizer_count; i++)
         regex_close(t->normalizers[i].regex);
@@ -61,9 +61,9 @@ static double tokens_per_byte(const struct tokenizer *t)
             break;
         case NORMALIZE_REPLACE:
             // Without a pattern each match takes at least the bytes of `from`.
-            factor *= n->regex != NULL || n->from.bytes == 0 ? 1 + (double)n->to.bytes
-                      : n->to.bytes > n->from.bytes ? (double)n->to.bytes / (double)n->from.bytes
-                                                    : 1;
+            factor *= n->regex || n->from.bytes == 0 ? 1 + (double)n->to.bytes
+                      : n->to.bytes > n->from.bytes  ? (double)n->to.bytes / (double)n->from.bytes
+                                                     : 1;
             break;
         default:
             break;
@@ -129,7 +129,7 @@ enum status tokenizer_open_memory(struct tokenizer **out, struct text tokenizer_
     struct text source = arena_copy(t->arena, tokenizer_json);
     enum status status = tokenizer_open_parts(t, source, "tokenizer.json", err);
     const struct jnode *config = NULL;
-    if (status == STATUS_OK && config_json.at != NULL)
+    if (status == STATUS_OK && config_json.at)
         status = jtree_parse(&config, t->arena, arena_copy(t->arena, config_json),
                              "tokenizer_config.json", err);
     if (status != STATUS_OK) {
@@ -184,13 +184,13 @@ enum status tokenizer_open(struct tokenizer **out, const char *folder, struct er
 
 static bool has_id(const struct tokenizer *t, int32_t id)
 {
-    return id >= 0 && (uint32_t)id < t->vocab && t->names[id].at != NULL;
+    return id >= 0 && (uint32_t)id < t->vocab && t->names[id].at;
 }
 
 int32_t tokenizer_token(const struct tokenizer *t, struct text content)
 {
     const struct word_slot *slot = word_table_find(&t->by_name, content.at, content.bytes);
-    return slot != NULL ? (int32_t)slot->id : -1;
+    return slot ? (int32_t)slot->id : -1;
 }
 
 struct text tokenizer_token_text(const struct tokenizer *t, int32_t id)
@@ -227,7 +227,7 @@ struct text tokenizer_special_text(const struct tokenizer *t, enum special_token
 
 struct text tokenizer_chat_template(const struct tokenizer *t, const char *name)
 {
-    const char *wanted = name != NULL ? name : "default";
+    const char *wanted = name ? name : "default";
     for (uint32_t i = 0; i < t->template_count; i++)
         if (text_is(t->templates[i].name, wanted))
             return t->templates[i].source;

@@ -78,7 +78,7 @@ static enum status put_literal(struct pattern *p, uint32_t code)
 static enum status put_set(struct pattern *p, const struct set *set)
 {
     p->letter_before = 0;
-    bool several = set->intersection || set->first != NULL;
+    bool several = set->intersection || set->first;
     if (p->caseless && (set->folds || (several && set->cased)))
         return pattern_refuse(p, "(?i) over a set of characters that are not all of ASCII");
     set_put(&p->out, set);
@@ -117,7 +117,7 @@ static enum status back_reference(struct pattern *p)
         return STATUS_OK;
     }
     const char *close = memchr(from, '>', p->in.bytes - p->at);
-    int bytes = close != NULL ? (int)(close + 1 - from) : 0;
+    int bytes = close ? (int)(close + 1 - from) : 0;
     if (bytes < 5 || bytes > 40 || from[2] != '<' || (from[3] | 0x20) < 'a' ||
         (from[3] | 0x20) > 'z')
         return pattern_refuse(p, "a reference \\k that is not \\k<name>");
@@ -162,7 +162,7 @@ static enum status escaped(struct pattern *p, enum piece *piece)
     enum status status = pattern_escape(p, false, &e);
     if (status != STATUS_OK)
         return status;
-    return e.set != NULL ? put_set(p, e.set) : put_literal(p, e.code);
+    return e.set ? put_set(p, e.set) : put_literal(p, e.code);
 }
 
 // ---- groups
@@ -221,7 +221,7 @@ static enum status named_group(struct pattern *p)
 {
     const char *from = p->in.at + p->at; // at the < of (?<name>
     const char *close = memchr(from, '>', p->in.bytes - p->at);
-    size_t bytes = close != NULL ? (size_t)(close + 1 - from) : 0;
+    size_t bytes = close ? (size_t)(close + 1 - from) : 0;
     char open[48];
     if (bytes < 3 || bytes > 34)
         return pattern_refuse(p, "a group's name is not closed or too long");
@@ -247,7 +247,7 @@ static enum status group(struct pattern *p, enum piece *piece)
         }
     if (pattern_next_is(p, "(?#")) {
         const char *close = memchr(p->in.at + p->at, ')', p->in.bytes - p->at);
-        if (close == NULL)
+        if (!close)
             return pattern_refuse(p, "a comment is not closed");
         p->at = (size_t)(close + 1 - p->in.at);
         *piece = PIECE_NONE;
@@ -482,6 +482,6 @@ enum status pattern_translate(struct text *out, struct text pattern, struct aren
         status = pattern_refuse(&p, "a ) closes no group");
     if (status == STATUS_OK && p.out.full)
         status = pattern_refuse_size(&p);
-    *out = text_span(p.out.at != NULL ? p.out.at : "", p.out.bytes);
+    *out = text_span(p.out.at ? p.out.at : "", p.out.bytes);
     return status;
 }

@@ -68,7 +68,7 @@ static enum status posix_take(struct pattern *p, struct class_state *c, bool *ta
     const char *close = rest.bytes > 0 && *rest.at == ':'
                             ? memmem(rest.at, rest.bytes < 24 ? rest.bytes : 24, ":]", 2)
                             : NULL;
-    if (close == NULL || close == rest.at)
+    if (!close || close == rest.at)
         return STATUS_OK;
     struct text name = text_span(rest.at + 1, (size_t)(close - rest.at) - 1);
     bool negated = name.bytes > 0 && *name.at == '^';
@@ -105,7 +105,7 @@ static enum status escape_take(struct pattern *p, struct class_state *c)
     enum status status = pattern_escape(p, true, &e);
     if (status != STATUS_OK)
         return status;
-    if (e.set == NULL)
+    if (!e.set)
         return value_take(p, c, e.code);
     set_add(c->set, e.set);
     return set_take(p, c);
@@ -131,7 +131,7 @@ static enum status operand_read(struct pattern *p, struct set **out, bool begins
     enum status status = STATUS_OK;
     // A ] right at the start is a character, if another one closes the class.
     if (begins && pattern_next_is(p, "]")) {
-        if (memchr(p->in.at + p->at + 1, ']', p->in.bytes - p->at - 1) == NULL)
+        if (!memchr(p->in.at + p->at + 1, ']', p->in.bytes - p->at - 1))
             return pattern_refuse(p, "a class [] is empty");
         p->at++;
         status = value_take(p, &c, ']');
@@ -154,7 +154,7 @@ enum status pattern_class(struct pattern *p, struct set **out)
     enum status status = operand_read(p, &set, true);
     while (status == STATUS_OK && pattern_next_is(p, "&&")) {
         p->at += 2;
-        if (both == NULL) {
+        if (!both) {
             both = set_create(p->arena);
             both->intersection = true;
             set_add(both, set);
@@ -169,7 +169,7 @@ enum status pattern_class(struct pattern *p, struct set **out)
         return pattern_refuse(p, "a class [...] is not closed");
     p->at++;
     p->depth--;
-    *out = both != NULL ? both : set;
+    *out = both ? both : set;
     (*out)->negated = negated;
     return STATUS_OK;
 }

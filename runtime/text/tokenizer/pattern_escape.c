@@ -65,7 +65,7 @@ static enum status property_read(struct pattern *p, bool negated, bool bracket, 
 {
     const char *from = p->in.at + p->at + 1, *end = p->in.at + p->in.bytes;
     const char *close = memchr(from, '}', (size_t)(end - from));
-    if (close == NULL)
+    if (!close)
         return pattern_refuse(p, "a property \\p{...} is not closed");
     struct text name = text_span(from, (size_t)(close - from));
     p->at += name.bytes + 2;

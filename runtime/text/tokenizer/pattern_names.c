@@ -122,7 +122,7 @@ static void add_property(struct set *set, const char *kind, const char *name,
                          const struct unicode_table *added, int value)
 {
     char text[80];
-    if (kind != NULL)
+    if (kind)
         pattern_put(&set->body, text, (size_t)snprintf(text, sizeof text, "\\p{%s%s}", kind, name));
     for (uint32_t i = 0; i < added->count; i++)
         if (value < 0 || added->ranges[i].value == (uint32_t)value)

@@ -16,7 +16,7 @@ void pattern_put(struct pattern_text *t, const char *at, size_t bytes)
     if (t->bytes + bytes > t->room) {
         size_t room = (t->bytes + bytes) * 2 + 64;
         t->at = arena_grow(t->arena, t->at, t->room, room);
-        check(t->at != NULL, "a pattern of over %zu bytes", t->bytes);
+        check(t->at, "a pattern of over %zu bytes", t->bytes);
         t->room = room;
     }
     memcpy(t->at + t->bytes, at, bytes);
@@ -39,7 +39,7 @@ void pattern_put_code(struct pattern_text *t, uint32_t code)
 struct set *set_create(struct arena *arena)
 {
     struct set *set = arena_take_zeroed(arena, 1, sizeof *set);
-    check(set != NULL, "no room for a set of characters");
+    check(set, "no room for a set of characters");
     set->arena = arena;
     set->body.arena = arena;
     return set;
@@ -47,7 +47,7 @@ struct set *set_create(struct arena *arena)
 
 void set_add(struct set *set, struct set *member)
 {
-    if (set->last != NULL)
+    if (set->last)
         set->last->next = member;
     else
         set->first = member;
@@ -154,9 +154,9 @@ static void put_intersection(struct pattern_text *out, const struct set *set)
     if (set->negated)
         pattern_put_string(out, "(?!");
     const struct set *taken = set->first;
-    for (const struct set *m = set->first; m != NULL && taken->negated; m = m->next)
+    for (const struct set *m = set->first; m && taken->negated; m = m->next)
         taken = m; // a set that is not negated is the best one to match with
-    for (const struct set *m = set->first; m != NULL; m = m->next) {
+    for (const struct set *m = set->first; m; m = m->next) {
         if (m == taken)
             continue;
         struct set positive = *m;
@@ -184,7 +184,7 @@ static struct set *without_lost(const struct set *set)
     rest->next = NULL;
     both->next = rest->first; // in front of the members of the set, which stay in their list
     rest->first = both;
-    if (rest->last == NULL)
+    if (!rest->last)
         rest->last = both;
     return rest;
 }
@@ -194,7 +194,7 @@ static void put_union(struct pattern_text *out, const struct set *set)
     struct pattern_text body = {.arena = out->arena};
     put_union_body(&body, set);
     out->full |= body.full;
-    if (set->first == NULL) {
+    if (!set->first) {
         put_class(out, &body, set->negated);
         return;
     }
@@ -207,7 +207,7 @@ static void put_union(struct pattern_text *out, const struct set *set)
     pattern_put_string(out, "(?:");
     if (body.bytes > 0 && !set->negated)
         put_class(out, &body, false);
-    for (const struct set *m = set->first; m != NULL; m = m->next) {
+    for (const struct set *m = set->first; m; m = m->next) {
         if (set->negated) {
             put_look(out, "(?!", m);
         } else {

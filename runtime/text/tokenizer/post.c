@@ -12,7 +12,7 @@ static void run_item(struct encode *e, const struct encode_args *args,
         encode_text(e, args->text, item->type_id);
         break;
     case TEMPLATE_B:
-        if (args->pair_start != NULL)
+        if (args->pair_start)
             *args->pair_start = e->token_count;
         encode_text(e, *args->pair, item->type_id);
         break;
@@ -38,9 +38,9 @@ static struct template_item *add_item(struct tokenizer *t, bool pair, enum templ
 {
     uint32_t *count = pair ? &t->post.pair_count : &t->post.single_count;
     struct template_item **items = pair ? &t->post.pair : &t->post.single;
-    if (*items == NULL)
+    if (!*items)
         *items = arena_take_zeroed(t->arena, TEMPLATE_ITEMS_MAX, sizeof **items);
-    if (*items == NULL || *count == TEMPLATE_ITEMS_MAX)
+    if (!*items || *count == TEMPLATE_ITEMS_MAX)
         return NULL;
     (*items)[*count] = (struct template_item){.kind = kind, .type_id = type_id};
     return &(*items)[(*count)++];
@@ -49,8 +49,8 @@ static struct template_item *add_item(struct tokenizer *t, bool pair, enum templ
 static void add_id(struct tokenizer *t, bool pair, uint32_t id, uint8_t type_id)
 {
     struct template_item *item = add_item(t, pair, TEMPLATE_IDS, type_id);
-    uint32_t *ids = item != NULL ? arena_take(t->arena, sizeof *ids) : NULL;
-    if (ids == NULL)
+    uint32_t *ids = item ? arena_take(t->arena, sizeof *ids) : NULL;
+    if (!ids)
         return;
     *ids = id;
     item->ids = ids;
@@ -96,10 +96,10 @@ static enum status template_items(struct tokenizer *t, const struct jnode *node,
     for (uint32_t i = 0; i < count; i++) {
         const struct jnode *sequence = jtree_get(&list->items[i], "Sequence");
         const struct jnode *special = jtree_get(&list->items[i], "SpecialToken");
-        const struct jnode *item = sequence != NULL ? sequence : special;
+        const struct jnode *item = sequence ? sequence : special;
         int64_t type_id = jtree_integer(jtree_get(item, "type_id"), 255);
         struct text id = jtree_get_text(item, "id");
-        if (id.at == NULL)
+        if (!id.at)
             return error_set(err, STATUS_INVALID, "post_processor: an item that is unknown");
         enum template_kind kind = special == item    ? TEMPLATE_IDS
                                   : text_is(id, "B") ? TEMPLATE_B
@@ -107,7 +107,7 @@ static enum status template_items(struct tokenizer *t, const struct jnode *node,
         if (kind == TEMPLATE_B && !pair)
             return error_set(err, STATUS_INVALID, "post_processor: a second text in `single`");
         struct template_item *made = add_item(t, pair, kind, type_id < 0 ? 0 : (uint8_t)type_id);
-        if (made == NULL)
+        if (!made)
             return error_set(err, STATUS_TOO_LARGE, "post_processor: too many items");
         enum status status = STATUS_OK;
         if (kind == TEMPLATE_IDS)
@@ -144,7 +144,7 @@ static enum status bert_items(struct tokenizer *t, const struct jnode *node, boo
 
 enum status post_open(struct tokenizer *t, const struct jnode *node, struct error *err)
 {
-    if (t->post.single == NULL)
+    if (!t->post.single)
         plain_template(t, 1);
     if (!jtree_is(node, J_OBJECT))
         return STATUS_OK;

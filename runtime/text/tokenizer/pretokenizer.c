@@ -111,7 +111,7 @@ static void cut_by_text(struct cutter *c, struct text what)
     size_t done = 0;
     while (what.bytes > 0 && c->e->status == STATUS_OK) {
         const char *found = memmem(c->piece.at + done, c->piece.bytes - done, what.at, what.bytes);
-        if (found == NULL)
+        if (!found)
             break;
         size_t start = (size_t)(found - c->piece.at);
         if (done < start)
@@ -210,7 +210,7 @@ static char *stage_room(struct encode *e, unsigned stage, size_t bytes)
     if (bytes > e->stage_bytes[stage]) {
         size_t wanted = bytes + bytes / 2 + 256;
         e->stage_text[stage] = encode_take(e, wanted);
-        e->stage_bytes[stage] = e->stage_text[stage] != NULL ? wanted : 0;
+        e->stage_bytes[stage] = e->stage_text[stage] ? wanted : 0;
     }
     return e->stage_text[stage];
 }
@@ -230,7 +230,7 @@ static void run_metaspace(struct cutter *c, const struct pre_tokenizer *p)
     bool prepend =
         !has && (p->scheme == PREPEND_ALWAYS || (p->scheme == PREPEND_FIRST && c->first));
     char *to = stage_room(c->e, c->next - 1, piece.bytes + (spaces + 1) * mark.bytes);
-    if (to == NULL)
+    if (!to)
         return;
     size_t n = 0;
     if (prepend) {
@@ -258,7 +258,7 @@ static void run_metaspace(struct cutter *c, const struct pre_tokenizer *p)
 static void emit_mapped(struct cutter *c, unsigned stage, size_t start, size_t end)
 {
     char *to = stage_room(c->e, stage, (end - start) * 2);
-    if (to == NULL)
+    if (!to)
         return;
     size_t n = 0;
     for (size_t i = start; i < end; i++)
@@ -271,7 +271,7 @@ static void run_byte_level(struct cutter *c, const struct pre_tokenizer *p)
     struct text piece = c->piece;
     if (p->add_prefix_space && piece.bytes > 0 && *piece.at != ' ') {
         char *to = encode_take(c->e, piece.bytes + 1);
-        if (to == NULL)
+        if (!to)
             return;
         to[0] = ' ';
         memcpy(to + 1, piece.at, piece.bytes);
@@ -289,9 +289,9 @@ static void run_byte_level(struct cutter *c, const struct pre_tokenizer *p)
 
 static void run_split(struct cutter *c, const struct pre_tokenizer *p)
 {
-    if (p->scan != NULL)
+    if (p->scan)
         cut_by_scan(c, p);
-    else if (p->regex != NULL)
+    else if (p->regex)
         cut_by_regex(c, p);
     else
         cut_by_text(c, p->text);

@@ -37,13 +37,13 @@ static enum status split_open(struct pre_tokenizer *p, const struct jnode *node,
     struct text regex = jtree_get_text(pattern, "Regex");
     p->text = jtree_get_text(pattern, "String");
     p->invert = jtree_get_bool(node, "invert", false);
-    if (regex.at == NULL && p->text.at == NULL)
+    if (!regex.at && !p->text.at)
         return error_set(err, STATUS_INVALID, "a Split without a pattern");
     enum status status = behavior_open(p, jtree_get_text(node, "behavior"), err);
-    if (status != STATUS_OK || regex.at == NULL)
+    if (status != STATUS_OK || !regex.at)
         return status;
     p->scan = scan_for(regex, &p->digits_max);
-    return p->scan == NULL ? regex_open(&p->regex, regex, err) : STATUS_OK;
+    return !p->scan ? regex_open(&p->regex, regex, err) : STATUS_OK;
 }
 
 static enum status metaspace_open(struct pre_tokenizer *p, const struct jnode *node,
@@ -54,10 +54,10 @@ static enum status metaspace_open(struct pre_tokenizer *p, const struct jnode *n
         return error_set(err, STATUS_INVALID, "a Metaspace without a replacement");
     struct text scheme = jtree_get_text(node, "prepend_scheme");
     bool add = jtree_get_bool(node, "add_prefix_space", true);
-    p->scheme = text_is(scheme, "first")    ? PREPEND_FIRST
-                : text_is(scheme, "never")  ? PREPEND_NEVER
-                : scheme.at == NULL && !add ? PREPEND_NEVER
-                                            : PREPEND_ALWAYS;
+    p->scheme = text_is(scheme, "first")   ? PREPEND_FIRST
+                : text_is(scheme, "never") ? PREPEND_NEVER
+                : !scheme.at && !add       ? PREPEND_NEVER
+                                           : PREPEND_ALWAYS;
     p->split = jtree_get_bool(node, "split", true);
     return STATUS_OK;
 }
@@ -78,7 +78,7 @@ static enum status one_open(struct pre_tokenizer *p, const struct jnode *node, s
         return split_open(p, node, err);
     case PRE_PUNCTUATION:
         p->behavior = SPLIT_ISOLATED;
-        return behavior.at != NULL ? behavior_open(p, behavior, err) : STATUS_OK;
+        return behavior.at ? behavior_open(p, behavior, err) : STATUS_OK;
     case PRE_DIGITS:
         p->behavior =
             jtree_get_bool(node, "individual_digits", false) ? SPLIT_ISOLATED : SPLIT_CONTIGUOUS;

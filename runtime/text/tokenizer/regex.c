@@ -18,7 +18,7 @@ static enum status compile(pcre2_code **out, struct text pattern, struct text tr
     int code;
     PCRE2_SIZE offset;
     pcre2_compile_context *context = pcre2_compile_context_create(NULL);
-    check(context != NULL, "no memory for a compile context");
+    check(context, "no memory for a compile context");
     pcre2_set_newline(context, PCRE2_NEWLINE_LF);
     pcre2_set_bsr(context, PCRE2_BSR_UNICODE);
     // With the search for a first character, JIT of 10.42 finds matches that there are not.
@@ -26,7 +26,7 @@ static enum status compile(pcre2_code **out, struct text pattern, struct text tr
     *out = pcre2_compile((PCRE2_SPTR)translated.at, translated.bytes, options, &code, &offset,
                          context);
     pcre2_compile_context_free(context);
-    if (*out != NULL)
+    if (*out)
         return STATUS_OK;
     char why[200];
     pcre2_get_error_message(code, (PCRE2_UCHAR *)why, sizeof why);
@@ -49,7 +49,7 @@ enum status regex_open(struct regex **out, struct text pattern, struct error *er
     (void)pcre2_jit_compile(compiled, PCRE2_JIT_COMPLETE);
     struct regex *regex = heap_take(sizeof *regex);
     *regex = (struct regex){compiled, pcre2_match_context_create(NULL)};
-    check(regex->context != NULL, "no memory for a match context");
+    check(regex->context, "no memory for a match context");
     pcre2_set_match_limit(regex->context, 5000000);
     pcre2_set_heap_limit(regex->context, 64 * 1024);
     *out = regex;
@@ -58,7 +58,7 @@ enum status regex_open(struct regex **out, struct text pattern, struct error *er
 
 void regex_close(struct regex *regex)
 {
-    if (regex == NULL)
+    if (!regex)
         return;
     pcre2_match_context_free(regex->context);
     pcre2_code_free(regex->code);
@@ -80,7 +80,7 @@ struct regex_room *regex_room_create(struct arena *arena)
 {
     pcre2_general_context *memory = pcre2_general_context_create(room_take, room_give, arena);
     // Room for the whole match only: an answer of 0 says that there were groups as well.
-    return memory != NULL ? (struct regex_room *)pcre2_match_data_create(1, memory) : NULL;
+    return memory ? (struct regex_room *)pcre2_match_data_create(1, memory) : NULL;
 }
 
 bool regex_find(const struct regex *regex, struct regex_room *room, struct text text, size_t from,

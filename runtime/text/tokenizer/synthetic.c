@@ -62,7 +62,7 @@ enum status word_list_open(struct tokenizer *t, const char *folder, const struct
     put_format(&b, bert_head, jtree_get_bool(config, "do_lower_case", true) ? "true" : "false");
     for (size_t at = 0; at < words.bytes; id++) {
         const char *end = memchr(words.at + at, '\n', words.bytes - at);
-        size_t bytes = end != NULL ? (size_t)(end - words.at) - at : words.bytes - at;
+        size_t bytes = end ? (size_t)(end - words.at) - at : words.bytes - at;
         struct text line = text_span(words.at + at, bytes);
         at += bytes + 1;
         line.bytes -= line.bytes > 0 && line.at[line.bytes - 1] == '\r';
@@ -109,12 +109,11 @@ enum status tokenizer_open_words(struct tokenizer **out, uint32_t vocab, struct 
     put_format(&b, "{\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":false},"
                    "\"decoder\":{\"type\":\"ByteLevel\"},"
                    "\"model\":{\"type\":\"BPE\",\"ignore_merges\":true,\"merges\":[],\"vocab\":{");
-    for (uint32_t id = 0; id < vocab; id++) {
+    for (uint32_t id = 0; id < vocab; id++)
         if (id < 256)
             put_format(&b, "%s\"\\u%04x\":%u", id > 0 ? "," : "", byte_char((unsigned char)id), id);
         else
             put_word(&b, id);
-    }
     put_format(&b, "}}}");
     (void)nbuf_put(&b, "", 1, 0);
     enum status status =

@@ -95,7 +95,7 @@ struct text utf8_lossy(struct arena *arena, struct text text)
     if (good == text.bytes)
         return text;
     char *out = arena_take(arena, good + (text.bytes - good) * 3);
-    if (out == NULL)
+    if (!out)
         return (struct text){NULL, 0};
     memcpy(out, text.at, good);
     size_t n = good;
@@ -120,7 +120,7 @@ static unsigned category(uint32_t c)
     if (known != UTF8PROC_CATEGORY_CN && known != UTF8PROC_CATEGORY_MN)
         return known;
     const struct unicode_range *added = unicode_find(&unicode_added, c);
-    return added != NULL ? added->value : known;
+    return added ? added->value : known;
 }
 
 bool char_is_letter(uint32_t c)
@@ -190,13 +190,13 @@ bool char_is_control(uint32_t c)
 
 bool char_is_inert(uint32_t c)
 {
-    return c >= unicode_inert.ranges[0].first && unicode_find(&unicode_inert, c) != NULL;
+    return c >= unicode_inert.ranges[0].first && unicode_find(&unicode_inert, c);
 }
 
 int32_t char_script(uint32_t c)
 {
     const struct unicode_range *run = unicode_find(&unicode_script_runs, c);
-    return run != NULL ? (int32_t)run->value : -1;
+    return run ? (int32_t)run->value : -1;
 }
 
 bool char_is_cjk(uint32_t c)
@@ -220,8 +220,8 @@ int char_lower(uint32_t c, uint32_t out[2])
         return 2;
     }
     const struct unicode_range *added = c >= 0x1C89 ? unicode_find(&unicode_added_lower, c) : NULL;
-    out[0] = added != NULL ? (c & ~0xFFFFu) | ((c + added->value) & 0xFFFF)
-                           : (uint32_t)utf8proc_tolower((utf8proc_int32_t)c);
+    out[0] = added ? (c & ~0xFFFFu) | ((c + added->value) & 0xFFFF)
+                   : (uint32_t)utf8proc_tolower((utf8proc_int32_t)c);
     return 1;
 }
 

@@ -1,5 +1,6 @@
 // Written by tools/unicode_tables.py; do not edit it. Unicode 16.0.0 beside 14.0.0, and what
 // the reference library (tokenizers 0.21.4) has frozen; see unicode_tables.h.
+// clang-format off
 #include "runtime/text/tokenizer/unicode_tables.h"
 
 // Names of scripts and binary properties, loosely written; the position is the value.

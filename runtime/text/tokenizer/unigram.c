@@ -46,7 +46,7 @@ static void push_unknown(struct encode *e, struct text text)
 {
     const struct unigram *u = &e->t->unigram;
     const struct word_slot *slot = word_table_find(&e->t->by_name, text.at, text.bytes);
-    if (slot != NULL && slot->id < e->t->model_vocab) {
+    if (slot && slot->id < e->t->model_vocab) {
         encode_push(e, slot->id);
         return;
     }
@@ -80,7 +80,7 @@ void unigram_encode(struct encode *e, struct text piece)
     const struct unigram *u = &e->t->unigram;
     struct place *places =
         (struct place *)(void *)encode_scratch(e, 0, (piece.bytes + 1) * PLACE_WORDS);
-    if (places == NULL || piece.bytes == 0)
+    if (!places || piece.bytes == 0)
         return;
     for (size_t i = 0; i <= piece.bytes; i++)
         places[i] = (struct place){0, UINT32_MAX, 0};
@@ -106,7 +106,7 @@ enum status unigram_open(struct tokenizer *t, const struct jnode *node, struct e
     struct unigram *u = &t->unigram;
     const struct jnode *vocab = jtree_get(node, "vocab");
     u->scores = arena_take_zeroed(t->arena, t->vocab + 1, sizeof *u->scores);
-    if (u->scores == NULL)
+    if (!u->scores)
         return error_set(err, STATUS_NO_ROOM, "no room for %u scores", t->vocab);
     memset(u->byte_ids, 0xFF, sizeof u->byte_ids);
     u->byte_fallback = jtree_get_bool(node, "byte_fallback", false);

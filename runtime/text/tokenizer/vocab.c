@@ -62,7 +62,7 @@ static struct word_slot *slot_for(const struct word_table *table, const char *at
     uint64_t i = hash_of(key, at, bytes) & table->mask;
     for (;; i = (i + 1) & table->mask) {
         struct word_slot *slot = &table->slots[i];
-        if (slot->at == NULL)
+        if (!slot->at)
             return slot;
         if (slot->low == key.low && slot->high == key.high && slot->bytes == bytes &&
             (bytes <= 16 || memcmp(slot->at, at, bytes) == 0))
@@ -80,5 +80,5 @@ void word_table_put(struct word_table *table, struct text key, uint32_t id)
 struct word_slot *word_table_find(const struct word_table *table, const char *at, size_t bytes)
 {
     struct word_slot *slot = slot_for(table, at, bytes);
-    return slot->at != NULL ? slot : NULL;
+    return slot->at ? slot : NULL;
 }

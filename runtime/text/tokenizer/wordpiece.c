@@ -51,13 +51,13 @@ enum status wordpiece_open(struct tokenizer *t, const struct jnode *node, struct
 {
     struct wordpiece *w = &t->wordpiece;
     struct text prefix = jtree_get_text(node, "continuing_subword_prefix");
-    w->prefix = prefix.at != NULL ? prefix : text_of("##");
+    w->prefix = prefix.at ? prefix : text_of("##");
     int64_t most = jtree_integer(jtree_get(node, "max_input_chars_per_word"), 1 << 20);
     w->chars_max = most < 0 ? 100 : (uint32_t)most;
     struct text unk = jtree_get_text(node, "unk_token");
-    unk = unk.at != NULL ? unk : text_of("[UNK]");
+    unk = unk.at ? unk : text_of("[UNK]");
     const struct word_slot *slot = word_table_find(&t->by_name, unk.at, unk.bytes);
-    w->unk = slot != NULL ? (int32_t)slot->id : -1;
+    w->unk = slot ? (int32_t)slot->id : -1;
     trie_init(&w->first);
     trie_init(&w->rest);
     t->pieces = t->names;

@@ -1,0 +1,13 @@
+#!/usr/bin/env bash
+# clang-format of one version (19.1.7, a wheel of PyPI) over every C and CUDA file.
+#
+#   tools/format.sh              formats in place
+#   tools/format.sh --check      names what differs, changes nothing and exits 1 if anything does
+set -euo pipefail
+cd "$(dirname "$0")/.."
+version=19.1.7
+venv=build/format-venv
+[ -x $venv/bin/clang-format ] || { python3 -m venv $venv && $venv/bin/pip install -q clang-format==$version; }
+how=(-i)
+[ "${1:-}" != --check ] || how=(--dry-run --Werror)
+git ls-files -z '*.c' '*.h' '*.cu' '*.cuh' '*.inc' | xargs -0 $venv/bin/clang-format "${how[@]}"
