@@ -1,37 +1,32 @@
-// One forward for all decoders (Llama, Mistral, Qwen2, Qwen3): flags of the architecture say what a
-// layer has. Keys and values go through the KV blocks. Engine thread; asynchronous like every op,
-// and free of waits and allocation, so that a decode step can be recorded as a graph.
+// The ops of decoders (Llama, Mistral, Qwen2, Qwen3); see forward.c. What a layer has follows from
+// which weights there are. Keys and values go through the KV blocks. Engine thread.
 #include "runtime/model/parts.h"
 
-static enum status embed(struct model *model, const struct step *host)
+static enum status embed(struct forward *f, const struct forward_op *op)
 {
+    struct model *model = f->model;
     struct embed_args args = {
         .act = model->act,
-        .table = weight_at(model->weights, WEIGHT_EMBED),
+        .table = weight_at(f->weights, WEIGHT_EMBED),
         .token = model_state(model, model->layout.token),
-        .out = model_act(model, model->layout.residual),
-        .token_count = host->token_count,
+        .out = model_act(model, op->out),
+        .token_count = f->rows,
         .width = model->facts.hidden,
     };
     return model->api->ops->embed(model->stream, &args);
 }
 
-struct norm {
-    uint32_t slot;
-    void *residual, *out;
-    const void *add;
-    uint32_t rows;
-};
-
-static enum status norm(struct model *model, const struct norm *norm)
+static enum status norm(struct forward *f, const struct forward_op *op)
 {
+    struct model *model = f->model;
+    bool first = f->layer == 0 && op->weight == LAYER_NORM_ATTN; // there is nothing to add yet
     struct rms_norm_args args = {
         .act = model->act,
-        .residual = norm->residual,
-        .add = norm->add,
-        .weight = weight_at(model->weights, norm->slot),
-        .out = norm->out,
-        .rows = norm->rows,
+        .residual = model_act(model, op->in),
+        .add = first ? NULL : model_act(model, op->add),
+        .weight = weight_at(f->weights, op->weight),
+        .out = model_act(model, op->out),
+        .rows = f->rows,
         .width = model->facts.hidden,
         .epsilon = (float)model->config.epsilon,
     };
@@ -51,15 +46,16 @@ static struct strides kv_strides(const struct model *model, uint32_t layer)
     return (struct strides){layer * 2 * value, value, head, token};
 }
 
-static enum status post(struct model *model, const struct step *host, uint32_t layer)
+static enum status qkv_post(struct forward *f, const struct forward_op *op)
 {
-    struct strides strides = kv_strides(model, layer);
+    struct model *model = f->model;
+    struct strides strides = kv_strides(model, f->layer);
     struct qkv_post_args args = {
         .act = model->act,
         .kv = model->facts.kv_dtype,
-        .qkv = model_act(model, model->layout.qkv),
-        .q_norm = weight_at(model->weights, layer_slot(layer, LAYER_Q_NORM)),
-        .k_norm = weight_at(model->weights, layer_slot(layer, LAYER_K_NORM)),
+        .qkv = model_act(model, op->in),
+        .q_norm = weight_at(f->weights, LAYER_Q_NORM),
+        .k_norm = weight_at(f->weights, LAYER_K_NORM),
         .cos_sin = model->rope,
         .position = model_state(model, model->layout.position),
         .kv_place = model_state(model, model->layout.kv_place),
@@ -68,23 +64,24 @@ static enum status post(struct model *model, const struct step *host, uint32_t l
         .value_offset = strides.value,
         .head_bytes = strides.head,
         .shape = model->limits.attn,
-        .token_count = host->token_count,
+        .token_count = f->rows,
         .rotary_dim = model->config.rope.dim,
         .epsilon = (float)model->config.epsilon,
     };
     return model->api->ops->qkv_post(model->stream, &args);
 }
 
-static enum status attend(struct model *model, const struct step *host, uint32_t layer)
+static enum status attend(struct forward *f, const struct forward_op *op)
 {
-    struct strides strides = kv_strides(model, layer);
+    struct model *model = f->model;
+    struct strides strides = kv_strides(model, f->layer);
     struct attn_args args = {
         .act = model->act,
         .kv = model->facts.kv_dtype,
-        .qkv = model_act(model, model->layout.qkv),
-        .out = model_act(model, model->layout.attn),
+        .qkv = model_act(model, op->in),
+        .out = model_act(model, op->out),
         .step = model_record(model),
-        .step_host = host,
+        .step_host = f->host,
         .block_table = model->slots.block_table,
         .kv_base = model->pool.base,
         .layer_offset = strides.layer,
@@ -94,136 +91,75 @@ static enum status attend(struct model *model, const struct step *host, uint32_t
         .shape = model->limits.attn,
         .blocks_max = model->facts.limits.blocks_max,
         .block_shift = (uint32_t)__builtin_ctz(model->facts.block_tokens),
-        .row_count = host->row_count,
-        .token_count = host->token_count,
+        .row_count = f->host->row_count,
+        .token_count = f->rows,
     };
-    bool full = model->config.full_layers[layer];
+    bool full = model->config.full_layers[f->layer];
     uint32_t window = model->config.window;
     args.shape.window = full || window >= model->facts.max_model_len ? 0 : window;
     return model->api->ops->attn(model->stream, &args);
 }
 
-static enum status attention(struct model *model, const struct step *host, uint32_t layer)
+static enum status swiglu(struct forward *f, const struct forward_op *op)
 {
-    const struct model_layout *at = &model->layout;
-    uint32_t rows = host->token_count;
-    enum status status =
-        model_gemm(model, layer_slot(layer, LAYER_QKV), layer_slot(layer, LAYER_QKV_BIAS),
-                   model_act(model, at->normed), model_act(model, at->qkv), rows);
-    if (status == STATUS_OK)
-        status = post(model, host, layer);
-    if (status == STATUS_OK)
-        status = attend(model, host, layer);
-    if (status == STATUS_OK)
-        status = model_gemm(model, layer_slot(layer, LAYER_O), layer_slot(layer, LAYER_O_BIAS),
-                            model_act(model, at->attn), model_act(model, at->delta), rows);
-    return status;
+    struct model *model = f->model;
+    struct swiglu_args args = {model->act, model_act(model, op->in), model_act(model, op->out),
+                               f->rows, model->config.intermediate};
+    return model->api->ops->swiglu(model->stream, &args);
 }
 
-static enum status feed_forward(struct model *model, const struct step *host, uint32_t layer)
-{
-    const struct model_layout *at = &model->layout;
-    uint32_t rows = host->token_count;
-    void *up = model_act(model, at->up);
-    void *ffn = model_act(model, at->ffn);
-    enum status status =
-        model_gemm(model, layer_slot(layer, LAYER_UP), layer_slot(layer, LAYER_UP_BIAS),
-                   model_act(model, at->normed), up, rows);
-    struct swiglu_args swiglu = {model->act, up, ffn, rows, model->config.intermediate};
-    if (status == STATUS_OK)
-        status = model->api->ops->swiglu(model->stream, &swiglu);
-    if (status == STATUS_OK)
-        status =
-            model_gemm(model, layer_slot(layer, LAYER_DOWN), layer_slot(layer, LAYER_DOWN_BIAS),
-                       ffn, model_act(model, at->delta), rows);
-    return status;
-}
+static const struct forward_op first[] = {
+    {embed, .out = BUFFER_RESIDUAL},
+    {.run = NULL},
+};
 
-static enum status gather(struct model *model, const struct step *host, size_t from, size_t to)
-{
-    struct step *record = model_record(model);
-    struct gather_args args = {
-        .act = model->act,
-        .in = model_act(model, from),
-        .sampled = step_section(record, model->step.sampled),
-        .rows = step_section(record, model->step.rows),
-        .out = model_act(model, to),
-        .count = host->sampled_count,
-        .width = model->facts.hidden,
-    };
-    return model->api->ops->gather(model->stream, &args);
-}
+// BUFFER_DELTA waits for the next norm, which adds it to the residual.
+static const struct forward_op layer[] = {
+    {norm, BUFFER_RESIDUAL, BUFFER_NORMED, .weight = LAYER_NORM_ATTN, .add = BUFFER_DELTA},
+    {forward_gemm, BUFFER_NORMED, BUFFER_QKV, .weight = LAYER_QKV, .bias = LAYER_QKV_BIAS},
+    {qkv_post, .in = BUFFER_QKV},
+    {attend, .in = BUFFER_QKV, .out = BUFFER_ATTN},
+    {forward_gemm, BUFFER_ATTN, BUFFER_DELTA, .weight = LAYER_O, .bias = LAYER_O_BIAS},
+    {norm, BUFFER_RESIDUAL, BUFFER_NORMED, .weight = LAYER_NORM_FFN, .add = BUFFER_DELTA},
+    {forward_gemm, BUFFER_NORMED, BUFFER_UP, .weight = LAYER_UP, .bias = LAYER_UP_BIAS},
+    {swiglu, .in = BUFFER_UP, .out = BUFFER_FFN},
+    {forward_gemm, BUFFER_FFN, BUFFER_DELTA, .weight = LAYER_DOWN, .bias = LAYER_DOWN_BIAS},
+    {.run = NULL},
+};
 
-// A step whose rows are all decode rows has its wanted rows in place: token i is row i. That is
-// also what a recorded graph assumes, whose padding rows are computed and not looked at.
-static bool rows_in_place(const struct step *host)
-{
-    return host->decode_count == host->row_count && host->token_count == host->row_count;
-}
+// Heads see wanted rows only, so that none runs over a whole prompt.
+static const struct forward_op generate[] = {
+    {forward_gather, .in = BUFFER_RESIDUAL, .out = BUFFER_LAST},
+    {forward_gather, .in = BUFFER_DELTA, .out = BUFFER_LAST_DELTA},
+    {norm, BUFFER_LAST, BUFFER_NORMED, .weight = WEIGHT_FINAL_NORM, .add = BUFFER_LAST_DELTA},
+    {forward_head, BUFFER_NORMED, BUFFER_LOGITS, .weight = WEIGHT_HEAD},
+    {.run = NULL},
+};
 
-static enum status logits(struct model *model, const void *x, uint32_t rows)
-{
-    const struct weight *head = weight_at(model->weights, WEIGHT_HEAD);
-    struct gemm_args args = {
-        .x_dtype = model->act,
-        .y_dtype = DTYPE_F32,
-        .x = x,
-        .weight = head ? head : weight_at(model->weights, WEIGHT_EMBED),
-        .y = model_act(model, model->layout.logits),
-        .rows = rows,
-        .x_stride = model->facts.hidden,
-        .y_stride = model->facts.vocab,
-    };
-    return model->api->ops->gemm(model->stream, &args);
-}
+static const struct forward_op generate_in_place[] = {
+    {norm, BUFFER_RESIDUAL, BUFFER_NORMED, .weight = WEIGHT_FINAL_NORM, .add = BUFFER_DELTA},
+    {forward_head, BUFFER_NORMED, BUFFER_LOGITS, .weight = WEIGHT_HEAD},
+    {.run = NULL},
+};
 
-// The last feed-forward's output is still to be added. Pooling norms every token (mean reads them
-// all); heads read wanted rows only, so that no head ever runs over a whole prompt.
-static enum status finish(struct model *model, const struct step *host)
-{
-    const struct model_layout *at = &model->layout;
-    struct norm all = {WEIGHT_FINAL_NORM, model_act(model, at->residual),
-                       model_act(model, at->normed), model_act(model, at->delta),
-                       host->token_count};
-    enum status status = STATUS_OK;
-    if (model->facts.kind == MODEL_EMBEDDER) {
-        status = norm(model, &all);
-        return status == STATUS_OK ? pool_rows(model, host, all.out) : status;
-    }
-    if (!rows_in_place(host)) {
-        status = gather(model, host, at->residual, at->last);
-        if (status == STATUS_OK)
-            status = gather(model, host, at->delta, at->last_delta);
-        all.residual = model_act(model, at->last);
-        all.add = model_act(model, at->last_delta);
-        all.rows = host->sampled_count;
-    }
-    if (status == STATUS_OK)
-        status = norm(model, &all);
-    if (status != STATUS_OK)
-        return status;
-    return model->facts.kind == MODEL_RERANKER ? score_rows(model, host, all.out)
-                                               : logits(model, all.out, all.rows);
-}
+static const struct forward_op score[] = {
+    {forward_gather, .in = BUFFER_RESIDUAL, .out = BUFFER_LAST},
+    {forward_gather, .in = BUFFER_DELTA, .out = BUFFER_LAST_DELTA},
+    {norm, BUFFER_LAST, BUFFER_NORMED, .weight = WEIGHT_FINAL_NORM, .add = BUFFER_LAST_DELTA},
+    {forward_head, BUFFER_NORMED, BUFFER_VALUES, .weight = WEIGHT_SCORE, .bias = WEIGHT_SCORE_BIAS},
+    {.run = NULL},
+};
 
-enum status decoder_forward(struct model *model, const struct step *host)
-{
-    const struct model_layout *at = &model->layout;
-    struct norm before = {0, model_act(model, at->residual), model_act(model, at->normed), NULL,
-                          host->token_count};
-    enum status status = embed(model, host);
-    for (uint32_t i = 0; status == STATUS_OK && i < model->facts.layers; i++) {
-        before.slot = layer_slot(i, LAYER_NORM_ATTN);
-        status = norm(model, &before);
-        before.add = model_act(model, at->delta);
-        if (status == STATUS_OK)
-            status = attention(model, host, i);
-        before.slot = layer_slot(i, LAYER_NORM_FFN);
-        if (status == STATUS_OK)
-            status = norm(model, &before);
-        if (status == STATUS_OK)
-            status = feed_forward(model, host, i);
-    }
-    bool wanted = host->sampled_count > 0 || rows_in_place(host); // a recorded step lists no rows
-    return status == STATUS_OK && wanted ? finish(model, host) : status;
-}
+// Every token is normed: the mean reads them all.
+static const struct forward_op pool[] = {
+    {norm, BUFFER_RESIDUAL, BUFFER_NORMED, .weight = WEIGHT_FINAL_NORM, .add = BUFFER_DELTA},
+    {forward_pool, .in = BUFFER_NORMED, .out = BUFFER_VALUES},
+    {.run = NULL},
+};
+
+const struct forward_lists decoder_lists = {
+    .first = first,
+    .layer = layer,
+    .last = {[MODEL_GENERATOR] = generate, [MODEL_EMBEDDER] = pool, [MODEL_RERANKER] = score},
+    .last_in_place = generate_in_place,
+};

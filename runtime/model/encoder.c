@@ -1,21 +1,22 @@
-// One forward for all encoders (BERT, RoBERTa, XLM-RoBERTa): rows packed without padding, keys and
-// values read from the step's own activations. Engine thread; asynchronous like every op.
+// The ops of encoders (BERT, RoBERTa, XLM-RoBERTa); see forward.c. Rows are packed without padding;
+// keys and values are read from the step's own activations. Engine thread.
 #include "runtime/model/parts.h"
 
-static enum status embed(struct model *model, const struct step *host)
+static enum status embed(struct forward *f, const struct forward_op *op)
 {
+    struct model *model = f->model;
     struct embed_bert_args args = {
         .act = model->act,
-        .word = weight_at(model->weights, WEIGHT_EMBED),
-        .position_table = weight_at(model->weights, WEIGHT_POSITION),
-        .type_table = weight_at(model->weights, WEIGHT_TYPE),
-        .norm_weight = weight_at(model->weights, WEIGHT_EMBED_NORM),
-        .norm_bias = weight_at(model->weights, WEIGHT_EMBED_NORM_BIAS),
+        .word = weight_at(f->weights, WEIGHT_EMBED),
+        .position_table = weight_at(f->weights, WEIGHT_POSITION),
+        .type_table = weight_at(f->weights, WEIGHT_TYPE),
+        .norm_weight = weight_at(f->weights, WEIGHT_EMBED_NORM),
+        .norm_bias = weight_at(f->weights, WEIGHT_EMBED_NORM_BIAS),
         .token = model_state(model, model->layout.token),
         .position = model_state(model, model->layout.position),
         .type = model_state(model, model->layout.type),
-        .out = model_act(model, model->layout.residual),
-        .token_count = host->token_count,
+        .out = model_act(model, op->out),
+        .token_count = f->rows,
         .width = model->facts.hidden,
         .position_offset = model->config.position_offset,
         .epsilon = (float)model->config.epsilon,
@@ -23,81 +24,95 @@ static enum status embed(struct model *model, const struct step *host)
     return model->api->ops->embed_bert(model->stream, &args);
 }
 
-static enum status attend(struct model *model, const struct step *host)
+static enum status attend(struct forward *f, const struct forward_op *op)
 {
+    struct model *model = f->model;
     struct attn_args args = {
         .act = model->act,
-        // as a cache would hold them; where activations are float32 this is the faster form
+        // bfloat16 as in a KV cache: faster than float32 activations
         .kv = model->facts.dtype == DTYPE_BF16 ? DTYPE_BF16 : model->act,
-        .qkv = model_act(model, model->layout.qkv),
-        .out = model_act(model, model->layout.attn),
+        .qkv = model_act(model, op->in),
+        .out = model_act(model, op->out),
         .step = model_record(model),
-        .step_host = host,
+        .step_host = f->host,
         .shape = model->limits.attn,
-        .row_count = host->row_count,
-        .token_count = host->token_count,
+        .row_count = f->host->row_count,
+        .token_count = f->rows,
     };
     return model->api->ops->attn(model->stream, &args);
 }
 
-// residual = layer_norm(residual + delta)
-static enum status add_norm(struct model *model, uint32_t slot, uint32_t rows)
+// out = layer_norm(out + in)
+static enum status add_norm(struct forward *f, const struct forward_op *op)
 {
-    void *residual = model_act(model, model->layout.residual);
+    struct model *model = f->model;
     struct layer_norm_args args = {
         .act = model->act,
-        .residual = residual,
-        .add = model_act(model, model->layout.delta),
-        .weight = weight_at(model->weights, slot),
-        .bias = weight_at(model->weights, slot + 1),
-        .out = residual,
-        .rows = rows,
+        .residual = model_act(model, op->out),
+        .add = model_act(model, op->in),
+        .weight = weight_at(f->weights, op->weight),
+        .bias = weight_at(f->weights, op->bias),
+        .out = model_act(model, op->out),
+        .rows = f->rows,
         .width = model->facts.hidden,
         .epsilon = (float)model->config.epsilon,
     };
     return model->api->ops->layer_norm(model->stream, &args);
 }
 
-static enum status layer_forward(struct model *model, const struct step *host, uint32_t layer)
+static enum status activate(struct forward *f, const struct forward_op *op)
 {
-    const struct model_layout *at = &model->layout;
-    uint32_t rows = host->token_count;
-    void *x = model_act(model, at->residual);
-    void *delta = model_act(model, at->delta);
-    void *up = model_act(model, at->up);
-    enum status status =
-        model_gemm(model, layer_slot(layer, LAYER_QKV), layer_slot(layer, LAYER_QKV_BIAS), x,
-                   model_act(model, at->qkv), rows);
-    if (status == STATUS_OK)
-        status = attend(model, host);
-    if (status == STATUS_OK)
-        status = model_gemm(model, layer_slot(layer, LAYER_O), layer_slot(layer, LAYER_O_BIAS),
-                            model_act(model, at->attn), delta, rows);
-    if (status == STATUS_OK)
-        status = add_norm(model, layer_slot(layer, LAYER_NORM_ATTN), rows);
-    if (status == STATUS_OK)
-        status = model_gemm(model, layer_slot(layer, LAYER_UP), layer_slot(layer, LAYER_UP_BIAS), x,
-                            up, rows);
-    struct activate_args activate = {model->act, model->config.activation, up, rows,
-                                     model->config.intermediate};
-    if (status == STATUS_OK)
-        status = model->api->ops->activate(model->stream, &activate);
-    if (status == STATUS_OK)
-        status = model_gemm(model, layer_slot(layer, LAYER_DOWN),
-                            layer_slot(layer, LAYER_DOWN_BIAS), up, delta, rows);
-    if (status == STATUS_OK)
-        status = add_norm(model, layer_slot(layer, LAYER_NORM_FFN), rows);
-    return status;
+    struct model *model = f->model;
+    struct activate_args args = {model->act, model->config.activation, model_act(model, op->in),
+                                 f->rows, model->config.intermediate};
+    return model->api->ops->activate(model->stream, &args);
 }
 
-enum status encoder_forward(struct model *model, const struct step *host)
+static enum status head_tanh(struct forward *f, const struct forward_op *op)
 {
-    enum status status = embed(model, host);
-    for (uint32_t i = 0; status == STATUS_OK && i < model->facts.layers; i++)
-        status = layer_forward(model, host, i);
-    if (status != STATUS_OK || host->sampled_count == 0)
-        return status;
-    const void *hidden = model_act(model, model->layout.residual);
-    return model->facts.kind == MODEL_RERANKER ? score_rows(model, host, hidden)
-                                               : pool_rows(model, host, hidden);
+    struct model *model = f->model;
+    struct activate_args args = {model->act, ACTIVATE_TANH, model_act(model, op->in), f->rows,
+                                 model->facts.hidden};
+    return model->api->ops->activate(model->stream, &args);
 }
+
+static const struct forward_op first[] = {
+    {embed, .out = BUFFER_RESIDUAL},
+    {.run = NULL},
+};
+
+static const struct forward_op layer[] = {
+    {forward_gemm, BUFFER_RESIDUAL, BUFFER_QKV, .weight = LAYER_QKV, .bias = LAYER_QKV_BIAS},
+    {attend, .in = BUFFER_QKV, .out = BUFFER_ATTN},
+    {forward_gemm, BUFFER_ATTN, BUFFER_DELTA, .weight = LAYER_O, .bias = LAYER_O_BIAS},
+    {add_norm, BUFFER_DELTA, BUFFER_RESIDUAL, .weight = LAYER_NORM_ATTN,
+     .bias = LAYER_NORM_ATTN_BIAS},
+    {forward_gemm, BUFFER_RESIDUAL, BUFFER_UP, .weight = LAYER_UP, .bias = LAYER_UP_BIAS},
+    {activate, .in = BUFFER_UP},
+    {forward_gemm, BUFFER_UP, BUFFER_DELTA, .weight = LAYER_DOWN, .bias = LAYER_DOWN_BIAS},
+    {add_norm, BUFFER_DELTA, BUFFER_RESIDUAL, .weight = LAYER_NORM_FFN,
+     .bias = LAYER_NORM_FFN_BIAS},
+    {.run = NULL},
+};
+
+// Classification heads read the first token of each row.
+static const struct forward_op score[] = {
+    {forward_gather, .in = BUFFER_RESIDUAL, .out = BUFFER_LAST},
+    {forward_gemm, BUFFER_LAST, BUFFER_LAST_DELTA, .weight = WEIGHT_SCORE_DENSE,
+     .bias = WEIGHT_SCORE_DENSE_BIAS},
+    {head_tanh, .in = BUFFER_LAST_DELTA},
+    {forward_head, BUFFER_LAST_DELTA, BUFFER_VALUES, .weight = WEIGHT_SCORE,
+     .bias = WEIGHT_SCORE_BIAS},
+    {.run = NULL},
+};
+
+static const struct forward_op pool[] = {
+    {forward_pool, .in = BUFFER_RESIDUAL, .out = BUFFER_VALUES},
+    {.run = NULL},
+};
+
+const struct forward_lists encoder_lists = {
+    .first = first,
+    .layer = layer,
+    .last = {[MODEL_EMBEDDER] = pool, [MODEL_RERANKER] = score},
+};

@@ -1,7 +1,22 @@
-// The pieces that both forward passes are made of. Engine thread; nothing here waits.
+// The forward pass: lists of ops, walked by one function that stops at the first error. decoder.c
+// and encoder.c hold the lists: what comes before the layers, one layer, and what comes after them
+// for each kind of model. This file walks them and has the ops that both use. Engine thread;
+// asynchronous like every op, and without waits or allocation, so that a decode step can be
+// recorded as a graph.
+//
+// What is not there yet fits into the lists:
+//   tensor parallelism   an all-reduce of BUFFER_DELTA is one more row after the products LAYER_O
+//   and
+//                        LAYER_DOWN (its result is what the next norm adds); the head gets an
+//                        all-gather of BUFFER_LOGITS
+//   pipeline stages      a stage walks its own range of layers; its first list receives
+//                        BUFFER_RESIDUAL and BUFFER_DELTA instead of embedding tokens, its last
+//                        list sends them
+//   expert layers        a layer with experts is another list (router, dispatch, products of the
+//                        experts, combine into BUFFER_DELTA), which forward_run chooses by layer
 #include "runtime/model/parts.h"
 
-enum status model_prep(struct model *model, const struct step *host)
+enum status forward_prep(struct model *model, const struct step *host)
 {
     const struct model_layout *at = &model->layout;
     struct prep_args args = {
@@ -24,21 +39,98 @@ enum status model_prep(struct model *model, const struct step *host)
     return model->api->ops->prep(model->stream, &args);
 }
 
-enum status model_gemm(struct model *model, uint32_t slot, uint32_t bias_slot, const void *x,
-                       void *y, uint32_t rows)
+static enum status product(const struct forward *f, const struct forward_op *op, enum dtype out)
 {
-    const struct weight *weight = weight_at(model->weights, slot);
-    check(weight, "%s has no weight %u", model->facts.architecture, slot);
+    const struct weight *weight = weight_at(f->weights, op->weight);
+    check(weight != NULL, "%s has no weight %u", f->model->facts.architecture, op->weight);
     struct gemm_args args = {
-        .x_dtype = model->act,
-        .y_dtype = model->act,
-        .x = x,
+        .x_dtype = f->model->act,
+        .y_dtype = out,
+        .x = model_act(f->model, op->in),
         .weight = weight,
-        .bias = weight_at(model->weights, bias_slot),
-        .y = y,
-        .rows = rows,
+        .bias = op->bias ? weight_at(f->weights, op->bias) : NULL,
+        .y = model_act(f->model, op->out),
+        .rows = f->rows,
         .x_stride = weight->shape.k,
         .y_stride = weight->shape.n,
     };
-    return model->api->ops->gemm(model->stream, &args);
+    return f->model->api->ops->gemm(f->model->stream, &args);
+}
+
+enum status forward_gemm(struct forward *f, const struct forward_op *op)
+{
+    return product(f, op, f->model->act);
+}
+
+enum status forward_head(struct forward *f, const struct forward_op *op)
+{
+    return product(f, op, DTYPE_F32);
+}
+
+enum status forward_gather(struct forward *f, const struct forward_op *op)
+{
+    struct model *model = f->model;
+    struct step *record = model_record(model);
+    struct gather_args args = {
+        .act = model->act,
+        .in = model_act(model, op->in),
+        .sampled = step_section(record, model->step.sampled),
+        .first_token = !model->facts.causal,
+        .rows = step_section(record, model->step.rows),
+        .out = model_act(model, op->out),
+        .count = f->host->sampled_count,
+        .width = model->facts.hidden,
+    };
+    f->rows = args.count;
+    return model->api->ops->gather(model->stream, &args);
+}
+
+enum status forward_pool(struct forward *f, const struct forward_op *op)
+{
+    struct model *model = f->model;
+    struct step *record = model_record(model);
+    struct pool_args args = {
+        .act = model->act,
+        .kind = model->config.pooling,
+        .in = model_act(model, op->in),
+        .rows = step_section(record, model->step.rows),
+        .sampled = step_section(record, model->step.sampled),
+        .out = model_act(model, op->out),
+        .count = f->host->sampled_count,
+        .width = model->facts.hidden,
+        .normalize = model->config.normalize,
+    };
+    return model->api->ops->pool(model->stream, &args);
+}
+
+static enum status list_run(struct forward *f, const struct forward_op *op)
+{
+    enum status status = STATUS_OK;
+    for (; status == STATUS_OK && op->run; op++)
+        status = op->run(f, op);
+    return status;
+}
+
+// In a step of decode rows only, token i is row i: nothing has to be gathered. A recorded graph
+// assumes the same; it lists no wanted rows and computes its padding rows, which nobody reads.
+static bool rows_in_place(const struct step *host)
+{
+    return host->decode_count == host->row_count && host->token_count == host->row_count;
+}
+
+enum status forward_run(struct model *model, const struct step *host)
+{
+    const struct forward_lists *lists = model->facts.causal ? &decoder_lists : &encoder_lists;
+    struct forward f = {model, host, model->weights, 0, host->token_count};
+    enum status status = list_run(&f, lists->first);
+    for (; status == STATUS_OK && f.layer < model->facts.layers; f.layer++) {
+        f.weights = model->weights + layer_slot(f.layer, 0);
+        status = list_run(&f, lists->layer);
+    }
+    f.weights = model->weights;
+    bool in_place = rows_in_place(host);
+    if (status != STATUS_OK || (host->sampled_count == 0 && !in_place))
+        return status;
+    bool decode = in_place && model->facts.kind == MODEL_GENERATOR;
+    return list_run(&f, decode ? lists->last_in_place : lists->last[model->facts.kind]);
 }

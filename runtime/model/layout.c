@@ -27,23 +27,25 @@ static void activations(struct model_layout *out, const struct model_facts *fact
     uint64_t rows = facts->limits.rows_max;
     uint64_t act = dtype_bytes(parts->act);
     bool gated = c->arch->family == ARCH_DECODER;
+    size_t *buffer = out->buffer;
     size_t at = 0;
-    out->residual = place(&at, tokens * c->hidden, act);
-    out->delta = place(&at, tokens * c->hidden, act);
-    out->normed = place(&at, gated ? tokens * c->hidden : 0, act);
-    out->last = place(&at, rows * c->hidden, act);
-    out->last_delta = place(&at, rows * c->hidden, act);
-    out->values = place(&at, rows * facts->output_width, sizeof(float));
+    buffer[BUFFER_RESIDUAL] = place(&at, tokens * c->hidden, act);
+    buffer[BUFFER_DELTA] = place(&at, tokens * c->hidden, act);
+    buffer[BUFFER_NORMED] = place(&at, gated ? tokens * c->hidden : 0, act);
+    buffer[BUFFER_LAST] = place(&at, rows * c->hidden, act);
+    buffer[BUFFER_LAST_DELTA] = place(&at, rows * c->hidden, act);
+    buffer[BUFFER_VALUES] = place(&at, rows * facts->output_width, sizeof(float));
     size_t wide = at;
-    out->qkv = place(&at, tokens * (c->heads + 2 * c->kv_heads) * c->head_dim, act);
-    out->attn = place(&at, tokens * c->heads * c->head_dim, act);
+    buffer[BUFFER_QKV] = place(&at, tokens * (c->heads + 2 * c->kv_heads) * c->head_dim, act);
+    buffer[BUFFER_ATTN] = place(&at, tokens * c->heads * c->head_dim, act);
     size_t attention_end = at;
     at = wide;
-    out->up = place(&at, tokens * c->intermediate * (gated ? 2 : 1), act);
-    out->ffn = place(&at, gated ? tokens * c->intermediate : 0, act);
+    buffer[BUFFER_UP] = place(&at, tokens * c->intermediate * (gated ? 2 : 1), act);
+    buffer[BUFFER_FFN] = place(&at, gated ? tokens * c->intermediate : 0, act);
     size_t ffn_end = at;
     at = wide;
-    out->logits = place(&at, facts->kind == MODEL_GENERATOR ? rows * c->vocab : 0, sizeof(float));
+    buffer[BUFFER_LOGITS] =
+        place(&at, facts->kind == MODEL_GENERATOR ? rows * c->vocab : 0, sizeof(float));
     out->activation_bytes = larger(larger(attention_end, ffn_end), at);
 }
 

@@ -41,12 +41,10 @@ static const struct model_graph *graph_for(const struct model *m, const struct b
 static enum status forward(struct model *m, const struct step *host,
                            const struct model_graph *graph)
 {
-    enum status status = model_prep(m, host);
+    enum status status = forward_prep(m, host);
     if (status != STATUS_OK)
         return status;
-    if (graph)
-        return m->api->graph_launch(m->stream, graph->graph);
-    return m->facts.causal ? decoder_forward(m, host) : encoder_forward(m, host);
+    return graph ? m->api->graph_launch(m->stream, graph->graph) : forward_run(m, host);
 }
 
 static uint32_t top_most(const struct model *m, struct batch *batch)
@@ -108,7 +106,7 @@ static enum status tokens_draw(struct model *m, struct model_slot *slot, const u
 {
     enum status status = masks_copy(m, slot, masks, count);
     struct sample_args args = {
-        .logits = model_act(m, m->layout.logits),
+        .logits = model_act(m, BUFFER_LOGITS),
         .sampled = step_section(model_record(m), m->step.sampled),
         .state = m->slots,
         .masks = masks ? model_state(m, m->layout.masks) : NULL,
@@ -130,7 +128,7 @@ enum status model_sample(struct model *m, const uint32_t *masks, uint32_t count,
     if (slot->wanted > 0 && m->facts.kind == MODEL_GENERATOR)
         status = tokens_draw(m, slot, masks, count);
     else if (slot->wanted > 0)
-        status = m->api->copy_out(m->stream, slot->values, model_act(m, m->layout.values),
+        status = m->api->copy_out(m->stream, slot->values, model_act(m, BUFFER_VALUES),
                                   (size_t)slot->wanted * m->facts.output_width * sizeof(float));
     if (status == STATUS_OK)
         status = m->api->signal(m->stream, m->word, slot->word);
@@ -171,7 +169,7 @@ enum status model_logits(struct model *m, float *out, struct error *err)
         return status;
     uint32_t *word = (uint32_t *)((char *)host + bytes);
     *word = 0;
-    status = m->api->copy_out(m->stream, host, model_act(m, m->layout.logits), bytes);
+    status = m->api->copy_out(m->stream, host, model_act(m, BUFFER_LOGITS), bytes);
     if (status == STATUS_OK)
         status = m->api->signal(m->stream, word, 1);
     if (status != STATUS_OK)

@@ -121,7 +121,7 @@ static enum status graph_record(struct model *m, uint32_t rows, struct error *er
         m->api->step_plan(m->stream, host);
     enum status status = m->api->graph_begin(m->stream);
     if (status == STATUS_OK)
-        status = decoder_forward(m, host);
+        status = forward_run(m, host);
     struct graph *graph = NULL;
     enum status ended = m->api->graph_end(m->stream, &graph, err);
     if (ended != STATUS_OK)
@@ -190,6 +190,8 @@ enum status model_open(struct model **out, const struct model_plan *plan, uint64
         places_set(m);
         struct weight_load_args args = {m->api, m->device, m->weights_memory, progress, context};
         status = weights_load(m->weights, &plan->parts->weights, &args, err);
+        if (m->weights[WEIGHT_HEAD].shape.n == 0) // tied
+            m->weights[WEIGHT_HEAD] = m->weights[WEIGHT_EMBED];
     }
     if (status == STATUS_OK)
         status = rope_upload(m, err);

@@ -21,17 +21,25 @@ enum {
     MODEL_BIAS_MAX = 1024, // logit_bias entries a request may have
 };
 
+enum model_buffer { // activations; T = tokens_max, n = rows_max
+    BUFFER_NONE,
+    BUFFER_RESIDUAL,   // [T][hidden] act
+    BUFFER_DELTA,      // [T][hidden] act: what the next norm adds to the residual
+    BUFFER_NORMED,     // [T][hidden] act, decoders
+    BUFFER_QKV,        // [T][(heads + 2 kv_heads) * head_dim] act
+    BUFFER_ATTN,       // [T][heads * head_dim] act
+    BUFFER_UP,         // [T][intermediate], decoders twice that; over qkv and attn
+    BUFFER_FFN,        // [T][intermediate] act, decoders
+    BUFFER_LAST,       // [n][hidden] act: rows that are sampled or scored
+    BUFFER_LAST_DELTA, // [n][hidden] act
+    BUFFER_LOGITS,     // [n][vocab] f32, over qkv, attn, up, ffn
+    BUFFER_VALUES,     // [n][output_width] f32
+    BUFFER_COUNT
+};
+
 // Offsets in the three pieces of memory of a model; sizes last. Every piece starts 256-aligned.
 struct model_layout {
-    // device, activations: T = tokens_max, n = rows_max
-    size_t residual, delta, normed; // [T][hidden] act
-    size_t qkv;                     // [T][(heads + 2 kv_heads) * head_dim] act
-    size_t attn;                    // [T][heads * head_dim] act
-    size_t up;                      // [T][intermediate], decoders twice that; over qkv and attn
-    size_t ffn;                     // [T][intermediate] act, decoders
-    size_t last, last_delta;        // [n][hidden] act: rows that are sampled or scored
-    size_t logits;                  // [n][vocab] f32, over qkv, attn, up, ffn
-    size_t values;                  // [n][output_width] f32
+    size_t buffer[BUFFER_COUNT]; // device, activations
     size_t activation_bytes;
     // device, state
     size_t last_token, block_table, params, done, penalty, bias;
@@ -107,9 +115,9 @@ struct model {
     bool more; // as last said to the device
 };
 
-static inline void *model_act(const struct model *model, size_t offset)
+static inline void *model_act(const struct model *model, enum model_buffer buffer)
 {
-    return (char *)model->activations + offset;
+    return (char *)model->activations + model->layout.buffer[buffer];
 }
 
 static inline void *model_state(const struct model *model, size_t offset)
@@ -127,15 +135,37 @@ static inline struct step *model_record(const struct model *model)
 void step_build(struct step *out, const struct model *model, struct batch *batch, uint32_t padded);
 size_t step_used_bytes(const struct step *step, size_t private_bytes);
 
-// decoder.c and encoder.c: prep has run; leaves logits, values or hidden states as the kind wants.
-enum status decoder_forward(struct model *model, const struct step *host) MUST_USE;
-enum status encoder_forward(struct model *model, const struct step *host) MUST_USE;
+// One op of the forward pass; see forward.c. Which fields it reads is its own affair.
+struct forward;
+struct forward_op {
+    enum status (*run)(struct forward *, const struct forward_op *); // NULL ends a list
+    enum model_buffer in, out;
+    uint32_t weight,
+        bias; // enum layer_weight in lists of a layer, else enum model_weight; 0: no bias
+    enum model_buffer add; // norms: added to `in` first
+};
 
-// score.c: values of the rows that want one, from final hidden states.
-enum status score_rows(struct model *model, const struct step *host, const void *hidden) MUST_USE;
-enum status pool_rows(struct model *model, const struct step *host, const void *hidden) MUST_USE;
+struct forward { // a pass under way
+    struct model *model;
+    const struct step *host;
+    const struct weight *weights; // of the layer, or of the model
+    uint32_t layer;
+    uint32_t rows; // T, and the count of wanted rows after a gather
+};
 
-// forward.c: one product with its bias.
-enum status model_gemm(struct model *model, uint32_t slot, uint32_t bias_slot, const void *x,
-                       void *y, uint32_t rows) MUST_USE;
-enum status model_prep(struct model *model, const struct step *host) MUST_USE;
+struct forward_lists {
+    const struct forward_op *first, *layer;
+    const struct forward_op *last[MODEL_RERANKER + 1]; // by enum model_kind
+    const struct forward_op *last_in_place;            // generators whose rows need no gather
+};
+extern const struct forward_lists decoder_lists, encoder_lists;
+
+enum status forward_prep(struct model *model, const struct step *host) MUST_USE;
+// After forward_prep: leaves logits or values of the wanted rows.
+enum status forward_run(struct model *model, const struct step *host) MUST_USE;
+
+// Ops that decoders and encoders share.
+enum status forward_gemm(struct forward *f, const struct forward_op *op) MUST_USE;
+enum status forward_head(struct forward *f, const struct forward_op *op) MUST_USE; // f32 out
+enum status forward_gather(struct forward *f, const struct forward_op *op) MUST_USE;
+enum status forward_pool(struct forward *f, const struct forward_op *op) MUST_USE;
