@@ -4,6 +4,8 @@
 // One h2o thread; the client is one thread of the same machine and shares its cores.
 #include "tests/http/fixture.h"
 
+#include "base/clock.h"
+
 #include <errno.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -19,7 +21,7 @@
 
 enum { CONNECTIONS = 64, STREAMS = 1000, BURSTS = 100, BYTES_MAX = 4096 };
 
-static double clock_s(clockid_t clock)
+static double cpu_s(clockid_t clock)
 {
     struct timespec t;
     clock_gettime(clock, &t);
@@ -50,7 +52,7 @@ static double closed_loop(uint32_t port, struct text question, size_t answer_byt
         http_client_send(&clients[i], question.at, question.bytes);
     }
     uint64_t answers = 0;
-    double begun = clock_s(CLOCK_MONOTONIC), now = begun;
+    double begun = clock_s(), now = begun;
     while (now - begun < seconds) {
         struct epoll_event events[CONNECTIONS];
         int count = epoll_wait(poller, events, CONNECTIONS, 1000);
@@ -65,7 +67,7 @@ static double closed_loop(uint32_t port, struct text question, size_t answer_byt
             answers++;
             http_client_send(&clients[i], question.at, question.bytes);
         }
-        now = clock_s(CLOCK_MONOTONIC);
+        now = clock_s();
     }
     for (int i = 0; i < CONNECTIONS; i++)
         http_client_close(&clients[i]);
@@ -173,17 +175,17 @@ static void streams(struct fixture *f)
               "stream %d", i);
     check(fixture_wait_live(f, STREAMS), "not all of %d streams are there", STREAMS);
     uint64_t read_before = port_double_read(f->ports[0]), bytes = 0;
-    double begun = clock_s(CLOCK_MONOTONIC), client_s = clock_s(CLOCK_THREAD_CPUTIME_ID);
-    double process_s = clock_s(CLOCK_PROCESS_CPUTIME_ID), held_kib = 0;
+    double begun = clock_s(), client_s = cpu_s(CLOCK_THREAD_CPUTIME_ID);
+    double process_s = cpu_s(CLOCK_PROCESS_CPUTIME_ID), held_kib = 0;
     for (uint64_t burst = 1; burst <= BURSTS; burst++) {
         port_double_push_all(f->ports[0], 1, FINISH_NONE);
         while (port_double_read(f->ports[0]) - read_before < burst * STREAMS)
             bytes += streams_read(clients);
         held_kib = burst == 1 ? resident_kib() : held_kib;
     }
-    double took = clock_s(CLOCK_MONOTONIC) - begun;
-    client_s = clock_s(CLOCK_THREAD_CPUTIME_ID) - client_s;
-    process_s = clock_s(CLOCK_PROCESS_CPUTIME_ID) - process_s;
+    double took = clock_s() - begun;
+    client_s = cpu_s(CLOCK_THREAD_CPUTIME_ID) - client_s;
+    process_s = cpu_s(CLOCK_PROCESS_CPUTIME_ID) - process_s;
     double events = (double)BURSTS * STREAMS;
     printf("%d streams     %8.0f events a second, %.1f us of the h2o thread each, %.1f KiB a "
            "stream\n",

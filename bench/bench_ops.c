@@ -7,6 +7,7 @@
 // Medians. Nothing is asserted: a person reads it.
 #include "bench/peaks.h"
 #include "kernels/cpu/cpu.h"
+#include "base/clock.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -53,11 +54,11 @@ static double median(const struct bench *b, void (*run)(void *), void *context)
     double times[RUNS_MAX];
     uint32_t count = 0;
     run(context);
-    double begin = bench_now();
-    while (count < RUNS_MAX && (count < 3 || bench_now() - begin < b->seconds)) {
-        double start = bench_now();
+    double begin = clock_s();
+    while (count < RUNS_MAX && (count < 3 || clock_s() - begin < b->seconds)) {
+        double start = clock_s();
         run(context);
-        times[count++] = bench_now() - start;
+        times[count++] = clock_s() - start;
     }
     qsort(times, count, sizeof *times, order);
     return times[count / 2];
@@ -247,7 +248,7 @@ static double lap(struct pass *p, int op, double since)
 {
     if (!p->timed)
         return 0;
-    double now = bench_now();
+    double now = clock_s();
     p->op_seconds[op] += now - since;
     return now;
 }
@@ -278,7 +279,7 @@ static void attention(struct pass *p, uint32_t layer)
         .rotary_dim = s->dim,
         .epsilon = 1e-6f,
     };
-    double t = p->timed ? bench_now() : 0;
+    double t = p->timed ? clock_s() : 0;
     must(p->b->api->ops->qkv_post(p->b->stream, &post), NULL);
     t = lap(p, OP_POST, t);
     struct attn_args args = {
@@ -315,13 +316,13 @@ static void layer_run(struct pass *p, uint32_t layer)
         gemm(p, p->ffn, &w[3], p->delta, p->tokens);
         return;
     }
-    double t = p->timed ? bench_now() : 0;
+    double t = p->timed ? clock_s() : 0;
     norm(p, layer > 0 ? p->delta : NULL, p->residual, p->tokens);
     t = lap(p, OP_NORM, t);
     gemm(p, p->normed, &w[0], p->qkv, p->tokens);
     lap(p, OP_GEMM, t);
     attention(p, layer);
-    t = p->timed ? bench_now() : 0;
+    t = p->timed ? clock_s() : 0;
     gemm(p, p->attn, &w[1], p->delta, p->tokens);
     t = lap(p, OP_GEMM, t);
     norm(p, p->delta, p->residual, p->tokens);
@@ -359,7 +360,7 @@ static void pass_run(void *context)
         gemm(p, p->normed, &p->m->head, p->logits, p->rows);
         return;
     }
-    double t = p->timed ? bench_now() : 0;
+    double t = p->timed ? clock_s() : 0;
     struct gather_args gather = {DTYPE_F32, p->residual, p->sampled, 0,
                                  NULL,      p->last,     p->rows,    p->m->shape->hidden};
     must(p->b->api->ops->gather(p->b->stream, &gather), NULL);
@@ -552,10 +553,10 @@ static void model_report(struct bench *b, const struct model_shape *s, enum dtyp
         .layers = s->layers,
     };
     must(b->api->stream_open(b->device, &b->stream, &b->limits, &err), &err);
-    double begin = bench_now();
+    double begin = clock_s();
     struct loaded m = model_load(b, s, dtype);
     printf("load    %-14s %-8s %.2f GB of products made and packed in %.2f s\n", s->name,
-           dtype_name(dtype), (double)m.bytes / 1e9, bench_now() - begin);
+           dtype_name(dtype), (double)m.bytes / 1e9, clock_s() - begin);
     if (strcmp(what, "steps") != 0)
         products_report(b, &m);
     if (strcmp(what, "products") != 0) {

@@ -9,10 +9,11 @@
 //        [--copy GB/s] [--math TFLOP/s]
 #include "bench/step_bench.h"
 
+#include "base/clock.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum { PROMPT = 128, STEPS = 8, PREFILL = 512, ROWS_MAX = 32, CONTEXT = 1024 };
 
@@ -40,9 +41,7 @@ static double spent_ms[OP_COUNT];
 
 double now_ms(void)
 {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
+    return clock_s() * 1e3;
 }
 
 #define TIME(name)                                                                                 \

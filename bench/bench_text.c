@@ -2,18 +2,11 @@
 // line and in whole; prints one JSON object. tools/bench_text.py sets it beside another library.
 #include "runtime/text/tokenizer.h"
 
+#include "base/clock.h"
 #include "base/file.h"
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
 
 struct work {
     const struct tokenizer *t;
@@ -49,14 +42,14 @@ static void encode_lines(struct work *w, struct text text)
 static double measure(struct work *w, struct text text, double seconds,
                       void (*pass)(struct work *, struct text))
 {
-    double best = 0, start = now();
+    double best = 0, start = clock_s();
     do {
-        double before = now();
+        double before = clock_s();
         w->token_count = 0;
         pass(w, text);
-        double rate = (double)text.bytes / 1e6 / (now() - before);
+        double rate = (double)text.bytes / 1e6 / (clock_s() - before);
         best = rate > best ? rate : best;
-    } while (now() - start < seconds);
+    } while (clock_s() - start < seconds);
     return best;
 }
 
@@ -67,14 +60,14 @@ int main(int argc, char **argv)
     struct arena *files = arena_create(0, 0);
     struct work w = {.arena = arena_create(1 << 20, 0)};
     struct tokenizer *t;
-    double begin = now();
+    double begin = clock_s();
     if (argc < 3 || tokenizer_open(&t, argv[1], &err) != STATUS_OK ||
         file_read(&text, files, argv[2], 1 << 30, &err) != STATUS_OK) {
         fprintf(stderr, "%s\n",
                 argc < 3 ? "usage: bench_text FOLDER TEXTFILE [SECONDS]" : err.text);
         return 2;
     }
-    double open_seconds = now() - begin;
+    double open_seconds = clock_s() - begin;
     double seconds = argc > 3 ? atof(argv[3]) : 2;
     w.t = t;
     w.token_max = tokenizer_bound(t, text.bytes);

@@ -6,20 +6,14 @@
 //   gpu_ops exact|fast [small]     small: tiny shapes, to see that the program itself works
 #include "bench/gpu_ops.h"
 
+#include "base/clock.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 const struct device_api *weft_device_plugin(void);
-
-double now_s(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
 
 void need(enum status status, const char *what)
 {
@@ -96,11 +90,11 @@ static void bench_copy(struct bench *b)
                                .width = width};
     need(b->api->ops->swiglu(stream, &args), "swiglu");
     settle(b, stream);
-    double start = now_s();
+    double start = clock_s();
     for (int i = 0; i < REPEATS; i++)
         need(b->api->ops->swiglu(stream, &args), "swiglu");
     settle(b, stream);
-    double seconds = (now_s() - start) / REPEATS;
+    double seconds = (clock_s() - start) / REPEATS;
     b->copy_rate = 3.0 * (double)bytes / seconds;
     print_row(b, &(struct bench_row){"swiglu", "large: stands for the copy rate", seconds,
                                      3.0 * (double)bytes, 0});
@@ -136,7 +130,7 @@ static void bench_gemm(struct bench *b, uint32_t n, uint32_t k)
         args.weight = &weight[0];
         need(b->api->ops->gemm(stream, &args), "gemm");
         settle(b, stream);
-        double start = now_s();
+        double start = clock_s();
         for (uint32_t i = 0; i < REPEATS; i++) {
             args.weight = &weight[i % copies];
             need(b->api->ops->gemm(stream, &args), "gemm");
@@ -145,7 +139,7 @@ static void bench_gemm(struct bench *b, uint32_t n, uint32_t k)
         char shape[64];
         snprintf(shape, sizeof shape, "n %u k %u rows %u", n, k, rows_of[m]);
         double bytes = 2.0 * ((double)n * k + (double)rows_of[m] * (n + k));
-        print_row(b, &(struct bench_row){"gemm", shape, (now_s() - start) / REPEATS, bytes,
+        print_row(b, &(struct bench_row){"gemm", shape, (clock_s() - start) / REPEATS, bytes,
                                          2.0 * n * k * rows_of[m]});
     }
     for (uint32_t i = 0; i < copies; i++)
@@ -229,14 +223,14 @@ static void bench_attn(struct bench *b, const struct attn_bench *c)
                              .token_count = c->rows * c->q_len};
     need(b->api->ops->attn(stream, &args), "attn");
     settle(b, stream);
-    double start = now_s();
+    double start = clock_s();
     for (int i = 0; i < REPEATS; i++)
         need(b->api->ops->attn(stream, &args), "attn");
     settle(b, stream);
     double pairs = (double)c->rows * c->q_len *
                    (c->shape.causal ? c->kv_len - (c->q_len - 1) / 2.0 : c->kv_len);
     double bytes = 4.0 * c->rows * c->kv_len * c->shape.kv_heads * c->shape.dim;
-    print_row(b, &(struct bench_row){"attn", c->name, (now_s() - start) / REPEATS, bytes,
+    print_row(b, &(struct bench_row){"attn", c->name, (clock_s() - start) / REPEATS, bytes,
                                      4.0 * c->shape.dim * c->shape.heads * pairs});
     void *rooms[] = {qkv.data, kv.data, table_device, args.out, record};
     for (size_t i = 0; i < sizeof rooms / sizeof rooms[0]; i++)

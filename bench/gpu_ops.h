@@ -21,7 +21,6 @@ struct bench_row {
     double seconds, bytes, flops;
 };
 
-double now_s(void);
 void need(enum status status, const char *what); // exits where it is not OK
 void *take(struct bench *b, size_t bytes);
 void settle(struct bench *b, struct stream *stream); // waits for all that was launched

@@ -3,6 +3,8 @@
 // of the device takes to reach a waiting host.
 #include "bench/gpu_ops.h"
 
+#include "base/clock.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -55,12 +57,12 @@ static void bench_norm(struct bench *b, struct stream *stream, uint32_t rows)
     char shape[64];
     need(b->api->ops->rms_norm(stream, &args), "rms_norm");
     settle(b, stream);
-    double start = now_s();
+    double start = clock_s();
     for (int i = 0; i < REPEATS; i++)
         need(b->api->ops->rms_norm(stream, &args), "rms_norm");
     settle(b, stream);
     snprintf(shape, sizeof shape, "rows %u width %u", rows, width);
-    print_row(b, &(struct bench_row){"add_rms_norm", shape, (now_s() - start) / REPEATS,
+    print_row(b, &(struct bench_row){"add_rms_norm", shape, (clock_s() - start) / REPEATS,
                                      8.0 * rows * width, 0});
     give(b, residual);
     give(b, add);
@@ -77,12 +79,12 @@ static void bench_swiglu(struct bench *b, struct stream *stream, uint32_t rows)
     char shape[64];
     need(b->api->ops->swiglu(stream, &args), "swiglu");
     settle(b, stream);
-    double start = now_s();
+    double start = clock_s();
     for (int i = 0; i < REPEATS; i++)
         need(b->api->ops->swiglu(stream, &args), "swiglu");
     settle(b, stream);
     snprintf(shape, sizeof shape, "rows %u width %u", rows, width);
-    print_row(b, &(struct bench_row){"swiglu", shape, (now_s() - start) / REPEATS,
+    print_row(b, &(struct bench_row){"swiglu", shape, (clock_s() - start) / REPEATS,
                                      6.0 * rows * width, 0});
     give(b, in);
     give(b, out);
@@ -124,14 +126,14 @@ static void bench_qkv_post(struct bench *b, struct stream *stream, uint32_t toke
     need(b->api->upload(b->device, rooms[1], place, tokens * sizeof *place, NULL), "tables");
     need(b->api->ops->qkv_post(stream, &args), "qkv_post");
     settle(b, stream);
-    double start = now_s();
+    double start = clock_s();
     for (int i = 0; i < REPEATS; i++)
         need(b->api->ops->qkv_post(stream, &args), "qkv_post");
     settle(b, stream);
     snprintf(shape, sizeof shape, "tokens %u heads 32/8 dim 128, QK-norm", tokens);
     double moved =
         (double)tokens * s.dim * (2.0 * (2 * (s.heads + s.kv_heads) + 2 * s.kv_heads) + 4);
-    print_row(b, &(struct bench_row){"qkv_post", shape, (now_s() - start) / REPEATS, moved, 0});
+    print_row(b, &(struct bench_row){"qkv_post", shape, (clock_s() - start) / REPEATS, moved, 0});
     for (size_t i = 0; i < 2; i++)
         b->api->memory_give(b->device, rooms[i], 0);
     struct weight taken[] = {qkv, kv, q_norm, k_norm, table};
@@ -171,14 +173,14 @@ static void sample_run(struct bench *b, struct sample_bench *s, const struct sam
     s->args.max_top = form->params.top_logprobs;
     need(b->api->ops->sample(s->stream, &s->args), "sample");
     settle(b, s->stream);
-    double start = now_s();
+    double start = clock_s();
     for (int i = 0; i < REPEATS; i++)
         need(b->api->ops->sample(s->stream, &s->args), "sample");
     settle(b, s->stream);
     char shape[96];
     snprintf(shape, sizeof shape, "%s, rows %u, vocabulary %u", form->name, rows,
              s->args.limits.vocab);
-    print_row(b, &(struct bench_row){"sample", shape, (now_s() - start) / REPEATS,
+    print_row(b, &(struct bench_row){"sample", shape, (clock_s() - start) / REPEATS,
                                      4.0 * form->passes * rows * s->args.limits.vocab, 0});
 }
 
@@ -271,22 +273,22 @@ static void bench_gap(struct bench *b, struct stream *stream)
     struct graph *graph = NULL;
     need(b->api->ops->rms_norm(stream, &args), "node");
     settle(b, stream);
-    double start = now_s();
+    double start = clock_s();
     for (int i = 0; i < NODES; i++)
         need(b->api->ops->rms_norm(stream, &args), "node");
     settle(b, stream);
-    gap_row(b, "400 launches, each", (now_s() - start) / NODES);
+    gap_row(b, "400 launches, each", (clock_s() - start) / NODES);
     need(b->api->graph_begin(stream), "graph");
     for (int i = 0; i < NODES; i++)
         need(b->api->ops->rms_norm(stream, &args), "node");
     need(b->api->graph_end(stream, &graph, NULL), "graph");
     need(b->api->graph_launch(stream, graph), "graph");
     settle(b, stream);
-    start = now_s();
+    start = clock_s();
     for (int i = 0; i < REPEATS; i++)
         need(b->api->graph_launch(stream, graph), "graph");
     settle(b, stream);
-    gap_row(b, "graph of 400 nodes, each", (now_s() - start) / REPEATS / NODES);
+    gap_row(b, "graph of 400 nodes, each", (clock_s() - start) / REPEATS / NODES);
     b->api->graph_close(graph);
     give(b, x);
     give(b, weight);
@@ -305,9 +307,9 @@ static void bench_signal(struct bench *b, struct stream *stream)
     enum { TRIES = 201 };
     double seen[TRIES];
     for (int i = 0; i < TRIES; i++) {
-        double start = now_s();
+        double start = clock_s();
         settle(b, stream);
-        seen[i] = now_s() - start;
+        seen[i] = clock_s() - start;
     }
     qsort(seen, TRIES, sizeof seen[0], by_size);
     print_row(b, &(struct bench_row){"signal", "launched and seen, median", seen[TRIES / 2], 0, 0});

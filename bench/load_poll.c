@@ -2,18 +2,12 @@
 // what is open.
 #include "bench/load_poll.h"
 
+#include "base/clock.h"
+
 #include <sys/epoll.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { EVENTS_MAX = 256, WAIT_MS_MAX = 100 };
-
-double load_now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
 
 static int socket_wanted(CURL *easy, curl_socket_t fd, int what, void *user, void *known)
 {
@@ -36,7 +30,7 @@ static int timer_wanted(CURLM *multi, long ms, void *user)
 {
     struct load_poll *p = user;
     (void)multi;
-    p->timer_at = ms < 0 ? -1 : load_now() + (double)ms / 1e3;
+    p->timer_at = ms < 0 ? -1 : clock_s() + (double)ms / 1e3;
     return 0;
 }
 
@@ -65,7 +59,7 @@ void load_poll_close(struct load_poll *p)
 void load_poll_turn(struct load_poll *p, double until)
 {
     struct epoll_event events[EVENTS_MAX];
-    double now = load_now();
+    double now = clock_s();
     double at = p->timer_at >= 0 && p->timer_at < until ? p->timer_at : until;
     double ms = (at - now) * 1e3;
     int wait = ms <= 0 ? 0 : ms > WAIT_MS_MAX ? WAIT_MS_MAX : (int)ms + 1;
@@ -77,7 +71,7 @@ void load_poll_turn(struct load_poll *p, double until)
                    (got & (EPOLLERR | EPOLLHUP) ? CURL_CSELECT_ERR : 0);
         curl_multi_socket_action(p->multi, events[i].data.fd, bits, &running);
     }
-    if (p->timer_at >= 0 && load_now() >= p->timer_at) {
+    if (p->timer_at >= 0 && clock_s() >= p->timer_at) {
         p->timer_at = -1;
         curl_multi_socket_action(p->multi, CURL_SOCKET_TIMEOUT, 0, &running);
     }

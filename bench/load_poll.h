@@ -11,8 +11,6 @@ struct load_poll {
     double timer_at; // when libcurl wants to be called; below zero: it does not
 };
 
-double load_now(void); // seconds, monotonic
-
 enum status load_poll_open(struct load_poll *p, long connections, struct error *err) MUST_USE;
 void load_poll_close(struct load_poll *p);
 void load_poll_turn(struct load_poll *p, double until); // waits until then at most

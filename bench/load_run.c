@@ -3,6 +3,7 @@
 // that --concurrency 4 with four --send is one client an endpoint.
 #include "bench/load.h"
 #include "bench/load_poll.h"
+#include "base/clock.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -77,7 +78,7 @@ static size_t body_arrived(char *at, size_t size, size_t count, void *user)
     if (s->head.status != 200)
         return size * count; // a refusal: its status says it all
     s->reply.gaps = &stats->gap;
-    if (!reply_feed(&s->reply, at, size * count, load_now())) {
+    if (!reply_feed(&s->reply, at, size * count, clock_s())) {
         s->too_large = true;
         return 0;
     }
@@ -143,7 +144,7 @@ static void slot_start(struct runner *r, struct slot *s, struct want want)
     if (!r->recording)
         r->result->targets[s->target].sent++;
     slot_prepare(r, s, target->endpoint);
-    reply_start(&s->reply, load_now());
+    reply_start(&s->reply, clock_s());
     curl_multi_add_handle(r->poll.multi, s->easy);
 }
 
@@ -184,7 +185,7 @@ static void answered(struct runner *r, struct slot *s, struct load_stats *stats,
 static void slot_settle(struct runner *r, struct slot *s, CURLcode code)
 {
     struct load_stats *stats = &r->result->targets[s->target];
-    double now = load_now();
+    double now = clock_s();
     bool closed = !r->trace && !r->recording;
     curl_easy_getinfo(s->easy, CURLINFO_RESPONSE_CODE, &s->head.status);
     long status = s->head.status;
@@ -267,9 +268,9 @@ static double fill_open(struct runner *r, double now)
 static void runner_pass(struct runner *r)
 {
     const uint32_t slots = r->o->concurrency;
-    r->started = load_now();
+    r->started = clock_s();
     for (;;) {
-        double now = load_now(), until = now + 1;
+        double now = clock_s(), until = now + 1;
         if (r->recording)
             fill_recording(r);
         else if (r->trace)
@@ -286,7 +287,7 @@ static void runner_pass(struct runner *r)
         load_poll_turn(&r->poll, until);
         settle_all(r);
     }
-    r->result->seconds = load_now() - r->started;
+    r->result->seconds = clock_s() - r->started;
 }
 
 static enum status runner_open(struct runner *r, struct error *err)

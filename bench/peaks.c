@@ -3,7 +3,6 @@
 #include "bench/peaks.h"
 
 #include <immintrin.h>
-#include <time.h>
 
 struct tile_config {
     uint8_t palette, start_row, reserved[14];
@@ -19,13 +18,6 @@ static void tiles_on(void)
         .rows = {16, 16, 16, 16, 16, 16, 16, 16},
     };
     _tile_loadconfig(&config);
-}
-
-double bench_now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
 void peak_amx_bf16(uint64_t rounds)

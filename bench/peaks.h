@@ -4,8 +4,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-double bench_now(void); // seconds
-
 // Loops of one thread; each returns when done. Only where the processor has the instructions.
 void peak_amx_bf16(uint64_t rounds);              // 4 x 16384 operations a round
 void peak_amx_int8(uint64_t rounds);              // 4 x 32768

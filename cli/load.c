@@ -1,6 +1,7 @@
 // Opening devices and models for all commands; see load.h. Runs on the main thread.
 #include "cli/load.h"
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "base/log.h"
@@ -10,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { TEMPLATE_BYTES_MAX = 4 << 20, QUEUED_TOKENS_DEFAULT = 2097152 };
@@ -314,21 +314,19 @@ enum status models_plan(struct loaded *loaded, const struct model_spec *specs, u
 
 struct progress {
     const char *id;
-    struct timespec shown;
+    uint64_t shown_ns;
     bool terminal, open; // a line without its end stands on the terminal
 };
 
 static void progress_show(void *context, uint64_t done, uint64_t total)
 {
     struct progress *p = context;
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    double since =
-        (double)(now.tv_sec - p->shown.tv_sec) + (double)(now.tv_nsec - p->shown.tv_nsec) * 1e-9;
+    uint64_t now = clock_ns();
+    double since = (double)(now - p->shown_ns) * 1e-9;
     bool last = p->open && done == total;
     if ((since < (p->terminal ? 0.1 : 2.0) && !last) || log_level_get() < LOG_WARNING)
         return;
-    p->shown = now;
+    p->shown_ns = now;
     p->open = p->terminal && !last;
     log_text("%sloading %s: %3.0f %% of %.2f GiB%s", p->terminal ? "\r" : "",
              safe_of(text_of(p->id)).at, total > 0 ? 100.0 * (double)done / (double)total : 100.0,
@@ -339,8 +337,8 @@ enum status models_load(struct loaded *loaded, struct error *err)
 {
     for (uint32_t i = 0; i < loaded->model_count; i++) {
         struct loaded_model *m = &loaded->models[i];
-        struct progress progress = {.id = m->spec.id, .terminal = isatty(STDERR_FILENO)};
-        clock_gettime(CLOCK_MONOTONIC, &progress.shown);
+        struct progress progress = {
+            .id = m->spec.id, .shown_ns = clock_ns(), .terminal = isatty(STDERR_FILENO)};
         enum status status =
             model_open(&m->model, m->plan, m->kv_bytes, progress_show, &progress, err);
         if (progress.open)

@@ -6,6 +6,7 @@
 #include "cli/signals.h"
 #include "http/server.h"
 #include "kernels/cpu/memory.h"
+#include "base/clock.h"
 #include "base/log.h"
 
 #include <errno.h>
@@ -277,13 +278,6 @@ static void lost_report(void *context)
 {
     const struct serving *s = context;
     log_line(LOG_ERROR, "%u requests were not answered to their end", server_requests(s->server));
-}
-
-static uint64_t clock_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
 // Waits for the engines' threads until the deadline, at least for a moment; false: one goes on.

@@ -2,12 +2,12 @@
 // between reads of its port.
 #include "cli/command.h"
 
+#include "base/clock.h"
 #include "base/log.h"
 
 #include <errno.h>
 #include <math.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 static void help_print(FILE *out, const struct command_parse *args)
@@ -266,9 +266,7 @@ enum status session_next(struct session *session, struct request *request, struc
 {
     struct engine *engine = session->model->engine;
     while (!port_next(session->port, request, out, NULL)) {
-        struct timespec now;
-        clock_gettime(CLOCK_MONOTONIC, &now);
-        engine_step(engine, (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec);
+        engine_step(engine, clock_ns());
         waker_clear(session->waker);
         port_drain(session->port, on_ready, NULL);
     }

@@ -2,15 +2,15 @@
 #include "cli/signals.h"
 
 #include "cli/command.h"
+#include "base/clock.h"
 #include "base/log.h"
 
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
-enum { SAME_STOP_MS = 100 };
+enum { SAME_STOP_NS = 100000000 };
 
 enum phase { PHASE_LOADING, PHASE_SERVING, PHASE_DRAINING, PHASE_CLOSING };
 
@@ -20,7 +20,7 @@ struct signals {
     pthread_cond_t there;
     uint32_t news; // enum news, not yet taken
     enum phase phase;
-    uint64_t stopped_ms; // when the first SIGTERM or SIGINT was taken
+    uint64_t stopped_ns; // when the first SIGTERM or SIGINT was taken
     void (*lost)(void *context);
     void *context;
 };
@@ -37,20 +37,13 @@ static void news_put(struct signals *s, enum news news)
     pthread_cond_signal(&s->there);
 }
 
-static uint64_t clock_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
-
 // Some senders signal the process and then its group at once: `timeout` of coreutils does.
 static bool is_same_stop(struct signals *s)
 {
-    uint64_t now = clock_ms();
-    if (s->stopped_ms == 0)
-        s->stopped_ms = now;
-    else if (now - s->stopped_ms < SAME_STOP_MS)
+    uint64_t now = clock_ns();
+    if (s->stopped_ns == 0)
+        s->stopped_ns = now;
+    else if (now - s->stopped_ns < SAME_STOP_NS)
         return true;
     return false;
 }

@@ -322,7 +322,7 @@ static void closed_log(struct http_thread *thread, uint64_t now)
 
 void bodies_check(struct http_thread *thread)
 {
-    uint64_t now = now_ns(), most = thread->server->options.body_memory_max;
+    uint64_t now = clock_ns(), most = thread->server->options.body_memory_max;
     closed_log(thread, now);
     if (thread->bodies_refused)
         refused_close(thread);

@@ -111,7 +111,7 @@ void counters_tokens(struct exchange *x, uint32_t tokens)
 {
     if (!counters_of(x) || tokens == 0)
         return;
-    uint64_t now = now_ns();
+    uint64_t now = clock_ns();
     // several tokens read at once share the time since the last ones
     if (x->token_ns != 0) {
         x->intervals += tokens;
@@ -167,7 +167,7 @@ void counters_request_done(struct exchange *x)
     struct request_facts f;
     request_facts_get(x->request, &f);
     add(&c->requests, 1);
-    record(x, HISTOGRAM_E2E, x->info.started_ns, now_ns());
+    record(x, HISTOGRAM_E2E, x->info.started_ns, clock_ns());
     record(x, HISTOGRAM_TTFT, x->info.started_ns, f.first_token_ns);
     record(x, HISTOGRAM_QUEUE, f.submitted_ns, f.started_ns);
     record(x, HISTOGRAM_PREFILL, f.started_ns, f.first_token_ns);
@@ -195,7 +195,7 @@ void counters_answered(struct exchange *x)
     add(&route->requests[(unsigned)status / 100 % STATUS_CLASSES], 1);
     add(&route->bytes_in, x->answer->req->entity.len);
     add(&route->bytes_out, x->answer->req->bytes_sent);
-    histogram_add(&route->seconds, HISTOGRAM_E2E, 0, now_ns() - x->info.started_ns);
+    histogram_add(&route->seconds, HISTOGRAM_E2E, 0, clock_ns() - x->info.started_ns);
 }
 
 void server_view_get(const struct exchange *x, struct server_view *out)

@@ -54,7 +54,7 @@ static int idle_close(h2o_req_t *req, void *data)
 
 void drain_begin(struct http_thread *thread)
 {
-    thread->drain_ns = now_ns();
+    thread->drain_ns = clock_ns();
     thread->drain_unix_ms = wall_ms();
     if (thread->listener) {
         loop_accept_rest(thread);

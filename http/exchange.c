@@ -123,7 +123,7 @@ static void pump(struct exchange *x)
     x->sending_at += bytes;
     x->inflight = true;
     x->finished = last;
-    x->sent_ns = now_ns();
+    x->sent_ns = clock_ns();
     h2o_send(x->answer->req, &piece, bytes > 0,
              last ? H2O_SEND_STATE_FINAL : H2O_SEND_STATE_IN_PROGRESS);
 }
@@ -201,7 +201,7 @@ static void cut_count(struct exchange *x, h2o_req_t *req)
     if (req->version < 0x200 || !cut)
         return;
     struct http_thread *thread = x->thread;
-    uint64_t now = now_ns();
+    uint64_t now = clock_ns();
     if (now - connection->resets_from_ns > thread->server->options.resets_window_ms * 1000000) {
         connection->resets_from_ns = now;
         connection->resets = 0;
@@ -253,7 +253,7 @@ struct exchange *exchange_create(struct http_thread *thread, h2o_req_t *req,
     x->info.path_rest =
         match->path_rest.bytes > 0 ? arena_copy(arena, match->path_rest) : (struct text){"", 0};
     x->info.body = text_span(req->entity.base, req->entity.len);
-    x->info.started_ns = now_ns();
+    x->info.started_ns = clock_ns();
     x->info.draining = thread->drain_ns != 0;
     x->info.served = atomic_load_explicit(&server->served, memory_order_acquire);
     x->close = x->info.draining;

@@ -7,17 +7,9 @@
 #include <h2o/http2.h>
 #include <netdb.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { ACCEPTS_PER_TURN = 64, BACKLOG = 4096, TURN_MS = 1000, DRAIN_TURN_MS = 20 };
-
-uint64_t now_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
 
 struct http_thread *loop_of(h2o_req_t *req)
 {
@@ -65,7 +57,7 @@ void connection_engage(h2o_req_t *req)
 void connection_release(h2o_req_t *req)
 {
     struct connection *connection = request_connection(req);
-    connection->quiet_from_ns = now_ns();
+    connection->quiet_from_ns = clock_ns();
     if (connection->link)
         return;
     readable_add(connection);
@@ -102,7 +94,7 @@ static bool accept_one(struct http_thread *thread)
         SSL_CTX_up_ref(connection->ssl);
     thread->accept_ctx.ssl_ctx = connection->ssl;
     connection->socket = socket;
-    connection->quiet_from_ns = now_ns();
+    connection->quiet_from_ns = clock_ns();
     readable_add(connection);
     socket->on_close.cb = on_connection_close;
     socket->on_close.data = connection;
@@ -230,7 +222,7 @@ static void on_waker(h2o_socket_t *socket, const char *err)
 static void on_second(h2o_timeout_entry_t *entry)
 {
     struct http_thread *thread = H2O_STRUCT_FROM_MEMBER(struct http_thread, second, entry);
-    watch_second(thread, now_ns());
+    watch_second(thread, clock_ns());
     h2o_timeout_link(thread->ctx.loop, &thread->ctx.one_sec_timeout, &thread->second);
 }
 
@@ -300,7 +292,7 @@ void *loop_main(void *argument)
     loop_start(thread);
     bodies_begin(thread);
     while (atomic_load_explicit(&thread->control_state, memory_order_acquire) != CONTROL_QUIT) {
-        atomic_store_explicit(&thread->beat_ns, now_ns(), memory_order_relaxed);
+        atomic_store_explicit(&thread->beat_ns, clock_ns(), memory_order_relaxed);
         atomic_fetch_add(&thread->turns, 1); // seq_cst: see access_replace in reload.c
         h2o_evloop_run(thread->ctx.loop, thread->drain_ns != 0 ? DRAIN_TURN_MS : TURN_MS);
         bodies_check(thread);

@@ -9,6 +9,7 @@
 #include "http/server.h"
 #include "http/wake.h"
 #include "http/work.h"
+#include "base/clock.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "scheduler/port.h"
@@ -108,8 +109,6 @@ struct server {
     _Atomic(const struct served *) served; // stored last by server_serve
     struct port **ports;                   // [model * thread_count + thread]
 };
-
-uint64_t now_ns(void); // CLOCK_MONOTONIC
 
 // server.c
 bool server_http2_is_on(const struct server_options *options);

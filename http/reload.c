@@ -18,7 +18,7 @@ static bool turn_wait(struct http_thread *thread, uint64_t deadline)
     uint64_t before = atomic_load(&thread->turns);
     wake_send(thread->control);
     while (atomic_load(&thread->turns) == before) {
-        if (now_ns() > deadline)
+        if (clock_ns() > deadline)
             return false;
         usleep(POLL_US);
     }
@@ -33,7 +33,7 @@ static bool access_replace(struct server *server, struct keys *keys, SSL_CTX *ss
     // seq_cst, here and at the turn counts: with less, a turn that begins after the count was read
     // could still find the old one, which is freed at its beginning.
     struct access *old = atomic_exchange(&server->access, fresh);
-    uint64_t deadline = now_ns() + (uint64_t)TURN_WAIT_MS * 1000000;
+    uint64_t deadline = clock_ns() + (uint64_t)TURN_WAIT_MS * 1000000;
     bool turned = true;
     for (uint32_t i = 0; i < server->started; i++)
         turned = turn_wait(&server->threads[i], deadline) && turned;

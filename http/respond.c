@@ -95,7 +95,7 @@ void respond_headers(struct exchange *x)
         header_put(req, "content-type", text_of(x->content_type));
     header_put(req, "x-request-id", x->info.request_id);
     header_put(req, "request-id", x->info.request_id);
-    uint64_t ms = (now_ns() - x->info.started_ns) / 1000000;
+    uint64_t ms = (clock_ns() - x->info.started_ns) / 1000000;
     struct text processing = arena_format(x->arena, "%llu", (unsigned long long)ms);
     if (processing.at)
         header_put(req, "openai-processing-ms", processing);

@@ -143,7 +143,7 @@ static enum status thread_prepare(struct server *server, uint32_t index, struct 
         thread->waiting[i].end = &thread->waiting[i].first;
     uint32_t count = server->thread_count;
     thread->connections_max = (server->options.connections_max + count - 1) / count;
-    atomic_store(&thread->beat_ns, now_ns());
+    atomic_store(&thread->beat_ns, clock_ns());
     enum status status = wake_open(&thread->control, err);
     if (status == STATUS_OK)
         status = waker_open(&thread->waker, err);
@@ -255,14 +255,14 @@ static void control_set(struct server *server, int state)
 
 static bool idle_wait(const struct server *server, int wanted, uint64_t ms)
 {
-    uint64_t deadline = now_ns() + ms * 1000000;
+    uint64_t deadline = clock_ns() + ms * 1000000;
     for (;;) {
         uint32_t idle = 0;
         for (uint32_t i = 0; i < server->started; i++)
             idle += atomic_load_explicit(&server->threads[i].idle, memory_order_acquire) >= wanted;
         if (idle == server->started)
             return true;
-        if (now_ns() > deadline)
+        if (clock_ns() > deadline)
             return false;
         usleep(POLL_MS * 1000);
     }

@@ -2,19 +2,13 @@
 // ports' h2o sides; after engine_open nothing is allocated.
 #include "scheduler/core.h"
 
+#include "base/clock.h"
+
 #include <poll.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 
 enum { IDLE_MS = 1000, LIVE_MS = 50 }; // longest sleeps: without and with live requests
-
-static uint64_t clock_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
 
 uint64_t engine_now(const struct engine *engine)
 {

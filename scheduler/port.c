@@ -2,8 +2,9 @@
 // here blocks or allocates. The engine's side is in intake.c, room.c and settle.c.
 #include "scheduler/request.h"
 
+#include "base/clock.h"
+
 #include <string.h>
-#include <time.h>
 
 enum { RING_ENTRIES_MIN = 64 };
 
@@ -13,13 +14,6 @@ uint32_t request_ring_entries(uint32_t choices)
     while (entries < 4 * choices + 8)
         entries *= 2;
     return entries;
-}
-
-static uint64_t clock_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
 static uint64_t result_bytes(const struct port *port, const struct submit_args *args)

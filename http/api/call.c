@@ -2,18 +2,11 @@
 #include "http/api/call.h"
 
 #include "http/counters.h"
+#include "base/clock.h"
 #include "base/log.h"
 
 #include <stdarg.h>
 #include <stdio.h>
-#include <time.h>
-
-static uint64_t clock_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000ull + (uint64_t)t.tv_nsec;
-}
 
 // A parsed value takes up to a hundred times its bytes in the body: their number has a limit too.
 static bool values_are_too_many(struct text body)

@@ -3,21 +3,14 @@
 // is named by /ready and counts no more while another one serves: a restart would end that, too.
 #include "http/api/list.h"
 #include "http/counters.h"
+#include "base/clock.h"
 #include "base/json.h"
 
 #include <stdio.h>
-#include <time.h>
 
 enum { BEAT_LATE_S = 10, STEP_LATE_S = 30 };
 
 static const uint64_t second_ns = 1000000000;
-
-static uint64_t clock_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * second_ns + (uint64_t)now.tv_nsec;
-}
 
 static void unavailable(struct exchange *x, struct text message)
 {

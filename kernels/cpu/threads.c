@@ -4,6 +4,7 @@
 
 #include "kernels/cpu/groups.h"
 #include "kernels/cpu/ticket.h"
+#include "base/clock.h"
 
 #include <linux/futex.h>
 #include <pthread.h>
@@ -14,7 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 enum {
@@ -52,13 +52,6 @@ static void futex_wake(_Atomic uint32_t *word, int count)
     syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, count, NULL, NULL, 0);
 }
 
-static uint64_t now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
 static void pause_some(void)
 {
     for (int i = 0; i < SPIN_PAUSES; i++)
@@ -86,14 +79,14 @@ static bool pool_has_work(struct pool *pool)
 
 static void worker_wait(struct pool *pool)
 {
-    uint64_t until = now_ns() + SPIN_NS;
+    uint64_t until = clock_ns() + SPIN_NS;
     do {
         for (int i = 0; i < 32; i++) { // then a look at the clock
             if (pool_has_work(pool))
                 return;
             pause_some();
         }
-    } while (now_ns() < until);
+    } while (clock_ns() < until);
     // A publisher raises epoch, then reads sleepers; we raise sleepers, then read the ticket:
     // sequential consistency lets at least one of us see the other.
     uint32_t seen = atomic_load(&pool->epoch);

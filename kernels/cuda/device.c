@@ -7,10 +7,11 @@
 // stream makes the device current first: which one is current belongs to the calling thread.
 #include "kernels/cuda/room.h"
 
+#include "base/clock.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #ifndef WEFT_DEVICE_NAME
 #error "WEFT_DEVICE_NAME is given by the build: \"cuda\" or \"simt\""
@@ -431,13 +432,6 @@ static enum status stream_signal(struct stream *stream, uint32_t *host_word, uin
     return signal_run(stream->cuda, host_word, value);
 }
 
-static uint64_t now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
 static bool word_reached(const uint32_t *word, uint32_t value)
 {
     // acquire: what the step wrote before its signal is read after this
@@ -451,7 +445,7 @@ static enum status stream_wait(struct stream *stream, const uint32_t *host_word,
 {
     uint64_t query_at = 0;
     while (!word_reached(host_word, value)) {
-        uint64_t now = now_ns();
+        uint64_t now = clock_ns();
         if (now >= deadline_ns)
             return error_set(err, STATUS_TIMEOUT, "the device did not finish a step in time");
         if (now < query_at) {

@@ -2,12 +2,12 @@
 #include "tests/http/port_double.h"
 
 #include "base/arena.h"
+#include "base/clock.h"
 
 #include <errno.h>
 #include <pthread.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <time.h>
 #include <unistd.h>
 
 struct waker {
@@ -37,13 +37,6 @@ struct engine {
     struct engine_stats stats;
     _Atomic int admission;
 };
-
-static uint64_t clock_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
 
 enum status waker_open(struct waker **out, struct error *err)
 {

@@ -3,6 +3,8 @@
 // start.
 #include "tests/http/fixture.h"
 
+#include "base/clock.h"
+
 #include <jansson.h>
 #include <poll.h>
 #include <setjmp.h>
@@ -310,9 +312,8 @@ static void test_health(void **state)
 
 static uint64_t seconds_ago(uint64_t seconds)
 {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec > seconds ? ((uint64_t)now.tv_sec - seconds) * 1000000000 : 1;
+    uint64_t now = clock_ns();
+    return now > seconds * 1000000000 ? now - seconds * 1000000000 : 1;
 }
 
 struct beat {
