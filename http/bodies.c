@@ -202,7 +202,7 @@ static void others_ask(struct http_thread *thread)
         struct http_thread *other = &server->threads[i];
         if (other != thread && load(&other->counters.body_bytes) > 0 &&
             !atomic_exchange_explicit(&other->bodies_asked, true, memory_order_relaxed))
-            wake_send(other->control);
+            waker_raise(other->control);
     }
 }
 

@@ -204,7 +204,7 @@ static void on_control(h2o_socket_t *socket, const char *err)
 {
     (void)err;
     struct http_thread *thread = socket->data;
-    wake_clear(thread->control);
+    waker_clear(thread->control);
     offload_take(thread);
     int state = atomic_load_explicit(&thread->control_state, memory_order_acquire);
     if (state >= CONTROL_DRAIN && thread->drain_ns == 0)
@@ -241,7 +241,7 @@ static void loop_start(struct http_thread *thread)
     h2o_context_init(&thread->ctx, h2o_evloop_create(), &server->conf);
     thread->accept_ctx = (h2o_accept_ctx_t){.ctx = &thread->ctx, .hosts = server->conf.hosts};
     // closing an h2o socket closes its descriptor: eventfds that others own are duplicated
-    thread->control_socket = watched(thread, dup(wake_fd(thread->control)), on_control);
+    thread->control_socket = watched(thread, dup(waker_fd(thread->control)), on_control);
     thread->waker_socket = watched(thread, dup(waker_fd(thread->waker)), on_waker);
     thread->listener = watched(thread, thread->listen_fd, loop_accept);
     thread->listen_fd = -1;

@@ -7,11 +7,11 @@
 #include "http/exchange.h"
 #include "http/route.h"
 #include "http/server.h"
-#include "http/wake.h"
 #include "http/work.h"
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "base/waker.h"
 #include "scheduler/port.h"
 
 #include <h2o.h>
@@ -59,7 +59,7 @@ struct http_thread {
     int listen_fd, watch_fd;
     h2o_socket_t *listener, *control_socket, *waker_socket, *watch_socket;
     h2o_timeout_entry_t second; // on ctx.one_sec_timeout
-    struct wake *control;       // server -> thread, text worker -> thread
+    struct waker *control;      // server -> thread, text worker -> thread
     struct waker *waker;        // engines -> thread
     struct work_side *work;
     struct exchange_list waiting[2]; // for a text worker: small bodies, large ones

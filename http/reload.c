@@ -16,7 +16,7 @@ const struct access *access_of(struct server *server)
 static bool turn_wait(struct http_thread *thread, uint64_t deadline)
 {
     uint64_t before = atomic_load(&thread->turns);
-    wake_send(thread->control);
+    waker_raise(thread->control);
     while (atomic_load(&thread->turns) == before) {
         if (clock_ns() > deadline)
             return false;

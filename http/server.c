@@ -144,7 +144,7 @@ static enum status thread_prepare(struct server *server, uint32_t index, struct 
     uint32_t count = server->thread_count;
     thread->connections_max = (server->options.connections_max + count - 1) / count;
     atomic_store(&thread->beat_ns, clock_ns());
-    enum status status = wake_open(&thread->control, err);
+    enum status status = waker_open(&thread->control, err);
     if (status == STATUS_OK)
         status = waker_open(&thread->waker, err);
     if (status == STATUS_OK)
@@ -154,12 +154,12 @@ static enum status thread_prepare(struct server *server, uint32_t index, struct 
 
 static enum status work_start(struct server *server, struct error *err)
 {
-    struct wake **wakes = heap_take_zeroed(server->thread_count, sizeof *wakes);
+    struct waker **wakers = heap_take_zeroed(server->thread_count, sizeof *wakers);
     for (uint32_t i = 0; i < server->thread_count; i++)
-        wakes[i] = server->threads[i].control;
+        wakers[i] = server->threads[i].control;
     enum status status = work_open(&server->work, server->options.text_workers,
-                                   server->thread_count, wakes, offload_run, err);
-    heap_give(wakes);
+                                   server->thread_count, wakers, offload_run, err);
+    heap_give(wakers);
     for (uint32_t i = 0; i < server->thread_count && status == STATUS_OK; i++)
         server->threads[i].work = work_side(server->work, i);
     return status;
@@ -249,7 +249,7 @@ static void control_set(struct server *server, int state)
 {
     for (uint32_t i = 0; i < server->started; i++) {
         atomic_store_explicit(&server->threads[i].control_state, state, memory_order_release);
-        wake_send(server->threads[i].control);
+        waker_raise(server->threads[i].control);
     }
 }
 
@@ -312,7 +312,7 @@ static void thread_close(struct http_thread *thread)
         close(thread->listen_fd);
     if (thread->watch_fd >= 0)
         close(thread->watch_fd);
-    wake_close(thread->control);
+    waker_close(thread->control);
     if (thread->waker)
         waker_close(thread->waker);
     heap_give(thread->counters.models);

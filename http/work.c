@@ -35,7 +35,7 @@ struct work_side {
     struct work_pool *pool;
     uint32_t index;
     uint32_t next; // worker asked first
-    struct wake *wake;
+    struct waker *waker;
     struct lane *lanes; // [workers]
 };
 
@@ -43,7 +43,7 @@ struct worker {
     struct work_pool *pool;
     uint32_t index;
     pthread_t thread;
-    struct wake *wake;
+    struct waker *waker;
     // submitted and not done, of all h2o threads; relaxed: a stale count only chooses worse
     _Atomic uint32_t large;
 };
@@ -91,7 +91,7 @@ static bool worker_turn(struct worker *worker)
             atomic_fetch_sub_explicit(&worker->large, 1, memory_order_relaxed);
         bool fits = ring_push(&lane->from, item);
         check(fits, "the way back of lane %u is full", i);
-        wake_send(side->wake);
+        waker_raise(side->waker);
         worked = true;
     }
     return worked;
@@ -103,7 +103,7 @@ static void *worker_main(void *argument)
     pthread_setname_np(pthread_self(), "text");
     while (!atomic_load_explicit(&worker->pool->stop, memory_order_acquire))
         if (!worker_turn(worker))
-            wake_wait(worker->wake);
+            waker_wait(worker->waker, -1);
     return NULL;
 }
 
@@ -112,11 +112,11 @@ static enum status workers_start(struct work_pool *pool, struct error *err)
     for (uint32_t i = 0; i < pool->worker_count; i++) {
         struct worker *worker = &pool->workers[i];
         *worker = (struct worker){.pool = pool, .index = i};
-        enum status status = wake_open(&worker->wake, err);
+        enum status status = waker_open(&worker->waker, err);
         if (status != STATUS_OK)
             return status;
         if (pthread_create(&worker->thread, NULL, worker_main, worker) != 0) {
-            wake_close(worker->wake);
+            waker_close(worker->waker);
             return error_set(err, STATUS_IO, "text worker %u could not be started", i);
         }
         pool->started++;
@@ -125,7 +125,7 @@ static enum status workers_start(struct work_pool *pool, struct error *err)
 }
 
 enum status work_open(struct work_pool **out, uint32_t workers, uint32_t sides,
-                      struct wake *const *wakes, void (*run)(struct exchange *x), struct error *err)
+                      struct waker *const *wakers, void (*run)(struct exchange *x), struct error *err)
 {
     struct work_pool *pool = heap_take_zeroed(1, sizeof *pool);
     *pool = (struct work_pool){.worker_count = workers, .side_count = sides, .run = run};
@@ -134,7 +134,7 @@ enum status work_open(struct work_pool **out, uint32_t workers, uint32_t sides,
     for (uint32_t i = 0; i < sides; i++) {
         struct lane *lanes = heap_take_zeroed(workers, sizeof *lanes);
         pool->sides[i] =
-            (struct work_side){.pool = pool, .index = i, .wake = wakes[i], .lanes = lanes};
+            (struct work_side){.pool = pool, .index = i, .waker = wakers[i], .lanes = lanes};
     }
     enum status status = workers_start(pool, err);
     if (status != STATUS_OK) {
@@ -151,9 +151,9 @@ void work_close(struct work_pool *pool)
         return;
     atomic_store_explicit(&pool->stop, true, memory_order_release);
     for (uint32_t i = 0; i < pool->started; i++) {
-        wake_send(pool->workers[i].wake);
+        waker_raise(pool->workers[i].waker);
         pthread_join(pool->workers[i].thread, NULL);
-        wake_close(pool->workers[i].wake);
+        waker_close(pool->workers[i].waker);
     }
     for (uint32_t i = 0; i < pool->side_count; i++)
         heap_give(pool->sides[i].lanes);
@@ -209,7 +209,7 @@ void work_submit(struct work_side *side, int worker, struct exchange *x, bool la
     check(fits, "the lane to worker %d is full", worker);
     lane->out[large]++;
     side->next = (uint32_t)worker + 1;
-    wake_send(chosen->wake);
+    waker_raise(chosen->waker);
 }
 
 struct exchange *work_take(struct work_side *side)

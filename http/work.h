@@ -4,7 +4,7 @@
 // for large work, whatever is sent.
 #pragma once
 
-#include "http/wake.h"
+#include "base/waker.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -13,9 +13,9 @@ struct exchange;
 struct work_pool;
 struct work_side; // of one h2o thread
 
-// run is called on a worker for each exchange submitted; wakes[i] is woken when side i has news.
+// run is called on a worker for each exchange submitted; wakers[i] is raised when side i has news.
 enum status work_open(struct work_pool **out, uint32_t workers, uint32_t sides,
-                      struct wake *const *wakes, void (*run)(struct exchange *x),
+                      struct waker *const *wakers, void (*run)(struct exchange *x),
                       struct error *err) MUST_USE;
 void work_close(struct work_pool *pool); // nothing may be out
 struct work_side *work_side(struct work_pool *pool, uint32_t index);

@@ -4,7 +4,6 @@
 
 #include "base/clock.h"
 
-#include <poll.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -107,7 +106,7 @@ enum status engine_open(struct engine **out, struct model *model,
     engine_layout(engine, base);
     gate_init(engine);
     state_init(engine);
-    enum status status = waker_init(&engine->gate.waker, err);
+    enum status status = waker_open(&engine->gate.waker, err);
     if (status != STATUS_OK) {
         munmap(base, bytes);
         return status;
@@ -120,7 +119,7 @@ void engine_close(struct engine *engine)
 {
     if (!engine)
         return;
-    waker_end(&engine->gate.waker);
+    waker_close(engine->gate.waker);
     munmap(engine, engine->bytes);
 }
 
@@ -268,7 +267,6 @@ static bool engine_over(struct engine *engine)
 
 enum engine_news engine_run(struct engine *engine)
 {
-    struct pollfd sleep = {.fd = engine->gate.waker.fd, .events = POLLIN};
     engine->own_clock = true;
     for (;;) {
         enum engine_news news = engine_step(engine, clock_ns());
@@ -278,8 +276,7 @@ enum engine_news engine_run(struct engine *engine)
         }
         if (news != ENGINE_IDLE)
             continue;
-        if (poll(&sleep, 1, engine->live_count > 0 ? LIVE_MS : IDLE_MS) > 0)
-            waker_clear(&engine->gate.waker); // then look at everything once more
+        waker_wait(engine->gate.waker, engine->live_count > 0 ? LIVE_MS : IDLE_MS);
     }
 }
 
@@ -288,13 +285,13 @@ void engine_stop(struct engine *engine)
     uint32_t open = GATE_OPEN; // a failed engine stays failed
     atomic_compare_exchange_strong_explicit(&engine->gate.state, &open, GATE_STOPPED,
                                             memory_order_seq_cst, memory_order_seq_cst);
-    waker_raise(&engine->gate.waker);
+    waker_raise(engine->gate.waker);
 }
 
 void engine_lose_device(struct engine *engine)
 {
     gate_fail(engine);
-    waker_raise(&engine->gate.waker);
+    waker_raise(engine->gate.waker);
 }
 
 const struct error *engine_error(const struct engine *engine)

@@ -174,7 +174,7 @@ enum admission port_submit(struct port *port, const struct submit_args *args, st
     enum admission admission = submit(port, args, out);
     atomic_store_explicit(&port->submitting, 0, memory_order_release);
     if (admission == ADMITTED)
-        waker_raise(&port->gate->waker);
+        waker_raise(port->gate->waker);
     return admission;
 }
 
@@ -184,7 +184,7 @@ static void notice_send(struct port *port, struct request *request)
 {
     if (flag_raise(&request->in_notices))
         number_push(&port->notices, request->number);
-    waker_raise(&port->gate->waker);
+    waker_raise(port->gate->waker);
 }
 
 void port_cancel(struct port *port, struct request *request)

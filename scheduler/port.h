@@ -6,6 +6,7 @@
 #pragma once
 
 #include "base/status.h"
+#include "base/waker.h"
 #include "kernels/step.h"
 
 #include <stdbool.h>
@@ -16,13 +17,6 @@ struct port;
 struct request; // a number in the port's table; valid from port_submit to port_free
 
 enum { REQUEST_STOP_IDS_MAX = 64 };
-
-// One per h2o thread, shared by its ports: an eventfd and the pending flag that saves writes.
-struct waker;
-enum status waker_open(struct waker **out, struct error *err) MUST_USE;
-void waker_close(struct waker *waker);
-int waker_fd(const struct waker *waker); // readable when a port of this thread has news
-void waker_clear(struct waker *waker);   // read the fd, lower the flag; then drain every port
 
 enum request_kind { REQUEST_GENERATE, REQUEST_EMBED, REQUEST_SCORE };
 

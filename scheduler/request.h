@@ -6,7 +6,6 @@
 #include "kernels/ops.h"
 #include "scheduler/ring.h"
 #include "scheduler/store.h"
-#include "scheduler/waker.h"
 
 struct sequence;
 struct queue_key;
@@ -110,14 +109,14 @@ struct gate {
     struct admission_limits limits;
     struct admission_counters counters;
     _Alignas(CACHE_LINE) _Atomic uint32_t state; // enum gate_state
-    struct waker waker;                          // the engine sleeps on it
+    struct waker *waker;                         // the engine sleeps on it
     uint32_t choices_max, bias_max, output_width, vocab, max_model_len;
     bool generates; // the model's kind
 };
 
 struct port {
     struct gate *gate;
-    struct waker *waker; // of the h2o thread
+    struct waker *waker; // of the h2o thread, shared by its ports
     uint32_t request_count;
     struct request *requests; // [request_count]
     struct store words;       // prompt tokens, sequence starts, token types, biases

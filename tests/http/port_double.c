@@ -4,15 +4,8 @@
 #include "base/arena.h"
 #include "base/clock.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <string.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
-
-struct waker {
-    int fd;
-};
 
 struct request {
     struct request *next;
@@ -37,41 +30,6 @@ struct engine {
     struct engine_stats stats;
     _Atomic int admission;
 };
-
-enum status waker_open(struct waker **out, struct error *err)
-{
-    struct waker *waker = heap_take_zeroed(1, sizeof *waker);
-    waker->fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    if (waker->fd < 0)
-        return error_set(err, STATUS_IO, "eventfd: %s", strerror(errno));
-    *out = waker;
-    return STATUS_OK;
-}
-
-void waker_close(struct waker *waker)
-{
-    close(waker->fd);
-    heap_give(waker);
-}
-
-int waker_fd(const struct waker *waker)
-{
-    return waker->fd;
-}
-
-void waker_clear(struct waker *waker)
-{
-    uint64_t count;
-    while (read(waker->fd, &count, sizeof count) < 0 && errno == EINTR)
-        continue;
-}
-
-static void wake(struct port *port)
-{
-    uint64_t one = 1;
-    ssize_t wrote = write(port->waker->fd, &one, sizeof one);
-    check(wrote == sizeof one, "eventfd %zd", wrote);
-}
 
 struct engine *engine_double_open(const struct model_facts *facts)
 {
@@ -251,7 +209,7 @@ bool port_double_push(struct port *port, uint32_t nth, uint32_t count, enum fini
         give(r, count, finish);
     pthread_mutex_unlock(&port->lock);
     if (r)
-        wake(port);
+        waker_raise(port->waker);
     return r != NULL;
 }
 
@@ -261,7 +219,7 @@ void port_double_push_all(struct port *port, uint32_t count, enum finish finish)
     for (struct request *r = port->requests; r; r = r->next)
         give(r, count, finish);
     pthread_mutex_unlock(&port->lock);
-    wake(port);
+    waker_raise(port->waker);
 }
 
 void port_double_settle(struct port *port)
@@ -271,7 +229,7 @@ void port_double_settle(struct port *port)
         if (r->cancelled)
             give(r, 0, FINISH_CANCEL);
     pthread_mutex_unlock(&port->lock);
-    wake(port);
+    waker_raise(port->waker);
 }
 
 static uint32_t count_of(struct port *port, bool cancelled)

@@ -11,6 +11,8 @@ FAULTS = [
     ("half a line of a library is lost at the end", "base/log.c", "log_end", "fflush(stderr);", "", "test_log"),
     ("marks that turn text around reach the terminal", "base/safe.c", "", "{0x2028, 0x202E}", "{0x2028, 0x2029}", "test_safe"),
     ("bytes that are no UTF-8 reach the terminal", "base/safe.c", "safe_put", "(unsigned char)in.at[0]", "0", "test_safe"),
+    ("a waker is lowered before its eventfd is read", "base/waker.c", "waker_clear", "ssize_t got = read(waker->fd, &count, sizeof count);", "flag_lower(&waker->pending); ssize_t got = read(waker->fd, &count, sizeof count);", "test_waker"),
+    ("each raise is a write", "base/waker.c", "waker_raise", "if (!flag_raise(&waker->pending)) return;", "flag_raise(&waker->pending);", "test_waker"),
     ("Qwen2's output projection has a bias", "runtime/model/config.c", "biases_read", "attention && !always", "attention", "test_config"),
     ("every score head reads Qwen3-Reranker's prompt", "runtime/model/config_folder.c", "kind_settle", "yes_no_marked(json, folder, \"qwen3-reranker\") ? RERANK_YES_NO : RERANK_PAIR", "RERANK_YES_NO", "test_config"),
     ("the switch of reranker forms is not looked at", "runtime/model/plan.c", "form_choose", "if (wanted >= 0)", "if (0)", "test_model"),

@@ -242,11 +242,11 @@ static void a_stopped_reader_is_paused_alone(void **state)
     assert_int_equal(run_until_last(&rig, other, FINISH_LENGTH), 200);
     port_free(rig.port, other);
     struct token_event event;
-    waker_clear(&rig.engine->gate.waker);
-    assert_false(readable(&rig.engine->gate.waker));
+    waker_clear(rig.engine->gate.waker);
+    assert_false(readable(rig.engine->gate.waker));
     for (uint32_t i = 0; i < 10; i++)
         assert_true(port_next(rig.port, stopped, &event, NULL));
-    assert_true(readable(&rig.engine->gate.waker));  // a sleeping engine would hear of it
+    assert_true(readable(rig.engine->gate.waker));   // a sleeping engine would hear of it
     assert_int_equal(rig_step(&rig), ENGINE_WORKED); // it goes on
     for (uint32_t i = 0; i < 20; i++)
         rig_step(&rig);
@@ -370,15 +370,15 @@ static void submit_and_cancel_wake_the_engine(void **state)
     struct rig rig;
     rig_defaults(&rig);
     rig_open(&rig);
-    assert_false(readable(&rig.engine->gate.waker));
+    assert_false(readable(rig.engine->gate.waker));
     struct request *r = rig_generate(&rig, 0, 10, 200, 1);
-    assert_true(readable(&rig.engine->gate.waker));
-    waker_clear(&rig.engine->gate.waker);
+    assert_true(readable(rig.engine->gate.waker));
+    waker_clear(rig.engine->gate.waker);
     while (rig_step(&rig) == ENGINE_WORKED)
         continue;
-    assert_false(readable(&rig.engine->gate.waker));
+    assert_false(readable(rig.engine->gate.waker));
     port_cancel(rig.port, r);
-    assert_true(readable(&rig.engine->gate.waker));
+    assert_true(readable(rig.engine->gate.waker));
     run_until_cancelled(&rig, r);
     port_free(rig.port, r);
     rig_close(&rig);

@@ -17,7 +17,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests"))
 import plant  # noqa: E402
 
-COMMON = ["base/status.c", "base/arena.c", "runtime/model/batch.c"]
+COMMON = ["base/status.c", "base/arena.c", "base/waker.c", "runtime/model/batch.c"]
 PROGRAMS = {
     "sim": ["tests/sim/sim.c", "tests/sim/client.c", "tests/sim/invariants.c"],
     "test_plan": ["tests/scheduler/test_plan.c", "tests/scheduler/rig.c"],
@@ -60,7 +60,7 @@ FAULTS = [
     ("the one paused last gives up its place", "scheduler/park.c", "paused_choose", "engine->paused.first; s; s = s->slow_next", "engine->paused.last; s; s = s->slow_previous"),
     ("the one paused last gives up its blocks", "scheduler/plan.c", "plan_open", "plan->paused_at = engine->paused.first;", "plan->paused_at = engine->paused.last;"),
     ("what is parked is never called back", "scheduler/intake.c", "port_notices", "parked_look(engine, r);", ";"),
-    ("room for what is parked comes without a notice", "scheduler/port.c", "port_next", "notice_send(port, request);", "waker_raise(&port->gate->waker);"),
+    ("room for what is parked comes without a notice", "scheduler/port.c", "port_next", "notice_send(port, request);", "waker_raise(port->gate->waker);"),
     ("parked without a second look", "scheduler/room.c", "room_returns", "flag_raise(&r->events.paused);", ";"),
     ("parked for one token", "scheduler/room.c", "room_returns", "r->events.mask / 2", "0"),
     ("what is parked has no bound", "scheduler/park.c", "parked_trim", "engine->parked_chunks > engine->parked_chunks_max", "false"),
@@ -94,7 +94,7 @@ FAULTS = [
     ("admission not lowered", "scheduler/port.c", "port_free", "counters_lower(&port->gate->counters, request->token_count, request->result_bytes);", ""),
     ("reader does not wake a paused request", "scheduler/port.c", "port_next", "if (flag_lower(&ring->paused))", "if (false && flag_lower(&ring->paused))"),
     ("submit wakes nobody", "scheduler/port.c", "port_submit", "if (admission == ADMITTED) waker_raise", "if (false) waker_raise"),
-    ("a notice wakes nobody", "scheduler/port.c", "notice_send", "waker_raise(&port->gate->waker);", ""),
+    ("a notice wakes nobody", "scheduler/port.c", "notice_send", "waker_raise(port->gate->waker);", ""),
     ("chain without its parent", "scheduler/prefix.c", "prefix_key", "text.parent = *parent;", "text.parent = (struct hash){*(const uint64_t *)parent * 0, 0};"),
     ("a sharer names bad blocks anew", "scheduler/prefix.c", "prefix_put", "if (b->barred) return;", ""),
     ("a match outlives a block in its middle", "scheduler/prefix.c", "links_drop", "blocks->breaks += b->children > 0;", ""),

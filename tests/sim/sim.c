@@ -101,7 +101,7 @@ static void on_ready(void *context, void *owner, struct request *request)
 // As engine_run sleeps: after an idle step until its waker is raised, or for some milliseconds.
 static bool world_sleeps(struct sim *sim)
 {
-    struct waker *waker = &sim->engine->gate.waker;
+    struct waker *waker = sim->engine->gate.waker;
     if (!sim->idle)
         return false;
     if (waker->pending == 0)

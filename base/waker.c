@@ -1,41 +1,24 @@
-// Wakers: raise from any thread, clear from the one that sleeps. See waker.h.
-#include "scheduler/waker.h"
+// See waker.h, and flag.h for why no news are lost.
+#include "base/waker.h"
 
 #include "base/arena.h"
+#include "base/flag.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-enum status waker_init(struct waker *waker, struct error *err)
-{
-    waker->fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    atomic_init(&waker->pending, 0);
-    if (waker->fd < 0)
-        return error_set(err, STATUS_IO,
-                         "no eventfd can be made (%s): raise the limit of open "
-                         "files (ulimit -n)",
-                         strerror(errno));
-    return STATUS_OK;
-}
-
-void waker_end(struct waker *waker)
-{
-    if (waker->fd >= 0)
-        close(waker->fd);
-    waker->fd = -1;
-}
-
 enum status waker_open(struct waker **out, struct error *err)
 {
-    struct waker *waker = heap_take_zeroed(1, sizeof *waker);
-    enum status status = waker_init(waker, err);
-    if (status != STATUS_OK) {
-        heap_give(waker);
-        return status;
-    }
-    *out = waker;
+    int fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    if (fd < 0)
+        return error_set(err, STATUS_IO,
+                         "no eventfd can be made (%s): raise the limit of open files (ulimit -n)",
+                         strerror(errno));
+    *out = heap_take_zeroed(1, sizeof **out);
+    (*out)->fd = fd;
     return STATUS_OK;
 }
 
@@ -43,7 +26,7 @@ void waker_close(struct waker *waker)
 {
     if (!waker)
         return;
-    waker_end(waker);
+    close(waker->fd);
     heap_give(waker);
 }
 
@@ -69,4 +52,12 @@ void waker_clear(struct waker *waker)
     ssize_t got = read(waker->fd, &count, sizeof count);
     (void)got; // EAGAIN: another call has read it
     flag_lower(&waker->pending);
+}
+
+bool waker_wait(struct waker *waker, int ms)
+{
+    if (poll(&(struct pollfd){.fd = waker->fd, .events = POLLIN}, 1, ms) <= 0)
+        return false;
+    waker_clear(waker);
+    return true;
 }

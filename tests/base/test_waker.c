@@ -1,0 +1,122 @@
+// A waker loses nothing: two threads that wake each other a hundred thousand times go on until the
+// end, and many raises are one write. Runs under ThreadSanitizer, too.
+#include "base/waker.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <poll.h>
+#include <pthread.h>
+#include <unistd.h>
+
+enum { ROUNDS = 100000, BURST = 3, LOST_MS = 10000 };
+
+static struct waker *opened(void)
+{
+    struct waker *waker;
+    struct error err;
+    check(waker_open(&waker, &err) == STATUS_OK, "%s", err.text);
+    return waker;
+}
+
+static bool readable(const struct waker *waker)
+{
+    return poll(&(struct pollfd){.fd = waker_fd(waker), .events = POLLIN}, 1, 0) == 1;
+}
+
+static void test_many_raises_are_one_write(void **state)
+{
+    (void)state;
+    struct waker *waker = opened();
+    assert_false(readable(waker));
+    assert_false(waker_wait(waker, 0));
+    for (int i = 0; i < BURST; i++)
+        waker_raise(waker);
+    uint64_t count = 0;
+    assert_int_equal(read(waker_fd(waker), &count, sizeof count), sizeof count);
+    assert_int_equal(count, 1);
+    waker_clear(waker);
+    waker_raise(waker);
+    assert_true(readable(waker));
+    assert_true(waker_wait(waker, 0));
+    assert_false(readable(waker));
+    waker_close(waker);
+    waker_close(NULL);
+}
+
+struct news {
+    struct waker *waker;
+    _Atomic uint32_t count; // relaxed: only the waker says when to look
+};
+
+// The raiser never waits, so raises fall into every place of the sleeper's turn.
+static void *news_send(void *context)
+{
+    struct news *news = context;
+    for (uint32_t i = 1; i <= ROUNDS; i++) {
+        atomic_store_explicit(&news->count, i, memory_order_relaxed);
+        waker_raise(news->waker);
+    }
+    return NULL;
+}
+
+static void test_no_news_are_lost(void **state)
+{
+    (void)state;
+    struct news news = {.waker = opened()};
+    pthread_t sender;
+    pthread_create(&sender, NULL, news_send, &news);
+    while (atomic_load_explicit(&news.count, memory_order_relaxed) < ROUNDS)
+        check(waker_wait(news.waker, LOST_MS), "nobody wakes at %u of %d", news.count, ROUNDS);
+    pthread_join(sender, NULL);
+    waker_close(news.waker);
+}
+
+struct pair {
+    struct waker *to, *from;
+    uint32_t *number; // not atomic: the wakers alone order the two threads
+};
+
+static void *numbers_return(void *context)
+{
+    struct pair *pair = context;
+    for (uint32_t i = 0; i < ROUNDS; i++) {
+        check(waker_wait(pair->to, LOST_MS), "nobody wakes the second at %u", i);
+        check(*pair->number == 2 * i + 1, "number %u in round %u", *pair->number, i);
+        (*pair->number)++;
+        waker_raise(pair->from);
+    }
+    return NULL;
+}
+
+static void test_what_was_put_down_is_seen(void **state)
+{
+    (void)state;
+    uint32_t number = 0;
+    struct pair pair = {opened(), opened(), &number};
+    pthread_t other;
+    pthread_create(&other, NULL, numbers_return, &pair);
+    for (uint32_t i = 0; i < ROUNDS; i++) {
+        check(number == 2 * i, "number %u in round %u", number, i);
+        number++;
+        waker_raise(pair.to);
+        check(waker_wait(pair.from, LOST_MS), "nobody wakes the first at %u", i);
+    }
+    pthread_join(other, NULL);
+    waker_close(pair.to);
+    waker_close(pair.from);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_many_raises_are_one_write),
+        cmocka_unit_test(test_no_news_are_lost),
+        cmocka_unit_test(test_what_was_put_down_is_seen),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
