@@ -1,7 +1,7 @@
 // A flag that one thread raises to announce news and another lowers before it looks for them. Both
 // exchange it, and exchanges of one flag have one order: a raise before the lowering shows its news
-// to the thread that lowers; a raise after it finds the flag down and announces again. A plain store
-// on either side would lose news.
+// to the thread that lowers; a raise after it finds the flag down and announces again. A plain
+// store on either side would lose news.
 #pragma once
 
 #include <stdatomic.h>

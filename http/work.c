@@ -3,6 +3,7 @@
 #include "http/work.h"
 
 #include "base/arena.h"
+#include "base/ring.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -11,23 +12,18 @@
 enum { RING_ENTRIES = 8 };
 _Static_assert(RING_ENTRIES >= WORK_SMALL_MAX + WORK_LARGE_MAX, "what is out fits the way back");
 
-// head: producer's, tail: consumer's; both run free. Release on the index publishes the entry (and
-// the exchange behind it); acquire on the other side pairs with it.
 struct item {
     struct exchange *x;
     bool large;
 };
 
-struct ring {
-    _Atomic uint32_t head;
-    char apart[64]; // the two indices never share a cache line
-    _Atomic uint32_t tail;
-    char apart_too[64];
+struct item_ring {
+    struct ring ring;
     struct item entries[RING_ENTRIES];
 };
 
 struct lane { // one (h2o thread, worker)
-    struct ring to, from;
+    struct item_ring to, from;
     uint32_t out[2]; // h2o thread's counts: small, large
 };
 
@@ -56,23 +52,19 @@ struct work_pool {
     struct work_side *sides; // [side_count]
 };
 
-static bool ring_push(struct ring *ring, struct item item)
+static void item_push(struct item_ring *items, struct item item)
 {
-    uint32_t head = atomic_load_explicit(&ring->head, memory_order_relaxed);
-    if (head - atomic_load_explicit(&ring->tail, memory_order_acquire) == RING_ENTRIES)
-        return false;
-    ring->entries[head % RING_ENTRIES] = item;
-    atomic_store_explicit(&ring->head, head + 1, memory_order_release);
-    return true;
+    items->entries[ring_place(&items->ring)] = item;
+    ring_publish(&items->ring);
 }
 
-static bool ring_pop(struct ring *ring, struct item *out)
+static bool item_pop(struct item_ring *items, struct item *out)
 {
-    uint32_t tail = atomic_load_explicit(&ring->tail, memory_order_relaxed);
-    if (tail == atomic_load_explicit(&ring->head, memory_order_acquire))
+    uint32_t place;
+    if (!ring_peek(&items->ring, &place))
         return false;
-    *out = ring->entries[tail % RING_ENTRIES];
-    atomic_store_explicit(&ring->tail, tail + 1, memory_order_release);
+    *out = items->entries[place];
+    ring_take(&items->ring);
     return true;
 }
 
@@ -84,13 +76,12 @@ static bool worker_turn(struct worker *worker)
         struct work_side *side = &pool->sides[i];
         struct lane *lane = &side->lanes[worker->index];
         struct item item;
-        if (!ring_pop(&lane->to, &item))
+        if (!item_pop(&lane->to, &item))
             continue;
         pool->run(item.x);
         if (item.large)
             atomic_fetch_sub_explicit(&worker->large, 1, memory_order_relaxed);
-        bool fits = ring_push(&lane->from, item);
-        check(fits, "the way back of lane %u is full", i);
+        item_push(&lane->from, item);
         waker_raise(side->waker);
         worked = true;
     }
@@ -125,7 +116,8 @@ static enum status workers_start(struct work_pool *pool, struct error *err)
 }
 
 enum status work_open(struct work_pool **out, uint32_t workers, uint32_t sides,
-                      struct waker *const *wakers, void (*run)(struct exchange *x), struct error *err)
+                      struct waker *const *wakers, void (*run)(struct exchange *x),
+                      struct error *err)
 {
     struct work_pool *pool = heap_take_zeroed(1, sizeof *pool);
     *pool = (struct work_pool){.worker_count = workers, .side_count = sides, .run = run};
@@ -133,6 +125,8 @@ enum status work_open(struct work_pool **out, uint32_t workers, uint32_t sides,
     pool->sides = heap_take_zeroed(sides, sizeof *pool->sides);
     for (uint32_t i = 0; i < sides; i++) {
         struct lane *lanes = heap_take_zeroed(workers, sizeof *lanes);
+        for (uint32_t j = 0; j < workers; j++)
+            lanes[j].to.ring.mask = lanes[j].from.ring.mask = RING_ENTRIES - 1;
         pool->sides[i] =
             (struct work_side){.pool = pool, .index = i, .waker = wakers[i], .lanes = lanes};
     }
@@ -205,8 +199,7 @@ void work_submit(struct work_side *side, int worker, struct exchange *x, bool la
     struct lane *lane = &side->lanes[worker];
     if (large)
         atomic_fetch_add_explicit(&chosen->large, 1, memory_order_relaxed);
-    bool fits = ring_push(&lane->to, (struct item){x, large});
-    check(fits, "the lane to worker %d is full", worker);
+    item_push(&lane->to, (struct item){x, large});
     lane->out[large]++;
     side->next = (uint32_t)worker + 1;
     waker_raise(chosen->waker);
@@ -216,7 +209,7 @@ struct exchange *work_take(struct work_side *side)
 {
     for (uint32_t i = 0; i < side->pool->worker_count; i++) {
         struct item item;
-        if (!ring_pop(&side->lanes[i].from, &item))
+        if (!item_pop(&side->lanes[i].from, &item))
             continue;
         side->lanes[i].out[item.large]--;
         return item.x;

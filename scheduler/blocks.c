@@ -6,14 +6,6 @@
 
 #include <string.h>
 
-uint32_t blocks_buckets(uint32_t count)
-{
-    uint32_t size = 1;
-    while (size < count)
-        size *= 2;
-    return size;
-}
-
 void blocks_reset(struct blocks *blocks)
 {
     if (blocks->count == 0)

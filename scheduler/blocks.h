@@ -54,7 +54,6 @@ static inline uint32_t blocks_available(const struct blocks *blocks)
     return blocks->free_count + blocks->cached_count;
 }
 
-uint32_t blocks_buckets(uint32_t count);  // size of `bucket` for so many blocks
 void blocks_reset(struct blocks *blocks); // all free; arrays and counts are set by the caller
 
 uint32_t block_take(struct blocks *blocks); // ask blocks_available first

@@ -10,13 +10,13 @@ static void event_push(struct engine *engine, struct request *r, const struct to
     struct port *port = r->port;
     struct event_ring *ring = &r->events;
     uint32_t number = r->number;
-    uint32_t place = events_place(ring);
-    if (events_free(ring) == ring->mask + 1)
+    uint32_t place = ring_place(&ring->ring);
+    if (ring_free(&ring->ring) == ring->ring.mask + 1)
         r->run.progress_ns = engine->now_ns; // the reader had taken all: it is not slow yet
     ring->event[place] = *event;
     if (event->top_count > 0)
         memcpy(&ring->top[(size_t)place * SAMPLE_TOP_MAX], tops, event->top_count * sizeof *tops);
-    events_publish(ring);
+    ring_publish(&ring->ring);
     // From here on only what belongs to the port is touched: the request may be another one.
     if (flag_raise(&ring->in_ready))
         number_push(&port->ready, number);

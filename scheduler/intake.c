@@ -10,7 +10,7 @@ static void request_take(struct engine *engine, struct request *r)
     memset(&r->run, 0, sizeof r->run);
     r->run.draw_total = generate ? r->choice_count : r->sequence_count;
     r->run.unfinished = generate ? r->choice_count : 1;
-    r->run.tail_seen = atomic_load_explicit(&r->events.tail, memory_order_relaxed);
+    r->run.tail_seen = atomic_load_explicit(&r->events.ring.tail, memory_order_relaxed);
     r->run.served_last = r->choice_count - 1; // the first choice is served first
     r->run.progress_ns = engine->now_ns;
     r->run.live = true;
@@ -78,7 +78,7 @@ static bool port_notices(struct engine *engine, struct port *port)
 static bool request_stalled(struct engine *engine, struct request *r)
 {
     uint64_t progress_ns = r->run.progress_ns;
-    if (atomic_load_explicit(&r->events.tail, memory_order_relaxed) != r->run.tail_seen)
+    if (atomic_load_explicit(&r->events.ring.tail, memory_order_relaxed) != r->run.tail_seen)
         progress_ns = engine->now_ns; // the next plan notes it
     if (engine->now_ns - progress_ns >= STALL_NS)
         return true;
@@ -117,8 +117,8 @@ bool intake_empty(struct engine *engine)
         // seq_cst, in this order: the other half of the argument in port_submit.
         if (atomic_load_explicit(&port->submitting, memory_order_seq_cst))
             return false;
-        uint32_t head = atomic_load_explicit(&port->inbound.head, memory_order_acquire);
-        if (head != atomic_load_explicit(&port->inbound.tail, memory_order_relaxed))
+        uint32_t place;
+        if (ring_peek(&port->inbound.ring, &place))
             return false;
     }
     return true;

@@ -3,6 +3,8 @@
 // and touched as used.
 #include "scheduler/core.h"
 
+#include "base/number.h"
+
 enum { RESULT_CHUNK_BYTES = 4096, WORD_KINDS = 3 }; // words: tokens, starts, types
 
 struct carve {
@@ -49,14 +51,6 @@ static void stores_place(struct carve *c, struct port *port, const struct engine
     store_place(c, &port->results, items, items < tokens ? items : tokens, owners);
 }
 
-static uint32_t ring_size(uint32_t count)
-{
-    uint32_t size = 1;
-    while (size < count)
-        size *= 2;
-    return size;
-}
-
 static void port_place(struct carve *c, struct port *port, const struct engine *engine)
 {
     uint32_t requests = engine->options.max_queued_requests;
@@ -70,10 +64,11 @@ static void port_place(struct carve *c, struct port *port, const struct engine *
     size_t tops_each = generates ? entries * SAMPLE_TOP_MAX : 0;
     struct sample_top *tops = carve(c, requests * tops_each, sizeof *tops);
     p->free = carve(c, requests, sizeof *p->free);
-    p->inbound.mask = p->ready.mask = p->notices.mask = ring_size(requests) - 1;
-    p->inbound.entry = carve(c, ring_size(requests), sizeof(uint32_t));
-    p->ready.entry = carve(c, ring_size(requests), sizeof(uint32_t));
-    p->notices.entry = carve(c, ring_size(requests), sizeof(uint32_t));
+    uint32_t numbers = power_of_two(requests);
+    p->inbound.ring.mask = p->ready.ring.mask = p->notices.ring.mask = numbers - 1;
+    p->inbound.entry = carve(c, numbers, sizeof(uint32_t));
+    p->ready.entry = carve(c, numbers, sizeof(uint32_t));
+    p->notices.entry = carve(c, numbers, sizeof(uint32_t));
     stores_place(c, p, engine);
     for (uint32_t i = 0; c->base && i < requests; i++) {
         struct request *r = &p->requests[i];
@@ -126,7 +121,7 @@ static void queue_place(struct carve *c, struct engine *engine)
 {
     struct queue *q = &engine->queue;
     q->count = engine->options.max_queued_requests;
-    q->mask = ring_size(q->count) - 1;
+    q->mask = power_of_two(q->count) - 1;
     q->keys = carve(c, q->count, sizeof *q->keys);
     q->bucket = carve(c, q->mask + 1, sizeof(struct queue_key *));
 }
@@ -136,7 +131,7 @@ static void blocks_place(struct carve *c, struct engine *engine)
     struct blocks *b = &engine->blocks;
     b->count = engine->facts.block_count;
     b->tokens = engine->facts.block_tokens;
-    uint32_t buckets = blocks_buckets(b->count);
+    uint32_t buckets = power_of_two(b->count);
     b->bucket_mask = buckets - 1;
     b->block = carve(c, b->count, sizeof *b->block);
     b->token = carve(c, (size_t)b->count * b->tokens, sizeof *b->token);

@@ -137,7 +137,7 @@ static struct request *request_fill(struct port *port, const struct submit_args 
     request->marks =
         (struct request_marks){.prompt_tokens = args->token_count, .submitted_ns = clock_ns()};
     // The ring is empty and the engine does not know the request: its mask may change.
-    request->events.mask = request_ring_entries(args->choice_count) - 1;
+    request->events.ring.mask = request_ring_entries(args->choice_count) - 1;
     atomic_store_explicit(&request->cancel, 0, memory_order_relaxed);
     words_fill(port, request, args);
     if (request->result_bytes > 0)
@@ -196,7 +196,7 @@ void port_cancel(struct port *port, struct request *request)
 void port_free(struct port *port, struct request *request)
 {
     uint32_t place;
-    check(!events_peek(&request->events, &place), "request %u is freed with events unread",
+    check(!ring_peek(&request->events.ring, &place), "request %u is freed with events unread",
           request->number);
     counters_lower(&port->gate->counters, request->token_count, request->result_bytes);
     store_give(&port->words, request->number, request->word_count);
@@ -220,8 +220,8 @@ void port_drain(struct port *port, void (*on_ready)(void *context, void *owner, 
     uint32_t number, place;
     while (number_pop(&port->ready, &number)) {
         struct request *request = &port->requests[number];
-        flag_lower(&request->events.in_ready);     // after the pop: the ring has room for it again
-        if (events_peek(&request->events, &place)) // else an announcement of news already taken
+        flag_lower(&request->events.in_ready); // after the pop: the ring has room for it again
+        if (ring_peek(&request->events.ring, &place)) // else an announcement of news already taken
             on_ready(context, request->owner, request);
     }
 }
@@ -231,13 +231,13 @@ bool port_next(struct port *port, struct request *request, struct token_event *o
 {
     struct event_ring *ring = &request->events;
     uint32_t place;
-    if (!events_peek(ring, &place))
+    if (!ring_peek(&ring->ring, &place))
         return false;
     *out = ring->event[place];
     if (tops && out->top_count > 0)
         memcpy(tops, &ring->top[(size_t)place * SAMPLE_TOP_MAX],
                out->top_count * sizeof(struct sample_top));
-    events_take(ring);
+    ring_take(&ring->ring);
     if (flag_lower(&ring->paused)) // after the index: an engine that pauses now sees the room
         notice_send(port, request);
     return true;

@@ -10,7 +10,7 @@
 static uint32_t room_count(struct request *r)
 {
     uint32_t used = r->run.pending + r->run.unfinished;
-    uint32_t empty = events_free(&r->events);
+    uint32_t empty = ring_free(&r->events.ring);
     return empty > used ? empty - used : 0;
 }
 
@@ -24,7 +24,7 @@ static bool wants_token(const struct sequence *s)
 // ring of them, or under a want of blocks a trickling reader would cost a prefill for each token.
 static bool room_suffices(const struct request *r, const struct sequence *s, uint32_t room)
 {
-    return room > (s->state == SEQUENCE_WAITING ? r->events.mask / 2 : 0);
+    return room > (s->state == SEQUENCE_WAITING ? r->events.ring.mask / 2 : 0);
 }
 
 // Room for some only: they are served in turn, beginning after the choice that was served last.
@@ -46,7 +46,7 @@ static void room_share(struct request *r, uint32_t room)
 
 static void room_progress(struct engine *engine, struct request *r)
 {
-    uint32_t tail = atomic_load_explicit(&r->events.tail, memory_order_relaxed);
+    uint32_t tail = atomic_load_explicit(&r->events.ring.tail, memory_order_relaxed);
     if (tail == r->run.tail_seen)
         return;
     r->run.tail_seen = tail;
@@ -85,7 +85,7 @@ static void room_request(struct engine *engine, struct request *r)
 bool room_returns(struct engine *engine, struct request *r)
 {
     room_progress(engine, r);
-    uint32_t half = r->events.mask / 2;
+    uint32_t half = r->events.ring.mask / 2;
     if (room_count(r) > half)
         return true;
     flag_raise(&r->events.paused); // and a second look, as above

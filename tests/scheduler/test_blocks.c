@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "base/number.h"
 #include "scheduler/prefix.h"
 #include "scheduler/store.h"
 
@@ -30,7 +31,7 @@ static void world_init(struct world *w)
                                 .token = w->token,
                                 .free = w->free,
                                 .bucket = w->bucket,
-                                .bucket_mask = blocks_buckets(COUNT) - 1};
+                                .bucket_mask = power_of_two(COUNT) - 1};
     blocks_reset(&w->blocks);
 }
 

@@ -1,6 +1,6 @@
 // Every interleaving of the engine's and the reader's steps of the port protocol, for a small ring:
 // push, finish, drain, free, refill; pause and free room; cancel; sleep and wake on both sides. The
-// steps are the functions of scheduler/ring.h that production uses; each is taken as one
+// steps are the functions of base/ring.h and flag.h that production uses; each is taken as one
 // indivisible action (the order of memory within them is ThreadSanitizer's part: test_port_stress).
 // Proved: whatever the order, every event of every life arrives once and in order, no ring is
 // over-full, and nobody sleeps while there is something to do. With cancels the reader may cancel
@@ -117,7 +117,7 @@ static void place_init(struct place *p)
 {
     memset(p, 0, sizeof *p);
     p->events.event = p->event;
-    p->events.mask = EVENTS - 1;
+    p->events.ring.mask = EVENTS - 1;
     p->ready.entry = p->ready_entry;
     p->inbound.entry = p->inbound_entry;
     p->notices.entry = p->notices_entry;
@@ -153,7 +153,7 @@ static void engine_room(const struct search *s, struct place *p, uint32_t otherw
     uint32_t after = s->notices ? E_NOTICE : E_ROOM;
     if (s->cancels && p->engine_life % 2 == 1 && finish && !p->over)
         engine_sleep(p, E_NOTICE);
-    else if (finish || events_free(&p->events) >= 2)
+    else if (finish || ring_free(&p->events.ring) >= 2)
         p->engine_at = s->fault == FAULT_ANNOUNCE_FIRST ? E_RAISE : E_PUSH;
     else if (otherwise == E_SLEEP)
         engine_rest(s, p, after);
@@ -163,13 +163,13 @@ static void engine_room(const struct search *s, struct place *p, uint32_t otherw
 
 static void engine_push(const struct search *s, struct place *p)
 {
-    uint32_t at = events_place(&p->events);
+    uint32_t at = ring_place(&p->events.ring);
     bool finish = p->sent == s->tokens || p->over;
     p->event[at] =
         (struct token_event){.choice = p->engine_life, .index = p->sent, .finish = finish};
     if (finish)
         p->live = p->over = 0;
-    events_publish(&p->events);
+    ring_publish(&p->events.ring);
     p->sent = finish ? s->tokens + 1 : p->sent + 1;
     if (s->fault == FAULT_ANNOUNCE_FIRST)
         engine_next(s, p);
@@ -292,7 +292,7 @@ static void engine_act(struct search *s, struct place *p)
 static void reader_event(struct search *s, struct place *p)
 {
     uint32_t at;
-    if (!events_peek(&p->events, &at)) {
+    if (!ring_peek(&p->events.ring, &at)) {
         p->reader_at = s->fault == FAULT_LOWER_AFTER ? R_LATE_LOWER : R_POP;
         return;
     }
@@ -326,7 +326,7 @@ static void reader_unpaused(const struct search *s, struct place *p)
 
 static void notice_push(struct search *s, struct place *p)
 {
-    if (p->notices.head - p->notices.tail > p->notices.mask)
+    if (ring_free(&p->notices.ring) == 0)
         s->wrong++;
     else
         number_push(&p->notices, 0);
@@ -444,7 +444,7 @@ static void reader_act(struct search *s, struct place *p)
         reader_event(s, p);
         break;
     case R_TAKE:
-        events_take(&p->events);
+        ring_take(&p->events.ring);
         p->reader_at = R_UNPAUSE;
         if (s->fault == FAULT_UNPAUSE_FIRST)
             reader_next(s, p);

@@ -12,7 +12,6 @@
 
 #include <poll.h>
 #include <pthread.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -223,47 +222,11 @@ static void threads_agree(void **state)
     }
 }
 
-enum { RING = 4, RING_EVENTS = 200000 };
-
-static void *ring_fill(void *context)
-{
-    struct event_ring *ring = context;
-    for (uint32_t i = 0; i < RING_EVENTS; i++) {
-        while (events_free(ring) == 0)
-            sched_yield();
-        uint32_t place = events_place(ring);
-        ring->event[place] = (struct token_event){.index = i, .token = (int32_t)(i * 3)};
-        events_publish(ring);
-    }
-    return NULL;
-}
-
-// An event ring with nothing around it: its own indices must carry the events.
-static void a_ring_alone_is_enough(void **state)
-{
-    (void)state;
-    static struct token_event events[RING];
-    static struct event_ring ring = {.event = events, .mask = RING - 1};
-    pthread_t engine;
-    pthread_create(&engine, NULL, ring_fill, &ring);
-    for (uint32_t i = 0; i < RING_EVENTS; i++) {
-        uint32_t place;
-        while (!events_peek(&ring, &place))
-            sched_yield();
-        struct token_event event = ring.event[place];
-        events_take(&ring);
-        check(event.index == i && event.token == (int32_t)(i * 3), "event %u at %u", event.index,
-              i);
-    }
-    pthread_join(engine, NULL);
-}
-
 int main(int argc, char **argv)
 {
     if (argc > 1)
         requests_each = (uint32_t)strtoul(argv[1], NULL, 10);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_ring_alone_is_enough),
         cmocka_unit_test(threads_agree),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -169,8 +169,8 @@ static void rooms_hold(struct sim *sim)
             continue;
         sim_check(sim, pending == r->run.pending, "%u pending, %u counted", r->run.pending,
                   pending);
-        sim_check(sim, events_free(&r->events) >= pending + r->run.unfinished,
-                  "%u entries for %u tokens and %u finishes", events_free(&r->events), pending,
+        sim_check(sim, ring_free(&r->events.ring) >= pending + r->run.unfinished,
+                  "%u entries for %u tokens and %u finishes", ring_free(&r->events.ring), pending,
                   r->run.unfinished);
     }
     sim_check(sim, live == e->live_count && undrawn == e->waiting_sequences, "%u live", live);
