@@ -17,12 +17,21 @@
 
 enum {
     LINE_BYTES_MAX = 4096, // also of one write: a pipe takes so many bytes whole
+    LINE_END_BYTES = 8,    // kept free for what ends a line
+    VALUE_BYTES_MAX = 1024,
+    CHARACTER_BYTES_MAX = 4,
     RING_BYTES = 256 * 1024,
     CHECK_FLUSH_MS = 500, // of a process that ends itself
     ABORT_POLL_MS = 2,
 };
 
 static enum log_level level_max = LOG_INFO;
+static enum log_format line_format = LOG_TEXT;
+
+struct line {
+    char at[LINE_BYTES_MAX];
+    size_t bytes;
+};
 
 struct ring {
     pthread_mutex_t lock;
@@ -44,6 +53,16 @@ void log_level_set(enum log_level level)
 enum log_level log_level_get(void)
 {
     return level_max;
+}
+
+void log_format_set(enum log_format format)
+{
+    line_format = format;
+}
+
+enum log_format log_format_get(void)
+{
+    return line_format;
 }
 
 uint64_t log_dropped(void)
@@ -103,17 +122,86 @@ static size_t piece_take(char *piece)
     return bytes;
 }
 
-// The time and level in front of a line.
-static size_t stamp_put(char *line, size_t size, enum log_level level)
+// Text that was made safe, in quotes: JSON escapes nothing else in it. Cut between characters.
+static void quoted_put(struct line *line, struct text in)
+{
+    line->at[line->bytes++] = '"';
+    for (size_t i = 0; i < in.bytes; i++) {
+        bool begins = ((unsigned char)in.at[i] & 0xC0) != 0x80;
+        if (begins && line->bytes + CHARACTER_BYTES_MAX + LINE_END_BYTES > sizeof line->at)
+            break;
+        if (in.at[i] == '"' || in.at[i] == '\\')
+            line->at[line->bytes++] = '\\';
+        line->at[line->bytes++] = in.at[i];
+    }
+    line->at[line->bytes++] = '"';
+}
+
+static void line_begin(struct line *line, enum log_level level)
 {
     static const char *const names[] = {"error", "warning", "info", "debug"};
     struct timespec now;
     struct tm parts;
+    char second[32];
     clock_gettime(CLOCK_REALTIME, &now);
     gmtime_r(&now.tv_sec, &parts);
-    size_t at = strftime(line, size, "%Y-%m-%dT%H:%M:%S", &parts);
-    return at + (size_t)snprintf(line + at, size - at, ".%03ldZ %s ", now.tv_nsec / 1000000,
-                                 names[level]);
+    strftime(second, sizeof second, "%Y-%m-%dT%H:%M:%S", &parts);
+    bool json = line_format == LOG_JSON;
+    int bytes = snprintf(line->at, sizeof line->at, "%s%s.%03ldZ%s%s%s", json ? "{\"ts\":\"" : "",
+                         second, now.tv_nsec / 1000000, json ? "\",\"level\":\"" : " ",
+                         names[level], json ? "\",\"message\":" : " ");
+    line->bytes = (size_t)bytes;
+}
+
+static void message_put(struct line *line, const char *format, va_list args)
+{
+    char text[LINE_BYTES_MAX];
+    size_t room = sizeof line->at - line->bytes - LINE_END_BYTES;
+    if (line_format == LOG_JSON)
+        quoted_put(line, text_span(text, safe_format(text, sizeof text, format, args)));
+    else
+        line->bytes += safe_format(line->at + line->bytes, room, format, args);
+}
+
+static void value_put(struct line *line, const struct log_value *value)
+{
+    char text[VALUE_BYTES_MAX];
+    bool json = line_format == LOG_JSON, quoted = value->kind == LOG_VALUE_TEXT;
+    size_t bytes;
+    if (value->kind == LOG_VALUE_TEXT)
+        bytes = safe_put(text, sizeof text, value->text);
+    else if (value->kind == LOG_VALUE_BOOL)
+        bytes = (size_t)snprintf(text, sizeof text, "%s", value->number != 0 ? "true" : "false");
+    else
+        bytes = (size_t)snprintf(text, sizeof text, "%.*f", value->decimals, value->number);
+    if (line->bytes + strlen(value->name) + 2 * bytes + 2 * LINE_END_BYTES > sizeof line->at)
+        return;
+    line->bytes += (size_t)snprintf(line->at + line->bytes, sizeof line->at - line->bytes,
+                                    json ? ",\"%s\":" : " %s=", value->name);
+    if (quoted && (json || bytes == 0 || strpbrk(text, " \"="))) {
+        quoted_put(line, text_span(text, bytes));
+        return;
+    }
+    memcpy(line->at + line->bytes, text, bytes);
+    line->bytes += bytes;
+}
+
+static void line_end(struct line *line)
+{
+    if (line_format == LOG_JSON)
+        line->at[line->bytes++] = '}';
+    line->at[line->bytes++] = '\n';
+}
+
+static void line_make(struct line *line, enum log_level level, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+static void line_make(struct line *line, enum log_level level, const char *format, ...)
+{
+    va_list args;
+    line_begin(line, level);
+    va_start(args, format);
+    message_put(line, format, args);
+    va_end(args);
 }
 
 // With the lock. Said once half of the ring is free: a slow reader is not told of each line.
@@ -121,14 +209,14 @@ static void unsaid_put(void)
 {
     if (ring.unsaid == 0 || ring.used > RING_BYTES / 2)
         return;
-    char line[256];
-    size_t at = stamp_put(line, sizeof line, LOG_WARNING);
-    at += (size_t)snprintf(line + at, sizeof line - at,
-                           "%llu lines of the log were dropped: the reader of stderr was slower\n",
-                           (unsigned long long)ring.unsaid);
-    uint16_t length = (uint16_t)at;
+    struct line line;
+    line_make(&line, LOG_WARNING,
+              "%llu lines of the log were dropped: the reader of stderr was slower",
+              (unsigned long long)ring.unsaid);
+    line_end(&line);
+    uint16_t length = (uint16_t)line.bytes;
     ring_write(&length, sizeof length);
-    ring_write(line, at);
+    ring_write(line.at, line.bytes);
     ring.unsaid = 0;
 }
 
@@ -177,14 +265,38 @@ void log_line(enum log_level level, const char *format, ...)
 {
     if (level > level_max)
         return;
-    char line[LINE_BYTES_MAX];
-    size_t at = stamp_put(line, sizeof line, level);
+    struct line line;
     va_list args;
+    line_begin(&line, level);
     va_start(args, format);
-    at += safe_format(line + at, sizeof line - at - 1, format, args);
+    message_put(&line, format, args);
     va_end(args);
-    line[at++] = '\n';
-    put(line, at);
+    line_end(&line);
+    put(line.at, line.bytes);
+}
+
+void log_values(enum log_level level, const char *message, const struct log_value *values,
+                uint32_t count)
+{
+    if (level > level_max)
+        return;
+    struct line line;
+    line_make(&line, level, "%s", message);
+    for (uint32_t i = 0; i < count; i++)
+        value_put(&line, &values[i]);
+    line_end(&line);
+    put(line.at, line.bytes);
+}
+
+static void text_lines_put(char *text)
+{
+    char *rest = text;
+    for (char *at = strtok_r(rest, "\r\n", &rest); at; at = strtok_r(rest, "\r\n", &rest)) {
+        struct line line;
+        line_make(&line, LOG_INFO, "%s", at);
+        line_end(&line);
+        put(line.at, line.bytes);
+    }
 }
 
 void log_text(const char *format, ...)
@@ -194,7 +306,9 @@ void log_text(const char *format, ...)
     va_start(args, format);
     int wrote = vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    if (wrote > 0)
+    if (wrote > 0 && line_format == LOG_JSON)
+        text_lines_put(text);
+    else if (wrote > 0)
         put(text, (size_t)wrote < sizeof text ? (size_t)wrote : sizeof text - 1);
 }
 

@@ -67,6 +67,7 @@ int command_inspect(const struct command *self, int argc, char **argv)
     struct command_parse parse = {self, argc, argv, tables, fields, titles, 2, 1, 1};
     int code = command_parse(&parse, arena, &positional);
     log_level_set((enum log_level)device.log_level);
+    log_format_set((enum log_format)device.log_format);
     if (code < 0) {
         struct session session = {.loaded.arena = arena_create(0, 0)};
         struct error err;

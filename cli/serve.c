@@ -348,6 +348,14 @@ static enum status specs_parse(const struct texts *positional, const struct mode
     return STATUS_OK;
 }
 
+static void start_failed(const struct error *err)
+{
+    if (log_format_get() == LOG_JSON)
+        log_line(LOG_ERROR, "%s", err->text);
+    else
+        log_text("weft: %s\n", safe_of(text_of(err->text)).at);
+}
+
 int command_serve(const struct command *self, int argc, char **argv)
 {
     enum { MODELS_MAX = 64 };
@@ -377,13 +385,14 @@ int command_serve(const struct command *self, int argc, char **argv)
         return EXIT_CODE_USAGE;
     }
     log_level_set((enum log_level)device.log_level);
+    log_format_set((enum log_format)device.log_format);
     status = log_start(&err);
     if (status == STATUS_OK)
         status = signals_open(&s.signals, lost_report, &s, &err);
     if (status == STATUS_OK)
         status = start(&s, specs, positional.count, &device, &err);
     if (status != STATUS_OK) {
-        log_text("weft: %s\n", safe_of(text_of(err.text)).at);
+        start_failed(&err);
         process_end(EXIT_CODE_FAILURE); // its threads are running: nothing of theirs is needed
     }
     code = wait_and_drain(&s);

@@ -206,6 +206,7 @@ int session_command_run(const struct session_command *c)
     if (code < 0 && c->second)
         *c->second = positional.at[1];
     log_level_set((enum log_level)device.log_level);
+    log_format_set((enum log_format)device.log_format);
     if (code < 0)
         code = session_run(c, positional.at[0], &model, &device);
     arena_destroy(arena);

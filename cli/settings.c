@@ -72,6 +72,8 @@ static const struct option_row device_rows[] = {
      "0: the cores that affinity and quota leave", "compute threads of the CPU device"},
     {"log-level", OPTION_CHOICE, AT(device_settings, log_level), 0, 0,
      {"error", "warning", "info", "debug"}, "info for serve, else warning", "lines on stderr"},
+    {"log-format", OPTION_CHOICE, AT(device_settings, log_format), 0, 0, {"text", "json"}, "text",
+     "form of the lines on stderr; json: one object a line"},
 };
 // clang-format on
 const struct option_table device_options_table = {device_rows,

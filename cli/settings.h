@@ -31,6 +31,7 @@ struct device_settings { // of each device that a model is on
     int exact;                // 0, 1, or -1: the device's default
     uint32_t threads;
     int log_level;
+    int log_format;
 };
 
 struct serve_settings {

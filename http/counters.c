@@ -132,6 +132,7 @@ void counters_finish(struct exchange *x, enum counted_finish finish, uint32_t to
         return;
     observe(x, HISTOGRAM_GENERATION_TOKENS, tokens);
     x->tokens_max = tokens > x->tokens_max ? tokens : x->tokens_max;
+    x->tokens_answered += tokens;
 }
 
 void counters_tokenized(struct exchange *x, uint64_t ns)
@@ -164,8 +165,7 @@ void counters_request_done(struct exchange *x)
     struct model_counters *c = counters_of(x);
     if (!c)
         return;
-    struct request_facts f;
-    request_facts_get(x->request, &f);
+    struct request_facts f = x->facts;
     add(&c->requests, 1);
     record(x, HISTOGRAM_E2E, x->info.started_ns, clock_ns());
     record(x, HISTOGRAM_TTFT, x->info.started_ns, f.first_token_ns);
@@ -191,8 +191,7 @@ void counters_request_done(struct exchange *x)
 void counters_answered(struct exchange *x)
 {
     struct route_counters *route = &x->thread->counters.routes[x->route_index];
-    int status = x->begun && !x->left ? x->status : 499;
-    add(&route->requests[(unsigned)status / 100 % STATUS_CLASSES], 1);
+    add(&route->requests[(unsigned)exchange_status(x) / 100 % STATUS_CLASSES], 1);
     add(&route->bytes_in, x->answer->req->entity.len);
     add(&route->bytes_out, x->answer->req->bytes_sent);
     histogram_add(&route->seconds, HISTOGRAM_E2E, 0, clock_ns() - x->info.started_ns);

@@ -23,6 +23,7 @@ void exchange_attach(struct exchange *x, struct port *port, struct request *requ
 void exchange_detach(struct exchange *x)
 {
     check(x->request, "detach without an engine request");
+    request_facts_get(x->request, &x->facts);
     counters_request_done(x);
     port_free(x->port, x->request);
     x->request = NULL;
@@ -46,6 +47,7 @@ void engine_side_orphan(struct exchange *x)
     struct port *port = x->port;
     struct request *request = x->request;
     x->request = NULL;
+    request_facts_get(request, &x->facts);
     port_owner_set(port, request, NULL);
     port_cancel(port, request);
     // the finish event may be in the ring already: then nobody announces it again

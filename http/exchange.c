@@ -34,6 +34,11 @@ bool exchange_gone(const struct exchange *x)
     return atomic_load_explicit(&x->gone, memory_order_relaxed);
 }
 
+int exchange_status(const struct exchange *x)
+{
+    return x->begun && !x->left ? x->status : 499;
+}
+
 bool exchange_streaming(const struct exchange *x)
 {
     return x->begun;
@@ -225,6 +230,7 @@ static void on_dispose(void *memory)
     x->answer = NULL;
     if (!x->finished)
         exchange_left(x);
+    access_log(x, answer->req);
     *x->link = x->next;
     if (x->next)
         x->next->link = x->link;
@@ -254,6 +260,7 @@ struct exchange *exchange_create(struct http_thread *thread, h2o_req_t *req,
         match->path_rest.bytes > 0 ? arena_copy(arena, match->path_rest) : (struct text){"", 0};
     x->info.body = text_span(req->entity.base, req->entity.len);
     x->info.started_ns = clock_ns();
+    x->info.key_id = KEY_NONE;
     x->info.draining = thread->drain_ns != 0;
     x->info.served = atomic_load_explicit(&server->served, memory_order_acquire);
     x->close = x->info.draining;

@@ -24,9 +24,11 @@ struct exchange_info { // read-only for handlers
     uint64_t deadline_ns;          // from X-Stainless-Timeout, 0: none
     bool head;                     // HEAD: headers only
     bool draining;
-    uint32_t key_id;
+    uint32_t key_id; // KEY_NONE: the route is open, or no key was accepted
     const struct served *served;
 };
+
+enum { KEY_NONE = UINT32_MAX };
 
 const struct exchange_info *exchange_info(const struct exchange *x);
 struct arena *exchange_arena(struct exchange *x); // dies with the exchange

@@ -160,7 +160,8 @@ static bool is_refused(struct exchange *x, const h2o_req_t *req, const struct ro
         refuse(x, verdict.error, verdict.message);
         return true;
     }
-    x->info.key_id = verdict.key_id;
+    if ((flags & ROUTE_OPEN) == 0)
+        x->info.key_id = verdict.key_id;
     if (body_is_refused(x, req))
         return true;
     if (match->route->flags & ROUTE_OPEN)

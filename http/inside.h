@@ -48,7 +48,9 @@ struct exchange {
     uint32_t tokens_max; // of any choice
     uint64_t token_ns;   // when the last tokens were read
     uint64_t tokens_out;
-    uint64_t intervals; // between tokens, recorded so far
+    uint64_t intervals;         // between tokens, recorded so far
+    uint64_t tokens_answered;   // of all choices, as the usage counts them
+    struct request_facts facts; // of the engine request, once it was given back
 
     int status;
     const char *content_type;
@@ -96,6 +98,7 @@ void exchange_cut(struct exchange *x, const struct http_failure *failure);
 void exchange_cut_end(struct exchange *x); // the answer of a cut one that is back from a worker
 void exchange_forget(struct exchange *x);  // takes the engine request back, tells the handler
 void exchange_destroy(struct exchange *x);
+int exchange_status(const struct exchange *x); // 499: the client left before the answer's end
 
 // offload.c
 void offload_take(struct http_thread *thread); // what the text workers gave back
@@ -120,7 +123,8 @@ int handle_request(h2o_handler_t *self, h2o_req_t *req);
 void fallback_setup(h2o_filter_t *self, h2o_req_t *req, h2o_ostream_t **slot);
 
 // accesslog.c
-void access_log(h2o_logger_t *self, h2o_req_t *req);
+void access_log(const struct exchange *x, const h2o_req_t *req);
+void access_log_refused(h2o_logger_t *self, h2o_req_t *req); // by h2o, before there is an exchange
 
 // counters.c
 void counters_answered(struct exchange *x);

@@ -125,10 +125,7 @@ static void conf_fill(struct server *server)
     // one path and a router of our own: pathconf pointers move with the next registration
     h2o_pathconf_t *path = h2o_config_register_path(host, "/", 0);
     h2o_create_handler(path, sizeof(h2o_handler_t))->on_req = handle_request;
-    h2o_logger_t *logger = h2o_create_logger(path, sizeof *logger);
-    logger->log_access = access_log;
-    logger = h2o_create_logger(&host->fallback_path, sizeof *logger);
-    logger->log_access = access_log;
+    h2o_create_logger(&host->fallback_path, sizeof(h2o_logger_t))->log_access = access_log_refused;
     h2o_create_filter(&host->fallback_path, sizeof(h2o_filter_t))->on_setup_ostream =
         fallback_setup;
 }

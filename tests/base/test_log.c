@@ -13,7 +13,9 @@
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
 #include <cmocka.h>
+#include <jansson.h>
 
 enum {
     PIPE_BYTES = 4096,
@@ -78,6 +80,78 @@ static void test_foreign_text(void **state)
     assert_non_null(strstr(text, " info GET /x\\n2026-11-22T00:00:00.000Z info stopped"
                                  "\\x1b[2J\\xff\\u{202e} 404\n"));
     assert_ptr_equal(strchr(text, '\n'), text + got - 1);
+}
+
+static void line_read(char *line, size_t size)
+{
+    ssize_t got = read(reader, line, size - 1); // a line is one write
+    line[got > 0 ? got : 0] = '\0';
+}
+
+// In JSON a line is one object, whatever stands in it and however long it is.
+static void object_check(const char *level, const char *message)
+{
+    char line[8192];
+    line_read(line, sizeof line);
+    json_t *object = json_loads(line, 0, NULL);
+    const char *said = json_string_value(json_object_get(object, "message"));
+    assert_ptr_equal(strchr(line, '\n'), line + strlen(line) - 1);
+    assert_non_null(said);
+    assert_true(message ? strcmp(said, message) == 0 : strlen(said) > 1500);
+    assert_string_equal(json_string_value(json_object_get(object, "level")), level);
+    assert_int_equal(strlen(json_string_value(json_object_get(object, "ts"))), 24);
+    json_decref(object);
+}
+
+static void test_json(void **state)
+{
+    (void)state;
+    char lengthy[6000];
+    memset(lengthy, '"', sizeof lengthy - 1);
+    lengthy[sizeof lengthy - 1] = '\0';
+    log_format_set(LOG_JSON);
+    pipe_open();
+    log_line(LOG_WARNING, "%s", "\"}\n{\"level\":\"x\\\x1b\xff\u202E");
+    object_check("warning", "\"}\\n{\"level\":\"x\\\\x1b\\xff\\u{202e}");
+    log_line(LOG_INFO, "%s", lengthy);
+    object_check("info", NULL);
+    log_text("\rone\n");
+    object_check("info", "one");
+    pipe_close();
+    log_format_set(LOG_TEXT);
+}
+
+static void test_values(void **state)
+{
+    (void)state;
+    char line[8192], lengthy[6000];
+    memset(lengthy, '\\', sizeof lengthy - 1);
+    lengthy[sizeof lengthy - 1] = '\0';
+    const struct log_value values[] = {
+        {.name = "route", .kind = LOG_VALUE_TEXT, .text = text_of("/a status=200\n\"")},
+        {.name = "one", .kind = LOG_VALUE_TEXT, .text = text_of(lengthy)},
+        {.name = "two", .kind = LOG_VALUE_TEXT, .text = text_of(lengthy)},
+        {.name = "ms", .kind = LOG_VALUE_NUMBER, .number = 1.25, .decimals = 1},
+        {.name = "three", .kind = LOG_VALUE_TEXT, .text = text_of("/b\n")},
+        {.name = "gone", .kind = LOG_VALUE_BOOL, .number = 1},
+    };
+    pipe_open();
+    log_values(LOG_INFO, "request", values, 6);
+    line_read(line, sizeof line);
+    assert_non_null(strstr(line, " info request route=\"/a status=200\\\\n\\\"\" one=\\"));
+    assert_string_equal(strstr(line, " ms="), " ms=1.2 three=/b\\n gone=true\n");
+    log_values(LOG_DEBUG, "request", values, 6);
+    log_format_set(LOG_JSON);
+    log_values(LOG_INFO, "request", values, 6);
+    line_read(line, sizeof line);
+    json_t *object = json_loads(line, 0, NULL);
+    assert_string_equal(json_string_value(json_object_get(object, "message")), "request");
+    assert_string_equal(json_string_value(json_object_get(object, "route")), "/a status=200\\n\"");
+    assert_true(json_number_value(json_object_get(object, "ms")) == 1.2);
+    assert_true(json_is_true(json_object_get(object, "gone")));
+    json_decref(object);
+    pipe_close();
+    log_format_set(LOG_TEXT);
 }
 
 static void line_put(int thread, int number)
@@ -262,6 +336,8 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_at_once_before_the_start),
         cmocka_unit_test(test_foreign_text),
+        cmocka_unit_test(test_json),
+        cmocka_unit_test(test_values),
         cmocka_unit_test(test_a_stalled_reader_holds_up_nobody),
         cmocka_unit_test(test_a_failed_check_says_all),
         cmocka_unit_test(test_abort_from_outside),

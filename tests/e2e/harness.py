@@ -46,14 +46,14 @@ def free_port():
 
 
 class Server:
-    def __init__(self, *args, key=KEY, env=None):
+    def __init__(self, *args, key=KEY, env=None, stdout=None):
         self.port = free_port()
         self.log = tempfile.TemporaryFile()
         command = [WEFT, "serve", *map(str, args), "--port", str(self.port)]
         if key:
             command += ["--api-key", key]
         self.process = subprocess.Popen(
-            command, stdout=self.log, stderr=self.log,
+            command, stdout=stdout or self.log, stderr=self.log,
             env={"LSAN_OPTIONS": f"suppressions={LSAN}", **os.environ, **(env or {})},
         )
         self.args = args

@@ -1,5 +1,8 @@
 # Faults of http/: one a line, sorted by file; the form stands in tests/mutants.py.
 FAULTS = [
+    ("an access line holds the query", "http/accesslog.c", "path_of", "if (req->input.query_at < path.len)", "if (false)", "e2e:test_access_lines_of_failures"),
+    ("an access line of a client that left has no tokens", "http/engine_side.c", "engine_side_orphan", "request_facts_get(request, &x->facts);", "", "e2e:test_access_lines_of_clients_that_leave"),
+    ("a request without a key has the first one's", "http/exchange.c", "exchange_create", "x->info.key_id = KEY_NONE;", "", "e2e:test_access_lines_of_failures"),
     ("an input is encoded past the window", "http/api/embeddings.c", "text_add", "e->truncate ? UINT32_MAX : e->token_max", "UINT32_MAX", "test_api_embeddings"),
     ("a quote behind a backslash ends a string of the body", "http/api/call.c", "values_are_too_many", "at += *at == '\\\\' ? 2 : 1;", "at += 1;", "test_api_fields"),
     ("a message's own fields are not judged", "http/api/chat_turns.c", "turn_read", "fields_check_object(f, &message_rules, in, fields_path(f, \"messages[%zu]\", i));", "", "test_api_fields"),
