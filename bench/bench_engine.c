@@ -115,7 +115,7 @@ static struct request *submit_prompt(struct bench *b, uint32_t index, uint32_t s
                                .choice_count = 1,
                                .max_tokens = max_tokens,
                                .ignore_end = true,
-                               .params = {.seed = index, .repetition = 1.0f}};
+                               .sampling = {.seed = index, .repetition = 1.0f}};
     struct request *request;
     check(port_submit(b->port, &args, &request) == ADMITTED, "request %u", index);
     return request;

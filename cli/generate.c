@@ -168,12 +168,11 @@ static enum status generate(struct session *session, void *settings, struct erro
     struct submit_args submit = {.kind = REQUEST_GENERATE,
                                  .sequence_count = 1,
                                  .choice_count = 1,
-                                 .params = {.seed = seed,
-                                            .temperature = (float)s->temperature,
-                                            .top_p = (float)s->top_p,
-                                            .top_k = s->top_k,
-                                            .repetition = 1,
-                                            .penalty_row = STEP_NO_ROW}};
+                                 .sampling = {.seed = seed,
+                                              .temperature = (float)s->temperature,
+                                              .top_p = (float)s->top_p,
+                                              .top_k = s->top_k,
+                                              .repetition = 1}};
     enum status status = s->raw ? encode_raw(session, s->prompt, &submit, err)
                                 : encode_chat(session, s, &submit, err);
     if (status != STATUS_OK)

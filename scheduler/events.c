@@ -2,7 +2,11 @@
 // After a request's last finish event is published, the request is the h2o thread's.
 #include "scheduler/core.h"
 
-#include <string.h>
+static void tops_copy(struct token_top *out, const struct sample_top *tops, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        out[i] = (struct token_top){tops[i].token, tops[i].logprob};
+}
 
 static void event_push(struct engine *engine, struct request *r, const struct token_event *event,
                        const struct sample_top *tops)
@@ -14,8 +18,7 @@ static void event_push(struct engine *engine, struct request *r, const struct to
     if (ring_free(&ring->ring) == ring->ring.mask + 1)
         r->run.progress_ns = engine->now_ns; // the reader had taken all: it is not slow yet
     ring->event[place] = *event;
-    if (event->top_count > 0)
-        memcpy(&ring->top[(size_t)place * SAMPLE_TOP_MAX], tops, event->top_count * sizeof *tops);
+    tops_copy(&ring->top[(size_t)place * TOP_LOGPROBS_MAX], tops, event->top_count);
     ring_publish(&ring->ring);
     // From here on only what belongs to the port is touched: the request may be another one.
     if (flag_raise(&ring->in_ready))

@@ -4,38 +4,64 @@
 
 #include <string.h>
 
+_Static_assert((uint32_t)TOP_LOGPROBS_MAX == SAMPLE_TOP_MAX &&
+                   (uint32_t)TYPE_FROM_NONE == STEP_NO_TYPE,
+               "the port's limits are those of the device");
+
 // End ids first, then the request's own; what goes beyond the device's room the host tests alone.
 static void stops_fill(const struct engine *engine, const struct request *r,
                        struct sample_params *out)
 {
-    out->stop_count = 0;
     for (uint32_t i = 0; i < engine->facts.end_count && out->stop_count < SAMPLE_STOP_IDS_MAX; i++)
         out->stop_ids[out->stop_count++] = engine->facts.end_ids[i];
     for (uint32_t i = 0; i < r->stop_id_count && out->stop_count < SAMPLE_STOP_IDS_MAX; i++)
         out->stop_ids[out->stop_count++] = r->stop_ids[i];
-    out->flags &= ~(uint32_t)(SAMPLE_IGNORE_END | SAMPLE_PENALTY);
+}
+
+// The port's sampling as the device takes it.
+static void params_fill(const struct engine *engine, const struct sequence *s,
+                        struct sample_params *out)
+{
+    const struct request *r = s->request;
+    const struct sampling *p = &r->sampling;
+    *out = (struct sample_params){.seed = p->seed,
+                                  .choice = s->number,
+                                  .output_count = s->output_count,
+                                  .temperature = p->temperature,
+                                  .top_p = p->top_p,
+                                  .min_p = p->min_p,
+                                  .top_k = p->top_k,
+                                  .repetition = p->repetition,
+                                  .frequency = p->frequency,
+                                  .presence = p->presence,
+                                  .top_logprobs = p->top_logprobs,
+                                  .output_min = p->output_min,
+                                  .penalty_row = s->penalty_row,
+                                  .bias_count = r->bias_count};
+    out->flags |= p->logprob ? SAMPLE_LOGPROB : 0;
+    out->flags |= s->penalty_row != PENALTY_NONE ? SAMPLE_PENALTY : 0;
     out->flags |= r->ignore_end ? SAMPLE_IGNORE_END : 0;
+    stops_fill(engine, r, out);
+}
+
+static void bias_fill(struct engine *engine, const struct request *r)
+{
+    struct batch *batch = engine->batch;
+    for (uint32_t i = 0; i < r->bias_count; i++) {
+        struct token_bias bias;
+        store_read(&r->port->words, r->number, r->bias_at + BIAS_WORDS * i, BIAS_WORDS, &bias);
+        batch_bias(batch)[batch->bias_count++] = (struct step_bias){bias.token, bias.value};
+    }
 }
 
 static void admit_fill(struct engine *engine, struct sequence *s)
 {
     struct batch *batch = engine->batch;
-    struct request *r = s->request;
     struct batch_admit *admit = &batch_admits(batch)[batch->admit_count++];
-    *admit =
-        (struct batch_admit){.row = s->slot, .params = r->params, .bias_at = batch->bias_count};
-    stops_fill(engine, r, &admit->params);
-    admit->params.choice = s->number;
-    admit->params.output_count = s->output_count;
-    admit->params.penalty_row = s->penalty_row;
-    admit->params.bias_count = r->bias_count;
-    if (r->bias_count > 0) {
-        store_read(&r->port->words, r->number, r->bias_at, 2 * (uint64_t)r->bias_count,
-                   &batch_bias(batch)[batch->bias_count]);
-        batch->bias_count += r->bias_count;
-    }
+    *admit = (struct batch_admit){.row = s->slot, .bias_at = batch->bias_count};
+    params_fill(engine, s, &admit->params);
+    bias_fill(engine, s->request);
     if (s->penalty_row != PENALTY_NONE) {
-        admit->params.flags |= SAMPLE_PENALTY;
         admit->history_at = batch->history_count;
         admit->history_prompt = s->prompt_len;
         admit->history_output = s->output_count;

@@ -36,7 +36,7 @@ static void stores_place(struct carve *c, struct port *port, const struct engine
     const struct engine_options *o = &engine->options;
     uint32_t owners = o->max_queued_requests;
     uint64_t tokens = o->max_queued_tokens;
-    uint64_t extra = 2 + 2 * (uint64_t)engine->facts.limits.bias_max;
+    uint64_t extra = 2 + (uint64_t)BIAS_WORDS * engine->facts.limits.bias_max;
     port->words.items_each = STORE_WORDS;
     port->words.item_bytes = sizeof(int32_t);
     store_place(c, &port->words, WORD_KINDS * tokens + owners * extra, WORD_KINDS * tokens + extra,
@@ -61,8 +61,8 @@ static void port_place(struct carve *c, struct port *port, const struct engine *
     p->request_count = requests;
     p->requests = carve(c, requests, sizeof *p->requests);
     struct token_event *events = carve(c, requests * entries, sizeof *events);
-    size_t tops_each = generates ? entries * SAMPLE_TOP_MAX : 0;
-    struct sample_top *tops = carve(c, requests * tops_each, sizeof *tops);
+    size_t tops_each = generates ? entries * TOP_LOGPROBS_MAX : 0;
+    struct token_top *tops = carve(c, requests * tops_each, sizeof *tops);
     p->free = carve(c, requests, sizeof *p->free);
     uint32_t numbers = power_of_two(requests);
     p->inbound.ring.mask = p->ready.ring.mask = p->notices.ring.mask = numbers - 1;

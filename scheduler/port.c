@@ -41,8 +41,8 @@ static void args_check(const struct gate *gate, const struct submit_args *args)
           "%u prompts and %u tokens for a generation", args->sequence_count, args->max_tokens);
     check(generate || args->choice_count == 1, "%u choices of a pooling request",
           args->choice_count);
-    check(!generate || args->params.top_logprobs <= SAMPLE_TOP_MAX, "%u top logprobs",
-          args->params.top_logprobs);
+    check(!generate || args->sampling.top_logprobs <= TOP_LOGPROBS_MAX, "%u top logprobs",
+          args->sampling.top_logprobs);
     for (uint32_t i = 0; i < args->sequence_count; i++) {
         uint32_t from = args->sequence_start[i], to = args->sequence_start[i + 1];
         check(to > from && to - from <= gate->max_model_len - generate,
@@ -95,7 +95,7 @@ static void words_fill(struct port *port, struct request *request, const struct 
     request->types_at = at;
     at += args->type_from ? args->sequence_count : 0;
     request->bias_at = at;
-    at += args->bias_count * (uint32_t)(sizeof(struct step_bias) / sizeof(int32_t));
+    at += args->bias_count * BIAS_WORDS;
     request->word_count = at;
     uint32_t number = request->number;
     store_take(&port->words, number, at);
@@ -105,7 +105,7 @@ static void words_fill(struct port *port, struct request *request, const struct 
     if (args->type_from)
         store_write(&port->words, number, request->types_at, args->sequence_count, args->type_from);
     if (args->bias_count > 0)
-        store_write(&port->words, number, request->bias_at, 2 * (uint64_t)args->bias_count,
+        store_write(&port->words, number, request->bias_at, (uint64_t)BIAS_WORDS * args->bias_count,
                     args->bias);
 }
 
@@ -127,7 +127,7 @@ static struct request *request_fill(struct port *port, const struct submit_args 
     request->bias_count = args->bias_count;
     request->typed = args->type_from != NULL;
     request->ignore_end = args->ignore_end;
-    request->params = args->params;
+    request->sampling = args->sampling;
     memcpy(request->cache_salt, args->cache_salt, sizeof request->cache_salt);
     request->serial = ++port->serial;
     request->deadline_ns = args->deadline_ns;
@@ -227,7 +227,7 @@ void port_drain(struct port *port, void (*on_ready)(void *context, void *owner, 
 }
 
 bool port_next(struct port *port, struct request *request, struct token_event *out,
-               struct sample_top *tops)
+               struct token_top *tops)
 {
     struct event_ring *ring = &request->events;
     uint32_t place;
@@ -235,8 +235,8 @@ bool port_next(struct port *port, struct request *request, struct token_event *o
         return false;
     *out = ring->event[place];
     if (tops && out->top_count > 0)
-        memcpy(tops, &ring->top[(size_t)place * SAMPLE_TOP_MAX],
-               out->top_count * sizeof(struct sample_top));
+        memcpy(tops, &ring->top[(size_t)place * TOP_LOGPROBS_MAX],
+               out->top_count * sizeof(struct token_top));
     ring_take(&ring->ring);
     if (flag_lower(&ring->paused)) // after the index: an engine that pauses now sees the room
         notice_send(port, request);

@@ -7,7 +7,6 @@
 
 #include "base/status.h"
 #include "base/waker.h"
-#include "kernels/step.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -16,9 +15,38 @@ struct engine;
 struct port;
 struct request; // a number in the port's table; valid from port_submit to port_free
 
-enum { REQUEST_STOP_IDS_MAX = 64 };
+enum {
+    REQUEST_STOP_IDS_MAX = 64,
+    TOP_LOGPROBS_MAX = 20,
+    TYPE_FROM_NONE = 0xFFFFFFFF, // no token of the sequence has token type 1
+};
 
 enum request_kind { REQUEST_GENERATE, REQUEST_EMBED, REQUEST_SCORE };
+
+// How the tokens of a generation are sampled.
+struct sampling {
+    uint64_t seed;
+    float temperature;     // below 1e-5: greedy
+    float top_p;           // 1: off; 0: the top token only
+    float min_p;           // 0: off
+    uint32_t top_k;        // 0: off
+    float repetition;      // 1: off
+    float frequency;       // 0: off
+    float presence;        // 0: off
+    bool logprob;          // report the raw logprob of each sampled token
+    uint32_t top_logprobs; // alternatives reported with each token, at most TOP_LOGPROBS_MAX
+    uint32_t output_min;   // end ids are banned before so many outputs
+};
+
+struct token_bias { // added to the logit of a token
+    int32_t token;
+    float value;
+};
+
+struct token_top { // an alternative to a sampled token
+    int32_t token;
+    float logprob;
+};
 
 // Everything the engine needs; copied by port_submit, so all pointers are borrowed for the call.
 struct submit_args {
@@ -27,15 +55,15 @@ struct submit_args {
     uint32_t token_count;
     uint32_t sequence_count;        // prompts: 1 for generation; inputs or documents for pooling
     const uint32_t *sequence_start; // [sequence_count + 1] prefix sums into tokens
-    const uint32_t *type_from;      // [sequence_count] token type 1 from there, or NULL
+    const uint32_t *type_from;      // [sequence_count] first token of type 1, or NULL
     uint32_t choice_count;          // n of a generation, >= 1; 1 for pooling
     uint32_t max_tokens;            // of output per choice; cut to what the context leaves
-    struct sample_params params;    // seed, temperature, ...; choice and output_count are ignored
-    bool ignore_end;                // end-of-sequence ids do not end
-    uint32_t stop_id_count;         // further ids that end
+    struct sampling sampling;
+    bool ignore_end;        // end-of-sequence ids do not end
+    uint32_t stop_id_count; // further ids that end
     const int32_t *stop_ids;
     uint32_t bias_count;
-    const struct step_bias *bias;
+    const struct token_bias *bias;
     uint64_t cache_salt[2]; // separates prefix caches; 0, 0 for none
     uint32_t key_id;        // whose request: keys are served in turn
     uint32_t adapter;       // 0
@@ -93,10 +121,9 @@ void port_drain(struct port *port, void (*on_ready)(void *context, void *owner, 
                 void *context);
 
 // Next event of the request; false when there is none now. tops (may be NULL) receives up to
-// SAMPLE_TOP_MAX alternatives of this event.
-struct sample_top;
+// TOP_LOGPROBS_MAX alternatives of this event.
 bool port_next(struct port *port, struct request *request, struct token_event *out,
-               struct sample_top *tops);
+               struct token_top *tops);
 
 // Pooling results, after FINISH_DONE: [output_width] floats of one sequence.
 const float *request_values(const struct request *request, uint32_t sequence);

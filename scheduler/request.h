@@ -3,7 +3,6 @@
 // ring, which belongs to the port and outlives every life of the request.
 #pragma once
 
-#include "kernels/ops.h"
 #include "scheduler/ring.h"
 #include "scheduler/store.h"
 
@@ -14,6 +13,7 @@ enum {
     REQUEST_CHOICES_MAX = 256,
     STORE_WORDS = 512,   // words a chunk of the token store
     HISTORY_WORDS = 128, // of the histories
+    BIAS_WORDS = sizeof(struct token_bias) / sizeof(int32_t),
 };
 
 // Engine's part: zeroed when the request is taken in.
@@ -80,7 +80,7 @@ struct request {
     uint32_t stop_id_count, bias_count;
     int32_t stop_ids[REQUEST_STOP_IDS_MAX];
     bool typed, ignore_end;
-    struct sample_params params;
+    struct sampling sampling;
     uint64_t cache_salt[2];
     uint64_t serial; // separates requests where the prefix cache is off
     uint64_t deadline_ns, result_bytes;

@@ -33,7 +33,7 @@ static inline bool number_pop(struct number_ring *numbers, uint32_t *out)
 struct event_ring {
     struct ring ring;
     struct token_event *event; // [ring.mask + 1]
-    struct sample_top *top;    // [ring.mask + 1][SAMPLE_TOP_MAX], touched only where asked
+    struct token_top *top;     // [ring.mask + 1][TOP_LOGPROBS_MAX], touched only where asked
     _Atomic uint32_t in_ready; // flag: the number is on its way to the reader
     _Atomic uint32_t paused;   // flag: the engine waits for the reader to free room
 };

@@ -4,14 +4,14 @@
 
 #include <string.h>
 
-static bool has_penalty(const struct sample_params *p)
+static bool has_penalty(const struct sampling *p)
 {
     return p->repetition != 1.0f || p->frequency != 0.0f || p->presence != 0.0f;
 }
 
 bool sequence_penalised(const struct request *request)
 {
-    return request->kind == REQUEST_GENERATE && has_penalty(&request->params);
+    return request->kind == REQUEST_GENERATE && has_penalty(&request->sampling);
 }
 
 void sequence_tokens(const struct sequence *s, uint32_t from, uint32_t count, int32_t *out)
@@ -79,7 +79,7 @@ static void sequence_prompt(struct sequence *s, const struct request *r)
     uint32_t input = generate ? 0 : s->number;
     s->prompt_at = (uint32_t)request_word(r, r->starts_at + input);
     s->prompt_len = (uint32_t)request_word(r, r->starts_at + input + 1) - s->prompt_at;
-    s->type_from = r->typed ? (uint32_t)request_word(r, r->types_at + input) : STEP_NO_TYPE;
+    s->type_from = r->typed ? (uint32_t)request_word(r, r->types_at + input) : TYPE_FROM_NONE;
 }
 
 // Roots keep apart what must not be shared: salts, adapters and, without a prefix cache, requests.

@@ -21,7 +21,7 @@ static bool ends(const struct engine *engine, const struct sequence *s,
     const struct request *r = s->request;
     if (result->flags & SAMPLED_END)
         return true;
-    if (s->output_count <= r->params.output_min) // outputs, this one counted, are too few
+    if (s->output_count <= r->sampling.output_min) // outputs, this one counted, are too few
         return false;
     if (among(r->stop_ids, r->stop_id_count, result->token))
         return true;
@@ -80,7 +80,7 @@ static void token_settle(struct engine *engine, struct sequence *s,
     event.logprob = result->logprob;
     event.flags = EVENT_TOKEN;
     event.finish = (uint8_t)finish_of(engine, s, result);
-    uint32_t asked = r->params.top_logprobs;
+    uint32_t asked = r->sampling.top_logprobs;
     event.top_count = (uint16_t)(result->top_count < asked ? result->top_count : asked);
     event_token(engine, s, &event, tops);
 }

@@ -22,8 +22,7 @@ MAY_INCLUDE = {  # room -> rooms (prefixes of paths) it may include
     "runtime/text": ["runtime/text/", "base/"],
     "runtime/model": ["runtime/model/", "kernels/", "base/"],
     "scheduler": ["scheduler/", "runtime/model/", "runtime/grammar/", "kernels/", "base/"],
-    "http": ["http/", "scheduler/", "runtime/text/", "runtime/model/model.h", "kernels/step.h",
-             "kernels/ops.h", "base/"],
+    "http": ["http/", "scheduler/", "runtime/text/", "runtime/model/model.h", "base/"],
     "cli": [""],
 }
 # In http only these of the scheduler may be seen (contracts, no state).

@@ -131,7 +131,7 @@ static void chat_read(struct generation *g)
         return;
     generation_read_sampling(g, 2, -1);
     int64_t seed = fields_integer(f, "seed", (struct integer_range){INT64_MIN, INT64_MAX, 0});
-    g->params.seed = fields_get(f, "seed") ? (uint64_t)seed : random_seed();
+    g->sampling.seed = fields_get(f, "seed") ? (uint64_t)seed : random_seed();
     chat_read_length(g);
     g->stream = fields_bool(f, "stream", false);
     g->ignore_end = fields_bool(f, "ignore_eos", false);

@@ -34,14 +34,14 @@ void generation_read_sampling(struct generation *g, double temperature_max, int6
         fields_number(f, "temperature", (struct number_range){0, temperature_max, temperature});
     top_p = fields_number(f, "top_p", (struct number_range){0, 1, top_p});
     top_k = fields_integer(f, "top_k", (struct integer_range){top_k_min, INT64_MAX, top_k});
-    g->params = (struct sample_params){
+    g->sampling = (struct sampling){
         .temperature = temperature < 1e-5 ? 0 : (float)temperature,
         .top_p = (float)top_p,
         .top_k = top_k <= 0          ? 0
                  : top_k < INT32_MAX ? (uint32_t)top_k
                                      : INT32_MAX,
         .repetition = 1,
-        .penalty_row = STEP_NO_ROW,
+
     };
 }
 
@@ -167,7 +167,7 @@ static void generation_submit(struct call *call)
         .sequence_start = start,
         .choice_count = 1,
         .max_tokens = g->max_tokens,
-        .params = g->params,
+        .sampling = g->sampling,
         .ignore_end = g->ignore_end,
     };
     g->request = call_submit(call, &args);

@@ -43,7 +43,7 @@ struct generation {
     bool generation_prompt; // the template opens the assistant's turn
     bool count_only;        // nothing is generated: the prompt is counted
     bool ignore_end;
-    struct sample_params params;
+    struct sampling sampling;
     uint32_t max_tokens; // 0: what the context leaves; cut to it by prepare
     struct stop_strings stops;
     struct conversation conversation; // until prepare has made tokens of it

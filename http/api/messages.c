@@ -88,7 +88,7 @@ static void messages_read(struct generation *g)
     if (!call_model(&g->call, MODEL_GENERATOR, &messages_rules))
         return;
     generation_read_sampling(g, 1, 0);
-    g->params.seed = random_seed();
+    g->sampling.seed = random_seed();
     if (!g->count_only) { // no fields of count_tokens
         struct integer_range range = {1, INT64_MAX, MESSAGES_TOKENS_DEFAULT};
         int64_t wanted = fields_integer(f, "max_tokens", range);

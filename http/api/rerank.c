@@ -143,7 +143,7 @@ static void document_add(struct rerank *r, const struct rerank_prompt *prompt, u
                           "max-queued-tokens (%u)",
                           i + 1, r->list.count, r->pooled.call.model->max_queued_tokens);
     } else {
-        r->type_from[i] = input.type_from < input.token_count ? input.type_from : STEP_NO_TYPE;
+        r->type_from[i] = input.type_from < input.token_count ? input.type_from : TYPE_FROM_NONE;
     }
 }
 

@@ -435,7 +435,7 @@ enum admission port_submit(struct port *p, const struct submit_args *args, struc
     fake.token_count = args->token_count;
     fake.sequence_count = args->sequence_count;
     fake.max_tokens = args->max_tokens;
-    fake.params = args->params;
+    fake.sampling = args->sampling;
     fake.ignore_end = args->ignore_end;
     fake.has_types = args->type_from != NULL;
     free(fake.tokens);
@@ -454,7 +454,7 @@ void port_cancel(struct port *p, struct request *r)
     fake.cancels++;
 }
 
-bool port_next(struct port *p, struct request *r, struct token_event *out, struct sample_top *tops)
+bool port_next(struct port *p, struct request *r, struct token_event *out, struct token_top *tops)
 {
     (void)p, (void)r, (void)tops;
     if (fake.event_next == fake.event_count)

@@ -34,7 +34,7 @@ struct fake {
     uint32_t token_count, sequence_count, max_tokens;
     uint32_t starts[2050], type_from[1001];
     bool has_types, ignore_end;
-    struct sample_params params;
+    struct sampling sampling;
     uint32_t cached;
     // The script.
     struct token_event events[8192];

@@ -148,7 +148,7 @@ void port_drain(struct port *port, void (*on_ready)(void *context, void *owner, 
 }
 
 bool port_next(struct port *port, struct request *r, struct token_event *out,
-               struct sample_top *tops)
+               struct token_top *tops)
 {
     (void)tops;
     bool found = true;

@@ -353,11 +353,11 @@ static void test_sampling(void **state)
     (void)state;
     fake_request(PATH, "{" HI ",\"temperature\":0.5,\"top_p\":0.25,\"top_k\":7,"
                        "\"seed\":9007199254740993,\"max_tokens\":9,\"ignore_eos\":true}");
-    assert_true(fake.params.temperature == 0.5f);
-    assert_true(fake.params.top_p == 0.25f);
-    assert_int_equal(fake.params.top_k, 7);
-    assert_true(fake.params.seed == 9007199254740993ull); // 2^53 + 1
-    assert_true(fake.params.repetition == 1.0f);
+    assert_true(fake.sampling.temperature == 0.5f);
+    assert_true(fake.sampling.top_p == 0.25f);
+    assert_int_equal(fake.sampling.top_k, 7);
+    assert_true(fake.sampling.seed == 9007199254740993ull); // 2^53 + 1
+    assert_true(fake.sampling.repetition == 1.0f);
     assert_int_equal(fake.max_tokens, 9);
     assert_true(fake.ignore_end);
 }
@@ -368,19 +368,19 @@ static void test_sampling_defaults(void **state)
     (void)state;
     fake_request(PATH,
                  "{" HI ",\"max_tokens\":5,\"max_completion_tokens\":6,\"temperature\":null}");
-    assert_true(fake.params.temperature == 1.0f);
-    assert_true(fake.params.top_p == 1.0f);
-    assert_int_equal(fake.params.top_k, 0);
+    assert_true(fake.sampling.temperature == 1.0f);
+    assert_true(fake.sampling.top_p == 1.0f);
+    assert_int_equal(fake.sampling.top_k, 0);
     assert_int_equal(fake.max_tokens, 6); // the newer name wins
-    seed = fake.params.seed;
+    seed = fake.sampling.seed;
     fake_end();
     fake_begin(MODEL_GENERATOR);
     fake_request(PATH, "{" HI ",\"temperature\":1e-9,\"top_k\":-1,\"seed\":-1}");
-    assert_true(fake.params.temperature == 0.0f);
-    assert_int_equal(fake.params.top_k, 0);
-    assert_true(fake.params.seed == UINT64_MAX);
+    assert_true(fake.sampling.temperature == 0.0f);
+    assert_int_equal(fake.sampling.top_k, 0);
+    assert_true(fake.sampling.seed == UINT64_MAX);
     assert_int_equal(fake.max_tokens, 200 - 19); // what the window leaves
-    assert_true(seed != fake.params.seed);
+    assert_true(seed != fake.sampling.seed);
 }
 
 static void test_length(void **state)

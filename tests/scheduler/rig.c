@@ -99,6 +99,6 @@ struct request *rig_generate(struct rig *rig, int32_t first, uint32_t length, ui
                                .max_tokens = max_tokens,
                                .ignore_end = true,
                                .key_id = rig->key_id,
-                               .params = {.seed = 5, .repetition = 1.0f}};
+                               .sampling = {.seed = 5, .repetition = 1.0f}};
     return rig_submit(rig, &args, ADMITTED);
 }

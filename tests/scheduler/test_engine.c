@@ -89,7 +89,7 @@ static void stop_ids_beyond_the_device_end(void **state)
                                .sequence_start = start,
                                .choice_count = 1,
                                .max_tokens = 30,
-                               .params = {.seed = 5, .repetition = 1.0f},
+                               .sampling = {.seed = 5, .repetition = 1.0f},
                                .stop_id_count = 12,
                                .stop_ids = stops};
     struct request *r = rig_submit(&rig, &args, ADMITTED);
@@ -115,7 +115,7 @@ static void admission_is_counted(void **state)
                                .sequence_start = start,
                                .choice_count = 1,
                                .max_tokens = 2,
-                               .params = {.repetition = 1.0f}};
+                               .sampling = {.repetition = 1.0f}};
     rig_submit(&rig, &args, ADMISSION_TOO_MANY_TOKENS);
     args.token_count = start[1] = 60;
     struct request *a = rig_submit(&rig, &args, ADMITTED);
@@ -402,7 +402,7 @@ static void a_queued_request_times_out(void **state)
                                .sequence_start = start,
                                .choice_count = 2,
                                .max_tokens = 2,
-                               .params = {.repetition = 1.0f},
+                               .sampling = {.repetition = 1.0f},
                                .deadline_ns = rig.now_ns + 50000000u};
     struct request *late = rig_submit(&rig, &args, ADMITTED);
     for (uint32_t i = 0; i < 40; i++)
@@ -447,7 +447,7 @@ static void a_fault_ends_everything(void **state)
                                    .sequence_start = start,
                                    .choice_count = 1,
                                    .max_tokens = 1,
-                                   .params = {.repetition = 1.0f}};
+                                   .sampling = {.repetition = 1.0f}};
         rig_submit(&rig, &args, ADMISSION_FAILED);
         engine_stop(rig.engine); // a failed engine stays failed
         rig_submit(&rig, &args, ADMISSION_FAILED);
@@ -483,7 +483,7 @@ static void a_lost_device_ends_everything(void **state)
                                    .sequence_start = start,
                                    .choice_count = 1,
                                    .max_tokens = 1,
-                                   .params = {.repetition = 1.0f}};
+                                   .sampling = {.repetition = 1.0f}};
         rig_submit(&rig, &args, ADMISSION_FAILED);
         assert_int_equal(engine_stats(rig.engine)->failed, 1);
         assert_int_equal(engine_run(rig.engine), ENGINE_FAULT);
@@ -587,7 +587,7 @@ static void penalty_rows_are_shared(void **state)
                                    .choice_count = 5,
                                    .max_tokens = 6,
                                    .ignore_end = true,
-                                   .params = {.repetition = 1.2f}};
+                                   .sampling = {.repetition = 1.2f}};
         struct request *r = rig_submit(&rig, &args, ADMITTED);
         rig_step(&rig);
         assert_int_equal(rig.engine->order_count, rows);
@@ -664,6 +664,66 @@ static void steps_are_counted_by_size(void **state)
     rig_close(&rig);
 }
 
+// Every field of the port's sampling reaches the device, beside what the engine adds.
+static void sampling_reaches_the_device(void **state)
+{
+    (void)state;
+    struct rig rig;
+    rig_defaults(&rig);
+    rig_open(&rig);
+    int32_t tokens[2] = {1, 2}, stop = 9;
+    uint32_t start[2] = {0, 2};
+    struct token_bias bias[2] = {{5, 0.5f}, {6, -1.0f}};
+    struct submit_args args = {.kind = REQUEST_GENERATE,
+                               .tokens = tokens,
+                               .token_count = 2,
+                               .sequence_count = 1,
+                               .sequence_start = start,
+                               .choice_count = 2,
+                               .max_tokens = 4,
+                               .sampling = {.seed = 11,
+                                            .temperature = 0.5f,
+                                            .top_p = 0.25f,
+                                            .min_p = 0.125f,
+                                            .top_k = 12,
+                                            .repetition = 1.5f,
+                                            .frequency = 2.5f,
+                                            .presence = 3.5f,
+                                            .logprob = true,
+                                            .top_logprobs = 13,
+                                            .output_min = 3},
+                               .ignore_end = true,
+                               .stop_id_count = 1,
+                               .stop_ids = &stop,
+                               .bias_count = 2,
+                               .bias = bias};
+    rig_submit(&rig, &args, ADMITTED);
+    rig_step(&rig);
+    struct batch *batch = (struct batch *)fake_batch(rig.model);
+    assert_int_equal(batch->admit_count, 2);
+    for (uint32_t i = 0; i < 2; i++) {
+        const struct sample_params *p = &batch_admits(batch)[i].params;
+        assert_int_equal(p->seed, 11);
+        assert_int_equal(p->choice, i);
+        assert_int_equal(p->output_count, 0);
+        assert_true(p->temperature == 0.5f && p->top_p == 0.25f && p->min_p == 0.125f);
+        assert_int_equal(p->top_k, 12);
+        assert_true(p->repetition == 1.5f && p->frequency == 2.5f && p->presence == 3.5f);
+        assert_int_equal(p->flags, SAMPLE_LOGPROB | SAMPLE_PENALTY | SAMPLE_IGNORE_END);
+        assert_int_equal(p->top_logprobs, 13);
+        assert_int_equal(p->output_min, 3);
+        assert_int_equal(p->stop_count, 2);
+        assert_int_equal(p->stop_ids[0], 7); // the model's
+        assert_int_equal(p->stop_ids[1], 9);
+        assert_true(p->penalty_row < 2);
+        assert_int_equal(p->bias_count, 2);
+        const struct step_bias *out = &batch_bias(batch)[batch_admits(batch)[i].bias_at];
+        assert_true(out[0].token == 5 && out[0].value == 0.5f);
+        assert_true(out[1].token == 6 && out[1].value == -1.0f);
+    }
+    rig_close(&rig);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -687,6 +747,7 @@ int main(void)
         cmocka_unit_test(stopping_finishes_the_live),
         cmocka_unit_test(wakes_are_coalesced),
         cmocka_unit_test(steps_are_counted_by_size),
+        cmocka_unit_test(sampling_reaches_the_device),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -54,7 +54,7 @@ static struct request *penalised(struct rig *rig, int32_t first)
                                .choice_count = 1,
                                .max_tokens = 200,
                                .ignore_end = true,
-                               .params = {.repetition = 1.2f}};
+                               .sampling = {.repetition = 1.2f}};
     return rig_submit(rig, &args, ADMITTED);
 }
 

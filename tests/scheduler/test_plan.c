@@ -359,7 +359,7 @@ static void salts_keep_caches_apart(void **state)
                                    .sequence_start = start,
                                    .choice_count = 1,
                                    .max_tokens = 1,
-                                   .params = {.repetition = 1.0f},
+                                   .sampling = {.repetition = 1.0f},
                                    .cache_salt = {i == 1, 0}};
         struct request *r = rig_submit(&rig, &args, ADMITTED);
         while (!is_over(&rig, r, &event))

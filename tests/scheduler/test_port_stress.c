@@ -55,16 +55,17 @@ static void ticket_submit(struct side *side, struct ticket *t)
     for (uint32_t i = 0; i < t->length; i++)
         tokens[i] = (int32_t)((family * 100 + i) % side->vocab);
     uint32_t start[2] = {0, t->length};
-    struct submit_args args = {.kind = REQUEST_GENERATE,
-                               .tokens = tokens,
-                               .token_count = t->length,
-                               .sequence_count = 1,
-                               .sequence_start = start,
-                               .choice_count = t->choices,
-                               .max_tokens = 1 + draw(side, 120),
-                               .ignore_end = true,
-                               .params = t->params,
-                               .owner = t};
+    struct submit_args args = {
+        .kind = REQUEST_GENERATE,
+        .tokens = tokens,
+        .token_count = t->length,
+        .sequence_count = 1,
+        .sequence_start = start,
+        .choice_count = t->choices,
+        .max_tokens = 1 + draw(side, 120),
+        .ignore_end = true,
+        .sampling = {.seed = t->params.seed, .repetition = t->params.repetition},
+        .owner = t};
     for (uint32_t c = 0; c < t->choices; c++) {
         t->alone[c].type_from = STEP_NO_TYPE;
         for (uint32_t i = 0; i < t->length; i++)

@@ -43,7 +43,7 @@ static struct request *prompt_submit(struct rig *rig, uint32_t length, uint32_t 
                                .choice_count = 1,
                                .max_tokens = max_tokens,
                                .ignore_end = true,
-                               .params = {.repetition = 1.0f}};
+                               .sampling = {.repetition = 1.0f}};
     return rig_submit(rig, &args, ADMITTED);
 }
 

@@ -39,13 +39,13 @@ static void generation_fill(struct sim *sim, struct client *c)
         c->stop_ids[i] = (int32_t)roll(dice, sim->fake.facts.vocab);
     a->bias_count = chance(dice, 20) ? roll(dice, sim->fake.facts.limits.bias_max + 1) : 0;
     for (uint32_t i = 0; i < a->bias_count; i++)
-        c->bias[i] = (struct step_bias){(int32_t)roll(dice, 50), (float)roll(dice, 9)};
+        c->bias[i] = (struct token_bias){(int32_t)roll(dice, 50), (float)roll(dice, 9)};
     bool penalty = chance(dice, 25) && sim->fake.facts.limits.penalty_rows > 0;
-    a->params = (struct sample_params){.seed = roll(dice, 3),
-                                       .repetition = penalty ? 1.5f : 1.0f,
-                                       .flags = chance(dice, 50) ? SAMPLE_LOGPROB : 0,
-                                       .top_logprobs = chance(dice, 20) ? roll(dice, 21) : 0,
-                                       .output_min = chance(dice, 20) ? roll(dice, 8) : 0};
+    a->sampling = (struct sampling){.seed = roll(dice, 3),
+                                    .repetition = penalty ? 1.5f : 1.0f,
+                                    .logprob = chance(dice, 50),
+                                    .top_logprobs = chance(dice, 20) ? roll(dice, 21) : 0,
+                                    .output_min = chance(dice, 20) ? roll(dice, 8) : 0};
 }
 
 static void pooling_fill(struct sim *sim, struct client *c)
@@ -70,7 +70,13 @@ static void pooling_fill(struct sim *sim, struct client *c)
 // What the engine will tell the device about stops: end ids first, eight in all.
 static void params_complete(struct sim *sim, struct client *c)
 {
-    struct sample_params *p = &c->args.params;
+    const struct sampling *asked = &c->args.sampling;
+    struct sample_params *p = &c->expected;
+    *p = (struct sample_params){.seed = asked->seed,
+                                .repetition = asked->repetition,
+                                .flags = asked->logprob ? SAMPLE_LOGPROB : 0,
+                                .top_logprobs = asked->top_logprobs,
+                                .output_min = asked->output_min};
     const struct model_facts *f = &sim->fake.facts;
     for (uint32_t i = 0; i < f->end_count && p->stop_count < SAMPLE_STOP_IDS_MAX; i++)
         p->stop_ids[p->stop_count++] = f->end_ids[i];
@@ -79,6 +85,8 @@ static void params_complete(struct sim *sim, struct client *c)
     if (p->repetition != 1.0f)
         p->flags |= SAMPLE_PENALTY;
     p->bias_count = c->args.bias_count;
+    for (uint32_t i = 0; i < p->bias_count; i++)
+        c->bias_expected[i] = (struct step_bias){c->bias[i].token, c->bias[i].value};
     for (uint32_t choice = 0; choice < c->args.choice_count; choice++) {
         struct fake_alone *alone = &c->alone[choice];
         *alone = (struct fake_alone){.type_from = STEP_NO_TYPE};
@@ -140,7 +148,7 @@ static enum finish finish_expected(struct sim *sim, struct client *c, uint32_t c
     uint32_t index = c->outputs[choice];
     bool end = !c->args.ignore_end && among(f->end_ids, f->end_count, token);
     bool stop = among(c->stop_ids, c->args.stop_id_count, token);
-    if ((end || stop) && index >= c->args.params.output_min)
+    if ((end || stop) && index >= c->args.sampling.output_min)
         return FINISH_STOP;
     if (index + 1 == c->args.max_tokens)
         return FINISH_LENGTH;
@@ -150,14 +158,14 @@ static enum finish finish_expected(struct sim *sim, struct client *c, uint32_t c
 }
 
 static void token_compare(struct sim *sim, struct client *c, const struct token_event *event,
-                          const struct sample_top *tops)
+                          const struct token_top *tops)
 {
     uint32_t choice = event->choice;
     struct fake_alone *alone = &c->alone[choice];
-    struct sample_params params = c->args.params;
+    struct sample_params params = c->expected;
     params.choice = choice;
     params.output_count = c->outputs[choice];
-    int32_t expected = fake_next(alone, &params, c->bias, sim->fake.facts.vocab);
+    int32_t expected = fake_next(alone, &params, c->bias_expected, sim->fake.facts.vocab);
     sim_check(sim, !fake_sick(alone, sim->fake.sick), "choice %u: a token of sick logits", choice);
     sim_check(sim, event->index == c->outputs[choice], "choice %u: index %u, expected %u", choice,
               event->index, c->outputs[choice]);
@@ -240,7 +248,7 @@ static void client_end(struct sim *sim, struct client *c)
 void client_read(struct sim *sim, struct client *c, uint32_t most)
 {
     struct token_event event;
-    struct sample_top tops[SAMPLE_TOP_MAX];
+    struct token_top tops[TOP_LOGPROBS_MAX];
     for (uint32_t i = 0; i < most && port_next(c->port, c->request, &event, tops); i++) {
         sim_check(sim, event.choice < c->args.choice_count, "choice %u", event.choice);
         if (event.flags & EVENT_TOKEN)

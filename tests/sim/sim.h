@@ -45,7 +45,9 @@ struct client { // one request as its h2o thread sees it
     int32_t tokens[SIM_PROMPT_MAX];
     uint32_t starts[SIM_PROMPT_MAX + 1], types[SIM_PROMPT_MAX];
     int32_t stop_ids[16];
-    struct step_bias bias[SIM_BIAS_MAX];
+    struct token_bias bias[SIM_BIAS_MAX];
+    struct sample_params expected; // what the device is told
+    struct step_bias bias_expected[SIM_BIAS_MAX];
     struct fake_alone alone[SIM_CHOICES];
     uint32_t outputs[SIM_CHOICES];
     bool finished[SIM_CHOICES];
