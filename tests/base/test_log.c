@@ -22,6 +22,10 @@ enum {
     THREADS = 4,
     LINES = 5000, // of each thread: more than pipe and ring hold
     PADDING = 60,
+    RING_BYTES = 256 * 1024, // as log.c has it; a record is its text and two bytes
+    PAD_BYTES = 4,
+    PADS = 15, // of a record that fills
+    TRIES = 20,
     STUCK_S = 20, // a caller that blocks ends the program
     FLUSH_MS = 30000,
     ABORTS = 5,
@@ -247,6 +251,56 @@ static void test_a_stalled_reader_holds_up_nobody(void **state)
     assert_int_equal(log_dropped(), dropped);
 }
 
+static void pads_put(int count)
+{
+    char text[PADS * PAD_BYTES + 1] = "";
+    for (int i = 0; i < count; i++)
+        strcat(text, "pad\n");
+    log_text("%s", text);
+}
+
+// A record that lacks two bytes of room is dropped; the writer holds a line meanwhile, if it came
+// to it.
+static uint64_t brim_dropped(struct seen *seen)
+{
+    uint64_t before = log_dropped();
+    pthread_t reading;
+    pipe_open();
+    for (int i = 0; i < PIPE_BYTES / PAD_BYTES; i++)
+        dprintf(STDERR_FILENO, "pad\n");
+    pads_put(1);
+    log_flush(50); // the ring is empty, the writer has the line
+    int left = RING_BYTES;
+    for (; left >= 2 * (PADS * PAD_BYTES + 2); left -= PADS * PAD_BYTES + 2)
+        pads_put(PADS);
+    int first = (left - 2) / PAD_BYTES / 2, rest = left - 2 - first * PAD_BYTES;
+    pads_put(first);
+    pads_put(rest / PAD_BYTES);
+    uint64_t dropped = log_dropped() - before;
+    pthread_create(&reading, NULL, reader_main, seen);
+    bool flushed = log_flush(FLUSH_MS);
+    log_line(LOG_INFO, "the last line");
+    pthread_join(reading, NULL);
+    pipe_close();
+    assert_true(flushed && rest % PAD_BYTES == 0 && rest / PAD_BYTES <= PADS);
+    return dropped;
+}
+
+static void test_the_ring_is_never_overfilled(void **state)
+{
+    (void)state;
+    uint64_t dropped = 0;
+    alarm(STUCK_S);
+    for (int i = 0; i < TRIES && dropped == 0; i++) {
+        struct seen seen = {0};
+        dropped = brim_dropped(&seen);
+        assert_false(seen.broken);
+        assert_int_equal(seen.dropped, dropped);
+    }
+    alarm(0);
+    assert_int_equal(dropped, 1);
+}
+
 static pid_t child_start(const char *what)
 {
     pipe_open();
@@ -339,6 +393,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_json),
         cmocka_unit_test(test_values),
         cmocka_unit_test(test_a_stalled_reader_holds_up_nobody),
+        cmocka_unit_test(test_the_ring_is_never_overfilled),
         cmocka_unit_test(test_a_failed_check_says_all),
         cmocka_unit_test(test_abort_from_outside),
         cmocka_unit_test(test_the_end_says_all),

@@ -139,6 +139,9 @@ static void test_filters_and_methods(void **state)
         {"{{ 'x' | default('y') }}{{ '' | default('y', true) }}{{ nope | d('z') }}", "xyz"},
         {"{{ strftime_now('%d %b %Y %H:%M, %A') }}", "10 Jul 2025 12:00, Thursday"},
         {"{{ [1, 1.0, 'A', 'a', true] | unique | list }}", "[1, 'A']"},
+        {"{{ 'banana'.find('na', 3) }}{{ 'banana'.rfind('n', 1, 4) }}{{ 'éa'.index('a', 1) }}",
+         "421"},
+        {"{{ '\U0001F600é' | tojson(ensure_ascii=true) }}", "\"\\ud83d\\ude00\\u00e9\""},
     };
     check_all(*state, rows, sizeof rows / sizeof *rows);
 }

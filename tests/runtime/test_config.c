@@ -109,6 +109,10 @@ static void windows_follow_their_flags(void **state)
     assert_int_equal(config.window, 64);
     assert_true(config.full_layers[0] && config.full_layers[1]);
     assert_false(config.full_layers[2] || config.full_layers[3]);
+    parse("Qwen2ForCausalLM",
+          ",\"sliding_window\":64,\"use_sliding_window\":true"); // from layer 28
+    assert_int_equal(config.window, 64);
+    assert_true(config.full_layers[0] && config.full_layers[3]);
     parse("Qwen3ForCausalLM",
           ",\"sliding_window\":64,\"use_sliding_window\":true,\"layer_types\":[\"full_attention\","
           "\"sliding_attention\",\"full_attention\",\"sliding_attention\"]");

@@ -235,6 +235,35 @@ static void flight_and_graphs_change_no_token(void **state)
     folder_remove(folder);
 }
 
+// A step of one token a row is no decode step where a prompt goes on: that row wants nothing.
+static void one_token_of_a_prompt_wants_nothing(void **state)
+{
+    (void)state;
+    static float alone[VOCAB], beside[VOCAB];
+    int32_t prompts[ROWS][PROMPT_MAX];
+    prompts_make(prompts);
+    char folder[64];
+    golden_folder(folder, "llama");
+    struct model_options options = rig_options();
+    struct rig rig;
+    rig_open(&rig, folder, &options);
+    struct rig_sequence last = {1, prompts[1], 6, 0, STEP_NO_TYPE};
+    rig_prompt_logits(&rig, &last, 5, alone);
+    struct rig_sequence on = {0, prompts[0], 9, 0, STEP_NO_TYPE};
+    last.computed = 0;
+    rig_begin(&rig);
+    rig_prefill(&rig, &on, 4, WANT_TOKEN);
+    rig_prefill(&rig, &last, 5, WANT_TOKEN);
+    rig_step(&rig, NULL);
+    rig_begin(&rig);
+    rig_prefill(&rig, &on, 1, WANT_TOKEN);
+    rig_prefill(&rig, &last, 1, WANT_TOKEN);
+    assert_int_equal(rig_step(&rig, beside).count, 1);
+    assert_memory_equal(beside, alone, sizeof alone);
+    rig_close(&rig);
+    folder_remove(folder);
+}
+
 static void masks_bind_their_rows(void **state)
 {
     (void)state;
@@ -390,6 +419,7 @@ int main(void)
         cmocka_unit_test(a_missing_head_is_the_table),
         cmocka_unit_test(reranker_forms_are_chosen),
         cmocka_unit_test(flight_and_graphs_change_no_token),
+        cmocka_unit_test(one_token_of_a_prompt_wants_nothing),
         cmocka_unit_test(masks_bind_their_rows),
         cmocka_unit_test(encoder_rows_do_not_see_each_other),
         cmocka_unit_test(old_norm_names_are_known),

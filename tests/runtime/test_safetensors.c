@@ -76,10 +76,11 @@ static void one_file_is_read(void **state)
     folder_make(folder);
     struct tensor_file file;
     tensor_file_begin(&file);
+    json_object_set_new(file.header, "__metadata__",
+                        json_pack("{s:s}", "format", "pt, of a 5\" disk, {, \\"));
     add(&file, "b", 3, 4, DTYPE_F32);
     add(&file, "a", 5, 0, DTYPE_BF16);
     add(&file, "c", 0, 0, DTYPE_F16);
-    json_object_set_new(file.header, "__metadata__", json_pack("{s:s}", "format", "pt"));
     tensor_file_write(&file, folder, "model.safetensors");
     struct tensors *set;
     struct error err;
