@@ -141,7 +141,7 @@ static void admit(struct bench *b, uint32_t row, uint32_t first, uint32_t blocks
     for (uint32_t i = 0; i < blocks; i++)
         batch_changes(batch)[batch->change_count++] = (struct batch_change){row, i, first + i};
     struct batch_admit *new = &batch_admits(batch)[batch->admit_count++];
-    *new = (struct batch_admit){.row = row};
+    *new = (struct batch_admit){.slot = row};
     new->params = (struct sample_params){
         .top_p = 1, .repetition = 1, .flags = SAMPLE_IGNORE_END, .penalty_row = STEP_NO_ROW};
 }

@@ -71,7 +71,7 @@ static void block_add(struct reading *r, uint32_t block)
         if (block > 0)
             continue;
         struct batch_admit *admit = &batch_admits(batch)[batch->admit_count++];
-        *admit = (struct batch_admit){.row = slot};
+        *admit = (struct batch_admit){.slot = slot};
         admit->params =
             (struct sample_params){.top_p = 1, .repetition = 1, .penalty_row = STEP_NO_ROW};
     }

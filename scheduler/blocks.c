@@ -13,7 +13,7 @@ void blocks_reset(struct blocks *blocks)
     memset(blocks->block, 0, blocks->count * sizeof *blocks->block);
     memset(blocks->bucket, 0xFF, (blocks->bucket_mask + 1) * sizeof *blocks->bucket);
     blocks->cached_count = 0;
-    blocks->coming = 0;
+    blocks->releasing_count = 0;
     blocks->newest = blocks->oldest = BLOCK_NONE;
     blocks->free_count = blocks->count;
     for (uint32_t i = 0; i < blocks->count; i++)
@@ -74,7 +74,7 @@ void block_share(struct blocks *blocks, uint32_t id)
     if (b->refs == 0)
         lru_remove(blocks, id);
     else if (b->leaving == b->refs)
-        blocks->coming--; // it stays after all
+        blocks->releasing_count--; // it stays after all
     b->refs++;
 }
 
@@ -84,19 +84,19 @@ void block_leave(struct blocks *blocks, uint32_t id)
     check(b->leaving < b->refs, "block %u: %u of %u leave", id, b->leaving, b->refs);
     b->leaving++;
     if (b->leaving == b->refs)
-        blocks->coming++;
+        blocks->releasing_count++;
 }
 
 void block_give(struct blocks *blocks, uint32_t id, bool was_leaving)
 {
     struct block *b = &blocks->block[id];
     check(b->refs > 0, "block %u is given back and nobody holds it", id);
-    bool was_coming = b->leaving == b->refs;
+    bool was_releasing = b->leaving == b->refs;
     b->refs--;
     if (was_leaving)
         b->leaving--;
-    bool is_coming = b->refs > 0 && b->leaving == b->refs;
-    blocks->coming += (uint32_t)is_coming - (uint32_t)was_coming;
+    bool is_releasing = b->refs > 0 && b->leaving == b->refs;
+    blocks->releasing_count += (uint32_t)is_releasing - (uint32_t)was_releasing;
     if (b->refs > 0)
         return;
     if (b->keyed && b->ready && b->lasting) {

@@ -18,7 +18,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { BLOCK_NONE = 0xFFFFFFFF };
+enum { BLOCK_NONE = 0xFFFFFFFF, BLOCK_TOKENS_MAX = 64 };
 
 struct block {
     uint32_t refs;         // sequences that hold it
@@ -43,10 +43,10 @@ struct blocks {
     uint32_t *bucket;       // [bucket_mask + 1] heads of chains
     uint32_t bucket_mask;
     uint32_t free_count, cached_count;
-    uint32_t coming;         // used blocks all of whose holders are leaving
-    uint32_t newest, oldest; // ends of the LRU list
-    uint64_t serials;        // keys given so far
-    uint64_t breaks;         // keys lost by a block whose child keeps one
+    uint32_t releasing_count; // used blocks all of whose holders are leaving
+    uint32_t newest, oldest;  // ends of the LRU list
+    uint64_t serials;         // keys given so far
+    uint64_t breaks;          // keys lost by a block whose child keeps one
 };
 
 static inline uint32_t blocks_available(const struct blocks *blocks)

@@ -122,11 +122,11 @@ void choice_finish(struct engine *engine, struct request *request, struct token_
 void request_end(struct engine *engine, struct request *request, enum finish finish);
 void ports_wake(struct engine *engine);
 
-// room.c: which sequences have room for a token in the coming plan.
-void room_grant(struct engine *engine, uint64_t stamp);
-void room_drawn(struct engine *engine, struct sequence *s); // drawn after room_grant
+// ring_credit.c: which sequences have room for a token in the coming plan.
+void credit_grant(struct engine *engine, uint64_t stamp);
+void credit_drawn(struct engine *engine, struct sequence *s); // drawn after credit_grant
 // Half a ring is free, for what is parked; if not, the reader's next progress gives notice.
-bool room_returns(struct engine *engine, struct request *r);
+bool credit_returns(struct engine *engine, struct request *r);
 
 // park.c: sequences whose readers are slow.
 void pause_set(struct engine *engine, struct sequence *s, bool paused);

@@ -36,7 +36,8 @@ static void facts_check(const struct engine *engine)
           limits->tokens_max, f->max_model_len);
     if (f->blocks_per_sequence_max == 0)
         return;
-    check(f->block_tokens >= 1 && f->block_tokens <= 64, "%u tokens a block", f->block_tokens);
+    check(f->block_tokens >= 1 && f->block_tokens <= BLOCK_TOKENS_MAX, "%u tokens a block",
+          f->block_tokens);
     check(f->block_count >= f->blocks_per_sequence_max, "%u blocks, a sequence has %u",
           f->block_count, f->blocks_per_sequence_max);
     check(limits->changes_max >= f->blocks_per_sequence_max + limits->rows_max,

@@ -58,7 +58,7 @@ static void admit_fill(struct engine *engine, struct sequence *s)
 {
     struct batch *batch = engine->batch;
     struct batch_admit *admit = &batch_admits(batch)[batch->admit_count++];
-    *admit = (struct batch_admit){.row = s->slot, .bias_at = batch->bias_count};
+    *admit = (struct batch_admit){.slot = s->slot, .bias_at = batch->bias_count};
     params_fill(engine, s, &admit->params);
     bias_fill(engine, s->request);
     if (s->penalty_row != PENALTY_NONE) {
@@ -77,7 +77,7 @@ static void changes_fill(struct engine *engine, struct sequence *s)
     struct batch *batch = engine->batch;
     for (; s->blocks_sent < s->block_count; s->blocks_sent++)
         batch_changes(batch)[batch->change_count++] = (struct batch_change){
-            .row = s->slot, .index = s->blocks_sent, .block = s->blocks[s->blocks_sent]};
+            .slot = s->slot, .index = s->blocks_sent, .block = s->blocks[s->blocks_sent]};
 }
 
 static void started_note(struct engine *engine, struct sequence *s, uint32_t from)
@@ -110,7 +110,7 @@ static void row_fill(struct engine *engine, const struct plan_row *row)
     if (sequence_generates(s) && !s->admitted)
         admit_fill(engine, s);
     struct batch_row *out = &batch_rows(batch)[batch->row_count++];
-    *out = (struct batch_row){.row = s->slot,
+    *out = (struct batch_row){.slot = s->slot,
                               .q_len = row->q_len,
                               .kv_len = row->from + row->q_len,
                               .token_at = BATCH_TOKEN_FED,

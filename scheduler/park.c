@@ -109,7 +109,7 @@ static void returning_set(struct engine *engine, struct request *r, bool returni
 
 void parked_look(struct engine *engine, struct request *r)
 {
-    if (r->run.parked > 0 && !r->run.returning && room_returns(engine, r))
+    if (r->run.parked > 0 && !r->run.returning && credit_returns(engine, r))
         returning_set(engine, r, true);
 }
 

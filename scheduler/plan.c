@@ -1,5 +1,5 @@
 // Chooses the rows of the next step. Bookkeeping over sequences and blocks: no clock, no model, and
-// of the rings only what room.c counted. Engine thread only.
+// of the rings only what ring_credit.c counted. Engine thread only.
 //
 // Running sequences get their next tokens first. Of what they leave of a step, prompts get the
 // first half by age, the oldest first; the other half goes to short prompts, then by age to all
@@ -63,7 +63,7 @@ static bool blocks_ensure(struct engine *engine, const struct sequence *s, uint3
 {
     struct plan *plan = &engine->plan;
     const struct blocks *blocks = &engine->blocks;
-    while (blocks_available(blocks) + blocks->coming < plan->unmet + count) {
+    while (blocks_available(blocks) + blocks->releasing_count < plan->unmet + count) {
         struct sequence *victim = victim_choose(engine, s);
         if (!victim)
             break;
@@ -307,7 +307,7 @@ static void draws_serve(struct engine *engine, uint32_t *tokens, uint32_t most)
             return;
         struct sequence *s = sequence_draw(engine, r);
         s->ahead = ahead;
-        room_drawn(engine, s);
+        credit_drawn(engine, s);
         prefill_serve(engine, s, tokens);
         plan->unserved += prefill_left(engine, s) > 0;
     }
@@ -402,7 +402,7 @@ static void plan_second(struct engine *engine)
 bool plan_make(struct engine *engine)
 {
     struct plan *plan = &engine->plan;
-    room_grant(engine, plan->stamp + 1);
+    credit_grant(engine, plan->stamp + 1);
     plan_open(engine, plan->stamp + 1);
     plan_first(engine);
     plan_second(engine);

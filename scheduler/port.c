@@ -1,5 +1,5 @@
 // The h2o side of a port: admission, submit, cancel, drain, free. One h2o thread per port; nothing
-// here blocks or allocates. The engine's side is in intake.c, room.c and settle.c.
+// here blocks or allocates. The engine's side is in intake.c, ring_credit.c and settle.c.
 #include "scheduler/request.h"
 
 #include "base/clock.h"

@@ -5,16 +5,14 @@
 
 #include <string.h>
 
-enum { PREFIX_TOKENS_MAX = 64 };
-
 struct hash prefix_key(const uint64_t secret[2], const struct hash *parent, const int32_t *tokens,
                        uint32_t count)
 {
     struct {
         struct hash parent;
-        int32_t tokens[PREFIX_TOKENS_MAX];
+        int32_t tokens[BLOCK_TOKENS_MAX];
     } text;
-    check(count <= PREFIX_TOKENS_MAX, "%u tokens in a block", count);
+    check(count <= BLOCK_TOKENS_MAX, "%u tokens in a block", count);
     text.parent = *parent;
     memcpy(text.tokens, tokens, count * sizeof *tokens);
     return hash_bytes(secret, &text, sizeof text.parent + count * sizeof *tokens);

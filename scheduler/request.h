@@ -31,7 +31,7 @@ struct request_run {
     bool live;                  // the engine's: taken in and not finished
     bool started;               // a row was planned
     bool cached_counted;        // cached_tokens is fixed
-    uint32_t room_left;         // entries that no sequence of this plan was granted
+    uint32_t credit_left;       // entries that no sequence of this plan was granted
     uint64_t stamp;             // plan for which room was counted
     uint32_t due_place;         // in engine.due, from 1; 0: it is not there
     uint64_t progress_ns;       // when the reader last took something, or had nothing to take

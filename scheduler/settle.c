@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-static bool among(const int32_t *ids, uint32_t count, int32_t token)
+static bool contains(const int32_t *ids, uint32_t count, int32_t token)
 {
     for (uint32_t i = 0; i < count; i++)
         if (ids[i] == token)
@@ -15,23 +15,24 @@ static bool among(const int32_t *ids, uint32_t count, int32_t token)
 }
 
 // The host tests every id: the device knows only the first SAMPLE_STOP_IDS_MAX of them.
-static bool ends(const struct engine *engine, const struct sequence *s,
-                 const struct sample_result *result)
+static bool is_end_token(const struct engine *engine, const struct sequence *s,
+                         const struct sample_result *result)
 {
     const struct request *r = s->request;
     if (result->flags & SAMPLED_END)
         return true;
     if (s->output_count <= r->sampling.output_min) // outputs, this one counted, are too few
         return false;
-    if (among(r->stop_ids, r->stop_id_count, result->token))
+    if (contains(r->stop_ids, r->stop_id_count, result->token))
         return true;
-    return !r->ignore_end && among(engine->facts.end_ids, engine->facts.end_count, result->token);
+    return !r->ignore_end &&
+           contains(engine->facts.end_ids, engine->facts.end_count, result->token);
 }
 
 static enum finish finish_of(const struct engine *engine, const struct sequence *s,
                              const struct sample_result *result)
 {
-    if (ends(engine, s, result))
+    if (is_end_token(engine, s, result))
         return FINISH_STOP;
     if (s->output_count < s->output_max)
         return FINISH_NONE;

@@ -3,8 +3,6 @@
 // the table but not ready; only settled tokens enter the cache. Engine thread only.
 #include "scheduler/core.h"
 
-enum { BLOCK_TOKENS_MAX = 64 };
-
 // The name of the sequence's index-th block; its tokens are put into `tokens`.
 static struct prefix_name share_name(struct engine *engine, struct sequence *s, uint32_t index,
                                      int32_t *tokens)

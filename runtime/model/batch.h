@@ -13,7 +13,7 @@ enum { BATCH_TOKEN_FED = STEP_TOKEN_FED, BATCH_NO_MASK = STEP_NO_ROW };
 enum batch_want { WANT_NOTHING, WANT_TOKEN, WANT_VECTOR, WANT_SCORE };
 
 struct batch_row {
-    uint32_t row;       // resident sequence: a number below slots_max
+    uint32_t slot;      // of the resident sequence, below slots_max
     uint32_t q_len;     // tokens computed in this step
     uint32_t kv_len;    // tokens the sequence has after this step (q_len for encoders)
     uint32_t token_at;  // in the token section; BATCH_TOKEN_FED: a decode row, q_len 1
@@ -22,14 +22,14 @@ struct batch_row {
     uint32_t mask;      // row of the masks given to model_sample, or BATCH_NO_MASK
 };
 
-struct batch_change { // block-table entry: the index-th block of the row's sequence is `block`
-    uint32_t row;
+struct batch_change { // block-table entry: the index-th block of the slot's sequence is `block`
+    uint32_t slot;
     uint32_t index;
     uint32_t block;
 };
 
-struct batch_admit { // the row is new on the device: how it is sampled
-    uint32_t row;
+struct batch_admit { // the sequence is new on the device: how it is sampled
+    uint32_t slot;
     uint32_t history_at; // penalties only: prompt tokens, then output tokens, in `history`
     uint32_t history_prompt;
     uint32_t history_output;

@@ -52,8 +52,8 @@ static uint32_t top_most(const struct model *m, struct batch *batch)
     uint32_t most = 0;
     for (uint32_t i = 0; i < batch->row_count; i++) {
         const struct batch_row *row = &batch_rows(batch)[i];
-        if (row->want == WANT_TOKEN && m->top_of_row[row->row] > most)
-            most = m->top_of_row[row->row];
+        if (row->want == WANT_TOKEN && m->top_of_slot[row->slot] > most)
+            most = m->top_of_slot[row->slot];
     }
     return most;
 }

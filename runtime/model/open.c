@@ -168,7 +168,7 @@ static struct model *model_new(const struct model_plan *plan, uint64_t kv_bytes)
     m->private_bytes = parts->private_bytes;
     m->weights_bytes = parts->weights.bytes;
     m->weights = heap_take_zeroed(parts->weights.slots, sizeof *m->weights);
-    m->top_of_row = heap_take_zeroed(m->facts.limits.slots_max, 1);
+    m->top_of_slot = heap_take_zeroed(m->facts.limits.slots_max, 1);
     if (m->facts.block_bytes > 0) {
         uint64_t blocks = kv_bytes / m->facts.block_bytes;
         m->facts.block_count = blocks > INT32_MAX ? INT32_MAX : (uint32_t)blocks;
@@ -231,7 +231,7 @@ void model_close(struct model *m)
     give(m, m->state, m->layout.state_bytes);
     give(m, m->activations, m->layout.activation_bytes);
     give(m, m->weights_memory, m->weights_bytes);
-    heap_give(m->top_of_row);
+    heap_give(m->top_of_slot);
     heap_give(m->weights);
     heap_give(m);
 }

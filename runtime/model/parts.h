@@ -108,7 +108,7 @@ struct model {
     struct model_slot ring[MODEL_RING];
     uint32_t *word;                        // host-visible: the last step that is done
     uint64_t launched, sampled, collected; // steps, counted from 0
-    uint8_t *top_of_row;                   // [slots_max] top_logprobs of each resident sequence
+    uint8_t *top_of_slot;                  // [slots_max] top_logprobs of each resident sequence
     struct model_graph graphs[MODEL_GRAPHS_MAX];
     uint32_t graph_count;
     bool turn; // held

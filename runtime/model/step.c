@@ -13,7 +13,7 @@ static void rows_build(struct step *out, const struct model *model, struct batch
     uint32_t at = 0;
     for (uint32_t i = 0; i < batch->row_count; i++) {
         const struct batch_row *in = &batch_rows(batch)[i];
-        check(in->row < limits->slots_max, "row %u of %u", in->row, limits->slots_max);
+        check(in->slot < limits->slots_max, "slot %u of %u", in->slot, limits->slots_max);
         check(in->q_len >= 1 && in->q_len <= in->kv_len, "%u of %u tokens", in->q_len, in->kv_len);
         check(in->kv_len <= model->facts.max_model_len, "%u tokens, %u fit", in->kv_len,
               model->facts.max_model_len);
@@ -21,12 +21,12 @@ static void rows_build(struct step *out, const struct model *model, struct batch
               i);
         // A model without token types has one row in its type table, or none.
         uint32_t type_from = model->facts.token_types ? in->type_from : STEP_NO_TYPE;
-        rows[i] = (struct step_row){in->row,      at,        in->q_len,   in->kv_len,
+        rows[i] = (struct step_row){in->slot,     at,        in->q_len,   in->kv_len,
                                     in->token_at, type_from, STEP_NO_ROW, 0};
         if (in->want != WANT_NOTHING) {
             rows[i].sample = out->sampled_count;
             sampled[out->sampled_count++] =
-                (struct step_sampled){i, in->row, at + in->q_len - 1, in->mask};
+                (struct step_sampled){i, in->slot, at + in->q_len - 1, in->mask};
         }
         at += in->q_len;
         out->q_len_max = in->q_len > out->q_len_max ? in->q_len : out->q_len_max;
@@ -42,10 +42,10 @@ static void admits_build(struct step *out, const struct model *model, struct bat
     struct step_admit *admits = step_section(out, out->layout.admits);
     for (uint32_t i = 0; i < batch->admit_count; i++) {
         const struct batch_admit *in = &batch_admits(batch)[i];
-        admits[i] = (struct step_admit){
-            in->row, in->history_at, in->history_prompt, in->history_output, in->bias_at,
-            0,       in->params};
-        model->top_of_row[in->row] = (uint8_t)in->params.top_logprobs;
+        admits[i] = (struct step_admit){in->slot,           in->history_at, in->history_prompt,
+                                        in->history_output, in->bias_at,    0,
+                                        in->params};
+        model->top_of_slot[in->slot] = (uint8_t)in->params.top_logprobs;
     }
     memcpy(step_section(out, out->layout.bias), batch_bias(batch),
            batch->bias_count * sizeof(struct step_bias));
@@ -86,7 +86,7 @@ void step_build(struct step *out, const struct model *model, struct batch *batch
         check(in->block < model->pool.block_count, "block %u of %u", in->block,
               model->pool.block_count);
         changes[i] =
-            (struct step_change){in->row, in->index, kv_pool_units(&model->pool, in->block)};
+            (struct step_change){in->slot, in->index, kv_pool_units(&model->pool, in->block)};
     }
     admits_build(out, model, batch);
     memcpy(step_section(out, out->layout.tokens), batch_tokens(batch),

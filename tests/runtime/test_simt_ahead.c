@@ -74,7 +74,7 @@ static void admit_as(struct rig *rig, const struct rig_sequence *s, uint32_t pro
 {
     struct batch *batch = rig->batch;
     struct batch_admit *new = &batch_admits(batch)[batch->admit_count - 1];
-    assert_int_equal(new->row, s->row);
+    assert_int_equal(new->slot, s->row);
     new->params = *params;
     new->params.output_count = s->count - prompt;
     new->history_at = batch->history_count;

@@ -134,7 +134,7 @@ static void tokens_are_compared(void **state)
     assert_true(moved.key.low != name.key.low || moved.key.high != name.key.high);
 }
 
-static void leaving_blocks_are_coming(void **state)
+static void leaving_blocks_are_counted(void **state)
 {
     (void)state;
     static struct world w;
@@ -145,19 +145,19 @@ static void leaving_blocks_are_coming(void **state)
     prefix_put(&w.blocks, id, &name, true);
     block_share(&w.blocks, id);
     block_leave(&w.blocks, id);
-    assert_int_equal(w.blocks.coming, 0); // somebody stays
+    assert_int_equal(w.blocks.releasing_count, 0); // somebody stays
     block_leave(&w.blocks, id);
-    assert_int_equal(w.blocks.coming, 1);
+    assert_int_equal(w.blocks.releasing_count, 1);
     block_share(&w.blocks, id); // somebody else comes
-    assert_int_equal(w.blocks.coming, 0);
+    assert_int_equal(w.blocks.releasing_count, 0);
     block_give(&w.blocks, id, true);
     block_give(&w.blocks, id, true);
     assert_int_equal(w.block[id].refs, 1);
     assert_int_equal(w.block[id].leaving, 0);
     block_leave(&w.blocks, id);
-    assert_int_equal(w.blocks.coming, 1);
+    assert_int_equal(w.blocks.releasing_count, 1);
     block_give(&w.blocks, id, true);
-    assert_int_equal(w.blocks.coming, 0);
+    assert_int_equal(w.blocks.releasing_count, 0);
     assert_int_equal(blocks_available(&w.blocks), COUNT);
 }
 
@@ -196,9 +196,12 @@ static void stores_keep_owners_apart(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(hash_is_siphash),           cmocka_unit_test(blocks_change_states),
-        cmocka_unit_test(eviction_takes_the_oldest), cmocka_unit_test(tokens_are_compared),
-        cmocka_unit_test(leaving_blocks_are_coming), cmocka_unit_test(stores_keep_owners_apart),
+        cmocka_unit_test(hash_is_siphash),
+        cmocka_unit_test(blocks_change_states),
+        cmocka_unit_test(eviction_takes_the_oldest),
+        cmocka_unit_test(tokens_are_compared),
+        cmocka_unit_test(leaving_blocks_are_counted),
+        cmocka_unit_test(stores_keep_owners_apart),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -297,7 +297,7 @@ static void a_reader_that_had_taken_all_is_not_slow(void **state)
 }
 
 // A reader that takes one event at a time: its two choices get the free entry in turn.
-static void scarce_room_goes_round(void **state)
+static void scarce_credit_goes_round(void **state)
 {
     (void)state;
     struct rig rig;
@@ -734,7 +734,7 @@ int main(void)
         cmocka_unit_test(a_refusal_counts_nothing),
         cmocka_unit_test(a_stopped_reader_is_paused_alone),
         cmocka_unit_test(a_reader_that_had_taken_all_is_not_slow),
-        cmocka_unit_test(scarce_room_goes_round),
+        cmocka_unit_test(scarce_credit_goes_round),
         cmocka_unit_test(a_trickling_reader_costs_no_prefills),
         cmocka_unit_test(submit_and_cancel_wake_the_engine),
         cmocka_unit_test(a_queued_request_times_out),

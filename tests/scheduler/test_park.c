@@ -198,7 +198,7 @@ static void penalty_rows_are_given_up_too(void **state)
 }
 
 // Choices of a request whose reader takes nothing: each has its turn, none takes a place for long.
-static void choices_without_room_hold_no_place(void **state)
+static void choices_without_credit_hold_no_place(void **state)
 {
     (void)state;
     struct rig rig;
@@ -249,7 +249,7 @@ int main(void)
         cmocka_unit_test(one_that_comes_back_is_not_slow),
         cmocka_unit_test(what_is_kept_is_bounded),
         cmocka_unit_test(penalty_rows_are_given_up_too),
-        cmocka_unit_test(choices_without_room_hold_no_place),
+        cmocka_unit_test(choices_without_credit_hold_no_place),
         cmocka_unit_test(the_one_paused_longest_gives_way),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -133,7 +133,7 @@ void client_submit(struct sim *sim, struct client *c)
         params_complete(sim, c);
 }
 
-static bool among(const int32_t *ids, uint32_t count, int32_t token)
+static bool contains(const int32_t *ids, uint32_t count, int32_t token)
 {
     for (uint32_t i = 0; i < count; i++)
         if (ids[i] == token)
@@ -146,8 +146,8 @@ static enum finish finish_expected(struct sim *sim, struct client *c, uint32_t c
 {
     const struct model_facts *f = &sim->fake.facts;
     uint32_t index = c->outputs[choice];
-    bool end = !c->args.ignore_end && among(f->end_ids, f->end_count, token);
-    bool stop = among(c->stop_ids, c->args.stop_id_count, token);
+    bool end = !c->args.ignore_end && contains(f->end_ids, f->end_count, token);
+    bool stop = contains(c->stop_ids, c->args.stop_id_count, token);
     if ((end || stop) && index >= c->args.sampling.output_min)
         return FINISH_STOP;
     if (index + 1 == c->args.max_tokens)

@@ -31,7 +31,7 @@ struct model {
     struct step_bias *bias;       // [slots][bias_max]
     uint64_t *penalty;            // [penalty_rows]
     bool *done;                   // [slots]
-    uint64_t *row_step;           // [slots] last step with a row of this slot
+    uint64_t *slot_step;          // [slots] last step with a row of this slot
     uint64_t *kv;                 // [blocks][block_tokens]
     uint64_t *writer;             // [blocks] step * 65536 + row of the last write
     struct fake_slot ring[FAKE_RING];
@@ -114,7 +114,7 @@ struct model *fake_open(const struct fake_options *options)
     m->bias = heap_take_zeroed((size_t)slots * limits->bias_max + 1, sizeof *m->bias);
     m->penalty = heap_take_zeroed(limits->penalty_rows + 1u, sizeof *m->penalty);
     m->done = heap_take_zeroed(slots, sizeof *m->done);
-    m->row_step = heap_take_zeroed(slots, sizeof *m->row_step);
+    m->slot_step = heap_take_zeroed(slots, sizeof *m->slot_step);
     m->kv = heap_take_zeroed((size_t)f->block_count * f->block_tokens + 1, sizeof *m->kv);
     m->writer = heap_take_zeroed(f->block_count + 1u, sizeof *m->writer);
     for (uint32_t i = 0; i < FAKE_RING; i++) {
@@ -138,8 +138,8 @@ void model_close(struct model *m)
         heap_give(m->ring[i].tops);
         heap_give(m->ring[i].values);
     }
-    void *const parts[] = {m->last_token, m->table,    m->params, m->bias,   m->penalty,
-                           m->done,       m->row_step, m->kv,     m->writer, m->batch};
+    void *const parts[] = {m->last_token, m->table,     m->params, m->bias,   m->penalty,
+                           m->done,       m->slot_step, m->kv,     m->writer, m->batch};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         heap_give(parts[i]);
     heap_give(m);
@@ -189,9 +189,9 @@ static void batch_check(const struct model *m, struct batch *b)
     for (uint32_t i = 0; i < b->row_count; i++) {
         const struct batch_row *row = &batch_rows(b)[i];
         bool fed = row->token_at == BATCH_TOKEN_FED;
-        check(row->row < limits->slots_max, "row %u", row->row);
-        check(m->row_step[row->row] != b->step, "slot %u has two rows", row->row);
-        m->row_step[row->row] = b->step;
+        check(row->slot < limits->slots_max, "slot %u", row->slot);
+        check(m->slot_step[row->slot] != b->step, "slot %u has two rows", row->slot);
+        m->slot_step[row->slot] = b->step;
         check(fed == (i < b->decode_count), "decode row %u of %u", i, b->decode_count);
         check(row->q_len >= 1 && row->q_len <= row->kv_len, "q %u kv %u", row->q_len, row->kv_len);
         check(!fed || row->q_len == 1, "a fed row of %u", row->q_len);
@@ -211,7 +211,7 @@ static void changes_apply(struct model *m, struct batch *b)
         const struct batch_change *c = &batch_changes(b)[i];
         check(c->index < blocks_max && c->block < m->facts.block_count, "change %u: %u", c->index,
               c->block);
-        m->table[(size_t)c->row * blocks_max + c->index] = c->block;
+        m->table[(size_t)c->slot * blocks_max + c->index] = c->block;
     }
 }
 
@@ -220,9 +220,9 @@ static void admits_apply(struct model *m, struct batch *b)
     uint32_t bias_max = m->facts.limits.bias_max;
     for (uint32_t i = 0; i < b->admit_count; i++) {
         const struct batch_admit *a = &batch_admits(b)[i];
-        m->params[a->row] = a->params;
-        m->done[a->row] = false;
-        memcpy(&m->bias[(size_t)a->row * bias_max], &batch_bias(b)[a->bias_at],
+        m->params[a->slot] = a->params;
+        m->done[a->slot] = false;
+        memcpy(&m->bias[(size_t)a->slot * bias_max], &batch_bias(b)[a->bias_at],
                a->params.bias_count * sizeof(struct step_bias));
         if (!(a->params.flags & SAMPLE_PENALTY))
             continue;
@@ -244,10 +244,10 @@ static void row_write(struct model *m, struct batch *b, uint32_t index)
 {
     const struct batch_row *row = &batch_rows(b)[index];
     uint32_t each = m->facts.block_tokens;
-    const uint32_t *table = &m->table[(size_t)row->row * m->facts.limits.blocks_max];
+    const uint32_t *table = &m->table[(size_t)row->slot * m->facts.limits.blocks_max];
     for (uint32_t i = 0; i < row->q_len; i++) {
         uint32_t position = row->kv_len - row->q_len + i;
-        int32_t token = row->token_at == BATCH_TOKEN_FED ? m->last_token[row->row]
+        int32_t token = row->token_at == BATCH_TOKEN_FED ? m->last_token[row->slot]
                                                          : batch_tokens(b)[row->token_at + i];
         uint32_t block = table[position / each];
         uint64_t tag = row_tag(b, index);
@@ -271,7 +271,7 @@ static uint64_t row_read(const struct model *m, struct batch *b, uint32_t index)
             sum += token_hash(batch_tokens(b)[row->token_at + i], i, row->type_from);
         return sum;
     }
-    const uint32_t *table = &m->table[(size_t)row->row * m->facts.limits.blocks_max];
+    const uint32_t *table = &m->table[(size_t)row->slot * m->facts.limits.blocks_max];
     for (uint32_t at = 0; at < row->kv_len; at += each) {
         uint32_t block = table[at / each];
         uint32_t count = row->kv_len - at < each ? row->kv_len - at : each;
@@ -296,19 +296,19 @@ static void tops_fill(struct sample_top *tops, uint32_t count, int32_t token)
 static void row_sample(struct model *m, struct fake_slot *out, const struct batch_row *row,
                        uint64_t sum)
 {
-    struct sample_params *p = &m->params[row->row];
+    struct sample_params *p = &m->params[row->slot];
     struct sample_result *result = &out->results[out->count];
     *result = (struct sample_result){.token = -1, .flags = SAMPLED_DONE};
-    if (m->done[row->row])
+    if (m->done[row->slot])
         return;
     bool counted = (p->flags & SAMPLE_PENALTY) != 0;
     struct fake_alone alone = {.sum = sum, .penalty = counted ? m->penalty[p->penalty_row] : 0};
     if (sum == SPOILT || fake_sick(&alone, m->options.sick)) {
-        m->done[row->row] = true;
+        m->done[row->slot] = true;
         result->flags = SAMPLED_NOT_FINITE;
         return;
     }
-    const struct step_bias *bias = &m->bias[(size_t)row->row * m->facts.limits.bias_max];
+    const struct step_bias *bias = &m->bias[(size_t)row->slot * m->facts.limits.bias_max];
     int32_t token = fake_next(&alone, p, bias, m->facts.vocab);
     *result = (struct sample_result){.token = token, .top_count = p->top_logprobs};
     if (p->flags & SAMPLE_LOGPROB)
@@ -319,9 +319,9 @@ static void row_sample(struct model *m, struct fake_slot *out, const struct batc
     if (counted)
         m->penalty[p->penalty_row] = alone.penalty;
     p->output_count++;
-    m->last_token[row->row] = token;
+    m->last_token[row->slot] = token;
     if (stops(p, token) && !(p->flags & SAMPLE_IGNORE_END) && !m->options.text) {
-        m->done[row->row] = true;
+        m->done[row->slot] = true;
         result->flags = SAMPLED_END;
     }
 }
@@ -331,7 +331,7 @@ static void row_give(struct model *m, struct fake_slot *out, struct batch *b, ui
     const struct batch_row *row = &batch_rows(b)[index];
     if (row->want == WANT_NOTHING)
         return;
-    uint64_t sum = m->options.cheap || m->done[row->row] ? row->row : row_read(m, b, index);
+    uint64_t sum = m->options.cheap || m->done[row->slot] ? row->slot : row_read(m, b, index);
     if (row->want == WANT_TOKEN) {
         row_sample(m, out, row, sum);
     } else {
@@ -361,7 +361,7 @@ enum status model_launch(struct model *m, struct batch *b, struct error *err)
     out->count = 0;
     if (m->facts.limits.blocks_max > 0 && !m->options.cheap)
         for (uint32_t i = 0; i < b->row_count; i++)
-            if (!m->done[batch_rows(b)[i].row])
+            if (!m->done[batch_rows(b)[i].slot])
                 row_write(m, b, i);
     for (uint32_t i = 0; i < b->row_count; i++)
         row_give(m, out, b, i);

@@ -29,7 +29,7 @@ static void blocks_hold(struct sim *sim)
     struct blocks *blocks = &sim->engine->blocks;
     uint32_t refs[BLOCKS_MAX] = {0}, leaving[BLOCKS_MAX] = {0};
     uint8_t seen[BLOCKS_MAX] = {0};
-    uint32_t coming = 0, used = 0, cached = 0;
+    uint32_t releasing = 0, used = 0, cached = 0;
     blocks_count(sim, refs, leaving);
     for (uint32_t i = 0; i < blocks->free_count; i++) {
         uint32_t id = blocks->free[i];
@@ -53,11 +53,11 @@ static void blocks_hold(struct sim *sim)
                   leaving[id]);
         sim_check(sim, (refs[id] > 0) != (seen[id] != 0), "block %u is lost", id);
         used += refs[id] > 0;
-        coming += refs[id] > 0 && refs[id] == leaving[id];
+        releasing += refs[id] > 0 && refs[id] == leaving[id];
     }
     sim_check(sim, used + cached + blocks->free_count == blocks->count, "%u used", used);
-    sim_check(sim, cached == blocks->cached_count && coming == blocks->coming, "%u cached, %u come",
-              cached, coming);
+    sim_check(sim, cached == blocks->cached_count && releasing == blocks->releasing_count,
+              "%u cached, %u come", cached, releasing);
 }
 
 // Who follows whom among keyed blocks is counted right, and a match that is taken for whole is.
@@ -150,7 +150,7 @@ static void sequences_hold(struct sim *sim)
 }
 
 // No ring over-full: what is planned and every finish to come has its entry.
-static void rooms_hold(struct sim *sim)
+static void credits_hold(struct sim *sim)
 {
     struct engine *e = sim->engine;
     uint64_t undrawn = 0;
@@ -366,7 +366,7 @@ void sim_invariants(struct sim *sim)
     matches_hold(sim);
     places_hold(sim);
     sequences_hold(sim);
-    rooms_hold(sim);
+    credits_hold(sim);
     dues_hold(sim);
     debts_hold(sim);
     oldest_moves(sim);

@@ -7,7 +7,7 @@
 // something to take, and taking it wakes us.
 #include "scheduler/core.h"
 
-static uint32_t room_count(struct request *r)
+static uint32_t credit_count(struct request *r)
 {
     uint32_t used = r->run.pending + r->run.unfinished;
     uint32_t empty = ring_free(&r->events.ring);
@@ -22,20 +22,20 @@ static bool wants_token(const struct sequence *s)
 
 // One that waits has its whole context to compute before it gives a token: it starts for half a
 // ring of them, or under a want of blocks a trickling reader would cost a prefill for each token.
-static bool room_suffices(const struct request *r, const struct sequence *s, uint32_t room)
+static bool credit_suffices(const struct request *r, const struct sequence *s, uint32_t room)
 {
     return room > (s->state == SEQUENCE_WAITING ? r->events.ring.mask / 2 : 0);
 }
 
 // Room for some only: they are served in turn, beginning after the choice that was served last.
-static void room_share(struct request *r, uint32_t room)
+static void credit_share(struct request *r, uint32_t room)
 {
     uint32_t start = r->run.served_last;
     uint32_t all = room;
     for (uint32_t lap = 0; lap < 2; lap++) {
         for (struct sequence *s = r->run.first; s && room > 0; s = s->sibling) {
             bool turn = lap == 0 ? s->number > start : s->number <= start;
-            if (!turn || !wants_token(s) || !room_suffices(r, s, all))
+            if (!turn || !wants_token(s) || !credit_suffices(r, s, all))
                 continue;
             room--;
             s->granted = true;
@@ -44,7 +44,7 @@ static void room_share(struct request *r, uint32_t room)
     }
 }
 
-static void room_progress(struct engine *engine, struct request *r)
+static void progress_note(struct engine *engine, struct request *r)
 {
     uint32_t tail = atomic_load_explicit(&r->events.ring.tail, memory_order_relaxed);
     if (tail == r->run.tail_seen)
@@ -53,25 +53,25 @@ static void room_progress(struct engine *engine, struct request *r)
     r->run.progress_ns = engine->now_ns;
 }
 
-static void room_request(struct engine *engine, struct request *r)
+static void credit_request(struct engine *engine, struct request *r)
 {
-    room_progress(engine, r);
-    uint32_t room = room_count(r);
+    progress_note(engine, r);
+    uint32_t room = credit_count(r);
     uint32_t wanting = 0;
     bool scarce = false;
     for (struct sequence *s = r->run.first; s; s = s->sibling) {
         s->granted = false;
         wanting += wants_token(s);
-        scarce = scarce || (wants_token(s) && !room_suffices(r, s, room));
+        scarce = scarce || (wants_token(s) && !credit_suffices(r, s, room));
     }
     if (scarce || room < wanting) {
         // Raise the flag, then look again: either we see the reader's new index, or its exchange
         // comes after ours, reads 1 and wakes us. Without the second look both could go to sleep.
         flag_raise(&r->events.paused);
-        room = room_count(r);
+        room = credit_count(r);
     }
-    room_share(r, room);
-    r->run.room_left = room > wanting ? room - wanting : 0;
+    credit_share(r, room);
+    r->run.credit_left = room > wanting ? room - wanting : 0;
     for (struct sequence *s = r->run.first; s; s = s->sibling) {
         if (s->state == SEQUENCE_PARKED)
             continue;
@@ -82,17 +82,17 @@ static void room_request(struct engine *engine, struct request *r)
     }
 }
 
-bool room_returns(struct engine *engine, struct request *r)
+bool credit_returns(struct engine *engine, struct request *r)
 {
-    room_progress(engine, r);
+    progress_note(engine, r);
     uint32_t half = r->events.ring.mask / 2;
-    if (room_count(r) > half)
+    if (credit_count(r) > half)
         return true;
     flag_raise(&r->events.paused); // and a second look, as above
-    return room_count(r) > half;
+    return credit_count(r) > half;
 }
 
-void room_grant(struct engine *engine, uint64_t stamp)
+void credit_grant(struct engine *engine, uint64_t stamp)
 {
     for (uint32_t i = 0; i < engine->order_count; i++) {
         struct sequence *s = engine->order[i];
@@ -101,12 +101,12 @@ void room_grant(struct engine *engine, uint64_t stamp)
             s->granted = true; // pooling puts nothing into the ring but the finish event
         } else if (r->run.stamp != stamp) {
             r->run.stamp = stamp;
-            room_request(engine, r);
+            credit_request(engine, r);
         }
     }
 }
 
-void room_drawn(struct engine *engine, struct sequence *s)
+void credit_drawn(struct engine *engine, struct sequence *s)
 {
     struct request *r = s->request;
     s->granted = true;
@@ -114,15 +114,15 @@ void room_drawn(struct engine *engine, struct sequence *s)
         return;
     if (r->run.stamp != engine->plan.stamp) { // none of its sequences was there before the plan
         r->run.stamp = engine->plan.stamp;
-        r->run.room_left = room_count(r);
+        r->run.credit_left = credit_count(r);
     }
-    if (r->run.room_left == 0) { // as above
-        uint32_t before = room_count(r);
+    if (r->run.credit_left == 0) { // as above
+        uint32_t before = credit_count(r);
         flag_raise(&r->events.paused);
-        r->run.room_left = room_count(r) - before;
+        r->run.credit_left = credit_count(r) - before;
     }
-    s->granted = r->run.room_left > 0;
-    r->run.room_left -= s->granted;
+    s->granted = r->run.credit_left > 0;
+    r->run.credit_left -= s->granted;
     stat_add(&engine->stats.pauses, !s->granted);
     pause_set(engine, s, !s->granted);
     if (!s->granted)
