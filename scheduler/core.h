@@ -26,11 +26,21 @@ struct plan_row {
     bool fed;
 };
 
+// What the plan being made knows of a drawn sequence; each plan begins with new ones.
+struct plan_entry {
+    bool granted; // its event ring has room for a token
+    bool planned; // it has a row: prefill[row] where it computes a prompt
+    bool stuck;   // nothing more can be planned for it
+    uint32_t row;
+    uint32_t debt; // blocks that plan.debt counts for it
+};
+
 // Rows of one step, decodes apart because they come first in the batch.
 struct plan {
     uint64_t stamp;
     uint32_t decode_count, prefill_count;
     struct plan_row *decode, *prefill;                           // [rows_max] each
+    struct plan_entry *entries;                                  // [slots_max] by slot
     uint32_t first_left, second_left;                            // tokens of the shares of prompts
     uint32_t rows_left, changes_left, admits_left, history_left; // of the step
     uint32_t short_most;                                         // tokens of a short prompt
@@ -107,6 +117,12 @@ struct engine {
 };
 
 uint64_t engine_now(const struct engine *engine);
+
+// s has a place.
+static inline struct plan_entry *plan_entry(const struct engine *engine, const struct sequence *s)
+{
+    return &engine->plan.entries[s->slot];
+}
 
 // layout.c: places of everything in one mapping; base NULL: counts bytes only.
 size_t engine_layout(struct engine *engine, void *base);

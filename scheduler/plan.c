@@ -35,8 +35,7 @@ static uint32_t blocks_to_start(const struct engine *engine, const struct sequen
 
 static bool is_victim(const struct engine *engine, const struct sequence *v)
 {
-    return v->state == SEQUENCE_RUNNING && v->block_count > 0 &&
-           v->planned_stamp != engine->plan.stamp;
+    return v->state == SEQUENCE_RUNNING && v->block_count > 0 && !plan_entry(engine, v)->planned;
 }
 
 // What was no victim when looked at is none later in the plan, so nobody is looked at twice.
@@ -88,7 +87,7 @@ static enum batch_want want_of(const struct sequence *s)
 
 static struct plan_row row_open(struct engine *engine, struct sequence *s)
 {
-    s->planned_stamp = engine->plan.stamp;
+    plan_entry(engine, s)->planned = true;
     s->inflight++;
     return (struct plan_row){.record = s->record, .from = s->planned_len, .fed = s->fed};
 }
@@ -115,7 +114,7 @@ static void row_grow(struct engine *engine, struct sequence *s, struct plan_row 
 static void plan_decode(struct engine *engine, struct sequence *s)
 {
     struct plan *plan = &engine->plan;
-    if (!s->granted || sequence_planned_out(s))
+    if (!plan_entry(engine, s)->granted || sequence_planned_out(s))
         return;
     uint32_t count = blocks_for(engine, s->planned_len + 1) - s->block_count;
     if (count > 0 && !blocks_ensure(engine, s, count)) {
@@ -174,11 +173,6 @@ static uint32_t chunk_choose(struct engine *engine, struct sequence *s, uint32_t
     return q_len > 0 ? share_cut(engine, s, q_len) : 0;
 }
 
-static bool has_row(const struct engine *engine, const struct sequence *s)
-{
-    return s->planned_stamp == engine->plan.stamp;
-}
-
 // As much of a chunk as blocks and table changes permit.
 static uint32_t chunk_fit(struct engine *engine, struct sequence *s, uint32_t q_len)
 {
@@ -186,7 +180,7 @@ static uint32_t chunk_fit(struct engine *engine, struct sequence *s, uint32_t q_
         return q_len;
     struct plan *plan = &engine->plan;
     uint32_t count = blocks_for(engine, s->planned_len + q_len) - s->block_count;
-    uint32_t changes = has_row(engine, s) ? 0 : s->block_count - s->blocks_sent;
+    uint32_t changes = plan_entry(engine, s)->planned ? 0 : s->block_count - s->blocks_sent;
     if (changes > plan->changes_left)
         return 0;
     uint32_t fit = smaller(count, plan->changes_left - changes);
@@ -206,17 +200,18 @@ static uint32_t chunk_fit(struct engine *engine, struct sequence *s, uint32_t q_
 static void chunk_commit(struct engine *engine, struct sequence *s, uint32_t q_len)
 {
     struct plan *plan = &engine->plan;
-    uint32_t from = s->planned_len, changes = has_row(engine, s) ? s->block_count : s->blocks_sent;
-    if (!has_row(engine, s)) {
+    struct plan_entry *entry = plan_entry(engine, s);
+    uint32_t from = s->planned_len, changes = entry->planned ? s->block_count : s->blocks_sent;
+    if (!entry->planned) {
         if (sequence_generates(s) && !s->admitted) {
             plan->admits_left--;
             plan->history_left -= history_need(s);
         }
         plan->rows_left--;
-        s->row = plan->prefill_count++;
-        plan->prefill[s->row] = row_open(engine, s);
+        entry->row = plan->prefill_count++;
+        plan->prefill[entry->row] = row_open(engine, s);
     }
-    row_grow(engine, s, &plan->prefill[s->row], q_len);
+    row_grow(engine, s, &plan->prefill[entry->row], q_len);
     plan->changes_left -= s->block_count - changes;
     share_announce(engine, s, from);
 }
@@ -228,8 +223,9 @@ static void debt_note(struct engine *engine, struct sequence *s)
     uint32_t whole = blocks_for(engine, sequence_known(s));
     bool owes = s->state == SEQUENCE_RUNNING && !s->fed && whole > s->block_count;
     uint32_t debt = owes ? whole - s->block_count : 0;
-    engine->plan.debt += debt - s->debt;
-    s->debt = debt;
+    struct plan_entry *entry = plan_entry(engine, s);
+    engine->plan.debt += debt - entry->debt;
+    entry->debt = debt;
 }
 
 static bool prefill_admits(const struct plan *plan, const struct sequence *s)
@@ -251,7 +247,7 @@ static bool starts_none(const struct engine *engine)
 static uint32_t plan_prefill(struct engine *engine, struct sequence *s, uint32_t limit)
 {
     struct plan *plan = &engine->plan;
-    if (!has_row(engine, s)) {
+    if (!plan_entry(engine, s)->planned) {
         if (!prefill_admits(plan, s)) {
             plan->full = true;
             return 0;
@@ -277,8 +273,8 @@ static uint32_t plan_prefill(struct engine *engine, struct sequence *s, uint32_t
 // Tokens it has to compute before it gives one, as far as this plan goes.
 static uint32_t prefill_left(const struct engine *engine, const struct sequence *s)
 {
-    if (s->state == SEQUENCE_LEAVING || sequence_decodes(s) || !s->granted ||
-        s->stuck_stamp == engine->plan.stamp)
+    const struct plan_entry *entry = plan_entry(engine, s);
+    if (s->state == SEQUENCE_LEAVING || sequence_decodes(s) || !entry->granted || entry->stuck)
         return 0;
     return sequence_known(s) - s->planned_len;
 }
@@ -289,7 +285,7 @@ static void prefill_serve(struct engine *engine, struct sequence *s, uint32_t *t
     if (prefill_left(engine, s) > 0 && *tokens > 0) {
         *tokens -= plan_prefill(engine, s, *tokens);
         if (*tokens > 0) // it has all, or lacks something else: it gets no more in this step
-            s->stuck_stamp = engine->plan.stamp;
+            plan_entry(engine, s)->stuck = true;
     }
     debt_note(engine, s);
 }
@@ -318,7 +314,7 @@ static uint32_t decodes_count(const struct engine *engine)
     uint32_t count = 0;
     for (uint32_t i = 0; i < engine->order_count; i++) {
         const struct sequence *s = engine->order[i];
-        count += sequence_decodes(s) && s->granted && !sequence_planned_out(s);
+        count += sequence_decodes(s) && plan_entry(engine, s)->granted && !sequence_planned_out(s);
     }
     return count;
 }
@@ -371,7 +367,6 @@ static void plan_first(struct engine *engine)
             plan_decode(engine, s);
             continue;
         }
-        s->debt = 0;
         bool second = s->ahead && s->state == SEQUENCE_RUNNING;
         prefill_serve(engine, s, second ? &plan->second_left : &plan->first_left);
         if (prefill_left(engine, s) == 0)

@@ -28,7 +28,7 @@ static bool credit_suffices(const struct request *r, const struct sequence *s, u
 }
 
 // Room for some only: they are served in turn, beginning after the choice that was served last.
-static void credit_share(struct request *r, uint32_t room)
+static void credit_share(struct engine *engine, struct request *r, uint32_t room)
 {
     uint32_t start = r->run.served_last;
     uint32_t all = room;
@@ -38,7 +38,7 @@ static void credit_share(struct request *r, uint32_t room)
             if (!turn || !wants_token(s) || !credit_suffices(r, s, all))
                 continue;
             room--;
-            s->granted = true;
+            plan_entry(engine, s)->granted = true;
             r->run.served_last = s->number;
         }
     }
@@ -60,7 +60,8 @@ static void credit_request(struct engine *engine, struct request *r)
     uint32_t wanting = 0;
     bool scarce = false;
     for (struct sequence *s = r->run.first; s; s = s->sibling) {
-        s->granted = false;
+        if (s->state != SEQUENCE_PARKED)
+            *plan_entry(engine, s) = (struct plan_entry){0};
         wanting += wants_token(s);
         scarce = scarce || (wants_token(s) && !credit_suffices(r, s, room));
     }
@@ -70,12 +71,12 @@ static void credit_request(struct engine *engine, struct request *r)
         flag_raise(&r->events.paused);
         room = credit_count(r);
     }
-    credit_share(r, room);
+    credit_share(engine, r, room);
     r->run.credit_left = room > wanting ? room - wanting : 0;
     for (struct sequence *s = r->run.first; s; s = s->sibling) {
         if (s->state == SEQUENCE_PARKED)
             continue;
-        bool refused = wants_token(s) && !s->granted;
+        bool refused = wants_token(s) && !plan_entry(engine, s)->granted;
         stat_add(&engine->stats.pauses, refused && !s->paused);
         if (refused != s->paused)
             pause_set(engine, s, refused);
@@ -98,7 +99,8 @@ void credit_grant(struct engine *engine, uint64_t stamp)
         struct sequence *s = engine->order[i];
         struct request *r = s->request;
         if (r->kind != REQUEST_GENERATE) {
-            s->granted = true; // pooling puts nothing into the ring but the finish event
+            // pooling puts nothing into the ring but the finish event
+            *plan_entry(engine, s) = (struct plan_entry){.granted = true};
         } else if (r->run.stamp != stamp) {
             r->run.stamp = stamp;
             credit_request(engine, r);
@@ -109,7 +111,8 @@ void credit_grant(struct engine *engine, uint64_t stamp)
 void credit_drawn(struct engine *engine, struct sequence *s)
 {
     struct request *r = s->request;
-    s->granted = true;
+    struct plan_entry *entry = plan_entry(engine, s);
+    *entry = (struct plan_entry){.granted = true};
     if (r->kind != REQUEST_GENERATE)
         return;
     if (r->run.stamp != engine->plan.stamp) { // none of its sequences was there before the plan
@@ -121,10 +124,10 @@ void credit_drawn(struct engine *engine, struct sequence *s)
         flag_raise(&r->events.paused);
         r->run.credit_left = credit_count(r) - before;
     }
-    s->granted = r->run.credit_left > 0;
-    r->run.credit_left -= s->granted;
-    stat_add(&engine->stats.pauses, !s->granted);
-    pause_set(engine, s, !s->granted);
-    if (!s->granted)
+    entry->granted = r->run.credit_left > 0;
+    r->run.credit_left -= entry->granted;
+    stat_add(&engine->stats.pauses, !entry->granted);
+    pause_set(engine, s, !entry->granted);
+    if (!entry->granted)
         parked_stay(engine, r);
 }

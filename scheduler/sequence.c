@@ -235,8 +235,9 @@ static void request_drop(struct engine *engine, struct request *r, struct sequen
 static void order_drop(struct engine *engine, struct sequence *s)
 {
     uint32_t at = 0;
-    engine->plan.debt -= s->debt;
-    s->debt = 0;
+    struct plan_entry *entry = plan_entry(engine, s);
+    engine->plan.debt -= entry->debt;
+    entry->debt = 0;
     while (engine->order[at] != s)
         at++;
     engine->order_count--;

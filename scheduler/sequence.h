@@ -43,7 +43,6 @@ struct sequence {
     // What each step of a running one touches comes first.
     enum sequence_state state;
     bool paused;           // no room in the event ring
-    bool granted;          // room for a token of this plan
     bool lasting;          // its named blocks are kept: for the cache, or for its siblings
     bool admitted;         // the device knows how it is sampled
     bool fed;              // the device's last token of this slot is the next input
@@ -54,7 +53,6 @@ struct sequence {
     uint32_t slot, number; // device row; choice or input
     struct request *request;
     struct sequence *sibling; // next of its request
-    uint64_t planned_stamp;   // plan that has a row for it: prefill[row] where it computes a prompt
     uint32_t prompt_len;
     uint32_t output_count; // settled tokens, in history
     uint32_t pending;      // outputs planned and not settled
@@ -68,12 +66,10 @@ struct sequence {
     uint32_t *blocks;      // [blocks_per_sequence_max], of the slot
     int32_t *history_last; // the last chunk of its generated tokens
     uint32_t prompt_at;
-    uint32_t row, debt;   // debt: what the plan counts for it
     uint32_t key_count;   // of keys
     uint32_t match_count; // of blocks while it waits: found in the cache, held by nobody for it
     uint32_t penalty_row;
     uint64_t ticket;                     // order of drawing: who is older
-    uint64_t stuck_stamp;                // plan that can give it nothing more
     uint64_t match_serial, match_breaks; // by which a match is known to be whole
     struct hash *keys; // [blocks_per_sequence_max] chained; kept through preemption; of the slot
     struct hash root;  // parent of its first block's key

@@ -205,7 +205,7 @@ static void debts_hold(struct sim *sim)
     struct engine *e = sim->engine;
     uint32_t debt = 0;
     for (uint32_t i = 0; i < e->order_count; i++)
-        debt += e->order[i]->debt;
+        debt += plan_entry(e, e->order[i])->debt;
     sim_check(sim, debt == e->plan.debt, "%u blocks owed, %u counted", debt, e->plan.debt);
 }
 
@@ -350,8 +350,9 @@ void sim_rests(struct sim *sim)
         const struct sequence *s = &e->sequences[i];
         if (s->state == SEQUENCE_FREE)
             continue;
-        sim_check(sim, !s->granted && s->request->events.paused != 0,
-                  "idle with record %u, state %u", i, s->state);
+        bool granted = s->state != SEQUENCE_PARKED && plan_entry(e, s)->granted;
+        sim_check(sim, !granted && s->request->events.paused != 0, "idle with record %u, state %u",
+                  i, s->state);
     }
     sim_check(sim, !e->queue.first, "idle with a request waiting");
 }
