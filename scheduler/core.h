@@ -3,7 +3,7 @@
 #pragma once
 
 #include "runtime/model/model.h"
-#include "scheduler/blocks.h"
+#include "scheduler/budget.h"
 #include "scheduler/due.h"
 #include "scheduler/engine.h"
 #include "scheduler/pace.h"
@@ -32,7 +32,7 @@ struct plan_entry {
     bool planned; // it has a row: prefill[row] where it computes a prompt
     bool stuck;   // nothing more can be planned for it
     uint32_t row;
-    uint32_t debt; // blocks that plan.debt counts for it
+    uint32_t debt; // its part of budget.owed
 };
 
 // Rows of one step, decodes apart because they come first in the batch.
@@ -48,10 +48,8 @@ struct plan {
     uint32_t looks_left;        // blocks that may still be looked up in this plan
     struct sequence *paused_at; // before it no paused one is a victim
     uint32_t victim_at;         // from there on the order has no victims
-    uint32_t unmet;             // blocks that older sequences wait for
-    uint32_t debt;              // blocks that older prefills will still take
-    bool blocked;               // a drawn sequence waits for blocks: nothing new is drawn
-    bool full;                  // nor where one found no room in the step
+    struct budget budget;       // blocks
+    bool full;                  // a prompt found no room in the step: nothing new is drawn
 };
 
 struct record { // a launched step

@@ -60,21 +60,14 @@ static struct sequence *victim_choose(struct engine *engine, const struct sequen
 // flight is settled count, so no second victim falls for the same want.
 static bool blocks_ensure(struct engine *engine, const struct sequence *s, uint32_t count)
 {
-    struct plan *plan = &engine->plan;
-    const struct blocks *blocks = &engine->blocks;
-    while (blocks_available(blocks) + blocks->releasing_count < plan->unmet + count) {
+    const struct budget *budget = &engine->plan.budget;
+    while (budget_lacks(budget, count)) {
         struct sequence *victim = victim_choose(engine, s);
         if (!victim)
             break;
         sequence_preempt(engine, victim);
     }
-    return blocks_available(blocks) >= plan->unmet + count;
-}
-
-static void want_keep(struct engine *engine, uint32_t count)
-{
-    engine->plan.unmet += count;
-    engine->plan.blocked = true;
+    return budget_left(budget) >= count;
 }
 
 static enum batch_want want_of(const struct sequence *s)
@@ -118,7 +111,7 @@ static void plan_decode(struct engine *engine, struct sequence *s)
         return;
     uint32_t count = blocks_for(engine, s->planned_len + 1) - s->block_count;
     if (count > 0 && !blocks_ensure(engine, s, count)) {
-        want_keep(engine, count);
+        budget_keep(&plan->budget, count);
         return;
     }
     struct plan_row *row = &plan->decode[plan->decode_count++];
@@ -138,7 +131,7 @@ static bool start_ensure(struct engine *engine, const struct sequence *s)
     uint32_t need;
     do {
         need = blocks_to_start(engine, s);
-        if (!blocks_ensure(engine, s, need + engine->plan.debt))
+        if (!blocks_ensure(engine, s, need + engine->plan.budget.owed))
             return false;
     } while (blocks_to_start(engine, s) > need);
     return share_holds(engine, s);
@@ -152,10 +145,10 @@ static bool plan_start(struct engine *engine, struct sequence *s, enum share sha
     struct plan *plan = &engine->plan;
     uint32_t need = engine->paged ? blocks_to_start(engine, s) : 0;
     if (share == SHARE_COMPUTING && plan->decode_count + plan->prefill_count > 0) {
-        if (blocks_available(&engine->blocks) < plan->unmet + plan->debt + need)
+        if (budget_left(&plan->budget) < plan->budget.owed + need)
             return false;
     } else if (need > 0 && !start_ensure(engine, s)) {
-        want_keep(engine, blocks_to_start(engine, s));
+        budget_keep(&plan->budget, blocks_to_start(engine, s));
         return false;
     }
     sequence_start(engine, s);
@@ -185,9 +178,8 @@ static uint32_t chunk_fit(struct engine *engine, struct sequence *s, uint32_t q_
         return 0;
     uint32_t fit = smaller(count, plan->changes_left - changes);
     if (fit > 0 && !blocks_ensure(engine, s, fit)) {
-        uint32_t available = blocks_available(&engine->blocks);
-        uint32_t got = available > plan->unmet ? available - plan->unmet : 0;
-        want_keep(engine, fit - got);
+        uint32_t got = budget_left(&plan->budget);
+        budget_keep(&plan->budget, fit - got);
         fit = got;
     }
     if (fit == count)
@@ -222,10 +214,8 @@ static void debt_note(struct engine *engine, struct sequence *s)
 {
     uint32_t whole = blocks_for(engine, sequence_known(s));
     bool owes = s->state == SEQUENCE_RUNNING && !s->fed && whole > s->block_count;
-    uint32_t debt = owes ? whole - s->block_count : 0;
-    struct plan_entry *entry = plan_entry(engine, s);
-    engine->plan.debt += debt - entry->debt;
-    entry->debt = debt;
+    budget_owe(&engine->plan.budget, &plan_entry(engine, s)->debt,
+               owes ? whole - s->block_count : 0);
 }
 
 static bool prefill_admits(const struct plan *plan, const struct sequence *s)
@@ -239,8 +229,7 @@ static bool prefill_admits(const struct plan *plan, const struct sequence *s)
 // Older ones wait for all there is: no other can start, so it need not look for what it shares.
 static bool starts_none(const struct engine *engine)
 {
-    const struct plan *plan = &engine->plan;
-    return plan->unmet > 0 && blocks_available(&engine->blocks) < plan->unmet;
+    return engine->plan.budget.kept > blocks_available(&engine->blocks);
 }
 
 // Up to `limit` tokens of what the sequence has to compute; how many they are.
@@ -294,7 +283,7 @@ static void prefill_serve(struct engine *engine, struct sequence *s, uint32_t *t
 static void draws_serve(struct engine *engine, uint32_t *tokens, uint32_t most)
 {
     struct plan *plan = &engine->plan;
-    while (*tokens > 0 && plan->rows_left > 0 && !plan->blocked && !plan->full) {
+    while (*tokens > 0 && plan->rows_left > 0 && !plan->budget.blocked && !plan->full) {
         bool ahead = false;
         if (!places_make(engine))
             return;
@@ -340,20 +329,19 @@ static void plan_open(struct engine *engine, uint64_t stamp)
         plan->changes_left -= decodes;
     plan->admits_left = limits->admits_max;
     plan->history_left = limits->history_max;
-    plan->unmet = plan->debt = 0;
+    plan->budget = (struct budget){.blocks = &engine->blocks};
     plan->looks_left = PLAN_LOOKS_MAX;
     plan->paused_at = engine->paused.first;
     plan->victim_at = engine->order_count;
     plan->unserved = 0;
-    plan->blocked = plan->full = false;
+    plan->full = false;
 }
 
 static bool lacks_blocks(const struct engine *engine, const struct sequence *s)
 {
-    const struct plan *plan = &engine->plan;
+    const struct budget *budget = &engine->plan.budget;
     return engine->paged && s->state == SEQUENCE_WAITING &&
-           blocks_available(&engine->blocks) <
-               plan->unmet + plan->debt + blocks_to_start(engine, s);
+           budget_left(budget) < budget->owed + blocks_to_start(engine, s);
 }
 
 // Next tokens, and the first half by age. What was drawn ahead of its turn lives on the second: at
@@ -372,7 +360,7 @@ static void plan_first(struct engine *engine)
         if (prefill_left(engine, s) == 0)
             continue;
         plan->unserved++;
-        plan->blocked = plan->blocked || lacks_blocks(engine, s);
+        plan->budget.blocked = plan->budget.blocked || lacks_blocks(engine, s);
     }
     draws_serve(engine, &plan->first_left, UINT32_MAX);
 }

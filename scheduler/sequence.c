@@ -235,9 +235,7 @@ static void request_drop(struct engine *engine, struct request *r, struct sequen
 static void order_drop(struct engine *engine, struct sequence *s)
 {
     uint32_t at = 0;
-    struct plan_entry *entry = plan_entry(engine, s);
-    engine->plan.debt -= entry->debt;
-    entry->debt = 0;
+    budget_owe(&engine->plan.budget, &plan_entry(engine, s)->debt, 0);
     while (engine->order[at] != s)
         at++;
     engine->order_count--;

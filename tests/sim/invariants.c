@@ -206,7 +206,8 @@ static void debts_hold(struct sim *sim)
     uint32_t debt = 0;
     for (uint32_t i = 0; i < e->order_count; i++)
         debt += plan_entry(e, e->order[i])->debt;
-    sim_check(sim, debt == e->plan.debt, "%u blocks owed, %u counted", debt, e->plan.debt);
+    sim_check(sim, debt == e->plan.budget.owed, "%u blocks owed, %u counted", debt,
+              e->plan.budget.owed);
 }
 
 // A row of the last plan for s or one older than it, which may have ended or been paused since.
