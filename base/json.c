@@ -16,6 +16,7 @@ struct scan {
     size_t nul_count;      // and NUL in a key
 };
 
+enum { SCANNED_BYTES = 8 };                       // cost as much as one that is parsed
 enum { STAND_INS = 32, STAND_IN_FIRST = 0xFDD0 }; // noncharacters, one takes the place of NUL
 
 // Value of the escape \uXXXX at `at`, or -1 if there is none before `end`.
@@ -138,14 +139,45 @@ static uint32_t stand_in_find(struct text in)
     return used == UINT32_MAX ? 0 : STAND_IN_FIRST + (uint32_t)__builtin_ctz(~used);
 }
 
-static enum status parse_clean(json_t **out, struct text in, size_t skipped, struct error *err)
+static enum status unwanted(struct error *err)
+{
+    return error_set(err, STATUS_UNWANTED, "nobody waits for this JSON any more");
+}
+
+// Where jansson reads from: a piece at a time, so that it waits here between slices.
+struct source {
+    struct text left;
+    struct slice *slice;
+};
+
+static size_t source_read(void *to, size_t bytes_max, void *data)
+{
+    struct source *source = data;
+    size_t bytes = source->left.bytes < bytes_max ? source->left.bytes : bytes_max;
+    if (!slice_spend(source->slice, bytes))
+        return (size_t)-1;
+    memcpy(to, source->left.at, bytes);
+    source->left = text_span(source->left.at + bytes, source->left.bytes - bytes);
+    return bytes;
+}
+
+static json_t *load(struct text in, size_t flags, struct slice *slice, json_error_t *why)
+{
+    struct source source = {in, slice};
+    return json_load_callback(source_read, &source, flags, why);
+}
+
+static enum status parse_clean(json_t **out, struct text in, size_t skipped, struct slice *slice,
+                               struct error *err)
 {
     // Trailing bytes are judged here: jansson takes a NUL behind the value for the end.
     size_t flags = JSON_ALLOW_NUL | JSON_DECODE_ANY | JSON_DISABLE_EOF_CHECK;
     json_error_t why;
-    *out = json_loadb(in.at, in.bytes, flags, &why);
+    *out = load(in, flags, slice, &why);
     if (!*out && json_error_code(&why) == json_error_numeric_overflow)
-        *out = json_loadb(in.at, in.bytes, flags | JSON_DECODE_INT_AS_REAL, &why);
+        *out = load(in, flags | JSON_DECODE_INT_AS_REAL, slice, &why);
+    if (!*out && !slice_spend(slice, 0))
+        return unwanted(err);
     size_t at = why.position > 0 ? (size_t)why.position : 0;
     if (*out) {
         while (at < in.bytes && memchr(" \t\r\n", in.at[at], 4))
@@ -162,23 +194,33 @@ static enum status parse_clean(json_t **out, struct text in, size_t skipped, str
 
 enum status json_parse(json_t **out, struct text in, struct error *err)
 {
+    return json_parse_in_slices(out, in, NULL, err);
+}
+
+enum status json_parse_in_slices(json_t **out, struct text in, struct slice *slice,
+                                 struct error *err)
+{
     *out = NULL;
     size_t skipped = 0;
     if (in.bytes >= 3 && memcmp(in.at, "\xEF\xBB\xBF", 3) == 0)
         skipped = 3;
     struct text body = text_span(in.bytes > 0 ? in.at + skipped : "", in.bytes - skipped);
     struct scan scan = scan_json(body, NULL);
+    if (!slice_spend(slice, body.bytes / SCANNED_BYTES))
+        return unwanted(err);
     if (scan.depth_error_at != SIZE_MAX)
         return error_set(err, STATUS_INVALID, "invalid JSON at byte %zu: nested over %d levels",
                          scan.depth_error_at + skipped, JSON_DEPTH_MAX);
     if (scan.lone_count + scan.nul_count == 0)
-        return parse_clean(out, body, skipped, err);
+        return parse_clean(out, body, skipped, slice, err);
     struct mending mend = {.copy = heap_take(body.bytes)};
     uint32_t stand_in = scan.nul_count > 0 ? stand_in_find(body) : 0;
     snprintf(mend.stand_in, sizeof mend.stand_in, "\\u%04X", stand_in != 0 ? stand_in : 0xFFFD);
     memcpy(mend.copy, body.at, body.bytes);
     scan_json(body, &mend);
-    enum status status = parse_clean(out, text_span(mend.copy, body.bytes), skipped, err);
+    enum status status = unwanted(err);
+    if (slice_spend(slice, body.bytes / SCANNED_BYTES))
+        status = parse_clean(out, text_span(mend.copy, body.bytes), skipped, slice, err);
     heap_give(mend.copy);
     if (status == STATUS_OK && stand_in != 0)
         json_keys_mend(*out, stand_in);

@@ -4,6 +4,7 @@
 
 #include "base/status.h"
 #include "base/arena.h"
+#include "base/slice.h"
 #include "base/text.h"
 
 #include <jansson.h>
@@ -18,6 +19,10 @@ enum { JSON_DEPTH_MAX = 128 };
 // (then, every integer of the text does: see json_integer_exact). The error names the byte offset.
 // *out is a new reference.
 enum status json_parse(json_t **out, struct text in, struct error *err) MUST_USE;
+
+// The same, counted byte by byte. STATUS_UNWANTED: the slice ended it.
+enum status json_parse_in_slices(json_t **out, struct text in, struct slice *slice,
+                                 struct error *err) MUST_USE;
 
 // The same for a file of at most bytes_max bytes; errors name the file.
 enum status json_file_parse(json_t **out, const char *path, size_t bytes_max,

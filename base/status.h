@@ -21,7 +21,8 @@
     X(IO, "input or output failed")                                                                \
     X(DEVICE_FAULT, "the device failed")                                                           \
     X(TIMEOUT, "timed out")                                                                        \
-    X(REFUSED, "refused")
+    X(REFUSED, "refused")                                                                          \
+    X(UNWANTED, "ended because nobody waits for the result")
 
 enum status {
 #define STATUS_ENUM(name, text) STATUS_##name,

@@ -77,6 +77,9 @@ bool exchange_streaming(const struct exchange *x); // the 200 of a stream or a l
 void exchange_offload(struct exchange *x, void (*work)(struct exchange *x),
                       void (*done)(struct exchange *x));
 bool exchange_gone(const struct exchange *x);
+// For `work` alone, which counts in it what it does; NULL where the work is not shared. Once it
+// says that the result is unwanted, nothing of what was made is looked at.
+struct slice *exchange_slice(const struct exchange *x);
 
 // What an endpoint may take in one arena while it prepares a body of so many bytes. Measured: a
 // text that the tokenizer must merge as one word takes 60 bytes a byte.

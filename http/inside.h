@@ -64,6 +64,7 @@ struct exchange {
 
     struct text body_given; // h2o's, while a worker has the copy
     char *body_copy;
+    struct slice *slice; // of its work, while a worker has it
     void (*work)(struct exchange *x);
     void (*done)(struct exchange *x);
 
@@ -101,9 +102,9 @@ void exchange_destroy(struct exchange *x);
 int exchange_status(const struct exchange *x); // 499: the client left before the answer's end
 
 // offload.c
-void offload_take(struct http_thread *thread); // what the text workers gave back
-void offload_run(struct exchange *x);          // on a text worker
-void offload_drop(struct exchange *x);         // gone before a worker had it
+void offload_take(struct http_thread *thread);             // what the text workers gave back
+void offload_run(struct exchange *x, struct slice *slice); // on a text worker
+void offload_drop(struct exchange *x);                     // gone before a worker had it
 bool offload_is_idle(const struct http_thread *thread);
 
 // engine_side.c

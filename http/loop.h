@@ -62,9 +62,9 @@ struct http_thread {
     struct waker *control;      // server -> thread, text worker -> thread
     struct waker *waker;        // engines -> thread
     struct work_side *work;
-    struct exchange_list waiting[2]; // for a text worker: small bodies, large ones
-    struct exchange *exchanges;      // all whose answer lives
-    _Atomic uint32_t exchange_count; // written by this thread alone
+    struct exchange_list waiting[WORK_SIZES_MAX]; // for a text worker, by size
+    struct exchange *exchanges;                   // all whose answer lives
+    _Atomic uint32_t exchange_count;              // written by this thread alone
     struct connection *readable; // all but those with an exchange on HTTP/1: h2o reads from them
     uint32_t connection_count, connections_max;
     bool listener_paused;

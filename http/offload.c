@@ -1,18 +1,16 @@
 // Exchanges on their way to a text worker and back, all on the h2o thread but offload_run. What the
-// workers cannot take yet waits here, small bodies apart from large ones, with its body still
-// h2o's: a copy is made for a worker alone, so that copies are bounded by what is out.
+// workers cannot take yet waits here, sorted by the size of its body, which is still h2o's: a copy
+// is made for a worker alone, so that copies are bounded by what is out.
 #include "http/inside.h"
 
-enum { LARGE_BYTES = 1 << 20 };
-
-static bool is_large(const struct exchange *x)
+static struct exchange_list *list_of(const struct exchange *x)
 {
-    return x->info.body.bytes > LARGE_BYTES;
+    return &x->thread->waiting[work_size(x->info.body.bytes)];
 }
 
 static void wait_begin(struct exchange *x)
 {
-    struct exchange_list *list = &x->thread->waiting[is_large(x)];
+    struct exchange_list *list = list_of(x);
     x->waiting_next = NULL;
     x->waiting_link = list->end;
     *list->end = x;
@@ -21,7 +19,7 @@ static void wait_begin(struct exchange *x)
 
 static void wait_end(struct exchange *x)
 {
-    struct exchange_list *list = &x->thread->waiting[is_large(x)];
+    struct exchange_list *list = list_of(x);
     *x->waiting_link = x->waiting_next;
     if (x->waiting_next)
         x->waiting_next->waiting_link = x->waiting_link;
@@ -47,17 +45,16 @@ static void body_return(struct exchange *x)
     x->body_copy = NULL;
 }
 
-// Small bodies first: a worker that may take both is short of neither.
 static void waiting_submit(struct http_thread *thread)
 {
-    for (int large = 0; large < 2; large++) {
+    for (uint32_t size = 0; size < WORK_SIZES_MAX; size++) {
         struct exchange *x;
         int worker;
-        while ((x = thread->waiting[large].first) != NULL &&
-               (worker = work_choose(thread->work, large)) >= 0) {
+        while ((x = thread->waiting[size].first) != NULL &&
+               (worker = work_choose(thread->work, size)) >= 0) {
             wait_end(x);
             body_keep(x);
-            work_submit(thread->work, worker, x, large);
+            work_submit(thread->work, worker, x);
         }
     }
 }
@@ -73,10 +70,20 @@ void exchange_offload(struct exchange *x, void (*work)(struct exchange *x),
     waiting_submit(x->thread);
 }
 
-void offload_run(struct exchange *x)
+void offload_run(struct exchange *x, struct slice *slice)
 {
-    if (!exchange_gone(x))
-        x->work(x);
+    if (exchange_gone(x))
+        return;
+    if (slice)
+        slice->unwanted = &x->gone;
+    x->slice = slice;
+    x->work(x);
+    x->slice = NULL;
+}
+
+struct slice *exchange_slice(const struct exchange *x)
+{
+    return x->slice;
 }
 
 static void work_done(struct exchange *x)
@@ -118,5 +125,8 @@ void offload_drop(struct exchange *x)
 
 bool offload_is_idle(const struct http_thread *thread)
 {
-    return work_out(thread->work) == 0 && !thread->waiting[0].first && !thread->waiting[1].first;
+    for (uint32_t size = 0; size < WORK_SIZES_MAX; size++)
+        if (thread->waiting[size].first)
+            return false;
+    return work_out(thread->work) == 0;
 }

@@ -87,24 +87,40 @@ bool server_http2_is_on(const struct server_options *options)
 // While a body is prepared: two arenas, a rendered conversation, its JSON values and their texts.
 static uint64_t prepare_bytes_max(uint64_t body)
 {
-    return 2 * scratch_bytes_max(body) + (UINT64_C(768) << 20) + 2 * body;
+    enum { VALUE_BYTES = 128, VALUES_BYTES_MAX = 768 << 20 }; // of a byte of the body; of all
+    uint64_t values = VALUE_BYTES * body;
+    values = values < VALUES_BYTES_MAX ? values : VALUES_BYTES_MAX;
+    return 2 * scratch_bytes_max(body) + values + 2 * body;
+}
+
+// Of each size so many bodies as have workers: copies that h2o threads have given, and their
+// preparation.
+static uint64_t workers_bytes_max(const struct server_options *options)
+{
+    uint64_t threads = options->http_threads, most = options->body_bytes_max;
+    uint64_t sum = options->text_workers * (threads * WORK_SMALL_MAX * WORK_SMALL_BYTES +
+                                            prepare_bytes_max(WORK_SMALL_BYTES));
+    for (uint32_t size = 1; size <= work_size(most); size++) {
+        uint64_t body = (uint64_t)WORK_SMALL_BYTES << size;
+        body = body < most ? body : most;
+        sum += work_large_count(options->text_workers) *
+               (threads * WORK_LARGE_MAX * body + prepare_bytes_max(body));
+    }
+    return sum;
 }
 
 // The bodies of all connections share a budget (bodies.c); what an answer repeats of its body
 // (documents) is not in it.
 uint64_t server_bytes_max(const struct server_options *options)
 {
-    enum { STREAM_BYTES = 16 * 1024, SMALL_BYTES = WORK_SMALL_MAX << 20 };
+    enum { STREAM_BYTES = 16 * 1024 };
     struct server_options filled = *options;
     defaults_fill(&filled);
-    uint64_t body = filled.body_bytes_max + BODY_SLACK_BYTES;
-    uint64_t copies = (uint64_t)filled.http_threads * (WORK_LARGE_MAX * body + SMALL_BYTES);
     struct rlimit limit;
     uint64_t connections = filled.connections_max;
     if (getrlimit(RLIMIT_NOFILE, &limit) == 0)
         connections = connections_fit(filled.connections_max, limit.rlim_max);
-    return filled.body_memory_max + connections * STREAM_BYTES +
-           filled.text_workers * (copies + prepare_bytes_max(body)) +
+    return filled.body_memory_max + connections * STREAM_BYTES + workers_bytes_max(&filled) +
            filled.http_threads * prepare_bytes_max(INLINE_BYTES);
 }
 
@@ -136,7 +152,7 @@ static enum status thread_prepare(struct server *server, uint32_t index, struct 
     thread->server = server;
     thread->index = index;
     thread->listen_fd = thread->watch_fd = -1;
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < WORK_SIZES_MAX; i++)
         thread->waiting[i].end = &thread->waiting[i].first;
     uint32_t count = server->thread_count;
     thread->connections_max = (server->options.connections_max + count - 1) / count;
@@ -154,8 +170,12 @@ static enum status work_start(struct server *server, struct error *err)
     struct waker **wakers = heap_take_zeroed(server->thread_count, sizeof *wakers);
     for (uint32_t i = 0; i < server->thread_count; i++)
         wakers[i] = server->threads[i].control;
-    enum status status = work_open(&server->work, server->options.text_workers,
-                                   server->thread_count, wakers, offload_run, err);
+    struct work_options options = {.workers = server->options.text_workers,
+                                   .sizes = work_size(server->options.body_bytes_max) + 1,
+                                   .sides = server->thread_count,
+                                   .wakers = wakers,
+                                   .run = offload_run};
+    enum status status = work_open(&server->work, &options, err);
     heap_give(wakers);
     for (uint32_t i = 0; i < server->thread_count && status == STATUS_OK; i++)
         server->threads[i].work = work_side(server->work, i);

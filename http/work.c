@@ -1,64 +1,65 @@
 // See work.h. Rings hold as many entries as may be out, so the way back can never be full. A
 // worker walks the rings of all h2o threads in turn, one item each, so that none is starved.
+// Workers stand by size: those of small bodies, then as many of each larger size as may run of
+// large ones. All go through one gate.
 #include "http/work.h"
 
 #include "base/arena.h"
 #include "base/ring.h"
+#include "http/gate.h"
 
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 
 enum { RING_ENTRIES = 8 };
-_Static_assert(RING_ENTRIES >= WORK_SMALL_MAX + WORK_LARGE_MAX, "what is out fits the way back");
-
-struct item {
-    struct exchange *x;
-    bool large;
-};
+_Static_assert((int)RING_ENTRIES >= (int)WORK_SMALL_MAX && (int)RING_ENTRIES >= (int)WORK_LARGE_MAX,
+               "what is out fits the way back");
 
 struct item_ring {
     struct ring ring;
-    struct item entries[RING_ENTRIES];
+    struct exchange *entries[RING_ENTRIES];
 };
 
 struct lane { // one (h2o thread, worker)
     struct item_ring to, from;
-    uint32_t out[2]; // h2o thread's counts: small, large
+    uint32_t out; // h2o thread's count
 };
 
 struct work_side {
     struct work_pool *pool;
     uint32_t index;
-    uint32_t next; // worker asked first
+    uint32_t next; // worker of a size asked first
     struct waker *waker;
     struct lane *lanes; // [workers]
 };
 
 struct worker {
     struct work_pool *pool;
-    uint32_t index;
+    uint32_t index, size;
     pthread_t thread;
     struct waker *waker;
     // submitted and not done, of all h2o threads; relaxed: a stale count only chooses worse
-    _Atomic uint32_t large;
+    _Atomic uint32_t out;
 };
 
 struct work_pool {
-    uint32_t worker_count, side_count, started;
-    void (*run)(struct exchange *x);
+    struct work_options options;
+    uint32_t large_count; // workers of each size but the small one
+    uint32_t worker_count, started;
+    struct gate gate;
     _Atomic bool stop;
     struct worker *workers;  // [worker_count]
-    struct work_side *sides; // [side_count]
+    struct work_side *sides; // [options.sides]
 };
 
-static void item_push(struct item_ring *items, struct item item)
+static void item_push(struct item_ring *items, struct exchange *x)
 {
-    items->entries[ring_place(&items->ring)] = item;
+    items->entries[ring_place(&items->ring)] = x;
     ring_publish(&items->ring);
 }
 
-static bool item_pop(struct item_ring *items, struct item *out)
+static bool item_pop(struct item_ring *items, struct exchange **out)
 {
     uint32_t place;
     if (!ring_peek(&items->ring, &place))
@@ -68,20 +69,40 @@ static bool item_pop(struct item_ring *items, struct item *out)
     return true;
 }
 
+// The slices of one large body.
+struct turn {
+    struct slice slice; // first: the slice's pass finds the rest
+    struct gate *gate;
+};
+
+static void turn_pass(struct slice *slice)
+{
+    gate_pass(((struct turn *)slice)->gate, true);
+}
+
+static void item_run(struct worker *worker, struct exchange *x)
+{
+    struct work_pool *pool = worker->pool;
+    bool large = worker->size > 0;
+    struct turn turn = {{.each = WORK_SLICE, .left = WORK_SLICE, .pass = turn_pass}, &pool->gate};
+    gate_enter(&pool->gate, large);
+    pool->options.run(x, large ? &turn.slice : NULL);
+    gate_leave(&pool->gate, large);
+}
+
 static bool worker_turn(struct worker *worker)
 {
     struct work_pool *pool = worker->pool;
     bool worked = false;
-    for (uint32_t i = 0; i < pool->side_count; i++) {
+    for (uint32_t i = 0; i < pool->options.sides; i++) {
         struct work_side *side = &pool->sides[i];
         struct lane *lane = &side->lanes[worker->index];
-        struct item item;
-        if (!item_pop(&lane->to, &item))
+        struct exchange *x;
+        if (!item_pop(&lane->to, &x))
             continue;
-        pool->run(item.x);
-        if (item.large)
-            atomic_fetch_sub_explicit(&worker->large, 1, memory_order_relaxed);
-        item_push(&lane->from, item);
+        item_run(worker, x);
+        atomic_fetch_sub_explicit(&worker->out, 1, memory_order_relaxed);
+        item_push(&lane->from, x);
         waker_raise(side->waker);
         worked = true;
     }
@@ -103,6 +124,8 @@ static enum status workers_start(struct work_pool *pool, struct error *err)
     for (uint32_t i = 0; i < pool->worker_count; i++) {
         struct worker *worker = &pool->workers[i];
         *worker = (struct worker){.pool = pool, .index = i};
+        if (i >= pool->options.workers)
+            worker->size = 1 + (i - pool->options.workers) / pool->large_count;
         enum status status = waker_open(&worker->waker, err);
         if (status != STATUS_OK)
             return status;
@@ -115,20 +138,22 @@ static enum status workers_start(struct work_pool *pool, struct error *err)
     return STATUS_OK;
 }
 
-enum status work_open(struct work_pool **out, uint32_t workers, uint32_t sides,
-                      struct waker *const *wakers, void (*run)(struct exchange *x),
-                      struct error *err)
+enum status work_open(struct work_pool **out, const struct work_options *options, struct error *err)
 {
     struct work_pool *pool = heap_take_zeroed(1, sizeof *pool);
-    *pool = (struct work_pool){.worker_count = workers, .side_count = sides, .run = run};
-    pool->workers = heap_take_zeroed(workers, sizeof *pool->workers);
-    pool->sides = heap_take_zeroed(sides, sizeof *pool->sides);
-    for (uint32_t i = 0; i < sides; i++) {
-        struct lane *lanes = heap_take_zeroed(workers, sizeof *lanes);
-        for (uint32_t j = 0; j < workers; j++)
+    pool->options = *options;
+    pool->options.wakers = NULL; // the caller's, not kept
+    pool->large_count = work_large_count(options->workers);
+    pool->worker_count = options->workers + (options->sizes - 1) * pool->large_count;
+    pool->workers = heap_take_zeroed(pool->worker_count, sizeof *pool->workers);
+    pool->sides = heap_take_zeroed(options->sides, sizeof *pool->sides);
+    gate_open(&pool->gate, options->workers, pool->large_count);
+    for (uint32_t i = 0; i < options->sides; i++) {
+        struct lane *lanes = heap_take_zeroed(pool->worker_count, sizeof *lanes);
+        for (uint32_t j = 0; j < pool->worker_count; j++)
             lanes[j].to.ring.mask = lanes[j].from.ring.mask = RING_ENTRIES - 1;
-        pool->sides[i] =
-            (struct work_side){.pool = pool, .index = i, .waker = wakers[i], .lanes = lanes};
+        pool->sides[i] = (struct work_side){
+            .pool = pool, .index = i, .waker = options->wakers[i], .lanes = lanes};
     }
     enum status status = workers_start(pool, err);
     if (status != STATUS_OK) {
@@ -149,7 +174,8 @@ void work_close(struct work_pool *pool)
         pthread_join(pool->workers[i].thread, NULL);
         waker_close(pool->workers[i].waker);
     }
-    for (uint32_t i = 0; i < pool->side_count; i++)
+    gate_close(&pool->gate);
+    for (uint32_t i = 0; i < pool->options.sides; i++)
         heap_give(pool->sides[i].lanes);
     heap_give(pool->sides);
     heap_give(pool->workers);
@@ -161,58 +187,48 @@ struct work_side *work_side(struct work_pool *pool, uint32_t index)
     return &pool->sides[index];
 }
 
-static bool may_take(const struct work_side *side, uint32_t at, bool large)
-{
-    struct work_pool *pool = side->pool;
-    bool last = at + 1 == pool->worker_count;
-    const uint32_t *out = side->lanes[at].out;
-    if (large)
-        return out[1] < WORK_LARGE_MAX && (!last || at == 0);
-    return out[0] < WORK_SMALL_MAX &&
-           (last || atomic_load_explicit(&pool->workers[at].large, memory_order_relaxed) == 0);
-}
-
-// Least of: large work of all h2o threads, then what this thread has there.
+// Least of: the work of all h2o threads, then what this thread has there.
 static uint64_t load_of(const struct work_side *side, uint32_t at)
 {
-    const struct lane *lane = &side->lanes[at];
-    uint64_t large = atomic_load_explicit(&side->pool->workers[at].large, memory_order_relaxed);
-    return large << 32 | (lane->out[0] + lane->out[1]);
+    uint64_t out = atomic_load_explicit(&side->pool->workers[at].out, memory_order_relaxed);
+    return out << 32 | side->lanes[at].out;
 }
 
-int work_choose(const struct work_side *side, bool large)
+int work_choose(const struct work_side *side, uint32_t size)
 {
-    uint32_t count = side->pool->worker_count;
+    const struct work_pool *pool = side->pool;
+    uint32_t first = size == 0 ? 0 : pool->options.workers + (size - 1) * pool->large_count;
+    uint32_t count = size == 0 ? pool->options.workers : pool->large_count;
+    uint32_t most = size == 0 ? WORK_SMALL_MAX : WORK_LARGE_MAX;
     int best = -1;
     for (uint32_t i = 0; i < count; i++) {
-        uint32_t at = (side->next + i) % count;
-        if (may_take(side, at, large) &&
+        uint32_t at = first + (side->next + i) % count;
+        if (side->lanes[at].out < most &&
             (best < 0 || load_of(side, at) < load_of(side, (uint32_t)best)))
             best = (int)at;
     }
     return best;
 }
 
-void work_submit(struct work_side *side, int worker, struct exchange *x, bool large)
+void work_submit(struct work_side *side, int worker, struct exchange *x)
 {
     struct worker *chosen = &side->pool->workers[worker];
     struct lane *lane = &side->lanes[worker];
-    if (large)
-        atomic_fetch_add_explicit(&chosen->large, 1, memory_order_relaxed);
-    item_push(&lane->to, (struct item){x, large});
-    lane->out[large]++;
-    side->next = (uint32_t)worker + 1;
+    atomic_fetch_add_explicit(&chosen->out, 1, memory_order_relaxed);
+    item_push(&lane->to, x);
+    lane->out++;
+    side->next++;
     waker_raise(chosen->waker);
 }
 
 struct exchange *work_take(struct work_side *side)
 {
     for (uint32_t i = 0; i < side->pool->worker_count; i++) {
-        struct item item;
-        if (!item_pop(&side->lanes[i].from, &item))
+        struct exchange *x;
+        if (!item_pop(&side->lanes[i].from, &x))
             continue;
-        side->lanes[i].out[item.large]--;
-        return item.x;
+        side->lanes[i].out--;
+        return x;
     }
     return NULL;
 }
@@ -221,6 +237,11 @@ uint32_t work_out(const struct work_side *side)
 {
     uint32_t out = 0;
     for (uint32_t i = 0; i < side->pool->worker_count; i++)
-        out += side->lanes[i].out[0] + side->lanes[i].out[1];
+        out += side->lanes[i].out;
     return out;
+}
+
+uint32_t work_waiting(struct work_pool *pool)
+{
+    return gate_waiting(&pool->gate);
 }

@@ -8,6 +8,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+enum { LOOKED_BYTES = 8 }; // through: as much work as parsing one
+
 // A parsed value takes up to a hundred times its bytes in the body: their number has a limit too.
 static bool values_are_too_many(struct text body)
 {
@@ -42,6 +44,8 @@ static void call_prepare(struct call *call)
     struct error err;
 
     call->scratch = arena_create(0, scratch_bytes_max(call->info->body.bytes));
+    call->slice = exchange_slice(call->exchange);
+    (void)slice_spend(call->slice, call->info->body.bytes / LOOKED_BYTES); // parsing sees the end
     if (values_are_too_many(call->info->body)) {
         call->fields =
             (struct fields){.arena = exchange_arena(call->exchange), .shape = call->info->shape};
@@ -49,7 +53,7 @@ static void call_prepare(struct call *call)
                           "the request body holds more than %d JSON values", CALL_VALUES_MAX);
         return;
     }
-    if (json_parse(&call->body, call->info->body, &err) != STATUS_OK) {
+    if (json_parse_in_slices(&call->body, call->info->body, call->slice, &err) != STATUS_OK) {
         call->body = NULL;
         call->fields =
             (struct fields){.arena = exchange_arena(call->exchange), .shape = call->info->shape};
@@ -58,8 +62,10 @@ static void call_prepare(struct call *call)
         return;
     }
     fields_init(&call->fields, exchange_arena(call->exchange), call->info->shape, call->body);
+    call->fields.slice = call->slice;
     if (!call->fields.failed)
         call->prepare(call);
+    call->slice = call->fields.slice = NULL;
     body_end(call);
     call->prepare_ns = clock_ns() - started;
 }

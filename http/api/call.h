@@ -18,6 +18,7 @@ struct call {
     const struct exchange_info *info;
     const struct served_model *model; // set by call_model
     struct fields fields;
+    struct slice *slice;                // of a large body, while it is prepared; else NULL
     struct arena *scratch;              // from call_start until `answer` has returned
     json_t *body;                       // until `prepare` returns; fields give strings of it
     void (*prepare)(struct call *call); // reads fields, makes tokens; may fail the fields

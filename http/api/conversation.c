@@ -10,9 +10,16 @@ json_t *json_string_of(struct text t)
     return string;
 }
 
-void conversation_begin(struct conversation *c)
+void conversation_begin(struct conversation *c, struct slice *slice)
 {
-    *c = (struct conversation){.messages = json_array(), .calls = json_object()};
+    *c = (struct conversation){.slice = slice, .messages = json_array(), .calls = json_object()};
+}
+
+// What is added was copied and checked. Where it is unwanted, whoever reads on sees it.
+static void copy_count(struct conversation *c, size_t bytes)
+{
+    enum { COPY_WORK = 64, COPY_BYTES = 4 }; // of each; bytes that cost as much as one parsed
+    (void)slice_spend(c->slice, COPY_WORK + bytes / COPY_BYTES);
 }
 
 void conversation_end(struct conversation *c)
@@ -29,6 +36,7 @@ json_t *conversation_add(struct conversation *c, const char *role, struct text c
     json_object_set_new(message, "role", json_string(role));
     json_object_set_new(message, "content", json_string_of(content));
     json_array_append_new(c->messages, message);
+    copy_count(c, content.bytes);
     return message;
 }
 
@@ -42,7 +50,8 @@ static json_t *arguments_of(struct conversation *c, const struct tool_call *call
         return json_incref((json_t *)call->arguments); // shared, never written
     if (call->arguments_text.bytes == 0)
         return json_object();
-    if (json_parse(&value, call->arguments_text, &err) == STATUS_OK && json_is_object(value))
+    if (json_parse_in_slices(&value, call->arguments_text, c->slice, &err) == STATUS_OK &&
+        json_is_object(value))
         return value;
     json_decref(value);
     if (text_is(call->arguments_text, "null"))
@@ -70,6 +79,7 @@ void conversation_add_call(struct conversation *c, json_t *message, const struct
     json_object_set_new(known, "name", json_string_of(call->name));
     json_object_set_new(known, "answered", json_false());
     json_object_setn_new(c->calls, call->id.at, call->id.bytes, known);
+    copy_count(c, call->id.bytes + call->name.bytes);
 }
 
 void conversation_add_result(struct conversation *c, struct fields *f,
@@ -126,6 +136,7 @@ static size_t run_join(struct conversation *c, size_t at)
     }
     if (end > at + 1)
         json_object_set_new(first, "content", json_string_of(text_span(joined.at, joined.bytes)));
+    copy_count(c, joined.bytes);
     json_buffer_free(&joined);
     return end;
 }

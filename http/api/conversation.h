@@ -10,13 +10,14 @@
 enum { CONVERSATION_MESSAGES_MAX = 100000 };
 
 struct conversation {
-    json_t *messages;   // array of {role, content, ...}
-    json_t *calls;      // id -> {"name": ..., "answered": bool}
-    bool continued;     // the last message is an assistant's, to be continued
-    bool raw_arguments; // some call's arguments are no JSON object and stand as text
+    struct slice *slice; // that the work is counted in, or NULL
+    json_t *messages;    // array of {role, content, ...}
+    json_t *calls;       // id -> {"name": ..., "answered": bool}
+    bool continued;      // the last message is an assistant's, to be continued
+    bool raw_arguments;  // some call's arguments are no JSON object and stand as text
 };
 
-void conversation_begin(struct conversation *c);
+void conversation_begin(struct conversation *c, struct slice *slice);
 void conversation_end(struct conversation *c);
 
 // Appends {role, content} and returns it (borrowed) for further keys.

@@ -11,6 +11,7 @@
 enum {
     INPUTS_MAX = 2048,
     WHOLE_VALUES_MAX = 4096, // more floats than this are sent in pieces
+    ID_WORK = 4,             // reading one takes as long as parsing so many bytes of JSON
 };
 
 static const struct field_rule embeddings_rows[] = {
@@ -106,7 +107,8 @@ static enum status text_encode(struct embeddings *e, struct text text, unsigned 
     bound = bound < most ? bound : most;
     *tokens = arena_take(arena, (size_t)bound * sizeof **tokens);
     unsigned in_text = e->pooled.call.model->special_in_text ? ENCODE_ADDED_TOKENS : ENCODE_PLAIN;
-    struct encode_args in = {.text = text, .flags = flags | in_text, .arena = arena};
+    struct encode_args in = {
+        .text = text, .flags = flags | in_text, .arena = arena, .slice = e->pooled.call.slice};
 
     return *tokens ? tokenizer_encode(tokenizer, &in, *tokens, bound, count, &err) : STATUS_NO_ROOM;
 }
@@ -184,7 +186,8 @@ static void ids_add(struct embeddings *e, const char *path, const json_t *ids, s
         }
         tokens[i] = (int32_t)id;
     }
-    tokens_add(e, path, tokens, n > UINT32_MAX ? UINT32_MAX : (uint32_t)n);
+    if (fields_spend(f, n * ID_WORK))
+        tokens_add(e, path, tokens, n > UINT32_MAX ? UINT32_MAX : (uint32_t)n);
 }
 
 static void inputs_add(struct embeddings *e, const json_t *input, struct arena *arena)

@@ -7,6 +7,7 @@
 #include <string.h>
 
 enum { MESSAGE_MAX = 1024 };
+enum { MEMBER_WORK = 64 }; // judging one takes as long as parsing so many bytes of JSON
 
 void fields_init(struct fields *f, struct arena *arena, enum shape shape, const json_t *root)
 {
@@ -84,6 +85,13 @@ void fields_fail(struct fields *f, enum http_error error, const char *path, cons
     va_end(args);
     cut_text(message, sizeof message, n);
     failure_set(f, error, path, message);
+}
+
+bool fields_spend(struct fields *f, uint64_t work)
+{
+    if (!slice_spend(f->slice, work))
+        fields_fail_plain(f, HTTP_UNAVAILABLE, NULL, "nobody waits for the answer any more");
+    return !f->failed;
 }
 
 const char *fields_path(struct fields *f, const char *format, ...)
@@ -337,7 +345,7 @@ void fields_check_object(struct fields *f, const struct field_rules *rules, cons
     {
         bool whole = strlen(name) == bytes; // a name with NUL in it is no field's
         const struct field_rule *rule = rule_find(rules, whole ? name : "*");
-        if (f->failed)
+        if (f->failed || !fields_spend(f, MEMBER_WORK))
             return;
         if (rule)
             rule_apply(f, rule, value, path, name);

@@ -6,6 +6,7 @@
 
 #include "http/errors.h"
 #include "base/arena.h"
+#include "base/slice.h"
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -17,6 +18,7 @@ struct fields {
     const json_t *root; // the body, an object
     struct arena *arena;
     enum shape shape;
+    struct slice *slice; // that reading is counted in, or NULL
     bool failed;
     struct http_failure failure;   // valid where failed
     uint32_t ignored_count;        // fields that no table knows
@@ -79,6 +81,9 @@ void fields_fail_plain(struct fields *f, enum http_error error, const char *path
 void fields_check_known(struct fields *f, const struct field_rules *rules);
 void fields_check_object(struct fields *f, const struct field_rules *rules, const json_t *object,
                          const char *path);
+
+// Counts work (slice.h). False: nobody waits for the result, which counts as a failure.
+bool fields_spend(struct fields *f, uint64_t work);
 
 // NULL where the field is absent or null.
 const json_t *fields_get(const struct fields *f, const char *name);

@@ -115,7 +115,7 @@ static void generation_prepare(struct call *call)
 {
     struct generation *g = (struct generation *)call;
 
-    conversation_begin(&g->conversation);
+    conversation_begin(&g->conversation, call->slice);
     g->shape->read(g);
     if (!call->fields.failed)
         prompt_make(g);

@@ -163,6 +163,7 @@ static void inputs_make(struct rerank *r, struct text query, const json_t *docum
         .document_max = r->document_max,
         .stop = !r->truncate,
         .arena = call->scratch,
+        .slice = call->slice,
     };
 
     enum status status = rerank_prompt_make(&prompt, &args, &err);

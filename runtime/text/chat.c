@@ -185,6 +185,7 @@ enum status chat_render(const struct chat_template *chat, const struct chat_inpu
         .err = err,
         .line = 1,
         .steps_left = limits.steps_max,
+        .slice = in->slice,
         .output_bytes_max = limits.output_bytes_max,
         .out = &prompt,
         .now = in->now,

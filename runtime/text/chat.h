@@ -9,6 +9,7 @@
 
 #include "base/status.h"
 #include "base/arena.h"
+#include "base/slice.h"
 #include "base/text.h"
 #include "runtime/text/segment.h"
 
@@ -28,7 +29,8 @@ struct chat_input {
     const json_t *variables;    // object: messages, tools, bos_token, ...; must outlive the output
     const char *const *trusted; // variables whose strings are the server's own, e.g. "bos_token"
     uint32_t trusted_count;
-    int64_t now; // unix seconds, for strftime_now (UTC)
+    int64_t now;         // unix seconds, for strftime_now (UTC)
+    struct slice *slice; // the work is counted in it; NULL: it is not shared
     struct chat_limits limits;
 };
 

@@ -53,7 +53,8 @@ enum status prompt_tokens(const struct prompt_args *args, int32_t **tokens, uint
     struct chat_input in = {.variables = args->variables,
                             .trusted = prompt_trusted,
                             .trusted_count = prompt_trusted_count,
-                            .now = args->now};
+                            .now = args->now,
+                            .slice = args->slice};
     struct chat_output rendered;
     enum status status = chat_render(args->chat, &in, args->arena, &rendered, err);
     if (status != STATUS_OK)
@@ -68,6 +69,7 @@ enum status prompt_tokens(const struct prompt_args *args, int32_t **tokens, uint
         return error_set(err, STATUS_NO_ROOM, "the prompt is too long to be encoded");
     struct encode_args encode = {.flags = args->plain ? ENCODE_SPECIAL : 0,
                                  .arena = args->arena,
+                                 .slice = args->slice,
                                  .segments = rendered.segments,
                                  .segment_count = rendered.segment_count};
     return tokenizer_encode_segments(args->tokenizer, &encode, *tokens, bound, count, err);

@@ -25,6 +25,7 @@ struct prompt_args {
     struct text until; // not empty: the prompt ends before the last place where this comes out
     uint32_t tokens_max; // encoding stops beyond so many; 0: no bound
     struct arena *arena; // tokens and scratch
+    struct slice *slice; // the work is counted in it; NULL: it is not shared
 };
 
 // tokens: [*count] i32 in the arena. STATUS_REFUSED: err holds the template's own text.

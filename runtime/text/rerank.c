@@ -71,7 +71,7 @@ static enum status query_measure(struct rerank_prompt *p, struct error *err)
     struct text nothing = {"", 0};
     int32_t *tokens;
     uint32_t count, pair_start = 0;
-    struct encode_args in = {.text = args->query, .arena = args->arena};
+    struct encode_args in = {.text = args->query, .arena = args->arena, .slice = args->slice};
 
     enum status status = encode(args->tokenizer, &in, &tokens, &count, err);
     if (status == STATUS_OK)
@@ -94,7 +94,8 @@ static enum status yes_no_make(struct rerank_prompt *p, struct error *err)
     const struct rerank_args *args = &p->args;
     struct text instruction =
         args->instruction.bytes > 0 ? args->instruction : text_of(published_instruction);
-    struct encode_args in = {.arena = args->arena, .flags = ENCODE_ADDED_TOKENS};
+    struct encode_args in = {
+        .arena = args->arena, .slice = args->slice, .flags = ENCODE_ADDED_TOKENS};
     int32_t *tokens;
 
     p->head = arena_format(args->arena, "<Instruct>: %.*s\n<Query>: ", (int)instruction.bytes,
@@ -166,6 +167,7 @@ static enum status encode_pair(const struct rerank_prompt *p, struct text docume
                              .pair = &document,
                              .flags = ENCODE_SPECIAL,
                              .arena = arena,
+                             .slice = p->args.slice,
                              .type_ids = types,
                              .pair_start = &pair_start};
     uint32_t most = p->args.stop ? p->args.tokens_max : UINT32_MAX;
@@ -203,7 +205,8 @@ static enum status encode_yes_no(const struct rerank_prompt *p, struct text docu
     if (document.bytes > 0)
         memcpy(joined + p->head.bytes, document.at, document.bytes);
     struct encode_args in = {.text = text_span(joined, p->head.bytes + document.bytes),
-                             .arena = arena};
+                             .arena = arena,
+                             .slice = p->args.slice};
     uint32_t taken = p->before_count + p->tail_count;
     uint32_t most = p->args.stop ? p->args.tokens_max - taken : UINT32_MAX;
     enum status status = encode_most(p->args.tokenizer, &in, most, &middle, &count, err);

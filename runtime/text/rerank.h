@@ -14,6 +14,7 @@ struct rerank_args {
     bool stop;               // documents that are too long are not cut: stop beyond tokens_max
     uint32_t document_max;   // tokens of a document; 0: what fits
     struct arena *arena;     // holds the prompt until it is no longer used
+    struct slice *slice;     // the work is counted in it; NULL: it is not shared
 };
 
 struct rerank_prompt; // the parts that all documents share

@@ -7,6 +7,7 @@
 
 #include "base/status.h"
 #include "base/arena.h"
+#include "base/slice.h"
 #include "base/text.h"
 #include "runtime/text/segment.h"
 
@@ -41,6 +42,7 @@ struct encode_args {
     const struct text *pair; // second text (rerankers), or NULL
     unsigned flags;          // enum encode_flags
     struct arena *arena;     // scratch; reset by the caller whenever it likes
+    struct slice *slice;     // the work is counted in it; NULL: it is not shared
     // [token_max] out: 0 or 1 per token, or NULL. All 0 where the model is given none: with the
     // tokenizers of RoBERTa and its kin, and where model_input_names leaves them out.
     uint8_t *type_ids;
@@ -54,6 +56,7 @@ struct encode_args {
 uint32_t tokenizer_bound(const struct tokenizer *t, size_t text_bytes);
 
 // STATUS_TOO_LARGE: more than token_max tokens. STATUS_NO_ROOM: the arena's limit was met.
+// STATUS_UNWANTED: the slice ended it.
 enum status tokenizer_encode(const struct tokenizer *t, const struct encode_args *args,
                              int32_t *tokens, uint32_t token_max, uint32_t *token_count,
                              struct error *err) MUST_USE;

@@ -2,6 +2,7 @@
 // line of its table, and numbers that read back to the same bits.
 #include "base/file.h"
 #include "base/json.h"
+#include "tests/base/counted.h"
 
 #include <dirent.h>
 #include <math.h>
@@ -257,6 +258,39 @@ static void test_strings(void **state)
     json_buffer_free(&b);
 }
 
+// A text falls into as many slices as its bytes are read, and ends behind any of them.
+static void test_slices(void **state)
+{
+    (void)state;
+    enum { BYTES = 80000, EACH = 1000 };
+    static char text[BYTES + 1];
+    for (int mended = 0; mended < 2; mended++) { // a lone surrogate: looked through once more
+        memset(text, 'x', BYTES);
+        memcpy(text, mended ? "[\"\\ud800" : "[\"xxxxxx", 8);
+        memcpy(text + BYTES - 2, "\"]", 2);
+        json_t *value;
+        struct error err;
+        struct slice slice = counted_begin(EACH, 0);
+        struct text in = text_span(text, BYTES);
+        assert_int_equal(json_parse_in_slices(&value, in, &slice, &err), STATUS_OK);
+        assert_int_equal(json_string_length(json_array_get(value, 0)), BYTES - (mended ? 7 : 4));
+        json_decref(value);
+        uint32_t all = (BYTES + (mended + 1) * BYTES / 8) / EACH;
+        assert_int_equal(counted.passes, all);
+        for (uint32_t stop = 1; stop <= all; stop++) {
+            slice = counted_begin(EACH, stop);
+            enum status status = json_parse_in_slices(&value, in, &slice, &err);
+            if (stop == all && status == STATUS_OK) { // it was over
+                json_decref(value);
+                break;
+            }
+            assert_int_equal(status, STATUS_UNWANTED);
+            assert_null(value);
+            assert_int_equal(counted.passes, stop);
+        }
+    }
+}
+
 static void test_files(void **state)
 {
     (void)state;
@@ -279,6 +313,7 @@ int main(void)
         cmocka_unit_test(test_surrogates), cmocka_unit_test(test_depth),
         cmocka_unit_test(test_integers),   cmocka_unit_test(test_letter_of_the_grammar),
         cmocka_unit_test(test_suite),      cmocka_unit_test(test_numbers_read_back),
-        cmocka_unit_test(test_strings),    cmocka_unit_test(test_files)};
+        cmocka_unit_test(test_strings),    cmocka_unit_test(test_slices),
+        cmocka_unit_test(test_files)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -192,6 +192,27 @@ def test_small_body_overtakes_large_ones():
     assert order[:4].count("small") == 3, order
 
 
+def test_middle_sized_body_overtakes_large_ones():
+    """Large bodies that are not done share the text workers with one of two megabytes."""
+    server = start(f"chat={harness.MODELS / 'weft-demo-chat'},max-model-len=512")
+    order = []
+
+    def ask(name, repeats):
+        answer = chat(server, model="chat", messages=user("a " * repeats), max_tokens=1)
+        assert answer.error["code"] == "context_length_exceeded", answer.text[:200]
+        order.append(name)
+
+    large = [threading.Thread(target=ask, args=("large", 15_000_000)) for _ in range(3)]
+    for thread in large:
+        thread.start()
+    while not order and server.metric("weft_body_bytes") < 90_000_000:
+        time.sleep(0.01)
+    ask("middle", 900_000)
+    for thread in large:
+        thread.join()
+    assert order[-1] == "large" and order.count("large") == 3, order
+
+
 def test_four_endpoints_for_a_while():
     """One client an endpoint, three models: each result equal to its run alone."""
     server = main()

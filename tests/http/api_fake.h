@@ -17,7 +17,8 @@ enum { FAKE_END = 256, FAKE_BOS = 257, FAKE_SEP = 258, FAKE_VOCAB = 2000 };
 struct fake {
     struct exchange_info info;
     bool gone, offloaded;
-    size_t room; // what exchange_room says
+    struct slice slice; // of exchange_slice, once .each is set
+    size_t room;        // what exchange_room says
     // What was sent.
     int status; // of the answer, 0: none
     char *sent; // NUL-terminated: body, or all events so far

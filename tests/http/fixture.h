@@ -35,6 +35,8 @@ uint64_t metric_value(const struct fixture *f, const char *series); // UINT64_MA
 struct seen {
     _Atomic uint32_t gone, ready_when_gone, seconds, body_sum, done_gone;
     _Atomic uint64_t deadline_ms;
-    _Atomic int work_hold; // text work waits while 1; 2: work on bodies over a megabyte
+    // text work waits while 1; 2: work on bodies over a megabyte; 3: on bodies over eight, which
+    // give their turn away meanwhile
+    _Atomic int work_hold;
 };
 extern struct seen seen;

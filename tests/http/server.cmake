@@ -9,7 +9,7 @@ if(TARGET weft_http)
     weft_test(NAME ${name} SOURCES ${CMAKE_CURRENT_LIST_DIR}/${file} ${HTTP_DOUBLES}
       LIBS weft_http PkgConfig::OPENSSL LABELS cpu)
   endforeach()
-  foreach(file test_errors.c test_auth.c test_route.c)
+  foreach(file test_errors.c test_auth.c test_route.c test_work.c)
     get_filename_component(name ${file} NAME_WE)
     weft_test(NAME ${name} SOURCES ${CMAKE_CURRENT_LIST_DIR}/${file}
       LIBS weft_http PkgConfig::OPENSSL LABELS cpu)

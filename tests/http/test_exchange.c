@@ -390,6 +390,40 @@ static void test_small_work_overtakes(void **state)
     free(body);
 }
 
+// Bodies of 12 MB that are not done give their turn to one of 2 MB after each slice; of two workers
+// one is enough. The one that is prepared ends with its slice when its client leaves.
+static void test_large_work_shares(void **state)
+{
+    (void)state;
+    enum { LARGE = 3, LARGE_BYTES = 12000000, MIDDLE_BYTES = 2000000 };
+    struct fixture f;
+    struct server_options options = {.text_workers = 2};
+    struct http_client clients[LARGE];
+    struct http_answer answer;
+    char expected[32], *body = malloc(LARGE_BYTES + 1);
+    memset(body, '1', LARGE_BYTES);
+    body[LARGE_BYTES] = '\0';
+    fixture_open(&f, &options, true);
+    seen.work_hold = 3;
+    for (int i = 0; i < LARGE; i++) {
+        assert_true(http_client_open(&clients[i], f.port));
+        assert_true(http_client_request(&clients[i], "POST", "/v1/test/work", BEARER JSON, body));
+    }
+    body[MIDDLE_BYTES] = '\0';
+    snprintf(expected, sizeof expected, "{\"sum\":%u}", byte_sum(body));
+    assert_true(http_once(f.port, "POST", "/v1/test/work", BEARER JSON, body, &answer));
+    assert_string_equal(answer.body, expected);
+    http_answer_free(&answer);
+    for (int i = 0; i < LARGE; i++) {
+        uint32_t wanted = seen.done_gone + 1;
+        leave(&clients[i], LEAVE_CLOSE);
+        assert_true(wait_until(work_came_back, &wanted));
+    }
+    seen.work_hold = 0;
+    fixture_close(&f);
+    free(body);
+}
+
 static void test_pipelined(void **state)
 {
     (void)state;
@@ -570,6 +604,7 @@ int main(void)
         cmocka_unit_test(test_text_work),
         cmocka_unit_test(test_leave_in_text_work),
         cmocka_unit_test(test_small_work_overtakes),
+        cmocka_unit_test(test_large_work_shares),
         cmocka_unit_test(test_pipelined),
         cmocka_unit_test(test_dripped_body),
         cmocka_unit_test(test_stream_http10),

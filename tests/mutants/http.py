@@ -1,6 +1,8 @@
 # Faults of http/: one a line, sorted by file; the form stands in tests/mutants.py.
 FAULTS = [
     ("an access line holds the query", "http/accesslog.c", "path_of", "if (req->input.query_at < path.len)", "if (false)", "e2e:test_access_lines_of_failures"),
+    ("arguments of tool calls are parsed without slices", "http/api/conversation.c", "arguments_of", "call->arguments_text, c->slice", "call->arguments_text, NULL", "test_api_slices"),
+    ("members are judged without being counted", "http/api/fields.c", "fields_check_object", "|| !fields_spend(f, MEMBER_WORK)", "", "test_api_slices"),
     ("an access line of a client that left has no tokens", "http/engine_side.c", "engine_side_orphan", "request_facts_get(request, &x->facts);", "", "e2e:test_access_lines_of_clients_that_leave"),
     ("a request without a key has the first one's", "http/exchange.c", "exchange_create", "x->info.key_id = KEY_NONE;", "", "e2e:test_access_lines_of_failures"),
     ("an input is encoded past the window", "http/api/embeddings.c", "text_add", "e->truncate ? UINT32_MAX : e->token_max", "UINT32_MAX", "test_api_embeddings"),
@@ -41,10 +43,14 @@ FAULTS = [
     ("a blank line in front hides the head", "http/framing.c", "framing_fault", "line_take(&text); // the", "// the", "test_framing"),
     ("a folded header is taken", "http/framing.c", "framing_fault", "if (head.folded)", "if (false)", "test_framing"),
     ("two hosts are taken", "http/framing.c", "framing_fault", "head.hosts > 1 ||", "", "test_framing"),
+    ("large bodies take the place that is left to small ones", "http/gate.c", "has_room", "gate->running_large < gate->most_large", "true", "test_work"),
+    ("who has run for a slice goes first again", "http/gate.c", "gate_pass", "wait(gate, large);", "gate->running++; gate->running_large += large;", "test_work"),
+    ("a small body waits behind large ones that find no room", "http/gate.c", "call", "at = &place->next; continue;", "break;", "test_work"),
     ("a connection does not hold the certificate it was accepted with", "http/loop.c", "accept_one", "SSL_CTX_up_ref(connection->ssl);", "", "e2e:test_reload_certificate"),
     ("the bodies of requests being answered are free", "http/loop.c", "connection_engage", "bodies_engaged += connection->held", "bodies_engaged += 0", "test_pressure"),
     ("an answered body stays counted", "http/loop.c", "connection_release", "bodies_engaged -= connection->held", "bodies_engaged -= 0", "test_pressure"),
     ("a request that a text worker holds is not told that it was cut", "http/offload.c", "work_done", "exchange_cut_end(x);", "(void)x;", "test_drain"),
+    ("the work of a client that left goes on", "http/offload.c", "offload_run", "slice->unwanted = &x->gone;", "", "test_exchange"),
     ("a reload renews the fixed keys, too", "http/reload.c", "server_keys_renew", "server->options.api_keys_fixed", "0", "e2e:test_reload_keys"),
     ("an encoded slash parts segments", "http/route.c", "path_decode", "room[bytes] == '/' && !slash", "false && !slash", "test_route"),
     ("an encoded slash is one of a route's", "http/route.c", "has_prefix", "path.plain < bytes ||", "", "test_route"),
@@ -55,4 +61,6 @@ FAULTS = [
     ("OpenSSL asks the terminal for a passphrase", "http/tls.c", "key_use", "NULL, no_passphrase, NULL", "NULL, NULL, NULL", "e2e:test_reload_certificate"),
     ("connections without a request go without need", "http/watch.c", "watch_second", "if (thread->listener_paused)", "", "test_pressure"),
     ("clients of an engine that hangs in a failed device wait for it", "http/watch.c", "scan_one", "x->request && served_has_failed(x->model)", "false", "e2e:test_fault_while_another_engine_hangs"),
+    ("large bodies are prepared without slices", "http/work.c", "item_run", "large ? &turn.slice : NULL", "NULL", "test_work"),
+    ("all large bodies are of one size", "http/work.h", "work_size", "size++;", "return 1;", "test_work"),
 ]

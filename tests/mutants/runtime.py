@@ -1,6 +1,7 @@
 # Faults of runtime/: one a line, sorted by file; the form stands in tests/mutants.py.
 FAULTS = [
     ("a folder of models is only told what it lacks", "base/folder.c", "folder_lacks", "found[0] != '\\0' && !is_there(path, \"config.json\")", "false", "test_commands"),
+    ("JSON is parsed in one slice", "base/json.c", "source_read", "!slice_spend(source->slice, bytes)", "false", "test_json"),
     ("a NUL in a key stays what stood for it", "base/json_keys.c", "key_mend", "found ? '\\0' : key[i]", "key[i]", "test_json"),
     ("the log is written by whoever logs", "base/log.c", "put", "bool direct = !ring.started;", "bool direct = true;", "test_log"),
     ("a quote ends a string of the JSON log", "base/log.c", "quoted_put", "in.at[i] == '\"' || ", "", "test_log"),
@@ -12,6 +13,7 @@ FAULTS = [
     ("half a line of a library is lost at the end", "base/log.c", "log_end", "fflush(stderr);", "", "test_log"),
     ("marks that turn text around reach the terminal", "base/safe.c", "", "{0x2028, 0x202E}", "{0x2028, 0x2029}", "test_safe"),
     ("bytes that are no UTF-8 reach the terminal", "base/safe.c", "safe_put", "(unsigned char)in.at[0]", "0", "test_safe"),
+    ("a step larger than a slice is paid for with one turn", "base/slice.c", "slice_over", "work -= slice->left;", "work = 0;", "test_slice"),
     ("a waker is lowered before its eventfd is read", "base/waker.c", "waker_clear", "ssize_t got = read(waker->fd, &count, sizeof count);", "flag_lower(&waker->pending); ssize_t got = read(waker->fd, &count, sizeof count);", "test_waker"),
     ("each raise is a write", "base/waker.c", "waker_raise", "if (!flag_raise(&waker->pending)) return;", "flag_raise(&waker->pending);", "test_waker"),
     ("Qwen2's output projection has a bias", "runtime/model/config.c", "biases_read", "attention && !always", "attention", "test_config"),

@@ -2,6 +2,9 @@
 FAULTS = [
     ("data behind a tag of the same line loses its blanks", "runtime/text/jinja/lexer.c", "data_end", "if (line == from && !lx->line_starting)", "if (0)", "test_template_vectors"),
     ("an index of nothing is refused", "runtime/text/jinja/parse_expr.c", "parse_subscript", "if (items.count == 1)", "if (items.count == 0) return NULL;\n    if (items.count == 1)", "test_template_vectors"),
+    ("the steps of a template are not counted in slices", "runtime/text/jinja/value.c", "jinja_spend", "slice_spend(run->slice, steps * STEP_WORK)", "true", "test_slices"),
+    ("a long word is merged in one slice", "runtime/text/tokenizer/bpe.c", "merge_heap", "&& encode_spend(e, MERGE_WORK)", "", "test_slices"),
+    ("normalizers do not count", "runtime/text/tokenizer/encode.c", "nbuf_put", "!encode_spend(b->e, 1 + bytes / PASSED_BYTES) ||", "", "test_slices"),
     ("Strip leaves the marks of plain text where they were", "runtime/text/tokenizer/normalizer.c", "normalize_strip", "s->plain + start", "s->plain", "test_tokenizer_rules"),
     ("Replace loses the marks of plain text", "runtime/text/tokenizer/normalizer.c", "plain_between", "if (s->plain[i] != 0)", "if (0)", "test_tokenizer_rules"),
     ("what Replace keeps loses its marks", "runtime/text/tokenizer/normalizer.c", "put_stretch", "memcpy(b->plain + at, s->plain + start, end - start);", "", "test_tokenizer_rules"),

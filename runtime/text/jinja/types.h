@@ -7,6 +7,7 @@
 
 #include "base/status.h"
 #include "base/arena.h"
+#include "base/slice.h"
 #include "base/text.h"
 
 #include <stdbool.h>
@@ -175,6 +176,7 @@ struct jinja_run {
     uint32_t line; // being rendered
     uint32_t depth;
     uint64_t steps_left;
+    struct slice *slice; // that the steps are counted in, or NULL
     size_t output_bytes_max;
     uint8_t jump;                // NODE_BREAK or NODE_CONTINUE on its way to its loop, else 0
     uint32_t closures;           // made so far: a scope that one may hold is not used again

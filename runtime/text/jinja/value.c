@@ -27,9 +27,11 @@ bool jinja_fail(struct jinja_run *run, enum status status, const char *format, .
 
 bool jinja_spend(struct jinja_run *run, uint64_t steps)
 {
+    enum { STEP_WORK = 8 }; // a step takes as long as parsing so many bytes of JSON
     if (steps <= run->steps_left) {
         run->steps_left -= steps;
-        return true;
+        return slice_spend(run->slice, steps * STEP_WORK) ||
+               jinja_fail(run, STATUS_UNWANTED, "nobody waits for the rendering any more");
     }
     run->steps_left = 0;
     return jinja_fail(run, STATUS_TOO_LARGE, "the rendering takes too many steps; send less");

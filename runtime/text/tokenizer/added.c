@@ -75,7 +75,7 @@ void added_split(struct encode *e, const struct added_matcher *m, struct nstr s,
 {
     size_t done = 0;
     size_t at = e->added_tokens && m->any ? next_candidate(m, s, 0) : s.bytes;
-    while (at < s.bytes && e->status == STATUS_OK) {
+    while (at < s.bytes && e->status == STATUS_OK && encode_spend(e, 2)) {
         size_t match_end = 0;
         int32_t index = longest_at(m, s, at, &match_end);
         if (index < 0) {

@@ -4,6 +4,7 @@
 #include "runtime/text/tokenizer/internal.h"
 
 enum { SCAN_MAX = 32, SYMBOLS_SHORT = 256 };
+enum { RATE_WORK = 2, MERGE_WORK = 16 }; // parsing a byte of JSON is 1
 
 static uint32_t pair_hash(uint32_t left, uint32_t right)
 {
@@ -152,12 +153,12 @@ static size_t merge_heap(struct encode *e, uint32_t *symbols, size_t count)
         c.next[i] = i + 1 < count ? i + 1 : (uint32_t)NONE;
         c.before[i] = i > 0 ? i - 1 : (uint32_t)NONE;
     }
-    for (uint32_t i = 0; i < count; i++)
+    for (uint32_t i = 0; i < count && encode_spend(e, RATE_WORK); i++)
         if (rate(&c, i))
             c.heap[c.heap_count++] = (uint64_t)c.ranks[i] << 32 | i;
     for (size_t i = c.heap_count / 2; i-- > 0;)
         heap_down(&c, i);
-    while (c.heap_count > 0)
+    while (c.heap_count > 0 && encode_spend(e, MERGE_WORK))
         merge_best(&c);
     size_t left = 0;
     for (uint32_t i = 0; i != (uint32_t)NONE; i = c.next[i])
@@ -167,9 +168,9 @@ static size_t merge_heap(struct encode *e, uint32_t *symbols, size_t count)
 
 size_t bpe_merge(struct encode *e, uint32_t *symbols, size_t count)
 {
-    if (count <= SCAN_MAX)
-        return merge_scan(&e->t->bpe, symbols, count);
-    return merge_heap(e, symbols, count);
+    if (count > SCAN_MAX)
+        return merge_heap(e, symbols, count);
+    return encode_spend(e, count * RATE_WORK) ? merge_scan(&e->t->bpe, symbols, count) : 0;
 }
 
 static void push_merged(struct encode *e, uint32_t *symbols, size_t count)
@@ -241,10 +242,11 @@ static void add_unknown(const struct bpe *b, struct symbols *s, struct text c, s
     s->unk_waits = true;
 }
 
-static void read_symbols(const struct tokenizer *t, struct text piece, struct symbols *s)
+static void read_symbols(struct encode *e, struct text piece, struct symbols *s)
 {
+    const struct tokenizer *t = e->t;
     const struct bpe *b = &t->bpe;
-    for (size_t i = 0; i < piece.bytes;) {
+    for (size_t i = 0; i < piece.bytes && encode_spend(e, 1);) {
         size_t bytes = b->bytes ? 1 : utf8_length(piece.at + i);
         struct text c = text_span(piece.at + i, bytes);
         int32_t id = char_id(t, c, i == 0, i + bytes == piece.bytes);
@@ -338,7 +340,7 @@ void bpe_encode(struct encode *e, struct text piece)
     if (!s.ids)
         return;
     s.ends = s.ids + most;
-    read_symbols(e->t, piece, &s);
+    read_symbols(e, piece, &s);
     encode_symbols(e, piece, &s);
 }
 
@@ -349,7 +351,7 @@ int32_t bpe_single(struct encode *e, struct text word)
     if (!s.ids)
         return -1;
     s.ends = s.ids + most;
-    read_symbols(e->t, word, &s);
+    read_symbols(e, word, &s);
     if (s.odd || bpe_merge(e, s.ids, s.count) != 1)
         return -1;
     return (int32_t)s.ids[0];

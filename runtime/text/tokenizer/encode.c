@@ -2,6 +2,8 @@
 // model. Everything is pushed forward piece by piece; no list of pieces is ever made.
 #include "runtime/text/tokenizer/internal.h"
 
+enum { PASSED_BYTES = 8 }; // copied or looked through: as much work as parsing one of JSON
+
 void *encode_take(struct encode *e, size_t bytes)
 {
     void *piece = arena_take(e->arena, bytes > 0 ? bytes : 1);
@@ -61,7 +63,8 @@ static bool nbuf_grow(struct nbuf *b, size_t bytes)
 
 bool nbuf_put(struct nbuf *b, const char *at, size_t bytes, uint8_t plain)
 {
-    if (b->bytes + bytes > b->bytes_max && !nbuf_grow(b, bytes))
+    if (!encode_spend(b->e, 1 + bytes / PASSED_BYTES) ||
+        (b->bytes + bytes > b->bytes_max && !nbuf_grow(b, bytes)))
         return false;
     if (bytes > 0)
         memcpy(b->at + b->bytes, at, bytes);
@@ -100,6 +103,8 @@ void encode_text(struct encode *e, struct text text, uint8_t type_id)
     text = utf8_lossy(e->arena, text);
     if (!text.at && text.bytes == 0)
         return;
+    if (!encode_spend(e, text.bytes / PASSED_BYTES))
+        return;
     e->type_id = type_id;
     struct added_sink sink = {raw_stretch, true};
     added_split(e, &e->t->raw, (struct nstr){text.at, text.bytes, e->plain}, &sink);
@@ -108,6 +113,8 @@ void encode_text(struct encode *e, struct text text, uint8_t type_id)
 static enum status finish(struct encode *e, uint32_t *token_count, struct error *err)
 {
     *token_count = e->token_count;
+    if (e->status == STATUS_UNWANTED)
+        return error_set(err, e->status, "nobody waits for the tokens any more");
     if (e->status == STATUS_TOO_LARGE)
         return error_set(err, e->status, "the text has more than %u tokens", e->token_max);
     if (e->status != STATUS_OK)
@@ -120,6 +127,7 @@ static struct encode begin(const struct tokenizer *t, const struct encode_args *
 {
     return (struct encode){.t = t,
                            .arena = args->arena,
+                           .slice = args->slice,
                            .tokens = tokens,
                            .type_ids = args->type_ids,
                            .token_max = token_max,

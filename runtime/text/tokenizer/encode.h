@@ -19,8 +19,9 @@ enum {
 struct encode {
     const struct tokenizer *t;
     struct arena *arena;
-    int32_t *tokens;   // [token_max]
-    uint8_t *type_ids; // [token_max] or NULL
+    struct slice *slice; // that the work is counted in, or NULL
+    int32_t *tokens;     // [token_max]
+    uint8_t *type_ids;   // [token_max] or NULL
     uint32_t token_max, token_count;
     uint8_t type_id;
     bool added_tokens;    // recognise them
@@ -42,6 +43,15 @@ static inline void encode_push(struct encode *e, uint32_t id)
     if (e->type_ids)
         e->type_ids[e->token_count] = e->type_id;
     e->tokens[e->token_count++] = (int32_t)id;
+}
+
+// Counts work, of which parsing a byte of JSON takes 1; false after setting e->status.
+static inline bool encode_spend(struct encode *e, uint64_t work)
+{
+    if (slice_spend(e->slice, work))
+        return true;
+    e->status = STATUS_UNWANTED;
+    return false;
 }
 
 // Memory of one call; NULL after setting e->status.

@@ -15,7 +15,7 @@ struct cutter {
 
 static void emit(struct cutter *c, size_t start, size_t end)
 {
-    if (start < end && c->e->status == STATUS_OK)
+    if (start < end && c->e->status == STATUS_OK && encode_spend(c->e, 1 + (end - start) / 2))
         pretokenize(c->e, c->next, text_span(c->piece.at + start, end - start),
                     c->first && start == 0);
 }

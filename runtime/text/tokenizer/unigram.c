@@ -18,9 +18,11 @@ static void reach(struct place *place, double score, size_t start, uint32_t id)
     *place = (struct place){score, (uint32_t)start, id};
 }
 
-static void forward(const struct unigram *u, struct text piece, struct place *places, uint32_t unk)
+static void forward(struct encode *e, struct text piece, struct place *places, uint32_t unk)
 {
-    for (size_t start = 0; start < piece.bytes;) {
+    enum { START_WORK = 8 }; // the tokens that begin at a place; parsing a byte of JSON is 1
+    const struct unigram *u = &e->t->unigram;
+    for (size_t start = 0; start < piece.bytes && encode_spend(e, START_WORK);) {
         size_t length = utf8_length(piece.at + start);
         double score = places[start].score;
         bool single = false;
@@ -85,7 +87,9 @@ void unigram_encode(struct encode *e, struct text piece)
     for (size_t i = 0; i <= piece.bytes; i++)
         places[i] = (struct place){0, UINT32_MAX, 0};
     uint32_t unk = u->unk >= 0 ? (uint32_t)u->unk : UINT32_MAX;
-    forward(u, piece, places, unk);
+    forward(e, piece, places, unk);
+    if (e->status != STATUS_OK)
+        return;
     turn(places, piece.bytes);
     for (size_t at = 0; at < piece.bytes && e->status == STATUS_OK;) {
         size_t end = places[at].start;

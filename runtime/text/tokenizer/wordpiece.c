@@ -31,6 +31,8 @@ void wordpiece_encode(struct encode *e, struct text piece)
     const struct wordpiece *w = &e->t->wordpiece;
     uint32_t before = e->token_count;
     bool bad = piece.bytes > w->chars_max && count_chars(piece) > w->chars_max;
+    if (!encode_spend(e, piece.bytes))
+        return;
     for (size_t start = 0; start < piece.bytes && !bad;) {
         size_t end = start;
         int32_t id = longest(start == 0 ? &w->first : &w->rest, piece, start, &end);

@@ -1,0 +1,30 @@
+// Long work in slices. Whoever does it counts what is done: about the bytes read, where reading is
+// slow. Where a slice is used up, others get their turn. Counts, not times, so that the same work
+// always falls into the same slices.
+#pragma once
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct slice {
+    uint64_t each;                     // work of one slice
+    uint64_t left;                     // of the present one
+    const _Atomic bool *unwanted;      // nobody waits for the result; NULL: it is wanted
+    void (*pass)(struct slice *slice); // gives the turn away, returns when it is back
+    bool stopped;                      // it was seen to be unwanted
+};
+
+bool slice_over(struct slice *slice, uint64_t work);
+
+// Counts work that was done. A step larger than a slice is paid for with as many turns. False: the
+// result is unwanted, end at once. NULL is work that is not shared.
+static inline bool slice_spend(struct slice *slice, uint64_t work)
+{
+    if (!slice)
+        return true;
+    if (work >= slice->left)
+        return slice_over(slice, work);
+    slice->left -= work;
+    return true;
+}

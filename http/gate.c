@@ -1,0 +1,97 @@
+// See gate.h. A list of those who wait, each with a condition of its own: who is called is decided
+// by the one who makes room, so that nobody who comes in between goes first.
+#include "http/gate.h"
+
+#include <stddef.h>
+
+struct gate_place {
+    struct gate_place *next;
+    pthread_cond_t call;
+    bool large, called;
+};
+
+void gate_open(struct gate *gate, uint32_t most, uint32_t most_large)
+{
+    *gate = (struct gate){.most = most, .most_large = most_large};
+    pthread_mutex_init(&gate->lock, NULL);
+    gate->end = &gate->first;
+}
+
+void gate_close(struct gate *gate)
+{
+    pthread_mutex_destroy(&gate->lock);
+}
+
+static bool has_room(const struct gate *gate, bool large)
+{
+    return gate->running < gate->most && (!large || gate->running_large < gate->most_large);
+}
+
+// Large ones that find no room are stepped over: small ones never wait for them.
+static void call(struct gate *gate)
+{
+    for (struct gate_place **at = &gate->first; *at;) {
+        struct gate_place *place = *at;
+        if (!has_room(gate, place->large)) {
+            at = &place->next;
+            continue;
+        }
+        *at = place->next;
+        if (gate->end == &place->next)
+            gate->end = at;
+        gate->running++;
+        gate->running_large += place->large;
+        gate->waiting--;
+        place->called = true;
+        pthread_cond_signal(&place->call);
+    }
+}
+
+static void leave(struct gate *gate, bool large)
+{
+    gate->running--;
+    gate->running_large -= large;
+}
+
+static void wait(struct gate *gate, bool large)
+{
+    struct gate_place place = {.call = PTHREAD_COND_INITIALIZER, .large = large};
+    *gate->end = &place;
+    gate->end = &place.next;
+    gate->waiting++;
+    call(gate);
+    while (!place.called)
+        pthread_cond_wait(&place.call, &gate->lock);
+    pthread_cond_destroy(&place.call);
+}
+
+void gate_enter(struct gate *gate, bool large)
+{
+    pthread_mutex_lock(&gate->lock);
+    wait(gate, large);
+    pthread_mutex_unlock(&gate->lock);
+}
+
+void gate_pass(struct gate *gate, bool large)
+{
+    pthread_mutex_lock(&gate->lock);
+    leave(gate, large);
+    wait(gate, large);
+    pthread_mutex_unlock(&gate->lock);
+}
+
+void gate_leave(struct gate *gate, bool large)
+{
+    pthread_mutex_lock(&gate->lock);
+    leave(gate, large);
+    call(gate);
+    pthread_mutex_unlock(&gate->lock);
+}
+
+uint32_t gate_waiting(struct gate *gate)
+{
+    pthread_mutex_lock(&gate->lock);
+    uint32_t waiting = gate->waiting;
+    pthread_mutex_unlock(&gate->lock);
+    return waiting;
+}

@@ -1,0 +1,23 @@
+// Which of the text workers run: at most so many at once, fewer of those with large bodies,
+// in the order in which they came. Who has run for a slice stands behind all that wait.
+#pragma once
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct gate_place;
+
+struct gate {
+    pthread_mutex_t lock;
+    uint32_t most, most_large; // that run at once
+    uint32_t running, running_large, waiting;
+    struct gate_place *first, **end; // who waits, the oldest first
+};
+
+void gate_open(struct gate *gate, uint32_t most, uint32_t most_large);
+void gate_close(struct gate *gate);
+void gate_enter(struct gate *gate, bool large); // waits for its turn
+void gate_pass(struct gate *gate, bool large);  // lets others go first
+void gate_leave(struct gate *gate, bool large);
+uint32_t gate_waiting(struct gate *gate);

@@ -1,0 +1,127 @@
+// Reading a large body falls into slices: JSON, the judgement of its members, the copies that a
+// conversation takes. Behind any slice it ends when the client has left. What templates and
+// tokenizers count is in tests/runtime/test_slices.c.
+#include "api_fake.h"
+
+#include "tests/base/counted.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { EACH = 1000, TEXT_BYTES = 100000, PARTS = 1000, IDS = 10000, BODY_MAX = 300000 };
+
+static char body[BODY_MAX];
+static size_t body_bytes;
+
+static void put(const char *text)
+{
+    size_t bytes = strlen(text);
+    assert_true(body_bytes + bytes < BODY_MAX);
+    memcpy(body + body_bytes, text, bytes + 1);
+    body_bytes += bytes;
+}
+
+static void put_letters(void)
+{
+    assert_true(body_bytes + TEXT_BYTES < BODY_MAX);
+    memset(body + body_bytes, 'y', TEXT_BYTES);
+    body_bytes += TEXT_BYTES;
+    body[body_bytes] = '\0';
+}
+
+static uint32_t prepare(const char *path, enum model_kind kind, uint32_t stop_at)
+{
+    fake_end();
+    fake_begin(kind);
+    fake_facts.max_model_len = 200000;
+    fake.slice = counted_begin(EACH, stop_at);
+    fake.gone = stop_at > 0; // as it is seen when the turn is given away
+    fake_request(path, body);
+    return counted.passes;
+}
+
+// least: of what is counted beyond the bytes, of which each is looked through and parsed.
+static void check_slices(const char *path, enum model_kind kind, uint64_t least)
+{
+    uint32_t all = prepare(path, kind, 0);
+    assert_int_equal(fake.answers + fake.submits, 1);
+    uint64_t read = body_bytes + 2 * (body_bytes / 8);
+    assert_in_range(all, (read + least) / EACH, (read + least) / EACH + all / 8 + 2);
+    for (uint32_t stop = 1; stop <= all; stop += 1 + all / 50) {
+        assert_int_equal(prepare(path, kind, stop), stop);
+        assert_int_equal(fake.answers + fake.submits, 0);
+    }
+}
+
+static void test_one_text(void **state)
+{
+    (void)state;
+    body_bytes = 0;
+    put("{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"");
+    put_letters();
+    put("\"}]}");
+    check_slices("/v1/chat/completions", MODEL_GENERATOR, TEXT_BYTES / 4);
+}
+
+static void test_many_parts(void **state)
+{
+    (void)state;
+    body_bytes = 0;
+    put("{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":[");
+    for (int i = 0; i < PARTS; i++)
+        put(i > 0 ? ",{\"type\":\"text\",\"text\":\"a\"}" : "{\"type\":\"text\",\"text\":\"a\"}");
+    put("]}]}");
+    check_slices("/v1/chat/completions", MODEL_GENERATOR, 2 * PARTS * 64);
+}
+
+// Arguments of a tool call are JSON in a string: parsed once more.
+static void test_arguments(void **state)
+{
+    (void)state;
+    body_bytes = 0;
+    put("{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"a\"},"
+        "{\"role\":\"assistant\",\"content\":null,\"tool_calls\":[{\"id\":\"c\",\"type\":"
+        "\"function\",\"function\":{\"name\":\"f\",\"arguments\":\"{\\\"x\\\":\\\"");
+    put_letters();
+    put("\\\"}\"}}]},{\"role\":\"tool\",\"tool_call_id\":\"c\",\"content\":\"b\"}]}");
+    check_slices("/v1/chat/completions", MODEL_GENERATOR, TEXT_BYTES + TEXT_BYTES / 8);
+}
+
+static void test_blocks(void **state)
+{
+    (void)state;
+    body_bytes = 0;
+    put("{\"model\":\"m\",\"max_tokens\":5,\"messages\":[{\"role\":\"user\",\"content\":[");
+    for (int i = 0; i < PARTS; i++)
+        put(i > 0 ? ",{\"type\":\"text\",\"text\":\"a\"}" : "{\"type\":\"text\",\"text\":\"a\"}");
+    put("]}]}");
+    check_slices("/v1/messages", MODEL_GENERATOR, 2 * PARTS * 64);
+}
+
+static void test_token_ids(void **state)
+{
+    (void)state;
+    body_bytes = 0;
+    put("{\"model\":\"m\",\"input\":[");
+    for (int i = 0; i < IDS; i++)
+        put(i > 0 ? ",77" : "77");
+    put("]}");
+    fake_facts.max_model_len = IDS;
+    check_slices("/v1/embeddings", MODEL_EMBEDDER, IDS * 4);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, fake_setup_generator, fake_teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_one_text), TEST(test_many_parts), TEST(test_arguments),
+        TEST(test_blocks),   TEST(test_token_ids),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
