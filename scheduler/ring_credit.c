@@ -22,22 +22,25 @@ static bool wants_token(const struct sequence *s)
 
 // One that waits has its whole context to compute before it gives a token: it starts for half a
 // ring of them, or under a want of blocks a trickling reader would cost a prefill for each token.
-static bool credit_suffices(const struct request *r, const struct sequence *s, uint32_t room)
+static bool credit_suffices(const struct request *r, const struct sequence *s, uint32_t credit)
 {
-    return room > (s->state == SEQUENCE_WAITING ? r->events.ring.mask / 2 : 0);
+    return credit > (s->state == SEQUENCE_WAITING ? r->events.ring.mask / 2 : 0);
 }
 
 // Room for some only: they are served in turn, beginning after the choice that was served last.
-static void credit_share(struct engine *engine, struct request *r, uint32_t room)
+static void credit_share(struct engine *engine, struct request *r, uint32_t credit)
 {
     uint32_t start = r->run.served_last;
-    uint32_t all = room;
+    uint32_t all = credit;
+    for (struct sequence *s = r->run.first; s; s = s->sibling)
+        if (s->state != SEQUENCE_PARKED)
+            plan_entry(engine, s)->granted = false;
     for (uint32_t lap = 0; lap < 2; lap++) {
-        for (struct sequence *s = r->run.first; s && room > 0; s = s->sibling) {
+        for (struct sequence *s = r->run.first; s && credit > 0; s = s->sibling) {
             bool turn = lap == 0 ? s->number > start : s->number <= start;
             if (!turn || !wants_token(s) || !credit_suffices(r, s, all))
                 continue;
-            room--;
+            credit--;
             plan_entry(engine, s)->granted = true;
             r->run.served_last = s->number;
         }
@@ -53,34 +56,42 @@ static void progress_note(struct engine *engine, struct request *r)
     r->run.progress_ns = engine->now_ns;
 }
 
-static void credit_request(struct engine *engine, struct request *r)
+// Pauses those that want a token and were not granted one, and no others.
+static void pauses_set(struct engine *engine, struct request *r)
 {
-    progress_note(engine, r);
-    uint32_t room = credit_count(r);
-    uint32_t wanting = 0;
-    bool scarce = false;
-    for (struct sequence *s = r->run.first; s; s = s->sibling) {
-        if (s->state != SEQUENCE_PARKED)
-            *plan_entry(engine, s) = (struct plan_entry){0};
-        wanting += wants_token(s);
-        scarce = scarce || (wants_token(s) && !credit_suffices(r, s, room));
-    }
-    if (scarce || room < wanting) {
-        // Raise the flag, then look again: either we see the reader's new index, or its exchange
-        // comes after ours, reads 1 and wakes us. Without the second look both could go to sleep.
-        flag_raise(&r->events.paused);
-        room = credit_count(r);
-    }
-    credit_share(engine, r, room);
-    r->run.credit_left = room > wanting ? room - wanting : 0;
     for (struct sequence *s = r->run.first; s; s = s->sibling) {
         if (s->state == SEQUENCE_PARKED)
             continue;
         bool refused = wants_token(s) && !plan_entry(engine, s)->granted;
         stat_add(&engine->stats.pauses, refused && !s->paused);
-        if (refused != s->paused)
-            pause_set(engine, s, refused);
+        pause_set(engine, s, refused);
     }
+}
+
+static void credit_request(struct engine *engine, struct request *r)
+{
+    progress_note(engine, r);
+    uint32_t credit = credit_count(r), wanting = 0;
+    bool scarce = false;
+    for (struct sequence *s = r->run.first; s; s = s->sibling) {
+        if (s->state == SEQUENCE_PARKED)
+            continue;
+        bool wants = wants_token(s);
+        *plan_entry(engine, s) = (struct plan_entry){.granted = wants};
+        wanting += wants;
+        scarce = scarce || (wants && !credit_suffices(r, s, credit));
+    }
+    scarce = scarce || credit < wanting;
+    if (scarce) {
+        // Raise the flag, then count again: either we see the reader's new index, or its exchange
+        // comes after ours, reads 1 and wakes us. Without the second count both could go to sleep.
+        flag_raise(&r->events.paused);
+        credit = credit_count(r);
+        credit_share(engine, r, credit);
+    }
+    r->run.credit_left = credit > wanting ? credit - wanting : 0;
+    if (scarce || r->run.paused_count > 0)
+        pauses_set(engine, r);
 }
 
 bool credit_returns(struct engine *engine, struct request *r)
