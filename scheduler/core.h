@@ -150,7 +150,10 @@ void parked_drop(struct engine *engine, struct sequence *s); // drawn again, or 
 // To what may be kept; true: somebody was cancelled. Not while a plan is made: it may have rows of
 // the same request.
 bool parked_trim(struct engine *engine);
-bool places_make(struct engine *engine); // a place for who waits, at the cost of a paused sequence
+// A place for one more sequence, with a penalty row or without: there is one, or a paused sequence
+// can give its own up.
+bool place_possible(const struct engine *engine, bool penalised);
+void place_make(struct engine *engine, bool penalised); // parks that one, if it takes one
 
 // plan.c: chooses rows; false: none. fill.c: writes them into the batch. settle.c: takes results.
 bool plan_make(struct engine *engine);

@@ -119,18 +119,22 @@ void parked_stay(struct engine *engine, struct request *r)
         returning_set(engine, r, false);
 }
 
-bool places_make(struct engine *engine)
+// Its slot is free as well as its penalty row, so one is enough.
+static struct sequence *place_giver(const struct engine *engine, bool penalised)
 {
-    struct queue *queue = &engine->queue;
-    if (!queue->first)
-        return false;
-    struct sequence *s = sequence_slots(engine) ? NULL : paused_choose(engine, false);
+    bool row = penalised && engine->penalties_free_count == 0;
+    return row || !sequence_slots(engine) ? paused_choose(engine, row) : NULL;
+}
+
+bool place_possible(const struct engine *engine, bool penalised)
+{
+    bool row = !penalised || engine->penalties_free_count > 0;
+    return (row && sequence_slots(engine)) || place_giver(engine, penalised);
+}
+
+void place_make(struct engine *engine, bool penalised)
+{
+    struct sequence *s = place_giver(engine, penalised);
     if (s)
         park(engine, s);
-    if (queue->penalised > 0 && engine->penalties_free_count == 0) {
-        s = paused_choose(engine, true);
-        if (s)
-            park(engine, s);
-    }
-    return sequence_slots(engine);
 }

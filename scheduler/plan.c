@@ -218,12 +218,11 @@ static void debt_note(struct engine *engine, struct sequence *s)
                owes ? whole - s->block_count : 0);
 }
 
-static bool prefill_admits(const struct plan *plan, const struct sequence *s)
+// There is a row and, for one that is new on the device, a sampling record with its history.
+static bool step_admits(const struct plan *plan, bool is_new, uint32_t history)
 {
-    if (plan->rows_left == 0)
-        return false;
-    return !sequence_generates(s) || s->admitted ||
-           (plan->admits_left > 0 && plan->history_left >= history_need(s));
+    return plan->rows_left > 0 &&
+           (!is_new || (plan->admits_left > 0 && plan->history_left >= history));
 }
 
 // Older ones wait for all there is: no other can start, so it need not look for what it shares.
@@ -237,7 +236,7 @@ static uint32_t plan_prefill(struct engine *engine, struct sequence *s, uint32_t
 {
     struct plan *plan = &engine->plan;
     if (!plan_entry(engine, s)->planned) {
-        if (!prefill_admits(plan, s)) {
+        if (!step_admits(plan, sequence_generates(s) && !s->admitted, history_need(s))) {
             plan->full = true;
             return 0;
         }
@@ -283,13 +282,15 @@ static void prefill_serve(struct engine *engine, struct sequence *s, uint32_t *t
 static void draws_serve(struct engine *engine, uint32_t *tokens, uint32_t most)
 {
     struct plan *plan = &engine->plan;
-    while (*tokens > 0 && plan->rows_left > 0 && !plan->budget.blocked && !plan->full) {
+    while (*tokens > 0 && !plan->budget.blocked && !plan->full) {
         bool ahead = false;
-        if (!places_make(engine))
-            return;
         struct request *r = queue_next(engine, most, &ahead);
         if (!r)
             return;
+        bool penalised = sequence_penalised(r);
+        if (!step_admits(plan, r->kind == REQUEST_GENERATE, penalised ? sequence_next_known(r) : 0))
+            return;
+        place_make(engine, penalised);
         struct sequence *s = sequence_draw(engine, r);
         s->ahead = ahead;
         credit_drawn(engine, s);

@@ -125,12 +125,11 @@ void queue_turn(struct engine *engine, struct request *r)
 }
 
 // The first one in turn, of both kinds, that can be drawn with at most `most` tokens.
-static struct request *key_next(const struct engine *engine, const struct queue_key *key,
-                                uint32_t most, uint32_t *passed)
+static struct request *key_next(const struct queue_key *key, const bool place[2], uint32_t most,
+                                uint32_t *passed)
 {
-    struct request *plain = key->first[0], *penalised = key->first[1];
-    if (penalised && !sequence_drawable(engine, penalised))
-        penalised = NULL;
+    struct request *plain = place[0] ? key->first[0] : NULL;
+    struct request *penalised = place[1] ? key->first[1] : NULL;
     for (uint32_t i = 0; i < PASSED_EACH; i++) {
         bool second = !plain || (penalised && penalised->run.wait_turn < plain->run.wait_turn);
         struct request **r = second ? &penalised : &plain;
@@ -144,12 +143,16 @@ static struct request *key_next(const struct engine *engine, const struct queue_
 
 struct request *queue_next(struct engine *engine, uint32_t most, bool *ahead)
 {
+    struct queue *queue = &engine->queue;
     uint32_t passed = 0;
-    if (!sequence_slots(engine))
+    if (!queue->first)
         return NULL;
-    for (struct queue_key *key = engine->queue.first; key && passed < PASSED_MOST;
-         key = key->next) {
-        struct request *r = key_next(engine, key, most, &passed);
+    bool place[2] = {place_possible(engine, false),
+                     queue->penalised > 0 && place_possible(engine, true)};
+    if (!place[0])
+        return NULL;
+    for (struct queue_key *key = queue->first; key && passed < PASSED_MOST; key = key->next) {
+        struct request *r = key_next(key, place, most, &passed);
         *ahead = passed > 0;
         if (r)
             return r;

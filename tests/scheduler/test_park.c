@@ -42,13 +42,15 @@ static void read_some(struct rig *rig, struct request *r, uint32_t count)
         assert_true(port_next(rig->port, r, &event, NULL));
 }
 
-static struct request *penalised(struct rig *rig, int32_t first)
+static struct request *penalised(struct rig *rig, int32_t first, uint32_t length)
 {
-    int32_t tokens[4] = {first, 2, 3, 4};
-    uint32_t start[2] = {0, 4};
+    int32_t tokens[RIG_TOKENS_MAX];
+    for (uint32_t i = 0; i < length; i++)
+        tokens[i] = i == 0 ? first : (int32_t)i + 1;
+    uint32_t start[2] = {0, length};
     struct submit_args args = {.kind = REQUEST_GENERATE,
                                .tokens = tokens,
-                               .token_count = 4,
+                               .token_count = length,
                                .sequence_count = 1,
                                .sequence_start = start,
                                .choice_count = 1,
@@ -183,17 +185,75 @@ static void penalty_rows_are_given_up_too(void **state)
     struct rig rig;
     rig_defaults(&rig); // 8 slots, 2 rows
     rig_open(&rig);
-    struct request *one = penalised(&rig, 1), *two = penalised(&rig, 100);
+    struct request *one = penalised(&rig, 1, 4), *two = penalised(&rig, 100, 4);
     steps_to_rest(&rig);
     struct request *plain = rig_generate(&rig, 500, 10, 200, 1);
     steps_to_rest(&rig);
-    struct request *three = penalised(&rig, 200);
+    struct request *three = penalised(&rig, 200, 4);
     assert_true(steps_to_end(&rig, three, FINISH_LENGTH) <= 202);
     assert_int_equal(rig.engine->parked_count, 1); // one row was wanted, the first one's
     assert_int_equal(one->run.first->state, SEQUENCE_PARKED);
     assert_true(steps_to_end(&rig, one, FINISH_LENGTH) < 300);
     assert_true(steps_to_end(&rig, two, FINISH_LENGTH) < 300);
     assert_true(steps_to_end(&rig, plain, FINISH_LENGTH) < 300);
+    rig_close(&rig);
+}
+
+// While a long prompt takes all tokens, a waiting one that is too long to be drawn ahead takes no
+// place from a slow reader: neither a slot nor a penalty row.
+static void no_place_is_made_for_one_that_is_not_drawn(void **state)
+{
+    (void)state;
+    for (uint32_t rows = 0; rows <= 1; rows++) {
+        struct rig rig;
+        rig_defaults(&rig); // 128 tokens a step: prompts over 256 are not drawn ahead
+        struct model_facts *f = &rig.fake.facts;
+        f->max_model_len = f->limits.history_max = 2048;
+        f->blocks_per_sequence_max = f->limits.blocks_max = 128;
+        f->block_count = f->limits.changes_max = 512;
+        f->limits.slots_max = rows ? 8 : 2;
+        f->limits.penalty_rows = 1;
+        rig_open(&rig);
+        struct request *slow = rows ? penalised(&rig, 1, 4) : rig_generate(&rig, 0, 4, 200, 1);
+        steps_to_rest(&rig);
+        assert_true(slow->run.first->paused);
+        struct request *computing = rig_generate(&rig, 100, 1500, 60, 1);
+        rig_step(&rig);
+        struct request *waits =
+            rows ? penalised(&rig, 600, 400) : rig_generate(&rig, 600, 400, 60, 1);
+        for (uint32_t i = 0; i < 8; i++) {
+            rig_step(&rig);
+            assert_int_equal(rig.engine->parked_count, 0);
+            assert_int_equal(slow->run.first->state, SEQUENCE_RUNNING);
+        }
+        while (waits->run.drawn == 0)
+            rig_step(&rig);
+        assert_int_equal(slow->run.first->state, SEQUENCE_PARKED);
+        assert_int_equal(computing->run.first->state, SEQUENCE_RUNNING);
+        rig_close(&rig);
+    }
+}
+
+// A step that takes no more sampling records takes no place for one that would have to wait.
+static void no_place_is_made_in_a_full_step(void **state)
+{
+    (void)state;
+    struct rig rig;
+    rig_defaults(&rig);
+    rig.fake.facts.limits.slots_max = 3;
+    rig.fake.facts.limits.admits_max = 1;
+    rig_open(&rig);
+    struct request *slow = rig_generate(&rig, 0, 4, 200, 1);
+    steps_to_rest(&rig);
+    for (int32_t i = 1; i <= 3; i++)
+        rig_generate(&rig, 100 * i, 4, 60, 1);
+    for (uint32_t i = 1; i <= 2; i++) {
+        rig_step(&rig);
+        assert_int_equal(rig.engine->order_count, 1 + i);
+        assert_int_equal(slow->run.first->state, SEQUENCE_RUNNING);
+    }
+    rig_step(&rig);
+    assert_int_equal(slow->run.first->state, SEQUENCE_PARKED);
     rig_close(&rig);
 }
 
@@ -249,6 +309,8 @@ int main(void)
         cmocka_unit_test(one_that_comes_back_is_not_slow),
         cmocka_unit_test(what_is_kept_is_bounded),
         cmocka_unit_test(penalty_rows_are_given_up_too),
+        cmocka_unit_test(no_place_is_made_for_one_that_is_not_drawn),
+        cmocka_unit_test(no_place_is_made_in_a_full_step),
         cmocka_unit_test(choices_without_credit_hold_no_place),
         cmocka_unit_test(the_one_paused_longest_gives_way),
     };
