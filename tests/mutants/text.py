@@ -1,10 +1,13 @@
 # Faults of runtime/text: one a line, sorted by file; the form stands in tests/mutants.py.
 FAULTS = [
+    ("ensure_ascii keeps 65,536 in a high surrogate", "runtime/text/jinja/json.c", "json_escape", "0xd800 + ((point - 0x10000) >> 10)", "0xd800 + (point >> 10)", "test_chat"),
     ("data behind a tag of the same line loses its blanks", "runtime/text/jinja/lexer.c", "data_end", "if (line == from && !lx->line_starting)", "if (0)", "test_template_vectors"),
+    ("find counts from its start", "runtime/text/jinja/methods.c", "method_find", "found == SIZE_MAX ? 0 : from + found", "found == SIZE_MAX ? 0 : found", "test_chat"),
     ("an index of nothing is refused", "runtime/text/jinja/parse_expr.c", "parse_subscript", "if (items.count == 1)", "if (items.count == 0) return NULL;\n    if (items.count == 1)", "test_template_vectors"),
     ("the steps of a template are not counted in slices", "runtime/text/jinja/value.c", "jinja_spend", "slice_spend(run->slice, steps * STEP_WORK)", "true", "test_slices"),
     ("a long word is merged in one slice", "runtime/text/tokenizer/bpe.c", "merge_heap", "&& encode_spend(e, MERGE_WORK)", "", "test_slices"),
     ("normalizers do not count", "runtime/text/tokenizer/encode.c", "nbuf_put", "!encode_spend(b->e, 1 + bytes / PASSED_BYTES) ||", "", "test_slices"),
+    ("a document may have more tokens than fit", "runtime/text/rerank.c", "document_keep", "p->args.document_max > 0 && p->args.document_max < room", "p->args.document_max > 0", "test_api_rerank"),
     ("Strip leaves the marks of plain text where they were", "runtime/text/tokenizer/normalizer.c", "normalize_strip", "s->plain + start", "s->plain", "test_tokenizer_rules"),
     ("Replace loses the marks of plain text", "runtime/text/tokenizer/normalizer.c", "plain_between", "if (s->plain[i] != 0)", "if (0)", "test_tokenizer_rules"),
     ("what Replace keeps loses its marks", "runtime/text/tokenizer/normalizer.c", "put_stretch", "memcpy(b->plain + at, s->plain + start, end - start);", "", "test_tokenizer_rules"),
@@ -16,6 +19,7 @@ FAULTS = [
     ("an interval is possessive", "runtime/text/tokenizer/pattern.c", "repeats", "&& !r.interval", "", "test_text_vectors"),
     ("(?i) goes on behind a |", "runtime/text/tokenizer/pattern.c", "options", "p->at += !rest;", "p->at += 1;", "test_text_vectors"),
     ("a ligature is not seen without case", "runtime/text/tokenizer/pattern.c", "pair_is_one", "(a == 's' && (b == 's' || b == 't'))", "0", "test_text_vectors"),
+    ("(?m:) goes on after its group", "runtime/text/tokenizer/pattern.c", "options", "p->dot_all = before.dot_all;", "", "test_text_vectors"),
     ("an intersection is a union", "runtime/text/tokenizer/pattern_class.c", "pattern_class", "both->intersection = true;", "", "test_text_vectors"),
     ("a word outside of brackets is one inside", "runtime/text/tokenizer/pattern_names.c", "add_word", "if (bracket)", "if (1)", "test_text_vectors"),
     ("a translated pattern has no bound", "runtime/text/tokenizer/pattern_set.c", "pattern_put", "bytes > PATTERN_BYTES_MAX - t->bytes", "false", "test_tokenizer_rules"),
@@ -24,5 +28,6 @@ FAULTS = [
     ("patterns know the letters of 14.0 only", "runtime/text/tokenizer/pattern_set.c", "put_union_body", "if (set->categories != 0)", "if (0)", "test_text_vectors"),
     ("what has no script begins a part", "runtime/text/tokenizer/pretokenizer.c", "cut_scripts", "script < 0 ||", "", "test_text_vectors"),
     ("a long s behind an apostrophe is a word", "runtime/text/tokenizer/pretokenizer_scan.c", "contraction_end", "any_case && a == 0xC5 &&", "0 &&", "test_text_vectors"),
+    ("a carriage return after a mark is a word", "runtime/text/tokenizer/pretokenizer_scan.c", "scan_cl100k", "while (end < text.bytes && (text.at[end] == '\\n' || text.at[end] == '\\r'))", "while (end < text.bytes && text.at[end] == '\\n')", "test_text_vectors"),
     ("scanners know the letters of utf8proc only", "runtime/text/tokenizer/unicode.c", "category", "added ? added->value : known", "known", "test_text_vectors"),
 ]
