@@ -19,6 +19,13 @@ struct arena *exchange_arena(struct exchange *x)
     return x->arena;
 }
 
+struct arena *exchange_scratch(struct exchange *x)
+{
+    if (!x->scratch)
+        x->scratch = arena_create(0, scratch_bytes_max(x->info.body.bytes));
+    return x->scratch;
+}
+
 void exchange_state_set(struct exchange *x, void *state)
 {
     x->state = state;
@@ -150,6 +157,27 @@ void exchange_settle(struct exchange *x)
         h2o_start_response(x->answer->req, &x->answer->generator);
     }
     pump(x);
+}
+
+// Its body is prepared, here or on a text worker.
+static void request_run(struct exchange *x)
+{
+    if (!exchange_gone(x))
+        x->route->on_request(x);
+    arena_destroy(x->scratch);
+    x->scratch = NULL;
+}
+
+void exchange_begin(struct exchange *x)
+{
+    const struct route *route = x->route;
+    if (route->on_prepare && x->info.body.bytes > route->inline_bytes_max) {
+        exchange_offload(x, route->on_prepare, request_run);
+        return;
+    }
+    if (route->on_prepare)
+        route->on_prepare(x);
+    request_run(x);
 }
 
 void exchange_run(struct exchange *x, void (*callback)(struct exchange *x))

@@ -33,7 +33,10 @@ enum { KEY_NONE = UINT32_MAX };
 const struct exchange_info *exchange_info(const struct exchange *x);
 struct arena *exchange_arena(struct exchange *x); // dies with the exchange
 
-// The handler's own state, made in its on_request from the arena.
+// Memory until on_request has returned. on_prepare and on_request only.
+struct arena *exchange_scratch(struct exchange *x);
+
+// The handler's own state, made from the arena in its on_prepare or on_request.
 void exchange_state_set(struct exchange *x, void *state);
 void *exchange_state(const struct exchange *x);
 
@@ -70,7 +73,7 @@ void exchange_end(struct exchange *x);
 
 bool exchange_streaming(const struct exchange *x); // the 200 of a stream or a long body is out
 
-// Work over about a millisecond (prompts over 32 KiB): work runs on a text worker, done on this
+// Work over about a millisecond: work runs on a text worker, done on this
 // h2o thread, also after the client has left or the server has cut the request (then exchange_gone
 // is true: answer nothing).
 // Between the two nobody else touches the exchange's arena or state.
@@ -93,10 +96,14 @@ struct route {
     const char *method; // "POST"; "GET" also serves HEAD
     const char *path;   // exact; a trailing "/" takes the rest of the path
     enum shape shape;
-    uint32_t flags;                         // enum route_flag
-    void (*on_request)(struct exchange *x); // all checks of route, key, type and size are done
-    void (*on_ready)(struct exchange *x);   // the attached engine request has events
-    void (*on_room)(struct exchange *x);    // the send buffer has room again
+    uint32_t flags; // enum route_flag
+    // All checks of route, key, type and size are done. on_prepare, where there is one, comes
+    // first: on a text worker if the body is over inline_bytes_max, else on the loop.
+    uint32_t inline_bytes_max;
+    void (*on_prepare)(struct exchange *x);
+    void (*on_request)(struct exchange *x);
+    void (*on_ready)(struct exchange *x); // the attached engine request has events
+    void (*on_room)(struct exchange *x);  // the send buffer has room again
     void (*on_second)(struct exchange *x, uint64_t now_ns); // about once a second while open
     // The server ends a stream that has begun: its last event, said in the stream. on_gone follows.
     void (*on_cut)(struct exchange *x, const struct http_failure *failure);
@@ -114,6 +121,6 @@ enum route_flag {
     ROUTE_SHAPE_OF_CALLER = 32, // Messages shape if an anthropic-version header is there
 };
 
-// All routes: one array per endpoint file, listed in http/api/list.c; the list ends with NULL.
+// All routes: an array of each endpoint file, which ends with a row without a path. The list of
+// them, in http/api/list.c, ends with NULL.
 extern const struct route *const route_tables[];
-extern const uint32_t route_table_counts[];

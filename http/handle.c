@@ -246,7 +246,7 @@ int handle_request(h2o_handler_t *self, h2o_req_t *req)
         exchange_settle(x);
         return 0;
     }
-    exchange_run(x, x->route->on_request);
+    exchange_run(x, exchange_begin);
     // an answer that is wholly handed over needs no watch; h2o disposes of it from its loop only
     if (!x->finished)
         watch_add(x);

@@ -40,6 +40,7 @@ struct exchange {
     struct exchange *next, **link;                 // thread->exchanges
     struct exchange *waiting_next, **waiting_link; // thread->waiting; link NULL: in no list
     struct arena *arena;
+    struct arena *scratch; // NULL: none was asked for
     void *state;
 
     struct port *port; // attached engine request
@@ -89,6 +90,7 @@ struct exchange {
 // exchange.c
 struct exchange *exchange_create(struct http_thread *thread, h2o_req_t *req,
                                  const struct route_match *match);
+void exchange_begin(struct exchange *x); // on_prepare, then on_request
 void exchange_run(struct exchange *x, void (*callback)(struct exchange *x)); // and settle
 void exchange_settle(struct exchange *x);
 void exchange_left(struct exchange *x);  // the client is gone; tells the handler

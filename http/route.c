@@ -17,14 +17,13 @@ static const struct alias aliases[] = {
     {"/ping", "/health"},
 };
 
-void route_list_fill(struct route_list *out, const struct route *const *tables,
-                     const uint32_t *counts)
+void route_list_fill(struct route_list *out, const struct route *const *tables)
 {
     out->count = 0;
-    for (uint32_t t = 0; tables[t]; t++) {
-        for (uint32_t i = 0; i < counts[t]; i++) {
+    for (; *tables; tables++) {
+        for (const struct route *row = *tables; row->path; row++) {
             check(out->count < ROUTES_COUNT_MAX, "over %d routes", ROUTES_COUNT_MAX);
-            out->rows[out->count++] = &tables[t][i];
+            out->rows[out->count++] = row;
         }
     }
 }

@@ -11,8 +11,7 @@ struct route_list {
 };
 
 // tables ends with NULL.
-void route_list_fill(struct route_list *out, const struct route *const *tables,
-                     const uint32_t *counts);
+void route_list_fill(struct route_list *out, const struct route *const *tables);
 
 struct route_match {
     const struct route *route; // NULL: 404, 405 or OPTIONS

@@ -224,7 +224,7 @@ enum status server_open(struct server **out, const struct server_options *option
     server->thread_count = server->options.http_threads;
     server->threads = heap_take_zeroed(server->thread_count, sizeof *server->threads);
     server->started_unix = time(NULL);
-    route_list_fill(&server->routes, route_tables, route_table_counts);
+    route_list_fill(&server->routes, route_tables);
     // freed bodies go back to the system; by default a first large one raises this to its own size
     mallopt(M_MMAP_THRESHOLD, MMAP_THRESHOLD_BYTES);
     signal(SIGPIPE, SIG_IGN); // h2o writes to sockets that may be closed

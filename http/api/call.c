@@ -1,4 +1,4 @@
-// One call from body to submitted request: see call.h.
+// From a body to a submitted request: see call.h.
 #include "http/api/call.h"
 
 #include "http/counters.h"
@@ -30,44 +30,48 @@ static bool values_are_too_many(struct text body)
     return count > CALL_VALUES_MAX;
 }
 
-// The tree ends here, on the worker where there is one: freeing a large one takes its time.
-static void body_end(struct call *call)
+static void body_parse(struct call *call)
+{
+    struct arena *arena = exchange_arena(call->exchange);
+    struct error err;
+
+    call->fields = (struct fields){.arena = arena, .shape = call->info->shape};
+    (void)slice_spend(call->slice, call->info->body.bytes / LOOKED_BYTES); // parsing sees the end
+    if (values_are_too_many(call->info->body)) {
+        fields_fail_plain(&call->fields, HTTP_TOO_LARGE, NULL,
+                          "the request body holds more than %d JSON values", CALL_VALUES_MAX);
+    } else if (json_parse_in_slices(&call->body, call->info->body, call->slice, &err) !=
+               STATUS_OK) {
+        call->body = NULL;
+        fields_fail_plain(&call->fields, HTTP_INVALID_JSON, NULL,
+                          "the request body is not valid JSON: %s", err.text);
+    } else {
+        fields_init(&call->fields, arena, call->info->shape, call->body);
+        call->fields.slice = call->slice;
+    }
+}
+
+void *call_begin(struct exchange *x, size_t state_bytes)
+{
+    struct call *call = arena_take_zeroed(exchange_arena(x), 1, state_bytes);
+
+    check(call, "the arena of an exchange has no room for %zu bytes", state_bytes);
+    call->exchange = x;
+    call->info = exchange_info(x);
+    call->slice = exchange_slice(x);
+    call->begun_ns = clock_ns();
+    exchange_state_set(x, call);
+    body_parse(call);
+    return call;
+}
+
+void call_body_end(struct call *call)
 {
     json_decref(call->body);
     call->body = NULL;
     call->fields.root = NULL;
-}
-
-static void call_prepare(struct call *call)
-{
-    uint64_t started = clock_ns();
-    struct error err;
-
-    call->scratch = arena_create(0, scratch_bytes_max(call->info->body.bytes));
-    call->slice = exchange_slice(call->exchange);
-    (void)slice_spend(call->slice, call->info->body.bytes / LOOKED_BYTES); // parsing sees the end
-    if (values_are_too_many(call->info->body)) {
-        call->fields =
-            (struct fields){.arena = exchange_arena(call->exchange), .shape = call->info->shape};
-        fields_fail_plain(&call->fields, HTTP_TOO_LARGE, NULL,
-                          "the request body holds more than %d JSON values", CALL_VALUES_MAX);
-        return;
-    }
-    if (json_parse_in_slices(&call->body, call->info->body, call->slice, &err) != STATUS_OK) {
-        call->body = NULL;
-        call->fields =
-            (struct fields){.arena = exchange_arena(call->exchange), .shape = call->info->shape};
-        fields_fail_plain(&call->fields, HTTP_INVALID_JSON, NULL,
-                          "the request body is not valid JSON: %s", err.text);
-        return;
-    }
-    fields_init(&call->fields, exchange_arena(call->exchange), call->info->shape, call->body);
-    call->fields.slice = call->slice;
-    if (!call->fields.failed)
-        call->prepare(call);
     call->slice = call->fields.slice = NULL;
-    body_end(call);
-    call->prepare_ns = clock_ns() - started;
+    call->prepare_ns = clock_ns() - call->begun_ns;
 }
 
 // The first is worth a line in the log, the rest are counted.
@@ -88,45 +92,13 @@ static void unknown_tell(struct call *call)
     counters_fields_ignored(call->exchange, f->ignored_count);
 }
 
-static void call_answer(struct call *call)
+bool call_failed(struct call *call)
 {
     if (call->fields.ignored_count > 0)
         unknown_tell(call);
-    if (!exchange_gone(call->exchange)) {
-        if (call->fields.failed)
-            exchange_fail(call->exchange, &call->fields.failure);
-        else
-            call->answer(call);
-    }
-    arena_destroy(call->scratch);
-    call->scratch = NULL;
-}
-
-static void call_work(struct exchange *x)
-{
-    call_prepare(exchange_state(x));
-}
-
-static void call_done(struct exchange *x)
-{
-    call_answer(exchange_state(x));
-}
-
-void call_start(struct call *call, struct exchange *x, void (*prepare)(struct call *call),
-                void (*answer)(struct call *call))
-{
-    call->exchange = x;
-    call->info = exchange_info(x);
-    call->prepare = prepare;
-    call->answer = answer;
-    exchange_state_set(x, call);
-    size_t most = call->inline_bytes_max ? call->inline_bytes_max : CALL_INLINE_BYTES_MAX;
-    if (call->info->body.bytes > most) {
-        exchange_offload(x, call_work, call_done);
-        return;
-    }
-    call_prepare(call);
-    call_answer(call);
+    if (call->fields.failed)
+        exchange_fail(call->exchange, &call->fields.failure);
+    return call->fields.failed;
 }
 
 static void fail_kind(struct call *call, enum model_kind kind)

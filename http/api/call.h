@@ -1,12 +1,11 @@
-// What all endpoints do first and last: body -> fields -> model, and failures of admission. A call
-// is prepared on the h2o thread when the body is small, on a text worker when it is large, so that
-// no loop is blocked for long; it is always answered on the h2o thread.
+// What all endpoints with a JSON body do first and last: body -> fields -> model, and failures of
+// admission. The first half is for on_prepare, maybe on a text worker, the second for on_request.
 #pragma once
 
 #include "http/api/fields.h"
 #include "http/exchange.h"
 
-// Larger bodies are prepared on a text worker. Many short inputs cost more a byte than one text.
+// Routes prepare larger bodies on a text worker. Many short inputs cost more a byte than one text.
 enum { CALL_INLINE_BYTES_MAX = 32 * 1024, CALL_INLINE_BYTES_MAX_POOLED = 8 * 1024 };
 
 // JSON values in one body.
@@ -18,21 +17,23 @@ struct call {
     const struct exchange_info *info;
     const struct served_model *model; // set by call_model
     struct fields fields;
-    struct slice *slice;                // of a large body, while it is prepared; else NULL
-    struct arena *scratch;              // from call_start until `answer` has returned
-    json_t *body;                       // until `prepare` returns; fields give strings of it
-    void (*prepare)(struct call *call); // reads fields, makes tokens; may fail the fields
-    void (*answer)(struct call *call);  // submits; not called after a failure or a leave
-    size_t inline_bytes_max;            // 0: CALL_INLINE_BYTES_MAX
-    uint64_t prepare_ns;
+    struct slice *slice; // of a large body, until call_body_end; else NULL
+    json_t *body;        // until call_body_end; fields give strings of it
+    uint64_t begun_ns, prepare_ns;
 };
 
-// call must come from the exchange's arena. Parses, prepares and answers, now or on a worker.
-void call_start(struct call *call, struct exchange *x, void (*prepare)(struct call *call),
-                void (*answer)(struct call *call));
+// The state of an endpoint, of so many bytes with the call in front, and the fields of the body: a
+// body that is no JSON object has failed them.
+void *call_begin(struct exchange *x, size_t state_bytes);
 
 // The fields `model` and what the tables know. False: failed.
 bool call_model(struct call *call, enum model_kind kind, const struct field_rules *rules);
+
+// Frees the body, whose tree takes a while where it is large.
+void call_body_end(struct call *call);
+
+// Answers what failed in the preparation. True: something did.
+bool call_failed(struct call *call);
 
 // Submits (owner, key and deadline are filled in) and attaches; answers with a failure and returns
 // NULL where the engine refuses.

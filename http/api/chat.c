@@ -1,5 +1,5 @@
 // POST /v1/chat/completions: its fields and its answers (docs/API.md). The conversation
-// is read by chat_turns.c, the life of the request is generation.c. A chunk of a stream is a
+// is read by chat_turns.c, what no shape knows is in generation.c. A chunk of a stream is a
 // constant beginning, made once, the escaped text and a constant end.
 #include "http/api/endpoints.h"
 #include "http/api/generation.h"
@@ -112,17 +112,6 @@ static bool thinking_is_off(const struct fields *f)
            says(fields_get(f, "chat_template_kwargs"), "enable_thinking");
 }
 
-static void chat_read_length(struct generation *g)
-{
-    struct fields *f = &g->call.fields;
-    struct integer_range range = {1, INT64_MAX, 0};
-    int64_t plain = fields_integer(f, "max_tokens", range);
-    int64_t completion = fields_integer(f, "max_completion_tokens", range);
-    int64_t wanted = completion ? completion : plain;
-
-    g->max_tokens = wanted > UINT32_MAX ? UINT32_MAX : (uint32_t)wanted;
-}
-
 static void chat_read(struct generation *g)
 {
     struct fields *f = &g->call.fields;
@@ -131,10 +120,11 @@ static void chat_read(struct generation *g)
         return;
     generation_read_sampling(g, 2, -1);
     int64_t seed = fields_integer(f, "seed", (struct integer_range){INT64_MIN, INT64_MAX, 0});
-    g->sampling.seed = fields_get(f, "seed") ? (uint64_t)seed : random_seed();
-    chat_read_length(g);
+    g->submit.sampling.seed = fields_get(f, "seed") ? (uint64_t)seed : random_seed();
+    g->submit.max_tokens = fields_count(f, "max_tokens", 0);
+    g->submit.max_tokens = fields_count(f, "max_completion_tokens", g->submit.max_tokens);
     g->stream = fields_bool(f, "stream", false);
-    g->ignore_end = fields_bool(f, "ignore_eos", false);
+    g->submit.ignore_end = fields_bool(f, "ignore_eos", false);
     stream_options_read(g);
     generation_read_stops(g, "stop", true, CHAT_STOPS_MAX);
 
@@ -151,10 +141,6 @@ static void chat_read(struct generation *g)
 }
 
 // Writing
-
-struct chat_writer {
-    struct text chunk; // `data: {"id":...,"choices":[{"index":0,"delta":`
-};
 
 static void usage_put(const struct generation *g, struct json_buffer *out)
 {
@@ -178,8 +164,7 @@ static void head_put(const struct generation *g, struct json_buffer *out, const 
 
 static void chunk_begin(const struct generation *g, struct json_buffer *out)
 {
-    const struct chat_writer *writer = g->writer;
-    json_put_raw(out, writer->chunk);
+    json_put_raw(out, g->chunk);
     json_put_literal(out, "{\"index\":0,\"delta\":");
 }
 
@@ -199,37 +184,17 @@ static void chunk_end(const struct generation *g, struct json_buffer *out)
 
 static void chat_begin(struct generation *g, struct json_buffer *out)
 {
-    struct arena *arena = exchange_arena(g->call.exchange);
-    struct chat_writer *writer = arena_take_zeroed(arena, 1, sizeof *writer);
     struct json_buffer chunk = {0};
 
     json_put_literal(&chunk, "data: ");
     head_put(g, &chunk, "chat.completion.chunk");
-    if (writer)
-        writer->chunk = arena_copy(arena, text_span(chunk.at, chunk.bytes));
+    g->chunk = arena_copy(exchange_arena(g->call.exchange), text_span(chunk.at, chunk.bytes));
     json_buffer_free(&chunk);
-    g->writer = writer;
-    check(writer && writer->chunk.at, "the arena of an exchange has no room for %zu bytes",
-          chunk.bytes);
+    check(g->chunk.at, "the arena of an exchange has no room for %zu bytes", chunk.bytes);
     chunk_begin(g, out);
     json_put_literal(out, "{\"role\":\"assistant\",\"content\":\"\"},\"logprobs\":null,"
                           "\"finish_reason\":null");
     chunk_end(g, out);
-}
-
-static void chat_text(struct generation *g, struct json_buffer *out, struct text delta)
-{
-    chunk_begin(g, out);
-    json_put_literal(out, "{\"content\":");
-    json_put_string(out, delta);
-    json_put_literal(out, "},\"logprobs\":null,\"finish_reason\":null");
-    chunk_end(g, out);
-}
-
-static void chat_idle(struct generation *g, struct json_buffer *out)
-{
-    (void)g;
-    json_put_literal(out, ": keep-alive\n\n");
 }
 
 static const char *finish_reason(const struct generation *g)
@@ -237,15 +202,13 @@ static const char *finish_reason(const struct generation *g)
     return g->end == END_LENGTH || g->end == END_WINDOW ? "length" : "stop";
 }
 
-static void chat_end(struct generation *g, struct json_buffer *out)
+static void chat_end(const struct generation *g, struct json_buffer *out)
 {
-    const struct chat_writer *writer = g->writer;
-
     chunk_begin(g, out);
     json_put_format(out, "{},\"logprobs\":null,\"finish_reason\":\"%s\"", finish_reason(g));
     chunk_end(g, out);
     if (g->include_usage) {
-        json_put_raw(out, writer->chunk);
+        json_put_raw(out, g->chunk);
         json_put_literal(out, "],\"usage\":");
         usage_put(g, out);
         json_put_literal(out, "}}\n\n");
@@ -253,11 +216,11 @@ static void chat_end(struct generation *g, struct json_buffer *out)
     json_put_literal(out, "data: [DONE]\n\n");
 }
 
-static void chat_whole(struct generation *g, struct json_buffer *out, struct text text)
+static void chat_whole(const struct generation *g, struct json_buffer *out)
 {
     head_put(g, out, "chat.completion");
     json_put_literal(out, "{\"index\":0,\"message\":{\"role\":\"assistant\",\"content\":");
-    json_put_string(out, text);
+    json_put_string(out, generation_text(g));
     json_put_format(out,
                     ",\"refusal\":null},\"logprobs\":null,\"finish_reason\":\"%s\"}],\"usage\":",
                     finish_reason(g));
@@ -265,41 +228,92 @@ static void chat_whole(struct generation *g, struct json_buffer *out, struct tex
     json_put_literal(out, ",\"completion_tokens_details\":{\"reasoning_tokens\":0}}}");
 }
 
-static void chat_failure(struct generation *g, struct json_buffer *out,
-                         const struct http_failure *failure)
+static void chat_put(struct generation *g, enum generation_step step, struct json_buffer *out)
 {
-    json_put_literal(out, "data: ");
-    http_error_body(out, failure, SHAPE_OPENAI, g->call.info->request_id);
-    json_put_literal(out, "\n\n");
+    switch (step) {
+    case STEP_WAIT:
+        break;
+    case STEP_BEGIN:
+        chat_begin(g, out);
+        break;
+    case STEP_TEXT:
+        chunk_begin(g, out);
+        json_put_literal(out, "{\"content\":");
+        json_put_string(out, generation_text(g));
+        json_put_literal(out, "},\"logprobs\":null,\"finish_reason\":null");
+        chunk_end(g, out);
+        break;
+    case STEP_IDLE:
+        json_put_literal(out, ": keep-alive\n\n");
+        break;
+    case STEP_END:
+        chat_end(g, out);
+        break;
+    case STEP_WHOLE:
+        chat_whole(g, out);
+        break;
+    case STEP_FAILURE:
+        json_put_literal(out, "data: ");
+        http_error_body(out, &g->failure, SHAPE_OPENAI, g->call.info->request_id);
+        json_put_literal(out, "\n\n");
+        break;
+    }
 }
 
-static const struct generation_shape chat_shape = {
-    .read = chat_read,
-    .begin = chat_begin,
-    .text = chat_text,
-    .idle = chat_idle,
-    .end = chat_end,
-    .whole = chat_whole,
-    .failure = chat_failure,
-    .id_prefix = "chatcmpl-",
-};
+// The life of a request, in the order of the calls
+
+static void chat_prepare(struct exchange *x)
+{
+    struct generation *g = generation_open(x);
+
+    chat_read(g);
+    generation_tokenize(g);
+}
 
 static void chat_request(struct exchange *x)
 {
-    generation_start(x, &chat_shape, false);
+    generation_submit(exchange_state(x), "chatcmpl-");
 }
 
-const struct route chat_routes[CHAT_ROUTE_COUNT] = {
+static void chat_answer(struct exchange *x)
+{
+    struct generation *g = exchange_state(x);
+    struct json_buffer out = {0};
+    enum generation_step step;
+
+    while ((step = generation_next(g)) != STEP_WAIT) {
+        chat_put(g, step, &out);
+        generation_send(g, step, &out);
+    }
+    json_buffer_free(&out);
+}
+
+static void chat_second(struct exchange *x, uint64_t now_ns)
+{
+    generation_clock(exchange_state(x), now_ns);
+    chat_answer(x);
+}
+
+static void chat_cut(struct exchange *x, const struct http_failure *failure)
+{
+    generation_cut(exchange_state(x), failure);
+    chat_answer(x);
+}
+
+const struct route chat_routes[] = {
     {
         .method = "POST",
         .path = "/v1/chat/completions",
         .shape = SHAPE_OPENAI,
         .flags = ROUTE_BEARER | ROUTE_JSON,
+        .inline_bytes_max = CALL_INLINE_BYTES_MAX,
+        .on_prepare = chat_prepare,
         .on_request = chat_request,
-        .on_ready = generation_ready,
-        .on_room = generation_ready,
-        .on_second = generation_second,
-        .on_cut = generation_cut,
+        .on_ready = chat_answer,
+        .on_room = chat_answer,
+        .on_second = chat_second,
+        .on_cut = chat_cut,
         .on_gone = generation_gone,
     },
+    {.path = NULL},
 };

@@ -239,7 +239,8 @@ static void input_read(struct embeddings *e)
         return;
     struct call *call = &e->pooled.call;
     struct arena *arena = arena_create(0, scratch_bytes_max(call->info->body.bytes));
-    if (!token_list_begin(&e->list, e->pooled.call.scratch, single ? 1 : (uint32_t)n))
+    if (!token_list_begin(&e->list, exchange_scratch(e->pooled.call.exchange),
+                          single ? 1 : (uint32_t)n))
         fields_fail(f, HTTP_TOO_LARGE, "input", "is too large");
     else if (json_is_string(input))
         text_add(e, "input", json_text(input), arena);
@@ -279,12 +280,11 @@ static void dimensions_read(struct embeddings *e)
     }
 }
 
-static void embeddings_prepare(struct call *call)
+static void embeddings_read(struct embeddings *e)
 {
-    struct embeddings *e = (struct embeddings *)call;
-    struct fields *f = &call->fields;
+    struct fields *f = &e->pooled.call.fields;
 
-    if (!call_model(call, MODEL_EMBEDDER, &embeddings_rules))
+    if (!call_model(&e->pooled.call, MODEL_EMBEDDER, &embeddings_rules))
         return;
     struct text format = fields_string(f, "encoding_format");
     e->base64 = text_is(format, "base64");
@@ -296,9 +296,17 @@ static void embeddings_prepare(struct call *call)
     input_read(e);
 }
 
-static void embeddings_submit(struct call *call)
+static void embeddings_prepare(struct exchange *x)
 {
-    struct embeddings *e = (struct embeddings *)call;
+    struct embeddings *e = call_begin(x, sizeof *e);
+
+    embeddings_read(e);
+    call_body_end(&e->pooled.call);
+}
+
+static void embeddings_request(struct exchange *x)
+{
+    struct embeddings *e = exchange_state(x);
     struct submit_args args = {
         .kind = REQUEST_EMBED,
         .tokens = e->list.tokens,
@@ -307,16 +315,8 @@ static void embeddings_submit(struct call *call)
         .sequence_start = e->list.starts,
     };
     e->vectors.count = e->list.sequence_count;
-    pooled_submit(&e->pooled, &args);
-}
-
-static void embeddings_request(struct exchange *x)
-{
-    struct embeddings *e = arena_take_zeroed(exchange_arena(x), 1, sizeof *e);
-
-    check(e, "the arena of an exchange has no room for %zu bytes", sizeof *e);
-    e->pooled.call.inline_bytes_max = CALL_INLINE_BYTES_MAX_POOLED;
-    call_start(&e->pooled.call, x, embeddings_prepare, embeddings_submit);
+    if (!call_failed(&e->pooled.call))
+        pooled_submit(&e->pooled, &args);
 }
 
 // Writing
@@ -434,15 +434,18 @@ static void embeddings_gone(struct exchange *x)
     }
 }
 
-const struct route embeddings_routes[EMBEDDINGS_ROUTE_COUNT] = {
+const struct route embeddings_routes[] = {
     {
         .method = "POST",
         .path = "/v1/embeddings",
         .shape = SHAPE_OPENAI,
         .flags = ROUTE_BEARER | ROUTE_JSON,
+        .inline_bytes_max = CALL_INLINE_BYTES_MAX_POOLED,
+        .on_prepare = embeddings_prepare,
         .on_request = embeddings_request,
         .on_ready = embeddings_ready,
         .on_room = embeddings_room,
         .on_gone = embeddings_gone,
     },
+    {.path = NULL},
 };

@@ -196,6 +196,12 @@ int64_t fields_integer(struct fields *f, const char *name, struct integer_range 
     return number;
 }
 
+uint32_t fields_count(struct fields *f, const char *name, uint32_t fallback)
+{
+    int64_t count = fields_integer(f, name, (struct integer_range){1, INT64_MAX, fallback});
+    return count > UINT32_MAX ? UINT32_MAX : (uint32_t)count;
+}
+
 struct text fields_string(struct fields *f, const char *name)
 {
     const json_t *value = fields_get(f, name);

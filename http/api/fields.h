@@ -98,6 +98,8 @@ struct integer_range {
 bool fields_bool(struct fields *f, const char *name, bool fallback);
 double fields_number(struct fields *f, const char *name, struct number_range range);
 int64_t fields_integer(struct fields *f, const char *name, struct integer_range range);
+// From 1 on; larger ones than 32 bits hold are cut to what they hold.
+uint32_t fields_count(struct fields *f, const char *name, uint32_t fallback);
 // at == NULL where absent.
 struct text fields_string(struct fields *f, const char *name);
 

@@ -1,5 +1,5 @@
-// The life of a generation: see generation.h. Text goes through the detokenizer and the stop
-// strings here; events come from the port; nothing here knows the shape of an answer.
+// Generations: see generation.h. Text goes through the detokenizer and the stop strings here;
+// events come from the port.
 #include "http/api/generation.h"
 
 #include "http/api/ids.h"
@@ -34,14 +34,13 @@ void generation_read_sampling(struct generation *g, double temperature_max, int6
         fields_number(f, "temperature", (struct number_range){0, temperature_max, temperature});
     top_p = fields_number(f, "top_p", (struct number_range){0, 1, top_p});
     top_k = fields_integer(f, "top_k", (struct integer_range){top_k_min, INT64_MAX, top_k});
-    g->sampling = (struct sampling){
+    g->submit.sampling = (struct sampling){
         .temperature = temperature < 1e-5 ? 0 : (float)temperature,
         .top_p = (float)top_p,
         .top_k = top_k <= 0          ? 0
                  : top_k < INT32_MAX ? (uint32_t)top_k
                                      : INT32_MAX,
         .repetition = 1,
-
     };
 }
 
@@ -94,8 +93,8 @@ static void length_settle(struct generation *g)
 
     if (!g->prompt_stopped && g->prompt_tokens < window) {
         uint32_t room = window - g->prompt_tokens;
-        g->window_bound = g->max_tokens == 0 || g->max_tokens > room;
-        g->max_tokens = g->window_bound ? room : g->max_tokens;
+        g->window_bound = g->submit.max_tokens == 0 || g->submit.max_tokens > room;
+        g->submit.max_tokens = g->window_bound ? room : g->submit.max_tokens;
         return;
     }
     fields_fail_plain(f, HTTP_CONTEXT_LENGTH, "messages",
@@ -111,20 +110,25 @@ static void length_settle(struct generation *g)
     }
 }
 
-static void generation_prepare(struct call *call)
+struct generation *generation_open(struct exchange *x)
 {
-    struct generation *g = (struct generation *)call;
+    struct generation *g = call_begin(x, sizeof *g);
 
-    conversation_begin(&g->conversation, call->slice);
-    g->shape->read(g);
-    if (!call->fields.failed)
-        prompt_make(g);
-    conversation_end(&g->conversation);
-    if (!call->fields.failed && !g->count_only)
-        length_settle(g);
+    conversation_begin(&g->conversation, g->call.slice);
+    return g;
 }
 
-static bool text_begin(struct generation *g)
+void generation_tokenize(struct generation *g)
+{
+    if (!g->call.fields.failed)
+        prompt_make(g);
+    if (!g->call.fields.failed && !g->count_only)
+        length_settle(g);
+    conversation_end(&g->conversation);
+    call_body_end(&g->call);
+}
+
+static bool text_begin(struct generation *g, const char *id_prefix)
 {
     struct arena *arena = exchange_arena(g->call.exchange);
     const struct tokenizer *tokenizer = g->call.model->tokenizer;
@@ -138,57 +142,35 @@ static bool text_begin(struct generation *g)
     g->piece = arena_take(arena, g->piece_max);
     g->text_max = TEXT_BYTES_MIN;
     g->text = arena_take(arena, g->text_max);
-    g->id = id_make(arena, g->shape->id_prefix);
+    g->id = id_make(arena, id_prefix);
     return g->piece && g->text && g->id.at &&
            stop_scan_init(&g->scan, &g->stops, arena, g->piece_max);
 }
 
-static void generation_submit(struct call *call)
+void generation_submit(struct generation *g, const char *id_prefix)
 {
-    struct generation *g = (struct generation *)call;
+    struct call *call = &g->call;
     uint32_t start[2] = {0, g->prompt_tokens};
 
-    if (g->count_only) {
-        struct json_buffer out = {0};
-        g->shape->whole(g, &out, (struct text){0});
-        exchange_reply(call->exchange, 200, text_span(out.at, out.bytes));
-        json_buffer_free(&out);
+    if (call_failed(call))
         return;
-    }
-    if (!text_begin(g)) {
+    if (!text_begin(g, id_prefix)) {
         call_fail(call, HTTP_TOO_LARGE, "the request needs more memory than one request may take");
         return;
     }
-    struct submit_args args = {
-        .kind = REQUEST_GENERATE,
-        .tokens = g->tokens,
-        .token_count = g->prompt_tokens,
-        .sequence_count = 1,
-        .sequence_start = start,
-        .choice_count = 1,
-        .max_tokens = g->max_tokens,
-        .sampling = g->sampling,
-        .ignore_end = g->ignore_end,
-    };
-    g->request = call_submit(call, &args);
+    g->second_ns = call->info->started_ns;
+    g->submit.kind = REQUEST_GENERATE;
+    g->submit.tokens = g->tokens;
+    g->submit.token_count = g->prompt_tokens;
+    g->submit.sequence_count = 1;
+    g->submit.sequence_start = start;
+    g->submit.choice_count = 1;
+    g->request = call_submit(call, &g->submit);
     if (g->request)
-        counters_params(call->exchange, 1, g->max_tokens);
+        counters_params(call->exchange, 1, g->submit.max_tokens);
     g->port = exchange_port(call->exchange, call->model);
-    g->tokens = NULL; // the scratch arena goes
-}
-
-void generation_start(struct exchange *x, const struct generation_shape *shape, bool count_only)
-{
-    struct generation *g = arena_take_zeroed(exchange_arena(x), 1, sizeof *g);
-
-    if (!g) {
-        exchange_fail(x, &(struct http_failure){.error = HTTP_TOO_LARGE,
-                                                .message = text_of("no memory for the request")});
-        return;
-    }
-    g->shape = shape;
-    g->count_only = count_only;
-    call_start(&g->call, x, generation_prepare, generation_submit);
+    g->submit.tokens = g->tokens = NULL; // the scratch arena goes
+    g->submit.sequence_start = NULL;
 }
 
 // Events
@@ -251,39 +233,6 @@ static void event_take(struct generation *g, const struct token_event *event)
     }
 }
 
-// Reads what is there, as much as one chunk should hold. True: there may be more.
-static bool events_read(struct generation *g)
-{
-    struct token_event event;
-
-    while (!g->over && (!g->stream || g->text_bytes < DELTA_BYTES_MAX)) {
-        if (!port_next(g->port, g->request, &event, NULL))
-            return false;
-        event_take(g, &event);
-    }
-    return !g->over;
-}
-
-// Answering
-
-static void generation_send(struct generation *g, struct json_buffer *out)
-{
-    if (out->bytes > 0) {
-        exchange_write(g->call.exchange, text_span(out->at, out->bytes));
-        out->bytes = 0;
-        g->wrote = true;
-    }
-}
-
-static void stream_begin(struct generation *g, struct json_buffer *out)
-{
-    if (g->begun)
-        return;
-    g->begun = true;
-    exchange_stream_begin(g->call.exchange);
-    g->shape->begin(g, out);
-}
-
 // Did the request end in a way that leaves no answer?
 static bool failure_of(const struct generation *g, struct http_failure *out)
 {
@@ -318,89 +267,128 @@ static enum counted_finish counted_of(const struct generation *g, bool failed)
     return g->end == END_LENGTH || g->end == END_WINDOW ? COUNTED_LENGTH : COUNTED_STOP;
 }
 
-static void answer_whole(struct generation *g, struct json_buffer *out)
-{
-    struct exchange *x = g->call.exchange;
-
-    g->shape->whole(g, out, text_span(g->text, g->text_bytes));
-    exchange_reply(x, 200, text_span(out->at, out->bytes));
-}
-
-// The last event was read: the engine's request is given back, then the answer ends.
-static void generation_over(struct generation *g, struct json_buffer *out)
+// The last event was read: the engine's request is given back.
+static void request_end(struct generation *g)
 {
     struct exchange *x = g->call.exchange;
     struct request_facts facts;
-    struct http_failure failure;
 
     request_facts_get(g->request, &facts);
     g->cached_tokens = facts.cached_tokens;
     g->request = NULL;
-    bool failed = failure_of(g, &failure);
-    counters_finish(x, counted_of(g, failed), g->output_tokens);
+    g->failed = failure_of(g, &g->failure);
+    counters_finish(x, counted_of(g, g->failed), g->output_tokens);
     exchange_detach(x);
-    if (failed) {
-        if (!g->begun) {
-            exchange_fail(x, &failure);
-            return;
-        }
-        g->shape->failure(g, out, &failure);
-    } else if (!g->stream) {
-        answer_whole(g, out);
-        return;
-    } else {
-        stream_begin(g, out);
-        g->shape->end(g, out);
-    }
-    generation_send(g, out);
-    exchange_end(x);
 }
 
-static void stream_text(struct generation *g, struct json_buffer *out)
+// Reads what is there, of a stream as much as one chunk should hold.
+static void events_read(struct generation *g)
 {
-    if (!g->stream || (g->over && !g->begun && g->text_bytes == 0))
-        return;
-    if (g->output_tokens > 0 && !g->begun) {
-        struct request_facts facts; // the cache was asked before the first token
+    struct exchange *x = g->call.exchange;
+    struct token_event event;
+    uint32_t before = g->output_tokens;
+    bool room = !g->begun || exchange_room(x) >= ROOM_MIN;
+
+    while (room && !g->over && (!g->stream || g->text_bytes < DELTA_BYTES_MAX) &&
+           port_next(g->port, g->request, &event, NULL))
+        event_take(g, &event);
+    if (g->output_tokens > before)
+        counters_tokens(x, g->output_tokens - before);
+    if (g->over)
+        request_end(g);
+}
+
+// A failure before all text is answered by its status instead.
+static bool begins_now(const struct generation *g)
+{
+    if (!g->stream || g->begun)
+        return false;
+    return g->over ? !g->failed || g->text_bytes > 0 : g->output_tokens > 0 || g->begin_due;
+}
+
+static void stream_begin(struct generation *g)
+{
+    struct request_facts facts;
+
+    if (g->request && g->output_tokens > 0) { // the cache was asked before the first token
         request_facts_get(g->request, &facts);
         g->cached_tokens = facts.cached_tokens;
-        stream_begin(g, out);
     }
-    if (g->text_bytes > 0) {
-        g->shape->text(g, out, text_span(g->text, g->text_bytes));
+    g->begun = true;
+    exchange_stream_begin(g->call.exchange);
+}
+
+static enum generation_step last_step(struct generation *g)
+{
+    g->told = true;
+    if (g->failed && g->begun)
+        return STEP_FAILURE;
+    if (!g->failed)
+        return g->stream ? STEP_END : STEP_WHOLE;
+    exchange_fail(g->call.exchange, &g->failure);
+    return STEP_WAIT;
+}
+
+enum generation_step generation_next(struct generation *g)
+{
+    if (!g || g->told || (!g->request && !g->over))
+        return STEP_WAIT;
+    if (g->cut) {
+        g->told = true;
+        return STEP_FAILURE;
+    }
+    if (g->request)
+        events_read(g);
+    if (begins_now(g)) {
+        stream_begin(g);
+        return STEP_BEGIN;
+    }
+    if (g->begun && g->text_bytes > 0)
+        return STEP_TEXT;
+    if (g->over)
+        return last_step(g);
+    if (!g->idle_due)
+        return STEP_WAIT;
+    g->idle_due = false;
+    return STEP_IDLE;
+}
+
+struct text generation_text(const struct generation *g)
+{
+    return text_span(g->text, g->text_bytes);
+}
+
+void generation_send(struct generation *g, enum generation_step step, struct json_buffer *out)
+{
+    struct exchange *x = g->call.exchange;
+    struct text bytes = text_span(out->at, out->bytes);
+
+    if (step == STEP_WHOLE)
+        exchange_reply(x, 200, bytes);
+    else
+        exchange_write(x, bytes);
+    if (step == STEP_END || (step == STEP_FAILURE && !g->cut))
+        exchange_end(x);
+    if (step == STEP_TEXT)
         g->text_bytes = 0;
-    }
-    generation_send(g, out);
+    g->quiet_ns = g->second_ns;
+    out->bytes = 0;
 }
 
-void generation_ready(struct exchange *x)
+void generation_clock(struct generation *g, uint64_t now_ns)
 {
-    struct generation *g = exchange_state(x);
-    struct json_buffer out = {0};
-    bool more = g->request != NULL;
-
-    while (more && (!g->begun || exchange_room(x) >= ROOM_MIN)) {
-        uint32_t before = g->output_tokens;
-        more = events_read(g);
-        if (g->output_tokens > before)
-            counters_tokens(x, g->output_tokens - before);
-        stream_text(g, &out);
-        if (g->over) {
-            generation_over(g, &out);
-            more = false;
-        }
-    }
-    json_buffer_free(&out);
+    if (!g || !g->request || !g->stream)
+        return;
+    g->second_ns = now_ns;
+    g->begin_due = !g->begun && now_ns >= g->call.info->started_ns + begin_after_ns;
+    g->idle_due = g->begun && now_ns >= g->quiet_ns + idle_after_ns &&
+                  exchange_room(g->call.exchange) >= ROOM_MIN;
 }
 
-void generation_cut(struct exchange *x, const struct http_failure *failure)
+void generation_cut(struct generation *g, const struct http_failure *failure)
 {
-    struct generation *g = exchange_state(x);
-    struct json_buffer out = {0};
-
-    g->shape->failure(g, &out, failure);
-    generation_send(g, &out);
-    json_buffer_free(&out);
+    g->cut = true;
+    g->failure = *failure;
 }
 
 void generation_gone(struct exchange *x)
@@ -411,25 +399,4 @@ void generation_gone(struct exchange *x)
         counters_finish(x, COUNTED_ABORT, g->output_tokens);
         g->request = NULL; // the exchange cancels and frees it
     }
-}
-
-void generation_second(struct exchange *x, uint64_t now_ns)
-{
-    struct generation *g = exchange_state(x);
-    struct json_buffer out = {0};
-
-    if (!g || !g->request || !g->stream || g->over)
-        return;
-    if (!g->begun && now_ns >= g->call.info->started_ns + begin_after_ns) {
-        stream_begin(g, &out);
-        generation_send(g, &out);
-    }
-    if (g->wrote) {
-        g->quiet_ns = now_ns;
-        g->wrote = false;
-    } else if (g->begun && now_ns >= g->quiet_ns + idle_after_ns && exchange_room(x) >= ROOM_MIN) {
-        g->shape->idle(g, &out);
-        generation_send(g, &out);
-    }
-    json_buffer_free(&out);
 }

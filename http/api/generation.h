@@ -1,10 +1,11 @@
-// One internal request and one internal event stream for text generation. Chat completions
-// (chat.c) and Messages (messages.c) read their fields into it and write its answer; between the
-// two nothing knows a shape. Lives in the exchange's arena; prepared on the h2o thread or a text
-// worker, everything after that on the h2o thread.
+// Text generation without a shape: chat completions (chat.c) and Messages (messages.c) read their
+// fields into it, call it step by step and write what each step says. Lives in the exchange's
+// arena.
 //
-//   prepare -> submitted -> [begun: the 200 of a stream is out] -> over
-//   generation_start  generation_ready, generation_second          generation_ready
+//   on_prepare  generation_open, the fields, generation_tokenize     loop or text worker
+//   on_request  generation_submit                                    from here on the loop
+//   on_ready, on_room, on_second   generation_next, generation_send, until STEP_WAIT
+//   on_gone     generation_gone
 #pragma once
 
 #include "http/api/call.h"
@@ -18,37 +19,30 @@ enum generation_end {
     END_WINDOW,      // the context window was full before the limit
 };
 
-struct generation;
-
-// How one shape reads and writes. Writers append to `out`, which is sent when they return.
-struct generation_shape {
-    void (*read)(struct generation *g); // fields and conversation; may fail the fields
-    void (*begin)(struct generation *g, struct json_buffer *out); // a stream: before all text
-    void (*text)(struct generation *g, struct json_buffer *out, struct text delta);
-    void (*idle)(struct generation *g, struct json_buffer *out); // keep-alive
-    void (*end)(struct generation *g, struct json_buffer *out);  // a stream: after all text
-    void (*whole)(struct generation *g, struct json_buffer *out, struct text text);
-    void (*failure)(struct generation *g, struct json_buffer *out,
-                    const struct http_failure *failure); // in a stream
-    const char *id_prefix;
+// What the client is told next.
+enum generation_step {
+    STEP_WAIT,    // nothing until the next callback
+    STEP_BEGIN,   // a stream: before all text
+    STEP_TEXT,    // a stream: generation_text is new
+    STEP_IDLE,    // a stream: keep-alive
+    STEP_END,     // a stream: after all text
+    STEP_WHOLE,   // the whole answer: generation_text is all of it
+    STEP_FAILURE, // the last event of a stream that has begun: `failure` says why
 };
 
 struct generation {
     struct call call;
-    const struct generation_shape *shape;
 
     // What was asked.
     bool stream, include_usage, continuous_usage;
-    bool thinking_off;      // the template is told so
-    bool generation_prompt; // the template opens the assistant's turn
-    bool count_only;        // nothing is generated: the prompt is counted
-    bool ignore_end;
-    struct sampling sampling;
-    uint32_t max_tokens; // 0: what the context leaves; cut to it by prepare
+    bool thinking_off;         // the template is told so
+    bool generation_prompt;    // the template opens the assistant's turn
+    bool count_only;           // nothing is generated: the prompt is counted
+    struct submit_args submit; // what the engine must know; max_tokens 0: what the context leaves
     struct stop_strings stops;
-    struct conversation conversation; // until prepare has made tokens of it
+    struct conversation conversation; // until generation_tokenize
 
-    // What prepare made.
+    // What generation_tokenize made.
     int32_t *tokens; // [prompt_tokens] i32, in the scratch arena
     uint32_t prompt_tokens;
     bool prompt_stopped;  // it has more than that: encoding stopped at the window
@@ -69,23 +63,43 @@ struct generation {
     bool text_lost;         // the arena's limit was met
     uint32_t output_tokens; // sampled; at the end: what is counted
     uint32_t cached_tokens;
-    bool begun, over, wrote;
-    uint8_t finish;    // enum finish of the last event
-    uint64_t quiet_ns; // when something was last known to be written
+    bool begun;  // STEP_BEGIN was
+    bool over;   // the last event was read
+    bool failed; // with `failure`
+    bool cut;    // by the server, with `failure`; the exchange ends it
+    bool told;   // the last step was, or the exchange has the failure
+    bool begin_due, idle_due;
+    uint8_t finish;     // enum finish of the last event
+    uint64_t second_ns; // of the last generation_clock
+    uint64_t quiet_ns;  // the second in which something was last written
     enum generation_end end;
-    void *writer; // the shape's own
+    struct http_failure failure;
+    struct text chunk; // chat: what every chunk of the stream begins with
+    bool block_open;   // Messages: the text block has begun
 };
 
-void generation_start(struct exchange *x, const struct generation_shape *shape, bool count_only);
+// on_prepare. A body that is not sound fails the fields; then all calls up to generation_submit do
+// nothing. tokenize frees the body.
+struct generation *generation_open(struct exchange *x);
+void generation_tokenize(struct generation *g);
 
-// Callbacks of the routes.
-void generation_ready(struct exchange *x);
-void generation_second(struct exchange *x, uint64_t now_ns);
-void generation_cut(struct exchange *x, const struct http_failure *failure);
-void generation_gone(struct exchange *x);
-
-// Common to both readers: temperature up to the maximum, top_p, top_k from its minimum.
+// Temperature up to the maximum, top_p, top_k from its minimum.
 void generation_read_sampling(struct generation *g, double temperature_max, int64_t top_k_min);
 // Strings of a stop field, at most `max`; empty ones are dropped.
 void generation_read_stops(struct generation *g, const char *name, bool string_allowed,
                            uint32_t max);
+
+// on_request: answers a failure, or gives the request to the engine.
+void generation_submit(struct generation *g, const char *id_prefix);
+
+// Reads events. Each step but STEP_WAIT is written by the caller and given to generation_send,
+// which empties `out`. g may be NULL: nothing was prepared.
+enum generation_step generation_next(struct generation *g);
+struct text generation_text(const struct generation *g);
+void generation_send(struct generation *g, enum generation_step step, struct json_buffer *out);
+
+// About once a second: may bring STEP_BEGIN or STEP_IDLE.
+void generation_clock(struct generation *g, uint64_t now_ns);
+// The server ends the stream: STEP_FAILURE comes next.
+void generation_cut(struct generation *g, const struct http_failure *failure);
+void generation_gone(struct exchange *x);

@@ -1,7 +1,7 @@
 // GET /health, /v1/health (live: loops and engines turn, no step is overdue), /ready (models
 // loaded, not draining), /version. Health is progress, not a constant. A model whose device failed
 // is named by /ready and counts no more while another one serves: a restart would end that, too.
-#include "http/api/list.h"
+#include "http/api/endpoints.h"
 #include "http/counters.h"
 #include "base/clock.h"
 #include "base/json.h"
@@ -115,7 +115,7 @@ static void version_request(struct exchange *x)
     exchange_reply(x, 200, text_of("{\"version\":\"" WEFT_VERSION "\"}"));
 }
 
-const struct route health_routes[HEALTH_ROUTE_COUNT] = {
+const struct route health_routes[] = {
     {.method = "GET", .path = "/health", .flags = ROUTE_OPEN, .on_request = health_request},
     {.method = "GET",
      .path = "/v1/health",
@@ -123,4 +123,5 @@ const struct route health_routes[HEALTH_ROUTE_COUNT] = {
      .on_request = health_request},
     {.method = "GET", .path = "/ready", .flags = ROUTE_OPEN, .on_request = ready_request},
     {.method = "GET", .path = "/version", .flags = ROUTE_OPEN, .on_request = version_request},
+    {.path = NULL},
 };

@@ -1,5 +1,5 @@
 // POST /v1/messages and /v1/messages/count_tokens: fields and answers (docs/API.md).
-// The turns are read by messages_turns.c, the life of the request is generation.c.
+// The turns are read by messages_turns.c, what no shape knows is in generation.c.
 #include "http/api/endpoints.h"
 #include "http/api/generation.h"
 #include "http/api/ids.h"
@@ -88,11 +88,9 @@ static void messages_read(struct generation *g)
     if (!call_model(&g->call, MODEL_GENERATOR, &messages_rules))
         return;
     generation_read_sampling(g, 1, 0);
-    g->sampling.seed = random_seed();
+    g->submit.sampling.seed = random_seed();
     if (!g->count_only) { // no fields of count_tokens
-        struct integer_range range = {1, INT64_MAX, MESSAGES_TOKENS_DEFAULT};
-        int64_t wanted = fields_integer(f, "max_tokens", range);
-        g->max_tokens = wanted > UINT32_MAX ? UINT32_MAX : (uint32_t)wanted;
+        g->submit.max_tokens = fields_count(f, "max_tokens", MESSAGES_TOKENS_DEFAULT);
         g->stream = fields_bool(f, "stream", false);
     }
     g->generation_prompt = true;
@@ -101,7 +99,7 @@ static void messages_read(struct generation *g)
     messages_turns_read(&g->conversation, f);
 }
 
-// Writing. `writer` is not NULL once the text block is open.
+// Writing
 
 static void usage_put(const struct generation *g, struct json_buffer *out)
 {
@@ -144,29 +142,13 @@ static void messages_begin(struct generation *g, struct json_buffer *out)
 
 static void block_open(struct generation *g, struct json_buffer *out)
 {
-    if (!g->writer) {
-        g->writer = g;
+    if (!g->block_open) {
+        g->block_open = true;
         json_put_literal(out, "event: content_block_start\n"
                               "data: {\"type\":\"content_block_start\",\"index\":0,"
                               "\"content_block\":{\"type\":\"text\",\"text\":\"\","
                               "\"citations\":null}}\n\n");
     }
-}
-
-static void messages_text(struct generation *g, struct json_buffer *out, struct text delta)
-{
-    block_open(g, out);
-    json_put_literal(out, "event: content_block_delta\n"
-                          "data: {\"type\":\"content_block_delta\",\"index\":0,"
-                          "\"delta\":{\"type\":\"text_delta\",\"text\":");
-    json_put_string(out, delta);
-    json_put_literal(out, "}}\n\n");
-}
-
-static void messages_idle(struct generation *g, struct json_buffer *out)
-{
-    (void)g;
-    json_put_literal(out, "event: ping\ndata: {\"type\":\"ping\"}\n\n");
 }
 
 // Versions are dates; the reason for a full window came with 2026-10-21.
@@ -216,15 +198,11 @@ static void messages_end(struct generation *g, struct json_buffer *out)
                           "event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n");
 }
 
-static void messages_whole(struct generation *g, struct json_buffer *out, struct text text)
+static void messages_whole(const struct generation *g, struct json_buffer *out)
 {
-    if (g->count_only) {
-        json_put_format(out, "{\"input_tokens\":%u}", g->prompt_tokens);
-        return;
-    }
     head_put(g, out);
     json_put_literal(out, "{\"type\":\"text\",\"text\":");
-    json_put_string(out, text);
+    json_put_string(out, generation_text(g));
     json_put_literal(out, ",\"citations\":null}],");
     stop_put(g, out);
     json_put_literal(out, ",\"diagnostics\":null,");
@@ -232,53 +210,130 @@ static void messages_whole(struct generation *g, struct json_buffer *out, struct
     json_put_literal(out, "}");
 }
 
-static void messages_failure(struct generation *g, struct json_buffer *out,
-                             const struct http_failure *failure)
+static void messages_put(struct generation *g, enum generation_step step, struct json_buffer *out)
 {
-    json_put_literal(out, "event: error\ndata: ");
-    http_error_body(out, failure, SHAPE_MESSAGES, g->call.info->request_id);
-    json_put_literal(out, "\n\n");
+    switch (step) {
+    case STEP_WAIT:
+        break;
+    case STEP_BEGIN:
+        messages_begin(g, out);
+        break;
+    case STEP_TEXT:
+        block_open(g, out);
+        json_put_literal(out, "event: content_block_delta\n"
+                              "data: {\"type\":\"content_block_delta\",\"index\":0,"
+                              "\"delta\":{\"type\":\"text_delta\",\"text\":");
+        json_put_string(out, generation_text(g));
+        json_put_literal(out, "}}\n\n");
+        break;
+    case STEP_IDLE:
+        json_put_literal(out, "event: ping\ndata: {\"type\":\"ping\"}\n\n");
+        break;
+    case STEP_END:
+        messages_end(g, out);
+        break;
+    case STEP_WHOLE:
+        messages_whole(g, out);
+        break;
+    case STEP_FAILURE:
+        json_put_literal(out, "event: error\ndata: ");
+        http_error_body(out, &g->failure, SHAPE_MESSAGES, g->call.info->request_id);
+        json_put_literal(out, "\n\n");
+        break;
+    }
 }
 
-static const struct generation_shape messages_shape = {
-    .read = messages_read,
-    .begin = messages_begin,
-    .text = messages_text,
-    .idle = messages_idle,
-    .end = messages_end,
-    .whole = messages_whole,
-    .failure = messages_failure,
-    .id_prefix = "msg_",
-};
+// The life of a request, in the order of the calls
+
+static void messages_prepare(struct exchange *x)
+{
+    struct generation *g = generation_open(x);
+
+    messages_read(g);
+    generation_tokenize(g);
+}
 
 static void messages_request(struct exchange *x)
 {
-    generation_start(x, &messages_shape, false);
+    generation_submit(exchange_state(x), "msg_");
+}
+
+static void messages_answer(struct exchange *x)
+{
+    struct generation *g = exchange_state(x);
+    struct json_buffer out = {0};
+    enum generation_step step;
+
+    while ((step = generation_next(g)) != STEP_WAIT) {
+        messages_put(g, step, &out);
+        generation_send(g, step, &out);
+    }
+    json_buffer_free(&out);
+}
+
+static void messages_second(struct exchange *x, uint64_t now_ns)
+{
+    generation_clock(exchange_state(x), now_ns);
+    messages_answer(x);
+}
+
+static void messages_cut(struct exchange *x, const struct http_failure *failure)
+{
+    generation_cut(exchange_state(x), failure);
+    messages_answer(x);
+}
+
+// Counting the tokens of a prompt
+
+static void count_prepare(struct exchange *x)
+{
+    struct generation *g = generation_open(x);
+
+    g->count_only = true;
+    messages_read(g);
+    generation_tokenize(g);
 }
 
 static void count_request(struct exchange *x)
 {
-    generation_start(x, &messages_shape, true);
+    struct generation *g = exchange_state(x);
+
+    if (!call_failed(&g->call))
+        exchange_reply(x, 200,
+                       arena_format(exchange_arena(x), "{\"input_tokens\":%u}", g->prompt_tokens));
 }
 
-#define MESSAGES_ROUTE(route_path, request)                                                        \
+#define MESSAGES_ROUTE(route_path)                                                                 \
     {                                                                                              \
         .method = "POST",                                                                          \
         .path = route_path,                                                                        \
         .shape = SHAPE_MESSAGES,                                                                   \
         .flags = ROUTE_X_API_KEY | ROUTE_JSON,                                                     \
-        .on_request = request,                                                                     \
-        .on_ready = generation_ready,                                                              \
-        .on_room = generation_ready,                                                               \
-        .on_second = generation_second,                                                            \
-        .on_cut = generation_cut,                                                                  \
+        .inline_bytes_max = CALL_INLINE_BYTES_MAX,                                                 \
+        .on_prepare = messages_prepare,                                                            \
+        .on_request = messages_request,                                                            \
+        .on_ready = messages_answer,                                                               \
+        .on_room = messages_answer,                                                                \
+        .on_second = messages_second,                                                              \
+        .on_cut = messages_cut,                                                                    \
         .on_gone = generation_gone,                                                                \
+    }
+#define COUNT_ROUTE(route_path)                                                                    \
+    {                                                                                              \
+        .method = "POST",                                                                          \
+        .path = route_path,                                                                        \
+        .shape = SHAPE_MESSAGES,                                                                   \
+        .flags = ROUTE_X_API_KEY | ROUTE_JSON,                                                     \
+        .inline_bytes_max = CALL_INLINE_BYTES_MAX,                                                 \
+        .on_prepare = count_prepare,                                                               \
+        .on_request = count_request,                                                               \
     }
 
 // The aliases are for clients that put /v1/messages behind a base that ends in /v1.
-const struct route messages_routes[MESSAGES_ROUTE_COUNT] = {
-    MESSAGES_ROUTE("/v1/messages", messages_request),
-    MESSAGES_ROUTE("/v1/v1/messages", messages_request),
-    MESSAGES_ROUTE("/v1/messages/count_tokens", count_request),
-    MESSAGES_ROUTE("/v1/v1/messages/count_tokens", count_request),
+const struct route messages_routes[] = {
+    MESSAGES_ROUTE("/v1/messages"),
+    MESSAGES_ROUTE("/v1/v1/messages"),
+    COUNT_ROUTE("/v1/messages/count_tokens"),
+    COUNT_ROUTE("/v1/v1/messages/count_tokens"),
+    {.path = NULL},
 };

@@ -3,7 +3,7 @@
 // engine statistics and the counters of the h2o threads; nothing is kept here.
 #include "http/api/metrics.h"
 
-#include "http/api/list.h"
+#include "http/api/endpoints.h"
 #include "base/log.h"
 
 #include <dirent.h>
@@ -249,6 +249,7 @@ static void metrics_request(struct exchange *x)
     exchange_offload(x, metrics_write, metrics_reply);
 }
 
-const struct route metrics_routes[METRICS_ROUTE_COUNT] = {
+const struct route metrics_routes[] = {
     {.method = "GET", .path = "/metrics", .flags = ROUTE_OPEN, .on_request = metrics_request},
+    {.path = NULL},
 };

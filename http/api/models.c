@@ -1,5 +1,5 @@
 // GET /v1/models and /v1/models/{id}: one body that both client families can read.
-#include "http/api/list.h"
+#include "http/api/endpoints.h"
 
 #include <time.h>
 
@@ -76,7 +76,7 @@ static void one_request(struct exchange *x)
     exchange_fail(x, &failure);
 }
 
-const struct route models_routes[MODELS_ROUTE_COUNT] = {
+const struct route models_routes[] = {
     {.method = "GET",
      .path = "/v1/models",
      .flags = ROUTE_EITHER_KEY | ROUTE_SHAPE_OF_CALLER,
@@ -85,4 +85,5 @@ const struct route models_routes[MODELS_ROUTE_COUNT] = {
      .path = "/v1/models/",
      .flags = ROUTE_EITHER_KEY | ROUTE_SHAPE_OF_CALLER,
      .on_request = one_request},
+    {.path = NULL},
 };

@@ -54,7 +54,7 @@ static enum status prompt_try(struct generation *g, struct error *err)
         .plain = template_is_plain(model),
         .variables = variables,
         .now = (int64_t)time(NULL),
-        .arena = g->call.scratch,
+        .arena = exchange_scratch(g->call.exchange),
         .slice = g->call.slice,
         .tokens_max = g->count_only ? 0 : model->facts->max_model_len,
         .until = g->conversation.continued ? text_of(mark) : (struct text){0},

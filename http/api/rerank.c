@@ -162,7 +162,7 @@ static void inputs_make(struct rerank *r, struct text query, const json_t *docum
         .tokens_max = facts->max_model_len,
         .document_max = r->document_max,
         .stop = !r->truncate,
-        .arena = call->scratch,
+        .arena = exchange_scratch(call->exchange),
         .slice = call->slice,
     };
 
@@ -171,8 +171,8 @@ static void inputs_make(struct rerank *r, struct text query, const json_t *docum
         input_fail(r, status, "query", &err);
         return;
     }
-    r->type_from = arena_take(call->scratch, r->count * sizeof r->type_from[0]);
-    if (!r->type_from || !token_list_begin(&r->list, call->scratch, r->count)) {
+    r->type_from = arena_take(args.arena, r->count * sizeof r->type_from[0]);
+    if (!r->type_from || !token_list_begin(&r->list, args.arena, r->count)) {
         fields_fail(&call->fields, HTTP_TOO_LARGE, "documents", "are too large");
         return;
     }
@@ -215,25 +215,22 @@ static struct text query_read(struct rerank *r)
     return query;
 }
 
-static void rerank_prepare(struct call *call)
+static void rerank_read(struct rerank *r)
 {
-    struct rerank *r = (struct rerank *)call;
-    struct fields *f = &call->fields;
-    struct integer_range at_least_one = {1, INT64_MAX, 0};
+    struct fields *f = &r->pooled.call.fields;
 
-    if (!call_model(call, MODEL_RERANKER, &rerank_rules))
+    if (!call_model(&r->pooled.call, MODEL_RERANKER, &rerank_rules))
         return;
     struct text query = query_read(r);
     const json_t *documents = fields_get_required(f, "documents");
     if (!f->failed)
         documents_check(r, documents);
-    int64_t top_n = fields_integer(f, "top_n", at_least_one);
-    int64_t document_max = fields_integer(f, "max_tokens_per_doc", at_least_one);
+    uint32_t top_n = fields_count(f, "top_n", 0);
+    r->document_max = fields_count(f, "max_tokens_per_doc", 0);
     r->return_documents = fields_bool(f, "return_documents", false);
     r->raw_scores = fields_bool(f, "raw_scores", false);
     r->truncate = fields_bool(f, "truncate", true);
-    r->top_n = top_n == 0 || top_n > r->count ? r->count : (uint32_t)top_n;
-    r->document_max = document_max > UINT32_MAX ? UINT32_MAX : (uint32_t)document_max;
+    r->top_n = top_n == 0 || top_n > r->count ? r->count : top_n;
     if (f->failed)
         return;
     inputs_make(r, query, documents);
@@ -241,31 +238,32 @@ static void rerank_prepare(struct call *call)
         documents_keep(r, documents);
 }
 
-static void rerank_submit(struct call *call)
+static void rerank_prepare(struct exchange *x)
 {
-    struct rerank *r = (struct rerank *)call;
+    struct rerank *r = call_begin(x, sizeof *r);
+
+    rerank_read(r);
+    call_body_end(&r->pooled.call);
+}
+
+static void rerank_request(struct exchange *x)
+{
+    struct rerank *r = exchange_state(x);
     struct submit_args args = {
         .kind = REQUEST_SCORE,
         .tokens = r->list.tokens,
         .token_count = (uint32_t)r->list.count,
         .sequence_count = r->count,
         .sequence_start = r->list.starts,
-        .type_from = call->model->facts->token_types ? r->type_from : NULL,
     };
-    pooled_submit(&r->pooled, &args);
-    if (!r->pooled.request) {
+    if (!call_failed(&r->pooled.call)) {
+        args.type_from = r->pooled.call.model->facts->token_types ? r->type_from : NULL;
+        pooled_submit(&r->pooled, &args);
+    }
+    if (!r->pooled.request) { // answered
         json_decref(r->documents);
         r->documents = NULL;
     }
-}
-
-static void rerank_request(struct exchange *x)
-{
-    struct rerank *r = arena_take_zeroed(exchange_arena(x), 1, sizeof *r);
-
-    check(r, "the arena of an exchange has no room for %zu bytes", sizeof *r);
-    r->pooled.call.inline_bytes_max = INLINE_BYTES_MAX;
-    call_start(&r->pooled.call, x, rerank_prepare, rerank_submit);
 }
 
 // Writing
@@ -414,14 +412,17 @@ static void rerank_gone(struct exchange *x)
         .path = route_path,                                                                        \
         .shape = SHAPE_OPENAI,                                                                     \
         .flags = ROUTE_BEARER | ROUTE_JSON,                                                        \
+        .inline_bytes_max = INLINE_BYTES_MAX,                                                      \
+        .on_prepare = rerank_prepare,                                                              \
         .on_request = rerank_request,                                                              \
         .on_ready = rerank_ready,                                                                  \
         .on_room = rerank_room,                                                                    \
         .on_gone = rerank_gone,                                                                    \
     }
 
-const struct route rerank_routes[RERANK_ROUTE_COUNT] = {
+const struct route rerank_routes[] = {
     RERANK_ROUTE("/v1/rerank"),
     RERANK_ROUTE("/v2/rerank"),
     RERANK_ROUTE("/rerank"),
+    {.path = NULL},
 };

@@ -21,7 +21,7 @@ struct port {
     int unused;
 };
 
-static struct arena *arena;
+static struct arena *arena, *scratch;
 static struct request request;
 static struct port port;
 static struct tokenizer tokenizer;
@@ -159,18 +159,12 @@ const char *fake_events(void)
 
 static const struct route *route_find(const char *path)
 {
-    static const struct {
-        const struct route *routes;
-        uint32_t count;
-    } tables[] = {{chat_routes, CHAT_ROUTE_COUNT},
-                  {messages_routes, MESSAGES_ROUTE_COUNT},
-                  {embeddings_routes, EMBEDDINGS_ROUTE_COUNT},
-                  {rerank_routes, RERANK_ROUTE_COUNT}};
-    for (size_t t = 0; t < 4; t++) {
-        for (uint32_t i = 0; i < tables[t].count; i++)
-            if (strcmp(tables[t].routes[i].path, path) == 0)
-                return &tables[t].routes[i];
-    }
+    static const struct route *const tables[] = {chat_routes, messages_routes, embeddings_routes,
+                                                 rerank_routes};
+    for (size_t t = 0; t < 4; t++)
+        for (const struct route *row = tables[t]; row->path; row++)
+            if (strcmp(row->path, path) == 0)
+                return row;
     abort();
 }
 
@@ -181,7 +175,12 @@ void fake_request_bytes(const char *path, struct text body)
     fake.info.body = body;
     if (fake_plain)
         model.chat_source = chat_template_plain();
-    route->on_request((struct exchange *)&fake);
+    fake.offloaded = fake.offloaded || body.bytes > route->inline_bytes_max;
+    scratch = arena_create(0, scratch_bytes_max(body.bytes));
+    route->on_prepare((struct exchange *)&fake);
+    if (!fake.gone)
+        route->on_request((struct exchange *)&fake);
+    arena_destroy(scratch);
 }
 
 void fake_request(const char *path, const char *body)
@@ -270,6 +269,12 @@ struct arena *exchange_arena(struct exchange *x)
 {
     (void)x;
     return arena;
+}
+
+struct arena *exchange_scratch(struct exchange *x)
+{
+    (void)x;
+    return scratch;
 }
 
 void exchange_state_set(struct exchange *x, void *s)

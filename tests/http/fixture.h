@@ -33,7 +33,7 @@ uint64_t metric_value(const struct fixture *f, const char *series); // UINT64_MA
 
 // What the test routes saw, over all tests of the process.
 struct seen {
-    _Atomic uint32_t gone, ready_when_gone, seconds, body_sum, done_gone;
+    _Atomic uint32_t gone, ready_when_gone, seconds, body_sum, done_gone, prepared;
     _Atomic uint64_t deadline_ms;
     // text work waits while 1; 2: work on bodies over a megabyte; 3: on bodies over eight, which
     // give their turn away meanwhile

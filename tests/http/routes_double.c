@@ -1,6 +1,6 @@
 // The routes of the tests, in place of http/api/list.c: small handlers that use every call of
 // exchange.h.
-#include "http/api/list.h"
+#include "http/api/endpoints.h"
 #include "tests/http/fixture.h"
 
 #include <stdio.h>
@@ -137,6 +137,12 @@ static void work_request(struct exchange *x)
     exchange_offload(x, work_run, work_done);
 }
 
+static void prepared_request(struct exchange *x)
+{
+    seen.prepared++;
+    work_done(x);
+}
+
 static void fail_request(struct exchange *x)
 {
     char digits[8] = "";
@@ -192,21 +198,24 @@ static const struct route test_routes[] = {
     {"POST", "/v1/test/rest/", SHAPE_OPENAI, POST_FLAGS, .on_request = echo_request},
     {"POST", "/v1/messages", SHAPE_MESSAGES, ROUTE_X_API_KEY | ROUTE_JSON,
      .on_request = echo_request},
-    {"POST", "/v1/test/stream", SHAPE_OPENAI, POST_FLAGS, submit, stream_ready, stream_ready,
-     any_second, stream_cut, any_gone},
-    {"POST", "/v1/test/wait", SHAPE_OPENAI, POST_FLAGS, submit, wait_ready, NULL, any_second,
-     .on_gone = any_gone},
-    {"POST", "/v1/test/stop", SHAPE_OPENAI, POST_FLAGS, submit, stop_ready, .on_gone = any_gone},
+    {"POST", "/v1/test/stream", SHAPE_OPENAI, POST_FLAGS, .on_request = submit,
+     .on_ready = stream_ready, .on_room = stream_ready, .on_second = any_second,
+     .on_cut = stream_cut, .on_gone = any_gone},
+    {"POST", "/v1/test/wait", SHAPE_OPENAI, POST_FLAGS, .on_request = submit,
+     .on_ready = wait_ready, .on_second = any_second, .on_gone = any_gone},
+    {"POST", "/v1/test/stop", SHAPE_OPENAI, POST_FLAGS, .on_request = submit,
+     .on_ready = stop_ready, .on_gone = any_gone},
     {"POST", "/v1/test/work", SHAPE_OPENAI, POST_FLAGS, .on_request = work_request,
      .on_gone = any_gone},
+    {"POST", "/v1/test/prepare", SHAPE_OPENAI, POST_FLAGS, .inline_bytes_max = 4,
+     .on_prepare = work_run, .on_request = prepared_request, .on_gone = any_gone},
     {"POST", "/v1/test/fail", SHAPE_OPENAI, POST_FLAGS, .on_request = fail_request},
     {"POST", "/v1/messages/fail", SHAPE_MESSAGES, ROUTE_X_API_KEY | ROUTE_JSON,
      .on_request = fail_request},
     {"POST", "/v1/test/big", SHAPE_OPENAI, POST_FLAGS, .on_request = big_request,
      .on_room = big_room, .on_gone = any_gone},
+    {.path = NULL},
 };
 
 const struct route *const route_tables[] = {test_routes, health_routes, models_routes,
                                             metrics_routes, NULL};
-const uint32_t route_table_counts[] = {sizeof test_routes / sizeof *test_routes, HEALTH_ROUTE_COUNT,
-                                       MODELS_ROUTE_COUNT, METRICS_ROUTE_COUNT};

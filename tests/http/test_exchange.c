@@ -351,6 +351,31 @@ static void test_leave_in_text_work(void **state)
     assert_int_equal(seen.gone, gone + AT_ONCE);
 }
 
+// A body over the route's bound is prepared on a text worker; on_request follows unless the client
+// has left.
+static void test_leave_while_prepared(void **state)
+{
+    (void)state;
+    struct http_client large;
+    struct http_answer answer;
+    uint32_t prepared = seen.prepared, gone = seen.gone;
+    begin(&large, "/v1/test/prepare", "{}");
+    assert_true(http_client_answer(&large, &answer));
+    assert_string_equal(answer.body, "{\"sum\":248}");
+    http_answer_free(&answer);
+    seen.work_hold = 1;
+    http_client_close(&large);
+    begin(&large, "/v1/test/prepare", "{\"some\":\"body\"}");
+    assert_true(http_once(fixture.port, "GET", "/health", NULL, NULL, &answer)); // not blocked
+    http_answer_free(&answer);
+    leave(&large, LEAVE_CLOSE);
+    for (int i = 0; i < 4000 && seen.gone == gone; i++)
+        usleep(5000);
+    seen.work_hold = 0;
+    assert_int_equal(seen.gone, gone + 1);
+    assert_int_equal(seen.prepared, prepared + 1); // of the first
+}
+
 // Large bodies fill every worker that takes them, and more wait; small ones are answered all the
 // same, however many come. A large one whose client leaves while it waits is told at once.
 static void test_small_work_overtakes(void **state)
@@ -603,6 +628,7 @@ int main(void)
         cmocka_unit_test(test_stalled_reader),
         cmocka_unit_test(test_text_work),
         cmocka_unit_test(test_leave_in_text_work),
+        cmocka_unit_test(test_leave_while_prepared),
         cmocka_unit_test(test_small_work_overtakes),
         cmocka_unit_test(test_large_work_shares),
         cmocka_unit_test(test_pipelined),

@@ -18,16 +18,16 @@ static const struct route rows[] = {
     {.method = "GET", .path = "/health"},
     {.method = "POST", .path = "/both"},
     {.method = "GET", .path = "/both"},
+    {.path = NULL},
 };
 
 static struct route_match find(const char *method, const char *path)
 {
     static const struct route *const tables[] = {rows, NULL};
-    static const uint32_t counts[] = {sizeof rows / sizeof *rows};
     struct route_list list;
     struct route_match match;
     static char room[256];
-    route_list_fill(&list, tables, counts);
+    route_list_fill(&list, tables);
     route_find(&list, text_of(method), path_decode(text_of(path), room), &match);
     return match;
 }
