@@ -149,6 +149,8 @@ void try_prep(struct trial *t, enum dtype act)
         }
         for (uint32_t j = 0; j < l.slots_max * l.blocks_max; j++)
             host.block_table[j] = j * 7;
+        for (uint32_t j = 0; j < l.penalty_rows * l.vocab; j++) // of who was there before
+            host.penalty[j] = (uint16_t)(j * 40503u);
         struct slot_state there = state_put(t, &host, &l);
         size_t n = step->token_count;
         struct prep_args args = {

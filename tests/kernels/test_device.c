@@ -2,10 +2,13 @@
 // that are not there, the step layout, and that a sampled token does not depend on the batch.
 #include "tests/conformance/trial.h"
 
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 // cmocka wants some of the above first
 #include <cmocka.h>
 
@@ -47,6 +50,24 @@ static void test_memory(void **state)
     void *none;
     assert_int_equal(t.api->memory_take(t.device, &none, (size_t)1 << 60, &err), STATUS_NO_MEMORY);
     assert_null(none);
+    trial_close(&t);
+}
+
+// Large pieces come in huge pages: nothing of the last one stays when a piece is given back.
+static void test_memory_goes(void **state)
+{
+    (void)state;
+    size_t bytes = (2 << 20) + 1, page = (size_t)sysconf(_SC_PAGESIZE);
+    struct trial t;
+    void *piece;
+    unsigned char held;
+    assert_true(trial_open_cpu(&t, CPU_PLAIN, 1));
+    assert_int_equal(t.api->memory_take(t.device, &piece, bytes, NULL), STATUS_OK);
+    char *last = (char *)piece + (4 << 20) - page;
+    assert_int_equal(mincore(last, page, &held), 0);
+    t.api->memory_give(t.device, piece, bytes);
+    assert_int_equal(mincore(last, page, &held), -1);
+    assert_int_equal(errno, ENOMEM); // it is not mapped
     trial_close(&t);
 }
 
@@ -217,13 +238,10 @@ static void test_sample_distribution(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_facts),
-        cmocka_unit_test(test_memory),
-        cmocka_unit_test(test_wait),
-        cmocka_unit_test(test_plugin),
-        cmocka_unit_test(test_layout),
-        cmocka_unit_test(test_sample_alone),
-        cmocka_unit_test(test_sample_distribution),
+        cmocka_unit_test(test_facts),        cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_memory_goes),  cmocka_unit_test(test_wait),
+        cmocka_unit_test(test_plugin),       cmocka_unit_test(test_layout),
+        cmocka_unit_test(test_sample_alone), cmocka_unit_test(test_sample_distribution),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

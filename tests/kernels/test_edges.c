@@ -239,13 +239,38 @@ static void test_nearly_all(void **state)
     with_levels(nearly_all);
 }
 
+// The second greatest of a row of negative logits, where the last block is short: what is missing
+// there counts as nothing, not as a logit of 0.
+static void negative_top_k(struct trial *t)
+{
+    enum { VOCAB = 3 * 64 + 5, FIRST = 10, SECOND = 11 };
+    uint32_t seconds = 0;
+    float logits[VOCAB];
+    for (uint32_t i = 0; i < VOCAB; i++)
+        logits[i] = -20;
+    logits[FIRST] = -1;
+    logits[SECOND] = -1.5f;
+    for (uint64_t seed = 0; seed < 40; seed++) {
+        struct draw d = {.params = {.seed = seed, .temperature = 1, .top_p = 1, .top_k = 2}};
+        draw_run(t, &d, logits, VOCAB);
+        assert_in_range(d.result.token, FIRST, SECOND);
+        seconds += d.result.token == SECOND;
+    }
+    assert_in_range(seconds, 5, 25); // 15 expected
+}
+
+static void test_negative_top_k(void **state)
+{
+    (void)state;
+    with_levels(negative_top_k);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_keys_end),
-        cmocka_unit_test(test_ties),
-        cmocka_unit_test(test_tops),
-        cmocka_unit_test(test_nearly_all),
+        cmocka_unit_test(test_keys_end),       cmocka_unit_test(test_ties),
+        cmocka_unit_test(test_tops),           cmocka_unit_test(test_nearly_all),
+        cmocka_unit_test(test_negative_top_k),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

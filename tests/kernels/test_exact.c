@@ -71,6 +71,37 @@ static void test_products(void **state)
     with_levels(products);
 }
 
+// K so wide that the stream's panel holds half of the rows: they are cut there.
+static void products_wide(struct trial *t)
+{
+    enum { K = 32768, N = 8, M = 64 };
+    t->api->stream_close(t->stream);
+    t->limits.width_max = K;
+    t->limits.step.tokens_max = M;
+    assert_int_equal(t->api->stream_open(t->device, &t->stream, &t->limits, NULL), STATUS_OK);
+    assert_true(t->stream->panel_bytes < (size_t)M * K * sizeof(uint16_t));
+    for (int dtype = 0; dtype < DTYPE_COUNT; dtype++) {
+        trial_begin(t, 300 + (uint64_t)dtype);
+        struct weight_shape shape = {WEIGHT_PRODUCT, (enum dtype)dtype, N, K};
+        struct trial_weight w = trial_weight_make(t, &shape, 0.05f, 0);
+        float *x = trial_heap(t, (size_t)M * K * sizeof *x);
+        for (uint32_t i = 0; i < M * K; i++)
+            x[i] = (float)(i * 2654435761u >> 24) - 127;
+        float together[M * N], alone[N];
+        gemm_bits(t, &w.device, x, together, M);
+        for (uint32_t r = 0; r < M; r += 21) {
+            gemm_bits(t, &w.device, x + (size_t)r * K, alone, 1);
+            assert_memory_equal(together + (size_t)r * N, alone, sizeof alone);
+        }
+    }
+}
+
+static void test_products_wide(void **state)
+{
+    (void)state;
+    with_levels(products_wide);
+}
+
 static void test_products_threads(void **state)
 {
     (void)state;
@@ -294,6 +325,7 @@ int main(int argc, char **argv) // the name of one level; none: all
     trial_only_level = argc > 1 ? argv[1] : NULL;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_products),
+        cmocka_unit_test(test_products_wide),
         cmocka_unit_test(test_products_threads),
         cmocka_unit_test(test_attention),
     };

@@ -99,13 +99,32 @@ static void test_refused(void **state)
     pool_close(NULL);
 }
 
+// No thread has room for a stack this large: the pool is refused and says which one did not start.
+static void test_no_room(void **state)
+{
+    (void)state;
+    struct pool *pool;
+    struct error err = {0};
+    pthread_attr_t usual, huge;
+    assert_int_equal(pthread_getattr_default_np(&usual), 0);
+    assert_int_equal(pthread_attr_init(&huge), 0);
+    assert_int_equal(pthread_attr_setstacksize(&huge, (size_t)1 << 47), 0);
+    assert_int_equal(pthread_setattr_default_np(&huge), 0);
+    enum status status = pool_open(&pool, 3, &err);
+    assert_int_equal(pthread_setattr_default_np(&usual), 0);
+    pthread_attr_destroy(&huge);
+    pthread_attr_destroy(&usual);
+    assert_int_equal(status, STATUS_NO_ROOM);
+    assert_null(pool);
+    assert_non_null(strstr(err.text, "thread 1 of 3 could not start"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_each_once),
-        cmocka_unit_test(test_after_sleep),
-        cmocka_unit_test(test_callers),
-        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_each_once), cmocka_unit_test(test_after_sleep),
+        cmocka_unit_test(test_callers),   cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_no_room),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

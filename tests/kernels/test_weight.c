@@ -63,6 +63,24 @@ static void test_dummy(void **state)
     }
 }
 
+// Sixteen numbers made together may lie on both sides of the counter's lower word.
+static void test_dummy_carry(void **state)
+{
+    (void)state;
+    enum { COUNT = 40 };
+    const uint64_t first = UINT32_MAX - 20ull;
+    for (int level = 0; level < CPU_LEVELS; level++) {
+        struct trial t;
+        if (!trial_open_cpu(&t, (enum cpu_level)level, 1))
+            continue;
+        float x[COUNT];
+        t.device->kernels.normal(x, 42, first, COUNT, 0.5f);
+        for (uint32_t i = 0; i < COUNT; i++)
+            assert_true(x[i] == philox_normal(42, first + i, 0.5f));
+        trial_close(&t);
+    }
+}
+
 static void test_sources(void **state)
 {
     (void)state;
@@ -274,15 +292,11 @@ static void test_bytes_poisoned_weight(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_philox),
-        cmocka_unit_test(test_dummy),
-        cmocka_unit_test(test_sources),
-        cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_bytes_poison),
-        cmocka_unit_test(test_bytes_turn),
-        cmocka_unit_test(test_bytes_tiny),
-        cmocka_unit_test(test_bytes_outliers),
-        cmocka_unit_test(test_bytes_poisoned_weight),
+        cmocka_unit_test(test_philox),         cmocka_unit_test(test_dummy),
+        cmocka_unit_test(test_dummy_carry),    cmocka_unit_test(test_sources),
+        cmocka_unit_test(test_refused),        cmocka_unit_test(test_bytes_poison),
+        cmocka_unit_test(test_bytes_turn),     cmocka_unit_test(test_bytes_tiny),
+        cmocka_unit_test(test_bytes_outliers), cmocka_unit_test(test_bytes_poisoned_weight),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -46,6 +46,7 @@ MUTANTS = [
     ("attention: a tile that needs its mask goes without", C + "attn.h", "part_run", "next > hi_first)", "next > hi_first + 1)", KERNELS),
     ("attention: a window over a part's length is cut from its start", C + "attn.h", "walk_run", "(from / ATTN_PART_TOKENS + 1) * ATTN_PART_TOKENS", "from + ATTN_PART_TOKENS", KERNELS),
     ("products: alignment not told to the library", C + "blas.c", "blas_gemm", "key.x_align = alignment_of(args->x);", "key.x_align = 256;", BLAS),
+    ("products: a plan keeps the bias of its first layer", C + "blas.c", "blas_gemm", "if (!bias_set(plan, args)) return STATUS_DEVICE_FAULT;", "", BLAS),
     ("product file: a damaged record is believed", C + "blas_cache.c", "file_read", "record.sum != record_sum(&record) ||", "", BLAS),
     ("product file: another card's choices are believed", C + "blas_cache.c", "file_read", "else if (memcmp(&head, &want, sizeof head) != 0)", "else if (head.record_bytes != want.record_bytes)", BLAS),
     ("product file: not made anew", C + "blas_cache.c", "tuned_read", "device->options.note(line); file_write(blas);", "device->options.note(line);", BLAS),
@@ -86,6 +87,7 @@ MUTANTS = [
     ("radix select: segments of other bins", C + "sample_select.cu", "select_segments", "room->bins[first + 32]", "room->bins[first + 31]", "sample"),
     ("radix select: a mass that rounds to nothing filters nothing", C + "sample_select.cu", "select_threshold", "target = target != 0 ? target : 1;", "", "sample"),
     ("last arriver: release removed", "tests/simt/probe.cu", "probe_blocks", "last[0] = atom_add_acqrel_gpu(counter, 1u);", "last[0] = atom_add(counter, 1u);", EMULATOR),
+    ("weights: pieces of a vector in float16 lie over one another", C + "weights.cu", "put_vector", "p.half[p.first_row + i]", "p.half[i]", BLAS),
 ]
 # Faults that no mode can tell, with the reason.
 ALLOWED = {"sampling: state changed while other warps read it":

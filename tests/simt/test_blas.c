@@ -138,6 +138,67 @@ static void test_fastest_is_kept(void **state)
     world_close(&w);
 }
 
+// Layers of one shape share a plan and not their bias, which comes in pieces (of q, k and v).
+static struct weight bias_make(struct world *w, float first)
+{
+    struct weight bias = {.shape = {WEIGHT_VECTOR, DTYPE_F32, N, 1}};
+    float from[N];
+    for (int i = 0; i < N; i++)
+        from[i] = first + (float)i;
+    bias.bytes = w->api->weight_bytes(w->device, &bias.shape);
+    assert_int_equal(w->api->memory_take(w->device, &bias.data, bias.bytes, NULL), STATUS_OK);
+    for (uint32_t at = 0; at < N; at += N / 2) {
+        struct weight_source source = {
+            .map = from + at, .fd = -1, .dtype = DTYPE_F32, .rows = N / 2, .cols = 1};
+        assert_int_equal(w->api->weight_put(w->device, &bias, at, &source, NULL), STATUS_OK);
+    }
+    assert_int_equal(w->api->weight_finish(w->device, &bias, NULL), STATUS_OK);
+    return bias;
+}
+
+static void test_own_bias(void **state)
+{
+    (void)state;
+    struct world w;
+    void *host;
+    configure(4, 2, 0);
+    world_open(&w);
+    struct weight bias[2] = {bias_make(&w, 100), bias_make(&w, -50)};
+    assert_int_equal(w.api->host_take(w.device, &host, N * 2, NULL), STATUS_OK);
+    for (int i = 0; i < 6; i++) {
+        enum dtype type = i < 3 ? DTYPE_BF16 : DTYPE_F16;
+        struct weight weight = w.weight[0];
+        weight.shape.dtype = type;
+        struct gemm_args args = {.x_dtype = type,
+                                 .y_dtype = type,
+                                 .x = w.x, // zeros: the bias alone is left
+                                 .y = w.y,
+                                 .weight = &weight,
+                                 .bias = &bias[i % 2],
+                                 .rows = 1,
+                                 .x_stride = K,
+                                 .y_stride = N};
+        simt_reset();
+        assert_int_equal(w.api->ops->gemm(w.stream, &args), STATUS_OK);
+        struct simt_counts counts;
+        simt_read(&counts);
+        assert_true(counts.blas_calls > 0);
+        assert_int_equal(w.api->copy_out(w.stream, host, w.y, N * 2), STATUS_OK);
+        for (int j = 0; j < N; j++) {
+            uint16_t bits = ((uint16_t *)host)[j];
+            assert_true((type == DTYPE_BF16 ? bf16_to_f32(bits) : f16_to_f32(bits)) ==
+                        (float)((i % 2 ? -50 : 100) + j));
+        }
+    }
+    w.api->host_give(w.device, host, N * 2);
+    for (int i = 0; i < 2; i++)
+        w.api->memory_give(w.device, bias[i].data, bias[i].bytes);
+    world_close(&w);
+    char path[300];
+    cache_path(path);
+    assert_int_equal(unlink(path), 0);
+}
+
 static void test_file_is_read(void **state)
 {
     (void)state;
@@ -372,11 +433,12 @@ int main(void)
     if (!mkdtemp(folder))
         return 1;
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_fastest_is_kept), cmocka_unit_test(test_file_is_read),
-        cmocka_unit_test(test_refused_rows),    cmocka_unit_test(test_unknown_algorithm),
-        cmocka_unit_test(test_damaged_file),    cmocka_unit_test(test_while_recording),
-        cmocka_unit_test(test_many_writers),    cmocka_unit_test(test_alignment),
-        cmocka_unit_test(test_no_algorithm),    cmocka_unit_test(test_weights_that_went),
+        cmocka_unit_test(test_fastest_is_kept),   cmocka_unit_test(test_file_is_read),
+        cmocka_unit_test(test_refused_rows),      cmocka_unit_test(test_unknown_algorithm),
+        cmocka_unit_test(test_damaged_file),      cmocka_unit_test(test_while_recording),
+        cmocka_unit_test(test_many_writers),      cmocka_unit_test(test_alignment),
+        cmocka_unit_test(test_own_bias),          cmocka_unit_test(test_no_algorithm),
+        cmocka_unit_test(test_weights_that_went),
     };
     int failed = cmocka_run_group_tests_name("products", tests, NULL, NULL);
     (void)rmdir(folder);
