@@ -108,7 +108,6 @@ static void served_fill(struct serving *s)
             .facts = engine_facts(m->engine),
             .tokenizer = m->tokenizer,
             .chat = m->chat,
-            .chat_source = m->chat_source,
             .chat_is_plain = m->chat_is_plain,
             .special_in_text = m->spec.settings.special_tokens_in_text,
             .sampling_defaults = m->spec.settings.generation_config == GENERATION_CONFIG_AUTO,

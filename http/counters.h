@@ -84,8 +84,7 @@ struct route_counters {
 
 struct thread_counters {
     struct route_counters routes[ROUTES_MAX + 1]; // the last: unknown paths
-    _Atomic uint64_t connections, connections_total, connections_refused;
-    _Atomic uint64_t streams;        // exchanges that are not answered yet
+    _Atomic uint64_t connections, connections_total;
     _Atomic uint64_t orphans;        // engine requests whose exchange is gone
     _Atomic uint64_t quiet_closed;   // connections without a request, while others waited for one
     _Atomic uint64_t clients_gone;   // left before the answer was complete (499)

@@ -1,7 +1,8 @@
 // One request's life on its h2o thread: what handlers may do to it (exchange.h), when its bytes go
 // to h2o, and how it ends. Handlers only record; exchange_settle acts once the callback has
 // returned, so that no handler ever runs inside h2o_send. The exchange lives in its own arena,
-// which dies with it. Engine requests: engine_side.c; headers: respond.c; text workers: offload.c.
+// which dies with it. Engine requests: exchange_request.c; headers: respond.c; text workers:
+// offload.c.
 #include "http/inside.h"
 
 #include <string.h>
@@ -145,7 +146,7 @@ void exchange_settle(struct exchange *x)
     if (x->offloaded)
         return;
     if (x->ended && x->request)
-        engine_side_orphan(x);
+        exchange_request_orphan(x);
     if (x->left || !x->answer || !x->begun || x->finished)
         return;
     bool has_bytes = x->filling.bytes > 0 || x->sending_at < x->sending.bytes;
@@ -305,7 +306,7 @@ struct exchange *exchange_create(struct http_thread *thread, h2o_req_t *req,
 void exchange_forget(struct exchange *x)
 {
     if (x->request)
-        engine_side_orphan(x);
+        exchange_request_orphan(x);
     if (!x->ended && !x->told && x->route && x->route->on_gone) {
         x->told = true;
         x->route->on_gone(x);

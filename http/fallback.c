@@ -64,7 +64,7 @@ void fallback_setup(h2o_filter_t *self, h2o_req_t *req, h2o_ostream_t **slot)
         if (at >= 0)
             wanted =
                 text_span(req->headers.entries[at].value.base, req->headers.entries[at].value.len);
-        request_id_make(loop_of(req), wanted, made);
+        request_id_make(wanted, made);
         h2o_iovec_t id = h2o_strdup(&req->pool, made, SIZE_MAX);
         struct http_failure failure = failure_of(req->res.status);
         struct text path = text_span(req->input.path.base, req->input.path.len);

@@ -200,7 +200,7 @@ static uint64_t deadline_of(const h2o_req_t *req, uint64_t started)
 static void headers_read(struct exchange *x, const h2o_req_t *req)
 {
     char id[REQUEST_ID_MAX + 1];
-    request_id_make(x->thread, header_of(req, "x-request-id"), id);
+    request_id_make(header_of(req, "x-request-id"), id);
     x->info.request_id = arena_copy(x->arena, text_of(id));
     x->info.anthropic_version = arena_copy(x->arena, header_of(req, "anthropic-version"));
     if (x->route && (x->route->flags & ROUTE_SHAPE_OF_CALLER) &&

@@ -109,13 +109,13 @@ void offload_run(struct exchange *x, struct slice *slice); // on a text worker
 void offload_drop(struct exchange *x);                     // gone before a worker had it
 bool offload_is_idle(const struct http_thread *thread);
 
-// engine_side.c
-void engine_side_orphan(struct exchange *x);
-void engine_side_drain(struct http_thread *thread);
+// exchange_request.c
+void exchange_request_orphan(struct exchange *x);
+void exchange_requests_drain(struct http_thread *thread);
 
 // respond.c
 void respond_headers(struct exchange *x);
-void request_id_make(struct http_thread *thread, struct text wanted, char *out);
+void request_id_make(struct text wanted, char *out);
 enum { REQUEST_ID_MAX = 128 };
 
 // handle.c

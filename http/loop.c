@@ -216,7 +216,7 @@ static void on_waker(h2o_socket_t *socket, const char *err)
     (void)err;
     struct http_thread *thread = socket->data;
     waker_clear(thread->waker);
-    engine_side_drain(thread);
+    exchange_requests_drain(thread);
 }
 
 static void on_second(h2o_timeout_entry_t *entry)

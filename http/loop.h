@@ -81,9 +81,7 @@ struct http_thread {
     _Atomic int control_state;      // CONTROL_*, written by the server
     _Atomic int idle;               // IDLE_*
     _Atomic uint64_t beat_ns;
-    _Atomic uint64_t turns;    // begun: between two of them nothing of server->access is in use
-    unsigned char random[256]; // for request ids
-    uint32_t random_left;
+    _Atomic uint64_t turns; // begun: between two of them nothing of server->access is in use
     struct thread_counters counters;
 };
 

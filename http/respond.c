@@ -1,8 +1,8 @@
 // Status line and headers of every answer, failures, request ids. On the
 // exchange's h2o thread; header values live in the exchange's arena or in the request's pool.
+#include "http/ids.h"
 #include "http/inside.h"
 
-#include <openssl/rand.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -48,32 +48,19 @@ static bool id_is_fine(struct text id)
     return true;
 }
 
-static unsigned char random_byte(struct http_thread *thread)
-{
-    if (thread->random_left == 0) {
-        check(RAND_bytes(thread->random, sizeof thread->random) == 1, "no random bytes");
-        thread->random_left = sizeof thread->random;
-    }
-    return thread->random[--thread->random_left];
-}
-
 // out: REQUEST_ID_MAX + 1 bytes.
-void request_id_make(struct http_thread *thread, struct text wanted, char *out)
+void request_id_make(struct text wanted, char *out)
 {
-    static const char base62[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
-    enum { PREFIX = 4, RANDOM = 24 };
+    static const char prefix[] = "req_";
+    enum { PREFIX_BYTES = sizeof prefix - 1 };
     if (id_is_fine(wanted)) {
         memcpy(out, wanted.at, wanted.bytes);
         out[wanted.bytes] = '\0';
         return;
     }
-    memcpy(out, "req_", PREFIX);
-    for (int i = 0; i < RANDOM;) {
-        unsigned value = random_byte(thread) & 63u;
-        if (value < 62)
-            out[PREFIX + i++] = base62[value];
-    }
-    out[PREFIX + RANDOM] = '\0';
+    memcpy(out, prefix, PREFIX_BYTES);
+    id_letters(out + PREFIX_BYTES);
+    out[PREFIX_BYTES + ID_LETTERS] = '\0';
 }
 
 static void header_put(h2o_req_t *req, const char *name, struct text value)

@@ -14,7 +14,6 @@ struct served_model {
     const struct model_facts *facts; // engine_facts(engine)
     const struct tokenizer *tokenizer;
     const struct chat_template *chat; // NULL for embedders and rerankers
-    struct text chat_source;          // its text
     bool chat_is_plain;               // the model brings none: prompt.h's `plain`
     bool special_in_text;             // embedders: special tokens in an input are no text
     bool sampling_defaults;           // generation-config auto: facts.default_* apply

@@ -202,7 +202,6 @@ void port_free(struct port *port, struct request *request)
     store_give(&port->words, request->number, request->word_count);
     if (request->result_bytes > 0)
         store_give(&port->results, request->number, request->sequence_count);
-    request->generation++;
     request->owner = NULL;
     port->free[port->free_count++] = request->number;
     check(port->free_count <= port->fresh, "request %u was freed twice", request->number);

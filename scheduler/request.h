@@ -72,7 +72,7 @@ struct request_marks {
 struct request {
     struct port *port;
     void *owner; // h2o thread only
-    uint32_t number, generation;
+    uint32_t number;
     enum request_kind kind;
     uint32_t token_count, sequence_count, choice_count, max_tokens;
     uint32_t starts_at, types_at, bias_at; // places in the store, in words

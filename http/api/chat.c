@@ -3,7 +3,7 @@
 // constant beginning, made once, the escaped text and a constant end.
 #include "http/api/endpoints.h"
 #include "http/api/generation.h"
-#include "http/api/ids.h"
+#include "http/ids.h"
 #include "http/api/not_served.h"
 #include "http/api/turns.h"
 

@@ -147,7 +147,7 @@ static void text_add(struct embeddings *e, const char *path, struct text text, s
     unsigned flags = e->special ? ENCODE_SPECIAL : ENCODE_PLAIN;
     uint32_t most = e->truncate ? UINT32_MAX : e->token_max; // what is cut is encoded whole
     enum status status = text_encode(e, text, flags, arena, most, &tokens, &count);
-    if (status == STATUS_TOO_LARGE && count == most) {
+    if (encoding_stopped(status, count, most)) {
         length_fail(e, path, count, true);
         return;
     }

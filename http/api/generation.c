@@ -2,7 +2,7 @@
 // events come from the port.
 #include "http/api/generation.h"
 
-#include "http/api/ids.h"
+#include "http/ids.h"
 #include "http/api/prompt.h"
 #include "http/counters.h"
 

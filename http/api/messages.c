@@ -2,7 +2,7 @@
 // The turns are read by messages_turns.c, what no shape knows is in generation.c.
 #include "http/api/endpoints.h"
 #include "http/api/generation.h"
-#include "http/api/ids.h"
+#include "http/ids.h"
 #include "http/api/not_served.h"
 #include "http/api/turns.h"
 

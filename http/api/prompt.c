@@ -12,11 +12,6 @@ static const char mark[] = "\xF4\x8F\xBF\xBD"
                            "continue-here"
                            "\xF4\x8F\xBF\xBD";
 
-static bool template_is_plain(const struct served_model *model)
-{
-    return text_equal(model->chat_source, chat_template_plain());
-}
-
 static void mark_put(struct generation *g)
 {
     struct fields *f = &g->call.fields;
@@ -51,7 +46,7 @@ static enum status prompt_try(struct generation *g, struct error *err)
     struct prompt_args args = {
         .tokenizer = model->tokenizer,
         .chat = model->chat,
-        .plain = template_is_plain(model),
+        .plain = model->chat_is_plain,
         .variables = variables,
         .now = (int64_t)time(NULL),
         .arena = exchange_scratch(g->call.exchange),
@@ -62,7 +57,7 @@ static enum status prompt_try(struct generation *g, struct error *err)
     enum status status = prompt_tokens(&args, &g->tokens, &g->prompt_tokens, err);
     json_decref(variables);
     g->prompt_stopped =
-        status == STATUS_TOO_LARGE && args.tokens_max > 0 && g->prompt_tokens == args.tokens_max;
+        args.tokens_max > 0 && encoding_stopped(status, g->prompt_tokens, args.tokens_max);
     return g->prompt_stopped ? STATUS_OK : status; // the window is looked at where all is read
 }
 
@@ -93,7 +88,7 @@ void prompt_make(struct generation *g)
     }
     if (f->failed)
         return;
-    g->detok_continues = g->conversation.continued || template_is_plain(g->call.model);
+    g->detok_continues = g->conversation.continued || g->call.model->chat_is_plain;
     enum status status = prompt_try(g, &err);
     if (status != STATUS_OK && status != STATUS_REFUSED && g->conversation.raw_arguments) {
         conversation_wrap_arguments(&g->conversation);

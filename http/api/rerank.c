@@ -1,7 +1,7 @@
 // POST /v1/rerank: fields, inputs, sorted answer (docs/API.md). What the model reads for
 // a query and a document is made by runtime/text/rerank.c.
 #include "http/api/endpoints.h"
-#include "http/api/ids.h"
+#include "http/ids.h"
 #include "http/api/pooled.h"
 
 #include "http/counters.h"

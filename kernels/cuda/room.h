@@ -38,8 +38,7 @@ struct device {
     void *staging_host[2], *staging_device[2];
     cudaEvent_t staging_free[2];
     uint32_t staging_next;
-    bool direct_refused; // by a file system, and said so
-    uint32_t streams_open;
+    bool direct_refused;        // by a file system, and said so
     pthread_mutex_t known_lock; // weights that products are timed over (--no-exact)
     struct weight_known {
         struct weight_shape shape;

@@ -65,7 +65,6 @@ struct model_parts {
     size_t private_bytes;
     struct model_layout layout;
     enum dtype act;
-    bool windows_differ; // between layers
 };
 
 // Fills layout from facts, config and stream limits (layout.c).

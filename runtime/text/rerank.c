@@ -46,7 +46,7 @@ static bool stopped(const struct rerank_prompt *p, enum status status, uint32_t 
                     uint32_t count, struct rerank_input *out)
 {
     uint32_t most = p->args.tokens_max;
-    out->stopped = p->args.stop && status == STATUS_TOO_LARGE && taken + count == most;
+    out->stopped = p->args.stop && encoding_stopped(status, taken + count, most);
     out->cut = out->stopped;
     out->whole_count = most;
     return out->stopped;

@@ -67,6 +67,12 @@ enum status tokenizer_encode_segments(const struct tokenizer *t, const struct en
                                       int32_t *tokens, uint32_t token_max, uint32_t *token_count,
                                       struct error *err) MUST_USE;
 
+// Encoding ended at token_max with more tokens to come; another STATUS_TOO_LARGE gives fewer.
+static inline bool encoding_stopped(enum status status, uint32_t token_count, uint32_t token_max)
+{
+    return status == STATUS_TOO_LARGE && token_count == token_max;
+}
+
 struct decode_args {
     const int32_t *tokens; // [count] i32; ids outside the vocabulary are skipped
     uint32_t count;

@@ -54,7 +54,6 @@ void fake_begin(enum model_kind kind)
                                   .facts = &fake_facts,
                                   .tokenizer = &tokenizer,
                                   .chat = &fake_chat,
-                                  .chat_source = text_of("template"),
                                   .fingerprint = "fp_test",
                                   .max_queued_tokens = 5000};
     served = (struct served){&model, 1};
@@ -174,7 +173,7 @@ void fake_request_bytes(const char *path, struct text body)
     fake.info.shape = route->shape;
     fake.info.body = body;
     if (fake_plain)
-        model.chat_source = chat_template_plain();
+        model.chat_is_plain = true;
     fake.offloaded = fake.offloaded || body.bytes > route->inline_bytes_max;
     scratch = arena_create(0, scratch_bytes_max(body.bytes));
     route->on_prepare((struct exchange *)&fake);
@@ -487,11 +486,6 @@ void request_facts_get(const struct request *r, struct request_facts *out)
 }
 
 // Chat template
-
-struct text chat_template_plain(void)
-{
-    return text_of("plain");
-}
 
 bool chat_template_uses(const struct chat_template *chat, const char *name)
 {

@@ -64,7 +64,7 @@ typedef size_t scan_function(const struct pre_tokenizer *p, struct text text, si
 struct pre_tokenizer {
     enum pre_kind kind;
     bool add_prefix_space, use_regex, map_bytes; // byte level
-    bool split, invert, individual;
+    bool split, invert;
     enum prepend_scheme scheme;
     enum split_behavior behavior;
     struct text text;    // the delimiter, replacement or literal pattern

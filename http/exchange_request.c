@@ -42,7 +42,7 @@ static bool events_drop(struct port *port, struct request *request)
     return false;
 }
 
-void engine_side_orphan(struct exchange *x)
+void exchange_request_orphan(struct exchange *x)
 {
     struct port *port = x->port;
     struct request *request = x->request;
@@ -73,7 +73,7 @@ static void on_request_news(void *context, void *owner, struct request *request)
         exchange_run(x, x->route->on_ready);
 }
 
-void engine_side_drain(struct http_thread *thread)
+void exchange_requests_drain(struct http_thread *thread)
 {
     struct server *server = thread->server;
     const struct served *served = atomic_load_explicit(&server->served, memory_order_acquire);

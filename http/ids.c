@@ -1,11 +1,9 @@
-// Random names and seeds, from the system's generator. Any thread.
-#include "http/api/ids.h"
+// Ids and seeds: see ids.h.
+#include "http/ids.h"
 
 #include "base/status.h"
 
 #include <sys/random.h>
-
-enum { ID_LETTERS = 24 };
 
 static void random_fill(void *out, size_t bytes)
 {
@@ -13,15 +11,21 @@ static void random_fill(void *out, size_t bytes)
     check(n == (ssize_t)bytes, "getrandom gave %zd of %zu bytes", n, bytes);
 }
 
-struct text id_make(struct arena *arena, const char *prefix)
+void id_letters(char out[ID_LETTERS])
 {
     static const char letters[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
     unsigned char bytes[ID_LETTERS * 2];
-    char id[ID_LETTERS];
 
     random_fill(bytes, sizeof bytes);
     for (int i = 0; i < ID_LETTERS; i++) // 16 bits a letter: the bias of 62 is below 0.1 %
-        id[i] = letters[((unsigned)bytes[2 * i] << 8 | bytes[2 * i + 1]) % 62];
+        out[i] = letters[((unsigned)bytes[2 * i] << 8 | bytes[2 * i + 1]) % 62];
+}
+
+struct text id_make(struct arena *arena, const char *prefix)
+{
+    char id[ID_LETTERS];
+
+    id_letters(id);
     return arena_format(arena, "%s%.*s", prefix, ID_LETTERS, id);
 }
 
