@@ -4,15 +4,46 @@
 // lies in the connection's buffer when the handler is called. Chunks: chunked.c.
 #include "http/framing.h"
 
+#include <ctype.h>
 #include <stdint.h>
 #include <string.h>
 #include <strings.h>
 
+const char host_fault[] = "The header 'Host' must be a host, with a port or without.";
+
 struct head {
     struct text length; // the first Content-Length
     uint32_t lengths, codings, hosts;
-    bool lengths_differ, folded;
+    bool lengths_differ, folded, host_is_wrong;
 };
+
+static bool is_of(struct text in, const char *letters)
+{
+    for (size_t i = 0; i < in.bytes; i++) {
+        unsigned char c = (unsigned char)in.at[i];
+        if (!isalnum(c) && (c == '\0' || !strchr(letters, c)))
+            return false;
+    }
+    return true;
+}
+
+bool host_is_valid(struct text host)
+{
+    bool literal = host.bytes > 0 && host.at[0] == '[';
+    const char *end = literal ? memchr(host.at, ']', host.bytes) : NULL;
+    const char *from = literal ? end : host.at;
+    if (host.bytes == 0 || !from)
+        return host.bytes == 0;
+    const char *colon = memchr(from, ':', (size_t)(host.at + host.bytes - from));
+    size_t bytes = colon ? (size_t)(colon - host.at) : host.bytes;
+    for (size_t i = bytes + 1; i < host.bytes; i++)
+        if (!isdigit((unsigned char)host.at[i]))
+            return false;
+    if (!literal)
+        return bytes > 0 && is_of(text_span(host.at, bytes), "-._~%!$&'()*+,;=");
+    return bytes > 2 && end == host.at + bytes - 1 &&
+           is_of(text_span(host.at + 1, bytes - 2), ":.-_~");
+}
 
 // The value, if the line is a header of this name.
 static bool is_header(struct text line, const char *name, struct text *value)
@@ -41,7 +72,10 @@ static void line_read(struct head *out, struct text line)
 {
     struct text value;
     out->folded = out->folded || line.at[0] == ' ' || line.at[0] == '\t';
-    out->hosts += is_header(line, "host", &value);
+    if (is_header(line, "host", &value)) {
+        out->hosts++;
+        out->host_is_wrong = out->host_is_wrong || !host_is_valid(value);
+    }
     out->codings += is_header(line, "transfer-encoding", &value);
     if (!is_header(line, "content-length", &value))
         return;
@@ -69,5 +103,5 @@ const char *framing_fault(struct text text, int minor)
         return "Chunked bodies are not taken here: send a Content-Length.";
     if (head.hosts > 1 || (head.hosts == 0 && minor > 0))
         return "The header 'Host' must come exactly once.";
-    return NULL;
+    return head.host_is_wrong ? host_fault : NULL;
 }

@@ -7,5 +7,9 @@
 // version. NULL, or the sentence that says what is wrong with it.
 const char *framing_fault(struct text head, int minor);
 
+// A host with an optional port (RFC 9110, 7.2), or empty: the value of Host or of :authority.
+bool host_is_valid(struct text host);
+extern const char host_fault[]; // the sentence where it is not
+
 // Did libh2o call the decoder of chunked.c for a chunked body of this thread?
 bool chunked_is_strict(void);

@@ -118,8 +118,9 @@ static void unknown_path(struct exchange *x, struct text method, struct text pat
 static const char *fault_of(const h2o_req_t *req)
 {
     enum { HTTP_2 = 0x200, HTTP_1_0 = 0x100 };
+    h2o_iovec_t authority = req->input.authority;
     if (req->version >= HTTP_2) // has frames instead
-        return NULL;
+        return host_is_valid(text_span(authority.base, authority.len)) ? NULL : host_fault;
     const h2o_buffer_t *input = req->conn->callbacks->get_socket(req->conn)->input;
     return framing_fault(text_span(input->bytes, input->size), req->version - HTTP_1_0);
 }

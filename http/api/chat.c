@@ -87,16 +87,6 @@ static void stream_options_read(struct generation *g)
         g->include_usage && json_is_true(json_object_get(options, "continuous_usage_stats"));
 }
 
-// Only the plain form passes the table; it must say that it is one.
-static void response_format_read(struct generation *g)
-{
-    struct fields *f = &g->call.fields;
-    const json_t *format = fields_get(f, "response_format");
-
-    if (format && !json_is_string(json_object_get(format, "type")))
-        fields_fail(f, HTTP_MISSING_FIELD, "response_format.type", "is required");
-}
-
 static bool says(const json_t *object, const char *name)
 {
     const json_t *value = json_object_get(object, name);
@@ -135,7 +125,7 @@ static void chat_read(struct generation *g)
                     "cannot be true together with add_generation_prompt");
     }
     g->thinking_off = thinking_is_off(f);
-    response_format_read(g);
+    fields_require_type(f, "response_format");
     chat_turns_read(&g->conversation, f);
     g->conversation.continued = g->conversation.continued || continued;
 }

@@ -209,8 +209,13 @@ static void plain_read(struct conversation *c, struct fields *f, const json_t *i
                        const char *role)
 {
     struct json_buffer content = {0};
-    const json_t *value = json_member(in, "content");
+    const json_t *value = json_member(in, "content"), *calls = json_member(in, "tool_calls");
 
+    if (calls && !(json_is_array(calls) && json_array_size(calls) == 0)) {
+        fields_fail(f, HTTP_INVALID_VALUE, fields_path(f, "messages[%zu].tool_calls", i),
+                    "is for messages with the role 'assistant'");
+        return;
+    }
     if (!value) {
         fields_fail(f, HTTP_MISSING_FIELD, fields_path(f, "messages[%zu].content", i),
                     "is required");

@@ -140,6 +140,14 @@ const json_t *fields_get_required(struct fields *f, const char *name)
     return value;
 }
 
+void fields_require_type(struct fields *f, const char *name)
+{
+    const json_t *value = fields_get(f, name);
+
+    if (value && !json_member(value, "type"))
+        fields_fail(f, HTTP_MISSING_FIELD, fields_path(f, "%s.type", name), "is required");
+}
+
 bool fields_bool(struct fields *f, const char *name, bool fallback)
 {
     const json_t *value = fields_get(f, name);

@@ -89,6 +89,9 @@ bool fields_spend(struct fields *f, uint64_t work);
 const json_t *fields_get(const struct fields *f, const char *name);
 const json_t *fields_get_required(struct fields *f, const char *name);
 
+// The member `type` of an object field that is there.
+void fields_require_type(struct fields *f, const char *name);
+
 struct number_range {
     double min, max, fallback;
 };

@@ -68,11 +68,9 @@ static void thinking_read(struct generation *g)
     g->thinking_off = true; // also where the template's own default is on
     if (!thinking)
         return;
-    if (!type.at) {
-        fields_fail(f, HTTP_MISSING_FIELD, "thinking.type", "is required");
-    } else if (text_is(type, "enabled") ||
-               (text_is(type, "adaptive") &&
-                chat_template_uses(g->call.model->chat, "enable_thinking"))) {
+    fields_require_type(f, "thinking");
+    if (text_is(type, "enabled") ||
+        (text_is(type, "adaptive") && chat_template_uses(g->call.model->chat, "enable_thinking"))) {
         fields_fail(f, HTTP_UNSUPPORTED_PARAMETER, "thinking", "is not supported");
     } else if (!text_is(type, "disabled") && !text_is(type, "between_tools") &&
                !text_is(type, "adaptive")) {
@@ -96,6 +94,7 @@ static void messages_read(struct generation *g)
     g->generation_prompt = true;
     generation_read_stops(g, "stop_sequences", false, MESSAGES_STOPS_MAX);
     thinking_read(g);
+    fields_require_type(f, "tool_choice");
     messages_turns_read(&g->conversation, f);
 }
 

@@ -600,6 +600,18 @@ static void test_paths_of_many_parts(void **state)
     strcpy(body + n, "{\"id\":\"x\"}]}]}");
     fake_request(PATH, body);
     assert_non_null(strstr(fake.sent, "\"param\":\"messages[0].tool_calls[20].function.name\""));
+
+    fake_end();
+    fake_begin(MODEL_GENERATOR);
+    fake_request(PATH, "{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"u\","
+                       "\"tool_calls\":[{\"id\":\"a\",\"function\":{\"name\":\"f\"}}]}]}");
+    assert_int_equal(fake.status, 400);
+    assert_non_null(strstr(fake.sent, "\"param\":\"messages[0].tool_calls\""));
+    fake_end();
+    fake_begin(MODEL_GENERATOR);
+    fake_request(PATH, "{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"u\","
+                       "\"tool_calls\":[]}]}");
+    assert_int_equal(fake.submits, 1);
 }
 
 static void test_too_many_values(void **state)

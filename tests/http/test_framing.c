@@ -1,5 +1,6 @@
 // Where a request ends: what libh2o refuses before routing comes as JSON of ours, and what it reads
 // in one of two ways is refused by us.
+#include "http/framing.h"
 #include "tests/http/fixture.h"
 
 #include <jansson.h>
@@ -147,6 +148,21 @@ static void test_folds_and_hosts(void **state)
         {POST("1.1") "Host:\r\n" LENGTH_2 "\r\n{}", {200}},
         {ECHO "X-Host: b\r\n" LENGTH_2 "\r\n{}", {200}},
     };
+    static const char *const valid[] = {
+        "", "a.b", "a-b_c:80", "a:", "10.0.0.1", "[::1]", "[::1]:80", "%61"};
+    static const char *const wrong[] = {"a b",  "a,b/c",   "a/",    "a@b", ":80",
+                                        "a:b",  "a:80:80", "[::1",  "::1", "[]:80",
+                                        "[x]y", "[::1]80", "\"a\"", "a?b"};
+    for (size_t i = 0; i < sizeof valid / sizeof *valid; i++)
+        assert_true(host_is_valid(text_of(valid[i])));
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        char request[256];
+        snprintf(request, sizeof request, "%sHost: %s\r\n%s\r\n{}", POST("1.1"), wrong[i],
+                 LENGTH_2);
+        const struct framing_case refused = {request, {400}};
+        assert_false(host_is_valid(text_of(wrong[i])));
+        cases_check(&refused, 1);
+    }
     cases_check(cases, sizeof cases / sizeof *cases);
 }
 

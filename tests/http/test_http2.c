@@ -96,12 +96,14 @@ static size_t literal_put(unsigned char *at, const char *name, const char *value
     return 3 + name_bytes + value_bytes;
 }
 
+static const char *authority = "test"; // of the requests
+
 static bool request_send(int fd, uint32_t stream, const char *path, const char *body, bool end)
 {
     unsigned char block[512] = {0x83, 0x86}; // :method POST, :scheme http
     size_t bytes = 2;
     bytes += literal_put(block + bytes, ":path", path);
-    bytes += literal_put(block + bytes, ":authority", "test");
+    bytes += literal_put(block + bytes, ":authority", authority);
     bytes += literal_put(block + bytes, "authorization", "Bearer " KEY);
     uint8_t flags = END_HEADERS | (!body && end ? END_STREAM : 0);
     if (!frame_send(fd, FRAME_HEADERS, flags, stream, text_span((char *)block, bytes)))
@@ -164,8 +166,12 @@ static void test_answers(void **state)
     exchange_check(fd, 3, 404, "unknown_url");
     assert_true(request_send(fd, 5, "/v1/test/echo", big, true)); // not a reset: JSON
     exchange_check(fd, 5, 413, "request_too_large");
-    assert_true(request_send(fd, 7, "/v1/test/echo", "[2]", true)); // the connection lives on
-    exchange_check(fd, 7, 200, "[2]");
+    authority = "a/b";
+    assert_true(request_send(fd, 7, "/v1/test/echo", "[1]", true));
+    exchange_check(fd, 7, 400, "invalid_value");
+    authority = "test";
+    assert_true(request_send(fd, 9, "/v1/test/echo", "[2]", true)); // the connection lives on
+    exchange_check(fd, 9, 200, "[2]");
     close(fd);
     fixture_close(&f);
 }
