@@ -3,24 +3,13 @@
 
 #include "base/file.h"
 #include "base/log.h"
+#include "http/key_rules.h"
 
-#include <arpa/inet.h>
 #include <string.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 
-enum { KEY_CHARACTERS = 32, KEY_FILE_BYTES_MAX = 1 << 20, KEY_BYTES_MAX = 512 };
-
-static bool is_loopback(const char *host)
-{
-    struct in_addr v4;
-    struct in6_addr v6;
-    if (inet_pton(AF_INET, host, &v4) == 1)
-        return (ntohl(v4.s_addr) >> 24) == 127;
-    if (inet_pton(AF_INET6, host, &v6) == 1)
-        return memcmp(&v6, &in6addr_loopback, sizeof v6) == 0;
-    return strcmp(host, "localhost") == 0;
-}
+enum { KEY_CHARACTERS = 32, KEY_FILE_BYTES_MAX = 1 << 20 };
 
 // The room doubles: a file may hold half a million keys.
 static void key_add(struct texts *list, const char *key, struct arena *arena)
@@ -29,19 +18,6 @@ static void key_add(struct texts *list, const char *key, struct arena *arena)
     if ((list->count & (list->count - 1)) == 0)
         list->at = arena_grow(arena, list->at, bytes, bytes > 0 ? 2 * bytes : sizeof *list->at);
     list->at[list->count++] = key;
-}
-
-// Keys travel in a header: printable ASCII without spaces.
-static enum status key_check(const char *key, struct error *err)
-{
-    size_t bytes = strlen(key);
-    bool good = bytes > 0 && bytes <= KEY_BYTES_MAX;
-    for (size_t i = 0; i < bytes; i++)
-        good = good && key[i] > ' ' && key[i] < 0x7F;
-    return good ? STATUS_OK
-                : error_set(err, STATUS_INVALID,
-                            "an API key must be 1 to %d printable ASCII characters without spaces",
-                            KEY_BYTES_MAX);
 }
 
 // Whoever reads the file can use the server.
@@ -125,7 +101,7 @@ enum status keys_collect(struct keys *out, const struct serve_settings *settings
         status = key_check(out->list.at[i], err);
     if (status != STATUS_OK || out->list.count > 0)
         return status;
-    if (!is_loopback(settings->host))
+    if (!host_is_loopback(settings->host))
         return error_set(err, STATUS_REFUSED,
                          "listening on %s needs a key: give --api-key, --api-key-file or "
                          "WEFT_API_KEY",

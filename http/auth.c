@@ -5,6 +5,8 @@
 // buffers and pools as plain text, also when they are free, until they are used again.
 #include "http/auth.h"
 
+#include "http/key_rules.h"
+
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
@@ -29,14 +31,6 @@ static void hash_make(const struct keys *keys, struct text plain, unsigned char 
     check(made && bytes == HASH_BYTES, "HMAC gave %u bytes", bytes);
 }
 
-static bool key_is_sendable(const char *plain)
-{
-    for (const char *p = plain; *p != '\0'; p++)
-        if (*p <= ' ' || *p > '~')
-            return false;
-    return plain[0] != '\0';
-}
-
 // old NULL: none, and a salt of its own.
 static enum status keys_make(struct keys **out, const struct keys *old, uint32_t kept,
                              const char *const *plain, uint32_t count, struct error *err)
@@ -45,11 +39,8 @@ static enum status keys_make(struct keys **out, const struct keys *old, uint32_t
         return error_set(err, STATUS_INVALID,
                          "the server has no API key: give one with --api-key or --api-key-file");
     for (uint32_t i = 0; i < count; i++)
-        if (!key_is_sendable(plain[i]))
-            return error_set(err, STATUS_INVALID,
-                             "API key %u is empty or holds bytes a header cannot carry: use "
-                             "visible ASCII without spaces",
-                             i + 1);
+        if (key_check(plain[i], err) != STATUS_OK)
+            return error_prefix(err, "key %u", i + 1);
     struct keys *keys = heap_take_zeroed(1, sizeof *keys + (size_t)(kept + count) * HASH_BYTES);
     keys->count = kept + count;
     if (old)

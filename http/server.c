@@ -1,6 +1,7 @@
 // The server as the cli sees it: configuration of h2o, threads, the text workers, the hand-over of
 // models and ports, drain and close. Called from one thread (main); h2o threads run loop.c.
 #include "http/inside.h"
+#include "http/key_rules.h"
 
 #include <h2o/http1.h>
 #include <h2o/http2.h>
@@ -71,12 +72,6 @@ static void descriptors_raise(struct server_options *o)
     log_line(LOG_WARNING, "%ju open files are allowed: at most %u connections (ulimit -n)",
              (uintmax_t)limit.rlim_cur, fit);
     o->connections_max = fit;
-}
-
-static bool host_is_loopback(const char *host)
-{
-    return strncmp(host, "127.", 4) == 0 || strcmp(host, "localhost") == 0 ||
-           strcmp(host, "::1") == 0;
 }
 
 bool server_http2_is_on(const struct server_options *options)

@@ -5,7 +5,7 @@ FAULTS = [
     ("a line of embed may be anything", "cli/embed.c", "embed", "text_check(\"the text\", line, err)", "STATUS_OK", "test_commands"),
     ("the names of tensors reach the terminal as they are", "cli/inspect.c", "tensors_print", "safe_of(t->name).at", "t->name.at", "test_commands"),
     ("a key file is read up to a NUL", "cli/keys.c", "file_keys", "'\\0', out->file.bytes)", "'\\0', 0)", "test_keys"),
-    ("a server on every address makes its own key", "cli/keys.c", "is_loopback", "== 127", "<= 127", "test_keys"),
+    ("a server on every address makes its own key", "http/key_rules.c", "host_is_loopback", "== 127", "<= 127", "test_keys"),
     ("the list of keys is copied for each key", "cli/keys.c", "key_add", "(list->count & (list->count - 1)) == 0", "true", "test_keys"),
     ("a bad line of a key file is not found", "cli/keys.c", "lines_take", "number += end == '\\n';", "", "test_keys"),
     ("a key file that others can read is not warned of", "cli/keys.c", "readers_warn", "S_IRGRP | S_IROTH", "S_IWGRP", "e2e:test_secrets"),

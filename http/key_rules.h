@@ -1,0 +1,12 @@
+// What an API key may be, and which addresses only this machine reaches. Pure.
+#pragma once
+
+#include "base/status.h"
+
+#include <stdbool.h>
+
+// A key travels in a header: 1 to 512 printable ASCII characters without spaces.
+enum status key_check(const char *key, struct error *err) MUST_USE;
+
+// A server there may make its own key, and HTTP/2 is on by default.
+bool host_is_loopback(const char *host);
