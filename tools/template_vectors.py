@@ -3,7 +3,8 @@
 
     tools/template_vectors.py > tests/runtime/template_vectors.json
 
-White space around every kind of tag, and forms of subscripts and of what is undefined. Needs jinja2.
+White space around every kind of tag, forms of subscripts and of what is undefined, arguments of methods
+and filters at their edges. Needs jinja2.
 """
 import json
 import random
@@ -36,6 +37,63 @@ missing|string missing|upper missing|int missing|join missing|tojson missing.x|d
 []|first|default(2) []|last|default(3) []|max []|min z|default(4) z|default(4,true) d|length d|tojson d|list d|dictsort
 d.items()|list d.keys()|list o|tojson l[1,2]|default(6) d[()]|default(7)""".split()
 
+# Arguments of methods, filters and tests at their edges, one expression a line.
+EDGES = r"""
+'banana'.find('na', 3) ~ 'banana'.find('na', -3) ~ 'banana'.find('na', 2, 3) ~ 'éa'.find('a') ~ 'a'.find('')
+'banana'.rfind('n', 1, 4) ~ 'banana'.rfind('na', 0, -1) ~ 'banana'.index('a', 2) ~ 'banana'.rindex('a', 1, 3)
+'banana'.count('a', 2) ~ 'banana'.count('ana') ~ 'éé'.count('') ~ 'banana'.count('a', -3, -1)
+'banana'.startswith('nan', 2) ~ 'banana'.startswith(('x', 'b')) ~ 'banana'.endswith('an', 0, 5) ~ 'a'.startswith('', 2)
+'a'.startswith('a', -9) ~ 'ab'.endswith('b', -1) ~ 'ab'.startswith('b', 1, 9) ~ 'ab'.find('b', -9, 9)
+'banana'.index('x')
+' a  b  c '.split() ~ ' a  b  c '.split(none, 0) ~ ' a  b  c '.rsplit(none, 1) ~ 'a,,b'.split(',') ~ ''.split(',')
+'a,b,c'.split(',', 1) ~ 'a,b,c'.rsplit(',', 5) ~ 'abab'.rsplit('ab', 1) ~ ''.split() ~ 'a'.split('aa')
+'a=b=c'.partition('=') ~ 'a=b=c'.rpartition('=') ~ 'abc'.partition('=') ~ 'abc'.rpartition('=')
+'xxaxx'.strip('x') ~ 'xyaxy'.lstrip('yx') ~ 'xyaxy'.rstrip('xy') ~ '\u2003a\u00a0'.strip() ~ 'éaé'.strip('é') ~ 'a'.strip('')
+'aXbX'.replace('X', '', 1) ~ 'ab'.replace('', '-') ~ 'éb'.replace('', '-', 2) ~ 'aaa'.replace('aa', 'b') ~ 'a'.replace('a', 'b', 0)
+'abcabc'.removeprefix('abc') ~ 'abcabc'.removesuffix('bc') ~ 'a'.removeprefix('ab') ~ 'a'.removesuffix('')
+'-7'.zfill(4) ~ '+'.zfill(3) ~ 'é'.center(4, '*') ~ 'ab'.center(5, '*') ~ 'a'.ljust(3, '.') ~ 'a'.rjust(3) ~ 'abc'.zfill(2)
+'a\r\nb\n\nc'.splitlines() ~ 'a\r\nb\n'.splitlines(true) ~ ''.splitlines() ~ '\n'.splitlines() ~ 'a\u2028b\x0bc'.splitlines()
+'hELLO wORLD'.title() ~ 'hELLO'.capitalize() ~ "it's 3x".title() ~ 'ǆ ß'.title() ~ 'AΣa İ'.lower() ~ 'ﬁ'.upper()
+'²3'.isdigit() ~ '²'.isdecimal() ~ 'Ⅷ'.isalpha() ~ 'a1'.isalnum() ~ ' \t'.isspace() ~ ''.isalpha() ~ 'Aa'.isupper() ~ 'A1'.isupper()
+','.join(['a', 'b']) ~ ''.join([]) ~ ','.join('ab') ~ ','.join({'x': 1})
+','.join([1])
+[1, 2, 1].index(1) ~ [1, 2, 1].count(1) ~ [1, 2].count(9) ~ (1, 2).index(2)
+[1].index(2)
+d.get('x', 9) ~ d.keys() ~ d.values() ~ ({'a': 1}.items())
+'\U0001F600é\x7f\x01"\\/' | tojson
+'\U0001F600é\x7f\x01"\\/' | tojson(ensure_ascii=true)
+{'b': [1, {}], 'a': []} | tojson(indent=1) ~ ({'b': 1, 'a': 2} | tojson(sort_keys=true)) ~ ([1, 2] | tojson(separators=('; ', ' = ')))
+[1.0, 1e22, 0.1, 1e-7, -0.0, none, true] | tojson
+'one two three' | truncate(9) ~ ('one two three' | truncate(9, true)) ~ ('one two three' | truncate(8, false, '..', 0)) ~ ('abcdef' | truncate(3, true, '', 2))
+'a\n\nb' | indent ~ ('a\n\nb' | indent(1, true, true)) ~ ('a\nb\n' | indent('> ')) ~ ('' | indent(2, true))
+2.5 | round ~ (3.5 | round) ~ (-2.675 | round(2)) ~ (1234 | round(-2)) ~ (2.1 | round(0, 'ceil')) ~ (2.19 | round(1, 'floor')) ~ (7 | round(1))
+'0x1f' | int(0, 16) ~ ('0b11' | int(0, 0)) ~ ('12_3' | int) ~ (' -4 ' | int) ~ ('4.9' | int) ~ ('x' | int(7)) ~ (2.9 | int) ~ ('z' | int(1, 36))
+'1e3' | float ~ ('x' | float(2.5)) ~ (true | float) ~ (-3 | abs) ~ (-0.5 | abs)
+[1, 2, 3, 4, 5] | batch(2, 0) | list ~ ([1, 2, 3, 4, 5] | slice(3, 0) | list) ~ ([] | batch(2) | list) ~ ([1, 2, 3] | slice(2) | list)
+['b', 'A', 'a'] | sort ~ (['b', 'A', 'a'] | sort(case_sensitive=true)) ~ ([3, 1, 2] | sort(reverse=true)) ~ (['b', 'A'] | unique | list)
+[{'a': 2, 'b': 1}, {'a': 1, 'b': 1}] | sort(attribute='b,a') | map(attribute='a') | list
+[{'a': 'x', 'n': 1}, {'a': 'y', 'n': 2}, {'a': 'X', 'n': 3}] | groupby('a') | map('first') | list
+[{'n': 1}, {'n': 2}] | sum(attribute='n', start=10) ~ ([1, 5, 3] | max) ~ (['b', 'A'] | min) ~ ([{'n': 2}, {'n': 1}] | min(attribute='n'))
+{'b': 1, 'A': 2} | dictsort ~ ({'b': 1, 'A': 2} | dictsort(true)) ~ ({'b': 1, 'A': 2} | dictsort(by='value', reverse=true))
+[[1, 2], [3]] | map('last') | list ~ ([0, 1, ''] | select | list) ~ ([1, 2, 3] | reject('gt', 1) | list) ~ ([{'k': 1}, {}] | map(attribute='k', default=0) | list)
+[{'k': 1, 'v': 0}, {'k': 0, 'v': 1}] | selectattr('k') | map(attribute='v') | list ~ ([{'k': 1}, {'k': 2}] | rejectattr('k', 'odd') | list)
+'a b/c&é' | urlencode ~ ({'k': 'a b', 'é': '/'} | urlencode) ~ ('a_.-~b' | urlencode)
+'%05d|%-5s|%+.1e|%x|%%|%c' % (42, 'ab', 0.5, 255)
+'%05d|%-5s|%+.1e|%x|%o|%r' % (42, 'ab', 0.5, 255, 8, 'é')
+'%(a)s-%(b)03d' % {'a': 1, 'b': -2} ~ ('%.2s|%5.1f' % ('abc', 2.25)) ~ ('%s' % 'x') ~ ('%d' % 3.9) ~ ('%i%%' % true)
+'{0}{1}{0}'.format('a', 'b') ~ '{:>5}|{:*^5}|{:<3}|'.format('a', 'b', 'c') ~ '{:,}'.format(1234567) ~ '{:.2f}'.format(2.345) ~ '{x[0]}{{}}'.format(x=[7])
+'{:05d}|{:+d}|{:#x}|{:.1%}|{:e}'.format(-42, 7, 255, 0.256, 12345.678)
+7 // -2 ~ (-7) // 2 ~ (-7) % 3 ~ 7 % -3 ~ 7.5 // 2 ~ (-7.5) % 2 ~ 2 ** -1 ~ (-2) ** 3 ~ 7 / 7
+1 == 1.0 ~ (1 is sameas 1.0) ~ ('a' < 'b') ~ ([1, 2] < [1, 3]) ~ ((1,) < (1, 0)) ~ (true + 1) ~ ('a' in 'bab') ~ ('' in '')
+3 is odd ~ (3 is divisibleby 3) ~ (none is none) ~ ('a' is string) ~ ([] is iterable) ~ ({} is mapping) ~ (1.0 is float) ~ (true is integer) ~ ('A' is upper) ~ (range is callable)
+range(5, 0, -2) | list ~ range(3) ~ (range(0) | list) ~ range(2, 9)[2] ~ range(1, 7, 3) ~ range(4)[::-1]
+'abcdef'[::2] ~ 'abcdef'[4:1:-1] ~ 'abcdef'[-99:2] ~ 'éa\U0001F600'[-1] ~ 'abc'[5:] ~ [1, 2, 3][-2:] ~ [1, 2, 3][::-2] ~ (1, 2)[5:]
+['a', 'b'] | join ~ (['a', 'b'] | join('é')) ~ ([{'k': 1}, {'k': 2}] | join(',', attribute='k')) ~ ('ab' | join('-')) ~ ([1, none] | join)
+'é' | length ~ ({'a': 1} | length) ~ ('abc' | reverse) ~ ([1, 2] | reverse | list) ~ ('abc' | first) ~ ('abc' | last) ~ ('abc' | list) ~ ('x' * 3) ~ ([0] * 2)
+'<a href="x">&\'' | e ~ ('<b>' | safe | e) ~ ('<b>' | forceescape) ~ ('a b' | wordcount) ~ ('a' | center(5)) ~ (' a ' | trim) ~ ('xax' | trim('x')) ~ ("they're x-y" | title)
+{'class': 'a b', 'id': none, 'x': '<'} | xmlattr ~ ({'x': 1} | xmlattr(false)) ~ ('abc' | replace('b', 'x')) ~ ('aaa' | replace('a', 'b', 2))
+""".strip().split("\n")
+
 
 def spaced(rng):
     source, opened = "", 0
@@ -52,7 +110,7 @@ def spaced(rng):
 
 def cases():
     rng = random.Random(8)
-    for form in [f for f in FORMS if f] + FILTERED:
+    for form in [f for f in FORMS if f] + FILTERED + EDGES:
         yield "{{ " + form + " }}"
     for _ in range(700):
         yield spaced(rng)

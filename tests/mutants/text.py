@@ -3,6 +3,7 @@ FAULTS = [
     ("ensure_ascii keeps 65,536 in a high surrogate", "runtime/text/jinja/json.c", "json_escape", "0xd800 + ((point - 0x10000) >> 10)", "0xd800 + (point >> 10)", "test_chat"),
     ("data behind a tag of the same line loses its blanks", "runtime/text/jinja/lexer.c", "data_end", "if (line == from && !lx->line_starting)", "if (0)", "test_template_vectors"),
     ("find counts from its start", "runtime/text/jinja/methods.c", "method_find", "found == SIZE_MAX ? 0 : from + found", "found == SIZE_MAX ? 0 : found", "test_chat"),
+    ("a start before the text is no start", "runtime/text/jinja/methods.c", "window", "start < -count ? 0 : start + count", "start + count", "test_template_vectors"),
     ("an index of nothing is refused", "runtime/text/jinja/parse_expr.c", "parse_subscript", "if (items.count == 1)", "if (items.count == 0) return NULL;\n    if (items.count == 1)", "test_template_vectors"),
     ("the steps of a template are not counted in slices", "runtime/text/jinja/value.c", "jinja_spend", "slice_spend(run->slice, steps * STEP_WORK)", "true", "test_slices"),
     ("a long word is merged in one slice", "runtime/text/tokenizer/bpe.c", "merge_heap", "&& encode_spend(e, MERGE_WORK)", "", "test_slices"),
