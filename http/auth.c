@@ -16,10 +16,15 @@
 
 enum { HASH_BYTES = 32 };
 
+struct key {
+    unsigned char hash[HASH_BYTES];
+    uint32_t id; // of the key as long as reloads keep it, and never of another one
+};
+
 struct keys {
     unsigned char salt[HASH_BYTES];
-    uint32_t count;
-    unsigned char hashes[][HASH_BYTES]; // [count]
+    uint32_t count, next_id;
+    struct key list[]; // [count]
 };
 
 static void hash_make(const struct keys *keys, struct text plain, unsigned char *out)
@@ -29,6 +34,15 @@ static void hash_make(const struct keys *keys, struct text plain, unsigned char 
     const unsigned char *made =
         HMAC(EVP_sha256(), keys->salt, HASH_BYTES, at, plain.bytes, out, &bytes);
     check(made && bytes == HASH_BYTES, "HMAC gave %u bytes", bytes);
+}
+
+// Requests that wait are told apart by these numbers: who stays keeps its own.
+static uint32_t id_of(struct keys *keys, const struct keys *old, const unsigned char *hash)
+{
+    for (uint32_t i = 0; old && i < old->count; i++)
+        if (memcmp(old->list[i].hash, hash, HASH_BYTES) == 0)
+            return old->list[i].id;
+    return keys->next_id++;
 }
 
 // old NULL: none, and a salt of its own.
@@ -41,16 +55,21 @@ static enum status keys_make(struct keys **out, const struct keys *old, uint32_t
     for (uint32_t i = 0; i < count; i++)
         if (key_check(plain[i], err) != STATUS_OK)
             return error_prefix(err, "key %u", i + 1);
-    struct keys *keys = heap_take_zeroed(1, sizeof *keys + (size_t)(kept + count) * HASH_BYTES);
+    struct keys *keys =
+        heap_take_zeroed(1, sizeof *keys + (size_t)(kept + count) * sizeof(struct key));
     keys->count = kept + count;
+    keys->next_id = old ? old->next_id : 0;
     if (old)
         memcpy(keys->salt, old->salt, HASH_BYTES);
     else
         check(RAND_bytes(keys->salt, HASH_BYTES) == 1, "no %d random bytes", HASH_BYTES);
     for (uint32_t i = 0; i < kept; i++)
-        memcpy(keys->hashes[i], old->hashes[i], HASH_BYTES);
-    for (uint32_t i = 0; i < count; i++)
-        hash_make(keys, text_of(plain[i]), keys->hashes[kept + i]);
+        keys->list[i] = old->list[i];
+    for (uint32_t i = 0; i < count; i++) {
+        struct key *key = &keys->list[kept + i];
+        hash_make(keys, text_of(plain[i]), key->hash);
+        key->id = id_of(keys, old, key->hash);
+    }
     *out = keys;
     return STATUS_OK;
 }
@@ -72,7 +91,7 @@ void keys_close(struct keys *keys)
 {
     if (!keys)
         return;
-    OPENSSL_cleanse(keys->hashes, (size_t)keys->count * HASH_BYTES);
+    OPENSSL_cleanse(keys->list, keys->count * sizeof keys->list[0]);
     heap_give(keys);
 }
 
@@ -83,9 +102,9 @@ static bool key_find(const struct keys *keys, struct text plain, uint32_t *id)
     hash_make(keys, plain, hash);
     uint32_t found = 0, at = 0;
     for (uint32_t i = 0; i < keys->count; i++) {
-        uint32_t equal = CRYPTO_memcmp(hash, keys->hashes[i], HASH_BYTES) == 0;
+        uint32_t equal = CRYPTO_memcmp(hash, keys->list[i].hash, HASH_BYTES) == 0;
         uint32_t first = equal & (found ^ 1u);
-        at |= i & (0u - first);
+        at |= keys->list[i].id & (0u - first);
         found |= equal;
     }
     *id = at;

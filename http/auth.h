@@ -21,7 +21,7 @@ struct credential {
 
 struct verdict {
     bool allowed;
-    uint32_t key_id;       // index of the key
+    uint32_t key_id;       // the same for a key through all reloads that keep it
     enum http_error error; // HTTP_MISSING_KEY or HTTP_INVALID_KEY
     const char *message;   // a sentence that names the header expected
 };

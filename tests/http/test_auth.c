@@ -131,20 +131,49 @@ static void test_renewed(void **state)
     verdict =
         keys_check(renewed, ROUTE_BEARER, (struct credential){1, text_of("Bearer new")}, none);
     assert_true(verdict.allowed);
-    assert_int_equal(verdict.key_id, 1);
+    assert_int_equal(verdict.key_id, 2); // 1 was another's
     assert_false(
         keys_check(renewed, ROUTE_BEARER, (struct credential){1, text_of("Bearer old")}, none)
             .allowed);
     keys_close(renewed);
 }
 
+static uint32_t id_of(const struct keys *keys, const char *plain)
+{
+    struct credential none = {0, text_of("")}, sent = {1, text_of(plain)};
+    struct verdict verdict = keys_check(keys, ROUTE_X_API_KEY, none, sent);
+    assert_true(verdict.allowed);
+    return verdict.key_id;
+}
+
+// A key keeps its number wherever it stands in the new list; one that was away has a new one.
+static void test_ids_stay(void **state)
+{
+    (void)state;
+    static const char *const first[] = {"fixed", "a", "b", "c"}, *const then[] = {"c", "d", "a"},
+                             *const last[] = {"b", "a"};
+    struct keys *keys, *renewed;
+    struct error err;
+    assert_int_equal(keys_open(&keys, first, 4, &err), STATUS_OK);
+    assert_int_equal(keys_renew(&renewed, keys, 1, then, 3, &err), STATUS_OK);
+    keys_close(keys);
+    assert_int_equal(id_of(renewed, "fixed"), 0);
+    assert_int_equal(id_of(renewed, "a"), 1);
+    assert_int_equal(id_of(renewed, "c"), 3);
+    assert_int_equal(id_of(renewed, "d"), 4);
+    assert_int_equal(keys_renew(&keys, renewed, 1, last, 2, &err), STATUS_OK);
+    keys_close(renewed);
+    assert_int_equal(id_of(keys, "a"), 1);
+    assert_int_equal(id_of(keys, "b"), 5);
+    keys_close(keys);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_headers),
-        cmocka_unit_test(test_keys_refused),
-        cmocka_unit_test(test_two_stores_agree),
-        cmocka_unit_test(test_renewed),
+        cmocka_unit_test(test_headers),          cmocka_unit_test(test_keys_refused),
+        cmocka_unit_test(test_two_stores_agree), cmocka_unit_test(test_renewed),
+        cmocka_unit_test(test_ids_stay),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
