@@ -151,7 +151,7 @@ static void keys_end(struct serving *s)
     keys_wipe(&s->keys);
 }
 
-// The last worker takes small bodies alone: two are the least that keep them moving.
+// One is always left to small bodies: two are the least.
 static uint32_t text_workers(void)
 {
     enum { LEAST = 2, MOST = 4 };
@@ -228,10 +228,10 @@ static enum status start(struct serving *s, const struct model_spec *specs, uint
     status = engines_start(s, err);
     if (status != STATUS_OK)
         return status;
-    keys_end(s);
     signals_serving(s->signals);
     server_serve(s->server, &s->served, s->ports);
     log_line(LOG_INFO, "ready: %u model%s", count, count == 1 ? "" : "s");
+    keys_end(s); // last: whoever reads stdout may stall
     return STATUS_OK;
 }
 

@@ -248,6 +248,24 @@ def test_reload_keys():
             assert ended(s) == 0, s.output()
 
 
+def test_stalled_stdout():
+    """Models are served although nobody reads what is printed at the start."""
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            os.write(writer, b"x" * 65536)
+    os.set_blocking(writer, True)
+    server = harness.start(f"embed={EMBED}", stdout=writer)
+    os.close(writer)
+    assert harness.embed(server, "a").status == 200
+    server.process.send_signal(signal.SIGTERM)
+    printed = b"".join(iter(lambda: os.read(reader, 1 << 20), b""))
+    assert b"curl http" in printed, printed[-1000:]
+    os.close(reader)
+    assert ended(server) == 0, server.output()
+
+
 def test_level_from_the_first_line():
     """--log-level holds from the start: the warning of a key file that others can read, too."""
     for level in "error", "warning":

@@ -78,8 +78,13 @@ def test_reloaded_keys_are_not_in_memory():
 
 def test_a_made_key_is_not_in_memory():
     server = start(MODEL, key=None, env={"WEFT_API_KEY": ""})
-    made = re.search(r"^API key: (\S+)$", server.output(), re.M)[1]
-    assert not held(server.process.pid, made)
+    deadline = time.monotonic() + 60
+    while not (line := re.search(r"^API key: (\S+)$", server.output(), re.M)):
+        assert time.monotonic() < deadline, server.output()
+    made = line[1]
+    while held(server.process.pid, made):  # it is wiped once the curl lines are printed
+        assert time.monotonic() < deadline, "it is still there"
+        time.sleep(0.05)
     answer = server.request("GET", "/v1/models", headers={"authorization": f"Bearer {made}"})
     assert answer.status == 200
 

@@ -20,6 +20,7 @@ FAULTS = [
     ("a failed device ends the process", "cli/serve.c", "wait_and_drain", "(news & NEWS_STOP) == 0 && models_left(s) > 0", "news == 0", "e2e:test_fault_of_one_device"),
     ("the end waits for an engine's thread as long as it takes", "cli/serve.c", "engines_end", "&& clock_ns() < deadline", "", "e2e:test_stop_with_an_engine_that_stands"),
     ("the log level of a server stays that of the start", "cli/serve.c", "command_serve", "log_level_set((enum log_level)device.log_level);", "", "e2e:test_level_from_the_first_line"),
+    ("models are served once the reader of stdout has taken all", "cli/serve.c", "start", "signals_serving(s->signals);", "keys_end(s); signals_serving(s->signals);", "e2e:test_stalled_stdout"),
     ("an error keeps what a file put into it", "cli/session.c", "command_failed", "safe_line(stderr, \"weft: %s\", err->text)", "fprintf(stderr, \"weft: %s\\n\", err->text)", "test_commands"),
     ("an empty query is taken", "cli/session.c", "required_check", "(*given != '\\0' || !c->required_filled)", "true", "test_commands"),
     ("signals sent twice at once are two stops", "cli/signals.c", "is_same_stop", "return true;", "return false;", "e2e:test_stop_signalled_twice_at_once"),
