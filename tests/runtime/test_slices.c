@@ -28,7 +28,7 @@ struct way {
 #define BPE_WITH(parts) "{" parts "," BPE "}"
 
 static const struct way ways[] = {
-    {"a long word", "{" BPE "}", word, 200},
+    {"a long word", "{" BPE "}", word, 1000},
     {"a long text as one word", "{" BPE "}", words, 100},
     {"words", BPE_WITH("\"pre_tokenizer\":{\"type\":\"Whitespace\"}"), words, 100},
     {"words by a pattern",
