@@ -64,6 +64,34 @@ void connection_release(h2o_req_t *req)
     connection->thread->bodies_engaged -= connection->held;
 }
 
+// The kernel spreads newcomers over the threads by a hash: one may get more than its part, so all
+// share a count. seq_cst, here and at the flags: who pauses raises its flag and looks at the count
+// once more, who closes lowers the count and then looks at the flags. With less both could miss.
+static bool connection_take(struct server *server)
+{
+    uint32_t count = atomic_load(&server->connections);
+    while (count < server->options.connections_max)
+        if (atomic_compare_exchange_weak(&server->connections, &count, count + 1))
+            return true;
+    return false;
+}
+
+static void connection_give(struct server *server)
+{
+    atomic_fetch_sub(&server->connections, 1);
+    for (uint32_t i = 0; i < server->thread_count; i++)
+        if (atomic_load(&server->threads[i].listener_paused))
+            waker_raise(server->threads[i].control);
+}
+
+bool loop_is_full(const struct server *server)
+{
+    bool full = false;
+    for (uint32_t i = 0; i < server->thread_count; i++)
+        full = full || atomic_load(&server->threads[i].listener_paused);
+    return full;
+}
+
 static void on_connection_close(void *data)
 {
     struct connection *connection = data;
@@ -76,10 +104,7 @@ static void on_connection_close(void *data)
     if (connection->ssl)
         SSL_CTX_free(connection->ssl);
     heap_give(connection);
-    if (thread->listener_paused && thread->listener) {
-        thread->listener_paused = false;
-        h2o_socket_read_start(thread->listener, loop_accept);
-    }
+    connection_give(thread->server);
 }
 
 static bool accept_one(struct http_thread *thread)
@@ -106,6 +131,15 @@ static bool accept_one(struct http_thread *thread)
     return true;
 }
 
+static void listener_resume(struct http_thread *thread)
+{
+    if (!thread->listener || !atomic_load(&thread->listener_paused) ||
+        atomic_load(&thread->server->connections) >= thread->server->options.connections_max)
+        return;
+    atomic_store(&thread->listener_paused, false);
+    h2o_socket_read_start(thread->listener, loop_accept);
+}
+
 // At the limit the kernel's queue holds newcomers until a connection closes.
 void loop_accept(h2o_socket_t *listener, const char *err)
 {
@@ -113,21 +147,26 @@ void loop_accept(h2o_socket_t *listener, const char *err)
     if (err)
         return;
     for (int i = 0; i < ACCEPTS_PER_TURN; i++) {
-        if (thread->connection_count >= thread->connections_max) {
-            thread->listener_paused = true;
+        if (!connection_take(thread->server)) {
             h2o_socket_read_stop(listener);
+            atomic_store(&thread->listener_paused, true);
+            listener_resume(thread); // one may have closed meanwhile
             return;
         }
-        if (!accept_one(thread))
+        if (!accept_one(thread)) {
+            connection_give(thread->server);
             return;
+        }
     }
 }
 
 // Before the listener closes: what the kernel has queued would be reset.
 void loop_accept_rest(struct http_thread *thread)
 {
-    while (accept_one(thread))
-        continue;
+    do {
+        atomic_fetch_add(&thread->server->connections, 1);
+    } while (accept_one(thread));
+    connection_give(thread->server);
 }
 
 // SO_REUSEPORT lets a second process share the port in silence: a bind without it tells.
@@ -206,6 +245,7 @@ static void on_control(h2o_socket_t *socket, const char *err)
     struct http_thread *thread = socket->data;
     waker_clear(thread->control);
     offload_take(thread);
+    listener_resume(thread);
     int state = atomic_load_explicit(&thread->control_state, memory_order_acquire);
     if (state >= CONTROL_DRAIN && thread->drain_ns == 0)
         drain_begin(thread);
@@ -262,6 +302,7 @@ static void socket_end(h2o_socket_t **socket)
 void loop_listener_close(struct http_thread *thread)
 {
     socket_end(&thread->listener);
+    atomic_store(&thread->listener_paused, false);
 }
 
 // h2o_context_dispose may not run while connections live; the process is about to end then.

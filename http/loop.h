@@ -65,9 +65,9 @@ struct http_thread {
     struct exchange_list waiting[WORK_SIZES_MAX]; // for a text worker, by size
     struct exchange *exchanges;                   // all whose answer lives
     _Atomic uint32_t exchange_count;              // written by this thread alone
-    struct connection *readable; // all but those with an exchange on HTTP/1: h2o reads from them
-    uint32_t connection_count, connections_max;
-    bool listener_paused;
+    struct connection *readable;  // all but those with an exchange on HTTP/1: h2o reads from them
+    uint32_t connection_count;    // written by this thread alone
+    _Atomic bool listener_paused; // no connection was free
     uint64_t bodies_engaged;      // bytes of bodies on HTTP/1 that are being answered
     uint64_t bodies_next_ns;      // when bodies are counted again
     uint64_t bodies_log_ns;       // no line before
@@ -98,6 +98,7 @@ struct server {
     struct route_list routes;
     _Atomic(struct access *) access;
     struct work_pool *work;
+    _Atomic uint32_t connections; // of all threads
     uint32_t port;
     uint32_t thread_count;
     uint32_t started; // threads that run
@@ -125,6 +126,7 @@ struct http_thread *loop_of(h2o_req_t *req);
 void loop_accept(h2o_socket_t *listener, const char *err);
 void loop_accept_rest(struct http_thread *thread);
 void loop_listener_close(struct http_thread *thread);
+bool loop_is_full(const struct server *server); // newcomers wait for a connection
 int request_fd(h2o_req_t *req);
 struct connection *request_connection(h2o_req_t *req);
 // An exchange begins and ends on the connection.

@@ -122,7 +122,7 @@ static void quiet_close(struct http_thread *thread, uint64_t now)
 
 void watch_second(struct http_thread *thread, uint64_t now)
 {
-    if (thread->listener_paused)
+    if (loop_is_full(thread->server))
         quiet_close(thread, now);
     struct exchange *next;
     for (struct exchange *x = thread->exchanges; x; x = next) {

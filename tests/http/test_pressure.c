@@ -67,6 +67,31 @@ static void test_quiet_connections(void **state)
     fixture_close(&f);
 }
 
+// The kernel spreads connections over the threads by a hash: as many as may be are taken, however
+// they fall, and one that closes makes room on whichever thread a newcomer waits.
+static void test_connections_of_all_threads(void **state)
+{
+    (void)state;
+    enum { ALL = 31, MORE = 8 };
+    struct fixture f;
+    struct server_options options = {.http_threads = 3, .connections_max = ALL};
+    struct http_client clients[ALL + MORE];
+    fixture_open(&f, &options, true);
+    for (int i = 0; i < ALL + MORE; i++) {
+        assert_true(http_client_open(&clients[i], f.port));
+        bytes_send(&clients[i], "GET /health HTTP/1.1\r\nHost: a\r\n\r\n");
+        if (i < ALL)
+            status_check(&clients[i], 200);
+    }
+    for (int i = 0; i < MORE; i++)
+        http_client_close(&clients[i]);
+    for (int i = ALL; i < ALL + MORE; i++)
+        status_check(&clients[i], 200);
+    for (int i = MORE; i < ALL + MORE; i++)
+        http_client_close(&clients[i]);
+    fixture_close(&f);
+}
+
 static bool one_is_open(void *context)
 {
     return metric_value(context, "weft_connections") == 2; // and the one that asks
@@ -240,6 +265,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_quiet_connections),
+        cmocka_unit_test(test_connections_of_all_threads),
         cmocka_unit_test(test_quiet_without_pressure),
         cmocka_unit_test(test_body_budget),
         cmocka_unit_test(test_body_budget_among_keyed),
