@@ -230,8 +230,8 @@ static void gauges_set(struct engine *engine)
     for (uint32_t i = 0; i < engine->order_count; i++)
         running += engine->order[i]->state != SEQUENCE_WAITING;
     stat_set(&stats->sequences_running, running);
-    stat_set(&stats->sequences_waiting,
-             engine->waiting_sequences + engine->order_count - running + engine->parked_count);
+    stat_set(&stats->sequences_waiting, engine->waiting_sequences + engine->order_count - running);
+    stat_set(&stats->sequences_parked, engine->parked_count);
     stat_set(&stats->blocks_used, engine->blocks.count - blocks_available(&engine->blocks));
     stat_set(&stats->blocks_cached, engine->blocks.cached_count);
 }

@@ -44,7 +44,8 @@ struct engine_stats {
     _Atomic uint64_t finished_stop, finished_length, finished_cancel, finished_error,
         finished_timeout, finished_pooling;
     _Atomic uint64_t sequences_running;                        // gauge: resident
-    _Atomic uint64_t sequences_waiting;                        // gauge
+    _Atomic uint64_t sequences_waiting;                        // gauge: neither resident nor parked
+    _Atomic uint64_t sequences_parked;                         // gauge
     _Atomic uint64_t blocks_total, blocks_used, blocks_cached; // gauges
     _Atomic uint64_t step_started_ns;                          // of the step in flight; 0: none
     _Atomic uint64_t step_finished_ns;                         // of the last one

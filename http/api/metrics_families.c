@@ -63,6 +63,7 @@ static const struct family families[] = {
     {"request_success_total", "counter", "Choices that ended, by reason."},
     {"sequences_running", "gauge", "Sequences that are resident on the device."},
     {"sequences_waiting", "gauge", "Sequences that wait for room on the device."},
+    {"sequences_parked", "gauge", "Sequences without a place because of a slow reader."},
     {"num_requests_running", "gauge", "Sequences that are resident on the device."},
     {"num_requests_waiting", "gauge", "Sequences that wait for room on the device."},
     {"kv_blocks", "gauge", "Blocks for keys and values."},

@@ -28,6 +28,7 @@ static const struct stat_metric weft_stats[] = {
     {"requests_submitted_total", STAT(requests_submitted)},
     {"sequences_running", STAT(sequences_running)},
     {"sequences_waiting", STAT(sequences_waiting)},
+    {"sequences_parked", STAT(sequences_parked)},
     {"kv_blocks", STAT(blocks_total)},
     {"kv_blocks_used", STAT(blocks_used)},
     {"kv_blocks_cached", STAT(blocks_cached)},

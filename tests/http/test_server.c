@@ -530,6 +530,7 @@ static void test_metrics(void **state)
         "vllm:cache_config_info{",
         "weft_steps_total{model_name=\"embed\",engine=\"1\"} ",
         "weft_parked_total{model_name=\"embed\",engine=\"1\"} ",
+        "weft_sequences_parked{model_name=\"embed\",engine=\"1\"} ",
         "te_request_count{model_name=\"embed\",engine=\"1\"} ",
         "te_queue_size{",
         "vllm:iteration_tokens_total_bucket{model_name=\"org/"

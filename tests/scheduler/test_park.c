@@ -82,10 +82,11 @@ static void a_request_waits_for_no_stalled_reader(void **state)
         rig.key_id = 1;
         assert_in_range(steps_to_end(&rig, rig_generate(&rig, 0, 10, 5, 1), FINISH_LENGTH), 5, 80);
         steps_to_rest(&rig);
-        assert_int_equal(rig.engine->parked_count, STALLED - 8);
+        const struct engine_stats *stats = engine_stats(rig.engine);
+        assert_int_equal(stats->sequences_parked, STALLED - 8);
+        assert_int_equal(stats->sequences_waiting, 0);
         assert_in_range(steps_to_end(&rig, rig_generate(&rig, 0, 10, 5, 1), FINISH_LENGTH), 5,
                         7 + flight);
-        const struct engine_stats *stats = engine_stats(rig.engine);
         assert_int_equal(stats->finished_cancel, 0);
         assert_int_equal(stats->generation_tokens, STALLED * 63 + 2 * 5);
         for (uint32_t i = 0; i < STALLED; i += 400) // its reader goes on, and it comes back

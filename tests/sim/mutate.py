@@ -45,6 +45,7 @@ FAULTS = [
     ("a failed engine lets others wait", "scheduler/engine.c", "engine_fail", "gate_fail(engine); model_more(engine->model, false);", "gate_fail(engine);"),
     ("an engine goes on when its device failed under another", "scheduler/engine.c", "engine_step", "== GATE_FAILED;", "== GATE_FAILED && false;"),
     ("an engine that ends lets others wait", "scheduler/engine.c", "engine_run", "model_more(engine->model, false);", ""),
+        ("parked sequences are not counted", "scheduler/engine.c", "gauges_set", "stat_set(&stats->sequences_parked, engine->parked_count);", ""),
     ("a finished choice finishes again on cancel", "scheduler/events.c", "request_end", "if (r->run.finished[choice / 64] >> choice % 64 & 1) continue;", ""),
     ("flag raised without the news", "scheduler/events.c", "event_push", "if (flag_raise(&ring->in_ready)) number_push(&port->ready, number);", "if (flag_raise(&ring->in_ready) && number != 3) number_push(&port->ready, number);"),
     ("the reader's minute begins in the queue", "scheduler/events.c", "event_push", "r->run.progress_ns = engine->now_ns;", ";"),
