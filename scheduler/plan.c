@@ -24,6 +24,11 @@ static uint32_t blocks_for(const struct engine *engine, uint32_t tokens)
     return engine->paged ? (tokens + engine->blocks.tokens - 1) / engine->blocks.tokens : 0;
 }
 
+static bool blocks_lack(const struct engine *engine, const struct sequence *s, uint32_t tokens)
+{
+    return engine->paged && s->block_count * engine->blocks.tokens < tokens;
+}
+
 // Blocks that a waiting sequence takes from those available when it starts: for what it knows and
 // its next token, less those of its match that others hold.
 static uint32_t blocks_to_start(const struct engine *engine, const struct sequence *s)
@@ -89,8 +94,7 @@ static struct plan_row row_open(struct engine *engine, struct sequence *s)
 static void row_grow(struct engine *engine, struct sequence *s, struct plan_row *row,
                      uint32_t q_len)
 {
-    uint32_t blocks = blocks_for(engine, s->planned_len + q_len);
-    while (s->block_count < blocks)
+    while (blocks_lack(engine, s, s->planned_len + q_len))
         s->blocks[s->block_count++] = block_take(&engine->blocks);
     row->q_len += q_len;
     s->planned_len += q_len;
@@ -109,9 +113,8 @@ static void plan_decode(struct engine *engine, struct sequence *s)
     struct plan *plan = &engine->plan;
     if (!plan_entry(engine, s)->granted || sequence_planned_out(s))
         return;
-    uint32_t count = blocks_for(engine, s->planned_len + 1) - s->block_count;
-    if (count > 0 && !blocks_ensure(engine, s, count)) {
-        budget_keep(&plan->budget, count);
+    if (blocks_lack(engine, s, s->planned_len + 1) && !blocks_ensure(engine, s, 1)) {
+        budget_keep(&plan->budget, 1);
         return;
     }
     struct plan_row *row = &plan->decode[plan->decode_count++];

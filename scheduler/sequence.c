@@ -28,17 +28,6 @@ void sequence_tokens(const struct sequence *s, uint32_t from, uint32_t count, in
                    out + prompt);
 }
 
-void sequence_append(struct engine *engine, struct sequence *s, int32_t token)
-{
-    uint32_t at = s->output_count % HISTORY_WORDS;
-    if (at == 0) {
-        store_extend(&engine->history, s->record, s->output_count, s->output_count + 1);
-        s->history_last = store_item(&engine->history, s->record, s->output_count);
-    }
-    s->history_last[at] = token;
-    s->output_count++;
-}
-
 bool sequence_slots(const struct engine *engine)
 {
     return engine->slots_free_count > 0 && engine->order_count < engine->sequences_max;

@@ -111,7 +111,6 @@ uint32_t sequence_next_known(const struct request *request); // tokens the next 
 // The next sequence of a waiting request; ask sequence_drawable first. Becomes the youngest.
 struct sequence *sequence_draw(struct engine *engine, struct request *request);
 
-void sequence_append(struct engine *engine, struct sequence *s, int32_t token); // to its history
 void sequence_start(struct engine *engine, struct sequence *s);
 void sequence_preempt(struct engine *engine, struct sequence *s);
 void sequence_park(struct engine *engine, struct sequence *s);    // no step in flight

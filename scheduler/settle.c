@@ -45,17 +45,9 @@ static bool token_usable(const struct engine *engine, const struct sample_result
            (result->flags & SAMPLED_NOT_FINITE) == 0;
 }
 
-// False: what the row has computed, or has read, is not finite. A row that ended before has no
-// token, and that is no fault.
-static bool row_sound(const struct engine *engine, const struct plan_row *row,
-                      const struct model_output *output, uint32_t index)
+static bool values_finite(const struct engine *engine, const struct model_output *output,
+                          uint32_t index)
 {
-    if (row->want == WANT_NOTHING)
-        return true;
-    if (row->want == WANT_TOKEN) {
-        const struct sample_result *result = &output->results[index];
-        return (result->flags & SAMPLED_DONE) != 0 || token_usable(engine, result);
-    }
     uint32_t width = engine->facts.output_width;
     for (uint32_t i = 0; i < width; i++)
         if (!isfinite(output->values[(size_t)index * width + i]))
@@ -63,20 +55,31 @@ static bool row_sound(const struct engine *engine, const struct plan_row *row,
     return true;
 }
 
-static void token_settle(struct engine *engine, struct sequence *s,
+static void history_append(struct engine *engine, struct sequence *s, int32_t token)
+{
+    uint32_t at = s->output_count % HISTORY_WORDS;
+    if (at == 0) {
+        store_extend(&engine->history, s->record, s->output_count, s->output_count + 1);
+        s->history_last = store_item(&engine->history, s->record, s->output_count);
+    }
+    s->history_last[at] = token;
+    s->output_count++;
+}
+
+static void token_settle(struct engine *engine, struct sequence *s, bool usable,
                          const struct sample_result *result, const struct sample_top *tops)
 {
     struct request *r = s->request;
     s->pending--;
     r->run.pending--;
     struct token_event event = {.choice = s->number, .index = s->output_count};
-    if (!token_usable(engine, result)) { // this choice alone fails
+    if (!usable) { // this choice alone fails
         event.finish = FINISH_ERROR;
         sequence_end(engine, s);
         choice_finish(engine, r, &event);
         return;
     }
-    sequence_append(engine, s, result->token);
+    history_append(engine, s, result->token);
     event.token = result->token;
     event.logprob = result->logprob;
     event.flags = EVENT_TOKEN;
@@ -104,7 +107,11 @@ static void row_settle(struct engine *engine, const struct plan_row *row,
 {
     struct sequence *s = &engine->sequences[row->record];
     check(s->state != SEQUENCE_FREE, "a row of record %u outlived its sequence", row->record);
-    if (row_sound(engine, row, output, index))
+    const struct sample_result *result = row->want == WANT_TOKEN ? &output->results[index] : NULL;
+    bool usable = row->want == WANT_NOTHING ||
+                  (result ? token_usable(engine, result) : values_finite(engine, output, index));
+    // A row whose sequence had ended on the device has no token, and its blocks are sound.
+    if (usable || (result && (result->flags & SAMPLED_DONE)))
         share_settle(engine, s, row->from + row->q_len);
     else
         share_bar(engine, s);
@@ -114,13 +121,14 @@ static void row_settle(struct engine *engine, const struct plan_row *row,
                     ? s->cancelled
                     : engine->facts.steps_in_flight == 0 &&
                           atomic_load_explicit(&s->request->cancel, memory_order_relaxed);
-    stat_add(&engine->stats.rows_after_cancel, left);
+    if (left)
+        stat_add(&engine->stats.rows_after_cancel, 1);
     if (s->state == SEQUENCE_ENDING) {
         sequence_settled(engine, s); // its token is dropped
         return;
     }
-    if (row->want == WANT_TOKEN) {
-        token_settle(engine, s, &output->results[index],
+    if (result) {
+        token_settle(engine, s, usable, result,
                      output->tops ? &output->tops[(size_t)index * SAMPLE_TOP_MAX] : NULL);
     } else if (row->want != WANT_NOTHING) {
         values_settle(engine, s, &output->values[(size_t)index * engine->facts.output_width]);

@@ -74,7 +74,7 @@ FAULTS = [
     ("one that waits to come back is given up", "scheduler/park.c", "returning_set", "pause_set(engine, s, !returning);", ";"),
     ("slow readers keep their penalty rows", "scheduler/park.c", "place_giver", "penalised && engine->penalties_free_count == 0;", "false;"),
     ("siblings take the room of what comes back", "scheduler/ring_credit.c", "credit_drawn", "if (!entry->granted) parked_stay(engine, r);", ";"),
-    ("a chunk of a history is taken twice", "scheduler/sequence.c", "sequence_append", "s->record, s->output_count, s->output_count + 1", "s->record, 0, s->output_count + 1"),
+    ("a chunk of a history is taken twice", "scheduler/settle.c", "history_append", "s->record, s->output_count, s->output_count + 1", "s->record, 0, s->output_count + 1"),
     ("blocks of the step in flight not counted", "scheduler/budget.h", "budget_lacks", "blocks_available(blocks) + blocks->releasing_count < budget", "blocks_available(blocks) < budget"),
     ("younger ones take what an older waits for", "scheduler/budget.h", "budget_keep", "budget->kept += count;", ""),
     ("an older one is preempted", "scheduler/plan.c", "victim_choose", "if (v->ticket <= s->ticket) return NULL;", "if (v == s) continue;"),
