@@ -329,6 +329,24 @@ class Commands(unittest.TestCase):
         os.close(folder)
         self.assertEqual((done.returncode, done.stderr), (1, b"weft: reading stdin failed\n"))
 
+    def test_a_prompt_as_long_as_the_context(self):
+        prompt = "This red river remembers the shore"
+        count = len(json.loads(weft("tokenize", CHAT, feed=prompt.encode()).stdout))
+        command = ("generate", CHAT, "--raw", "--json", "--prompt", prompt, "--max-model-len")
+        self.fails(1, f"{count} tokens > {count - 1} maximum", *command, count)
+        self.assertEqual(len(json.loads(weft(*command, count + 1).stdout)["token_ids"]), 1)
+
+    def test_a_long_file_on_stdin(self):
+        """A file gives as much in one read as it is asked for, a pipe 64 KiB."""
+        template, path, text = self.folder / "template", self.folder / "in", "x" * (8 << 20)
+        template.write_text("{{ a }}")
+        path.write_text(json.dumps({"a": text}))
+        with open(path, "rb") as file:
+            done = subprocess.run([WEFT, "render", "--template", template], stdin=file, capture_output=True,
+                                  timeout=60)
+        self.assertEqual((done.returncode, done.stderr), (0, b""))
+        self.assertEqual(done.stdout.decode(), text)
+
     def test_texts_that_are_none(self):
         done = subprocess.run([WEFT.encode(), *(a.encode() for a in GENERATE[:3]), b"\xff\xfe"],
                               capture_output=True, timeout=60)
@@ -428,6 +446,13 @@ class Commands(unittest.TestCase):
         self.fails(1, "raise --kv-cache-memory\n", *GENERATE, "--kv-cache-memory", "1")
         self.fails(1, "--max-model-len 128 would fit", *GENERATE, "--kv-cache-memory", "40K")
         self.fails(1, "--max-num-seqs or --max-model-len\n", *GENERATE, "--kv-cache-memory", "1000T")
+
+    def test_who_brings_memory_has_no_share(self):
+        """The second model gets all that is split, however small its share: only the third one lacks."""
+        done = weft("serve", "--port", "0", f"a={CHAT},kv-cache-memory=1M,kv-share=1000",
+                    f"b={CHAT},kv-share=0.001", f"c={CHAT},kv-cache-memory=1,kv-share=1000")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn(b"weft: model 'c': a sequence of ", done.stderr)
 
     def test_a_plan_that_does_not_fit_is_shown(self):
         for memory in ("1000T", "1"):

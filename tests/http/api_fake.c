@@ -37,8 +37,24 @@ void fake_special_in_text(void)
     model.special_in_text = true;
 }
 
+// JSON values that nobody has given back.
+static size_t json_live;
+
+static void *json_take(size_t bytes)
+{
+    json_live++;
+    return malloc(bytes);
+}
+
+static void json_give(void *memory)
+{
+    json_live -= memory != NULL;
+    free(memory);
+}
+
 void fake_begin(enum model_kind kind)
 {
+    json_set_alloc_funcs(json_take, json_give);
     memset(&fake, 0, sizeof fake);
     fake_facts = (struct model_facts){.kind = kind,
                                       .vocab = FAKE_VOCAB,
@@ -67,6 +83,7 @@ void fake_begin(enum model_kind kind)
 
 void fake_end(void)
 {
+    check(json_live == 0, "%zu JSON values are left", json_live);
     arena_destroy(arena);
     free(fake.sent);
     free(fake.tokens);
@@ -447,6 +464,8 @@ enum admission port_submit(struct port *p, const struct submit_args *args, struc
     fake.max_tokens = args->max_tokens;
     fake.sampling = args->sampling;
     fake.ignore_end = args->ignore_end;
+    fake.key_id = args->key_id;
+    fake.deadline_ns = args->deadline_ns;
     fake.has_types = args->type_from != NULL;
     free(fake.tokens);
     fake.tokens = malloc(args->token_count * sizeof(int32_t) + 1);

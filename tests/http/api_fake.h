@@ -36,6 +36,8 @@ struct fake {
     uint32_t starts[2050], type_from[1001];
     bool has_types, ignore_end;
     struct sampling sampling;
+    uint32_t key_id;
+    uint64_t deadline_ns;
     uint32_t cached;
     // The script.
     struct token_event events[8192];
@@ -61,7 +63,7 @@ void fake_special_in_text(void); // the model takes special tokens in inputs, un
 
 // A fresh exchange and model of this kind.
 void fake_begin(enum model_kind kind);
-void fake_end(void);
+void fake_end(void);   // every JSON value must have been given back
 void fake_again(void); // the same model, with its template and form
 
 // For cmocka.

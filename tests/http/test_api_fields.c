@@ -591,6 +591,26 @@ static void test_long_names(void **state)
     fake_end();
 }
 
+// What the exchange knows of a request reaches the engine: whose turn it is, and till when it
+// waits.
+static void test_key_and_deadline(void **state)
+{
+    static const struct endpoint *const all[] = {&chat, &messages, &embeddings, &rerank};
+    char body[512];
+    (void)state;
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        fake_begin(all[i]->kind);
+        fake.info.key_id = 7;
+        fake.info.deadline_ns = 5000;
+        snprintf(body, sizeof body, "{%s}", all[i]->base);
+        fake_request(all[i]->path, body);
+        assert_int_equal(fake.submits, 1);
+        assert_int_equal(fake.key_id, 7);
+        assert_int_equal(fake.deadline_ns, 5000);
+        fake_end();
+    }
+}
+
 // A body of many bytes is not one of many values: what stands in strings does not count.
 static void test_values_in_strings(void **state)
 {
@@ -615,13 +635,21 @@ static void test_values_in_strings(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_matrix),     cmocka_unit_test(test_required),
-        cmocka_unit_test(test_refused),    cmocka_unit_test(test_harmless),
-        cmocka_unit_test(test_model),      cmocka_unit_test(test_bodies),
-        cmocka_unit_test(test_stops),      cmocka_unit_test(test_chat_messages),
-        cmocka_unit_test(test_unknown),    cmocka_unit_test(test_members),
-        cmocka_unit_test(test_types),      cmocka_unit_test(test_blocks),
-        cmocka_unit_test(test_long_names), cmocka_unit_test(test_values_in_strings),
+        cmocka_unit_test(test_matrix),
+        cmocka_unit_test(test_required),
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_harmless),
+        cmocka_unit_test(test_model),
+        cmocka_unit_test(test_bodies),
+        cmocka_unit_test(test_stops),
+        cmocka_unit_test(test_chat_messages),
+        cmocka_unit_test(test_unknown),
+        cmocka_unit_test(test_members),
+        cmocka_unit_test(test_types),
+        cmocka_unit_test(test_blocks),
+        cmocka_unit_test(test_long_names),
+        cmocka_unit_test(test_values_in_strings),
+        cmocka_unit_test(test_key_and_deadline),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

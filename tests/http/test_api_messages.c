@@ -212,6 +212,7 @@ static void expect_prompt(const char *messages, const char *rest, const char *wa
 }
 
 #define BLOCKS(role, blocks) "{\"role\":\"" role "\",\"content\":[" blocks "]}"
+#define THINKING "{\"type\":\"thinking\",\"thinking\":\"t\"}"
 #define TEXT(text) "{\"type\":\"text\",\"text\":\"" text "\"}"
 #define USE "{\"type\":\"tool_use\",\"id\":\"t1\",\"name\":\"f\",\"input\":{\"a\":1}}"
 #define RESULT "{\"type\":\"tool_result\",\"tool_use_id\":\"t1\",\"content\":\"r\"}"
@@ -296,6 +297,9 @@ static void test_blocks(void **state)
                              "{\"type\":\"redacted_thinking\",\"data\":\"x\"}," TEXT("a")) "," USER
                                                                                            "]",
                   "", "[user]u[assistant]t/a[user]u" END_PROMPT, NULL);
+    expect_prompt("[" USER "," BLOCKS("assistant", THINKING "," TEXT("a")) "," USER "," BLOCKS(
+                      "assistant", TEXT("b")) "," USER "]",
+                  "", "[user]u[assistant]t/a[user]u[assistant]b[user]u" END_PROMPT, NULL);
     expect_prompt("[" BLOCKS("user", "{\"type\":\"text\",\"text\":\"\",\"cache_control\":{\"type\":"
                                      "\"ephemeral\"},\"citations\":null}") "]",
                   "", "[user]" END_PROMPT, NULL);

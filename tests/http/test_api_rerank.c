@@ -238,20 +238,25 @@ static void test_not_finite(void **state)
     assert_int_equal(fake.status, 500);
 }
 
-// The documents that are given back go with every end; the sanitizer sees what stays.
+// The documents that are given back go with every end; fake_end sees what stays.
 static void test_failures_free_documents(void **state)
 {
+    static const char body[] = "{\"model\":\"m\",\"query\":\"q\",\"documents\":[\"a\",{\"text\":"
+                               "\"b\"}],\"return_documents\":true}";
     static const enum finish ends[] = {FINISH_ERROR, FINISH_TIMEOUT, FINISH_CANCEL};
     static const int statuses[] = {500, 504, 503};
     (void)state;
     for (int i = 0; i < 3; i++) {
-        again("{\"model\":\"m\",\"query\":\"q\",\"documents\":[\"a\",{\"text\":\"b\"}],"
-              "\"return_documents\":true}");
+        again(body);
         fake_finish(ends[i], -1);
         fake_ready();
         assert_int_equal(fake.status, statuses[i]);
         assert_int_equal(fake.frees, 1);
     }
+    fake_again();
+    fake.admission = ADMISSION_BUSY;
+    fake_request(PATH, body);
+    assert_int_equal(fake.status, 503);
 }
 
 // What would be read many times, or never fit, ends before it is read.

@@ -576,6 +576,45 @@ static void test_thousand_streams(void **state)
         assert_true(kib[2] < kib[0] + kib[0] / 5 + 4096);
 }
 
+// A model whose device failed turns no more; while another one serves, a restart would end that.
+static void test_health_beside_a_failed_model(void **state)
+{
+    (void)state;
+    static const char *const says[] = {"{\"status\":\"ok\"}",
+                                       "the engine of 'embed' does not turn"};
+    struct engine_stats *failed = engine_double_stats(fixture.engine);
+    struct engine *other = engine_double_open(fixture.models[1].facts);
+    struct http_answer answer;
+    fixture.models[1].engine = other;
+    failed->failed = 1;
+    failed->beat_ns = 1;
+    for (int late = 0; late <= 1; late++) { // then the other one should have turned, too
+        engine_double_stats(other)->beat_ns = (uint64_t)late;
+        assert_true(http_once(fixture.port, "GET", "/health", NULL, NULL, &answer));
+        assert_int_equal(answer.status, late ? 503 : 200);
+        assert_non_null(strstr(answer.body, says[late]));
+        http_answer_free(&answer);
+    }
+    failed->failed = failed->beat_ns = 0;
+    fixture.models[1].engine = fixture.engine;
+    engine_double_close(other);
+}
+
+// Two buckets of one bound are a page that Prometheus refuses whole.
+static void test_bounds_of_tokens_grow(void **state)
+{
+    static const uint32_t windows[] = {1, 2, 3, 1000, 4096, 10000000, 20000000};
+    double bounds[HISTOGRAM_BUCKETS_MAX];
+    (void)state;
+    for (size_t i = 0; i < sizeof windows / sizeof *windows; i++) {
+        uint32_t count = histogram_bounds(HISTOGRAM_PROMPT_TOKENS, windows[i], bounds);
+        assert_in_range(count, 1, HISTOGRAM_BUCKETS_MAX);
+        for (uint32_t b = 1; b < count; b++)
+            assert_true(bounds[b - 1] < bounds[b]);
+        assert_true(bounds[count - 1] == windows[i]);
+    }
+}
+
 static void test_request_metrics(void **state)
 {
     (void)state;
@@ -635,6 +674,8 @@ int main(void)
         cmocka_unit_test(test_dripped_body),
         cmocka_unit_test(test_stream_http10),
         cmocka_unit_test(test_thousand_streams),
+        cmocka_unit_test(test_health_beside_a_failed_model),
+        cmocka_unit_test(test_bounds_of_tokens_grow),
         cmocka_unit_test(test_request_metrics),
     };
     return cmocka_run_group_tests(tests, open_main, close_main);

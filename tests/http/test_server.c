@@ -228,13 +228,22 @@ static void test_failures_on_the_wire(void **state)
 static void test_deadline_header(void **state)
 {
     (void)state;
-    struct http_answer answer =
-        ask("POST", "/v1/test/fail", BEARER "X-Stainless-Timeout: 2.5\r\n", "2");
-    http_answer_free(&answer);
-    assert_int_equal(seen.deadline_ms, 2500);
-    answer = ask("POST", "/v1/test/fail", BEARER "X-Stainless-Timeout: soon\r\n", "2");
-    http_answer_free(&answer);
-    assert_int_equal(seen.deadline_ms, 0);
+    static const struct {
+        const char *header;
+        uint64_t ms;
+    } cases[] = {
+        {"X-Stainless-Timeout: 2.5\r\n", 2500},
+        {"X-Stainless-Timeout: 0.25\r\n", 250},
+        {"X-Stainless-Timeout: 0\r\n", 0},
+        {"X-Stainless-Timeout: soon\r\n", 0},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char headers[128];
+        snprintf(headers, sizeof headers, BEARER "%s", cases[i].header);
+        struct http_answer answer = ask("POST", "/v1/test/fail", headers, "2");
+        http_answer_free(&answer);
+        assert_int_equal(seen.deadline_ms, cases[i].ms);
+    }
 }
 
 static void test_models(void **state)

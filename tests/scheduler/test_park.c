@@ -180,6 +180,34 @@ static void what_is_kept_is_bounded(void **state)
     rig_close(&rig);
 }
 
+// Beyond the bound goes one whose reader is still slow, though one that comes back was parked
+// first.
+static void one_that_comes_back_is_kept(void **state)
+{
+    (void)state;
+    struct rig rig;
+    rig_defaults(&rig);
+    rig.fake.facts.limits.slots_max = 1;
+    rig.options.max_queued_tokens = 2 * 128; // two chunks of history
+    rig_open(&rig);
+    struct request *returns = rig_generate(&rig, 0, 10, 200, 1);
+    struct request *slow = rig_generate(&rig, 200, 10, 200, 1);
+    steps_to_rest(&rig);
+    struct request *third = rig_generate(&rig, 400, 10, 200, 1);
+    rig.key_id = 1;
+    struct request *next = rig_generate(&rig, 600, 10, 200, 1);
+    rig_step(&rig);
+    assert_int_equal(slow->run.first->state, SEQUENCE_PARKED);
+    read_some(&rig, returns, 63);
+    steps_to_rest(&rig); // the third one's reader is slow, and the next one gets its place
+    assert_int_equal(steps_to_end(&rig, slow, FINISH_STALLED), 0);
+    assert_int_equal(engine_stats(rig.engine)->finished_cancel, 1);
+    assert_true(steps_to_end(&rig, returns, FINISH_LENGTH) < 300);
+    assert_true(steps_to_end(&rig, third, FINISH_LENGTH) < 300);
+    assert_true(steps_to_end(&rig, next, FINISH_LENGTH) < 300);
+    rig_close(&rig);
+}
+
 static void penalty_rows_are_given_up_too(void **state)
 {
     (void)state;
@@ -309,6 +337,7 @@ int main(void)
         cmocka_unit_test(a_parked_reader_comes_back_or_is_given_up),
         cmocka_unit_test(one_that_comes_back_is_not_slow),
         cmocka_unit_test(what_is_kept_is_bounded),
+        cmocka_unit_test(one_that_comes_back_is_kept),
         cmocka_unit_test(penalty_rows_are_given_up_too),
         cmocka_unit_test(no_place_is_made_for_one_that_is_not_drawn),
         cmocka_unit_test(no_place_is_made_in_a_full_step),

@@ -72,6 +72,7 @@ FAULTS = [
     ("what is parked has no bound", "scheduler/park.c", "parked_trim", "engine->parked_chunks > engine->parked_chunks_max", "false"),
     ("the one parked last is cancelled", "scheduler/park.c", "parked_trim", "struct sequence *s = engine->parked.first;", "struct sequence *s = engine->parked.last;"),
     ("one that waits to come back is given up", "scheduler/park.c", "returning_set", "pause_set(engine, s, !returning);", ";"),
+    ("for want of room one that comes back is cancelled before a slow one", "scheduler/park.c", "parked_trim", "while (s && !s->paused)", "while (s && s->paused)"),
     ("slow readers keep their penalty rows", "scheduler/park.c", "place_giver", "penalised && engine->penalties_free_count == 0;", "false;"),
     ("siblings take the room of what comes back", "scheduler/ring_credit.c", "credit_drawn", "if (!entry->granted) parked_stay(engine, r);", ";"),
     ("a chunk of a history is taken twice", "scheduler/settle.c", "history_append", "s->record, s->output_count, s->output_count + 1", "s->record, 0, s->output_count + 1"),
