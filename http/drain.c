@@ -101,7 +101,7 @@ void drain_cut(struct http_thread *thread)
     struct exchange *next;
     for (struct exchange *x = thread->exchanges; x; x = next) {
         next = x->next; // x itself goes from h2o's loop only
-        if (x->ended)
+        if (x->reply == REPLY_ENDED)
             continue;
         lost_count(x);
         x->close = true;
@@ -115,10 +115,9 @@ void drain_abort(struct http_thread *thread)
     struct exchange *next;
     for (struct exchange *x = thread->exchanges; x; x = next) {
         next = x->next;
-        if (x->shut)
+        if (x->left)
             continue;
-        x->shut = true;
-        if (!x->finished)
+        if (x->wire != WIRE_LAST)
             lost_count(x);
         exchange_abort(x);
     }

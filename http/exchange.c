@@ -44,17 +44,22 @@ bool exchange_gone(const struct exchange *x)
 
 int exchange_status(const struct exchange *x)
 {
-    return x->begun && !x->left ? x->status : 499;
+    return x->reply != REPLY_NONE && !x->left ? x->status : 499;
+}
+
+bool exchange_is_stream(const struct exchange *x)
+{
+    return x->reply != REPLY_NONE && x->content_length == UINT64_MAX;
 }
 
 bool exchange_streaming(const struct exchange *x)
 {
-    return x->begun;
+    return x->reply != REPLY_NONE;
 }
 
 void exchange_header(struct exchange *x, const char *name, struct text value)
 {
-    check(!x->begun, "header %s after the answer", name);
+    check(x->reply == REPLY_NONE, "header %s after the answer", name);
     check(x->header_count < HEADERS_MAX, "over %d headers", HEADERS_MAX);
     struct text copy = arena_copy(x->arena, value);
     if (copy.at)
@@ -63,8 +68,8 @@ void exchange_header(struct exchange *x, const char *name, struct text value)
 
 static void answer_begin(struct exchange *x, int status, const char *content_type, uint64_t bytes)
 {
-    check(!x->begun, "a second answer, status %d after %d", status, x->status);
-    x->begun = true;
+    check(x->reply == REPLY_NONE, "a second answer, status %d after %d", status, x->status);
+    x->reply = REPLY_BEGUN;
     x->status = status;
     x->content_type = content_type;
     x->content_length = bytes;
@@ -74,7 +79,7 @@ void exchange_reply_type(struct exchange *x, int status, const char *content_typ
 {
     answer_begin(x, status, content_type, body.bytes);
     json_put_raw(&x->filling, body);
-    x->ended = true;
+    x->reply = REPLY_ENDED;
 }
 
 void exchange_reply(struct exchange *x, int status, struct text json)
@@ -90,35 +95,35 @@ void exchange_reply_begin(struct exchange *x, int status, uint64_t content_lengt
 void exchange_stream_begin(struct exchange *x)
 {
     answer_begin(x, 200, "text/event-stream; charset=utf-8", UINT64_MAX);
-    x->stream = true;
 }
 
 size_t exchange_room(const struct exchange *x)
 {
-    size_t limit = x->stream || !x->begun ? SEND_BYTES : SEND_PIECE_BYTES;
-    if (x->inflight || x->ended || exchange_gone(x) || x->filling.bytes >= limit)
+    size_t limit = exchange_is_stream(x) || x->reply == REPLY_NONE ? SEND_BYTES : SEND_PIECE_BYTES;
+    if (x->wire >= WIRE_SENDING || x->reply == REPLY_ENDED || exchange_gone(x) ||
+        x->filling.bytes >= limit)
         return 0;
     return limit - x->filling.bytes;
 }
 
 void exchange_write(struct exchange *x, struct text bytes)
 {
-    check(x->begun && !x->ended, "write outside of an answer (status %d)", x->status);
+    check(x->reply == REPLY_BEGUN, "write outside of an answer (status %d)", x->status);
     if (!exchange_gone(x))
         json_put_raw(&x->filling, bytes);
 }
 
 void exchange_end(struct exchange *x)
 {
-    check(x->begun && !x->ended, "end outside of an answer (status %d)", x->status);
-    x->ended = true;
+    check(x->reply == REPLY_BEGUN, "end outside of an answer (status %d)", x->status);
+    x->reply = REPLY_ENDED;
 }
 
 // Hands h2o the next piece, or the end. h2o takes one at a time and calls proceed when the kernel
 // has it; nothing of x may be used after h2o_send.
 static void pump(struct exchange *x)
 {
-    if (x->inflight || x->finished)
+    if (x->wire >= WIRE_SENDING)
         return;
     if (x->sending_at == x->sending.bytes) {
         struct json_buffer empty = x->sending;
@@ -129,13 +134,13 @@ static void pump(struct exchange *x)
     }
     size_t left = x->info.head ? 0 : x->sending.bytes - x->sending_at;
     size_t bytes = left < SEND_PIECE_BYTES ? left : SEND_PIECE_BYTES;
-    bool last = x->ended && (x->info.head || (bytes == left && x->filling.bytes == 0));
+    bool last =
+        x->reply == REPLY_ENDED && (x->info.head || (bytes == left && x->filling.bytes == 0));
     if (bytes == 0 && !last) // h2o_send without bytes would spin
         return;
     h2o_iovec_t piece = h2o_iovec_init(x->sending.at + x->sending_at, bytes);
     x->sending_at += bytes;
-    x->inflight = true;
-    x->finished = last;
+    x->wire = last ? WIRE_LAST : WIRE_SENDING;
     x->sent_ns = clock_ns();
     h2o_send(x->answer->req, &piece, bytes > 0,
              last ? H2O_SEND_STATE_FINAL : H2O_SEND_STATE_IN_PROGRESS);
@@ -145,15 +150,15 @@ void exchange_settle(struct exchange *x)
 {
     if (x->offloaded)
         return;
-    if (x->ended && x->request)
+    if (x->reply == REPLY_ENDED && x->request)
         exchange_request_orphan(x);
-    if (x->left || !x->answer || !x->begun || x->finished)
+    if (x->left || !x->answer || x->reply == REPLY_NONE || x->wire == WIRE_LAST)
         return;
     bool has_bytes = x->filling.bytes > 0 || x->sending_at < x->sending.bytes;
-    if (!x->started && !has_bytes && !x->ended)
+    if (x->wire == WIRE_NONE && !has_bytes && x->reply != REPLY_ENDED)
         return;
-    if (!x->started) {
-        x->started = true;
+    if (x->wire == WIRE_NONE) {
+        x->wire = WIRE_OPEN;
         respond_headers(x);
         h2o_start_response(x->answer->req, &x->answer->generator);
     }
@@ -183,7 +188,7 @@ void exchange_begin(struct exchange *x)
 
 void exchange_run(struct exchange *x, void (*callback)(struct exchange *x))
 {
-    if (callback && !x->ended)
+    if (callback && x->reply != REPLY_ENDED)
         callback(x);
     exchange_settle(x);
 }
@@ -191,14 +196,14 @@ void exchange_run(struct exchange *x, void (*callback)(struct exchange *x))
 static void on_proceed(h2o_generator_t *generator, h2o_req_t *req)
 {
     struct exchange *x = ((struct answer *)generator)->x;
-    x->inflight = false;
+    x->wire = WIRE_OPEN;
     if (x->left) { // a stalled HTTP/2 stream moves again, too late
-        x->finished = true;
+        x->wire = WIRE_LAST;
         h2o_send(req, NULL, 0, H2O_SEND_STATE_ERROR);
         return;
     }
     bool sent_all = x->sending_at == x->sending.bytes;
-    if (!sent_all || x->filling.bytes > 0 || x->ended) {
+    if (!sent_all || x->filling.bytes > 0 || x->reply == REPLY_ENDED) {
         pump(x);
         return;
     }
@@ -214,7 +219,7 @@ static void on_stop(h2o_generator_t *generator, h2o_req_t *req)
 {
     (void)req;
     struct exchange *x = ((struct answer *)generator)->x;
-    x->finished = true; // h2o takes nothing more
+    x->wire = WIRE_LAST; // h2o takes nothing more
     exchange_left(x);
 }
 
@@ -231,7 +236,7 @@ void exchange_destroy(struct exchange *x)
 static void cut_count(struct exchange *x, h2o_req_t *req)
 {
     struct connection *connection = request_connection(req);
-    bool cut = x->left || !x->finished;
+    bool cut = x->left || x->wire != WIRE_LAST;
     if (req->version < 0x200 || !cut)
         return;
     struct http_thread *thread = x->thread;
@@ -257,7 +262,7 @@ static void on_dispose(void *memory)
     cut_count(x, answer->req);
     connection_release(answer->req);
     x->answer = NULL;
-    if (!x->finished)
+    if (x->wire != WIRE_LAST)
         exchange_left(x);
     access_log(x, answer->req);
     *x->link = x->next;
@@ -307,10 +312,8 @@ void exchange_forget(struct exchange *x)
 {
     if (x->request)
         exchange_request_orphan(x);
-    if (!x->ended && !x->told && x->route && x->route->on_gone) {
-        x->told = true;
+    if (x->reply != REPLY_ENDED && x->route && x->route->on_gone)
         x->route->on_gone(x);
-    }
 }
 
 // For the handler it is over.
@@ -330,17 +333,18 @@ void exchange_left(struct exchange *x)
     if (x->left)
         return;
     x->left = true;
-    if (!x->ended)
+    if (x->reply != REPLY_ENDED)
         atomic_fetch_add_explicit(&x->thread->counters.clients_gone, 1, memory_order_relaxed);
     exchange_drop(x);
 }
 
 void exchange_cut(struct exchange *x, const struct http_failure *failure)
 {
-    if (x->ended || exchange_gone(x) || (x->begun && !x->stream))
+    if (x->reply == REPLY_ENDED || exchange_gone(x) ||
+        (x->reply == REPLY_BEGUN && !exchange_is_stream(x)))
         return;
     x->cut_with = failure;
-    if (x->begun && x->route->on_cut)
+    if (x->reply == REPLY_BEGUN && x->route->on_cut)
         x->route->on_cut(x, failure);
     exchange_drop(x);
     if (!x->offloaded)
@@ -349,9 +353,9 @@ void exchange_cut(struct exchange *x, const struct http_failure *failure)
 
 void exchange_cut_end(struct exchange *x)
 {
-    if (!x->cut_with || x->left || x->ended)
+    if (!x->cut_with || x->left || x->reply == REPLY_ENDED)
         return;
-    if (x->begun)
+    if (x->reply == REPLY_BEGUN)
         exchange_end(x);
     else
         exchange_fail(x, x->cut_with);
@@ -369,11 +373,11 @@ void exchange_abort(struct exchange *x)
     h2o_req_t *req = answer->req;
     if (req->version < 0x200)
         shutdown(request_fd(req), SHUT_RDWR);
-    if (x->inflight || x->finished)
+    if (x->wire >= WIRE_SENDING)
         return;
-    x->finished = true;
-    if (!x->started) {
-        x->started = true;
+    bool started = x->wire == WIRE_OPEN;
+    x->wire = WIRE_LAST;
+    if (!started) {
         req->res.status = 499;
         req->res.reason = "Client Closed Request";
         req->res.content_length = 0;

@@ -249,7 +249,7 @@ int handle_request(h2o_handler_t *self, h2o_req_t *req)
     }
     exchange_run(x, exchange_begin);
     // an answer that is wholly handed over needs no watch; h2o disposes of it from its loop only
-    if (!x->finished)
+    if (x->wire != WIRE_LAST)
         watch_add(x);
     return 0;
 }

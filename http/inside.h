@@ -31,6 +31,21 @@ struct response_header {
     struct text value;
 };
 
+// What the handler has recorded.
+enum reply {
+    REPLY_NONE,
+    REPLY_BEGUN, // status and headers
+    REPLY_ENDED, // all of it: the handler is not called again
+};
+
+// What h2o was given.
+enum wire {
+    WIRE_NONE,
+    WIRE_OPEN,    // the headers; it takes bytes
+    WIRE_SENDING, // bytes that it still has
+    WIRE_LAST,    // the end, or the error in place of it
+};
+
 struct exchange {
     struct exchange_info info;
     struct http_thread *thread;
@@ -71,19 +86,13 @@ struct exchange {
 
     const struct http_failure *cut_with; // the server ended it so; static
 
-    _Atomic bool gone; // for the handler it is over: left or cut; also read by the text worker
-    bool left;         // the client is gone
-    bool begun;        // status and headers are decided
-    bool stream;       // SSE
-    bool started;      // h2o_start_response was called
-    bool inflight;     // h2o has bytes
-    bool ended;        // the handler is finished with it
-    bool finished;     // FINAL or ERROR was handed to h2o
-    bool offloaded;
-    bool told; // on_gone was called
+    enum reply reply;
+    enum wire wire;
+    _Atomic bool gone; // left or cut: the handler answers no more; also read by the text worker
+    bool left;         // the client is gone, or counts as gone
+    bool offloaded;    // a text worker has it, or it waits for one
     bool watched;
-    bool close; // the connection closes behind this answer
-    bool shut;  // its connection was, by the scan or by the end of a drain
+    bool close; // the connection closes after this answer
     bool lost;  // counted as accepted and not answered
 };
 
@@ -99,7 +108,8 @@ void exchange_abort(struct exchange *x); // left, and the h2o side is ended
 // whole and only being sent goes on. A text worker gives it back first.
 void exchange_cut(struct exchange *x, const struct http_failure *failure);
 void exchange_cut_end(struct exchange *x); // the answer of a cut one that is back from a worker
-void exchange_forget(struct exchange *x);  // takes the engine request back, tells the handler
+bool exchange_is_stream(const struct exchange *x);
+void exchange_forget(struct exchange *x); // takes the engine request back, tells the handler
 void exchange_destroy(struct exchange *x);
 int exchange_status(const struct exchange *x); // 499: the client left before the answer's end
 

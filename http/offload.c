@@ -62,7 +62,7 @@ static void waiting_submit(struct http_thread *thread)
 void exchange_offload(struct exchange *x, void (*work)(struct exchange *x),
                       void (*done)(struct exchange *x))
 {
-    check(!x->offloaded && !x->ended, "offload of an exchange that is out or over");
+    check(!x->offloaded && x->reply != REPLY_ENDED, "offload of an exchange that is out or over");
     x->work = work;
     x->done = done;
     x->offloaded = true;
@@ -92,7 +92,7 @@ static void work_done(struct exchange *x)
     x->offloaded = false;
     x->done(x);
     if (!exchange_gone(x)) {
-        if (x->request && !x->ended)
+        if (x->request && x->reply != REPLY_ENDED)
             exchange_run(x, x->route->on_ready); // what came meanwhile
         else
             exchange_settle(x);

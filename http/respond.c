@@ -86,8 +86,8 @@ void respond_headers(struct exchange *x)
     struct text processing = arena_format(x->arena, "%llu", (unsigned long long)ms);
     if (processing.at)
         header_put(req, "openai-processing-ms", processing);
-    header_put(req, "cache-control", text_of(x->stream ? "no-cache" : "no-store"));
-    if (x->stream)
+    header_put(req, "cache-control", text_of(exchange_is_stream(x) ? "no-cache" : "no-store"));
+    if (exchange_is_stream(x))
         header_put(req, "x-accel-buffering", text_of("no"));
     for (uint32_t i = 0; i < x->header_count; i++)
         header_put(req, x->headers[i].name, x->headers[i].value);

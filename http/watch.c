@@ -57,9 +57,7 @@ void watch_remove(struct exchange *x)
 static void scan_one(struct exchange *x, uint64_t now)
 {
     uint64_t stall_ns = x->thread->server->options.stall_timeout_ms * 1000000;
-    bool waits = x->inflight || x->finished;
-    if (waits && !x->shut && now - x->sent_ns > stall_ns) {
-        x->shut = true;
+    if (x->wire >= WIRE_SENDING && !x->left && now - x->sent_ns > stall_ns) {
         atomic_fetch_add_explicit(&x->thread->counters.stalled, 1, memory_order_relaxed);
         exchange_abort(x);
         return;
@@ -71,7 +69,8 @@ static void scan_one(struct exchange *x, uint64_t now)
         exchange_cut(x, &failure);
         return;
     }
-    if (x->offloaded || x->ended || exchange_gone(x) || !x->route || !x->route->on_second)
+    if (x->offloaded || x->reply == REPLY_ENDED || exchange_gone(x) || !x->route ||
+        !x->route->on_second)
         return;
     x->route->on_second(x, now);
     exchange_settle(x);
