@@ -6,7 +6,7 @@
 // Weights are those of whole models (all layers), so that each is read from memory as in decode.
 // Medians. Nothing is asserted: a person reads it.
 #include "bench/peaks.h"
-#include "kernels/cpu/cpu.h"
+#include "kernels/cpu/internal.h"
 #include "base/clock.h"
 
 #include <pthread.h>
@@ -589,7 +589,7 @@ int main(int argc, char **argv)
     struct device_facts facts;
     must(b.api->open(&b.device, &options, &err), &err);
     b.api->facts(b.device, &facts);
-    b.threads = pool_threads(b.device->pool);
+    b.threads = threads_count(b.device->threads);
     setvbuf(stdout, NULL, _IOLBF, 0);
     printf("device  %s\n", facts.name);
     limits_measure(&b);

@@ -20,9 +20,9 @@ struct attn_capacity attn_plan_capacity(const struct stream_limits *limits,
     uint64_t parts = (keys + ATTN_PART_TOKENS - 1) / ATTN_PART_TOKENS;
     uint64_t partials = 0;
     if (shape->paged && parts > 1) {
-        uint64_t room = partial_bytes_max / ((uint64_t)ATTN_TILE_ROWS * shape->dim * 4);
+        uint64_t fit = partial_bytes_max / ((uint64_t)ATTN_TILE_ROWS * shape->dim * 4);
         partials = (uint64_t)limits->step.rows_max * shape->kv_heads * parts;
-        partials = partials < room ? partials : room;
+        partials = partials < fit ? partials : fit;
     }
     capacity.partials = (uint32_t)partials;
     capacity.merges = (uint32_t)(partials / 2);

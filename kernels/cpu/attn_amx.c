@@ -10,7 +10,7 @@
 // is put back in order when it is written. A column of S and a row of O belong to one query, so
 // its bits do not depend on the other queries of the tile.
 #include "kernels/cpu/amx.h"
-#include "kernels/cpu/cpu.h"
+#include "kernels/cpu/internal.h"
 
 #include <math.h>
 #include <string.h>
@@ -242,7 +242,7 @@ static inline __m512i pair_up(__m512 p0, __m512 p1)
 }
 
 // rows of 16 words become columns
-static void turn_over(char *to, const __m512i in[16])
+static void transpose(char *to, const __m512i in[16])
 {
     __m512i a[16], b[16];
     for (int i = 0; i < 16; i += 2) {
@@ -295,8 +295,8 @@ static __m512 weights(const struct amx_walk *w, struct amx_tile *tile)
     _mm512_storeu_ps(tile->top, top);
     _mm512_storeu_ps(tile->mass, _mm512_fmadd_ps(_mm512_loadu_ps(tile->mass), factor,
                                                  _mm512_add_ps(sum[0], sum[1])));
-    turn_over((char *)w->score, pairs[0]);
-    turn_over((char *)w->score + 1024, pairs[1]);
+    transpose((char *)w->score, pairs[0]);
+    transpose((char *)w->score + 1024, pairs[1]);
     return factor;
 }
 

@@ -1,8 +1,8 @@
 // int8 on the cpu device: what a product of bytes means, shared by the packing of weights, by every
 // level and by the twin. Rows of K elements, of weights and of activations, are padded with zeros
-// to blocks of 64; each block is turned: x' = H D x, H the Walsh-Hadamard matrix of 64 (not scaled)
-// and D the signs below. The turn spreads a single large element over its block. Groups of
-// BYTE_GROUP turned elements are rounded to bytes with a scale of their own, max |x'| / 127, and
+// to blocks of 64; each block is rotated: x' = H D x, H the Walsh-Hadamard matrix of 64 (not
+// scaled) and D the signs below. The turn spreads a single large element over its block. Groups of
+// BYTE_GROUP rotated elements are rounded to bytes with a scale of their own, max |x'| / 127, and
 //
 //   y = sum over groups of (sum of qx qw) * scale x * scale w,  scale w divided by 64,
 //
@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 enum {
-    BYTE_BLOCK = 64,  // elements that are turned together
+    BYTE_BLOCK = 64,  // elements that are rotated together
     BYTE_GROUP = 128, // elements with one scale; K ends with a group of one block where it must
     BYTE_ZERO = 128,  // weights are kept with this added: one operand of vpdpbusd is unsigned
 };
@@ -48,7 +48,7 @@ static inline void byte_walsh(float x[BYTE_BLOCK])
             }
 }
 
-static inline void byte_turn(float x[BYTE_BLOCK])
+static inline void byte_rotate(float x[BYTE_BLOCK])
 {
     for (uint32_t i = 0; i < BYTE_BLOCK; i++)
         x[i] *= byte_sign(i);

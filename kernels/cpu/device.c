@@ -1,7 +1,7 @@
 // The cpu device: opening, streams and their scratch, turns, and what a synchronous device has to
 // say to the asynchronous part of the contract (an op is done when it returns; a wait never waits).
 // Ops are in op_*.c.
-#include "kernels/cpu/cpu.h"
+#include "kernels/cpu/internal.h"
 #include "kernels/cpu/memory.h"
 
 #include <stdio.h>
@@ -26,7 +26,7 @@ enum status cpu_device_open(struct device **out, const struct device_options *op
     // before the threads start: they inherit the permission to use tiles
     device->level = cpu_level_find(highest);
     device->kernels = cpu_level_kernels(device->level);
-    enum status status = pool_open(&device->pool, options->threads, err);
+    enum status status = threads_open(&device->threads, options->threads, err);
     if (status != STATUS_OK) {
         free(device);
         return status;
@@ -46,7 +46,7 @@ static void cpu_close(struct device *device)
 {
     if (!device)
         return;
-    pool_close(device->pool);
+    threads_close(device->threads);
     turns_close(&device->turns);
     free(device);
 }
@@ -60,10 +60,10 @@ static uint32_t step_tokens(uint32_t threads)
 
 static void cpu_facts(const struct device *device, struct device_facts *out)
 {
-    *out = (struct device_facts){.step_tokens = step_tokens(pool_threads(device->pool)),
+    *out = (struct device_facts){.step_tokens = step_tokens(threads_count(device->threads)),
                                  .exact = true,
                                  .memory_free = cpu_memory_free()};
-    snprintf(out->name, sizeof out->name, "cpu: %u threads, %s", pool_threads(device->pool),
+    snprintf(out->name, sizeof out->name, "cpu: %u threads, %s", threads_count(device->threads),
              cpu_level_name(device->level));
     for (int i = 0; i < DTYPE_COUNT; i++)
         out->activation[i] = DTYPE_F32;
@@ -77,14 +77,14 @@ static struct attn_capacity attn_capacity_of(const struct device *device,
                                              const struct stream_limits *limits)
 {
     size_t tile = (size_t)ATTN_TILE_ROWS * limits->attn.dim * sizeof(float);
-    return attn_plan_capacity(limits, pool_threads(device->pool) * ATTN_PARTIALS * tile);
+    return attn_plan_capacity(limits, threads_count(device->threads) * ATTN_PARTIALS * tile);
 }
 
 // Panels hold at least 16 rows of the widest product, so that any product can be cut into rows.
 static struct scratch_sizes scratch_of(const struct device *device,
                                        const struct stream_limits *limits)
 {
-    uint32_t threads = pool_threads(device->pool);
+    uint32_t threads = threads_count(device->threads);
     size_t tokens = round_up(limits->step.tokens_max > 0 ? limits->step.tokens_max : 1, 32);
     size_t rows = tokens < PANEL_ROWS ? tokens : PANEL_ROWS;
     size_t widest = round_up(limits->width_max, 64);

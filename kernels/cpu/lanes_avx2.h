@@ -28,9 +28,9 @@ LANES_INLINE lanes lanes_load(const float *p)
 }
 LANES_INLINE lanes lanes_load_n(const float *p, uint32_t n) // the rest is 0
 {
-    float room[16] = {0};
-    __builtin_memcpy(room, p, n * sizeof(float));
-    return lanes_load(room);
+    float padded[16] = {0};
+    __builtin_memcpy(padded, p, n * sizeof(float));
+    return lanes_load(padded);
 }
 LANES_INLINE void lanes_store(float *p, lanes x)
 {
@@ -39,9 +39,9 @@ LANES_INLINE void lanes_store(float *p, lanes x)
 }
 LANES_INLINE void lanes_store_n(float *p, lanes x, uint32_t n)
 {
-    float room[16];
-    lanes_store(room, x);
-    __builtin_memcpy(p, room, n * sizeof(float));
+    float padded[16];
+    lanes_store(padded, x);
+    __builtin_memcpy(p, padded, n * sizeof(float));
 }
 LANES_INLINE lanes lanes_add(lanes a, lanes b)
 {

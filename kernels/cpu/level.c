@@ -2,7 +2,7 @@
 // attention against sums in double, so that a wrong or forbidden instruction costs speed and not
 // answers. Runs once on the thread that opens the device, before the pool's threads exist (AMX
 // needs the kernel's permission first, which threads inherit).
-#include "kernels/cpu/cpu.h"
+#include "kernels/cpu/internal.h"
 
 #include <cpuid.h>
 #include <math.h>
@@ -67,7 +67,7 @@ static bool level_named(enum cpu_level level)
     __builtin_cpu_init();
     switch (level) {
     case CPU_AMX:
-        return level_named(CPU_AVX512BF16) && amx_here();
+        return level_named(CPU_AVX512BF16) && amx_detect();
     case CPU_AVX512BF16:
         return level_named(CPU_AVX512) && __builtin_cpu_supports("avx512bf16");
     case CPU_AVX512:
@@ -225,16 +225,16 @@ enum cpu_level cpu_level_find(enum cpu_level highest)
     size_t weight_bytes = 64 * 1024 * sizeof(float);
     size_t scratch = PANEL_ROWS * SLAB_COLUMNS * sizeof(float);
     struct trial *t = aligned_alloc(64, (sizeof *t + 63) & ~(size_t)63);
-    char *room = aligned_alloc(256, weight_bytes + 2 * scratch);
-    struct pool *pool = NULL;
-    if (!t || !room || pool_open(&pool, 1, NULL) != STATUS_OK) {
+    char *memory = aligned_alloc(256, weight_bytes + 2 * scratch);
+    struct threads *threads = NULL;
+    if (!t || !memory || threads_open(&threads, 1, NULL) != STATUS_OK) {
         free(t);
-        free(room);
+        free(memory);
         return CPU_PLAIN;
     }
     memset(t, 0, sizeof *t);
-    t->device.pool = pool;
-    t->weight = (struct weight){.data = room, .bytes = weight_bytes};
+    t->device.threads = threads;
+    t->weight = (struct weight){.data = memory, .bytes = weight_bytes};
     t->product = (struct product){
         .x = t->x,
         .y = t->y,
@@ -243,8 +243,8 @@ enum cpu_level cpu_level_find(enum cpu_level highest)
         .y_stride = TRY_N,
         .n = TRY_N,
         .k = TRY_K,
-        .panel = room + weight_bytes,
-        .scratch = (float *)(void *)(room + weight_bytes + scratch),
+        .panel = memory + weight_bytes,
+        .scratch = (float *)(void *)(memory + weight_bytes + scratch),
     };
     for (uint32_t i = 0; i < TRY_ROWS * TRY_K; i++)
         t->x[i] = trial_value(i);
@@ -258,8 +258,8 @@ enum cpu_level cpu_level_find(enum cpu_level highest)
            (!level_named(level) || (free_choice && level == CPU_AVX512BF16 && pairs_slow()) ||
             !level_proves(t, level)))
         level--;
-    pool_close(pool);
-    free(room);
+    threads_close(threads);
+    free(memory);
     free(t);
     return level;
 }

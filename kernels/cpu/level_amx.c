@@ -9,13 +9,13 @@
 // early, its sums are put down and taken up again as they are. So a row's bits depend neither on
 // the cut nor on other rows, which its tile never meets.
 #include "kernels/cpu/amx.h"
-#include "kernels/cpu/cpu.h"
+#include "kernels/cpu/internal.h"
 #include "kernels/cpu/lanes_avx512.h"
 
 #include <math.h>
 #include <string.h>
 
-#include "kernels/cpu/turn.inc"
+#include "kernels/cpu/rotate.inc"
 
 struct amx_config {
     uint8_t palette, start_row, reserved[14];
@@ -214,7 +214,7 @@ static void walk_high(const struct walk *walk)
 
 // The integers of a group of K, [rows][32], onto the sums.
 static inline __attribute__((always_inline)) void group_add(const struct walk *walk, uint32_t g,
-                                                            const int32_t *room, uint32_t rows)
+                                                            const int32_t *integers, uint32_t rows)
 {
     bool fresh = walk->fresh && g == 0;
     __m512 left = _mm512_loadu_ps(walk->columns + g * 32);
@@ -223,8 +223,8 @@ static inline __attribute__((always_inline)) void group_add(const struct walk *w
         const struct byte_scales *s = walk->scales[r / 16] + g;
         __m512i offset = _mm512_set1_epi32(s->offset[r % 16]);
         __m512 scale = _mm512_set1_ps(s->scale[r % 16]);
-        __m512i low = _mm512_add_epi32(_mm512_load_si512(room + r * 32), offset);
-        __m512i high = _mm512_add_epi32(_mm512_load_si512(room + r * 32 + 16), offset);
+        __m512i low = _mm512_add_epi32(_mm512_load_si512(integers + r * 32), offset);
+        __m512i high = _mm512_add_epi32(_mm512_load_si512(integers + r * 32 + 16), offset);
         float *to = walk->sum + r * 32;
         __m512 one = fresh ? _mm512_setzero_ps() : _mm512_load_ps(to);
         __m512 two = fresh ? _mm512_setzero_ps() : _mm512_load_ps(to + 16);
@@ -243,12 +243,12 @@ static inline uint32_t group_end(const struct walk *walk, uint32_t b)
 // Bytes: the integers of a group are put down, and added while the next group's tiles compute.
 static void bytes_low(const struct walk *walk)
 {
-    _Alignas(64) int32_t room[2][16 * 32];
+    _Alignas(64) int32_t integers[2][16 * 32];
     const char *a = walk->a;
     const char *w = walk->w;
     uint32_t g = 0;
     for (uint32_t b = 0; b < walk->blocks; g++) {
-        int32_t *to = room[g % 2];
+        int32_t *to = integers[g % 2];
         _tile_zero(0);
         _tile_zero(1);
         for (uint32_t end = group_end(walk, b); b < end; b++, a += 1024, w += 2048) {
@@ -262,19 +262,19 @@ static void bytes_low(const struct walk *walk)
         _tile_stored(0, to, 128);
         _tile_stored(1, to + 16, 128);
         if (g > 0)
-            group_add(walk, g - 1, room[(g - 1) % 2], 16);
+            group_add(walk, g - 1, integers[(g - 1) % 2], 16);
     }
-    group_add(walk, g - 1, room[(g - 1) % 2], 16);
+    group_add(walk, g - 1, integers[(g - 1) % 2], 16);
 }
 
 static void bytes_high(const struct walk *walk)
 {
-    _Alignas(64) int32_t room[2][32 * 32];
+    _Alignas(64) int32_t integers[2][32 * 32];
     const char *a = walk->a;
     const char *w = walk->w;
     uint32_t g = 0;
     for (uint32_t b = 0; b < walk->blocks; g++) {
-        int32_t *to = room[g % 2];
+        int32_t *to = integers[g % 2];
         _tile_zero(0);
         _tile_zero(1);
         _tile_zero(2);
@@ -295,9 +295,9 @@ static void bytes_high(const struct walk *walk)
         _tile_stored(2, to + 16 * 32, 128);
         _tile_stored(3, to + 16 * 32 + 16, 128);
         if (g > 0)
-            group_add(walk, g - 1, room[(g - 1) % 2], 32);
+            group_add(walk, g - 1, integers[(g - 1) % 2], 32);
     }
-    group_add(walk, g - 1, room[(g - 1) % 2], 32);
+    group_add(walk, g - 1, integers[(g - 1) % 2], 32);
 }
 
 static void walk_run(const struct walk *walk, bool bytes)

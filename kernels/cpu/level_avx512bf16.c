@@ -2,7 +2,7 @@
 // bf16 (vdpbf16ps: two multiply-adds where a float32 lane does one). Activations are rounded to
 // bf16, as the AMX level does. Compiled with the flags of the level; runs only where
 // cpu_level_find allowed it.
-#include "kernels/cpu/cpu.h"
+#include "kernels/cpu/internal.h"
 #include "kernels/cpu/lanes_avx512.h"
 
 #include <math.h>

@@ -1,6 +1,6 @@
 // The kernels in plain C. This file and what it includes are compiled with the flags of the
 // level (CMakeLists.txt); nothing here runs before cpu_level_find has chosen the level.
-#include "kernels/cpu/cpu.h"
+#include "kernels/cpu/internal.h"
 #include "kernels/cpu/lanes_plain.h"
 #include "kernels/philox.h"
 
@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "kernels/cpu/lanes_math.inc"
-#include "kernels/cpu/turn.inc"
+#include "kernels/cpu/rotate.inc"
 #include "kernels/cpu/rows.inc"
 #include "kernels/cpu/product.inc"
 #include "kernels/cpu/bytes.inc"

@@ -3,7 +3,7 @@
 // bounded by the control groups of this process. Called by the loading thread.
 #include "kernels/cpu/memory.h"
 
-#include "kernels/cpu/groups.h"
+#include "kernels/cpu/cgroups.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -80,6 +80,6 @@ uint64_t cpu_memory_free(void)
     uint64_t system = system_free();
     if (system == UINT64_MAX)
         system = (uint64_t)sysconf(_SC_AVPHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
-    uint64_t groups = groups_memory_free(&groups_system);
+    uint64_t groups = cgroups_memory_free(&cgroups_system);
     return system < groups ? system : groups;
 }

@@ -1,6 +1,6 @@
 // attn: the pool takes the items of the step's plan (kernels/attn_plan.h). An item walks its keys
 // alone and parts are merged in order, so bits do not depend on which thread has what.
-#include "kernels/cpu/cpu.h"
+#include "kernels/cpu/internal.h"
 
 #include <string.h>
 
@@ -125,9 +125,9 @@ enum status cpu_attn(struct stream *stream, const struct attn_args *args)
         .work = (const struct attn_work *)(const void *)((const char *)args->step +
                                                          args->step_host->layout.private_part),
     };
-    struct pool *pool = stream->device->pool;
-    pool_run(pool, attn_chunk, &call, call.work->wide_count + call.work->narrow_count);
+    struct threads *threads = stream->device->threads;
+    threads_run(threads, attn_chunk, &call, call.work->wide_count + call.work->narrow_count);
     if (call.work->merge_count > 0)
-        pool_run(pool, merge_chunk, &call, call.work->merge_count);
+        threads_run(threads, merge_chunk, &call, call.work->merge_count);
     return STATUS_OK;
 }

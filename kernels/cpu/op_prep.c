@@ -1,6 +1,6 @@
 // prep: applies what the step record changes in the slots' state, then expands rows to arrays of
 // tokens. Integers only, on the calling thread.
-#include "kernels/cpu/cpu.h"
+#include "kernels/cpu/internal.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 // gemm: cuts the rows into pieces that fit the stream's panel, packs their activations where the
 // level wants it (tiles, bytes), and lets the pool take slabs of 32 output columns.
-#include "kernels/cpu/cpu.h"
+#include "kernels/cpu/internal.h"
 
 struct product_job {
     struct product product;
@@ -68,9 +68,10 @@ enum status cpu_gemm(struct stream *stream, const struct gemm_args *args)
         p->rows = args->rows - first < most ? args->rows - first : most;
         p->x = (const float *)args->x + (size_t)first * args->x_stride;
         p->y = (float *)args->y + (size_t)first * args->y_stride;
-        pool_run(stream->device->pool, pack_chunk, &job, (p->rows + 15) / 16);
-        job.each = slabs_each(p->rows, job.slabs, pool_threads(stream->device->pool));
-        pool_run(stream->device->pool, slab_chunk, &job, (job.slabs + job.each - 1) / job.each);
+        threads_run(stream->device->threads, pack_chunk, &job, (p->rows + 15) / 16);
+        job.each = slabs_each(p->rows, job.slabs, threads_count(stream->device->threads));
+        threads_run(stream->device->threads, slab_chunk, &job,
+                    (job.slabs + job.each - 1) / job.each);
     }
     return STATUS_OK;
 }

@@ -1,6 +1,6 @@
 // The ops whose rows are independent: the contract is checked, rows are cut into chunks that are
 // worth a thread's while, and the level's kernel runs on each. Small steps stay on the caller.
-#include "kernels/cpu/cpu.h"
+#include "kernels/cpu/internal.h"
 
 #include <string.h>
 
@@ -25,7 +25,7 @@ static enum status rows_run(struct stream *stream, row_kernel *kernel, const voi
                             uint32_t rows, uint32_t width)
 {
     struct rows_job job = {kernel, args, rows, 1 + CHUNK_ELEMENTS / (width > 0 ? width : 1)};
-    pool_run(stream->device->pool, rows_chunk, &job, (rows + job.each - 1) / job.each);
+    threads_run(stream->device->threads, rows_chunk, &job, (rows + job.each - 1) / job.each);
     return STATUS_OK;
 }
 

@@ -1,5 +1,5 @@
 // sample: one row a chunk; the level's sampler works on the row alone with its thread's scratch.
-#include "kernels/cpu/cpu.h"
+#include "kernels/cpu/internal.h"
 
 struct sample_job {
     struct stream *stream;
@@ -28,6 +28,6 @@ enum status cpu_sample(struct stream *stream, const struct sample_args *args)
     if (args->limits.vocab > stream->limits.step.vocab)
         return STATUS_INVALID; // the stream was opened for fewer
     struct sample_job job = {stream, args};
-    pool_run(stream->device->pool, sample_chunk, &job, args->count);
+    threads_run(stream->device->threads, sample_chunk, &job, args->count);
     return STATUS_OK;
 }

@@ -1,8 +1,8 @@
-// The thread pool; see threads.h. No barrier anywhere: the caller waits for chunks that were
-// taken, never for threads. How chunks are taken: ticket.h.
+// The threads of a CPU device; see threads.h. No barrier anywhere: the caller waits for chunks that
+// were taken, never for threads. How chunks are taken: ticket.h.
 #include "kernels/cpu/threads.h"
 
-#include "kernels/cpu/groups.h"
+#include "kernels/cpu/cgroups.h"
 #include "kernels/cpu/ticket.h"
 #include "base/clock.h"
 
@@ -18,26 +18,26 @@
 #include <unistd.h>
 
 enum {
-    POOL_THREADS_MAX = 1024,
+    THREADS_MAX = 1024,
     SPIN_NS = 60000,    // how long an idle worker stays awake
     SPIN_PAUSES = 4,    // between two looks at the ticket, about 0.2 microseconds
     CALLER_LOOKS = 200, // before the caller sleeps, too
 };
 
 struct worker {
-    struct pool *pool;
+    struct threads *threads;
     pthread_t thread;
     uint32_t number;
 };
 
-struct pool {
+struct threads {
     struct ticket_box box;
     _Alignas(64) _Atomic uint32_t caller_sleeps;
     _Alignas(64) _Atomic uint32_t epoch; // futex word of the workers: raised by each job
     _Atomic uint32_t sleepers;
     _Atomic bool stop;
     pthread_mutex_t one_job; // callers in turn
-    uint32_t threads;
+    uint32_t count;
     uint32_t started; // workers to join
     struct worker worker[];
 };
@@ -59,98 +59,98 @@ static void pause_some(void)
 }
 
 // Takes and runs chunks until none is left.
-static void pool_drain(struct pool *pool, uint32_t number)
+static void threads_drain(struct threads *threads, uint32_t number)
 {
     struct ticket_seen seen;
-    while (ticket_look(&pool->box, &seen)) {
-        ticket_read(&pool->box, &seen);
-        if (!ticket_take(&pool->box, &seen))
+    while (ticket_look(&threads->box, &seen)) {
+        ticket_read(&threads->box, &seen);
+        if (!ticket_take(&threads->box, &seen))
             continue;
         seen.work(seen.job, ticket_chunk(&seen), number);
-        if (ticket_finish(&pool->box) && atomic_load(&pool->caller_sleeps) != 0)
-            futex_wake(&pool->box.unfinished, 1);
+        if (ticket_finish(&threads->box) && atomic_load(&threads->caller_sleeps) != 0)
+            futex_wake(&threads->box.unfinished, 1);
     }
 }
 
-static bool pool_has_work(struct pool *pool)
+static bool threads_has_work(struct threads *threads)
 {
-    return (uint32_t)atomic_load(&pool->box.ticket) != 0 || atomic_load(&pool->stop);
+    return (uint32_t)atomic_load(&threads->box.ticket) != 0 || atomic_load(&threads->stop);
 }
 
-static void worker_wait(struct pool *pool)
+static void worker_wait(struct threads *threads)
 {
     uint64_t until = clock_ns() + SPIN_NS;
     do {
         for (int i = 0; i < 32; i++) { // then a look at the clock
-            if (pool_has_work(pool))
+            if (threads_has_work(threads))
                 return;
             pause_some();
         }
     } while (clock_ns() < until);
     // A publisher raises epoch, then reads sleepers; we raise sleepers, then read the ticket:
     // sequential consistency lets at least one of us see the other.
-    uint32_t seen = atomic_load(&pool->epoch);
-    atomic_fetch_add(&pool->sleepers, 1);
-    if (!pool_has_work(pool))
-        futex_wait(&pool->epoch, seen);
-    atomic_fetch_sub(&pool->sleepers, 1);
+    uint32_t seen = atomic_load(&threads->epoch);
+    atomic_fetch_add(&threads->sleepers, 1);
+    if (!threads_has_work(threads))
+        futex_wait(&threads->epoch, seen);
+    atomic_fetch_sub(&threads->sleepers, 1);
 }
 
 static void *worker_main(void *argument)
 {
     struct worker *worker = argument;
-    struct pool *pool = worker->pool;
-    while (!atomic_load(&pool->stop)) {
-        worker_wait(pool);
-        pool_drain(pool, worker->number);
+    struct threads *threads = worker->threads;
+    while (!atomic_load(&threads->stop)) {
+        worker_wait(threads);
+        threads_drain(threads, worker->number);
     }
     return NULL;
 }
 
-static void caller_wait(struct pool *pool)
+static void caller_wait(struct threads *threads)
 {
     for (int i = 0; i < CALLER_LOOKS; i++) {
-        if (atomic_load_explicit(&pool->box.unfinished, memory_order_acquire) == 0)
+        if (atomic_load_explicit(&threads->box.unfinished, memory_order_acquire) == 0)
             return;
         pause_some();
     }
     // The last worker lowers unfinished, then reads caller_sleeps; we do the reverse.
-    atomic_store(&pool->caller_sleeps, 1);
+    atomic_store(&threads->caller_sleeps, 1);
     for (;;) {
-        uint32_t left = atomic_load(&pool->box.unfinished);
+        uint32_t left = atomic_load(&threads->box.unfinished);
         if (left == 0)
             break;
-        futex_wait(&pool->box.unfinished, left);
+        futex_wait(&threads->box.unfinished, left);
     }
-    atomic_store(&pool->caller_sleeps, 0);
+    atomic_store(&threads->caller_sleeps, 0);
 }
 
-void pool_run(struct pool *pool, pool_work *work, void *job, uint32_t chunks)
+void threads_run(struct threads *threads, threads_work *work, void *job, uint32_t chunks)
 {
     if (chunks == 0)
         return;
-    if (pool->threads == 1 || chunks == 1) {
+    if (threads->count == 1 || chunks == 1) {
         // no lock: scratch of worker 0 belongs to the calling stream
         for (uint32_t i = 0; i < chunks; i++)
             work(job, i, 0);
         return;
     }
-    pthread_mutex_lock(&pool->one_job);
-    ticket_fill(&pool->box, work, job, chunks);
-    uint32_t number = atomic_load_explicit(&pool->epoch, memory_order_relaxed) + 1;
-    ticket_publish(&pool->box, number, chunks);
-    atomic_store(&pool->epoch, number);
-    uint32_t sleepers = atomic_load(&pool->sleepers);
+    pthread_mutex_lock(&threads->one_job);
+    ticket_fill(&threads->box, work, job, chunks);
+    uint32_t number = atomic_load_explicit(&threads->epoch, memory_order_relaxed) + 1;
+    ticket_publish(&threads->box, number, chunks);
+    atomic_store(&threads->epoch, number);
+    uint32_t sleepers = atomic_load(&threads->sleepers);
     if (sleepers > 0)
-        futex_wake(&pool->epoch, (int)(chunks - 1 < sleepers ? chunks - 1 : sleepers));
-    pool_drain(pool, 0);
-    caller_wait(pool);
-    pthread_mutex_unlock(&pool->one_job);
+        futex_wake(&threads->epoch, (int)(chunks - 1 < sleepers ? chunks - 1 : sleepers));
+    threads_drain(threads, 0);
+    caller_wait(threads);
+    pthread_mutex_unlock(&threads->one_job);
 }
 
-uint32_t pool_threads(const struct pool *pool)
+uint32_t threads_count(const struct threads *threads)
 {
-    return pool->threads;
+    return threads->count;
 }
 
 // Cores that this process may run on, and no more than its control groups pay for: threads beyond
@@ -163,53 +163,53 @@ static uint32_t cores_usable(void)
     uint32_t cores = online > 0 ? (uint32_t)online : 1;
     if (sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) > 0)
         cores = (uint32_t)CPU_COUNT(&set);
-    uint32_t paid = groups_cores(&groups_system);
+    uint32_t paid = cgroups_cores(&cgroups_system);
     return paid < cores ? paid : cores;
 }
 
-enum status pool_open(struct pool **out, uint32_t threads, struct error *err)
+enum status threads_open(struct threads **out, uint32_t count, struct error *err)
 {
     *out = NULL;
-    if (threads == 0)
-        threads = cores_usable();
-    if (threads > POOL_THREADS_MAX)
+    if (count == 0)
+        count = cores_usable();
+    if (count > THREADS_MAX)
         return error_set(err, STATUS_INVALID, "%u threads asked for, at most %u are possible",
-                         threads, (unsigned)POOL_THREADS_MAX);
-    size_t bytes = sizeof(struct pool) + threads * sizeof(struct worker);
-    struct pool *pool = aligned_alloc(64, (bytes + 63) & ~(size_t)63);
-    if (!pool)
-        return error_set(err, STATUS_NO_MEMORY, "no memory for a pool of %u threads", threads);
-    memset(pool, 0, bytes);
-    pool->threads = threads;
-    pthread_mutex_init(&pool->one_job, NULL);
-    for (uint32_t i = 1; i < threads; i++) {
-        struct worker *worker = &pool->worker[i];
-        worker->pool = pool;
+                         count, (unsigned)THREADS_MAX);
+    size_t bytes = sizeof(struct threads) + count * sizeof(struct worker);
+    struct threads *threads = aligned_alloc(64, (bytes + 63) & ~(size_t)63);
+    if (!threads)
+        return error_set(err, STATUS_NO_MEMORY, "no memory for %u threads", count);
+    memset(threads, 0, bytes);
+    threads->count = count;
+    pthread_mutex_init(&threads->one_job, NULL);
+    for (uint32_t i = 1; i < count; i++) {
+        struct worker *worker = &threads->worker[i];
+        worker->threads = threads;
         worker->number = i;
         int failed = pthread_create(&worker->thread, NULL, worker_main, worker);
         if (failed != 0) {
-            pool_close(pool);
-            return error_set(err, STATUS_NO_ROOM, "thread %u of %u could not start: %s", i, threads,
+            threads_close(threads);
+            return error_set(err, STATUS_NO_ROOM, "thread %u of %u could not start: %s", i, count,
                              strerror(failed));
         }
-        pool->started = i;
+        threads->started = i;
         char name[16];
         snprintf(name, sizeof name, "weft-cpu-%u", i % 100000);
         pthread_setname_np(worker->thread, name);
     }
-    *out = pool;
+    *out = threads;
     return STATUS_OK;
 }
 
-void pool_close(struct pool *pool)
+void threads_close(struct threads *threads)
 {
-    if (!pool)
+    if (!threads)
         return;
-    atomic_store(&pool->stop, true);
-    atomic_fetch_add(&pool->epoch, 1);
-    futex_wake(&pool->epoch, POOL_THREADS_MAX);
-    for (uint32_t i = 1; i <= pool->started; i++)
-        pthread_join(pool->worker[i].thread, NULL);
-    pthread_mutex_destroy(&pool->one_job);
-    free(pool);
+    atomic_store(&threads->stop, true);
+    atomic_fetch_add(&threads->epoch, 1);
+    futex_wake(&threads->epoch, THREADS_MAX);
+    for (uint32_t i = 1; i <= threads->started; i++)
+        pthread_join(threads->worker[i].thread, NULL);
+    pthread_mutex_destroy(&threads->one_job);
+    free(threads);
 }

@@ -1,25 +1,25 @@
-// The thread pool of a CPU device. pool_run cuts a job into chunks; the calling thread and the
+// The thread pool of a CPU device. threads_run cuts a job into chunks; the calling thread and the
 // workers take chunks from one shared counter, so a worker that the system keeps off its core
 // takes none and nobody waits for it. Workers spin for tens of microseconds after a job, then
 // sleep on a futex.
 //
-// Threads: any thread may call pool_run; jobs of several callers run one after the other.
+// Threads: any thread may call threads_run; jobs of several callers run one after the other.
 #pragma once
 
 #include "base/status.h"
 
 #include <stdint.h>
 
-struct pool;
+struct threads;
 
-// One chunk of a job. worker: 0 is the caller, below pool_threads().
-typedef void pool_work(void *job, uint32_t chunk, uint32_t worker);
+// One chunk of a job. worker: 0 is the caller, below threads_count().
+typedef void threads_work(void *job, uint32_t chunk, uint32_t worker);
 
-// threads counts the caller; 0: all cores this process may use.
-enum status pool_open(struct pool **out, uint32_t threads, struct error *err) MUST_USE;
-void pool_close(struct pool *pool);
+// count includes the caller; 0: all cores this process may use.
+enum status threads_open(struct threads **out, uint32_t count, struct error *err) MUST_USE;
+void threads_close(struct threads *threads);
 
-uint32_t pool_threads(const struct pool *pool);
+uint32_t threads_count(const struct threads *threads);
 
 // Runs work(job, i, worker) for each i below chunks; returns when all have returned.
-void pool_run(struct pool *pool, pool_work *work, void *job, uint32_t chunks);
+void threads_run(struct threads *threads, threads_work *work, void *job, uint32_t chunks);

@@ -17,7 +17,7 @@
 
 struct ticket_box {
     _Alignas(64) _Atomic uint64_t ticket;
-    _Atomic(pool_work *) work;
+    _Atomic(threads_work *) work;
     _Atomic(void *) job;
     _Atomic uint32_t chunks;
     _Alignas(64) _Atomic uint32_t unfinished; // chunks of the job that have not returned
@@ -25,13 +25,14 @@ struct ticket_box {
 
 struct ticket_seen { // by one thread
     uint64_t ticket;
-    pool_work *work;
+    threads_work *work;
     void *job;
     uint32_t chunks;
 };
 
 // The caller, once the job before has no unfinished chunk.
-static inline void ticket_fill(struct ticket_box *box, pool_work *work, void *job, uint32_t chunks)
+static inline void ticket_fill(struct ticket_box *box, threads_work *work, void *job,
+                               uint32_t chunks)
 {
     atomic_store_explicit(&box->work, work, memory_order_relaxed);
     atomic_store_explicit(&box->job, job, memory_order_relaxed);

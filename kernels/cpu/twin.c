@@ -155,8 +155,8 @@ static float group_round(float q[BYTE_GROUP], const float *x, uint32_t at, uint3
 {
     for (uint32_t i = 0; i < BYTE_GROUP; i++)
         q[i] = at + i < k ? x[at + i] : 0;
-    byte_turn(q);
-    byte_turn(q + BYTE_BLOCK);
+    byte_rotate(q);
+    byte_rotate(q + BYTE_BLOCK);
     float scale = byte_scale(q, BYTE_GROUP);
     float inverse = byte_inverse(scale);
     for (uint32_t i = 0; i < BYTE_GROUP; i++)
@@ -208,8 +208,8 @@ static double kv_get(const char *at, enum dtype dtype)
     return (double)(dtype == DTYPE_BF16 ? bf16_to_f32(bits) : f16_to_f32(bits));
 }
 
-// One head in double: norm over the head, then pairs (i, i + r / 2) turned.
-static void head_turn(float *x, const struct qkv_post_args *a, const float *norm, uint32_t position)
+// One head in double: norm over the head, then pairs (i, i + r / 2) rotated.
+static void head_rope(float *x, const struct qkv_post_args *a, const float *norm, uint32_t position)
 {
     double v[256];
     uint32_t dim = a->shape.dim;
@@ -240,9 +240,9 @@ void twin_qkv_post(const struct qkv_post_args *a)
         float *v = k + (size_t)s->kv_heads * s->dim;
         uint32_t position = a->position ? a->position[t] : 0;
         for (uint32_t h = 0; h < s->heads; h++)
-            head_turn(q + h * s->dim, a, data_of(a->q_norm), position);
+            head_rope(q + h * s->dim, a, data_of(a->q_norm), position);
         for (uint32_t h = 0; h < s->kv_heads; h++)
-            head_turn(k + h * s->dim, a, data_of(a->k_norm), position);
+            head_rope(k + h * s->dim, a, data_of(a->k_norm), position);
         if (!s->paged || a->kv_place[t] == UINT64_MAX)
             continue;
         for (uint32_t h = 0; h < s->kv_heads; h++)

@@ -27,5 +27,5 @@ TWIN_DECLARE(pool)
 void twin_sample(const struct sample_args *args, double *gap);
 
 // An int8 product as the cpu device defines it (kernels/cpu/bytes.h): the weight's data are the
-// turned rows, bytes times scale, [n][byte_depth(k)].
+// rotated rows, bytes times scale, [n][byte_depth(k)].
 void twin_gemm_i8(const struct gemm_args *args);

@@ -7,7 +7,7 @@
 //   int8       [slab][k / 64][2 panels][16 quads][16 rows][4]   K padded to 64, BYTE_ZERO added
 //              then float scale[slab][group of K][32 rows]; see bytes.h
 // A table of rows lies as it came, one of int8 as a product. A vector is n floats.
-#include "kernels/cpu/cpu.h"
+#include "kernels/cpu/internal.h"
 #include "kernels/philox.h"
 
 #include <math.h>
@@ -139,7 +139,7 @@ static void row_write_bytes(const struct put *put, uint32_t row, size_t source_a
         uint32_t padded = depth - c < BYTE_GROUP ? depth - c : BYTE_GROUP;
         source_read(x, put, source_at + c, shape->k - c < BYTE_GROUP ? shape->k - c : BYTE_GROUP);
         for (uint32_t b = 0; b < padded; b += BYTE_BLOCK)
-            byte_turn(x + b);
+            byte_rotate(x + b);
         float scale = byte_scale(x, padded);
         float inverse = byte_inverse(scale);
         for (uint32_t i = 0; i < padded; i++)
@@ -195,12 +195,13 @@ enum status cpu_weight_put(struct device *device, struct weight *weight, uint32_
                          source->rows, source->cols, shape->n, shape->k, first_row);
     struct put put = {device, weight, source, first_row, 1};
     if (vector) {
-        pool_run(device->pool, vector_chunk, &put, 1);
+        threads_run(device->threads, vector_chunk, &put, 1);
         return STATUS_OK;
     }
     uint32_t each = 1 + (64 << 10) / (shape->k > 0 ? shape->k : 1);
     put.rows_each = (uint32_t)round_up(each, 32);
-    pool_run(device->pool, put_chunk, &put, (source->rows + put.rows_each - 1) / put.rows_each);
+    threads_run(device->threads, put_chunk, &put,
+                (source->rows + put.rows_each - 1) / put.rows_each);
     return STATUS_OK;
 }
 

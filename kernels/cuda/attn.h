@@ -361,7 +361,7 @@ static __device__ __forceinline__ void walk_run(const attn_run &run, const attn_
 // The finished rows go out through the warp's own rows of the query tile, in 16-byte stores.
 template <class T, int DP, int WARPS>
 static __device__ __forceinline__ void tile_store(const attn_run &run, const attn_span &w,
-                                                  char *room, const attn_state<DP> *st)
+                                                  char *shared, const attn_state<DP> *st)
 {
     uint32_t lane = threadIdx.x % 32, row0 = threadIdx.x / 32 * 16, dim = run.args.shape.dim;
     warp_sync();
@@ -374,7 +374,7 @@ static __device__ __forceinline__ void tile_store(const attn_run &run, const att
                 continue;
             float v[2] = {mul_rn(st->out[i][2 * h], inverse),
                           mul_rn(st->out[i][2 * h + 1], inverse)};
-            char *at = room + panel_at(16 * WARPS, row0 + lane / 4 + 8 * h, i) + lane % 4 * 4;
+            char *at = shared + panel_at(16 * WARPS, row0 + lane / 4 + 8 * h, i) + lane % 4 * 4;
             *(uint32_t *)at = pack2(v, T());
         }
     }
@@ -387,7 +387,7 @@ static __device__ __forceinline__ void tile_store(const attn_run &run, const att
         size_t token = w.row.q_start + row / run.group;
         uint32_t head = w.kv_head * run.group + row % run.group;
         T *out = (T *)run.args.out + (token * run.args.shape.heads + head) * dim + i % chunks * 8;
-        stg128(out, lds128(room + panel_at(16 * WARPS, local, i % chunks)));
+        stg128(out, lds128(shared + panel_at(16 * WARPS, local, i % chunks)));
     }
 }
 
@@ -427,10 +427,10 @@ template <class T, int DP, int WARPS>
 static __global__ void __launch_bounds__(32 * WARPS, (attn_blocks<DP, WARPS>()))
     attn_kernel(attn_run run)
 {
-    SHARED_DYNAMIC(char, room);
+    SHARED_DYNAMIC(char, shared);
     const attn_args &a = run.args;
-    attn_place at = {room, room + WARPS * 16 * DP * 2,
-                     room + (WARPS * 16 + ATTN_TILE_KEYS) * DP * 2};
+    attn_place at = {shared, shared + WARPS * 16 * DP * 2,
+                     shared + (WARPS * 16 + ATTN_TILE_KEYS) * DP * 2};
     const attn_item *items =
         (const attn_item *)((const char *)run.work +
                             (WARPS == 1 ? run.work->narrow_at : run.work->wide_at));

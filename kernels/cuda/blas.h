@@ -3,7 +3,7 @@
 // belongs to the device.
 #pragma once
 
-#include "kernels/cuda/room.h"
+#include "kernels/cuda/internal.h"
 
 #include <cublasLt.h>
 

@@ -49,8 +49,7 @@ static uint32_t rows_bucket(uint32_t rows)
 }
 
 // The call's weight, then other loaded weights of its shape.
-static struct weight rotated(const struct device *device, const struct weight *weight,
-                             uint32_t turn)
+static struct weight rotated(const struct device *device, const struct weight *weight, uint32_t run)
 {
     struct weight out = *weight;
     const struct weight_shape *want = &weight->shape;
@@ -59,7 +58,7 @@ static struct weight rotated(const struct device *device, const struct weight *w
         const struct weight_shape *have = &device->known[i].shape;
         same += have->n == want->n && have->k == want->k && have->dtype == want->dtype;
     }
-    uint32_t nth = same != 0 ? turn % same : 0;
+    uint32_t nth = same != 0 ? run % same : 0;
     for (uint32_t i = 0; same != 0 && i < device->known_count; i++) {
         const struct weight_shape *have = &device->known[i].shape;
         if (have->n != want->n || have->k != want->k || have->dtype != want->dtype || nth-- != 0)

@@ -5,7 +5,7 @@
 // Threads: open, close, memory and weights from the loading thread; a stream from its engine's
 // thread. Nothing is allocated on the device after stream_open. Every entry that does not name a
 // stream makes the device current first: which one is current belongs to the calling thread.
-#include "kernels/cuda/room.h"
+#include "kernels/cuda/internal.h"
 
 #include "base/clock.h"
 
@@ -202,45 +202,45 @@ static void need_add(struct device_need *need, const char *label, uint64_t bytes
     need->entry[need->count++].bytes = bytes;
 }
 
-// Bytes of a stream's workspaces, in the order of struct stream_room.
-struct stream_room {
+// Bytes of a stream's workspaces.
+struct stream_bytes {
     size_t partial_out, partial_state, walk_out, logits, chunk, sample, blas;
 };
 
-static struct stream_room stream_room_of(const struct device *device,
-                                         const struct stream_limits *limits)
+static struct stream_bytes stream_bytes_of(const struct device *device,
+                                           const struct stream_limits *limits)
 {
-    struct stream_room room = {0, 0, 0, 0, 0, 0, 0};
+    struct stream_bytes bytes = {0, 0, 0, 0, 0, 0, 0};
     struct attn_capacity capacity = attn_plan_capacity(limits, PARTIAL_BYTES_MAX);
     uint32_t dim = limits->attn.dim;
     size_t tile = (size_t)ATTN_TILE_ROWS * dim * sizeof(float);
     size_t columns = dim <= 64 ? 64 : dim <= 128 ? 128 : 256; // of the kernel that serves dim
     size_t blocks = (size_t)device->processors * BLOCKS_PER_PROCESSOR;
-    room.partial_out = capacity.partials * tile;
-    room.partial_state = (size_t)capacity.partials * ATTN_TILE_ROWS * 2 * sizeof(float);
-    room.walk_out = dim != 0 ? blocks * ATTN_WIDE_ROWS * columns * sizeof(float) : 0;
+    bytes.partial_out = capacity.partials * tile;
+    bytes.partial_state = (size_t)capacity.partials * ATTN_TILE_ROWS * 2 * sizeof(float);
+    bytes.walk_out = dim != 0 ? blocks * ATTN_WIDE_ROWS * columns * sizeof(float) : 0;
     if (limits->step.vocab != 0) {
         size_t rows = limits->step.rows_max;
         size_t chunks = (limits->step.vocab + SAMPLE_CHUNK - 1) / SAMPLE_CHUNK;
-        room.logits = rows * limits->step.vocab * sizeof(float);
-        room.chunk = rows * chunks * sizeof(struct sample_chunk);
-        room.sample = rows * sizeof(struct sample_row);
+        bytes.logits = rows * limits->step.vocab * sizeof(float);
+        bytes.chunk = rows * chunks * sizeof(struct sample_chunk);
+        bytes.sample = rows * sizeof(struct sample_row);
     }
-    room.blas = device->exact ? 0 : BLAS_WORKSPACE;
-    return room;
+    bytes.blas = device->exact ? 0 : BLAS_WORKSPACE;
+    return bytes;
 }
 
 static enum status device_needs(const struct device *device, const struct stream_limits *limits,
                                 struct device_need *out, struct error *err)
 {
     (void)err;
-    struct stream_room room = stream_room_of(device, limits);
+    struct stream_bytes bytes = stream_bytes_of(device, limits);
     out->count = 0;
-    need_add(out, "attention parts", room.partial_out + room.partial_state + room.walk_out);
-    if (room.logits != 0)
-        need_add(out, "sampling", room.logits + room.chunk + room.sample);
-    if (room.blas != 0)
-        need_add(out, "product workspace", room.blas);
+    need_add(out, "attention parts", bytes.partial_out + bytes.partial_state + bytes.walk_out);
+    if (bytes.logits != 0)
+        need_add(out, "sampling", bytes.logits + bytes.chunk + bytes.sample);
+    if (bytes.blas != 0)
+        need_add(out, "product workspace", bytes.blas);
     need_add(out, "graphs", (uint64_t)limits->layers * (64 << 10) * 32); // upper bound, 32 buckets
     return STATUS_OK;
 }
@@ -342,32 +342,32 @@ static void stream_close(struct stream *stream)
     free(stream);
 }
 
-static cudaError_t room_take(void *field, size_t bytes)
+static cudaError_t workspace_take(void *field, size_t bytes)
 {
-    void *room = NULL;
-    cudaError_t code = bytes != 0 ? cudaMalloc(&room, bytes) : cudaSuccess;
-    memcpy(field, &room, sizeof room);
+    void *at = NULL;
+    cudaError_t code = bytes != 0 ? cudaMalloc(&at, bytes) : cudaSuccess;
+    memcpy(field, &at, sizeof at);
     return code;
 }
 
 static enum status stream_fill(struct stream *stream, struct error *err)
 {
-    struct stream_room room = stream_room_of(stream->device, &stream->limits);
+    struct stream_bytes bytes = stream_bytes_of(stream->device, &stream->limits);
     cudaError_t code = cudaStreamCreateWithFlags(&stream->cuda, cudaStreamNonBlocking);
     struct {
         void *field;
         size_t bytes;
     } want[] = {
-        {&stream->partial_out, room.partial_out},
-        {&stream->partial_state, room.partial_state},
-        {&stream->walk_out, room.walk_out},
-        {&stream->logits, room.logits},
-        {&stream->chunk, room.chunk},
-        {&stream->sample, room.sample},
-        {&stream->blas_workspace, room.blas},
+        {&stream->partial_out, bytes.partial_out},
+        {&stream->partial_state, bytes.partial_state},
+        {&stream->walk_out, bytes.walk_out},
+        {&stream->logits, bytes.logits},
+        {&stream->chunk, bytes.chunk},
+        {&stream->sample, bytes.sample},
+        {&stream->blas_workspace, bytes.blas},
     };
     for (size_t i = 0; i < sizeof want / sizeof want[0] && code == cudaSuccess; i++)
-        code = room_take(want[i].field, want[i].bytes);
+        code = workspace_take(want[i].field, want[i].bytes);
     if (code != cudaSuccess)
         return cuda_error(err, code, "a stream's workspaces");
     stream->attn_capacity = attn_plan_capacity(&stream->limits, PARTIAL_BYTES_MAX);

@@ -1,7 +1,7 @@
 // Which product serves a call. Exact mode: the two tensor-core kernels that share one summation
 // order. Else cuBLASLt, and our own kernels for what it does not take. Types that tensor cores do
 // not multiply go to the plain kernel.
-#include "kernels/cuda/room.h"
+#include "kernels/cuda/internal.h"
 
 enum { SMALL_ROWS_MAX = 32 };
 

@@ -39,7 +39,7 @@ static __device__ __forceinline__ uint4 token_row8(const gemm_run &g, uint32_t t
 
 // Where element o = token * 16 + feature of a tile lies in shared memory: tokens that a warp writes
 // at once lie in banks of their own, and a warp reads 32 elements of one pair of tokens.
-static __device__ __forceinline__ uint32_t room_at(uint32_t o)
+static __device__ __forceinline__ uint32_t shared_at(uint32_t o)
 {
     return o ^ (o >> 5 & 3u) << 3;
 }
@@ -50,7 +50,7 @@ static __device__ __forceinline__ uint32_t room_at(uint32_t o)
 template <class T, class W, int TILES>
 static __global__ void __launch_bounds__(256) gemm_small_kernel(gemm_run g)
 {
-    SHARED(float, room, [8][16 * 8 * TILES]);
+    SHARED(float, shared, [8][16 * 8 * TILES]);
     uint32_t warp = threadIdx.x / 32, lane = threadIdx.x % 32, r = lane / 4, t = lane % 4;
     uint32_t feature = blockIdx.x * 16, token = blockIdx.y * 8 * TILES;
     uint32_t parts = (g.stride + PRODUCT_PART - 1) / PRODUCT_PART;
@@ -72,16 +72,16 @@ static __global__ void __launch_bounds__(256) gemm_small_kernel(gemm_run g)
         }
         for (int i = 0; i < TILES; i++) {
             uint32_t o = (8 * i + 2 * t) * 16 + r;
-            room[warp][room_at(o)] = c[i][0];
-            room[warp][room_at(o + 16)] = c[i][1];
-            room[warp][room_at(o + 8)] = c[i][2];
-            room[warp][room_at(o + 24)] = c[i][3];
+            shared[warp][shared_at(o)] = c[i][0];
+            shared[warp][shared_at(o + 16)] = c[i][1];
+            shared[warp][shared_at(o + 8)] = c[i][2];
+            shared[warp][shared_at(o + 24)] = c[i][3];
         }
         cta_sync();
         for (int i = 0; i < (TILES + 1) / 2; i++) {
             uint32_t o = i * 256 + threadIdx.x;
             for (uint32_t w = 0; w < 8 && first + w < parts && o < 128 * TILES; w++)
-                total[i] = add_rn(total[i], room[w][room_at(o)]);
+                total[i] = add_rn(total[i], shared[w][shared_at(o)]);
         }
         cta_sync();
     }

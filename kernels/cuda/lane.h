@@ -3,7 +3,7 @@
 #pragma once
 
 #include "kernels/cuda/dev.h"
-#include "kernels/cuda/room.h"
+#include "kernels/cuda/internal.h"
 
 struct bf16 {
     uint16_t bits;
@@ -133,9 +133,9 @@ static __device__ __forceinline__ float warp_max(float x)
     return x;
 }
 
-// The sum over WARPS warps that share a row: each warp's, then those in order. room: WARPS floats
+// The sum over WARPS warps that share a row: each warp's, then those in order. shared: WARPS floats
 // of shared memory of this row; every thread of the block calls it.
-template <int WARPS> static __device__ __forceinline__ float row_sum(float x, float *room)
+template <int WARPS> static __device__ __forceinline__ float row_sum(float x, float *shared)
 {
     x = warp_sum(x);
     if (WARPS == 1)
@@ -143,11 +143,11 @@ template <int WARPS> static __device__ __forceinline__ float row_sum(float x, fl
     uint32_t warp = threadIdx.x / 32;
     cta_sync();
     if (threadIdx.x % 32 == 0)
-        room[warp] = x;
+        shared[warp] = x;
     cta_sync();
     float sum = 0;
     for (int i = 0; i < WARPS; i++)
-        sum = add_rn(sum, room[i]);
+        sum = add_rn(sum, shared[i]);
     return sum;
 }
 

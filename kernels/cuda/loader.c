@@ -3,7 +3,7 @@
 // O_DIRECT where they can be; where the file system refuses it, and for bytes without a file, from
 // the mapping. Called by the loading thread only; everything it needs was taken when the device was
 // opened.
-#include "kernels/cuda/room.h"
+#include "kernels/cuda/internal.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -68,16 +68,16 @@ static bool piece_read(char *buffer, const struct weight_source *source, int dir
 static enum status piece_put(struct device *device, struct convert_args *args, const void *from,
                              size_t bytes)
 {
-    uint32_t turn = device->staging_next;
-    void *room = device->staging_device[turn];
+    uint32_t buffer_at = device->staging_next;
+    void *staged = device->staging_device[buffer_at];
     enum status status =
-        call_status(cudaMemcpyAsync(room, from, bytes, cudaMemcpyHostToDevice, device->loading));
-    args->from = room;
+        call_status(cudaMemcpyAsync(staged, from, bytes, cudaMemcpyHostToDevice, device->loading));
+    args->from = staged;
     if (status == STATUS_OK)
         status = weight_convert(device->loading, args);
     if (status == STATUS_OK)
-        status = call_status(cudaEventRecord(device->staging_free[turn], device->loading));
-    device->staging_next = turn ^ 1u;
+        status = call_status(cudaEventRecord(device->staging_free[buffer_at], device->loading));
+    device->staging_next = buffer_at ^ 1u;
     return status;
 }
 
@@ -90,11 +90,11 @@ static enum status rows_put(struct device *device, struct convert_args *args,
     for (uint32_t row = 0; row < source->rows; row += each) {
         uint32_t rows = source->rows - row < each ? source->rows - row : each;
         size_t bytes = rows * row_bytes;
-        uint32_t turn = device->staging_next;
-        enum status status = call_status(cudaEventSynchronize(device->staging_free[turn]));
+        uint32_t buffer_at = device->staging_next;
+        enum status status = call_status(cudaEventSynchronize(device->staging_free[buffer_at]));
         if (status != STATUS_OK)
             return status;
-        char *buffer = staging_begin(device->staging_host[turn]);
+        char *buffer = staging_begin(device->staging_host[buffer_at]);
         size_t data = 0;
         if (!piece_read(buffer, source, direct, row * row_bytes, bytes, &data)) {
             if (direct >= 0)

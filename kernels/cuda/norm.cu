@@ -17,7 +17,7 @@ struct norm_run {
 // thread that wrote it, from cache. Shared: 32 bytes. Bound: memory, 4 * rows * width elements.
 template <class T, int WARPS> static __global__ void __launch_bounds__(256) rms_kernel(norm_run a)
 {
-    SHARED(float, room, [8]);
+    SHARED(float, shared, [8]);
     uint32_t r = WARPS == 1 ? blockIdx.x * 8 + threadIdx.x / 32 : blockIdx.x;
     if (r >= a.rows)
         return;
@@ -36,7 +36,7 @@ template <class T, int WARPS> static __global__ void __launch_bounds__(256) rms_
         for (int i = 0; i < 8; i++)
             squares = fmaf(v[i], v[i], squares);
     }
-    float scale = 1.0f / sqrtf(row_sum<WARPS>(squares, room) / (float)a.width + a.epsilon);
+    float scale = 1.0f / sqrtf(row_sum<WARPS>(squares, shared) / (float)a.width + a.epsilon);
     T *out = (T *)a.out + (size_t)r * a.width;
     for (uint32_t at = first; at < a.width; at += step) {
         load8_row(x, at, a.width, a.whole, v);
@@ -63,7 +63,7 @@ static __device__ __forceinline__ void sum8(const norm_run &a, size_t row, uint3
 // writes only what it alone reads, after its last read.
 template <class T, int WARPS> static __global__ void __launch_bounds__(256) layer_kernel(norm_run a)
 {
-    SHARED(float, room, [8]);
+    SHARED(float, shared, [8]);
     uint32_t r = WARPS == 1 ? blockIdx.x * 8 + threadIdx.x / 32 : blockIdx.x;
     if (r >= a.rows)
         return;
@@ -75,13 +75,13 @@ template <class T, int WARPS> static __global__ void __launch_bounds__(256) laye
         for (int i = 0; i < 8; i++)
             sum = add_rn(sum, v[i]);
     }
-    float mean = row_sum<WARPS>(sum, room) / (float)a.width;
+    float mean = row_sum<WARPS>(sum, shared) / (float)a.width;
     for (uint32_t at = first; at < a.width; at += step) {
         sum8<T>(a, row, at, v);
         for (uint32_t i = 0; i < 8 && at + i < a.width; i++)
             squares = fmaf(v[i] - mean, v[i] - mean, squares);
     }
-    float scale = 1.0f / sqrtf(row_sum<WARPS>(squares, room) / (float)a.width + a.epsilon);
+    float scale = 1.0f / sqrtf(row_sum<WARPS>(squares, shared) / (float)a.width + a.epsilon);
     for (uint32_t at = first; at < a.width; at += step) {
         float w[8], b[8];
         sum8<T>(a, row, at, v);

@@ -11,7 +11,7 @@ struct pool_run {
 // tokens * width elements.
 template <class T> static __global__ void __launch_bounds__(256) pool_kernel(pool_run a)
 {
-    SHARED(float, room, [8]);
+    SHARED(float, shared, [8]);
     uint32_t width = a.args.width;
     step_sampled s = a.args.sampled[blockIdx.x];
     step_row row = a.args.rows[s.row];
@@ -35,7 +35,7 @@ template <class T> static __global__ void __launch_bounds__(256) pool_kernel(poo
     }
     if (!a.args.normalize)
         return;
-    float length = sqrtf(row_sum<8>(squares, room));
+    float length = sqrtf(row_sum<8>(squares, shared));
     float scale = 1.0f / fmaxf(length, 1e-12f);
     for (uint32_t at = threadIdx.x * 8; at < width; at += 2048) {
         float v[8];

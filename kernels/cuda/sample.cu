@@ -19,7 +19,7 @@ static __device__ __forceinline__ float penalised(float l, const sample_params &
 // logit.
 static __global__ void __launch_bounds__(256) sample_process(sample_run run)
 {
-    SHARED(float, room, [SAMPLE_CHUNK]);
+    SHARED(float, shared, [SAMPLE_CHUNK]);
     SHARED(best_pair, pairs, [8]);
     SHARED(float, sums, [8]);
     const sample_args &a = run.args;
@@ -34,7 +34,7 @@ static __global__ void __launch_bounds__(256) sample_process(sample_run run)
     float bad = 0;
     for (uint32_t i = threadIdx.x; i < count; i += 256) {
         float l = raw[i];
-        room[i] = l;
+        shared[i] = l;
         bad = l < INFINITY ? bad : 1.0f; // NaN too; -infinity is a banned token
         best_pair mine = {l, base + i};
         if (l > -INFINITY && pair_better(mine, top))
@@ -44,18 +44,18 @@ static __global__ void __launch_bounds__(256) sample_process(sample_run run)
     bad = row_sum<8>(bad, sums);
     float sum = 0;
     for (uint32_t i = threadIdx.x; i < count; i += 256)
-        sum = add_rn(sum, raw_top.id != NOBODY ? expf(room[i] - raw_top.value) : 0.0f);
+        sum = add_rn(sum, raw_top.id != NOBODY ? expf(shared[i] - raw_top.value) : 0.0f);
     sum = row_sum<8>(sum, sums);
     const step_bias *bias = a.state.bias + (size_t)s.slot * a.limits.bias_max;
     for (uint32_t i = 0; i < p.bias_count; i++) { // a token may be named twice: one thread a token
         uint32_t at = (uint32_t)bias[i].token - base;
         if (at < count && at % 256 == threadIdx.x)
-            room[at] += bias[i].value;
+            shared[at] += bias[i].value;
     }
     cta_sync();
     for (uint32_t i = 0; threadIdx.x == 0 && p.output_count < p.output_min && i < p.stop_count; i++)
         if ((uint32_t)p.stop_ids[i] - base < count)
-            room[p.stop_ids[i] - base] = -INFINITY;
+            shared[p.stop_ids[i] - base] = -INFINITY;
     cta_sync();
     const uint32_t *mask =
         a.masks && s.mask != STEP_NO_ROW ? a.masks + (size_t)s.mask * run.mask_words : NULL;
@@ -66,7 +66,7 @@ static __global__ void __launch_bounds__(256) sample_process(sample_run run)
     top.id = NOBODY;
     for (uint32_t i = threadIdx.x; i < count; i += 256) {
         uint32_t token = base + i;
-        float l = room[i];
+        float l = shared[i];
         if (mask && !(mask[token / 32] >> (token % 32) & 1u))
             l = -INFINITY;
         if (seen)

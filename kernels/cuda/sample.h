@@ -42,7 +42,7 @@ static __device__ __forceinline__ float order_value(uint32_t key)
 }
 
 // The better of (value, id) pairs over 256 threads: the greater value, ties to the lower id; an id
-// of NOBODY loses always. room: 8 pairs. Every thread of the block calls it and gets the result.
+// of NOBODY loses always. shared: 8 pairs. Every thread of the block calls it and gets the result.
 struct best_pair {
     float value;
     uint32_t id;
@@ -53,7 +53,7 @@ static __device__ __forceinline__ bool pair_better(best_pair a, best_pair b)
         return b.id == NOBODY && a.id != NOBODY;
     return a.value > b.value || (a.value == b.value && a.id < b.id);
 }
-static __device__ __forceinline__ best_pair block_best(best_pair mine, best_pair *room)
+static __device__ __forceinline__ best_pair block_best(best_pair mine, best_pair *shared)
 {
     for (int step = 16; step > 0; step >>= 1) {
         best_pair other = {shfl_xor(mine.value, step), shfl_xor(mine.id, step)};
@@ -62,11 +62,11 @@ static __device__ __forceinline__ best_pair block_best(best_pair mine, best_pair
     }
     cta_sync();
     if (threadIdx.x % 32 == 0)
-        room[threadIdx.x / 32] = mine;
+        shared[threadIdx.x / 32] = mine;
     cta_sync();
-    mine = room[0];
+    mine = shared[0];
     for (uint32_t i = 1; i < blockDim.x / 32; i++)
-        if (pair_better(room[i], mine))
-            mine = room[i];
+        if (pair_better(shared[i], mine))
+            mine = shared[i];
     return mine;
 }

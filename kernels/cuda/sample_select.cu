@@ -5,7 +5,7 @@
 
 enum { SELECT_BINS = 2048, SELECT_THREADS = 1024 };
 
-struct select_room {
+struct select_shared {
     uint64_t bins[SELECT_BINS];
     uint64_t segments[32];
     uint64_t before; // weight above the chosen digit
@@ -19,11 +19,12 @@ static __device__ __forceinline__ uint64_t select_weight(float z, float top, boo
 }
 
 // Counts survivors whose key begins with `prefix` by their next digit.
-static __device__ void select_count(const sample_run &run, const sample_row &row, select_room *room,
-                                    uint32_t prefix, uint32_t shift, uint32_t bits, bool mass)
+static __device__ void select_count(const sample_run &run, const sample_row &row,
+                                    select_shared *shared, uint32_t prefix, uint32_t shift,
+                                    uint32_t bits, bool mass)
 {
     for (uint32_t i = threadIdx.x; i < SELECT_BINS; i += SELECT_THREADS)
-        room->bins[i] = 0;
+        shared->bins[i] = 0;
     cta_sync();
     uint32_t vocab = run.args.limits.vocab;
     const float *in = run.processed + (size_t)blockIdx.x * vocab;
@@ -36,39 +37,39 @@ static __device__ void select_count(const sample_run &run, const sample_row &row
             continue;
         uint64_t weight = select_weight(z, row.raw_max, mass);
         if (weight != 0)
-            atom_add(&room->bins[key >> shift & ((1u << bits) - 1u)], weight);
+            atom_add(&shared->bins[key >> shift & ((1u << bits) - 1u)], weight);
     }
     cta_sync();
 }
 
 // Sums of 64 bins, one a warp.
-static __device__ void select_segments(select_room *room)
+static __device__ void select_segments(select_shared *shared)
 {
     static_assert(SELECT_BINS == 64 * (SELECT_THREADS / 32), "a warp has two bins a lane");
     uint32_t first = threadIdx.x / 32 * 64 + threadIdx.x % 32;
-    uint64_t sum = room->bins[first] + room->bins[first + 32];
+    uint64_t sum = shared->bins[first] + shared->bins[first + 32];
     for (int step = 16; step > 0; step >>= 1) {
         uint64_t low = shfl_xor((uint32_t)sum, step), high = shfl_xor((uint32_t)(sum >> 32), step);
         sum += high << 32 | low;
     }
     if (threadIdx.x % 32 == 0)
-        room->segments[threadIdx.x / 32] = sum;
+        shared->segments[threadIdx.x / 32] = sum;
     cta_sync();
 }
 
 // From the highest bin down: the bin in which the running weight reaches `target`.
-static __device__ void select_digit(select_room *room, uint64_t target)
+static __device__ void select_digit(select_shared *shared, uint64_t target)
 {
     if (threadIdx.x == 0) {
         uint64_t above = 0;
         uint32_t segment = 31;
-        while (segment > 0 && above + room->segments[segment] < target)
-            above += room->segments[segment--];
+        while (segment > 0 && above + shared->segments[segment] < target)
+            above += shared->segments[segment--];
         uint32_t first = segment * (SELECT_BINS / 32), bin = first + SELECT_BINS / 32 - 1;
-        while (bin > first && above + room->bins[bin] < target)
-            above += room->bins[bin--];
-        room->digit = bin;
-        room->before = above;
+        while (bin > first && above + shared->bins[bin] < target)
+            above += shared->bins[bin--];
+        shared->digit = bin;
+        shared->before = above;
     }
     cta_sync();
 }
@@ -76,23 +77,24 @@ static __device__ void select_digit(select_room *room, uint64_t target)
 // The greatest value t so that the weight of survivors >= t reaches target (of mass: a share of
 // all).
 static __device__ float select_threshold(const sample_run &run, const sample_row &row,
-                                         select_room *room, uint64_t target, float share, bool mass)
+                                         select_shared *shared, uint64_t target, float share,
+                                         bool mass)
 {
     uint32_t prefix = 0;
     const uint32_t shifts[3] = {21, 10, 0}, bits[3] = {11, 11, 10};
     for (int pass = 0; pass < 3; pass++) {
-        select_count(run, row, room, prefix, shifts[pass], bits[pass], mass);
-        select_segments(room);
+        select_count(run, row, shared, prefix, shifts[pass], bits[pass], mass);
+        select_segments(shared);
         if (pass == 0 && mass) {
             uint64_t total = 0;
             for (int i = 0; i < 32; i++)
-                total += room->segments[i];
+                total += shared->segments[i];
             target = (uint64_t)((double)share * (double)total);
             target = target != 0 ? target : 1;
         }
-        select_digit(room, target);
-        target -= room->before;
-        prefix = prefix << bits[pass] | room->digit;
+        select_digit(shared, target);
+        target -= shared->before;
+        prefix = prefix << bits[pass] | shared->digit;
         cta_sync();
     }
     return order_value(prefix);
@@ -102,7 +104,7 @@ static __device__ float select_threshold(const sample_run &run, const sample_row
 // memory, three passes of 4 bytes a logit for each of the two.
 static __global__ void __launch_bounds__(SELECT_THREADS, 1) sample_select_kernel(sample_run run)
 {
-    SHARED(select_room, room, [1]);
+    SHARED(select_shared, shared, [1]);
     sample_row row = run.row[blockIdx.x];
     if (row.flags != 0 || row.greedy != NOBODY)
         return;
@@ -110,11 +112,11 @@ static __global__ void __launch_bounds__(SELECT_THREADS, 1) sample_select_kernel
     uint32_t top_k = p.top_k;
     float top_p = p.top_p;
     if (top_k != 0 && top_k < run.args.limits.vocab) {
-        float t = select_threshold(run, row, room, top_k, 0, false);
+        float t = select_threshold(run, row, shared, top_k, 0, false);
         row.threshold = fmaxf(row.threshold, t);
     }
     if (top_p < 1.0f) {
-        float t = select_threshold(run, row, room, 0, top_p, true);
+        float t = select_threshold(run, row, shared, 0, top_p, true);
         row.threshold = fmaxf(row.threshold, t);
     }
     cta_sync(); // all have read the row

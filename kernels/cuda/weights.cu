@@ -51,7 +51,7 @@ static __device__ __forceinline__ float put_at(const put_run &p, uint32_t row, u
 // Shared: 32 bytes. Bound: memory.
 static __global__ void __launch_bounds__(256) put_rows(put_run p)
 {
-    SHARED(float, room, [8]);
+    SHARED(float, shared, [8]);
     uint32_t row = blockIdx.x;
     size_t at = (size_t)(p.first_row + row) * p.stride;
     if (p.dtype != DTYPE_I8) {
@@ -64,10 +64,10 @@ static __global__ void __launch_bounds__(256) put_rows(put_run p)
         top = fmaxf(top, fabsf(put_at(p, row, c)));
     top = warp_max(top);
     if (threadIdx.x % 32 == 0)
-        room[threadIdx.x / 32] = top;
+        shared[threadIdx.x / 32] = top;
     cta_sync();
     for (int i = 0; i < 8; i++)
-        top = fmaxf(top, room[i]);
+        top = fmaxf(top, shared[i]);
     float scale = top / 127.0f, inverse = scale > 0.0f ? 1.0f / scale : 0.0f;
     for (uint32_t c = threadIdx.x * 2; c < p.stride; c += 512) {
         uint32_t pair = 0;

@@ -1,6 +1,6 @@
 // The ops of decoders (Llama, Mistral, Qwen2, Qwen3); see forward.c. What a layer has follows from
 // which weights there are. Keys and values go through the KV blocks. Engine thread.
-#include "runtime/model/parts.h"
+#include "runtime/model/internal.h"
 
 static enum status embed(struct forward *f, const struct forward_op *op)
 {
@@ -59,7 +59,7 @@ static enum status qkv_post(struct forward *f, const struct forward_op *op)
         .cos_sin = model->rope,
         .position = model_state(model, model->layout.position),
         .kv_place = model_state(model, model->layout.kv_place),
-        .kv_base = model->pool.base,
+        .kv_base = model->kv.base,
         .layer_offset = strides.layer,
         .value_offset = strides.value,
         .head_bytes = strides.head,
@@ -83,7 +83,7 @@ static enum status attend(struct forward *f, const struct forward_op *op)
         .step = model_record(model),
         .step_host = f->host,
         .block_table = model->slots.block_table,
-        .kv_base = model->pool.base,
+        .kv_base = model->kv.base,
         .layer_offset = strides.layer,
         .value_offset = strides.value,
         .head_bytes = strides.head,

@@ -1,6 +1,6 @@
 // The ops of encoders (BERT, RoBERTa, XLM-RoBERTa); see forward.c. Rows are packed without padding;
 // keys and values are read from the step's own activations. Engine thread.
-#include "runtime/model/parts.h"
+#include "runtime/model/internal.h"
 
 static enum status embed(struct forward *f, const struct forward_op *op)
 {

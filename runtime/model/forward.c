@@ -14,7 +14,7 @@
 //                        list sends them
 //   expert layers        a layer with experts is another list (router, dispatch, products of the
 //                        experts, combine into BUFFER_DELTA), which forward_run chooses by layer
-#include "runtime/model/parts.h"
+#include "runtime/model/internal.h"
 
 enum status forward_prep(struct model *model, const struct step *host)
 {

@@ -1,6 +1,6 @@
 // Where everything of a model lies in its pieces of memory. Sizes are computed here once, so that
 // the plan that is printed and the memory that is taken cannot differ. Pure.
-#include "runtime/model/parts.h"
+#include "runtime/model/internal.h"
 
 enum { PLACE_ALIGNMENT = 256 };
 

@@ -1,6 +1,6 @@
 // One step: launch, sample, collect. Engine thread; the only waits are in model_collect and, where
 // a device has no room for another step, nowhere: the caller keeps to steps_in_flight.
-#include "runtime/model/parts.h"
+#include "runtime/model/internal.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 // model_open and model_close: memory in the sizes of the plan, weights, tables, graphs. Loading
 // thread; afterwards the model belongs to its engine's thread.
-#include "runtime/model/parts.h"
+#include "runtime/model/internal.h"
 
 #include "base/arena.h"
 #include "runtime/model/rope.h"
@@ -44,7 +44,7 @@ static enum status memory_take(struct model *m, struct error *err)
         status = api->host_take(m->device, &m->host, at->host_bytes, err);
     if (status == STATUS_OK && m->facts.block_count > 0)
         status =
-            kv_pool_open(&m->pool, api, m->device, m->facts.block_bytes, m->facts.block_count, err);
+            kv_memory_open(&m->kv, api, m->device, m->facts.block_bytes, m->facts.block_count, err);
     return status;
 }
 
@@ -224,7 +224,7 @@ void model_close(struct model *m)
         m->api->graph_close(m->graphs[i].graph);
     if (m->stream)
         m->api->stream_close(m->stream);
-    kv_pool_close(&m->pool);
+    kv_memory_close(&m->kv);
     if (m->host)
         m->api->host_give(m->device, m->host, m->layout.host_bytes);
     give(m, m->rope, m->layout.rope_bytes);

@@ -1,6 +1,6 @@
 // model_plan: what a folder is and what it will take, before anything big is taken. Loading thread.
 #include "base/log.h"
-#include "runtime/model/parts.h"
+#include "runtime/model/internal.h"
 
 #include "kernels/attn_tiles.h"
 #include "base/arena.h"

@@ -1,6 +1,6 @@
 // A batch becomes the device's step record: rows get their place in the step, block ids their
 // offsets, wanted rows their index. Engine thread; the record is host-visible memory of the ring.
-#include "runtime/model/parts.h"
+#include "runtime/model/internal.h"
 
 #include <string.h>
 
@@ -83,10 +83,10 @@ void step_build(struct step *out, const struct model *model, struct batch *batch
     struct step_change *changes = step_section(out, out->layout.changes);
     for (uint32_t i = 0; i < batch->change_count; i++) {
         const struct batch_change *in = &batch_changes(batch)[i];
-        check(in->block < model->pool.block_count, "block %u of %u", in->block,
-              model->pool.block_count);
+        check(in->block < model->kv.block_count, "block %u of %u", in->block,
+              model->kv.block_count);
         changes[i] =
-            (struct step_change){in->slot, in->index, kv_pool_units(&model->pool, in->block)};
+            (struct step_change){in->slot, in->index, kv_memory_units(&model->kv, in->block)};
     }
     admits_build(out, model, batch);
     memcpy(step_section(out, out->layout.tokens), batch_tokens(batch),

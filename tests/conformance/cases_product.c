@@ -36,8 +36,8 @@ static void product_case(struct trial *t, enum dtype dtype, enum dtype act, uint
     bool biased = seed % 2;
     struct gemm_args args = {DTYPE_F32, DTYPE_F32, x,        &w.twin, biased ? &bias.twin : NULL,
                              want,      rows,      x_stride, y_stride};
-    if (w.turned.data) {
-        args.weight = &w.turned;
+    if (w.rotated.data) {
+        args.weight = &w.rotated;
         twin_gemm_i8(&args);
     } else {
         twin_gemm(&args);

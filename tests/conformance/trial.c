@@ -248,23 +248,23 @@ static void row_to_bytes(float *row, uint32_t k)
         row[i] = rintf(row[i] * (1.0f / scale)) * scale;
 }
 
-// The same on the cpu: the row as it is multiplied, and turned back.
-static void row_to_groups(float *row, float *turned, uint32_t k)
+// The same on the cpu: the row as it is multiplied, and rotated back.
+static void row_to_groups(float *row, float *rotated, uint32_t k)
 {
     uint32_t depth = byte_depth(k);
-    memcpy(turned, row, k * sizeof *row); // the rest is zero
+    memcpy(rotated, row, k * sizeof *row); // the rest is zero
     for (uint32_t g = 0; g < depth; g += BYTE_GROUP) {
         uint32_t count = depth - g < BYTE_GROUP ? depth - g : BYTE_GROUP;
         for (uint32_t b = g; b < g + count; b += BYTE_BLOCK)
-            byte_turn(turned + b);
-        float scale = byte_scale(turned + g, count);
+            byte_rotate(rotated + b);
+        float scale = byte_scale(rotated + g, count);
         float inverse = byte_inverse(scale);
         for (uint32_t i = g; i < g + count; i++)
-            turned[i] = rintf(turned[i] * inverse) * (scale / BYTE_BLOCK);
+            rotated[i] = rintf(rotated[i] * inverse) * (scale / BYTE_BLOCK);
     }
     for (uint32_t b = 0; b < depth; b += BYTE_BLOCK) {
         float back[BYTE_BLOCK];
-        memcpy(back, turned + b, sizeof back);
+        memcpy(back, rotated + b, sizeof back);
         byte_walsh(back);
         for (uint32_t i = 0; i < BYTE_BLOCK && b + i < k; i++)
             row[b + i] = back[i] * byte_sign(i);
@@ -277,13 +277,13 @@ static void weight_to_bytes(struct trial *t, struct trial_weight *out, float *x)
     const struct weight_shape *shape = &out->device.shape;
     bool groups = t->level < CPU_LEVELS;
     uint32_t depth = byte_depth(shape->k);
-    float *turned = groups ? trial_heap(t, (size_t)shape->n * depth * sizeof *turned) : NULL;
+    float *rotated = groups ? trial_heap(t, (size_t)shape->n * depth * sizeof *rotated) : NULL;
     for (uint32_t r = 0; r < shape->n; r++)
         if (groups)
-            row_to_groups(x + (size_t)r * shape->k, turned + (size_t)r * depth, shape->k);
+            row_to_groups(x + (size_t)r * shape->k, rotated + (size_t)r * depth, shape->k);
         else
             row_to_bytes(x + (size_t)r * shape->k, shape->k);
-    out->turned = (struct weight){.shape = *shape, .data = turned};
+    out->rotated = (struct weight){.shape = *shape, .data = rotated};
 }
 
 struct trial_weight trial_weight_make(struct trial *t, const struct weight_shape *shape,

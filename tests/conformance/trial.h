@@ -2,7 +2,7 @@
 // end, weights in the device's form and as the twin's plain floats, and comparison. One thread.
 #pragma once
 
-#include "kernels/cpu/cpu.h"
+#include "kernels/cpu/internal.h"
 #include "kernels/cpu/twin.h"
 #include "kernels/device.h"
 
@@ -26,9 +26,9 @@ struct trial {
     } piece[TRIAL_PIECES];
 };
 
-// A weight on the device, and the same numbers for the twin; int8 on the cpu: also as turned rows.
+// A weight on the device, and the same numbers for the twin; int8 on the cpu: also as rotated rows.
 struct trial_weight {
-    struct weight device, twin, turned;
+    struct weight device, twin, rotated;
 };
 
 // Opens the device: cpu at a level, or a plugin by name or path. false: not there (said on stdout),

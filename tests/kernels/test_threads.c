@@ -1,7 +1,7 @@
-// The thread pool: every chunk of every job runs exactly once, on a thread number within bounds;
-// what chunks write is seen by the caller; several callers share the pool; sleeping workers wake.
-// Run under TSan, too.
-#include "kernels/cpu/cpu.h"
+// The threads of a CPU device: every chunk of every job runs exactly once, on a thread number
+// within bounds; what chunks write is seen by the caller; several callers share them; sleeping
+// workers wake. Run under TSan, too.
+#include "kernels/cpu/internal.h"
 
 #include <pthread.h>
 #include <setjmp.h>
@@ -16,7 +16,7 @@
 enum { CHUNKS = 300 };
 
 struct count_job {
-    uint32_t seen[CHUNKS]; // plain: the pool must order these writes before pool_run returns
+    uint32_t seen[CHUNKS]; // plain: threads.c must order these writes before threads_run returns
     uint32_t threads;
     _Atomic uint32_t wrong;
 };
@@ -30,14 +30,14 @@ static void count_chunk(void *opaque, uint32_t chunk, uint32_t worker)
         job->seen[chunk]++;
 }
 
-static void jobs_run(struct pool *pool, uint32_t jobs)
+static void jobs_run(struct threads *threads, uint32_t jobs)
 {
     struct count_job job;
     for (uint32_t i = 0; i < jobs; i++) {
         uint32_t chunks = 1 + i * 7 % CHUNKS;
         memset(&job, 0, sizeof job);
-        job.threads = pool_threads(pool);
-        pool_run(pool, count_chunk, &job, chunks);
+        job.threads = threads_count(threads);
+        threads_run(threads, count_chunk, &job, chunks);
         assert_int_equal(job.wrong, 0);
         for (uint32_t c = 0; c < CHUNKS; c++)
             assert_int_equal(job.seen[c], c < chunks ? 1 : 0);
@@ -47,75 +47,75 @@ static void jobs_run(struct pool *pool, uint32_t jobs)
 static void test_each_once(void **state)
 {
     (void)state;
-    for (uint32_t threads = 1; threads <= 5; threads++) {
-        struct pool *pool;
-        assert_int_equal(pool_open(&pool, threads, NULL), STATUS_OK);
-        assert_int_equal(pool_threads(pool), threads);
-        jobs_run(pool, 500);
-        pool_close(pool);
+    for (uint32_t count = 1; count <= 5; count++) {
+        struct threads *threads;
+        assert_int_equal(threads_open(&threads, count, NULL), STATUS_OK);
+        assert_int_equal(threads_count(threads), count);
+        jobs_run(threads, 500);
+        threads_close(threads);
     }
 }
 
 static void test_after_sleep(void **state)
 {
     (void)state;
-    struct pool *pool;
-    assert_int_equal(pool_open(&pool, 3, NULL), STATUS_OK);
+    struct threads *threads;
+    assert_int_equal(threads_open(&threads, 3, NULL), STATUS_OK);
     for (int i = 0; i < 20; i++) {
         struct timespec pause = {0, 1000000}; // long enough for the workers to sleep
         nanosleep(&pause, NULL);
-        jobs_run(pool, 3);
+        jobs_run(threads, 3);
     }
-    pool_close(pool);
+    threads_close(threads);
 }
 
-static void *caller_main(void *pool)
+static void *caller_main(void *threads)
 {
-    jobs_run(pool, 300);
+    jobs_run(threads, 300);
     return NULL;
 }
 
 static void test_callers(void **state)
 {
     (void)state;
-    struct pool *pool;
+    struct threads *threads;
     pthread_t caller[3];
-    assert_int_equal(pool_open(&pool, 3, NULL), STATUS_OK);
+    assert_int_equal(threads_open(&threads, 3, NULL), STATUS_OK);
     for (int i = 0; i < 3; i++)
-        assert_int_equal(pthread_create(&caller[i], NULL, caller_main, pool), 0);
+        assert_int_equal(pthread_create(&caller[i], NULL, caller_main, threads), 0);
     for (int i = 0; i < 3; i++)
         pthread_join(caller[i], NULL);
-    pool_close(pool);
+    threads_close(threads);
 }
 
 static void test_refused(void **state)
 {
     (void)state;
-    struct pool *pool;
+    struct threads *threads;
     struct error err = {0};
-    assert_int_equal(pool_open(&pool, 100000, &err), STATUS_INVALID);
-    assert_null(pool);
+    assert_int_equal(threads_open(&threads, 100000, &err), STATUS_INVALID);
+    assert_null(threads);
     assert_true(err.text[0] != '\0');
-    pool_close(NULL);
+    threads_close(NULL);
 }
 
 // No thread has room for a stack this large: the pool is refused and says which one did not start.
 static void test_no_room(void **state)
 {
     (void)state;
-    struct pool *pool;
+    struct threads *threads;
     struct error err = {0};
     pthread_attr_t usual, huge;
     assert_int_equal(pthread_getattr_default_np(&usual), 0);
     assert_int_equal(pthread_attr_init(&huge), 0);
     assert_int_equal(pthread_attr_setstacksize(&huge, (size_t)1 << 47), 0);
     assert_int_equal(pthread_setattr_default_np(&huge), 0);
-    enum status status = pool_open(&pool, 3, &err);
+    enum status status = threads_open(&threads, 3, &err);
     assert_int_equal(pthread_setattr_default_np(&usual), 0);
     pthread_attr_destroy(&huge);
     pthread_attr_destroy(&usual);
     assert_int_equal(status, STATUS_NO_ROOM);
-    assert_null(pool);
+    assert_null(threads);
     assert_non_null(strstr(err.text, "thread 1 of 3 could not start"));
 }
 

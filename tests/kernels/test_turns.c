@@ -1,7 +1,7 @@
 // Turns of streams on a CPU device: one at a time, at least one of every k + 1 for each of k
 // streams with work however late its thread comes back, and nobody waits for a stream without
 // work. Run under TSan, too.
-#include "kernels/cpu/cpu.h"
+#include "kernels/cpu/internal.h"
 
 #include <stdatomic.h>
 #include <time.h>

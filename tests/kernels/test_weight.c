@@ -198,23 +198,23 @@ static void test_bytes_tiny(void **state)
 static void test_bytes_turn(void **state)
 {
     (void)state;
-    float x[BYTE_BLOCK], turned[BYTE_BLOCK];
+    float x[BYTE_BLOCK], rotated[BYTE_BLOCK];
     for (uint32_t column = 0; column <= BYTE_BLOCK; column++) {
         for (uint32_t i = 0; i < BYTE_BLOCK; i++)
-            x[i] = turned[i] = i == column || column == BYTE_BLOCK ? 3 : 0;
-        byte_turn(turned);
+            x[i] = rotated[i] = i == column || column == BYTE_BLOCK ? 3 : 0;
+        byte_rotate(rotated);
         for (uint32_t i = 0; i < BYTE_BLOCK; i++) {
             double want = 0;
             for (uint32_t j = 0; j < BYTE_BLOCK; j++) {
                 bool minus = __builtin_popcount(i & j) % 2 != 0;
                 want += (double)(x[j] * byte_sign(j)) * (minus ? -1 : 1);
             }
-            assert_true((double)turned[i] == want);
+            assert_true((double)rotated[i] == want);
             assert_true(fabs(want) == (column == BYTE_BLOCK ? 24 : 3));
         }
-        byte_walsh(turned);
+        byte_walsh(rotated);
         for (uint32_t i = 0; i < BYTE_BLOCK; i++)
-            assert_true(turned[i] * byte_sign(i) == BYTE_BLOCK * x[i]);
+            assert_true(rotated[i] * byte_sign(i) == BYTE_BLOCK * x[i]);
     }
 }
 
@@ -230,7 +230,7 @@ static double relative_error(const float *got, const float *want, uint32_t n)
 
 // A few columns of activations that are much larger than the others, as trained models have them,
 // met by weights that are as much smaller there: all columns count alike. One scale for a row of
-// activations loses the others (error 0.31), scales for groups and turned blocks do not.
+// activations loses the others (error 0.31), scales for groups and rotated blocks do not.
 static void test_bytes_outliers(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
 #include "tests/kernels/tiles.h"
 
-#include "kernels/cpu/cpu.h"
+#include "kernels/cpu/internal.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -40,7 +40,7 @@ static __attribute__((constructor)) void only_with_tiles(void)
         refuse("the AMX level fails its trial at start");
 }
 
-bool amx_here(void)
+bool amx_detect(void)
 {
     return true;
 }

@@ -6,7 +6,7 @@
 // Everything goes through the device table, so the same program runs on a GPU (bench/gpu.sh). With
 // the argument `small` only shapes that the slow modes can afford run.
 #include "kernels/attn_tiles.h"
-#include "kernels/cuda/room.h" // attn_work
+#include "kernels/cuda/internal.h" // attn_work
 #include "tests/simt/control.h"
 
 #include <math.h>

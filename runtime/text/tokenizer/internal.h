@@ -23,7 +23,7 @@ struct tokenizer {
     uint32_t normalizer_count, pre_count, decoder_count;
     bool has_decoder;
 
-    enum model_kind model;
+    enum tokenizer_kind model;
     struct bpe bpe;
     struct wordpiece wordpiece;
     struct unigram unigram;

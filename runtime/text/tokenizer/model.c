@@ -7,16 +7,16 @@ void model_encode(struct encode *e, struct text piece)
         return;
     const struct word_slot *slot;
     switch (e->t->model) {
-    case MODEL_BPE:
+    case TOKENIZER_BPE:
         bpe_encode(e, piece);
         break;
-    case MODEL_WORDPIECE:
+    case TOKENIZER_WORDPIECE:
         wordpiece_encode(e, piece);
         break;
-    case MODEL_UNIGRAM:
+    case TOKENIZER_UNIGRAM:
         unigram_encode(e, piece);
         break;
-    case MODEL_WORD_LEVEL:
+    case TOKENIZER_WORD_LEVEL:
         slot = word_table_find(&e->t->by_name, piece.at, piece.bytes);
         if (slot && slot->id < e->t->model_vocab)
             encode_push(e, slot->id);
@@ -123,21 +123,21 @@ enum status model_open_json(struct tokenizer *t, const struct jnode *node, struc
     if (status != STATUS_OK)
         return status;
     if (unigram) {
-        t->model = MODEL_UNIGRAM;
+        t->model = TOKENIZER_UNIGRAM;
         return unigram_open(t, node, err);
     }
     if (text_is(kind, "BPE")) {
-        t->model = MODEL_BPE;
+        t->model = TOKENIZER_BPE;
         return bpe_open(t, node, err);
     }
     if (text_is(kind, "WordPiece")) {
-        t->model = MODEL_WORDPIECE;
+        t->model = TOKENIZER_WORDPIECE;
         return wordpiece_open(t, node, err);
     }
     if (!text_is(kind, "WordLevel"))
         return error_set(err, STATUS_UNSUPPORTED, "a model of type %.*s is not known",
                          (int)(kind.bytes < 60 ? kind.bytes : 60), kind.at);
-    t->model = MODEL_WORD_LEVEL;
+    t->model = TOKENIZER_WORD_LEVEL;
     t->pieces = t->names;
     struct text unk = jtree_get_text(node, "unk_token");
     const struct word_slot *slot = unk.at ? word_table_find(&t->by_name, unk.at, unk.bytes) : NULL;

@@ -76,7 +76,7 @@ struct pre_tokenizer {
 
 // ---- models
 
-enum model_kind { MODEL_BPE, MODEL_WORDPIECE, MODEL_UNIGRAM, MODEL_WORD_LEVEL };
+enum tokenizer_kind { TOKENIZER_BPE, TOKENIZER_WORDPIECE, TOKENIZER_UNIGRAM, TOKENIZER_WORD_LEVEL };
 
 struct merge_slot {
     uint32_t left, right; // left == UINT32_MAX: empty

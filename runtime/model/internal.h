@@ -6,7 +6,7 @@
 #include "kernels/device.h"
 #include "runtime/model/config.h"
 #include "runtime/model/model.h"
-#include "runtime/model/pool.h"
+#include "runtime/model/kv_memory.h"
 #include "runtime/model/safetensors.h"
 #include "runtime/model/weights.h"
 
@@ -102,7 +102,7 @@ struct model {
     void *weights_memory, *activations, *state, *host, *rope;
     uint64_t weights_bytes;
     struct weight *weights; // [slots]
-    struct kv_pool pool;
+    struct kv_memory kv;
     struct slot_state slots;
     struct model_slot ring[MODEL_RING];
     uint32_t *word;                        // host-visible: the last step that is done

@@ -110,7 +110,7 @@ struct cpu_kernels cpu_kernels_avx512bf16(void);
 struct cpu_kernels cpu_kernels_amx(void);
 
 struct device {
-    struct pool *pool;
+    struct threads *threads;
     struct cpu_kernels kernels;
     enum cpu_level level;
     struct turns turns; // of its streams
@@ -140,7 +140,7 @@ enum status cpu_device_open(struct device **out, const struct device_options *op
 enum cpu_level cpu_level_find(enum cpu_level highest);
 const char *cpu_level_name(enum cpu_level level);
 struct cpu_kernels cpu_level_kernels(enum cpu_level level);
-bool amx_here(void); // also asks the kernel for tiles, for threads that start later too
+bool amx_detect(void); // also asks the kernel for tiles, for threads that start later too
 
 uint64_t cpu_stream_turns(const struct stream *stream);
 

@@ -1,10 +1,10 @@
-#include "kernels/cpu/groups.h"
+#include "kernels/cpu/cgroups.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-const struct groups_place groups_system = {"/sys/fs/cgroup", "/proc/self/cgroup"};
+const struct cgroups_place cgroups_system = {"/sys/fs/cgroup", "/proc/self/cgroup"};
 
 enum { PATH_BYTES = 1024 };
 
@@ -126,7 +126,7 @@ static uint64_t line_look(const char *mount, char *line, const char *controller,
     return least;
 }
 
-static uint64_t groups_least(const struct groups_place *place, const char *controller,
+static uint64_t groups_least(const struct cgroups_place *place, const char *controller,
                              group_look *look)
 {
     char line[PATH_BYTES];
@@ -140,12 +140,12 @@ static uint64_t groups_least(const struct groups_place *place, const char *contr
     return least;
 }
 
-uint64_t groups_memory_free(const struct groups_place *place)
+uint64_t cgroups_memory_free(const struct cgroups_place *place)
 {
     return groups_least(place, "memory", memory_free);
 }
 
-uint32_t groups_cores(const struct groups_place *place)
+uint32_t cgroups_cores(const struct cgroups_place *place)
 {
     uint64_t least = groups_least(place, "cpu", cores);
     return least < UINT32_MAX ? (uint32_t)least : UINT32_MAX;

@@ -1,6 +1,6 @@
 // What control groups leave, read from made-up hierarchies: version 2 nested, version 1 on a host
 // and in a container that sees only its own part, no limits, files that are not there or not sane.
-#include "kernels/cpu/groups.h"
+#include "kernels/cpu/cgroups.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,7 +17,7 @@ enum { GIB = 1 << 30 };
 
 struct tree {
     char mount[64], own[80];
-    struct groups_place place;
+    struct cgroups_place place;
 };
 
 // A file of the tree, with the folders on its way; empty text: none.
@@ -39,10 +39,10 @@ static void put(const struct tree *tree, const char *path, const char *text)
 static int tree_open(void **state)
 {
     static struct tree tree;
-    snprintf(tree.mount, sizeof tree.mount, "/tmp/weft_groups_XXXXXX");
+    snprintf(tree.mount, sizeof tree.mount, "/tmp/weft_cgroups_XXXXXX");
     assert_non_null(mkdtemp(tree.mount));
     snprintf(tree.own, sizeof tree.own, "%s/own", tree.mount);
-    tree.place = (struct groups_place){tree.mount, tree.own};
+    tree.place = (struct cgroups_place){tree.mount, tree.own};
     *state = &tree;
     return 0;
 }
@@ -57,8 +57,8 @@ static int tree_close(void **state)
 
 static void expect(const struct tree *tree, uint64_t bytes, uint32_t cores)
 {
-    assert_int_equal(groups_memory_free(&tree->place), bytes);
-    assert_int_equal(groups_cores(&tree->place), cores);
+    assert_int_equal(cgroups_memory_free(&tree->place), bytes);
+    assert_int_equal(cgroups_cores(&tree->place), cores);
 }
 
 static void test_nothing(void **state)

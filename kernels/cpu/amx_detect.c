@@ -1,6 +1,6 @@
 // Whether this processor names AMX and the kernel lets us use it. In a file of its own because
 // tests put emulated tiles in its place (tests/kernels/tiles.c).
-#include "kernels/cpu/cpu.h"
+#include "kernels/cpu/internal.h"
 
 #include <cpuid.h>
 #include <sys/syscall.h>
@@ -9,7 +9,7 @@
 enum { ARCH_REQ_XCOMP_PERM_CODE = 0x1023, XFEATURE_TILE_DATA = 18 };
 enum { AMX_BF16_BIT = 22, AMX_TILE_BIT = 24, AMX_INT8_BIT = 25 };
 
-bool amx_here(void)
+bool amx_detect(void)
 {
     const uint32_t wanted = 1u << AMX_BF16_BIT | 1u << AMX_TILE_BIT | 1u << AMX_INT8_BIT;
     uint32_t a, b, c, d = 0;

@@ -4,15 +4,15 @@
 
 #include <stdint.h>
 
-struct groups_place {
+struct cgroups_place {
     const char *mount; // the folder of the hierarchies
     const char *own;   // the file that names this process's groups, a line each
 };
 
-extern const struct groups_place groups_system;
+extern const struct cgroups_place cgroups_system;
 
 // Bytes: limit - use + what of the use is page cache that can go. UINT64_MAX: no limit.
-uint64_t groups_memory_free(const struct groups_place *place);
+uint64_t cgroups_memory_free(const struct cgroups_place *place);
 
 // Processors' worth of time that the least quota allows, rounded up. UINT32_MAX: no quota.
-uint32_t groups_cores(const struct groups_place *place);
+uint32_t cgroups_cores(const struct cgroups_place *place);
