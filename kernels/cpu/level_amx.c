@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "kernels/cpu/rotate.inc"
+#include "kernels/cpu/slab_end.inc"
 
 struct amx_config {
     uint8_t palette, start_row, reserved[14];
@@ -312,40 +313,6 @@ static void walk_run(const struct walk *walk, bool bytes)
         walk_high(walk);
 }
 
-// The last part of a slab goes to y: sum of parts, bias.
-struct slab_end {
-    const struct product *p;
-    __m512 bias[2];
-    __mmask16 mask[2];
-    uint32_t column;
-};
-
-static struct slab_end slab_end_make(const struct product *p, uint32_t slab)
-{
-    struct slab_end e = {.p = p, .column = slab * SLAB_COLUMNS};
-    for (uint32_t c = 0; c < 2; c++) {
-        uint32_t at = e.column + 16 * c;
-        uint32_t left = p->n > at ? p->n - at : 0;
-        e.mask[c] = left >= 16 ? 0xFFFF : (__mmask16)((1u << left) - 1);
-        e.bias[c] = p->bias ? _mm512_maskz_loadu_ps(e.mask[c], p->bias + at) : _mm512_setzero_ps();
-    }
-    return e;
-}
-
-static void rows_write(const struct slab_end *e, const float *sums, uint32_t first, uint32_t rows)
-{
-    const struct product *p = e->p;
-    for (uint32_t r = 0; r < rows; r++) {
-        float *y = p->y + (size_t)(first + r) * p->y_stride + e->column;
-        for (uint32_t c = 0; c < 2; c++) {
-            __m512 v = _mm512_load_ps(sums + r * 32 + 16 * c);
-            if (p->bias)
-                v = _mm512_add_ps(v, e->bias[c]);
-            _mm512_mask_storeu_ps(y + 16 * c, e->mask[c], v);
-        }
-    }
-}
-
 // One group of slabs over all rows, and what its walks fetch.
 struct group {
     const struct product *p;
@@ -361,7 +328,7 @@ static struct group group_make(const struct product *p, uint32_t first, uint32_t
     return g;
 }
 
-// Asks for the lines of y that rows_write will fill a thousand cycles later.
+// Asks for the lines of y that slab_end_write will fill a thousand cycles later.
 static void rows_ask(const struct slab_end *e, uint32_t first, uint32_t rows)
 {
     const struct product *p = e->p;
@@ -383,7 +350,7 @@ struct pending {
 static void pending_do(struct pending *job)
 {
     if (job->rows > 0)
-        rows_write(job->end, job->sum, job->r, job->rows);
+        slab_end_write(job->end, job->sum, job->r, job->rows);
     job->rows = 0;
 }
 

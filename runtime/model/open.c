@@ -193,6 +193,8 @@ enum status model_open(struct model **out, const struct model_plan *plan, uint64
         if (m->weights[WEIGHT_HEAD].shape.n == 0) // tied
             m->weights[WEIGHT_HEAD] = m->weights[WEIGHT_EMBED];
     }
+    if (status == STATUS_OK && plan->parts->tensors)
+        status = tensors_check(plan->parts->tensors, err);
     if (status == STATUS_OK)
         status = rope_upload(m, err);
     if (status == STATUS_OK)

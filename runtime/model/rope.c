@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-static const double turn = 6.283185307179586476925;
+static const double two_pi = 6.283185307179586476925;
 
 static void plain(double *out, uint32_t dim, double theta)
 {
@@ -17,7 +17,7 @@ static void llama3(double *out, const struct rope_config *rope)
     double low_wave = rope->original / rope->low_freq_factor;
     double high_wave = rope->original / rope->high_freq_factor;
     for (uint32_t i = 0; i < rope->dim / 2; i++) {
-        double wave = turn / out[i];
+        double wave = two_pi / out[i];
         double blend = (rope->original / wave - rope->low_freq_factor) /
                        (rope->high_freq_factor - rope->low_freq_factor);
         if (wave > low_wave)
@@ -30,7 +30,7 @@ static void llama3(double *out, const struct rope_config *rope)
 // The column at which a wave turns `rotations` times within the original length.
 static double yarn_column(const struct rope_config *rope, double rotations)
 {
-    return rope->dim * log(rope->original / (rotations * turn)) / (2 * log(rope->theta));
+    return rope->dim * log(rope->original / (rotations * two_pi)) / (2 * log(rope->theta));
 }
 
 static double yarn_scale(double factor, double mscale)

@@ -40,6 +40,9 @@ struct tensors; // opaque
 // Reads model.safetensors, else the shards that model.safetensors.index.json names. NOT_FOUND where
 // the folder has neither.
 enum status tensors_open(struct tensors **out, const char *folder, struct error *err) MUST_USE;
+// After reading: whether the files still have their bytes. A page that a cut takes away raises
+// SIGBUS (mapping.h), but the rest of the last page reads as zeros.
+enum status tensors_check(const struct tensors *tensors, struct error *err) MUST_USE;
 void tensors_close(struct tensors *tensors); // NULL is allowed
 
 const struct tensor *tensors_find(const struct tensors *tensors, const char *name); // or NULL

@@ -6,7 +6,6 @@
 #include "base/arena.h"
 
 #include <string.h>
-#include <sys/stat.h>
 
 struct loader {
     const struct weight_load_args *args;
@@ -40,26 +39,10 @@ static enum status put(struct loader *l, struct weight *weight, uint32_t row,
     return l->args->api->weight_put(l->args->device, weight, row, source, l->err);
 }
 
-// Whether the file still holds the tensor: reading a mapping behind the end of a file that was cut
-// since (a download that began anew) would end the process.
-static enum status tensor_check(const struct tensor *tensor, struct error *err)
-{
-    struct stat about;
-    if (fstat(tensor->fd, &about) == 0 && (uint64_t)about.st_size >= tensor->offset + tensor->bytes)
-        return STATUS_OK;
-    return error_set(err, STATUS_IO,
-                     "%s was cut while it was loaded: tensor %s is not in it any "
-                     "more; load again once it is whole",
-                     tensor->file, tensor->name.at);
-}
-
 static enum status put_difference(struct loader *l, struct weight *weight,
                                   const struct weight_entry *entry)
 {
     uint32_t width = entry->parts[0].cols;
-    enum status status = tensor_check(entry->parts[0].tensor, l->err);
-    if (status != STATUS_OK)
-        return status;
     float *row = heap_take(width * sizeof *row);
     for (uint32_t i = 0; i < width; i++) {
         uint64_t yes = (uint64_t)entry->parts[0].first_row * width + i;
@@ -67,7 +50,7 @@ static enum status put_difference(struct loader *l, struct weight *weight,
         row[i] = element(entry->parts[0].tensor, yes) - element(entry->parts[1].tensor, no);
     }
     struct weight_source source = {row, -1, 0, DTYPE_F32, 1, width, 0, 0};
-    status = put(l, weight, 0, &source);
+    enum status status = put(l, weight, 0, &source);
     heap_give(row);
     return status;
 }
@@ -77,9 +60,6 @@ static enum status put_tensor(struct loader *l, struct weight *weight,
                               const struct weight_part *part)
 {
     const struct tensor *tensor = part->tensor;
-    enum status status = tensor_check(tensor, l->err);
-    if (status != STATUS_OK)
-        return status;
     enum dtype dtype = (enum dtype)tensor->dtype;
     struct weight_source source = {
         tensor->map, tensor->fd, tensor->offset, dtype, part->rows, part->cols, 0, 0};
@@ -89,7 +69,7 @@ static enum status put_tensor(struct loader *l, struct weight *weight,
         memcpy(copy, tensor->map, tensor->bytes);
         source.map = copy;
     }
-    status = put(l, weight, part->first_row, &source);
+    enum status status = put(l, weight, part->first_row, &source);
     heap_give(copy);
     return status;
 }

@@ -26,6 +26,7 @@ FAULTS = [
     ("yarn ends its ramp at half of the columns", "runtime/model/rope.c", "yarn", "rope->dim - 1.0", "rope->dim / 2 - 1.0", "test_rope"),
     ("a shape that overflows is refused for its bytes", "runtime/model/safetensors.c", "", "__builtin_mul_overflow(total, size, &total) || total > INT64_MAX", "__builtin_mul_overflow(total, size, &total) && total > INT64_MAX", "test_hostile"),
     ("a head that lies beyond the file is read for its shape", "runtime/model/safetensors.c", "", "if (first > end || end > data_bytes)", "if (first > end)", "test_hostile"),
+    ("a file cut while it was loaded is taken for whole", "runtime/model/safetensors.c", "tensors_check", "about.st_size < shard->file.bytes", "about.st_size < 1", "test_hostile"),
     ("a header of any number of values is read", "runtime/model/safetensors.c", "safetensors_parse", "keys > TENSORS_MAX + 1 || values > TENSOR_VALUES_MAX", "keys > TENSORS_MAX + 1", "test_hostile"),
     ("an escaped quote ends a string of a header", "runtime/model/safetensors.c", "keys_count", "i += json.at[i] == '\\\\';", ";", "test_safetensors"),
     ("a classifier of several labels is a wrong shape", "runtime/model/weights.c", "labels_check", "tensor->shape[0] > 1", "false", "test_commands"),

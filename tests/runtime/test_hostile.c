@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -566,11 +567,12 @@ static void odd_files_are_refused(void **state)
     accept(g);
 }
 
-// The file was whole when its header was read, and is cut before its tensors are.
-static void a_file_that_shrinks_is_refused(void **state)
+// A cut within the last page of a file reads as zeros.
+static void a_file_that_loses_its_last_bytes_is_refused(void **state)
 {
     struct ground *g = *state;
     struct error err;
+    struct stat about;
     struct model_plan *plan;
     struct model *model = NULL;
     struct model_options options = rig_options();
@@ -578,12 +580,45 @@ static void a_file_that_shrinks_is_refused(void **state)
     snprintf(path, sizeof path, "%s/model.safetensors", g->folder);
     assert_int_equal(model_plan_open(&plan, g->folder, g->api, g->device, &options, &err),
                      STATUS_OK);
-    assert_int_equal(truncate(path, 4096), 0);
-    uint64_t kv = plan->kv_bytes_min;
-    assert_int_equal(model_open(&model, plan, kv, NULL, NULL, &err), STATUS_IO);
+    assert_int_equal(stat(path, &about), 0);
+    assert_int_equal(truncate(path, about.st_size - 1), 0);
+    assert_int_equal(model_open(&model, plan, plan->kv_bytes_min, NULL, NULL, &err), STATUS_IO);
     assert_null(model);
-    assert_non_null(strstr(err.text, "was cut while it was loaded"));
+    assert_non_null(strstr(err.text, "model.safetensors was cut while it was loaded"));
     model_plan_close(plan);
+    ground_reset(g);
+}
+
+// The file was whole when its header was read, and is cut before its tensors are: the process that
+// loads it ends with one sentence (runtime/model/mapping.h).
+static void a_file_that_shrinks_ends_the_process(void **state)
+{
+    struct ground *g = *state;
+    char path[128], said[512];
+    int ends[2];
+    snprintf(path, sizeof path, "%s/model.safetensors", g->folder);
+    assert_int_equal(pipe(ends), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        struct error err;
+        struct model_plan *plan;
+        struct model *model = NULL;
+        struct model_options options = rig_options();
+        dup2(ends[1], STDERR_FILENO);
+        if (model_plan_open(&plan, g->folder, g->api, g->device, &options, &err) != STATUS_OK ||
+            truncate(path, 4096) != 0)
+            _exit(2);
+        _exit(model_open(&model, plan, plan->kv_bytes_min, NULL, NULL, &err) == STATUS_OK ? 3 : 4);
+    }
+    close(ends[1]);
+    ssize_t got = read(ends[0], said, sizeof said - 1);
+    said[got > 0 ? got : 0] = '\0';
+    close(ends[0]);
+    int status = 0;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 1);
+    assert_non_null(strstr(said, "model.safetensors: byte "));
+    assert_non_null(strstr(said, "could not be read: the file was cut"));
     ground_reset(g);
 }
 
@@ -686,7 +721,8 @@ int main(void)
         cmocka_unit_test(cut_files_are_refused),
         cmocka_unit_test(indexes_are_refused),
         cmocka_unit_test(odd_files_are_refused),
-        cmocka_unit_test(a_file_that_shrinks_is_refused),
+        cmocka_unit_test(a_file_that_loses_its_last_bytes_is_refused),
+        cmocka_unit_test(a_file_that_shrinks_ends_the_process),
         cmocka_unit_test(a_step_without_room_for_prompts_is_refused),
         cmocka_unit_test(options_are_refused),
         cmocka_unit_test(an_unknown_architecture_names_the_known),

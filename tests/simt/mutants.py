@@ -73,7 +73,7 @@ MUTANTS = [
     ("wide product: bank conflicts", C + "gemm_wide.cu", "chunk_at", "((chunk ^ (row & 1u) * 4u) * 16)", "(chunk * 16)", ACCESS),
     ("row sums: shared memory reused without a barrier", C + "lane.h", "row_sum", "cta_sync(); if (threadIdx.x % 32 == 0) shared[warp] = x;", "if (threadIdx.x % 32 == 0) shared[warp] = x;", "layer_norm"),
     ("row sums: read before all warps have written", C + "lane.h", "row_sum", "shared[warp] = x; cta_sync();", "shared[warp] = x;", "rms_norm"),
-    ("loader: missing event wait, pinned buffer reused early", C + "loader.c", "rows_put", "= call_status(cudaEventSynchronize(device->staging_free[turn]));", "= device->staging_free[turn] != NULL ? STATUS_OK : STATUS_INVALID;", KERNELS),
+    ("loader: missing event wait, pinned buffer reused early", C + "loader.c", "rows_put", "= call_status(cudaEventSynchronize(device->staging_free[buffer_at]));", "= device->staging_free[buffer_at] != NULL ? STATUS_OK : STATUS_INVALID;", KERNELS),
     ("rms norm: one element in eight forgotten", C + "norm.cu", "rms_kernel", "for (int i = 0; i < 8; i++) squares = fmaf(v[i], v[i], squares);", "for (int i = 0; i < 7; i++) squares = fmaf(v[i], v[i], squares);", "rms_norm"),
     ("pooling: the token before the last", C + "pool.cu", "pool_kernel", "uint32_t first = a.args.kind == POOL_LAST ? s.last_token", "uint32_t first = a.args.kind == POOL_LAST ? s.last_token - 1", "pool"),
     ("prep: penalty counts before the row is cleared", C + "prep.cu", "prep_state", "row[i] = 0; cta_sync();", "row[i] = 0;", "prep"),
