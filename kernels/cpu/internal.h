@@ -91,8 +91,24 @@ struct sample_row {
 // Rows [first, end) of an op whose rows are independent.
 typedef void row_kernel(const void *args, uint32_t first, uint32_t end);
 
+// The ops whose rows are independent, the rows of a call and the elements of a row, which decide
+// how many rows a thread takes at once. Each level computes them by NAME_rows of rows.inc.
+#define ROW_OPS(X)                                                                                 \
+    X(embed, a->token_count, a->width)                                                             \
+    X(embed_bert, a->token_count, a->width)                                                        \
+    X(rms_norm, a->rows, a->width)                                                                 \
+    X(layer_norm, a->rows, a->width)                                                               \
+    X(qkv_post, a->token_count, (a->shape.heads + 2 * a->shape.kv_heads) * a->shape.dim)           \
+    X(swiglu, a->rows, a->width)                                                                   \
+    X(activate, a->rows, a->width)                                                                 \
+    X(pool, a->count, ROWS_CHUNK) // its mean reads whole sequences
+
+enum { ROWS_CHUNK = 16384 }; // elements of a chunk of rows: a few microseconds of work
+
 struct cpu_kernels {
-    row_kernel *embed, *embed_bert, *rms_norm, *layer_norm, *qkv_post, *swiglu, *activate, *pool;
+#define ROW_FIELD(name, rows, width) row_kernel *name;
+    ROW_OPS(ROW_FIELD)
+#undef ROW_FIELD
     // Packs 16 rows of activations (tile) for the weights' dtype; NULL where none is needed.
     void (*pack)(const struct product *, uint32_t tile);
     // Slabs [first, end).

@@ -2,19 +2,7 @@
 // of the level (CMakeLists.txt); nothing here runs before cpu_level_find has chosen the level.
 #include "kernels/cpu/internal.h"
 #include "kernels/cpu/lanes_avx512.h"
-#include "kernels/philox.h"
-
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "kernels/cpu/lanes_math.inc"
-#include "kernels/cpu/rotate.inc"
-#include "kernels/cpu/rows.inc"
-#include "kernels/cpu/product.inc"
-#include "kernels/cpu/attn.inc"
-#include "kernels/cpu/attn_floats.inc"
-#include "kernels/cpu/sample.inc"
+#include "kernels/cpu/level.inc"
 
 // int8 goes in quads, a group of K is a part: bytes of weights are unsigned, so a sum begins with
 // what BYTE_ZERO adds to it, negative.
@@ -77,20 +65,5 @@ static void product_slabs(const struct product *p, uint32_t first, uint32_t end,
 
 struct cpu_kernels cpu_kernels_avx512(void)
 {
-    return (struct cpu_kernels){
-        .embed = embed_rows,
-        .embed_bert = embed_bert_rows,
-        .rms_norm = rms_norm_rows,
-        .layer_norm = layer_norm_rows,
-        .qkv_post = qkv_post_rows,
-        .swiglu = swiglu_rows,
-        .activate = activate_rows,
-        .pool = pool_rows,
-        .pack = pack_rows,
-        .product = product_slabs,
-        .attn = attn_run,
-        .attn_merge = attn_merge_run,
-        .sample = sample_run,
-        .normal = normal_fill,
-    };
+    return level_kernels();
 }

@@ -4,8 +4,6 @@
 
 #include <string.h>
 
-enum { CHUNK_ELEMENTS = 16384 }; // a few microseconds of work
-
 struct rows_job {
     row_kernel *kernel;
     const void *args;
@@ -24,69 +22,20 @@ static void rows_chunk(void *opaque, uint32_t chunk, uint32_t worker)
 static enum status rows_run(struct stream *stream, row_kernel *kernel, const void *args,
                             uint32_t rows, uint32_t width)
 {
-    struct rows_job job = {kernel, args, rows, 1 + CHUNK_ELEMENTS / (width > 0 ? width : 1)};
+    struct rows_job job = {kernel, args, rows, 1 + ROWS_CHUNK / (width > 0 ? width : 1)};
     threads_run(stream->device->threads, rows_chunk, &job, (rows + job.each - 1) / job.each);
     return STATUS_OK;
 }
 
-enum status cpu_embed(struct stream *stream, const struct embed_args *args)
-{
-    if (embed_check(args)[0] != '\0')
-        return STATUS_INVALID;
-    return rows_run(stream, stream->device->kernels.embed, args, args->token_count, args->width);
-}
-
-enum status cpu_embed_bert(struct stream *stream, const struct embed_bert_args *args)
-{
-    if (embed_bert_check(args)[0] != '\0')
-        return STATUS_INVALID;
-    return rows_run(stream, stream->device->kernels.embed_bert, args, args->token_count,
-                    args->width);
-}
-
-enum status cpu_rms_norm(struct stream *stream, const struct rms_norm_args *args)
-{
-    if (rms_norm_check(args)[0] != '\0')
-        return STATUS_INVALID;
-    return rows_run(stream, stream->device->kernels.rms_norm, args, args->rows, args->width);
-}
-
-enum status cpu_layer_norm(struct stream *stream, const struct layer_norm_args *args)
-{
-    if (layer_norm_check(args)[0] != '\0')
-        return STATUS_INVALID;
-    return rows_run(stream, stream->device->kernels.layer_norm, args, args->rows, args->width);
-}
-
-enum status cpu_qkv_post(struct stream *stream, const struct qkv_post_args *args)
-{
-    if (qkv_post_check(args)[0] != '\0')
-        return STATUS_INVALID;
-    uint32_t width = (args->shape.heads + 2 * args->shape.kv_heads) * args->shape.dim;
-    return rows_run(stream, stream->device->kernels.qkv_post, args, args->token_count, width);
-}
-
-enum status cpu_swiglu(struct stream *stream, const struct swiglu_args *args)
-{
-    if (swiglu_check(args)[0] != '\0')
-        return STATUS_INVALID;
-    return rows_run(stream, stream->device->kernels.swiglu, args, args->rows, args->width);
-}
-
-enum status cpu_activate(struct stream *stream, const struct activate_args *args)
-{
-    if (activate_check(args)[0] != '\0')
-        return STATUS_INVALID;
-    return rows_run(stream, stream->device->kernels.activate, args, args->rows, args->width);
-}
-
-enum status cpu_pool(struct stream *stream, const struct pool_args *args)
-{
-    if (pool_check(args)[0] != '\0')
-        return STATUS_INVALID;
-    // the mean reads whole rows of tokens: one pooled row is a chunk
-    return rows_run(stream, stream->device->kernels.pool, args, args->count, CHUNK_ELEMENTS);
-}
+#define ROW_OP(name, rows, width)                                                                  \
+    enum status cpu_##name(struct stream *stream, const struct name##_args *a)                     \
+    {                                                                                              \
+        if (name##_check(a)[0] != '\0')                                                            \
+            return STATUS_INVALID;                                                                 \
+        return rows_run(stream, stream->device->kernels.name, a, rows, width);                     \
+    }
+ROW_OPS(ROW_OP)
+#undef ROW_OP
 
 enum status cpu_gather(struct stream *stream, const struct gather_args *args)
 {

@@ -8,23 +8,12 @@
 #include "kernels/ops.h"
 
 #define TWIN_DECLARE(name) void twin_##name(const struct name##_args *);
-TWIN_DECLARE(prep)
-TWIN_DECLARE(embed)
-TWIN_DECLARE(embed_bert)
-TWIN_DECLARE(rms_norm)
-TWIN_DECLARE(layer_norm)
-TWIN_DECLARE(gemm)
-TWIN_DECLARE(qkv_post)
-TWIN_DECLARE(attn)
-TWIN_DECLARE(swiglu)
-TWIN_DECLARE(activate)
-TWIN_DECLARE(gather)
-TWIN_DECLARE(pool)
+OP_LIST(TWIN_DECLARE)
 #undef TWIN_DECLARE
 
-// gap[i]: how far row i's choice is from another one, in units of a logit or of the whole mass,
-// whichever is nearer; a device may choose otherwise where it is below rounding.
-void twin_sample(const struct sample_args *args, double *gap);
+// twin_sample, and gap[i]: how far row i's choice is from another one, in units of a logit or of
+// the whole mass, whichever is nearer; a device may choose otherwise where it is below rounding.
+void twin_sample_gap(const struct sample_args *args, double *gap);
 
 // An int8 product as the cpu device defines it (kernels/cpu/bytes.h): the weight's data are the
 // rotated rows, bytes times scale, [n][byte_depth(k)].

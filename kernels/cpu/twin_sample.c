@@ -198,7 +198,7 @@ static void sample_one(struct twin_row *r, struct sample_result *result)
     settle(r, result);
 }
 
-void twin_sample(const struct sample_args *a, double *gap)
+void twin_sample_gap(const struct sample_args *a, double *gap)
 {
     uint32_t vocab = a->limits.vocab;
     double *l = calloc(vocab, sizeof *l);
@@ -212,8 +212,14 @@ void twin_sample(const struct sample_args *a, double *gap)
             a->result[i].flags = SAMPLED_DONE;
         else
             sample_one(&row, &a->result[i]);
-        gap[i] = row.gap;
+        if (gap)
+            gap[i] = row.gap;
     }
     free(sorted);
     free(l);
+}
+
+void twin_sample(const struct sample_args *a)
+{
+    twin_sample_gap(a, NULL);
 }

@@ -360,7 +360,7 @@ void try_sample(struct trial *t, enum dtype act)
             .max_top = SAMPLE_TOP_MAX,
         };
         struct sample_args args = want;
-        twin_sample(&want, gap);
+        twin_sample_gap(&want, gap);
         args.logits = trial_put(t, s.logits, n * sizeof(float));
         args.sampled = trial_put(t, s.sampled, s.rows * sizeof *s.sampled);
         args.state = there;
