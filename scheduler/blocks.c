@@ -1,4 +1,4 @@
-// States of KV blocks; see the drawing in blocks.h.
+// States of KV blocks; see blocks.h.
 #include "scheduler/blocks.h"
 
 #include "base/status.h"
@@ -74,7 +74,7 @@ void block_share(struct blocks *blocks, uint32_t id)
     if (b->refs == 0)
         lru_remove(blocks, id);
     else if (b->leaving == b->refs)
-        blocks->releasing_count--; // it stays after all
+        blocks->releasing_count--; // it has a holder that stays
     b->refs++;
 }
 

@@ -27,11 +27,11 @@ struct block {
     uint32_t next;         // in its bucket
     uint32_t parent_id;    // the block before it, if that is still block parent_serial
     uint32_t children;     // keyed blocks that have this one as parent
-    uint32_t child;        // the last of them
-    uint64_t serial, parent_serial; // serial: of its key, new with each; 0: not keyed
+    uint32_t child;        // the one of them that was linked last
+    uint64_t serial, parent_serial; // serial: new with each key; 0: not keyed
     bool keyed, ready;
-    bool lasting;            // keyed, and worth keeping when nobody holds it
-    bool barred;             // used, and never to be keyed again before it is free
+    bool lasting;            // keyed, and cached when nobody holds it
+    bool barred;             // not to be keyed again until it is free
     struct hash key, parent; // of this block; of the one before it (or the root)
 };
 
@@ -46,7 +46,7 @@ struct blocks {
     uint32_t releasing_count; // used blocks all of whose holders are leaving
     uint32_t newest, oldest;  // ends of the LRU list
     uint64_t serials;         // keys given so far
-    uint64_t breaks;          // keys lost by a block whose child keeps one
+    uint64_t breaks;          // how often a block lost its key while a child kept one
 };
 
 static inline uint32_t blocks_available(const struct blocks *blocks)
@@ -56,7 +56,8 @@ static inline uint32_t blocks_available(const struct blocks *blocks)
 
 void blocks_reset(struct blocks *blocks); // all free; arrays and counts are set by the caller
 
-uint32_t block_take(struct blocks *blocks); // ask blocks_available first
+uint32_t block_take(struct blocks *blocks); // needs blocks_available() > 0
 void block_share(struct blocks *blocks, uint32_t id);
-void block_leave(struct blocks *blocks, uint32_t id); // this holder gives it back later
+void block_leave(struct blocks *blocks,
+                 uint32_t id); // the holder gives it back when its step is settled
 void block_give(struct blocks *blocks, uint32_t id, bool was_leaving);

@@ -1,5 +1,5 @@
-// Inside of an engine: the state that its thread owns, and the calls between the files of this
-// room. Nothing of this header is seen outside the scheduler and its tests.
+// The state that an engine's thread owns, and the calls between the files of the scheduler. Private
+// to the scheduler and its tests.
 #pragma once
 
 #include "runtime/model/model.h"
@@ -26,28 +26,28 @@ struct plan_row {
     bool fed;
 };
 
-// What the plan being made knows of a drawn sequence; each plan begins with new ones.
+// What a plan knows of a drawn sequence; made new for each plan.
 struct plan_entry {
     bool granted; // its event ring has room for a token
-    bool planned; // it has a row: prefill[row] where it computes a prompt
-    bool stuck;   // nothing more can be planned for it
+    bool planned; // it has a row in this plan
+    bool stuck;   // it gets no more tokens in this plan
     uint32_t row;
     uint32_t debt; // its part of budget.owed
 };
 
-// Rows of one step, decodes apart because they come first in the batch.
+// Rows of one step. Decodes are apart because they come first in the batch.
 struct plan {
     uint64_t stamp;
     uint32_t decode_count, prefill_count;
-    struct plan_row *decode, *prefill;                           // [rows_max] each
-    struct plan_entry *entries;                                  // [slots_max] by slot
-    uint32_t first_left, second_left;                            // tokens of the shares of prompts
-    uint32_t rows_left, changes_left, admits_left, history_left; // of the step
-    uint32_t short_most;                                         // tokens of a short prompt
-    uint32_t unserved;          // prompts that the first share left unfinished
-    uint32_t looks_left;        // blocks that may still be looked up in this plan
-    struct sequence *paused_at; // before it no paused one is a victim
-    uint32_t victim_at;         // from there on the order has no victims
+    struct plan_row *decode, *prefill; // [rows_max] each
+    struct plan_entry *entries;        // [slots_max] by slot
+    uint32_t first_left, second_left;  // prompt tokens of both halves (decision 0012)
+    uint32_t rows_left, changes_left, admits_left, history_left; // of the step's limits
+    uint32_t short_most;        // a prompt with at most so many tokens left is short
+    bool unserved;              // some prompt needs more than the first half gave it
+    uint32_t looks_left;        // lookups in the prefix cache
+    struct sequence *paused_at; // next candidate for preemption among the paused
+    uint32_t victim_at;         // the next one in `order` is before it
     struct budget budget;       // blocks
     bool full;                  // a prompt found no room in the step: nothing new is drawn
 };
@@ -58,7 +58,7 @@ struct record { // a launched step
     struct plan_row *rows; // [rows_max] in the order of the batch
 };
 
-struct slow_list { // sequences in the order in which they were paused, or parked
+struct slow_list { // in the order in which they were paused or parked
     struct sequence *first, *last;
 };
 
@@ -67,9 +67,9 @@ struct engine {
     struct model *model;
     struct model_facts facts;
     struct engine_options options;
-    size_t bytes; // of the one mapping all of this lies in
+    size_t bytes; // of the mapping that holds the engine
     uint64_t now_ns;
-    bool own_clock; // engine_run: stamps are read anew
+    bool own_clock; // engine_run: times are read from the clock
     bool failed;    // the live requests of a failed device were ended
 
     struct port *ports; // [port_count]
@@ -77,19 +77,19 @@ struct engine {
     struct request *live_first, *live_last; // taken in and not finished, in order of arrival
     struct queue queue;                     // requests with sequences left to draw
     uint32_t live_count;
-    struct due_heap due;        // deadlines of those not started, minutes of paused ones
+    struct due_heap due;        // deadlines in the queue, and of slow readers
     uint64_t waiting_sequences; // not drawn
 
-    struct sequence *sequences; // [record_count]: those with a place, and the parked
+    struct sequence *sequences; // [record_count]
     uint32_t record_count;
     uint32_t *records_free;                     // [record_count] stack of those given back
-    uint32_t records_free_count, records_fresh; // never lent so far
+    uint32_t records_free_count, records_fresh; // records_fresh: never used so far
     struct store history;                       // generated tokens, by record
-    struct slow_list paused, parked;            // with a place; without, and their readers slow
-    uint32_t parked_count;                      // those that come back included
-    uint32_t parked_chunks, parked_chunks_max;  // of the history that these hold
+    struct slow_list paused, parked;            // see sequence.h
+    uint32_t parked_count;                      // those about to return included
+    uint32_t parked_chunks, parked_chunks_max;  // chunks of history that they hold
     struct sequence **order;                    // [slots_max] drawn and not ended, oldest first
-    uint32_t order_count, sequences_max;        // sequences_max: drawn at once
+    uint32_t order_count, sequences_max;        // sequences_max: of order
     uint32_t *slots_free;                       // [slots_max] stack
     uint32_t slots_free_count;
     uint32_t *slot_blocks;    // [slots_max][blocks_per_sequence_max]
@@ -99,13 +99,13 @@ struct engine {
     uint64_t tickets;
 
     struct blocks blocks;
-    bool paged, sharing, cuttable; // has KV blocks; shares full ones; prompts may be cut
+    bool paged, sharing, cuttable; // has KV blocks; shares them; cuts prompts
     struct hash root;              // of the prefix chain
 
     struct plan plan;
     struct pace pace;
-    struct pace_step pace_step; // the last one
-    uint64_t pace_began_ns;     // when it began, if no turn without a step came since; else 0
+    struct pace_step pace_step;            // the last step
+    uint64_t pace_began_ns;                // when it began; 0: the engine was idle since
     struct record records[ENGINE_RECORDS]; // ring
     uint64_t launched, settled;            // steps
     struct batch *batch;
@@ -122,10 +122,10 @@ static inline struct plan_entry *plan_entry(const struct engine *engine, const s
     return &engine->plan.entries[s->slot];
 }
 
-// layout.c: places of everything in one mapping; base NULL: counts bytes only.
+// layout.c: sets all pointers into the mapping at `base` and returns its size; NULL: the size only.
 size_t engine_layout(struct engine *engine, void *base);
 
-// intake.c: new requests, cancels, deadlines, stalls. True: something happened.
+// intake.c: takes new requests, cancels and deadlines; true if there was any.
 bool intake_turn(struct engine *engine);
 bool intake_empty(struct engine *engine); // nothing inbound, nobody submitting
 
@@ -136,24 +136,25 @@ void choice_finish(struct engine *engine, struct request *request, struct token_
 void request_end(struct engine *engine, struct request *request, enum finish finish);
 void ports_wake(struct engine *engine);
 
-// ring_credit.c: which sequences have room for a token in the coming plan.
+// ring_credit.c: which sequences may be planned for a token.
 void credit_grant(struct engine *engine, uint64_t stamp);
-void credit_drawn(struct engine *engine, struct sequence *s); // drawn after credit_grant
-// Half a ring is free, for what is parked; if not, the reader's next progress gives notice.
+void credit_drawn(struct engine *engine, struct sequence *s); // for one drawn in the plan
+// Whether half the ring is free, so that parked sequences may return. If not, the reader sends a
+// notice when it has read.
 bool credit_returns(struct engine *engine, struct request *r);
 
 // park.c: sequences whose readers are slow.
 void pause_set(struct engine *engine, struct sequence *s, bool paused);
-void parked_look(struct engine *engine, struct request *r);  // its reader has perhaps made room
-void parked_stay(struct engine *engine, struct request *r);  // its siblings have taken the room
+void parked_look(struct engine *engine, struct request *r);  // returns if the ring has room
+void parked_stay(struct engine *engine, struct request *r);  // the ring has no room left
 void parked_drop(struct engine *engine, struct sequence *s); // drawn again, or ended
-// To what may be kept; true: somebody was cancelled. Not while a plan is made: it may have rows of
-// the same request.
+// Cancels requests until the histories of parked sequences are within their bound; true if there
+// was any. Not while a plan is made, which may have rows of such a request.
 bool parked_trim(struct engine *engine);
-// A place for one more sequence, with a penalty row or without: there is one, or a paused sequence
-// can give its own up.
+// Whether there is a place for one more sequence, with or without a penalty row, or a paused one
+// could give its own up.
 bool place_possible(const struct engine *engine, bool penalised);
-void place_make(struct engine *engine, bool penalised); // parks that one, if it takes one
+void place_make(struct engine *engine, bool penalised); // parks a paused one if needed
 
 // plan.c: chooses rows; false: none. fill.c: writes them into the batch. settle.c: takes results.
 bool plan_make(struct engine *engine);
@@ -163,12 +164,15 @@ void step_settle(struct engine *engine, const struct record *record,
 
 // share.c: full blocks in the prefix table.
 enum share { SHARE_NONE, SHARE_COMPUTING, SHARE_READY };
-// What others have computed of it: one that waits notes it as its match, one that runs holds it.
+// Looks its next blocks up. A waiting sequence notes those that are ready as its match, a running
+// one takes them.
 enum share share_look(struct engine *engine, struct sequence *s);
-bool share_holds(const struct engine *engine, const struct sequence *s);    // the match is whole
-uint32_t share_idle(const struct engine *engine, const struct sequence *s); // held by nobody of it
-void share_take(struct engine *engine, struct sequence *s); // it starts, with its whole match
+bool share_holds(const struct engine *engine,
+                 const struct sequence *s); // no block of the match was evicted
+uint32_t share_idle(const struct engine *engine,
+                    const struct sequence *s);              // blocks of its match without holders
+void share_take(struct engine *engine, struct sequence *s); // the blocks of its match
 uint32_t share_cut(struct engine *engine, struct sequence *s, uint32_t q_len);
 void share_announce(struct engine *engine, struct sequence *s, uint32_t from);
 void share_settle(struct engine *engine, struct sequence *s, uint32_t kv_len);
-void share_bar(struct engine *engine, struct sequence *s); // nobody may find its blocks any more
+void share_bar(struct engine *engine, struct sequence *s); // takes its blocks out of the cache

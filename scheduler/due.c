@@ -10,7 +10,7 @@ static void entry_set(struct due_heap *heap, uint32_t at, struct due due)
     due.request->run.due_place = at + 1;
 }
 
-// Puts `due` where its time belongs, from the free place `at` up or down.
+// Moves `due` from the free entry `at` up or down to where it belongs.
 static void entry_settle(struct due_heap *heap, uint32_t at, struct due due)
 {
     while (at > 0 && due.at_ns < heap->entry[(at - 1) / 2].at_ns) {

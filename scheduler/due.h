@@ -1,6 +1,6 @@
-// Requests with a time at which something is to be done about them: the deadline of one that waits,
-// the minute of one whose reader has stopped. A binary heap, the earliest first; a request is in it
-// at most once and knows its place. Engine thread only.
+// Requests for which something is due: the deadline of one in the queue, or the time at which a
+// slow reader is cancelled. A binary heap, the earliest first; a request is in it at most once.
+// Engine thread only.
 #pragma once
 
 #include <stdbool.h>

@@ -140,8 +140,8 @@ static void gate_fail(struct engine *engine)
     stat_set(&engine->stats.failed, 1);
 }
 
-// A device fault: nothing in flight will come back. Every live request ends, and so does every one
-// that still comes through the gate.
+// A device fault: nothing in flight comes back. Every live request ends with an error, and so does
+// every one that is still taken in.
 static enum engine_news engine_fail(struct engine *engine)
 {
     gate_fail(engine);
@@ -163,8 +163,8 @@ static enum status step_launch(struct engine *engine)
     enum status status = model_launch(engine->model, engine->batch, &engine->error);
     if (status != STATUS_OK)
         return status;
-    // No row has a mask: sampling follows at once. Rows with a grammar will have it after settling
-    // the step before, which is what their masks depend on.
+    // No row has a mask, so sampling follows at once. Masks of grammars will depend on the step
+    // before and have to wait for it.
     return model_sample(engine->model, NULL, 0, &engine->error);
 }
 
@@ -185,8 +185,8 @@ static enum status step_collect(struct engine *engine)
     return STATUS_OK;
 }
 
-// The step before has taken all the time since its begin, if one was launched: what its tokens
-// waited for, settling and intake included.
+// A step is measured from its begin to the begin of the next one, settling and intake included,
+// because that is what streams wait for.
 static void pace_measure(struct engine *engine)
 {
     if (engine->pace_began_ns == 0)
@@ -203,8 +203,8 @@ static void pace_begin(struct engine *engine, bool planned)
     engine->pace_began_ns = planned ? engine->now_ns : 0;
 }
 
-// Plans and launches one step, then settles the oldest: the same step where the device holds none
-// in flight, else the one before, whose results are there while the device runs the new one.
+// Plans and launches one step, then settles the oldest one: this step, or the one before if the
+// device keeps one in flight.
 static enum status turn(struct engine *engine, bool *worked)
 {
     pace_measure(engine);

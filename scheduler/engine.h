@@ -1,6 +1,6 @@
-// An engine: one model and the one thread that owns all its inference state. engine_step is the
-// whole loop: take requests, plan, launch, settle. Time is an argument, so that a simulator owns
-// clock and model and runs the production scheduler.
+// An engine is one model and the thread that owns its inference state. engine_step is the whole
+// loop: take requests, plan, launch, settle. Time is an argument, so that a simulation can run the
+// production scheduler.
 #pragma once
 
 #include "runtime/model/model.h"
@@ -14,12 +14,12 @@ struct engine_options {
     uint64_t max_result_bytes;    // pooled vectors and scores of those
     uint32_t choices_max;         // n
     bool prefix_cache;
-    double step_stretch;       // prompts may make a step so many times as long; 0: no bound
+    double step_stretch; // with prompts a step takes at most so many times as long; 0: no bound
     uint64_t step_deadline_ns; // a step later than this is a device fault; 0: 120 s
-    uint64_t hash_key[2];      // of the prefix cache; random at start, fixed in tests
+    uint64_t hash_key[2];      // of the prefix cache
 };
 
-// Host memory the engine takes, for the plan that is printed at start.
+// Host memory that the engine takes.
 uint64_t engine_bytes(const struct model_facts *facts, const struct engine_options *options);
 
 // The model must outlive the engine.
@@ -27,23 +27,23 @@ enum status engine_open(struct engine **out, struct model *model,
                         const struct engine_options *options, struct error *err) MUST_USE;
 void engine_close(struct engine *engine);
 
-// The port of one h2o thread; waker is that thread's. Call once per index, before the engine runs.
+// The port of an h2o thread and that thread's waker. Once for each index, before the engine runs.
 struct port *engine_port(struct engine *engine, uint32_t index, struct waker *waker);
 
 enum engine_news { ENGINE_IDLE, ENGINE_WORKED, ENGINE_FAULT };
 
-// One turn of the loop at time now_ns. FAULT: every live request got FINISH_ERROR; engine_error
-// has the sentence.
+// One pass of the loop at time now_ns. FAULT: every live request got FINISH_ERROR; engine_error
+// says why.
 enum engine_news engine_step(struct engine *engine, uint64_t now_ns);
 
-// The engine thread's body: steps, sleeps on its eventfd when idle; returns after engine_stop once
-// nothing is live, or at once after a fault (ENGINE_FAULT).
+// The engine thread's loop; sleeps when idle. Returns after engine_stop once nothing is live, or at
+// once after a fault (ENGINE_FAULT).
 enum engine_news engine_run(struct engine *engine);
 void engine_stop(struct engine *engine); // from any thread: refuse new requests, finish the live
 
-// From any thread: the device failed under another engine. New requests are refused from here on;
-// the live ones end with FINISH_ERROR when the engine's thread turns, which may be never where it
-// hangs in the device. Then nothing of the engine may be freed.
+// From any thread: the device failed under another engine. New requests are refused; live ones end
+// with FINISH_ERROR once the engine's thread runs again. It may hang in the device for ever, so
+// nothing of the engine may be freed.
 void engine_lose_device(struct engine *engine);
 
 const struct error *engine_error(const struct engine *engine);

@@ -1,5 +1,5 @@
-// The engine's side of event rings: tokens, finishes, announcements and wakes. Engine thread only.
-// After a request's last finish event is published, the request is the h2o thread's.
+// The engine's side of event rings: tokens, finishes and wakes. A request belongs to the h2o thread
+// from its last finish event on. Engine thread only.
 #include "scheduler/core.h"
 
 static void tops_copy(struct token_top *out, const struct sample_top *tops, uint32_t count)
@@ -16,11 +16,11 @@ static void event_push(struct engine *engine, struct request *r, const struct to
     uint32_t number = r->number;
     uint32_t place = ring_place(&ring->ring);
     if (ring_free(&ring->ring) == ring->ring.mask + 1)
-        r->run.progress_ns = engine->now_ns; // the reader had taken all: it is not slow yet
+        r->run.progress_ns = engine->now_ns; // the reader had read everything
     ring->event[place] = *event;
     tops_copy(&ring->top[(size_t)place * TOP_LOGPROBS_MAX], tops, event->top_count);
     ring_publish(&ring->ring);
-    // From here on only what belongs to the port is touched: the request may be another one.
+    // From here on the request may be in its next life: only the port's fields are touched.
     if (flag_raise(&ring->in_ready))
         number_push(&port->ready, number);
     port->touched = true;
@@ -66,7 +66,7 @@ static void live_drop(struct engine *engine, struct request *r)
 {
     struct request *before = r->run.live_previous, *after = r->run.live_next;
     due_drop(&engine->due, r);
-    r->run.live = false; // before its last event is seen: then the number may live again
+    r->run.live = false; // first: the number may be used again after its last event
     if (before)
         before->run.live_next = after;
     else

@@ -1,5 +1,5 @@
-// Writes a plan into the batch that the model takes: decodes first, then chunks with their tokens,
-// block-table changes, and sampling records of sequences that are new on the device. Engine thread.
+// Writes a plan into the batch that the model takes: decodes, then prompts with their tokens,
+// block-table changes, and sampling records of sequences new on the device. Engine thread only.
 #include "scheduler/core.h"
 
 #include <string.h>
@@ -8,7 +8,7 @@ _Static_assert((uint32_t)TOP_LOGPROBS_MAX == SAMPLE_TOP_MAX &&
                    (uint32_t)TYPE_FROM_NONE == STEP_NO_TYPE,
                "the port's limits are those of the device");
 
-// End ids first, then the request's own; what goes beyond the device's room the host tests alone.
+// End ids first, then the request's own. The host alone tests those that do not fit.
 static void stops_fill(const struct engine *engine, const struct request *r,
                        struct sample_params *out)
 {
@@ -88,8 +88,8 @@ static void started_note(struct engine *engine, struct sequence *s, uint32_t fro
         due_drop(&engine->due, r);
         stat_set(&r->marks.started_ns, engine->now_ns);
     }
-    // Fixed at first admission: choices of one prompt count once, inputs add up, recomputation
-    // after a preemption never counts.
+    // cached_tokens counts once for all choices of a prompt and adds up over inputs; recomputation
+    // after a preemption does not change it.
     if (r->run.cached_counted || s->cached_noted)
         return;
     s->cached_noted = true;

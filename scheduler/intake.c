@@ -1,5 +1,5 @@
-// What reaches the engine from outside its step: new requests, cancels, deadlines of queued
-// requests, readers that stopped. Each touches only the requests it concerns. Engine thread only.
+// New requests, cancels, deadlines and slow readers. Each touches only the requests it concerns.
+// Engine thread only.
 #include "scheduler/core.h"
 
 #include <string.h>
@@ -29,7 +29,7 @@ static void request_take(struct engine *engine, struct request *r)
     stat_add(&engine->stats.prompt_tokens, r->token_count);
 }
 
-// A model opened without penalty rows can never start a request with penalties.
+// A model without penalty rows can never start a request with penalties.
 static bool never_starts(const struct engine *engine, const struct request *r)
 {
     return engine->facts.limits.penalty_rows == 0 && sequence_penalised(r);
@@ -43,7 +43,7 @@ static bool port_take(struct engine *engine, struct port *port)
         struct request *r = &port->requests[number];
         news = true;
         request_take(engine, r);
-        // The notice of its cancel may have been read before it came in.
+        // The notice of its cancel may have been read before the request was taken in.
         if (atomic_load_explicit(&r->cancel, memory_order_relaxed))
             request_end(engine, r, FINISH_CANCEL);
         else if (engine->failed || never_starts(engine, r))
@@ -52,15 +52,15 @@ static bool port_take(struct engine *engine, struct port *port)
     return news;
 }
 
-// Cancels, and readers that made room for what is parked.
+// Cancels, and readers that made room for parked sequences.
 static bool port_notices(struct engine *engine, struct port *port)
 {
     bool news = false;
     uint32_t number;
     while (number_pop(&port->notices, &number)) {
         struct request *r = &port->requests[number];
-        flag_lower(&r->in_notices); // before the look: what comes after it sends a notice again
-        // A late notice finds the request finished, or the next life of its number.
+        flag_lower(&r->in_notices); // first: a later change sends a new notice
+        // A late notice may find the request finished, or its number in use by the next one.
         if (!r->run.live)
             continue;
         if (atomic_load_explicit(&r->cancel, memory_order_relaxed)) {
@@ -73,8 +73,8 @@ static bool port_notices(struct engine *engine, struct port *port)
     return news;
 }
 
-// A paused request is due a minute after the progress that was known when it was paused. Its reader
-// may have moved since: then it is due later.
+// Whether the reader of a paused request has taken nothing for STALL_NS. If it has read since, the
+// request becomes due later.
 static bool request_stalled(struct engine *engine, struct request *r)
 {
     uint64_t progress_ns = r->run.progress_ns;
@@ -114,7 +114,7 @@ bool intake_empty(struct engine *engine)
 {
     for (uint32_t i = 0; i < engine->options.port_count; i++) {
         struct port *port = &engine->ports[i];
-        // seq_cst, in this order: the other half of the argument in port_submit.
+        // seq_cst, in this order: see port_submit.
         if (atomic_load_explicit(&port->submitting, memory_order_seq_cst))
             return false;
         uint32_t place;

@@ -1,6 +1,5 @@
-// Sizes and places of everything an engine takes, in one function that is run twice: once to count
-// bytes, once to set pointers into the one mapping. Stores and rings are mapped for the worst case
-// and touched as used.
+// Memory layout of an engine: one function that runs twice, first to count bytes, then to set
+// pointers into the mapping. Stores and rings are mapped for the worst case and touched as used.
 #include "scheduler/core.h"
 
 #include "base/number.h"
@@ -23,7 +22,8 @@ static void *carve(struct carve *c, size_t count, size_t bytes_each)
 static void store_place(struct carve *c, struct store *store, uint64_t items, uint64_t owner_items,
                         uint32_t owners)
 {
-    store->chunk_count = store_chunks(store, items) + owners; // each owner may waste most of one
+    store->chunk_count =
+        store_chunks(store, items) + owners; // each owner may leave most of its last one unused
     store->table_stride = store_chunks(store, owner_items) + 1;
     size_t chunk_bytes = (size_t)store->items_each * store->item_bytes;
     store->memory = carve(c, store->chunk_count, chunk_bytes);
@@ -79,8 +79,8 @@ static void port_place(struct carve *c, struct port *port, const struct engine *
     }
 }
 
-// Every choice of every request may be parked, and as many generated tokens of parked sequences are
-// kept as prompt tokens of queued requests; whoever has a place may fill its context.
+// Every choice of every request may be parked. Parked sequences keep at most max-queued-tokens
+// generated tokens, and each sequence with a place may fill its context.
 static void records_place(struct carve *c, struct engine *engine)
 {
     const struct model_facts *f = &engine->facts;
@@ -95,7 +95,9 @@ static void records_place(struct carve *c, struct engine *engine)
     history->items_each = HISTORY_WORDS;
     history->item_bytes = sizeof(int32_t);
     engine->parked_chunks_max = store_chunks(history, parked);
-    // What a plan parks is counted after the step: by then others have their places.
+    // A plan may park all sequences with places before the bound is applied after the step. Those
+    // drawn instead have at most one more chunk each by then, which store_place adds for each
+    // owner.
     uint64_t places = (uint64_t)slots * (store_chunks(history, f->max_model_len) + 1);
     uint64_t items = (places + engine->parked_chunks_max) * HISTORY_WORDS;
     store_place(c, history, generates ? items : 0, generates ? f->max_model_len : 0, count);
@@ -116,7 +118,7 @@ static void sequences_place(struct carve *c, struct engine *engine)
     engine->slot_keys = carve(c, slots * blocks, sizeof *engine->slot_keys);
 }
 
-// At most every request waits, each of another key.
+// At most all requests wait, each with a key of its own.
 static void queue_place(struct carve *c, struct engine *engine)
 {
     struct queue *q = &engine->queue;

@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-// Tokens grow by a sixteenth with each step that used them all and shrink to a half with each that
-// did not: in balance eleven of twelve steps carry them.
+// Tokens grow by a sixteenth with each step that used them all and are halved by each that did not,
+// so that eleven of twelve steps have prompt tokens.
 static const double growth = 1 + 1.0 / 16, decay = 0.5;
 static const double weight = 1.0 / 8; // of a new measurement in a mean
 
@@ -18,7 +18,8 @@ static double smaller(double a, double b)
     return a < b ? a : b;
 }
 
-// One time in a hundred is far off, because somebody else had the processor: it counts for little.
+// One measurement in a hundred is far too large, because another process had the CPU: it is
+// clipped.
 static void mean_add(double *mean, double value)
 {
     if (*mean > 0)
@@ -56,8 +57,8 @@ static double tokens_within(const struct pace *p, double ns)
     return larger((p->stretch * ns - p->base_ns) / p->token_ns, PACE_TOKENS_MIN);
 }
 
-// Never fewer than make a step `stretch` times as long as one without: so many disturb nobody. Nor
-// more than make it `stretch` times as long as the median of late.
+// At least what makes a step `stretch` times as long as one without prompts, at most what makes it
+// `stretch` times as long as the median.
 static double tokens_now(const struct pace *p)
 {
     double least = tokens_within(p, p->base_ns);

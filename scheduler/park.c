@@ -1,6 +1,6 @@
-// Sequences whose readers are slow. A paused one keeps its place until somebody waits for one; then
-// the one that has been paused longest is parked (decision 0016). Of what is parked the generated
-// tokens are kept, up to a bound; beyond it the one parked longest is cancelled with its request.
+// Sequences whose readers are slow. A paused one keeps its place until a request that is drawn
+// needs it; then the one paused longest is parked (decision 0016). Parked sequences keep their
+// generated tokens, all together up to a bound; beyond it the request parked first is cancelled.
 // Engine thread only.
 #include "scheduler/core.h"
 
@@ -46,7 +46,7 @@ void pause_set(struct engine *engine, struct sequence *s, bool paused)
         due_drop(&engine->due, r);
 }
 
-// The one paused longest of those that can be parked now. What is in flight was paused just now.
+// The sequence paused longest that no step in flight refers to.
 static struct sequence *paused_choose(const struct engine *engine, bool penalised)
 {
     for (struct sequence *s = engine->paused.first; s; s = s->slow_next)
@@ -88,7 +88,7 @@ bool parked_trim(struct engine *engine)
         struct sequence *s = engine->parked.first;
         while (s && !s->paused)
             s = s->slow_next;
-        if (!s) // all of them come back
+        if (!s) // all are about to return
             s = engine->parked.first;
         request_end(engine, s->request, FINISH_STALLED);
     }
@@ -119,7 +119,8 @@ void parked_stay(struct engine *engine, struct request *r)
         returning_set(engine, r, false);
 }
 
-// Its slot is free as well as its penalty row, so one is enough.
+// The sequence whose place would be taken, or NULL. One that gives up a penalty row gives up its
+// slot as well.
 static struct sequence *place_giver(const struct engine *engine, bool penalised)
 {
     bool row = penalised && engine->penalties_free_count == 0;

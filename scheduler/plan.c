@@ -1,18 +1,18 @@
-// Chooses the rows of the next step. Bookkeeping over sequences and blocks: no clock, no model, and
-// of the rings only what ring_credit.c counted. Engine thread only.
+// Chooses the rows of the next step from the state of sequences, blocks and ring credit. Engine
+// thread only.
 //
-// Running sequences get their next tokens first. Of what they leave of a step, prompts get the
-// first half by age, the oldest first; the other half goes to short prompts, then by age to all
-// (decision 0012). So the oldest always moves, no prompt takes longer than twice the steps it would
-// take in its turn, and a short one waits for no long one. Requests are drawn in the turn of keys
-// (queue.h) when they get tokens in that step: in turn, or ahead of it if they are short.
+// Decodes come first. Of the tokens they leave, half goes to prompts by age, the oldest first, the
+// other half to short prompts and then to all by age (decision 0012). So the oldest prompt always
+// moves, none takes more than twice the steps it would take by age alone, and a short prompt does
+// not wait for a long one. Requests are drawn in the order of queue.h, and only when they get
+// tokens in this step.
 //
-// Who lacks a block takes it from paused sequences, the one paused longest first, then from the
-// youngest; nobody takes it from an older one, and what an older one still waits for is left alone.
-// Nothing is drawn while a drawn sequence waits for blocks.
+// A sequence that lacks blocks preempts paused sequences, the one paused longest first, then
+// younger ones, the youngest first; never an older one. Nothing is drawn while a drawn sequence
+// waits for blocks. budget.h has the rule for what is left.
 #include "scheduler/core.h"
 
-enum { SHORT_STEPS = 4 }; // a prompt is short if so many second halves hold what is left of it
+enum { SHORT_STEPS = 4 }; // a prompt is short if so many second halves are enough for it
 
 static uint32_t smaller(uint32_t a, uint32_t b)
 {
@@ -29,8 +29,8 @@ static bool blocks_lack(const struct engine *engine, const struct sequence *s, u
     return engine->paged && s->block_count * engine->blocks.tokens < tokens;
 }
 
-// Blocks that a waiting sequence takes from those available when it starts: for what it knows and
-// its next token, less those of its match that others hold.
+// Number of blocks that a waiting sequence still needs to start: for its tokens and the next one,
+// without those of its match that others hold.
 static uint32_t blocks_to_start(const struct engine *engine, const struct sequence *s)
 {
     uint32_t known = sequence_known(s);
@@ -43,7 +43,8 @@ static bool is_victim(const struct engine *engine, const struct sequence *v)
     return v->state == SEQUENCE_RUNNING && v->block_count > 0 && !plan_entry(engine, v)->planned;
 }
 
-// What was no victim when looked at is none later in the plan, so nobody is looked at twice.
+// A sequence that cannot be preempted stays so for the rest of the plan, so nobody is looked at
+// twice.
 static struct sequence *victim_choose(struct engine *engine, const struct sequence *s)
 {
     struct plan *plan = &engine->plan;
@@ -60,9 +61,8 @@ static struct sequence *victim_choose(struct engine *engine, const struct sequen
     return NULL;
 }
 
-// Makes `count` blocks available to s beyond what older ones wait for. False: they are coming, or
-// cannot come; s sits out this step and its want is kept for it. Blocks that come when the step in
-// flight is settled count, so no second victim falls for the same want.
+// Preempts until `count` blocks can be taken. False: they come only with the step in flight, or not
+// at all, and s is not planned in this step.
 static bool blocks_ensure(struct engine *engine, const struct sequence *s, uint32_t count)
 {
     const struct budget *budget = &engine->plan.budget;
@@ -90,7 +90,7 @@ static struct plan_row row_open(struct engine *engine, struct sequence *s)
     return (struct plan_row){.record = s->record, .from = s->planned_len, .fed = s->fed};
 }
 
-// Tokens are decided: blocks are taken, lengths and counts move on.
+// Takes blocks for q_len more tokens of the row and advances the sequence.
 static void row_grow(struct engine *engine, struct sequence *s, struct plan_row *row,
                      uint32_t q_len)
 {
@@ -122,13 +122,14 @@ static void plan_decode(struct engine *engine, struct sequence *s)
     row_grow(engine, s, row, 1);
 }
 
-// Tokens of its history that a sequence brings along for the penalties.
+// Tokens that go to the device for the penalties.
 static uint32_t history_need(const struct sequence *s)
 {
     return s->penalty_row == PENALTY_NONE ? 0 : sequence_known(s);
 }
 
-// Blocks to start with. Those of a victim may be of the match: then it takes more of the available.
+// Ensures the blocks to start with. A preempted sequence may have held blocks of the match; then
+// more are needed.
 static bool start_ensure(struct engine *engine, const struct sequence *s)
 {
     uint32_t need;
@@ -140,9 +141,9 @@ static bool start_ensure(struct engine *engine, const struct sequence *s)
     return share_holds(engine, s);
 }
 
-// A waiting sequence, with the blocks it shares, starts if the rest of what it knows fits too. One
-// that waits for another's block needs no block now, so it takes none from others (unless it is
-// the first of the plan, which always moves) and holds nobody up.
+// Starts a waiting sequence if there are blocks for all its tokens. One that waits for a block
+// which another sequence is computing preempts nobody, unless it is the first of the plan, which
+// must always move.
 static bool plan_start(struct engine *engine, struct sequence *s, enum share share)
 {
     struct plan *plan = &engine->plan;
@@ -159,7 +160,8 @@ static bool plan_start(struct engine *engine, struct sequence *s, enum share sha
     return true;
 }
 
-// Tokens of the next chunk as far as budget and sharing go; 0: none in this step.
+// Tokens of the next chunk as far as the token budget and shared blocks allow; 0: none in this
+// step.
 static uint32_t chunk_choose(struct engine *engine, struct sequence *s, uint32_t budget)
 {
     uint32_t left = sequence_known(s) - s->planned_len;
@@ -169,7 +171,7 @@ static uint32_t chunk_choose(struct engine *engine, struct sequence *s, uint32_t
     return q_len > 0 ? share_cut(engine, s, q_len) : 0;
 }
 
-// As much of a chunk as blocks and table changes permit.
+// As much of the chunk as blocks and block-table changes allow.
 static uint32_t chunk_fit(struct engine *engine, struct sequence *s, uint32_t q_len)
 {
     if (!engine->paged)
@@ -187,11 +189,11 @@ static uint32_t chunk_fit(struct engine *engine, struct sequence *s, uint32_t q_
     }
     if (fit == count)
         return q_len;
-    uint32_t room = (s->block_count + fit) * engine->blocks.tokens - s->planned_len;
-    return engine->cuttable ? smaller(q_len, room) : 0;
+    uint32_t most = (s->block_count + fit) * engine->blocks.tokens - s->planned_len;
+    return engine->cuttable ? smaller(q_len, most) : 0;
 }
 
-// Opens the sequence's row of this plan, or lets it grow.
+// Opens the sequence's row in this plan, or extends it.
 static void chunk_commit(struct engine *engine, struct sequence *s, uint32_t q_len)
 {
     struct plan *plan = &engine->plan;
@@ -211,8 +213,8 @@ static void chunk_commit(struct engine *engine, struct sequence *s, uint32_t q_l
     share_announce(engine, s, from);
 }
 
-// Blocks that a started prefill will still take for what it knows. One that decodes owes none: it
-// asks for its next block itself, before all prefills.
+// Updates what is owed to a started prompt: the blocks for the rest of its tokens. A decode is owed
+// nothing, because its next block is taken before all prompts.
 static void debt_note(struct engine *engine, struct sequence *s)
 {
     uint32_t whole = blocks_for(engine, sequence_known(s));
@@ -221,20 +223,22 @@ static void debt_note(struct engine *engine, struct sequence *s)
                owes ? whole - s->block_count : 0);
 }
 
-// There is a row and, for one that is new on the device, a sampling record with its history.
+// The step has a row left and, for a sequence new on the device, a sampling record and space for
+// its history.
 static bool step_admits(const struct plan *plan, bool is_new, uint32_t history)
 {
     return plan->rows_left > 0 &&
            (!is_new || (plan->admits_left > 0 && plan->history_left >= history));
 }
 
-// Older ones wait for all there is: no other can start, so it need not look for what it shares.
+// Older sequences wait for more than there is, so no other can start and none needs a look at the
+// cache.
 static bool starts_none(const struct engine *engine)
 {
     return engine->plan.budget.kept > blocks_available(&engine->blocks);
 }
 
-// Up to `limit` tokens of what the sequence has to compute; how many they are.
+// Plans up to `limit` prompt tokens of the sequence and returns how many.
 static uint32_t plan_prefill(struct engine *engine, struct sequence *s, uint32_t limit)
 {
     struct plan *plan = &engine->plan;
@@ -249,7 +253,7 @@ static uint32_t plan_prefill(struct engine *engine, struct sequence *s, uint32_t
         enum share share = share_look(engine, s);
         if (waits && !plan_start(engine, s, share))
             return 0;
-        if (share == SHARE_COMPUTING) // settled within two steps
+        if (share == SHARE_COMPUTING) // ready within two steps
             return 0;
     }
     uint32_t q_len = chunk_choose(engine, s, limit);
@@ -261,7 +265,7 @@ static uint32_t plan_prefill(struct engine *engine, struct sequence *s, uint32_t
     return q_len;
 }
 
-// Tokens it has to compute before it gives one, as far as this plan goes.
+// Prompt tokens of the sequence that may still be planned.
 static uint32_t prefill_left(const struct engine *engine, const struct sequence *s)
 {
     const struct plan_entry *entry = plan_entry(engine, s);
@@ -270,18 +274,18 @@ static uint32_t prefill_left(const struct engine *engine, const struct sequence 
     return sequence_known(s) - s->planned_len;
 }
 
-// Serves one prompt out of a share of the step.
+// Plans tokens of one prompt and takes them off the share.
 static void prefill_serve(struct engine *engine, struct sequence *s, uint32_t *tokens)
 {
     if (prefill_left(engine, s) > 0 && *tokens > 0) {
         *tokens -= plan_prefill(engine, s, *tokens);
-        if (*tokens > 0) // it has all, or lacks something else: it gets no more in this step
+        if (*tokens > 0) // it is done, or lacks something other than tokens
             plan_entry(engine, s)->stuck = true;
     }
     debt_note(engine, s);
 }
 
-// Draws requests whose next prompt is no longer than `most`, as long as there are tokens for them.
+// Draws requests whose next prompt has at most `most` tokens while tokens are left.
 static void draws_serve(struct engine *engine, uint32_t *tokens, uint32_t most)
 {
     struct plan *plan = &engine->plan;
@@ -298,7 +302,7 @@ static void draws_serve(struct engine *engine, uint32_t *tokens, uint32_t most)
         s->ahead = ahead;
         credit_drawn(engine, s);
         prefill_serve(engine, s, tokens);
-        plan->unserved += prefill_left(engine, s) > 0;
+        plan->unserved = plan->unserved || prefill_left(engine, s) > 0;
     }
 }
 
@@ -317,14 +321,15 @@ static void plan_open(struct engine *engine, uint64_t stamp)
     const struct step_limits *limits = &engine->facts.limits;
     struct plan *plan = &engine->plan;
     uint32_t decodes = decodes_count(engine);
-    // Next tokens come first: their share of the step is set aside before any chunk is cut.
+    // Decodes come first: their tokens are set aside before prompts get any.
     uint32_t tokens = limits->tokens_max - decodes;
     if (decodes > 0 && engine->cuttable)
-        tokens = pace_tokens(&engine->pace, tokens); // and they come evenly
+        tokens = pace_tokens(&engine->pace, tokens); // decision 0013
     plan->stamp = stamp;
     engine->pace_step = (struct pace_step){.decodes = decodes, .allowed = tokens};
     plan->decode_count = plan->prefill_count = 0;
-    plan->second_left = engine->cuttable ? tokens / 2 : 0; // whole inputs have no shares
+    plan->second_left =
+        engine->cuttable ? tokens / 2 : 0; // inputs that cannot be cut go by age alone
     plan->first_left = tokens - plan->second_left;
     plan->short_most = SHORT_STEPS * plan->second_left;
     plan->rows_left = limits->rows_max - decodes;
@@ -337,8 +342,8 @@ static void plan_open(struct engine *engine, uint64_t stamp)
     plan->looks_left = PLAN_LOOKS_MAX;
     plan->paused_at = engine->paused.first;
     plan->victim_at = engine->order_count;
-    plan->unserved = 0;
-    plan->full = false;
+
+    plan->unserved = plan->full = false;
 }
 
 static bool lacks_blocks(const struct engine *engine, const struct sequence *s)
@@ -348,8 +353,8 @@ static bool lacks_blocks(const struct engine *engine, const struct sequence *s)
            budget_left(budget) < budget->owed + blocks_to_start(engine, s);
 }
 
-// Next tokens, and the first half by age. What was drawn ahead of its turn lives on the second: at
-// most one such prompt is left unfinished by a step.
+// Decodes, and the first half by age. A prompt that was drawn ahead of its turn uses the second
+// half, so that the first still belongs to those before it.
 static void plan_first(struct engine *engine)
 {
     struct plan *plan = &engine->plan;
@@ -363,25 +368,25 @@ static void plan_first(struct engine *engine)
         prefill_serve(engine, s, second ? &plan->second_left : &plan->first_left);
         if (prefill_left(engine, s) == 0)
             continue;
-        plan->unserved++;
+        plan->unserved = true;
         plan->budget.blocked = plan->budget.blocked || lacks_blocks(engine, s);
     }
     draws_serve(engine, &plan->first_left, UINT32_MAX);
 }
 
-// The second half, and what is left of the first: short prompts by age, short ones of the queue,
+// The second half and what is left of the first: short prompts by age, short ones of the queue,
 // then all by age.
 static void plan_second(struct engine *engine)
 {
     struct plan *plan = &engine->plan;
     uint32_t tokens = plan->first_left + plan->second_left;
-    for (uint32_t i = 0; i < engine->order_count && tokens > 0 && plan->unserved > 0; i++) {
+    for (uint32_t i = 0; i < engine->order_count && tokens > 0 && plan->unserved; i++) {
         struct sequence *s = engine->order[i];
         if (prefill_left(engine, s) <= plan->short_most)
             prefill_serve(engine, s, &tokens);
     }
     draws_serve(engine, &tokens, plan->short_most);
-    for (uint32_t i = 0; i < engine->order_count && tokens > 0 && plan->unserved > 0; i++)
+    for (uint32_t i = 0; i < engine->order_count && tokens > 0 && plan->unserved; i++)
         prefill_serve(engine, engine->order[i], &tokens);
     draws_serve(engine, &tokens, UINT32_MAX);
 }

@@ -23,7 +23,7 @@ static uint64_t result_bytes(const struct port *port, const struct submit_args *
     return (uint64_t)args->sequence_count * port->gate->output_width * sizeof(float);
 }
 
-// Limits of one request are the caller's to check: whatever comes here was promised to fit.
+// The caller has checked a request's limits; a violation is its bug.
 static void args_check(const struct gate *gate, const struct submit_args *args)
 {
     check(args->token_count > 0 && args->sequence_count > 0, "%u tokens in %u sequences",
@@ -136,7 +136,7 @@ static struct request *request_fill(struct port *port, const struct submit_args 
     request->adapter = args->adapter;
     request->marks =
         (struct request_marks){.prompt_tokens = args->token_count, .submitted_ns = clock_ns()};
-    // The ring is empty and the engine does not know the request: its mask may change.
+    // The ring is empty and the engine does not know the request yet, so its mask may change.
     request->events.ring.mask = request_ring_entries(args->choice_count) - 1;
     atomic_store_explicit(&request->cancel, 0, memory_order_relaxed);
     words_fill(port, request, args);
@@ -178,8 +178,9 @@ enum admission port_submit(struct port *port, const struct submit_args *args, st
     return admission;
 }
 
-// After what it tells of: either the engine gets this notice, or it has not lowered the one before
-// and will then see. A notice may outlive its request: the engine looks at whatever life it finds.
+// Called after the change it announces. Either the engine gets this notice, or it has not yet
+// lowered the flag of an earlier one and will see the change then. A notice may outlive its
+// request; the engine then looks at the next request with that number.
 static void notice_send(struct port *port, struct request *request)
 {
     if (flag_raise(&request->in_notices))
@@ -219,8 +220,9 @@ void port_drain(struct port *port, void (*on_ready)(void *context, void *owner, 
     uint32_t number, place;
     while (number_pop(&port->ready, &number)) {
         struct request *request = &port->requests[number];
-        flag_lower(&request->events.in_ready); // after the pop: the ring has room for it again
-        if (ring_peek(&request->events.ring, &place)) // else an announcement of news already taken
+        flag_lower(
+            &request->events.in_ready); // after the pop, so that the ring has an entry for it
+        if (ring_peek(&request->events.ring, &place)) // else its events were read before
             on_ready(context, request->owner, request);
     }
 }
@@ -237,7 +239,7 @@ bool port_next(struct port *port, struct request *request, struct token_event *o
         memcpy(tops, &ring->top[(size_t)place * TOP_LOGPROBS_MAX],
                out->top_count * sizeof(struct token_top));
     ring_take(&ring->ring);
-    if (flag_lower(&ring->paused)) // after the index: an engine that pauses now sees the room
+    if (flag_lower(&ring->paused)) // after ring_take, see credit_request
         notice_send(port, request);
     return true;
 }

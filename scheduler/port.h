@@ -1,6 +1,6 @@
-// A port joins one h2o thread and one engine: text stops here, integers cross. The h2o thread
-// submits requests, reads events and frees requests; the engine thread owns a request from submit
-// to its finish event.
+// A port joins one h2o thread and one engine. The h2o thread submits requests, reads events and
+// frees requests; the engine thread owns a request from submit to its last finish event. No text
+// crosses, only integers.
 //
 // Every function of this header is for the h2o side (one thread per port). Nothing blocks.
 #pragma once
@@ -48,7 +48,7 @@ struct token_top { // an alternative to a sampled token
     float logprob;
 };
 
-// Everything the engine needs; copied by port_submit, so all pointers are borrowed for the call.
+// What the engine needs of a request. port_submit copies it, so pointers are borrowed for the call.
 struct submit_args {
     enum request_kind kind;
     const int32_t *tokens; // prompts of all sequences, one after the other
@@ -65,17 +65,17 @@ struct submit_args {
     uint32_t bias_count;
     const struct token_bias *bias;
     uint64_t cache_salt[2]; // separates prefix caches; 0, 0 for none
-    uint32_t key_id;        // whose request: keys are served in turn
-    uint32_t adapter;       // 0
+    uint32_t key_id;        // keys are served in turn
+    uint32_t adapter;       // reserved, 0
     uint64_t deadline_ns;   // CLOCK_MONOTONIC: still queued then -> FINISH_TIMEOUT; 0: none
-    void *owner;            // handed to the drain callback
+    void *owner;            // argument of the drain callback
 };
 
 enum admission {
     ADMITTED,
-    ADMISSION_BUSY,            // no request, token or result room now: 503 / 529
-    ADMISSION_TOO_MANY_TOKENS, // more than max-queued-tokens: never fits, 400
-    ADMISSION_TOO_MANY_BYTES,  // results over max-result-bytes: never fits, 400
+    ADMISSION_BUSY,            // the queue is full: 503 / 529
+    ADMISSION_TOO_MANY_TOKENS, // over max-queued-tokens: 400
+    ADMISSION_TOO_MANY_BYTES,  // results over max-result-bytes: 400
     ADMISSION_DRAINING,        // the engine stops: 503
     ADMISSION_FAILED,          // its device failed: 503
 };
@@ -83,10 +83,10 @@ enum admission {
 enum admission port_submit(struct port *port, const struct submit_args *args,
                            struct request **out) MUST_USE;
 
-// Ends the request in whatever state; exactly one finish event per choice follows.
+// Ends the request in any state. Each choice gets exactly one finish event.
 void port_cancel(struct port *port, struct request *request);
 
-// After the last finish event was read (port_next), and only then.
+// Only after the last finish event was read (port_next).
 void port_free(struct port *port, struct request *request);
 
 void port_owner_set(struct port *port, struct request *request, void *owner);
@@ -98,7 +98,7 @@ enum finish {
     FINISH_CONTEXT, // the context window is full
     FINISH_CANCEL,
     FINISH_TIMEOUT, // deadline_ns passed in the queue
-    FINISH_STALLED, // the reader took nothing for 60 s, or what is kept for slow ones is full
+    FINISH_STALLED, // the reader took nothing for 60 s, or too much is kept for slow readers
     FINISH_ERROR,   // the device failed
     FINISH_DONE,    // pooling: values are ready
 };
@@ -108,7 +108,7 @@ enum event_flag { EVENT_TOKEN = 1, EVENT_LAST = 2 }; // LAST: every choice has f
 struct token_event { // 24 bytes
     uint32_t choice;
     int32_t token;  // valid with EVENT_TOKEN; a finish may carry the token that ended it
-    float logprob;  // raw, where asked
+    float logprob;  // of the raw distribution, where asked for
     uint8_t finish; // enum finish
     uint8_t flags;  // enum event_flag
     uint16_t top_count;
@@ -128,7 +128,7 @@ bool port_next(struct port *port, struct request *request, struct token_event *o
 // Pooling results, after FINISH_DONE: [output_width] floats of one sequence.
 const float *request_values(const struct request *request, uint32_t sequence);
 
-// Facts for usage and metrics; final once the finish event was read. Times: CLOCK_MONOTONIC ns.
+// For usage and metrics; final once the last finish event was read. Times: CLOCK_MONOTONIC ns.
 struct request_facts {
     uint32_t prompt_tokens;
     uint32_t cached_tokens; // of the prompt, fixed at first admission

@@ -1,4 +1,4 @@
-// Table of keyed blocks; see prefix.h. The chains run through the blocks themselves.
+// The table of prefix.h. Its chains run through the blocks.
 #include "scheduler/prefix.h"
 
 #include "base/status.h"
@@ -68,10 +68,10 @@ void prefix_link(struct blocks *blocks, uint32_t id, uint32_t parent)
 {
     struct block *b = &blocks->block[id], *p = &blocks->block[parent];
     if (!p->keyed || !hash_equal(&p->key, &b->parent))
-        return; // a twin of the parent, which has no name
+        return; // a copy of the parent without a key
     if (b->parent_id == parent && b->parent_serial == p->serial)
         return;
-    b->parent_id = parent; // the one noted before has lost its key: two never have the same
+    b->parent_id = parent; // an earlier parent has lost its key, as keys are unique
     b->parent_serial = p->serial;
     p->children++;
     p->child = id;

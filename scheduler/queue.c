@@ -1,9 +1,9 @@
-// See queue.h. Two rings of turns: keys, and the requests of each key.
+// See queue.h. A ring of keys, and rings of the requests of each key.
 #include "scheduler/core.h"
 
 #include <string.h>
 
-enum { PASSED_EACH = 16, PASSED_MOST = 256 }; // longer ones looked at: of a key, of all
+enum { PASSED_EACH = 16, PASSED_MOST = 256 }; // requests passed over: of a key, of all
 
 void queue_reset(struct queue *queue)
 {
@@ -38,7 +38,7 @@ static void key_unlink(struct queue *queue, struct queue_key *key)
         queue->last = key->previous;
 }
 
-// The key's place; a new one is the last.
+// The entry of the key; a new one is the last in turn.
 static struct queue_key *key_open(struct queue *queue, uint32_t key_id)
 {
     struct queue_key **head = &queue->bucket[key_id & queue->mask];
@@ -124,7 +124,7 @@ void queue_turn(struct engine *engine, struct request *r)
     request_append(&engine->queue, key, r);
 }
 
-// The first one in turn, of both kinds, that can be drawn with at most `most` tokens.
+// The next request of the key with at most `most` tokens, of those for which there can be a place.
 static struct request *key_next(const struct queue_key *key, const bool place[2], uint32_t most,
                                 uint32_t *passed)
 {

@@ -1,5 +1,5 @@
-// Requests with sequences left to draw. Draws go round by key, then by request of that key: of k
-// keys with such requests each gets one of k draws (decision 0011). Engine thread only.
+// Requests with sequences left to draw. Keys take turns, and so do the requests of a key: of k keys
+// with requests each gets one of k draws (decision 0011). Engine thread only.
 #pragma once
 
 #include <stdbool.h>
@@ -10,15 +10,15 @@ struct request;
 
 struct queue_key { // a key that has waiting requests
     uint32_t key_id;
-    // Its requests in turn: without penalties, with penalties. Apart, because the latter may all
-    // have to wait for a penalty row, and nobody should walk past them in every step.
+    // Its requests in turn: without penalties, with penalties. They are apart because those with
+    // penalties may all wait for a penalty row.
     struct request *first[2], *last[2];
     struct queue_key *next, *previous; // keys in turn
     struct queue_key *chain;           // next of its bucket, or next free one
 };
 
 struct queue {
-    struct queue_key *keys;    // [count]: never more than there are requests
+    struct queue_key *keys;    // [count]
     struct queue_key **bucket; // [mask + 1] by key_id
     struct queue_key *free;
     struct queue_key *first, *last;
@@ -29,10 +29,11 @@ struct queue {
 
 void queue_reset(struct queue *queue); // empty; arrays, count and mask are set by the caller
 
-void queue_put(struct engine *engine, struct request *request); // the last of its key
+void queue_put(struct engine *engine, struct request *request);
 void queue_drop(struct engine *engine, struct request *request);
-// One of its sequences was drawn: key and request go to the end, or leave.
+// After a draw: key and request go to the end of their turns, or leave.
 void queue_turn(struct engine *engine, struct request *request);
-// Whose turn it is of those that can be drawn with at most `most` tokens to compute, or NULL. One
-// that has more keeps its turn; `ahead`: there was such a one. Looks at the first few of each key.
+// The next request in turn for which there can be a place and whose next prompt has at most `most`
+// tokens, or NULL. Longer ones are passed over and keep their turn; *ahead tells if there were any.
+// Only the first few of each key are looked at.
 struct request *queue_next(struct engine *engine, uint32_t most, bool *ahead);

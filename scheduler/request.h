@@ -1,6 +1,6 @@
-// Inside of a port and of a request; private to the scheduler. A request has three parts: what the
-// h2o thread fills before submit, what the engine keeps while it owns the request, and the event
-// ring, which belongs to the port and outlives every life of the request.
+// A port and its requests, private to the scheduler. A request has three parts: what the h2o thread
+// fills before submit, what the engine keeps while it owns the request, and the event ring, which
+// the port keeps for the next request with the same number.
 #pragma once
 
 #include "scheduler/ring.h"
@@ -11,8 +11,8 @@ struct queue_key;
 
 enum {
     REQUEST_CHOICES_MAX = 256,
-    STORE_WORDS = 512,   // words a chunk of the token store
-    HISTORY_WORDS = 128, // of the histories
+    STORE_WORDS = 512,   // a chunk of the token store
+    HISTORY_WORDS = 128, // a chunk of the histories
     BIAS_WORDS = sizeof(struct token_bias) / sizeof(int32_t),
 };
 
@@ -22,25 +22,25 @@ struct request_run {
     uint32_t redrawn;           // draws of parked ones
     uint32_t unfinished;        // finish events to come
     uint32_t inputs_done;       // pooling
-    uint32_t pending;           // token events planned and not settled: room they will take
+    uint32_t pending;           // token events planned and not settled
     uint32_t paused_count;      // of its sequences
     uint32_t parked;            // of its sequences
-    bool returning;             // these may be drawn again
-    uint32_t served_last;       // choice that got the last scarce entry
+    bool returning;             // the parked ones may be drawn again
+    uint32_t served_last;       // choice that got the last entry when there were too few
     uint32_t tail_seen;         // reader's index when last looked at
-    bool live;                  // the engine's: taken in and not finished
+    bool live;                  // taken in and not finished
     bool started;               // a row was planned
-    bool cached_counted;        // cached_tokens is fixed
-    uint32_t credit_left;       // entries that no sequence of this plan was granted
-    uint64_t stamp;             // plan for which room was counted
-    uint32_t due_place;         // in engine.due, from 1; 0: it is not there
-    uint64_t progress_ns;       // when the reader last took something, or had nothing to take
+    bool cached_counted;        // cached_tokens is final
+    uint32_t credit_left;       // ring entries that the plan has not granted
+    uint64_t stamp;             // plan for which credit was counted
+    uint32_t due_place;         // in engine.due, from 1; 0: not in it
+    uint64_t progress_ns;       // when the reader last read, or had nothing to read
     uint64_t finished[REQUEST_CHOICES_MAX / 64]; // bit set: the choice has its finish event
     struct sequence *first, *last;               // started and not ended, in order of drawing
     struct request *live_next, *live_previous;
     struct queue_key *wait_key;                // in the queue: sequences are left to draw
     struct request *wait_next, *wait_previous; // of its key and kind
-    uint64_t wait_turn;                        // grows with each place at the end of a queue
+    uint64_t wait_turn;                        // ticket of its place in the queue
 };
 
 // Counters and times that the engine alone writes and any thread may read.
@@ -61,8 +61,8 @@ static inline void stat_set(_Atomic uint64_t *gauge, uint64_t value)
     atomic_store_explicit(gauge, value, memory_order_relaxed);
 }
 
-// What request_facts_get copies. The engine writes the atomics until the last finish event; the h2o
-// thread may look at any time.
+// What request_facts_get copies, at any time. The engine writes the atomics until the last finish
+// event.
 struct request_marks {
     uint32_t prompt_tokens;
     uint64_t submitted_ns;
@@ -88,7 +88,7 @@ struct request {
     struct request_marks marks;
     struct request_run run;
     _Alignas(CACHE_LINE) _Atomic uint32_t cancel; // set by the h2o thread, cleared at fill
-    _Atomic uint32_t in_notices; // its notice is on the way; belongs to the port, as in_ready
+    _Atomic uint32_t in_notices;                  // flag: its number is in the ring of notices
     struct event_ring events;
 };
 
@@ -125,9 +125,9 @@ struct port {
     uint32_t free_count;
     uint32_t fresh; // request numbers never used so far
     uint64_t serial;
-    bool touched; // engine: it has news since the last wake
+    bool touched; // engine: events were pushed since the last wake
     struct number_ring inbound, ready;
-    struct number_ring notices; // to the engine: a cancel, or room that it waited for
+    struct number_ring notices; // to the engine: cancelled, or read from a full ring
     _Alignas(CACHE_LINE) _Atomic uint32_t submitting; // the h2o thread is inside port_submit
 };
 

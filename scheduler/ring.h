@@ -35,5 +35,5 @@ struct event_ring {
     struct token_event *event; // [ring.mask + 1]
     struct token_top *top;     // [ring.mask + 1][TOP_LOGPROBS_MAX], touched only where asked
     _Atomic uint32_t in_ready; // flag: the number is on its way to the reader
-    _Atomic uint32_t paused;   // flag: the engine waits for the reader to free room
+    _Atomic uint32_t paused;   // flag: the engine waits for the reader
 };

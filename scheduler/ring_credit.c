@@ -1,10 +1,10 @@
-// Room in the event rings: which sequences may be planned for a token, and the pausing of those
-// that may not. Engine thread only.
+// Credit in the event rings: which sequences may be planned for a token because the ring has an
+// entry for it. The others are paused. Engine thread only.
 //
-// A ring has at least 4 n + 8 entries for n choices. When a plan is made, a request has at most one
-// event in flight and one finish to come for each choice, so a choice is only refused an entry
-// while at least n + 8 events lie unread, and half the ring while at least 4 do: the reader has
-// something to take, and taking it wakes us.
+// A ring has at least 4 n + 8 entries for n choices. When a plan is made a request has at most one
+// event in flight and one finish to come for each choice. So a choice is refused an entry only
+// while n + 8 events are unread, and half the ring only while 4 are: the reader always has
+// something to read, and reading it sends a notice.
 #include "scheduler/core.h"
 
 static uint32_t credit_count(struct request *r)
@@ -20,14 +20,14 @@ static bool wants_token(const struct sequence *s)
            !sequence_planned_out(s);
 }
 
-// One that waits has its whole context to compute before it gives a token: it starts for half a
-// ring of them, or under a want of blocks a trickling reader would cost a prefill for each token.
+// A waiting sequence must recompute its context, so it starts only when half the ring is free.
+// Otherwise a reader that takes one token at a time would cost a prefill for each.
 static bool credit_suffices(const struct request *r, const struct sequence *s, uint32_t credit)
 {
     return credit > (s->state == SEQUENCE_WAITING ? r->events.ring.mask / 2 : 0);
 }
 
-// Room for some only: they are served in turn, beginning after the choice that was served last.
+// Too few entries for all: choices take turns, beginning after the one that was served last.
 static void credit_share(struct engine *engine, struct request *r, uint32_t credit)
 {
     uint32_t start = r->run.served_last;
@@ -56,7 +56,7 @@ static void progress_note(struct engine *engine, struct request *r)
     r->run.progress_ns = engine->now_ns;
 }
 
-// Pauses those that want a token and were not granted one, and no others.
+// Pauses the sequences that want a token and were refused, and no others.
 static void pauses_set(struct engine *engine, struct request *r)
 {
     for (struct sequence *s = r->run.first; s; s = s->sibling) {
@@ -83,8 +83,8 @@ static void credit_request(struct engine *engine, struct request *r)
     }
     scarce = scarce || credit < wanting;
     if (scarce) {
-        // Raise the flag, then count again: either we see the reader's new index, or its exchange
-        // comes after ours, reads 1 and wakes us. Without the second count both could go to sleep.
+        // Raise the flag, then count again: either we see the reader's new index, or the reader
+        // sees the flag and wakes us. Without the second count both could go to sleep.
         flag_raise(&r->events.paused);
         credit = credit_count(r);
         credit_share(engine, r, credit);
@@ -100,7 +100,7 @@ bool credit_returns(struct engine *engine, struct request *r)
     uint32_t half = r->events.ring.mask / 2;
     if (credit_count(r) > half)
         return true;
-    flag_raise(&r->events.paused); // and a second look, as above
+    flag_raise(&r->events.paused); // and count again, as in credit_request
     return credit_count(r) > half;
 }
 
@@ -110,7 +110,7 @@ void credit_grant(struct engine *engine, uint64_t stamp)
         struct sequence *s = engine->order[i];
         struct request *r = s->request;
         if (r->kind != REQUEST_GENERATE) {
-            // pooling puts nothing into the ring but the finish event
+            // A pooling request has only its finish event.
             *plan_entry(engine, s) = (struct plan_entry){.granted = true};
         } else if (r->run.stamp != stamp) {
             r->run.stamp = stamp;
@@ -126,11 +126,11 @@ void credit_drawn(struct engine *engine, struct sequence *s)
     *entry = (struct plan_entry){.granted = true};
     if (r->kind != REQUEST_GENERATE)
         return;
-    if (r->run.stamp != engine->plan.stamp) { // none of its sequences was there before the plan
+    if (r->run.stamp != engine->plan.stamp) { // it had no drawn sequence when the plan began
         r->run.stamp = engine->plan.stamp;
         r->run.credit_left = credit_count(r);
     }
-    if (r->run.credit_left == 0) { // as above
+    if (r->run.credit_left == 0) { // count again, as in credit_request
         uint32_t before = credit_count(r);
         flag_raise(&r->events.paused);
         r->run.credit_left = credit_count(r) - before;

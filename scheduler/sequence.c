@@ -1,5 +1,5 @@
-// The moves of sequence.h's drawing. Engine thread only. A move keeps the queue of its request, the
-// order of age, blocks, places and histories in step with each other.
+// The transitions of sequence.h. They keep requests, age order, blocks, places and histories
+// consistent. Engine thread only.
 #include "scheduler/core.h"
 
 #include <string.h>
@@ -71,7 +71,8 @@ static void sequence_prompt(struct sequence *s, const struct request *r)
     s->type_from = r->typed ? (uint32_t)request_word(r, r->types_at + input) : TYPE_FROM_NONE;
 }
 
-// Roots keep apart what must not be shared: salts, adapters and, without a prefix cache, requests.
+// The root keeps apart what must not share blocks: salts, adapters and, without a prefix cache,
+// requests.
 static struct hash sequence_root(const struct engine *engine, const struct request *r)
 {
     struct {
@@ -128,8 +129,8 @@ static struct sequence *sequence_open(struct engine *engine, struct request *r)
     sequence_prompt(s, r);
     s->output_max = 1;
     if (sequence_generates(s)) {
-        uint32_t room = engine->facts.max_model_len - s->prompt_len;
-        s->output_max = r->max_tokens < room ? r->max_tokens : room;
+        uint32_t left = engine->facts.max_model_len - s->prompt_len;
+        s->output_max = r->max_tokens < left ? r->max_tokens : left;
     }
     if (engine->sharing)
         s->root = sequence_root(engine, r);
@@ -149,7 +150,7 @@ struct sequence *sequence_draw(struct engine *engine, struct request *r)
     struct sequence *s;
     if (r->run.returning) {
         s = parked_first(r);
-        pause_set(engine, s, false); // it was parked after its siblings were called back
+        pause_set(engine, s, false); // it may have been parked after the request began to return
         parked_drop(engine, s);
         r->run.redrawn++;
     } else {
@@ -162,7 +163,8 @@ struct sequence *sequence_draw(struct engine *engine, struct request *r)
 
 void sequence_blocks_give(struct engine *engine, struct sequence *s, bool was_leaving)
 {
-    // The last block first: a chain is evicted from its end, so what is left can still be found.
+    // The last block first: the cache evicts a chain from its end, so that the rest can still be
+    // found.
     for (uint32_t i = s->block_count; i-- > 0;)
         block_give(&engine->blocks, s->blocks[i], was_leaving);
     s->block_count = 0;
@@ -214,13 +216,14 @@ static void request_drop(struct engine *engine, struct request *r, struct sequen
     *link = s->sibling;
     if (r->run.last == s)
         r->run.last = before;
-    r->run.pending -= s->pending; // tokens of steps in flight will be dropped
+    r->run.pending -= s->pending; // tokens in flight are dropped
     pause_set(engine, s, false);
     s->pending = 0;
     s->request = NULL;
 }
 
-// What it would still take of the plan goes with it: drawn again, it owes nothing so far.
+// Its part of the block budget goes with it. What moves down in the order before plan.victim_at has
+// still to be looked at or is looked at once more, so no victim is missed.
 static void order_drop(struct engine *engine, struct sequence *s)
 {
     uint32_t at = 0;

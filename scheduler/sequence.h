@@ -1,8 +1,8 @@
-// One sequence: a choice of a generation, or one input of a pooling request. It has a place, which
-// is a slot of the device and, where it needs one, a penalty row, from drawing to end, through
-// every preemption, so a started sequence never lacks one. Only one whose reader is slow gives its
-// place up, when somebody waits for one (decision 0016): it is parked, keeps nothing but its
-// generated tokens, and is drawn again, as the youngest, once its reader has made room.
+// A sequence is a choice of a generation or an input of a pooling request. From drawing to end it
+// has a place: a slot of the device and, if it needs one, a penalty row. It keeps the place when it
+// is preempted. Only one whose reader is slow may lose it to a request that is drawn (decision
+// 0016): it is parked, keeps nothing but its generated tokens, and is drawn again as the youngest
+// once its reader has read.
 //
 //            sequence_draw                 sequence_start (plan: blocks for all it knows)
 //     FREE ----------------> WAITING -----------------------------------------> RUNNING
@@ -18,8 +18,8 @@
 //
 //     WAITING, RUNNING -- sequence_park, no step in flight --> PARKED -- sequence_draw --> WAITING
 //
-// `paused` is apart from the state: the reader has no room; WAITING or RUNNING all the same. What
-// is parked is paused, too, until its reader has made room.
+// `paused` is apart from the state: the event ring has no entry for its next token. A parked
+// sequence is paused until it may return.
 #pragma once
 
 #include "kernels/step.h"
@@ -33,48 +33,48 @@ enum sequence_state {
     SEQUENCE_WAITING, // drawn or preempted: nothing on the device
     SEQUENCE_RUNNING, // holds blocks, is planned
     SEQUENCE_LEAVING, // preempted; a step in flight still refers to it
-    SEQUENCE_PARKED,  // no place: its reader is slow, and others waited
-    SEQUENCE_ENDING,  // over; likewise. Its request may already be the h2o thread's: never read it
+    SEQUENCE_PARKED,  // without a place, because its reader is slow
+    SEQUENCE_ENDING,  // over, with a step in flight; its request must not be read any more
 };
 
 enum { PENALTY_NONE = STEP_NO_ROW, SLOT_NONE = STEP_NO_ROW };
 
 struct sequence {
-    // What each step of a running one touches comes first.
+    // Fields that every step touches come first.
     enum sequence_state state;
-    bool paused;           // no room in the event ring
-    bool lasting;          // its named blocks are kept: for the cache, or for its siblings
-    bool admitted;         // the device knows how it is sampled
-    bool fed;              // the device's last token of this slot is the next input
-    bool cached_noted;     // its share of cached_tokens is counted
-    bool ahead;            // drawn before its turn, because it is short
-    bool cancelled;        // ended by cancel: rows in flight are counted
-    uint32_t record;       // its number among all
-    uint32_t slot, number; // device row; choice or input
+    bool paused;           // see above
+    bool lasting;          // its keyed blocks stay cached
+    bool admitted;         // the device has its sampling record
+    bool fed;              // its next input is the token that the device sampled last
+    bool cached_noted;     // its cached tokens are counted
+    bool ahead;            // drawn ahead of its turn because it is short
+    bool cancelled;        // ended by a cancel
+    uint32_t record;       // index in engine.sequences
+    uint32_t slot, number; // number: of the choice or input
     struct request *request;
-    struct sequence *sibling; // next of its request
+    struct sequence *sibling; // next sequence of the request
     uint32_t prompt_len;
     uint32_t output_count; // settled tokens, in history
     uint32_t pending;      // outputs planned and not settled
     uint32_t output_max;
-    uint32_t planned_len;    // tokens in KV once every launched step is done
+    uint32_t planned_len;    // tokens computed when all launched steps are done
     uint32_t inflight;       // launched steps that refer to it
     uint32_t block_count;    // of blocks
-    uint32_t blocks_sent;    // of those, known to the device
-    uint32_t blocks_settled; // of those, known to the prefix table or private for good
+    uint32_t blocks_sent;    // of these, in the device's block table
+    uint32_t blocks_settled; // of these, full and settled
     uint32_t type_from;
     uint32_t *blocks;      // [blocks_per_sequence_max], of the slot
     int32_t *history_last; // the last chunk of its generated tokens
     uint32_t prompt_at;
     uint32_t key_count;   // of keys
-    uint32_t match_count; // of blocks while it waits: found in the cache, held by nobody for it
+    uint32_t match_count; // blocks found in the cache and not yet taken; while it waits
     uint32_t penalty_row;
-    uint64_t ticket;                     // order of drawing: who is older
-    uint64_t match_serial, match_breaks; // by which a match is known to be whole
-    struct hash *keys; // [blocks_per_sequence_max] chained; kept through preemption; of the slot
-    struct hash root;  // parent of its first block's key
-    const struct store *history;                // its generated tokens: those of owner `record`
-    struct sequence *slow_next, *slow_previous; // of the paused, or of the parked
+    uint64_t ticket;                     // number of its draw: the smaller is older
+    uint64_t match_serial, match_breaks; // for share_holds
+    struct hash *keys;           // [blocks_per_sequence_max] of its full blocks; of the slot
+    struct hash root;            // parent of its first block's key
+    const struct store *history; // generated tokens, of owner `record`
+    struct sequence *slow_next, *slow_previous; // of paused or parked ones
 };
 
 // Tokens whose values the host knows.
@@ -88,13 +88,13 @@ static inline bool sequence_generates(const struct sequence *s)
     return s->request->kind == REQUEST_GENERATE;
 }
 
-// Everything it wants is planned: only settling is left.
+// All its tokens are planned; some may have to be settled.
 static inline bool sequence_planned_out(const struct sequence *s)
 {
     return s->output_count + s->pending >= s->output_max;
 }
 
-// The next row is one token that the device has sampled itself.
+// Its next row is one token, which the device has sampled itself.
 static inline bool sequence_decodes(const struct sequence *s)
 {
     return s->fed && s->state == SEQUENCE_RUNNING;
@@ -105,10 +105,10 @@ void sequence_tokens(const struct sequence *s, uint32_t from, uint32_t count, in
 bool sequence_penalised(const struct request *request); // its sequences need penalty rows
 
 bool sequence_slots(const struct engine *engine);   // there is a slot for one more
-bool sequence_waits(const struct request *request); // something of it is to be drawn
+bool sequence_waits(const struct request *request); // has a sequence to draw
 bool sequence_drawable(const struct engine *engine, const struct request *request);
-uint32_t sequence_next_known(const struct request *request); // tokens the next one begins with
-// The next sequence of a waiting request; ask sequence_drawable first. Becomes the youngest.
+uint32_t sequence_next_known(const struct request *request); // prompt tokens of the next draw
+// Draws the next sequence of a request, which must be drawable. It becomes the youngest.
 struct sequence *sequence_draw(struct engine *engine, struct request *request);
 
 void sequence_start(struct engine *engine, struct sequence *s);

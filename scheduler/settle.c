@@ -1,6 +1,5 @@
 // Takes the results of a step: tokens into histories and event rings, ends of sequences, vectors
-// and scores into result rooms, blocks into the prefix table, and back from those that left. Engine
-// thread only.
+// and scores, full blocks into the prefix cache. Engine thread only.
 #include "scheduler/core.h"
 
 #include <math.h>
@@ -14,14 +13,14 @@ static bool contains(const int32_t *ids, uint32_t count, int32_t token)
     return false;
 }
 
-// The host tests every id: the device knows only the first SAMPLE_STOP_IDS_MAX of them.
+// The host tests every id, because the device has only the first SAMPLE_STOP_IDS_MAX.
 static bool is_end_token(const struct engine *engine, const struct sequence *s,
                          const struct sample_result *result)
 {
     const struct request *r = s->request;
     if (result->flags & SAMPLED_END)
         return true;
-    if (s->output_count <= r->sampling.output_min) // outputs, this one counted, are too few
+    if (s->output_count <= r->sampling.output_min) // this output is counted already
         return false;
     if (contains(r->stop_ids, r->stop_id_count, result->token))
         return true;
@@ -73,7 +72,7 @@ static void token_settle(struct engine *engine, struct sequence *s, bool usable,
     s->pending--;
     r->run.pending--;
     struct token_event event = {.choice = s->number, .index = s->output_count};
-    if (!usable) { // this choice alone fails
+    if (!usable) { // only this choice fails
         event.finish = FINISH_ERROR;
         sequence_end(engine, s);
         choice_finish(engine, r, &event);
@@ -110,13 +109,13 @@ static void row_settle(struct engine *engine, const struct plan_row *row,
     const struct sample_result *result = row->want == WANT_TOKEN ? &output->results[index] : NULL;
     bool usable = row->want == WANT_NOTHING ||
                   (result ? token_usable(engine, result) : values_finite(engine, output, index));
-    // A row whose sequence had ended on the device has no token, and its blocks are sound.
+    // A row of a sequence that had ended on the device has no token, but its blocks are valid.
     if (usable || (result && (result->flags & SAMPLED_DONE)))
         share_settle(engine, s, row->from + row->q_len);
     else
         share_bar(engine, s);
-    // Computed for nobody. With a step in flight that is the row launched ahead of the cancel, not
-    // the one that was running; without one it is the row during which the client left.
+    // Counts rows computed after their request was cancelled. With a step in flight the row that
+    // ran during the cancel is not counted, only the next one.
     bool left = s->state == SEQUENCE_ENDING
                     ? s->cancelled
                     : engine->facts.steps_in_flight == 0 &&

@@ -1,9 +1,9 @@
-// Sharing of full blocks: a sequence takes those that are computed, waits for the one that another
-// sequence is just computing, and names its own as it goes. Between plan and settle a block is in
-// the table but not ready; only settled tokens enter the cache. Engine thread only.
+// Sharing of full blocks. A sequence takes blocks that are ready, waits for one that another
+// sequence is computing, and enters its own into the prefix cache. Between plan and settle a block
+// is in the table and not ready. Engine thread only.
 #include "scheduler/core.h"
 
-// The name of the sequence's index-th block; its tokens are put into `tokens`.
+// The name of the sequence's index-th block. `tokens` receives its tokens.
 static struct prefix_name share_name(struct engine *engine, struct sequence *s, uint32_t index,
                                      int32_t *tokens)
 {
@@ -20,7 +20,7 @@ static struct prefix_name share_name(struct engine *engine, struct sequence *s, 
                                 .lasting = s->lasting};
 }
 
-// At least one token is always computed: its state gives the next one.
+// At least one token is always computed, because the next one is sampled from it.
 static bool may_share(const struct engine *engine, const struct sequence *s, uint32_t index)
 {
     return (index + 1) * engine->blocks.tokens < sequence_known(s);
@@ -34,8 +34,8 @@ bool share_holds(const struct engine *engine, const struct sequence *s)
             blocks->block[s->blocks[s->match_count - 1]].serial == s->match_serial);
 }
 
-// The next block, found and computed: into s->blocks. A plan looks up so many in all; the rest of
-// a long match is found by the plans to come, unless nothing moves yet in this one.
+// Looks the index-th block up and, if it is ready, puts it into s->blocks. A plan has a bounded
+// number of lookups; a long match is found by several plans, unless this plan has no row yet.
 static enum share block_find(struct engine *engine, struct sequence *s, uint32_t index)
 {
     struct plan *plan = &engine->plan;
@@ -66,7 +66,7 @@ static enum share block_find(struct engine *engine, struct sequence *s, uint32_t
     return SHARE_READY;
 }
 
-// Blocks that others have computed, held at once: the sequence runs.
+// A running sequence takes the blocks that others have computed.
 static enum share share_attach(struct engine *engine, struct sequence *s)
 {
     enum share share = SHARE_NONE;
@@ -80,7 +80,7 @@ static enum share share_attach(struct engine *engine, struct sequence *s)
     return SHARE_NONE;
 }
 
-// A sequence that waits only notes what it found: the match lasts until a block of it is evicted.
+// A waiting sequence only notes them as its match, which is valid until one of them is evicted.
 static enum share share_match(struct engine *engine, struct sequence *s)
 {
     struct blocks *blocks = &engine->blocks;
@@ -107,8 +107,8 @@ enum share share_look(struct engine *engine, struct sequence *s)
     return s->planned_len % engine->blocks.tokens == 0 ? share_attach(engine, s) : SHARE_NONE;
 }
 
-// Who holds a block of a chain holds those before it, too, but for twins that were computed at the
-// same time: so the border is searched for, and may rarely be wrong by some.
+// Whoever holds a block of a chain holds those before it, so the border is found by bisection.
+// Copies computed at the same time are an exception, for which the result may be off by a few.
 uint32_t share_idle(const struct engine *engine, const struct sequence *s)
 {
     uint32_t low = 0, high = s->match_count;
@@ -130,14 +130,14 @@ void share_take(struct engine *engine, struct sequence *s)
     s->match_count = 0;
 }
 
-// A chunk ends where a later block is already there or being computed: the next plan takes it.
+// Cuts a chunk where a later block is in the table: the next plan takes that block.
 uint32_t share_cut(struct engine *engine, struct sequence *s, uint32_t q_len)
 {
     uint32_t each = engine->blocks.tokens;
     int32_t tokens[BLOCK_TOKENS_MAX];
     if (!engine->sharing)
         return q_len;
-    uint32_t index = s->planned_len / each + 1; // share_look has looked for the first
+    uint32_t index = s->planned_len / each + 1; // share_look has looked the first one up
     for (; (index + 1) * each <= s->planned_len + q_len && may_share(engine, s, index); index++) {
         struct prefix_name name = share_name(engine, s, index, tokens);
         if (prefix_find(&engine->blocks, &name) != BLOCK_NONE)
@@ -146,7 +146,7 @@ uint32_t share_cut(struct engine *engine, struct sequence *s, uint32_t q_len)
     return q_len;
 }
 
-// A block gets its name, and its place after the one before it.
+// Enters a block and links it to the one before it.
 static void share_put(struct blocks *blocks, const struct sequence *s, uint32_t index,
                       const struct prefix_name *name, bool ready)
 {
@@ -155,7 +155,7 @@ static void share_put(struct blocks *blocks, const struct sequence *s, uint32_t 
         prefix_link(blocks, s->blocks[index], s->blocks[index - 1]);
 }
 
-// Names the blocks that the chunk just planned, which ends at planned_len, will fill.
+// Enters the blocks that the chunk just planned will fill; it ends at planned_len.
 void share_announce(struct engine *engine, struct sequence *s, uint32_t from)
 {
     struct blocks *blocks = &engine->blocks;
@@ -182,14 +182,14 @@ void share_settle(struct engine *engine, struct sequence *s, uint32_t kv_len)
             continue;
         }
         if (s->state == SEQUENCE_ENDING || !engine->options.prefix_cache)
-            continue; // its last token was dropped, or nobody could look for the block
+            continue; // its last token was dropped, or there is no cache
         struct prefix_name name = share_name(engine, s, s->blocks_settled, tokens);
         if (prefix_find(blocks, &name) == BLOCK_NONE)
             share_put(blocks, s, s->blocks_settled, &name, true);
     }
 }
 
-// All it holds, those that it took from the cache among them: which one is bad cannot be told.
+// All its blocks, even those from the cache, because any of them may be the bad one.
 void share_bar(struct engine *engine, struct sequence *s)
 {
     if (!engine->sharing)

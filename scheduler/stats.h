@@ -1,12 +1,11 @@
-// Counters of one engine, written by its thread (`failed` by others too), read by any thread
-// (relaxed atomics; a reader may see them a step apart). Names follow the field's terms;
-// http/api/metrics.c gives them out.
+// Counters and gauges of one engine, written by its thread (`failed` by others too) and read by
+// any: relaxed atomics, which may be a step apart. http/api/metrics_models.c exports them.
 #pragma once
 
 #include <stdatomic.h>
 #include <stdint.h>
 
-enum { STEP_BUCKETS = 14 }; // of a step's size: up to 1, 8, 16, 32, ... 16384, and more
+enum { STEP_BUCKETS = 14 }; // up to 1, 8, 16, 32, ... 16384, and more
 
 // Which bucket a size falls into.
 static inline uint32_t step_bucket(uint64_t size)
@@ -30,16 +29,16 @@ struct engine_stats {
     _Atomic uint64_t steps_decode_only;
     _Atomic uint64_t rows;                          // computed rows, summed over steps
     _Atomic uint64_t tokens_computed;               // token rows through the model (no padding)
-    _Atomic uint64_t steps_by_rows[STEP_BUCKETS];   // how many steps had so many rows,
-    _Atomic uint64_t steps_by_tokens[STEP_BUCKETS]; // so many tokens; not cumulative
+    _Atomic uint64_t steps_by_rows[STEP_BUCKETS];   // steps by their rows
+    _Atomic uint64_t steps_by_tokens[STEP_BUCKETS]; // steps by their tokens
     _Atomic uint64_t prompt_tokens;                 // admitted prompts, cached ones included
     _Atomic uint64_t generation_tokens;             // settled and published
     _Atomic uint64_t prefix_queries;                // prompt tokens looked up
     _Atomic uint64_t prefix_hits;                   // prompt tokens found
-    _Atomic uint64_t preemptions;                   // parked ones that were running included
+    _Atomic uint64_t preemptions;                   // also of sequences that were parked
     _Atomic uint64_t pauses;                        // choices paused for a slow reader
-    _Atomic uint64_t parked;                        // places that paused ones gave up
-    _Atomic uint64_t rows_after_cancel; // computed, and the request was cancelled by then
+    _Atomic uint64_t parked;                        // how often a paused sequence lost its place
+    _Atomic uint64_t rows_after_cancel;             // computed after the request was cancelled
     _Atomic uint64_t requests_submitted;
     _Atomic uint64_t finished_stop, finished_length, finished_cancel, finished_error,
         finished_timeout, finished_pooling;
@@ -49,6 +48,6 @@ struct engine_stats {
     _Atomic uint64_t blocks_total, blocks_used, blocks_cached; // gauges
     _Atomic uint64_t step_started_ns;                          // of the step in flight; 0: none
     _Atomic uint64_t step_finished_ns;                         // of the last one
-    _Atomic uint64_t beat_ns;                                  // last turn of the loop
+    _Atomic uint64_t beat_ns;                                  // last pass of the loop
     _Atomic uint64_t failed;                                   // 1: its device failed
 };

@@ -1,5 +1,4 @@
-// Chunked memory of requests; see store.h. Pure bookkeeping, no atomics: ownership of the request
-// orders the two threads.
+// See store.h. No atomics: the ownership of the request orders the two threads.
 #include "scheduler/store.h"
 
 #include "base/status.h"

@@ -1,7 +1,7 @@
-// Memory of requests in chunks of one size: a request takes as many as it needs and reaches them
-// through a table of its own. Mapped for the worst case and touched as used; the chunk given back
-// last is lent first, so that a quiet server stays small. h2o thread takes and gives; the engine
-// reads and writes the contents while it owns the request.
+// Chunked memory. An owner (a request, or a sequence's history) takes as many chunks as it needs
+// and reaches them through its part of a table. Mapped for the worst case and touched as used; the
+// chunk given back last is used first. One thread takes and gives; another may use the contents
+// while it owns the request.
 #pragma once
 
 #include <stddef.h>
@@ -13,7 +13,7 @@ struct store {
     uint32_t *table; // [owners][table_stride] chunk of each part of an owner
     uint32_t chunk_count, table_stride;
     uint32_t free_count;
-    uint32_t fresh;      // chunks never lent so far
+    uint32_t fresh;      // chunks never used so far
     uint32_t items_each; // items a chunk holds
     uint32_t item_bytes;
 };
@@ -24,7 +24,7 @@ static inline uint32_t store_chunks(const struct store *store, uint64_t items)
     return (uint32_t)((items + store->items_each - 1) / store->items_each);
 }
 
-// Takes what `items` need beyond the `held` ones.
+// Takes the chunks that `items` need beyond `held` ones.
 void store_extend(struct store *store, uint32_t owner, uint64_t held, uint64_t items);
 
 static inline void store_take(struct store *store, uint32_t owner, uint64_t items)
