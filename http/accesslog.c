@@ -36,7 +36,7 @@ static struct text shown(h2o_iovec_t in, size_t bytes_max)
     return text_span(in.base, in.len < bytes_max ? in.len : bytes_max);
 }
 
-// The path that came, without the query: it may hold what is nobody's business.
+// The path as sent, without its query, which may hold secrets.
 static struct text path_of(const h2o_req_t *req)
 {
     h2o_iovec_t path = req->input.path;

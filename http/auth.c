@@ -1,8 +1,7 @@
-// Keys and the rule which header carries one (docs/API.md). The hash is HMAC-SHA256 under a
-// random key of this process, so that what is stored and the time a comparison takes tell nothing
-// about a key: every stored hash is compared in full, whatever matched before. The caller of
-// keys_open wipes its plain keys (cli/keys.c). What a client sends is libh2o's: headers lie in its
-// buffers and pools as plain text, also when they are free, until they are used again.
+// API keys and the rule which header carries one (docs/API.md). Stored are HMAC-SHA256 hashes under
+// a random key of this process; a comparison walks all of them in constant time. The caller of
+// keys_open wipes its plain keys (cli/keys.c). Headers of clients stay as plain text in libh2o's
+// buffers until those are used again.
 #include "http/auth.h"
 
 #include "http/key_rules.h"
@@ -45,7 +44,7 @@ static uint32_t id_of(struct keys *keys, const struct keys *old, const unsigned 
     return keys->next_id++;
 }
 
-// old NULL: none, and a salt of its own.
+// old NULL: a new salt.
 static enum status keys_make(struct keys **out, const struct keys *old, uint32_t kept,
                              const char *const *plain, uint32_t count, struct error *err)
 {
@@ -95,7 +94,7 @@ void keys_close(struct keys *keys)
     heap_give(keys);
 }
 
-// Walks all keys whatever matches, so that the time does not tell which one did.
+// Always walks all keys: the time must not tell which one matched.
 static bool key_find(const struct keys *keys, struct text plain, uint32_t *id)
 {
     unsigned char hash[HASH_BYTES];
@@ -111,7 +110,7 @@ static bool key_find(const struct keys *keys, struct text plain, uint32_t *id)
     return found != 0;
 }
 
-// The key behind "Bearer" and one or more spaces; empty when the scheme is another or none.
+// The key after "Bearer" and one or more spaces; empty for another scheme or none.
 static struct text bearer_key(struct text value)
 {
     static const char scheme[] = "Bearer";

@@ -5,7 +5,7 @@
 
 struct keys;
 
-// At least one key; each non-empty, visible ASCII.
+// At least one key, each as key_check (key_rules.h) wants it.
 enum status keys_open(struct keys **out, const char *const *plain, uint32_t count,
                       struct error *err) MUST_USE;
 // As keys_open, with the first `kept` keys of `old` in front.
@@ -26,7 +26,7 @@ struct verdict {
     const char *message;   // a sentence that names the header expected
 };
 
-// Does either header carry a valid key? Of a request that may have no route yet.
+// Does either header carry a valid key? For requests that have no route yet.
 bool keys_shown(const struct keys *keys, struct credential authorization,
                 struct credential x_api_key);
 

@@ -1,11 +1,11 @@
-// One budget for the bodies of all requests under way, whichever thread and protocol. libh2o 2.2.5
-// calls the handler only once a body is whole and has no hook on its way: HTTP/1.1 gathers a body
-// in the socket's input buffer and keeps it there until the answer is out, HTTP/2 in a buffer of
-// each stream. The library is linked dynamically and looks up h2o_buffer_reserve in the program
-// first, so the one here is asked before such a buffer grows; between turns everything is counted
-// anew. Above the budget the connection that holds most is closed, those without a valid key first.
-// Threads know of each other by atomics; each closes its own connections and leaves it to the one
-// that has the worst, unless the budget is exceeded by a quarter.
+// One memory budget for the bodies of all requests under way, of all threads and both protocols.
+// libh2o 2.2.5 calls the handler only once a body is complete: HTTP/1.1 gathers it in the socket's
+// input buffer and keeps it there until the answer is out, HTTP/2 in a buffer of each stream.
+// libh2o is linked dynamically and finds our h2o_buffer_reserve first, so we are asked before such
+// a buffer grows; between turns of the loop everything is counted anew. Above the budget the
+// connection that holds most is closed, those without a valid key first. A thread closes only its
+// own connections, and leaves it to the thread that has the largest unless the budget is exceeded
+// by a quarter.
 #include "http/inside.h"
 
 #include <dlfcn.h>
@@ -16,9 +16,10 @@
 
 enum { WORST_MAX = 32, SMALL_BYTES = 64 * 1024 };
 
-static const uint64_t check_every_ns = 10000000; // each turn once half of it is taken
+static const uint64_t check_every_ns = 10000000; // every turn once half of the budget is taken
 static const uint64_t log_every_ns = 1000000000;
-static const uint64_t keyless = UINT64_C(1) << 63; // of a rank
+static const uint64_t keyless = UINT64_C(1)
+                                << 63; // bit of a rank: a large body without a valid key
 
 // A buffer that h2o is about to make larger; at NULL: none.
 struct growth {
@@ -36,7 +37,7 @@ struct worst {
 
 static _Thread_local struct http_thread *current;
 
-// Capacities, not sizes: what is behind the size may have been written before.
+// Capacities, not sizes: memory beyond the size was written before and is still resident.
 static uint64_t buffer_bytes(const h2o_buffer_t *buffer)
 {
     return buffer && buffer->bytes ? buffer->capacity : 0;
@@ -54,7 +55,7 @@ static uint64_t stream_bytes(h2o_req_t *req)
 
 static int stream_add(h2o_req_t *req, void *sum)
 {
-    if (!request_connection(req)->cut) // its end is on the way
+    if (!request_connection(req)->cut) // it is being closed
         *(uint64_t *)sum += stream_bytes(req);
     return 0;
 }
@@ -68,7 +69,8 @@ static uint64_t bytes_sum(struct http_thread *thread)
     return sum;
 }
 
-// What goes first. A small one goes by its size alone: it may belong to a head that is not whole.
+// The connection of the highest rank is closed first. Small ones rank by size alone: their head may
+// not be complete, so a key may still come.
 static uint64_t rank_of(const struct connection *c)
 {
     return c->held | (!c->keyed && c->held > SMALL_BYTES ? keyless : 0);
@@ -93,7 +95,7 @@ static int http1_rate(h2o_req_t *req, void *data)
 {
     struct worst *worst = data;
     struct connection *c = request_connection(req);
-    if (c->held > SMALL_BYTES && req->version != 0) // its head is whole
+    if (c->held > SMALL_BYTES && req->version != 0) // its head is complete
         c->keyed = request_shows_key(req, worst->keys);
     if (!c->link)
         worst_add(worst, c);
@@ -141,15 +143,15 @@ static void closed_count(struct http_thread *thread)
     atomic_fetch_add_explicit(&thread->counters.body_floods, 1, memory_order_relaxed);
 }
 
-// h2o has no call for it, but its reader takes an error for the peer's end and frees all at once. A
-// peer in the middle of sending would stay before a closed window: without lingering it is reset.
+// h2o has no call to close a connection, but its reader treats an error as the peer's end and frees
+// everything at once. SO_LINGER 0 sends a reset, so that a peer that is still sending notices.
 static void connection_close(struct connection *c)
 {
     struct linger reset = {.l_onoff = 1, .l_linger = 0};
     h2o_socket_t *socket = c->socket;
     int fd = h2o_socket_get_fd(socket);
     c->cut = true;
-    if (!c->refused) // else it is counted
+    if (!c->refused) // counted before
         closed_count(c->thread);
     if (!c->link) {
         c->thread->bodies_engaged -= c->held;
@@ -179,7 +181,7 @@ static uint64_t bytes_of_all(const struct server *server)
     return sum;
 }
 
-// The highest rank that another thread has; the highest of all where one has yet to look.
+// The highest rank of other threads; UINT64_MAX while one of them has not looked yet.
 static uint64_t rank_of_others(const struct http_thread *thread)
 {
     const struct server *server = thread->server;
@@ -208,8 +210,8 @@ static void others_ask(struct http_thread *thread)
 
 enum outcome { ENOUGH, OTHERS, REFUSE };
 
-// Is one more closed, with so much freed? Strangers make room for an eighth more, so that a flood
-// does not come here with every piece.
+// Must one more be closed? Of connections without a key an eighth more than needed is freed, so
+// that a flood does not come here with every piece.
 static bool goes_on(const struct http_thread *thread, const struct connection *c, uint64_t over,
                     uint64_t closed)
 {
@@ -217,8 +219,8 @@ static bool goes_on(const struct http_thread *thread, const struct connection *c
     return closed < over || ((rank_of(c) & keyless) != 0 && closed < over + more);
 }
 
-// Closes what is this thread's to close. OTHERS: they have the worst; REFUSE: the buffer that grows
-// is of the next to go, which cannot be closed while h2o reads from it.
+// Closes what this thread has to close. OTHERS: another thread has the largest. REFUSE: the buffer
+// that wants to grow belongs to the next one to close, and h2o is reading from it.
 static enum outcome worst_close(struct http_thread *thread, uint64_t over, struct growth growth)
 {
     struct worst worst;
@@ -227,7 +229,7 @@ static enum outcome worst_close(struct http_thread *thread, uint64_t over, struc
     uint64_t closed = 0;
     uint32_t next = 0;
     worst_find(thread, growth, &worst);
-    if (growth.at && !worst.growing) // of TLS, or for output: not known whose
+    if (growth.at && !worst.growing) // a buffer of TLS or for output: its connection is not known
         return ENOUGH;
     for (; next < worst.count && goes_on(thread, worst.at[next], over, closed); next++) {
         if (worst.at[next] == worst.growing || rank_of(worst.at[next]) < others)
@@ -247,7 +249,7 @@ static enum outcome worst_close(struct http_thread *thread, uint64_t over, struc
     return closed >= over ? ENOUGH : refuse ? REFUSE : OTHERS;
 }
 
-// Of HTTP/2 h2o has only reset the stream.
+// Closes connections whose buffer was refused: on HTTP/2 h2o has only reset the stream.
 static void refused_close(struct http_thread *thread)
 {
     struct connection *next;
@@ -277,7 +279,7 @@ static bool may_grow(struct http_thread *thread, struct growth growth)
     uint64_t most = thread->server->options.body_memory_max;
     _Atomic uint64_t *own = &thread->counters.body_bytes;
     bool fits = bytes_of_all(thread->server) + growth.bytes <= most;
-    if (!fits) { // what was freed since the last count is in it
+    if (!fits) { // the count may still hold what was freed since
         store(own, bytes_sum(thread));
         uint64_t all = bytes_of_all(thread->server) + growth.bytes;
         enum outcome outcome = all > most ? worst_close(thread, all - most, growth) : ENOUGH;
@@ -290,8 +292,8 @@ static bool may_grow(struct http_thread *thread, struct growth growth)
     return true;
 }
 
-// In place of libh2o's, which it calls. Without memory h2o closes an HTTP/1.1 connection and resets
-// an HTTP/2 stream.
+// Replaces libh2o's function of this name and calls it. Where it gives no memory, h2o closes an
+// HTTP/1.1 connection and resets an HTTP/2 stream.
 h2o_iovec_t h2o_buffer_reserve(h2o_buffer_t **buffer, size_t least)
 {
     static h2o_iovec_t (*_Atomic library)(h2o_buffer_t **, size_t);

@@ -15,7 +15,7 @@ enum state {
     DATA,
     DATA_CR,
     DATA_LF,
-    TRAILER, // begin of a line behind the last chunk
+    TRAILER, // start of a line after the last chunk
     TRAILER_NAME,
     TRAILER_VALUE,
     TRAILER_LF,
@@ -34,7 +34,7 @@ struct phr_chunked_decoder {
     char state;
 };
 
-// h2o's call; >= 0: bytes behind the body, -1: broken, -2: more to come. The body's bytes stay in
+// Called by h2o. >= 0: bytes after the body, -1: broken, -2: more to come. The body's bytes stay in
 // buffer, *bytes of them.
 ssize_t phr_decode_chunked(struct phr_chunked_decoder *chunks, char *buffer, size_t *bytes);
 
@@ -136,6 +136,6 @@ ssize_t phr_decode_chunked(struct phr_chunked_decoder *chunks, char *buffer, siz
     *bytes = to;
     if (chunks->state == BROKEN)
         return -1;
-    memmove(buffer + to, buffer + from, all - from); // what a client sent ahead
+    memmove(buffer + to, buffer + from, all - from); // bytes of the next request
     return chunks->state == END ? (ssize_t)(all - from) : -2;
 }

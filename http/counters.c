@@ -43,7 +43,7 @@ const char *histogram_name(enum histogram_id id)
     return facts[id].name;
 }
 
-// Token counts end at the window: their bounds below it, and then the window itself.
+// Buckets of token counts: the bounds below the context window, then the window itself.
 static bool bound_at(enum bucket_kind kind, uint32_t window, uint32_t at, double *out)
 {
     const struct buckets *b = &bucket_table[kind];

@@ -1,7 +1,6 @@
-// What /metrics counts on the HTTP side: per h2o thread and model, written by that thread alone,
-// read by the thread that answers /metrics (relaxed atomics; a reader may see them an event apart).
-// Most is recorded by the exchange itself: http_*, and on exchange_detach the times and prompt
-// tokens of the engine request. Endpoints add the three things that only they know.
+// Counters of the HTTP side for /metrics, per h2o thread and model: written by that thread alone,
+// read by the thread that answers /metrics (relaxed atomics). The exchange records most of them;
+// endpoints record what only they know.
 #pragma once
 
 #include "http/exchange.h"

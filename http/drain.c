@@ -1,15 +1,15 @@
-// The end of a server, on each h2o thread: take what the kernel has queued, close the listener,
-// tell HTTP/2 peers, close idle keep-alive connections, and let everything accepted finish; what
-// has not by the deadline is told so, and connections that do not end then are broken. A request
-// that begins up to a second after the signal was under way and is served; later ones (a first
-// request on a new connection that took its time, a peer that ignores GOAWAY) get 503.
+// Shutdown, on each h2o thread: accepts what the kernel has queued, closes the listener, sends
+// GOAWAY to HTTP/2 peers, closes idle keep-alive connections, and lets accepted requests finish. At
+// the deadline what is unfinished gets its failure; connections that do not end then are broken. A
+// request that begins within a second of the signal is served; later ones get 503.
 #include "http/inside.h"
 
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <time.h>
 
-// A new connection without a request stays this long, so that a late one gets 503 and not a reset.
+// A new connection without a request is kept this long, so that a late request gets 503 instead of
+// a reset.
 enum { NEWCOMER_MS = 2000 };
 
 static int64_t wall_ms(void)
@@ -32,8 +32,8 @@ bool drain_refuses(const struct http_thread *thread, const h2o_req_t *req)
     return wall_ms_of(req->timestamps.request_begin_at) > thread->drain_unix_ms + grace_ms;
 }
 
-// Idle: h2o waits for a first byte, and neither it nor the kernel has one. A new connection may
-// have its request on the way.
+// Closes a connection on which neither h2o nor the kernel has a byte of a request, unless it is
+// new.
 static int idle_close(h2o_req_t *req, void *data)
 {
     const struct http_thread *thread = data;
@@ -92,7 +92,7 @@ static void lost_count(struct exchange *x)
     x->lost = true;
 }
 
-// The deadline has passed: whatever has no whole answer gets its failure and is counted.
+// The deadline has passed: requests without a complete answer get their failure and are counted.
 void drain_cut(struct http_thread *thread)
 {
     static const char says[] = "The server was shut down before the answer was whole.";
@@ -100,7 +100,7 @@ void drain_cut(struct http_thread *thread)
                                                 .message = {says, sizeof says - 1}};
     struct exchange *next;
     for (struct exchange *x = thread->exchanges; x; x = next) {
-        next = x->next; // x itself goes from h2o's loop only
+        next = x->next; // x itself is freed from h2o's loop only
         if (x->reply == REPLY_ENDED)
             continue;
         lost_count(x);
@@ -109,7 +109,7 @@ void drain_cut(struct http_thread *thread)
     }
 }
 
-// Nor did that reach everybody: connections are broken.
+// The last resort: breaks what is still open.
 void drain_abort(struct http_thread *thread)
 {
     struct exchange *next;

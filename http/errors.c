@@ -1,5 +1,5 @@
-// The table of failures (docs/API.md, "Errors") and the two bodies that say them. Pure: no socket,
-// no thread; texts are borrowed for the call.
+// The table of failures (docs/API.md, "Errors") and the bodies that report them in both shapes.
+// Pure: no socket, no thread; texts are borrowed for the call.
 #include "http/errors.h"
 
 #include "base/status.h"

@@ -37,7 +37,7 @@ struct http_failure {
     const char *param;                      // JSON path, or NULL
     struct text message;                    // one sentence
     uint32_t prompt_tokens, context_tokens; // HTTP_CONTEXT_LENGTH only
-    bool tokens_more;                       // prompt_tokens is the least: counting stopped there
+    bool tokens_more; // prompt_tokens is a lower bound: counting stopped there
 };
 
 int http_error_status(enum http_error error, enum shape shape);

@@ -165,7 +165,7 @@ void exchange_settle(struct exchange *x)
     pump(x);
 }
 
-// Its body is prepared, here or on a text worker.
+// After on_prepare, which ran here or on a text worker.
 static void request_run(struct exchange *x)
 {
     if (!exchange_gone(x))
@@ -197,7 +197,7 @@ static void on_proceed(h2o_generator_t *generator, h2o_req_t *req)
 {
     struct exchange *x = ((struct answer *)generator)->x;
     x->wire = WIRE_OPEN;
-    if (x->left) { // a stalled HTTP/2 stream moves again, too late
+    if (x->left) { // the client left while an HTTP/2 stream was stalled
         x->wire = WIRE_LAST;
         h2o_send(req, NULL, 0, H2O_SEND_STATE_ERROR);
         return;
@@ -316,14 +316,14 @@ void exchange_forget(struct exchange *x)
         x->route->on_gone(x);
 }
 
-// For the handler it is over.
+// Ends the part of the handler: the client left, or the server cut the request.
 static void exchange_drop(struct exchange *x)
 {
     if (exchange_gone(x))
         return;
     atomic_store_explicit(&x->gone, true, memory_order_relaxed);
     offload_drop(x);
-    if (!x->offloaded) // else told when the worker gives it back
+    if (!x->offloaded) // else when the worker gives it back
         exchange_forget(x);
 }
 

@@ -17,7 +17,7 @@ struct http_thread; // one h2o loop
 struct exchange_info { // read-only for handlers
     enum shape shape;
     struct text body;      // until on_gone; JSON not yet parsed
-    struct text path_rest; // behind a route that ends in "/", decoded once
+    struct text path_rest; // after a route that ends in "/", decoded once
     struct text request_id;
     struct text anthropic_version; // header, or empty
     uint64_t started_ns;           // CLOCK_MONOTONIC
@@ -63,9 +63,9 @@ void exchange_reply_begin(struct exchange *x, int status, uint64_t content_lengt
 // fail, reply or end there are no more callbacks; an engine request that is still attached is
 // cancelled and freed by the exchange.
 //
-// Streams. begin sends 200 and the SSE headers. write appends to the send buffer; when
-// exchange_room() is false, stop reading events (the ring fills, the engine pauses the sequence)
-// and continue in on_room. end closes the body once all is sent. abort breaks the connection.
+// Streams: begin sends 200 and the SSE headers; write appends to the send buffer; where
+// exchange_room() is 0, stop reading events (the ring fills, the engine pauses the sequence) and
+// continue in on_room; end closes the body once all is sent.
 void exchange_stream_begin(struct exchange *x);
 size_t exchange_room(const struct exchange *x); // bytes that write takes without growing
 void exchange_write(struct exchange *x, struct text bytes);
@@ -73,19 +73,19 @@ void exchange_end(struct exchange *x);
 
 bool exchange_streaming(const struct exchange *x); // the 200 of a stream or a long body is out
 
-// Work over about a millisecond: work runs on a text worker, done on this
-// h2o thread, also after the client has left or the server has cut the request (then exchange_gone
-// is true: answer nothing).
-// Between the two nobody else touches the exchange's arena or state.
+// For work over about a millisecond: `work` runs on a text worker, then `done` on this h2o thread,
+// also if the client has left or the server has cut the request meanwhile: then exchange_gone is
+// true and nothing may be answered. Between the two nobody else touches the exchange's arena or
+// state.
 void exchange_offload(struct exchange *x, void (*work)(struct exchange *x),
                       void (*done)(struct exchange *x));
 bool exchange_gone(const struct exchange *x);
-// For `work` alone, which counts in it what it does; NULL where the work is not shared. Once it
-// says that the result is unwanted, nothing of what was made is looked at.
+// Only inside `work`, to count what it does; NULL for small bodies. Once it reports the result as
+// unwanted, nothing that was made is looked at.
 struct slice *exchange_slice(const struct exchange *x);
 
-// What an endpoint may take in one arena while it prepares a body of so many bytes. Measured: a
-// text that the tokenizer must merge as one word takes 60 bytes a byte.
+// Limit of one arena while a body of so many bytes is prepared. Measured worst case: a text that is
+// merged as one word takes 60 bytes a byte.
 static inline uint64_t scratch_bytes_max(uint64_t body_bytes)
 {
     return (UINT64_C(64) << 20) + 96 * body_bytes;
@@ -105,7 +105,7 @@ struct route {
     void (*on_ready)(struct exchange *x); // the attached engine request has events
     void (*on_room)(struct exchange *x);  // the send buffer has room again
     void (*on_second)(struct exchange *x, uint64_t now_ns); // about once a second while open
-    // The server ends a stream that has begun: its last event, said in the stream. on_gone follows.
+    // The server ends a stream that has begun: writes its last event. on_gone follows.
     void (*on_cut)(struct exchange *x, const struct http_failure *failure);
     // The client left, or the server cut the request, before fail, reply or end; the last call. The
     // attached engine request has been taken back and may be freed: do not touch it.

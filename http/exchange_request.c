@@ -1,6 +1,6 @@
-// The exchange's engine request: ports, attach, detach, and orphans - engine requests whose
-// exchange is gone or finished early. An orphan has no owner; its events are dropped until the
-// last finish event comes, then it is freed. All on the port's h2o thread.
+// The engine request of an exchange: ports, attach, detach, and orphans, which are engine requests
+// whose exchange is gone or finished early. An orphan has no owner; its events are dropped until
+// the last finish event comes, then it is freed. All on the port's h2o thread.
 #include "http/inside.h"
 
 struct port *exchange_port(struct exchange *x, const struct served_model *model)
@@ -50,7 +50,7 @@ void exchange_request_orphan(struct exchange *x)
     request_facts_get(request, &x->facts);
     port_owner_set(port, request, NULL);
     port_cancel(port, request);
-    // the finish event may be in the ring already: then nobody announces it again
+    // the finish event may be in the ring already: then it is not announced again
     if (!events_drop(port, request))
         atomic_fetch_add_explicit(&x->thread->counters.orphans, 1, memory_order_relaxed);
 }

@@ -1,6 +1,6 @@
-// Requests that a proxy in front may have read in another way than libh2o, so that a second request
-// hides behind one of them (RFC 9112, 6 and 11.2): two lengths, folded lines, no Host or several.
-// libh2o takes one reading and drops the others from its list of headers; the head itself still
+// Against request smuggling (RFC 9112, 11.2): refuses requests whose end a proxy in front may read
+// in another way than libh2o: two lengths, folded lines, a Host that is missing, wrong or there
+// twice. libh2o takes one reading and drops the other headers from its list; the raw head still
 // lies in the connection's buffer when the handler is called. Chunks: chunked.c.
 #include "http/framing.h"
 
@@ -55,7 +55,7 @@ static bool is_header(struct text line, const char *name, struct text *value)
     return true;
 }
 
-// The next line without its end; empty behind the head.
+// The next line without its end; empty after the head.
 static struct text line_take(struct text *head)
 {
     const char *end = memchr(head->at, '\n', head->bytes);

@@ -1,4 +1,4 @@
-// Where a request ends, and requests whose end can be read in two ways. Pure, no h2o type.
+// Requests whose end can be read in two ways, and the value of Host. Pure, no h2o type.
 #pragma once
 
 #include "base/text.h"

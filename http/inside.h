@@ -2,10 +2,11 @@
 //
 // An exchange's life (all on its h2o thread):
 //
-//   exchange_create -> on_request -> [open] -> settled (fail, reply, end) -> FINAL sent -> dispose
-//                          |            \-> left (client gone) ----------------------------^
-//                          |            \-> cut (by the server) -> settled
-//                          \-> offloaded -> done
+//   exchange_create -> on_prepare -> on_request -> REPLY_BEGUN -> REPLY_ENDED -> WIRE_LAST ->
+//   dispose
+//                          |              |              |
+//                     text worker         +-- left ------+-- the client is gone; dispose follows
+//                                         +-- cut -------+-- by the server; then REPLY_ENDED
 //
 // The h2o request holds a struct answer in its pool, whose dispose hook is the only sure end. The
 // exchange is destroyed when the answer is gone and no text worker has it.
@@ -14,7 +15,7 @@
 #include "http/loop.h"
 
 enum {
-    SEND_BYTES = 4096,            // a stream's send buffer: what a client may lag behind in h2o
+    SEND_BYTES = 4096,            // a stream's send buffer: how far a client may fall behind
     SEND_PIECE_BYTES = 64 * 1024, // of a long body, so that each piece shows progress
     HEADERS_MAX = 8,
 };
@@ -73,7 +74,7 @@ struct exchange {
     uint64_t content_length;
     uint32_t header_count;
     struct response_header headers[HEADERS_MAX];
-    struct json_buffer filling; // written, not yet handed to h2o
+    struct json_buffer filling; // written, not yet given to h2o
     struct json_buffer sending; // what h2o reads now
     size_t sending_at;          // of a long body: where the next piece begins
     uint64_t sent_ns;           // when h2o took the piece in flight
@@ -84,7 +85,7 @@ struct exchange {
     void (*work)(struct exchange *x);
     void (*done)(struct exchange *x);
 
-    const struct http_failure *cut_with; // the server ended it so; static
+    const struct http_failure *cut_with; // why the server ended it, static; or NULL
 
     enum reply reply;
     enum wire wire;
@@ -103,11 +104,12 @@ void exchange_begin(struct exchange *x); // on_prepare, then on_request
 void exchange_run(struct exchange *x, void (*callback)(struct exchange *x)); // and settle
 void exchange_settle(struct exchange *x);
 void exchange_left(struct exchange *x);  // the client is gone; tells the handler
-void exchange_abort(struct exchange *x); // left, and the h2o side is ended
-// The server ends it: a failure where nothing was said yet, the last event of a stream; what is
-// whole and only being sent goes on. A text worker gives it back first.
+void exchange_abort(struct exchange *x); // the same, and ends the h2o side
+// The server ends it: with a failure where no answer has begun, with the last event of a stream. A
+// complete answer that is being sent goes on. One that a text worker has ends once it is back.
 void exchange_cut(struct exchange *x, const struct http_failure *failure);
-void exchange_cut_end(struct exchange *x); // the answer of a cut one that is back from a worker
+void exchange_cut_end(
+    struct exchange *x); // answers a cut one, at once or when it is back from a worker
 bool exchange_is_stream(const struct exchange *x);
 void exchange_forget(struct exchange *x); // takes the engine request back, tells the handler
 void exchange_destroy(struct exchange *x);
@@ -129,7 +131,7 @@ void request_id_make(struct text wanted, char *out);
 enum { REQUEST_ID_MAX = 128 };
 
 // handle.c
-bool request_shows_key(const h2o_req_t *req, const struct keys *keys); // its head is whole
+bool request_shows_key(const h2o_req_t *req, const struct keys *keys); // its head must be complete
 int handle_request(h2o_handler_t *self, h2o_req_t *req);
 
 // fallback.c: h2o's own errors in our shapes

@@ -140,7 +140,7 @@ static void listener_resume(struct http_thread *thread)
     h2o_socket_read_start(thread->listener, loop_accept);
 }
 
-// At the limit the kernel's queue holds newcomers until a connection closes.
+// At the limit new connections wait in the kernel's queue until one closes.
 void loop_accept(h2o_socket_t *listener, const char *err)
 {
     struct http_thread *thread = listener->data;
@@ -169,7 +169,7 @@ void loop_accept_rest(struct http_thread *thread)
     connection_give(thread->server);
 }
 
-// SO_REUSEPORT lets a second process share the port in silence: a bind without it tells.
+// With SO_REUSEPORT a second process would share the port silently: a bind without it detects that.
 static bool port_taken(const struct addrinfo *address)
 {
     int on = 1;

@@ -38,10 +38,10 @@ struct connection {
     uint64_t quiet_from_ns;          // accepted, or last answered
     uint64_t resets_from_ns;         // begin of the window that counts
     uint32_t resets;                 // HTTP/2 streams that were cut
-    uint64_t held;                   // by its bodies: since it is engaged, else as last looked
+    uint64_t held;                   // bytes of its bodies, as last counted
     bool keyed;                      // a valid key came with them
-    bool refused;                    // its buffer may not grow: it goes after the turn
-    bool busy;                       // has a request, as the scan found
+    bool refused;                    // its buffer may not grow: closed after this turn of the loop
+    bool busy;                       // has a request, by the last scan
     bool cut;                        // by the body budget
 };
 
@@ -63,30 +63,30 @@ struct http_thread {
     struct waker *waker;        // engines -> thread
     struct work_side *work;
     struct exchange_list waiting[WORK_SIZES_MAX]; // for a text worker, by size
-    struct exchange *exchanges;                   // all whose answer lives
+    struct exchange *exchanges;                   // all that h2o still has
     _Atomic uint32_t exchange_count;              // written by this thread alone
     struct connection *readable;  // all but those with an exchange on HTTP/1: h2o reads from them
     uint32_t connection_count;    // written by this thread alone
     _Atomic bool listener_paused; // no connection was free
     uint64_t bodies_engaged;      // bytes of bodies on HTTP/1 that are being answered
     uint64_t bodies_next_ns;      // when bodies are counted again
-    uint64_t bodies_log_ns;       // no line before
+    uint64_t bodies_log_ns;       // no log line before then
     uint32_t bodies_closed;       // connections, not logged yet
     bool bodies_refused;          // one of the connections is
-    _Atomic uint64_t bodies_rank; // of the next to go; 0: not known
-    _Atomic bool bodies_asked;    // by a thread that sees the budget exceeded
+    _Atomic uint64_t bodies_rank; // of the next one to close; 0: not known
+    _Atomic bool bodies_asked;    // to look, by a thread that found the budget exceeded
     uint64_t drain_ns;            // 0: not draining
     int64_t drain_unix_ms;
     _Atomic uint32_t aborted_count; // accepted requests that the deadline cut
     _Atomic int control_state;      // CONTROL_*, written by the server
     _Atomic int idle;               // IDLE_*
     _Atomic uint64_t beat_ns;
-    _Atomic uint64_t turns; // begun: between two of them nothing of server->access is in use
+    _Atomic uint64_t turns; // begun; nothing of server->access is used across two of them
     struct thread_counters counters;
 };
 
-// Who may speak and how: what a reload replaces as a whole (reload.c). An h2o thread looks it up
-// anew in each callback.
+// Keys and certificate, replaced as a whole by a reload (reload.c) and looked up anew in each
+// callback.
 struct access {
     struct keys *keys;
     SSL_CTX *ssl; // NULL: no TLS

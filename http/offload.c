@@ -1,6 +1,6 @@
-// Exchanges on their way to a text worker and back, all on the h2o thread but offload_run. What the
-// workers cannot take yet waits here, sorted by the size of its body, which is still h2o's: a copy
-// is made for a worker alone, so that copies are bounded by what is out.
+// Exchanges on their way to a text worker and back, all on the h2o thread but offload_run. Those
+// that no worker can take yet wait here, sorted by the size of their body. The body is copied only
+// when a worker takes it, which bounds the copies.
 #include "http/inside.h"
 
 static struct exchange_list *list_of(const struct exchange *x)
@@ -28,7 +28,7 @@ static void wait_end(struct exchange *x)
     x->waiting_link = NULL;
 }
 
-// The body is h2o's and goes when the client leaves; the worker must not notice.
+// The body is h2o's and is freed when the client leaves: the worker gets a copy.
 static void body_keep(struct exchange *x)
 {
     x->body_given = x->info.body;

@@ -1,5 +1,5 @@
-// Status line and headers of every answer, failures, request ids. On the
-// exchange's h2o thread; header values live in the exchange's arena or in the request's pool.
+// Status line and headers of every answer, failures, request ids. On the exchange's h2o thread;
+// header values live in the exchange's arena or in the request's pool.
 #include "http/ids.h"
 #include "http/inside.h"
 
@@ -93,7 +93,7 @@ void respond_headers(struct exchange *x)
         header_put(req, x->headers[i].name, x->headers[i].value);
 }
 
-// Whole seconds until a retry may find room: clients give up above 60 and divide work badly at 0.
+// Whole seconds until a retry may find room; some clients ignore values above 60 and 0.
 static uint32_t retry_seconds(const struct exchange *x, enum http_error error)
 {
     enum { PER_SECOND = 16, SECONDS_MAX = 60, LOADING = 5 };

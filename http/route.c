@@ -28,7 +28,7 @@ void route_list_fill(struct route_list *out, const struct route *const *tables)
     }
 }
 
-// The character at *at, which moves behind it; what is no %xx stands for itself.
+// The next character of raw; advances *at. Anything but %xx stands for itself.
 static char char_take(struct text raw, size_t *at)
 {
     const char *from = raw.at + *at;
@@ -42,7 +42,7 @@ static char char_take(struct text raw, size_t *at)
     return (char)(coded ? high << 4 | low : *from);
 }
 
-// The end of the text after its last segment, which begins at from, was resolved.
+// Resolves the last segment, from `from` on, if it is "." or ".."; returns the new end.
 static size_t dots_resolve(const char *room, size_t from, size_t end)
 {
     struct text segment = text_span(room + from, end - from);
@@ -68,7 +68,7 @@ struct path path_decode(struct text raw, char *room)
                 path.plain = bytes;
             bytes++;
         } while (at < raw.bytes && raw.at[at] != '/');
-        if (path.plain == SIZE_MAX) // behind an encoded slash dots are a part of the name
+        if (path.plain == SIZE_MAX) // after an encoded slash dots are a part of the name
             bytes = dots_resolve(room, from, bytes);
     }
     bool slash = raw.bytes > 0 && raw.at[raw.bytes - 1] == '/';
@@ -114,7 +114,7 @@ static struct path path_canonical(struct path path)
         if (path_is(path, aliases[i].from))
             return (struct path){text_of(aliases[i].to), SIZE_MAX};
     struct text rest;
-    if (has_prefix(path, "/v1/v1/models/", &rest)) { // one of them
+    if (has_prefix(path, "/v1/v1/models/", &rest)) {
         size_t more = strlen("/v1");
         path.text = text_span(path.text.at + more, path.text.bytes - more);
         path.plain -= path.plain == SIZE_MAX ? 0 : more;

@@ -24,11 +24,11 @@ struct route_match {
     enum shape shape;
 };
 
-// A request's path with %xx decoded, once, and dot segments resolved. A slash that came encoded
-// parts no segments and is none of a route's: '/v1/models/org%2Fname' names a model with a slash.
+// A request's path with %xx decoded, once, and dot segments resolved. An encoded slash separates no
+// segments and matches no slash of a route: '/v1/models/org%2Fname' names a model with a slash.
 struct path {
     struct text text;
-    size_t plain; // bytes in front of the first slash that came encoded
+    size_t plain; // bytes before the first encoded slash, SIZE_MAX: there is none
 };
 
 // raw: without query; room: as many bytes, for the result. A trailing slash is dropped.

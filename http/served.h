@@ -15,7 +15,7 @@ struct served_model {
     const struct tokenizer *tokenizer;
     const struct chat_template *chat; // NULL for embedders and rerankers
     bool chat_is_plain;               // the model brings none: prompt.h's `plain`
-    bool special_in_text;             // embedders: special tokens in an input are no text
+    bool special_in_text;             // embedders: special tokens in an input are tokens, not text
     bool sampling_defaults;           // generation-config auto: facts.default_* apply
     int64_t created;                  // unix seconds
     char fingerprint[16];             // "fp_" + hash of build, weights and options

@@ -316,7 +316,7 @@ uint32_t server_requests(const struct server *server)
 
 static void thread_close(struct http_thread *thread)
 {
-    if (!thread->server) // the start failed before it: its descriptors are none
+    if (!thread->server) // the start failed earlier: it has no descriptors
         return;
     if (thread->listen_fd >= 0)
         close(thread->listen_fd);

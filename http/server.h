@@ -1,5 +1,5 @@
-// The HTTP server: N event loops with SO_REUSEPORT over libh2o 2.2.5. The only room that
-// knows h2o; everything above speaks exchanges.
+// The HTTP server: N event loops with SO_REUSEPORT over libh2o 2.2.5. The only room that knows h2o;
+// endpoints see exchanges.
 #pragma once
 
 #include "http/served.h"
@@ -29,8 +29,8 @@ struct server_options {
 
 struct server;
 
-// Binds and listens; /version and /metrics answer, the rest 503 until server_serve. Thread count
-// waiters exist after this, so that engines can be given their ports.
+// Binds and listens; /version and /metrics answer, the rest 503 until server_serve. After this each
+// thread has its waker, so that engines can be given their ports.
 enum status server_open(struct server **out, const struct server_options *options,
                         struct error *err) MUST_USE;
 uint32_t server_port(const struct server *server);
@@ -49,8 +49,8 @@ enum status server_tls_renew(struct server *server, struct error *err) MUST_USE;
 // Requests that have no whole answer yet; from any thread.
 uint32_t server_requests(const struct server *server);
 
-// SIGTERM: stop accepting, finish what was accepted, at most shutdown_timeout_ms; what has no whole
-// answer then is told so: a stream by its last event, others by 503. Returns how many those were.
+// SIGTERM: stops accepting, finishes what was accepted in at most shutdown_timeout_ms. Then a
+// stream without its end gets an error event, other requests 503. Returns how many those were.
 int server_drain(struct server *server);
 // Engines must have stopped: their wakers go with the server.
 void server_close(struct server *server);

@@ -24,7 +24,7 @@ static enum status tls_fail(struct error *err, const char *what, const char *pat
 static int no_passphrase(char *at, int size, int writing, void *context)
 {
     (void)at, (void)size, (void)writing, (void)context;
-    ERR_raise(ERR_LIB_PEM, PEM_R_BAD_PASSWORD_READ); // the first error is the one that is said
+    ERR_raise(ERR_LIB_PEM, PEM_R_BAD_PASSWORD_READ); // the first error is the one reported
     return -1;
 }
 
@@ -39,7 +39,8 @@ static bool chain_use(SSL_CTX *ssl, BIO *pem)
         if (!fine)
             X509_free(next);
     }
-    if (fine && ERR_GET_REASON(ERR_peek_last_error()) != PEM_R_NO_START_LINE) // not the end
+    if (fine &&
+        ERR_GET_REASON(ERR_peek_last_error()) != PEM_R_NO_START_LINE) // another error than the end
         return false;
     if (fine)
         ERR_clear_error();

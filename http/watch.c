@@ -1,8 +1,8 @@
-// What libh2o 2.2.5 does not see: a peer that leaves while its HTTP/1 response is idle (h2o takes
-// the descriptor out of its epoll then), readers that take nothing, HTTP/2 bodies that drip. One
-// extra epoll per h2o thread, itself watched by h2o's loop, and a scan each second. The watcher
-// never reads: HTTP/1 requests point into h2o's read buffer. The scan also ends requests whose
-// model's device failed: their engine may hang in it and end nothing.
+// What libh2o 2.2.5 does not notice: a peer that leaves while its HTTP/1 response is idle (h2o
+// takes the descriptor out of its epoll then), readers that take nothing, HTTP/2 bodies that arrive
+// too slowly. One extra epoll per h2o thread, itself watched by h2o's loop, and a scan each second.
+// The watcher never reads: HTTP/1 requests point into h2o's read buffer. The scan also ends
+// requests whose model's device failed: their engine may hang in it.
 #include "http/inside.h"
 
 #include <errno.h>
@@ -42,7 +42,7 @@ void watch_add(struct exchange *x)
     h2o_req_t *req = x->answer->req;
     if (req->version >= 0x200) // h2o keeps reading there
         return;
-    // edge-triggered: a half-closed peer is told once, and counts as gone
+    // edge-triggered: a half-closed peer is reported once and counts as gone
     struct epoll_event event = {.events = EPOLLRDHUP | EPOLLET, .data.ptr = x};
     x->watched = epoll_ctl(x->thread->watch_fd, EPOLL_CTL_ADD, request_fd(req), &event) == 0;
 }
@@ -101,8 +101,8 @@ static int busy_mark(h2o_req_t *req, void *data)
     return 0;
 }
 
-// Connections that wait for a request give way once newcomers wait for a connection: half heads,
-// TLS and HTTP/2 without a stream, keep-alive.
+// Closes connections without a complete request head, TLS and HTTP/2 ones without a stream and idle
+// keep-alive ones, while new ones wait to be accepted.
 static void quiet_close(struct http_thread *thread, uint64_t now)
 {
     const struct server *server = thread->server;

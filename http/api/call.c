@@ -8,9 +8,9 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-enum { LOOKED_BYTES = 8 }; // through: as much work as parsing one
+enum { LOOKED_BYTES = 8 }; // looking through so many costs as much as parsing one
 
-// A parsed value takes up to a hundred times its bytes in the body: their number has a limit too.
+// A parsed value takes up to a hundred times its bytes in the body, so their number has a limit.
 static bool values_are_too_many(struct text body)
 {
     const char *at = body.at, *end = body.at + body.bytes;
@@ -36,7 +36,8 @@ static void body_parse(struct call *call)
     struct error err;
 
     call->fields = (struct fields){.arena = arena, .shape = call->info->shape};
-    (void)slice_spend(call->slice, call->info->body.bytes / LOOKED_BYTES); // parsing sees the end
+    (void)slice_spend(call->slice,
+                      call->info->body.bytes / LOOKED_BYTES); // parsing notices an unwanted result
     if (values_are_too_many(call->info->body)) {
         fields_fail_plain(&call->fields, HTTP_TOO_LARGE, NULL,
                           "the request body holds more than %d JSON values", CALL_VALUES_MAX);
@@ -74,7 +75,7 @@ void call_body_end(struct call *call)
     call->prepare_ns = clock_ns() - call->begun_ns;
 }
 
-// The first is worth a line in the log, the rest are counted.
+// Logs the first at level info; all are counted.
 static void unknown_tell(struct call *call)
 {
     struct server_view view;
@@ -152,8 +153,8 @@ void call_fail(struct call *call, enum http_error error, const char *format, ...
                   &(struct http_failure){.error = error, .message = text_of(message)});
 }
 
-// The engine trusts ids. A tokenizer that knows more of them than the model must not end the
-// process with the first text that brings one.
+// The engine trusts token ids: a tokenizer with more ids than the model must fail the request, not
+// the process.
 static bool tokens_fit(const struct call *call, const struct submit_args *args)
 {
     uint32_t vocab = call->model->facts->vocab;

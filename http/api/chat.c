@@ -1,6 +1,6 @@
-// POST /v1/chat/completions: its fields and its answers (docs/API.md). The conversation
-// is read by chat_turns.c, what no shape knows is in generation.c. A chunk of a stream is a
-// constant beginning, made once, the escaped text and a constant end.
+// POST /v1/chat/completions: its fields and its answers (docs/API.md). The conversation is read by
+// chat_turns.c, what both shapes share is in generation.c. A chunk of a stream is a constant
+// beginning, made once, the escaped text and a constant end.
 #include "http/api/endpoints.h"
 #include "http/api/generation.h"
 #include "http/ids.h"
@@ -93,7 +93,7 @@ static bool says(const json_t *object, const char *name)
     return value && !json_is_null(value);
 }
 
-// The values that pass the tables say "off"; where nothing is said the template's default stays.
+// Only values that mean "off" pass the tables; without one the template's default stays.
 static bool thinking_is_off(const struct fields *f)
 {
     return says(f->root, "reasoning_effort") || says(fields_get(f, "thinking"), "type") ||
@@ -158,7 +158,7 @@ static void chunk_begin(const struct generation *g, struct json_buffer *out)
     json_put_literal(out, "{\"index\":0,\"delta\":");
 }
 
-// Behind the finish reason of a choice.
+// After the finish reason of a choice.
 static void chunk_end(const struct generation *g, struct json_buffer *out)
 {
     json_put_literal(out, "}]");

@@ -1,10 +1,10 @@
-// Messages of a chat completion request -> conversation (docs/API.md). Paths of
-// failures are those of the request: messages[2].content[0].type.
+// Messages of a chat completion request -> conversation (docs/API.md). Paths of failures are those
+// of the request: messages[2].content[0].type.
 #include "http/api/turns.h"
 
 #include <string.h>
 
-// Keys that the readers below judge themselves have no type here.
+// Fields without a type are checked by the readers below.
 static const struct field_rule message_rows[] = {
     FIELD_READ_BY("role"),
     FIELD_READ_BY("content"),

@@ -1,4 +1,4 @@
-// Conversations: see conversation.h. JSON values in, JSON values out; no text is judged here.
+// Conversations: see conversation.h. JSON values in, JSON values out; texts are not interpreted.
 #include "http/api/conversation.h"
 
 #include <string.h>
@@ -15,7 +15,7 @@ void conversation_begin(struct conversation *c, struct slice *slice)
     *c = (struct conversation){.slice = slice, .messages = json_array(), .calls = json_object()};
 }
 
-// What is added was copied and checked. Where it is unwanted, whoever reads on sees it.
+// Counts a copy and its check. That the result is unwanted is noticed by the next reader.
 static void copy_count(struct conversation *c, size_t bytes)
 {
     enum { COPY_WORK = 64, COPY_BYTES = 4 }; // of each; bytes that cost as much as one parsed
@@ -111,7 +111,7 @@ static bool role_is(const json_t *message, const char *role)
     return text_is(json_text(json_object_get(message, "role")), role);
 }
 
-// May b be read as more of a?
+// Can b be appended to a?
 static bool neighbours_join(const json_t *a, const json_t *b)
 {
     return json_equal(json_object_get(a, "role"), json_object_get(b, "role")) &&
@@ -119,8 +119,8 @@ static bool neighbours_join(const json_t *a, const json_t *b)
            !json_object_get(b, "tool_calls") && !json_object_get(b, "reasoning_content");
 }
 
-// One run of messages becomes its first message. One buffer a run: a hundred thousand messages of
-// one role must not cost their square.
+// Joins a run of messages into its first one, in one buffer: appending them one by one would take
+// quadratic time.
 static size_t run_join(struct conversation *c, size_t at)
 {
     json_t *first = json_array_get(c->messages, at);

@@ -44,7 +44,7 @@ void conversation_join_tail(struct conversation *c);
 // Neighbours of one role become one message (not tool results, nor messages with calls).
 void conversation_merge(struct conversation *c);
 
-// System messages behind the first place move to the front unless the template takes them.
+// System messages after the first place move to the front unless the template takes them.
 void conversation_settle_system(struct conversation *c, const struct chat_template *chat);
 
 // Arguments that are no object become {"arguments": text}, for templates that need one.

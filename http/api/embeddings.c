@@ -1,5 +1,5 @@
-// POST /v1/embeddings: fields, tokens, answer (docs/API.md). The body of the answer is
-// made by vectors.c; a large one is measured on a text worker and sent in pieces.
+// POST /v1/embeddings: fields, tokens, answer (docs/API.md). The body of the answer is made by
+// vectors.c; a large one is measured on a text worker and sent in pieces.
 #include "http/api/endpoints.h"
 #include "http/api/pooled.h"
 #include "http/api/vectors.h"
@@ -66,7 +66,7 @@ struct embeddings {
 
 // Reading
 
-// more: counting stopped at so many.
+// more: counting stopped at `tokens`, there are more.
 static void length_fail(struct embeddings *e, const char *path, uint32_t tokens, bool more)
 {
     struct fields *f = &e->pooled.call.fields;
@@ -113,8 +113,8 @@ static enum status text_encode(struct embeddings *e, struct text text, unsigned 
     return *tokens ? tokenizer_encode(tokenizer, &in, *tokens, bound, count, &err) : STATUS_NO_ROOM;
 }
 
-// Cuts the text's own tokens off the right, so that what the model's special tokens close with
-// stays. tokens: [count], special tokens included; returns the new count.
+// Cuts tokens of the text itself off the right: closing special tokens stay. tokens: [count],
+// special tokens included; returns the new count.
 static uint32_t text_cut(struct embeddings *e, struct text text, int32_t *tokens, uint32_t count,
                          struct arena *arena)
 {
@@ -321,7 +321,7 @@ static void embeddings_request(struct exchange *x)
 
 // Writing
 
-// Values leave the engine's room at once, so that a slow reader holds none of it.
+// Copies the values out of the engine's memory at once, so that a slow reader holds none of it.
 static bool values_take(struct embeddings *e)
 {
     struct vectors *v = &e->vectors;
@@ -377,8 +377,8 @@ static bool answer_failed(struct embeddings *e)
     return !e->taken || !e->valid;
 }
 
-// On a text worker: megabytes are copied and looked through. The engine's request stays attached
-// meanwhile, whether the client leaves or not.
+// On a text worker, because megabytes are copied and checked. The engine request stays attached
+// meanwhile, even if the client leaves.
 static void answer_measure(struct exchange *x)
 {
     struct embeddings *e = exchange_state(x);
@@ -392,7 +392,7 @@ static void answer_begin(struct exchange *x)
 {
     struct embeddings *e = exchange_state(x);
 
-    pooled_close(&e->pooled); // its last event was read: also where nobody waits for the answer
+    pooled_close(&e->pooled); // also if the client has left: the last event was read
     if (!exchange_gone(x) && !answer_failed(e)) {
         exchange_reply_begin(x, 200, e->length);
         answer_continue(x);

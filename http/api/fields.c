@@ -44,7 +44,7 @@ static void failure_set(struct fields *f, enum http_error error, const char *pat
     };
 }
 
-// What snprintf had to cut (wanted: what it returned) ends at a character, so that it stays UTF-8.
+// Cuts back to a whole character where snprintf had to cut. wanted: what it returned.
 static void cut_text(char *text, size_t size, int wanted)
 {
     size_t end = size - 2; // the last byte in front of the NUL
@@ -354,10 +354,10 @@ void fields_check_object(struct fields *f, const struct field_rules *rules, cons
     size_t bytes;
     json_t *value;
 
-    // The iterator's type; nothing is written.
+    // The iterator takes a non-const object; nothing is written.
     json_object_keylen_foreach((json_t *)object, name, bytes, value)
     {
-        bool whole = strlen(name) == bytes; // a name with NUL in it is no field's
+        bool whole = strlen(name) == bytes; // no field has a NUL in its name
         const struct field_rule *rule = rule_find(rules, whole ? name : "*");
         if (f->failed || !fields_spend(f, MEMBER_WORK))
             return;

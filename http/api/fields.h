@@ -1,7 +1,7 @@
 // Reading the fields of one request body: types, ranges, defaults, and the exact JSON path of what
 // is wrong. The first failure stays; readers after it return their fallback, so that an endpoint
-// reads all its fields in a row and asks once. Runs on an h2o thread or a text worker; what fields
-// return points into the parsed body, texts of failures into the arena.
+// reads all its fields in a row and checks once. Runs on an h2o thread or a text worker; what
+// fields return points into the parsed body, texts of failures into the arena.
 #pragma once
 
 #include "http/errors.h"
@@ -21,7 +21,7 @@ struct fields {
     struct slice *slice; // that reading is counted in, or NULL
     bool failed;
     struct http_failure failure;   // valid where failed
-    uint32_t ignored_count;        // fields that no table knows
+    uint32_t ignored_count;        // fields that no table has
     uint32_t ignored_bytes;        // of ignored
     char ignored[FIELD_NAMES_MAX]; // the first of them, joined by ", ", for the log
     char paths[8][FIELD_PATH_MAX]; // of fields_path, used in turn
@@ -39,8 +39,8 @@ struct field_rules;
 struct field_rule {
     const char *name; // "*": every name without a rule of its own
     enum field_use use;
-    // What it may be besides null, a letter each: b bool, i integer, n number, s string, a array,
-    // o object. NULL: whoever reads it says.
+    // What it may be besides null, a letter each: b bool, i integer, n number, s string, a array, o
+    // object. NULL: its reader checks.
     const char *types;
     // FIELD_REFUSED: JSON array of values that change nothing and pass; NULL: only null passes.
     const char *passes;
@@ -51,7 +51,7 @@ struct field_rule {
 struct field_rules {
     const struct field_rule *rows;
     uint32_t count;
-    const struct field_rules *more; // asked where the rows do not know a name, or NULL
+    const struct field_rules *more; // for names that the rows do not have, or NULL
 };
 
 // Rows of a table.
@@ -68,16 +68,16 @@ struct field_rules {
 // root NULL or not an object is a failure.
 void fields_init(struct fields *f, struct arena *arena, enum shape shape, const json_t *root);
 
-// The text is a predicate ("must be a string"): the path is put in front of it in the way of the
-// shape. path: "messages[2].content", or NULL for none.
+// The text is a predicate ("must be a string"): the path is put in front of it as the shape writes
+// it. path: "messages[2].content", or NULL for none.
 void fields_fail(struct fields *f, enum http_error error, const char *path, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 // The same with the whole sentence given.
 void fields_fail_plain(struct fields *f, enum http_error error, const char *path,
                        const char *format, ...) __attribute__((format(printf, 4, 5)));
 
-// Judges every field of the body, or of an object inside it (path: where that stands), by the
-// tables: types, what is refused, members. Names that no table knows are counted in `ignored`.
+// Checks every field of the body, or of an object inside it (path: where that stands), by the
+// tables: types, what is refused, members. Names that no table has are counted in `ignored`.
 void fields_check_known(struct fields *f, const struct field_rules *rules);
 void fields_check_object(struct fields *f, const struct field_rules *rules, const json_t *object,
                          const char *path);
@@ -89,7 +89,7 @@ bool fields_spend(struct fields *f, uint64_t work);
 const json_t *fields_get(const struct fields *f, const char *name);
 const json_t *fields_get_required(struct fields *f, const char *name);
 
-// The member `type` of an object field that is there.
+// Fails where an object field is present without its member `type`.
 void fields_require_type(struct fields *f, const char *name);
 
 struct number_range {
@@ -101,15 +101,15 @@ struct integer_range {
 bool fields_bool(struct fields *f, const char *name, bool fallback);
 double fields_number(struct fields *f, const char *name, struct number_range range);
 int64_t fields_integer(struct fields *f, const char *name, struct integer_range range);
-// From 1 on; larger ones than 32 bits hold are cut to what they hold.
+// An integer from 1 on; above UINT32_MAX it becomes that.
 uint32_t fields_count(struct fields *f, const char *name, uint32_t fallback);
 // at == NULL where absent.
 struct text fields_string(struct fields *f, const char *name);
 
-// Valid for the next seven calls: who makes paths in a loop keeps the one they begin with.
+// Valid for the next seven calls: in a loop keep the common prefix (fields_path_keep).
 const char *fields_path(struct fields *f, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
-// A path of one's own.
+// A copy of a path.
 struct field_path {
     char at[FIELD_PATH_MAX];
 };

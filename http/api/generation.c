@@ -105,7 +105,7 @@ static void length_settle(struct generation *g)
     f->failure.tokens_more = g->prompt_stopped;
     f->failure.context_tokens = window;
     if (f->shape == SHAPE_MESSAGES && f->failure.prompt_tokens == window) {
-        // The text says N > M; one token must have room, so the most is one less.
+        // The message says N > M; one token must be generated, so M is the window less one.
         f->failure.context_tokens = window - 1;
     }
 }
@@ -233,7 +233,7 @@ static void event_take(struct generation *g, const struct token_event *event)
     }
 }
 
-// Did the request end in a way that leaves no answer?
+// True: the request ended without an answer.
 static bool failure_of(const struct generation *g, struct http_failure *out)
 {
     static const struct {
@@ -298,7 +298,7 @@ static void events_read(struct generation *g)
         request_end(g);
 }
 
-// A failure before all text is answered by its status instead.
+// A failure before any text is answered with its status instead of a stream.
 static bool begins_now(const struct generation *g)
 {
     if (!g->stream || g->begun)

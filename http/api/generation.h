@@ -1,6 +1,5 @@
-// Text generation without a shape: chat completions (chat.c) and Messages (messages.c) read their
-// fields into it, call it step by step and write what each step says. Lives in the exchange's
-// arena.
+// What chat completions (chat.c) and Messages (messages.c) share: they read their fields into it,
+// call it step by step and write each step in their shape. Lives in the exchange's arena.
 //
 //   on_prepare  generation_open, the fields, generation_tokenize     loop or text worker
 //   on_request  generation_submit                                    from here on the loop
@@ -78,8 +77,8 @@ struct generation {
     bool block_open;   // Messages: the text block has begun
 };
 
-// on_prepare. A body that is not sound fails the fields; then all calls up to generation_submit do
-// nothing. tokenize frees the body.
+// on_prepare. An invalid body fails the fields; then nothing happens up to generation_submit.
+// generation_tokenize frees the body.
 struct generation *generation_open(struct exchange *x);
 void generation_tokenize(struct generation *g);
 

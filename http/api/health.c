@@ -1,6 +1,6 @@
-// GET /health, /v1/health (live: loops and engines turn, no step is overdue), /ready (models
-// loaded, not draining), /version. Health is progress, not a constant. A model whose device failed
-// is named by /ready and counts no more while another one serves: a restart would end that, too.
+// GET /health and /v1/health: 200 while event loops and engines make progress. /ready: the models
+// are loaded and the server is not draining. /version. A failed model is named by /ready and does
+// not count while another one serves: a restart would end that one, too.
 #include "http/api/endpoints.h"
 #include "http/counters.h"
 #include "base/clock.h"
@@ -23,8 +23,8 @@ static bool is_past(uint64_t since_ns, uint64_t now, uint64_t seconds)
     return since_ns != 0 && now > since_ns && now - since_ns > seconds * second_ns;
 }
 
-// What an engine fails at, or NULL. An idle one turns each second, one with a step in flight when
-// that ends.
+// What is wrong with an engine, or NULL. An idle one turns each second, a busy one at the end of
+// its step.
 static const char *engine_fault(const struct engine *engine, uint64_t now)
 {
     if (!engine)

@@ -1,5 +1,5 @@
-// POST /v1/messages and /v1/messages/count_tokens: fields and answers (docs/API.md).
-// The turns are read by messages_turns.c, what no shape knows is in generation.c.
+// POST /v1/messages and /v1/messages/count_tokens: fields and answers (docs/API.md). The turns are
+// read by messages_turns.c, what both shapes share is in generation.c.
 #include "http/api/endpoints.h"
 #include "http/api/generation.h"
 #include "http/ids.h"
@@ -87,7 +87,7 @@ static void messages_read(struct generation *g)
         return;
     generation_read_sampling(g, 1, 0);
     g->submit.sampling.seed = random_seed();
-    if (!g->count_only) { // no fields of count_tokens
+    if (!g->count_only) { // count_tokens has neither
         g->submit.max_tokens = fields_count(f, "max_tokens", MESSAGES_TOKENS_DEFAULT);
         g->stream = fields_bool(f, "stream", false);
     }
@@ -328,7 +328,7 @@ static void count_request(struct exchange *x)
         .on_request = count_request,                                                               \
     }
 
-// The aliases are for clients that put /v1/messages behind a base that ends in /v1.
+// The aliases are for clients that append /v1/messages to a base that ends in /v1.
 const struct route messages_routes[] = {
     MESSAGES_ROUTE("/v1/messages"),
     MESSAGES_ROUTE("/v1/v1/messages"),

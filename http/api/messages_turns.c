@@ -1,12 +1,12 @@
-// Messages and `system` of a Messages request -> conversation (docs/API.md). Paths of
-// failures: messages[1].content[0].type, which fields_fail shows as messages.1.content.0.type.
+// Messages and `system` of a Messages request -> conversation (docs/API.md). Paths of failures:
+// messages[1].content[0].type, which fields_fail shows as messages.1.content.0.type.
 #include "http/api/turns.h"
 
 #include <string.h>
 
 enum turn_role { TURN_USER, TURN_ASSISTANT, TURN_SYSTEM };
 
-// What one turn brings, gathered block by block.
+// One message, gathered block by block.
 struct turn {
     struct conversation *conversation;
     struct fields *fields;
@@ -16,7 +16,7 @@ struct turn {
     json_t *pending; // ids of the last assistant turn that have no result yet: id -> true
 };
 
-// Keys that the readers below judge themselves have no type here.
+// Fields without a type are checked by the readers below.
 static const struct field_rule message_rows[] = {
     FIELD_READ_BY("role"),
     FIELD_READ_BY("content"),

@@ -16,7 +16,7 @@ static uint64_t load(const _Atomic uint64_t *counter)
     return atomic_load_explicit(counter, memory_order_relaxed);
 }
 
-// A number that never depends on the locale.
+// Independent of the locale.
 void metric_number(struct metrics *m, double value)
 {
     json_put_double(m->out, value);

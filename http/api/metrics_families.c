@@ -1,5 +1,5 @@
 // The one table of metric families: type and # HELP line of every name on /metrics. Names of models
-// stand without their prefix (weft_, vllm:, te_): what has one name has one meaning.
+// stand without their prefix (weft_, vllm:, te_): the same name means the same under each.
 #include "http/api/metrics.h"
 
 #include <string.h>

@@ -18,7 +18,7 @@ void pooled_submit(struct pooled *p, struct submit_args *args);
 bool pooled_done(struct pooled *p);
 void pooled_close(struct pooled *p);
 
-// Tokens of many inputs, one behind the other.
+// Tokens of many inputs, one after the other.
 struct token_list {
     struct arena *arena;
     int32_t *tokens; // [count] i32

@@ -1,6 +1,6 @@
-// Conversation -> template variables -> tokens. An answer that continues the last message: a mark
-// is put behind its text, and the prompt ends where the mark comes out, whatever the template
-// writes behind a message.
+// Conversation -> template variables -> tokens. To continue the last message, a mark is put after
+// its text and the rendered prompt is cut at the mark: what the template writes after a message is
+// left out.
 #include "http/api/prompt.h"
 
 #include "runtime/text/prompt.h"
@@ -58,7 +58,7 @@ static enum status prompt_try(struct generation *g, struct error *err)
     json_decref(variables);
     g->prompt_stopped =
         args.tokens_max > 0 && encoding_stopped(status, g->prompt_tokens, args.tokens_max);
-    return g->prompt_stopped ? STATUS_OK : status; // the window is looked at where all is read
+    return g->prompt_stopped ? STATUS_OK : status; // generation_tokenize reports it
 }
 
 static void prompt_fail(struct generation *g, enum status status, const struct error *err)

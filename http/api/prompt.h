@@ -1,4 +1,4 @@
-// The conversation of a generation -> prompt tokens. Where the call is prepared.
+// The conversation of a generation -> prompt tokens. In on_prepare.
 #pragma once
 
 #include "http/api/generation.h"

@@ -1,5 +1,5 @@
-// POST /v1/rerank: fields, inputs, sorted answer (docs/API.md). What the model reads for
-// a query and a document is made by runtime/text/rerank.c.
+// POST /v1/rerank: fields, inputs, sorted answer (docs/API.md). What the model reads for a query
+// and a document is made by runtime/text/rerank.c.
 #include "http/api/endpoints.h"
 #include "http/ids.h"
 #include "http/api/pooled.h"
@@ -54,7 +54,7 @@ struct ranked {
 
 struct rerank {
     struct pooled pooled;
-    json_t *documents; // texts of the request's, kept where they are given back
+    json_t *documents; // their texts, kept if the answer returns them
     size_t document_bytes;
     uint32_t count, top_n;
     bool return_documents, raw_scores, truncate;
@@ -185,7 +185,7 @@ static void inputs_make(struct rerank *r, struct text query, const json_t *docum
     arena_destroy(arena);
 }
 
-// Only the texts outlive the body: what else stands in a document may be any size.
+// Keeps only the texts: other members of a document may have any size.
 static void documents_keep(struct rerank *r, const json_t *documents)
 {
     size_t i;

@@ -1,4 +1,4 @@
-// Stop strings: see stop.h. Text only; who counts tokens and cancels is generation.c.
+// Stop strings: see stop.h. generation.c counts tokens and cancels.
 #include "http/api/stop.h"
 
 #include "base/status.h"

@@ -1,5 +1,5 @@
-// The `messages` of the two request shapes, read into a conversation. Runs where the call is
-// prepared; strings are copied into the conversation.
+// The `messages` of the two request shapes, read into a conversation, whose strings are copies. In
+// on_prepare.
 #pragma once
 
 #include "http/api/conversation.h"
