@@ -6,7 +6,7 @@
 // connection that holds most is closed, those without a valid key first. A thread closes only its
 // own connections, and leaves it to the thread that has the largest unless the budget is exceeded
 // by a quarter.
-#include "http/inside.h"
+#include "http/internal.h"
 
 #include <dlfcn.h>
 #include <h2o/http1.h>

@@ -2,7 +2,7 @@
 // store would do; fetch_add keeps it right if that ever changes.
 #include "http/counters.h"
 
-#include "http/inside.h"
+#include "http/internal.h"
 
 enum bucket_kind { BUCKETS_FIRST, BUCKETS_TOKEN, BUCKETS_REQUEST, BUCKETS_TOKENS, BUCKETS_FEW };
 

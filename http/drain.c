@@ -2,7 +2,7 @@
 // GOAWAY to HTTP/2 peers, closes idle keep-alive connections, and lets accepted requests finish. At
 // the deadline what is unfinished gets its failure; connections that do not end then are broken. A
 // request that begins within a second of the signal is served; later ones get 503.
-#include "http/inside.h"
+#include "http/internal.h"
 
 #include <sys/ioctl.h>
 #include <sys/socket.h>

@@ -3,7 +3,7 @@
 // returned, so that no handler ever runs inside h2o_send. The exchange lives in its own arena,
 // which dies with it. Engine requests: exchange_request.c; headers: respond.c; text workers:
 // offload.c.
-#include "http/inside.h"
+#include "http/internal.h"
 
 #include <string.h>
 #include <sys/socket.h>

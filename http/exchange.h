@@ -84,6 +84,9 @@ bool exchange_gone(const struct exchange *x);
 // unwanted, nothing that was made is looked at.
 struct slice *exchange_slice(const struct exchange *x);
 
+// Bodies up to this are prepared on the loop: it takes below a millisecond.
+enum { BODY_INLINE_BYTES_MAX = 32 * 1024 };
+
 // Limit of one arena while a body of so many bytes is prepared. Measured worst case: a text that is
 // merged as one word takes 60 bytes a byte.
 static inline uint64_t scratch_bytes_max(uint64_t body_bytes)

@@ -1,7 +1,7 @@
 // The engine request of an exchange: ports, attach, detach, and orphans, which are engine requests
 // whose exchange is gone or finished early. An orphan has no owner; its events are dropped until
 // the last finish event comes, then it is freed. All on the port's h2o thread.
-#include "http/inside.h"
+#include "http/internal.h"
 
 struct port *exchange_port(struct exchange *x, const struct served_model *model)
 {

@@ -1,7 +1,7 @@
 // h2o refuses some requests before routing (a bad Content-Length, broken chunking, a body over its
 // own cap) with a text of its own. This filter on the fallback path puts our JSON in its place.
 // Requests that are malformed or over the header limits get h2o's fixed 400: no filter runs there.
-#include "http/inside.h"
+#include "http/internal.h"
 
 struct fallback {
     h2o_ostream_t super;

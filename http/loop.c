@@ -1,6 +1,6 @@
 // One h2o thread: its listener, accept loop, wake-ups and turns. Everything of its h2o context is
 // touched here alone; the server speaks to it through control_state and an eventfd.
-#include "http/inside.h"
+#include "http/internal.h"
 
 #include <errno.h>
 #include <h2o/http1.h>

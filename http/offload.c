@@ -1,7 +1,7 @@
 // Exchanges on their way to a text worker and back, all on the h2o thread but offload_run. Those
 // that no worker can take yet wait here, sorted by the size of their body. The body is copied only
 // when a worker takes it, which bounds the copies.
-#include "http/inside.h"
+#include "http/internal.h"
 
 static struct exchange_list *list_of(const struct exchange *x)
 {

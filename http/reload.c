@@ -1,7 +1,7 @@
 // Keys and certificates replaced while the server serves. Main puts a new struct access in place
 // and frees the old one after each h2o thread has begun another turn: no callback holds it then.
 // A connection holds a reference to the TLS context it was accepted with.
-#include "http/inside.h"
+#include "http/internal.h"
 
 #include <openssl/ssl.h>
 #include <unistd.h>

@@ -1,7 +1,7 @@
 // Status line and headers of every answer, failures, request ids. On the exchange's h2o thread;
 // header values live in the exchange's arena or in the request's pool.
 #include "http/ids.h"
-#include "http/inside.h"
+#include "http/internal.h"
 
 #include <stdio.h>
 #include <stdlib.h>

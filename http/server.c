@@ -1,6 +1,6 @@
 // The server as the cli sees it: configuration of h2o, threads, the text workers, the hand-over of
 // models and ports, drain and close. Called from one thread (main); h2o threads run loop.c.
-#include "http/inside.h"
+#include "http/internal.h"
 #include "http/key_rules.h"
 
 #include <h2o/http1.h>
@@ -20,7 +20,6 @@ enum {
     RESETS_WINDOW_MS = 10000,
     DRAIN_GRACE_MS = 1000,
     BODY_SLACK_BYTES = 1 << 20, // h2o's own cap is above ours, so that ours answers in JSON
-    INLINE_BYTES = 32 * 1024,   // larger bodies are prepared on text workers
     MMAP_THRESHOLD_BYTES = 128 * 1024,
     POLL_MS = 5,
     CUT_WAIT_MS = 2000, // for the last event of streams, for failures
@@ -116,7 +115,7 @@ uint64_t server_bytes_max(const struct server_options *options)
     if (getrlimit(RLIMIT_NOFILE, &limit) == 0)
         connections = connections_fit(filled.connections_max, limit.rlim_max);
     return filled.body_memory_max + connections * STREAM_BYTES + workers_bytes_max(&filled) +
-           filled.http_threads * prepare_bytes_max(INLINE_BYTES);
+           filled.http_threads * prepare_bytes_max(BODY_INLINE_BYTES_MAX);
 }
 
 static void conf_fill(struct server *server)

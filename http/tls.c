@@ -1,7 +1,7 @@
 // TLS 1.2 and 1.3 over OpenSSL; HTTP/2 is offered only where it is on. The two files are read
 // before OpenSSL sees them: its own reading would wait for the writer of a FIFO and ask the
 // terminal for a passphrase, at a reload while nobody looks at signals.
-#include "http/inside.h"
+#include "http/internal.h"
 
 #include "base/file.h"
 

@@ -3,7 +3,7 @@
 // too slowly. One extra epoll per h2o thread, itself watched by h2o's loop, and a scan each second.
 // The watcher never reads: HTTP/1 requests point into h2o's read buffer. The scan also ends
 // requests whose model's device failed: their engine may hang in it.
-#include "http/inside.h"
+#include "http/internal.h"
 
 #include <errno.h>
 #include <h2o/http2.h>

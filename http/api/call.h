@@ -5,9 +5,6 @@
 #include "http/api/fields.h"
 #include "http/exchange.h"
 
-// Routes prepare larger bodies on a text worker. Many short inputs cost more a byte than one text.
-enum { CALL_INLINE_BYTES_MAX = 32 * 1024, CALL_INLINE_BYTES_MAX_POOLED = 8 * 1024 };
-
 // JSON values in one body.
 enum { CALL_VALUES_MAX = 1 << 21 };
 

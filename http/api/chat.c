@@ -87,19 +87,14 @@ static void stream_options_read(struct generation *g)
         g->include_usage && json_is_true(json_object_get(options, "continuous_usage_stats"));
 }
 
-static bool says(const json_t *object, const char *name)
-{
-    const json_t *value = json_object_get(object, name);
-    return value && !json_is_null(value);
-}
-
 // Only values that mean "off" pass the tables; without one the template's default stays.
 static bool thinking_is_off(const struct fields *f)
 {
-    return says(f->root, "reasoning_effort") || says(fields_get(f, "thinking"), "type") ||
-           says(fields_get(f, "reasoning"), "effort") ||
-           says(fields_get(f, "reasoning"), "enabled") ||
-           says(fields_get(f, "chat_template_kwargs"), "enable_thinking");
+    return json_member(f->root, "reasoning_effort") ||
+           json_member(fields_get(f, "thinking"), "type") ||
+           json_member(fields_get(f, "reasoning"), "effort") ||
+           json_member(fields_get(f, "reasoning"), "enabled") ||
+           json_member(fields_get(f, "chat_template_kwargs"), "enable_thinking");
 }
 
 static void chat_read(struct generation *g)
@@ -296,7 +291,7 @@ const struct route chat_routes[] = {
         .path = "/v1/chat/completions",
         .shape = SHAPE_OPENAI,
         .flags = ROUTE_BEARER | ROUTE_JSON,
-        .inline_bytes_max = CALL_INLINE_BYTES_MAX,
+        .inline_bytes_max = BODY_INLINE_BYTES_MAX,
         .on_prepare = chat_prepare,
         .on_request = chat_request,
         .on_ready = chat_answer,

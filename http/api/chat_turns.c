@@ -221,10 +221,7 @@ static void plain_read(struct conversation *c, struct fields *f, const json_t *i
                     "is required");
         return;
     }
-    if (json_is_string(value))
-        json_put_raw(&content, json_text(value));
-    else
-        content_read(&content, f, value, fields_path(f, "messages[%zu].content", i), false);
+    content_read(&content, f, value, fields_path(f, "messages[%zu].content", i), false);
     struct text text = text_span(content.at, content.bytes);
     if (!f->failed && strcmp(role, "tool") == 0) {
         tool_read(c, f, in, i, text);

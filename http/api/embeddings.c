@@ -10,8 +10,9 @@
 
 enum {
     INPUTS_MAX = 2048,
-    WHOLE_VALUES_MAX = 4096, // more floats than this are sent in pieces
-    ID_WORK = 4,             // reading one takes as long as parsing so many bytes of JSON
+    INLINE_BYTES_MAX = 8 * 1024, // many short inputs cost more a byte than one text
+    WHOLE_VALUES_MAX = 4096,     // more floats than this are sent in pieces
+    ID_WORK = 4,                 // reading one takes as long as parsing so many bytes of JSON
 };
 
 static const struct field_rule embeddings_rows[] = {
@@ -440,7 +441,7 @@ const struct route embeddings_routes[] = {
         .path = "/v1/embeddings",
         .shape = SHAPE_OPENAI,
         .flags = ROUTE_BEARER | ROUTE_JSON,
-        .inline_bytes_max = CALL_INLINE_BYTES_MAX_POOLED,
+        .inline_bytes_max = INLINE_BYTES_MAX,
         .on_prepare = embeddings_prepare,
         .on_request = embeddings_request,
         .on_ready = embeddings_ready,

@@ -308,7 +308,7 @@ static void count_request(struct exchange *x)
         .path = route_path,                                                                        \
         .shape = SHAPE_MESSAGES,                                                                   \
         .flags = ROUTE_X_API_KEY | ROUTE_JSON,                                                     \
-        .inline_bytes_max = CALL_INLINE_BYTES_MAX,                                                 \
+        .inline_bytes_max = BODY_INLINE_BYTES_MAX,                                                 \
         .on_prepare = messages_prepare,                                                            \
         .on_request = messages_request,                                                            \
         .on_ready = messages_answer,                                                               \
@@ -323,7 +323,7 @@ static void count_request(struct exchange *x)
         .path = route_path,                                                                        \
         .shape = SHAPE_MESSAGES,                                                                   \
         .flags = ROUTE_X_API_KEY | ROUTE_JSON,                                                     \
-        .inline_bytes_max = CALL_INLINE_BYTES_MAX,                                                 \
+        .inline_bytes_max = BODY_INLINE_BYTES_MAX,                                                 \
         .on_prepare = count_prepare,                                                               \
         .on_request = count_request,                                                               \
     }
