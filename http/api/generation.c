@@ -347,10 +347,7 @@ enum generation_step generation_next(struct generation *g)
         return STEP_TEXT;
     if (g->over)
         return last_step(g);
-    if (!g->idle_due)
-        return STEP_WAIT;
-    g->idle_due = false;
-    return STEP_IDLE;
+    return g->idle_due ? STEP_IDLE : STEP_WAIT;
 }
 
 struct text generation_text(const struct generation *g)
@@ -372,6 +369,7 @@ void generation_send(struct generation *g, enum generation_step step, struct jso
     if (step == STEP_TEXT)
         g->text_bytes = 0;
     g->quiet_ns = g->second_ns;
+    g->idle_due = false;
     out->bytes = 0;
 }
 

@@ -153,6 +153,11 @@ static void test_queue_and_silence(void **state)
     assert_null(strstr(fake.sent, "keep-alive"));
     fake_second(15);
     assert_non_null(strstr(fake.sent, "\n\n: keep-alive\n\n"));
+    size_t before = fake.sent_bytes;
+    fake_text("y");
+    fake_second(30); // what is read then is no silence
+    assert_true(fake.sent_bytes > before);
+    assert_null(strstr(fake.sent + before, "keep-alive"));
     fake_text("x");
     fake_ready();
     fake_finish(FINISH_STOP, FAKE_END);

@@ -18,6 +18,7 @@ FAULTS = [
     ("the type of a known field is not judged", "http/api/fields.c", "rule_apply", "rule->types && ", "false && rule->types && ", "test_api_fields"),
     ("a stream that is cut ends without its error event", "http/api/chat.c", "chat_cut", "chat_answer(x);", "", "e2e:test_stop_cuts_streams"),
     ("a failure before all text is told in a stream", "http/api/generation.c", "begins_now", "!g->failed || g->text_bytes > 0", "true", "test_api_chat"),
+    ("text is followed by a sign of life", "http/api/generation.c", "generation_send", "g->idle_due = false;", "g->idle_due = g->idle_due && step == STEP_TEXT;", "test_api_chat"),
     ("a stream says nothing while it waits", "http/api/generation.c", "generation_clock", "now_ns >= g->call.info->started_ns + begin_after_ns", "false", "test_api_chat"),
     ("a large body is prepared on the loop", "http/exchange.c", "exchange_begin", "x->info.body.bytes > route->inline_bytes_max", "false", "test_exchange"),
     ("who left while a body was prepared is submitted", "http/exchange.c", "request_run", "if (!exchange_gone(x))", "", "test_exchange"),
