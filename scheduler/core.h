@@ -6,6 +6,7 @@
 #include "scheduler/budget.h"
 #include "scheduler/due.h"
 #include "scheduler/engine.h"
+#include "scheduler/list.h"
 #include "scheduler/pace.h"
 #include "scheduler/prefix.h"
 #include "scheduler/queue.h"

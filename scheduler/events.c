@@ -39,42 +39,20 @@ void ports_wake(struct engine *engine)
 
 static void finish_count(struct engine_stats *stats, enum finish finish)
 {
-    switch (finish) {
-    case FINISH_STOP:
-        stat_add(&stats->finished_stop, 1);
-        break;
-    case FINISH_LENGTH:
-    case FINISH_CONTEXT:
-        stat_add(&stats->finished_length, 1);
-        break;
-    case FINISH_CANCEL:
-    case FINISH_STALLED:
-        stat_add(&stats->finished_cancel, 1);
-        break;
-    case FINISH_TIMEOUT:
-        stat_add(&stats->finished_timeout, 1);
-        break;
-    case FINISH_DONE:
-        stat_add(&stats->finished_pooling, 1);
-        break;
-    default:
-        stat_add(&stats->finished_error, 1);
-    }
+    _Atomic uint64_t *counters[] = {
+        [FINISH_STOP] = &stats->finished_stop,      [FINISH_LENGTH] = &stats->finished_length,
+        [FINISH_CONTEXT] = &stats->finished_length, [FINISH_CANCEL] = &stats->finished_cancel,
+        [FINISH_STALLED] = &stats->finished_cancel, [FINISH_TIMEOUT] = &stats->finished_timeout,
+        [FINISH_ERROR] = &stats->finished_error,    [FINISH_DONE] = &stats->finished_pooling,
+    };
+    stat_add(counters[finish], 1);
 }
 
 static void live_drop(struct engine *engine, struct request *r)
 {
-    struct request *before = r->run.live_previous, *after = r->run.live_next;
     due_drop(&engine->due, r);
     r->run.live = false; // first: the number may be used again after its last event
-    if (before)
-        before->run.live_next = after;
-    else
-        engine->live_first = after;
-    if (after)
-        after->run.live_previous = before;
-    else
-        engine->live_last = before;
+    LIST_REMOVE(engine->live_first, engine->live_last, r, run.live_next, run.live_previous);
     engine->live_count--;
 }
 

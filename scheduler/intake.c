@@ -16,12 +16,7 @@ static void request_take(struct engine *engine, struct request *r)
     r->run.live = true;
     if (r->deadline_ns != 0)
         due_put(&engine->due, r, r->deadline_ns);
-    r->run.live_previous = engine->live_last;
-    if (engine->live_last)
-        engine->live_last->run.live_next = r;
-    else
-        engine->live_first = r;
-    engine->live_last = r;
+    LIST_APPEND(engine->live_first, engine->live_last, r, run.live_next, run.live_previous);
     engine->live_count++;
     queue_put(engine, r);
     engine->waiting_sequences += r->run.draw_total;

@@ -6,25 +6,12 @@
 
 static void slow_append(struct slow_list *list, struct sequence *s)
 {
-    s->slow_previous = list->last;
-    s->slow_next = NULL;
-    if (list->last)
-        list->last->slow_next = s;
-    else
-        list->first = s;
-    list->last = s;
+    LIST_APPEND(list->first, list->last, s, slow_next, slow_previous);
 }
 
 static void slow_drop(struct slow_list *list, struct sequence *s)
 {
-    if (s->slow_previous)
-        s->slow_previous->slow_next = s->slow_next;
-    else
-        list->first = s->slow_next;
-    if (s->slow_next)
-        s->slow_next->slow_previous = s->slow_previous;
-    else
-        list->last = s->slow_previous;
+    LIST_REMOVE(list->first, list->last, s, slow_next, slow_previous);
 }
 
 void pause_set(struct engine *engine, struct sequence *s, bool paused)

@@ -8,8 +8,8 @@
 // tokens in this step.
 //
 // A sequence that lacks blocks preempts paused sequences, the one paused longest first, then
-// younger ones, the youngest first; never an older one. Nothing is drawn while a drawn sequence
-// waits for blocks. budget.h has the rule for what is left.
+// younger ones, the youngest first; never an older one that is not paused. Nothing is drawn while a
+// drawn sequence waits for blocks. budget.h has the rule for what is left.
 #include "scheduler/core.h"
 
 enum { SHORT_STEPS = 4 }; // a prompt is short if so many second halves are enough for it
@@ -155,7 +155,7 @@ static bool plan_start(struct engine *engine, struct sequence *s, enum share sha
         budget_keep(&plan->budget, blocks_to_start(engine, s));
         return false;
     }
-    sequence_start(engine, s);
+    sequence_start(s);
     share_take(engine, s);
     return true;
 }
@@ -342,7 +342,6 @@ static void plan_open(struct engine *engine, uint64_t stamp)
     plan->looks_left = PLAN_LOOKS_MAX;
     plan->paused_at = engine->paused.first;
     plan->victim_at = engine->order_count;
-
     plan->unserved = plan->full = false;
 }
 

@@ -17,25 +17,12 @@ void queue_reset(struct queue *queue)
 
 static void key_append(struct queue *queue, struct queue_key *key)
 {
-    key->previous = queue->last;
-    key->next = NULL;
-    if (queue->last)
-        queue->last->next = key;
-    else
-        queue->first = key;
-    queue->last = key;
+    LIST_APPEND(queue->first, queue->last, key, next, previous);
 }
 
 static void key_unlink(struct queue *queue, struct queue_key *key)
 {
-    if (key->previous)
-        key->previous->next = key->next;
-    else
-        queue->first = key->next;
-    if (key->next)
-        key->next->previous = key->previous;
-    else
-        queue->last = key->previous;
+    LIST_REMOVE(queue->first, queue->last, key, next, previous);
 }
 
 // The entry of the key; a new one is the last in turn.
@@ -71,28 +58,14 @@ static void request_append(struct queue *queue, struct queue_key *key, struct re
     queue->penalised += kind;
     r->run.wait_key = key;
     r->run.wait_turn = ++queue->turns;
-    r->run.wait_previous = key->last[kind];
-    r->run.wait_next = NULL;
-    if (key->last[kind])
-        key->last[kind]->run.wait_next = r;
-    else
-        key->first[kind] = r;
-    key->last[kind] = r;
+    LIST_APPEND(key->first[kind], key->last[kind], r, run.wait_next, run.wait_previous);
 }
 
 static void request_unlink(struct queue *queue, struct queue_key *key, struct request *r)
 {
     bool kind = sequence_penalised(r);
     queue->penalised -= kind;
-    struct request *before = r->run.wait_previous, *after = r->run.wait_next;
-    if (before)
-        before->run.wait_next = after;
-    else
-        key->first[kind] = after;
-    if (after)
-        after->run.wait_previous = before;
-    else
-        key->last[kind] = before;
+    LIST_REMOVE(key->first[kind], key->last[kind], r, run.wait_next, run.wait_previous);
     r->run.wait_key = NULL;
 }
 

@@ -4,14 +4,11 @@
 
 #include <string.h>
 
-static bool has_penalty(const struct sampling *p)
-{
-    return p->repetition != 1.0f || p->frequency != 0.0f || p->presence != 0.0f;
-}
-
 bool sequence_penalised(const struct request *request)
 {
-    return request->kind == REQUEST_GENERATE && has_penalty(&request->sampling);
+    const struct sampling *p = &request->sampling;
+    return request->kind == REQUEST_GENERATE &&
+           (p->repetition != 1.0f || p->frequency != 0.0f || p->presence != 0.0f);
 }
 
 void sequence_tokens(const struct sequence *s, uint32_t from, uint32_t count, int32_t *out)
@@ -31,12 +28,6 @@ void sequence_tokens(const struct sequence *s, uint32_t from, uint32_t count, in
 bool sequence_slots(const struct engine *engine)
 {
     return engine->slots_free_count > 0 && engine->order_count < engine->sequences_max;
-}
-
-bool sequence_drawable(const struct engine *engine, const struct request *request)
-{
-    return sequence_slots(engine) &&
-           (!sequence_penalised(request) || engine->penalties_free_count > 0);
 }
 
 static struct sequence *parked_first(const struct request *r)
@@ -95,8 +86,10 @@ static void place_take(struct engine *engine, struct sequence *s)
     s->blocks = engine->slot_blocks + s->slot * each;
     s->keys = engine->slot_keys + s->slot * each;
     s->key_count = s->match_count = 0;
-    if (sequence_penalised(s->request))
+    if (sequence_penalised(s->request)) {
+        check(engine->penalties_free_count > 0, "no penalty row is free");
         s->penalty_row = engine->penalties_free[--engine->penalties_free_count];
+    }
     s->ticket = ++engine->tickets;
     engine->order[engine->order_count++] = s;
     s->state = SEQUENCE_WAITING;
@@ -146,7 +139,7 @@ static struct sequence *sequence_open(struct engine *engine, struct request *r)
 
 struct sequence *sequence_draw(struct engine *engine, struct request *r)
 {
-    check(sequence_drawable(engine, r), "%u slots are free", engine->slots_free_count);
+    check(sequence_slots(engine), "%u slots are free", engine->slots_free_count);
     struct sequence *s;
     if (r->run.returning) {
         s = parked_first(r);
@@ -180,13 +173,10 @@ static void blocks_leave(struct engine *engine, struct sequence *s)
         block_leave(&engine->blocks, s->blocks[i]);
 }
 
-void sequence_start(struct engine *engine, struct sequence *s)
+void sequence_start(struct sequence *s)
 {
     check(s->state == SEQUENCE_WAITING, "start in state %u", s->state);
-    (void)engine;
     s->state = SEQUENCE_RUNNING;
-    s->fed = false;
-    s->admitted = false;
 }
 
 void sequence_preempt(struct engine *engine, struct sequence *s)

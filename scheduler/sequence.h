@@ -106,12 +106,12 @@ bool sequence_penalised(const struct request *request); // its sequences need pe
 
 bool sequence_slots(const struct engine *engine);   // there is a slot for one more
 bool sequence_waits(const struct request *request); // has a sequence to draw
-bool sequence_drawable(const struct engine *engine, const struct request *request);
+
 uint32_t sequence_next_known(const struct request *request); // prompt tokens of the next draw
-// Draws the next sequence of a request, which must be drawable. It becomes the youngest.
+// Draws the next sequence of a request; there must be a place for it. It becomes the youngest.
 struct sequence *sequence_draw(struct engine *engine, struct request *request);
 
-void sequence_start(struct engine *engine, struct sequence *s);
+void sequence_start(struct sequence *s);
 void sequence_preempt(struct engine *engine, struct sequence *s);
 void sequence_park(struct engine *engine, struct sequence *s);    // no step in flight
 void sequence_end(struct engine *engine, struct sequence *s);     // leaves its request

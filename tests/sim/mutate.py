@@ -60,6 +60,7 @@ FAULTS = [
     ("a notice is lowered after the look", "scheduler/intake.c", "port_notices", "flag_lower(&r->in_notices);", ""),
     ("a cancel looks at every request", "scheduler/intake.c", "port_notices", "news = true;", "news = true; for (struct request *o = engine->live_first, *after; o; o = after) { after = o->run.live_next; if (o != r && atomic_load(&o->cancel)) request_end(engine, o, FINISH_CANCEL); }"),
     ("a due time sinks past an earlier one", "scheduler/due.c", "entry_settle", "child++;", ";"),
+    ("what follows a removed item keeps it", "scheduler/list.h", "LIST_REMOVE", "*((item)->next ? &(item)->next->previous : &(last)) = (item)->previous;", ";"),
     ("cancel forgotten before intake", "scheduler/intake.c", "port_take", "if (atomic_load_explicit(&r->cancel, memory_order_relaxed)) request_end(engine, r, FINISH_CANCEL); else", "if (false) ; else"),
     ("a slow reader keeps its place", "scheduler/park.c", "paused_choose", "return s;", "continue;"),
     ("parked with a step in flight", "scheduler/park.c", "paused_choose", "s->inflight == 0 && ", ""),
