@@ -28,7 +28,7 @@ struct growth {
 };
 
 struct worst {
-    const struct keys *keys;
+    const struct access *access;
     struct growth growth;
     struct connection *growing;       // whose buffer it is
     struct connection *at[WORST_MAX]; // highest rank first
@@ -91,12 +91,35 @@ static void worst_add(struct worst *worst, struct connection *c)
     worst->at[at] = c;
 }
 
+// A verdict stands until the request is answered (HTTP/1) or the keys are renewed; of HTTP/2 each
+// further head is looked at once. A look costs an HMAC and a walk over all keys, and buffers grow
+// often.
+static void judging_begin(struct connection *c, const struct access *access)
+{
+    if (c->judged_with != access->generation) {
+        c->keyed = false;
+        c->judged_next = 0;
+    }
+    c->judged_with = access->generation;
+    c->judged_to = c->judged_next;
+}
+
+static void judge(struct connection *c, const h2o_req_t *req, uint32_t stream,
+                  const struct access *access)
+{
+    if (c->keyed || stream <= c->judged_to)
+        return;
+    c->keyed = request_shows_key(req, access->keys);
+    c->judged_next = stream > c->judged_next ? stream : c->judged_next;
+}
+
 static int http1_rate(h2o_req_t *req, void *data)
 {
     struct worst *worst = data;
     struct connection *c = request_connection(req);
+    judging_begin(c, worst->access);
     if (c->held > SMALL_BYTES && req->version != 0) // its head is complete
-        c->keyed = request_shows_key(req, worst->keys);
+        judge(c, req, 1, worst->access);
     if (!c->link)
         worst_add(worst, c);
     return 0;
@@ -114,21 +137,45 @@ static int http2_rate(h2o_req_t *req, void *data)
 {
     struct worst *worst = data;
     struct connection *c = request_connection(req);
-    uint64_t bytes = stream_bytes(req);
-    c->held += bytes;
-    growth_add(worst, c, &H2O_STRUCT_FROM_MEMBER(h2o_http2_stream_t, req, req)->_req_body);
-    if (bytes > 0 && !c->keyed)
-        c->keyed = request_shows_key(req, worst->keys);
+    h2o_http2_stream_t *stream = H2O_STRUCT_FROM_MEMBER(h2o_http2_stream_t, req, req);
+    c->held += stream_bytes(req);
+    growth_add(worst, c, &stream->_req_body);
+    if (req->input.method.len > 0) // its head is complete
+        judge(c, req, stream->stream_id, worst->access);
     return 0;
+}
+
+struct growth_search {
+    h2o_buffer_t **at;
+    bool found;
+};
+
+static int growth_find(h2o_req_t *req, void *data)
+{
+    struct growth_search *search = data;
+    h2o_http2_stream_t *stream = H2O_STRUCT_FROM_MEMBER(h2o_http2_stream_t, req, req);
+    search->found = search->found || search->at == &stream->_req_body;
+    return 0;
+}
+
+// Of TLS, or for output, it is not known whose buffer it is.
+static bool growth_is_known(struct http_thread *thread, struct growth growth)
+{
+    struct growth_search search = {growth.at, false};
+    for (const struct connection *c = thread->readable; c && !search.found; c = c->next)
+        search.found = growth.at == &c->socket->input;
+    if (!search.found)
+        thread->server->conf.http2.callbacks.foreach_request(&thread->ctx, growth_find, &search);
+    return search.found;
 }
 
 static void worst_find(struct http_thread *thread, struct growth growth, struct worst *worst)
 {
     const h2o_globalconf_t *conf = &thread->server->conf;
-    *worst = (struct worst){.keys = access_of(thread->server)->keys, .growth = growth};
+    *worst = (struct worst){.access = access_of(thread->server), .growth = growth};
     for (struct connection *c = thread->readable; c; c = c->next) {
         c->held = bodies_input(c);
-        c->keyed = false;
+        judging_begin(c, worst->access);
         growth_add(worst, c, &c->socket->input);
     }
     conf->http1.callbacks.foreach_request(&thread->ctx, http1_rate, worst);
@@ -228,9 +275,9 @@ static enum outcome worst_close(struct http_thread *thread, uint64_t over, struc
     uint64_t others = waits ? rank_of_others(thread) : 0;
     uint64_t closed = 0;
     uint32_t next = 0;
-    worst_find(thread, growth, &worst);
-    if (growth.at && !worst.growing) // a buffer of TLS or for output: its connection is not known
+    if (growth.at && !growth_is_known(thread, growth))
         return ENOUGH;
+    worst_find(thread, growth, &worst);
     for (; next < worst.count && goes_on(thread, worst.at[next], over, closed); next++) {
         if (worst.at[next] == worst.growing || rank_of(worst.at[next]) < others)
             break;

@@ -62,6 +62,7 @@ void connection_release(h2o_req_t *req)
         return;
     readable_add(connection);
     connection->thread->bodies_engaged -= connection->held;
+    connection->judged_with = 0; // the next request may bring another key
 }
 
 // The kernel spreads newcomers over the threads by a hash: one may get more than its part, so all

@@ -40,6 +40,8 @@ struct connection {
     uint32_t resets;                 // HTTP/2 streams that were cut
     uint64_t held;                   // bytes of its bodies, as last counted
     bool keyed;                      // a valid key came with them
+    uint32_t judged_with;            // generation of the keys that said so; 0: not judged
+    uint32_t judged_to, judged_next; // heads of streams up to this were; 1: that of HTTP/1
     bool refused;                    // its buffer may not grow: closed after this turn of the loop
     bool busy;                       // has a request, by the last scan
     bool cut;                        // by the body budget
@@ -89,7 +91,8 @@ struct http_thread {
 // callback.
 struct access {
     struct keys *keys;
-    SSL_CTX *ssl; // NULL: no TLS
+    SSL_CTX *ssl;        // NULL: no TLS
+    uint32_t generation; // from 1
 };
 
 struct server {

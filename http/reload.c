@@ -29,7 +29,7 @@ static bool turn_wait(struct http_thread *thread, uint64_t deadline)
 static bool access_replace(struct server *server, struct keys *keys, SSL_CTX *ssl)
 {
     struct access *fresh = heap_take_zeroed(1, sizeof *fresh);
-    *fresh = (struct access){keys, ssl};
+    *fresh = (struct access){keys, ssl, access_of(server)->generation + 1};
     // seq_cst, here and at the turn counts: with less, a turn that begins after the count was read
     // could still find the old one, which is freed at its beginning.
     struct access *old = atomic_exchange(&server->access, fresh);

@@ -196,6 +196,7 @@ static enum status server_start(struct server *server, struct error *err)
 {
     const struct server_options *options = &server->options;
     struct access *access = heap_take_zeroed(1, sizeof *access);
+    access->generation = 1;
     atomic_store(&server->access, access);
     enum status status = keys_open(&access->keys, options->api_keys, options->api_key_count, err);
     if (status == STATUS_OK)

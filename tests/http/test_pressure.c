@@ -2,6 +2,8 @@
 // wait, and the bodies of all requests under way share a budget.
 #include "tests/http/fixture.h"
 
+#include <dlfcn.h>
+#include <openssl/hmac.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -262,6 +264,57 @@ static void test_body_budget_over_threads(void **state)
     fixture_close(&f);
 }
 
+static _Atomic uint32_t hashes;
+
+// In place of libcrypto's, which it calls: how often keys are looked at.
+unsigned char *HMAC(const EVP_MD *type, const void *key, int key_bytes, const unsigned char *data,
+                    size_t bytes, unsigned char *out, unsigned *out_bytes)
+{
+    typeof(HMAC) *library = (typeof(HMAC) *)dlsym(RTLD_NEXT, "HMAC");
+    hashes++;
+    return library(type, key, key_bytes, data, bytes, out, out_bytes);
+}
+
+// While the budget is exceeded, again and again, the key of a body under way is looked at once. It
+// says nothing of the next body on its connection.
+static void test_keys_are_judged_once(void **state)
+{
+    (void)state;
+    enum { KEYED = 3, ROUNDS = 10 };
+    struct fixture f;
+    struct server_options options = {.body_bytes_max = 8 * MIB, .body_memory_max = 14 * MIB};
+    struct http_client keyed[KEYED], large;
+    fixture_open(&f, &options, true);
+    for (int i = 0; i < KEYED; i++) {
+        upload_begin(&keyed[i], &f, UPLOAD, 3 * MIB);
+        assert_true(http_client_send(&keyed[i], filler, 3 * MIB - 1)); // 4 MiB
+    }
+    wait_held(&f, 12 * MIB, 13 * MIB);
+    uint32_t before = hashes;
+    for (int i = 0; i < ROUNDS; i++) {
+        upload_begin(&large, &f, UPLOAD, 6 * MIB);
+        (void)http_client_send(&large, filler, 6 * MIB - 1); // 8 MiB are too many: it is the worst
+        assert_true(http_client_closed(&large, 20000));
+        http_client_close(&large);
+    }
+    assert_in_range(hashes - before, 1, KEYED + ROUNDS);
+    upload_end(&keyed[2], 1);
+    http_client_close(&keyed[2]);
+    upload_end(&keyed[0], 1); // its connection stays, and the next body shows no key
+    bytes_send(&keyed[0], OPEN_UPLOAD "Content-Length: 3145728\r\n\r\n");
+    assert_true(http_client_send(&keyed[0], filler, 3 * MIB - 1));
+    wait_held(&f, 8 * MIB, 9 * MIB);
+    upload_begin(&large, &f, UPLOAD, 6 * MIB);
+    assert_true(http_client_send(&large, filler, 6 * MIB - 1));
+    assert_true(http_client_closed(&keyed[0], 20000));
+    upload_end(&large, 1);
+    upload_end(&keyed[1], 1);
+    http_client_close(&large);
+    http_client_close(&keyed[0]);
+    http_client_close(&keyed[1]);
+    fixture_close(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -271,6 +324,7 @@ int main(void)
         cmocka_unit_test(test_body_budget),
         cmocka_unit_test(test_body_budget_among_keyed),
         cmocka_unit_test(test_body_budget_over_threads),
+        cmocka_unit_test(test_keys_are_judged_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

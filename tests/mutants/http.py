@@ -40,6 +40,8 @@ FAULTS = [
     ("a renewed list of keys forgets the fixed ones", "http/auth.c", "keys_make", "keys->list[i] = old->list[i];", "", "test_auth"),
     ("a key that stays has another number after a reload", "http/auth.c", "id_of", "return old->list[i].id;", "break;", "test_auth"),
     ("a body's buffer grows unasked", "http/bodies.c", "h2o_buffer_reserve", "growth.bytes > 0 &&", "false &&", "e2e:test_uploads"),
+    ("a key is looked at with every growth", "http/bodies.c", "judge", "c->keyed || stream <= c->judged_to", "false", "test_pressure"),
+    ("the key of a body holds for the next one", "http/loop.c", "connection_release", "connection->judged_with = 0;", "", "test_pressure"),
     ("who has a key goes first", "http/bodies.c", "rank_of", "!c->keyed && c->held", "c->keyed && c->held", "test_pressure"),
     ("small ones without a key go before large ones with one", "http/bodies.c", "rank_of", "c->held > SMALL_BYTES", "true", "test_pressure"),
     ("the smallest goes first", "http/bodies.c", "worst_add", "rank_of(worst->at[at - 1]) < rank_of(c)", "rank_of(worst->at[at - 1]) > rank_of(c)", "test_pressure"),
