@@ -36,7 +36,7 @@ size_t attn_plan_bytes(const struct attn_capacity *capacity)
            capacity->merges * sizeof(struct attn_merge);
 }
 
-// The plan under way. Wide items and merges grow upwards, narrow items wait in a second pass.
+// A plan in the making: wide items and merges in a first pass, narrow items in a second.
 struct planner {
     const struct attn_shape *shape;
     const struct attn_capacity *capacity;

@@ -3,9 +3,9 @@
 // and merged. The device-private part of a step record, on the cpu device as on CUDA.
 //
 // A part (ATTN_PART_TOKENS keys) begins with an empty state and parts are merged in order, whether
-// one item walks them all or each is an item of its own: the plan never changes a bit. Parts apart
-// are what keeps a device busy that has more threads than a long sequence has KV heads (Dao et al.,
-// "Flash-Decoding for long-context inference", 2023).
+// one item computes them all or each is an item of its own, so the plan does not affect results.
+// Computing parts apart keeps a device busy that has more threads than a long sequence has KV heads
+// (Dao et al., "Flash-Decoding for long-context inference", 2023).
 //
 // Threads: pure code over the record, run by the engine's thread. Included by C and by .cu files.
 #pragma once
@@ -22,7 +22,7 @@ struct attn_item { // 16 bytes
     uint16_t kv_head;
     uint16_t tile;    // packed queries from tile * (16 or 64) on
     uint32_t part;    // keys from part * ATTN_PART_TOKENS on, or ATTN_WALK
-    uint32_t partial; // which state
+    uint32_t partial; // index of the state
 };
 
 // A tile of up to 16 packed queries whose parts were computed apart.
@@ -42,7 +42,7 @@ struct attn_work {
     uint32_t merge_count;
     uint32_t partial_count;
     uint32_t wide_at, narrow_at, merge_at; // bytes from this header
-    uint32_t mask_all; // 1: tiles that need no mask take it too; a plan leaves 0, tests set it
+    uint32_t mask_all;                     // 1 (tests only): tiles that need no mask are masked too
 };
 
 struct attn_capacity {
@@ -50,11 +50,11 @@ struct attn_capacity {
 };
 
 // What any step within the limits needs. Partials, each 16 x dim floats, take at most this many
-// bytes: rows past them are walked whole.
+// bytes; further rows are computed without parts apart.
 struct attn_capacity attn_plan_capacity(const struct stream_limits *limits,
                                         size_t partial_bytes_max);
 size_t attn_plan_bytes(const struct attn_capacity *capacity);
-// limits and capacity: those the record was laid out with.
+// limits and capacity must be those of the record's layout.
 void attn_plan_fill(const struct stream_limits *limits, const struct attn_capacity *capacity,
                     struct step *step);
 

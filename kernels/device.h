@@ -21,33 +21,33 @@ struct device; // opaque
 struct graph;  // a recorded run of ops of one stream
 
 struct device_options {
-    uint32_t index;   // which GPU; 0 on a CPU
-    uint32_t threads; // cpu: workers of the pool, the caller's thread counted; 0: all usable cores
-    bool exact;       // results do not depend on neighbours (docs/ARCHITECTURE.md)
+    uint32_t index;                 // which GPU; 0 on a CPU
+    uint32_t threads;               // cpu: threads, the caller's included; 0: all usable cores
+    bool exact;                     // results do not depend on neighbours (docs/ARCHITECTURE.md)
     const char *cache_folder;       // for tuned algorithms; NULL: none
-    void (*note)(const char *line); // something worth a line in the log, at most once each; or NULL
+    void (*note)(const char *line); // logs a line; or NULL
 };
 
 struct device_facts {
     char name[96];            // "cpu: 2 threads, AMX", or the card's name
-    uint32_t step_tokens;     // tokens of a step where nobody asks for a number; 0: 2048
+    uint32_t step_tokens;     // default tokens of a step; 0: 2048
     uint32_t steps_in_flight; // 0: launch returns when done (cpu); 1 on cuda and simt
-    bool graphs;              // graph_* are there
+    bool graphs;              // graph_* are supported
     bool exact;               // as opened
     uint64_t memory_free;     // bytes that may be taken now (cpu: free memory, cgroup counted)
-    enum dtype activation[DTYPE_COUNT]; // what activations are for weights of each dtype
+    enum dtype activation[DTYPE_COUNT]; // type of activations for weights of each dtype
 };
 
-// What the device itself takes for a model, by label, before anything is allocated.
+// The memory that the device itself will take for a model, by label.
 struct device_need {
     uint32_t count;
     struct {
-        const char *label; // literal
+        const char *label; // a string literal
         uint64_t bytes;
     } entry[DEVICE_NEED_MAX];
 };
 
-// Room a stream is made for.
+// Capacity of a stream.
 struct stream_limits {
     struct step_limits step;
     struct attn_shape attn;
@@ -82,23 +82,23 @@ struct device_api {
                                struct error *);
     void (*stream_close)(struct stream *);
 
-    // A step's turn on the device: of the engines that share a CPU's thread pool, the one whose
-    // last step is longest ago. One that has said `more` gets at least one of every k + 1 steps of
-    // k engines with work: the others wait for it, so until it takes its next turn or takes `more`
-    // back it must not wait for anything. No effect on a GPU, where turn_more is NULL.
+    // A stream's turn on the device. Engines that share a CPU take turns; the one whose last step
+    // is longest ago is next. A stream that passed `more` is waited for, so that it gets at least
+    // one of every k + 1 steps of k engines with work; until its next turn, or until it passes
+    // false, it must not block. No effect on a GPU, where turn_more is NULL.
     void (*turn_take)(struct stream *);
     void (*turn_give)(struct stream *);
     void (*turn_more)(struct stream *, bool more);
 
-    // Device-private parts of the step record (attention work lists): bytes wanted behind the
-    // common sections, and their filling by the host. NULL / 0 where there are none.
+    // The device's private part of the step record (attention work lists): its bytes, after the
+    // common sections, and the host function that fills it. NULL / 0 where there is none.
     size_t (*step_private_bytes)(const struct device *, const struct stream_limits *);
     void (*step_plan)(struct stream *, struct step *host);
 
     // In stream order, without waiting. host memory must be from host_take.
     enum status (*copy_in)(struct stream *, void *device, const void *host, size_t bytes);
     enum status (*copy_out)(struct stream *, void *host, const void *device, size_t bytes);
-    enum status (*signal)(struct stream *, uint32_t *host_word, uint32_t value); // release
+    enum status (*signal)(struct stream *, uint32_t *host_word, uint32_t value); // a release store
 
     // The only way to wait: until *host_word == value or later (wrap-safe), the device fails
     // (DEVICE_FAULT), or CLOCK_MONOTONIC passes deadline_ns (TIMEOUT).
@@ -121,6 +121,6 @@ typedef const struct device_api *device_plugin_entry(void);
 #define DEVICE_PLUGIN_SYMBOL "weft_device_plugin"
 
 // Opens libweft_NAME.so: library_path if not NULL, else beside the executable, then in the install
-// libdir; never through the working folder. NO_DEVICE with the reason where it cannot be had.
+// libdir; never from the working directory. NO_DEVICE with the reason where it cannot be opened.
 enum status device_plugin_open(const struct device_api **out, const char *name,
                                const char *library_path, struct error *err) MUST_USE;

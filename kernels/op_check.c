@@ -1,7 +1,6 @@
-// The contract of each op, checked in one place for every device: "" where the arguments are in
-// order, else what is wrong, beginning with the op's name. Reads host memory only (counts, shapes,
-// pointers), never what a pointer of the device points at. Arguments made by our own rooms fail
-// here only by our own mistake; the check is what keeps that mistake from writing over memory.
+// Checks the arguments of each op, for every device: "" where they are valid, else what is wrong,
+// beginning with the op's name. Looks at counts, shapes and pointers only, never at device memory.
+// A failure is our own mistake; the check keeps it from overwriting memory.
 #include "kernels/attn_tiles.h"
 #include "kernels/ops.h"
 

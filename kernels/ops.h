@@ -108,7 +108,8 @@ struct qkv_post_args {
     float epsilon;
 };
 
-// Keys and values: of each row's KV blocks; ragged (shape.paged == 0): of qkv, as kv or finer.
+// Keys and values come from each row's KV blocks or, where shape.paged is 0, from qkv: rounded to
+// kv, or kept more exact.
 struct attn_args {
     enum dtype act, kv;
     const void *qkv;         // [T][(heads + 2 kv_heads) * dim] act; q (ragged: also k, v) is read
@@ -173,11 +174,10 @@ struct sample_top {
     float logprob;
 };
 // Order: raw logprobs; bias, minimum outputs, mask; penalties; greedy, or temperature, min-p,
-// top-k, top-p, Gumbel draw; ties to the lower id. A mask or bias that bans
-// everything leaves the arg-max of the raw row. Updates state (last_token, params.output_count,
-// done, penalty).
+// top-k, top-p, Gumbel draw; ties to the lower id. A mask or bias that bans everything leaves the
+// arg-max of the raw row. Updates state (last_token, params.output_count, done, penalty).
 struct sample_args {
-    const float *logits;                // [n][stride] f32, left unchanged or not: scratch
+    const float *logits;                // [n][stride] f32; may be overwritten
     const struct step_sampled *sampled; // [n] device
     struct slot_state state;
     const uint32_t *masks; // [mask rows][(vocab + 31) / 32] device, bit set: allowed; or NULL
@@ -194,7 +194,7 @@ struct op_table {
 #undef OP_FIELD
 };
 
-// The contract check shared by every device: "" in order, else what is wrong.
+// op_check.c: "" where the arguments are valid, else what is wrong.
 #define OP_CHECK(name) const char *name##_check(const struct name##_args *);
 OP_LIST(OP_CHECK)
 #undef OP_CHECK

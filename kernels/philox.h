@@ -1,5 +1,5 @@
-// Philox4x32-10 and what is drawn from it for weights without a file. Integers up to the last
-// multiplication, so that every device makes the same bits.
+// Philox4x32-10, and the random weights of a dummy load. Integers up to the last multiplication, so
+// that every device makes the same bits.
 #pragma once
 
 #include <stdint.h>

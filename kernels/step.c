@@ -1,4 +1,4 @@
-// Places of the sections of a step record; see step.h. Pure arithmetic.
+// Offsets of the sections of a step record; see step.h. Pure functions.
 #include "kernels/step.h"
 
 #include <stdalign.h>

@@ -58,8 +58,8 @@ struct step_change { // one block-table entry
 
 enum sample_flag {
     SAMPLE_LOGPROB = 1,    // report the chosen token's raw logprob
-    SAMPLE_PENALTY = 2,    // repetition, frequency or presence differ from none
-    SAMPLE_IGNORE_END = 4, // end ids do not end
+    SAMPLE_PENALTY = 2,    // a repetition, frequency or presence penalty is set
+    SAMPLE_IGNORE_END = 4, // end ids do not end the sequence
 };
 
 // How one resident sequence is sampled. Philox4x32-10: key = seed, counter =

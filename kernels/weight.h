@@ -27,7 +27,7 @@ struct weight_shape {
 struct weight {
     struct weight_shape shape;
     void *data;   // device layout; scales of int8 rows and padding are inside
-    size_t bytes; // as weight_bytes() said
+    size_t bytes; // from weight_bytes()
 };
 
 // One tensor of a checkpoint, row-major [rows][cols], in host byte order. Exactly one of:

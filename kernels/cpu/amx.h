@@ -7,9 +7,9 @@ struct attn_job;
 
 void attn_amx(const struct attn_job *job); // over bf16
 void attn_amx_merge(const struct attn_job *job);
-void amx_begin(void); // eight tiles of 16 rows x 64 bytes, for this thread
+void amx_begin(void); // configures eight tiles of 16 rows x 64 bytes for this thread
 
 static inline void amx_end(void)
 {
-    _tile_release(); // so that a switch of threads need not save them
+    _tile_release(); // so that context switches need not save the tiles
 }

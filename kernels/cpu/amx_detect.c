@@ -1,5 +1,5 @@
-// Whether this processor names AMX and the kernel lets us use it. In a file of its own because
-// tests put emulated tiles in its place (tests/kernels/tiles.c).
+// Whether this processor has AMX and the kernel permits it. A file of its own because tests link
+// emulated tiles instead (tests/kernels/tiles.c).
 #include "kernels/cpu/internal.h"
 
 #include <cpuid.h>

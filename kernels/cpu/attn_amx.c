@@ -1,6 +1,6 @@
-// Attention over bf16 keys and values with AMX tiles; those of a ragged row, which come as float32,
-// are rounded. The other levels' form is attn.inc, whose rules hold here too: tiles of 64 keys in
-// rising order, parts of ATTN_PART_TOKENS, every query by itself, one routine for one or many.
+// Attention over bf16 keys and values with AMX tiles; keys and values of a ragged row, which come
+// as float32, are rounded. The rules are those of attn.inc: tiles of 64 keys in rising order, parts
+// of ATTN_PART_TOKENS, each query by itself.
 //
 //   scores  S[64 keys x 16 queries] = K Q^T     keys are rows of the first operand, as they lie
 //   softmax in base 2, queries in lanes, 64 steps down the keys; P rounded to bf16 for
@@ -35,7 +35,7 @@ struct amx_walk {
 
 static const float top_none = -1e9f; // below any score: no key seen yet
 
-static uint32_t column_of(uint32_t d) // where unpacking two rows of 32 puts column d
+static uint32_t column_of(uint32_t d) // the place of column d after two rows of 32 are unpacked
 {
     return d / 32 * 32 + (d / 4 % 2) * 16 + d % 32 / 8 * 4 + d % 4;
 }
@@ -87,7 +87,7 @@ static void tile_open(struct amx_walk *w, struct amx_tile *tile, uint32_t first)
     if (first + 16 > job->end)
         memset(tile->q, 0, (size_t)w->wide * 32);
     for (uint32_t i = 0; i < 16; i++) {
-        // lanes without a query have the last one's limits and zeros; nobody reads them
+        // lanes without a query have the last one's limits and zeros; their results are not read
         uint32_t packed = first + i < job->end ? first + i : job->end - 1;
         uint32_t token = job->row->q_start + packed / w->group;
         uint32_t head = job->kv_head * w->group + packed % w->group;
@@ -160,7 +160,7 @@ static const char *key_at(const struct amx_walk *w, uint32_t position)
     return (const char *)a->kv_base + place;
 }
 
-// 32 columns from column `at` of a key or value; what lies behind the head is zero.
+// 32 columns from column `at` of a key or value; columns past the head are zero.
 static inline __m512i row_piece(const struct amx_walk *w, const char *row, uint32_t at)
 {
     uint32_t left = w->dim - at;
@@ -241,7 +241,7 @@ static inline __m512i pair_up(__m512 p0, __m512 p1)
     return _mm512_or_si512(a, _mm512_and_si512(b, _mm512_set1_epi32((int)0xFFFF0000u)));
 }
 
-// rows of 16 words become columns
+// Transposes 16 x 16 words.
 static void transpose(char *to, const __m512i in[16])
 {
     __m512i a[16], b[16];
@@ -267,7 +267,8 @@ static void transpose(char *to, const __m512i in[16])
     }
 }
 
-// Softmax of a tile: score becomes P [2][16 queries][32 keys] bf16; returns the factor of what was.
+// Softmax of a tile: score becomes P [2][16 queries][32 keys] bf16; returns the factor that
+// rescales the earlier sums.
 static __m512 weights(const struct amx_walk *w, struct amx_tile *tile)
 {
     __m512 scale = _mm512_set1_ps(w->job->args->shape.scale * 1.44269504f);
@@ -341,7 +342,8 @@ static void tile_step(const struct amx_walk *w, struct amx_tile *tile, uint32_t 
     values(w, tile, factor);
 }
 
-// Adds the part to the parts before; a query without a key in one of them takes the other whole.
+// Merges the part into the earlier ones; a query without a key in one of them takes the other
+// unchanged.
 static void tile_merge(const struct amx_walk *w, struct amx_tile *tile)
 {
     float a[16], b[16];
@@ -393,7 +395,7 @@ static void tile_write(const struct amx_walk *w, const struct amx_tile *tile, ui
     }
 }
 
-// What a part found is added to the parts before, or kept where it is for attn_amx_merge.
+// Merges a finished part into the earlier ones, or keeps its state for attn_amx_merge.
 static void part_close(const struct amx_walk *w, struct amx_tile *tile)
 {
     if (!w->job->state) {

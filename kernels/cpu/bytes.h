@@ -1,8 +1,9 @@
 // int8 on the cpu device: what a product of bytes means, shared by the packing of weights, by every
 // level and by the twin. Rows of K elements, of weights and of activations, are padded with zeros
-// to blocks of 64; each block is rotated: x' = H D x, H the Walsh-Hadamard matrix of 64 (not
-// scaled) and D the signs below. The turn spreads a single large element over its block. Groups of
-// BYTE_GROUP rotated elements are rounded to bytes with a scale of their own, max |x'| / 127, and
+// to blocks of 64. Each block is rotated by a Walsh-Hadamard transform: x' = H D x, H the Hadamard
+// matrix of 64 (not scaled) and D the signs below. The rotation spreads a single large element over
+// its block. Groups of BYTE_GROUP rotated elements are rounded to bytes with a scale of their own,
+// max |x'| / 127, and
 //
 //   y = sum over groups of (sum of qx qw) * scale x * scale w,  scale w divided by 64,
 //
@@ -13,8 +14,8 @@
 #include <stdint.h>
 
 enum {
-    BYTE_BLOCK = 64,  // elements that are rotated together
-    BYTE_GROUP = 128, // elements with one scale; K ends with a group of one block where it must
+    BYTE_BLOCK = 64,  // elements rotated together
+    BYTE_GROUP = 128, // elements with one scale; the last group of K may be a single block
     BYTE_ZERO = 128,  // weights are kept with this added: one operand of vpdpbusd is unsigned
 };
 
@@ -28,8 +29,8 @@ static inline uint32_t byte_groups(uint32_t k)
     return (k + BYTE_GROUP - 1) / BYTE_GROUP;
 }
 
-// D: -1 where i0 i1 + i2 i3 + i4 i5 is odd, over the bits of i. H D makes of a constant block one
-// of equal magnitudes, too.
+// D: -1 where i0 i1 + i2 i3 + i4 i5 is odd, over the bits of i. So a constant block, too, becomes
+// one of equal magnitudes.
 static inline float byte_sign(uint32_t i)
 {
     uint32_t pairs = i & i >> 1;
@@ -55,7 +56,7 @@ static inline void byte_rotate(float x[BYTE_BLOCK])
     byte_walsh(x);
 }
 
-// The scale of a group, no number where an element is none, and what elements are multiplied with.
+// The scale of a group; NaN where an element is NaN.
 static inline float byte_scale(const float *x, uint32_t count)
 {
     float top = 0, poison = 0;
@@ -66,8 +67,8 @@ static inline float byte_scale(const float *x, uint32_t count)
     return top / 127.0f + poison;
 }
 
-// 0 of a scale that is no number, and of one whose inverse would not be finite or not normal: the
-// bytes of such a group are 0.
+// 1 / scale; 0 where scale is NaN or its inverse would not be a normal number: the bytes of such a
+// group are 0.
 static inline float byte_inverse(float scale)
 {
     return scale >= 0x1p-120f && scale <= 0x1p120f ? 1.0f / scale : 0.0f;

@@ -87,8 +87,8 @@ static uint64_t cores(const char *folder, uint64_t least)
 
 typedef uint64_t group_look(const char *folder, uint64_t least);
 
-// Looks at a group and at those above it up to the hierarchy's root. Inside a container the named
-// group may lie outside what is mounted; then the root is the container's own.
+// The least value of a group and its parents up to the root. In a container the named group may lie
+// outside the mounted tree; then the root is the container's own group.
 static uint64_t climb(const char *root, const char *group, group_look *look, uint64_t least)
 {
     char folder[PATH_BYTES];

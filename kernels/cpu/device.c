@@ -1,6 +1,6 @@
-// The cpu device: opening, streams and their scratch, turns, and what a synchronous device has to
-// say to the asynchronous part of the contract (an op is done when it returns; a wait never waits).
-// Ops are in op_*.c.
+// The cpu device: opening, streams, their scratch memory and turns. The asynchronous part of the
+// contract is simple here: an op is done when it returns, and a wait never waits. Ops are in
+// op_*.c.
 #include "kernels/cpu/internal.h"
 #include "kernels/cpu/memory.h"
 
@@ -51,8 +51,8 @@ static void cpu_close(struct device *device)
     free(device);
 }
 
-// A step holds up whoever decodes meanwhile. Over a panel of rows products get no faster; few
-// threads are as fast with half of one.
+// Default tokens of a step. Sequences that decode wait for the whole step; products get no faster
+// beyond a panel of rows, and few threads are as fast with half a panel.
 static uint32_t step_tokens(uint32_t threads)
 {
     return threads < 8 ? PANEL_ROWS / 2 : PANEL_ROWS;

@@ -1,9 +1,9 @@
-// What the files of the cpu device share: the device, a stream with its scratch memory, and the
-// table of kernels that each level of instructions fills. Tests and bench use cpu_device_open to
-// force a level; everybody else goes through kernels/device.h.
+// Private to the cpu device: the device, a stream with its scratch memory, and the table of kernels
+// that each level of instructions fills. Tests and bench use cpu_device_open to force a level;
+// everybody else goes through kernels/device.h.
 //
-// Threads: a stream's ops run on the thread that calls them and on the pool; scratch belongs to the
-// stream, one part for each thread of the pool.
+// Threads: a stream's ops run on the thread that calls them and on the device's threads; scratch
+// belongs to the stream, one part for each thread.
 #pragma once
 
 #include "kernels/attn_plan.h"
@@ -22,7 +22,7 @@ enum {
     PANEL_ROWS = 512,   // rows of activations that are packed at once, at most
     SLAB_GROUP = 8,     // slabs that walk the activations together, at most
     ATTN_GROUP = 4,     // tiles of ATTN_TILE_ROWS queries that walk the keys together
-    ATTN_PARTIALS = 64, // states of parts computed apart that there is room for, each thread
+    ATTN_PARTIALS = 64, // states of parts computed apart, for each thread
 };
 
 // One product over rows that fit the scratch (see op_product.c). Slab s is columns 32 s .. 32 s+31.
@@ -39,9 +39,10 @@ struct product {
 };
 
 // Of 16 rows of activations and one group of K: y += (sum + offset) * scale * the column's scale.
+// Entries of rows past the last are not initialised; their sums are never stored to y.
 struct byte_scales {
     float scale[16];
-    int32_t offset[16]; // what BYTE_ZERO of the weights has added, taken away
+    int32_t offset[16]; // takes away what BYTE_ZERO of the weights adds
 };
 
 // The scales of a tile of 16 rows, [groups]; they lie in the panel after the bytes of all rows.
@@ -85,7 +86,7 @@ struct sample_row {
     uint32_t index;
     float *values; // [vocab] scratch
     float *found;  // [vocab] scratch
-    float *raw;    // [vocab] scratch: the logits as they came
+    float *raw;    // [vocab] scratch: the raw logits
 };
 
 // Rows [first, end) of an op whose rows are independent.
@@ -114,7 +115,7 @@ struct cpu_kernels {
     // Slabs [first, end).
     void (*product)(const struct product *, uint32_t first, uint32_t end, uint32_t worker);
     void (*attn)(const struct attn_job *);
-    void (*attn_merge)(const struct attn_job *); // states of parts become the output
+    void (*attn_merge)(const struct attn_job *); // merges states of parts into the output
     void (*sample)(const struct sample_row *);
     void (*normal)(float *out, uint64_t seed, uint64_t first, uint32_t count, float deviation);
 };
@@ -156,7 +157,7 @@ enum status cpu_device_open(struct device **out, const struct device_options *op
 enum cpu_level cpu_level_find(enum cpu_level highest);
 const char *cpu_level_name(enum cpu_level level);
 struct cpu_kernels cpu_level_kernels(enum cpu_level level);
-bool amx_detect(void); // also asks the kernel for tiles, for threads that start later too
+bool amx_detect(void); // also asks the kernel for permission, which threads started later inherit
 
 uint64_t cpu_stream_turns(const struct stream *stream);
 

@@ -1,7 +1,7 @@
-// Chooses the level of instructions at start: what the processor has, tried with real products and
-// attention against sums in double, so that a wrong or forbidden instruction costs speed and not
-// answers. Runs once on the thread that opens the device, before the pool's threads exist (AMX
-// needs the kernel's permission first, which threads inherit).
+// Chooses the level of instructions at start: the best one that the processor has and whose
+// products and attention agree with sums in double, so that a faulty or forbidden instruction costs
+// speed only. Runs once on the thread that opens the device, before the others start: they inherit
+// the kernel's permission for AMX.
 #include "kernels/cpu/internal.h"
 
 #include <cpuid.h>
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// The jump out of a fault. Only the trying thread can fault here, one thread at a time.
+// Where a faulting instruction jumps to. One thread tries at a time.
 static _Thread_local sigjmp_buf *fault_return;
 
 static void fault_handler(int number)

@@ -6,8 +6,8 @@
 // One slab of 32 columns is 2 tiles wide; 32 rows are 2 tiles high.
 //
 // K is summed in one order, block by block, for every number of rows; where a walk over K ends
-// early, its sums are put down and taken up again as they are. So a row's bits depend neither on
-// the cut nor on other rows, which its tile never meets.
+// early, its sums are stored and loaded again unchanged. So a row's bits depend neither on where K
+// is cut nor on other rows.
 #include "kernels/cpu/amx.h"
 #include "kernels/cpu/internal.h"
 #include "kernels/cpu/lanes_avx512.h"
@@ -42,11 +42,11 @@ static uint32_t depth_blocks(const struct product *p) // K blocks of 64 bytes
 
 enum { GROUP_BLOCKS = BYTE_GROUP / BYTE_BLOCK };
 
-enum { FEW_ROWS = 32 }; // one walk takes them all: the weights pass once
+enum { FEW_ROWS = 32 }; // up to so many rows, one walk covers all of K
 
-// K blocks of the part that begins with block `first`, which 32 rows walk at a time: where rows are
-// many, what keeps their activations and the slab's weights (8 KB each) in the first cache, also
-// where two threads share one, so that the weights wait there for the next rows; else all of K.
+// K blocks of the part that begins with block `first`. With many rows as many as keep the
+// activations of 32 rows and a slab's weights (8 KB each) in L1, even where two threads share it;
+// otherwise all of K.
 static uint32_t part_blocks(const struct product *p, uint32_t first)
 {
     enum { NEAR_BLOCKS = 4 };
@@ -54,8 +54,8 @@ static uint32_t part_blocks(const struct product *p, uint32_t first)
     return p->rows > FEW_ROWS && left > NEAR_BLOCKS ? NEAR_BLOCKS : left;
 }
 
-// Activations lie as [part of K][row tile][K block][16][64 B]. What a part takes is one piece: at
-// the stride of whole rows, often a power of two, it would fall on few sets of the second cache.
+// Activations lie as [part of K][row tile][K block][16][64 B]. A part is contiguous: at the stride
+// of whole rows, often a power of two, it would fall on few sets of L2.
 static char *panel_at(const struct product *p, uint32_t tile, uint32_t first)
 {
     size_t tiles = (p->rows + 15) / 16;
@@ -81,7 +81,7 @@ static void pack_pairs(const struct product *p, uint32_t tile)
     for (uint32_t r = 0; r < 16; r++) {
         uint32_t row = tile * 16 + r;
         const float *x = p->x + (size_t)row * p->x_stride;
-        uint32_t k = row < p->rows ? p->k : 0; // of rows that are not there nothing is read
+        uint32_t k = row < p->rows ? p->k : 0; // nothing is read of rows past the last
         for (uint32_t first = 0, end; first < blocks; first = end) {
             end = first + part_blocks(p, first);
             char *out = panel_at(p, tile, first) + r * 64;
@@ -130,8 +130,8 @@ static inline void prefetch_block(const char *at)
 
 enum { AHEAD = 4 * 2048 }; // bytes of weights fetched before they are wanted
 
-// Some K blocks of one slab and up to 32 rows. The sums so far are taken up and put down again, so
-// that the bits do not depend on where K is cut.
+// Some K blocks of one slab and up to 32 rows. The sums so far are loaded and stored unchanged, so
+// that bits do not depend on where K is cut.
 struct walk {
     float *sum; // [32][32]
     const char *a, *w;
@@ -140,9 +140,8 @@ struct walk {
     bool fresh;                          // nothing is summed yet
     const struct byte_scales *scales[2]; // int8: of both tiles of rows, [groups]
     const float *columns;                // int8: scales of the weights, [groups][32]
-    // What is fetched into the core's cache for later walks, so that memory works while tiles
-    // compute: a share of the weights that come after these. NULL: these weights themselves come
-    // from memory, and are fetched a little ahead.
+    // Prefetched for later walks while tiles compute: a share of the weights that come after these.
+    // NULL: these weights themselves come from memory, and are fetched a little ahead.
     const char *ahead;
     uint32_t ahead_lines; // a K block
 };
@@ -158,7 +157,7 @@ static inline void walk_fetch(const struct walk *walk, uint32_t block, const cha
         _mm_prefetch(ahead + i * 64, _MM_HINT_T1);
 }
 
-// 16 rows x 32 columns: bound by the reading of weights, which is told ahead.
+// 16 rows x 32 columns: bound by reading weights, which are prefetched.
 static void walk_low(const struct walk *walk)
 {
     const char *a = walk->a;
@@ -181,7 +180,7 @@ static void walk_low(const struct walk *walk)
     _tile_stored(1, walk->sum + 16, 128);
 }
 
-// 32 rows x 32 columns. Activations pass through with a hint that they are not wanted again soon.
+// 32 rows x 32 columns. Activations are loaded with a non-temporal hint.
 static void walk_high(const struct walk *walk)
 {
     const char *a = walk->a;
@@ -213,7 +212,7 @@ static void walk_high(const struct walk *walk)
     _tile_stored(3, walk->sum + 16 * 32 + 16, 128);
 }
 
-// The integers of a group of K, [rows][32], onto the sums.
+// Adds the integers of a group of K, [rows][32], to the sums.
 static inline __attribute__((always_inline)) void group_add(const struct walk *walk, uint32_t g,
                                                             const int32_t *integers, uint32_t rows)
 {
@@ -241,7 +240,7 @@ static inline uint32_t group_end(const struct walk *walk, uint32_t b)
     return walk->blocks - b < GROUP_BLOCKS ? walk->blocks : b + GROUP_BLOCKS;
 }
 
-// Bytes: the integers of a group are put down, and added while the next group's tiles compute.
+// Bytes: a group's integers are stored, and added while the next group's tiles compute.
 static void bytes_low(const struct walk *walk)
 {
     _Alignas(64) int32_t integers[2][16 * 32];
@@ -328,7 +327,7 @@ static struct group group_make(const struct product *p, uint32_t first, uint32_t
     return g;
 }
 
-// Asks for the lines of y that slab_end_write will fill a thousand cycles later.
+// Prefetches the lines of y that slab_end_write will fill.
 static void rows_ask(const struct slab_end *e, uint32_t first, uint32_t rows)
 {
     const struct product *p = e->p;
@@ -339,8 +338,8 @@ static void rows_ask(const struct slab_end *e, uint32_t first, uint32_t rows)
     }
 }
 
-// A block whose sums go to y after the next block's tiles have been started: a load right behind a
-// tile's store would wait for it.
+// A block whose sums go to y after the next block's tiles were started: a load right after a tile's
+// store would wait for it.
 struct pending {
     const struct slab_end *end;
     const float *sum;
@@ -359,8 +358,8 @@ struct part {
     const struct group *group;
     float *sums; // [slabs][PANEL_ROWS][32]
     uint32_t first, blocks;
-    bool from_memory; // nobody has fetched these weights
-    bool last, more;  // of K; another group comes behind this one
+    bool from_memory; // these weights were not prefetched
+    bool last, more;  // of K; another group follows
 };
 
 static struct walk walk_make(const struct part *part, uint32_t slab, uint32_t r)
@@ -393,7 +392,7 @@ static struct walk walk_make(const struct part *part, uint32_t slab, uint32_t r)
     return walk;
 }
 
-// Each slab meets all rows, 32 at a time.
+// Each slab for all rows, 32 at a time.
 static void part_run(const struct part *part)
 {
     const struct group *g = part->group;

@@ -4,8 +4,8 @@
 #include "kernels/cpu/lanes_avx512.h"
 #include "kernels/cpu/level.inc"
 
-// int8 goes in quads, a group of K is a part: bytes of weights are unsigned, so a sum begins with
-// what BYTE_ZERO adds to it, negative.
+// int8 goes in quads, and a part is a group of K. Bytes of weights are unsigned, so a sum begins
+// with minus what BYTE_ZERO adds to it.
 enum { DOTS_BYTES = 1, DOTS_PART = BYTE_GROUP / 64 };
 
 LANES_INLINE __m512i dots_step(__m512i sum, __m512i w, const uint32_t *x)

@@ -1,6 +1,6 @@
 // Memory of the cpu device: large pieces are mapped with huge pages advised, small ones come from
-// the heap (so that a sanitizer sees their ends). And how much may be taken: what the system says,
-// bounded by the control groups of this process. Called by the loading thread.
+// the heap, where a sanitizer sees their ends. Free memory is the system's, limited by the control
+// groups of this process. Called by the loading thread.
 #include "kernels/cpu/memory.h"
 
 #include "kernels/cpu/cgroups.h"
@@ -30,7 +30,7 @@ enum status cpu_memory_take(struct device *device, void **out, size_t bytes, str
         memset(*out, 0, whole);
         return STATUS_OK;
     }
-    // one huge page more, so that the piece can begin at one
+    // one huge page more, for alignment
     size_t whole = round_up(bytes, HUGE_PAGE);
     char *at =
         mmap(NULL, whole + HUGE_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

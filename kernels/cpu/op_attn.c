@@ -1,13 +1,13 @@
-// attn: the pool takes the items of the step's plan (kernels/attn_plan.h). An item walks its keys
-// alone and parts are merged in order, so bits do not depend on which thread has what.
+// attn: threads take the items of the step's plan (kernels/attn_plan.h). An item is computed alone
+// and parts are merged in order, so bits do not depend on which thread has what.
 #include "kernels/cpu/internal.h"
 
 #include <string.h>
 
 _Static_assert(ATTN_WIDE_ROWS == ATTN_GROUP * ATTN_TILE_ROWS, "a wide item is one job");
 
-// Room for keys and values as floats, scores, and four tiles of queries with two outputs; the AMX
-// level lays 16-bit panels out in the same room.
+// Space for keys and values as floats, scores, and four tiles of queries with two outputs; the AMX
+// level keeps its 16-bit panels in the same space.
 size_t attn_scratch_floats(uint32_t dim)
 {
     size_t wide = (dim + 31) / 32 * 32;
@@ -62,8 +62,8 @@ static void row_clear(const struct attn_call *call, const struct step_row *row)
     memset((float *)call->args->out + row->q_start * width, 0, row->q_len * width * sizeof(float));
 }
 
-// Wide items first: they see the most keys. Then narrow ones from the last on: rows for whose parts
-// there was no room come last in the plan and take longest.
+// Wide items first: they see the most keys. Then narrow ones from the last on: rows without parts
+// apart come last in the plan and take longest.
 static void attn_chunk(void *opaque, uint32_t chunk, uint32_t worker)
 {
     const struct attn_call *call = opaque;
@@ -84,7 +84,7 @@ static void attn_chunk(void *opaque, uint32_t chunk, uint32_t worker)
         job.key_first = job.key_first > begin ? job.key_first : begin;
         job.key_end = attn_part_end(&job, begin);
         if (job.key_first >= job.key_end)
-            return; // outside this layer's window, though not of the widest layer's
+            return; // outside this layer's window, though not outside the widest layer's
     }
     call->stream->device->kernels.attn(&job);
 }
@@ -103,7 +103,8 @@ static void merge_chunk(void *opaque, uint32_t chunk, uint32_t worker)
     call->stream->device->kernels.attn_merge(&job);
 }
 
-// The plan of a step is for the shape of the stream, whose window is the widest layer's.
+// Whether the step's plan, which is made for the stream's shape and widest window, covers this
+// layer.
 static bool attn_planned(const struct attn_shape *s, const struct attn_shape *planned)
 {
     bool seen = planned->window == 0 || (s->window > 0 && s->window <= planned->window);

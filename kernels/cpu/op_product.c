@@ -1,5 +1,5 @@
 // gemm: cuts the rows into pieces that fit the stream's panel, packs their activations where the
-// level wants it (tiles, bytes), and lets the pool take slabs of 32 output columns.
+// level wants it (tiles, bytes), and gives slabs of 32 output columns to threads.
 #include "kernels/cpu/internal.h"
 
 struct product_job {

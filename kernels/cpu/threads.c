@@ -1,5 +1,5 @@
-// The threads of a CPU device; see threads.h. No barrier anywhere: the caller waits for chunks that
-// were taken, never for threads. How chunks are taken: ticket.h.
+// The threads of a CPU device; see threads.h. There is no barrier: the caller waits for chunks that
+// were taken, never for threads. ticket.h says how chunks are taken.
 #include "kernels/cpu/threads.h"
 
 #include "kernels/cpu/cgroups.h"
@@ -21,7 +21,7 @@ enum {
     THREADS_MAX = 1024,
     SPIN_NS = 60000,    // how long an idle worker stays awake
     SPIN_PAUSES = 4,    // between two looks at the ticket, about 0.2 microseconds
-    CALLER_LOOKS = 200, // before the caller sleeps, too
+    CALLER_LOOKS = 200, // of the caller, before it sleeps
 };
 
 struct worker {
@@ -36,7 +36,7 @@ struct threads {
     _Alignas(64) _Atomic uint32_t epoch; // futex word of the workers: raised by each job
     _Atomic uint32_t sleepers;
     _Atomic bool stop;
-    pthread_mutex_t one_job; // callers in turn
+    pthread_mutex_t one_job; // held by the caller whose job runs
     uint32_t count;
     uint32_t started; // workers to join
     struct worker worker[];
@@ -81,7 +81,7 @@ static void worker_wait(struct threads *threads)
 {
     uint64_t until = clock_ns() + SPIN_NS;
     do {
-        for (int i = 0; i < 32; i++) { // then a look at the clock
+        for (int i = 0; i < 32; i++) { // between two readings of the clock
             if (threads_has_work(threads))
                 return;
             pause_some();
@@ -153,8 +153,8 @@ uint32_t threads_count(const struct threads *threads)
     return threads->count;
 }
 
-// Cores that this process may run on, and no more than its control groups pay for: threads beyond
-// a quota spend it spinning and then all stand still together.
+// Cores that this process may use, limited by its control groups' quota: more threads would spend
+// the quota spinning, and then all of them would be throttled.
 static uint32_t cores_usable(void)
 {
     cpu_set_t set;

@@ -1,7 +1,7 @@
-// The thread pool of a CPU device. threads_run cuts a job into chunks; the calling thread and the
-// workers take chunks from one shared counter, so a worker that the system keeps off its core
-// takes none and nobody waits for it. Workers spin for tens of microseconds after a job, then
-// sleep on a futex.
+// The threads of a CPU device. threads_run cuts a job into chunks; the calling thread and the
+// workers take chunks from one shared counter, so a worker that the system keeps off its core takes
+// none and nobody waits for it. Workers spin for tens of microseconds after a job, then sleep on a
+// futex.
 //
 // Threads: any thread may call threads_run; jobs of several callers run one after the other.
 #pragma once

@@ -1,4 +1,4 @@
-// How the threads of the pool share the chunks of a job, as single steps: threads.c takes them, and
+// How threads share the chunks of a job, as single steps: threads.c takes them, and
 // tests/kernels/test_ticket.c takes them in every order.
 //
 //   ticket = (job number << 32) | chunks not taken yet

@@ -1,6 +1,6 @@
-// Turns; see turns.h. All ages (turns since the last own one, or since joining) differ, so with a
-// stable set of k members that have work whoever reaches age k is the next to be served: no age
-// exceeds k.
+// Turns; see turns.h. The age of a member is the number of turns since its own last one, or since
+// it joined. All ages differ, so with k members that have work, whoever reaches age k is next: no
+// age exceeds k.
 #include "kernels/cpu/turns.h"
 
 #include <stddef.h>

@@ -1,9 +1,9 @@
-// Turns on a resource that streams share (the thread pool of a CPU device): one at a time, the one
-// whose last turn is longest ago first. A stream that has said that it comes again is waited for
-// once each of the k streams with work could have had a turn since its last one, so that it gets at
-// least one of every k + 1 turns, however late its thread is woken between two of them. (Served in
-// order of arrival alone, a thread with long turns got one turn of six beside one with short turns:
-// after a long turn the system prefers every other thread of the process to it.)
+// Turns on a resource that streams share (the threads of a CPU device): one at a time, the stream
+// whose last turn is longest ago first. A stream that announced another turn (`more`) is waited for
+// once it is overdue, which is when each of the k streams with work could have had a turn since its
+// last one. So it gets at least one of every k + 1 turns, however late its thread wakes. (In order
+// of arrival alone, a thread with long turns got one turn of six beside one with short turns: after
+// a long turn the system prefers every other thread of the process.)
 //
 // Threads: members of one `turns` may be used by different threads, each member by one at a time.
 #pragma once
@@ -18,7 +18,7 @@ struct turns_member {
     uint64_t last;  // number of its last turn, or the number when it joined
     uint64_t taken; // turns so far
     bool waits;     // in turns_take
-    bool more;      // comes again: it is waited for
+    bool more;      // announced another turn: it is waited for
 };
 
 struct turns {

@@ -1,4 +1,4 @@
-// The ops in double, each as short and plain as it can be said; see twin.h. No speed is wanted.
+// The ops in double, short and plain, without regard for speed; see twin.h.
 #include "kernels/cpu/bytes.h"
 #include "kernels/cpu/twin.h"
 
@@ -208,7 +208,7 @@ static double kv_get(const char *at, enum dtype dtype)
     return (double)(dtype == DTYPE_BF16 ? bf16_to_f32(bits) : f16_to_f32(bits));
 }
 
-// One head in double: norm over the head, then pairs (i, i + r / 2) rotated.
+// One head in double: norm over the head, then rotation of pairs (i, i + r / 2).
 static void head_rope(float *x, const struct qkv_post_args *a, const float *norm, uint32_t position)
 {
     double v[256];

@@ -1,5 +1,5 @@
-// Weights of the cpu device: packed once at load, in parallel, by the loading thread and the pool.
-// The caller owns the memory; nothing is kept here.
+// Weights of the cpu device: packed once at load, in parallel, by the loading thread and the
+// device's threads. The caller owns the memory; nothing is kept here.
 //
 // A product's matrix [n][k] lies in slabs of 32 rows (output columns), rows padded with zeros:
 //   f32, f16   [slab][k][32]
@@ -82,7 +82,7 @@ static void source_read(float *out, const struct put *put, size_t at, uint32_t c
         put->device->kernels.normal(out, source->seed, at, count, source->deviation);
         return;
     }
-    // bytes of a file have no alignment: copied out one by one
+    // bytes of a file are not aligned: copied one by one
     const char *from = (const char *)source->map + at * dtype_bytes(source->dtype);
     if (source->dtype == DTYPE_F32) {
         memcpy(out, from, count * sizeof(float));

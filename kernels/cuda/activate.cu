@@ -1,4 +1,4 @@
-// What stands between two products: SwiGLU, the activations of encoders, and the gather of the rows
+// The ops between two products: SwiGLU, the activations of encoders, and the gather of the rows
 // that go on to the head. All bound by memory; 8 elements a thread.
 #include "kernels/cuda/lane.h"
 

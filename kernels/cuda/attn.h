@@ -26,8 +26,8 @@ static __device__ __forceinline__ uint32_t panel_at(uint32_t rows, uint32_t row,
     return (chunk >> 3) * rows * 128 + row * 128 + (((chunk & 7u) ^ (row & 7u)) << 4);
 }
 
-// The same for ldmatrix of 16 elements from column 16 d on: where lane's row lies, for d % 4 in a
-// panel. Everything else of an address is then a constant, which costs no register.
+// The same for ldmatrix of 16 elements from column 16 d on: the address of a lane's row for each d
+// % 4 in a panel. The rest of an address is then a constant and costs no register.
 struct lane_rows {
     uint32_t at[4];
 };
@@ -54,7 +54,7 @@ __device__ __forceinline__ void mma_attn(f16, float c[4], const uint32_t a[4], c
     mma_f16(c, a, b);
 }
 
-// What one item works on; the same in all threads of the block.
+// One item's work; the same in all threads of the block.
 struct attn_span {
     step_row row;
     uint32_t kv_head, first_row; // first packed row of the block
@@ -215,8 +215,8 @@ static __device__ __forceinline__ void tile_values(attn_state<DP> *st, const flo
     }
 }
 
-// Folding the state of one part onto what earlier parts gave. Used by the walk below and, element
-// by element, by the merge kernel.
+// Folds the state of one part into that of earlier parts. Used by the walk below and, element by
+// element, by the merge kernel.
 static __device__ __forceinline__ void fold_weights(float before, float part, float *keep,
                                                     float *add, float *max)
 {
@@ -245,8 +245,8 @@ static __device__ __forceinline__ void part_run(const attn_run &run, const attn_
         hi[h] = row < packed ? attn_hi(a.shape, p, w.row.kv_len) : 0;
     }
     uint32_t end_row = w.first_row + 16 * WARPS < packed ? w.first_row + 16 * WARPS : packed;
-    // A tile whose keys all rows of the item see is not masked. Rows past the end may then see it:
-    // their queries are zeros, and nobody reads what they give.
+    // A tile whose keys all rows of the item see is not masked. Rows past the end may then see it
+    // too: their queries are zeros and their results are not read.
     uint32_t lo_last = attn_lo(a.shape, w.position + (end_row - 1) / run.group);
     uint32_t hi_first =
         run.mask_all ? 0 : attn_hi(a.shape, w.position + w.first_row / run.group, w.row.kv_len);
@@ -414,8 +414,8 @@ static __device__ __forceinline__ void part_store(const attn_run &run, uint32_t 
     }
 }
 
-// Blocks a processor that the compiler leaves registers for; 0: as it likes. At dim 128 it would
-// else stop at 168 registers, for a third block, and spill.
+// Blocks a processor that the compiler must leave registers for; 0: its own choice. At dim 128 it
+// would stop at 168 registers, for a third block, and spill.
 template <int DP, int WARPS> constexpr int attn_blocks()
 {
     return DP == 128 ? (WARPS == 4 ? 2 : 8) : 0;

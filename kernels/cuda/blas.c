@@ -134,7 +134,7 @@ cublasStatus_t plan_run(const struct stream *stream, const struct blas_plan *pla
                           stream->blas_workspace, plan->workspace, on);
 }
 
-// NULL where the library cannot serve this shape: the caller has kernels of its own.
+// NULL where the library cannot serve this shape: the caller then uses our own kernels.
 static struct blas_plan *plan_take(struct stream *stream, const struct plan_key *key,
                                    const struct gemm_args *args)
 {

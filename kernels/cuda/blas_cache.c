@@ -1,9 +1,8 @@
 // The file of chosen algorithms: a head that names card, driver and library, then one record a
-// choice. A file of another make, a short or a damaged one is said so in one line and made anew
-// with what of it can be trusted. It is always written whole beside its place and then renamed, so
-// that a reader or another writer never meets half a file; a writer first takes over what others
-// have added. Of two writers at the very same moment one may lose its newest choice, which is then
-// made again.
+// choice. A damaged or foreign file is reported once and rebuilt from the records that can be
+// trusted. It is written to a new file and renamed, so that nobody reads half of one; a writer
+// first merges what others have added. Of two writers at the same moment one may lose its newest
+// choice, which is then made again.
 #include "kernels/cuda/blas.h"
 
 #include <stddef.h>

@@ -1,8 +1,7 @@
 // Which of cuBLASLt's algorithms a product takes. The heuristic's candidates are timed once for a
-// bucket of rows, over the loaded weights of that shape in turn, so that the L2 cache does not
-// flatter them; the fastest is kept, in memory and in a file (blas_cache.c). Runs where a plan is
-// first made: mostly while the graphs of decode steps are recorded, then on a stream of its own,
-// since nothing else runs yet.
+// bucket of rows, rotating over the loaded weights of that shape so that they do not come from the
+// L2 cache; the fastest is kept, in memory and in a file (blas_cache.c). Runs where a plan is first
+// made: mostly while decode graphs are recorded, then on a stream of its own.
 #include "kernels/cuda/blas.h"
 
 #include <pthread.h>
@@ -91,8 +90,8 @@ static float candidate_time(struct stream *stream, struct blas_plan *plan,
     return ms;
 }
 
-// The library takes pointers to be aligned to 256 bytes unless told otherwise, and parts of a sum
-// to be added up in the output's type unless forbidden.
+// By default the library assumes pointers aligned to 256 bytes, and may add parts of a sum in the
+// output's type.
 static bool preference_set(struct blas *blas, const struct blas_plan *plan)
 {
     static const cublasLtMatmulPreferenceAttributes_t names[] = {
@@ -108,7 +107,7 @@ static bool preference_set(struct blas *blas, const struct blas_plan *plan)
     return bad == CUBLAS_STATUS_SUCCESS;
 }
 
-// The library's candidates that it says will run, best first.
+// The candidates that the library says will run, best first.
 static uint32_t candidates_of(struct blas *blas, const struct blas_plan *plan,
                               cublasLtMatmulHeuristicResult_t *out, int wanted)
 {
@@ -136,7 +135,7 @@ static bool plan_tune(struct stream *stream, struct blas_plan *plan, const struc
     cudaStream_t on = stream->capturing ? blas->aside : stream->cuda;
     uint32_t best = 0;
     float least = -1;
-    pthread_mutex_lock(&stream->device->known_lock); // no weight goes while it is read here
+    pthread_mutex_lock(&stream->device->known_lock); // weights must not be freed meanwhile
     for (uint32_t i = 0; i < count && count > 1; i++) {
         plan->algo = candidate[i].algo;
         plan->workspace = candidate[i].workspaceSize;

@@ -135,7 +135,7 @@ DEV void sts128(void *p, uint4 v)
     *(uint4 *)p = v;
 }
 
-// Approximate functions: tests never ask for their bits.
+// Approximate functions: tests do not compare their bits.
 DEV float ex2(float x)
 {
     float y;

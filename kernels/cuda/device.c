@@ -23,8 +23,8 @@ struct graph {
     cudaGraphExec_t exec;
 };
 
-// The runtime keeps the last error of a thread, an answer "not ready" or a refused allocation
-// included, and gives it to whoever asks after a launch. So what is handled is forgotten.
+// The runtime keeps a thread's last error, "not ready" and a refused allocation included, and
+// reports it after the next launch. So errors that were handled are cleared.
 static void error_forget(void)
 {
     (void)cudaGetLastError();
@@ -132,8 +132,8 @@ static enum status staging_take(struct device *device, struct error *err)
     return code == cudaSuccess ? STATUS_OK : cuda_error(err, code, "staging memory");
 }
 
-// One launch to its end, so that a card or driver for which the plugin holds no code is refused
-// here and not in the middle of loading; and proof that the host sees what a kernel signals.
+// Runs one kernel to its end, so that a card or driver for which the plugin holds no code is
+// refused here and not while loading; also proves that the host sees what a kernel signals.
 static enum status device_try(struct device *device, struct error *err)
 {
     uint32_t *word = device->staging_host[0];
@@ -249,7 +249,7 @@ static enum status memory_take(struct device *device, void **out, size_t bytes, 
 {
     device_current(device);
     cudaError_t code = cudaMalloc(out, bytes != 0 ? bytes : 1);
-    // The fill runs in the default stream, for which no stream of ours waits: so we do.
+    // The fill runs in the default stream, which our streams do not wait for.
     if (code == cudaSuccess &&
         (code = cudaMemsetAsync(*out, 0, bytes != 0 ? bytes : 1, NULL)) == cudaSuccess)
         code = cudaStreamSynchronize(NULL);
@@ -295,7 +295,7 @@ static enum status upload(struct device *device, void *to, const void *from, siz
 {
     device_current(device);
     cudaError_t code = cudaMemcpy(to, from, bytes, cudaMemcpyHostToDevice);
-    if (code == cudaSuccess) // of pageable bytes the last may still be on their way
+    if (code == cudaSuccess) // the last pageable bytes may still be in flight
         code = cudaStreamSynchronize(NULL);
     return code == cudaSuccess ? STATUS_OK : cuda_error(err, code, "a table's upload");
 }
@@ -338,7 +338,7 @@ static void stream_close(struct stream *stream)
         (void)cudaFree(rooms[i]);
     if (stream->cuda)
         (void)cudaStreamDestroy(stream->cuda);
-    error_forget(); // a stream that failed has nothing more to say
+    error_forget(); // the errors of a failed stream were reported before
     free(stream);
 }
 
@@ -394,7 +394,7 @@ static enum status stream_open(struct device *device, struct stream **out,
     return STATUS_OK;
 }
 
-// A GPU takes work of several streams by itself; the call only makes the device current.
+// A GPU runs several streams at once; the call only makes the device current.
 static void turn_take(struct stream *stream)
 {
     device_current(stream->device);
@@ -438,8 +438,8 @@ static bool word_reached(const uint32_t *word, uint32_t value)
     return (int32_t)(__atomic_load_n(word, __ATOMIC_ACQUIRE) - value) >= 0;
 }
 
-// Spins on the word; once a millisecond the driver is asked whether the stream is still well. An
-// emulated stream makes its progress in that question.
+// Spins on the word; once a millisecond asks the driver whether the stream has failed. An emulated
+// stream makes progress in that call.
 static enum status stream_wait(struct stream *stream, const uint32_t *host_word, uint32_t value,
                                uint64_t deadline_ns, struct error *err)
 {
@@ -468,8 +468,8 @@ static enum status stream_wait(struct stream *stream, const uint32_t *host_word,
     return STATUS_OK;
 }
 
-// Relaxed: a kernel's first use loads its code, and products are timed beside the capture; both may
-// take memory, which the stricter modes forbid this thread.
+// Relaxed mode: a kernel's first use loads its code, and products are timed beside the capture;
+// both may allocate memory, which stricter modes forbid.
 static enum status graph_begin(struct stream *stream)
 {
     enum status status =
@@ -489,7 +489,7 @@ static enum status graph_end(struct stream *stream, struct graph **out, struct e
     struct graph *graph = calloc(1, sizeof *graph);
     code = graph ? cudaGraphInstantiate(&graph->exec, recorded, 0) : cudaErrorMemoryAllocation;
     (void)cudaGraphDestroy(recorded);
-    if (code == cudaSuccess) { // here, not at the first step that replays it
+    if (code == cudaSuccess) { // uploads it now, not at the first replay
         code = cudaGraphUpload(graph->exec, stream->cuda);
         if (code != cudaSuccess)
             (void)cudaGraphExecDestroy(graph->exec);

@@ -1,6 +1,6 @@
 // Shared by the two tensor-core products: how a slab of 32 k becomes two mma steps, and how an
-// output element is finished. One summation order in both: K is cut at
-// multiples of PRODUCT_PART; within a part, slabs ascend; parts are added in index order.
+// output element is finished. One summation order in both (decision 0023): K is cut at multiples of
+// PRODUCT_PART; within a part, slabs ascend; parts are added in index order.
 //
 // Weights are the A operand (16 output features), tokens the n = 8 operand. In a slab lane (r, t)
 // holds elements 8t..8t+7 of feature r and r + 8 and of token r: elements 8t..8t+3 are the first

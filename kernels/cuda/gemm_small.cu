@@ -38,7 +38,7 @@ static __device__ __forceinline__ uint4 token_row8(const gemm_run &g, uint32_t t
 }
 
 // Where element o = token * 16 + feature of a tile lies in shared memory: tokens that a warp writes
-// at once lie in banks of their own, and a warp reads 32 elements of one pair of tokens.
+// together fall on different banks, and a warp reads 32 elements of one pair of tokens.
 static __device__ __forceinline__ uint32_t shared_at(uint32_t o)
 {
     return o ^ (o >> 5 & 3u) << 3;

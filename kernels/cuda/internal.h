@@ -1,5 +1,5 @@
-// What the files of this room share: the device, the stream with its workspaces, and how a launch
-// is checked. Included by C and by .cu files (as C++); not by other rooms.
+// Private to the cuda device: the device, the stream with its workspaces, and how a launch is
+// checked. Included by C and by .cu files (as C++).
 //
 // A stream belongs to one engine thread; its workspaces are taken when it is opened and given back
 // when it is closed. Kernels of one stream run in order, so workspaces need no further care.
@@ -38,7 +38,7 @@ struct device {
     void *staging_host[2], *staging_device[2];
     cudaEvent_t staging_free[2];
     uint32_t staging_next;
-    bool direct_refused;        // by a file system, and said so
+    bool direct_refused;        // O_DIRECT was refused by a file system, which was logged
     pthread_mutex_t known_lock; // weights that products are timed over (--no-exact)
     struct weight_known {
         struct weight_shape shape;
@@ -75,9 +75,8 @@ struct stream {
     struct blas *blas;
 };
 
-// The status of a runtime call, and of the launch just made; what the last that failed said. A
-// launch gives no value: its error is the thread's last error, so each call that fails otherwise
-// must not leave its own there.
+// The status of a runtime call; that of the launch just made, which is the thread's last error (a
+// call that fails elsewhere must not leave its own there); and the text of the last failure.
 enum status call_status(cudaError_t code);
 enum status launch_status(void);
 const char *call_failure(void);

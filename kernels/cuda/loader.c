@@ -13,7 +13,7 @@
 
 enum { DIRECT_ALIGN = 4096 };
 
-// Said once: loading then goes through the page cache and is slower.
+// Logged once: loading then goes through the page cache and is slower.
 static void direct_refused(struct device *device)
 {
     if (!device->direct_refused && device->options.note)
@@ -22,7 +22,7 @@ static void direct_refused(struct device *device)
     device->direct_refused = true;
 }
 
-// A second descriptor of the same file, for O_DIRECT reads; -1 where that cannot be had.
+// A second descriptor of the same file, for O_DIRECT reads; -1 where it cannot be opened.
 static int direct_open(struct device *device, const struct weight_source *source)
 {
     if (source->fd < 0)

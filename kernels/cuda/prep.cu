@@ -3,8 +3,8 @@
 #include "kernels/cuda/lane.h"
 
 // One block of 256 an admit: parameters, penalty row (prompt bit 15, output count below it) and
-// bias list of its slot. Blocks behind the admits apply block-table changes, one thread each.
-// Bound: launch; with penalties vocab * 2 bytes an admit.
+// bias list of its slot. The blocks after those of the admits apply block-table changes, one thread
+// each. Bound: launch; with penalties vocab * 2 bytes an admit.
 static __global__ void __launch_bounds__(256) prep_state(prep_args a)
 {
     const char *record = (const char *)a.step;

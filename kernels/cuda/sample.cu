@@ -112,7 +112,7 @@ static __global__ void __launch_bounds__(32) sample_decide(sample_run run)
     if (raw.id == NOBODY)
         row.flags = SAMPLED_NOT_FINITE;
     if (row.flags != 0) {
-        a.state.done[slot] = 1; // nothing sensible can follow
+        a.state.done[slot] = 1; // the sequence cannot go on
         run.row[n] = row;
         return;
     }

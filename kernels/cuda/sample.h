@@ -20,8 +20,8 @@ static __device__ __forceinline__ uint32_t chunk_count(uint32_t vocab, uint32_t 
     return vocab - base < most ? vocab - base : most;
 }
 
-// -log(-log(1 - u)), u = (word + 1/2) / 2^32, accurate where u is small, for there the winners are.
-// The word depends on the sequence's own counters alone, never on the batch.
+// -log(-log(1 - u)), u = (word + 1/2) / 2^32, accurate for small u, where the winners are. The word
+// depends on the sequence's own counters alone, never on the batch.
 static __device__ __forceinline__ float gumbel_noise(const sample_params &p, uint32_t token)
 {
     uint32_t word = philox_at(p.seed, token >> 2, p.output_count, p.choice, 0).word[token & 3u];
@@ -30,7 +30,7 @@ static __device__ __forceinline__ float gumbel_noise(const sample_params &p, uin
     return -logf(-e);
 }
 
-// Keys in the order of floats; -0 and +0 differ by one, which no caller minds.
+// Keys in the order of floats; -0 and +0 differ by one, which does not matter here.
 static __device__ __forceinline__ uint32_t order_key(float x)
 {
     uint32_t u = float_bits(x);
@@ -42,7 +42,7 @@ static __device__ __forceinline__ float order_value(uint32_t key)
 }
 
 // The better of (value, id) pairs over 256 threads: the greater value, ties to the lower id; an id
-// of NOBODY loses always. shared: 8 pairs. Every thread of the block calls it and gets the result.
+// of NOBODY always loses. shared: 8 pairs. Every thread of the block calls it and gets the result.
 struct best_pair {
     float value;
     uint32_t id;

@@ -36,7 +36,7 @@ struct put_run {
     enum dtype dtype;
     void *to;
     float *scale;           // [n] of int8 rows
-    uint16_t *half, *brain; // copies of a vector, for libraries that want its type
+    uint16_t *half, *brain; // 16-bit copies of a vector, for cuBLASLt
     uint32_t first_row, rows, cols, stride;
 };
 
@@ -82,7 +82,7 @@ static __global__ void __launch_bounds__(256) put_rows(put_run p)
         p.scale[p.first_row + row] = scale;
 }
 
-// Vectors are kept in float32, and rounded to both 16-bit types behind that.
+// Vectors are kept in float32, followed by copies rounded to both 16-bit types.
 static __global__ void __launch_bounds__(256) put_vector(put_run p)
 {
     uint32_t i = blockIdx.x * 256 + threadIdx.x;

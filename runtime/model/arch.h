@@ -23,12 +23,12 @@ enum arch_flag {
     ARCH_WINDOW = 8,           // sliding_window counts where it is not null (Mistral)
     ARCH_POSITION_OFFSET = 16, // positions begin at padding id + 1 (RoBERTa)
     ARCH_YES_NO = 32,          // can be a reranker that compares two tokens (Qwen3-Reranker)
-    ARCH_YES_NO_PROMPT = 64,   // its score head may read the same prompt
+    ARCH_YES_NO_PROMPT = 64,   // its score head may take the prompt of such a reranker
 };
 
-// Tensor names behind the prefix; %u is the layer. NULL: the family has no such tensor.
+// Tensor names after the prefix; %u is the layer. NULL: the family has no such tensor.
 struct arch_names {
-    const char *prefixes[4]; // tried in this order; a NULL ends them
+    const char *prefixes[4]; // tried in this order, up to a NULL
     const char *anchor;      // the tensor that tells which prefix a checkpoint has
     const char *embed, *final_norm;
     const char *position, *type, *embed_norm; // encoders; norms without ".weight"

@@ -1,4 +1,4 @@
-// Places of a batch's sections; see batch.h. Pure.
+// Offsets of a batch's sections; see batch.h. Pure functions.
 #include "runtime/model/batch.h"
 
 #include "base/status.h"

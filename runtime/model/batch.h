@@ -1,6 +1,6 @@
-// The only type between scheduler and model: one ragged batch, fixed capacity, no pointers inside,
-// so that it can be dumped and replayed. The scheduler fills it (integers only), model_launch turns
-// it into the device's step record. Sections lie behind the header at offsets fixed by the limits.
+// The only type between scheduler and model: one ragged batch of fixed capacity, without pointers,
+// so that it can be dumped and replayed. The scheduler fills it with integers; model_launch turns
+// it into the device's step record. Sections lie after the header at offsets fixed by the limits.
 #pragma once
 
 #include "kernels/step.h"
@@ -28,9 +28,9 @@ struct batch_change { // block-table entry: the index-th block of the slot's seq
     uint32_t block;
 };
 
-struct batch_admit { // the sequence is new on the device: how it is sampled
+struct batch_admit { // a sequence that is new on the device, and how it is sampled
     uint32_t slot;
-    uint32_t history_at; // penalties only: prompt tokens, then output tokens, in `history`
+    uint32_t history_at; // index into `history` (penalties only): prompt tokens, then output tokens
     uint32_t history_prompt;
     uint32_t history_output;
     uint32_t bias_at;
@@ -45,10 +45,10 @@ struct batch {
     size_t rows, tokens, changes, admits, history, bias, bytes; // section offsets, whole size
 };
 
-// Bytes of a batch for these limits, and its making in memory of that size (16-byte aligned).
+// batch_init takes 16-byte aligned memory of batch_bytes() bytes.
 size_t batch_bytes(const struct step_limits *limits);
 void batch_init(struct batch *batch, const struct step_limits *limits);
-void batch_clear(struct batch *batch, uint64_t step); // counts to zero
+void batch_clear(struct batch *batch, uint64_t step); // sets all counts to 0
 
 static inline struct batch_row *batch_rows(struct batch *b)
 {

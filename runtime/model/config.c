@@ -1,5 +1,5 @@
-// config.json: the numbers of a model, each checked before anybody multiplies with it. What other
-// files of the folder add is in config_folder.c, rope in config_rope.c. Loading thread only.
+// Reads config.json and checks each number before it is used. The other files of the folder are
+// read in config_folder.c, rope settings in config_rope.c. Loading thread only.
 #include "runtime/model/config.h"
 
 #include "base/json.h"
@@ -93,7 +93,7 @@ static enum status counts_read(struct model_config *config, const json_t *json, 
     }
     if (config->kv_heads == 0 || arch->family == ARCH_ENCODER)
         config->kv_heads = config->heads;
-    // A head_dim of null is the share also where an absent one is not.
+    // A head_dim of null means hidden / heads, even for an architecture with a default of its own.
     const json_t *given = json_object_get(json, "head_dim");
     uint32_t share = config->hidden / config->heads;
     bool absent = !given && arch->head_dim > 0;
@@ -134,7 +134,7 @@ static enum status dtype_read(struct model_config *config, const json_t *json, s
     for (int i = 0; i < DTYPE_I8; i++)
         if (strcmp(name, dtype_name((enum dtype)i)) == 0)
             config->dtype = i;
-    (void)err; // an unknown name is no error: the tensors say what they are
+    (void)err; // an unknown name is no error: each tensor names its own dtype
     return STATUS_OK;
 }
 
@@ -166,8 +166,8 @@ static enum status activation_read(struct model_config *config, const json_t *js
                      name ? name : "(not a string)", config->arch->name);
 }
 
-// Mistral counts sliding_window where it is a number; Qwen only with use_sliding_window, and there
-// from layer max_window_layers on. "layer_types" of newer files says it layer by layer.
+// Mistral uses sliding_window where it is a number; Qwen only with use_sliding_window, from layer
+// max_window_layers on. Newer files name the layers with a window in "layer_types".
 static enum status window_read(struct model_config *config, const json_t *json, struct error *err)
 {
     uint32_t flags = config->arch->flags;

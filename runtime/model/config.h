@@ -1,5 +1,5 @@
-// What config.json and its neighbours in a model folder say, as checked plain numbers. Nothing here
-// opens weights. Loading thread only; the struct owns nothing but its own bytes.
+// The checked contents of config.json and the other JSON files of a model folder. Weights are not
+// opened here. Loading thread only; nothing in the struct has to be freed.
 #pragma once
 
 #include "kernels/dtype.h"
@@ -48,7 +48,7 @@ struct model_config {
     enum pooling pooling;
     bool normalize;
     bool tied;       // the head is the embedding table
-    bool tied_given; // config.json says so (else: tied where the checkpoint has no head)
+    bool tied_given; // config.json has the field; otherwise tied where the checkpoint has no head
     bool qkv_bias, o_bias, ffn_bias;
     enum activation activation; // decoders: SILU, gated
     int dtype;                  // "torch_dtype" or "dtype"; -1 where absent
@@ -56,20 +56,20 @@ struct model_config {
     uint32_t positions;       // max_position_embeddings
     uint32_t position_offset; // RoBERTa
     uint32_t types;           // token types; 0: no such table
-    uint32_t labels;          // of a classification head; 0: not said
+    uint32_t labels;          // outputs of a classification head; 0: not given
     uint32_t length_max;      // longest sequence that the rope scaling allows
-    uint32_t length_default;  // and the one taken where the options say nothing
-    bool length_said;         // by max_seq_length, which stands above the tokenizer's
-    uint32_t window;          // keys, 0: all
-    uint32_t window_from;     // layers below see everything (Qwen2's max_window_layers)
+    uint32_t length_default;  // the length served without --max-model-len
+    bool length_said;         // from max_seq_length, which overrides the tokenizer's limit
+    uint32_t window;          // keys a query sees; 0: all
+    uint32_t window_from;     // layers before this one have no window (Qwen2's max_window_layers)
     uint8_t full_layers[CONFIG_LAYERS_MAX]; // 1: no window there ("layer_types")
     double epsilon;
     struct rope_config rope;
-    int32_t yes_id, no_id; // -1: not said
+    int32_t yes_id, no_id; // -1: not given
     uint32_t end_count;
     int32_t end_ids[MODEL_END_IDS_MAX];
-    double default_temperature, default_top_p; // NAN: not said
-    int32_t default_top_k;                     // -1: not said
+    double default_temperature, default_top_p; // NAN: not given
+    int32_t default_top_k;                     // -1: not given
     char weights_folder[CONFIG_FOLDER_MAX];    // where config.json and the weights lie
 };
 
@@ -86,7 +86,7 @@ enum status model_config_parse(struct model_config *out, const json_t *json,
 enum status rope_config_parse(struct model_config *config, const json_t *json,
                               struct error *err) MUST_USE;
 
-// Checked reading of single fields, shared by the config files of this room.
+// Checked reading of single fields.
 struct config_number {
     const char *name;
     double low, high;

@@ -23,8 +23,8 @@ static enum status path_join(char *out, const char *folder, const char *name, st
     return STATUS_OK;
 }
 
-// *out is NULL where the file is absent and `needed` is not set. A link to nothing or a pipe is
-// there, and an error: the one is an interrupted download, the other would make an open wait.
+// *out is NULL where the file is absent and not `needed`. A dangling link (an interrupted download)
+// and a pipe (whose open would block) are errors.
 static enum status file_parse(json_t **out, const char *folder, const char *name, bool needed,
                               struct error *err)
 {
@@ -59,7 +59,7 @@ static enum status pooling_read(struct model_config *config, const char *folder,
         {"lasttoken", "pooling_mode_lasttoken", POOL_LAST},
         {"max", "pooling_mode_max_tokens", -1},
         {"weightedmean", "pooling_mode_weightedmean_tokens", -1},
-        // the mean but for a factor, which the normalised vector does not have
+        // the mean times a factor that normalisation removes
         {"mean_sqrt_len_tokens", "pooling_mode_mean_sqrt_len_tokens", POOL_MEAN},
     };
     json_t *json;
@@ -106,7 +106,7 @@ static enum status answers_read(struct model_config *config, const char *folder,
 }
 
 struct module {
-    const char *kind; // the class name behind the last dot
+    const char *kind; // the class name after the last dot
     char folder[CONFIG_FOLDER_MAX];
 };
 
@@ -206,8 +206,8 @@ static bool yes_no_marked(const json_t *json, const char *folder, const char *pa
     return name_has(name, part);
 }
 
-// What sentence-transformers says of the whole folder. A prompt that it would put in front of every
-// text is not put there: clients send texts as they want them read.
+// Reads the settings of sentence-transformers. Its default prompt is not prepended: clients send
+// texts as they want them encoded.
 static enum status sentence_config_read(bool *cross_encoder, const char *folder, struct error *err)
 {
     json_t *json;
@@ -236,7 +236,7 @@ static enum status kind_settle(struct model_config *config, const struct modules
     if (status != STATUS_OK)
         return status;
     bool marked = modules->answers || cross_encoder || yes_no_marked(json, folder, "reranker");
-    // Any fine-tune may have a score head: only Qwen3-Reranker itself reads its prompt.
+    // Any fine-tune may have a score head; only Qwen3-Reranker's own takes the yes/no prompt.
     if (config->arch->flags & ARCH_YES_NO_PROMPT)
         config->rerank =
             yes_no_marked(json, folder, "qwen3-reranker") ? RERANK_YES_NO : RERANK_PAIR;
@@ -253,7 +253,8 @@ static enum status kind_settle(struct model_config *config, const struct modules
     if (!modules->pooled)
         return error_set(err, STATUS_UNSUPPORTED, "%s/modules.json has no Pooling module", folder);
     config->kind = MODEL_EMBEDDER;
-    config->normalize = true; // as served; sentence-transformers' own Normalize changes nothing
+    config->normalize =
+        true; // vectors are always normalised, with or without Normalize in modules.json
     return pooling_read(config, modules->pooling.folder, err);
 }
 
@@ -309,7 +310,7 @@ static enum status generation_read(struct model_config *config, struct error *er
     return status;
 }
 
-// sentence-transformers cuts texts at max_seq_length, often below what the model could take. Old
+// sentence-transformers cuts texts at max_seq_length, often less than the model's limit. Old
 // folders name the file after their architecture.
 static enum status sentence_length_read(struct model_config *config, struct error *err)
 {
@@ -337,7 +338,7 @@ enum status model_config_read(struct model_config *out, const char *folder, stru
     if (status == STATUS_OK)
         status = modules_read(&modules, &found, folder, err);
     json_t *json = NULL;
-    bool listed = modules.listed; // then the folder is one of a model, and its part is missing
+    bool listed = modules.listed; // modules.json promises the config.json of a part
     if (status == STATUS_OK)
         status = file_parse(&json, found.weights_folder, "config.json", listed, err);
     if (status == STATUS_OK && !json)

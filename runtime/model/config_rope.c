@@ -91,8 +91,8 @@ static enum status numbers_read(struct rope_config *rope, const json_t *scaling,
     return config_bool(&rope->truncate, scaling, "truncate", true, err);
 }
 
-// How long a sequence may be: linear and dynamic stretch max_position_embeddings, yarn its original
-// length; the others publish the stretched length themselves.
+// The longest sequence: linear and dynamic scaling stretch max_position_embeddings, yarn the
+// original length; the other kinds publish the stretched length.
 static void lengths_set(struct model_config *config)
 {
     const struct rope_config *rope = &config->rope;
@@ -102,8 +102,8 @@ static void lengths_set(struct model_config *config)
     if (rope->kind == ROPE_YARN)
         length = fmax(length, rope->original * rope->factor);
     config->length_max = (uint32_t)fmin(length, 1 << 24);
-    // Dynamic scaling has a base of its own for each length: unless asked for more, the model is
-    // served at the length it was trained for, where the scaling changes nothing.
+    // Dynamic scaling changes the base with the length served. The default is the trained length,
+    // at which it has no effect.
     config->length_default = rope->kind == ROPE_DYNAMIC ? config->positions : config->length_max;
 }
 

@@ -112,7 +112,7 @@ static enum status list_run(struct forward *f, const struct forward_op *op)
 }
 
 // In a step of decode rows only, token i is row i: nothing has to be gathered. A recorded graph
-// assumes the same; it lists no wanted rows and computes its padding rows, which nobody reads.
+// assumes the same; it lists no wanted rows, and the results of its padding rows are not read.
 static bool rows_in_place(const struct step *host)
 {
     return host->decode_count == host->row_count && host->token_count == host->row_count;

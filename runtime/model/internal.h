@@ -1,6 +1,6 @@
-// What the files of this room share and nobody else sees: the plan's private half, the layout of a
-// model's memory, and the open model itself. Everything in `struct model` belongs to the engine
-// thread once model_open has returned.
+// Private to runtime/model: the parts of a plan, the layout of a model's memory, the lists of the
+// forward pass and the open model. `struct model` belongs to the engine thread once model_open has
+// returned.
 #pragma once
 
 #include "kernels/device.h"
@@ -37,7 +37,7 @@ enum model_buffer { // activations; T = tokens_max, n = rows_max
     BUFFER_COUNT
 };
 
-// Offsets in the three pieces of memory of a model; sizes last. Every piece starts 256-aligned.
+// Offsets in the three allocations of a model; sizes last. Everything is 256-byte aligned.
 struct model_layout {
     size_t buffer[BUFFER_COUNT]; // device, activations
     size_t activation_bytes;
@@ -48,7 +48,7 @@ struct model_layout {
     // host-visible
     size_t records, results, tops, host_values, host_masks; // [MODEL_RING] each
     size_t word;
-    size_t record_bytes, results_bytes, tops_bytes, values_bytes, masks_bytes; // of one
+    size_t record_bytes, results_bytes, tops_bytes, values_bytes, masks_bytes; // of one step
     size_t host_bytes;
     size_t rope_bytes;
 };
@@ -110,8 +110,8 @@ struct model {
     uint8_t *top_of_slot;                  // [slots_max] top_logprobs of each resident sequence
     struct model_graph graphs[MODEL_GRAPHS_MAX];
     uint32_t graph_count;
-    bool turn; // held
-    bool more; // as last said to the device
+    bool turn; // the device's turn is held
+    bool more; // as last told to the device
 };
 
 static inline void *model_act(const struct model *model, enum model_buffer buffer)
@@ -134,7 +134,7 @@ static inline struct step *model_record(const struct model *model)
 void step_build(struct step *out, const struct model *model, struct batch *batch, uint32_t padded);
 size_t step_used_bytes(const struct step *step, size_t private_bytes);
 
-// One op of the forward pass; see forward.c. Which fields it reads is its own affair.
+// One op of the forward pass; see forward.c. Each op reads only some of the fields.
 struct forward;
 struct forward_op {
     enum status (*run)(struct forward *, const struct forward_op *); // NULL ends a list

@@ -1,5 +1,5 @@
-// Where everything of a model lies in its pieces of memory. Sizes are computed here once, so that
-// the plan that is printed and the memory that is taken cannot differ. Pure.
+// Offsets of everything in a model's memory. The printed plan and the allocations use the same
+// sizes. Pure functions.
 #include "runtime/model/internal.h"
 
 enum { PLACE_ALIGNMENT = 256 };

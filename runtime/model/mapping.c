@@ -14,9 +14,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static struct mapping *_Atomic first; // of all that are open; the handler reads it without a lock
+static struct mapping
+    *_Atomic first; // all open mappings; the signal handler reads the list without a lock
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct sigaction before; // what SIGBUS does elsewhere
+static struct sigaction before; // the handler before ours
 
 static char *put_number(char *to, uint64_t n)
 {
@@ -29,7 +30,7 @@ static char *put_number(char *to, uint64_t n)
     return stpcpy(to, at);
 }
 
-// Only what a signal handler may call.
+// Calls async-signal-safe functions only.
 static void on_bus_error(int number, siginfo_t *info, void *context)
 {
     (void)context;
@@ -38,7 +39,8 @@ static void on_bus_error(int number, siginfo_t *info, void *context)
     while (m && fault - (uintptr_t)m->at >= m->bytes)
         m = m->next;
     if (!m) {
-        sigaction(number, &before, NULL); // the instruction faults once more
+        sigaction(number, &before,
+                  NULL); // the faulting instruction runs again, with the handler before ours
         return;
     }
     char line[PATH_MAX + 256];
@@ -83,7 +85,7 @@ static void list_take(struct mapping *mapping)
 enum status mapping_open(struct mapping *mapping, const char *path, size_t bytes_least,
                          struct error *err)
 {
-    // Not to wait for the writer of a pipe that lies there instead of a file.
+    // O_NONBLOCK: opening a pipe must not wait for its writer.
     *mapping = (struct mapping){.fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
     if (mapping->fd < 0)
         return error_set(err, errno == ENOENT ? STATUS_NOT_FOUND : STATUS_IO, "cannot open %s: %s",

@@ -1,6 +1,6 @@
-// A file mapped read-only. A page that cannot be read any more (the file was cut, its disk failed)
-// raises SIGBUS in whichever thread reads it: inside a mapping that ends the process with one
-// sentence and exit status 1, anywhere else it does what it did before.
+// A file mapped read-only. Reading a page that is gone (the file was truncated, its disk failed)
+// raises SIGBUS: inside a mapping the process then ends with one sentence and exit status 1;
+// elsewhere the handler before ours runs.
 #pragma once
 
 #include "base/status.h"
@@ -19,4 +19,4 @@ struct mapping {
 // bytes_least bytes.
 enum status mapping_open(struct mapping *mapping, const char *path, size_t bytes_least,
                          struct error *err) MUST_USE;
-void mapping_close(struct mapping *mapping); // also one that failed to open
+void mapping_close(struct mapping *mapping); // also after mapping_open failed

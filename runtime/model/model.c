@@ -1,5 +1,5 @@
-// One step: launch, sample, collect. Engine thread; the only waits are in model_collect and, where
-// a device has no room for another step, nowhere: the caller keeps to steps_in_flight.
+// One step: launch, sample, collect. Engine thread. Only model_collect waits; the caller respects
+// steps_in_flight.
 #include "runtime/model/internal.h"
 
 #include <string.h>
@@ -9,7 +9,7 @@ static struct model_slot *slot_of(struct model *m, uint64_t step)
     return &m->ring[step % MODEL_RING];
 }
 
-// Device faults come without a sentence from ops: the stream's next wait has it.
+// Ops return a status only; the sentence of a device fault comes from the stream's next wait.
 static enum status fault(enum status status, const char *what, struct error *err)
 {
     return error_set(err, status, "the device refused %s", what);

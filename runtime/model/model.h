@@ -1,7 +1,7 @@
-// A model: a Hugging Face folder turned into weights on a device, and one batch turned into tokens,
-// vectors or scores. model_plan allocates nothing, so that all models of a process are planned,
-// summed, printed and checked before the first byte is taken. A model belongs to one thread (its
-// engine's) after model_open. Tensors stay below this header; integers and floats cross it.
+// A model: weights on a device, loaded from a Hugging Face folder, that turn a batch into tokens,
+// vectors or scores. A plan takes no device memory, so all models of a process are planned, printed
+// and checked before anything is allocated. After model_open a model belongs to its engine's
+// thread. Tensors stay below this header; integers and floats cross it.
 #pragma once
 
 #include "kernels/device.h"
@@ -59,14 +59,14 @@ struct model_facts {
     struct step_limits limits; // capacity of a batch
 };
 
-// Tokens that a step of a generator with so many sequences holds at least: whatever decodes, a
-// quarter of the step is left for prompts.
+// The least tokens that a generator's step must hold: with all sequences decoding, a quarter of it
+// is left for prompts.
 static inline uint32_t model_tokens_min(uint32_t sequences)
 {
     return sequences + (sequences + 2) / 3;
 }
 
-// What one model takes, by label, before anything is taken.
+// The memory that one model will need, by label.
 struct model_plan {
     struct model_facts facts;   // block_count still 0
     struct device_need need;    // weights, activations, state, staging, the device's own
@@ -98,8 +98,8 @@ const struct model_facts *model_facts(const struct model *model);
 // come before the collect. The batch may be reused once model_launch has returned.
 enum status model_launch(struct model *model, struct batch *batch, struct error *err) MUST_USE;
 
-// Whether the caller goes on launching steps: engines that share a CPU wait for it in its turn, so
-// until the next launch, or until it says false, it must not wait for anything.
+// more: the caller will launch another step. Engines that share a CPU then wait for it, so it must
+// not block before that launch, or before it passes false.
 void model_more(struct model *model, bool more);
 
 // masks: [count][(vocab + 31) / 32], bit set: the token is allowed; NULL where no row has a mask.

@@ -10,7 +10,7 @@
 
 enum { ROPE_CHUNK = 1024 }; // positions computed and uploaded at once
 
-// How long sequences could be with that much KV memory, for the refusal.
+// Refuses KV memory that is less than one sequence needs, and says which length would fit.
 static enum status kv_check(const struct model_plan *plan, uint64_t kv_bytes, struct error *err)
 {
     if (plan->facts.block_bytes == 0 || kv_bytes >= plan->kv_bytes_min)
@@ -98,7 +98,7 @@ static enum status rope_upload(struct model *m, struct error *err)
     return status;
 }
 
-// Decode steps by bucket: 1, 2, 4, then steps of 8, 16 and 32, as far as rows go.
+// Numbers of rows that decode steps are recorded for: 1, 2, 4, then by 8, 16 and 32.
 static uint32_t bucket_next(uint32_t rows)
 {
     if (rows < 4)
@@ -108,7 +108,8 @@ static uint32_t bucket_next(uint32_t rows)
     return rows + (rows < 64 ? 8 : rows < 256 ? 16 : 32);
 }
 
-// Records one decode forward of padding rows; prep stays outside, its counts differ each step.
+// Records the forward pass of a decode step, with padding rows. prep is not recorded: its counts
+// change each step.
 static enum status graph_record(struct model *m, uint32_t rows, struct error *err)
 {
     struct model_graph *made = &m->graphs[m->graph_count];

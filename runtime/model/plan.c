@@ -1,4 +1,5 @@
-// model_plan: what a folder is and what it will take, before anything big is taken. Loading thread.
+// model_plan: the facts of a model and the memory it will need, before anything large is allocated.
+// Loading thread.
 #include "base/log.h"
 #include "runtime/model/internal.h"
 
@@ -37,7 +38,8 @@ static enum status options_check(const struct model_options *o, struct error *er
     return STATUS_OK;
 }
 
-// Which of both forms a reranker with a score head reads; said, because scores tell no tale of it.
+// Chooses the prompt form of a reranker with a score head, and logs it, since scores do not show a
+// wrong choice.
 static enum status form_choose(struct model_parts *parts, struct error *err)
 {
     struct model_config *c = &parts->config;
@@ -88,7 +90,7 @@ static enum status length_choose(struct model_facts *facts, const struct model_p
 static void kv_facts(struct model_facts *facts, const struct model_parts *parts)
 {
     const struct model_config *c = &parts->config;
-    // As exact as the checkpoint: 16-bit weights get 16-bit keys and values even where the device
+    // The checkpoint's precision: 16-bit weights get 16-bit keys and values even where the device
     // computes in float32.
     enum dtype own = c->arch->family == ARCH_DECODER ? parts->weights.side : parts->act;
     facts->kv_dtype = parts->options.kv_dtype < 0 ? own : (enum dtype)parts->options.kv_dtype;
@@ -107,8 +109,8 @@ static uint32_t smaller(uint32_t a, uint32_t b)
     return a < b ? a : b;
 }
 
-// Capacities of a step. Generators: rows are sequences. Encoders keep nothing between steps, so
-// they have as many rows as short texts fit.
+// Capacity of a step. A generator has a row for each sequence. An encoder keeps nothing between
+// steps and has as many rows as short texts fit.
 static enum status limits_choose(struct model_facts *facts, const struct device_facts *device,
                                  const struct model_parts *parts, struct error *err)
 {
@@ -194,7 +196,7 @@ static void stream_limits_init(struct model_parts *parts, const struct model_fac
     bool decoder = c->arch->family == ARCH_DECODER;
     bool all = c->window == 0 || c->window >= facts->max_model_len;
     for (uint32_t i = 0; i < c->layers; i++)
-        all = all || c->full_layers[i]; // the plan of a step is made for the widest layer
+        all = all || c->full_layers[i]; // attention is planned once a step, for the widest window
     parts->stream = (struct stream_limits){
         .step = facts->limits,
         .attn =
@@ -258,7 +260,7 @@ static enum status checkpoint_open(struct model_parts *parts, struct error *err)
         .api = parts->api,
         .device = parts->device,
         .dtype = o->dtype,
-        // What the folder says of itself is surer than what a tokenizer was searched for.
+        // Ids that the folder names take precedence over those found in the tokenizer.
         .yes_id = parts->config.yes_id >= 0 ? parts->config.yes_id : o->yes_id,
         .no_id = parts->config.no_id >= 0 ? parts->config.no_id : o->no_id,
     };

@@ -1,4 +1,4 @@
-// Rotary frequencies: each scaling is a rule that bends theta^(-2i/dim). Pure; see rope.h.
+// Rotary frequencies: each scaling modifies theta^(-2i/dim). Pure functions; see rope.h.
 #include "runtime/model/rope.h"
 
 #include <math.h>
@@ -27,7 +27,7 @@ static void llama3(double *out, const struct rope_config *rope)
     }
 }
 
-// The column at which a wave turns `rotations` times within the original length.
+// The column whose wave makes `rotations` rotations within the original length.
 static double yarn_column(const struct rope_config *rope, double rotations)
 {
     return rope->dim * log(rope->original / (rotations * two_pi)) / (2 * log(rope->theta));

@@ -1,6 +1,6 @@
-// Reading of safetensors files: 8 bytes of header length, a JSON header, then the bytes of all
-// tensors without gaps. Loading thread only. A set owns its mappings, descriptors and one arena
-// with names and tensor records; see safetensors.h for the promise made about bounds.
+// Reads safetensors files: 8 bytes of header length, a JSON header, then the bytes of all tensors
+// without gaps. Loading thread only. A set owns its mappings, descriptors and one arena with names
+// and tensor records.
 #include "runtime/model/safetensors.h"
 
 #include "base/folder.h"
@@ -134,7 +134,7 @@ static enum status tensor_read(struct tensor *tensor, const json_t *entry, uint6
     return STATUS_OK;
 }
 
-// Tensors must not share bytes: a damaged header would else load without a word.
+// Tensors must not share bytes: otherwise a damaged header would load unnoticed.
 static enum status overlap_check(struct tensor *tensors, uint32_t count, const char *file,
                                  struct error *err)
 {
@@ -196,9 +196,9 @@ static enum status entries_read(struct tensor *list, uint32_t *count, struct are
     return STATUS_OK;
 }
 
-// The JSON reader lets the last of two equal keys win; here a repeated tensor is damage. Counts the
-// keys of the outermost object, and what parts values anywhere, with a scan that knows strings and
-// nesting only.
+// Counts the keys of the outermost object and, in *values, the separators of values anywhere, by a
+// scan that knows strings and nesting only. The JSON reader keeps the last of two equal keys; here
+// a repeated tensor is damage.
 static uint32_t keys_count(struct text json, uint32_t *values)
 {
     uint32_t commas = 0;
@@ -269,7 +269,7 @@ static enum status shard_add(struct tensors *set, const char *folder, const char
     struct text path = arena_format(set->arena, "%s/%s", folder, name);
     shard->name = arena_copy(set->arena, text_of(name)).at;
     enum status status = mapping_open(&shard->file, path.at, sizeof(uint64_t), err);
-    set->shard_count++; // also when it failed: close gives back what there is
+    set->shard_count++; // also after a failure: tensors_close frees what was opened
     if (status != STATUS_OK)
         return status;
     struct tensor *list = NULL;
@@ -376,7 +376,7 @@ static enum status index_open(struct tensors *set, const char *folder, const cha
     return status;
 }
 
-// A link to nothing is there: it is what an interrupted download leaves, and no open hides it.
+// A dangling link counts as there: an interrupted download leaves it, and opening it reports that.
 static bool entry_exists(const char *path)
 {
     struct stat about;

@@ -1,7 +1,7 @@
 // The tensors of a checkpoint folder: one or many safetensors files, mapped read-only. Every number
-// of a header is checked against the file before a tensor can be found, so that whoever reads the
-// bytes of a found tensor stays inside the mapping. Files are closed by tensors_close, after which
-// no tensor may be touched. One thread (loading).
+// of a header is checked against the file before a tensor can be found, so the bytes of a found
+// tensor lie inside the mapping. Files are closed by tensors_close, after which no tensor may be
+// touched. One thread (loading).
 #pragma once
 
 #include "kernels/dtype.h"
@@ -27,7 +27,7 @@ struct tensor {
     uint64_t shape[TENSOR_DIMS_MAX];
     uint32_t dims;
     const char *type; // as the file says: "BF16", "I64"
-    int dtype;        // enum dtype, or -1: a type that no weight of ours can have
+    int dtype;        // enum dtype, or -1: a type that no weight can have
     const void *map;  // its bytes, not aligned
     uint64_t bytes;
     uint64_t offset;  // of the bytes in the file

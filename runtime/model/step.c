@@ -1,5 +1,5 @@
-// A batch becomes the device's step record: rows get their place in the step, block ids their
-// offsets, wanted rows their index. Engine thread; the record is host-visible memory of the ring.
+// Turns a batch into the device's step record: rows get their place in the step, block ids their
+// offsets, wanted rows their index. Engine thread; the record is host-visible memory.
 #include "runtime/model/internal.h"
 
 #include <string.h>
@@ -32,7 +32,7 @@ static void rows_build(struct step *out, const struct model *model, struct batch
         out->q_len_max = in->q_len > out->q_len_max ? in->q_len : out->q_len_max;
         out->kv_len_max = in->kv_len > out->kv_len_max ? in->kv_len : out->kv_len_max;
     }
-    for (uint32_t i = batch->row_count; i < padded; i++) // rows that a replayed graph expects
+    for (uint32_t i = batch->row_count; i < padded; i++) // padding rows of a recorded graph
         rows[i] = (struct step_row){0, at++, 1, 0, STEP_TOKEN_FED, STEP_NO_TYPE, STEP_NO_ROW, 0};
     out->token_count = at;
 }
@@ -93,7 +93,7 @@ void step_build(struct step *out, const struct model *model, struct batch *batch
            batch->token_count * sizeof(int32_t));
 }
 
-// The sections lie in an order that lets most steps copy a short prefix.
+// The order of sections lets most steps copy a short prefix.
 size_t step_used_bytes(const struct step *step, size_t private_bytes)
 {
     const struct step_layout *at = &step->layout;
@@ -104,6 +104,6 @@ size_t step_used_bytes(const struct step *step, size_t private_bytes)
     if (private_bytes > 0)
         return at->private_part + private_bytes;
     if (step->admit_count > 0)
-        return at->private_part; // biases may be there
+        return at->private_part; // the bias section comes right before it
     return at->changes + step->change_count * sizeof(struct step_change);
 }

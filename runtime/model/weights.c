@@ -1,6 +1,5 @@
-// From tensor names to packed weights. weights_plan walks the architecture's names once and writes
-// a list of entries; weights_load walks the list. No forward pass knows a tensor name. Loading
-// thread only.
+// From tensor names to packed weights: weights_plan makes a list of entries from the architecture's
+// names, weights_load loads them. Loading thread only.
 #include "runtime/model/weights.h"
 
 #include "base/arena.h"
@@ -22,7 +21,7 @@ struct planner {
     enum status status; // the first failure; later steps do nothing
 };
 
-// What one entry is made of. Names are with their ".weight" or ".bias".
+// The sources of one entry. Names include ".weight" or ".bias".
 struct wanted {
     uint32_t slot;
     enum weight_use use;
@@ -31,7 +30,7 @@ struct wanted {
     uint32_t k;
     uint32_t part_count;
     struct {
-        const char *name; // full
+        const char *name; // the tensor's whole name
         uint32_t rows;
     } parts[3];
 };
@@ -146,7 +145,7 @@ static void want_vector(struct planner *p, uint32_t slot, const char *name, uint
     want(p, &wanted);
 }
 
-// prefix + format with the layer + tail, in the planner's words.
+// out = prefix, the name with the layer's number, tail.
 static void name_make(char out[NAME_MAX_BYTES], const struct planner *p, const char *format,
                       uint32_t layer, const char *tail)
 {
@@ -331,7 +330,7 @@ static void want_linear(struct planner *p, uint32_t slot, const char *name, uint
         want_vector(p, slot + 1, full, rows, FILL_ZEROS);
 }
 
-// A configuration that names no labels may belong to a classifier of several.
+// A config.json without labels may belong to a classifier with several.
 static void labels_check(struct planner *p, const char *name)
 {
     char weight[NAME_MAX_BYTES];
@@ -428,7 +427,8 @@ static void dtypes_choose(struct planner *p)
     list->side = list->dtype;
     if (list->dtype != DTYPE_I8)
         return;
-    // Tables and score heads stay exact; they must agree with the products on the activations.
+    // Tables and score heads are not quantised. Their type must have the same activations as the
+    // products.
     struct device_facts facts;
     p->args->api->facts(p->args->device, &facts);
     enum dtype act = facts.activation[DTYPE_I8];

@@ -1,6 +1,6 @@
-// The weights of a model: which there are, where each comes from in the checkpoint (or from random
-// numbers), how many bytes the device wants for them, and their loading. Loading thread only;
-// afterwards they are read-only. The device memory belongs to whoever called weights_load.
+// The weights of a model: a list of them, each with its source in the checkpoint (or random
+// numbers) and its bytes on the device, and their loading. Loading thread only; afterwards they are
+// read-only. The caller of weights_load owns the device memory.
 #pragma once
 
 #include "kernels/device.h"

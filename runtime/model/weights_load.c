@@ -1,6 +1,5 @@
-// Puts the planned entries onto a device: mapped tensors as they are, random or constant values for
-// a dummy load, and the one row that is computed here (yes less no). Loading thread only; scratch
-// is taken and given back here.
+// Loads the planned weights onto a device: mapped tensors, random or constant values for a dummy
+// load, and the row that a yes/no reranker's head is computed to. Loading thread only.
 #include "runtime/model/weights.h"
 
 #include "base/arena.h"
@@ -10,7 +9,7 @@
 struct loader {
     const struct weight_load_args *args;
     const struct weight_list *list;
-    float *constant[2]; // ones and zeros, as many as the longest vector; made when first wanted
+    float *constant[2]; // ones and zeros, as long as the longest vector; made on first use
     uint64_t done;
     struct error *err;
 };
@@ -55,7 +54,7 @@ static enum status put_difference(struct loader *l, struct weight *weight,
     return status;
 }
 
-// Devices read elements in place: a tensor that does not lie on its element size is copied once.
+// Devices read elements in place, so an unaligned tensor is copied first.
 static enum status put_tensor(struct loader *l, struct weight *weight,
                               const struct weight_part *part)
 {
