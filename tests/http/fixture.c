@@ -39,7 +39,8 @@ void fixture_open(struct fixture *f, const struct server_options *options, bool 
     o.api_keys = keys;
     o.api_key_count = 2;
     o.vllm_metrics = true;
-    log_level_set(LOG_WARNING); // no line a request
+    if (log_level_get() != LOG_WARNING) // set once: another fixture may be serving
+        log_level_set(LOG_WARNING);     // no line a request
     enum status status = server_open(&f->server, &o, &err);
     check(status == STATUS_OK, "server_open: %s", err.text);
     f->port = server_port(f->server);
