@@ -162,11 +162,9 @@ static void record(struct exchange *x, enum histogram_id id, uint64_t from, uint
 // The engine request of x is about to be freed: its times are final.
 void counters_request_done(struct exchange *x)
 {
-    struct model_counters *c = counters_of(x);
-    if (!c)
+    if (!counters_of(x))
         return;
     struct request_facts f = x->facts;
-    add(&c->requests, 1);
     record(x, HISTOGRAM_E2E, x->info.started_ns, clock_ns());
     record(x, HISTOGRAM_TTFT, x->info.started_ns, f.first_token_ns);
     record(x, HISTOGRAM_QUEUE, f.submitted_ns, f.started_ns);

@@ -61,7 +61,6 @@ struct histogram {
 struct model_counters {
     struct histogram histograms[HISTOGRAM_COUNT];
     _Atomic uint64_t finished[COUNTED_FINISH_COUNT];
-    _Atomic uint64_t requests;     // engine requests of the model that were submitted
     _Atomic uint64_t refused_busy; // answers 503 and 529 for want of room
 };
 
