@@ -127,7 +127,7 @@ def test_log_stalled_reader():
         assert server.stop() == 0
         reading.join()
         text = server.output()
-        lines = len(re.findall(r"debug GET /version 200", text))
+        lines = len(re.findall(r"info request method=GET route=/version status=200", text))
         said = sum(map(int, re.findall(r"warning (\d+) lines of the log were dropped", text)))
         assert said >= dropped and lines + said >= 4000, (lines, said, dropped)
         assert text.rstrip().endswith("info stopped"), text[-200:]
