@@ -30,7 +30,7 @@ struct block {
     uint32_t child;        // the one of them that was linked last
     uint64_t serial, parent_serial; // serial: new with each key; 0: not keyed
     bool keyed, ready;
-    bool lasting;            // keyed, and cached when nobody holds it
+    bool lasting;            // keyed, and cached when it has no holder
     bool barred;             // not to be keyed again until it is free
     struct hash key, parent; // of this block; of the one before it (or the root)
 };

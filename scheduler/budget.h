@@ -1,8 +1,8 @@
 // KV blocks as one plan may spend them. Sequences are planned oldest first, and what an older one
-// could not get is kept for it: no younger one takes it. Prompts that have started owe themselves
-// the blocks of all their tokens, so no other prompt starts on those. Blocks whose holders all
-// leave with the step in flight cannot be taken yet, but nobody else is preempted for them. Engine
-// thread only.
+// could not get is kept for it: no younger one takes it. Started prompts are owed the blocks of all
+// their tokens, so no other prompt starts on those. Blocks whose holders all
+// leave with the step in flight cannot be taken yet, but no further sequence is preempted for them.
+// Engine thread only.
 #pragma once
 
 #include "scheduler/blocks.h"
@@ -21,7 +21,8 @@ static inline uint32_t budget_left(const struct budget *budget)
     return available > budget->kept ? available - budget->kept : 0;
 }
 
-// `count` blocks are not there even after the step in flight: somebody has to be preempted.
+// Even with what the step in flight releases there are fewer than `count`: a sequence must be
+// preempted.
 static inline bool budget_lacks(const struct budget *budget, uint32_t count)
 {
     const struct blocks *blocks = budget->blocks;
@@ -35,7 +36,7 @@ static inline void budget_keep(struct budget *budget, uint32_t count)
     budget->blocked = true;
 }
 
-// A sequence for which *debt blocks are owed is owed `count` now.
+// Sets what is owed to a sequence, *debt so far, to `count`.
 static inline void budget_owe(struct budget *budget, uint32_t *debt, uint32_t count)
 {
     budget->owed += count - *debt;

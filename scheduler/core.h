@@ -29,10 +29,10 @@ struct plan_row {
 
 // What a plan knows of a drawn sequence; made new for each plan.
 struct plan_entry {
-    bool granted; // its event ring has room for a token
-    bool planned; // it has a row in this plan
-    bool stuck;   // it gets no more tokens in this plan
-    uint32_t row;
+    bool granted;  // its event ring has room for a token
+    bool planned;  // it has a row in this plan
+    bool stuck;    // it gets no more tokens in this plan
+    uint32_t row;  // in plan.prefill, if it computes a prompt
     uint32_t debt; // its part of budget.owed
 };
 
@@ -48,7 +48,7 @@ struct plan {
     bool unserved;              // some prompt needs more than the first half gave it
     uint32_t looks_left;        // lookups in the prefix cache
     struct sequence *paused_at; // next candidate for preemption among the paused
-    uint32_t victim_at;         // the next one in `order` is before it
+    uint32_t victim_at;         // candidates in `order` stand before it, the last one first
     struct budget budget;       // blocks
     bool full;                  // a prompt found no room in the step: nothing new is drawn
 };
@@ -94,7 +94,7 @@ struct engine {
     uint32_t *slots_free;                       // [slots_max] stack
     uint32_t slots_free_count;
     uint32_t *slot_blocks;    // [slots_max][blocks_per_sequence_max]
-    struct hash *slot_keys;   // likewise
+    struct hash *slot_keys;   // [slots_max][blocks_per_sequence_max]
     uint32_t *penalties_free; // [penalty_rows] stack
     uint32_t penalties_free_count;
     uint64_t tickets;
@@ -128,7 +128,7 @@ size_t engine_layout(struct engine *engine, void *base);
 
 // intake.c: takes new requests, cancels and deadlines; true if there was any.
 bool intake_turn(struct engine *engine);
-bool intake_empty(struct engine *engine); // nothing inbound, nobody submitting
+bool intake_empty(struct engine *engine); // no request is inbound or being submitted
 
 // events.c: the engine's side of a request's event ring.
 void event_token(struct engine *engine, struct sequence *s, struct token_event *event,

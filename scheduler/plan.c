@@ -43,7 +43,7 @@ static bool is_victim(const struct engine *engine, const struct sequence *v)
     return v->state == SEQUENCE_RUNNING && v->block_count > 0 && !plan_entry(engine, v)->planned;
 }
 
-// A sequence that cannot be preempted stays so for the rest of the plan, so nobody is looked at
+// A sequence that cannot be preempted stays so for the rest of the plan, so none is looked at
 // twice.
 static struct sequence *victim_choose(struct engine *engine, const struct sequence *s)
 {

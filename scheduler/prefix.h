@@ -12,7 +12,7 @@ struct hash prefix_key(const uint64_t secret[2], const struct hash *parent, cons
 struct prefix_name { // what is looked up
     struct hash key, parent;
     const int32_t *tokens; // [blocks->tokens]
-    bool lasting;          // prefix_put: kept when nobody holds it
+    bool lasting;          // prefix_put: cached when it has no holder
 };
 
 // The block of that name, ready or not, or BLOCK_NONE.
