@@ -29,6 +29,7 @@ static struct op_table recording_ops;
 static struct graph *recording; // NULL: ops run
 static uint32_t steps_in_flight;
 static bool has_graphs;
+static uint32_t failing; // number of the op that fails, or 0
 
 static void facts(const struct device *device, struct device_facts *out)
 {
@@ -98,6 +99,8 @@ static void record(enum op_index op, const void *args, size_t bytes)
 #define RECORD(name)                                                                               \
     static enum status wrap_##name(struct stream *stream, const struct name##_args *args)          \
     {                                                                                              \
+        if (++counts.ops == failing)                                                               \
+            return STATUS_DEVICE_FAULT;                                                            \
         if (!recording)                                                                            \
             return device_cpu()->ops->name(stream, args);                                          \
         record(OP_INDEX_##name, args, sizeof *args);                                               \
@@ -152,4 +155,10 @@ const struct device_api *device_wrap(uint32_t flight, bool graphs)
 const struct device_wrap_counts *device_wrap_counts(void)
 {
     return &counts;
+}
+
+void device_wrap_fail(uint32_t op)
+{
+    counts.ops = 0;
+    failing = op;
 }

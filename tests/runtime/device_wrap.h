@@ -11,8 +11,11 @@
 struct device_wrap_counts {
     uint64_t taken, given; // bytes of device and host memory
     uint32_t graphs, replays;
+    uint32_t ops; // called since device_wrap_fail
 };
 
 // The api; counts start at zero. flight: steps in flight; graphs: whether graph_* are there.
 const struct device_api *device_wrap(uint32_t flight, bool graphs);
 const struct device_wrap_counts *device_wrap_counts(void);
+// The op-th call of an op from now on fails; 0: none.
+void device_wrap_fail(uint32_t op);

@@ -264,6 +264,35 @@ static void one_token_of_a_prompt_wants_nothing(void **state)
     folder_remove(folder);
 }
 
+// Two layers: prep, the embedding, nine ops a layer, two gathers, the last norm and the head.
+static void an_op_that_fails_is_the_last_of_its_step(void **state)
+{
+    (void)state;
+    enum { OPS = 2 + 2 * 9 + 4 };
+    int32_t prompts[ROWS][PROMPT_MAX];
+    prompts_make(prompts);
+    char folder[64];
+    golden_folder(folder, "llama");
+    struct model_options options = rig_options();
+    struct rig rig;
+    rig_open_on(&rig, device_wrap(0, false), folder, &options);
+    struct rig_sequence s = {0, prompts[0], 6, 0, STEP_NO_TYPE};
+    rig_begin(&rig);
+    rig_prefill(&rig, &s, 6, WANT_TOKEN);
+    for (uint32_t op = 1; op <= OPS; op++) {
+        struct error err;
+        device_wrap_fail(op);
+        assert_int_equal(model_launch(rig.model, rig.batch, &err), STATUS_DEVICE_FAULT);
+        assert_string_equal(err.text, "the device refused a forward pass");
+        assert_int_equal(device_wrap_counts()->ops, op);
+    }
+    device_wrap_fail(0);
+    assert_int_equal(rig_step(&rig, NULL).count, 1);
+    assert_int_equal(device_wrap_counts()->ops, OPS + 1); // and the sampler
+    rig_close(&rig);
+    folder_remove(folder);
+}
+
 static void masks_bind_their_rows(void **state)
 {
     (void)state;
@@ -420,6 +449,7 @@ int main(void)
         cmocka_unit_test(reranker_forms_are_chosen),
         cmocka_unit_test(flight_and_graphs_change_no_token),
         cmocka_unit_test(one_token_of_a_prompt_wants_nothing),
+        cmocka_unit_test(an_op_that_fails_is_the_last_of_its_step),
         cmocka_unit_test(masks_bind_their_rows),
         cmocka_unit_test(encoder_rows_do_not_see_each_other),
         cmocka_unit_test(old_norm_names_are_known),
