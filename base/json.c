@@ -24,14 +24,7 @@ static int unicode_escape(const char *at, const char *end)
 {
     if (end - at < 6 || at[0] != '\\' || at[1] != 'u')
         return -1;
-    int value = 0;
-    for (int i = 2; i < 6; i++) {
-        int digit = text_hex(at[i]);
-        if (digit < 0)
-            return -1;
-        value = value * 16 + digit;
-    }
-    return value;
+    return (int)text_hex_read(text_span(at + 2, 4), 4);
 }
 
 // Bytes of the escape sequence at `at`; *lone is set when it is half of a surrogate pair.

@@ -1,6 +1,8 @@
 // Text for logs and terminals; see safe.h. No state, no allocation: any thread.
 #include "base/safe.h"
 
+#include "base/utf8.h"
+
 #include <stdint.h>
 
 enum { LINE_BYTES_MAX = 4096, ESCAPE_BYTES_MAX = 16 };
@@ -50,7 +52,7 @@ size_t safe_put(char *to, size_t size, struct text in)
     while (in.bytes > 0) {
         char escape[ESCAPE_BYTES_MAX];
         uint32_t point = 0;
-        size_t taken = text_utf8_first(in, &point);
+        size_t taken = utf8_first(in, &point);
         struct text piece = text_span(in.at, taken);
         if (taken == 0) {
             taken = 1;

@@ -1,6 +1,8 @@
 // Names of statuses and the making of error sentences; see status.h.
 #include "base/status.h"
 
+#include "base/utf8.h"
+
 #include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -19,21 +21,6 @@ const char *status_name(enum status status)
     return (unsigned)status < STATUS_COUNT ? names[status] : "UNKNOWN";
 }
 
-// Drops an incomplete UTF-8 sequence at the end of a text that snprintf had to cut.
-static void trim_partial_character(char *text)
-{
-    size_t end = strlen(text);
-    size_t start = end;
-    while (start > 0 && ((unsigned char)text[start - 1] & 0xC0) == 0x80)
-        start--;
-    if (start == 0)
-        return;
-    unsigned char lead = (unsigned char)text[start - 1];
-    size_t need = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : lead >= 0xC0 ? 2 : 1;
-    if (end - (start - 1) < need)
-        text[start - 1] = '\0';
-}
-
 enum status error_set(struct error *err, enum status status, const char *format, ...)
 {
     if (!err)
@@ -44,7 +31,7 @@ enum status error_set(struct error *err, enum status status, const char *format,
     int written = vsnprintf(err->text, sizeof err->text, format, args);
     va_end(args);
     if (written >= (int)sizeof err->text)
-        trim_partial_character(err->text);
+        err->text[utf8_whole(err->text, sizeof err->text - 1)] = '\0';
     return status;
 }
 
@@ -63,7 +50,7 @@ enum status error_prefix(struct error *err, const char *format, ...)
     size_t at = (size_t)written < sizeof err->text ? (size_t)written : sizeof err->text - 1;
     if ((size_t)snprintf(err->text + at, sizeof err->text - at, ": %s", old) >=
         sizeof err->text - at)
-        trim_partial_character(err->text);
+        err->text[utf8_whole(err->text, sizeof err->text - 1)] = '\0';
     return err->status;
 }
 

@@ -51,21 +51,15 @@ static inline int text_hex(char c)
     return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
 }
 
-// Bytes of the UTF-8 sequence at the beginning of a text that is not empty, with its code point; 0
-// if there is none (overlong forms, surrogates and cut sequences are none).
-static inline size_t text_utf8_first(struct text in, uint32_t *point)
+// The value of so many hexadecimal digits (at most 8) at the beginning; -1: they are not there.
+static inline int64_t text_hex_read(struct text in, size_t digits)
 {
-    const unsigned char *p = (const unsigned char *)in.at;
-    size_t bytes = p[0] < 0x80 ? 1 : p[0] < 0xC2 ? 0 : p[0] < 0xE0 ? 2 : p[0] < 0xF0 ? 3 : 4;
-    if (bytes == 0 || p[0] > 0xF4 || bytes > in.bytes)
-        return 0;
-    uint32_t read = bytes == 1 ? p[0] : p[0] & (0x7Fu >> bytes);
-    for (size_t i = 1; i < bytes; i++) {
-        if ((p[i] & 0xC0) != 0x80)
-            return 0;
-        read = read << 6 | (p[i] & 0x3F);
+    int64_t value = 0;
+    for (size_t i = 0; i < digits; i++) {
+        int digit = i < in.bytes ? text_hex(in.at[i]) : -1;
+        if (digit < 0)
+            return -1;
+        value = value * 16 + digit;
     }
-    bool overlong = (bytes == 3 && read < 0x800) || (bytes == 4 && read < 0x10000);
-    *point = read;
-    return overlong || (read >= 0xD800 && read < 0xE000) || read > 0x10FFFF ? 0 : bytes;
+    return value;
 }

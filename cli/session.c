@@ -3,6 +3,7 @@
 #include "cli/command.h"
 
 #include "base/clock.h"
+#include "base/utf8.h"
 #include "base/log.h"
 
 #include <errno.h>
@@ -99,14 +100,11 @@ bool line_next(struct line_reader *reader, struct text *out)
 
 enum status text_check(const char *what, struct text text, struct error *err)
 {
-    uint32_t point;
-    for (size_t at = 0, bytes; at < text.bytes; at += bytes) {
-        bytes = text_utf8_first(text_span(text.at + at, text.bytes - at), &point);
-        if (bytes == 0)
-            return error_set(err, STATUS_INVALID, "%s is not valid UTF-8: byte %zu is 0x%02X", what,
-                             at, (unsigned char)text.at[at]);
-    }
-    return STATUS_OK;
+    size_t at = utf8_valid_prefix(text);
+    return at == text.bytes
+               ? STATUS_OK
+               : error_set(err, STATUS_INVALID, "%s is not valid UTF-8: byte %zu is 0x%02X", what,
+                           at, (unsigned char)text.at[at]);
 }
 
 enum status line_reader_end(struct line_reader *reader, enum status so_far, struct error *err)

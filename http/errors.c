@@ -3,6 +3,7 @@
 #include "http/errors.h"
 
 #include "base/status.h"
+#include "base/utf8.h"
 
 #include <stdio.h>
 
@@ -56,11 +57,7 @@ int http_error_status(enum http_error error, enum shape shape)
 static void quoted_put(struct json_buffer *out, struct text in)
 {
     while (in.bytes > 0) {
-        size_t good = 0, more;
-        uint32_t point;
-        while (good < in.bytes &&
-               (more = text_utf8_first(text_span(in.at + good, in.bytes - good), &point)) > 0)
-            good += more;
+        size_t good = utf8_valid_prefix(in);
         json_put_escaped(out, text_span(in.at, good));
         in = text_span(in.at + good, in.bytes - good);
         if (in.bytes == 0)

@@ -47,13 +47,8 @@ static void failure_set(struct fields *f, enum http_error error, const char *pat
 // Cuts back to a whole character where snprintf had to cut. wanted: what it returned.
 static void cut_text(char *text, size_t size, int wanted)
 {
-    size_t end = size - 2; // the last byte in front of the NUL
-
-    if (wanted < 0 || (size_t)wanted < size)
-        return;
-    while (end > 0 && ((unsigned char)text[end] & 0xC0) == 0x80)
-        end--;
-    text[end] = 0;
+    if (wanted >= 0 && (size_t)wanted >= size)
+        text[utf8_whole(text, size - 1)] = 0;
 }
 
 void fields_fail_plain(struct fields *f, enum http_error error, const char *path,

@@ -7,6 +7,7 @@
 #include "http/errors.h"
 #include "base/arena.h"
 #include "base/slice.h"
+#include "base/utf8.h"
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -120,10 +121,5 @@ const json_t *json_member(const json_t *object, const char *name); // NULL: abse
 // At most bytes_max bytes of a text, cut before a character.
 static inline struct text text_head(struct text t, size_t bytes_max)
 {
-    if (t.bytes > bytes_max) {
-        t.bytes = bytes_max;
-        while (t.bytes > 0 && ((unsigned char)t.at[t.bytes] & 0xC0) == 0x80)
-            t.bytes--;
-    }
-    return t;
+    return t.bytes > bytes_max ? text_span(t.at, utf8_whole(t.at, bytes_max)) : t;
 }

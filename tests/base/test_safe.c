@@ -1,6 +1,7 @@
 // Text for logs and terminals: what is escaped, what passes, that whatever comes in, one printable
 // line of UTF-8 comes out.
 #include "base/safe.h"
+#include "base/utf8.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -66,7 +67,7 @@ static void whatever_comes(void **state)
         assert_int_equal(strlen(out), wrote);
         for (struct text rest = text_span(out, wrote); rest.bytes > 0;) {
             uint32_t point;
-            size_t n = text_utf8_first(rest, &point);
+            size_t n = utf8_first(rest, &point);
             assert_true(n > 0 && point >= 0x20 && point != 0x7F && (point < 0x80 || point > 0x9F));
             assert_false(point >= 0x2028 && point <= 0x202E);
             assert_false(point >= 0x2066 && point <= 0x2069);

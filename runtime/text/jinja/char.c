@@ -6,20 +6,13 @@
 
 size_t jinja_utf8_next(struct text text, size_t at, uint32_t *point)
 {
-    unsigned char lead = (unsigned char)text.at[at];
-    size_t bytes = lead < 0x80 ? 1 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
-    if (bytes > text.bytes - at)
-        bytes = text.bytes - at;
-    uint32_t value = bytes == 1 ? lead : lead & (0x7fu >> bytes);
-    for (size_t i = 1; i < bytes; i++)
-        value = value << 6 | ((unsigned char)text.at[at + i] & 0x3fu);
-    *point = value;
+    size_t bytes = utf8_length(text.at + at);
+    if (bytes > text.bytes - at) {
+        *point = 0xfffd;
+        return text.bytes - at;
+    }
+    *point = utf8_read(text.at + at, &bytes);
     return bytes;
-}
-
-size_t jinja_utf8_put(char *out, uint32_t point)
-{
-    return (size_t)utf8proc_encode_char((utf8proc_int32_t)point, (utf8proc_uint8_t *)out);
 }
 
 size_t jinja_utf8_count(struct text text)
@@ -40,20 +33,6 @@ size_t jinja_utf8_offset(struct text text, size_t points)
         points--;
     }
     return at;
-}
-
-bool jinja_utf8_valid(struct text text)
-{
-    size_t at = 0;
-    while (at < text.bytes) {
-        utf8proc_int32_t point;
-        utf8proc_ssize_t bytes = utf8proc_iterate((const utf8proc_uint8_t *)text.at + at,
-                                                  (utf8proc_ssize_t)(text.bytes - at), &point);
-        if (bytes <= 0)
-            return false;
-        at += (size_t)bytes;
-    }
-    return true;
 }
 
 static utf8proc_category_t category_of(uint32_t point)
@@ -153,5 +132,5 @@ size_t jinja_char_cased(uint32_t point, enum letter_case wanted, char *out)
     utf8proc_int32_t to = wanted == CASE_UPPER   ? utf8proc_toupper(from)
                           : wanted == CASE_LOWER ? utf8proc_tolower(from)
                                                  : utf8proc_totitle(from);
-    return jinja_utf8_put(out, (uint32_t)to);
+    return utf8_write((uint32_t)to, out);
 }

@@ -35,7 +35,7 @@ static bool put_padded(struct jinja_run *run, struct jinja_builder *b,
     int64_t pad = spec->width > count ? spec->width - count : 0;
     int64_t left = spec->align == '<' ? 0 : spec->align == '^' ? pad / 2 : pad;
     char fill[4];
-    size_t fill_bytes = jinja_utf8_put(fill, spec->fill != 0 ? spec->fill : ' ');
+    size_t fill_bytes = utf8_write(spec->fill != 0 ? spec->fill : ' ', fill);
     sign = spec->align == '=' ? sign : 0;
     if (!jinja_builder_part(run, b, string, 0, sign))
         return false;

@@ -181,22 +181,6 @@ static bool lex_raw(struct lexer *lx)
     return lex_fail(lx, "a raw block that begins here is never closed; add {% endraw %}");
 }
 
-static int hex_digits(const char *at, size_t bytes, size_t wanted, uint32_t *value)
-{
-    *value = 0;
-    for (size_t i = 0; i < wanted; i++) {
-        int c = i < bytes ? (unsigned char)at[i] : 0;
-        int digit = c >= '0' && c <= '9'   ? c - '0'
-                    : c >= 'a' && c <= 'f' ? c - 'a' + 10
-                    : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                           : -1;
-        if (digit < 0)
-            return 0;
-        *value = *value << 4 | (uint32_t)digit;
-    }
-    return (int)wanted;
-}
-
 // One escape, after the backslash. Returns the bytes read, 0 if it is none (the backslash stays),
 // -1 if it is malformed.
 static int escape_read(const char *at, size_t bytes, char *out, size_t *out_bytes)
@@ -220,15 +204,17 @@ static int escape_read(const char *at, size_t bytes, char *out, size_t *out_byte
             value = value * 8 + (uint32_t)(at[read++] - '0');
     } else if (at[0] == 'x' || at[0] == 'u' || at[0] == 'U') {
         size_t digits = at[0] == 'x' ? 2 : at[0] == 'u' ? 4 : 8;
-        if (hex_digits(at + 1, bytes - 1, digits, &value) == 0 || value > 0x10ffff)
+        int64_t code = text_hex_read(text_span(at + 1, bytes - 1), digits);
+        if (code < 0 || code > 0x10ffff)
             return -1;
+        value = (uint32_t)code;
         read = (int)digits + 1;
     } else {
         return at[0] == 'N' ? -1 : 0;
     }
     if (value >= 0xd800 && value < 0xe000)
         value = 0xfffd; // half a pair has no UTF-8
-    *out_bytes = jinja_utf8_put(out, value);
+    *out_bytes = utf8_write(value, out);
     return read;
 }
 
@@ -307,10 +293,8 @@ static size_t integer_length(const struct lexer *lx, int *base)
     size_t start = length;
     for (;; length++) {
         char c = peek(lx, length) == '_' && length > 0 ? peek(lx, length + 1) : peek(lx, length);
-        int digit = is_digit(c)                              ? c - '0'
-                    : (c | 0x20) >= 'a' && (c | 0x20) <= 'f' ? (c | 0x20) - 'a' + 10
-                                                             : 99;
-        if (digit >= *base)
+        int digit = text_hex(c);
+        if (digit < 0 || digit >= *base)
             break;
     }
     if (length == start) { // "0x" and no digit: a zero and then a name
@@ -482,7 +466,7 @@ bool jinja_lex(struct arena *arena, struct text source, struct jinja_tokens *out
                   JINJA_SOURCE_MAX);
         return false;
     }
-    if (!jinja_utf8_valid(lx.source)) {
+    if (utf8_valid_prefix(lx.source) < lx.source.bytes) {
         error_set(err, STATUS_INVALID, "the template is not UTF-8");
         return false;
     }

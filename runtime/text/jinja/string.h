@@ -2,6 +2,7 @@
 // losing it. Positions in the interface are bytes; code points where the name says so.
 #pragma once
 
+#include "base/utf8.h"
 #include "runtime/text/jinja/value.h"
 
 // A string in the making. Strings finished from it stay valid while it grows further.
@@ -44,8 +45,6 @@ struct text jinja_string_text(const struct jinja_string *string);
 size_t jinja_utf8_count(struct text text);                 // code points
 size_t jinja_utf8_offset(struct text text, size_t points); // bytes of that many code points
 size_t jinja_utf8_next(struct text text, size_t at, uint32_t *point); // bytes of the one at `at`
-size_t jinja_utf8_put(char *out, uint32_t point);                     // 1..4 bytes written
-bool jinja_utf8_valid(struct text text);
 
 // As Python sees characters.
 bool jinja_char_is_space(uint32_t point);

@@ -51,7 +51,7 @@ static bool strips(uint32_t point, const struct jinja_string *chars)
     if (!chars)
         return jinja_char_is_space(point);
     char bytes[4];
-    size_t count = jinja_utf8_put(bytes, point);
+    size_t count = utf8_write(point, bytes);
     return chars->bytes > 0 && memmem(chars->at, chars->bytes, bytes, count);
 }
 

@@ -60,10 +60,9 @@ static void put_byte(struct sink *s, char byte)
             d->held_bytes = 0;
             return;
         }
+        if (utf8_is_beginning(d->held, d->held_bytes))
+            return;
         size_t bad = utf8_bad_length(d->held, d->held_bytes);
-        unsigned char lead = (unsigned char)d->held[0];
-        if (bad == d->held_bytes && lead >= 0xC2 && lead <= 0xF4)
-            return; // may still become a character
         put_bad(s);
         d->held_bytes = (uint8_t)(d->held_bytes - bad);
         memmove(d->held, d->held + bad, d->held_bytes);

@@ -53,33 +53,16 @@ static bool close_list(struct reader *r, struct jnode *out, size_t base)
     return true;
 }
 
-static int hex_four(const char *at, const char *end)
-{
-    int value = 0;
-    if (end - at < 4)
-        return -1;
-    for (int i = 0; i < 4; i++) {
-        int c = (unsigned char)at[i];
-        int digit = c >= '0' && c <= '9'                 ? c - '0'
-                    : (c | 32) >= 'a' && (c | 32) <= 'f' ? (c | 32) - 'a' + 10
-                                                         : -1;
-        if (digit < 0)
-            return -1;
-        value = value * 16 + digit;
-    }
-    return value;
-}
-
 // One \uXXXX (or a surrogate pair) after the 'u'; a lone surrogate becomes U+FFFD.
 static bool read_unicode_escape(struct reader *r, char **out)
 {
-    int high = hex_four(r->at, r->end);
+    int64_t high = text_hex_read(text_span(r->at, (size_t)(r->end - r->at)), 4);
     if (high < 0)
         return fail(r, "a \\u escape without four hex digits");
     r->at += 4;
     uint32_t c = (uint32_t)high;
     if (c >= 0xD800 && c < 0xDC00 && r->end - r->at >= 6 && r->at[0] == '\\' && r->at[1] == 'u') {
-        int low = hex_four(r->at + 2, r->end);
+        int64_t low = text_hex_read(text_span(r->at + 2, 4), 4);
         if (low >= 0xDC00 && low < 0xE000) {
             c = 0x10000 + ((c - 0xD800) << 10) + ((uint32_t)low - 0xDC00);
             r->at += 6;

@@ -1,23 +1,14 @@
 // Reads what a backslash begins: characters by number or name, and sets.
 #include "runtime/text/tokenizer/pattern_read.h"
 
-static int digit_value(char c, unsigned base)
-{
-    int value = c >= '0' && c <= '9'   ? c - '0'
-                : c >= 'a' && c <= 'f' ? c - 'a' + 10
-                : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                       : 99;
-    return value < (int)base ? value : -1;
-}
-
 // Up to `most` digits; how many there were.
 static unsigned number_read(struct pattern *p, unsigned base, unsigned most, uint32_t *out)
 {
     unsigned count = 0;
     *out = 0;
     for (; count < most && p->at < p->in.bytes; count++, p->at++) {
-        int value = digit_value(p->in.at[p->at], base);
-        if (value < 0)
+        int value = text_hex(p->in.at[p->at]);
+        if (value < 0 || value >= (int)base)
             break;
         *out = *out * base + (uint32_t)value;
     }

@@ -1,0 +1,68 @@
+// UTF-8: no overlong forms, no surrogates, nothing over U+10FFFF. Pure functions.
+#pragma once
+
+#include "base/arena.h"
+#include "base/text.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+// Bytes of the character at `at` by its first byte; the text must be valid UTF-8.
+static inline size_t utf8_length(const char *at)
+{
+    unsigned char lead = (unsigned char)*at;
+    return lead < 0x80 ? 1 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
+}
+
+// The character at `at` in valid UTF-8; *bytes gets its length.
+static inline uint32_t utf8_read(const char *at, size_t *bytes)
+{
+    const unsigned char *u = (const unsigned char *)at;
+    if (u[0] < 0x80) {
+        *bytes = 1;
+        return u[0];
+    }
+    if (u[0] < 0xE0) {
+        *bytes = 2;
+        return (u[0] & 0x1Fu) << 6 | (u[1] & 0x3Fu);
+    }
+    if (u[0] < 0xF0) {
+        *bytes = 3;
+        return (u[0] & 0x0Fu) << 12 | (u[1] & 0x3Fu) << 6 | (u[2] & 0x3Fu);
+    }
+    *bytes = 4;
+    return (u[0] & 0x07u) << 18 | (u[1] & 0x3Fu) << 12 | (u[2] & 0x3Fu) << 6 | (u[3] & 0x3Fu);
+}
+
+// Start of the character that ends before `end` (valid UTF-8, not at the beginning).
+static inline size_t utf8_before(const char *at, size_t end)
+{
+    do
+        end--;
+    while (((unsigned char)at[end] & 0xC0) == 0x80);
+    return end;
+}
+
+// Bytes of the text without a character that is cut at its end.
+static inline size_t utf8_whole(const char *at, size_t bytes)
+{
+    size_t start = bytes;
+    while (start > 0 && ((unsigned char)at[start - 1] & 0xC0) == 0x80)
+        start--;
+    return start > 0 && start - 1 + utf8_length(at + start - 1) > bytes ? start - 1 : bytes;
+}
+
+size_t utf8_write(uint32_t c, char *out); // out: 4 bytes; returns 1..4
+// Length of the valid character at `at`, 0 if the bytes there are not one.
+size_t utf8_valid(const char *at, size_t bytes);
+// The same with the character.
+size_t utf8_first(struct text in, uint32_t *c);
+// The bytes are the beginning of a character, and not all of it.
+bool utf8_is_beginning(const char *at, size_t bytes);
+// How many bytes from the start are valid UTF-8.
+size_t utf8_valid_prefix(struct text text);
+// The length of the bad piece that one U+FFFD stands for (a maximal subpart), 1..3.
+size_t utf8_bad_length(const char *at, size_t bytes);
+// The text itself if it is valid, else a copy with U+FFFD; at == NULL when the arena is full.
+struct text utf8_lossy(struct arena *arena, struct text text);
