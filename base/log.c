@@ -16,7 +16,6 @@
 #include <unistd.h>
 
 enum {
-    LINE_BYTES_MAX = 4096, // also of one write: a pipe takes so many bytes whole
     LINE_END_BYTES = 8,    // kept free for what ends a line
     VALUE_BYTES_MAX = 1024,
     CHARACTER_BYTES_MAX = 4,

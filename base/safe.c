@@ -1,11 +1,12 @@
 // Text for logs and terminals; see safe.h. No state, no allocation: any thread.
 #include "base/safe.h"
 
+#include "base/status.h"
 #include "base/utf8.h"
 
 #include <stdint.h>
 
-enum { LINE_BYTES_MAX = 4096, ESCAPE_BYTES_MAX = 16 };
+enum { ESCAPE_BYTES_MAX = 16 };
 
 // Code points beyond ASCII that no line may hold, in order.
 static const struct {

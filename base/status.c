@@ -64,7 +64,7 @@ void check_flush_set(void (*flush)(void))
 _Noreturn void check_failed(const char *file, int line, const char *condition, const char *format,
                             ...)
 {
-    enum { LINE_BYTES_MAX = 4096, STDERR_WAIT_MS = 500 };
+    enum { STDERR_WAIT_MS = 500 };
     char text[LINE_BYTES_MAX], values[LINE_BYTES_MAX / 2];
     va_list args;
     va_start(args, format);

@@ -33,7 +33,10 @@ enum status {
 
 #define MUST_USE __attribute__((warn_unused_result))
 
-enum { ERROR_TEXT_MAX = 1024 };
+enum {
+    ERROR_TEXT_MAX = 1024,
+    LINE_BYTES_MAX = 4096, // of a line for stderr: a pipe takes so many bytes in one piece
+};
 
 // One sentence: what is wrong, where (file, offset), and what to do about it.
 struct error {

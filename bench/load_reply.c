@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-enum { LINE_BYTES_MAX = 1 << 20, BODY_BYTES_MAX = 256 << 20 };
+enum { EVENT_BYTES_MAX = 1 << 20, BODY_BYTES_MAX = 256 << 20 };
 
 static const uint64_t HASH_START = 1469598103934665603u;
 
@@ -101,7 +101,7 @@ static void line(struct reply *r, struct text text, double now)
 
 bool reply_feed(struct reply *r, const char *at, size_t bytes, double now)
 {
-    const size_t most = r->streamed ? LINE_BYTES_MAX : BODY_BYTES_MAX;
+    const size_t most = r->streamed ? EVENT_BYTES_MAX : BODY_BYTES_MAX;
     while (r->streamed && bytes > 0) {
         const char *end = memchr(at, '\n', bytes);
         if (!end)

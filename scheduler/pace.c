@@ -1,22 +1,14 @@
 // See pace.h.
 #include "scheduler/pace.h"
 
+#include "base/number.h"
+
 #include <string.h>
 
 // Tokens grow by a sixteenth with each step that used them all and are halved by each that did not,
 // so that eleven of twelve steps have prompt tokens.
 static const double growth = 1 + 1.0 / 16, decay = 0.5;
 static const double weight = 1.0 / 8; // of a new measurement in a mean
-
-static double larger(double a, double b)
-{
-    return a > b ? a : b;
-}
-
-static double smaller(double a, double b)
-{
-    return a < b ? a : b;
-}
 
 // One measurement in a hundred is far too large, because another process had the CPU: it is
 // clipped.

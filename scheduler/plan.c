@@ -12,12 +12,9 @@
 // drawn sequence waits for blocks. budget.h has the rule for what is left.
 #include "scheduler/core.h"
 
-enum { SHORT_STEPS = 4 }; // a prompt is short if so many second halves are enough for it
+#include "base/number.h"
 
-static uint32_t smaller(uint32_t a, uint32_t b)
-{
-    return a < b ? a : b;
-}
+enum { SHORT_STEPS = 4 }; // a prompt is short if so many second halves are enough for it
 
 static uint32_t blocks_for(const struct engine *engine, uint32_t tokens)
 {

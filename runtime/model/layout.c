@@ -2,6 +2,8 @@
 // sizes. Pure functions.
 #include "runtime/model/internal.h"
 
+#include "base/number.h"
+
 enum { PLACE_ALIGNMENT = 256 };
 
 static size_t place(size_t *at, uint64_t count, uint64_t bytes_each)
@@ -10,11 +12,6 @@ static size_t place(size_t *at, uint64_t count, uint64_t bytes_each)
     uint64_t bytes = count * bytes_each;
     *at += (bytes + PLACE_ALIGNMENT - 1) / PLACE_ALIGNMENT * PLACE_ALIGNMENT;
     return start;
-}
-
-static size_t larger(size_t a, size_t b)
-{
-    return a > b ? a : b;
 }
 
 // The wide buffers share one region: qkv and attn are dead when up and ffn are written, and all of

@@ -1,6 +1,7 @@
 // model_plan: the facts of a model and the memory it will need, before anything large is allocated.
 // Loading thread.
 #include "base/log.h"
+#include "base/number.h"
 #include "runtime/model/internal.h"
 
 #include "kernels/attn_tiles.h"
@@ -102,11 +103,6 @@ static void kv_facts(struct model_facts *facts, const struct model_parts *parts)
     facts->block_tokens = tokens;
     facts->block_bytes = (bytes + TABLE_UNIT_BYTES - 1) / TABLE_UNIT_BYTES * TABLE_UNIT_BYTES;
     facts->blocks_per_sequence_max = (facts->max_model_len + tokens - 1) / tokens;
-}
-
-static uint32_t smaller(uint32_t a, uint32_t b)
-{
-    return a < b ? a : b;
 }
 
 // Capacity of a step. A generator has a row for each sequence. An encoder keeps nothing between

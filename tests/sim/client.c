@@ -2,14 +2,11 @@
 // token, score and count with the same request computed alone.
 #include "tests/sim/sim.h"
 
+#include "base/number.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-
-static uint32_t smaller(uint32_t a, uint32_t b)
-{
-    return a < b ? a : b;
-}
 
 // Prompts of a few families: equal up to a random point, so that blocks are shared.
 static void prompt_fill(struct sim *sim, struct client *c, uint32_t at, uint32_t length)
