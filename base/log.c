@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 enum {
-    LINE_END_BYTES = 8,    // kept free for what ends a line
+    LINE_END_BYTES = 8, // kept free for what ends a line
     VALUE_BYTES_MAX = 1024,
     CHARACTER_BYTES_MAX = 4,
     RING_BYTES = 256 * 1024,

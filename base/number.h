@@ -19,10 +19,7 @@ NUMBER_PAIR(real, double)
 #undef NUMBER_PAIR
 
 #define NUMBER_CHOOSE(which, a, b)                                                                 \
-    _Generic((a) + (b),                                                                            \
-        uint32_t: which##_u32,                                                                     \
-        uint64_t: which##_u64,                                                                     \
-        double: which##_real)(a, b)
+    _Generic((a) + (b), uint32_t: which##_u32, uint64_t: which##_u64, double: which##_real)(a, b)
 #define smaller(a, b) NUMBER_CHOOSE(smaller, a, b)
 #define larger(a, b) NUMBER_CHOOSE(larger, a, b)
 

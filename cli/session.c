@@ -223,13 +223,13 @@ enum status session_tokens_check(const struct session *session, const int32_t *t
                                  uint32_t count, struct error *err)
 {
     uint32_t vocab = engine_facts(session->model->engine)->vocab;
-    for (uint32_t i = 0; i < count; i++)
-        if ((uint32_t)tokens[i] >= vocab)
-            return error_set(err, STATUS_INVALID,
-                             "token %d of the text is beyond the %u that the model knows: its "
-                             "tokenizer is of another model",
-                             tokens[i], vocab);
-    return STATUS_OK;
+    uint32_t known = tokens_known(tokens, count, vocab);
+    return known == count
+               ? STATUS_OK
+               : error_set(err, STATUS_INVALID,
+                           "token %d of the text is beyond the %u that the model knows: its "
+                           "tokenizer is of another model",
+                           tokens[known], vocab);
 }
 
 enum status session_submit(struct session *session, const struct submit_args *args,

@@ -49,9 +49,8 @@ static void args_check(const struct gate *gate, const struct submit_args *args)
               "sequence %u has tokens %u to %u, the model takes %u", i, from, to,
               gate->max_model_len);
     }
-    for (uint32_t i = 0; i < args->token_count && gate->vocab > 0; i++)
-        check((uint32_t)args->tokens[i] < gate->vocab, "token %d of %u", args->tokens[i],
-              gate->vocab);
+    uint32_t known = tokens_known(args->tokens, args->token_count, gate->vocab);
+    check(known == args->token_count, "token %d of %u", args->tokens[known], gate->vocab);
 }
 
 static bool counter_raise(_Atomic uint64_t *counter, uint64_t amount, uint64_t limit)

@@ -71,6 +71,15 @@ struct submit_args {
     void *owner;            // argument of the drain callback
 };
 
+// How many tokens from the start are ids of a vocabulary of so many (0: not known, all are).
+static inline uint32_t tokens_known(const int32_t *tokens, uint32_t count, uint32_t vocab)
+{
+    uint32_t known = 0;
+    while (known < count && (vocab == 0 || (uint32_t)tokens[known] < vocab))
+        known++;
+    return known;
+}
+
 enum admission {
     ADMITTED,
     ADMISSION_BUSY,            // the queue is full: 503 / 529

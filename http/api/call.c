@@ -158,15 +158,12 @@ void call_fail(struct call *call, enum http_error error, const char *format, ...
 static bool tokens_fit(const struct call *call, const struct submit_args *args)
 {
     uint32_t vocab = call->model->facts->vocab;
+    uint32_t known = tokens_known(args->tokens, args->token_count, vocab);
 
-    for (uint32_t i = 0; i < args->token_count && vocab > 0; i++) {
-        if ((uint32_t)args->tokens[i] >= vocab) {
-            log_line(LOG_ERROR, "the tokenizer of '%s' gave token %d, the model has %u",
-                     call->model->id, args->tokens[i], vocab);
-            return false;
-        }
-    }
-    return true;
+    if (known < args->token_count)
+        log_line(LOG_ERROR, "the tokenizer of '%s' gave token %d, the model has %u",
+                 call->model->id, args->tokens[known], vocab);
+    return known == args->token_count;
 }
 
 struct request *call_submit(struct call *call, struct submit_args *args)

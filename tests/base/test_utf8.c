@@ -81,11 +81,14 @@ static void test_one_mark_stands_for_each_bad_piece(void **state)
     } rows[] = {
         {"plain text", "plain text"},
         {"a\xFFz", "a\xEF\xBF\xBDz"},
-        {"\xC0\xAF", "\xEF\xBF\xBD\xEF\xBF\xBD"},                         // overlong
-        {"\xE2\x82", "\xEF\xBF\xBD"},                                     // cut
-        {"\xE2\x82" "A", "\xEF\xBF\xBD" "A"},                             // cut inside
-        {"\xED\xA0\x80", "\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD"},         // a surrogate
-        {"\xF0\x9F\x98\x80\x80", "\xF0\x9F\x98\x80\xEF\xBF\xBD"},         // one byte too many
+        {"\xC0\xAF", "\xEF\xBF\xBD\xEF\xBF\xBD"}, // overlong
+        {"\xE2\x82", "\xEF\xBF\xBD"},             // cut
+        {"\xE2\x82"
+         "A",
+         "\xEF\xBF\xBD"
+         "A"},                                                    // cut inside
+        {"\xED\xA0\x80", "\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD"}, // a surrogate
+        {"\xF0\x9F\x98\x80\x80", "\xF0\x9F\x98\x80\xEF\xBF\xBD"}, // one byte too many
         {"\xF4\x90\x80\x80", "\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD"}, // over U+10FFFF
     };
     struct arena *arena = arena_create(0, 0);
