@@ -35,7 +35,7 @@ static void hash_make(const struct keys *keys, struct text plain, unsigned char 
     check(made && bytes == HASH_BYTES, "HMAC gave %u bytes", bytes);
 }
 
-// Requests that wait are told apart by these numbers: who stays keeps its own.
+// Waiting requests are told apart by these numbers: a key that stays in the list keeps its own.
 static uint32_t id_of(struct keys *keys, const struct keys *old, const unsigned char *hash)
 {
     for (uint32_t i = 0; old && i < old->count; i++)
@@ -176,7 +176,7 @@ bool keys_shown(const struct keys *keys, struct credential authorization,
                 struct credential x_api_key)
 {
     bool shown = keys_check(keys, ROUTE_BEARER, authorization, x_api_key).allowed;
-    if (x_api_key.count > 0) // without one it reads as above
+    if (x_api_key.count > 0) // without it the second reading is the same
         shown = keys_check(keys, ROUTE_X_API_KEY, authorization, x_api_key).allowed || shown;
     return shown;
 }

@@ -1,5 +1,5 @@
-// See gate.h. A list of those who wait, each with a condition of its own: who is called is decided
-// by the one who makes room, so that nobody who comes in between goes first.
+// See gate.h. Waiting workers have a condition each: whoever makes room chooses which of them runs,
+// so that no newcomer gets in before it.
 #include "http/gate.h"
 
 #include <stddef.h>
@@ -27,7 +27,7 @@ static bool has_room(const struct gate *gate, bool large)
     return gate->running < gate->most && (!large || gate->running_large < gate->most_large);
 }
 
-// Large ones that find no room are stepped over: small ones never wait for them.
+// Large ones without room are passed over, so that small ones never wait for them.
 static void call(struct gate *gate)
 {
     for (struct gate_place **at = &gate->first; *at;) {

@@ -1,5 +1,5 @@
-// Which of the text workers run: at most so many at once, fewer of those with large bodies,
-// in the order in which they came. Who has run for a slice stands behind all that wait.
+// Which text workers run: at most so many at once, fewer of those with large bodies, in order of
+// arrival. A worker that has run for a slice queues after all that wait.
 #pragma once
 
 #include <pthread.h>
@@ -10,9 +10,9 @@ struct gate_place;
 
 struct gate {
     pthread_mutex_t lock;
-    uint32_t most, most_large; // that run at once
+    uint32_t most, most_large; // may run at once
     uint32_t running, running_large, waiting;
-    struct gate_place *first, **end; // who waits, the oldest first
+    struct gate_place *first, **end; // waiting workers, the oldest first
 };
 
 void gate_open(struct gate *gate, uint32_t most, uint32_t most_large);

@@ -65,9 +65,10 @@ void connection_release(h2o_req_t *req)
     connection->judged_with = 0; // the next request may bring another key
 }
 
-// The kernel spreads newcomers over the threads by a hash: one may get more than its part, so all
-// share a count. seq_cst, here and at the flags: who pauses raises its flag and looks at the count
-// once more, who closes lowers the count and then looks at the flags. With less both could miss.
+// The kernel spreads connections over the threads by a hash, so one may get more than its share:
+// all threads have one count. seq_cst, here and at the flags: a thread that pauses raises its flag
+// and then reads the count again; one that closes a connection lowers the count and then reads the
+// flags. With less, each could miss the other.
 static bool connection_take(struct server *server)
 {
     uint32_t count = atomic_load(&server->connections);

@@ -93,12 +93,12 @@ static void work_done(struct exchange *x)
     x->done(x);
     if (!exchange_gone(x)) {
         if (x->request && x->reply != REPLY_ENDED)
-            exchange_run(x, x->route->on_ready); // what came meanwhile
+            exchange_run(x, x->route->on_ready); // events that came meanwhile
         else
             exchange_settle(x);
         return;
     }
-    if (x->offloaded) // done sent it out again
+    if (x->offloaded) // done offloaded it again
         return;
     exchange_forget(x);
     if (!x->answer)

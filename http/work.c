@@ -1,7 +1,7 @@
-// See work.h. Rings hold as many entries as may be out, so the way back can never be full. A
-// worker walks the rings of all h2o threads in turn, one item each, so that none is starved.
-// Workers stand by size: those of small bodies, then as many of each larger size as may run of
-// large ones. All go through one gate.
+// See work.h. Rings hold as many entries as may be submitted, so the way back is never full. A
+// worker takes one item of each h2o thread in turn, so that none is starved. Workers are ordered by
+// size: those for small bodies, then as many of each larger size as may run large ones. All go
+// through one gate.
 #include "http/work.h"
 
 #include "base/arena.h"
@@ -23,7 +23,7 @@ struct item_ring {
 
 struct lane { // one (h2o thread, worker)
     struct item_ring to, from;
-    uint32_t out; // h2o thread's count
+    uint32_t out; // submitted and not taken back; counted by the h2o thread
 };
 
 struct work_side {
@@ -71,7 +71,7 @@ static bool item_pop(struct item_ring *items, struct exchange **out)
 
 // The slices of one large body.
 struct turn {
-    struct slice slice; // first: the slice's pass finds the rest
+    struct slice slice; // must be first: its callback casts it back
     struct gate *gate;
 };
 
@@ -142,7 +142,7 @@ enum status work_open(struct work_pool **out, const struct work_options *options
 {
     struct work_pool *pool = heap_take_zeroed(1, sizeof *pool);
     pool->options = *options;
-    pool->options.wakers = NULL; // the caller's, not kept
+    pool->options.wakers = NULL; // the caller's array, not kept
     pool->large_count = work_large_count(options->workers);
     pool->worker_count = options->workers + (options->sizes - 1) * pool->large_count;
     pool->workers = heap_take_zeroed(pool->worker_count, sizeof *pool->workers);
@@ -187,7 +187,7 @@ struct work_side *work_side(struct work_pool *pool, uint32_t index)
     return &pool->sides[index];
 }
 
-// Least of: the work of all h2o threads, then what this thread has there.
+// The worker with the least is chosen: submissions of all h2o threads, then those of this one.
 static uint64_t load_of(const struct work_side *side, uint32_t at)
 {
     uint64_t out = atomic_load_explicit(&side->pool->workers[at].out, memory_order_relaxed);

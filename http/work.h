@@ -1,12 +1,12 @@
-// Text workers: work over about a millisecond leaves the h2o loops. One ring pair per (h2o thread,
-// worker), each single-producer single-consumer; the h2o thread alone submits, and gets back every
-// exchange it gave.
+// Text workers do the work of over about a millisecond for the h2o loops. One pair of rings per
+// (h2o thread, worker), single-producer single-consumer; the h2o thread alone submits, and gets
+// back every exchange it gave.
 //
-// Bodies are sorted by size, each up to twice as large as the one before; each size has workers of
-// its own, whose bodies go one after another. So many workers run at once as there are for small
-// bodies (gate.h), and one less at most that have large ones. A large body is prepared in slices:
-// after each the others get their turn. So nothing waits for the whole of a larger body, and no
-// more bodies of a size are prepared at once than may run.
+// Bodies are sorted by size, each size up to twice as large as the one before. Each size has
+// workers of its own, which prepare one body after another. At most as many workers run at once as
+// there are for small bodies (gate.h), at most one less with large ones. A large body is prepared
+// in slices, and after each the other workers get their turn: nothing waits for the whole of a
+// larger body.
 #pragma once
 
 #include "base/slice.h"
@@ -34,15 +34,16 @@ static inline uint32_t work_size(uint64_t bytes)
     return size;
 }
 
-// Of so many workers, how many may have a large body at a time, and how many each size has.
+// How many of so many workers may have a large body at a time; also the number of workers of each
+// large size.
 static inline uint32_t work_large_count(uint32_t workers)
 {
     return workers > 1 ? workers - 1 : 1;
 }
 
 struct work_options {
-    uint32_t workers;            // for small bodies, and that run at once
-    uint32_t sizes;              // up to that of the largest body
+    uint32_t workers;            // for small bodies; as many run at once
+    uint32_t sizes;              // number of body sizes
     uint32_t sides;              // h2o threads
     struct waker *const *wakers; // [sides] raised when a side has news
     // Called on a worker for each exchange submitted. slice: of a large one, else NULL.
@@ -51,11 +52,11 @@ struct work_options {
 
 enum status work_open(struct work_pool **out, const struct work_options *options,
                       struct error *err) MUST_USE;
-void work_close(struct work_pool *pool); // nothing may be out
+void work_close(struct work_pool *pool); // nothing may be submitted and not taken back
 struct work_side *work_side(struct work_pool *pool, uint32_t index);
 uint32_t work_waiting(struct work_pool *pool); // workers that have work and wait for their turn
 
-// What one (h2o thread, worker) pair may hold at a time; the rest waits on the h2o thread's side.
+// What one (h2o thread, worker) pair may hold at a time; the rest waits in the h2o thread.
 enum { WORK_SMALL_MAX = 4, WORK_LARGE_MAX = 1 };
 
 // h2o thread only. The worker to submit to; -1: none now, ask again when work_take has given
