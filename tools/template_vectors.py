@@ -95,6 +95,320 @@ range(5, 0, -2) | list ~ range(3) ~ (range(0) | list) ~ range(2, 9)[2] ~ range(1
 """.strip().split("\n")
 
 
+# What rarely stands in a template and what is refused: one expression a line.
+RARE = r"""
+range(3) | list | length ~ range(4, none)
+range(1, 5, 0)
+range('a')
+range(missing)
+range(*[1, 4]) | list ~ range(*(2,)) | list
+'{}-{}'.format(*['a', 'b']) ~ '{x}'.format(**{'x': 1}) ~ '{}{x}{y}'.format(7, x=8, **{'y': 9})
+dict(**{'a': 1}, b=2)
+dict(a=1, **{'a': 2})
+dict(**{1: 2})
+dict(**[1])
+dict(*1)
+dict([('a', 1), ('b', 2)], c=3) ~ dict({'x': 1}, x=2) ~ dict() ~ dict([])
+dict([1])
+dict([(1, 2, 3)])
+dict('ab')
+dict([('a', 1)], [('b', 2)])
+{'a0': 0, 'a1': 1, 'a2': 2, 'a3': 3, 'a4': 4, 'a5': 5, 'a6': 6, 'a7': 7, 'a8': 8, 'a9': 9, 'a3': 33}
+{0: 'a', 1: 'b', 2: 'c', 3: 'd', 4: 'e', 5: 'f', 6: 'g', 7: 'h', 8: 'i', '8': 'j', 8.0: 'k', true: 'l', 0.5: 'm', none: 'n'}
+{0: 'a', 1: 'b', 2: 'c', 3: 'd', 4: 'e', 5: 'f', 6: 'g', 7: 'h', 8: 'i', '8': 'j'}[8.0] ~ {0: 1, 1: 2, 2: 3, 3: 4, 4: 5, 5: 6, 6: 7, 7: 8, 8: 9, 9: 10}[true]
+{0: 1, 1: 2, 2: 3, 3: 4, 4: 5, 5: 6, 6: 7, 7: 8, 8: 9, 9: 10}.get(10, 'none') ~ (11 in {0: 1, 1: 2, 2: 3, 3: 4, 4: 5, 5: 6, 6: 7, 7: 8, 8: 9})
+{(1, 2): 'a', (1, 3): 'b', 'c': 1, 'd': 2, 'e': 3, 'f': 4, 'g': 5, 'h': 6, 'i': 7}[(1, 3)] ~ {(1,): 2}[(1,)] ~ {(): 3}[()]
+{'k': 1, [1]: 2}
+{{}: 1}
+{(1, [2]): 1}
+{'a': 1}[[1]]
+{'a': 1, 'b': 2} == {'b': 2, 'a': 1.0} ~ ({'a': 1} == {'a': 2}) ~ ({'a': 1} == {'b': 1}) ~ ({'a': 1} == {}) ~ ({} == {})
+[1, [2, 'x']] == [1, [2, 'x']] ~ ([1, 2] == [1, 3]) ~ ([1] == [1, 2]) ~ ([1] == (1,)) ~ ((1, 2) == (1, 2)) ~ (range(2) == range(2)) ~ ([] == '')
+d == d ~ (l == l) ~ (l != l[:]) ~ (l[:] == l) ~ (d != {}) ~ (none == none) ~ (none == false) ~ (0 == false) ~ ('1' == 1)
+[1, 'a'] < [1, 2]
+[1] < 'a'
+1 < 'a'
+none < 1
+missing < 1
+1 < missing
+[[1], [1, 0]] | sort ~ ([(2, 'a'), (1, 'b')] | sort) ~ ([[2], [1, 9]] | max) ~ ((1, 2) <= (1, 2)) ~ ([2] > [1, 5]) ~ ([] < [0])
+1 < 2 < 3 ~ (1 < 3 < 2) ~ (3 > 2 >= 2 == 2 != 1) ~ (1 in [1] in [[1]]) ~ (2 not in [1]) ~ (1 not in {1: 2})
+1 in 'a1'
+1 in 2
+'x' in none
++ 3 ~ (+ 2.5) ~ (- -2) ~ (-2.5) ~ (+ true) ~ (- true) ~ (-0.0)
+-'a'
++ none
+-missing.x
+3 * 'ab' ~ ('ab' * 0) ~ ('ab' * -1) ~ (2 * [1]) ~ ([1, 2] * 0) ~ ((1,) * 2) ~ ([1] + [2, 3]) ~ ((1,) + (2,)) ~ (true * 3)
+[1] + (2,)
+'a' + 1
+1 + 'a'
+[1] * 'a'
+1.5 * 'a'
+5.5 - 2 ~ (2 * 1.5) ~ (1 / 4) ~ (2.0 / 4) ~ (2 ** 10) ~ (2.0 ** 0.5) ~ (4 ** 0.5) ~ (0 ** 0) ~ (-5 // 2.0) ~ (5 % -2.5) ~ (-5 % 2.5) ~ (5.0 % 5)
+1 / 0
+1 // 0
+1 % 0
+1.0 / 0
+1.0 % 0
+0 ** -1
+7 is divisibleby 0
+(-6.0) // 4 ~ (6.0 // -4) ~ (-6.0 % 4) ~ (6.0 % -4) ~ (-4.0 % 4) ~ (4.0 % -4) ~ (0.0 % -3) ~ (1e300 * 1e10) ~ (-1e300 * 1e10) ~ (1e300 * 1e10 - 1e300 * 1e10)
+(1e300 * 1e10) | tojson ~ ((-1e300 * 1e10) | tojson) ~ ((1e300 * 1e10 - 1e300 * 1e10) | tojson)
+9223372036854775807 ~ -9223372036854775807 ~ 0x1F ~ 0b101 ~ 0o17 ~ 1_000 ~ 1_0.5e1_0 ~ 1e3 ~ 0.5E-3 ~ 00
+1__0
+0x
+0b2
+1.e3
+"\x41\u00e9\U0001F600\101\7\a\b\f\n\r\t\v\\\'\"\q\
+x" ~ '\N{DASH}'
+'\x4'
+'\u12'
+'\U00110000'
+'abc
+a.0
+l.0 ~ l.2 ~ (1, 2).1
+l.x.0
+l."x"
+l.
+l[
+l[1
+l)
+(1
+[1, 2
+{1: 2
+{1 2}
+{1: }
+[1 2]
+a ? b
+1 if
+1 if t else
+(1 if false) ~ (1 if t) ~ (1 if false else 2 if false else 3) ~ ((1 if false) is defined)
+a|
+a|nofilter
+a is
+a is nothing
+a is not defined ~ (a is not none) ~ (3 is not divisibleby 2) ~ (not a is defined) ~ (3 is divisibleby(3)) ~ (3 is eq 3) ~ (3 is gt(2)) ~ (2 is in [1, 2]) ~ ('a' is in 'bab')
+a is defined is string
+a(
+a()
+n()
+a.upper
+a.upper(1)
+a.upper(x=1)
+a.nope()
+l.append(4)
+d.update({})
+d.pop('x')
+a.startswith()
+a.split(',', 1, 2)
+a.split(sep='A') ~ 'a,b,c'.split(sep=',', maxsplit=1) ~ 'a b'.split(maxsplit=1) ~ 'a\nb'.splitlines(keepends=true)
+a.split('A', sep='x')
+a.split(nope=1)
+a.split('')
+a.partition('')
+a.center(3, 'xy')
+a.center('x')
+a.find(1)
+a.join(1)
+a.strip(1)
+a.replace('a')
+'ab'.replace(1, 'x')
+d.copy() ~ l.copy() ~ d.get(1) ~ d.get(d.x) ~ d.get('q', missing) is defined
+d.get()
+d.get([1])
+l.index()
+'12'.isdigit() ~ '12'.isnumeric() ~ '½'.isnumeric() ~ '½'.isdigit() ~ '١'.isdecimal() ~ 'a'.isnumeric() ~ 'Ⅷ'.isnumeric() ~ '½'.isalnum() ~ '½'.isdecimal()
+'ab'.isalnum() ~ ''.isalnum() ~ ''.isspace() ~ ''.isdigit() ~ ' a'.isspace() ~ 'aA'.islower() ~ 'a1'.islower() ~ '1'.islower() ~ 'ª'.islower() ~ 'ǅ'.isupper()
+'a\tb'.expandtabs(4) ~ 'x'.encode
+[1, 2] | map('string') | join ~ ([[1]] | map('first', 1))
+[1] | map
+[1] | map(1)
+[1] | map(nope=1)
+[1] | map('nope')
+[1] | select('nope')
+[1] | selectattr
+[1] | selectattr('x', 'nope')
+[[1, 2], [3, 4]] | map(attribute=1) | list ~ ([[1, [5]], [3, [6]]] | map(attribute='1.0') | list) ~ ([{'a': {'b': 1}}, {'a': {}}] | map(attribute='a.b', default='z') | list)
+[{'a': 1}, {}] | map(attribute='a') | list ~ ([{'a': 1}, {'a': 0}, {}] | selectattr('a') | list) ~ ([{'a': 1}, {'a': 0}, {}] | rejectattr('a', 'defined') | list)
+[{'a': {'b': 2}}, {'a': {'b': 1}}] | sort(attribute='a.b') ~ ([{'a': 'B'}, {'a': 'b'}, {'a': 'A'}] | unique(attribute='a') | list) ~ (['a', 'A'] | unique(true) | list)
+[[1, 'a'], [1, 'b'], [2, 'c']] | groupby(0) | list ~ ([{'x': 1}, {}] | groupby('x', default=0) | map(attribute='grouper') | list) ~ (['Ab', 'aB'] | groupby('0', case_sensitive=true) | map('first') | list)
+[{'x': 1}, {}] | groupby('x') | list
+[{'a': 1}] | groupby('a') | map(attribute='list') | list
+[1, none] | sort
+[1, 'a'] | max
+n | length
+z | length
+n | list
+n | first
+n | last
+n | join
+n | sort
+missing | first
+missing | last ~ (missing | sort) ~ (missing | unique | list) ~ (missing | sum) ~ (missing | reverse | list) ~ (missing | map('upper') | list) ~ (missing | batch(2) | list)
+missing | items | list ~ (d | items | list) ~ ({} | items | list)
+n | items
+n | dictsort
+missing | dictsort
+d | dictsort(by='nope')
+d | dictsort | first ~ ({'b': 'x', 'A': 'Y'} | dictsort(by='value')) ~ ({'b': 'x', 'A': 'Y'} | dictsort(true, 'value', true))
+l | map('string') | last
+(l | select('odd')) | last
+['a', 'b'] | sum
+[[1], [2]] | sum(start=[])
+[1.5, 2] | sum ~ ([] | sum) ~ ([] | sum(start=3)) ~ ([true, 2] | sum) ~ ([{'k': {'j': 2}}] | sum('k.j'))
+l | slice(0) | list
+l | batch(0) | list
+'abc' | slice(2) | list ~ ('abcde' | batch(2, 'x') | list) ~ ({'a': 1, 'b': 2} | batch(2) | list) ~ ('abc' | sort) ~ ({'b': 1, 'a': 2} | sort) ~ ({'b': 1} | list | first)
+d | attr('x') ~ (d | attr('items')) | length ~ (a | attr('nope')) ~ (a | attr('upper'))()
+a | attr(1)
+'a' | int ~ (none | int(5)) ~ ([] | int) ~ ('' | int) ~ ('-' | int) ~ ('+5' | int) ~ ('1_' | int) ~ ('_1' | int) ~ ('1__2' | int) ~ ('0o17' | int(0, 8)) ~ ('-0x1F' | int(0, 16)) ~ ('0x' | int(9, 16)) ~ ('10' | int(base=2)) ~ ('inf' | int(3)) ~ ('1e2' | int)
+'9223372036854775807' | int ~ ('-9223372036854775808' | int) ~ ('0b' | int(4, 2)) ~ ('0o9' | int(4, 8)) ~ ('zz' | int(0, 36)) ~ ('0XfF' | int(0, 16)) ~ ('08' | int) ~ ('08' | int(5, 0))
+'1.5' | float ~ (none | float) ~ ('' | float(1)) ~ (' 2 ' | float) ~ ('1_0.5' | float) ~ ('_1' | float) ~ ('1_' | float) ~ ('0x1' | float) ~ ('inf' | float) ~ ('-Infinity' | float) ~ ('1e' | float) ~ ('.5' | float) ~ ('5.' | float) ~ ('.' | float)
+'a' | abs
+none | abs
+missing | abs
+'a' | round
+missing | round
+1.5 | round(0, 'nope')
+25 | round(-1) ~ (35 | round(-1, 'floor')) ~ (31 | round(-1, 'ceil')) ~ (true | round) ~ (-0.4 | round) ~ (0.5 | round | int) ~ (1e20 | round) ~ (2.5 | round(precision=0, method='floor'))
+n | upper ~ (z | upper) ~ (l | upper) ~ (1.5 | lower) ~ (none | title) ~ (missing | upper) ~ (true | capitalize) ~ (n | trim) ~ (l | replace('1', '9')) ~ (n | center(4)) ~ (n | wordcount)
+'abcdef' | truncate(5, true, '...', 0) ~ ('abcdef' | truncate(6, leeway=0)) ~ ('ab cd ef' | truncate(7, leeway=0)) ~ ('abcdefgh' | truncate(5, leeway=2)) ~ ('abcdefgh' | truncate(5, leeway=3)) ~ ('é é é é' | truncate(6, end='…', leeway=0))
+'abcdef' | truncate(2)
+'abc' | truncate(-1, leeway=0)
+'a\nb\n\nc' | indent(2) ~ ('a\n\nb' | indent(2, blank=true)) ~ ('a\nb' | indent(first=true)) ~ ('a' | indent(0)) ~ ('a\r\nb' | indent(1)) ~ ('\n' | indent(1, true))
+'a' | indent(-3)
+'a b\tc' | wordcount ~ ('' | wordcount) ~ ("it's a-b _c" | wordcount)
+'%s %s' | format('a', 1) ~ ('%(x)s' | format(x=2)) ~ ('%s' | format(none)) ~ ('x' | format)
+'%s' | format(1, x=2)
+'%s' | format
+'%s' | format(1, 2)
+'%d' | format('a')
+'%d' | format(missing)
+'%(a)s' | format(b=1)
+'%z' | format(1)
+'%' | format(1)
+'%(a' | format(a=1)
+'%-6d|%+d|% d|%06.2f|%6s|%.3s|%x|%X|%#x|%#o|%e|%E|%g|%G|%r' | format(3, 4, 5, 2.5, 'a', 'abcdef', 255, 255, 255, 8, 12.5, 12.5, 0.0001, 1e20, 'é')
+'%5.1f|%-7.2e|%g|%g|%+.0f|%#.0f|%5d|%-5d|%05d|%i|%u|%.3d|%s' | format(-2.25, 12345.678, 1e15, 123456789.0, 2.5, 2.0, -3, -3, -3, 7.9, 8, 5, [1])
+'{:d}'.format('a')
+'{:s}'.format(1)
+'{'.format(1)
+'}'.format(1)
+'{1}'.format(1)
+'{x}'.format(y=1)
+'{0}{}'.format(1, 2)
+'{}{0}'.format(1, 2)
+'{:q}'.format(1)
+'{:5'.format(1)
+'{!x}'.format(1)
+'{0[0]}{0[1]}|{a[k]}|{a[0]}|{!r}|{!s}'.format([1, 2], 'x', 'y', a={'k': 3, '0': 4}) ~ '{0[k]}'.format({'k': 'v'})
+'{!r}|{!s}|{!r:>5}'.format('é', 'é', 'a')
+'{:<5}|{:^5}|{:>5}|{:=5}|{:05}|{:*<4}|{:_>6}'.format(1, 2, 3, -4, -5, 'a', 'é') ~ '{:<}'.format(1) ~ '{:}'.format('x')
+'{:o}|{:x}|{:X}|{:#o}|{:#X}|{:,.2f}|{:+}|{: }|{:-}'.format(8, 255, 255, 8, 255, 1234.5, 1, 1, 1)
+'{:f}|{:F}|{:e}|{:E}|{:g}|{:G}|{:%}|{:.0f}|{:.3}|{:+.1f}|{: .1f}|{}|{:+}|{:8}'.format(1.5, 1.5, 1.5, 1.5, 1e-5, 1e-5, 0.5, 2.5, 'abcdef', 1.25, 1.25, 1.5, 2.0, 2.5)
+'{:f}|{:.1f}|{:e}'.format(1, 2, 3) ~ '{:x}'.format(-255) ~ '{:#x}'.format(-1) ~ '{:,}'.format(-1234) ~ '{:,}'.format(123) ~ '{:,}'.format(1234567.5) ~ '{:10,}'.format(-1234)
+{'a': 1} | urlencode ~ ([('a', 'b c'), ('d', 1)] | urlencode) ~ ('é/?=&~' | urlencode) ~ (1 | urlencode) ~ ({'a b': none} | urlencode)
+[1] | urlencode
+n | xmlattr
+{'a b': 1} | xmlattr
+{'a': none} | xmlattr ~ ({} | xmlattr) ~ ({'a': missing, 'b': 2} | xmlattr)
+{'a': 'x', 'b': [1, {'c': none}]} | tojson(indent=2) ~ ([] | tojson(indent=2)) ~ ({} | tojson(indent=0)) ~ ([[], {}] | tojson(indent=1)) ~ ([1] | tojson(indent='-'))
+{1: 2, none: 3, true: 4, 1.5: 5, 'a': 6} | tojson ~ ({'b': {'z': 1, 'y': 2}, 'a': 0} | tojson(sort_keys=true, indent=1)) ~ ([1, {'a': 2}] | tojson(separators=(',', ':')))
+{(1, 2): 3} | tojson
+missing | tojson
+[missing] | tojson
+[1] | tojson(separators=1)
+[1] | tojson(separators=(1, 2))
+range(3) | tojson
+(1, 2) | tojson ~ ('</script>' | tojson) ~ (none | tojson) ~ ('\u2028' | tojson(ensure_ascii=true))
+'a' is escaped ~ (('a' | e) is escaped) ~ ('upper' is filter) ~ ('nope' is filter) ~ ('odd' is test) ~ ('nope' is test) ~ (1 is filter) ~ (none is test)
+1 is sameas 1 ~ ('a' is sameas 'b') ~ (none is sameas none) ~ (true is sameas true) ~ (true is sameas 1) ~ (l is sameas l) ~ (l is sameas l[:]) ~ (d is sameas d) ~ (d is sameas {})
+1 is number ~ (true is number) ~ (1.5 is number) ~ ('1' is number) ~ (true is boolean) ~ (1 is boolean) ~ (true is true) ~ (false is false) ~ (1 is true) ~ (1 is integer) ~ (1.0 is integer) ~ ('a' is sequence) ~ (1 is sequence) ~ (d is sequence) ~ (d is iterable) ~ (1 is iterable) ~ (missing is iterable) ~ (missing is sequence) ~ (a.upper is callable) ~ (1 is callable)
+'ab' is lower ~ ('Ab' is lower) ~ (1 is lower) ~ ('' is upper) ~ (none is upper) ~ (2 is even) ~ (2 is odd) ~ (-3 is odd) ~ (2.0 is even) ~ (2.5 is odd)
+'a' is odd
+missing is odd
+1 is gt 'a'
+1 is divisibleby
+1 is lt 2 ~ (1 is lessthan 2) ~ (1 is le 1) ~ (1 is ge 2) ~ (1 is greaterthan 0) ~ (1 is ne 1) ~ (1 is equalto 1) ~ (1 is '==' 1)
+(cycler is defined) ~ (joiner is callable) ~ (namespace is defined) ~ (strftime_now is defined) ~ (raise_exception is callable)
+namespace(1)
+namespace(a=1).a ~ namespace({'b': 2}).b ~ namespace([('c', 3)], d=4).d ~ namespace().x
+joiner(1, 2)
+cycler()
+raise_exception()
+raise_exception('no')
+strftime_now()
+strftime_now('%a %A %b %B %d %-d %m %-m %y %Y %H %-H %I %-I %M %S %f %p %j %-j %w %u %U %W %% %n%t| %F %T %D %R %e %h') ~ strftime_now('')
+strftime_now('%c') ~ strftime_now('%x') ~ strftime_now('%X') ~ strftime_now('x%') ~ strftime_now('%Z')
+('<b>' | safe) + '<i>' ~ ('<i>' + ('<b>' | safe)) ~ (('<b>' | safe) ~ '<i>') ~ (('<b>' | safe) * 2) ~ ([('<' | safe), '<'] | join)
+('<b>' | e | e) ~ ('<b>' | e | forceescape) ~ (('<a>' | safe) | string is escaped) ~ (('<' | safe) | replace('<', '>'))
+'a' 'b' ~ "c" 'd'
+[1, 2,] ~ (1, 2,) ~ (1,) ~ () ~ {'a': 1,} ~ [] ~ {} ~ [[]] ~ [()] ~ ((1)) ~ ['a', "it's", 'q"q', 'b\\\n\t\x00\x7fé\u2028']
+[true, none, 1.0, 1e100, 1e16, 1e-5, 123456789012345680.0, -0.0, range(2), range(1, 2), range(0, 4, 2), {1: (2,)}, 'x' | safe]
+[range, a.upper, joiner] | length
+true ~ True ~ false ~ False ~ none ~ None
+""".strip("\n").split("\n")
+
+# Whole templates: loops, macros, calls, scopes, and tags that are malformed.
+SOURCES = [
+    "{% for x in l recursive %}{{ x }}{% endfor %}",
+    "{% for x in [1, [2, [3]], 4] recursive %}{% if x is iterable %}({{ loop(x) }}@{{ loop.depth }}{{ loop.depth0 }}){% else %}{{ x }}"
+    "{% endif %}{% endfor %}",
+    "{% for x in l %}{{ loop(l) }}{% endfor %}", "{% for x in l recursive %}{{ loop() }}{% endfor %}",
+    "{% for x in l recursive %}{{ loop(l, l) }}{% endfor %}", "{% for x in l recursive %}{{ loop(1) }}{% endfor %}",
+    "{% for x in 'abc' %}{{ loop.index }}{{ loop.index0 }}{{ loop.revindex }}{{ loop.revindex0 }}{{ loop.first }}{{ loop.last }}{{ loop.length }}"
+    "{{ loop.depth }}{{ loop.depth0 }}{{ loop.previtem }}{{ loop.nextitem }}{{ loop.nope }};{% endfor %}",
+    "{% for x in l %}{{ loop | length }}{{ loop.cycle('a', 'b') }}{% endfor %}", "{% for x in l %}{{ loop.cycle() }}{% endfor %}",
+    "{% for x in [1, 1, 2, 2, 1] %}{{ loop.changed(x) }}{{ loop.changed(x, 'a') }}{% endfor %}",
+    "{% for x in [1, 1, 2, 2, 1] %}{{ loop.changed(x) }};{% endfor %}",
+    "{% for x in l %}{{ loop.previtem is defined }}{{ loop.nextitem is defined }}{{ loop.nextitem + 0 if loop.nextitem is defined }}{% endfor %}",
+    "{% for x in l %}{{ x }}{% else %}none{% endfor %}{% for x in [] %}{{ x }}{% else %}none{% endfor %}",
+    "{% for x in [1, 2, 3] if x > 3 %}{{ x }}{% else %}none{% endfor %}", "{% for x in l if x is odd %}{{ loop.length }}{{ loop.last }}{{ x }}{% endfor %}",
+    "{% for a, b in [(1, 2), [3, 4]] %}{{ a }}{{ b }}{% endfor %}", "{% for a, b in [(1, 2, 3)] %}{{ a }}{% endfor %}",
+    "{% for a, b in [1] %}{{ a }}{% endfor %}", "{% for a, (b, c) in [(1, (2, 3))] %}{{ a }}{{ b }}{{ c }}{% endfor %}",
+    "{% for a, b in [(1, 2), (2, 1)] if a < b %}{{ a }}{% endfor %}", "{% for k, v in d.items() if v == 1 %}{{ k }}{% endfor %}",
+    "{% for x in missing %}{{ x }}{% else %}e{% endfor %}", "{% for x in n %}{% endfor %}", "{% for x in none %}{% endfor %}",
+    "{% for x in d %}{{ x }},{% endfor %}", "{% for x in 'é😀a' %}{{ x }},{% endfor %}", "{% for x in l %}{% set y = x %}{% endfor %}{{ y }}",
+    "{% for x in l %}{% if x == 2 %}{% continue %}{% endif %}{{ x }}{% endfor %}", "{% for x in l %}{% if x == 2 %}{% break %}{% endif %}{{ x }}{% endfor %}",
+    "{% break %}", "{% for x in l %}{{ loop.index }}{% for y in 'ab' %}{{ loop.index }}{{ loop.depth }}{% endfor %}{{ loop.index }}{% endfor %}",
+    "{{ loop }}", "{% set loop = 1 %}{{ loop }}", "{% for x in l %}", "{% for x of l %}{% endfor %}", "{% for in l %}{% endfor %}",
+    "{% for 1 in l %}{% endfor %}", "{% for x.y in l %}{% endfor %}", "{% for x in l %}{% endif %}", "{% endfor %}", "{% if %}{% endif %}", "{% if t %}{% else %}{% else %}{% endif %}",
+    "{% if t %}", "{% if false %}a{% elif t %}b{% else %}c{% endif %}{% if false %}a{% elif false %}b{% elif n %}c{% endif %}", "{% elif t %}",
+    "{% nope %}", "{% 1 %}", "{% %}", "{% if t x %}{% endif %}", "{{ a b }}", "{{ }}", "{{ a", "{% if t", "{# a", "{% raw %} a", "{{ a }", "{{ 'a }}", "{{ a } }}", "}}", "%}", "#}", "{",
+    "{{ \\ }}", "{{ a $ }}", "{{ a ! }}", "{% raw %}{{ a }}{% if %}{# #}{% endraw %}", "{% raw x %}{% endraw %}",
+    "{% macro m(a, b=2, *c) %}{% endmacro %}", "{% macro m(a, b=2) %}{{ a }}{{ b }}{{ varargs }}{{ kwargs }}{% endmacro %}{{ m(1) }}{{ m(1, 3) }}{{ m(1, 2, 3) }}{{ m(b=1, a=2) }}{{ m(1, c=3) }}",
+    "{% macro m(a) %}{{ a }}{% endmacro %}{{ m() }}|{{ m(1) }}", "{% macro m(a) %}{{ a }}{% endmacro %}{{ m(1, 2) }}", "{% macro m(a) %}{{ a }}{% endmacro %}{{ m(b=2) }}",
+    "{% macro m(a) %}{{ a.x }}{% endmacro %}{{ m() }}", "{% macro m(a) %}{{ a }}{% endmacro %}{{ m(1, a=2) }}", "{% macro m(a, b=a) %}{{ b }}{% endmacro %}{{ m(3) }}",
+    "{% macro m(a=1, b) %}{% endmacro %}", "{% macro %}{% endmacro %}", "{% macro m %}{% endmacro %}", "{% macro m(1) %}{% endmacro %}", "{% macro m(a, %}{% endmacro %}",
+    "{% macro m(a, b) %}{% endmacro %}{{ m.name }}{{ m.nope }}{{ m is callable }}", "{% macro m() %}x{% endmacro %}{{ m }}", "{% macro m() %}{{ caller is defined }}{% endmacro %}{{ m() }}",
+    "{% macro m() %}{{ caller() }}{% endmacro %}{% call m() %}in{% endcall %}", "{% macro m() %}{{ caller(1, 2) }}{% endmacro %}{% call(x, y=5) m() %}{{ x }}{{ y }}{% endcall %}",
+    "{% macro m() %}{{ caller(1) }}{% endmacro %}{% call(x, y=5) m() %}{{ x }}{{ y }}{% endcall %}", "{% macro m() %}{{ caller() }}{% endmacro %}{{ m() }}", "{% macro m() %}x{% endmacro %}{% call m() %}in{% endcall %}",
+    "{% macro m(caller=7) %}{{ caller }}{% endmacro %}{{ m() }}", "{% call a %}{% endcall %}", "{% call a.upper() %}{% endcall %}", "{% call n() %}{% endcall %}",
+    "{% macro f(n) %}{{ n }}{% if n > 0 %}{{ f(n - 1) }}{% endif %}{% endmacro %}{{ f(3) }}", "{% macro m() %}{{ x }}{% endmacro %}{% set x = 1 %}{{ m() }}{% set x = 2 %}{{ m() }}",
+    "{% for x in l %}{% macro m() %}{{ x }}{% endmacro %}{{ m() }}{% endfor %}", "{% macro m(a) %}<{{ a }}>{% endmacro %}{{ m(1) | upper }}{{ (m(1) ~ m(2)) | length }}{{ m(1) is string }}",
+    "{% macro m(*args) %}{{ args }}{% endmacro %}{{ m(1) }}", "{% macro m(a) %}{{ varargs }}{{ kwargs }}{% endmacro %}{{ m(*[1, 2, 3], **{'x': 4}) }}", "{% macro m(a, b) %}{{ a }}{{ b }}{% endmacro %}{{ m(*[1], **{'b': 2}) }}",
+    "{% macro m(a) %}{{ kwargs }}{% endmacro %}{{ m(x=1, x=2) }}", "{% macro m(a) %}{{ a }}{% endmacro %}{{ m(*1) }}", "{% macro m(a) %}{{ a }}{% endmacro %}{{ m(**1) }}", "{{ range(a=1) }}", "{{ range() }}", "{{ range(1, 2, 3, 4) }}",
+    "{{ dict(a=1, 2) }}", "{{ dict(**d, *l) }}", "{{ dict(**d, **d) }}", "{{ range(*l, 4) }}", "{{ dict(a=) }}", "{{ dict(a=1 b=2) }}", "{{ dict(1=2) }}",
+    "{% set c = cycler('a', 'b', 'c') %}{{ c.next() }}{{ c.current }}{{ c.next() }}{{ c.next() }}{{ c.next() }}{{ c.reset() }}{{ c.next() }}",
+    "{% set j = joiner() %}{{ j() }}a{{ j() }}b{{ j() }}", "{% set j = joiner(' | ') %}{{ j() }}a{{ j() }}b", "{% set j = joiner() %}{{ j.next() }}", "{% set j = joiner() %}{{ j.current }}", "{% set c = cycler(1) %}{{ c.nope }}",
+    "{% set c = cycler(1) %}{{ c() }}", "{% set ns = namespace(x=1) %}{% for i in l %}{% set ns.x = ns.x + i %}{% endfor %}{{ ns.x }}{{ ns.y }}", "{% set ns = namespace() %}{% set ns.a = 1 %}{% set ns.b = 2 %}{% set ns.a = 3 %}{{ ns.a }}{{ ns.b }}",
+    "{% set ns = namespace(a=0,b=1,c=2,d=3,e=4,f=5,g=6,h=7) %}{% set ns.i = 8 %}{% set ns.j = 9 %}{{ ns.a }}{{ ns.g }}{{ ns.i }}{{ ns.j }}", "{% set ns = namespace(a=1, b='x') %}{{ ns }}", "{% set d.x = 1 %}", "{% set nope.x = 1 %}",
+    "{% set n.x = 1 %}", "{% set ns.x %}a{% endset %}", "{% set ns = namespace() %}{% set ns.x %}a{{ 1 }}{% endset %}{{ ns.x }}", "{% set x %}<{{ a }}>{% endset %}{{ x }}{{ x | length }}", "{% set x | upper %}a{{ n }}b{% endset %}{{ x }}",
+    "{% set x | replace('a', 'b') | upper %}aa{% endset %}{{ x }}", "{% set a, b = 1, 2 %}{{ a }}{{ b }}", "{% set a, b = [1] %}", "{% set a, b = missing %}", "{% set a, b = 'xy' %}{{ a }}{{ b }}", "{% set (a, b) = (1, 2) %}{{ b }}", "{% set a %}",
+    "{% set true = 1 %}", "{% set 'a' = 1 %}", "{% set = 1 %}", "{% set a = %}", "{% set a = 1, 2 %}{{ a }}", "{% set a = (1, 2) %}{{ a[1] }}", "{% set a.b, c = 1, 2 %}",
+    "{% filter upper %}a{{ a }}b{% endfilter %}", "{% filter replace('a', 'b') | upper %}aa{% endfilter %}", "{% filter nope %}{% endfilter %}", "{% filter %}{% endfilter %}", "{% filter upper %}",
+    "{% with x = 1, y = 2 %}{{ x }}{{ y }}{% endwith %}{{ x is defined }}", "{% with %}{% set x = 1 %}{{ x }}{% endwith %}{{ x }}", "{% with x = 1, y = x %}{{ y }}{% endwith %}", "{% with x %}{% endwith %}", "{% with x = 1 y = 2 %}{% endwith %}",
+    "{% block b %}x{{ a }}{% endblock %}", "{% block b %}x{% endblock b %}", "{% block %}{% endblock %}", "{% block b %}{% set q = 1 %}{% endblock %}{{ q }}", "{% generation %}a{{ a }}{% endgeneration %}", "{% generation %}",
+    "{% if t %}{% set q = 1 %}{% endif %}{{ q }}", "{% set x = 1 %}{% for i in l %}{% set x = i %}{{ x }}{% endfor %}{{ x }}", "{% include 'a' %}", "{% do l %}",
+    "{%- for x in l -%} {{ x }} {%- endfor -%} z", "a{#- c -#} b", "{{ a }}{{- n -}} {{ z }}", "a\n{% if t %}\nb\n{% endif %}\nc\n", "  {% set x = 1 %}  \n  {{ x }}", "\n\n{{ a }}\n\n", "{{ a }}\r\n{% if t %}\r\nx{% endif %}\r\n",
+    "{% for x in [0.1, 1.0, 1e16, 1e15, 123456789.125, 1e-4, 1e-5, 5e-324, 1.7976931348623157e308] %}{{ x }} {% endfor %}",
+    "{% for k, v in dict(a=1, b=2, c=3, d=4, e=5, f=6, g=7, h=8, i=9, j=10, k=11, l=12, m=13, n=14, o=15, p=16, q=17).items() %}{{ k }}{{ v }}{% endfor %}",
+    "{{ dict(a=1, b=2, c=3, d=4, e=5, f=6, g=7, h=8, i=9, j=10, k=11, l=12, m=13, n=14, o=15, p=16, q=17).q }}{{ dict(a=1, b=2, c=3, d=4, e=5, f=6, g=7, h=8, i=9).z }}",
+]
+
+
 def spaced(rng):
     source, opened = "", 0
     for _ in range(rng.randrange(1, 5)):
@@ -110,10 +424,11 @@ def spaced(rng):
 
 def cases():
     rng = random.Random(8)
-    for form in [f for f in FORMS if f] + FILTERED + EDGES:
+    for form in [f for f in FORMS if f] + FILTERED + EDGES + RARE:
         yield "{{ " + form + " }}"
     for _ in range(700):
         yield spaced(rng)
+    yield from SOURCES
 
 
 def main():

@@ -192,6 +192,8 @@ static void test_refusals_and_lines(void **state)
     assert_int_equal(run(rig, "a\n{% endif %}"), STATUS_UNSUPPORTED);
     assert_non_null(strstr(rig->err.text, "line 2"));
     assert_int_equal(run(rig, "\xff"), STATUS_INVALID);
+    assert_int_equal(run(rig, "{{ '{:010,}'.format(1234) }}"), STATUS_INVALID);
+    assert_non_null(strstr(rig->err.text, "malformed or not supported"));
 }
 
 // What must end with a sentence instead of running on.

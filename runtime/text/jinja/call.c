@@ -255,14 +255,10 @@ static bool loop_call(struct jinja_run *run, const struct jinja_loop *loop,
 
 static bool cycler_call(struct jinja_run *run, struct jinja_cycler *cycler, struct jinja_value *out)
 {
-    if (cycler->joiner) {
-        *out = cycler->items;
-        return cycler->at++ > 0 || jinja_string_make(run, text_of(""), false, out);
-    }
-    const struct jinja_list *list = cycler->items.as.list;
-    *out = list->items[cycler->at];
-    cycler->at = (cycler->at + 1) % list->count;
-    return true;
+    if (!cycler->joiner)
+        return jinja_fail(run, STATUS_INVALID, "a cycler is not called; write .next()");
+    *out = cycler->items;
+    return cycler->at++ > 0 || jinja_string_make(run, text_of(""), false, out);
 }
 
 bool jinja_call(struct jinja_run *run, struct jinja_value callee, const struct jinja_call *call,

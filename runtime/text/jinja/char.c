@@ -91,6 +91,12 @@ bool jinja_char_is_digit(uint32_t point)
            (point >= 0x2080 && point <= 0x2089) || (point >= 0x2460 && point <= 0x2468);
 }
 
+bool jinja_char_is_numeric(uint32_t point)
+{
+    utf8proc_category_t category = category_of(point);
+    return category >= UTF8PROC_CATEGORY_ND && category <= UTF8PROC_CATEGORY_NO;
+}
+
 bool jinja_char_is_upper(uint32_t point)
 {
     return category_of(point) == UTF8PROC_CATEGORY_LU;

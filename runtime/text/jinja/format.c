@@ -301,11 +301,16 @@ static bool field_value(struct jinja_run *run, const struct jinja_call *call, st
         end++;
     struct text name = text_span(field.at, end);
     size_t digits = 0;
-    if (name.bytes == 0)
-        index = (*next)++;
-    else if (!read_number(name, &digits, &index))
+    if (name.bytes > 0 && !read_number(name, &digits, &index))
         return bad_format(run);
-    bool by_index = name.bytes == 0 || digits == name.bytes;
+    bool by_index = digits == name.bytes;
+    bool numbered = by_index && name.bytes > 0 && end == field.bytes; // {0.x} counts for neither
+    if (numbered ? *next > 0 : name.bytes == 0 && *next < 0)
+        return jinja_fail(run, STATUS_INVALID, "a format numbers all its fields or none");
+    if (numbered)
+        *next = -1;
+    else if (name.bytes == 0)
+        index = (*next)++;
     *out = (struct jinja_value){0};
     if (by_index && index >= 0 && index < (int64_t)call->count)
         *out = call->args[index];
@@ -376,7 +381,8 @@ static bool brace_spec(struct jinja_run *run, struct text text, struct spec *spe
     }
     if (at < text.bytes)
         spec->kind = text.at[at++];
-    return at == text.bytes || bad_format(run);
+    bool zeros_grouped = spec->zero && spec->grouped; // the zeros would need commas, too
+    return (at == text.bytes && !zeros_grouped) || bad_format(run);
 }
 
 static bool put_brace(struct jinja_run *run, struct jinja_builder *b, struct jinja_value value,

@@ -320,12 +320,12 @@ static bool char_is(const char *method, uint32_t point)
     case 'd':
         return method[3] == 'i' ? jinja_char_is_digit(point) : jinja_char_is_decimal(point);
     case 'n':
-        return jinja_char_is_digit(point);
+        return jinja_char_is_numeric(point);
     case 's':
         return jinja_char_is_space(point);
     default:
         return jinja_char_is_alpha(point) ||
-               (strcmp(method, "isalnum") == 0 && jinja_char_is_digit(point));
+               (strcmp(method, "isalnum") == 0 && jinja_char_is_numeric(point));
     }
 }
 

@@ -512,10 +512,9 @@ static struct jinja_node *parse_filter(struct parser *p, struct jinja_node *of)
 }
 
 // Filters of a block: `name | name`, the first without its bar.
-struct jinja_node *parse_filters(struct parser *p, struct jinja_node *node, bool first_named)
+struct jinja_node *parse_filters(struct parser *p)
 {
-    if (first_named)
-        node = parse_filter(p, node);
+    struct jinja_node *node = parse_filter(p, NULL);
     while (node && take_op(p, '|'))
         node = parse_filter(p, node);
     return node;

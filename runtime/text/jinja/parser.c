@@ -94,7 +94,7 @@ static struct jinja_node *parse_set(struct parser *p)
     if (take_op(p, '='))
         return (node->b = parse_tuple(p, true, false)) != NULL ? node : NULL;
     node->kind = NODE_SET_BLOCK;
-    if (next_is(p, '|') && !(node->b = parse_filters(p, NULL, false)))
+    if (take_op(p, '|') && !(node->b = parse_filters(p)))
         return NULL;
     return (node->c = parse_body_to(p, "endset")) != NULL ? node : NULL;
 }
@@ -179,7 +179,7 @@ static struct jinja_node *parse_call_block(struct parser *p)
 static struct jinja_node *parse_filter_block(struct parser *p)
 {
     struct jinja_node *node = node_make(p, NODE_FILTER_BLOCK);
-    if (!node || !(node->b = parse_filters(p, NULL, true)))
+    if (!node || !(node->b = parse_filters(p)))
         return NULL;
     return (node->c = parse_body_to(p, "endfilter")) != NULL ? node : NULL;
 }

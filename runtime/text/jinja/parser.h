@@ -25,7 +25,7 @@ struct jinja_node *parse_expression(struct parser *p);
 struct jinja_node *parse_or(struct parser *p); // an expression without `x if y else z`
 struct jinja_node *parse_primary(struct parser *p);
 struct jinja_node *parse_postfix(struct parser *p, struct jinja_node *node);
-struct jinja_node *parse_filters(struct parser *p, struct jinja_node *node, bool first_named);
+struct jinja_node *parse_filters(struct parser *p);
 // a, b, c: a tuple, or the expression itself if there is one; conditional: may be `x if y`.
 struct jinja_node *parse_tuple(struct parser *p, bool conditional, bool brackets);
 struct jinja_node *parse_target(struct parser *p, bool attributes);

@@ -52,6 +52,7 @@ bool jinja_char_is_line_end(uint32_t point);
 bool jinja_char_is_printable(uint32_t point);
 bool jinja_char_is_alpha(uint32_t point);
 bool jinja_char_is_digit(uint32_t point);
+bool jinja_char_is_numeric(uint32_t point);
 bool jinja_char_is_decimal(uint32_t point);
 bool jinja_char_is_upper(uint32_t point);
 bool jinja_char_is_lower(uint32_t point);
