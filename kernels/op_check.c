@@ -236,7 +236,7 @@ const char *sample_check(const struct sample_args *a)
     if (!a->logits || !a->sampled || !a->result)
         return "sample: logits, rows or results are missing";
     if (a->max_top > 0 && !a->top)
-        return "sample: no room for top logprobs";
+        return "sample: no memory for top logprobs";
     if (!a->state.params || !a->state.done || !a->state.last_token)
         return "sample: no sampling state";
     if (a->limits.bias_max > 0 && !a->state.bias)

@@ -10,13 +10,13 @@ static void sample_chunk(void *opaque, uint32_t chunk, uint32_t worker)
 {
     const struct sample_job *job = opaque;
     size_t vocab = job->args->limits.vocab;
-    float *room = job->stream->sample + worker * 3 * vocab;
+    float *scratch = job->stream->sample + worker * 3 * vocab;
     struct sample_row row = {
         .args = job->args,
         .index = chunk,
-        .values = room,
-        .found = room + vocab,
-        .raw = room + 2 * vocab,
+        .values = scratch,
+        .found = scratch + vocab,
+        .raw = scratch + 2 * vocab,
     };
     job->stream->device->kernels.sample(&row);
 }
