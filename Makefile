@@ -35,7 +35,7 @@ bench: ## the benchmarks, each beside its floor
 	@tools/bench.sh
 
 cuda: ## the CUDA plugin (needs nvcc)
-	@cmake --preset release -DWEFT_CUDA=ON >/dev/null && cmake --build --preset release --target weft_cuda
+	@cmake --preset release -DWEFT_CUDA=ON >/dev/null && tools/build.sh weft_cuda
 
 check: ## exactly what .ci/run runs
 	@.ci/run

@@ -237,12 +237,17 @@ static enum status kv_split(struct loaded *loaded, const struct loaded_device *d
     return STATUS_OK;
 }
 
+const char *model_kind_name(enum model_kind kind)
+{
+    static const char *const names[] = {"generator", "embedder", "reranker"};
+    return names[kind];
+}
+
 void plan_print(FILE *out, const struct loaded_model *m)
 {
     const struct model_facts *f = &m->plan->facts;
-    static const char *const kinds[] = {"generator", "embedder", "reranker"};
     fprintf(out, "%s: %s, %s, %.1f M parameters in %s, %u tokens at most\n",
-            safe_of(text_of(m->spec.id)).at, f->architecture, kinds[f->kind],
+            safe_of(text_of(m->spec.id)).at, f->architecture, model_kind_name(f->kind),
             (double)f->parameter_count / 1e6, dtype_name(f->dtype), f->max_model_len);
     for (uint32_t i = 0; i < m->plan->need.count; i++)
         fprintf(out, "  %-28s %12.2f MiB\n", m->plan->need.entry[i].label,
@@ -268,8 +273,8 @@ static void plan_log(const struct loaded_model *m)
     free(text);
 }
 
-// A plan that does not fit is shown as well: it tells what takes the room.
-static void plans_print(const struct loaded *loaded, const char *more)
+// whole: each entry, not the sums alone.
+static void plans_print(const struct loaded *loaded, const char *more, bool whole)
 {
     if (log_level_get() < LOG_INFO)
         return;
@@ -280,13 +285,14 @@ static void plans_print(const struct loaded *loaded, const char *more)
         for (uint32_t i = 0; i < loaded->model_count; i++) {
             if (loaded->models[i].device != device)
                 continue;
-            plan_log(&loaded->models[i]);
+            if (whole)
+                plan_log(&loaded->models[i]);
             planned += loaded->models[i].kv_bytes;
         }
-        if (more && d == 0)
+        if (more && whole && d == 0)
             log_text("%s\n", more);
-        log_text("planned: %.2f GiB of %.2f GiB\n", (double)planned / 0x1p30,
-                 (double)device->facts.memory_free / 0x1p30);
+        log_text("planned: %.2f GiB of %.2f GiB%s\n", (double)planned / 0x1p30,
+                 (double)device->facts.memory_free / 0x1p30, whole ? "" : " (-v: the whole plan)");
     }
 }
 
@@ -308,14 +314,17 @@ enum status models_plan(struct loaded *loaded, const struct model_spec *specs, u
     enum status status = STATUS_OK;
     for (uint32_t i = 0; i < loaded->device_count && status == STATUS_OK; i++)
         status = kv_split(loaded, &loaded->devices[i], err);
-    plans_print(loaded, more);
+    // One that does not fit is shown as well: it tells what takes the room.
+    plans_print(loaded, more, status != STATUS_OK || log_level_get() >= LOG_DEBUG);
     return status;
 }
 
+enum { PROGRESS_ID_BYTES = 41, PROGRESS_COLUMNS = 79 };
+
 struct progress {
-    const char *id;
+    char id[PROGRESS_ID_BYTES]; // safe, and so short that the line fits a terminal
     uint64_t shown_ns;
-    bool terminal, open; // a line without its end stands on the terminal
+    bool terminal, open; // open: the moving line stands on the terminal
 };
 
 static void progress_show(void *context, uint64_t done, uint64_t total)
@@ -323,31 +332,35 @@ static void progress_show(void *context, uint64_t done, uint64_t total)
     struct progress *p = context;
     uint64_t now = clock_ns();
     double since = (double)(now - p->shown_ns) * 1e-9;
-    bool last = p->open && done == total;
-    if ((since < (p->terminal ? 0.1 : 2.0) && !last) || log_level_get() < LOG_WARNING)
+    if (since < (p->terminal ? 0.1 : 2.0) || log_level_get() < LOG_WARNING)
         return;
     p->shown_ns = now;
-    p->open = p->terminal && !last;
-    log_text("%sloading %s: %3.0f %% of %.2f GiB%s", p->terminal ? "\r" : "",
-             safe_of(text_of(p->id)).at, total > 0 ? 100.0 * (double)done / (double)total : 100.0,
-             (double)total / 0x1p30, p->open ? "" : "\n");
+    p->open = p->terminal;
+    log_text("%sloading %s: %3.0f %% of %.2f GiB%s", p->terminal ? "\r" : "", p->id,
+             total > 0 ? 100.0 * (double)done / (double)total : 100.0, (double)total / 0x1p30,
+             p->terminal ? "" : "\n");
+}
+
+static void progress_end(const struct progress *p)
+{
+    if (p->open)
+        log_text("\r%*s\r", PROGRESS_COLUMNS, "");
 }
 
 enum status models_load(struct loaded *loaded, struct error *err)
 {
     for (uint32_t i = 0; i < loaded->model_count; i++) {
         struct loaded_model *m = &loaded->models[i];
-        struct progress progress = {
-            .id = m->spec.id, .shown_ns = clock_ns(), .terminal = isatty(STDERR_FILENO)};
+        struct progress progress = {.shown_ns = clock_ns(), .terminal = isatty(STDERR_FILENO)};
+        safe_put(progress.id, sizeof progress.id, text_of(m->spec.id));
         enum status status =
             model_open(&m->model, m->plan, m->kv_bytes, progress_show, &progress, err);
-        if (progress.open)
-            log_text("\n");
+        progress_end(&progress);
         if (status == STATUS_OK)
             status = engine_open(&m->engine, m->model, &m->engine_options, err);
         if (status != STATUS_OK)
             return status;
-        log_line(LOG_INFO, "model '%s' is loaded", m->spec.id);
+        log_line(LOG_DEBUG, "model '%s' is loaded", m->spec.id);
     }
     return STATUS_OK;
 }

@@ -44,8 +44,9 @@ enum status devices_load(struct loaded *loaded, const struct device_settings *se
                          const struct model_spec *specs, uint32_t count,
                          struct error *err) MUST_USE;
 
-// Tokenizers, templates and plans of all specs; allocates no tensor. Prints the plan to stderr,
-// checks its sum against the free memory of each device and splits the KV memory. more: a line
+// Tokenizers, templates and plans of all specs; allocates no tensor. Prints the sum of
+// the plan to stderr, all of it at level debug or where it does not fit; checks the sum against the
+// free memory of each device and splits the KV memory. more: a line
 // about what else the process will take, or NULL.
 enum status models_plan(struct loaded *loaded, const struct model_spec *specs, uint32_t count,
                         uint32_t port_count, const char *more, struct error *err) MUST_USE;
@@ -54,6 +55,8 @@ enum status models_plan(struct loaded *loaded, const struct model_spec *specs, u
 enum status models_load(struct loaded *loaded, struct error *err) MUST_USE;
 
 void loaded_close(struct loaded *loaded);
+
+const char *model_kind_name(enum model_kind kind);
 
 // For inspect: the plan of one model as text.
 void plan_print(FILE *out, const struct loaded_model *model);

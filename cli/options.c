@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static const struct option_row *row_find(const struct option_table *table, const char *name)
 {
@@ -140,10 +141,10 @@ enum status option_assign(const struct option_table *table, void *fields, const 
     return row_assign(row, fields, value, arena, err);
 }
 
-// One argument that begins with "--"; *at moves past a value taken from the next argument.
-static enum status parse_one(const struct options_parse_args *args, int *at, struct error *err)
+// One option, text without its dashes; *at moves past a value taken from the next argument.
+static enum status parse_one(const struct options_parse_args *args, const char *text, int *at,
+                             struct error *err)
 {
-    const char *text = args->argv[*at] + 2;
     const char *equals = strchr(text, '=');
     size_t bytes = equals ? (size_t)(equals - text) : strlen(text);
     const char *name = arena_copy(args->arena, text_span(text, bytes)).at;
@@ -181,10 +182,14 @@ enum status options_parse(const struct options_parse_args *args, struct error *e
             only_positional = true;
         } else if (strcmp(text, "--help") == 0 || strcmp(text, "-h") == 0) {
             *args->help = true;
+        } else if (strcmp(text, "-v") == 0) {
+            enum status status = parse_one(args, "log-level=debug", &at, err);
+            if (status != STATUS_OK)
+                return status;
         } else if (strncmp(text, "--", 2) != 0) {
             return error_set(err, STATUS_INVALID, "unknown option %s (see --help)", text);
         } else {
-            enum status status = parse_one(args, &at, err);
+            enum status status = parse_one(args, text + 2, &at, err);
             if (status != STATUS_OK)
                 return status;
         }
@@ -249,4 +254,10 @@ const char *options_environment_key(void)
 {
     const char *key = getenv("WEFT_API_KEY");
     return key && *key != '\0' ? key : NULL;
+}
+
+bool options_colour(int descriptor)
+{
+    const char *no = getenv("NO_COLOR"), *terminal = getenv("TERM");
+    return isatty(descriptor) && !(no && *no != '\0') && terminal && strcmp(terminal, "dumb") != 0;
 }

@@ -64,5 +64,8 @@ enum status option_assign(const struct option_table *table, void *fields, const 
 // "  --name VALUE   help (default: ...)" for each row.
 void options_help(FILE *out, const struct option_table *table, const char *title);
 
-// The one place that reads the environment: WEFT_API_KEY; NULL where unset or empty.
+// The environment is read here alone. WEFT_API_KEY; NULL where unset or empty.
 const char *options_environment_key(void);
+// Whether text on this descriptor may be coloured: a terminal that can, and NO_COLOR unset or
+// empty.
+bool options_colour(int descriptor);

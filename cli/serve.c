@@ -1,8 +1,8 @@
 // weft serve: HTTP server, engines and their threads, from start to drain. The main thread loads,
 // then waits for news: of signals (signals.c) and of engines whose device failed.
 #include "cli/command.h"
-#include "cli/curl.h"
 #include "cli/keys.h"
+#include "cli/ready.h"
 #include "cli/signals.h"
 #include "http/server.h"
 #include "kernels/cpu/memory.h"
@@ -143,10 +143,8 @@ static char printed[4096];
 static void keys_end(struct serving *s)
 {
     setvbuf(stdout, printed, _IOLBF, sizeof printed); // nothing was printed yet
-    if (s->keys.made)
-        printf("API key: %s\n", s->keys.list.at[0]);
-    struct curl_args curl = {&s->settings, &s->keys, &s->served, server_port(s->server)};
-    curl_print(&curl);
+    struct ready_args ready = {&s->settings, &s->keys, &s->loaded, server_port(s->server)};
+    ready_print(&ready);
     explicit_bzero(printed, sizeof printed);
     keys_wipe(&s->keys);
 }

@@ -71,7 +71,8 @@ static const struct option_row device_rows[] = {
     {"threads", OPTION_COUNT, AT(device_settings, threads), 0, 1024, {0},
      "0: the cores that affinity and quota leave", "compute threads of the CPU device"},
     {"log-level", OPTION_CHOICE, AT(device_settings, log_level), 0, 0,
-     {"error", "warning", "info", "debug"}, "info for serve, else warning", "lines on stderr"},
+     {"error", "warning", "info", "debug"}, "info for serve, else warning",
+     "lines on stderr; -v is debug, which shows the whole memory plan"},
     {"log-format", OPTION_CHOICE, AT(device_settings, log_format), 0, 0, {"text", "json"}, "text",
      "form of the lines on stderr; json: one object a line"},
 };

@@ -1,10 +1,41 @@
 #!/usr/bin/env bash
-# Builds the named targets of the release preset; quiet when there is nothing to do.
-set -euo pipefail
-cd "$(dirname "$0")/.."
+# Builds the named targets of the release preset. Shows one moving line on a terminal, a few lines
+# elsewhere, the whole log where it fails, nothing where there is nothing to do.
+set -uo pipefail
+cd "$(dirname "$0")/.." || exit 1
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+clear=""
+[ ! -t 1 ] || clear=$(printf '\r%79s\r' "")
+
+failed() {
+    printf '%s' "$clear"
+    cat "$log"
+    exit 1
+}
+
+# Reads ninja's lines, "[done/all] what"; keeps them all.
+show() {
+    local line next=0 shown=""
+    while IFS= read -r line; do
+        printf '%s\n' "$line" >>"$log"
+        [[ $line =~ ^\[([0-9]+)/([0-9]+)\] ]] || continue
+        local done=${BASH_REMATCH[1]} all=${BASH_REMATCH[2]}
+        if [ -n "$clear" ]; then
+            printf '\r%-79.79s' "$line"
+            shown=1
+        elif [ "$all" -gt 0 ] && [ $((100 * done / all)) -ge "$next" ]; then
+            next=$(((100 * done / all / 25 + 1) * 25)) # four lines or five
+            echo "building: $done of $all steps"
+        fi
+    done
+    [ -z "$shown" ] || printf '%s' "$clear"
+}
+
 if [ ! -f build/release/build.ninja ]; then
-    cmake --preset release >build-log.$$ 2>&1 || { cat build-log.$$; rm -f build-log.$$; exit 1; }
-    rm -f build-log.$$
+    [ ! -t 1 ] || printf 'configuring'
+    cmake --preset release >"$log" 2>&1 || failed
+    printf '%s' "$clear"
 fi
-ninja -C build/release "$@" | grep -v -E 'no work to do|Entering directory|Re-checking globbed' || true
-[ "${PIPESTATUS[0]}" -eq 0 ]
+NINJA_STATUS='[%f/%t] ' ninja -C build/release "$@" 2>&1 | show
+[ "${PIPESTATUS[0]}" -eq 0 ] || failed

@@ -50,7 +50,7 @@ def peak(server):
 
 
 def test_uploads_without_a_key():
-    server = start(f"embed={MODELS / 'weft-demo-embed'}", "--max-body-memory", BUDGET)
+    server = start(f"embed={MODELS / 'weft-demo-embed'}", "-v", "--max-body-memory", BUDGET)
     before = resident(server)
     head = "POST /v1/embeddings HTTP/1.1\r\nHost: a\r\n"
     chunked = f"{head}Transfer-Encoding: chunked\r\n\r\n{BODY:x}\r\n"
@@ -70,7 +70,7 @@ def test_uploads_without_a_key():
 
 
 def test_the_plan_names_the_budget():
-    server = start(f"embed={MODELS / 'weft-demo-embed'}")
+    server = start(f"embed={MODELS / 'weft-demo-embed'}", "-v")
     line = re.search(r"^http: at most (\S+) GiB, of them (\S+) GiB for request bodies.*",
                      server.output(), re.M)
     assert line and 0.25 <= float(line[2]) < float(line[1]) < 64, server.output()

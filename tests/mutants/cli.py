@@ -1,7 +1,7 @@
 # Faults of cli/: one a line, sorted by file; the form stands in tests/mutants.py.
 FAULTS = [
-    ("the paste lines name a variable that nobody set", "cli/curl.c", "key_put", "settings->api_keys.count > 0", "false", "test_commands"),
-    ("a quote in a model's name ends the paste line's text", "cli/curl.c", "quoted_put", "json_put_literal(out, \"'\\\\''\");", "json_put_literal(out, \"'\");", "test_commands"),
+    ("the paste lines name a variable that nobody set", "cli/ready.c", "key_put", "settings->api_keys.count > 0", "false", "test_commands"),
+    ("a quote in a model's name ends the paste line's text", "cli/ready.c", "quoted_put", "json_put_literal(out, \"'\\\\''\");", "json_put_literal(out, \"'\");", "test_commands"),
     ("a line of embed may be anything", "cli/embed.c", "embed", "text_check(\"the text\", line, err)", "STATUS_OK", "test_commands"),
     ("a prompt that fills the context is taken", "cli/generate.c", "generate", "if (submit.token_count >= context)", "if (submit.token_count > context)", "test_commands"),
     ("the names of tensors reach the terminal as they are", "cli/inspect.c", "tensors_print", "safe_of(t->name).at", "t->name.at", "test_commands"),
@@ -12,7 +12,10 @@ FAULTS = [
     ("a key file that others can read is not warned of", "cli/keys.c", "readers_warn", "S_IRGRP | S_IROTH", "S_IWGRP", "e2e:test_secrets"),
     ("the plain keys of a file stay in memory", "cli/keys.c", "keys_wipe", "if (keys->file.at)", "if (false)", "test_keys"),
     ("who brings memory takes a share of the rest", "cli/load.c", "kv_split", "m->kv_bytes == 0 ? m->spec.settings.kv_share : 0", "m->spec.settings.kv_share", "test_commands"),
+    ("a plan that fits is shown whole at the start", "cli/load.c", "models_plan", "log_level_get() >= LOG_DEBUG", "true", "e2e:test_the_start_fits_one_screen"),
     ("help of no command is the general help", "cli/main.c", "main", "(help && argc == 2)", "help", "test_commands"),
+    ("text in a pipe is coloured", "cli/options.c", "options_colour", "isatty(descriptor) &&", "", "e2e:test_colour_on_a_terminal_only"),
+    ("NO_COLOR is not read", "cli/options.c", "options_colour", "!(no && *no != '\\0') &&", "", "e2e:test_colour_on_a_terminal_only"),
     ("perplexity counts from a token later", "cli/perplexity.c", "window_read", "counted > at + 1 ? counted - 1 : at", "counted > at + 1 ? counted : at", "test_commands"),
     ("perplexity counts the overlap of windows twice", "cli/perplexity.c", "perplexity", "tokens + at, size, done - at", "tokens + at, size, 1", "test_commands"),
     ("a block of perplexity's text is in the table of one slot", "cli/perplexity.c", "block_add", "{slot, block, block}", "{0, block, block}", "test_commands"),
@@ -30,4 +33,6 @@ FAULTS = [
     ("a second SIGTERM is taken as the first", "cli/signals.c", "stop_take", "s->phase = PHASE_DRAINING;", "", "e2e:test_stop_twice"),
     ("SIGTERM while loading is a failure", "cli/signals.c", "stop_take", "process_end(EXIT_CODE_OK);", "process_end(EXIT_CODE_FAILURE);", "e2e:test_stop_while_loading"),
     ("detokenize passes over ids that are none", "cli/tokenize.c", "ids_check", "!tokenizer_token_text(", "(void *)1 == tokenizer_token_text(", "test_commands"),
+    ("the moving line of a build stays on the terminal", "tools/build.sh", "", "[ -z \"$shown\" ] ||", "[ -n \"$shown\" ] ||", "test_build"),
+    ("a failed build shows no log", "tools/build.sh", "", "cat \"$log\"", ":", "test_build"),
 ]

@@ -1,0 +1,142 @@
+// The screen at the start; see ready.h. Runs on the main thread.
+#include "cli/ready.h"
+
+#include "base/json.h"
+#include "base/safe.h"
+
+#include <string.h>
+#include <unistd.h>
+
+// Appends a text in single quotes, as a shell reads it.
+static void quoted_put(struct json_buffer *out, struct text in)
+{
+    json_put_literal(out, "'");
+    for (size_t i = 0; i < in.bytes; i++)
+        if (in.at[i] == '\'')
+            json_put_literal(out, "'\\''");
+        else
+            json_put_raw(out, text_span(in.at + i, 1));
+    json_put_literal(out, "'");
+}
+
+// "http://HOST:PORT", ready for a path.
+static void address_put(struct json_buffer *out, const struct ready_args *args)
+{
+    const struct serve_settings *settings = args->settings;
+    bool v6 = strchr(settings->host, ':') != NULL;
+    json_put_format(out, "%s://%s%s%s:%u", settings->ssl_certfile ? "https" : "http", v6 ? "[" : "",
+                    settings->host, v6 ? "]" : "", args->port);
+}
+
+static void address_print(const struct ready_args *args)
+{
+    struct json_buffer address = {0};
+    address_put(&address, args);
+    bool colour = options_colour(STDOUT_FILENO);
+    printf("weft " WEFT_VERSION " serves at %s%s%s\n", colour ? "\x1b[1;32m" : "",
+           safe_of(text_span(address.at, address.bytes)).at, colour ? "\x1b[0m" : "");
+    json_buffer_free(&address);
+}
+
+static void models_print(const struct loaded *loaded)
+{
+    for (uint32_t i = 0; i < loaded->model_count; i++) {
+        const struct loaded_model *m = &loaded->models[i];
+        double mib = (double)(m->plan->bytes + m->kv_bytes) / 0x1p20;
+        bool large = mib >= 1024;
+        printf("  %-27s %-9s %-8s %-4s %8.*f %s\n", safe_of(text_of(m->spec.id)).at,
+               model_kind_name(m->plan->facts.kind), dtype_name(m->plan->facts.dtype),
+               m->device->api->name, large ? 2 : 0, large ? mib / 1024 : mib,
+               large ? "GiB" : "MiB");
+    }
+}
+
+// Where the key is; the key itself only where it was made here.
+static void key_say(const struct ready_args *args)
+{
+    if (args->keys->made)
+        printf("API key: %s\n", args->keys->list.at[0]);
+    else if (args->settings->api_keys.count > 0)
+        puts("API key: given with --api-key; KEY stands for it here:");
+    else if (args->settings->api_key_file)
+        safe_line(stdout, "API key: a line of %s", args->settings->api_key_file);
+    else
+        puts("API key: the value of WEFT_API_KEY");
+}
+
+// What stands in the lines for a key that the operator gave.
+static void key_put(struct json_buffer *out, const struct ready_args *args)
+{
+    const struct serve_settings *settings = args->settings;
+    if (settings->api_keys.count > 0) {
+        json_put_literal(out, "KEY");
+    } else if (settings->api_key_file) {
+        json_put_literal(out, "$(grep -m1 '^[!-\"$-~]' ");
+        quoted_put(out, text_of(settings->api_key_file));
+        json_put_literal(out, " | tr -d '\\r')");
+    } else {
+        json_put_literal(out, "$WEFT_API_KEY");
+    }
+}
+
+// A key that was made here is printed, from the place that is wiped later and through no other.
+static void key_print(const struct ready_args *args, struct text given)
+{
+    if (args->keys->made)
+        fputs(args->keys->list.at[0], stdout);
+    else
+        fputs(safe_of(given).at, stdout);
+}
+
+static void line_print(const struct ready_args *args, struct text key, enum model_kind kind,
+                       const char *path, const char *header, const char *fields)
+{
+    const struct loaded_model *model = NULL;
+    for (uint32_t i = 0; i < args->loaded->model_count && !model; i++)
+        if (args->loaded->models[i].plan->facts.kind == kind)
+            model = &args->loaded->models[i];
+    if (!model)
+        return;
+    struct json_buffer body = {0}, line = {0};
+    json_put_literal(&body, "{\"model\":");
+    json_put_string(&body, text_of(model->spec.id));
+    json_put_format(&body, ",%s}", fields);
+    json_put_literal(&line, "curl ");
+    address_put(&line, args);
+    json_put_format(&line, "/v1/%s -H \"%s", path, header);
+    fputs(safe_of(text_span(line.at, line.bytes)).at, stdout);
+    key_print(args, key);
+    line.bytes = 0;
+    json_put_literal(&line, "\" -H 'Content-Type: application/json' -d ");
+    quoted_put(&line, text_span(body.at, body.bytes));
+    safe_line(stdout, "%.*s", (int)line.bytes, line.at);
+    json_buffer_free(&body);
+    json_buffer_free(&line);
+}
+
+static void lines_print(const struct ready_args *args)
+{
+    static const char hello[] = "\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"}],"
+                                "\"max_tokens\":32";
+    static const char bearer[] = "Authorization: Bearer ";
+    struct json_buffer key_text = {0};
+    if (!args->keys->made)
+        key_put(&key_text, args);
+    struct text key = text_span(key_text.at, key_text.bytes);
+    line_print(args, key, MODEL_GENERATOR, "chat/completions", bearer, hello);
+    line_print(args, key, MODEL_EMBEDDER, "embeddings", bearer,
+               "\"input\":[\"The loom is warm.\",\"A thread of wool.\"]");
+    line_print(args, key, MODEL_RERANKER, "rerank", bearer,
+               "\"query\":\"warm wool\",\"documents\":[\"Wool is warm.\","
+               "\"Cold sea.\"]");
+    json_buffer_free(&key_text);
+}
+
+void ready_print(const struct ready_args *args)
+{
+    address_print(args);
+    models_print(args->loaded);
+    key_say(args);
+    lines_print(args);
+    fflush(stdout);
+}

@@ -1,0 +1,87 @@
+"""tools/build.sh beside a ninja that only prints: what a terminal, a pipe and a failure show.
+
+    python3 tests/cli/test_build.py
+"""
+
+import os
+import pathlib
+import pty
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "tools/build.sh"
+STEPS = 200
+NINJA = f"""#!/bin/sh
+echo "ninja: Entering directory 'build/release'"
+[ "$FAKE" = idle ] && {{ echo 'ninja: no work to do.'; exit 0; }}
+for i in $(seq {STEPS}); do echo "[$i/{STEPS}] Building C object {'a' * 100}.o"; done
+[ "$FAKE" = broken ] || exit 0
+echo 'error: it does not build'
+exit 1
+"""
+
+
+class Build(unittest.TestCase):
+    def setUp(self):
+        folder = pathlib.Path(tempfile.mkdtemp())
+        self.addCleanup(shutil.rmtree, folder)
+        (folder / "tools").mkdir()
+        self.script = shutil.copy(SCRIPT, folder / "tools")
+        (folder / "ninja").write_text(NINJA)
+        (folder / "cmake").write_text("#!/bin/sh\necho 'the compiler is missing'\n[ \"$FAKE\" != bare ]\n")
+        for program in "ninja", "cmake":
+            (folder / program).chmod(0o755)
+        self.folder = folder
+
+    def environment(self, fake):
+        return {**os.environ, "PATH": f"{self.folder}:{os.environ['PATH']}", "FAKE": fake}
+
+    def piped(self, fake):
+        done = subprocess.run([self.script, "weft"], capture_output=True, text=True, env=self.environment(fake))
+        self.assertEqual(done.stderr, "")
+        return done.returncode, done.stdout.splitlines()
+
+    def on_a_terminal(self, fake):
+        terminal, side = pty.openpty()
+        with subprocess.Popen([self.script, "weft"], stdout=side, stderr=side, env=self.environment(fake)) as build:
+            os.close(side)
+            said = b""
+            try:
+                while piece := os.read(terminal, 65536):
+                    said += piece
+            except OSError:  # what a terminal says at its end
+                os.close(terminal)
+        return build.returncode, said.decode().replace("\r\n", "\n")
+
+    def test_a_pipe_gets_few_lines(self):
+        code, lines = self.piped("")
+        self.assertEqual(code, 0)
+        self.assertEqual(lines[-1], f"building: {STEPS} of {STEPS} steps")
+        self.assertIn(len(lines), range(2, 7), lines)
+
+    def test_a_terminal_gets_one_moving_line(self):
+        code, said = self.on_a_terminal("")
+        self.assertEqual((code, said.count("\n")), (0, 0), said)
+        self.assertIn(f"\r[{STEPS}/{STEPS}] Building", said)
+        self.assertTrue(all(len(part) < 80 for part in said.split("\r")), said)
+        self.assertNotIn("\x1b", said)
+        self.assertEqual(said.split("\r")[-2:], [" " * 79, ""])
+
+    def test_a_failure_shows_the_whole_log(self):
+        for code, said in (self.piped("broken"), self.on_a_terminal("broken")):
+            lines = said if isinstance(said, list) else said.split("\n")
+            self.assertEqual(code, 1)
+            self.assertIn("error: it does not build", lines)
+            self.assertEqual(sum("Building C object" in line and "\r" not in line for line in lines), STEPS)
+
+    def test_nothing_to_do_says_nothing(self):
+        self.assertEqual(self.piped("idle"), (0, []))
+
+    def test_a_failed_configuration_shows_its_log(self):
+        self.assertEqual(self.piped("bare"), (1, ["the compiler is missing"]))
+
+
+if __name__ == "__main__":
+    unittest.main()
