@@ -26,7 +26,7 @@ void *arena_take_zeroed(struct arena *arena, size_t count, size_t bytes_each);
 // Grows the newest piece in place if it can, else takes a new one and copies.
 void *arena_grow(struct arena *arena, void *piece, size_t bytes, size_t bytes_wanted);
 
-// A copy with a NUL behind it (not counted in bytes); at == NULL when the limit was met.
+// A copy with a NUL after it (not counted in bytes); at == NULL when the limit was met.
 struct text arena_copy(struct arena *arena, struct text text);
 struct text arena_format(struct arena *arena, const char *format, ...)
     __attribute__((format(printf, 2, 3), nonnull(2)));

@@ -77,7 +77,7 @@ enum status folder_check(const char *path, struct error *err)
     return S_ISDIR(about.st_mode) ? STATUS_OK : is_file(path, err);
 }
 
-// The first in order of name of what passes; out has FOLDER_BYTES_MAX bytes, empty: none.
+// The first entry, by name, that passes; out has FOLDER_BYTES_MAX bytes and is empty for none.
 static void first_entry(char *out, const char *folder,
                         bool (*passes)(const char *folder, const char *name))
 {

@@ -10,6 +10,6 @@ enum { FOLDER_BYTES_MAX = 4096 };
 // a file (of another format).
 enum status folder_check(const char *path, struct error *err) MUST_USE;
 
-// NOT_FOUND with "PATH LACKS", and a remedy by what the folder holds instead: model folders, files
-// of other formats, an adapter. lacks: "has no config.json".
+// NOT_FOUND with "PATH LACKS" and a remedy that depends on what the folder holds: model folders,
+// files of other formats, an adapter. lacks: "has no config.json".
 enum status folder_lacks(const char *path, const char *lacks, struct error *err);

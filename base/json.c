@@ -12,8 +12,8 @@
 // What the first pass found.
 struct scan {
     size_t depth_error_at; // offset of the bracket that went too deep, or SIZE_MAX
-    size_t lone_count;     // escapes to be mended: lone surrogates
-    size_t nul_count;      // and NUL in a key
+    size_t lone_count;     // lone surrogates, which are replaced
+    size_t nul_count;      // NULs in keys, which are replaced
 };
 
 enum { SCANNED_BYTES = 8 };                       // cost as much as one that is parsed
@@ -49,8 +49,8 @@ struct mending {
     char stand_in[7];
 };
 
-// Walks a string from behind its opening quote to behind its closing one. In mend (may be
-// NULL) lone surrogates become \uFFFD.
+// From after the opening quote of a string to after its closing one. In mend (which may be NULL)
+// lone surrogates become \uFFFD.
 static const char *scan_string(const char *at, const char *end, const char *start,
                                struct mending *mend, struct scan *scan)
 {
@@ -72,7 +72,7 @@ static const char *scan_string(const char *at, const char *end, const char *star
 }
 
 // jansson refuses a NUL in an object key: its escape becomes that of a noncharacter which the text
-// does not hold, until the value stands.
+// does not hold, until the value is parsed.
 static void scan_key(const char *at, const char *end, const char *start, struct mending *mend,
                      struct scan *scan)
 {
@@ -88,11 +88,11 @@ static void scan_key(const char *at, const char *end, const char *start, struct 
     }
 }
 
-static bool is_key(const char *behind, const char *end)
+static bool is_key(const char *after, const char *end)
 {
-    while (behind < end && memchr(" \t\r\n", *behind, 4))
-        behind++;
-    return behind < end && *behind == ':';
+    while (after < end && memchr(" \t\r\n", *after, 4))
+        after++;
+    return after < end && *after == ':';
 }
 
 static struct scan scan_json(struct text in, struct mending *mend)
@@ -163,7 +163,7 @@ static json_t *load(struct text in, size_t flags, struct slice *slice, json_erro
 static enum status parse_clean(json_t **out, struct text in, size_t skipped, struct slice *slice,
                                struct error *err)
 {
-    // Trailing bytes are judged here: jansson takes a NUL behind the value for the end.
+    // Trailing bytes are checked here: jansson takes a NUL after the value for the end.
     size_t flags = JSON_ALLOW_NUL | JSON_DECODE_ANY | JSON_DISABLE_EOF_CHECK;
     json_error_t why;
     *out = load(in, flags, slice, &why);
@@ -179,7 +179,7 @@ static enum status parse_clean(json_t **out, struct text in, size_t skipped, str
             return STATUS_OK;
         json_decref(*out);
         *out = NULL;
-        return error_set(err, STATUS_INVALID, "invalid JSON at byte %zu: text behind the value",
+        return error_set(err, STATUS_INVALID, "invalid JSON at byte %zu: text after the value",
                          at + skipped);
     }
     return error_set(err, STATUS_INVALID, "invalid JSON at byte %zu: %s", at + skipped, why.text);

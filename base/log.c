@@ -1,5 +1,5 @@
-// The log sink: one ring and its writer, the mutable global besides the stop flag; see log.h. The
-// lock is held for copies of a few kilobytes only, never for a write.
+// The log: one ring of lines and the thread that writes them; see log.h. The lock is held while a
+// few kilobytes are copied, never during a write.
 #include "base/log.h"
 
 #include "base/safe.h"
@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 enum {
-    LINE_END_BYTES = 8, // kept free for what ends a line
+    LINE_END_BYTES = 8, // kept free for the end of a line
     VALUE_BYTES_MAX = 1024,
     CHARACTER_BYTES_MAX = 4,
     RING_BYTES = 256 * 1024,
@@ -37,7 +37,7 @@ struct ring {
     pthread_cond_t filled, emptied;
     bool started, writing; // writing: a piece is out of the ring and not yet written
     size_t first, used;    // records: length in two bytes, then the text
-    uint64_t unsaid;       // dropped and not yet said; while above 0 nothing is taken in
+    uint64_t unsaid;       // dropped and not yet reported; above 0 new lines are dropped too
     _Atomic uint64_t dropped;
     char bytes[RING_BYTES];
 };
@@ -69,7 +69,7 @@ uint64_t log_dropped(void)
     return atomic_load_explicit(&ring.dropped, memory_order_relaxed);
 }
 
-// A log that cannot be written is lost; one whose reader is slow is waited for.
+// Waits for a slow reader; what cannot be written is lost.
 static void write_all(const char *at, size_t bytes)
 {
     while (bytes > 0) {
@@ -104,7 +104,7 @@ static void ring_peek(void *to, size_t offset, size_t bytes)
     memcpy((char *)to + head, ring.bytes, bytes - head);
 }
 
-// Whole records up to a piece of LINE_BYTES_MAX.
+// Takes whole records out of the ring, LINE_BYTES_MAX bytes at most.
 static size_t piece_take(char *piece)
 {
     size_t bytes = 0;
@@ -203,7 +203,8 @@ static void line_make(struct line *line, enum log_level level, const char *forma
     va_end(args);
 }
 
-// With the lock. Said once half of the ring is free: a slow reader is not told of each line.
+// With the lock held. Waits until half of the ring is free, so that a slow reader gets one report
+// for many lines.
 static void unsaid_put(void)
 {
     if (ring.unsaid == 0 || ring.used > RING_BYTES / 2)
@@ -321,8 +322,8 @@ static bool all_is_written(void)
     return !ring.started || (ring.used == 0 && ring.unsaid == 0 && !ring.writing);
 }
 
-// From abort, where a library may have just printed why, or from outside. The thread it interrupts
-// may hold the lock: nothing here waits for it without an end.
+// SIGABRT, from abort() or from outside. The interrupted thread may hold the lock, so this only
+// tries to take it, for a limited time.
 static void abort_flush(int number)
 {
     bool written = false;
@@ -335,7 +336,7 @@ static void abort_flush(int number)
             nanosleep(&(struct timespec){.tv_nsec = ABORT_POLL_MS * 1000000}, NULL);
     }
     signal(number, SIG_DFL);
-    raise(number); // blocked while this runs: it ends the process on return
+    raise(number); // blocked here: it ends the process when this handler returns
 }
 
 static ssize_t library_write(void *unused, const char *at, size_t bytes)
@@ -351,7 +352,7 @@ static ssize_t library_write(void *unused, const char *at, size_t bytes)
     return (ssize_t)bytes;
 }
 
-// What libraries print goes through the ring, too: libh2o prints on threads that serve.
+// What libraries print goes through the ring, too: libh2o prints on h2o threads.
 static void libraries_divert(void)
 {
     FILE *out = fopencookie(NULL, "w", (cookie_io_functions_t){.write = library_write});

@@ -84,7 +84,7 @@ struct safe safe_of(struct text in)
 {
     static const char more[] = "...";
     struct safe out;
-    char whole[sizeof out.at + ESCAPE_BYTES_MAX]; // what is cut here is too long for sure
+    char whole[sizeof out.at + ESCAPE_BYTES_MAX]; // longer: text that is cut here does not fit out
     size_t bytes = safe_put(whole, sizeof whole, in);
     if (bytes < sizeof out.at) {
         memcpy(out.at, whole, bytes + 1);

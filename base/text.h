@@ -1,4 +1,4 @@
-// A borrowed piece of bytes with its length; never owns, never NUL-terminated by promise.
+// A borrowed piece of bytes with its length: it owns nothing and need not end with a NUL.
 #pragma once
 
 #include <stdbool.h>

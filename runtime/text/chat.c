@@ -1,4 +1,4 @@
-// Opens and renders chat templates; see chat.h. The language itself is in jinja_*.c. Here: the
+// Opens and renders chat templates; see chat.h. The language itself is in jinja/. Here: the
 // program's life, the request's JSON as values, the finished text as segments.
 #include "runtime/text/chat.h"
 

@@ -54,8 +54,8 @@ enum status chat_render(const struct chat_template *chat, const struct chat_inpu
 // Does the template mention this variable ("tools", "enable_thinking") anywhere?
 bool chat_template_uses(const struct chat_template *chat, const char *name);
 
-// Renders a short conversation with a system message in the middle: does its text come out, and
-// without a refusal?
+// True: the template renders a conversation with a system message in the middle, and that
+// message's text comes out.
 bool chat_template_takes_system_inside(const struct chat_template *chat);
 
 // Source of the template for models that bring none: the contents, joined by a newline.

@@ -1,5 +1,5 @@
 // Inputs of rerankers: see rerank.h. Both forms end in the same cut: [head][document][tail], where
-// head and tail are whole and the document gives way. A prompt is immutable once made.
+// the document alone is shortened. A prompt is immutable once made.
 #include "runtime/text/rerank.h"
 
 #include <string.h>
@@ -16,9 +16,9 @@ struct rerank_prompt {
     struct rerank_args args;
     struct text head; // yes_no: text in front of the document
     int32_t *before;  // [before_count] i32, yes_no: tokens in front of the text
-    int32_t *after;   // [tail_count] i32, yes_no: tokens behind the text
+    int32_t *after;   // [tail_count] i32, yes_no: tokens after the text
     uint32_t before_count;
-    uint32_t tail_count; // tokens behind the document
+    uint32_t tail_count; // tokens after the document
     uint32_t head_count; // tokens of head alone
 };
 
@@ -41,7 +41,7 @@ static enum status encode(const struct tokenizer *tokenizer, const struct encode
     return encode_most(tokenizer, args, UINT32_MAX, tokens, count, err);
 }
 
-// A document whose input is too long ends here: `taken` tokens of the input are none of its.
+// True: the input is too long and is given up. `taken` of its tokens are not the document's.
 static bool stopped(const struct rerank_prompt *p, enum status status, uint32_t taken,
                     uint32_t count, struct rerank_input *out)
 {
@@ -214,7 +214,7 @@ static enum status encode_yes_no(const struct rerank_prompt *p, struct text docu
         return STATUS_OK;
     if (status != STATUS_OK)
         return status;
-    // A document may merge with the end of the head, so the border is the head's own count.
+    // Tokens may join the document and the end of the head: the head's own count is the border.
     uint32_t head = p->head_count < count ? p->head_count : count;
     uint32_t keep = head + document_keep(p, p->before_count + head + p->tail_count, count - head);
     out->token_count = p->before_count + keep + p->tail_count;

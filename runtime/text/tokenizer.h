@@ -25,8 +25,8 @@ enum status tokenizer_open_memory(struct tokenizer **out, struct text tokenizer_
                                   struct text config_json, struct error *err) MUST_USE;
 
 // A tokenizer without files for `vocab` ids: ids 0..255 are bytes, each further id a distinct
-// word; encode and decode round trip. Vocabularies below 256 keep the first bytes from '\0' up
-// and drop what they cannot say.
+// word; encode and decode round trip. Vocabularies below 256 have the byte values from 0 up
+// and drop all others.
 enum status tokenizer_open_words(struct tokenizer **out, uint32_t vocab,
                                  struct error *err) MUST_USE;
 void tokenizer_close(struct tokenizer *t); // NULL is allowed
@@ -109,11 +109,11 @@ const char *tokenizer_special_name(enum special_token which); // "bos_token", ..
 // at == NULL: there is none.
 struct text tokenizer_chat_template(const struct tokenizer *t, const char *name);
 
-// What tokenizer_config.json says; streaming never applies it.
+// clean_up_tokenization_spaces of tokenizer_config.json; streaming never applies it.
 bool tokenizer_cleans_up_spaces(const struct tokenizer *t);
-uint32_t tokenizer_length(const struct tokenizer *t); // model_max_length; 0: none that means one
+uint32_t tokenizer_length(const struct tokenizer *t); // model_max_length; 0: not given
 
-// Incremental detokenization: tokens in, whole characters out. Copyable, needs no end.
+// Incremental detokenization: tokens in, whole characters out. May be copied.
 struct detok {
     const struct tokenizer *tokenizer;
     bool skip_special;

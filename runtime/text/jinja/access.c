@@ -123,7 +123,7 @@ static bool item_at(struct jinja_run *run, struct jinja_value of, int64_t index,
         if (!jinja_spend(run, 1 + text.bytes / 64))
             return false;
         index += index < 0 ? count : 0;
-        *out = jinja_undefined("an index is behind the end of a string");
+        *out = jinja_undefined("an index is past the end of a string");
         if (index < 0 || index >= count)
             return true;
         size_t from = jinja_utf8_offset(text, (size_t)index);
@@ -134,7 +134,7 @@ static bool item_at(struct jinja_run *run, struct jinja_value of, int64_t index,
     int64_t count = (int64_t)of.as.list->count;
     index += index < 0 ? count : 0;
     *out = index >= 0 && index < count ? of.as.list->items[index]
-                                       : jinja_undefined("an index is behind the end of a list");
+                                       : jinja_undefined("an index is past the end of a list");
     return true;
 }
 

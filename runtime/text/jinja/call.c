@@ -32,7 +32,7 @@ static bool keywords_expand(struct jinja_run *run, struct jinja_value from, stru
     for (size_t i = 0; i < from.as.dict->count; i++) {
         const struct jinja_pair *pair = &from.as.dict->pairs[i];
         if (pair->key.kind != JINJA_STRING)
-            return jinja_fail(run, STATUS_INVALID, "the keys behind ** must be strings");
+            return jinja_fail(run, STATUS_INVALID, "the keys after ** must be strings");
         if (!keyword_add(run, call, jinja_string_text(pair->key.as.string), pair->value, room))
             return false;
     }
@@ -104,7 +104,7 @@ bool jinja_row_call(struct jinja_run *run, const struct jinja_row *row,
     static const struct jinja_value nothing = {.kind = JINJA_MISSING};
     bound.name = row->name;
     if (!bound.args)
-        bound.args = &nothing; // so that rows may compute addresses behind it
+        bound.args = &nothing; // rows may form addresses from it
     if (!row->params)
         return row->apply(run, &bound, out);
     struct jinja_value values[PARAMS_MAX] = {{0}};

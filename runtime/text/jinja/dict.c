@@ -92,15 +92,6 @@ bool jinja_dict_find(struct jinja_run *run, const struct jinja_dict *dict, struc
     return true;
 }
 
-const struct jinja_value *jinja_dict_text(const struct jinja_dict *dict, struct text key)
-{
-    for (size_t i = 0; i < dict->count; i++)
-        if (dict->pairs[i].key.kind == JINJA_STRING &&
-            text_equal(jinja_string_text(dict->pairs[i].key.as.string), key))
-            return &dict->pairs[i].value;
-    return NULL;
-}
-
 bool jinja_dict_make(struct jinja_run *run, struct jinja_pair *pairs, size_t count,
                      struct jinja_value *out)
 {

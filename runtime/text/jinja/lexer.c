@@ -1,6 +1,6 @@
 // Template source to tokens: tags, comments, raw blocks, white space control; see jinja/ast.h.
-// White space is treated as trim_blocks and lstrip_blocks say: one newline behind a block tag goes,
-// and so do the blanks in front of one that begins its line.
+// White space is treated as trim_blocks and lstrip_blocks say: one newline after a block tag is
+// removed, and so are the blanks before one that begins its line.
 #include "runtime/text/jinja/ast.h"
 #include "runtime/text/jinja/string.h"
 
@@ -17,7 +17,7 @@ struct lexer {
     uint32_t line;
     bool line_starting; // the previous tag took its newline with it
     uint32_t open_count;
-    char open[JINJA_NEST_MAX]; // closing characters that are due
+    char open[JINJA_NEST_MAX]; // closing brackets to come, innermost last
     struct jinja_tokens *out;
 };
 
@@ -114,7 +114,7 @@ static bool data_add(struct lexer *lx, size_t from, size_t to)
     return token != NULL;
 }
 
-// Is there a closing tag at `at`? Then *end is behind it and what its sign trims.
+// True: a closing tag is at `at`; *end gets the place after it and after what its sign trims.
 static bool close_at(const struct lexer *lx, size_t at, const char *tag, bool trims, size_t *end)
 {
     if (here(lx, at, "-") && here(lx, at + 1, tag)) {
@@ -151,7 +151,7 @@ static bool lex_comment(struct lexer *lx)
     return lex_fail(lx, "a comment that begins here is never closed; add #}");
 }
 
-// "{%", a sign, the word, "%}": *end is behind the word's white space if it is there.
+// True: "{%", a sign and the word are at `at`; *end gets the place after the white space.
 static bool raw_tag(const struct lexer *lx, size_t at, const char *word, size_t *end)
 {
     if (!here(lx, at, "{%"))
@@ -438,7 +438,7 @@ static bool lex_root(struct lexer *lx)
     return lex_inside(lx, kind == '{');
 }
 
-// \r\n and \r become \n; one newline at the end goes.
+// \r\n and \r become \n; one newline at the end is removed.
 static bool source_copy(struct arena *arena, struct text source, struct text *out)
 {
     char *at = arena_take(arena, source.bytes + 1);

@@ -54,7 +54,7 @@ static bool split_words_back(struct jinja_run *run, const struct jinja_string *s
         *items = all;
         return true;
     }
-    size_t rest = all.count - (size_t)most; // words that stay together in front
+    size_t rest = all.count - (size_t)most; // words at the start that are not split
     const struct jinja_string *last = all.items[rest - 1].as.string;
     struct jinja_value front;
     size_t end = (size_t)(last->at + last->bytes - string->at);

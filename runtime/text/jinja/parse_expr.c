@@ -179,7 +179,7 @@ static struct jinja_node *parse_name(struct parser *p)
     return node;
 }
 
-// What stands between brackets, behind the first one: expressions, or key and value for a dict.
+// The content of brackets, after the opening one: expressions, or key and value for a dict.
 static struct jinja_node *parse_items(struct parser *p, enum jinja_node_kind kind, char end)
 {
     struct jinja_node *node = node_make(p, kind);

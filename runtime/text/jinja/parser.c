@@ -281,7 +281,7 @@ static struct jinja_node *parse_piece(struct parser *p)
         p->token++;
         return parse_statement(p);
     }
-    p->token++; // only {{ is left
+    p->token++; // the {{ of an output
     node = parse_print(p);
     if (!node)
         return NULL;

@@ -1,4 +1,4 @@
-// Tests: what stands behind `is`.
+// Tests: what follows `is`.
 #include "runtime/text/jinja/eval.h"
 #include "runtime/text/jinja/print.h"
 #include "runtime/text/jinja/text.h"

@@ -150,7 +150,7 @@ bool jinja_reform(struct jinja_run *run, const struct jinja_string *string, enum
         before = point;
         at += bytes;
         if (count == bytes && memcmp(cased, text.at + at - bytes, bytes) == 0)
-            continue; // as it is: goes with its neighbours
+            continue; // unchanged: copied with its neighbours
         while (mark < string->mark_count && string->marks[mark].end < at)
             mark++;
         bool plain = string->mark_count > 0 ? string->marks[mark].plain : string->plain;
@@ -260,7 +260,8 @@ bool jinja_parse_float(struct text text, double *out)
                       digit_of(text.at[i + 1]) < 10;
         if (c == '_' && digits)
             continue;
-        if (c == 'x' || c == 'X' || c == '(' || c == '_' || c == '\0') // C reads more than Python
+        if (c == 'x' || c == 'X' || c == '(' || c == '_' ||
+            c == '\0') // strtod accepts more than Python
             return false;
         copy[bytes++] = c;
     }

@@ -63,7 +63,7 @@ struct jinja_value {
 
 // Marks cut a string into spans of one origin: plain is text of the request.
 struct jinja_mark {
-    size_t end; // bytes from the start of the string; the last may lie behind its end
+    size_t end; // bytes from the start of the string; the last may be larger than the string
     bool plain;
 };
 

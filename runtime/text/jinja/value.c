@@ -92,11 +92,6 @@ const char *jinja_kind_name(struct jinja_value value)
     return value.kind == JINJA_LIST ? lists[value.flavour] : names[value.kind];
 }
 
-bool jinja_is_missing(struct jinja_value value)
-{
-    return value.kind == JINJA_MISSING;
-}
-
 bool jinja_is_number(struct jinja_value value)
 {
     return value.kind == JINJA_BOOL || value.kind == JINJA_INT || value.kind == JINJA_FLOAT;
@@ -383,7 +378,7 @@ bool jinja_iterable(struct jinja_value value)
 static bool string_items(struct jinja_run *run, const struct jinja_string *string,
                          struct jinja_items *items)
 {
-    struct jinja_string bare = *string; // what is walked through is no markup
+    struct jinja_string bare = *string; // the characters of markup are none
     bare.markup = false;
     struct text text = jinja_string_text(string);
     for (size_t at = 0; at < text.bytes;) {

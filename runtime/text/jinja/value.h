@@ -21,7 +21,6 @@ struct jinja_value jinja_of_list(struct jinja_list *list, enum jinja_flavour fla
 
 // The word for a value in messages: "str", "dict", ...
 const char *jinja_kind_name(struct jinja_value value);
-bool jinja_is_missing(struct jinja_value value);
 bool jinja_is_number(struct jinja_value value); // a bool is one too
 bool jinja_truth(struct jinja_value value);
 double jinja_as_double(struct jinja_value number);
@@ -50,7 +49,6 @@ bool jinja_dict_make(struct jinja_run *run, struct jinja_pair *pairs, size_t cou
 // NULL if it is not there; unhashable keys fail.
 bool jinja_dict_find(struct jinja_run *run, const struct jinja_dict *dict, struct jinja_value key,
                      const struct jinja_value **found);
-const struct jinja_value *jinja_dict_text(const struct jinja_dict *dict, struct text key);
 
 const struct jinja_value *jinja_frame_find(const struct jinja_frame *frame, uint32_t name);
 bool jinja_frame_set(struct jinja_run *run, struct jinja_frame *frame, uint32_t name,

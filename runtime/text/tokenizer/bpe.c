@@ -47,7 +47,7 @@ static size_t merge_scan(const struct bpe *b, uint32_t *symbols, size_t count)
             break;
         symbols[best] = ids[best];
         count--;
-        size_t tail = count - best - 1; // symbols behind the merged one
+        size_t tail = count - best - 1; // symbols after the merged one
         memmove(symbols + best + 1, symbols + best + 2, tail * sizeof *symbols);
         if (tail > 1) {
             memmove(ranks + best + 1, ranks + best + 2, (tail - 1) * sizeof *ranks);
@@ -184,7 +184,7 @@ static void push_merged(struct encode *e, uint32_t *symbols, size_t count)
 struct symbols {
     uint32_t *ids, *ends;
     size_t count;
-    bool odd;       // unknown or missing characters: places do not tell the text
+    bool odd;       // unknown or missing characters: places in the piece do not give the text
     bool unk_waits; // an unknown stretch is open
 };
 
@@ -308,8 +308,8 @@ static void encode_bytes(struct encode *e, struct text piece)
     push_merged(e, symbols, piece.bytes);
 }
 
-// A word so long that even the longest tokens make too many of it: known before it is merged, which
-// takes a second for some millions of letters. Only where nothing is unknown or left out.
+// True: even the longest tokens make too many of this word, so it need not be merged, which takes a
+// second for some millions of letters. Known only where nothing is unknown or left out.
 static bool too_long(struct encode *e, struct text piece)
 {
     const struct bpe *b = &e->t->bpe;

@@ -107,7 +107,7 @@ static bool feeds_bytes(const struct tokenizer *t)
     return last && last->kind == PRE_BYTE_LEVEL;
 }
 
-// Pieces are raw bytes for names made of byte-level characters alone; no text can give others.
+// Pieces are raw bytes; a name with characters that stand for no byte matches no text.
 static enum status pieces_of_bytes(struct tokenizer *t, struct error *err)
 {
     struct bpe *b = &t->bpe;
@@ -207,7 +207,7 @@ static void pairs_open(struct tokenizer *t)
     for (uint32_t i = 0; i <= b->merge_mask; i++)
         if (b->merges[i].left != UINT32_MAX)
             edges.first[b->merges[i].id] = UINT32_MAX;
-    // What a text can begin with is a symbol also where merges could make it: then we give up.
+    // A merge must not make what a text is first split into; where one does, nothing is cut.
     for (int i = 0; i < 256; i++)
         edges.good =
             edges.good && (b->byte_ids[i] < 0 || edges.first[b->byte_ids[i]] != UINT32_MAX);

@@ -70,8 +70,8 @@ static bool class_adds_bos(const struct jnode *config)
     return class_is(config, classes);
 }
 
-// The list of a model's inputs decides; without one the class, whose last entry is the class for
-// any tokenizer as newer files name it.
+// model_input_names decides; without it the tokenizer's class does. The last row is the class that
+// newer files name for any tokenizer.
 static bool types_given(const struct jnode *config)
 {
     static const char *const without[] = {

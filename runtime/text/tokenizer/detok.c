@@ -48,7 +48,7 @@ static void put_bad(struct sink *s)
     put_char(s, "\xEF\xBF\xBD", 3);
 }
 
-// The held bytes and one more: a whole character, still a beginning, or wrong.
+// Adds a byte to the held ones: a whole character then, still a beginning, or wrong.
 static void put_byte(struct sink *s, char byte)
 {
     struct detok *d = s->d;

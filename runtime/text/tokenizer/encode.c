@@ -2,7 +2,7 @@
 // model. Everything is pushed forward piece by piece; no list of pieces is ever made.
 #include "runtime/text/tokenizer/internal.h"
 
-enum { PASSED_BYTES = 8 }; // copied or looked through: as much work as parsing one of JSON
+enum { PASSED_BYTES = 8 }; // copied or scanned while one byte of JSON is parsed
 
 void *encode_take(struct encode *e, size_t bytes)
 {

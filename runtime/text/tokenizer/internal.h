@@ -1,5 +1,5 @@
-// A tokenizer as a whole, and what its files offer each other. Only runtime/text/tokenizer*, bpe*,
-// unigram*, wordpiece*, normalizer*, pretokenizer*, charsmap* and detok* include this.
+// A tokenizer as a whole, and what its files offer each other. Only files of this
+// folder include this.
 #pragma once
 
 #include "base/folder.h"
@@ -89,7 +89,7 @@ struct text decode_token(const struct decoder *d, struct arena *arena, struct te
 // ---- reading a file, part by part
 
 struct tokenizer *tokenizer_create(void);
-// source has a NUL behind it and lives in t->arena; name is used in errors.
+// source has a NUL after it and lives in t->arena; name is used in errors.
 enum status tokenizer_open_parts(struct tokenizer *t, struct text source, const char *name,
                                  struct error *err);
 enum status word_list_open(struct tokenizer *t, const char *folder, const struct jnode *config,

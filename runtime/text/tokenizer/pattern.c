@@ -6,7 +6,7 @@
 
 #include <utf8proc.h>
 
-// What was just written, for a repeat behind it.
+// The item just written, to which a repeat applies.
 enum piece { PIECE_NONE, PIECE_ATOM, PIECE_ANCHOR };
 
 static enum status alternatives(struct pattern *p);
@@ -327,7 +327,7 @@ static void repeat_write(struct pattern *p, const struct repeat *r)
     put(p, text);
 }
 
-// What stands from `start` on becomes one group.
+// Makes the text from `start` on one group.
 static void wrap(struct pattern *p, size_t start)
 {
     put(p, "(?:)");

@@ -14,7 +14,7 @@
 enum status pattern_translate(struct text *out, struct text pattern, struct arena *arena,
                               struct error *err) MUST_USE;
 
-// ---- between the files of this room's part
+// ---- shared by pattern*.c
 
 enum {
     PATTERN_BYTES_MAX = 16 << 20,             // of the text for PCRE2

@@ -63,7 +63,7 @@ static enum status dash_take(struct pattern *p, struct class_state *c)
 
 static enum status posix_take(struct pattern *p, struct class_state *c, bool *taken)
 {
-    struct text rest = text_span(p->in.at + p->at, p->in.bytes - p->at); // behind "["
+    struct text rest = text_span(p->in.at + p->at, p->in.bytes - p->at); // after "["
     *taken = false;
     const char *close = rest.bytes > 0 && *rest.at == ':'
                             ? memmem(rest.at, rest.bytes < 24 ? rest.bytes : 24, ":]", 2)

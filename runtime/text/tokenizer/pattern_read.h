@@ -18,7 +18,7 @@ struct pattern {
     uint32_t letter_before;           // the letter of a string without case before this one
 };
 
-// What stands behind a backslash: a character, or a set.
+// What a backslash and the letters after it mean: a character, or a set.
 struct escape {
     struct set *set;
     uint32_t code;
@@ -29,7 +29,7 @@ enum status pattern_refuse(struct pattern *p, const char *format, ...)
 bool pattern_is_over(const struct pattern *p); // more than a pattern may take
 enum status pattern_refuse_size(struct pattern *p);
 bool pattern_next_is(const struct pattern *p, const char *what);
-// at: at the backslash; then behind the escape.
+// at: from the backslash to after the escape.
 enum status pattern_escape(struct pattern *p, bool bracket, struct escape *out);
-// at: behind the [; then behind the ].
+// at: from after the [ to after the ].
 enum status pattern_class(struct pattern *p, struct set **out);

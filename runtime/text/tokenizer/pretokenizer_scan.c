@@ -40,7 +40,7 @@ static size_t space_end(struct text text, size_t from)
     return last > from ? last : end;
 }
 
-// 's|'t|'re|'ve|'m|'ll|'d behind an apostrophe at `from`; 0: none.
+// 's|'t|'re|'ve|'m|'ll|'d after an apostrophe at `from`; 0: none.
 static size_t contraction_end(struct text text, size_t from, bool any_case)
 {
     size_t left = text.bytes - from;
@@ -78,7 +78,7 @@ size_t scan_gpt2(const struct pre_tokenizer *p, struct text text, size_t from)
     return run_end(text, at + bytes, class);
 }
 
-// \s*[\r\n]+ : up to behind the last line end of the run; 0: the run has none.
+// \s*[\r\n]+ : the place after the last line end of the run; 0: the run has none.
 static size_t line_end(struct text text, size_t from, size_t run)
 {
     while (run > from && text.at[run - 1] != '\n' && text.at[run - 1] != '\r')

@@ -1,4 +1,4 @@
-// PCRE2 behind a narrow door; see tokenizer/regex.h.
+// Regular expressions over PCRE2; see tokenizer/regex.h.
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include "runtime/text/tokenizer/regex.h"
 
@@ -21,7 +21,7 @@ static enum status compile(pcre2_code **out, struct text pattern, struct text tr
     check(context, "no memory for a compile context");
     pcre2_set_newline(context, PCRE2_NEWLINE_LF);
     pcre2_set_bsr(context, PCRE2_BSR_UNICODE);
-    // With the search for a first character, JIT of 10.42 finds matches that there are not.
+    // JIT of PCRE2 10.42 reports wrong matches when it searches for a first character.
     uint32_t options = PCRE2_UTF | PCRE2_MULTILINE | PCRE2_NO_START_OPTIMIZE;
     *out = pcre2_compile((PCRE2_SPTR)translated.at, translated.bytes, options, &code, &offset,
                          context);
@@ -98,5 +98,5 @@ bool regex_find(const struct regex *regex, struct regex_room *room, struct text 
         return false;
     const PCRE2_SIZE *at = pcre2_get_ovector_pointer(data);
     *out = (struct regex_span){at[0], at[1]};
-    return at[1] >= at[0] && at[0] >= from; // \K can turn a match around
+    return at[1] >= at[0] && at[0] >= from; // \K can put the start of a match after its end
 }

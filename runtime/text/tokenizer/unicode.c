@@ -1,13 +1,12 @@
-// Character classes; see tokenizer/unicode.h. Categories are those of
-// Unicode 16.0. Some rules of the reference library were frozen long ago: what they take otherwise
-// stands in tables (unicode_tables.c).
+// Character classes; see tokenizer/unicode.h. Categories are those of Unicode 16.0. Some rules of
+// the reference library were frozen long ago; unicode_tables.c says where they differ.
 #include "runtime/text/tokenizer/unicode.h"
 
 #include "runtime/text/tokenizer/unicode_tables.h"
 
 #include <utf8proc.h>
 
-// utf8proc may know an older Unicode: what it takes as unassigned, and the one mark that changed.
+// utf8proc may know an older Unicode; the table has what was added and the one mark that changed.
 static unsigned category(uint32_t c)
 {
     unsigned known = (unsigned)utf8proc_category((utf8proc_int32_t)c);
