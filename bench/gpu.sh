@@ -105,7 +105,7 @@ pkg-config --exists jansson 2>/dev/null || models="skipped: jansson is not here"
 # few lines of it.
 top_make() {
     local parts="kernels tests/conformance tests/simt" part units=()
-    [ "$models" != yes ] || parts="kernels base runtime/model tests/conformance tests/simt"
+    [ "$models" != yes ] || parts="base kernels runtime/model tests/conformance tests/simt tests/runtime bench"
     mkdir -p "$build/top"
     if ! pkg-config --exists cmocka 2>/dev/null; then
         units=(-e 's#^find_package(PkgConfig REQUIRED)#find_package(PkgConfig)#' -e "s#^  pkg_check_modules(CMOCKA .*#  \
@@ -115,21 +115,19 @@ $PWD/bench/cmocka)#")
     fi
     sed -e '/^foreach(room/,$d' "${units[@]}" -e "s#\${CMAKE_SOURCE_DIR}#$PWD#g" CMakeLists.txt \
         >"$build/top/CMakeLists.txt"
+    [ "$models" = yes ] || # what the kernels need of base does without jansson
+        printf '%s\n' "add_library(weft_base STATIC $PWD/base/status.c)" \
+            'target_link_libraries(weft_base PUBLIC weft_flags)' >>"$build/top/CMakeLists.txt"
     for part in $parts; do
         echo "add_subdirectory($PWD/$part $part)" >>"$build/top/CMakeLists.txt"
     done
-    if [ "$models" = yes ]; then
-        for part in tests/runtime/model tests/runtime/simt bench/step; do
-            echo "include($PWD/$part.cmake)" >>"$build/top/CMakeLists.txt"
-        done
-    fi
     local generator=() arch=90a-real
     command -v ninja >/dev/null && generator=(-G Ninja)
     if [ $gpu = yes ]; then # code for just this card; 90 with the features of its own
         arch=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | head -1 | tr -d .)
         case $arch in 90) arch=90a-real ;; [0-9]*) arch=$arch-real ;; *) arch=native ;; esac
     fi
-    timeout 60 cmake "${generator[@]}" -S "$build/top" -B "$build" -DWEFT_CUDA=ON -DWEFT_BENCH=OFF \
+    timeout 60 cmake "${generator[@]}" -S "$build/top" -B "$build" -DWEFT_CUDA=ON -DWEFT_BENCH=ON \
         -DWEFT_SIMT_MODES=plain "-DCMAKE_CUDA_ARCHITECTURES=${ARCH:-$arch}" || return
     # a configuration that skipped the plugin says why, and nothing could be built
     cmake --build "$build" --target help | grep -q weft_cuda
