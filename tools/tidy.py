@@ -6,6 +6,7 @@
 - banned calls, with what to use instead; no leftover markers; no absolute paths of a machine
 - NULL is tested by !p; a file that a comment or a page names is tracked
 - every source file is in a CMake list
+- no two places of production code share 20 lines
 
 Exceptions stand in tools/tidy_exceptions.txt, one "rule path [name]" a line: the list may shrink.
 Prints one line per finding and exits 1 if there is any.
@@ -37,6 +38,8 @@ ONLY_IN = {  # call -> the files that may make it
     r"\b(malloc|calloc|realloc)\(": ["base/arena.c", "kernels/cpu/", "kernels/cuda/"],
 }
 SOURCE = (".c", ".h", ".cu", ".cuh", ".cpp", ".inc")
+TWIN_LINES = 20  # of code, in two places
+COMMENT = re.compile(r'//[^\n]*|/\*.*?\*/|("(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\')', re.S)
 REFERRING = (".md", ".py", ".sh", ".cmake", "CMakeLists.txt")
 
 
@@ -163,6 +166,39 @@ def check_records(paths, findings):
             findings.append(("record", path, "", "has the number of %s" % numbers[found[1]]))
 
 
+def code_lines(text):
+    """(line number, line without comments and needless blanks) of each line that says something."""
+    bare = COMMENT.sub(lambda m: m[1] or re.sub(r"[^\n]", "", m[0]), text)
+    for number, line in enumerate(bare.split("\n"), 1):
+        line = " ".join(line.split())
+        if line and not line.startswith("#include"):
+            yield number, line
+
+
+def check_twins(paths, findings):
+    """No two places share 20 lines of code."""
+    files = []
+    for path in paths:
+        with open(os.path.join(ROOT, path), encoding="utf-8") as file:
+            files.append((path, list(code_lines(file.read()))))
+    seen = {}
+    for path, lines in files:
+        skip = 0
+        for i in range(len(lines) - TWIN_LINES + 1):
+            key = tuple(line for _, line in lines[i:i + TWIN_LINES])
+            first = seen.setdefault(key, (path, lines, i))
+            if first[1] is lines and first[2] == i or i < skip:
+                continue
+            other, there, j = first
+            count = TWIN_LINES
+            while (i + count < len(lines) and j + count < len(there)
+                   and lines[i + count][1] == there[j + count][1]):
+                count += 1
+            skip = i + count
+            findings.append(("twin", path, other, "the %d lines from %d on are those of %s:%d" %
+                             (count, lines[i][0], other, there[j][0])))
+
+
 def main():
     paths = tracked()
     sources = [p for p in paths if p.endswith(SOURCE)]
@@ -172,6 +208,7 @@ def main():
     check_listed(paths, findings)
     check_references(paths, findings)
     check_records(paths, findings)
+    check_twins([p for p in sources if not p.startswith(("tests/", "bench/"))], findings)
     exceptions = set()
     listing = os.path.join(ROOT, "tools/tidy_exceptions.txt")
     if os.path.exists(listing):
