@@ -1,9 +1,9 @@
 // weft generate: one prompt, one continuation.
 #include "cli/command.h"
+#include "base/random.h"
 #include "runtime/text/prompt.h"
 
 #include <string.h>
-#include <sys/random.h>
 #include <time.h>
 
 struct generate_settings {
@@ -162,9 +162,7 @@ static void json_print(const struct submit_args *submit, const struct continuati
 static enum status generate(struct session *session, void *settings, struct error *err)
 {
     const struct generate_settings *s = settings;
-    uint64_t seed = (uint64_t)s->seed;
-    if (s->seed == -1 && getrandom(&seed, sizeof seed, 0) != sizeof seed)
-        return error_set(err, STATUS_IO, "no random seed can be had");
+    uint64_t seed = s->seed == -1 ? random_seed() : (uint64_t)s->seed;
     struct submit_args submit = {.kind = REQUEST_GENERATE,
                                  .sequence_count = 1,
                                  .choice_count = 1,

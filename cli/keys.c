@@ -3,10 +3,10 @@
 
 #include "base/file.h"
 #include "base/log.h"
+#include "base/random.h"
 #include "http/key_rules.h"
 
 #include <string.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 
 enum { KEY_CHARACTERS = 32, KEY_FILE_BYTES_MAX = 1 << 20 };
@@ -68,12 +68,11 @@ static enum status file_keys(struct keys *out, const char *path, struct arena *a
                : error_set(err, STATUS_INVALID, "%s holds no key (one a line)", path);
 }
 
-static enum status key_make(struct keys *out, struct arena *arena, struct error *err)
+static void key_make(struct keys *out, struct arena *arena)
 {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyz234567"; // 32: no bias
     unsigned char random[KEY_CHARACTERS];
-    if (getrandom(random, sizeof random, 0) != sizeof random)
-        return error_set(err, STATUS_IO, "no random key can be made: give --api-key");
+    random_fill(random, sizeof random);
     char *key = arena_take(arena, KEY_CHARACTERS + 6);
     memcpy(key, "weft-", 5);
     for (int i = 0; i < KEY_CHARACTERS; i++)
@@ -82,7 +81,6 @@ static enum status key_make(struct keys *out, struct arena *arena, struct error 
     explicit_bzero(random, sizeof random);
     key_add(&out->list, key, arena);
     out->made = true;
-    return STATUS_OK;
 }
 
 enum status keys_collect(struct keys *out, const struct serve_settings *settings,
@@ -106,7 +104,8 @@ enum status keys_collect(struct keys *out, const struct serve_settings *settings
                          "listening on %s needs a key: give --api-key, --api-key-file or "
                          "WEFT_API_KEY",
                          settings->host);
-    return key_make(out, arena, err);
+    key_make(out, arena);
+    return STATUS_OK;
 }
 
 enum status keys_of_file(struct keys *out, const char *path, struct arena *arena, struct error *err)

@@ -5,12 +5,12 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "base/random.h"
 #include "base/safe.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 enum { TEMPLATE_BYTES_MAX = 4 << 20, QUEUED_TOKENS_DEFAULT = 2097152 };
@@ -172,8 +172,7 @@ static void engine_options_fill(struct loaded_model *m, uint32_t port_count)
                                                 .choices_max = 8,
                                                 .prefix_cache = s->enable_prefix_caching,
                                                 .step_stretch = step_stretch(m)};
-    ssize_t got = getrandom(m->engine_options.hash_key, sizeof m->engine_options.hash_key, 0);
-    check(got == (ssize_t)sizeof m->engine_options.hash_key, "getrandom gave %zd bytes", got);
+    random_fill(m->engine_options.hash_key, sizeof m->engine_options.hash_key);
 }
 
 static uint64_t device_planned(const struct loaded *loaded, const struct loaded_device *device)

@@ -1,15 +1,5 @@
-// Ids and seeds: see ids.h.
+// See ids.h.
 #include "http/ids.h"
-
-#include "base/status.h"
-
-#include <sys/random.h>
-
-static void random_fill(void *out, size_t bytes)
-{
-    ssize_t n = getrandom(out, bytes, 0); // up to 256 bytes are never cut short
-    check(n == (ssize_t)bytes, "getrandom gave %zd of %zu bytes", n, bytes);
-}
 
 void id_letters(char out[ID_LETTERS])
 {
@@ -27,12 +17,4 @@ struct text id_make(struct arena *arena, const char *prefix)
 
     id_letters(id);
     return arena_format(arena, "%s%.*s", prefix, ID_LETTERS, id);
-}
-
-uint64_t random_seed(void)
-{
-    uint64_t seed;
-
-    random_fill(&seed, sizeof seed);
-    return seed;
 }

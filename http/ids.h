@@ -1,7 +1,8 @@
-// Random ids and seeds, from the system's generator. Any thread.
+// Random ids. Any thread.
 #pragma once
 
 #include "base/arena.h"
+#include "base/random.h"
 
 #include <stdint.h>
 
@@ -12,5 +13,3 @@ void id_letters(char out[ID_LETTERS]);
 
 // The prefix and an id's letters. at == NULL: the arena's limit was met.
 struct text id_make(struct arena *arena, const char *prefix);
-
-uint64_t random_seed(void);

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-static void forms(void **state)
+static void test_forms(void **state)
 {
     static const struct {
         const char *in, *out;
@@ -46,7 +46,7 @@ static void forms(void **state)
 }
 
 // Bytes of all kinds, biased to the dangerous ones: the output is printable and never too long.
-static void whatever_comes(void **state)
+static void test_whatever_comes(void **state)
 {
     static const char *const pieces[] = {"\n", "\x1b", "\u202E", "\u2069", "\xe2\x80",  "\xc2\x90",
                                          "a",  "é",    "\\",     "\xff",   "\U000E0001"};
@@ -76,7 +76,7 @@ static void whatever_comes(void **state)
     }
 }
 
-static void long_text_is_cut(void **state)
+static void test_long_text_is_cut(void **state)
 {
     char in[3000], out[8];
     (void)state;
@@ -90,7 +90,7 @@ static void long_text_is_cut(void **state)
     assert_int_equal(strlen(safe_of(text_span(in, sizeof shown.at)).at), sizeof shown.at - 1);
 }
 
-static void a_line_is_one_line(void **state)
+static void test_a_line_is_one_line(void **state)
 {
     char *text = NULL;
     size_t bytes = 0;
@@ -105,10 +105,10 @@ static void a_line_is_one_line(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(forms),
-        cmocka_unit_test(whatever_comes),
-        cmocka_unit_test(long_text_is_cut),
-        cmocka_unit_test(a_line_is_one_line),
+        cmocka_unit_test(test_forms),
+        cmocka_unit_test(test_whatever_comes),
+        cmocka_unit_test(test_long_text_is_cut),
+        cmocka_unit_test(test_a_line_is_one_line),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,8 @@
+// Random bytes of the system. Any thread.
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+void random_fill(void *out, size_t bytes); // at most 256 bytes
+uint64_t random_seed(void);
