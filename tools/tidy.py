@@ -6,7 +6,7 @@
 - banned calls, with what to use instead; no leftover markers; no absolute paths of a machine
 - NULL is tested by !p; a file that a comment or a page names is tracked
 - every source file is in a CMake list
-- no two places of production code share 20 lines
+- no two places of production code share 20 lines; the names of tests begin with test_
 
 Exceptions stand in tools/tidy_exceptions.txt, one "rule path [name]" a line: the list may shrink.
 Prints one line per finding and exits 1 if there is any.
@@ -107,6 +107,9 @@ def check_file(path, findings):
     for number, line in enumerate(code.split("\n"), 1):
         if re.search(r"== NULL|if \(\w+ != NULL", line) and not path.endswith("cmocka.h"):
             findings.append(("null", path, str(number), "line %d: say !p, or p" % number))
+    for name in [] if path.endswith(".h") else re.findall(r"\bcmocka_unit_test\w*\(\s*(\w+)", text):
+        if not name.startswith("test_") and name != "name":
+            findings.append(("name", path, name, "the test %s does not begin with test_" % name))
     if path.startswith("tests/") or path.startswith("bench/"):
         return
     for pattern, instead in BANNED.items():

@@ -122,7 +122,7 @@ static uint32_t longest_gap(const struct table *table, uint32_t engine)
 
 // The first engine comes back when the others have had k turns, and then takes its time: of k
 // members it is overdue, so they wait for it.
-static void late_ones_get_their_share(void **state)
+static void test_late_ones_get_their_share(void **state)
 {
     (void)state;
     for (uint32_t k = 2; k <= ENGINES; k++) {
@@ -149,7 +149,7 @@ static void late_ones_get_their_share(void **state)
 
 // Two that have had no turn yet come when the second has had two: both are older than the first,
 // whose gap may not grow by that.
-static void starters_are_of_different_age(void **state)
+static void test_starters_are_of_different_age(void **state)
 {
     (void)state;
     struct engine engine[ENGINES] = {
@@ -167,7 +167,7 @@ static void starters_are_of_different_age(void **state)
 
 // One that does not say that it comes again holds nobody up: it comes for its second turn when the
 // other has had half of its own.
-static void nobody_waits_for_the_idle(void **state)
+static void test_nobody_waits_for_the_idle(void **state)
 {
     (void)state;
     struct engine engine[2] = {{.steps = 2,
@@ -186,7 +186,7 @@ static void nobody_waits_for_the_idle(void **state)
     assert_in_range(longest_gap(&table, 0), STEPS / 2, STEPS);
 }
 
-static void all_turns_are_had(void **state)
+static void test_all_turns_are_had(void **state)
 {
     (void)state;
     struct engine engine[ENGINES] = {{.number = 0}};
@@ -200,10 +200,10 @@ static void all_turns_are_had(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(late_ones_get_their_share),
-        cmocka_unit_test(starters_are_of_different_age),
-        cmocka_unit_test(nobody_waits_for_the_idle),
-        cmocka_unit_test(all_turns_are_had),
+        cmocka_unit_test(test_late_ones_get_their_share),
+        cmocka_unit_test(test_starters_are_of_different_age),
+        cmocka_unit_test(test_nobody_waits_for_the_idle),
+        cmocka_unit_test(test_all_turns_are_had),
     };
     alarm(60); // one that waits for what never comes would wait for ever
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -33,7 +33,7 @@ static void parse(const char *architecture, const char *more)
     json_decref(json);
 }
 
-static void kinds_follow_the_architecture(void **state)
+static void test_kinds_follow_the_architecture(void **state)
 {
     (void)state;
     static const struct {
@@ -57,7 +57,7 @@ static void kinds_follow_the_architecture(void **state)
     }
 }
 
-static void defaults_are_the_family_s(void **state)
+static void test_defaults_are_the_family_s(void **state)
 {
     (void)state;
     parse("LlamaForCausalLM", "");
@@ -99,7 +99,7 @@ static void defaults_are_the_family_s(void **state)
     assert_int_equal(config.head_dim, 32);
 }
 
-static void windows_follow_their_flags(void **state)
+static void test_windows_follow_their_flags(void **state)
 {
     (void)state;
     parse("Qwen2ForCausalLM", ",\"sliding_window\":64,\"use_sliding_window\":false");
@@ -120,7 +120,7 @@ static void windows_follow_their_flags(void **state)
     assert_false(config.full_layers[1] || config.full_layers[3]);
 }
 
-static void lengths_follow_the_scaling(void **state)
+static void test_lengths_follow_the_scaling(void **state)
 {
     (void)state;
     parse("LlamaForCausalLM", ",\"rope_scaling\":{\"type\":\"linear\",\"factor\":4}");
@@ -177,7 +177,7 @@ static int place_end(void **state)
     return 0;
 }
 
-static void end_ids_come_from_generation_config(void **state)
+static void test_end_ids_come_from_generation_config(void **state)
 {
     const struct place *place = *state;
     put_config(place, "config.json", "LlamaForCausalLM", ",\"eos_token_id\":7");
@@ -201,7 +201,7 @@ static const char modules[] =
     "[{\"type\":\"sentence_transformers.models.Transformer\",\"path\":\"0_Transformer\"},"
     "{\"type\":\"sentence_transformers.models.Pooling\",\"path\":\"1_Pooling\"}]";
 
-static void sentence_folders_are_embedders(void **state)
+static void test_sentence_folders_are_embedders(void **state)
 {
     const struct place *place = *state;
     put_config(place, "0_Transformer/config.json", "Qwen3ForCausalLM", "");
@@ -225,7 +225,7 @@ static void sentence_folders_are_embedders(void **state)
     assert_non_null(strstr(err.text, "sentence_bert_config.json"));
 }
 
-static void old_length_files_are_read(void **state)
+static void test_old_length_files_are_read(void **state)
 {
     const struct place *place = *state;
     put_config(place, "config.json", "RobertaModel", "");
@@ -234,7 +234,7 @@ static void old_length_files_are_read(void **state)
     assert_int_equal(config.length_default, 128);
 }
 
-static void yes_no_rerankers_are_recognised(void **state)
+static void test_yes_no_rerankers_are_recognised(void **state)
 {
     const struct place *place = *state;
     put_config(place, "config.json", "Qwen3ForCausalLM", "");
@@ -258,7 +258,7 @@ static void yes_no_rerankers_are_recognised(void **state)
 }
 
 // With a score head only Qwen3-Reranker's own checkpoints read its prompt; a fine-tune does not.
-static void score_heads_read_what_their_folder_says(void **state)
+static void test_score_heads_read_what_their_folder_says(void **state)
 {
     const struct place *place = *state;
     static const struct {
@@ -285,7 +285,7 @@ static void score_heads_read_what_their_folder_says(void **state)
 }
 
 // The download cache of the hub keeps the name two folders above the files.
-static void names_of_the_hub_cache_are_read(void **state)
+static void test_names_of_the_hub_cache_are_read(void **state)
 {
     const struct place *place = *state;
     static const char *const folders[] = {"models--Q--Reranker/snapshots/0a1b",
@@ -305,17 +305,20 @@ static void names_of_the_hub_cache_are_read(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(kinds_follow_the_architecture),
-        cmocka_unit_test(defaults_are_the_family_s),
-        cmocka_unit_test(windows_follow_their_flags),
-        cmocka_unit_test(lengths_follow_the_scaling),
-        cmocka_unit_test_setup_teardown(end_ids_come_from_generation_config, place_make, place_end),
-        cmocka_unit_test_setup_teardown(sentence_folders_are_embedders, place_make, place_end),
-        cmocka_unit_test_setup_teardown(old_length_files_are_read, place_make, place_end),
-        cmocka_unit_test_setup_teardown(yes_no_rerankers_are_recognised, place_make, place_end),
-        cmocka_unit_test_setup_teardown(score_heads_read_what_their_folder_says, place_make,
+        cmocka_unit_test(test_kinds_follow_the_architecture),
+        cmocka_unit_test(test_defaults_are_the_family_s),
+        cmocka_unit_test(test_windows_follow_their_flags),
+        cmocka_unit_test(test_lengths_follow_the_scaling),
+        cmocka_unit_test_setup_teardown(test_end_ids_come_from_generation_config, place_make,
                                         place_end),
-        cmocka_unit_test_setup_teardown(names_of_the_hub_cache_are_read, place_make, place_end),
+        cmocka_unit_test_setup_teardown(test_sentence_folders_are_embedders, place_make, place_end),
+        cmocka_unit_test_setup_teardown(test_old_length_files_are_read, place_make, place_end),
+        cmocka_unit_test_setup_teardown(test_yes_no_rerankers_are_recognised, place_make,
+                                        place_end),
+        cmocka_unit_test_setup_teardown(test_score_heads_read_what_their_folder_says, place_make,
+                                        place_end),
+        cmocka_unit_test_setup_teardown(test_names_of_the_hub_cache_are_read, place_make,
+                                        place_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -71,7 +71,7 @@ static const char fallback[] =
     "\"model\":{\"vocab\":{\"<s>\":0,\"" MARK "hi\":1,\"" MARK "\":2,\"<0xC3>\":3,\"<0xA9>\":4,"
     "\"<0xF0>\":5,\"x\":6},\"merges\":[]}}";
 
-static void byte_fallback(void **state)
+static void test_byte_fallback(void **state)
 {
     (void)state;
     struct tokenizer *t = open_text(fallback);
@@ -91,7 +91,7 @@ static void byte_fallback(void **state)
     tokenizer_close(t);
 }
 
-static void byte_level(void **state)
+static void test_byte_level(void **state)
 {
     (void)state;
     // Ġ is a space, Ã © are the two bytes of e with acute.
@@ -107,7 +107,7 @@ static void byte_level(void **state)
     tokenizer_close(t);
 }
 
-static void metaspace(void **state)
+static void test_metaspace(void **state)
 {
     (void)state;
     struct tokenizer *t =
@@ -130,7 +130,7 @@ static void metaspace(void **state)
     tokenizer_close(t);
 }
 
-static void wordpiece(void **state)
+static void test_wordpiece(void **state)
 {
     (void)state;
     struct tokenizer *t =
@@ -143,7 +143,7 @@ static void wordpiece(void **state)
     tokenizer_close(t);
 }
 
-static void word_ends(void **state)
+static void test_word_ends(void **state)
 {
     (void)state;
     struct tokenizer *t = open_text(
@@ -154,7 +154,7 @@ static void word_ends(void **state)
     tokenizer_close(t);
 }
 
-static void repetitions(void **state)
+static void test_repetitions(void **state)
 {
     (void)state;
     struct tokenizer *t = open_text(
@@ -166,7 +166,7 @@ static void repetitions(void **state)
     tokenizer_close(t);
 }
 
-static void no_decoder(void **state)
+static void test_no_decoder(void **state)
 {
     (void)state;
     struct tokenizer *t = open_text("{\"model\":{\"vocab\":{\"a\":0,\"b\":1},\"merges\":[]}}");
@@ -177,10 +177,10 @@ static void no_decoder(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(byte_fallback), cmocka_unit_test(byte_level),
-        cmocka_unit_test(metaspace),     cmocka_unit_test(wordpiece),
-        cmocka_unit_test(word_ends),     cmocka_unit_test(repetitions),
-        cmocka_unit_test(no_decoder),
+        cmocka_unit_test(test_byte_fallback), cmocka_unit_test(test_byte_level),
+        cmocka_unit_test(test_metaspace),     cmocka_unit_test(test_wordpiece),
+        cmocka_unit_test(test_word_ends),     cmocka_unit_test(test_repetitions),
+        cmocka_unit_test(test_no_decoder),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

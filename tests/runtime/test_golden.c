@@ -213,19 +213,19 @@ static void all_models(const struct mode *mode)
     assert_int_equal(failed, 0);
 }
 
-static void float32_is_exact(void **state)
+static void test_float32_is_exact(void **state)
 {
     (void)state;
     all_models(&(struct mode){"float32", DTYPE_F32, -1, 1e-4, 0, 1e-3});
 }
 
-static void bfloat16_is_as_good(void **state)
+static void test_bfloat16_is_as_good(void **state)
 {
     (void)state;
     all_models(&(struct mode){"bfloat16", DTYPE_BF16, -1, 0, 1.5, 0.15});
 }
 
-static void float16_is_as_good(void **state)
+static void test_float16_is_as_good(void **state)
 {
     (void)state;
     all_models(&(struct mode){"float16", DTYPE_F16, -1, 0, 1.5, 0.15});
@@ -233,7 +233,7 @@ static void float16_is_as_good(void **state)
 
 // Quantisation costs accuracy; at hidden size 64 it is the worst case. The bound only catches what
 // is broken; perplexity is measured on a trained model in test_tinystories.
-static void int8_is_usable(void **state)
+static void test_int8_is_usable(void **state)
 {
     (void)state;
     all_models(&(struct mode){"int8", DTYPE_F32, DTYPE_I8, 0.12, 0, 0.8});
@@ -244,10 +244,10 @@ int main(void)
     if (!rig_device_usable())
         return 77;
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(float32_is_exact),
-        cmocka_unit_test(bfloat16_is_as_good),
-        cmocka_unit_test(float16_is_as_good),
-        cmocka_unit_test(int8_is_usable),
+        cmocka_unit_test(test_float32_is_exact),
+        cmocka_unit_test(test_bfloat16_is_as_good),
+        cmocka_unit_test(test_float16_is_as_good),
+        cmocka_unit_test(test_int8_is_usable),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

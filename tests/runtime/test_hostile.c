@@ -209,7 +209,7 @@ static const struct {
      "the tensor model.layers.0.self_attn.q_proj.weight has shape [64, 64],"},
 };
 
-static void configs_are_refused(void **state)
+static void test_configs_are_refused(void **state)
 {
     struct ground *g = *state;
     for (size_t i = 0; i < sizeof config_patches / sizeof config_patches[0]; i++) {
@@ -226,7 +226,7 @@ static void configs_are_refused(void **state)
     accept(g);
 }
 
-static void files_are_refused(void **state)
+static void test_files_are_refused(void **state)
 {
     struct ground *g = *state;
     char *deep = heap_take(4001);
@@ -316,7 +316,7 @@ static void header_write(struct ground *g, const char *header, uint64_t length)
     heap_give(all);
 }
 
-static void headers_are_refused(void **state)
+static void test_headers_are_refused(void **state)
 {
     struct ground *g = *state;
     static const struct {
@@ -413,7 +413,7 @@ static void headers_are_refused(void **state)
 }
 
 // Headers that would take seconds and gigabytes to read as JSON.
-static void long_headers_are_refused(void **state)
+static void test_long_headers_are_refused(void **state)
 {
     struct ground *g = *state;
     enum { ENTRIES = 65538, ENTRY_BYTES = 80, SIZES = 1 << 20 };
@@ -456,7 +456,7 @@ static void header_edit(struct ground *g, const char *from, const char *to, cons
     refuse(g, to, words);
 }
 
-static void cut_files_are_refused(void **state)
+static void test_cut_files_are_refused(void **state)
 {
     struct ground *g = *state;
     const struct {
@@ -494,7 +494,7 @@ static void cut_files_are_refused(void **state)
     accept(g);
 }
 
-static void indexes_are_refused(void **state)
+static void test_indexes_are_refused(void **state)
 {
     struct ground *g = *state;
     static const struct {
@@ -538,7 +538,7 @@ static void indexes_are_refused(void **state)
 
 // A pipe without a writer would make an open wait for ever, a link to nothing is what an
 // interrupted download leaves.
-static void odd_files_are_refused(void **state)
+static void test_odd_files_are_refused(void **state)
 {
     struct ground *g = *state;
     static const char *const names[] = {
@@ -568,7 +568,7 @@ static void odd_files_are_refused(void **state)
 }
 
 // A cut within the last page of a file reads as zeros.
-static void a_file_that_loses_its_last_bytes_is_refused(void **state)
+static void test_a_file_that_loses_its_last_bytes_is_refused(void **state)
 {
     struct ground *g = *state;
     struct error err;
@@ -591,7 +591,7 @@ static void a_file_that_loses_its_last_bytes_is_refused(void **state)
 
 // The file was whole when its header was read, and is cut before its tensors are: the process that
 // loads it ends with one sentence (runtime/model/mapping.h).
-static void a_file_that_shrinks_ends_the_process(void **state)
+static void test_a_file_that_shrinks_ends_the_process(void **state)
 {
     struct ground *g = *state;
     char path[128], said[512];
@@ -623,7 +623,7 @@ static void a_file_that_shrinks_ends_the_process(void **state)
 }
 
 // However many decode, a quarter of each step is left for prompts.
-static void a_step_without_room_for_prompts_is_refused(void **state)
+static void test_a_step_without_room_for_prompts_is_refused(void **state)
 {
     struct ground *g = *state;
     struct error err;
@@ -649,7 +649,7 @@ static void a_step_without_room_for_prompts_is_refused(void **state)
     }
 }
 
-static void options_are_refused(void **state)
+static void test_options_are_refused(void **state)
 {
     struct ground *g = *state;
     struct model_options options = rig_options();
@@ -676,7 +676,7 @@ static void options_are_refused(void **state)
                 "max-num-batched-tokens is 1073741824; at most 1048576 are possible", &options);
 }
 
-static void an_unknown_architecture_names_the_known(void **state)
+static void test_an_unknown_architecture_names_the_known(void **state)
 {
     struct ground *g = *state;
     struct error err;
@@ -694,7 +694,7 @@ static void an_unknown_architecture_names_the_known(void **state)
     ground_reset(g);
 }
 
-static void too_little_kv_names_a_length(void **state)
+static void test_too_little_kv_names_a_length(void **state)
 {
     struct ground *g = *state;
     struct error err;
@@ -714,19 +714,19 @@ static void too_little_kv_names_a_length(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(configs_are_refused),
-        cmocka_unit_test(files_are_refused),
-        cmocka_unit_test(headers_are_refused),
-        cmocka_unit_test(long_headers_are_refused),
-        cmocka_unit_test(cut_files_are_refused),
-        cmocka_unit_test(indexes_are_refused),
-        cmocka_unit_test(odd_files_are_refused),
-        cmocka_unit_test(a_file_that_loses_its_last_bytes_is_refused),
-        cmocka_unit_test(a_file_that_shrinks_ends_the_process),
-        cmocka_unit_test(a_step_without_room_for_prompts_is_refused),
-        cmocka_unit_test(options_are_refused),
-        cmocka_unit_test(an_unknown_architecture_names_the_known),
-        cmocka_unit_test(too_little_kv_names_a_length),
+        cmocka_unit_test(test_configs_are_refused),
+        cmocka_unit_test(test_files_are_refused),
+        cmocka_unit_test(test_headers_are_refused),
+        cmocka_unit_test(test_long_headers_are_refused),
+        cmocka_unit_test(test_cut_files_are_refused),
+        cmocka_unit_test(test_indexes_are_refused),
+        cmocka_unit_test(test_odd_files_are_refused),
+        cmocka_unit_test(test_a_file_that_loses_its_last_bytes_is_refused),
+        cmocka_unit_test(test_a_file_that_shrinks_ends_the_process),
+        cmocka_unit_test(test_a_step_without_room_for_prompts_is_refused),
+        cmocka_unit_test(test_options_are_refused),
+        cmocka_unit_test(test_an_unknown_architecture_names_the_known),
+        cmocka_unit_test(test_too_little_kv_names_a_length),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -49,7 +49,7 @@ static uint32_t recorded_read(float *out, uint32_t room)
 }
 
 // Both texts and a short one, as int8 against float32.
-static void bytes_are_near(void **state)
+static void test_bytes_are_near(void **state)
 {
     (void)state;
     static const int32_t hello[3] = {101, 7592, 102};
@@ -84,7 +84,7 @@ static void bytes_are_near(void **state)
     }
 }
 
-static void vectors_match(void **state)
+static void test_vectors_match(void **state)
 {
     (void)state;
     static float want[RECORDED * WIDTH];
@@ -124,7 +124,7 @@ int main(void)
         printf("skipped: no %s or no assets\n", folder);
         return 77;
     }
-    const struct CMUnitTest tests[] = {cmocka_unit_test(vectors_match),
-                                       cmocka_unit_test(bytes_are_near)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_vectors_match),
+                                       cmocka_unit_test(test_bytes_are_near)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -37,7 +37,7 @@ static void golden_folder(char *folder, const char *name)
     json_decref(golden);
 }
 
-static void plan_is_what_is_taken(void **state)
+static void test_plan_is_what_is_taken(void **state)
 {
     (void)state;
     static const char *const names[] = {"llama", "bert-mean", "qwen3-reranker", "llama-mean",
@@ -67,7 +67,7 @@ static void plan_is_what_is_taken(void **state)
     }
 }
 
-static void dummy_weights_are_the_same_each_time(void **state)
+static void test_dummy_weights_are_the_same_each_time(void **state)
 {
     (void)state;
     static float logits[2][VOCAB];
@@ -97,7 +97,7 @@ static void dummy_weights_are_the_same_each_time(void **state)
 }
 
 // A checkpoint without a head whose config.json does not say so is tied, and gives the same.
-static void a_missing_head_is_the_table(void **state)
+static void test_a_missing_head_is_the_table(void **state)
 {
     (void)state;
     static float logits[2][VOCAB];
@@ -124,7 +124,7 @@ static void a_missing_head_is_the_table(void **state)
 }
 
 // --rerank-prompt changes what a reranker with Qwen3's score head reads, and nothing else.
-static void reranker_forms_are_chosen(void **state)
+static void test_reranker_forms_are_chosen(void **state)
 {
     (void)state;
     static const char score[] = "Qwen3ForSequenceClassification";
@@ -216,7 +216,7 @@ static void tokens_draw(int32_t out[ROWS][OUTPUTS], const char *folder,
     rig_close(&rig);
 }
 
-static void flight_and_graphs_change_no_token(void **state)
+static void test_flight_and_graphs_change_no_token(void **state)
 {
     (void)state;
     char folder[64];
@@ -236,7 +236,7 @@ static void flight_and_graphs_change_no_token(void **state)
 }
 
 // A step of one token a row is no decode step where a prompt goes on: that row wants nothing.
-static void one_token_of_a_prompt_wants_nothing(void **state)
+static void test_one_token_of_a_prompt_wants_nothing(void **state)
 {
     (void)state;
     static float alone[VOCAB], beside[VOCAB];
@@ -265,7 +265,7 @@ static void one_token_of_a_prompt_wants_nothing(void **state)
 }
 
 // Two layers: prep, the embedding, nine ops a layer, two gathers, the last norm and the head.
-static void an_op_that_fails_is_the_last_of_its_step(void **state)
+static void test_an_op_that_fails_is_the_last_of_its_step(void **state)
 {
     (void)state;
     enum { OPS = 2 + 2 * 9 + 4 };
@@ -293,7 +293,7 @@ static void an_op_that_fails_is_the_last_of_its_step(void **state)
     folder_remove(folder);
 }
 
-static void masks_bind_their_rows(void **state)
+static void test_masks_bind_their_rows(void **state)
 {
     (void)state;
     char folder[64];
@@ -324,7 +324,7 @@ static void masks_bind_their_rows(void **state)
 }
 
 // 300 texts packed into one step: each vector has the bits of its text alone.
-static void encoder_rows_do_not_see_each_other(void **state)
+static void test_encoder_rows_do_not_see_each_other(void **state)
 {
     (void)state;
     enum { TEXTS = 300, WIDTH = 64 };
@@ -375,7 +375,7 @@ static void text_replace(json_t *entry, const char *tail, const char *with)
     json_array_set_new(entry, 0, json_string(name));
 }
 
-static void old_norm_names_are_known(void **state)
+static void test_old_norm_names_are_known(void **state)
 {
     (void)state;
     json_t *golden = golden_read("bert-cls");
@@ -399,7 +399,7 @@ static void old_norm_names_are_known(void **state)
 }
 
 // Filled to the brim, no section of a batch writes into another.
-static void batch_sections_do_not_overlap(void **state)
+static void test_batch_sections_do_not_overlap(void **state)
 {
     (void)state;
     struct step_limits limits = {.rows_max = 3,
@@ -443,17 +443,17 @@ int main(void)
     if (!rig_device_usable())
         return 77;
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(plan_is_what_is_taken),
-        cmocka_unit_test(dummy_weights_are_the_same_each_time),
-        cmocka_unit_test(a_missing_head_is_the_table),
-        cmocka_unit_test(reranker_forms_are_chosen),
-        cmocka_unit_test(flight_and_graphs_change_no_token),
-        cmocka_unit_test(one_token_of_a_prompt_wants_nothing),
-        cmocka_unit_test(an_op_that_fails_is_the_last_of_its_step),
-        cmocka_unit_test(masks_bind_their_rows),
-        cmocka_unit_test(encoder_rows_do_not_see_each_other),
-        cmocka_unit_test(old_norm_names_are_known),
-        cmocka_unit_test(batch_sections_do_not_overlap),
+        cmocka_unit_test(test_plan_is_what_is_taken),
+        cmocka_unit_test(test_dummy_weights_are_the_same_each_time),
+        cmocka_unit_test(test_a_missing_head_is_the_table),
+        cmocka_unit_test(test_reranker_forms_are_chosen),
+        cmocka_unit_test(test_flight_and_graphs_change_no_token),
+        cmocka_unit_test(test_one_token_of_a_prompt_wants_nothing),
+        cmocka_unit_test(test_an_op_that_fails_is_the_last_of_its_step),
+        cmocka_unit_test(test_masks_bind_their_rows),
+        cmocka_unit_test(test_encoder_rows_do_not_see_each_other),
+        cmocka_unit_test(test_old_norm_names_are_known),
+        cmocka_unit_test(test_batch_sections_do_not_overlap),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-static void frequencies_match(void **state)
+static void test_frequencies_match(void **state)
 {
     (void)state;
     struct error err;
@@ -40,7 +40,7 @@ static void frequencies_match(void **state)
     json_decref(cases);
 }
 
-static void table_is_cos_and_sin(void **state)
+static void test_table_is_cos_and_sin(void **state)
 {
     (void)state;
     const double frequencies[] = {1.0, 0.125};
@@ -59,8 +59,8 @@ static void table_is_cos_and_sin(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(frequencies_match),
-        cmocka_unit_test(table_is_cos_and_sin),
+        cmocka_unit_test(test_frequencies_match),
+        cmocka_unit_test(test_table_is_cos_and_sin),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -53,7 +53,7 @@ static int cut_child(const char *folder, char *said, size_t bytes)
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-static void a_file_that_is_cut_while_read(void **state)
+static void test_a_file_that_is_cut_while_read(void **state)
 {
     (void)state;
     char folder[64], said[512];
@@ -69,7 +69,7 @@ static void a_file_that_is_cut_while_read(void **state)
     folder_remove(folder);
 }
 
-static void one_file_is_read(void **state)
+static void test_one_file_is_read(void **state)
 {
     (void)state;
     char folder[64];
@@ -106,7 +106,7 @@ static void one_file_is_read(void **state)
     folder_remove(folder);
 }
 
-static void shards_are_joined(void **state)
+static void test_shards_are_joined(void **state)
 {
     (void)state;
     char folder[64];
@@ -135,7 +135,7 @@ static void shards_are_joined(void **state)
     folder_remove(folder);
 }
 
-static void damaged_headers_do_no_harm(void **state)
+static void test_damaged_headers_do_no_harm(void **state)
 {
     (void)state;
     static const char header[] =
@@ -173,10 +173,10 @@ static void damaged_headers_do_no_harm(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_file_is_read),
-        cmocka_unit_test(a_file_that_is_cut_while_read),
-        cmocka_unit_test(shards_are_joined),
-        cmocka_unit_test(damaged_headers_do_no_harm),
+        cmocka_unit_test(test_one_file_is_read),
+        cmocka_unit_test(test_a_file_that_is_cut_while_read),
+        cmocka_unit_test(test_shards_are_joined),
+        cmocka_unit_test(test_damaged_headers_do_no_harm),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

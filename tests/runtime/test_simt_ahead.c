@@ -126,7 +126,7 @@ static void draw(struct rig *rig, int32_t out[OUTPUTS][ROWS])
     }
 }
 
-static void state_stays_on_the_device(void **state)
+static void test_state_stays_on_the_device(void **state)
 {
     (void)state;
     static int32_t got[OUTPUTS][ROWS];
@@ -141,7 +141,7 @@ static void state_stays_on_the_device(void **state)
 
 // Row 1 is dropped with a step in flight and comes back among the others, in one prefill, with what
 // it had said: the same draws and penalties go on.
-static void preempted_rows_go_on(void **state)
+static void test_preempted_rows_go_on(void **state)
 {
     (void)state;
     enum { GONE = 7 };
@@ -177,7 +177,7 @@ static void preempted_rows_go_on(void **state)
 
 // Row 1 ends at its output END, seen one step late. The wasted step says DONE; the next one brings
 // a new sequence into the same row and blocks. The neighbour notices nothing.
-static void ended_rows_leave_no_trace(void **state)
+static void test_ended_rows_leave_no_trace(void **state)
 {
     (void)state;
     enum { END = 5 };
@@ -229,7 +229,7 @@ static void ended_rows_leave_no_trace(void **state)
 
 // A forward is launched, then the last token read, its mask made, then the sampler launched. The
 // mask of a row allows the tokens whose rest by 7 follows that of its last token.
-static void masks_come_between(void **state)
+static void test_masks_come_between(void **state)
 {
     (void)state;
     struct rig rig;
@@ -290,10 +290,10 @@ int main(void)
     if (!simt_device_usable())
         return 77;
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(state_stays_on_the_device),
-        cmocka_unit_test(preempted_rows_go_on),
-        cmocka_unit_test(ended_rows_leave_no_trace),
-        cmocka_unit_test(masks_come_between),
+        cmocka_unit_test(test_state_stays_on_the_device),
+        cmocka_unit_test(test_preempted_rows_go_on),
+        cmocka_unit_test(test_ended_rows_leave_no_trace),
+        cmocka_unit_test(test_masks_come_between),
     };
     return cmocka_run_group_tests(tests, reference_make, reference_end);
 }

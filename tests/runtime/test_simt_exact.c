@@ -301,7 +301,7 @@ static void warm_blocks_keep_bits(struct bench *b)
     }
 }
 
-static void bits_never_change(void **state)
+static void test_bits_never_change(void **state)
 {
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -321,7 +321,7 @@ static void bits_never_change(void **state)
 }
 
 // The reference decodes over position 1,024; a prompt over it is cut elsewhere, and from blocks.
-static void bits_across_parts_of_attention(void **state)
+static void test_bits_across_parts_of_attention(void **state)
 {
     (void)state;
     static float logits[VOCAB];
@@ -371,7 +371,7 @@ static void draw_ahead(struct bench *b, int32_t out[OUTPUTS][ROWS], uint32_t row
     }
 }
 
-static void flight_and_graphs_change_no_token(void **state)
+static void test_flight_and_graphs_change_no_token(void **state)
 {
     (void)state;
     static int32_t want[OUTPUTS][ROWS], got[OUTPUTS][ROWS];
@@ -394,7 +394,7 @@ static void flight_and_graphs_change_no_token(void **state)
 }
 
 // The counter of cuBLASLt calls counts: without exact mode there are some.
-static void products_are_counted(void **state)
+static void test_products_are_counted(void **state)
 {
     (void)state;
     static float logits[VOCAB];
@@ -412,10 +412,10 @@ int main(void)
     if (!simt_device_usable())
         return 77;
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bits_never_change),
-        cmocka_unit_test(bits_across_parts_of_attention),
-        cmocka_unit_test(flight_and_graphs_change_no_token),
-        cmocka_unit_test(products_are_counted),
+        cmocka_unit_test(test_bits_never_change),
+        cmocka_unit_test(test_bits_across_parts_of_attention),
+        cmocka_unit_test(test_flight_and_graphs_change_no_token),
+        cmocka_unit_test(test_products_are_counted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

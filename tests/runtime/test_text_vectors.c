@@ -72,7 +72,7 @@ static unsigned case_check(const json_t *root, const json_t *one)
     return wrong;
 }
 
-static void words_are_the_reference_s(void **state)
+static void test_words_are_the_reference_s(void **state)
 {
     (void)state;
     json_t *root;
@@ -89,7 +89,7 @@ static void words_are_the_reference_s(void **state)
 }
 
 // What has no exact translation, and what the reference library refuses, too.
-static void some_patterns_are_refused(void **state)
+static void test_some_patterns_are_refused(void **state)
 {
     (void)state;
     static const struct {
@@ -140,7 +140,7 @@ static void some_patterns_are_refused(void **state)
 }
 
 // Neither a long pattern nor a deep one ends the process.
-static void hostile_patterns(void **state)
+static void test_hostile_patterns(void **state)
 {
     (void)state;
     static const char *const parts[] = {"(",    "[",       "(?:",  "[^a&&",
@@ -165,9 +165,9 @@ static void hostile_patterns(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(words_are_the_reference_s),
-        cmocka_unit_test(some_patterns_are_refused),
-        cmocka_unit_test(hostile_patterns),
+        cmocka_unit_test(test_words_are_the_reference_s),
+        cmocka_unit_test(test_some_patterns_are_refused),
+        cmocka_unit_test(test_hostile_patterns),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -69,7 +69,7 @@ static struct rig_sequence sequence(const struct fixture *f, uint32_t row, uint3
     return (struct rig_sequence){row, f->prompts[which], f->lengths[which], 0, STEP_NO_TYPE};
 }
 
-static void facts_are_read(void **state)
+static void test_facts_are_read(void **state)
 {
     const struct model_facts *facts = ((struct fixture *)*state)->rig.facts;
     assert_int_equal(facts->kind, MODEL_GENERATOR);
@@ -82,7 +82,7 @@ static void facts_are_read(void **state)
     assert_int_equal(facts->parameter_count, 656000); // as its name says
 }
 
-static void top_logits_match(void **state)
+static void test_top_logits_match(void **state)
 {
     struct fixture *f = *state;
     float logits[2048];
@@ -114,7 +114,7 @@ static double logprob(const float *logits, uint32_t vocab, int32_t token)
 }
 
 // A prompt of n tokens gives its n - 1 log-probabilities as last positions of its n - 1 prefixes.
-static void prompt_logprobs_match(void **state)
+static void test_prompt_logprobs_match(void **state)
 {
     struct fixture *f = *state;
     float logits[2048];
@@ -152,7 +152,7 @@ static void continuation_compare(const struct fixture *f, uint32_t which,
     assert_memory_equal(c->tokens, want, count * sizeof want[0]);
 }
 
-static void greedy_matches_alone(void **state)
+static void test_greedy_matches_alone(void **state)
 {
     struct fixture *f = *state;
     for (uint32_t i = 0; i < CASES; i++) {
@@ -171,7 +171,7 @@ static void greedy_matches_alone(void **state)
 }
 
 // All ten at once, started one step apart: decode rows beside prefill rows.
-static void greedy_matches_batched(void **state)
+static void test_greedy_matches_batched(void **state)
 {
     struct fixture *f = *state;
     struct continuation c[CASES] = {{.count = 0}};
@@ -202,7 +202,7 @@ static void greedy_matches_batched(void **state)
         continuation_compare(f, i, &c[i]);
 }
 
-static void chunks_change_no_bit(void **state)
+static void test_chunks_change_no_bit(void **state)
 {
     struct fixture *f = *state;
     static float whole[2048], cut[2048];
@@ -219,7 +219,7 @@ static void chunks_change_no_bit(void **state)
 }
 
 // A prompt whose tail arrives through decode rows has the bits of one computed at once.
-static void decode_changes_no_bit(void **state)
+static void test_decode_changes_no_bit(void **state)
 {
     struct fixture *f = *state;
     static float fed[2048], whole[2048];
@@ -239,7 +239,7 @@ static void decode_changes_no_bit(void **state)
     }
 }
 
-static void neighbours_change_no_bit(void **state)
+static void test_neighbours_change_no_bit(void **state)
 {
     struct fixture *f = *state;
     static float alone[CASES][2048], together[CASES][2048];
@@ -257,7 +257,7 @@ static void neighbours_change_no_bit(void **state)
 }
 
 // Bits must not depend on chunks or neighbours in the other precisions either.
-static void lower_precisions_keep_their_bits(void **state)
+static void test_lower_precisions_keep_their_bits(void **state)
 {
     struct fixture *f = *state;
     static const int dtypes[] = {DTYPE_BF16, DTYPE_F16, DTYPE_I8};
@@ -306,7 +306,7 @@ static double perplexity(const struct fixture *f, struct rig *rig)
     return exp(sum / count);
 }
 
-static void int8_costs_little_perplexity(void **state)
+static void test_int8_costs_little_perplexity(void **state)
 {
     struct fixture *f = *state;
     double exact = perplexity(f, &f->rig);
@@ -333,16 +333,16 @@ int main(void)
     if (!rig_device_usable())
         return 77;
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(facts_are_read),
-        cmocka_unit_test(top_logits_match),
-        cmocka_unit_test(prompt_logprobs_match),
-        cmocka_unit_test(greedy_matches_alone),
-        cmocka_unit_test(greedy_matches_batched),
-        cmocka_unit_test(chunks_change_no_bit),
-        cmocka_unit_test(lower_precisions_keep_their_bits),
-        cmocka_unit_test(int8_costs_little_perplexity),
-        cmocka_unit_test(decode_changes_no_bit),
-        cmocka_unit_test(neighbours_change_no_bit),
+        cmocka_unit_test(test_facts_are_read),
+        cmocka_unit_test(test_top_logits_match),
+        cmocka_unit_test(test_prompt_logprobs_match),
+        cmocka_unit_test(test_greedy_matches_alone),
+        cmocka_unit_test(test_greedy_matches_batched),
+        cmocka_unit_test(test_chunks_change_no_bit),
+        cmocka_unit_test(test_lower_precisions_keep_their_bits),
+        cmocka_unit_test(test_int8_costs_little_perplexity),
+        cmocka_unit_test(test_decode_changes_no_bit),
+        cmocka_unit_test(test_neighbours_change_no_bit),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -97,7 +97,7 @@ static struct text text_field(const json_t *object, const char *key)
     return text_span(json_string_value(value), json_string_length(value));
 }
 
-static void golden_prompts(void **state)
+static void test_golden_prompts(void **state)
 {
     (void)state;
     struct tokenizer *t = open_folder(WEFT_ASSETS_DIR "/decoder/tinystories-656k");
@@ -166,7 +166,7 @@ static void gguf_vectors(const char *name)
     tokenizer_close(t);
 }
 
-static void gguf_vocabularies(void **state)
+static void test_gguf_vocabularies(void **state)
 {
     (void)state;
     static const char *const names[] = {"bert-bge", "deepseek-coder", "falcon",
@@ -191,7 +191,7 @@ static struct tokenizer *open_model(const char *name)
     return NULL;
 }
 
-static void named_models(void **state)
+static void test_named_models(void **state)
 {
     (void)state;
     json_t *root = load(ASSETS "vectors/tokenizer_tests.json"), *cases, *item;
@@ -226,7 +226,7 @@ static void long_text(const char *file, struct tokenizer *t, unsigned flags)
     tokenizer_close(t);
 }
 
-static void long_texts(void **state)
+static void test_long_texts(void **state)
 {
     (void)state;
     unsigned special = ENCODE_ADDED_TOKENS | ENCODE_SPECIAL;
@@ -236,7 +236,7 @@ static void long_texts(void **state)
     long_text("t5_base_encoded.json", open_folder(ASSETS "hf/t5-small"), special);
 }
 
-static void questions(void **state)
+static void test_questions(void **state)
 {
     (void)state;
     struct tokenizer *t = open_folder(ASSETS "bert-uncased");
@@ -259,7 +259,7 @@ static void questions(void **state)
 }
 
 // The texts of these folders come back from their ids.
-static void folders_round_trip(void **state)
+static void test_folders_round_trip(void **state)
 {
     (void)state;
     static const char *const folders[] = {ASSETS "hf/llama2", ASSETS "hf/phi-2",
@@ -319,7 +319,7 @@ static void recorded_kind(const char *name, const json_t *kind, const json_t *te
     tokenizer_close(t);
 }
 
-static void recorded_here(void **state)
+static void test_recorded_here(void **state)
 {
     (void)state;
     json_t *root = load(WEFT_SOURCE_DIR "/tests/runtime/recorded/tokenizers.json"), *kind;
@@ -332,7 +332,7 @@ static void recorded_here(void **state)
     assert_true(exact >= 300);
 }
 
-static void counts(void **state)
+static void test_counts(void **state)
 {
     (void)state;
     printf("tokenizer vectors: %u exact, %u wrong, %u skipped\n", exact, wrong, skipped);
@@ -342,12 +342,12 @@ static void counts(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest here[] = {cmocka_unit_test(recorded_here)};
+    const struct CMUnitTest here[] = {cmocka_unit_test(test_recorded_here)};
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(golden_prompts), cmocka_unit_test(gguf_vocabularies),
-        cmocka_unit_test(named_models),   cmocka_unit_test(long_texts),
-        cmocka_unit_test(questions),      cmocka_unit_test(folders_round_trip),
-        cmocka_unit_test(counts),
+        cmocka_unit_test(test_golden_prompts), cmocka_unit_test(test_gguf_vocabularies),
+        cmocka_unit_test(test_named_models),   cmocka_unit_test(test_long_texts),
+        cmocka_unit_test(test_questions),      cmocka_unit_test(test_folders_round_trip),
+        cmocka_unit_test(test_counts),
     };
     snprintf(made_folder, sizeof made_folder, "/tmp/weft-vocab-XXXXXX");
     if (!mkdtemp(made_folder))

@@ -63,7 +63,7 @@ static const char letters[] =
     "\":3,\"ab\":4,\"<\":5,\">\":6,\"s\":7,\"?\":8},"
     "\"unk_token\":\"?\",\"merges\":[\"a b\"]}}";
 
-static void added_token_flags(void **state)
+static void test_added_token_flags(void **state)
 {
     (void)state;
     struct tokenizer *t = open_text(letters, NULL);
@@ -84,7 +84,7 @@ static void added_token_flags(void **state)
 }
 
 // A token of spaces that takes its neighbours: what one match took is not matched again.
-static void tokens_of_spaces(void **state)
+static void test_tokens_of_spaces(void **state)
 {
     (void)state;
     struct tokenizer *t =
@@ -97,7 +97,7 @@ static void tokens_of_spaces(void **state)
     tokenizer_close(t);
 }
 
-static void plain_segments(void **state)
+static void test_plain_segments(void **state)
 {
     (void)state;
     struct tokenizer *t = open_text(letters, NULL);
@@ -120,7 +120,7 @@ static void plain_segments(void **state)
 
 // What the user wrote is never a token, whatever a normalizer makes of it or of what stands before;
 // what the template wrote is found behind it.
-static void plain_marks_pass_normalizers(void **state)
+static void test_plain_marks_pass_normalizers(void **state)
 {
     (void)state;
     enum { C = 4, Y = 5, CC = 14, OTHER = 8, E = 6 };
@@ -211,7 +211,7 @@ static void expect_pair(struct tokenizer *t, uint8_t second_type)
     assert_int_equal(start, 4);
 }
 
-static void pair_of_texts(void **state)
+static void test_pair_of_texts(void **state)
 {
     (void)state;
     struct tokenizer *t = open_text(pairs, NULL);
@@ -220,7 +220,7 @@ static void pair_of_texts(void **state)
     tokenizer_close(t);
 }
 
-static void too_little_room(void **state)
+static void test_too_little_room(void **state)
 {
     (void)state;
     struct tokenizer *t = open_text(letters, NULL);
@@ -243,7 +243,7 @@ static void too_little_room(void **state)
 
 // One word of a megabyte, with a merge for every neighbour, in near-linear time: what would be
 // quadratic does not end within the patience of a test.
-static void one_long_word(void **state)
+static void test_one_long_word(void **state)
 {
     (void)state;
     static const char json[] =
@@ -274,7 +274,7 @@ static void one_long_word(void **state)
 
 // One word of a million letters, every byte in the vocabulary: that it has more tokens than asked
 // for is known from the longest token, so nothing is merged, and little memory is enough.
-static void a_word_too_long_is_not_merged(void **state)
+static void test_a_word_too_long_is_not_merged(void **state)
 {
     (void)state;
     char json[16384];
@@ -307,7 +307,7 @@ static void a_word_too_long_is_not_merged(void **state)
     tokenizer_close(t);
 }
 
-static void wrong_files(void **state)
+static void test_wrong_files(void **state)
 {
     (void)state;
     static const char *const files[] = {
@@ -347,7 +347,7 @@ static void wrong_files(void **state)
 }
 
 // A few bytes of a pattern become thousands: its translation has a bound.
-static void long_patterns(void **state)
+static void test_long_patterns(void **state)
 {
     (void)state;
     static const struct {
@@ -379,7 +379,7 @@ static void long_patterns(void **state)
     }
 }
 
-static void made_up_words(void **state)
+static void test_made_up_words(void **state)
 {
     (void)state;
     static const uint32_t sizes[] = {1, 100, 256, 257, 5000};
@@ -422,7 +422,7 @@ static void file_put(const char *folder, const char *name, const char *text)
 
 // What the neighbours of tokenizer.json change: the folder it lies in, a lower case in front of it;
 // and that what is no readable file is said to be none.
-static void folders_are_read(void **state)
+static void test_folders_are_read(void **state)
 {
     (void)state;
     char folder[] = "/tmp/weft-rules-XXXXXX", inside[64], path[128];
@@ -459,7 +459,7 @@ static void folders_are_read(void **state)
     assert_non_null(strstr(err.text, "No such file or directory"));
 }
 
-static void types_are_given_or_not(void **state)
+static void test_types_are_given_or_not(void **state)
 {
     (void)state;
     static const struct {
@@ -484,7 +484,7 @@ static void types_are_given_or_not(void **state)
     }
 }
 
-static void config_is_read(void **state)
+static void test_config_is_read(void **state)
 {
     (void)state;
     static const char config[] =
@@ -509,20 +509,20 @@ static void config_is_read(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(added_token_flags),
-        cmocka_unit_test(plain_segments),
-        cmocka_unit_test(plain_marks_pass_normalizers),
-        cmocka_unit_test(types_are_given_or_not),
-        cmocka_unit_test(tokens_of_spaces),
-        cmocka_unit_test(folders_are_read),
-        cmocka_unit_test(pair_of_texts),
-        cmocka_unit_test(too_little_room),
-        cmocka_unit_test(one_long_word),
-        cmocka_unit_test(a_word_too_long_is_not_merged),
-        cmocka_unit_test(wrong_files),
-        cmocka_unit_test(long_patterns),
-        cmocka_unit_test(made_up_words),
-        cmocka_unit_test(config_is_read),
+        cmocka_unit_test(test_added_token_flags),
+        cmocka_unit_test(test_plain_segments),
+        cmocka_unit_test(test_plain_marks_pass_normalizers),
+        cmocka_unit_test(test_types_are_given_or_not),
+        cmocka_unit_test(test_tokens_of_spaces),
+        cmocka_unit_test(test_folders_are_read),
+        cmocka_unit_test(test_pair_of_texts),
+        cmocka_unit_test(test_too_little_room),
+        cmocka_unit_test(test_one_long_word),
+        cmocka_unit_test(test_a_word_too_long_is_not_merged),
+        cmocka_unit_test(test_wrong_files),
+        cmocka_unit_test(test_long_patterns),
+        cmocka_unit_test(test_made_up_words),
+        cmocka_unit_test(test_config_is_read),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

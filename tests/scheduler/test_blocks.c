@@ -44,7 +44,7 @@ static struct prefix_name name_of(const int32_t *tokens, struct hash parent)
 
 // The first reference vector of SipHash-2-4-128, the empty input under the key 00..0f; longer
 // inputs and other keys give something else.
-static void hash_is_siphash(void **state)
+static void test_hash_is_siphash(void **state)
 {
     (void)state;
     unsigned char in[15];
@@ -61,7 +61,7 @@ static void hash_is_siphash(void **state)
     assert_int_not_equal(hash_bytes(other, in, 0).low, empty.low);
 }
 
-static void blocks_change_states(void **state)
+static void test_blocks_change_states(void **state)
 {
     (void)state;
     static struct world w;
@@ -87,7 +87,7 @@ static void blocks_change_states(void **state)
     }
 }
 
-static void eviction_takes_the_oldest(void **state)
+static void test_eviction_takes_the_oldest(void **state)
 {
     (void)state;
     static struct world w;
@@ -116,7 +116,7 @@ static void eviction_takes_the_oldest(void **state)
 }
 
 // Even if two names had one hash, the wrong tokens or the wrong parent would not be taken.
-static void tokens_are_compared(void **state)
+static void test_tokens_are_compared(void **state)
 {
     (void)state;
     static struct world w;
@@ -134,7 +134,7 @@ static void tokens_are_compared(void **state)
     assert_true(moved.key.low != name.key.low || moved.key.high != name.key.high);
 }
 
-static void leaving_blocks_are_counted(void **state)
+static void test_leaving_blocks_are_counted(void **state)
 {
     (void)state;
     static struct world w;
@@ -161,7 +161,7 @@ static void leaving_blocks_are_counted(void **state)
     assert_int_equal(blocks_available(&w.blocks), COUNT);
 }
 
-static void stores_keep_owners_apart(void **state)
+static void test_stores_keep_owners_apart(void **state)
 {
     (void)state;
     enum { CHUNKS = 8, ITEMS = 3, OWNERS = 3 };
@@ -196,12 +196,12 @@ static void stores_keep_owners_apart(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(hash_is_siphash),
-        cmocka_unit_test(blocks_change_states),
-        cmocka_unit_test(eviction_takes_the_oldest),
-        cmocka_unit_test(tokens_are_compared),
-        cmocka_unit_test(leaving_blocks_are_counted),
-        cmocka_unit_test(stores_keep_owners_apart),
+        cmocka_unit_test(test_hash_is_siphash),
+        cmocka_unit_test(test_blocks_change_states),
+        cmocka_unit_test(test_eviction_takes_the_oldest),
+        cmocka_unit_test(test_tokens_are_compared),
+        cmocka_unit_test(test_leaving_blocks_are_counted),
+        cmocka_unit_test(test_stores_keep_owners_apart),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

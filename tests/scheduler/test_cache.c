@@ -36,7 +36,7 @@ static uint64_t computed_alone(struct rig *rig, int32_t first, uint32_t length)
 
 // The prompt takes three steps of 64 tokens; one of them is spoilt, and the result tells of it only
 // in the last. Whichever it was, the same prompt is then computed anew from its start and is sound.
-static void blocks_of_a_result_that_is_not_finite_are_forgotten(void **state)
+static void test_blocks_of_a_result_that_is_not_finite_are_forgotten(void **state)
 {
     (void)state;
     for (uint32_t flight = 0; flight <= 1; flight++) {
@@ -62,7 +62,7 @@ static void blocks_of_a_result_that_is_not_finite_are_forgotten(void **state)
 
 // What a sound prompt had left in the cache is not trusted either once a result that used it is
 // not finite: memory may have gone bad since.
-static void shared_blocks_are_forgotten_too(void **state)
+static void test_shared_blocks_are_forgotten_too(void **state)
 {
     (void)state;
     struct rig rig;
@@ -78,7 +78,7 @@ static void shared_blocks_are_forgotten_too(void **state)
 }
 
 // Of two that share blocks one fails; the other, which goes on, does not name them anew.
-static void a_sharer_does_not_announce_them_again(void **state)
+static void test_a_sharer_does_not_announce_them_again(void **state)
 {
     (void)state;
     struct rig rig;
@@ -100,7 +100,7 @@ static void a_sharer_does_not_announce_them_again(void **state)
     rig_close(&rig);
 }
 
-static void vectors_that_are_not_finite_leave_nothing(void **state)
+static void test_vectors_that_are_not_finite_leave_nothing(void **state)
 {
     (void)state;
     struct rig rig;
@@ -134,7 +134,7 @@ static uint32_t looked_up(const struct rig *rig)
 
 // Two choices of one prompt grow until the younger loses its blocks to the older. From then on it
 // waits, and looks again only in plans that come after one of the blocks it had found was evicted.
-static void a_waiting_sequence_keeps_its_match(void **state)
+static void test_a_waiting_sequence_keeps_its_match(void **state)
 {
     (void)state;
     struct rig rig;
@@ -168,7 +168,7 @@ static void a_waiting_sequence_keeps_its_match(void **state)
 
 // Six blocks of its prompt are in the cache and held by nobody, and one more is free: it needs
 // nine, so it does not start and take some of them to no use.
-static void cached_blocks_are_no_free_ones(void **state)
+static void test_cached_blocks_are_no_free_ones(void **state)
 {
     (void)state;
     struct rig rig;
@@ -193,7 +193,7 @@ static void cached_blocks_are_no_free_ones(void **state)
 
 // Eight sequences share a thousand blocks that one of them computes: what is more than a plan may
 // look up is left to the next ones, and nobody computes anything twice.
-static void a_plan_looks_up_so_many_blocks(void **state)
+static void test_a_plan_looks_up_so_many_blocks(void **state)
 {
     (void)state;
     enum { SHARERS = 8, SHARED = 1000 };
@@ -231,13 +231,13 @@ static void a_plan_looks_up_so_many_blocks(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(blocks_of_a_result_that_is_not_finite_are_forgotten),
-        cmocka_unit_test(shared_blocks_are_forgotten_too),
-        cmocka_unit_test(a_sharer_does_not_announce_them_again),
-        cmocka_unit_test(vectors_that_are_not_finite_leave_nothing),
-        cmocka_unit_test(a_waiting_sequence_keeps_its_match),
-        cmocka_unit_test(cached_blocks_are_no_free_ones),
-        cmocka_unit_test(a_plan_looks_up_so_many_blocks),
+        cmocka_unit_test(test_blocks_of_a_result_that_is_not_finite_are_forgotten),
+        cmocka_unit_test(test_shared_blocks_are_forgotten_too),
+        cmocka_unit_test(test_a_sharer_does_not_announce_them_again),
+        cmocka_unit_test(test_vectors_that_are_not_finite_leave_nothing),
+        cmocka_unit_test(test_a_waiting_sequence_keeps_its_match),
+        cmocka_unit_test(test_cached_blocks_are_no_free_ones),
+        cmocka_unit_test(test_a_plan_looks_up_so_many_blocks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

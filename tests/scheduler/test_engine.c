@@ -33,7 +33,7 @@ static uint32_t run_until_last(struct rig *rig, struct request *request, enum fi
     return 0;
 }
 
-static void lengths_and_contexts_end(void **state)
+static void test_lengths_and_contexts_end(void **state)
 {
     (void)state;
     for (uint32_t flight = 0; flight <= 1; flight++) {
@@ -61,7 +61,7 @@ static void lengths_and_contexts_end(void **state)
 }
 
 // The token that comes third alone, found anew with stop ids around it that never come.
-static void stop_ids_beyond_the_device_end(void **state)
+static void test_stop_ids_beyond_the_device_end(void **state)
 {
     (void)state;
     struct rig rig;
@@ -98,7 +98,7 @@ static void stop_ids_beyond_the_device_end(void **state)
     rig_close(&rig);
 }
 
-static void admission_is_counted(void **state)
+static void test_admission_is_counted(void **state)
 {
     (void)state;
     struct rig rig;
@@ -139,7 +139,7 @@ static void admission_is_counted(void **state)
     rig_close(&rig);
 }
 
-static void results_are_admitted_by_bytes(void **state)
+static void test_results_are_admitted_by_bytes(void **state)
 {
     (void)state;
     struct rig rig;
@@ -168,7 +168,7 @@ static void results_are_admitted_by_bytes(void **state)
 }
 
 // What is refused leaves nothing counted: requests, tokens and bytes can be had to the last one.
-static void a_refusal_counts_nothing(void **state)
+static void test_a_refusal_counts_nothing(void **state)
 {
     (void)state;
     struct rig rig;
@@ -226,7 +226,7 @@ static bool readable(const struct waker *waker)
     return poll(&one, 1, 0) == 1;
 }
 
-static void a_stopped_reader_is_paused_alone(void **state)
+static void test_a_stopped_reader_is_paused_alone(void **state)
 {
     (void)state;
     struct rig rig;
@@ -268,7 +268,7 @@ static void a_stopped_reader_is_paused_alone(void **state)
 }
 
 // Its minute begins when the first event lies there, not when the request came.
-static void a_reader_that_had_taken_all_is_not_slow(void **state)
+static void test_a_reader_that_had_taken_all_is_not_slow(void **state)
 {
     (void)state;
     struct rig rig;
@@ -297,7 +297,7 @@ static void a_reader_that_had_taken_all_is_not_slow(void **state)
 }
 
 // A reader that takes one event at a time: its two choices get the free entry in turn.
-static void scarce_credit_goes_round(void **state)
+static void test_scarce_credit_goes_round(void **state)
 {
     (void)state;
     struct rig rig;
@@ -336,7 +336,7 @@ static void read_slowly(struct rig *rig, struct request *r, uint32_t count)
 // A sequence whose blocks went while its reader was slow starts again for half a ring of tokens,
 // not for one, though it is the oldest: else each token that is taken would cost it a prefill, and
 // the younger one its blocks.
-static void a_trickling_reader_costs_no_prefills(void **state)
+static void test_a_trickling_reader_costs_no_prefills(void **state)
 {
     (void)state;
     struct rig rig;
@@ -364,7 +364,7 @@ static void a_trickling_reader_costs_no_prefills(void **state)
     rig_close(&rig);
 }
 
-static void submit_and_cancel_wake_the_engine(void **state)
+static void test_submit_and_cancel_wake_the_engine(void **state)
 {
     (void)state;
     struct rig rig;
@@ -384,7 +384,7 @@ static void submit_and_cancel_wake_the_engine(void **state)
     rig_close(&rig);
 }
 
-static void a_queued_request_times_out(void **state)
+static void test_a_queued_request_times_out(void **state)
 {
     (void)state;
     struct rig rig;
@@ -416,7 +416,7 @@ static void a_queued_request_times_out(void **state)
     rig_close(&rig);
 }
 
-static void a_fault_ends_everything(void **state)
+static void test_a_fault_ends_everything(void **state)
 {
     (void)state;
     for (uint32_t collect = 0; collect < 2; collect++) {
@@ -458,7 +458,7 @@ static void a_fault_ends_everything(void **state)
 
 // The device failed under another engine: this one refuses at once, and ends what lives, a step in
 // flight or not, when it turns; what was on its way in ends, too.
-static void a_lost_device_ends_everything(void **state)
+static void test_a_lost_device_ends_everything(void **state)
 {
     (void)state;
     for (uint32_t inflight = 0; inflight < 2; inflight++) {
@@ -500,7 +500,7 @@ static void a_lost_device_ends_everything(void **state)
 
 // The engine may read the notice of a cancel after it took requests in and before a submit that is
 // cancelled at once: no notice is left for it when the request comes.
-static void a_cancel_told_too_early_is_seen(void **state)
+static void test_a_cancel_told_too_early_is_seen(void **state)
 {
     (void)state;
     struct rig rig;
@@ -520,7 +520,7 @@ static void a_cancel_told_too_early_is_seen(void **state)
 
 // A cancel looks at its own request and at no other: the flag of another one, whose notice is not
 // there yet, is not looked at.
-static void a_cancel_touches_its_request_alone(void **state)
+static void test_a_cancel_touches_its_request_alone(void **state)
 {
     (void)state;
     struct rig rig;
@@ -544,7 +544,7 @@ static void a_cancel_touches_its_request_alone(void **state)
 
 // The notice of a request that ended by itself is read in the next life of its number, which is
 // nobody's to cancel, or when nobody lives.
-static void a_late_notice_cancels_nobody(void **state)
+static void test_a_late_notice_cancels_nobody(void **state)
 {
     (void)state;
     struct rig rig;
@@ -569,7 +569,7 @@ static void a_late_notice_cancels_nobody(void **state)
     rig_close(&rig);
 }
 
-static void penalty_rows_are_shared(void **state)
+static void test_penalty_rows_are_shared(void **state)
 {
     (void)state;
     for (uint32_t rows = 0; rows <= 2; rows += 2) {
@@ -598,7 +598,7 @@ static void penalty_rows_are_shared(void **state)
     }
 }
 
-static void stopping_finishes_the_live(void **state)
+static void test_stopping_finishes_the_live(void **state)
 {
     (void)state;
     struct rig rig;
@@ -614,7 +614,7 @@ static void stopping_finishes_the_live(void **state)
 }
 
 // One write a step whatever the number of events, and none while the last is unread.
-static void wakes_are_coalesced(void **state)
+static void test_wakes_are_coalesced(void **state)
 {
     (void)state;
     struct rig rig;
@@ -639,7 +639,7 @@ static void wakes_are_coalesced(void **state)
 }
 
 // Sizes up to 1, 8, 16 ... 16384 and above; every step is in one bucket of each kind.
-static void steps_are_counted_by_size(void **state)
+static void test_steps_are_counted_by_size(void **state)
 {
     (void)state;
     static const struct {
@@ -665,7 +665,7 @@ static void steps_are_counted_by_size(void **state)
 }
 
 // Every field of the port's sampling reaches the device, beside what the engine adds.
-static void sampling_reaches_the_device(void **state)
+static void test_sampling_reaches_the_device(void **state)
 {
     (void)state;
     struct rig rig;
@@ -727,27 +727,27 @@ static void sampling_reaches_the_device(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(lengths_and_contexts_end),
-        cmocka_unit_test(stop_ids_beyond_the_device_end),
-        cmocka_unit_test(admission_is_counted),
-        cmocka_unit_test(results_are_admitted_by_bytes),
-        cmocka_unit_test(a_refusal_counts_nothing),
-        cmocka_unit_test(a_stopped_reader_is_paused_alone),
-        cmocka_unit_test(a_reader_that_had_taken_all_is_not_slow),
-        cmocka_unit_test(scarce_credit_goes_round),
-        cmocka_unit_test(a_trickling_reader_costs_no_prefills),
-        cmocka_unit_test(submit_and_cancel_wake_the_engine),
-        cmocka_unit_test(a_queued_request_times_out),
-        cmocka_unit_test(a_fault_ends_everything),
-        cmocka_unit_test(a_lost_device_ends_everything),
-        cmocka_unit_test(a_cancel_told_too_early_is_seen),
-        cmocka_unit_test(a_cancel_touches_its_request_alone),
-        cmocka_unit_test(a_late_notice_cancels_nobody),
-        cmocka_unit_test(penalty_rows_are_shared),
-        cmocka_unit_test(stopping_finishes_the_live),
-        cmocka_unit_test(wakes_are_coalesced),
-        cmocka_unit_test(steps_are_counted_by_size),
-        cmocka_unit_test(sampling_reaches_the_device),
+        cmocka_unit_test(test_lengths_and_contexts_end),
+        cmocka_unit_test(test_stop_ids_beyond_the_device_end),
+        cmocka_unit_test(test_admission_is_counted),
+        cmocka_unit_test(test_results_are_admitted_by_bytes),
+        cmocka_unit_test(test_a_refusal_counts_nothing),
+        cmocka_unit_test(test_a_stopped_reader_is_paused_alone),
+        cmocka_unit_test(test_a_reader_that_had_taken_all_is_not_slow),
+        cmocka_unit_test(test_scarce_credit_goes_round),
+        cmocka_unit_test(test_a_trickling_reader_costs_no_prefills),
+        cmocka_unit_test(test_submit_and_cancel_wake_the_engine),
+        cmocka_unit_test(test_a_queued_request_times_out),
+        cmocka_unit_test(test_a_fault_ends_everything),
+        cmocka_unit_test(test_a_lost_device_ends_everything),
+        cmocka_unit_test(test_a_cancel_told_too_early_is_seen),
+        cmocka_unit_test(test_a_cancel_touches_its_request_alone),
+        cmocka_unit_test(test_a_late_notice_cancels_nobody),
+        cmocka_unit_test(test_penalty_rows_are_shared),
+        cmocka_unit_test(test_stopping_finishes_the_live),
+        cmocka_unit_test(test_wakes_are_coalesced),
+        cmocka_unit_test(test_steps_are_counted_by_size),
+        cmocka_unit_test(test_sampling_reaches_the_device),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -533,7 +533,7 @@ static void search_run(struct search *s, uint32_t lives, uint32_t tokens, enum f
     heap_give(s->seen);
 }
 
-static void nothing_is_lost(void **state)
+static void test_nothing_is_lost(void **state)
 {
     (void)state;
     static _Alignas(CACHE_LINE) struct search s;
@@ -551,7 +551,7 @@ static void nothing_is_lost(void **state)
     }
 }
 
-static void planted_faults_are_found(void **state)
+static void test_planted_faults_are_found(void **state)
 {
     (void)state;
     static _Alignas(CACHE_LINE) struct search s;
@@ -566,8 +566,8 @@ static void planted_faults_are_found(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nothing_is_lost),
-        cmocka_unit_test(planted_faults_are_found),
+        cmocka_unit_test(test_nothing_is_lost),
+        cmocka_unit_test(test_planted_faults_are_found),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

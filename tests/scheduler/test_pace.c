@@ -130,7 +130,7 @@ static struct outcome world_run(double stretch, uint32_t prompt, uint32_t output
 }
 
 // Whether prompts are most of the work or little of it.
-static void tokens_come_evenly(void **state)
+static void test_tokens_come_evenly(void **state)
 {
     (void)state;
     static const uint32_t loads[][2] = {{64, 256}, {128, 128}, {512, 128},
@@ -151,7 +151,7 @@ static void note(struct pace *p, uint32_t tokens, uint32_t allowed, uint64_t ns,
 }
 
 // A step of next tokens takes 100, a token of a prompt 2.
-static void tokens_follow_the_measured_time(void **state)
+static void test_tokens_follow_the_measured_time(void **state)
 {
     (void)state;
     struct pace p = {.stretch = 2.5};
@@ -176,7 +176,7 @@ static void tokens_follow_the_measured_time(void **state)
     assert_memory_equal(&p, &before, sizeof p);
 }
 
-static void a_slow_prompt_has_some_tokens_all_the_same(void **state)
+static void test_a_slow_prompt_has_some_tokens_all_the_same(void **state)
 {
     (void)state;
     struct pace p = {.stretch = 2.5};
@@ -192,9 +192,9 @@ static void a_slow_prompt_has_some_tokens_all_the_same(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tokens_follow_the_measured_time),
-        cmocka_unit_test(a_slow_prompt_has_some_tokens_all_the_same),
-        cmocka_unit_test(tokens_come_evenly),
+        cmocka_unit_test(test_tokens_follow_the_measured_time),
+        cmocka_unit_test(test_a_slow_prompt_has_some_tokens_all_the_same),
+        cmocka_unit_test(test_tokens_come_evenly),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -62,7 +62,7 @@ static struct request *penalised(struct rig *rig, int32_t first, uint32_t length
 
 // Eight places and 2,000 readers that take nothing: a request of 5 tokens waits a few steps, before
 // and after all of them have had their 63 tokens, and not one of them is cancelled for it.
-static void a_request_waits_for_no_stalled_reader(void **state)
+static void test_a_request_waits_for_no_stalled_reader(void **state)
 {
     (void)state;
     enum { STALLED = 2000 };
@@ -96,7 +96,7 @@ static void a_request_waits_for_no_stalled_reader(void **state)
 }
 
 // What is parked comes back for half a ring of tokens, and its minute runs on meanwhile.
-static void a_parked_reader_comes_back_or_is_given_up(void **state)
+static void test_a_parked_reader_comes_back_or_is_given_up(void **state)
 {
     (void)state;
     struct rig rig;
@@ -131,7 +131,7 @@ static void a_parked_reader_comes_back_or_is_given_up(void **state)
 }
 
 // One that waits in the queue to come back has a reader that is not slow: it is not given up.
-static void one_that_comes_back_is_not_slow(void **state)
+static void test_one_that_comes_back_is_not_slow(void **state)
 {
     (void)state;
     struct rig rig;
@@ -158,7 +158,7 @@ static void one_that_comes_back_is_not_slow(void **state)
 
 // Tokens of parked sequences are kept up to max-queued-tokens; then the one that was parked first
 // is cancelled, and nobody else.
-static void what_is_kept_is_bounded(void **state)
+static void test_what_is_kept_is_bounded(void **state)
 {
     (void)state;
     enum { STALLED = 12 };
@@ -182,7 +182,7 @@ static void what_is_kept_is_bounded(void **state)
 
 // Beyond the bound goes one whose reader is still slow, though one that comes back was parked
 // first.
-static void one_that_comes_back_is_kept(void **state)
+static void test_one_that_comes_back_is_kept(void **state)
 {
     (void)state;
     struct rig rig;
@@ -208,7 +208,7 @@ static void one_that_comes_back_is_kept(void **state)
     rig_close(&rig);
 }
 
-static void penalty_rows_are_given_up_too(void **state)
+static void test_penalty_rows_are_given_up_too(void **state)
 {
     (void)state;
     struct rig rig;
@@ -230,7 +230,7 @@ static void penalty_rows_are_given_up_too(void **state)
 
 // While a long prompt takes all tokens, a waiting one that is too long to be drawn ahead takes no
 // place from a slow reader: neither a slot nor a penalty row.
-static void no_place_is_made_for_one_that_is_not_drawn(void **state)
+static void test_no_place_is_made_for_one_that_is_not_drawn(void **state)
 {
     (void)state;
     for (uint32_t rows = 0; rows <= 1; rows++) {
@@ -264,7 +264,7 @@ static void no_place_is_made_for_one_that_is_not_drawn(void **state)
 }
 
 // A step that takes no more sampling records takes no place for one that would have to wait.
-static void no_place_is_made_in_a_full_step(void **state)
+static void test_no_place_is_made_in_a_full_step(void **state)
 {
     (void)state;
     struct rig rig;
@@ -287,7 +287,7 @@ static void no_place_is_made_in_a_full_step(void **state)
 }
 
 // Choices of a request whose reader takes nothing: each has its turn, none takes a place for long.
-static void choices_without_credit_hold_no_place(void **state)
+static void test_choices_without_credit_hold_no_place(void **state)
 {
     (void)state;
     struct rig rig;
@@ -302,7 +302,7 @@ static void choices_without_credit_hold_no_place(void **state)
 }
 
 // Blocks come from the sequence that has been paused longest, neither the oldest nor the youngest.
-static void the_one_paused_longest_gives_way(void **state)
+static void test_the_one_paused_longest_gives_way(void **state)
 {
     (void)state;
     struct rig rig;
@@ -333,16 +333,16 @@ static void the_one_paused_longest_gives_way(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_request_waits_for_no_stalled_reader),
-        cmocka_unit_test(a_parked_reader_comes_back_or_is_given_up),
-        cmocka_unit_test(one_that_comes_back_is_not_slow),
-        cmocka_unit_test(what_is_kept_is_bounded),
-        cmocka_unit_test(one_that_comes_back_is_kept),
-        cmocka_unit_test(penalty_rows_are_given_up_too),
-        cmocka_unit_test(no_place_is_made_for_one_that_is_not_drawn),
-        cmocka_unit_test(no_place_is_made_in_a_full_step),
-        cmocka_unit_test(choices_without_credit_hold_no_place),
-        cmocka_unit_test(the_one_paused_longest_gives_way),
+        cmocka_unit_test(test_a_request_waits_for_no_stalled_reader),
+        cmocka_unit_test(test_a_parked_reader_comes_back_or_is_given_up),
+        cmocka_unit_test(test_one_that_comes_back_is_not_slow),
+        cmocka_unit_test(test_what_is_kept_is_bounded),
+        cmocka_unit_test(test_one_that_comes_back_is_kept),
+        cmocka_unit_test(test_penalty_rows_are_given_up_too),
+        cmocka_unit_test(test_no_place_is_made_for_one_that_is_not_drawn),
+        cmocka_unit_test(test_no_place_is_made_in_a_full_step),
+        cmocka_unit_test(test_choices_without_credit_hold_no_place),
+        cmocka_unit_test(test_the_one_paused_longest_gives_way),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

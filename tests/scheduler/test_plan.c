@@ -51,7 +51,7 @@ static struct request *embed(struct rig *rig, uint32_t inputs, uint32_t length, 
     return rig_submit(rig, &args, ADMITTED);
 }
 
-static void decodes_come_first(void **state)
+static void test_decodes_come_first(void **state)
 {
     (void)state;
     struct rig rig;
@@ -85,7 +85,7 @@ static void decodes_come_first(void **state)
 
 // All rows but one decode, in every step, and the prompt is through as soon as the rest of the
 // budget allows.
-static void a_prompt_goes_on_beside_full_rows(void **state)
+static void test_a_prompt_goes_on_beside_full_rows(void **state)
 {
     (void)state;
     enum { ROWS = 2048, PROMPT = 2048 };
@@ -117,7 +117,7 @@ static void a_prompt_goes_on_beside_full_rows(void **state)
     rig_close(&rig);
 }
 
-static void encoders_are_packed(void **state)
+static void test_encoders_are_packed(void **state)
 {
     (void)state;
     struct rig rig;
@@ -153,7 +153,7 @@ static void encoders_are_packed(void **state)
 
 // One slot, three keys: of 40 requests of the first, 5 of the second and 1 of the third, in this
 // order, each key gets one of three draws while it has work, and the first in line is its first.
-static void draws_go_round_by_key(void **state)
+static void test_draws_go_round_by_key(void **state)
 {
     (void)state;
     enum { FIRST = 40, SECOND = 5 };
@@ -209,7 +209,7 @@ static uint64_t computed_for(bool cache, bool whole, uint32_t repeats)
     return computed;
 }
 
-static void prefixes_are_computed_once(void **state)
+static void test_prefixes_are_computed_once(void **state)
 {
     (void)state;
     assert_int_equal(computed_for(true, false, 3), 100 + 4 + 4); // 6 blocks of 16 are shared
@@ -218,7 +218,7 @@ static void prefixes_are_computed_once(void **state)
 }
 
 // Choices of one prompt wait for the block that one of them computes, cache or not.
-static void choices_share_their_prompt(void **state)
+static void test_choices_share_their_prompt(void **state)
 {
     (void)state;
     for (uint32_t variant = 0; variant < 4; variant++) {
@@ -242,7 +242,7 @@ static void choices_share_their_prompt(void **state)
 }
 
 // Who waits for a block that another computes holds nobody up.
-static void waiting_for_a_block_lets_others_start(void **state)
+static void test_waiting_for_a_block_lets_others_start(void **state)
 {
     (void)state;
     struct rig rig;
@@ -265,7 +265,7 @@ static void waiting_for_a_block_lets_others_start(void **state)
 }
 
 // A chunk may begin inside a block that it fills: that block, too, is computed once.
-static void a_block_begun_before_is_computed_once(void **state)
+static void test_a_block_begun_before_is_computed_once(void **state)
 {
     (void)state;
     struct rig rig;
@@ -289,7 +289,7 @@ static void a_block_begun_before_is_computed_once(void **state)
 }
 
 // A prompt that has started will need blocks to its end: a younger one leaves them to it.
-static void blocks_of_a_started_prompt_are_kept(void **state)
+static void test_blocks_of_a_started_prompt_are_kept(void **state)
 {
     (void)state;
     struct rig rig;
@@ -327,7 +327,7 @@ static uint32_t embed_cached(struct rig *rig, uint32_t length, int32_t first)
 }
 
 // One block too few: of the older prompt the last one goes, and what is before it is still found.
-static void a_prompt_is_forgotten_from_its_end(void **state)
+static void test_a_prompt_is_forgotten_from_its_end(void **state)
 {
     (void)state;
     struct rig rig;
@@ -340,7 +340,7 @@ static void a_prompt_is_forgotten_from_its_end(void **state)
     rig_close(&rig);
 }
 
-static void salts_keep_caches_apart(void **state)
+static void test_salts_keep_caches_apart(void **state)
 {
     (void)state;
     struct rig rig;
@@ -376,7 +376,7 @@ static void salts_keep_caches_apart(void **state)
 }
 
 // Two sequences outgrow the pool: the younger gives way, and the older never stops.
-static void the_youngest_gives_way(void **state)
+static void test_the_youngest_gives_way(void **state)
 {
     (void)state;
     for (uint32_t flight = 0; flight <= 1; flight++) {
@@ -413,7 +413,7 @@ static void the_youngest_gives_way(void **state)
 }
 
 // Blocks that come back with the step in flight count: one want, one victim.
-static void one_want_takes_one_victim(void **state)
+static void test_one_want_takes_one_victim(void **state)
 {
     (void)state;
     struct rig rig;
@@ -490,7 +490,7 @@ static bool middle_keeps_its_blocks(uint32_t moment)
     return left == want;
 }
 
-static void the_middle_keeps_its_blocks(void **state)
+static void test_the_middle_keeps_its_blocks(void **state)
 {
     (void)state;
     uint32_t just_enough = 0;
@@ -502,20 +502,20 @@ static void the_middle_keeps_its_blocks(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(decodes_come_first),
-        cmocka_unit_test(encoders_are_packed),
-        cmocka_unit_test(a_prompt_goes_on_beside_full_rows),
-        cmocka_unit_test(draws_go_round_by_key),
-        cmocka_unit_test(prefixes_are_computed_once),
-        cmocka_unit_test(choices_share_their_prompt),
-        cmocka_unit_test(waiting_for_a_block_lets_others_start),
-        cmocka_unit_test(a_block_begun_before_is_computed_once),
-        cmocka_unit_test(blocks_of_a_started_prompt_are_kept),
-        cmocka_unit_test(a_prompt_is_forgotten_from_its_end),
-        cmocka_unit_test(salts_keep_caches_apart),
-        cmocka_unit_test(the_youngest_gives_way),
-        cmocka_unit_test(one_want_takes_one_victim),
-        cmocka_unit_test(the_middle_keeps_its_blocks),
+        cmocka_unit_test(test_decodes_come_first),
+        cmocka_unit_test(test_encoders_are_packed),
+        cmocka_unit_test(test_a_prompt_goes_on_beside_full_rows),
+        cmocka_unit_test(test_draws_go_round_by_key),
+        cmocka_unit_test(test_prefixes_are_computed_once),
+        cmocka_unit_test(test_choices_share_their_prompt),
+        cmocka_unit_test(test_waiting_for_a_block_lets_others_start),
+        cmocka_unit_test(test_a_block_begun_before_is_computed_once),
+        cmocka_unit_test(test_blocks_of_a_started_prompt_are_kept),
+        cmocka_unit_test(test_a_prompt_is_forgotten_from_its_end),
+        cmocka_unit_test(test_salts_keep_caches_apart),
+        cmocka_unit_test(test_the_youngest_gives_way),
+        cmocka_unit_test(test_one_want_takes_one_victim),
+        cmocka_unit_test(test_the_middle_keeps_its_blocks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -182,7 +182,7 @@ static void *engine_body(void *context)
     return NULL;
 }
 
-static void threads_agree(void **state)
+static void test_threads_agree(void **state)
 {
     (void)state;
     for (uint32_t flight = 0; flight <= 1; flight++) {
@@ -228,7 +228,7 @@ int main(int argc, char **argv)
     if (argc > 1)
         requests_each = (uint32_t)strtoul(argv[1], NULL, 10);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(threads_agree),
+        cmocka_unit_test(test_threads_agree),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

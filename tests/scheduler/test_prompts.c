@@ -148,7 +148,7 @@ static void prompts_run(uint64_t seed)
     rig_close(&rig);
 }
 
-static void no_prompt_waits_twice_its_turn(void **state)
+static void test_no_prompt_waits_twice_its_turn(void **state)
 {
     (void)state;
     for (uint64_t seed = 1; seed <= 100; seed++)
@@ -169,7 +169,7 @@ static uint32_t steps_to_first(struct rig *rig, const struct request *r)
 
 // 100 tokens that come after prompts of 131,072, drawn or not, are through in one step; the first
 // of those in at most twice its 64.
-static void a_short_prompt_waits_for_no_long_one(void **state)
+static void test_a_short_prompt_waits_for_no_long_one(void **state)
 {
     (void)state;
     for (uint32_t longs = 1; longs <= 4; longs++) {
@@ -193,7 +193,7 @@ static void a_short_prompt_waits_for_no_long_one(void **state)
 }
 
 // Nothing else wants the step: one prompt has all of it.
-static void a_prompt_alone_has_the_whole_step(void **state)
+static void test_a_prompt_alone_has_the_whole_step(void **state)
 {
     (void)state;
     struct rig rig;
@@ -207,9 +207,9 @@ int main(void)
     for (uint32_t i = 0; i < HUGE_PROMPT; i++)
         tokens_of_all[i] = (int32_t)(i % 999);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(no_prompt_waits_twice_its_turn),
-        cmocka_unit_test(a_short_prompt_waits_for_no_long_one),
-        cmocka_unit_test(a_prompt_alone_has_the_whole_step),
+        cmocka_unit_test(test_no_prompt_waits_twice_its_turn),
+        cmocka_unit_test(test_a_short_prompt_waits_for_no_long_one),
+        cmocka_unit_test(test_a_prompt_alone_has_the_whole_step),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
