@@ -8,6 +8,7 @@ import json
 import math
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -137,6 +138,14 @@ class Commands(unittest.TestCase):
         self.assertIn("post-processor", says("tokenize"))
         self.assertNotIn("post-processor", says("detokenize"))
         self.assertIn("--no-special leaves them out", says("detokenize"))
+
+    def test_every_option_stands_in_the_guide(self):
+        guide = (ROOT / "docs/OPERATING.md").read_text()
+        for command in COMMANDS:
+            names = re.findall(r"^  --(?:\[no-\])?([a-z0-9-]+)", weft(command, "--help").stdout.decode(), re.M)
+            self.assertTrue(names, command)
+            for name in names:
+                self.assertRegex(guide, rf"`[^`\n]*--(no-)?{name}(?![\w-])", f"{command}: docs/OPERATING.md")
 
     def test_a_pipe_in_place_of_a_file(self):
         pipe = self.folder / "pipe"

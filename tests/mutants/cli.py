@@ -33,6 +33,7 @@ FAULTS = [
     ("a second SIGTERM is taken as the first", "cli/signals.c", "stop_take", "s->phase = PHASE_DRAINING;", "", "e2e:test_stop_twice"),
     ("SIGTERM while loading is a failure", "cli/signals.c", "stop_take", "process_end(EXIT_CODE_OK);", "process_end(EXIT_CODE_FAILURE);", "e2e:test_stop_while_loading"),
     ("detokenize passes over ids that are none", "cli/tokenize.c", "ids_check", "!tokenizer_token_text(", "(void *)1 == tokenizer_token_text(", "test_commands"),
+    ("an option stands in no guide", "docs/OPERATING.md", "", "`--block-size` (16", "The size of a block (16", "test_commands"),
     ("the moving line of a build stays on the terminal", "tools/build.sh", "", "[ -z \"$shown\" ] ||", "[ -n \"$shown\" ] ||", "test_build"),
     ("a failed build shows no log", "tools/build.sh", "", "cat \"$log\"", ":", "test_build"),
 ]
