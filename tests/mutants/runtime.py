@@ -17,7 +17,7 @@ FAULTS = [
     ("a step larger than a slice is paid for with one turn", "base/slice.c", "slice_over", "work -= slice->left;", "work = 0;", "test_slice"),
     ("half a surrogate pair is a character", "base/utf8.c", "second_fits", "lead == 0xED ? 0x9F", "lead == 0xED ? 0xBF", "test_utf8"),
     ("a cut character stays at the end", "base/utf8.h", "utf8_whole", "> bytes ? start - 1 : bytes", "> bytes + 1 ? start - 1 : bytes", "test_utf8"),
-    ("a waker is lowered before its eventfd is read", "base/waker.c", "waker_clear", "ssize_t got = read(waker->fd, &count, sizeof count);", "flag_lower(&waker->pending); ssize_t got = read(waker->fd, &count, sizeof count);", "test_waker"),
+    ("a waker is lowered before its eventfd is read", "base/waker.c", "waker_clear", "ssize_t got = read(waker->fd, &count, sizeof count); (void)got; // EAGAIN: another call has read it flag_lower(&waker->pending);", "flag_lower(&waker->pending); ssize_t got = read(waker->fd, &count, sizeof count); (void)got;", "test_waker"),
     ("each raise is a write", "base/waker.c", "waker_raise", "if (!flag_raise(&waker->pending)) return;", "flag_raise(&waker->pending);", "test_waker"),
     ("Qwen2's output projection has a bias", "runtime/model/config.c", "biases_read", "attention && !always", "attention", "test_config"),
     ("windows go from the first layer where none is said", "runtime/model/config.c", "window_read", "(flags & ARCH_WINDOW_BY_FLAG) ? 28 : 0", "0", "test_config"),
