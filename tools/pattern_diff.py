@@ -175,6 +175,36 @@ def cases_written():
         content = file_of([])
         content["pre_tokenizer"]["pretokenizers"].insert(0, {"type": name})
         yield name, content, EDGES
+    for name, stage in stages_written():
+        content = file_of([])
+        stages = content["pre_tokenizer"]["pretokenizers"]
+        stages[:] = [stage] if stage["type"] == "ByteLevel" else [stage] + stages
+        yield name, content, EDGES
+
+
+def stages_written():
+    """(name, pre-tokenizer) of what stands before the bytes, in each of its forms."""
+    for behavior in ("Removed", "Isolated", "MergedWithPrevious", "MergedWithNext", "Contiguous"):
+        for invert in (False, True):
+            for pattern in ({"Regex": "[ab ]"}, {"String": "a"}, {"Regex": " "}):
+                yield ("%s, %s, %s" % (behavior, invert, *pattern.values()),
+                       {"type": "Split", "pattern": pattern, "behavior": behavior, "invert": invert})
+        yield "Punctuation " + behavior, {"type": "Punctuation", "behavior": behavior}
+    yield "a space", {"type": "CharDelimiterSplit", "delimiter": " "}
+    yield "a letter", {"type": "CharDelimiterSplit", "delimiter": "\u6f22"}
+    for length in (1, 3, 5):
+        yield "length %d" % length, {"type": "FixedLength", "length": length}
+    for each in (False, True):
+        yield "Digits %s" % each, {"type": "Digits", "individual_digits": each}
+    yield "words", {"type": "WhitespaceSplit"}
+    for add in (False, True):
+        for regex in (False, True):
+            yield "ByteLevel %s %s" % (add, regex), {"type": "ByteLevel", "add_prefix_space": add,
+                                                     "trim_offsets": True, "use_regex": regex}
+    for scheme in ("always", "first", "never"):
+        for split in (False, True):
+            yield "Metaspace %s %s" % (scheme, split), {"type": "Metaspace", "replacement": "\u2581",
+                                                        "prepend_scheme": scheme, "split": split}
 
 
 def write(path):

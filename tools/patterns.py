@@ -106,4 +106,13 @@ RULES = {
     "\\Z": [r".\Z"], "line": [r"^.|.$"], "dash": [r"[a-c-e]+|[\w-]+"], "braces": [r"a{x}|b{1"],
     "Unicode 16": [r"\p{Garay}+|\p{Lu}"], "Mn": [r"\p{Mn}+"], "unassigned": [r"\p{Cn}+|\p{C}"],
     "]": [r"[]a]+"], "\\s\\S": [r"a[\s\S]"], "\\S in a set": [r"[^\S\n]+"], "\\d": [r"[^\d]+"],
+    "[:word:]": [r"[[:word:]]+|[[:cntrl:]]"], "[:xdigit:]": [r"[[:xdigit:]]+|[[:blank:]]"],
+    "[:ascii:]": [r"[[:ascii:]]+"], "[:graph:]": [r"[[:graph:]]+|[[:^print:]]"], "[:lower:]": [r"[[:lower:]]+|[[:upper:]]+"],
+    "[:alnum:]": [r"[[:alnum:]]+|[[:space:]]"], "[:digit:]": [r"[[:digit:]]+"], "[:^ascii:]": [r"[[:^ascii:]]+"],
+    "\\p{Any}": [r"\p{Any}"], "\\p{Assigned}": [r"\p{Assigned}+"], "\\P{Assigned}": [r"\P{Assigned}+"],
+    "\\p{White_Space}": [r"\p{White_Space}+"], "\\p{Blank}": [r"\p{Blank}+|\p{XDigit}+"], "\\p{Cntrl}": [r"\p{Cntrl}|\p{ASCII}+"],
+    "\\p{Graph}": [r"\p{Graph}+|\p{Print}"], "\\p{Alpha}": [r"\p{Alpha}+|\p{Space}"], "\\p{Lower}": [r"\p{Lower}+|\p{Upper}"],
+    "octal": [r"\011|\o{102}+|[\012\040]+"], "\\c": [r"\cI|\cj|\cM"], "\\e\\f\\a": [r"[\e\f\a\t]|\f|\x0a|\r"],
+    "[\\b]": [r"[\b]|a"], "\\x bytes": [r"\xe6\xbc\xa2|[\x61-\x63]+"], "\\x{}+": [r"\x{61}+|\u3042"],
+    "loose names": [r"\p{ UPPERCASE_letter }+|\p{White-Space}"], "\\P{^}": [r"\P{^Lu}+"], "[\\P]": [r"[\P{L}\P{^Lu}]+"],
 }

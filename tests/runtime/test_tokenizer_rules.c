@@ -506,6 +506,177 @@ static void test_config_is_read(void **state)
     tokenizer_close(t);
 }
 
+// What the reference library (tokenizers) gives for small models of each kind: pieces without a
+// token, bytes in their place, words that are too long, post-processors.
+static void test_small_models_are_the_reference_s(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name, *file;
+        struct {
+            const char *text, *ids;
+        } cases[8];
+    } models[] = {
+        {"Unigram",
+         "{\"model\":{\"type\":\"Unigram\",\"unk_id\":0,\"vocab\":[[\"<unk>\",0],[\"a\",-1],"
+         "[\"b\",-2],[\"ab\",-2.5],[\"<0xC3>\",-9],[\"<0xA9>\",-9]]}}",
+         {{"ab", "3"}, {"aab", "1 3"}, {"zab", "0 3"}, {"zzza", "0 1"}, {"é", "0"}, {"aé", "1 0"}}},
+        {"Unigram bytes",
+         "{\"model\":{\"type\":\"Unigram\",\"unk_id\":0,\"byte_fallback\":true,"
+         "\"vocab\":[[\"<unk>\",0],[\"a\",-1],[\"b\",-2],[\"ab\",-2.5],[\"<0xC3>\",-9],"
+         "[\"<0xA9>\",-9]]}}",
+         {{"é", "4 5"}, {"aéb", "1 4 5 2"}, {"zé", "0"}, {"z", "0"}, {"ez", "0"}}},
+        {"WordPiece",
+         "{\"pre_tokenizer\":{\"type\":\"WhitespaceSplit\"},\"model\":{\"type\":\"WordPiece\","
+         "\"unk_token\":\"?\",\"continuing_subword_prefix\":\"##\","
+         "\"max_input_chars_per_word\":4,\"vocab\":{\"?\":0,\"a\":1,\"##b\":2,\"b\":3,"
+         "\"##é\":4}}}",
+         {{"ab a", "1 2 1"},
+          {"bab ab", "0 1 2"},
+          {"abbbb abbb", "0 1 2 2 2"},
+          {"éa aéé", "0 1 4 4"},
+          {"aéééé aééé c", "0 1 4 4 4 0"}}},
+        {"BPE unk",
+         "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1,\"ab\":2,\"?\":3,"
+         "\"<0xC3>\":4,\"<0xA9>\":5},\"merges\":[\"a b\"],\"unk_token\":\"?\"}}",
+         {{"zab", "3 2"}, {"zzab", "3 3 2"}, {"é", "3"}}},
+        {"BPE fused",
+         "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1,\"ab\":2,\"?\":3,"
+         "\"<0xC3>\":4,\"<0xA9>\":5},\"merges\":[\"a b\"],\"unk_token\":\"?\","
+         "\"fuse_unk\":true}}",
+         {{"zzab", "3 2"}, {"zaz", "3 0 3"}, {"zéz", "3"}}},
+        {"BPE bytes",
+         "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1,\"ab\":2,\"?\":3,"
+         "\"<0xC3>\":4,\"<0xA9>\":5},\"merges\":[\"a b\"],\"unk_token\":\"?\","
+         "\"byte_fallback\":true}}",
+         {{"é", "4 5"}, {"zéa", "4 5 3 0"}, {"zz", "3 3"}}},
+        {"BPE without unk",
+         "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1,\"ab\":2,\"?\":3,"
+         "\"<0xC3>\":4,\"<0xA9>\":5},\"merges\":[\"a b\"]}}",
+         {{"zab", "2"}, {"z", ""}}},
+        {"BPE ignore_merges",
+         "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1,\"c\":2,\"bc\":3,\"abc\":4},"
+         "\"merges\":[\"b c\"],\"ignore_merges\":true}}",
+         {{"abc", "4"}, {"bc", "3"}, {"aabc", "0 0 3"}}},
+        {"BPE prefix and suffix",
+         "{\"pre_tokenizer\":{\"type\":\"WhitespaceSplit\"},\"model\":{\"type\":\"BPE\","
+         "\"vocab\":{\"a\":0,\"#b\":1,\"#b/\":2,\"a/\":3,\"ab/\":4,\"b/\":5},"
+         "\"merges\":[\"a b/\"],\"continuing_subword_prefix\":\"#\","
+         "\"end_of_word_suffix\":\"/\"}}",
+         {{"a b", "3 5"}}},
+        {"WordLevel",
+         "{\"pre_tokenizer\":{\"type\":\"WhitespaceSplit\"},\"model\":{\"type\":\"WordLevel\","
+         "\"unk_token\":\"?\",\"vocab\":{\"?\":0,\"a\":1,\"ab\":2}}}",
+         {{"a ab b", "1 2 0"}, {"ab", "2"}}},
+        {"post bert",
+         "{\"post_processor\":{\"type\":\"BertProcessing\",\"sep\":[\"s\",7],\"cls\":[\"c\","
+         "6]},\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1,\"ab\":2,\"?\":3,"
+         "\"<0xC3>\":4,\"<0xA9>\":5},\"merges\":[\"a b\"],\"unk_token\":\"?\"}}",
+         {{"ab", "6 2 7"}, {"", "6 7"}}},
+        {"post roberta",
+         "{\"post_processor\":{\"type\":\"RobertaProcessing\",\"sep\":[\"s\",7],"
+         "\"cls\":[\"c\",6],\"trim_offsets\":true,\"add_prefix_space\":true},"
+         "\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1,\"ab\":2,\"?\":3,"
+         "\"<0xC3>\":4,\"<0xA9>\":5},\"merges\":[\"a b\"],\"unk_token\":\"?\"}}",
+         {{"ab", "6 2 7"}, {"", "6 7"}}},
+        {"post template",
+         "{\"post_processor\":{\"type\":\"TemplateProcessing\","
+         "\"single\":[{\"SpecialToken\":{\"id\":\"x\",\"type_id\":0}},"
+         "{\"Sequence\":{\"id\":\"A\",\"type_id\":0}}],\"pair\":[{\"Sequence\":{\"id\":\"A\","
+         "\"type_id\":0}},{\"Sequence\":{\"id\":\"B\",\"type_id\":1}}],"
+         "\"special_tokens\":{\"y\":{\"id\":\"y\",\"ids\":[8],\"tokens\":[\"y\"]},"
+         "\"x\":{\"id\":\"x\",\"ids\":[6,7],\"tokens\":[\"x\",\"x\"]}}},"
+         "\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1,\"ab\":2,\"?\":3,"
+         "\"<0xC3>\":4,\"<0xA9>\":5},\"merges\":[\"a b\"],\"unk_token\":\"?\"}}",
+         {{"ab", "6 7 2"}, {"", "6 7"}}},
+        {"post Sequence",
+         "{\"post_processor\":{\"type\":\"Sequence\",\"processors\":[{\"type\":\"ByteLevel\","
+         "\"add_prefix_space\":true,\"trim_offsets\":false,\"use_regex\":true},"
+         "{\"type\":\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{\"id\":\"x\","
+         "\"type_id\":0}},{\"Sequence\":{\"id\":\"A\",\"type_id\":0}}],"
+         "\"pair\":[{\"Sequence\":{\"id\":\"A\",\"type_id\":0}},{\"Sequence\":{\"id\":\"B\","
+         "\"type_id\":1}}],\"special_tokens\":{\"y\":{\"id\":\"y\",\"ids\":[8],"
+         "\"tokens\":[\"y\"]},\"x\":{\"id\":\"x\",\"ids\":[6,7],\"tokens\":[\"x\",\"x\"]}}}]},"
+         "\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1,\"ab\":2,\"?\":3,"
+         "\"<0xC3>\":4,\"<0xA9>\":5},\"merges\":[\"a b\"],\"unk_token\":\"?\"}}",
+         {{"ab", "6 7 2"}, {"", "6 7"}}},
+    };
+    for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
+        struct tokenizer *t = open_text(models[i].file, NULL);
+        for (size_t k = 0; k < 8 && models[i].cases[k].text; k++) {
+            int32_t tokens[64];
+            uint32_t count = 0;
+            char got[256] = "";
+            struct error err;
+            struct encode_args args = {.text = text_of(models[i].cases[k].text),
+                                       .flags = ENCODE_ADDED_TOKENS | ENCODE_SPECIAL,
+                                       .arena = arena_create(0, 0)};
+            assert_int_equal(tokenizer_encode(t, &args, tokens, 64, &count, &err), STATUS_OK);
+            arena_destroy(args.arena);
+            for (uint32_t n = 0, at = 0; n < count; n++)
+                at += (uint32_t)snprintf(got + at, sizeof got - at, "%s%d", n > 0 ? " " : "",
+                                         tokens[n]);
+            if (strcmp(got, models[i].cases[k].ids) != 0)
+                fail_msg("%s, %s: %s, not %s", models[i].name, models[i].cases[k].text, got,
+                         models[i].cases[k].ids);
+        }
+        tokenizer_close(t);
+    }
+}
+
+// What a tokenizer file may not say, and the words of the refusal.
+static void test_parts_are_refused_with_their_words(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *part, *why;
+    } cases[] = {
+        {"\"pre_tokenizer\":{\"type\":\"Split\",\"behavior\":\"Isolated\"}",
+         "a Split without a pattern"},
+        {"\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"String\":\"a\"},\"behavior\":"
+         "\"Up\"}",
+         "a split behavior Up is not known"},
+        {"\"pre_tokenizer\":{\"type\":\"Metaspace\",\"replacement\":\"\"}",
+         "a Metaspace without a replacement"},
+        {"\"pre_tokenizer\":{\"type\":\"Other\"}", "a pre-tokenizer of type Other is not known"},
+        {"\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"Digits\"},{"
+         "\"type\":\"No\"}]}",
+         "a pre-tokenizer of type No is not known"},
+        {"\"post_processor\":{\"type\":\"Other\"}", "post_processor Other is not known"},
+        {"\"post_processor\":{\"type\":\"Sequence\",\"processors\":[{\"type\":\"ByteLevel\"},{"
+         "\"type\":\"No\"}]}",
+         "post_processor No is not known"},
+        {"\"post_processor\":{\"type\":\"BertProcessing\",\"sep\":[\"s\",-1],\"cls\":[\"c\",2]}",
+         "`sep` and `cls` are not usable"},
+        {"\"post_processor\":{\"type\":\"BertProcessing\",\"sep\":[\"s\",1],\"cls\":[\"c\"]}",
+         "`sep` and `cls` are not usable"},
+        {"\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[{\"Sequence\":{\"id\":"
+         "\"B\"}}]}",
+         "a second text in `single`"},
+        {"\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[{}]}",
+         "an item that is unknown"},
+        {"\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{"
+         "\"id\":\"x\"}}],"
+         "\"special_tokens\":{\"x\":{\"ids\":[-4]}}}",
+         "a bad id in special_tokens"},
+        {"\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{"
+         "\"id\":\"x\"}}],"
+         "\"special_tokens\":{\"y\":{\"ids\":[4]}}}",
+         "special token x is not described"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char json[512];
+        struct tokenizer *t = NULL;
+        struct error err = {0};
+        snprintf(json, sizeof json, "{%s,\"model\":{\"vocab\":{\"a\":0},\"merges\":[]}}",
+                 cases[i].part);
+        if (tokenizer_open_memory(&t, text_of(json), text_span(NULL, 0), &err) == STATUS_OK)
+            fail_msg("taken: %s", cases[i].part);
+        if (!strstr(err.text, cases[i].why))
+            fail_msg("%s: \"%s\" does not say \"%s\"", cases[i].part, err.text, cases[i].why);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -523,6 +694,8 @@ int main(void)
         cmocka_unit_test(test_long_patterns),
         cmocka_unit_test(test_made_up_words),
         cmocka_unit_test(test_config_is_read),
+        cmocka_unit_test(test_small_models_are_the_reference_s),
+        cmocka_unit_test(test_parts_are_refused_with_their_words),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
