@@ -107,6 +107,11 @@ static void test_inputs(void **state)
         {"[null]", "invalid_type", "\"input[0]\""},
         {"{\"a\":1}", "invalid_type", "\"input\""},
         {"true", "invalid_type", "\"input\""},
+        {"null", "missing_required_parameter", "\"input\""},
+        {"[[1],{}]", "invalid_type", "\"input[1]\""},
+        {"[{}]", "invalid_type", "\"input"},
+        {"[[1],[1.5]]", "invalid_type", "\"input[1][0]\""},
+        {"[9223372036854775808]", "invalid", "\"input[0]\""},
     };
     char body[256];
     (void)state;

@@ -518,6 +518,26 @@ static void test_chat_messages(void **state)
         {"[{\"role\":\"assistant\",\"tool_calls\":[{\"id\":\"a\",\"index\":\"0\",\"function\":"
          "{\"name\":\"f\"}}]}]",
          "invalid_type", "messages[0].tool_calls[0].index"},
+        {"[{\"role\":\"user\",\"content\":[{}]}]", "missing_required_parameter",
+         "messages[0].content[0].type"},
+        {"[{\"role\":\"user\",\"content\":[{\"type\":5}]}]", "invalid_type",
+         "messages[0].content[0].type"},
+        {"[{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":5}]}]", "invalid_type",
+         "messages[0].content[0].text"},
+        {"[{\"role\":\"user\",\"content\":[{\"type\":\"refusal\",\"refusal\":\"no\"}]}]",
+         "invalid_value", "messages[0].content[0].type"},
+        {"[{\"role\":\"assistant\",\"content\":[{\"type\":\"refusal\"}]}]",
+         "missing_required_parameter", "messages[0].content[0].refusal"},
+        {"[{\"role\":\"assistant\",\"content\":{\"type\":\"text\"}}]", "invalid_type",
+         "messages[0].content"},
+        {"[{\"role\":\"assistant\",\"tool_calls\":[\"f\"]}]", "invalid_type",
+         "messages[0].tool_calls[0]"},
+        {"[{\"role\":\"assistant\",\"tool_calls\":[{\"id\":\"a\",\"type\":\"custom\",\"function\":{"
+         "\"name\":\"f\"}}]}]",
+         "invalid_value", "messages[0].tool_calls[0].type"},
+        {"[{\"role\":\"assistant\",\"tool_calls\":[{\"function\":{\"name\":\"f\"}}]}]",
+         "missing_required_parameter", "messages[0].tool_calls[0].id"},
+        {"[{\"role\":\"user\",\"content\":\"a\"},7]", "invalid_type", "messages[1]"},
     };
     char more[512];
     (void)state;
@@ -573,6 +593,55 @@ static void test_blocks(void **state)
                  400, "invalid_type", "messages.1.content.0.signature");
     expect_error(&messages, "\"system\":[{\"type\":\"text\",\"text\":\"a\",\"cache_control\":[]}]",
                  400, "invalid_type", "system.0.cache_control");
+    static const struct {
+        const char *more, *code, *param;
+    } wrong[] = {
+        {"\"messages\":[]", "invalid_value", "messages"},
+        {"\"messages\":[\"a\"]", "invalid_type", "messages.0"},
+        {"\"messages\":[{\"role\":\"tool\",\"content\":\"a\"}]", "invalid_value",
+         "messages.0.role"},
+        {"\"messages\":[{\"role\":\"user\"}]", "missing_required_parameter", "messages.0.content"},
+        {"\"messages\":[{\"role\":\"user\",\"content\":5}]", "invalid_type", "messages.0.content"},
+        {"\"messages\":[{\"role\":\"user\",\"content\":[\"a\"]}]", "invalid_type",
+         "messages.0.content.0"},
+        {"\"messages\":[{\"role\":\"user\",\"content\":[{\"text\":\"a\"}]}]",
+         "missing_required_parameter", "messages.0.content.0.type"},
+        {"\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"text\"}]}]",
+         "missing_required_parameter", "messages.0.content.0.text"},
+        {"\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"tool_result\",\"tool_use_id\":"
+         "\"a\",\"content\":5}]}]",
+         "invalid_type", "messages.0.content.0.content"},
+        {"\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"tool_result\",\"tool_use_id\":"
+         "\"a\",\"content\":[\"b\"]}]}]",
+         "invalid_type", "messages.0.content.0.content.0"},
+        {"\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"tool_result\",\"content\":"
+         "\"b\"}]}]",
+         "missing_required_parameter", "messages.0.content.0.tool_use_id"},
+        {"\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"tool_use\",\"id\":\"a\","
+         "\"name\":\"f\",\"input\":{}}]}]",
+         "unsupported_content_type", "messages.0.content.0"},
+        {"\"messages\":[{\"role\":\"user\",\"content\":\"a\"},{\"role\":\"assistant\",\"content\":["
+         "{\"type\":\"tool_use\",\"id\":\"a\",\"name\":\"f\"}]}]",
+         "missing_required_parameter", "messages.1.content.0.input"},
+        {"\"messages\":[{\"role\":\"user\",\"content\":\"a\"},{\"role\":\"assistant\",\"content\":["
+         "{\"type\":\"tool_use\",\"id\":\"a\",\"name\":\"f\",\"input\":[]}]}]",
+         "invalid_type", "messages.1.content.0.input"},
+        {"\"messages\":[{\"role\":\"user\",\"content\":\"a\"},{\"role\":\"assistant\",\"content\":["
+         "{\"type\":\"tool_use\",\"id\":\"a\",\"input\":{}}]}]",
+         "missing_required_parameter", "messages.1.content.0.name"},
+        {"\"messages\":[{\"role\":\"user\",\"content\":\"a\"},{\"role\":\"assistant\",\"content\":["
+         "{\"type\":\"tool_result\",\"tool_use_id\":\"a\"}]}]",
+         "unsupported_content_type", "messages.1.content.0"},
+        {"\"messages\":[{\"role\":\"user\",\"content\":\"a\"},{\"role\":\"assistant\",\"content\":["
+         "{\"type\":\"image\",\"source\":{}}]}]",
+         "unsupported_content_type", "messages.1.content.0"},
+        {"\"system\":5", "invalid_type", "system"},
+        {"\"system\":[\"a\"]", "invalid_type", "system.0"},
+        {"\"system\":[{\"type\":\"image\"}]", "unsupported_content_type", "system.0"},
+        {"\"system\":[{\"type\":\"text\"}]", "missing_required_parameter", "system.0.text"},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
+        expect_error(&messages, wrong[i].more, 400, wrong[i].code, wrong[i].param);
 }
 
 // Names that come back are cut at a character: the answer is JSON.

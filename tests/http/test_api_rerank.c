@@ -109,6 +109,9 @@ static void test_bad(void **state)
         {"\"query\":\"q\",\"documents\":{\"a\":\"b\"}", "invalid_type", "documents"},
         {"\"query\":\"q\",\"documents\":[\"a\",5]", "invalid_type", "documents[1]"},
         {"\"query\":\"q\",\"documents\":[{\"title\":\"a\"}]", "invalid_type", "documents[0].text"},
+        {"\"query\":\"q\",\"documents\":[{\"text\":5}]", "invalid_type", "documents[0].text"},
+        {"\"query\":\"q\",\"documents\":[null]", "invalid_type", "documents[0]"},
+        {"\"query\":[\"q\"],\"documents\":[\"a\"]", "invalid_type", "query"},
         {"\"query\":\"q\",\"documents\":[\"a\"],\"top_n\":1.5", "invalid_type", "top_n"},
         {"\"query\":\"q\",\"documents\":[\"a\"],\"top_n\":0", "invalid_value", "top_n"},
     };
@@ -122,6 +125,21 @@ static void test_bad(void **state)
         if (!strstr(fake.sent, want))
             fail_msg("%s: %s", body, fake.sent);
     }
+}
+
+// One document more than a request may hold is refused before any is read.
+static void test_too_many_documents(void **state)
+{
+    char body[8192] = "{\"model\":\"m\",\"query\":\"q\",\"documents\":[5";
+    (void)state;
+    for (int i = 0; i < 1000; i++)
+        strcat(body, ",\"a\"");
+    strcat(body, "]}");
+    again(body);
+    assert_int_equal(fake.status, 400);
+    assert_non_null(strstr(fake.sent, "must hold at most 1000 documents, got 1001"));
+    assert_non_null(strstr(fake.sent, "\"param\":\"documents\",\"code\":\"invalid_value\""));
+    assert_int_equal(fake.submits, 0);
 }
 
 // The window is 200 tokens: ^ query $ document $.
@@ -293,6 +311,7 @@ int main(void)
         TEST(test_extremes),
         TEST(test_bad),
         TEST(test_cuts),
+        TEST(test_too_many_documents),
         TEST(test_types_only_where_read),
         TEST(test_yes_no),
         TEST(test_large_documents),
