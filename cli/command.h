@@ -10,7 +10,7 @@ enum exit_code { EXIT_CODE_OK = 0, EXIT_CODE_FAILURE = 1, EXIT_CODE_USAGE = 2 };
 
 struct command {
     const char *name;
-    const char *usage;   // behind "weft NAME "
+    const char *usage;   // after "weft NAME "
     const char *summary; // one line
     const char *details; // for --help
     int (*run)(const struct command *self, int argc, char **argv);
@@ -43,26 +43,26 @@ int command_parse(const struct command_parse *args, struct arena *arena, struct 
 // Prints "weft: TEXT" and returns EXIT_CODE_FAILURE.
 int command_failed(const struct error *err);
 
-// All of stdin into the arena.
+// Reads all of stdin into the arena.
 enum status stdin_read(struct text *out, struct arena *arena, struct error *err) MUST_USE;
 
-// Everything printed so far is out, or says why not: a reader that left, a disk that is full.
-// Commands that answer line by line call it behind each, so that they end with their reader.
+// Flushes stdout; an error where its reader has left or the disk is full. Commands that answer line
+// by line call it after each line, so that they end when their reader does.
 enum status output_flush(struct error *err) MUST_USE;
 
-// Lines of stdin without their newline; false at the end. The text lives until the next call.
+// The next line of stdin without its newline; false at the end. The text lives until the next call.
 struct line_reader {
     char *at;
     size_t bytes_allocated;
 };
 bool line_next(struct line_reader *reader, struct text *out);
-// Refuses what is no UTF-8: a tokenizer would read something else than was meant.
+// Refuses text that is not UTF-8: the tokenizer would take it for something else.
 enum status text_check(const char *what, struct text text, struct error *err) MUST_USE;
-// Gives the buffer back. Returns what the lines came to, or that reading them failed.
+// Frees the buffer. Returns so_far, or an error where reading failed.
 enum status line_reader_end(struct line_reader *reader, enum status so_far,
                             struct error *err) MUST_USE;
 
-// One model on this thread: no server, no engine thread.
+// One model that is computed on the calling thread, without a server.
 struct session {
     struct loaded loaded;
     struct loaded_model *model;
@@ -74,8 +74,8 @@ enum status session_open(struct session *session, const char *folder,
                          struct error *err) MUST_USE;
 void session_close(struct session *session);
 
-// A whole command over one model: parses options (own, device, model), opens the session for the
-// one positional argument, runs the body.
+// A command that computes one model: parses options (own, device, model), opens a session for the
+// model folder and runs the body.
 struct session_command {
     const struct command *self;
     int argc;
@@ -84,7 +84,7 @@ struct session_command {
     const char *own_title;
     void *settings;              // what `own` fills
     const char *const *required; // a text option that must be given, or NULL
-    bool required_filled;        // nor may it be empty
+    bool required_filled;        // it may not be empty
     const char *required_name;
     const char **second; // where a second positional argument goes, or NULL: there is none
     enum model_kind kind;
@@ -105,6 +105,7 @@ enum status session_submit(struct session *session, const struct submit_args *ar
 // Steps the engine until the request has an event.
 enum status session_next(struct session *session, struct request *request, struct token_event *out,
                          struct error *err) MUST_USE;
-// Submits one sequence to be pooled, waits for its values, all finite; port_free gives them back.
+// Submits one sequence to be pooled and waits for its values; an error where one is not finite. The
+// caller ends the request with port_free.
 enum status session_pool(struct session *session, const struct submit_args *args, uint32_t width,
                          struct request **out, struct error *err) MUST_USE;

@@ -11,7 +11,7 @@
 
 enum { KEY_CHARACTERS = 32, KEY_FILE_BYTES_MAX = 1 << 20 };
 
-// The room doubles: a file may hold half a million keys.
+// The list's memory doubles as it grows: a file may hold half a million keys.
 static void key_add(struct texts *list, const char *key, struct arena *arena)
 {
     size_t bytes = list->count * sizeof *list->at;
@@ -20,7 +20,7 @@ static void key_add(struct texts *list, const char *key, struct arena *arena)
     list->at[list->count++] = key;
 }
 
-// Whoever reads the file can use the server.
+// Everybody who can read the file can use the server.
 static void readers_warn(const char *path)
 {
     struct stat about;
@@ -28,7 +28,7 @@ static void readers_warn(const char *path)
         log_line(LOG_WARNING, "--api-key-file %s can be read by others: chmod 600 it", path);
 }
 
-// The keys stay where the text lies: in the arena.
+// Splits the text in place: the keys of the list are parts of it.
 static enum status lines_take(struct texts *list, char *text, const char *path, struct arena *arena,
                               struct error *err)
 {
@@ -70,7 +70,7 @@ static enum status file_keys(struct keys *out, const char *path, struct arena *a
 
 static void key_make(struct keys *out, struct arena *arena)
 {
-    static const char letters[] = "abcdefghijklmnopqrstuvwxyz234567"; // 32: no bias
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyz234567"; // 32: five random bits each
     unsigned char random[KEY_CHARACTERS];
     random_fill(random, sizeof random);
     char *key = arena_take(arena, KEY_CHARACTERS + 6);
@@ -122,6 +122,6 @@ void keys_wipe(struct keys *keys)
     for (uint32_t i = 0; i < keys->list.count; i++)
         explicit_bzero((char *)keys->list.at[i], strlen(keys->list.at[i]));
     keys->list.count = 0;
-    if (keys->file.at) // its comment lines, too
+    if (keys->file.at) // also its comment lines, which may hold old keys
         explicit_bzero((char *)keys->file.at, keys->file.bytes);
 }

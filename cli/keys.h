@@ -6,17 +6,17 @@
 struct keys {
     struct texts list;
     struct text file; // of --api-key-file; the list points into it
-    bool made;        // the one key was made here: it is printed
+    bool made;        // the only key was generated here and is to be printed
 };
 
-// On loopback with no key given one is made; elsewhere that is refused.
+// Where no key is given, one is generated on loopback; other addresses are refused without a key.
 enum status keys_collect(struct keys *out, const struct serve_settings *settings,
                          struct arena *arena, struct error *err) MUST_USE;
 
-// The keys of the file alone, for a reload.
+// Reads the keys of the file alone, for a reload.
 enum status keys_of_file(struct keys *out, const char *path, struct arena *arena,
                          struct error *err) MUST_USE;
 
-// Once the server has its hashes and a key that was made is printed: the plain keys go, those of
-// the command line (which 'ps' shows) and the environment too.
+// Overwrites all plain keys, also on the command line (which 'ps' shows) and in the environment.
+// Called once the server has their hashes and a generated key is printed.
 void keys_wipe(struct keys *keys);

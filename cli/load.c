@@ -14,15 +14,15 @@
 #include <unistd.h>
 
 enum { TEMPLATE_BYTES_MAX = 4 << 20, QUEUED_TOKENS_DEFAULT = 2097152 };
-#define STEP_STRETCH_CPU 2.5 // leaves room for noise below 3
+#define STEP_STRETCH_CPU 2.5 // the aim is 3; the rest is for noise in the measured times
 
 static void device_note(const char *line)
 {
     log_line(LOG_INFO, "%s", line);
 }
 
-// The next of loaded's devices, which counts once it is open.
-static enum status plugin_take(struct loaded *loaded, const char *name,
+// Fills the next device of the list; choice_open counts it once it is open.
+static enum status plugin_open(struct loaded *loaded, const char *name,
                                const struct device_settings *settings, struct error *err)
 {
     struct loaded_device *d = &loaded->devices[loaded->device_count];
@@ -37,7 +37,7 @@ static enum status plugin_take(struct loaded *loaded, const char *name,
     return d->api->open(&d->device, &options, err);
 }
 
-static enum status cpu_take(struct loaded *loaded, const struct device_settings *settings,
+static enum status cpu_open(struct loaded *loaded, const struct device_settings *settings,
                             struct error *err)
 {
     struct loaded_device *d = &loaded->devices[loaded->device_count];
@@ -46,24 +46,15 @@ static enum status cpu_take(struct loaded *loaded, const struct device_settings 
     return d->api->open(&d->device, &options, err);
 }
 
-static enum status choice_load(struct loaded *loaded, enum device_choice choice,
+// Any choice but auto.
+static enum status choice_open(struct loaded *loaded, enum device_choice choice,
                                const struct device_settings *settings, struct error *err)
 {
     static const char *const names[] = {[DEVICE_CUDA] = "cuda", [DEVICE_SIMT] = "simt"};
     if (loaded->of_choice[choice])
         return STATUS_OK;
-    if (choice == DEVICE_AUTO) {
-        enum status status = choice_load(loaded, DEVICE_CUDA, settings, err);
-        enum device_choice taken = status == STATUS_OK ? DEVICE_CUDA : DEVICE_CPU;
-        if (status != STATUS_OK) {
-            log_line(LOG_INFO, "no GPU is used: %s", err->text);
-            status = choice_load(loaded, DEVICE_CPU, settings, err);
-        }
-        loaded->of_choice[choice] = loaded->of_choice[taken];
-        return status;
-    }
-    enum status status = choice == DEVICE_CPU ? cpu_take(loaded, settings, err)
-                                              : plugin_take(loaded, names[choice], settings, err);
+    enum status status = choice == DEVICE_CPU ? cpu_open(loaded, settings, err)
+                                              : plugin_open(loaded, names[choice], settings, err);
     if (status != STATUS_OK)
         return status;
     struct loaded_device *d = &loaded->devices[loaded->device_count++];
@@ -72,12 +63,31 @@ static enum status choice_load(struct loaded *loaded, enum device_choice choice,
     return STATUS_OK;
 }
 
+static enum status auto_open(struct loaded *loaded, const struct device_settings *settings,
+                             struct error *err)
+{
+    if (loaded->of_choice[DEVICE_AUTO])
+        return STATUS_OK;
+    enum device_choice taken = DEVICE_CUDA;
+    enum status status = choice_open(loaded, taken, settings, err);
+    if (status != STATUS_OK) {
+        log_line(LOG_INFO, "no GPU is used: %s", err->text);
+        taken = DEVICE_CPU;
+        status = choice_open(loaded, taken, settings, err);
+    }
+    loaded->of_choice[DEVICE_AUTO] = loaded->of_choice[taken];
+    return status;
+}
+
 enum status devices_load(struct loaded *loaded, const struct device_settings *settings,
                          const struct model_spec *specs, uint32_t count, struct error *err)
 {
     enum status status = STATUS_OK;
-    for (uint32_t i = 0; i < count && status == STATUS_OK; i++)
-        status = choice_load(loaded, (enum device_choice)specs[i].settings.device, settings, err);
+    for (uint32_t i = 0; i < count && status == STATUS_OK; i++) {
+        enum device_choice choice = (enum device_choice)specs[i].settings.device;
+        status = choice == DEVICE_AUTO ? auto_open(loaded, settings, err)
+                                       : choice_open(loaded, choice, settings, err);
+    }
     return status;
 }
 
@@ -149,7 +159,7 @@ static enum status model_prepare(struct loaded *loaded, struct loaded_model *m, 
     return status;
 }
 
-// A device that runs ahead is a GPU: its steps are short, and few tokens leave it idle.
+// No bound on a GPU, the only device with steps in flight: small steps would leave it idle.
 static double step_stretch(const struct loaded_model *m)
 {
     double asked = m->spec.settings.step_stretch;
@@ -184,7 +194,7 @@ static uint64_t device_planned(const struct loaded *loaded, const struct loaded_
     return bytes;
 }
 
-// KV memory of a device that no model was given explicitly is split by kv-share.
+// Splits a device's KV memory by kv-share among the models without a kv-cache-memory of their own.
 static enum status kv_split(struct loaded *loaded, const struct loaded_device *device,
                             struct error *err)
 {
@@ -206,7 +216,7 @@ static enum status kv_split(struct loaded *loaded, const struct loaded_device *d
                          "lower --kv-cache-memory, --max-num-batched-tokens, --max-num-seqs or "
                          "--max-model-len",
                          (double)(planned + fixed) / 0x1p30, (double)memory / 0x1p30);
-    // On a CPU other programs want memory too: a quarter of it. On a GPU what the plan leaves.
+    // On a CPU at most a quarter of the free memory, because other programs need some, too.
     uint64_t left = memory - planned - fixed;
     uint64_t room = device->api == device_cpu() && left > memory / 4 ? memory / 4 : left;
     for (uint32_t i = 0; i < loaded->model_count; i++) {
@@ -272,7 +282,7 @@ static void plan_log(const struct loaded_model *m)
     free(text);
 }
 
-// whole: each entry, not the sums alone.
+// whole: every entry of the plan; otherwise the device and the sum alone.
 static void plans_print(const struct loaded *loaded, const char *more, bool whole)
 {
     if (log_level_get() < LOG_INFO)
@@ -313,7 +323,7 @@ enum status models_plan(struct loaded *loaded, const struct model_spec *specs, u
     enum status status = STATUS_OK;
     for (uint32_t i = 0; i < loaded->device_count && status == STATUS_OK; i++)
         status = kv_split(loaded, &loaded->devices[i], err);
-    // One that does not fit is shown as well: it tells what takes the room.
+    // A plan that does not fit is shown whole, so that one sees what takes the memory.
     plans_print(loaded, more, status != STATUS_OK || log_level_get() >= LOG_DEBUG);
     return status;
 }
@@ -321,9 +331,9 @@ enum status models_plan(struct loaded *loaded, const struct model_spec *specs, u
 enum { PROGRESS_ID_BYTES = 41, PROGRESS_COLUMNS = 79 };
 
 struct progress {
-    char id[PROGRESS_ID_BYTES]; // safe, and so short that the line fits a terminal
+    char id[PROGRESS_ID_BYTES]; // made safe and cut, so that the line fits 80 columns
     uint64_t shown_ns;
-    bool terminal, open; // open: the moving line stands on the terminal
+    bool terminal, open; // open: the terminal shows the progress line
 };
 
 static void progress_show(void *context, uint64_t done, uint64_t total)

@@ -1,5 +1,5 @@
-// From options to running models: device, tokenizers, plans, the printed sum, weights, engines.
-// Used by every command that computes.
+// From options to running models: devices, tokenizers, memory plans, weights, engines. Used by
+// every command that computes.
 #pragma once
 
 #include "cli/settings.h"
@@ -19,7 +19,7 @@ struct loaded_model {
     struct tokenizer *tokenizer;
     struct chat_template *chat; // generators only
     struct text chat_source;
-    bool chat_is_plain; // the model brings no template
+    bool chat_is_plain; // the model has no template of its own
     struct model_plan *plan;
     struct model *model;
     struct engine *engine;
@@ -30,7 +30,7 @@ struct loaded_model {
 enum { DEVICES_MAX = 3 }; // cpu, cuda, simt
 
 struct loaded {
-    struct loaded_device devices[DEVICES_MAX]; // in the order of the models that asked first
+    struct loaded_device devices[DEVICES_MAX]; // in the order in which the models name them
     uint32_t device_count;
     struct loaded_device *of_choice[DEVICES_MAX + 1]; // by enum device_choice
     struct arena *arena;                              // of the process: ids, texts, lists
@@ -44,14 +44,14 @@ enum status devices_load(struct loaded *loaded, const struct device_settings *se
                          const struct model_spec *specs, uint32_t count,
                          struct error *err) MUST_USE;
 
-// Tokenizers, templates and plans of all specs; allocates no tensor. Prints the sum of
-// the plan to stderr, all of it at level debug or where it does not fit; checks the sum against the
-// free memory of each device and splits the KV memory. more: a line
-// about what else the process will take, or NULL.
+// Opens tokenizers, templates and plans of all specs; allocates no tensor. Splits the KV memory and
+// checks the sum of the plans against the free memory of each device. Prints the sum to stderr, the
+// whole plan at level debug or where it does not fit. more: a line of the whole plan about other
+// memory of the process, or NULL.
 enum status models_plan(struct loaded *loaded, const struct model_spec *specs, uint32_t count,
                         uint32_t port_count, const char *more, struct error *err) MUST_USE;
 
-// Weights with progress on stderr, then the engines.
+// Loads the weights, with progress on stderr, and opens the engines.
 enum status models_load(struct loaded *loaded, struct error *err) MUST_USE;
 
 void loaded_close(struct loaded *loaded);

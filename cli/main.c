@@ -8,30 +8,32 @@
 static const struct command commands[] = {
     {"serve", "[NAME=]MODEL_DIR[,option=value]... [options]",
      "Serves models over HTTP: chat, messages, embeddings and rerank.",
-     "Options of one model stand behind its folder, separated by commas (a comma in a path is\n"
-     "written '\\,'); the same options with -- set them for all models.",
+     "Options of one model follow its folder, separated by commas (a comma in a path is written\n"
+     "'\\,'); the same options with -- apply to all models.",
      command_serve},
     {"generate", "MODEL_DIR --prompt TEXT [options]", "Continues one prompt.", "",
      command_generate},
-    {"embed", "MODEL_DIR [options]", "Embeds texts: a line in, a JSON array a line out.", "",
-     command_embed},
+    {"embed", "MODEL_DIR [options]", "Embeds texts: one per line of stdin, one JSON array each.",
+     "", command_embed},
     {"rerank", "MODEL_DIR --query Q [--top-n N] [options]",
-     "Scores documents against a query: a document a line in, an object a line out.",
-     "In input order; sorted by score with --top-n.", command_rerank},
+     "Scores documents, one per line of stdin, against a query.",
+     "Prints one JSON object for each, in input order; sorted by score with --top-n.",
+     command_rerank},
     {"tokenize", "MODEL_DIR [--plain] [--no-special]",
-     "All bytes of stdin in, token ids as one JSON array out.", "", command_tokenize},
-    {"detokenize", "MODEL_DIR [--no-special]", "A JSON array of token ids in, the text out.", "",
-     command_detokenize},
+     "Reads text from stdin, prints its token ids as one JSON array.", "", command_tokenize},
+    {"detokenize", "MODEL_DIR [--no-special]",
+     "Reads a JSON array of token ids from stdin, prints the text.", "", command_detokenize},
     {"render", "MODEL_DIR | --template FILE [--now TIME]",
-     "A JSON object (messages, tools, ...) on stdin, the prompt on stdout.",
-     "A refusal of the template is exit 1 with its text on stderr.", command_render},
+     "Reads a JSON object (messages, tools, ...) from stdin, prints the prompt.",
+     "If the template refuses the object, its message goes to stderr and the exit code is 1.",
+     command_render},
     {"perplexity", "MODEL_DIR FILE [options]",
-     "How well a model predicts a text: what a --dtype costs.",
-     "FILE is UTF-8 text, - for stdin. Windows overlap by what --stride leaves; compare figures\n"
-     "of equal windows and strides only.",
+     "Measures how well a model predicts a text, for example what a --dtype costs.",
+     "FILE is UTF-8 text, - for stdin. Windows overlap where --stride is less than --window;\n"
+     "compare only figures of equal windows and strides.",
      command_perplexity},
-    {"inspect", "MODEL_DIR [options]", "What a model folder holds and what it would take.", "",
-     command_inspect},
+    {"inspect", "MODEL_DIR [options]",
+     "Shows what a model folder holds and the memory that serving it takes.", "", command_inspect},
 };
 enum { COMMAND_COUNT = sizeof commands / sizeof *commands };
 
@@ -51,7 +53,7 @@ static const struct command *command_find(const char *name)
     return NULL;
 }
 
-// What could not be written is a failure, whatever the command thought of it.
+// Output that could not be written is a failure even where the command succeeded.
 static int output_end(int code)
 {
     struct error err;
@@ -82,7 +84,7 @@ int main(int argc, char **argv)
         return output_end(command->run(command, 1, (char *[]){"--help", NULL}));
     if (command) {
         int code = command->run(command, argc - 2, argv + 2);
-        // A server's result is what it answered, not the lines it printed at its start.
+        // A server does not fail because nobody read what it printed at its start.
         return command->run == command_serve ? code : output_end(code);
     }
     safe_line(stderr, "weft: there is no command '%s' (see weft --help)", argv[help ? 2 : 1]);

@@ -197,7 +197,7 @@ enum status options_parse(const struct options_parse_args *args, struct error *e
     return STATUS_OK;
 }
 
-// With the largest suffix that leaves a whole number.
+// Prints bytes with the largest suffix that keeps a whole number.
 static void help_bytes(FILE *out, double bytes)
 {
     static const char *const suffixes[] = {"", "K", "M", "G", "T"};

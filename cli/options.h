@@ -11,7 +11,7 @@
 #include <stdio.h>
 
 enum option_kind {
-    OPTION_FLAG,    // bool: --name, --no-name, or name=true|false behind a folder
+    OPTION_FLAG,    // bool: --name, --no-name, or name=true|false after a folder
     OPTION_SWITCH,  // int: written like a flag, 0 or 1; the caller's default may be -1 (unset)
     OPTION_COUNT,   // uint32_t
     OPTION_BYTES,   // uint64_t, with an optional suffix K, M, G or T (powers of 1024)
@@ -45,7 +45,7 @@ struct option_table {
 // Splits the arguments into options (written into fields) and the rest (positional, in order).
 // tables: [table_count], fields[i] is the struct that table i fills.
 struct options_parse_args {
-    int argc; // behind the command's name
+    int argc; // without the command's name
     char **argv;
     const struct option_table *tables;
     void *const *fields;
@@ -57,14 +57,14 @@ struct options_parse_args {
 
 enum status options_parse(const struct options_parse_args *args, struct error *err) MUST_USE;
 
-// One `name=value` (or `name` of a flag) from behind a model folder.
+// Sets one option as it is written after a model folder: `name=value`, or `name` of a flag.
 enum status option_assign(const struct option_table *table, void *fields, const char *name,
                           const char *value, struct arena *arena, struct error *err) MUST_USE;
 
 // "  --name VALUE   help (default: ...)" for each row.
 void options_help(FILE *out, const struct option_table *table, const char *title);
 
-// The environment is read here alone. WEFT_API_KEY; NULL where unset or empty.
+// Nothing else in weft reads the environment. WEFT_API_KEY; NULL where unset or empty.
 const char *options_environment_key(void);
 // Whether text on this descriptor may be coloured: a terminal that can, and NO_COLOR unset or
 // empty.

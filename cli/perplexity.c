@@ -1,7 +1,7 @@
-// weft perplexity: how well a model predicts a text, in windows, so that a dtype can be judged.
+// weft perplexity: how well a model predicts a text, in windows, to compare dtypes.
 //
-// The engine is not stepped: the command lists its own batches. Each token of a step is a row of
-// its own, for every one's logits are wanted; the rows' slots share one sequence of KV blocks.
+// The command fills batches itself and does not run the engine. Each token of a step is a row of
+// its own, because all logits are needed; the slots of the rows share one sequence of KV blocks.
 #include "cli/command.h"
 
 #include "base/file.h"
@@ -62,7 +62,7 @@ static double surprise(const float *logits, uint32_t vocab, int32_t token)
     return log(sum) - (double)(logits[token] - top);
 }
 
-// A block of the window, in the table of every slot; the first also admits the slots.
+// Adds a block of the window to the table of every slot; the first one also admits the slots.
 static void block_add(struct reading *r, uint32_t block)
 {
     struct batch *batch = r->batch;
@@ -94,19 +94,19 @@ static enum status step_run(struct reading *r, const int32_t *next, uint32_t cou
     return status;
 }
 
-// Tokens [0, count) of a window, of which those from `counted` on count.
+// Computes tokens [0, count) of a window; those from `counted` on are added to the result.
 static enum status window_read(struct reading *r, const int32_t *tokens, uint32_t count,
                                uint32_t counted, struct error *err)
 {
     enum status status = STATUS_OK;
-    uint32_t last = count - 1; // predicted, never read
+    uint32_t last = count - 1; // predicted, but no input
     for (uint32_t at = 0; status == STATUS_OK && at < last; at += r->step_rows) {
         struct batch *batch = r->batch;
         batch_clear(batch, r->step++);
         if (at % r->facts->block_tokens == 0)
             block_add(r, at / r->facts->block_tokens);
         uint32_t end = last - at < r->step_rows ? last : at + r->step_rows;
-        uint32_t first = counted > at + 1 ? counted - 1 : at; // the first whose logits are wanted
+        uint32_t first = counted > at + 1 ? counted - 1 : at; // the first whose logits are needed
         for (uint32_t i = at; i < end; i++) {
             batch_rows(batch)[batch->row_count++] =
                 (struct batch_row){i - at,       1,
@@ -164,7 +164,7 @@ static enum status text_read(struct session *session, const char *file, int32_t 
     return status;
 }
 
-// The defaults, and what does not fit the model.
+// Fills in the defaults and refuses what does not fit the model.
 static enum status windows_choose(struct perplexity_settings *s, const struct model_facts *facts,
                                   struct error *err)
 {
@@ -209,7 +209,7 @@ static enum status perplexity(struct session *session, void *settings, struct er
         return status;
     struct reading r;
     reading_open(&r, session);
-    uint32_t done = 1; // tokens [0, done) have counted, or cannot
+    uint32_t done = 1; // tokens [0, done) are in the result; the first is never predicted
     for (uint32_t at = 0; status == STATUS_OK && done < count; at += s->stride) {
         uint32_t size = count - at < s->window ? count - at : s->window;
         status = window_read(&r, tokens + at, size, done - at, err);

@@ -1,4 +1,4 @@
-// The screen at the start; see ready.h. Runs on the main thread.
+// Prints the screen at the start; see ready.h. Runs on the main thread.
 #include "cli/ready.h"
 
 #include "base/json.h"
@@ -19,7 +19,7 @@ static void quoted_put(struct json_buffer *out, struct text in)
     json_put_literal(out, "'");
 }
 
-// "http://HOST:PORT", ready for a path.
+// Appends "http://HOST:PORT".
 static void address_put(struct json_buffer *out, const struct ready_args *args)
 {
     const struct serve_settings *settings = args->settings;
@@ -51,7 +51,7 @@ static void models_print(const struct loaded *loaded)
     }
 }
 
-// Where the key is; the key itself only where it was made here.
+// Says where the key is; shows it only if it was generated here.
 static void key_say(const struct ready_args *args)
 {
     if (args->keys->made)
@@ -64,7 +64,7 @@ static void key_say(const struct ready_args *args)
         puts("API key: the value of WEFT_API_KEY");
 }
 
-// What stands in the lines for a key that the operator gave.
+// Appends shell text that stands for a key that the operator gave.
 static void key_put(struct json_buffer *out, const struct ready_args *args)
 {
     const struct serve_settings *settings = args->settings;
@@ -79,7 +79,7 @@ static void key_put(struct json_buffer *out, const struct ready_args *args)
     }
 }
 
-// A key that was made here is printed, from the place that is wiped later and through no other.
+// A generated key is printed from where it lies: a copy would have to be wiped, too.
 static void key_print(const struct ready_args *args, struct text given)
 {
     if (args->keys->made)

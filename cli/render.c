@@ -21,7 +21,7 @@ static const struct option_row rows[] = {
      0,
      {0},
      "the clock",
-     "time for strftime_now, as 2025-07-10T12:00:00Z"},
+     "time that strftime_now gives, such as 2025-07-10T12:00:00Z"},
 };
 static const struct option_table table = {rows, sizeof rows / sizeof *rows};
 

@@ -14,7 +14,14 @@ struct rerank_settings {
 
 #define AT(field) offsetof(struct rerank_settings, field)
 static const struct option_row rows[] = {
-    {"query", OPTION_TEXT, AT(query), 0, 0, {0}, "required", "what the documents are held against"},
+    {"query",
+     OPTION_TEXT,
+     AT(query),
+     0,
+     0,
+     {0},
+     "required",
+     "text that the documents are compared with"},
     {"top-n",
      OPTION_COUNT,
      AT(top_n),

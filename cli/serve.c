@@ -1,5 +1,5 @@
 // weft serve: HTTP server, engines and their threads, from start to drain. The main thread loads,
-// then waits for news: of signals (signals.c) and of engines whose device failed.
+// then waits for signals (signals.c) and for engines whose device failed.
 #include "cli/command.h"
 #include "cli/keys.h"
 #include "cli/ready.h"
@@ -31,10 +31,10 @@ struct serving {
     struct server *server;
     struct served served;
     struct served_model *models;
-    struct port **ports;           // [model * http_threads + thread]
-    struct engine_thread *threads; // one an engine
-    uint64_t body_memory;
-    uint32_t thread_count; // started
+    struct port **ports;              // [model * http_threads + thread]
+    struct engine_thread *threads;    // one an engine
+    uint64_t body_memory, http_bytes; // bytes at most: of request bodies; of all HTTP
+    uint32_t thread_count;            // started
     struct signals *signals;
     _Atomic bool failed[DEVICES_MAX]; // by loaded.devices
 };
@@ -52,8 +52,8 @@ static uint32_t models_left(const struct serving *s)
     return count;
 }
 
-// On the thread of the engine that found it; the others of the device may hang in it. The first one
-// tells.
+// Runs on the thread of the engine that found the failure; other engines of the device may hang in
+// it. Only the first call for a device does anything.
 static void device_failed(struct serving *s, const struct loaded_device *device, const char *text)
 {
     if (atomic_exchange(&s->failed[device - s->loaded.devices], true))
@@ -79,7 +79,7 @@ static void *engine_main(void *argument)
     return NULL;
 }
 
-// FNV-1a over what decides the answers: build, model and options.
+// FNV-1a hash of what decides the answers: build, model and options.
 static void fingerprint_fill(struct served_model *out, const struct model_facts *facts, bool exact)
 {
     char text[256];
@@ -137,19 +137,19 @@ static enum status engines_start(struct serving *s, struct error *err)
     return STATUS_OK;
 }
 
-// What is printed may hold a key: it goes through this buffer, which is wiped.
+// stdout's buffer: a key is printed through it, so it is wiped afterwards.
 static char printed[4096];
 
 static void keys_end(struct serving *s)
 {
-    setvbuf(stdout, printed, _IOLBF, sizeof printed); // nothing was printed yet
+    setvbuf(stdout, printed, _IOLBF, sizeof printed); // allowed before the first output only
     struct ready_args ready = {&s->settings, &s->keys, &s->loaded, server_port(s->server)};
     ready_print(&ready);
     explicit_bzero(printed, sizeof printed);
     keys_wipe(&s->keys);
 }
 
-// One is always left to small bodies: two are the least.
+// At least two, because one is reserved for small bodies.
 static uint32_t text_workers(void)
 {
     enum { LEAST = 2, MOST = 4 };
@@ -157,7 +157,7 @@ static uint32_t text_workers(void)
     return cores < LEAST ? LEAST : cores > MOST ? MOST : (uint32_t)cores;
 }
 
-// By default a few of the largest bodies at least, and 2 % of what is free.
+// By default 2 % of the free memory, and room for a few of the largest bodies at least.
 static uint64_t body_memory(const struct serving *s)
 {
     uint64_t least = UINT64_C(256) << 20, part = cpu_memory_free() / 50;
@@ -186,16 +186,40 @@ static struct server_options server_options_of(const struct serving *s)
                                    .vllm_metrics = true};
 }
 
-static enum status server_start(struct serving *s, struct error *err)
+// Opens the port, which answers health checks while the models are loaded.
+static enum status server_up(struct serving *s, struct error *err)
 {
     if (!s->settings.ssl_certfile != !s->settings.ssl_keyfile)
         return error_set(err, STATUS_INVALID, "--ssl-certfile and --ssl-keyfile come together");
+    s->body_memory = body_memory(s);
     struct server_options options = server_options_of(s);
+    s->http_bytes = server_bytes_max(&options);
     enum status status = server_open(&s->server, &options, err);
+    if (!s->keys.made) // one that was made is still to be printed
+        keys_wipe(&s->keys);
     if (status != STATUS_OK)
         return status;
     log_line(LOG_INFO, "listening on %s port %u", s->settings.host, server_port(s->server));
     return STATUS_OK;
+}
+
+// Plans and loads the models and starts their engines; nothing is served yet.
+static enum status models_up(struct serving *s, const struct model_spec *specs, uint32_t count,
+                             struct error *err)
+{
+    char http_line[160];
+    snprintf(http_line, sizeof http_line,
+             "http: at most %.2f GiB, of them %.2f GiB for request bodies under way "
+             "(--max-body-memory)",
+             (double)s->http_bytes / 0x1p30, (double)s->body_memory / 0x1p30);
+    enum status status =
+        models_plan(&s->loaded, specs, count, s->settings.http_threads, http_line, err);
+    if (status == STATUS_OK)
+        status = models_load(&s->loaded, err);
+    if (status != STATUS_OK)
+        return status;
+    served_fill(s);
+    return engines_start(s, err);
 }
 
 static enum status start(struct serving *s, const struct model_spec *specs, uint32_t count,
@@ -204,26 +228,10 @@ static enum status start(struct serving *s, const struct model_spec *specs, uint
     enum status status = keys_collect(&s->keys, &s->settings, s->loaded.arena, err);
     if (status == STATUS_OK)
         status = devices_load(&s->loaded, device, specs, count, err);
-    if (status != STATUS_OK)
-        return status;
-    s->body_memory = body_memory(s);
-    status = server_start(s, err);
-    if (!s->keys.made)
-        keys_wipe(&s->keys);
-    struct server_options sizes = server_options_of(s);
-    char http_line[160];
-    snprintf(http_line, sizeof http_line,
-             "http: at most %.2f GiB, of them %.2f GiB for request bodies under way "
-             "(--max-body-memory)",
-             (double)server_bytes_max(&sizes) / 0x1p30, (double)s->body_memory / 0x1p30);
     if (status == STATUS_OK)
-        status = models_plan(&s->loaded, specs, count, s->settings.http_threads, http_line, err);
+        status = server_up(s, err);
     if (status == STATUS_OK)
-        status = models_load(&s->loaded, err);
-    if (status != STATUS_OK)
-        return status;
-    served_fill(s);
-    status = engines_start(s, err);
+        status = models_up(s, specs, count, err);
     if (status != STATUS_OK)
         return status;
     signals_serving(s->signals);
@@ -270,14 +278,14 @@ static void reload(struct serving *s)
                               "--ssl-certfile");
 }
 
-// Said before an end at once; on the thread of the signals.
+// Logged before the process ends at once; runs on the signals' thread.
 static void lost_report(void *context)
 {
     const struct serving *s = context;
     log_line(LOG_ERROR, "%u requests were not answered to their end", server_requests(s->server));
 }
 
-// Waits for the engines' threads until the deadline, at least for a moment; false: one goes on.
+// Waits for the engines' threads until the deadline, a second at least; false: one still runs.
 static bool engines_end(struct serving *s, uint64_t deadline)
 {
     enum { LEAST_MS = 1000, POLL_US = 2000 };
@@ -297,7 +305,8 @@ static bool engines_end(struct serving *s, uint64_t deadline)
             continue;
         }
         all = false;
-        log_line(LOG_ERROR, "the engine of '%s' did not end within --shutdown-timeout: left behind",
+        log_line(LOG_ERROR,
+                 "the engine of '%s' did not end within --shutdown-timeout and is abandoned",
                  t->model->spec.id);
     }
     return all;
@@ -319,7 +328,7 @@ static int wait_and_drain(struct serving *s)
         log_line(LOG_ERROR, "%d requests were not answered within --shutdown-timeout", lost);
     bool ended = engines_end(s, deadline);
     if (models_left(s) < s->loaded.model_count || lost != 0 || !ended)
-        return EXIT_CODE_FAILURE; // threads may hang: the caller ends the process at once
+        return EXIT_CODE_FAILURE; // a thread may hang: the caller ends the process at once
     signals_closing(s->signals);
     server_close(s->server);
     loaded_close(&s->loaded);
@@ -332,7 +341,7 @@ static enum status specs_parse(const struct texts *positional, const struct mode
 {
     for (uint32_t i = 0; i < positional->count; i++) {
         enum status status = model_spec_parse(&specs[i], positional->at[i], all, arena, err);
-        if (status == STATUS_OK) // it stands in JSON and in metrics
+        if (status == STATUS_OK) // the name goes into JSON and metrics
             status = text_check("the name of a model", text_of(specs[i].id), err);
         if (status != STATUS_OK)
             return status;
@@ -365,7 +374,8 @@ int command_serve(const struct command *self, int argc, char **argv)
     const struct option_table tables[] = {serve_options_table, device_options_table,
                                           model_options_table};
     void *const fields[] = {&s.settings, &device, &model};
-    static const char *const titles[] = {"Server:", "Device:", "Model (all, or behind a folder):"};
+    static const char *const titles[] = {
+        "Server:", "Device:", "Model (for all, or for one after its folder):"};
     struct texts positional;
     struct command_parse parse = {self, argc, argv, tables, fields, titles, 3, 1, MODELS_MAX};
     int code = command_parse(&parse, s.loaded.arena, &positional);
@@ -390,11 +400,11 @@ int command_serve(const struct command *self, int argc, char **argv)
         status = start(&s, specs, positional.count, &device, &err);
     if (status != STATUS_OK) {
         start_failed(&err);
-        process_end(EXIT_CODE_FAILURE); // its threads are running: nothing of theirs is needed
+        process_end(EXIT_CODE_FAILURE); // without cleaning up: threads are still running
     }
     code = wait_and_drain(&s);
     if (code != EXIT_CODE_OK)
-        process_end(code); // threads may hang: nothing of theirs is freed
+        process_end(code); // without cleaning up: a thread may hang
     log_end(LAST_LINES_MS);
     return code;
 }

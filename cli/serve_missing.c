@@ -1,4 +1,4 @@
-// weft serve where libh2o was not there at build time: it says so.
+// weft serve of a build without libh2o: an error that says so.
 #include "cli/command.h"
 
 int command_serve(const struct command *self, int argc, char **argv)

@@ -187,7 +187,7 @@ int session_command_run(const struct session_command *c)
     struct device_settings device;
     model_settings_init(&model);
     device_settings_init(&device);
-    device.log_level = LOG_WARNING; // the result is what is wanted
+    device.log_level = LOG_WARNING; // progress lines would only disturb the result
     const struct option_table tables[] = {c->own, device_options_table, model_options_table};
     void *const fields[] = {c->settings, &device, &model};
     const char *const titles[] = {c->own_title, "Device:", "Model:"};
@@ -211,7 +211,7 @@ int session_command_run(const struct session_command *c)
     return code;
 }
 
-// An engine that runs on has no sentence: then one result alone failed.
+// Without an error of the engine the request alone failed: its result was not finite.
 static enum status failed(const struct session *session, struct error *err)
 {
     const char *said = engine_error(session->model->engine)->text;

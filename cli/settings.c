@@ -20,39 +20,43 @@ static const struct option_row model_rows[] = {
      {"auto", "float32", "bfloat16", "float16"}, "auto, the weights'",
      "type of keys and values"},
     {"max-model-len", OPTION_COUNT, AT(model_settings, max_model_len), 0, 16777216, {0},
-     "0, the checkpoint's", "tokens of a sequence, prompt and output"},
+     "0, the checkpoint's", "tokens of a sequence at most, prompt and output"},
     {"max-num-seqs", OPTION_COUNT, AT(model_settings, max_num_seqs), 0, 4096, {0}, "0: 256",
-     "sequences resident at once"},
+     "sequences computed at once, at most"},
     {"max-num-batched-tokens", OPTION_COUNT, AT(model_settings, max_num_batched_tokens), 0,
      1048576, {0},
      "0: 256 on a CPU (512 from 8 threads on), else 2048, or the least if more",
-     "tokens of a step; at least 4/3 of max-num-seqs; encoders: at least their longest input"},
+     "tokens of a step at most; must be at least 4/3 of max-num-seqs, of encoders their longest "
+     "input"},
     {"block-size", OPTION_COUNT, AT(model_settings, block_size), 0, 64, {0}, "0: 64",
      "tokens of a KV block: 16, 32 or 64"},
     {"kv-cache-memory", OPTION_BYTES, AT(model_settings, kv_cache_memory), 0, 0x1p50, {0},
      "0: a share of what is free", "bytes for keys and values; suffixes K, M, G, T"},
     {"step-stretch", OPTION_REAL, AT(model_settings, step_stretch), 0, 1000, {0},
      "2.5 on a CPU, else 0",
-     "prompts make a step at most so many times as long as the median one; up to 1: no bound"},
+     "prompts may make a step so many times as long as the median one; up to 1: no bound"},
     {"kv-share", OPTION_REAL, AT(model_settings, kv_share), 0.001, 1000, {0}, "1",
-     "weight of this model when the KV memory is split"},
+     "weight of this model when the memory for keys and values is split"},
     {"chat-template", OPTION_TEXT, AT(model_settings, chat_template), 0, 0, {0}, "the model's",
      "file with the chat template to use"},
     {"generation-config", OPTION_CHOICE, AT(model_settings, generation_config), 0, 0,
      {"none", "auto"}, "none", "auto: sampling defaults from generation_config.json"},
     {"rerank-prompt", OPTION_CHOICE, AT(model_settings, rerank_prompt), 0, 0,
      {"auto", "pair", "yes-no"}, "auto, as the folder says",
-     "what a Qwen3ForSequenceClassification reads: a text pair, or Qwen3-Reranker's prompt"},
+     "what a Qwen3ForSequenceClassification is given: a text pair, or Qwen3-Reranker's prompt"},
     {"special-tokens-in-text", OPTION_FLAG, AT(model_settings, special_tokens_in_text), 0, 0, {0},
-     "off: they are text", "embedders take [SEP] and the like in an input as the tokens"},
+     "off: they are text", "embedders take markers such as [SEP] in an input as special tokens"},
     {"max-queued-requests", OPTION_COUNT, AT(model_settings, max_queued_requests), 1, 65536, {0},
-     "2048", "requests accepted and not finished; more get 503 or 529"},
+     "2048", "requests accepted and not yet finished, at most; more get 503 or 529"},
     {"max-queued-tokens", OPTION_COUNT, AT(model_settings, max_queued_tokens), 0, 1073741824, {0},
-     "0: 2097152, at least two full contexts", "prompt tokens of those requests"},
+     "0: 2097152, at least two full contexts",
+     "prompt tokens of the requests accepted and not yet finished, at most"},
     {"max-result-bytes", OPTION_BYTES, AT(model_settings, max_result_bytes), 1024, 0x1p40, {0},
-     "256M", "bytes of vectors and scores of those requests; suffixes K, M, G, T"},
+     "256M",
+     "bytes of the vectors and scores of the requests accepted and not yet finished, at most; "
+     "suffixes K, M, G, T"},
     {"enable-prefix-caching", OPTION_FLAG, AT(model_settings, enable_prefix_caching), 0, 0, {0},
-     "on", "reuse the KV blocks of equal prompt beginnings"},
+     "on", "reuse keys and values of equal prompt beginnings"},
     {"load-format", OPTION_CHOICE, AT(model_settings, load_format), 0, 0, {"auto", "dummy"},
      "auto", "dummy: random weights, only config.json is needed"},
 };
@@ -65,11 +69,12 @@ static const struct option_row device_rows[] = {
     {"device-library", OPTION_TEXT, AT(device_settings, device_library), 0, 0, {0},
      "beside the executable, then the install libdir", "shared object of the device"},
     {"device-cache", OPTION_TEXT, AT(device_settings, device_cache), 0, 0, {0},
-     "none: chosen anew at each start", "folder that keeps the GPU's choice of algorithms"},
+     "none: chosen anew at each start",
+     "folder that keeps the measured choice of a GPU's algorithms"},
     {"exact", OPTION_SWITCH, AT(device_settings, exact), 0, 0, {0},
-     "on for cpu and simt, off for cuda", "bit-equal results whatever else runs"},
+     "on for cpu and simt, off for cuda", "the same bits whatever else is computed meanwhile"},
     {"threads", OPTION_COUNT, AT(device_settings, threads), 0, 1024, {0},
-     "0: the cores that affinity and quota leave", "compute threads of the CPU device"},
+     "0: the cores that the process may use", "compute threads of the CPU device"},
     {"log-level", OPTION_CHOICE, AT(device_settings, log_level), 0, 0,
      {"error", "warning", "info", "debug"}, "info for serve, else warning",
      "lines on stderr; -v is debug, which shows the whole memory plan"},
@@ -90,21 +95,21 @@ static const struct option_row serve_rows[] = {
     {"api-key-file", OPTION_TEXT, AT(serve_settings, api_key_file), 0, 0, {0}, "none",
      "file with one key a line; # begins a comment line"},
     {"http-threads", OPTION_COUNT, AT(serve_settings, http_threads), 1, 64, {0}, "1",
-     "HTTP event loops"},
+     "event loops, each on a thread of its own"},
     {"ssl-certfile", OPTION_TEXT, AT(serve_settings, ssl_certfile), 0, 0, {0}, "no TLS",
      "certificate chain (PEM)"},
     {"ssl-keyfile", OPTION_TEXT, AT(serve_settings, ssl_keyfile), 0, 0, {0}, "no TLS",
      "private key (PEM)"},
     {"http2", OPTION_CHOICE, AT(serve_settings, http2), 0, 0, {"on", "off", "auto"},
-     "auto: on loopback only", "HTTP/2"},
+     "auto: on loopback only", "whether HTTP/2 is served beside HTTP/1.1"},
     {"shutdown-timeout", OPTION_REAL, AT(serve_settings, shutdown_timeout), 0, 86400, {0}, "30",
      "seconds that accepted requests get after SIGTERM"},
     {"max-connections", OPTION_COUNT, AT(serve_settings, connections_max), 1, 1048576, {0}, "16384",
-     "open connections, at most; as many as ulimit -n allows"},
+     "open connections at most; fewer where ulimit -n allows fewer"},
     {"max-body-memory", OPTION_BYTES, AT(serve_settings, max_body_memory), 0x1p26, 0x1p50, {0},
      "256M, or 2 % of the free memory where that is more",
-     "bytes for request bodies under way, of all connections; above it the one that holds most is "
-     "closed, without a valid key first; suffixes K, M, G, T"},
+     "bytes for the bodies of all requests under way; above it the connection that holds most is "
+     "closed, one without a valid key first; suffixes K, M, G, T"},
 };
 // clang-format on
 const struct option_table serve_options_table = {serve_rows,
@@ -134,7 +139,7 @@ void serve_settings_init(struct serve_settings *s)
                                  .connections_max = 16384};
 }
 
-// Takes the part up to the next comma that no backslash precedes; NULL behind the last part.
+// Takes the part up to the next comma that no backslash precedes; NULL after the last part.
 static char *part_next(char **rest)
 {
     char *start = *rest;
@@ -153,7 +158,7 @@ static char *part_next(char **rest)
     }
 }
 
-// "." and ".." are named as what they stand for.
+// The folder's last part; of "." and "..", that of the folder which they mean.
 static const char *last_part(const char *folder, struct arena *arena)
 {
     size_t end = strlen(folder);
@@ -218,7 +223,7 @@ enum status model_spec_find(struct model_spec *out, const char *text,
 
 void model_settings_to_options(const struct model_settings *s, struct model_options *out)
 {
-    *out = (struct model_options){.dtype = s->dtype - 1, // auto is 0 here, -1 there
+    *out = (struct model_options){.dtype = s->dtype - 1, // auto: 0 of the option, -1 of the model
                                   .kv_dtype = s->kv_cache_dtype - 1,
                                   .max_model_len = s->max_model_len,
                                   .max_num_seqs = s->max_num_seqs,

@@ -1,4 +1,4 @@
-// What the commands can be told: the settings of a process and of one model, with their tables.
+// The settings of a process and of one model, with the tables of their options.
 #pragma once
 
 #include "cli/options.h"
@@ -7,7 +7,7 @@
 enum device_choice { DEVICE_AUTO, DEVICE_CPU, DEVICE_CUDA, DEVICE_SIMT };
 enum generation_config { GENERATION_CONFIG_NONE, GENERATION_CONFIG_AUTO };
 
-struct model_settings { // behind a folder for that model, or with -- for all
+struct model_settings { // given after a folder for that model, or with -- for all
     int device;         // enum device_choice
     int dtype;          // index into auto, float32, bfloat16, float16, int8
     int kv_cache_dtype; // index into auto, float32, bfloat16, float16
@@ -25,7 +25,7 @@ struct model_settings { // behind a folder for that model, or with -- for all
     int load_format; // auto, dummy
 };
 
-struct device_settings { // of each device that a model is on
+struct device_settings { // the same for all devices
     const char *device_library;
     const char *device_cache; // folder, or NULL
     int exact;                // 0, 1, or -1: the device's default
@@ -44,7 +44,7 @@ struct serve_settings {
     int http2;               // on, off, auto
     double shutdown_timeout; // seconds
     uint32_t connections_max;
-    uint64_t max_body_memory; // bytes; 0: by what is free
+    uint64_t max_body_memory; // bytes; 0: from the free memory
 };
 
 void model_settings_init(struct model_settings *s);

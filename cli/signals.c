@@ -1,4 +1,4 @@
-// See signals.h. The thread lives as long as the process.
+// Waiting for signals; see signals.h. The thread lives as long as the process.
 #include "cli/signals.h"
 
 #include "cli/command.h"
@@ -37,7 +37,7 @@ static void news_put(struct signals *s, enum news news)
     pthread_cond_signal(&s->there);
 }
 
-// Some senders signal the process and then its group at once: `timeout` of coreutils does.
+// Some senders, such as `timeout` of coreutils, signal the process and at once its group.
 static bool is_same_stop(struct signals *s)
 {
     uint64_t now = clock_ns();

@@ -1,5 +1,5 @@
-// The signals of a serving process and what they ask of main. A thread of its own waits for them,
-// so that main may be busy loading or draining. SIGTERM, SIGINT: stop; SIGHUP: reload.
+// The signals of a serving process: SIGTERM and SIGINT stop it, SIGHUP reloads. A thread of its own
+// waits for them and tells main, which may be busy loading or draining.
 #pragma once
 
 #include "base/status.h"
@@ -15,9 +15,10 @@ enum news {
 
 struct signals;
 
-// Before any other thread starts: they inherit the blocked signals. Until signals_serving a stop
-// ends the process at once with 0. `lost` says in the log what an end at once loses; it is called
-// on the thread of the signals between signals_serving and signals_closing.
+// Called before any other thread starts, so that all inherit the blocked signals. Until
+// signals_serving a stop ends the process at once with 0. Between signals_serving and
+// signals_closing a second stop calls `lost` on the signals' thread, which logs what is lost, and
+// ends the process.
 enum status signals_open(struct signals **out, void (*lost)(void *context), void *context,
                          struct error *err) MUST_USE;
 void signals_serving(struct signals *signals);              // from now on a stop is news for main
@@ -25,7 +26,7 @@ void signals_closing(struct signals *signals);              // nothing can be lo
 void signals_post(struct signals *signals, enum news news); // from any thread
 uint32_t signals_wait(struct signals *signals);             // what has come since the last call
 
-enum { LAST_LINES_MS = 1000 }; // where the reader of stderr has stalled
+enum { LAST_LINES_MS = 1000 }; // how long the end waits for a stalled reader of stderr
 
-// The last lines come out, then the process ends; threads and memory are left as they are.
+// Writes the last lines of the log and ends the process without cleaning up.
 _Noreturn void process_end(int code);

@@ -25,7 +25,7 @@ static const struct option_row rows[] = {
      0,
      {0},
      "on",
-     "what the post-processor adds (BOS, CLS, ...); --no-special drops it"},
+     "what the post-processor adds (BOS, CLS, ...); --no-special leaves it out"},
 };
 static const struct option_table table = {rows, sizeof rows / sizeof *rows};
 
@@ -93,7 +93,7 @@ static enum status ids_read(struct decode_args *decode, struct error *err)
     return status;
 }
 
-// A server skips such ids, they cannot come from its model; here somebody typed them.
+// A server never meets such ids, because its model cannot give them; here somebody typed them.
 static enum status ids_check(const struct tokenizer *tokenizer, const struct decode_args *decode,
                              struct error *err)
 {
