@@ -69,10 +69,10 @@ void connection_release(h2o_req_t *req)
 // all threads have one count. seq_cst, here and at the flags: a thread that pauses raises its flag
 // and then reads the count again; one that closes a connection lowers the count and then reads the
 // flags. With less, each could miss the other.
-static bool connection_take(struct server *server)
+static bool connection_take(struct server *server, uint32_t most)
 {
     uint32_t count = atomic_load(&server->connections);
-    while (count < server->options.connections_max)
+    while (count < most)
         if (atomic_compare_exchange_weak(&server->connections, &count, count + 1))
             return true;
     return false;
@@ -149,7 +149,7 @@ void loop_accept(h2o_socket_t *listener, const char *err)
     if (err)
         return;
     for (int i = 0; i < ACCEPTS_PER_TURN; i++) {
-        if (!connection_take(thread->server)) {
+        if (!connection_take(thread->server, thread->server->options.connections_max)) {
             h2o_socket_read_stop(listener);
             atomic_store(&thread->listener_paused, true);
             listener_resume(thread); // one may have closed meanwhile
@@ -162,13 +162,22 @@ void loop_accept(h2o_socket_t *listener, const char *err)
     }
 }
 
-// Before the listener closes: what the kernel has queued would be reset.
+// Before the listener closes: what the kernel has queued would be reset. Past the limit it takes
+// part of the descriptors that are kept for other things: some must stay for /metrics and a reload.
 void loop_accept_rest(struct http_thread *thread)
 {
-    do {
-        atomic_fetch_add(&thread->server->connections, 1);
-    } while (accept_one(thread));
-    connection_give(thread->server);
+    struct server *server = thread->server;
+    uint32_t most = server->options.connections_max + server->drain_connections;
+    while (connection_take(server, most)) {
+        if (!accept_one(thread)) {
+            connection_give(server);
+            return;
+        }
+    }
+    log_line(LOG_WARNING,
+             "shutdown with %u connections: those that still wait to be accepted are reset "
+             "(--max-connections)",
+             most);
 }
 
 // With SO_REUSEPORT a second process would share the port silently: a bind without it detects that.

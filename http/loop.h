@@ -102,6 +102,7 @@ struct server {
     _Atomic(struct access *) access;
     struct work_pool *work;
     _Atomic uint32_t connections; // of all threads
+    uint32_t drain_connections;   // so many more are accepted when it drains
     uint32_t port;
     uint32_t thread_count;
     uint32_t started; // threads that run

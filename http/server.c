@@ -53,12 +53,13 @@ static uint32_t connections_fit(uint32_t wanted, rlim_t descriptors)
     return fit < wanted ? (uint32_t)fit : wanted;
 }
 
-// A connection needs a descriptor; accepting without one would make the listener spin.
-static void descriptors_raise(struct server_options *o)
+// A connection needs a descriptor; accepting without one would make the listener spin. Returns how
+// many of those that are kept a drain may take for connections.
+static uint32_t descriptors_raise(struct server_options *o)
 {
     struct rlimit limit;
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
-        return;
+        return 0;
     rlim_t wanted = (rlim_t)o->connections_max + DESCRIPTORS_KEPT;
     if (limit.rlim_cur < wanted) {
         limit.rlim_cur = limit.rlim_max < wanted ? limit.rlim_max : wanted;
@@ -66,11 +67,12 @@ static void descriptors_raise(struct server_options *o)
             getrlimit(RLIMIT_NOFILE, &limit);
     }
     uint32_t fit = connections_fit(o->connections_max, limit.rlim_cur);
-    if (fit == o->connections_max)
-        return;
-    log_line(LOG_WARNING, "%ju open files are allowed: at most %u connections (ulimit -n)",
-             (uintmax_t)limit.rlim_cur, fit);
+    if (fit != o->connections_max)
+        log_line(LOG_WARNING, "%ju open files are allowed: at most %u connections (ulimit -n)",
+                 (uintmax_t)limit.rlim_cur, fit);
     o->connections_max = fit;
+    rlim_t kept = limit.rlim_cur - fit;
+    return (kept < DESCRIPTORS_KEPT ? (uint32_t)kept : DESCRIPTORS_KEPT) / 2;
 }
 
 bool server_http2_is_on(const struct server_options *options)
@@ -212,7 +214,7 @@ enum status server_open(struct server **out, const struct server_options *option
     struct server *server = heap_take_zeroed(1, sizeof *server);
     server->options = *options;
     defaults_fill(&server->options);
-    descriptors_raise(&server->options);
+    server->drain_connections = descriptors_raise(&server->options);
     server->port = options->port;
     server->thread_count = server->options.http_threads;
     server->threads = heap_take_zeroed(server->thread_count, sizeof *server->threads);

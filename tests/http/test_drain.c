@@ -169,6 +169,48 @@ static void test_flood_loses_nothing(void **state)
     fixture_close(&f);
 }
 
+// More clients wait in the kernel than descriptors are kept: past the limit half of those are
+// taken.
+static void test_crowd_leaves_descriptors(void **state)
+{
+    (void)state;
+    enum { HELD = 2, CROWD = 200, TAKEN = 128 };
+    struct fixture f;
+    struct drain drain;
+    struct http_client held[HELD], *crowd = calloc(CROWD, sizeof *crowd);
+    struct http_answer answer;
+    struct server_options options = {.connections_max = HELD, .shutdown_timeout_ms = DRAIN_MS};
+    fixture_open(&f, &options, true);
+    for (uint32_t i = 0; i < HELD; i++) {
+        assert_true(http_client_open(&held[i], f.port));
+        assert_true(http_client_request(&held[i], "POST", "/v1/test/wait", BEARER JSON, "{}"));
+        assert_true(fixture_wait_live(&f, i + 1));
+    }
+    for (int i = 0; i < CROWD; i++) {
+        assert_true(http_client_open(&crowd[i], f.port));
+        assert_true(http_client_request(&crowd[i], "POST", "/v1/test/echo", BEARER JSON, "[1]"));
+    }
+    drain_start(&drain, &f);
+    for (int i = 0; i < CROWD; i++) {
+        bool answered = http_client_answer(&crowd[i], &answer);
+        assert_int_equal(answered, i < TAKEN);
+        if (answered) {
+            assert_int_equal(answer.status, 200);
+            http_answer_free(&answer);
+        }
+        http_client_close(&crowd[i]);
+    }
+    port_double_push_all(f.ports[0], 0, FINISH_STOP);
+    for (int i = 0; i < HELD; i++) {
+        assert_true(http_client_answer(&held[i], &answer));
+        http_answer_free(&answer);
+        http_client_close(&held[i]);
+    }
+    assert_int_equal(drain_end(&drain), 0);
+    free(crowd);
+    fixture_close(&f);
+}
+
 // A body whose head came before the signal is read to its end and answered.
 static void test_upload_under_way(void **state)
 {
@@ -450,6 +492,7 @@ int main(void)
         cmocka_unit_test(test_idle_connections_close),
         cmocka_unit_test(test_accepted_requests_finish),
         cmocka_unit_test(test_flood_loses_nothing),
+        cmocka_unit_test(test_crowd_leaves_descriptors),
         cmocka_unit_test(test_upload_under_way),
         cmocka_unit_test(test_late_requests_are_refused),
         cmocka_unit_test(test_soon_requests_are_served),
