@@ -358,6 +358,44 @@ class Commands(unittest.TestCase):
         self.assertEqual((done.returncode, done.stderr), (0, b""))
         self.assertEqual(done.stdout.decode(), text)
 
+    def test_documents_by_score(self):
+        """--top-n gives the best first, equal ones in the order of the input; scores are sigmoids."""
+        def scores(*options):
+            done = weft("rerank", RERANK, "--query", "warm wool", *options, feed=b"sea\nwool\nsea\nwarm wool\ncold\n")
+            self.assertEqual((done.returncode, done.stderr), (0, b""))
+            return [json.loads(line) for line in done.stdout.splitlines()]
+        every, raw = scores(), scores("--raw-scores")
+        self.assertEqual([r["index"] for r in every], [0, 1, 2, 3, 4])
+        self.assertEqual(every[0]["relevance_score"], every[2]["relevance_score"])
+        for one, logit in zip(every, raw):
+            self.assertAlmostEqual(one["relevance_score"], 1 / (1 + math.exp(-logit["relevance_score"])), 6)
+        ranked = sorted(every, key=lambda r: (-r["relevance_score"], r["index"]))
+        self.assertEqual(scores("--top-n", "9"), ranked)
+        self.assertEqual(scores("--top-n", "2"), ranked[:2])
+
+    def test_the_time_of_a_rendering(self):
+        template = self.folder / "template"
+        template.write_text("{{ strftime_now('%Y-%m-%d %H:%M:%S') }}")
+        done = weft("render", "--template", template, "--now", "1999-12-31T23:59:58Z", feed=b"{}")
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, b"1999-12-31 23:59:58", b""))
+        for wrong in ("1999-12-31", "1999-12-31T23:59:58Zx", "now", ""):
+            self.fails(1, f"--now must look like 2025-07-10T12:00:00Z, got '{wrong}'", "render", "--template",
+                       template, "--now", wrong, feed=b"{}")
+
+    def test_the_template_for_tools(self):
+        folder = self.copy(CHAT, "tools")
+        path = folder / "tokenizer_config.json"
+        config = json.loads(path.read_text())
+        config["chat_template"] = [{"name": "default", "template": "plain"},
+                                   {"name": "tool_use", "template": "tools: {{ tools | length }}"}]
+        path.write_text(json.dumps(config))
+        for tools, want in (([], b"plain"), ([{"type": "function"}], b"tools: 1")):
+            done = weft("render", folder, feed=json.dumps({"messages": [], "tools": tools}).encode())
+            self.assertEqual((done.returncode, done.stdout, done.stderr), (0, want, b""))
+        del config["chat_template"]
+        path.write_text(json.dumps(config))
+        self.fails(1, "the model brings no chat template: give --template FILE", "render", folder, feed=b"{}")
+
     def test_texts_that_are_none(self):
         done = subprocess.run([WEFT.encode(), *(a.encode() for a in GENERATE[:3]), b"\xff\xfe"],
                               capture_output=True, timeout=60)

@@ -36,4 +36,6 @@ FAULTS = [
     ("an option stands in no guide", "docs/OPERATING.md", "", "`--block-size` (16", "The size of a block (16", "test_commands"),
     ("the moving line of a build stays on the terminal", "tools/build.sh", "", "[ -z \"$shown\" ] ||", "[ -n \"$shown\" ] ||", "test_build"),
     ("a failed build shows no log", "tools/build.sh", "", "cat \"$log\"", ":", "test_build"),
+    ("equal documents come last first", "cli/rerank.c", "score_order", "return a->index < b->index ? -1 : 1;", "return a->index < b->index ? 1 : -1;", "test_commands"),
+    ("something may follow --now", "cli/render.c", "now_read", "if (!end || *end != '\\0')", "if (!end)", "test_commands"),
 ]
