@@ -108,7 +108,7 @@ enum finish {
     FINISH_CANCEL,
     FINISH_TIMEOUT, // deadline_ns passed in the queue
     FINISH_STALLED, // the reader took nothing for 60 s, or too much is kept for slow readers
-    FINISH_ERROR,   // the device failed
+    FINISH_ERROR,   // the device failed, or a result is not finite
     FINISH_DONE,    // pooling: values are ready
 };
 

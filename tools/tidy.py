@@ -22,7 +22,7 @@ MAY_INCLUDE = {  # room -> rooms (prefixes of paths) it may include
     "kernels": ["kernels/", "base/"],
     "runtime/text": ["runtime/text/", "base/"],
     "runtime/model": ["runtime/model/", "kernels/", "base/"],
-    "scheduler": ["scheduler/", "runtime/model/", "runtime/grammar/", "kernels/", "base/"],
+    "scheduler": ["scheduler/", "runtime/model/", "kernels/", "base/"],
     "http": ["http/", "scheduler/", "runtime/text/", "runtime/model/model.h", "base/"],
     "cli": [""],
 }

@@ -114,7 +114,8 @@ static void caller_wait(struct threads *threads)
             return;
         pause_some();
     }
-    // The last worker lowers unfinished, then reads caller_sleeps; we do the reverse.
+    // The last worker lowers unfinished, then reads caller_sleeps; we do the reverse: sequential
+    // consistency lets at least one of us see the other.
     atomic_store(&threads->caller_sleeps, 1);
     for (;;) {
         uint32_t left = atomic_load(&threads->box.unfinished);

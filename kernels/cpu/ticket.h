@@ -76,6 +76,7 @@ static inline uint32_t ticket_chunk(const struct ticket_seen *seen)
 // True: it was the last unfinished chunk of the job.
 static inline bool ticket_finish(struct ticket_box *box)
 {
-    // release: the caller must see what the chunk wrote
-    return atomic_fetch_sub_explicit(&box->unfinished, 1, memory_order_acq_rel) == 1;
+    // The caller must see what the chunk wrote, and this count or the finisher its caller_sleeps
+    // (threads.c): sequential consistency.
+    return atomic_fetch_sub(&box->unfinished, 1) == 1;
 }

@@ -16,6 +16,9 @@
 //                        experts, combine into BUFFER_DELTA), which forward_run chooses by layer
 #include "runtime/model/internal.h"
 
+// Bias 0 means none in struct forward_op.
+_Static_assert(LAYER_QKV_BIAS > 0 && WEIGHT_EMBED == 0, "no bias is the first of its list");
+
 enum status forward_prep(struct model *model, const struct step *host)
 {
     const struct model_layout *at = &model->layout;

@@ -139,8 +139,8 @@ struct forward;
 struct forward_op {
     enum status (*run)(struct forward *, const struct forward_op *); // NULL ends a list
     enum model_buffer in, out;
-    uint32_t weight,
-        bias; // enum layer_weight in lists of a layer, else enum model_weight; 0: no bias
+    // enum layer_weight in lists of a layer, else enum model_weight; bias 0: none
+    uint32_t weight, bias;
     enum model_buffer add; // norms: added to `in` first
 };
 

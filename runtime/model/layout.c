@@ -75,7 +75,7 @@ static void host(struct model_layout *out, const struct model_facts *facts)
     bool sampled = facts->kind == MODEL_GENERATOR;
     uint64_t rows = facts->limits.rows_max;
     size_t at = 0;
-    out->results_bytes = place(&at, sampled ? rows : 0, sizeof(struct sample_result));
+    place(&at, sampled ? rows : 0, sizeof(struct sample_result));
     out->results_bytes = at;
     at = 0;
     place(&at, sampled ? rows * SAMPLE_TOP_MAX : 0, sizeof(struct sample_top));
@@ -96,7 +96,7 @@ static void host(struct model_layout *out, const struct model_facts *facts)
 void model_layout_init(struct model_layout *out, const struct model_facts *facts,
                        const struct model_parts *parts)
 {
-    *out = (struct model_layout){.record_bytes = parts->step.bytes};
+    *out = (struct model_layout){0};
     size_t masks = 0;
     if (facts->kind == MODEL_GENERATOR)
         place(&masks, (uint64_t)facts->limits.rows_max * ((facts->vocab + 31) / 32),
