@@ -147,6 +147,20 @@ static void head_put(const struct generation *g, struct json_buffer *out, const 
                     g->call.model->fingerprint);
 }
 
+// False: the arena is full.
+static bool chunk_make(struct generation *g)
+{
+    struct json_buffer chunk = {0};
+
+    if (!g->stream)
+        return true;
+    json_put_literal(&chunk, "data: ");
+    head_put(g, &chunk, "chat.completion.chunk");
+    g->chunk = arena_copy(exchange_arena(g->call.exchange), text_span(chunk.at, chunk.bytes));
+    json_buffer_free(&chunk);
+    return g->chunk.at != NULL;
+}
+
 static void chunk_begin(const struct generation *g, struct json_buffer *out)
 {
     json_put_raw(out, g->chunk);
@@ -169,13 +183,6 @@ static void chunk_end(const struct generation *g, struct json_buffer *out)
 
 static void chat_begin(struct generation *g, struct json_buffer *out)
 {
-    struct json_buffer chunk = {0};
-
-    json_put_literal(&chunk, "data: ");
-    head_put(g, &chunk, "chat.completion.chunk");
-    g->chunk = arena_copy(exchange_arena(g->call.exchange), text_span(chunk.at, chunk.bytes));
-    json_buffer_free(&chunk);
-    check(g->chunk.at, "the arena of an exchange has no room for %zu bytes", chunk.bytes);
     chunk_begin(g, out);
     json_put_literal(out, "{\"role\":\"assistant\",\"content\":\"\"},\"logprobs\":null,"
                           "\"finish_reason\":null");
@@ -257,7 +264,7 @@ static void chat_prepare(struct exchange *x)
 
 static void chat_request(struct exchange *x)
 {
-    generation_submit(exchange_state(x), "chatcmpl-");
+    generation_submit(exchange_state(x), "chatcmpl-", chunk_make);
 }
 
 static void chat_answer(struct exchange *x)

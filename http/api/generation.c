@@ -147,14 +147,15 @@ static bool text_begin(struct generation *g, const char *id_prefix)
            stop_scan_init(&g->scan, &g->stops, arena, g->piece_max);
 }
 
-void generation_submit(struct generation *g, const char *id_prefix)
+void generation_submit(struct generation *g, const char *id_prefix,
+                       bool (*begin)(struct generation *g))
 {
     struct call *call = &g->call;
     uint32_t start[2] = {0, g->prompt_tokens};
 
     if (call_failed(call))
         return;
-    if (!text_begin(g, id_prefix)) {
+    if (!text_begin(g, id_prefix) || (begin && !begin(g))) {
         call_fail(call, HTTP_TOO_LARGE, "the request needs more memory than one request may take");
         return;
     }

@@ -89,7 +89,9 @@ void generation_read_stops(struct generation *g, const char *name, bool string_a
                            uint32_t max);
 
 // on_request: answers a failure, or gives the request to the engine.
-void generation_submit(struct generation *g, const char *id_prefix);
+// begin: what the shape makes once there is an id, or NULL; false: the arena is full.
+void generation_submit(struct generation *g, const char *id_prefix,
+                       bool (*begin)(struct generation *g));
 
 // Reads events. Each step but STEP_WAIT is written by the caller and given to generation_send,
 // which empties `out`. g may be NULL: nothing was prepared.

@@ -254,7 +254,7 @@ static void messages_prepare(struct exchange *x)
 
 static void messages_request(struct exchange *x)
 {
-    generation_submit(exchange_state(x), "msg_");
+    generation_submit(exchange_state(x), "msg_", NULL);
 }
 
 static void messages_answer(struct exchange *x)

@@ -37,6 +37,17 @@ void fake_special_in_text(void)
     model.special_in_text = true;
 }
 
+void fake_model_name(const char *name)
+{
+    model.id = name;
+}
+
+void fake_arena_limit(size_t bytes)
+{
+    arena_destroy(arena);
+    arena = arena_create(0, bytes);
+}
+
 // JSON values that nobody has given back.
 static size_t json_live;
 

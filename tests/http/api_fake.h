@@ -61,6 +61,9 @@ extern struct model_facts fake_facts;
 extern bool fake_plain;          // the model has the built-in plain template
 void fake_special_in_text(void); // the model takes special tokens in inputs, until fake_end
 
+void fake_model_name(const char *name); // until fake_end
+void fake_arena_limit(size_t bytes);    // of the exchange, before its request
+
 // A fresh exchange and model of this kind.
 void fake_begin(enum model_kind kind);
 void fake_end(void);   // every JSON value must have been given back

@@ -644,6 +644,31 @@ static void test_too_many_values(void **state)
     free(body);
 }
 
+// What every chunk begins with has no room: an answer, not the end of the process.
+static void test_no_room_for_chunks(void **state)
+{
+    enum { NAME = 70000, ROOM = 80000 };
+    char *name = calloc(1, NAME + 1), *body = malloc(NAME + 200);
+    (void)state;
+    memset(name, 'm', NAME);
+    for (int stream = 1; stream >= 0; stream--) {
+        sprintf(body,
+                "{\"model\":\"%s\",\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}],"
+                "\"stream\":%s}",
+                name, stream ? "true" : "false");
+        fake_end();
+        fake_begin(MODEL_GENERATOR);
+        fake_model_name(name);
+        fake_arena_limit(ROOM);
+        fake_request(PATH, body);
+        assert_int_equal(fake.submits, !stream);
+        assert_int_equal(fake.status, stream ? 413 : 0);
+        assert_non_null(strstr(fake.sent, stream ? "more memory than one request may take" : ""));
+    }
+    free(name);
+    free(body);
+}
+
 // A tokenizer that knows more ids than the model must not reach the engine.
 static void test_ids_beyond_the_model(void **state)
 {
@@ -718,6 +743,7 @@ int main(void)
         TEST(test_large_body_is_offloaded),
         TEST(test_paths_of_many_parts),
         TEST(test_too_many_values),
+        TEST(test_no_room_for_chunks),
         TEST(test_ids_beyond_the_model),
         TEST(test_client_leaves),
     };

@@ -5,6 +5,7 @@ FAULTS = [
     ("the engine does not know whose request it is", "http/api/call.c", "call_submit", "args->key_id = call->info->key_id;", "", "test_api_fields"),
     ("a quote after a backslash ends a string of the body", "http/api/call.c", "values_are_too_many", "at += *at == '\\\\' ? 2 : 1;", "at += 1;", "test_api_fields"),
     ("a stream that is cut ends without its error event", "http/api/chat.c", "chat_cut", "chat_answer(x);", "", "e2e:test_stop_cuts_streams"),
+    ("a stream begins without what its chunks begin with", "http/api/chat.c", "chunk_make", "return g->chunk.at != NULL;", "return true;", "test_api_chat"),
     ("a message's own fields are not judged", "http/api/chat_turns.c", "turn_read", "fields_check_object(f, &message_rules, in, fields_path(f, \"messages[%zu]\", i));", "", "test_api_fields"),
     ("a user may call tools", "http/api/chat_turns.c", "plain_read", "if (calls && ", "if (false && calls && ", "test_api_chat"),
     ("a tool call may have any type", "http/api/chat_turns.c", "call_read", "if (type && !text_is(json_text(type), \"function\"))", "if (0)", "test_api_fields"),
