@@ -13,17 +13,17 @@ enum { LOOKED_BYTES = 8 }; // looking through so many costs as much as parsing o
 // A parsed value takes up to a hundred times its bytes in the body, so their number has a limit.
 static bool values_are_too_many(struct text body)
 {
-    const char *at = body.at, *end = body.at + body.bytes;
+    size_t at = 0; // may pass the end by two where the body is truncated
     uint32_t count = 1;
 
     if (body.bytes < CALL_VALUES_MAX)
         return false;
-    while (at < end && count <= CALL_VALUES_MAX) {
-        char c = *at++;
+    while (at < body.bytes && count <= CALL_VALUES_MAX) {
+        char c = body.at[at++];
         count += c == ',' || c == '[' || c == '{';
         if (c == '"') {
-            while (at < end && *at != '"')
-                at += *at == '\\' ? 2 : 1;
+            while (at < body.bytes && body.at[at] != '"')
+                at += body.at[at] == '\\' ? 2 : 1;
             at++;
         }
     }

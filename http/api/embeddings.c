@@ -172,6 +172,10 @@ static void ids_add(struct embeddings *e, const char *path, const json_t *ids, s
 
     arena_reset(arena);
     int32_t *tokens = arena_take(arena, (n + 1) * sizeof *tokens);
+    if (!tokens) {
+        fields_fail(f, HTTP_TOO_LARGE, path, "is too large");
+        return;
+    }
     json_array_foreach(ids, i, value)
     {
         int64_t id;

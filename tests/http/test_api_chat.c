@@ -644,6 +644,25 @@ static void test_too_many_values(void **state)
     free(body);
 }
 
+// A body that ends in a string or after a backslash is counted to its end and no further.
+static void test_truncated_bodies(void **state)
+{
+    static const char *const ends[] = {"\"", "\"\\", "\"a\\", "\"\\\""};
+    (void)state;
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        size_t bytes = CALL_VALUES_MAX + strlen(ends[i]);
+        char *body = malloc(bytes); // of just this size, for the sanitizers
+        memset(body, ' ', bytes);
+        body[0] = '[';
+        memcpy(body + bytes - strlen(ends[i]), ends[i], strlen(ends[i]));
+        fake_again();
+        fake_request_bytes(PATH, text_span(body, bytes));
+        assert_int_equal(fake.status, 400);
+        assert_non_null(strstr(fake.sent, "is not valid JSON"));
+        free(body);
+    }
+}
+
 // What every chunk begins with has no room: an answer, not the end of the process.
 static void test_no_room_for_chunks(void **state)
 {
@@ -744,6 +763,7 @@ int main(void)
         TEST(test_paths_of_many_parts),
         TEST(test_too_many_values),
         TEST(test_no_room_for_chunks),
+        TEST(test_truncated_bodies),
         TEST(test_ids_beyond_the_model),
         TEST(test_client_leaves),
     };
