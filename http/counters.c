@@ -135,6 +135,12 @@ void counters_finish(struct exchange *x, enum counted_finish finish, uint32_t to
     x->tokens_answered += tokens;
 }
 
+void counters_gone(struct exchange *x, uint32_t tokens)
+{
+    bool failed = x->cut_with && x->cut_with->error == HTTP_INTERNAL;
+    counters_finish(x, failed ? COUNTED_ERROR : COUNTED_ABORT, tokens);
+}
+
 void counters_tokenized(struct exchange *x, uint64_t ns)
 {
     if (counters_of(x))

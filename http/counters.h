@@ -22,6 +22,8 @@ void counters_params(struct exchange *x, uint32_t choice_count, uint32_t max_tok
 void counters_tokens(struct exchange *x, uint32_t tokens);
 // One choice (or a whole pooling request) has finished with so many output tokens.
 void counters_finish(struct exchange *x, enum counted_finish finish, uint32_t tokens);
+// The same for on_gone: an abort, or an error where the server cut it for a failure of the model.
+void counters_gone(struct exchange *x, uint32_t tokens);
 // Nanoseconds the endpoint spent on template and tokenizer.
 void counters_tokenized(struct exchange *x, uint64_t ns);
 

@@ -434,7 +434,7 @@ static void embeddings_gone(struct exchange *x)
     struct embeddings *e = exchange_state(x);
 
     if (e) {
-        e->pooled.request = NULL;
+        pooled_gone(&e->pooled);
         json_buffer_free(&e->piece);
     }
 }

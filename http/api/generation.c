@@ -395,7 +395,7 @@ void generation_gone(struct exchange *x)
     struct generation *g = exchange_state(x);
 
     if (g && g->request) {
-        counters_finish(x, COUNTED_ABORT, g->output_tokens);
+        counters_gone(x, g->output_tokens);
         g->request = NULL; // the exchange cancels and frees it
     }
 }

@@ -19,6 +19,13 @@ void pooled_close(struct pooled *p)
     exchange_detach(p->call.exchange);
 }
 
+void pooled_gone(struct pooled *p)
+{
+    if (p->request && !p->over)
+        counters_gone(p->call.exchange, 0);
+    p->request = NULL; // the exchange cancels and frees it
+}
+
 bool pooled_done(struct pooled *p)
 {
     struct token_event event = {0};
@@ -29,6 +36,7 @@ bool pooled_done(struct pooled *p)
         if (!port_next(p->port, p->request, &event, NULL))
             return false;
     } while (!(event.flags & EVENT_LAST));
+    p->over = true;
     if (event.finish == FINISH_DONE) {
         counters_finish(p->call.exchange, COUNTED_POOLED, 0);
         return true;

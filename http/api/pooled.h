@@ -8,6 +8,7 @@ struct pooled {
     struct port *port;
     struct request *request;
     uint32_t prompt_tokens;
+    bool over; // the last event was read and counted
 };
 
 // Submits; the request is NULL where the engine refused (answered).
@@ -17,6 +18,7 @@ void pooled_submit(struct pooled *p, struct submit_args *args);
 // answered here.
 bool pooled_done(struct pooled *p);
 void pooled_close(struct pooled *p);
+void pooled_gone(struct pooled *p); // for on_gone: counts what has not ended
 
 // Tokens of many inputs, one after the other.
 struct token_list {

@@ -401,7 +401,7 @@ static void rerank_gone(struct exchange *x)
     struct rerank *r = exchange_state(x);
 
     if (r) {
-        r->pooled.request = NULL;
+        pooled_gone(&r->pooled);
         rerank_close(r);
     }
 }

@@ -438,6 +438,11 @@ void counters_finish(struct exchange *x, enum counted_finish finish, uint32_t to
     fake.counted[finish]++;
 }
 
+void counters_gone(struct exchange *x, uint32_t tokens)
+{
+    counters_finish(x, COUNTED_ABORT, tokens);
+}
+
 void counters_tokenized(struct exchange *x, uint64_t ns)
 {
     (void)x, (void)ns;

@@ -85,6 +85,7 @@ static void any_gone(struct exchange *x)
 {
     check(exchange_gone(x), "gone without being gone");
     seen.gone++;
+    counters_gone(x, 0);
 }
 
 static void stream_cut(struct exchange *x, const struct http_failure *failure)

@@ -252,14 +252,32 @@ static void test_failures(void **state)
     assert_non_null(strstr(fake.sent, "max-result-bytes"));
 }
 
+// Before the engine's end: an abort. A request that has ended was counted then.
+static void test_client_leaves(void **state)
+{
+    (void)state;
+    fake_request(PATH, "{\"model\":\"m\",\"input\":\"a\"}");
+    fake_gone();
+    assert_int_equal(fake.counted[COUNTED_ABORT], 1);
+    fake_again();
+    fake_request(PATH, "{\"model\":\"m\",\"input\":\"a\"}");
+    fake_finish(FINISH_TIMEOUT, -1);
+    fake_ready();
+    fake_gone();
+    assert_int_equal(fake.counted[COUNTED_ABORT], 0);
+    assert_int_equal(fake.counted[COUNTED_ERROR], 1);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fake_setup_embedder, fake_teardown)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_float),  TEST(test_base64),     TEST(test_special_tokens_in_text),
-        TEST(test_inputs), TEST(test_too_long),   TEST(test_many_inputs),
-        TEST(test_pieces), TEST(test_not_finite), TEST(test_failures),
+        TEST(test_client_leaves), TEST(test_float),
+        TEST(test_base64),        TEST(test_special_tokens_in_text),
+        TEST(test_inputs),        TEST(test_too_long),
+        TEST(test_many_inputs),   TEST(test_pieces),
+        TEST(test_not_finite),    TEST(test_failures),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -301,11 +301,28 @@ static void test_work_is_bounded(void **state)
                                       "which is over max-queued-tokens (5000)"));
 }
 
+// Before the engine's end: an abort. A request that has ended was counted then.
+static void test_client_leaves(void **state)
+{
+    (void)state;
+    fake_request(PATH, "{\"model\":\"m\",\"query\":\"q\",\"documents\":[\"a\"]}");
+    fake_gone();
+    assert_int_equal(fake.counted[COUNTED_ABORT], 1);
+    fake_again();
+    fake_request(PATH, "{\"model\":\"m\",\"query\":\"q\",\"documents\":[\"a\"]}");
+    fake_finish(FINISH_TIMEOUT, -1);
+    fake_ready();
+    fake_gone();
+    assert_int_equal(fake.counted[COUNTED_ABORT], 0);
+    assert_int_equal(fake.counted[COUNTED_ERROR], 1);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fake_setup_reranker, fake_teardown)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        TEST(test_client_leaves),
         TEST(test_order),
         TEST(test_top_n),
         TEST(test_extremes),

@@ -576,6 +576,49 @@ static void test_thousand_streams(void **state)
         assert_true(kib[2] < kib[0] + kib[0] / 5 + 4096);
 }
 
+static uint64_t finished(const char *reason)
+{
+    char series[128];
+    snprintf(series, sizeof series,
+             "weft_finished_total{model_name=\"org/qwen-x\",engine=\"0\",finished_reason=\"%s\"}",
+             reason);
+    return metric_value(&fixture, series);
+}
+
+static bool one_error_more(void *before)
+{
+    return finished("error") == *(uint64_t *)before + 1;
+}
+
+static bool one_abort_more(void *before)
+{
+    return finished("abort") == *(uint64_t *)before + 1;
+}
+
+// Who leaves is an abort; what the server ends because the device failed is an error.
+static void test_ends_are_counted(void **state)
+{
+    (void)state;
+    struct http_client client;
+    uint64_t aborts = finished("abort"), errors = finished("error");
+    for (int fails = 0; fails < 2; fails++) {
+        assert_true(http_client_open(&client, fixture.port));
+        assert_true(http_client_request(&client, "POST", "/v1/test/wait", BEARER JSON, "{}"));
+        assert_true(fixture_wait_live(&fixture, 1));
+        if (fails)
+            engine_double_stats(fixture.engine)->failed = 1;
+        else
+            http_client_close(&client);
+        assert_true(fixture_wait_cancelled(&fixture, 1));
+        assert_true(wait_until(fails ? one_error_more : one_abort_more, fails ? &errors : &aborts));
+        engine_double_stats(fixture.engine)->failed = 0;
+        port_double_settle(fixture.ports[0]);
+        assert_true(fixture_wait_live(&fixture, 0));
+    }
+    assert_int_equal(finished("abort"), aborts + 1);
+    http_client_close(&client);
+}
+
 // A model whose device failed turns no more; while another one serves, a restart would end that.
 static void test_health_beside_a_failed_model(void **state)
 {
@@ -674,6 +717,7 @@ int main(void)
         cmocka_unit_test(test_dripped_body),
         cmocka_unit_test(test_stream_http10),
         cmocka_unit_test(test_thousand_streams),
+        cmocka_unit_test(test_ends_are_counted),
         cmocka_unit_test(test_health_beside_a_failed_model),
         cmocka_unit_test(test_bounds_of_tokens_grow),
         cmocka_unit_test(test_request_metrics),
