@@ -23,7 +23,7 @@ static bool is_there(const char *folder, const char *name)
     return wrote > 0 && (size_t)wrote < sizeof path && stat(path, &about) == 0;
 }
 
-// OWNER/NAME as model hubs write it.
+// OWNER/NAME as model hubs write it, unless OWNER is a folder here: then a path was mistyped.
 static bool is_hub_id(const char *path)
 {
     uint32_t slashes = 0;
@@ -32,13 +32,22 @@ static bool is_hub_id(const char *path)
         if (!isalnum((unsigned char)*c) && !strchr("-_./", *c))
             return false;
     }
-    return slashes == 1 && path[0] != '/' && path[0] != '.' && !ends_with(path, "/");
+    if (slashes != 1 || path[0] == '/' || path[0] == '.' || ends_with(path, "/"))
+        return false;
+    char owner[FOLDER_BYTES_MAX];
+    struct stat about;
+    snprintf(owner, sizeof owner, "%.*s", (int)strcspn(path, "/"), path);
+    return stat(owner, &about) != 0 || !S_ISDIR(about.st_mode);
 }
 
 static enum status absent(const char *path, int reason, struct error *err)
 {
-    if (reason != ENOENT || !is_hub_id(path))
+    if (reason != ENOENT)
         return error_set(err, STATUS_NOT_FOUND, "the model folder %s cannot be opened: %s", path,
+                         strerror(reason));
+    if (!is_hub_id(path))
+        return error_set(err, STATUS_NOT_FOUND,
+                         "there is no folder %s (%s): give the path of a model folder", path,
                          strerror(reason));
     const char *name = strchr(path, '/') + 1;
     return error_set(err, STATUS_NOT_FOUND,

@@ -176,6 +176,9 @@ class Commands(unittest.TestCase):
         quant = self.folder / "quant"
         quant.mkdir()
         (quant / "x.Q8_0.gguf").write_bytes(b"GGUF")
+        pointer = self.copy(EMBED, "pointer")
+        (pointer / "model.safetensors").write_text(
+            "version https://git-lfs.github.com/spec/v1\noid sha256:" + 64 * "0" + "\nsize 1234567\n")
         lora = self.folder / "lora"
         lora.mkdir()
         (lora / "adapter_config.json").write_text("{}")
@@ -188,13 +191,22 @@ class Commands(unittest.TestCase):
                 (quant, "GGUF (x.Q8_0.gguf) is not read, give the folder of the model that it"),
                 (quant / "x.Q8_0.gguf", "GGUF is not read, give the folder of the model that it"),
                 (f"{EMBED}/model.safetensors", f"give the folder that holds it, {EMBED}\n"),
+                (pointer, "model.safetensors is a Git LFS pointer, not the weights: run 'git lfs pull' in"),
                 (lora, "it is an adapter; merge it into its base model and give that"),
                 ("Qwen/Qwen2.5-0.5B", "nothing is downloaded: fetch the model, for example with 'hf "
                  "download Qwen/Qwen2.5-0.5B --local-dir Qwen2.5-0.5B', and give its folder")):
             self.fails(1, says, "inspect", given)
             self.fails(1, says, "serve", "--port", "0", "--log-level", "error", given)
-            if given not in (pickled, shards):
+            if given not in (pickled, shards, pointer):
                 self.fails(1, says, "tokenize", given)
+
+    def test_a_mistyped_path_is_no_hub_id(self):
+        (self.folder / "models").mkdir()
+        for given in ("models/nope", "./nope", "nope", self.folder / "nope"):
+            done = weft("inspect", given, cwd=self.folder)
+            self.assertEqual(done.returncode, 1, done.stderr)
+            self.assertIn(f"there is no folder {given} (No such file or directory): give the".encode(), done.stderr)
+        self.assertIn(b"'hf download ", weft("inspect", "other/nope", cwd=self.folder).stderr)
 
     def rewrite(self, folder, change):
         """Writes the folder's weights anew, with a header and tensors that `change` was given."""
