@@ -42,39 +42,30 @@ static char char_take(struct text raw, size_t *at)
     return (char)(coded ? high << 4 | low : *from);
 }
 
-// Resolves the last segment, from `from` on, if it is "." or ".."; returns the new end.
-static size_t dots_resolve(const char *room, size_t from, size_t end)
+static bool is_dots(const char *at, size_t bytes)
 {
-    struct text segment = text_span(room + from, end - from);
-    if (text_is(segment, "/."))
-        return from;
-    if (!text_is(segment, "/.."))
-        return end;
-    while (from > 0 && room[--from] != '/')
-        continue;
-    return from;
+    struct text segment = text_span(at, bytes);
+    return text_is(segment, ".") || text_is(segment, "..");
 }
 
 struct path path_decode(struct text raw, char *room)
 {
     struct path path = {.plain = SIZE_MAX};
-    size_t at = 0, bytes = 0;
+    size_t at = 0, bytes = 0, segment = 0;
     while (at < raw.bytes) {
-        size_t from = bytes;
-        do {
-            bool slash = raw.at[at] == '/';
-            room[bytes] = char_take(raw, &at);
-            if (room[bytes] == '/' && !slash && path.plain == SIZE_MAX)
+        bool slash = raw.at[at] == '/';
+        room[bytes] = char_take(raw, &at);
+        if (room[bytes] == '/') {
+            if (!slash && path.plain == SIZE_MAX)
                 path.plain = bytes;
-            bytes++;
-        } while (at < raw.bytes && raw.at[at] != '/');
-        if (path.plain == SIZE_MAX) // after an encoded slash dots are a part of the name
-            bytes = dots_resolve(room, from, bytes);
+            path.dotted = path.dotted || is_dots(room + segment, bytes - segment);
+            segment = bytes + 1;
+        }
+        bytes++;
     }
+    path.dotted = path.dotted || is_dots(room + segment, bytes - segment);
     bool slash = raw.bytes > 0 && raw.at[raw.bytes - 1] == '/';
-    if (slash && bytes > 1 && room[bytes - 1] == '/')
-        bytes--;
-    path.text = text_span(room, bytes);
+    path.text = text_span(room, slash && bytes > 1 ? bytes - 1 : bytes);
     return path;
 }
 
@@ -112,7 +103,7 @@ static struct path path_canonical(struct path path)
 {
     for (size_t i = 0; i < sizeof aliases / sizeof *aliases; i++)
         if (path_is(path, aliases[i].from))
-            return (struct path){text_of(aliases[i].to), SIZE_MAX};
+            return (struct path){.text = text_of(aliases[i].to), .plain = SIZE_MAX};
     struct text rest;
     if (has_prefix(path, "/v1/v1/models/", &rest)) {
         size_t more = strlen("/v1");
@@ -144,6 +135,8 @@ void route_find(const struct route_list *list, struct text method, struct path p
         out->path_known = out->options = true;
         return;
     }
+    if (path.dotted)
+        return;
     path = path_canonical(path);
     bool head = text_is(method, "HEAD");
     for (uint32_t i = 0; i < list->count; i++) {

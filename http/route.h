@@ -24,11 +24,13 @@ struct route_match {
     enum shape shape;
 };
 
-// A request's path with %xx decoded, once, and dot segments resolved. An encoded slash separates no
-// segments and matches no slash of a route: '/v1/models/org%2Fname' names a model with a slash.
+// A request's path with %xx decoded, once. An encoded slash matches no slash of a route:
+// '/v1/models/org%2Fname' names a model with a slash. A path with a segment "." or ".." has no
+// route: a proxy in front that decides by the path as sent would let through another one.
 struct path {
     struct text text;
     size_t plain; // bytes before the first encoded slash, SIZE_MAX: there is none
+    bool dotted;  // a segment between slashes of either kind is "." or ".."
 };
 
 // raw: without query; room: as many bytes, for the result. A trailing slash is dropped.

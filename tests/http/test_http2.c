@@ -170,8 +170,10 @@ static void test_answers(void **state)
     assert_true(request_send(fd, 7, "/v1/test/echo", "[1]", true));
     exchange_check(fd, 7, 400, "invalid_value");
     authority = "test";
-    assert_true(request_send(fd, 9, "/v1/test/echo", "[2]", true)); // the connection lives on
-    exchange_check(fd, 9, 200, "[2]");
+    assert_true(request_send(fd, 9, "/v1/models/%2e%2e/../v1/test/echo", "[1]", true));
+    exchange_check(fd, 9, 404, "unknown_url");
+    assert_true(request_send(fd, 11, "/v1/test/echo", "[2]", true)); // the connection lives on
+    exchange_check(fd, 11, 200, "[2]");
     close(fd);
     fixture_close(&f);
 }

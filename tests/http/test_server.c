@@ -55,6 +55,10 @@ struct order_case {
 static const struct order_case order[] = {
     {"POST", "/v1/nowhere", "", "x", 404, "unknown_url"},
     {"DELETE", "/v1/messages/nowhere", "", NULL, 404, "not_found_error"},
+    {"GET", "/v1/models/../../metrics", "", NULL, 404, "unknown_url"},
+    {"GET", "/v1/models/%2e%2e/%2e%2e/metrics", "", NULL, 404, "unknown_url"},
+    {"GET", "/v1/models/..%2f..%2fmetrics", "", NULL, 404, "unknown_url"},
+    {"POST", "http://x/v1/./test/echo", BEARER JSON, "{}", 404, "unknown_url"},
     {"GET", "/v1/test/echo", "", NULL, 405, "method_not_allowed"},
     {"GET", "/v1/messages", "", NULL, 405, "invalid_request_error"},
     {"POST", "/v1/test/echo", "Content-Type: text/plain\r\n", "x", 401, "missing_api_key"},
@@ -119,7 +123,7 @@ static void test_paths(void **state)
     (void)state;
     static const char *const paths[] = {"/v1/test/echo",           "/v1/test/echo/",
                                         "/v1/test/echo?a=b",       "/v1/test/%65cho",
-                                        "/v1/./test/echo/?x",      "http://host:1/v1/test/echo",
+                                        "/v1/test/echo/?x=/../y",  "http://host:1/v1/test/echo",
                                         "HTTPS://h/v1/test/echo?x"};
     for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
         struct http_answer answer = ask("POST", paths[i], BEARER, "1");
@@ -269,9 +273,8 @@ static void test_models(void **state)
         assert_memory_equal(answer.body, "{\"id\":\"org/qwen-x\"", 18);
         http_answer_free(&answer);
     }
-    static const char *const unknown[] = {"/v1/models/none", "/v1/models/..%2f..%2fmetrics",
-                                          "/v1/models/org%252Fqwen-x"};
-    for (int i = 0; i < 3; i++) {
+    static const char *const unknown[] = {"/v1/models/none", "/v1/models/org%252Fqwen-x"};
+    for (int i = 0; i < 2; i++) {
         answer = ask("GET", unknown[i], BEARER, NULL);
         check_code(&answer, 404, "model_not_found");
         http_answer_free(&answer);
