@@ -13,6 +13,7 @@ struct command {
     const char *usage;   // after "weft NAME "
     const char *summary; // one line
     const char *details; // for --help
+    const char *extra;   // said of an argument too many: where it belongs
     int (*run)(const struct command *self, int argc, char **argv);
 };
 

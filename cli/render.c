@@ -99,7 +99,8 @@ int command_render(const struct command *self, int argc, char **argv)
     struct command_parse parse = {self, argc, argv, &table, fields, titles, 1, 0, 1};
     int code = command_parse(&parse, arena, &positional);
     if (code < 0 && (positional.count == 1) == (s.template_file != NULL)) {
-        fprintf(stderr, "usage: weft %s %s\n", self->name, self->usage);
+        fprintf(stderr, "weft render: give MODEL_DIR or --template FILE%s, usage: weft %s %s\n",
+                s.template_file ? ", not both" : "", self->name, self->usage);
         code = EXIT_CODE_USAGE;
     }
     if (code < 0) {

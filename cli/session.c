@@ -19,6 +19,22 @@ static void help_print(FILE *out, const struct command_parse *args)
         options_help(out, &args->tables[i], args->titles[i]);
 }
 
+// Returns -1 where as many are there as the command takes.
+static int positional_check(const struct command_parse *args, const struct texts *positional)
+{
+    const struct command *self = args->self;
+    if (positional->count < args->positional_min)
+        fprintf(stderr, "weft %s: %s is missing, usage: weft %s %s\n", self->name,
+                positional->count == 0 ? "MODEL_DIR" : "an argument", self->name, self->usage);
+    else if (positional->count > args->positional_max)
+        safe_line(stderr, "weft %s: '%s' is an argument too many: %s, usage: weft %s %s",
+                  self->name, positional->at[args->positional_max], self->extra, self->name,
+                  self->usage);
+    else
+        return -1;
+    return EXIT_CODE_USAGE;
+}
+
 int command_parse(const struct command_parse *args, struct arena *arena, struct texts *positional)
 {
     bool help = false;
@@ -40,10 +56,7 @@ int command_parse(const struct command_parse *args, struct arena *arena, struct 
         safe_line(stderr, "weft %s: %s", args->self->name, err.text);
         return EXIT_CODE_USAGE;
     }
-    if (positional->count >= args->positional_min && positional->count <= args->positional_max)
-        return -1;
-    fprintf(stderr, "usage: weft %s %s\n", args->self->name, args->self->usage);
-    return EXIT_CODE_USAGE;
+    return positional_check(args, positional);
 }
 
 int command_failed(const struct error *err)
@@ -52,11 +65,19 @@ int command_failed(const struct error *err)
     return EXIT_CODE_FAILURE;
 }
 
+// Without it a command that waits for somebody to type looks as if it hung.
+static void stdin_announce(const char *what)
+{
+    if (isatty(STDIN_FILENO))
+        fprintf(stderr, "weft: reading %s from stdin, Ctrl-D ends it\n", what);
+}
+
 enum status stdin_read(struct text *out, struct arena *arena, struct error *err)
 {
     size_t allocated = 1 << 16;
     char *at = arena_take(arena, allocated);
     size_t bytes = 0;
+    stdin_announce("text");
     for (;;) {
         if (bytes == allocated) {
             at = arena_grow(arena, at, bytes, allocated * 2);
@@ -86,6 +107,8 @@ enum status output_flush(struct error *err)
 
 bool line_next(struct line_reader *reader, struct text *out)
 {
+    if (!reader->at)
+        stdin_announce("lines");
     ssize_t got = getline(&reader->at, &reader->bytes_allocated, stdin);
     if (got < 0)
         return false;

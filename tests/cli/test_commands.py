@@ -57,6 +57,30 @@ class Commands(unittest.TestCase):
         self.fails(2, "--prompt TEXT is required", "generate", CHAT)
         self.fails(2, "whole number of 64 bits", *GENERATE, "--seed", "1.5e18")
 
+    def test_an_argument_too_many_is_told_its_place(self):
+        for says, command, *args in (
+                ("texts come on stdin, one a line", "embed", EMBED), ("the text comes on stdin", "tokenize", CHAT),
+                ("the prompt is given with --prompt TEXT", "generate", CHAT), ("on stdin", "detokenize", CHAT),
+                ("documents come on stdin, one a line", "rerank", RERANK), ("on stdin", "render", CHAT),
+                ("one model is inspected at a time", "inspect", CHAT),
+                ("there is one text", "perplexity", CHAT, "FILE"), ("at most 64 models", "serve", *64 * [CHAT])):
+            self.fails(2, f"weft {command}: 'hello' is an argument too many: ", command, *args, "hello")
+            self.fails(2, says, command, *args, "hello")
+        self.fails(2, "weft embed: MODEL_DIR is missing", "embed")
+        self.fails(2, "weft perplexity: an argument is missing", "perplexity", CHAT)
+        self.fails(2, "give MODEL_DIR or --template FILE, not both", "render", CHAT, "--template", "x")
+
+    def test_a_terminal_is_told_that_stdin_is_read(self):
+        for what, typed, *args in (("lines", b"a\n\x04", "embed", EMBED), ("text", b"a\n\x04", "tokenize", CHAT)):
+            ours, theirs = os.openpty()
+            os.write(ours, typed)
+            done = subprocess.run([WEFT, *args], stdin=theirs, capture_output=True, timeout=60)
+            os.close(ours)
+            os.close(theirs)
+            self.assertEqual((done.returncode, done.stderr.decode()),
+                             (0, f"weft: reading {what} from stdin, Ctrl-D ends it\n"))
+            self.assertIn(b"]", done.stdout)
+
     def test_special_tokens_in_text(self):
         """[SEP] in a text is the token where it is asked for, and five characters else."""
         def vector(text, *options):
