@@ -178,7 +178,8 @@ void exchange_begin(struct exchange *x)
 {
     const struct route *route = x->route;
     if (route->on_prepare && x->info.body.bytes > route->inline_bytes_max) {
-        exchange_offload(x, route->on_prepare, request_run);
+        exchange_offload(
+            x, (struct offload){route->on_prepare, request_run, true, x->info.body.bytes});
         return;
     }
     if (route->on_prepare)

@@ -77,10 +77,15 @@ bool exchange_streaming(const struct exchange *x); // the 200 of a stream or a l
 // also if the client has left or the server has cut the request meanwhile: then exchange_gone is
 // true and nothing may be answered. Between the two nobody else touches the exchange's arena or
 // state.
-void exchange_offload(struct exchange *x, void (*work)(struct exchange *x),
-                      void (*done)(struct exchange *x));
+struct offload {
+    void (*work)(struct exchange *x);
+    void (*done)(struct exchange *x);
+    bool reads_body; // `work` gets a copy; else it finds an empty body
+    uint64_t bytes;  // about what it reads or writes: the size it is sorted by
+};
+void exchange_offload(struct exchange *x, struct offload job);
 bool exchange_gone(const struct exchange *x);
-// Only inside `work`, to count what it does; NULL for small bodies. Once it reports the result as
+// Only inside `work`, to count what it does; NULL for small sizes. Once it reports the result as
 // unwanted, nothing that was made is looked at.
 struct slice *exchange_slice(const struct exchange *x);
 

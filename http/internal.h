@@ -82,8 +82,7 @@ struct exchange {
     struct text body_given; // h2o's, while a worker has the copy
     char *body_copy;
     struct slice *slice; // of its work, while a worker has it
-    void (*work)(struct exchange *x);
-    void (*done)(struct exchange *x);
+    struct offload job;
 
     const struct http_failure *cut_with; // why the server ended it, static; or NULL
 

@@ -1,11 +1,12 @@
 // Exchanges on their way to a text worker and back, all on the h2o thread but offload_run. Those
-// that no worker can take yet wait here, sorted by the size of their body. The body is copied only
-// when a worker takes it, which bounds the copies.
+// that no worker can take yet wait here, sorted by what they read or write. A body that is read is
+// copied only when a worker takes it, which bounds the copies.
 #include "http/internal.h"
 
 static struct exchange_list *list_of(const struct exchange *x)
 {
-    return &x->thread->waiting[work_size(x->info.body.bytes)];
+    uint64_t most = x->thread->server->options.body_bytes_max; // no workers for larger ones
+    return &x->thread->waiting[work_size(x->job.bytes < most ? x->job.bytes : most)];
 }
 
 static void wait_begin(struct exchange *x)
@@ -32,6 +33,10 @@ static void wait_end(struct exchange *x)
 static void body_keep(struct exchange *x)
 {
     x->body_given = x->info.body;
+    if (!x->job.reads_body) {
+        x->info.body = (struct text){"", 0};
+        return;
+    }
     x->body_copy = heap_take(x->info.body.bytes);
     if (x->info.body.bytes > 0)
         memcpy(x->body_copy, x->info.body.at, x->info.body.bytes);
@@ -59,12 +64,10 @@ static void waiting_submit(struct http_thread *thread)
     }
 }
 
-void exchange_offload(struct exchange *x, void (*work)(struct exchange *x),
-                      void (*done)(struct exchange *x))
+void exchange_offload(struct exchange *x, struct offload job)
 {
     check(!x->offloaded && x->reply != REPLY_ENDED, "offload of an exchange that is out or over");
-    x->work = work;
-    x->done = done;
+    x->job = job;
     x->offloaded = true;
     wait_begin(x);
     waiting_submit(x->thread);
@@ -77,7 +80,7 @@ void offload_run(struct exchange *x, struct slice *slice)
     if (slice)
         slice->unwanted = &x->gone;
     x->slice = slice;
-    x->work(x);
+    x->job.work(x);
     x->slice = NULL;
 }
 
@@ -90,7 +93,7 @@ static void work_done(struct exchange *x)
 {
     body_return(x);
     x->offloaded = false;
-    x->done(x);
+    x->job.done(x);
     if (!exchange_gone(x)) {
         if (x->request && x->reply != REPLY_ENDED)
             exchange_run(x, x->route->on_ready); // events that came meanwhile
@@ -120,7 +123,7 @@ void offload_drop(struct exchange *x)
         return;
     wait_end(x);
     x->offloaded = false;
-    x->done(x);
+    x->job.done(x);
 }
 
 bool offload_is_idle(const struct http_thread *thread)

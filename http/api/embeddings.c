@@ -390,7 +390,7 @@ static void answer_measure(struct exchange *x)
 
     e->taken = values_take(e);
     e->valid = e->taken && vectors_valid(&e->vectors);
-    e->length = e->valid ? vectors_length(&e->vectors) : 0;
+    e->length = e->valid ? vectors_length(&e->vectors, exchange_slice(x)) : 0;
 }
 
 static void answer_begin(struct exchange *x)
@@ -404,6 +404,13 @@ static void answer_begin(struct exchange *x)
     }
 }
 
+static uint64_t answer_bytes(const struct embeddings *e)
+{
+    enum { FLOAT_LETTERS = 12, BASE64_LETTERS = 6 }; // of a value, about
+    uint64_t values = (uint64_t)e->vectors.count * e->pooled.call.model->facts->output_width;
+    return values * (e->base64 ? BASE64_LETTERS : FLOAT_LETTERS);
+}
+
 static void embeddings_ready(struct exchange *x)
 {
     struct embeddings *e = exchange_state(x);
@@ -411,7 +418,7 @@ static void embeddings_ready(struct exchange *x)
     if (!pooled_done(&e->pooled))
         return;
     if ((size_t)e->vectors.count * e->pooled.call.model->facts->output_width > WHOLE_VALUES_MAX) {
-        exchange_offload(x, answer_measure, answer_begin);
+        exchange_offload(x, (struct offload){answer_measure, answer_begin, false, answer_bytes(e)});
         return;
     }
     e->taken = values_take(e);

@@ -246,7 +246,7 @@ static void metrics_request(struct exchange *x)
     for (uint32_t t = 0; t < m->view.thread_count; t++)
         m->threads[t] = server_counters(x, t);
     exchange_state_set(x, page);
-    exchange_offload(x, metrics_write, metrics_reply);
+    exchange_offload(x, (struct offload){metrics_write, metrics_reply, false, 0});
 }
 
 const struct route metrics_routes[] = {

@@ -309,9 +309,12 @@ static void answer_write(struct exchange *x)
                         r->ranked[i].index);
         json_put_float(out, r->ranked[i].score);
         if (r->documents) {
+            size_t before = out->bytes;
             json_put_literal(out, ",\"document\":{\"text\":");
             json_put_string(out, json_text(json_array_get(r->documents, r->ranked[i].index)));
             json_put_literal(out, "}");
+            if (!slice_spend(exchange_slice(x), out->bytes - before))
+                return;
         }
         json_put_literal(out, "}");
     }
@@ -381,7 +384,7 @@ static void rerank_ready(struct exchange *x)
         call_fail(&r->pooled.call, HTTP_INTERNAL_SAME, "the model gave no finite score");
         rerank_close(r);
     } else if (r->documents && r->document_bytes > WHOLE_TEXT_MAX) {
-        exchange_offload(x, answer_write, answer_begin);
+        exchange_offload(x, (struct offload){answer_write, answer_begin, false, r->document_bytes});
     } else {
         answer_write(x);
         answer_send(x);

@@ -7,6 +7,8 @@
 // Values a piece: base64 cuts at multiples of 3 values (12 bytes are 16 letters).
 enum { FLOATS_A_PIECE = 96, BASE64_FLOATS_A_PIECE = 366 };
 
+enum { FLOAT_BYTE_WORK = 2 }; // a byte of a decimal number costs as much as parsing so many
+
 // Packed little-endian IEEE float32, whatever the machine.
 static void value_bytes(unsigned char out[4], float value)
 {
@@ -87,7 +89,7 @@ bool vectors_put(struct vectors *v, struct json_buffer *out)
     return true;
 }
 
-uint64_t vectors_length(const struct vectors *v)
+uint64_t vectors_length(const struct vectors *v, struct slice *slice)
 {
     struct vectors copy = *v;
     struct json_buffer piece = {0};
@@ -98,6 +100,7 @@ uint64_t vectors_length(const struct vectors *v)
         piece.bytes = 0;
         more = vectors_put(&copy, &piece);
         length += piece.bytes;
+        more = slice_spend(slice, piece.bytes * (v->base64 ? 1 : FLOAT_BYTE_WORK)) && more;
     }
     json_buffer_free(&piece);
     return length;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "base/json.h"
+#include "base/slice.h"
 
 struct vectors {
     const float *values; // [count][width] f32
@@ -20,8 +21,9 @@ enum { VECTORS_PIECE_MAX = 2048 }; // bytes, about
 // Appends the next piece; false: it was the last.
 bool vectors_put(struct vectors *v, struct json_buffer *out);
 
-// Bytes of the whole answer. Takes as long as writing it.
-uint64_t vectors_length(const struct vectors *v);
+// Bytes of the whole answer. Takes as long as writing it, so it counts its work in slices; where
+// the answer is unwanted it ends early.
+uint64_t vectors_length(const struct vectors *v, struct slice *slice);
 
 // All finite?
 bool vectors_valid(const struct vectors *v);

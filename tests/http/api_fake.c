@@ -394,12 +394,16 @@ bool exchange_streaming(const struct exchange *x)
     return fake.streaming;
 }
 
-void exchange_offload(struct exchange *x, void (*work)(struct exchange *x),
-                      void (*done)(struct exchange *x))
+void exchange_offload(struct exchange *x, struct offload job)
 {
+    struct text body = fake.info.body;
     fake.offloaded = true;
-    work(x);
-    done(x);
+    fake.job = job;
+    if (!job.reads_body)
+        fake.info.body = (struct text){"", 0};
+    job.work(x);
+    fake.info.body = body;
+    job.done(x);
 }
 
 struct slice *exchange_slice(const struct exchange *x)

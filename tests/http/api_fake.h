@@ -17,6 +17,7 @@ enum { FAKE_END = 256, FAKE_BOS = 257, FAKE_SEP = 258, FAKE_VOCAB = 2000 };
 struct fake {
     struct exchange_info info;
     bool gone, offloaded;
+    struct offload job; // of the last exchange_offload
     struct slice slice; // of exchange_slice, once .each is set
     size_t room;        // what exchange_room says
     // What was sent.

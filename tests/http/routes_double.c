@@ -135,7 +135,7 @@ static void work_done(struct exchange *x)
 
 static void work_request(struct exchange *x)
 {
-    exchange_offload(x, work_run, work_done);
+    exchange_offload(x, (struct offload){work_run, work_done, true, exchange_info(x)->body.bytes});
 }
 
 static void prepared_request(struct exchange *x)

@@ -115,13 +115,50 @@ static void test_token_ids(void **state)
     check_slices("/v1/embeddings", MODEL_EMBEDDER, IDS * 4);
 }
 
+// Ends the request with zeros as values; the passes that its answer took.
+static uint32_t answer(uint32_t values)
+{
+    fake.values = calloc(values, sizeof *fake.values);
+    fake.slice = counted_begin(EACH, 0);
+    fake.offloaded = false;
+    fake_finish(FINISH_DONE, -1);
+    fake_ready();
+    assert_true(fake.offloaded);
+    assert_false(fake.job.reads_body);
+    return counted.passes;
+}
+
+// An answer is sorted by its own size, however small its request was, and written in slices.
+static void test_answers(void **state)
+{
+    (void)state;
+    for (int base64 = 0; base64 < 2; base64++) {
+        body_bytes = 0;
+        put("{\"model\":\"m\",\"input\":[\"a\",\"b\"],\"encoding_format\":");
+        put(base64 ? "\"base64\"}" : "\"float\"}");
+        prepare("/v1/embeddings", MODEL_EMBEDDER, 0);
+        fake_facts.output_width = 50000;
+        uint32_t passes = answer(100000);
+        assert_in_range(fake.job.bytes, fake.length, 8 * fake.length); // a zero is short
+        assert_in_range(passes, fake.length / EACH, 2 * fake.length / EACH);
+    }
+    body_bytes = 0;
+    put("{\"model\":\"m\",\"query\":\"q\",\"return_documents\":true,\"max_tokens_per_doc\":9,"
+        "\"documents\":[\"");
+    put_letters();
+    put("\"]}");
+    prepare("/v1/rerank", MODEL_RERANKER, 0);
+    assert_in_range(answer(1), TEXT_BYTES / EACH, TEXT_BYTES / EACH + 1);
+    assert_in_range(fake.job.bytes, TEXT_BYTES, fake.length);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fake_setup_generator, fake_teardown)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(test_one_text), TEST(test_many_parts), TEST(test_arguments),
-        TEST(test_blocks),   TEST(test_token_ids),
+        TEST(test_blocks),   TEST(test_token_ids),  TEST(test_answers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -13,6 +13,7 @@ FAULTS = [
     ("embedders never take special tokens in a text", "http/api/embeddings.c", "text_encode", "model->special_in_text ?", "model->special_in_text && !e ?", "test_api_embeddings"),
     ("members are judged without being counted", "http/api/fields.c", "fields_check_object", "|| !fields_spend(f, MEMBER_WORK)", "", "test_api_slices"),
     ("an object without its type passes", "http/api/fields.c", "fields_require_type", "!json_member(value, \"type\")", "false", "test_api_fields"),
+    ("an answer of vectors is written in one go", "http/api/vectors.c", "vectors_length", "slice_spend(slice, piece.bytes * (v->base64 ? 1 : FLOAT_BYTE_WORK)) && more", "more", "test_api_slices"),
     ("fields inside of a field are not judged", "http/api/fields.c", "rule_apply", "else if (rule->members)", "else if (false)", "test_api_fields"),
     ("the type of a known field is not judged", "http/api/fields.c", "rule_apply", "rule->types && ", "false && rule->types && ", "test_api_fields"),
     ("a failure before all text is told in a stream", "http/api/generation.c", "begins_now", "!g->failed || g->text_bytes > 0", "true", "test_api_chat"),
