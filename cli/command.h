@@ -47,8 +47,9 @@ int command_failed(const struct error *err);
 // Reads all of stdin into the arena.
 enum status stdin_read(struct text *out, struct arena *arena, struct error *err) MUST_USE;
 
-// Flushes stdout; an error where its reader has left or the disk is full. Commands that answer line
-// by line call it after each line, so that they end when their reader does.
+// Flushes stdout; an error where the disk is full (where its reader has left, SIGPIPE ends the
+// process). Commands that answer line by line call it after each line, so that they end when their
+// reader does.
 enum status output_flush(struct error *err) MUST_USE;
 
 // The next line of stdin without its newline; false at the end. The text lives until the next call.

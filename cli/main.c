@@ -68,7 +68,9 @@ static int output_end(int code)
 int main(int argc, char **argv)
 {
     setlocale(LC_ALL, "C"); // numbers never depend on the locale
-    signal(SIGPIPE, SIG_IGN);
+    // A server outlives the readers of its output, a command ends with them.
+    bool serves = argc > 1 && strcmp(argv[1], "serve") == 0;
+    signal(SIGPIPE, serves ? SIG_IGN : SIG_DFL);
     if (argc < 2) {
         usage(stderr);
         return EXIT_CODE_USAGE;
@@ -83,6 +85,10 @@ int main(int argc, char **argv)
         return output_end(EXIT_CODE_OK);
     }
     const struct command *command = command_find(argv[help ? 2 : 1]);
+    if (command && help && argc > 3) {
+        safe_line(stderr, "weft help: '%s' is an argument too many: give one command", argv[3]);
+        return EXIT_CODE_USAGE;
+    }
     if (command && help)
         return output_end(command->run(command, 1, (char *[]){"--help", NULL}));
     if (command) {

@@ -10,6 +10,7 @@ import os
 import pathlib
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -109,6 +110,7 @@ class Commands(unittest.TestCase):
             self.assertEqual(weft("help", command).stdout, weft(command, "--help").stdout)
             self.assertEqual(weft("help", command).returncode, 0)
         self.fails(2, "there is no command 'bogus'", "help", "bogus")
+        self.fails(2, "weft help: 'extra' is an argument too many", "help", "serve", "extra")
         self.assertEqual(weft("help").stdout, weft("--help").stdout)
         with open("/dev/full", "wb") as full:
             self.fails(1, "No space left", "help", "serve", stdout=full)
@@ -295,11 +297,14 @@ class Commands(unittest.TestCase):
                            stdout=full)
 
     def test_a_reader_that_leaves(self):
-        read, write = os.pipe()
-        os.close(read)
-        with open(write, "wb") as nobody:
-            self.fails(1, "writing to stdout failed: Broken pipe", "embed", EMBED, feed=b"a\nb\n",
-                       stdout=nobody)
+        """It had enough: the command ends as SIGPIPE ends programs (141 in a shell) and says nothing."""
+        for feed, *args in ((b"a\nb\n", "embed", EMBED), (b"", "help", "serve"), (b"", "--help"), (b"", "inspect", CHAT),
+                            (b"x", "tokenize", CHAT), (b"", *GENERATE)):
+            read, write = os.pipe()
+            os.close(read)
+            with open(write, "wb") as nobody:
+                done = weft(*args, feed=feed, stdout=nobody)
+            self.assertEqual((done.returncode, done.stderr), (-signal.SIGPIPE, b""), args)
 
     def test_each_line_is_answered_at_once(self):
         with subprocess.Popen([WEFT, "embed", EMBED], stdin=subprocess.PIPE,
