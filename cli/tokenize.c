@@ -52,6 +52,8 @@ static enum status tokenize(const char *folder, const struct tokenize_settings *
                                           (s->special ? ENCODE_SPECIAL : 0u),
                                  .arena = arena};
     status = stdin_read(&encode.text, arena, err);
+    if (status == STATUS_OK)
+        status = text_check("the text", encode.text, err);
     uint32_t count = 0;
     uint32_t bound = tokenizer_bound(tokenizer, encode.text.bytes);
     int32_t *tokens = arena_take(arena, bound * sizeof *tokens);

@@ -460,6 +460,7 @@ class Commands(unittest.TestCase):
             query = ("--query", "q") if command == "rerank" else ()
             self.fails(1, f"line 2: the {what} is not valid UTF-8: byte 1 is 0xFF", command, model,
                        *query, feed=b"a\nb\xffc\nd\n", stdout=subprocess.DEVNULL)
+        self.fails(1, "the text is not valid UTF-8: byte 1 is 0xFF", "tokenize", CHAT, feed=b"a\xffb")
         self.fails(2, "--query TEXT must not be empty", "rerank", RERANK, "--query", "", feed=b"a\n")
         self.fails(1, "--query is not valid UTF-8", "rerank", RERANK, "--query", b"\xff", feed=b"a\n")
         self.fails(1, "stdin must hold a JSON object", "render", CHAT, feed=b"[]")
