@@ -45,11 +45,15 @@ static struct text path_of(const h2o_req_t *req)
     return shown(path, PATH_BYTES_SHOWN);
 }
 
-static void head_add(struct access_line *line, const h2o_req_t *req, struct text route, int status)
+// code: of the failure that was answered, or NULL.
+static void head_add(struct access_line *line, const h2o_req_t *req, struct text route, int status,
+                     const char *code)
 {
     text_add(line, "method", shown(req->input.method, METHOD_BYTES_SHOWN));
     text_add(line, "route", route);
     number_add(line, "status", (uint64_t)status);
+    if (code)
+        text_add(line, "code", text_of(code));
 }
 
 static void wire_add(struct access_line *line, const h2o_req_t *req)
@@ -63,6 +67,8 @@ static void wire_add(struct access_line *line, const h2o_req_t *req)
 static void tokens_add(struct access_line *line, const struct exchange *x)
 {
     const struct request_facts *facts = &x->facts;
+    if (!x->model && !x->offloaded && x->model_named.bytes > 0) // else a text worker writes it
+        text_add(line, "model", x->model_named);
     if (!x->model)
         return;
     text_add(line, "model",
@@ -82,7 +88,7 @@ void access_log(const struct exchange *x, const h2o_req_t *req)
     if (log_level_get() < LOG_INFO)
         return;
     struct text route = x->route ? text_of(x->route->path) : path_of(req);
-    head_add(&line, req, route, exchange_status(x));
+    head_add(&line, req, route, exchange_status(x), x->code);
     tokens_add(&line, x);
     ms_add(&line, "total_ms", x->info.started_ns, clock_ns());
     wire_add(&line, req);
@@ -100,7 +106,9 @@ void access_log_refused(h2o_logger_t *self, h2o_req_t *req)
     struct access_line line = {.count = 0};
     if (log_level_get() < LOG_INFO)
         return;
-    head_add(&line, req, path_of(req), req->res.status);
+    const char *code =
+        req->res.status >= 400 ? http_error_code(fallback_error(req->res.status)) : NULL;
+    head_add(&line, req, path_of(req), req->res.status, code);
     wire_add(&line, req);
     ssize_t at = h2o_find_header_by_str(&req->res.headers, H2O_STRLIT("x-request-id"), -1);
     if (at >= 0)

@@ -53,6 +53,11 @@ int http_error_status(enum http_error error, enum shape shape)
     return shape == SHAPE_MESSAGES ? row->status_messages : row->status_openai;
 }
 
+const char *http_error_code(enum http_error error)
+{
+    return row_of(error)->code;
+}
+
 // Messages may quote what the client sent: a path is any bytes, JSON is UTF-8.
 static void quoted_put(struct json_buffer *out, struct text in)
 {

@@ -41,6 +41,7 @@ struct http_failure {
 };
 
 int http_error_status(enum http_error error, enum shape shape);
+const char *http_error_code(enum http_error error);
 
 // The whole body: {"error":{...}} or {"type":"error",...,"request_id":...}.
 void http_error_body(struct json_buffer *out, const struct http_failure *failure, enum shape shape,

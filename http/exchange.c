@@ -37,6 +37,11 @@ void *exchange_state(const struct exchange *x)
     return x->state;
 }
 
+void exchange_model_named(struct exchange *x, struct text id)
+{
+    x->model_named = arena_copy(x->arena, id);
+}
+
 bool exchange_gone(const struct exchange *x)
 {
     return atomic_load_explicit(&x->gone, memory_order_relaxed);

@@ -40,6 +40,9 @@ struct arena *exchange_scratch(struct exchange *x);
 void exchange_state_set(struct exchange *x, void *state);
 void *exchange_state(const struct exchange *x);
 
+// What the body says which model it wants, for the access log; copied.
+void exchange_model_named(struct exchange *x, struct text id);
+
 // The port of this h2o thread to the model's engine. Drained requests arrive as on_ready.
 struct port *exchange_port(struct exchange *x, const struct served_model *model);
 

@@ -8,20 +8,25 @@ struct fallback {
     h2o_iovec_t body; // in the request's pool
 };
 
+enum http_error fallback_error(int status)
+{
+    if (status == 413)
+        return HTTP_TOO_LARGE;
+    if (status == 404)
+        return HTTP_UNKNOWN_URL;
+    return status >= 500 ? HTTP_INTERNAL : HTTP_INVALID_VALUE;
+}
+
 static struct http_failure failure_of(int status)
 {
-    struct http_failure failure = {.error = HTTP_INVALID_VALUE,
+    struct http_failure failure = {.error = fallback_error(status),
                                    .message = text_of("The request is not valid HTTP.")};
-    if (status == 413) {
-        failure.error = HTTP_TOO_LARGE;
+    if (failure.error == HTTP_TOO_LARGE)
         failure.message = text_of("The body is larger than the server takes.");
-    } else if (status == 404) {
-        failure.error = HTTP_UNKNOWN_URL;
+    else if (failure.error == HTTP_UNKNOWN_URL)
         failure.message = text_of("Unknown request URL.");
-    } else if (status >= 500) {
-        failure.error = HTTP_INTERNAL;
+    else if (failure.error == HTTP_INTERNAL)
         failure.message = text_of("The server could not answer.");
-    }
     return failure;
 }
 

@@ -62,14 +62,16 @@ struct exchange {
     struct port *port; // attached engine request
     struct request *request;
     const struct served_model *model;
-    uint32_t tokens_max; // of any choice
-    uint64_t token_ns;   // when the last tokens were read
+    struct text model_named; // by the body, served or not
+    uint32_t tokens_max;     // of any choice
+    uint64_t token_ns;       // when the last tokens were read
     uint64_t tokens_out;
     uint64_t intervals;         // between tokens, recorded so far
     uint64_t tokens_answered;   // of all choices, as the usage counts them
     struct request_facts facts; // of the engine request, once it was given back
 
     int status;
+    const char *code; // of the failure that is the answer, or NULL
     const char *content_type;
     uint64_t content_length;
     uint32_t header_count;
@@ -134,6 +136,7 @@ bool request_shows_key(const h2o_req_t *req, const struct keys *keys); // its he
 int handle_request(h2o_handler_t *self, h2o_req_t *req);
 
 // fallback.c: h2o's own errors in our shapes
+enum http_error fallback_error(int status);
 void fallback_setup(h2o_filter_t *self, h2o_req_t *req, h2o_ostream_t **slot);
 
 // accesslog.c

@@ -128,6 +128,7 @@ static void failure_headers(struct exchange *x, enum http_error error)
 void exchange_fail(struct exchange *x, const struct http_failure *failure)
 {
     failure_headers(x, failure->error);
+    x->code = http_error_code(failure->error);
     if (failure->error == HTTP_OVERLOADED)
         counters_refused(x);
     struct json_buffer body = {0};

@@ -127,6 +127,7 @@ bool call_model(struct call *call, enum model_kind kind, const struct field_rule
     struct text id = fields_string(f, "model");
     if (f->failed)
         return false;
+    exchange_model_named(call->exchange, text_head(id, 200));
     call->model = served_find(call->info->served, id);
     if (!call->model) {
         const char *form =

@@ -85,6 +85,7 @@ def test_access_lines_of_answers():
     assert (line["method"], line["route"], line["status"]) == ("POST", "/v1/chat/completions", 200)
     assert (line["tokens_in"], line["tokens_out"]) == (usage["prompt_tokens"], 5), line
     assert line["model"] == shown(NAME) and line["key"] == 0 and line["client_gone"] is False, line
+    assert "code" not in line, line
     assert 0 <= line["queue_ms"] and 0 < line["first_token_ms"] <= line["total_ms"], line
     assert line["protocol"] == "HTTP/1.1" and line["bytes_in"] > 0 < line["bytes_out"], line
     assert KEY not in s.output()
@@ -110,17 +111,23 @@ def test_access_lines_of_failures():
     answer = s.request("GET", "/v1/models")
     line = line_of(s, id=answer.headers["x-request-id"])
     assert (line["route"], line["status"]) == ("/v1/models", 401) and "key" not in line, line
+    assert line["code"] == "missing_api_key", line
     answer = s.request("GET", "/%22%7d%0a?secret=1", headers={"x-request-id": "mine"})
     line = line_of(s, id="mine")
     assert (line["route"], line["status"]) == ("/%22%7d%0a", 404), line
     answer = chat(s, model=NAME, temperature=9, **{NAME: 1})
-    assert line_of(s, id=answer.headers["x-request-id"])["status"] == 400
+    line = line_of(s, id=answer.headers["x-request-id"])
+    assert (line["status"], line["code"], line["model"]) == (400, "invalid_value", shown(NAME)), line
+    answer = messages(s, model="n" * 300, max_tokens=1)
+    line = line_of(s, id=answer.headers["request-id"])
+    assert (line["status"], line["code"], line["model"]) == (404, "model_not_found", "n" * 200), line
     http2_request(s, b"GET", b"/\"\\\n\xff\xe2\x80\xae")
     assert line_of(s, protocol="HTTP/2", method="GET")["route"] == '/"\\\\n\\xff\\u{202e}'
     with socket.create_connection(("127.0.0.1", s.port), timeout=30) as c:
         c.sendall(b"POST /\"x HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n")
         c.recv(65536)
-    assert line_of(s, route='/"x')["status"] == 400  # refused by the HTTP library
+    line = line_of(s, route='/"x')  # refused by the HTTP library
+    assert (line["status"], line["code"]) == (400, "invalid_value"), line
 
 
 def test_access_lines_of_clients_that_leave():
