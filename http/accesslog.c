@@ -79,7 +79,7 @@ static void tokens_add(struct access_line *line, const struct exchange *x)
     if (x->model->facts->kind == MODEL_GENERATOR)
         number_add(line, "tokens_out", x->tokens_answered);
     ms_add(line, "queue_ms", facts->submitted_ns, facts->started_ns);
-    ms_add(line, "first_token_ms", x->info.started_ns, facts->first_token_ns);
+    ms_add(line, "first_token_ms", x->arrived_ns, facts->first_token_ns);
 }
 
 void access_log(const struct exchange *x, const h2o_req_t *req)
@@ -90,7 +90,7 @@ void access_log(const struct exchange *x, const h2o_req_t *req)
     struct text route = x->route ? text_of(x->route->path) : path_of(req);
     head_add(&line, req, route, exchange_status(x), x->code);
     tokens_add(&line, x);
-    ms_add(&line, "total_ms", x->info.started_ns, clock_ns());
+    ms_add(&line, "total_ms", x->arrived_ns, clock_ns());
     wire_add(&line, req);
     if (x->info.key_id != KEY_NONE)
         number_add(&line, "key", x->info.key_id);

@@ -279,6 +279,14 @@ static void on_dispose(void *memory)
         exchange_destroy(x);
 }
 
+// libh2o keeps wall time: the difference of two of its stamps is what a body took to arrive.
+static uint64_t upload_ns(const h2o_req_t *req)
+{
+    int64_t us = h2o_timeval_subtract((struct timeval *)&req->timestamps.request_begin_at,
+                                      (struct timeval *)&req->processed_at.at);
+    return us > 0 && req->timestamps.request_begin_at.tv_sec > 0 ? (uint64_t)us * 1000 : 0;
+}
+
 struct exchange *exchange_create(struct http_thread *thread, h2o_req_t *req,
                                  const struct route_match *match)
 {
@@ -300,6 +308,8 @@ struct exchange *exchange_create(struct http_thread *thread, h2o_req_t *req,
         match->path_rest.bytes > 0 ? arena_copy(arena, match->path_rest) : (struct text){"", 0};
     x->info.body = text_span(req->entity.base, req->entity.len);
     x->info.started_ns = clock_ns();
+    uint64_t upload = upload_ns(req);
+    x->arrived_ns = upload < x->info.started_ns ? x->info.started_ns - upload : 1;
     x->info.key_id = KEY_NONE;
     x->info.draining = thread->drain_ns != 0;
     x->info.served = atomic_load_explicit(&server->served, memory_order_acquire);

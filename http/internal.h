@@ -51,6 +51,7 @@ struct exchange {
     struct exchange_info info;
     struct http_thread *thread;
     struct answer *answer; // NULL once h2o has disposed of the request
+    uint64_t arrived_ns;   // when its head began; info.started_ns: its body was complete
     const struct route *route;
     uint32_t route_index;
     struct exchange *next, **link;                 // thread->exchanges

@@ -130,6 +130,22 @@ def test_access_lines_of_failures():
     assert (line["status"], line["code"]) == (400, "invalid_value"), line
 
 
+def test_access_lines_count_the_upload():
+    """What a body takes to arrive is a part of the request's time."""
+    s = json_server()
+    body = json.dumps({"model": NAME, "max_tokens": 1, "messages": [
+        {"role": "user", "content": "slow"}]}).encode()
+    with socket.create_connection(("127.0.0.1", s.port), timeout=30) as c:
+        c.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nX-Request-Id: slow\r\n"
+                  b"Authorization: Bearer %s\r\nContent-Length: %d\r\n\r\n"
+                  % (KEY.encode(), len(body)))
+        time.sleep(0.6)
+        c.sendall(body)
+        assert c.recv(65536).startswith(b"HTTP/1.1 200")
+    line = line_of(s, id="slow")
+    assert 500 <= line["first_token_ms"] <= line["total_ms"], line
+
+
 def test_access_lines_of_clients_that_leave():
     s = json_server()
     body = json.dumps({"model": NAME, "stream": True, "max_tokens": 400, "ignore_eos": True,
