@@ -183,8 +183,10 @@ void exchange_begin(struct exchange *x)
 {
     const struct route *route = x->route;
     if (route->on_prepare && x->info.body.bytes > route->inline_bytes_max) {
-        exchange_offload(
-            x, (struct offload){route->on_prepare, request_run, true, x->info.body.bytes});
+        exchange_offload(x, (struct offload){.work = route->on_prepare,
+                                             .done = request_run,
+                                             .reads_body = true,
+                                             .bytes = x->info.body.bytes});
         return;
     }
     if (route->on_prepare)

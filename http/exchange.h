@@ -85,6 +85,7 @@ struct offload {
     void (*done)(struct exchange *x);
     bool reads_body; // `work` gets a copy; else it finds an empty body
     uint64_t bytes;  // about what it reads or writes: the size it is sorted by
+    bool alone;      // one of these at a time an h2o thread, and as a small one
 };
 void exchange_offload(struct exchange *x, struct offload job);
 bool exchange_gone(const struct exchange *x);

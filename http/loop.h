@@ -65,6 +65,8 @@ struct http_thread {
     struct waker *waker;        // engines -> thread
     struct work_side *work;
     struct exchange_list waiting[WORK_SIZES_MAX]; // for a text worker, by size
+    struct exchange_list waiting_alone;           // the same, of which one runs at a time
+    bool alone_out;                               // it does
     struct exchange *exchanges;                   // all that h2o still has
     _Atomic uint32_t exchange_count;              // written by this thread alone
     struct connection *readable;  // all but those with an exchange on HTTP/1: h2o reads from them

@@ -5,6 +5,8 @@
 
 static struct exchange_list *list_of(const struct exchange *x)
 {
+    if (x->job.alone)
+        return &x->thread->waiting_alone;
     uint64_t most = x->thread->server->options.body_bytes_max; // no workers for larger ones
     return &x->thread->waiting[work_size(x->job.bytes < most ? x->job.bytes : most)];
 }
@@ -50,18 +52,24 @@ static void body_return(struct exchange *x)
     x->body_copy = NULL;
 }
 
+static void list_submit(struct http_thread *thread, struct exchange_list *list, uint32_t size)
+{
+    struct exchange *x;
+    int worker;
+    while ((x = list->first) != NULL && !(x->job.alone && thread->alone_out) &&
+           (worker = work_choose(thread->work, size)) >= 0) {
+        wait_end(x);
+        body_keep(x);
+        thread->alone_out = thread->alone_out || x->job.alone;
+        work_submit(thread->work, worker, x);
+    }
+}
+
 static void waiting_submit(struct http_thread *thread)
 {
-    for (uint32_t size = 0; size < WORK_SIZES_MAX; size++) {
-        struct exchange *x;
-        int worker;
-        while ((x = thread->waiting[size].first) != NULL &&
-               (worker = work_choose(thread->work, size)) >= 0) {
-            wait_end(x);
-            body_keep(x);
-            work_submit(thread->work, worker, x);
-        }
-    }
+    list_submit(thread, &thread->waiting_alone, 0);
+    for (uint32_t size = 0; size < WORK_SIZES_MAX; size++)
+        list_submit(thread, &thread->waiting[size], size);
 }
 
 void exchange_offload(struct exchange *x, struct offload job)
@@ -93,6 +101,7 @@ static void work_done(struct exchange *x)
 {
     body_return(x);
     x->offloaded = false;
+    x->thread->alone_out = x->thread->alone_out && !x->job.alone;
     x->job.done(x);
     if (!exchange_gone(x)) {
         if (x->request && x->reply != REPLY_ENDED)
@@ -131,5 +140,5 @@ bool offload_is_idle(const struct http_thread *thread)
     for (uint32_t size = 0; size < WORK_SIZES_MAX; size++)
         if (thread->waiting[size].first)
             return false;
-    return work_out(thread->work) == 0;
+    return !thread->waiting_alone.first && work_out(thread->work) == 0;
 }

@@ -150,6 +150,7 @@ static enum status thread_prepare(struct server *server, uint32_t index, struct 
     thread->listen_fd = thread->watch_fd = -1;
     for (int i = 0; i < WORK_SIZES_MAX; i++)
         thread->waiting[i].end = &thread->waiting[i].first;
+    thread->waiting_alone.end = &thread->waiting_alone.first;
     atomic_store(&thread->beat_ns, clock_ns());
     enum status status = waker_open(&thread->control, err);
     if (status == STATUS_OK)

@@ -418,7 +418,9 @@ static void embeddings_ready(struct exchange *x)
     if (!pooled_done(&e->pooled))
         return;
     if ((size_t)e->vectors.count * e->pooled.call.model->facts->output_width > WHOLE_VALUES_MAX) {
-        exchange_offload(x, (struct offload){answer_measure, answer_begin, false, answer_bytes(e)});
+        exchange_offload(x, (struct offload){.work = answer_measure,
+                                             .done = answer_begin,
+                                             .bytes = answer_bytes(e)});
         return;
     }
     e->taken = values_take(e);

@@ -213,7 +213,8 @@ struct page {
     struct json_buffer out;
 };
 
-// On a text worker: thousands of lines take milliseconds.
+// On a text worker: thousands of lines take milliseconds. One page at a time, because nobody needs
+// a key for it: pages may not keep prompts from all workers.
 static void metrics_write(struct exchange *x)
 {
     struct page *page = exchange_state(x);
@@ -246,7 +247,8 @@ static void metrics_request(struct exchange *x)
     for (uint32_t t = 0; t < m->view.thread_count; t++)
         m->threads[t] = server_counters(x, t);
     exchange_state_set(x, page);
-    exchange_offload(x, (struct offload){metrics_write, metrics_reply, false, 0});
+    exchange_offload(x,
+                     (struct offload){.work = metrics_write, .done = metrics_reply, .alone = true});
 }
 
 const struct route metrics_routes[] = {

@@ -384,7 +384,9 @@ static void rerank_ready(struct exchange *x)
         call_fail(&r->pooled.call, HTTP_INTERNAL_SAME, "the model gave no finite score");
         rerank_close(r);
     } else if (r->documents && r->document_bytes > WHOLE_TEXT_MAX) {
-        exchange_offload(x, (struct offload){answer_write, answer_begin, false, r->document_bytes});
+        exchange_offload(x, (struct offload){.work = answer_write,
+                                             .done = answer_begin,
+                                             .bytes = r->document_bytes});
     } else {
         answer_write(x);
         answer_send(x);

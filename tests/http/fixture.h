@@ -38,5 +38,6 @@ struct seen {
     // text work waits while 1; 2: work on bodies over a megabyte; 3: on bodies over eight, which
     // give their turn away meanwhile
     _Atomic int work_hold;
+    _Atomic uint32_t alone, alone_most; // at work at once: now, and ever
 };
 extern struct seen seen;

@@ -135,7 +135,26 @@ static void work_done(struct exchange *x)
 
 static void work_request(struct exchange *x)
 {
-    exchange_offload(x, (struct offload){work_run, work_done, true, exchange_info(x)->body.bytes});
+    exchange_offload(x, (struct offload){.work = work_run,
+                                         .done = work_done,
+                                         .reads_body = true,
+                                         .bytes = exchange_info(x)->body.bytes});
+}
+
+static void alone_run(struct exchange *x)
+{
+    uint32_t now = ++seen.alone;
+    seen.alone_most = now > seen.alone_most ? now : seen.alone_most;
+    usleep(2000);
+    work_run(x);
+    seen.alone--;
+}
+
+static void alone_request(struct exchange *x)
+{
+    exchange_offload(
+        x,
+        (struct offload){.work = alone_run, .done = work_done, .reads_body = true, .alone = true});
 }
 
 static void prepared_request(struct exchange *x)
@@ -207,6 +226,8 @@ static const struct route test_routes[] = {
     {"POST", "/v1/test/stop", SHAPE_OPENAI, POST_FLAGS, .on_request = submit,
      .on_ready = stop_ready, .on_gone = any_gone},
     {"POST", "/v1/test/work", SHAPE_OPENAI, POST_FLAGS, .on_request = work_request,
+     .on_gone = any_gone},
+    {"POST", "/v1/test/alone", SHAPE_OPENAI, POST_FLAGS, .on_request = alone_request,
      .on_gone = any_gone},
     {"POST", "/v1/test/prepare", SHAPE_OPENAI, POST_FLAGS, .inline_bytes_max = 4,
      .on_prepare = work_run, .on_request = prepared_request, .on_gone = any_gone},

@@ -576,6 +576,47 @@ static void test_thousand_streams(void **state)
         assert_true(kib[2] < kib[0] + kib[0] / 5 + 4096);
 }
 
+static void sum_check(struct http_client *client, const char *body)
+{
+    struct http_answer answer;
+    assert_true(http_client_answer(client, &answer));
+    assert_string_equal(answer.body, body);
+    http_answer_free(&answer);
+    http_client_close(client);
+}
+
+// Work of which one runs at a time leaves the other workers to bodies; all of it is done, that of
+// clients who leave meanwhile too.
+static void test_work_alone(void **state)
+{
+    (void)state;
+    enum { CLIENTS = 12, LEAVES = 4 };
+    struct fixture f;
+    struct http_client clients[CLIENTS], other;
+    struct server_options options = {.text_workers = 4};
+    fixture_open(&f, &options, true);
+    seen.work_hold = 1;
+    seen.alone_most = 0;
+    for (int i = 0; i < CLIENTS; i++) {
+        assert_true(http_client_open(&clients[i], f.port));
+        assert_true(http_client_request(&clients[i], "POST", "/v1/test/alone", BEARER JSON, "1"));
+    }
+    assert_true(http_client_open(&other, f.port));
+    assert_true(http_client_request(&other, "POST", "/v1/test/work", BEARER JSON, "2"));
+    usleep(50000);
+    http_client_close(&clients[LEAVES]);
+    usleep(20000);
+    seen.work_hold = 0;
+    sum_check(&other, "{\"sum\":50}");
+    for (int i = 0; i < CLIENTS; i++) {
+        if (i == LEAVES)
+            continue;
+        sum_check(&clients[i], "{\"sum\":49}");
+    }
+    assert_int_equal(seen.alone_most, 1);
+    fixture_close(&f);
+}
+
 static uint64_t finished(const char *reason)
 {
     char series[128];
@@ -717,6 +758,7 @@ int main(void)
         cmocka_unit_test(test_dripped_body),
         cmocka_unit_test(test_stream_http10),
         cmocka_unit_test(test_thousand_streams),
+        cmocka_unit_test(test_work_alone),
         cmocka_unit_test(test_ends_are_counted),
         cmocka_unit_test(test_health_beside_a_failed_model),
         cmocka_unit_test(test_bounds_of_tokens_grow),

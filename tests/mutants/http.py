@@ -81,6 +81,7 @@ FAULTS = [
     ("the bodies of requests being answered are free", "http/loop.c", "connection_engage", "bodies_engaged += connection->held", "bodies_engaged += 0", "test_pressure"),
     ("an answered body stays counted", "http/loop.c", "connection_release", "bodies_engaged -= connection->held", "bodies_engaged -= 0", "test_pressure"),
     ("a request that a text worker holds is not told that it was cut", "http/offload.c", "work_done", "exchange_cut_end(x);", "(void)x;", "test_drain"),
+    ("pages of counters may have all text workers", "http/offload.c", "list_submit", "thread->alone_out = thread->alone_out || x->job.alone;", "", "test_exchange"),
     ("the work of a client that left goes on", "http/offload.c", "offload_run", "slice->unwanted = &x->gone;", "", "test_exchange"),
     ("a reload renews the fixed keys, too", "http/reload.c", "server_keys_renew", "server->options.api_keys_fixed", "0", "e2e:test_reload_keys"),
     ("an encoded slash parts segments", "http/route.c", "path_decode", "room[bytes] == '/' && !slash", "false && !slash", "test_route"),
