@@ -140,6 +140,11 @@ static struct verdict missing(const char *message)
     return (struct verdict){.error = HTTP_MISSING_KEY, .message = message};
 }
 
+static struct verdict twice(const char *message)
+{
+    return (struct verdict){.error = HTTP_INVALID_KEY, .message = message};
+}
+
 static struct verdict key_verdict(const struct keys *keys, struct text key)
 {
     struct verdict verdict = {.error = HTTP_INVALID_KEY, .message = "The API key is not valid."};
@@ -156,12 +161,12 @@ struct verdict keys_check(const struct keys *keys, uint32_t flags, struct creden
     bool reads_x_api_key = (flags & ROUTE_X_API_KEY) != 0 ||
                            ((flags & ROUTE_EITHER_KEY) != 0 && authorization.count == 0);
     if (reads_x_api_key && x_api_key.count > 1)
-        return missing("The header 'x-api-key' came more than once: send exactly one.");
+        return twice("The header 'x-api-key' came more than once: send exactly one.");
     if (reads_x_api_key && x_api_key.count == 1)
         return x_api_key.value.bytes > 0 ? key_verdict(keys, x_api_key.value)
                                          : missing(header_hint(flags));
     if (authorization.count > 1)
-        return missing("The header 'Authorization' came more than once: send exactly one.");
+        return twice("The header 'Authorization' came more than once: send exactly one.");
     struct text key =
         authorization.count == 1 ? bearer_key(authorization.value) : (struct text){NULL, 0};
     if (key.bytes > 0)

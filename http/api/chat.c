@@ -62,7 +62,7 @@ static const struct field_rule chat_rows[] = {
     FIELD_HARMLESS("diagnostics", "o"),
     FIELD_HARMLESS("parallel_tool_calls", "b"), // there are no calls
 
-    FIELD_NOT_SERVED("n", "i", "[1]"),
+    FIELD_NOT_SERVED_BUT("n", "i", "[1]", "only 1 is"),
     FIELD_NOT_SERVED("tools", "a", "[[]]"),
     FIELD_NOT_SERVED("tool_choice", "so", "[\"none\",\"auto\"]"),
     FIELD_NOT_SERVED_BUT("functions", "a", "[[]]", "use tools"),

@@ -87,7 +87,8 @@ static const struct field_rule rows[] = {
     FIELD_NOT_SERVED("cache_salt", "s", NULL),
 
     // Thinking.
-    FIELD_NOT_SERVED_BUT("enable_thinking", "b", NULL, "use chat_template_kwargs"),
+    FIELD_NOT_SERVED_BUT("enable_thinking", "b", NULL,
+                         "thinking can only be turned off, by chat_template_kwargs"),
     FIELD_NOT_SERVED("reasoning_effort", "s", "[\"none\"]"),
     FIELD_NOT_SERVED("include_reasoning", "b", "[true]"),
     FIELD_NOT_SERVED("reasoning_format", "s", "[\"none\",\"auto\"]"),

@@ -329,6 +329,25 @@ static void test_members(void **state)
     }
 }
 
+// Where something near it is served, the sentence says what.
+static void test_hints(void **state)
+{
+    static const struct {
+        const char *body, *hint;
+    } hints[] = {
+        {"\"n\":2", "is not supported; only 1 is"},
+        {"\"enable_thinking\":true", "thinking can only be turned off"},
+        {"\"n_predict\":5", "use max_tokens"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof hints / sizeof hints[0]; i++) {
+        request(&chat, hints[i].body);
+        if (!strstr(fake.sent, hints[i].hint))
+            fail_msg("'%s' lacks '%s'", fake.sent, hints[i].hint);
+        fake_end();
+    }
+}
+
 // What is refused or ignored is known, so its type is, too.
 static void test_types(void **state)
 {
@@ -714,6 +733,7 @@ int main(void)
         cmocka_unit_test(test_chat_messages),
         cmocka_unit_test(test_unknown),
         cmocka_unit_test(test_members),
+        cmocka_unit_test(test_hints),
         cmocka_unit_test(test_types),
         cmocka_unit_test(test_blocks),
         cmocka_unit_test(test_long_names),
