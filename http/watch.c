@@ -37,6 +37,16 @@ void watch_start(struct http_thread *thread)
     h2o_socket_read_start(thread->watch_socket, on_peer_left);
 }
 
+static void unwatched_tell(int why)
+{
+    static atomic_flag told = ATOMIC_FLAG_INIT;
+    if (!atomic_flag_test_and_set(&told))
+        log_line(LOG_WARNING,
+                 "epoll_ctl: %s: clients of HTTP/1 that leave are noticed late from now on (raise "
+                 "fs.epoll.max_user_watches)",
+                 strerror(why));
+}
+
 void watch_add(struct exchange *x)
 {
     h2o_req_t *req = x->answer->req;
@@ -45,6 +55,8 @@ void watch_add(struct exchange *x)
     // edge-triggered: a half-closed peer is reported once and counts as gone
     struct epoll_event event = {.events = EPOLLRDHUP | EPOLLET, .data.ptr = x};
     x->watched = epoll_ctl(x->thread->watch_fd, EPOLL_CTL_ADD, request_fd(req), &event) == 0;
+    if (!x->watched)
+        unwatched_tell(errno);
 }
 
 void watch_remove(struct exchange *x)

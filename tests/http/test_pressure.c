@@ -3,12 +3,16 @@
 #include "tests/http/fixture.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <openssl/hmac.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -315,9 +319,58 @@ static void test_keys_are_judged_once(void **state)
     fixture_close(&f);
 }
 
+// Stands in for the system's: of a client that is to be watched, it says that no watch is left.
+static _Atomic bool watches_spent;
+
+int epoll_ctl(int epoll, int operation, int fd, struct epoll_event *event)
+{
+    if (watches_spent && operation == EPOLL_CTL_ADD && (event->events & EPOLLRDHUP)) {
+        errno = ENOSPC;
+        return -1;
+    }
+    return (int)syscall(SYS_epoll_ctl, epoll, operation, fd, event);
+}
+
+// Requests are served all the same, and it is said once.
+static void test_no_watches_left(void **state)
+{
+    (void)state;
+    char text[4096] = "";
+    struct fixture f;
+    struct http_client client;
+    fixture_open(&f, NULL, true);
+    int kept = dup(STDERR_FILENO), file = memfd_create("log", MFD_CLOEXEC);
+    assert_true(kept >= 0 && file >= 0);
+    fflush(stderr);
+    dup2(file, STDERR_FILENO);
+    watches_spent = true;
+    int answered = 0;
+    for (int i = 0; i < 3; i++) {
+        struct http_answer answer = {0};
+        bool asked = http_client_open(&client, f.port) &&
+                     http_client_request(&client, "POST", "/v1/test/wait", BEARER JSON, "{}") &&
+                     fixture_wait_live(&f, 1) && port_double_push(f.ports[0], 0, 0, FINISH_STOP);
+        answered += asked && http_client_answer(&client, &answer) && answer.status == 200;
+        http_answer_free(&answer);
+        http_client_close(&client);
+    }
+    watches_spent = false;
+    fflush(stderr);
+    dup2(kept, STDERR_FILENO);
+    close(kept);
+    assert_true(pread(file, text, sizeof text - 1, 0) >= 0);
+    close(file);
+    assert_int_equal(answered, 3);
+    const char *said = strstr(text, "No space left on device: clients of HTTP/1 that leave");
+    assert_non_null(said);
+    assert_null(strstr(strchr(said, '\n'), "clients of HTTP/1 that leave"));
+    fixture_close(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_no_watches_left),
         cmocka_unit_test(test_quiet_connections),
         cmocka_unit_test(test_connections_of_all_threads),
         cmocka_unit_test(test_quiet_without_pressure),

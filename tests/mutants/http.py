@@ -94,6 +94,7 @@ FAULTS = [
     ("a body under way is sent away under pressure", "http/watch.c", "busy_mark", "if (req->version != 0 && req->input.method.len > 0)", "if (false)", "test_pressure"),
     ("connections without a request go without need", "http/watch.c", "watch_second", "if (loop_is_full(thread->server))", "", "test_pressure"),
     ("clients of an engine that hangs in a failed device wait for it", "http/watch.c", "scan_one", "x->request && served_has_failed(x->model)", "false", "e2e:test_fault_while_another_engine_hangs"),
+    ("a client that is not watched is told of each time", "http/watch.c", "unwatched_tell", "!atomic_flag_test_and_set(&told)", "atomic_flag_test_and_set(&told) || true", "test_pressure"),
     ("large bodies are prepared without slices", "http/work.c", "item_run", "large ? &turn.slice : NULL", "large && turn.slice.each == 0 ? &turn.slice : NULL", "test_work"),
     ("all large bodies are of one size", "http/work.h", "work_size", "size++;", "return 1;", "test_work"),
 ]
