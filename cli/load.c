@@ -71,7 +71,11 @@ static enum status auto_open(struct loaded *loaded, const struct device_settings
     enum device_choice taken = DEVICE_CUDA;
     enum status status = choice_open(loaded, taken, settings, err);
     if (status != STATUS_OK) {
-        log_line(LOG_INFO, "no GPU is used: %s", err->text);
+        bool built = status != STATUS_NOT_FOUND;
+        log_line(LOG_INFO, "no GPU is used: %s",
+                 built ? err->text : "the CUDA plugin is not built (make cuda)");
+        if (!built)
+            log_line(LOG_DEBUG, "%s", err->text);
         taken = DEVICE_CPU;
         status = choice_open(loaded, taken, settings, err);
     }

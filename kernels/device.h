@@ -121,6 +121,7 @@ typedef const struct device_api *device_plugin_entry(void);
 #define DEVICE_PLUGIN_SYMBOL "weft_device_plugin"
 
 // Opens libweft_NAME.so: library_path if not NULL, else beside the executable, then in the install
-// libdir; never from the working directory. NO_DEVICE with the reason where it cannot be opened.
+// libdir; never from the working directory. NOT_FOUND where there is no such file,
+// NO_DEVICE with the reason where it cannot be opened.
 enum status device_plugin_open(const struct device_api **out, const char *name,
                                const char *library_path, struct error *err) MUST_USE;

@@ -78,6 +78,7 @@ enum status device_plugin_open(const struct device_api **out, const char *name,
         tried[1] = installed;
     }
     char reason[512] = "no place to look in";
+    bool absent = true;
     for (int i = 0; i < 2; i++) {
         if (!tried[i])
             continue;
@@ -86,6 +87,7 @@ enum status device_plugin_open(const struct device_api **out, const char *name,
                      installed);
             continue;
         }
+        absent = false;
         void *library = dlopen(tried[i], RTLD_NOW | RTLD_LOCAL);
         if (library)
             return entry_open(out, library, name, err);
@@ -93,5 +95,6 @@ enum status device_plugin_open(const struct device_api **out, const char *name,
         snprintf(reason, sizeof reason, "%s", text ? text : "unknown reason");
         break;
     }
-    return error_set(err, STATUS_NO_DEVICE, "the %s device cannot be had: %s", name, reason);
+    return error_set(err, absent ? STATUS_NOT_FOUND : STATUS_NO_DEVICE,
+                     "the %s device cannot be had: %s", name, reason);
 }

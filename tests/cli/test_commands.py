@@ -538,6 +538,17 @@ class Commands(unittest.TestCase):
         self.fails(1, "--max-model-len 128 would fit", *GENERATE, "--kv-cache-memory", "40K")
         self.fails(1, "--max-num-seqs or --max-model-len\n", *GENERATE, "--kv-cache-memory", "1000T")
 
+    def test_a_plugin_that_is_not_built(self):
+        """A plain line at info; where it was looked for at debug, and for who asks for cuda."""
+        alone = shutil.copy(WEFT, self.folder / "weft")
+        for options, code, line, paths in (((), 0, True, False), (("-v",), 0, True, True),
+                                           (("--device", "cuda"), 1, False, True)):
+            done = subprocess.run([alone, "inspect", CHAT, "--log-level", "info", *options], capture_output=True,
+                                  timeout=60)
+            self.assertEqual(done.returncode, code, done.stderr)
+            self.assertEqual(b"no GPU is used: the CUDA plugin is not built (make cuda)\n" in done.stderr, line)
+            self.assertEqual(b"libweft_cuda.so" in done.stderr, paths, done.stderr)
+
     def test_who_brings_memory_has_no_share(self):
         """The second model gets all that is split, however small its share: only the third one lacks."""
         done = weft("serve", "--port", "0", f"a={CHAT},kv-cache-memory=1M,kv-share=1000",

@@ -96,7 +96,7 @@ static void test_plugin(void **state)
     (void)state;
     const struct device_api *api;
     struct error err = {0};
-    assert_int_equal(device_plugin_open(&api, "no_such_device", NULL, &err), STATUS_NO_DEVICE);
+    assert_int_equal(device_plugin_open(&api, "no_such_device", NULL, &err), STATUS_NOT_FOUND);
     assert_non_null(strstr(err.text, "no_such_device"));
     assert_null(api);
     assert_int_equal(device_plugin_open(&api, "../evil", NULL, &err), STATUS_INVALID);

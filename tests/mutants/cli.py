@@ -12,6 +12,7 @@ FAULTS = [
     ("a key file that others can read is not warned of", "cli/keys.c", "readers_warn", "S_IRGRP | S_IROTH", "S_IWGRP", "e2e:test_secrets"),
     ("the plain keys of a file stay in memory", "cli/keys.c", "keys_wipe", "if (keys->file.at)", "if (false)", "test_keys"),
     ("who brings memory takes a share of the rest", "cli/load.c", "kv_split", "m->kv_bytes == 0 ? m->spec.settings.kv_share : 0", "m->spec.settings.kv_share", "test_commands"),
+    ("a plugin that is not built reads like a broken build", "cli/load.c", "auto_open", "status != STATUS_NOT_FOUND", "true", "test_commands"),
     ("a plan that fits is shown whole at the start", "cli/load.c", "models_plan", "log_level_get() >= LOG_DEBUG", "true", "e2e:test_the_start_fits_one_screen"),
     ("help of no command is the general help", "cli/main.c", "main", "(help && argc == 2)", "help", "test_commands"),
     ("a reader that has enough is a failure", "cli/main.c", "main", "serves ? SIG_IGN : SIG_DFL", "SIG_IGN", "test_commands"),
