@@ -10,7 +10,7 @@ PORT ?= 8000
 help: ## this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 16
 
-serve: ## build and serve the models under models/ on 127.0.0.1:8000
+serve: ## build and serve the models under models/ on 127.0.0.1:8000; PORT=8001 takes another port
 	@tools/deps.sh build
 	@tools/build.sh weft
 	@if [ -e /dev/nvidia0 ] && command -v nvcc >/dev/null; then $(MAKE) -s cuda; fi
