@@ -17,16 +17,21 @@ enum http_error fallback_error(int status)
     return status >= 500 ? HTTP_INTERNAL : HTTP_INVALID_VALUE;
 }
 
-static struct http_failure failure_of(int status)
+// limit: room for a message that names it.
+static struct http_failure failure_of(h2o_req_t *req, char *limit, size_t limit_bytes)
 {
-    struct http_failure failure = {.error = fallback_error(status),
+    struct http_failure failure = {.error = fallback_error(req->res.status),
                                    .message = text_of("The request is not valid HTTP.")};
-    if (failure.error == HTTP_TOO_LARGE)
-        failure.message = text_of("The body is larger than the server takes.");
-    else if (failure.error == HTTP_UNKNOWN_URL)
+    if (failure.error == HTTP_TOO_LARGE) {
+        uint64_t most = loop_of(req)->server->options.body_bytes_max;
+        snprintf(limit, limit_bytes, "The body is too large; at most %llu bytes are taken.",
+                 (unsigned long long)most);
+        failure.message = text_of(limit);
+    } else if (failure.error == HTTP_UNKNOWN_URL) {
         failure.message = text_of("Unknown request URL.");
-    else if (failure.error == HTTP_INTERNAL)
+    } else if (failure.error == HTTP_INTERNAL) {
         failure.message = text_of("The server could not answer.");
+    }
     return failure;
 }
 
@@ -71,7 +76,8 @@ void fallback_setup(h2o_filter_t *self, h2o_req_t *req, h2o_ostream_t **slot)
                 text_span(req->headers.entries[at].value.base, req->headers.entries[at].value.len);
         request_id_make(wanted, made);
         h2o_iovec_t id = h2o_strdup(&req->pool, made, SIZE_MAX);
-        struct http_failure failure = failure_of(req->res.status);
+        char limit[96];
+        struct http_failure failure = failure_of(req, limit, sizeof limit);
         struct text path = text_span(req->input.path.base, req->input.path.len);
         struct json_buffer body = {0};
         http_error_body(&body, &failure, path_shape(path), text_span(id.base, id.len));

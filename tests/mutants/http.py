@@ -70,6 +70,7 @@ FAULTS = [
     ("who has run for a slice goes first again", "http/gate.c", "gate_pass", "wait(gate, large);", "gate->running++; gate->running_large += large;", "test_work"),
     ("a small body waits behind large ones that find no room", "http/gate.c", "call", "at = &place->next; continue;", "break;", "test_work"),
     ("the authority of HTTP/2 may be anything", "http/handle.c", "fault_of", "host_is_valid(text_span(authority.base, authority.len))", "authority.len < SIZE_MAX", "test_http2"),
+    ("the limit of a body that the library refuses is said wrong", "http/fallback.c", "failure_of", "server->options.body_bytes_max;", "server->conf.max_request_entity_size;", "test_framing"),
     ("the time of an upload is not counted", "http/exchange.c", "exchange_create", "started_ns - upload", "started_ns", "e2e:test_access_lines_count_the_upload"),
     ("the line of a refused request has no code", "http/respond.c", "exchange_fail", "x->code = http_error_code(failure->error);", "", "e2e:test_access_lines_of_failures"),
     ("a time below a second is no deadline", "http/handle.c", "deadline_of", "whole + milli == 0", "whole == 0", "test_server"),
