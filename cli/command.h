@@ -90,6 +90,8 @@ struct session_command {
     const char *required_name;
     const char **second; // where a second positional argument goes, or NULL: there is none
     enum model_kind kind;
+    // Refuses settings that are wrong whatever the model is, or NULL; the exit code is 2.
+    enum status (*settings_check)(const void *settings, struct error *err);
     enum status (*body)(struct session *session, void *settings, struct error *err);
 };
 int session_command_run(const struct session_command *c);

@@ -70,25 +70,19 @@ static enum status encode_raw(const struct session *session, const char *prompt,
     return tokenizer_encode(tokenizer, &encode, tokens, bound, &submit->token_count, err);
 }
 
-// False where the text is not UTF-8.
-static bool message_add(json_t *messages, const char *role, const char *content)
+static void message_add(json_t *messages, const char *role, const char *content)
 {
-    json_t *message = json_pack("{s:s,s:s}", "role", role, "content", content);
-    return message && json_array_append_new(messages, message) == 0;
+    json_array_append_new(messages, json_pack("{s:s,s:s}", "role", role, "content", content));
 }
 
 static enum status encode_chat(const struct session *session, const struct generate_settings *s,
                                struct submit_args *submit, struct error *err)
 {
     json_t *messages = json_array();
-    bool valid = !s->system || message_add(messages, "system", s->system);
-    valid = message_add(messages, "user", s->prompt) && valid;
+    if (s->system)
+        message_add(messages, "system", s->system);
+    message_add(messages, "user", s->prompt);
     json_t *variables = json_pack("{s:o,s:b}", "messages", messages, "add_generation_prompt", 1);
-    if (!valid) {
-        json_decref(variables);
-        return error_set(err, STATUS_INVALID,
-                         "the prompt and the system message must be valid UTF-8");
-    }
     struct prompt_args args = {.tokenizer = session->model->tokenizer,
                                .chat = session->model->chat,
                                .plain = session->model->chat_is_plain,
@@ -211,6 +205,15 @@ static enum status generate(struct session *session, void *settings, struct erro
     return status;
 }
 
+static enum status texts_check(const void *settings, struct error *err)
+{
+    const struct generate_settings *s = settings;
+    enum status status = text_check("--prompt", text_of(s->prompt), err);
+    if (status == STATUS_OK && s->system)
+        status = text_check("--system", text_of(s->system), err);
+    return status;
+}
+
 int command_generate(const struct command *self, int argc, char **argv)
 {
     struct generate_settings s = {.temperature = 1, .top_p = 1, .seed = -1};
@@ -223,6 +226,7 @@ int command_generate(const struct command *self, int argc, char **argv)
                                       .required = &s.prompt,
                                       .required_name = "prompt",
                                       .kind = MODEL_GENERATOR,
+                                      .settings_check = texts_check,
                                       .body = generate};
     return session_command_run(&command);
 }

@@ -83,29 +83,38 @@ static void key_make(struct keys *out, struct arena *arena)
     out->made = true;
 }
 
+enum status keys_options_check(const struct serve_settings *settings, struct error *err)
+{
+    for (uint32_t i = 0; i < settings->api_keys.count; i++)
+        if (key_check(settings->api_keys.at[i], err) != STATUS_OK)
+            return error_prefix(err, "--api-key");
+    bool given =
+        settings->api_keys.count > 0 || settings->api_key_file || options_environment_key();
+    if (given || host_is_loopback(settings->host))
+        return STATUS_OK;
+    return error_set(err, STATUS_REFUSED,
+                     "listening on %s needs a key: give --api-key, --api-key-file or WEFT_API_KEY",
+                     settings->host);
+}
+
 enum status keys_collect(struct keys *out, const struct serve_settings *settings,
                          struct arena *arena, struct error *err)
 {
     *out = (struct keys){0};
     for (uint32_t i = 0; i < settings->api_keys.count; i++)
         key_add(&out->list, settings->api_keys.at[i], arena);
-    enum status status = STATUS_OK;
-    if (settings->api_key_file)
+    enum status status = keys_options_check(settings, err);
+    if (status == STATUS_OK && settings->api_key_file)
         status = file_keys(out, settings->api_key_file, arena, err);
     const char *environment = options_environment_key();
-    if (environment && out->list.count == 0)
+    if (environment && out->list.count == 0) {
         key_add(&out->list, environment, arena);
-    for (uint32_t i = 0; i < out->list.count && status == STATUS_OK; i++)
-        status = key_check(out->list.at[i], err);
-    if (status != STATUS_OK || out->list.count > 0)
-        return status;
-    if (!host_is_loopback(settings->host))
-        return error_set(err, STATUS_REFUSED,
-                         "listening on %s needs a key: give --api-key, --api-key-file or "
-                         "WEFT_API_KEY",
-                         settings->host);
-    key_make(out, arena);
-    return STATUS_OK;
+        if (status == STATUS_OK && key_check(environment, err) != STATUS_OK)
+            status = error_prefix(err, "WEFT_API_KEY");
+    }
+    if (status == STATUS_OK && out->list.count == 0)
+        key_make(out, arena);
+    return status;
 }
 
 enum status keys_of_file(struct keys *out, const char *path, struct arena *arena, struct error *err)

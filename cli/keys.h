@@ -9,6 +9,10 @@ struct keys {
     bool made;        // the only key was generated here and is to be printed
 };
 
+// Refuses what is wrong with the options alone, before a file is read: a key that cannot be sent,
+// or none on an address that others reach.
+enum status keys_options_check(const struct serve_settings *settings, struct error *err) MUST_USE;
+
 // Where no key is given, one is generated on loopback; other addresses are refused without a key.
 enum status keys_collect(struct keys *out, const struct serve_settings *settings,
                          struct arena *arena, struct error *err) MUST_USE;

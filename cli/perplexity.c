@@ -164,6 +164,17 @@ static enum status text_read(struct session *session, const char *file, int32_t 
     return status;
 }
 
+static enum status stride_check(const void *settings, struct error *err)
+{
+    const struct perplexity_settings *s = settings;
+    if (s->window == 0 || s->stride < s->window)
+        return STATUS_OK;
+    return error_set(err, STATUS_INVALID,
+                     "--stride %u must be below --window %u: the first token of a window is not "
+                     "predicted",
+                     s->stride, s->window);
+}
+
 // Fills in the defaults and refuses what does not fit the model.
 static enum status windows_choose(struct perplexity_settings *s, const struct model_facts *facts,
                                   struct error *err)
@@ -176,12 +187,7 @@ static enum status windows_choose(struct perplexity_settings *s, const struct mo
     if (s->window > most)
         return error_set(err, STATUS_INVALID, "--window %u is over the model's %u tokens",
                          s->window, most);
-    if (s->stride >= s->window)
-        return error_set(err, STATUS_INVALID,
-                         "--stride %u must be below --window %u: the first token of a window is "
-                         "not predicted",
-                         s->stride, s->window);
-    return STATUS_OK;
+    return stride_check(s, err); // again: the default window depends on the model
 }
 
 static void result_print(const struct reading *r, const struct perplexity_settings *s, size_t bytes)
@@ -236,6 +242,7 @@ int command_perplexity(const struct command *self, int argc, char **argv)
                                       .settings = &s,
                                       .second = &s.file,
                                       .kind = MODEL_GENERATOR,
+                                      .settings_check = stride_check,
                                       .body = perplexity};
     return session_command_run(&command);
 }

@@ -132,9 +132,7 @@ static enum status rerank(struct session *session, void *settings, struct error 
                                .tokens_max = facts->max_model_len,
                                .arena = session->loaded.arena};
     struct rerank_prompt *prompt;
-    enum status status = text_check("--query", args.query, err);
-    if (status == STATUS_OK)
-        status = rerank_prompt_make(&prompt, &args, err);
+    enum status status = rerank_prompt_make(&prompt, &args, err);
     struct scores scores = {0};
     if (status == STATUS_OK)
         status = score_all(session, s, prompt, &scores, err);
@@ -145,6 +143,12 @@ static enum status rerank(struct session *session, void *settings, struct error 
     }
     heap_give(scores.at);
     return status;
+}
+
+static enum status query_check(const void *settings, struct error *err)
+{
+    const struct rerank_settings *s = settings;
+    return text_check("--query", text_of(s->query), err);
 }
 
 int command_rerank(const struct command *self, int argc, char **argv)
@@ -160,6 +164,7 @@ int command_rerank(const struct command *self, int argc, char **argv)
                                       .required_name = "query",
                                       .required_filled = true,
                                       .kind = MODEL_RERANKER,
+                                      .settings_check = query_check,
                                       .body = rerank};
     return session_command_run(&command);
 }

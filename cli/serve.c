@@ -189,8 +189,6 @@ static struct server_options server_options_of(const struct serving *s)
 // Opens the port, which answers health checks while the models are loaded.
 static enum status server_up(struct serving *s, struct error *err)
 {
-    if (!s->settings.ssl_certfile != !s->settings.ssl_keyfile)
-        return error_set(err, STATUS_INVALID, "--ssl-certfile and --ssl-keyfile come together");
     s->body_memory = body_memory(s);
     struct server_options options = server_options_of(s);
     s->http_bytes = server_bytes_max(&options);
@@ -354,6 +352,14 @@ static enum status specs_parse(const struct texts *positional, const struct mode
     return STATUS_OK;
 }
 
+// What is wrong with the arguments is known before anything is opened.
+static enum status arguments_check(const struct serve_settings *settings, struct error *err)
+{
+    if (!settings->ssl_certfile != !settings->ssl_keyfile)
+        return error_set(err, STATUS_INVALID, "--ssl-certfile and --ssl-keyfile come together");
+    return keys_options_check(settings, err);
+}
+
 static void start_failed(const struct error *err)
 {
     if (log_format_get() == LOG_JSON)
@@ -386,6 +392,8 @@ int command_serve(const struct command *self, int argc, char **argv)
     struct error err;
     struct model_spec specs[MODELS_MAX];
     enum status status = specs_parse(&positional, &model, s.loaded.arena, specs, &err);
+    if (status == STATUS_OK)
+        status = arguments_check(&s.settings, &err);
     if (status != STATUS_OK) {
         safe_line(stderr, "weft serve: %s", err.text);
         arena_destroy(s.loaded.arena);

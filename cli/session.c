@@ -226,6 +226,11 @@ int session_command_run(const struct session_command *c)
         code = required_check(c);
     if (code < 0 && c->second)
         *c->second = positional.at[1];
+    struct error err;
+    if (code < 0 && c->settings_check && c->settings_check(c->settings, &err) != STATUS_OK) {
+        safe_line(stderr, "weft %s: %s", c->self->name, err.text);
+        code = EXIT_CODE_USAGE;
+    }
     log_level_set((enum log_level)device.log_level);
     log_format_set((enum log_format)device.log_format);
     if (code < 0)

@@ -173,6 +173,13 @@ class Commands(unittest.TestCase):
             for name in names:
                 self.assertRegex(guide, rf"`[^`\n]*--(no-)?{name}(?![\w-])", f"{command}: docs/OPERATING.md")
 
+    def test_wrong_options_of_a_server_exit_2(self):
+        for says, *options in (("--api-key: an API key must be", "--api-key", ""),
+                               ("--api-key: an API key must be", "--api-key", "a b"),
+                               ("listening on 0.0.0.0 needs a key", "--host", "0.0.0.0"),
+                               ("come together", "--ssl-certfile", "x"), ("come together", "--ssl-keyfile", "x")):
+            self.fails(2, says, "serve", "--port", "0", self.folder / "none", *options)
+
     def test_a_pipe_in_place_of_a_file(self):
         pipe = self.folder / "pipe"
         os.mkfifo(pipe)
@@ -360,7 +367,8 @@ class Commands(unittest.TestCase):
         file = self.folder / "text"
         file.write_text("a")
         self.fails(1, "there must be two", "perplexity", CHAT, file, "--window", "8")
-        self.fails(1, "--stride 9 must be below --window 8", "perplexity", CHAT, file, "--window",
+        self.fails(1, "--stride 9999999 must", "perplexity", CHAT, file, "--stride", "9999999")
+        self.fails(2, "--stride 9 must be below --window 8", "perplexity", CHAT, file, "--window",
                    "8", "--stride", "9")
         self.fails(1, "is over the model's", "perplexity", CHAT, file, "--window", "99999999")
         self.fails(1, "use 'weft embed'", "perplexity", EMBED, file)
@@ -440,8 +448,9 @@ class Commands(unittest.TestCase):
     def test_texts_that_are_none(self):
         done = subprocess.run([WEFT.encode(), *(a.encode() for a in GENERATE[:3]), b"\xff\xfe"],
                               capture_output=True, timeout=60)
-        self.assertEqual((done.returncode, done.stdout), (1, b""))
-        self.assertIn(b"must be valid UTF-8", done.stderr)
+        self.assertEqual((done.returncode, done.stdout), (2, b""))
+        self.assertIn(b"--prompt is not valid UTF-8: byte 0 is 0xFF", done.stderr)
+        self.fails(2, "--system is not valid UTF-8", *GENERATE, "--system", b"a\xff")
         self.fails(1, "invalid JSON at byte 0", "detokenize", CHAT)
         self.fails(1, "element 1 is not a token id", "detokenize", CHAT, feed=b"[1, -1]")
         self.fails(1, "element 1: there is no such token as 99999999", "detokenize", CHAT,
@@ -462,7 +471,7 @@ class Commands(unittest.TestCase):
                        *query, feed=b"a\nb\xffc\nd\n", stdout=subprocess.DEVNULL)
         self.fails(1, "the text is not valid UTF-8: byte 1 is 0xFF", "tokenize", CHAT, feed=b"a\xffb")
         self.fails(2, "--query TEXT must not be empty", "rerank", RERANK, "--query", "", feed=b"a\n")
-        self.fails(1, "--query is not valid UTF-8", "rerank", RERANK, "--query", b"\xff", feed=b"a\n")
+        self.fails(2, "--query is not valid UTF-8", "rerank", RERANK, "--query", b"\xff", feed=b"a\n")
         self.fails(1, "stdin must hold a JSON object", "render", CHAT, feed=b"[]")
 
     def test_names_with_marks(self):
