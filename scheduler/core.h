@@ -32,6 +32,7 @@ struct plan_entry {
     bool granted;  // its event ring has room for a token
     bool planned;  // it has a row in this plan
     bool stuck;    // it gets no more tokens in this plan
+    bool drawn;    // it was drawn in this plan: its place is not taken again
     uint32_t row;  // in plan.prefill, if it computes a prompt
     uint32_t debt; // its part of budget.owed
 };

@@ -33,11 +33,13 @@ void pause_set(struct engine *engine, struct sequence *s, bool paused)
         due_drop(&engine->due, r);
 }
 
-// The sequence paused longest that no step in flight refers to.
+// The sequence paused longest that no step in flight refers to. One drawn in this plan keeps its
+// place until the next: two readers that read meanwhile would take it from each other without end.
 static struct sequence *paused_choose(const struct engine *engine, bool penalised)
 {
     for (struct sequence *s = engine->paused.first; s; s = s->slow_next)
-        if (s->inflight == 0 && (!penalised || s->penalty_row != PENALTY_NONE))
+        if (s->inflight == 0 && !plan_entry(engine, s)->drawn &&
+            (!penalised || s->penalty_row != PENALTY_NONE))
             return s;
     return NULL;
 }

@@ -123,7 +123,7 @@ void credit_drawn(struct engine *engine, struct sequence *s)
 {
     struct request *r = s->request;
     struct plan_entry *entry = plan_entry(engine, s);
-    *entry = (struct plan_entry){.granted = true};
+    *entry = (struct plan_entry){.granted = true, .drawn = true};
     if (r->kind != REQUEST_GENERATE)
         return;
     if (r->run.stamp != engine->plan.stamp) { // it had no drawn sequence when the plan began

@@ -301,6 +301,35 @@ static void test_choices_without_credit_hold_no_place(void **state)
     rig_close(&rig);
 }
 
+// Two slow readers share a place, and both read after a plan has found no credit for either: none
+// is drawn twice in that plan.
+static void test_a_place_changes_hands_once_a_plan(void **state)
+{
+    (void)state;
+    struct rig rig;
+    rig_defaults(&rig);
+    rig.fake.facts.limits.slots_max = 1;
+    rig_open(&rig);
+    struct request *slow[2] = {rig_generate(&rig, 0, 4, 200, 1), NULL};
+    steps_to_rest(&rig);
+    slow[1] = rig_generate(&rig, 300, 4, 200, 1);
+    steps_to_rest(&rig);
+    assert_int_equal(rig.engine->parked_count, 1);
+    uint64_t parked = rig.engine->stats.parked;
+    for (uint32_t i = 0; i < 2; i++) {
+        slow[i]->run.stamp = rig.engine->plan.stamp + 1;
+        slow[i]->run.credit_left = 0;
+        read_some(&rig, slow[i], 10);
+        while (port_next(rig.port, slow[i], &(struct token_event){0}, NULL))
+            ;
+    }
+    rig_step(&rig);
+    assert_in_range(rig.engine->stats.parked - parked, 0, 1);
+    for (uint32_t i = 0; i < 2; i++)
+        assert_true(steps_to_end(&rig, slow[i], FINISH_LENGTH) < 2000);
+    rig_close(&rig);
+}
+
 // Blocks come from the sequence that has been paused longest, neither the oldest nor the youngest.
 static void test_the_one_paused_longest_gives_way(void **state)
 {
@@ -342,6 +371,7 @@ int main(void)
         cmocka_unit_test(test_no_place_is_made_for_one_that_is_not_drawn),
         cmocka_unit_test(test_no_place_is_made_in_a_full_step),
         cmocka_unit_test(test_choices_without_credit_hold_no_place),
+        cmocka_unit_test(test_a_place_changes_hands_once_a_plan),
         cmocka_unit_test(test_the_one_paused_longest_gives_way),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
