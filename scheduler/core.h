@@ -47,6 +47,7 @@ struct plan {
     uint32_t rows_left, changes_left, admits_left, history_left; // of the step's limits
     uint32_t short_most;        // a prompt with at most so many tokens left is short
     bool unserved;              // some prompt needs more than the first half gave it
+    bool refused;               // a drawn one had no credit: the next plan may take its place
     uint32_t looks_left;        // lookups in the prefix cache
     struct sequence *paused_at; // next candidate for preemption among the paused
     uint32_t victim_at;         // candidates in `order` stand before it, the last one first

@@ -217,7 +217,7 @@ static enum status turn(struct engine *engine, bool *worked)
             return status;
     }
     uint64_t inflight = engine->launched - engine->settled;
-    *worked = planned || inflight > 0;
+    *worked = planned || inflight > 0 || (engine->plan.refused && engine->queue.first);
     if (inflight > (planned ? engine->facts.steps_in_flight : 0))
         return step_collect(engine);
     return STATUS_OK;

@@ -339,7 +339,7 @@ static void plan_open(struct engine *engine, uint64_t stamp)
     plan->looks_left = PLAN_LOOKS_MAX;
     plan->paused_at = engine->paused.first;
     plan->victim_at = engine->order_count;
-    plan->unserved = plan->full = false;
+    plan->unserved = plan->refused = plan->full = false;
 }
 
 static bool lacks_blocks(const struct engine *engine, const struct sequence *s)

@@ -138,6 +138,7 @@ void credit_drawn(struct engine *engine, struct sequence *s)
     entry->granted = r->run.credit_left > 0;
     r->run.credit_left -= entry->granted;
     stat_add(&engine->stats.pauses, !entry->granted);
+    engine->plan.refused = engine->plan.refused || !entry->granted;
     pause_set(engine, s, !entry->granted);
     if (!entry->granted)
         parked_stay(engine, r);

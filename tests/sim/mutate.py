@@ -64,6 +64,7 @@ FAULTS = [
     ("cancel forgotten before intake", "scheduler/intake.c", "port_take", "if (atomic_load_explicit(&r->cancel, memory_order_relaxed)) request_end(engine, r, FINISH_CANCEL); else", "if (false) ; else"),
     ("a slow reader keeps its place", "scheduler/park.c", "paused_choose", "return s;", "continue;"),
     ("a place changes hands without end in one plan", "scheduler/park.c", "paused_choose", "!plan_entry(engine, s)->drawn &&", ""),
+    ("who waits for the place of one refused waits for news", "scheduler/engine.c", "turn", "|| (engine->plan.refused && engine->queue.first)", ""),
     ("parked with a step in flight", "scheduler/park.c", "paused_choose", "s->inflight == 0 && ", ""),
     ("the one paused last gives up its place", "scheduler/park.c", "paused_choose", "engine->paused.first; s; s = s->slow_next", "engine->paused.last; s; s = s->slow_previous"),
     ("the one paused last gives up its blocks", "scheduler/plan.c", "plan_open", "plan->paused_at = engine->paused.first;", "plan->paused_at = engine->paused.last;"),
