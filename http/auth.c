@@ -4,12 +4,12 @@
 // buffers until those are used again.
 #include "http/auth.h"
 
+#include "base/random.h"
 #include "http/key_rules.h"
 
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
-#include <openssl/rand.h>
 #include <string.h>
 #include <strings.h>
 
@@ -61,7 +61,7 @@ static enum status keys_make(struct keys **out, const struct keys *old, uint32_t
     if (old)
         memcpy(keys->salt, old->salt, HASH_BYTES);
     else
-        check(RAND_bytes(keys->salt, HASH_BYTES) == 1, "no %d random bytes", HASH_BYTES);
+        random_fill(keys->salt, HASH_BYTES);
     for (uint32_t i = 0; i < kept; i++)
         keys->list[i] = old->list[i];
     for (uint32_t i = 0; i < count; i++) {
