@@ -1,5 +1,5 @@
 // Bump allocation with one lifetime. The owner resets or destroys it; nothing is freed singly.
-// This is the one place of the host code that calls malloc (libraries and the cpu device apart).
+// Apart from libraries and devices, host code calls malloc only here.
 #pragma once
 
 #include "base/text.h"
@@ -19,7 +19,7 @@ void arena_destroy(struct arena *arena); // NULL is allowed
 // Gives everything back but the first block.
 void arena_reset(struct arena *arena);
 
-// Uninitialised memory, aligned to 16 bytes; NULL only when bytes_max would be passed.
+// Uninitialised memory, aligned to 16 bytes; NULL only when bytes_max would be exceeded.
 void *arena_take(struct arena *arena, size_t bytes);
 void *arena_take_zeroed(struct arena *arena, size_t count, size_t bytes_each);
 
@@ -34,7 +34,7 @@ struct text arena_format(struct arena *arena, const char *format, ...)
 size_t arena_bytes(const struct arena *arena); // taken from the system so far
 
 // For long-lived tables whose owner frees them: like malloc, calloc and realloc, but memory that
-// cannot be had ends the process with one clear line.
+// cannot be allocated ends the process with one clear line.
 void *heap_take(size_t bytes);
 void *heap_take_zeroed(size_t count, size_t bytes_each);
 void *heap_grow(void *piece, size_t bytes);

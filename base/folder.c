@@ -1,4 +1,4 @@
-// Paths that are no model folders; see folder.h. Loading thread only.
+// Paths that are not model folders; see folder.h. Loading thread only.
 #include "base/folder.h"
 
 #include <ctype.h>
@@ -23,7 +23,7 @@ static bool is_there(const char *folder, const char *name)
     return wrote > 0 && (size_t)wrote < sizeof path && stat(path, &about) == 0;
 }
 
-// OWNER/NAME as model hubs write it, unless OWNER is a folder here: then a path was mistyped.
+// OWNER/NAME as model hubs write it; where OWNER is a folder here, it is a mistyped path instead.
 static bool is_hub_id(const char *path)
 {
     uint32_t slashes = 0;
@@ -86,7 +86,7 @@ enum status folder_check(const char *path, struct error *err)
     return S_ISDIR(about.st_mode) ? STATUS_OK : is_file(path, err);
 }
 
-// The first entry, by name, that passes; out has FOLDER_BYTES_MAX bytes and is empty for none.
+// The first entry, by name, that passes; out has FOLDER_BYTES_MAX bytes and is empty if none does.
 static void first_entry(char *out, const char *folder,
                         bool (*passes)(const char *folder, const char *name))
 {
@@ -114,7 +114,7 @@ static bool is_gguf(const char *folder, const char *name)
     return ends_with(name, ".gguf");
 }
 
-// Weights that can run code when they are read, or of other libraries.
+// Weight files that can run code when they are read, or that belong to other libraries.
 static bool is_other_weight(const char *folder, const char *name)
 {
     static const char *const tails[] = {"pytorch_model.bin", ".bin.index.json",    ".pth", ".pt",

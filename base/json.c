@@ -16,8 +16,8 @@ struct scan {
     size_t nul_count;      // NULs in keys, which are replaced
 };
 
-enum { SCANNED_BYTES = 8 };                       // cost as much as one that is parsed
-enum { STAND_INS = 32, STAND_IN_FIRST = 0xFDD0 }; // noncharacters, one takes the place of NUL
+enum { SCANNED_BYTES = 8 };                       // bytes that cost as much to scan as one to parse
+enum { STAND_INS = 32, STAND_IN_FIRST = 0xFDD0 }; // noncharacters, one of which stands for NUL
 
 // Value of the escape \uXXXX at `at`, or -1 if there is none before `end`.
 static int unicode_escape(const char *at, const char *end)
@@ -137,7 +137,7 @@ static enum status unwanted(struct error *err)
     return error_set(err, STATUS_UNWANTED, "nobody waits for this JSON any more");
 }
 
-// Where jansson reads from: a piece at a time, so that it waits here between slices.
+// Gives jansson one piece of the text at a time, so that it can wait here between slices.
 struct source {
     struct text left;
     struct slice *slice;

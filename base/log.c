@@ -20,7 +20,7 @@ enum {
     VALUE_BYTES_MAX = 1024,
     CHARACTER_BYTES_MAX = 4,
     RING_BYTES = 256 * 1024,
-    CHECK_FLUSH_MS = 500, // of a process that ends itself
+    CHECK_FLUSH_MS = 500, // how long a process that ends itself waits for the log
     ABORT_POLL_MS = 2,
 };
 

@@ -1,7 +1,7 @@
 // One line per event on stderr: time, level, text. Safe from every thread. Until log_start a line
-// is written by its caller; after it a thread of the log writes, so that a reader of stderr that
-// stalls holds up nobody else. Lines that find the ring full are dropped and
-// counted; their number is logged once the reader takes lines again.
+// is written by its caller; after it a thread of the log writes, so that a stalled reader of stderr
+// blocks nobody else. Lines that find the ring full are dropped and counted; their number is logged
+// once the reader takes lines again.
 #pragma once
 
 #include "base/status.h"

@@ -1,6 +1,6 @@
-// The indices of a ring with one producer and one consumer; its entries lie with the owner. They
-// run free and wrap at 2^32: equal ones mean empty, and a ring may be full to its last entry.
-// tests/scheduler/test_interleave.c takes these functions as steps, in every order.
+// The indices of a ring with one producer and one consumer; the owner keeps the entries. The
+// indices only grow and wrap at 2^32: equal ones mean empty, and a ring may be full to its last
+// entry. tests/scheduler/test_interleave.c runs these functions as steps, in every order.
 #pragma once
 
 #include "base/status.h"

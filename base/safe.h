@@ -1,7 +1,8 @@
 // Foreign bytes made fit for a log line or a terminal: what clients send, what stands in model
 // files, what was typed. One line comes out, printable UTF-8: control characters, line ends, bytes
-// that are no UTF-8, marks that reorder text (bidi) and characters that nobody sees become escapes
-// such as \n, \x1b, \xff, \u{202e}. Text that is made safe twice stays as it is: backslashes pass.
+// that are not UTF-8, marks that reorder text (bidi) and invisible characters become escapes such
+// as \n, \x1b, \xff, \u{202e}. Making text safe twice changes nothing more, because backslashes
+// pass.
 #pragma once
 
 #include "base/text.h"

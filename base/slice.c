@@ -9,7 +9,7 @@ bool slice_over(struct slice *slice, uint64_t work)
         work -= slice->left;
         slice->left = slice->each;
         slice->pass(slice);
-        // relaxed: only whether, not what the one who raised it did before
+        // relaxed: only the flag matters, not what was written before it
         slice->stopped =
             slice->unwanted && atomic_load_explicit(slice->unwanted, memory_order_relaxed);
     }

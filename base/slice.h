@@ -1,5 +1,5 @@
-// Long work in slices. Whoever does it counts what is done: about the bytes read, where reading is
-// slow. Where a slice is used up, others get their turn. Counts, not times, so that the same work
+// Long work in slices. The work counts itself in units of about one byte of JSON parsed; when a
+// slice is used up, others get their turn. It is counted and not timed, so that the same work
 // always falls into the same slices.
 #pragma once
 
@@ -17,8 +17,8 @@ struct slice {
 
 bool slice_over(struct slice *slice, uint64_t work);
 
-// Counts work that was done. A step larger than a slice is paid for with as many turns. False: the
-// result is unwanted, end at once. NULL is work that is not shared.
+// Counts work that was done. Work larger than a slice gives the turn away several times. False: the
+// result is unwanted, so end at once. slice NULL: the work is not shared and nothing is counted.
 static inline bool slice_spend(struct slice *slice, uint64_t work)
 {
     if (!slice)

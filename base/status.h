@@ -64,6 +64,6 @@ _Noreturn void check_failed(const char *file, int line, const char *condition, c
 // Called before a failed check ends the process: what was logged comes out first. Set once.
 void check_flush_set(void (*flush)(void));
 
-// Our own mistakes. The text gives the values: check(n <= max, "%u rows, %u fit", n, max).
+// For our own mistakes. The text gives the values: check(n <= max, "%u rows, %u fit", n, max).
 #define check(condition, ...)                                                                      \
     ((condition) ? (void)0 : check_failed(__FILE__, __LINE__, #condition, __VA_ARGS__))

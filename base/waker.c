@@ -1,4 +1,4 @@
-// See waker.h, and flag.h for why no news are lost.
+// See waker.h, and flag.h for why no news is lost.
 #include "base/waker.h"
 
 #include "base/arena.h"
@@ -44,8 +44,8 @@ void waker_raise(struct waker *waker)
     check(wrote == (ssize_t)sizeof one, "eventfd %d took %zd bytes", waker->fd, wrote);
 }
 
-// The read comes first: were the flag lowered first, a write made in between would be eaten by the
-// read while the flag stays up, and nobody would write again.
+// The read comes first: if the flag were lowered first, the read could consume a write made in
+// between while the flag stays up, and nobody would write again.
 void waker_clear(struct waker *waker)
 {
     uint64_t count;

@@ -1,5 +1,5 @@
 // Wakes one thread that sleeps on a file descriptor: any thread raises a waker, the sleeper clears
-// it and then looks for what the others have put down. Calls between two looks are one write.
+// it and then looks for news. However often it is raised between two looks, that is one write.
 #pragma once
 
 #include "base/status.h"
@@ -16,8 +16,8 @@ struct waker {
 enum status waker_open(struct waker **out, struct error *err) MUST_USE;
 void waker_close(struct waker *waker);   // NULL is allowed
 int waker_fd(const struct waker *waker); // readable once the waker was raised; non-blocking
-void waker_raise(struct waker *waker);   // after the news are put down
-void waker_clear(struct waker *waker);   // before the look for them
+void waker_raise(struct waker *waker);   // called after the news is stored
+void waker_clear(struct waker *waker);   // called before looking for it
 
 // Sleeps until the waker is raised, and clears it; false: not within so many milliseconds (-1: no
 // limit) or before a signal.
