@@ -13,7 +13,7 @@ struct command {
     const char *usage;   // after "weft NAME "
     const char *summary; // one line
     const char *details; // for --help
-    const char *extra;   // said of an argument too many: where it belongs
+    const char *extra;   // the error for an argument too many: where it belongs
     int (*run)(const struct command *self, int argc, char **argv);
 };
 
@@ -28,7 +28,7 @@ int command_perplexity(const struct command *self, int argc, char **argv);
 int command_inspect(const struct command *self, int argc, char **argv);
 
 // Parses the arguments of a command that takes positional_min..max positional ones. Returns -1 to
-// go on, else the exit code (help was printed, or the usage error).
+// go on, else the exit code (help or a usage error was printed).
 struct command_parse {
     const struct command *self;
     int argc;
@@ -86,7 +86,7 @@ struct session_command {
     const char *own_title;
     void *settings;              // what `own` fills
     const char *const *required; // a text option that must be given, or NULL
-    bool required_filled;        // it may not be empty
+    bool required_filled;        // it must not be empty
     const char *required_name;
     const char **second; // where a second positional argument goes, or NULL: there is none
     enum model_kind kind;

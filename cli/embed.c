@@ -1,4 +1,5 @@
-// weft embed: a text a line in, its vector as a JSON array a line out, normalised as served.
+// weft embed: reads one text per line, writes its vector as one JSON array per line, normalised as
+// the server does.
 #include "cli/command.h"
 
 #include <string.h>

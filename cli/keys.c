@@ -131,6 +131,6 @@ void keys_wipe(struct keys *keys)
     for (uint32_t i = 0; i < keys->list.count; i++)
         explicit_bzero((char *)keys->list.at[i], strlen(keys->list.at[i]));
     keys->list.count = 0;
-    if (keys->file.at) // also its comment lines, which may hold old keys
+    if (keys->file.at) // with its comment lines, which may hold old keys
         explicit_bzero((char *)keys->file.at, keys->file.bytes);
 }

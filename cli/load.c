@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 enum { TEMPLATE_BYTES_MAX = 4 << 20, QUEUED_TOKENS_DEFAULT = 2097152 };
-#define STEP_STRETCH_CPU 2.5 // the aim is 3; the rest is for noise in the measured times
+#define STEP_STRETCH_CPU 2.5 // below the aim of 3, because measured times are noisy
 
 static void device_note(const char *line)
 {

@@ -15,7 +15,7 @@ enum option_kind {
     OPTION_SWITCH,  // int: written like a flag, 0 or 1; the caller's default may be -1 (unset)
     OPTION_COUNT,   // uint32_t
     OPTION_BYTES,   // uint64_t, with an optional suffix K, M, G or T (powers of 1024)
-    OPTION_INTEGER, // int64_t, all of them
+    OPTION_INTEGER, // int64_t, any value
     OPTION_REAL,    // double
     OPTION_TEXT,    // const char *
     OPTION_TEXTS,   // struct texts: may be repeated

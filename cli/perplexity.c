@@ -44,7 +44,7 @@ struct reading {
     const struct model_facts *facts;
     struct batch *batch;
     float *logits;      // [step_rows][vocab]
-    uint32_t step_rows; // tokens a step; divides the tokens of a block
+    uint32_t step_rows; // tokens per step; divides the tokens of a block
     uint64_t step;
     double sum; // of -log p
     uint64_t count;
@@ -94,7 +94,7 @@ static enum status step_run(struct reading *r, const int32_t *next, uint32_t cou
     return status;
 }
 
-// Computes tokens [0, count) of a window; those from `counted` on are added to the result.
+// Computes tokens [0, count) of a window; those from index `counted` on are added to the result.
 static enum status window_read(struct reading *r, const int32_t *tokens, uint32_t count,
                                uint32_t counted, struct error *err)
 {

@@ -64,7 +64,7 @@ static void key_say(const struct ready_args *args)
         puts("API key: the value of WEFT_API_KEY");
 }
 
-// Appends shell text that stands for a key that the operator gave.
+// Appends shell text that yields the key that the operator gave.
 static void key_put(struct json_buffer *out, const struct ready_args *args)
 {
     const struct serve_settings *settings = args->settings;
@@ -79,7 +79,7 @@ static void key_put(struct json_buffer *out, const struct ready_args *args)
     }
 }
 
-// A generated key is printed from where it lies: a copy would have to be wiped, too.
+// A generated key is printed from its own memory: a copy would have to be wiped, too.
 static void key_print(const struct ready_args *args, struct text given)
 {
     if (args->keys->made)

@@ -1,4 +1,4 @@
-// weft rerank: a document a line in, {"index":i,"relevance_score":x} a line out.
+// weft rerank: reads one document per line, writes {"index":i,"relevance_score":x} for each.
 #include "cli/command.h"
 #include "runtime/text/rerank.h"
 

@@ -21,7 +21,7 @@ struct engine_thread {
     struct engine *engine;
     struct serving *serving;
     const struct loaded_model *model;
-    _Atomic bool ended; // the thread does nothing more
+    _Atomic bool ended; // its thread has finished
 };
 
 struct serving {
@@ -32,8 +32,8 @@ struct serving {
     struct served served;
     struct served_model *models;
     struct port **ports;              // [model * http_threads + thread]
-    struct engine_thread *threads;    // one an engine
-    uint64_t body_memory, http_bytes; // bytes at most: of request bodies; of all HTTP
+    struct engine_thread *threads;    // one per engine
+    uint64_t body_memory, http_bytes; // upper bounds: of request bodies; of all HTTP
     uint32_t thread_count;            // started
     struct signals *signals;
     _Atomic bool failed[DEVICES_MAX]; // by loaded.devices
@@ -149,7 +149,7 @@ static void keys_end(struct serving *s)
     keys_wipe(&s->keys);
 }
 
-// At least two, because one is reserved for small bodies.
+// There are at least two, because one is reserved for small bodies.
 static uint32_t text_workers(void)
 {
     enum { LEAST = 2, MOST = 4 };
@@ -193,7 +193,7 @@ static enum status server_up(struct serving *s, struct error *err)
     struct server_options options = server_options_of(s);
     s->http_bytes = server_bytes_max(&options);
     enum status status = server_open(&s->server, &options, err);
-    if (!s->keys.made) // one that was made is still to be printed
+    if (!s->keys.made) // a generated key is still to be printed
         keys_wipe(&s->keys);
     if (status != STATUS_OK)
         return status;
@@ -243,9 +243,9 @@ static void reload_report(enum status status, const struct error *err, const cha
                           const char *path)
 {
     if (status == STATUS_OK)
-        log_line(LOG_INFO, "reload: the %s of %s serves from now on", what, path);
+        log_line(LOG_INFO, "reload: the %s of %s is in use from now on", what, path);
     else
-        log_line(LOG_ERROR, "reload: the old %s goes on: %s", what, err->text);
+        log_line(LOG_ERROR, "reload: the old %s stays in use: %s", what, err->text);
 }
 
 static void keys_reload(struct serving *s, const char *path)
@@ -352,7 +352,7 @@ static enum status specs_parse(const struct texts *positional, const struct mode
     return STATUS_OK;
 }
 
-// What is wrong with the arguments is known before anything is opened.
+// Refuses wrong arguments before anything is opened.
 static enum status arguments_check(const struct serve_settings *settings, struct error *err)
 {
     if (!settings->ssl_certfile != !settings->ssl_keyfile)

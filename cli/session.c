@@ -19,7 +19,7 @@ static void help_print(FILE *out, const struct command_parse *args)
         options_help(out, &args->tables[i], args->titles[i]);
 }
 
-// Returns -1 where as many are there as the command takes.
+// Returns -1 if the command takes that many, else the exit code after printing the error.
 static int positional_check(const struct command_parse *args, const struct texts *positional)
 {
     const struct command *self = args->self;
@@ -65,7 +65,7 @@ int command_failed(const struct error *err)
     return EXIT_CODE_FAILURE;
 }
 
-// Without it a command that waits for somebody to type looks as if it hung.
+// Otherwise a command that waits for somebody to type looks as if it hung.
 static void stdin_announce(const char *what)
 {
     if (isatty(STDIN_FILENO))

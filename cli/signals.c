@@ -18,7 +18,7 @@ struct signals {
     sigset_t set;
     pthread_mutex_t lock;
     pthread_cond_t there;
-    uint32_t news; // enum news, not yet taken
+    uint32_t news; // bits of enum news, not yet taken
     enum phase phase;
     uint64_t stopped_ns; // when the first SIGTERM or SIGINT was taken
     void (*lost)(void *context);

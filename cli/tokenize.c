@@ -95,7 +95,7 @@ static enum status ids_read(struct decode_args *decode, struct error *err)
     return status;
 }
 
-// A server never meets such ids, because its model cannot give them; here somebody typed them.
+// Somebody typed these ids, so they may be unknown; a model's own never are.
 static enum status ids_check(const struct tokenizer *tokenizer, const struct decode_args *decode,
                              struct error *err)
 {

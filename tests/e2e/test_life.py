@@ -41,7 +41,7 @@ class Faults:
 
 
 class Unready(Server):
-    """Started, not waited for."""
+    """Starts a server without waiting until it is ready."""
 
     def wait_ready(self):
         pass
@@ -178,7 +178,7 @@ def test_stop_while_loading():
 
 
 def test_stop_twice():
-    """A second SIGTERM while requests are finished: the end at once, with 1, saying what is lost."""
+    """A second SIGTERM during the drain ends the process at once with 1; the log says what is lost."""
     with faulty(f"tiny={CHAT}", "--device", "simt", "--shutdown-timeout", 600) as (s, faults):
         faults.on("hang")
         streams = [open_stream(s, max_tokens=20) for _ in range(3)]
@@ -202,7 +202,7 @@ def test_stop_signalled_twice_at_once():
         stream = open_stream(s, max_tokens=5)
         wait_for(lambda: s.metric("weft_requests_submitted_total") == 1)
         for number in signal.SIGSTOP, signal.SIGTERM, signal.SIGINT, signal.SIGCONT:
-            s.process.send_signal(number)  # stopped meanwhile: it takes both in one go
+            s.process.send_signal(number)  # the process is stopped, so it gets both at once
         wait_log(s, "finishing what was accepted")
         faults.off("hang")
         assert b"data: [DONE]" in read_all(stream)
@@ -234,12 +234,12 @@ def test_reload_keys():
             stream = open_stream(s, max_tokens=5)
             wait_for(lambda: s.metric("weft_requests_submitted_total") == 1)
             write("# changed\nold-2\nnew\n")
-            assert models(s, "new") == 401  # only when it is told
-            reload(s, f"info reload: the key list of {file.name} serves from now on")
+            assert models(s, "new") == 401  # keys are read again only at SIGHUP
+            reload(s, f"info reload: the key list of {file.name} is in use from now on")
             assert [models(s, k) for k in (KEY, "old-1", "old-2", "new")] == [200, 401, 200, 200]
             for bad in "", "# nothing\n", "with space\n", "good\nb\u00e4d\n":
                 write(bad)
-                reload(s, "error reload: the old key list goes on: ")
+                reload(s, "error reload: the old key list stays in use: ")
                 assert [models(s, k) for k in (KEY, "old-1", "new", "good")] == \
                     [200, 401, 200, 401], bad
             faults.off("hang")
@@ -300,7 +300,7 @@ def test_reload_loses_nothing():
         for client in clients:
             client.start()
         for _ in range(40):
-            reload(server, "serves from now on")
+            reload(server, "is in use from now on")
         stop.set()
         for client in clients:
             client.join()
@@ -375,12 +375,12 @@ def test_reload_certificate():
                                          "pass:abcd"], capture_output=True, check=True).stdout
                 for key in b"no key", locked:  # nobody is asked for a passphrase
                     (folder / "key").write_bytes(key)
-                    reload(server, "error reload: the old certificate goes on: --ssl-keyfile")
+                    reload(server, "error reload: the old certificate stays in use: --ssl-keyfile")
                 assert "bad password read" in server.output()
                 assert "phrase" not in server.output(), server.output()
                 (folder / "cert").unlink()
                 os.mkfifo(folder / "cert")  # no writer comes
-                reload(server, "error reload: the old certificate goes on: ", "regular file")
+                reload(server, "error reload: the old certificate stays in use: ", "regular file")
                 assert server.certificate() == second
                 assert server.get(open_one) == 200
             context = ssl.create_default_context()
@@ -442,7 +442,7 @@ def test_stop_cuts_streams():
 
 
 def test_stop_with_an_engine_that_stands():
-    """An engine that stands between steps: the end waits no longer than --shutdown-timeout."""
+    """An engine that hangs between steps: the shutdown waits no longer than --shutdown-timeout."""
     with faulty(f"tiny={CHAT}", "--device", "simt", "--shutdown-timeout", 0.5) as (s, faults):
         faults.on("still")
         stream = open_stream(s, max_tokens=5)
@@ -456,7 +456,7 @@ def test_stop_with_an_engine_that_stands():
 
 
 def test_stop_with_an_engine_that_hangs():
-    """One that hangs in its device: its client is told, the log says how many, exit 1."""
+    """An engine that hangs in its device: its client gets an error, the log says how many, exit 1."""
     with faulty(f"tiny={CHAT}", "--device", "simt", "--shutdown-timeout", 0.5) as (s, faults):
         faults.on("hang")
         stream = open_stream(s, max_tokens=5)
@@ -482,7 +482,7 @@ def refused(server, model, answer):
 
 
 def test_fault_of_one_device():
-    """Two models on the device that fails, one on the cpu: that one serves on."""
+    """Two models on the device that fails, one on the cpu: the latter keeps serving."""
     with faulty(f"here={CHAT},device=cpu", f"there={CHAT},device=simt", f"embed={EMBED}",
                 "--device", "simt") as (s, faults):
         out = s.output()
@@ -514,8 +514,8 @@ def test_fault_of_one_device():
 
 
 def test_fault_while_another_engine_hangs():
-    """One engine hangs in the device when another finds that it failed: its clients are told, too,
-    and the end waits for nobody who hangs."""
+    """One engine hangs in the device when another finds that it failed: its clients get an error,
+    too, and the shutdown does not wait for it."""
     for cpu in True, False:
         models = [f"hangs={CHAT},device=simt", f"finds={CHAT},device=simt"]
         models += [f"here={CHAT},device=cpu"] if cpu else []
