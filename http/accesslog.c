@@ -1,5 +1,5 @@
-// One line a request at level info: h2o's own access log would write to a file and block. On the
-// request's h2o thread, once h2o disposes of it.
+// Writes one line per request at level info: h2o's own access log would write to a file and block.
+// Runs on the request's h2o thread, once h2o disposes of it.
 #include "http/internal.h"
 
 enum { METHOD_BYTES_SHOWN = 32, PATH_BYTES_SHOWN = 200, VALUES_MAX = 16 };

@@ -8,7 +8,7 @@ struct keys;
 // At least one key, each as key_check (key_rules.h) wants it.
 enum status keys_open(struct keys **out, const char *const *plain, uint32_t count,
                       struct error *err) MUST_USE;
-// As keys_open, with the first `kept` keys of `old` in front.
+// As keys_open, with the first `kept` keys of `old` before the others.
 enum status keys_renew(struct keys **out, const struct keys *old, uint32_t kept,
                        const char *const *plain, uint32_t count, struct error *err) MUST_USE;
 void keys_close(struct keys *keys);
@@ -26,7 +26,7 @@ struct verdict {
     const char *message;   // a sentence that names the header expected
 };
 
-// Does either header carry a valid key? For requests that have no route yet.
+// Whether either header carries a valid key; for requests that have no route yet.
 bool keys_shown(const struct keys *keys, struct credential authorization,
                 struct credential x_api_key);
 

@@ -21,7 +21,7 @@ static const uint64_t log_every_ns = 1000000000;
 static const uint64_t keyless = UINT64_C(1)
                                 << 63; // bit of a rank: a large body without a valid key
 
-// A buffer that h2o is about to make larger; at NULL: none.
+// A buffer that h2o is about to enlarge; at NULL: none.
 struct growth {
     h2o_buffer_t **at;
     uint64_t bytes;
@@ -91,8 +91,8 @@ static void worst_add(struct worst *worst, struct connection *c)
     worst->at[at] = c;
 }
 
-// A verdict stands until the request is answered (HTTP/1) or the keys are renewed; of HTTP/2 each
-// further head is looked at once. A look costs an HMAC and a walk over all keys, and buffers grow
+// A verdict holds until the request is answered (HTTP/1) or the keys are renewed; on HTTP/2 each
+// further head is checked once. A check costs an HMAC and a walk over all keys, and buffers grow
 // often.
 static void judging_begin(struct connection *c, const struct access *access)
 {
@@ -158,7 +158,7 @@ static int growth_find(h2o_req_t *req, void *data)
     return 0;
 }
 
-// Of TLS, or for output, it is not known whose buffer it is.
+// The connection of TLS and output buffers is not known.
 static bool growth_is_known(struct http_thread *thread, struct growth growth)
 {
     struct growth_search search = {growth.at, false};
@@ -228,7 +228,7 @@ static uint64_t bytes_of_all(const struct server *server)
     return sum;
 }
 
-// The highest rank of other threads; UINT64_MAX while one of them has not looked yet.
+// The highest rank of other threads; UINT64_MAX while one of them has not reported yet.
 static uint64_t rank_of_others(const struct http_thread *thread)
 {
     const struct server *server = thread->server;
@@ -257,8 +257,8 @@ static void others_ask(struct http_thread *thread)
 
 enum outcome { ENOUGH, OTHERS, REFUSE };
 
-// Must one more be closed? Of connections without a key an eighth more than needed is freed, so
-// that a flood does not come here with every piece.
+// Whether one more must be closed. Of connections without a key an eighth more than needed is
+// freed, so that a flood does not end up here with every piece.
 static bool goes_on(const struct http_thread *thread, const struct connection *c, uint64_t over,
                     uint64_t closed)
 {
@@ -308,7 +308,7 @@ static void refused_close(struct http_thread *thread)
     thread->bodies_refused = false;
 }
 
-// By how much the buffer grows, if it becomes a large one.
+// By how much the buffer grows, if it becomes large; else 0.
 static uint64_t growth_of(const h2o_buffer_t *buffer, size_t least)
 {
     uint64_t room = buffer->capacity;
@@ -339,7 +339,7 @@ static bool may_grow(struct http_thread *thread, struct growth growth)
     return true;
 }
 
-// Replaces libh2o's function of this name and calls it. Where it gives no memory, h2o closes an
+// Replaces libh2o's function of this name and calls it. If it returns no memory, h2o closes an
 // HTTP/1.1 connection and resets an HTTP/2 stream.
 h2o_iovec_t h2o_buffer_reserve(h2o_buffer_t **buffer, size_t least)
 {

@@ -1,8 +1,8 @@
-// Chunked bodies by the letter of RFC 9112, 7.1. libh2o 2.2.5 calls phr_decode_chunked, which takes
-// '2 xyz' and '0x65' for sizes and a bare LF for a line's end: a proxy in front may then see
-// another end of the request than we do. The library is linked dynamically and looks this name up
-// in the program first, so that the definition here is the one in use; framing.c refuses chunked
-// bodies where it is not. Loop thread.
+// Chunked bodies exactly as RFC 9112, 7.1 defines them. libh2o 2.2.5 calls phr_decode_chunked,
+// which takes '2 xyz' and '0x65' for sizes and a bare LF for a line's end: a proxy in front may
+// then see the request end elsewhere than we do. The library is linked dynamically and looks this
+// name up in the program first, so that the definition here is the one in use; framing.c refuses
+// chunked bodies where it is not. Loop thread.
 #include "http/framing.h"
 
 #include <string.h>

@@ -18,9 +18,9 @@ enum counted_finish {
 
 // A generation whose request is admitted (after exchange_attach).
 void counters_params(struct exchange *x, uint32_t choice_count, uint32_t max_tokens);
-// Tokens of one choice were read just now; the exchange keeps the time of the last ones.
+// Tokens of one choice were just read; the exchange keeps the time of the last ones.
 void counters_tokens(struct exchange *x, uint32_t tokens);
-// One choice (or a whole pooling request) has finished with so many output tokens.
+// One choice (or a whole pooling request) has finished with `tokens` output tokens.
 void counters_finish(struct exchange *x, enum counted_finish finish, uint32_t tokens);
 // The same for on_gone: an abort, or an error where the server cut it for a failure of the model.
 void counters_gone(struct exchange *x, uint32_t tokens);

@@ -334,18 +334,18 @@ void exchange_forget(struct exchange *x)
         x->route->on_gone(x);
 }
 
-// Ends the part of the handler: the client left, or the server cut the request.
+// Ends the handler's part: the client left, or the server cut the request.
 static void exchange_drop(struct exchange *x)
 {
     if (exchange_gone(x))
         return;
     atomic_store_explicit(&x->gone, true, memory_order_relaxed);
     offload_drop(x);
-    if (!x->offloaded) // else when the worker gives it back
+    if (!x->offloaded) // else once the worker gives it back
         exchange_forget(x);
 }
 
-// The client is gone (or counts as gone). h2o still has the request until dispose.
+// The client is gone (or counts as gone). h2o keeps the request until it disposes of it.
 void exchange_left(struct exchange *x)
 {
     if (x->left)

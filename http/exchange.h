@@ -84,13 +84,13 @@ struct offload {
     void (*work)(struct exchange *x);
     void (*done)(struct exchange *x);
     bool reads_body; // `work` gets a copy; else it finds an empty body
-    uint64_t bytes;  // about what it reads or writes: the size it is sorted by
-    bool alone;      // one of these at a time an h2o thread, and as a small one
+    uint64_t bytes;  // roughly what it reads or writes: the size it is sorted by
+    bool alone;      // one of these at a time per h2o thread, treated as a small one
 };
 void exchange_offload(struct exchange *x, struct offload job);
 bool exchange_gone(const struct exchange *x);
 // Only inside `work`, to count what it does; NULL for small sizes. Once it reports the result as
-// unwanted, nothing that was made is looked at.
+// unwanted, nothing that was made is read.
 struct slice *exchange_slice(const struct exchange *x);
 
 // Bodies up to this are prepared on the loop: it takes below a millisecond.
@@ -103,7 +103,7 @@ static inline uint64_t scratch_bytes_max(uint64_t body_bytes)
     return (UINT64_C(64) << 20) + 96 * body_bytes;
 }
 
-// What an endpoint is: callbacks on the h2o thread. NULL where there is nothing to do.
+// An endpoint: callbacks on the h2o thread; NULL where there is nothing to do.
 struct route {
     const char *method; // "POST"; "GET" also serves HEAD
     const char *path;   // exact; a trailing "/" takes the rest of the path

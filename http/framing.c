@@ -55,7 +55,7 @@ static bool is_header(struct text line, const char *name, struct text *value)
     return true;
 }
 
-// The next line without its end; empty after the head.
+// Takes the next line, without its end, off the head; empty after the last one.
 static struct text line_take(struct text *head)
 {
     const char *end = memchr(head->at, '\n', head->bytes);

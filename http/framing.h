@@ -11,5 +11,5 @@ const char *framing_fault(struct text head, int minor);
 bool host_is_valid(struct text host);
 extern const char host_fault[]; // the sentence where it is not
 
-// Did libh2o call the decoder of chunked.c for a chunked body of this thread?
+// Whether libh2o called the decoder of chunked.c for a chunked body of this thread.
 bool chunked_is_strict(void);

@@ -1,5 +1,5 @@
-// One h2o thread: its listener, accept loop, wake-ups and turns. Everything of its h2o context is
-// touched here alone; the server speaks to it through control_state and an eventfd.
+// One h2o thread: its listener, accept loop, wake-ups and turns. Only this thread touches its h2o
+// context; the server talks to it through control_state and an eventfd.
 #include "http/internal.h"
 
 #include <errno.h>
@@ -162,8 +162,9 @@ void loop_accept(h2o_socket_t *listener, const char *err)
     }
 }
 
-// Before the listener closes: what the kernel has queued would be reset. Past the limit it takes
-// part of the descriptors that are kept for other things: some must stay for /metrics and a reload.
+// Before the listener closes: what the kernel has queued would be reset. Past the limit it uses
+// some of the descriptors that are kept for other things; the rest must stay for /metrics and a
+// reload.
 void loop_accept_rest(struct http_thread *thread)
 {
     struct server *server = thread->server;

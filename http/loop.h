@@ -41,7 +41,7 @@ struct connection {
     uint64_t held;                   // bytes of its bodies, as last counted
     bool keyed;                      // a valid key came with them
     uint32_t judged_with;            // generation of the keys that said so; 0: not judged
-    uint32_t judged_to, judged_next; // heads of streams up to this were; 1: that of HTTP/1
+    uint32_t judged_to, judged_next; // heads of streams up to this were judged; 1: that of HTTP/1
     bool refused;                    // its buffer may not grow: closed after this turn of the loop
     bool busy;                       // has a request, by the last scan
     bool cut;                        // by the body budget
@@ -49,8 +49,8 @@ struct connection {
 
 enum { CONTROL_RUN, CONTROL_DRAIN, CONTROL_CUT, CONTROL_ABORT, CONTROL_QUIT };
 
-// What a draining thread still has.
-enum { IDLE_NOT, IDLE_CLIENTS, IDLE_ALL }; // CLIENTS: only cancelled engine requests are left
+// What a draining thread still has to finish.
+enum { IDLE_NOT, IDLE_CLIENTS, IDLE_ALL }; // IDLE_CLIENTS: only cancelled engine requests are left
 
 struct http_thread {
     struct server *server;
@@ -66,7 +66,7 @@ struct http_thread {
     struct work_side *work;
     struct exchange_list waiting[WORK_SIZES_MAX]; // for a text worker, by size
     struct exchange_list waiting_alone;           // the same, of which one runs at a time
-    bool alone_out;                               // it does
+    bool alone_out;                               // one is running
     struct exchange *exchanges;                   // all that h2o still has
     _Atomic uint32_t exchange_count;              // written by this thread alone
     struct connection *readable;  // all but those with an exchange on HTTP/1: h2o reads from them
@@ -76,7 +76,7 @@ struct http_thread {
     uint64_t bodies_next_ns;      // when bodies are counted again
     uint64_t bodies_log_ns;       // no log line before then
     uint32_t bodies_closed;       // connections, not logged yet
-    bool bodies_refused;          // one of the connections is
+    bool bodies_refused;          // a connection of this thread is refused
     _Atomic uint64_t bodies_rank; // of the next one to close; 0: not known
     _Atomic bool bodies_asked;    // to look, by a thread that found the budget exceeded
     uint64_t drain_ns;            // 0: not draining
@@ -85,7 +85,7 @@ struct http_thread {
     _Atomic int control_state;      // CONTROL_*, written by the server
     _Atomic int idle;               // IDLE_*
     _Atomic uint64_t beat_ns;
-    _Atomic uint64_t turns; // begun; nothing of server->access is used across two of them
+    _Atomic uint64_t turns; // begun; nothing of server->access is used across two turns
     struct thread_counters counters;
 };
 

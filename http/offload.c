@@ -7,7 +7,7 @@ static struct exchange_list *list_of(const struct exchange *x)
 {
     if (x->job.alone)
         return &x->thread->waiting_alone;
-    uint64_t most = x->thread->server->options.body_bytes_max; // no workers for larger ones
+    uint64_t most = x->thread->server->options.body_bytes_max; // larger ones have no workers
     return &x->thread->waiting[work_size(x->job.bytes < most ? x->job.bytes : most)];
 }
 
@@ -110,7 +110,7 @@ static void work_done(struct exchange *x)
             exchange_settle(x);
         return;
     }
-    if (x->offloaded) // done offloaded it again
+    if (x->offloaded) // `done` offloaded it again
         return;
     exchange_forget(x);
     if (!x->answer)

@@ -25,7 +25,7 @@ static bool turn_wait(struct http_thread *thread, uint64_t deadline)
     return true;
 }
 
-// False: a thread does not turn and may hold the old one, which must stay.
+// False: a thread does not turn and may still use the old one, so that is not freed.
 static bool access_replace(struct server *server, struct keys *keys, SSL_CTX *ssl)
 {
     struct access *fresh = heap_take_zeroed(1, sizeof *fresh);

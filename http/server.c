@@ -19,12 +19,12 @@ enum {
     RESETS_DEFAULT = 200,
     RESETS_WINDOW_MS = 10000,
     DRAIN_GRACE_MS = 1000,
-    BODY_SLACK_BYTES = 1 << 20, // h2o's own cap is above ours, so that ours answers in JSON
+    BODY_SLACK_BYTES = 1 << 20, // h2o's own limit is above ours, so that ours answers in JSON
     MMAP_THRESHOLD_BYTES = 128 * 1024,
     POLL_MS = 5,
     CUT_WAIT_MS = 2000, // for the last event of streams, for failures
     ABORT_WAIT_MS = 3000,
-    DESCRIPTORS_KEPT = 256, // for everything that is no connection
+    DESCRIPTORS_KEPT = 256, // for everything but connections
 };
 
 static const uint64_t body_bytes_default = 32u << 20, body_memory_default = 256u << 20;
@@ -45,7 +45,7 @@ static void defaults_fill(struct server_options *o)
     o->drain_grace_ms = o->drain_grace_ms > 0 ? o->drain_grace_ms : DRAIN_GRACE_MS;
 }
 
-// How many of the wanted connections so many descriptors allow.
+// How many of the wanted connections this many descriptors allow.
 static uint32_t connections_fit(uint32_t wanted, rlim_t descriptors)
 {
     rlim_t fit =
@@ -83,14 +83,14 @@ bool server_http2_is_on(const struct server_options *options)
 // While a body is prepared: two arenas, a rendered conversation, its JSON values and their texts.
 static uint64_t prepare_bytes_max(uint64_t body)
 {
-    enum { VALUE_BYTES = 128, VALUES_BYTES_MAX = 768 << 20 }; // of a byte of the body; of all
+    enum { VALUE_BYTES = 128, VALUES_BYTES_MAX = 768 << 20 }; // per byte of the body; of all values
     uint64_t values = VALUE_BYTES * body;
     values = values < VALUES_BYTES_MAX ? values : VALUES_BYTES_MAX;
     return 2 * scratch_bytes_max(body) + values + 2 * body;
 }
 
-// Of each size so many bodies as have workers: copies that h2o threads have given, and their
-// preparation.
+// For each body size, what its workers can hold: copies from h2o threads, and one preparation for
+// each worker.
 static uint64_t workers_bytes_max(const struct server_options *options)
 {
     uint64_t threads = options->http_threads, most = options->body_bytes_max;

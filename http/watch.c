@@ -137,7 +137,7 @@ void watch_second(struct http_thread *thread, uint64_t now)
         quiet_close(thread, now);
     struct exchange *next;
     for (struct exchange *x = thread->exchanges; x; x = next) {
-        next = x->next; // only x itself can go in scan_one, and that from h2o's loop
+        next = x->next; // scan_one ends no exchange but x, and h2o's loop frees it later
         scan_one(x, now);
     }
     thread->server->conf.http2.callbacks.foreach_request(&thread->ctx, body_check, thread);

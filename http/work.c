@@ -39,7 +39,7 @@ struct worker {
     uint32_t index, size;
     pthread_t thread;
     struct waker *waker;
-    // submitted and not done, of all h2o threads; relaxed: a stale count only chooses worse
+    // submitted and not done, of all h2o threads; relaxed: a stale count only makes a worse choice
     _Atomic uint32_t out;
 };
 

@@ -1,6 +1,6 @@
-// Text workers do the work of over about a millisecond for the h2o loops. One pair of rings per
-// (h2o thread, worker), single-producer single-consumer; the h2o thread alone submits, and gets
-// back every exchange it gave.
+// Text workers do work that takes more than about a millisecond, so that it does not block the h2o
+// loops. One pair of rings per (h2o thread, worker), single-producer single-consumer; the h2o
+// thread alone submits, and gets back every exchange it gave.
 //
 // Bodies are sorted by size, each size up to twice as large as the one before. Each size has
 // workers of its own, which prepare one body after another. At most as many workers run at once as
@@ -34,8 +34,8 @@ static inline uint32_t work_size(uint64_t bytes)
     return size;
 }
 
-// How many of so many workers may have a large body at a time; also the number of workers of each
-// large size.
+// How many of `workers` may have a large body at a time; also the number of workers of each large
+// size.
 static inline uint32_t work_large_count(uint32_t workers)
 {
     return workers > 1 ? workers - 1 : 1;

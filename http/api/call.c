@@ -8,7 +8,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-enum { LOOKED_BYTES = 8 }; // looking through so many costs as much as parsing one
+enum { LOOKED_BYTES = 8 }; // bytes that cost as much to look through as one to parse
 
 // A parsed value takes up to a hundred times its bytes in the body, so their number has a limit.
 static bool values_are_too_many(struct text body)
@@ -75,7 +75,7 @@ void call_body_end(struct call *call)
     call->prepare_ns = clock_ns() - call->begun_ns;
 }
 
-// Logs the first at level info; all are counted.
+// Logs the first unknown field at level info; all are counted.
 static void unknown_tell(struct call *call)
 {
     struct server_view view;

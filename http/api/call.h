@@ -19,17 +19,17 @@ struct call {
     uint64_t begun_ns, prepare_ns;
 };
 
-// The state of an endpoint, of so many bytes with the call in front, and the fields of the body: a
-// body that is no JSON object has failed them.
+// Makes the endpoint's state of so many bytes, whose first member is the call, and reads the body
+// into fields; they have failed if the body is not a JSON object.
 void *call_begin(struct exchange *x, size_t state_bytes);
 
-// The fields `model` and what the tables know. False: failed.
+// Reads the field `model` and checks the body's fields against the tables. False: failed.
 bool call_model(struct call *call, enum model_kind kind, const struct field_rules *rules);
 
 // Frees the body, whose tree takes a while where it is large.
 void call_body_end(struct call *call);
 
-// Answers what failed in the preparation. True: something did.
+// Answers with the failure of the preparation. True: there was one.
 bool call_failed(struct call *call);
 
 // Submits (owner, key and deadline are filled in) and attaches; answers with a failure and returns

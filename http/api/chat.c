@@ -167,7 +167,7 @@ static void chunk_begin(const struct generation *g, struct json_buffer *out)
     json_put_literal(out, "{\"index\":0,\"delta\":");
 }
 
-// After the finish reason of a choice.
+// What ends every chunk after the finish reason of its choice.
 static void chunk_end(const struct generation *g, struct json_buffer *out)
 {
     json_put_literal(out, "}]");

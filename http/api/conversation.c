@@ -6,7 +6,7 @@
 json_t *json_string_of(struct text t)
 {
     json_t *string = json_stringn(t.at ? t.at : "", t.bytes);
-    check(string, "a string of %zu bytes that came from JSON is no UTF-8", t.bytes);
+    check(string, "a string of %zu bytes that came from JSON is not UTF-8", t.bytes);
     return string;
 }
 
@@ -15,10 +15,10 @@ void conversation_begin(struct conversation *c, struct slice *slice)
     *c = (struct conversation){.slice = slice, .messages = json_array(), .calls = json_object()};
 }
 
-// Counts a copy and its check. That the result is unwanted is noticed by the next reader.
+// Counts the work of a copy and its check; the next reader notices if the result is unwanted.
 static void copy_count(struct conversation *c, size_t bytes)
 {
-    enum { COPY_WORK = 64, COPY_BYTES = 4 }; // of each; bytes that cost as much as one parsed
+    enum { COPY_WORK = 64, COPY_BYTES = 4 }; // of each copy; bytes copied at the cost of one parsed
     (void)slice_spend(c->slice, COPY_WORK + bytes / COPY_BYTES);
 }
 
@@ -40,7 +40,7 @@ json_t *conversation_add(struct conversation *c, const char *role, struct text c
     return message;
 }
 
-// "" and "null" mean no arguments; what is no JSON object stays text.
+// "" and "null" mean no arguments; anything but a JSON object stays text.
 static json_t *arguments_of(struct conversation *c, const struct tool_call *call)
 {
     json_t *value = NULL;
@@ -111,7 +111,7 @@ static bool role_is(const json_t *message, const char *role)
     return text_is(json_text(json_object_get(message, "role")), role);
 }
 
-// Can b be appended to a?
+// Whether b can be appended to a.
 static bool neighbours_join(const json_t *a, const json_t *b)
 {
     return json_equal(json_object_get(a, "role"), json_object_get(b, "role")) &&

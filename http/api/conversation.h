@@ -14,7 +14,7 @@ struct conversation {
     json_t *messages;    // array of {role, content, ...}
     json_t *calls;       // id -> {"name": ..., "answered": bool}
     bool continued;      // the last message is an assistant's, to be continued
-    bool raw_arguments;  // some call's arguments are no JSON object and stand as text
+    bool raw_arguments;  // some call's arguments are not a JSON object and stay text
 };
 
 void conversation_begin(struct conversation *c, struct slice *slice);
@@ -47,7 +47,7 @@ void conversation_merge(struct conversation *c);
 // System messages after the first place move to the front unless the template takes them.
 void conversation_settle_system(struct conversation *c, const struct chat_template *chat);
 
-// Arguments that are no object become {"arguments": text}, for templates that need one.
+// Arguments that are not an object become {"arguments": text}, for templates that need one.
 void conversation_wrap_arguments(struct conversation *c);
 
 json_t *json_string_of(struct text t); // new reference

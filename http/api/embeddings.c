@@ -12,7 +12,7 @@ enum {
     INPUTS_MAX = 2048,
     INLINE_BYTES_MAX = 8 * 1024, // many short inputs cost more a byte than one text
     WHOLE_VALUES_MAX = 4096,     // more floats than this are sent in pieces
-    ID_WORK = 4,                 // reading one takes as long as parsing so many bytes of JSON
+    ID_WORK = 4,                 // bytes of JSON whose parsing takes as long as reading one id
 };
 
 static const struct field_rule embeddings_rows[] = {
@@ -67,7 +67,7 @@ struct embeddings {
 
 // Reading
 
-// more: counting stopped at `tokens`, there are more.
+// more: counting stopped at `tokens`, but there are more.
 static void length_fail(struct embeddings *e, const char *path, uint32_t tokens, bool more)
 {
     struct fields *f = &e->pooled.call.fields;
@@ -114,8 +114,8 @@ static enum status text_encode(struct embeddings *e, struct text text, unsigned 
     return *tokens ? tokenizer_encode(tokenizer, &in, *tokens, bound, count, &err) : STATUS_NO_ROOM;
 }
 
-// Cuts tokens of the text itself off the right: closing special tokens stay. tokens: [count],
-// special tokens included; returns the new count.
+// Cuts tokens of the text itself off its end; closing special tokens stay. tokens: [count], special
+// tokens included; returns the new count.
 static uint32_t text_cut(struct embeddings *e, struct text text, int32_t *tokens, uint32_t count,
                          struct arena *arena)
 {
@@ -146,7 +146,7 @@ static void text_add(struct embeddings *e, const char *path, struct text text, s
     arena_reset(arena);
     int32_t *tokens;
     unsigned flags = e->special ? ENCODE_SPECIAL : ENCODE_PLAIN;
-    uint32_t most = e->truncate ? UINT32_MAX : e->token_max; // what is cut is encoded whole
+    uint32_t most = e->truncate ? UINT32_MAX : e->token_max; // a text to be cut is encoded whole
     enum status status = text_encode(e, text, flags, arena, most, &tokens, &count);
     if (encoding_stopped(status, count, most)) {
         length_fail(e, path, count, true);

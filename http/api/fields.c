@@ -7,7 +7,7 @@
 #include <string.h>
 
 enum { MESSAGE_MAX = 1024 };
-enum { MEMBER_WORK = 64 }; // judging one takes as long as parsing so many bytes of JSON
+enum { MEMBER_WORK = 64 }; // bytes of JSON whose parsing takes as long as checking one member
 
 void fields_init(struct fields *f, struct arena *arena, enum shape shape, const json_t *root)
 {

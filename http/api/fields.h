@@ -21,9 +21,9 @@ struct fields {
     enum shape shape;
     struct slice *slice; // that reading is counted in, or NULL
     bool failed;
-    struct http_failure failure;   // valid where failed
-    uint32_t ignored_count;        // fields that no table has
-    uint32_t ignored_bytes;        // of ignored
+    struct http_failure failure; // valid where failed
+    uint32_t ignored_count;      // fields that no table has
+    uint32_t ignored_bytes;
     char ignored[FIELD_NAMES_MAX]; // the first of them, joined by ", ", for the log
     char paths[8][FIELD_PATH_MAX]; // of fields_path, used in turn
     uint32_t path_next;
@@ -110,7 +110,7 @@ struct text fields_string(struct fields *f, const char *name);
 // Valid for the next seven calls: in a loop keep the common prefix (fields_path_keep).
 const char *fields_path(struct fields *f, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
-// A copy of a path.
+// A path that outlives fields_path's buffers.
 struct field_path {
     char at[FIELD_PATH_MAX];
 };

@@ -170,7 +170,7 @@ void generation_submit(struct generation *g, const char *id_prefix,
     if (g->request)
         counters_params(call->exchange, 1, g->submit.max_tokens);
     g->port = exchange_port(call->exchange, call->model);
-    g->submit.tokens = g->tokens = NULL; // the scratch arena goes
+    g->submit.tokens = g->tokens = NULL; // they lie in the scratch arena, which is freed
     g->submit.sequence_start = NULL;
 }
 
@@ -201,7 +201,7 @@ static void piece_take(struct generation *g, uint32_t bytes)
         g->output_tokens = g->scan.tokens;
 }
 
-// The end of the text: incomplete characters and held-back text come out.
+// At the end of the text incomplete characters and held-back text come out.
 static void text_finish(struct generation *g)
 {
     if (!g->scan.found)
@@ -282,7 +282,7 @@ static void request_end(struct generation *g)
     exchange_detach(x);
 }
 
-// Reads what is there, of a stream as much as one chunk should hold.
+// Reads the events that are there; for a stream only as many as one chunk should hold.
 static void events_read(struct generation *g)
 {
     struct exchange *x = g->call.exchange;

@@ -44,7 +44,7 @@ struct generation {
     // What generation_tokenize made.
     int32_t *tokens; // [prompt_tokens] i32, in the scratch arena
     uint32_t prompt_tokens;
-    bool prompt_stopped;  // it has more than that: encoding stopped at the window
+    bool prompt_stopped;  // the prompt is longer: encoding stopped at the context window
     bool detok_continues; // the answer goes on with a text: its first space is kept
     bool window_bound;    // max_tokens is what the context leaves
     struct text id;
@@ -62,11 +62,11 @@ struct generation {
     bool text_lost;         // the arena's limit was met
     uint32_t output_tokens; // sampled; at the end: what is counted
     uint32_t cached_tokens;
-    bool begun;  // STEP_BEGIN was
+    bool begun;  // STEP_BEGIN was returned
     bool over;   // the last event was read
     bool failed; // with `failure`
     bool cut;    // by the server, with `failure`; the exchange ends it
-    bool told;   // the last step was, or the exchange has the failure
+    bool told;   // the last step was returned, or the exchange has the failure
     bool begin_due, idle_due;
     uint8_t finish;     // enum finish of the last event
     uint64_t second_ns; // of the last generation_clock

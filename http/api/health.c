@@ -23,8 +23,8 @@ static bool is_past(uint64_t since_ns, uint64_t now, uint64_t seconds)
     return since_ns != 0 && now > since_ns && now - since_ns > seconds * second_ns;
 }
 
-// What is wrong with an engine, or NULL. An idle one turns each second, a busy one at the end of
-// its step.
+// What is wrong with an engine, or NULL. An idle engine's loop turns each second, a busy one's at
+// the end of its step.
 static const char *engine_fault(const struct engine *engine, uint64_t now)
 {
     if (!engine)
@@ -78,7 +78,7 @@ static void health_request(struct exchange *x)
         exchange_reply(x, 200, text_of("{\"status\":\"ok\"}"));
 }
 
-// The models by name where one has failed.
+// Lists the models by name if one has failed.
 static void ready_reply(struct exchange *x, const struct served *served)
 {
     struct json_buffer out = {0};

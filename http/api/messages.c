@@ -133,7 +133,7 @@ static void messages_begin(struct generation *g, struct json_buffer *out)
     head_put(g, out);
     json_put_literal(out, "],\"stop_reason\":null,\"stop_sequence\":null,\"stop_details\":null,"
                           "\"container\":null,\"diagnostics\":null,");
-    g->output_tokens = 0; // none has been given out yet
+    g->output_tokens = 0; // the client has received none yet
     usage_whole_put(g, out);
     g->output_tokens = output_tokens;
     json_put_literal(out, "}}\n\nevent: ping\ndata: {\"type\":\"ping\"}\n\n");

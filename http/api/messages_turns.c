@@ -251,7 +251,7 @@ static bool role_read(enum turn_role *out, struct text role)
     } roles[] = {
         {"user", TURN_USER},     {"assistant", TURN_ASSISTANT},
         {"system", TURN_SYSTEM}, {"ctx", TURN_USER},
-        {"msg", TURN_USER}, // a popular command line client sends them
+        {"msg", TURN_USER}, // sent by a popular command line client
     };
     for (size_t i = 0; i < sizeof roles / sizeof roles[0]; i++) {
         if (text_is(role, roles[i].name)) {
@@ -290,8 +290,8 @@ static void turn_read(struct turn *t, const json_t *in, size_t i)
         turn_end(t, json_array_size(t->conversation->messages) > before);
 }
 
-// Blocks joined by a newline; a block with a per-request billing hash is left out, it would make
-// every prompt different.
+// Blocks are joined by a newline. A block with a per-request billing hash is left out, because it
+// would make every prompt different.
 static void system_read(struct conversation *c, struct fields *f)
 {
     static const char billing[] = "x-anthropic-billing-header";

@@ -213,8 +213,8 @@ struct page {
     struct json_buffer out;
 };
 
-// On a text worker: thousands of lines take milliseconds. One page at a time, because nobody needs
-// a key for it: pages may not keep prompts from all workers.
+// Runs on a text worker, because thousands of lines take milliseconds. One page at a time per h2o
+// thread, because it needs no key: pages must not keep prompts from all workers.
 static void metrics_write(struct exchange *x)
 {
     struct page *page = exchange_state(x);

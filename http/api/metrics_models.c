@@ -186,7 +186,7 @@ static uint64_t finished_sum(const struct metrics *m, uint32_t model, enum count
     return sum;
 }
 
-// The first so many of enum counted_finish.
+// The first `finishes` values of enum counted_finish.
 static void finished_put(struct metrics *m, const char *name, int finishes, model_filter *filter)
 {
     metric_head(m, name);

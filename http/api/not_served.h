@@ -1,6 +1,6 @@
 // Fields of both generation endpoints that change what is generated and are not served: refused by
-// name, so that nobody takes an answer for what it is not. A field that becomes served leaves this
-// table for that of its endpoint.
+// name, so that nobody mistakes the answer for what was asked. A field that becomes served leaves
+// this table for that of its endpoint.
 #pragma once
 
 #include "http/api/fields.h"

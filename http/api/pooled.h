@@ -14,7 +14,7 @@ struct pooled {
 // Submits; the request is NULL where the engine refused (answered).
 void pooled_submit(struct pooled *p, struct submit_args *args);
 
-// True once: the values are there, the caller copies them and calls pooled_close. A failure is
+// True once, when the values are there: the caller copies them and calls pooled_close. A failure is
 // answered here.
 bool pooled_done(struct pooled *p);
 void pooled_close(struct pooled *p);

@@ -340,7 +340,7 @@ static void answer_send(struct exchange *x)
     rerank_close(r);
 }
 
-// A large answer is copied piece by piece, so that no other request waits for all of it.
+// A large answer is sent piece by piece, so that no other request waits for all of it.
 static void answer_continue(struct exchange *x)
 {
     struct rerank *r = exchange_state(x);

@@ -31,8 +31,8 @@ struct stop_scan {
 bool stop_scan_init(struct stop_scan *s, const struct stop_strings *strings, struct arena *arena,
                     uint32_t piece_max);
 
-// The text that is certain now, valid until the next call; ordinal: number of the token that
-// brought the piece. Nothing may be pushed after found.
+// Returns the text that is certain now, valid until the next call; ordinal: number of the token
+// that brought the piece. Nothing may be pushed after a match was found.
 struct text stop_scan_push(struct stop_scan *s, struct text piece, uint32_t ordinal);
 
 // The text is over: what was held back comes out, cut at a match if there is one.

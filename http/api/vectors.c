@@ -7,7 +7,7 @@
 // Values a piece: base64 cuts at multiples of 3 values (12 bytes are 16 letters).
 enum { FLOATS_A_PIECE = 96, BASE64_FLOATS_A_PIECE = 366 };
 
-enum { FLOAT_BYTE_WORK = 12 }; // a byte of a decimal number costs as much as parsing so many
+enum { FLOAT_BYTE_WORK = 12 }; // of a decimal number, in bytes of JSON parsed
 
 // Packed little-endian IEEE float32, whatever the machine.
 static void value_bytes(unsigned char out[4], float value)

@@ -1,5 +1,5 @@
-// Stands in for a header that h2o/http2_internal.h includes and libh2o-dev does not bring. What we
-// read there (a stream's body) is no hash table: names that let the header compile are enough.
+// Stands in for a header that h2o/http2_internal.h includes and libh2o-dev does not bring. We read
+// no hash table there, only a stream's body, so names that let the header compile are enough.
 #pragma once
 
 #define KHASH_MAP_INIT_INT64(name, type) struct kh_##name;
