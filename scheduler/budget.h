@@ -21,8 +21,8 @@ static inline uint32_t budget_left(const struct budget *budget)
     return available > budget->kept ? available - budget->kept : 0;
 }
 
-// Even with what the step in flight releases there are fewer than `count`: a sequence must be
-// preempted.
+// True if even with what the step in flight releases there are fewer than `count`: a sequence must
+// be preempted.
 static inline bool budget_lacks(const struct budget *budget, uint32_t count)
 {
     const struct blocks *blocks = budget->blocks;

@@ -46,7 +46,7 @@ struct plan {
     uint32_t first_left, second_left;  // prompt tokens of both halves (decision 0012)
     uint32_t rows_left, changes_left, admits_left, history_left; // of the step's limits
     uint32_t short_most;        // a prompt with at most so many tokens left is short
-    bool unserved;              // some prompt needs more than the first half gave it
+    bool unserved;              // a prompt needs more than the first half gave it
     bool refused;               // a drawn one had no credit: the next plan may take its place
     uint32_t looks_left;        // lookups in the prefix cache
     struct sequence *paused_at; // next candidate for preemption among the paused
@@ -119,7 +119,7 @@ struct engine {
 
 uint64_t engine_now(const struct engine *engine);
 
-// s has a place.
+// s must have a place.
 static inline struct plan_entry *plan_entry(const struct engine *engine, const struct sequence *s)
 {
     return &engine->plan.entries[s->slot];
@@ -167,14 +167,14 @@ void step_settle(struct engine *engine, const struct record *record,
 
 // share.c: full blocks in the prefix table.
 enum share { SHARE_NONE, SHARE_COMPUTING, SHARE_READY };
-// Looks its next blocks up. A waiting sequence notes those that are ready as its match, a running
-// one takes them.
+// Looks up the next blocks of s. A waiting sequence notes those that are ready as its match, a
+// running one takes them.
 enum share share_look(struct engine *engine, struct sequence *s);
 bool share_holds(const struct engine *engine,
-                 const struct sequence *s); // no block of the match was evicted
+                 const struct sequence *s); // whether no block of the match was evicted
 uint32_t share_idle(const struct engine *engine,
                     const struct sequence *s);              // blocks of its match without holders
-void share_take(struct engine *engine, struct sequence *s); // the blocks of its match
+void share_take(struct engine *engine, struct sequence *s); // takes the blocks of its match
 uint32_t share_cut(struct engine *engine, struct sequence *s, uint32_t q_len);
 void share_announce(struct engine *engine, struct sequence *s, uint32_t from);
 void share_settle(struct engine *engine, struct sequence *s, uint32_t kv_len);

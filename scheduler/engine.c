@@ -96,7 +96,7 @@ enum status engine_open(struct engine **out, struct model *model,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (base == MAP_FAILED)
         return error_set(err, STATUS_NO_MEMORY,
-                         "%zu bytes for queues and stores cannot be had: lower "
+                         "%zu bytes for queues and stores could not be allocated: lower "
                          "max-queued-requests, max-queued-tokens or max-result-bytes",
                          bytes);
     struct engine *engine = base;
@@ -163,8 +163,8 @@ static enum status step_launch(struct engine *engine)
     enum status status = model_launch(engine->model, engine->batch, &engine->error);
     if (status != STATUS_OK)
         return status;
-    // No row has a mask, so sampling follows at once. Masks of grammars will depend on the step
-    // before and have to wait for it.
+    // No row has a mask, so sampling follows at once. Masks of grammars would depend on the step
+    // before and would have to wait for it.
     return model_sample(engine->model, NULL, 0, &engine->error);
 }
 
@@ -185,7 +185,7 @@ static enum status step_collect(struct engine *engine)
     return STATUS_OK;
 }
 
-// A step is measured from its begin to the begin of the next one, settling and intake included,
+// A step is measured from its start to the start of the next one, settling and intake included,
 // because that is what streams wait for.
 static void pace_measure(struct engine *engine)
 {

@@ -8,7 +8,7 @@ _Static_assert((uint32_t)TOP_LOGPROBS_MAX == SAMPLE_TOP_MAX &&
                    (uint32_t)TYPE_FROM_NONE == STEP_NO_TYPE,
                "the port's limits are those of the device");
 
-// End ids first, then the request's own. The host alone tests those that do not fit.
+// End ids come first, then the request's own. Those that do not fit are tested by the host alone.
 static void stops_fill(const struct engine *engine, const struct request *r,
                        struct sample_params *out)
 {

@@ -74,7 +74,7 @@ static bool request_stalled(struct engine *engine, struct request *r)
 {
     uint64_t progress_ns = r->run.progress_ns;
     if (atomic_load_explicit(&r->events.ring.tail, memory_order_relaxed) != r->run.tail_seen)
-        progress_ns = engine->now_ns; // the next plan notes it
+        progress_ns = engine->now_ns; // the next plan records it
     if (engine->now_ns - progress_ns >= STALL_NS)
         return true;
     due_put(&engine->due, r, progress_ns + STALL_NS);

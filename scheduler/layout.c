@@ -23,7 +23,7 @@ static void store_place(struct carve *c, struct store *store, uint64_t items, ui
                         uint32_t owners)
 {
     store->chunk_count =
-        store_chunks(store, items) + owners; // each owner may leave most of its last one unused
+        store_chunks(store, items) + owners; // each owner may leave most of its last chunk unused
     store->table_stride = store_chunks(store, owner_items) + 1;
     size_t chunk_bytes = (size_t)store->items_each * store->item_bytes;
     store->memory = carve(c, store->chunk_count, chunk_bytes);

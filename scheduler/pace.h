@@ -13,7 +13,7 @@ struct pace {
     double base_ns;               // of a step with decodes alone; 0: not measured yet
     double token_ns;              // that a prompt token adds; 0: not measured yet
     double tokens;                // prompt tokens a step, so that prompts do not pile up
-    double recent[PACE_WINDOW];   // ns of the last steps with decodes, a ring
+    double recent[PACE_WINDOW];   // ns of the last steps with decodes, as a ring
     double in_order[PACE_WINDOW]; // the same, sorted
     uint32_t count, next;         // of recent
 };
@@ -22,7 +22,7 @@ struct pace_step {
     uint32_t decodes;
     uint32_t allowed; // prompt tokens it might take
     uint32_t tokens;  // prompt tokens it took
-    uint64_t ns;      // from its begin to the begin of the next one
+    uint64_t ns;      // from its start to the start of the next one
 };
 
 void pace_note(struct pace *pace, const struct pace_step *step);

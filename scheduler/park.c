@@ -77,7 +77,7 @@ bool parked_trim(struct engine *engine)
         struct sequence *s = engine->parked.first;
         while (s && !s->paused)
             s = s->slow_next;
-        if (!s) // all are about to return
+        if (!s) // all parked ones are about to return
             s = engine->parked.first;
         request_end(engine, s->request, FINISH_STALLED);
     }

@@ -26,7 +26,7 @@ static bool blocks_lack(const struct engine *engine, const struct sequence *s, u
     return engine->paged && s->block_count * engine->blocks.tokens < tokens;
 }
 
-// Number of blocks that a waiting sequence still needs to start: for its tokens and the next one,
+// Blocks that must be available for a waiting sequence to start: for its tokens and the next one,
 // without those of its match that others hold.
 static uint32_t blocks_to_start(const struct engine *engine, const struct sequence *s)
 {
@@ -276,7 +276,7 @@ static void prefill_serve(struct engine *engine, struct sequence *s, uint32_t *t
 {
     if (prefill_left(engine, s) > 0 && *tokens > 0) {
         *tokens -= plan_prefill(engine, s, *tokens);
-        if (*tokens > 0) // it is done, or lacks something other than tokens
+        if (*tokens > 0) // the sequence is done, or lacks something other than tokens
             plan_entry(engine, s)->stuck = true;
     }
     debt_note(engine, s);

@@ -221,7 +221,7 @@ void port_drain(struct port *port, void (*on_ready)(void *context, void *owner, 
         struct request *request = &port->requests[number];
         flag_lower(
             &request->events.in_ready); // after the pop, so that the ring has an entry for it
-        if (ring_peek(&request->events.ring, &place)) // else its events were read before
+        if (ring_peek(&request->events.ring, &place)) // else its events were read already
             on_ready(context, request->owner, request);
     }
 }

@@ -68,7 +68,7 @@ void prefix_link(struct blocks *blocks, uint32_t id, uint32_t parent)
 {
     struct block *b = &blocks->block[id], *p = &blocks->block[parent];
     if (!p->keyed || !hash_equal(&p->key, &b->parent))
-        return; // a copy of the parent without a key
+        return; // this parent is a copy without a key
     if (b->parent_id == parent && b->parent_serial == p->serial)
         return;
     b->parent_id = parent; // an earlier parent has lost its key, as keys are unique

@@ -26,8 +26,8 @@ void prefix_drop(struct blocks *blocks, uint32_t id);
 // BLOCK_NONE, and prefix_find may find another.
 uint32_t prefix_follow(const struct blocks *blocks, uint32_t parent, const int32_t *tokens);
 
-// Notes that the keyed block `id` follows `parent`, if its name says so. A chain of links is whole
-// while its last block keeps its serial and `breaks` does not grow.
+// Records that the keyed block `id` follows `parent`, if its name says so. A chain of links is
+// whole while its last block keeps its serial and `breaks` does not grow.
 void prefix_link(struct blocks *blocks, uint32_t id, uint32_t parent);
 
 // Takes a used block out of the table and keeps it out until it is free.

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-enum { PASSED_EACH = 16, PASSED_MOST = 256 }; // requests passed over: of a key, of all
+enum { PASSED_EACH = 16, PASSED_MOST = 256 }; // requests passed over: of one key, of all
 
 void queue_reset(struct queue *queue)
 {

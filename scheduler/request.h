@@ -26,7 +26,7 @@ struct request_run {
     uint32_t paused_count;      // of its sequences
     uint32_t parked;            // of its sequences
     bool returning;             // the parked ones may be drawn again
-    uint32_t served_last;       // choice that got the last entry when there were too few
+    uint32_t served_last;       // choice that got the last entry when there were too few for all
     uint32_t tail_seen;         // reader's index when last looked at
     bool live;                  // taken in and not finished
     bool started;               // a row was planned

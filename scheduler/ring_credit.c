@@ -84,7 +84,7 @@ static void credit_request(struct engine *engine, struct request *r)
     scarce = scarce || credit < wanting;
     if (scarce) {
         // Raise the flag, then count again: either we see the reader's new index, or the reader
-        // sees the flag and wakes us. Without the second count both could go to sleep.
+        // sees the flag and wakes us. Without the second count both sides could sleep.
         flag_raise(&r->events.paused);
         credit = credit_count(r);
         credit_share(engine, r, credit);

@@ -57,16 +57,16 @@ struct sequence {
     uint32_t output_count; // settled tokens, in history
     uint32_t pending;      // outputs planned and not settled
     uint32_t output_max;
-    uint32_t planned_len;    // tokens computed when all launched steps are done
-    uint32_t inflight;       // launched steps that refer to it
-    uint32_t block_count;    // of blocks
+    uint32_t planned_len; // tokens computed when all launched steps are done
+    uint32_t inflight;    // launched steps that refer to it
+    uint32_t block_count;
     uint32_t blocks_sent;    // of these, in the device's block table
     uint32_t blocks_settled; // of these, full and settled
     uint32_t type_from;
     uint32_t *blocks;      // [blocks_per_sequence_max], of the slot
     int32_t *history_last; // the last chunk of its generated tokens
     uint32_t prompt_at;
-    uint32_t key_count;   // of keys
+    uint32_t key_count;
     uint32_t match_count; // blocks found in the cache and not yet taken; while it waits
     uint32_t penalty_row;
     uint64_t ticket;                     // number of its draw: the smaller is older

@@ -107,8 +107,9 @@ enum share share_look(struct engine *engine, struct sequence *s)
     return s->planned_len % engine->blocks.tokens == 0 ? share_attach(engine, s) : SHARE_NONE;
 }
 
-// Whoever holds a block of a chain holds those before it, so the border is found by bisection.
-// Copies computed at the same time are an exception, for which the result may be off by a few.
+// Whoever holds a block of a chain holds those before it, so the first one without holders is found
+// by bisection. Copies computed at the same time are an exception, for which the result may be off
+// by a few.
 uint32_t share_idle(const struct engine *engine, const struct sequence *s)
 {
     uint32_t low = 0, high = s->match_count;

@@ -7,7 +7,7 @@
 
 enum { STEP_BUCKETS = 14 }; // up to 1, 8, 16, 32, ... 16384, and more
 
-// Which bucket a size falls into.
+// The bucket of a size.
 static inline uint32_t step_bucket(uint64_t size)
 {
     if (size <= 1)
@@ -18,7 +18,7 @@ static inline uint32_t step_bucket(uint64_t size)
     return bucket;
 }
 
-// Largest size of a bucket but the last.
+// The largest size in a bucket other than the last.
 static inline uint64_t step_bound(uint32_t bucket)
 {
     return bucket == 0 ? 1 : (uint64_t)4 << bucket;
