@@ -47,7 +47,7 @@ struct architecture {
     double norm_epsilon; // where config.json does not say
     uint32_t kv_heads;   // where config.json does not say; 0: as many as heads
     uint32_t window;     // where config.json does not say (Mistral: 4096)
-    uint32_t head_dim;   // where config.json does not say; 0: hidden size by heads (Qwen3: 128)
+    uint32_t head_dim;   // where config.json does not say; 0: hidden / heads (Qwen3: 128)
     uint32_t types;      // where config.json does not say; 0: no token types
 };
 

@@ -280,7 +280,7 @@ static enum status head_read(struct model_config *config, const json_t *json, st
     config->kind = config->arch->head == HEAD_NONE         ? MODEL_EMBEDDER
                    : config->arch->head == HEAD_VOCABULARY ? MODEL_GENERATOR
                                                            : MODEL_RERANKER;
-    config->rerank = RERANK_PAIR; // the folder may say otherwise
+    config->rerank = RERANK_PAIR; // other files of the folder may change it
     config->pooling = config->arch->family == ARCH_DECODER ? POOL_LAST : POOL_CLS;
     config->normalize = true;
     return status;

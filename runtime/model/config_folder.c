@@ -263,8 +263,9 @@ static enum status end_id_add(struct model_config *config, const json_t *value, 
 {
     if (!json_is_integer(value) || json_integer_value(value) < 0 ||
         json_integer_value(value) >= (json_int_t)config->vocab)
-        return error_set(err, STATUS_INVALID, "%s: eos_token_id is no token of a vocabulary of %u",
-                         file, config->vocab);
+        return error_set(err, STATUS_INVALID,
+                         "%s: eos_token_id is not a token of a vocabulary of %u", file,
+                         config->vocab);
     if (config->end_count == MODEL_END_IDS_MAX)
         return error_set(err, STATUS_TOO_LARGE, "%s: over %d end-of-sequence ids", file,
                          MODEL_END_IDS_MAX);

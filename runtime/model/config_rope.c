@@ -46,7 +46,7 @@ static enum status factors_read(double *out, const char *name, uint32_t count,
         const json_t *value = json_array_get(list, i);
         if (!json_is_number(value) || !(json_number_value(value) > 0))
             return error_set(err, STATUS_INVALID,
-                             "config.json: %s of longrope holds something that is no positive "
+                             "config.json: %s of longrope holds something that is not a positive "
                              "number",
                              name);
         out[i] = json_number_value(value);
@@ -54,7 +54,7 @@ static enum status factors_read(double *out, const char *name, uint32_t count,
     return STATUS_OK;
 }
 
-// Numbers common to several kinds; what a kind does not use is left at its default.
+// Numbers common to several kinds; what a kind does not use keeps its default.
 static enum status numbers_read(struct rope_config *rope, const json_t *scaling, double positions,
                                 struct error *err)
 {

@@ -1,5 +1,5 @@
-// The ops of decoders (Llama, Mistral, Qwen2, Qwen3); see forward.c. What a layer has follows from
-// which weights there are. Keys and values go through the KV blocks. Engine thread.
+// The ops of decoders (Llama, Mistral, Qwen2, Qwen3); see forward.c. Which optional ops a layer has
+// follows from the weights that are there. Keys and values go through the KV blocks. Engine thread.
 #include "runtime/model/internal.h"
 
 static enum status embed(struct forward *f, const struct forward_op *op)
@@ -127,7 +127,7 @@ static const struct forward_op layer[] = {
     {.run = NULL},
 };
 
-// Heads see wanted rows only, so that none runs over a whole prompt.
+// The output head runs over wanted rows only, never over a whole prompt.
 static const struct forward_op generate[] = {
     {forward_gather, .in = BUFFER_RESIDUAL, .out = BUFFER_LAST},
     {forward_gather, .in = BUFFER_DELTA, .out = BUFFER_LAST_DELTA},
@@ -150,7 +150,7 @@ static const struct forward_op score[] = {
     {.run = NULL},
 };
 
-// Every token is normed: the mean reads them all.
+// Every token is normalised, because mean pooling reads them all.
 static const struct forward_op pool[] = {
     {norm, BUFFER_RESIDUAL, BUFFER_NORMED, .weight = WEIGHT_FINAL_NORM, .add = BUFFER_DELTA},
     {forward_pool, .in = BUFFER_NORMED, .out = BUFFER_VALUES},

@@ -4,19 +4,15 @@
 // asynchronous like every op, and without waits or allocation, so that a decode step can be
 // recorded as a graph.
 //
-// What is not there yet fits into the lists:
-//   tensor parallelism   an all-reduce of BUFFER_DELTA is one more row after the products LAYER_O
-//   and
-//                        LAYER_DOWN (its result is what the next norm adds); the head gets an
-//                        all-gather of BUFFER_LOGITS
-//   pipeline stages      a stage walks its own range of layers; its first list receives
-//                        BUFFER_RESIDUAL and BUFFER_DELTA instead of embedding tokens, its last
-//                        list sends them
-//   expert layers        a layer with experts is another list (router, dispatch, products of the
-//                        experts, combine into BUFFER_DELTA), which forward_run chooses by layer
+// What is not there yet would fit into the lists: tensor parallelism an all-reduce of BUFFER_DELTA
+// is one more row after the products LAYER_O and LAYER_DOWN (its result is what the next norm
+// adds); the head gets an all-gather of BUFFER_LOGITS pipeline stages a stage walks its own range
+// of layers; its first list receives BUFFER_RESIDUAL and BUFFER_DELTA instead of embedding tokens,
+// its last list sends them expert layers a layer with experts is another list (router, dispatch,
+// products of the experts, combine into BUFFER_DELTA), which forward_run chooses by layer
 #include "runtime/model/internal.h"
 
-// Bias 0 means none in struct forward_op.
+// In struct forward_op bias 0 means none.
 _Static_assert(LAYER_QKV_BIAS > 0 && WEIGHT_EMBED == 0, "no bias is the first of its list");
 
 enum status forward_prep(struct model *model, const struct step *host)

@@ -111,7 +111,7 @@ struct model {
     struct model_graph graphs[MODEL_GRAPHS_MAX];
     uint32_t graph_count;
     bool turn; // the device's turn is held
-    bool more; // as last told to the device
+    bool more; // what the device was last told
 };
 
 static inline void *model_act(const struct model *model, enum model_buffer buffer)

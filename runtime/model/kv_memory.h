@@ -15,7 +15,7 @@ struct kv_memory {
     uint32_t block_count;
 };
 
-// block_bytes is a multiple of TABLE_UNIT_BYTES.
+// block_bytes must be a multiple of TABLE_UNIT_BYTES.
 enum status kv_memory_open(struct kv_memory *kv, const struct device_api *api,
                            struct device *device, uint64_t block_bytes, uint32_t block_count,
                            struct error *err) MUST_USE;

@@ -14,8 +14,8 @@ static size_t place(size_t *at, uint64_t count, uint64_t bytes_each)
     return start;
 }
 
-// The wide buffers share one region: qkv and attn are dead when up and ffn are written, and all of
-// them when the logits are.
+// The wide buffers share one region: qkv and attn are no longer needed when up and ffn are written,
+// and none of the four when the logits are.
 static void activations(struct model_layout *out, const struct model_facts *facts,
                         const struct model_parts *parts)
 {

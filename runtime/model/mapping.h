@@ -15,7 +15,7 @@ struct mapping {
     struct mapping *next;
 };
 
-// The mapping stays at its address until mapping_close. INVALID: no regular file, or fewer than
+// The mapping stays at its address until mapping_close. INVALID: not a regular file, or fewer than
 // bytes_least bytes.
 enum status mapping_open(struct mapping *mapping, const char *path, size_t bytes_least,
                          struct error *err) MUST_USE;

@@ -32,7 +32,7 @@ struct model_options {
     bool load_dummy;                 // random weights, only config.json is needed
     int penalty_rows;                // -1: as many as max_num_seqs needs, at most 64
     int32_t yes_id, no_id; // RERANK_YES_NO: token ids of "yes" and "no"; -1 if none were found
-    int rerank; // a reranker that can have either form: 1 + enum rerank_form; 0: as its folder says
+    int rerank; // a reranker that can have either form: 1 + enum rerank_form; 0: by its folder
     uint32_t tokenizer_length; // usual length of embedders and rerankers; 0: the checkpoint's
 };
 
@@ -82,7 +82,7 @@ enum status model_plan_open(struct model_plan **out, const char *folder,
                             const struct model_options *options, struct error *err) MUST_USE;
 void model_plan_close(struct model_plan *plan);
 
-struct model; // opaque
+struct model;
 
 // Takes memory, loads and packs the weights (files are closed afterwards), captures graphs.
 // kv_bytes: for KV blocks, at least kv_bytes_min, rounded down to whole blocks. progress (may be
@@ -99,7 +99,7 @@ const struct model_facts *model_facts(const struct model *model);
 enum status model_launch(struct model *model, struct batch *batch, struct error *err) MUST_USE;
 
 // more: the caller will launch another step. Engines that share a CPU then wait for it, so it must
-// not block before that launch, or before it passes false.
+// not block before that launch or before it passes false here.
 void model_more(struct model *model, bool more);
 
 // masks: [count][(vocab + 31) / 32], bit set: the token is allowed; NULL where no row has a mask.

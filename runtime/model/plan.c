@@ -256,7 +256,7 @@ static enum status checkpoint_open(struct model_parts *parts, struct error *err)
         .api = parts->api,
         .device = parts->device,
         .dtype = o->dtype,
-        // Ids that the folder names take precedence over those found in the tokenizer.
+        // Ids that the folder gives take precedence over those found in the tokenizer.
         .yes_id = parts->config.yes_id >= 0 ? parts->config.yes_id : o->yes_id,
         .no_id = parts->config.no_id >= 0 ? parts->config.no_id : o->no_id,
     };

@@ -27,7 +27,7 @@ static void llama3(double *out, const struct rope_config *rope)
     }
 }
 
-// The column whose wave makes `rotations` rotations within the original length.
+// The column whose angle makes `rotations` full turns within the original length.
 static double yarn_column(const struct rope_config *rope, double rotations)
 {
     return rope->dim * log(rope->original / (rotations * two_pi)) / (2 * log(rope->theta));

@@ -68,7 +68,7 @@ static bool json_u64(const json_t *value, uint64_t *out)
     return true;
 }
 
-// Type and shape; *bytes is their product, refused where it does not fit 63 bits.
+// Reads type and shape; *bytes is their product, refused if it does not fit 63 bits.
 static enum status shape_read(struct tensor *tensor, uint64_t *bytes, const json_t *entry,
                               const char *file, struct error *err)
 {
@@ -175,7 +175,7 @@ static enum status header_bytes(uint64_t *out, struct text file, const char *nam
     if (header > TENSOR_HEADER_MAX || header > file.bytes - 8)
         return error_set(err, STATUS_INVALID,
                          "%s: the header is said to have %" PRIu64
-                         " bytes, the file has %zu; it is cut or no safetensors file",
+                         " bytes, the file has %zu; it is cut or not a safetensors file",
                          name, header, file.bytes);
     *out = header;
     return STATUS_OK;
@@ -209,8 +209,8 @@ static enum status entries_read(struct tensor *list, uint32_t *count, struct are
 }
 
 // Counts the keys of the outermost object and, in *values, the separators of values anywhere, by a
-// scan that knows strings and nesting only. The JSON reader keeps the last of two equal keys; here
-// a repeated tensor is damage.
+// scan that knows strings and nesting only. The JSON reader would keep the last of two equal keys;
+// here a repeated tensor means that the file is damaged.
 static uint32_t keys_count(struct text json, uint32_t *values)
 {
     uint32_t commas = 0;
@@ -388,7 +388,8 @@ static enum status index_open(struct tensors *set, const char *folder, const cha
     return status;
 }
 
-// A dangling link counts as there: an interrupted download leaves it, and opening it reports that.
+// A dangling link counts as existing: an interrupted download leaves one, and opening it reports
+// the fault.
 static bool entry_exists(const char *path)
 {
     struct stat about;

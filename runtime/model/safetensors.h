@@ -35,7 +35,7 @@ struct tensor {
     const char *file; // name within the folder
 };
 
-struct tensors; // opaque
+struct tensors;
 
 // Reads model.safetensors, else the shards that model.safetensors.index.json names. NOT_FOUND where
 // the folder has neither.

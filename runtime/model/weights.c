@@ -249,8 +249,8 @@ static void want_table(struct planner *p, uint32_t slot, const char *format, uin
     want(p, &wanted);
 }
 
-// The table, and the head where the model answers with tokens. A checkpoint that ties them may
-// hold either name; where config.json does not say and there is no head, they are tied.
+// The embedding table, and the head where the model answers with tokens. A checkpoint that ties
+// them may hold either name; where config.json does not say and there is no head, they are tied.
 static void want_embedding(struct planner *p)
 {
     const struct model_config *c = p->config;
@@ -330,7 +330,7 @@ static void want_linear(struct planner *p, uint32_t slot, const char *name, uint
         want_vector(p, slot + 1, full, rows, FILL_ZEROS);
 }
 
-// A config.json without labels may belong to a classifier with several.
+// A config.json without labels may belong to a classifier with several of them.
 static void labels_check(struct planner *p, const char *name)
 {
     char weight[NAME_MAX_BYTES];
@@ -403,7 +403,7 @@ static void prefix_choose(struct planner *p)
     }
 }
 
-// The dtype of the first layer's products is the checkpoint's.
+// The dtype of the first layer's products counts as the checkpoint's.
 static int checkpoint_dtype(const struct planner *p)
 {
     if (!p->args->tensors)

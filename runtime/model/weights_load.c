@@ -1,5 +1,5 @@
 // Loads the planned weights onto a device: mapped tensors, random or constant values for a dummy
-// load, and the row that a yes/no reranker's head is computed to. Loading thread only.
+// load, and the computed row of a yes/no reranker's head. Loading thread only.
 #include "runtime/model/weights.h"
 
 #include "base/arena.h"

@@ -162,7 +162,7 @@ static const struct {
      "short_factor of longrope is not a list of 8 numbers"},
     {"{\"rope_scaling\": {\"type\": \"longrope\", \"short_factor\": [1,1,1,1,1,1,1,0],"
      " \"long_factor\": [1,1,1,1,1,1,1,1]}}",
-     "short_factor of longrope holds something that is no positive number"},
+     "short_factor of longrope holds something that is not a positive number"},
     {"{\"rope_scaling\": {\"rope_type\": \"llama3\", \"factor\": 8, \"low_freq_factor\": 2,"
      " \"high_freq_factor\": 2}}",
      "low_freq_factor and high_freq_factor of llama3 are equal"},
@@ -178,10 +178,10 @@ static const struct {
      "max_position_embeddings is 1e+18, allowed is 1 to 1.67772e+07"},
     {"{\"rms_norm_eps\": \"small\"}", "rms_norm_eps is not a number"},
     {"{\"rms_norm_eps\": -1}", "rms_norm_eps is -1, allowed is 0 to 1"},
-    {"{\"eos_token_id\": 5000}", "eos_token_id is no token of a vocabulary of 96"},
-    {"{\"eos_token_id\": -2}", "eos_token_id is no token of a vocabulary of 96"},
-    {"{\"eos_token_id\": \"</s>\"}", "eos_token_id is no token of a vocabulary of 96"},
-    {"{\"eos_token_id\": [1, {}]}", "eos_token_id is no token of a vocabulary of 96"},
+    {"{\"eos_token_id\": 5000}", "eos_token_id is not a token of a vocabulary of 96"},
+    {"{\"eos_token_id\": -2}", "eos_token_id is not a token of a vocabulary of 96"},
+    {"{\"eos_token_id\": \"</s>\"}", "eos_token_id is not a token of a vocabulary of 96"},
+    {"{\"eos_token_id\": [1, {}]}", "eos_token_id is not a token of a vocabulary of 96"},
     {"{\"eos_token_id\": [1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1]}",
      "over 32 end-of-sequence ids"},
     {"{\"tie_word_embeddings\": \"yes\"}", "tie_word_embeddings is neither true nor false"},
@@ -248,7 +248,7 @@ static void test_files_are_refused(void **state)
         {"config.json", deep, NULL, NULL, "invalid JSON at byte 128: nested over 128 levels"},
         {"generation_config.json", "{\"eos_token_id\": }", NULL, NULL, "invalid JSON at byte 18: "},
         {"generation_config.json", "{\"eos_token_id\": [\"a\"]}", NULL, NULL,
-         "eos_token_id is no token of a vocabulary of 96"},
+         "eos_token_id is not a token of a vocabulary of 96"},
         {"modules.json",
          "[{\"type\":\"x.Transformer\",\"path\":\"\"},"
          "{\"type\":\"x.Dense\",\"path\":\"2_Dense\"}]",
@@ -303,7 +303,7 @@ static void weights_write(struct ground *g, const void *bytes, size_t count)
     file_write(g->folder, "model.safetensors", bytes, count);
 }
 
-// The good data behind another header.
+// The good data after another header.
 static void header_write(struct ground *g, const char *header, uint64_t length)
 {
     size_t text = strlen(header);
@@ -466,9 +466,9 @@ static void test_cut_files_are_refused(void **state)
         {0, "has 0 bytes, fewer than any file of its kind"},
         {1, "has 1 bytes, fewer than any file of its kind"},
         {7, "has 7 bytes, fewer than any file of its kind"},
-        {8, "bytes, the file has 8; it is cut or no safetensors file"},
-        {9, "bytes, the file has 9; it is cut or no safetensors file"},
-        {8 + g->header - 1, "it is cut or no safetensors file"},
+        {8, "bytes, the file has 8; it is cut or not a safetensors file"},
+        {9, "bytes, the file has 9; it is cut or not a safetensors file"},
+        {8 + g->header - 1, "it is cut or not a safetensors file"},
         {8 + g->header, "lies at bytes 0 to 24576 of 0; the file is cut or damaged"},
         {g->bytes - 1, "tensor model.norm.weight lies at bytes "},
     };
@@ -519,7 +519,7 @@ static void test_indexes_are_refused(void **state)
     };
     char path[128];
     snprintf(path, sizeof path, "%s/model.safetensors", g->folder);
-    unlink(path); // a whole file would be taken first
+    unlink(path); // a single file would take precedence
     file_write(g->folder, "part.safetensors", g->weights, g->bytes);
     for (size_t i = 0; i < sizeof indexes / sizeof indexes[0]; i++) {
         file_write(g->folder, "model.safetensors.index.json", indexes[i].index,
@@ -549,7 +549,7 @@ static void test_odd_files_are_refused(void **state)
     for (size_t i = 0; i < 2 * sizeof names / sizeof names[0]; i++) {
         char path[128];
         const char *name = names[i / 2];
-        if (strstr(name, "index")) { // a whole file would be taken first
+        if (strstr(name, "index")) { // a single file would take precedence
             snprintf(path, sizeof path, "%s/model.safetensors", g->folder);
             unlink(path);
         }
