@@ -1,5 +1,5 @@
-// Opens and renders chat templates; see chat.h. The language itself is in jinja/. Here: the
-// program's life, the request's JSON as values, the finished text as segments.
+// Opens and renders chat templates; see chat.h. The language itself is in jinja/. This file opens
+// and frees programs, turns the request's JSON into values and the finished text into segments.
 #include "runtime/text/chat.h"
 
 #include "runtime/text/jinja/eval.h"
@@ -128,7 +128,7 @@ static bool is_trusted(const struct chat_input *in, struct text name)
     return false;
 }
 
-// Every name of the program: a variable of the request, a function, or nothing.
+// Binds every name of the program to a variable of the request, to a function, or to nothing.
 static bool globals_fill(struct jinja_run *run, const struct chat_input *in)
 {
     const struct jinja_program *program = run->program;

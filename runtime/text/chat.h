@@ -36,7 +36,7 @@ struct chat_input {
 
 struct chat_output {
     struct text text;
-    struct text_segment *segments; // together they are text; neighbours differ in plain
+    struct text_segment *segments; // joined they are the text; neighbours differ in `plain`
     uint32_t segment_count;
 };
 
@@ -51,7 +51,7 @@ void chat_template_close(struct chat_template *chat); // NULL is allowed
 enum status chat_render(const struct chat_template *chat, const struct chat_input *in,
                         struct arena *arena, struct chat_output *out, struct error *err) MUST_USE;
 
-// Does the template mention this variable ("tools", "enable_thinking") anywhere?
+// Whether the template mentions this variable ("tools", "enable_thinking") anywhere.
 bool chat_template_uses(const struct chat_template *chat, const char *name);
 
 // True: the template renders a conversation with a system message in the middle, and that

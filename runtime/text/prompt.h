@@ -22,14 +22,14 @@ struct prompt_args {
     json_t *variables; // object: messages, add_generation_prompt, ...; names of special tokens are
                        // replaced by the tokenizer's
     int64_t now;       // unix seconds, for strftime_now
-    struct text until; // not empty: the prompt ends before the last place where this comes out
+    struct text until; // not empty: the prompt ends before the last occurrence of this
     uint32_t tokens_max; // encoding stops beyond so many; 0: no bound
     struct arena *arena; // tokens and scratch
     struct slice *slice; // the work is counted in it; NULL: it is not shared
 };
 
 // tokens: [*count] i32 in the arena. STATUS_REFUSED: err holds the template's own text.
-// STATUS_UNSUPPORTED: the template does not let `until` out. STATUS_TOO_LARGE with *count ==
+// STATUS_UNSUPPORTED: the template does not output `until`. STATUS_TOO_LARGE with *count ==
 // tokens_max: the prompt has more tokens.
 enum status prompt_tokens(const struct prompt_args *args, int32_t **tokens, uint32_t *count,
                           struct error *err) MUST_USE;

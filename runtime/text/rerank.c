@@ -1,5 +1,5 @@
-// Inputs of rerankers: see rerank.h. Both forms end in the same cut: [head][document][tail], where
-// the document alone is shortened. A prompt is immutable once made.
+// Inputs of rerankers: see rerank.h. Both forms are cut in the same way: [head][document][tail],
+// where only the document is shortened. A prompt is immutable once made.
 #include "runtime/text/rerank.h"
 
 #include <string.h>
@@ -41,7 +41,7 @@ static enum status encode(const struct tokenizer *tokenizer, const struct encode
     return encode_most(tokenizer, args, UINT32_MAX, tokens, count, err);
 }
 
-// True: the input is too long and is given up. `taken` of its tokens are not the document's.
+// True: the input is too long and encoding stopped. `taken` of its tokens are not the document's.
 static bool stopped(const struct rerank_prompt *p, enum status status, uint32_t taken,
                     uint32_t count, struct rerank_input *out)
 {
@@ -145,7 +145,7 @@ enum status rerank_prompt_make(struct rerank_prompt **out, const struct rerank_a
     return status;
 }
 
-// How many tokens of a document of `count` stay.
+// How many of a document's `count` tokens are kept.
 static uint32_t document_keep(const struct rerank_prompt *p, uint32_t taken, uint32_t count)
 {
     uint32_t room = p->args.tokens_max > taken ? p->args.tokens_max - taken : 0;
@@ -214,7 +214,8 @@ static enum status encode_yes_no(const struct rerank_prompt *p, struct text docu
         return STATUS_OK;
     if (status != STATUS_OK)
         return status;
-    // Tokens may join the document and the end of the head: the head's own count is the border.
+    // A token may join the end of the head and the document: the count of the head alone is taken
+    // as the border.
     uint32_t head = p->head_count < count ? p->head_count : count;
     uint32_t keep = head + document_keep(p, p->before_count + head + p->tail_count, count - head);
     out->token_count = p->before_count + keep + p->tail_count;

@@ -41,10 +41,10 @@ struct encode_args {
     struct text text;
     const struct text *pair; // second text (rerankers), or NULL
     unsigned flags;          // enum encode_flags
-    struct arena *arena;     // scratch; reset by the caller whenever it likes
+    struct arena *arena;     // scratch; the caller resets it after the call
     struct slice *slice;     // the work is counted in it; NULL: it is not shared
-    // [token_max] out: 0 or 1 per token, or NULL. All 0 where the model is given none: with the
-    // tokenizers of RoBERTa and its kin, and where model_input_names leaves them out.
+    // [token_max] out: 0 or 1 per token, or NULL. All 0 where the model gets no types: with the
+    // tokenizers of RoBERTa and its relatives, and where model_input_names leaves them out.
     uint8_t *type_ids;
     uint32_t *pair_start; // out: index of the first token of the pair's text, or NULL
     const struct text_segment *segments; // tokenizer_encode_segments reads these instead of text

@@ -101,7 +101,7 @@ static void test_some_patterns_are_refused(void **state)
         {"(?i)[\\\\p{Lu}]", "(?i) over a set"},
         {"(?i)[a-z&&[^B]]", "(?i) over a set"},
         {"\\\\p{Nonsense}", "\\p{Nonsense} is not known"},
-        {"[[:nonsense:]]", "no POSIX bracket"},
+        {"[[:nonsense:]]", "not a POSIX bracket"},
         {"[z-a]", "ends before it begins"},
         {"[a-\\\\d]", "ends with a set"},
         {"[\\\\w-z]", "begins with a set"},

@@ -1,5 +1,5 @@
 // Attributes, items and slices. As in Jinja, a.b prefers a method over a key and a['b'] a key over
-// a method; methods that would change a list or dict are not there at all.
+// a method; methods that would change a list or dict do not exist.
 #include "runtime/text/jinja/eval.h"
 
 struct jinja_value jinja_undefined_name(struct jinja_run *run, struct text name)
@@ -22,7 +22,7 @@ static bool undefined_attribute(struct jinja_run *run, struct jinja_value of, st
            jinja_fail(run, STATUS_TOO_LARGE, "the rendering takes too much memory; send less");
 }
 
-// A number of a running loop. False: no such attribute.
+// A numeric attribute of a running loop. False: no such attribute.
 static bool loop_attribute(const struct jinja_loop *loop, struct text name, struct jinja_value *out)
 {
     bool first = loop->index0 == 0;
@@ -138,7 +138,7 @@ static bool item_at(struct jinja_run *run, struct jinja_value of, int64_t index,
     return true;
 }
 
-static bool has_order(struct jinja_value of) // items by number
+static bool has_order(struct jinja_value of) // its items can be taken by number
 {
     return of.kind == JINJA_STRING || (of.kind == JINJA_LIST && of.flavour <= JINJA_IS_RANGE);
 }

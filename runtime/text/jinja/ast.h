@@ -27,7 +27,7 @@ enum jinja_operator {
     OP_GE = '>' | '=' << 8,
     OP_FLOOR = '/' | '/' << 8,
     OP_POWER = '*' | '*' << 8,
-    OP_IN = 'i' | 'n' << 8,     // no token: the parser makes it from the names
+    OP_IN = 'i' | 'n' << 8,     // not from the lexer: the parser makes it from the names
     OP_NOT_IN = 'n' | 'i' << 8, // likewise
 };
 

@@ -67,7 +67,7 @@ bool jinja_eval_args(struct jinja_run *run, struct jinja_frame *frame,
     size_t room = args->more_count + (args->b ? extra.as.dict->count : 0);
     call->args = items.items;
     call->count = (uint32_t)items.count;
-    call->keywords = jinja_take(run, room + 1, sizeof *call->keywords); // one more: a caller
+    call->keywords = jinja_take(run, room + 1, sizeof *call->keywords); // one more for the caller
     if (!call->keywords)
         return false;
     for (uint32_t i = 0; i < args->more_count; i++)
@@ -104,7 +104,7 @@ bool jinja_row_call(struct jinja_run *run, const struct jinja_row *row,
     static const struct jinja_value nothing = {.kind = JINJA_MISSING};
     bound.name = row->name;
     if (!bound.args)
-        bound.args = &nothing; // rows may form addresses from it
+        bound.args = &nothing; // a valid address even where there are no arguments
     if (!row->params)
         return row->apply(run, &bound, out);
     struct jinja_value values[PARAMS_MAX] = {{0}};

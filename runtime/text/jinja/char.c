@@ -107,7 +107,7 @@ bool jinja_char_is_lower(uint32_t point)
     return category_of(point) == UTF8PROC_CATEGORY_LL || point == 0xaa || point == 0xba;
 }
 
-// The few letters in use whose capital form is several letters.
+// Letters in use whose capital form is several letters.
 static const struct {
     uint32_t point;
     const char *upper;

@@ -46,7 +46,7 @@ static bool hash_of(struct jinja_run *run, struct jinja_value key, uint64_t *has
     return true;
 }
 
-// The slot of the key: taken by it, or free.
+// The slot that holds the key, or the free one where it belongs.
 static bool index_slot(struct jinja_run *run, const struct jinja_dict *dict, struct jinja_value key,
                        size_t *slot)
 {
@@ -78,7 +78,7 @@ bool jinja_dict_find(struct jinja_run *run, const struct jinja_dict *dict, struc
         return true;
     }
     uint64_t ignored;
-    if (key.kind != JINJA_STRING && !hash_of(run, key, &ignored)) // only to refuse lists
+    if (key.kind != JINJA_STRING && !hash_of(run, key, &ignored)) // lists have no hash
         return false;
     for (size_t i = 0; i < dict->count; i++) {
         bool equal;

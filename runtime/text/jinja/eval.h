@@ -18,7 +18,7 @@ bool jinja_compare(struct jinja_run *run, int op, struct jinja_value a, struct j
 bool jinja_contains(struct jinja_run *run, struct jinja_value container, struct jinja_value item,
                     bool *out);
 
-// Attributes and items. What is not there is an undefined value, not a failure.
+// Attributes and items. What does not exist is an undefined value, not a failure.
 bool jinja_getattr(struct jinja_run *run, struct jinja_value of, struct text name,
                    struct jinja_value *out);
 bool jinja_getitem(struct jinja_run *run, struct jinja_value of, struct jinja_value key,
@@ -27,7 +27,7 @@ bool jinja_getslice(struct jinja_run *run, struct jinja_value of, const struct j
                     struct jinja_value *out); // MISSING parts: not given
 struct jinja_value jinja_undefined_name(struct jinja_run *run, struct text name);
 
-// Calls. bind puts the arguments of a call to the parameters that the row names.
+// Calls. bind assigns the arguments of a call to the parameters that the row names.
 bool jinja_call(struct jinja_run *run, struct jinja_value callee, const struct jinja_call *call,
                 struct jinja_value *out);
 bool jinja_row_call(struct jinja_run *run, const struct jinja_row *row,
@@ -59,7 +59,7 @@ bool jinja_format_braces(struct jinja_run *run, const struct jinja_string *forma
 bool jinja_strftime(struct jinja_run *run, struct text format, struct jinja_value *out);
 
 // The attribute path "a.b.0" of a value, as the filters take it; MISSING or none: the value itself.
-// otherwise, if it is not MISSING or none, stands for what is not there.
+// `otherwise`, if it is not MISSING or none, replaces an attribute that does not exist.
 bool jinja_attribute(struct jinja_run *run, struct jinja_value value, struct jinja_value attribute,
                      struct jinja_value otherwise, struct jinja_value *out);
 

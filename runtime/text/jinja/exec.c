@@ -1,5 +1,5 @@
 // Statements; see jinja/eval.h. Scopes are as in Jinja: an if has none, the body of a loop has a
-// fresh one each time round, macros see the scope where they were written.
+// fresh one in each iteration, macros see the scope where they were written.
 #include "runtime/text/jinja/eval.h"
 
 #include "runtime/text/jinja/print.h"
@@ -125,9 +125,9 @@ bool jinja_for(struct jinja_run *run, struct jinja_frame *frame, const struct ji
                                 .frame = frame};
     struct jinja_value loop_value = {.kind = JINJA_LOOP, .as.loop = loop};
     uint32_t closures = run->closures;
-    bool completed = false; // any round: else it is a loop without items, also after a break
+    bool completed = false; // an iteration; if none did, the loop counts as empty
     for (size_t i = 0; i < list.count; i++) {
-        if (run->closures != closures) // a macro may hold the scope of the last round
+        if (run->closures != closures) // a macro may hold the scope of the last iteration
             scope = frame_create(run, frame);
         if (!scope)
             return false;
@@ -236,7 +236,7 @@ static bool exec_call_block(struct jinja_run *run, struct jinja_frame *frame,
     if (!macro_make(run, frame, node->b, &caller) || !jinja_eval(run, frame, node->a->a, &callee) ||
         !jinja_eval_args(run, frame, node->a->b, &call))
         return false;
-    struct jinja_keyword *keywords = (struct jinja_keyword *)call.keywords; // has one place more
+    struct jinja_keyword *keywords = (struct jinja_keyword *)call.keywords; // has room for one more
     keywords[call.keyword_count++] =
         (struct jinja_keyword){.name = text_of("caller"), .value = caller};
     return jinja_call(run, callee, &call, &text) && jinja_print(run, run->out, text);
@@ -292,7 +292,7 @@ bool jinja_exec(struct jinja_run *run, struct jinja_frame *frame, const struct j
         [NODE_CONTINUE] = exec_jump,
     };
     check(node->kind < sizeof by_kind / sizeof *by_kind && by_kind[node->kind],
-          "node kind %d is no statement", node->kind);
+          "node kind %d is not a statement", node->kind);
     if (!jinja_enter(run))
         return false;
     run->line = node->line;

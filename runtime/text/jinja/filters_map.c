@@ -9,7 +9,7 @@ static bool name_arg(struct jinja_run *run, struct jinja_value value, struct tex
     return true;
 }
 
-// What is false has no items, whatever it is.
+// A false value has no items, whatever its type.
 static bool items_of(struct jinja_run *run, struct jinja_value value, struct jinja_list *out)
 {
     *out = (struct jinja_list){0};

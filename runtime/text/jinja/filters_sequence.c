@@ -140,7 +140,7 @@ static bool filter_first(struct jinja_run *run, const struct jinja_call *call,
 {
     struct jinja_list list;
     if (call->self.kind == JINJA_LIST && call->self.flavour == JINJA_IS_ITERATOR) {
-        struct jinja_list *iterator = call->self.as.list; // takes no more than it needs
+        struct jinja_list *iterator = call->self.as.list; // takes no more items than it needs
         *out = iterator->rest < iterator->count ? iterator->items[iterator->rest++]
                                                 : jinja_undefined("there is no first item");
         return true;
@@ -321,7 +321,7 @@ static bool filter_unique(struct jinja_run *run, const struct jinja_call *call,
             (!jinja_arg_bool(call, 0, false) && !fold_case(run, &pairs[i].key)))
             return false;
     }
-    // Equal keys take the last value, so the pairs go in backwards and the first one stays.
+    // The last value of equal keys wins, so the pairs go in backwards and the first one stays.
     for (size_t i = 0; i < list.count / 2; i++) {
         struct jinja_pair swap = pairs[i];
         pairs[i] = pairs[list.count - 1 - i];

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-// The operand as a string; as Jinja does, whatever it is.
+// The operand as a string, whatever its type, as in Jinja.
 static bool self_string(struct jinja_run *run, const struct jinja_call *call,
                         const struct jinja_string **out)
 {
@@ -261,7 +261,7 @@ static bool filter_indent(struct jinja_run *run, const struct jinja_call *call,
     const struct jinja_string *string = call->self.as.string;
     if (!jinja_lines(run, string, false, &lines))
         return false;
-    bool ended = string->bytes == 0; // a newline is added first: an empty last line appears
+    bool ended = string->bytes == 0; // Jinja appends a newline first, so an empty last line appears
     if (string->bytes > 0) {
         struct jinja_items kept = {0};
         if (!jinja_lines(run, string, true, &kept))
@@ -284,7 +284,7 @@ static bool filter_indent(struct jinja_run *run, const struct jinja_call *call,
     return jinja_builder_done(run, b, out);
 }
 
-// Is it something else than a string that has a length, and a short one?
+// Whether it has a length of at most `most` and is not a string.
 static bool is_short(struct jinja_value value, int64_t most)
 {
     bool list = value.kind == JINJA_LIST && value.flavour != JINJA_IS_ITERATOR;

@@ -381,7 +381,7 @@ static bool brace_spec(struct jinja_run *run, struct text text, struct spec *spe
     }
     if (at < text.bytes)
         spec->kind = text.at[at++];
-    bool zeros_grouped = spec->zero && spec->grouped; // the zeros would need commas, too
+    bool zeros_grouped = spec->zero && spec->grouped; // padding zeros would need commas, too
     return (at == text.bytes && !zeros_grouped) || bad_format(run);
 }
 
@@ -449,7 +449,7 @@ bool jinja_format_braces(struct jinja_run *run, const struct jinja_string *forma
                          const struct jinja_call *call, struct jinja_value *out)
 {
     struct jinja_builder *b = jinja_builder_create(run);
-    int64_t state[2] = {0, 0}; // where the format is read, and the number of the next {}
+    int64_t state[2] = {0, 0}; // offset in the format, and the number of the next {}
     size_t from = 0;
     if (!b)
         return false;

@@ -39,7 +39,7 @@ static bool global_range(struct jinja_run *run, const struct jinja_call *call,
     return jinja_items_list(run, &items, JINJA_IS_RANGE, out);
 }
 
-// Adds what a dict or a list of pairs holds, as dict() and namespace() take it.
+// Adds the pairs of a dict or of a list of pairs, as dict() and namespace() take them.
 static bool entries_of(struct jinja_run *run, struct jinja_value from, struct jinja_items *keys,
                        struct jinja_items *values)
 {

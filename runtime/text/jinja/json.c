@@ -1,5 +1,6 @@
 // The tojson filter: JSON as Python's json.dumps writes it, with the options that chat templates
-// set. Not made safe for HTML: a prompt is none. All of it is marked as text of the request.
+// set. It is not made safe for HTML, because a prompt is not HTML. All of it is marked as text of
+// the request.
 #include "runtime/text/jinja/print.h"
 
 #include <inttypes.h>
@@ -101,7 +102,7 @@ static bool json_key(struct json_writer *w, struct jinja_value key)
     return json_text(w->run, w->b, text, w->form->ascii) && put(w->run, w->b, w->form->between_key);
 }
 
-// The pairs by key: a merge sort, because it is stable and its worst case is its usual one.
+// Sorts the pairs by key: a merge sort, because it is stable and has no bad worst case.
 static bool pairs_sort(struct jinja_run *run, struct jinja_pair *pairs, struct jinja_pair *scratch,
                        size_t count)
 {

@@ -114,7 +114,7 @@ static bool data_add(struct lexer *lx, size_t from, size_t to)
     return token != NULL;
 }
 
-// True: a closing tag is at `at`; *end gets the place after it and after what its sign trims.
+// True: a closing tag is at `at`; *end gets the offset after it and after what its sign trims.
 static bool close_at(const struct lexer *lx, size_t at, const char *tag, bool trims, size_t *end)
 {
     if (here(lx, at, "-") && here(lx, at + 1, tag)) {
@@ -151,7 +151,7 @@ static bool lex_comment(struct lexer *lx)
     return lex_fail(lx, "a comment that begins here is never closed; add #}");
 }
 
-// True: "{%", a sign and the word are at `at`; *end gets the place after the white space.
+// True: "{%", a sign and the word are at `at`; *end gets the offset after the white space.
 static bool raw_tag(const struct lexer *lx, size_t at, const char *word, size_t *end)
 {
     if (!here(lx, at, "{%"))
@@ -181,8 +181,8 @@ static bool lex_raw(struct lexer *lx)
     return lex_fail(lx, "a raw block that begins here is never closed; add {% endraw %}");
 }
 
-// One escape, after the backslash. Returns the bytes read, 0 if it is none (the backslash stays),
-// -1 if it is malformed.
+// Reads one escape, after the backslash. Returns the bytes read, 0 if it is not an escape (the
+// backslash stays), -1 if it is malformed.
 static int escape_read(const char *at, size_t bytes, char *out, size_t *out_bytes)
 {
     static const char from[] = "\\'\"abfnrtv";
@@ -213,7 +213,7 @@ static int escape_read(const char *at, size_t bytes, char *out, size_t *out_byte
         return at[0] == 'N' ? -1 : 0;
     }
     if (value >= 0xd800 && value < 0xe000)
-        value = 0xfffd; // half a pair has no UTF-8
+        value = 0xfffd; // half a surrogate pair has no UTF-8
     *out_bytes = utf8_write(value, out);
     return read;
 }
@@ -256,7 +256,8 @@ static bool is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-// Digits with single underscores between them, from lx->at + ahead; the count of characters.
+// Counts the characters from lx->at + ahead on that are digits with single underscores between
+// them.
 static size_t digits(const struct lexer *lx, size_t ahead)
 {
     size_t start = ahead;
@@ -266,7 +267,7 @@ static size_t digits(const struct lexer *lx, size_t ahead)
     return ahead - start;
 }
 
-// Characters of a float here, 0 if it is none.
+// The number of characters of a float here, 0 if there is none.
 static size_t float_length(const struct lexer *lx)
 {
     if (lx->at > 0 && lx->source.at[lx->at - 1] == '.')
@@ -297,7 +298,7 @@ static size_t integer_length(const struct lexer *lx, int *base)
         if (digit < 0 || digit >= *base)
             break;
     }
-    if (length == start) { // "0x" and no digit: a zero and then a name
+    if (length == start) { // "0x" without a digit: a zero and then a name
         *base = 10;
         return 1;
     }

@@ -329,7 +329,7 @@ static bool char_is(const char *method, uint32_t point)
     }
 }
 
-// isdigit and its like: all characters, and at least one.
+// isdigit and the like: true of all characters, and there is at least one.
 static bool method_is(struct jinja_run *run, const struct jinja_call *call, struct jinja_value *out)
 {
     struct text text = jinja_string_text(call->self.as.string);

@@ -1,5 +1,5 @@
-// Expressions: tokens to nodes, with Jinja's levels of binding. Recursive descent, its depth is
-// limited; see jinja/parser.h.
+// Expressions: tokens to nodes, with Jinja's operator precedence. Recursive descent with limited
+// depth; see jinja/parser.h.
 #include "runtime/text/jinja/parser.h"
 
 #include "runtime/text/jinja/string.h"
@@ -135,7 +135,7 @@ static struct jinja_node *constant_string(struct parser *p, struct text text)
     return parse_constant(p, jinja_of_string(string));
 }
 
-// Strings that follow each other are one.
+// Adjacent strings are one string.
 static struct jinja_node *parse_string(struct parser *p)
 {
     size_t bytes = 0;
@@ -365,7 +365,7 @@ static struct jinja_node *parse_subscript(struct parser *p, struct jinja_node *o
         return parser_fail(p, "expected an index");
     if (items.count == 1)
         node->b = items.items[0];
-    else { // a[] has an empty tuple as its index, which nothing holds
+    else { // a[] has an empty tuple as its index, which matches nothing
         node->b = node_make(p, NODE_TUPLE);
         if (!node->b)
             return NULL;
@@ -613,7 +613,7 @@ static struct jinja_node *parse_sum(struct parser *p)
     return parse_binary(p, ops, parse_concat);
 }
 
-// The comparison that comes next, 0 if none; its tokens are taken.
+// The comparison operator that comes next, 0 if none; its tokens are consumed.
 static int take_comparison(struct parser *p)
 {
     static const int ops[] = {OP_EQ, OP_NE, '<', OP_LE, '>', OP_GE};

@@ -20,7 +20,7 @@ static bool expect_tag_end(struct parser *p)
     return true;
 }
 
-// Body up to {% end %}, whose name is taken.
+// Body up to {% end %}, whose name is consumed.
 static struct jinja_node *parse_body_to(struct parser *p, const char *end)
 {
     const char *const ends[] = {end, NULL};

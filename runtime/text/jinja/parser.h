@@ -34,7 +34,7 @@ struct jinja_node *parse_target_one(struct parser *p, bool attributes); // no tu
 struct jinja_node *node_make(struct parser *p, enum jinja_node_kind kind);
 bool node_add(struct parser *p, struct node_list *list, struct jinja_node *node);
 bool name_intern(struct parser *p, struct text text, uint32_t *name);
-void *parser_fail(struct parser *p, const char *what); // NULL
+void *parser_fail(struct parser *p, const char *what); // always NULL
 bool parser_enter(struct parser *p);                   // one level deeper; p->depth-- ends it
 
 bool next_is(const struct parser *p, int op);

@@ -25,7 +25,7 @@ size_t jinja_float_text(double real, char out[FLOAT_TEXT_MAX])
     char *mark = strchr(shortest, 'e');
     int exponent = (int)strtol(mark + 1, NULL, 10);
     int digits = (int)(mark - shortest) - (shortest[0] == '-');
-    digits -= digits > 1; // the point
+    digits -= digits > 1; // without the decimal point
     if (exponent >= -4 && exponent < 16) {
         int decimals = digits - 1 - exponent;
         return (size_t)snprintf(out, FLOAT_TEXT_MAX, "%.*f", decimals > 0 ? decimals : 1, real);
@@ -52,7 +52,7 @@ static bool put_number(struct jinja_run *run, struct jinja_builder *b, struct ji
     return jinja_builder_literal(run, b, text);
 }
 
-// The escape of one character in a repr; 0 bytes: it stands for itself.
+// The escape of one character in a repr; 0 bytes: it needs none.
 static size_t repr_escape(uint32_t point, char quote, char out[16])
 {
     const char *simple = point == '\n'   ? "\\n"

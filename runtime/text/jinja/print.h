@@ -1,4 +1,4 @@
-// Values as text: what {{ }} prints, what Python's repr shows inside of containers, and JSON.
+// Values as text: what {{ }} prints, what Python's repr shows inside containers, and JSON.
 #pragma once
 
 #include "runtime/text/jinja/string.h"

@@ -208,7 +208,7 @@ bool jinja_string_repeat(struct jinja_run *run, const struct jinja_string *strin
 
 bool jinja_string_plain(const struct jinja_string *string)
 {
-    return string->mark_count > 0 || string->plain; // two kinds of span: one of them is plain
+    return string->mark_count > 0 || string->plain; // with marks there are spans of both kinds
 }
 
 struct text jinja_string_text(const struct jinja_string *string)

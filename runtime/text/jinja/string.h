@@ -35,7 +35,7 @@ bool jinja_string_join(struct jinja_run *run, struct jinja_value a, struct jinja
                        struct jinja_value *out); // a + b
 bool jinja_string_repeat(struct jinja_run *run, const struct jinja_string *string, int64_t times,
                          struct jinja_value *out);
-bool jinja_string_plain(const struct jinja_string *string); // any of it
+bool jinja_string_plain(const struct jinja_string *string); // whether any of it is plain
 // &, <, >, ' and " as HTML writes them.
 bool jinja_string_escape(struct jinja_run *run, const struct jinja_string *string,
                          struct jinja_value *out);

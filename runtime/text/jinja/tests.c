@@ -91,7 +91,7 @@ static bool test_compare(struct jinja_run *run, const struct jinja_call *call,
                          struct jinja_value *out)
 {
     static const struct {
-        const char *names; // each between blanks
+        const char *names; // each surrounded by blanks
         int op;
     } rows[] = {
         {" == eq equalto ", OP_EQ},
@@ -124,7 +124,7 @@ static bool test_sameas(struct jinja_run *run, const struct jinja_call *call,
     bool same = a.kind == b.kind;
     if (same && (jinja_is_number(a) || a.kind == JINJA_STRING))
         return jinja_equal(run, a, b, &same) && answer(out, same);
-    bool held = a.kind >= JINJA_LIST; // by reference
+    bool held = a.kind >= JINJA_LIST; // compared by reference
     return answer(out, same && (!held || a.as.space == b.as.space));
 }
 

@@ -69,7 +69,7 @@ bool jinja_strip(struct jinja_run *run, const struct jinja_string *string,
     struct text text = jinja_string_text(string);
     size_t from = 0;
     size_t to = text.bytes;
-    uint64_t each = chars ? chars->bytes / 64 : 0; // what one look at chars costs
+    uint64_t each = chars ? chars->bytes / 64 : 0; // what one search in chars costs
     uint32_t point;
     while ((side & STRIP_LEFT) != 0 && from < to) {
         size_t bytes = jinja_utf8_next(text, from, &point);

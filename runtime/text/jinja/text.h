@@ -24,7 +24,7 @@ bool jinja_reform(struct jinja_run *run, const struct jinja_string *string, enum
 bool jinja_lines(struct jinja_run *run, const struct jinja_string *string, bool keep_ends,
                  struct jinja_items *lines);
 
-// Arguments. The one that is missing leaves *out as it was.
+// Arguments. A missing one leaves *out as it was.
 bool jinja_arg_string(struct jinja_run *run, const struct jinja_call *call, uint32_t index,
                       const struct jinja_string **out);
 bool jinja_arg_int(struct jinja_run *run, const struct jinja_call *call, uint32_t index,
@@ -32,6 +32,6 @@ bool jinja_arg_int(struct jinja_run *run, const struct jinja_call *call, uint32_
 bool jinja_arg_bool(const struct jinja_call *call, uint32_t index, bool otherwise);
 bool jinja_arg_given(const struct jinja_call *call, uint32_t index); // and not none
 
-// Python's int() and float() of a string. False: it is none.
+// Python's int() and float() of a string. False: it is not a number.
 bool jinja_parse_int(struct text text, int base, int64_t *out);
 bool jinja_parse_float(struct text text, double *out);

@@ -74,7 +74,7 @@ struct jinja_string {
     uint32_t mark_count;            // 0: all of it is as plain says
     bool plain;
     bool markup;                // came out of |safe or |escape: + escapes the other side
-    struct jinja_builder *home; // whose bytes these are, or NULL; + may continue there
+    struct jinja_builder *home; // the builder that holds these bytes, or NULL; + may append there
 };
 
 // `rest`: the position of an iterator.
@@ -178,9 +178,9 @@ struct jinja_run {
     uint64_t steps_left;
     struct slice *slice; // that the steps are counted in, or NULL
     size_t output_bytes_max;
-    uint8_t jump;                // NODE_BREAK or NODE_CONTINUE on its way to its loop, else 0
+    uint8_t jump;                // NODE_BREAK or NODE_CONTINUE until its loop is reached, else 0
     uint32_t closures;           // made so far: a scope that one may hold is not used again
     struct jinja_value *globals; // [names of the program]; MISSING where nothing has that name
-    struct jinja_builder *out;   // where output goes: the prompt, or a macro's text
+    struct jinja_builder *out;   // receives output: the prompt, or a macro's text
     int64_t now;
 };

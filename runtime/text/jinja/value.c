@@ -27,7 +27,7 @@ bool jinja_fail(struct jinja_run *run, enum status status, const char *format, .
 
 bool jinja_spend(struct jinja_run *run, uint64_t steps)
 {
-    enum { STEP_WORK = 8 }; // a step takes as long as parsing so many bytes of JSON
+    enum { STEP_WORK = 8 }; // bytes of JSON whose parsing takes as long as one step
     if (steps <= run->steps_left) {
         run->steps_left -= steps;
         return slice_spend(run->slice, steps * STEP_WORK) ||
@@ -378,7 +378,7 @@ bool jinja_iterable(struct jinja_value value)
 static bool string_items(struct jinja_run *run, const struct jinja_string *string,
                          struct jinja_items *items)
 {
-    struct jinja_string bare = *string; // the characters of markup are none
+    struct jinja_string bare = *string; // single characters of markup are not markup
     bare.markup = false;
     struct text text = jinja_string_text(string);
     for (size_t at = 0; at < text.bytes;) {

@@ -4,7 +4,7 @@
 
 #include "runtime/text/jinja/types.h"
 
-// Fails the rendering, once: the first failure stays. Always false.
+// Fails the rendering; the first failure stays. Always returns false.
 bool jinja_fail(struct jinja_run *run, enum status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 bool jinja_spend(struct jinja_run *run, uint64_t steps) MUST_USE;
@@ -25,7 +25,7 @@ bool jinja_is_number(struct jinja_value value); // a bool is one too
 bool jinja_truth(struct jinja_value value);
 double jinja_as_double(struct jinja_value number);
 int64_t jinja_as_int(struct jinja_value number); // of a bool or an int
-// The message of an undefined value that is used; false always.
+// Fails with the message for the use of an undefined value; always returns false.
 bool jinja_fail_undefined(struct jinja_run *run, struct jinja_value value);
 
 bool jinja_equal(struct jinja_run *run, struct jinja_value a, struct jinja_value b, bool *equal);
@@ -59,7 +59,7 @@ const struct jinja_value *jinja_namespace_find(const struct jinja_namespace *spa
 bool jinja_namespace_set(struct jinja_run *run, struct jinja_namespace *space, struct text name,
                          struct jinja_value value);
 
-// Anything that can be walked, as items that stay valid; an iterator is used up by it.
+// The items of anything iterable, which stay valid; an iterator is used up.
 bool jinja_iterate(struct jinja_run *run, struct jinja_value value, struct jinja_list *out);
-// Does a for loop accept it?
+// Whether a for loop accepts it.
 bool jinja_iterable(struct jinja_value value);

@@ -93,7 +93,7 @@ void added_split(struct encode *e, const struct added_matcher *m, struct nstr s,
         }
         if (token->rstrip)
             end = spaces_after(s, end);
-        if (start >= end) // its spaces were taken by the token before it
+        if (start >= end) // the token before it has taken its spaces
             continue;
         emit_stretch(e, s, done, start, sink);
         encode_push(e, token->id);
@@ -151,7 +151,7 @@ static enum status read_one(struct tokenizer *t, const struct jnode *node, struc
         return error_set(err, STATUS_INVALID, "an added token without content or a usable id");
     if (content.bytes == 0 || (t->added_count < 4096 && is_known(t, content)))
         return STATUS_OK;
-    // A token that the model knows has the model's number.
+    // A token that the model knows has the model's id.
     const struct word_slot *slot = word_table_find(&t->by_name, content.at, content.bytes);
     if (slot)
         id = slot->id;

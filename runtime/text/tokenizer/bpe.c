@@ -4,7 +4,7 @@
 #include "runtime/text/tokenizer/internal.h"
 
 enum { SCAN_MAX = 32, SYMBOLS_SHORT = 256 };
-enum { RATE_WORK = 2, MERGE_WORK = 16 }; // parsing a byte of JSON is 1
+enum { RATE_WORK = 2, MERGE_WORK = 16 }; // in bytes of JSON parsed
 
 static uint32_t pair_hash(uint32_t left, uint32_t right)
 {
@@ -101,7 +101,7 @@ static void heap_put(struct chain *c, uint64_t entry)
     c->heap[i] = entry;
 }
 
-// Looks up the pair that begins at a place; returns whether it can be merged.
+// Looks up the pair that begins at a symbol; returns whether it can be merged.
 static bool rate(struct chain *c, uint32_t place)
 {
     uint32_t right = c->next[place];
@@ -184,7 +184,7 @@ static void push_merged(struct encode *e, uint32_t *symbols, size_t count)
 struct symbols {
     uint32_t *ids, *ends;
     size_t count;
-    bool odd;       // unknown or missing characters: places in the piece do not give the text
+    bool odd;       // unknown or missing characters: offsets in the piece do not give the text
     bool unk_waits; // an unknown stretch is open
 };
 
@@ -223,7 +223,7 @@ static int32_t char_id(const struct tokenizer *t, struct text c, bool first, boo
     return slot ? (int32_t)(slot->id & ~WORD_WHOLE) : -1;
 }
 
-// A character that is not in the vocabulary: its byte tokens, or the unknown token.
+// Adds a character that is not in the vocabulary: its byte tokens, or the unknown token.
 static void add_unknown(const struct bpe *b, struct symbols *s, struct text c, size_t end)
 {
     bool bytes = b->byte_fallback && !b->bytes;
@@ -308,8 +308,9 @@ static void encode_bytes(struct encode *e, struct text piece)
     push_merged(e, symbols, piece.bytes);
 }
 
-// True: even the longest tokens make too many of this word, so it need not be merged, which takes a
-// second for some millions of letters. Known only where nothing is unknown or left out.
+// True: even with the longest tokens this word has too many, so it need not be merged, which takes
+// a second for some millions of letters. This is known only where no character is unknown or left
+// out.
 static bool too_long(struct encode *e, struct text piece)
 {
     const struct bpe *b = &e->t->bpe;

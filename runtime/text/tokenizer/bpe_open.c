@@ -2,8 +2,8 @@
 // merges can join, and which tokens are the whole result for their own text.
 #include "runtime/text/tokenizer/internal.h"
 
-// A merge "a b" or ["a", "b"]. Tokens may hold spaces themselves: then the space that parts two
-// known tokens is the one that counts.
+// A merge "a b" or ["a", "b"]. Tokens may hold spaces themselves: then the space between two known
+// tokens is the one that counts.
 static bool merge_parts(const struct tokenizer *t, const struct jnode *node, struct text *left,
                         struct text *right)
 {
@@ -45,7 +45,7 @@ struct joiner {
     size_t bytes_max;
 };
 
-// The token that two tokens make; the prefix of later pieces goes.
+// The token that two tokens make; the right one loses the prefix of later pieces.
 static const struct word_slot *joined(const struct tokenizer *t, struct joiner *j, struct text left,
                                       struct text right)
 {
@@ -82,7 +82,7 @@ static enum status merges_read(struct tokenizer *t, const struct jnode *list, st
             memcmp(list->items[0].at, "#version", 8) == 0)
             continue;
         if (!merge_parts(t, &list->items[i], &left, &right)) {
-            status = error_set(err, STATUS_INVALID, "merge %u is no pair of tokens", i);
+            status = error_set(err, STATUS_INVALID, "merge %u is not a pair of tokens", i);
             break;
         }
         const struct word_slot *a = word_table_find(&t->by_name, left.at, left.bytes);
@@ -100,7 +100,7 @@ static enum status merges_read(struct tokenizer *t, const struct jnode *list, st
     return status;
 }
 
-// Is the model fed by byte-level pieces only, so that it can work on raw bytes?
+// Whether the model gets byte-level pieces only, so that it can work on raw bytes.
 static bool feeds_bytes(const struct tokenizer *t)
 {
     const struct pre_tokenizer *last = t->pre_count > 0 ? &t->pre[t->pre_count - 1] : NULL;
@@ -207,7 +207,8 @@ static void pairs_open(struct tokenizer *t)
     for (uint32_t i = 0; i <= b->merge_mask; i++)
         if (b->merges[i].left != UINT32_MAX)
             edges.first[b->merges[i].id] = UINT32_MAX;
-    // A merge must not make what a text is first split into; where one does, nothing is cut.
+    // No merge may produce one of the symbols that a text is first split into; if one does, nothing
+    // is cut.
     for (int i = 0; i < 256; i++)
         edges.good =
             edges.good && (b->byte_ids[i] < 0 || edges.first[b->byte_ids[i]] != UINT32_MAX);
@@ -232,7 +233,7 @@ static void pairs_open(struct tokenizer *t)
     heap_give(edges.last);
 }
 
-// Marks the tokens whose own text becomes just them.
+// Marks the tokens whose own text is encoded as that one token.
 static void whole_words_open(struct tokenizer *t)
 {
     if (t->bpe.prefix.bytes > 0 || t->bpe.suffix.bytes > 0)

@@ -12,7 +12,7 @@ static uint32_t unit_offset(uint32_t unit)
     return (unit >> 10) << ((unit & (1u << 9)) >> 6);
 }
 
-// The replacement of a piece; false: it stays.
+// The replacement of a piece; false: it has none and stays.
 static bool replacement(const struct charsmap *map, const char *at, size_t bytes, struct text *out)
 {
     uint32_t place = unit_offset(map->units[0]);
@@ -69,7 +69,7 @@ bool normalize_charsmap(struct encode *e, const struct charsmap *map, struct nst
     uint32_t before = s->bytes > 0 ? utf8_read(s->at, &bytes) : 0;
     for (size_t i = s->bytes > 0 ? bytes : 0; i < s->bytes; i += bytes) {
         uint32_t c = utf8_read(s->at + i, &bytes);
-        // Printable ASCII never joins with its like.
+        // Two printable ASCII characters never form one grapheme.
         bool cut = before - 0x20 < 0x5F && c - 0x20 < 0x5F;
         if (cut)
             state = 0;

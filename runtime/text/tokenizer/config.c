@@ -97,7 +97,7 @@ static struct template_item id_item(struct tokenizer *t, int32_t id, uint8_t typ
     return (struct template_item){TEMPLATE_IDS, type_id, 1, ids};
 }
 
-// These tokenizer classes build their post-processor from two flags, whatever the file says.
+// These tokenizer classes build their post-processor from two flags, whatever tokenizer.json says.
 static void flags_apply(struct tokenizer *t, const struct jnode *config)
 {
     if (!class_adds_bos(config) ||
@@ -166,7 +166,7 @@ enum status folder_find(char out[FOLDER_BYTES_MAX], struct tokenizer *t, const c
     return status;
 }
 
-// sentence-transformers puts this in front of whatever the tokenizer itself normalizes.
+// sentence-transformers lower-cases before the tokenizer's own normalizers.
 enum status folder_lowercase_open(struct tokenizer *t, const char *folder, struct error *err)
 {
     static const char *const files[] = {"sentence_bert_config.json", "sentence_roberta_config.json",
@@ -180,7 +180,7 @@ enum status folder_lowercase_open(struct tokenizer *t, const char *folder, struc
     return status;
 }
 
-// A file that need not be there: *out is NULL then.
+// Reads an optional file: *out is NULL if there is none.
 enum status folder_json_read(struct tokenizer *t, const char *folder, const char *file,
                              const struct jnode **out, struct error *err)
 {
@@ -194,7 +194,7 @@ enum status folder_json_read(struct tokenizer *t, const char *folder, const char
     return status == STATUS_OK ? jtree_parse(out, t->arena, source, path, err) : status;
 }
 
-// chat_template.jinja and chat_template.json stand above tokenizer_config.json.
+// chat_template.jinja and chat_template.json take precedence over tokenizer_config.json.
 enum status folder_templates_open(struct tokenizer *t, const char *folder, struct error *err)
 {
     char path[FOLDER_BYTES_MAX + 64];

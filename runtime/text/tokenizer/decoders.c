@@ -156,7 +156,7 @@ static struct text strip(const struct decoder *d, struct text in)
     return in;
 }
 
-// What tokenization put apart in English text.
+// Removes the spaces that tokenization put into English text.
 static struct text clean(struct arena *arena, struct text in)
 {
     static const char *const pairs[][2] = {

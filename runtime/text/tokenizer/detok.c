@@ -22,7 +22,7 @@ static void put_spaces(struct sink *s)
         put(s, &s->d->tokenizer->stream_strip, 1);
 }
 
-// One whole character on its way out.
+// Writes one whole character.
 static void put_char(struct sink *s, const char *at, size_t bytes)
 {
     const struct tokenizer *t = s->d->tokenizer;
@@ -48,7 +48,7 @@ static void put_bad(struct sink *s)
     put_char(s, "\xEF\xBF\xBD", 3);
 }
 
-// Adds a byte to the held ones: a whole character then, still a beginning, or wrong.
+// Adds a byte to the held ones, which then are a whole character, still incomplete, or invalid.
 static void put_byte(struct sink *s, char byte)
 {
     struct detok *d = s->d;

@@ -1,5 +1,5 @@
-// Prepares streaming: what each token adds inside a text, and the little that is left to do at the
-// text's start and end.
+// Prepares streaming: what each token adds inside a text, and what remains to be done at the text's
+// start and end.
 #include "runtime/text/tokenizer/internal.h"
 
 static struct text unmapped(struct arena *arena, struct text name)

@@ -1,8 +1,8 @@
-// The way of a text to its ids: added tokens, normalizers, added tokens again, pre-tokenizers,
+// The stages from a text to its ids: added tokens, normalizers, added tokens again, pre-tokenizers,
 // model. Everything is pushed forward piece by piece; no list of pieces is ever made.
 #include "runtime/text/tokenizer/internal.h"
 
-enum { PASSED_BYTES = 8 }; // copied or scanned while one byte of JSON is parsed
+enum { PASSED_BYTES = 8 }; // bytes that cost as much to copy or scan as one byte of JSON to parse
 
 void *encode_take(struct encode *e, size_t bytes)
 {
@@ -15,7 +15,7 @@ void *encode_take(struct encode *e, size_t bytes)
 uint32_t *encode_scratch(struct encode *e, int which, size_t words)
 {
     if (words > e->scratch_words[which]) {
-        enum { LARGE = 1 << 20 }; // such a word is hardly followed by a larger one
+        enum { LARGE = 1 << 20 }; // a larger word than this is unlikely, so it gets no extra room
         size_t wanted = words < 1024 ? 1024 : words < LARGE ? words + words / 2 : words;
         e->scratch[which] = encode_take(e, wanted * sizeof *e->scratch[which]);
         e->scratch_words[which] = e->scratch[which] ? wanted : 0;
@@ -148,8 +148,8 @@ enum status tokenizer_encode(const struct tokenizer *t, const struct encode_args
     return finish(&e, token_count, err);
 }
 
-// Joins the segments and marks the plain bytes. A segment that ends inside a character is made
-// whole before, so that the marks stay true.
+// Joins the segments and marks the plain bytes. A segment that ends inside a character is repaired
+// first, so that the marks stay correct.
 static bool join(struct encode *e, const struct encode_args *args, struct text *joined)
 {
     size_t bytes = 0;

@@ -1,4 +1,4 @@
-// One call of tokenizer_encode on its way: output, scratch memory, and texts that are being made.
+// The state of one call of tokenizer_encode: output, scratch memory, and texts that are being made.
 // Only the tokenizer's own files include this.
 #pragma once
 
@@ -10,7 +10,7 @@ enum {
     IDS_MAX = 1 << 24,
     AFFIX_MAX = 32,
     TEXT_BYTES_MAX = 1 << 30,
-    TEXT_GROWTH_MAX = 1 << 16, // bytes that may become of one: every text pays for them
+    TEXT_GROWTH_MAX = 1 << 16, // bytes made of one at most: it multiplies every text's bound
 };
 
 // ---- where ids go
@@ -62,7 +62,7 @@ uint32_t *encode_scratch(struct encode *e, int which, size_t words);
 // Makes e->room if there is none; false after setting e->status.
 bool encode_room(struct encode *e);
 
-// A text on its way: plain marks bytes in which no added token may be found (NULL: none).
+// A text between stages: plain marks bytes in which no added token may be found (NULL: none).
 struct nstr {
     const char *at;
     size_t bytes;

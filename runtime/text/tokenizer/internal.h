@@ -69,7 +69,7 @@ void model_encode(struct encode *e, struct text piece);
 void bpe_encode(struct encode *e, struct text piece);
 void wordpiece_encode(struct encode *e, struct text piece);
 void unigram_encode(struct encode *e, struct text piece);
-// The symbols a word begins with, merged, when that is one token: its id, else -1.
+// The id of a word that is encoded as one token, else -1.
 int32_t bpe_single(struct encode *e, struct text word);
 // Merges the symbols of one word in place; returns how many are left.
 size_t bpe_merge(struct encode *e, uint32_t *symbols, size_t count);

@@ -142,7 +142,7 @@ static bool read_number(struct reader *r, struct jnode *out)
         p = end;
     }
     if (p == start || p > r->end)
-        return fail(r, "something that is no value");
+        return fail(r, "something that is not a value");
     r->at = p;
     return true;
 }
@@ -151,7 +151,7 @@ static bool read_word(struct reader *r, struct jnode *out, const char *word, enu
 {
     size_t bytes = strlen(word);
     if ((size_t)(r->end - r->at) < bytes || memcmp(r->at, word, bytes) != 0)
-        return fail(r, "something that is no value");
+        return fail(r, "something that is not a value");
     r->at += bytes;
     *out = (struct jnode){.type = type};
     return true;
@@ -163,7 +163,7 @@ static bool read_member(struct reader *r, int depth)
 {
     struct jnode node;
     if (r->at >= r->end || *r->at != '"')
-        return fail(r, "an object key that is no string");
+        return fail(r, "an object key that is not a string");
     if (!read_string(r, &node) || !push(r, &node))
         return false;
     skip_space(r);
@@ -224,7 +224,7 @@ static bool read_value(struct reader *r, struct jnode *out, int depth)
     default:
         if (*r->at == '-' || (*r->at >= '0' && *r->at <= '9'))
             return read_number(r, out);
-        return fail(r, "something that is no value");
+        return fail(r, "something that is not a value");
     }
 }
 
@@ -235,7 +235,7 @@ enum status jtree_parse(const struct jnode **out, struct arena *arena, struct te
         .arena = arena, .start = source.at, .at = source.at, .end = source.at + source.bytes};
     size_t valid = utf8_valid_prefix(source);
     if (valid != source.bytes)
-        return error_set(err, STATUS_INVALID, "%s is no UTF-8 at byte %zu", name, valid);
+        return error_set(err, STATUS_INVALID, "%s is not UTF-8 at byte %zu", name, valid);
     if (source.bytes > UINT32_MAX / 2)
         return error_set(err, STATUS_TOO_LARGE, "%s has over 2 GiB", name);
     if (source.bytes >= 3 && memcmp(r.at, "\xEF\xBB\xBF", 3) == 0)
@@ -247,7 +247,7 @@ enum status jtree_parse(const struct jnode **out, struct arena *arena, struct te
         good = fail(&r, "text after the value");
     heap_give(r.stack);
     if (!good)
-        return error_set(err, STATUS_INVALID, "%s is no JSON: %s at byte %zu", name,
+        return error_set(err, STATUS_INVALID, "%s is not JSON: %s at byte %zu", name,
                          r.wrong ? r.wrong : "no memory", (size_t)(r.at - r.start));
     *out = root;
     return STATUS_OK;

@@ -66,7 +66,7 @@ static enum status vocab_object(struct tokenizer *t, const struct jnode *vocab, 
         int64_t id = jtree_integer(&vocab->items[2 * i + 1], IDS_MAX - 1);
         if (id < 0)
             return error_set(
-                err, STATUS_INVALID, "the id of token %.*s is no number below %d",
+                err, STATUS_INVALID, "the id of token %.*s is not a number below %d",
                 (int)(vocab->items[2 * i].count < 100 ? vocab->items[2 * i].count : 100),
                 vocab->items[2 * i].at, IDS_MAX);
         largest = id > largest ? id : largest;
@@ -91,13 +91,13 @@ static enum status vocab_list(struct tokenizer *t, const struct jnode *vocab, st
         t->names[id] = jtree_is(pair, J_ARRAY) && pair->count > 0 ? jtree_text(&pair->items[0])
                                                                   : text_span(NULL, 0);
         if (!t->names[id].at)
-            return error_set(err, STATUS_INVALID, "vocab item %u is no [token, score]", id);
+            return error_set(err, STATUS_INVALID, "vocab item %u is not a [token, score]", id);
         word_table_put(&t->by_name, t->names[id], id);
     }
     return status;
 }
 
-// Old files do not say what they are.
+// Old files do not name the kind of their model.
 static struct text kind_of(const struct jnode *node, const struct jnode *vocab)
 {
     struct text type = jtree_get_text(node, "type");

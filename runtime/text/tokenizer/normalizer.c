@@ -2,10 +2,10 @@
 // turns a text into another one in the memory of the call; a text that would not change is kept.
 #include "runtime/text/tokenizer/internal.h"
 
-// What becomes of one character: up to `most` characters written to out.
+// Maps one character to up to `most` characters, written to out.
 struct mapper {
     int (*map)(const struct normalizer *n, uint32_t c, uint32_t out[3]);
-    // Can ASCII pass unchanged?
+    // Whether this ASCII character passes unchanged.
     bool (*ascii_stays)(const struct normalizer *n, unsigned char c);
 };
 
@@ -193,7 +193,7 @@ static bool normalize_replace(struct encode *e, const struct normalizer *n, stru
             !nbuf_put(&b, n->to.at, n->to.bytes, plain_between(s, m.start, m.end)))
             return false;
         done = m.end;
-        // After an empty match the search goes on one character later.
+        // After an empty match the search continues one character later.
         from = m.end > m.start    ? m.end
                : m.end < s->bytes ? m.end + utf8_length(s->at + m.end)
                                   : m.end + 1;

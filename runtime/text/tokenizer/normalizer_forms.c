@@ -76,7 +76,7 @@ static size_t decompose(uint32_t c, struct form form, int32_t out[DECOMPOSED_MAX
     return 1;
 }
 
-// Can what this character decomposes to begin with a character that combines with one before it?
+// Whether the decomposition can begin with a character that combines with the one before it.
 static bool combines_back(uint32_t c, struct form form)
 {
     if (c < 0x300 || char_is_inert(c))
@@ -93,7 +93,7 @@ static bool combines_back(uint32_t c, struct form form)
            (p->category >= UTF8PROC_CATEGORY_MN && p->category <= UTF8PROC_CATEGORY_ME);
 }
 
-// What is inert begins a run and takes no part in composing.
+// An inert character begins a run and takes no part in composing.
 static size_t compose(int32_t *chars, size_t count)
 {
     size_t kept = count > 0 && char_is_inert((uint32_t)chars[0]);
@@ -102,7 +102,7 @@ static size_t compose(int32_t *chars, size_t count)
     return composed >= 0 ? kept + (size_t)composed : count;
 }
 
-// One run: the characters s[start..end) in `form`.
+// Writes one run, the characters s[start..end), in `form`.
 static bool put_run(struct nbuf *b, const struct nstr *s, size_t start, size_t end,
                     struct form form)
 {

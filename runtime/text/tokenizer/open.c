@@ -35,7 +35,7 @@ void tokenizer_close(struct tokenizer *t)
     heap_give(t);
 }
 
-// The most tokens that one byte of text can become, over what normalizers can add.
+// The most tokens that one byte of text can become, counting what normalizers can add.
 static double tokens_per_byte(const struct tokenizer *t)
 {
     double factor = 1, added = 0;

@@ -48,7 +48,7 @@ static void put(struct pattern *p, const char *string)
 
 // ---- single characters
 
-// Without case some pairs of letters are also one character: a ligature, a sharp s.
+// Ignoring case, some pairs of letters also match one character: a ligature, a sharp s.
 static bool pair_is_one(uint32_t a, uint32_t b)
 {
     return (a == 'f' && (b == 'f' || b == 'i' || b == 'l')) || (a == 's' && (b == 's' || b == 't'));
@@ -212,7 +212,7 @@ static enum status options(struct pattern *p)
         return status;
     if (!rest && !pattern_next_is(p, ")"))
         return pattern_refuse(p, "a group is not closed");
-    p->at += !rest; // the ) of the group around closes that one
+    p->at += !rest; // the ) of the enclosing group closes that one
     put(p, ")");
     return STATUS_OK;
 }
@@ -327,7 +327,7 @@ static void repeat_write(struct pattern *p, const struct repeat *r)
     put(p, text);
 }
 
-// Makes the text from `start` on one group.
+// Puts the text from `start` on into one group.
 static void wrap(struct pattern *p, size_t start)
 {
     put(p, "(?:)");
@@ -420,7 +420,7 @@ static enum status one(struct pattern *p, enum piece *piece)
     return put_literal(p, code);
 }
 
-// Up to the ) that closes the group, or the end.
+// Reads up to the ) that closes the group, or to the end.
 static enum status alternatives(struct pattern *p)
 {
     if (++p->depth > PATTERN_DEPTH_MAX)

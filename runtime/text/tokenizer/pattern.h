@@ -35,7 +35,7 @@ void pattern_put_code(struct pattern_text *t, uint32_t code); // as a literal, i
 struct set {
     struct arena *arena;
     bool negated, intersection;
-    bool as_it_is;            // categories as PCRE2 knows them, plus what is new
+    bool as_it_is;            // categories as PCRE2 knows them, plus newer characters
     bool cased;               // holds letters of ASCII
     bool folds;               // holds others whose case PCRE2 would not take as Oniguruma does
     uint32_t categories;      // bits by the numbers of utf8proc

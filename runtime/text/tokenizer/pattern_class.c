@@ -77,7 +77,7 @@ static enum status posix_take(struct pattern *p, struct class_state *c, bool *ta
     struct set *member = set_create(p->arena);
     member->negated = negated;
     if (!set_add_posix(negated ? member : c->set, name))
-        return pattern_refuse(p, "[:%.*s:] is no POSIX bracket", (int)name.bytes, name.at);
+        return pattern_refuse(p, "[:%.*s:] is not a POSIX bracket", (int)name.bytes, name.at);
     if (negated)
         set_add(c->set, member);
     *taken = true;

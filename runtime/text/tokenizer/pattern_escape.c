@@ -1,7 +1,7 @@
-// Reads what a backslash begins: characters by number or name, and sets.
+// Reads escapes: characters by number or name, and sets.
 #include "runtime/text/tokenizer/pattern_read.h"
 
-// Up to `most` digits; how many there were.
+// Reads up to `most` digits; returns how many there were.
 static unsigned number_read(struct pattern *p, unsigned base, unsigned most, uint32_t *out)
 {
     unsigned count = 0;
@@ -20,7 +20,7 @@ static enum status braced_read(struct pattern *p, unsigned base, uint32_t *out)
     p->at++; // the {
     unsigned count = number_read(p, base, 8, out);
     if (count == 0 || !pattern_next_is(p, "}") || *out > 0x10FFFF)
-        return pattern_refuse(p, "a number in braces is no single character");
+        return pattern_refuse(p, "a number in braces is not a single character");
     p->at++;
     return STATUS_OK;
 }
@@ -82,7 +82,7 @@ static enum status control_read(struct pattern *p, uint32_t *out)
     return STATUS_OK;
 }
 
-// A letter that stands for one character, 0: none does.
+// The character that an escaped letter stands for, 0: none.
 static uint32_t letter_code(char letter, bool bracket)
 {
     switch (letter) {

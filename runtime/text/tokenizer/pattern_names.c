@@ -169,7 +169,7 @@ static void add_spaces(struct set *set)
     set->categories |= SEPARATORS;
 }
 
-// Outside of brackets Oniguruma counts five more characters of Latin-1 as parts of words.
+// Outside brackets Oniguruma counts five more characters of Latin-1 as word characters.
 static void add_word(struct set *set, bool bracket)
 {
     static const uint32_t circled[][2] = {

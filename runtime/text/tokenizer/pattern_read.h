@@ -15,7 +15,7 @@ struct pattern {
     unsigned depth;
     bool caseless, extended, dot_all; // (?i), (?x), (?m)
     bool captures, named;             // groups must be counted; some have names
-    uint32_t letter_before;           // the letter of a string without case before this one
+    uint32_t letter_before;           // under (?i) the letter before this one
 };
 
 // What a backslash and the letters after it mean: a character, or a set.
@@ -26,7 +26,7 @@ struct escape {
 
 enum status pattern_refuse(struct pattern *p, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
-bool pattern_is_over(const struct pattern *p); // more than a pattern may take
+bool pattern_is_over(const struct pattern *p); // the pattern takes more than it may
 enum status pattern_refuse_size(struct pattern *p);
 bool pattern_next_is(const struct pattern *p, const char *what);
 // at: from the backslash to after the escape.

@@ -111,7 +111,7 @@ static void put_added(struct pattern_text *out, uint32_t categories, bool in)
     *out = ranges.body;
 }
 
-// Does PCRE2 put characters into these categories that have left them?
+// Whether PCRE2 puts characters into these categories that are no longer in them.
 static bool loses_some(uint32_t categories)
 {
     const uint32_t marks = 1u << 6 | 1u << 7; // U+1171E went from Mn to Mc
@@ -155,7 +155,7 @@ static void put_intersection(struct pattern_text *out, const struct set *set)
         pattern_put_string(out, "(?!");
     const struct set *taken = set->first;
     for (const struct set *m = set->first; m && taken->negated; m = m->next)
-        taken = m; // a set that is not negated is the best one to match with
+        taken = m; // a set that is not negated is best for the final match
     for (const struct set *m = set->first; m; m = m->next) {
         if (m == taken)
             continue;
@@ -167,7 +167,7 @@ static void put_intersection(struct pattern_text *out, const struct set *set)
     pattern_put_string(out, set->negated ? ")(?s:.))" : ")");
 }
 
-// A union whose categories hold what later left them: those characters are taken out first.
+// A union whose categories hold characters that have left them since: those are taken out first.
 static struct set *without_lost(const struct set *set)
 {
     struct set *both = set_create(set->arena), *kept = set_create(set->arena);

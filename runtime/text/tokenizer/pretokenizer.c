@@ -10,7 +10,7 @@ struct cutter {
     bool first; // the piece begins the input
     enum split_behavior behavior;
     bool invert, match_before, waiting;
-    size_t start, end; // the part that is still open (waiting)
+    size_t start, end; // the part that is still open, if `waiting`
 };
 
 static void emit(struct cutter *c, size_t start, size_t end)
@@ -35,7 +35,7 @@ static void open_part(struct cutter *c, size_t start, size_t end)
     c->waiting = true;
 }
 
-// The piece is a row of matches and of what lies between them.
+// Handles one match, or the text between two matches.
 static void cut(struct cutter *c, size_t start, size_t end, bool match)
 {
     match = match != c->invert;
@@ -138,7 +138,7 @@ static void cut_by_class(struct cutter *c, bool (*is)(uint32_t))
         cut(c, done, c->piece.bytes, false);
 }
 
-// White space goes, each punctuation mark stands alone.
+// White space is dropped, each punctuation mark is a part of its own.
 static void cut_bert(struct cutter *c)
 {
     size_t done = 0, bytes;
@@ -155,7 +155,7 @@ static void cut_bert(struct cutter *c)
     emit(c, done, c->piece.bytes);
 }
 
-// \w+|[^\w\s]+ : runs of word characters and runs of others; white space goes.
+// \w+|[^\w\s]+ : runs of word characters and runs of others; white space is dropped.
 static void cut_words(struct cutter *c)
 {
     size_t start = 0, bytes;
@@ -174,7 +174,7 @@ static void cut_words(struct cutter *c)
         emit(c, start, c->piece.bytes);
 }
 
-// Parts of one script each; characters without one go on with the part, but begin none.
+// Parts of one script each; characters without a script continue a part but begin none.
 static void cut_scripts(struct cutter *c)
 {
     size_t start = c->piece.bytes, bytes;
@@ -204,7 +204,7 @@ static void cut_lengths(struct cutter *c, uint32_t length)
     }
 }
 
-// Memory of a stage for a rewritten piece; it is free again when the stage sees its next piece.
+// Memory of a stage for a rewritten piece; it is reused when the stage gets its next piece.
 static char *stage_room(struct encode *e, unsigned stage, size_t bytes)
 {
     if (bytes > e->stage_bytes[stage]) {

@@ -1,5 +1,5 @@
-// Tokenizers of folders without a tokenizer.json: old BERT word lists, and words made up for
-// weights that are made up. Both are written as JSON and opened like any other.
+// Tokenizers of folders without a tokenizer.json: old BERT word lists, and made-up words for dummy
+// weights. Both are written as JSON and opened like any other.
 #include "base/file.h"
 #include "runtime/text/tokenizer/internal.h"
 

@@ -16,7 +16,7 @@ bool char_is_mark_nonspacing(uint32_t c); // as the BERT normalizer sees it
 bool char_is_punctuation(uint32_t c); // ASCII punctuation and \p{P}, as BERT pre-tokenizers see it
 bool char_is_control(uint32_t c);     // as the BERT normalizer sees it
 bool char_is_cjk(uint32_t c);         // as the BERT normalizer sees it
-// Younger than the Unicode version of the forms NFC to NFKD: they leave it alone.
+// Newer than the Unicode version of the forms NFC to NFKD, which leave it unchanged.
 bool char_is_inert(uint32_t c);
 int32_t char_script(uint32_t c); // as the UnicodeScripts pre-tokenizer sees it; -1: none
 // Lower case; U+0130 gives two characters. Returns how many.

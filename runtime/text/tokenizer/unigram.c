@@ -2,7 +2,7 @@
 // the places where tokens can end.
 #include "runtime/text/tokenizer/internal.h"
 
-// The best way to reach a place in the piece.
+// The best way to reach an offset in the piece.
 struct place {
     double score;
     uint32_t start; // UINT32_MAX: not reached yet
@@ -20,7 +20,7 @@ static void reach(struct place *place, double score, size_t start, uint32_t id)
 
 static void forward(struct encode *e, struct text piece, struct place *places, uint32_t unk)
 {
-    enum { START_WORK = 8 }; // the tokens that begin at a place; parsing a byte of JSON is 1
+    enum { START_WORK = 8 }; // of the tokens that begin at one offset, in bytes of JSON parsed
     const struct unigram *u = &e->t->unigram;
     for (size_t start = 0; start < piece.bytes && encode_spend(e, START_WORK);) {
         size_t length = utf8_length(piece.at + start);
@@ -43,7 +43,7 @@ static void forward(struct encode *e, struct text piece, struct place *places, u
     }
 }
 
-// A stretch without a token: its bytes, or the unknown token.
+// Adds a stretch without a token: its bytes, or the unknown token.
 static void push_unknown(struct encode *e, struct text text)
 {
     const struct unigram *u = &e->t->unigram;
@@ -61,8 +61,8 @@ static void push_unknown(struct encode *e, struct text text)
         encode_push(e, (uint32_t)u->unk);
 }
 
-// Turns the chain of starts around, so that it can be walked from the left: the start of a token
-// then holds where it ends.
+// Reverses the chain of starts so that it can be walked from the left: the entry at a token's start
+// then holds its end.
 static void turn(struct place *places, size_t bytes)
 {
     uint32_t end = (uint32_t)bytes;
@@ -122,7 +122,7 @@ enum status unigram_open(struct tokenizer *t, const struct jnode *node, struct e
     for (uint32_t id = 0; id < t->vocab; id++) {
         const struct jnode *pair = &vocab->items[id];
         if (!jtree_is(pair, J_ARRAY) || pair->count != 2 || !jtree_is(&pair->items[1], J_NUMBER))
-            return error_set(err, STATUS_INVALID, "vocab item %u is no [token, score]", id);
+            return error_set(err, STATUS_INVALID, "vocab item %u is not a [token, score]", id);
         u->scores[id] = pair->items[1].number;
         lowest = id == 0 || u->scores[id] < lowest ? u->scores[id] : lowest;
         int32_t byte = byte_token_value(t->names[id]);

@@ -19,7 +19,7 @@ static uint32_t load_four(const char *at)
     return value;
 }
 
-// Together with the length this is the whole key up to 16 bytes.
+// Together with the length this determines keys of up to 16 bytes.
 static struct key key_of(const char *at, size_t bytes)
 {
     if (bytes >= 8)

@@ -1,5 +1,5 @@
-// WordPiece: the longest known piece from the left, again and again; a word that pieces do not
-// cover is the unknown token.
+// WordPiece: repeatedly takes the longest known piece from the left; a word that pieces do not
+// cover becomes the unknown token.
 #include "runtime/text/tokenizer/internal.h"
 
 static size_t count_chars(struct text text)
