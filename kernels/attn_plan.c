@@ -36,7 +36,7 @@ size_t attn_plan_bytes(const struct attn_capacity *capacity)
            capacity->merges * sizeof(struct attn_merge);
 }
 
-// A plan in the making: wide items and merges in a first pass, narrow items in a second.
+// A plan under construction: wide items and merges in a first pass, narrow items in a second.
 struct planner {
     const struct attn_shape *shape;
     const struct attn_capacity *capacity;
@@ -52,7 +52,7 @@ static bool row_is_narrow(const struct planner *p, const struct step_row *row)
     return (uint64_t)row->q_len * p->group <= ATTN_TILE_ROWS;
 }
 
-// Keys that the tile's queries see: parts [first, last).
+// The parts [first, last) that hold keys seen by the tile's queries.
 static void tile_parts(const struct planner *p, const struct step_row *row, uint32_t parts[2])
 {
     uint32_t position = row->kv_len > row->q_len ? row->kv_len - row->q_len : 0;

@@ -25,8 +25,8 @@ struct attn_item { // 16 bytes
     uint32_t partial; // index of the state
 };
 
-// A tile of up to 16 packed queries whose parts were computed apart.
-// The last of them is the row's last; a layer with a narrower window leaves the first ones empty.
+// A tile of up to 16 packed queries whose parts were computed apart. The last part is the row's
+// last; a layer with a narrower window leaves the first ones empty.
 struct attn_merge { // 16 bytes
     uint32_t row;
     uint16_t kv_head, tile;
@@ -49,8 +49,8 @@ struct attn_capacity {
     uint32_t items, merges, partials;
 };
 
-// What any step within the limits needs. Partials, each 16 x dim floats, take at most this many
-// bytes; further rows are computed without parts apart.
+// What any step within the limits needs. Partials, each 16 x dim floats, take at most
+// partial_bytes_max; once they are used up, further rows are walked whole.
 struct attn_capacity attn_plan_capacity(const struct stream_limits *limits,
                                         size_t partial_bytes_max);
 size_t attn_plan_bytes(const struct attn_capacity *capacity);

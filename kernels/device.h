@@ -17,8 +17,8 @@
 
 enum { DEVICE_ABI = 2, DEVICE_NEED_MAX = 24 };
 
-struct device; // opaque
-struct graph;  // a recorded run of ops of one stream
+struct device;
+struct graph; // a recorded run of ops of one stream
 
 struct device_options {
     uint32_t index;                 // which GPU; 0 on a CPU
@@ -82,7 +82,7 @@ struct device_api {
                                struct error *);
     void (*stream_close)(struct stream *);
 
-    // A stream's turn on the device. Engines that share a CPU take turns; the one whose last step
+    // A stream's turn on the device. Engines that share a CPU take turns; the one whose last turn
     // is longest ago is next. A stream that passed `more` is waited for, so that it gets at least
     // one of every k + 1 steps of k engines with work; until its next turn, or until it passes
     // false, it must not block. No effect on a GPU, where turn_more is NULL.

@@ -8,7 +8,7 @@
 #include "kernels/step.h"
 #include "kernels/weight.h"
 
-struct stream; // opaque
+struct stream;
 // clang-format off
 #define OP_LIST(X)                                                                                 \
     X(prep) X(embed) X(embed_bert) X(rms_norm) X(layer_norm) X(gemm) X(qkv_post) X(attn)           \
@@ -109,7 +109,7 @@ struct qkv_post_args {
 };
 
 // Keys and values come from each row's KV blocks or, where shape.paged is 0, from qkv: rounded to
-// kv, or kept more exact.
+// `kv` or more exact.
 struct attn_args {
     enum dtype act, kv;
     const void *qkv;         // [T][(heads + 2 kv_heads) * dim] act; q (ragged: also k, v) is read

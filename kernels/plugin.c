@@ -96,5 +96,5 @@ enum status device_plugin_open(const struct device_api **out, const char *name,
         break;
     }
     return error_set(err, absent ? STATUS_NOT_FOUND : STATUS_NO_DEVICE,
-                     "the %s device cannot be had: %s", name, reason);
+                     "the %s device is not available: %s", name, reason);
 }

@@ -78,7 +78,7 @@ struct sample_params {
     uint32_t flags;        // enum sample_flag
     uint32_t top_logprobs; // 0..SAMPLE_TOP_MAX
     uint32_t output_min;   // end ids are banned before this many outputs
-    uint32_t stop_count;   // of stop_ids
+    uint32_t stop_count;
     int32_t stop_ids[SAMPLE_STOP_IDS_MAX];
     uint32_t penalty_row; // row of the penalty table, or STEP_NO_ROW
     uint32_t bias_count;

@@ -1,5 +1,5 @@
 // Weights as a device holds them, and where their bytes come from. A device packs them once, at
-// load, into the layout its kernels want; nobody else looks inside `data`.
+// load, into the layout of its kernels; nobody else reads `data`.
 #pragma once
 
 #include "kernels/dtype.h"

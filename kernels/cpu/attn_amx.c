@@ -33,7 +33,7 @@ struct amx_walk {
     uint32_t tiles, dim, wide, blocks, group;
 };
 
-static const float top_none = -1e9f; // below any score: no key seen yet
+static const float top_none = -1e9f; // below any score: no key was seen yet
 
 static uint32_t column_of(uint32_t d) // the place of column d after two rows of 32 are unpacked
 {

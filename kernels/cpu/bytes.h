@@ -29,8 +29,8 @@ static inline uint32_t byte_groups(uint32_t k)
     return (k + BYTE_GROUP - 1) / BYTE_GROUP;
 }
 
-// D: -1 where i0 i1 + i2 i3 + i4 i5 is odd, over the bits of i. So a constant block, too, becomes
-// one of equal magnitudes.
+// D: -1 where i0 i1 + i2 i3 + i4 i5 is odd, over the bits of i. So a constant block, too, gets
+// equal magnitudes.
 static inline float byte_sign(uint32_t i)
 {
     uint32_t pairs = i & i >> 1;

@@ -87,8 +87,8 @@ static uint64_t cores(const char *folder, uint64_t least)
 
 typedef uint64_t group_look(const char *folder, uint64_t least);
 
-// The least value of a group and its parents up to the root. In a container the named group may lie
-// outside the mounted tree; then the root is the container's own group.
+// The smallest value of a group and its parents up to the root. In a container the named group may
+// lie outside the mounted tree; then the root is the container's own group.
 static uint64_t climb(const char *root, const char *group, group_look *look, uint64_t least)
 {
     char folder[PATH_BYTES];
@@ -104,7 +104,7 @@ static uint64_t climb(const char *root, const char *group, group_look *look, uin
     }
 }
 
-// One line of the file of groups, "NUMBER:CONTROLLERS:GROUP"; version 2 names no controllers.
+// Reads one line of the file of groups, "NUMBER:CONTROLLERS:GROUP"; version 2 names no controllers.
 static uint64_t line_look(const char *mount, char *line, const char *controller, group_look *look,
                           uint64_t least)
 {

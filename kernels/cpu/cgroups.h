@@ -14,5 +14,5 @@ extern const struct cgroups_place cgroups_system;
 // Bytes left: limit - use + page cache that can be reclaimed. UINT64_MAX: no limit.
 uint64_t cgroups_memory_free(const struct cgroups_place *place);
 
-// Processors that the least quota pays for, rounded up. UINT32_MAX: no quota.
+// Processors that the smallest quota allows, rounded up. UINT32_MAX: no quota.
 uint32_t cgroups_cores(const struct cgroups_place *place);

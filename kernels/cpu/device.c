@@ -52,7 +52,7 @@ static void cpu_close(struct device *device)
 }
 
 // Default tokens of a step. Sequences that decode wait for the whole step; products get no faster
-// beyond a panel of rows, and few threads are as fast with half a panel.
+// beyond a panel of rows, and with few threads half a panel is as fast.
 static uint32_t step_tokens(uint32_t threads)
 {
     return threads < 8 ? PANEL_ROWS / 2 : PANEL_ROWS;

@@ -47,8 +47,8 @@ struct cpu_kernels cpu_level_kernels(enum cpu_level level)
 
 enum { AVX512_FP16_BIT = 23 };
 
-// Intel's cores that are made for AMX (they have fp16 as well) run pairs of bf16 at half the rate
-// of float32 lanes. Where their tiles are switched off, the lanes serve better.
+// Intel's cores with AMX (they have fp16 as well) run pairs of bf16 at half the rate of float32
+// lanes. Where their tiles are switched off, the float32 lanes are the better level.
 static bool pairs_slow(void)
 {
     uint32_t a, b, c, d = 0;
@@ -201,7 +201,7 @@ static bool trial_all(struct trial *t, enum cpu_level level)
     return true;
 }
 
-// Runs the level's products with the faults caught.
+// Runs the level's products and attention with faults caught.
 static bool level_proves(struct trial *t, enum cpu_level level)
 {
     struct sigaction old_ill, old_segv;

@@ -42,7 +42,7 @@ static uint32_t depth_blocks(const struct product *p) // K blocks of 64 bytes
 
 enum { GROUP_BLOCKS = BYTE_GROUP / BYTE_BLOCK };
 
-enum { FEW_ROWS = 32 }; // up to so many rows, one walk covers all of K
+enum { FEW_ROWS = 32 }; // up to this many rows one walk covers all of K
 
 // K blocks of the part that begins with block `first`. With many rows as many as keep the
 // activations of 32 rows and a slab's weights (8 KB each) in L1, even where two threads share it;
@@ -128,7 +128,7 @@ static inline void prefetch_block(const char *at)
         _mm_prefetch(at + i, _MM_HINT_T0);
 }
 
-enum { AHEAD = 4 * 2048 }; // bytes of weights fetched before they are wanted
+enum { AHEAD = 4 * 2048 }; // bytes of weights prefetched ahead of their use
 
 // Some K blocks of one slab and up to 32 rows. The sums so far are loaded and stored unchanged, so
 // that bits do not depend on where K is cut.
@@ -359,7 +359,7 @@ struct part {
     float *sums; // [slabs][PANEL_ROWS][32]
     uint32_t first, blocks;
     bool from_memory; // these weights were not prefetched
-    bool last, more;  // of K; another group follows
+    bool last, more;  // last part of K; another group follows
 };
 
 static struct walk walk_make(const struct part *part, uint32_t slab, uint32_t r)

@@ -26,7 +26,8 @@ enum status cpu_memory_take(struct device *device, void **out, size_t bytes, str
         size_t whole = round_up(bytes > 0 ? bytes : 1, 256);
         *out = aligned_alloc(256, whole);
         if (!*out)
-            return error_set(err, STATUS_NO_MEMORY, "%zu bytes of memory could not be had", bytes);
+            return error_set(err, STATUS_NO_MEMORY, "%zu bytes of memory could not be allocated",
+                             bytes);
         memset(*out, 0, whole);
         return STATUS_OK;
     }
@@ -35,9 +36,9 @@ enum status cpu_memory_take(struct device *device, void **out, size_t bytes, str
     char *at =
         mmap(NULL, whole + HUGE_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (at == MAP_FAILED)
-        return error_set(err, STATUS_NO_MEMORY,
-                         "%zu bytes of memory could not be had; free some or lower the limits",
-                         bytes);
+        return error_set(
+            err, STATUS_NO_MEMORY,
+            "%zu bytes of memory could not be allocated; free some or lower the limits", bytes);
     char *begin = (char *)round_up((size_t)at, HUGE_PAGE);
     if (begin > at)
         munmap(at, (size_t)(begin - at));
@@ -60,7 +61,7 @@ void cpu_memory_give(struct device *device, void *at, size_t bytes)
         munmap(at, round_up(bytes, HUGE_PAGE));
 }
 
-// Of "MemAvailable:", in bytes; UINT64_MAX where the system does not say.
+// "MemAvailable" in bytes; UINT64_MAX where the system does not give it.
 static uint64_t system_free(void)
 {
     FILE *file = fopen("/proc/meminfo", "re");

@@ -1,5 +1,5 @@
 // attn: threads take the items of the step's plan (kernels/attn_plan.h). An item is computed alone
-// and parts are merged in order, so bits do not depend on which thread has what.
+// and parts are merged in order, so bits do not depend on which thread computes what.
 #include "kernels/cpu/internal.h"
 
 #include <string.h>
@@ -31,7 +31,8 @@ static float *state_at(const struct attn_call *call, uint32_t partial)
     return call->stream->partial + partial * attn_state_floats(call->args->shape.dim);
 }
 
-// Packed queries [first, first + most) of a row, as far as it has them, with all keys they see.
+// The job of packed queries [first, first + most) of a row, as far as it has them, with all keys
+// they see.
 static struct attn_job job_make(const struct attn_call *call, uint32_t index, uint32_t kv_head,
                                 uint32_t first, uint32_t most)
 {
@@ -71,7 +72,7 @@ static void attn_chunk(void *opaque, uint32_t chunk, uint32_t worker)
     uint32_t queries = chunk < wide ? ATTN_WIDE_ROWS : ATTN_TILE_ROWS;
     const struct attn_item *item = work_at(call, call->work->wide_at);
     item += chunk < wide ? chunk : wide + call->work->narrow_count - 1 - (chunk - wide);
-    if (call->rows[item->row].kv_len == 0) { // padding: nothing to see; one item clears the row
+    if (call->rows[item->row].kv_len == 0) { // padding: it sees no keys; one item clears the row
         if (item->kv_head == 0 && item->tile == 0)
             row_clear(call, &call->rows[item->row]);
         return;

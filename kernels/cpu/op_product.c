@@ -23,8 +23,8 @@ static void slab_chunk(void *opaque, uint32_t chunk, uint32_t worker)
     job->kernels->product(&job->product, first, end, worker);
 }
 
-// Slabs that a thread takes at once: a few chunks a thread, so that threads end together; small
-// ones where few rows let the weights stream through.
+// Slabs that a thread takes at once: a few chunks per thread, so that threads end together; small
+// chunks with few rows, where the weights stream through.
 static uint32_t slabs_each(uint32_t rows, uint32_t slabs, uint32_t threads)
 {
     uint32_t each = rows > 32 ? slabs / (threads * 4) : slabs / (threads * 16);

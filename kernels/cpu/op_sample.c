@@ -1,4 +1,5 @@
-// sample: one row a chunk; the level's sampler works on the row alone with its thread's scratch.
+// sample: each row is a chunk; the level's sampler works on the row alone with its thread's
+// scratch.
 #include "kernels/cpu/internal.h"
 
 struct sample_job {

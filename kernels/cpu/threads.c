@@ -19,9 +19,9 @@
 
 enum {
     THREADS_MAX = 1024,
-    SPIN_NS = 60000,    // how long an idle worker stays awake
+    SPIN_NS = 60000,    // how long an idle worker spins
     SPIN_PAUSES = 4,    // between two looks at the ticket, about 0.2 microseconds
-    CALLER_LOOKS = 200, // of the caller, before it sleeps
+    CALLER_LOOKS = 200, // looks of the caller before it sleeps
 };
 
 struct worker {
@@ -131,7 +131,7 @@ void threads_run(struct threads *threads, threads_work *work, void *job, uint32_
     if (chunks == 0)
         return;
     if (threads->count == 1 || chunks == 1) {
-        // no lock: scratch of worker 0 belongs to the calling stream
+        // no lock needed: the scratch of worker 0 belongs to the calling stream
         for (uint32_t i = 0; i < chunks; i++)
             work(job, i, 0);
         return;

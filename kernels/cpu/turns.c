@@ -21,7 +21,7 @@ void turns_join(struct turns *turns, struct turns_member *member)
     *member = (struct turns_member){.next = NULL};
     pthread_cond_init(&member->called, NULL);
     pthread_mutex_lock(&turns->lock);
-    member->last = ++turns->given; // joining counts as a turn: no two members are of one age
+    member->last = ++turns->given; // joining counts as a turn: no two ages are equal
     member->next = turns->members;
     turns->members = member;
     pthread_mutex_unlock(&turns->lock);

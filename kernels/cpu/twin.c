@@ -280,7 +280,7 @@ static double kv_element(const struct pair *p, uint32_t position, uint32_t i, bo
     return kv_get((const char *)a->kv_base + at, a->kv);
 }
 
-// One query: softmax over the keys it sees, in one walk with a running maximum.
+// Attention of one query: softmax over the keys it sees, in one walk with a running maximum.
 static void attend(float *out, const float *q, const struct pair *p, uint32_t position)
 {
     const struct attn_shape *s = &p->a->shape;
@@ -350,7 +350,7 @@ void twin_activate(const struct activate_args *a)
             x = tanh(x);
             break;
         case ACTIVATE_RELU:
-            x = x < 0 ? 0 : x; // a NaN stays one
+            x = x < 0 ? 0 : x; // keeps NaN
             break;
         case ACTIVATE_SILU:
             x = x / (1 + exp(-x));

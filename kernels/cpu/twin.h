@@ -11,8 +11,8 @@
 OP_LIST(TWIN_DECLARE)
 #undef TWIN_DECLARE
 
-// twin_sample, and gap[i]: how far row i's choice is from another one, in units of a logit or of
-// the whole mass, whichever is nearer; a device may choose otherwise where it is below rounding.
+// twin_sample, and gap[i]: how far row i is from another choice, in logits or as a share of the
+// mass, whichever is less; a device may choose otherwise where the gap is below rounding.
 void twin_sample_gap(const struct sample_args *args, double *gap);
 
 // An int8 product as the cpu device defines it (kernels/cpu/bytes.h): the weight's data are the

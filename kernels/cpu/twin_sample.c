@@ -12,7 +12,7 @@ struct item {
     int32_t token;
 };
 
-static int item_order(const void *a, const void *b) // falling, ties by rising id
+static int item_order(const void *a, const void *b) // descending, ties by ascending id
 {
     const struct item *x = a;
     const struct item *y = b;
@@ -107,7 +107,7 @@ static uint32_t survivors(struct twin_row *r)
         if (mass < (double)p->top_p * whole)
             continue;
         narrow(r, mass / whole - (double)p->top_p);
-        if (before > 0) // none can be lost before the first
+        if (before > 0) // the first one always survives
             narrow(r, (double)p->top_p - before / whole);
         while (i + 1 < count && r->sorted[i + 1].value == r->sorted[i].value)
             i++;

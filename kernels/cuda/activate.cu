@@ -31,7 +31,7 @@ template <class T> static __global__ void __launch_bounds__(256) swiglu_kernel(f
     store8_row((T *)a.out + (size_t)r * a.width, at, a.width, a.whole, g);
 }
 
-// The negative tail through erfc: 1 + erf would cancel there.
+// The negative tail is computed with erfc: 1 + erf would cancel there.
 static __device__ __forceinline__ float gelu(float x)
 {
     return 0.5f * x * erfcf(-x * 0.70710678118654752f);

@@ -19,8 +19,8 @@ struct attn_run {
 };
 
 // Shared memory of a block: the query tile, one tile of keys, one of values; panels of 64 elements
-// (128 bytes a row) whose 16-byte chunks are swizzled by row, so that ldmatrix and writes pass
-// without bank conflicts.
+// (128 bytes a row) whose 16-byte chunks are swizzled by row, so that ldmatrix and writes have no
+// bank conflicts.
 static __device__ __forceinline__ uint32_t panel_at(uint32_t rows, uint32_t row, uint32_t chunk)
 {
     return (chunk >> 3) * rows * 128 + row * 128 + (((chunk & 7u) ^ (row & 7u)) << 4);
@@ -290,9 +290,9 @@ static __device__ __forceinline__ uint32_t tile_at(uint32_t dim, int h, int i)
     return (lane / 4 + 8 * h) * dim + 8 * i + 2 * (lane % 4);
 }
 
-// The walked state of a warp lies in global scratch, 16 bytes a lane and column pair: a warp's own
-// elements only, in no order but this one. Its DP columns are all kept, so that nothing depends on
-// the head dim here and few addresses live beside the sums.
+// The walked state of a warp lies in global scratch, 16 bytes for each lane and column pair; only
+// this warp reads it, so the order is its own. All DP columns are kept, so that nothing depends on
+// the head dim here and few addresses need registers beside the sums.
 template <int DP>
 static __device__ __forceinline__ void walk_keep(const attn_state<DP> *st, char *scratch)
 {
@@ -414,15 +414,16 @@ static __device__ __forceinline__ void part_store(const attn_run &run, uint32_t 
     }
 }
 
-// Blocks a processor that the compiler must leave registers for; 0: its own choice. At dim 128 it
+// Blocks per processor that the compiler must leave registers for; 0: its own choice. At dim 128 it
 // would stop at 168 registers, for a third block, and spill.
 template <int DP, int WARPS> constexpr int attn_blocks()
 {
     return DP == 128 ? (WARPS == 4 ? 2 : 8) : 0;
 }
 
-// WARPS warps an item of 16 * WARPS packed rows; blocks take items in turn, so the grid is fixed.
-// Shared: (16 * WARPS + 128) * DP * 2 bytes. Bound: four warps math, one warp the bytes of K and V.
+// WARPS warps for an item of 16 * WARPS packed rows; blocks take items in turn, so the grid is
+// fixed. Shared: (16 * WARPS + 128) * DP * 2 bytes. Bound: four warps math, one warp the bytes of K
+// and V.
 template <class T, int DP, int WARPS>
 static __global__ void __launch_bounds__(32 * WARPS, (attn_blocks<DP, WARPS>()))
     attn_kernel(attn_run run)

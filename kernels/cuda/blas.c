@@ -142,7 +142,7 @@ static struct blas_plan *plan_take(struct stream *stream, const struct plan_key 
     struct blas_plan *plan = plan_slot(blas, key);
     if (plan->desc)
         return plan;
-    if (blas->plan_count > PLANS_MAX / 2) { // shapes are bounded by rows a step; start over
+    if (blas->plan_count > PLANS_MAX / 2) { // the table must stay half empty: start over
         for (uint32_t i = 0; i < PLANS_MAX; i++)
             plan_close(&blas->plan[i]);
         blas->plan_count = 0;

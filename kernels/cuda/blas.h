@@ -22,7 +22,7 @@ struct blas_plan {
     cublasLtMatrixLayout_t weight, x, y;
     cublasLtMatmulAlgo_t algo;
     size_t workspace;
-    bool of_bucket; // chosen for other rows too: it may refuse these
+    bool of_bucket; // chosen for its whole bucket: it may refuse these rows
 };
 
 // One record of the cache file: the choice for a bucket of rows (key.rows is its upper end).
@@ -35,13 +35,13 @@ struct tuned_algo {
 struct blas {
     cublasLtHandle_t handle;
     cublasLtMatmulPreference_t preference;
-    cudaStream_t aside; // timing while a graph is recorded on the stream itself
+    cudaStream_t aside; // for timing while a graph is recorded on the stream itself
     cudaEvent_t begin, end;
     struct blas_plan *plan; // [PLANS_MAX], open addressing by key
     uint32_t plan_count;
     struct tuned_algo *tuned; // [TUNED_MAX]
     uint32_t tuned_count;
-    char identity[160]; // card, processors, driver and library: whose choices these are
+    char identity[160]; // card, processors, driver and library that the choices are for
     char cache[512];    // file of algorithms, "" where there is none
 };
 

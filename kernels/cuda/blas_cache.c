@@ -52,7 +52,7 @@ static const char *file_read(struct blas *blas)
 {
     FILE *file = fopen(blas->cache, "rb");
     if (!file)
-        return NULL; // not made yet
+        return NULL; // there is no file yet
     const char *wrong = NULL;
     struct cache_head head;
     struct cache_head want = head_of(blas);
@@ -73,7 +73,7 @@ static const char *file_read(struct blas *blas)
     return wrong;
 }
 
-// A cache that cannot be written is only slower.
+// Without a written cache later starts are only slower.
 static void file_write(const struct blas *blas)
 {
     char beside[sizeof blas->cache + 8];
@@ -128,7 +128,7 @@ void tuned_add(struct blas *blas, const struct plan_key *key, const struct blas_
     record.workspace = plan->workspace;
     record.sum = record_sum(&record);
     if (blas->cache[0] != 0)
-        (void)file_read(blas); // another process may have made the same choice: ours is as good
+        (void)file_read(blas); // another process may have made the same choice: either will do
     if (blas->tuned_count < TUNED_MAX && !tuned_find(blas, key))
         blas->tuned[blas->tuned_count++] = record;
     if (blas->cache[0] != 0)

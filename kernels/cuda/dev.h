@@ -217,7 +217,7 @@ DEV uint32_t pack_f16(float lo, float hi)
     return d;
 }
 
-// Atomics. Plain ones order nothing; the scoped ones say what they order.
+// Atomics. Plain ones order nothing; the others name their order and scope.
 DEV uint32_t atom_add(uint32_t *p, uint32_t v)
 {
     return atomicAdd(p, v);
@@ -264,8 +264,7 @@ DEV void st_release_sys(uint32_t *p, uint32_t v)
     asm volatile("st.release.sys.global.u32 [%0], %1;\n" ::"l"(p), "r"(v) : "memory");
 }
 
-// Programmatic dependent launch (sm_90): nothing on sm_80, whose code path is the one we ship
-// first.
+// Programmatic dependent launch (sm_90); does nothing on sm_80.
 DEV void griddep_wait()
 {
 }

@@ -61,7 +61,7 @@ const char *call_failure(void)
 static void device_current(const struct device *device)
 {
     if (cudaSetDevice((int)device->options.index) != cudaSuccess)
-        error_forget(); // the call that follows fails with a reason
+        error_forget(); // the next call fails and gives the reason
 }
 
 // --- the device ---------------------------------------------------------------------------------
@@ -113,7 +113,7 @@ static void device_close(struct device *device)
     }
     if (device->loading)
         (void)cudaStreamDestroy(device->loading);
-    error_forget(); // one that failed to open has objects missing
+    error_forget(); // a device that failed to open lacks some objects
     pthread_mutex_destroy(&device->known_lock);
     free(device);
 }
@@ -186,7 +186,7 @@ static void device_facts(const struct device *device, struct device_facts *out)
     out->graphs = true;
     out->exact = device->exact;
     if (cudaMemGetInfo(&free_bytes, &total_bytes) == cudaSuccess)
-        out->memory_free = free_bytes - free_bytes / 20; // the driver takes some as it goes
+        out->memory_free = free_bytes - free_bytes / 20; // the driver takes some while running
     else
         error_forget();
     out->activation[DTYPE_F32] = DTYPE_F32;
@@ -214,7 +214,7 @@ static struct stream_bytes stream_bytes_of(const struct device *device,
     struct attn_capacity capacity = attn_plan_capacity(limits, PARTIAL_BYTES_MAX);
     uint32_t dim = limits->attn.dim;
     size_t tile = (size_t)ATTN_TILE_ROWS * dim * sizeof(float);
-    size_t columns = dim <= 64 ? 64 : dim <= 128 ? 128 : 256; // of the kernel that serves dim
+    size_t columns = dim <= 64 ? 64 : dim <= 128 ? 128 : 256; // of the kernel that computes dim
     size_t blocks = (size_t)device->processors * BLOCKS_PER_PROCESSOR;
     bytes.partial_out = capacity.partials * tile;
     bytes.partial_state = (size_t)capacity.partials * ATTN_TILE_ROWS * 2 * sizeof(float);
@@ -257,8 +257,8 @@ static enum status memory_take(struct device *device, void **out, size_t bytes, 
         return STATUS_OK;
     error_forget();
     *out = NULL;
-    return error_set(err, STATUS_NO_MEMORY, "%zu bytes of device memory cannot be had: %s", bytes,
-                     cudaGetErrorString(code));
+    return error_set(err, STATUS_NO_MEMORY, "%zu bytes of device memory could not be allocated: %s",
+                     bytes, cudaGetErrorString(code));
 }
 
 static void memory_give(struct device *device, void *at, size_t bytes)
@@ -276,8 +276,9 @@ static enum status host_take(struct device *device, void **out, size_t bytes, st
     if (code != cudaSuccess) {
         error_forget();
         *out = NULL;
-        return error_set(err, STATUS_NO_MEMORY, "%zu bytes of pinned memory cannot be had: %s",
-                         bytes, cudaGetErrorString(code));
+        return error_set(err, STATUS_NO_MEMORY,
+                         "%zu bytes of pinned memory could not be allocated: %s", bytes,
+                         cudaGetErrorString(code));
     }
     memset(*out, 0, bytes);
     return STATUS_OK;

@@ -1,5 +1,5 @@
-// Token embedding: a table row a token for decoders; word, position and type rows with LayerNorm
-// for BERT and its relatives.
+// Token embedding: one table row per token for decoders; word, position and type rows with
+// LayerNorm for BERT and its relatives.
 #include "kernels/cuda/lane.h"
 
 // A table of weights as kernels see it.

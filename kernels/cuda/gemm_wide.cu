@@ -5,7 +5,7 @@
 enum { WIDE_FEATURES = 128, WIDE_TOKENS = 64, WIDE_K = 64, WIDE_STAGES = 3 };
 
 // A stage holds WIDE_K columns of both operands, 16-byte chunks swizzled by row so that fragment
-// reads of 16 (int8: 8) bytes and asynchronous writes pass without bank conflicts.
+// reads of 16 (int8: 8) bytes and asynchronous writes have no bank conflicts.
 template <class W> struct wide_stage {
     W weight[WIDE_FEATURES * WIDE_K];
     uint16_t token[WIDE_TOKENS * WIDE_K];
@@ -88,7 +88,7 @@ static __global__ void __launch_bounds__(256) gemm_wide_kernel(gemm_run g)
 #pragma unroll
         for (uint32_t slab = 0; slab < 2; slab++) {
             if (s * WIDE_K + slab * 32 >= g.stride)
-                continue; // zeros would not change the sum, but the small kernel does not add them
+                continue; // adds no zeros, as the small kernel adds none
             uint4 x[4];
 #pragma unroll
             for (int j = 0; j < 4; j++)

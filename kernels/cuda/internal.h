@@ -39,7 +39,7 @@ struct device {
     cudaEvent_t staging_free[2];
     uint32_t staging_next;
     bool direct_refused;        // O_DIRECT was refused by a file system, which was logged
-    pthread_mutex_t known_lock; // weights that products are timed over (--no-exact)
+    pthread_mutex_t known_lock; // guards the weights that products are timed over (--no-exact)
     struct weight_known {
         struct weight_shape shape;
         const void *data;

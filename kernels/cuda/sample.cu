@@ -47,7 +47,7 @@ static __global__ void __launch_bounds__(256) sample_process(sample_run run)
         sum = add_rn(sum, raw_top.id != NOBODY ? expf(shared[i] - raw_top.value) : 0.0f);
     sum = row_sum<8>(sum, sums);
     const step_bias *bias = a.state.bias + (size_t)s.slot * a.limits.bias_max;
-    for (uint32_t i = 0; i < p.bias_count; i++) { // a token may be named twice: one thread a token
+    for (uint32_t i = 0; i < p.bias_count; i++) { // a token may be listed twice
         uint32_t at = (uint32_t)bias[i].token - base;
         if (at < count && at % 256 == threadIdx.x)
             shared[at] += bias[i].value;
@@ -124,7 +124,7 @@ static __global__ void __launch_bounds__(32) sample_decide(sample_run run)
     row.raw_max = raw.value;
     row.raw_log_sum = raw.value + logf(sum);
     if (top.id == NOBODY)
-        row.greedy = raw.id; // everything banned
+        row.greedy = raw.id; // everything is banned
     else if (p.temperature < 1e-5f || p.top_p <= 0.0f || p.top_k == 1)
         row.greedy = top.id;
     else

@@ -1,6 +1,6 @@
-// The threshold of top-k and top-p by radix select: three passes over the row a quantity, with
-// histograms of counts or of probability mass. Mass is summed as integers, so atomics in any order
-// give the same bits.
+// The threshold of top-k and top-p by radix select: three passes over the row for each of the two,
+// with histograms of counts or of probability mass. Mass is summed as integers, so atomics in any
+// order give the same bits.
 #include "kernels/cuda/sample.h"
 
 enum { SELECT_BINS = 2048, SELECT_THREADS = 1024 };
