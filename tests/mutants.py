@@ -4,7 +4,7 @@ and runs the one test that must find each.
 
   tests/mutants.py [--jobs N] [--part I/N] [--list] [WORDS...]     WORDS: only faults that have one of
                                                        them anywhere; --part: every N-th from the I-th
-  tests/mutants.py --stand                             do the texts of all three lists stand? (CTest)
+  tests/mutants.py --stand                             checks that the texts of all three lists are in the sources (CTest)
 
 The lists stand in tests/mutants/, one file a room, one fault a line, sorted by file:
 
@@ -31,7 +31,7 @@ import plant
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 WORK = ROOT / "build/mutants"
 TREE, BUILD = WORK / "tree", WORK / "build"
-SECONDS = 300  # a test that takes longer found the fault
+SECONDS = 300  # a test that takes longer counts as having found the fault
 
 
 def faults(words):
@@ -57,7 +57,7 @@ def run(command, seconds=None, **more):
 
 def prepare():
     plant.copy_tree(ROOT, TREE)
-    beside = WORK / "shared"  # data that lie beside the checkout
+    beside = WORK / "shared"  # data beside the checkout
     if (ROOT.parent / "shared").exists() and not beside.is_symlink():
         beside.symlink_to((ROOT.parent / "shared").resolve())
     cache = shutil.which("ccache")
@@ -111,7 +111,7 @@ def passes(test, known):
 
 
 def check_clean(chosen, known, jobs):
-    """Every test named must pass without a fault; otherwise it says nothing about one."""
+    """Every test named must pass without a fault; otherwise its failure shows nothing."""
     tests = sorted({f[5] for f in chosen})
     status, output = build(sorted({t for test in tests for t in targets_of(test, known)}), jobs)
     if status != 0:
@@ -135,7 +135,7 @@ def judge(fault, known, jobs):
 
 
 def stand():
-    """Says which fault of any list has lost its text in this tree."""
+    """Names the faults of all lists whose text is no longer in this tree."""
     every = [f[:4] for f in faults([])]
     for script, name in (("tests/sim/mutate.py", "FAULTS"), ("tests/simt/mutants.py", "MUTANTS")):
         every += [f[:4] for f in runpy.run_path(str(ROOT / script))[name]]

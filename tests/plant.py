@@ -2,7 +2,7 @@
 
 A fault is anchored to a function (a table, a macro): its text is looked for in that body only, with
 white space left out of account, and must stand there exactly once. Where the file has lost the
-function, the rest of its room is looked through, so a move between files does not make a fault stale.
+function, the rest of its room is looked through, so that moving a function between files does not invalidate its faults.
 """
 import pathlib
 import re
@@ -11,7 +11,7 @@ import subprocess
 
 
 class Stale(Exception):
-    """The text of a fault stands no longer where its list says."""
+    """The text of a fault is no longer where its list says."""
 
 
 def bodies(text, name):

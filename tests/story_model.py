@@ -202,7 +202,7 @@ def make(path):
     folder.write()
     try:
         os.rename(folder.path, path)
-    except OSError:  # another run was first
+    except OSError:  # another run made it first
         for name in folder.files:
             os.unlink(os.path.join(folder.path, name))
         os.rmdir(folder.path)

@@ -1,4 +1,4 @@
-// Work in slices that are counted, and ended when so many are over. One at a time.
+// Counts the slices of a work and ends it after a given number. One work at a time.
 #pragma once
 
 #include "base/slice.h"

@@ -36,5 +36,5 @@ configure libutf8proc 1 "$(sentence libutf8proc libutf8proc-dev)"
 configure cmocka 0 "the tests are left out: the Debian package libcmocka-dev is missing"
 configure cmocka 1 "the Debian package libcmocka-dev is missing: tools/deps.sh test" -DWEFT_TESTS=ON
 configure libh2o-evloop 0 "weft serve is left out: the Debian package libh2o-evloop-dev"
-configure yajl 0 "Configuring done" # nothing of ours uses it
+configure yajl 0 "Configuring done" # weft does not use it
 exit $failed

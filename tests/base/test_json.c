@@ -124,11 +124,11 @@ static void test_integers(void **state)
     assert_int_equal(parse(&value, "[99999999999999999999, 7, 9007199254740993]", &err), STATUS_OK);
     assert_false(json_integer_exact(json_array_get(value, 0), &got));
     assert_true(json_integer_exact(json_array_get(value, 1), &got) && got == 7);
-    assert_false(json_integer_exact(json_array_get(value, 2), &got)); // as a double it is another
+    assert_false(json_integer_exact(json_array_get(value, 2), &got)); // changed as a double
     json_decref(value);
 }
 
-// What the suite below has in hundreds of files, in short: it stands beside the checkout or not.
+// A short form of the suite below, whose files may be missing beside the checkout.
 static void test_letter_of_the_grammar(void **state)
 {
     (void)state;
@@ -258,13 +258,13 @@ static void test_strings(void **state)
     json_buffer_free(&b);
 }
 
-// A text falls into as many slices as its bytes are read, and ends behind any of them.
+// A text is read in slices in proportion to its bytes, and reading can end after any of them.
 static void test_slices(void **state)
 {
     (void)state;
     enum { BYTES = 80000, EACH = 1000 };
     static char text[BYTES + 1];
-    for (int mended = 0; mended < 2; mended++) { // a lone surrogate: looked through once more
+    for (int mended = 0; mended < 2; mended++) { // a lone surrogate: scanned once more
         memset(text, 'x', BYTES);
         memcpy(text, mended ? "[\"\\ud800" : "[\"xxxxxx", 8);
         memcpy(text + BYTES - 2, "\"]", 2);
@@ -280,7 +280,7 @@ static void test_slices(void **state)
         for (uint32_t stop = 1; stop <= all; stop++) {
             slice = counted_begin(EACH, stop);
             enum status status = json_parse_in_slices(&value, in, &slice, &err);
-            if (stop == all && status == STATUS_OK) { // it was over
+            if (stop == all && status == STATUS_OK) { // it was done already
                 json_decref(value);
                 break;
             }

@@ -1,6 +1,6 @@
-// The log: in order and at once for a command; through the ring for a server, where a reader of
-// stderr that stalls holds up no caller, what finds no room is counted and said, and lines stay
-// whole. The order of the tests matters: log_start is for once.
+// The log: in order and at once for a command; through the ring for a server, where a stalled
+// reader of stderr blocks no caller, dropped lines are counted and reported, and lines stay whole.
+// The order of the tests matters: log_start can be called once.
 #include "base/log.h"
 
 #include <fcntl.h>
@@ -24,7 +24,7 @@ enum {
     PADDING = 60,
     RING_BYTES = 256 * 1024, // as log.c has it; a record is its text and two bytes
     PAD_BYTES = 4,
-    PADS = 15, // of a record that fills
+    PADS = 15, // lines of a record that fills the ring
     TRIES = 20,
     STUCK_S = 20, // a caller that blocks ends the program
     FLUSH_MS = 30000,
@@ -61,7 +61,7 @@ static void test_at_once_before_the_start(void **state)
     log_line(LOG_WARNING, "number %d", 2);
     log_line(LOG_DEBUG, "not at this level");
     dprintf(STDERR_FILENO, "third\n");
-    ssize_t got = read(reader, text, sizeof text - 1); // nothing is waited for
+    ssize_t got = read(reader, text, sizeof text - 1); // it does not wait
     bool flushed = log_flush(0);
     pipe_close();
     assert_true(got > 0 && flushed);
@@ -230,7 +230,7 @@ static void test_a_stalled_reader_holds_up_nobody(void **state)
         pthread_create(&threads[i], NULL, lines_put, &numbers[i]);
     }
     for (int i = 0; i < THREADS; i++)
-        pthread_join(threads[i], NULL); // all came back: nobody has read a byte
+        pthread_join(threads[i], NULL); // none was blocked, though nobody has read a byte
     bool flushed_stalled = log_flush(50);
     uint64_t dropped = log_dropped();
     struct seen seen = {0};
@@ -259,8 +259,7 @@ static void pads_put(int count)
     log_text("%s", text);
 }
 
-// A record that lacks two bytes of room is dropped; the writer holds a line meanwhile, if it came
-// to it.
+// A record that lacks two bytes of room is dropped. The writer may hold a line meanwhile.
 static uint64_t brim_dropped(struct seen *seen)
 {
     uint64_t before = log_dropped();
@@ -313,7 +312,7 @@ static pid_t child_start(const char *what)
     return child;
 }
 
-// What the child still writes, the first of it in text; returns its wait status.
+// Reads what the child still writes, its beginning into text; returns its wait status.
 static int child_end(pid_t child, char *text, size_t size)
 {
     char rest[PIPE_BYTES];
@@ -349,7 +348,7 @@ static void test_abort_from_outside(void **state)
     char text[2048];
     for (int i = 0; i < ABORTS; i++) {
         pid_t child = child_start("busy");
-        assert_true(read(reader, text, sizeof text) > 0); // it logs
+        assert_true(read(reader, text, sizeof text) > 0); // it has begun to log
         kill(child, SIGABRT);
         int status = child_end(child, text, sizeof text);
         assert_true(WIFSIGNALED(status));

@@ -1,5 +1,5 @@
-// Text for logs and terminals: what is escaped, what passes, that whatever comes in, one printable
-// line of UTF-8 comes out.
+// Text for logs and terminals: what is escaped, what passes, and that any input gives one printable
+// line of UTF-8.
 #include "base/safe.h"
 #include "base/utf8.h"
 
@@ -41,7 +41,7 @@ static void test_forms(void **state)
         assert_int_equal(safe_put(out, sizeof out, in), strlen(cases[i].out));
         assert_string_equal(out, cases[i].out);
         assert_string_equal(safe_of(in).at, cases[i].out);
-        assert_string_equal(safe_of(text_of(out)).at, cases[i].out); // twice is once
+        assert_string_equal(safe_of(text_of(out)).at, cases[i].out); // stays as it is
     }
 }
 

@@ -1,4 +1,4 @@
-// Work in slices: what is counted, when the turn is given away, and how an end is seen.
+// Work in slices: what is counted, when the turn is given away, and how unwanted work ends.
 #include "tests/base/counted.h"
 
 #include <setjmp.h>

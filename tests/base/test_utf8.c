@@ -1,5 +1,5 @@
-// UTF-8 over every character and every sequence of three bytes, beside an encoding that is looked
-// up; cuts at every place.
+// UTF-8 over every character and every sequence of three bytes, compared with a table of encodings;
+// cuts at every offset.
 #include "base/utf8.h"
 
 #include <setjmp.h>

@@ -53,7 +53,7 @@ struct news {
     _Atomic uint32_t count; // relaxed: only the waker says when to look
 };
 
-// The raiser never waits, so raises fall into every place of the sleeper's turn.
+// The raiser never waits, so raises fall into every moment of the sleeper's loop.
 static void *news_send(void *context)
 {
     struct news *news = context;

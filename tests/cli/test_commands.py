@@ -116,7 +116,7 @@ class Commands(unittest.TestCase):
             self.fails(1, "No space left", "help", "serve", stdout=full)
 
     def lines_of_a_server(self, *options, folder=EMBED, **environment):
-        """What a server prints for pasting, and what the lines bring when a shell runs them."""
+        """What a server prints for pasting, and that the lines work when a shell runs them."""
         with subprocess.Popen([WEFT, "serve", "--port", "0", folder, *options],
                               stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
                               env={**os.environ, **environment}) as server:
@@ -195,7 +195,7 @@ class Commands(unittest.TestCase):
         self.fails(1, "is a file, not a model folder", "inspect", __file__)
 
     def test_what_is_no_model_folder_names_the_remedy(self):
-        """(what is given, words of the sentence): every command that opens a model says it."""
+        """(argument, words of the sentence): every command that opens a model prints it."""
         zoo = self.folder / "zoo"
         shutil.copytree(EMBED, zoo / "b-model")
         shutil.copytree(EMBED, zoo / "c-model")
@@ -242,7 +242,7 @@ class Commands(unittest.TestCase):
         self.assertIn(b"'hf download ", weft("inspect", "other/nope", cwd=self.folder).stderr)
 
     def rewrite(self, folder, change):
-        """Writes the folder's weights anew, with a header and tensors that `change` was given."""
+        """Rewrites the folder's weights with the header and tensors that `change` has modified."""
         path = folder / "model.safetensors"
         raw = path.read_bytes()
         size = int.from_bytes(raw[:8], "little")
@@ -304,7 +304,7 @@ class Commands(unittest.TestCase):
                            stdout=full)
 
     def test_a_reader_that_leaves(self):
-        """It had enough: the command ends as SIGPIPE ends programs (141 in a shell) and says nothing."""
+        """When the reader leaves, the command ends as SIGPIPE ends programs (141 in a shell) and prints nothing."""
         for feed, *args in ((b"a\nb\n", "embed", EMBED), (b"", "help", "serve"), (b"", "--help"), (b"", "inspect", CHAT),
                             (b"x", "tokenize", CHAT), (b"", *GENERATE)):
             read, write = os.pipe()
@@ -460,7 +460,7 @@ class Commands(unittest.TestCase):
         tokenizer = json.loads(path.read_text())
         vocab = tokenizer["model"]["vocab"]
         last = max(vocab, key=vocab.get)
-        vocab[last] += 1  # the id before it is nobody's
+        vocab[last] += 1  # so one id has no token
         path.write_text(json.dumps(tokenizer))
         self.fails(1, f"there is no such token as {vocab[last] - 1}", "detokenize", folder,
                    feed=json.dumps([vocab[last], vocab[last] - 1]).encode())
@@ -496,7 +496,7 @@ class Commands(unittest.TestCase):
         self.assertIn(b"tensors:", weft("inspect", folder).stdout)
 
     def test_foreign_text_on_a_terminal(self):
-        """Names and texts of model files and what was typed come out without control characters."""
+        """Names and texts of model files and of arguments come out without control characters."""
         evil = "a\x1b]0;owned\x07\nweft: all is well\u202e\x9b2J"
         shown = "a\\x1b]0;owned\\x07\\nweft: all is well\\u{202e}\\u{9b}2J"
         folder = self.copy(EMBED, "evil")
@@ -548,7 +548,7 @@ class Commands(unittest.TestCase):
         self.fails(1, "--max-num-seqs or --max-model-len\n", *GENERATE, "--kv-cache-memory", "1000T")
 
     def test_a_plugin_that_is_not_built(self):
-        """A plain line at info; where it was looked for at debug, and for who asks for cuda."""
+        """One plain line at info; the folders that were searched at debug, and with --device cuda."""
         alone = shutil.copy(WEFT, self.folder / "weft")
         for options, code, line, paths in (((), 0, True, False), (("-v",), 0, True, True),
                                            (("--device", "cuda"), 1, False, True)):
@@ -559,7 +559,7 @@ class Commands(unittest.TestCase):
             self.assertEqual(b"libweft_cuda.so" in done.stderr, paths, done.stderr)
 
     def test_who_brings_memory_has_no_share(self):
-        """The second model gets all that is split, however small its share: only the third one lacks."""
+        """The second model gets all of the memory that is split, however small its share: only the third one fails."""
         done = weft("serve", "--port", "0", f"a={CHAT},kv-cache-memory=1M,kv-share=1000",
                     f"b={CHAT},kv-share=0.001", f"c={CHAT},kv-cache-memory=1,kv-share=1000")
         self.assertEqual(done.returncode, 1)
@@ -585,7 +585,7 @@ class Commands(unittest.TestCase):
             path = folder / "model.safetensors"
             raw = path.read_bytes()
             size = int.from_bytes(raw[:8], "little")
-            path.write_bytes(raw[:8 + size] + b"\xff" * (len(raw) - 8 - size))  # all not a number
+            path.write_bytes(raw[:8 + size] + b"\xff" * (len(raw) - 8 - size))  # all values are NaN
             self.fails(1, "finite", command[0], folder, *command[1:], feed=b"hi\n")
 
 

@@ -1,4 +1,4 @@
-// Where API keys come from: options, a file, the environment; one is made on loopback only.
+// Where API keys come from: options, a file, the environment; one is generated on loopback only.
 #include "cli/keys.h"
 
 #include <setjmp.h>
@@ -126,7 +126,7 @@ static bool is_blank(const char *at, size_t bytes)
     return true;
 }
 
-// Option, file with its comments, environment: nothing is left of the texts.
+// Option, file with its comments, environment: no key text is left in memory.
 static void test_wiped(void **state)
 {
     (void)state;

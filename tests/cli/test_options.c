@@ -1,5 +1,5 @@
 // Option tables: every row of the real tables accepts its range and refuses what lies outside, with
-// the option's name in the sentence; model arguments with options behind the folder.
+// the option's name in the sentence; model arguments with options after the folder.
 #include "cli/settings.h"
 
 #include <setjmp.h>
@@ -174,7 +174,7 @@ struct whole {
     int64_t value;
 };
 
-// Every number of 64 bits is itself, and nothing else is one.
+// Every 64-bit number is accepted as it is, and nothing else.
 static void test_integers(void **state)
 {
     (void)state;

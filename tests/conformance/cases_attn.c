@@ -68,7 +68,7 @@ static struct scene scene_make(struct trial *t, const struct attn_shape *shape, 
         return s;
     s.blocks = s.rows * s.blocks_max;
     s.table = trial_heap(t, s.blocks * sizeof *s.table);
-    uint32_t step = s.blocks > 1 ? s.blocks / 2 + 1 : 1; // some other order
+    uint32_t step = s.blocks > 1 ? s.blocks / 2 + 1 : 1; // an arbitrary order
     while (s.blocks % step == 0 && step > 1)
         step--;
     for (uint32_t i = 0; i < s.blocks; i++)
@@ -119,7 +119,7 @@ static void attn_case(struct trial *t, enum dtype act, enum dtype kv, uint64_t i
     bool parts = i % 10 == 1 || i % 16 == 12; // without windows, and with them
     uint32_t longest = !shape.paged ? 100 : parts ? 2200 : 400;
     struct attn_shape widest = shape;
-    if (i >= 20) // of a model that has layers without a window, too
+    if (i >= 20) // the model also has layers without a window
         widest.window = 0;
     trial_shape(t, &widest);
     struct scene s = scene_make(t, &shape, kv, longest);

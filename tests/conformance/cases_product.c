@@ -49,7 +49,7 @@ static void product_case(struct trial *t, enum dtype dtype, enum dtype act, uint
     args.bias = biased ? &bias.device : NULL;
     args.y = trial_device(t, size * dtype_bytes(y_dtype));
     trial_true(t, "gemm runs", t->api->ops->gemm(t->stream, &args) == STATUS_OK);
-    // columns behind a row stay untouched: zero in both
+    // columns past a row's end stay untouched: zero in both
     trial_close_to(t, "gemm", trial_fetch_floats(t, args.y, size, y_dtype), want, size,
                    product_bound(t, dtype, act));
     args.x_stride = k - 1;

@@ -191,7 +191,7 @@ void try_swiglu(struct trial *t, enum dtype act)
     }
 }
 
-// What is not a number stays that, so that a step's check of its results sees it.
+// NaN stays NaN, so that a step's check of its results finds it.
 static void activate_keeps_nan(struct trial *t, enum dtype act)
 {
     enum { WIDTH = 24 };
@@ -284,7 +284,7 @@ void try_pool(struct trial *t, enum dtype act)
         struct some_rows s = rows_make(t);
         float *in = trial_floats(t, (size_t)s.tokens * width, act, 1);
         if (i == 11)
-            memset(in, 0, (size_t)s.tokens * width * sizeof *in); // a vector without a length
+            memset(in, 0, (size_t)s.tokens * width * sizeof *in); // a vector of length zero
         size_t n = (size_t)s.rows * width;
         float *want = trial_heap(t, n * sizeof *want);
         struct pool_args args = {

@@ -149,7 +149,7 @@ void try_prep(struct trial *t, enum dtype act)
         }
         for (uint32_t j = 0; j < l.slots_max * l.blocks_max; j++)
             host.block_table[j] = j * 7;
-        for (uint32_t j = 0; j < l.penalty_rows * l.vocab; j++) // of who was there before
+        for (uint32_t j = 0; j < l.penalty_rows * l.vocab; j++) // left by an earlier sequence
             host.penalty[j] = (uint16_t)(j * 40503u);
         struct slot_state there = state_put(t, &host, &l);
         size_t n = step->token_count;
@@ -261,7 +261,7 @@ static struct sample_scene sample_make(struct trial *t, uint64_t i)
     s.rows = trial_range(t, 1, 9);
     s.stride = s.l.vocab + 3 * (uint32_t)(i % 2);
     s.words = (s.l.vocab + 31) / 32;
-    // whole sharp and whole flat rows: a model's logits and a dummy's
+    // rows that are sharp, as a model's logits, or flat, as a dummy's
     s.logits = trial_floats(t, (size_t)s.rows * s.stride, DTYPE_F32, i % 3 ? 3 : 0.3f);
     s.state = state_host(t, &s.l);
     s.sampled = trial_heap(t, s.rows * sizeof *s.sampled);
@@ -287,7 +287,7 @@ static struct sample_scene sample_make(struct trial *t, uint64_t i)
         first->min_p = 0;
         first->top_p = 1e-20f;
     }
-    if (i % 10 == 3) { // counts that can rise no further
+    if (i % 10 == 3) { // counts at their maximum
         first->flags |= SAMPLE_PENALTY;
         first->penalty_row = 0;
         first->repetition = 1.3f;
@@ -310,7 +310,7 @@ static void sample_compare(struct trial *t, const struct sample_args *got,
         const struct sample_result *w = &want->result[r];
         uint32_t slot = want->sampled[r].slot;
         if (g->token != w->token && gap[r] < 2e-4 && g->token >= 0) {
-            // within rounding: another choice, whose traces are not compared
+            // another choice within rounding: its effects are not compared
             continue;
         }
         trial_true(t, "sampled token", g->token == w->token);

@@ -1,10 +1,9 @@
 // Walks the op list over every device that is there and compares with the twins in double: the cpu
 // at each level of instructions that this processor has, and the plugins simt and cuda.
 //
-//   conformance                   all that is found
-//   conformance cpu|simt|cuda     one of them; a plugin that was asked for by name must be there
-//   conformance cpu LEVEL|OP      one level, by its name ("AVX2"), or one op of the list
-//   conformance NAME PATH [OP]    a plugin at a path; one op of the list
+// conformance all devices that are found conformance cpu|simt|cuda one of them; a plugin that was
+// asked for by name must be there conformance cpu LEVEL|OP one level, by its name ("AVX2"), or one
+// op of the list conformance NAME PATH [OP] a plugin at a path; one op of the list
 //
 // Seeds are fixed and printed with each failure. Exit status 77: nothing to test.
 #include "tests/conformance/trial.h"

@@ -237,7 +237,7 @@ float *trial_fetch_floats(struct trial *t, const void *from, size_t n, enum dtyp
     return x;
 }
 
-// What an int8 weight of this row stands for where each row has one scale.
+// The values that int8 gives this row where each row has one scale.
 static void row_to_bytes(float *row, uint32_t k)
 {
     float top = 0;
@@ -299,7 +299,7 @@ struct trial_weight trial_weight_make(struct trial *t, const struct weight_shape
         x[i] = trial_rounded(x[i] + mean, dtype);
     out.device.bytes = t->api->weight_bytes(t->device, shape);
     out.device.data = trial_device(t, out.device.bytes);
-    // two sources, so that rows land behind each other
+    // two sources, one after the other
     uint32_t first = shape->n / 3;
     struct weight_source source = {.fd = -1, .dtype = DTYPE_F32, .cols = shape->k};
     source.map = x;

@@ -31,8 +31,8 @@ struct trial_weight {
     struct weight device, twin, rotated;
 };
 
-// Opens the device: cpu at a level, or a plugin by name or path. false: not there (said on stdout),
-// or another level than the one that is asked for by name.
+// Opens the device: cpu at a level, or a plugin by name or path. false: not there (a line on stdout
+// says so), or another level than the one asked for by name.
 extern const char *trial_only_level; // NULL: all
 bool trial_open_cpu(struct trial *t, enum cpu_level level, uint32_t threads);
 bool trial_open_plugin(struct trial *t, const char *name, const char *path);
@@ -41,7 +41,7 @@ void trial_close(struct trial *t);
 // Opens the stream anew for this shape of attention.
 void trial_shape(struct trial *t, const struct attn_shape *shape);
 
-// Gives back what was taken since the case began; each case begins with a seed of its own.
+// Begins a case with a seed of its own, after giving back what the last one took.
 void trial_begin(struct trial *t, uint64_t seed);
 void trial_end(struct trial *t);
 

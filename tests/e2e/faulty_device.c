@@ -33,7 +33,7 @@ static bool is_on(const char *fault)
     return access(path_of(fault, ""), F_OK) == 0;
 }
 
-// A file NAME.reached says that somebody waits.
+// The file NAME.reached tells the test that a thread waits.
 static void wait_while(const char *fault)
 {
     if (!is_on(fault))
@@ -69,7 +69,7 @@ static enum status faulty_wait(struct stream *stream, const uint32_t *host_word,
 
 static void faulty_turn_more(struct stream *stream, bool more)
 {
-    (void)stream; // the real one has no turns
+    (void)stream; // the emulated device has no turns
     (void)more;
     wait_while("still");
 }

@@ -35,7 +35,7 @@ class Skip(Exception):
 
 @functools.cache
 def tiny():
-    """A story teller with a window of 512: TinyStories-656K, or what a script makes in its place."""
+    """A model with a window of 512 that tells stories: TinyStories-656K, or the one that a script makes in its place."""
     return story_model.stories(pathlib.Path(WEFT).resolve().parents[1])
 
 
@@ -249,7 +249,7 @@ def golden():
 
 
 def recorded_gaps():
-    """For each golden case: how far the two best logits of each position are apart."""
+    """For each golden case the difference of the two best logits at each position."""
     if "gaps" in golden()[0]:
         return [case["gaps"] for case in golden()]
     return json.loads((pathlib.Path(__file__).parent / "tiny_gaps.json").read_text())["gaps"]

@@ -116,7 +116,7 @@ def test_17_stop_across_tokens():
                 text = text_of(answer)
                 assert answer.json["choices"][0]["finish_reason"] == "stop", cut
             assert text == full[:at], (cut, text)
-    for cut in cuts:  # the first characters stand there, the last one never
+    for cut in cuts:  # the first characters appear in the answer, the last one never
         assert joined(chat(main(), max_tokens=40, stop=cut + "\x01", stream=True)) == full, cut
 
 
@@ -124,7 +124,7 @@ def test_18_two_stops():
     """The earliest start wins, then the longer string, whatever their order in the request."""
     full = text_of(chat(main(), max_tokens=40))
     ends = token_ends(5, 33)
-    # a token of three characters or more; what stands before it first comes there
+    # a token of three characters or more; the four characters before it appear nowhere earlier
     at = next(a for a, b in zip(ends, ends[1:]) if b - a > 2 and full.index(full[a - 4:a]) == a - 4)
     start, later = at - 4, full[at:at + 2]
     short, long = full[start:at + 1], full[start:at + 2]  # all three match in the same step
@@ -173,7 +173,7 @@ def count(text):
 
 
 def text_that_counts(tokens):
-    """A prompt of just so many tokens: words up to near it, then characters."""
+    """A prompt of exactly so many tokens: words first, then single characters."""
     text = "a "
     while count(text + "word ") <= tokens:
         text += "word "
@@ -188,7 +188,7 @@ def test_26_max_tokens_beyond_context():
     usage = answer.json["usage"]
     assert usage["prompt_tokens"] + usage["completion_tokens"] == 512
     assert answer.json["choices"][0]["finish_reason"] == "length"
-    for left in range(2, 12):  # a prompt that leaves few tokens, which the answer does not end in
+    for left in range(2, 12):  # a prompt that leaves room for fewer tokens than the answer has
         long = user(text_that_counts(512 - left))
         usage = messages(main(), max_tokens=100000, messages=long).json["usage"]
         total = sum(usage[k] for k in ("input_tokens", "cache_read_input_tokens", "output_tokens"))
@@ -299,7 +299,7 @@ def test_39_capital_role():
 
 
 def test_40_foreign_parts_of_an_answer():
-    """What an answer of another server carries is tolerated where it is empty."""
+    """Fields that other servers put into answers are accepted in messages where they are empty."""
     empty = {"audio": None, "annotations": [], "refusal": None, "function_call": None}
     answer = {"role": "assistant", "content": "a", **empty}
     assert chat(main(), messages=[answer, *user("b")], max_tokens=1).status == 200

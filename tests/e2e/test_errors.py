@@ -166,7 +166,7 @@ def test_overload():
 
 
 def test_order_of_checks():
-    """Route, method, key, content type, JSON, model, fields, context: the first that fails wins."""
+    """Route, method, key, content type, JSON, model, fields, context: the first check that fails decides."""
     s = main()
     answer = s.request("POST", "/v1/none", "{", {"content-type": "text/plain"})
     assert answer.status in (401, 404)

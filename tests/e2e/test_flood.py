@@ -74,7 +74,7 @@ def snapshot(server):
 
 
 def turns(server, seconds, least):
-    """Steps of each model over the moments in which all had work, at least so many in all."""
+    """Steps of each model while all had work, at least so many together."""
     end = time.monotonic() + seconds
     steps, live = snapshot(server)
     taken = [0] * len(steps)
@@ -158,8 +158,9 @@ def test_overload_is_refused_politely():
 
 
 def test_clients_that_leave_from_a_thousand():
-    """A thousand streams at once, every third leaves after its first piece: the rest is whole and
-    as alone, those that left cost little more than what they read, memory stays flat."""
+    """A thousand streams at once, every third leaves after its first piece: the others are complete
+    and equal to their runs alone, those that left cost little more than what they read, memory
+    stays flat."""
     most = 64
     server = start(f"tiny={tiny()},max-queued-requests=1200")
     left, told = 0, 0

@@ -39,7 +39,7 @@ def http2_request(server, method, path, body=None, until=None):
 
 
 def http1_leave(server, body):
-    """Reads the beginning of a stream over HTTP/1.1 and is gone."""
+    """Reads the beginning of a stream over HTTP/1.1 and closes the connection."""
     with socket.create_connection(("127.0.0.1", server.port), timeout=30) as s:
         s.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " +
                   KEY.encode() + b"\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"

@@ -15,7 +15,7 @@ SUFFIXES = {"histogram": ("_bucket", "_sum", "_count"), "summary": ("_sum", "_co
             "counter": ("",), "gauge": ("",)}
 TOKEN_COUNTS = ("request_prompt_tokens", "request_generation_tokens", "request_params_max_tokens",
                 "request_max_num_generation_tokens", "request_prefill_kv_computed_tokens")
-# Names that vLLM and text-embeddings-inference prescribe, and what the linter says of them.
+# Names that vLLM and text-embeddings-inference prescribe, and the linter's findings about them.
 LINTS = {
     (r"vllm:\w+", "metric names should not contain ':'"),
     ("vllm:iteration_tokens_total", 'non-counter metrics should not have "_total" suffix'),
@@ -73,7 +73,7 @@ def lint(page):
         return None
     done = subprocess.run([tool, "check", "metrics"], input=page, capture_output=True, text=True,
                           timeout=60)
-    assert done.returncode in (0, 3), done.stderr  # 3: it read the page and has something to say
+    assert done.returncode in (0, 3), done.stderr  # 3: it could read the page and has findings
     findings = (done.stdout + done.stderr).strip().split("\n")
     return [f for f in findings if f and not any(
         re.fullmatch(name, f.split(" ", 1)[0]) and f.split(" ", 1)[1] == text

@@ -13,7 +13,7 @@ MODEL = f"embed={MODELS / 'weft-demo-embed'}"
 
 
 def held(pid, *words):
-    """Those of the words that stand in the memory of the process."""
+    """Those of the words that are in the memory of the process."""
     found, seen = set(), 0
     try:
         with open(f"/proc/{pid}/mem", "rb", 0) as memory:
@@ -50,7 +50,7 @@ def test_keys_are_not_in_memory():
                        env={"WEFT_API_KEY": words["env"]})
     word = words.pop("file")
     answer = server.request("GET", "/v1/models", headers={"authorization": f"Bearer {word}x"})
-    assert answer.status == 401  # and what was sent is found: the look is a look
+    assert answer.status == 401  # what was sent is found, so the search works
     assert held(server.process.pid, f"{word}x", *words.values()) == {f"{word}x"}
     command = pathlib.Path(f"/proc/{server.process.pid}/cmdline").read_bytes()
     assert words["option"].encode() not in command

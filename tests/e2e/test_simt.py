@@ -310,7 +310,7 @@ def test_cuda_without_driver():
         raise Skip("this machine has a GPU")
     falls_back([WEFT], "driver", "--device-library", library)
     folder, program = alone_in_folder()
-    with folder:  # found beside the program, too
+    with folder:  # the library is also found beside the program
         shutil.copy(library, pathlib.Path(folder.name))
         falls_back([program], "driver")
 

@@ -103,7 +103,7 @@ def test_stalled_http2_readers_hold_nobody_up():
     for _ in range(3):
         assert text_of(chat(server, max_tokens=5)) == text_of(chat(server, max_tokens=5))
     assert cancelled(server) == 0
-    for connection in connections:  # and who reads on has the whole story
+    for connection in connections:  # a reader that goes on gets the whole story
         assert story_of(connection.read_stream(2 * STREAMS - 1)) == want
         connection.socket.close()
 

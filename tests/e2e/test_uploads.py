@@ -1,5 +1,6 @@
-"""Bodies of strangers: hundreds of connections without a key, each with a large body that does not
-end. Resident memory stays within the budget and clients with a key are answered. Asserts no time."""
+"""Bodies of unknown clients: hundreds of connections without a key, each with a large body that does
+not end. Resident memory stays within the budget and clients with a key are answered. Asserts no
+time."""
 
 import re
 import selectors

@@ -1,5 +1,5 @@
-// Chat templates from hostile hands: the input is a template, rendered over a fixed conversation
-// with small limits. Nothing may crash, leak or run on.
+// Hostile chat templates: the input is a template, rendered over a fixed conversation with small
+// limits. Nothing may crash, leak or run without end.
 #include "base/arena.h"
 #include "runtime/text/chat.h"
 

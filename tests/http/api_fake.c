@@ -48,7 +48,7 @@ void fake_arena_limit(size_t bytes)
     arena = arena_create(0, bytes);
 }
 
-// JSON values that nobody has given back.
+// JSON values that are not freed yet.
 static size_t json_live;
 
 static void *json_take(size_t bytes)
@@ -145,7 +145,7 @@ int fake_teardown(void **unused)
     return 0;
 }
 
-// The id behind a prefix and 24 letters, the time behind its name.
+// Returns the end of an id (prefix and 24 letters) or of a time that begins at p.
 static const char *changing(const char *p, const char **instead)
 {
     static const char *const prefixes[] = {"\"chatcmpl-", "\"msg_"};

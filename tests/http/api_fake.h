@@ -91,7 +91,7 @@ void fake_gone(void);
 // Prompt tokens as text, bytes of template and conversation alike; '^' is BOS, '$' is SEP.
 char *fake_prompt(void); // to be freed
 
-// What was sent, with ID and 0 in place of ids and times, so that the rest can be compared.
+// What was sent, with ID and 0 in place of ids and times, so that it can be compared.
 const char *fake_events(void);
 
 // The answer as JSON; to be decref'ed.

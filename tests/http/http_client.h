@@ -21,7 +21,7 @@ struct http_answer {
     int status;
     bool complete; // the body ended as announced
     char *head;    // NUL-terminated
-    char *body;    // NUL behind it
+    char *body;    // NUL-terminated
     size_t body_bytes;
 };
 
@@ -47,7 +47,7 @@ int http_client_piece(struct http_client *client, char *out, size_t room);
 // Reads the decoded body until it holds the text; false: it ended without. Keeps nothing.
 bool http_client_until(struct http_client *client, const char *text);
 
-// Does the peer close (true) within so many milliseconds, with nothing more to read?
+// True: the peer closes within so many milliseconds, with nothing more to read.
 bool http_client_closed(struct http_client *client, int ms);
 
 // Value of a header in a head, copied; false: not there.

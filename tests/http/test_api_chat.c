@@ -155,7 +155,7 @@ static void test_queue_and_silence(void **state)
     assert_non_null(strstr(fake.sent, "\n\n: keep-alive\n\n"));
     size_t before = fake.sent_bytes;
     fake_text("y");
-    fake_second(30); // what is read then is no silence
+    fake_second(30); // events that were read in between end the silence
     assert_true(fake.sent_bytes > before);
     assert_null(strstr(fake.sent + before, "keep-alive"));
     fake_text("x");

@@ -68,13 +68,13 @@ static void test_special_tokens_in_text(void **state)
     fake_begin(MODEL_EMBEDDER);
     fake_special_in_text();
     fake_request(PATH, "{\"model\":\"m\",\"input\":\"a\"}");
-    assert_int_equal(fake.token_count, 3); // what the model adds is still there
+    assert_int_equal(fake.token_count, 3); // the model's own special tokens are still added
     assert_int_equal(fake.tokens[1], 1000 + 'a');
     fake_end();
     fake_begin(MODEL_EMBEDDER);
     fake_special_in_text();
     fake_request(PATH, "{\"model\":\"m\",\"input\":\"abcd\",\"truncate_prompt_tokens\":3}");
-    assert_int_equal(fake.token_count, 3); // cut in front of what closes the text
+    assert_int_equal(fake.token_count, 3); // cut before the closing special tokens
     assert_int_equal(fake.tokens[1], 1000 + 'a');
     assert_int_equal(fake.tokens[2], FAKE_SEP);
 }
@@ -157,7 +157,7 @@ static void test_too_long(void **state)
     too_long(",\"truncate\":true", body, sizeof body);
     assert_int_equal(fake.submits, 1);
     assert_int_equal(fake.token_count, 3 + 200);
-    assert_int_equal(fake.tokens[202], FAKE_SEP); // what closes the text stays
+    assert_int_equal(fake.tokens[202], FAKE_SEP); // the closing special token stays
     assert_int_equal(fake.tokens[201], 'x');
     too_long(",\"truncate_prompt_tokens\":-1", body, sizeof body);
     assert_int_equal(fake.token_count, 3 + 200);
@@ -213,7 +213,7 @@ static void test_pieces(void **state)
     fake.room = 0;
     finish();
     assert_int_equal(fake.sent_bytes, 0);
-    assert_int_equal(fake.frees, 1); // the engine is rid of it already
+    assert_int_equal(fake.frees, 1); // the engine request was freed already
     fake.room = VECTORS_PIECE_MAX;
     fake_room();
     assert_true(fake.ended);

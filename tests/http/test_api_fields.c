@@ -329,7 +329,7 @@ static void test_members(void **state)
     }
 }
 
-// Where something near it is served, the sentence says what.
+// Where something similar is served, the sentence names it.
 static void test_hints(void **state)
 {
     static const struct {
@@ -348,7 +348,7 @@ static void test_hints(void **state)
     }
 }
 
-// What is refused or ignored is known, so its type is, too.
+// The types of refused and ignored fields are checked as well.
 static void test_types(void **state)
 {
     static const struct {
@@ -679,8 +679,7 @@ static void test_long_names(void **state)
     fake_end();
 }
 
-// What the exchange knows of a request reaches the engine: whose turn it is, and till when it
-// waits.
+// The key and the deadline of a request reach the engine.
 static void test_key_and_deadline(void **state)
 {
     static const struct endpoint *const all[] = {&chat, &messages, &embeddings, &rerank};
@@ -699,7 +698,7 @@ static void test_key_and_deadline(void **state)
     }
 }
 
-// A body of many bytes is not one of many values: what stands in strings does not count.
+// A body of many bytes need not have many values: what is inside strings does not count.
 static void test_values_in_strings(void **state)
 {
     enum { PARTS = 4200, COMMAS = 1024 };

@@ -347,7 +347,7 @@ static void test_foreign_fields(void **state)
     assert_int_equal(fake.ignored_fields, 3);
 }
 
-// Paths of late blocks, also behind a result with many blocks of its own.
+// Paths of late blocks, also after a result with many blocks of its own.
 static void test_paths_of_many_blocks(void **state)
 {
     char body[4096], blocks[1024];

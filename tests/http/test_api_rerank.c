@@ -227,11 +227,11 @@ static void test_large_documents(void **state)
     fake.offloaded = false;
     finish(&score, 1);
     assert_true(fake.offloaded);
-    assert_true(fake.sent_bytes > 50000); // in pieces, of a length told before
+    assert_true(fake.sent_bytes > 50000); // in pieces, with the length sent before
     assert_int_equal(fake.sent_bytes, fake.length);
     assert_true(fake.ended);
     assert_int_equal(fake.answers, 1);
-    fake_end(); // a reader that takes a part, then leaves
+    fake_end(); // the reader takes a part, then leaves
     fake_begin(MODEL_RERANKER);
     fake_facts.max_model_len = 100000;
     fake_request(PATH, body);
@@ -256,7 +256,7 @@ static void test_not_finite(void **state)
     assert_int_equal(fake.status, 500);
 }
 
-// The documents that are given back go with every end; fake_end sees what stays.
+// Documents kept for the answer are freed however a request ends; fake_end finds leaks.
 static void test_failures_free_documents(void **state)
 {
     static const char body[] = "{\"model\":\"m\",\"query\":\"q\",\"documents\":[\"a\",{\"text\":"
@@ -277,7 +277,7 @@ static void test_failures_free_documents(void **state)
     assert_int_equal(fake.status, 503);
 }
 
-// What would be read many times, or never fit, ends before it is read.
+// What would be read many times, or could never fit, is refused before it is read.
 static void test_work_is_bounded(void **state)
 {
     static char body[20000];

@@ -1,5 +1,5 @@
 // Reading a large body falls into slices: JSON, the judgement of its members, the copies that a
-// conversation takes. Behind any slice it ends when the client has left. What templates and
+// conversation takes. It ends after any slice when the client has left. What templates and
 // tokenizers count is in tests/runtime/test_slices.c.
 #include "api_fake.h"
 

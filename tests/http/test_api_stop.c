@@ -29,7 +29,7 @@ static void result_add(struct result *r, struct text t)
     r->text[r->bytes] = 0;
 }
 
-// Feeds the text in pieces: bit i of cuts says that a piece ends behind byte i.
+// Feeds the text in pieces: bit i of cuts says that a piece ends after byte i.
 static struct result feed(const char *text, const struct stop_strings *stops, uint64_t cuts)
 {
     struct arena *arena = arena_create(0, 0);

@@ -252,8 +252,8 @@ struct late {
     const char *says; // in the body
 };
 
-// The first request of a connection that was accepted before the signal, sent behind it: the
-// answer, with the end of the connection behind it, is the last thing that comes.
+// The first request of a connection that was accepted before the signal, sent after it: its answer
+// is the last one, then the connection ends.
 static void late_check(struct http_client *client, const struct late *late)
 {
     struct http_answer answer;
@@ -298,8 +298,8 @@ static void drain_with_late(uint64_t grace_ms, const struct late *late, size_t c
     "down.\"},\"request_id\":\"req_"
 #define X_KEY "x-api-key: " KEY "\r\n"
 
-// Behind the grace: 503 in both shapes, with the time to try again. The key comes first; what
-// needs none still answers, and /ready has turned.
+// After the grace period: 503 in both shapes, with the time to try again. The key is checked first;
+// open routes still answer, and /ready answers 503.
 static void test_late_requests_are_refused(void **state)
 {
     (void)state;
@@ -329,7 +329,7 @@ static void test_soon_requests_are_served(void **state)
     drain_with_late(60000, soon, sizeof soon / sizeof *soon);
 }
 
-// The answer under way says that the connection closes: what was piped behind it was not taken.
+// The answer under way says that the connection closes: what was pipelined after it was not taken.
 static void test_pipelined_behind_the_signal(void **state)
 {
     (void)state;
@@ -370,8 +370,8 @@ static void cut_check(struct http_client *client)
     http_answer_free(&answer);
 }
 
-// A stream that has begun gets its last event; one that has not, a whole answer and a body that a
-// text worker holds: 503. Only then connections end.
+// At the deadline a stream that has begun gets its last event; other requests, also one whose body
+// a text worker holds, get 503. Only then connections end.
 static void test_deadline_cuts(void **state)
 {
     (void)state;
@@ -414,7 +414,7 @@ static void test_deadline_cuts(void **state)
     fixture_close(&f);
 }
 
-// A reader that takes nothing cannot be told: its connection is broken.
+// A reader that takes nothing cannot get an answer: its connection is reset.
 static void test_deadline_breaks_stalled_readers(void **state)
 {
     (void)state;

@@ -176,8 +176,8 @@ static void test_leave(void **state)
     assert_int_equal(metric_value(&fixture, "weft_connections"), 1); // the one that asks
 }
 
-// The reader has stalled and the finish event lies in the ring behind what it did not take: when it
-// leaves nobody will announce that event again, and the request goes at once.
+// The reader has stalled and the finish event is in the ring after events that were not taken: when
+// the reader leaves, nobody announces that event again, and the request is freed at once.
 static void test_leave_before_the_last_event(void **state)
 {
     (void)state;
@@ -377,7 +377,8 @@ static void test_leave_while_prepared(void **state)
 }
 
 // Large bodies fill every worker that takes them, and more wait; small ones are answered all the
-// same, however many come. A large one whose client leaves while it waits is told at once.
+// same, however many come. The handler of a large one whose client leaves while it waits is told at
+// once.
 static void test_small_work_overtakes(void **state)
 {
     (void)state;
@@ -636,7 +637,8 @@ static bool one_abort_more(void *before)
     return finished("abort") == *(uint64_t *)before + 1;
 }
 
-// Who leaves is an abort; what the server ends because the device failed is an error.
+// A client that leaves is counted as an abort; a request that the server ends because the device
+// failed, as an error.
 static void test_ends_are_counted(void **state)
 {
     (void)state;
@@ -672,7 +674,7 @@ static void test_health_beside_a_failed_model(void **state)
     fixture.models[1].engine = other;
     failed->failed = 1;
     failed->beat_ns = 1;
-    for (int late = 0; late <= 1; late++) { // then the other one should have turned, too
+    for (int late = 0; late <= 1; late++) { // 1: the other model is late as well
         engine_double_stats(other)->beat_ns = (uint64_t)late;
         assert_true(http_once(fixture.port, "GET", "/health", NULL, NULL, &answer));
         assert_int_equal(answer.status, late ? 503 : 200);
@@ -684,7 +686,7 @@ static void test_health_beside_a_failed_model(void **state)
     engine_double_close(other);
 }
 
-// Two buckets of one bound are a page that Prometheus refuses whole.
+// Prometheus refuses a whole page if two buckets have the same bound.
 static void test_bounds_of_tokens_grow(void **state)
 {
     static const uint32_t windows[] = {1, 2, 3, 1000, 4096, 10000000, 20000000};

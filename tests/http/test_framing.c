@@ -28,7 +28,7 @@ static int close_main(void **state)
     return 0;
 }
 
-// h2o's own errors, raised before routing, are JSON of ours; a head that is no HTTP is not.
+// h2o's own errors, raised before routing, are JSON of ours; a head that is not HTTP is not.
 static void test_fallback_errors(void **state)
 {
     (void)state;
@@ -113,8 +113,8 @@ static void cases_check(const struct framing_case *cases, size_t count)
         case_check(&cases[i], i, SIZE_MAX / 2);
 }
 
-// A request whose end a proxy may see elsewhere is refused and the connection closed, also behind
-// another one; a length that stands twice alike, or in the body, is none.
+// A request whose end a proxy may see elsewhere is refused and the connection closed, also after
+// another request. Two equal lengths, or a length in the body, are no such case.
 static void test_length_in_two_ways(void **state)
 {
     (void)state;
@@ -168,7 +168,7 @@ static void test_folds_and_hosts(void **state)
     cases_check(cases, sizeof cases / sizeof *cases);
 }
 
-// Chunks by the letter, in one piece and byte by byte.
+// Chunks exactly as the RFC says, in one piece and byte by byte.
 static void test_chunks(void **state)
 {
     (void)state;
@@ -238,7 +238,7 @@ static void body_check(const char *bytes, const char *wanted)
     http_client_close(&client);
 }
 
-// The body is what the chunks hold, the next request begins behind them.
+// The body is what the chunks hold, the next request begins after them.
 static void test_chunks_joined(void **state)
 {
     (void)state;

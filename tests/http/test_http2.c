@@ -195,9 +195,9 @@ static void test_reset_cancels_one(void **state)
     assert_true(fixture_wait_cancelled(&f, 2));
     port_double_settle(f.ports[0]);
     assert_true(fixture_wait_live(&f, 8));
-    assert_true(port_double_push(f.ports[0], 0, 1, FINISH_STOP)); // stream 5 is well
+    assert_true(port_double_push(f.ports[0], 0, 1, FINISH_STOP)); // stream 5 is not affected
     exchange_check(fd, 5, 200, "data: {\"t\":0,");
-    close(fd); // takes all others
+    close(fd); // ends all others
     assert_true(fixture_wait_cancelled(&f, 7));
     port_double_settle(f.ports[0]);
     assert_true(fixture_wait_live(&f, 0));
@@ -309,7 +309,7 @@ static void test_dripping_body(void **state)
         usleep(100000);
         dripped++;
     }
-    assert_true(dripped < 200); // else it may drip for ever
+    assert_true(dripped < 200); // otherwise it could drip for ever
     close(fd);
     fixture_close(&f);
 }
@@ -393,7 +393,7 @@ static void *drain_main(void *fixture)
     return lost == 0 ? fixture : NULL;
 }
 
-// A stream that begins behind the grace gets 503; one from before is served to its end.
+// A stream that begins after the grace period gets 503; an earlier one is served to its end.
 static void test_drain_refuses_late_streams(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-// What strangers can make the server hold: connections without a request give way once newcomers
-// wait, and the bodies of all requests under way share a budget.
+// What unknown clients can make the server hold: connections without a request are closed once new
+// ones wait, and the bodies of all requests under way share a budget.
 #include "tests/http/fixture.h"
 
 #include <dlfcn.h>
@@ -270,7 +270,7 @@ static void test_body_budget_over_threads(void **state)
 
 static _Atomic uint32_t hashes;
 
-// In place of libcrypto's, which it calls: how often keys are looked at.
+// Replaces libcrypto's function and calls it: counts how often keys are checked.
 unsigned char *HMAC(const EVP_MD *type, const void *key, int key_bytes, const unsigned char *data,
                     size_t bytes, unsigned char *out, unsigned *out_bytes)
 {
@@ -319,7 +319,7 @@ static void test_keys_are_judged_once(void **state)
     fixture_close(&f);
 }
 
-// Stands in for the system's: of a client that is to be watched, it says that no watch is left.
+// Replaces the system's function: fails as if no watch were left for a client.
 static _Atomic bool watches_spent;
 
 int epoll_ctl(int epoll, int operation, int fd, struct epoll_event *event)

@@ -90,7 +90,7 @@ static void test_encoded(void **state)
             fail_msg("%s is known", unknown[i]);
 }
 
-// A proxy that lets only /v1/ through reads a path as sent: nothing else may be reached by dots.
+// A proxy that lets only /v1/ through reads a path as sent, so dots must not lead elsewhere.
 static void test_dots(void **state)
 {
     (void)state;

@@ -51,7 +51,7 @@ struct order_case {
     const char *code;
 };
 
-// Each row is wrong in everything behind the check that must speak.
+// Each row passes the checks before the one that must fail, and would fail all later ones.
 static const struct order_case order[] = {
     {"POST", "/v1/nowhere", "", "x", 404, "unknown_url"},
     {"DELETE", "/v1/messages/nowhere", "", NULL, 404, "not_found_error"},
@@ -361,7 +361,7 @@ static void test_health_of_engines(void **state)
     stats->step_started_ns = stats->beat_ns = 0;
 }
 
-// What needs no key answers whatever is sent for one; each path knows its methods.
+// Open paths answer whatever key is sent; each path knows its methods.
 static void test_open_paths(void **state)
 {
     (void)state;
@@ -735,7 +735,7 @@ static void test_bytes_max(void **state)
     assert_in_range(server_bytes_max(&options) - twenty, 2 * ((uint64_t)BODY + SCRATCH),
                     2 * (3 * (uint64_t)SCRATCH + (UINT64_C(1) << 30)));
     options.text_workers = 1;
-    pid_t child = fork(); // where few files may be open: what asks for less keeps it
+    pid_t child = fork(); // with few open files allowed: a lower limit asked for is kept
     if (child == 0) {
         enum { FILES = 200 };
         setrlimit(RLIMIT_NOFILE, &(struct rlimit){FILES, FILES});
@@ -748,7 +748,7 @@ static void test_bytes_max(void **state)
     assert_int_equal(status, 0);
 }
 
-// SO_REUSEPORT alone would let two servers share a port in silence.
+// SO_REUSEPORT alone would let two servers share a port unnoticed.
 static void test_port_in_use(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-// Who of the text workers runs, counted in slices and in the order in which they stand: no times.
-// Each test lets one body begin and wait until the others stand at the gate, one after another.
+// Which text workers run, in slices and in the order in which they wait, without times. Each test
+// lets one body begin and wait until the others stand at the gate, one after another.
 #include "base/arena.h"
 #include "http/gate.h"
 #include "http/work.h"
@@ -15,7 +15,7 @@
 
 enum { MIB = 1 << 20, LOG_MAX = 256, FAR_MS = 20000 };
 
-// What stands for an exchange: a body of so many slices.
+// Stands for an exchange: a body of so many slices.
 struct exchange {
     char name;
     uint32_t slices, size;
@@ -172,7 +172,7 @@ static void test_small_beside_large(void **state)
     wait_for(logged_are, 2);
     assert_true(submit(&small[1]));
     assert_true(submit(&small[2]));
-    wait_for(waiting_are, 2); // 1 runs, 2 waits; 3 stands behind one of them
+    wait_for(waiting_are, 2); // 1 runs, 2 waits; 3 is queued after one of them
     small[0].hold = false;
     for (int i = 0; i < 3; i++) {
         struct exchange *x = take();

@@ -1,6 +1,5 @@
-// The plan of a step's attention over random steps and limits: every query of every row is
-// computed once for each KV head, over all parts that it sees, and nothing passes the room that was
-// laid out.
+// The plan of a step's attention over random steps and limits: every query of every row is computed
+// once for each KV head, over all parts that it sees, and nothing exceeds the planned capacity.
 #include "kernels/attn_plan.h"
 
 #include <setjmp.h>

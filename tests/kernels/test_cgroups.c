@@ -1,5 +1,5 @@
-// What control groups leave, read from made-up hierarchies: version 2 nested, version 1 on a host
-// and in a container that sees only its own part, no limits, files that are not there or not sane.
+// Limits of control groups, read from made-up hierarchies: version 2 nested, version 1 on a host
+// and in a container that sees only its own part, no limits, files that are missing or malformed.
 #include "kernels/cpu/cgroups.h"
 
 #include <setjmp.h>

@@ -53,7 +53,7 @@ static void test_memory(void **state)
     trial_close(&t);
 }
 
-// Large pieces come in huge pages: nothing of the last one stays when a piece is given back.
+// Large pieces use huge pages: nothing of the last page stays mapped when a piece is given back.
 static void test_memory_goes(void **state)
 {
     (void)state;

@@ -41,7 +41,8 @@ static void block_fill(struct trial *t, void *cache, enum dtype kv, uint32_t kno
     }
 }
 
-// The last `queries` tokens of a sequence of `known` ask; what lies past it must not be seen.
+// Attention of the last `queries` tokens of a sequence of `known` tokens; what lies past it must
+// not be seen.
 static void keys_end(struct trial *t, enum dtype kv, uint32_t known, uint32_t queries)
 {
     struct attn_shape shape = {

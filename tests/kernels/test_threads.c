@@ -99,7 +99,8 @@ static void test_refused(void **state)
     threads_close(NULL);
 }
 
-// No thread has room for a stack this large: the pool is refused and says which one did not start.
+// There is no memory for a stack this large: the pool is refused with a sentence that names the
+// thread.
 static void test_no_room(void **state)
 {
     (void)state;

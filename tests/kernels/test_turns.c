@@ -65,7 +65,7 @@ static void *engine_main(void *argument)
             e->api->turn_more(e->stream, true);
         stay_away(e, e->first + i * e->between);
         if ((i == 0 && e->first > 1) || (i > 0 && e->more && e->between > 0))
-            pass(1000000); // whoever does not wait for it goes on now
+            pass(1000000); // members that do not wait for it go on now
         e->api->turn_take(e->stream);
         assert_int_equal(++e->table->inside, 1);
         e->table->order[e->table->count++] = e->number;
@@ -165,7 +165,7 @@ static void test_starters_are_of_different_age(void **state)
     assert_int_equal(longest_gap(&table, 0), ENGINES);
 }
 
-// One that does not say that it comes again holds nobody up: it comes for its second turn when the
+// A member that does not announce another turn makes nobody wait: it takes its second turn when the
 // other has had half of its own.
 static void test_nobody_waits_for_the_idle(void **state)
 {
@@ -205,6 +205,6 @@ int main(void)
         cmocka_unit_test(test_nobody_waits_for_the_idle),
         cmocka_unit_test(test_all_turns_are_had),
     };
-    alarm(60); // one that waits for what never comes would wait for ever
+    alarm(60); // ends the program if a member waits for ever
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -136,7 +136,7 @@ static void test_refused(void **state)
     trial_close(&t);
 }
 
-// A NaN or an infinity in the activations of an int8 product comes out as no number, in its row.
+// A NaN or an infinity in the activations of an int8 product gives NaN in its row.
 static void test_bytes_poison(void **state)
 {
     (void)state;
@@ -193,8 +193,8 @@ static void test_bytes_tiny(void **state)
     }
 }
 
-// The turn of a block is what bytes.h says, keeps lengths (times 8), spreads a single element and a
-// constant evenly, and is undone by turning back.
+// The rotation of a block is what bytes.h says, keeps lengths (times 8), spreads a single element
+// and a constant evenly, and is undone by the inverse rotation.
 static void test_bytes_turn(void **state)
 {
     (void)state;
@@ -229,8 +229,8 @@ static double relative_error(const float *got, const float *want, uint32_t n)
 }
 
 // A few columns of activations that are much larger than the others, as trained models have them,
-// met by weights that are as much smaller there: all columns count alike. One scale for a row of
-// activations loses the others (error 0.31), scales for groups and rotated blocks do not.
+// with weights that are as much smaller there, so that all columns count alike. One scale for a row
+// of activations loses the others (error 0.31), scales for groups and rotated blocks do not.
 static void test_bytes_outliers(void **state)
 {
     (void)state;
@@ -264,7 +264,7 @@ static void test_bytes_outliers(void **state)
     }
 }
 
-// A NaN in a row of weights makes that column no number: a damaged file must not look sound.
+// A NaN in a row of weights makes that column NaN: a damaged file must not go unnoticed.
 static void test_bytes_poisoned_weight(void **state)
 {
     (void)state;

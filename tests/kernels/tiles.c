@@ -28,8 +28,8 @@ static void refuse(const char *what)
     abort();
 }
 
-// A program with emulated tiles has nothing to say where the level around them cannot run; where
-// it can, it must not fall back to the level below.
+// A program with emulated tiles skips its tests where the rest of the level cannot run; where it
+// can, it must not fall back to the level below.
 static __attribute__((constructor)) void only_with_tiles(void)
 {
     if (cpu_level_find(CPU_AVX512BF16) != CPU_AVX512BF16) {

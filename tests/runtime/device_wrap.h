@@ -1,7 +1,7 @@
-// A device around device cpu that a test can look into: counts the memory that is taken, says that
-// one step may be in flight, and records and replays graphs as a GPU does (a recorded op keeps its
-// arguments; the step record behind the pointer changes). For tests; one device at a time, one
-// thread. Nothing of the model knows it: the code path of cuda runs on the CPU.
+// A wrapper of device cpu that a test can inspect: counts the memory that is taken, says that one
+// step may be in flight, and records and replays graphs as a GPU does (a recorded op keeps its
+// arguments; the step record that they point to changes). For tests; one device at a time, one
+// thread. The model does not know of it, so the code path of cuda runs on the CPU.
 #pragma once
 
 #include "kernels/device.h"

@@ -1,5 +1,5 @@
-// The rig; see model_rig.h. Block ids run backwards and interleave rows, so that nothing can lean
-// on neighbouring blocks of a sequence lying beside each other.
+// The rig; see model_rig.h. Block ids run backwards and interleave rows, so that nothing can rely
+// on consecutive blocks of a sequence being adjacent.
 #include "tests/runtime/model_rig.h"
 
 #include "base/arena.h"

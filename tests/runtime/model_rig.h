@@ -36,7 +36,7 @@ void rig_open_on(struct rig *rig, const struct device_api *api, const char *fold
                  const struct model_options *options);
 void rig_close(struct rig *rig);
 
-// False, with one line that says why, where the device of WEFT_TEST_DEVICE cannot be had here.
+// False, with one line that says why, where the device of WEFT_TEST_DEVICE is not available.
 bool rig_device_usable(void);
 
 void rig_begin(struct rig *rig);

@@ -1,6 +1,6 @@
-// The switches; see simt_device.h. The emulator's steering is not part of the device contract: its
+// The switches; see simt_device.h. Controlling the emulator is not part of the device contract: its
 // functions are looked up in the library that the device came from. A real card has none of them:
-// nothing is steered, and the emulator's counters stay zero.
+// nothing is controlled, and the emulator's counters stay zero.
 #include "tests/runtime/simt_device.h"
 
 #include <dlfcn.h>

@@ -196,7 +196,7 @@ static void test_refusals_and_lines(void **state)
     assert_non_null(strstr(rig->err.text, "malformed or not supported"));
 }
 
-// What must end with a sentence instead of running on.
+// Templates that must end with an error instead of running on.
 static void test_limits(void **state)
 {
     struct rig *rig = *state;

@@ -43,7 +43,7 @@ static void segments_check(const struct chat_output *out)
     assert_int_equal(at - out->text.at, out->text.bytes);
 }
 
-// 1: as recorded; 0: not, after saying how.
+// 1: as recorded; 0: different, which is printed.
 static int case_run(const char *folder, const json_t *contexts, const json_t *one,
                     struct arena *arena)
 {

@@ -1,5 +1,5 @@
-// What config.json and its neighbours are taken to mean: kinds, defaults of each family, windows,
-// end ids, pooling. Refusals are in test_hostile.c.
+// How config.json and the files beside it are read: kinds, defaults of each family, windows, end
+// ids, pooling. Refusals are in test_hostile.c.
 #include "base/json.h"
 #include "runtime/model/config.h"
 #include "tests/runtime/golden.h"
@@ -75,7 +75,7 @@ static void test_defaults_are_the_family_s(void **state)
     parse("Qwen2ForCausalLM", ",\"dtype\":\"bfloat16\"");
     assert_true(config.qkv_bias && !config.o_bias);
     assert_int_equal(config.dtype, DTYPE_BF16);
-    parse("Qwen2ForCausalLM", ",\"attention_bias\":true"); // its output projection has none
+    parse("Qwen2ForCausalLM", ",\"attention_bias\":true"); // its output projection has no bias
     assert_true(config.qkv_bias && !config.o_bias);
     parse("Qwen3ForCausalLM", ",\"attention_bias\":true");
     assert_true(config.qkv_bias && config.o_bias);
@@ -257,7 +257,7 @@ static void test_yes_no_rerankers_are_recognised(void **state)
     assert_int_equal(config.kind, MODEL_RERANKER);
 }
 
-// With a score head only Qwen3-Reranker's own checkpoints read its prompt; a fine-tune does not.
+// With a score head only Qwen3-Reranker's own checkpoints get its prompt; a fine-tune does not.
 static void test_score_heads_read_what_their_folder_says(void **state)
 {
     const struct place *place = *state;

@@ -1,5 +1,5 @@
 // Proves that a stream of tokens gives the text of the whole sequence, only whole characters at a
-// time, for each kind of decoder; and what becomes of a character that never ends.
+// time, for each kind of decoder; and what an incomplete character becomes.
 #include "runtime/text/tokenizer.h"
 
 #include <setjmp.h>
@@ -83,7 +83,7 @@ static void test_byte_fallback(void **state)
     EXPECT(t, true, REPLACEMENT "x\xC3\xA9", 5, 6, 3, 4);
     struct detok d;
     detok_init(&d, t, true);
-    detok_continue(&d); // behind a prompt the space stays
+    detok_continue(&d); // after a prompt the space stays
     stream(t, d, (const int32_t[]){1, 1}, 2, " hi hi");
     assert_true(text_is(tokenizer_token_bytes(t, 1), " hi"));
     assert_true(text_is(tokenizer_token_text(t, 1), MARK "hi"));
@@ -117,7 +117,8 @@ static void test_metaspace(void **state)
     EXPECT(t, true, "ab a", 0, 1, 0);
     EXPECT(t, true, " a", 2, 0);
     tokenizer_close(t);
-    // behind another decoder only the marks of the first token go, no space that a byte spells
+    // after another decoder only the marks of the first token are dropped, not a space from a byte
+    // token
     t = open_text("{\"decoder\":{\"type\":\"Sequence\",\"decoders\":[{\"type\":\"ByteFallback\"},"
                   "{\"type\":\"Metaspace\",\"replacement\":\"" MARK "\",\"prepend_scheme\":"
                   "\"always\"}]},\"model\":{\"vocab\":[[\"" MARK "a" MARK "b\",-1],[\"<0x20>\",-1],"

@@ -231,8 +231,8 @@ static void test_float16_is_as_good(void **state)
     all_models(&(struct mode){"float16", DTYPE_F16, -1, 0, 1.5, 0.15});
 }
 
-// Quantisation costs accuracy; at hidden size 64 it is the worst case. The bound only catches what
-// is broken; perplexity is measured on a trained model in test_tinystories.
+// Quantisation costs accuracy, most of all at hidden size 64. The bound only catches broken code;
+// perplexity is measured on a trained model in test_tinystories.
 static void test_int8_is_usable(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
-// The open model beyond its arithmetic (test_golden.c has that): the plan is what is taken, to the
-// byte; dummy weights; steps in flight and replayed graphs give the tokens of plain steps; masks;
-// encoder rows do not see each other; old names of norms.
+// The open model apart from its arithmetic (test_golden.c has that): the plan equals the memory
+// taken, to the byte; dummy weights; steps in flight and replayed graphs give the tokens of plain
+// steps; masks; encoder rows do not see each other; old names of norms.
 #include "base/arena.h"
 #include "base/json.h"
 #include "tests/runtime/device_wrap.h"
@@ -139,7 +139,7 @@ static void test_reranker_forms_are_chosen(void **state)
         {score, 1 + RERANK_YES_NO, true, RERANK_YES_NO},
         {"Qwen2ForSequenceClassification", 1 + RERANK_PAIR, true, RERANK_PAIR},
         {"Qwen2ForSequenceClassification", 1 + RERANK_YES_NO, false, RERANK_PAIR},
-        {"Qwen3ForCausalLM", 1 + RERANK_YES_NO, true, RERANK_PAIR}, // no reranker: for others
+        {"Qwen3ForCausalLM", 1 + RERANK_YES_NO, true, RERANK_PAIR}, // not a reranker: ignored
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char folder[64];
@@ -235,7 +235,7 @@ static void test_flight_and_graphs_change_no_token(void **state)
     folder_remove(folder);
 }
 
-// A step of one token a row is no decode step where a prompt goes on: that row wants nothing.
+// A step of one token per row is not a decode step if a prompt continues: that row wants nothing.
 static void test_one_token_of_a_prompt_wants_nothing(void **state)
 {
     (void)state;
@@ -398,7 +398,7 @@ static void test_old_norm_names_are_known(void **state)
     folder_remove(folder);
 }
 
-// Filled to the brim, no section of a batch writes into another.
+// In a full batch no section overlaps another.
 static void test_batch_sections_do_not_overlap(void **state)
 {
     (void)state;

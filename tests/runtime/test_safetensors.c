@@ -26,7 +26,7 @@ static void add(struct tensor_file *file, const char *name, uint32_t rows, uint3
     json_decref(shape);
 }
 
-// What the process says that reads a page which the file no longer holds; its exit status.
+// The output of a process that reads a page which the file no longer has; returns its exit status.
 static int cut_child(const char *folder, char *said, size_t bytes)
 {
     char path[128];
@@ -145,7 +145,7 @@ static void test_damaged_headers_do_no_harm(void **state)
     uint32_t refused = 0;
     for (size_t at = 0; at < BYTES - 24; at++) {
         for (int bit = 0; bit < 8; bit++) {
-            char *file = heap_take(BYTES); // exactly as long as it is: ASan sees a step outside
+            char *file = heap_take(BYTES); // so that ASan finds a read past its end
             uint64_t length = sizeof header - 1;
             memcpy(file, &length, 8);
             memcpy(file + 8, header, length);

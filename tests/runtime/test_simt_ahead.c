@@ -1,7 +1,7 @@
 // Running one step ahead on a device that keeps the sampling state, through model.h on the CUDA
 // sources under the emulator, with lazy streams and replayed graphs: the fed token, penalties and
 // random numbers stay on the device and survive preemption; a row that ended takes part in one more
-// step without a trace; its row and blocks serve the next sequence at once; masks made from the
+// step without any effect; its row and blocks serve the next sequence at once; masks made from the
 // last token come between forward and sampler. The reference is device cpu, step by step, in
 // float32.
 #include "base/json.h"
@@ -68,7 +68,7 @@ static struct sample_params params_of(uint32_t r)
                                   .penalty_row = r};
 }
 
-// The sequence's first chunk is in the batch: how it is sampled, and what it has said so far.
+// Admits a sequence whose first chunk is in the batch: how it is sampled, and its outputs so far.
 static void admit_as(struct rig *rig, const struct rig_sequence *s, uint32_t prompt,
                      const struct sample_params *params)
 {
@@ -139,8 +139,8 @@ static void test_state_stays_on_the_device(void **state)
     close_simt(&rig);
 }
 
-// Row 1 is dropped with a step in flight and comes back among the others, in one prefill, with what
-// it had said: the same draws and penalties go on.
+// Row 1 is dropped with a step in flight and comes back among the others, in one prefill, with its
+// earlier outputs: the same draws and penalties continue.
 static void test_preempted_rows_go_on(void **state)
 {
     (void)state;
@@ -228,7 +228,7 @@ static void test_ended_rows_leave_no_trace(void **state)
 }
 
 // A forward is launched, then the last token read, its mask made, then the sampler launched. The
-// mask of a row allows the tokens whose rest by 7 follows that of its last token.
+// mask of a row allows the tokens whose remainder modulo 7 follows that of its last token.
 static void test_masks_come_between(void **state)
 {
     (void)state;
@@ -254,7 +254,7 @@ static void test_masks_come_between(void **state)
         for (int32_t t = (last + 1) % 7; t < VOCAB; t += 7)
             mask[t / 32] |= 1u << t % 32;
         assert_int_equal(model_sample(rig.model, mask, 1, &err), STATUS_OK);
-        memset(mask, 0, sizeof mask); // ours again at once
+        memset(mask, 0, sizeof mask); // the memory is ours again at once
     }
     rig_collect(&rig);
     close_simt(&rig);

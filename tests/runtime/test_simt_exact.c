@@ -335,7 +335,7 @@ static void test_bits_across_parts_of_attention(void **state)
         same_bits(b, logits, i, "decode over 1,024");
     }
     static const uint32_t shared[] = {63, 64};
-    for (size_t i = 0; i < 2; i++) { // a chunk over the border, one behind it
+    for (size_t i = 0; i < 2; i++) { // a chunk over the border, and one after it
         struct rig_sequence t = sequence(4, b->tokens, b->of->prompt + 9);
         rig_begin(&b->rig);
         blocks_borrow(b, &t, s.row, shared[i]);
@@ -393,7 +393,7 @@ static void test_flight_and_graphs_change_no_token(void **state)
     bench_end(b);
 }
 
-// The counter of cuBLASLt calls counts: without exact mode there are some.
+// The counter of cuBLASLt calls works: without exact mode there are some.
 static void test_products_are_counted(void **state)
 {
     (void)state;

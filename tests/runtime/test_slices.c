@@ -1,5 +1,5 @@
-// Preparing a large text falls into slices: each part of the way counts what it does, ends where
-// the result is unwanted, and gives the same tokens and the same text as without slices.
+// A large text is prepared in slices: each stage counts its work, ends where the result is
+// unwanted, and gives the same tokens and the same text as without slices.
 #include "runtime/text/prompt.h"
 #include "runtime/text/rerank.h"
 #include "tests/base/counted.h"
@@ -156,8 +156,7 @@ static enum status prompt(const struct tokenizer *t, const struct chat_template 
     return status;
 }
 
-// Both halves of the way to a prompt count: with a window of ten tokens nearly all is the
-// template's.
+// Template and tokenizer both count: with a window of ten tokens nearly all work is the template's.
 static void test_prompt(void **state)
 {
     (void)state;

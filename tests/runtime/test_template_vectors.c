@@ -58,7 +58,7 @@ static void test_templates_are_as_jinja2_renders_them(void **state)
     json_decref(root);
 }
 
-// What Python's strftime makes of moments at the borders of days, weeks and years.
+// Python's strftime at the borders of days, weeks and years.
 static void test_the_time_is_as_python_has_it(void **state)
 {
     (void)state;

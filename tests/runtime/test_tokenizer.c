@@ -1,8 +1,8 @@
 // Proves that ids are exact on every vector of recorded/tokenizers.json (small tokenizers of our
 // own, encoded by the reference library) and, where the shared data are, of every vector of theirs
-// whose vocabulary is there; says how many were checked and which were left out for want of a
-// vocabulary. The expected ids come from independent implementations (see the assets' MANIFEST).
-// GGUF vocabularies are turned into folders by gguf_vocab.py.
+// whose vocabulary is there; prints how many were checked and which were skipped because their
+// vocabulary is missing. The expected ids come from independent implementations (see the assets'
+// MANIFEST). GGUF vocabularies are turned into folders by gguf_vocab.py.
 #include "runtime/text/tokenizer.h"
 
 #include "base/file.h"
@@ -183,7 +183,7 @@ static struct tokenizer *open_model(const char *name)
     if (strcmp(name, "distilgpt2") == 0)
         return open_gguf("gpt-2");
     if (strstr(name, "Llama-2"))
-        return open_gguf("llama-spm"); // in hf/llama2 the no-break space was lost
+        return open_gguf("llama-spm"); // hf/llama2 lacks the no-break space
     if (strstr(name, "falcon"))
         return open_gguf("falcon");
     if (strcmp(name, "t5-base") == 0)

@@ -83,7 +83,7 @@ static void test_added_token_flags(void **state)
     tokenizer_close(t);
 }
 
-// A token of spaces that takes its neighbours: what one match took is not matched again.
+// A token of spaces that also takes neighbouring spaces: what one match took is not matched again.
 static void test_tokens_of_spaces(void **state)
 {
     (void)state;
@@ -107,7 +107,7 @@ static void test_plain_segments(void **state)
                                       {text_of("<s>a"), false},
                                       {text_of("b"), true}};
     expect(t, (struct encode_args){.segments = segments, .segment_count = 4}, want, 6);
-    // A marker that is half the user's is no marker; what stands around it is not disturbed.
+    // A marker of which the user wrote a part is not a marker; the text around it is not affected.
     static const int32_t half[] = {5, 7, 6, 10};
     struct text_segment halves[] = {{text_of("<"), true}, {text_of("s><s>"), false}};
     expect(t, (struct encode_args){.segments = halves, .segment_count = 2}, half, 4);
@@ -119,7 +119,7 @@ static void test_plain_segments(void **state)
 }
 
 // What the user wrote is never a token, whatever a normalizer makes of it or of what stands before;
-// what the template wrote is found behind it.
+// what the template wrote after it is found.
 static void test_plain_marks_pass_normalizers(void **state)
 {
     (void)state;
@@ -241,8 +241,8 @@ static void test_too_little_room(void **state)
     tokenizer_close(t);
 }
 
-// One word of a megabyte, with a merge for every neighbour, in near-linear time: what would be
-// quadratic does not end within the patience of a test.
+// One word of a megabyte, with a merge for every neighbour, in near-linear time: quadratic time
+// would exceed the test's time limit.
 static void test_one_long_word(void **state)
 {
     (void)state;
@@ -420,8 +420,8 @@ static void file_put(const char *folder, const char *name, const char *text)
     assert_int_equal(fclose(file), 0);
 }
 
-// What the neighbours of tokenizer.json change: the folder it lies in, a lower case in front of it;
-// and that what is no readable file is said to be none.
+// What files beside tokenizer.json change: the folder it lies in, lower case before normalization;
+// and that an unreadable file is reported.
 static void test_folders_are_read(void **state)
 {
     (void)state;
@@ -624,7 +624,7 @@ static void test_small_models_are_the_reference_s(void **state)
     }
 }
 
-// What a tokenizer file may not say, and the words of the refusal.
+// Tokenizer files that are refused, and the words of the refusal.
 static void test_parts_are_refused_with_their_words(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-// A tokenizer behind a pipe, for tools/tokenizer_diff.py: no test by itself.
+// A tokenizer that is driven through a pipe by tools/tokenizer_diff.py; not a test itself.
 //
 // Request: u32 operation, u32 bytes, payload. Operation 0..3 encodes with these flags and answers
 // u32 count and the ids; 8 and 9 decode ids (9: without special tokens), 10 and 11 the same through

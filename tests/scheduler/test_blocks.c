@@ -105,7 +105,7 @@ static void test_eviction_takes_the_oldest(void **state)
     block_share(&w.blocks, ids[0]); // used once more: now it is the newest
     block_give(&w.blocks, ids[0], false);
     for (uint32_t i = 0; i < COUNT - 3; i++)
-        (void)block_take(&w.blocks); // the free ones first
+        (void)block_take(&w.blocks); // free blocks are taken first
     assert_int_equal(w.blocks.cached_count, 3);
     assert_int_equal(block_take(&w.blocks), ids[1]);
     assert_int_equal(prefix_find(&w.blocks, &names[1]), BLOCK_NONE);
@@ -145,10 +145,10 @@ static void test_leaving_blocks_are_counted(void **state)
     prefix_put(&w.blocks, id, &name, true);
     block_share(&w.blocks, id);
     block_leave(&w.blocks, id);
-    assert_int_equal(w.blocks.releasing_count, 0); // somebody stays
+    assert_int_equal(w.blocks.releasing_count, 0); // one holder stays
     block_leave(&w.blocks, id);
     assert_int_equal(w.blocks.releasing_count, 1);
-    block_share(&w.blocks, id); // somebody else comes
+    block_share(&w.blocks, id); // another holder comes
     assert_int_equal(w.blocks.releasing_count, 0);
     block_give(&w.blocks, id, true);
     block_give(&w.blocks, id, true);

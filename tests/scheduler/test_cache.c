@@ -1,5 +1,5 @@
 // What the prefix cache keeps and gives, seen in results and in tokens computed: blocks of a result
-// that is not finite are never given to anybody, and who waits does not look for the same again.
+// that is not finite are never shared, and a waiting sequence does not repeat its lookups.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -34,8 +34,8 @@ static uint64_t computed_alone(struct rig *rig, int32_t first, uint32_t length)
     return fake_computed(rig->model) - before;
 }
 
-// The prompt takes three steps of 64 tokens; one of them is spoilt, and the result tells of it only
-// in the last. Whichever it was, the same prompt is then computed anew from its start and is sound.
+// The prompt takes three steps of 64 tokens; one of them is corrupted, and only the last gives a
+// result. Whichever it was, the same prompt is then computed anew from its start and is correct.
 static void test_blocks_of_a_result_that_is_not_finite_are_forgotten(void **state)
 {
     (void)state;
@@ -60,8 +60,8 @@ static void test_blocks_of_a_result_that_is_not_finite_are_forgotten(void **stat
     }
 }
 
-// What a sound prompt had left in the cache is not trusted either once a result that used it is
-// not finite: memory may have gone bad since.
+// Blocks that a good prompt left in the cache are not trusted either once a result that used them
+// is not finite: memory may have become corrupt since.
 static void test_shared_blocks_are_forgotten_too(void **state)
 {
     (void)state;
@@ -77,7 +77,8 @@ static void test_shared_blocks_are_forgotten_too(void **state)
     rig_close(&rig);
 }
 
-// Of two that share blocks one fails; the other, which goes on, does not name them anew.
+// Of two sequences that share blocks one fails; the other, which goes on, does not enter them into
+// the cache again.
 static void test_a_sharer_does_not_announce_them_again(void **state)
 {
     (void)state;
@@ -91,7 +92,7 @@ static void test_a_sharer_does_not_announce_them_again(void **state)
     struct request *long_one = rig_generate(&rig, 0, 200, 1, 1);
     rig_step(&rig);
     assert_int_equal(fake_batch(rig.model)->row_count, 2);
-    port_cancel(rig.port, long_one); // before any result of its own
+    port_cancel(rig.port, long_one); // before it has a result
     assert_int_equal(run_to_end(&rig, bad), FINISH_ERROR);
     assert_int_equal(run_to_end(&rig, long_one), FINISH_CANCEL);
     port_free(rig.port, bad);
@@ -153,7 +154,7 @@ static void test_a_waiting_sequence_keeps_its_match(void **state)
         bool lost = rig.engine->blocks.cached_count < cached;
         cached = rig.engine->blocks.cached_count;
         if (waits && waited++ > 0 && evicted == 0) {
-            assert_true(looked_up(&rig) <= 1); // the block after those it has
+            assert_true(looked_up(&rig) <= 1); // the block after those it has found
             quiet++;
         }
         evicted = lost; // seen by the next plan
@@ -167,7 +168,7 @@ static void test_a_waiting_sequence_keeps_its_match(void **state)
 }
 
 // Six blocks of its prompt are in the cache and held by nobody, and one more is free: it needs
-// nine, so it does not start and take some of them to no use.
+// nine, so it does not start and hold some of them for nothing.
 static void test_cached_blocks_are_no_free_ones(void **state)
 {
     (void)state;
@@ -191,8 +192,8 @@ static void test_cached_blocks_are_no_free_ones(void **state)
     rig_close(&rig);
 }
 
-// Eight sequences share a thousand blocks that one of them computes: what is more than a plan may
-// look up is left to the next ones, and nobody computes anything twice.
+// Eight sequences share a thousand blocks that one of them computes: lookups beyond the bound of
+// one plan are left to the next plans, and nothing is computed twice.
 static void test_a_plan_looks_up_so_many_blocks(void **state)
 {
     (void)state;

@@ -60,7 +60,7 @@ static void test_lengths_and_contexts_end(void **state)
     }
 }
 
-// The token that comes third alone, found anew with stop ids around it that never come.
+// The third token of a request run alone is its stop id, among stop ids that never occur.
 static void test_stop_ids_beyond_the_device_end(void **state)
 {
     (void)state;
@@ -167,7 +167,8 @@ static void test_results_are_admitted_by_bytes(void **state)
     rig_close(&rig);
 }
 
-// What is refused leaves nothing counted: requests, tokens and bytes can be had to the last one.
+// A refused request leaves nothing counted: all requests, tokens and bytes of the limits can be
+// used.
 static void test_a_refusal_counts_nothing(void **state)
 {
     (void)state;
@@ -207,7 +208,7 @@ static void test_a_refusal_counts_nothing(void **state)
     rig_close(&rig);
 }
 
-// Tokens that were there before come first.
+// Tokens that were in the ring before are read first.
 static void run_until_cancelled(struct rig *rig, struct request *request)
 {
     struct token_event event = {0};
@@ -246,7 +247,7 @@ static void test_a_stopped_reader_is_paused_alone(void **state)
     assert_false(readable(rig.engine->gate.waker));
     for (uint32_t i = 0; i < 10; i++)
         assert_true(port_next(rig.port, stopped, &event, NULL));
-    assert_true(readable(rig.engine->gate.waker));   // a sleeping engine would hear of it
+    assert_true(readable(rig.engine->gate.waker));   // a sleeping engine would be woken
     assert_int_equal(rig_step(&rig), ENGINE_WORKED); // it goes on
     for (uint32_t i = 0; i < 20; i++)
         rig_step(&rig);
@@ -296,7 +297,7 @@ static void test_a_reader_that_had_taken_all_is_not_slow(void **state)
     rig_close(&rig);
 }
 
-// A reader that takes one event at a time: its two choices get the free entry in turn.
+// With a reader that takes one event at a time the two choices get the free entry in turn.
 static void test_scarce_credit_goes_round(void **state)
 {
     (void)state;
@@ -334,8 +335,8 @@ static void read_slowly(struct rig *rig, struct request *r, uint32_t count)
 }
 
 // A sequence whose blocks went while its reader was slow starts again for half a ring of tokens,
-// not for one, though it is the oldest: else each token that is taken would cost it a prefill, and
-// the younger one its blocks.
+// not for one, though it is the oldest: otherwise each token read would cost it a prefill, and the
+// younger one its blocks.
 static void test_a_trickling_reader_costs_no_prefills(void **state)
 {
     (void)state;
@@ -456,8 +457,8 @@ static void test_a_fault_ends_everything(void **state)
     }
 }
 
-// The device failed under another engine: this one refuses at once, and ends what lives, a step in
-// flight or not, when it turns; what was on its way in ends, too.
+// The device failed under another engine: this one refuses new requests at once, and at its next
+// pass ends live ones, with or without a step in flight, and those not yet taken in.
 static void test_a_lost_device_ends_everything(void **state)
 {
     (void)state;
@@ -534,7 +535,7 @@ static void test_a_cancel_touches_its_request_alone(void **state)
     run_until_cancelled(&rig, a);
     assert_true(b->run.unfinished == 1);
     port_cancel(rig.port, b);
-    port_cancel(rig.port, b); // twice is once
+    port_cancel(rig.port, b); // a second cancel changes nothing
     rig_step(&rig);
     run_until_cancelled(&rig, b);
     port_free(rig.port, a);
@@ -542,8 +543,8 @@ static void test_a_cancel_touches_its_request_alone(void **state)
     rig_close(&rig);
 }
 
-// The notice of a request that ended by itself is read in the next life of its number, which is
-// nobody's to cancel, or when nobody lives.
+// The notice of a request that ended by itself is read when the next request has its number, which
+// must not be cancelled, or when there is none.
 static void test_a_late_notice_cancels_nobody(void **state)
 {
     (void)state;

@@ -3,7 +3,7 @@
 // steps are the functions of base/ring.h and flag.h that production uses; each is taken as one
 // indivisible action (the order of memory within them is ThreadSanitizer's part: test_port_stress).
 // Proved: whatever the order, every event of every life arrives once and in order, no ring is
-// over-full, and nobody sleeps while there is something to do. With cancels the reader may cancel
+// over-full, and no side sleeps while there is something to do. With cancels the reader may cancel
 // each life at any time, and every other life ends by a cancel only. With parking the engine looks
 // at a request without room only when the reader gives notice. That the search can fail is shown by
 // planting faults into the order of steps.

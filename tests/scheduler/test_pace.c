@@ -1,6 +1,6 @@
 // Chunks sized by the measured time of steps (decision 0013): the rule alone, and in an engine
-// whose clock a model of costs drives, with 16 clients that send the next prompt when they have an
-// answer.
+// whose clock is advanced by a cost model, with 16 clients that send the next prompt when they have
+// an answer.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -78,8 +78,8 @@ static void client_reads(struct world *w, struct client_state *c)
     }
 }
 
-// A step takes what its tokens cost, give or take a tenth, and once in a while somebody else has
-// the processor.
+// A step takes what its tokens cost, give or take a tenth, and now and then another process has the
+// CPU.
 static void world_step(struct world *w)
 {
     engine_step(w->rig.engine, w->rig.now_ns);
@@ -155,9 +155,9 @@ static void test_tokens_follow_the_measured_time(void **state)
 {
     (void)state;
     struct pace p = {.stretch = 2.5};
-    assert_int_equal(pace_tokens(&p, 300), 300); // nothing is known
+    assert_int_equal(pace_tokens(&p, 300), 300); // nothing is measured
     note(&p, 0, 300, 100, 4);
-    assert_int_equal(pace_tokens(&p, 300), 300); // nor what a prompt costs
+    assert_int_equal(pace_tokens(&p, 300), 300); // the cost of prompt tokens is not measured
     note(&p, 50, 300, 200, 1);
     assert_int_equal(pace_tokens(&p, 300), 75); // 250 in all
     assert_int_equal(pace_tokens(&p, 40), 40);  // the step has no more
@@ -166,9 +166,9 @@ static void test_tokens_follow_the_measured_time(void **state)
     assert_int_equal(pace_tokens(&p, 300), 75);
     note(&p, 75, 75, 250, PACE_WINDOW); // prompts are left in all: 2.5 times the median of 250
     assert_in_range(pace_tokens(&p, 300), 255, 265);
-    note(&p, 10, 260, 120, 8); // they come slower
+    note(&p, 10, 260, 120, 8); // prompts arrive more slowly
     assert_int_equal(pace_tokens(&p, 300), 75);
-    note(&p, 0, 75, 100000000, 1); // somebody else had the processor
+    note(&p, 0, 75, 100000000, 1); // another process had the CPU
     assert_in_range(pace_tokens(&p, 300), 75, 110);
     struct pace_step alone = {.decodes = 0, .allowed = 300, .tokens = 300, .ns = 1};
     struct pace before = p;
@@ -186,7 +186,7 @@ static void test_a_slow_prompt_has_some_tokens_all_the_same(void **state)
     p = (struct pace){.stretch = 0};
     note(&p, 0, 300, 100, 4);
     note(&p, 10, 300, 100100, 4);
-    assert_int_equal(pace_tokens(&p, 300), 300); // no rule
+    assert_int_equal(pace_tokens(&p, 300), 300); // without a bound
 }
 
 int main(void)

@@ -1,4 +1,4 @@
-// Slow readers give their places up to those who wait (decision 0016), and come back.
+// Sequences of slow readers give their places up to waiting ones (decision 0016), and come back.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,7 +18,7 @@ static uint32_t steps_to_rest(struct rig *rig)
     return steps;
 }
 
-// Reads as fast as it can; how many steps it took, or UINT32_MAX.
+// Reads as fast as it can; returns how many steps that took, or UINT32_MAX.
 static uint32_t steps_to_end(struct rig *rig, struct request *r, enum finish finish)
 {
     struct token_event event;
@@ -95,7 +95,7 @@ static void test_a_request_waits_for_no_stalled_reader(void **state)
     }
 }
 
-// What is parked comes back for half a ring of tokens, and its minute runs on meanwhile.
+// A parked sequence comes back once half its ring is free; until then its minute runs on.
 static void test_a_parked_reader_comes_back_or_is_given_up(void **state)
 {
     (void)state;
@@ -130,7 +130,7 @@ static void test_a_parked_reader_comes_back_or_is_given_up(void **state)
     rig_close(&rig);
 }
 
-// One that waits in the queue to come back has a reader that is not slow: it is not given up.
+// The reader of a sequence that waits to come back is not slow: it is not cancelled.
 static void test_one_that_comes_back_is_not_slow(void **state)
 {
     (void)state;
@@ -180,8 +180,8 @@ static void test_what_is_kept_is_bounded(void **state)
     rig_close(&rig);
 }
 
-// Beyond the bound goes one whose reader is still slow, though one that comes back was parked
-// first.
+// Beyond the bound a request whose reader is still slow is cancelled, though one that comes back
+// was parked first.
 static void test_one_that_comes_back_is_kept(void **state)
 {
     (void)state;
@@ -286,7 +286,7 @@ static void test_no_place_is_made_in_a_full_step(void **state)
     rig_close(&rig);
 }
 
-// Choices of a request whose reader takes nothing: each has its turn, none takes a place for long.
+// Choices of a request whose reader takes nothing: each has its turn, none keeps a place for long.
 static void test_choices_without_credit_hold_no_place(void **state)
 {
     (void)state;

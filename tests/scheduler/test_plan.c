@@ -1,5 +1,5 @@
 // What a plan chooses, seen in the batches that reach the model: next tokens first, chunks within
-// the budget, requests in turn, packed pooling, shared blocks, and who falls victim to whom.
+// the budget, requests in turn, packed pooling, shared blocks, and which sequences are preempted.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -133,7 +133,7 @@ static void test_encoders_are_packed(void **state)
     uint32_t steps = 0;
     while (!is_over(&rig, one, &event)) {
         rig_step(&rig);
-        assert_true(++steps <= 3); // 2,048 inputs or 200: nobody is held up
+        assert_true(++steps <= 3); // 2,048 inputs or 200: no other prompt is delayed
     }
     assert_int_equal(event.finish, FINISH_DONE);
     while (!is_over(&rig, many, &event))
@@ -234,14 +234,14 @@ static void test_choices_share_their_prompt(void **state)
         assert_int_equal(fake_computed(rig.model), 200 + 3 * (200 - 192));
         struct request_facts facts;
         request_facts_get(r, &facts);
-        assert_int_equal(facts.cached_tokens, 0); // nothing was there before
+        assert_int_equal(facts.cached_tokens, 0); // nothing was cached before
         port_free(rig.port, r);
         assert_int_equal(rig.engine->blocks.cached_count, 12);
         rig_close(&rig);
     }
 }
 
-// Who waits for a block that another computes holds nobody up.
+// A sequence that waits for a block which another one computes delays no others.
 static void test_waiting_for_a_block_lets_others_start(void **state)
 {
     (void)state;
@@ -288,7 +288,7 @@ static void test_a_block_begun_before_is_computed_once(void **state)
     rig_close(&rig);
 }
 
-// A prompt that has started will need blocks to its end: a younger one leaves them to it.
+// A started prompt needs blocks up to its end: a younger one does not take them.
 static void test_blocks_of_a_started_prompt_are_kept(void **state)
 {
     (void)state;
@@ -326,7 +326,8 @@ static uint32_t embed_cached(struct rig *rig, uint32_t length, int32_t first)
     return facts.cached_tokens;
 }
 
-// One block too few: of the older prompt the last one goes, and what is before it is still found.
+// With one block too few the last block of the older prompt is evicted, and those before it are
+// still found.
 static void test_a_prompt_is_forgotten_from_its_end(void **state)
 {
     (void)state;
@@ -412,7 +413,7 @@ static void test_the_youngest_gives_way(void **state)
     }
 }
 
-// Blocks that come back with the step in flight count: one want, one victim.
+// Blocks that are released with the step in flight count, so one need takes one victim.
 static void test_one_want_takes_one_victim(void **state)
 {
     (void)state;

@@ -163,7 +163,7 @@ static void *side_run(void *context)
     struct pollfd sleep = {.fd = waker_fd(side->waker), .events = POLLIN};
     while (side->freed < requests_each) {
         side_turn(side);
-        // With nothing left to do by itself the thread trusts the waker alone.
+        // With nothing else to do the thread relies on the waker alone.
         int ready = poll(&sleep, 1, side_has_more(side) ? 0 : LOST_MS);
         check(ready > 0 || side_has_more(side), "no news for a minute with %u requests open",
               side->open);

@@ -1,4 +1,4 @@
-// How prompts share the steps (decision 0012), simulated: whatever comes when, no prompt waits
+// How prompts share the steps (decision 0012), simulated: whatever arrives when, no prompt waits
 // longer than twice its own turn, and a short one waits for short ones only.
 #include <setjmp.h>
 #include <stdarg.h>

@@ -64,7 +64,7 @@ static void pooling_fill(struct sim *sim, struct client *c)
     a->type_from = sim->fake.facts.token_types ? c->types : NULL;
 }
 
-// What the engine will tell the device about stops: end ids first, eight in all.
+// The stop ids that the engine will give the device: end ids first, eight in all.
 static void params_complete(struct sim *sim, struct client *c)
 {
     const struct sampling *asked = &c->args.sampling;

@@ -1,7 +1,7 @@
-// A model for tests of the scheduler, put in at link time in place of runtime/model. What it gives
-// is a pure function of the whole token history, which it reads back through the KV blocks that its
-// rows wrote: a wrong block table, a stale or an early freed block gives wrong tokens. It also
-// refuses batches that break the contract of runtime/model/batch.h.
+// A model for tests of the scheduler, linked in place of runtime/model. Its outputs are a pure
+// function of the whole token history, which it reads back through the KV blocks that its rows
+// wrote: a wrong block table, a stale or an early freed block gives wrong tokens. It also refuses
+// batches that break the contract of runtime/model/batch.h.
 #pragma once
 
 #include "runtime/model/model.h"
@@ -9,7 +9,7 @@
 struct fake_options {
     struct model_facts facts; // as the engine will see them
     bool cheap;               // for benchmarks: no KV is written or read
-    bool text;                // for demonstrations: nothing ends but by length
+    bool text;                // for demonstrations: outputs end by length only
     uint32_t sick;            // logits are not finite for one history in so many; 0: for none
 };
 
@@ -18,8 +18,8 @@ struct model *fake_open(const struct fake_options *options);
 // The launch of this step (from 1) or its collect fails; 0: never.
 void fake_fault(struct model *model, uint64_t step, bool at_collect);
 
-// What this step writes is not finite, and so is every result that reads it. Nothing of the prompts
-// tells: computed again, they are as sound as ever.
+// What this step writes is not finite, and so is every result that reads it. Prompts are not
+// changed: computed again, they give good results.
 void fake_spoil(struct model *model, uint64_t step);
 
 // The same function without any blocks: what a sequence gives when it runs alone.

@@ -60,7 +60,8 @@ static void blocks_hold(struct sim *sim)
               "%u cached, %u come", cached, releasing);
 }
 
-// Who follows whom among keyed blocks is counted right, and a match that is taken for whole is.
+// The links between keyed blocks are counted correctly, and a match that is taken for whole is
+// whole.
 static void matches_hold(struct sim *sim)
 {
     struct engine *e = sim->engine;
@@ -89,7 +90,7 @@ static void matches_hold(struct sim *sim)
     }
 }
 
-// Each place is free or a sequence's, and what is parked has none.
+// Each place is free or belongs to a sequence, and parked sequences have none.
 static void places_hold(struct sim *sim)
 {
     struct engine *e = sim->engine;
@@ -149,7 +150,7 @@ static void sequences_hold(struct sim *sim)
         sim_check(sim, e->order[i - 1]->ticket < e->order[i]->ticket, "order at %u", i);
 }
 
-// No ring over-full: what is planned and every finish to come has its entry.
+// No ring overflows: every planned token and every finish to come has an entry.
 static void credits_hold(struct sim *sim)
 {
     struct engine *e = sim->engine;
@@ -176,7 +177,8 @@ static void credits_hold(struct sim *sim)
     sim_check(sim, live == e->live_count && undrawn == e->waiting_sequences, "%u live", live);
 }
 
-// Who has a deadline and has not started, or is paused, is due at the right time; nobody else is.
+// Requests that have a deadline and have not started, or are paused, are due at the right time; no
+// others are.
 static void dues_hold(struct sim *sim)
 {
     struct engine *e = sim->engine;
@@ -199,7 +201,7 @@ static void dues_hold(struct sim *sim)
         sim_check(sim, entry[(i - 1) / 2].at_ns <= entry[i].at_ns, "due out of order at %u", i);
 }
 
-// What older prefills will still take is what the drawn sequences owe, nobody else.
+// What the budget owes is exactly what the prefills of drawn sequences will still take.
 static void debts_hold(struct sim *sim)
 {
     struct engine *e = sim->engine;
@@ -343,7 +345,7 @@ static void turns_hold(struct sim *sim)
 }
 
 // An engine may only rest when every sequence lacks room, its reader will wake the engine by making
-// some, and nobody waits for a place: slow readers have given theirs up.
+// some, and none waits for a place, because sequences of slow readers have given theirs up.
 void sim_rests(struct sim *sim)
 {
     struct engine *e = sim->engine;

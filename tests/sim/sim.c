@@ -110,7 +110,7 @@ static bool world_sleeps(struct sim *sim)
     return false;
 }
 
-// What the clock alone ends: deadlines and readers that stopped.
+// Requests that the clock alone ends: deadlines and readers that stopped.
 static uint64_t clock_ended(const struct sim *sim)
 {
     const struct engine_stats *stats = engine_stats(sim->engine);
@@ -129,7 +129,8 @@ static void world_step(struct sim *sim)
         sim_check(sim, sim->faulty, "a fault that nobody planted");
         sim->failed = true;
     }
-    // Other engines wait for one that says it goes on: it said so exactly if it launched a step.
+    // Other engines wait for one that announced another step: it must have done so exactly if it
+    // launched one.
     bool launched = fake_steps(sim->model) > launched_before;
     sim_check(sim, !sleeps || !launched || clock_ended(sim) > ended_before,
               "there was work and nobody woke the engine");
@@ -176,7 +177,8 @@ static void world_run(struct sim *sim, uint32_t steps)
     sim->closing = chance(&sim->dice, 50);
     if (sim->closing)
         engine_stop(sim->engine);
-    // Whoever stopped reading, the others finish; then the stopped are given up after a minute.
+    // Whichever readers stopped, the other requests finish; the stopped ones are cancelled after a
+    // minute.
     uint32_t patience = 100000;
     while (clients_left(sim, true) > 0) {
         sim_check(sim, patience-- > 0, "%u of %u clients never end", clients_left(sim, false),

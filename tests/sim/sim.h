@@ -1,4 +1,4 @@
-// The simulated world around one engine: its dice, its clients and what must hold after each step.
+// The simulation around one engine: random numbers, clients and what must hold after each step.
 #pragma once
 
 #include "scheduler/core.h"

@@ -19,7 +19,7 @@ struct simt_options {
     bool no_image;            // the device can run none of the kernels
     uint32_t devices;         // more than the first
     uint32_t blas_candidates; // algorithms the stand-in library names for a product; 0: one
-    uint32_t blas_best;       // which of them is fast, as events measure it
+    uint32_t blas_best;       // which of them is the fastest by the emulated events
     uint32_t blas_refuses;    // rows that every algorithm but the first refuses
     bool blas_none;           // the library names no algorithm
     bool blas_bad_first;      // the first named one does not run, as its state says

@@ -21,7 +21,7 @@ enum { STACK_BYTES = 128 * 1024 };
 
 enum fiber_state { READY, WAIT_WARP, WAIT_BLOCK, WAIT_NAMED, DONE };
 
-// What a thread knows of others' past accesses: key -> clock (see check.cpp).
+// The accesses of others that a thread is ordered after: key -> clock (see check.cpp).
 typedef std::unordered_map<uint64_t, uint32_t> clock_map;
 
 struct async_copy {
@@ -125,11 +125,11 @@ void access(const void *at, size_t bytes, bool write, bool atomic, const void *p
 void clock_merge(clock_map *into, const clock_map &from);
 void clock_release(fiber *f, clock_map *into);
 void clock_acquire(fiber *f, const clock_map &from);
-void block_acquired(); // at cta_sync: what any thread learned, all know
+void block_acquired(); // at cta_sync: all threads take over what any of them knows
 
 // --- runtime.cpp
 void stream_push(cudaStream_t stream, std::function<void()> work);
-bool stream_takes(cudaStream_t stream); // false: the launch is refused, by the thread's last error
+bool stream_takes(cudaStream_t stream); // false: refused, with the thread's last error set
 int device_of_thread();
 
 } // namespace simt

@@ -19,7 +19,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests"))
 import plant  # noqa: E402
 
-# The program that judges; else: the op that conformance walks.
+# The program that tests the fault; otherwise the judge is an op of the conformance walk.
 KERNELS, EMULATOR, DEVICE, BLAS, ACCESS = "test_simt_kernels", "test_emulator", "test_simt_device", "test_simt_blas", \
     "test_simt_access"
 PROGRAMS = (KERNELS, EMULATOR, DEVICE, BLAS, ACCESS)
@@ -89,7 +89,7 @@ MUTANTS = [
     ("last arriver: release removed", "tests/simt/probe.cu", "probe_blocks", "last[0] = atom_add_acqrel_gpu(counter, 1u);", "last[0] = atom_add(counter, 1u);", EMULATOR),
     ("weights: pieces of a vector in float16 lie over one another", C + "weights.cu", "put_vector", "p.half[p.first_row + i]", "p.half[i]", BLAS),
 ]
-# Faults that no mode can tell, with the reason.
+# Faults that no mode can detect, with the reason.
 ALLOWED = {"sampling: state changed while other warps read it":
            "equivalent today: the compiler reads only fields that the commit leaves alone"}
 

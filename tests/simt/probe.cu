@@ -1,4 +1,4 @@
-// Kernels behind probe.h: one small kernel per wrapper of dev.h, and the planted faults that the
+// The kernels of probe.h: one small kernel per wrapper of dev.h, and the planted faults that the
 // emulator must report. One block of 128 threads unless said otherwise; nothing here is fast.
 #include "kernels/cuda/dev.h"
 #include "tests/simt/probe.h"

@@ -1,6 +1,6 @@
-// The SIMT emulator's face towards kernels: what kernels/cuda/dev.h becomes when the host compiler
-// reads a .cu file. Each CUDA thread is a fiber; one block runs at a time on the calling OS thread;
-// collectives park each lane until the whole warp has come.
+// The interface of the SIMT emulator for kernels: what kernels/cuda/dev.h becomes when the host
+// compiler reads a .cu file. Each CUDA thread is a fiber; one block runs at a time on the calling
+// OS thread; collectives park each lane until the whole warp has come.
 //
 // What lives where: simt.cpp fibers, barriers and launches; check.cpp the memory registry, the race
 // detector and the access lint; ops.cpp the matrix instructions; runtime.cpp and blas.cpp the

@@ -1,7 +1,7 @@
 // How well the kernels' warps access memory, counted by the emulator's lint (race build): extra
 // passes over shared memory, and 32-byte sectors of global memory against those that the data
 // itself fills. The bounds are what the kernels take today; a comment says where one is above the
-// least and why. Counts come from instrumented host code: registers that the host compiler spills
+// minimum and why. Counts come from instrumented host code: registers that the host compiler spills
 // are not seen, and caches are not modelled.
 #include "kernels/device.h"
 #include "tests/simt/control.h"
@@ -179,7 +179,7 @@ static void test_swiglu(void **state)
     give(out);
 }
 
-// One row; KV blocks of 64 tokens lie one behind the other.
+// One row; its KV blocks of 64 tokens are consecutive.
 static void attention(const struct attn_shape *shape, uint32_t q_len, uint32_t kv_len)
 {
     uint32_t blocks = (kv_len + 63) / 64, width = (shape->heads + 2 * shape->kv_heads) * shape->dim;

@@ -1,7 +1,7 @@
 // Products through the stand-in cuBLASLt: candidates timed once a bucket of rows over several
 // weights, the choice kept in a file and read back, refused rows served by the library's first
-// choice, descriptors made once, alignments told; the file survives cuts, damage, strangers and
-// several writers. Proves our bookkeeping; about the library itself nothing.
+// choice, descriptors made once, alignments told; the file survives truncation, damage, files of
+// other cards and several writers. This tests our bookkeeping, not the library.
 #include "kernels/device.h"
 #include "tests/simt/control.h"
 
@@ -73,7 +73,7 @@ static void world_close(struct world *w)
     w->api->close(w->device);
 }
 
-// x begins `shift` bytes behind an allocation.
+// x begins `shift` bytes after the start of an allocation.
 static struct simt_counts run_at(struct world *w, uint32_t rows, size_t shift)
 {
     struct gemm_args args = {.x_dtype = DTYPE_BF16,
@@ -171,7 +171,7 @@ static void test_own_bias(void **state)
         weight.shape.dtype = type;
         struct gemm_args args = {.x_dtype = type,
                                  .y_dtype = type,
-                                 .x = w.x, // zeros: the bias alone is left
+                                 .x = w.x, // zeros, so that only the bias is left
                                  .y = w.y,
                                  .weight = &weight,
                                  .bias = &bias[i % 2],
@@ -203,7 +203,7 @@ static void test_file_is_read(void **state)
 {
     (void)state;
     struct world w;
-    configure(4, 1, 0); // another would be the fastest now: the file knows better
+    configure(4, 1, 0); // another one would be the fastest now, but the file's choice is taken
     world_open(&w);
     struct simt_counts counts = run(&w, 12);
     assert_int_equal(counts.blas_calls, 1);
@@ -343,7 +343,7 @@ static void test_many_writers(void **state)
     assert_int_equal(unlink(path), 0);
 }
 
-// Timing goes round over loaded weights of the same shape: not over those that were given back.
+// Timing rotates over loaded weights of the same shape, not over those that were given back.
 static void test_weights_that_went(void **state)
 {
     (void)state;

@@ -1,7 +1,7 @@
-// The device table's promises that only a real driver puts to the test, asked for under an emulated
-// runtime that is as strict: what one call leaves behind for the next (an answer "not ready", a
-// refused allocation), memory that is zero before others may write it, the calling thread's device,
-// a card for which there is no code, graphs whose recording fails. bench/gpu.sh runs it on a card.
+// Promises of the device table that only a real driver would test, checked under an emulated
+// runtime that is as strict: what one call leaves for the next (an answer "not ready", a refused
+// allocation), memory that is zero before others may write it, the calling thread's device, a card
+// for which there is no code, graphs whose recording fails. bench/gpu.sh runs it on a card.
 #include "kernels/device.h"
 #include "tests/simt/control.h"
 
@@ -145,7 +145,7 @@ static void test_spoiled_graph(void **state)
     world_close(&w);
 }
 
-// Zeros that arrive late would wipe out what is loaded at once.
+// Zeros that arrive late would overwrite what is loaded right after.
 static void test_zeroed_before(void **state)
 {
     (void)state;
@@ -203,7 +203,7 @@ static void test_words_wrap(void **state)
     configure(&(struct simt_options){0});
 }
 
-// Records are read in part only; the rest must be what a step without such rows has.
+// Records are copied in part only; the rest must be zero.
 static void test_pinned_memory_is_zero(void **state)
 {
     (void)state;
@@ -235,7 +235,7 @@ static void *other_thread(void *context)
     w->api->turn_take(stream);
     bool good = w->api->signal(stream, w->word, 5) == STATUS_OK;
     w->api->stream_close(stream);
-    w->api->turn_take(w->stream); // as an engine's thread begins
+    w->api->turn_take(w->stream); // what an engine's thread does first
     return good && launch(w) == STATUS_OK ? w : NULL;
 }
 
@@ -276,7 +276,7 @@ static void test_no_code(void **state)
     configure(&(struct simt_options){0});
     options.index = 7;
     assert_int_equal(weft_device_plugin()->open(&device, &options, &err), STATUS_NO_DEVICE);
-    struct world w; // the thread's last error is none of theirs
+    struct world w; // the thread's last error must not come from these calls
     world_open(&w, 0);
     assert_int_equal(launch(&w), STATUS_OK);
     wait_for(&w, 1);

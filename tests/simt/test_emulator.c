@@ -233,7 +233,7 @@ static void test_blocks(void **state)
     }
 }
 
-// Which faults a build without access hooks reports itself; the rest need the race mode.
+// Faults that a build without access hooks reports itself; the others need the race mode.
 static bool plain_sees(enum fault fault)
 {
     switch (fault) {
@@ -333,7 +333,7 @@ static void test_streams(void **state)
         assert_int_equal(cudaStreamSynchronize(second), cudaSuccess);
         assert_int_equal(host[8], round);
     }
-    host[0] = 1; // a pinned buffer reused before the copy ran: the new value goes over
+    host[0] = 1; // a pinned buffer reused before the copy ran: the new value is copied
     cudaMemcpyAsync(device, host, 4, cudaMemcpyHostToDevice, first);
     host[0] = 2;
     cudaStreamSynchronize(first);
@@ -366,7 +366,7 @@ static void test_streams(void **state)
     simt_configure(&options);
 }
 
-// A graph of what `forbidden` does in between; what the capture's end says.
+// Captures a graph, calls `forbidden` meanwhile, and returns the result of ending the capture.
 static cudaError_t capture_with(enum cudaStreamCaptureMode mode, cudaStream_t stream,
                                 cudaError_t (*forbidden)(cudaStream_t), cudaError_t *said)
 {
@@ -428,8 +428,8 @@ static void test_captures(void **state)
     cudaStreamDestroy(stream);
 }
 
-// The default stream orders nothing for streams that were made apart from it; a stream at work
-// answers so and leaves that as the thread's last error; other devices' streams take no launches.
+// The default stream does not order streams made with cudaStreamNonBlocking; a busy stream answers
+// "not ready", which becomes the thread's last error; streams of other devices refuse launches.
 static void test_last_error(void **state)
 {
     (void)state;

@@ -283,7 +283,7 @@ static void note(const char *line)
     notes++;
 }
 
-// A descriptor that cannot be opened a second time: the mapped bytes serve, and one line says so.
+// If a file cannot be opened a second time, the mapped bytes are used, and one line says so.
 static void test_direct_refused(void **state)
 {
     (void)state;
@@ -655,8 +655,8 @@ static void test_grid_after_recording(void **state)
     world_close(&w);
 }
 
-// The fragment loads of attention and of the wide product pass without a bank conflict; exact mode
-// calls no library product. Counted by the emulator while the tests above ran.
+// The fragment loads of attention and of the wide product have no bank conflicts; exact mode calls
+// no library product. Counted by the emulator while the tests above ran.
 static void test_counts(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
 // Stand-in for cuBLASLt's header: the calls that weft makes, for the emulated build only. The
-// product itself is a plain loop in ../blas.cpp; it proves how we call the library, nothing about
-// the library.
+// product itself is a plain loop in ../blas.cpp; it shows that we call the library correctly,
+// nothing about the library itself.
 #pragma once
 
 #include "cuda_runtime_api.h"
