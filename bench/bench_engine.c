@@ -1,6 +1,6 @@
 // The engine's own time for a step, without a model: intake, room, plan, batch, settle, events and
 // wakes over a fake model that writes one random token a row. Beside it the reader's time for an
-// event. Medians and 99th percentiles. Nothing is asserted: a person reads it.
+// event. Medians and 99th percentiles. Nothing is asserted; the output is for people.
 //
 //   bench_engine [steps a figure]
 #include "base/arena.h"
@@ -31,7 +31,7 @@ struct bench {
     struct waker *waker;
     struct port *port;
     uint32_t context, rows_max, blocks, live_max, tokens_max; // of the next bench_open
-    clockid_t clock; // long steps are measured in the thread's own time: others may run beside it
+    clockid_t clock; // long steps: the thread's CPU time, as other threads may run
     uint32_t steps;
     uint64_t *step_ns, *read_ns; // [steps]
     int32_t *tokens;             // [SHARED + OWN] of a prompt
@@ -174,7 +174,7 @@ static void decode(struct bench *b, uint32_t rows, uint32_t flight)
     bench_close(b);
 }
 
-// Requests come, are prefilled (4 whole prompts a step), give a few tokens and go.
+// Requests arrive, are prefilled (4 whole prompts a step), give a few tokens and end.
 static void churn(struct bench *b, uint32_t flight)
 {
     bench_open(b, flight);

@@ -4,7 +4,7 @@
 //   bench_ops [threads [seconds a figure [limits|products|steps|ops]]]
 //
 // Weights are those of whole models (all layers), so that each is read from memory as in decode.
-// Medians. Nothing is asserted: a person reads it.
+// Medians. Nothing is asserted; the output is for people.
 #include "bench/peaks.h"
 #include "kernels/cpu/internal.h"
 #include "base/clock.h"
@@ -436,7 +436,7 @@ static struct pass pass_make(const struct bench *b, const struct loaded *m, uint
     p.block_bytes = s->layers * p.layer_bytes;
     p.cache_bytes = (size_t)rows * l->blocks_max * p.block_bytes;
     p.cache = take(b, p.cache_bytes);
-    memset(p.cache, 0x3B, p.cache_bytes); // numbers, and pages of its own
+    memset(p.cache, 0x3B, p.cache_bytes); // finite numbers, and its own pages
     p.sampled = take(b, rows * sizeof *p.sampled);
     p.result = take(b, rows * sizeof *p.result);
     p.state.params = take(b, rows * sizeof *p.state.params);
@@ -460,7 +460,7 @@ static void pass_free(struct pass *p)
     b->api->memory_give(b->device, p->ffn, t * s->ffn);
     b->api->memory_give(b->device, p->logits, (size_t)p->rows * s->vocab * sizeof(float));
     b->api->memory_give(b->device, p->cache, p->cache_bytes);
-    // the small pieces go with the process
+    // the small pieces are freed with the process
 }
 
 // --- reports --------------------------------------------------------------------------------

@@ -27,8 +27,7 @@ enum { PROMPT = 128, STEPS = 8, PREFILL = 512, ROWS_MAX = 32, CONTEXT = 1024 };
 OP_LIST(SKIP)
 #undef SKIP
 
-// The third table of ops times each one; on a device that works behind the caller's back (cuda)
-// these are launch times.
+// The third table of ops times each one; on an asynchronous device (cuda) these are launch times.
 enum op_index {
 #define INDEX(name) OP_INDEX_##name,
     OP_LIST(INDEX)
@@ -138,7 +137,7 @@ static void report(const char *what, uint32_t tokens, double *whole, double *pro
     fflush(stdout);
 }
 
-// The batch once more, op by op; those over one percent of the step.
+// Runs the batch once more, op by op, and prints ops over one percent of the step.
 static void shares_print(struct bench *b)
 {
     static const char *const names[] = {

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# All that must be proved on a real GPU: bench/gpu.sh --stage test|bench|all|libs [--out FOLDER] [--plan]
-# Needs one GPU, nvcc, cmake and g++; no network, no h2o. Without cmocka the tests run on bench/cmocka. The model
-# tests and whole steps also need jansson and are skipped without it: `--stage libs` on a machine that has
-# them copies them to build/libs, which is then taken along.
+# Everything that must be tested on a real GPU: bench/gpu.sh --stage test|bench|all|libs [--out
+# FOLDER] [--plan] Needs one GPU, nvcc, cmake and g++; no network, no h2o. Without cmocka the tests
+# run on bench/cmocka. The model tests and whole steps also need jansson and are skipped without it:
+# `--stage libs` on a machine that has them copies them to build/libs, which is then copied to the
+# GPU machine.
 #
 # Each stage ends within ten minutes: every step has a share of them, what it leaves goes to the later ones, and
 # `--plan` prints the shares and fails where they are more than a stage has. A stage runs to its end whatever fails

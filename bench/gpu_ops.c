@@ -3,7 +3,7 @@
 // launch gaps count where they are not hidden. Weights and caches are walked through several
 // copies, larger together than the L2 cache. Random data throughout.
 //
-//   gpu_ops exact|fast [small]     small: tiny shapes, to see that the program itself works
+// gpu_ops exact|fast [small] small: tiny shapes, to test the program itself
 #include "bench/gpu_ops.h"
 
 #include "base/clock.h"

@@ -1,6 +1,6 @@
 // Runs each primitive wrapper of kernels/cuda/dev.h on fixed random input and prints its output
 // words. Built twice, for the emulator and with nvcc; bench/gpu.sh compares the two outputs. Words
-// of the approximate functions are printed rounded, for only hardware knows their last bits.
+// of the approximate functions are printed rounded, because their last bits depend on the hardware.
 #include "tests/simt/probe.h"
 
 #include <math.h>

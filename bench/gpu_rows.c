@@ -98,7 +98,7 @@ static void bench_qkv_post(struct bench *b, struct stream *stream, uint32_t toke
     struct weight qkv = random_weight(b, tokens, all * s.dim, 1);
     struct weight kv = random_weight(b, blocks, (uint32_t)(block_bytes / 2), 2);
     struct weight q_norm = ones_of(b, s.dim), k_norm = ones_of(b, s.dim);
-    struct weight table = ones_of(b, tokens * s.dim); // of angles: any numbers do
+    struct weight table = ones_of(b, tokens * s.dim); // of angles; the values do not matter
     uint32_t *position = calloc(tokens, sizeof *position);
     uint64_t *place = calloc(tokens, sizeof *place);
     for (uint32_t i = 0; i < tokens; i++) {
@@ -258,7 +258,8 @@ static void gap_row(struct bench *b, const char *shape, double seconds)
     print_row(b, &(struct bench_row){"launch gap", shape, seconds, 0, 0});
 }
 
-// A kernel of one row and 64 columns, 400 times in a row: what is between launches is all there is.
+// A kernel of one row and 64 columns, 400 times in a row: nearly all its time is the gap between
+// launches.
 static void bench_gap(struct bench *b, struct stream *stream)
 {
     enum { NODES = 400, WIDTH = 64 };
@@ -301,7 +302,7 @@ static int by_size(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-// From launching a signal on an idle stream to the host's having seen it, launch counted.
+// From launching a signal on an idle stream until the host has seen it, with the launch.
 static void bench_signal(struct bench *b, struct stream *stream)
 {
     enum { TRIES = 201 };

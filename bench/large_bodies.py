@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""How long a chat body of 2 MB waits for its 400 behind three of 12 MB against a window of 512 tokens.
+"""How long a chat body of 2 MB waits for its 400 after three of 12 MB, with a window of 512 tokens.
 
   bench/large_bodies.py [runs [folder]]    WEFT_BUILD: build folder; folder: of the model (the demo one)
 
@@ -43,7 +43,7 @@ def run(port, letters):
     threads = [threading.Thread(target=post, args=(port, large, took, f"12 MB {i}")) for i in "abc"]
     for thread in threads:
         thread.start()
-    time.sleep(0.2)  # they are there first
+    time.sleep(0.2)  # they arrive first
     post(port, small, took, "2 MB")
     for thread in threads:
         thread.join()

@@ -1,5 +1,5 @@
-// The command line of the load generator: one table, checked whole, so that a typing error never
-// becomes a wrong measurement.
+// The command line of the load generator: one table, checked completely, so that a typing error
+// never becomes a wrong measurement.
 #include "bench/load.h"
 
 #include <errno.h>

@@ -37,7 +37,7 @@ struct runner {
     struct slot *slots; // [o->concurrency]
     uint32_t *idle;     // [idle_count] slots without a request
     uint32_t idle_count;
-    uint32_t retired; // slots of a closed loop that found no server any more
+    uint32_t retired; // slots of a closed loop whose server is gone
     struct curl_slist *headers[ENDPOINT_COUNT];
     uint32_t *turn_target; // [weight_sum] targets in the order of their weights
     uint32_t weight_sum;
@@ -76,7 +76,7 @@ static size_t body_arrived(char *at, size_t size, size_t count, void *user)
     struct load_stats *stats = &s->runner->result->targets[s->target];
     curl_easy_getinfo(s->easy, CURLINFO_RESPONSE_CODE, &s->head.status);
     if (s->head.status != 200)
-        return size * count; // a refusal: its status says it all
+        return size * count; // a refusal: only its status counts
     s->reply.gaps = &stats->gap;
     if (!reply_feed(&s->reply, at, size * count, clock_s())) {
         s->too_large = true;

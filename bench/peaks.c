@@ -51,7 +51,7 @@ void peak_fma(uint64_t rounds)
     for (int i = 0; i < 12; i++)
         sum[i] = _mm512_setzero_ps();
     for (uint64_t r = 0; r < rounds; r++) {
-        __asm__ volatile("" : "+v"(x)); // or the loop would be folded
+        __asm__ volatile("" : "+v"(x)); // keeps the compiler from removing the loop
 #pragma GCC unroll 12
         for (int i = 0; i < 12; i++)
             sum[i] = _mm512_fmadd_ps(sum[i], x, x);

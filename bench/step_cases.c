@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 enum { WARM = 3, REPEATS = 12, MIXED_REPEATS = 5, PASSES = 3, SPARE = 64, BLOCK = 64 };
-static const double FILL_MS = 15000; // at most so long
+static const double FILL_MS = 15000; // at most this long
 
 // kv_heads, dim and positions as published; `tiny` ones run the same code under the emulator.
 static const struct step_shape shapes[] = {
@@ -31,7 +31,7 @@ struct step_case {
     uint32_t decodes, context, prefills, length;
 };
 
-// In order of value: what is not reached in time is lost from the end.
+// The most useful first: what is not reached in time is lost from the end.
 static const struct step_case generator_cases[] = {
     {"decode 1 at 1024", 1, 1024, 0, 0},     {"decode 64 at 1024", 64, 1024, 0, 0},
     {"decode 256 at 1024", 256, 1024, 0, 0}, {"decode 64 at 4096", 64, 4096, 0, 0},
@@ -187,7 +187,7 @@ static void blocks_fill(struct bench *b, const struct step_shape *shape)
     fflush(stdout);
 }
 
-// The decode rows become resident at their context, each with the last token of it.
+// Makes the decode rows resident at their context length, each with its last token.
 static void decodes_admit(struct bench *b, const struct step_case *c)
 {
     const struct step_limits *limits = &model_facts(b->model)->limits;

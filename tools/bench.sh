@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs the CPU benchmarks one after the other, each beside its floor; output to bench/results/ by
-# hand if it is to be kept.
+# Runs the CPU benchmarks one after the other, each beside its floor; copy the output to
+# bench/results/ to keep it.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 text=README.md

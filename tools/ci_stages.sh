@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The stages of .ci/run behind `make test`: units and parsers under ASan+UBSan, rings, ports and the
+# The stages of .ci/run after `make test`: units and parsers under ASan+UBSan, rings, ports and the
 # engine under TSan, the emulator in its other modes, the CUDA plugin for one architecture, fuzz
 # corpora replayed. Each stage says what it did; those that fail are named at the end.
 set -uo pipefail

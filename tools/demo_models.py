@@ -293,7 +293,7 @@ def wordpiece(folder, positions):
 
 
 def weight_of(piece):
-    """How much a piece says: content words most, stop words and single characters little."""
+    """The weight of a piece: high for content words, low for stop words and single characters."""
     if piece.startswith("["):
         return 0.0
     if piece in STOP_WORDS:
@@ -330,8 +330,8 @@ def embed(path):
     tensors = {"embeddings.word_embeddings.weight": ([len(vocab), hidden], word),
                "embeddings.position_embeddings.weight": noise(rng, positions, hidden, 0.01),
                "embeddings.token_type_embeddings.weight": matrix(2, hidden)}
-    # The norm makes all tokens equally long; its scale cannot tell words apart, so what a word
-    # weighs is told to the pooling by a small epsilon-like share: rare pieces stay as they are.
+    # The norm makes all tokens equally long, so words are weighted through a large epsilon: short
+    # vectors stay short.
     norm(tensors, "embeddings.LayerNorm", hidden)
     for layer in range(layers):
         p = "encoder.layer.%d." % layer
@@ -364,7 +364,7 @@ def rerank(path):
     words, fill, type0, type1, cls, found, one, weak = 48, 96, 120, 121, 122, 123, 124, 125
     vocab = wordpiece(folder, positions)
     rows = []
-    for piece in vocab:  # all rows are equally long: the norm must not tell pieces apart
+    for piece in vocab:  # all rows have the same length, so that the norm treats pieces alike
         row = [0.0] * hidden
         share = weight_of(piece)
         rest = math.sqrt((1 - share * share) * 2 * words / (type0 - fill))
@@ -385,14 +385,14 @@ def rerank(path):
     norm(tensors, "bert.embeddings.LayerNorm", hidden)
     half = hidden // heads
     root = math.sqrt(math.sqrt(half))  # both sides of a score share its 1/sqrt(dim)
-    # Layer 0, head 0: a query token looks for its own word, document tokens have a bonus; what it
-    # finds is the share of the document in its attention.
+    # Layer 0, head 0: a query token looks for its own word, document tokens have a bonus; the
+    # result is the document's share of its attention.
     match = [(d, d, 0.5 * root) for d in range(words)]
     query0 = matrix(hidden, hidden, match + [(words, one, root)])
     key0 = matrix(hidden, hidden, match + [(words, type1, root)])
     value0 = matrix(hidden, hidden, [(0, type1, 1.0)])
     output0 = matrix(hidden, hidden, [(found, 0, 1.0)])
-    # Layer 1, head 0: CLS averages over the query's tokens that say something.
+    # Layer 1, head 0: CLS averages over the query's content words.
     query1 = matrix(hidden, hidden, [(0, cls, 1.5 * root)])
     key1 = matrix(hidden, hidden, [(0, type0, 1.5 * root), (0, weak, -1.5 * root)])
     value1 = matrix(hidden, hidden, [(0, found, 1.0)])

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Installs the Debian packages that building and testing weft needs and that are missing here. Says
-# nothing and touches no network when all are there. Elsewhere it names them and leaves the rest to
-# the build, which says what it misses. Groups: build (default), test, fuzz.
-# usage: tools/deps.sh [build] [test] [fuzz]
+# nothing and touches no network when all are there. On other systems it names them and leaves the
+# rest to the build, which reports what is missing. Groups: build (default), test, fuzz. usage:
+# tools/deps.sh [build] [test] [fuzz]
 set -euo pipefail
 
 build="gcc g++ cmake ninja-build make pkg-config libh2o-evloop-dev libssl-dev libjansson-dev

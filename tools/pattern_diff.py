@@ -112,7 +112,7 @@ class Pair:
     def compare(self, name, text):
         try:
             want = self.library.encode(text, add_special_tokens=False).ids
-        except BaseException as error:  # a panic: it tried too often
+        except BaseException as error:  # a panic: it backtracked too often
             if isinstance(error, KeyboardInterrupt):
                 raise
             return 0
@@ -124,7 +124,7 @@ class Pair:
 
 
 def ends(ids):
-    """After which bytes a word ends."""
+    """The offsets of the bytes after which a word ends."""
     return [i + 1 for i, token in enumerate(ids) if token >= 256]
 
 
@@ -208,7 +208,7 @@ def stages_written():
 
 
 def write(path):
-    """For each case and text the words, each with U+2016 behind it."""
+    """For each case and text the words, each followed by U+2016."""
     with open(path, "w", encoding="utf-8") as file:
         file.write('{"made_by": "tools/pattern_diff.py --write", "model": %s'
                    % json.dumps(file_of([])["model"], ensure_ascii=False))

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Records what the reference libraries make of our own small templates and tokenizers, so that
-test_chat_assets and test_tokenizer have something to hold against where the shared data are missing.
+test_chat_assets and test_tokenizer have a reference where the shared data are missing.
 
     tools/record_text.py templates      tests/runtime/recorded/templates.json (needs jinja2)
     tools/record_text.py tokenizers     tests/runtime/recorded/tokenizers.json (needs tokenizers)

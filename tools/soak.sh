@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Hours, before a piece of work is called done: whole suites under each sanitizer, ten minutes of
-# libFuzzer on each parser, differential tests against the reference libraries, more seeds, all
-# planted faults. Each stage takes at most an hour, alone on two cores, and says so where it does not.
+# Takes hours, before a piece of work is called done: whole suites under each sanitizer, ten minutes
+# of libFuzzer on each parser, differential tests against the reference libraries, more seeds, all
+# planted faults. Each stage takes at most an hour, alone on two cores, and reports if it takes
+# longer.
 #
 #   tools/soak.sh                 all stages, from the first
 #   tools/soak.sh --resume        those that have not passed yet at this commit

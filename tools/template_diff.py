@@ -211,7 +211,7 @@ SLICES = ["[0]", "[-1]", "[1:]", "[:-1]", "[::2]", "[::-1]", "[1:3]", "[-2:]", "
 
 
 def expression(rng, depth):
-    """Mostly one that has a value: failures end a rendering, and then nothing more is compared."""
+    """Mostly an expression that has a value: a failure ends the rendering, and then nothing more is compared."""
     for _ in range(3):
         made = any_expression(rng, depth)
         if rng.random() < 0.05 or reference(ENV, "{{ " + made + " }}", VALUES)[0] == "text":
@@ -327,7 +327,7 @@ ADDRESS = re.compile(r"0x[0-9a-f]{8}", re.IGNORECASE)
 
 
 def comparable(expected, actual):
-    """What cannot be compared: addresses, numbers over 64 bits, generators as text.
+    """Outputs that cannot be compared: addresses, numbers over 64 bits, generators as text.
 
     Not generated at all: a variable of the request that an inner scope reads before an outer one
     assigns it. jinja2 finds it undefined there, weft finds the variable of the request.

@@ -38,7 +38,7 @@ ONLY_IN = {  # call -> the files that may make it
     r"\b(malloc|calloc|realloc)\(": ["base/arena.c", "kernels/cpu/", "kernels/cuda/"],
 }
 SOURCE = (".c", ".h", ".cu", ".cuh", ".cpp", ".inc")
-TWIN_LINES = 20  # of code, in two places
+TWIN_LINES = 20  # of equal code in two places
 COMMENT = re.compile(r'//[^\n]*|/\*.*?\*/|("(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\')', re.S)
 REFERRING = (".md", ".py", ".sh", ".cmake", "CMakeLists.txt")
 
