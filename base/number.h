@@ -3,7 +3,7 @@
 
 #include <stdint.h>
 
-// smaller(a, b) and larger(a, b) of one type: uint32_t, uint64_t or double.
+// smaller(a, b) and larger(a, b) of one type, uint32_t, uint64_t or double: each is evaluated once.
 #define NUMBER_PAIR(name, type)                                                                    \
     static inline type smaller_##name(type a, type b)                                              \
     {                                                                                              \
@@ -18,8 +18,13 @@ NUMBER_PAIR(u64, uint64_t)
 NUMBER_PAIR(real, double)
 #undef NUMBER_PAIR
 
+// A second number of another type has no function to call: it does not compile.
+#define NUMBER_OF(function, type, b) _Generic((b), type: function, default: (void)0)
 #define NUMBER_CHOOSE(which, a, b)                                                                 \
-    _Generic((a) + (b), uint32_t: which##_u32, uint64_t: which##_u64, double: which##_real)(a, b)
+    _Generic((a),                                                                                  \
+        uint32_t: NUMBER_OF(which##_u32, uint32_t, b),                                             \
+        uint64_t: NUMBER_OF(which##_u64, uint64_t, b),                                             \
+        double: NUMBER_OF(which##_real, double, b))(a, b)
 #define smaller(a, b) NUMBER_CHOOSE(smaller, a, b)
 #define larger(a, b) NUMBER_CHOOSE(larger, a, b)
 

@@ -46,7 +46,7 @@ static bool knows(const struct pace *p)
 // Tokens that make a step take `stretch` times `ns`.
 static double tokens_within(const struct pace *p, double ns)
 {
-    return larger((p->stretch * ns - p->base_ns) / p->token_ns, PACE_TOKENS_MIN);
+    return larger((p->stretch * ns - p->base_ns) / p->token_ns, (double)PACE_TOKENS_MIN);
 }
 
 // At least what makes a step `stretch` times as long as one without prompts, at most what makes it

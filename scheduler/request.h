@@ -31,7 +31,7 @@ struct request_run {
     bool live;                  // taken in and not finished
     bool started;               // a row was planned
     bool cached_counted;        // cached_tokens is final
-    uint32_t credit_left;       // ring entries that the plan has not granted
+    uint32_t credit_used;       // ring entries in use when the plan began, and granted since
     uint64_t stamp;             // plan for which credit was counted
     uint32_t due_place;         // in engine.due, from 1; 0: not in it
     uint64_t progress_ns;       // when the reader last read, or had nothing to read

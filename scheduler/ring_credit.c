@@ -7,11 +7,21 @@
 // something to read, and reading it sends a notice.
 #include "scheduler/core.h"
 
-static uint32_t credit_count(struct request *r)
+static uint32_t credit_left(const struct request *r, uint32_t used)
 {
-    uint32_t used = r->run.pending + r->run.unfinished;
     uint32_t empty = ring_free(&r->events.ring);
     return empty > used ? empty - used : 0;
+}
+
+// Entries that the events in flight and the finishes to come will take.
+static uint32_t credit_used(const struct request *r)
+{
+    return r->run.pending + r->run.unfinished;
+}
+
+static uint32_t credit_count(const struct request *r)
+{
+    return credit_left(r, credit_used(r));
 }
 
 static bool wants_token(const struct sequence *s)
@@ -28,7 +38,8 @@ static bool credit_suffices(const struct request *r, const struct sequence *s, u
 }
 
 // Too few entries for all: choices take turns, beginning after the one that was served last.
-static void credit_share(struct engine *engine, struct request *r, uint32_t credit)
+// Returns how many entries were granted.
+static uint32_t credit_share(struct engine *engine, struct request *r, uint32_t credit)
 {
     uint32_t start = r->run.served_last;
     uint32_t all = credit;
@@ -45,6 +56,7 @@ static void credit_share(struct engine *engine, struct request *r, uint32_t cred
             r->run.served_last = s->number;
         }
     }
+    return all - credit;
 }
 
 static void progress_note(struct engine *engine, struct request *r)
@@ -73,6 +85,7 @@ static void credit_request(struct engine *engine, struct request *r)
     progress_note(engine, r);
     uint32_t credit = credit_count(r), wanting = 0;
     bool scarce = false;
+    r->run.credit_used = credit_used(r);
     for (struct sequence *s = r->run.first; s; s = s->sibling) {
         if (s->state == SEQUENCE_PARKED)
             continue;
@@ -86,10 +99,9 @@ static void credit_request(struct engine *engine, struct request *r)
         // Raise the flag, then count again: either we see the reader's new index, or the reader
         // sees the flag and wakes us. Without the second count both sides could sleep.
         flag_raise(&r->events.paused);
-        credit = credit_count(r);
-        credit_share(engine, r, credit);
+        wanting = credit_share(engine, r, credit_count(r));
     }
-    r->run.credit_left = credit > wanting ? credit - wanting : 0;
+    r->run.credit_used += wanting;
     if (scarce || r->run.paused_count > 0)
         pauses_set(engine, r);
 }
@@ -128,15 +140,12 @@ void credit_drawn(struct engine *engine, struct sequence *s)
         return;
     if (r->run.stamp != engine->plan.stamp) { // it had no drawn sequence when the plan began
         r->run.stamp = engine->plan.stamp;
-        r->run.credit_left = credit_count(r);
+        r->run.credit_used = credit_used(r);
     }
-    if (r->run.credit_left == 0) { // count again, as in credit_request
-        uint32_t before = credit_count(r);
-        flag_raise(&r->events.paused);
-        r->run.credit_left = credit_count(r) - before;
-    }
-    entry->granted = r->run.credit_left > 0;
-    r->run.credit_left -= entry->granted;
+    if (credit_left(r, r->run.credit_used) == 0)
+        flag_raise(&r->events.paused); // and count again, as in credit_request
+    entry->granted = credit_left(r, r->run.credit_used) > 0;
+    r->run.credit_used += entry->granted;
     stat_add(&engine->stats.pauses, !entry->granted);
     engine->plan.refused = engine->plan.refused || !entry->granted;
     pause_set(engine, s, !entry->granted);

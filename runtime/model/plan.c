@@ -132,7 +132,7 @@ static enum status limits_choose(struct model_facts *facts, const struct device_
     if (facts->whole_input && tokens < facts->max_model_len)
         tokens = facts->max_model_len;
     *limits = (struct step_limits){.tokens_max = tokens};
-    limits->rows_max = encoder ? smaller(POOLING_ROWS_MAX, tokens) : sequences;
+    limits->rows_max = encoder ? smaller((uint32_t)POOLING_ROWS_MAX, tokens) : sequences;
     limits->slots_max = limits->rows_max;
     if (encoder)
         return STATUS_OK;
@@ -141,11 +141,12 @@ static enum status limits_choose(struct model_facts *facts, const struct device_
         4 * limits->blocks_max + 2 * limits->rows_max + tokens / facts->block_tokens;
     if (!sampled)
         return STATUS_OK;
-    limits->admits_max = smaller(MODEL_ADMITS_MAX, sequences);
+    limits->admits_max = smaller((uint32_t)MODEL_ADMITS_MAX, sequences);
     limits->history_max = 2 * facts->max_model_len;
     limits->bias_max = MODEL_BIAS_MAX;
-    limits->penalty_rows = o->penalty_rows >= 0 ? smaller((uint32_t)o->penalty_rows, sequences)
-                                                : smaller(PENALTY_ROWS_DEFAULT, sequences);
+    limits->penalty_rows = o->penalty_rows >= 0
+                               ? smaller((uint32_t)o->penalty_rows, sequences)
+                               : smaller((uint32_t)PENALTY_ROWS_DEFAULT, sequences);
     limits->vocab = facts->vocab;
     return STATUS_OK;
 }

@@ -59,9 +59,100 @@ static void test_grow_and_text(void **state)
     arena_destroy(arena);
 }
 
+// Blocks of 128 bytes are used to their last byte, and the limit is reached to the byte.
+static void test_the_last_bytes_are_used(void **state)
+{
+    (void)state;
+    struct arena *arena = arena_create(128, 304);
+    assert_int_equal(arena_bytes(arena), 0);
+    char *first = arena_take(arena, 112);
+    char *last = arena_take(arena, 16);
+    assert_ptr_equal(last, first + 112);
+    assert_int_equal(arena_bytes(arena), 128);
+    assert_non_null(arena_take(arena, 1));
+    assert_int_equal(arena_bytes(arena), 256);
+    assert_non_null(arena_take(arena, 112)); // one byte takes 16
+    assert_int_equal(arena_bytes(arena), 256);
+    assert_null(arena_take(arena, 49)); // a block of 128 does not fit, nor one of 64
+    assert_non_null(arena_take(arena, 48));
+    assert_int_equal(arena_bytes(arena), 304);
+    assert_null(arena_take(arena, 1));
+    arena_reset(arena);
+    assert_int_equal(arena_bytes(arena), 128); // the first block stays, empty
+    assert_ptr_equal(arena_take(arena, 128), first);
+    arena_destroy(arena);
+    arena = arena_create(0, 0);
+    assert_non_null(arena_take(arena, 64 * 1024));
+    assert_int_equal(arena_bytes(arena), 64 * 1024);
+    assert_non_null(arena_take(arena, 64 * 1024 + 1));
+    assert_int_equal(arena_bytes(arena), 2 * 64 * 1024 + 16);
+    arena_destroy(arena);
+    arena_reset(arena = arena_create(0, 0));
+    assert_int_equal(arena_bytes(arena), 0);
+    arena_destroy(arena);
+}
+
+static void test_a_piece_grows_where_it_lies(void **state)
+{
+    (void)state;
+    struct arena *arena = arena_create(128, 0);
+    char *piece = arena_take(arena, 10);
+    memcpy(piece, "0123456789", 10);
+    assert_ptr_equal(arena_grow(arena, piece, 10, 16), piece); // in what it was rounded up to
+    assert_ptr_equal(arena_take(arena, 16), piece + 16);
+    assert_ptr_equal(arena_grow(arena, piece, 10, 4), piece);
+    char *moved = arena_grow(arena, piece, 10, 17); // another lies after it
+    assert_ptr_equal(moved, piece + 32);
+    assert_memory_equal(moved, "0123456789", 10);
+    assert_ptr_equal(arena_grow(arena, moved, 17, 96), moved); // to the end of the block
+    assert_int_equal(arena_bytes(arena), 128);
+    char *other = arena_grow(arena, moved, 96, 97);
+    assert_ptr_not_equal(other, moved);
+    assert_int_equal(arena_bytes(arena), 256);
+    assert_memory_equal(other, "0123456789", 10);
+    assert_ptr_equal(arena_take(arena, 16), other + 112); // 97 bytes take 112
+    arena_destroy(arena);
+    arena = arena_create(64, 64);
+    piece = arena_take(arena, 64);
+    assert_null(arena_grow(arena, piece, 64, 65));
+    assert_null(arena_format(arena, "%d", 5).at);
+    assert_int_equal(arena_format(arena, "%d", 5).bytes, 0);
+    assert_null(arena_take_zeroed(arena, 1, 1));
+    arena_destroy(arena);
+}
+
+static void test_zeroed_pieces_are_zero(void **state)
+{
+    (void)state;
+    static const char zeros[96];
+    struct arena *arena = arena_create(96, 0);
+    memset(arena_take(arena, 96), 0x5A, 96);
+    arena_reset(arena);
+    assert_memory_equal(arena_take_zeroed(arena, 32, 3), zeros, 96);
+    assert_non_null(arena_take_zeroed(arena, 7, 0));
+    assert_non_null(arena_take_zeroed(arena, 0, 7));
+    struct text copy = arena_copy(arena, text_span("ab\0c", 4));
+    assert_int_equal(copy.bytes, 4);
+    assert_memory_equal(copy.at, "ab\0c", 5); // with a NUL after it
+    assert_non_null(arena_copy(arena, text_span(NULL, 0)).at);
+    char *piece = heap_take_zeroed(32, 3);
+    assert_memory_equal(piece, zeros, 96);
+    heap_give(piece);
+    heap_give(heap_take(0));
+    heap_give(heap_take_zeroed(0, 0));
+    piece = heap_grow(NULL, 0);
+    assert_non_null(piece);
+    heap_give(piece);
+    arena_destroy(arena);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_pieces), cmocka_unit_test(test_limit),
-                                       cmocka_unit_test(test_grow_and_text)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_pieces),
+                                       cmocka_unit_test(test_limit),
+                                       cmocka_unit_test(test_grow_and_text),
+                                       cmocka_unit_test(test_the_last_bytes_are_used),
+                                       cmocka_unit_test(test_a_piece_grows_where_it_lies),
+                                       cmocka_unit_test(test_zeroed_pieces_are_zero)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,8 +5,13 @@
 
 #include <math.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 #include <cmocka.h>
 
 static void test_sentence(void **state)
@@ -40,6 +45,95 @@ static void test_cut_at_character(void **state)
         assert_true(bytes < ERROR_TEXT_MAX);
         assert_int_equal((bytes - (size_t)lead) % 4, 0);
     }
+}
+
+static void test_a_prefix_keeps_status_and_sentence(void **state)
+{
+    (void)state;
+    struct error err;
+    char name[2 * ERROR_TEXT_MAX];
+    for (size_t lead = ERROR_TEXT_MAX - 16; lead < ERROR_TEXT_MAX + 4; lead++) {
+        memset(name, 'x', lead);
+        name[lead] = '\0';
+        error_set(&err, STATUS_TOO_LARGE, "\xF0\x9F\x98\x80\xF0\x9F\x98\x80 end");
+        assert_int_equal(error_prefix(&err, "%s", name), STATUS_TOO_LARGE);
+        size_t bytes = strlen(err.text), whole = lead + 2 + 8 + 4;
+        size_t most = sizeof err.text - 1;
+        if (whole <= most) {
+            assert_int_equal(bytes, whole);
+            assert_string_equal(err.text + lead, ": \xF0\x9F\x98\x80\xF0\x9F\x98\x80 end");
+        } else if (lead + 2 >= most || lead + 2 + 8 <= most) {
+            assert_int_equal(bytes, most);
+        } else {
+            assert_int_equal(bytes, lead + 2 + (most - lead - 2) / 4 * 4); // whole characters
+        }
+    }
+    error_set(&err, STATUS_IO, "%*s", ERROR_TEXT_MAX - 1, "end"); // fits to the byte
+    assert_int_equal(strlen(err.text), ERROR_TEXT_MAX - 1);
+    assert_string_equal(err.text + ERROR_TEXT_MAX - 4, "end");
+    assert_int_equal(error_prefix(NULL, "nobody reads this"), STATUS_INVALID);
+    assert_string_equal(status_name(STATUS_OK), "OK");
+    assert_string_equal(status_name(STATUS_UNWANTED), "UNWANTED");
+    assert_string_equal(status_name(STATUS_COUNT), "UNKNOWN");
+    assert_string_equal(status_name((enum status) - 1), "UNKNOWN");
+}
+
+static void flush_first(void)
+{
+    ssize_t ignored = write(STDERR_FILENO, "flushed\n", 8);
+    (void)ignored;
+}
+
+// A failed check says file, line, condition and values, what was logged before it, and aborts.
+static void test_a_failed_check_ends_the_process(void **state)
+{
+    (void)state;
+    int ends[2], status = 0;
+    char said[LINE_BYTES_MAX] = "", expected[256];
+    assert_int_equal(pipe(ends), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
+        signal(SIGABRT, SIG_DFL);
+        dup2(ends[1], STDERR_FILENO);
+        check_flush_set(flush_first);
+        check(1 + 1 == 2, "never said");
+        check_failed("some/file.c", 42, "rows <= max", "%d rows, %s", 7, "5 fit");
+    }
+    close(ends[1]);
+    for (ssize_t got; (got = read(ends[0], said + strlen(said), 512)) > 0;)
+        continue;
+    close(ends[0]);
+    snprintf(expected, sizeof expected,
+             "flushed\nweft: some/file.c:42: check failed: rows <= max: 7 rows, 5 fit\n");
+    assert_string_equal(said, expected);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+}
+
+// A stderr that nobody reads keeps no process alive.
+static void test_a_failed_check_waits_for_no_reader(void **state)
+{
+    (void)state;
+    int ends[2], status = 0;
+    assert_int_equal(pipe(ends), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
+        signal(SIGABRT, SIG_DFL);
+        alarm(60);
+        char page[4096];
+        memset(page, 'x', sizeof page);
+        for (int i = 0; i < 16; i++) // a pipe holds 64 KiB
+            if (write(ends[1], page, sizeof page) < 0)
+                _exit(2);
+        dup2(ends[1], STDERR_FILENO);
+        check(getpid() == 0, "the pipe is full");
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+    close(ends[0]);
+    close(ends[1]);
 }
 
 static void test_f16_every_pattern(void **state)
@@ -86,8 +180,12 @@ static void test_rounding(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sentence), cmocka_unit_test(test_cut_at_character),
-        cmocka_unit_test(test_f16_every_pattern), cmocka_unit_test(test_rounding)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_sentence),
+                                       cmocka_unit_test(test_cut_at_character),
+                                       cmocka_unit_test(test_a_prefix_keeps_status_and_sentence),
+                                       cmocka_unit_test(test_a_failed_check_ends_the_process),
+                                       cmocka_unit_test(test_a_failed_check_waits_for_no_reader),
+                                       cmocka_unit_test(test_f16_every_pattern),
+                                       cmocka_unit_test(test_rounding)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

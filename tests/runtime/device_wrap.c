@@ -62,6 +62,17 @@ static void host_give(struct device *device, void *at, size_t bytes)
     device_cpu()->host_give(device, at, bytes);
 }
 
+static enum status upload(struct device *device, void *to, const void *from, size_t bytes,
+                          struct error *err)
+{
+    if (counts.uploads++ == 0)
+        counts.upload_at = to;
+    check((char *)to == counts.upload_at + counts.uploaded, "upload %u leaves a gap",
+          counts.uploads);
+    counts.uploaded += bytes;
+    return device_cpu()->upload(device, to, from, bytes, err);
+}
+
 static enum status graph_begin(struct stream *stream)
 {
     (void)stream;
@@ -96,13 +107,24 @@ static void record(enum op_index op, const void *args, size_t bytes)
     }
 }
 
+// Called before an op runs.
+static void note(enum op_index op, const void *args)
+{
+    if (op != OP_INDEX_gemm)
+        return;
+    counts.last_rows = ((const struct gemm_args *)args)->rows;
+    counts.first_rows = counts.first_rows > 0 ? counts.first_rows : counts.last_rows;
+}
+
 #define RECORD(name)                                                                               \
     static enum status wrap_##name(struct stream *stream, const struct name##_args *args)          \
     {                                                                                              \
         if (++counts.ops == failing)                                                               \
             return STATUS_DEVICE_FAULT;                                                            \
-        if (!recording)                                                                            \
+        if (!recording) {                                                                          \
+            note(OP_INDEX_##name, args);                                                           \
             return device_cpu()->ops->name(stream, args);                                          \
+        }                                                                                          \
         record(OP_INDEX_##name, args, sizeof *args);                                               \
         return STATUS_OK;                                                                          \
     }
@@ -111,6 +133,7 @@ OP_LIST(RECORD)
 
 static enum status replay(struct stream *stream, const struct recorded *r)
 {
+    note(r->op, r->args);
     switch (r->op) {
 #define REPLAY(name)                                                                               \
     case OP_INDEX_##name:                                                                          \
@@ -141,6 +164,7 @@ const struct device_api *device_wrap(uint32_t flight, bool graphs)
     wrapped.memory_give = memory_give;
     wrapped.host_take = host_take;
     wrapped.host_give = host_give;
+    wrapped.upload = upload;
     wrapped.graph_begin = graph_begin;
     wrapped.graph_end = graph_end;
     wrapped.graph_launch = graph_launch;
@@ -159,6 +183,6 @@ const struct device_wrap_counts *device_wrap_counts(void)
 
 void device_wrap_fail(uint32_t op)
 {
-    counts.ops = 0;
+    counts.ops = counts.first_rows = counts.last_rows = 0;
     failing = op;
 }

@@ -11,7 +11,11 @@
 struct device_wrap_counts {
     uint64_t taken, given; // bytes of device and host memory
     uint32_t graphs, replays;
-    uint32_t ops; // called since device_wrap_fail
+    uint32_t ops;                   // called since device_wrap_fail
+    uint32_t first_rows, last_rows; // of the first and the last product that ran since then
+    uint32_t uploads;
+    uint64_t uploaded;     // bytes, each upload right after the one before
+    const char *upload_at; // where the first went
 };
 
 // The api; counts start at zero. flight: steps in flight; graphs: whether graph_* are there.

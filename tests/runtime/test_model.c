@@ -230,8 +230,106 @@ static void test_flight_and_graphs_change_no_token(void **state)
         tokens_draw(got, folder, device_wrap(1, true), rows[i]);
         assert_memory_equal(plain, got, rows[i] * sizeof plain[0]);
         assert_int_equal(device_wrap_counts()->replays, OUTPUTS - 1);
-        assert_true(device_wrap_counts()->graphs >= 7); // 1 2 4 8 16 24 32
+        assert_int_equal(device_wrap_counts()->graphs, 7); // 1 2 4 8 16 24 32
+        static const uint32_t recorded[] = {1, 4, 8, 16};
+        assert_int_equal(device_wrap_counts()->last_rows, recorded[i]);
     }
+    folder_remove(folder);
+}
+
+// Graphs are recorded for 1, 2, 4 and 8 rows, then by 8 to 64, by 16 to 256, by 32 to 512; the last
+// one for as many rows as there may be.
+static void test_graphs_are_recorded_by_size(void **state)
+{
+    (void)state;
+    static const uint32_t cases[][2] = {
+        {1, 1},   {2, 2},   {3, 3},   {4, 3},    {7, 4},    {8, 4},    {9, 5},    {20, 6},
+        {64, 11}, {65, 12}, {80, 12}, {256, 23}, {257, 24}, {288, 24}, {512, 31}, {600, 31}};
+    char folder[64];
+    golden_folder(folder, "llama");
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct model_options options = rig_options();
+        options.max_num_seqs = cases[i][0];
+        options.max_num_batched_tokens = 1024;
+        options.max_model_len = 16;
+        struct rig rig;
+        rig_open_on(&rig, device_wrap(1, true), folder, &options);
+        assert_int_equal(device_wrap_counts()->graphs, cases[i][1]);
+        rig_close(&rig);
+    }
+    folder_remove(folder);
+    golden_folder(folder, "llama-mean"); // only generators decode
+    struct model_options options = rig_options();
+    struct rig rig;
+    rig_open_on(&rig, device_wrap(1, true), folder, &options);
+    assert_int_equal(device_wrap_counts()->graphs, 0);
+    rig_close(&rig);
+    folder_remove(folder);
+}
+
+// The layers run over all tokens of a step, heads over the rows that want something.
+static void test_heads_run_over_wanted_rows(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *family;
+        enum batch_want want;
+        uint32_t head_rows;
+    } cases[] = {{"llama", WANT_TOKEN, 2},
+                 {"qwen2-classifier", WANT_SCORE, 2},
+                 {"bert-rerank", WANT_SCORE, 2},
+                 {"bert-mean", WANT_VECTOR, 15}}; // no head: the last product is a layer's
+    int32_t prompts[ROWS][PROMPT_MAX];
+    prompts_make(prompts);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char folder[64];
+        golden_folder(folder, cases[i].family);
+        struct model_options options = rig_options();
+        struct rig rig;
+        rig_open_on(&rig, device_wrap(0, false), folder, &options);
+        device_wrap_fail(0);
+        rig_begin(&rig);
+        for (uint32_t r = 0; r < 2; r++) {
+            struct rig_sequence s = {r, prompts[r], 7 + r, 0, STEP_NO_TYPE};
+            rig_prefill(&rig, &s, PROMPT_MAX, cases[i].want);
+        }
+        assert_int_equal(rig_step(&rig, NULL).count, 2);
+        assert_int_equal(device_wrap_counts()->first_rows, 15);
+        assert_int_equal(device_wrap_counts()->last_rows, cases[i].head_rows);
+        rig_close(&rig);
+        folder_remove(folder);
+    }
+}
+
+// The table of 2,500 positions is made in pieces, each of which lies where the one before ends.
+static void test_the_rotary_table_has_every_position(void **state)
+{
+    (void)state;
+    enum { LENGTH = 2500, PAIRS = 8 };
+    char folder[64];
+    folder_make(folder);
+    json_t *golden = golden_read("llama");
+    json_t *config = json_object_get(golden, "config");
+    json_object_set_new(config, "max_position_embeddings", json_integer(LENGTH));
+    file_write_json(folder, "config.json", config);
+    json_decref(golden);
+    struct model_options options = rig_options();
+    options.load_dummy = true;
+    options.max_num_seqs = 1;
+    struct rig rig;
+    rig_open_on(&rig, device_wrap(0, false), folder, &options);
+    assert_int_equal(device_wrap_counts()->uploads, 3);
+    assert_int_equal(device_wrap_counts()->uploaded, LENGTH * PAIRS * 2 * sizeof(float));
+    const float *table = (const float *)device_wrap_counts()->upload_at; // the CPU's own memory
+    static const uint32_t positions[] = {0, 1, 1023, 1024, 1025, 2047, 2048, 2499};
+    for (size_t i = 0; i < sizeof positions / sizeof positions[0]; i++) {
+        for (uint32_t pair = 0; pair < PAIRS; pair++) {
+            double angle = positions[i] * pow(10000, -2.0 * pair / (2 * PAIRS));
+            const float *at = table + ((size_t)positions[i] * PAIRS + pair) * 2;
+            assert_true(fabs(at[0] - cos(angle)) < 1e-6 && fabs(at[1] - sin(angle)) < 1e-6);
+        }
+    }
+    rig_close(&rig);
     folder_remove(folder);
 }
 
@@ -289,6 +387,15 @@ static void test_an_op_that_fails_is_the_last_of_its_step(void **state)
     device_wrap_fail(0);
     assert_int_equal(rig_step(&rig, NULL).count, 1);
     assert_int_equal(device_wrap_counts()->ops, OPS + 1); // and the sampler
+    struct error err;
+    s.computed = 0;
+    rig_begin(&rig);
+    rig_prefill(&rig, &s, 6, WANT_TOKEN);
+    device_wrap_fail(OPS + 1);
+    assert_int_equal(model_launch(rig.model, rig.batch, &err), STATUS_OK);
+    assert_int_equal(model_sample(rig.model, NULL, 0, &err), STATUS_DEVICE_FAULT);
+    assert_string_equal(err.text, "the device refused sampling");
+    device_wrap_fail(0);
     rig_close(&rig);
     folder_remove(folder);
 }
@@ -448,6 +555,9 @@ int main(void)
         cmocka_unit_test(test_a_missing_head_is_the_table),
         cmocka_unit_test(test_reranker_forms_are_chosen),
         cmocka_unit_test(test_flight_and_graphs_change_no_token),
+        cmocka_unit_test(test_graphs_are_recorded_by_size),
+        cmocka_unit_test(test_heads_run_over_wanted_rows),
+        cmocka_unit_test(test_the_rotary_table_has_every_position),
         cmocka_unit_test(test_one_token_of_a_prompt_wants_nothing),
         cmocka_unit_test(test_an_op_that_fails_is_the_last_of_its_step),
         cmocka_unit_test(test_masks_bind_their_rows),

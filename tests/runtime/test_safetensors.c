@@ -7,11 +7,13 @@
 #include "tests/runtime/golden.h"
 
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -170,9 +172,264 @@ static void test_damaged_headers_do_no_harm(void **state)
     assert_true(refused > 400);
 }
 
+static struct error err;
+static struct tensor *list;
+static uint32_t count;
+
+// A file of this header and so many bytes of data; `arena` keeps what is read.
+static enum status header_parse(struct arena *arena, const char *header, size_t bytes, size_t data)
+{
+    char *file = arena_take_zeroed(arena, 8 + bytes + data, 1);
+    uint64_t length = bytes;
+    memcpy(file, &length, 8);
+    memcpy(file + 8, header, bytes);
+    count = 0;
+    return safetensors_parse(&list, &count, arena, text_span(file, 8 + bytes + data), "x", &err);
+}
+
+static void test_elements_have_their_sizes(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *type;
+        uint32_t bytes;
+        int dtype;
+    } known[] = {{"F32", 4, DTYPE_F32}, {"BF16", 2, DTYPE_BF16}, {"F16", 2, DTYPE_F16},
+                 {"F64", 8, -1},        {"I64", 8, -1},          {"I32", 4, -1},
+                 {"I16", 2, -1},        {"I8", 1, -1},           {"U64", 8, -1},
+                 {"U32", 4, -1},        {"U16", 2, -1},          {"U8", 1, -1},
+                 {"BOOL", 1, -1},       {"F8_E4M3", 1, -1},      {"F8_E5M2", 1, -1}};
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
+        struct arena *arena = arena_create(0, 0);
+        uint32_t bytes = 6 * known[i].bytes;
+        struct text header = arena_format(
+            arena, "{\"a\":{\"dtype\":\"%s\",\"shape\":[2,3],\"data_offsets\":[5,%u]}}",
+            known[i].type, 5 + bytes);
+        assert_int_equal(header_parse(arena, header.at, header.bytes, 5 + bytes), STATUS_OK);
+        assert_int_equal(count, 1);
+        assert_string_equal(list[0].type, known[i].type);
+        assert_int_equal(list[0].dtype, known[i].dtype);
+        assert_int_equal(list[0].bytes, bytes);
+        assert_int_equal(list[0].offset, 8 + header.bytes + 5); // from the start of the file
+        assert_int_equal(header_parse(arena, header.at, header.bytes, 4 + bytes), STATUS_INVALID);
+        assert_non_null(strstr(err.text, "the file is cut or damaged"));
+        arena_destroy(arena);
+    }
+}
+
+static void test_headers_are_read_to_their_limits(void **state)
+{
+    (void)state;
+    struct arena *arena = arena_create(0, 0);
+    char name[TENSOR_NAME_MAX + 2];
+    memset(name, 'n', sizeof name);
+    for (int over = 0; over <= 1; over++) {
+        struct text header =
+            arena_format(arena, "{\"%.*s\":{\"dtype\":\"U8\",\"shape\":[],\"data_offsets\":[0,1]}}",
+                         TENSOR_NAME_MAX + over, name);
+        assert_int_equal(header_parse(arena, header.at, header.bytes, 1),
+                         over ? STATUS_INVALID : STATUS_OK);
+    }
+    assert_non_null(strstr(err.text, "a tensor name has over 512 bytes, or a NUL among them"));
+    static const struct {
+        const char *header;
+        size_t data;
+        const char *words; // NULL: it is read
+    } cases[] = {
+        {"{\"a\\u0000b\":{\"dtype\":\"U8\",\"shape\":[],\"data_offsets\":[0,1]}}", 1,
+         "a tensor name has over 512 bytes, or a NUL among them"},
+        {"{\"a\":{\"dtype\":\"U8\",\"shape\":[1,1,1,1,1,1,1,2],\"data_offsets\":[0,2]}}", 2, NULL},
+        {"{}", 0, NULL},
+        {" { } ", 0, NULL},
+        {"{\"__metadata__\":{\"a\":\"1\",\"b\":\"2\"}}", 0, NULL},
+        // in any order, side by side, with an empty one inside another
+        {"{\"b\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[4,8]},"
+         "\"a\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4]},"
+         "\"c\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[2,2]}}",
+         8, NULL},
+        {"{\"b\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[3,7]},"
+         "\"a\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4]}}",
+         8, "tensors a and b overlap"},
+        {"{\"b\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,2]},"
+         "\"a\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4]}}",
+         8, "tensors b and a overlap"},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2305843009213693951],\"data_offsets\":[0,0]}}", 0,
+         "has 0 bytes, its shape and dtype want 9223372036854775804"},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2305843009213693952],\"data_offsets\":[0,0]}}", 0,
+         "the shape of tensor a overflows"},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4.0]}}", 4,
+         "data_offsets of tensor a are not two offsets"},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[18446744073709551617],\"data_offsets\":[0,4]}}", 4,
+         "the shape of tensor a holds something that is not a size"},
+        {"{\"a\":1,\"b\":2,\"a\":3}", 0, "a tensor name stands twice in the header"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        enum status status =
+            header_parse(arena, cases[i].header, strlen(cases[i].header), cases[i].data);
+        if ((status == STATUS_OK) != !cases[i].words ||
+            (cases[i].words && !strstr(err.text, cases[i].words)))
+            fail_msg("%s: %s, %s", cases[i].header, status_name(status), err.text);
+    }
+    count = 7;
+    assert_int_equal(safetensors_parse(&list, &count, arena, text_span("1234567", 7), "x", &err),
+                     STATUS_INVALID);
+    assert_string_equal(err.text, "x: 7 bytes are too few for a safetensors file");
+    static const char pointer[] = "version https://git-lfs";
+    assert_int_equal(
+        safetensors_parse(&list, &count, arena, text_span(pointer, sizeof pointer - 1), "x", &err),
+        STATUS_INVALID);
+    assert_non_null(strstr(err.text, "x is a Git LFS pointer"));
+    arena_destroy(arena);
+}
+
+static void index_write(const char *folder, const char *text)
+{
+    file_write(folder, "model.safetensors.index.json", text, strlen(text));
+}
+
+static void test_shards_are_plain_names(void **state)
+{
+    (void)state;
+    char folder[64], name[300], text[400];
+    struct tensors *set;
+    folder_make(folder);
+    for (size_t bytes = 255; bytes <= 256; bytes++) {
+        memset(name, 's', bytes);
+        name[bytes] = '\0';
+        snprintf(text, sizeof text, "{\"weight_map\":{\"a\":\"%s\"}}", name);
+        index_write(folder, text);
+        assert_int_equal(tensors_open(&set, folder, &err),
+                         bytes == 255 ? STATUS_NOT_FOUND : STATUS_INVALID);
+        assert_non_null(strstr(err.text, bytes == 255 ? "which the folder lacks"
+                                                      : "tensor a names no file of the folder"));
+    }
+    static const char *const names[] = {".hidden.safetensors", "sub/a.safetensors", "/a", ""};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        snprintf(text, sizeof text, "{\"weight_map\":{\"a\":\"%s\"}}", names[i]);
+        index_write(folder, text);
+        assert_int_equal(tensors_open(&set, folder, &err), STATUS_INVALID);
+        assert_non_null(strstr(err.text, "tensor a names no file of the folder"));
+    }
+    struct tensor_file file;
+    for (int i = 0; i < 2; i++) {
+        tensor_file_begin(&file);
+        add(&file, i ? "b" : "a", 2, 2, DTYPE_F32);
+        tensor_file_write(&file, folder, i ? "two" : "one");
+    }
+    index_write(folder, "{\"weight_map\":{\"a\":\"one\",\"b\":\"one\"}}");
+    assert_int_equal(tensors_open(&set, folder, &err), STATUS_INVALID);
+    assert_string_equal(err.text, "model.safetensors.index.json: tensor b is not in one");
+    index_write(folder, "{\"weight_map\":{\"a\":\"one\",\"b\":\"two\"}}");
+    assert_int_equal(tensors_open(&set, folder, &err), STATUS_OK);
+    const struct tensor *a = tensors_find(set, "a"), *b = tensors_find(set, "b");
+    float first[2] = {0, 0};
+    const struct tensor *each[] = {a, b};
+    for (int i = 0; i < 2; i++) { // each has the descriptor of its own file
+        assert_int_equal(pread(each[i]->fd, &first[i], 4, (off_t)each[i]->offset), 4);
+        assert_memory_equal(&first[i], each[i]->map, 4);
+    }
+    assert_int_not_equal(a->fd, b->fd);
+    tensors_close(set);
+    tensors_close(NULL);
+    folder_remove(folder);
+}
+
+// Of several files the one that was cut is named, and those that were closed are forgotten.
+static void test_the_cut_file_of_several_is_named(void **state)
+{
+    (void)state;
+    char folder[64], said[1024] = "";
+    folder_make(folder);
+    for (int i = 0; i < 3; i++) {
+        char name[32], tensor[8];
+        struct tensor_file file;
+        snprintf(name, sizeof name, "part-%d", i);
+        snprintf(tensor, sizeof tensor, "t%d", i);
+        tensor_file_begin(&file);
+        add(&file, tensor, 300, 100, DTYPE_F32);
+        tensor_file_write(&file, folder, name);
+    }
+    index_write(folder, "{\"weight_map\":{\"t0\":\"part-0\",\"t1\":\"part-1\","
+                        "\"t2\":\"part-2\"}}");
+    for (int cut = 0; cut < 3; cut++) {
+        int ends[2], status = 0;
+        assert_int_equal(pipe(ends), 0);
+        pid_t child = fork();
+        if (child == 0) {
+            struct tensors *other, *set;
+            char path[128], name[8];
+            dup2(ends[1], STDERR_FILENO);
+            snprintf(path, sizeof path, "%s/part-%d", folder, cut);
+            snprintf(name, sizeof name, "t%d", cut);
+            if (tensors_open(&other, folder, &err) != STATUS_OK ||
+                tensors_open(&set, folder, &err) != STATUS_OK)
+                _exit(2);
+            tensors_close(other); // out of the middle of the list
+            const struct tensor *t = tensors_find(set, name);
+            size_t page = (size_t)sysconf(_SC_PAGESIZE);
+            if (truncate(path, (off_t)page) != 0)
+                _exit(2);
+            const char *file = (const char *)t->map - t->offset;
+            _exit(((const volatile char *)file)[page] == 0 ? 3 : 4);
+        }
+        close(ends[1]);
+        ssize_t got = read(ends[0], said, sizeof said - 1);
+        said[got > 0 ? got : 0] = '\0';
+        close(ends[0]);
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 1);
+        char words[128];
+        snprintf(words, sizeof words, "weft: %s/part-%d: byte %ld could not be read: ", folder, cut,
+                 sysconf(_SC_PAGESIZE));
+        assert_memory_equal(said, words, strlen(words));
+        char path[128];
+        snprintf(path, sizeof path, "%s/part-%d", folder, cut); // whole again
+        struct tensor_file file;
+        snprintf(words, sizeof words, "t%d", cut);
+        tensor_file_begin(&file);
+        add(&file, words, 300, 100, DTYPE_F32);
+        tensor_file_write(&file, folder, strrchr(path, '/') + 1);
+    }
+    folder_remove(folder);
+}
+
+// A bus error elsewhere ends the process as it did before any file was opened.
+static void test_other_bus_errors_are_not_ours(void **state)
+{
+    (void)state;
+    char folder[64];
+    int status = 0;
+    folder_make(folder);
+    struct tensor_file file;
+    tensor_file_begin(&file);
+    add(&file, "a", 300, 100, DTYPE_F32);
+    tensor_file_write(&file, folder, "model.safetensors");
+    pid_t child = fork();
+    if (child == 0) {
+        struct tensors *set;
+        char path[128];
+        snprintf(path, sizeof path, "%s/other", folder);
+        FILE *other = fopen(path, "w+");
+        signal(SIGBUS, SIG_DFL); // cmocka has a handler
+        alarm(60);               // a handler that returns for ever
+        if (!other || tensors_open(&set, folder, &err) != STATUS_OK)
+            _exit(2);
+        const volatile char *at = mmap(NULL, 4096, PROT_READ, MAP_SHARED, fileno(other), 0);
+        _exit(at == MAP_FAILED ? 2 : at[0] == 0 ? 3 : 4);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGBUS);
+    folder_remove(folder);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_elements_have_their_sizes),
+        cmocka_unit_test(test_headers_are_read_to_their_limits),
+        cmocka_unit_test(test_shards_are_plain_names),
+        cmocka_unit_test(test_the_cut_file_of_several_is_named),
+        cmocka_unit_test(test_other_bus_errors_are_not_ours),
         cmocka_unit_test(test_one_file_is_read),
         cmocka_unit_test(test_a_file_that_is_cut_while_read),
         cmocka_unit_test(test_shards_are_joined),

@@ -318,7 +318,7 @@ static void test_a_place_changes_hands_once_a_plan(void **state)
     uint64_t parked = rig.engine->stats.parked;
     for (uint32_t i = 0; i < 2; i++) {
         slow[i]->run.stamp = rig.engine->plan.stamp + 1;
-        slow[i]->run.credit_left = 0;
+        slow[i]->run.credit_used = UINT32_MAX; // whatever is read, the plan has no credit
         read_some(&rig, slow[i], 10);
         while (port_next(rig.port, slow[i], &(struct token_event){0}, NULL))
             ;
@@ -327,6 +327,57 @@ static void test_a_place_changes_hands_once_a_plan(void **state)
     assert_in_range(rig.engine->stats.parked - parked, 0, 1);
     for (uint32_t i = 0; i < 2; i++)
         assert_true(steps_to_end(&rig, slow[i], FINISH_LENGTH) < 2000);
+    rig_close(&rig);
+}
+
+// A parked reader that took its events after the plan had seen its ring full is served in that
+// plan: its credit is counted again.
+static void test_credit_is_counted_when_a_sequence_is_drawn(void **state)
+{
+    (void)state;
+    struct rig rig;
+    rig_defaults(&rig);
+    rig.fake.facts.limits.slots_max = 1;
+    rig_open(&rig);
+    struct request *slow[2] = {rig_generate(&rig, 0, 4, 200, 1), NULL};
+    steps_to_rest(&rig);
+    slow[1] = rig_generate(&rig, 300, 4, 200, 1);
+    steps_to_rest(&rig);
+    uint32_t parked = slow[0]->run.parked ? 0 : 1;
+    struct request *r = slow[parked];
+    const struct sequence *s = r->run.first;
+    assert_int_equal(s->state, SEQUENCE_PARKED);
+    r->run.stamp = rig.engine->plan.stamp + 1; // the next plan has looked at it
+    r->run.credit_used = r->run.pending + r->run.unfinished;
+    read_some(&rig, r, 40);
+    assert_int_equal(rig_step(&rig), ENGINE_WORKED);
+    assert_int_equal(s->state, SEQUENCE_RUNNING);
+    assert_false(s->paused);
+    assert_int_equal(r->run.credit_used, r->run.unfinished + 1);
+    for (uint32_t i = 0; i < 2; i++)
+        assert_true(steps_to_end(&rig, slow[i], FINISH_LENGTH) < 2000);
+    rig_close(&rig);
+}
+
+// Choices drawn in one plan share what the ring has left, each entry once.
+static void test_drawn_choices_share_one_credit(void **state)
+{
+    (void)state;
+    struct rig rig;
+    rig_defaults(&rig);
+    rig_open(&rig);
+    struct request *r = rig_generate(&rig, 0, 4, 3, 8);
+    uint32_t entries = r->events.ring.mask + 1;
+    atomic_store(&r->events.ring.head, entries - 8 - 3); // 8 finishes and 3 tokens fit
+    rig_step(&rig);
+    uint32_t granted = 0, drawn = 0;
+    for (const struct sequence *s = r->run.first; s; s = s->sibling, drawn++)
+        granted += !s->paused;
+    assert_in_range(drawn, 4, 8);
+    assert_int_equal(granted, 3);
+    port_cancel(rig.port, r);
+    while (rig.engine->live_count > 0)
+        rig_step(&rig);
     rig_close(&rig);
 }
 
@@ -372,6 +423,8 @@ int main(void)
         cmocka_unit_test(test_no_place_is_made_in_a_full_step),
         cmocka_unit_test(test_choices_without_credit_hold_no_place),
         cmocka_unit_test(test_a_place_changes_hands_once_a_plan),
+        cmocka_unit_test(test_credit_is_counted_when_a_sequence_is_drawn),
+        cmocka_unit_test(test_drawn_choices_share_one_credit),
         cmocka_unit_test(test_the_one_paused_longest_gives_way),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

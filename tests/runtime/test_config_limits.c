@@ -1,0 +1,659 @@
+// The ranges of all numbers of a model folder, each at its ends and one step beyond, and what stands
+// where a number, a flag or a name is left out: against tables that do not come from the code.
+#include "base/json.h"
+#include "base/log.h"
+#include "runtime/model/config.h"
+#include "tests/runtime/golden.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static struct model_config config; // 6 KB: not on the stack
+static struct error err;
+
+static json_t *base_config(const char *architecture)
+{
+    return json_pack("{s:[s], s:i, s:i, s:i, s:i, s:i, s:i, s:i}", "architectures", architecture,
+                     "vocab_size", 1000, "hidden_size", 256, "num_hidden_layers", 4,
+                     "num_attention_heads", 8, "intermediate_size", 512, "max_position_embeddings",
+                     4096, "head_dim", 64);
+}
+
+// `patch` over the small configuration: keys of the first level are replaced, null removes nothing.
+static enum status parse(const char *architecture, const char *patch)
+{
+    json_t *json = base_config(architecture);
+    json_t *more = json_loads(patch, 0, NULL);
+    if (!more)
+        fail_msg("no JSON: %s", patch);
+    json_object_update(json, more);
+    enum status status = model_config_parse(&config, json, &err);
+    json_decref(more);
+    json_decref(json);
+    return status;
+}
+
+static void accepted(const char *architecture, const char *patch)
+{
+    if (parse(architecture, patch) != STATUS_OK)
+        fail_msg("%s %s: %s", architecture, patch, err.text);
+}
+
+static void refused(const char *architecture, const char *patch, enum status status,
+                    const char *words)
+{
+    enum status got = parse(architecture, patch);
+    if (got != status || !strstr(err.text, words))
+        fail_msg("%s %s: %s, %s", architecture, patch, status_name(got), err.text);
+}
+
+// Whether a number is refused for its range; other refusals do not count.
+static bool out_of_range(const char *architecture, const char *form, const char *key, double value)
+{
+    char patch[256], number[32], words[64];
+    snprintf(number, sizeof number, "%.17g", value);
+    const char *hole = strchr(form, '#');
+    snprintf(patch, sizeof patch, "%.*s%s%s", (int)(hole - form), form, number, hole + 1);
+    snprintf(words, sizeof words, "config.json: %s is ", key);
+    return parse(architecture, patch) == STATUS_INVALID && strstr(err.text, words) &&
+           strstr(err.text, ", allowed is ");
+}
+
+static void test_numbers_have_ranges(void **state)
+{
+    (void)state;
+    static const char llama[] = "LlamaForCausalLM", bert[] = "BertModel";
+    static const struct {
+        const char *key, *architecture, *form;
+        double low, high, step;
+    } cases[] = {
+        {"vocab_size", llama, "{\"vocab_size\":#}", 1, 16777216, 1},
+        {"hidden_size", llama, "{\"hidden_size\":#}", 8, 65536, 1},
+        {"num_hidden_layers", llama, "{\"num_hidden_layers\":#}", 1, 1024, 1},
+        {"num_attention_heads", llama, "{\"num_attention_heads\":#}", 1, 1024, 1},
+        {"num_key_value_heads", llama, "{\"num_key_value_heads\":#}", 1, 1024, 1},
+        {"intermediate_size", llama, "{\"intermediate_size\":#}", 8, 1048576, 1},
+        {"max_position_embeddings", llama, "{\"max_position_embeddings\":#}", 1, 16777216, 1},
+        {"type_vocab_size", bert, "{\"type_vocab_size\":#}", 0, 1024, 1},
+        {"head_dim", llama, "{\"head_dim\":#}", 8, 512, 1},
+        {"rms_norm_eps", llama, "{\"rms_norm_eps\":#}", 0, 1, 0.001},
+        {"layer_norm_eps", bert, "{\"layer_norm_eps\":#}", 0, 1, 0.001},
+        {"num_labels", llama, "{\"num_labels\":#}", 1, 1048576, 1},
+        {"pad_token_id", "RobertaModel", "{\"pad_token_id\":#}", 0, 1048576, 1},
+        {"sliding_window", "MistralModel", "{\"sliding_window\":#}", 1, 16777216, 1},
+        {"max_window_layers", "Qwen2Model",
+         "{\"use_sliding_window\":true,\"max_window_layers\":#}", 0, 1024, 1},
+        {"rope_theta", llama, "{\"rope_theta\":#}", 1.0001, 1e12, 0.0001},
+        {"rope_theta", llama, "{\"rope_parameters\":{\"rope_theta\":#}}", 1.0001, 1e12, 0.0001},
+        {"partial_rotary_factor", llama, "{\"partial_rotary_factor\":#}", 0.01, 1, 0.001},
+        {"partial_rotary_factor", llama, "{\"rope_scaling\":{\"partial_rotary_factor\":#}}", 0.01,
+         1, 0.001},
+        {"original_max_position_embeddings", llama,
+         "{\"original_max_position_embeddings\":#}", 1, 16777216, 1},
+        {"original_max_position_embeddings", llama,
+         "{\"rope_scaling\":{\"original_max_position_embeddings\":#}}", 1, 16777216, 1},
+        {"factor", llama, "{\"rope_scaling\":{\"factor\":#}}", 1e-3, 1e6, 1e-4},
+        {"attention_factor", llama, "{\"rope_scaling\":{\"attention_factor\":#}}", 1e-3, 1e3, 1e-4},
+        {"beta_fast", llama, "{\"rope_scaling\":{\"beta_fast\":#}}", 1e-3, 1e6, 1e-4},
+        {"beta_slow", llama, "{\"rope_scaling\":{\"beta_slow\":#}}", 1e-3, 1e6, 1e-4},
+        {"mscale", llama, "{\"rope_scaling\":{\"mscale\":#}}", 0, 1e3, 1e-4},
+        {"mscale_all_dim", llama, "{\"rope_scaling\":{\"mscale_all_dim\":#}}", 0, 1e3, 1e-4},
+        {"low_freq_factor", llama, "{\"rope_scaling\":{\"low_freq_factor\":#}}", 1e-3, 1e6, 1e-4},
+        {"high_freq_factor", llama, "{\"rope_scaling\":{\"high_freq_factor\":#}}", 1e-3, 1e6, 1e-4},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const double values[] = {cases[i].low, cases[i].high, cases[i].low - cases[i].step,
+                                 cases[i].high + cases[i].step};
+        for (int k = 0; k < 4; k++)
+            if (out_of_range(cases[i].architecture, cases[i].form, cases[i].key, values[k]) !=
+                (k >= 2))
+                fail_msg("%s at %.17g: %s", cases[i].form, values[k], err.text);
+    }
+}
+
+static void test_heads_have_supported_widths(void **state)
+{
+    (void)state;
+    static const char words[] = "are not supported: 16 to 256 in steps of 8 are";
+    accepted("LlamaForCausalLM", "{\"head_dim\":16}");
+    accepted("LlamaForCausalLM", "{\"head_dim\":256}");
+    accepted("LlamaForCausalLM", "{\"head_dim\":24}");
+    refused("LlamaForCausalLM", "{\"head_dim\":8}", STATUS_UNSUPPORTED, words);
+    refused("LlamaForCausalLM", "{\"head_dim\":264}", STATUS_UNSUPPORTED, words);
+    refused("LlamaForCausalLM", "{\"head_dim\":20}", STATUS_UNSUPPORTED, words);
+    // A width of its own needs no hidden size that the heads divide; a share of it does.
+    accepted("LlamaForCausalLM", "{\"hidden_size\":250}");
+    refused("LlamaForCausalLM", "{\"hidden_size\":250,\"head_dim\":null}", STATUS_INVALID,
+            "num_attention_heads 8 does not divide hidden_size 250");
+    accepted("LlamaForCausalLM", "{\"num_key_value_heads\":4}");
+    assert_int_equal(config.kv_heads, 4);
+    refused("LlamaForCausalLM", "{\"num_key_value_heads\":16}", STATUS_INVALID,
+            "num_key_value_heads 16 does not divide num_attention_heads 8");
+    accepted("BertModel", "{\"num_key_value_heads\":4,\"head_dim\":32}"); // an encoder has no such
+    assert_int_equal(config.kv_heads, 8);
+    accepted("MistralModel", "{\"num_attention_heads\":32}");
+    assert_int_equal(config.kv_heads, 8); // transformers' default for Mistral
+    accepted("Qwen2Model", "{\"num_attention_heads\":32}");
+    assert_int_equal(config.kv_heads, 32);
+}
+
+static void test_names_of_dtypes_and_activations(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *patch;
+        int dtype;
+    } dtypes[] = {{"{\"torch_dtype\":\"float32\"}", DTYPE_F32},
+                  {"{\"dtype\":\"float16\"}", DTYPE_F16},
+                  {"{\"torch_dtype\":\"bfloat16\",\"dtype\":\"float32\"}", DTYPE_BF16},
+                  {"{\"torch_dtype\":null,\"dtype\":\"bfloat16\"}", DTYPE_BF16},
+                  {"{\"torch_dtype\":\"int8\"}", -1},
+                  {"{\"torch_dtype\":\"float64\"}", -1},
+                  {"{}", -1}};
+    for (size_t i = 0; i < sizeof dtypes / sizeof dtypes[0]; i++) {
+        accepted("LlamaModel", dtypes[i].patch);
+        assert_int_equal(config.dtype, dtypes[i].dtype);
+    }
+    static const struct {
+        const char *name;
+        enum activation kind;
+    } known[] = {{"gelu", ACTIVATE_GELU},           {"gelu_python", ACTIVATE_GELU},
+                 {"gelu_new", ACTIVATE_GELU_TANH},  {"gelu_pytorch_tanh", ACTIVATE_GELU_TANH},
+                 {"gelu_fast", ACTIVATE_GELU_TANH}, {"gelu_accurate", ACTIVATE_GELU_TANH},
+                 {"relu", ACTIVATE_RELU},           {"silu", ACTIVATE_SILU},
+                 {"swish", ACTIVATE_SILU}};
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
+        char patch[64];
+        snprintf(patch, sizeof patch, "{\"hidden_act\":\"%s\"}", known[i].name);
+        accepted("BertModel", patch);
+        assert_int_equal(config.activation, known[i].kind);
+        if (known[i].kind == ACTIVATE_SILU)
+            accepted("LlamaModel", patch);
+        else
+            refused("LlamaModel", patch, STATUS_UNSUPPORTED, "is not supported for LlamaModel");
+    }
+    refused("BertModel", "{\"hidden_act\":\"mish\"}", STATUS_UNSUPPORTED,
+            "hidden_act mish is not supported for BertModel");
+}
+
+static void test_windows_of_layers(void **state)
+{
+    (void)state;
+    accepted("MistralModel", "{\"sliding_window\":64,\"max_window_layers\":2}");
+    assert_int_equal(config.window, 64);
+    for (uint32_t i = 0; i < 4; i++) // that number is Qwen's
+        assert_false(config.full_layers[i]);
+    accepted("MistralModel", "{\"sliding_window\":64,\"use_sliding_window\":false}");
+    assert_int_equal(config.window, 64); // as is the flag
+    accepted("Qwen2Model", "{\"sliding_window\":64}"); // off without the flag
+    assert_int_equal(config.window, 0);
+    accepted("Qwen2Model", "{\"use_sliding_window\":true}");
+    assert_int_equal(config.window, 4096);
+    accepted("Qwen2Model", "{\"use_sliding_window\":true,\"sliding_window\":null}");
+    assert_int_equal(config.window, 0);
+    accepted("LlamaModel", "{\"use_sliding_window\":true,\"sliding_window\":64}");
+    assert_int_equal(config.window, 0);
+    refused("Qwen2Model", "{\"use_sliding_window\":1}", STATUS_INVALID,
+            "use_sliding_window is neither true nor false");
+    accepted("Qwen2Model",
+             "{\"num_hidden_layers\":30,\"use_sliding_window\":true,\"sliding_window\":9}");
+    for (uint32_t i = 0; i < 30; i++)
+        assert_int_equal(config.full_layers[i], i < 28);
+    // Layers that the list does not name follow the number.
+    accepted("Qwen2Model", "{\"use_sliding_window\":true,\"sliding_window\":9,"
+                           "\"max_window_layers\":3,\"layer_types\":[\"sliding_attention\"]}");
+    assert_false(config.full_layers[0] || config.full_layers[3]);
+    assert_true(config.full_layers[1] && config.full_layers[2]);
+}
+
+static void test_biases_follow_the_family(void **state)
+{
+    (void)state;
+    accepted("LlamaModel", "{}");
+    assert_false(config.qkv_bias || config.o_bias || config.ffn_bias);
+    accepted("LlamaModel", "{\"attention_bias\":true}");
+    assert_true(config.qkv_bias && config.o_bias && !config.ffn_bias);
+    accepted("LlamaModel", "{\"mlp_bias\":true}");
+    assert_true(config.ffn_bias && !config.qkv_bias && !config.o_bias);
+    refused("LlamaModel", "{\"attention_bias\":0}", STATUS_INVALID,
+            "attention_bias is neither true nor false");
+    accepted("BertModel", "{\"head_dim\":32}");
+    assert_true(config.qkv_bias && config.o_bias && config.ffn_bias);
+}
+
+static void test_what_is_no_such_model_is_refused(void **state)
+{
+    (void)state;
+    json_t *list = json_array();
+    assert_int_equal(model_config_parse(&config, list, &err), STATUS_INVALID);
+    assert_string_equal(err.text, "config.json is not a JSON object");
+    json_decref(list);
+    accepted("LlamaModel", "{\"quantization_config\":null}");
+    accepted("LlamaModel", "{\"is_decoder\":true,\"position_embedding_type\":\"rotary\"}");
+    accepted("BertModel", "{\"is_decoder\":false,\"position_embedding_type\":\"absolute\"}");
+    accepted("BertModel", "{\"position_embedding_type\":null}");
+    accepted("BertForSequenceClassification", "{\"num_labels\":1}");
+    assert_int_equal(config.labels, 1);
+    accepted("BertForSequenceClassification", "{\"num_labels\":2,\"id2label\":{\"0\":\"a\"}}");
+    assert_int_equal(config.labels, 1);
+    accepted("BertForSequenceClassification", "{\"id2label\":[]}");
+    assert_int_equal(config.labels, 0);
+    static const char *const classifiers[] = {
+        "BertForSequenceClassification", "RobertaForSequenceClassification",
+        "CamembertForSequenceClassification", "LlamaForSequenceClassification",
+        "Qwen3ForSequenceClassification"};
+    for (size_t i = 0; i < sizeof classifiers / sizeof classifiers[0]; i++)
+        refused(classifiers[i], "{\"num_labels\":2}", STATUS_UNSUPPORTED, "has 2 labels");
+    accepted("LlamaForCausalLM", "{\"num_labels\":2}"); // it has no such head
+    accepted("BertModel", "{\"num_labels\":2}");
+}
+
+static void test_kinds_pooling_and_ties(void **state)
+{
+    (void)state;
+    accepted("LlamaForCausalLM", "{\"tie_word_embeddings\":true}");
+    assert_true(config.tied && config.tied_given && config.normalize);
+    assert_int_equal(config.pooling, POOL_LAST);
+    accepted("LlamaForCausalLM", "{\"tie_word_embeddings\":false}");
+    assert_true(!config.tied && config.tied_given);
+    accepted("LlamaForCausalLM", "{\"tie_word_embeddings\":null}");
+    assert_false(config.tied || config.tied_given);
+    assert_true(config.yes_id == -1 && config.no_id == -1 && config.end_count == 0);
+    assert_int_equal(config.default_top_k, -1);
+    assert_true(isnan(config.default_temperature) && isnan(config.default_top_p));
+    accepted("BertModel", "{}");
+    assert_int_equal(config.pooling, POOL_CLS);
+    assert_true(config.normalize && config.epsilon == 1e-12);
+    assert_int_equal(config.position_offset, 0);
+    assert_int_equal(config.length_default, 4096);
+    accepted("RobertaModel", "{\"pad_token_id\":4094}");
+    assert_int_equal(config.length_max, 1);
+    refused("RobertaModel", "{\"pad_token_id\":4095}", STATUS_INVALID, "leaves no position");
+    accepted("LlamaModel", "{\"rms_norm_eps\":0.5,\"layer_norm_eps\":0.25}");
+    assert_true(config.epsilon == 0.5);
+    accepted("BertModel", "{\"rms_norm_eps\":0.5,\"layer_norm_eps\":0.25}");
+    assert_true(config.epsilon == 0.25);
+}
+
+static void test_rotary_settings(void **state)
+{
+    (void)state;
+    const struct rope_config *rope = &config.rope;
+    accepted("LlamaModel", "{}");
+    assert_int_equal(rope->kind, ROPE_DEFAULT);
+    assert_true(rope->theta == 10000 && rope->dim == 64 && rope->original == 4096);
+    assert_true(rope->factor == 0 && isnan(rope->attention_factor) && rope->truncate);
+    assert_true(rope->beta_fast == 32 && rope->beta_slow == 1);
+    assert_true(rope->mscale == 0 && rope->mscale_all_dim == 0);
+    assert_true(rope->low_freq_factor == 1 && rope->high_freq_factor == 4);
+    assert_int_equal(rope->factor_count, 0);
+    // The inner value stands before the outer one, the newer object before the older.
+    accepted("LlamaModel", "{\"rope_theta\":5,\"rope_scaling\":{\"rope_theta\":6}}");
+    assert_true(rope->theta == 6);
+    accepted("LlamaModel", "{\"rope_theta\":5,\"rope_scaling\":null}");
+    assert_true(rope->theta == 5);
+    accepted("LlamaModel", "{\"rope_parameters\":{\"rope_theta\":7,\"rope_type\":\"linear\","
+                           "\"factor\":2},\"rope_scaling\":{\"rope_theta\":6}}");
+    assert_true(rope->theta == 7 && rope->kind == ROPE_LINEAR);
+    assert_int_equal(config.length_max, 8192);
+    assert_int_equal(config.length_default, 8192);
+    accepted("LlamaModel", "{\"rope_scaling\":{\"rope_type\":\"default\",\"type\":\"linear\"}}");
+    assert_int_equal(rope->kind, ROPE_DEFAULT);
+    accepted("LlamaModel", "{\"partial_rotary_factor\":0.5}");
+    assert_int_equal(rope->dim, 32);
+    accepted("LlamaModel",
+             "{\"partial_rotary_factor\":0.5,\"rope_scaling\":{\"partial_rotary_factor\":0.25}}");
+    assert_int_equal(rope->dim, 16);
+    accepted("LlamaModel", "{\"partial_rotary_factor\":0.0625}");
+    assert_int_equal(rope->dim, 4);
+    refused("LlamaModel", "{\"partial_rotary_factor\":0.03125}", STATUS_UNSUPPORTED,
+            "2 rotary columns of a head are not supported");
+    refused("LlamaModel", "{\"head_dim\":40,\"partial_rotary_factor\":0.125}", STATUS_UNSUPPORTED,
+            "5 rotary columns of a head are not supported");
+    accepted("LlamaModel", "{\"rope_scaling\":{\"type\":\"linear\",\"factor\":0.5}}");
+    assert_int_equal(config.length_max, 4096); // a length is never taken away
+    accepted("LlamaModel", "{\"max_position_embeddings\":16777216,"
+                           "\"rope_scaling\":{\"type\":\"linear\",\"factor\":4}}");
+    assert_int_equal(config.length_max, 1 << 24);
+    accepted("LlamaModel", "{\"rope_scaling\":{\"type\":\"dynamic\",\"factor\":2}}");
+    assert_true(config.length_default == 4096 && config.length_max == 8192);
+}
+
+static void test_yarn_and_longrope_settings(void **state)
+{
+    (void)state;
+    const struct rope_config *rope = &config.rope;
+    accepted("LlamaModel", "{\"rope_scaling\":{\"type\":\"yarn\","
+                           "\"original_max_position_embeddings\":1024}}");
+    assert_true(rope->factor == 4 && rope->original == 1024); // the ratio of the lengths
+    assert_int_equal(config.length_max, 4096);
+    accepted("LlamaModel", "{\"original_max_position_embeddings\":512,"
+                           "\"rope_scaling\":{\"type\":\"yarn\",\"truncate\":false,"
+                           "\"attention_factor\":1.5,\"factor\":16}}");
+    assert_true(rope->factor == 16 && rope->original == 512 && !rope->truncate);
+    assert_true(rope->attention_factor == 1.5 && config.length_max == 8192);
+    refused("LlamaModel", "{\"rope_scaling\":{\"type\":\"yarn\",\"truncate\":\"no\"}}",
+            STATUS_INVALID, "truncate is neither true nor false");
+    static const char *const kinds[] = {"linear", "dynamic", "llama3"};
+    for (size_t i = 0; i < 3; i++) {
+        char patch[64];
+        snprintf(patch, sizeof patch, "{\"rope_scaling\":{\"type\":\"%s\"}}", kinds[i]);
+        refused("LlamaModel", patch, STATUS_INVALID, "factor is missing");
+    }
+    accepted("LlamaModel",
+             "{\"rope_scaling\":{\"type\":\"yarn\",\"low_freq_factor\":4}}"); // llama3's alone
+    static const char longrope[] =
+        "{\"head_dim\":16,\"original_max_position_embeddings\":1024,\"rope_scaling\":{\"type\":"
+        "\"%s\",\"short_factor\":[1,2,3,4,5,6,7,%s],\"long_factor\":[2,3,4,5,6,7,8%s]}}";
+    char patch[256];
+    for (int i = 0; i < 2; i++) {
+        snprintf(patch, sizeof patch, longrope, i ? "su" : "longrope", "8", ",9.5");
+        accepted("LlamaModel", patch);
+        assert_int_equal(rope->kind, ROPE_LONG);
+        assert_int_equal(rope->factor_count, 8);
+        assert_true(rope->factor == 4 && config.length_max == 4096);
+        assert_true(rope->short_factor[0] == 1 && rope->short_factor[7] == 8);
+        assert_true(rope->long_factor[0] == 2 && rope->long_factor[7] == 9.5);
+    }
+    static const char *const wrong[][3] = {
+        {"8", "", "long_factor of longrope is not a list of 8 numbers"},
+        {"8", ",9,10", "long_factor of longrope is not a list of 8 numbers"},
+        {"8", ",\"9\"", "long_factor of longrope holds something that is no positive number"},
+        {"-1", ",9", "short_factor of longrope holds something that is no positive number"},
+        {"null", ",9", "short_factor of longrope holds something that is no positive number"},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        snprintf(patch, sizeof patch, longrope, "longrope", wrong[i][0], wrong[i][1]);
+        refused("LlamaModel", patch, STATUS_INVALID, wrong[i][2]);
+    }
+}
+
+static char folder[64];
+
+static int folder_begin(void **state)
+{
+    (void)state;
+    folder_make(folder);
+    return 0;
+}
+
+static int folder_end(void **state)
+{
+    (void)state;
+    folder_remove(folder);
+    return 0;
+}
+
+static void put(const char *name, const char *text)
+{
+    file_write(folder, name, text, strlen(text));
+}
+
+static void put_config(const char *name, const char *architecture, const char *patch)
+{
+    json_t *json = base_config(architecture);
+    json_t *more = json_loads(patch, 0, NULL);
+    json_object_update(json, more);
+    file_write_json(folder, name, json);
+    json_decref(more);
+    json_decref(json);
+}
+
+static void read_ok(void)
+{
+    if (model_config_read(&config, folder, &err) != STATUS_OK)
+        fail_msg("%s", err.text);
+}
+
+static void read_refused(enum status status, const char *words)
+{
+    enum status got = model_config_read(&config, folder, &err);
+    if (got != status || !strstr(err.text, words))
+        fail_msg("%s, %s, not %s", status_name(got), err.text, words);
+}
+
+static void test_sampling_defaults_have_ranges(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        double temperature, top_p;
+        int32_t top_k;
+    } cases[] = {
+        {"{\"temperature\":0,\"top_p\":0,\"top_k\":0}", 0, 0, 0},
+        {"{\"temperature\":100,\"top_p\":1,\"top_k\":16777216}", 100, 1, 16777216},
+        {"{\"temperature\":100.5,\"top_p\":1.01,\"top_k\":16777217}", NAN, NAN, -1},
+        {"{\"temperature\":-0.5,\"top_p\":-0.01,\"top_k\":-1}", NAN, NAN, -1},
+        {"{\"temperature\":\"1\",\"top_p\":null,\"top_k\":[]}", NAN, NAN, -1},
+        {"{\"top_p\":0.5}", NAN, 0.5, -1},
+    };
+    put_config("config.json", "LlamaForCausalLM", "{}");
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        put("generation_config.json", cases[i].text);
+        read_ok();
+        double got[] = {config.default_temperature, config.default_top_p};
+        double want[] = {cases[i].temperature, cases[i].top_p};
+        for (int k = 0; k < 2; k++)
+            assert_true(isnan(want[k]) ? isnan(got[k]) : got[k] == want[k]);
+        assert_int_equal(config.default_top_k, cases[i].top_k);
+    }
+}
+
+static void test_end_ids_have_a_range(void **state)
+{
+    (void)state;
+    char list[256] = "{\"eos_token_id\":[0";
+    put_config("config.json", "LlamaForCausalLM", "{\"eos_token_id\":999}");
+    read_ok();
+    assert_int_equal(config.end_ids[0], 999);
+    put_config("config.json", "LlamaForCausalLM", "{\"eos_token_id\":null}");
+    read_ok();
+    assert_int_equal(config.end_count, 0);
+    put_config("config.json", "LlamaForCausalLM", "{\"eos_token_id\":1000}");
+    read_refused(STATUS_INVALID, "config.json: eos_token_id is no token of a vocabulary of 1000");
+    put("generation_config.json", "{\"eos_token_id\":1000}");
+    read_refused(STATUS_INVALID, "generation_config.json: eos_token_id is no token");
+    put("generation_config.json", "{\"eos_token_id\":2.0}");
+    read_refused(STATUS_INVALID, "eos_token_id is no token");
+    put("generation_config.json", "{\"eos_token_id\":[]}"); // none: those of config.json count
+    read_refused(STATUS_INVALID, "config.json: eos_token_id is no token of a vocabulary of 1000");
+    for (int i = 1; i < MODEL_END_IDS_MAX; i++)
+        snprintf(list + strlen(list), sizeof list - strlen(list), ",%d", i);
+    strcat(list, "]}");
+    put("generation_config.json", list);
+    read_ok();
+    assert_int_equal(config.end_count, MODEL_END_IDS_MAX);
+    assert_int_equal(config.end_ids[MODEL_END_IDS_MAX - 1], MODEL_END_IDS_MAX - 1);
+    strcpy(strrchr(list, ']'), ",5]}");
+    put("generation_config.json", list);
+    read_refused(STATUS_TOO_LARGE, "generation_config.json: over 32 end-of-sequence ids");
+}
+
+static void test_lengths_of_sentence_files(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        uint32_t length;
+        bool said;
+    } cases[] = {{"{\"max_seq_length\":1}", 1, true},       {"{\"max_seq_length\":0}", 4096, false},
+                 {"{\"max_seq_length\":4095}", 4095, true}, {"{\"max_seq_length\":4096}", 4096, true},
+                 {"{\"max_seq_length\":5000}", 4096, true}, {"{\"max_seq_length\":null}", 4096, false},
+                 {"{}", 4096, false}};
+    static const char *const names[] = {"sentence_xlm-roberta_config.json",
+                                        "sentence_roberta_config.json", "sentence_bert_config.json"};
+    put_config("config.json", "BertModel", "{}");
+    read_ok();
+    assert_false(config.length_said);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        put(names[0], cases[i].text);
+        read_ok();
+        assert_int_equal(config.length_default, cases[i].length);
+        assert_int_equal(config.length_said, cases[i].said);
+        assert_int_equal(config.length_max, 4096);
+    }
+    for (uint32_t i = 1; i < 3; i++) { // the first name that is there counts
+        char text[64];
+        snprintf(text, sizeof text, "{\"max_seq_length\":%u}", 100 + i);
+        put(names[i], text);
+        read_ok();
+        assert_int_equal(config.length_default, 100 + i);
+    }
+    put_config("config.json", "LlamaForCausalLM", "{}");
+    read_ok();
+    assert_int_equal(config.length_default, 4096); // a generator is not cut
+}
+
+static const char yes_no[] =
+    "[{\"type\":\"Transformer\",\"path\":\"\"},"
+    "{\"type\":\"sentence_transformers.cross_encoder.modules.LogitScore\",\"path\":\"1_Score\"}]";
+
+static void test_yes_no_ids_of_the_folder(void **state)
+{
+    (void)state;
+    put_config("config.json", "Qwen3ForCausalLM", "{}");
+    put("modules.json", yes_no);
+    put("1_Score/config.json", "{\"true_token_id\":9693,\"false_token_id\":2152}");
+    read_ok();
+    assert_int_equal(config.kind, MODEL_RERANKER);
+    assert_int_equal(config.rerank, RERANK_YES_NO);
+    assert_int_equal(config.yes_id, 9693);
+    assert_int_equal(config.no_id, 2152);
+    put("1_Score/config.json", "{\"true_token_id\":0,\"false_token_id\":16777216}");
+    read_ok();
+    assert_int_equal(config.no_id, 16777216);
+    put("1_Score/config.json", "{\"true_token_id\":-1,\"false_token_id\":2}");
+    read_refused(STATUS_INVALID, "1_Score: config.json: true_token_id is -1, allowed is 0 to ");
+    put("1_Score/config.json", "{\"true_token_id\":1,\"false_token_id\":16777217}");
+    read_refused(STATUS_INVALID, "1_Score: config.json: false_token_id is 1.67772e+07, allowed");
+    put("1_Score/config.json", "{\"true_token_id\":1}");
+    read_refused(STATUS_INVALID, "1_Score: config.json: false_token_id is missing");
+    put("1_Score/config.json", "{\"false_token_id\":1}");
+    read_refused(STATUS_INVALID, "1_Score: config.json: true_token_id is missing");
+    put("modules.json", "[{\"type\":\"Transformer\",\"path\":\"\"},{\"type\":\"LogitScore\","
+                        "\"path\":\"absent\"}]");
+    read_refused(STATUS_NOT_FOUND, "absent/config.json is missing: download the model again");
+    put_config("config.json", "LlamaForCausalLM", "{}");
+    put("modules.json", yes_no);
+    read_refused(STATUS_UNSUPPORTED, "LogitScore over LlamaForCausalLM is not supported");
+}
+
+static void test_marks_of_yes_no_rerankers(void **state)
+{
+    (void)state;
+    put_config("config.json", "Qwen3ForCausalLM", "{\"classifier_from_token\":[\"no\",\"yes\"]}");
+    read_ok();
+    assert_int_equal(config.kind, MODEL_RERANKER);
+    put_config("config.json", "Qwen3ForCausalLM",
+               "{\"classifier_from_token\":true,\"is_original_qwen3_reranker\":false}");
+    read_ok();
+    assert_int_equal(config.kind, MODEL_GENERATOR);
+    put("config_sentence_transformers.json", "{\"model_type\":\"SentenceTransformer\"}");
+    read_ok();
+    assert_int_equal(config.kind, MODEL_GENERATOR);
+    put("config_sentence_transformers.json", "{\"model_type\":");
+    read_refused(STATUS_INVALID, "config_sentence_transformers.json");
+    put("config_sentence_transformers.json", "{\"model_type\":\"CrossEncoder\"}");
+    put_config("config.json", "Qwen2ForCausalLM", "{\"is_original_qwen3_reranker\":true}");
+    read_ok();
+    assert_int_equal(config.kind, MODEL_GENERATOR); // only Qwen3's are published so
+}
+
+static void test_modules_are_read(void **state)
+{
+    (void)state;
+    put_config("config.json", "BertModel", "{}");
+    put("modules.json", "[{\"type\":\"Transformer\",\"path\":\"\"},{\"type\":\"Pooling\",\"path\":"
+                        "\"p\"},{\"type\":\"a.b.Normalize\",\"path\":\"n\"}]");
+    static const struct {
+        const char *text;
+        enum pooling pooling;
+    } modes[] = {{"{\"pooling_mode\":\"cls\"}", POOL_CLS},
+                 {"{\"pooling_mode\":\"mean\",\"pooling_mode_max_tokens\":true}", POOL_MEAN},
+                 {"{\"pooling_mode\":\"lasttoken\"}", POOL_LAST},
+                 {"{\"pooling_mode\":\"mean_sqrt_len_tokens\"}", POOL_MEAN},
+                 {"{\"pooling_mode_cls_token\":true,\"pooling_mode_mean_tokens\":false}", POOL_CLS},
+                 {"{\"pooling_mode_mean_tokens\":true}", POOL_MEAN}};
+    for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++) {
+        put("p/config.json", modes[i].text);
+        read_ok();
+        assert_int_equal(config.pooling, modes[i].pooling);
+        assert_int_equal(config.kind, MODEL_EMBEDDER);
+        assert_true(config.normalize);
+    }
+    static const char *const wrong[][2] = {
+        {"{\"pooling_mode\":\"max\"}", "max is not supported: cls, mean and last are"},
+        {"{\"pooling_mode\":\"weightedmean\"}", "weightedmean is not supported"},
+        {"{\"pooling_mode_weightedmean_tokens\":true}", "weightedmean is not supported"},
+        {"{\"pooling_mode\":\"median\"}", "names 0 pooling modes; exactly one is supported"},
+        {"{\"pooling_mode_cls_token\":1}", "names 0 pooling modes; exactly one is supported"},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        put("p/config.json", wrong[i][0]);
+        read_refused(STATUS_UNSUPPORTED, wrong[i][1]);
+    }
+    // A reranker's head is its own: modules change nothing.
+    put_config("config.json", "BertForSequenceClassification", "{\"num_labels\":1}");
+    read_ok();
+    assert_int_equal(config.kind, MODEL_RERANKER);
+    put("modules.json", "[{\"type\":\"Transformer\"}]");
+    read_refused(STATUS_INVALID, "modules.json: an entry lacks its type or its path");
+    put("modules.json", "[{\"path\":\"a\"}]");
+    read_refused(STATUS_INVALID, "modules.json: an entry lacks its type or its path");
+    put("modules.json", "[{\"type\":\"Transformer\",\"path\":\"a/../b\"}]");
+    read_refused(STATUS_INVALID, "the path a/../b leads out of the folder");
+    put("modules.json", "[{\"type\":\"Transformer\",\"path\":\"0_T\"}]");
+    read_refused(STATUS_NOT_FOUND, "0_T/config.json is missing: download the model again");
+    put("modules.json", "[]"); // a list all the same: config.json must be there
+    put_config("config.json", "BertModel", "{}");
+    read_refused(STATUS_UNSUPPORTED, "modules.json has no Pooling module");
+}
+
+static void test_long_paths_are_refused(void **state)
+{
+    (void)state;
+    char path[CONFIG_FOLDER_MAX + 256], modules[CONFIG_FOLDER_MAX + 256];
+    put_config("config.json", "BertModel", "{}");
+    memset(path, 'x', sizeof path);
+    path[CONFIG_FOLDER_MAX] = '\0';
+    snprintf(modules, sizeof modules, "[{\"type\":\"Pooling\",\"path\":\"%s\"}]", path);
+    put("modules.json", modules);
+    read_refused(STATUS_TOO_LARGE, "has over 3071 bytes");
+    path[0] = '\0'; // the folder's own name many times over: a path that is there, and too long
+    while (strlen(path) + strlen(folder) + 3 < CONFIG_FOLDER_MAX - 8)
+        strcat(strcat(path, path[0] ? "/../" : ""), path[0] ? strrchr(folder, '/') + 1 : folder);
+    assert_int_equal(model_config_read(&config, path, &err), STATUS_INVALID);
+    assert_string_equal(err.text, "the name of the model folder is too long");
+}
+
+int main(void)
+{
+    log_level_set(LOG_ERROR);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_numbers_have_ranges),
+        cmocka_unit_test(test_heads_have_supported_widths),
+        cmocka_unit_test(test_names_of_dtypes_and_activations),
+        cmocka_unit_test(test_windows_of_layers),
+        cmocka_unit_test(test_biases_follow_the_family),
+        cmocka_unit_test(test_what_is_no_such_model_is_refused),
+        cmocka_unit_test(test_kinds_pooling_and_ties),
+        cmocka_unit_test(test_rotary_settings),
+        cmocka_unit_test(test_yarn_and_longrope_settings),
+        cmocka_unit_test_setup_teardown(test_sampling_defaults_have_ranges, folder_begin,
+                                        folder_end),
+        cmocka_unit_test_setup_teardown(test_end_ids_have_a_range, folder_begin, folder_end),
+        cmocka_unit_test_setup_teardown(test_lengths_of_sentence_files, folder_begin, folder_end),
+        cmocka_unit_test_setup_teardown(test_yes_no_ids_of_the_folder, folder_begin, folder_end),
+        cmocka_unit_test_setup_teardown(test_marks_of_yes_no_rerankers, folder_begin, folder_end),
+        cmocka_unit_test_setup_teardown(test_modules_are_read, folder_begin, folder_end),
+        cmocka_unit_test_setup_teardown(test_long_paths_are_refused, folder_begin, folder_end),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
