@@ -1,5 +1,6 @@
-// The ranges of all numbers of a model folder, each at its ends and one step beyond, and what stands
-// where a number, a flag or a name is left out: against tables that do not come from the code.
+// The ranges of all numbers of a model folder, each at its ends and one step beyond, and what
+// stands where a number, a flag or a name is left out: against tables that do not come from the
+// code.
 #include "base/json.h"
 #include "base/log.h"
 #include "runtime/model/config.h"
@@ -88,15 +89,15 @@ static void test_numbers_have_ranges(void **state)
         {"num_labels", llama, "{\"num_labels\":#}", 1, 1048576, 1},
         {"pad_token_id", "RobertaModel", "{\"pad_token_id\":#}", 0, 1048576, 1},
         {"sliding_window", "MistralModel", "{\"sliding_window\":#}", 1, 16777216, 1},
-        {"max_window_layers", "Qwen2Model",
-         "{\"use_sliding_window\":true,\"max_window_layers\":#}", 0, 1024, 1},
+        {"max_window_layers", "Qwen2Model", "{\"use_sliding_window\":true,\"max_window_layers\":#}",
+         0, 1024, 1},
         {"rope_theta", llama, "{\"rope_theta\":#}", 1.0001, 1e12, 0.0001},
         {"rope_theta", llama, "{\"rope_parameters\":{\"rope_theta\":#}}", 1.0001, 1e12, 0.0001},
         {"partial_rotary_factor", llama, "{\"partial_rotary_factor\":#}", 0.01, 1, 0.001},
         {"partial_rotary_factor", llama, "{\"rope_scaling\":{\"partial_rotary_factor\":#}}", 0.01,
          1, 0.001},
-        {"original_max_position_embeddings", llama,
-         "{\"original_max_position_embeddings\":#}", 1, 16777216, 1},
+        {"original_max_position_embeddings", llama, "{\"original_max_position_embeddings\":#}", 1,
+         16777216, 1},
         {"original_max_position_embeddings", llama,
          "{\"rope_scaling\":{\"original_max_position_embeddings\":#}}", 1, 16777216, 1},
         {"factor", llama, "{\"rope_scaling\":{\"factor\":#}}", 1e-3, 1e6, 1e-4},
@@ -191,7 +192,7 @@ static void test_windows_of_layers(void **state)
     for (uint32_t i = 0; i < 4; i++) // that number is Qwen's
         assert_false(config.full_layers[i]);
     accepted("MistralModel", "{\"sliding_window\":64,\"use_sliding_window\":false}");
-    assert_int_equal(config.window, 64); // as is the flag
+    assert_int_equal(config.window, 64);               // as is the flag
     accepted("Qwen2Model", "{\"sliding_window\":64}"); // off without the flag
     assert_int_equal(config.window, 0);
     accepted("Qwen2Model", "{\"use_sliding_window\":true}");
@@ -483,12 +484,16 @@ static void test_lengths_of_sentence_files(void **state)
         const char *text;
         uint32_t length;
         bool said;
-    } cases[] = {{"{\"max_seq_length\":1}", 1, true},       {"{\"max_seq_length\":0}", 4096, false},
-                 {"{\"max_seq_length\":4095}", 4095, true}, {"{\"max_seq_length\":4096}", 4096, true},
-                 {"{\"max_seq_length\":5000}", 4096, true}, {"{\"max_seq_length\":null}", 4096, false},
+    } cases[] = {{"{\"max_seq_length\":1}", 1, true},
+                 {"{\"max_seq_length\":0}", 4096, false},
+                 {"{\"max_seq_length\":4095}", 4095, true},
+                 {"{\"max_seq_length\":4096}", 4096, true},
+                 {"{\"max_seq_length\":5000}", 4096, true},
+                 {"{\"max_seq_length\":null}", 4096, false},
                  {"{}", 4096, false}};
     static const char *const names[] = {"sentence_xlm-roberta_config.json",
-                                        "sentence_roberta_config.json", "sentence_bert_config.json"};
+                                        "sentence_roberta_config.json",
+                                        "sentence_bert_config.json"};
     put_config("config.json", "BertModel", "{}");
     read_ok();
     assert_false(config.length_said);

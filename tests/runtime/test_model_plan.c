@@ -1,5 +1,6 @@
-// What a plan settles before anything is taken: capacities and defaults, the bytes of a KV block, the
-// places of everything in a model's memory; which numbers of options are refused, and which tensors.
+// What a plan settles before anything is taken: capacities and defaults, the bytes of a KV block,
+// the places of everything in a model's memory; which numbers of options are refused, and which
+// tensors.
 #include "base/arena.h"
 #include "base/json.h"
 #include "base/log.h"
@@ -158,9 +159,9 @@ static void test_blocks_have_bytes(void **state)
         uint32_t tokens, length, blocks;
         uint64_t bytes;
     } cases[] = {
-        {-1, 16, 0, 4, 16 * 4 * 16 * 2 * 2 * 2},         {DTYPE_F16, 16, 0, 4, 16 * 2 * 16 * 8},
-        {DTYPE_BF16, 32, 49, 2, 16 * 2 * 32 * 8},        {DTYPE_F32, 16, 49, 4, 16 * 4 * 16 * 8},
-        {DTYPE_F32, 16, 48, 3, 16 * 4 * 16 * 8},         {DTYPE_F32, 64, 1, 1, 16 * 4 * 64 * 8},
+        {-1, 16, 0, 4, 16 * 4 * 16 * 2 * 2 * 2},  {DTYPE_F16, 16, 0, 4, 16 * 2 * 16 * 8},
+        {DTYPE_BF16, 32, 49, 2, 16 * 2 * 32 * 8}, {DTYPE_F32, 16, 49, 4, 16 * 4 * 16 * 8},
+        {DTYPE_F32, 16, 48, 3, 16 * 4 * 16 * 8},  {DTYPE_F32, 64, 1, 1, 16 * 4 * 64 * 8},
     };
     put("llama", "{}");
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -251,7 +252,7 @@ static void test_attention_has_a_shape(void **state)
     } cases[] = {
         {"llama", "{}", 0, 0, 192, 0.25f, true}, // gate and up in one product
         {"llama", "{\"vocab_size\":500}", 0, 0, 500, 0.25f, true},
-        {"llama", "{\"intermediate_size\":24}", 0, 0, 128, 0.25f, true}, // q, k and v in one
+        {"llama", "{\"intermediate_size\":24}", 0, 0, 128, 0.25f, true},      // q, k and v in one
         {"qwen2-classifier", "{\"vocab_size\":500}", 0, 0, 192, 0.25f, true}, // rows are no product
         {"mistral", "{}", 0, 8, 256, 0.17677669f, true},
         {"mistral", "{}", 9, 8, 256, 0.17677669f, true},
@@ -394,9 +395,8 @@ static void record_apart(const struct model_plan *plan)
 static void test_nothing_of_a_model_overlaps(void **state)
 {
     (void)state;
-    static const char *const families[] = {"llama",     "mistral",   "qwen3",
-                                           "llama-mean", "bert-mean", "bert-rerank",
-                                           "qwen3-reranker"};
+    static const char *const families[] = {
+        "llama", "mistral", "qwen3", "llama-mean", "bert-mean", "bert-rerank", "qwen3-reranker"};
     static const uint32_t sizes[][2] = {{1, 64}, {3, 70}, {32, 512}, {33, 333}};
     for (size_t i = 0; i < COUNT_OF(families); i++) {
         put(families[i], "{}");
@@ -512,7 +512,8 @@ static void test_answers_of_rerankers_are_two_tokens(void **state)
     struct model_options options = rig_options();
     options.yes_id = options.no_id = 5;
     struct model_plan *plan = plan_of(&options);
-    const struct weight_entry *entry = &plan->parts->weights.entries[plan->parts->weights.count - 1];
+    const struct weight_entry *entry =
+        &plan->parts->weights.entries[plan->parts->weights.count - 1];
     assert_int_equal(entry->slot, WEIGHT_SCORE);
     assert_int_equal(entry->parts[0].first_row, 7);
     assert_int_equal(entry->parts[1].first_row, 0);
@@ -649,7 +650,8 @@ static void test_parameters_are_counted(void **state)
         assert_int_equal(plan->facts.parameter_count, elements);
         struct told told = {0};
         struct model *model;
-        assert_int_equal(model_open(&model, plan, plan->kv_bytes_min, tell, &told, &err), STATUS_OK);
+        assert_int_equal(model_open(&model, plan, plan->kv_bytes_min, tell, &told, &err),
+                         STATUS_OK);
         assert_true(told.done == told.total && told.calls == plan->parts->weights.count);
         model_close(model);
         model_plan_close(plan);

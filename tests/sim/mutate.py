@@ -25,6 +25,7 @@ PROGRAMS = {
     "test_engine": ["tests/scheduler/test_engine.c", "tests/scheduler/rig.c"],
     "test_interleave": ["tests/scheduler/test_interleave.c"],
     "test_blocks": ["tests/scheduler/test_blocks.c"],
+    "test_parts": ["tests/scheduler/test_parts.c", "tests/scheduler/rig.c"],
     "test_pace": ["tests/scheduler/test_pace.c", "tests/scheduler/rig.c"],
     "test_cache": ["tests/scheduler/test_cache.c", "tests/scheduler/rig.c"],
     "test_park": ["tests/scheduler/test_park.c", "tests/scheduler/rig.c"],

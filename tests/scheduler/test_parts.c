@@ -1,0 +1,290 @@
+// Parts of the engine one by one: the heap of deadlines, keys that share a bucket, the sizes of event
+// rings, what a request tells (times, logprobs, its owner), the counters, ends of many choices.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/scheduler/rig.h"
+
+enum { HEAP = 40 };
+
+static uint64_t random_next(uint64_t *seed)
+{
+    *seed = *seed * 6364136223846793005u + 1442695040888963407u;
+    return *seed >> 33;
+}
+
+// Puts, moves both ways and drops at random, against a plain array.
+static void test_the_heap_gives_the_earliest(void **state)
+{
+    (void)state;
+    static struct request requests[HEAP];
+    static uint64_t at[HEAP]; // 0: not in the heap
+    struct due entry[HEAP];
+    struct due_heap heap = {.entry = entry};
+    uint64_t seed = 3;
+    for (uint32_t turn = 0; turn < 20000; turn++) {
+        uint32_t i = (uint32_t)(random_next(&seed) % HEAP);
+        if (random_next(&seed) % 3 == 0) {
+            due_drop(&heap, &requests[i]);
+            at[i] = 0;
+        } else {
+            at[i] = 1 + random_next(&seed) % 100;
+            due_put(&heap, &requests[i], at[i]);
+        }
+        uint64_t earliest = 0;
+        uint32_t count = 0;
+        for (uint32_t k = 0; k < HEAP; k++) {
+            assert_int_equal(requests[k].run.due_place != 0, at[k] != 0);
+            if (at[k] == 0)
+                continue;
+            count++;
+            earliest = earliest == 0 || at[k] < earliest ? at[k] : earliest;
+            const struct due *due = &heap.entry[requests[k].run.due_place - 1];
+            assert_true(due->request == &requests[k] && due->at_ns == at[k]);
+        }
+        assert_int_equal(heap.count, count);
+        if (count > 0)
+            assert_int_equal(heap.entry[0].at_ns, earliest);
+    }
+}
+
+static void test_rings_hold_four_events_a_choice(void **state)
+{
+    (void)state;
+    static const uint32_t cases[][2] = {{1, 64},   {13, 64},  {14, 64},   {15, 128},  {30, 128},
+                                        {31, 256}, {62, 256}, {128, 1024}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        assert_int_equal(request_ring_entries(cases[i][0]), cases[i][1]);
+}
+
+static bool ended(struct rig *rig, struct request *r, enum finish finish)
+{
+    struct token_event event;
+    while (port_next(rig->port, r, &event, NULL))
+        if (event.flags & EVENT_LAST) {
+            assert_int_equal(event.finish, finish);
+            return true;
+        }
+    return false;
+}
+
+// 32 requests, so 32 buckets: these keys share two of them. They come and go in any order and each
+// has its turn.
+static void test_keys_of_one_bucket_are_kept_apart(void **state)
+{
+    (void)state;
+    enum { KEYS = 8, EACH = 3 };
+    struct rig rig;
+    struct request *r[KEYS * EACH];
+    rig_defaults(&rig);
+    rig.fake.facts.limits.slots_max = 1;
+    rig_open(&rig);
+    assert_int_equal(rig.engine->queue.mask, 31);
+    for (uint32_t round = 0; round < 3; round++) {
+        for (uint32_t i = 0; i < KEYS * EACH; i++) {
+            rig.key_id = i % KEYS / 2 * 32 + i % 2;
+            r[i] = rig_generate(&rig, (int32_t)i, 10, 2, 1);
+        }
+        rig_step(&rig);
+        for (uint32_t i = 0; i < KEYS; i++) { // one of each key leaves, the last of the chain first
+            uint32_t which = (i * 5 + round) % KEYS + KEYS;
+            port_cancel(rig.port, r[which]);
+            rig_step(&rig);
+            assert_true(ended(&rig, r[which], FINISH_CANCEL));
+            port_free(rig.port, r[which]);
+            r[which] = NULL;
+        }
+        for (uint32_t turn = 0, left = KEYS * (EACH - 1); left > 0; turn++) {
+            assert_true(turn < 1000);
+            rig_step(&rig);
+            for (uint32_t i = 0; i < KEYS * EACH; i++) {
+                if (!r[i] || !ended(&rig, r[i], FINISH_LENGTH))
+                    continue;
+                port_free(rig.port, r[i]);
+                r[i] = NULL;
+                left--;
+            }
+        }
+        assert_null(rig.engine->queue.first);
+        uint32_t unused = 0;
+        for (struct queue_key *key = rig.engine->queue.free; key; key = key->chain)
+            unused++;
+        assert_int_equal(unused, rig.engine->queue.count);
+    }
+    rig_close(&rig);
+}
+
+// A cancel of 130 choices, of which some have not been drawn, finishes each once.
+static void test_all_of_many_choices_finish(void **state)
+{
+    (void)state;
+    enum { CHOICES = 130 };
+    static uint32_t finishes[CHOICES];
+    struct rig rig;
+    rig_defaults(&rig);
+    rig.options.choices_max = CHOICES;
+    rig_open(&rig);
+    struct request *r = rig_generate(&rig, 0, 20, 3, CHOICES);
+    do {
+        struct token_event event;
+        rig_step(&rig);
+        while (port_next(rig.port, r, &event, NULL))
+            finishes[event.choice] += event.finish == FINISH_LENGTH;
+    } while (r->run.unfinished > CHOICES - 70);
+    assert_true(finishes[0] == 1 && finishes[CHOICES - 1] == 0);
+    assert_true(r->run.drawn < CHOICES);
+    port_cancel(rig.port, r);
+    rig_step(&rig);
+    struct token_event event = {0};
+    while (port_next(rig.port, r, &event, NULL))
+        if (event.finish != FINISH_NONE) {
+            finishes[event.choice]++;
+            assert_true(event.finish == FINISH_CANCEL || event.finish == FINISH_LENGTH);
+        }
+    assert_true(event.flags & EVENT_LAST);
+    for (uint32_t i = 0; i < CHOICES; i++)
+        assert_int_equal(finishes[i], 1);
+    for (uint32_t i = 0; i < 3; i++)
+        rig_step(&rig);
+    assert_int_equal(rig.engine->live_count, 0);
+    assert_int_equal(engine_stats(rig.engine)->sequences_waiting, 0);
+    assert_int_equal(engine_stats(rig.engine)->sequences_running, 0);
+    port_free(rig.port, r);
+    rig_close(&rig);
+}
+
+struct ready {
+    uint32_t calls;
+    void *owner;
+    struct request *request;
+};
+
+static void ready_note(void *context, void *owner, struct request *request)
+{
+    struct ready *ready = context;
+    *ready = (struct ready){ready->calls + 1, owner, request};
+}
+
+static void test_a_request_tells_who_and_when(void **state)
+{
+    (void)state;
+    struct rig rig;
+    int one, two;
+    struct ready ready = {0};
+    rig_defaults(&rig);
+    rig_open(&rig);
+    int32_t tokens[20] = {1, 2, 3};
+    uint32_t start[2] = {0, 20};
+    struct submit_args args = {.kind = REQUEST_GENERATE,
+                               .owner = &one,
+                               .tokens = tokens,
+                               .token_count = 20,
+                               .sequence_count = 1,
+                               .sequence_start = start,
+                               .choice_count = 1,
+                               .max_tokens = 3,
+                               .ignore_end = true,
+                               .sampling = {.repetition = 1.0f, .logprob = true, .top_logprobs = 4}};
+    struct request *r = rig_submit(&rig, &args, ADMITTED);
+    struct request_facts facts;
+    request_facts_get(r, &facts);
+    assert_true(facts.submitted_ns > 0 && facts.started_ns == 0 && facts.first_token_ns == 0);
+    rig_step(&rig);
+    request_facts_get(r, &facts);
+    assert_int_equal(facts.started_ns, rig.now_ns);
+    assert_int_equal(facts.first_token_ns, rig.now_ns);
+    assert_int_equal(facts.finished_ns, 0);
+    assert_int_equal(facts.prompt_tokens, 20);
+    assert_int_equal(facts.preemptions, 0);
+    port_drain(rig.port, ready_note, &ready);
+    assert_true(ready.calls == 1 && ready.owner == &one && ready.request == r);
+    port_drain(rig.port, ready_note, &ready);
+    assert_int_equal(ready.calls, 1); // told once
+    port_owner_set(rig.port, r, &two);
+    struct token_event event;
+    struct token_top tops[TOP_LOGPROBS_MAX];
+    uint64_t first = rig.now_ns;
+    for (uint32_t i = 0; i < 3; i++) {
+        memset(tops, 0x5A, sizeof tops);
+        assert_true(port_next(rig.port, r, &event, tops));
+        assert_int_equal(event.index, i);
+        assert_int_equal(event.top_count, 4);
+        for (int32_t k = 0; k < 4; k++) {
+            assert_int_equal(tops[k].token, event.token + k);
+            assert_true(tops[k].logprob == -(float)k);
+        }
+        assert_int_equal(tops[4].token, 0x5A5A5A5A); // no more than were asked for
+        assert_false(port_next(rig.port, r, &event, tops));
+        if (i < 2)
+            rig_step(&rig);
+    }
+    request_facts_get(r, &facts);
+    assert_int_equal(facts.first_token_ns, first);
+    assert_int_equal(facts.finished_ns, rig.now_ns);
+    port_drain(rig.port, ready_note, &ready); // its events were read before it was told
+    assert_int_equal(ready.calls, 1);
+    port_free(rig.port, r);
+    rig_close(&rig);
+}
+
+static void test_counters_and_gauges(void **state)
+{
+    (void)state;
+    struct rig rig;
+    rig_defaults(&rig);
+    rig_open(&rig);
+    const struct engine_stats *s = engine_stats(rig.engine);
+    assert_int_equal(s->blocks_total, 64);
+    struct request *r[3];
+    for (uint32_t i = 0; i < 3; i++)
+        r[i] = rig_generate(&rig, (int32_t)i * 300, 32, 4, 2);
+    rig_step(&rig);
+    assert_int_equal(s->requests_submitted, 3);
+    assert_int_equal(s->prompt_tokens, 96);
+    assert_int_equal(s->beat_ns, rig.now_ns);
+    assert_int_equal(s->failed, 0);
+    assert_int_equal(s->sequences_running + s->sequences_waiting, 6);
+    assert_in_range(s->blocks_used, 6, 12);
+    for (uint32_t i = 0; i < 8; i++)
+        rig_step(&rig);
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_true(ended(&rig, r[i], FINISH_LENGTH));
+        port_free(rig.port, r[i]);
+    }
+    assert_int_equal(s->generation_tokens, 24);
+    assert_int_equal(s->finished_length, 6);
+    assert_int_equal(s->finished_stop + s->finished_cancel + s->finished_error, 0);
+    assert_int_equal(s->prefix_queries, 96); // once for both choices
+    assert_int_equal(s->prefix_hits, 0);
+    assert_int_equal(s->sequences_running, 0);
+    assert_int_equal(s->blocks_used, 0);
+    assert_true(s->blocks_cached >= 6); // two whole blocks a prompt
+    assert_int_equal(s->step_started_ns, 0);
+    assert_true(s->steps > s->steps_decode_only && s->steps_decode_only > 0);
+    r[0] = rig_generate(&rig, 0, 32, 1, 1);
+    rig_step(&rig);
+    assert_true(ended(&rig, r[0], FINISH_LENGTH));
+    assert_int_equal(s->prefix_queries, 128);
+    assert_int_equal(s->prefix_hits, 16); // the last token is always computed
+    port_free(rig.port, r[0]);
+    rig_close(&rig);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_the_heap_gives_the_earliest),
+        cmocka_unit_test(test_rings_hold_four_events_a_choice),
+        cmocka_unit_test(test_keys_of_one_bucket_are_kept_apart),
+        cmocka_unit_test(test_all_of_many_choices_finish),
+        cmocka_unit_test(test_a_request_tells_who_and_when),
+        cmocka_unit_test(test_counters_and_gauges),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
