@@ -106,6 +106,120 @@ static void test_plugin(void **state)
     assert_int_equal(device_plugin_open(&api, "cuda", "/proc/self/exe", &err), STATUS_NO_DEVICE);
 }
 
+// The library answers otherwise each time it is asked.
+static void test_plugin_answers(void **state)
+{
+    (void)state;
+    const struct device_api *api = device_cpu();
+    struct error err = {0};
+    char path[4200];
+    assert_int_equal(device_plugin_open(&api, "odd", ODD_PLUGIN, &err), STATUS_NO_DEVICE);
+    assert_string_equal(err.text, "the odd device library offers no device");
+    assert_null(api);
+    assert_int_equal(device_plugin_open(&api, "odd", ODD_PLUGIN, &err), STATUS_NO_DEVICE);
+    assert_non_null(strstr(err.text, "the odd device library speaks ABI 3, this weft 2"));
+    assert_null(api);
+    assert_int_equal(device_plugin_open(&api, "odd", ODD_PLUGIN, &err), STATUS_OK);
+    assert_string_equal(api->name, "odd");
+    assert_int_equal(device_plugin_open(&api, "Odd", ODD_PLUGIN, &err), STATUS_INVALID);
+    assert_string_equal(err.text, "'Odd' is not the name of a device");
+    // A name without a folder is one of this folder, not one that the system finds.
+    assert_int_equal(device_plugin_open(&api, "odd", "libm.so.6", &err), STATUS_NO_DEVICE);
+    assert_non_null(strstr(err.text, "./libm.so.6"));
+    memset(path, 'x', sizeof path);
+    path[sizeof path - 1] = '\0';
+    assert_int_equal(device_plugin_open(&api, "odd", path, &err), STATUS_TOO_LARGE);
+    assert_string_equal(err.text, "the device library's path is too long");
+}
+
+static void test_streams_are_refused(void **state)
+{
+    (void)state;
+    struct device *device;
+    struct stream *stream;
+    struct error err = {0};
+    struct device_options options = {.threads = 1};
+    assert_int_equal(device_cpu()->open(&device, &options, &err), STATUS_OK);
+    struct stream_limits limits = {
+        .step = {.rows_max = 1, .tokens_max = 1, .blocks_max = 1},
+        .attn = {.heads = 1, .kv_heads = 1, .dim = 256, .scale = 1, .causal = 1, .paged = 1},
+        .width_max = 64,
+        .layers = 1};
+    assert_int_equal(device_cpu()->stream_open(device, &stream, &limits, &err), STATUS_OK);
+    assert_int_equal(cpu_stream_turns(stream), 0);
+    device_cpu()->turn_take(stream);
+    device_cpu()->turn_give(stream);
+    assert_int_equal(cpu_stream_turns(stream), 1);
+    uint32_t word = 4;
+    assert_int_equal(device_cpu()->wait(stream, &word, 5, 0, &err), STATUS_TIMEOUT);
+    assert_string_equal(err.text,
+                        "the cpu waits for signal 5 and has no work left (last signal: 4)");
+    device_cpu()->stream_close(stream);
+    limits.width_max = 0;
+    assert_int_equal(device_cpu()->stream_open(device, &stream, &limits, &err), STATUS_UNSUPPORTED);
+    assert_null(stream);
+    limits.width_max = 64;
+    limits.attn.dim = 257;
+    assert_int_equal(device_cpu()->stream_open(device, &stream, &limits, &err), STATUS_UNSUPPORTED);
+    assert_string_equal(err.text, "heads of 257 and products of width 64 are not supported; heads "
+                                  "go up to 256");
+    device_cpu()->stream_close(NULL);
+    device_cpu()->close(device);
+    device_cpu()->close(NULL);
+    options.index = 1;
+    assert_int_equal(device_cpu()->open(&device, &options, &err), STATUS_NO_DEVICE);
+    assert_string_equal(err.text, "the cpu device has index 0, not 1");
+    assert_null(device);
+}
+
+// A step of few threads is half of a panel of rows; more of them fill one.
+static void test_steps_follow_the_threads(void **state)
+{
+    (void)state;
+    static const uint32_t cases[][2] = {{1, 256}, {7, 256}, {8, 512}, {9, 512}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct device *device;
+        struct device_facts facts;
+        struct device_options options = {.threads = cases[i][0]};
+        assert_int_equal(device_cpu()->open(&device, &options, NULL), STATUS_OK);
+        device_cpu()->facts(device, &facts);
+        assert_int_equal(facts.step_tokens, cases[i][1]);
+        device_cpu()->close(device);
+    }
+}
+
+// The bytes of a weight: its elements, padded to slabs of 32 rows where products read it and to the
+// depth that its type is packed in; int8 with a scale of each group of K; all in whole 256 bytes.
+static void test_weights_have_bytes(void **state)
+{
+    (void)state;
+    static const struct {
+        struct weight_shape shape;
+        size_t bytes;
+    } cases[] = {
+        {{WEIGHT_VECTOR, DTYPE_F32, 64, 1}, 256},
+        {{WEIGHT_VECTOR, DTYPE_F32, 65, 1}, 512},
+        {{WEIGHT_ROWS, DTYPE_F32, 3, 72}, 1024},
+        {{WEIGHT_ROWS, DTYPE_F16, 3, 72}, 512},
+        {{WEIGHT_PRODUCT, DTYPE_F32, 32, 72}, 32 * 72 * 4},
+        {{WEIGHT_PRODUCT, DTYPE_F32, 33, 72}, 64 * 72 * 4},
+        {{WEIGHT_TIED, DTYPE_F16, 33, 72}, 64 * 72 * 2},
+        {{WEIGHT_PRODUCT, DTYPE_BF16, 32, 64}, 32 * 64 * 2},
+        {{WEIGHT_PRODUCT, DTYPE_BF16, 32, 65}, 32 * 96 * 2},
+        {{WEIGHT_PRODUCT, DTYPE_I8, 32, 64}, 32 * 64 + 256},
+        {{WEIGHT_PRODUCT, DTYPE_I8, 33, 65}, 64 * 128 + 256},
+        {{WEIGHT_ROWS, DTYPE_I8, 32, 72}, 32 * 128 + 256},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const struct weight_shape *shape = &cases[i].shape;
+        size_t rows = (shape->n + 31) / 32 * 32, groups = (shape->k + BYTE_GROUP - 1) / BYTE_GROUP;
+        size_t bytes = cases[i].bytes;
+        if (shape->dtype == DTYPE_I8)
+            bytes = (bytes - 256 + rows * groups * sizeof(float) + 255) / 256 * 256;
+        assert_int_equal(cpu_weight_bytes(NULL, shape), bytes);
+    }
+}
+
 static void test_layout(void **state)
 {
     (void)state;
@@ -238,10 +352,18 @@ static void test_sample_distribution(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_facts),        cmocka_unit_test(test_memory),
-        cmocka_unit_test(test_memory_goes),  cmocka_unit_test(test_wait),
-        cmocka_unit_test(test_plugin),       cmocka_unit_test(test_layout),
-        cmocka_unit_test(test_sample_alone), cmocka_unit_test(test_sample_distribution),
+        cmocka_unit_test(test_facts),
+        cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_memory_goes),
+        cmocka_unit_test(test_wait),
+        cmocka_unit_test(test_plugin),
+        cmocka_unit_test(test_layout),
+        cmocka_unit_test(test_plugin_answers),
+        cmocka_unit_test(test_streams_are_refused),
+        cmocka_unit_test(test_steps_follow_the_threads),
+        cmocka_unit_test(test_weights_have_bytes),
+        cmocka_unit_test(test_sample_alone),
+        cmocka_unit_test(test_sample_distribution),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

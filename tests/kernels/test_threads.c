@@ -4,6 +4,7 @@
 #include "kernels/cpu/internal.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -93,10 +94,33 @@ static void test_refused(void **state)
     (void)state;
     struct threads *threads;
     struct error err = {0};
-    assert_int_equal(threads_open(&threads, 100000, &err), STATUS_INVALID);
+    assert_int_equal(threads_open(&threads, 1025, &err), STATUS_INVALID);
     assert_null(threads);
-    assert_true(err.text[0] != '\0');
+    assert_string_equal(err.text, "1025 threads asked for, at most 1024 are possible");
     threads_close(NULL);
+}
+
+// Without a number there is a thread for each core that the process may use.
+static void test_as_many_as_cores(void **state)
+{
+    (void)state;
+    struct threads *threads;
+    cpu_set_t all, one;
+    assert_int_equal(sched_getaffinity(0, sizeof all, &all), 0);
+    assert_int_equal(threads_open(&threads, 0, NULL), STATUS_OK);
+    assert_in_range(threads_count(threads), 1, CPU_COUNT(&all));
+    threads_close(threads);
+    CPU_ZERO(&one);
+    for (int core = 0; CPU_COUNT(&one) == 0; core++)
+        if (CPU_ISSET(core, &all))
+            CPU_SET(core, &one);
+    assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0);
+    enum status status = threads_open(&threads, 0, NULL);
+    assert_int_equal(sched_setaffinity(0, sizeof all, &all), 0);
+    assert_int_equal(status, STATUS_OK);
+    assert_int_equal(threads_count(threads), 1);
+    jobs_run(threads, 3);
+    threads_close(threads);
 }
 
 // There is no memory for a stack this large: the pool is refused with a sentence that names the
@@ -123,9 +147,9 @@ static void test_no_room(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_each_once), cmocka_unit_test(test_after_sleep),
-        cmocka_unit_test(test_callers),   cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_no_room),
+        cmocka_unit_test(test_each_once),        cmocka_unit_test(test_after_sleep),
+        cmocka_unit_test(test_callers),          cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_as_many_as_cores), cmocka_unit_test(test_no_room),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,9 +1,11 @@
 # Faults of runtime/text: one a line, sorted by file; the form stands in tests/mutants.py.
 FAULTS = [
     ("revindex counts from nought", "runtime/text/jinja/access.c", "loop_attribute", "*out = jinja_int(rest);", "*out = jinja_int(rest - 1);", "test_template_vectors"),
+    ("a macro tells no parameters", "runtime/text/jinja/access.c", "macro_attribute", "i < macro->count && text_is(name, \"arguments\")", "i < 0 * macro->count", "test_template_vectors"),
     ("a name may be given twice", "runtime/text/jinja/call.c", "keyword_add", "if (text_equal(call->keywords[i].name, name))", "if (0)", "test_template_vectors"),
     ("a cycler is called like its next", "runtime/text/jinja/call.c", "cycler_call", "if (!cycler->joiner)", "if (0)", "test_template_vectors"),
     ("a fraction is no numeric character", "runtime/text/jinja/char.c", "jinja_char_is_numeric", "category <= UTF8PROC_CATEGORY_NO", "category < UTF8PROC_CATEGORY_NO", "test_template_vectors"),
+    ("a sigma before a mark ends no word", "runtime/text/jinja/char.c", "jinja_char_is_passed_by_case", "category == UTF8PROC_CATEGORY_MN ||", "", "test_template_vectors"),
     ("a large dict keeps the first of two equal keys", "runtime/text/jinja/dict.c", "jinja_dict_find", "dict->index[slot] - 1", "0", "test_template_vectors"),
     ("fields of a format may be numbered in part", "runtime/text/jinja/format.c", "field_value", "numbered ? *next > 0 :", "numbered ? 0 :", "test_template_vectors"),
     ("ensure_ascii keeps 65,536 in a high surrogate", "runtime/text/jinja/json.c", "json_escape", "0xd800 + ((point - 0x10000) >> 10)", "0xd800 + (point >> 10)", "test_chat"),
@@ -13,6 +15,9 @@ FAULTS = [
     ("a start before the text is no start", "runtime/text/jinja/methods.c", "window", "start < -count ? 0 : start + count", "start + count", "test_template_vectors"),
     ("an index of nothing is refused", "runtime/text/jinja/parse_expr.c", "parse_subscript", "if (items.count == 1)", "if (items.count == 0) return NULL;\n    if (items.count == 1)", "test_template_vectors"),
     ("a set block has no filters", "runtime/text/jinja/parser.c", "parse_set", "if (take_op(p, '|') && !(node->b = parse_filters(p)))", "if (take_op(p, '|') && !parse_filters(p))", "test_template_vectors"),
+    ("a variable of a loop may be named loop", "runtime/text/jinja/parser.c", "names_loop", "names_loop(target->items[i])", "0", "test_template_vectors"),
+    ("a range is printed by its items", "runtime/text/jinja/print.c", "repr_range", "if (list->range)", "if (0)", "test_template_vectors"),
+    ("a sigma looks back over the first letter of its word", "runtime/text/jinja/text.c", "jinja_reform", "form == FORM_WORDS ? at + bytes : 0", "0", "test_template_vectors"),
     ("Monday's weeks begin on Sunday", "runtime/text/jinja/time.c", "format_numbers", "week_of_year(tm, 1)", "week_of_year(tm, 0)", "test_template_vectors"),
     ("dicts with as many keys are equal", "runtime/text/jinja/value.c", "dicts_equal", "*equal = other != NULL;", "*equal = true;", "test_template_vectors"),
     ("the steps of a template are not counted in slices", "runtime/text/jinja/value.c", "jinja_spend", "slice_spend(run->slice, steps * STEP_WORK)", "true", "test_slices"),

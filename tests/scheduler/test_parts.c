@@ -1,5 +1,6 @@
-// Parts of the engine one by one: the heap of deadlines, keys that share a bucket, the sizes of event
-// rings, what a request tells (times, logprobs, its owner), the counters, ends of many choices.
+// Parts of the engine one by one: the heap of deadlines, keys that share a bucket, the sizes of
+// event rings, what a request tells (times, logprobs, its owner), the counters, ends of many
+// choices.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -57,8 +58,8 @@ static void test_the_heap_gives_the_earliest(void **state)
 static void test_rings_hold_four_events_a_choice(void **state)
 {
     (void)state;
-    static const uint32_t cases[][2] = {{1, 64},   {13, 64},  {14, 64},   {15, 128},  {30, 128},
-                                        {31, 256}, {62, 256}, {128, 1024}};
+    static const uint32_t cases[][2] = {{1, 64},   {13, 64},  {14, 64},  {15, 128},
+                                        {30, 128}, {31, 256}, {62, 256}, {128, 1024}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         assert_int_equal(request_ring_entries(cases[i][0]), cases[i][1]);
 }
@@ -181,16 +182,17 @@ static void test_a_request_tells_who_and_when(void **state)
     rig_open(&rig);
     int32_t tokens[20] = {1, 2, 3};
     uint32_t start[2] = {0, 20};
-    struct submit_args args = {.kind = REQUEST_GENERATE,
-                               .owner = &one,
-                               .tokens = tokens,
-                               .token_count = 20,
-                               .sequence_count = 1,
-                               .sequence_start = start,
-                               .choice_count = 1,
-                               .max_tokens = 3,
-                               .ignore_end = true,
-                               .sampling = {.repetition = 1.0f, .logprob = true, .top_logprobs = 4}};
+    struct submit_args args = {
+        .kind = REQUEST_GENERATE,
+        .owner = &one,
+        .tokens = tokens,
+        .token_count = 20,
+        .sequence_count = 1,
+        .sequence_start = start,
+        .choice_count = 1,
+        .max_tokens = 3,
+        .ignore_end = true,
+        .sampling = {.repetition = 1.0f, .logprob = true, .top_logprobs = 4}};
     struct request *r = rig_submit(&rig, &args, ADMITTED);
     struct request_facts facts;
     request_facts_get(r, &facts);

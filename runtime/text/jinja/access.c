@@ -70,6 +70,31 @@ static bool method_bind(struct jinja_run *run, struct jinja_value of, struct tex
     return true;
 }
 
+static bool macro_attribute(struct jinja_run *run, const struct jinja_node *macro, struct text name,
+                            struct jinja_value *out)
+{
+    static const struct {
+        const char *name;
+        uint8_t flag;
+    } uses[] = {
+        {"catch_kwargs", MACRO_KWARGS}, {"catch_varargs", MACRO_VARARGS}, {"caller", MACRO_CALLER}};
+    if (text_is(name, "name"))
+        return jinja_string_make(run, macro->text, false, out);
+    for (size_t i = 0; i < sizeof uses / sizeof *uses; i++)
+        if (text_is(name, uses[i].name)) {
+            *out = jinja_bool((macro->flag & uses[i].flag) != 0);
+            return true;
+        }
+    struct jinja_items items = {0};
+    for (uint32_t i = 0; i < macro->count && text_is(name, "arguments"); i++) {
+        struct jinja_value one;
+        if (!jinja_string_make(run, run->program->names[macro->items[i]->name], false, &one) ||
+            !jinja_items_add(run, &items, one))
+            return false;
+    }
+    return text_is(name, "arguments") && jinja_items_list(run, &items, JINJA_IS_TUPLE, out);
+}
+
 // Attributes that are neither keys nor methods.
 static bool plain_attribute(struct jinja_run *run, struct jinja_value of, struct text name,
                             struct jinja_value *out)
@@ -85,8 +110,8 @@ static bool plain_attribute(struct jinja_run *run, struct jinja_value of, struct
         found = text_is(name, "grouper") ? &of.as.list->items[0] // what groupby yields
                 : text_is(name, "list")  ? &of.as.list->items[1]
                                          : NULL;
-    else if (of.kind == JINJA_MACRO && text_is(name, "name"))
-        return jinja_string_make(run, of.as.macro->node->text, false, out);
+    else if (of.kind == JINJA_MACRO)
+        return macro_attribute(run, of.as.macro->node, name, out);
     if (found)
         *out = *found;
     return found != NULL;

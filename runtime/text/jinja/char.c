@@ -107,6 +107,26 @@ bool jinja_char_is_lower(uint32_t point)
     return category_of(point) == UTF8PROC_CATEGORY_LL || point == 0xaa || point == 0xba;
 }
 
+bool jinja_char_is_title(uint32_t point)
+{
+    return category_of(point) == UTF8PROC_CATEGORY_LT;
+}
+
+// Case_Ignorable of Unicode: what stands within words without a case of its own.
+bool jinja_char_is_passed_by_case(uint32_t point)
+{
+    static const uint16_t within[] = {0x27,   0x2E,   0x3A,   0xB7,   0x387,  0x55F,
+                                      0x5F4,  0x2018, 0x2019, 0x2024, 0x2027, 0xFE13,
+                                      0xFE52, 0xFE55, 0xFF07, 0xFF0E, 0xFF1A};
+    for (size_t i = 0; i < sizeof within / sizeof *within; i++)
+        if (within[i] == point)
+            return true;
+    utf8proc_category_t category = category_of(point);
+    return category == UTF8PROC_CATEGORY_MN || category == UTF8PROC_CATEGORY_ME ||
+           category == UTF8PROC_CATEGORY_CF || category == UTF8PROC_CATEGORY_LM ||
+           category == UTF8PROC_CATEGORY_SK;
+}
+
 // Letters in use whose capital form is several letters.
 static const struct {
     uint32_t point;

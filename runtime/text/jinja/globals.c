@@ -36,7 +36,14 @@ static bool global_range(struct jinja_run *run, const struct jinja_call *call,
         if (__builtin_add_overflow(at, step, &at))
             break;
     }
-    return jinja_items_list(run, &items, JINJA_IS_RANGE, out);
+    int64_t *given = jinja_take(run, 3, sizeof *given);
+    if (!given || !jinja_items_list(run, &items, JINJA_IS_RANGE, out))
+        return false;
+    given[0] = from;
+    given[1] = to;
+    given[2] = step;
+    out->as.list->range = given;
+    return true;
 }
 
 // Adds the pairs of a dict or of a list of pairs, as dict() and namespace() take them.

@@ -59,12 +59,22 @@ static struct jinja_node *parse_if(struct parser *p)
     return node;
 }
 
+static bool names_loop(const struct jinja_node *target)
+{
+    for (uint32_t i = 0; i < target->count; i++)
+        if (names_loop(target->items[i]))
+            return true;
+    return target->kind == NODE_NAME && target->name == NAME_LOOP;
+}
+
 static struct jinja_node *parse_for(struct parser *p)
 {
     static const char *const ends[] = {"else", "endfor", NULL};
     struct jinja_node *node = node_make(p, NODE_FOR);
     if (!node || !(node->a = parse_target(p, false)))
         return NULL;
+    if (names_loop(node->a))
+        return parser_fail(p, "a variable of a for loop cannot be named loop");
     if (!take_name(p, "in"))
         return parser_fail(p, "expected 'in' after the variables of the loop");
     node->b = parse_tuple(p, false, false);

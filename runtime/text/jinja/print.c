@@ -109,8 +109,13 @@ static bool repr_range(struct jinja_run *run, struct jinja_builder *b,
 {
     int64_t first = list->count > 0 ? list->items[0].as.integer : 0;
     int64_t step = list->count > 1 ? list->items[1].as.integer - first : 1;
-    char text[128];
     int64_t stop = first + (int64_t)list->count * step;
+    char text[128];
+    if (list->range) {
+        first = list->range[0];
+        stop = list->range[1];
+        step = list->range[2];
+    }
     snprintf(text, sizeof text, "range(%" PRId64 ", %" PRId64, first, stop);
     if (step != 1)
         snprintf(text + strlen(text), sizeof text - strlen(text), ", %" PRId64, step);

@@ -55,6 +55,8 @@ bool jinja_char_is_digit(uint32_t point);
 bool jinja_char_is_numeric(uint32_t point);
 bool jinja_char_is_decimal(uint32_t point);
 bool jinja_char_is_upper(uint32_t point);
+bool jinja_char_is_title(uint32_t point);
+bool jinja_char_is_passed_by_case(uint32_t point);
 bool jinja_char_is_lower(uint32_t point);
 
 enum letter_case { CASE_UPPER, CASE_LOWER, CASE_TITLE };

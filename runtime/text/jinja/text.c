@@ -129,6 +129,28 @@ static bool begins_word(enum text_form form, bool first, uint32_t before)
            jinja_char_is_space(before);
 }
 
+// Whether the nearest letter before or after a place has case; marks and such are passed over.
+static bool cased_beside(struct text text, size_t at, bool after)
+{
+    uint32_t point = 0;
+    while (after ? at < text.bytes : at > 0) {
+        at = after ? at : char_before(text, at);
+        size_t next = at + jinja_utf8_next(text, at, &point);
+        if (!jinja_char_is_passed_by_case(point))
+            return jinja_char_is_upper(point) || jinja_char_is_lower(point) ||
+                   jinja_char_is_title(point);
+        at = after ? next : at;
+    }
+    return false;
+}
+
+// A capital sigma, U+03A3, ends a word where a letter comes before it and none after it.
+static bool sigma_ends_word(struct text text, size_t from, size_t at)
+{
+    struct text piece = text_span(text.at + from, text.bytes - from);
+    return cased_beside(piece, at - from, false) && !cased_beside(piece, at - from + 2, true);
+}
+
 bool jinja_reform(struct jinja_run *run, const struct jinja_string *string, enum text_form form,
                   struct jinja_value *out)
 {
@@ -137,6 +159,7 @@ bool jinja_reform(struct jinja_run *run, const struct jinja_string *string, enum
     uint32_t before = 0;
     size_t mark = 0;
     size_t from = 0;
+    size_t lowered = 0; // where the text begins that is lowered in one piece
     if (!b || !jinja_spend(run, 1 + text.bytes / 16))
         return false;
     for (size_t at = 0; at < text.bytes;) {
@@ -144,8 +167,12 @@ bool jinja_reform(struct jinja_run *run, const struct jinja_string *string, enum
         char cased[16];
         size_t bytes = jinja_utf8_next(text, at, &point);
         enum letter_case wanted = form == FORM_UPPER ? CASE_UPPER : CASE_LOWER;
-        if (form >= FORM_TITLE && begins_word(form, at == 0, before))
+        if (form >= FORM_TITLE && begins_word(form, at == 0, before)) {
             wanted = form == FORM_WORDS ? CASE_UPPER : CASE_TITLE;
+            lowered = form == FORM_WORDS ? at + bytes : 0;
+        }
+        if (point == 0x3A3 && wanted == CASE_LOWER && sigma_ends_word(text, lowered, at))
+            point = 0x3C2;
         size_t count = jinja_char_cased(point, wanted, cased);
         before = point;
         at += bytes;

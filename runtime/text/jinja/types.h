@@ -82,6 +82,7 @@ struct jinja_list {
     const struct jinja_value *items; // [count]
     size_t count;
     size_t rest;
+    const int64_t *range; // start, stop and step of range() as given, or NULL: those of the items
 };
 
 struct jinja_pair {

@@ -1,0 +1,14 @@
+// A library with the symbol of a device that offers nothing at first, then a device of another ABI,
+// then one of this ABI. For tests/kernels/test_device.c.
+#include "kernels/device.h"
+
+const struct device_api *weft_device_plugin(void);
+
+const struct device_api *weft_device_plugin(void)
+{
+    static struct device_api other = {.abi = DEVICE_ABI + 1, .name = "odd"};
+    static const struct device_api same = {.abi = DEVICE_ABI, .name = "odd"};
+    static int calls;
+    calls++;
+    return calls == 1 ? NULL : calls == 2 ? &other : &same;
+}
