@@ -34,16 +34,13 @@ FAULTS = [
     ("a head of 8 columns more is taken", "runtime/model/config.c", "counts_check", "config->head_dim > 256", "config->head_dim > 264", "test_config_limits"),
     ("an encoder takes the KV heads of config.json", "runtime/model/config.c", "counts_read", "config->kv_heads == 0 || arch->family == ARCH_ENCODER", "config->kv_heads == 0", "test_config_limits"),
     ("dtype stands before torch_dtype", "runtime/model/config.c", "dtype_read", "json_object_get(json, \"torch_dtype\")", "json_object_get(json, \"dtype\")", "test_config_limits"),
-    ("max_window_layers counts for Mistral, too", "runtime/model/config.c", "window_read", "if (flags & ARCH_WINDOW)
-        config->window_from = 0;", "", "test_config_limits"),
+    ("max_window_layers counts for Mistral, too", "runtime/model/config.c", "window_read", "if (flags & ARCH_WINDOW) config->window_from = 0;", "", "test_config_limits"),
     ("one label too many is taken", "runtime/model/config.c", "labels_read", "config->labels > 1", "config->labels > 2", "test_config_limits"),
     ("every score head reads Qwen3-Reranker's prompt", "runtime/model/config_folder.c", "kind_settle", "yes_no_marked(json, folder, \"qwen3-reranker\") ? RERANK_YES_NO : RERANK_PAIR", "RERANK_YES_NO", "test_config"),
     ("a temperature of 100 is no default", "runtime/model/config_folder.c", "generation_read", "temperature <= 100", "temperature < 100", "test_config_limits"),
     ("an end id may be the first beyond the vocabulary", "runtime/model/config_folder.c", "end_id_add", "json_integer_value(value) >= (json_int_t)config->vocab", "json_integer_value(value) > (json_int_t)config->vocab", "test_config_limits"),
     ("no and yes of the folder are exchanged", "runtime/model/config_folder.c", "answers_read", "config->no_id = (int32_t)no_id;", "config->no_id = (int32_t)yes_id;", "test_config_limits"),
-    ("rope_scaling stands before rope_parameters", "runtime/model/config_rope.c", "rope_config_parse", "if (!json_is_object(scaling))
-        scaling =", "if (json_object_get(json, \"rope_scaling\"))
-        scaling =", "test_config_limits"),
+    ("rope_scaling stands before rope_parameters", "runtime/model/config_rope.c", "rope_config_parse", "if (!json_is_object(scaling)) scaling =", "if (json_object_get(json, \"rope_scaling\")) scaling =", "test_config_limits"),
     ("linear scaling may shorten a model", "runtime/model/config_rope.c", "lengths_set", "fmax(length, config->positions * rope->factor)", "config->positions * rope->factor", "test_config_limits"),
     ("the first layer adds a product that is not there", "runtime/model/decoder.c", "norm", "first ? NULL : model_act(model, op->add)", "model_act(model, op->add) + 0 * first", "test_golden"),
     ("one token a row is a decode step", "runtime/model/forward.c", "rows_in_place", "host->decode_count == host->row_count && host->token_count == host->row_count", "host->token_count == host->row_count", "test_model"),

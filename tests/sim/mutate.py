@@ -126,7 +126,7 @@ FAULTS = [
     ("drawn choices are granted one entry twice", "scheduler/ring_credit.c", "credit_drawn", "r->run.credit_used += entry->granted;", ""),
     ("each draw of a plan counts the credit anew", "scheduler/ring_credit.c", "credit_drawn", "if (r->run.stamp != engine->plan.stamp)", "if (true)"),
     ("what the plan grants to live choices is not counted", "scheduler/ring_credit.c", "credit_request", "r->run.credit_used += wanting;", ""),
-    ("paused without a flag", "scheduler/ring_credit.c", "credit_request", "flag_raise(&r->events.paused); credit = credit_count(r);", ";"),
+    ("paused without a flag", "scheduler/ring_credit.c", "credit_request", "flag_raise(&r->events.paused);", ";"),
     ("scarce room goes to the first choice", "scheduler/ring_credit.c", "credit_share", "r->run.served_last = s->number;", ""),
     ("what lost its blocks starts for one token", "scheduler/ring_credit.c", "credit_suffices", "s->state == SEQUENCE_WAITING ? r->events.ring.mask / 2 : 0", "0"),
     ("half a ring refused without a flag", "scheduler/ring_credit.c", "credit_request", "flag_raise(&r->events.paused);", "if (credit < wanting) flag_raise(&r->events.paused);"),
