@@ -13,16 +13,18 @@ static double product_bound(const struct trial *t, enum dtype weight, enum dtype
     return weight == DTYPE_BF16 && rounds ? 4e-3 : 4e-6;
 }
 
-static void product_case(struct trial *t, enum dtype dtype, enum dtype act, uint64_t seed)
+static void product_case(struct trial *t, enum dtype dtype, enum dtype act, uint64_t seed, bool odd)
 {
+    static const uint32_t odd_ks[] = {9, 100, 777, 1030};
     static const uint32_t ks[] = {8, 40, 64, 128, 512, 520, 896, 1536, 2056};
     static const uint32_t ns[] = {1, 8, 31, 32, 33, 64, 200, 384};
     static const uint32_t ms[] = {1, 2, 3, 5, 8, 15, 16, 17, 31, 32, 33, 47, 64, 130};
     trial_begin(t, seed);
     uint32_t k = ks[trial_below(t, 9)];
     uint32_t n = ns[trial_below(t, 8)];
+    k = odd ? odd_ks[seed % 4] : k; // no vector divides it, nor its stride
     uint32_t rows = seed % 16 == 15 ? 520 : ms[trial_below(t, 14)];
-    uint32_t x_stride = k + 8 * trial_below(t, 2);
+    uint32_t x_stride = k + (odd ? 3 : 8) * trial_below(t, 2);
     uint32_t y_stride = n + 8 * trial_below(t, 2);
     enum weight_use use = seed % 4 == 0 ? WEIGHT_TIED : WEIGHT_PRODUCT;
     struct weight_shape shape = {use, dtype, n, k};
@@ -64,6 +66,8 @@ void try_gemm(struct trial *t, enum dtype act)
         if (t->facts.activation[d] != act)
             continue;
         for (uint64_t i = 0; i < 32; i++)
-            product_case(t, (enum dtype)d, act, 9000 + 100 * (uint64_t)d + i);
+            product_case(t, (enum dtype)d, act, 9000 + 100 * (uint64_t)d + i, false);
+        for (uint64_t i = 0; i < 8; i++)
+            product_case(t, (enum dtype)d, act, 9600 + 100 * (uint64_t)d + i, true);
     }
 }

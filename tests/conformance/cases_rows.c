@@ -11,7 +11,15 @@
                    (t)->api->ops->op((t)->stream, &(args)) == STATUS_INVALID)
 
 static const uint32_t widths[] = {8, 64, 72, 384, 896, 1000, 2048};
-enum { WIDTHS = sizeof widths / sizeof *widths };
+enum { WIDTHS = sizeof widths / sizeof *widths, ODD_EACH = 4 };
+
+// The last ODD_EACH cases of an op have widths that no vector divides.
+static uint32_t width_choose(struct trial *t, uint64_t i, uint64_t usual)
+{
+    static const uint32_t odd[ODD_EACH] = {9, 100, 1001, 31};
+    uint32_t width = widths[trial_below(t, WIDTHS)];
+    return i < usual ? width : odd[i - usual];
+}
 
 static enum dtype weight_dtype(enum dtype act, uint64_t seed)
 {
@@ -21,13 +29,13 @@ static enum dtype weight_dtype(enum dtype act, uint64_t seed)
 
 void try_embed(struct trial *t, enum dtype act)
 {
-    for (uint64_t i = 0; i < 16; i++) {
+    for (uint64_t i = 0; i < 16 + ODD_EACH; i++) {
         trial_begin(t, 1000 + i);
-        uint32_t width = widths[trial_below(t, WIDTHS)];
+        uint32_t width = width_choose(t, i, 16);
         uint32_t vocab = trial_range(t, 1, 200);
         uint32_t tokens = trial_range(t, 1, 40);
         enum dtype dtype = act == DTYPE_F32 ? weight_dtype(act, i) : act;
-        if (i >= 12 && t->facts.activation[DTYPE_I8] == act)
+        if (i >= 12 && i < 16 && t->facts.activation[DTYPE_I8] == act)
             dtype = DTYPE_I8;
         enum weight_use use = i % 2 ? WEIGHT_TIED : WEIGHT_ROWS;
         struct weight_shape shape = {use, dtype, vocab, width};
@@ -52,9 +60,9 @@ void try_embed(struct trial *t, enum dtype act)
 
 void try_embed_bert(struct trial *t, enum dtype act)
 {
-    for (uint64_t i = 0; i < 8; i++) {
+    for (uint64_t i = 0; i < 8 + ODD_EACH; i++) {
         trial_begin(t, 2000 + i);
-        uint32_t width = widths[trial_below(t, WIDTHS)];
+        uint32_t width = width_choose(t, i, 8);
         uint32_t tokens = trial_range(t, 1, 33);
         enum dtype dtype = act == DTYPE_F32 ? weight_dtype(act, i) : act;
         struct weight_shape shape = {WEIGHT_ROWS, dtype, 50, width};
@@ -112,9 +120,9 @@ void try_embed_bert(struct trial *t, enum dtype act)
 
 void try_rms_norm(struct trial *t, enum dtype act)
 {
-    for (uint64_t i = 0; i < 12; i++) {
+    for (uint64_t i = 0; i < 12 + ODD_EACH; i++) {
         trial_begin(t, 3000 + i);
-        uint32_t width = widths[trial_below(t, WIDTHS)];
+        uint32_t width = width_choose(t, i, 12);
         uint32_t rows = trial_range(t, 1, 50);
         size_t n = (size_t)rows * width;
         struct weight_shape vector = {WEIGHT_VECTOR, DTYPE_F32, width, 1};
@@ -142,9 +150,9 @@ void try_rms_norm(struct trial *t, enum dtype act)
 
 void try_layer_norm(struct trial *t, enum dtype act)
 {
-    for (uint64_t i = 0; i < 12; i++) {
+    for (uint64_t i = 0; i < 12 + ODD_EACH; i++) {
         trial_begin(t, 4000 + i);
-        uint32_t width = widths[trial_below(t, WIDTHS)];
+        uint32_t width = width_choose(t, i, 12);
         uint32_t rows = trial_range(t, 1, 50);
         size_t n = (size_t)rows * width;
         struct weight_shape vector = {WEIGHT_VECTOR, DTYPE_F32, width, 1};
@@ -173,9 +181,9 @@ void try_layer_norm(struct trial *t, enum dtype act)
 
 void try_swiglu(struct trial *t, enum dtype act)
 {
-    for (uint64_t i = 0; i < 8; i++) {
+    for (uint64_t i = 0; i < 8 + ODD_EACH; i++) {
         trial_begin(t, 5000 + i);
-        uint32_t width = widths[trial_below(t, WIDTHS)];
+        uint32_t width = width_choose(t, i, 8);
         uint32_t rows = trial_range(t, 1, 50);
         size_t n = (size_t)rows * width;
         float *in = trial_floats(t, 2 * n, act, 4);
@@ -212,9 +220,9 @@ static void activate_keeps_nan(struct trial *t, enum dtype act)
 void try_activate(struct trial *t, enum dtype act)
 {
     static const float edge[] = {0, -0.0f, 1e-6f, -1e-6f, 0.2f, -9.5f, 20, -20, 88, -100};
-    for (uint64_t i = 0; i < 10; i++) {
+    for (uint64_t i = 0; i < 10 + ODD_EACH; i++) {
         trial_begin(t, 6000 + i);
-        uint32_t width = widths[trial_below(t, WIDTHS)];
+        uint32_t width = width_choose(t, i, 10);
         uint32_t rows = trial_range(t, 2, 50);
         size_t n = (size_t)rows * width;
         float *x = trial_floats(t, n, act, i < 5 ? 0.2f : 3);
@@ -255,9 +263,9 @@ static struct some_rows rows_make(struct trial *t)
 
 void try_gather(struct trial *t, enum dtype act)
 {
-    for (uint64_t i = 0; i < 6; i++) {
+    for (uint64_t i = 0; i < 6 + ODD_EACH; i++) {
         trial_begin(t, 7000 + i);
-        uint32_t width = widths[trial_below(t, WIDTHS)];
+        uint32_t width = width_choose(t, i, 6);
         struct some_rows s = rows_make(t);
         float *in = trial_floats(t, (size_t)s.tokens * width, act, 1);
         size_t n = (size_t)s.rows * width;
@@ -278,9 +286,9 @@ void try_gather(struct trial *t, enum dtype act)
 
 void try_pool(struct trial *t, enum dtype act)
 {
-    for (uint64_t i = 0; i < 12; i++) {
+    for (uint64_t i = 0; i < 12 + ODD_EACH; i++) {
         trial_begin(t, 8000 + i);
-        uint32_t width = widths[trial_below(t, WIDTHS)];
+        uint32_t width = width_choose(t, i, 12);
         struct some_rows s = rows_make(t);
         float *in = trial_floats(t, (size_t)s.tokens * width, act, 1);
         if (i == 11)

@@ -1,5 +1,5 @@
-// Every condition under which an op refuses its arguments, each from arguments that are valid, and the
-// ends of every range. Devices call these checks before they touch memory.
+// Every condition under which an op refuses its arguments, each from arguments that are valid, and
+// the ends of every range. Devices call these checks before they touch memory.
 #include "kernels/ops.h"
 
 #include <setjmp.h>
@@ -28,7 +28,8 @@ static void expect(const char *got, const char *op, const char *words, int line)
         fail_msg("line %d: \"%s\", not of \"%s\"", line, got, words ? words : "");
 }
 
-// With the change made to a copy of the valid arguments the op says `words`; NULL: it is valid, too.
+// With the change made to a copy of the valid arguments the op says `words`; NULL: it is valid,
+// too.
 #define TRY(op, words, ...)                                                                        \
     do {                                                                                           \
         struct op##_args a = valid_##op;                                                           \
@@ -316,7 +317,7 @@ static void test_rows(void **state)
     TRY(activate, NULL, a.kind = ACTIVATE_GELU);
     TRY(activate, acts, a.act = DTYPE_I8);
     TRY(activate, "an unknown function", a.kind = (enum activation)(ACTIVATE_SILU + 1));
-    TRY(activate, "an unknown function", a.kind = (enum activation)-1);
+    TRY(activate, "an unknown function", a.kind = (enum activation) - 1);
     TRY(activate, "no columns or no activations", a.width = 0);
     TRY(activate, "no columns or no activations", a.x = NULL);
     TRY(activate, NULL, a.rows = 0; a.x = NULL);
@@ -336,7 +337,7 @@ static void test_rows(void **state)
     TRY(pool, NULL, a.kind = POOL_CLS);
     TRY(pool, acts, a.act = DTYPE_I8);
     TRY(pool, "an unknown kind", a.kind = (enum pooling)(POOL_MEAN + 1));
-    TRY(pool, "an unknown kind", a.kind = (enum pooling)-1);
+    TRY(pool, "an unknown kind", a.kind = (enum pooling) - 1);
     TRY(pool, "no columns", a.width = 0);
     TRY(pool, "the lists of rows are missing", a.in = NULL);
     TRY(pool, "the lists of rows are missing", a.out = NULL);
@@ -351,11 +352,8 @@ static void test_sample(void **state)
     const struct sample_args valid_sample = {
         .logits = there,
         .sampled = there,
-        .state = {.last_token = there,
-                  .params = there,
-                  .done = there,
-                  .penalty = there,
-                  .bias = there},
+        .state =
+            {.last_token = there, .params = there, .done = there, .penalty = there, .bias = there},
         .result = there,
         .top = there,
         .limits = {.rows_max = 3, .vocab = VOCAB, .bias_max = 1, .penalty_rows = 1},

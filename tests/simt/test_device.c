@@ -260,6 +260,92 @@ static void test_second_device(void **state)
     configure(&(struct simt_options){0});
 }
 
+static uint64_t need_of(struct world *w, const struct stream_limits *limits, const char *label)
+{
+    struct device_need need;
+    assert_int_equal(w->api->need(w->device, limits, &need, NULL), STATUS_OK);
+    for (uint32_t i = 0; i < need.count; i++)
+        if (strcmp(need.entry[i].label, label) == 0)
+            return need.entry[i].bytes;
+    return 0;
+}
+
+static void test_facts_and_needs(void **state)
+{
+    (void)state;
+    struct world w;
+    struct device_facts facts;
+    world_open(&w, 0);
+    w.api->facts(w.device, &facts);
+    assert_int_equal(facts.steps_in_flight, 1);
+    assert_true(facts.graphs && facts.exact);
+    assert_int_equal(facts.step_tokens, 0);
+    assert_true(facts.memory_free > 0);
+    static const enum dtype activations[DTYPE_COUNT] = {[DTYPE_F32] = DTYPE_F32,
+                                                        [DTYPE_BF16] = DTYPE_BF16,
+                                                        [DTYPE_F16] = DTYPE_F16,
+                                                        [DTYPE_I8] = DTYPE_BF16};
+    for (int i = 0; i < DTYPE_COUNT; i++)
+        assert_int_equal(facts.activation[i], activations[i]);
+    // What a walk keeps is as wide as the kernel that serves the head: 64, 128 or 256 columns.
+    static const uint32_t dims[][2] = {{16, 1}, {64, 1}, {72, 2}, {128, 2}, {136, 4}, {256, 4}};
+    uint64_t least = 0;
+    for (size_t i = 0; i < sizeof dims / sizeof dims[0]; i++) {
+        struct stream_limits limits = {.step = {.rows_max = 4, .tokens_max = 64},
+                                       .attn = {.heads = 2, .kv_heads = 2, .dim = dims[i][0]},
+                                       .width_max = 64,
+                                       .layers = 3};
+        uint64_t bytes = need_of(&w, &limits, "attention parts");
+        least = i == 0 ? bytes : least;
+        assert_true(least > 0);
+        assert_int_equal(bytes, least * dims[i][1]);
+        assert_int_equal(need_of(&w, &limits, "sampling"), 0);          // no vocabulary
+        assert_int_equal(need_of(&w, &limits, "product workspace"), 0); // exact
+        uint64_t graphs = need_of(&w, &limits, "graphs");
+        limits.layers = 6;
+        assert_int_equal(need_of(&w, &limits, "graphs"), 2 * graphs);
+        limits.step.vocab = 1000;
+        uint64_t four = need_of(&w, &limits, "sampling");
+        assert_true(four >= (uint64_t)4 * 1000 * sizeof(float));
+        limits.step.rows_max = 8;
+        assert_int_equal(need_of(&w, &limits, "sampling"), 2 * four);
+    }
+    world_close(&w);
+    w.api->close(NULL);
+    w.api->stream_close(NULL);
+    w.api->graph_close(NULL);
+}
+
+// A wait ends at its deadline, or at once where nothing is left that could give the signal.
+static void test_waits_that_fail(void **state)
+{
+    (void)state;
+    struct world w;
+    struct error err;
+    world_open(&w, 0);
+    wait_for(&w, 1);
+    assert_int_equal(w.api->wait(w.stream, w.word, 2, 0, &err), STATUS_TIMEOUT);
+    assert_string_equal(err.text, "the device did not finish a step in time");
+    assert_int_equal(w.api->wait(w.stream, w.word, 2, FOREVER, &err), STATUS_DEVICE_FAULT);
+    assert_string_equal(err.text, "the device has nothing left to do and never gave its signal");
+    assert_int_equal(w.api->wait(w.stream, w.word, 1, 0, &err), STATUS_OK); // it is there
+    assert_int_equal(launch(&w), STATUS_OK);
+    wait_for(&w, 2);
+    struct swiglu_args wrong = {
+        .act = DTYPE_BF16, .in = w.in, .out = w.out, .rows = ROWS, .width = 0};
+    assert_int_equal(w.api->ops->swiglu(w.stream, &wrong), STATUS_INVALID);
+    world_close(&w);
+    if (!simt_configure)
+        return;
+    struct device_options options = {.index = 7, .exact = true};
+    struct device *device = NULL;
+    assert_int_equal(weft_device_plugin()->open(&device, &options, &err), STATUS_NO_DEVICE);
+    assert_string_equal(err.text, "there is no CUDA device 7, only 1");
+    options.index = 1;
+    assert_int_equal(weft_device_plugin()->open(&device, &options, &err), STATUS_NO_DEVICE);
+    assert_string_equal(err.text, "there is no CUDA device 1, only 1");
+}
+
 static void test_no_code(void **state)
 {
     (void)state;
@@ -294,10 +380,11 @@ int main(void)
     }
     weft_device_plugin()->close(device);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_after_waiting), cmocka_unit_test(test_after_refusals),
-        cmocka_unit_test(test_spoiled_graph), cmocka_unit_test(test_zeroed_before),
-        cmocka_unit_test(test_second_device), cmocka_unit_test(test_no_code),
-        cmocka_unit_test(test_words_wrap),    cmocka_unit_test(test_pinned_memory_is_zero),
+        cmocka_unit_test(test_after_waiting),   cmocka_unit_test(test_after_refusals),
+        cmocka_unit_test(test_spoiled_graph),   cmocka_unit_test(test_zeroed_before),
+        cmocka_unit_test(test_second_device),   cmocka_unit_test(test_facts_and_needs),
+        cmocka_unit_test(test_waits_that_fail), cmocka_unit_test(test_no_code),
+        cmocka_unit_test(test_words_wrap),      cmocka_unit_test(test_pinned_memory_is_zero),
     };
     return cmocka_run_group_tests_name("device", tests, NULL, NULL);
 }
