@@ -624,7 +624,7 @@ static void test_modules_are_read(void **state)
 static void test_long_paths_are_refused(void **state)
 {
     (void)state;
-    char path[CONFIG_FOLDER_MAX + 256], modules[CONFIG_FOLDER_MAX + 256];
+    char path[CONFIG_FOLDER_MAX + 256], modules[CONFIG_FOLDER_MAX + 512];
     put_config("config.json", "BertModel", "{}");
     memset(path, 'x', sizeof path);
     path[CONFIG_FOLDER_MAX] = '\0';

@@ -4,6 +4,7 @@
 #include "base/arena.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "kernels/attn_tiles.h"
 #include "runtime/model/internal.h"
 #include "tests/runtime/device_wrap.h"
 #include "tests/runtime/golden.h"
