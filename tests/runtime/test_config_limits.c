@@ -366,9 +366,9 @@ static void test_yarn_and_longrope_settings(void **state)
     static const char *const wrong[][3] = {
         {"8", "", "long_factor of longrope is not a list of 8 numbers"},
         {"8", ",9,10", "long_factor of longrope is not a list of 8 numbers"},
-        {"8", ",\"9\"", "long_factor of longrope holds something that is no positive number"},
-        {"-1", ",9", "short_factor of longrope holds something that is no positive number"},
-        {"null", ",9", "short_factor of longrope holds something that is no positive number"},
+        {"8", ",\"9\"", "long_factor of longrope holds something that is not a positive number"},
+        {"-1", ",9", "short_factor of longrope holds something that is not a positive number"},
+        {"null", ",9", "short_factor of longrope holds something that is not a positive number"},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         snprintf(patch, sizeof patch, longrope, "longrope", wrong[i][0], wrong[i][1]);
@@ -458,13 +458,15 @@ static void test_end_ids_have_a_range(void **state)
     read_ok();
     assert_int_equal(config.end_count, 0);
     put_config("config.json", "LlamaForCausalLM", "{\"eos_token_id\":1000}");
-    read_refused(STATUS_INVALID, "config.json: eos_token_id is no token of a vocabulary of 1000");
+    read_refused(STATUS_INVALID,
+                 "config.json: eos_token_id is not a token of a vocabulary of 1000");
     put("generation_config.json", "{\"eos_token_id\":1000}");
-    read_refused(STATUS_INVALID, "generation_config.json: eos_token_id is no token");
+    read_refused(STATUS_INVALID, "generation_config.json: eos_token_id is not a token");
     put("generation_config.json", "{\"eos_token_id\":2.0}");
-    read_refused(STATUS_INVALID, "eos_token_id is no token");
+    read_refused(STATUS_INVALID, "eos_token_id is not a token");
     put("generation_config.json", "{\"eos_token_id\":[]}"); // none: those of config.json count
-    read_refused(STATUS_INVALID, "config.json: eos_token_id is no token of a vocabulary of 1000");
+    read_refused(STATUS_INVALID,
+                 "config.json: eos_token_id is not a token of a vocabulary of 1000");
     for (int i = 1; i < MODEL_END_IDS_MAX; i++)
         snprintf(list + strlen(list), sizeof list - strlen(list), ",%d", i);
     strcat(list, "]}");
