@@ -73,7 +73,7 @@ static void state_init(struct engine *engine)
     engine->paged = f->blocks_per_sequence_max > 0;
     engine->cuttable = f->causal && !f->whole_input;
     engine->sharing = engine->paged && engine->cuttable;
-    engine->pace.stretch = engine->options.step_stretch;
+    pace_init(&engine->pace, engine->options.step_stretch);
     struct {
         uint64_t dtype, kv_dtype, vocab, hidden, layers;
         char architecture[sizeof f->architecture];

@@ -46,7 +46,7 @@ static bool knows(const struct pace *p)
 // Tokens that make a step take `stretch` times `ns`.
 static double tokens_within(const struct pace *p, double ns)
 {
-    return larger((p->stretch * ns - p->base_ns) / p->token_ns, (double)PACE_TOKENS_MIN);
+    return larger((p->planned * ns - p->base_ns) / p->token_ns, (double)PACE_TOKENS_MIN);
 }
 
 // At least what makes a step `stretch` times as long as one without prompts, at most what makes it
@@ -58,11 +58,26 @@ static double tokens_now(const struct pace *p)
     return smaller(larger(p->tokens, least), most);
 }
 
+// Where other processes disturb, chunks are sized for less than `stretch`. These factors balance
+// when one step with prompts in 72 takes longer than it may.
+static void planned_adapt(struct pace *p, double ns)
+{
+    bool overrun = ns > p->stretch * p->in_order[p->count / 2];
+    p->planned = smaller(larger(p->planned * (overrun ? 0.75 : 1.004), 1.0), p->stretch);
+}
+
+void pace_init(struct pace *p, double stretch)
+{
+    *p = (struct pace){.stretch = stretch, .planned = stretch};
+}
+
 void pace_note(struct pace *p, const struct pace_step *step)
 {
     if (p->stretch <= 1 || step->decodes == 0)
         return;
     double ns = (double)step->ns;
+    if (knows(p) && step->tokens > 0)
+        planned_adapt(p, ns);
     recent_add(p, ns);
     if (step->tokens == 0)
         mean_add(&p->base_ns, ns);
@@ -74,8 +89,10 @@ void pace_note(struct pace *p, const struct pace_step *step)
 
 uint32_t pace_tokens(const struct pace *p, uint32_t most)
 {
-    if (!knows(p))
+    if (p->stretch <= 1)
         return most;
-    double tokens = tokens_now(p);
+    if (p->base_ns <= 0)
+        return 0;
+    double tokens = knows(p) ? tokens_now(p) : (double)PACE_TOKENS_MIN;
     return tokens < (double)most ? (uint32_t)tokens : most;
 }

@@ -10,6 +10,7 @@ enum { PACE_WINDOW = 64, PACE_TOKENS_MIN = 16 };
 
 struct pace {
     double stretch;               // a step may take so many times the median one; 0: no bound
+    double planned;               // stretch that chunks are sized for: less where steps overrun
     double base_ns;               // of a step with decodes alone; 0: not measured yet
     double token_ns;              // that a prompt token adds; 0: not measured yet
     double tokens;                // prompt tokens a step, so that prompts do not pile up
@@ -25,7 +26,9 @@ struct pace_step {
     uint64_t ns;      // from its start to the start of the next one
 };
 
+void pace_init(struct pace *pace, double stretch);
 void pace_note(struct pace *pace, const struct pace_step *step);
 
-// Prompt tokens that the next step may take beside decodes, at most `most`.
+// Prompt tokens that the next step may take beside decodes, at most `most`. None in the first step
+// with decodes, which tells what they take alone.
 uint32_t pace_tokens(const struct pace *pace, uint32_t most);

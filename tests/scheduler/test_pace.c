@@ -28,6 +28,7 @@ struct world {
     struct dice dice;
     struct client_state clients[CLIENTS];
     uint32_t prompt_from, prompt_to, output_from, output_to;
+    bool disturbed;
     uint64_t tokens, computed;
     uint32_t gap_count;
     double *gaps; // ms between two tokens of a client
@@ -78,8 +79,15 @@ static void client_reads(struct world *w, struct client_state *c)
     }
 }
 
-// A step takes what its tokens cost, give or take a tenth, and now and then another process has the
-// CPU.
+// What a step takes of what its tokens cost: a tenth more or less, or up to 0.9 more where others
+// use the processors.
+static double noise(struct world *w)
+{
+    double x = roll(&w->dice, 1000) * 1e-3;
+    return w->disturbed ? 0.8 + 0.9 * x * (roll(&w->dice, 1000) * 1e-3) : 0.9 + 0.2 * x;
+}
+
+// Now and then another process has the CPU.
 static void world_step(struct world *w)
 {
     engine_step(w->rig.engine, w->rig.now_ns);
@@ -87,7 +95,7 @@ static void world_step(struct world *w)
     uint64_t tokens = stats->tokens_computed - w->computed;
     w->computed = stats->tokens_computed;
     double ms = base_ms + token_ms * (double)tokens;
-    ms *= 0.9 + 0.2 * roll(&w->dice, 1000) / 1000;
+    ms *= noise(w);
     ms *= roll(&w->dice, 500) == 0 ? 3 : 1;
     w->rig.now_ns += (uint64_t)(ms * 1e6);
     for (uint32_t i = 0; i < CLIENTS; i++)
@@ -105,9 +113,10 @@ struct outcome {
 };
 
 // An hour of the simulated clock.
-static struct outcome world_run(double stretch, uint32_t prompt, uint32_t output)
+static struct outcome world_run(double stretch, uint32_t prompt, uint32_t output, bool disturbed)
 {
-    struct world w = {.prompt_from = prompt / 2,
+    struct world w = {.disturbed = disturbed,
+                      .prompt_from = prompt / 2,
                       .prompt_to = prompt * 3 / 2,
                       .output_from = output / 2,
                       .output_to = output * 3 / 2};
@@ -135,9 +144,10 @@ static void test_tokens_come_evenly(void **state)
     (void)state;
     static const uint32_t loads[][2] = {{64, 256}, {128, 128}, {512, 128},
                                         {90, 200}, {1024, 64}, {300, 300}};
-    for (size_t i = 0; i < sizeof loads / sizeof *loads; i++) {
-        struct outcome without = world_run(0, loads[i][0], loads[i][1]);
-        struct outcome with = world_run(2.5, loads[i][0], loads[i][1]);
+    for (size_t i = 0; i < 2 * sizeof loads / sizeof *loads; i++) {
+        const uint32_t *load = loads[i / 2];
+        struct outcome without = world_run(0, load[0], load[1], i % 2);
+        struct outcome with = world_run(2.5, load[0], load[1], i % 2);
         assert_true(with.p99 <= 3 * with.p50);
         assert_true(with.rate >= 0.95 * without.rate);
     }
@@ -154,10 +164,12 @@ static void note(struct pace *p, uint32_t tokens, uint32_t allowed, uint64_t ns,
 static void test_tokens_follow_the_measured_time(void **state)
 {
     (void)state;
-    struct pace p = {.stretch = 2.5};
-    assert_int_equal(pace_tokens(&p, 300), 300); // nothing is measured
-    note(&p, 0, 300, 100, 4);
-    assert_int_equal(pace_tokens(&p, 300), 300); // the cost of prompt tokens is not measured
+    struct pace p;
+    pace_init(&p, 2.5);
+    assert_int_equal(pace_tokens(&p, 300), 0); // the first step tells what next tokens take alone
+    note(&p, 0, 0, 100, 4);
+    assert_int_equal(pace_tokens(&p, 300), PACE_TOKENS_MIN); // the next what a prompt token adds
+    assert_int_equal(pace_tokens(&p, 5), 5);
     note(&p, 50, 300, 200, 1);
     assert_int_equal(pace_tokens(&p, 300), 75); // 250 in all
     assert_int_equal(pace_tokens(&p, 40), 40);  // the step has no more
@@ -179,20 +191,45 @@ static void test_tokens_follow_the_measured_time(void **state)
 static void test_a_slow_prompt_has_some_tokens_all_the_same(void **state)
 {
     (void)state;
-    struct pace p = {.stretch = 2.5};
+    struct pace p;
+    pace_init(&p, 2.5);
     note(&p, 0, 300, 100, 4);
     note(&p, 10, 300, 100100, 4);
     assert_int_equal(pace_tokens(&p, 300), PACE_TOKENS_MIN);
-    p = (struct pace){.stretch = 0};
+    pace_init(&p, 0);
+    assert_int_equal(pace_tokens(&p, 300), 300);
     note(&p, 0, 300, 100, 4);
     note(&p, 10, 300, 100100, 4);
     assert_int_equal(pace_tokens(&p, 300), 300); // without a bound
+}
+
+// A step of 100 for next tokens, 2 for a token of a prompt; others take half as much again.
+static void test_chunks_shrink_where_steps_overrun_and_grow_again(void **state)
+{
+    (void)state;
+    struct pace p;
+    pace_init(&p, 2.5);
+    note(&p, 0, 0, 100, 3 * PACE_WINDOW);
+    note(&p, 75, 75, 250, 1);
+    assert_int_equal(pace_tokens(&p, 300), 75);
+    note(&p, 75, 75, 255, 1); // over 250
+    assert_in_range(pace_tokens(&p, 300), 40, 46);
+    note(&p, 75, 75, 255, 3);
+    assert_int_equal(pace_tokens(&p, 300), PACE_TOKENS_MIN); // and no less
+    note(&p, 0, 16, 100, 3 * PACE_WINDOW);                   // steps without prompts tell nothing
+    assert_int_equal(pace_tokens(&p, 300), PACE_TOKENS_MIN);
+    for (uint32_t i = 0; i < 300; i++) {
+        note(&p, 16, 16, 132, 1);
+        note(&p, 0, 16, 100, 2);
+    }
+    assert_in_range(pace_tokens(&p, 300), 70, 76);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_tokens_follow_the_measured_time),
+        cmocka_unit_test(test_chunks_shrink_where_steps_overrun_and_grow_again),
         cmocka_unit_test(test_a_slow_prompt_has_some_tokens_all_the_same),
         cmocka_unit_test(test_tokens_come_evenly),
     };
