@@ -71,6 +71,65 @@ static void test_at_once_before_the_start(void **state)
     assert_string_equal(strchr(second, '\n'), "\nthird\n");
 }
 
+static void test_levels(void **state)
+{
+    (void)state;
+    static const char *const names[] = {" error at 0\n", " warning at 1\n", " info at 2\n",
+                                        " debug at 3\n"};
+    assert_int_equal(log_level_get(), LOG_INFO);
+    for (int most = LOG_ERROR; most <= LOG_DEBUG; most++) {
+        char text[512] = "";
+        log_level_set((enum log_level)most);
+        assert_int_equal(log_level_get(), most);
+        pipe_open();
+        for (int level = LOG_ERROR; level <= LOG_DEBUG; level++)
+            if (level % 2)
+                log_line((enum log_level)level, "at %d", level);
+            else
+                log_values((enum log_level)level, level ? "at 2" : "at 0", NULL, 0);
+        ssize_t got = read(reader, text, sizeof text - 1);
+        pipe_close();
+        assert_true(got > 0);
+        for (int level = LOG_ERROR; level <= LOG_DEBUG; level++)
+            assert_int_equal(strstr(text, names[level]) != NULL, level <= most);
+    }
+    log_level_set(LOG_INFO);
+    assert_int_equal(log_format_get(), LOG_TEXT);
+}
+
+enum { PIECES = 5, PIECE_BYTES = 3000 }; // two of them do not fit into the pipe
+
+static void *pieces_log(void *text)
+{
+    for (int i = 0; i < PIECES; i++)
+        log_text("%s", (const char *)text);
+    return NULL;
+}
+
+// Another process may have made the descriptor that all share non-blocking: nothing is lost for it.
+static void test_a_descriptor_that_does_not_block(void **state)
+{
+    (void)state;
+    char text[PIECE_BYTES + 1];
+    memset(text, 'x', PIECE_BYTES);
+    text[PIECE_BYTES] = '\0';
+    pthread_t thread;
+    pipe_open();
+    int flags = fcntl(STDERR_FILENO, F_GETFL);
+    fcntl(STDERR_FILENO, F_SETFL, flags | O_NONBLOCK);
+    alarm(STUCK_S);
+    assert_int_equal(pthread_create(&thread, NULL, pieces_log, text), 0);
+    usleep(20000); // the pipe is full
+    for (size_t got = 0; got < PIECES * PIECE_BYTES;) {
+        ssize_t piece = read(reader, text, PIECE_BYTES);
+        assert_true(piece > 0);
+        got += (size_t)piece;
+    }
+    pthread_join(thread, NULL);
+    alarm(0);
+    pipe_close();
+}
+
 // A line is one line of printable text whatever a client or a model file puts into it.
 static void test_foreign_text(void **state)
 {
@@ -388,6 +447,8 @@ int main(int argc, char **argv)
         return child_main(argv[1]);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_at_once_before_the_start),
+        cmocka_unit_test(test_levels),
+        cmocka_unit_test(test_a_descriptor_that_does_not_block),
         cmocka_unit_test(test_foreign_text),
         cmocka_unit_test(test_json),
         cmocka_unit_test(test_values),

@@ -31,6 +31,15 @@ static uint32_t steps_in_flight;
 static bool has_graphs;
 static uint32_t failing; // number of the op that fails, or 0
 
+static uint32_t refusing; // number of the load call that is refused, or 0
+
+static enum status load_count(struct error *err)
+{
+    if (++counts.loads != refusing)
+        return STATUS_OK;
+    return error_set(err, STATUS_NO_MEMORY, "load call %u is refused", counts.loads);
+}
+
 static void facts(const struct device *device, struct device_facts *out)
 {
     device_cpu()->facts(device, out);
@@ -40,6 +49,10 @@ static void facts(const struct device *device, struct device_facts *out)
 
 static enum status memory_take(struct device *device, void **out, size_t bytes, struct error *err)
 {
+    *out = NULL;
+    enum status status = load_count(err);
+    if (status != STATUS_OK)
+        return status;
     counts.taken += bytes;
     return device_cpu()->memory_take(device, out, bytes, err);
 }
@@ -52,6 +65,10 @@ static void memory_give(struct device *device, void *at, size_t bytes)
 
 static enum status host_take(struct device *device, void **out, size_t bytes, struct error *err)
 {
+    *out = NULL;
+    enum status status = load_count(err);
+    if (status != STATUS_OK)
+        return status;
     counts.taken += bytes;
     return device_cpu()->host_take(device, out, bytes, err);
 }
@@ -65,12 +82,37 @@ static void host_give(struct device *device, void *at, size_t bytes)
 static enum status upload(struct device *device, void *to, const void *from, size_t bytes,
                           struct error *err)
 {
+    enum status status = load_count(err);
+    if (status != STATUS_OK)
+        return status;
     if (counts.uploads++ == 0)
         counts.upload_at = to;
     check((char *)to == counts.upload_at + counts.uploaded, "upload %u leaves a gap",
           counts.uploads);
     counts.uploaded += bytes;
     return device_cpu()->upload(device, to, from, bytes, err);
+}
+
+static enum status weight_put(struct device *device, struct weight *weight, uint32_t first_row,
+                              const struct weight_source *source, struct error *err)
+{
+    enum status status = load_count(err);
+    return status == STATUS_OK ? device_cpu()->weight_put(device, weight, first_row, source, err)
+                               : status;
+}
+
+static enum status weight_finish(struct device *device, struct weight *weight, struct error *err)
+{
+    enum status status = load_count(err);
+    return status == STATUS_OK ? device_cpu()->weight_finish(device, weight, err) : status;
+}
+
+static enum status stream_open(struct device *device, struct stream **out,
+                               const struct stream_limits *limits, struct error *err)
+{
+    *out = NULL;
+    enum status status = load_count(err);
+    return status == STATUS_OK ? device_cpu()->stream_open(device, out, limits, err) : status;
 }
 
 static enum status graph_begin(struct stream *stream)
@@ -156,6 +198,7 @@ static enum status graph_launch(struct stream *stream, struct graph *graph)
 const struct device_api *device_wrap(uint32_t flight, bool graphs)
 {
     counts = (struct device_wrap_counts){0};
+    refusing = 0;
     steps_in_flight = flight;
     has_graphs = graphs;
     wrapped = *device_cpu();
@@ -165,6 +208,9 @@ const struct device_api *device_wrap(uint32_t flight, bool graphs)
     wrapped.host_take = host_take;
     wrapped.host_give = host_give;
     wrapped.upload = upload;
+    wrapped.weight_put = weight_put;
+    wrapped.weight_finish = weight_finish;
+    wrapped.stream_open = stream_open;
     wrapped.graph_begin = graph_begin;
     wrapped.graph_end = graph_end;
     wrapped.graph_launch = graph_launch;
@@ -185,4 +231,10 @@ void device_wrap_fail(uint32_t op)
 {
     counts.ops = counts.first_rows = counts.last_rows = 0;
     failing = op;
+}
+
+void device_wrap_refuse(uint32_t n)
+{
+    counts.loads = 0;
+    refusing = n;
 }

@@ -13,6 +13,7 @@ struct device_wrap_counts {
     uint32_t graphs, replays;
     uint32_t ops;                   // called since device_wrap_fail
     uint32_t first_rows, last_rows; // of the first and the last product that ran since then
+    uint32_t loads;                 // calls while loading, since device_wrap_refuse
     uint32_t uploads;
     uint64_t uploaded;     // bytes, each upload right after the one before
     const char *upload_at; // where the first went
@@ -23,3 +24,6 @@ const struct device_api *device_wrap(uint32_t flight, bool graphs);
 const struct device_wrap_counts *device_wrap_counts(void);
 // The op-th call of an op from now on fails; 0: none.
 void device_wrap_fail(uint32_t op);
+// Of the calls that load a model (memory, uploads, weights, a stream) the n-th from now on is
+// refused with NO_MEMORY; 0: none.
+void device_wrap_refuse(uint32_t n);

@@ -362,6 +362,48 @@ static void test_one_token_of_a_prompt_wants_nothing(void **state)
     folder_remove(folder);
 }
 
+// Whatever is refused while a model is opened, all that was taken before is given back.
+static void test_an_open_that_fails_leaves_nothing(void **state)
+{
+    (void)state;
+    static const char *const families[] = {"llama", "bert-rerank", "qwen3-reranker"};
+    for (size_t i = 0; i < sizeof families / sizeof families[0]; i++) {
+        char folder[64];
+        golden_folder(folder, families[i]);
+        const struct device_api *api = device_wrap(0, false);
+        struct model_options options = rig_options();
+        struct device_options device_options = {.threads = 1};
+        struct device *device;
+        struct error err;
+        options.yes_id = 4;
+        options.no_id = 5;
+        assert_int_equal(api->open(&device, &device_options, &err), STATUS_OK);
+        enum status status = STATUS_NO_MEMORY;
+        for (uint32_t n = 1; status != STATUS_OK; n++) {
+            struct model_plan *plan;
+            struct model *model = NULL;
+            assert_int_equal(model_plan_open(&plan, folder, api, device, &options, &err),
+                             STATUS_OK);
+            device_wrap(0, false);
+            device_wrap_refuse(n);
+            status = model_open(&model, plan, plan->kv_bytes_min, NULL, NULL, &err);
+            assert_int_equal(model != NULL, status == STATUS_OK);
+            if (status != STATUS_OK) {
+                assert_int_equal(status, STATUS_NO_MEMORY);
+                assert_non_null(strstr(err.text, "is refused"));
+                assert_int_equal(device_wrap_counts()->loads, n); // nothing is tried afterwards
+            } else {
+                assert_true(n > 20);
+            }
+            model_close(model);
+            assert_int_equal(device_wrap_counts()->taken, device_wrap_counts()->given);
+            model_plan_close(plan);
+        }
+        api->close(device);
+        folder_remove(folder);
+    }
+}
+
 // Two layers: prep, the embedding, nine ops a layer, two gathers, the last norm and the head.
 static void test_an_op_that_fails_is_the_last_of_its_step(void **state)
 {
@@ -555,6 +597,7 @@ int main(void)
         cmocka_unit_test(test_a_missing_head_is_the_table),
         cmocka_unit_test(test_reranker_forms_are_chosen),
         cmocka_unit_test(test_flight_and_graphs_change_no_token),
+        cmocka_unit_test(test_an_open_that_fails_leaves_nothing),
         cmocka_unit_test(test_graphs_are_recorded_by_size),
         cmocka_unit_test(test_heads_run_over_wanted_rows),
         cmocka_unit_test(test_the_rotary_table_has_every_position),

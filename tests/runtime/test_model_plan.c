@@ -242,6 +242,43 @@ static void test_facts_of_kinds(void **state)
     }
 }
 
+// What the folder says about sampling and the end reaches the engine, and so do the types.
+static void test_facts_of_the_folder(void **state)
+{
+    (void)state;
+    static const char generation[] =
+        "{\"eos_token_id\":[5,9],\"temperature\":0.5,\"top_p\":0.25,\"top_k\":7}";
+    static const struct {
+        int dtype, kv;
+        enum dtype held, kept;
+    } types[] = {{-1, -1, DTYPE_F32, DTYPE_F32},
+                 {DTYPE_BF16, -1, DTYPE_BF16, DTYPE_BF16},
+                 {DTYPE_BF16, DTYPE_F32, DTYPE_BF16, DTYPE_F32},
+                 {DTYPE_F16, DTYPE_BF16, DTYPE_F16, DTYPE_BF16},
+                 {DTYPE_F32, DTYPE_F16, DTYPE_F32, DTYPE_F16},
+                 {DTYPE_I8, -1, DTYPE_I8, DTYPE_F32}};
+    put("llama", "{}");
+    file_write(folder, "generation_config.json", generation, strlen(generation));
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
+        struct model_options options = rig_options();
+        options.dtype = types[i].dtype;
+        options.kv_dtype = types[i].kv;
+        struct model_plan *plan = plan_of(&options);
+        const struct model_facts *f = &plan->facts;
+        assert_int_equal(f->dtype, types[i].held);
+        assert_int_equal(f->kv_dtype, types[i].kept);
+        assert_string_equal(f->architecture, "LlamaForCausalLM");
+        assert_true(f->default_temperature == 0.5 && f->default_top_p == 0.25);
+        assert_int_equal(f->default_top_k, 7);
+        assert_true(f->end_count == 2 && f->end_ids[0] == 5 && f->end_ids[1] == 9);
+        assert_true(f->vocab == 96 && f->hidden == 64 && f->layers == 2 && f->normalize);
+        assert_int_equal(f->steps_in_flight, 0);
+        assert_int_equal(f->block_count, 0);
+        assert_string_equal(plan->weights_folder, folder);
+        model_plan_close(plan);
+    }
+}
+
 static void test_attention_has_a_shape(void **state)
 {
     (void)state;
@@ -483,6 +520,44 @@ static void test_kv_memory_holds_one_sequence(void **state)
     model_plan_close(NULL);
 }
 
+// Each step in flight has its own part of the host's memory, where the layout says, and one block
+// of KV memory is enough for a model of one.
+static void test_steps_lie_where_the_layout_says(void **state)
+{
+    (void)state;
+    static const char *const families[] = {"llama", "llama-mean"};
+    for (size_t i = 0; i < COUNT_OF(families); i++) {
+        struct model_options options = dummy(4, 64);
+        options.max_model_len = 16;
+        put(families[i], "{}");
+        struct model_plan *plan = plan_of(&options);
+        struct model *m;
+        assert_int_equal(model_open(&m, plan, plan->kv_bytes_min, NULL, NULL, &err), STATUS_OK);
+        assert_true(m->kv.block_count == 1 && m->kv.base);
+        const struct model_layout *at = &m->layout;
+        const char *host = m->host;
+        for (uint32_t k = 0; k < MODEL_RING; k++) {
+            const struct model_slot *slot = &m->ring[k];
+            assert_ptr_equal(slot->record, host + at->records + k * at->record_bytes);
+            assert_ptr_equal(slot->results, host + at->results + k * at->results_bytes);
+            assert_ptr_equal(slot->tops, host + at->tops + k * at->tops_bytes);
+            assert_ptr_equal(slot->values, host + at->host_values + k * at->values_bytes);
+            assert_ptr_equal(slot->masks, host + at->host_masks + k * at->masks_bytes);
+        }
+        assert_ptr_equal(m->word, host + at->word);
+        const char *device_state = m->state;
+        bool generates = m->facts.kind == MODEL_GENERATOR;
+        assert_ptr_equal(m->slots.last_token, device_state + at->last_token);
+        assert_ptr_equal(m->slots.block_table, device_state + at->block_table);
+        assert_ptr_equal(m->slots.done, device_state + at->done);
+        assert_ptr_equal(m->slots.params, generates ? device_state + at->params : NULL);
+        assert_ptr_equal(m->slots.penalty, generates ? device_state + at->penalty : NULL);
+        assert_ptr_equal(m->slots.bias, generates ? device_state + at->bias : NULL);
+        model_close(m);
+        model_plan_close(plan);
+    }
+}
+
 static void test_answers_of_rerankers_are_two_tokens(void **state)
 {
     (void)state;
@@ -683,10 +758,12 @@ int main(void)
         cmocka_unit_test(test_blocks_have_bytes),
         cmocka_unit_test(test_lengths_are_chosen),
         cmocka_unit_test(test_facts_of_kinds),
+        cmocka_unit_test(test_facts_of_the_folder),
         cmocka_unit_test(test_attention_has_a_shape),
         cmocka_unit_test(test_nothing_of_a_model_overlaps),
         cmocka_unit_test(test_a_record_is_copied_to_its_last_entry),
         cmocka_unit_test(test_kv_memory_holds_one_sequence),
+        cmocka_unit_test(test_steps_lie_where_the_layout_says),
         cmocka_unit_test(test_answers_of_rerankers_are_two_tokens),
         cmocka_unit_test(test_tensors_of_a_wrong_shape_are_refused),
         cmocka_unit_test(test_tied_tables_have_either_name),

@@ -225,12 +225,37 @@ static void test_chunks_shrink_where_steps_overrun_and_grow_again(void **state)
     assert_in_range(pace_tokens(&p, 300), 70, 76);
 }
 
+// Prompt tokens are bounded beside sequences that decode; a prompt alone has the whole step.
+static void test_only_decodes_bound_a_step(void **state)
+{
+    (void)state;
+    struct rig rig;
+    struct pace learned;
+    pace_init(&learned, 2.5);
+    note(&learned, 0, 0, 100, 3 * PACE_WINDOW);
+    note(&learned, 75, 75, 250, 1);
+    assert_int_equal(pace_tokens(&learned, 127), 75);
+    rig_defaults(&rig);
+    rig_open(&rig);
+    rig_generate(&rig, 0, 120, 100, 1);
+    rig.engine->pace = learned;
+    rig_step(&rig);
+    assert_int_equal(fake_batch(rig.model)->computed_count, 120);
+    rig_generate(&rig, 300, 120, 100, 1);
+    rig.engine->pace = learned;
+    rig.engine->pace_began_ns = 0; // that step is not measured
+    rig_step(&rig);
+    assert_int_equal(fake_batch(rig.model)->computed_count, 1 + 75);
+    rig_close(&rig);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_tokens_follow_the_measured_time),
         cmocka_unit_test(test_chunks_shrink_where_steps_overrun_and_grow_again),
         cmocka_unit_test(test_a_slow_prompt_has_some_tokens_all_the_same),
+        cmocka_unit_test(test_only_decodes_bound_a_step),
         cmocka_unit_test(test_tokens_come_evenly),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

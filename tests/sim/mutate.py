@@ -121,6 +121,7 @@ FAULTS = [
     ("a child of other tokens is followed", "scheduler/prefix.c", "prefix_follow", "return memcmp(own, tokens, blocks->tokens * sizeof *own) == 0 ? p->child : BLOCK_NONE;", "return p->child;"),
     ("a plan looks up blocks without end", "scheduler/share.c", "block_find", "plan->looks_left -= plan->looks_left > 0;", ""),
     ("blocks that nobody holds are counted as there", "scheduler/plan.c", "blocks_to_start", "all - s->match_count + share_idle(engine, s)", "all - s->match_count"),
+    ("a prompt alone is paced", "scheduler/plan.c", "plan_open", "if (decodes > 0 && engine->cuttable)", "if (engine->cuttable)"),
     ("draws go round by request alone", "scheduler/queue.c", "queue_turn", "key_unlink(&engine->queue, key); key_append(&engine->queue, key);", ""),
     ("a request is drawn whole before the next of its key", "scheduler/queue.c", "queue_turn", "request_unlink(&engine->queue, key, r); request_append(&engine->queue, key, r);", ""),
     ("finish entry not kept free", "scheduler/ring_credit.c", "credit_used", "r->run.pending + r->run.unfinished", "r->run.pending + 0"),
