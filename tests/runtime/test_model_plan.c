@@ -582,18 +582,21 @@ static void test_answers_of_rerankers_are_two_tokens(void **state)
     // What the folder names stands before what the tokenizer has.
     static const char modules[] = "[{\"type\":\"Transformer\",\"path\":\"\"},"
                                   "{\"type\":\"LogitScore\",\"path\":\"s\"}]";
-    static const char ids[] = "{\"true_token_id\":7,\"false_token_id\":0}";
     file_write(folder, "modules.json", modules, strlen(modules));
-    file_write(folder, "s/config.json", ids, strlen(ids));
-    struct model_options options = rig_options();
-    options.yes_id = options.no_id = 5;
-    struct model_plan *plan = plan_of(&options);
-    const struct weight_entry *entry =
-        &plan->parts->weights.entries[plan->parts->weights.count - 1];
-    assert_int_equal(entry->slot, WEIGHT_SCORE);
-    assert_int_equal(entry->parts[0].first_row, 7);
-    assert_int_equal(entry->parts[1].first_row, 0);
-    model_plan_close(plan);
+    for (uint32_t yes = 0; yes <= 7; yes += 7) {
+        char ids[64];
+        snprintf(ids, sizeof ids, "{\"true_token_id\":%u,\"false_token_id\":%u}", yes, 7 - yes);
+        file_write(folder, "s/config.json", ids, strlen(ids));
+        struct model_options options = rig_options();
+        options.yes_id = options.no_id = 5;
+        struct model_plan *plan = plan_of(&options);
+        const struct weight_list *weights = &plan->parts->weights;
+        const struct weight_entry *entry = &weights->entries[weights->count - 1];
+        assert_int_equal(entry->slot, WEIGHT_SCORE);
+        assert_int_equal(entry->parts[0].first_row, yes);
+        assert_int_equal(entry->parts[1].first_row, 7 - yes);
+        model_plan_close(plan);
+    }
 }
 
 static void tensor_change(json_t *golden, const char *name, const char *shape, const char *renamed)
