@@ -1,0 +1,167 @@
+// Finds a template's row of the table and turns the row's markers into what a reply is compared
+// with; see dialect.h. Runs once for a model, at load.
+#include "base/status.h"
+#include "runtime/text/dialect/row.h"
+
+enum { SPECIAL = 0x100 };
+
+static bool has(struct text source, const char *sign)
+{
+    return *sign == 0 || memmem(source.at, source.bytes, sign, strlen(sign));
+}
+
+static bool row_fits(const struct dialect_row *row, struct text source)
+{
+    if (row->also && has(source, row->also))
+        return true;
+    for (uint32_t i = 0; i < ROW_SIGNS; i++)
+        if (row->signs[i] && !has(source, row->signs[i]))
+            return false;
+    return true;
+}
+
+// The longest special token that the text begins with.
+static int32_t special_at(const struct tokenizer *t, struct text text, size_t *bytes)
+{
+    int32_t best = -1;
+    *bytes = 0;
+    for (uint32_t id = 0; t && id < tokenizer_vocab(t); id++) {
+        if (!tokenizer_is_special(t, (int32_t)id))
+            continue;
+        struct text name = tokenizer_token_text(t, (int32_t)id);
+        if (name.bytes > *bytes && name.bytes <= text.bytes &&
+            memcmp(name.at, text.at, name.bytes) == 0) {
+            best = (int32_t)id;
+            *bytes = name.bytes;
+        }
+    }
+    return best;
+}
+
+static void marker_add(struct dialect *d, enum marker_role role, const char *literal)
+{
+    struct text text = text_of(literal);
+    check(d->marker_count < DIALECT_MARKERS_MAX && text.bytes <= DIALECT_MARKER_BYTES,
+          "marker %u has %zu bytes", d->marker_count, text.bytes);
+    struct dialect_marker *marker = &d->markers[d->marker_count++];
+    *marker = (struct dialect_marker){.count = (uint8_t)text.bytes, .role = (uint8_t)role};
+    for (size_t i = 0, special; i < text.bytes; i += special) {
+        special_at(d->tokenizer, text_span(text.at + i, text.bytes - i), &special);
+        unsigned flag = special > 0 ? SPECIAL : 0;
+        special += special == 0;
+        for (size_t j = i; j < i + special; j++)
+            marker->symbols[j] = (uint16_t)((unsigned char)text.at[j] | flag);
+    }
+}
+
+static void markers_make(struct dialect *d)
+{
+    for (uint32_t i = 0; i < ROW_MARKERS && d->row->markers[i].text; i++)
+        marker_add(d, d->row->markers[i].role, d->row->markers[i].text);
+    if (!d->reasoning->syntax.open)
+        return;
+    marker_add(d, ROLE_REASONING_OPEN, d->reasoning->syntax.open);
+    marker_add(d, ROLE_REASONING_CLOSE, d->reasoning->syntax.close);
+}
+
+void dialect_detect(struct dialect *out, struct text source, const struct tokenizer *tokenizer)
+{
+    const struct dialect_row *row = dialect_rows;
+    const struct dialect_reasoning *reasoning = dialect_reasonings;
+    while (!row_fits(row, source))
+        row++;
+    while (!has(source, reasoning->sign))
+        reasoning++;
+    *out = (struct dialect){.row = row, .reasoning = reasoning, .tokenizer = tokenizer};
+    markers_make(out);
+}
+
+bool dialect_named(struct dialect *out, const char *name, const char *reasoning,
+                   const struct tokenizer *tokenizer)
+{
+    *out = (struct dialect){.tokenizer = tokenizer};
+    for (uint32_t i = 0; i < dialect_row_count && !out->row; i++)
+        if (strcmp(dialect_rows[i].name, name) == 0)
+            out->row = &dialect_rows[i];
+    for (uint32_t i = 0; i < dialect_reasoning_count && !out->reasoning; i++)
+        if (strcmp(dialect_reasonings[i].name, reasoning) == 0)
+            out->reasoning = &dialect_reasonings[i];
+    if (!out->row || !out->reasoning)
+        return false;
+    markers_make(out);
+    return true;
+}
+
+const char *dialect_name(const struct dialect *d)
+{
+    return d->row->name;
+}
+
+const char *dialect_reasoning_name(const struct dialect *d)
+{
+    return d->reasoning->name;
+}
+
+bool dialect_has_calls(const struct dialect *d)
+{
+    return d->row->form != FORM_NONE;
+}
+
+const struct dialect_syntax *dialect_syntax(const struct dialect *d)
+{
+    return dialect_has_calls(d) ? &d->row->syntax : NULL;
+}
+
+struct dialect_reasoning_syntax dialect_reasoning_syntax(const struct dialect *d)
+{
+    return d->reasoning->syntax;
+}
+
+const char *dialect_row_name(uint32_t index)
+{
+    return index < dialect_row_count ? dialect_rows[index].name : NULL;
+}
+
+const char *dialect_reasoning_row_name(uint32_t index)
+{
+    return index < dialect_reasoning_count ? dialect_reasonings[index].name : NULL;
+}
+
+struct text dialect_literal_next(const struct dialect *d, const char *literal, size_t *at,
+                                 int32_t *token)
+{
+    struct text rest = text_of(literal + *at);
+    size_t bytes;
+    *token = special_at(d->tokenizer, rest, &bytes);
+    if (*token < 0)
+        for (size_t special = 0; bytes < rest.bytes && special == 0; bytes += special == 0)
+            special_at(d->tokenizer, text_span(rest.at + bytes, rest.bytes - bytes), &special);
+    *at += bytes;
+    return text_span(rest.at, bytes);
+}
+
+static struct text without_blanks(struct text text)
+{
+    while (text.bytes > 0 && strchr(" \t\r\n", text.at[text.bytes - 1]))
+        text.bytes--;
+    return text;
+}
+
+static bool ends_with(struct text text, struct text end)
+{
+    return end.bytes > 0 && end.bytes <= text.bytes &&
+           memcmp(text.at + text.bytes - end.bytes, end.at, end.bytes) == 0;
+}
+
+enum dialect_start dialect_start_of(const struct dialect *d, struct text prompt_end)
+{
+    struct text end = without_blanks(prompt_end);
+    if (d->reasoning->syntax.open &&
+        ends_with(end, without_blanks(text_of(d->reasoning->syntax.open))))
+        return DIALECT_START_REASONING;
+    for (uint32_t i = 0; i < ROW_MARKERS && d->row->markers[i].text; i++)
+        if (d->row->markers[i].role == ROLE_CALL_OPEN &&
+            ends_with(end, text_of(d->row->markers[i].text)))
+            return DIALECT_START_CALL;
+    return DIALECT_START_TEXT;
+}

@@ -1,0 +1,131 @@
+// The reader of replies: arguments as elements inside of elements, made into JSON while they come;
+// see read.h. An element with elements in it is an object, or an array where they are called
+// "item" and the schema says nothing else; all others are values (parameters.c).
+#include "runtime/text/dialect/read.h"
+
+enum { ELEMENTS_CONTENT, ELEMENTS_TAG };
+
+void read_elements_begin(struct reply *r)
+{
+    r->mode = READ_ELEMENTS;
+    r->held_count = r->from = 0;
+    r->literal = ELEMENTS_CONTENT;
+    r->depth = 1;
+    r->levels[0] = (struct read_level){.kind = '{', .schema = r->schema};
+    r->value.decided = true; // there is none
+    read_arguments(r, "{");
+}
+
+// The first element inside of an element says what this is.
+static void container_open(struct reply *r, struct text tag)
+{
+    struct read_level *level = &r->levels[r->depth - 1];
+    unsigned types = schema_types(r->schema, level->schema);
+    bool list = text_is(tag, "item");
+    if (types != 0 && (types & SCHEMA_ARRAY) == 0)
+        list = false;
+    level->kind = list ? '[' : '{';
+    read_argument(r, level->kind);
+}
+
+static void element_open(struct reply *r, struct text tag)
+{
+    struct read_level *parent = &r->levels[r->depth - 1];
+    if (r->depth == READ_DEPTH_MAX || (parent->kind == 0 && r->value.decided)) {
+        r->mode = READ_BROKEN;
+        return;
+    }
+    if (parent->kind == 0)
+        container_open(r, tag);
+    if (parent->filled)
+        read_argument(r, ',');
+    parent->filled = true;
+    const json_t *schema = NULL;
+    if (parent->kind == '{') {
+        read_argument(r, '"');
+        for (size_t i = 0; i < tag.bytes; i++)
+            read_argument_escaped(r, tag.at[i]);
+        read_arguments(r, "\":");
+        schema = schema_property(r->schema, parent->schema, tag);
+    } else {
+        schema = schema_items(r->schema, parent->schema);
+    }
+    r->levels[r->depth++] = (struct read_level){.schema = schema};
+    read_value_begin(r, schema_types(r->schema, schema), false);
+}
+
+static void element_close(struct reply *r)
+{
+    struct read_level *level = &r->levels[r->depth - 1];
+    unsigned types = level->kind == 0 ? schema_types(r->schema, level->schema) : 0;
+    if (level->kind != 0)
+        read_argument(r, level->kind == '{' ? '}' : ']');
+    else if (r->value.held.bytes == 0 && types == SCHEMA_OBJECT)
+        read_arguments(r, "{}");
+    else if (r->value.held.bytes == 0 && types == SCHEMA_ARRAY)
+        read_arguments(r, "[]");
+    else
+        read_value_close(r);
+    r->value.decided = true;
+    r->depth--;
+}
+
+static void tag_over(struct reply *r)
+{
+    struct text tag = text_span(r->key, r->key_bytes);
+    r->literal = ELEMENTS_CONTENT;
+    if (tag.bytes == 0 || tag.at[0] != '/') {
+        element_open(r, tag);
+    } else if (r->depth > 1) {
+        element_close(r);
+    } else {
+        bool section = !text_is(tag, "/invoke");
+        read_arguments(r, "}");
+        read_call_end(r, true);
+        read_marker_in_call(r, section ? ROLE_SECTION_CLOSE : ROLE_CALL_CLOSE);
+    }
+}
+
+// Between elements there is nothing but blanks; in an element that has others, too.
+static void content(struct reply *r, unsigned symbol)
+{
+    if (r->levels[r->depth - 1].kind == 0)
+        read_value_put(r, symbol);
+}
+
+void read_elements(struct reply *r, unsigned symbol)
+{
+    if (r->literal == ELEMENTS_TAG) {
+        if (symbol == '>')
+            tag_over(r);
+        else if (r->key_bytes == sizeof r->key)
+            r->mode = READ_BROKEN;
+        else
+            r->key[r->key_bytes++] = (char)symbol;
+        return;
+    }
+    if (r->held_count == 0 && !r->first_of[symbol & 0xFF]) {
+        content(r, symbol);
+        return;
+    }
+    read_hold(r, symbol);
+    while (r->held_count > 0) {
+        int marker = read_try(r, ROLE_BIT(ROLE_TAG));
+        if (marker >= 0) {
+            r->held_count = 0;
+            r->key_bytes = 0;
+            r->literal = ELEMENTS_TAG;
+        }
+        if (marker != TRY_NONE)
+            return;
+        unsigned first = r->held[0];
+        read_drop(r, 1);
+        content(r, first);
+    }
+}
+
+void read_elements_cut(struct reply *r)
+{
+    if (r->literal == ELEMENTS_CONTENT && r->levels[r->depth - 1].kind == 0)
+        read_value_cut(r);
+}

@@ -1,0 +1,386 @@
+// The reader of replies: arguments as literals that are not JSON, made into JSON while they come:
+// Python's key=value list, and objects with bare keys; see read.h.
+#include "runtime/text/dialect/read.h"
+
+#include "base/utf8.h"
+
+enum {
+    LITERAL_KEY, // or the end
+    LITERAL_BARE_KEY,
+    LITERAL_COLON, // or =
+    LITERAL_VALUE,
+    LITERAL_FIRST, // a value or the end of a list
+    LITERAL_AFTER, // , or the end
+    LITERAL_WORD,  // a number or a name
+    LITERAL_STRING,
+    LITERAL_ESCAPE,
+    LITERAL_HEX,
+    LITERAL_QUOTE, // a quote mark and blanks: it is the end if what comes next fits
+};
+
+enum { MARK = 0x200 }; // the dialect's own quote mark, as a symbol
+
+static struct read_level *level_of(struct reply *r)
+{
+    return &r->levels[r->depth - 1];
+}
+
+static bool is_python(const struct reply *r)
+{
+    return r->form == FORM_PYTHON;
+}
+
+void read_literal_begin(struct reply *r, char open)
+{
+    r->mode = READ_LITERAL;
+    r->held_count = r->from = 0;
+    r->literal = LITERAL_KEY;
+    r->depth = 1;
+    r->levels[0] = (struct read_level){.kind = open};
+    r->string_key = false;
+    r->word_bytes = 0;
+    read_arguments(r, "{");
+}
+
+static char closer(const struct read_level *level)
+{
+    return level->kind == '(' ? ')' : level->kind == '[' ? ']' : '}';
+}
+
+static bool container_close(struct reply *r)
+{
+    read_argument(r, level_of(r)->kind == '[' ? ']' : '}');
+    r->literal = LITERAL_AFTER;
+    if (--r->depth == 0)
+        read_call_end(r, true);
+    return true;
+}
+
+static void member_begin(struct reply *r)
+{
+    if (level_of(r)->filled)
+        read_argument(r, ',');
+    level_of(r)->filled = true;
+}
+
+static bool string_begin(struct reply *r, unsigned symbol, bool key)
+{
+    member_begin(r);
+    r->quote = (uint16_t)symbol;
+    r->string_key = key;
+    r->literal = LITERAL_STRING;
+    read_argument(r, '"');
+    return true;
+}
+
+static bool is_quote(const struct reply *r, unsigned symbol)
+{
+    return symbol == MARK || (is_python(r) && (symbol == '"' || symbol == '\''));
+}
+
+static bool key_begin(struct reply *r, unsigned symbol)
+{
+    bool call = level_of(r)->kind == '(';
+    if (symbol == (unsigned char)closer(level_of(r)))
+        return container_close(r);
+    if (!call && is_quote(r, symbol))
+        return string_begin(r, symbol, true);
+    if ((is_python(r) && !call) || symbol >= READ_SPECIAL || strchr(",:=()[]{}\"'", (char)symbol))
+        return false;
+    member_begin(r);
+    read_argument(r, '"');
+    read_argument_escaped(r, (char)symbol);
+    r->literal = LITERAL_BARE_KEY;
+    return true;
+}
+
+// A bare key goes up to its : or =.
+static bool bare_key(struct reply *r, unsigned symbol)
+{
+    if (symbol == (is_python(r) ? '=' : ':')) {
+        read_arguments(r, "\":");
+        r->literal = LITERAL_VALUE;
+        return true;
+    }
+    if (read_blank(symbol))
+        return true;
+    if (symbol >= READ_SPECIAL || strchr(",()[]{}\"'", (char)symbol))
+        return false;
+    read_argument_escaped(r, (char)symbol);
+    return true;
+}
+
+static bool value_begin(struct reply *r, unsigned symbol, bool first)
+{
+    if (first && symbol == ']')
+        return container_close(r);
+    bool list = level_of(r)->kind == '[';
+    if (is_quote(r, symbol)) {
+        if (list)
+            member_begin(r);
+        r->quote = (uint16_t)symbol;
+        r->string_key = false;
+        r->literal = LITERAL_STRING;
+        read_argument(r, '"');
+        return true;
+    }
+    if (symbol == '{' || symbol == '[') {
+        if (r->depth == READ_DEPTH_MAX)
+            return false;
+        if (list)
+            member_begin(r);
+        read_argument(r, (char)symbol);
+        r->levels[r->depth++] = (struct read_level){.kind = (char)symbol};
+        r->literal = symbol == '{' ? LITERAL_KEY : LITERAL_FIRST;
+        return true;
+    }
+    if (list)
+        member_begin(r);
+    r->literal = LITERAL_WORD;
+    r->word[0] = (char)symbol;
+    r->word_bytes = 1;
+    return symbol < 0x80 && symbol > ' ';
+}
+
+static bool after(struct reply *r, unsigned symbol)
+{
+    if (symbol == (unsigned char)closer(level_of(r)))
+        return container_close(r);
+    r->literal = level_of(r)->kind == '[' ? LITERAL_FIRST : LITERAL_KEY;
+    return symbol == ',';
+}
+
+static bool is_number(struct text word)
+{
+    struct json_scan scan;
+    json_scan_begin(&scan);
+    for (size_t i = 0; i < word.bytes; i++)
+        if (json_scan_byte(&scan, word.at[i]) != JSON_SCAN_MORE)
+            return false;
+    return json_scan_number_ends(&scan);
+}
+
+static bool word_over(struct reply *r)
+{
+    static const char *const words[][2] = {{"True", "true"}, {"False", "false"}, {"None", "null"},
+                                           {"true", "true"}, {"false", "false"}, {"null", "null"}};
+    struct text word = text_span(r->word, r->word_bytes);
+    const char *json = NULL;
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (text_is(word, words[i][0]))
+            json = words[i][1];
+    if (!json && !is_number(word))
+        return false;
+    if (json)
+        read_arguments(r, json);
+    else
+        read_put(r, REPLY_ARGUMENTS, word.at, word.bytes);
+    r->word_bytes = 0;
+    r->literal = LITERAL_AFTER;
+    return true;
+}
+
+static bool literal_symbol(struct reply *r, unsigned symbol);
+
+static bool word(struct reply *r, unsigned symbol)
+{
+    bool more = (symbol >= '0' && symbol <= '9') ||
+                ((symbol | 0x20) >= 'a' && (symbol | 0x20) <= 'z') || symbol == '+' ||
+                symbol == '-' || symbol == '.' || symbol == '_';
+    if (!more)
+        return word_over(r) && literal_symbol(r, symbol);
+    if (r->word_bytes == sizeof r->word)
+        return false;
+    r->word[r->word_bytes++] = (char)symbol;
+    return true;
+}
+
+static void string_over(struct reply *r)
+{
+    read_argument(r, '"');
+    r->literal = r->string_key ? LITERAL_COLON : LITERAL_AFTER;
+    r->word_bytes = 0;
+}
+
+static bool string(struct reply *r, unsigned symbol)
+{
+    if (symbol == MARK && r->quote == MARK) {
+        string_over(r);
+    } else if (symbol == r->quote) {
+        r->literal = LITERAL_QUOTE;
+        r->word_bytes = 0;
+    } else if (symbol == '\\' && is_python(r)) {
+        r->literal = LITERAL_ESCAPE;
+    } else if (symbol < READ_SPECIAL || (symbol != MARK && r->args.keep_special)) {
+        read_argument_escaped(r, (char)symbol);
+    }
+    return true;
+}
+
+// Models write quote marks into strings as they are; one that nothing fitting follows is text.
+static bool after_quote(struct reply *r, unsigned symbol)
+{
+    bool fits = symbol == ',' || symbol == (unsigned char)closer(level_of(r));
+    if (r->string_key ? symbol == ':' : fits) {
+        string_over(r);
+        return literal_symbol(r, symbol);
+    }
+    if (read_blank(symbol) && r->word_bytes < sizeof r->word) {
+        r->word[r->word_bytes++] = (char)symbol;
+        return true;
+    }
+    read_argument_escaped(r, (char)r->quote);
+    for (size_t i = 0; i < r->word_bytes; i++)
+        read_argument_escaped(r, r->word[i]);
+    r->word_bytes = 0;
+    r->literal = LITERAL_STRING;
+    return string(r, symbol);
+}
+
+static bool escape(struct reply *r, unsigned symbol)
+{
+    static const char names[] = "nrtbfav0\\'\"", values[] = "\n\r\t\b\f\a\v\0\\'\"";
+    r->literal = LITERAL_STRING;
+    if (symbol == '\n')
+        return true;
+    if (symbol == 'x' || symbol == 'u' || symbol == 'U') {
+        r->literal = LITERAL_HEX;
+        r->word[0] = (char)symbol;
+        r->word_bytes = 1;
+        return true;
+    }
+    const char *name = symbol < 0x80 && symbol != 0 ? strchr(names, (char)symbol) : NULL;
+    if (name) {
+        read_argument_escaped(r, values[name - names]);
+        return true;
+    }
+    read_argument_escaped(r, '\\');
+    return string(r, symbol);
+}
+
+static bool hex(struct reply *r, unsigned symbol)
+{
+    char utf8[4], kind = r->word[0];
+    size_t digits = kind == 'x' ? 2 : kind == 'u' ? 4 : 8;
+    if (symbol >= 0x80 || text_hex((char)symbol) < 0)
+        return false;
+    r->word[r->word_bytes++] = (char)symbol;
+    if (r->word_bytes <= digits)
+        return true;
+    r->literal = LITERAL_STRING;
+    r->word_bytes = 0;
+    if (kind == 'u') { // JSON has the same escape, surrogates included
+        read_put(r, REPLY_ARGUMENTS, "\\", 1);
+        read_put(r, REPLY_ARGUMENTS, r->word, 1 + digits);
+        return true;
+    }
+    int64_t point = text_hex_read(text_span(r->word + 1, digits), digits);
+    if (point > 0x10FFFF || (point >= 0xD800 && point <= 0xDFFF))
+        point = 0xFFFD;
+    size_t bytes = utf8_write((uint32_t)point, utf8);
+    for (size_t i = 0; i < bytes; i++)
+        read_argument_escaped(r, utf8[i]);
+    return true;
+}
+
+static bool literal_symbol(struct reply *r, unsigned symbol)
+{
+    uint8_t state = r->literal;
+    if (state < LITERAL_WORD && state != LITERAL_BARE_KEY && read_blank(symbol))
+        return true;
+    switch (state) {
+    case LITERAL_KEY:
+        return key_begin(r, symbol);
+    case LITERAL_BARE_KEY:
+        return bare_key(r, symbol);
+    case LITERAL_COLON:
+        read_argument(r, ':');
+        r->literal = LITERAL_VALUE;
+        return symbol == ':';
+    case LITERAL_VALUE:
+    case LITERAL_FIRST:
+        return value_begin(r, symbol, state == LITERAL_FIRST);
+    case LITERAL_AFTER:
+        return after(r, symbol);
+    case LITERAL_WORD:
+        return word(r, symbol);
+    case LITERAL_STRING:
+        return string(r, symbol);
+    case LITERAL_QUOTE:
+        return after_quote(r, symbol);
+    case LITERAL_ESCAPE:
+        return escape(r, symbol);
+    default:
+        return hex(r, symbol);
+    }
+}
+
+static void take(struct reply *r, unsigned symbol)
+{
+    bool special = (symbol & READ_SPECIAL) != 0 && r->literal < LITERAL_STRING;
+    if (!special && literal_symbol(r, symbol))
+        return;
+    for (size_t i = 0; i < r->word_bytes; i++)
+        read_argument(r, r->word[i]);
+    read_broken(r, symbol == MARK ? '"' : symbol);
+}
+
+void read_literal(struct reply *r, unsigned symbol)
+{
+    if (r->held_count == 0 && !r->first_of[symbol & 0xFF]) {
+        take(r, symbol);
+        return;
+    }
+    read_hold(r, symbol);
+    while (r->held_count > 0) {
+        if (r->mode != READ_LITERAL) {
+            read_again(r, 0);
+            return;
+        }
+        int marker = read_try(r, ROLE_BIT(ROLE_QUOTE));
+        if (marker == TRY_PART)
+            return;
+        unsigned first = marker >= 0 ? (unsigned)MARK : r->held[0];
+        read_drop(r, marker >= 0 ? r->held_count : 1);
+        take(r, first);
+    }
+}
+
+void read_literal_cut(struct reply *r)
+{
+    if (r->literal == LITERAL_WORD)
+        read_put(r, REPLY_ARGUMENTS, r->word, r->word_bytes);
+}
+
+// A value in the place of JSON: what is made of it comes out. False: it is no such, and nothing
+// came out.
+bool read_literal_value(struct reply *r, struct text text)
+{
+    size_t out = r->out.bytes;
+    uint32_t events = r->event_count;
+    size_t last = events > 0 ? r->events[events - 1].text.bytes : 0;
+    struct read_level level = r->levels[0];
+    enum dialect_form form = r->form;
+    bool fine = true;
+    r->form = FORM_PYTHON;
+    r->levels[0] = (struct read_level){.kind = '('};
+    r->depth = 1;
+    r->literal = LITERAL_VALUE;
+    r->word_bytes = 0;
+    for (size_t i = 0; fine && i < text.bytes; i++) {
+        bool over = r->depth == 1 && r->literal == LITERAL_AFTER;
+        fine = over ? read_blank((unsigned char)text.at[i])
+                    : literal_symbol(r, (unsigned char)text.at[i]);
+    }
+    fine = fine && r->depth == 1 && r->literal == LITERAL_AFTER;
+    r->levels[0] = level;
+    r->form = form;
+    r->word_bytes = 0;
+    if (fine)
+        return true;
+    r->out.bytes = out;
+    r->event_count = events;
+    if (events > 0)
+        r->events[events - 1].text.bytes = last;
+    return false;
+}

@@ -1,0 +1,268 @@
+// The reader of replies: arguments as one element a parameter, made into JSON while they come; see
+// read.h. A value is a string or JSON: the tool's schema says which, else it is JSON if it is such.
+#include "runtime/text/dialect/read.h"
+
+void read_parameters_begin(struct reply *r)
+{
+    r->mode = READ_PARAMETERS;
+    r->held_count = r->from = 0;
+    r->levels[0] = (struct read_level){.kind = '{', .schema = r->schema};
+    read_arguments(r, "{");
+}
+
+void read_parameters_marker(struct reply *r, enum marker_role role)
+{
+    if (role == ROLE_KEY_OPEN) {
+        r->held_count = r->from = 0;
+        r->key_bytes = 0;
+        r->mode = READ_KEY;
+        return;
+    }
+    read_arguments(r, "}");
+    read_call_end(r, true);
+    read_marker_in_call(r, role);
+}
+
+// Reads up to a marker; what is none is passed over.
+static int next_marker(struct reply *r, unsigned symbol, uint32_t roles)
+{
+    read_hold(r, symbol);
+    while (r->held_count > 0) {
+        int marker = read_try(r, roles);
+        if (marker >= 0)
+            r->held_count = 0;
+        if (marker != TRY_NONE)
+            return marker;
+        read_drop(r, 1);
+    }
+    return TRY_NONE;
+}
+
+void read_parameters(struct reply *r, unsigned symbol)
+{
+    int marker = next_marker(r, symbol,
+                             ROLE_BIT(ROLE_KEY_OPEN) | ROLE_BIT(ROLE_CALL_CLOSE) |
+                                 ROLE_BIT(ROLE_SECTION_CLOSE) | ROLE_BIT(ROLE_CALL_OPEN));
+    if (marker >= 0)
+        read_parameters_marker(r, read_role(r, marker));
+}
+
+static void key_over(struct reply *r, enum marker_role role)
+{
+    struct text key = text_span(r->key, r->key_bytes);
+    read_arguments(r, r->levels[0].filled ? ",\"" : "\"");
+    for (size_t i = 0; i < key.bytes; i++)
+        read_argument_escaped(r, key.at[i]);
+    read_arguments(r, "\":");
+    r->levels[0].filled = true;
+    unsigned types = schema_types(r->schema, schema_property(r->schema, r->schema, key));
+    if (role == ROLE_KEY_STRING)
+        types = SCHEMA_STRING;
+    bool opens = false;
+    for (uint32_t i = 0; i < r->args.dialect->marker_count; i++)
+        opens |= r->args.dialect->markers[i].role == ROLE_VALUE_OPEN;
+    read_value_begin(r, types, role == ROLE_KEY_OTHER);
+    r->mode = opens ? READ_VALUE_OPEN : READ_VALUE;
+}
+
+void read_key(struct reply *r, unsigned symbol)
+{
+    read_hold(r, symbol);
+    while (r->held_count > 0) {
+        int marker = read_try(r, ROLE_BIT(ROLE_KEY_CLOSE) | ROLE_BIT(ROLE_KEY_STRING) |
+                                     ROLE_BIT(ROLE_KEY_OTHER));
+        if (marker >= 0) {
+            r->held_count = 0;
+            key_over(r, read_role(r, marker));
+        }
+        if (marker != TRY_NONE)
+            return;
+        if (r->key_bytes < sizeof r->key && (r->held[0] & READ_SPECIAL) == 0)
+            r->key[r->key_bytes++] = (char)r->held[0];
+        read_drop(r, 1);
+    }
+}
+
+void read_value_open(struct reply *r, unsigned symbol)
+{
+    if (next_marker(r, symbol, ROLE_BIT(ROLE_VALUE_OPEN)) >= 0)
+        r->mode = READ_VALUE;
+}
+
+// Values.
+
+void read_value_begin(struct reply *r, unsigned types, bool forced)
+{
+    struct read_value *v = &r->value;
+    v->types = types;
+    v->forced = forced;
+    v->decided = types == SCHEMA_STRING && !forced;
+    v->raw = v->begun = v->bad = v->over = false;
+    v->held.bytes = 0;
+    json_scan_begin(&v->scan);
+    if (v->decided)
+        read_argument(r, '"');
+}
+
+static void value_decide(struct reply *r)
+{
+    struct read_value *v = &r->value;
+    v->decided = true;
+    read_argument(r, '"');
+    for (size_t i = 0; i < v->held.bytes; i++)
+        read_argument_escaped(r, v->held.at[i]);
+}
+
+// Python's word for a value that is not a string, where the schema has such; *part: a beginning.
+static const char *python_word(const struct read_value *v, bool *part)
+{
+    static const struct {
+        const char *word, *json;
+        unsigned type;
+    } rows[] = {{"True", "true", SCHEMA_BOOLEAN},
+                {"False", "false", SCHEMA_BOOLEAN},
+                {"None", "null", SCHEMA_NULL}};
+    *part = false;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        size_t bytes = strlen(rows[i].word);
+        if ((v->types & rows[i].type) == 0 || v->held.bytes > bytes ||
+            memcmp(v->held.at, rows[i].word, v->held.bytes) != 0)
+            continue;
+        *part = true;
+        if (v->held.bytes == bytes)
+            return rows[i].json;
+    }
+    return NULL;
+}
+
+// Some templates write objects and lists as Python does.
+static bool may_be_python(const struct read_value *v)
+{
+    return (v->types & SCHEMA_STRING) == 0 && (v->types & (SCHEMA_OBJECT | SCHEMA_ARRAY)) != 0 &&
+           v->held.bytes > 0 && (v->held.at[0] == '{' || v->held.at[0] == '[');
+}
+
+void read_value_put(struct reply *r, unsigned symbol)
+{
+    struct read_value *v = &r->value;
+    bool part;
+    v->begun = true;
+    if ((symbol & READ_SPECIAL) != 0 && !r->args.keep_special)
+        return;
+    if (v->decided) {
+        read_argument_escaped(r, (char)symbol);
+        return;
+    }
+    char byte = (char)symbol;
+    json_put_raw(&v->held, text_span(&byte, 1));
+    if (v->over) {
+        v->bad |= !read_blank(symbol & 0xFF);
+    } else {
+        enum json_scan_step step = json_scan_byte(&v->scan, byte);
+        v->over = step == JSON_SCAN_DONE || step == JSON_SCAN_BEFORE;
+        v->bad |= step == JSON_SCAN_BAD || (step == JSON_SCAN_BEFORE && !read_blank(symbol & 0xFF));
+    }
+    python_word(v, &part);
+    if ((v->bad && !part && !may_be_python(v)) || v->held.bytes > REPLY_HELD_MAX)
+        value_decide(r);
+}
+
+static unsigned type_of(char first)
+{
+    switch (first) {
+    case '"':
+        return SCHEMA_STRING;
+    case '{':
+        return SCHEMA_OBJECT;
+    case '[':
+        return SCHEMA_ARRAY;
+    case 't':
+    case 'f':
+        return SCHEMA_BOOLEAN;
+    case 'n':
+        return SCHEMA_NULL;
+    default:
+        return SCHEMA_NUMBER;
+    }
+}
+
+static bool value_is_json(const struct read_value *v)
+{
+    if (v->bad || (!v->over && !json_scan_number_ends(&v->scan)))
+        return false;
+    size_t first = 0;
+    while (read_blank((unsigned char)v->held.at[first]))
+        first++;
+    unsigned type = type_of(v->held.at[first]);
+    if (v->forced || v->types == 0 || (v->types & SCHEMA_STRING) == 0)
+        return true;
+    return type != SCHEMA_STRING && (v->types & type) != 0;
+}
+
+void read_value_close(struct reply *r)
+{
+    struct read_value *v = &r->value;
+    bool part;
+    const char *word = v->decided ? NULL : python_word(v, &part);
+    if (v->decided) {
+        read_argument(r, '"');
+    } else if (word) {
+        read_arguments(r, word);
+    } else if (value_is_json(v)) {
+        size_t first = 0, end = v->held.bytes;
+        while (read_blank((unsigned char)v->held.at[first]))
+            first++;
+        while (read_blank((unsigned char)v->held.at[end - 1]))
+            end--;
+        read_put(r, REPLY_ARGUMENTS, v->held.at + first, end - first);
+    } else if (!may_be_python(v) || !read_literal_value(r, text_span(v->held.at, v->held.bytes))) {
+        value_decide(r);
+        read_argument(r, '"');
+    }
+    v->decided = true;
+}
+
+void read_value_cut(struct reply *r)
+{
+    struct read_value *v = &r->value;
+    for (size_t i = 0; i < r->held_count; i++)
+        read_value_put(r, r->held[i]);
+    if (!v->decided && v->held.bytes > 0)
+        read_put(r, REPLY_ARGUMENTS, v->held.at, v->held.bytes);
+}
+
+void read_value(struct reply *r, unsigned symbol)
+{
+    struct read_value *v = &r->value;
+    if (!v->begun && (r->row->flags & ROW_LINE_VALUES) != 0 && symbol == '\n' &&
+        r->held_count == 0) {
+        v->begun = true;
+        return;
+    }
+    if (r->held_count == 0 && !r->first_of[symbol & 0xFF]) {
+        read_value_put(r, symbol);
+        return;
+    }
+    read_hold(r, symbol);
+    while (r->held_count > 0) {
+        uint32_t roles = ROLE_BIT(v->raw ? ROLE_RAW_CLOSE : ROLE_VALUE_CLOSE);
+        int marker = read_try(r, roles | (v->begun ? 0 : ROLE_BIT(ROLE_RAW_OPEN)));
+        if (marker == TRY_PART)
+            return;
+        if (marker == TRY_NONE) {
+            unsigned first = r->held[0];
+            read_drop(r, 1);
+            read_value_put(r, first);
+            continue;
+        }
+        r->held_count = 0;
+        if (read_role(r, marker) == ROLE_RAW_OPEN) {
+            v->raw = v->begun = true;
+            if (!v->decided)
+                value_decide(r);
+        } else {
+            read_value_close(r);
+            r->mode = READ_PARAMETERS;
+        }
+    }
+}

@@ -1,0 +1,531 @@
+// The reader of replies, see reply.h: its life, the events, and the text and reasoning around
+// calls. Every symbol is read alone and in order, so where the answer was cut can make no
+// difference; pieces only decide how the events are joined.
+#include "runtime/text/dialect/read.h"
+
+#include "base/arena.h"
+
+enum {
+    ROLES_CALL = ROLE_BIT(ROLE_SECTION_OPEN) | ROLE_BIT(ROLE_CALL_OPEN),
+    ROLES_CALL_OVER = ROLES_CALL | ROLE_BIT(ROLE_SECTION_CLOSE) | ROLE_BIT(ROLE_CALL_CLOSE),
+    ROLES_PART = ROLE_BIT(ROLE_DROP) | ROLE_BIT(ROLE_MESSAGE),
+    AGAIN_MAX = READ_BLANKS_MAX + DIALECT_MARKER_BYTES + 8,
+};
+
+// Events.
+
+static struct reply_event *event_add(struct reply *r, enum reply_event_kind kind)
+{
+    if (r->event_count == r->event_max) {
+        r->event_max = r->event_max == 0 ? 16 : 2 * r->event_max;
+        r->events = heap_grow(r->events, r->event_max * sizeof *r->events);
+        r->starts = heap_grow(r->starts, r->event_max * sizeof *r->starts);
+    }
+    struct reply_event *event = &r->events[r->event_count];
+    r->starts[r->event_count++] = r->out.bytes;
+    *event = (struct reply_event){.kind = kind, .call = r->call};
+    return event;
+}
+
+void read_put(struct reply *r, enum reply_event_kind kind, const char *at, size_t bytes)
+{
+    struct reply_event *last = r->event_count > 0 ? &r->events[r->event_count - 1] : NULL;
+    if (!last || last->kind != kind || last->call != r->call)
+        last = event_add(r, kind);
+    json_put_raw(&r->out, text_span(at, bytes));
+    last->text.bytes += bytes;
+}
+
+void read_put_byte(struct reply *r, enum reply_event_kind kind, char byte)
+{
+    read_put(r, kind, &byte, 1);
+}
+
+void read_argument(struct reply *r, char byte)
+{
+    read_put(r, REPLY_ARGUMENTS, &byte, 1);
+}
+
+void read_argument_escaped(struct reply *r, char byte)
+{
+    size_t before = r->out.bytes;
+    read_put(r, REPLY_ARGUMENTS, "", 0);
+    json_put_escaped(&r->out, text_span(&byte, 1));
+    r->events[r->event_count - 1].text.bytes += r->out.bytes - before;
+}
+
+void read_arguments(struct reply *r, const char *literal)
+{
+    read_put(r, REPLY_ARGUMENTS, literal, strlen(literal));
+}
+
+static const struct reply_event *events_out(struct reply *r, uint32_t *count)
+{
+    for (uint32_t i = 0; i < r->event_count; i++) {
+        struct reply_event *event = &r->events[i];
+        event->text.at = r->out.at + r->starts[i];
+        event->id.at = event->text.at + event->text.bytes;
+    }
+    *count = r->event_count;
+    return r->events;
+}
+
+static void events_reset(struct reply *r)
+{
+    r->out.bytes = 0;
+    r->event_count = 0;
+}
+
+// Held symbols and markers.
+
+bool read_hold(struct reply *r, unsigned symbol)
+{
+    if (r->held_count == r->held_max) {
+        r->held_max = r->held_max == 0 ? 256 : 2 * r->held_max;
+        r->held = heap_grow(r->held, r->held_max * sizeof *r->held);
+    }
+    r->held[r->held_count++] = (uint16_t)symbol;
+    if (r->committed || r->held_count < REPLY_HELD_MAX)
+        return true;
+    r->from = r->held_count - 1;
+    read_head_failed(r);
+    return false;
+}
+
+void read_drop(struct reply *r, size_t count)
+{
+    r->held_count -= count;
+    memmove(r->held, r->held + count, r->held_count * sizeof *r->held);
+    r->from = 0;
+}
+
+void read_skip_blanks(struct reply *r)
+{
+    while (r->from < r->held_count && read_blank(r->held[r->from]))
+        r->from++;
+}
+
+enum marker_role read_role(const struct reply *r, int marker)
+{
+    return (enum marker_role)r->args.dialect->markers[marker].role;
+}
+
+int read_try(const struct reply *r, uint32_t roles)
+{
+    const struct dialect *d = r->args.dialect;
+    size_t count = r->held_count - r->from;
+    int found = TRY_NONE;
+    for (uint32_t i = 0; i < d->marker_count; i++) {
+        const struct dialect_marker *marker = &d->markers[i];
+        if ((roles & ROLE_BIT(marker->role)) == 0 || count > marker->count ||
+            memcmp(marker->symbols, r->held + r->from, count * sizeof *r->held) != 0)
+            continue;
+        if (count == marker->count)
+            return (int)i;
+        found = TRY_PART;
+    }
+    return found;
+}
+
+void read_again(struct reply *r, size_t from)
+{
+    uint16_t symbols[AGAIN_MAX];
+    size_t count = r->held_count - from;
+    check(count <= AGAIN_MAX, "%zu symbols are held", count);
+    memcpy(symbols, r->held + from, count * sizeof *symbols);
+    r->held_count = r->from = 0;
+    for (size_t i = 0; i < count; i++)
+        read_symbol(r, symbols[i]);
+}
+
+// Text and reasoning.
+
+static bool shown(const struct reply *r, unsigned symbol)
+{
+    return r->args.keep_special || (symbol & READ_SPECIAL) == 0;
+}
+
+static void put_outside(struct reply *r, unsigned symbol)
+{
+    bool reasoning = r->mode == READ_REASONING, blank = read_blank(symbol);
+    if (!shown(r, symbol) || (r->trim && blank))
+        return;
+    r->trim = false;
+    if (!reasoning && !blank) {
+        r->head = false;
+        r->any_text = true;
+    }
+    read_put_byte(r, reasoning ? REPLY_REASONING : REPLY_TEXT, (char)symbol);
+}
+
+void read_text_mode(struct reply *r)
+{
+    r->mode = READ_TEXT;
+    r->held_count = r->from = 0;
+    r->head = true;
+    r->listed = false;
+}
+
+void read_head_failed(struct reply *r)
+{
+    size_t from = r->from > 0 ? r->from : 1;
+    r->mode = READ_TEXT;
+    r->listed = false;
+    for (size_t i = 0; i < from; i++)
+        put_outside(r, r->held[i]);
+    read_again(r, from);
+}
+
+static uint32_t outside_roles(const struct reply *r)
+{
+    if (r->mode == READ_REASONING)
+        return ROLE_BIT(ROLE_REASONING_CLOSE) | (r->trim ? ROLE_BIT(ROLE_REASONING_OPEN) : 0);
+    uint32_t roles = ROLES_PART;
+    if (r->args.calls)
+        roles |= ROLES_CALL | (r->head ? ROLE_BIT(ROLE_CALL_FIRST) : 0);
+    if (r->args.reasoning && r->head)
+        roles |= ROLE_BIT(ROLE_REASONING_OPEN);
+    return roles;
+}
+
+static void outside_marker(struct reply *r, enum marker_role role)
+{
+    switch (role) {
+    case ROLE_REASONING_OPEN:
+    case ROLE_REASONING_CLOSE:
+        read_text_mode(r);
+        r->trim = true;
+        if (role == ROLE_REASONING_OPEN)
+            r->mode = READ_REASONING;
+        break;
+    case ROLE_DROP: // blanks before it stay
+        r->held_count = r->from;
+        break;
+    case ROLE_MESSAGE:
+        read_text_mode(r);
+        break;
+    case ROLE_SECTION_OPEN:
+        r->from = r->held_count;
+        r->mode = READ_SECTION;
+        break;
+    default:
+        r->from = r->held_count;
+        read_call_open(r);
+    }
+}
+
+static bool bare_begins(const struct reply *r, unsigned symbol)
+{
+    if (!r->args.calls || !r->head || r->mode == READ_REASONING)
+        return false;
+    bool object = (r->row->flags & ROW_BARE_OBJECT) != 0 && (symbol == '{' || symbol == '[');
+    return object || ((r->row->flags & ROW_BARE_LIST) != 0 && symbol == '[');
+}
+
+static void bare_begin(struct reply *r)
+{
+    read_call_open(r);
+    r->object.bare = true;
+    if (r->mode == READ_OBJECT)
+        read_object_held(r);
+    else
+        read_name_symbols(r);
+}
+
+static void read_outside(struct reply *r, unsigned symbol)
+{
+    if (r->held_count == 0 && !read_blank(symbol) && !r->first_of[symbol & 0xFF] &&
+        !bare_begins(r, symbol)) {
+        put_outside(r, symbol);
+        return;
+    }
+    if (!read_hold(r, symbol))
+        return;
+    while (r->held_count > 0) {
+        r->from = 0;
+        read_skip_blanks(r);
+        if (r->from == r->held_count) {
+            if (r->held_count > READ_BLANKS_MAX) {
+                put_outside(r, r->held[0]);
+                read_drop(r, 1);
+            }
+            return;
+        }
+        if (bare_begins(r, r->held[r->from])) {
+            bare_begin(r);
+            return;
+        }
+        int marker = read_try(r, outside_roles(r));
+        if (marker >= 0)
+            outside_marker(r, read_role(r, marker));
+        if (marker != TRY_NONE)
+            return;
+        size_t count = r->from + 1;
+        for (size_t i = 0; i < count; i++)
+            put_outside(r, r->held[i]);
+        read_drop(r, count);
+    }
+}
+
+// Around calls.
+
+void read_call_open(struct reply *r)
+{
+    r->form = r->row->form;
+    r->object = (struct read_object){0};
+    if (r->form == FORM_OBJECT)
+        read_object_begin(r);
+    else
+        read_name_begin(r);
+}
+
+static void read_section(struct reply *r, unsigned symbol)
+{
+    if (!read_hold(r, symbol))
+        return;
+    read_skip_blanks(r);
+    int marker = r->from < r->held_count ? read_try(r, ROLE_BIT(ROLE_CALL_OPEN)) : TRY_PART;
+    if (marker == TRY_NONE) {
+        read_head_failed(r);
+    } else if (marker >= 0) {
+        r->from = r->held_count;
+        read_call_open(r);
+    }
+}
+
+void read_between(struct reply *r)
+{
+    r->mode = READ_BETWEEN;
+    r->held_count = r->from = 0;
+}
+
+void read_marker_in_call(struct reply *r, enum marker_role role)
+{
+    if (role == ROLE_CALL_CLOSE) {
+        read_between(r);
+    } else if (role == ROLE_SECTION_CLOSE || role == ROLE_DROP || role == ROLE_MESSAGE) {
+        read_text_mode(r);
+    } else if (role == ROLE_SECTION_OPEN) {
+        r->from = r->held_count;
+        r->mode = READ_SECTION;
+    } else {
+        r->from = r->held_count;
+        read_call_open(r);
+    }
+}
+
+// A character between calls that is neither blank nor of a marker. False: it is text.
+static bool between_character(struct reply *r, unsigned symbol)
+{
+    bool object = r->row->form == FORM_OBJECT;
+    if (object && (symbol == '{' || symbol == '[')) {
+        read_call_open(r);
+        read_object_held(r);
+        return true;
+    }
+    if ((object && symbol < 0x80 && symbol != 0 && strchr(",;]}", (char)symbol)) ||
+        (r->listed && (symbol == ',' || symbol == ']'))) {
+        r->listed = r->listed && symbol == ',';
+        r->held_count = r->from = 0;
+        return true;
+    }
+    if (!r->listed)
+        return false;
+    r->form = r->row->form;
+    read_name_begin(r);
+    read_name_symbols(r);
+    return true;
+}
+
+static void read_after_call(struct reply *r, unsigned symbol)
+{
+    bool room = read_hold(r, symbol);
+    check(room, "%zu symbols are held", r->held_count);
+    read_skip_blanks(r);
+    if (r->from == r->held_count) {
+        if (r->from <= READ_BLANKS_MAX)
+            return;
+    } else {
+        int marker = read_try(r, ROLES_CALL_OVER | ROLES_PART | ROLE_BIT(ROLE_CALL_FIRST));
+        if (marker >= 0)
+            read_marker_in_call(r, read_role(r, marker));
+        if (marker != TRY_NONE ||
+            (r->from + 1 == r->held_count && between_character(r, r->held[r->from])))
+            return;
+    }
+    r->mode = READ_TEXT;
+    r->listed = false;
+    read_again(r, 0);
+}
+
+bool read_commit(struct reply *r)
+{
+    struct text name = text_span(r->name, r->name_bytes);
+    r->schema = NULL;
+    if (name.bytes == 0 || (r->args.tools && !schema_of_tool(r->args.tools, name, &r->schema))) {
+        r->from = r->held_count - 1;
+        read_head_failed(r);
+        return false;
+    }
+    r->committed = true;
+    struct reply_event *event = event_add(r, REPLY_CALL);
+    event->text.bytes = name.bytes;
+    event->id.bytes = r->id_bytes;
+    json_put_raw(&r->out, name);
+    json_put_raw(&r->out, text_span(r->id, r->id_bytes));
+    return true;
+}
+
+void read_call_end(struct reply *r, bool complete)
+{
+    event_add(r, REPLY_CALL_END)->complete = complete;
+    r->complete += complete;
+    r->call++;
+    r->committed = false;
+    r->head = true;
+    r->trim = !r->any_text;
+    read_between(r);
+}
+
+void read_broken(struct reply *r, unsigned symbol)
+{
+    r->mode = READ_BROKEN;
+    r->held_count = r->from = 0;
+    read_broken_symbol(r, symbol);
+}
+
+void read_broken_symbol(struct reply *r, unsigned symbol)
+{
+    read_hold(r, symbol);
+    while (r->held_count > 0) {
+        int marker = read_try(r, ROLES_CALL_OVER);
+        if (marker >= 0) {
+            read_call_end(r, false);
+            read_marker_in_call(r, read_role(r, marker));
+        }
+        if (marker != TRY_NONE)
+            return;
+        if (shown(r, r->held[0]))
+            read_argument(r, (char)r->held[0]);
+        read_drop(r, 1);
+    }
+}
+
+void read_symbol(struct reply *r, unsigned symbol)
+{
+    static void (*const readers[])(struct reply *, unsigned) = {
+        [READ_TEXT] = read_outside,
+        [READ_REASONING] = read_outside,
+        [READ_SECTION] = read_section,
+        [READ_BETWEEN] = read_after_call,
+        [READ_NAME] = read_name,
+        [READ_BODY] = read_body,
+        [READ_JSON] = read_json,
+        [READ_OBJECT] = read_object,
+        [READ_PARAMETERS] = read_parameters,
+        [READ_KEY] = read_key,
+        [READ_VALUE_OPEN] = read_value_open,
+        [READ_VALUE] = read_value,
+        [READ_ELEMENTS] = read_elements,
+        [READ_LITERAL] = read_literal,
+        [READ_BROKEN] = read_broken_symbol,
+    };
+    readers[r->mode](r, symbol);
+}
+
+// Life.
+
+struct reply *reply_open(const struct reply_args *args)
+{
+    struct reply *r = heap_take_zeroed(1, sizeof *r);
+    r->args = *args;
+    r->row = args->dialect->row;
+    r->args.calls = args->calls && r->row->form != FORM_NONE;
+    r->head = true;
+    for (uint32_t i = 0; i < args->dialect->marker_count; i++)
+        r->first_of[args->dialect->markers[i].symbols[0] & 0xFF] = true;
+    if (args->start == DIALECT_START_REASONING && args->reasoning) {
+        r->mode = READ_REASONING;
+        r->trim = true;
+    } else if (args->start == DIALECT_START_CALL && r->args.calls) {
+        read_call_open(r);
+    }
+    return r;
+}
+
+void reply_close(struct reply *r)
+{
+    if (!r)
+        return;
+    heap_give(r->held);
+    heap_give(r->events);
+    heap_give(r->starts);
+    json_buffer_free(&r->out);
+    json_buffer_free(&r->value.held);
+    heap_give(r);
+}
+
+const struct reply_event *reply_feed(struct reply *r, struct text piece, bool is_special,
+                                     uint32_t *count)
+{
+    events_reset(r);
+    for (size_t i = 0; i < piece.bytes; i++)
+        read_symbol(r, (unsigned char)piece.at[i] | (is_special ? READ_SPECIAL : 0u));
+    return events_out(r, count);
+}
+
+// What is held outside of a call comes out; blanks after a call or after reasoning do not.
+static void outside_cut(struct reply *r)
+{
+    r->from = 0;
+    read_skip_blanks(r);
+    if (r->from == r->held_count && (r->call > 0 || r->trim))
+        return;
+    for (size_t i = 0; i < r->held_count; i++)
+        put_outside(r, r->held[i]);
+}
+
+static void call_cut(struct reply *r)
+{
+    if (r->mode == READ_VALUE)
+        read_value_cut(r);
+    else if (r->mode == READ_ELEMENTS)
+        read_elements_cut(r);
+    else if (r->mode == READ_LITERAL)
+        read_literal_cut(r);
+    else if (r->mode == READ_BROKEN)
+        for (size_t i = 0; i < r->held_count; i++)
+            if (shown(r, r->held[i]))
+                read_argument(r, (char)r->held[i]);
+    read_call_end(r, false);
+}
+
+const struct reply_event *reply_finish(struct reply *r, uint32_t *count)
+{
+    events_reset(r);
+    if (r->committed) {
+        call_cut(r);
+    } else if (r->mode != READ_OBJECT || !r->object.tail) {
+        if (r->mode != READ_REASONING)
+            r->mode = READ_TEXT;
+        outside_cut(r);
+    }
+    r->held_count = 0;
+    event_add(r, REPLY_END);
+    return events_out(r, count);
+}
+
+uint32_t reply_calls(const struct reply *r)
+{
+    return r->complete;
+}
+
+bool reply_in_reasoning(const struct reply *r)
+{
+    return r->mode == READ_REASONING;
+}
+
+size_t reply_held(const struct reply *r)
+{
+    return r->held_count + (r->committed && !r->value.decided ? r->value.held.bytes : 0);
+}

@@ -1,0 +1,173 @@
+// What the schemas of a request's tools say of types; see read.h. Reads them as they are, follows
+// references inside of them, and says nothing where they say nothing.
+#include "runtime/text/dialect/read.h"
+
+enum { REFERENCES_MAX = 16, VISITS_MAX = 500 }; // of a chain; of schemas for one question
+
+bool schema_of_tool(const json_t *tools, struct text name, const json_t **schema)
+{
+    for (size_t i = 0; i < json_array_size(tools); i++) {
+        const json_t *tool = json_array_get(tools, i), *inner = json_object_get(tool, "function");
+        const json_t *function = inner ? inner : tool;
+        const json_t *own = json_object_get(function, "name");
+        if (!json_is_string(own) ||
+            !text_equal(text_span(json_string_value(own), json_string_length(own)), name))
+            continue;
+        const json_t *parameters = json_object_get(function, "parameters");
+        *schema = parameters ? parameters : json_object_get(function, "input_schema");
+        return true;
+    }
+    return false;
+}
+
+// One step of a JSON pointer, "a~1b" for the key "a/b".
+static const json_t *pointer_step(const json_t *at, struct text step)
+{
+    char key[256];
+    size_t bytes = 0;
+    for (size_t i = 0; i < step.bytes && bytes < sizeof key; i++) {
+        bool escaped = step.at[i] == '~' && i + 1 < step.bytes;
+        char next = escaped ? step.at[++i] : step.at[i];
+        key[bytes++] = !escaped ? next : next == '1' ? '/' : '~';
+    }
+    if (!json_is_array(at))
+        return json_object_getn(at, key, bytes);
+    size_t index = 0;
+    for (size_t i = 0; i < bytes && i < 9; i++)
+        index = index * 10 + (size_t)(key[i] - '0');
+    return json_array_get(at, index);
+}
+
+static const json_t *resolved(const json_t *root, const json_t *schema)
+{
+    for (int i = 0; i < REFERENCES_MAX; i++) {
+        const json_t *reference = json_object_get(schema, "$ref");
+        if (!json_is_string(reference) || json_string_value(reference)[0] != '#')
+            return schema;
+        const char *at = json_string_value(reference) + 1;
+        for (schema = root; schema && *at == '/';) {
+            size_t bytes = strcspn(++at, "/");
+            schema = pointer_step(schema, text_span(at, bytes));
+            at += bytes;
+        }
+    }
+    return NULL;
+}
+
+static unsigned type_named(const json_t *name)
+{
+    static const struct {
+        const char *name;
+        unsigned type;
+    } rows[] = {{"string", SCHEMA_STRING},   {"number", SCHEMA_NUMBER}, {"integer", SCHEMA_NUMBER},
+                {"boolean", SCHEMA_BOOLEAN}, {"null", SCHEMA_NULL},     {"object", SCHEMA_OBJECT},
+                {"array", SCHEMA_ARRAY}};
+    for (size_t i = 0; json_is_string(name) && i < sizeof rows / sizeof *rows; i++)
+        if (strcmp(json_string_value(name), rows[i].name) == 0)
+            return rows[i].type;
+    return 0;
+}
+
+static unsigned type_of_value(const json_t *value)
+{
+    switch (json_typeof(value)) {
+    case JSON_OBJECT:
+        return SCHEMA_OBJECT;
+    case JSON_ARRAY:
+        return SCHEMA_ARRAY;
+    case JSON_STRING:
+        return SCHEMA_STRING;
+    case JSON_INTEGER:
+    case JSON_REAL:
+        return SCHEMA_NUMBER;
+    case JSON_NULL:
+        return SCHEMA_NULL;
+    default:
+        return SCHEMA_BOOLEAN;
+    }
+}
+
+// A question about a schema: how many more schemas may be looked at.
+struct question {
+    const json_t *root;
+    unsigned visits;
+};
+
+static unsigned types_at(struct question *q, const json_t *schema);
+
+// The types of any of several schemas; 0 where one of them says nothing.
+static unsigned types_of_any(struct question *q, const json_t *schemas)
+{
+    unsigned types = 0;
+    for (size_t i = 0; i < json_array_size(schemas); i++) {
+        unsigned one = types_at(q, json_array_get(schemas, i));
+        if (one == 0)
+            return 0;
+        types |= one;
+    }
+    return types;
+}
+
+static unsigned types_at(struct question *q, const json_t *schema)
+{
+    if (q->visits == 0)
+        return 0;
+    q->visits--;
+    schema = resolved(q->root, schema);
+    const json_t *type = json_object_get(schema, "type"), *constant, *values;
+    unsigned types = type_named(type);
+    for (size_t i = 0; i < json_array_size(type); i++)
+        types |= type_named(json_array_get(type, i));
+    if (types != 0)
+        return types;
+    if ((constant = json_object_get(schema, "const")))
+        return type_of_value(constant);
+    values = json_object_get(schema, "enum");
+    for (size_t i = 0; i < json_array_size(values); i++)
+        types |= type_of_value(json_array_get(values, i));
+    if (types == 0)
+        types = types_of_any(q, json_object_get(schema, "anyOf"));
+    if (types == 0)
+        types = types_of_any(q, json_object_get(schema, "oneOf"));
+    const json_t *all = json_object_get(schema, "allOf");
+    for (size_t i = 0; types == 0 && i < json_array_size(all); i++)
+        types = types_at(q, json_array_get(all, i));
+    return types;
+}
+
+unsigned schema_types(const json_t *root, const json_t *schema)
+{
+    struct question q = {root, VISITS_MAX};
+    return types_at(&q, schema);
+}
+
+static const json_t *property_at(struct question *q, const json_t *schema, struct text key)
+{
+    static const char *const unions[] = {"anyOf", "oneOf", "allOf"};
+    if (q->visits == 0)
+        return NULL;
+    q->visits--;
+    schema = resolved(q->root, schema);
+    const json_t *found =
+        json_object_getn(json_object_get(schema, "properties"), key.at, key.bytes);
+    for (size_t u = 0; !found && u < 3; u++) {
+        const json_t *list = json_object_get(schema, unions[u]);
+        for (size_t i = 0; !found && i < json_array_size(list); i++)
+            found = property_at(q, json_array_get(list, i), key);
+    }
+    if (!found)
+        found = json_object_get(schema, "additionalProperties");
+    return json_is_object(found) ? found : NULL;
+}
+
+const json_t *schema_property(const json_t *root, const json_t *schema, struct text key)
+{
+    struct question q = {root, VISITS_MAX};
+    return property_at(&q, schema, key);
+}
+
+const json_t *schema_items(const json_t *root, const json_t *schema)
+{
+    const json_t *items = json_object_get(resolved(root, schema), "items");
+    return json_is_object(items) ? items : NULL;
+}
