@@ -1,6 +1,7 @@
 // Text for logs and terminals: what is escaped, what passes, and that any input gives one printable
 // line of UTF-8.
 #include "base/safe.h"
+#include "base/status.h"
 #include "base/utf8.h"
 
 #include <setjmp.h>
@@ -28,6 +29,7 @@ static void test_forms(void **state)
         {"\xc2\x9b"
          "31m\xc2\x85",
          "\\u{9b}31m\\u{85}", 0},
+        {"\xc2\x80\xc2\x9f\xc2\xa0", "\\u{80}\\u{9f}\xc2\xa0", 0},
         {"abc\u202Etxt.exe\u202C", "abc\\u{202e}txt.exe\\u{202c}", 0},
         {"\u2066a\u2069\u200F\u061C", "\\u{2066}a\\u{2069}\\u{200f}\\u{61c}", 0},
         {"a\u2028b\u200Bc\uFEFFd", "a\\u{2028}b\\u{200b}c\\u{feff}d", 0},
@@ -102,6 +104,62 @@ static void test_a_line_is_one_line(void **state)
     free(text);
 }
 
+// The ends of every range of what no line may hold, and their neighbours.
+static void test_ranges_end_where_they_say(void **state)
+{
+    static const uint32_t ranges[][2] = {{0x00, 0x1F},     {0x7F, 0x9F},      {0x61C, 0x61C},
+                                         {0x180E, 0x180E}, {0x200B, 0x200B},  {0x200E, 0x200F},
+                                         {0x2028, 0x202E}, {0x2060, 0x206F},  {0xFEFF, 0xFEFF},
+                                         {0xFFF9, 0xFFFB}, {0xE0000, 0xE007F}};
+    (void)state;
+    for (size_t i = 0; i < sizeof ranges / sizeof ranges[0]; i++) {
+        const uint32_t points[] = {ranges[i][0], ranges[i][1], ranges[i][0] - 1, ranges[i][1] + 1};
+        for (int k = ranges[i][0] == 0 ? 1 : 0; k < 4; k++) {
+            char in[4], out[32];
+            if (points[k] > 0x10FFFF)
+                continue;
+            size_t bytes = utf8_write(points[k], in);
+            safe_put(out, sizeof out, text_span(in, bytes));
+            assert_int_equal(out[0] == '\\', k < 2);
+        }
+    }
+}
+
+static size_t format(char *to, size_t size, const char *form, ...)
+    __attribute__((format(printf, 3, 4)));
+static size_t format(char *to, size_t size, const char *form, ...)
+{
+    va_list args;
+    va_start(args, form);
+    size_t bytes = safe_format(to, size, form, args);
+    va_end(args);
+    return bytes;
+}
+
+// A line has LINE_BYTES_MAX bytes at most, its end included; nothing is written beyond.
+static void test_long_lines_are_cut(void **state)
+{
+    static char in[2 * LINE_BYTES_MAX], out[3 * LINE_BYTES_MAX];
+    char *text = NULL;
+    size_t bytes = 0;
+    (void)state;
+    memset(in, 'x', sizeof in - 1);
+    memset(out, '?', sizeof out);
+    assert_int_equal(format(out, sizeof out, "%s", in), LINE_BYTES_MAX - 1);
+    assert_int_equal(strlen(out), LINE_BYTES_MAX - 1);
+    assert_int_equal(out[LINE_BYTES_MAX], '?');
+    assert_int_equal(format(out, 10, "%s", in), 9);
+    assert_int_equal(format(out, sizeof out, "%s", ""), 0);
+    assert_string_equal(out, "");
+    FILE *lines = open_memstream(&text, &bytes);
+    safe_line(lines, "%s", in);
+    fclose(lines);
+    assert_in_range(bytes, LINE_BYTES_MAX - 2, LINE_BYTES_MAX);
+    assert_int_equal(strspn(text, "x"), bytes - 1);
+    assert_int_equal(text[bytes - 1], '\n');
+    free(text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -109,6 +167,8 @@ int main(void)
         cmocka_unit_test(test_whatever_comes),
         cmocka_unit_test(test_long_text_is_cut),
         cmocka_unit_test(test_a_line_is_one_line),
+        cmocka_unit_test(test_ranges_end_where_they_say),
+        cmocka_unit_test(test_long_lines_are_cut),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -24,6 +24,8 @@ FAULTS = [
     ("a descriptor that does not block loses lines", "base/log.c", "write_all", "errno == EAGAIN", "errno != EAGAIN", "test_log"),
     ("marks that turn text around reach the terminal", "base/safe.c", "", "{0x2028, 0x202E}", "{0x2028, 0x2029}", "test_safe"),
     ("bytes that are no UTF-8 reach the terminal", "base/safe.c", "safe_put", "(unsigned char)in.at[0]", "0", "test_safe"),
+    ("a line that is cut ends with a NUL", "base/safe.c", "safe_format", "(size_t)wrote : sizeof raw - 1", "(size_t)wrote : sizeof raw", "test_safe"),
+    ("the first C1 control is a byte", "base/safe.c", "escape_write", "point < 0x80", "point <= 0x80", "test_safe"),
     ("a step larger than a slice is paid for with one turn", "base/slice.c", "slice_over", "work -= slice->left;", "work = 0;", "test_slice"),
     ("a failed check does not end the process when nobody reads stderr", "base/status.c", "check_failed", "poll(&(struct pollfd){.fd = STDERR_FILENO, .events = POLLOUT}, 1, STDERR_WAIT_MS)", "poll(&(struct pollfd){.fd = STDERR_FILENO, .events = POLLOUT}, 1, -1)", "test_status"),
     ("a failed check says nothing of what was logged", "base/status.c", "check_failed", "if (check_flush)", "if (0)", "test_status"),

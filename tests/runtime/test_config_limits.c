@@ -540,6 +540,8 @@ static void test_yes_no_ids_of_the_folder(void **state)
     read_refused(STATUS_INVALID, "1_Score: config.json: true_token_id is -1, allowed is 0 to ");
     put("1_Score/config.json", "{\"true_token_id\":1,\"false_token_id\":16777217}");
     read_refused(STATUS_INVALID, "1_Score: config.json: false_token_id is 1.67772e+07, allowed");
+    put("1_Score/config.json", "{\"true_token_id\":16777217,\"false_token_id\":1}");
+    read_refused(STATUS_INVALID, "1_Score: config.json: true_token_id is 1.67772e+07, allowed");
     put("1_Score/config.json", "{\"true_token_id\":1}");
     read_refused(STATUS_INVALID, "1_Score: config.json: false_token_id is missing");
     put("1_Score/config.json", "{\"false_token_id\":1}");
