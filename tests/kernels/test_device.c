@@ -172,6 +172,90 @@ static void test_streams_are_refused(void **state)
     assert_null(device);
 }
 
+// What a processor has is used: a device that fell back would be right, and slow, and all tests of
+// the other levels would be skipped.
+static void test_the_best_level_is_taken(void **state)
+{
+    (void)state;
+    struct device *device;
+    struct device_options options = {.threads = 1};
+    enum cpu_level best = CPU_PLAIN;
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+        best = CPU_AVX2;
+    if (best == CPU_AVX2 && __builtin_cpu_supports("avx512f") &&
+        __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
+        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vnni"))
+        best = CPU_AVX512;
+    assert_int_equal(device_cpu()->open(&device, &options, NULL), STATUS_OK);
+    assert_true(device->level >= best); // pairs and tiles depend on more than the processor
+    device_cpu()->close(device);
+    for (enum cpu_level level = CPU_PLAIN; level <= best; level++) {
+        assert_int_equal(cpu_device_open(&device, &options, level, NULL), STATUS_OK);
+        assert_int_equal(device->level, level);
+        device_cpu()->close(device);
+    }
+}
+
+// A stream's scratch is cut into parts that hold what the ops write, the last one up to its end.
+static void test_scratch_is_large_enough(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t threads, rows, tokens, blocks, dim, width, vocab;
+    } cases[] = {{1, 4, 64, 4, 64, 200, 1000},
+                 {3, 64, 640, 160, 256, 5120, 5000},
+                 {5, 8, 1, 1, 16, 33, 7},
+                 {2, 256, 2048, 2048, 128, 20000, 0}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct device *device;
+        struct stream *s;
+        struct device_need need;
+        struct device_options options = {.threads = cases[i].threads};
+        struct stream_limits limits = {.step = {.rows_max = cases[i].rows,
+                                                .tokens_max = cases[i].tokens,
+                                                .blocks_max = cases[i].blocks,
+                                                .vocab = cases[i].vocab},
+                                       .attn = {.heads = 4,
+                                                .kv_heads = 2,
+                                                .dim = cases[i].dim,
+                                                .scale = 1,
+                                                .causal = 1,
+                                                .paged = 1},
+                                       .width_max = cases[i].width,
+                                       .layers = 1};
+        assert_int_equal(device_cpu()->open(&device, &options, NULL), STATUS_OK);
+        assert_int_equal(device_cpu()->stream_open(device, &s, &limits, NULL), STATUS_OK);
+        const char *panel = s->panel, *sums = (const char *)s->sums, *attn = (const char *)s->attn;
+        const char *partial = (const char *)s->partial, *sample = (const char *)s->sample;
+        size_t threads = cases[i].threads;
+        size_t rows = cases[i].tokens < PANEL_ROWS ? cases[i].tokens : PANEL_ROWS;
+        size_t usual = cases[i].width < 16384 ? cases[i].width : 16384;
+        assert_true(s->panel_bytes >= (size_t)32 * cases[i].width * sizeof(uint16_t));
+        assert_true(s->panel_bytes >= rows * usual * sizeof(uint16_t));
+        assert_true((size_t)(sums - panel) >= s->panel_bytes);
+        assert_true((size_t)(attn - sums) >=
+                    threads * SLAB_GROUP * PANEL_ROWS * SLAB_COLUMNS * sizeof(float));
+        assert_true(s->attn_floats >= attn_scratch_floats(cases[i].dim));
+        assert_true((size_t)(partial - attn) >= threads * s->attn_floats * sizeof(float));
+        size_t states = s->attn_capacity.partials * attn_state_floats(cases[i].dim);
+        assert_true((size_t)(sample - partial) >= states * sizeof(float));
+        assert_true(s->attn_capacity.partials <= threads * ATTN_PARTIALS);
+        if (cases[i].blocks > 100) // more parts than there is memory for
+            assert_int_equal(s->attn_capacity.partials, threads * ATTN_PARTIALS);
+        assert_true((size_t)((const char *)s->scratch + s->scratch_bytes - sample) >=
+                    threads * 3 * cases[i].vocab * sizeof(float));
+        assert_int_equal(device_cpu()->need(device, &limits, &need, NULL), STATUS_OK);
+        assert_int_equal(need.count, 3);
+        assert_string_equal(need.entry[0].label, "scratch of products");
+        assert_string_equal(need.entry[1].label, "scratch of attention");
+        assert_string_equal(need.entry[2].label, "scratch of sampling");
+        assert_int_equal(need.entry[0].bytes, attn - panel);
+        assert_int_equal(need.entry[1].bytes, sample - attn);
+        device_cpu()->stream_close(s);
+        device_cpu()->close(device);
+    }
+}
+
 // A step of few threads is half of a panel of rows; more of them fill one.
 static void test_steps_follow_the_threads(void **state)
 {
@@ -360,6 +444,8 @@ int main(void)
         cmocka_unit_test(test_layout),
         cmocka_unit_test(test_plugin_answers),
         cmocka_unit_test(test_streams_are_refused),
+        cmocka_unit_test(test_the_best_level_is_taken),
+        cmocka_unit_test(test_scratch_is_large_enough),
         cmocka_unit_test(test_steps_follow_the_threads),
         cmocka_unit_test(test_weights_have_bytes),
         cmocka_unit_test(test_sample_alone),
