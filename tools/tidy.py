@@ -20,10 +20,12 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 MAY_INCLUDE = {  # room -> rooms (prefixes of paths) it may include
     "base": ["base/"],
     "kernels": ["kernels/", "base/"],
-    "runtime/text": ["runtime/text/", "base/"],
+    "runtime/grammar": ["runtime/grammar/", "base/"],
+    "runtime/text": ["runtime/text/", "runtime/grammar/", "base/"],
     "runtime/model": ["runtime/model/", "kernels/", "base/"],
-    "scheduler": ["scheduler/", "runtime/model/", "kernels/", "base/"],
-    "http": ["http/", "scheduler/", "runtime/text/", "runtime/model/model.h", "base/"],
+    "scheduler": ["scheduler/", "runtime/model/", "runtime/grammar/", "kernels/", "base/"],
+    "http": ["http/", "scheduler/", "runtime/text/", "runtime/grammar/", "runtime/model/model.h",
+             "base/"],
     "cli": [""],
 }
 # In http only these of the scheduler may be seen (contracts, no state).

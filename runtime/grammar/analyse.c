@@ -1,0 +1,235 @@
+// What is true of expressions: least solutions over all of them at once, and cycles of rules.
+// Everything runs in linear time and without recursion, because grammars come from strangers.
+#include "runtime/grammar/internal.h"
+
+#include "base/arena.h"
+
+#include <string.h>
+
+// What an expression is made of: 0, 1 or 2 others.
+static uint32_t children(const struct grammar_builder *b, uint32_t e, uint32_t out[2])
+{
+    const struct expr *x = expr_of(b, e);
+    switch (x->kind) {
+    case EXPR_JOIN:
+    case EXPR_EITHER:
+        out[0] = x->a;
+        out[1] = x->b;
+        return 2;
+    case EXPR_REPEAT:
+        out[0] = x->a;
+        return 1;
+    case EXPR_RULE:
+        out[0] = (uint32_t)b->rules[x->a].body;
+        return b->rules[x->a].body == RULE_UNSET ? 0 : 1;
+    default:
+        return 0;
+    }
+}
+
+void expr_mark_reachable(const struct grammar_builder *b, uint32_t root, uint8_t *wanted)
+{
+    uint32_t *stack = heap_take((b->exprs.count + 1) * sizeof *stack), depth = 0, below[2];
+    memset(wanted, 0, b->exprs.count);
+    wanted[root] = 1;
+    stack[depth++] = root;
+    while (depth > 0) {
+        uint32_t count = children(b, stack[--depth], below);
+        for (uint32_t i = 0; i < count; i++)
+            if (!wanted[below[i]]) {
+                wanted[below[i]] = 1;
+                stack[depth++] = below[i];
+            }
+    }
+    heap_give(stack);
+}
+
+// Expressions by what they are made of.
+struct users {
+    uint32_t *first; // [expr_count + 1] into at
+    uint32_t *at;
+};
+
+static struct users users_of(const struct grammar_builder *b, const uint8_t *wanted)
+{
+    uint32_t n = b->exprs.count, below[2];
+    struct users u = {.first = heap_take_zeroed(n + 2, sizeof *u.first)};
+    for (uint32_t e = 0; e < n; e++)
+        for (uint32_t i = wanted[e] ? children(b, e, below) : 0; i > 0; i--)
+            u.first[below[i - 1] + 2]++;
+    for (uint32_t e = 2; e <= n + 1; e++)
+        u.first[e] += u.first[e - 1];
+    u.at = heap_take((u.first[n + 1] + 1) * sizeof *u.at);
+    for (uint32_t e = 0; e < n; e++)
+        for (uint32_t i = wanted[e] ? children(b, e, below) : 0; i > 0; i--)
+            u.at[u.first[below[i - 1] + 1]++] = e;
+    return u;
+}
+
+// truth holds what is true at once; a sequence is true when both parts are, all else when one is.
+static void spread(const struct grammar_builder *b, const uint8_t *wanted, uint8_t *truth)
+{
+    uint32_t n = b->exprs.count, depth = 0;
+    struct users u = users_of(b, wanted);
+    uint32_t *stack = heap_take((n + 1) * sizeof *stack);
+    uint8_t *half = heap_take_zeroed(n + 1, 1);
+    for (uint32_t e = 0; e < n; e++)
+        if (wanted[e] && truth[e])
+            stack[depth++] = e;
+    while (depth > 0) {
+        uint32_t e = stack[--depth];
+        for (uint32_t i = u.first[e]; i < u.first[e + 1]; i++) {
+            uint32_t user = u.at[i];
+            bool whole = expr_of(b, user)->kind != EXPR_JOIN || half[user];
+            half[user] = 1;
+            if (whole && !truth[user]) {
+                truth[user] = 1;
+                stack[depth++] = user;
+            }
+        }
+    }
+    heap_give(half);
+    heap_give(stack);
+    heap_give(u.first);
+    heap_give(u.at);
+}
+
+static void find(const struct grammar_builder *b, const uint8_t *wanted, uint8_t *truth, bool sets)
+{
+    for (uint32_t e = 0; e < b->exprs.count; e++) {
+        const struct expr *x = expr_of(b, e);
+        truth[e] = x->kind == EXPR_EMPTY || (x->kind == EXPR_SET && sets) ||
+                   (x->kind == EXPR_REPEAT && x->b == 0);
+    }
+    spread(b, wanted, truth);
+}
+
+void expr_find_productive(const struct grammar_builder *b, const uint8_t *wanted, uint8_t *truth)
+{
+    find(b, wanted, truth, true);
+}
+
+void expr_find_nullable(const struct grammar_builder *b, const uint8_t *wanted, uint8_t *truth)
+{
+    find(b, wanted, truth, false);
+}
+
+// Strongly connected parts (Tarjan), over all expressions or over what each may begin with.
+struct parts {
+    const struct grammar_builder *b;
+    const uint8_t *nullable; // NULL: all children, else only those that a match may begin with
+    uint32_t *order, *low;   // [expr_count] order of first visit + 1; lowest one reached
+    uint32_t *part;          // [expr_count] number of the part + 1
+    uint32_t *open, open_count;
+    uint32_t seen, part_count;
+};
+struct visit {
+    uint32_t expr, next;
+};
+
+static uint32_t parts_children(const struct parts *p, uint32_t e, uint32_t out[2])
+{
+    uint32_t count = children(p->b, e, out);
+    bool first_only = p->nullable && expr_of(p->b, e)->kind == EXPR_JOIN && !p->nullable[out[0]];
+    return first_only ? 1 : count;
+}
+
+static void part_close(struct parts *p, uint32_t e)
+{
+    uint32_t member;
+    p->part_count++;
+    do {
+        member = p->open[--p->open_count];
+        p->part[member] = p->part_count;
+    } while (member != e);
+}
+
+static void parts_visit(struct parts *p, struct visit *stack, uint32_t root)
+{
+    uint32_t depth = 0, below[2];
+    stack[depth++] = (struct visit){root, 0};
+    while (depth > 0) {
+        struct visit *v = &stack[depth - 1];
+        uint32_t e = v->expr;
+        if (v->next == 0) {
+            p->order[e] = p->low[e] = ++p->seen;
+            p->open[p->open_count++] = e;
+        }
+        uint32_t count = parts_children(p, e, below);
+        if (v->next < count) {
+            uint32_t to = below[v->next++];
+            if (p->order[to] == 0)
+                stack[depth++] = (struct visit){to, 0};
+            else if (p->part[to] == 0 && p->order[to] < p->low[e])
+                p->low[e] = p->order[to];
+            continue;
+        }
+        if (p->low[e] == p->order[e])
+            part_close(p, e);
+        depth--;
+        if (depth > 0 && p->low[e] < p->low[stack[depth - 1].expr])
+            p->low[stack[depth - 1].expr] = p->low[e];
+    }
+}
+
+static struct parts parts_of(const struct grammar_builder *b, const uint8_t *wanted,
+                             const uint8_t *nullable)
+{
+    uint32_t n = b->exprs.count;
+    struct parts p = {.b = b, .nullable = nullable};
+    p.order = heap_take_zeroed(n, sizeof *p.order);
+    p.low = heap_take_zeroed(n, sizeof *p.low);
+    p.part = heap_take_zeroed(n, sizeof *p.part);
+    p.open = heap_take(n * sizeof *p.open);
+    struct visit *stack = heap_take(n * sizeof *stack);
+    for (uint32_t e = 0; e < n; e++)
+        if (wanted[e] && p.order[e] == 0)
+            parts_visit(&p, stack, e);
+    heap_give(stack);
+    return p;
+}
+
+static void parts_free(struct parts *p)
+{
+    heap_give(p->order);
+    heap_give(p->low);
+    heap_give(p->part);
+    heap_give(p->open);
+}
+
+// A rule with an edge that stays in its part; `inner`: only edges to what something follows.
+static int64_t parts_cycle(const struct parts *p, const uint8_t *wanted, bool inner)
+{
+    uint32_t below[2];
+    int64_t part = 0;
+    for (uint32_t e = 0; e < p->b->exprs.count && part == 0; e++) {
+        uint32_t kind = expr_of(p->b, e)->kind;
+        uint32_t count = wanted[e] ? parts_children(p, e, below) : 0;
+        if (inner && count > 0)
+            count = kind == EXPR_JOIN || kind == EXPR_REPEAT ? 1 : 0;
+        for (uint32_t i = 0; i < count; i++)
+            if (p->part[below[i]] == p->part[e])
+                part = p->part[e];
+    }
+    for (uint32_t e = 0; e < p->b->exprs.count && part != 0; e++)
+        if (p->part[e] == part && expr_of(p->b, e)->kind == EXPR_RULE)
+            return expr_of(p->b, e)->a;
+    return -1;
+}
+
+int64_t expr_left_recursion(const struct grammar_builder *b, const uint8_t *wanted,
+                            const uint8_t *nullable)
+{
+    struct parts p = parts_of(b, wanted, nullable);
+    int64_t rule = parts_cycle(&p, wanted, false);
+    parts_free(&p);
+    return rule;
+}
+
+int64_t expr_nesting(const struct grammar_builder *b, const uint8_t *wanted)
+{
+    struct parts p = parts_of(b, wanted, NULL);
+    int64_t rule = parts_cycle(&p, wanted, true);
+    parts_free(&p);
+    return rule;
+}

@@ -1,0 +1,447 @@
+// Items, states and steps. See automaton.h.
+#include "runtime/grammar/automaton.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { ITEM_WORDS = 4 };
+#define TOO_DEEP ((uint32_t)ITEM_TOO_DEEP)
+#define NO_ITEM (INTERN_NONE - 1) // the table is full; not TOO_DEEP
+
+static uint32_t slots_for(uint32_t count)
+{
+    uint32_t slots = 16;
+    while (slots < count + (uint64_t)count / 2)
+        slots *= 2;
+    return slots;
+}
+
+// The tables are zero.
+static void automaton_begin(struct automaton *a)
+{
+    uint32_t end[ITEM_WORDS] = {GRAMMAR_EMPTY, 0, 0, 0};
+    intern_put(&a->items, end);
+    a->state_count = STATE_FIRST;
+    for (uint32_t c = 0; c < a->g->class_count; c++)
+        a->next[STATE_DEAD * a->g->class_count + c] = STATE_DEAD;
+}
+
+void automaton_open(struct automaton *a, const struct grammar *g, size_t bytes)
+{
+    *a = (struct automaton){.g = g, .items = {.words = ITEM_WORDS}};
+    size_t row = g->class_count * sizeof *a->next;
+    uint32_t items = (uint32_t)(bytes / 5 / (sizeof(struct item) + sizeof *a->info + 16));
+    a->state_capacity = (uint32_t)(bytes / 5 * 2 / (row + sizeof *a->states + 16));
+    a->pair_capacity = (uint32_t)(bytes / 5 / sizeof *a->pairs);
+    a->member_capacity = (uint32_t)(bytes / 10 / sizeof *a->members);
+    a->items.capacity = items;
+    a->items.slot_count = slots_for(items);
+    a->slot_count = slots_for(a->state_capacity);
+    pages_open(&a->pages, bytes);
+    a->items.at = pages_take(&a->pages, items, sizeof(struct item));
+    a->items.slots = pages_take(&a->pages, a->items.slot_count, sizeof *a->items.slots);
+    a->info = pages_take(&a->pages, items, sizeof *a->info);
+    a->work = pages_take(&a->pages, items, sizeof *a->work);
+    a->pairs = pages_take(&a->pages, a->pair_capacity, sizeof *a->pairs);
+    a->members = pages_take(&a->pages, a->member_capacity, sizeof *a->members);
+    a->states = pages_take(&a->pages, a->state_capacity, sizeof *a->states);
+    a->moved = pages_take(&a->pages, a->state_capacity, sizeof *a->moved);
+    a->slots = pages_take(&a->pages, a->slot_count, sizeof *a->slots);
+    a->next = pages_take(&a->pages, a->state_capacity, row);
+    a->scratch = pages_take(&a->pages, STATE_MEMBERS_MAX, sizeof *a->scratch);
+    a->tails = pages_take(&a->pages, STATE_MEMBERS_MAX, sizeof *a->tails);
+    automaton_begin(a);
+}
+
+void automaton_close(struct automaton *a)
+{
+    pages_close(&a->pages);
+}
+
+size_t automaton_used(const struct automaton *a)
+{
+    return a->items.count * (sizeof(struct item) + sizeof *a->info) +
+           a->pair_count * sizeof *a->pairs + a->member_count * sizeof *a->members +
+           a->state_count * (sizeof *a->states + a->g->class_count * sizeof *a->next) +
+           (a->slot_count + a->items.slot_count) * sizeof *a->slots;
+}
+
+static uint32_t item_put(struct automaton *a, uint32_t expr, uint32_t low, uint32_t high,
+                         uint32_t next)
+{
+    if (next == TOO_DEEP || next == NO_ITEM)
+        return next;
+    uint32_t depth = a->info[next].depth + 1;
+    if (expr == ITEM_UNION) // as deep as the deeper one; no list grows by it
+        depth = a->info[low].depth > depth - 1 ? a->info[low].depth : depth - 1;
+    if (depth > AUTOMATON_DEPTH_MAX) {
+        a->too_deep = true;
+        return TOO_DEEP;
+    }
+    uint32_t value[ITEM_WORDS] = {expr, low, high, next};
+    uint32_t item = intern_put(&a->items, value);
+    if (item == INTERN_NONE)
+        return NO_ITEM;
+    a->info[item].depth = depth;
+    return item;
+}
+
+// What is left of a repeat, then next.
+static uint32_t repeat_then(struct automaton *a, uint32_t expr, uint32_t low, uint32_t high,
+                            uint32_t next)
+{
+    return high == 0 ? next : item_put(a, expr, low, high, next);
+}
+
+static uint32_t expr_then(struct automaton *a, uint32_t e, uint32_t next)
+{
+    const struct expr *x = &a->g->exprs[e];
+    if (x->kind == EXPR_EMPTY)
+        return next;
+    if (x->kind == EXPR_REPEAT)
+        return repeat_then(a, e, x->b, x->c, next);
+    return item_put(a, e, 0, 0, next);
+}
+
+// Puts the item on the list of those to look at. False: no room.
+static bool work_add(struct automaton *a, uint32_t *count, uint32_t item)
+{
+    if (item == NO_ITEM)
+        return false;
+    if (item == TOO_DEEP || a->info[item].stamp == a->stamp)
+        return true;
+    a->info[item].stamp = a->stamp;
+    a->work[(*count)++] = item;
+    return true;
+}
+
+static bool work_either(struct automaton *a, uint32_t *count, uint32_t e, uint32_t next)
+{
+    const struct expr *exprs = a->g->exprs;
+    while (exprs[e].kind == EXPR_EITHER) {
+        bool left = exprs[exprs[e].a].kind == EXPR_EITHER;
+        if (!work_add(a, count, expr_then(a, left ? exprs[e].b : exprs[e].a, next)))
+            return false;
+        e = left ? exprs[e].a : exprs[e].b;
+    }
+    return work_add(a, count, expr_then(a, e, next));
+}
+
+// Looks at one item: emits a pair, or adds what it stands for. False: no room.
+static bool work_one(struct automaton *a, uint32_t *count, uint32_t item, bool *ends)
+{
+    struct item it = *item_of(a, item);
+    if (it.expr == ITEM_UNION)
+        return work_add(a, count, it.low) && work_add(a, count, it.next);
+    const struct expr *x = &a->g->exprs[it.expr];
+    uint32_t rest;
+    switch (x->kind) {
+    case EXPR_EMPTY: // the end alone
+        *ends = true;
+        return true;
+    case EXPR_SET:
+        if (a->pair_count == a->pair_capacity)
+            return false;
+        a->pairs[a->pair_count++] = (struct pair){x->a, it.next};
+        return true;
+    case EXPR_JOIN:
+        return work_add(a, count, expr_then(a, x->a, expr_then(a, x->b, it.next)));
+    case EXPR_EITHER:
+        return work_either(a, count, it.expr, it.next);
+    case EXPR_REPEAT:
+        rest = repeat_then(a, it.expr, it.low > 0 ? it.low - 1 : 0,
+                           it.high == GRAMMAR_UNBOUNDED ? it.high : it.high - 1, it.next);
+        if (!work_add(a, count, expr_then(a, x->a, rest)))
+            return false;
+        return it.low > 0 || work_add(a, count, it.next);
+    case EXPR_RULE:
+        return work_add(a, count, expr_then(a, a->g->bodies[x->a], it.next));
+    default:
+        return true;
+    }
+}
+
+// Finds how the item can go on. False: no room.
+static bool item_expand(struct automaton *a, uint32_t item)
+{
+    struct item_info *info = &a->info[item];
+    if (info->flags & ITEM_EXPANDED)
+        return true;
+    uint32_t first = a->pair_count, count = 0;
+    bool ends = false;
+    a->stamp++;
+    work_add(a, &count, item);
+    while (count > 0)
+        if (!work_one(a, &count, a->work[--count], &ends)) {
+            a->pair_count = first;
+            return false;
+        }
+    info->pairs_at = first;
+    info->pair_count = a->pair_count - first;
+    info->flags |= ITEM_EXPANDED | (ends ? ITEM_ENDS : 0);
+    return true;
+}
+
+static int compare_items(const void *x, const void *y, void *automaton)
+{
+    const struct automaton *a = automaton;
+    const struct item *p = item_of(a, *(const uint32_t *)x), *q = item_of(a, *(const uint32_t *)y);
+    if (p->expr != q->expr)
+        return p->expr < q->expr ? -1 : 1;
+    if (p->next != q->next)
+        return p->next < q->next ? -1 : 1;
+    if (p->low != q->low)
+        return p->low < q->low ? -1 : 1;
+    return (p->high > q->high) - (p->high < q->high);
+}
+
+// Repeats of one thing whose bounds touch become one, so that ambiguous counts stay few.
+static uint32_t members_merge(struct automaton *a, uint32_t *items, uint32_t count)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        const struct item *one = item_of(a, items[i]);
+        const struct item *before = kept > 0 ? item_of(a, items[kept - 1]) : NULL;
+        bool touch = before && one->expr != ITEM_UNION && one->high > 0 &&
+                     before->expr == one->expr && before->next == one->next &&
+                     (before->high == GRAMMAR_UNBOUNDED || one->low <= before->high + 1);
+        if (!touch) {
+            items[kept++] = items[i];
+            continue;
+        }
+        if (one->high <= before->high)
+            continue;
+        uint32_t merged = item_put(a, one->expr, before->low, one->high, one->next);
+        if (merged == NO_ITEM)
+            return UINT32_MAX;
+        items[kept - 1] = merged;
+    }
+    return kept;
+}
+
+static int compare_heads(const void *x, const void *y, void *automaton)
+{
+    const struct automaton *a = automaton;
+    const struct item *p = item_of(a, *(const uint32_t *)x), *q = item_of(a, *(const uint32_t *)y);
+    if (p->expr != q->expr)
+        return p->expr < q->expr ? -1 : 1;
+    if (p->low != q->low)
+        return p->low < q->low ? -1 : 1;
+    if (p->high != q->high)
+        return p->high < q->high ? -1 : 1;
+    return (p->next > q->next) - (p->next < q->next);
+}
+
+static int compare_numbers(const void *x, const void *y)
+{
+    uint32_t p = *(const uint32_t *)x, q = *(const uint32_t *)y;
+    return (p > q) - (p < q);
+}
+
+// One item for what follows equal heads; unions among it are taken apart.
+static uint32_t heads_union(struct automaton *a, const uint32_t *items, uint32_t count)
+{
+    struct item head = *item_of(a, items[0]);
+    uint32_t tails = 0, kept = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t next = item_of(a, items[i])->next;
+        for (; next != ITEM_END && item_of(a, next)->expr == ITEM_UNION;
+             next = item_of(a, next)->next) {
+            if (tails == STATE_MEMBERS_MAX)
+                return TOO_DEEP;
+            a->tails[tails++] = item_of(a, next)->low;
+        }
+        if (tails == STATE_MEMBERS_MAX)
+            return TOO_DEEP;
+        a->tails[tails++] = next;
+    }
+    qsort(a->tails, tails, sizeof *a->tails, compare_numbers);
+    for (uint32_t i = 0; i < tails; i++)
+        if (i == 0 || a->tails[i] != a->tails[kept - 1])
+            a->tails[kept++] = a->tails[i];
+    uint32_t rest = a->tails[--kept];
+    while (kept > 0)
+        rest = item_put(a, ITEM_UNION, a->tails[--kept], 0, rest);
+    return item_put(a, head.expr, head.low, head.high, rest);
+}
+
+// Without this the ways of an ambiguous grammar double again and again.
+static uint32_t members_unite(struct automaton *a, uint32_t *items, uint32_t count)
+{
+    uint32_t kept = 0;
+    qsort_r(items, count, sizeof *items, compare_heads, a);
+    for (uint32_t i = 0, end; i < count; i = end) {
+        const struct item *one = item_of(a, items[i]);
+        for (end = i + 1; end < count; end++) {
+            const struct item *other = item_of(a, items[end]);
+            if (other->expr != one->expr || other->low != one->low || other->high != one->high ||
+                one->expr == ITEM_UNION)
+                break;
+        }
+        uint32_t united = end == i + 1 ? items[i] : heads_union(a, items + i, end - i);
+        if (united == NO_ITEM)
+            return UINT32_MAX;
+        if (united != TOO_DEEP)
+            items[kept++] = united;
+    }
+    return kept;
+}
+
+static uint32_t *state_slot(struct automaton *a, const uint32_t *items, uint32_t count)
+{
+    uint32_t mask = a->slot_count - 1, i = (uint32_t)intern_hash(items, count) & mask;
+    for (; a->slots[i] != 0; i = (i + 1) & mask) {
+        const struct state *s = &a->states[a->slots[i]];
+        if (s->count == count && memcmp(a->members + s->first, items, count * sizeof *items) == 0)
+            break;
+    }
+    return &a->slots[i];
+}
+
+// The state with these members.
+static uint32_t state_put(struct automaton *a, uint32_t *items, uint32_t count)
+{
+    if (count == 0)
+        return STATE_DEAD;
+    if (count > 1)
+        qsort_r(items, count, sizeof *items, compare_items, a);
+    count = count > 1 ? members_merge(a, items, count) : count;
+    if (count != UINT32_MAX && count > STATE_MEMBERS_MANY)
+        count = members_unite(a, items, count);
+    if (count == UINT32_MAX)
+        return STATE_NO_ROOM;
+    uint32_t *slot = state_slot(a, items, count);
+    if (*slot != 0)
+        return *slot;
+    if (a->state_count == a->state_capacity || a->member_capacity - a->member_count < count)
+        return STATE_NO_ROOM;
+    uint32_t number = a->state_count++;
+    a->states[number] = (struct state){.first = a->member_count, .count = count};
+    memcpy(a->members + a->member_count, items, count * sizeof *items);
+    a->member_count += count;
+    *slot = number;
+    return number;
+}
+
+uint32_t automaton_start(struct automaton *a)
+{
+    uint32_t item = expr_then(a, a->g->root, ITEM_END);
+    return item == NO_ITEM ? STATE_NO_ROOM : state_put(a, &item, 1);
+}
+
+// The items that a byte of the class leads to, in scratch; UINT32_MAX: no room.
+static uint32_t members_after(struct automaton *a, uint32_t state, uint32_t class)
+{
+    const struct state *s = &a->states[state];
+    uint32_t byte = a->g->class_first[class], count = 0;
+    for (uint32_t i = 0; i < s->count; i++)
+        if (!item_expand(a, a->members[s->first + i]))
+            return UINT32_MAX;
+    a->stamp++;
+    for (uint32_t i = 0; i < s->count; i++) {
+        const struct item_info *info = &a->info[a->members[s->first + i]];
+        for (uint32_t p = info->pairs_at; p < info->pairs_at + info->pair_count; p++) {
+            uint32_t next = a->pairs[p].next;
+            if (!set_has(a->g->sets + (size_t)a->pairs[p].set * SET_WORDS, byte) ||
+                a->info[next].stamp == a->stamp)
+                continue;
+            if (count == STATE_MEMBERS_MAX)
+                return 0; // more ways at once than are followed
+            a->info[next].stamp = a->stamp;
+            a->scratch[count++] = next;
+        }
+    }
+    return count;
+}
+
+uint32_t automaton_step_new(struct automaton *a, uint32_t state, uint32_t class)
+{
+    uint32_t count = members_after(a, state, class);
+    uint32_t to = count == UINT32_MAX ? STATE_NO_ROOM : state_put(a, a->scratch, count);
+    if (to == STATE_NO_ROOM)
+        return a->starved ? STATE_DEAD : STATE_NO_ROOM;
+    a->next[(size_t)state * a->g->class_count + class] = to;
+    return to;
+}
+
+int automaton_ends(struct automaton *a, uint32_t state)
+{
+    struct state *s = &a->states[state];
+    if (s->flags & STATE_ENDS_KNOWN)
+        return (s->flags & STATE_ENDS) != 0;
+    bool ends = false;
+    for (uint32_t i = 0; i < s->count && !ends; i++) {
+        uint32_t item = a->members[s->first + i];
+        if (!item_expand(a, item))
+            return a->starved ? 0 : -1;
+        ends = a->info[item].flags & ITEM_ENDS;
+    }
+    s->flags |= STATE_ENDS_KNOWN | (ends ? STATE_ENDS : 0);
+    return ends;
+}
+
+void automaton_keep(struct automaton *a, uint32_t state)
+{
+    struct state *s = &a->states[state];
+    uint32_t count = 0;
+    if (state < STATE_FIRST || s->flags & STATE_KEPT)
+        return;
+    s->flags |= STATE_KEPT;
+    for (uint32_t i = 0; i < s->count; i++) {
+        a->work[count++] = a->members[s->first + i];
+        while (count > 0) {
+            uint32_t item = a->work[--count];
+            const struct item *it = item_of(a, item);
+            if (a->info[item].flags & ITEM_KEPT)
+                continue;
+            a->info[item].flags |= ITEM_KEPT;
+            if (item != ITEM_END)
+                a->work[count++] = it->next;
+            if (it->expr == ITEM_UNION)
+                a->work[count++] = it->low;
+        }
+    }
+}
+
+// Items that are kept move down in order, so what follows one has moved before it. work: old ->
+// new.
+static void items_compact(struct automaton *a)
+{
+    uint32_t count = a->items.count;
+    memset(a->items.slots, 0, a->items.slot_count * sizeof *a->items.slots);
+    uint32_t end[ITEM_WORDS] = {GRAMMAR_EMPTY, 0, 0, 0};
+    a->items.count = 0;
+    a->work[ITEM_END] = intern_put(&a->items, end);
+    for (uint32_t i = 1; i < count; i++) {
+        if (!(a->info[i].flags & ITEM_KEPT))
+            continue;
+        struct item it = *item_of(a, i);
+        uint32_t value[ITEM_WORDS] = {it.expr, it.expr == ITEM_UNION ? a->work[it.low] : it.low,
+                                      it.high, a->work[it.next]};
+        uint32_t depth = a->info[i].depth;
+        a->work[i] = intern_put(&a->items, value);
+        a->info[a->work[i]] = (struct item_info){.depth = depth};
+    }
+    a->info[ITEM_END] = (struct item_info){.depth = 0};
+    memset(a->info + a->items.count, 0, (count - a->items.count) * sizeof *a->info);
+}
+
+void automaton_compact(struct automaton *a)
+{
+    uint32_t count = a->state_count;
+    items_compact(a);
+    memset(a->next + STATE_FIRST * (size_t)a->g->class_count, 0,
+           (size_t)(count - STATE_FIRST) * a->g->class_count * sizeof *a->next);
+    memset(a->slots, 0, a->slot_count * sizeof *a->slots);
+    a->pair_count = a->member_count = a->stamp = 0;
+    a->state_count = STATE_FIRST;
+    for (uint32_t s = STATE_FIRST; s < count; s++) {
+        struct state old = a->states[s];
+        a->moved[s] = STATE_DEAD;
+        if (!(old.flags & STATE_KEPT))
+            continue;
+        for (uint32_t i = 0; i < old.count; i++)
+            a->scratch[i] = a->work[a->members[old.first + i]];
+        a->moved[s] = state_put(a, a->scratch, old.count);
+    }
+}

@@ -1,0 +1,311 @@
+// A builder's expression becomes a grammar: what can never match is cut out, repeats of what may be
+// empty are rewritten so that each turn takes at least a byte, left recursion is refused, and bytes
+// that no set tells apart become one class.
+#include "runtime/grammar/internal.h"
+
+#include "base/arena.h"
+
+#include <string.h>
+
+// One rewriting of all reachable expressions into another builder.
+struct rewrite {
+    const struct grammar_builder *from;
+    struct grammar_builder *to;
+    uint8_t *wanted, *productive, *nullable, *filled;
+    uint32_t *map;         // [expr_count] into to
+    uint32_t *map_filled;  // the same without the empty string, where `filled` asks for it
+    uint32_t *rule_filled; // [rule_count] rule of `to` without the empty string
+    uint32_t *rule;        // [rule_count]
+};
+
+// Which expressions are needed without the empty string: bodies of repeats that may be empty, and
+// what those are made of.
+static void mark_filled(struct rewrite *w)
+{
+    const struct grammar_builder *b = w->from;
+    uint32_t n = b->exprs.count, depth = 0;
+    uint32_t *stack = heap_take((2 * (size_t)n + 2) * sizeof *stack);
+    for (uint32_t e = 0; e < n; e++)
+        if (w->wanted[e] && expr_of(b, e)->kind == EXPR_REPEAT && w->nullable[expr_of(b, e)->a])
+            stack[depth++] = expr_of(b, e)->a;
+    while (depth > 0) {
+        uint32_t e = stack[--depth];
+        if (w->filled[e] || !w->nullable[e])
+            continue;
+        const struct expr *x = expr_of(b, e);
+        w->filled[e] = 1;
+        if (x->kind == EXPR_RULE)
+            stack[depth++] = (uint32_t)b->rules[x->a].body;
+        if (x->kind == EXPR_JOIN || x->kind == EXPR_EITHER || x->kind == EXPR_REPEAT)
+            stack[depth++] = x->a;
+        if (x->kind == EXPR_JOIN || x->kind == EXPR_EITHER)
+            stack[depth++] = x->b;
+    }
+    heap_give(stack);
+}
+
+static uint32_t filled_of(const struct rewrite *w, uint32_t e)
+{
+    return w->nullable[e] ? w->map_filled[e] : w->map[e];
+}
+
+// Expression e in the other builder; its children are there.
+static uint32_t rewritten(struct rewrite *w, uint32_t e)
+{
+    const struct expr *x = expr_of(w->from, e);
+    switch (x->kind) {
+    case EXPR_EMPTY:
+        return GRAMMAR_EMPTY;
+    case EXPR_SET:
+        return grammar_byte_set(w->to, w->from->sets.at + (size_t)x->a * SET_WORDS);
+    case EXPR_JOIN:
+        return grammar_join(w->to, w->map[x->a], w->map[x->b]);
+    case EXPR_EITHER:
+        return grammar_either(w->to, w->map[x->a], w->map[x->b]);
+    case EXPR_REPEAT:
+        return w->nullable[x->a] ? grammar_repeat(w->to, filled_of(w, x->a), 0, x->c)
+                                 : grammar_repeat(w->to, w->map[x->a], x->b, x->c);
+    case EXPR_RULE:
+        if (w->rule[x->a] == UINT32_MAX)
+            return grammar_rule(w->to, builder_rule_name(w->from, x->a), &w->rule[x->a]);
+        return GRAMMAR_NOTHING; // expressions of rules are hash-consed: there is one of each
+    default:
+        return GRAMMAR_NOTHING;
+    }
+}
+
+// The same without the empty string; e may be empty.
+static uint32_t rewritten_filled(struct rewrite *w, uint32_t e)
+{
+    const struct expr *x = expr_of(w->from, e);
+    uint32_t first;
+    switch (x->kind) {
+    case EXPR_JOIN:
+        first = grammar_join(w->to, filled_of(w, x->a), w->map[x->b]);
+        return grammar_either(w->to, first, filled_of(w, x->b));
+    case EXPR_EITHER:
+        return grammar_either(w->to, filled_of(w, x->a), filled_of(w, x->b));
+    case EXPR_REPEAT:
+        first = filled_of(w, x->a);
+        return grammar_join(
+            w->to, first,
+            grammar_repeat(w->to, first, 0, x->c == GRAMMAR_UNBOUNDED ? x->c : x->c - 1));
+    case EXPR_RULE:
+        return grammar_rule(w->to, builder_rule_name(w->from, x->a), &w->rule_filled[x->a]);
+    default:
+        return GRAMMAR_NOTHING;
+    }
+}
+
+static void rewrite_all(struct rewrite *w)
+{
+    const struct grammar_builder *b = w->from;
+    for (uint32_t e = 0; e < b->exprs.count; e++) {
+        w->map[e] = w->map_filled[e] = GRAMMAR_NOTHING;
+        if (!w->wanted[e] || !w->productive[e])
+            continue;
+        w->map[e] = rewritten(w, e);
+        if (w->filled[e])
+            w->map_filled[e] = rewritten_filled(w, e);
+    }
+    for (uint32_t r = 0; r < b->rule_count; r++) {
+        if (w->rule[r] != UINT32_MAX)
+            grammar_rule_set(w->to, w->rule[r], w->map[b->rules[r].body]);
+        if (w->rule_filled[r] != UINT32_MAX)
+            grammar_rule_set(w->to, w->rule_filled[r], filled_of(w, (uint32_t)b->rules[r].body));
+    }
+}
+
+// A new builder with what is reachable and productive; *root is its number there.
+static struct grammar_builder *builder_rewrite(const struct grammar_builder *b, uint32_t *root)
+{
+    uint32_t n = b->exprs.count;
+    struct grammar_limits limits = b->limits;
+    struct rewrite w = {.from = b, .to = grammar_begin(&limits)};
+    w.to->work = b->work;
+    w.wanted = heap_take(4 * (size_t)n);
+    w.productive = w.wanted + n;
+    w.nullable = w.productive + n;
+    w.filled = w.nullable + n;
+    w.map = heap_take(2 * (size_t)n * sizeof *w.map);
+    w.map_filled = w.map + n;
+    w.rule = heap_take((2 * (size_t)b->rule_count + 1) * sizeof *w.rule);
+    w.rule_filled = w.rule + b->rule_count;
+    memset(w.rule, 0xFF, 2 * (size_t)b->rule_count * sizeof *w.rule);
+    memset(w.filled, 0, n);
+    expr_mark_reachable(b, *root, w.wanted);
+    expr_find_productive(b, w.wanted, w.productive);
+    expr_find_nullable(b, w.wanted, w.nullable);
+    mark_filled(&w);
+    if (grammar_spend(w.to, 8 * (uint64_t)n))
+        rewrite_all(&w);
+    *root = w.map[*root];
+    heap_give(w.wanted);
+    heap_give(w.map);
+    heap_give(w.rule);
+    return w.to;
+}
+
+static void classes_find(struct grammar *g)
+{
+    uint32_t of[256] = {0}, count = 1;
+    for (uint32_t s = 0; s < g->set_count && count < 256; s++) {
+        const uint32_t *set = g->sets + (size_t)s * SET_WORDS;
+        uint32_t split[256]; // class -> what its bytes inside the set become; 0: none yet
+        bool outside[256] = {false};
+        memset(split, 0, sizeof split);
+        for (uint32_t i = 0; i < 256; i++)
+            outside[of[i]] |= !set_has(set, i);
+        for (uint32_t i = 0; i < 256; i++) {
+            if (!set_has(set, i) || !outside[of[i]])
+                continue;
+            if (split[of[i]] == 0)
+                split[of[i]] = count++;
+            of[i] = split[of[i]];
+        }
+    }
+    for (uint32_t i = 256; i > 0; i--) {
+        g->class_of[i - 1] = (uint8_t)of[i - 1];
+        g->class_first[of[i - 1]] = (uint8_t)(i - 1);
+    }
+    g->class_count = count;
+}
+
+static void hash_add(struct grammar_hash *hash, const uint32_t *words, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        hash->at[0] = (hash->at[0] ^ words[i]) * 0xD6E8FEB86659FD93u;
+        hash->at[0] ^= hash->at[0] >> 32;
+        hash->at[1] = (hash->at[1] + words[i]) * 0x9FB21C651E98DF25u;
+        hash->at[1] ^= hash->at[1] >> 29;
+    }
+}
+
+// The grammar of a rewritten builder.
+static struct grammar *grammar_make(const struct grammar_builder *b, uint32_t root)
+{
+    struct grammar *g = heap_take_zeroed(1, sizeof *g);
+    atomic_init(&g->owners, 1);
+    g->expr_count = b->exprs.count;
+    g->set_count = b->sets.count;
+    g->rule_count = b->rule_count;
+    g->root = root;
+    g->exprs = heap_take(g->expr_count * sizeof *g->exprs);
+    memcpy(g->exprs, b->exprs.at, g->expr_count * sizeof *g->exprs);
+    g->sets = heap_take((g->set_count * (size_t)SET_WORDS + 1) * sizeof *g->sets);
+    memcpy(g->sets, b->sets.at, g->set_count * (size_t)SET_WORDS * sizeof *g->sets);
+    g->bodies = heap_take((g->rule_count + 1) * sizeof *g->bodies);
+    for (uint32_t r = 0; r < g->rule_count; r++)
+        g->bodies[r] = (uint32_t)b->rules[r].body;
+    classes_find(g);
+    g->hash = (struct grammar_hash){{0x243F6A8885A308D3u, 0x13198A2E03707344u}};
+    uint32_t head[4] = {g->expr_count, g->set_count, g->rule_count, root};
+    hash_add(&g->hash, head, 4);
+    hash_add(&g->hash, b->exprs.at, g->expr_count * (size_t)EXPR_WORDS);
+    hash_add(&g->hash, b->sets.at, g->set_count * (size_t)SET_WORDS);
+    hash_add(&g->hash, g->bodies, g->rule_count);
+    g->bytes = sizeof *g + g->expr_count * sizeof *g->exprs +
+               g->set_count * SET_WORDS * sizeof *g->sets + g->rule_count * sizeof *g->bodies;
+    return g;
+}
+
+static enum status rule_error(const struct grammar_builder *b, uint32_t rule, const char *what,
+                              struct error *err)
+{
+    struct text name = builder_rule_name(b, rule);
+    return error_set(err, STATUS_INVALID, "the rule %.*s%s", (int)name.bytes, name.at, what);
+}
+
+static enum status check_bodies(const struct grammar_builder *b, uint32_t root, struct error *err)
+{
+    int64_t missing = -1;
+    uint8_t *wanted = heap_take(b->exprs.count);
+    expr_mark_reachable(b, root, wanted);
+    for (uint32_t e = 0; e < b->exprs.count && missing < 0; e++) {
+        const struct expr *x = expr_of(b, e);
+        if (wanted[e] && x->kind == EXPR_RULE && b->rules[x->a].body == RULE_UNSET)
+            missing = x->a;
+    }
+    heap_give(wanted);
+    if (missing >= 0)
+        return rule_error(b, (uint32_t)missing, " is used and not defined", err);
+    return STATUS_OK;
+}
+
+static enum status check_left_recursion(const struct grammar_builder *b, uint32_t root,
+                                        struct error *err)
+{
+    uint32_t n = b->exprs.count;
+    uint8_t *wanted = heap_take(2 * (size_t)n), *nullable = wanted + n;
+    expr_mark_reachable(b, root, wanted);
+    expr_find_nullable(b, wanted, nullable);
+    int64_t rule = expr_left_recursion(b, wanted, nullable);
+    heap_give(wanted);
+    if (rule >= 0)
+        return rule_error(b, (uint32_t)rule,
+                          " begins with itself (left recursion): write it as a repeat", err);
+    return STATUS_OK;
+}
+
+enum status grammar_compile(const struct grammar_builder *b, uint32_t root, struct grammar **out,
+                            struct error *err)
+{
+    *out = NULL;
+    if (grammar_failed(b))
+        return error_set(err, b->failure.status, "%s", b->failure.text);
+    enum status status = check_bodies(b, root, err);
+    if (status != STATUS_OK)
+        return status;
+    // The first pass may leave rules that match nothing once they are without the empty string.
+    struct grammar_builder *once = builder_rewrite(b, &root);
+    struct grammar_builder *twice = builder_rewrite(once, &root);
+    if (grammar_failed(once) || grammar_failed(twice)) {
+        const struct error *failure = grammar_failed(once) ? &once->failure : &twice->failure;
+        status = error_set(err, failure->status, "%s", failure->text);
+    } else if (root != GRAMMAR_NOTHING) {
+        status = check_left_recursion(twice, root, err);
+        if (status == STATUS_OK)
+            *out = grammar_make(twice, root);
+    }
+    grammar_abandon(once);
+    grammar_abandon(twice);
+    return status;
+}
+
+enum status grammar_finish(struct grammar_builder *b, uint32_t root, struct grammar **out,
+                           struct error *err)
+{
+    enum status status = grammar_compile(b, root, out, err);
+    grammar_abandon(b);
+    if (status == STATUS_OK && !*out)
+        return error_set(err, STATUS_INVALID, "no text at all matches the grammar");
+    return status;
+}
+
+struct grammar *grammar_take(struct grammar *g)
+{
+    // Who takes holds one already, so nothing is ordered by it.
+    atomic_fetch_add_explicit(&g->owners, 1, memory_order_relaxed);
+    return g;
+}
+
+void grammar_give(struct grammar *g)
+{
+    // acq_rel: what others read of it comes before the last one frees it.
+    if (!g || atomic_fetch_sub_explicit(&g->owners, 1, memory_order_acq_rel) != 1)
+        return;
+    heap_give(g->exprs);
+    heap_give(g->sets);
+    heap_give(g->bodies);
+    heap_give(g);
+}
+
+struct grammar_hash grammar_hash(const struct grammar *g)
+{
+    return g->hash;
+}
+
+size_t grammar_bytes(const struct grammar *g)
+{
+    return g->bytes;
+}

@@ -1,0 +1,213 @@
+// One mask: whole kinds of tokens where plain characters stay inside the grammar, a walk over the
+// tries for the rest. What was found is kept as a list of ids beside those kinds, or as words.
+#include "runtime/grammar/mask.h"
+
+#include <string.h>
+
+// Places inside a character of UTF-8: 0 between characters, 1..3 continuation bytes to come, then
+// those where the next byte has narrower bounds (E0, ED, F0, F4).
+static const struct utf8_edge {
+    uint8_t from, first, last, to;
+} UTF8_EDGES[] = {
+    {0, 0x20, 0x21, 0}, {0, 0x23, 0x5B, 0}, {0, 0x5D, 0x7F, 0}, {0, 0xC2, 0xDF, 1},
+    {0, 0xE0, 0xE0, 4}, {0, 0xE1, 0xEC, 2}, {0, 0xED, 0xED, 5}, {0, 0xEE, 0xEF, 2},
+    {0, 0xF0, 0xF0, 6}, {0, 0xF1, 0xF3, 3}, {0, 0xF4, 0xF4, 7}, {1, 0x80, 0xBF, 0},
+    {2, 0x80, 0xBF, 1}, {3, 0x80, 0xBF, 2}, {4, 0xA0, 0xBF, 1}, {5, 0x80, 0x9F, 1},
+    {6, 0x90, 0xBF, 2}, {7, 0x80, 0x8F, 2},
+};
+
+void mask_edges_find(struct mask_cache *c)
+{
+    uint32_t count = 0;
+    for (uint32_t place = 0; place < UTF8_PLACES; place++) {
+        c->edge_first[place] = count;
+        for (size_t e = 0; e < sizeof UTF8_EDGES / sizeof *UTF8_EDGES; e++) {
+            bool seen[256] = {false};
+            for (uint32_t byte = UTF8_EDGES[e].first;
+                 UTF8_EDGES[e].from == place && byte <= UTF8_EDGES[e].last; byte++) {
+                uint8_t class = c->g->class_of[byte];
+                if (!seen[class])
+                    c->edges[count++] = (struct plain_edge){class, UTF8_EDGES[e].to};
+                seen[class] = true;
+            }
+        }
+    }
+    c->edge_first[UTF8_PLACES] = count;
+}
+
+// States at a place, on the way of the search below.
+struct spot {
+    uint32_t state;
+    uint8_t place;
+};
+enum { SPOTS_MAX = 256 };
+
+struct spots {
+    struct spot at[SPOTS_MAX];
+    uint32_t count;
+    bool full;
+};
+
+static void spot_add(struct spots *s, uint32_t state, uint8_t place)
+{
+    for (uint32_t i = 0; i < s->count; i++)
+        if (s->at[i].state == state && s->at[i].place == place)
+            return;
+    if (s->count == SPOTS_MAX)
+        s->full = true;
+    else
+        s->at[s->count++] = (struct spot){state, place};
+}
+
+// One more character from each state of `level` on. False: it can leave the grammar.
+// *room false: a table is full.
+static bool level_next(struct mask_cache *c, struct spots *level, struct spots *next, bool *room)
+{
+    for (uint32_t i = 0; i < level->count; i++) {
+        struct spot spot = level->at[i];
+        for (uint32_t e = c->edge_first[spot.place]; e < c->edge_first[spot.place + 1]; e++) {
+            uint32_t to = automaton_step(&c->a, spot.state, c->edges[e].class);
+            *room = *room && to != STATE_NO_ROOM;
+            if (to < STATE_FIRST)
+                return false;
+            spot_add(c->edges[e].to == 0 ? next : level, to, c->edges[e].to);
+        }
+    }
+    return !level->full && !next->full;
+}
+
+// How many plain characters can follow whatever they are: PLAIN_WHOLE, or at most the bound of the
+// last kind but one. False: a table is full.
+static bool measure_plain(struct mask_cache *c, uint32_t state, uint32_t *chars)
+{
+    struct spots seen = {.count = 0}, level, next = {.count = 0};
+    bool room = true;
+    spot_add(&next, state, 0);
+    spot_add(&seen, state, 0);
+    for (*chars = 0; *chars < PLAIN_CHARS[PLAIN_KINDS - 2]; ++*chars) {
+        level = next;
+        next.count = 0;
+        if (!level_next(c, &level, &next, &room))
+            return room;
+        uint32_t before = seen.count;
+        for (uint32_t i = 0; i < next.count; i++)
+            spot_add(&seen, next.at[i].state, 0);
+        if (seen.count == before && !seen.full) {
+            *chars = PLAIN_WHOLE;
+            return true;
+        }
+    }
+    return true;
+}
+
+// Sets the bits of the tokens of a trie that lead somewhere. False: a table is full.
+static bool trie_walk(struct mask_cache *c, const struct trie *trie, uint32_t state,
+                      uint32_t *words)
+{
+    const uint8_t *class_of = c->g->class_of;
+    const int32_t *same = c->v->same;
+    const struct trie_node *nodes = trie->nodes;
+    uint32_t *path = c->path;
+    path[0] = state;
+    for (uint32_t i = 0; i < trie->count;) {
+        const struct trie_node *node = &nodes[i];
+        uint32_t to = automaton_step(&c->a, path[node->depth], class_of[node->byte]);
+        if (to < STATE_FIRST) {
+            if (to == STATE_NO_ROOM)
+                return false;
+            i = node->end;
+            continue;
+        }
+        for (int32_t token = node->token; token >= 0; token = same[token])
+            words[token / 32] |= 1u << (token % 32);
+        path[node->depth + 1] = to;
+        i++;
+    }
+    return true;
+}
+
+// Kept masks: a head (kinds << 28 | ids, or KEPT_WORDS), then ids in order, or words.
+enum { KEPT_WORDS = 0x0FFFFFFF };
+
+static void mask_begin(const struct vocabulary *v, uint32_t kinds, uint32_t *words)
+{
+    if (kinds == 0)
+        memset(words, 0, v->words * sizeof *words);
+    else
+        memcpy(words, v->plain[kinds - 1], v->words * sizeof *words);
+}
+
+static uint32_t bits_beside(const struct vocabulary *v, uint32_t kinds, const uint32_t *words)
+{
+    uint32_t bits = 0;
+    for (uint32_t w = 0; w < v->words; w++)
+        bits += (uint32_t)__builtin_popcount(words[w] & ~(kinds ? v->plain[kinds - 1][w] : 0));
+    return bits;
+}
+
+void mask_forget(struct mask_cache *c)
+{
+    c->kept_count = 1; // 0 is no place
+}
+
+static void mask_keep(struct mask_cache *c, uint32_t state, uint32_t kinds, const uint32_t *words)
+{
+    const struct vocabulary *v = c->v;
+    uint32_t ids = bits_beside(v, kinds, words);
+    bool whole = ids >= v->words;
+    size_t need = 1 + (whole ? v->words : ids);
+    if (need >= c->kept_capacity)
+        return;
+    if (c->kept_count + need > c->kept_capacity) {
+        for (uint32_t s = STATE_FIRST; s < c->a.state_count; s++)
+            c->a.states[s].mask = 0;
+        mask_forget(c);
+        c->forgotten++;
+    }
+    uint32_t *to = c->kept + c->kept_count;
+    c->a.states[state].mask = (uint32_t)c->kept_count;
+    c->kept_count += need;
+    *to++ = kinds << 28 | (whole ? KEPT_WORDS : ids);
+    if (whole) {
+        memcpy(to, words, v->words * sizeof *words);
+        return;
+    }
+    for (uint32_t w = 0; w < v->words; w++)
+        for (uint32_t rest = words[w] & ~(kinds ? v->plain[kinds - 1][w] : 0); rest;
+             rest &= rest - 1)
+            *to++ = w * 32 + (uint32_t)__builtin_ctz(rest);
+}
+
+static void mask_read(const struct mask_cache *c, uint32_t at, uint32_t *words)
+{
+    const uint32_t *from = c->kept + at + 1;
+    uint32_t kinds = c->kept[at] >> 28, ids = c->kept[at] & KEPT_WORDS;
+    if (ids == KEPT_WORDS) {
+        memcpy(words, from, c->v->words * sizeof *words);
+        return;
+    }
+    mask_begin(c->v, kinds, words);
+    for (uint32_t i = 0; i < ids; i++)
+        words[from[i] / 32] |= 1u << (from[i] % 32);
+}
+
+bool mask_find(struct mask_cache *c, uint32_t state, uint32_t *words)
+{
+    uint32_t kept = c->a.states[state].mask, kinds = 0, chars;
+    if (kept != 0) {
+        mask_read(c, kept, words);
+        c->reused++;
+        return true;
+    }
+    if (!measure_plain(c, state, &chars))
+        return false;
+    while (kinds < PLAIN_KINDS && chars >= PLAIN_CHARS[kinds])
+        kinds++;
+    mask_begin(c->v, kinds, words);
+    for (uint32_t k = kinds; k < TOKEN_KINDS; k++)
+        if (!trie_walk(c, &c->v->tries[k], state, words))
+            return false;
+    mask_keep(c, state, kinds, words);
+    c->computed++;
+    return true;
+}

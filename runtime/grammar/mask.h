@@ -1,0 +1,36 @@
+// The masks of states: found by a walk over the vocabulary's tries, then kept. See matcher.h.
+#pragma once
+
+#include "runtime/grammar/automaton.h"
+#include "runtime/grammar/matcher.h"
+#include "runtime/grammar/walk.h"
+
+// One edge over plain characters: from a place inside a character by a class of bytes to another.
+struct plain_edge {
+    uint8_t class, to;
+};
+enum { UTF8_PLACES = 8, PLAIN_EDGES_MAX = UTF8_PLACES * 256 };
+
+struct mask_cache {
+    struct grammar *g;
+    struct vocabulary *v;
+    struct automaton a;
+    uint32_t start;
+    struct matcher *matchers; // all that stand in this cache
+    uint32_t *kept;           // masks of states: see mask.c
+    size_t kept_count, kept_capacity;
+    struct pages pages;       // of kept
+    struct plain_edge *edges; // [PLAIN_EDGES_MAX] by place
+    uint32_t edge_first[UTF8_PLACES + 1];
+    uint32_t *path; // [VOCABULARY_TOKEN_BYTES_MAX + 1] states of a walk
+    uint32_t *row;  // [words] for matcher_accept
+    uint64_t computed, reused, forgotten;
+    size_t bytes;
+};
+
+// The edges over plain characters for the classes of the grammar.
+void mask_edges_find(struct mask_cache *c);
+// Writes the mask of a state without end ids. False: a table of the automaton is full.
+bool mask_find(struct mask_cache *c, uint32_t state, uint32_t *words);
+// Forgets all masks; their states have forgotten them already.
+void mask_forget(struct mask_cache *c);

@@ -1,0 +1,65 @@
+// Where a sequence stands in its grammar, and which tokens may come next.
+//
+// A mask cache belongs to one grammar and one vocabulary. It holds the automaton as far as it was
+// walked, and the mask of each state that was asked for; all sequences with that grammar and
+// vocabulary share it. Memory is taken by mask_cache_create, up to its bound, and never after: when
+// a table is full, what no matcher stands on is forgotten and built anew when it is met again.
+//
+// Threads: a mask cache and all of its matchers are used by one thread at a time (an engine's mask
+// worker); whoever hands them over synchronises. Different caches share nothing that changes, so
+// engines never wait for each other. mask_cache_create may be called by any thread.
+//
+// Masks: one row as kernels/ops.h reads it: bit (id % 32) of words[id / 32] set: id is allowed.
+#pragma once
+
+#include "runtime/grammar/grammar.h"
+#include "runtime/grammar/vocabulary.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct mask_cache;
+
+// Takes a count of the grammar and one of the vocabulary. bytes_max: bound of its memory, at least
+// 4 MiB; 0: 32 MiB. The system lends pages as they are touched, so a small grammar holds little.
+struct mask_cache *mask_cache_create(struct grammar *g, struct vocabulary *v, size_t bytes_max);
+void mask_cache_destroy(struct mask_cache *c); // NULL is allowed; no matcher may be left
+
+struct mask_cache_stats {
+    uint64_t computed, reused; // masks
+    uint64_t forgotten;        // times that a table was full
+    uint32_t states;           // of the automaton, now
+    size_t bytes;              // used, now
+};
+struct mask_cache_stats mask_cache_stats(const struct mask_cache *c);
+
+// The caller owns the memory, and must not move it while the matcher is in use. The members are
+// this room's own.
+struct matcher {
+    struct mask_cache *cache;
+    struct matcher *previous, *next; // all matchers of the cache
+    uint32_t state;
+    bool done;
+};
+
+void matcher_init(struct matcher *m, struct mask_cache *c);       // at the beginning of the grammar
+void matcher_copy(struct matcher *m, const struct matcher *from); // m is not in use before
+void matcher_end(struct matcher *m); // leaves the cache; a second call does nothing
+
+// Writes vocabulary_words(v) words; bits from vocab on are 0. A token is allowed where its bytes,
+// after those that were accepted, are the beginning of a string of the grammar; an end id exactly
+// where that string may end here. Where nothing is allowed (a vocabulary without the bytes), and
+// after the end, the end ids are.
+void matcher_mask(struct matcher *m, uint32_t *words);
+// The token was drawn. False: matcher_mask does not allow it, and the state is as before.
+bool matcher_accept(struct matcher *m, int32_t token);
+// The same for bytes that are no token's, such as a forced beginning.
+bool matcher_accept_bytes(struct matcher *m, struct text bytes);
+
+bool matcher_is_done(const struct matcher *m); // an end id was accepted
+bool matcher_may_end(struct matcher *m);       // the string is complete as it stands
+bool matcher_must_end(struct matcher *m);      // ... and nothing can follow
+// Bytes that must come next, whatever tokens carry them: at most out_max, the result is their
+// count. The state is as before.
+uint32_t matcher_forced(struct matcher *m, char *out, uint32_t out_max);

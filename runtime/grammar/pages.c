@@ -1,0 +1,31 @@
+// Mapped pages: malloc would give back used memory, which it has to clear from end to end.
+#include "runtime/grammar/pages.h"
+
+#include "base/status.h"
+
+#include <sys/mman.h>
+
+void pages_open(struct pages *p, size_t bytes)
+{
+    void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    check(at != MAP_FAILED, "%zu bytes of memory cannot be had", bytes);
+    *p = (struct pages){at, 0, bytes};
+}
+
+void pages_close(struct pages *p)
+{
+    if (p->at)
+        munmap(p->at, p->bytes);
+    *p = (struct pages){0};
+}
+
+void *pages_take(struct pages *p, size_t count, size_t bytes_each)
+{
+    size_t bytes = (count * bytes_each + 63) / 64 * 64;
+    check(bytes <= p->bytes - p->used, "%zu bytes of tables, %zu are left", bytes,
+          p->bytes - p->used);
+    void *at = p->at + p->used;
+    p->used += bytes;
+    return at;
+}

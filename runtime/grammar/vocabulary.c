@@ -1,0 +1,192 @@
+// Sorts the tokens of a model into tries. See walk.h.
+#include "runtime/grammar/walk.h"
+
+#include "base/arena.h"
+#include "base/status.h"
+#include "base/utf8.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static int compare_tokens(const void *x, const void *y, void *vocabulary)
+{
+    struct text a = vocabulary_token(vocabulary, *(const int32_t *)x);
+    struct text b = vocabulary_token(vocabulary, *(const int32_t *)y);
+    size_t bytes = a.bytes < b.bytes ? a.bytes : b.bytes;
+    int order = memcmp(a.at, b.at, bytes);
+    if (order == 0)
+        order = (a.bytes > b.bytes) - (a.bytes < b.bytes);
+    return order != 0 ? order : *(const int32_t *)x - *(const int32_t *)y;
+}
+
+// The kind of a token by its text.
+static uint32_t kind_of(struct text token)
+{
+    uint32_t chars = 0, kind = 0;
+    for (size_t i = 0; i < token.bytes; chars++) {
+        unsigned char c = (unsigned char)token.at[i];
+        size_t bytes = utf8_valid(token.at + i, token.bytes - i);
+        if (bytes == 0 && !utf8_is_beginning(token.at + i, token.bytes - i))
+            return KIND_OTHER;
+        if (c < 0x20 || c == '"' || c == '\\')
+            return KIND_OTHER;
+        i = bytes == 0 ? token.bytes : i + bytes;
+    }
+    while (chars > PLAIN_CHARS[kind] && kind < PLAIN_KINDS - 1)
+        kind++;
+    return kind;
+}
+
+// The tokens in order of their bytes become nodes in preorder.
+static void trie_build(struct vocabulary *v, struct trie *trie, const int32_t *sorted,
+                       uint32_t count)
+{
+    uint32_t open[VOCABULARY_TOKEN_BYTES_MAX], depth = 0, capacity = 0;
+    struct text before = {NULL, 0};
+    for (uint32_t i = 0; i < count; i++) {
+        struct text token = vocabulary_token(v, sorted[i]);
+        uint32_t common = 0;
+        while (common < before.bytes && common < token.bytes &&
+               before.at[common] == token.at[common])
+            common++;
+        while (depth > common)
+            trie->nodes[open[--depth]].end = trie->count;
+        if (trie->count + token.bytes > capacity) {
+            capacity = 2 * capacity + VOCABULARY_TOKEN_BYTES_MAX;
+            trie->nodes = heap_grow(trie->nodes, capacity * sizeof *trie->nodes);
+        }
+        for (; depth < token.bytes; depth++) {
+            open[depth] = trie->count;
+            trie->nodes[trie->count++] = (struct trie_node){
+                .token = -1, .depth = (uint16_t)depth, .byte = (uint8_t)token.at[depth]};
+        }
+        struct trie_node *last = &trie->nodes[open[depth - 1]];
+        v->same[sorted[i]] = last->token;
+        last->token = sorted[i];
+        before = token;
+    }
+    while (depth > 0)
+        trie->nodes[open[--depth]].end = trie->count;
+    trie->nodes = heap_grow(trie->nodes, (trie->count + 1) * sizeof *trie->nodes);
+    v->bytes += trie->count * sizeof *trie->nodes;
+}
+
+static void tries_build(struct vocabulary *v)
+{
+    int32_t *sorted[TOKEN_KINDS];
+    uint32_t counts[TOKEN_KINDS] = {0};
+    for (int k = 0; k < TOKEN_KINDS; k++)
+        sorted[k] = heap_take((v->vocab + 1) * sizeof **sorted);
+    for (int k = 0; k < PLAIN_KINDS; k++)
+        v->plain[k] = heap_take_zeroed(v->words, sizeof **v->plain);
+    for (uint32_t id = 0; id < v->vocab; id++) {
+        struct text token = vocabulary_token(v, (int32_t)id);
+        v->same[id] = -1;
+        if (token.bytes == 0)
+            continue;
+        uint32_t kind = kind_of(token);
+        sorted[kind][counts[kind]++] = (int32_t)id;
+        for (uint32_t k = kind; k < PLAIN_KINDS; k++)
+            v->plain[k][id / 32] |= 1u << (id % 32);
+    }
+    for (int k = 0; k < TOKEN_KINDS; k++) {
+        qsort_r(sorted[k], counts[k], sizeof **sorted, compare_tokens, v);
+        trie_build(v, &v->tries[k], sorted[k], counts[k]);
+        heap_give(sorted[k]);
+    }
+}
+
+static void text_copy(struct vocabulary *v, const struct vocabulary_args *args)
+{
+    size_t bytes = 0;
+    for (uint32_t id = 0; id < args->count; id++)
+        bytes += args->tokens[id].bytes;
+    check(bytes < UINT32_MAX, "%zu bytes of tokens", bytes);
+    v->first = heap_take((v->vocab + 1) * sizeof *v->first);
+    v->text = heap_take(bytes + 1);
+    uint32_t at = 0;
+    for (uint32_t id = 0; id < v->vocab; id++) {
+        struct text token = id < args->count ? args->tokens[id] : (struct text){NULL, 0};
+        v->first[id] = at;
+        if (!token.at || token.bytes > VOCABULARY_TOKEN_BYTES_MAX ||
+            vocabulary_is_end(v, (int32_t)id))
+            continue;
+        memcpy(v->text + at, token.at, token.bytes);
+        at += (uint32_t)token.bytes;
+    }
+    v->first[v->vocab] = at;
+    v->bytes += bytes;
+}
+
+struct vocabulary *vocabulary_create(const struct vocabulary_args *args)
+{
+    check(args->count <= args->vocab && args->vocab < INT32_MAX, "%u tokens for %u ids",
+          args->count, args->vocab);
+    struct vocabulary *v = heap_take_zeroed(1, sizeof *v);
+    atomic_init(&v->owners, 1);
+    v->vocab = args->vocab;
+    v->words = (args->vocab + 31) / 32;
+    v->ends = heap_take((args->end_count + 1) * sizeof *v->ends);
+    for (uint32_t i = 0; i < args->end_count; i++)
+        if (args->end_ids[i] >= 0 && (uint32_t)args->end_ids[i] < v->vocab)
+            v->ends[v->end_count++] = args->end_ids[i];
+    v->bytes = sizeof *v + v->vocab * (sizeof *v->first + sizeof *v->same) +
+               PLAIN_KINDS * (size_t)v->words * sizeof **v->plain;
+    v->same = heap_take((v->vocab + 1) * sizeof *v->same);
+    text_copy(v, args);
+    tries_build(v);
+    return v;
+}
+
+struct vocabulary *vocabulary_take(struct vocabulary *v)
+{
+    // Who takes holds one already, so nothing is ordered by it.
+    atomic_fetch_add_explicit(&v->owners, 1, memory_order_relaxed);
+    return v;
+}
+
+void vocabulary_give(struct vocabulary *v)
+{
+    // acq_rel: what others read of it comes before the last one frees it.
+    if (!v || atomic_fetch_sub_explicit(&v->owners, 1, memory_order_acq_rel) != 1)
+        return;
+    for (int k = 0; k < TOKEN_KINDS; k++)
+        heap_give(v->tries[k].nodes);
+    for (int k = 0; k < PLAIN_KINDS; k++)
+        heap_give(v->plain[k]);
+    heap_give(v->same);
+    heap_give(v->first);
+    heap_give(v->text);
+    heap_give(v->ends);
+    heap_give(v);
+}
+
+uint32_t vocabulary_size(const struct vocabulary *v)
+{
+    return v->vocab;
+}
+
+uint32_t vocabulary_words(const struct vocabulary *v)
+{
+    return v->words;
+}
+
+size_t vocabulary_bytes(const struct vocabulary *v)
+{
+    return v->bytes;
+}
+
+struct text vocabulary_token(const struct vocabulary *v, int32_t token)
+{
+    if (token < 0 || (uint32_t)token >= v->vocab)
+        return (struct text){NULL, 0};
+    return text_span(v->text + v->first[token], v->first[token + 1] - v->first[token]);
+}
+
+bool vocabulary_is_end(const struct vocabulary *v, int32_t token)
+{
+    for (uint32_t i = 0; i < v->end_count; i++)
+        if (v->ends[i] == token)
+            return true;
+    return false;
+}

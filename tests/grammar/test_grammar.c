@@ -1,0 +1,470 @@
+// Grammars beside the slowest matcher there is (oracle.c): random trees, every token of a small
+// vocabulary in every state, what two expressions have in common, limits and errors.
+#include "base/arena.h"
+#include "base/utf8.h"
+#include "runtime/grammar/matcher.h"
+#include "tests/grammar/oracle.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+enum { TOKENS = 150, VOCAB = 157, END_ID = 150, OTHER_END = 152, NEVER = 151 };
+
+// Tokens of one to six bytes over the letters of the trees; some twice, some cut characters.
+static struct vocabulary *words_vocabulary(uint64_t seed)
+{
+    static const char *pieces[] = {
+        "a",        "b",        "c",    "\xC3",  "\xA9",     "\xE2\x82",     "\xAC",
+        "\xF0\x9F", "\x98\x80", "\"",   "\\",    " ",        "\x1F",         "\xC3\xA9",
+        "aaaa",     "\xED\x9F", "\xFF", "abcab", "aaaaaaaa", "bbbbbbbbbbbb", "\xED\xA0"};
+    char store[TOKENS][80];
+    struct text tokens[TOKENS + 2];
+    int32_t ends[] = {END_ID, OTHER_END, -1, 4000};
+    for (uint32_t t = 0; t < TOKENS; t++) {
+        size_t bytes = 0;
+        for (uint32_t i = 0; i <= (t < 21 ? 0 : oracle_random(&seed, 3)); i++) {
+            struct text piece = text_of(pieces[t < 21 ? t : oracle_random(&seed, 21)]);
+            memcpy(store[t] + bytes, piece.at, piece.bytes);
+            bytes += piece.bytes;
+        }
+        tokens[t] = text_span(store[t], bytes);
+    }
+    tokens[END_ID] = text_of("a");
+    tokens[NEVER] = (struct text){NULL, 0};
+    struct vocabulary_args args = {VOCAB, tokens, TOKENS + 2, ends, 4};
+    return vocabulary_create(&args);
+}
+
+static struct grammar *tree_grammar(const struct oracle *o)
+{
+    struct error err = {0};
+    struct grammar *g;
+    struct grammar_builder *b = grammar_begin(NULL);
+    if (grammar_finish(b, oracle_build(o, b), &g, &err) != STATUS_OK)
+        fail_msg("%s", err.text);
+    return g;
+}
+
+static bool bit(const uint32_t *words, uint32_t id)
+{
+    return words[id / 32] >> (id % 32) & 1;
+}
+
+// Every bit of the mask at this place, beside the tree.
+static void compare_mask(const struct oracle *o, struct vocabulary *v, struct matcher *m,
+                         const char *prefix, size_t bytes)
+{
+    uint32_t words[(VOCAB + 31) / 32], any = 0;
+    memset(words, 0xA5, sizeof words);
+    matcher_mask(m, words);
+    for (uint32_t id = 0; id < VOCAB; id++) {
+        struct text token = vocabulary_token(v, (int32_t)id);
+        char text[256];
+        if (id == END_ID || id == OTHER_END || bytes + token.bytes > ORACLE_TEXT_MAX)
+            continue;
+        memcpy(text, prefix, bytes);
+        if (token.bytes > 0)
+            memcpy(text + bytes, token.at, token.bytes);
+        bool want = token.bytes > 0 && oracle_match(o, text_span(text, bytes + token.bytes)).begins;
+        if (bit(words, id) != want)
+            fail_msg("tree %llu, after %.*s: token %u is %d", (unsigned long long)o->number,
+                     (int)bytes, prefix, id, bit(words, id));
+        any |= want;
+    }
+    bool ends = oracle_match(o, text_span(prefix, bytes)).matches;
+    assert_int_equal(matcher_may_end(m), ends);
+    assert_int_equal(bit(words, END_ID), ends || !any);
+    assert_int_equal(bit(words, OTHER_END), bit(words, END_ID));
+    assert_int_equal(words[VOCAB / 32] >> (VOCAB % 32), 0);
+}
+
+// One walk through the grammar by tokens that it allows.
+static void walk_tree(const struct oracle *o, struct vocabulary *v, struct mask_cache *c,
+                      uint64_t seed)
+{
+    struct matcher m;
+    char text[256];
+    size_t bytes = 0;
+    matcher_init(&m, c);
+    for (int step = 0; step < 12 && bytes < 24; step++) {
+        compare_mask(o, v, &m, text, bytes);
+        uint32_t from = oracle_random(&seed, TOKENS), id = 0;
+        for (uint32_t i = 0; i < TOKENS; i++) {
+            id = (from + i) % TOKENS;
+            struct text token = vocabulary_token(v, (int32_t)id);
+            memcpy(text + bytes, token.at, token.bytes);
+            bool want = oracle_match(o, text_span(text, bytes + token.bytes)).begins;
+            assert_int_equal(matcher_accept(&m, (int32_t)id), want);
+            if (want)
+                break;
+            id = TOKENS;
+        }
+        if (id == TOKENS)
+            break;
+        bytes += vocabulary_token(v, (int32_t)id).bytes;
+    }
+    assert_false(matcher_accept(&m, NEVER));
+    assert_false(matcher_accept(&m, VOCAB - 1));
+    matcher_end(&m);
+}
+
+static void test_masks_match_the_simplest_matcher(void **state)
+{
+    (void)state;
+    static struct oracle o;
+    for (uint64_t seed = 0; seed < 150; seed++) {
+        struct vocabulary *v = words_vocabulary(seed);
+        oracle_grow(&o, seed, seed % 2);
+        struct grammar *g = tree_grammar(&o);
+        struct mask_cache *c = mask_cache_create(g, v, 0);
+        for (uint64_t walk = 0; walk < 4; walk++)
+            walk_tree(&o, v, c, seed * 100 + walk);
+        mask_cache_destroy(c);
+        grammar_give(g);
+        vocabulary_give(v);
+    }
+}
+
+// Strings of up to five letters: the product matches exactly what the two trees say.
+static void compare_product(const struct oracle *x, const struct oracle *y, struct grammar *g,
+                            bool except, uint64_t seed)
+{
+    static const char letters[] = "abc";
+    struct vocabulary *v = words_vocabulary(1);
+    struct mask_cache *c = g ? mask_cache_create(g, v, 0) : NULL;
+    for (uint32_t bytes = 0, count = 1; bytes <= 5; bytes++, count *= 3)
+        for (uint32_t i = 0; i < count; i++) {
+            char text[8];
+            for (uint32_t k = 0, rest = i; k < bytes; k++, rest /= 3)
+                text[k] = letters[rest % 3];
+            struct text in = text_span(text, bytes);
+            bool want = oracle_match(x, in).matches && oracle_match(y, in).matches != except;
+            struct matcher m;
+            if (c)
+                matcher_init(&m, c);
+            bool got = c && matcher_accept_bytes(&m, in) && matcher_may_end(&m);
+            if (c)
+                matcher_end(&m);
+            if (got != want)
+                fail_msg("seed %llu: %.*s %d", (unsigned long long)seed, (int)bytes, text, got);
+        }
+    mask_cache_destroy(c);
+    vocabulary_give(v);
+}
+
+static void test_common_and_excepted_strings(void **state)
+{
+    (void)state;
+    static struct oracle x, y;
+    uint32_t empty = 0;
+    for (uint64_t seed = 0; seed < 120; seed++) {
+        bool except = seed % 2;
+        struct error err;
+        struct grammar *g = NULL;
+        struct grammar_builder *b = grammar_begin(NULL);
+        oracle_grow(&x, 2 * seed + 5000, false);
+        oracle_grow(&y, 2 * seed + 5001, false);
+        uint32_t out, one = oracle_build(&x, b), other = oracle_build(&y, b);
+        enum status status = except ? grammar_except(b, one, other, &out, &err)
+                                    : grammar_both(b, one, other, &out, &err);
+        if (status == STATUS_TOO_LARGE) { // two long counts
+            grammar_abandon(b);
+            continue;
+        }
+        assert_int_equal(status, STATUS_OK);
+        empty += out == GRAMMAR_NOTHING;
+        if (out == GRAMMAR_NOTHING)
+            grammar_abandon(b);
+        else
+            assert_int_equal(grammar_finish(b, out, &g, &err), STATUS_OK);
+        compare_product(&x, &y, g, except, seed);
+        grammar_give(g);
+    }
+    assert_in_range(empty, 1, 100);
+}
+
+static uint32_t length_of(struct grammar *g, struct vocabulary *v, const char *text, bool *ends)
+{
+    struct mask_cache *c = mask_cache_create(g, v, 0);
+    struct matcher m;
+    uint32_t bytes = 0;
+    matcher_init(&m, c);
+    while (text[bytes] != '\0' && matcher_accept_bytes(&m, text_span(text + bytes, 1)))
+        bytes++;
+    *ends = matcher_may_end(&m);
+    matcher_end(&m);
+    mask_cache_destroy(c);
+    return bytes;
+}
+
+static struct grammar *finished(struct grammar_builder *b, uint32_t root)
+{
+    struct error err = {0};
+    struct grammar *g;
+    if (grammar_finish(b, root, &g, &err) != STATUS_OK)
+        fail_msg("%s", err.text);
+    return g;
+}
+
+// All code points beside the ranges, for one list of ranges and its complement.
+static void compare_chars(const struct grammar_range *ranges, uint32_t count, bool except)
+{
+    struct vocabulary *v = words_vocabulary(1);
+    struct grammar_builder *b = grammar_begin(NULL);
+    uint32_t e = except ? grammar_chars_except(b, ranges, count) : grammar_chars(b, ranges, count);
+    struct grammar *g = finished(b, e);
+    struct mask_cache *c = mask_cache_create(g, v, 0);
+    struct matcher start, m;
+    matcher_init(&start, c);
+    for (uint32_t point = 0; point <= 0x10FFFF; point++) {
+        char utf8[4];
+        bool want = false;
+        for (uint32_t r = 0; r < count; r++)
+            want |= point >= ranges[r].first && point <= ranges[r].last;
+        if (point >= 0xD800 && point <= 0xDFFF)
+            continue;
+        matcher_copy(&m, &start);
+        bool got = matcher_accept_bytes(&m, text_span(utf8, utf8_write(point, utf8))) &&
+                   matcher_may_end(&m) && matcher_must_end(&m);
+        matcher_end(&m);
+        if (got != (want != except))
+            fail_msg("U+%04X is %d", point, got);
+    }
+    static const char *const wrong[] = {
+        "\xC0\x80",         "\xC1\xBF",         "\xE0\x9F\xBF", "\xED\xA0\x80",
+        "\xF0\x8F\xBF\xBF", "\xF4\x90\x80\x80", "\xF5\x80",     "\x80"};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        assert_false(matcher_accept_bytes(&start, text_of(wrong[i])));
+    matcher_end(&start);
+    mask_cache_destroy(c);
+    grammar_give(g);
+    vocabulary_give(v);
+}
+
+static void test_code_points_become_utf8(void **state)
+{
+    (void)state;
+    static const struct grammar_range ranges[][4] = {
+        {{0x41, 0x5A}, {0x61, 0x7A}, {0xC0, 0x17F}, {0x4E00, 0x9FFF}},
+        {{0x10000, 0x10FFFF}, {0x7FF, 0x800}, {0x7F, 0x81}, {0xFFFD, 0xFFFF}},
+        {{0xD7FF, 0xE000}, {0, 0}, {0x1F5FF, 0x1F601}, {0x12345, 0x23456}},
+        {{0xD800, 0xDFFF}, {0xFF, 0xFF}, {0xFF, 0x101}, {0x110000, 0x7FFFFFFF}},
+    };
+    for (int i = 0; i < 4; i++)
+        compare_chars(ranges[i], 4, i % 2);
+    struct grammar_builder *b = grammar_begin(NULL);
+    assert_int_equal(grammar_chars(b, NULL, 0), GRAMMAR_NOTHING);
+    struct grammar_range surrogates = {0xD800, 0xDFFF}, all = {0, 0x10FFFF};
+    assert_int_equal(grammar_chars(b, &surrogates, 1), GRAMMAR_NOTHING);
+    assert_int_equal(grammar_chars_except(b, &all, 1), GRAMMAR_NOTHING);
+    assert_int_equal(grammar_chars_except(b, NULL, 0), grammar_chars(b, &all, 1));
+    grammar_abandon(b);
+}
+
+static void test_choices_share_their_beginnings(void **state)
+{
+    (void)state;
+    enum { STRINGS = 3000 };
+    static char store[STRINGS][12];
+    static struct text strings[STRINGS + 2];
+    struct vocabulary *v = words_vocabulary(1);
+    for (int i = 0; i < STRINGS; i++)
+        strings[i] = text_span(store[i], (size_t)snprintf(store[i], 12, "word%d", i * 7));
+    strings[STRINGS] = strings[5];
+    strings[STRINGS + 1] = text_of("");
+    struct grammar_builder *b = grammar_begin(NULL);
+    struct grammar *g = finished(b, grammar_choice(b, strings, STRINGS + 2));
+    assert_in_range(grammar_bytes(g), 1, 400000);
+    bool ends;
+    static const struct {
+        const char *text;
+        uint32_t bytes;
+        bool ends;
+    } cases[] = {{"", 0, true},          {"word", 4, false},      {"word0", 5, true},
+                 {"word7", 5, true},     {"word8", 5, false},     {"word20993", 9, true},
+                 {"word21000", 8, true}, {"word209930", 9, true}, {"x", 0, true}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        assert_int_equal(length_of(g, v, cases[i].text, &ends), cases[i].bytes);
+        assert_int_equal(ends, cases[i].ends);
+    }
+    grammar_give(g);
+    vocabulary_give(v);
+}
+
+static void test_large_repeats_stay_small(void **state)
+{
+    (void)state;
+    enum { MOST = 100000 };
+    static char text[MOST + 2];
+    struct vocabulary *v = words_vocabulary(1);
+    struct grammar_builder *b = grammar_begin(NULL);
+    // Counts that can be read in many ways: one or two letters a turn.
+    uint32_t pair =
+        grammar_either(b, grammar_literal(b, text_of("a")), grammar_literal(b, text_of("aa")));
+    struct grammar *g = finished(b, grammar_repeat(b, pair, 1000, MOST / 2));
+    assert_in_range(grammar_bytes(g), 1, 4096);
+    bool ends;
+    memset(text, 'a', MOST + 1);
+    assert_int_equal(length_of(g, v, text, &ends), MOST);
+    assert_true(ends);
+    text[999] = 'b';
+    assert_int_equal(length_of(g, v, text, &ends), 999);
+    assert_false(ends);
+    grammar_give(g);
+    vocabulary_give(v);
+}
+
+static struct grammar *brackets_grammar(void)
+{
+    struct grammar_builder *b = grammar_begin(NULL);
+    uint32_t rule, list = grammar_rule(b, text_of("list"), &rule);
+    uint32_t parts[] = {grammar_literal(b, text_of("(")), grammar_optional(b, list),
+                        grammar_literal(b, text_of(")"))};
+    grammar_rule_set(b, rule, grammar_join_all(b, parts, 3));
+    return finished(b, list);
+}
+
+static void test_nesting_is_followed_and_bounded(void **state)
+{
+    (void)state;
+    enum { DEEP = 3000, TOO_DEEP = 20000 };
+    static char text[TOO_DEEP + 1];
+    struct vocabulary *v = words_vocabulary(1);
+    struct grammar *g = brackets_grammar();
+    bool ends;
+    memset(text, '(', DEEP);
+    memset(text + DEEP, ')', DEEP + 1);
+    assert_int_equal(length_of(g, v, text, &ends), 2 * DEEP);
+    assert_true(ends);
+    memset(text, '(', TOO_DEEP);
+    uint32_t bytes = length_of(g, v, text, &ends);
+    assert_in_range(bytes, DEEP, 4000);
+    memset(text + bytes, ')', bytes + 1); // what is open can still be closed
+    assert_int_equal(length_of(g, v, text, &ends), 2 * bytes);
+    assert_true(ends);
+    grammar_give(g);
+    vocabulary_give(v);
+}
+
+static void finish_fails(struct grammar_builder *b, uint32_t root, enum status status,
+                         const char *sentence)
+{
+    struct error err;
+    struct grammar *g = (struct grammar *)&err;
+    assert_int_equal(grammar_finish(b, root, &g, &err), status);
+    assert_null(g);
+    assert_string_equal(err.text, sentence);
+}
+
+static void test_errors_name_the_rule(void **state)
+{
+    (void)state;
+    struct grammar_builder *b = grammar_begin(NULL);
+    uint32_t one, other, x = grammar_rule(b, text_of("x"), &one),
+                         y = grammar_rule(b, text_of("y"), &other);
+    finish_fails(b, x, STATUS_INVALID, "the rule x is used and not defined");
+
+    b = grammar_begin(NULL);
+    x = grammar_rule(b, text_of("x"), &one);
+    y = grammar_rule(b, text_of("y"), &other);
+    grammar_rule_set(b, one,
+                     grammar_join(b, grammar_optional(b, grammar_literal(b, text_of("-"))), y));
+    grammar_rule_set(b, other,
+                     grammar_either(b, grammar_literal(b, text_of("b")), grammar_join(b, x, x)));
+    struct error err;
+    struct grammar *g;
+    assert_int_equal(grammar_finish(b, y, &g, &err), STATUS_INVALID);
+    assert_non_null(strstr(err.text, " begins with itself (left recursion): write it as a repeat"));
+
+    b = grammar_begin(NULL);
+    x = grammar_rule(b, text_of("x"), &one);
+    grammar_rule_set(b, one, grammar_join(b, grammar_literal(b, text_of("a")), x));
+    finish_fails(b, x, STATUS_INVALID, "no text at all matches the grammar");
+
+    b = grammar_begin(&(struct grammar_limits){.work_max = 1000});
+    for (int i = 0; i < 1000; i++)
+        x = grammar_literal(b, text_of("abcdefgh"));
+    assert_true(grammar_failed(b));
+    finish_fails(b, x, STATUS_TOO_LARGE,
+                 "the grammar takes too long to compile: make it smaller or simpler");
+
+    b = grammar_begin(&(struct grammar_limits){.bytes_max = 1 << 20});
+    for (uint32_t i = 0; i < 100000; i++)
+        x = grammar_repeat(b, GRAMMAR_EMPTY + 1 + i % 2, i, i + 1);
+    for (uint32_t i = 0; i < 100000; i++)
+        x = grammar_join(b, grammar_byte(b, (uint8_t)i, (uint8_t)i),
+                         grammar_repeat(b, grammar_byte(b, 1, 2), i, i + 7));
+    assert_true(grammar_failed(b));
+    assert_int_equal(grammar_finish(b, x, &g, &err), STATUS_TOO_LARGE);
+
+    b = grammar_begin(NULL); // nested, so it has no finite automaton
+    x = grammar_rule(b, text_of("x"), &one);
+    grammar_rule_set(
+        b, one,
+        grammar_join(b, grammar_literal(b, text_of("(")),
+                     grammar_join(b, grammar_optional(b, x), grammar_literal(b, text_of(")")))));
+    assert_int_equal(grammar_both(b, x, x, &y, &err), STATUS_UNSUPPORTED);
+    assert_false(grammar_failed(b));
+    grammar_abandon(b);
+    grammar_abandon(NULL);
+}
+
+// Ways that can never end are not begun: x has a branch that recurses without end.
+static void test_dead_ends_are_cut(void **state)
+{
+    (void)state;
+    struct vocabulary *v = words_vocabulary(1);
+    struct grammar_builder *b = grammar_begin(NULL);
+    uint32_t rule, endless = grammar_rule(b, text_of("endless"), &rule);
+    grammar_rule_set(b, rule, grammar_join(b, grammar_literal(b, text_of("a")), endless));
+    uint32_t root = grammar_either(
+        b, grammar_join(b, grammar_literal(b, text_of("b")), endless),
+        grammar_repeat(b, grammar_repeat(b, grammar_literal(b, text_of("c")), 0, 2), 2, 3));
+    struct grammar *g = finished(b, root);
+    bool ends;
+    assert_int_equal(length_of(g, v, "ba", &ends), 0);
+    assert_true(ends);
+    assert_int_equal(length_of(g, v, "ccccccc", &ends), 6);
+    grammar_give(g);
+    vocabulary_give(v);
+}
+
+static void test_equal_grammars_have_equal_hashes(void **state)
+{
+    (void)state;
+    struct grammar *g[3];
+    static const char *const words[] = {"same", "same", "other"};
+    for (int i = 0; i < 3; i++) {
+        struct grammar_builder *b = grammar_begin(NULL);
+        uint32_t root = grammar_repeat(b, grammar_literal(b, text_of(words[i])), 1, 9);
+        if (i == 1) // what is not used does not count
+            grammar_literal(b, text_of("unused"));
+        g[i] = finished(b, root);
+    }
+    struct grammar_hash a = grammar_hash(g[0]), c = grammar_hash(g[1]), d = grammar_hash(g[2]);
+    assert_memory_equal(&a, &c, sizeof a);
+    assert_true(a.at[0] != d.at[0] && a.at[1] != d.at[1]);
+    for (int i = 0; i < 3; i++)
+        grammar_give(g[i]);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_masks_match_the_simplest_matcher),
+        cmocka_unit_test(test_common_and_excepted_strings),
+        cmocka_unit_test(test_code_points_become_utf8),
+        cmocka_unit_test(test_choices_share_their_beginnings),
+        cmocka_unit_test(test_large_repeats_stay_small),
+        cmocka_unit_test(test_nesting_is_followed_and_bounded),
+        cmocka_unit_test(test_errors_name_the_rule),
+        cmocka_unit_test(test_dead_ends_are_cut),
+        cmocka_unit_test(test_equal_grammars_have_equal_hashes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
