@@ -5,6 +5,8 @@
 #include "cli/ready.h"
 #include "cli/signals.h"
 #include "http/server.h"
+#include "http/work.h"
+#include "kernels/cpu/cgroups.h"
 #include "kernels/cpu/memory.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -149,14 +151,6 @@ static void keys_end(struct serving *s)
     keys_wipe(&s->keys);
 }
 
-// There are at least two, because one is reserved for small bodies.
-static uint32_t text_workers(void)
-{
-    enum { LEAST = 2, MOST = 4 };
-    long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    return cores < LEAST ? LEAST : cores > MOST ? MOST : (uint32_t)cores;
-}
-
 // By default 2 % of the free memory, and room for a few of the largest bodies at least.
 static uint64_t body_memory(const struct serving *s)
 {
@@ -169,21 +163,21 @@ static uint64_t body_memory(const struct serving *s)
 static struct server_options server_options_of(const struct serving *s)
 {
     static const int http2[] = {1, 0, -1};
-    return (struct server_options){.host = s->settings.host,
-                                   .port = s->settings.port,
-                                   .http_threads = s->settings.http_threads,
-                                   .text_workers = text_workers(),
-                                   .api_keys = (const char *const *)s->keys.list.at,
-                                   .api_key_count = s->keys.list.count,
-                                   .api_keys_fixed = s->settings.api_keys.count,
-                                   .ssl_certfile = s->settings.ssl_certfile,
-                                   .ssl_keyfile = s->settings.ssl_keyfile,
-                                   .http2 = http2[s->settings.http2],
-                                   .connections_max = s->settings.connections_max,
-                                   .body_memory_max = s->body_memory,
-                                   .shutdown_timeout_ms =
-                                       (uint64_t)(s->settings.shutdown_timeout * 1000),
-                                   .vllm_metrics = true};
+    return (struct server_options){
+        .host = s->settings.host,
+        .port = s->settings.port,
+        .http_threads = s->settings.http_threads,
+        .text_workers = work_count(cgroups_cores_usable(&cgroups_system)),
+        .api_keys = (const char *const *)s->keys.list.at,
+        .api_key_count = s->keys.list.count,
+        .api_keys_fixed = s->settings.api_keys.count,
+        .ssl_certfile = s->settings.ssl_certfile,
+        .ssl_keyfile = s->settings.ssl_keyfile,
+        .http2 = http2[s->settings.http2],
+        .connections_max = s->settings.connections_max,
+        .body_memory_max = s->body_memory,
+        .shutdown_timeout_ms = (uint64_t)(s->settings.shutdown_timeout * 1000),
+        .vllm_metrics = true};
 }
 
 // Opens the port, which answers health checks while the models are loaded.
@@ -205,11 +199,12 @@ static enum status server_up(struct serving *s, struct error *err)
 static enum status models_up(struct serving *s, const struct model_spec *specs, uint32_t count,
                              struct error *err)
 {
-    char http_line[160];
-    snprintf(http_line, sizeof http_line,
-             "http: at most %.2f GiB, of them %.2f GiB for request bodies under way "
-             "(--max-body-memory)",
-             (double)s->http_bytes / 0x1p30, (double)s->body_memory / 0x1p30);
+    char http_line[200];
+    snprintf(
+        http_line, sizeof http_line,
+        "http: connections, request bodies and their preparation may take up to %.2f GiB beside "
+        "the models, of them %.2f GiB for bodies under way (--max-body-memory)",
+        (double)s->http_bytes / 0x1p30, (double)s->body_memory / 0x1p30);
     enum status status =
         models_plan(&s->loaded, specs, count, s->settings.http_threads, http_line, err);
     if (status == STATUS_OK)

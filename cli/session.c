@@ -211,7 +211,7 @@ int session_command_run(const struct session_command *c)
     model_settings_init(&model);
     device_settings_init(&device);
     device.log_level = LOG_WARNING; // progress lines would only disturb the result
-    const struct option_table tables[] = {c->own, device_options_table, model_options_table};
+    const struct option_table tables[] = {c->own, device_options_table, session_options_table};
     void *const fields[] = {c->settings, &device, &model};
     const char *const titles[] = {c->own_title, "Device:", "Model:"};
     uint32_t first = c->own.count > 0 ? 0 : 1;

@@ -7,6 +7,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+enum { SERVING_ROWS = 7 }; // the last ones of model_rows
+
 #define AT(type, field) offsetof(struct type, field)
 
 // clang-format off: a row is easier to read in few lines
@@ -32,20 +34,23 @@ static const struct option_row model_rows[] = {
      "tokens of a KV block: 16, 32 or 64"},
     {"kv-cache-memory", OPTION_BYTES, AT(model_settings, kv_cache_memory), 0, 0x1p50, {0},
      "0: a share of what is free", "bytes for keys and values; suffixes K, M, G, T"},
-    {"step-stretch", OPTION_REAL, AT(model_settings, step_stretch), 0, 1000, {0},
-     "2.5 on a CPU, else 0",
-     "prompts may make a step so many times as long as the median one; up to 1: no bound"},
-    {"kv-share", OPTION_REAL, AT(model_settings, kv_share), 0.001, 1000, {0}, "1",
-     "weight of this model when the memory for keys and values is split"},
     {"chat-template", OPTION_TEXT, AT(model_settings, chat_template), 0, 0, {0}, "the model's",
      "file with the chat template to use"},
-    {"generation-config", OPTION_CHOICE, AT(model_settings, generation_config), 0, 0,
-     {"none", "auto"}, "none", "auto: sampling defaults from generation_config.json"},
     {"rerank-prompt", OPTION_CHOICE, AT(model_settings, rerank_prompt), 0, 0,
      {"auto", "pair", "yes-no"}, "auto, as the folder says",
      "what a Qwen3ForSequenceClassification is given: a text pair, or Qwen3-Reranker's prompt"},
     {"special-tokens-in-text", OPTION_FLAG, AT(model_settings, special_tokens_in_text), 0, 0, {0},
      "off: they are text", "embedders take markers such as [SEP] in an input as special tokens"},
+    {"load-format", OPTION_CHOICE, AT(model_settings, load_format), 0, 0, {"auto", "dummy"},
+     "auto", "dummy: random weights, only config.json is needed"},
+    // SERVING_ROWS: of use where many requests, or several models, share a device.
+    {"kv-share", OPTION_REAL, AT(model_settings, kv_share), 0.001, 1000, {0}, "1",
+     "weight of this model when the memory for keys and values is split"},
+    {"step-stretch", OPTION_REAL, AT(model_settings, step_stretch), 0, 1000, {0},
+     "2.5 on a CPU, else 0",
+     "prompts may make a step so many times as long as the median one; up to 1: no bound"},
+    {"generation-config", OPTION_CHOICE, AT(model_settings, generation_config), 0, 0,
+     {"none", "auto"}, "none", "auto: sampling defaults from generation_config.json"},
     {"max-queued-requests", OPTION_COUNT, AT(model_settings, max_queued_requests), 1, 65536, {0},
      "2048", "requests accepted and not yet finished, at most; more get 503 or 529"},
     {"max-queued-tokens", OPTION_COUNT, AT(model_settings, max_queued_tokens), 0, 1073741824, {0},
@@ -57,12 +62,12 @@ static const struct option_row model_rows[] = {
      "suffixes K, M, G, T"},
     {"enable-prefix-caching", OPTION_FLAG, AT(model_settings, enable_prefix_caching), 0, 0, {0},
      "on", "reuse keys and values of equal prompt beginnings"},
-    {"load-format", OPTION_CHOICE, AT(model_settings, load_format), 0, 0, {"auto", "dummy"},
-     "auto", "dummy: random weights, only config.json is needed"},
 };
 // clang-format on
 const struct option_table model_options_table = {model_rows,
                                                  sizeof model_rows / sizeof *model_rows};
+const struct option_table session_options_table = {
+    model_rows, sizeof model_rows / sizeof *model_rows - SERVING_ROWS};
 
 // clang-format off: a row is easier to read in few lines
 static const struct option_row device_rows[] = {

@@ -52,6 +52,7 @@ void device_settings_init(struct device_settings *s);
 void serve_settings_init(struct serve_settings *s);
 
 extern const struct option_table model_options_table;
+extern const struct option_table session_options_table; // those of it that serve no crowd
 extern const struct option_table device_options_table;
 extern const struct option_table serve_options_table;
 

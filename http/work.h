@@ -41,6 +41,14 @@ static inline uint32_t work_large_count(uint32_t workers)
     return workers > 1 ? workers - 1 : 1;
 }
 
+// How many workers so many processors are given: at least two, because one is reserved for small
+// bodies.
+static inline uint32_t work_count(uint32_t cores)
+{
+    enum { LEAST = 2, MOST = 4 };
+    return cores < LEAST ? LEAST : cores > MOST ? MOST : cores;
+}
+
 struct work_options {
     uint32_t workers;            // for small bodies; as many run at once
     uint32_t sizes;              // number of body sizes

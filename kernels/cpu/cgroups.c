@@ -1,8 +1,10 @@
 #include "kernels/cpu/cgroups.h"
 
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 const struct cgroups_place cgroups_system = {"/sys/fs/cgroup", "/proc/self/cgroup"};
 
@@ -149,4 +151,16 @@ uint32_t cgroups_cores(const struct cgroups_place *place)
 {
     uint64_t least = groups_least(place, "cpu", cores);
     return least < UINT32_MAX ? (uint32_t)least : UINT32_MAX;
+}
+
+uint32_t cgroups_cores_usable(const struct cgroups_place *place)
+{
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    long online = sysconf(_SC_NPROCESSORS_ONLN);
+    uint32_t cores = online > 0 ? (uint32_t)online : 1;
+    if (sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) > 0)
+        cores = (uint32_t)CPU_COUNT(&set);
+    uint32_t paid = cgroups_cores(place);
+    return paid < cores ? paid : cores;
 }

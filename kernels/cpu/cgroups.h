@@ -16,3 +16,7 @@ uint64_t cgroups_memory_free(const struct cgroups_place *place);
 
 // Processors that the smallest quota allows, rounded up. UINT32_MAX: no quota.
 uint32_t cgroups_cores(const struct cgroups_place *place);
+
+// Processors that this process may use, by its affinity and that quota: more threads would spend
+// the quota spinning, and then all of them would be throttled. At least 1.
+uint32_t cgroups_cores_usable(const struct cgroups_place *place);

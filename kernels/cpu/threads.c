@@ -8,7 +8,6 @@
 
 #include <linux/futex.h>
 #include <pthread.h>
-#include <sched.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -154,25 +153,11 @@ uint32_t threads_count(const struct threads *threads)
     return threads->count;
 }
 
-// Cores that this process may use, limited by its control groups' quota: more threads would spend
-// the quota spinning, and then all of them would be throttled.
-static uint32_t cores_usable(void)
-{
-    cpu_set_t set;
-    CPU_ZERO(&set);
-    long online = sysconf(_SC_NPROCESSORS_ONLN);
-    uint32_t cores = online > 0 ? (uint32_t)online : 1;
-    if (sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) > 0)
-        cores = (uint32_t)CPU_COUNT(&set);
-    uint32_t paid = cgroups_cores(&cgroups_system);
-    return paid < cores ? paid : cores;
-}
-
 enum status threads_open(struct threads **out, uint32_t count, struct error *err)
 {
     *out = NULL;
     if (count == 0)
-        count = cores_usable();
+        count = cgroups_cores_usable(&cgroups_system);
     if (count > THREADS_MAX)
         return error_set(err, STATUS_INVALID, "%u threads asked for, at most %u are possible",
                          count, (unsigned)THREADS_MAX);

@@ -1,5 +1,6 @@
 // Where API keys come from: options, a file, the environment; one is generated on loopback only.
 #include "cli/keys.h"
+#include "http/key_rules.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -153,13 +154,127 @@ static void test_wiped(void **state)
     unlink(path);
 }
 
+// Options come first, then the file: the numbers in the log follow. The environment is read only
+// where neither gives a key.
+static void test_order_of_sources(void **state)
+{
+    (void)state;
+    char path[] = "/tmp/weft-keys-XXXXXX";
+    int fd = mkstemp(path);
+    assert_true(write(fd, "f1\nf2", 5) == 5);
+    close(fd);
+    const char *given[] = {"o1", "o2"};
+    struct serve_settings s = {.host = "0.0.0.0", .api_keys = {given, 2}, .api_key_file = path};
+    struct keys keys;
+    struct error err;
+    setenv("WEFT_API_KEY", "e", 1);
+    assert_int_equal(keys_collect(&keys, &s, arena, &err), STATUS_OK);
+    static const char *const wanted[] = {"o1", "o2", "f1", "f2"};
+    assert_int_equal(keys.list.count, 4);
+    for (int i = 0; i < 4; i++)
+        assert_string_equal(keys.list.at[i], wanted[i]);
+    s.api_keys.count = 0;
+    assert_int_equal(keys_collect(&keys, &s, arena, &err), STATUS_OK);
+    assert_int_equal(keys.list.count, 2);
+    s.api_key_file = NULL;
+    assert_int_equal(keys_collect(&keys, &s, arena, &err), STATUS_OK);
+    assert_int_equal(keys.list.count, 1);
+    assert_string_equal(keys.list.at[0], "e");
+    assert_false(keys.made);
+    setenv("WEFT_API_KEY", "a b", 1);
+    assert_int_equal(keys_collect(&keys, &s, arena, &err), STATUS_INVALID);
+    assert_ptr_equal(strstr(err.text, "WEFT_API_KEY: "), err.text);
+    setenv("WEFT_API_KEY", "", 1); // as if it were not there
+    s.host = "127.0.0.1";
+    assert_int_equal(keys_collect(&keys, &s, arena, &err), STATUS_OK);
+    assert_true(keys.made);
+    unsetenv("WEFT_API_KEY");
+    unlink(path);
+}
+
+// 160 random bits in letters that need no quotes, and the server takes it.
+static void test_form_of_a_made_key(void **state)
+{
+    (void)state;
+    struct serve_settings s = {.host = "localhost"};
+    struct keys keys;
+    struct error err;
+    unsetenv("WEFT_API_KEY");
+    bool seen_letter[128] = {false};
+    int letters = 0;
+    for (int i = 0; i < 20; i++) {
+        assert_int_equal(keys_collect(&keys, &s, arena, &err), STATUS_OK);
+        const char *key = keys.list.at[0];
+        assert_int_equal(strlen(key), 37);
+        assert_int_equal(strncmp(key, "weft-", 5), 0);
+        assert_int_equal(strspn(key + 5, "abcdefghijklmnopqrstuvwxyz234567"), 32);
+        for (const char *at = key + 5; *at != '\0'; at++) {
+            letters += !seen_letter[(unsigned char)*at];
+            seen_letter[(unsigned char)*at] = true;
+        }
+        assert_int_equal(key_check(key, &err), STATUS_OK);
+    }
+    assert_int_equal(letters, 32); // of 640 drawn
+}
+
+static void test_rules(void **state)
+{
+    (void)state;
+    char key[514];
+    struct error err;
+    memset(key, 'k', sizeof key);
+    key[513] = '\0';
+    assert_int_equal(key_check(key, &err), STATUS_INVALID);
+    assert_non_null(strstr(err.text, "1 to 512 printable ASCII characters"));
+    key[512] = '\0';
+    assert_int_equal(key_check(key, &err), STATUS_OK);
+    static const char *const good[] = {"!", "~", "a:b,c\"d'e"}, *const bad[] = {"", " ", "a\x7f",
+                                                                                "\x1f", "\x80"};
+    for (size_t i = 0; i < 3; i++)
+        assert_int_equal(key_check(good[i], &err), STATUS_OK);
+    for (size_t i = 0; i < 5; i++)
+        assert_int_equal(key_check(bad[i], &err), STATUS_INVALID);
+    static const char *const loopback[] = {"127.0.0.1", "127.255.255.255", "::1", "localhost"};
+    static const char *const open[] = {"126.0.0.1", "128.0.0.1",        "::", "::2",
+                                       "Localhost", "::ffff:127.0.0.1", "",   "127.1"};
+    for (size_t i = 0; i < 4; i++)
+        assert_true(host_is_loopback(loopback[i]));
+    for (size_t i = 0; i < 8; i++)
+        assert_false(host_is_loopback(open[i]));
+}
+
+// Who looks at the arguments alone needs no file to be there.
+static void test_looked_at_before_anything_is_read(void **state)
+{
+    (void)state;
+    const char *bad[] = {"fine", "a b"};
+    struct error err;
+    struct serve_settings s = {.host = "0.0.0.0", .api_key_file = "/nonexistent"};
+    unsetenv("WEFT_API_KEY");
+    assert_int_equal(keys_options_check(&s, &err), STATUS_OK);
+    s.api_keys = (struct texts){bad, 2};
+    assert_int_equal(keys_options_check(&s, &err), STATUS_INVALID);
+    assert_ptr_equal(strstr(err.text, "--api-key: "), err.text);
+    s = (struct serve_settings){.host = "0.0.0.0"};
+    assert_int_equal(keys_options_check(&s, &err), STATUS_REFUSED);
+    setenv("WEFT_API_KEY", "e", 1);
+    assert_int_equal(keys_options_check(&s, &err), STATUS_OK);
+    unsetenv("WEFT_API_KEY");
+}
+
 int main(void)
 {
     arena = arena_create(0, 0);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_made),    cmocka_unit_test(test_given),
-        cmocka_unit_test(test_no_text), cmocka_unit_test(test_bad_line),
-        cmocka_unit_test(test_many),    cmocka_unit_test(test_wiped)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_made),
+                                       cmocka_unit_test(test_given),
+                                       cmocka_unit_test(test_no_text),
+                                       cmocka_unit_test(test_bad_line),
+                                       cmocka_unit_test(test_many),
+                                       cmocka_unit_test(test_wiped),
+                                       cmocka_unit_test(test_order_of_sources),
+                                       cmocka_unit_test(test_form_of_a_made_key),
+                                       cmocka_unit_test(test_rules),
+                                       cmocka_unit_test(test_looked_at_before_anything_is_read)};
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     arena_destroy(arena);
     return failed;

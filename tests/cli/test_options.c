@@ -4,6 +4,7 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
 
@@ -200,10 +201,315 @@ static void test_integers(void **state)
         assert_int_equal(option_assign(&table, &got, "seed", bad[i], arena, &err), STATUS_INVALID);
 }
 
+// What stands where nothing is given is what the help says.
+static void test_defaults(void **state)
+{
+    (void)state;
+    struct parsed p;
+    struct error err;
+    assert_int_equal(parse(&p, "", &err), STATUS_OK);
+    assert_string_equal(p.serve.host, "127.0.0.1");
+    assert_int_equal(p.serve.port, 8000);
+    assert_int_equal(p.serve.api_keys.count, 0);
+    assert_null(p.serve.api_key_file);
+    assert_int_equal(p.serve.http_threads, 1);
+    assert_null(p.serve.ssl_certfile);
+    assert_null(p.serve.ssl_keyfile);
+    assert_int_equal(p.serve.http2, 2); // auto
+    assert_true(p.serve.shutdown_timeout == 30);
+    assert_int_equal(p.serve.connections_max, 16384);
+    assert_int_equal(p.serve.max_body_memory, 0);
+    assert_null(p.device.device_library);
+    assert_null(p.device.device_cache);
+    assert_int_equal(p.device.exact, -1);
+    assert_int_equal(p.device.threads, 0);
+    assert_int_equal(p.device.log_level, 2); // info
+    assert_int_equal(p.device.log_format, 0);
+    assert_int_equal(p.model.device, DEVICE_AUTO);
+    assert_int_equal(p.model.dtype, 0);
+    assert_int_equal(p.model.kv_cache_dtype, 0);
+    assert_int_equal(p.model.max_model_len, 0);
+    assert_int_equal(p.model.max_num_seqs, 0);
+    assert_int_equal(p.model.max_num_batched_tokens, 0);
+    assert_int_equal(p.model.block_size, 0);
+    assert_int_equal(p.model.kv_cache_memory, 0);
+    assert_true(p.model.kv_share == 1);
+    assert_true(p.model.step_stretch == -1);
+    assert_null(p.model.chat_template);
+    assert_int_equal(p.model.generation_config, GENERATION_CONFIG_NONE);
+    assert_int_equal(p.model.rerank_prompt, 0);
+    assert_false(p.model.special_tokens_in_text);
+    assert_int_equal(p.model.max_queued_requests, 2048);
+    assert_int_equal(p.model.max_queued_tokens, 0);
+    assert_int_equal(p.model.max_result_bytes, 256 << 20);
+    assert_true(p.model.enable_prefix_caching);
+    assert_int_equal(p.model.load_format, 0);
+}
+
+// Every option fills its own field: each is given another value.
+static void test_every_option_has_its_field(void **state)
+{
+    (void)state;
+    struct parsed p;
+    struct error err;
+    assert_int_equal(
+        parse(&p,
+              "--device simt --dtype float16 --kv-cache-dtype bfloat16 --max-model-len 11 "
+              "--max-num-seqs 12 --max-num-batched-tokens 13 --block-size 14",
+              &err),
+        STATUS_OK);
+    assert_int_equal(p.model.device, DEVICE_SIMT);
+    assert_int_equal(p.model.dtype, 3);
+    assert_int_equal(p.model.kv_cache_dtype, 2);
+    assert_int_equal(p.model.max_model_len, 11);
+    assert_int_equal(p.model.max_num_seqs, 12);
+    assert_int_equal(p.model.max_num_batched_tokens, 13);
+    assert_int_equal(p.model.block_size, 14);
+    struct model_options options;
+    model_settings_to_options(&p.model, &options);
+    assert_int_equal(options.dtype, DTYPE_F16);
+    assert_int_equal(options.kv_dtype, DTYPE_BF16);
+    assert_int_equal(options.max_model_len, 11);
+    assert_int_equal(options.max_num_seqs, 12);
+    assert_int_equal(options.max_num_batched_tokens, 13);
+    assert_int_equal(options.block_size, 14);
+    assert_false(options.load_dummy);
+    assert_int_equal(options.rerank, 0);
+    assert_int_equal(options.yes_id, -1);
+    assert_int_equal(options.no_id, -1);
+    assert_int_equal(options.penalty_rows, -1);
+    assert_int_equal(
+        parse(&p,
+              "--kv-cache-memory 15 --kv-share 16 --step-stretch 17 --chat-template a "
+              "--generation-config auto --rerank-prompt yes-no --special-tokens-in-text "
+              "--max-queued-requests 18 --max-queued-tokens 19 --max-result-bytes 2K "
+              "--load-format dummy",
+              &err),
+        STATUS_OK);
+    assert_int_equal(p.model.kv_cache_memory, 15);
+    assert_true(p.model.kv_share == 16);
+    assert_true(p.model.step_stretch == 17);
+    assert_string_equal(p.model.chat_template, "a");
+    assert_int_equal(p.model.generation_config, GENERATION_CONFIG_AUTO);
+    assert_int_equal(p.model.rerank_prompt, 2);
+    assert_true(p.model.special_tokens_in_text);
+    assert_int_equal(p.model.max_queued_requests, 18);
+    assert_int_equal(p.model.max_queued_tokens, 19);
+    assert_int_equal(p.model.max_result_bytes, 2048);
+    assert_int_equal(p.model.load_format, 1);
+    model_settings_to_options(&p.model, &options);
+    assert_true(options.load_dummy);
+    assert_int_equal(options.rerank, 2);
+    assert_int_equal(options.kv_dtype, -1);
+    assert_int_equal(parse(&p,
+                           "--device-library b --device-cache c --threads 21 --log-level error "
+                           "--log-format json --host d --port 22 --api-key-file e",
+                           &err),
+                     STATUS_OK);
+    assert_string_equal(p.device.device_library, "b");
+    assert_string_equal(p.device.device_cache, "c");
+    assert_int_equal(p.device.threads, 21);
+    assert_int_equal(p.device.log_level, 0);
+    assert_int_equal(p.device.log_format, 1);
+    assert_string_equal(p.serve.host, "d");
+    assert_int_equal(p.serve.port, 22);
+    assert_string_equal(p.serve.api_key_file, "e");
+    assert_int_equal(parse(&p,
+                           "--http-threads 23 --ssl-certfile f --ssl-keyfile g --http2 on "
+                           "--max-connections 24 --max-body-memory 64M",
+                           &err),
+                     STATUS_OK);
+    assert_int_equal(p.serve.http_threads, 23);
+    assert_string_equal(p.serve.ssl_certfile, "f");
+    assert_string_equal(p.serve.ssl_keyfile, "g");
+    assert_int_equal(p.serve.http2, 0);
+    assert_int_equal(p.serve.connections_max, 24);
+    assert_int_equal(p.serve.max_body_memory, 64 << 20);
+}
+
+static void test_bytes(void **state)
+{
+    static const struct {
+        const char *text;
+        uint64_t bytes;
+    } good[] = {
+        {"0", 0},       {"1", 1},       {"1000", 1000},  {"1K", 1024},         {"1k", 1024},
+        {"1KB", 1024},  {"1KiB", 1024}, {"3M", 3 << 20}, {"2G", 2ull << 30},   {"1T", 1ull << 40},
+        {"1.5K", 1536}, {"0.5k", 512},  {"1e3", 1000},   {"1024T", 1ull << 50}};
+    static const char *const wrong[] = {"",    "K",    "1B",   "1X",    "1KX", "1KiBs",
+                                        "-1K", "1.3",  "0.3K", "1025T", "inf", "nan",
+                                        "1Ki", "1kib", "1e99", "1e999"};
+    (void)state;
+    char line[64];
+    struct parsed p;
+    struct error err;
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+        snprintf(line, sizeof line, "--kv-cache-memory %s", good[i].text);
+        if (parse(&p, line, &err) != STATUS_OK || p.model.kv_cache_memory != good[i].bytes)
+            fail_msg("%s: %llu", good[i].text, (unsigned long long)p.model.kv_cache_memory);
+    }
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        snprintf(line, sizeof line, "--kv-cache-memory=%s", wrong[i]);
+        if (parse(&p, line, &err) != STATUS_INVALID)
+            fail_msg("%s: %llu", wrong[i], (unsigned long long)p.model.kv_cache_memory);
+    }
+}
+
+// How flags are written, and what stands between options and the rest.
+static void test_forms(void **state)
+{
+    static const struct {
+        const char *line;
+        bool caching;
+        int exact;
+    } flags[] = {{"--enable-prefix-caching", true, -1},
+                 {"--no-enable-prefix-caching", false, -1},
+                 {"--enable-prefix-caching=false", false, -1},
+                 {"--enable-prefix-caching=off", false, -1},
+                 {"--no-enable-prefix-caching --enable-prefix-caching=on", true, -1},
+                 {"--no-enable-prefix-caching --enable-prefix-caching=true", true, -1},
+                 {"--exact=off", true, 0},
+                 {"--exact", true, 1},
+                 {"--exact --no-exact", true, 0}};
+    (void)state;
+    struct parsed p;
+    struct error err;
+    for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) {
+        assert_int_equal(parse(&p, flags[i].line, &err), STATUS_OK);
+        assert_int_equal(p.model.enable_prefix_caching, flags[i].caching);
+        assert_int_equal(p.device.exact, flags[i].exact);
+        assert_int_equal(p.positional.count, 0);
+    }
+    assert_int_equal(parse(&p, "--enable-prefix-caching a", &err), STATUS_OK);
+    assert_int_equal(p.positional.count, 1); // a flag takes no word
+    assert_int_equal(parse(&p, "- -- -v --help -h --", &err), STATUS_OK);
+    assert_int_equal(p.positional.count, 5);
+    assert_string_equal(p.positional.at[0], "-");
+    assert_string_equal(p.positional.at[4], "--");
+    assert_false(p.help);
+    assert_int_equal(p.device.log_level, 2);
+    assert_int_equal(parse(&p, "-v", &err), STATUS_OK);
+    assert_int_equal(p.device.log_level, 3); // debug
+    assert_int_equal(parse(&p, "a -h", &err), STATUS_OK);
+    assert_true(p.help);
+    assert_int_equal(parse(&p, "--port 1 --port=2", &err), STATUS_OK); // the last one holds
+    assert_int_equal(p.serve.port, 2);
+    assert_int_equal(parse(&p, "--host --port 1", &err), STATUS_OK); // a value is a value
+    assert_string_equal(p.serve.host, "--port");
+    assert_int_equal(parse(&p, "--chat-template a=b=c", &err), STATUS_OK);
+    assert_string_equal(p.model.chat_template, "a=b=c");
+    assert_int_equal(parse(&p, "--chat-template=a=b", &err), STATUS_OK);
+    assert_string_equal(p.model.chat_template, "a=b");
+    refused("--enable-prefix-caching=no", "--enable-prefix-caching takes true or false, got 'no'");
+    refused("--no-", "unknown option --no- (see --help)");
+    refused("---port", "unknown option ---port");
+    refused("-port", "unknown option -port");
+    refused("--dtype", "--dtype needs a value");
+    refused("--dtype int4",
+            "--dtype must be one of auto, float32, bfloat16, float16, int8, got 'int4'");
+    refused("--max-body-memory 1M", "--max-body-memory must be a number from 67108864 to ");
+    refused("--shutdown-timeout 1e9", "--shutdown-timeout must be a number from 0 to 86400");
+    refused("--http-threads 0", "--http-threads must be a whole number from 1 to 64, got '0'");
+}
+
+// Folders and names of models, as they are written on a command line.
+static void test_names_of_models(void **state)
+{
+    static const struct {
+        const char *text, *id, *folder;
+    } names[] = {{"a", "a", "a"},
+                 {"/a/b", "b", "/a/b"},
+                 {"a/b//", "b", "a/b//"},
+                 {"x=a/b", "x", "a/b"},
+                 {"x=a=b", "x", "a=b"},
+                 {"a\\,b", "a,b", "a,b"},
+                 {"x=a\\,b,dtype=int8", "x", "a,b"},
+                 {"a\\b", "a\\b", "a\\b"}};
+    (void)state;
+    struct model_settings all;
+    model_settings_init(&all);
+    struct model_spec spec;
+    struct error err;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        assert_int_equal(model_spec_parse(&spec, names[i].text, &all, arena, &err), STATUS_OK);
+        if (strcmp(spec.id, names[i].id) != 0 || strcmp(spec.folder, names[i].folder) != 0)
+            fail_msg("%s: '%s' in '%s'", names[i].text, spec.id, spec.folder);
+    }
+    static const char *const wrong[] = {
+        "=a",          "x=",           "",       ",dtype=int8", "x=,dtype=int8", "a,", "/",
+        "a,nothing=1", "a,dtype=int3", "a,dtype"};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        if (model_spec_parse(&spec, wrong[i], &all, arena, &err) == STATUS_OK)
+            fail_msg("%s is taken", wrong[i]);
+    assert_int_equal(model_spec_parse(&spec, "m,dtype=int3", &all, arena, &err), STATUS_INVALID);
+    assert_ptr_equal(strstr(err.text, "model 'm': "), err.text);
+    assert_int_equal(
+        model_spec_parse(&spec, "m,special-tokens-in-text,kv-share=2", &all, arena, &err),
+        STATUS_OK);
+    assert_true(spec.settings.special_tokens_in_text);
+    assert_true(spec.settings.kv_share == 2);
+    assert_true(all.kv_share == 1); // of that model alone
+    assert_int_equal(model_spec_find(&spec, "/tmp", &all, arena, &err), STATUS_OK);
+    assert_string_equal(spec.id, "tmp");
+    assert_int_equal(model_spec_find(&spec, "/tmp/.", &all, arena, &err), STATUS_OK);
+    assert_string_equal(spec.id, "tmp");
+    assert_int_equal(model_spec_find(&spec, "/tmp/..", &all, arena, &err), STATUS_OK);
+    assert_string_equal(spec.id, ""); // the root has no name
+    assert_int_equal(model_spec_find(&spec, "", &all, arena, &err), STATUS_INVALID);
+}
+
+// A command that serves nobody has no options of serving; what decides a result it has.
+static void test_options_of_one_request(void **state)
+{
+    static const char *const none[] = {
+        "kv-share",          "step-stretch",     "generation-config",    "max-queued-requests",
+        "max-queued-tokens", "max-result-bytes", "enable-prefix-caching"};
+    static const char *const some[] = {
+        "device",        "dtype",           "max-model-len",
+        "chat-template", "rerank-prompt",   "special-tokens-in-text",
+        "load-format",   "kv-cache-memory", "max-num-batched-tokens"};
+    (void)state;
+    struct model_settings settings;
+    struct error err;
+    model_settings_init(&settings);
+    for (size_t i = 0; i < sizeof none / sizeof *none; i++) {
+        assert_int_equal(
+            option_assign(&session_options_table, &settings, none[i], "1", arena, &err),
+            STATUS_INVALID);
+        assert_non_null(strstr(err.text, "unknown"));
+    }
+    assert_int_equal(session_options_table.count + sizeof none / sizeof *none,
+                     model_options_table.count);
+    for (size_t i = 0; i < sizeof some / sizeof *some; i++) {
+        enum status status =
+            option_assign(&session_options_table, &settings, some[i], "?", arena, &err);
+        assert_true(status == STATUS_OK || !strstr(err.text, "unknown"));
+    }
+}
+
+static void test_key_of_the_environment(void **state)
+{
+    (void)state;
+    unsetenv("WEFT_API_KEY");
+    assert_null(options_environment_key());
+    setenv("WEFT_API_KEY", "", 1);
+    assert_null(options_environment_key());
+    setenv("WEFT_API_KEY", "x", 1);
+    assert_string_equal(options_environment_key(), "x");
+    unsetenv("WEFT_API_KEY");
+}
+
 int main(void)
 {
     arena = arena_create(0, 0);
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_values),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_defaults),
+                                       cmocka_unit_test(test_every_option_has_its_field),
+                                       cmocka_unit_test(test_bytes),
+                                       cmocka_unit_test(test_forms),
+                                       cmocka_unit_test(test_names_of_models),
+                                       cmocka_unit_test(test_options_of_one_request),
+                                       cmocka_unit_test(test_key_of_the_environment),
+                                       cmocka_unit_test(test_values),
                                        cmocka_unit_test(test_refusals),
                                        cmocka_unit_test(test_every_number_row),
                                        cmocka_unit_test(test_model_argument),

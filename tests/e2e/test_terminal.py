@@ -80,7 +80,7 @@ def test_the_start_fits_one_screen():
 def test_the_whole_plan_on_demand():
     for option in ("-v",), ("--log-level", "debug"):
         said = in_a_pipe(*option)
-        for entry in "activations", "keys and values", "scheduler", "http: at most ":
+        for entry in "activations", "keys and values", "scheduler", "http: connections, request bodies":
             assert entry in said, said
     for folder in FOLDERS:
         done = subprocess.run([WEFT, "inspect", folder], capture_output=True, text=True, check=True)

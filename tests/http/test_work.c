@@ -228,6 +228,178 @@ static void test_unwanted(void **state)
     pool_close();
 }
 
+// A worker takes four small bodies at a time and one large one; the rest waits with its h2o thread.
+static void test_places(void **state)
+{
+    enum { SMALL = 8, LARGE = 1 };
+    (void)state;
+    pool_open(2);
+    struct exchange small[SMALL + 1], large[LARGE + 1], other;
+    for (int i = 0; i <= SMALL; i++)
+        small[i] = (struct exchange){'s', 1, 0, true, false, false, false};
+    for (int i = 0; i <= LARGE; i++)
+        large[i] = (struct exchange){'L', 1, 2, true, false, false, false};
+    for (int i = 0; i < SMALL; i++) {
+        assert_true(submit(&small[i]));
+        assert_int_equal(work_out(seen.side), i + 1);
+    }
+    assert_false(submit(&small[SMALL]));
+    for (int i = 0; i < LARGE; i++)
+        assert_true(submit(&large[i]));
+    assert_false(submit(&large[LARGE]));
+    other = (struct exchange){'O', 1, 3, false, false, false, false};
+    assert_true(submit(&other)); // another size has a worker of its own
+    assert_int_equal(work_out(seen.side), SMALL + LARGE + 1);
+    small[0].hold = false;
+    assert_ptr_equal(take(), &small[0]);
+    assert_true(submit(&small[SMALL])); // the place is free again
+    for (int i = 0; i <= SMALL; i++)
+        small[i].hold = false;
+    for (int i = 0; i <= LARGE; i++)
+        large[i].hold = false;
+    for (int i = 0; i < SMALL + LARGE + 1; i++)
+        take();
+    assert_int_equal(work_out(seen.side), 0);
+    assert_null(work_take(seen.side));
+    pool_close();
+}
+
+// The one that has least to do is chosen, of several such another each time.
+static void test_the_idlest_is_chosen(void **state)
+{
+    (void)state;
+    pool_open(3);
+    struct exchange small[6];
+    int chosen[6];
+    for (int i = 0; i < 6; i++) {
+        small[i] = (struct exchange){'s', 1, 0, true, false, false, false};
+        chosen[i] = work_choose(seen.side, 0);
+        assert_in_range(chosen[i], 0, 2);
+        for (int k = i / 3 * 3; k < i; k++) // once round, then once more
+            assert_int_not_equal(chosen[k], chosen[i]);
+        work_submit(seen.side, chosen[i], &small[i]);
+    }
+    small[1].hold = false; // its worker has one less, then
+    assert_ptr_equal(take(), &small[1]);
+    assert_int_equal(work_choose(seen.side, 0), chosen[1]);
+    for (int i = 0; i < 6; i++)
+        small[i].hold = false;
+    for (int i = 0; i < 5; i++)
+        take();
+    pool_close();
+}
+
+// Two h2o threads: each gets its own back and is woken for them; a worker takes from both in turn.
+static void test_two_sides(void **state)
+{
+    (void)state;
+    struct error err;
+    struct waker *wakers[2];
+    memset(&seen, 0, sizeof seen);
+    pthread_mutex_init(&seen.lock, NULL);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(waker_open(&wakers[i], &err), STATUS_OK);
+    struct work_options options = {
+        .workers = 1, .sizes = 1, .sides = 2, .wakers = wakers, .run = work};
+    assert_int_equal(work_open(&seen.pool, &options, &err), STATUS_OK);
+    struct exchange first = {'-', 1, 0, true, false, false, false}, of[2][3];
+    struct work_side *sides[2] = {work_side(seen.pool, 0), work_side(seen.pool, 1)};
+    work_submit(sides[0], work_choose(sides[0], 0), &first);
+    wait_for(logged_are, 1);
+    for (int side = 0; side < 2; side++)
+        for (int i = 0; i < 3; i++) {
+            of[side][i] = (struct exchange){(char)('a' + side), 1, 0, false, false, false, false};
+            work_submit(sides[side], work_choose(sides[side], 0), &of[side][i]);
+        }
+    first.hold = false;
+    for (int side = 0; side < 2; side++)
+        for (int i = 0; i < (side == 0 ? 4 : 3); i++) {
+            struct exchange *x;
+            while (!(x = work_take(sides[side])))
+                waker_wait(wakers[side], -1);
+            assert_ptr_equal(x, side == 0 && i == 0 ? &first : &of[side][side == 0 ? i - 1 : i]);
+        }
+    seen.log[seen.count] = '\0';
+    assert_string_equal(seen.log, "-bababa");
+    work_close(seen.pool);
+    for (int i = 0; i < 2; i++)
+        waker_close(wakers[i]);
+    pthread_mutex_destroy(&seen.lock);
+}
+
+struct standing {
+    struct gate *gate;
+    pthread_t thread;
+    bool large;
+    _Atomic bool inside;
+};
+
+static void *stand(void *argument)
+{
+    struct standing *s = argument;
+    gate_enter(s->gate, s->large);
+    s->inside = true;
+    return NULL;
+}
+
+static void stand_begin(struct standing *s, struct gate *gate, bool large, uint32_t waiting)
+{
+    *s = (struct standing){.gate = gate, .large = large};
+    assert_int_equal(pthread_create(&s->thread, NULL, stand, s), 0);
+    for (int ms = 0; gate_waiting(gate) != waiting; ms++) {
+        assert_true(ms < FAR_MS);
+        usleep(1000);
+    }
+}
+
+// Two at a time, one of them large: who has stood longest goes first, and whoever may not go lets
+// others pass.
+static void test_order_at_the_gate(void **state)
+{
+    (void)state;
+    struct gate gate;
+    struct standing large[2], small[2];
+    gate_open(&gate, 2, 1);
+    gate_enter(&gate, true);
+    assert_int_equal(gate_waiting(&gate), 0);
+    stand_begin(&large[0], &gate, true, 1);
+    stand_begin(&large[1], &gate, true, 2);
+    gate_enter(&gate, false); // passes both
+    stand_begin(&small[0], &gate, false, 3);
+    stand_begin(&small[1], &gate, false, 4);
+    gate_leave(&gate, false);
+    pthread_join(small[0].thread, NULL);
+    assert_int_equal(gate_waiting(&gate), 3);
+    assert_false(large[0].inside || large[1].inside || small[1].inside);
+    gate_leave(&gate, true);
+    pthread_join(large[0].thread, NULL);
+    assert_false(large[1].inside || small[1].inside);
+    gate_leave(&gate, false);
+    pthread_join(small[1].thread, NULL);
+    assert_false(large[1].inside);
+    gate_leave(&gate, true);
+    pthread_join(large[1].thread, NULL);
+    assert_int_equal(gate_waiting(&gate), 0);
+    gate_pass(&gate, true); // nobody waits: it goes in again at once
+    gate_leave(&gate, false);
+    gate_leave(&gate, true);
+    gate_enter(&gate, true); // all places are free again
+    gate_enter(&gate, false);
+    assert_int_equal(gate_waiting(&gate), 0);
+    gate_close(&gate);
+}
+
+static void test_counts(void **state)
+{
+    static const uint32_t cores[][2] = {{0, 2}, {1, 2}, {2, 2}, {3, 3}, {4, 4}, {5, 4}, {999, 4}};
+    (void)state;
+    for (size_t i = 0; i < sizeof cores / sizeof *cores; i++)
+        assert_int_equal(work_count(cores[i][0]), cores[i][1]);
+    assert_int_equal(work_large_count(1), 1);
+    assert_int_equal(work_large_count(2), 1);
+    assert_int_equal(work_large_count(4), 3);
+}
+
 static void test_sizes(void **state)
 {
     (void)state;
@@ -244,9 +416,16 @@ static void test_sizes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_slices_in_turn), cmocka_unit_test(test_small_beside_large),
-        cmocka_unit_test(test_many_workers),   cmocka_unit_test(test_unwanted),
+        cmocka_unit_test(test_slices_in_turn),
+        cmocka_unit_test(test_small_beside_large),
+        cmocka_unit_test(test_many_workers),
+        cmocka_unit_test(test_unwanted),
         cmocka_unit_test(test_sizes),
+        cmocka_unit_test(test_places),
+        cmocka_unit_test(test_the_idlest_is_chosen),
+        cmocka_unit_test(test_two_sides),
+        cmocka_unit_test(test_order_at_the_gate),
+        cmocka_unit_test(test_counts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

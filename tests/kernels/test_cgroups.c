@@ -2,6 +2,7 @@
 // and in a container that sees only its own part, no limits, files that are missing or malformed.
 #include "kernels/cpu/cgroups.h"
 
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -124,6 +125,31 @@ static void test_not_sane(void **state)
     expect(tree, UINT64_MAX, UINT32_MAX);
 }
 
+// The affinity of the process bounds them, too, as it is when somebody asks.
+static void test_usable_cores(void **state)
+{
+    const struct tree *tree = *state;
+    cpu_set_t before, one;
+    assert_int_equal(sched_getaffinity(0, sizeof before, &before), 0);
+    uint32_t all = (uint32_t)CPU_COUNT(&before);
+    assert_int_equal(cgroups_cores_usable(&tree->place), all); // no quota
+    put(tree, "own", "0::/\n");
+    put(tree, "cpu.max", "100000000 100000\n");
+    assert_int_equal(cgroups_cores_usable(&tree->place), all < 1000 ? all : 1000);
+    put(tree, "cpu.max", "100000 100000\n");
+    assert_int_equal(cgroups_cores_usable(&tree->place), 1);
+    put(tree, "cpu.max", "max 100000\n");
+    int cpu = 0;
+    while (!CPU_ISSET(cpu, &before))
+        cpu++;
+    CPU_ZERO(&one);
+    CPU_SET(cpu, &one);
+    assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0);
+    uint32_t pinned = cgroups_cores_usable(&tree->place);
+    sched_setaffinity(0, sizeof before, &before);
+    assert_int_equal(pinned, 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -131,6 +157,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_second_version, tree_open, tree_close),
         cmocka_unit_test_setup_teardown(test_first_version, tree_open, tree_close),
         cmocka_unit_test_setup_teardown(test_not_sane, tree_open, tree_close),
+        cmocka_unit_test_setup_teardown(test_usable_cores, tree_open, tree_close),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -37,4 +37,6 @@ FAULTS = [
     ("a head of 264 columns is attended", "kernels/op_check.c", "shape_wrong", "s->dim > 256", "s->dim > 264", "test_op_check"),
     ("a row of a product may be shorter than its output", "kernels/op_check.c", "gemm_check", "a->y_stride < shape->n", "a->y_stride + 1 < shape->n", "test_op_check"),
     ("a library of another ABI is taken", "kernels/plugin.c", "entry_open", "if (api->abi != DEVICE_ABI)", "if (api->abi < DEVICE_ABI)", "test_cpu_device"),
+    ("a process bound to one core counts all of them", "kernels/cpu/cgroups.c", "cgroups_cores_usable", "cores = (uint32_t)CPU_COUNT(&set);", "", "test_cpu_cgroups"),
+    ("the quota of a group pays for no thread less", "kernels/cpu/cgroups.c", "cgroups_cores_usable", "return paid < cores ? paid : cores;", "return cores + 0 * paid;", "test_cpu_cgroups"),
 ]

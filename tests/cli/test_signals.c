@@ -1,0 +1,211 @@
+// The signals of a server in each phase of its life, each in a process of its own: which are news
+// for main, which end the process, with which code and which last words.
+#include "cli/signals.h"
+
+#include "base/log.h"
+
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+enum { WAIT_S = 20, APART_US = 150000, GONE_ON = 42 };
+
+static void lost(void *context)
+{
+    log_line(LOG_ERROR, "lost: %s", (const char *)context);
+}
+
+static struct signals *signals_of(void)
+{
+    struct signals *signals;
+    struct error err;
+    if (signals_open(&signals, lost, "three", &err) != STATUS_OK)
+        _exit(99);
+    return signals;
+}
+
+static void send_apart(int number)
+{
+    kill(getpid(), number);
+    usleep(APART_US);
+}
+
+static void stop_while_loading(void)
+{
+    (void)signals_of();
+    send_apart(SIGTERM);
+    pause();
+}
+
+static void interrupt_while_loading(void)
+{
+    (void)signals_of();
+    send_apart(SIGINT);
+    pause();
+}
+
+// Of the phase before is what came before it.
+static void reload_while_loading(void)
+{
+    struct signals *signals = signals_of();
+    send_apart(SIGHUP);
+    signals_serving(signals);
+    _exit(signals_wait(signals) == NEWS_RELOAD ? GONE_ON : 1);
+}
+
+static void stop_while_serving(void)
+{
+    struct signals *signals = signals_of();
+    signals_serving(signals);
+    send_apart(SIGTERM);
+    _exit(signals_wait(signals) == NEWS_STOP ? GONE_ON : 1);
+}
+
+static void news_come_together(void)
+{
+    struct signals *signals = signals_of();
+    signals_serving(signals);
+    send_apart(SIGHUP);
+    send_apart(SIGINT);
+    signals_post(signals, NEWS_FAULT);
+    _exit(signals_wait(signals) == (NEWS_STOP | NEWS_RELOAD | NEWS_FAULT) ? GONE_ON : 1);
+}
+
+// What was told is not told again.
+static void news_come_once(void)
+{
+    struct signals *signals = signals_of();
+    signals_serving(signals);
+    signals_post(signals, NEWS_FAULT);
+    bool first = signals_wait(signals) == NEWS_FAULT;
+    send_apart(SIGHUP);
+    _exit(first && signals_wait(signals) == NEWS_RELOAD ? GONE_ON : 1);
+}
+
+static void stop_twice(void)
+{
+    struct signals *signals = signals_of();
+    signals_serving(signals);
+    send_apart(SIGTERM);
+    send_apart(SIGINT);
+    pause();
+}
+
+static void stop_twice_at_once(void)
+{
+    struct signals *signals = signals_of();
+    signals_serving(signals);
+    kill(getpid(), SIGTERM);
+    kill(getpid(), SIGINT);
+    usleep(APART_US);
+    _exit(signals_wait(signals) == NEWS_STOP ? GONE_ON : 1);
+}
+
+static void stop_while_closing(void)
+{
+    struct signals *signals = signals_of();
+    signals_serving(signals);
+    send_apart(SIGTERM);
+    signals_closing(signals);
+    send_apart(SIGTERM);
+    pause();
+}
+
+static void reload_while_draining(void)
+{
+    struct signals *signals = signals_of();
+    signals_serving(signals);
+    send_apart(SIGTERM);
+    send_apart(SIGHUP);
+    _exit(signals_wait(signals) == (NEWS_STOP | NEWS_RELOAD) ? GONE_ON : 1);
+}
+
+struct life {
+    void (*run)(void);
+    int code;
+    const char *says, *lacks;
+};
+
+static void life_check(const struct life *life)
+{
+    int ends[2], status = 0;
+    char said[4096] = "";
+    assert_int_equal(pipe(ends), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        dup2(ends[1], STDERR_FILENO);
+        close(ends[0]);
+        close(ends[1]);
+        alarm(WAIT_S);
+        life->run();
+        _exit(98);
+    }
+    close(ends[1]);
+    size_t bytes = 0;
+    for (ssize_t got; bytes < sizeof said - 1 &&
+                      (got = read(ends[0], said + bytes, sizeof said - 1 - bytes)) > 0;)
+        bytes += (size_t)got;
+    close(ends[0]);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != life->code || !strstr(said, life->says) ||
+        (life->lacks && strstr(said, life->lacks)))
+        fail_msg("status %x: %s", (unsigned)status, said);
+}
+
+static void test_while_loading(void **state)
+{
+    static const struct life lives[] = {
+        {stop_while_loading, 0, " info Terminated: stopped while the models were being loaded\n",
+         "lost"},
+        {interrupt_while_loading, 0, " info Interrupt: stopped while the models were", "lost"},
+        {reload_while_loading, GONE_ON, "", NULL},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof lives / sizeof *lives; i++)
+        life_check(&lives[i]);
+}
+
+static void test_while_serving(void **state)
+{
+    static const struct life lives[] = {
+        {stop_while_serving, GONE_ON,
+         " info Terminated: finishing what was accepted; a second one ends at once\n", "lost"},
+        {news_come_together, GONE_ON, "Interrupt: finishing", NULL},
+        {news_come_once, GONE_ON, "", NULL},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof lives / sizeof *lives; i++)
+        life_check(&lives[i]);
+}
+
+static void test_a_second_stop(void **state)
+{
+    static const struct life lives[] = {
+        {stop_twice, 1, " error Interrupt for the second time: ending at once\n", NULL},
+        {stop_twice, 1, " error lost: three\n", "all was answered"},
+        {stop_twice_at_once, GONE_ON, "finishing what was accepted", "second time"},
+        {stop_while_closing, 1,
+         " error Terminated for the second time: ending at once, all was answered\n", "lost"},
+        {reload_while_draining, GONE_ON, "", NULL},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof lives / sizeof *lives; i++)
+        life_check(&lives[i]);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_while_loading),
+        cmocka_unit_test(test_while_serving),
+        cmocka_unit_test(test_a_second_stop),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
