@@ -45,7 +45,7 @@ static struct text path_of(const h2o_req_t *req)
     return shown(path, PATH_BYTES_SHOWN);
 }
 
-// code: of the failure that was answered, or NULL.
+// code: of the failure that was answered or ended the stream, or NULL.
 static void head_add(struct access_line *line, const h2o_req_t *req, struct text route, int status,
                      const char *code)
 {

@@ -68,7 +68,8 @@ static void quoted_put(struct json_buffer *out, struct text in)
         if (in.bytes == 0)
             return;
         json_put_literal(out, "\xef\xbf\xbd"); // U+FFFD
-        in = text_span(in.at + 1, in.bytes - 1);
+        size_t skip = utf8_bad_length(in.at, in.bytes);
+        in = text_span(in.at + skip, in.bytes - skip);
     }
 }
 

@@ -118,6 +118,12 @@ void exchange_write(struct exchange *x, struct text bytes)
         json_put_raw(&x->filling, bytes);
 }
 
+void exchange_stream_failed(struct exchange *x, enum http_error error)
+{
+    check(x->reply == REPLY_BEGUN, "a failed stream that has not begun (status %d)", x->status);
+    x->code = http_error_code(error);
+}
+
 void exchange_end(struct exchange *x)
 {
     check(x->reply == REPLY_BEGUN, "end outside of an answer (status %d)", x->status);

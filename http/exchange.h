@@ -73,6 +73,8 @@ void exchange_stream_begin(struct exchange *x);
 size_t exchange_room(const struct exchange *x); // bytes that write takes without growing
 void exchange_write(struct exchange *x, struct text bytes);
 void exchange_end(struct exchange *x);
+// The last event of a stream is this failure: the access line says so beside its status 200.
+void exchange_stream_failed(struct exchange *x, enum http_error error);
 
 bool exchange_streaming(const struct exchange *x); // the 200 of a stream or a long body is out
 

@@ -72,7 +72,7 @@ struct exchange {
     struct request_facts facts; // of the engine request, once it was given back
 
     int status;
-    const char *code; // of the failure that is the answer, or NULL
+    const char *code; // of the failure that is the answer or ends the stream, or NULL
     const char *content_type;
     uint64_t content_length;
     uint32_t header_count;

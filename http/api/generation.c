@@ -365,6 +365,8 @@ void generation_send(struct generation *g, enum generation_step step, struct jso
         exchange_reply(x, 200, bytes);
     else
         exchange_write(x, bytes);
+    if (step == STEP_FAILURE)
+        exchange_stream_failed(x, g->failure.error);
     if (step == STEP_END || (step == STEP_FAILURE && !g->cut))
         exchange_end(x);
     if (step == STEP_TEXT)

@@ -217,21 +217,6 @@ static void test_values(void **state)
     log_format_set(LOG_TEXT);
 }
 
-// What is longer than a line may be is cut, and comes all the same.
-static void test_long_text(void **state)
-{
-    (void)state;
-    char lengthy[2 * LINE_BYTES_MAX], text[2 * LINE_BYTES_MAX];
-    memset(lengthy, 'x', sizeof lengthy - 1);
-    lengthy[sizeof lengthy - 1] = '\0';
-    pipe_open();
-    fcntl(STDERR_FILENO, F_SETPIPE_SZ, 4 * LINE_BYTES_MAX);
-    log_text("%s", lengthy);
-    ssize_t got = read(reader, text, sizeof text);
-    pipe_close();
-    assert_int_equal(got, LINE_BYTES_MAX - 1);
-}
-
 static void line_put(int thread, int number)
 {
     log_line(LOG_INFO, "thread %d line %d %.*s", thread, number, PADDING,
@@ -284,33 +269,6 @@ static void *reader_main(void *argument)
     }
     fclose(from);
     return NULL;
-}
-
-static void *late_reader(void *argument)
-{
-    usleep(50000);
-    return reader_main(argument);
-}
-
-// Somebody made the descriptor non-blocking, and it is full: the line waits for its reader.
-static void test_a_descriptor_that_does_not_block(void **state)
-{
-    (void)state;
-    struct seen seen = {0};
-    pthread_t reading;
-    alarm(STUCK_S);
-    pipe_open();
-    fcntl(STDERR_FILENO, F_SETFL, O_NONBLOCK);
-    while (write(STDERR_FILENO, "pad\n", 4) == 4)
-        continue;
-    pthread_create(&reading, NULL, late_reader, &seen);
-    line_put(1, 0);
-    log_line(LOG_INFO, "the last line");
-    pthread_join(reading, NULL);
-    pipe_close();
-    alarm(0);
-    assert_int_equal(seen.lines, 1);
-    assert_false(seen.broken);
 }
 
 static void test_a_stalled_reader_holds_up_nobody(void **state)
@@ -494,8 +452,6 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_foreign_text),
         cmocka_unit_test(test_json),
         cmocka_unit_test(test_values),
-        cmocka_unit_test(test_long_text),
-        cmocka_unit_test(test_a_descriptor_that_does_not_block),
         cmocka_unit_test(test_a_stalled_reader_holds_up_nobody),
         cmocka_unit_test(test_the_ring_is_never_overfilled),
         cmocka_unit_test(test_a_failed_check_says_all),

@@ -438,7 +438,10 @@ def test_stop_cuts_streams():
             assert whole[name].status == 503 and whole[name].headers["retry-after"] == "1"
             assert body["error"]["message"] == says and body["error"]["type"] == type_
         assert ended(s) == 1, s.output()
-        assert "4 requests were not answered within --shutdown-timeout" in s.output(), s.output()
+        out = s.output()
+        assert "4 requests were not answered within --shutdown-timeout" in out, out
+        for status in 200, 503:  # of a stream that had begun the line says how it ended
+            assert out.count(f" status={status} code=unavailable ") == 2, out
 
 
 def test_stop_with_an_engine_that_stands():
@@ -531,6 +534,7 @@ def test_fault_while_another_engine_hangs():
             *before, last, end = stream.read().decode().split("\n\n")
             assert before and end == "" and last.startswith("event: error\n"), last
             assert "The device of the model failed." in last
+            wait_log(s, "route=/v1/messages status=200 code=internal_error ")
             assert b" 500 " in read_all(whole).split(b"\r\n")[0]
             if cpu:
                 assert harness.chat(s, model="here").status == 200

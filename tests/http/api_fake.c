@@ -37,6 +37,11 @@ void fake_special_in_text(void)
     model.special_in_text = true;
 }
 
+void fake_own_sampling(void)
+{
+    model.sampling_defaults = true;
+}
+
 void fake_model_name(const char *name)
 {
     model.id = name;
@@ -88,6 +93,7 @@ void fake_begin(enum model_kind kind)
     fake.room = 4096;
     fake.sent = calloc(1, 1);
     fake.cached = 3;
+    fake.ignored_before = 1; // not the first: no line in the test's output
     arena = arena_create(0, 0);
     state = NULL;
 }
@@ -259,6 +265,12 @@ void fake_gone(void)
     route->on_gone((struct exchange *)&fake);
 }
 
+void fake_cut(const struct http_failure *failure)
+{
+    route->on_cut((struct exchange *)&fake, failure);
+    fake_gone();
+}
+
 char *fake_prompt(void)
 {
     char *prompt = calloc(1, fake.token_count + 1);
@@ -387,6 +399,14 @@ void exchange_write(struct exchange *x, struct text bytes)
     sent_add(bytes);
 }
 
+void exchange_stream_failed(struct exchange *x, enum http_error error)
+{
+    (void)x;
+    check(fake.streaming && !fake.ended, "a failed stream that is none");
+    fake.error = error;
+    fake.stream_failures++;
+}
+
 void exchange_end(struct exchange *x)
 {
     (void)x;
@@ -467,7 +487,7 @@ const struct thread_counters *server_counters(const struct exchange *x, uint32_t
 {
     static struct thread_counters counters;
     (void)x, (void)thread;
-    counters.fields_ignored = 1; // not the first: no line in the test's output
+    counters.fields_ignored = fake.ignored_before;
     return &counters;
 }
 
@@ -580,6 +600,19 @@ static enum status render_calls(const struct chat_template *chat, const json_t *
     return STATUS_OK;
 }
 
+static void names_put(const struct chat_template *chat, const json_t *message)
+{
+    static const char *const keys[] = {"name", "tool_call_id"};
+    for (int i = 0; i < 2 && chat->names; i++) {
+        const json_t *value = json_object_get(message, keys[i]);
+        if (!value)
+            continue;
+        render(text_of(i == 0 ? "<" : "#"), false);
+        render(text_span(json_string_value(value), json_string_length(value)), true);
+        render(text_of(i == 0 ? ">" : ""), false);
+    }
+}
+
 enum status chat_render(const struct chat_template *chat, const struct chat_input *in,
                         struct arena *a, struct chat_output *out, struct error *err)
 {
@@ -589,7 +622,7 @@ enum status chat_render(const struct chat_template *chat, const struct chat_inpu
 
     rendering.bytes = rendering.count = 0;
     rendering.segments =
-        arena_take(a, (json_array_size(messages) * 6 + 4) * sizeof *rendering.segments);
+        arena_take(a, (json_array_size(messages) * 12 + 4) * sizeof *rendering.segments);
     if (chat->refuses)
         return error_set(err, STATUS_REFUSED, "Roles must alternate");
     json_array_foreach(messages, i, message)
@@ -603,6 +636,7 @@ enum status chat_render(const struct chat_template *chat, const struct chat_inpu
         } else if (i > 0) {
             render(text_of("\n"), false);
         }
+        names_put(chat, message);
         if (reasoning) {
             render(text_span(json_string_value(reasoning), json_string_length(reasoning)), true);
             render(text_of("/"), false);

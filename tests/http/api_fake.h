@@ -27,7 +27,8 @@ struct fake {
     bool streaming, ended;
     uint64_t length;       // of exchange_reply_begin
     uint32_t answers;      // must end as 1
-    enum http_error error; // of exchange_fail
+    enum http_error error; // of exchange_fail, or exchange_stream_failed
+    uint32_t stream_failures;
     // What was submitted.
     enum admission admission; // what the next submit says
     uint32_t submits, frees, cancels;
@@ -45,6 +46,7 @@ struct fake {
     uint32_t event_count, event_next;
     float *values; // [sequences][width]
     // Counters.
+    uint64_t ignored_before; // unknown fields of earlier requests
     uint32_t counted[COUNTED_FINISH_COUNT], counted_tokens, ignored_fields;
 };
 
@@ -52,6 +54,7 @@ extern struct fake fake;
 
 struct chat_template {
     bool system_inside, refuses, thinks, object_arguments;
+    bool names; // writes "<name>" and "#tool_call_id" behind a role
 };
 struct tokenizer {
     int unused;
@@ -61,6 +64,7 @@ extern struct chat_template fake_chat;
 extern struct model_facts fake_facts;
 extern bool fake_plain;          // the model has the built-in plain template
 void fake_special_in_text(void); // the model takes special tokens in inputs, until fake_end
+void fake_own_sampling(void);    // the model's defaults of sampling hold, until fake_end
 
 void fake_model_name(const char *name); // until fake_end
 void fake_arena_limit(size_t bytes);    // of the exchange, before its request
@@ -87,6 +91,7 @@ void fake_ready(void);
 void fake_room(void);
 void fake_second(uint64_t seconds);
 void fake_gone(void);
+void fake_cut(const struct http_failure *failure); // by the server
 
 // Prompt tokens as text, bytes of template and conversation alike; '^' is BOS, '$' is SEP.
 char *fake_prompt(void); // to be freed

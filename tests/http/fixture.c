@@ -29,16 +29,22 @@ static const struct served_model models[2] = {
 
 void fixture_open(struct fixture *f, const struct server_options *options, bool serve)
 {
-    static const char *const keys[] = {"sk-other", KEY};
     struct server_options o =
         options ? *options : (struct server_options){.http2 = -1, .shutdown_timeout_ms = DRAIN_MS};
+    o.vllm_metrics = true;
+    fixture_open_as(f, &o, serve);
+}
+
+void fixture_open_as(struct fixture *f, const struct server_options *options, bool serve)
+{
+    static const char *const keys[] = {"sk-other", KEY};
+    struct server_options o = *options;
     struct error err;
     *f = (struct fixture){.threads = o.http_threads > 0 ? o.http_threads : 1};
     o.host = "127.0.0.1";
     o.http_threads = f->threads;
     o.api_keys = keys;
     o.api_key_count = 2;
-    o.vllm_metrics = true;
     if (log_level_get() != LOG_WARNING) // set once: another fixture may be serving
         log_level_set(LOG_WARNING);     // no line a request
     enum status status = server_open(&f->server, &o, &err);

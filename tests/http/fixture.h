@@ -23,6 +23,8 @@ struct fixture {
 
 // options: NULL or what to change; keys and host are filled in. serve: models are handed over.
 void fixture_open(struct fixture *f, const struct server_options *options, bool serve);
+// The same; options are used as they are but for keys and host.
+void fixture_open_as(struct fixture *f, const struct server_options *options, bool serve);
 void fixture_serve(struct fixture *f);
 void fixture_close(struct fixture *f); // settles cancelled requests, closes
 // Waits (at most 20 s) until so many engine requests live / are cancelled over all ports.
@@ -39,5 +41,8 @@ struct seen {
     // give their turn away meanwhile
     _Atomic int work_hold;
     _Atomic uint32_t alone, alone_most; // at work at once: now, and ever
+    // Bodies of one byte, in the order in which workers were done with them; for one worker.
+    char order[64];
+    _Atomic uint32_t ordered;
 };
 extern struct seen seen;

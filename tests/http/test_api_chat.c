@@ -202,6 +202,8 @@ static void test_fail_in_stream(void **state)
                                   "\"code\":\"internal_error\"}}\n\n"));
     assert_null(strstr(fake.sent, "[DONE]"));
     assert_null(strstr(fake.sent, "prompt_tokens")); // no usage in a stream cut by an error
+    assert_int_equal(fake.stream_failures, 1);       // for the access line
+    assert_int_equal(fake.error, HTTP_INTERNAL);
     assert_true(fake.ended);
 }
 

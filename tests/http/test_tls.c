@@ -1,5 +1,6 @@
 // TLS on loopback with a certificate made here: 1.3 is spoken, 1.1 is not, ALPN offers h2 only
-// where it is on, streams flow, and a peer that leaves an idle stream is noticed.
+// where it is on, streams flow, a peer that leaves an idle stream is noticed, and certificates are
+// renewed while the server serves.
 #include "tests/http/fixture.h"
 
 #include <openssl/pem.h>
@@ -17,26 +18,59 @@
 
 static char cert_path[] = "/tmp/weft-cert-XXXXXX", key_path[] = "/tmp/weft-key-XXXXXX";
 
-static void files_make(void)
+static EVP_PKEY *key_made(void)
 {
-    EVP_PKEY *key = EVP_EC_gen("P-256");
+    return EVP_EC_gen("P-256");
+}
+
+// Of this name, for this key; signed by issuer's key, or by its own where that is NULL.
+static X509 *cert_made(EVP_PKEY *key, const char *name, const X509 *issuer, EVP_PKEY *issuer_key)
+{
+    static long serial;
     X509 *cert = X509_new();
-    ASN1_INTEGER_set(X509_get_serialNumber(cert), 1);
+    ASN1_INTEGER_set(X509_get_serialNumber(cert), ++serial);
     X509_gmtime_adj(X509_getm_notBefore(cert), -60);
     X509_gmtime_adj(X509_getm_notAfter(cert), 3600);
     X509_set_pubkey(cert, key);
     X509_NAME_add_entry_by_txt(X509_get_subject_name(cert), "CN", MBSTRING_ASC,
-                               (const unsigned char *)"localhost", -1, -1, 0);
-    X509_set_issuer_name(cert, X509_get_subject_name(cert));
-    assert_true(X509_sign(cert, key, EVP_sha256()) > 0);
-    FILE *file = fdopen(mkstemp(cert_path), "w");
-    assert_int_equal(PEM_write_X509(file, cert), 1);
+                               (const unsigned char *)name, -1, -1, 0);
+    X509_set_issuer_name(cert, X509_get_subject_name(issuer ? issuer : cert));
+    assert_true(X509_sign(cert, issuer_key ? issuer_key : key, EVP_sha256()) > 0);
+    return cert;
+}
+
+static void cert_write(const char *path, X509 *first, X509 *second, const char *more)
+{
+    FILE *file = fopen(path, "w");
+    assert_int_equal(PEM_write_X509(file, first), 1);
+    if (second)
+        assert_int_equal(PEM_write_X509(file, second), 1);
+    fputs(more, file);
     fclose(file);
-    file = fdopen(mkstemp(key_path), "w");
+}
+
+static void key_write(const char *path, EVP_PKEY *key)
+{
+    FILE *file = fopen(path, "w");
     assert_int_equal(PEM_write_PrivateKey(file, key, NULL, NULL, 0, NULL, NULL), 1);
     fclose(file);
+}
+
+static void files_write(const char *name)
+{
+    EVP_PKEY *key = key_made();
+    X509 *cert = cert_made(key, name, NULL, NULL);
+    cert_write(cert_path, cert, NULL, "");
+    key_write(key_path, key);
     X509_free(cert);
     EVP_PKEY_free(key);
+}
+
+static void files_make(void)
+{
+    close(mkstemp(cert_path));
+    close(mkstemp(key_path));
+    files_write("localhost");
 }
 
 struct tls {
@@ -165,6 +199,149 @@ static void test_bad_files(void **state)
     assert_non_null(strstr(err.text, "both"));
 }
 
+// The name of the certificate that a new connection is shown; how many come with it.
+static void shown_is(uint32_t port, const char *wanted, int count)
+{
+    struct tls tls;
+    char name[64] = "";
+    tls_open_client(&tls, port, TLS1_3_VERSION);
+    assert_true(tls.connected);
+    X509 *cert = SSL_get1_peer_certificate(tls.ssl);
+    assert_non_null(cert);
+    X509_NAME_get_text_by_NID(X509_get_subject_name(cert), NID_commonName, name, sizeof name);
+    assert_string_equal(name, wanted);
+    assert_int_equal(sk_X509_num(SSL_get_peer_cert_chain(tls.ssl)), count);
+    X509_free(cert);
+    tls_close_client(&tls);
+}
+
+#define VERSION_REQUEST "GET /version HTTP/1.1\r\nHost: a\r\n\r\n"
+
+// New connections get the new certificate, open ones go on; what cannot be used changes nothing.
+static void test_renewed(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct tls open_one;
+    struct error err;
+    fixture_tls(&f, 1);
+    shown_is(f.port, "localhost", 1);
+    tls_open_client(&open_one, f.port, TLS1_2_VERSION);
+    files_write("second");
+    shown_is(f.port, "localhost", 1); // only when it is told
+    assert_int_equal(server_tls_renew(f.server, &err), STATUS_OK);
+    shown_is(f.port, "second", 1);
+    EVP_PKEY *other = key_made();
+    key_write(key_path, other); // of no certificate here
+    assert_int_equal(server_tls_renew(f.server, &err), STATUS_INVALID);
+    assert_non_null(strstr(err.text, "--ssl-keyfile"));
+    assert_non_null(strstr(err.text, key_path));
+    shown_is(f.port, "second", 1);
+    EVP_PKEY_free(other);
+    unlink(cert_path);
+    assert_int_equal(server_tls_renew(f.server, &err), STATUS_NOT_FOUND);
+    shown_is(f.port, "second", 1);
+    const unsigned char *name;
+    unsigned bytes;
+    SSL_get0_alpn_selected(open_one.ssl, &name, &bytes);
+    assert_int_equal(bytes, 2);
+    tls_close_client(&open_one);
+    files_write("third");
+    assert_int_equal(server_tls_renew(f.server, &err), STATUS_OK);
+    struct tls tls; // HTTP/2 is still offered
+    tls_open_client(&tls, f.port, TLS1_3_VERSION);
+    SSL_get0_alpn_selected(tls.ssl, &name, &bytes);
+    assert_int_equal(bytes, 2);
+    tls_close_client(&tls);
+    fixture_close(&f);
+    files_write("localhost");
+}
+
+static void test_requests_go_on(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct tls open_one;
+    struct error err;
+    fixture_tls(&f, 0);
+    tls_open_client(&open_one, f.port, TLS1_3_VERSION);
+    tls_ask(&open_one, VERSION_REQUEST, "{\"version\"");
+    files_write("second");
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(server_tls_renew(f.server, &err), STATUS_OK);
+    tls_ask(&open_one, VERSION_REQUEST, "{\"version\"");
+    tls_close_client(&open_one);
+    fixture_close(&f);
+    files_write("localhost");
+}
+
+// The certificates that lead to the root come with the server's own; text around them is passed
+// over, a broken one is not.
+static void test_chains(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct error err;
+    EVP_PKEY *root_key = key_made(), *key = key_made();
+    X509 *root = cert_made(root_key, "root", NULL, NULL);
+    X509 *own = cert_made(key, "leaf", root, root_key);
+    cert_write(cert_path, own, root, "a remark\n");
+    key_write(key_path, key);
+    fixture_tls(&f, 0);
+    shown_is(f.port, "leaf", 2);
+    static const char *const broken[] = {
+        "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n",
+        "-----BEGIN CERTIFICATE-----\nMIIB\n"};
+    for (int i = 0; i < 2; i++) {
+        cert_write(cert_path, own, root, broken[i]);
+        assert_int_equal(server_tls_renew(f.server, &err), STATUS_INVALID);
+        assert_non_null(strstr(err.text, "--ssl-certfile"));
+        shown_is(f.port, "leaf", 2);
+    }
+    cert_write(cert_path, root, own, ""); // the first one is the server's: the key is another's
+    assert_int_equal(server_tls_renew(f.server, &err), STATUS_INVALID);
+    assert_non_null(strstr(err.text, "--ssl-keyfile"));
+    fixture_close(&f);
+    X509_free(root);
+    X509_free(own);
+    EVP_PKEY_free(root_key);
+    EVP_PKEY_free(key);
+    files_write("localhost");
+}
+
+static void file_fill(const char *path, size_t bytes)
+{
+    FILE *file = fopen(path, "w");
+    for (size_t i = 0; i < bytes; i++)
+        putc('x', file);
+    fclose(file);
+}
+
+// Nothing larger than a megabyte is read, and an empty file is no certificate.
+static void test_files_that_are_none(void **state)
+{
+    (void)state;
+    static const char *const keys[] = {KEY};
+    struct server *server = NULL;
+    struct error err;
+    struct server_options options = {
+        .api_keys = keys, .api_key_count = 1, .ssl_certfile = cert_path, .ssl_keyfile = key_path};
+    for (int i = 0; i < 3; i++) {
+        file_fill(cert_path, i == 0 ? (1 << 20) + 1 : i == 1 ? 1 << 20 : 0);
+        enum status status = server_open(&server, &options, &err);
+        assert_int_equal(status, i == 0 ? STATUS_TOO_LARGE : STATUS_INVALID);
+        assert_non_null(strstr(err.text, cert_path));
+    }
+    files_write("localhost");
+    file_fill(key_path, 0);
+    assert_int_equal(server_open(&server, &options, &err), STATUS_INVALID);
+    assert_non_null(strstr(err.text, "--ssl-keyfile"));
+    files_write("localhost");
+    options.ssl_certfile = NULL;
+    assert_int_equal(server_open(&server, &options, &err), STATUS_INVALID);
+    assert_non_null(strstr(err.text, "both"));
+}
+
 static int files_remove(void **state)
 {
     (void)state;
@@ -176,10 +353,10 @@ static int files_remove(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_versions),
-        cmocka_unit_test(test_alpn),
-        cmocka_unit_test(test_stream_and_leave),
-        cmocka_unit_test(test_bad_files),
+        cmocka_unit_test(test_versions),         cmocka_unit_test(test_alpn),
+        cmocka_unit_test(test_stream_and_leave), cmocka_unit_test(test_bad_files),
+        cmocka_unit_test(test_renewed),          cmocka_unit_test(test_requests_go_on),
+        cmocka_unit_test(test_chains),           cmocka_unit_test(test_files_that_are_none),
     };
     files_make();
     return cmocka_run_group_tests(tests, NULL, files_remove);

@@ -27,7 +27,7 @@ FAULTS = [
     ("missing logits of the last block count as 0 in top-k", "kernels/cpu/sample.inc", "sampler_kth", "if (left < 16)\n                    v = lanes_if_bit((1u << left) - 1, v, lanes_set(-INFINITY));", "", "test_cpu_edges"),
     ("counts of tokens run over", "kernels/cpu/sample.inc", "", "if ((*seen & 0x7FFFu) < 0x7FFFu) ++*seen;", "++*seen;", "conformance_cpu sample"),
     ("a thread that did not start is not noticed", "kernels/cpu/threads.c", "threads_open", "if (failed != 0)", "if (failed < 0)", "test_cpu_threads"),
-    ("a thread for every core of the machine", "kernels/cpu/threads.c", "cores_usable", "CPU_COUNT(&set) > 0", "CPU_COUNT(&set) > 1", "test_cpu_threads"),
+    ("a thread for every core of the machine", "kernels/cpu/cgroups.c", "cgroups_cores_usable", "CPU_COUNT(&set) > 0", "CPU_COUNT(&set) > 1", "test_cpu_threads"),
     ("a ticket without the job's number", "kernels/cpu/ticket.h", "ticket_publish", "(uint64_t)number << 32 | chunks", "(uint64_t)chunks + 0 * number", "test_ticket"),
     ("streams that begin are of one age", "kernels/cpu/turns.c", "turns_join", "++turns->given", "turns->given", "test_cpu_turns"),
     ("an overdue stream is not waited for", "kernels/cpu/turns.c", "turns_call", "m->waits || overdue", "m->waits", "test_cpu_turns"),

@@ -1,0 +1,733 @@
+// Bounds and rare ends of the endpoints, against the doubles: the last value that passes and the
+// first that does not, every end of a request as it is told and counted, every refusal of the
+// engine.
+#include "api_fake.h"
+
+#include "http/api/vectors.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define CHAT "/v1/chat/completions"
+#define MESSAGES "/v1/messages"
+#define COUNT "/v1/messages/count_tokens"
+#define EMBEDDINGS "/v1/embeddings"
+#define RERANK "/v1/rerank"
+#define HI "\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}]"
+
+static void has(const char *text)
+{
+    if (!strstr(fake.sent, text))
+        fail_msg("'%s' lacks '%s'", fake.sent, text);
+}
+
+static void lacks(const char *text)
+{
+    if (strstr(fake.sent, text))
+        fail_msg("'%s' has '%s'", fake.sent, text);
+}
+
+// Of a text that is "x" so many times, between what is in front of it and behind it.
+static void request_of(const char *path, const char *before, size_t times, const char *after)
+{
+    char *body = malloc(strlen(before) + times + strlen(after) + 1);
+    strcpy(body, before);
+    memset(body + strlen(before), 'x', times);
+    strcpy(body + strlen(before) + times, after);
+    fake_request(path, body);
+    free(body);
+}
+
+struct end_case {
+    enum finish finish;
+    int status; // where nothing was sent yet
+    enum http_error error;
+    enum counted_finish counted;
+    const char *says;
+};
+
+// Before the first token an end without an answer is a status; in a stream it is the last event,
+// told to the access line; either is counted once.
+static void test_ends_without_an_answer(void **state)
+{
+    static const struct end_case ends[] = {
+        {FINISH_CANCEL, 503, HTTP_UNAVAILABLE, COUNTED_ABORT, "the server ended the request"},
+        {FINISH_TIMEOUT, 504, HTTP_TIMEOUT, COUNTED_ERROR,
+         "the request waited in the queue past its deadline"},
+        {FINISH_STALLED, 504, HTTP_TIMEOUT, COUNTED_ABORT, "the client took nothing for too long"},
+        {FINISH_ERROR, 500, HTTP_INTERNAL, COUNTED_ERROR, "the model failed on this request"},
+    };
+    static const char *const paths[] = {CHAT, MESSAGES};
+    (void)state;
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        for (int turn = 0; turn < 6; turn++) {
+            bool stream = turn % 3 > 0, begun = turn % 3 == 2;
+            fake_again();
+            fake_request(paths[turn / 3], stream ? "{" HI ",\"stream\":true}" : "{" HI "}");
+            if (begun) {
+                fake_text("x");
+                fake_ready();
+            }
+            fake_finish(ends[i].finish, -1);
+            fake_ready();
+            assert_int_equal(fake.status, begun ? 200 : ends[i].status);
+            assert_int_equal(fake.error, ends[i].error);
+            assert_int_equal(fake.stream_failures, begun);
+            assert_int_equal(fake.answers, 1);
+            assert_int_equal(fake.frees, 1);
+            assert_true(fake.ended);
+            has(ends[i].says);
+            for (int c = 0; c < COUNTED_FINISH_COUNT; c++)
+                assert_int_equal(fake.counted[c], c == (int)ends[i].counted);
+            fake_ready(); // nothing more is said
+            assert_int_equal(fake.answers, 1);
+        }
+    }
+}
+
+// Ends with an answer: the word for it, and how it is counted.
+static void test_ends_with_an_answer(void **state)
+{
+    static const struct {
+        const char *more;
+        enum finish finish;
+        const char *reason;
+        enum counted_finish counted;
+    } ends[] = {
+        {"", FINISH_STOP, "stop", COUNTED_STOP},
+        {",\"max_tokens\":5", FINISH_LENGTH, "length", COUNTED_LENGTH},
+        {"", FINISH_LENGTH, "length", COUNTED_LENGTH},
+        {"", FINISH_CONTEXT, "length", COUNTED_LENGTH},
+        {",\"stop\":\"b\"", FINISH_CANCEL, "stop", COUNTED_STOP},
+        {",\"stop\":\"b\"", FINISH_ERROR, "stop", COUNTED_STOP}, // found before that
+    };
+    char body[256], wanted[64];
+    (void)state;
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        fake_again();
+        snprintf(body, sizeof body, "{" HI "%s}", ends[i].more);
+        fake_request(CHAT, body);
+        fake_text("ab");
+        fake_finish(ends[i].finish, ends[i].finish == FINISH_STOP ? FAKE_END : -1);
+        fake_ready();
+        assert_int_equal(fake.status, 200);
+        snprintf(wanted, sizeof wanted, "\"finish_reason\":\"%s\"", ends[i].reason);
+        has(wanted);
+        assert_int_equal(fake.counted[ends[i].counted], 1);
+        assert_int_equal(fake.stream_failures, 0);
+    }
+}
+
+// The server ends a stream: its last event, in the shape of its endpoint; nothing follows.
+static void test_cut_by_the_server(void **state)
+{
+    static const struct http_failure failure = {.error = HTTP_UNAVAILABLE,
+                                                .message = {"Going down.", 11}};
+    static const char *const events[] = {
+        "\n\ndata: {\"error\":{\"message\":\"Going "
+        "down.\",\"type\":\"server_error\",\"param\":null,"
+        "\"code\":\"unavailable\"}}\n\n",
+        "\n\nevent: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"api_error\",\"message\":"
+        "\"Going down.\"},\"request_id\":\"req_1\"}\n\n"};
+    static const char *const paths[] = {CHAT, MESSAGES};
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        fake_again();
+        fake_request(paths[i], "{" HI ",\"stream\":true}");
+        fake_text("x");
+        fake_ready();
+        fake_cut(&failure);
+        size_t bytes = strlen(events[i]);
+        assert_string_equal(fake.sent + fake.sent_bytes - bytes, events[i]);
+        assert_int_equal(fake.stream_failures, 1);
+        assert_int_equal(fake.error, HTTP_UNAVAILABLE);
+        assert_false(fake.ended); // the exchange does that
+        assert_int_equal(fake.counted[COUNTED_ABORT], 1);
+        bytes = fake.sent_bytes;
+        fake_second(60);
+        assert_int_equal(fake.sent_bytes, bytes);
+    }
+}
+
+static void test_refusals_of_the_engine(void **state)
+{
+    static const struct {
+        enum admission admission;
+        int status;
+        const char *code, *says;
+    } refusals[] = {
+        {ADMISSION_BUSY, 503, "overloaded", "the queue is full, try again later"},
+        {ADMISSION_TOO_MANY_TOKENS, 400, "invalid_value",
+         "the request has 19 tokens, which is over max-queued-tokens (5000)"},
+        {ADMISSION_TOO_MANY_BYTES, 400, "invalid_value",
+         "the answer to 1 inputs is larger than max-result-bytes"},
+        {ADMISSION_FAILED, 503, "unavailable",
+         "the device of the model 'm' failed: it is not served"},
+        {ADMISSION_DRAINING, 503, "unavailable", "the server is shutting down"},
+    };
+    char code[64];
+    (void)state;
+    for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++) {
+        fake_again();
+        fake.admission = refusals[i].admission;
+        fake_request(CHAT, "{" HI "}");
+        assert_int_equal(fake.status, refusals[i].status);
+        snprintf(code, sizeof code, "\"code\":\"%s\"", refusals[i].code);
+        has(code);
+        has(refusals[i].says);
+        fake_ready(); // nothing is under way
+        fake_gone();
+        assert_int_equal(fake.answers, 1);
+        assert_int_equal(fake.counted[COUNTED_ABORT], 0);
+    }
+}
+
+// Of the folder where the operator asks for it, and only what a request leaves open.
+static void test_sampling_of_the_model(void **state)
+{
+    (void)state;
+    for (int own = 0; own < 2; own++) {
+        fake_again();
+        if (own)
+            fake_own_sampling();
+        fake_facts.default_temperature = 0.25f;
+        fake_facts.default_top_p = 0.5f;
+        fake_facts.default_top_k = 7;
+        fake_request(CHAT, "{" HI "}");
+        assert_true(fake.sampling.temperature == (own ? 0.25f : 1.0f));
+        assert_true(fake.sampling.top_p == (own ? 0.5f : 1.0f));
+        assert_int_equal(fake.sampling.top_k, own ? 7 : 0);
+    }
+    fake_again();
+    fake_own_sampling(); // the folder says nothing
+    fake_request(CHAT, "{" HI "}");
+    assert_true(fake.sampling.temperature == 1.0f && fake.sampling.top_p == 1.0f);
+    assert_int_equal(fake.sampling.top_k, 0);
+    fake_again();
+    fake_own_sampling();
+    fake_facts.default_temperature = 0.25f;
+    fake_facts.default_top_p = 0.5f;
+    fake_facts.default_top_k = 7;
+    fake_request(MESSAGES, "{" HI ",\"temperature\":1,\"top_p\":0.75,\"top_k\":3}");
+    assert_true(fake.sampling.temperature == 1.0f && fake.sampling.top_p == 0.75f);
+    assert_int_equal(fake.sampling.top_k, 3);
+}
+
+// Below a hundred-thousandth the likeliest token is taken; top_k beyond what fits is all tokens.
+static void test_bounds_of_sampling(void **state)
+{
+    static const struct {
+        const char *more;
+        float temperature;
+        uint32_t top_k;
+    } cases[] = {{"\"temperature\":0.00001", 1e-5f, 0},
+                 {"\"temperature\":0.0000099", 0, 0},
+                 {"\"temperature\":2", 2, 0},
+                 {"\"temperature\":1,\"top_k\":1", 1, 1},
+                 {"\"temperature\":1,\"top_k\":2147483646", 1, 2147483646},
+                 {"\"temperature\":1,\"top_k\":2147483647", 1, 2147483647},
+                 {"\"temperature\":1,\"top_k\":2147483648", 1, 2147483647},
+                 {"\"temperature\":1,\"top_k\":9223372036854775807", 1, 2147483647}};
+    char body[256];
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        fake_again();
+        snprintf(body, sizeof body, "{" HI ",%s}", cases[i].more);
+        fake_request(CHAT, body);
+        if (fake.sampling.temperature != cases[i].temperature ||
+            fake.sampling.top_k != cases[i].top_k)
+            fail_msg("%s: %g, %u", cases[i].more, (double)fake.sampling.temperature,
+                     fake.sampling.top_k);
+    }
+}
+
+static void stops_request(const char *path, const char *name, int count)
+{
+    char body[1024];
+    int n = sprintf(body, "{" HI ",\"%s\":[\"a\"", name);
+    for (int i = 1; i < count; i++)
+        n += sprintf(body + n, ",\"a\"");
+    strcpy(body + n, "]}");
+    fake_again();
+    fake_request(path, body);
+}
+
+// 16 strings on chat, 64 on Messages, each up to 256 bytes.
+static void test_bounds_of_stops(void **state)
+{
+    (void)state;
+    stops_request(CHAT, "stop", 16);
+    assert_int_equal(fake.submits, 1);
+    stops_request(CHAT, "stop", 17);
+    assert_int_equal(fake.status, 400);
+    has("'stop' must hold at most 16 strings, got 17");
+    stops_request(MESSAGES, "stop_sequences", 64);
+    assert_int_equal(fake.submits, 1);
+    stops_request(MESSAGES, "stop_sequences", 65);
+    assert_int_equal(fake.status, 400);
+    has("stop_sequences: must hold at most 64 strings, got 65");
+    for (int bytes = 256; bytes <= 257; bytes++) {
+        fake_again();
+        request_of(CHAT, "{" HI ",\"stop\":\"", (size_t)bytes, "\"}");
+        assert_int_equal(fake.submits, bytes == 256);
+        if (bytes == 257)
+            has("'stop' must be at most 256 bytes long, got 257");
+    }
+    fake_again();
+    fake_request(CHAT, "{" HI ",\"stop\":{}}");
+    has("'stop' must be a string or an array of strings");
+    fake_again();
+    fake_request(MESSAGES, "{" HI ",\"stop_sequences\":\"a\"}");
+    has("stop_sequences: must be an array of strings");
+}
+
+// Events are read while two kilobytes fit; a sign of life needs that room, too.
+static void test_room_of_a_stream(void **state)
+{
+    (void)state;
+    fake_request(CHAT, "{" HI ",\"stream\":true}");
+    fake_text("a");
+    fake_ready();
+    fake_text("b");
+    fake.room = 2047;
+    fake_ready();
+    assert_int_equal(fake.event_next, 1);
+    fake.room = 2048;
+    fake_ready();
+    assert_int_equal(fake.event_next, 2);
+    fake_second(100);
+    has(": keep-alive");
+    size_t bytes = fake.sent_bytes;
+    fake.room = 2047;
+    fake_second(200);
+    assert_int_equal(fake.sent_bytes, bytes);
+    fake.room = 2048;
+    fake_second(201);
+    assert_true(fake.sent_bytes > bytes);
+}
+
+// A chunk takes text up to 512 bytes; what it holds is one event.
+static void test_size_of_a_chunk(void **state)
+{
+    (void)state;
+    fake_request(CHAT, "{" HI ",\"stream\":true}");
+    for (int i = 0; i < 512; i++)
+        fake_token('a');
+    fake_ready();
+    int chunks = 0;
+    for (const char *p = fake.sent; (p = strstr(p, "\"content\":\"a")); p++)
+        chunks++;
+    assert_int_equal(chunks, 1);
+    fake_again();
+    fake_request(CHAT, "{" HI ",\"stream\":true}");
+    for (int i = 0; i < 513; i++)
+        fake_token('a');
+    fake_ready();
+    chunks = 0;
+    for (const char *p = fake.sent; (p = strstr(p, "\"content\":\"a")); p++)
+        chunks++;
+    assert_int_equal(chunks, 2);
+}
+
+// Who counts has no window to fit into, and is told of one text in what shape he asks.
+static void test_counting_beyond_the_window(void **state)
+{
+    (void)state;
+    request_of(COUNT, "{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"", 500,
+               "\"}]}");
+    assert_int_equal(fake.status, 200);
+    assert_string_equal(fake.sent, "{\"input_tokens\":527}");
+    fake_again();
+    fake_request(COUNT, "{" HI ",\"temperature\":2}"); // the fields it has are read
+    assert_int_equal(fake.status, 400);
+}
+
+// The reason for a full window came on a day; what is no date of ten letters is before it.
+static void test_versions(void **state)
+{
+    static const struct {
+        const char *version, *reason;
+    } versions[] = {{"2026-10-21", "model_context_window_exceeded"},
+                    {"2026-10-20", "max_tokens"},
+                    {"2026-10-22", "model_context_window_exceeded"},
+                    {"2026-11-01", "model_context_window_exceeded"},
+                    {"2025-12-31", "max_tokens"},
+                    {"2026-10-211", "max_tokens"},
+                    {"2026-10-2", "max_tokens"},
+                    {"2026/10/22", "max_tokens"},
+                    {"2026-1a-22", "max_tokens"},
+                    {"2026+10-22", "max_tokens"},
+                    {"9999999999", "max_tokens"},
+                    {"x026-10-22", "max_tokens"}};
+    char wanted[64];
+    (void)state;
+    for (size_t i = 0; i < sizeof versions / sizeof *versions; i++) {
+        fake_again();
+        fake.info.anthropic_version = text_of(versions[i].version);
+        fake_request(MESSAGES, "{" HI "}");
+        fake_text("a");
+        fake_finish(FINISH_CONTEXT, 'b');
+        fake_ready();
+        snprintf(wanted, sizeof wanted, "\"stop_reason\":\"%s\"", versions[i].reason);
+        has(wanted);
+    }
+}
+
+// Names of who speaks and of called tools, and which call a result answers, reach the template.
+static void test_names_reach_the_template(void **state)
+{
+    static const char body[] =
+        "{\"model\":\"m\",\"messages\":[{\"role\":\"system\",\"content\":\"s\",\"name\":\"boss\"},"
+        "{\"role\":\"user\",\"content\":\"u\",\"name\":\"ann\"},"
+        "{\"role\":\"assistant\",\"tool_calls\":[{\"id\":\"c1\",\"function\":{\"name\":\"f\"}},"
+        "{\"id\":\"c2\",\"function\":{\"name\":\"g\"}}]},"
+        "{\"role\":\"tool\",\"tool_call_id\":\"c2\",\"content\":\"r\"},"
+        "{\"role\":\"tool\",\"tool_call_id\":\"c1\",\"content\":\"q\",\"name\":\"ignored\"}]}";
+    (void)state;
+    fake_chat.names = true;
+    fake_request(CHAT, body);
+    assert_int_equal(fake.submits, 1);
+    char *prompt = fake_prompt();
+    assert_string_equal(prompt, "[system]<boss>s[user]<ann>u[assistant](f {})(g {})"
+                                "[tool]<g>#c2r[tool]<f>#c1q[assistant]");
+    free(prompt);
+}
+
+// A tool call may be answered by another turn than the next one, and not twice over all.
+static void test_results_of_earlier_calls(void **state)
+{
+    (void)state;
+    fake_request(CHAT,
+                 "{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"u\"},"
+                 "{\"role\":\"assistant\",\"tool_calls\":[{\"id\":\"c1\",\"function\":{\"name\":"
+                 "\"f\"}}]},{\"role\":\"user\",\"content\":\"v\"},"
+                 "{\"role\":\"tool\",\"tool_call_id\":\"c1\",\"content\":\"r\"}]}");
+    assert_int_equal(fake.submits, 1);
+    fake_again();
+    fake_request(CHAT,
+                 "{\"model\":\"m\",\"messages\":[{\"role\":\"assistant\",\"tool_calls\":[{\"id\":"
+                 "\"c1\",\"function\":{\"name\":\"f\"}}]},"
+                 "{\"role\":\"tool\",\"tool_call_id\":\"c1\",\"content\":\"r\"},"
+                 "{\"role\":\"user\",\"content\":\"v\"},"
+                 "{\"role\":\"tool\",\"tool_call_id\":\"c1\",\"content\":\"r\"}]}");
+    assert_int_equal(fake.status, 400);
+    has("'messages[3].tool_call_id' must not answer a tool call twice; 'c1' has a result already");
+}
+
+// The line of ignored fields names them; the first of a process at level info.
+static void test_ignored_fields_are_named(void **state)
+{
+    char text[2][1024];
+    (void)state;
+    for (int before = 0; before < 2; before++) {
+        int kept = dup(STDERR_FILENO), file = memfd_create("log", MFD_CLOEXEC);
+        assert_true(kept >= 0 && file >= 0);
+        fake_again();
+        fake.ignored_before = (uint64_t)before;
+        fflush(stderr);
+        dup2(file, STDERR_FILENO);
+        fake_request(CHAT, "{" HI ",\"zebra\":1,\"stream_options\":{\"yak\":1}}");
+        dup2(kept, STDERR_FILENO);
+        close(kept);
+        ssize_t got = pread(file, text[before], sizeof text[before] - 1, 0);
+        text[before][got > 0 ? got : 0] = '\0';
+        close(file);
+        assert_int_equal(fake.ignored_fields, 2);
+    }
+    assert_non_null(strstr(text[0], " info ignored unknown request fields: "));
+    assert_non_null(strstr(text[0], "zebra"));
+    assert_non_null(strstr(text[0], "stream_options.yak"));
+    assert_non_null(strstr(text[0], "counted in weft_fields_ignored_total"));
+    assert_string_equal(text[1], ""); // at level debug
+}
+
+static void test_kinds_of_models(void **state)
+{
+    static const struct {
+        enum model_kind kind;
+        const char *path, *more, *says;
+    } cases[] = {
+        {MODEL_EMBEDDER, CHAT, "\"messages\":[]",
+         "the model 'm' does not support generation; it is an embedding model: use /v1/embeddings"},
+        {MODEL_RERANKER, MESSAGES, "\"messages\":[]",
+         "the model 'm' does not support generation; it is a reranking model: use /v1/rerank"},
+        {MODEL_GENERATOR, EMBEDDINGS, "\"input\":\"a\"",
+         "the model 'm' does not support embeddings; it is a generation model: use "
+         "/v1/chat/completions or /v1/messages"},
+        {MODEL_RERANKER, EMBEDDINGS, "\"input\":\"a\"",
+         "the model 'm' does not support embeddings; it is a reranking model: use /v1/rerank"},
+        {MODEL_EMBEDDER, RERANK, "\"query\":\"a\"",
+         "the model 'm' does not support reranking; it is an embedding model: use /v1/embeddings"},
+    };
+    char body[128];
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        fake_end();
+        fake_begin(cases[i].kind);
+        snprintf(body, sizeof body, "{\"model\":\"m\",%s}", cases[i].more);
+        fake_request(cases[i].path, body);
+        assert_int_equal(fake.status, 400);
+        has(cases[i].says);
+    }
+    fake_again();
+    request_of(RERANK, "{\"model\":\"", 300, "\"}");
+    assert_int_equal(fake.status, 404);
+    const char *name = strstr(fake.sent, "xxx"); // cut at 200 bytes
+    assert_int_equal(strspn(name, "x"), 200);
+}
+
+// Inputs that fill the window pass, ids below the vocabulary pass, one more of either does not.
+static void test_bounds_of_inputs(void **state)
+{
+    (void)state;
+    for (int bytes = 198; bytes <= 199; bytes++) { // and two special tokens
+        fake_end();
+        fake_begin(MODEL_EMBEDDER);
+        request_of(EMBEDDINGS, "{\"model\":\"m\",\"input\":\"", (size_t)bytes, "\"}");
+        assert_int_equal(fake.submits, bytes == 198);
+        if (bytes == 198)
+            assert_int_equal(fake.token_count, 200);
+    }
+    for (int bytes = 200; bytes <= 201; bytes++) {
+        fake_again();
+        request_of(EMBEDDINGS, "{\"model\":\"m\",\"add_special_tokens\":false,\"input\":\"",
+                   (size_t)bytes, "\"}");
+        assert_int_equal(fake.submits, bytes == 200);
+    }
+    static const char *const ids[] = {"[0,1999]", "[0,2000]", "[0,-1]"};
+    char body[2048];
+    for (int i = 0; i < 3; i++) {
+        fake_again();
+        snprintf(body, sizeof body, "{\"model\":\"m\",\"input\":%s}", ids[i]);
+        fake_request(EMBEDDINGS, body);
+        assert_int_equal(fake.submits, i == 0);
+        if (i > 0)
+            has("'input[1]' must be a token id below 2000, got ");
+    }
+    for (int count = 200; count <= 202; count++) { // ids: as given, or cut where that is asked for
+        fake_again();
+        int n = sprintf(body, "{\"model\":\"m\",\"input\":[1");
+        for (int i = 1; i < (count < 202 ? count : 201); i++)
+            n += sprintf(body + n, ",2");
+        strcpy(body + n, count < 202 ? "]}" : "],\"truncate\":true}");
+        fake_request(EMBEDDINGS, body);
+        assert_int_equal(fake.submits, count != 201);
+        if (count == 201)
+            has("resulted in 201 tokens");
+        else
+            assert_int_equal(fake.token_count, 200);
+    }
+}
+
+static void test_cut_inputs(void **state)
+{
+    static const struct {
+        const char *more;
+        uint32_t tokens;
+    } cases[] = {{"1", 1},
+                 {"2", 2},
+                 {"3", 3},
+                 {"199", 199},
+                 {"200", 200},
+                 {"201", 200},
+                 {"9223372036854775807", 200},
+                 {"-1", 200}};
+    char after[96];
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        fake_end();
+        fake_begin(MODEL_EMBEDDER);
+        snprintf(after, sizeof after, "\",\"truncate_prompt_tokens\":%s}", cases[i].more);
+        request_of(EMBEDDINGS, "{\"model\":\"m\",\"input\":\"", 250, after);
+        assert_int_equal(fake.submits, 1);
+        assert_int_equal(fake.token_count, cases[i].tokens);
+        if (cases[i].tokens > 2) { // special tokens stay where text is left between them
+            assert_int_equal(fake.tokens[0], FAKE_BOS);
+            assert_int_equal(fake.tokens[cases[i].tokens - 1], FAKE_SEP);
+            assert_int_equal(fake.tokens[cases[i].tokens - 2], 'x');
+        }
+    }
+}
+
+// 4,096 values come in one answer, more are measured by a text worker: sorted by what it writes.
+static void test_answers_of_many_values(void **state)
+{
+    (void)state;
+    for (int turn = 0; turn < 3; turn++) {
+        uint32_t width = turn == 0 ? 4096 : 4097;
+        fake_end();
+        fake_begin(MODEL_EMBEDDER);
+        fake_facts.output_width = width;
+        fake_request(EMBEDDINGS, turn == 2 ? "{\"model\":\"m\",\"input\":\"a\","
+                                             "\"encoding_format\":\"base64\"}"
+                                           : "{\"model\":\"m\",\"input\":\"a\"}");
+        fake.values = calloc(width, sizeof(float));
+        fake.room = 1 << 20;
+        fake_finish(FINISH_DONE, -1);
+        fake_ready();
+        assert_int_equal(fake.offloaded, turn > 0);
+        assert_int_equal(fake.status, 200);
+        if (turn > 0) {
+            assert_int_equal(fake.job.bytes, width * (turn == 1 ? 12 : 6));
+            assert_false(fake.job.reads_body);
+            assert_int_equal(fake.length, fake.sent_bytes);
+        }
+    }
+    fake_end(); // what is not finite is found on the worker, too
+    fake_begin(MODEL_EMBEDDER);
+    fake_facts.output_width = 4097;
+    fake_request(EMBEDDINGS, "{\"model\":\"m\",\"input\":\"a\"}");
+    fake.values = calloc(4097, sizeof(float));
+    fake.values[4096] = INFINITY;
+    fake_finish(FINISH_DONE, -1);
+    fake_ready();
+    assert_int_equal(fake.status, 500);
+    assert_int_equal(fake.error, HTTP_INTERNAL_SAME);
+    assert_int_equal(fake.frees, 1);
+}
+
+// Base64 of each number of bytes that is over at the end, worked out apart.
+static void test_base64_of_each_width(void **state)
+{
+    static const char *const wanted[] = {"AACAPw==", "AACAPwAAAEA=", "AACAPwAAAEAAAEBA"}; // 1 2 3
+    char text[64];
+    (void)state;
+    for (uint32_t width = 1; width <= 3; width++) {
+        fake_end();
+        fake_begin(MODEL_EMBEDDER);
+        fake_facts.output_width = width;
+        fake_request(EMBEDDINGS,
+                     "{\"model\":\"m\",\"input\":\"a\",\"encoding_format\":\"base64\"}");
+        fake.values = malloc(width * sizeof(float));
+        for (uint32_t i = 0; i < width; i++)
+            fake.values[i] = (float)(i + 1);
+        fake_finish(FINISH_DONE, -1);
+        fake_ready();
+        snprintf(text, sizeof text, "\"embedding\":\"%s\"}", wanted[width - 1]);
+        has(text);
+    }
+}
+
+static void test_ends_of_pooling(void **state)
+{
+    static const struct end_case ends[] = {
+        {FINISH_CANCEL, 503, HTTP_UNAVAILABLE, COUNTED_ABORT, "the server ended the request"},
+        {FINISH_TIMEOUT, 504, HTTP_TIMEOUT, COUNTED_ERROR,
+         "the request waited in the queue past its deadline"},
+        {FINISH_ERROR, 500, HTTP_INTERNAL, COUNTED_ERROR, "the model failed on this request"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
+        for (int turn = 0; turn < 2; turn++) {
+            fake_end();
+            fake_begin(turn == 0 ? MODEL_EMBEDDER : MODEL_RERANKER);
+            fake_request(turn == 0 ? EMBEDDINGS : RERANK,
+                         turn == 0 ? "{\"model\":\"m\",\"input\":\"a\"}"
+                                   : "{\"model\":\"m\",\"query\":\"q\",\"documents\":[\"a\"]}");
+            fake_ready(); // nothing is there yet
+            assert_int_equal(fake.answers, 0);
+            fake_finish(ends[i].finish, -1);
+            fake_ready();
+            fake_ready();
+            assert_int_equal(fake.status, ends[i].status);
+            assert_int_equal(fake.error, ends[i].error);
+            assert_int_equal(fake.answers, 1);
+            assert_int_equal(fake.frees, 1);
+            has(ends[i].says);
+            for (int c = 0; c < COUNTED_FINISH_COUNT; c++)
+                assert_int_equal(fake.counted[c], c == (int)ends[i].counted);
+        }
+}
+
+// A thousand documents pass, a query as long as may be passes, what just fits is not cut.
+static void test_bounds_of_documents(void **state)
+{
+    static char body[16384];
+    (void)state;
+    fake_end();
+    fake_begin(MODEL_RERANKER);
+    int n = sprintf(body, "{\"model\":\"m\",\"query\":\"q\",\"documents\":[\"a\"");
+    for (int i = 1; i < 1000; i++)
+        n += sprintf(body + n, ",\"a\"");
+    strcpy(body + n, "]}");
+    fake_request(RERANK, body);
+    assert_int_equal(fake.submits, 1);
+    assert_int_equal(fake.sequence_count, 1000);
+    for (int bytes = 196; bytes <= 197; bytes++) { // ^q$ and $ are four of 200
+        fake_again();
+        request_of(RERANK, "{\"model\":\"m\",\"query\":\"q\",\"truncate\":false,\"documents\":[\"",
+                   (size_t)bytes, "\"]}");
+        assert_int_equal(fake.submits, bytes == 196);
+        if (bytes == 196)
+            assert_int_equal(fake.token_count, 200);
+    }
+    fake_again();
+    request_of(RERANK, "{\"model\":\"m\",\"documents\":[\"b\"],\"query\":\"", 3200, "\"}");
+    lacks("bytes long"); // 16 bytes a token of the window: its tokens decide
+}
+
+// Documents of 32 KiB come back with the scores, more are written by a text worker.
+static void test_answers_of_large_documents(void **state)
+{
+    const float score = 1;
+    (void)state;
+    for (size_t bytes = 32768; bytes <= 32769; bytes++) {
+        fake_end();
+        fake_begin(MODEL_RERANKER);
+        fake_facts.max_model_len = 100000;
+        request_of(RERANK,
+                   "{\"model\":\"m\",\"query\":\"q\",\"return_documents\":true,"
+                   "\"max_tokens_per_doc\":9,\"documents\":[\"",
+                   bytes, "\"]}");
+        fake.offloaded = false;
+        fake.room = 1 << 20;
+        fake.values = malloc(sizeof score);
+        memcpy(fake.values, &score, sizeof score);
+        fake_finish(FINISH_DONE, -1);
+        fake_ready();
+        assert_int_equal(fake.offloaded, bytes == 32769);
+        if (bytes == 32769)
+            assert_int_equal(fake.job.bytes, 32769);
+        assert_int_equal(fake.status, 200);
+    }
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, fake_setup_generator, fake_teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_ends_without_an_answer),
+        TEST(test_ends_with_an_answer),
+        TEST(test_cut_by_the_server),
+        TEST(test_refusals_of_the_engine),
+        TEST(test_sampling_of_the_model),
+        TEST(test_bounds_of_sampling),
+        TEST(test_bounds_of_stops),
+        TEST(test_room_of_a_stream),
+        TEST(test_size_of_a_chunk),
+        TEST(test_counting_beyond_the_window),
+        TEST(test_versions),
+        TEST(test_names_reach_the_template),
+        TEST(test_results_of_earlier_calls),
+        TEST(test_ignored_fields_are_named),
+        TEST(test_kinds_of_models),
+        TEST(test_bounds_of_inputs),
+        TEST(test_cut_inputs),
+        TEST(test_answers_of_many_values),
+        TEST(test_base64_of_each_width),
+        TEST(test_ends_of_pooling),
+        TEST(test_bounds_of_documents),
+        TEST(test_answers_of_large_documents),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,423 @@
+// The values on /metrics: every number a server tells is set to one that is known, and found again
+// under each of its names. The form of the page: tests/e2e/test_metrics.py.
+#include "http/internal.h"
+#include "tests/http/fixture.h"
+
+#include "base/clock.h"
+
+#include <dirent.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static struct fixture fixture;
+static struct http_answer page;
+
+static void page_get(void)
+{
+    http_answer_free(&page);
+    assert_true(http_once(fixture.port, "GET", "/metrics", NULL, NULL, &page));
+    assert_int_equal(page.status, 200);
+}
+
+// The text behind a series' name; NULL: it is not there. Fails where it stands twice.
+static const char *value_at(const char *series)
+{
+    size_t bytes = strlen(series);
+    const char *found = NULL;
+    for (const char *line = page.body; line; line = strchr(line, '\n')) {
+        line += line != page.body;
+        if (strncmp(line, series, bytes) != 0 || line[bytes] != ' ')
+            continue;
+        if (found)
+            fail_msg("%s stands twice", series);
+        found = line + bytes + 1;
+    }
+    return found;
+}
+
+static double value(const char *series)
+{
+    const char *at = value_at(series);
+    if (!at)
+        fail_msg("no %s", series);
+    return strtod(at, NULL);
+}
+
+static void is(const char *series, double wanted)
+{
+    double got = value(series);
+    if (got != wanted)
+        fail_msg("%s is %.10g, not %.10g", series, got, wanted);
+}
+
+#define CHAT "{model_name=\"org/qwen-x\",engine=\"0\""
+#define EMBED "{model_name=\"embed\",engine=\"1\""
+
+struct stat_case {
+    const char *name;
+    size_t offset;
+};
+#define STAT(name, field) {name, offsetof(struct engine_stats, field)}
+
+// Every statistic of an engine under its own name, at the engine of its model.
+static void test_statistics_of_engines(void **state)
+{
+    static const struct stat_case ours[] = {
+        STAT("steps_total", steps),
+        STAT("steps_decode_only_total", steps_decode_only),
+        STAT("rows_total", rows),
+        STAT("tokens_computed_total", tokens_computed),
+        STAT("prompt_tokens_total", prompt_tokens),
+        STAT("generation_tokens_total", generation_tokens),
+        STAT("prefix_cache_queries_total", prefix_queries),
+        STAT("prefix_cache_hits_total", prefix_hits),
+        STAT("preemptions_total", preemptions),
+        STAT("pauses_total", pauses),
+        STAT("parked_total", parked),
+        STAT("rows_after_cancel_total", rows_after_cancel),
+        STAT("requests_submitted_total", requests_submitted),
+        STAT("sequences_running", sequences_running),
+        STAT("sequences_waiting", sequences_waiting),
+        STAT("sequences_parked", sequences_parked),
+        STAT("kv_blocks", blocks_total),
+        STAT("kv_blocks_used", blocks_used),
+        STAT("kv_blocks_cached", blocks_cached),
+        STAT("engine_failed", failed),
+    };
+    static const struct stat_case vllm[] = {
+        STAT("num_requests_running", sequences_running),
+        STAT("num_requests_waiting", sequences_waiting),
+        STAT("prompt_tokens_total", prompt_tokens),
+        STAT("generation_tokens_total", generation_tokens),
+        STAT("num_preemptions_total", preemptions),
+        STAT("prefix_cache_queries_total", prefix_queries),
+        STAT("prefix_cache_hits_total", prefix_hits),
+        STAT("gpu_prefix_cache_queries_total", prefix_queries),
+        STAT("gpu_prefix_cache_hits_total", prefix_hits),
+    };
+    enum { OURS = sizeof ours / sizeof *ours, VLLM = sizeof vllm / sizeof *vllm };
+    char series[128];
+    (void)state;
+    struct engine *other = engine_double_open(fixture.models[1].facts);
+    char *stats[2] = {(char *)engine_double_stats(fixture.engine),
+                      (char *)engine_double_stats(other)};
+    fixture.models[1].engine = other;
+    for (int i = 0; i < OURS; i++)
+        for (int m = 0; m < 2; m++)
+            *(_Atomic uint64_t *)(stats[m] + ours[i].offset) = (uint64_t)(100 * m + i + 1);
+    page_get();
+    for (int i = 0; i < OURS; i++) {
+        snprintf(series, sizeof series, "weft_%s" CHAT "}", ours[i].name);
+        is(series, i + 1);
+        snprintf(series, sizeof series, "weft_%s" EMBED "}", ours[i].name);
+        is(series, 100 + i + 1);
+    }
+    for (int i = 0; i < VLLM; i++) {
+        snprintf(series, sizeof series, "vllm:%s" CHAT "}", vllm[i].name);
+        is(series, (double)*(_Atomic uint64_t *)(stats[0] + vllm[i].offset));
+        snprintf(series, sizeof series, "vllm:%s" EMBED "}", vllm[i].name);
+        assert_null(value_at(series)); // of generators alone
+    }
+    is("te_queue_size" EMBED "}", 100 + 15);
+    assert_null(value_at("te_queue_size" CHAT "}"));
+    is("vllm:kv_cache_usage_perc" CHAT "}", 18.0 / 17.0);
+    is("vllm:gpu_cache_usage_perc" CHAT "}", 18.0 / 17.0);
+    engine_double_stats(fixture.engine)->blocks_total = 0;
+    page_get();
+    is("vllm:kv_cache_usage_perc" CHAT "}", 0);
+    is("vllm:cache_config_info" CHAT ",block_size=\"64\",num_gpu_blocks=\"10\"}", 1);
+    for (int i = 0; i < OURS; i++)
+        *(_Atomic uint64_t *)(stats[0] + ours[i].offset) = 0;
+    fixture.models[1].engine = fixture.engine;
+    engine_double_close(other);
+}
+
+// Sizes of steps are cumulative, and their sum is the engine's.
+static void test_sizes_of_steps(void **state)
+{
+    (void)state;
+    struct engine_stats *stats = engine_double_stats(fixture.engine);
+    stats->steps_by_rows[step_bucket(1)] = 3;
+    stats->steps_by_rows[step_bucket(4)] = 2;
+    stats->steps_by_tokens[step_bucket(2)] = 5;
+    stats->rows = 11;
+    stats->tokens_computed = 13;
+    page_get();
+    static const char *const names[][3] = {
+        {"weft_step_rows_bucket" CHAT, "weft_step_rows_sum" CHAT "}",
+         "weft_step_rows_count" CHAT "}"},
+        {"te_batch_next_size_bucket" EMBED, "te_batch_next_size_sum" EMBED "}",
+         "te_batch_next_size_count" EMBED "}"}};
+    char series[160];
+    for (int i = 0; i < 2; i++) {
+        snprintf(series, sizeof series, "%s,le=\"1.0\"}", names[i][0]);
+        is(series, 3);
+        snprintf(series, sizeof series, "%s,le=\"8.0\"}", names[i][0]);
+        is(series, 5);
+        snprintf(series, sizeof series, "%s,le=\"+Inf\"}", names[i][0]);
+        is(series, 5);
+        is(names[i][1], 11);
+        is(names[i][2], 5);
+    }
+    is("weft_step_tokens_sum" CHAT "}", 13);
+    is("vllm:iteration_tokens_total_sum" CHAT "}", 13);
+    is("te_batch_next_tokens_sum" EMBED "}", 13);
+    is("te_batch_next_tokens_count" EMBED "}", 5);
+    stats->steps_by_rows[step_bucket(1)] = stats->steps_by_rows[step_bucket(4)] = 0;
+    stats->steps_by_tokens[step_bucket(2)] = 0;
+    stats->rows = stats->tokens_computed = 0;
+}
+
+static struct thread_counters *fixture_counters(const struct fixture *f, uint32_t index)
+{
+    return &f->server->threads[index].counters;
+}
+
+static struct model_counters *counters_of(uint32_t thread, uint32_t model)
+{
+    return &fixture_counters(&fixture, thread)->models[model];
+}
+
+// Of all threads together, each end under its own word.
+static void test_ends_of_requests(void **state)
+{
+    static const char *const words[] = {"stop", "length", "abort", "error", "pooled"};
+    char series[160];
+    (void)state;
+    for (int f = 0; f < COUNTED_FINISH_COUNT; f++)
+        for (uint32_t m = 0; m < 2; m++) {
+            counters_of(0, m)->finished[f] = (uint64_t)(10 * (m + 1) + (uint32_t)f);
+            counters_of(1, m)->finished[f] = 100;
+        }
+    counters_of(0, 0)->refused_busy = 3;
+    counters_of(1, 0)->refused_busy = 4;
+    page_get();
+    for (int f = 0; f < COUNTED_FINISH_COUNT; f++) {
+        snprintf(series, sizeof series, "weft_finished_total" CHAT ",finished_reason=\"%s\"}",
+                 words[f]);
+        is(series, 110 + f);
+        snprintf(series, sizeof series, "weft_finished_total" EMBED ",finished_reason=\"%s\"}",
+                 words[f]);
+        is(series, 120 + f);
+        snprintf(series, sizeof series,
+                 "vllm:request_success_total" CHAT ",finished_reason=\"%s\"}", words[f]);
+        if (f <= COUNTED_ABORT)
+            is(series, 110 + f);
+        else
+            assert_null(value_at(series));
+    }
+    is("weft_requests_refused_total" CHAT "}", 7);
+    is("weft_requests_refused_total" EMBED "}", 0);
+    is("te_request_success" EMBED "}", 124);
+    is("te_request_failure" EMBED ",err=\"inference\"}", 122 + 123);
+    is("te_request_count" EMBED "}", 124 + 122 + 123);
+}
+
+// A histogram of seconds is recorded in nanoseconds, one of tokens as it is; buckets are
+// cumulative.
+static void test_histograms(void **state)
+{
+    (void)state;
+    for (uint32_t t = 0; t < 2; t++)
+        for (uint32_t m = 0; m < 2; m++) {
+            struct model_counters *c = counters_of(t, m);
+            histogram_add(&c->histograms[HISTOGRAM_QUEUE], HISTOGRAM_QUEUE, 4096, 400000000);
+            histogram_add(&c->histograms[HISTOGRAM_PROMPT_TOKENS], HISTOGRAM_PROMPT_TOKENS, 4096,
+                          7 + t);
+            histogram_add(&c->histograms[HISTOGRAM_TOKENIZE], HISTOGRAM_TOKENIZE, 4096, 2000000);
+            histogram_add(&c->histograms[HISTOGRAM_INTER_TOKEN], HISTOGRAM_INTER_TOKEN, 4096,
+                          30000000);
+            histogram_add(&c->histograms[HISTOGRAM_INFERENCE], HISTOGRAM_INFERENCE, 4096,
+                          1000000000);
+            histogram_add(&c->histograms[HISTOGRAM_E2E], HISTOGRAM_E2E, 4096, 2000000000);
+        }
+    page_get();
+    is("weft_request_queue_time_seconds_bucket" CHAT ",le=\"0.3\"}", 0);
+    is("weft_request_queue_time_seconds_bucket" CHAT ",le=\"0.5\"}", 2);
+    is("weft_request_queue_time_seconds_bucket" CHAT ",le=\"+Inf\"}", 2);
+    is("weft_request_queue_time_seconds_sum" CHAT "}", 0.8);
+    is("weft_request_queue_time_seconds_count" CHAT "}", 2);
+    is("weft_request_prompt_tokens_bucket" CHAT ",le=\"5.0\"}", 0);
+    is("weft_request_prompt_tokens_bucket" CHAT ",le=\"10.0\"}", 2);
+    is("weft_request_prompt_tokens_sum" CHAT "}", 15);
+    is("vllm:request_prompt_tokens_sum" CHAT "}", 15);
+    is("vllm:inter_token_latency_seconds_sum" CHAT "}", 0.06);
+    is("vllm:time_per_output_token_seconds_sum" CHAT "}", 0.06); // its older name
+    assert_null(value_at("vllm:request_prompt_tokens_sum" EMBED "}"));
+    assert_null(value_at("vllm:request_tokenization_time_seconds_sum" CHAT "}")); // not theirs
+    is("weft_request_tokenization_time_seconds_sum" CHAT "}", 0.004);
+    is("te_request_duration_sum" EMBED "}", 4);
+    is("te_request_tokenization_duration_sum" EMBED "}", 0.004);
+    is("te_request_queue_duration_sum" EMBED "}", 0.8);
+    is("te_request_inference_duration_sum" EMBED "}", 2);
+    assert_null(value_at("te_request_duration_sum" CHAT "}"));
+}
+
+// What threads count, summed; each number is another.
+static void test_counts_of_threads(void **state)
+{
+    (void)state;
+    for (uint32_t t = 0; t < 2; t++) {
+        struct thread_counters *c = fixture_counters(&fixture, t);
+        c->clients_gone = 1 + t;
+        c->orphans = 10 + t;
+        c->quiet_closed = 20 + t;
+        c->stalled = 30 + t;
+        c->resets_over = 40 + t;
+        c->body_floods = 50 + t;
+        c->retries = 60 + t;
+        c->fields_ignored = 70 + t;
+    }
+    page_get();
+    is("weft_clients_gone_total", 3);
+    is("weft_requests_orphaned", 21);
+    is("weft_quiet_connections_closed_total", 41);
+    is("weft_readers_stalled_total", 61);
+    is("weft_reset_floods_total", 81);
+    is("weft_body_floods_total", 101);
+    is("weft_client_retries_total", 121);
+    is("weft_fields_ignored_total", 141);
+    is("weft_log_lines_dropped_total", 0);
+    for (int i = 0; i < 1000 && value("weft_connections") != 1; i++) { // the one that asks
+        usleep(5000);
+        page_get();
+    }
+    is("weft_connections", 1);
+    double before = value("weft_connections_accepted_total");
+    page_get();
+    is("weft_connections_accepted_total", before + 1);
+    for (uint32_t t = 0; t < 2; t++)
+        fixture_counters(&fixture, t)->orphans = 0;
+}
+
+static double descriptors(void)
+{
+    double count = 0;
+    DIR *folder = opendir("/proc/self/fd");
+    assert_non_null(folder);
+    while (readdir(folder))
+        count++;
+    closedir(folder);
+    return count - 3; // ".", ".." and the folder's own
+}
+
+static void test_the_process(void **state)
+{
+    (void)state;
+    page_get();
+    double resident = value("process_resident_memory_bytes");
+    assert_true(resident > 1 << 20 && resident < 0x1p40);
+    struct timespec used;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
+    double seconds = (double)used.tv_sec + (double)used.tv_nsec / 1e9;
+    double said = value("process_cpu_seconds_total");
+    assert_true(said > 0 && said <= seconds + 0.1);
+    assert_true(value("process_start_time_seconds") <= (double)time(NULL));
+    assert_true(value("process_start_time_seconds") > (double)time(NULL) - 3600);
+    struct http_client client; // while the page is written, its connection is open at both ends
+    double open = -1;
+    assert_true(http_client_open(&client, fixture.port));
+    for (int i = 0; i < 100 && open != value("process_open_fds"); i++) {
+        usleep(5000); // connections of before are closed
+        assert_true(http_client_request(&client, "GET", "/metrics", NULL, NULL));
+        http_answer_free(&page);
+        assert_true(http_client_answer(&client, &page));
+        open = descriptors();
+    }
+    http_client_close(&client);
+    is("process_open_fds", open);
+}
+
+// Requests by route, method and class; unknown paths have a row of their own.
+static void test_routes(void **state)
+{
+    static const char body[] = "[1,2,3]";
+    struct http_answer answer;
+    (void)state;
+    page_get();
+    assert_null(value_at("http_requests_total{handler=\"/v1/test/rest/\",method=\"POST\","
+                         "status=\"2xx\"}"));
+    assert_null(value_at("http_request_size_bytes_count{handler=\"/v1/test/rest/\"}"));
+    assert_null(value_at("http_requests_total{handler=\"unknown\",method=\"ANY\",status=\"4xx\"}"));
+    for (int i = 0; i < 3; i++) {
+        assert_true(
+            http_once(fixture.port, "POST", "/v1/test/rest/a", i < 2 ? BEARER : "", body, &answer));
+        assert_int_equal(answer.status, i < 2 ? 200 : 401);
+        http_answer_free(&answer);
+    }
+    assert_true(http_once(fixture.port, "GET", "/nowhere", NULL, NULL, &answer));
+    http_answer_free(&answer);
+    for (int i = 0; i < 1000; i++) { // an answer is counted when h2o lets go of it
+        page_get();
+        if (strstr(page.body, "{handler=\"unknown\",method=\"ANY\",status=\"4xx\"} 1\n"))
+            break;
+        usleep(5000);
+    }
+    is("http_requests_total{handler=\"/v1/test/rest/\",method=\"POST\",status=\"2xx\"}", 2);
+    is("http_requests_total{handler=\"/v1/test/rest/\",method=\"POST\",status=\"4xx\"}", 1);
+    is("http_requests_total{handler=\"unknown\",method=\"ANY\",status=\"4xx\"}", 1);
+    is("http_request_size_bytes_count{handler=\"/v1/test/rest/\"}", 3);
+    is("http_request_size_bytes_sum{handler=\"/v1/test/rest/\"}", 3 * (sizeof body - 1));
+    is("http_response_size_bytes_count{handler=\"/v1/test/rest/\"}", 3);
+    double out = value("http_response_size_bytes_sum{handler=\"/v1/test/rest/\"}");
+    assert_true(out > 2 * (sizeof body - 1) && out < 2000);
+    is("http_request_duration_seconds_count{handler=\"/v1/test/rest/\"}", 3);
+    is("http_request_duration_seconds_bucket{handler=\"/v1/test/rest/\",le=\"+Inf\"}", 3);
+    assert_true(value("http_request_duration_seconds_sum{handler=\"/v1/test/rest/\"}") < 60);
+    assert_true(value("http_request_duration_seconds_sum{handler=\"/v1/test/rest/\"}") > 0);
+}
+
+// Names of other servers are there by option alone.
+static void test_ours_alone(void **state)
+{
+    (void)state;
+    struct fixture plain;
+    struct server_options options = {.vllm_metrics = false};
+    struct http_answer answer;
+    fixture_open_as(&plain, &options, true);
+    assert_true(http_once(plain.port, "GET", "/metrics", NULL, NULL, &answer));
+    assert_non_null(strstr(answer.body, "\nweft_steps_total{"));
+    assert_null(strstr(answer.body, "vllm:"));
+    assert_null(strstr(answer.body, "te_request"));
+    http_answer_free(&answer);
+    fixture_close(&plain);
+}
+
+static int open_main(void **state)
+{
+    (void)state;
+    struct server_options options = {.http_threads = 2};
+    fixture_open(&fixture, &options, true);
+    return 0;
+}
+
+static int close_main(void **state)
+{
+    (void)state;
+    http_answer_free(&page);
+    fixture_close(&fixture);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_statistics_of_engines),
+        cmocka_unit_test(test_sizes_of_steps),
+        cmocka_unit_test(test_ends_of_requests),
+        cmocka_unit_test(test_histograms),
+        cmocka_unit_test(test_counts_of_threads),
+        cmocka_unit_test(test_the_process),
+        cmocka_unit_test(test_routes),
+        cmocka_unit_test(test_ours_alone),
+    };
+    return cmocka_run_group_tests(tests, open_main, close_main);
+}

@@ -1,0 +1,218 @@
+// What an exchange records, on the functions themselves: how much room there is in each state,
+// which status it has, what is dropped once the client is gone. No server runs and nothing is sent.
+#include "http/internal.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static struct http_thread thread;
+static struct exchange x;
+static struct arena *arena;
+
+static int fresh(void **state)
+{
+    (void)state;
+    memset(&x, 0, sizeof x);
+    arena = arena_create(0, 0);
+    x.thread = &thread;
+    x.arena = arena;
+    return 0;
+}
+
+static int clear(void **state)
+{
+    (void)state;
+    json_buffer_free(&x.filling);
+    json_buffer_free(&x.sending);
+    arena_destroy(arena);
+    return 0;
+}
+
+static void write_bytes(size_t bytes)
+{
+    static const char zeros[SEND_PIECE_BYTES];
+    exchange_write(&x, text_span(zeros, bytes));
+}
+
+// Four kilobytes of a stream, a piece of a long body.
+static void test_room(void **state)
+{
+    (void)state;
+    assert_int_equal(exchange_room(&x), 4096);
+    exchange_stream_begin(&x);
+    assert_int_equal(exchange_room(&x), 4096);
+    write_bytes(1000);
+    assert_int_equal(exchange_room(&x), 3096);
+    write_bytes(3096);
+    assert_int_equal(exchange_room(&x), 0);
+    write_bytes(1); // it grows, and there is none
+    assert_int_equal(exchange_room(&x), 0);
+    exchange_end(&x);
+    clear(NULL);
+    fresh(NULL);
+    exchange_reply_begin(&x, 200, 100000);
+    assert_int_equal(exchange_room(&x), 65536);
+    write_bytes(65535);
+    assert_int_equal(exchange_room(&x), 1);
+}
+
+static void test_no_room(void **state)
+{
+    (void)state;
+    exchange_stream_begin(&x);
+    x.wire = WIRE_OPEN;
+    assert_int_equal(exchange_room(&x), 4096);
+    x.wire = WIRE_SENDING; // h2o has a piece
+    assert_int_equal(exchange_room(&x), 0);
+    x.wire = WIRE_LAST;
+    assert_int_equal(exchange_room(&x), 0);
+    x.wire = WIRE_OPEN;
+    x.gone = true;
+    assert_int_equal(exchange_room(&x), 0);
+    x.gone = false;
+    exchange_end(&x);
+    assert_int_equal(exchange_room(&x), 0);
+}
+
+static void test_status(void **state)
+{
+    (void)state;
+    assert_int_equal(exchange_status(&x), 499); // nothing was answered
+    assert_false(exchange_streaming(&x));
+    assert_false(exchange_is_stream(&x));
+    exchange_reply_begin(&x, 206, 5);
+    assert_int_equal(exchange_status(&x), 206);
+    assert_true(exchange_streaming(&x));
+    assert_false(exchange_is_stream(&x));
+    x.left = true;
+    assert_int_equal(exchange_status(&x), 499);
+    clear(NULL);
+    fresh(NULL);
+    exchange_stream_begin(&x);
+    assert_int_equal(exchange_status(&x), 200);
+    assert_true(exchange_is_stream(&x));
+    assert_string_equal(x.content_type, "text/event-stream; charset=utf-8");
+    exchange_end(&x);
+    assert_int_equal(exchange_status(&x), 200);
+}
+
+static void test_answers(void **state)
+{
+    (void)state;
+    exchange_header(&x, "x-a", text_of("b"));
+    exchange_reply(&x, 201, text_of("{}"));
+    assert_int_equal(x.reply, REPLY_ENDED);
+    assert_int_equal(x.content_length, 2);
+    assert_string_equal(x.content_type, "application/json");
+    assert_int_equal(x.header_count, 1);
+    assert_true(text_is(x.headers[0].value, "b"));
+    assert_memory_equal(x.filling.at, "{}", 2);
+    assert_null(x.code);
+}
+
+// A failure is in the shape of its route, with its code for the log and its headers.
+static void test_failures(void **state)
+{
+    static const struct http_failure failure = {.error = HTTP_INVALID_KEY, .message = {"No.", 3}},
+                                     large = {.error = HTTP_TOO_LARGE, .message = {"No.", 3}};
+    (void)state;
+    x.info.shape = SHAPE_MESSAGES;
+    x.info.request_id = text_of("r");
+    exchange_fail(&x, &failure);
+    assert_int_equal(x.status, 401);
+    assert_string_equal(x.code, "invalid_api_key");
+    assert_int_equal(x.header_count, 1);
+    assert_string_equal(x.headers[0].name, "www-authenticate");
+    assert_false(x.close);
+    assert_memory_equal(x.filling.at, "{\"type\":\"error\"", 15);
+    clear(NULL);
+    fresh(NULL);
+    exchange_fail(&x, &large);
+    assert_int_equal(x.status, 413);
+    assert_true(x.close);
+    assert_int_equal(x.content_length, x.filling.bytes);
+}
+
+// What is written to a client that is gone is not kept.
+static void test_writing_to_nobody(void **state)
+{
+    (void)state;
+    exchange_stream_begin(&x);
+    write_bytes(10);
+    x.gone = true;
+    write_bytes(10);
+    assert_int_equal(x.filling.bytes, 10);
+    assert_true(exchange_gone(&x));
+}
+
+// The end of a stream counts its client as gone, that of a whole answer does not.
+static void test_leaving(void **state)
+{
+    (void)state;
+    exchange_stream_begin(&x);
+    uint64_t before = thread.counters.clients_gone;
+    exchange_left(&x);
+    assert_int_equal(thread.counters.clients_gone, before + 1);
+    assert_true(x.left && x.gone);
+    exchange_left(&x); // once
+    assert_int_equal(thread.counters.clients_gone, before + 1);
+    clear(NULL);
+    fresh(NULL);
+    exchange_reply(&x, 200, text_of("{}"));
+    exchange_left(&x);
+    assert_int_equal(thread.counters.clients_gone, before + 1);
+    assert_int_equal(exchange_status(&x), 499);
+}
+
+// A server cuts what has no answer yet and streams; what is whole or has a length goes on.
+static void test_cutting(void **state)
+{
+    static const struct http_failure failure = {.error = HTTP_UNAVAILABLE, .message = {"No.", 3}};
+    (void)state;
+    exchange_cut(&x, &failure);
+    assert_int_equal(x.status, 503);
+    assert_string_equal(x.code, "unavailable");
+    assert_true(x.gone);
+    assert_false(x.left);
+    clear(NULL);
+    fresh(NULL);
+    exchange_reply_begin(&x, 200, 5);
+    exchange_cut(&x, &failure);
+    assert_false(x.gone);
+    assert_int_equal(x.reply, REPLY_BEGUN);
+    clear(NULL);
+    fresh(NULL);
+    exchange_reply(&x, 200, text_of("{}"));
+    exchange_cut(&x, &failure);
+    assert_false(x.gone);
+    assert_int_equal(x.status, 200);
+    clear(NULL);
+    fresh(NULL); // a worker has it: it is answered once it is back
+    x.offloaded = true;
+    exchange_cut(&x, &failure);
+    assert_true(x.gone);
+    assert_int_equal(x.reply, REPLY_NONE);
+    x.offloaded = false;
+    exchange_cut_end(&x);
+    assert_int_equal(x.status, 503);
+    assert_int_equal(x.reply, REPLY_ENDED);
+    x.status = 1;
+    exchange_cut_end(&x); // once
+    assert_int_equal(x.status, 1);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, fresh, clear)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_room),     TEST(test_no_room),           TEST(test_status),  TEST(test_answers),
+        TEST(test_failures), TEST(test_writing_to_nobody), TEST(test_leaving), TEST(test_cutting),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
