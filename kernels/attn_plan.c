@@ -1,6 +1,8 @@
 // The plan of attention work; see attn_plan.h.
 #include "kernels/attn_plan.h"
 
+#include <string.h>
+
 static uint32_t divide_round_up(uint32_t a, uint32_t b)
 {
     return (a + b - 1) / b;
@@ -109,14 +111,14 @@ static void wide_add(struct planner *p, uint32_t index, const struct step_row *r
             item_add(p, index, head, tile, ATTN_WALK, 0);
 }
 
-void attn_plan_fill(const struct stream_limits *limits, const struct attn_capacity *capacity,
-                    struct step *step)
+size_t attn_plan_fill(const struct stream_limits *limits, const struct attn_capacity *capacity,
+                      struct step *step)
 {
     const struct step_row *rows = step_section(step, step->layout.rows);
     struct attn_work *work = step_section(step, step->layout.private_part);
     *work = (struct attn_work){.wide_at = sizeof *work};
     if (limits->attn.kv_heads == 0)
-        return;
+        return sizeof *work;
     struct planner p = {
         .shape = &limits->attn,
         .capacity = capacity,
@@ -134,5 +136,7 @@ void attn_plan_fill(const struct stream_limits *limits, const struct attn_capaci
             narrow_add(&p, i, &rows[i]);
     work->narrow_count = p.item_count - work->wide_count;
     work->narrow_at = work->wide_at + work->wide_count * (uint32_t)sizeof(struct attn_item);
-    work->merge_at = work->wide_at + capacity->items * (uint32_t)sizeof(struct attn_item);
+    memmove(p.items + p.item_count, p.merges, work->merge_count * sizeof *p.merges);
+    work->merge_at = work->wide_at + p.item_count * (uint32_t)sizeof(struct attn_item);
+    return work->merge_at + work->merge_count * sizeof *p.merges;
 }

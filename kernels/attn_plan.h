@@ -54,9 +54,10 @@ struct attn_capacity {
 struct attn_capacity attn_plan_capacity(const struct stream_limits *limits,
                                         size_t partial_bytes_max);
 size_t attn_plan_bytes(const struct attn_capacity *capacity);
-// limits and capacity must be those of the record's layout.
-void attn_plan_fill(const struct stream_limits *limits, const struct attn_capacity *capacity,
-                    struct step *step);
+// limits and capacity must be those of the record's layout. Returns the bytes it used: the lists
+// are put together without gaps, since they are copied to the device each step.
+size_t attn_plan_fill(const struct stream_limits *limits, const struct attn_capacity *capacity,
+                      struct step *step);
 
 static inline const struct attn_work *attn_plan_of(const struct step *step)
 {

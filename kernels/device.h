@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { DEVICE_ABI = 2, DEVICE_NEED_MAX = 24 };
+enum { DEVICE_ABI = 3, DEVICE_NEED_MAX = 24 };
 
 struct device;
 struct graph; // a recorded run of ops of one stream
@@ -90,10 +90,11 @@ struct device_api {
     void (*turn_give)(struct stream *);
     void (*turn_more)(struct stream *, bool more);
 
-    // The device's private part of the step record (attention work lists): its bytes, after the
-    // common sections, and the host function that fills it. NULL / 0 where there is none.
+    // The device's private part of the step record (attention work lists): its bytes at most, and
+    // the host function that fills it from the record's rows and returns the bytes that it used.
+    // NULL / 0 where there is none.
     size_t (*step_private_bytes)(const struct device *, const struct stream_limits *);
-    void (*step_plan)(struct stream *, struct step *host);
+    size_t (*step_plan)(struct stream *, struct step *host);
 
     // In stream order, without waiting. host memory must be from host_take.
     enum status (*copy_in)(struct stream *, void *device, const void *host, size_t bytes);

@@ -13,19 +13,37 @@ static size_t place(size_t *at, size_t bytes)
     return here;
 }
 
+// The sections after private_part.
+static void rest_place(struct step_layout *layout, size_t private_bytes, const struct step *counts)
+{
+    size_t at = layout->private_part;
+    place(&at, private_bytes);
+    layout->tokens = place(&at, counts->token_listed * sizeof(int32_t));
+    layout->changes = place(&at, counts->change_count * sizeof(struct step_change));
+    layout->admits = place(&at, counts->admit_count * sizeof(struct step_admit));
+    layout->bias = place(&at, counts->bias_count * sizeof(struct step_bias));
+    layout->history = place(&at, counts->history_count * sizeof(int32_t));
+    layout->bytes = at;
+}
+
 void step_layout_init(struct step_layout *layout, const struct step_limits *limits,
                       size_t private_bytes)
 {
-    size_t rows = limits->rows_max;
-    size_t admits = limits->admits_max;
+    struct step most = {
+        .token_listed = limits->tokens_max,
+        .change_count = limits->changes_max,
+        .admit_count = limits->admits_max,
+        .bias_count = limits->admits_max * limits->bias_max,
+        .history_count = limits->history_max,
+    };
     size_t at = 256;
-    layout->rows = place(&at, rows * sizeof(struct step_row));
-    layout->sampled = place(&at, rows * sizeof(struct step_sampled));
-    layout->changes = place(&at, (size_t)limits->changes_max * sizeof(struct step_change));
-    layout->admits = place(&at, admits * sizeof(struct step_admit));
-    layout->bias = place(&at, admits * limits->bias_max * sizeof(struct step_bias));
-    layout->private_part = place(&at, private_bytes);
-    layout->history = place(&at, (size_t)limits->history_max * sizeof(int32_t));
-    layout->tokens = place(&at, (size_t)limits->tokens_max * sizeof(int32_t));
-    layout->bytes = at;
+    layout->rows = place(&at, limits->rows_max * sizeof(struct step_row));
+    layout->sampled = place(&at, limits->rows_max * sizeof(struct step_sampled));
+    layout->private_part = at;
+    rest_place(layout, private_bytes, &most);
+}
+
+void step_layout_pack(struct step *step, size_t private_bytes)
+{
+    rest_place(&step->layout, private_bytes, step);
 }

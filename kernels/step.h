@@ -1,7 +1,7 @@
 // The step record: what the host tells the device about one step, in one piece of host-visible
 // memory, copied to the device in one copy. Written by runtime/model/step.c from a batch; the op
-// `prep` expands it to per-token arrays. Section places are fixed by the limits (a replayed graph
-// needs fixed addresses); the order of sections lets a decode step copy a short prefix.
+// `prep` expands it to per-token arrays. The first sections lie at places fixed by the limits (a
+// replayed graph needs fixed addresses); the others follow without gaps, as long as the step needs.
 #pragma once
 
 #include <stddef.h>
@@ -107,9 +107,11 @@ struct step_sampled { // per sampled or pooled row, in order of `sample`
     uint32_t mask;       // row of the mask table, or STEP_NO_ROW
 };
 
-// Section offsets in bytes from the start of the record; all 256-byte aligned.
+// Section offsets in bytes from the start of the record; all 256-byte aligned. Kernels read those
+// after private_part from the record's header, which tells them each step anew.
 struct step_layout {
-    size_t rows, sampled, changes, admits, bias, private_part, history, tokens, bytes;
+    size_t rows, sampled, private_part; // the same in all steps of a model
+    size_t tokens, changes, admits, bias, history, bytes;
 };
 
 struct step { // header of the record, 256 bytes with its padding
@@ -121,16 +123,21 @@ struct step { // header of the record, 256 bytes with its padding
     uint32_t change_count;
     uint32_t admit_count;
     uint32_t history_count;
+    uint32_t bias_count;
     uint32_t token_listed; // tokens in the token section
     uint32_t q_len_max;
     uint32_t kv_len_max;
-    uint32_t reserved[5];
+    uint32_t reserved[4];
     struct step_layout layout;
 };
 
-// Places of all sections for these limits; private_bytes as the device says.
+// Places of all sections for these limits; private_bytes as the device says. bytes: of the largest
+// record.
 void step_layout_init(struct step_layout *layout, const struct step_limits *limits,
                       size_t private_bytes);
+// Moves the sections after private_part to where a record of these counts and private_bytes has
+// them, before they are filled. layout.bytes: what is copied to the device.
+void step_layout_pack(struct step *step, size_t private_bytes);
 
 static inline void *step_section(struct step *step, size_t offset)
 {

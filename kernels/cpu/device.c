@@ -196,9 +196,9 @@ static size_t cpu_private_bytes(const struct device *device, const struct stream
     return attn_plan_bytes(&capacity);
 }
 
-static void cpu_step_plan(struct stream *stream, struct step *host)
+static size_t cpu_step_plan(struct stream *stream, struct step *host)
 {
-    attn_plan_fill(&stream->limits, &stream->attn_capacity, host);
+    return attn_plan_fill(&stream->limits, &stream->attn_capacity, host);
 }
 
 static enum status cpu_copy_in(struct stream *stream, void *to, const void *from, size_t bytes)

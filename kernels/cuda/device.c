@@ -413,9 +413,9 @@ static size_t step_private_bytes(const struct device *device, const struct strea
     return attn_plan_bytes(&capacity);
 }
 
-static void step_plan(struct stream *stream, struct step *host)
+static size_t step_plan(struct stream *stream, struct step *host)
 {
-    attn_plan_fill(&stream->limits, &stream->attn_capacity, host);
+    return attn_plan_fill(&stream->limits, &stream->attn_capacity, host);
 }
 
 static enum status copy_in(struct stream *stream, void *device, const void *host, size_t bytes)

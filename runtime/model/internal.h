@@ -97,8 +97,7 @@ struct model {
     enum dtype act;
     struct stream_limits limits;
     struct model_layout layout;
-    struct step_layout step;
-    size_t private_bytes;
+    struct step_layout step; // the largest record
     void *weights_memory, *activations, *state, *host, *rope;
     uint64_t weights_bytes;
     struct weight *weights; // [slots]
@@ -130,9 +129,9 @@ static inline struct step *model_record(const struct model *model)
     return model_state(model, model->layout.record);
 }
 
-// step.c: the batch as a record; counts what is wanted. padded: rows of the graph, or 0.
+// step.c: the batch as a record with the device's part; counts what is wanted. padded: rows of the
+// graph, or 0.
 void step_build(struct step *out, const struct model *model, struct batch *batch, uint32_t padded);
-size_t step_used_bytes(const struct step *step, size_t private_bytes);
 
 // One op of the forward pass; see forward.c. Each op reads only some of the fields.
 struct forward;

@@ -76,10 +76,8 @@ enum status model_launch(struct model *m, struct batch *batch, struct error *err
     if (m->api->turn_take)
         m->api->turn_take(m->stream);
     m->turn = true;
-    if (m->api->step_plan)
-        m->api->step_plan(m->stream, slot->record);
-    size_t bytes = step_used_bytes(slot->record, m->private_bytes);
-    enum status status = m->api->copy_in(m->stream, model_record(m), slot->record, bytes);
+    enum status status =
+        m->api->copy_in(m->stream, model_record(m), slot->record, slot->record->layout.bytes);
     if (status == STATUS_OK)
         status = forward(m, slot->record, graph);
     if (status != STATUS_OK) {

@@ -118,8 +118,6 @@ static enum status graph_record(struct model *m, uint32_t rows, struct error *er
     batch_init(none, &m->facts.limits);
     step_build(host, m, none, rows);
     heap_give(none);
-    if (m->api->step_plan)
-        m->api->step_plan(m->stream, host);
     enum status status = m->api->graph_begin(m->stream);
     if (status == STATUS_OK)
         status = forward_run(m, host);
@@ -166,7 +164,6 @@ static struct model *model_new(const struct model_plan *plan, uint64_t kv_bytes)
     m->limits = parts->stream;
     m->layout = parts->layout;
     m->step = parts->step;
-    m->private_bytes = parts->private_bytes;
     m->weights_bytes = parts->weights.bytes;
     m->weights = heap_take_zeroed(parts->weights.slots, sizeof *m->weights);
     m->top_of_slot = heap_take_zeroed(m->facts.limits.slots_max, 1);

@@ -66,6 +66,18 @@ static void counts_check(const struct model *model, const struct batch *batch)
           batch->bias_count);
 }
 
+static void changes_build(struct step *out, const struct model *model, struct batch *batch)
+{
+    struct step_change *changes = step_section(out, out->layout.changes);
+    for (uint32_t i = 0; i < batch->change_count; i++) {
+        const struct batch_change *in = &batch_changes(batch)[i];
+        check(in->block < model->kv.block_count, "block %u of %u", in->block,
+              model->kv.block_count);
+        changes[i] =
+            (struct step_change){in->slot, in->index, kv_memory_units(&model->kv, in->block)};
+    }
+}
+
 void step_build(struct step *out, const struct model *model, struct batch *batch, uint32_t padded)
 {
     counts_check(model, batch);
@@ -76,34 +88,16 @@ void step_build(struct step *out, const struct model *model, struct batch *batch
         .change_count = batch->change_count,
         .admit_count = batch->admit_count,
         .history_count = batch->history_count,
+        .bias_count = batch->bias_count,
         .token_listed = batch->token_count,
         .layout = model->step,
     };
     rows_build(out, model, batch, padded);
-    struct step_change *changes = step_section(out, out->layout.changes);
-    for (uint32_t i = 0; i < batch->change_count; i++) {
-        const struct batch_change *in = &batch_changes(batch)[i];
-        check(in->block < model->kv.block_count, "block %u of %u", in->block,
-              model->kv.block_count);
-        changes[i] =
-            (struct step_change){in->slot, in->index, kv_memory_units(&model->kv, in->block)};
-    }
+    size_t private_bytes = model->api->step_plan ? model->api->step_plan(model->stream, out) : 0;
+    step_layout_pack(out, private_bytes);
+    check(out->layout.bytes <= model->step.bytes, "a record of %zu bytes", out->layout.bytes);
+    changes_build(out, model, batch);
     admits_build(out, model, batch);
     memcpy(step_section(out, out->layout.tokens), batch_tokens(batch),
            batch->token_count * sizeof(int32_t));
-}
-
-// The order of sections lets most steps copy a short prefix.
-size_t step_used_bytes(const struct step *step, size_t private_bytes)
-{
-    const struct step_layout *at = &step->layout;
-    if (step->token_listed > 0)
-        return at->tokens + step->token_listed * sizeof(int32_t);
-    if (step->history_count > 0)
-        return at->history + step->history_count * sizeof(int32_t);
-    if (private_bytes > 0)
-        return at->private_part + private_bytes;
-    if (step->admit_count > 0)
-        return at->private_part; // the bias section comes right before it
-    return at->changes + step->change_count * sizeof(struct step_change);
 }

@@ -138,6 +138,16 @@ static void plan_check(const struct scene *s)
     assert_int_equal(work->wide_count + work->narrow_count, items + parts_more);
 }
 
+// The lists lie one after the other and end where the copied bytes end.
+static void lists_check(const struct scene *s, size_t bytes)
+{
+    const struct attn_work *work = attn_plan_of(s->step);
+    size_t items = (work->wide_count + work->narrow_count) * sizeof(struct attn_item);
+    assert_int_equal(work->wide_at, sizeof *work);
+    assert_int_equal(work->merge_at, sizeof *work + items);
+    assert_int_equal(bytes, work->merge_at + work->merge_count * sizeof(struct attn_merge));
+}
+
 // Returns how many tiles were computed in parts.
 static uint32_t steps_run(uint64_t seed, size_t partial_bytes)
 {
@@ -145,8 +155,9 @@ static uint32_t steps_run(uint64_t seed, size_t partial_bytes)
     for (int i = 0; i < 300; i++) {
         struct scene s = scene_make(&seed, partial_bytes);
         rows_fill(&s, &seed);
-        attn_plan_fill(&s.limits, &s.capacity, s.step);
+        size_t bytes = attn_plan_fill(&s.limits, &s.capacity, s.step);
         plan_check(&s);
+        lists_check(&s, bytes);
         merges += attn_plan_of(s.step)->merge_count;
         free(s.step);
         free(s.used);

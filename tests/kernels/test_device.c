@@ -112,12 +112,14 @@ static void test_plugin_answers(void **state)
     (void)state;
     const struct device_api *api = device_cpu();
     struct error err = {0};
-    char path[4200];
+    char path[4200], said[80];
+    snprintf(said, sizeof said, "the odd device library speaks ABI %d, this weft %d",
+             DEVICE_ABI + 1, DEVICE_ABI);
     assert_int_equal(device_plugin_open(&api, "odd", ODD_PLUGIN, &err), STATUS_NO_DEVICE);
     assert_string_equal(err.text, "the odd device library offers no device");
     assert_null(api);
     assert_int_equal(device_plugin_open(&api, "odd", ODD_PLUGIN, &err), STATUS_NO_DEVICE);
-    assert_non_null(strstr(err.text, "the odd device library speaks ABI 3, this weft 2"));
+    assert_non_null(strstr(err.text, said));
     assert_null(api);
     assert_int_equal(device_plugin_open(&api, "odd", ODD_PLUGIN, &err), STATUS_OK);
     assert_string_equal(api->name, "odd");
@@ -316,16 +318,16 @@ static void test_layout(void **state)
                             .bias_max = 7};
     struct step_layout at;
     step_layout_init(&at, &l, 1000);
-    size_t place[] = {256,     at.rows,         at.sampled, at.changes, at.admits,
-                      at.bias, at.private_part, at.history, at.tokens,  at.bytes};
+    size_t place[] = {256,        at.rows,   at.sampled, at.private_part, at.tokens,
+                      at.changes, at.admits, at.bias,    at.history,      at.bytes};
     size_t need[] = {3 * sizeof(struct step_row),
                      3 * sizeof(struct step_sampled),
+                     1000,
+                     68,
                      5 * sizeof(struct step_change),
                      2 * sizeof(struct step_admit),
                      14 * sizeof(struct step_bias),
-                     1000,
-                     36,
-                     68};
+                     36};
     assert_int_equal(at.rows, 256);
     for (int i = 0; i < 8; i++) {
         assert_int_equal(place[i + 2] % 256, 0);

@@ -39,4 +39,5 @@ FAULTS = [
     ("a library of another ABI is taken", "kernels/plugin.c", "entry_open", "if (api->abi != DEVICE_ABI)", "if (api->abi < DEVICE_ABI)", "test_cpu_device"),
     ("a process bound to one core counts all of them", "kernels/cpu/cgroups.c", "cgroups_cores_usable", "cores = (uint32_t)CPU_COUNT(&set);", "", "test_cpu_cgroups"),
     ("the quota of a group pays for no thread less", "kernels/cpu/cgroups.c", "cgroups_cores_usable", "return paid < cores ? paid : cores;", "return cores + 0 * paid;", "test_cpu_cgroups"),
+    ("the device's part is copied whole", "kernels/step.c", "rest_place", "place(&at, private_bytes);", "place(&at, private_bytes + 8192);", "test_model_plan"),
 ]

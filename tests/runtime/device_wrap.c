@@ -115,6 +115,12 @@ static enum status stream_open(struct device *device, struct stream **out,
     return status == STATUS_OK ? device_cpu()->stream_open(device, out, limits, err) : status;
 }
 
+static enum status copy_in(struct stream *stream, void *to, const void *from, size_t bytes)
+{
+    counts.copied = bytes;
+    return device_cpu()->copy_in(stream, to, from, bytes);
+}
+
 static enum status graph_begin(struct stream *stream)
 {
     (void)stream;
@@ -211,6 +217,7 @@ const struct device_api *device_wrap(uint32_t flight, bool graphs)
     wrapped.weight_put = weight_put;
     wrapped.weight_finish = weight_finish;
     wrapped.stream_open = stream_open;
+    wrapped.copy_in = copy_in;
     wrapped.graph_begin = graph_begin;
     wrapped.graph_end = graph_end;
     wrapped.graph_launch = graph_launch;

@@ -17,6 +17,7 @@ struct device_wrap_counts {
     uint32_t uploads;
     uint64_t uploaded;     // bytes, each upload right after the one before
     const char *upload_at; // where the first went
+    uint64_t copied;       // bytes of the last copy_in
 };
 
 // The api; counts start at zero. flight: steps in flight; graphs: whether graph_* are there.

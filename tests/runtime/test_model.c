@@ -3,6 +3,7 @@
 // steps; masks; encoder rows do not see each other; old names of norms.
 #include "base/arena.h"
 #include "base/json.h"
+#include "runtime/model/internal.h"
 #include "tests/runtime/device_wrap.h"
 #include "tests/runtime/golden.h"
 #include "tests/runtime/model_rig.h"
@@ -333,6 +334,42 @@ static void test_the_rotary_table_has_every_position(void **state)
     folder_remove(folder);
 }
 
+// What a step copies to the device grows with what is in it, not with what there is room for.
+static void test_a_plain_step_copies_a_few_kilobytes(void **state)
+{
+    (void)state;
+    enum { SEQUENCES = 256, PROMPT = 30 };
+    static int32_t prompt[PROMPT];
+    static struct rig_sequence sequences[SEQUENCES];
+    char folder[64];
+    golden_folder(folder, "llama");
+    struct model_options options = rig_options();
+    options.load_dummy = true;
+    options.max_num_seqs = SEQUENCES;
+    options.max_num_batched_tokens = 8192;
+    struct rig rig;
+    rig_open_on(&rig, device_wrap(0, false), folder, &options);
+    assert_true(rig.plan->parts->step.bytes > 300 << 10);
+    for (uint32_t first = 0; first < SEQUENCES; first += 32) { // as many as one step admits
+        rig_begin(&rig);
+        for (uint32_t r = first; r < first + 32; r++) {
+            sequences[r] = (struct rig_sequence){r, prompt, PROMPT, 0, STEP_NO_TYPE};
+            rig_prefill(&rig, &sequences[r], PROMPT, WANT_TOKEN);
+        }
+        assert_int_equal(rig_step(&rig, NULL).count, 32);
+        assert_true(device_wrap_counts()->copied <= 32 << 10); // 960 tokens: 4 KB of it
+    }
+    for (uint32_t step = 0; step < 2; step++) {
+        rig_begin(&rig);
+        for (uint32_t r = 0; r < SEQUENCES; r++)
+            rig_decode(&rig, &sequences[r]);
+        assert_int_equal(rig_step(&rig, NULL).count, SEQUENCES);
+        assert_true(device_wrap_counts()->copied <= 64 << 10);
+    }
+    rig_close(&rig);
+    folder_remove(folder);
+}
+
 // A step of one token per row is not a decode step if a prompt continues: that row wants nothing.
 static void test_one_token_of_a_prompt_wants_nothing(void **state)
 {
@@ -601,6 +638,7 @@ int main(void)
         cmocka_unit_test(test_graphs_are_recorded_by_size),
         cmocka_unit_test(test_heads_run_over_wanted_rows),
         cmocka_unit_test(test_the_rotary_table_has_every_position),
+        cmocka_unit_test(test_a_plain_step_copies_a_few_kilobytes),
         cmocka_unit_test(test_one_token_of_a_prompt_wants_nothing),
         cmocka_unit_test(test_an_op_that_fails_is_the_last_of_its_step),
         cmocka_unit_test(test_masks_bind_their_rows),

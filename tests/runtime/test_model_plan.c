@@ -456,34 +456,40 @@ static void test_nothing_of_a_model_overlaps(void **state)
     }
 }
 
-// The prefix of a record that is copied ends behind the last section that the step fills.
-static void test_a_record_is_copied_to_its_last_entry(void **state)
+// The sections after the device's lie one after the other, as long as the step needs them.
+static void test_a_record_is_copied_without_gaps(void **state)
 {
     (void)state;
     static const struct step_limits limits = {5, 40, 5, 4, 30, 3, 50, 7, 2, 96};
-    struct step step = {.row_count = 5};
-    for (size_t bytes = 0; bytes <= 300; bytes += 300) {
-        step_layout_init(&step.layout, &limits, bytes);
-        const struct step_layout *at = &step.layout;
-        step.token_listed = step.history_count = step.admit_count = step.change_count = 0;
-        if (bytes == 0)
-            assert_int_equal(step_used_bytes(&step, 0), at->changes);
-        step.change_count = 3;
-        if (bytes == 0)
-            assert_int_equal(step_used_bytes(&step, 0),
-                             at->changes + 3 * sizeof(struct step_change));
-        else
-            assert_int_equal(step_used_bytes(&step, bytes), at->private_part + bytes);
-        step.admit_count = 3;
-        assert_true(step_used_bytes(&step, bytes) >=
-                    at->bias + (size_t)3 * limits.bias_max * sizeof(struct step_bias));
-        assert_true(step_used_bytes(&step, bytes) >= at->private_part + bytes);
-        step.history_count = 50;
-        assert_int_equal(step_used_bytes(&step, bytes), at->history + 200);
-        step.token_listed = 40;
-        assert_int_equal(step_used_bytes(&step, bytes), at->tokens + 160);
-        assert_true(at->tokens + 160 <= at->bytes);
-    }
+    struct step_layout most;
+    step_layout_init(&most, &limits, 3000);
+    struct step step = {.layout = most};
+    step_layout_pack(&step, 0);
+    const struct step_layout *at = &step.layout;
+    assert_int_equal(at->rows, most.rows);
+    assert_int_equal(at->sampled, most.sampled);
+    assert_int_equal(at->private_part, most.private_part);
+    assert_int_equal(at->bytes, most.private_part); // a plain step of nothing
+    step.token_listed = 40;
+    step.change_count = 30;
+    step.admit_count = 3;
+    step.bias_count = 8;
+    step.history_count = 50;
+    step_layout_pack(&step, 1000);
+    const struct span spans[] = {
+        {"private", at->private_part, 1000},
+        {"tokens", at->tokens, 40 * sizeof(int32_t)},
+        {"changes", at->changes, 30 * sizeof(struct step_change)},
+        {"admits", at->admits, 3 * sizeof(struct step_admit)},
+        {"bias", at->bias, 8 * sizeof(struct step_bias)},
+        {"history", at->history, 50 * sizeof(int32_t)},
+    };
+    apart(spans, COUNT_OF(spans), at->bytes);
+    for (size_t i = 1; i < COUNT_OF(spans); i++)
+        assert_true(spans[i].at < spans[i - 1].at + spans[i - 1].bytes + 256);
+    step.bias_count = 3 * limits.bias_max;
+    step_layout_pack(&step, 3000);
+    assert_int_equal(at->bytes, most.bytes); // the largest
 }
 
 static void test_kv_memory_holds_one_sequence(void **state)
@@ -764,7 +770,7 @@ int main(void)
         cmocka_unit_test(test_facts_of_the_folder),
         cmocka_unit_test(test_attention_has_a_shape),
         cmocka_unit_test(test_nothing_of_a_model_overlaps),
-        cmocka_unit_test(test_a_record_is_copied_to_its_last_entry),
+        cmocka_unit_test(test_a_record_is_copied_without_gaps),
         cmocka_unit_test(test_kv_memory_holds_one_sequence),
         cmocka_unit_test(test_steps_lie_where_the_layout_says),
         cmocka_unit_test(test_answers_of_rerankers_are_two_tokens),
