@@ -128,7 +128,6 @@ FAULTS = [
     ("tokens in flight not counted as room", "scheduler/ring_credit.c", "credit_used", "r->run.pending + r->run.unfinished", "r->run.unfinished"),
     ("room of a drawn choice not counted", "scheduler/ring_credit.c", "credit_drawn", "entry->granted = credit_left(r, r->run.credit_used) > 0;", "entry->granted = true;"),
     ("drawn choices are granted one entry twice", "scheduler/ring_credit.c", "credit_drawn", "r->run.credit_used += entry->granted;", ""),
-    ("each draw of a plan counts the credit anew", "scheduler/ring_credit.c", "credit_drawn", "if (r->run.stamp != engine->plan.stamp)", "if (true)"),
     ("what the plan grants to live choices is not counted", "scheduler/ring_credit.c", "credit_request", "r->run.credit_used += wanting;", ""),
     ("paused without a flag", "scheduler/ring_credit.c", "credit_request", "flag_raise(&r->events.paused);", ";"),
     ("scarce room goes to the first choice", "scheduler/ring_credit.c", "credit_share", "r->run.served_last = s->number;", ""),

@@ -59,6 +59,8 @@ MUTANTS = [
     ("device: a card without code is not refused", C + "device.c", "device_open", "if (status == STATUS_OK) status = device_try(device, err);", "", DEVICE),
     ("device: words are compared in order", C + "device.c", "word_reached", "(int32_t)(__atomic_load_n(word, __ATOMIC_ACQUIRE) - value) >= 0", "__atomic_load_n(word, __ATOMIC_ACQUIRE) >= value", DEVICE),
     ("device: pinned memory is not zeroed", C + "device.c", "host_take", "memset(*out, 0, bytes);", "", DEVICE),
+    ("device: what a walk keeps is half as wide at 128", C + "device.c", "stream_bytes_of", "dim <= 128 ? 128 : 256", "dim <= 128 ? 64 : 256", DEVICE),
+    ("device: a wait has no deadline", C + "device.c", "stream_wait", "if (now >= deadline_ns)", "if (now > UINT64_MAX - 1)", DEVICE),
     ("device: after a recording grids stay whole", C + "device.c", "graph_end", "stream->capturing = false;", "", KERNELS),
     ("products: weights that went are timed", C + "device.c", "memory_give", "blas_weight_gone(device, at, bytes);", "", BLAS),
     ("small product: barrier before the parts are added missing", C + "gemm_small.cu", "gemm_small_kernel", "cta_sync(); for (int i = 0; i < (TILES + 1) / 2; i++) { uint32_t o", "for (int i = 0; i < (TILES + 1) / 2; i++) { uint32_t o", KERNELS),
