@@ -3,6 +3,18 @@
 
 #include <stdlib.h>
 
+const char rig_tools[] =
+    "[{\"function\": {\"name\": \"f\", \"parameters\": {\"type\": \"object\", \"$defs\": {\"t\":"
+    " {\"enum\": [\"a\", \"b\"]}}, \"properties\": {\"s\": {\"type\": \"string\"}, \"n\": "
+    "{\"type\":"
+    " \"integer\"}, \"b\": {\"type\": \"boolean\"}, \"l\": {\"type\": \"array\", \"items\": "
+    "{\"type\":"
+    " \"integer\"}}, \"o\": {\"type\": \"object\", \"properties\": {\"k\": {\"type\": "
+    "\"string\"}}},"
+    " \"u\": {\"anyOf\": [{\"type\": \"string\"}, {\"type\": \"null\"}]}, \"r\": {\"$ref\":"
+    " \"#/$defs/t\"}, \"item\": {\"type\": \"object\"}}}}}, {\"function\": {\"name\": \"g\"}},"
+    " {\"name\": \"h\", \"input_schema\": {\"properties\": {\"x\": {\"const\": \"1\"}}}}]";
+
 struct line {
     struct json_buffer *out;
     enum reply_event_kind last;

@@ -4,6 +4,8 @@
 #include "base/json.h"
 #include "runtime/text/dialect/reply.h"
 
+extern const char rig_tools[]; // a request's tools: f with parameters of all types, g, h
+
 // Where pieces end: a bit for each byte of the text, or all of it in one piece.
 struct cuts {
     const unsigned char *after; // [bytes], not 0: a piece ends there; NULL: nowhere

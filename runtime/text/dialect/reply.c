@@ -63,7 +63,7 @@ static const struct reply_event *events_out(struct reply *r, uint32_t *count)
 {
     for (uint32_t i = 0; i < r->event_count; i++) {
         struct reply_event *event = &r->events[i];
-        event->text.at = r->out.at + r->starts[i];
+        event->text.at = r->out.at ? r->out.at + r->starts[i] : "";
         event->id.at = event->text.at + event->text.bytes;
     }
     *count = r->event_count;
@@ -169,6 +169,8 @@ void read_text_mode(struct reply *r)
 void read_head_failed(struct reply *r)
 {
     size_t from = r->from > 0 ? r->from : 1;
+    for (int i = 0; i < READ_BLANKS_MAX && from > 1 && read_blank(r->held[from - 1]); i++)
+        from--; // another marker may follow them
     r->mode = READ_TEXT;
     r->listed = false;
     for (size_t i = 0; i < from; i++)
@@ -317,7 +319,7 @@ void read_marker_in_call(struct reply *r, enum marker_role role)
 // A character between calls that is neither blank nor of a marker. False: it is text.
 static bool between_character(struct reply *r, unsigned symbol)
 {
-    bool object = r->row->form == FORM_OBJECT;
+    bool object = r->row->form == FORM_OBJECT || r->object.active;
     if (object && (symbol == '{' || symbol == '[')) {
         read_call_open(r);
         read_object_held(r);

@@ -14,8 +14,8 @@
 //   END               after finish, once
 //
 // A head that never becomes a call (no name, a name that no tool has, no arguments) is text. A
-// call that has begun stays one. Bytes of special tokens that are no markers are left out unless
-// they are asked for.
+// call that has begun stays one. Bytes of special tokens, unless they are asked for, are left out
+// where they are no marker and where a head is text.
 #pragma once
 
 #include "runtime/text/dialect/dialect.h"

@@ -1,0 +1,514 @@
+// The reader of replies: what it holds back and for how long, special tokens, hostile input, and
+// that the descriptions from which grammars are built say what it reads.
+#include "runtime/text/dialect/row.h"
+#include "tests/runtime/dialect_rig.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#define NS "]<]minimax[>["
+
+static void test_every_reasoning_has_a_row(void **state)
+{
+    (void)state;
+    for (uint32_t d = 0; dialect_reasoning_row_name(d); d++) {
+        struct json_buffer text = {0}, out = {0};
+        struct dialect dialect;
+        assert_true(dialect_named(&dialect, "none", dialect_reasoning_row_name(d), NULL));
+        struct dialect_reasoning_syntax syntax = dialect_reasoning_syntax(&dialect);
+        if (syntax.open)
+            json_put_format(&text, "\n%s\nwhy\n%s\n\nText", syntax.open, syntax.close);
+        else
+            json_put_literal(&text, "Text");
+        const struct reply_args args = {.dialect = &dialect, .reasoning = true};
+        struct text have =
+            rig_read(&args, text_span(text.at, text.bytes), (struct cuts){NULL}, &out);
+        assert_true(text_is(have, syntax.open ? "think(why)text(Text)over" : "text(Text)over"));
+        json_buffer_free(&text);
+        json_buffer_free(&out);
+    }
+    struct dialect d;
+    assert_false(dialect_named(&d, "nobody", "none", NULL));
+    assert_false(dialect_named(&d, "none", "nobody", NULL));
+}
+
+// Markers that may come next at the same time: none is the beginning of another, because the
+// shorter would always win.
+static void test_no_marker_hides_another(void **state)
+{
+    (void)state;
+    const uint32_t together[] = {
+        ROLE_BIT(ROLE_DROP) | ROLE_BIT(ROLE_MESSAGE) | ROLE_BIT(ROLE_SECTION_OPEN) |
+            ROLE_BIT(ROLE_CALL_OPEN) | ROLE_BIT(ROLE_CALL_FIRST) | ROLE_BIT(ROLE_REASONING_OPEN),
+        ROLE_BIT(ROLE_NAME_CLOSE) | ROLE_BIT(ROLE_ID_OPEN) | ROLE_BIT(ROLE_NAME_OPEN) |
+            ROLE_BIT(ROLE_KEY_OPEN) | ROLE_BIT(ROLE_CALL_CLOSE),
+        ROLE_BIT(ROLE_KEY_OPEN) | ROLE_BIT(ROLE_CALL_CLOSE) | ROLE_BIT(ROLE_SECTION_CLOSE),
+        ROLE_BIT(ROLE_KEY_CLOSE) | ROLE_BIT(ROLE_KEY_STRING) | ROLE_BIT(ROLE_KEY_OTHER),
+        ROLE_BIT(ROLE_VALUE_CLOSE) | ROLE_BIT(ROLE_RAW_OPEN),
+    };
+    for (uint32_t d = 0; d < dialect_row_count; d++) {
+        const struct row_marker *markers = dialect_rows[d].markers;
+        for (int i = 0; i < ROW_MARKERS && markers[i].text; i++)
+            for (int j = 0; j < ROW_MARKERS && markers[j].text; j++)
+                for (size_t t = 0; t < sizeof together / sizeof *together; t++)
+                    if (i != j && (together[t] & ROLE_BIT(markers[i].role)) != 0 &&
+                        (together[t] & ROLE_BIT(markers[j].role)) != 0 &&
+                        strncmp(markers[i].text, markers[j].text, strlen(markers[i].text)) == 0)
+                        fail_msg("%s: %s hides %s", dialect_rows[d].name, markers[i].text,
+                                 markers[j].text);
+    }
+}
+
+// What the descriptions for grammars say is what the reader takes for calls.
+
+static void put_elements(const struct dialect_syntax *s, const char *key, const json_t *value,
+                         struct json_buffer *out)
+{
+    json_put_format(out, "%s%s%s", s->key_open, key, s->string_open);
+    const char *name;
+    json_t *item;
+    size_t i;
+    if (json_is_object(value))
+        json_object_foreach((json_t *)value, name, item) put_elements(s, name, item, out);
+    else if (json_is_array(value))
+        json_array_foreach(value, i, item) put_elements(s, "item", item, out);
+    else if (json_is_string(value))
+        json_put_literal(out, json_string_value(value));
+    else
+        json_put_value(out, value);
+    json_put_format(out, "%s%s%s", s->value_close, key, s->value_end);
+}
+
+// Python's literals, or objects with bare keys.
+static void put_literal(const struct dialect_syntax *s, const json_t *value,
+                        struct json_buffer *out)
+{
+    const char *name, *between = "";
+    json_t *item;
+    size_t i;
+    bool python = s->arguments == ARGUMENTS_PYTHON;
+    if (json_is_object(value)) {
+        json_put_literal(out, "{");
+        json_object_foreach((json_t *)value, name, item)
+        {
+            json_put_format(out, python ? "%s'%s': " : "%s%s:", between, name);
+            put_literal(s, item, out);
+            between = python ? ", " : ",";
+        }
+        json_put_literal(out, "}");
+    } else if (json_is_array(value)) {
+        json_put_literal(out, "[");
+        json_array_foreach(value, i, item)
+        {
+            json_put_literal(out, i > 0 ? ", " : "");
+            put_literal(s, item, out);
+        }
+        json_put_literal(out, "]");
+    } else if (json_is_string(value)) {
+        json_put_format(out, "%s%s%s", python ? "'" : s->string_open, json_string_value(value),
+                        python ? "'" : s->value_close);
+    } else if (json_is_true(value) && python) {
+        json_put_literal(out, "True");
+    } else {
+        json_put_value(out, value);
+    }
+}
+
+static void put_arguments(const struct dialect_syntax *s, const json_t *arguments,
+                          struct json_buffer *out)
+{
+    const char *key, *between = "";
+    json_t *value;
+    if (s->arguments == ARGUMENTS_JSON) {
+        json_put_value(out, arguments);
+    } else if (s->arguments == ARGUMENTS_BARE_KEYS) {
+        put_literal(s, arguments, out);
+    } else {
+        json_object_foreach((json_t *)arguments, key, value)
+        {
+            json_put_literal(out, between);
+            if (s->arguments == ARGUMENTS_ELEMENTS) {
+                put_elements(s, key, value, out);
+            } else if (s->arguments == ARGUMENTS_PYTHON) {
+                json_put_format(out, "%s=", key);
+                put_literal(s, value, out);
+            } else {
+                bool string = json_is_string(value);
+                json_put_format(out, "%s%s%s", s->key_open, key,
+                                string ? s->string_open : s->other_open);
+                if (string)
+                    json_put_literal(out, json_string_value(value));
+                else
+                    json_put_value(out, value);
+                json_put_literal(out, s->value_close);
+            }
+            between = s->arguments == ARGUMENTS_PYTHON ? ", " : s->parameter_separator;
+        }
+    }
+}
+
+// A literal, with an id where there is a place for one.
+static void put_with_id(const char *literal, const char *id, struct json_buffer *out)
+{
+    for (; *literal; literal++)
+        if (*literal == DIALECT_ID_PLACE)
+            json_put_literal(out, id);
+        else
+            json_put_raw(out, text_span(literal, 1));
+}
+
+static void put_call(const struct dialect_syntax *s, const char *name, const char *id,
+                     const json_t *arguments, struct json_buffer *out)
+{
+    put_with_id(s->call_open, id, out);
+    json_put_literal(out, name);
+    put_with_id(s->name_close, id, out);
+    put_arguments(s, arguments, out);
+    put_with_id(s->call_close, id, out);
+}
+
+static void literals_check(const struct dialect *d, const char *literal)
+{
+    struct json_buffer joined = {0};
+    int32_t token;
+    size_t at = 0;
+    for (struct text piece; (piece = dialect_literal_next(d, literal, &at, &token)).bytes > 0;) {
+        assert_int_equal(token >= 0, rig_special(piece) == piece.bytes && token >= 0);
+        assert_true(token < 0 || text_equal(piece, tokenizer_token_text(d->tokenizer, token)));
+        json_put_raw(&joined, piece);
+    }
+    assert_true(text_is(text_span(joined.at, joined.bytes), literal));
+    json_buffer_free(&joined);
+}
+
+// Ids are events where they stand before the arguments: takes one out of the line.
+static void without_id(struct text *line, const char *id)
+{
+    size_t bytes = strlen(id) - 1; // the bracket stays
+    char *at = memmem(line->at, line->bytes, id, bytes + 1);
+    if (!at)
+        return;
+    memmove(at, at + bytes, line->bytes - (size_t)(at - line->at) - bytes);
+    line->bytes -= bytes;
+}
+
+static void test_a_call_written_by_the_syntax_is_read_as_it(void **state)
+{
+    (void)state;
+    json_t *tools = json_loads(rig_tools, 0, NULL);
+    json_t *some = json_loads("{\"s\":\"x y\",\"n\":3,\"b\":true,\"l\":[1,2],\"o\":{\"k\":\"v\"}}",
+                              0, NULL),
+           *other = json_loads("{\"u\":\"z\"}", 0, NULL), *none = json_object();
+    static const char *const ids[] = {"901", "902", "903"}, *const longer[] = {"abc012345",
+                                                                               "abc012346",
+                                                                               "abc012347"};
+    for (uint32_t i = 0; dialect_row_name(i); i++) {
+        struct json_buffer text = {0}, out = {0}, want = {0};
+        struct dialect d;
+        assert_true(dialect_named(&d, dialect_row_name(i), "none", NULL));
+        const struct dialect_syntax *s = dialect_syntax(&d);
+        assert_int_equal(!s, strcmp(dialect_row_name(i), "none") == 0);
+        if (!s)
+            continue;
+        const char *const *id =
+            s->id == DIALECT_ID_INDEX || s->id == DIALECT_ID_NONE ? ids : longer;
+        json_put_literal(&text, s->begin);
+        put_call(s, "f", id[0], some, &text);
+        json_put_literal(&want, "call(0 f)args({\"s\":\"x "
+                                "y\",\"n\":3,\"b\":true,\"l\":[1,2],\"o\":{\"k\":\"v\"}})end(0 1)");
+        if (!s->one_call) {
+            json_put_literal(&text, s->separator);
+            put_call(s, "g", id[1], none, &text);
+            json_put_literal(&text, s->separator);
+            put_call(s, "f", id[2], other, &text);
+            json_put_literal(&want,
+                             "call(1 g)args({})end(1 1)call(2 f)args({\"u\":\"z\"})end(2 1)");
+        }
+        json_put_literal(&text, s->end);
+        json_put_literal(&want, "over");
+        assert_memory_equal(text.at, s->trigger, *s->begin != '\n' ? strlen(s->trigger) : 0);
+        struct reply_args args = {.dialect = &d, .calls = true, .tools = tools};
+        struct tokenizer *t = rig_tokenizer(text_span(text.at, text.bytes));
+        for (int special = 0; special < 2; special++) {
+            assert_true(dialect_named(&d, dialect_row_name(i), "none", special ? t : NULL));
+            struct text have =
+                rig_read(&args, text_span(text.at, text.bytes), (struct cuts){NULL}, &out);
+            for (int c = 0; c < 3; c++) {
+                char whole[64];
+                snprintf(whole, sizeof whole, " functions.%s:%s)", c == 1 ? "g" : "f", id[c]);
+                without_id(&have, whole);
+                snprintf(whole, sizeof whole, " %s)", id[c]);
+                without_id(&have, whole);
+            }
+            if (!text_equal(have, text_span(want.at, want.bytes)))
+                fail_msg("%s: %.*s\nhave %.*s\nwant %.*s", dialect_row_name(i), (int)text.bytes,
+                         text.at, (int)have.bytes, have.at, (int)want.bytes, want.at);
+            literals_check(&d, s->begin);
+            literals_check(&d, s->call_open);
+            literals_check(&d, s->name_close);
+        }
+        tokenizer_close(t);
+        json_buffer_free(&text);
+        json_buffer_free(&out);
+        json_buffer_free(&want);
+    }
+    json_decref(tools);
+    json_decref(some);
+    json_decref(other);
+    json_decref(none);
+}
+
+// A marker that is a special token is recognised as that token only.
+static void test_markers_that_are_special_tokens_are_no_text(void **state)
+{
+    (void)state;
+    struct json_buffer out = {0};
+    struct dialect d;
+    struct tokenizer *t = rig_tokenizer(text_of("[TOOL_CALLS][ARGS]<|im_end|>"));
+    assert_true(dialect_named(&d, "mistral-args", "none", t));
+    struct reply_args args = {.dialect = &d, .calls = true};
+    struct text call = text_of("a[TOOL_CALLS]g[ARGS]{\"x\": \"<|im_end|>\"}");
+    struct text have = rig_read(&args, call, (struct cuts){NULL}, &out);
+    assert_true(text_is(have, "text(a)call(0 g)args({\"x\": \"\"})end(0 1)over"));
+    args.keep_special = true;
+    have = rig_read(&args, call, (struct cuts){NULL}, &out);
+    assert_true(text_is(have, "text(a)call(0 g)args({\"x\": \"<|im_end|>\"})end(0 1)over"));
+    have = rig_read(&args, text_of("a <|im_end|>[TOOL_CALLS], "), (struct cuts){NULL}, &out);
+    assert_true(text_is(have, "text(a <|im_end|>[TOOL_CALLS], )over"));
+    args.keep_special = false;
+    have = rig_read(&args, text_of("a <|im_end|>[TOOL_CALLS], "), (struct cuts){NULL}, &out);
+    assert_true(text_is(have, "text(a , )over"));
+
+    uint32_t count; // spelled as text
+    struct reply *r = reply_open(&args);
+    const struct reply_event *events =
+        reply_feed(r, text_of("[TOOL_CALLS]g[ARGS]{}"), false, &count);
+    assert_int_equal(count, 1);
+    assert_int_equal(events[0].kind, REPLY_TEXT);
+    assert_true(text_is(events[0].text, "[TOOL_CALLS]g[ARGS]{}"));
+    reply_close(r);
+    tokenizer_close(t);
+    json_buffer_free(&out);
+}
+
+static void test_what_is_not_asked_for_is_text(void **state)
+{
+    (void)state;
+    struct json_buffer out = {0};
+    struct dialect d;
+    assert_true(dialect_named(&d, "hermes", "think", NULL));
+    struct text text =
+        text_of("<think>a</think><tool_call>{\"name\": \"any\", \"arguments\": {}}</tool_call>");
+    struct reply_args args = {.dialect = &d, .reasoning = true};
+    struct text have = rig_read(&args, text, (struct cuts){NULL}, &out);
+    assert_true(text_is(
+        have, "think(a)text(<tool_call>{\"name\": \"any\", \"arguments\": {}}</tool_call>)over"));
+    args.reasoning = false;
+    args.calls = true;
+    have = rig_read(&args, text, (struct cuts){NULL}, &out);
+    assert_true(text_is(have, "text(<think>a</think>)call(0 any)args({})end(0 1)over"));
+    args.start = DIALECT_START_REASONING;
+    have = rig_read(&args, text_of("a"), (struct cuts){NULL}, &out);
+    assert_true(text_is(have, "text(a)over"));
+    json_t *tools = json_array();
+    args.tools = tools; // no tool at all
+    have = rig_read(&args, text_of("<tool_call>{\"name\": \"any\", \"arguments\": {}}"),
+                    (struct cuts){NULL}, &out);
+    assert_true(text_is(have, "text(<tool_call>{\"name\": \"any\", \"arguments\": {}})over"));
+    json_decref(tools);
+    json_buffer_free(&out);
+}
+
+static void held_check(const char *dialect, const char *text, size_t held)
+{
+    struct dialect d;
+    uint32_t count;
+    assert_true(dialect_named(&d, dialect, "think", NULL));
+    const struct reply_args args = {.dialect = &d, .calls = true, .reasoning = true};
+    struct reply *r = reply_open(&args);
+    reply_feed(r, text_of(text), false, &count);
+    if (reply_held(r) != held)
+        fail_msg("%s: %s holds %zu", dialect, text, reply_held(r));
+    reply_close(r);
+}
+
+static void test_no_more_is_held_than_may_be_a_marker(void **state)
+{
+    (void)state;
+    held_check("hermes", "Hello", 0);
+    held_check("hermes", "Hello\n ", 2);
+    held_check("hermes", "a < b", 0);
+    held_check("hermes", "a <", 2);
+    held_check("hermes", "a\n<tool_cal", 10);
+    held_check("hermes", "a<tool_calx", 0);
+    held_check("hermes", "<tool_call>{\"name\": \"f\", \"arguments\": {\"a", 0);
+    held_check("hermes", "{\"name\"", 0);
+    held_check("json", "{\"name\"", 7);
+    held_check("json", "{\"nope\"", 0);
+    held_check("hermes", "<think>a </", 3);
+    held_check("qwen3-coder", "<function=f><parameter=s>\n[1, 2", 5);
+    held_check("qwen3-coder", "<function=f><parameter=s>\n[1, 2x", 0);
+    held_check("qwen3-coder", "<function=f><parameter=s>\nabc\n", 1);
+}
+
+static void test_what_is_held_has_a_bound(void **state)
+{
+    (void)state;
+    struct dialect d;
+    uint32_t count;
+    struct json_buffer out = {0};
+    const size_t bytes = 3 * REPLY_HELD_MAX;
+    static const struct {
+        const char *dialect, *head;
+        char fill;
+    } cases[] = {{"hermes", "<tool_call>{\"arguments\": {\"a\": \"", 'x'},
+                 {"hermes", "<tool_call>{\"", 'x'},
+                 {"hermes", "<tool_call>", ' '},
+                 {"hermes", "", ' '},
+                 {"hermes", "<think>a", '\n'},
+                 {"hermes", "<tool_call>{\"name\": \"f\", \"arguments\": {}}", '\n'},
+                 {"qwen3-coder", "<function=f><parameter=a>\n[", '1'},
+                 {"qwen3-coder", "<function=f><parameter=", 'k'},
+                 {"lfm2", "<|tool_call_start|>[f(a=", '1'},
+                 {"lfm2", "<|tool_call_start|>[f(a='x'", ' '},
+                 {"kimi", "<|tool_call_begin|>f<|tool_call_argument_begin|>", ' '},
+                 {"minimax-m3", NS "<invoke name=\"f\">" NS "<", 'k'},
+                 {"minimax-m3", NS "<invoke name=\"f\">" NS "<a>[", '1'}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        assert_true(dialect_named(&d, cases[i].dialect, "think", NULL));
+        const struct reply_args args = {.dialect = &d, .calls = true, .reasoning = true};
+        struct reply *r = reply_open(&args);
+        reply_feed(r, text_of(cases[i].head), false, &count);
+        for (size_t at = 0; at < bytes; at++) {
+            reply_feed(r, text_span(&cases[i].fill, 1), false, &count);
+            if (reply_held(r) > REPLY_HELD_MAX + 64)
+                fail_msg("%s holds %zu bytes", cases[i].head, reply_held(r));
+        }
+        reply_finish(r, &count);
+        reply_close(r);
+    }
+    json_buffer_free(&out);
+}
+
+static void test_deep_values_are_broken_not_a_crash(void **state)
+{
+    (void)state;
+    static const char *const heads[][3] = {
+        {"hermes", "<tool_call>{\"name\": \"f\", \"arguments\": {\"a\": ", "["},
+        {"lfm2", "<|tool_call_start|>[f(a=", "["},
+        {"lfm2", "<|tool_call_start|>[f(a=", "{'k': "},
+        {"gemma", "<|tool_call>call:f{a:", "{k:"},
+        {"minimax-m3", NS "<invoke name=\"f\">", NS "<a>"},
+        {"qwen3-coder", "<function=f><parameter=l>\n", "["},
+        {"qwen3-coder", "<function=f><parameter=l>\n{'a': ", "["}};
+    json_t *tools = json_loads(rig_tools, 0, NULL);
+    for (size_t i = 0; i < sizeof heads / sizeof *heads; i++) {
+        struct dialect d;
+        uint32_t count;
+        assert_true(dialect_named(&d, heads[i][0], "none", NULL));
+        const struct reply_args args = {.dialect = &d, .calls = true, .tools = tools};
+        struct reply *r = reply_open(&args);
+        reply_feed(r, text_of(heads[i][1]), false, &count);
+        for (int n = 0; n < 1000; n++)
+            reply_feed(r, text_of(heads[i][2]), false, &count);
+        const struct reply_event *events = reply_finish(r, &count);
+        assert_int_equal(events[count - 1].kind, REPLY_END);
+        assert_int_equal(events[count - 2].kind, REPLY_CALL_END);
+        assert_false(events[count - 2].complete);
+        reply_close(r);
+    }
+    json_decref(tools);
+}
+
+static void test_what_a_reply_begins_inside_of(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *dialect, *reasoning, *end;
+        enum dialect_start start;
+    } cases[] = {{"hermes", "think", "<|im_start|>assistant\n<think>\n", DIALECT_START_REASONING},
+                 {"hermes", "think", "<think>\n\n</think>\n\n", DIALECT_START_TEXT},
+                 {"hermes", "none", "<think>\n", DIALECT_START_TEXT},
+                 {"hermes", "think", "", DIALECT_START_TEXT},
+                 {"gemma", "gemma", "<|channel>thought\n", DIALECT_START_REASONING},
+                 {"apriel", "apriel", "Here are my reasoning steps:\n", DIALECT_START_REASONING},
+                 {"functionary-v3.2", "none", "assistant\n\n>>>", DIALECT_START_CALL},
+                 {"harmony", "harmony", "<|start|>assistant", DIALECT_START_TEXT}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct dialect d;
+        assert_true(dialect_named(&d, cases[i].dialect, cases[i].reasoning, NULL));
+        assert_int_equal(dialect_start_of(&d, text_of(cases[i].end)), cases[i].start);
+    }
+}
+
+static void test_counts_and_reasoning_are_known_while_it_runs(void **state)
+{
+    (void)state;
+    struct dialect d;
+    uint32_t count;
+    assert_true(dialect_named(&d, "hermes", "think", NULL));
+    const struct reply_args args = {.dialect = &d, .calls = true, .reasoning = true};
+    struct reply *r = reply_open(&args);
+    assert_false(reply_in_reasoning(r));
+    reply_feed(r, text_of("<think>a"), false, &count);
+    assert_true(reply_in_reasoning(r));
+    reply_feed(r, text_of("</think>"), false, &count);
+    assert_false(reply_in_reasoning(r));
+    reply_feed(r, text_of("<tool_call>{\"name\":\"f\",\"arguments\":{"), false, &count);
+    assert_int_equal(reply_calls(r), 0);
+    reply_feed(r, text_of("}"), false, &count);
+    assert_int_equal(reply_calls(r), 1);
+    reply_close(r);
+    reply_close(NULL);
+}
+
+// A schema whose references lead in circles, and one with very many alternatives.
+static void test_hostile_schemas_end(void **state)
+{
+    (void)state;
+    static const char *const sources[] = {
+        "{\"$ref\": \"#\"}",
+        "{\"$ref\": \"#/properties/a\", \"properties\": {\"a\": {\"$ref\": \"#\"}}}",
+        "{\"anyOf\": [{\"$ref\": \"#\"}, {\"$ref\": \"#\"}, {\"$ref\": \"#\"}]}",
+        "{\"properties\": {\"a\": {\"anyOf\": [{\"allOf\": [{\"$ref\": \"#/properties/a\"},"
+        " {\"$ref\": \"#/properties/a\"}]}, {\"$ref\": \"#/properties/a\"}]}}}",
+        "{\"properties\": {\"a\": {\"$ref\": \"#/x~1y/~0/7\"}}}",
+        "[1]",
+        "7"};
+    for (size_t i = 0; i < sizeof sources / sizeof *sources; i++) {
+        json_t *parameters = json_loads(sources[i], JSON_DECODE_ANY, NULL);
+        json_t *tools =
+            json_pack("[{s:{s:s, s:o}}]", "function", "name", "f", "parameters", parameters);
+        struct dialect d;
+        struct json_buffer out = {0};
+        assert_true(dialect_named(&d, "qwen3-coder", "none", NULL));
+        const struct reply_args args = {.dialect = &d, .calls = true, .tools = tools};
+        struct text text = text_of("<function=f><parameter=a>\n1\n</parameter></function>");
+        struct text have = rig_read(&args, text, (struct cuts){NULL}, &out);
+        assert_true(text_is(have, "call(0 f)args({\"a\":1})end(0 1)over"));
+        json_buffer_free(&out);
+        json_decref(tools);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_reasoning_has_a_row),
+        cmocka_unit_test(test_no_marker_hides_another),
+        cmocka_unit_test(test_a_call_written_by_the_syntax_is_read_as_it),
+        cmocka_unit_test(test_markers_that_are_special_tokens_are_no_text),
+        cmocka_unit_test(test_what_is_not_asked_for_is_text),
+        cmocka_unit_test(test_no_more_is_held_than_may_be_a_marker),
+        cmocka_unit_test(test_what_is_held_has_a_bound),
+        cmocka_unit_test(test_deep_values_are_broken_not_a_crash),
+        cmocka_unit_test(test_what_a_reply_begins_inside_of),
+        cmocka_unit_test(test_counts_and_reasoning_are_known_while_it_runs),
+        cmocka_unit_test(test_hostile_schemas_end),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
