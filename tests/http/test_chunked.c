@@ -103,6 +103,7 @@ static void test_broken(void **state)
                                         "0\r\n\n",
                                         "0\r\n\rx",
                                         "0\r\n:b\r\n",
+                                        "0\r\n:b: c\r\n",
                                         "0\r\n A: b\r\n",
                                         "0\r\nA b:c",
                                         "0\r\nA: b\n",
