@@ -138,9 +138,9 @@ def targets_of(judge, modes):
 
 def prepare(scratch):
     source = scratch / "source"
-    plant.copy_tree(ROOT, source, ("kernels/", "tests/simt/", "tests/conformance/", "bench/"))
+    plant.copy_tree(ROOT, source, ("base/", "kernels/", "tests/simt/", "tests/conformance/", "bench/"))
     top = (ROOT / "CMakeLists.txt").read_text().split("foreach(room")[0]
-    top += "".join(f"add_subdirectory({p})\n" for p in ("kernels", "tests/conformance", "tests/simt"))
+    top += "".join(f"add_subdirectory({p})\n" for p in ("base", "kernels", "tests/conformance", "tests/simt"))
     (source / "CMakeLists.txt").write_text(top)
     build = scratch / "build"
     out = run(["cmake", "-S", str(source), "-B", str(build), "-G", "Ninja", "-DWEFT_SIMT_MODES=plain;asan;race"])
