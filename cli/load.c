@@ -183,7 +183,7 @@ static void engine_options_fill(struct loaded_model *m, uint32_t port_count)
                                                 .max_queued_requests = s->max_queued_requests,
                                                 .max_queued_tokens = tokens,
                                                 .max_result_bytes = s->max_result_bytes,
-                                                .choices_max = 8,
+                                                .choices_max = s->max_n,
                                                 .prefix_cache = s->enable_prefix_caching,
                                                 .step_stretch = step_stretch(m)};
     random_fill(m->engine_options.hash_key, sizeof m->engine_options.hash_key);

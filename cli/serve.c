@@ -114,7 +114,8 @@ static void served_fill(struct serving *s)
             .special_in_text = m->spec.settings.special_tokens_in_text,
             .sampling_defaults = m->spec.settings.generation_config == GENERATION_CONFIG_AUTO,
             .created = (int64_t)time(NULL),
-            .max_queued_tokens = m->engine_options.max_queued_tokens};
+            .max_queued_tokens = m->engine_options.max_queued_tokens,
+            .choices_max = m->engine_options.choices_max};
         fingerprint_fill(&s->models[i], s->models[i].facts, m->device->facts.exact);
         for (uint32_t t = 0; t < http_threads; t++)
             s->ports[i * http_threads + t] = engine_port(m->engine, t, server_waker(s->server, t));

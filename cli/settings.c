@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { SERVING_ROWS = 7 }; // the last ones of model_rows
+enum { SERVING_ROWS = 9 }; // the last ones of model_rows
 
 #define AT(type, field) offsetof(struct type, field)
 
@@ -40,7 +40,8 @@ static const struct option_row model_rows[] = {
      {"auto", "pair", "yes-no"}, "auto, as the folder says",
      "what a Qwen3ForSequenceClassification is given: a text pair, or Qwen3-Reranker's prompt"},
     {"special-tokens-in-text", OPTION_FLAG, AT(model_settings, special_tokens_in_text), 0, 0, {0},
-     "off: they are text", "embedders take markers such as [SEP] in an input as special tokens"},
+     "off: they are text",
+     "markers such as [SEP] in inputs of embedders and prompts of completions are special tokens"},
     {"load-format", OPTION_CHOICE, AT(model_settings, load_format), 0, 0, {"auto", "dummy"},
      "auto", "dummy: random weights, only config.json is needed"},
     // SERVING_ROWS: of use where many requests, or several models, share a device.
@@ -56,6 +57,11 @@ static const struct option_row model_rows[] = {
     {"max-queued-tokens", OPTION_COUNT, AT(model_settings, max_queued_tokens), 0, 1073741824, {0},
      "0: 2097152, at least two full contexts",
      "prompt tokens of the requests accepted and not yet finished, at most"},
+    {"max-n", OPTION_COUNT, AT(model_settings, max_n), 1, 128, {0}, "8",
+     "choices of a request, at most: n of all its prompts"},
+    {"penalty-rows", OPTION_COUNT, AT(model_settings, penalty_rows), 1, 4096, {0}, "64",
+     "sequences with penalties computed at once, at most, each with two bytes a token of the "
+     "vocabulary; more wait"},
     {"max-result-bytes", OPTION_BYTES, AT(model_settings, max_result_bytes), 1024, 0x1p40, {0},
      "256M",
      "bytes of the vectors and scores of the requests accepted and not yet finished, at most; "
@@ -125,6 +131,8 @@ void model_settings_init(struct model_settings *s)
     *s = (struct model_settings){.kv_share = 1,
                                  .step_stretch = -1,
                                  .max_queued_requests = 2048,
+                                 .max_n = 8,
+                                 .penalty_rows = 64,
                                  .max_result_bytes = 256u << 20,
                                  .enable_prefix_caching = true};
 }
@@ -235,7 +243,7 @@ void model_settings_to_options(const struct model_settings *s, struct model_opti
                                   .max_num_batched_tokens = s->max_num_batched_tokens,
                                   .block_size = s->block_size,
                                   .load_dummy = s->load_format == 1,
-                                  .penalty_rows = -1,
+                                  .penalty_rows = (int)s->penalty_rows,
                                   .yes_id = -1,
                                   .no_id = -1,
                                   .rerank = s->rerank_prompt};

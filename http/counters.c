@@ -103,6 +103,7 @@ void counters_params(struct exchange *x, uint32_t choice_count, uint32_t max_tok
 {
     if (!counters_of(x))
         return;
+    x->choices = choice_count;
     observe(x, HISTOGRAM_PARAMS_N, choice_count);
     observe(x, HISTOGRAM_PARAMS_MAX_TOKENS, max_tokens);
 }
@@ -112,11 +113,12 @@ void counters_tokens(struct exchange *x, uint32_t tokens)
     if (!counters_of(x) || tokens == 0)
         return;
     uint64_t now = clock_ns();
-    // several tokens read at once share the time since the last ones
+    // several tokens of a choice that are read at once share the time since the last ones
+    uint32_t each = x->choices > 1 ? (tokens + x->choices - 1) / x->choices : tokens;
     if (x->token_ns != 0) {
         x->intervals += tokens;
         for (uint32_t i = 0; i < tokens; i++)
-            observe(x, HISTOGRAM_INTER_TOKEN, (now - x->token_ns) / tokens);
+            observe(x, HISTOGRAM_INTER_TOKEN, (now - x->token_ns) / each);
     }
     x->token_ns = now;
     x->tokens_out += tokens;
@@ -177,11 +179,12 @@ void counters_request_done(struct exchange *x)
     record(x, HISTOGRAM_PREFILL, f.started_ns, f.first_token_ns);
     record(x, HISTOGRAM_DECODE, f.first_token_ns, f.finished_ns);
     record(x, HISTOGRAM_INFERENCE, f.started_ns, f.finished_ns);
-    if (x->tokens_out > 1 && f.first_token_ns != 0 && f.finished_ns >= f.first_token_ns) {
-        uint64_t mean = (f.finished_ns - f.first_token_ns) / (x->tokens_out - 1);
+    uint64_t firsts = x->choices > 1 ? x->choices : 1;
+    if (x->tokens_out > firsts && f.first_token_ns != 0 && f.finished_ns >= f.first_token_ns) {
+        uint64_t mean = (f.finished_ns - f.first_token_ns) * firsts / (x->tokens_out - firsts);
         observe(x, HISTOGRAM_PER_OUTPUT_TOKEN, mean);
         // tokens that came together with the first one have no times of their own
-        for (uint64_t i = x->intervals + 1; i < x->tokens_out; i++)
+        for (uint64_t i = x->intervals + firsts; i < x->tokens_out; i++)
             observe(x, HISTOGRAM_INTER_TOKEN, mean);
     }
     observe(x, HISTOGRAM_PROMPT_TOKENS, f.prompt_tokens);

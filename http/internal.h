@@ -64,6 +64,7 @@ struct exchange {
     struct request *request;
     const struct served_model *model;
     struct text model_named; // by the body, served or not
+    uint32_t choices;        // of a generation
     uint32_t tokens_max;     // of any choice
     uint64_t token_ns;       // when the last tokens were read
     uint64_t tokens_out;

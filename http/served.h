@@ -15,11 +15,12 @@ struct served_model {
     const struct tokenizer *tokenizer;
     const struct chat_template *chat; // NULL for embedders and rerankers
     bool chat_is_plain;               // the model brings none: prompt.h's `plain`
-    bool special_in_text;             // embedders: special tokens in an input are tokens, not text
+    bool special_in_text;             // special tokens in an input or a raw prompt are tokens
     bool sampling_defaults;           // generation-config auto: facts.default_* apply
     int64_t created;                  // unix seconds
     char fingerprint[16];             // "fp_" + hash of build, weights and options
     uint32_t max_queued_tokens;       // as the engine was opened, for messages
+    uint32_t choices_max;             // likewise: n, of all prompts of a request
 };
 
 struct served {

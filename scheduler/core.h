@@ -137,6 +137,9 @@ void event_token(struct engine *engine, struct sequence *s, struct token_event *
                  const struct sample_top *tops);
 void choice_finish(struct engine *engine, struct request *request, struct token_event *event);
 void request_end(struct engine *engine, struct request *request, enum finish finish);
+// One drawn choice that has not finished; the request is gone if it was the last.
+void choice_end(struct engine *engine, struct request *request, uint32_t choice,
+                enum finish finish);
 void ports_wake(struct engine *engine);
 
 // ring_credit.c: which sequences may be planned for a token.

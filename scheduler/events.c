@@ -92,6 +92,20 @@ void event_token(struct engine *engine, struct sequence *s, struct token_event *
     event_finish(engine, r, event, tops);
 }
 
+void choice_end(struct engine *engine, struct request *r, uint32_t choice, enum finish finish)
+{
+    struct sequence *s = r->run.first;
+    while (s && s->number != choice)
+        s = s->sibling;
+    check(s, "choice %u of request %u is ended before it was drawn", choice, r->number);
+    s->cancelled = finish == FINISH_CANCEL;
+    sequence_end(engine, s);
+    if (r->run.wait_key && !sequence_waits(r)) // it was the last parked one
+        queue_drop(engine, r);
+    struct token_event event = {.choice = choice, .finish = (uint8_t)finish};
+    choice_finish(engine, r, &event);
+}
+
 void request_end(struct engine *engine, struct request *r, enum finish finish)
 {
     queue_drop(engine, r);
@@ -103,7 +117,7 @@ void request_end(struct engine *engine, struct request *r, enum finish finish)
     }
     uint32_t left = r->run.unfinished;
     for (uint32_t choice = 0; left > 0; choice++) {
-        if (r->run.finished[choice / 64] >> choice % 64 & 1)
+        if (choice_finished(r, choice))
             continue;
         left--; // with the last one the request is gone
         struct token_event event = {.choice = choice, .finish = (uint8_t)finish};

@@ -25,7 +25,7 @@ static void params_fill(const struct engine *engine, const struct sequence *s,
     const struct request *r = s->request;
     const struct sampling *p = &r->sampling;
     *out = (struct sample_params){.seed = p->seed,
-                                  .choice = s->number,
+                                  .choice = s->number % r->choice_count,
                                   .output_count = s->output_count,
                                   .temperature = p->temperature,
                                   .top_p = p->top_p,
@@ -80,6 +80,17 @@ static void changes_fill(struct engine *engine, struct sequence *s)
             .slot = s->slot, .index = s->blocks_sent, .block = s->blocks[s->blocks_sent]};
 }
 
+// Whether another choice of the prompt has counted its cached tokens; from now on one has.
+static bool prompt_noted(struct request *r, uint32_t prompt)
+{
+    if (r->kind != REQUEST_GENERATE)
+        return false;
+    uint64_t bit = (uint64_t)1 << prompt % 64, *word = &r->run.noted[prompt / 64];
+    bool noted = *word & bit;
+    *word |= bit;
+    return noted;
+}
+
 static void started_note(struct engine *engine, struct sequence *s, uint32_t from)
 {
     struct request *r = s->request;
@@ -88,12 +99,11 @@ static void started_note(struct engine *engine, struct sequence *s, uint32_t fro
         due_drop(&engine->due, r);
         stat_set(&r->marks.started_ns, engine->now_ns);
     }
-    // cached_tokens counts once for all choices of a prompt and adds up over inputs; recomputation
-    // after a preemption does not change it.
-    if (r->run.cached_counted || s->cached_noted)
+    // cached_tokens counts once for all choices of a prompt and adds up over prompts and inputs;
+    // recomputation after a preemption does not change it.
+    if (s->cached_noted || prompt_noted(r, s->number / r->choice_count))
         return;
     s->cached_noted = true;
-    r->run.cached_counted = sequence_generates(s);
     stat_add(&r->marks.cached_tokens, from);
     if (!engine->options.prefix_cache)
         return;
@@ -122,6 +132,7 @@ static void row_fill(struct engine *engine, const struct plan_row *row)
         batch->decode_count++;
         return;
     }
+    stat_add(&engine->stats.prompt_tokens_computed, row->q_len);
     out->token_at = batch->token_count;
     sequence_tokens(s, row->from, row->q_len, &batch_tokens(batch)[batch->token_count]);
     batch->token_count += row->q_len;

@@ -8,10 +8,10 @@ static void request_take(struct engine *engine, struct request *r)
 {
     bool generate = r->kind == REQUEST_GENERATE;
     memset(&r->run, 0, sizeof r->run);
-    r->run.draw_total = generate ? r->choice_count : r->sequence_count;
-    r->run.unfinished = generate ? r->choice_count : 1;
+    r->run.draw_total = r->sequence_count * r->choice_count;
+    r->run.unfinished = generate ? r->run.draw_total : 1;
     r->run.tail_seen = atomic_load_explicit(&r->events.ring.tail, memory_order_relaxed);
-    r->run.served_last = r->choice_count - 1; // the first choice is served first
+    r->run.served_last = r->run.draw_total - 1; // the first choice is served first
     r->run.progress_ns = engine->now_ns;
     r->run.live = true;
     if (r->deadline_ns != 0)
@@ -47,6 +47,21 @@ static bool port_take(struct engine *engine, struct port *port)
     return news;
 }
 
+// Ends the choices that were cancelled and are not over; true if there was any.
+static bool choices_end(struct engine *engine, struct request *r)
+{
+    bool news = false;
+    for (uint32_t i = 0; i < REQUEST_CHOICES_MAX / 64 && r->run.live; i++) {
+        uint64_t left = atomic_load_explicit(&r->cancelled[i], memory_order_relaxed);
+        left &= ~r->run.finished[i];
+        for (; left != 0; left &= left - 1) { // with the last choice the request is gone
+            choice_end(engine, r, 64 * i + (uint32_t)__builtin_ctzll(left), FINISH_CANCEL);
+            news = true;
+        }
+    }
+    return news;
+}
+
 // Cancels, and readers that made room for parked sequences.
 static bool port_notices(struct engine *engine, struct port *port)
 {
@@ -62,7 +77,9 @@ static bool port_notices(struct engine *engine, struct port *port)
             news = true;
             request_end(engine, r, FINISH_CANCEL);
         } else {
-            parked_look(engine, r);
+            news = choices_end(engine, r) || news;
+            if (r->run.live)
+                parked_look(engine, r);
         }
     }
     return news;

@@ -28,17 +28,17 @@ static void args_check(const struct gate *gate, const struct submit_args *args)
 {
     check(args->token_count > 0 && args->sequence_count > 0, "%u tokens in %u sequences",
           args->token_count, args->sequence_count);
-    check(args->choice_count >= 1 && args->choice_count <= gate->choices_max,
-          "%u choices, the engine has %u", args->choice_count, gate->choices_max);
+    bool generate = args->kind == REQUEST_GENERATE;
+    check(args->choice_count >= 1 && (!generate || submit_choices(args) <= gate->choices_max),
+          "%u choices of %u prompts, the engine has %u", args->choice_count, args->sequence_count,
+          gate->choices_max);
     check(args->stop_id_count <= REQUEST_STOP_IDS_MAX, "%u stop ids", args->stop_id_count);
     check(args->bias_count <= gate->bias_max, "%u biases, a slot has %u", args->bias_count,
           gate->bias_max);
     check(args->sequence_start[args->sequence_count] == args->token_count, "%u of %u tokens",
           args->sequence_start[args->sequence_count], args->token_count);
-    bool generate = args->kind == REQUEST_GENERATE;
     check(generate == gate->generates, "kind %d for another kind of model", args->kind);
-    check(!generate || (args->sequence_count == 1 && args->max_tokens > 0),
-          "%u prompts and %u tokens for a generation", args->sequence_count, args->max_tokens);
+    check(!generate || args->max_tokens > 0, "no tokens for a generation");
     check(generate || args->choice_count == 1, "%u choices of a pooling request",
           args->choice_count);
     check(!generate || args->sampling.top_logprobs <= TOP_LOGPROBS_MAX, "%u top logprobs",
@@ -136,8 +136,11 @@ static struct request *request_fill(struct port *port, const struct submit_args 
     request->marks =
         (struct request_marks){.prompt_tokens = args->token_count, .submitted_ns = clock_ns()};
     // The ring is empty and the engine does not know the request yet, so its mask may change.
-    request->events.ring.mask = request_ring_entries(args->choice_count) - 1;
+    uint32_t choices = args->kind == REQUEST_GENERATE ? submit_choices(args) : 1;
+    request->events.ring.mask = request_ring_entries(choices) - 1;
     atomic_store_explicit(&request->cancel, 0, memory_order_relaxed);
+    for (uint32_t i = 0; i < REQUEST_CHOICES_MAX / 64; i++)
+        atomic_store_explicit(&request->cancelled[i], 0, memory_order_relaxed);
     words_fill(port, request, args);
     if (request->result_bytes > 0)
         store_take(&port->results, number, args->sequence_count);
@@ -190,6 +193,16 @@ static void notice_send(struct port *port, struct request *request)
 void port_cancel(struct port *port, struct request *request)
 {
     atomic_store_explicit(&request->cancel, 1, memory_order_relaxed);
+    notice_send(port, request);
+}
+
+void port_cancel_choice(struct port *port, struct request *request, uint32_t choice)
+{
+    check(choice < request->sequence_count * request->choice_count, "choice %u is cancelled",
+          choice);
+    // Relaxed, as the flag of port_cancel: the notice orders it.
+    atomic_fetch_or_explicit(&request->cancelled[choice / 64], (uint64_t)1 << choice % 64,
+                             memory_order_relaxed);
     notice_send(port, request);
 }
 

@@ -53,10 +53,10 @@ struct submit_args {
     enum request_kind kind;
     const int32_t *tokens; // prompts of all sequences, one after the other
     uint32_t token_count;
-    uint32_t sequence_count;        // prompts: 1 for generation; inputs or documents for pooling
+    uint32_t sequence_count;        // prompts of a generation; inputs or documents for pooling
     const uint32_t *sequence_start; // [sequence_count + 1] prefix sums into tokens
     const uint32_t *type_from;      // [sequence_count] first token of type 1, or NULL
-    uint32_t choice_count;          // n of a generation, >= 1; 1 for pooling
+    uint32_t choice_count;          // n of each prompt, >= 1; 1 for pooling
     uint32_t max_tokens;            // of output per choice; cut to what the context leaves
     struct sampling sampling;
     bool ignore_end;        // end-of-sequence ids do not end
@@ -70,6 +70,12 @@ struct submit_args {
     uint64_t deadline_ns;   // CLOCK_MONOTONIC: still queued then -> FINISH_TIMEOUT; 0: none
     void *owner;            // argument of the drain callback
 };
+
+// Choices of all prompts of a generation; event.choice counts them by prompt.
+static inline uint32_t submit_choices(const struct submit_args *args)
+{
+    return args->sequence_count * args->choice_count;
+}
 
 // How many tokens from the start are ids of a vocabulary of so many (0: not known, all are).
 static inline uint32_t tokens_known(const int32_t *tokens, uint32_t count, uint32_t vocab)
@@ -95,6 +101,10 @@ enum admission port_submit(struct port *port, const struct submit_args *args,
 // Ends the request in any state. Each choice gets exactly one finish event.
 void port_cancel(struct port *port, struct request *request);
 
+// Ends one choice, of which an event was read; it gets its finish event like any other, and the
+// other choices go on.
+void port_cancel_choice(struct port *port, struct request *request, uint32_t choice);
+
 // Only after the last finish event was read (port_next).
 void port_free(struct port *port, struct request *request);
 
@@ -115,11 +125,11 @@ enum finish {
 enum event_flag { EVENT_TOKEN = 1, EVENT_LAST = 2 }; // LAST: every choice has finished
 
 struct token_event { // 24 bytes
-    uint32_t choice;
-    int32_t token;  // valid with EVENT_TOKEN; a finish may carry the token that ended it
-    float logprob;  // of the raw distribution, where asked for
-    uint8_t finish; // enum finish
-    uint8_t flags;  // enum event_flag
+    uint32_t choice; // of prompt choice / n, its choice % n
+    int32_t token;   // valid with EVENT_TOKEN; a finish may carry the token that ended it
+    float logprob;   // of the raw distribution, where asked for
+    uint8_t finish;  // enum finish
+    uint8_t flags;   // enum event_flag
     uint16_t top_count;
     uint32_t index; // of the token within its choice
     uint32_t reserved;
@@ -140,7 +150,7 @@ const float *request_values(const struct request *request, uint32_t sequence);
 // For usage and metrics; final once the last finish event was read. Times: CLOCK_MONOTONIC ns.
 struct request_facts {
     uint32_t prompt_tokens;
-    uint32_t cached_tokens; // of the prompt, fixed at first admission
+    uint32_t cached_tokens; // of the prompts, each fixed when its first choice starts
     uint32_t preemptions;
     uint64_t submitted_ns, started_ns, first_token_ns, finished_ns;
 };

@@ -30,12 +30,12 @@ struct request_run {
     uint32_t tail_seen;         // reader's index when last looked at
     bool live;                  // taken in and not finished
     bool started;               // a row was planned
-    bool cached_counted;        // cached_tokens is final
     uint32_t credit_used;       // ring entries in use when the plan began, and granted since
     uint64_t stamp;             // plan for which credit was counted
     uint32_t due_place;         // in engine.due, from 1; 0: not in it
     uint64_t progress_ns;       // when the reader last read, or had nothing to read
     uint64_t finished[REQUEST_CHOICES_MAX / 64]; // bit set: the choice has its finish event
+    uint64_t noted[REQUEST_CHOICES_MAX / 64];    // bit set: cached tokens of the prompt are counted
     struct sequence *first, *last;               // started and not ended, in order of drawing
     struct request *live_next, *live_previous;
     struct queue_key *wait_key;                // in the queue: sequences are left to draw
@@ -89,6 +89,7 @@ struct request {
     struct request_run run;
     _Alignas(CACHE_LINE) _Atomic uint32_t cancel; // set by the h2o thread, cleared at fill
     _Atomic uint32_t in_notices;                  // flag: its number is in the ring of notices
+    _Atomic uint64_t cancelled[REQUEST_CHOICES_MAX / 64]; // bit set: as cancel, of one choice
     struct event_ring events;
 };
 
@@ -134,6 +135,18 @@ struct port {
 static inline int32_t request_word(const struct request *request, uint64_t at)
 {
     return *(int32_t *)store_item(&request->port->words, request->number, at);
+}
+
+static inline bool choice_finished(const struct request *request, uint32_t choice)
+{
+    return request->run.finished[choice / 64] >> choice % 64 & 1;
+}
+
+// The h2o thread has cancelled the request, or this choice of it.
+static inline bool choice_cancelled(const struct request *request, uint32_t choice)
+{
+    uint64_t bits = atomic_load_explicit(&request->cancelled[choice / 64], memory_order_relaxed);
+    return atomic_load_explicit(&request->cancel, memory_order_relaxed) || bits >> choice % 64 & 1;
 }
 
 // Entries of the event ring for n choices: at least 4 n + 8, a power of two.

@@ -47,16 +47,13 @@ uint32_t sequence_next_known(const struct request *r)
 {
     if (r->run.returning)
         return sequence_known(parked_first(r));
-    if (r->kind == REQUEST_GENERATE)
-        return r->token_count;
-    uint64_t at = r->starts_at + r->run.drawn;
+    uint64_t at = r->starts_at + r->run.drawn / r->choice_count;
     return (uint32_t)(request_word(r, at + 1) - request_word(r, at));
 }
 
 static void sequence_prompt(struct sequence *s, const struct request *r)
 {
-    bool generate = r->kind == REQUEST_GENERATE;
-    uint32_t input = generate ? 0 : s->number;
+    uint32_t input = s->number / r->choice_count;
     s->prompt_at = (uint32_t)request_word(r, r->starts_at + input);
     s->prompt_len = (uint32_t)request_word(r, r->starts_at + input + 1) - s->prompt_at;
     s->type_from = r->typed ? (uint32_t)request_word(r, r->types_at + input) : TYPE_FROM_NONE;

@@ -118,8 +118,7 @@ static void row_settle(struct engine *engine, const struct plan_row *row,
     // ran during the cancel is not counted, only the next one.
     bool left = s->state == SEQUENCE_ENDING
                     ? s->cancelled
-                    : engine->facts.steps_in_flight == 0 &&
-                          atomic_load_explicit(&s->request->cancel, memory_order_relaxed);
+                    : engine->facts.steps_in_flight == 0 && choice_cancelled(s->request, s->number);
     if (left)
         stat_add(&engine->stats.rows_after_cancel, 1);
     if (s->state == SEQUENCE_ENDING) {

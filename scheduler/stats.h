@@ -32,6 +32,7 @@ struct engine_stats {
     _Atomic uint64_t steps_by_rows[STEP_BUCKETS];   // steps by their rows
     _Atomic uint64_t steps_by_tokens[STEP_BUCKETS]; // steps by their tokens
     _Atomic uint64_t prompt_tokens;                 // admitted prompts, cached ones included
+    _Atomic uint64_t prompt_tokens_computed;        // of prefills; again after a preemption
     _Atomic uint64_t generation_tokens;             // settled and published
     _Atomic uint64_t prefix_queries;                // prompt tokens looked up
     _Atomic uint64_t prefix_hits;                   // prompt tokens found

@@ -21,6 +21,15 @@ NAME, STRING = r'"([\w*]+)"', r'"((?:\\.|[^"\\])*)"'
 ENTRY = r'FIELD_(\w+)\(\s*%s\s*(?:,\s*(?:%s|(\w+))\s*)?(?:,\s*(?:%s|NULL))?' % (NAME, STRING, STRING)
 
 
+def object_of(text, word):
+    """The text that has these rules, which may be that of another file, and the name of their array."""
+    for home in [text] + [p.read_text() for p in sorted((ROOT / "http/api").glob("*.c"))]:
+        found = re.search(r"field_rules %s = FIELD_RULES\((\w+)," % word, home)
+        if found:
+            return home, found.group(1)
+    sys.exit("no file has the rules %s" % word)
+
+
 def rules_of(text, array):
     """(name, use, values that pass) of one field_rule array; members come as OBJECT.NAME."""
     body = re.search(r"field_rule %s\[\] = \{(.*?)\};" % array, text, flags=re.S).group(1)
@@ -29,8 +38,8 @@ def rules_of(text, array):
             use = {"HARMLESS": "IGNORED", "READ_BY": "READ", "TYPED": "READ"}.get(kind, "REFUSED")
             yield name, use, passes.replace('\\"', '"')
             continue
-        inside = re.search(r"field_rules %s = FIELD_RULES\((\w+)," % word, text).group(1)
-        members = list(rules_of(text, inside))
+        home, inside = object_of(text, word)
+        members = list(rules_of(home, inside))
         if any(use == "READ" for _, use, _ in members):
             yield name, "READ", ""
         elif all(use == "IGNORED" for _, use, _ in members):
@@ -85,7 +94,8 @@ def route_rows():
                 yield "`POST %s`" % path, ""
 
 
-FIELDS = {"chat": "http/api/chat.c", "messages": "http/api/messages.c",
+FIELDS = {"decoding": "http/api/decoding.c", "chat": "http/api/chat.c",
+          "completions": "http/api/completions.c", "messages": "http/api/messages.c",
           "embeddings": "http/api/embeddings.c", "rerank": "http/api/rerank.c"}
 FIELD_ARRAYS = {"http/api/not_served.c": "rows"}
 FIELD_ARRAYS.update((source, name + "_rows") for name, source in FIELDS.items())

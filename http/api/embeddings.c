@@ -1,7 +1,7 @@
 // POST /v1/embeddings: fields, tokens, answer (docs/API.md). The body of the answer is made by
 // vectors.c; a large one is measured on a text worker and sent in pieces.
 #include "http/api/endpoints.h"
-#include "http/api/pooled.h"
+#include "http/api/inputs.h"
 #include "http/api/vectors.h"
 
 #include "http/counters.h"
@@ -12,7 +12,6 @@ enum {
     INPUTS_MAX = 2048,
     INLINE_BYTES_MAX = 8 * 1024, // many short inputs cost more a byte than one text
     WHOLE_VALUES_MAX = 4096,     // more floats than this are sent in pieces
-    ID_WORK = 4,                 // bytes of JSON whose parsing takes as long as reading one id
 };
 
 static const struct field_rule embeddings_rows[] = {
@@ -55,10 +54,7 @@ static const struct field_rules embeddings_rules = FIELD_RULES(embeddings_rows, 
 struct embeddings {
     struct pooled pooled;
     bool base64;
-    bool special; // special tokens are added to texts
-    bool truncate;
-    uint32_t token_max; // of one input
-    struct token_list list;
+    struct inputs inputs;
     struct vectors vectors;
     bool taken, valid; // the vectors
     uint64_t length;   // of the answer
@@ -67,195 +63,6 @@ struct embeddings {
 
 // Reading
 
-// more: counting stopped at `tokens`, but there are more.
-static void length_fail(struct embeddings *e, const char *path, uint32_t tokens, bool more)
-{
-    struct fields *f = &e->pooled.call.fields;
-
-    fields_fail_plain(f, HTTP_CONTEXT_LENGTH, path,
-                      "This model's maximum context length is %u tokens. However, your input "
-                      "resulted in %s%u tokens. Please reduce the length of the input.",
-                      e->token_max, more ? "more than " : "", tokens);
-    f->failure.prompt_tokens = tokens + more;
-    f->failure.tokens_more = more;
-    f->failure.context_tokens = e->token_max;
-}
-
-static void tokens_add(struct embeddings *e, const char *path, const int32_t *tokens,
-                       uint32_t count)
-{
-    struct fields *f = &e->pooled.call.fields;
-
-    if (count > e->token_max && !e->truncate) {
-        length_fail(e, path, count, false);
-        return;
-    }
-    count = count < e->token_max ? count : e->token_max;
-    if (count == 0)
-        fields_fail(f, HTTP_INVALID_VALUE, path, "must hold at least one token");
-    else if (!token_list_add(&e->list, tokens, count))
-        fields_fail(f, HTTP_TOO_LARGE, path, "is too large");
-}
-
-// STATUS_TOO_LARGE: more than `most` tokens.
-static enum status text_encode(struct embeddings *e, struct text text, unsigned flags,
-                               struct arena *arena, uint32_t most, int32_t **tokens,
-                               uint32_t *count)
-{
-    struct error err;
-    const struct tokenizer *tokenizer = e->pooled.call.model->tokenizer;
-    uint32_t bound = tokenizer_bound(tokenizer, text.bytes);
-    bound = bound < most ? bound : most;
-    *tokens = arena_take(arena, (size_t)bound * sizeof **tokens);
-    unsigned in_text = e->pooled.call.model->special_in_text ? ENCODE_ADDED_TOKENS : ENCODE_PLAIN;
-    struct encode_args in = {
-        .text = text, .flags = flags | in_text, .arena = arena, .slice = e->pooled.call.slice};
-
-    return *tokens ? tokenizer_encode(tokenizer, &in, *tokens, bound, count, &err) : STATUS_NO_ROOM;
-}
-
-// Cuts tokens of the text itself off its end; closing special tokens stay. tokens: [count], special
-// tokens included; returns the new count.
-static uint32_t text_cut(struct embeddings *e, struct text text, int32_t *tokens, uint32_t count,
-                         struct arena *arena)
-{
-    uint32_t own_count = 0, before = 0;
-    int32_t *own;
-    bool made =
-        text_encode(e, text, ENCODE_PLAIN, arena, UINT32_MAX, &own, &own_count) == STATUS_OK;
-    uint32_t added = made && count > own_count ? count - own_count : 0;
-
-    if (!e->special || added == 0 || added >= e->token_max)
-        return e->token_max;
-    while (before < added && memcmp(tokens + before, own, own_count * sizeof *own) != 0)
-        before++;
-    uint32_t after = added - before;
-    memmove(tokens + e->token_max - after, tokens + count - after, after * sizeof *tokens);
-    return e->token_max;
-}
-
-static void text_add(struct embeddings *e, const char *path, struct text text, struct arena *arena)
-{
-    struct fields *f = &e->pooled.call.fields;
-    uint32_t count = 0;
-
-    if (text.bytes == 0) {
-        fields_fail(f, HTTP_INVALID_VALUE, path, "must not be an empty string");
-        return;
-    }
-    arena_reset(arena);
-    int32_t *tokens;
-    unsigned flags = e->special ? ENCODE_SPECIAL : ENCODE_PLAIN;
-    uint32_t most = e->truncate ? UINT32_MAX : e->token_max; // a text to be cut is encoded whole
-    enum status status = text_encode(e, text, flags, arena, most, &tokens, &count);
-    if (encoding_stopped(status, count, most)) {
-        length_fail(e, path, count, true);
-        return;
-    }
-    if (status != STATUS_OK) {
-        fields_fail(f, HTTP_TOO_LARGE, path, "is too large");
-        return;
-    }
-    if (e->truncate && count > e->token_max)
-        count = text_cut(e, text, tokens, count, arena);
-    tokens_add(e, path, tokens, count);
-}
-
-// An array of token ids, used as given.
-static void ids_add(struct embeddings *e, const char *path, const json_t *ids, struct arena *arena)
-{
-    struct fields *f = &e->pooled.call.fields;
-    const struct served_model *model = e->pooled.call.model;
-    uint32_t vocab = model->facts->vocab ? model->facts->vocab : tokenizer_vocab(model->tokenizer);
-    size_t n = json_array_size(ids), i;
-    json_t *value;
-
-    arena_reset(arena);
-    int32_t *tokens = arena_take(arena, (n + 1) * sizeof *tokens);
-    if (!tokens) {
-        fields_fail(f, HTTP_TOO_LARGE, path, "is too large");
-        return;
-    }
-    json_array_foreach(ids, i, value)
-    {
-        int64_t id;
-        if (!json_is_number(value) || !json_integer_exact(value, &id)) {
-            fields_fail(f, HTTP_INVALID_TYPE, fields_path(f, "%s[%zu]", path, i),
-                        "must be a token id; strings and ids cannot be mixed");
-            return;
-        }
-        if (id < 0 || id >= vocab) {
-            fields_fail(f, HTTP_INVALID_VALUE, fields_path(f, "%s[%zu]", path, i),
-                        "must be a token id below %u, got %lld", vocab, (long long)id);
-            return;
-        }
-        tokens[i] = (int32_t)id;
-    }
-    if (fields_spend(f, n * ID_WORK))
-        tokens_add(e, path, tokens, n > UINT32_MAX ? UINT32_MAX : (uint32_t)n);
-}
-
-static void inputs_add(struct embeddings *e, const json_t *input, struct arena *arena)
-{
-    struct fields *f = &e->pooled.call.fields;
-    bool strings = json_is_string(json_array_get(input, 0));
-    size_t i;
-    json_t *value;
-
-    json_array_foreach(input, i, value)
-    {
-        const char *path = fields_path(f, "input[%zu]", i);
-        if (f->failed)
-            return;
-        if (strings && json_is_string(value)) {
-            text_add(e, path, json_text(value), arena);
-        } else if (!strings && json_is_array(value)) {
-            ids_add(e, path, value, arena);
-        } else {
-            fields_fail(f, HTTP_INVALID_TYPE, path, "must be %s like the inputs before it",
-                        strings ? "a string" : "an array of token ids");
-        }
-    }
-}
-
-static void input_read(struct embeddings *e)
-{
-    struct fields *f = &e->pooled.call.fields;
-    const json_t *input = fields_get_required(f, "input");
-    size_t n = json_array_size(input);
-    bool single = json_is_string(input) || json_is_number(json_array_get(input, 0));
-    const json_t *first = json_array_get(input, 0);
-
-    if (f->failed)
-        return;
-    if (!json_is_string(input) && !json_is_array(input)) {
-        fields_fail(f, HTTP_INVALID_TYPE, "input",
-                    "must be a string, an array of strings or arrays of token ids");
-    } else if (json_is_array(input) && n == 0) {
-        fields_fail(f, HTTP_INVALID_VALUE, "input", "must not be empty");
-    } else if (!single && !json_is_string(first) && !json_is_array(first)) {
-        fields_fail(f, HTTP_INVALID_TYPE, "input[0]",
-                    "must be a string, a token id or an array of token ids");
-    } else if (!single && n > INPUTS_MAX) {
-        fields_fail(f, HTTP_INVALID_VALUE, "input", "must hold at most %d inputs, got %zu",
-                    INPUTS_MAX, n);
-    }
-    if (f->failed)
-        return;
-    struct call *call = &e->pooled.call;
-    struct arena *arena = arena_create(0, scratch_bytes_max(call->info->body.bytes));
-    if (!token_list_begin(&e->list, exchange_scratch(e->pooled.call.exchange),
-                          single ? 1 : (uint32_t)n))
-        fields_fail(f, HTTP_TOO_LARGE, "input", "is too large");
-    else if (json_is_string(input))
-        text_add(e, "input", json_text(input), arena);
-    else if (single)
-        ids_add(e, "input", input, arena);
-    else
-        inputs_add(e, input, arena);
-    arena_destroy(arena);
-}
-
 static void truncate_read(struct embeddings *e)
 {
     struct fields *f = &e->pooled.call.fields;
@@ -263,14 +70,14 @@ static void truncate_read(struct embeddings *e)
     int64_t limit =
         fields_integer(f, "truncate_prompt_tokens", (struct integer_range){-1, INT64_MAX, 0});
 
-    e->token_max = window;
-    e->truncate = fields_bool(f, "truncate", false);
+    e->inputs.token_max = window;
+    e->inputs.truncate = fields_bool(f, "truncate", false);
     if (!fields_get(f, "truncate_prompt_tokens"))
         return;
     if (limit == 0)
         fields_fail(f, HTTP_INVALID_VALUE, "truncate_prompt_tokens", "must be -1 or at least 1");
-    e->truncate = true;
-    e->token_max = limit > 0 && limit < window ? (uint32_t)limit : window;
+    e->inputs.truncate = true;
+    e->inputs.token_max = limit > 0 && limit < window ? (uint32_t)limit : window;
 }
 
 static void dimensions_read(struct embeddings *e)
@@ -291,14 +98,15 @@ static void embeddings_read(struct embeddings *e)
 
     if (!call_model(&e->pooled.call, MODEL_EMBEDDER, &embeddings_rules))
         return;
+    e->inputs = (struct inputs){.call = &e->pooled.call, .field = "input", .count_max = INPUTS_MAX};
     struct text format = fields_string(f, "encoding_format");
     e->base64 = text_is(format, "base64");
     if (!f->failed && format.at && !e->base64 && !text_is(format, "float"))
         fields_fail(f, HTTP_INVALID_VALUE, "encoding_format", "must be 'float' or 'base64'");
-    e->special = fields_bool(f, "add_special_tokens", true);
+    e->inputs.special = fields_bool(f, "add_special_tokens", true);
     dimensions_read(e);
     truncate_read(e);
-    input_read(e);
+    inputs_read(&e->inputs);
 }
 
 static void embeddings_prepare(struct exchange *x)
@@ -314,12 +122,12 @@ static void embeddings_request(struct exchange *x)
     struct embeddings *e = exchange_state(x);
     struct submit_args args = {
         .kind = REQUEST_EMBED,
-        .tokens = e->list.tokens,
-        .token_count = (uint32_t)e->list.count,
-        .sequence_count = e->list.sequence_count,
-        .sequence_start = e->list.starts,
+        .tokens = e->inputs.list.tokens,
+        .token_count = (uint32_t)e->inputs.list.count,
+        .sequence_count = e->inputs.list.sequence_count,
+        .sequence_start = e->inputs.list.starts,
     };
-    e->vectors.count = e->list.sequence_count;
+    e->vectors.count = e->inputs.list.sequence_count;
     if (!call_failed(&e->pooled.call))
         pooled_submit(&e->pooled, &args);
 }

@@ -82,6 +82,18 @@ void fields_fail(struct fields *f, enum http_error error, const char *path, cons
     failure_set(f, error, path, message);
 }
 
+void fields_fail_length(struct fields *f, const char *path, const char *noun,
+                        const struct field_length *length)
+{
+    fields_fail_plain(f, HTTP_CONTEXT_LENGTH, path,
+                      "This model's maximum context length is %u tokens. However, your %s "
+                      "resulted in %s%u tokens. Please reduce the length of the %s.",
+                      length->window, noun, length->more ? "more than " : "", length->tokens, noun);
+    f->failure.prompt_tokens = length->tokens + length->more;
+    f->failure.tokens_more = length->more;
+    f->failure.context_tokens = length->window;
+}
+
 bool fields_spend(struct fields *f, uint64_t work)
 {
     if (!slice_spend(f->slice, work))

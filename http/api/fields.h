@@ -77,6 +77,14 @@ void fields_fail(struct fields *f, enum http_error error, const char *path, cons
 void fields_fail_plain(struct fields *f, enum http_error error, const char *path,
                        const char *format, ...) __attribute__((format(printf, 4, 5)));
 
+// A prompt or input of so many tokens is too long for the window.
+struct field_length {
+    uint32_t window, tokens;
+    bool more; // counting stopped there
+};
+void fields_fail_length(struct fields *f, const char *path, const char *noun,
+                        const struct field_length *length);
+
 // Checks every field of the body, or of an object inside it (path: where that stands), by the
 // tables: types, what is refused, members. Names that no table has are counted in `ignored`.
 void fields_check_known(struct fields *f, const struct field_rules *rules);

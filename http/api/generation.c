@@ -1,113 +1,46 @@
-// Generations: see generation.h. Text goes through the detokenizer and the stop strings here;
-// events come from the port.
+// Generations: see generation.h. Events of the port go to their choices (choice.c); here is what
+// the client is told next.
 #include "http/api/generation.h"
 
 #include "http/ids.h"
 #include "http/api/prompt.h"
 #include "http/counters.h"
 
-#include <math.h>
-#include <string.h>
 #include <time.h>
 
 enum {
     ROOM_MIN = 2048,       // bytes of send buffer that must be free to read more events
-    DELTA_BYTES_MAX = 512, // text gathered into one chunk of a stream
-    TEXT_BYTES_MIN = 256,
+    DELTA_BYTES_MAX = 512, // text gathered for the next chunks of a stream
 };
 
 static const uint64_t begin_after_ns = 5000000000ull; // the 200 of a request still in the queue
 static const uint64_t idle_after_ns = 10000000000ull; // keep-alive
 
-// Reading
-
-void generation_read_sampling(struct generation *g, double temperature_max, int64_t top_k_min)
-{
-    struct fields *f = &g->call.fields;
-    const struct model_facts *facts = g->call.model->facts;
-    bool own = g->call.model->sampling_defaults;
-    double temperature = own && !isnan(facts->default_temperature) ? facts->default_temperature : 1;
-    double top_p = own && !isnan(facts->default_top_p) ? facts->default_top_p : 1;
-    int64_t top_k = own && facts->default_top_k > 0 ? facts->default_top_k : 0;
-
-    temperature =
-        fields_number(f, "temperature", (struct number_range){0, temperature_max, temperature});
-    top_p = fields_number(f, "top_p", (struct number_range){0, 1, top_p});
-    top_k = fields_integer(f, "top_k", (struct integer_range){top_k_min, INT64_MAX, top_k});
-    g->submit.sampling = (struct sampling){
-        .temperature = temperature < 1e-5 ? 0 : (float)temperature,
-        .top_p = (float)top_p,
-        .top_k = top_k <= 0          ? 0
-                 : top_k < INT32_MAX ? (uint32_t)top_k
-                                     : INT32_MAX,
-        .repetition = 1,
-    };
-}
-
-static void stop_add(struct generation *g, const json_t *value, const char *path, uint32_t max)
-{
-    struct fields *f = &g->call.fields;
-    struct text string = json_text(value);
-
-    if (!string.at) {
-        fields_fail(f, HTTP_INVALID_TYPE, path, "must be a string");
-    } else if (string.bytes > STOP_BYTES_MAX) {
-        fields_fail(f, HTTP_INVALID_VALUE, path, "must be at most %d bytes long, got %zu",
-                    STOP_BYTES_MAX, string.bytes);
-    } else if (string.bytes > 0) {
-        check(g->stops.count < max, "%u stop strings", max);
-        struct text copy = arena_copy(f->arena, string);
-        g->stops.strings[g->stops.count++] = copy.at ? copy : (struct text){"\n", 1};
-    }
-}
-
-void generation_read_stops(struct generation *g, const char *name, bool string_allowed,
-                           uint32_t max)
-{
-    struct fields *f = &g->call.fields;
-    const json_t *value = fields_get(f, name);
-    size_t n = json_array_size(value);
-
-    if (!value)
-        return;
-    if (string_allowed && json_is_string(value)) {
-        stop_add(g, value, name, max);
-        return;
-    }
-    if (!json_is_array(value)) {
-        fields_fail(f, HTTP_INVALID_TYPE, name, "must be %san array of strings",
-                    string_allowed ? "a string or " : "");
-    } else if (n > max) {
-        fields_fail(f, HTTP_INVALID_VALUE, name, "must hold at most %u strings, got %zu", max, n);
-    }
-    for (size_t i = 0; i < n && !f->failed; i++)
-        stop_add(g, json_array_get(value, i), fields_path(f, "%s[%zu]", name, i), max);
-}
-
 // Submitting
 
-static void length_settle(struct generation *g)
+static void length_fail(struct generation *g, uint32_t window)
 {
     struct fields *f = &g->call.fields;
-    uint32_t window = g->call.model->facts->max_model_len;
 
-    if (!g->prompt_stopped && g->prompt_tokens < window) {
-        uint32_t room = window - g->prompt_tokens;
-        g->window_bound = g->submit.max_tokens == 0 || g->submit.max_tokens > room;
-        g->submit.max_tokens = g->window_bound ? room : g->submit.max_tokens;
-        return;
-    }
-    fields_fail_plain(f, HTTP_CONTEXT_LENGTH, "messages",
-                      "This model's maximum context length is %u tokens. However, your messages "
-                      "resulted in %s%u tokens. Please reduce the length of the messages.",
-                      window, g->prompt_stopped ? "more than " : "", g->prompt_tokens);
-    f->failure.prompt_tokens = g->prompt_tokens + g->prompt_stopped;
-    f->failure.tokens_more = g->prompt_stopped;
-    f->failure.context_tokens = window;
+    fields_fail_length(f, "messages", "messages",
+                       &(struct field_length){window, g->prompt_tokens, g->prompt_stopped});
     if (f->shape == SHAPE_MESSAGES && f->failure.prompt_tokens == window) {
         // The message says N > M; one token must be generated, so M is the window less one.
         f->failure.context_tokens = window - 1;
     }
+}
+
+static void length_settle(struct generation *g)
+{
+    uint32_t window = g->call.model->facts->max_model_len;
+
+    if (g->prompt_stopped || g->prompt_tokens >= window) {
+        length_fail(g, window);
+        return;
+    }
+    uint32_t room = window - g->prompt_tokens;
+    g->options.window_bound = g->submit.max_tokens == 0 || g->submit.max_tokens > room;
+    g->submit.max_tokens = g->options.window_bound ? room : g->submit.max_tokens;
 }
 
 struct generation *generation_open(struct exchange *x)
@@ -115,7 +48,16 @@ struct generation *generation_open(struct exchange *x)
     struct generation *g = call_begin(x, sizeof *g);
 
     conversation_begin(&g->conversation, g->call.slice);
+    g->submit.choice_count = g->submit.sequence_count = 1;
     return g;
+}
+
+void generation_prepared(struct generation *g)
+{
+    conversation_end(&g->conversation);
+    json_decref(g->variables);
+    g->variables = NULL;
+    call_body_end(&g->call);
 }
 
 void generation_tokenize(struct generation *g)
@@ -124,27 +66,27 @@ void generation_tokenize(struct generation *g)
         prompt_make(g);
     if (!g->call.fields.failed && !g->count_only)
         length_settle(g);
-    conversation_end(&g->conversation);
-    call_body_end(&g->call);
+    generation_prepared(g);
 }
 
-static bool text_begin(struct generation *g, const char *id_prefix)
+static bool choices_open(struct generation *g)
 {
     struct arena *arena = exchange_arena(g->call.exchange);
-    const struct tokenizer *tokenizer = g->call.model->tokenizer;
-    uint32_t bound = detok_bound(tokenizer);
+    bool made = choice_options_open(&g->options, arena, g->call.model->tokenizer);
 
+    g->choice_count = submit_choices(&g->submit);
+    g->choices = arena_take_zeroed(arena, g->choice_count, sizeof *g->choices);
+    made = made && g->choices;
+    for (uint32_t i = 0; made && i < g->choice_count; i++)
+        made = choice_open(&g->choices[i], &g->options);
+    return made;
+}
+
+static bool answer_begin(struct generation *g, const char *id_prefix)
+{
     g->created = (int64_t)time(NULL);
-    detok_init(&g->detok, tokenizer, true);
-    if (g->detok_continues)
-        detok_continue(&g->detok);
-    g->piece_max = bound < 16 ? 16 : bound;
-    g->piece = arena_take(arena, g->piece_max);
-    g->text_max = TEXT_BYTES_MIN;
-    g->text = arena_take(arena, g->text_max);
-    g->id = id_make(arena, id_prefix);
-    return g->piece && g->text && g->id.at &&
-           stop_scan_init(&g->scan, &g->stops, arena, g->piece_max);
+    g->id = id_make(exchange_arena(g->call.exchange), id_prefix);
+    return g->id.at && choices_open(g);
 }
 
 void generation_submit(struct generation *g, const char *id_prefix,
@@ -155,7 +97,7 @@ void generation_submit(struct generation *g, const char *id_prefix,
 
     if (call_failed(call))
         return;
-    if (!text_begin(g, id_prefix) || (begin && !begin(g))) {
+    if (!answer_begin(g, id_prefix) || (begin && !begin(g))) {
         call_fail(call, HTTP_TOO_LARGE, "the request needs more memory than one request may take");
         return;
     }
@@ -163,79 +105,32 @@ void generation_submit(struct generation *g, const char *id_prefix,
     g->submit.kind = REQUEST_GENERATE;
     g->submit.tokens = g->tokens;
     g->submit.token_count = g->prompt_tokens;
-    g->submit.sequence_count = 1;
-    g->submit.sequence_start = start;
-    g->submit.choice_count = 1;
+    g->submit.sequence_start = g->starts ? g->starts : start;
     g->request = call_submit(call, &g->submit);
     if (g->request)
-        counters_params(call->exchange, 1, g->submit.max_tokens);
+        counters_params(call->exchange, g->choice_count, g->submit.max_tokens);
     g->port = exchange_port(call->exchange, call->model);
-    g->submit.tokens = g->tokens = NULL; // they lie in the scratch arena, which is freed
-    g->submit.sequence_start = NULL;
+    g->submit.tokens = g->tokens = NULL; // the scratch arena goes
+    g->submit.sequence_start = g->starts = NULL;
 }
 
 // Events
 
-static void text_append(struct generation *g, struct text t)
+struct choice *generation_choice(const struct generation *g)
 {
-    if (t.bytes > g->text_max - g->text_bytes) {
-        size_t wanted = 2 * g->text_max + t.bytes;
-        char *grown = arena_grow(exchange_arena(g->call.exchange), g->text, g->text_max, wanted);
-        if (!grown) {
-            g->text_lost = true;
-            return;
-        }
-        g->text = grown;
-        g->text_max = wanted;
-    }
-    if (t.bytes > 0) {
-        memcpy(g->text + g->text_bytes, t.at, t.bytes);
-        g->text_bytes += t.bytes;
-    }
+    return &g->choices[g->turn];
 }
 
-static void piece_take(struct generation *g, uint32_t bytes)
+uint32_t generation_output(const struct generation *g)
 {
-    text_append(g, stop_scan_push(&g->scan, text_span(g->piece, bytes), g->output_tokens));
-    if (g->scan.found)
-        g->output_tokens = g->scan.tokens;
+    uint32_t tokens = 0;
+    for (uint32_t i = 0; i < g->choice_count; i++)
+        tokens += g->choices[i].output_tokens;
+    return tokens;
 }
 
-// At the end of the text incomplete characters and held-back text come out.
-static void text_finish(struct generation *g)
-{
-    if (!g->scan.found)
-        piece_take(g, detok_finish(&g->detok, g->piece, g->piece_max));
-    if (!g->scan.found)
-        text_append(g, stop_scan_finish(&g->scan));
-    if (g->scan.found) {
-        g->output_tokens = g->scan.tokens;
-        g->end = END_STOP_STRING;
-    } else if (g->finish == FINISH_STOP) {
-        g->end = END_TURN;
-    } else {
-        g->end = g->window_bound || g->finish == FINISH_CONTEXT ? END_WINDOW : END_LENGTH;
-    }
-}
-
-static void event_take(struct generation *g, const struct token_event *event)
-{
-    if ((event->flags & EVENT_TOKEN) && !g->scan.found) {
-        g->output_tokens++;
-        if (event->finish != FINISH_STOP) // the end token itself is no text
-            piece_take(g, detok_push(&g->detok, event->token, g->piece, g->piece_max));
-        if (g->scan.found)
-            port_cancel(g->port, g->request);
-    }
-    if (event->flags & EVENT_LAST) {
-        g->over = true;
-        g->finish = event->finish;
-        text_finish(g);
-    }
-}
-
-// True: the request ended without an answer.
-static bool failure_of(const struct generation *g, struct http_failure *out)
+// Why a choice has no answer.
+static struct http_failure failure_of(const struct choice *c)
 {
     static const struct {
         enum http_error error;
@@ -247,25 +142,40 @@ static bool failure_of(const struct generation *g, struct http_failure *out)
         [FINISH_ERROR] = {HTTP_INTERNAL, "the model failed on this request"},
         [FINISH_DONE] = {0, NULL},
     };
-    if (g->text_lost) {
-        *out = (struct http_failure){.error = HTTP_INTERNAL,
+    if (c->text_lost || c->logprobs.lost)
+        return (struct http_failure){.error = HTTP_INTERNAL,
                                      .message = text_of("the answer outgrew its memory")};
-        return true;
-    }
-    if (g->scan.found || !failures[g->finish].text)
-        return false;
-    *out = (struct http_failure){.error = failures[g->finish].error,
-                                 .message = text_of(failures[g->finish].text)};
-    return true;
+    check(failures[c->finish].text, "finish %u is no failure", c->finish);
+    return (struct http_failure){.error = failures[c->finish].error,
+                                 .message = text_of(failures[c->finish].text)};
 }
 
-static enum counted_finish counted_of(const struct generation *g, bool failed)
+static void event_take(struct generation *g, const struct token_event *event,
+                       const struct token_top *tops)
 {
-    if (failed) {
-        return g->finish == FINISH_CANCEL || g->finish == FINISH_STALLED ? COUNTED_ABORT
+    struct choice *c = &g->choices[event->choice];
+    bool was_over = c->over;
+    size_t before = choice_pending(c);
+
+    choice_take(c, &g->options, event, tops);
+    g->pending += choice_pending(c) - before;
+    g->over = g->over || (event->flags & EVENT_LAST);
+    if (c->over && !was_over && event->finish == FINISH_NONE) // a stop string
+        port_cancel_choice(g->port, g->request, event->choice);
+    if (g->failed || !choice_failed(c))
+        return;
+    g->failed = true; // one choice without an answer fails the request
+    g->failure = failure_of(c);
+    if (!g->over)
+        port_cancel(g->port, g->request);
+}
+
+static enum counted_finish counted_of(const struct choice *c)
+{
+    if (choice_failed(c))
+        return c->finish == FINISH_CANCEL || c->finish == FINISH_STALLED ? COUNTED_ABORT
                                                                          : COUNTED_ERROR;
-    }
-    return g->end == END_LENGTH || g->end == END_WINDOW ? COUNTED_LENGTH : COUNTED_STOP;
+    return c->end == END_LENGTH || c->end == END_WINDOW ? COUNTED_LENGTH : COUNTED_STOP;
 }
 
 // The last event was read: the engine's request is given back.
@@ -277,24 +187,26 @@ static void request_end(struct generation *g)
     request_facts_get(g->request, &facts);
     g->cached_tokens = facts.cached_tokens;
     g->request = NULL;
-    g->failed = failure_of(g, &g->failure);
-    counters_finish(x, counted_of(g, g->failed), g->output_tokens);
+    for (uint32_t i = 0; i < g->choice_count; i++)
+        counters_finish(x, counted_of(&g->choices[i]), g->choices[i].output_tokens);
     exchange_detach(x);
 }
 
-// Reads the events that are there; for a stream only as many as one chunk should hold.
+// Reads what is there, of a stream as much as the next chunks should hold.
 static void events_read(struct generation *g)
 {
     struct exchange *x = g->call.exchange;
     struct token_event event;
-    uint32_t before = g->output_tokens;
+    struct token_top tops[TOP_LOGPROBS_MAX];
+    uint32_t before = generation_output(g);
     bool room = !g->begun || exchange_room(x) >= ROOM_MIN;
 
-    while (room && !g->over && (!g->stream || g->text_bytes < DELTA_BYTES_MAX) &&
-           port_next(g->port, g->request, &event, NULL))
-        event_take(g, &event);
-    if (g->output_tokens > before)
-        counters_tokens(x, g->output_tokens - before);
+    while (room && !g->over && (!g->stream || g->pending < DELTA_BYTES_MAX) &&
+           port_next(g->port, g->request, &event, tops))
+        event_take(g, &event, tops);
+    uint32_t tokens = generation_output(g);
+    if (tokens > before)
+        counters_tokens(x, tokens - before);
     if (g->over)
         request_end(g);
 }
@@ -304,14 +216,14 @@ static bool begins_now(const struct generation *g)
 {
     if (!g->stream || g->begun)
         return false;
-    return g->over ? !g->failed || g->text_bytes > 0 : g->output_tokens > 0 || g->begin_due;
+    return g->over ? !g->failed || g->pending > 0 : generation_output(g) > 0 || g->begin_due;
 }
 
 static void stream_begin(struct generation *g)
 {
     struct request_facts facts;
 
-    if (g->request && g->output_tokens > 0) { // the cache was asked before the first token
+    if (g->request && generation_output(g) > 0) { // the cache was asked before the first token
         request_facts_get(g->request, &facts);
         g->cached_tokens = facts.cached_tokens;
     }
@@ -330,6 +242,20 @@ static enum generation_step last_step(struct generation *g)
     return STEP_WAIT;
 }
 
+// The next choice in turn that has something to tell.
+static enum generation_step choice_step(struct generation *g)
+{
+    for (uint32_t i = 0; i < g->choice_count; i++) {
+        const struct choice *c = generation_choice(g);
+        if (choice_pending(c) > 0)
+            return STEP_TEXT;
+        if (c->over && !c->told && !choice_failed(c))
+            return STEP_CHOICE;
+        g->turn = (g->turn + 1) % g->choice_count;
+    }
+    return STEP_WAIT;
+}
+
 enum generation_step generation_next(struct generation *g)
 {
     if (!g || g->told || (!g->request && !g->over))
@@ -344,16 +270,12 @@ enum generation_step generation_next(struct generation *g)
         stream_begin(g);
         return STEP_BEGIN;
     }
-    if (g->begun && g->text_bytes > 0)
-        return STEP_TEXT;
+    enum generation_step step = g->begun ? choice_step(g) : STEP_WAIT;
+    if (step != STEP_WAIT)
+        return step;
     if (g->over)
         return last_step(g);
     return g->idle_due ? STEP_IDLE : STEP_WAIT;
-}
-
-struct text generation_text(const struct generation *g)
-{
-    return text_span(g->text, g->text_bytes);
 }
 
 void generation_send(struct generation *g, enum generation_step step, struct json_buffer *out)
@@ -363,14 +285,20 @@ void generation_send(struct generation *g, enum generation_step step, struct jso
 
     if (step == STEP_WHOLE)
         exchange_reply(x, 200, bytes);
-    else
+    else if (bytes.bytes > 0)
         exchange_write(x, bytes);
     if (step == STEP_FAILURE)
         exchange_stream_failed(x, g->failure.error);
     if (step == STEP_END || (step == STEP_FAILURE && !g->cut))
         exchange_end(x);
-    if (step == STEP_TEXT)
-        g->text_bytes = 0;
+    if (step == STEP_TEXT) {
+        g->pending -= choice_pending(generation_choice(g));
+        choice_sent(generation_choice(g));
+    } else if (step == STEP_CHOICE) {
+        generation_choice(g)->told = true;
+    }
+    if (step == STEP_TEXT || step == STEP_CHOICE)
+        g->turn = (g->turn + 1) % g->choice_count;
     g->quiet_ns = g->second_ns;
     g->idle_due = false;
     out->bytes = 0;
@@ -397,7 +325,8 @@ void generation_gone(struct exchange *x)
     struct generation *g = exchange_state(x);
 
     if (g && g->request) {
-        counters_gone(x, g->output_tokens);
+        for (uint32_t i = 0; i < g->choice_count; i++)
+            counters_gone(x, g->choices[i].output_tokens);
         g->request = NULL; // the exchange cancels and frees it
     }
 }

@@ -1,9 +1,9 @@
 // POST /v1/messages and /v1/messages/count_tokens: fields and answers (docs/API.md). The turns are
 // read by messages_turns.c, what both shapes share is in generation.c.
+#include "http/api/decoding.h"
 #include "http/api/endpoints.h"
-#include "http/api/generation.h"
-#include "http/ids.h"
 #include "http/api/not_served.h"
+#include "http/api/prompt.h"
 #include "http/api/turns.h"
 
 #include <ctype.h>
@@ -37,6 +37,7 @@ static const struct field_rule messages_rows[] = {
     FIELD_READ_BY("stop_sequences"),
     FIELD_READ_BY("stream"),
     FIELD_OBJECT("thinking", thinking_members),
+    FIELD_OBJECT("chat_template_kwargs", prompt_kwargs_members),
 
     FIELD_OBJECT("metadata", metadata_members),
     FIELD_HARMLESS("user", "s"),
@@ -52,6 +53,21 @@ static const struct field_rule messages_rows[] = {
     FIELD_OBJECT("tool_choice", choice_members),
     FIELD_NOT_SERVED_BUT("stop", "sa", "[[],\"\"]", "use stop_sequences"),
     FIELD_NOT_SERVED_BUT("max_completion_tokens", "i", NULL, "use max_tokens"),
+    FIELD_NOT_SERVED("logit_bias", "oa", "[{},[]]"),
+    FIELD_NOT_SERVED("presence_penalty", "n", "[0]"),
+    FIELD_NOT_SERVED("frequency_penalty", "n", "[0]"),
+    FIELD_NOT_SERVED("repetition_penalty", "n", "[1]"),
+    FIELD_NOT_SERVED("repeat_penalty", "n", "[1]"),
+    FIELD_NOT_SERVED("min_p", "n", "[0]"),
+    FIELD_NOT_SERVED("min_tokens", "i", "[0]"),
+    FIELD_NOT_SERVED("stop_token_ids", "a", "[[]]"),
+    FIELD_NOT_SERVED("include_stop_str_in_output", "b", "[false]"),
+    FIELD_NOT_SERVED("skip_special_tokens", "b", "[true]"),
+    FIELD_NOT_SERVED("reasoning_effort", "s", "[\"none\"]"),
+    FIELD_NOT_SERVED("add_special_tokens", "b", "[false]"),
+    FIELD_NOT_SERVED("prompt", "sa", NULL),
+    FIELD_NOT_SERVED("suffix", "s", NULL),
+    FIELD_NOT_SERVED("echo", "b", "[false]"),
 };
 static const struct field_rules messages_rules = FIELD_RULES(messages_rows, &generation_not_served);
 
@@ -65,7 +81,7 @@ static void thinking_read(struct generation *g)
     const json_t *thinking = fields_get(f, "thinking");
     struct text type = json_text(json_object_get(thinking, "type"));
 
-    g->thinking_off = true; // also where the template's own default is on
+    prompt_variables_read(g, true); // also where the template's own default is on
     if (!thinking)
         return;
     fields_require_type(f, "thinking");
@@ -85,14 +101,13 @@ static void messages_read(struct generation *g)
 
     if (!call_model(&g->call, MODEL_GENERATOR, &messages_rules))
         return;
-    generation_read_sampling(g, 1, 0);
-    g->submit.sampling.seed = random_seed();
+    decoding_read_sampling(g, 1, 0);
     if (!g->count_only) { // count_tokens has neither
         g->submit.max_tokens = fields_count(f, "max_tokens", MESSAGES_TOKENS_DEFAULT);
         g->stream = fields_bool(f, "stream", false);
     }
     g->generation_prompt = true;
-    generation_read_stops(g, "stop_sequences", false, MESSAGES_STOPS_MAX);
+    decoding_read_stops(g, "stop_sequences", false, MESSAGES_STOPS_MAX);
     thinking_read(g);
     fields_require_type(f, "tool_choice");
     messages_turns_read(&g->conversation, f);
@@ -100,17 +115,18 @@ static void messages_read(struct generation *g)
 
 // Writing
 
-static void usage_put(const struct generation *g, struct json_buffer *out)
+static void usage_put(const struct generation *g, uint32_t output_tokens, struct json_buffer *out)
 {
     json_put_format(out,
                     "\"usage\":{\"input_tokens\":%u,\"cache_creation_input_tokens\":0,"
                     "\"cache_read_input_tokens\":%u,\"output_tokens\":%u,",
-                    g->prompt_tokens - g->cached_tokens, g->cached_tokens, g->output_tokens);
+                    g->prompt_tokens - g->cached_tokens, g->cached_tokens, output_tokens);
 }
 
-static void usage_whole_put(const struct generation *g, struct json_buffer *out)
+static void usage_whole_put(const struct generation *g, uint32_t output_tokens,
+                            struct json_buffer *out)
 {
-    usage_put(g, out);
+    usage_put(g, output_tokens, out);
     json_put_literal(out, "\"cache_creation\":null,\"output_tokens_details\":null,"
                           "\"server_tool_use\":null,\"service_tier\":null,"
                           "\"inference_geo\":null,\"speed\":null}");
@@ -127,15 +143,11 @@ static void head_put(const struct generation *g, struct json_buffer *out)
 
 static void messages_begin(struct generation *g, struct json_buffer *out)
 {
-    uint32_t output_tokens = g->output_tokens;
-
     json_put_literal(out, "event: message_start\ndata: {\"type\":\"message_start\",\"message\":");
     head_put(g, out);
     json_put_literal(out, "],\"stop_reason\":null,\"stop_sequence\":null,\"stop_details\":null,"
                           "\"container\":null,\"diagnostics\":null,");
-    g->output_tokens = 0; // the client has received none yet
-    usage_whole_put(g, out);
-    g->output_tokens = output_tokens;
+    usage_whole_put(g, 0, out); // none has been given out yet
     json_put_literal(out, "}}\n\nevent: ping\ndata: {\"type\":\"ping\"}\n\n");
 }
 
@@ -171,13 +183,14 @@ static void stop_put(const struct generation *g, struct json_buffer *out)
         [END_LENGTH] = "max_tokens",
         [END_WINDOW] = "model_context_window_exceeded",
     };
-    enum generation_end end = g->end;
+    const struct choice *c = g->choices;
+    enum generation_end end = c->end;
 
     if (end == END_WINDOW && !version_knows_window(g->call.info->anthropic_version))
         end = END_LENGTH;
     json_put_format(out, "\"stop_reason\":\"%s\",\"stop_sequence\":", reasons[end]);
     if (end == END_STOP_STRING)
-        json_put_string(out, g->stops.strings[g->scan.which]);
+        json_put_string(out, g->options.stops.strings[c->scan.which]);
     else
         json_put_literal(out, "null");
     json_put_literal(out, ",\"stop_details\":null,\"container\":null");
@@ -192,7 +205,7 @@ static void messages_end(struct generation *g, struct json_buffer *out)
                           "data: {\"type\":\"message_delta\",\"delta\":{");
     stop_put(g, out);
     json_put_literal(out, "},");
-    usage_put(g, out);
+    usage_put(g, generation_output(g), out);
     json_put_literal(out, "\"output_tokens_details\":null,\"server_tool_use\":null}}\n\n"
                           "event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n");
 }
@@ -201,11 +214,11 @@ static void messages_whole(const struct generation *g, struct json_buffer *out)
 {
     head_put(g, out);
     json_put_literal(out, "{\"type\":\"text\",\"text\":");
-    json_put_string(out, generation_text(g));
+    json_put_string(out, text_span(g->choices->text, g->choices->text_bytes));
     json_put_literal(out, ",\"citations\":null}],");
     stop_put(g, out);
     json_put_literal(out, ",\"diagnostics\":null,");
-    usage_whole_put(g, out);
+    usage_whole_put(g, generation_output(g), out);
     json_put_literal(out, "}");
 }
 
@@ -213,6 +226,7 @@ static void messages_put(struct generation *g, enum generation_step step, struct
 {
     switch (step) {
     case STEP_WAIT:
+    case STEP_CHOICE: // STEP_END says it: there is one choice
         break;
     case STEP_BEGIN:
         messages_begin(g, out);
@@ -222,7 +236,7 @@ static void messages_put(struct generation *g, enum generation_step step, struct
         json_put_literal(out, "event: content_block_delta\n"
                               "data: {\"type\":\"content_block_delta\",\"index\":0,"
                               "\"delta\":{\"type\":\"text_delta\",\"text\":");
-        json_put_string(out, generation_text(g));
+        json_put_string(out, text_span(g->choices->text, g->choices->text_bytes));
         json_put_literal(out, "}}\n\n");
         break;
     case STEP_IDLE:

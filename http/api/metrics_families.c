@@ -42,6 +42,8 @@ static const struct family families[] = {
     {"rows_total", "counter", "Sequences computed, summed over steps."},
     {"tokens_computed_total", "counter", "Tokens that went through the model."},
     {"prompt_tokens_total", "counter", "Tokens of admitted prompts, cached ones included."},
+    {"prompt_tokens_computed_total", "counter",
+     "Tokens of prompts that went through the model, again after a preemption."},
     {"generation_tokens_total", "counter", "Tokens generated."},
     {"prefix_cache_queries_total", "counter", "Prompt tokens looked up in the prefix cache."},
     {"prefix_cache_hits_total", "counter", "Prompt tokens found in the prefix cache."},

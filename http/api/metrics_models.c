@@ -18,6 +18,7 @@ static const struct stat_metric weft_stats[] = {
     {"rows_total", STAT(rows)},
     {"tokens_computed_total", STAT(tokens_computed)},
     {"prompt_tokens_total", STAT(prompt_tokens)},
+    {"prompt_tokens_computed_total", STAT(prompt_tokens_computed)},
     {"generation_tokens_total", STAT(generation_tokens)},
     {"prefix_cache_queries_total", STAT(prefix_queries)},
     {"prefix_cache_hits_total", STAT(prefix_hits)},

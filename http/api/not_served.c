@@ -2,13 +2,6 @@
 // llama-server, SGLang and TGI. What passes is each field's own "off".
 #include "http/api/not_served.h"
 
-// Every variable changes what a template writes; thinking is off here anyway.
-static const struct field_rule template_rows[] = {
-    FIELD_NOT_SERVED("enable_thinking", "b", "[false]"),
-    FIELD_NOT_SERVED("*", NULL, NULL),
-};
-static const struct field_rules template_members = FIELD_RULES(template_rows, NULL);
-
 static const struct field_rule every_row[] = {FIELD_NOT_SERVED("*", NULL, NULL)};
 static const struct field_rules every_member = FIELD_RULES(every_row, NULL);
 
@@ -38,15 +31,9 @@ static const struct field_rule rows[] = {
     // Which tokens may come, and how likely.
     FIELD_NOT_SERVED("allowed_token_ids", "a", NULL),
     FIELD_NOT_SERVED("bad_words", "a", "[[]]"),
-    FIELD_NOT_SERVED("logit_bias", "oa", "[{},[]]"),
     FIELD_NOT_SERVED("logits_processors", "a", "[[]]"),
     FIELD_NOT_SERVED("custom_logit_processor", "s", NULL),
-    FIELD_NOT_SERVED("presence_penalty", "n", "[0]"),
-    FIELD_NOT_SERVED("frequency_penalty", "n", "[0]"),
-    FIELD_NOT_SERVED("repetition_penalty", "n", "[1]"),
-    FIELD_NOT_SERVED("repeat_penalty", "n", "[1]"),
     FIELD_NOT_SERVED("length_penalty", "n", "[1]"),
-    FIELD_NOT_SERVED("min_p", "n", "[0]"),
     FIELD_NOT_SERVED("top_a", "n", "[0]"),
     FIELD_NOT_SERVED("typical_p", "n", "[1]"),
     FIELD_NOT_SERVED("top_n_sigma", "n", "[-1,0]"),
@@ -64,32 +51,21 @@ static const struct field_rule rows[] = {
     FIELD_NOT_SERVED_BUT("n_predict", "i", "[-1]", "use max_tokens"),
     FIELD_NOT_SERVED_BUT("max_new_tokens", "i", NULL, "use max_tokens"),
     FIELD_NOT_SERVED_BUT("max_output_tokens", "i", NULL, "use max_tokens"),
-    FIELD_NOT_SERVED("min_tokens", "i", "[0]"),
     FIELD_NOT_SERVED("min_new_tokens", "i", "[0]"),
-    FIELD_NOT_SERVED("stop_token_ids", "a", "[[]]"),
     FIELD_NOT_SERVED("stop_regex", "sa", "[[]]"),
     FIELD_NOT_SERVED("no_stop_trim", "b", "[false]"),
-    FIELD_NOT_SERVED("include_stop_str_in_output", "b", "[false]"),
-    FIELD_NOT_SERVED("skip_special_tokens", "b", "[true]"),
     FIELD_NOT_SERVED("spaces_between_special_tokens", "b", "[true]"),
 
     // What the model reads.
-    FIELD_OBJECT("chat_template_kwargs", template_members),
     FIELD_NOT_SERVED_BUT("chat_template", "s", NULL, "the server's own template is used"),
     FIELD_NOT_SERVED("documents", "a", "[[]]"),
-    FIELD_NOT_SERVED("add_special_tokens", "b", "[false]"),
     FIELD_NOT_SERVED("truncate_prompt_tokens", "i", NULL),
     FIELD_NOT_SERVED("truncation_side", "s", NULL),
-    FIELD_NOT_SERVED("prompt", "sa", NULL),
     FIELD_NOT_SERVED("prompt_embeds", "sa", NULL),
-    FIELD_NOT_SERVED("suffix", "s", NULL),
-    FIELD_NOT_SERVED("echo", "b", "[false]"),
     FIELD_NOT_SERVED("cache_salt", "s", NULL),
 
     // Thinking.
-    FIELD_NOT_SERVED_BUT("enable_thinking", "b", NULL,
-                         "thinking can only be turned off, by chat_template_kwargs"),
-    FIELD_NOT_SERVED("reasoning_effort", "s", "[\"none\"]"),
+    FIELD_NOT_SERVED_BUT("enable_thinking", "b", NULL, "use chat_template_kwargs"),
     FIELD_NOT_SERVED("include_reasoning", "b", "[true]"),
     FIELD_NOT_SERVED("reasoning_format", "s", "[\"none\",\"auto\"]"),
     FIELD_NOT_SERVED("thinking_budget", "i", NULL),

@@ -12,6 +12,58 @@ static const char mark[] = "\xF4\x8F\xBF\xBD"
                            "continue-here"
                            "\xF4\x8F\xBF\xBD";
 
+// The template is given the request's own of the first four.
+static const struct field_rule kwargs_rows[] = {
+    FIELD_NOT_SERVED("messages", NULL, NULL),
+    FIELD_NOT_SERVED("tools", NULL, NULL),
+    FIELD_NOT_SERVED("documents", NULL, NULL),
+    FIELD_NOT_SERVED_BUT("add_generation_prompt", NULL, NULL, "use the field of that name"),
+    FIELD_TYPED("enable_thinking", "b"),
+    FIELD_READ_BY("*"),
+};
+const struct field_rules prompt_kwargs_members = FIELD_RULES(kwargs_rows, NULL);
+
+static void effort_read(struct generation *g)
+{
+    static const char *const levels[] = {"none", "minimal", "low", "medium",
+                                         "high", "xhigh",   "max"};
+    struct fields *f = &g->call.fields;
+    struct text effort = fields_string(f, "reasoning_effort");
+
+    if (!effort.at || f->failed)
+        return;
+    if (text_is(effort, "none")) {
+        json_object_set_new(g->variables, "enable_thinking", json_false());
+        return;
+    }
+    for (size_t i = 1; i < sizeof levels / sizeof *levels; i++) {
+        if (text_is(effort, levels[i])) {
+            json_object_set_new(g->variables, "reasoning_effort", json_string(levels[i]));
+            return;
+        }
+    }
+    fields_fail(f, HTTP_INVALID_VALUE, "reasoning_effort",
+                "must be 'none', 'minimal', 'low', 'medium', 'high', 'xhigh' or 'max'");
+}
+
+void prompt_variables_read(struct generation *g, bool thinking_off)
+{
+    const json_t *kwargs = fields_get(&g->call.fields, "chat_template_kwargs");
+    const char *name;
+    json_t *value;
+
+    g->variables = json_object();
+    if (thinking_off)
+        json_object_set_new(g->variables, "enable_thinking", json_false());
+    if (g->call.fields.shape == SHAPE_OPENAI)
+        effort_read(g);
+    json_object_foreach((json_t *)kwargs, name, value) // which is only read
+    {
+        if (!json_is_null(value))
+            json_object_set(g->variables, name, value);
+    }
+}
+
 static void mark_put(struct generation *g)
 {
     struct fields *f = &g->call.fields;
@@ -35,14 +87,12 @@ static void mark_put(struct generation *g)
 static enum status prompt_try(struct generation *g, struct error *err)
 {
     const struct served_model *model = g->call.model;
-    json_t *variables = json_object();
+    json_t *variables = g->variables ? json_copy(g->variables) : json_object();
 
     json_object_set(variables, "messages", g->conversation.messages);
     json_object_set_new(variables, "tools", json_null());
     json_object_set_new(variables, "documents", json_null());
     json_object_set_new(variables, "add_generation_prompt", json_boolean(g->generation_prompt));
-    if (g->thinking_off)
-        json_object_set_new(variables, "enable_thinking", json_false());
     struct prompt_args args = {
         .tokenizer = model->tokenizer,
         .chat = model->chat,
@@ -88,7 +138,7 @@ void prompt_make(struct generation *g)
     }
     if (f->failed)
         return;
-    g->detok_continues = g->conversation.continued || g->call.model->chat_is_plain;
+    g->options.continues = g->conversation.continued || g->call.model->chat_is_plain;
     enum status status = prompt_try(g, &err);
     if (status != STATUS_OK && status != STATUS_REFUSED && g->conversation.raw_arguments) {
         conversation_wrap_arguments(&g->conversation);

@@ -11,6 +11,8 @@ bool stop_scan_init(struct stop_scan *s, const struct stop_strings *strings, str
     uint32_t max = STOP_BYTES_MAX + piece_max;
 
     *s = (struct stop_scan){.strings = strings, .window_max = max};
+    if (strings->count == 0)
+        return true;
     s->window = arena_take(arena, max);
     s->ordinal = arena_take(arena, max * sizeof s->ordinal[0]);
     return s->window && s->ordinal;
@@ -55,7 +57,9 @@ static struct text stop_scan_give(struct stop_scan *s, bool last)
     if (at < s->bytes && here == HERE_MATCH) {
         s->found = true;
         s->which = which;
-        s->tokens = s->ordinal[at + s->strings->strings[which].bytes - 1];
+        size_t end = at + s->strings->strings[which].bytes;
+        s->tokens = s->ordinal[end - 1];
+        at = s->strings->included ? (uint32_t)end : at;
     }
     s->given = at;
     return text_span(s->window, at);

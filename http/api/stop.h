@@ -12,6 +12,7 @@ enum { STOP_STRINGS_MAX = 64, STOP_BYTES_MAX = 256 };
 
 struct stop_strings {
     uint32_t count;
+    bool included;                         // what matched is part of the text
     struct text strings[STOP_STRINGS_MAX]; // none is empty, each at most STOP_BYTES_MAX bytes
 };
 

@@ -2,8 +2,6 @@
 #include "api_fake.h"
 
 #include "http/api/vectors.h"
-#include "runtime/text/chat.h"
-#include "runtime/text/tokenizer.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -29,6 +27,8 @@ static struct served_model model;
 static struct served served;
 static const struct route *route;
 static void *state;
+static struct token_top event_tops[8192][TOP_LOGPROBS_MAX];
+static uint32_t event_choice, finishes; // of the next event; so far
 
 // Control
 
@@ -72,6 +72,7 @@ void fake_begin(enum model_kind kind)
 {
     json_set_alloc_funcs(json_take, json_give);
     memset(&fake, 0, sizeof fake);
+    event_choice = finishes = 0;
     fake_facts = (struct model_facts){.kind = kind,
                                       .vocab = FAKE_VOCAB,
                                       .max_model_len = 200,
@@ -79,7 +80,8 @@ void fake_begin(enum model_kind kind)
                                       .token_types = true,
                                       .default_temperature = NAN,
                                       .default_top_p = NAN,
-                                      .default_top_k = -1};
+                                      .default_top_k = -1,
+                                      .limits = {.bias_max = 1024}};
     fake_chat = (struct chat_template){.system_inside = true};
     fake_plain = false;
     model = (struct served_model){.id = "m",
@@ -87,7 +89,8 @@ void fake_begin(enum model_kind kind)
                                   .tokenizer = &tokenizer,
                                   .chat = &fake_chat,
                                   .fingerprint = "fp_test",
-                                  .max_queued_tokens = 5000};
+                                  .max_queued_tokens = 5000,
+                                  .choices_max = 8};
     served = (struct served){&model, 1};
     fake.info = (struct exchange_info){.request_id = text_of("req_1"), .served = &served};
     fake.room = 4096;
@@ -154,10 +157,10 @@ int fake_teardown(void **unused)
 // Returns the end of an id (prefix and 24 letters) or of a time that begins at p.
 static const char *changing(const char *p, const char **instead)
 {
-    static const char *const prefixes[] = {"\"chatcmpl-", "\"msg_"};
+    static const char *const prefixes[] = {"\"chatcmpl-", "\"msg_", "\"cmpl-"};
     static const char created[] = "\"created\":";
 
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 3; i++) {
         size_t bytes = strlen(prefixes[i]);
         if (strncmp(p, prefixes[i], bytes) == 0) {
             *instead = "\"ID\"";
@@ -192,9 +195,9 @@ const char *fake_events(void)
 
 static const struct route *route_find(const char *path)
 {
-    static const struct route *const tables[] = {chat_routes, messages_routes, embeddings_routes,
-                                                 rerank_routes};
-    for (size_t t = 0; t < 4; t++)
+    static const struct route *const tables[] = {chat_routes, completions_routes, messages_routes,
+                                                 embeddings_routes, rerank_routes};
+    for (size_t t = 0; t < sizeof tables / sizeof *tables; t++)
         for (const struct route *row = tables[t]; row->path; row++)
             if (strcmp(row->path, path) == 0)
                 return row;
@@ -223,7 +226,22 @@ void fake_request(const char *path, const char *body)
 
 static void event_add(struct token_event event)
 {
+    event.choice = event_choice;
     fake.events[fake.event_count++] = event;
+}
+
+void fake_choice(uint32_t choice)
+{
+    event_choice = choice;
+}
+
+void fake_logprob(float logprob, const struct token_top *tops, uint32_t count)
+{
+    struct token_event *event = &fake.events[fake.event_count - 1];
+    event->logprob = logprob;
+    event->top_count = (uint16_t)count;
+    if (count > 0)
+        memcpy(event_tops[fake.event_count - 1], tops, count * sizeof *tops);
 }
 
 void fake_token(int32_t token)
@@ -239,9 +257,13 @@ void fake_text(const char *text)
 
 void fake_finish(enum finish finish, int32_t token)
 {
-    event_add((struct token_event){.token = token,
-                                   .finish = (uint8_t)finish,
-                                   .flags = EVENT_LAST | (token >= 0 ? EVENT_TOKEN : 0)});
+    bool generates = fake.kind == REQUEST_GENERATE;
+    uint32_t choices = generates ? fake.choice_count * fake.sequence_count : 1;
+    bool last = ++finishes >= choices;
+    event_add((struct token_event){
+        .token = token,
+        .finish = (uint8_t)finish,
+        .flags = (uint8_t)((last ? EVENT_LAST : 0) | (token >= 0 ? EVENT_TOKEN : 0))});
 }
 
 void fake_ready(void)
@@ -506,6 +528,13 @@ enum admission port_submit(struct port *p, const struct submit_args *args, struc
     fake.kind = args->kind;
     fake.token_count = args->token_count;
     fake.sequence_count = args->sequence_count;
+    fake.choice_count = args->choice_count;
+    fake.stop_id_count = args->stop_id_count;
+    if (args->stop_id_count > 0)
+        memcpy(fake.stop_ids, args->stop_ids, args->stop_id_count * sizeof *args->stop_ids);
+    fake.bias_count = args->bias_count;
+    if (args->bias_count > 0)
+        memcpy(fake.bias, args->bias, args->bias_count * sizeof *args->bias);
     fake.max_tokens = args->max_tokens;
     fake.sampling = args->sampling;
     fake.ignore_end = args->ignore_end;
@@ -528,11 +557,20 @@ void port_cancel(struct port *p, struct request *r)
     fake.cancels++;
 }
 
+void port_cancel_choice(struct port *p, struct request *r, uint32_t choice)
+{
+    (void)p, (void)r;
+    fake.choice_cancels++;
+    fake.choice_cancelled = choice;
+}
+
 bool port_next(struct port *p, struct request *r, struct token_event *out, struct token_top *tops)
 {
-    (void)p, (void)r, (void)tops;
+    (void)p, (void)r;
     if (fake.event_next == fake.event_count)
         return false;
+    if (tops)
+        memcpy(tops, event_tops[fake.event_next], sizeof event_tops[0]);
     *out = fake.events[fake.event_next++];
     return true;
 }
@@ -547,236 +585,4 @@ void request_facts_get(const struct request *r, struct request_facts *out)
 {
     (void)r;
     *out = (struct request_facts){.prompt_tokens = fake.token_count, .cached_tokens = fake.cached};
-}
-
-// Chat template
-
-bool chat_template_uses(const struct chat_template *chat, const char *name)
-{
-    return chat->thinks && strcmp(name, "enable_thinking") == 0;
-}
-
-bool chat_template_takes_system_inside(const struct chat_template *chat)
-{
-    return chat->system_inside;
-}
-
-struct rendering {
-    struct arena *arena;
-    char text[65536 * 4];
-    size_t bytes;
-    struct text_segment *segments;
-    uint32_t count;
-};
-
-static struct rendering rendering;
-
-static void render(struct text text, bool plain)
-{
-    struct text_segment *segment = &rendering.segments[rendering.count++];
-    *segment =
-        (struct text_segment){text_span(rendering.text + rendering.bytes, text.bytes), plain};
-    memcpy(rendering.text + rendering.bytes, text.at, text.bytes);
-    rendering.bytes += text.bytes;
-}
-
-static enum status render_calls(const struct chat_template *chat, const json_t *calls,
-                                struct error *err)
-{
-    size_t i;
-    json_t *call;
-    json_array_foreach(calls, i, call)
-    {
-        json_t *function = json_object_get(call, "function");
-        struct json_buffer out = {0};
-        if (chat->object_arguments && !json_is_object(json_object_get(function, "arguments")))
-            return error_set(err, STATUS_INVALID, "line 3: arguments must be a mapping");
-        json_put_format(&out, "(%s ", json_string_value(json_object_get(function, "name")));
-        json_put_value(&out, json_object_get(function, "arguments"));
-        json_put_literal(&out, ")");
-        render(text_span(out.at, out.bytes), true);
-        json_buffer_free(&out);
-    }
-    return STATUS_OK;
-}
-
-static void names_put(const struct chat_template *chat, const json_t *message)
-{
-    static const char *const keys[] = {"name", "tool_call_id"};
-    for (int i = 0; i < 2 && chat->names; i++) {
-        const json_t *value = json_object_get(message, keys[i]);
-        if (!value)
-            continue;
-        render(text_of(i == 0 ? "<" : "#"), false);
-        render(text_span(json_string_value(value), json_string_length(value)), true);
-        render(text_of(i == 0 ? ">" : ""), false);
-    }
-}
-
-enum status chat_render(const struct chat_template *chat, const struct chat_input *in,
-                        struct arena *a, struct chat_output *out, struct error *err)
-{
-    size_t i;
-    json_t *message;
-    json_t *messages = json_object_get(in->variables, "messages");
-
-    rendering.bytes = rendering.count = 0;
-    rendering.segments =
-        arena_take(a, (json_array_size(messages) * 12 + 4) * sizeof *rendering.segments);
-    if (chat->refuses)
-        return error_set(err, STATUS_REFUSED, "Roles must alternate");
-    json_array_foreach(messages, i, message)
-    {
-        const json_t *content = json_object_get(message, "content");
-        const json_t *reasoning = json_object_get(message, "reasoning_content");
-        if (!fake_plain) {
-            render(text_of("["), false);
-            render(text_of(json_string_value(json_object_get(message, "role"))), false);
-            render(text_of("]"), false);
-        } else if (i > 0) {
-            render(text_of("\n"), false);
-        }
-        names_put(chat, message);
-        if (reasoning) {
-            render(text_span(json_string_value(reasoning), json_string_length(reasoning)), true);
-            render(text_of("/"), false);
-        }
-        render(text_span(json_string_value(content), json_string_length(content)), true);
-        enum status status = render_calls(chat, json_object_get(message, "tool_calls"), err);
-        if (status != STATUS_OK)
-            return status;
-    }
-    if (json_is_false(json_object_get(in->variables, "enable_thinking")))
-        render(text_of("[no-think]"), false);
-    if (json_is_true(json_object_get(in->variables, "add_generation_prompt")) && !fake_plain)
-        render(text_of("[assistant]"), false);
-    *out = (struct chat_output){text_span(rendering.text, rendering.bytes), rendering.segments,
-                                rendering.count};
-    return STATUS_OK;
-}
-
-// Tokenizer
-
-uint32_t tokenizer_bound(const struct tokenizer *t, size_t text_bytes)
-{
-    (void)t;
-    return (uint32_t)text_bytes + 4;
-}
-
-struct encoding {
-    int32_t *tokens;
-    uint32_t count, max;
-    bool more; // than max
-};
-
-static void token_put(struct encoding *e, int32_t token)
-{
-    if (e->count < e->max)
-        e->tokens[e->count++] = token;
-    else
-        e->more = true;
-}
-
-enum status tokenizer_encode(const struct tokenizer *t, const struct encode_args *args,
-                             int32_t *tokens, uint32_t token_max, uint32_t *token_count,
-                             struct error *err)
-{
-    struct encoding e = {.tokens = tokens, .max = token_max};
-    (void)t;
-    if (args->flags & ENCODE_SPECIAL)
-        token_put(&e, FAKE_BOS);
-    for (size_t i = 0; i < args->text.bytes; i++) {
-        token_put(&e,
-                  (unsigned char)args->text.at[i] + (args->flags & ENCODE_ADDED_TOKENS ? 1000 : 0));
-    }
-    if (args->flags & ENCODE_SPECIAL)
-        token_put(&e, FAKE_SEP);
-    if (args->pair) {
-        *args->pair_start = e.count;
-        for (size_t i = 0; i < args->pair->bytes; i++)
-            token_put(&e, (unsigned char)args->pair->at[i]);
-        token_put(&e, FAKE_SEP);
-        for (uint32_t i = 0; args->type_ids && i < e.count; i++)
-            args->type_ids[i] = i >= *args->pair_start;
-    }
-    *token_count = e.count;
-    return e.more ? error_set(err, STATUS_TOO_LARGE, "too many") : STATUS_OK;
-}
-
-enum status tokenizer_encode_segments(const struct tokenizer *t, const struct encode_args *args,
-                                      int32_t *tokens, uint32_t token_max, uint32_t *token_count,
-                                      struct error *err)
-{
-    struct encoding e = {.tokens = tokens, .max = token_max};
-    (void)t;
-    if (args->flags & ENCODE_SPECIAL)
-        token_put(&e, FAKE_BOS);
-    for (uint32_t s = 0; s < args->segment_count; s++) {
-        const struct text_segment *segment = &args->segments[s];
-        for (size_t i = 0; i < segment->text.bytes; i++)
-            token_put(&e, (unsigned char)segment->text.at[i] + (segment->plain ? 0 : 1000));
-    }
-    *token_count = e.count;
-    return e.more ? error_set(err, STATUS_TOO_LARGE, "too many") : STATUS_OK;
-}
-
-uint32_t tokenizer_vocab(const struct tokenizer *t)
-{
-    (void)t;
-    return FAKE_VOCAB;
-}
-
-struct text tokenizer_special_text(const struct tokenizer *t, enum special_token which)
-{
-    (void)t;
-    return which == SPECIAL_BOS ? text_of("<s>") : (struct text){0};
-}
-
-const char *tokenizer_special_name(enum special_token which)
-{
-    return which == SPECIAL_BOS ? "bos_token" : "other";
-}
-
-void detok_init(struct detok *d, const struct tokenizer *t, bool skip_special)
-{
-    *d = (struct detok){.tokenizer = t, .skip_special = skip_special};
-}
-
-void detok_continue(struct detok *d)
-{
-    d->begun = true;
-}
-
-uint32_t detok_bound(const struct tokenizer *t)
-{
-    (void)t;
-    return 16;
-}
-
-// Bytes of a character are held until it is whole; id 300 + n is n letters "x".
-uint32_t detok_push(struct detok *d, int32_t token, char *out, uint32_t out_max)
-{
-    (void)out_max;
-    if (token >= 300 && token < 316) {
-        memset(out, 'x', (size_t)token - 300);
-        return (uint32_t)token - 300;
-    }
-    d->held[d->held_bytes++] = (char)token;
-    unsigned char first = (unsigned char)d->held[0];
-    uint8_t wanted = first < 0x80 ? 1 : first < 0xE0 ? 2 : first < 0xF0 ? 3 : 4;
-    if (d->held_bytes < wanted)
-        return 0;
-    memcpy(out, d->held, wanted);
-    d->held_bytes = 0;
-    return wanted;
-}
-
-uint32_t detok_finish(struct detok *d, char *out, uint32_t out_max)
-{
-    (void)out_max;
-    if (d->held_bytes == 0)
-        return 0;
-    d->held_bytes = 0;
-    memcpy(out, "\xEF\xBF\xBD", 3);
-    return 3;
 }

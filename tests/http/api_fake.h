@@ -3,8 +3,9 @@
 // server, the scheduler and runtime/text.
 //
 // The fake template writes "[role]" + content for each message, "(name arguments)" for a call,
-// "[no-think]" where thinking is off and "[assistant]" at the end. The fake tokenizer makes one
-// token of each byte; bytes of the template itself become 1000 + byte.
+// "[no-think]" or "[think]" where thinking is said to be off or on, "[effort LEVEL]", and
+// "[assistant]" at the end. The fake tokenizer makes one token of each byte; bytes of the template
+// itself become 1000 + byte.
 #pragma once
 
 #include "http/api/endpoints.h"
@@ -32,9 +33,13 @@ struct fake {
     // What was submitted.
     enum admission admission; // what the next submit says
     uint32_t submits, frees, cancels;
+    uint32_t choice_cancels, choice_cancelled; // how many, and which was the last
     enum request_kind kind;
     int32_t *tokens;
-    uint32_t token_count, sequence_count, max_tokens;
+    uint32_t token_count, sequence_count, choice_count, max_tokens;
+    int32_t stop_ids[REQUEST_STOP_IDS_MAX];
+    struct token_bias bias[1024];
+    uint32_t stop_id_count, bias_count;
     uint32_t starts[2050], type_from[1001];
     bool has_types, ignore_end;
     struct sampling sampling;
@@ -84,9 +89,13 @@ int fake_teardown(void **state);
 void fake_request(const char *path, const char *body);
 void fake_request_bytes(const char *path, struct text body);
 
+// The next events are of this choice; the last finish is that of the request.
+void fake_choice(uint32_t choice);
 void fake_text(const char *text); // one token for each byte
 void fake_token(int32_t token);
 void fake_finish(enum finish finish, int32_t token); // token -1: none
+// What the last event brings beside its token.
+void fake_logprob(float logprob, const struct token_top *tops, uint32_t count);
 void fake_ready(void);
 void fake_room(void);
 void fake_second(uint64_t seconds);

@@ -273,7 +273,7 @@ static void test_stop_string(void **state)
     assert_non_null(strstr(fake.sent, "\"content\":\"ENx \""));
     fake_text("D after");
     fake_ready();
-    assert_int_equal(fake.cancels, 1);
+    assert_int_equal(fake.choice_cancels, 1);
     assert_false(fake.ended); // until the engine has let go of the request
     fake_text("more");
     fake_finish(FINISH_CANCEL, -1);
@@ -282,7 +282,7 @@ static void test_stop_string(void **state)
     assert_non_null(strstr(fake.sent, "\"finish_reason\":\"stop\""));
     assert_non_null(strstr(fake.sent, "\"completion_tokens\":11,")); // up to and with the D
     assert_int_equal(fake.counted[COUNTED_STOP], 1);
-    assert_int_equal(fake.cancels, 1);
+    assert_int_equal(fake.choice_cancels, 1);
 }
 
 static void test_stop_held_at_end(void **state)

@@ -1,6 +1,6 @@
-// Every field of the four endpoints: wrong type, out of range, null, the harmless value, and what
+// Every field of the endpoints: wrong type, out of range, null, the harmless value, and what
 // the error says: status, code and the JSON path in `param`.
-#include "api_fake.h"
+#include "api_cases.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,145 +11,51 @@
 
 #include <cmocka.h>
 
-struct endpoint {
-    enum model_kind kind;
-    const char *path;
-    const char *base; // fields without which no request is whole
-};
-
-static const struct endpoint chat = {
-    MODEL_GENERATOR, "/v1/chat/completions",
-    "\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}]"};
-static const struct endpoint messages = {
-    MODEL_GENERATOR, "/v1/messages",
-    "\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}]"};
-static const struct endpoint embeddings = {MODEL_EMBEDDER, "/v1/embeddings",
-                                           "\"model\":\"m\",\"input\":\"hi\""};
-static const struct endpoint rerank = {MODEL_RERANKER, "/v1/rerank",
-                                       "\"model\":\"m\",\"query\":\"q\",\"documents\":[\"d\"]"};
-
-static void request(const struct endpoint *e, const char *more)
-{
-    char body[2048];
-
-    fake_begin(e->kind);
-    // Duplicate keys: the last one wins, so a case may replace a field of the base.
-    snprintf(body, sizeof body, "{%s%s%s}", e->base, *more ? "," : "", more);
-    fake_request(e->path, body);
-}
-
-static void expect_ok(const struct endpoint *e, const char *more)
-{
-    request(e, more);
-    if (fake.submits != 1)
-        fail_msg("%s {%s}: %s", e->path, more, fake.sent);
-    fake_end();
-}
-
-static void expect_error(const struct endpoint *e, const char *more, int status, const char *code,
-                         const char *param)
-{
-    request(e, more);
-    if (fake.status != status || fake.submits != 0)
-        fail_msg("%s {%s}: status %d, %s", e->path, more, fake.status, fake.sent);
-    json_t *body = fake_json();
-    const json_t *error = json_object_get(body, "error");
-    const char *says_code = json_string_value(json_object_get(error, "code"));
-    const char *says_param = json_string_value(json_object_get(error, "param"));
-    if (e != &messages && (!says_code || strcmp(says_code, code) != 0 || !says_param ||
-                           strcmp(says_param, param) != 0)) {
-        fail_msg("%s {%s}: wants %s %s, got %s", e->path, more, code, param, fake.sent);
-    }
-    // OpenAI: 'field' ...; Messages: field: ...
-    const char *message = json_string_value(json_object_get(error, "message"));
-    if (e == &messages && strncmp(message, param, strlen(param)) != 0)
-        fail_msg("%s {%s}: %s", e->path, more, message);
-    json_decref(body);
-    fake_end();
-}
-
-// The value that stands for each JSON type.
-static const struct {
-    char type;
-    const char *value;
-} values[] = {
-    {'b', "true"}, {'i', "1"}, {'n', "0.5"}, {'s', "\"text\""}, {'a', "[]"}, {'o', "{}"},
-};
-
-struct field_case {
-    const struct endpoint *endpoint;
-    const char *name;
-    const char *types; // that it takes: letters of `values`
-    const char *good[4];
-    const char *bad[5]; // right type, wrong value
-};
-
 static const struct field_case cases[] = {
-    {&chat, "temperature", "in", {"0", "2", "1e0", "-0"}, {"-0.1", "2.1", "1e300"}},
-    {&chat, "top_p", "in", {"0", "1", "0.3"}, {"-0.1", "1.5"}},
-    {&chat, "top_k", "i", {"-1", "0", "7.0", "3000000000"}, {"-2"}}, // no upper bound: all tokens
-    {&chat, "max_tokens", "i", {"1", "16.0", "1e2", "999999999999"}, {"0", "-5"}},
-    {&chat, "max_completion_tokens", "i", {"1", "4"}, {"0"}},
-    {&chat, "seed", "i", {"-1", "9007199254740993", "9223372036854775807"}, {NULL}},
-    {&chat, "stream", "b", {"false"}, {NULL}},
-    {&chat, "ignore_eos", "b", {"false"}, {NULL}},
-    {&chat, "continue_final_message", "b", {"false"}, {NULL}},
-    {&chat, "add_generation_prompt", "b", {"false"}, {NULL}},
-    {&chat,
+    {&chat_endpoint, "temperature", "in", {"0", "2", "1e0", "-0"}, {"-0.1", "2.1", "1e300"}},
+    {&chat_endpoint, "top_p", "in", {"0", "1", "0.3"}, {"-0.1", "1.5"}},
+    {&chat_endpoint,
+     "top_k",
+     "i",
+     {"-1", "0", "7.0", "3000000000"},
+     {"-2"}}, // no upper bound: all tokens
+    {&chat_endpoint, "max_tokens", "i", {"1", "16.0", "1e2", "999999999999"}, {"0", "-5"}},
+    {&chat_endpoint, "max_completion_tokens", "i", {"1", "4"}, {"0"}},
+    {&chat_endpoint, "seed", "i", {"-1", "9007199254740993", "9223372036854775807"}, {NULL}},
+    {&chat_endpoint, "stream", "b", {"false"}, {NULL}},
+    {&chat_endpoint, "ignore_eos", "b", {"false"}, {NULL}},
+    {&chat_endpoint, "continue_final_message", "b", {"false"}, {NULL}},
+    {&chat_endpoint, "add_generation_prompt", "b", {"false"}, {NULL}},
+    {&chat_endpoint,
      "stream_options",
      "o",
      {"{\"include_usage\":false,\"include_obfuscation\":true}"},
      {NULL}},
-    {&chat, "stop", "sa", {"\"\"", "[\"\"]", "[\"a\",\"b\"]"}, {NULL}},
-    {&chat, "user", "s", {"\"x\""}, {NULL}},
-    {&chat, "metadata", "o", {"{\"a\":\"b\"}"}, {NULL}},
-    {&messages, "temperature", "in", {"0", "1"}, {"-0.1", "1.5"}},
-    {&messages, "top_p", "in", {"0", "1"}, {"1.5"}},
-    {&messages, "top_k", "i", {"0", "3"}, {"-1"}},
-    {&messages, "max_tokens", "i", {"1", "100000"}, {"0"}},
-    {&messages, "stream", "b", {"false"}, {NULL}},
-    {&messages, "stop_sequences", "a", {"[\"\"]", "[\"x\"]"}, {NULL}},
-    {&messages, "metadata", "o", {"{\"user_id\":null}"}, {NULL}},
-    {&embeddings, "encoding_format", "s", {"\"float\"", "\"base64\""}, {"\"hex\""}},
-    {&embeddings, "dimensions", "i", {"4"}, {"0", "5"}},
-    {&embeddings, "add_special_tokens", "b", {"false"}, {NULL}},
-    {&embeddings, "truncate", "b", {"false"}, {NULL}},
-    {&embeddings, "truncate_prompt_tokens", "i", {"-1", "2"}, {"0", "-2"}},
-    {&rerank, "top_n", "i", {"1", "2.0", "1000"}, {"0", "-1"}},
-    {&rerank, "return_documents", "b", {"false"}, {NULL}},
-    {&rerank, "raw_scores", "b", {"false"}, {NULL}},
-    {&rerank, "truncate", "b", {"false"}, {NULL}},
-    {&rerank, "max_tokens_per_doc", "i", {"1", "100000"}, {"0"}},
+    {&chat_endpoint, "stop", "sa", {"\"\"", "[\"\"]", "[\"a\",\"b\"]"}, {NULL}},
+    {&chat_endpoint, "user", "s", {"\"x\""}, {NULL}},
+    {&messages_endpoint, "temperature", "in", {"0", "1"}, {"-0.1", "1.5"}},
+    {&messages_endpoint, "top_p", "in", {"0", "1"}, {"1.5"}},
+    {&messages_endpoint, "top_k", "i", {"0", "3"}, {"-1"}},
+    {&messages_endpoint, "max_tokens", "i", {"1", "100000"}, {"0"}},
+    {&messages_endpoint, "stream", "b", {"false"}, {NULL}},
+    {&messages_endpoint, "stop_sequences", "a", {"[\"\"]", "[\"x\"]"}, {NULL}},
+    {&messages_endpoint, "metadata", "o", {"{\"user_id\":null}"}, {NULL}},
+    {&embeddings_endpoint, "encoding_format", "s", {"\"float\"", "\"base64\""}, {"\"hex\""}},
+    {&embeddings_endpoint, "dimensions", "i", {"4"}, {"0", "5"}},
+    {&embeddings_endpoint, "add_special_tokens", "b", {"false"}, {NULL}},
+    {&embeddings_endpoint, "truncate", "b", {"false"}, {NULL}},
+    {&embeddings_endpoint, "truncate_prompt_tokens", "i", {"-1", "2"}, {"0", "-2"}},
+    {&rerank_endpoint, "top_n", "i", {"1", "2.0", "1000"}, {"0", "-1"}},
+    {&rerank_endpoint, "return_documents", "b", {"false"}, {NULL}},
+    {&rerank_endpoint, "raw_scores", "b", {"false"}, {NULL}},
+    {&rerank_endpoint, "truncate", "b", {"false"}, {NULL}},
+    {&rerank_endpoint, "max_tokens_per_doc", "i", {"1", "100000"}, {"0"}},
 };
-
-static bool takes(const struct field_case *c, char type)
-{
-    return strchr(c->types, type) != NULL;
-}
 
 static void test_matrix(void **state)
 {
-    char more[256];
     (void)state;
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        const struct field_case *c = &cases[i];
-        snprintf(more, sizeof more, "\"%s\":null", c->name);
-        expect_ok(c->endpoint, more);
-        for (int k = 0; k < 4 && c->good[k]; k++) {
-            snprintf(more, sizeof more, "\"%s\":%s", c->name, c->good[k]);
-            expect_ok(c->endpoint, more);
-        }
-        for (int k = 0; k < 5 && c->bad[k]; k++) {
-            snprintf(more, sizeof more, "\"%s\":%s", c->name, c->bad[k]);
-            expect_error(c->endpoint, more, 400, "invalid_value", c->name);
-        }
-        for (size_t k = 0; k < sizeof values / sizeof values[0]; k++) {
-            if (!takes(c, values[k].type)) {
-                snprintf(more, sizeof more, "\"%s\":%s", c->name, values[k].value);
-                expect_error(c->endpoint, more, 400, "invalid_type", c->name);
-            }
-        }
-    }
+    cases_check(cases, sizeof cases / sizeof cases[0]);
 }
 
 static void test_required(void **state)
@@ -158,10 +64,11 @@ static void test_required(void **state)
         const struct endpoint *endpoint;
         const char *names[3];
     } required[] = {
-        {&chat, {"model", "messages"}},
-        {&messages, {"model", "messages"}},
-        {&embeddings, {"model", "input"}},
-        {&rerank, {"model", "query", "documents"}},
+        {&chat_endpoint, {"model", "messages"}},
+        {&completions_endpoint, {"model", "prompt"}},
+        {&messages_endpoint, {"model", "messages"}},
+        {&embeddings_endpoint, {"model", "input"}},
+        {&rerank_endpoint, {"model", "query", "documents"}},
     };
     char more[256];
     (void)state;
@@ -183,76 +90,77 @@ static void test_refused(void **state)
         const struct endpoint *endpoint;
         const char *name, *off, *on;
     } refused[] = {
-        {&chat, "n", "1", "2"},
-        {&chat, "tools", "[]", "[{\"type\":\"function\",\"function\":{\"name\":\"f\"}}]"},
-        {&chat, "tool_choice", "\"none\"", "\"required\""},
-        {&chat, "tool_choice", "\"auto\"", "{\"type\":\"function\",\"function\":{\"name\":\"f\"}}"},
-        {&chat, "allowed_token_ids", "null", "[1,2]"},
-        {&chat, "grammar", "null", "\"root ::= x\""},
-        {&chat, "json_schema", "null", "{}"},
-        {&chat, "n_predict", "-1", "5"},
-        {&chat, "enable_thinking", "null", "false"},
-        {&chat, "enable_thinking", "null", "true"},
-        {&chat, "documents", "[]", "[{}]"},
-        {&chat, "suffix", "null", "\"x\""},
-        {&chat, "system", "null", "\"x\""},
-        {&chat, "stop_sequences", "[]", "[\"x\"]"},
-        {&chat, "mirostat", "0", "2"},
-        {&chat, "n_probs", "0.0", "3"},
-        {&chat, "regex", "null", "\"a\""},
-        {&chat, "guided_json", "null", "{}"},
-        {&chat, "guided_regex", "null", "\"a\""},
-        {&chat, "guided_choice", "null", "[\"a\"]"},
-        {&chat, "guided_grammar", "null", "\"a\""},
-        {&chat, "logprobs", "false", "true"},
-        {&chat, "top_logprobs", "0", "5"},
-        {&chat, "logit_bias", "{}", "{\"5\":1}"},
-        {&chat, "presence_penalty", "0.0", "1"},
-        {&chat, "frequency_penalty", "0", "-1"},
-        {&chat, "repetition_penalty", "1.0", "1.1"},
-        {&chat, "repeat_penalty", "1", "2"},
-        {&chat, "min_p", "0", "0.1"},
-        {&chat, "min_tokens", "0", "1"},
-        {&chat, "stop_token_ids", "[]", "[1]"},
-        {&chat, "bad_words", "[]", "[\"a\"]"},
-        {&chat, "include_stop_str_in_output", "false", "true"},
-        {&chat, "skip_special_tokens", "true", "false"},
-        {&chat, "reasoning_effort", "\"none\"", "\"high\""},
-        {&chat, "include_reasoning", "true", "false"},
-        {&chat, "thinking_token_budget", "null", "5"},
-        {&chat, "chat_template", "null", "\"x\""},
-        {&chat, "truncate_prompt_tokens", "null", "5"},
-        {&chat, "cache_salt", "null", "\"x\""},
-        {&chat, "priority", "0", "1"},
-        {&chat, "audio", "null", "{}"},
-        {&chat, "modalities", "[\"text\"]", "[\"text\",\"audio\"]"},
-        {&chat, "web_search_options", "null", "{}"},
-        {&chat, "moderation", "null", "{}"},
-        {&chat, "functions", "[]", "[{\"name\":\"f\"}]"},
-        {&chat, "function_call", "\"none\"", "{\"name\":\"f\"}"},
-        {&chat, "best_of", "1", "2"},
-        {&chat, "use_beam_search", "false", "true"},
-        {&chat, "echo", "false", "true"},
-        {&chat, "logits_processors", "[]", "[1]"},
-        {&chat, "return_token_ids", "false", "true"},
-        {&messages, "tools", "[]", "[{\"name\":\"f\",\"input_schema\":{}}]"},
-        {&messages, "grammar", "null", "\"root ::= x\""},
-        {&messages, "allowed_token_ids", "null", "[1]"},
-        {&messages, "json_schema", "null", "{}"},
-        {&messages, "n_predict", "-1", "5"},
-        {&messages, "enable_thinking", "null", "true"},
-        {&messages, "min_p", "0", "0.5"},
-        {&messages, "stop", "[]", "[\"a\"]"},
-        {&messages, "thinking", "{\"type\":\"disabled\"}",
+        {&chat_endpoint, "tools", "[]", "[{\"type\":\"function\",\"function\":{\"name\":\"f\"}}]"},
+        {&chat_endpoint, "tool_choice", "\"none\"", "\"required\""},
+        {&chat_endpoint, "tool_choice", "\"auto\"",
+         "{\"type\":\"function\",\"function\":{\"name\":\"f\"}}"},
+        {&chat_endpoint, "allowed_token_ids", "null", "[1,2]"},
+        {&chat_endpoint, "grammar", "null", "\"root ::= x\""},
+        {&chat_endpoint, "json_schema", "null", "{}"},
+        {&chat_endpoint, "n_predict", "-1", "5"},
+        {&chat_endpoint, "enable_thinking", "null", "false"},
+        {&chat_endpoint, "enable_thinking", "null", "true"},
+        {&chat_endpoint, "documents", "[]", "[{}]"},
+        {&chat_endpoint, "suffix", "null", "\"x\""},
+        {&chat_endpoint, "system", "null", "\"x\""},
+        {&chat_endpoint, "stop_sequences", "[]", "[\"x\"]"},
+        {&chat_endpoint, "mirostat", "0", "2"},
+        {&chat_endpoint, "n_probs", "0.0", "3"},
+        {&chat_endpoint, "regex", "null", "\"a\""},
+        {&chat_endpoint, "guided_json", "null", "{}"},
+        {&chat_endpoint, "guided_regex", "null", "\"a\""},
+        {&chat_endpoint, "guided_choice", "null", "[\"a\"]"},
+        {&chat_endpoint, "guided_grammar", "null", "\"a\""},
+        {&chat_endpoint, "bad_words", "[]", "[\"a\"]"},
+        {&chat_endpoint, "include_reasoning", "true", "false"},
+        {&chat_endpoint, "thinking_token_budget", "null", "5"},
+        {&chat_endpoint, "chat_template", "null", "\"x\""},
+        {&chat_endpoint, "truncate_prompt_tokens", "null", "5"},
+        {&chat_endpoint, "cache_salt", "null", "\"x\""},
+        {&chat_endpoint, "priority", "0", "1"},
+        {&chat_endpoint, "audio", "null", "{}"},
+        {&chat_endpoint, "modalities", "[\"text\"]", "[\"text\",\"audio\"]"},
+        {&chat_endpoint, "web_search_options", "null", "{}"},
+        {&chat_endpoint, "moderation", "null", "{}"},
+        {&chat_endpoint, "functions", "[]", "[{\"name\":\"f\"}]"},
+        {&chat_endpoint, "function_call", "\"none\"", "{\"name\":\"f\"}"},
+        {&chat_endpoint, "best_of", "1", "2"},
+        {&chat_endpoint, "use_beam_search", "false", "true"},
+        {&chat_endpoint, "echo", "false", "true"},
+        {&chat_endpoint, "logits_processors", "[]", "[1]"},
+        {&chat_endpoint, "return_token_ids", "false", "true"},
+        {&messages_endpoint, "tools", "[]", "[{\"name\":\"f\",\"input_schema\":{}}]"},
+        {&messages_endpoint, "grammar", "null", "\"root ::= x\""},
+        {&messages_endpoint, "allowed_token_ids", "null", "[1]"},
+        {&messages_endpoint, "json_schema", "null", "{}"},
+        {&messages_endpoint, "n_predict", "-1", "5"},
+        {&messages_endpoint, "enable_thinking", "null", "true"},
+        {&messages_endpoint, "min_p", "0", "0.5"},
+        {&messages_endpoint, "logit_bias", "{}", "{\"5\":1}"},
+        {&messages_endpoint, "presence_penalty", "0.0", "1"},
+        {&messages_endpoint, "repetition_penalty", "1.0", "1.1"},
+        {&messages_endpoint, "min_tokens", "0", "1"},
+        {&messages_endpoint, "stop_token_ids", "[]", "[1]"},
+        {&messages_endpoint, "include_stop_str_in_output", "false", "true"},
+        {&messages_endpoint, "skip_special_tokens", "true", "false"},
+        {&messages_endpoint, "reasoning_effort", "\"none\"", "\"high\""},
+        {&completions_endpoint, "suffix", "\"\"", "\"x\""},
+        {&completions_endpoint, "best_of", "1", "2"},
+        {&completions_endpoint, "messages", "null", "[]"},
+        {&completions_endpoint, "max_completion_tokens", "null", "5"},
+        {&completions_endpoint, "top_logprobs", "0", "1"},
+        {&completions_endpoint, "grammar", "null", "\"root ::= x\""},
+        {&messages_endpoint, "stop", "[]", "[\"a\"]"},
+        {&messages_endpoint, "thinking", "{\"type\":\"disabled\"}",
          "{\"type\":\"enabled\",\"budget_tokens\":2000}"},
-        {&messages, "container", "null", "\"x\""},
-        {&messages, "mcp_servers", "[]", "[{}]"},
-        {&embeddings, "normalize", "true", "false"},
-        {&embeddings, "input_type", "null", "\"query\""},
-        {&embeddings, "output_dimension", "null", "64"},
-        {&rerank, "rank_fields", "[\"text\"]", "[\"title\"]"},
-        {&rerank, "top_k", "null", "1"},
-        {&rerank, "truncation", "true", "false"},
+        {&messages_endpoint, "container", "null", "\"x\""},
+        {&messages_endpoint, "mcp_servers", "[]", "[{}]"},
+        {&embeddings_endpoint, "normalize", "true", "false"},
+        {&embeddings_endpoint, "input_type", "null", "\"query\""},
+        {&embeddings_endpoint, "output_dimension", "null", "64"},
+        {&rerank_endpoint, "rank_fields", "[\"text\"]", "[\"title\"]"},
+        {&rerank_endpoint, "top_k", "null", "1"},
+        {&rerank_endpoint, "truncation", "true", "false"},
     };
     char more[256];
     (void)state;
@@ -271,52 +179,63 @@ static void test_members(void **state)
         const struct endpoint *endpoint;
         const char *body, *code, *param; // code NULL: accepted
     } members[] = {
-        {&chat, "\"response_format\":{\"type\":\"json_object\"}", "unsupported_parameter",
+        {&chat_endpoint, "\"response_format\":{\"type\":\"json_object\"}", "unsupported_parameter",
          "response_format.type"},
-        {&chat, "\"response_format\":{\"type\":\"json_schema\",\"json_schema\":{}}",
+        {&chat_endpoint, "\"response_format\":{\"type\":\"json_schema\",\"json_schema\":{}}",
          "unsupported_parameter", "response_format.type"},
-        {&chat, "\"response_format\":{\"type\":\"text\",\"schema\":{}}", "unsupported_parameter",
-         "response_format.schema"},
-        {&chat, "\"response_format\":{\"type\":5}", "invalid_type", "response_format.type"},
-        {&chat, "\"response_format\":{}", "missing_required_parameter", "response_format.type"},
-        {&chat, "\"response_format\":\"text\"", "invalid_type", "response_format"},
-        {&chat, "\"response_format\":{\"type\":\"text\",\"json_schema\":null}", NULL, NULL},
-        {&messages, "\"response_format\":{\"type\":\"json_object\"}", "unsupported_parameter",
+        {&chat_endpoint, "\"response_format\":{\"type\":\"text\",\"schema\":{}}",
+         "unsupported_parameter", "response_format.schema"},
+        {&chat_endpoint, "\"response_format\":{\"type\":5}", "invalid_type",
          "response_format.type"},
-        {&chat, "\"chat_template_kwargs\":{\"enable_thinking\":true}", "unsupported_parameter",
-         "chat_template_kwargs.enable_thinking"},
-        {&chat, "\"chat_template_kwargs\":{\"enable_thinking\":\"no\"}", "invalid_type",
-         "chat_template_kwargs.enable_thinking"},
-        {&chat, "\"chat_template_kwargs\":{\"enable_thinking\":false,\"date\":\"x\"}",
-         "unsupported_parameter", "chat_template_kwargs.date"},
-        {&chat, "\"chat_template_kwargs\":[]", "invalid_type", "chat_template_kwargs"},
-        {&chat, "\"chat_template_kwargs\":{\"enable_thinking\":false,\"date\":null}", NULL, NULL},
-        {&messages, "\"chat_template_kwargs\":{\"a\":1}", "unsupported_parameter",
-         "chat_template_kwargs.a"},
-        {&chat, "\"structured_outputs\":{\"regex\":\"a\"}", "unsupported_parameter",
-         "structured_outputs.regex"},
-        {&chat, "\"structured_outputs\":{}", NULL, NULL},
-        {&chat, "\"thinking\":{\"type\":\"disabled\"}", NULL, NULL},
-        {&chat, "\"thinking\":{\"type\":\"enabled\"}", "unsupported_parameter", "thinking.type"},
-        {&chat, "\"reasoning\":{\"effort\":\"low\"}", "unsupported_parameter", "reasoning.effort"},
-        {&chat, "\"stream_options\":{\"include_obfuscation\":\"x\"}", "invalid_type",
-         "stream_options.include_obfuscation"},
-        {&messages, "\"thinking\":{}", "missing_required_parameter", "thinking.type"},
-        {&messages, "\"thinking\":{\"type\":\"disabled\",\"budget_tokens\":\"x\"}", "invalid_type",
-         "thinking.budget_tokens"},
-        {&messages, "\"metadata\":{\"user_id\":5}", "invalid_type", "metadata.user_id"},
-        {&messages, "\"tool_choice\":{\"type\":\"any\"}", "unsupported_parameter",
-         "tool_choice.type"},
-        {&messages, "\"tool_choice\":{\"type\":\"auto\",\"disable_parallel_tool_use\":true}", NULL,
+        {&chat_endpoint, "\"response_format\":{}", "missing_required_parameter",
+         "response_format.type"},
+        {&chat_endpoint, "\"response_format\":\"text\"", "invalid_type", "response_format"},
+        {&chat_endpoint, "\"response_format\":{\"type\":\"text\",\"json_schema\":null}", NULL,
          NULL},
-        {&messages, "\"tool_choice\":\"auto\"", "invalid_type", "tool_choice"},
-        {&messages, "\"tool_choice\":{}", "missing_required_parameter", "tool_choice.type"},
-        {&messages, "\"tool_choice\":{\"type\":null}", "missing_required_parameter",
+        {&messages_endpoint, "\"response_format\":{\"type\":\"json_object\"}",
+         "unsupported_parameter", "response_format.type"},
+        {&chat_endpoint, "\"chat_template_kwargs\":{\"enable_thinking\":true}", NULL, NULL},
+        {&chat_endpoint, "\"chat_template_kwargs\":{\"enable_thinking\":\"no\"}", "invalid_type",
+         "chat_template_kwargs.enable_thinking"},
+        {&chat_endpoint, "\"chat_template_kwargs\":{\"enable_thinking\":false,\"date\":\"x\"}",
+         NULL, NULL},
+        {&chat_endpoint, "\"chat_template_kwargs\":{\"messages\":[]}", "unsupported_parameter",
+         "chat_template_kwargs.messages"},
+        {&chat_endpoint, "\"chat_template_kwargs\":{\"add_generation_prompt\":false}",
+         "unsupported_parameter", "chat_template_kwargs.add_generation_prompt"},
+        {&chat_endpoint, "\"chat_template_kwargs\":[]", "invalid_type", "chat_template_kwargs"},
+        {&chat_endpoint, "\"chat_template_kwargs\":{\"enable_thinking\":false,\"date\":null}", NULL,
+         NULL},
+        {&messages_endpoint, "\"chat_template_kwargs\":{\"a\":1}", NULL, NULL},
+        {&messages_endpoint, "\"chat_template_kwargs\":{\"tools\":[]}", "unsupported_parameter",
+         "chat_template_kwargs.tools"},
+        {&chat_endpoint, "\"structured_outputs\":{\"regex\":\"a\"}", "unsupported_parameter",
+         "structured_outputs.regex"},
+        {&chat_endpoint, "\"structured_outputs\":{}", NULL, NULL},
+        {&chat_endpoint, "\"thinking\":{\"type\":\"disabled\"}", NULL, NULL},
+        {&chat_endpoint, "\"thinking\":{\"type\":\"enabled\"}", "unsupported_parameter",
+         "thinking.type"},
+        {&chat_endpoint, "\"reasoning\":{\"effort\":\"low\"}", "unsupported_parameter",
+         "reasoning.effort"},
+        {&chat_endpoint, "\"stream_options\":{\"include_obfuscation\":\"x\"}", "invalid_type",
+         "stream_options.include_obfuscation"},
+        {&messages_endpoint, "\"thinking\":{}", "missing_required_parameter", "thinking.type"},
+        {&messages_endpoint, "\"thinking\":{\"type\":\"disabled\",\"budget_tokens\":\"x\"}",
+         "invalid_type", "thinking.budget_tokens"},
+        {&messages_endpoint, "\"metadata\":{\"user_id\":5}", "invalid_type", "metadata.user_id"},
+        {&messages_endpoint, "\"tool_choice\":{\"type\":\"any\"}", "unsupported_parameter",
          "tool_choice.type"},
-        {&messages, "\"tool_choice\":null", NULL, NULL},
-        {&messages, "\"output_config\":{\"effort\":\"low\"}", "unsupported_parameter",
+        {&messages_endpoint,
+         "\"tool_choice\":{\"type\":\"auto\",\"disable_parallel_tool_use\":true}", NULL, NULL},
+        {&messages_endpoint, "\"tool_choice\":\"auto\"", "invalid_type", "tool_choice"},
+        {&messages_endpoint, "\"tool_choice\":{}", "missing_required_parameter",
+         "tool_choice.type"},
+        {&messages_endpoint, "\"tool_choice\":{\"type\":null}", "missing_required_parameter",
+         "tool_choice.type"},
+        {&messages_endpoint, "\"tool_choice\":null", NULL, NULL},
+        {&messages_endpoint, "\"output_config\":{\"effort\":\"low\"}", "unsupported_parameter",
          "output_config.effort"},
-        {&messages, "\"output_config\":{}", NULL, NULL},
+        {&messages_endpoint, "\"output_config\":{}", NULL, NULL},
     };
     (void)state;
     for (size_t i = 0; i < sizeof members / sizeof members[0]; i++) {
@@ -335,13 +254,13 @@ static void test_hints(void **state)
     static const struct {
         const char *body, *hint;
     } hints[] = {
-        {"\"n\":2", "is not supported; only 1 is"},
-        {"\"enable_thinking\":true", "thinking can only be turned off"},
+        {"\"suffix\":\"x\"", "use /v1/completions"},
+        {"\"enable_thinking\":true", "use chat_template_kwargs"},
         {"\"n_predict\":5", "use max_tokens"},
     };
     (void)state;
     for (size_t i = 0; i < sizeof hints / sizeof hints[0]; i++) {
-        request(&chat, hints[i].body);
+        request(&chat_endpoint, hints[i].body);
         if (!strstr(fake.sent, hints[i].hint))
             fail_msg("'%s' lacks '%s'", fake.sent, hints[i].hint);
         fake_end();
@@ -356,31 +275,32 @@ static void test_types(void **state)
         const char *names; // joined by blanks
         const char *wrong;
     } typed[] = {
-        {&chat,
+        {&chat_endpoint,
          "safety_identifier service_tier prompt_cache_key verbosity speed tool_choice "
          "guided_regex chat_template cache_salt reasoning_effort",
          "5"},
-        {&chat,
+        {&chat_endpoint,
          "prediction diagnostics cache_control prompt_cache_options audio thinking "
          "web_search_options stream_options logit_bias",
          "\"text\""},
-        {&chat,
+        {&chat_endpoint,
          "store parallel_tool_calls logprobs skip_special_tokens enable_thinking echo "
          "include_stop_str_in_output",
          "1"},
-        {&chat,
+        {&chat_endpoint,
          "n top_logprobs min_tokens n_predict best_of priority truncate_prompt_tokens "
          "thinking_token_budget",
          "1.5"},
-        {&chat, "presence_penalty min_p repetition_penalty", "\"1\""},
-        {&chat, "tools functions stop_token_ids bad_words allowed_token_ids modalities", "{}"},
-        {&messages, "service_tier inference_geo grammar", "5"},
-        {&messages, "tools mcp_servers", "{}"},
-        {&messages, "cache_control diagnostics output_config context_management", "[]"},
-        {&embeddings, "user input_type task", "[]"},
-        {&embeddings, "normalize late_chunking store", "1"},
-        {&rerank, "user instruction", "5"},
-        {&rerank, "priority max_chunks_per_doc top_k", "\"5\""},
+        {&chat_endpoint, "presence_penalty min_p repetition_penalty", "\"1\""},
+        {&chat_endpoint, "tools functions stop_token_ids bad_words allowed_token_ids modalities",
+         "{}"},
+        {&messages_endpoint, "service_tier inference_geo grammar", "5"},
+        {&messages_endpoint, "tools mcp_servers", "{}"},
+        {&messages_endpoint, "cache_control diagnostics output_config context_management", "[]"},
+        {&embeddings_endpoint, "user input_type task", "[]"},
+        {&embeddings_endpoint, "normalize late_chunking store", "1"},
+        {&rerank_endpoint, "user instruction", "5"},
+        {&rerank_endpoint, "priority max_chunks_per_doc top_k", "\"5\""},
     };
     char name[64], more[256];
     (void)state;
@@ -396,13 +316,14 @@ static void test_types(void **state)
 static void test_harmless(void **state)
 {
     (void)state;
-    expect_ok(&chat, "\"store\":true,\"service_tier\":\"auto\",\"prompt_cache_key\":\"k\","
-                     "\"prediction\":{},\"verbosity\":\"low\",\"safety_identifier\":\"x\","
-                     "\"parallel_tool_calls\":false,\"prompt_cache_retention\":\"24h\"");
-    expect_ok(&messages, "\"service_tier\":\"auto\",\"cache_control\":{},\"inference_geo\":\"us\","
-                         "\"speed\":\"fast\",\"diagnostics\":{}");
-    expect_ok(&rerank, "\"max_chunks_per_doc\":10,\"priority\":3,\"user\":\"u\"");
-    expect_ok(&embeddings, "\"user\":\"u\"");
+    expect_ok(&chat_endpoint, "\"store\":true,\"service_tier\":\"auto\",\"prompt_cache_key\":\"k\","
+                              "\"prediction\":{},\"verbosity\":\"low\",\"safety_identifier\":\"x\","
+                              "\"parallel_tool_calls\":false,\"prompt_cache_retention\":\"24h\"");
+    expect_ok(&messages_endpoint,
+              "\"service_tier\":\"auto\",\"cache_control\":{},\"inference_geo\":\"us\","
+              "\"speed\":\"fast\",\"diagnostics\":{}");
+    expect_ok(&rerank_endpoint, "\"max_chunks_per_doc\":10,\"priority\":3,\"user\":\"u\"");
+    expect_ok(&embeddings_endpoint, "\"user\":\"u\"");
 }
 
 static void test_model(void **state)
@@ -416,9 +337,9 @@ static void test_model(void **state)
     static const char *const names[] = {"/v1/embeddings", "/v1/rerank", "/v1/chat/completions",
                                         "/v1/embeddings"};
     (void)state;
-    expect_error(&chat, "\"model\":\"nope\"", 404, "model_not_found", "model");
-    expect_error(&embeddings, "\"model\":\"M\"", 404, "model_not_found", "model");
-    expect_error(&rerank, "\"model\":\"m \"", 404, "model_not_found", "model");
+    expect_error(&chat_endpoint, "\"model\":\"nope\"", 404, "model_not_found", "model");
+    expect_error(&embeddings_endpoint, "\"model\":\"M\"", 404, "model_not_found", "model");
+    expect_error(&rerank_endpoint, "\"model\":\"m \"", 404, "model_not_found", "model");
     for (int i = 0; i < 4; i++) {
         request(&wrong_kind[i], "");
         assert_int_equal(fake.status, 400);
@@ -426,7 +347,7 @@ static void test_model(void **state)
         assert_non_null(strstr(fake.sent, names[i])); // where this kind is served
         fake_end();
     }
-    request(&messages, "\"model\":\"nope\"");
+    request(&messages_endpoint, "\"model\":\"nope\"");
     assert_int_equal(fake.status, 404);
     assert_non_null(strstr(fake.sent, "\"type\":\"not_found_error\""));
     assert_non_null(strstr(fake.sent, "\"message\":\"model: nope\""));
@@ -468,13 +389,13 @@ static void test_stops(void **state)
     for (int i = 0; i < 17; i++)
         strcat(more, i ? ",\"a\"" : "\"a\"");
     strcat(more, "]");
-    expect_error(&chat, more, 400, "invalid_value", "stop");
+    expect_error(&chat_endpoint, more, 400, "invalid_value", "stop");
     snprintf(more, sizeof more, "\"stop\":\"%0257d\"", 0);
-    expect_error(&chat, more, 400, "invalid_value", "stop");
-    expect_error(&chat, "\"stop\":[\"a\",5]", 400, "invalid_type", "stop[1]");
-    expect_error(&messages, "\"stop_sequences\":[\"a\",5]", 400, "invalid_type",
+    expect_error(&chat_endpoint, more, 400, "invalid_value", "stop");
+    expect_error(&chat_endpoint, "\"stop\":[\"a\",5]", 400, "invalid_type", "stop[1]");
+    expect_error(&messages_endpoint, "\"stop_sequences\":[\"a\",5]", 400, "invalid_type",
                  "stop_sequences.1");
-    expect_error(&chat, "\"stream_options\":{\"include_usage\":1}", 400, "invalid_type",
+    expect_error(&chat_endpoint, "\"stream_options\":{\"include_usage\":1}", 400, "invalid_type",
                  "stream_options.include_usage");
 }
 
@@ -562,7 +483,7 @@ static void test_chat_messages(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         snprintf(more, sizeof more, "\"messages\":%s", wrong[i].value);
-        expect_error(&chat, more, 400, wrong[i].code, wrong[i].param);
+        expect_error(&chat_endpoint, more, 400, wrong[i].code, wrong[i].param);
     }
 }
 
@@ -570,17 +491,19 @@ static void test_chat_messages(void **state)
 static void test_unknown(void **state)
 {
     (void)state;
-    request(&chat, "\"zebra\":1,\"yak\":{}");
+    request(&chat_endpoint, "\"zebra\":1,\"yak\":{}");
     assert_int_equal(fake.submits, 1);
     assert_int_equal(fake.ignored_fields, 2);
     fake_end();
-    request(&chat, "\"a, b\":1,\"stream_options\":{\"x\":1},\"messages\":[{\"role\":\"user\","
-                   "\"content\":[{\"type\":\"text\",\"text\":\"hi\",\"y\":{}}],\"z\":5}]");
+    request(&chat_endpoint,
+            "\"a, b\":1,\"stream_options\":{\"x\":1},\"messages\":[{\"role\":\"user\","
+            "\"content\":[{\"type\":\"text\",\"text\":\"hi\",\"y\":{}}],\"z\":5}]");
     assert_int_equal(fake.submits, 1);
     assert_int_equal(fake.ignored_fields, 4);
     fake_end();
-    request(&messages, "\"n\":2,\"logprobs\":true,\"messages\":[{\"role\":\"user\",\"content\":"
-                       "[{\"type\":\"text\",\"text\":\"hi\",\"y\":{}}],\"z\":5}]");
+    request(&messages_endpoint,
+            "\"n\":2,\"logprobs\":true,\"messages\":[{\"role\":\"user\",\"content\":"
+            "[{\"type\":\"text\",\"text\":\"hi\",\"y\":{}}],\"z\":5}]");
     assert_int_equal(fake.submits, 1);
     assert_int_equal(fake.ignored_fields, 4);
     fake_end();
@@ -604,14 +527,15 @@ static void test_blocks(void **state)
     for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++) {
         snprintf(more, sizeof more, "\"messages\":[{\"role\":\"user\",\"content\":%s}]",
                  blocks[i].content);
-        expect_error(&messages, more, 400, "invalid_type", blocks[i].param);
+        expect_error(&messages_endpoint, more, 400, "invalid_type", blocks[i].param);
     }
-    expect_error(&messages,
+    expect_error(&messages_endpoint,
                  "\"messages\":[{\"role\":\"user\",\"content\":\"a\"},{\"role\":\"assistant\","
                  "\"content\":[{\"type\":\"thinking\",\"thinking\":\"a\",\"signature\":5}]}]",
                  400, "invalid_type", "messages.1.content.0.signature");
-    expect_error(&messages, "\"system\":[{\"type\":\"text\",\"text\":\"a\",\"cache_control\":[]}]",
-                 400, "invalid_type", "system.0.cache_control");
+    expect_error(&messages_endpoint,
+                 "\"system\":[{\"type\":\"text\",\"text\":\"a\",\"cache_control\":[]}]", 400,
+                 "invalid_type", "system.0.cache_control");
     static const struct {
         const char *more, *code, *param;
     } wrong[] = {
@@ -660,18 +584,18 @@ static void test_blocks(void **state)
         {"\"system\":[{\"type\":\"text\"}]", "missing_required_parameter", "system.0.text"},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
-        expect_error(&messages, wrong[i].more, 400, wrong[i].code, wrong[i].param);
+        expect_error(&messages_endpoint, wrong[i].more, 400, wrong[i].code, wrong[i].param);
 }
 
 // Names that come back are cut at a character: the answer is JSON.
 static void test_long_names(void **state)
 {
-    char more[512] = "\"chat_template_kwargs\":{\"";
+    char more[512] = "\"logit_bias\":{\"";
     (void)state;
     for (int i = 0; i < 60; i++)
         strcat(more, "\xE2\x82\xAC");
     strcat(more, "\":1}");
-    request(&chat, more);
+    request(&chat_endpoint, more);
     assert_int_equal(fake.status, 400);
     json_t *body = fake_json();
     assert_non_null(body);
@@ -682,7 +606,8 @@ static void test_long_names(void **state)
 // The key and the deadline of a request reach the engine.
 static void test_key_and_deadline(void **state)
 {
-    static const struct endpoint *const all[] = {&chat, &messages, &embeddings, &rerank};
+    static const struct endpoint *const all[] = {&chat_endpoint, &messages_endpoint,
+                                                 &embeddings_endpoint, &rerank_endpoint};
     char body[512];
     (void)state;
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
@@ -703,7 +628,7 @@ static void test_values_in_strings(void **state)
 {
     enum { PARTS = 4200, COMMAS = 1024 };
     char *body = malloc(PARTS * (COMMAS + 2) + 256);
-    size_t bytes = (size_t)sprintf(body, "{%s,\"user\":\"", chat.base);
+    size_t bytes = (size_t)sprintf(body, "{%s,\"user\":\"", chat_endpoint.base);
     (void)state;
     for (int i = 0; i < PARTS; i++) {
         memcpy(body + bytes, "\\\"", 2);

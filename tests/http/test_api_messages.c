@@ -154,7 +154,7 @@ static void test_stop_sequence(void **state)
     fake_request(PATH, "{" HI ",\"stop_sequences\":[\"zz\",\"EN\\\"D\",\"\"],\"stream\":true}");
     fake_text("go EN\"D!");
     fake_ready();
-    assert_int_equal(fake.cancels, 1);
+    assert_int_equal(fake.choice_cancels, 1);
     fake_finish(FINISH_CANCEL, -1);
     fake_ready();
     assert_string_equal(fake_events(), START("25", "3") BLOCK_START DELTA("go ")

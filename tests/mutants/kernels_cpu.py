@@ -21,6 +21,8 @@ FAULTS = [
     ("the last block of int8 keeps its signs when it is rotated", "kernels/cpu/rotate.inc", "lanes_signs", "lanes_if_bit(0x8777, minus, one)", "sign", "conformance_cpu gemm"),
     ("random numbers past 2^32 begin again", "kernels/cpu/rows.inc", "normal_fill", "(uint32_t)((first + at + i) >> 32)", "(uint32_t)(first >> 32)", "test_cpu_weight"),
     ("relu loses what is no number", "kernels/cpu/rows.inc", "", "lanes_max(lanes_zero(), v)", "lanes_max(v, lanes_zero())", "conformance_cpu activate"),
+    ("a penalty counts for the prompt, too", "kernels/cpu/sample.inc", "sampler_penalties", "seen & 0x7FFFu", "seen & 0x7FFFu | seen >> 15", "test_law"),
+    ("a positive logit is multiplied by the repetition penalty", "kernels/cpu/sample.inc", "sampler_penalties", "l > 0 ? l / p->repetition : l * p->repetition", "l * p->repetition", "test_law"),
     ("of equal logits the later token is the first", "kernels/cpu/sample.inc", "top_insert", "list[at - 1].logprob < item.logprob", "list[at - 1].logprob <= item.logprob", "conformance_cpu sample"),
     ("of equal log-probabilities at rank k the last is listed", "kernels/cpu/sample.inc", "sampler_top", "value <= list[count - 1].logprob", "value < list[count - 1].logprob", "test_cpu_edges"),
     ("mass of the last bin counts twice", "kernels/cpu/sample.inc", "nucleus_find", "n->before -= n->mass[last];", "", "test_cpu_edges"),

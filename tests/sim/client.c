@@ -18,17 +18,32 @@ static void prompt_fill(struct sim *sim, struct client *c, uint32_t at, uint32_t
             (int32_t)(i < same ? (family * 31 + i * 7) % vocab : roll(&sim->dice, vocab));
 }
 
+static void prompts_fill(struct sim *sim, struct client *c)
+{
+    struct dice *dice = &sim->dice;
+    struct submit_args *a = &c->args;
+    uint32_t most = sim->fake.facts.max_model_len - 1;
+    uint32_t prompts = chance(dice, 80) ? 1 : 1 + roll(dice, 4);
+    for (uint32_t i = 0; i < prompts; i++) {
+        uint32_t length = 1 + roll(dice, chance(dice, 20) ? most : most / 2);
+        if (a->token_count + length > SIM_PROMPT_MAX)
+            break;
+        prompt_fill(sim, c, a->token_count, length);
+        a->token_count += length;
+        a->sequence_count++;
+        c->starts[a->sequence_count] = a->token_count;
+    }
+    uint32_t choices = SIM_CHOICES / a->sequence_count;
+    a->choice_count = chance(dice, 70) ? 1 : 1 + roll(dice, choices);
+}
+
 static void generation_fill(struct sim *sim, struct client *c)
 {
     struct dice *dice = &sim->dice;
     struct submit_args *a = &c->args;
     uint32_t most = sim->fake.facts.max_model_len - 1;
-    uint32_t length = 1 + roll(dice, chance(dice, 20) ? most : most / 2);
-    prompt_fill(sim, c, 0, length);
+    prompts_fill(sim, c);
     a->kind = REQUEST_GENERATE;
-    a->token_count = c->starts[1] = length;
-    a->sequence_count = 1;
-    a->choice_count = chance(dice, 70) ? 1 : 1 + roll(dice, SIM_CHOICES);
     a->max_tokens = 1 + roll(dice, chance(dice, 80) ? 30 : 2 * most);
     a->ignore_end = chance(dice, 20);
     a->stop_id_count = chance(dice, 30) ? roll(dice, 12) : 0;
@@ -84,10 +99,11 @@ static void params_complete(struct sim *sim, struct client *c)
     p->bias_count = c->args.bias_count;
     for (uint32_t i = 0; i < p->bias_count; i++)
         c->bias_expected[i] = (struct step_bias){c->bias[i].token, c->bias[i].value};
-    for (uint32_t choice = 0; choice < c->args.choice_count; choice++) {
+    for (uint32_t choice = 0; choice < submit_choices(&c->args); choice++) {
         struct fake_alone *alone = &c->alone[choice];
+        uint32_t prompt = choice / c->args.choice_count;
         *alone = (struct fake_alone){.type_from = STEP_NO_TYPE};
-        for (uint32_t i = 0; i < c->args.token_count; i++) {
+        for (uint32_t i = c->starts[prompt]; i < c->starts[prompt + 1]; i++) {
             fake_feed(alone, c->tokens[i]);
             fake_count(alone, c->tokens[i], false);
         }
@@ -102,6 +118,7 @@ void client_submit(struct sim *sim, struct client *c)
     c->finishes = c->drawn = c->redrawn = 0;
     memset(&c->turn, 0, sizeof c->turn);
     memset(c->finished, 0, sizeof c->finished);
+    memset(c->cut, 0, sizeof c->cut);
     memset(c->outputs, 0, sizeof c->outputs);
     bool generate = sim->fake.facts.kind == MODEL_GENERATOR;
     if (generate)
@@ -149,7 +166,8 @@ static enum finish finish_expected(struct sim *sim, struct client *c, uint32_t c
         return FINISH_STOP;
     if (index + 1 == c->args.max_tokens)
         return FINISH_LENGTH;
-    if (c->args.token_count + index + 1 == f->max_model_len)
+    uint32_t prompt = choice / c->args.choice_count;
+    if (c->starts[prompt + 1] - c->starts[prompt] + index + 1 == f->max_model_len)
         return FINISH_CONTEXT;
     return FINISH_NONE;
 }
@@ -160,7 +178,7 @@ static void token_compare(struct sim *sim, struct client *c, const struct token_
     uint32_t choice = event->choice;
     struct fake_alone *alone = &c->alone[choice];
     struct sample_params params = c->expected;
-    params.choice = choice;
+    params.choice = choice % c->args.choice_count;
     params.output_count = c->outputs[choice];
     int32_t expected = fake_next(alone, &params, c->bias_expected, sim->fake.facts.vocab);
     sim_check(sim, !fake_sick(alone, sim->fake.sick), "choice %u: a token of sick logits", choice);
@@ -202,12 +220,13 @@ static void finish_check(struct sim *sim, struct client *c, const struct token_e
     sim_check(sim, !c->finished[event->choice], "choice %u finishes twice", event->choice);
     c->finished[event->choice] = true;
     c->finishes++;
-    bool last = c->finishes == c->args.choice_count;
+    uint32_t finishes = c->args.kind == REQUEST_GENERATE ? submit_choices(&c->args) : 1;
+    bool last = c->finishes == finishes;
     sim_check(sim, last == ((event->flags & EVENT_LAST) != 0), "last flag at %u of %u", c->finishes,
-              c->args.choice_count);
+              finishes);
     bool allowed = true;
     if (event->finish == FINISH_CANCEL)
-        allowed = c->cancelled;
+        allowed = c->cancelled || c->cut[event->choice];
     else if (event->finish == FINISH_STALLED)
         allowed = c->reader != READER_FAST;
     else if (event->finish == FINISH_TIMEOUT)
@@ -247,7 +266,7 @@ void client_read(struct sim *sim, struct client *c, uint32_t most)
     struct token_event event;
     struct token_top tops[TOP_LOGPROBS_MAX];
     for (uint32_t i = 0; i < most && port_next(c->port, c->request, &event, tops); i++) {
-        sim_check(sim, event.choice < c->args.choice_count, "choice %u", event.choice);
+        sim_check(sim, event.choice < submit_choices(&c->args), "choice %u", event.choice);
         if (event.flags & EVENT_TOKEN)
             token_compare(sim, c, &event, tops);
         if (event.finish == FINISH_NONE)
@@ -260,6 +279,17 @@ void client_read(struct sim *sim, struct client *c, uint32_t most)
     }
 }
 
+// As a stop string does: of a choice that has tokens and may have finished meanwhile.
+static void choice_cut(struct sim *sim, struct client *c)
+{
+    uint32_t choice = roll(&sim->dice, submit_choices(&c->args));
+    if (c->args.kind != REQUEST_GENERATE || c->outputs[choice] == 0 || c->finished[choice])
+        return;
+    c->cut[choice] = true;
+    sim->cuts++;
+    port_cancel_choice(c->port, c->request, choice);
+}
+
 void client_turn(struct sim *sim, struct client *c)
 {
     static const uint32_t most[] = {
@@ -270,6 +300,8 @@ void client_turn(struct sim *sim, struct client *c)
         sim->cancels++;
         port_cancel(c->port, c->request);
     }
+    if (chance(dice, 3))
+        choice_cut(sim, c);
     if (c->reader == READER_STOPPED) {
         // Ended by cancel, stall or fault: its last event is read then, and the request freed.
         if (c->request->run.unfinished == 0)

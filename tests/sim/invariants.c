@@ -1,6 +1,8 @@
 // What must hold after every step of the production scheduler, counted anew from its own state.
 #include "tests/sim/sim.h"
 
+#include "base/number.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -265,8 +267,16 @@ struct draws { // of one step
 
 static uint32_t next_tokens(const struct client *c, uint32_t drawn)
 {
-    return c->args.kind == REQUEST_GENERATE ? c->starts[1]
-                                            : c->starts[drawn + 1] - c->starts[drawn];
+    uint32_t prompt = drawn / c->args.choice_count;
+    return c->starts[prompt + 1] - c->starts[prompt];
+}
+
+static uint32_t shortest(const struct client *c)
+{
+    uint32_t tokens = UINT32_MAX;
+    for (uint32_t i = 0; i < c->args.sequence_count; i++)
+        tokens = smaller(tokens, c->starts[i + 1] - c->starts[i]);
+    return tokens;
 }
 
 static void ready_look(struct sim *sim, struct client *c)
@@ -281,6 +291,8 @@ static void ready_look(struct sim *sim, struct client *c)
     if (!c->turn.ready)
         return;
     c->turn.tokens = sequence_next_known(r);
+    for (uint32_t i = c->drawn; i < r->run.drawn; i++) // what was next earlier in this step
+        c->turn.tokens = larger(c->turn.tokens, next_tokens(c, i));
     if (!key->ready || key->tokens > c->turn.tokens)
         key->tokens = c->turn.tokens;
     key->ready = true;
@@ -300,7 +312,7 @@ static void draws_look(struct sim *sim, struct draws *draws)
         }
         ready_look(sim, c);
         for (; c->redrawn < c->request->run.redrawn; c->redrawn++) // it has at least these tokens
-            draws->draw[draws->count++] = (struct draw){i, c->request->key_id, c->starts[1]};
+            draws->draw[draws->count++] = (struct draw){i, c->request->key_id, shortest(c)};
         for (; c->drawn < c->request->run.drawn; c->drawn++)
             draws->draw[draws->count++] =
                 (struct draw){i, c->request->key_id, next_tokens(c, c->drawn)};

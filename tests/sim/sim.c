@@ -149,6 +149,9 @@ static void world_step(struct sim *sim)
         // A cancelled request ends within one step, in whatever state it was.
         sim_check(sim, !c->used || !c->cancelled || c->request->run.unfinished == 0,
                   "client %u was cancelled and lives", i);
+        for (uint32_t choice = 0; c->used && choice < SIM_CHOICES; choice++)
+            sim_check(sim, !c->cut[choice] || choice_finished(c->request, choice),
+                      "choice %u of client %u was cancelled and lives", choice, i);
         if (c->used)
             client_turn(sim, c);
     }
@@ -211,6 +214,7 @@ int main(int argc, char **argv)
     uint32_t steps = (uint32_t)argument(argc, argv, 2, 2000);
     uint64_t first = argument(argc, argv, 3, 1);
     uint64_t total = 0, ended = 0, tokens = 0, preemptions = 0, pauses = 0, hits = 0, cancels = 0;
+    uint64_t cuts = 0;
     struct sim *sim = calloc(1, sizeof *sim);
     clock_t start = clock();
     for (uint64_t seed = first; sim && seed < first + seeds; seed++) {
@@ -227,14 +231,16 @@ int main(int argc, char **argv)
         preemptions += sim->preemptions;
         hits += sim->hits;
         cancels += sim->cancels;
+        cuts += sim->cuts;
     }
     free(sim);
     double seconds = (double)(clock() - start) / CLOCKS_PER_SEC;
     printf("%llu seeds from %llu, %llu steps, %llu requests, %llu tokens, %llu preemptions, "
-           "%llu pauses, %llu cached prompts, %llu cancels; %.1f million steps a minute\n",
+           "%llu pauses, %llu cached prompts, %llu cancels and %llu of choices; %.1f million steps "
+           "a minute\n",
            (unsigned long long)seeds, (unsigned long long)first, (unsigned long long)total,
            (unsigned long long)ended, (unsigned long long)tokens, (unsigned long long)preemptions,
            (unsigned long long)pauses, (unsigned long long)hits, (unsigned long long)cancels,
-           (double)total / seconds * 60e-6);
+           (unsigned long long)cuts, (double)total / seconds * 60e-6);
     return 0;
 }

@@ -51,6 +51,7 @@ struct client { // one request as its h2o thread sees it
     struct fake_alone alone[SIM_CHOICES];
     uint32_t outputs[SIM_CHOICES];
     bool finished[SIM_CHOICES];
+    bool cut[SIM_CHOICES]; // cancelled alone
     uint32_t finishes, drawn, redrawn;
     struct turn turn;
 };
@@ -74,7 +75,7 @@ struct sim {
         uint32_t planned_len, output_count, block_count, pending, state, still;
     } oldest;
     struct turn keys[SIM_KEYS];
-    uint64_t ended, tokens, preemptions, pauses, hits, cancels; // for the summary
+    uint64_t ended, tokens, preemptions, pauses, hits, cancels, cuts; // for the summary
 };
 
 // Ends the process with the seed and the step.

@@ -1,0 +1,140 @@
+// Choices: see choice.h.
+#include "http/api/choice.h"
+
+#include <string.h>
+
+enum {
+    TEXT_BYTES_MIN = 256,
+    LOGPROB_PENDING = 64, // an entry counts as so many bytes of text
+};
+
+bool choice_options_open(struct choice_options *o, struct arena *arena,
+                         const struct tokenizer *tokenizer)
+{
+    uint32_t bound = detok_bound(tokenizer);
+
+    o->arena = arena;
+    o->tokenizer = tokenizer;
+    o->piece_max = bound < 16 ? 16 : bound;
+    o->piece = arena_take(arena, o->piece_max);
+    return o->piece != NULL;
+}
+
+bool choice_open(struct choice *c, const struct choice_options *o)
+{
+    *c = (struct choice){.text_max = TEXT_BYTES_MIN};
+    detok_init(&c->detok, o->tokenizer, !o->special_shown);
+    if (o->continues)
+        detok_continue(&c->detok);
+    c->logprobs = (struct logprobs){.arena = o->arena, .top_max = o->top_logprobs};
+    c->text = arena_take(o->arena, c->text_max);
+    return c->text && stop_scan_init(&c->scan, &o->stops, o->arena, o->piece_max);
+}
+
+static void text_append(struct choice *c, const struct choice_options *o, struct text t)
+{
+    if (t.bytes > c->text_max - c->text_bytes) {
+        size_t wanted = 2 * c->text_max + t.bytes;
+        char *grown = arena_grow(o->arena, c->text, c->text_max, wanted);
+        if (!grown) {
+            c->text_lost = true;
+            return;
+        }
+        c->text = grown;
+        c->text_max = wanted;
+    }
+    if (t.bytes > 0)
+        memcpy(c->text + c->text_bytes, t.at, t.bytes);
+    c->text_bytes += t.bytes;
+    c->given += t.bytes;
+    logprobs_show(&c->logprobs, c->given);
+}
+
+static uint64_t characters(struct text t)
+{
+    uint64_t count = 0;
+    for (size_t i = 0; i < t.bytes; i++)
+        count += ((unsigned char)t.at[i] & 0xC0) != 0x80;
+    return count;
+}
+
+static void piece_take(struct choice *c, const struct choice_options *o, uint32_t bytes)
+{
+    struct text piece = text_span(o->piece, bytes);
+
+    c->made += bytes;
+    c->chars += characters(piece);
+    if (c->output_tokens > o->stops_from)
+        piece = stop_scan_push(&c->scan, piece, c->output_tokens);
+    text_append(c, o, piece);
+}
+
+// A token without a text of its own has no entry.
+static bool has_entry(const struct choice_options *o, int32_t token)
+{
+    return o->logprobs && tokenizer_token_bytes(o->tokenizer, token).bytes > 0 &&
+           (o->special_shown || !tokenizer_is_special(o->tokenizer, token));
+}
+
+static void token_take(struct choice *c, const struct choice_options *o,
+                       const struct token_event *event, const struct token_top *tops)
+{
+    struct logprob entry = {event->token, event->logprob, event->top_count, 0, c->chars};
+    uint32_t bytes = detok_push(&c->detok, event->token, o->piece, o->piece_max);
+
+    entry.end = c->made + bytes + (c->detok.held_bytes > 0); // the rest of its character, too
+    if (has_entry(o, event->token))
+        logprobs_add(&c->logprobs, &entry, tops);
+    piece_take(c, o, bytes);
+}
+
+// The end of the text: incomplete characters and held-back text come out.
+static void choice_close(struct choice *c, const struct choice_options *o, uint8_t finish)
+{
+    c->over = true;
+    c->finish = finish;
+    if (!c->scan.found)
+        piece_take(c, o, detok_finish(&c->detok, o->piece, o->piece_max));
+    if (!c->scan.found)
+        text_append(c, o, stop_scan_finish(&c->scan));
+    if (c->scan.found) {
+        c->output_tokens = c->scan.tokens;
+        c->end = END_STOP_STRING;
+    } else if (finish == FINISH_STOP) {
+        c->end = END_TURN;
+    } else {
+        c->end = o->window_bound || finish == FINISH_CONTEXT ? END_WINDOW : END_LENGTH;
+    }
+}
+
+void choice_take(struct choice *c, const struct choice_options *o, const struct token_event *event,
+                 const struct token_top *tops)
+{
+    if (c->over)
+        return;
+    if (event->flags & EVENT_TOKEN) {
+        c->output_tokens++;
+        if (event->finish != FINISH_STOP || o->stops.included) // else the end token is no text
+            token_take(c, o, event, tops);
+    }
+    if (c->scan.found || event->finish != FINISH_NONE)
+        choice_close(c, o, event->finish);
+}
+
+bool choice_failed(const struct choice *c)
+{
+    bool answered = c->finish == FINISH_STOP || c->finish == FINISH_LENGTH ||
+                    c->finish == FINISH_CONTEXT || c->scan.found;
+    return c->text_lost || c->logprobs.lost || (c->over && !answered);
+}
+
+size_t choice_pending(const struct choice *c)
+{
+    return c->text_bytes + (size_t)LOGPROB_PENDING * c->logprobs.visible;
+}
+
+void choice_sent(struct choice *c)
+{
+    c->text_bytes = 0;
+    logprobs_sent(&c->logprobs);
+}

@@ -1,0 +1,61 @@
+// One choice of a generation: sampled tokens in, visible text and its log probabilities out. Text
+// goes through the detokenizer and the stop strings; what these hold back is not visible yet.
+// Owner: a generation, h2o thread.
+#pragma once
+
+#include "http/api/logprobs.h"
+#include "http/api/stop.h"
+
+enum generation_end {
+    END_TURN,        // an end-of-sequence token or a stop id
+    END_STOP_STRING, // see scan.which
+    END_LENGTH,      // the token limit
+    END_WINDOW,      // the context window was full before the limit
+};
+
+// The same for all choices of a generation.
+struct choice_options {
+    struct arena *arena;
+    const struct tokenizer *tokenizer;
+    struct stop_strings stops; // `included`: the text of a stop id, too
+    uint32_t stops_from;       // stop strings do not count in the first so many tokens
+    bool special_shown;        // special tokens are written as text
+    bool continues;            // the text goes on with another: its first space is kept
+    bool window_bound;         // the token limit is what the context leaves
+    bool logprobs;
+    uint32_t top_logprobs;
+    char *piece; // [piece_max] of one token
+    uint32_t piece_max;
+};
+
+struct choice {
+    struct detok detok;
+    struct stop_scan scan;
+    struct logprobs logprobs;
+    char *text; // visible and not yet written; the whole text where not streamed
+    size_t text_bytes, text_max;
+    bool text_lost;         // the arena's limit was met
+    uint64_t made, chars;   // bytes and characters that the detokenizer has given
+    uint64_t given;         // bytes of them that were visible so far
+    uint32_t output_tokens; // sampled; at the end: what is counted
+    uint8_t finish;         // enum finish of its last event
+    enum generation_end end;
+    bool over; // text and log probabilities are complete
+    bool told; // its end was written
+};
+
+// Makes what all choices use. False: the arena's limit was met.
+bool choice_options_open(struct choice_options *o, struct arena *arena,
+                         const struct tokenizer *tokenizer);
+bool choice_open(struct choice *c, const struct choice_options *o);
+
+// Events after `over` change nothing. It may be over by a stop string, before its finish event.
+void choice_take(struct choice *c, const struct choice_options *o, const struct token_event *event,
+                 const struct token_top *tops);
+
+// It has no answer: the model failed, it was cancelled, or its memory was not enough.
+bool choice_failed(const struct choice *c);
+
+// What waits to be written, in bytes of text; log probabilities count, too.
+size_t choice_pending(const struct choice *c);
+void choice_sent(struct choice *c); // it was written

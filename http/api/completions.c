@@ -1,0 +1,256 @@
+// POST /v1/completions: prompts as they stand, without a chat template; fields and answers
+// (docs/API.md). Decoding fields are read by decoding.c, prompts by inputs.c.
+#include "http/api/decoding.h"
+#include "http/api/endpoints.h"
+#include "http/api/inputs.h"
+#include "http/api/openai.h"
+
+enum { TOKENS_DEFAULT = 16 };
+
+static const struct field_rule completions_rows[] = {
+    FIELD_READ_BY("prompt"),
+    FIELD_READ_BY("echo"),
+    FIELD_READ_BY("logprobs"),
+    FIELD_READ_BY("add_special_tokens"),
+
+    FIELD_NOT_SERVED("suffix", "s", "[\"\"]"),
+    FIELD_NOT_SERVED_BUT("messages", "a", NULL, "use /v1/chat/completions"),
+    FIELD_NOT_SERVED_BUT("tools", "a", "[[]]", "use /v1/chat/completions"),
+    FIELD_NOT_SERVED_BUT("max_completion_tokens", "i", NULL, "use max_tokens"),
+    FIELD_NOT_SERVED_BUT("top_logprobs", "i", "[0]", "use logprobs"),
+    FIELD_NOT_SERVED_BUT("stop_sequences", "a", "[[]]", "use stop"),
+};
+static const struct field_rules completions_rules = FIELD_RULES(completions_rows, &decoding_rules);
+
+// Reading
+
+static void logprobs_read(struct generation *g, bool echo)
+{
+    struct fields *f = &g->call.fields;
+    int64_t top = fields_integer(f, "logprobs", (struct integer_range){0, TOP_LOGPROBS_MAX, -1});
+
+    if (top >= 0 && echo) {
+        fields_fail(f, HTTP_UNSUPPORTED_VALUE, "logprobs",
+                    "must be absent where echo is true: log probabilities of a prompt are not "
+                    "computed");
+    }
+    g->options.logprobs = g->submit.sampling.logprob = top >= 0;
+    g->options.top_logprobs = g->submit.sampling.top_logprobs = top > 0 ? (uint32_t)top : 0;
+}
+
+// The text of a prompt that came as token ids.
+static struct text ids_text(const struct generation *g, uint32_t prompt)
+{
+    struct decode_args args = {
+        .tokens = g->tokens + g->starts[prompt],
+        .count = g->starts[prompt + 1] - g->starts[prompt],
+        .skip_special = !g->options.special_shown,
+        .arena = exchange_arena(g->call.exchange),
+    };
+    struct text text;
+    struct error err;
+
+    return tokenizer_decode(g->call.model->tokenizer, &args, &text, &err) == STATUS_OK
+               ? text
+               : (struct text){0};
+}
+
+static void echoes_make(struct generation *g, const json_t *prompt)
+{
+    struct arena *arena = exchange_arena(g->call.exchange);
+    uint32_t count = g->submit.sequence_count;
+    bool made = (g->echoes = arena_take_zeroed(arena, count, sizeof *g->echoes)) != NULL;
+
+    for (uint32_t i = 0; made && i < count; i++) {
+        struct text text = json_text(json_is_array(prompt) ? json_array_get(prompt, i) : prompt);
+        g->echoes[i] = text.at ? arena_copy(arena, text) : ids_text(g, i);
+        made = g->echoes[i].at != NULL;
+    }
+    if (!made)
+        fields_fail(&g->call.fields, HTTP_TOO_LARGE, "prompt", "is too large to be echoed");
+}
+
+static void completions_read(struct generation *g)
+{
+    struct fields *f = &g->call.fields;
+
+    if (!call_model(&g->call, MODEL_GENERATOR, &completions_rules))
+        return;
+    const struct served_model *model = g->call.model;
+    decoding_read(g, fields_count(f, "max_tokens", TOKENS_DEFAULT));
+    bool echo = fields_bool(f, "echo", false);
+    logprobs_read(g, echo);
+    struct inputs prompts = {
+        .call = &g->call,
+        .field = "prompt",
+        .count_max = model->choices_max / g->submit.choice_count,
+        .token_max = model->facts->max_model_len - 1, // one at least is generated
+        .special = fields_bool(f, "add_special_tokens", true),
+    };
+    inputs_read(&prompts);
+    if (f->failed)
+        return;
+    g->tokens = prompts.list.tokens;
+    g->starts = prompts.list.starts;
+    g->prompt_tokens = (uint32_t)prompts.list.count;
+    g->submit.sequence_count = prompts.list.sequence_count;
+    g->options.continues = true;
+    if (echo)
+        echoes_make(g, prompts.json);
+}
+
+// Writing
+
+static bool chunk_make(struct generation *g)
+{
+    return openai_chunk_make(g, "text_completion");
+}
+
+static struct text echo_of(const struct generation *g, uint32_t choice)
+{
+    return g->echoes ? g->echoes[choice / g->submit.choice_count] : (struct text){0};
+}
+
+static void logprobs_put(const struct generation *g, uint32_t choice, struct json_buffer *out)
+{
+    json_put_literal(out, ",\"logprobs\":");
+    if (g->options.logprobs)
+        logprobs_put_legacy(&g->choices[choice].logprobs, g->options.tokenizer, out);
+    else
+        json_put_literal(out, "null");
+}
+
+// The echoed prompts. Without any, a stream that still waits says that it lives.
+static void completions_begin(const struct generation *g, struct json_buffer *out)
+{
+    if (!g->echoes && generation_output(g) == 0)
+        openai_step_put(g, STEP_IDLE, out);
+    for (uint32_t i = 0; g->echoes && i < g->choice_count; i++) {
+        openai_chunk_begin(g, i, out);
+        json_put_literal(out, "\"text\":");
+        json_put_string(out, echo_of(g, i));
+        json_put_literal(out, ",\"logprobs\":null,\"finish_reason\":null");
+        openai_chunk_end(g, out);
+    }
+}
+
+static void completions_text(const struct generation *g, struct json_buffer *out)
+{
+    const struct choice *c = generation_choice(g);
+
+    openai_chunk_begin(g, g->turn, out);
+    json_put_literal(out, "\"text\":");
+    json_put_string(out, text_span(c->text, c->text_bytes));
+    logprobs_put(g, g->turn, out);
+    json_put_literal(out, ",\"finish_reason\":null");
+    openai_chunk_end(g, out);
+}
+
+static void completions_end(const struct generation *g, struct json_buffer *out)
+{
+    openai_chunk_begin(g, g->turn, out);
+    json_put_format(out, "\"text\":\"\",\"logprobs\":null,\"finish_reason\":\"%s\"",
+                    openai_finish_reason(generation_choice(g)));
+    openai_chunk_end(g, out);
+}
+
+static void completions_whole(const struct generation *g, struct json_buffer *out)
+{
+    openai_head_put(g, out, "text_completion");
+    for (uint32_t i = 0; i < g->choice_count; i++) {
+        const struct choice *c = &g->choices[i];
+        json_put_format(out, "%s{\"index\":%u,\"text\":\"", i > 0 ? "," : "", i);
+        json_put_escaped(out, echo_of(g, i));
+        json_put_escaped(out, text_span(c->text, c->text_bytes));
+        json_put_literal(out, "\"");
+        logprobs_put(g, i, out);
+        json_put_format(out, ",\"finish_reason\":\"%s\"}", openai_finish_reason(c));
+    }
+    json_put_literal(out, "],\"usage\":");
+    openai_usage_put(g, out);
+    json_put_literal(out, "}");
+}
+
+static void completions_put(struct generation *g, enum generation_step step,
+                            struct json_buffer *out)
+{
+    switch (step) {
+    case STEP_WAIT:
+        break;
+    case STEP_BEGIN:
+        completions_begin(g, out);
+        break;
+    case STEP_TEXT:
+        completions_text(g, out);
+        break;
+    case STEP_CHOICE:
+        completions_end(g, out);
+        break;
+    case STEP_WHOLE:
+        completions_whole(g, out);
+        break;
+    case STEP_IDLE:
+    case STEP_END:
+    case STEP_FAILURE:
+        openai_step_put(g, step, out);
+        break;
+    }
+}
+
+// The life of a request, in the order of the calls
+
+static void completions_prepare(struct exchange *x)
+{
+    struct generation *g = generation_open(x);
+
+    completions_read(g);
+    generation_prepared(g);
+}
+
+static void completions_request(struct exchange *x)
+{
+    generation_submit(exchange_state(x), "cmpl-", chunk_make);
+}
+
+static void completions_answer(struct exchange *x)
+{
+    struct generation *g = exchange_state(x);
+    struct json_buffer out = {0};
+    enum generation_step step;
+
+    while ((step = generation_next(g)) != STEP_WAIT) {
+        completions_put(g, step, &out);
+        generation_send(g, step, &out);
+    }
+    json_buffer_free(&out);
+}
+
+static void completions_second(struct exchange *x, uint64_t now_ns)
+{
+    generation_clock(exchange_state(x), now_ns);
+    completions_answer(x);
+}
+
+static void completions_cut(struct exchange *x, const struct http_failure *failure)
+{
+    generation_cut(exchange_state(x), failure);
+    completions_answer(x);
+}
+
+const struct route completions_routes[] = {
+    {
+        .method = "POST",
+        .path = "/v1/completions",
+        .shape = SHAPE_OPENAI,
+        .flags = ROUTE_BEARER | ROUTE_JSON,
+        .inline_bytes_max = BODY_INLINE_BYTES_MAX,
+        .on_prepare = completions_prepare,
+        .on_request = completions_request,
+        .on_ready = completions_answer,
+        .on_room = completions_answer,
+        .on_second = completions_second,
+        .on_cut = completions_cut,
+        .on_gone = generation_gone,
+    },
+    {.path = NULL},
+};

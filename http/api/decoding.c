@@ -1,0 +1,267 @@
+// Decoding fields: see decoding.h.
+#include "http/api/decoding.h"
+
+#include "http/api/not_served.h"
+#include "base/random.h"
+
+#include <math.h>
+
+enum { STOPS_MAX = 16, BIAS_MAX = 1024 };
+
+static const struct field_rule stream_rows[] = {
+    FIELD_TYPED("include_usage", "b"),
+    FIELD_TYPED("continuous_usage_stats", "b"),
+    FIELD_HARMLESS("include_obfuscation", "b"),
+};
+static const struct field_rules stream_members = FIELD_RULES(stream_rows, NULL);
+
+static const struct field_rule decoding_rows[] = {
+    FIELD_READ_BY("model"),
+    FIELD_READ_BY("max_tokens"),
+    FIELD_READ_BY("stream"),
+    FIELD_OBJECT("stream_options", stream_members),
+    FIELD_READ_BY("n"),
+    FIELD_READ_BY("temperature"),
+    FIELD_READ_BY("top_p"),
+    FIELD_READ_BY("top_k"),
+    FIELD_READ_BY("min_p"),
+    FIELD_READ_BY("seed"),
+    FIELD_READ_BY("presence_penalty"),
+    FIELD_READ_BY("frequency_penalty"),
+    FIELD_READ_BY("repetition_penalty"),
+    FIELD_READ_BY("repeat_penalty"),
+    FIELD_READ_BY("logit_bias"),
+    FIELD_READ_BY("stop"),
+    FIELD_READ_BY("stop_token_ids"),
+    FIELD_READ_BY("include_stop_str_in_output"),
+    FIELD_READ_BY("min_tokens"),
+    FIELD_READ_BY("ignore_eos"),
+    FIELD_READ_BY("skip_special_tokens"),
+
+    FIELD_HARMLESS("user", "s"),
+    FIELD_HARMLESS("metadata", "o"),
+    FIELD_HARMLESS("safety_identifier", "s"),
+    FIELD_HARMLESS("store", "b"),
+    FIELD_HARMLESS("service_tier", "s"),
+    FIELD_HARMLESS("cache_prompt", "b"),
+};
+const struct field_rules decoding_rules = FIELD_RULES(decoding_rows, &generation_not_served);
+
+void decoding_read_sampling(struct generation *g, double temperature_max, int64_t top_k_min)
+{
+    struct fields *f = &g->call.fields;
+    const struct model_facts *facts = g->call.model->facts;
+    bool own = g->call.model->sampling_defaults;
+    double temperature = own && !isnan(facts->default_temperature) ? facts->default_temperature : 1;
+    double top_p = own && !isnan(facts->default_top_p) ? facts->default_top_p : 1;
+    int64_t top_k = own && facts->default_top_k > 0 ? facts->default_top_k : 0;
+
+    temperature =
+        fields_number(f, "temperature", (struct number_range){0, temperature_max, temperature});
+    top_p = fields_number(f, "top_p", (struct number_range){0, 1, top_p});
+    top_k = fields_integer(f, "top_k", (struct integer_range){top_k_min, INT64_MAX, top_k});
+    g->submit.sampling = (struct sampling){
+        .temperature = temperature < 1e-5 ? 0 : (float)temperature,
+        .top_p = (float)top_p,
+        .top_k = top_k <= 0          ? 0
+                 : top_k < INT32_MAX ? (uint32_t)top_k
+                                     : INT32_MAX,
+        .repetition = 1,
+        .seed = random_seed(),
+    };
+}
+
+static void stop_add(struct generation *g, const json_t *value, const char *path, uint32_t max)
+{
+    struct fields *f = &g->call.fields;
+    struct text string = json_text(value);
+
+    if (!string.at) {
+        fields_fail(f, HTTP_INVALID_TYPE, path, "must be a string");
+    } else if (string.bytes > STOP_BYTES_MAX) {
+        fields_fail(f, HTTP_INVALID_VALUE, path, "must be at most %d bytes long, got %zu",
+                    STOP_BYTES_MAX, string.bytes);
+    } else if (string.bytes > 0) {
+        check(g->options.stops.count < max, "%u stop strings", max);
+        struct text copy = arena_copy(f->arena, string);
+        g->options.stops.strings[g->options.stops.count++] =
+            copy.at ? copy : (struct text){"\n", 1};
+    }
+}
+
+void decoding_read_stops(struct generation *g, const char *name, bool string_allowed, uint32_t max)
+{
+    struct fields *f = &g->call.fields;
+    const json_t *value = fields_get(f, name);
+    size_t n = json_array_size(value);
+
+    if (!value)
+        return;
+    if (string_allowed && json_is_string(value)) {
+        stop_add(g, value, name, max);
+        return;
+    }
+    if (!json_is_array(value)) {
+        fields_fail(f, HTTP_INVALID_TYPE, name, "must be %san array of strings",
+                    string_allowed ? "a string or " : "");
+    } else if (n > max) {
+        fields_fail(f, HTTP_INVALID_VALUE, name, "must hold at most %u strings, got %zu", max, n);
+    }
+    for (size_t i = 0; i < n && !f->failed; i++)
+        stop_add(g, json_array_get(value, i), fields_path(f, "%s[%zu]", name, i), max);
+}
+
+static void stream_read(struct generation *g)
+{
+    const json_t *options = fields_get(&g->call.fields, "stream_options");
+
+    g->stream = fields_bool(&g->call.fields, "stream", false);
+    g->include_usage = json_is_true(json_object_get(options, "include_usage"));
+    g->continuous_usage =
+        g->include_usage && json_is_true(json_object_get(options, "continuous_usage_stats"));
+}
+
+// A penalty that is all but nothing is as strong as this one: it makes every token that was seen
+// as unlikely or as likely as can be, and logits stay finite.
+static const double repetition_least = 1e-4;
+
+static void penalties_read(struct generation *g)
+{
+    struct fields *f = &g->call.fields;
+    struct sampling *s = &g->submit.sampling;
+    const char *name =
+        fields_get(f, "repetition_penalty") ? "repetition_penalty" : "repeat_penalty";
+
+    s->presence = (float)fields_number(f, "presence_penalty", (struct number_range){-2, 2, 0});
+    s->frequency = (float)fields_number(f, "frequency_penalty", (struct number_range){-2, 2, 0});
+    double repetition = fields_number(f, name, (struct number_range){0, 2, 1});
+    if (repetition == 0)
+        fields_fail(f, HTTP_INVALID_VALUE, name, "must be above 0");
+    s->repetition = (float)(repetition < repetition_least ? repetition_least : repetition);
+}
+
+static uint32_t vocab_of(const struct generation *g)
+{
+    return g->call.model->facts->vocab;
+}
+
+// A decimal token id without needless zeros; false: it is none of the model's.
+static bool id_parse(struct text digits, uint32_t vocab, int32_t *out)
+{
+    uint64_t id = 0;
+
+    if (digits.bytes == 0 || digits.bytes > 10 || (digits.bytes > 1 && digits.at[0] == '0'))
+        return false;
+    for (size_t i = 0; i < digits.bytes; i++) {
+        if (digits.at[i] < '0' || digits.at[i] > '9')
+            return false;
+        id = 10 * id + (uint64_t)(digits.at[i] - '0');
+    }
+    *out = (int32_t)id;
+    return id < vocab;
+}
+
+static void bias_read(struct generation *g)
+{
+    struct fields *f = &g->call.fields;
+    const json_t *value = fields_get(f, "logit_bias");
+    size_t count = json_object_size(value), bytes;
+    const char *name;
+    json_t *each;
+
+    if (value && !json_is_object(value)) {
+        fields_fail(f, HTTP_INVALID_TYPE, "logit_bias", "must be an object");
+    } else if (count > BIAS_MAX) {
+        fields_fail(f, HTTP_INVALID_VALUE, "logit_bias", "must hold at most %d tokens, got %zu",
+                    BIAS_MAX, count);
+    }
+    if (f->failed || count == 0)
+        return;
+    struct token_bias *bias = arena_take(f->arena, count * sizeof *bias);
+    if (!bias) {
+        fields_fail(f, HTTP_TOO_LARGE, "logit_bias", "is too large");
+        return;
+    }
+    g->submit.bias = bias;
+    json_object_keylen_foreach((json_t *)value, name, bytes, each)
+    {
+        struct token_bias *b = &bias[g->submit.bias_count++];
+        const char *path = fields_path(f, "logit_bias.%s", name);
+        double number = json_number_value(each);
+        if (!id_parse(text_span(name, bytes), vocab_of(g), &b->token)) {
+            fields_fail(f, HTTP_INVALID_VALUE, path, "must be named by a token id below %u",
+                        vocab_of(g));
+        } else if (!json_is_number(each)) {
+            fields_fail(f, HTTP_INVALID_TYPE, path, "must be a number");
+        } else if (!(number >= -100 && number <= 100)) {
+            fields_fail(f, HTTP_INVALID_VALUE, path, "must be between -100 and 100, got %.15g",
+                        number);
+        }
+        b->value = (float)number;
+    }
+}
+
+static void stop_ids_read(struct generation *g)
+{
+    struct fields *f = &g->call.fields;
+    const json_t *value = fields_get(f, "stop_token_ids");
+    size_t count = json_array_size(value);
+
+    if (value && !json_is_array(value)) {
+        fields_fail(f, HTTP_INVALID_TYPE, "stop_token_ids", "must be an array of token ids");
+    } else if (count > REQUEST_STOP_IDS_MAX) {
+        fields_fail(f, HTTP_INVALID_VALUE, "stop_token_ids", "must hold at most %d ids, got %zu",
+                    REQUEST_STOP_IDS_MAX, count);
+    }
+    if (f->failed || count == 0)
+        return;
+    int32_t *ids = arena_take(f->arena, count * sizeof *ids);
+    if (!ids)
+        fields_fail(f, HTTP_TOO_LARGE, "stop_token_ids", "is too large");
+    for (size_t i = 0; i < count && !f->failed; i++) {
+        const json_t *each = json_array_get(value, i);
+        const char *path = fields_path(f, "stop_token_ids[%zu]", i);
+        int64_t id = 0;
+        if (!json_is_number(each) || !json_integer_exact(each, &id))
+            fields_fail(f, HTTP_INVALID_TYPE, path, "must be a token id");
+        else if (id < 0 || id >= vocab_of(g))
+            fields_fail(f, HTTP_INVALID_VALUE, path, "must be a token id below %u, got %lld",
+                        vocab_of(g), (long long)id);
+        ids[i] = (int32_t)id;
+    }
+    g->submit.stop_ids = ids;
+    g->submit.stop_id_count = (uint32_t)count;
+}
+
+static void end_read(struct generation *g, uint32_t tokens_max)
+{
+    struct fields *f = &g->call.fields;
+    int64_t most = tokens_max > 0 ? tokens_max : UINT32_MAX;
+
+    g->submit.max_tokens = tokens_max;
+    g->options.stops_from =
+        (uint32_t)fields_integer(f, "min_tokens", (struct integer_range){0, most, 0});
+    g->submit.sampling.output_min = g->options.stops_from;
+    g->submit.ignore_end = fields_bool(f, "ignore_eos", false);
+    g->options.stops.included = fields_bool(f, "include_stop_str_in_output", false);
+    g->options.special_shown = !fields_bool(f, "skip_special_tokens", true);
+    decoding_read_stops(g, "stop", true, STOPS_MAX);
+    stop_ids_read(g);
+}
+
+void decoding_read(struct generation *g, uint32_t tokens_max)
+{
+    struct fields *f = &g->call.fields;
+
+    decoding_read_sampling(g, 2, -1);
+    int64_t seed = fields_integer(f, "seed", (struct integer_range){INT64_MIN, INT64_MAX, 0});
+    if (fields_get(f, "seed"))
+        g->submit.sampling.seed = (uint64_t)seed;
+    g->submit.sampling.min_p = (float)fields_number(f, "min_p", (struct number_range){0, 1, 0});
+    g->submit.choice_count =
+        (uint32_t)fields_integer(f, "n", (struct integer_range){1, g->call.model->choices_max, 1});
+    penalties_read(g);
+    bias_read(g);
+    end_read(g, tokens_max);
+    stream_read(g);
+}

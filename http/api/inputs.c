@@ -1,0 +1,193 @@
+// Inputs: see inputs.h.
+#include "http/api/inputs.h"
+
+#include <string.h>
+
+enum { ID_WORK = 4 }; // reading an id takes as long as parsing so many bytes of JSON
+
+// more: counting stopped at `tokens`, there are more.
+static void length_fail(struct inputs *in, const char *path, uint32_t tokens, bool more)
+{
+    fields_fail_length(&in->call->fields, path, in->field,
+                       &(struct field_length){in->call->model->facts->max_model_len, tokens, more});
+}
+
+static void tokens_add(struct inputs *in, const char *path, const int32_t *tokens, uint32_t count)
+{
+    struct fields *f = &in->call->fields;
+
+    if (count > in->token_max && !in->truncate) {
+        length_fail(in, path, count, false);
+        return;
+    }
+    count = count < in->token_max ? count : in->token_max;
+    if (count == 0)
+        fields_fail(f, HTTP_INVALID_VALUE, path, "must hold at least one token");
+    else if (!token_list_add(&in->list, tokens, count))
+        fields_fail(f, HTTP_TOO_LARGE, path, "is too large");
+}
+
+// STATUS_TOO_LARGE: more than `most` tokens.
+static enum status text_encode(struct inputs *in, struct text text, unsigned flags,
+                               struct arena *arena, uint32_t most, int32_t **tokens,
+                               uint32_t *count)
+{
+    struct error err;
+    const struct tokenizer *tokenizer = in->call->model->tokenizer;
+    uint32_t bound = tokenizer_bound(tokenizer, text.bytes);
+    bound = bound < most ? bound : most;
+    *tokens = arena_take(arena, (size_t)bound * sizeof **tokens);
+    unsigned in_text = in->call->model->special_in_text ? ENCODE_ADDED_TOKENS : ENCODE_PLAIN;
+    struct encode_args encode = {
+        .text = text, .flags = flags | in_text, .arena = arena, .slice = in->call->slice};
+
+    return *tokens ? tokenizer_encode(tokenizer, &encode, *tokens, bound, count, &err)
+                   : STATUS_NO_ROOM;
+}
+
+// Cuts tokens of the text itself off the right: closing special tokens stay. tokens: [count],
+// special tokens included; returns the new count.
+static uint32_t text_cut(struct inputs *in, struct text text, int32_t *tokens, uint32_t count,
+                         struct arena *arena)
+{
+    uint32_t own_count = 0, before = 0;
+    int32_t *own;
+    bool made =
+        text_encode(in, text, ENCODE_PLAIN, arena, UINT32_MAX, &own, &own_count) == STATUS_OK;
+    uint32_t added = made && count > own_count ? count - own_count : 0;
+
+    if (!in->special || added == 0 || added >= in->token_max)
+        return in->token_max;
+    while (before < added && memcmp(tokens + before, own, own_count * sizeof *own) != 0)
+        before++;
+    uint32_t after = added - before;
+    memmove(tokens + in->token_max - after, tokens + count - after, after * sizeof *tokens);
+    return in->token_max;
+}
+
+static void text_add(struct inputs *in, const char *path, struct text text, struct arena *arena)
+{
+    struct fields *f = &in->call->fields;
+    uint32_t count = 0;
+
+    if (text.bytes == 0) {
+        fields_fail(f, HTTP_INVALID_VALUE, path, "must not be an empty string");
+        return;
+    }
+    arena_reset(arena);
+    int32_t *tokens;
+    unsigned flags = in->special ? ENCODE_SPECIAL : ENCODE_PLAIN;
+    uint32_t window = in->call->model->facts->max_model_len;
+    uint32_t most = in->truncate ? UINT32_MAX : window; // what is cut is encoded whole
+    enum status status = text_encode(in, text, flags, arena, most, &tokens, &count);
+    if (encoding_stopped(status, count, most)) {
+        length_fail(in, path, count, true);
+        return;
+    }
+    if (status != STATUS_OK) {
+        fields_fail(f, HTTP_TOO_LARGE, path, "is too large");
+        return;
+    }
+    if (in->truncate && count > in->token_max)
+        count = text_cut(in, text, tokens, count, arena);
+    tokens_add(in, path, tokens, count);
+}
+
+// An array of token ids, used as given.
+static void ids_add(struct inputs *in, const char *path, const json_t *ids, struct arena *arena)
+{
+    struct fields *f = &in->call->fields;
+    const struct served_model *model = in->call->model;
+    uint32_t vocab = model->facts->vocab ? model->facts->vocab : tokenizer_vocab(model->tokenizer);
+    size_t n = json_array_size(ids), i;
+    json_t *value;
+
+    arena_reset(arena);
+    int32_t *tokens = arena_take(arena, (n + 1) * sizeof *tokens);
+    if (!tokens) {
+        fields_fail(f, HTTP_TOO_LARGE, path, "is too large");
+        return;
+    }
+    json_array_foreach(ids, i, value)
+    {
+        int64_t id;
+        if (!json_is_number(value) || !json_integer_exact(value, &id)) {
+            fields_fail(f, HTTP_INVALID_TYPE, fields_path(f, "%s[%zu]", path, i),
+                        "must be a token id; strings and ids cannot be mixed");
+            return;
+        }
+        if (id < 0 || id >= vocab) {
+            fields_fail(f, HTTP_INVALID_VALUE, fields_path(f, "%s[%zu]", path, i),
+                        "must be a token id below %u, got %lld", vocab, (long long)id);
+            return;
+        }
+        tokens[i] = (int32_t)id;
+    }
+    if (fields_spend(f, n * ID_WORK))
+        tokens_add(in, path, tokens, n > UINT32_MAX ? UINT32_MAX : (uint32_t)n);
+}
+
+static void inputs_add(struct inputs *in, const json_t *input, struct arena *arena)
+{
+    struct fields *f = &in->call->fields;
+    bool strings = json_is_string(json_array_get(input, 0));
+    size_t i;
+    json_t *value;
+
+    json_array_foreach(input, i, value)
+    {
+        const char *path = fields_path(f, "%s[%zu]", in->field, i);
+        if (f->failed)
+            return;
+        if (strings && json_is_string(value)) {
+            text_add(in, path, json_text(value), arena);
+        } else if (!strings && json_is_array(value)) {
+            ids_add(in, path, value, arena);
+        } else {
+            fields_fail(f, HTTP_INVALID_TYPE, path, "must be %s like the inputs before it",
+                        strings ? "a string" : "an array of token ids");
+        }
+    }
+}
+
+static bool form_is_right(struct inputs *in, const json_t *input)
+{
+    struct fields *f = &in->call->fields;
+    const json_t *first = json_array_get(input, 0);
+    size_t n = json_array_size(input);
+
+    if (!json_is_string(input) && !json_is_array(input)) {
+        fields_fail(f, HTTP_INVALID_TYPE, in->field,
+                    "must be a string, an array of strings or arrays of token ids");
+    } else if (json_is_array(input) && n == 0) {
+        fields_fail(f, HTTP_INVALID_VALUE, in->field, "must not be empty");
+    } else if (n > 0 && !json_is_string(first) && !json_is_array(first) && !json_is_number(first)) {
+        fields_fail(f, HTTP_INVALID_TYPE, fields_path(f, "%s[0]", in->field),
+                    "must be a string, a token id or an array of token ids");
+    } else if (n > in->count_max && !json_is_number(first)) {
+        fields_fail(f, HTTP_INVALID_VALUE, in->field, "must hold at most %u inputs, got %zu",
+                    in->count_max, n);
+    }
+    return !f->failed;
+}
+
+void inputs_read(struct inputs *in)
+{
+    struct fields *f = &in->call->fields;
+    const json_t *input = in->json = fields_get_required(f, in->field);
+    bool single = json_is_string(input) || json_is_number(json_array_get(input, 0));
+
+    if (f->failed || !form_is_right(in, input))
+        return;
+    struct arena *arena = arena_create(0, scratch_bytes_max(in->call->info->body.bytes));
+    if (!token_list_begin(&in->list, exchange_scratch(in->call->exchange),
+                          single ? 1 : (uint32_t)json_array_size(input)))
+        fields_fail(f, HTTP_TOO_LARGE, in->field, "is too large");
+    else if (json_is_string(input))
+        text_add(in, in->field, json_text(input), arena);
+    else if (single)
+        ids_add(in, in->field, input, arena);
+    else
+        inputs_add(in, input, arena);
+    arena_destroy(arena);
+}

@@ -1,0 +1,201 @@
+// Log probabilities: see logprobs.h.
+#include "http/api/logprobs.h"
+
+#include "base/utf8.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { ENTRIES_MIN = 16 };
+
+static bool room_make(struct logprobs *l)
+{
+    uint32_t max = l->max == 0 ? ENTRIES_MIN : 2 * l->max;
+    size_t tops = (size_t)l->top_max * sizeof *l->tops;
+    struct logprob *entries =
+        arena_grow(l->arena, l->entries, l->max * sizeof *entries, max * sizeof *entries);
+    struct token_top *top =
+        tops == 0 ? NULL : arena_grow(l->arena, l->tops, l->max * tops, max * tops);
+
+    l->lost = !entries || (tops > 0 && !top);
+    if (l->lost)
+        return false;
+    l->entries = entries;
+    l->tops = top;
+    l->max = max;
+    return true;
+}
+
+void logprobs_add(struct logprobs *l, const struct logprob *entry, const struct token_top *tops)
+{
+    if (l->lost || (l->count == l->max && !room_make(l)))
+        return;
+    check(entry->top_count <= l->top_max, "%u alternatives of %u", entry->top_count, l->top_max);
+    l->entries[l->count] = *entry;
+    if (entry->top_count > 0)
+        memcpy(l->tops + (size_t)l->count * l->top_max, tops, entry->top_count * sizeof *tops);
+    l->count++;
+}
+
+void logprobs_show(struct logprobs *l, uint64_t given)
+{
+    while (l->visible < l->count && l->entries[l->visible].end <= given)
+        l->visible++;
+}
+
+void logprobs_sent(struct logprobs *l)
+{
+    uint32_t left = l->count - l->visible;
+
+    if (l->visible == 0)
+        return;
+    memmove(l->entries, l->entries + l->visible, left * sizeof *l->entries);
+    if (l->top_max > 0) {
+        memmove(l->tops, l->tops + (size_t)l->visible * l->top_max,
+                (size_t)left * l->top_max * sizeof *l->tops);
+    }
+    l->count = left;
+    l->visible = 0;
+}
+
+// Bytes that are no text become U+FFFD.
+static void lossy_put(struct json_buffer *out, struct text bytes)
+{
+    json_put_literal(out, "\"");
+    while (bytes.bytes > 0) {
+        size_t whole = utf8_valid_prefix(bytes);
+        json_put_escaped(out, text_span(bytes.at, whole));
+        bytes = text_span(bytes.at + whole, bytes.bytes - whole);
+        if (bytes.bytes == 0)
+            break;
+        size_t bad = utf8_bad_length(bytes.at, bytes.bytes);
+        json_put_literal(out, "\xEF\xBF\xBD");
+        bytes = text_span(bytes.at + bad, bytes.bytes - bad);
+    }
+    json_put_literal(out, "\"");
+}
+
+static void value_put(struct json_buffer *out, float logprob)
+{
+    if (isfinite(logprob))
+        json_put_float(out, logprob);
+    else
+        json_put_literal(out, "-9999.0");
+}
+
+static void token_put(struct json_buffer *out, struct text bytes, float logprob)
+{
+    json_put_literal(out, "{\"token\":");
+    lossy_put(out, bytes);
+    json_put_literal(out, ",\"logprob\":");
+    value_put(out, logprob);
+    json_put_literal(out, ",\"bytes\":[");
+    for (size_t i = 0; i < bytes.bytes; i++)
+        json_put_format(out, "%s%u", i > 0 ? "," : "", (unsigned char)bytes.at[i]);
+    json_put_literal(out, "]");
+}
+
+static const struct token_top *tops_of(const struct logprobs *l, uint32_t at)
+{
+    return l->tops + (size_t)at * l->top_max;
+}
+
+void logprobs_put_chat(const struct logprobs *l, const struct tokenizer *tokenizer,
+                       struct json_buffer *out)
+{
+    json_put_literal(out, "{\"content\":[");
+    for (uint32_t i = 0; i < l->visible; i++) {
+        const struct logprob *e = &l->entries[i];
+        json_put_literal(out, i > 0 ? "," : "");
+        token_put(out, tokenizer_token_bytes(tokenizer, e->token), e->logprob);
+        json_put_literal(out, ",\"top_logprobs\":[");
+        for (uint32_t k = 0; k < e->top_count; k++) {
+            const struct token_top *top = &tops_of(l, i)[k];
+            json_put_literal(out, k > 0 ? "," : "");
+            token_put(out, tokenizer_token_bytes(tokenizer, top->token), top->logprob);
+            json_put_literal(out, "}");
+        }
+        json_put_literal(out, "]}");
+    }
+    json_put_literal(out, "],\"refusal\":null}");
+}
+
+// A token as a string: its text or, where it is a part of a character, "bytes:\xe2\x80".
+static void name_put(struct json_buffer *out, struct text bytes)
+{
+    if (utf8_valid_prefix(bytes) == bytes.bytes) {
+        json_put_string(out, bytes);
+        return;
+    }
+    json_put_literal(out, "\"bytes:");
+    for (size_t i = 0; i < bytes.bytes; i++)
+        json_put_format(out, "\\\\x%02x", (unsigned char)bytes.at[i]);
+    json_put_literal(out, "\"");
+}
+
+// An alternative whose text another before it has: an object has each key once.
+static bool repeats(const struct token_top *tops, uint32_t k, const struct tokenizer *tokenizer)
+{
+    struct text own = tokenizer_token_bytes(tokenizer, tops[k].token);
+
+    for (uint32_t i = 0; i < k; i++)
+        if (text_equal(own, tokenizer_token_bytes(tokenizer, tops[i].token)))
+            return true;
+    return false;
+}
+
+// The likeliest tokens, and the one that was taken if it is none of them.
+static void map_put(const struct logprobs *l, uint32_t at, const struct tokenizer *tokenizer,
+                    struct json_buffer *out)
+{
+    const struct logprob *e = &l->entries[at];
+    const struct token_top *tops = tops_of(l, at);
+    struct text own = tokenizer_token_bytes(tokenizer, e->token);
+    bool there = false, first = true;
+
+    json_put_literal(out, "{");
+    for (uint32_t k = 0; k < e->top_count; k++) {
+        struct text bytes = tokenizer_token_bytes(tokenizer, tops[k].token);
+        if (repeats(tops, k, tokenizer))
+            continue;
+        there = there || text_equal(bytes, own);
+        json_put_literal(out, first ? "" : ",");
+        name_put(out, bytes);
+        json_put_literal(out, ":");
+        value_put(out, tops[k].logprob);
+        first = false;
+    }
+    if (!there) {
+        json_put_literal(out, first ? "" : ",");
+        name_put(out, own);
+        json_put_literal(out, ":");
+        value_put(out, e->logprob);
+    }
+    json_put_literal(out, "}");
+}
+
+void logprobs_put_legacy(const struct logprobs *l, const struct tokenizer *tokenizer,
+                         struct json_buffer *out)
+{
+    json_put_literal(out, "{\"tokens\":[");
+    for (uint32_t i = 0; i < l->visible; i++) {
+        json_put_literal(out, i > 0 ? "," : "");
+        name_put(out, tokenizer_token_bytes(tokenizer, l->entries[i].token));
+    }
+    json_put_literal(out, "],\"token_logprobs\":[");
+    for (uint32_t i = 0; i < l->visible; i++) {
+        json_put_literal(out, i > 0 ? "," : "");
+        value_put(out, l->entries[i].logprob);
+    }
+    json_put_literal(out, "],\"top_logprobs\":");
+    json_put_literal(out, l->top_max > 0 ? "[" : "null");
+    for (uint32_t i = 0; i < l->visible && l->top_max > 0; i++) {
+        json_put_literal(out, i > 0 ? "," : "");
+        map_put(l, i, tokenizer, out);
+    }
+    json_put_literal(out, l->top_max > 0 ? "]" : "");
+    json_put_literal(out, ",\"text_offset\":[");
+    for (uint32_t i = 0; i < l->visible; i++)
+        json_put_format(out, "%s%llu", i > 0 ? "," : "", (unsigned long long)l->entries[i].chars);
+    json_put_literal(out, "]}");
+}

@@ -1,0 +1,91 @@
+// See openai.h.
+#include "http/api/openai.h"
+
+static void usage_put(const struct generation *g, struct json_buffer *out)
+{
+    uint32_t output = generation_output(g);
+
+    json_put_format(out,
+                    "{\"prompt_tokens\":%u,\"completion_tokens\":%u,\"total_tokens\":%llu,"
+                    "\"prompt_tokens_details\":{\"cached_tokens\":%u}",
+                    g->prompt_tokens, output, (unsigned long long)g->prompt_tokens + output,
+                    g->cached_tokens);
+}
+
+void openai_usage_put(const struct generation *g, struct json_buffer *out)
+{
+    usage_put(g, out);
+    json_put_literal(out, ",\"completion_tokens_details\":{\"reasoning_tokens\":0}}");
+}
+
+void openai_head_put(const struct generation *g, struct json_buffer *out, const char *object)
+{
+    json_put_literal(out, "{\"id\":");
+    json_put_string(out, g->id);
+    json_put_format(out, ",\"object\":\"%s\",\"created\":%lld,\"model\":", object,
+                    (long long)g->created);
+    json_put_string(out, text_of(g->call.model->id));
+    json_put_format(out, ",\"system_fingerprint\":\"%s\",\"choices\":[",
+                    g->call.model->fingerprint);
+}
+
+const char *openai_finish_reason(const struct choice *c)
+{
+    return c->end == END_LENGTH || c->end == END_WINDOW ? "length" : "stop";
+}
+
+bool openai_chunk_make(struct generation *g, const char *object)
+{
+    struct json_buffer chunk = {0};
+
+    if (!g->stream)
+        return true;
+    json_put_literal(&chunk, "data: ");
+    openai_head_put(g, &chunk, object);
+    g->chunk = arena_copy(exchange_arena(g->call.exchange), text_span(chunk.at, chunk.bytes));
+    json_buffer_free(&chunk);
+    return g->chunk.at != NULL;
+}
+
+void openai_chunk_begin(const struct generation *g, uint32_t choice, struct json_buffer *out)
+{
+    json_put_raw(out, g->chunk);
+    json_put_format(out, "{\"index\":%u,", choice);
+}
+
+void openai_chunk_end(const struct generation *g, struct json_buffer *out)
+{
+    json_put_literal(out, "}]");
+    if (g->continuous_usage) {
+        json_put_literal(out, ",\"usage\":");
+        usage_put(g, out);
+        json_put_literal(out, "}");
+    } else if (g->include_usage) {
+        json_put_literal(out, ",\"usage\":null");
+    }
+    json_put_literal(out, "}\n\n");
+}
+
+static void end_put(const struct generation *g, struct json_buffer *out)
+{
+    if (g->include_usage) {
+        json_put_raw(out, g->chunk);
+        json_put_literal(out, "],\"usage\":");
+        usage_put(g, out);
+        json_put_literal(out, "}}\n\n");
+    }
+    json_put_literal(out, "data: [DONE]\n\n");
+}
+
+void openai_step_put(const struct generation *g, enum generation_step step, struct json_buffer *out)
+{
+    if (step == STEP_IDLE) {
+        json_put_literal(out, ": keep-alive\n\n");
+    } else if (step == STEP_END) {
+        end_put(g, out);
+    } else if (step == STEP_FAILURE) {
+        json_put_literal(out, "data: ");
+        http_error_body(out, &g->failure, SHAPE_OPENAI, g->call.info->request_id);
+        json_put_literal(out, "\n\n");
+    }
+}

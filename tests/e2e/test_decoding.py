@@ -1,0 +1,226 @@
+"""Decoding fields through the official client and as plain HTTP: several choices, log probabilities,
+penalties, biases, ends, and /v1/completions."""
+
+import functools
+import math
+
+import openai
+
+import harness
+from harness import KEY, MODELS, chat, expect, main, user
+
+
+@functools.cache
+def small():
+    """Few places for choices and penalties; a byte-level model with special tokens."""
+    return harness.start(f"demo={MODELS / 'weft-demo-chat'},max-n=16,penalty-rows=2",
+                         f"tiny={harness.tiny()}")
+
+
+def client(server=None):
+    return openai.OpenAI(base_url=(server or main()).base + "/v1", api_key=KEY, max_retries=0)
+
+
+def ask(server=None, **more):
+    args = {"model": "tiny", "messages": user("Once upon a time"), "temperature": 0, "max_tokens": 24}
+    return client(server).chat.completions.create(**{**args, **more})
+
+
+def test_n():
+    answer = ask(n=4, temperature=1, seed=3)
+    assert [c.index for c in answer.choices] == [0, 1, 2, 3]
+    texts = [c.message.content for c in answer.choices]
+    assert len(set(texts)) > 1
+    assert answer.usage.completion_tokens == 4 * 24
+    # a choice is what it is whatever is asked for beside it
+    assert ask(temperature=1, seed=3).choices[0].message.content == texts[0]
+    assert len({c.message.content for c in ask(n=3).choices}) == 1  # greedy: equal copies
+
+
+def test_n_streamed():
+    whole = [c.message.content for c in ask(n=3, temperature=1, seed=3).choices]
+    texts, ends, roles = [""] * 3, [None] * 3, [0] * 3
+    for chunk in ask(n=3, temperature=1, seed=3, stream=True, stream_options={"include_usage": True}):
+        for c in chunk.choices:
+            assert ends[c.index] is None
+            texts[c.index] += c.delta.content or ""
+            roles[c.index] += c.delta.role is not None
+            ends[c.index] = c.finish_reason
+        usage = chunk.usage
+    assert texts == whole and ends == ["length"] * 3 and roles == [1] * 3
+    assert usage.completion_tokens == 72
+
+
+def test_a_stop_string_ends_one_choice():
+    texts = [c.message.content for c in ask(n=4, temperature=1, seed=3).choices]
+    # a word of one answer that no other has
+    word = next(w for w in texts[0].split() if len(w) > 2 and not any(w in t for t in texts[1:]))
+    answer = ask(n=4, temperature=1, seed=3, stop=[word])
+    assert answer.choices[0].message.content == texts[0][: texts[0].index(word)]
+    assert answer.choices[0].finish_reason == "stop"
+    assert [c.message.content for c in answer.choices[1:]] == texts[1:]
+    assert {c.finish_reason for c in answer.choices[1:]} == {"length"}
+    shown = ask(n=4, temperature=1, seed=3, stop=[word],
+                extra_body={"include_stop_str_in_output": True})
+    assert shown.choices[0].message.content == texts[0][: texts[0].index(word) + len(word)]
+
+
+def test_a_prompt_is_computed_once():
+    name = r'weft_prompt_tokens_computed_total\{model_name="demo"'
+    server = small()
+    before = server.metric(name)
+    answer = ask(server, model="demo", messages=user("computed once " * 60), n=8, temperature=1)
+    computed = server.metric(name) - before
+    prompt = answer.usage.prompt_tokens
+    assert prompt > 500
+    assert prompt - 64 <= computed <= prompt + 8 * 64, (prompt, computed)
+
+
+def test_limits():
+    expect(chat(main(), n=9), 400, "invalid_value", "n")
+    expect(chat(small(), model="demo", n=17), 400, "invalid_value", "n")
+    assert len(ask(small(), model="demo", n=16, max_tokens=2).choices) == 16
+
+
+def test_logprobs():
+    answer = ask(logprobs=True, top_logprobs=5)
+    content = answer.choices[0].logprobs.content
+    assert len(content) == 24
+    text = b"".join(bytes(e.bytes) for e in content).decode()
+    assert text.strip() == answer.choices[0].message.content.strip()
+    for entry in content:
+        tops = [t.logprob for t in entry.top_logprobs]
+        assert len(tops) == 5 and tops == sorted(tops, reverse=True) and tops[0] <= 0
+        assert entry.logprob == tops[0]  # greedy: the likeliest
+        assert sum(math.exp(t) for t in tops) <= 1.0001
+    # of the raw distribution: neither temperature nor a bias of all others changes them
+    hot = ask(logprobs=True, top_logprobs=5, temperature=2, seed=1, max_tokens=1)
+    assert [t.logprob for t in hot.choices[0].logprobs.content[0].top_logprobs] == [
+        t.logprob for t in content[0].top_logprobs]
+
+
+def test_logprobs_streamed():
+    whole = ask(logprobs=True, top_logprobs=2, n=2, temperature=1, seed=5, stop=["the"])
+    text, entries = [b"", b""], [[], []]
+    for chunk in ask(logprobs=True, top_logprobs=2, n=2, temperature=1, seed=5, stop=["the"],
+                     stream=True):
+        for c in chunk.choices:
+            text[c.index] += (c.delta.content or "").encode()
+            if c.logprobs:
+                entries[c.index] += c.logprobs.content
+                got = b"".join(bytes(e.bytes) for e in entries[c.index])
+                assert text[c.index].lstrip().startswith(got.lstrip()) or not got.strip()
+    for c, own, bytes_ in zip(whole.choices, entries, text):
+        assert c.logprobs.content == own
+        assert c.message.content.encode() == bytes_
+
+
+def test_bias_and_stop_ids():
+    first = ask(logprobs=True, top_logprobs=1, max_tokens=1)
+    names = client(small()).completions.create(model="tiny", prompt="x", max_tokens=1)
+    assert names.object == "text_completion"
+    forced = ask(logit_bias={"100": 100}, max_tokens=5, logprobs=True)
+    assert len({e.token for e in forced.choices[0].logprobs.content}) == 1
+    assert forced.choices[0].message.content != first.choices[0].message.content
+    stopped = ask(logit_bias={"100": 100}, extra_body={"stop_token_ids": [100]})
+    assert stopped.choices[0].finish_reason == "stop"
+    assert stopped.choices[0].message.content == ""
+    later = ask(logit_bias={"100": 100}, extra_body={"stop_token_ids": [100], "min_tokens": 7})
+    assert later.usage.completion_tokens == 8
+
+
+def test_penalties():
+    """Repetition in a text that repeats: the penalised one has more different tokens."""
+    def distinct(**more):
+        answer = ask(logprobs=True, max_tokens=120, logit_bias={"100": 4, "101": 4}, **more)
+        return len({e.token for e in answer.choices[0].logprobs.content})
+
+    plain = distinct()
+    assert distinct(frequency_penalty=2) > plain
+    assert distinct(presence_penalty=2) > plain
+    assert distinct(extra_body={"repetition_penalty": 2}) > plain
+
+
+def test_penalised_requests_wait_their_turn():
+    """Six choices with penalties and two rows for them: all come, as they are without the wait."""
+    many = ask(small(), model="demo", n=6, presence_penalty=1, temperature=1, seed=9,
+               extra_body={"ignore_eos": True})
+    assert [c.finish_reason for c in many.choices] == ["length"] * 6
+    one = ask(small(), model="demo", presence_penalty=1, temperature=1, seed=9,
+              extra_body={"ignore_eos": True})
+    assert one.choices[0].message.content == many.choices[0].message.content
+
+
+def test_special_tokens():
+    """The end token of the demo model, made likely and shown."""
+    more = {"ignore_eos": True, "skip_special_tokens": False}
+    answer = ask(small(), model="demo", max_tokens=4, logit_bias={"502": 100}, extra_body=more)
+    assert answer.choices[0].message.content == "<|im_end|>" * 4
+    hidden = ask(small(), model="demo", max_tokens=4, logit_bias={"502": 100}, logprobs=True,
+                 extra_body={"ignore_eos": True})
+    assert hidden.choices[0].message.content == "" and hidden.choices[0].logprobs.content == []
+
+
+def test_completions():
+    plain = client().completions.create(model="tiny", prompt="Once upon a time", temperature=0,
+                                        max_tokens=24)
+    assert plain.id.startswith("cmpl-")
+    assert plain.choices[0].text.lstrip() == harness.generate("Once upon a time", 24)["text"].lstrip()
+    assert plain.usage.completion_tokens == 24
+    stream = client().completions.create(model="tiny", prompt="Once upon a time", temperature=0,
+                                         max_tokens=24, stream=True)
+    chunks = list(stream)
+    assert "".join(c.choices[0].text for c in chunks) == plain.choices[0].text
+    assert chunks[-1].choices[0].finish_reason == "length"
+    echo = client().completions.create(model="tiny", prompt="Once upon a time", temperature=0,
+                                       max_tokens=24, echo=True)
+    assert echo.choices[0].text == "Once upon a time" + plain.choices[0].text
+
+
+def test_completions_of_many_prompts():
+    prompts = ["Once upon a time", "The sea", "A"]
+    alone = [client().completions.create(model="tiny", prompt=p, temperature=1, seed=4, n=2,
+                                         max_tokens=12) for p in prompts]
+    both = client().completions.create(model="tiny", prompt=prompts, temperature=1, seed=4, n=2,
+                                       max_tokens=12)
+    assert [c.text for c in both.choices] == [c.text for a in alone for c in a.choices]
+    assert both.usage.prompt_tokens == sum(a.usage.prompt_tokens for a in alone)
+    assert both.usage.completion_tokens == 6 * 12
+    ids = client().completions.create(model="tiny", prompt=[[5, 6, 7], [8]], max_tokens=3)
+    assert len(ids.choices) == 2 and ids.usage.prompt_tokens == 4
+
+
+def test_completions_logprobs():
+    answer = client().completions.create(model="tiny", prompt="Once upon a time", temperature=0,
+                                         max_tokens=12, logprobs=3)
+    got = answer.choices[0].logprobs
+    assert len(got.tokens) == len(got.token_logprobs) == len(got.top_logprobs) == 12
+    assert "".join(got.tokens).strip() == answer.choices[0].text.strip()
+    for token, value, top in zip(got.tokens, got.token_logprobs, got.top_logprobs):
+        assert top[token] == value == max(top.values())
+    offsets = got.text_offset
+    assert offsets[0] == 0 and offsets == sorted(offsets)
+
+
+def test_completions_errors():
+    def post(**body):
+        return main().post("/v1/completions", {"model": "tiny", "prompt": "x", **body})
+
+    expect(post(suffix="y"), 400, "unsupported_parameter", "suffix")
+    expect(post(best_of=2), 400, "unsupported_parameter", "best_of")
+    expect(post(echo=True, logprobs=1), 400, "unsupported_value", "logprobs")
+    expect(post(prompt=["a"] * 9), 400, "invalid_value", "prompt")
+    expect(post(prompt="word " * 4000), 400, "context_length_exceeded", "prompt")
+    expect(post(prompt=[99999999]), 400, "invalid_value", "prompt[0]")
+    expect(post(model="embed"), 400, "unsupported_model", "model")
+    expect(post(max_tokens=0), 400, "invalid_value", "max_tokens")
+
+
+def test_template_variables():
+    """A thinking switch and an effort that the template writes into the prompt."""
+    plain = harness.prompt_tokens(chat(main(), model="chatml", max_tokens=1))
+    same = harness.prompt_tokens(chat(main(), model="chatml", max_tokens=1, reasoning_effort="high",
+                                      chat_template_kwargs={"anything": [1, {"a": None}]}))
+    assert same == plain  # a template that asks for none of them
+    expect(chat(main(), chat_template_kwargs={"messages": []}), 400, "unsupported_parameter",
+           "chat_template_kwargs.messages")

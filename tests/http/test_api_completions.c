@@ -1,0 +1,239 @@
+// /v1/completions against the doubles of exchange and port: prompts of every form, echo, log
+// probabilities in their older shape, streams byte for byte.
+#include "api_fake.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define PATH "/v1/completions"
+#define HI "\"model\":\"m\",\"prompt\":\"hi\""
+
+#define HEAD                                                                                       \
+    "data: {\"id\":\"ID\",\"object\":\"text_completion\",\"created\":0,\"model\":\"m\","           \
+    "\"system_fingerprint\":\"fp_test\",\"choices\":["
+#define CHUNK(index, text, finish)                                                                 \
+    HEAD "{\"index\":" index ",\"text\":\"" text "\",\"logprobs\":null,\"finish_reason\":" finish  \
+         "}]}\n\n"
+
+static void expect_prompt(const char *want)
+{
+    char *prompt = fake_prompt();
+    assert_string_equal(prompt, want);
+    free(prompt);
+}
+
+static void test_whole(void **state)
+{
+    (void)state;
+    fake_request(PATH, "{" HI "}");
+    expect_prompt("^hi$"); // the fake tokenizer's own special tokens
+    fake_text("Hello.");
+    fake_finish(FINISH_STOP, FAKE_END);
+    fake_ready();
+    assert_int_equal(fake.status, 200);
+    assert_string_equal(
+        fake_events(),
+        "{\"id\":\"ID\",\"object\":\"text_completion\",\"created\":0,\"model\":\"m\","
+        "\"system_fingerprint\":\"fp_test\",\"choices\":[{\"index\":0,\"text\":\"Hello.\","
+        "\"logprobs\":null,\"finish_reason\":\"stop\"}],\"usage\":{\"prompt_tokens\":4,"
+        "\"completion_tokens\":7,\"total_tokens\":11,\"prompt_tokens_details\":{\"cached_tokens\":"
+        "3},"
+        "\"completion_tokens_details\":{\"reasoning_tokens\":0}}}");
+}
+
+static void test_stream(void **state)
+{
+    (void)state;
+    fake_request(PATH, "{" HI ",\"stream\":true}");
+    fake_text("He\"l");
+    fake_ready();
+    fake_finish(FINISH_LENGTH, 'o');
+    fake_ready();
+    assert_string_equal(fake_events(), CHUNK("0", "He\\\"l", "null") CHUNK("0", "o", "null")
+                                           CHUNK("0", "", "\"length\"") "data: [DONE]\n\n");
+    assert_true(fake.ended);
+}
+
+static void test_stream_usage(void **state)
+{
+    (void)state;
+    fake_request(PATH, "{" HI ",\"stream\":true,\"stream_options\":{\"include_usage\":true}}");
+    fake_finish(FINISH_STOP, FAKE_END);
+    fake_ready();
+    assert_non_null(strstr(fake.sent, "\"choices\":[],\"usage\":{\"prompt_tokens\":4,"
+                                      "\"completion_tokens\":1,"));
+}
+
+// A stream in the queue says that it lives, without a choice that clients would take for text.
+static void test_queue(void **state)
+{
+    (void)state;
+    fake_request(PATH, "{" HI ",\"stream\":true}");
+    fake_second(4);
+    assert_int_equal(fake.answers, 0);
+    fake_second(5);
+    assert_string_equal(fake.sent, ": keep-alive\n\n");
+    fake_text("a");
+    fake_ready();
+    assert_non_null(strstr(fake_events(), CHUNK("0", "a", "null")));
+}
+
+static void test_prompts(void **state)
+{
+    (void)state;
+    fake_request(PATH, "{\"model\":\"m\",\"prompt\":[\"ab\",\"c\"],\"n\":2,"
+                       "\"add_special_tokens\":false}");
+    expect_prompt("abc");
+    assert_int_equal(fake.sequence_count, 2);
+    assert_int_equal(fake.choice_count, 2);
+    assert_int_equal(fake.starts[1], 2);
+    assert_int_equal(fake.starts[2], 3);
+    for (uint32_t i = 0; i < 4; i++) {
+        fake_choice(i);
+        fake_token('0' + (int32_t)i);
+        fake_finish(FINISH_STOP, FAKE_END);
+    }
+    fake_ready();
+    assert_non_null(strstr(fake.sent, "{\"index\":0,\"text\":\"0\""));
+    assert_non_null(strstr(fake.sent, "{\"index\":3,\"text\":\"3\""));
+    assert_non_null(strstr(fake.sent, "\"prompt_tokens\":3,\"completion_tokens\":8,"));
+
+    fake_again();
+    fake_request(PATH, "{\"model\":\"m\",\"prompt\":[97,98.0]}");
+    expect_prompt("ab"); // ids as they are
+    fake_again();
+    fake_request(PATH, "{\"model\":\"m\",\"prompt\":[[97],[98,99]]}");
+    expect_prompt("abc");
+    assert_int_equal(fake.sequence_count, 2);
+}
+
+// Markers in a prompt are text unless the model's option says otherwise.
+static void test_special_tokens_in_text(void **state)
+{
+    (void)state;
+    fake_request(PATH, "{" HI ",\"add_special_tokens\":false}");
+    assert_int_equal(fake.tokens[0], 'h');
+    fake_again();
+    fake_special_in_text();
+    fake_request(PATH, "{" HI ",\"add_special_tokens\":false}");
+    assert_int_equal(fake.tokens[0], 1000 + 'h');
+}
+
+static void test_echo(void **state)
+{
+    (void)state;
+    fake_request(PATH, "{\"model\":\"m\",\"prompt\":[\"a\\\"\",\"b\"],\"n\":2,\"echo\":true}");
+    for (uint32_t i = 0; i < 4; i++) {
+        fake_choice(i);
+        fake_token('0' + (int32_t)i);
+        fake_finish(FINISH_STOP, FAKE_END);
+    }
+    fake_ready();
+    assert_non_null(strstr(fake.sent, "{\"index\":0,\"text\":\"a\\\"0\""));
+    assert_non_null(strstr(fake.sent, "{\"index\":1,\"text\":\"a\\\"1\""));
+    assert_non_null(strstr(fake.sent, "{\"index\":2,\"text\":\"b2\""));
+    assert_non_null(strstr(fake.sent, "{\"index\":3,\"text\":\"b3\""));
+
+    fake_again();
+    fake_request(PATH, "{\"model\":\"m\",\"prompt\":[97,98],\"echo\":true,\"stream\":true}");
+    fake_text("c");
+    fake_finish(FINISH_STOP, FAKE_END);
+    fake_ready();
+    assert_string_equal(fake_events(), CHUNK("0", "ab", "null") CHUNK("0", "c", "null")
+                                           CHUNK("0", "", "\"stop\"") "data: [DONE]\n\n");
+}
+
+static const struct token_top tops[] = {{'H', -0.125f}, {0xC3, -2.5f}, {'H', -9.0f}};
+
+static void test_logprobs(void **state)
+{
+    (void)state;
+    fake_request(PATH, "{" HI ",\"logprobs\":3}");
+    fake_token('H');
+    fake_logprob(-0.125f, tops, 3);
+    fake_token(0xC3);
+    fake_logprob(-1, tops, 1);
+    fake_token(0xA9);
+    fake_token('x');
+    fake_logprob(-3, tops, 2);
+    fake_finish(FINISH_STOP, FAKE_END);
+    fake_ready();
+    const char *at = strstr(fake.sent, "\"logprobs\":{");
+    assert_non_null(at);
+    // a part of a character has a name of its own, each name stands once, and the token that was
+    // taken is there; offsets are in characters
+    const char want[] =
+        "\"logprobs\":{\"tokens\":[\"H\",\"bytes:\\\\xc3\",\"bytes:\\\\xa9\",\"x\"],"
+        "\"token_logprobs\":[-0.125,-1.0,0.0,-3.0],\"top_logprobs\":["
+        "{\"H\":-0.125,\"bytes:\\\\xc3\":-2.5},{\"H\":-0.125,\"bytes:\\\\xc3\":-1.0},"
+        "{\"bytes:\\\\xa9\":0.0},{\"H\":-0.125,\"bytes:\\\\xc3\":-2.5,\"x\":-3.0}],"
+        "\"text_offset\":[0,1,1,2]},";
+    if (strncmp(at, want, sizeof want - 1) != 0)
+        fail_msg("%s", at);
+}
+
+static void test_logprobs_of_the_taken_token_alone(void **state)
+{
+    (void)state;
+    fake_request(PATH, "{" HI ",\"logprobs\":0,\"stream\":true}");
+    fake_text("a");
+    fake_logprob(-0.5f, NULL, 0);
+    fake_finish(FINISH_STOP, FAKE_END);
+    fake_ready();
+    assert_non_null(strstr(fake.sent, "\"text\":\"a\",\"logprobs\":{\"tokens\":[\"a\"],"
+                                      "\"token_logprobs\":[-0.5],\"top_logprobs\":null,"
+                                      "\"text_offset\":[0]}"));
+}
+
+// Every prompt must leave room for a token; the message speaks of the one that does not.
+static void test_length(void **state)
+{
+    char body[1024], text[300];
+    (void)state;
+    memset(text, 'x', sizeof text);
+    for (int n = 197; n <= 201; n++) { // the tokenizer adds two
+        fake_again();
+        snprintf(body, sizeof body,
+                 "{\"model\":\"m\",\"max_tokens\":50,\"prompt\":[\"a\",\"%.*s\"]}", n, text);
+        fake_request(PATH, body);
+        if (n == 197) {
+            assert_int_equal(fake.submits, 1);
+            assert_int_equal(fake.max_tokens, 50); // the engine cuts it for each prompt
+            continue;
+        }
+        assert_int_equal(fake.status, 400);
+        assert_non_null(strstr(fake.sent, "\"code\":\"context_length_exceeded\""));
+        assert_non_null(strstr(fake.sent, "\"param\":\"prompt[1]\""));
+        assert_non_null(strstr(fake.sent, "your prompt resulted in"));
+    }
+}
+
+// A prompt that the window cut short of max_tokens ended by length, too.
+static void test_window(void **state)
+{
+    (void)state;
+    fake_request(PATH, "{" HI ",\"max_tokens\":500}");
+    fake_finish(FINISH_CONTEXT, 'a');
+    fake_ready();
+    assert_non_null(
+        strstr(fake.sent, "\"text\":\"a\",\"logprobs\":null,\"finish_reason\":\"length\""));
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, fake_setup_generator, fake_teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_whole),  TEST(test_stream),   TEST(test_stream_usage),
+        TEST(test_queue),  TEST(test_prompts),  TEST(test_special_tokens_in_text),
+        TEST(test_echo),   TEST(test_logprobs), TEST(test_logprobs_of_the_taken_token_alone),
+        TEST(test_length), TEST(test_window),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

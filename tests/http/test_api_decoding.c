@@ -1,0 +1,225 @@
+// Decoding fields of chat completions and completions: types, ranges, paths of what is wrong, and
+// what of them reaches the engine.
+#include "api_cases.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static const struct field_case cases[] = {
+    {&chat_endpoint, "n", "i", {"1", "8.0"}, {"0", "9", "-1"}},
+    {&chat_endpoint, "min_p", "in", {"0", "1", "0.3"}, {"-0.1", "1.5"}},
+    {&chat_endpoint, "presence_penalty", "in", {"-2", "2", "0.5"}, {"-2.1", "2.1"}},
+    {&chat_endpoint, "frequency_penalty", "in", {"-2", "2", "0.5"}, {"-2.1", "2.1"}},
+    {&chat_endpoint, "repetition_penalty", "in", {"2", "0.5", "1e-300"}, {"0", "-1", "2.1"}},
+    {&chat_endpoint, "repeat_penalty", "in", {"2", "0.5"}, {"0", "-1", "2.1"}},
+    {&chat_endpoint, "logit_bias", "o", {"{\"0\":-100,\"1999\":100.0}"}, {NULL}},
+    {&chat_endpoint, "stop_token_ids", "a", {"[]", "[0,1999,7.0]"}, {NULL}},
+    {&chat_endpoint, "min_tokens", "i", {"0", "5"}, {"-1"}},
+    {&chat_endpoint, "include_stop_str_in_output", "b", {"false"}, {NULL}},
+    {&chat_endpoint, "skip_special_tokens", "b", {"false"}, {NULL}},
+    {&chat_endpoint, "logprobs", "b", {"false"}, {NULL}},
+    {&chat_endpoint, "top_logprobs", "i", {"0"}, {"21", "-1"}},
+    {&chat_endpoint,
+     "reasoning_effort",
+     "s",
+     {"\"none\"", "\"low\"", "\"max\""},
+     {"\"most\"", "\"\""}},
+    {&completions_endpoint, "max_tokens", "i", {"1", "100000"}, {"0"}},
+    {&completions_endpoint, "echo", "b", {"false"}, {NULL}},
+    {&completions_endpoint, "add_special_tokens", "b", {"false"}, {NULL}},
+    {&completions_endpoint, "logprobs", "i", {"0", "20"}, {"-1", "21"}},
+    {&completions_endpoint, "temperature", "in", {"0", "2"}, {"2.1"}},
+    {&completions_endpoint, "n", "i", {"8"}, {"9"}},
+    {&chat_endpoint, "metadata", "o", {"{\"a\":\"b\"}"}, {NULL}},
+};
+
+static void test_matrix(void **state)
+{
+    (void)state;
+    cases_check(cases, sizeof cases / sizeof cases[0]);
+}
+
+// What depends on another field, and paths into a field.
+static void test_members(void **state)
+{
+    static const struct {
+        const struct endpoint *endpoint;
+        const char *body, *code, *param; // code NULL: accepted
+    } members[] = {
+        {&chat_endpoint, "\"top_logprobs\":1", "invalid_value", "top_logprobs"}, // without logprobs
+        {&chat_endpoint, "\"logprobs\":false,\"top_logprobs\":1", "invalid_value", "top_logprobs"},
+        {&chat_endpoint, "\"logprobs\":true,\"top_logprobs\":20", NULL, NULL},
+        {&chat_endpoint, "\"max_tokens\":5,\"min_tokens\":6", "invalid_value", "min_tokens"},
+        {&chat_endpoint, "\"max_tokens\":5,\"min_tokens\":5", NULL, NULL},
+        {&chat_endpoint, "\"max_tokens\":5,\"max_completion_tokens\":9,\"min_tokens\":9", NULL,
+         NULL},
+        {&chat_endpoint, "\"logit_bias\":{\"2000\":1}", "invalid_value", "logit_bias.2000"},
+        {&chat_endpoint, "\"logit_bias\":{\"01\":1}", "invalid_value", "logit_bias.01"},
+        {&chat_endpoint, "\"logit_bias\":{\"-1\":1}", "invalid_value", "logit_bias.-1"},
+        {&chat_endpoint, "\"logit_bias\":{\"\":1}", "invalid_value", "logit_bias."},
+        {&chat_endpoint, "\"logit_bias\":{\"4294967297\":1}", "invalid_value",
+         "logit_bias.4294967297"},
+        {&chat_endpoint, "\"logit_bias\":{\"1\":\"1\"}", "invalid_type", "logit_bias.1"},
+        {&chat_endpoint, "\"logit_bias\":{\"1\":null}", "invalid_type", "logit_bias.1"},
+        {&chat_endpoint, "\"logit_bias\":{\"1\":100.5}", "invalid_value", "logit_bias.1"},
+        {&chat_endpoint, "\"stop_token_ids\":[1,2000]", "invalid_value", "stop_token_ids[1]"},
+        {&chat_endpoint, "\"stop_token_ids\":[-1]", "invalid_value", "stop_token_ids[0]"},
+        {&chat_endpoint, "\"stop_token_ids\":[1.5]", "invalid_type", "stop_token_ids[0]"},
+        {&chat_endpoint, "\"stop_token_ids\":[\"1\"]", "invalid_type", "stop_token_ids[0]"},
+        {&completions_endpoint, "\"echo\":true,\"logprobs\":0", "unsupported_value", "logprobs"},
+        {&completions_endpoint, "\"echo\":true,\"logprobs\":null", NULL, NULL},
+        {&completions_endpoint, "\"prompt\":[[1],[2]]", NULL, NULL},
+        {&completions_endpoint, "\"prompt\":\"\"", "invalid_value", "prompt"},
+        {&completions_endpoint, "\"prompt\":[]", "invalid_value", "prompt"},
+        {&completions_endpoint, "\"prompt\":{}", "invalid_type", "prompt"},
+        {&completions_endpoint, "\"prompt\":[\"a\",5]", "invalid_type", "prompt[1]"},
+        {&completions_endpoint, "\"prompt\":[\"a\",\"\"]", "invalid_value", "prompt[1]"},
+        {&completions_endpoint, "\"prompt\":[1,2000]", "invalid_value", "prompt[1]"},
+        {&completions_endpoint, "\"prompt\":[[1],[]]", "invalid_value", "prompt[1]"},
+        {&completions_endpoint, "\"prompt\":[{}]", "invalid_type", "prompt[0]"},
+        {&completions_endpoint, "\"prompt\":[\"a\",\"b\",\"c\"],\"n\":3", "invalid_value",
+         "prompt"},
+        {&completions_endpoint, "\"prompt\":[\"a\",\"b\"],\"n\":4", NULL, NULL},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof members / sizeof members[0]; i++) {
+        if (members[i].code) {
+            expect_error(members[i].endpoint, members[i].body, 400, members[i].code,
+                         members[i].param);
+        } else {
+            expect_ok(members[i].endpoint, members[i].body);
+        }
+    }
+}
+
+static void test_reaches_the_engine(void **state)
+{
+    static const struct endpoint *const both[] = {&chat_endpoint, &completions_endpoint};
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        request(both[i], "\"n\":3,\"temperature\":0.5,\"top_p\":0.25,\"top_k\":7,\"min_p\":0.125,"
+                         "\"seed\":-1,\"presence_penalty\":0.5,\"frequency_penalty\":-0.25,"
+                         "\"repetition_penalty\":1.5,\"repeat_penalty\":2,\"max_tokens\":9,"
+                         "\"min_tokens\":4,\"stop_token_ids\":[7,5],\"ignore_eos\":true,"
+                         "\"logit_bias\":{\"12\":-100,\"3\":0.5}");
+        const struct sampling *s = &fake.sampling;
+        assert_int_equal(fake.choice_count, 3);
+        assert_int_equal(fake.max_tokens, 9);
+        assert_true(s->temperature == 0.5f && s->top_p == 0.25f && s->top_k == 7);
+        assert_true(s->min_p == 0.125f && s->seed == UINT64_MAX);
+        assert_true(s->presence == 0.5f && s->frequency == -0.25f && s->repetition == 1.5f);
+        assert_int_equal(s->output_min, 4);
+        assert_true(fake.ignore_end && !s->logprob);
+        assert_int_equal(fake.stop_id_count, 2);
+        assert_int_equal(fake.stop_ids[0], 7);
+        assert_int_equal(fake.stop_ids[1], 5);
+        assert_int_equal(fake.bias_count, 2);
+        assert_true(fake.bias[0].token == 12 && fake.bias[0].value == -100.0f);
+        assert_true(fake.bias[1].token == 3 && fake.bias[1].value == 0.5f);
+        fake_end();
+    }
+    request(&chat_endpoint, "\"repeat_penalty\":0.5,\"logprobs\":true,\"top_logprobs\":3");
+    assert_true(fake.sampling.repetition == 0.5f);
+    assert_true(fake.sampling.logprob && fake.sampling.top_logprobs == 3);
+    fake_end();
+    request(&completions_endpoint, "\"logprobs\":0");
+    assert_true(fake.sampling.logprob && fake.sampling.top_logprobs == 0);
+    assert_int_equal(fake.max_tokens, 16);
+    fake_end();
+    // as strong as can be, and no infinite logit
+    request(&chat_endpoint, "\"repetition_penalty\":1e-300");
+    assert_true(fake.sampling.repetition > 0 && 1e30f / fake.sampling.repetition < 1e38f);
+    fake_end();
+}
+
+static void test_nothing_is_on_by_itself(void **state)
+{
+    (void)state;
+    request(&chat_endpoint, "");
+    const struct sampling *s = &fake.sampling;
+    assert_true(s->presence == 0 && s->frequency == 0 && s->repetition == 1 && s->min_p == 0);
+    assert_true(!s->logprob && s->top_logprobs == 0 && s->output_min == 0);
+    assert_int_equal(fake.choice_count, 1);
+    assert_int_equal(fake.stop_id_count + fake.bias_count, 0);
+    fake_end();
+}
+
+// The most there may be, and one more.
+static void test_long_lists(void **state)
+{
+    char *more = malloc(32768);
+    (void)state;
+    for (int over = 0; over <= 1; over++) {
+        int n = sprintf(more, "\"logit_bias\":{");
+        for (int i = 0; i < 1024 + over; i++)
+            n += sprintf(more + n, "%s\"%d\":1", i ? "," : "", i);
+        strcpy(more + n, "}");
+        if (over)
+            expect_error(&chat_endpoint, more, 400, "invalid_value", "logit_bias");
+        else
+            expect_ok(&chat_endpoint, more);
+        n = sprintf(more, "\"stop_token_ids\":[");
+        for (int i = 0; i < 64 + over; i++)
+            n += sprintf(more + n, "%s%d", i ? "," : "", i);
+        strcpy(more + n, "]");
+        if (over)
+            expect_error(&chat_endpoint, more, 400, "invalid_value", "stop_token_ids");
+        else
+            expect_ok(&chat_endpoint, more);
+    }
+    free(more);
+}
+
+static void test_template_variables(void **state)
+{
+    static const struct {
+        const char *more, *prompt;
+    } bodies[] = {
+        {"\"chat_template_kwargs\":{\"enable_thinking\":true}", "[user]hi[think][assistant]"},
+        {"\"chat_template_kwargs\":{\"enable_thinking\":null}", "[user]hi[assistant]"},
+        {"\"reasoning_effort\":\"none\"", "[user]hi[no-think][assistant]"},
+        {"\"reasoning_effort\":\"high\"", "[user]hi[effort high][assistant]"},
+        {"\"reasoning_effort\":\"high\",\"chat_template_kwargs\":{\"reasoning_effort\":\"low\"}",
+         "[user]hi[effort low][assistant]"},
+        {"\"reasoning_effort\":\"none\",\"chat_template_kwargs\":{\"enable_thinking\":true}",
+         "[user]hi[think][assistant]"},
+        {"\"chat_template_kwargs\":{\"bos_token\":\"x\"}", "[user]hi[assistant]"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof bodies / sizeof bodies[0]; i++) {
+        request(&chat_endpoint, bodies[i].more);
+        char *prompt = fake_prompt();
+        assert_string_equal(prompt, bodies[i].prompt);
+        free(prompt);
+        fake_end();
+    }
+    // text of a request is no control token, also where it comes as a variable
+    request(&chat_endpoint, "\"chat_template_kwargs\":{\"reasoning_effort\":\"[user]\"}");
+    assert_int_equal(fake.tokens[8], 1000 + '[');
+    assert_int_equal(fake.tokens[16], '[');
+    fake_end();
+    request(&messages_endpoint, "\"chat_template_kwargs\":{\"enable_thinking\":true}");
+    char *prompt = fake_prompt();
+    assert_string_equal(prompt, "[user]hi[think][assistant]");
+    free(prompt);
+    fake_end();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_matrix),
+        cmocka_unit_test(test_members),
+        cmocka_unit_test(test_reaches_the_engine),
+        cmocka_unit_test(test_nothing_is_on_by_itself),
+        cmocka_unit_test(test_long_lists),
+        cmocka_unit_test(test_template_variables),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

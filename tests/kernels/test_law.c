@@ -1,0 +1,182 @@
+// Each sampling method against its definition: 100,000 draws with fixed seeds from known
+// distributions, judged by chi-square. A token that a method leaves out is never drawn.
+#include "tests/kernels/law.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+// cmocka wants some of the above first
+#include <cmocka.h>
+
+enum { DRAWS = 100000, VOCAB = 23 };
+
+static struct law plain(struct trial *t)
+{
+    struct law law = {.vocab = VOCAB, .temperature = 1, .top_p = 1, .repetition = 1, .seed = 77};
+    for (uint32_t i = 0; i < VOCAB; i++)
+        law.logits[i] = trial_normal(t);
+    return law;
+}
+
+static void judge(struct trial *t, const struct law *law, enum law_draws kind)
+{
+    double p[LAW_VOCAB_MAX];
+    uint32_t counts[LAW_VOCAB_MAX];
+    law_probabilities(law, p);
+    law_draw(t, law, kind, DRAWS, counts);
+    double excess = law_excess(p, counts, law->vocab);
+    if (excess < 5)
+        return;
+    for (uint32_t i = 0; i < law->vocab; i++)
+        print_error("token %u: %u drawn, %.1f expected\n", i, counts[i], p[i] * DRAWS);
+    fail_msg("%.1f standard deviations off", excess);
+}
+
+// Runs a test with the processor's best level; conformance shows that all draw the same.
+static void with_trial(void (*run)(struct trial *))
+{
+    struct trial t;
+    for (int level = CPU_LEVELS - 1; level >= 0; level--) {
+        if (!trial_open_cpu(&t, (enum cpu_level)level, 2))
+            continue;
+        trial_begin(&t, 5);
+        run(&t);
+        trial_close(&t);
+        return;
+    }
+    fail_msg("no level at all");
+}
+
+static void numbers(struct trial *t)
+{
+    struct law law = plain(t);
+    judge(t, &law, LAW_OUTPUTS);
+    judge(t, &law, LAW_SEEDS);
+    judge(t, &law, LAW_CHOICES);
+}
+
+static void temperatures(struct trial *t)
+{
+    static const float values[] = {0.3f, 0.7f, 2};
+    for (uint32_t i = 0; i < 3; i++) {
+        struct law law = plain(t);
+        law.temperature = values[i];
+        judge(t, &law, LAW_OUTPUTS);
+    }
+}
+
+static void top_ks(struct trial *t)
+{
+    static const uint32_t values[] = {2, 5, VOCAB - 1};
+    for (uint32_t i = 0; i < 3; i++) {
+        struct law law = plain(t);
+        law.top_k = values[i];
+        law.temperature = 1.5f;
+        judge(t, &law, LAW_OUTPUTS);
+    }
+}
+
+static void top_ps(struct trial *t)
+{
+    static const float values[] = {0.35f, 0.8f, 0.97f};
+    for (uint32_t i = 0; i < 3; i++) {
+        struct law law = plain(t);
+        law.top_p = values[i];
+        judge(t, &law, LAW_OUTPUTS);
+    }
+}
+
+static void min_ps(struct trial *t)
+{
+    static const float values[] = {0.05f, 0.2f, 0.6f};
+    for (uint32_t i = 0; i < 3; i++) {
+        struct law law = plain(t);
+        law.min_p = values[i];
+        judge(t, &law, LAW_OUTPUTS);
+    }
+}
+
+// All at once: what each leaves over is what the next one sees.
+static void together(struct trial *t)
+{
+    for (uint32_t i = 0; i < 3; i++) {
+        struct law law = plain(t);
+        law.temperature = 1.4f;
+        law.min_p = 0.08f;
+        law.top_k = 9;
+        law.top_p = 0.85f;
+        judge(t, &law, LAW_OUTPUTS);
+    }
+}
+
+static void penalties(struct trial *t)
+{
+    static const float values[][3] = {{1.3f, 0, 0}, {0.6f, 0, 0},      {1, 0.4f, 0},
+                                      {1, 0, 0.9f}, {1, -0.3f, -0.5f}, {1.2f, 0.2f, 0.3f}};
+    for (uint32_t i = 0; i < sizeof values / sizeof *values; i++) {
+        struct law law = plain(t);
+        law.repetition = values[i][0];
+        law.frequency = values[i][1];
+        law.presence = values[i][2];
+        for (uint32_t token = 0; token < VOCAB; token += 2) // of the prompt, the outputs, or both
+            law.seen[token] = (uint16_t)((token % 3 == 0) << 15 | token % 5);
+        judge(t, &law, LAW_OUTPUTS);
+    }
+}
+
+static void biases(struct trial *t)
+{
+    struct law law = plain(t);
+    law.bias_count = 4;
+    const struct step_bias bias[] = {{0, 1.5f}, {3, -2}, {7, -100}, {22, 0.5f}};
+    memcpy(law.bias, bias, sizeof bias);
+    judge(t, &law, LAW_OUTPUTS);
+    law.bias_count = 1;
+    law.bias[0] = (struct step_bias){11, 100}; // as good as certain
+    judge(t, &law, LAW_OUTPUTS);
+}
+
+// The judge finds small faults: a temperature that is 6 % off, a method that keeps one token more.
+static void judgement(struct trial *t)
+{
+    double p[LAW_VOCAB_MAX];
+    uint32_t counts[LAW_VOCAB_MAX];
+    struct law law = plain(t);
+    law_draw(t, &law, LAW_OUTPUTS, DRAWS, counts);
+    law.temperature = 1.06f;
+    law_probabilities(&law, p);
+    assert_true(law_excess(p, counts, VOCAB) > 5);
+    law.temperature = 1;
+    law.top_k = VOCAB - 1;
+    law_probabilities(&law, p);
+    assert_true(isinf(law_excess(p, counts, VOCAB)));
+}
+
+#define LAW_TEST(name)                                                                             \
+    static void test_##name(void **state)                                                          \
+    {                                                                                              \
+        (void)state;                                                                               \
+        with_trial(name);                                                                          \
+    }
+LAW_TEST(numbers)
+LAW_TEST(temperatures)
+LAW_TEST(top_ks)
+LAW_TEST(top_ps)
+LAW_TEST(min_ps)
+LAW_TEST(together)
+LAW_TEST(penalties)
+LAW_TEST(biases)
+LAW_TEST(judgement)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_numbers),   cmocka_unit_test(test_temperatures),
+        cmocka_unit_test(test_top_ks),    cmocka_unit_test(test_top_ps),
+        cmocka_unit_test(test_min_ps),    cmocka_unit_test(test_together),
+        cmocka_unit_test(test_penalties), cmocka_unit_test(test_biases),
+        cmocka_unit_test(test_judgement),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
