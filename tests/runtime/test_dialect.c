@@ -253,6 +253,10 @@ static const struct row {
      "invoke>\n</" DSML "tool_calls>",
      "text(A)call(0 f)args({\"n\":7,\"zip\":\"007\"})end(0 1)over"},
     // Elements.
+    {"minimax-m3", "none", 0,
+     NS "<invoke name=\"f\">" NS "<l>[1, None]" NS "</l>" NS "<o>" NS "<l>[1, x]" NS "</l>" NS
+        "</o>" NS "<s>a" NS "</s>" NS "</invoke>",
+     "call(0 f)args({\"l\":[1,null],\"o\":{\"l\":\"[1, x]\"},\"s\":\"a\"})end(0 1)over"},
     {"minimax-m3", "minimax-m3", 0,
      NS "<tool_call>\n" NS "<invoke name=\"f\">" NS "<s>a" NS "</s>" NS "<l>" NS "<item>1" NS
         "</item>" NS "<item>2" NS "</item>" NS "</l>" NS "<o>" NS "<k>5" NS "</k>" NS "</o>" NS

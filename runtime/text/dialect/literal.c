@@ -359,21 +359,26 @@ bool read_literal_value(struct reply *r, struct text text)
     size_t out = r->out.bytes;
     uint32_t events = r->event_count;
     size_t last = events > 0 ? r->events[events - 1].text.bytes : 0;
-    struct read_level level = r->levels[0];
+    uint8_t base = r->mode == READ_ELEMENTS ? r->depth : 0, state = r->literal;
+    if (base == READ_DEPTH_MAX)
+        return false;
+    struct read_level level = r->levels[base];
     enum dialect_form form = r->form;
     bool fine = true;
     r->form = FORM_PYTHON;
-    r->levels[0] = (struct read_level){.kind = '('};
-    r->depth = 1;
+    r->levels[base] = (struct read_level){.kind = '('};
+    r->depth = (uint8_t)(base + 1);
     r->literal = LITERAL_VALUE;
     r->word_bytes = 0;
     for (size_t i = 0; fine && i < text.bytes; i++) {
-        bool over = r->depth == 1 && r->literal == LITERAL_AFTER;
+        bool over = r->depth == base + 1 && r->literal == LITERAL_AFTER;
         fine = over ? read_blank((unsigned char)text.at[i])
                     : literal_symbol(r, (unsigned char)text.at[i]);
     }
-    fine = fine && r->depth == 1 && r->literal == LITERAL_AFTER;
-    r->levels[0] = level;
+    fine = fine && r->depth == base + 1 && r->literal == LITERAL_AFTER;
+    r->levels[base] = level;
+    r->depth = base;
+    r->literal = state;
     r->form = form;
     r->word_bytes = 0;
     if (fine)
