@@ -380,6 +380,59 @@ int automaton_ends(struct automaton *a, uint32_t state)
     return ends;
 }
 
+// One item with bounds out of reach taken away; what follows it is done already.
+static uint32_t item_near(struct automaton *a, uint32_t item, int far)
+{
+    struct item it = *item_of(a, item);
+    uint32_t reach = a->reach[far];
+    if (item == ITEM_END || it.expr == ITEM_UNION)
+        return item;
+    if (it.high > reach && it.high != GRAMMAR_UNBOUNDED) {
+        it.low = it.low < reach + 1 ? it.low : reach + 1;
+        it.high = GRAMMAR_UNBOUNDED;
+    }
+    return item_put(a, it.expr, it.low, it.high,
+                    it.next == ITEM_END ? ITEM_END : a->info[it.next].near[far]);
+}
+
+// The same for the whole list, from its end on. Unions stay as they are.
+static uint32_t list_near(struct automaton *a, uint32_t item, int far)
+{
+    uint32_t depth = 0;
+    for (; item != ITEM_END && a->info[item].near[far] == 0; item = item_of(a, item)->next) {
+        a->work[depth++] = item;
+        if (item_of(a, item)->expr == ITEM_UNION)
+            break;
+    }
+    uint32_t near = item == ITEM_END ? ITEM_END : a->info[item].near[far];
+    while (depth > 0) {
+        item = a->work[--depth];
+        near = item_near(a, item, far);
+        if (near == NO_ITEM)
+            return NO_ITEM;
+        a->info[item].near[far] = near;
+    }
+    return near;
+}
+
+uint32_t automaton_near(struct automaton *a, uint32_t state, int far)
+{
+    struct state *s = &a->states[state];
+    if (s->near[far] != 0)
+        return s->near[far];
+    for (uint32_t i = 0; i < s->count; i++) {
+        a->scratch[i] = list_near(a, a->members[s->first + i], far);
+        if (a->scratch[i] == NO_ITEM)
+            return a->starved ? state : STATE_NO_ROOM;
+    }
+    uint32_t near = state_put(a, a->scratch, s->count);
+    if (near == STATE_NO_ROOM)
+        return a->starved ? state : STATE_NO_ROOM;
+    a->states[state].near[far] = near;
+    a->states[near].near[far] = near;
+    return near;
+}
+
 void automaton_keep(struct automaton *a, uint32_t state)
 {
     struct state *s = &a->states[state];

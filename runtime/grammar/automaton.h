@@ -28,16 +28,19 @@ enum item_flags { ITEM_EXPANDED = 1, ITEM_ENDS = 2, ITEM_KEPT = 4 };
 struct item_info {
     uint32_t pairs_at, pair_count; // how it can go on by one byte
     uint32_t stamp, depth, flags;
+    uint32_t near[2]; // automaton_near of the item; 0: not known yet (the end is near itself)
 };
 struct pair {
     uint32_t set, next; // a byte of the set leads to the item
 };
 enum state_flags { STATE_ENDS_KNOWN = 1, STATE_ENDS = 2, STATE_KEPT = 4 };
+#define LOOPS_KNOWN (1ull << 63)
 struct state {
     uint32_t first, count; // members
     uint32_t flags;
-    uint32_t mask;  // mask.c: where its mask lies + 1; 0: none yet
-    uint32_t plain; // mask.c: so many plain characters stay inside, + 1; 0: not known yet
+    uint32_t kept, kept_far; // mask.c: where its masks lie; 0: nowhere
+    uint32_t near[2];        // automaton_near; 0: not known yet
+    uint64_t loops;          // mask.c: sorts of bytes that lead back to it; LOOPS_KNOWN: they stand
 };
 
 struct automaton {
@@ -58,6 +61,7 @@ struct automaton {
     uint32_t *scratch; // [STATE_MEMBERS_MAX] members of a state to be
     uint32_t *tails;   // [STATE_MEMBERS_MAX] what follows equal heads
     uint32_t stamp;
+    uint32_t reach[2];  // bytes; set by the owner, never changed
     bool starved;       // a table is full and nothing can be forgotten: what is new is dead
     bool too_deep;      // a list was cut at AUTOMATON_DEPTH_MAX
     struct pages pages; // all of these
@@ -77,6 +81,10 @@ static inline uint32_t automaton_step(struct automaton *a, uint32_t state, uint3
     return to != 0 ? to : automaton_step_new(a, state, class);
 }
 int automaton_ends(struct automaton *a, uint32_t state); // 1: a string may end here; -1: no room
+
+// A state from which the same texts of at most a->reach[far] bytes go on: bounds of repeats that so
+// few bytes cannot meet are taken away, so that many states have one. STATE_NO_ROOM: as ever.
+uint32_t automaton_near(struct automaton *a, uint32_t state, int far);
 
 // Forgets all but the states that were kept since the last time; moved[] tells their new numbers.
 void automaton_keep(struct automaton *a, uint32_t state);

@@ -100,17 +100,59 @@ static bool measure_plain(struct mask_cache *c, uint32_t state, uint32_t *chars)
     return true;
 }
 
+// Sorts of bytes of which each leads back to the state. False: a table is full.
+static bool loops_find(struct mask_cache *c, uint32_t state)
+{
+    uint64_t loops = LOOPS_KNOWN | ((1ull << BYTE_SORTS) - 1);
+    uint8_t back[256]; // by class: 0: not known yet, 1: elsewhere, 2: back
+    if (c->a.states[state].loops & LOOPS_KNOWN)
+        return true;
+    memset(back, 0, c->g->class_count);
+    for (uint32_t byte = 0; byte < 256; byte++) {
+        uint8_t class = c->g->class_of[byte];
+        if (back[class] == 0) {
+            uint32_t to = automaton_step(&c->a, state, class);
+            if (to == STATE_NO_ROOM)
+                return false;
+            back[class] = to == state ? 2 : 1;
+        }
+        if (back[class] == 1)
+            loops &= ~(1ull << byte_sort((uint8_t)byte));
+    }
+    c->a.states[state].loops = loops;
+    return true;
+}
+
+static void token_allow(const int32_t *same, int32_t token, uint32_t *words)
+{
+    for (; token >= 0; token = same[token])
+        words[token / 32] |= 1u << (token % 32);
+}
+
+// All that follows a node is allowed in the state that it leads to. False: a table is full.
+static bool summary_allows(struct mask_cache *c, const struct trie *trie, uint32_t summary,
+                           uint32_t state, uint32_t *words, bool *all)
+{
+    const struct trie_summary *s = &trie->summaries[summary];
+    if (!loops_find(c, state))
+        return false;
+    *all = (s->sorts & ~c->a.states[state].loops) == 0;
+    for (uint32_t i = 0; *all && i < s->count; i++)
+        token_allow(c->v->same, trie->ids[s->first + i], words);
+    return true;
+}
+
 // Sets the bits of the tokens of a trie that lead somewhere. False: a table is full.
 static bool trie_walk(struct mask_cache *c, const struct trie *trie, uint32_t state,
                       uint32_t *words)
 {
     const uint8_t *class_of = c->g->class_of;
-    const int32_t *same = c->v->same;
     const struct trie_node *nodes = trie->nodes;
     uint32_t *path = c->path;
     path[0] = state;
     for (uint32_t i = 0; i < trie->count;) {
         const struct trie_node *node = &nodes[i];
+        bool all = false;
         uint32_t to = automaton_step(&c->a, path[node->depth], class_of[node->byte]);
         if (to < STATE_FIRST) {
             if (to == STATE_NO_ROOM)
@@ -118,10 +160,14 @@ static bool trie_walk(struct mask_cache *c, const struct trie *trie, uint32_t st
             i = node->end;
             continue;
         }
-        for (int32_t token = node->token; token >= 0; token = same[token])
-            words[token / 32] |= 1u << (token % 32);
+        if (node->token >= 0)
+            token_allow(c->v->same, node->token, words);
+        // A byte that did not lead back tells that not all do.
+        bool back = to == path[node->depth];
+        if (back && node->summary != 0 && !summary_allows(c, trie, node->summary, to, words, &all))
+            return false;
         path[node->depth + 1] = to;
-        i++;
+        i = all ? node->end : i + 1;
     }
     return true;
 }
@@ -140,8 +186,13 @@ static void mask_begin(const struct vocabulary *v, uint32_t kinds, uint32_t *wor
 static uint32_t bits_beside(const struct vocabulary *v, uint32_t kinds, const uint32_t *words)
 {
     uint32_t bits = 0;
-    for (uint32_t w = 0; w < v->words; w++)
-        bits += (uint32_t)__builtin_popcount(words[w] & ~(kinds ? v->plain[kinds - 1][w] : 0));
+    for (uint32_t w = 0; w < v->words; w++) {
+        uint32_t rest = words[w] & ~(kinds ? v->plain[kinds - 1][w] : 0);
+        for (; rest != 0; rest &= rest - 1)
+            bits++;
+        if (bits >= v->words)
+            break;
+    }
     return bits;
 }
 
@@ -150,38 +201,47 @@ void mask_forget(struct mask_cache *c)
     c->kept_count = 1; // 0 is no place
 }
 
-static void mask_keep(struct mask_cache *c, uint32_t state, uint32_t kinds, const uint32_t *words)
+// Room for so many words; 0: that many never fit.
+static uint32_t kept_take(struct mask_cache *c, size_t need)
+{
+    if (need >= c->kept_capacity)
+        return 0;
+    if (c->kept_count + need > c->kept_capacity) {
+        for (uint32_t s = STATE_FIRST; s < c->a.state_count; s++)
+            c->a.states[s].kept = c->a.states[s].kept_far = 0;
+        mask_forget(c);
+        c->forgotten++;
+    }
+    c->kept_count += need;
+    return (uint32_t)(c->kept_count - need);
+}
+
+// Returns where it lies; 0: nowhere.
+static uint32_t mask_keep(struct mask_cache *c, uint32_t kinds, const uint32_t *words)
 {
     const struct vocabulary *v = c->v;
     uint32_t ids = bits_beside(v, kinds, words);
     bool whole = ids >= v->words;
-    size_t need = 1 + (whole ? v->words : ids);
-    if (need >= c->kept_capacity)
-        return;
-    if (c->kept_count + need > c->kept_capacity) {
-        for (uint32_t s = STATE_FIRST; s < c->a.state_count; s++)
-            c->a.states[s].mask = 0;
-        mask_forget(c);
-        c->forgotten++;
-    }
-    uint32_t *to = c->kept + c->kept_count;
-    c->a.states[state].mask = (uint32_t)c->kept_count;
-    c->kept_count += need;
+    uint32_t place = kept_take(c, 1 + (whole ? v->words : ids));
+    if (place == 0)
+        return 0;
+    uint32_t *to = c->kept + place;
     *to++ = kinds << 28 | (whole ? KEPT_WORDS : ids);
     if (whole) {
         memcpy(to, words, v->words * sizeof *words);
-        return;
+        return place;
     }
     for (uint32_t w = 0; w < v->words; w++)
         for (uint32_t rest = words[w] & ~(kinds ? v->plain[kinds - 1][w] : 0); rest;
              rest &= rest - 1)
             *to++ = w * 32 + (uint32_t)__builtin_ctz(rest);
+    return place;
 }
 
-static void mask_read(const struct mask_cache *c, uint32_t at, uint32_t *words)
+static void mask_read(const struct mask_cache *c, uint32_t place, uint32_t *words)
 {
-    const uint32_t *from = c->kept + at + 1;
-    uint32_t kinds = c->kept[at] >> 28, ids = c->kept[at] & KEPT_WORDS;
+    const uint32_t *from = c->kept + place + 1;
+    uint32_t kinds = c->kept[place] >> 28, ids = c->kept[place] & KEPT_WORDS;
     if (ids == KEPT_WORDS) {
         memcpy(words, from, c->v->words * sizeof *words);
         return;
@@ -191,11 +251,12 @@ static void mask_read(const struct mask_cache *c, uint32_t at, uint32_t *words)
         words[from[i] / 32] |= 1u << (from[i] % 32);
 }
 
-bool mask_find(struct mask_cache *c, uint32_t state, uint32_t *words)
+// The tokens of at most TOKEN_NEAR bytes.
+static bool near_find(struct mask_cache *c, uint32_t state, uint32_t *words)
 {
-    uint32_t kept = c->a.states[state].mask, kinds = 0, chars;
-    if (kept != 0) {
-        mask_read(c, kept, words);
+    uint32_t kinds = 0, chars;
+    if (c->a.states[state].kept != 0) {
+        mask_read(c, c->a.states[state].kept, words);
         c->reused++;
         return true;
     }
@@ -204,10 +265,47 @@ bool mask_find(struct mask_cache *c, uint32_t state, uint32_t *words)
     while (kinds < PLAIN_KINDS && chars >= PLAIN_CHARS[kinds])
         kinds++;
     mask_begin(c->v, kinds, words);
-    for (uint32_t k = kinds; k < TOKEN_KINDS; k++)
+    for (uint32_t k = kinds; k < NEAR_KINDS; k++)
         if (!trie_walk(c, &c->v->tries[k], state, words))
             return false;
-    mask_keep(c, state, kinds, words);
+    uint32_t place = mask_keep(c, kinds, words);
+    c->a.states[state].kept = place;
     c->computed++;
     return true;
+}
+
+// The others, beside what is there. They are few, so ids are kept.
+static bool far_find(struct mask_cache *c, uint32_t state, uint32_t *words)
+{
+    uint32_t place = c->a.states[state].kept_far;
+    if (place == 0) {
+        memset(c->row, 0, c->v->words * sizeof *c->row);
+        if (!trie_walk(c, &c->v->tries[KIND_LONG], state, c->row))
+            return false;
+        place = mask_keep(c, 0, c->row);
+        c->a.states[state].kept_far = place;
+        for (uint32_t w = 0; w < c->v->words; w++)
+            words[w] |= c->row[w];
+        return true;
+    }
+    uint32_t ids = c->kept[place] & KEPT_WORDS;
+    for (uint32_t i = 0; i < (ids == KEPT_WORDS ? c->v->words : ids); i++) {
+        uint32_t value = c->kept[place + 1 + i];
+        if (ids == KEPT_WORDS)
+            words[i] |= value;
+        else
+            words[value / 32] |= 1u << (value % 32);
+    }
+    return true;
+}
+
+bool mask_find(struct mask_cache *c, uint32_t state, uint32_t *words)
+{
+    uint32_t near = automaton_near(&c->a, state, 0);
+    if (near == STATE_NO_ROOM || !near_find(c, near, words))
+        return false;
+    if (c->v->tries[KIND_LONG].count == 0)
+        return true;
+    uint32_t far = automaton_near(&c->a, state, 1);
+    return far != STATE_NO_ROOM && far_find(c, far, words);
 }

@@ -23,7 +23,8 @@ struct mask_cache {
     struct plain_edge *edges; // [PLAIN_EDGES_MAX] by place
     uint32_t edge_first[UTF8_PLACES + 1];
     uint32_t *path; // [VOCABULARY_TOKEN_BYTES_MAX + 1] states of a walk
-    uint32_t *row;  // [words] for matcher_accept
+    uint32_t *row;  // [words] long tokens of one mask
+    uint32_t *ask;  // [words] for matcher_accept
     uint64_t computed, reused, forgotten;
     size_t bytes;
 };

@@ -16,12 +16,15 @@ struct mask_cache *mask_cache_create(struct grammar *g, struct vocabulary *v, si
     c->g = grammar_take(g);
     c->v = vocabulary_take(v);
     automaton_open(&c->a, g, c->bytes / 2);
+    c->a.reach[0] = TOKEN_NEAR;
+    c->a.reach[1] = v->longest;
     c->kept_capacity = (c->bytes / 2 - 64) / sizeof *c->kept;
     pages_open(&c->pages, c->bytes / 2);
     c->kept = pages_take(&c->pages, c->kept_capacity, sizeof *c->kept);
     c->edges = heap_take(PLAIN_EDGES_MAX * sizeof *c->edges);
     c->path = heap_take((VOCABULARY_TOKEN_BYTES_MAX + 1) * sizeof *c->path);
-    c->row = heap_take(v->words * sizeof *c->row);
+    c->row = heap_take((2 * (size_t)v->words + 1) * sizeof *c->row);
+    c->ask = c->row + v->words;
     mask_edges_find(c);
     mask_forget(c);
     c->start = automaton_start(&c->a);
@@ -168,8 +171,8 @@ bool matcher_accept(struct matcher *m, int32_t token)
     if (!vocabulary_is_end(c->v, token))
         return false;
     if (!matcher_may_end(m)) {
-        matcher_mask(m, c->row);
-        if (!(c->row[token / 32] >> (token % 32) & 1))
+        matcher_mask(m, c->ask);
+        if (!(c->ask[token / 32] >> (token % 32) & 1))
             return false;
     }
     m->done = true;

@@ -23,6 +23,8 @@ static int compare_tokens(const void *x, const void *y, void *vocabulary)
 static uint32_t kind_of(struct text token)
 {
     uint32_t chars = 0, kind = 0;
+    if (token.bytes > TOKEN_NEAR)
+        return KIND_LONG;
     for (size_t i = 0; i < token.bytes; chars++) {
         unsigned char c = (unsigned char)token.at[i];
         size_t bytes = utf8_valid(token.at + i, token.bytes - i);
@@ -35,6 +37,56 @@ static uint32_t kind_of(struct text token)
     while (chars > PLAIN_CHARS[kind] && kind < PLAIN_KINDS - 1)
         kind++;
     return kind;
+}
+
+uint32_t byte_sort(uint8_t byte)
+{
+    if (byte >= 'a' && byte <= 'z')
+        return 0;
+    if (byte >= 'A' && byte <= 'Z')
+        return 1;
+    if (byte >= '0' && byte <= '9')
+        return 2;
+    if (byte >= 0x80)
+        return byte < 0xC0 ? 40 : byte < 0xE0 ? 41 : byte < 0xF0 ? 42 : 43;
+    if (byte == '\t' || byte == '\n')
+        return byte == '\t' ? 36 : 37;
+    if (byte < 0x20 || byte == 0x7F)
+        return byte == '\r' ? 38 : 39;
+    // Each of the 33 others alone, from 3 on.
+    uint32_t letters = (byte > '9' ? 10 : 0) + (byte > 'Z' ? 26 : 0) + (byte > 'z' ? 26 : 0);
+    return 3 + byte - 0x20 - letters;
+}
+
+// Nodes that much follows get a summary; from the last on, so that sorts below are known.
+static void summaries_build(struct trie *trie)
+{
+    uint64_t *sorts = heap_take_zeroed(trie->count + 1, sizeof *sorts);
+    uint32_t *ends = heap_take((trie->count + 1) * sizeof *ends), ids = 0;
+    for (uint32_t i = 0; i < trie->count; i++) { // tokens before each node
+        ends[i] = ids;
+        ids += trie->nodes[i].token >= 0;
+        trie->summary_count += trie->nodes[i].end - i > SUMMARY_NODES;
+    }
+    ends[trie->count] = ids;
+    trie->summaries = heap_take_zeroed(++trie->summary_count, sizeof *trie->summaries);
+    uint32_t made = 1;
+    for (uint32_t i = trie->count; i > 0; i--) {
+        struct trie_node *node = &trie->nodes[i - 1];
+        for (uint32_t child = i; child < node->end; child = trie->nodes[child].end)
+            sorts[i - 1] |= sorts[child] | 1ull << byte_sort(trie->nodes[child].byte);
+        if (node->end - (i - 1) <= SUMMARY_NODES)
+            continue;
+        node->summary = made;
+        trie->summaries[made++] =
+            (struct trie_summary){sorts[i - 1], ends[i], ends[node->end] - ends[i]};
+    }
+    trie->ids = heap_take((ids + 1) * sizeof *trie->ids);
+    for (uint32_t i = 0; i < trie->count; i++)
+        if (trie->nodes[i].token >= 0)
+            trie->ids[trie->id_count++] = trie->nodes[i].token;
+    heap_give(sorts);
+    heap_give(ends);
 }
 
 // The tokens in order of their bytes become nodes in preorder.
@@ -68,7 +120,9 @@ static void trie_build(struct vocabulary *v, struct trie *trie, const int32_t *s
     while (depth > 0)
         trie->nodes[open[--depth]].end = trie->count;
     trie->nodes = heap_grow(trie->nodes, (trie->count + 1) * sizeof *trie->nodes);
-    v->bytes += trie->count * sizeof *trie->nodes;
+    summaries_build(trie);
+    v->bytes += trie->count * sizeof *trie->nodes + trie->id_count * sizeof *trie->ids +
+                trie->summary_count * sizeof *trie->summaries;
 }
 
 static void tries_build(struct vocabulary *v)
@@ -86,6 +140,7 @@ static void tries_build(struct vocabulary *v)
             continue;
         uint32_t kind = kind_of(token);
         sorted[kind][counts[kind]++] = (int32_t)id;
+        v->longest = token.bytes > v->longest ? (uint32_t)token.bytes : v->longest;
         for (uint32_t k = kind; k < PLAIN_KINDS; k++)
             v->plain[k][id / 32] |= 1u << (id % 32);
     }
@@ -150,8 +205,11 @@ void vocabulary_give(struct vocabulary *v)
     // acq_rel: what others read of it comes before the last one frees it.
     if (!v || atomic_fetch_sub_explicit(&v->owners, 1, memory_order_acq_rel) != 1)
         return;
-    for (int k = 0; k < TOKEN_KINDS; k++)
+    for (int k = 0; k < TOKEN_KINDS; k++) {
         heap_give(v->tries[k].nodes);
+        heap_give(v->tries[k].summaries);
+        heap_give(v->tries[k].ids);
+    }
     for (int k = 0; k < PLAIN_KINDS; k++)
         heap_give(v->plain[k]);
     heap_give(v->same);

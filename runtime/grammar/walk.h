@@ -3,7 +3,9 @@
 // Tokens are cut into kinds. Plain ones consist of characters that JSON strings hold as they are
 // (a last one may be cut); where a grammar stands inside such text, whole kinds are allowed at once
 // and only the others are walked. Kinds of plain tokens go by their count of characters, so that
-// strings with a bound on their length gain by it too.
+// strings with a bound on their length gain by it too. The few tokens that are longer than
+// TOKEN_NEAR bytes are a kind of their own: the masks of all others do not depend on counts that
+// are further away.
 #pragma once
 
 #include "runtime/grammar/vocabulary.h"
@@ -13,7 +15,10 @@
 enum {
     PLAIN_KINDS = 4,
     KIND_OTHER = PLAIN_KINDS,
+    NEAR_KINDS,
+    KIND_LONG = NEAR_KINDS,
     TOKEN_KINDS,
+    TOKEN_NEAR = 32,
     PLAIN_WHOLE = 255, // plain characters without end stay inside
 };
 // Tokens of kind i have at most so many characters; the last kind has all longer ones.
@@ -21,25 +26,40 @@ static const uint32_t PLAIN_CHARS[PLAIN_KINDS] = {4, 8, 16, PLAIN_WHOLE};
 
 // Nodes in preorder: the children of one follow it at once.
 struct trie_node {
-    uint32_t end;   // first node after what begins with it
-    int32_t token;  // that ends here; -1: none
-    uint16_t depth; // 0: one byte
+    uint32_t end;     // first node after what begins with it
+    int32_t token;    // that ends here; -1: none
+    uint32_t summary; // of what follows it; 0: that is little
+    uint16_t depth;   // 0: one byte
     uint8_t byte;
+};
+enum { SUMMARY_NODES = 32 }; // that many follow a node before it has a summary
+// Sorts of bytes that occur after a node, and the tokens that end there: where a state leads to
+// itself by all of them, the tokens are allowed without a walk.
+struct trie_summary {
+    uint64_t sorts;
+    uint32_t first, count; // in ids
 };
 struct trie {
     struct trie_node *nodes;
-    uint32_t count;
+    struct trie_summary *summaries; // [0] is not used
+    int32_t *ids;                   // in preorder
+    uint32_t count, summary_count, id_count;
 };
+
+enum { BYTE_SORTS = 44 };
+// Letters of one case, digits, leads of UTF-8 by length and so on are each one sort.
+uint32_t byte_sort(uint8_t byte);
 
 struct vocabulary {
     _Atomic uint32_t owners;
     uint32_t vocab, words;
     struct trie tries[TOKEN_KINDS];
-    uint32_t *plain[PLAIN_KINDS]; // [words] tokens of this kind and those before it
+    uint32_t *plain[PLAIN_KINDS]; // [words] tokens of the kind and those before it
     int32_t *same;                // [vocab] another token with the same bytes, or -1
     uint32_t *first;              // [vocab + 1] into text
     char *text;
     int32_t *ends;
     uint32_t end_count;
+    uint32_t longest; // bytes of a token
     size_t bytes;
 };

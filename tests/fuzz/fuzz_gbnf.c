@@ -1,0 +1,25 @@
+// Grammars from clients: whatever bytes come, gbnf_compile and grammar_finish give a grammar or a
+// sentence, and the grammar accepts every byte that its own masks allow.
+#include "runtime/text/grammar/gbnf.h"
+#include "tests/fuzz/grammar_walk.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
+{
+    struct error err = {0};
+    struct grammar *g;
+    uint32_t root;
+    struct grammar_builder *b = grammar_begin(&(struct grammar_limits){.work_max = 3000000});
+    enum status status = gbnf_compile(b, text_span((const char *)data, bytes), &root, &err);
+    check(status == STATUS_OK || err.text[0] != '\0', "an error without a sentence");
+    if (status != STATUS_OK) {
+        grammar_abandon(b);
+        return 0;
+    }
+    if (grammar_finish(b, root, &g, &err) == STATUS_OK)
+        grammar_walk(g, data, bytes);
+    else
+        check(err.text[0] != '\0', "an error without a sentence");
+    return 0;
+}

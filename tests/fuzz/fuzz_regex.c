@@ -1,0 +1,35 @@
+// Patterns from clients: whatever bytes come, regex_compile gives an expression or a sentence, and
+// the grammar of it accepts every byte that its own masks allow.
+#include "runtime/grammar/matcher.h"
+#include "runtime/text/grammar/json.h"
+#include "runtime/text/grammar/regex.h"
+#include "tests/fuzz/grammar_walk.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
+{
+    struct error err = {0};
+    struct grammar *g;
+    if (bytes < 1)
+        return 0;
+    struct grammar_builder *b = grammar_begin(&(struct grammar_limits){.work_max = 3000000});
+    struct regex_args args = {.pattern = text_span((const char *)data + 1, bytes - 1),
+                              .search = data[0] & 1,
+                              .chars = data[0] & 2 ? json_grammar_chars : NULL};
+    uint32_t root, other;
+    enum status status = regex_compile(b, &args, &root, &err);
+    check(status == STATUS_OK || err.text[0] != '\0', "an error without a sentence");
+    if (status == STATUS_OK && data[0] & 4 && bytes < 40 &&
+        grammar_except(b, root, grammar_literal(b, text_of("a")), &other, &err) == STATUS_OK)
+        root = other;
+    if (status != STATUS_OK) {
+        grammar_abandon(b);
+        return 0;
+    }
+    if (grammar_finish(b, root, &g, &err) == STATUS_OK)
+        grammar_walk(g, data, bytes);
+    else
+        check(err.text[0] != '\0', "an error without a sentence");
+    return 0;
+}

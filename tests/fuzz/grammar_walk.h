@@ -1,0 +1,42 @@
+// A walk through a grammar, steered by the fuzzer's bytes: what a mask allows is accepted, and a
+// place where nothing can follow is an end, because dead ends are cut.
+#pragma once
+
+#include "runtime/grammar/matcher.h"
+
+enum { WALK_STEPS = 60, WALK_END = 256, WALK_WORDS = 9 };
+
+static struct vocabulary *walk_vocabulary(void)
+{
+    static char bytes[256];
+    struct text tokens[256];
+    int32_t end = WALK_END;
+    for (int i = 0; i < 256; i++) {
+        bytes[i] = (char)i;
+        tokens[i] = text_span(&bytes[i], 1);
+    }
+    return vocabulary_create(&(struct vocabulary_args){257, tokens, 256, &end, 1});
+}
+
+// Gives the grammar back.
+static void grammar_walk(struct grammar *g, const uint8_t *data, size_t bytes)
+{
+    static struct vocabulary *v;
+    if (!v)
+        v = walk_vocabulary();
+    struct mask_cache *c = mask_cache_create(g, v, 0);
+    struct matcher m;
+    matcher_init(&m, c);
+    for (size_t step = 0; step < WALK_STEPS && !matcher_is_done(&m); step++) {
+        uint32_t words[WALK_WORDS], token = data[step % bytes], tries = 0;
+        matcher_mask(&m, words);
+        for (; tries < 257 && !(words[token / 32] >> (token % 32) & 1); tries++)
+            token = (token + 1) % 257;
+        check(tries < 257, "a mask allows nothing");
+        check(token != WALK_END || matcher_may_end(&m), "a dead end after %zu steps", step);
+        check(matcher_accept(&m, (int32_t)token), "token %u of the mask is refused", token);
+    }
+    matcher_end(&m);
+    mask_cache_destroy(c);
+    grammar_give(g);
+}

@@ -1,0 +1,272 @@
+#!/usr/bin/env python3
+"""Compilers of grammars beside Python: what they accept and draw, beside re, json and plain sets.
+
+  test_compilers.py PROBE [SEED] [PATTERNS]
+
+Texts that the grammar draws must match; those and random mutations of them must be told apart as the
+other library does. Exits 1 and prints the pattern at the first difference.
+"""
+import itertools
+import json
+import random
+import re
+import signal
+import subprocess
+import sys
+
+PROBE = sys.argv[1]
+SEED = int(sys.argv[2]) if len(sys.argv) > 2 else 1
+PATTERNS = int(sys.argv[3]) if len(sys.argv) > 3 else 400
+LETTERS = 'ab0 -_é😀"\\'
+
+
+class Probe:
+    def __init__(self):
+        self.process = subprocess.Popen([PROBE], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+    def ask(self, kind, source="", texts=(), draw=0, seed=0):
+        line = json.dumps({"kind": kind, "source": source, "texts": list(texts), "draw": draw, "seed": seed})
+        self.process.stdin.write(line.encode() + b"\n")
+        self.process.stdin.flush()
+        return json.loads(self.process.stdout.readline())
+
+
+probe = Probe()
+
+
+def expect(condition, *what):
+    if not condition:
+        print("seed", SEED, *map(repr, what))
+        sys.exit(1)
+
+
+def mutations(rng, text):
+    """The text with one or two characters changed, taken away or added."""
+    letters = list(text)
+    for _ in range(rng.randint(1, 2)):
+        at, kind = rng.randint(0, len(letters)), rng.randint(0, 2)
+        if kind == 0 or at == len(letters):
+            letters.insert(at, rng.choice(LETTERS))
+        elif kind == 1:
+            letters[at] = rng.choice(LETTERS)
+        else:
+            del letters[at]
+    return "".join(letters)
+
+
+def atom(rng, depth, anchors):
+    pick = rng.randint(0, 9 if depth > 0 else 6)
+    if pick <= 2:
+        return rng.choice(["a", "b", "0", " ", "é", "😀", r"\.", r"\-", r"\\", '"', r"\x61", r"\u00e9"])
+    if pick == 3:
+        return rng.choice([r"\d", r"\w", r"\D", r"\W", "."])
+    if pick <= 5:
+        inside = "".join(rng.choice(["a", "b-d", "0-9", "é", r"\d", r"\]", "^", "😀-😃", r"\\", "_"])
+                         for _ in range(rng.randint(1, 3))).lstrip("^") or "a"
+        return "[" + rng.choice(["", "", "^"]) + inside + "]"
+    if pick == 6:
+        return rng.choice("^$") if anchors and rng.random() < 0.7 else "a"
+    return rng.choice(["(", "(?:", "(?P<n%d>" % rng.randint(0, 10 ** 9)]) + pattern(rng, depth - 1, anchors) + ")"
+
+
+def pattern(rng, depth, anchors):
+    branches = []
+    for _ in range(rng.choice([1, 1, 1, 2, 3])):
+        parts = []
+        for _ in range(rng.randint(0 if depth < 3 else 1, 3)):
+            one = atom(rng, depth, anchors)
+            if one not in "^$" and rng.random() < 0.4:
+                one += rng.choice(["*", "+", "?", "{2}", "{1,3}", "{0,2}", "{2,}", "*?", "+?", "??", "{0,12}?"])
+            parts.append(one)
+        branches.append("".join(parts))
+    return "|".join(branches)
+
+
+class TooSlow(Exception):
+    pass
+
+
+def too_slow(*_):
+    raise TooSlow
+
+
+def slow_is_skipped(match):
+    """re tries ways one after another, which may take years: None where it is slow."""
+    def limited(text):
+        signal.setitimer(signal.ITIMER_REAL, 0.1)
+        try:
+            return bool(match(text))
+        except TooSlow:
+            return None
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+    return limited
+
+
+def regexes():
+    rng = random.Random(SEED)
+    refused = compared = 0
+    signal.signal(signal.SIGALRM, too_slow)
+    for number in range(PATTERNS):
+        source, search = pattern(rng, 3, number % 2), number % 2
+        try:
+            compiled = re.compile(source, re.ASCII)
+        except (re.error, OverflowError):
+            continue
+        match = slow_is_skipped(compiled.search if search else compiled.fullmatch)
+        drawn = probe.ask("search" if search else "regex", source, draw=12, seed=number)
+        if "error" in drawn:
+            # Two reasons only: an anchor inside of a count, or nothing matches (a$b).
+            refused += 1
+            expect("inside of a count" in drawn["error"] or "no text at all" in drawn["error"], source, drawn)
+            continue
+        texts = [t for t in drawn["drawn"] if t is not None]
+        for text in texts:
+            expect("\n" in text or "\r" in text or match(text) is not False, source, "drew", text)
+        texts = [mutations(rng, t) for t in texts for _ in range(4)] + texts
+        texts += ["".join(rng.choices(LETTERS, k=rng.randint(0, 6))) for _ in range(20)]
+        texts = [t for t in texts if not set(t) & set("\n\r\u2028\u2029")]
+        answer = probe.ask("search" if search else "regex", source, texts)
+        for text, full in zip(texts, answer["full"]):
+            want = match(text)
+            expect(want is None or full == want, source, text, full)
+            compared += want is not None
+            if want is None:
+                break
+    expect(compared > 20 * PATTERNS, "compared", compared)
+    expect(refused < PATTERNS / 4, "refused", refused)
+
+
+def escaped(text):
+    out = json.dumps(text, ensure_ascii=False)[1:-1]
+    return out
+
+
+def json_regexes():
+    """A pattern over the characters of a JSON string, in the form that they have there."""
+    rng = random.Random(SEED + 1)
+    for source in [r'^[^a]*$', r'["\\]+', r'^\s\S$', r'\t', r'^.{3}$', r'^\x00?$', r'[\u0000-\u001f]', r'é|😀', r'^a\/b$']:
+        texts = [mutations(rng, t) for t in ["", "a", 'x"\\', "\t\u00a0", "a/b", "\x00\x1f", "é😀b"] for _ in range(8)]
+        answer = probe.ask("json_search", source, [escaped(t) for t in texts])
+        for text, full in zip(texts, answer["full"]):
+            expect(full == bool(re.search(source, text)), source, text, full)
+        wrong = probe.ask("json_search", "^.$", ['\\u0061', '\\u0009', '"', '\\', '\\/', "\t", "\\u001F"])
+        expect(not any(wrong["full"]), wrong)
+
+
+def regex_errors():
+    for source, words in [
+        ("(?=a)", "look-ahead"), ("(?!a)", "look-ahead"), ("(?<=a)", "look-behind"), ("(?<!a)", "look-behind"),
+        (r"(a)\1", "back-reference"), (r"\bx", "word boundary"), ("(?i)a", "flags"), ("a++", "possessive"),
+        ("(?>a)", "atomic"), (r"(?P<x>a)(?P=x)", "back-reference"), ("(", "without its )"), (")", "without its ("),
+        ("[a", "without its ]"), ("*", "after nothing"), ("a**", "quantifier after a quantifier"), (r"\q", "means nothing"),
+        ("[b-a]", "reversed"), ("a{3,2}", "reversed"), (r"\x1", "not complete"), ("[]", "begins with ]"),
+        (r"\p{Greek}", "general category"), ("a{1000001}", "over 1000000"), ("(" * 101 + ")" * 101, "too deep"),
+        ("a$b", "no text at all"), (r"(?(1)a)", "conditional"), (r"\07", "octal"), ("a\\", "at its end"),
+        ("(^a){2}", "inside of a count"), ("x" * 65537, "at most 65536"),
+    ]:
+        answer = probe.ask("regex", source)
+        expect(words in answer.get("error", ""), source, answer)
+    for source, text in [(r"\p{Lu}\p{L}*", "Élan"), (r"[\p{Nd}]+", "٣4"), (r"\P{L}", "1"), (r"\u{1F600}", "😀"), (r"\ud83d\ude00", "😀"),
+                         (r"\cJ", "\n"), (r"a{,2}b", "aab"), (r"{x}", "{x}"), (r"a(?#note)b", "ab"), (r"(?<n>a)", "a"), (r"\s", "\ufeff"),
+                         (r"\U0001F600", "😀"), ("a{2}{", "aa{")]:
+        answer = probe.ask("regex", source, [text])
+        expect(answer.get("full") == [True], source, answer)
+
+
+GRAMMARS = [
+    # (source, alphabet, a function that says what is in)
+    ('root ::= "a"* "b"', "ab", lambda t: re.fullmatch("a*b", t)),
+    ('root ::= x | y x\nx ::= "a" "b"?\ny ::= "b"{2,3}', "ab", lambda t: re.fullmatch("(bb|bbb)?ab?", t)),
+    ('root ::= "(" root* ")"', "()", lambda t: balanced(t)),
+    ('root ::= [^a-c\\n]{1,2} # two\n| "c" # more\n', "abcd", lambda t: re.fullmatch("d{1,2}|c", t)),
+    ('root ::= ("ab" | "b")+ ("a")', "ab", lambda t: re.fullmatch("(ab|b)+a", t)),
+    ('root ::= "\\x61" "\\"" [\\]\\-] .', 'a"]-', lambda t: re.fullmatch('a"[]-].', t)),
+    ('root  ::=  pal\npal ::= "a" pal "a"\n | "b" pal "b" | "a" | ""', "ab", lambda t: palindrome(t)),
+    ('root ::= \'a\' ( "b" |\n "c" )\n  "d"{2}', "abcd", lambda t: re.fullmatch("a[bc]dd", t)),
+    ('root ::= empty "a" empty\nempty ::= | "b" empty', "ab", lambda t: re.fullmatch("b*ab*", t)),
+    ('root ::= "é" [à-ý]', "éaè", lambda t: re.fullmatch("é[à-ý]", t)),
+    ('root ::= (("a"?)*){2,3} "b"', "ab", lambda t: re.fullmatch("a*b", t)),
+]
+
+
+def balanced(text):
+    depth = 0
+    for i, c in enumerate(text):
+        depth += 1 if c == "(" else -1
+        if depth <= 0 and i + 1 < len(text):
+            return False
+    return bool(text) and depth == 0
+
+
+def palindrome(text):
+    half = len(text) // 2
+    return text == text[::-1] and (len(text) % 2 == 0 or text[half] == "a")
+
+
+def gbnf():
+    for source, letters, inside in GRAMMARS:
+        texts = ["".join(t) for n in range(8 if len(letters) < 4 else 6) for t in itertools.product(letters, repeat=n)]
+        answer = probe.ask("gbnf", source, texts, draw=20, seed=3)
+        expect("error" not in answer, source, answer)
+        members = [t for t in texts if inside(t)]
+        for text, full, read in zip(texts, answer["full"], answer["bytes"]):
+            expect(full == bool(inside(text)), source, text, full)
+            begins = max((len(text[:n].encode()) for n in range(len(text) + 1)
+                          if any(m.startswith(text[:n]) for m in members)), default=0)
+            expect(read >= begins, source, text, read, begins)
+        for text in answer["drawn"]:
+            expect(text is None or set(text) - set(letters) or inside(text), source, "drew", text)
+    for source, words in [
+        ("root ::= a", "the rule a is used and not defined"), ('x ::= "a"', "no rule named root"),
+        ("root ::= root \"a\" | \"b\"", "left recursion"), ('root ::= "a', "closing quote"), ('root ::= "a" )', ") without its ("),
+        ('root ::= ("a"', "( without its )"), ("root ::= [a", "[ without its ]"), ('root ::= "a"{3,2}', "no count"),
+        ('root ::= "\\q"', "means nothing"), ('root ::= "a"\nroot ::= "b"', "there already"), ("start: a", "Lark"),
+        ("root ::= <think>", "a token"), ('root ::= (= "a")', "look-ahead"), ("root ::= *", "where a part should be"),
+        ('\n\nroot ::= "a" ]', "in line 3"), ("", "no rule named root"), ('root ::= "a" root', "no text at all"),
+        ('root ::= ""? root "a" | "b"', "left recursion"),
+    ]:
+        answer = probe.ask("gbnf", source)
+        expect(words in answer.get("error", ""), source, answer)
+
+
+def value(rng, depth):
+    pick = rng.randint(0, 6 if depth > 0 else 4)
+    if pick == 0:
+        return rng.choice([True, False, None])
+    if pick == 1:
+        return rng.choice([0, -1, 17, 10 ** 20, 0.5, -2.25, 1e-7, 1e300])
+    if pick <= 4:
+        return "".join(rng.choices('ab"\\/\n\t\x00\x1f\x7fé😀', k=rng.randint(0, 6)))
+    if pick == 5:
+        return [value(rng, depth - 1) for _ in range(rng.randint(0, 3))]
+    return {"k%d\n" % i: value(rng, depth - 1) for i in range(rng.randint(0, 3))}
+
+
+def json_objects():
+    rng = random.Random(SEED + 2)
+    objects = [{"k": value(rng, 4)} for _ in range(150)]
+    tight = [json.dumps(o, ensure_ascii=False, separators=(",", ":")) for o in objects]
+    loose = [json.dumps(o, ensure_ascii=False, indent=rng.choice([None, 0, 2])) for o in objects]
+    for kind, texts in [("json", tight), ("json_loose", tight), ("json_loose", loose)]:
+        answer = probe.ask(kind, texts=texts, draw=60, seed=5)
+        for text, full in zip(texts, answer["full"]):
+            expect(full, kind, text)
+        for text in answer["drawn"]:
+            if text is not None:
+                json.loads(text)
+        broken = [mutations(rng, t) for t in texts for _ in range(3)]
+        answer = probe.ask(kind, texts=broken)
+        for text, full in zip(broken, answer["full"]):
+            if full:
+                json.loads(text)
+    answer = probe.ask("json", texts=["[]", '"a"', "{}", "{,}", '{"a":1,}', '{"a":01}', '{"a":-}', '{"a":1.}', '{"a" :1}'])
+    expect(answer["full"] == [False, False, True] + 6 * [False], answer)
+
+
+regexes()
+json_regexes()
+regex_errors()
+gbnf()
+json_objects()
+print("ok")

@@ -1,0 +1,314 @@
+// Matchers and their caches: every bit beside the bytes accepted one by one, small caches that
+// forget, several vocabularies, ends, forced bytes.
+#include "base/arena.h"
+#include "runtime/grammar/matcher.h"
+#include "tests/grammar/oracle.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+enum { TOKENS = 700, VOCAB = 711, WORDS = (VOCAB + 31) / 32, END_ID = 705 };
+
+// Tokens as real vocabularies have them: words, blanks, runs, quotes, cut characters, long ones.
+// shift: ids are turned by so many.
+static struct vocabulary *mixed_vocabulary(uint32_t shift)
+{
+    static char store[TOKENS][128];
+    static struct text tokens[TOKENS];
+    static const char *const pieces[] = {
+        "the", " of", "\"",   "\\",   "\n",       ",",        ":", "}", "{",
+        "[",   "]",   "é",    "\xE4", "\x8A\x9B", " ",        "1", "0", "e",
+        "-",   ".",   "true", "中文", "\xF0\x9F", "\x98\x80", "x", "Q", "_"};
+    int32_t end = END_ID;
+    uint64_t seed = 7;
+    for (uint32_t t = 0; t < TOKENS; t++) {
+        size_t bytes = 0;
+        uint32_t count = t < 256 ? 0 : 1 + oracle_random(&seed, t % 40 == 0 ? 30 : 4);
+        for (uint32_t i = 0; i < count; i++) {
+            const char *piece = pieces[oracle_random(&seed, sizeof pieces / sizeof *pieces)];
+            bytes += (size_t)snprintf(store[t] + bytes, sizeof store[t] - bytes, "%s", piece);
+        }
+        if (t < 256)
+            store[t][bytes++] = (char)t;
+        tokens[(t + shift) % TOKENS] = text_span(store[t], bytes < 128 ? bytes : 127);
+    }
+    struct vocabulary_args args = {VOCAB, tokens, TOKENS, &end, 1};
+    return vocabulary_create(&args);
+}
+
+static struct grammar *finished(struct grammar_builder *b, uint32_t root)
+{
+    struct error err = {0};
+    struct grammar *g;
+    if (grammar_finish(b, root, &g, &err) != STATUS_OK)
+        fail_msg("%s", err.text);
+    return g;
+}
+
+static uint32_t literal(struct grammar_builder *b, const char *text)
+{
+    return grammar_literal(b, text_of(text));
+}
+
+// {"k":"...", ...}: strings of 3 to 40 characters, numbers, up to 300 members.
+static struct grammar *object_grammar(void)
+{
+    static const struct grammar_range special[] = {{'"', '"'}, {'\\', '\\'}, {0, 0x1F}};
+    struct grammar_builder *b = grammar_begin(NULL);
+    uint32_t one = grammar_either(b, grammar_chars_except(b, special, 3), literal(b, "\\\""));
+    uint32_t string[] = {literal(b, "\""), grammar_repeat(b, one, 3, 40), literal(b, "\"")};
+    uint32_t number = grammar_repeat(b, grammar_byte(b, '0', '9'), 1, GRAMMAR_UNBOUNDED);
+    uint32_t text = grammar_join_all(b, string, 3);
+    uint32_t member[] = {text, literal(b, ":"), grammar_either(b, text, number)};
+    uint32_t more = grammar_join(b, literal(b, ","), grammar_join_all(b, member, 3));
+    uint32_t object[] = {literal(b, "{"), grammar_join_all(b, member, 3),
+                         grammar_repeat(b, more, 0, 300), literal(b, "}")};
+    return finished(b, grammar_join_all(b, object, 4));
+}
+
+static bool bit(const uint32_t *words, uint32_t id)
+{
+    return words[id / 32] >> (id % 32) & 1;
+}
+
+// The mask beside each token's bytes, accepted one by one.
+static uint32_t compare_bits(struct matcher *m, struct vocabulary *v)
+{
+    uint32_t words[WORDS], allowed = 0;
+    matcher_mask(m, words);
+    for (uint32_t id = 0; id < VOCAB; id++) {
+        struct text token = vocabulary_token(v, (int32_t)id);
+        struct matcher ahead;
+        matcher_copy(&ahead, m);
+        bool want = token.bytes > 0;
+        for (size_t i = 0; i < token.bytes && want; i++)
+            want = matcher_accept_bytes(&ahead, text_span(token.at + i, 1));
+        matcher_end(&ahead);
+        allowed += want;
+        if (id != END_ID && bit(words, id) != want)
+            fail_msg("token %u (%.*s) is %d", id, (int)token.bytes, token.at, bit(words, id));
+    }
+    assert_int_equal(bit(words, END_ID), matcher_may_end(m) || allowed == 0);
+    return allowed;
+}
+
+static void test_bits_are_bytes_one_by_one(void **state)
+{
+    (void)state;
+    static const char document[] = "{\"a key\":\"of 中文 and é, with \\\" and more of it up "
+                                   "to\",\"next\":1024,\"\xF0\x9F\x98\x80...\":\"xyz\"}";
+    struct vocabulary *v = mixed_vocabulary(0);
+    struct grammar *g = object_grammar();
+    struct mask_cache *c = mask_cache_create(g, v, 0);
+    struct matcher m;
+    uint32_t most = 0;
+    matcher_init(&m, c);
+    for (size_t i = 0; i < sizeof document - 1; i++) {
+        uint32_t allowed = compare_bits(&m, v);
+        most = allowed > most ? allowed : most;
+        assert_true(matcher_accept_bytes(&m, text_span(document + i, 1)));
+    }
+    assert_true(most > 300); // the test stands inside of strings
+    compare_bits(&m, v);
+    assert_true(matcher_may_end(&m) && matcher_must_end(&m) && !matcher_is_done(&m));
+    matcher_end(&m);
+    mask_cache_destroy(c);
+    grammar_give(g);
+    vocabulary_give(v);
+}
+
+// A small and a large cache say the same, although the small one forgets.
+static void test_small_caches_forget_and_go_on(void **state)
+{
+    (void)state;
+    enum { STRINGS = 6000, LENGTH = 40, SEQUENCES = 8 };
+    static char store[STRINGS][LENGTH];
+    static struct text strings[STRINGS];
+    uint64_t seed = 3;
+    for (int i = 0; i < STRINGS; i++) {
+        for (int k = 0; k < LENGTH; k++)
+            store[i][k] = (char)('a' + oracle_random(&seed, 26));
+        strings[i] = text_span(store[i], LENGTH);
+    }
+    struct vocabulary *v = mixed_vocabulary(0);
+    struct grammar_builder *b = grammar_begin(NULL);
+    uint32_t words = grammar_choice(b, strings, STRINGS);
+    struct grammar *g = finished(b, grammar_repeat(b, words, 1, 3));
+    struct mask_cache *small = mask_cache_create(g, v, 1),
+                      *large = mask_cache_create(g, v, 1 << 28);
+    struct matcher a[SEQUENCES], z[SEQUENCES];
+    for (int i = 0; i < SEQUENCES; i++) {
+        matcher_init(&a[i], small);
+        matcher_init(&z[i], large);
+    }
+    for (int step = 0; step < 4000; step++)
+        for (int i = 0; i < SEQUENCES; i++) {
+            uint32_t x[WORDS], y[WORDS];
+            matcher_mask(&a[i], x);
+            matcher_mask(&z[i], y);
+            assert_memory_equal(x, y, sizeof x);
+            uint32_t from = oracle_random(&seed, TOKENS), id = from;
+            while (!bit(x, id) && (id = (id + 1) % VOCAB) != from)
+                ;
+            assert_true(matcher_accept(&a[i], (int32_t)id));
+            assert_true(matcher_accept(&z[i], (int32_t)id));
+            if (matcher_is_done(&a[i])) {
+                matcher_end(&a[i]);
+                matcher_end(&z[i]);
+                matcher_init(&a[i], small);
+                matcher_init(&z[i], large);
+            }
+        }
+    assert_in_range(mask_cache_stats(small).forgotten, 2, 1000);
+    assert_int_equal(mask_cache_stats(large).forgotten, 0);
+    assert_true(mask_cache_stats(small).bytes <= 4 << 20);
+    for (int i = 0; i < SEQUENCES; i++) {
+        matcher_end(&a[i]);
+        matcher_end(&z[i]);
+    }
+    mask_cache_destroy(small);
+    mask_cache_destroy(large);
+    grammar_give(g);
+    vocabulary_give(v);
+}
+
+static void test_vocabularies_have_masks_of_their_own(void **state)
+{
+    (void)state;
+    struct vocabulary *v[2] = {mixed_vocabulary(0), mixed_vocabulary(13)};
+    struct grammar *g = object_grammar();
+    struct mask_cache *c[2] = {mask_cache_create(g, v[0], 0), mask_cache_create(g, v[1], 0)};
+    uint32_t words[2][WORDS];
+    for (int i = 0; i < 2; i++) {
+        struct matcher m;
+        matcher_init(&m, c[i]);
+        assert_true(matcher_accept_bytes(&m, text_of("{\"ab")));
+        compare_bits(&m, v[i]);
+        matcher_mask(&m, words[i]);
+        matcher_end(&m);
+    }
+    for (uint32_t t = 0; t < TOKENS; t++)
+        assert_int_equal(bit(words[0], t), bit(words[1], (t + 13) % TOKENS));
+    for (int i = 0; i < 2; i++) {
+        mask_cache_destroy(c[i]);
+        vocabulary_give(v[i]);
+    }
+    grammar_give(g);
+}
+
+static void test_ends_and_states(void **state)
+{
+    (void)state;
+    struct vocabulary *v = mixed_vocabulary(0);
+    struct grammar_builder *b = grammar_begin(NULL);
+    uint32_t x = literal(b, "x");
+    struct grammar *g = finished(b, grammar_repeat(b, x, 1, 2));
+    struct mask_cache *c = mask_cache_create(g, v, 0);
+    struct matcher m, copy;
+    uint32_t words[WORDS], other[WORDS];
+    matcher_init(&m, c);
+    assert_false(matcher_accept(&m, END_ID));
+    assert_false(matcher_accept(&m, 'y'));
+    assert_false(matcher_accept(&m, -1));
+    assert_false(matcher_accept(&m, VOCAB));
+    assert_true(matcher_accept(&m, 'x'));
+    matcher_copy(&copy, &m);
+    matcher_mask(&m, words);
+    assert_true(bit(words, 'x') && bit(words, END_ID));
+    assert_true(matcher_accept(&m, 'x'));
+    assert_true(matcher_must_end(&m));
+    assert_false(matcher_must_end(&copy)); // stands where it was
+    assert_true(matcher_accept(&m, END_ID));
+    assert_true(matcher_is_done(&m));
+    matcher_mask(&m, words);
+    memset(other, 0, sizeof other);
+    other[END_ID / 32] = 1u << (END_ID % 32);
+    assert_memory_equal(words, other, sizeof words);
+    assert_false(matcher_accept(&m, 'x'));
+    assert_true(matcher_accept(&m, END_ID));
+    struct mask_cache_stats stats = mask_cache_stats(c);
+    matcher_mask(&copy, words);
+    assert_int_equal(mask_cache_stats(c).computed, stats.computed);
+    assert_int_equal(mask_cache_stats(c).reused, stats.reused + 1);
+    matcher_end(&m);
+    matcher_end(&m);
+    matcher_end(&copy);
+    mask_cache_destroy(c);
+    mask_cache_destroy(NULL);
+    grammar_give(g);
+    vocabulary_give(v);
+}
+
+// The vocabulary has no token for what must come: the answer may end instead of hanging.
+static void test_nothing_allowed_leaves_the_end(void **state)
+{
+    (void)state;
+    struct text tokens[] = {text_of("a"), text_of("b")};
+    int32_t ends[] = {2, 3};
+    struct vocabulary_args args = {40, tokens, 2, ends, 2};
+    struct vocabulary *v = vocabulary_create(&args);
+    struct grammar_builder *b = grammar_begin(NULL);
+    struct grammar *g = finished(b, literal(b, "ac"));
+    struct mask_cache *c = mask_cache_create(g, v, 0);
+    struct matcher m;
+    uint32_t words[2];
+    matcher_init(&m, c);
+    matcher_mask(&m, words);
+    assert_int_equal(words[0], 1);
+    assert_false(matcher_accept(&m, 2));
+    assert_true(matcher_accept(&m, 0));
+    matcher_mask(&m, words);
+    assert_int_equal(words[0], 12);
+    assert_int_equal(words[1], 0);
+    assert_true(matcher_accept(&m, 3));
+    assert_true(matcher_is_done(&m));
+    matcher_end(&m);
+    mask_cache_destroy(c);
+    grammar_give(g);
+    vocabulary_give(v);
+}
+
+static void test_forced_bytes(void **state)
+{
+    (void)state;
+    struct vocabulary *v = mixed_vocabulary(0);
+    struct grammar_builder *b = grammar_begin(NULL);
+    uint32_t parts[] = {literal(b, "{\"name\":\""),
+                        grammar_repeat(b, grammar_byte(b, 'a', 'b'), 1, 2), literal(b, "\"}")};
+    struct grammar *g = finished(b, grammar_join_all(b, parts, 3));
+    struct mask_cache *c = mask_cache_create(g, v, 0);
+    struct matcher m;
+    char out[32];
+    matcher_init(&m, c);
+    assert_int_equal(matcher_forced(&m, out, sizeof out), 9);
+    assert_memory_equal(out, "{\"name\":\"", 9);
+    assert_int_equal(matcher_forced(&m, out, 4), 4);
+    assert_true(matcher_accept_bytes(&m, text_of("{\"name\":\"a")));
+    assert_int_equal(matcher_forced(&m, out, sizeof out), 0);
+    assert_true(matcher_accept_bytes(&m, text_of("b")));
+    assert_int_equal(matcher_forced(&m, out, sizeof out), 2);
+    assert_true(matcher_accept_bytes(&m, text_of("\"}")));
+    assert_int_equal(matcher_forced(&m, out, sizeof out), 0);
+    matcher_end(&m);
+    mask_cache_destroy(c);
+    grammar_give(g);
+    vocabulary_give(v);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_bits_are_bytes_one_by_one),
+        cmocka_unit_test(test_small_caches_forget_and_go_on),
+        cmocka_unit_test(test_vocabularies_have_masks_of_their_own),
+        cmocka_unit_test(test_ends_and_states),
+        cmocka_unit_test(test_nothing_allowed_leaves_the_end),
+        cmocka_unit_test(test_forced_bytes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
