@@ -115,10 +115,9 @@ void drain_abort(struct http_thread *thread)
     struct exchange *next;
     for (struct exchange *x = thread->exchanges; x; x = next) {
         next = x->next;
-        if (x->left)
+        if (x->left || x->wire == WIRE_LAST) // h2o has the whole answer
             continue;
-        if (x->wire != WIRE_LAST)
-            lost_count(x);
+        lost_count(x);
         exchange_abort(x);
     }
     thread->server->conf.http1.callbacks.foreach_request(&thread->ctx, connection_cut, NULL);

@@ -390,7 +390,8 @@ void exchange_cut_end(struct exchange *x)
 // the request; on HTTP/2 the socket carries other streams, so a stalled one is reset when it moves.
 void exchange_abort(struct exchange *x)
 {
-    exchange_left(x);
+    if (x->wire != WIRE_LAST) // else h2o has the whole answer, and the client may have it, too
+        exchange_left(x);
     struct answer *answer = x->answer;
     if (!answer)
         return;

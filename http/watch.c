@@ -71,6 +71,7 @@ static void scan_one(struct exchange *x, uint64_t now)
     uint64_t stall_ns = x->thread->server->options.stall_timeout_ms * 1000000;
     if (x->wire >= WIRE_SENDING && !x->left && now - x->sent_ns > stall_ns) {
         atomic_fetch_add_explicit(&x->thread->counters.stalled, 1, memory_order_relaxed);
+        exchange_left(x); // also if h2o has the whole answer: the client did not take it
         exchange_abort(x);
         return;
     }
