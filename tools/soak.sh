@@ -72,7 +72,7 @@ export STAGE_SECONDS=3600
 export LSAN_OPTIONS=suppressions=$PWD/tests/e2e/lsan.supp:print_suppressions=0
 release='tools/build.sh all'
 venv='[ -x build/soak-venv/bin/python ] || { python3 -m venv build/soak-venv &&
-    build/soak-venv/bin/pip install -q jinja2 tokenizers==0.21.4; }'
+    build/soak-venv/bin/pip install -q jinja2 tokenizers==0.21.4 jsonschema==4.23.0; }'
 # Debian's torch computes on the CPU and is a tenth of the size of the one on PyPI
 torch='[ -x build/torch-venv/bin/python ] || { apt-get install -y -qq python3-torch python3-venv &&
     /usr/bin/python3 -m venv --system-site-packages build/torch-venv &&
@@ -106,6 +106,8 @@ stage "templates against jinja2" bash -c "$venv && $release && build/soak-venv/b
 stage "tokenizers against the reference" bash -c "$venv && $release && tools/soak_tokenizers.sh"
 stage "sampling against transformers" bash -c "$torch && $release && build/torch-venv/bin/python \
     tools/sampler_diff.py --program build/release/bin/law_probe"
+stage "schemas against jsonschema" bash -c "$venv && $release && build/soak-venv/bin/python \
+    tools/schema_diff.py build/release/bin/schema_check"
 stage "simulation" bash -c "$release && build/release/bin/sim ${SIM_SEEDS:-20000} 2000"
 in_parts "planted faults in the scheduler" 3 python3 tests/sim/mutate.py
 in_parts "planted faults in http, runtime, cli and cpu kernels" 2 tests/mutants.py

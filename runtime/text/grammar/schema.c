@@ -1,0 +1,452 @@
+// The entry of the schema compiler, its tables of sites and sets, and how a set becomes text. See
+// schema.h.
+#include "runtime/text/grammar/schema_parts.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    DEPTH_MAX = 200, // of conjunctions within conjunctions
+    SETS_MAX = 20 * 1000,
+    ARENA_BYTES_MAX = 32 << 20,
+    PARTS_MAX = 32, // of a value that are compared for being the same
+};
+
+enum set_state { SET_NEW, SET_ACTIVE, SET_DONE };
+struct schema_set {
+    const uint32_t *literals;
+    uint32_t count, entered, expr, rule, rule_expr;
+    enum set_state state;
+    bool has_rule;
+};
+
+uint32_t schema_refuse(struct schema *c, enum status status, uint32_t site, const char *keyword,
+                       const char *what)
+{
+    const struct schema_site *s = &c->sites[site];
+    const char *slash = keyword ? "/" : "";
+    int bytes = (int)(s->pointer.bytes < 300 ? s->pointer.bytes : 300);
+    if (c->status != STATUS_OK)
+        return GRAMMAR_NOTHING;
+    c->status = status;
+    if (status == STATUS_UNSUPPORTED)
+        error_set(c->err, status, "the schema's %s at #%.*s%s%s is not supported%s%s",
+                  keyword ? keyword : "value", bytes, s->pointer.at, slash, keyword ? keyword : "",
+                  what[0] != '\0' ? ": " : "", what);
+    else
+        error_set(c->err, status, "the schema's %s at #%.*s%s%s %s", keyword ? keyword : "value",
+                  bytes, s->pointer.at, slash, keyword ? keyword : "", what);
+    return GRAMMAR_NOTHING;
+}
+
+uint32_t schema_pass_error(struct schema *c, uint32_t site, const char *keyword)
+{
+    struct error inner = *c->err;
+    return schema_refuse(c, inner.status, site, keyword, inner.text);
+}
+
+void *schema_grow(struct schema *c, void *at, uint32_t count, uint32_t *capacity, size_t each)
+{
+    if (count < *capacity)
+        return at;
+    uint32_t wanted = *capacity == 0 ? 8 : *capacity * 2;
+    void *grown = arena_grow(c->arena, at, *capacity * each, wanted * each);
+    *capacity = wanted;
+    return grown;
+}
+
+// --- sites ---
+
+static uint32_t pointer_hash(const void *at)
+{
+    uint64_t h = (uint64_t)(uintptr_t)at * 0x9E3779B97F4A7C15u;
+    return (uint32_t)(h >> 32);
+}
+
+static void index_rebuild(struct schema *c)
+{
+    c->site_index_size = c->site_index_size == 0 ? 256 : c->site_index_size * 2;
+    c->site_index = arena_take_zeroed(c->arena, c->site_index_size, sizeof *c->site_index);
+    for (uint32_t i = 0; i < c->site_count; i++) {
+        uint32_t slot = pointer_hash(c->sites[i].value) & (c->site_index_size - 1);
+        while (c->site_index[slot] != 0)
+            slot = (slot + 1) & (c->site_index_size - 1);
+        c->site_index[slot] = i + 1;
+    }
+}
+
+uint32_t schema_site_find(const struct schema *c, const json_t *value)
+{
+    if (c->site_index_size == 0)
+        return UINT32_MAX;
+    uint32_t slot = pointer_hash(value) & (c->site_index_size - 1);
+    for (; c->site_index[slot] != 0; slot = (slot + 1) & (c->site_index_size - 1))
+        if (c->sites[c->site_index[slot] - 1].value == value)
+            return c->site_index[slot] - 1;
+    return UINT32_MAX;
+}
+
+uint32_t schema_site_put(struct schema *c, const json_t *value, uint32_t resource,
+                         struct text pointer)
+{
+    c->sites = schema_grow(c, c->sites, c->site_count, &c->site_capacity, sizeof *c->sites);
+    c->sites[c->site_count++] =
+        (struct schema_site){.value = value, .resource = resource, .pointer = pointer};
+    if (2 * c->site_count >= c->site_index_size) {
+        index_rebuild(c);
+    } else {
+        uint32_t slot = pointer_hash(value) & (c->site_index_size - 1);
+        while (c->site_index[slot] != 0)
+            slot = (slot + 1) & (c->site_index_size - 1);
+        c->site_index[slot] = c->site_count;
+    }
+    return c->site_count - 1;
+}
+
+// The pointer of a member, with ~ and / escaped.
+static struct text pointer_below(struct schema *c, struct text above, const char *keyword,
+                                 struct text key)
+{
+    size_t word = strlen(keyword);
+    char *at = arena_take(c->arena, above.bytes + word + 2 * key.bytes + 3);
+    size_t bytes = above.bytes;
+    if (bytes > 0)
+        memcpy(at, above.at, bytes);
+    at[bytes++] = '/';
+    memcpy(at + bytes, keyword, word);
+    bytes += word;
+    if (key.at)
+        at[bytes++] = '/';
+    for (size_t i = 0; i < key.bytes; i++) {
+        char letter = key.at[i];
+        if (letter == '~' || letter == '/') {
+            at[bytes++] = '~';
+            letter = letter == '~' ? '0' : '1';
+        }
+        at[bytes++] = letter;
+    }
+    return text_span(at, bytes);
+}
+
+uint32_t schema_site(struct schema *c, const json_t *value, uint32_t parent, const char *keyword,
+                     struct text key)
+{
+    uint32_t site = schema_site_find(c, value);
+    if (site != UINT32_MAX)
+        return site;
+    struct text pointer = pointer_below(c, c->sites[parent].pointer, keyword, key);
+    site = schema_site_put(c, value, c->sites[parent].resource, pointer);
+    c->sites[site].synthetic = c->sites[parent].synthetic;
+    return site;
+}
+
+uint32_t schema_make(struct schema *c, json_t *value, uint32_t owner)
+{
+    json_array_append_new(c->made, value);
+    uint32_t site = schema_site_put(c, value, c->sites[owner].resource, c->sites[owner].pointer);
+    c->sites[site].synthetic = true;
+    return site;
+}
+
+const json_t *schema_member(const json_t *object, struct text key)
+{
+    return json_object_getn(object, key.at, key.bytes);
+}
+
+struct text schema_key(void *iterator)
+{
+    return text_span(json_object_iter_key(iterator), json_object_iter_key_len(iterator));
+}
+
+const json_t *schema_keyword(const struct schema *c, uint32_t site, const char *name)
+{
+    const json_t *value = c->sites[site].value;
+    if (name[0] == '!' && !c->sites[site].synthetic)
+        return NULL;
+    if (c->draft7 && strcmp(name, "$ref") != 0 && json_is_string(json_object_get(value, "$ref")))
+        return NULL;
+    return json_object_get(value, name);
+}
+
+uint32_t schema_literal(struct schema *c, uint32_t site, const char *keyword, const json_t *value,
+                        struct text key)
+{
+    if (!json_is_object(value) && !json_is_boolean(value)) {
+        schema_refuse(c, STATUS_INVALID, site, keyword, "must be a schema: an object or a boolean");
+        return 0;
+    }
+    return schema_site(c, value, site, keyword, key) * LITERAL_SITE;
+}
+
+bool schema_count(struct schema *c, uint32_t site, const char *keyword, const json_t *value,
+                  uint32_t *out)
+{
+    int64_t count;
+    *out = 0;
+    if (!json_integer_exact(value, &count) || count < 0) {
+        schema_refuse(c, STATUS_INVALID, site, keyword, "must be a whole number from 0 on");
+        return false;
+    }
+    *out = count < (int64_t)UINT32_MAX - 1 ? (uint32_t)count : UINT32_MAX - 1;
+    return true;
+}
+
+// --- sets ---
+
+void literals_add(struct schema *c, struct literals *list, uint32_t literal)
+{
+    const json_t *value = c->sites[literal / LITERAL_SITE].value;
+    if (!(literal & LITERAL_NOT) &&
+        (json_is_true(value) || (json_is_object(value) && json_object_size(value) == 0)))
+        return; // says nothing
+    list->at = schema_grow(c, list->at, list->count, &list->capacity, sizeof *list->at);
+    list->at[list->count++] = literal;
+}
+
+static void literals_sort(struct literals *list)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 1; i < list->count; i++) {
+        uint32_t literal = list->at[i], at = i;
+        for (; at > 0 && list->at[at - 1] > literal; at--)
+            list->at[at] = list->at[at - 1];
+        list->at[at] = literal;
+    }
+    for (uint32_t i = 0; i < list->count; i++)
+        if (kept == 0 || list->at[kept - 1] != list->at[i])
+            list->at[kept++] = list->at[i];
+    list->count = kept;
+}
+
+static uint32_t literals_hash(const struct literals *list)
+{
+    uint64_t hash = list->count;
+    for (uint32_t i = 0; i < list->count; i++)
+        hash = (hash ^ list->at[i]) * 0x9E3779B97F4A7C15u;
+    return (uint32_t)(hash >> 32);
+}
+
+static void set_index_grow(struct schema *c)
+{
+    c->set_index_size = c->set_index_size == 0 ? 256 : c->set_index_size * 2;
+    c->set_index = arena_take_zeroed(c->arena, c->set_index_size, sizeof *c->set_index);
+    for (uint32_t i = 0; i < c->set_count; i++) {
+        struct literals list = {(uint32_t *)(uintptr_t)c->sets[i]->literals, c->sets[i]->count, 0};
+        uint32_t slot = literals_hash(&list) & (c->set_index_size - 1);
+        while (c->set_index[slot])
+            slot = (slot + 1) & (c->set_index_size - 1);
+        c->set_index[slot] = c->sets[i];
+    }
+}
+
+static struct schema_set *set_put(struct schema *c, const struct literals *list)
+{
+    if (2 * (c->set_count + 1) >= c->set_index_size)
+        set_index_grow(c);
+    uint32_t slot = literals_hash(list) & (c->set_index_size - 1);
+    for (; c->set_index[slot]; slot = (slot + 1) & (c->set_index_size - 1)) {
+        struct schema_set *set = c->set_index[slot];
+        if (set->count == list->count &&
+            memcmp(set->literals, list->at, list->count * sizeof *list->at) == 0)
+            return set;
+    }
+    struct schema_set *set = arena_take_zeroed(c->arena, 1, sizeof *set);
+    uint32_t *literals = arena_take(c->arena, list->count * sizeof *literals);
+    memcpy(literals, list->at, list->count * sizeof *literals);
+    set->literals = literals;
+    set->count = list->count;
+    c->sets = schema_grow(c, c->sets, c->set_count, &c->set_capacity, sizeof *c->sets);
+    c->sets[c->set_count++] = set;
+    c->set_index[slot] = set;
+    return set;
+}
+
+// --- text ---
+
+struct parts {
+    uint32_t at[PARTS_MAX], count, rest;
+};
+
+static void parts_add(struct schema *c, struct parts *parts, uint32_t expr)
+{
+    for (uint32_t i = 0; i < parts->count; i++)
+        if (parts->at[i] == expr)
+            return;
+    if (expr == GRAMMAR_NOTHING)
+        return;
+    if (parts->count < PARTS_MAX)
+        parts->at[parts->count++] = expr;
+    else
+        parts->rest = grammar_either(c->b, expr, parts->rest);
+}
+
+static uint32_t parts_end(struct schema *c, const struct parts *parts)
+{
+    return grammar_either(c->b, grammar_either_of(c->b, parts->at, parts->count), parts->rest);
+}
+
+static uint32_t words_text(struct schema *c, uint32_t types)
+{
+    struct text words[3];
+    uint32_t count = 0;
+    if (types & TYPE_NULL)
+        words[count++] = text_of("null");
+    if (types & TYPE_TRUE)
+        words[count++] = text_of("true");
+    if (types & TYPE_FALSE)
+        words[count++] = text_of("false");
+    return grammar_choice(c->b, words, count);
+}
+
+static void value_alternative(struct schema *c, struct alternative *a, void *context)
+{
+    struct parts *parts = context;
+    if (a->types & (TYPE_NULL | TYPE_TRUE | TYPE_FALSE))
+        parts_add(c, parts, words_text(c, a->types));
+    if (a->types & TYPE_STRING) {
+        uint32_t inside = string_inside(c, a), quote = grammar_literal(c->b, text_of("\""));
+        parts_add(c, parts,
+                  inside == c->any_inside
+                      ? c->any.string
+                      : grammar_join(c->b, quote, grammar_join(c->b, inside, quote)));
+    }
+    if (a->types & TYPE_NUMBER)
+        parts_add(c, parts, number_text(c, a));
+    if (a->types & TYPE_ARRAY)
+        parts_add(c, parts, array_text(c, a));
+    if (a->types & TYPE_OBJECT)
+        parts_add(c, parts, object_text(c, a));
+}
+
+static uint32_t set_compile(struct schema *c, struct schema_set *set)
+{
+    struct literals list = {(uint32_t *)(uintptr_t)set->literals, set->count, 0};
+    struct parts parts = {.rest = GRAMMAR_NOTHING};
+    set->state = SET_ACTIVE;
+    set->entered = ++c->entered;
+    set->has_rule = false;
+    if (++c->depth > DEPTH_MAX || c->set_count > SETS_MAX ||
+        arena_bytes(c->arena) > ARENA_BYTES_MAX)
+        schema_refuse(c, STATUS_TOO_LARGE, set->literals[0] / LITERAL_SITE, NULL,
+                      "is too large or too deep: make the schema simpler");
+    else
+        schema_alternatives(c, &list, value_alternative, &parts);
+    c->depth--;
+    set->state = schema_failed(c) ? SET_NEW : SET_DONE;
+    set->expr = parts_end(c, &parts);
+    if (set->has_rule && set->state == SET_DONE) {
+        grammar_rule_set(c->b, set->rule, set->expr);
+        set->expr = set->expr == GRAMMAR_NOTHING ? GRAMMAR_NOTHING : set->rule_expr;
+    }
+    return set->expr;
+}
+
+uint32_t schema_value(struct schema *c, struct literals *list)
+{
+    if (schema_failed(c))
+        return GRAMMAR_NOTHING;
+    if (list->count == 0)
+        return c->any.value;
+    literals_sort(list);
+    struct schema_set *set = set_put(c, list);
+    if (set->state == SET_DONE)
+        return set->expr;
+    if (set->state == SET_NEW)
+        return set_compile(c, set);
+    if (!set->has_rule) {
+        struct text name = c->sites[set->literals[0] / LITERAL_SITE].pointer;
+        set->rule_expr = grammar_rule(c->b, name, &set->rule);
+        set->has_rule = true;
+    }
+    return set->rule_expr;
+}
+
+static void strings_alternative(struct schema *c, struct alternative *a, void *context)
+{
+    if (a->types & TYPE_STRING)
+        parts_add(c, context, string_inside(c, a));
+}
+
+uint32_t schema_strings(struct schema *c, struct literals *list)
+{
+    struct parts parts = {.rest = GRAMMAR_NOTHING};
+    if (list->count == 0)
+        return c->any_inside;
+    schema_alternatives(c, list, strings_alternative, &parts);
+    return parts_end(c, &parts);
+}
+
+bool schema_is_empty(struct schema *c, struct literals *list)
+{
+    uint32_t entered = c->entered, depth = c->depth;
+    struct error before = *c->err;
+    if (schema_failed(c))
+        return false;
+    bool empty = schema_value(c, list) == GRAMMAR_NOTHING && !schema_failed(c);
+    if (c->status != STATUS_OK) {
+        // What was made on the way may refer to rules that will have no body.
+        for (uint32_t i = 0; i < c->set_count; i++)
+            if (c->sets[i]->entered > entered)
+                c->sets[i]->state = SET_NEW;
+        c->status = STATUS_OK;
+        c->depth = depth;
+        *c->err = before;
+    }
+    return empty;
+}
+
+// --- entry ---
+
+static void draft_find(struct schema *c, const struct schema_args *args)
+{
+    const char *uri = json_string_value(json_object_get(args->schema, "$schema"));
+    c->draft7 = args->draft == SCHEMA_DRAFT_7;
+    if (!uri)
+        return;
+    static const char *const known[] = {"draft/2020-12/schema", "draft/2019-09/schema",
+                                        "draft-07/schema",      "draft-06/schema",
+                                        "draft-04/schema",      "json-schema.org/schema"};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (strstr(uri, known[i]) && strstr(uri, "json-schema.org/")) {
+            if (args->draft == SCHEMA_DRAFT_AUTO)
+                c->draft7 = i >= 2 && i <= 4;
+            return;
+        }
+    schema_refuse(c, STATUS_UNSUPPORTED, 0, "$schema", "use draft 2020-12 or draft 7");
+}
+
+static void schema_open(struct schema *c)
+{
+    static const struct grammar_range all[] = {{0, 0x10FFFF}};
+    c->any_char = json_grammar_chars(c->b, all, 1);
+    c->any_inside = grammar_repeat(c->b, c->any_char, 0, GRAMMAR_UNBOUNDED);
+    c->any = json_grammar_rules(c->b, (struct json_style){.blank = c->blank});
+}
+
+enum status schema_compile(struct grammar_builder *b, const struct schema_args *args,
+                           uint32_t *root, struct error *err)
+{
+    struct error own = {0};
+    struct schema c = {.b = b, .err = &own};
+    *root = GRAMMAR_NOTHING;
+    c.blank = args->style.blank == GRAMMAR_NOTHING ? GRAMMAR_EMPTY : args->style.blank;
+    c.arena = arena_create(0, 0);
+    c.made = json_array();
+    schema_open(&c);
+    uint32_t site = schema_site_put(&c, args->schema, 0, text_of(""));
+    if (!json_is_object(args->schema) && !json_is_boolean(args->schema))
+        schema_refuse(&c, STATUS_INVALID, site, NULL, "must be an object or a boolean");
+    draft_find(&c, args);
+    schema_index(&c);
+    struct literals list = {0};
+    literals_add(&c, &list, site * LITERAL_SITE);
+    if (!schema_failed(&c))
+        *root = schema_value(&c, &list);
+    if (c.status != STATUS_OK) {
+        *root = GRAMMAR_NOTHING;
+        error_set(err, c.status, "%s", own.text);
+    }
+    json_decref(c.made);
+    arena_destroy(c.arena);
+    return c.status;
+}

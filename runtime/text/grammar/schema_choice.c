@@ -1,0 +1,219 @@
+// Keywords that choose between subschemas: anyOf, oneOf, if, dependencies, and constants that are
+// arrays or objects.
+#include "runtime/text/grammar/schema_parts.h"
+
+#include <string.h>
+
+enum { SUBSETS_MAX = 5, ONE_OF_MAX = 500 };
+
+static struct literals *options_new(struct schema *c, size_t count)
+{
+    return arena_take_zeroed(c->arena, count + 1, sizeof(struct literals));
+}
+
+static void option_put(struct schema *c, struct literals *option, uint32_t literal)
+{
+    option->at = schema_grow(c, option->at, option->count, &option->capacity, sizeof *option->at);
+    option->at[option->count++] = literal;
+}
+
+// The subschemas of a list keyword as literals; NULL: it is not there.
+static uint32_t *list_literals(struct schema *c, uint32_t site, const char *keyword,
+                               uint32_t *count)
+{
+    const json_t *list = schema_keyword(c, site, keyword);
+    *count = (uint32_t)json_array_size(list);
+    if (!list)
+        return NULL;
+    if (*count == 0) {
+        schema_refuse(c, STATUS_INVALID, site, keyword, "must be a list of schemas");
+        return NULL;
+    }
+    uint32_t *out = arena_take(c->arena, *count * sizeof *out);
+    for (uint32_t i = 0; i < *count && !schema_failed(c); i++)
+        out[i] = schema_literal(c, site, keyword, json_array_get(list, i),
+                                arena_format(c->arena, "%u", i));
+    return schema_failed(c) ? NULL : out;
+}
+
+void choice_any_of(struct schema *c, struct alternative *a, const struct entry *e)
+{
+    uint32_t count;
+    const uint32_t *all = list_literals(c, e->site, "anyOf", &count);
+    if (!all)
+        return;
+    // What each option evaluates counts: one option for each subset that may hold.
+    bool subsets = c->unevaluated && !e->silent && count <= SUBSETS_MAX;
+    if (c->unevaluated && !e->silent && !subsets) {
+        schema_refuse(c, STATUS_UNSUPPORTED, e->site, "anyOf",
+                      "it has more than five schemas beside unevaluated keywords");
+        return;
+    }
+    uint32_t options = subsets ? (1u << count) - 1 : count;
+    struct literals *list = options_new(c, options);
+    for (uint32_t i = 0; i < options; i++)
+        for (uint32_t k = 0; k < count; k++)
+            if (subsets ? (i + 1) >> k & 1 : i == k)
+                option_put(c, &list[i], all[k]);
+    alternative_fork(c, a, list, options, e, e->silent);
+}
+
+// Whether no value is of both, given what the entries around say by themselves.
+static bool are_disjoint(struct schema *c, const struct entry *e, uint32_t one, uint32_t other)
+{
+    struct literals list = {0};
+    for (const struct entry *up = e; up; up = up->parent)
+        literals_add(c, &list, up->site * LITERAL_SITE | LITERAL_PLAIN);
+    literals_add(c, &list, one);
+    literals_add(c, &list, other);
+    return list.count > 0 && schema_is_empty(c, &list);
+}
+
+void choice_one_of(struct schema *c, struct alternative *a, const struct entry *e)
+{
+    uint32_t count;
+    const uint32_t *all = list_literals(c, e->site, "oneOf", &count);
+    if (!all)
+        return;
+    if (count > ONE_OF_MAX) {
+        schema_refuse(c, STATUS_TOO_LARGE, e->site, "oneOf", "has more than 500 schemas");
+        return;
+    }
+    struct literals *list = options_new(c, count);
+    for (uint32_t i = 0; i < count; i++)
+        option_put(c, &list[i], all[i]);
+    for (uint32_t i = 0; i < count; i++)
+        for (uint32_t k = i + 1; k < count && !schema_failed(c); k++)
+            if (!are_disjoint(c, e, all[i], all[k])) {
+                option_put(c, &list[i], all[k] | LITERAL_NOT);
+                option_put(c, &list[k], all[i] | LITERAL_NOT);
+            }
+    alternative_fork(c, a, list, count, e, e->silent);
+}
+
+void choice_if(struct schema *c, struct alternative *a, const struct entry *e)
+{
+    static const char *const parts[] = {"if", "then", "else"};
+    uint32_t literals[3] = {0};
+    const json_t *values[3];
+    for (int i = 0; i < 3; i++) {
+        values[i] = schema_keyword(c, e->site, parts[i]);
+        if (values[0] && values[i] && !schema_failed(c))
+            literals[i] = schema_literal(c, e->site, parts[i], values[i], (struct text){NULL, 0});
+    }
+    if (!values[0] || schema_failed(c) || (!values[1] && !values[2] && !c->unevaluated))
+        return;
+    struct literals *list = options_new(c, 2);
+    option_put(c, &list[0], literals[0]);
+    if (values[1])
+        option_put(c, &list[0], literals[1]);
+    option_put(c, &list[1], literals[0] | LITERAL_NOT);
+    if (values[2])
+        option_put(c, &list[1], literals[2]);
+    alternative_fork(c, a, list, 2, e, e->silent);
+}
+
+static json_t *shared(const json_t *value)
+{
+    return json_incref((json_t *)(uintptr_t)value);
+}
+
+static json_t *member_of(struct text key, json_t *value)
+{
+    json_t *object = json_object();
+    json_object_setn_new(object, key.at, key.bytes, value);
+    return object;
+}
+
+// The key is not there, or the schema holds (or the names are there).
+static void depend(struct schema *c, struct alternative *a, const struct entry *e,
+                   const char *keyword, struct text key, const json_t *value)
+{
+    json_t *name = json_stringn(key.at, key.bytes);
+    struct literals *list = options_new(c, 2);
+    uint32_t absent =
+        schema_make(c, json_pack("{s:o}", "properties", member_of(key, json_false())), e->site);
+    option_put(c, &list[0], absent * LITERAL_SITE);
+    if (json_is_array(value)) {
+        json_t *names = json_copy((json_t *)(uintptr_t)value);
+        json_array_append_new(names, name);
+        uint32_t site = schema_make(c, json_pack("{s:o}", "required", names), e->site);
+        option_put(c, &list[1], site * LITERAL_SITE);
+    } else {
+        uint32_t site =
+            schema_make(c, json_pack("{s:s,s:[o]}", "type", "object", "required", name), e->site);
+        option_put(c, &list[1], site * LITERAL_SITE);
+        option_put(c, &list[1], schema_literal(c, e->site, keyword, value, key));
+    }
+    alternative_fork(c, a, list, 2, e, e->silent);
+}
+
+void choice_dependencies(struct schema *c, struct alternative *a, const struct entry *e)
+{
+    static const char *const keywords[] = {"dependencies", "dependentRequired", "dependentSchemas"};
+    for (int i = 0; i < 3; i++) {
+        json_t *map = (json_t *)(uintptr_t)schema_keyword(c, e->site, keywords[i]);
+        if (map && !json_is_object(map))
+            schema_refuse(c, STATUS_INVALID, e->site, keywords[i], "must be an object");
+        void *at = json_object_iter(map);
+        for (; at && !schema_failed(c); at = json_object_iter_next(map, at)) {
+            const json_t *value = json_object_iter_value(at);
+            if (json_is_array(value) ? i == 2 : i == 1)
+                schema_refuse(c, STATUS_INVALID, e->site, keywords[i], "has a malformed member");
+            depend(c, a, e, keywords[i], schema_key(at), value);
+        }
+    }
+}
+
+uint32_t schema_constant(struct schema *c, const json_t *value, uint32_t owner)
+{
+    if (json_is_array(value)) {
+        json_t *items = json_array();
+        for (size_t i = 0; i < json_array_size(value); i++)
+            json_array_append_new(items,
+                                  json_pack("{s:o}", "const", shared(json_array_get(value, i))));
+        json_int_t count = (json_int_t)json_array_size(value);
+        return schema_make(c,
+                           json_pack("{s:s,s:o,s:b,s:I,s:I}", "type", "array", "prefixItems", items,
+                                     "items", 0, "minItems", count, "maxItems", count),
+                           owner);
+    }
+    json_t *properties = json_object(), *required = json_array();
+    void *at = json_object_iter((json_t *)(uintptr_t)value);
+    for (; at; at = json_object_iter_next((json_t *)(uintptr_t)value, at)) {
+        struct text key = schema_key(at);
+        json_array_append_new(required, json_stringn(key.at, key.bytes));
+        json_object_setn_new(properties, key.at, key.bytes,
+                             json_pack("{s:o}", "const", shared(json_object_iter_value(at))));
+    }
+    return schema_make(c,
+                       json_pack("{s:s,s:o,s:o,s:b}", "type", "object", "properties", properties,
+                                 "required", required, "additionalProperties", 0),
+                       owner);
+}
+
+// Scalars are read by their types; each array or object is an option of its own.
+void choice_constants(struct schema *c, struct alternative *a, const struct entry *e)
+{
+    const json_t *one = schema_keyword(c, e->site, "const");
+    const json_t *many = schema_keyword(c, e->site, "enum");
+    if (one && (json_is_array(one) || json_is_object(one)))
+        alternative_add(c, a, schema_constant(c, one, e->site) * LITERAL_SITE, e, true);
+    size_t count = json_array_size(many), deep = 0;
+    for (size_t i = 0; i < count; i++)
+        deep += json_is_array(json_array_get(many, i)) || json_is_object(json_array_get(many, i));
+    if (deep == 0 || !(a->types & (TYPE_ARRAY | TYPE_OBJECT)))
+        return;
+    struct literals *list = options_new(c, deep + 1);
+    uint32_t options = 0;
+    for (size_t i = 0; i < count; i++) {
+        const json_t *value = json_array_get(many, i);
+        if (value_types(value) & a->types & (TYPE_ARRAY | TYPE_OBJECT))
+            option_put(c, &list[options++], schema_constant(c, value, e->site) * LITERAL_SITE);
+    }
+    if (deep < count) {
+        json_t *scalars = json_pack("{s:[s,s,s,s]}", "type", "null", "boolean", "number", "string");
+        option_put(c, &list[options++], schema_make(c, scalars, e->site) * LITERAL_SITE);
+    }
+    alternative_fork(c, a, list, options, e, true);
+}

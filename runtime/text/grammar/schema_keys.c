@@ -1,0 +1,107 @@
+// Keys of objects as expressions: those that are not known by name, and regions of keys that match
+// the same patterns.
+#include "runtime/text/grammar/schema_object.h"
+
+#include "base/utf8.h"
+#include "runtime/text/grammar/regex.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { KEY_BYTES_MAX = 4096 };
+
+static int names_compare(const void *one, const void *other)
+{
+    const struct text *x = one, *y = other;
+    size_t both = x->bytes < y->bytes ? x->bytes : y->bytes;
+    int order = both > 0 ? memcmp(x->at, y->at, both) : 0;
+    return order != 0 ? order : (x->bytes > y->bytes) - (x->bytes < y->bytes);
+}
+
+// Strings that are none of the names, after the `at` bytes that all of them share.
+static uint32_t none_of(struct schema *c, const struct text *names, uint32_t count, size_t at)
+{
+    struct grammar_range *others = arena_take(c->arena, (count + 1) * sizeof *others);
+    uint32_t range_count = 0, next = 0, i = 0, expr = GRAMMAR_EMPTY;
+    while (i < count && names[i].bytes == at) {
+        expr = GRAMMAR_NOTHING;
+        i++;
+    }
+    while (i < count && grammar_spend(c->b, 10)) {
+        size_t bytes;
+        uint32_t first = i, point = utf8_read(names[i].at + at, &bytes);
+        while (i < count && names[i].bytes >= at + bytes &&
+               memcmp(names[i].at + at, names[first].at + at, bytes) == 0)
+            i++;
+        uint32_t rest = none_of(c, names + first, i - first, at + bytes);
+        uint32_t one = json_grammar_chars(c->b, &(struct grammar_range){point, point}, 1);
+        expr = grammar_either(c->b, expr, grammar_join(c->b, one, rest));
+        if (point > next)
+            others[range_count++] = (struct grammar_range){next, point - 1};
+        next = point + 1;
+    }
+    others[range_count++] = (struct grammar_range){next, 0x10FFFF};
+    uint32_t other = json_grammar_chars(c->b, others, range_count);
+    return grammar_either(c->b, expr, grammar_join(c->b, other, c->any_inside));
+}
+
+uint32_t keys_unknown(struct schema *c, const struct object_key *keys, uint32_t count)
+{
+    struct text *names = arena_take(c->arena, (count + 1) * sizeof *names);
+    for (uint32_t i = 0; i < count; i++)
+        names[i] = keys[i].name;
+    if (count == 0)
+        return c->any_inside;
+    qsort(names, count, sizeof *names, names_compare);
+    return none_of(c, names, count, 0);
+}
+
+bool key_matches(struct schema *c, uint32_t site, const char *keyword, uint32_t expr,
+                 struct text name)
+{
+    struct json_buffer text = {0};
+    bool matches;
+    json_put_escaped(&text, name);
+    enum status status =
+        grammar_matches(c->b, expr, text_span(text.at, text.bytes), &matches, c->err);
+    json_buffer_free(&text);
+    if (status != STATUS_OK)
+        schema_pass_error(c, site, keyword);
+    return matches;
+}
+
+uint32_t object_pattern(struct object *o, uint32_t site, const char *keyword, struct text pattern)
+{
+    for (uint32_t i = 0; i < o->pattern_count; i++)
+        if (text_equal(o->patterns[i].text, pattern))
+            return i;
+    if (o->pattern_count == OBJECT_PATTERNS_MAX)
+        return schema_refuse(o->c, STATUS_UNSUPPORTED, site, keyword, "more than six at once");
+    struct regex_args args = {.pattern = pattern, .search = true, .chars = json_grammar_chars};
+    struct object_pattern *one = &o->patterns[o->pattern_count];
+    one->text = pattern;
+    if (regex_compile(o->c->b, &args, &one->expr, o->c->err) != STATUS_OK)
+        return schema_pass_error(o->c, site, keyword);
+    return o->pattern_count++;
+}
+
+uint32_t keys_both(struct schema *c, uint32_t one, uint32_t other, uint32_t site,
+                   const char *keyword)
+{
+    if (other == c->any_inside)
+        return one;
+    return one == c->any_inside ? other : schema_both(c, one, other, site, keyword);
+}
+
+uint32_t keys_region(struct object *o, uint32_t region)
+{
+    struct schema *c = o->c;
+    uint32_t keys = o->unknown, site = o->pattern_site;
+    for (uint32_t i = 0; i < o->pattern_count && !schema_failed(c); i++)
+        if (region >> i & 1)
+            keys = keys_both(c, keys, o->patterns[i].expr, site, "patternProperties");
+        else
+            keys = schema_except(c, keys, o->patterns[i].expr, site, "patternProperties");
+    return o->names == UINT32_MAX ? keys
+                                  : keys_both(c, keys, o->names, o->names_site, "propertyNames");
+}

@@ -1,0 +1,93 @@
+// The text of an object's members: known keys in order, each there or not, then unknown ones. The
+// rest of the members depends on how many came before, as far as limits and commas need it.
+#include "runtime/text/grammar/schema_object.h"
+
+enum { STATES_MAX = 200 * 1000 };
+
+static uint32_t repeated(struct object *o, uint32_t count, uint32_t min, uint32_t max)
+{
+    struct grammar_builder *b = o->c->b;
+    uint32_t more = grammar_join(b, o->comma, o->member);
+    if (count > 0)
+        return grammar_repeat(b, more, min, max);
+    uint32_t rest = grammar_repeat(b, more, min > 0 ? min - 1 : 0,
+                                   max == GRAMMAR_UNBOUNDED || max == 0 ? max : max - 1);
+    uint32_t some = max == 0 ? GRAMMAR_NOTHING : grammar_join(b, o->member, rest);
+    return min > 0 ? some : grammar_optional(b, some);
+}
+
+// Unknown members after `count` others, when one of them must be an extra one.
+static uint32_t with_extra(struct object *o, uint32_t count, uint32_t min, uint32_t max)
+{
+    struct grammar_builder *b = o->c->b;
+    uint32_t more = grammar_repeat(b, grammar_join(b, o->comma, o->member), 0, GRAMMAR_UNBOUNDED);
+    uint32_t extra_more = grammar_join(b, o->comma, o->extra);
+    if (max == 0)
+        return GRAMMAR_NOTHING;
+    if (min > 1 || max != GRAMMAR_UNBOUNDED)
+        return schema_refuse(o->c, STATUS_UNSUPPORTED, o->extra_entry->site, "not",
+                             "beside limits of the count of properties");
+    uint32_t later[] = {more, extra_more, more};
+    if (count > 0)
+        return grammar_join_all(b, later, 3);
+    uint32_t behind = grammar_join(b, o->member, grammar_join_all(b, later, 3));
+    return grammar_either(b, grammar_join(b, o->extra, more), behind);
+}
+
+static uint32_t unknown_members(struct object *o, uint32_t count)
+{
+    bool open = o->max == GRAMMAR_UNBOUNDED;
+    uint32_t min = o->min > count ? o->min - count : 0;
+    uint32_t max = open ? GRAMMAR_UNBOUNDED : o->max - count;
+    if (o->need_extra)
+        return with_extra(o, count, min, max);
+    if (o->member == GRAMMAR_NOTHING)
+        return min > 0 ? GRAMMAR_NOTHING : GRAMMAR_EMPTY;
+    return repeated(o, count, min, max);
+}
+
+static uint32_t key_text(struct object *o, const struct object_key *key)
+{
+    struct grammar_builder *b = o->c->b;
+    uint32_t quote = grammar_literal(b, text_of("\""));
+    uint32_t parts[] = {quote, json_grammar_text(b, key->name), quote, o->colon, key->value};
+    return grammar_join_all(b, parts, 5);
+}
+
+uint32_t object_members(struct object *o)
+{
+    struct grammar_builder *b = o->c->b;
+    uint32_t required = 0, cap = o->max;
+    for (uint32_t i = 0; i < o->key_count; i++)
+        required += o->keys[i].required;
+    if (o->max == GRAMMAR_UNBOUNDED)
+        cap = o->min > 1 ? o->min : 1;
+    if (required > o->max || o->min > o->max)
+        return GRAMMAR_NOTHING;
+    cap = cap < o->key_count ? cap : o->key_count;
+    if ((uint64_t)(cap + 1) * (o->key_count + 1) > STATES_MAX)
+        return schema_refuse(o->c, STATUS_TOO_LARGE, o->entries[0]->site, "properties",
+                             "has too many members beside a limit of their count");
+    uint32_t *tail = arena_take(o->c->arena, (cap + 2) * sizeof *tail);
+    for (uint32_t count = 0; count <= cap; count++)
+        tail[count] = unknown_members(o, count);
+    for (uint32_t i = o->key_count; i > 0; i--) {
+        const struct object_key *key = &o->keys[i - 1];
+        if (key->value == GRAMMAR_NOTHING)
+            continue;
+        uint32_t text = key_text(o, key);
+        for (uint32_t count = 0; count <= cap; count++) {
+            // Counts over the cap are as the cap where there is no most.
+            uint32_t next = count < cap                   ? tail[count + 1]
+                            : o->max == GRAMMAR_UNBOUNDED ? tail[count]
+                                                          : GRAMMAR_NOTHING;
+            uint32_t after = grammar_join(b, text, next);
+            if (count > 0)
+                after = grammar_join(b, o->comma, after);
+            tail[count] = key->required ? after : grammar_either(b, after, tail[count]);
+        }
+    }
+    uint32_t parts[] = {grammar_literal(b, text_of("{")), o->c->blank, tail[0], o->c->blank,
+                        grammar_literal(b, text_of("}"))};
+    return grammar_join_all(b, parts, 5);
+}

@@ -1,0 +1,341 @@
+// Objects: what each key must be, which unknown keys may come and what they hold. See
+// schema_members.c for their text.
+#include "runtime/text/grammar/schema_object.h"
+
+static struct text text_at(const json_t *value)
+{
+    return text_span(json_string_value(value), json_string_length(value));
+}
+
+static struct object_key *key_put(struct object *o, struct text name)
+{
+    const json_t *known = schema_member(o->index, name);
+    if (known)
+        return &o->keys[json_integer_value(known)];
+    json_object_setn_new(o->index, name.at, name.bytes, json_integer((json_int_t)o->key_count));
+    o->keys = schema_grow(o->c, o->keys, o->key_count, &o->key_capacity, sizeof *o->keys);
+    o->keys[o->key_count] = (struct object_key){.name = name};
+    return &o->keys[o->key_count++];
+}
+
+// A keyword that must be an object; NULL: it is not there.
+static json_t *map_of(struct object *o, uint32_t site, const char *keyword)
+{
+    const json_t *map = schema_keyword(o->c, site, keyword);
+    if (map && !json_is_object(map))
+        schema_refuse(o->c, STATUS_INVALID, site, keyword, "must be an object");
+    return schema_failed(o->c) ? NULL : (json_t *)(uintptr_t)map;
+}
+
+static void gather_keys(struct object *o, uint32_t site)
+{
+    json_t *map = map_of(o, site, "properties");
+    for (void *at = json_object_iter(map); at; at = json_object_iter_next(map, at))
+        key_put(o, schema_key(at));
+}
+
+static void gather_required(struct object *o, uint32_t site)
+{
+    struct schema *c = o->c;
+    const json_t *list = schema_keyword(c, site, "required");
+    if (list && !json_is_array(list) && !json_is_boolean(list)) // draft 3 has booleans
+        schema_refuse(c, STATUS_INVALID, site, "required", "must be a list of names");
+    for (size_t i = 0; i < json_array_size(list); i++)
+        if (!json_is_string(json_array_get(list, i)))
+            schema_refuse(c, STATUS_INVALID, site, "required", "must be a list of names");
+        else
+            key_put(o, text_at(json_array_get(list, i)))->required = true;
+}
+
+static void gather_limits(struct object *o, uint32_t site)
+{
+    struct schema *c = o->c;
+    const json_t *low = schema_keyword(c, site, "minProperties");
+    const json_t *high = schema_keyword(c, site, "maxProperties");
+    const json_t *names = schema_keyword(c, site, "propertyNames");
+    const json_t *match = schema_keyword(c, site, "!match");
+    uint32_t count;
+    if (low && schema_count(c, site, "minProperties", low, &count) && count > o->min)
+        o->min = count;
+    if (high && schema_count(c, site, "maxProperties", high, &count) && count < o->max)
+        o->max = count;
+    if (names) {
+        literals_add(c, &o->name_literals,
+                     schema_literal(c, site, "propertyNames", names, (struct text){NULL, 0}));
+        o->names_site = site;
+    }
+    if (match)
+        object_pattern(o, site, "patternProperties", text_at(match));
+}
+
+static void gather_patterns(struct object *o, uint32_t site)
+{
+    struct schema *c = o->c;
+    json_t *map = map_of(o, site, "patternProperties");
+    for (void *at = json_object_iter(map); at && !schema_failed(c);
+         at = json_object_iter_next(map, at)) {
+        struct text key = schema_key(at);
+        uint32_t pattern = object_pattern(o, site, "patternProperties", key);
+        o->pattern_site = site;
+        o->uses = schema_grow(c, o->uses, o->use_count, &o->use_capacity, sizeof *o->uses);
+        o->uses[o->use_count++] = (struct object_pattern_use){
+            pattern, schema_literal(c, site, "patternProperties", json_object_iter_value(at), key)};
+    }
+}
+
+// What the subschema at `site` knows becomes known to the owner.
+static void owner_knows(struct object *o, struct object_owner *owner, const json_t *schema,
+                        uint32_t site)
+{
+    const json_t *properties = json_object_get(schema, "properties");
+    json_t *patterns = json_object_get(schema, "patternProperties");
+    if (properties) {
+        owner->known = schema_grow(o->c, owner->known, owner->known_count, &owner->known_capacity,
+                                   sizeof *owner->known);
+        owner->known[owner->known_count++] = properties;
+    }
+    for (void *at = json_object_iter(patterns); at && !schema_failed(o->c);
+         at = json_object_iter_next(patterns, at))
+        owner->patterns |= 1u << object_pattern(o, site, "patternProperties", schema_key(at));
+}
+
+static void owner_put(struct object *o, const struct object_owner *owner)
+{
+    o->owners = schema_grow(o->c, o->owners, o->owner_count, &o->owner_capacity, sizeof *o->owners);
+    o->owners[o->owner_count++] = *owner;
+}
+
+static void gather_owners(struct object *o, const struct entry *e)
+{
+    struct schema *c = o->c;
+    const json_t *other = schema_keyword(c, e->site, "additionalProperties");
+    const json_t *left = schema_keyword(c, e->site, "unevaluatedProperties");
+    const struct text none = {NULL, 0};
+    if (other) {
+        struct object_owner owner = {
+            .literal = schema_literal(c, e->site, "additionalProperties", other, none)};
+        owner_knows(o, &owner, c->sites[e->site].value, e->site);
+        owner_put(o, &owner);
+    }
+    if (!left)
+        return;
+    struct object_owner owner = {
+        .literal = schema_literal(c, e->site, "unevaluatedProperties", left, none)};
+    for (uint32_t i = 0; i < o->entry_count; i++) {
+        const struct entry *below = o->entries[i];
+        if (below->silent || !entry_is_under(below, e))
+            continue;
+        if (schema_keyword(c, below->site, "additionalProperties") ||
+            (below != e && schema_keyword(c, below->site, "unevaluatedProperties")))
+            return; // all keys are evaluated
+        owner_knows(o, &owner, c->sites[below->site].value, below->site);
+    }
+    owner_put(o, &owner);
+}
+
+static bool owner_applies(const struct object_owner *owner, const struct text *name,
+                          uint32_t patterns)
+{
+    if (owner->patterns & patterns)
+        return false;
+    for (uint32_t i = 0; i < owner->known_count && name; i++)
+        if (schema_member(owner->known[i], *name))
+            return false;
+    return true;
+}
+
+// What holds for a key that matches these patterns; name NULL: an unknown one.
+static void literals_of(struct object *o, const struct text *name, uint32_t patterns,
+                        struct literals *list)
+{
+    struct schema *c = o->c;
+    for (uint32_t i = 0; i < o->entry_count && name && !schema_failed(c); i++) {
+        uint32_t site = o->entries[i]->site;
+        const json_t *properties = schema_keyword(c, site, "properties");
+        const json_t *value = properties ? schema_member(properties, *name) : NULL;
+        if (value)
+            literals_add(c, list, schema_literal(c, site, "properties", value, *name));
+    }
+    for (uint32_t i = 0; i < o->use_count; i++)
+        if (patterns >> o->uses[i].pattern & 1)
+            literals_add(c, list, o->uses[i].literal);
+    for (uint32_t i = 0; i < o->owner_count; i++)
+        if (owner_applies(&o->owners[i], name, patterns))
+            literals_add(c, list, o->owners[i].literal);
+}
+
+static void fill_known(struct object *o)
+{
+    struct schema *c = o->c;
+    for (uint32_t i = 0; i < o->key_count && !schema_failed(c); i++) {
+        struct object_key *key = &o->keys[i];
+        struct literals list = {0};
+        for (uint32_t k = 0; k < o->pattern_count; k++)
+            if (key_matches(c, o->pattern_site, "patternProperties", o->patterns[k].expr,
+                            key->name))
+                key->patterns |= 1u << k;
+        literals_of(o, &key->name, key->patterns, &list);
+        bool named = o->names == UINT32_MAX ||
+                     key_matches(c, o->names_site, "propertyNames", o->names, key->name);
+        key->value = named && !schema_failed(c) ? schema_value(c, &list) : GRAMMAR_NOTHING;
+    }
+}
+
+static uint32_t member_text(struct object *o, uint32_t keys, uint32_t value)
+{
+    struct grammar_builder *b = o->c->b;
+    uint32_t quote = grammar_literal(b, text_of("\""));
+    uint32_t parts[] = {quote, keys, quote, o->colon, value};
+    return grammar_join_all(b, parts, 5);
+}
+
+// The schema of !extra as a literal.
+static uint32_t extra_literal(struct object *o)
+{
+    return schema_literal(o->c, o->extra_entry->site, "!extra",
+                          schema_keyword(o->c, o->extra_entry->site, "!extra"),
+                          (struct text){NULL, 0});
+}
+
+// Whether !extra speaks of a key with these patterns; keys: the strings of !names.
+static bool extra_applies(struct object *o, const struct text *name, uint32_t patterns,
+                          uint32_t keys)
+{
+    struct schema *c = o->c;
+    uint32_t site = o->extra_entry->site;
+    const json_t *of = schema_keyword(c, site, "!of"), *match = schema_keyword(c, site, "!match");
+    if (match)
+        return patterns >> object_pattern(o, site, "patternProperties", text_at(match)) & 1;
+    if (of) {
+        struct object_owner owner = {0};
+        owner_knows(o, &owner, of, site);
+        return owner_applies(&owner, name, patterns);
+    }
+    return !name || key_matches(c, site, "propertyNames", keys, *name);
+}
+
+static uint32_t extra_names(struct object *o)
+{
+    struct literals list = {0};
+    uint32_t site = o->extra_entry->site;
+    const json_t *names = schema_keyword(o->c, site, "!names");
+    if (!names)
+        return o->c->any_inside;
+    literals_add(o->c, &list, schema_literal(o->c, site, "!names", names, (struct text){NULL, 0}));
+    return schema_strings(o->c, &list);
+}
+
+// Members with unknown keys: one part for each set of patterns that a key may match.
+static void fill_unknown(struct object *o)
+{
+    struct schema *c = o->c;
+    uint32_t names = o->extra_entry ? extra_names(o) : GRAMMAR_NOTHING;
+    for (uint32_t region = 0; region < 1u << o->pattern_count && !schema_failed(c); region++) {
+        struct literals list = {0};
+        literals_of(o, NULL, region, &list);
+        uint32_t value = schema_value(c, &list);
+        uint32_t keys = value == GRAMMAR_NOTHING ? GRAMMAR_NOTHING : keys_region(o, region);
+        o->member = grammar_either(c->b, member_text(o, keys, value), o->member);
+        if (!o->extra_entry || keys == GRAMMAR_NOTHING || !extra_applies(o, NULL, region, names))
+            continue;
+        literals_add(c, &list, extra_literal(o));
+        keys = keys_both(c, keys, names, o->extra_entry->site, "propertyNames");
+        o->extra = grammar_either(c->b, member_text(o, keys, schema_value(c, &list)), o->extra);
+    }
+}
+
+static bool required_is_missing(const struct object *o)
+{
+    for (uint32_t i = 0; i < o->key_count; i++)
+        if (o->keys[i].required && o->keys[i].value == GRAMMAR_NOTHING)
+            return true;
+    return false;
+}
+
+// One of the members must be extra: an unknown one, or one of the known keys.
+static uint32_t with_extra(struct object *o)
+{
+    struct schema *c = o->c;
+    uint32_t names = extra_names(o);
+    o->need_extra = true;
+    uint32_t all = o->extra == GRAMMAR_NOTHING ? GRAMMAR_NOTHING : object_members(o);
+    o->need_extra = false;
+    for (uint32_t i = 0; i < o->key_count && !schema_failed(c); i++) {
+        struct object_key kept = o->keys[i];
+        struct literals list = {0};
+        if (!extra_applies(o, &kept.name, kept.patterns, names))
+            continue;
+        literals_of(o, &kept.name, kept.patterns, &list);
+        literals_add(c, &list, extra_literal(o));
+        o->keys[i].required = true;
+        o->keys[i].value = kept.value == GRAMMAR_NOTHING ? kept.value : schema_value(c, &list);
+        if (!required_is_missing(o))
+            all = grammar_either(c->b, object_members(o), all);
+        o->keys[i] = kept;
+    }
+    return all;
+}
+
+static bool says_something(const struct object *o)
+{
+    static const char *const words[] = {
+        "properties",           "required",      "minProperties", "maxProperties",
+        "additionalProperties", "propertyNames", "!extra",        "patternProperties",
+        "unevaluatedProperties"};
+    for (uint32_t i = 0; i < o->entry_count; i++)
+        for (size_t k = 0; k < sizeof words / sizeof *words; k++)
+            if (schema_keyword(o->c, o->entries[i]->site, words[k]))
+                return true;
+    return false;
+}
+
+static uint32_t object_compile(struct object *o)
+{
+    struct schema *c = o->c;
+    for (uint32_t i = 0; i < o->entry_count && !schema_failed(c); i++) {
+        uint32_t site = o->entries[i]->site;
+        gather_keys(o, site);
+        gather_limits(o, site);
+        gather_patterns(o, site);
+        gather_owners(o, o->entries[i]);
+        if (!schema_keyword(c, site, "!extra"))
+            continue;
+        if (o->extra_entry && o->extra_entry->site != site)
+            return schema_refuse(c, STATUS_UNSUPPORTED, site, "not",
+                                 "two members of an object must break a rule at once");
+        o->extra_entry = o->entries[i];
+        const json_t *of = schema_keyword(c, site, "!of");
+        if (of) // its patterns split the regions
+            owner_knows(o, &(struct object_owner){0}, of, site);
+    }
+    for (uint32_t i = 0; i < o->entry_count && !schema_failed(c); i++)
+        gather_required(o, o->entries[i]->site);
+    if (o->name_literals.count > 0)
+        o->names = schema_strings(c, &o->name_literals);
+    if (schema_failed(c))
+        return GRAMMAR_NOTHING;
+    fill_known(o);
+    if (schema_failed(c) || required_is_missing(o))
+        return GRAMMAR_NOTHING;
+    o->unknown = keys_unknown(c, o->keys, o->key_count);
+    fill_unknown(o);
+    if (schema_failed(c))
+        return GRAMMAR_NOTHING;
+    return o->extra_entry ? with_extra(o) : object_members(o);
+}
+
+uint32_t object_text(struct schema *c, const struct alternative *a)
+{
+    struct object o = {.c = c, .max = GRAMMAR_UNBOUNDED, .names = UINT32_MAX};
+    o.entry_count = alternative_entries(c, a, &o.entries);
+    if (!says_something(&o))
+        return c->any.object;
+    uint32_t comma[] = {c->blank, grammar_literal(c->b, text_of(",")), c->blank};
+    uint32_t colon[] = {c->blank, grammar_literal(c->b, text_of(":")), c->blank};
+    o.comma = grammar_join_all(c->b, comma, 3);
+    o.colon = grammar_join_all(c->b, colon, 3);
+    o.index = json_object();
+    uint32_t text = object_compile(&o);
+    json_decref(o.index);
+    return text;
+}

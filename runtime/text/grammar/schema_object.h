@@ -1,0 +1,62 @@
+// What an alternative says of objects, gathered from its subschemas.
+#pragma once
+
+#include "runtime/text/grammar/schema_parts.h"
+
+enum { OBJECT_PATTERNS_MAX = 6 };
+
+struct object_key {
+    struct text name;
+    uint32_t value;    // its text; GRAMMAR_NOTHING: it may not be there
+    uint32_t patterns; // bits of those that it matches
+    bool required;
+};
+struct object_pattern {
+    struct text text;
+    uint32_t expr;
+};
+struct object_pattern_use {
+    uint32_t pattern, literal;
+};
+// additionalProperties or unevaluatedProperties: what holds for keys that others do not know.
+struct object_owner {
+    const json_t **known; // [known_count] properties
+    uint32_t known_count, known_capacity, patterns, literal;
+};
+
+struct object {
+    struct schema *c;
+    const struct entry **entries;
+    uint32_t entry_count;
+    json_t *index; // name -> place in keys
+    struct object_key *keys;
+    uint32_t key_count, key_capacity;
+    struct object_pattern patterns[OBJECT_PATTERNS_MAX];
+    uint32_t pattern_count, pattern_site;
+    struct object_pattern_use *uses;
+    uint32_t use_count, use_capacity;
+    struct object_owner *owners;
+    uint32_t owner_count, owner_capacity;
+    struct literals name_literals;
+    uint32_t names, names_site; // what propertyNames allow; UINT32_MAX: all
+    uint32_t unknown;           // keys that are not in keys
+    uint32_t min, max, comma, colon;
+    uint32_t member, extra; // members with unknown keys; those of which one must be there
+    bool need_extra;
+    const struct entry *extra_entry; // of !extra
+};
+
+// --- schema_keys.c ---
+uint32_t keys_unknown(struct schema *c, const struct object_key *keys, uint32_t count);
+bool key_matches(struct schema *c, uint32_t site, const char *keyword, uint32_t expr,
+                 struct text name);
+uint32_t object_pattern(struct object *o, uint32_t site, const char *keyword, struct text pattern);
+// schema_both, quick where one is any string.
+uint32_t keys_both(struct schema *c, uint32_t one, uint32_t other, uint32_t site,
+                   const char *keyword);
+// Unknown keys that match these patterns and no others.
+uint32_t keys_region(struct object *o, uint32_t region);
+
+// --- schema_members.c ---
+// The text of the object, from keys, member and the limits.
+uint32_t object_members(struct object *o);

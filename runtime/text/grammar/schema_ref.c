@@ -1,0 +1,314 @@
+// Where subschemas are ($id, $anchor, JSON pointers) and what a reference means. URIs are resolved
+// as RFC 3986 says; nothing outside of the document is ever fetched.
+#include "runtime/text/grammar/schema_parts.h"
+
+#include <string.h>
+
+enum { WALK_DEPTH_MAX = 200 };
+
+static size_t find(struct text in, char what)
+{
+    const char *at = in.bytes > 0 ? memchr(in.at, what, in.bytes) : NULL;
+    return at ? (size_t)(at - in.at) : in.bytes;
+}
+
+static struct text rest(struct text in, size_t from)
+{
+    return text_span(in.at + from, in.bytes - from);
+}
+
+// The length of "scheme:", 0: there is none.
+static size_t scheme_of(struct text uri)
+{
+    size_t colon = find(uri, ':');
+    if (colon == uri.bytes || colon == 0)
+        return 0;
+    for (size_t i = 0; i < colon; i++) {
+        char c = uri.at[i], lower = (char)(c | 0x20);
+        bool letter = lower >= 'a' && lower <= 'z';
+        if (!letter && (i == 0 || !((c >= '0' && c <= '9') || strchr("+-.", c))))
+            return 0;
+    }
+    return colon + 1;
+}
+
+// Removes "." and ".." of a path in place.
+static size_t remove_dots(char *path, size_t bytes)
+{
+    size_t out = 0;
+    for (size_t at = 0; at < bytes;) {
+        size_t end = at + 1;
+        while (end < bytes && path[end] != '/')
+            end++;
+        struct text part = text_span(path + at, end - at);
+        bool up = text_is(part, "/.."), stay = text_is(part, "/.");
+        if (up)
+            while (out > 0 && path[--out] != '/')
+                continue;
+        if (!up && !stay) {
+            memmove(path + out, path + at, end - at);
+            out += end - at;
+        } else if (end == bytes) {
+            path[out++] = '/';
+        }
+        at = end;
+    }
+    return out;
+}
+
+// Reference against base; both without fragments.
+static struct text uri_resolve(struct schema *c, struct text base, struct text ref)
+{
+    if (ref.bytes == 0)
+        return base;
+    size_t scheme = scheme_of(base), authority = scheme;
+    if (scheme_of(ref) > 0)
+        return ref;
+    if (base.bytes > scheme + 1 && memcmp(base.at + scheme, "//", 2) == 0)
+        authority = scheme + 2 + find(rest(base, scheme + 2), '/');
+    size_t keep = authority;
+    if (ref.bytes >= 2 && memcmp(ref.at, "//", 2) == 0) {
+        keep = scheme;
+    } else if (ref.at[0] != '/') {
+        keep = authority + find(rest(base, authority), '?');
+        while (keep > authority && base.at[keep - 1] != '/')
+            keep--;
+    }
+    char *uri = arena_take(c->arena, base.bytes + ref.bytes + 2);
+    if (keep > 0)
+        memcpy(uri, base.at, keep);
+    size_t bytes = keep;
+    if (bytes == authority && ref.at[0] != '/' && authority > scheme)
+        uri[bytes++] = '/';
+    memcpy(uri + bytes, ref.at, ref.bytes);
+    bytes += ref.bytes;
+    if (keep >= authority && bytes > authority && uri[authority] == '/') {
+        size_t path = find(text_span(uri + authority, bytes - authority), '?');
+        size_t shorter = remove_dots(uri + authority, path);
+        memmove(uri + authority + shorter, uri + authority + path, bytes - authority - path);
+        bytes -= path - shorter;
+    }
+    return text_span(uri, bytes);
+}
+
+// %XX and, for pointers, nothing else.
+static struct text percent_decoded(struct schema *c, struct text in)
+{
+    char *out = arena_take(c->arena, in.bytes + 1);
+    size_t bytes = 0;
+    for (size_t i = 0; i < in.bytes; i++) {
+        int64_t byte = in.at[i] == '%' ? text_hex_read(rest(in, i + 1), 2) : -1;
+        out[bytes++] = byte >= 0 ? (char)byte : in.at[i];
+        i += byte >= 0 ? 2 : 0;
+    }
+    return text_span(out, bytes);
+}
+
+static struct text text_at(const json_t *value)
+{
+    return text_span(json_string_value(value), json_string_length(value));
+}
+
+static void anchor_put(struct schema *c, struct text name, uint32_t site, bool dynamic)
+{
+    c->anchors =
+        schema_grow(c, c->anchors, c->anchor_count, &c->anchor_capacity, sizeof *c->anchors);
+    c->anchors[c->anchor_count++] =
+        (struct schema_anchor){name, c->sites[site].resource, site, dynamic};
+}
+
+static void resource_put(struct schema *c, struct text uri, uint32_t site)
+{
+    c->resources = schema_grow(c, c->resources, c->resource_count, &c->resource_capacity,
+                               sizeof *c->resources);
+    c->resources[c->resource_count++] = (struct schema_resource){uri, site};
+    c->sites[site].resource = c->resource_count - 1;
+}
+
+static void identify(struct schema *c, uint32_t site)
+{
+    const json_t *id = schema_keyword(c, site, "$id");
+    const json_t *anchor = schema_keyword(c, site, "$anchor");
+    const json_t *dynamic = schema_keyword(c, site, "$dynamicAnchor");
+    if (json_is_string(id)) {
+        struct text uri = text_at(id);
+        size_t hash = find(uri, '#');
+        struct text base = c->resources[c->sites[site].resource].uri;
+        if (hash > 0)
+            resource_put(c, uri_resolve(c, base, text_span(uri.at, hash)), site);
+        if (hash + 1 < uri.bytes) // draft 7 names anchors so
+            anchor_put(c, rest(uri, hash + 1), site, false);
+    }
+    if (json_is_string(anchor))
+        anchor_put(c, text_at(anchor), site, false);
+    if (json_is_string(dynamic))
+        anchor_put(c, text_at(dynamic), site, true);
+}
+
+static void walk(struct schema *c, uint32_t site, int depth);
+
+static void walk_below(struct schema *c, uint32_t site, const char *keyword, const json_t *value,
+                       struct text key, int depth)
+{
+    if (json_is_object(value) || json_is_boolean(value))
+        walk(c, schema_site(c, value, site, keyword, key), depth + 1);
+}
+
+static void walk_members(struct schema *c, uint32_t site, const char *keyword, const json_t *value,
+                         int depth)
+{
+    void *at = json_object_iter((json_t *)(uintptr_t)value);
+    for (; at; at = json_object_iter_next((json_t *)(uintptr_t)value, at))
+        walk_below(c, site, keyword, json_object_iter_value(at), schema_key(at), depth);
+}
+
+static void walk_items(struct schema *c, uint32_t site, const char *keyword, const json_t *value,
+                       int depth)
+{
+    for (size_t i = 0; i < json_array_size(value); i++)
+        walk_below(c, site, keyword, json_array_get(value, i), arena_format(c->arena, "%zu", i),
+                   depth);
+}
+
+// Notes the $id and anchors of a subschema and of all below, where keywords hold subschemas.
+static void walk(struct schema *c, uint32_t site, int depth)
+{
+    static const char *const maps[] = {"$defs",        "definitions",       "properties",
+                                       "dependencies", "patternProperties", "dependentSchemas"};
+    static const char *const ones[] = {"items",
+                                       "additionalItems",
+                                       "additionalProperties",
+                                       "propertyNames",
+                                       "contains",
+                                       "not",
+                                       "if",
+                                       "then",
+                                       "else",
+                                       "contentSchema",
+                                       "unevaluatedItems",
+                                       "unevaluatedProperties"};
+    static const char *const lists[] = {"items", "prefixItems", "allOf", "anyOf", "oneOf"};
+    if (!json_is_object(c->sites[site].value) || depth > WALK_DEPTH_MAX ||
+        !grammar_spend(c->b, 200))
+        return;
+    identify(c, site);
+    c->unevaluated |= schema_keyword(c, site, "unevaluatedItems") ||
+                      schema_keyword(c, site, "unevaluatedProperties");
+    for (size_t i = 0; i < sizeof maps / sizeof *maps; i++)
+        walk_members(c, site, maps[i], schema_keyword(c, site, maps[i]), depth);
+    for (size_t i = 0; i < sizeof ones / sizeof *ones; i++)
+        walk_below(c, site, ones[i], schema_keyword(c, site, ones[i]), (struct text){NULL, 0},
+                   depth);
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
+        walk_items(c, site, lists[i], schema_keyword(c, site, lists[i]), depth);
+}
+
+void schema_index(struct schema *c)
+{
+    resource_put(c, text_of(""), 0);
+    walk(c, 0, 0);
+}
+
+// --- references ---
+
+static const json_t *step_into(const json_t *value, struct text part)
+{
+    if (json_is_object(value))
+        return schema_member(value, part);
+    size_t index = 0;
+    if (!json_is_array(value) || part.bytes == 0 || part.bytes > 9)
+        return NULL;
+    for (size_t i = 0; i < part.bytes; i++) {
+        if (part.at[i] < '0' || part.at[i] > '9')
+            return NULL;
+        index = index * 10 + (size_t)(part.at[i] - '0');
+    }
+    return json_array_get(value, index);
+}
+
+// One part of a pointer: ~1 is /, ~0 is ~.
+static struct text part_decoded(struct schema *c, struct text in)
+{
+    char *out = arena_take(c->arena, in.bytes + 1);
+    size_t bytes = 0;
+    for (size_t i = 0; i < in.bytes; i++) {
+        bool escape =
+            in.at[i] == '~' && i + 1 < in.bytes && (in.at[i + 1] == '0' || in.at[i + 1] == '1');
+        out[bytes++] = !escape ? in.at[i] : in.at[i + 1] == '0' ? '~' : '/';
+        i += escape;
+    }
+    return text_span(out, bytes);
+}
+
+// The site that a pointer leads to from a resource; UINT32_MAX: nowhere.
+static uint32_t pointer_follow(struct schema *c, uint32_t resource, struct text pointer)
+{
+    uint32_t site = c->resources[resource].site, from = site, near = resource;
+    const json_t *value = c->sites[site].value;
+    for (size_t at = 0; value && at < pointer.bytes;) {
+        size_t end = at + 1 + find(rest(pointer, at + 1), '/');
+        value = step_into(value, part_decoded(c, text_span(pointer.at + at + 1, end - at - 1)));
+        uint32_t known = value ? schema_site_find(c, value) : UINT32_MAX;
+        near = known != UINT32_MAX ? c->sites[known].resource : near;
+        at = end;
+    }
+    if (!value || (!json_is_object(value) && !json_is_boolean(value)))
+        return UINT32_MAX;
+    site = schema_site_find(c, value);
+    if (site != UINT32_MAX)
+        return site;
+    char *place = arena_take(c->arena, c->sites[from].pointer.bytes + pointer.bytes + 1);
+    size_t above = c->sites[from].pointer.bytes;
+    memcpy(place, c->sites[from].pointer.at, above);
+    memcpy(place + above, pointer.at, pointer.bytes);
+    return schema_site_put(c, value, near, text_span(place, above + pointer.bytes));
+}
+
+static uint32_t fragment_follow(struct schema *c, uint32_t resource, struct text fragment,
+                                bool *dynamic)
+{
+    if (fragment.bytes == 0)
+        return c->resources[resource].site;
+    if (fragment.at[0] == '/')
+        return pointer_follow(c, resource, fragment);
+    for (uint32_t i = 0; i < c->anchor_count; i++)
+        if (c->anchors[i].resource == resource && text_equal(c->anchors[i].name, fragment)) {
+            *dynamic = c->anchors[i].dynamic;
+            return c->anchors[i].site;
+        }
+    return UINT32_MAX;
+}
+
+static bool dynamic_is_unique(const struct schema *c, struct text name)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < c->anchor_count; i++)
+        count += c->anchors[i].dynamic && text_equal(c->anchors[i].name, name);
+    return count == 1;
+}
+
+uint32_t schema_resolve(struct schema *c, uint32_t site, const char *keyword)
+{
+    const json_t *value = schema_keyword(c, site, keyword);
+    if (!json_is_string(value))
+        return schema_refuse(c, STATUS_INVALID, site, keyword, "must be a string");
+    struct text ref = text_at(value);
+    size_t hash = find(ref, '#');
+    struct text base = c->resources[c->sites[site].resource].uri;
+    struct text uri = uri_resolve(c, base, text_span(ref.at, hash));
+    struct text fragment = percent_decoded(c, rest(ref, hash < ref.bytes ? hash + 1 : hash));
+    for (uint32_t i = 0; i < c->resource_count; i++) {
+        if (!text_equal(c->resources[i].uri, uri) && !(i == 0 && uri.bytes == 0))
+            continue;
+        bool dynamic = false;
+        uint32_t found = fragment_follow(c, i, fragment, &dynamic);
+        if (found == UINT32_MAX)
+            return schema_refuse(c, STATUS_INVALID, site, keyword, "leads nowhere");
+        if (keyword[1] == 'd' && dynamic && !dynamic_is_unique(c, fragment))
+            return schema_refuse(c, STATUS_UNSUPPORTED, site, keyword,
+                                 "more than one $dynamicAnchor has this name");
+        return found;
+    }
+    return schema_refuse(c, STATUS_UNSUPPORTED, site, keyword,
+                         "it leads out of the document: put the schema into $defs");
+}

@@ -1,0 +1,138 @@
+// Strings: lengths, constants, patterns and formats are regular, so they meet in one expression.
+#include "runtime/text/grammar/schema_parts.h"
+
+#include "runtime/text/grammar/regex.h"
+
+struct strings {
+    struct schema *c;
+    uint32_t expr; // so far
+    bool any;      // nothing but lengths so far
+    uint32_t min, max;
+};
+
+static bool is_plain(struct text value)
+{
+    for (size_t i = 0; i < value.bytes; i++)
+        if ((unsigned char)value.at[i] < 0x20 || value.at[i] == '"' || value.at[i] == '\\')
+            return false;
+    return true;
+}
+
+static struct text text_at(const json_t *value)
+{
+    return text_span(json_string_value(value), json_string_length(value));
+}
+
+// The strings of a list, which may hold other values, or a single one.
+static uint32_t constants(struct schema *c, const json_t *values)
+{
+    size_t count = json_is_array(values) ? json_array_size(values) : 1;
+    struct text *plain = arena_take(c->arena, (count + 1) * sizeof *plain);
+    uint32_t plains = 0, escaped = GRAMMAR_NOTHING;
+    for (size_t i = 0; i < count; i++) {
+        const json_t *value = json_is_array(values) ? json_array_get(values, i) : values;
+        if (!json_is_string(value))
+            continue;
+        if (is_plain(text_at(value)))
+            plain[plains++] = text_at(value);
+        else
+            escaped = grammar_either(c->b, json_grammar_text(c->b, text_at(value)), escaped);
+    }
+    return grammar_either(c->b, grammar_choice(c->b, plain, plains), escaped);
+}
+
+static void restrict_to(struct strings *s, uint32_t site, const char *keyword, uint32_t expr)
+{
+    s->expr = s->any ? expr : schema_both(s->c, s->expr, expr, site, keyword);
+    s->any = false;
+}
+
+static uint32_t pattern(struct schema *c, uint32_t site, const char *keyword)
+{
+    const json_t *value = schema_keyword(c, site, keyword);
+    uint32_t expr;
+    if (!json_is_string(value))
+        return schema_refuse(c, STATUS_INVALID, site, keyword, "must be a string");
+    if (memo_find(c, MEMO_PATTERN, site, 0, &expr))
+        return expr;
+    struct regex_args args = {
+        .pattern = text_at(value), .search = true, .chars = json_grammar_chars};
+    if (regex_compile(c->b, &args, &expr, c->err) != STATUS_OK)
+        return schema_pass_error(c, site, keyword);
+    memo_put(c, MEMO_PATTERN, site, 0, expr);
+    return expr;
+}
+
+static void lengths(struct strings *s, uint32_t site)
+{
+    const json_t *low = schema_keyword(s->c, site, "minLength");
+    const json_t *high = schema_keyword(s->c, site, "maxLength");
+    uint32_t count;
+    if (low && schema_count(s->c, site, "minLength", low, &count) && count > s->min)
+        s->min = count;
+    if (high && schema_count(s->c, site, "maxLength", high, &count) && count < s->max)
+        s->max = count;
+}
+
+static void allowed(struct strings *s, uint32_t site)
+{
+    struct schema *c = s->c;
+    const json_t *one = schema_keyword(c, site, "const"), *many = schema_keyword(c, site, "enum");
+    const json_t *format = schema_keyword(c, site, "format");
+    bool known;
+    if (one)
+        restrict_to(s, site, "const", constants(c, one));
+    if (many)
+        restrict_to(s, site, "enum", constants(c, many));
+    if (schema_keyword(c, site, "pattern"))
+        restrict_to(s, site, "pattern", pattern(c, site, "pattern"));
+    if (format) {
+        uint32_t expr = schema_format(c, site, format, &known);
+        if (known)
+            restrict_to(s, site, "format", expr);
+    }
+}
+
+static void except(struct strings *s, uint32_t site, const char *keyword, uint32_t expr)
+{
+    s->expr = schema_except(s->c, s->expr, expr, site, keyword);
+}
+
+static void forbidden(struct strings *s, uint32_t site)
+{
+    struct schema *c = s->c;
+    const json_t *values = schema_keyword(c, site, "!enum");
+    const json_t *format = schema_keyword(c, site, "!format");
+    bool known;
+    if (values)
+        except(s, site, "enum", constants(c, values));
+    if (schema_keyword(c, site, "!pattern"))
+        except(s, site, "pattern", pattern(c, site, "!pattern"));
+    if (format) {
+        uint32_t expr = schema_format(c, site, format, &known);
+        if (known)
+            except(s, site, "format", expr);
+        else
+            s->expr = GRAMMAR_NOTHING;
+    }
+}
+
+uint32_t string_inside(struct schema *c, const struct alternative *a)
+{
+    const struct entry **entries;
+    struct strings s = {.c = c, .any = true, .max = GRAMMAR_UNBOUNDED};
+    uint32_t count = alternative_entries(c, a, &entries);
+    for (uint32_t i = 0; i < count; i++) {
+        lengths(&s, entries[i]->site);
+        allowed(&s, entries[i]->site);
+    }
+    if (s.min > s.max || schema_failed(c))
+        return GRAMMAR_NOTHING;
+    uint32_t all = grammar_repeat(c->b, c->any_char, s.min, s.max);
+    if (s.any || s.min > 0 || s.max < GRAMMAR_UNBOUNDED)
+        restrict_to(&s, count > 0 ? entries[0]->site : 0, s.min > 0 ? "minLength" : "maxLength",
+                    all);
+    for (uint32_t i = 0; i < count; i++)
+        forbidden(&s, entries[i]->site);
+    return schema_failed(c) ? GRAMMAR_NOTHING : s.expr;
+}
