@@ -8,15 +8,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct block {
-    struct block *older;
+struct arena_block {
+    struct arena_block *older;
     size_t bytes; // of data
     size_t used;
     _Alignas(ARENA_ALIGNMENT) char data[];
 };
 
 struct arena {
-    struct block *newest;
+    struct arena_block *newest;
     size_t block_bytes;
     size_t bytes_max;
     size_t bytes; // of all blocks
@@ -48,12 +48,12 @@ void heap_give(void *piece)
     free(piece);
 }
 
-static struct block *block_add(struct arena *arena, size_t bytes)
+static struct arena_block *block_add(struct arena *arena, size_t bytes)
 {
     if (arena->bytes_max > 0 && bytes > arena->bytes_max - arena->bytes)
         return NULL;
-    struct block *block = heap_take(sizeof *block + bytes);
-    *block = (struct block){.older = arena->newest, .bytes = bytes};
+    struct arena_block *block = heap_take(sizeof *block + bytes);
+    *block = (struct arena_block){.older = arena->newest, .bytes = bytes};
     arena->newest = block;
     arena->bytes += bytes;
     return block;
@@ -71,9 +71,9 @@ void arena_destroy(struct arena *arena)
 {
     if (!arena)
         return;
-    struct block *block = arena->newest;
+    struct arena_block *block = arena->newest;
     while (block) {
-        struct block *older = block->older;
+        struct arena_block *older = block->older;
         free(block);
         block = older;
     }
@@ -82,9 +82,9 @@ void arena_destroy(struct arena *arena)
 
 void arena_reset(struct arena *arena)
 {
-    struct block *block = arena->newest;
+    struct arena_block *block = arena->newest;
     while (block && block->older) {
-        struct block *older = block->older;
+        struct arena_block *older = block->older;
         arena->bytes -= block->bytes;
         free(block);
         block = older;
@@ -99,7 +99,7 @@ void *arena_take(struct arena *arena, size_t bytes)
     if (bytes > SIZE_MAX / 2)
         return NULL;
     size_t rounded = (bytes + ARENA_ALIGNMENT - 1) & ~(size_t)(ARENA_ALIGNMENT - 1);
-    struct block *block = arena->newest;
+    struct arena_block *block = arena->newest;
     if (!block || block->bytes - block->used < rounded) {
         size_t wanted = rounded > arena->block_bytes ? rounded : arena->block_bytes;
         block = block_add(arena, wanted);
@@ -130,7 +130,7 @@ void *arena_grow(struct arena *arena, void *piece, size_t bytes, size_t bytes_wa
     size_t rounded = (bytes + ARENA_ALIGNMENT - 1) & ~(size_t)(ARENA_ALIGNMENT - 1);
     if (bytes_wanted <= rounded)
         return piece;
-    struct block *block = arena->newest;
+    struct arena_block *block = arena->newest;
     size_t wanted = (bytes_wanted + ARENA_ALIGNMENT - 1) & ~(size_t)(ARENA_ALIGNMENT - 1);
     if (block && (char *)piece + rounded == block->data + block->used &&
         wanted - rounded <= block->bytes - block->used) {
@@ -140,6 +140,17 @@ void *arena_grow(struct arena *arena, void *piece, size_t bytes, size_t bytes_wa
     void *grown = arena_take(arena, bytes_wanted);
     if (grown)
         memcpy(grown, piece, bytes);
+    return grown;
+}
+
+void *arena_extend(struct arena *arena, void *items, size_t count, size_t *allocated, size_t each)
+{
+    if (count < *allocated)
+        return items;
+    size_t wanted = *allocated == 0 ? 8 : *allocated * 2;
+    void *grown = arena_grow(arena, items, count * each, wanted * each);
+    if (grown)
+        *allocated = wanted;
     return grown;
 }
 

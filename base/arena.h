@@ -25,6 +25,8 @@ void *arena_take_zeroed(struct arena *arena, size_t count, size_t bytes_each);
 
 // Grows the newest piece in place if it can, else takes a new one and copies.
 void *arena_grow(struct arena *arena, void *piece, size_t bytes, size_t bytes_wanted);
+// An array of `count` items with space for one more: doubled where it is full. NULL: no memory.
+void *arena_extend(struct arena *arena, void *items, size_t count, size_t *allocated, size_t each);
 
 // A copy with a NUL after it (not counted in bytes); at == NULL when the limit was met.
 struct text arena_copy(struct arena *arena, struct text text);

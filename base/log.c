@@ -1,4 +1,4 @@
-// The log: one ring of lines and the thread that writes them; see log.h. The lock is held while a
+// The log: one queue of lines and the thread that writes them; see log.h. The lock is held while a
 // few kilobytes are copied, never during a write.
 #include "base/log.h"
 
@@ -19,7 +19,7 @@ enum {
     LINE_END_BYTES = 8, // kept free for the end of a line
     VALUE_BYTES_MAX = 1024,
     CHARACTER_BYTES_MAX = 4,
-    RING_BYTES = 256 * 1024,
+    QUEUE_BYTES = 256 * 1024,
     CHECK_FLUSH_MS = 500, // how long a process that ends itself waits for the log
     ABORT_POLL_MS = 2,
 };
@@ -32,17 +32,17 @@ struct line {
     size_t bytes;
 };
 
-struct ring {
+struct line_queue {
     pthread_mutex_t lock;
     pthread_cond_t filled, emptied;
-    bool started, writing; // writing: a piece is out of the ring and not yet written
+    bool started, writing; // writing: a piece is out of the queue and not yet written
     size_t first, used;    // records: length in two bytes, then the text
     uint64_t unsaid;       // dropped and not yet reported; above 0 new lines are dropped too
     _Atomic uint64_t dropped;
-    char bytes[RING_BYTES];
+    char bytes[QUEUE_BYTES];
 };
 
-static struct ring ring = {.lock = PTHREAD_MUTEX_INITIALIZER};
+static struct line_queue queue = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 void log_level_set(enum log_level level)
 {
@@ -66,7 +66,7 @@ enum log_format log_format_get(void)
 
 uint64_t log_dropped(void)
 {
-    return atomic_load_explicit(&ring.dropped, memory_order_relaxed);
+    return atomic_load_explicit(&queue.dropped, memory_order_relaxed);
 }
 
 // Waits for a slow reader; what cannot be written is lost.
@@ -87,36 +87,36 @@ static void write_all(const char *at, size_t bytes)
     }
 }
 
-static void ring_write(const void *from, size_t bytes)
+static void queue_write(const void *from, size_t bytes)
 {
-    size_t at = (ring.first + ring.used) % RING_BYTES;
-    size_t head = bytes < RING_BYTES - at ? bytes : RING_BYTES - at;
-    memcpy(ring.bytes + at, from, head);
-    memcpy(ring.bytes, (const char *)from + head, bytes - head);
-    ring.used += bytes;
+    size_t at = (queue.first + queue.used) % QUEUE_BYTES;
+    size_t head = bytes < QUEUE_BYTES - at ? bytes : QUEUE_BYTES - at;
+    memcpy(queue.bytes + at, from, head);
+    memcpy(queue.bytes, (const char *)from + head, bytes - head);
+    queue.used += bytes;
 }
 
-static void ring_peek(void *to, size_t offset, size_t bytes)
+static void queue_peek(void *to, size_t offset, size_t bytes)
 {
-    size_t at = (ring.first + offset) % RING_BYTES;
-    size_t head = bytes < RING_BYTES - at ? bytes : RING_BYTES - at;
-    memcpy(to, ring.bytes + at, head);
-    memcpy((char *)to + head, ring.bytes, bytes - head);
+    size_t at = (queue.first + offset) % QUEUE_BYTES;
+    size_t head = bytes < QUEUE_BYTES - at ? bytes : QUEUE_BYTES - at;
+    memcpy(to, queue.bytes + at, head);
+    memcpy((char *)to + head, queue.bytes, bytes - head);
 }
 
-// Takes whole records out of the ring, LINE_BYTES_MAX bytes at most.
+// Takes whole records out of the queue, LINE_BYTES_MAX bytes at most.
 static size_t piece_take(char *piece)
 {
     size_t bytes = 0;
-    while (ring.used > 0) {
+    while (queue.used > 0) {
         uint16_t length;
-        ring_peek(&length, 0, sizeof length);
+        queue_peek(&length, 0, sizeof length);
         if (bytes + length > LINE_BYTES_MAX)
             break;
-        ring_peek(piece + bytes, sizeof length, length);
+        queue_peek(piece + bytes, sizeof length, length);
         bytes += length;
-        ring.first = (ring.first + sizeof length + length) % RING_BYTES;
-        ring.used -= sizeof length + length;
+        queue.first = (queue.first + sizeof length + length) % QUEUE_BYTES;
+        queue.used -= sizeof length + length;
     }
     return bytes;
 }
@@ -203,21 +203,21 @@ static void line_make(struct line *line, enum log_level level, const char *forma
     va_end(args);
 }
 
-// With the lock held. Waits until half of the ring is free, so that a slow reader gets one report
+// With the lock held. Waits until half of the queue is free, so that a slow reader gets one report
 // for many lines.
 static void unsaid_put(void)
 {
-    if (ring.unsaid == 0 || ring.used > RING_BYTES / 2)
+    if (queue.unsaid == 0 || queue.used > QUEUE_BYTES / 2)
         return;
     struct line line;
     line_make(&line, LOG_WARNING,
               "%llu lines of the log were dropped: the reader of stderr was slower",
-              (unsigned long long)ring.unsaid);
+              (unsigned long long)queue.unsaid);
     line_end(&line);
     uint16_t length = (uint16_t)line.bytes;
-    ring_write(&length, sizeof length);
-    ring_write(line.at, line.bytes);
-    ring.unsaid = 0;
+    queue_write(&length, sizeof length);
+    queue_write(line.at, line.bytes);
+    queue.unsaid = 0;
 }
 
 static void *writer_main(void *unused)
@@ -225,38 +225,38 @@ static void *writer_main(void *unused)
     (void)unused;
     char piece[LINE_BYTES_MAX];
     pthread_setname_np(pthread_self(), "log");
-    pthread_mutex_lock(&ring.lock);
+    pthread_mutex_lock(&queue.lock);
     for (;;) {
         unsaid_put();
         size_t bytes = piece_take(piece);
         if (bytes == 0) {
-            ring.writing = false;
-            pthread_cond_broadcast(&ring.emptied);
-            pthread_cond_wait(&ring.filled, &ring.lock);
+            queue.writing = false;
+            pthread_cond_broadcast(&queue.emptied);
+            pthread_cond_wait(&queue.filled, &queue.lock);
             continue;
         }
-        ring.writing = true;
-        pthread_mutex_unlock(&ring.lock);
+        queue.writing = true;
+        pthread_mutex_unlock(&queue.lock);
         write_all(piece, bytes);
-        pthread_mutex_lock(&ring.lock);
+        pthread_mutex_lock(&queue.lock);
     }
     return NULL;
 }
 
 static void put(const char *text, size_t bytes)
 {
-    pthread_mutex_lock(&ring.lock);
-    bool direct = !ring.started;
+    pthread_mutex_lock(&queue.lock);
+    bool direct = !queue.started;
     uint16_t length = (uint16_t)bytes;
-    if (!direct && (ring.unsaid > 0 || ring.used + sizeof length + bytes > RING_BYTES)) {
-        ring.unsaid++;
-        atomic_fetch_add_explicit(&ring.dropped, 1, memory_order_relaxed);
+    if (!direct && (queue.unsaid > 0 || queue.used + sizeof length + bytes > QUEUE_BYTES)) {
+        queue.unsaid++;
+        atomic_fetch_add_explicit(&queue.dropped, 1, memory_order_relaxed);
     } else if (!direct) {
-        ring_write(&length, sizeof length);
-        ring_write(text, bytes);
-        pthread_cond_signal(&ring.filled);
+        queue_write(&length, sizeof length);
+        queue_write(text, bytes);
+        pthread_cond_signal(&queue.filled);
     }
-    pthread_mutex_unlock(&ring.lock);
+    pthread_mutex_unlock(&queue.lock);
     if (direct)
         write_all(text, bytes);
 }
@@ -319,7 +319,7 @@ static void check_flush(void)
 
 static bool all_is_written(void)
 {
-    return !ring.started || (ring.used == 0 && ring.unsaid == 0 && !ring.writing);
+    return !queue.started || (queue.used == 0 && queue.unsaid == 0 && !queue.writing);
 }
 
 // SIGABRT, from abort() or from outside. The interrupted thread may hold the lock, so this only
@@ -328,9 +328,9 @@ static void abort_flush(int number)
 {
     bool written = false;
     for (int ms = 0; !written && ms < CHECK_FLUSH_MS; ms += ABORT_POLL_MS) {
-        if (pthread_mutex_trylock(&ring.lock) == 0) {
+        if (pthread_mutex_trylock(&queue.lock) == 0) {
             written = all_is_written();
-            pthread_mutex_unlock(&ring.lock);
+            pthread_mutex_unlock(&queue.lock);
         }
         if (!written)
             nanosleep(&(struct timespec){.tv_nsec = ABORT_POLL_MS * 1000000}, NULL);
@@ -352,7 +352,7 @@ static ssize_t library_write(void *unused, const char *at, size_t bytes)
     return (ssize_t)bytes;
 }
 
-// What libraries print goes through the ring, too: libh2o prints on h2o threads.
+// What libraries print goes through the queue, too: libh2o prints on h2o threads.
 static void libraries_divert(void)
 {
     FILE *out = fopencookie(NULL, "w", (cookie_io_functions_t){.write = library_write});
@@ -364,12 +364,12 @@ static void libraries_divert(void)
 
 enum status log_start(struct error *err)
 {
-    check(!ring.started, "the log was started before");
+    check(!queue.started, "the log was started before");
     pthread_condattr_t monotonic;
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&ring.emptied, &monotonic);
-    pthread_cond_init(&ring.filled, NULL);
+    pthread_cond_init(&queue.emptied, &monotonic);
+    pthread_cond_init(&queue.filled, NULL);
     pthread_condattr_destroy(&monotonic);
     sigset_t all, before;
     sigfillset(&all); // signals are for main
@@ -381,9 +381,9 @@ enum status log_start(struct error *err)
         return error_set(err, STATUS_NO_MEMORY, "no thread for the log can be started: %s",
                          strerror(failed));
     pthread_detach(writer); // it may hang in a write when the process ends
-    pthread_mutex_lock(&ring.lock);
-    ring.started = true;
-    pthread_mutex_unlock(&ring.lock);
+    pthread_mutex_lock(&queue.lock);
+    queue.started = true;
+    pthread_mutex_unlock(&queue.lock);
     check_flush_set(check_flush);
     libraries_divert();
     return STATUS_OK;
@@ -397,12 +397,12 @@ bool log_flush(uint32_t ms)
     until.tv_nsec += (long)(ms % 1000) * 1000000;
     until.tv_sec += until.tv_nsec / 1000000000;
     until.tv_nsec %= 1000000000;
-    pthread_mutex_lock(&ring.lock);
+    pthread_mutex_lock(&queue.lock);
     int late = 0;
     bool written;
     while (!(written = all_is_written()) && late == 0)
-        late = pthread_cond_timedwait(&ring.emptied, &ring.lock, &until);
-    pthread_mutex_unlock(&ring.lock);
+        late = pthread_cond_timedwait(&queue.emptied, &queue.lock, &until);
+    pthread_mutex_unlock(&queue.lock);
     return written;
 }
 

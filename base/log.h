@@ -1,7 +1,7 @@
 // One line per event on stderr: time, level, text. Safe from every thread. Until log_start a line
 // is written by its caller; after it a thread of the log writes, so that a stalled reader of stderr
-// blocks nobody else. Lines that find the ring full are dropped and counted; their number is logged
-// once the reader takes lines again.
+// blocks nobody else. Lines that find the queue full are dropped and counted; their number is
+// logged once the reader takes lines again.
 #pragma once
 
 #include "base/status.h"
@@ -42,7 +42,7 @@ void log_values(enum log_level level, const char *message, const struct log_valu
 // through safe_of. In JSON each of its lines is a message at level info.
 void log_text(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-// Lines go through the ring from here on. Once, by a process that serves.
+// Lines go through the queue from here on. Once, by a process that serves.
 enum status log_start(struct error *err) MUST_USE;
 
 // Waits until what was logged so far is written, or that many milliseconds; true: it is.

@@ -2,7 +2,8 @@
 // never becomes a wrong measurement.
 #include "bench/load.h"
 
-#include <errno.h>
+#include "cli/options.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -14,63 +15,62 @@ const char *endpoint_name(enum endpoint endpoint)
     return endpoint_names[endpoint];
 }
 
-enum kind { KIND_TEXT, KIND_U32, KIND_U64, KIND_DOUBLE, KIND_TRUE, KIND_FALSE, KIND_TARGET };
-
-struct option_row {
-    const char *name, *help;
-    enum kind kind;
-    size_t offset;
-    double min, max;
+struct parsed {
+    struct load_options options;
+    struct texts targets;
 };
 
-#define AT(field) offsetof(struct load_options, field)
+#define AT(field) offsetof(struct parsed, options.field)
 
 static const struct option_row rows[] = {
-    {"--url", "server on a loopback address (http://127.0.0.1:8000)", KIND_TEXT, AT(url), 0, 0},
-    {"--key", "API key", KIND_TEXT, AT(key), 0, 0},
-    {"--insecure", "accept any certificate of an https server", KIND_TRUE, AT(insecure), 0, 0},
-    {"--send", "ENDPOINT:MODEL[:WEIGHT], repeatable; chat, messages, embeddings, rerank",
-     KIND_TARGET, 0, 0, 0},
-    {"--concurrency", "closed loop: clients; open loop: most requests in flight (8)", KIND_U32,
-     AT(concurrency), 1, 65536},
-    {"--requests", "requests sent at most (1000)", KIND_U64, AT(requests_max), 1, 1e9},
-    {"--seconds", "no request is sent later (60)", KIND_DOUBLE, AT(seconds_max), 0.01, 86400},
-    {"--timeout", "seconds a request may take (120)", KIND_DOUBLE, AT(request_timeout_s), 0.1,
-     86400},
-    {"--rate", "open loop: requests a second, Poisson arrivals", KIND_DOUBLE, AT(rate), 1e-3, 1e6},
-    {"--trace", "open loop: arrivals of an Azure csv or Mooncake jsonl file", KIND_TEXT,
-     AT(trace_path), 0, 0},
-    {"--rate-scale", "the trace runs this much faster (1)", KIND_DOUBLE, AT(rate_scale), 1e-3, 1e6},
-    {"--input-max", "words of a trace prompt at most (2048)", KIND_U32, AT(input_max), 1, 1 << 20},
-    {"--output-max", "tokens of a trace answer at most (256)", KIND_U32, AT(output_max), 1,
-     1 << 20},
-    {"--prompt-words", "words of a made prompt, input or document (32)", KIND_U32, AT(prompt_words),
-     1, 1 << 20},
-    {"--prompt", "this text instead of made ones", KIND_TEXT, AT(prompt), 0, 0},
-    {"--prompts", "different prompts (16)", KIND_U32, AT(prompts), 1, PROMPTS_MAX},
-    {"--inputs", "texts of an embeddings request, documents of a rerank one (8)", KIND_U32,
-     AT(inputs), 1, 1 << 20},
-    {"--max-tokens", "tokens of an answer at most (64)", KIND_U32, AT(max_tokens), 1, 1 << 20},
-    {"--temperature", "sampling temperature (0)", KIND_DOUBLE, AT(temperature), 0, 2},
-    {"--seed", "of made text and arrivals (1)", KIND_U64, AT(seed), 0, 1e18},
-    {"--no-stream", "whole answers instead of streams", KIND_FALSE, AT(stream), 0, 0},
-    {"--ignore-eos", "chat answers run to --max-tokens", KIND_TRUE, AT(ignore_eos), 0, 0},
-    {"--check", "each prompt alone first; then answers are compared with it", KIND_TRUE, AT(check),
-     0, 0},
-    {"--leave-every", "each n-th stream is dropped by its client (0: none)", KIND_U32,
-     AT(leave_every), 0, 1e9},
-    {"--leave-after", "... after so many pieces (4)", KIND_U32, AT(leave_after), 1, 1e9},
-    {"--json", "one JSON object instead of a table", KIND_TRUE, AT(json), 0, 0},
+    OPTION_ROW("send", OPTION_TEXTS, offsetof(struct parsed, targets), "required",
+               "ENDPOINT:MODEL[:WEIGHT]; may be repeated; chat, messages, embeddings, rerank"),
+    OPTION_ROW("url", OPTION_TEXT, AT(url), "http://127.0.0.1:8000",
+               "server on a loopback address"),
+    OPTION_ROW("key", OPTION_TEXT, AT(key), "none", "API key"),
+    OPTION_ROW("insecure", OPTION_FLAG, AT(insecure), "off",
+               "accept any certificate of an https server"),
+    OPTION_NUMBER("concurrency", OPTION_COUNT, AT(concurrency), 1, 65536, "8",
+                  "closed loop: clients; open loop: most requests in flight"),
+    OPTION_NUMBER("requests", OPTION_BYTES, AT(requests_max), 1, 1e9, "1000",
+                  "requests sent at most"),
+    OPTION_NUMBER("seconds", OPTION_REAL, AT(seconds_max), 0.01, 86400, "60",
+                  "no request is sent later"),
+    OPTION_NUMBER("timeout", OPTION_REAL, AT(request_timeout_s), 0.1, 86400, "120",
+                  "seconds a request may take"),
+    OPTION_NUMBER("rate", OPTION_REAL, AT(rate), 1e-3, 1e6, "closed loop",
+                  "open loop: requests a second, Poisson arrivals"),
+    OPTION_ROW("trace", OPTION_TEXT, AT(trace_path), "none",
+               "open loop: arrivals of an Azure csv or Mooncake jsonl file"),
+    OPTION_NUMBER("rate-scale", OPTION_REAL, AT(rate_scale), 1e-3, 1e6, "1",
+                  "the trace runs this much faster"),
+    OPTION_NUMBER("input-max", OPTION_COUNT, AT(input_max), 1, 1 << 20, "2048",
+                  "words of a trace prompt at most"),
+    OPTION_NUMBER("output-max", OPTION_COUNT, AT(output_max), 1, 1 << 20, "256",
+                  "tokens of a trace answer at most"),
+    OPTION_NUMBER("prompt-words", OPTION_COUNT, AT(prompt_words), 1, 1 << 20, "32",
+                  "words of a made prompt, input or document"),
+    OPTION_ROW("prompt", OPTION_TEXT, AT(prompt), "none", "this text instead of made ones"),
+    OPTION_NUMBER("prompts", OPTION_COUNT, AT(prompts), 1, PROMPTS_MAX, "16", "different prompts"),
+    OPTION_NUMBER("inputs", OPTION_COUNT, AT(inputs), 1, 1 << 20, "8",
+                  "texts of an embeddings request, documents of a rerank one"),
+    OPTION_NUMBER("max-tokens", OPTION_COUNT, AT(max_tokens), 1, 1 << 20, "64",
+                  "tokens of an answer at most"),
+    OPTION_NUMBER("temperature", OPTION_REAL, AT(temperature), 0, 2, "0", "sampling temperature"),
+    OPTION_NUMBER("seed", OPTION_BYTES, AT(seed), 0, 1e18, "1", "of made text and arrivals"),
+    OPTION_ROW("stream", OPTION_FLAG, AT(stream), "on", "streams instead of whole answers"),
+    OPTION_ROW("ignore-eos", OPTION_FLAG, AT(ignore_eos), "off",
+               "chat answers run to --max-tokens"),
+    OPTION_ROW("check", OPTION_FLAG, AT(check), "off",
+               "each prompt alone first; then answers are compared with it"),
+    OPTION_NUMBER("leave-every", OPTION_COUNT, AT(leave_every), 0, 1e9, "0",
+                  "each n-th stream is dropped by its client (0: none)"),
+    OPTION_NUMBER("leave-after", OPTION_COUNT, AT(leave_after), 1, 1e9, "4",
+                  "... after so many pieces"),
+    OPTION_ROW("json", OPTION_FLAG, AT(json), "off", "one JSON object instead of a table"),
 };
 
-static void help(void)
-{
-    printf("bench_load --send ENDPOINT:MODEL... [options]: load on a weft server, in a closed "
-           "loop\n(clients that ask again at once) or an open one (--rate, --trace).\n"
-           "Exit code 1: a request was lost, incomplete, failed in its stream or differed.\n\n");
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        printf("  %-15s %s\n", rows[i].name, rows[i].help);
-}
+static const struct option_table table = {rows, sizeof rows / sizeof *rows};
 
 static bool target_read(struct load_options *o, const char *value)
 {
@@ -94,34 +94,6 @@ static bool target_read(struct load_options *o, const char *value)
     t->weight = (uint32_t)weight;
     o->target_count++;
     return weight > 0 && weight <= 1000 && *end == '\0';
-}
-
-static bool number_read(struct load_options *o, const struct option_row *row, const char *value)
-{
-    char *end;
-    errno = 0;
-    double n = strtod(value, &end);
-    if (errno != 0 || end == value || *end != '\0' || !(n >= row->min && n <= row->max))
-        return false;
-    char *to = (char *)o + row->offset;
-    if (row->kind == KIND_DOUBLE)
-        *(double *)to = n;
-    else if (row->kind == KIND_U64)
-        *(uint64_t *)to = (uint64_t)n;
-    else
-        *(uint32_t *)to = (uint32_t)n;
-    return true;
-}
-
-static bool value_read(struct load_options *o, const struct option_row *row, const char *value)
-{
-    if (row->kind == KIND_TARGET)
-        return target_read(o, value);
-    if (row->kind == KIND_TEXT) {
-        *(const char **)((char *)o + row->offset) = value;
-        return true;
-    }
-    return number_read(o, row, value);
 }
 
 // Plain http or https to 127.x.x.x, [::1] or localhost; load_run.c refuses any other address that
@@ -159,47 +131,48 @@ static int options_check(const struct load_options *o)
     return wrong ? 2 : -1;
 }
 
-static const struct option_row *row_find(const char *name)
-{
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (strcmp(rows[i].name, name) == 0)
-            return &rows[i];
-    return NULL;
-}
-
 int load_options_read(struct load_options *out, int argc, char **argv)
 {
-    *out = (struct load_options){.url = "http://127.0.0.1:8000",
-                                 .concurrency = 8,
-                                 .requests_max = 1000,
-                                 .seconds_max = 60,
-                                 .request_timeout_s = 120,
-                                 .rate_scale = 1,
-                                 .input_max = 2048,
-                                 .output_max = 256,
-                                 .prompt_words = 32,
-                                 .max_tokens = 64,
-                                 .inputs = 8,
-                                 .prompts = 16,
-                                 .seed = 1,
-                                 .leave_after = 4,
-                                 .stream = true};
-    for (int i = 1; i < argc; i++) {
-        if (strcmp(argv[i], "--help") == 0) {
-            help();
-            return 0;
-        }
-        const struct option_row *row = row_find(argv[i]);
-        if (row && (row->kind == KIND_TRUE || row->kind == KIND_FALSE)) {
-            *(bool *)((char *)out + row->offset) = row->kind == KIND_TRUE;
-            continue;
-        }
-        if (!row || i + 1 == argc || !value_read(out, row, argv[i + 1])) {
-            fprintf(stderr, "bench_load: %s %s is not understood; see --help\n", argv[i],
-                    row && i + 1 < argc ? argv[i + 1] : "");
-            return 2;
-        }
-        i++;
+    struct parsed parsed = {.options = {.url = "http://127.0.0.1:8000",
+                                        .concurrency = 8,
+                                        .requests_max = 1000,
+                                        .seconds_max = 60,
+                                        .request_timeout_s = 120,
+                                        .rate_scale = 1,
+                                        .input_max = 2048,
+                                        .output_max = 256,
+                                        .prompt_words = 32,
+                                        .max_tokens = 64,
+                                        .inputs = 8,
+                                        .prompts = 16,
+                                        .seed = 1,
+                                        .leave_after = 4,
+                                        .stream = true}};
+    bool help = false;
+    struct texts rest;
+    struct error err = {0};
+    struct arena *arena = arena_create(1 << 16, 1 << 24);
+    struct options_parse_args args = {argc - 1, argv + 1, &table, (void *const[]){&parsed},
+                                      1,        arena,    &rest,  &help};
+    enum status status = options_parse(&args, &err);
+    if (status == STATUS_OK && rest.count > 0)
+        status = error_set(&err, STATUS_INVALID, "'%s' is not understood (see --help)", rest.at[0]);
+    for (uint32_t i = 0; status == STATUS_OK && i < parsed.targets.count; i++)
+        if (!target_read(&parsed.options, parsed.targets.at[i]))
+            status = error_set(&err, STATUS_INVALID, "--send %s is not understood (see --help)",
+                               parsed.targets.at[i]);
+    arena_destroy(arena);
+    if (help) {
+        puts("bench_load --send ENDPOINT:MODEL... [options]: load on a weft server, in a closed "
+             "loop\n(clients that ask again at once) or an open one (--rate, --trace).\n"
+             "Exit code 1: a request was lost, incomplete, failed in its stream or differed.");
+        options_help(stdout, &table, "options:");
+        return 0;
     }
+    if (status != STATUS_OK) {
+        fprintf(stderr, "bench_load: %s\n", err.text);
+        return 2;
+    }
+    *out = parsed.options;
     return options_check(out);
 }

@@ -140,8 +140,8 @@ static void admit(struct bench *b, uint32_t row, uint32_t first, uint32_t blocks
     struct batch *batch = b->batch;
     for (uint32_t i = 0; i < blocks; i++)
         batch_changes(batch)[batch->change_count++] = (struct batch_change){row, i, first + i};
-    struct batch_admit *new = &batch_admits(batch)[batch->admit_count++];
-    *new = (struct batch_admit){.slot = row};
+    struct batch_newcomer *new = &batch_newcomers(batch)[batch->newcomer_count++];
+    *new = (struct batch_newcomer){.slot = row};
     new->params = (struct sample_params){
         .top_p = 1, .repetition = 1, .flags = SAMPLE_IGNORE_END, .penalty_row = STEP_NO_ROW};
 }
@@ -194,7 +194,7 @@ static void decodes_admit(struct bench *b, const struct step_case *c)
     uint32_t each = blocks_of(c->context + SPARE);
     for (uint32_t row = 0; row < c->decodes;) {
         batch_clear(b->batch, b->step++);
-        for (; row < c->decodes && b->batch->admit_count < limits->admits_max &&
+        for (; row < c->decodes && b->batch->newcomer_count < limits->newcomers_max &&
                b->batch->change_count + each <= limits->changes_max;
              row++) {
             admit(b, row, row * each, each);

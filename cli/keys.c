@@ -48,7 +48,7 @@ static enum status lines_take(struct texts *list, char *text, const char *path, 
     return STATUS_OK;
 }
 
-static enum status file_keys(struct keys *out, const char *path, struct arena *arena,
+static enum status file_keys(struct serve_keys *out, const char *path, struct arena *arena,
                              struct error *err)
 {
     struct texts *list = &out->list;
@@ -68,7 +68,7 @@ static enum status file_keys(struct keys *out, const char *path, struct arena *a
                : error_set(err, STATUS_INVALID, "%s holds no key (one a line)", path);
 }
 
-static void key_make(struct keys *out, struct arena *arena)
+static void key_make(struct serve_keys *out, struct arena *arena)
 {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyz234567"; // 32: five random bits each
     unsigned char random[KEY_CHARACTERS];
@@ -97,10 +97,10 @@ enum status keys_options_check(const struct serve_settings *settings, struct err
                      settings->host);
 }
 
-enum status keys_collect(struct keys *out, const struct serve_settings *settings,
+enum status keys_collect(struct serve_keys *out, const struct serve_settings *settings,
                          struct arena *arena, struct error *err)
 {
-    *out = (struct keys){0};
+    *out = (struct serve_keys){0};
     for (uint32_t i = 0; i < settings->api_keys.count; i++)
         key_add(&out->list, settings->api_keys.at[i], arena);
     enum status status = keys_options_check(settings, err);
@@ -117,13 +117,14 @@ enum status keys_collect(struct keys *out, const struct serve_settings *settings
     return status;
 }
 
-enum status keys_of_file(struct keys *out, const char *path, struct arena *arena, struct error *err)
+enum status keys_of_file(struct serve_keys *out, const char *path, struct arena *arena,
+                         struct error *err)
 {
-    *out = (struct keys){0};
+    *out = (struct serve_keys){0};
     return file_keys(out, path, arena, err);
 }
 
-void keys_wipe(struct keys *keys)
+void keys_wipe(struct serve_keys *keys)
 {
     const char *environment = options_environment_key();
     if (environment)

@@ -37,6 +37,14 @@ struct option_row {
     const char *help;       // with the unit
 };
 
+// Rows: neither a number nor a choice, a number, one of some words.
+#define OPTION_ROW(name, kind, offset, fallback, help)                                             \
+    {name, kind, offset, 0, 0, {0}, fallback, help}
+#define OPTION_NUMBER(name, kind, offset, low, high, fallback, help)                               \
+    {name, kind, offset, low, high, {0}, fallback, help}
+#define OPTION_CHOICES(name, offset, fallback, help, ...)                                          \
+    {name, OPTION_CHOICE, offset, 0, 0, {__VA_ARGS__}, fallback, help}
+
 struct option_table {
     const struct option_row *rows;
     uint32_t count;

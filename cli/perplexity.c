@@ -20,23 +20,11 @@ struct perplexity_settings {
 
 #define AT(field) offsetof(struct perplexity_settings, field)
 static const struct option_row rows[] = {
-    {"window",
-     OPTION_COUNT,
-     AT(window),
-     WINDOW_MIN,
-     1e9,
-     {0},
-     "1024, at most the model's length",
-     "tokens that the model sees at once"},
-    {"stride",
-     OPTION_COUNT,
-     AT(stride),
-     1,
-     1e9,
-     {0},
-     "half a window",
-     "tokens from one window to the next; each token counts once"},
-    {"json", OPTION_FLAG, AT(json), 0, 0, {0}, "off", "one JSON object instead of lines"},
+    OPTION_NUMBER("window", OPTION_COUNT, AT(window), WINDOW_MIN, 1e9,
+                  "1024, at most the model's length", "tokens that the model sees at once"),
+    OPTION_NUMBER("stride", OPTION_COUNT, AT(stride), 1, 1e9, "half a window",
+                  "tokens from one window to the next; each token counts once"),
+    OPTION_ROW("json", OPTION_FLAG, AT(json), "off", "one JSON object instead of lines"),
 };
 
 struct reading {
@@ -62,7 +50,7 @@ static double surprise(const float *logits, uint32_t vocab, int32_t token)
     return log(sum) - (double)(logits[token] - top);
 }
 
-// Adds a block of the window to the table of every slot; the first one also admits the slots.
+// Adds a block of the window to the table of every slot; the first one also makes the slots known.
 static void block_add(struct reading *r, uint32_t block)
 {
     struct batch *batch = r->batch;
@@ -70,9 +58,9 @@ static void block_add(struct reading *r, uint32_t block)
         batch_changes(batch)[batch->change_count++] = (struct batch_change){slot, block, block};
         if (block > 0)
             continue;
-        struct batch_admit *admit = &batch_admits(batch)[batch->admit_count++];
-        *admit = (struct batch_admit){.slot = slot};
-        admit->params =
+        struct batch_newcomer *newcomer = &batch_newcomers(batch)[batch->newcomer_count++];
+        *newcomer = (struct batch_newcomer){.slot = slot};
+        newcomer->params =
             (struct sample_params){.top_p = 1, .repetition = 1, .penalty_row = STEP_NO_ROW};
     }
 }
@@ -127,7 +115,7 @@ static void reading_open(struct reading *r, const struct session *session)
     const struct step_limits *limits = &facts->limits;
     *r = (struct reading){.model = session->model->model, .facts = facts};
     uint32_t fit = limits->rows_max < limits->tokens_max ? limits->rows_max : limits->tokens_max;
-    fit = fit < limits->admits_max ? fit : limits->admits_max;
+    fit = fit < limits->newcomers_max ? fit : limits->newcomers_max;
     r->step_rows = facts->block_tokens;
     while (r->step_rows > fit)
         r->step_rows /= 2;

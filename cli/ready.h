@@ -7,7 +7,7 @@
 
 struct ready_args {
     const struct serve_settings *settings;
-    const struct keys *keys;
+    const struct serve_keys *keys;
     const struct loaded *loaded;
     uint32_t port;
 };

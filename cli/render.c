@@ -13,15 +13,9 @@ struct render_settings {
 
 #define AT(field) offsetof(struct render_settings, field)
 static const struct option_row rows[] = {
-    {"template", OPTION_TEXT, AT(template_file), 0, 0, {0}, "the model's", "template file"},
-    {"now",
-     OPTION_TEXT,
-     AT(now),
-     0,
-     0,
-     {0},
-     "the clock",
-     "time that strftime_now gives, such as 2025-07-10T12:00:00Z"},
+    OPTION_ROW("template", OPTION_TEXT, AT(template_file), "the model's", "template file"),
+    OPTION_ROW("now", OPTION_TEXT, AT(now), "the clock",
+               "time that strftime_now gives, such as 2025-07-10T12:00:00Z"),
 };
 static const struct option_table table = {rows, sizeof rows / sizeof *rows};
 

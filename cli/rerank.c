@@ -14,30 +14,12 @@ struct rerank_settings {
 
 #define AT(field) offsetof(struct rerank_settings, field)
 static const struct option_row rows[] = {
-    {"query",
-     OPTION_TEXT,
-     AT(query),
-     0,
-     0,
-     {0},
-     "required",
-     "text that the documents are compared with"},
-    {"top-n",
-     OPTION_COUNT,
-     AT(top_n),
-     1,
-     1e9,
-     {0},
-     "all, in input order",
-     "the best N, sorted by score"},
-    {"raw-scores",
-     OPTION_FLAG,
-     AT(raw_scores),
-     0,
-     0,
-     {0},
-     "off",
-     "logits instead of scores from 0 to 1"},
+    OPTION_ROW("query", OPTION_TEXT, AT(query), "required",
+               "text that the documents are compared with"),
+    OPTION_NUMBER("top-n", OPTION_COUNT, AT(top_n), 1, 1e9, "all, in input order",
+                  "the best N, sorted by score"),
+    OPTION_ROW("raw-scores", OPTION_FLAG, AT(raw_scores), "off",
+               "logits instead of scores from 0 to 1"),
 };
 
 struct scored {

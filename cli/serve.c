@@ -29,7 +29,7 @@ struct engine_thread {
 struct serving {
     struct loaded loaded;
     struct serve_settings settings;
-    struct keys keys;
+    struct serve_keys keys;
     struct server *server;
     struct served served;
     struct served_model *models;
@@ -247,7 +247,7 @@ static void reload_report(enum status status, const struct error *err, const cha
 static void keys_reload(struct serving *s, const char *path)
 {
     struct arena *arena = arena_create(0, 0);
-    struct keys keys;
+    struct serve_keys keys;
     struct error err;
     enum status status = keys_of_file(&keys, path, arena, &err);
     if (status == STATUS_OK)

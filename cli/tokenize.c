@@ -10,34 +10,16 @@ struct tokenize_settings {
 
 #define AT(field) offsetof(struct tokenize_settings, field)
 static const struct option_row rows[] = {
-    {"plain",
-     OPTION_FLAG,
-     AT(plain),
-     0,
-     0,
-     {0},
-     "off",
-     "added tokens in the text stay text, as the server treats what users write"},
-    {"special",
-     OPTION_FLAG,
-     AT(special),
-     0,
-     0,
-     {0},
-     "on",
-     "what the post-processor adds (BOS, CLS, ...); --no-special leaves it out"},
+    OPTION_ROW("plain", OPTION_FLAG, AT(plain), "off",
+               "added tokens in the text stay text, as the server treats what users write"),
+    OPTION_ROW("special", OPTION_FLAG, AT(special), "on",
+               "what the post-processor adds (BOS, CLS, ...); --no-special leaves it out"),
 };
 static const struct option_table table = {rows, sizeof rows / sizeof *rows};
 
 static const struct option_row detokenize_rows[] = {
-    {"special",
-     OPTION_FLAG,
-     AT(special),
-     0,
-     0,
-     {0},
-     "on",
-     "special tokens are part of the text; --no-special leaves them out"},
+    OPTION_ROW("special", OPTION_FLAG, AT(special), "on",
+               "special tokens are part of the text; --no-special leaves them out"),
 };
 static const struct option_table detokenize_table = {detokenize_rows, 1};
 

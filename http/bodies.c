@@ -2,7 +2,7 @@
 // libh2o 2.2.5 calls the handler only once a body is complete: HTTP/1.1 gathers it in the socket's
 // input buffer and keeps it there until the answer is out, HTTP/2 in a buffer of each stream.
 // libh2o is linked dynamically and finds our h2o_buffer_reserve first, so we are asked before such
-// a buffer grows; between turns of the loop everything is counted anew. Above the budget the
+// a buffer grows; between iterations of the loop all is counted again. Above the budget the
 // connection that holds most is closed, those without a valid key first. A thread closes only its
 // own connections, and leaves it to the thread that has the largest unless the budget is exceeded
 // by a quarter.
@@ -16,7 +16,8 @@
 
 enum { WORST_MAX = 32, SMALL_BYTES = 64 * 1024 };
 
-static const uint64_t check_every_ns = 10000000; // every turn once half of the budget is taken
+static const uint64_t check_every_ns =
+    10000000; // in every iteration once half of the budget is taken
 static const uint64_t log_every_ns = 1000000000;
 static const uint64_t keyless = UINT64_C(1)
                                 << 63; // bit of a rank: a large body without a valid key

@@ -57,7 +57,7 @@ bool exchange_is_stream(const struct exchange *x)
     return x->reply != REPLY_NONE && x->content_length == UINT64_MAX;
 }
 
-bool exchange_streaming(const struct exchange *x)
+bool exchange_answered(const struct exchange *x)
 {
     return x->reply != REPLY_NONE;
 }
@@ -368,8 +368,10 @@ void exchange_cut(struct exchange *x, const struct http_failure *failure)
         (x->reply == REPLY_BEGUN && !exchange_is_stream(x)))
         return;
     x->cut_with = failure;
-    if (x->reply == REPLY_BEGUN && x->route->on_cut)
+    if (x->reply == REPLY_BEGUN && x->route->on_cut) {
         x->route->on_cut(x, failure);
+        x->route->on_ready(x);
+    }
     exchange_drop(x);
     if (!x->offloaded)
         exchange_cut_end(x);

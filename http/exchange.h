@@ -76,7 +76,7 @@ void exchange_end(struct exchange *x);
 // The last event of a stream is this failure: the access line says so beside its status 200.
 void exchange_stream_failed(struct exchange *x, enum http_error error);
 
-bool exchange_streaming(const struct exchange *x); // the 200 of a stream or a long body is out
+bool exchange_answered(const struct exchange *x); // status and headers are recorded
 
 // For work over about a millisecond: `work` runs on a text worker, then `done` on this h2o thread,
 // also if the client has left or the server has cut the request meanwhile: then exchange_gone is
@@ -118,8 +118,9 @@ struct route {
     void (*on_request)(struct exchange *x);
     void (*on_ready)(struct exchange *x); // the attached engine request has events
     void (*on_room)(struct exchange *x);  // the send buffer has room again
-    void (*on_second)(struct exchange *x, uint64_t now_ns); // about once a second while open
-    // The server ends a stream that has begun: writes its last event. on_gone follows.
+    void (*on_second)(struct exchange *x, uint64_t now_ns); // once a second; on_ready follows
+    // The server ends a stream that has begun. on_ready follows and writes its last event, then
+    // on_gone.
     void (*on_cut)(struct exchange *x, const struct http_failure *failure);
     // The client left, or the server cut the request, before fail, reply or end; the last call. The
     // attached engine request has been taken back and may be freed: do not touch it.

@@ -10,25 +10,25 @@ struct gate_place {
     bool large, called;
 };
 
-void gate_open(struct gate *gate, uint32_t most, uint32_t most_large)
+void gate_open(struct work_gate *gate, uint32_t most, uint32_t most_large)
 {
-    *gate = (struct gate){.most = most, .most_large = most_large};
+    *gate = (struct work_gate){.most = most, .most_large = most_large};
     pthread_mutex_init(&gate->lock, NULL);
     gate->end = &gate->first;
 }
 
-void gate_close(struct gate *gate)
+void gate_close(struct work_gate *gate)
 {
     pthread_mutex_destroy(&gate->lock);
 }
 
-static bool has_room(const struct gate *gate, bool large)
+static bool has_room(const struct work_gate *gate, bool large)
 {
     return gate->running < gate->most && (!large || gate->running_large < gate->most_large);
 }
 
 // Large ones without room are passed over, so that small ones never wait for them.
-static void call(struct gate *gate)
+static void call(struct work_gate *gate)
 {
     for (struct gate_place **at = &gate->first; *at;) {
         struct gate_place *place = *at;
@@ -47,13 +47,13 @@ static void call(struct gate *gate)
     }
 }
 
-static void leave(struct gate *gate, bool large)
+static void leave(struct work_gate *gate, bool large)
 {
     gate->running--;
     gate->running_large -= large;
 }
 
-static void wait(struct gate *gate, bool large)
+static void wait(struct work_gate *gate, bool large)
 {
     struct gate_place place = {.call = PTHREAD_COND_INITIALIZER, .large = large};
     *gate->end = &place;
@@ -65,14 +65,14 @@ static void wait(struct gate *gate, bool large)
     pthread_cond_destroy(&place.call);
 }
 
-void gate_enter(struct gate *gate, bool large)
+void gate_enter(struct work_gate *gate, bool large)
 {
     pthread_mutex_lock(&gate->lock);
     wait(gate, large);
     pthread_mutex_unlock(&gate->lock);
 }
 
-void gate_pass(struct gate *gate, bool large)
+void gate_pass(struct work_gate *gate, bool large)
 {
     pthread_mutex_lock(&gate->lock);
     leave(gate, large);
@@ -80,7 +80,7 @@ void gate_pass(struct gate *gate, bool large)
     pthread_mutex_unlock(&gate->lock);
 }
 
-void gate_leave(struct gate *gate, bool large)
+void gate_leave(struct work_gate *gate, bool large)
 {
     pthread_mutex_lock(&gate->lock);
     leave(gate, large);
@@ -88,7 +88,7 @@ void gate_leave(struct gate *gate, bool large)
     pthread_mutex_unlock(&gate->lock);
 }
 
-uint32_t gate_waiting(struct gate *gate)
+uint32_t gate_waiting(struct work_gate *gate)
 {
     pthread_mutex_lock(&gate->lock);
     uint32_t waiting = gate->waiting;

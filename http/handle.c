@@ -1,5 +1,6 @@
-// What happens to a request before its endpoint sees it: route (404), method (405), key (401),
-// content type (415), size (413), readiness (503), in this order. On the connection's h2o thread.
+// What happens to a request before its endpoint sees it: framing (400), route (404), method (405),
+// key (401), content type (415), size (413), drain (503), readiness (503), in this order. On the
+// connection's h2o thread.
 #include "http/framing.h"
 #include "http/internal.h"
 

@@ -33,7 +33,7 @@ struct response_header {
 };
 
 // What the handler has recorded.
-enum reply {
+enum reply_state {
     REPLY_NONE,
     REPLY_BEGUN, // status and headers
     REPLY_ENDED, // all of it: the handler is not called again
@@ -90,7 +90,7 @@ struct exchange {
 
     const struct http_failure *cut_with; // why the server ended it, static; or NULL
 
-    enum reply reply;
+    enum reply_state reply;
     enum wire wire;
     _Atomic bool gone; // left or cut: the handler answers no more; also read by the text worker
     bool left;         // the client is gone, or counts as gone

@@ -1,4 +1,4 @@
-// One h2o thread: its listener, accept loop, wake-ups and turns. Only this thread touches its h2o
+// One h2o thread: its listener, accept loop and wake-ups. Only this thread touches its h2o
 // context; the server talks to it through control_state and an eventfd.
 #include "http/internal.h"
 
@@ -9,7 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { ACCEPTS_PER_TURN = 64, BACKLOG = 4096, TURN_MS = 1000, DRAIN_TURN_MS = 20 };
+enum { ACCEPTS_MAX = 64, BACKLOG = 4096, WAIT_MS = 1000, DRAIN_WAIT_MS = 20 };
 
 struct http_thread *loop_of(h2o_req_t *req)
 {
@@ -148,7 +148,7 @@ void loop_accept(h2o_socket_t *listener, const char *err)
     struct http_thread *thread = listener->data;
     if (err)
         return;
-    for (int i = 0; i < ACCEPTS_PER_TURN; i++) {
+    for (int i = 0; i < ACCEPTS_MAX; i++) {
         if (!connection_take(thread->server, thread->server->options.connections_max)) {
             h2o_socket_read_stop(listener);
             atomic_store(&thread->listener_paused, true);
@@ -346,8 +346,8 @@ void *loop_main(void *argument)
     bodies_begin(thread);
     while (atomic_load_explicit(&thread->control_state, memory_order_acquire) != CONTROL_QUIT) {
         atomic_store_explicit(&thread->beat_ns, clock_ns(), memory_order_relaxed);
-        atomic_fetch_add(&thread->turns, 1); // seq_cst: see access_replace in reload.c
-        h2o_evloop_run(thread->ctx.loop, thread->drain_ns != 0 ? DRAIN_TURN_MS : TURN_MS);
+        atomic_fetch_add(&thread->iterations, 1); // seq_cst: see access_replace in reload.c
+        h2o_evloop_run(thread->ctx.loop, thread->drain_ns != 0 ? DRAIN_WAIT_MS : WAIT_MS);
         bodies_check(thread);
         int state = atomic_load_explicit(&thread->control_state, memory_order_relaxed);
         if (state == CONTROL_CUT)

@@ -42,9 +42,9 @@ struct connection {
     bool keyed;                      // a valid key came with them
     uint32_t judged_with;            // generation of the keys that said so; 0: not judged
     uint32_t judged_to, judged_next; // heads of streams up to this were judged; 1: that of HTTP/1
-    bool refused;                    // its buffer may not grow: closed after this turn of the loop
-    bool busy;                       // has a request, by the last scan
-    bool cut;                        // by the body budget
+    bool refused; // its buffer may not grow: closed after this iteration of the loop
+    bool busy;    // has a request, by the last scan
+    bool cut;     // by the body budget
 };
 
 enum { CONTROL_RUN, CONTROL_DRAIN, CONTROL_CUT, CONTROL_ABORT, CONTROL_QUIT };
@@ -85,11 +85,11 @@ struct http_thread {
     _Atomic int control_state;      // CONTROL_*, written by the server
     _Atomic int idle;               // IDLE_*
     _Atomic uint64_t beat_ns;
-    _Atomic uint64_t turns; // begun; nothing of server->access is used across two turns
+    _Atomic uint64_t iterations; // begun; nothing of server->access is used across two turns
     struct thread_counters counters;
 };
 
-// Keys and certificate, replaced as a whole by a reload (reload.c) and looked up anew in each
+// Keys and certificate, replaced as a whole by a reload (reload.c) and looked up again in each
 // callback.
 struct access {
     struct keys *keys;

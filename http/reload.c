@@ -1,23 +1,23 @@
 // Keys and certificates replaced while the server serves. Main puts a new struct access in place
-// and frees the old one after each h2o thread has begun another turn: no callback holds it then.
-// A connection holds a reference to the TLS context it was accepted with.
+// and frees the old one after each h2o thread has begun another iteration: no callback holds it
+// then. A connection holds a reference to the TLS context it was accepted with.
 #include "http/internal.h"
 
 #include <openssl/ssl.h>
 #include <unistd.h>
 
-enum { TURN_WAIT_MS = 10000, POLL_US = 1000 };
+enum { ITERATION_WAIT_MS = 10000, POLL_US = 1000 };
 
 const struct access *access_of(struct server *server)
 {
     return atomic_load(&server->access); // seq_cst: see access_replace
 }
 
-static bool turn_wait(struct http_thread *thread, uint64_t deadline)
+static bool iteration_wait(struct http_thread *thread, uint64_t deadline)
 {
-    uint64_t before = atomic_load(&thread->turns);
+    uint64_t before = atomic_load(&thread->iterations);
     waker_raise(thread->control);
-    while (atomic_load(&thread->turns) == before) {
+    while (atomic_load(&thread->iterations) == before) {
         if (clock_ns() > deadline)
             return false;
         usleep(POLL_US);
@@ -25,21 +25,21 @@ static bool turn_wait(struct http_thread *thread, uint64_t deadline)
     return true;
 }
 
-// False: a thread does not turn and may still use the old one, so that is not freed.
+// False: a thread does not move on and may still use the old one, so that is not freed.
 static bool access_replace(struct server *server, struct keys *keys, SSL_CTX *ssl)
 {
     struct access *fresh = heap_take_zeroed(1, sizeof *fresh);
     *fresh = (struct access){keys, ssl, access_of(server)->generation + 1};
-    // seq_cst, here and at the turn counts: with less, a turn that begins after the count was read
-    // could still find the old one, which is freed at its beginning.
+    // seq_cst, here and at the counts of iterations: with less, one that begins after the count was
+    // read could still find the old one, which is freed at its beginning.
     struct access *old = atomic_exchange(&server->access, fresh);
-    uint64_t deadline = clock_ns() + (uint64_t)TURN_WAIT_MS * 1000000;
-    bool turned = true;
+    uint64_t deadline = clock_ns() + (uint64_t)ITERATION_WAIT_MS * 1000000;
+    bool moved_on = true;
     for (uint32_t i = 0; i < server->started; i++)
-        turned = turn_wait(&server->threads[i], deadline) && turned;
-    if (turned)
+        moved_on = iteration_wait(&server->threads[i], deadline) && moved_on;
+    if (moved_on)
         heap_give(old);
-    return turned;
+    return moved_on;
 }
 
 enum status server_keys_renew(struct server *server, const char *const *plain, uint32_t count,

@@ -86,7 +86,7 @@ static void scan_one(struct exchange *x, uint64_t now)
         !x->route->on_second)
         return;
     x->route->on_second(x, now);
-    exchange_settle(x);
+    exchange_run(x, x->route->on_ready);
 }
 
 // h2o times out nothing between the frames of an HTTP/2 body.

@@ -34,7 +34,7 @@ struct work_side {
     struct lane *lanes; // [workers]
 };
 
-struct worker {
+struct text_worker {
     struct work_pool *pool;
     uint32_t index, size;
     pthread_t thread;
@@ -47,10 +47,10 @@ struct work_pool {
     struct work_options options;
     uint32_t large_count; // workers of each size but the small one
     uint32_t worker_count, started;
-    struct gate gate;
+    struct work_gate gate;
     _Atomic bool stop;
-    struct worker *workers;  // [worker_count]
-    struct work_side *sides; // [options.sides]
+    struct text_worker *workers; // [worker_count]
+    struct work_side *sides;     // [options.sides]
 };
 
 static void item_push(struct item_ring *items, struct exchange *x)
@@ -70,27 +70,28 @@ static bool item_pop(struct item_ring *items, struct exchange **out)
 }
 
 // The slices of one large body.
-struct turn {
+struct sliced {
     struct slice slice; // must be first: its callback casts it back
-    struct gate *gate;
+    struct work_gate *gate;
 };
 
-static void turn_pass(struct slice *slice)
+static void sliced_pass(struct slice *slice)
 {
-    gate_pass(((struct turn *)slice)->gate, true);
+    gate_pass(((struct sliced *)slice)->gate, true);
 }
 
-static void item_run(struct worker *worker, struct exchange *x)
+static void item_run(struct text_worker *worker, struct exchange *x)
 {
     struct work_pool *pool = worker->pool;
     bool large = worker->size > 0;
-    struct turn turn = {{.each = WORK_SLICE, .left = WORK_SLICE, .pass = turn_pass}, &pool->gate};
+    struct sliced sliced = {{.each = WORK_SLICE, .left = WORK_SLICE, .pass = sliced_pass},
+                            &pool->gate};
     gate_enter(&pool->gate, large);
-    pool->options.run(x, large ? &turn.slice : NULL);
+    pool->options.run(x, large ? &sliced.slice : NULL);
     gate_leave(&pool->gate, large);
 }
 
-static bool worker_turn(struct worker *worker)
+static bool worker_run(struct text_worker *worker)
 {
     struct work_pool *pool = worker->pool;
     bool worked = false;
@@ -111,10 +112,10 @@ static bool worker_turn(struct worker *worker)
 
 static void *worker_main(void *argument)
 {
-    struct worker *worker = argument;
+    struct text_worker *worker = argument;
     pthread_setname_np(pthread_self(), "text");
     while (!atomic_load_explicit(&worker->pool->stop, memory_order_acquire))
-        if (!worker_turn(worker))
+        if (!worker_run(worker))
             waker_wait(worker->waker, -1);
     return NULL;
 }
@@ -122,8 +123,8 @@ static void *worker_main(void *argument)
 static enum status workers_start(struct work_pool *pool, struct error *err)
 {
     for (uint32_t i = 0; i < pool->worker_count; i++) {
-        struct worker *worker = &pool->workers[i];
-        *worker = (struct worker){.pool = pool, .index = i};
+        struct text_worker *worker = &pool->workers[i];
+        *worker = (struct text_worker){.pool = pool, .index = i};
         if (i >= pool->options.workers)
             worker->size = 1 + (i - pool->options.workers) / pool->large_count;
         enum status status = waker_open(&worker->waker, err);
@@ -212,7 +213,7 @@ int work_choose(const struct work_side *side, uint32_t size)
 
 void work_submit(struct work_side *side, int worker, struct exchange *x)
 {
-    struct worker *chosen = &side->pool->workers[worker];
+    struct text_worker *chosen = &side->pool->workers[worker];
     struct lane *lane = &side->lanes[worker];
     atomic_fetch_add_explicit(&chosen->out, 1, memory_order_relaxed);
     item_push(&lane->to, x);

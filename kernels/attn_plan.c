@@ -39,7 +39,7 @@ size_t attn_plan_bytes(const struct attn_capacity *capacity)
 }
 
 // A plan under construction: wide items and merges in a first pass, narrow items in a second.
-struct planner {
+struct attn_planner {
     const struct attn_shape *shape;
     const struct attn_capacity *capacity;
     uint32_t group;
@@ -49,13 +49,13 @@ struct planner {
     uint32_t item_count;
 };
 
-static bool row_is_narrow(const struct planner *p, const struct step_row *row)
+static bool row_is_narrow(const struct attn_planner *p, const struct step_row *row)
 {
     return (uint64_t)row->q_len * p->group <= ATTN_TILE_ROWS;
 }
 
 // The parts [first, last) that hold keys seen by the tile's queries.
-static void tile_parts(const struct planner *p, const struct step_row *row, uint32_t parts[2])
+static void tile_parts(const struct attn_planner *p, const struct step_row *row, uint32_t parts[2])
 {
     uint32_t position = row->kv_len > row->q_len ? row->kv_len - row->q_len : 0;
     uint32_t window = p->shape->window;
@@ -64,7 +64,7 @@ static void tile_parts(const struct planner *p, const struct step_row *row, uint
     parts[1] = divide_round_up(row->kv_len, ATTN_PART_TOKENS);
 }
 
-static void item_add(struct planner *p, uint32_t row, uint32_t kv_head, uint32_t tile,
+static void item_add(struct attn_planner *p, uint32_t row, uint32_t kv_head, uint32_t tile,
                      uint32_t part, uint32_t partial)
 {
     check(p->item_count < p->capacity->items, "%u attention items", p->item_count);
@@ -77,7 +77,7 @@ static void item_add(struct planner *p, uint32_t row, uint32_t kv_head, uint32_t
     };
 }
 
-static void narrow_add(struct planner *p, uint32_t index, const struct step_row *row)
+static void narrow_add(struct attn_planner *p, uint32_t index, const struct step_row *row)
 {
     uint32_t parts[2];
     tile_parts(p, row, parts);
@@ -103,7 +103,7 @@ static void narrow_add(struct planner *p, uint32_t index, const struct step_row 
 }
 
 // Last tiles first: in causal rows they see the most keys.
-static void wide_add(struct planner *p, uint32_t index, const struct step_row *row)
+static void wide_add(struct attn_planner *p, uint32_t index, const struct step_row *row)
 {
     uint32_t tiles = divide_round_up(row->q_len * p->group, ATTN_WIDE_ROWS);
     for (uint32_t tile = tiles; tile-- > 0;)
@@ -119,7 +119,7 @@ size_t attn_plan_fill(const struct stream_limits *limits, const struct attn_capa
     *work = (struct attn_work){.wide_at = sizeof *work};
     if (limits->attn.kv_heads == 0)
         return sizeof *work;
-    struct planner p = {
+    struct attn_planner p = {
         .shape = &limits->attn,
         .capacity = capacity,
         .group = limits->attn.heads / limits->attn.kv_heads,

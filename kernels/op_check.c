@@ -34,10 +34,10 @@ const char *prep_check(const struct prep_args *a)
         return "prep: more tokens than the limits say";
     if (a->token_count < a->row_count)
         return "prep: a row has at least one token";
-    if (a->admit_count > a->limits.admits_max || a->change_count > a->limits.changes_max)
-        return "prep: more admits or block-table changes than the limits say";
-    if (a->admit_count > 0 && (!a->state.params || !a->state.done))
-        return "prep: admits need sampling state";
+    if (a->newcomer_count > a->limits.newcomers_max || a->change_count > a->limits.changes_max)
+        return "prep: more newcomers or block-table changes than the limits say";
+    if (a->newcomer_count > 0 && (!a->state.params || !a->state.done))
+        return "prep: newcomers need sampling state";
     if (a->change_count > 0 && !a->state.block_table)
         return "prep: changes need a block table";
     if (a->block_shift > 12)

@@ -1,7 +1,7 @@
 // The ops: one plain function each, asynchronous in stream order, without allocation. Shapes stand
 // at line end; T = tokens of the step, R = rows, n = rows that are sampled or pooled. `act` is the
 // device's activation type (facts.activation). All counts are known to the host. The plain twins in
-// double (kernels/cpu/twin.c) are the specification; tests/conformance walks OP_LIST.
+// double (tests/conformance/twin.c) are the specification; tests/conformance walks OP_LIST.
 #pragma once
 
 #include "base/status.h"
@@ -24,11 +24,11 @@ struct slot_state {
     struct step_bias *bias;       // [slots][bias_max]
 };
 
-// Applies admits and block-table changes, then expands rows to per-token arrays.
+// Applies newcomers and block-table changes, then expands rows to per-token arrays.
 struct prep_args {
     const struct step *step; // device copy of the record
     struct step_limits limits;
-    uint32_t row_count, token_count, admit_count, change_count; // as in the record
+    uint32_t row_count, token_count, newcomer_count, change_count; // as in the record
     struct slot_state state;
     int32_t *token;     // [T]
     uint32_t *position; // [T] within the sequence

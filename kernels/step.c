@@ -20,7 +20,7 @@ static void rest_place(struct step_layout *layout, size_t private_bytes, const s
     place(&at, private_bytes);
     layout->tokens = place(&at, counts->token_listed * sizeof(int32_t));
     layout->changes = place(&at, counts->change_count * sizeof(struct step_change));
-    layout->admits = place(&at, counts->admit_count * sizeof(struct step_admit));
+    layout->newcomers = place(&at, counts->newcomer_count * sizeof(struct step_newcomer));
     layout->bias = place(&at, counts->bias_count * sizeof(struct step_bias));
     layout->history = place(&at, counts->history_count * sizeof(int32_t));
     layout->bytes = at;
@@ -32,8 +32,8 @@ void step_layout_init(struct step_layout *layout, const struct step_limits *limi
     struct step most = {
         .token_listed = limits->tokens_max,
         .change_count = limits->changes_max,
-        .admit_count = limits->admits_max,
-        .bias_count = limits->admits_max * limits->bias_max,
+        .newcomer_count = limits->newcomers_max,
+        .bias_count = limits->newcomers_max * limits->bias_max,
         .history_count = limits->history_max,
     };
     size_t at = 256;

@@ -16,16 +16,16 @@ enum {
 };
 
 struct step_limits {
-    uint32_t rows_max;     // rows a step
-    uint32_t tokens_max;   // tokens a step
-    uint32_t slots_max;    // resident sequences (device rows)
-    uint32_t blocks_max;   // block-table entries a slot; 0 for encoders
-    uint32_t changes_max;  // block-table changes a step
-    uint32_t admits_max;   // new sampling records a step; 0 for pooling models
-    uint32_t history_max;  // tokens of penalty histories a step
-    uint32_t bias_max;     // logit-bias entries a slot
-    uint32_t penalty_rows; // slots that can have penalties at once
-    uint32_t vocab;        // 0 for pooling models
+    uint32_t rows_max;      // rows a step
+    uint32_t tokens_max;    // tokens a step
+    uint32_t slots_max;     // sequences that the device keeps
+    uint32_t blocks_max;    // block-table entries a slot; 0 for encoders
+    uint32_t changes_max;   // block-table changes a step
+    uint32_t newcomers_max; // new sequences a step; 0 for pooling models
+    uint32_t history_max;   // tokens of penalty histories a step
+    uint32_t bias_max;      // logit-bias entries a slot
+    uint32_t penalty_rows;  // slots that can have penalties at once
+    uint32_t vocab;         // 0 for pooling models
 };
 
 // Shape of attention, the same for every layer of a model.
@@ -40,7 +40,7 @@ struct attn_shape {
 };
 
 struct step_row {       // 32 bytes
-    uint32_t slot;      // device row: index of block table and sampling state
+    uint32_t slot;      // index of block table and sampling state
     uint32_t q_start;   // first token of this row within the step
     uint32_t q_len;     // tokens computed in this step, >= 1
     uint32_t kv_len;    // tokens the sequence has after this step (0: padding row of a graph)
@@ -85,7 +85,7 @@ struct sample_params {
 };
 
 // A sequence becomes resident: prep copies this to its slot's state.
-struct step_admit {
+struct step_newcomer {
     uint32_t slot;
     uint32_t history_at;     // in the history section (penalties only)
     uint32_t history_prompt; // prompt tokens there, output tokens follow
@@ -111,7 +111,7 @@ struct step_sampled { // per sampled or pooled row, in order of `sample`
 // after private_part from the record's header, which tells them each step anew.
 struct step_layout {
     size_t rows, sampled, private_part; // the same in all steps of a model
-    size_t tokens, changes, admits, bias, history, bytes;
+    size_t tokens, changes, newcomers, bias, history, bytes;
 };
 
 struct step { // header of the record, 256 bytes with its padding
@@ -121,7 +121,7 @@ struct step { // header of the record, 256 bytes with its padding
     uint32_t decode_count; // rows come decodes first; their token index equals their row index
     uint32_t sampled_count;
     uint32_t change_count;
-    uint32_t admit_count;
+    uint32_t newcomer_count;
     uint32_t history_count;
     uint32_t bias_count;
     uint32_t token_listed; // tokens in the token section

@@ -60,7 +60,7 @@ uint32_t block_take(struct blocks *blocks)
     }
     struct block *b = &blocks->block[id];
     check(b->refs == 0, "block %u has %u holders and is lent again", id, b->refs);
-    check(!b->keyed, "free block %u is still keyed", id);
+    check(!b->named, "free block %u is still named", id);
     b->refs = 1;
     b->leaving = 0;
     b->barred = false;
@@ -99,11 +99,11 @@ void block_give(struct blocks *blocks, uint32_t id, bool was_leaving)
     blocks->releasing_count += (uint32_t)is_releasing - (uint32_t)was_releasing;
     if (b->refs > 0)
         return;
-    if (b->keyed && b->ready && b->lasting) {
+    if (b->named && b->ready && b->lasting) {
         lru_put(blocks, id);
         return;
     }
-    if (b->keyed)
+    if (b->named)
         prefix_drop(blocks, id);
     blocks->free[blocks->free_count++] = id;
 }

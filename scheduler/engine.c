@@ -1,6 +1,6 @@
 // The engine: opening, the loop of one model, and its end. One thread owns everything but the
 // ports' h2o sides; after engine_open nothing is allocated.
-#include "scheduler/core.h"
+#include "scheduler/internal.h"
 
 #include "base/clock.h"
 
@@ -25,7 +25,7 @@ static void facts_check(const struct engine *engine)
     const struct model_facts *f = &engine->facts;
     const struct step_limits *limits = &f->limits;
     const struct engine_options *o = &engine->options;
-    check(f->steps_in_flight < ENGINE_RECORDS, "%u steps in flight", f->steps_in_flight);
+    check(f->steps_in_flight < ENGINE_LAUNCHES, "%u steps in flight", f->steps_in_flight);
     check(o->choices_max >= 1 && o->choices_max <= REQUEST_CHOICES_MAX, "%u choices",
           o->choices_max);
     check(o->port_count >= 1 && o->max_queued_requests >= 1, "%u ports of %u requests",
@@ -48,7 +48,7 @@ static void facts_check(const struct engine *engine)
 
 static void gate_init(struct engine *engine)
 {
-    struct gate *gate = &engine->gate;
+    struct admission_gate *gate = &engine->gate;
     const struct engine_options *o = &engine->options;
     gate->limits = (struct admission_limits){o->max_queued_requests, o->max_queued_tokens,
                                              o->max_result_bytes};
@@ -69,7 +69,7 @@ static void state_init(struct engine *engine)
     for (uint32_t i = 0; i < limits->penalty_rows; i++)
         engine->penalties_free[engine->penalties_free_count++] = limits->penalty_rows - 1 - i;
     uint32_t most = limits->rows_max < limits->tokens_max ? limits->rows_max : limits->tokens_max;
-    engine->sequences_max = limits->slots_max < most ? limits->slots_max : most;
+    engine->order_max = limits->slots_max < most ? limits->slots_max : most;
     engine->paged = f->blocks_per_sequence_max > 0;
     engine->cuttable = f->causal && !f->whole_input;
     engine->sharing = engine->paged && engine->cuttable;
@@ -155,11 +155,11 @@ static enum engine_news engine_fail(struct engine *engine)
 
 static enum status step_launch(struct engine *engine)
 {
-    struct record *record = &engine->records[engine->launched % ENGINE_RECORDS];
-    record->step = ++engine->launched;
-    record->launched_ns = engine_now(engine);
-    batch_fill(engine, record);
-    stat_set(&engine->stats.step_started_ns, record->launched_ns);
+    struct launch *launch = &engine->launches[engine->launched % ENGINE_LAUNCHES];
+    launch->step = ++engine->launched;
+    launch->launched_ns = engine_now(engine);
+    batch_fill(engine, launch);
+    stat_set(&engine->stats.step_started_ns, launch->launched_ns);
     enum status status = model_launch(engine->model, engine->batch, &engine->error);
     if (status != STATUS_OK)
         return status;
@@ -170,15 +170,15 @@ static enum status step_launch(struct engine *engine)
 
 static enum status step_collect(struct engine *engine)
 {
-    struct record *record = &engine->records[engine->settled % ENGINE_RECORDS];
+    struct launch *launch = &engine->launches[engine->settled % ENGINE_LAUNCHES];
     uint64_t patience = engine->options.step_deadline_ns;
-    uint64_t deadline = record->launched_ns + (patience ? patience : STEP_DEADLINE_NS);
+    uint64_t deadline = launch->launched_ns + (patience ? patience : STEP_DEADLINE_NS);
     struct model_output output;
     enum status status = model_collect(engine->model, &output, deadline, &engine->error);
     if (status != STATUS_OK)
         return status;
     engine->settled++;
-    step_settle(engine, record, &output);
+    step_settle(engine, launch, &output);
     stat_set(&engine->stats.step_finished_ns, engine_now(engine));
     if (engine->launched == engine->settled)
         stat_set(&engine->stats.step_started_ns, 0);
@@ -205,7 +205,7 @@ static void pace_begin(struct engine *engine, bool planned)
 
 // Plans and launches one step, then settles the oldest one: this step, or the one before if the
 // device keeps one in flight.
-static enum status turn(struct engine *engine, bool *worked)
+static enum status step_run(struct engine *engine, bool *worked)
 {
     pace_measure(engine);
     bool planned = plan_make(engine);
@@ -240,14 +240,14 @@ enum engine_news engine_step(struct engine *engine, uint64_t now_ns)
 {
     engine->now_ns = now_ns;
     stat_set(&engine->stats.beat_ns, now_ns);
-    bool news = intake_turn(engine);
+    bool news = intake_take(engine);
     bool worked = false;
     enum engine_news out = ENGINE_FAULT;
     if (!engine->failed) {
         bool lost = atomic_load_explicit(&engine->gate.state, memory_order_seq_cst) == GATE_FAILED;
         enum status status = lost ? error_set(&engine->error, STATUS_DEVICE_FAULT,
                                               "the device failed in a step of another model")
-                                  : turn(engine, &worked);
+                                  : step_run(engine, &worked);
         news = parked_trim(engine) || news;
         out = status != STATUS_OK ? engine_fail(engine)
               : worked || news    ? ENGINE_WORKED

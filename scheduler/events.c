@@ -1,6 +1,6 @@
 // The engine's side of event rings: tokens, finishes and wakes. A request belongs to the h2o thread
 // from its last finish event on. Engine thread only.
-#include "scheduler/core.h"
+#include "scheduler/internal.h"
 
 static void tops_copy(struct token_top *out, const struct sample_top *tops, uint32_t count)
 {

@@ -1,6 +1,6 @@
 // Writes a plan into the batch that the model takes: decodes, then prompts with their tokens,
 // block-table changes, and sampling records of sequences new on the device. Engine thread only.
-#include "scheduler/core.h"
+#include "scheduler/internal.h"
 
 #include <string.h>
 
@@ -54,22 +54,22 @@ static void bias_fill(struct engine *engine, const struct request *r)
     }
 }
 
-static void admit_fill(struct engine *engine, struct sequence *s)
+static void newcomer_fill(struct engine *engine, struct sequence *s)
 {
     struct batch *batch = engine->batch;
-    struct batch_admit *admit = &batch_admits(batch)[batch->admit_count++];
-    *admit = (struct batch_admit){.slot = s->slot, .bias_at = batch->bias_count};
-    params_fill(engine, s, &admit->params);
+    struct batch_newcomer *newcomer = &batch_newcomers(batch)[batch->newcomer_count++];
+    *newcomer = (struct batch_newcomer){.slot = s->slot, .bias_at = batch->bias_count};
+    params_fill(engine, s, &newcomer->params);
     bias_fill(engine, s->request);
     if (s->penalty_row != PENALTY_NONE) {
-        admit->history_at = batch->history_count;
-        admit->history_prompt = s->prompt_len;
-        admit->history_output = s->output_count;
+        newcomer->history_at = batch->history_count;
+        newcomer->history_prompt = s->prompt_len;
+        newcomer->history_output = s->output_count;
         uint32_t known = sequence_known(s);
         sequence_tokens(s, 0, known, &batch_history(batch)[batch->history_count]);
         batch->history_count += known;
     }
-    s->admitted = true;
+    s->on_device = true;
 }
 
 static void changes_fill(struct engine *engine, struct sequence *s)
@@ -114,11 +114,11 @@ static void started_note(struct engine *engine, struct sequence *s, uint32_t fro
 static void row_fill(struct engine *engine, const struct plan_row *row)
 {
     struct batch *batch = engine->batch;
-    struct sequence *s = &engine->sequences[row->record];
+    struct sequence *s = &engine->sequences[row->sequence];
     started_note(engine, s, row->from);
     changes_fill(engine, s);
-    if (sequence_generates(s) && !s->admitted)
-        admit_fill(engine, s);
+    if (sequence_generates(s) && !s->on_device)
+        newcomer_fill(engine, s);
     struct batch_row *out = &batch_rows(batch)[batch->row_count++];
     *out = (struct batch_row){.slot = s->slot,
                               .q_len = row->q_len,
@@ -138,20 +138,20 @@ static void row_fill(struct engine *engine, const struct plan_row *row)
     batch->token_count += row->q_len;
 }
 
-void batch_fill(struct engine *engine, struct record *record)
+void batch_fill(struct engine *engine, struct launch *launch)
 {
     const struct plan *plan = &engine->plan;
-    batch_clear(engine->batch, record->step);
-    memcpy(record->rows, plan->decode, plan->decode_count * sizeof *plan->decode);
-    memcpy(record->rows + plan->decode_count, plan->prefill,
+    batch_clear(engine->batch, launch->step);
+    memcpy(launch->rows, plan->decode, plan->decode_count * sizeof *plan->decode);
+    memcpy(launch->rows + plan->decode_count, plan->prefill,
            plan->prefill_count * sizeof *plan->prefill);
-    record->row_count = plan->decode_count + plan->prefill_count;
-    for (uint32_t i = 0; i < record->row_count; i++)
-        row_fill(engine, &record->rows[i]);
+    launch->row_count = plan->decode_count + plan->prefill_count;
+    for (uint32_t i = 0; i < launch->row_count; i++)
+        row_fill(engine, &launch->rows[i]);
     stat_add(&engine->stats.steps, 1);
     stat_add(&engine->stats.steps_decode_only, plan->prefill_count == 0);
-    stat_add(&engine->stats.rows, record->row_count);
+    stat_add(&engine->stats.rows, launch->row_count);
     stat_add(&engine->stats.tokens_computed, engine->batch->computed_count);
-    stat_add(&engine->stats.steps_by_rows[step_bucket(record->row_count)], 1);
+    stat_add(&engine->stats.steps_by_rows[step_bucket(launch->row_count)], 1);
     stat_add(&engine->stats.steps_by_tokens[step_bucket(engine->batch->computed_count)], 1);
 }

@@ -1,6 +1,6 @@
 // New requests, cancels, deadlines and slow readers. Each touches only the requests it concerns.
 // Engine thread only.
-#include "scheduler/core.h"
+#include "scheduler/internal.h"
 
 #include <string.h>
 
@@ -98,7 +98,7 @@ static bool request_stalled(struct engine *engine, struct request *r)
     return false;
 }
 
-static bool due_turn(struct engine *engine)
+static bool due_take(struct engine *engine)
 {
     bool news = false;
     while (engine->due.count > 0 && engine->due.entry[0].at_ns <= engine->now_ns) {
@@ -112,14 +112,14 @@ static bool due_turn(struct engine *engine)
     return news;
 }
 
-bool intake_turn(struct engine *engine)
+bool intake_take(struct engine *engine)
 {
     bool news = false;
     for (uint32_t i = 0; i < engine->options.port_count; i++) {
         news = port_take(engine, &engine->ports[i]) || news;
         news = port_notices(engine, &engine->ports[i]) || news;
     }
-    return due_turn(engine) || news;
+    return due_take(engine) || news;
 }
 
 bool intake_empty(struct engine *engine)

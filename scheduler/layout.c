@@ -1,6 +1,6 @@
 // Memory layout of an engine: one function that runs twice, first to count bytes, then to set
 // pointers into the mapping. Stores and rings are mapped for the worst case and touched as used.
-#include "scheduler/core.h"
+#include "scheduler/internal.h"
 
 #include "base/number.h"
 
@@ -81,7 +81,7 @@ static void port_place(struct carve *c, struct port *port, const struct engine *
 
 // Every choice of every request may be parked. Parked sequences keep at most max-queued-tokens
 // generated tokens, and each sequence with a place may fill its context.
-static void records_place(struct carve *c, struct engine *engine)
+static void sequences_place(struct carve *c, struct engine *engine)
 {
     const struct model_facts *f = &engine->facts;
     const struct engine_options *o = &engine->options;
@@ -101,12 +101,12 @@ static void records_place(struct carve *c, struct engine *engine)
     uint64_t places = (uint64_t)slots * (store_chunks(history, f->max_model_len) + 1);
     uint64_t items = (places + engine->parked_chunks_max) * HISTORY_WORDS;
     store_place(c, history, generates ? items : 0, generates ? f->max_model_len : 0, count);
-    engine->record_count = count;
+    engine->sequence_count = count;
     engine->sequences = carve(c, count, sizeof *engine->sequences);
-    engine->records_free = carve(c, count, sizeof(uint32_t));
+    engine->sequences_free = carve(c, count, sizeof(uint32_t));
 }
 
-static void sequences_place(struct carve *c, struct engine *engine)
+static void slots_place(struct carve *c, struct engine *engine)
 {
     const struct model_facts *f = &engine->facts;
     uint32_t slots = f->limits.slots_max;
@@ -115,7 +115,7 @@ static void sequences_place(struct carve *c, struct engine *engine)
     engine->slots_free = carve(c, slots, sizeof(uint32_t));
     engine->penalties_free = carve(c, f->limits.penalty_rows, sizeof(uint32_t));
     engine->slot_blocks = carve(c, slots * blocks, sizeof *engine->slot_blocks);
-    engine->slot_keys = carve(c, slots * blocks, sizeof *engine->slot_keys);
+    engine->slot_hashes = carve(c, slots * blocks, sizeof *engine->slot_hashes);
 }
 
 // At most all requests wait, each with a key of its own.
@@ -151,14 +151,14 @@ size_t engine_layout(struct engine *engine, void *base)
     for (uint32_t i = 0; i < engine->options.port_count; i++)
         port_place(&c, base ? &engine->ports[i] : NULL, engine);
     queue_place(&c, engine);
-    records_place(&c, engine);
     sequences_place(&c, engine);
+    slots_place(&c, engine);
     blocks_place(&c, engine);
     engine->plan.decode = carve(&c, limits->rows_max, sizeof(struct plan_row));
     engine->plan.prefill = carve(&c, limits->rows_max, sizeof(struct plan_row));
     engine->plan.entries = carve(&c, limits->slots_max, sizeof(struct plan_entry));
-    for (uint32_t i = 0; i < ENGINE_RECORDS; i++)
-        engine->records[i].rows = carve(&c, limits->rows_max, sizeof(struct plan_row));
+    for (uint32_t i = 0; i < ENGINE_LAUNCHES; i++)
+        engine->launches[i].rows = carve(&c, limits->rows_max, sizeof(struct plan_row));
     engine->batch = carve(&c, 1, batch_bytes(limits));
     return c.at;
 }

@@ -2,7 +2,7 @@
 // needs it; then the one paused longest is parked (decision 0016). Parked sequences keep their
 // generated tokens, all together up to a bound; beyond it the request parked first is cancelled.
 // Engine thread only.
-#include "scheduler/core.h"
+#include "scheduler/internal.h"
 
 static void slow_append(struct slow_list *list, struct sequence *s)
 {

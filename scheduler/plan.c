@@ -10,7 +10,7 @@
 // A sequence that lacks blocks preempts paused sequences, the one paused longest first, then
 // younger ones, the youngest first; never an older one that is not paused. Nothing is drawn while a
 // drawn sequence waits for blocks. budget.h has the rule for what is left.
-#include "scheduler/core.h"
+#include "scheduler/internal.h"
 
 #include "base/number.h"
 
@@ -84,7 +84,7 @@ static struct plan_row row_open(struct engine *engine, struct sequence *s)
 {
     plan_entry(engine, s)->planned = true;
     s->inflight++;
-    return (struct plan_row){.record = s->record, .from = s->planned_len, .fed = s->fed};
+    return (struct plan_row){.sequence = s->index, .from = s->planned_len, .fed = s->fed};
 }
 
 // Takes blocks for q_len more tokens of the row and advances the sequence.
@@ -197,8 +197,8 @@ static void chunk_commit(struct engine *engine, struct sequence *s, uint32_t q_l
     struct plan_entry *entry = plan_entry(engine, s);
     uint32_t from = s->planned_len, changes = entry->planned ? s->block_count : s->blocks_sent;
     if (!entry->planned) {
-        if (sequence_generates(s) && !s->admitted) {
-            plan->admits_left--;
+        if (sequence_generates(s) && !s->on_device) {
+            plan->newcomers_left--;
             plan->history_left -= history_need(s);
         }
         plan->rows_left--;
@@ -222,10 +222,10 @@ static void debt_note(struct engine *engine, struct sequence *s)
 
 // The step has a row left and, for a sequence new on the device, a sampling record and space for
 // its history.
-static bool step_admits(const struct plan *plan, bool is_new, uint32_t history)
+static bool step_has_room(const struct plan *plan, bool is_new, uint32_t history)
 {
     return plan->rows_left > 0 &&
-           (!is_new || (plan->admits_left > 0 && plan->history_left >= history));
+           (!is_new || (plan->newcomers_left > 0 && plan->history_left >= history));
 }
 
 // Older sequences wait for more than there is, so no other can start and none needs a look at the
@@ -240,7 +240,7 @@ static uint32_t plan_prefill(struct engine *engine, struct sequence *s, uint32_t
 {
     struct plan *plan = &engine->plan;
     if (!plan_entry(engine, s)->planned) {
-        if (!step_admits(plan, sequence_generates(s) && !s->admitted, history_need(s))) {
+        if (!step_has_room(plan, sequence_generates(s) && !s->on_device, history_need(s))) {
             plan->full = true;
             return 0;
         }
@@ -292,7 +292,8 @@ static void draws_serve(struct engine *engine, uint32_t *tokens, uint32_t most)
         if (!r)
             return;
         bool penalised = sequence_penalised(r);
-        if (!step_admits(plan, r->kind == REQUEST_GENERATE, penalised ? sequence_next_known(r) : 0))
+        if (!step_has_room(plan, r->kind == REQUEST_GENERATE,
+                           penalised ? sequence_next_known(r) : 0))
             return;
         place_make(engine, penalised);
         struct sequence *s = sequence_draw(engine, r);
@@ -333,7 +334,7 @@ static void plan_open(struct engine *engine, uint64_t stamp)
     plan->changes_left = limits->changes_max;
     if (engine->paged)
         plan->changes_left -= decodes;
-    plan->admits_left = limits->admits_max;
+    plan->newcomers_left = limits->newcomers_max;
     plan->history_left = limits->history_max;
     plan->budget = (struct budget){.blocks = &engine->blocks};
     plan->looks_left = PLAN_LOOKS_MAX;

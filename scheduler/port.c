@@ -24,7 +24,7 @@ static uint64_t result_bytes(const struct port *port, const struct submit_args *
 }
 
 // The caller has checked a request's limits; a violation is its bug.
-static void args_check(const struct gate *gate, const struct submit_args *args)
+static void args_check(const struct admission_gate *gate, const struct submit_args *args)
 {
     check(args->token_count > 0 && args->sequence_count > 0, "%u tokens in %u sequences",
           args->token_count, args->sequence_count);
@@ -70,7 +70,7 @@ static void counters_lower(struct admission_counters *counters, uint64_t tokens,
     atomic_fetch_sub_explicit(&counters->bytes, bytes, memory_order_relaxed);
 }
 
-static bool counters_raise(struct gate *gate, uint64_t tokens, uint64_t bytes)
+static bool counters_raise(struct admission_gate *gate, uint64_t tokens, uint64_t bytes)
 {
     struct admission_counters *counters = &gate->counters;
     if (!counter_raise(&counters->requests, 1, gate->limits.requests))
@@ -150,7 +150,7 @@ static struct request *request_fill(struct port *port, const struct submit_args 
 static enum admission submit(struct port *port, const struct submit_args *args,
                              struct request **out)
 {
-    struct gate *gate = port->gate;
+    struct admission_gate *gate = port->gate;
     uint32_t gate_state = atomic_load_explicit(&gate->state, memory_order_seq_cst);
     if (gate_state != GATE_OPEN)
         return gate_state == GATE_FAILED ? ADMISSION_FAILED : ADMISSION_DRAINING;

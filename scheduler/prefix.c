@@ -5,8 +5,8 @@
 
 #include <string.h>
 
-struct hash prefix_key(const uint64_t secret[2], const struct hash *parent, const int32_t *tokens,
-                       uint32_t count)
+struct hash prefix_hash(const uint64_t secret[2], const struct hash *parent, const int32_t *tokens,
+                        uint32_t count)
 {
     struct {
         struct hash parent;
@@ -18,9 +18,9 @@ struct hash prefix_key(const uint64_t secret[2], const struct hash *parent, cons
     return hash_bytes(secret, &text, sizeof text.parent + count * sizeof *tokens);
 }
 
-static uint32_t *bucket_of(const struct blocks *blocks, const struct hash *key)
+static uint32_t *bucket_of(const struct blocks *blocks, const struct hash *hash)
 {
-    return &blocks->bucket[key->low & blocks->bucket_mask];
+    return &blocks->bucket[hash->low & blocks->bucket_mask];
 }
 
 static bool hash_equal(const struct hash *a, const struct hash *b)
@@ -30,10 +30,10 @@ static bool hash_equal(const struct hash *a, const struct hash *b)
 
 uint32_t prefix_find(const struct blocks *blocks, const struct prefix_name *name)
 {
-    uint32_t id = *bucket_of(blocks, &name->key);
+    uint32_t id = *bucket_of(blocks, &name->hash);
     for (; id != BLOCK_NONE; id = blocks->block[id].next) {
         const struct block *b = &blocks->block[id];
-        if (!hash_equal(&b->key, &name->key) || !hash_equal(&b->parent, &name->parent))
+        if (!hash_equal(&b->hash, &name->hash) || !hash_equal(&b->parent, &name->parent))
             continue;
         const int32_t *tokens = &blocks->token[(size_t)id * blocks->tokens];
         if (memcmp(tokens, name->tokens, blocks->tokens * sizeof *tokens) == 0)
@@ -45,13 +45,13 @@ uint32_t prefix_find(const struct blocks *blocks, const struct prefix_name *name
 void prefix_put(struct blocks *blocks, uint32_t id, const struct prefix_name *name, bool ready)
 {
     struct block *b = &blocks->block[id];
-    check(!b->keyed, "block %u is keyed twice", id);
-    check(b->refs > 0, "block %u is keyed and nobody holds it", id);
+    check(!b->named, "block %u is named twice", id);
+    check(b->refs > 0, "block %u is named and nobody holds it", id);
     if (b->barred)
         return;
-    b->key = name->key;
+    b->hash = name->hash;
     b->parent = name->parent;
-    b->keyed = true;
+    b->named = true;
     b->ready = ready;
     b->lasting = name->lasting;
     b->serial = ++blocks->serials;
@@ -59,7 +59,7 @@ void prefix_put(struct blocks *blocks, uint32_t id, const struct prefix_name *na
     b->parent_serial = 0;
     memcpy(&blocks->token[(size_t)id * blocks->tokens], name->tokens,
            blocks->tokens * sizeof *name->tokens);
-    uint32_t *head = bucket_of(blocks, &b->key);
+    uint32_t *head = bucket_of(blocks, &b->hash);
     b->next = *head;
     *head = id;
 }
@@ -67,11 +67,11 @@ void prefix_put(struct blocks *blocks, uint32_t id, const struct prefix_name *na
 void prefix_link(struct blocks *blocks, uint32_t id, uint32_t parent)
 {
     struct block *b = &blocks->block[id], *p = &blocks->block[parent];
-    if (!p->keyed || !hash_equal(&p->key, &b->parent))
+    if (!p->named || !hash_equal(&p->hash, &b->parent))
         return; // this parent is a copy without a key
     if (b->parent_id == parent && b->parent_serial == p->serial)
         return;
-    b->parent_id = parent; // an earlier parent has lost its key, as keys are unique
+    b->parent_id = parent; // an earlier parent has lost its name, as names are unique
     b->parent_serial = p->serial;
     p->children++;
     p->child = id;
@@ -81,7 +81,7 @@ uint32_t prefix_follow(const struct blocks *blocks, uint32_t parent, const int32
 {
     const struct block *p = &blocks->block[parent];
     const struct block *b = &blocks->block[p->child];
-    if (!p->keyed || p->children == 0 || !b->keyed || b->parent_id != parent ||
+    if (!p->named || p->children == 0 || !b->named || b->parent_id != parent ||
         b->parent_serial != p->serial)
         return BLOCK_NONE;
     const int32_t *own = &blocks->token[(size_t)p->child * blocks->tokens];
@@ -101,20 +101,20 @@ void prefix_drop(struct blocks *blocks, uint32_t id)
 {
     struct block *b = &blocks->block[id];
     links_drop(blocks, b);
-    uint32_t *link = bucket_of(blocks, &b->key);
+    uint32_t *link = bucket_of(blocks, &b->hash);
     while (*link != id) {
         check(*link != BLOCK_NONE, "block %u is not in its bucket", id);
         link = &blocks->block[*link].next;
     }
     *link = b->next;
-    b->keyed = false;
+    b->named = false;
     b->ready = false;
 }
 
 void prefix_bar(struct blocks *blocks, uint32_t id)
 {
     check(blocks->block[id].refs > 0, "block %u is barred and nobody holds it", id);
-    if (blocks->block[id].keyed)
+    if (blocks->block[id].named)
         prefix_drop(blocks, id);
     blocks->block[id].barred = true;
 }

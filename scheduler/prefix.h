@@ -1,16 +1,16 @@
-// The prefix cache: a table from the key of a full block to the block. A key is a 128-bit keyed
-// hash of the block's tokens and the key before it, so it stands for all tokens up to the block's
+// The prefix cache: a table from the hash of a full block to the block. The hash is a 128-bit keyed
+// hash of the block's tokens and the hash before it, so it stands for all tokens up to the block's
 // end; a hit compares tokens and parent as well. Engine thread only.
 #pragma once
 
 #include "scheduler/blocks.h"
 
-// Key of the block with these tokens after `parent`.
-struct hash prefix_key(const uint64_t secret[2], const struct hash *parent, const int32_t *tokens,
-                       uint32_t count);
+// Hash of the block with these tokens after `parent`.
+struct hash prefix_hash(const uint64_t secret[2], const struct hash *parent, const int32_t *tokens,
+                        uint32_t count);
 
 struct prefix_name { // what is looked up
-    struct hash key, parent;
+    struct hash hash, parent;
     const int32_t *tokens; // [blocks->tokens]
     bool lasting;          // prefix_put: cached when it has no holder
 };
@@ -26,7 +26,7 @@ void prefix_drop(struct blocks *blocks, uint32_t id);
 // BLOCK_NONE, and prefix_find may find another.
 uint32_t prefix_follow(const struct blocks *blocks, uint32_t parent, const int32_t *tokens);
 
-// Records that the keyed block `id` follows `parent`, if its name says so. A chain of links is
+// Records that the named block `id` follows `parent`, if its name says so. A chain of links is
 // whole while its last block keeps its serial and `breaks` does not grow.
 void prefix_link(struct blocks *blocks, uint32_t id, uint32_t parent);
 

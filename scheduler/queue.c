@@ -1,5 +1,5 @@
-// See queue.h. A ring of keys, and rings of the requests of each key.
-#include "scheduler/core.h"
+// See queue.h. A list of keys, and lists of the requests of each key.
+#include "scheduler/internal.h"
 
 #include <string.h>
 
@@ -54,18 +54,18 @@ static void key_close(struct queue *queue, struct queue_key *key)
 
 static void request_append(struct queue *queue, struct queue_key *key, struct request *r)
 {
-    bool kind = sequence_penalised(r);
-    queue->penalised += kind;
+    bool penalised = sequence_penalised(r);
+    queue->penalised += penalised;
     r->run.wait_key = key;
-    r->run.wait_turn = ++queue->turns;
-    LIST_APPEND(key->first[kind], key->last[kind], r, run.wait_next, run.wait_previous);
+    r->run.wait_ticket = ++queue->tickets;
+    LIST_APPEND(key->first[penalised], key->last[penalised], r, run.wait_next, run.wait_previous);
 }
 
 static void request_unlink(struct queue *queue, struct queue_key *key, struct request *r)
 {
-    bool kind = sequence_penalised(r);
-    queue->penalised -= kind;
-    LIST_REMOVE(key->first[kind], key->last[kind], r, run.wait_next, run.wait_previous);
+    bool penalised = sequence_penalised(r);
+    queue->penalised -= penalised;
+    LIST_REMOVE(key->first[penalised], key->last[penalised], r, run.wait_next, run.wait_previous);
     r->run.wait_key = NULL;
 }
 
@@ -84,7 +84,7 @@ void queue_drop(struct engine *engine, struct request *r)
         key_close(&engine->queue, key);
 }
 
-void queue_turn(struct engine *engine, struct request *r)
+void queue_rotate(struct engine *engine, struct request *r)
 {
     struct queue_key *key = r->run.wait_key;
     key_unlink(&engine->queue, key);
@@ -104,7 +104,7 @@ static struct request *key_next(const struct queue_key *key, const bool place[2]
     struct request *plain = place[0] ? key->first[0] : NULL;
     struct request *penalised = place[1] ? key->first[1] : NULL;
     for (uint32_t i = 0; i < PASSED_EACH; i++) {
-        bool second = !plain || (penalised && penalised->run.wait_turn < plain->run.wait_turn);
+        bool second = !plain || (penalised && penalised->run.wait_ticket < plain->run.wait_ticket);
         struct request **r = second ? &penalised : &plain;
         if (!*r || sequence_next_known(*r) <= most)
             return *r;

@@ -22,7 +22,7 @@ struct queue {
     struct queue_key **bucket; // [mask + 1] by key_id
     struct queue_key *free;
     struct queue_key *first, *last;
-    uint64_t turns;     // given so far
+    uint64_t tickets;   // given so far
     uint32_t penalised; // requests that need a penalty row
     uint32_t count, mask;
 };
@@ -32,7 +32,7 @@ void queue_reset(struct queue *queue); // empty; arrays, count and mask are set 
 void queue_put(struct engine *engine, struct request *request);
 void queue_drop(struct engine *engine, struct request *request);
 // After a draw: key and request go to the end of their turns, or leave.
-void queue_turn(struct engine *engine, struct request *request);
+void queue_rotate(struct engine *engine, struct request *request);
 // The next request in turn for which there can be a place and whose next prompt has at most `most`
 // tokens, or NULL. Longer ones are passed over and keep their turn; *ahead tells if there were any.
 // Only the first few of each key are looked at.

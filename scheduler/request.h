@@ -39,8 +39,8 @@ struct request_run {
     struct sequence *first, *last;               // started and not ended, in order of drawing
     struct request *live_next, *live_previous;
     struct queue_key *wait_key;                // in the queue: sequences are left to draw
-    struct request *wait_next, *wait_previous; // of its key and kind
-    uint64_t wait_turn;                        // ticket of its place in the queue
+    struct request *wait_next, *wait_previous; // of its key, with or without penalties
+    uint64_t wait_ticket;                      // ticket of its place in the queue
 };
 
 // Counters and times that the engine alone writes and any thread may read.
@@ -106,7 +106,7 @@ struct admission_counters {
 enum gate_state { GATE_OPEN, GATE_STOPPED, GATE_FAILED };
 
 // What all ports of one engine share.
-struct gate {
+struct admission_gate {
     struct admission_limits limits;
     struct admission_counters counters;
     _Alignas(CACHE_LINE) _Atomic uint32_t state; // enum gate_state
@@ -116,7 +116,7 @@ struct gate {
 };
 
 struct port {
-    struct gate *gate;
+    struct admission_gate *gate;
     struct waker *waker; // of the h2o thread, shared by its ports
     uint32_t request_count;
     struct request *requests; // [request_count]

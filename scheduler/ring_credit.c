@@ -5,7 +5,7 @@
 // event in flight and one finish to come for each choice. So a choice is refused an entry only
 // while n + 8 events are unread, and half the ring only while 4 are: the reader always has
 // something to read, and reading it sends a notice.
-#include "scheduler/core.h"
+#include "scheduler/internal.h"
 
 static uint32_t credit_left(const struct request *r, uint32_t used)
 {

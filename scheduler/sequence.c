@@ -1,6 +1,6 @@
 // The transitions of sequence.h. They keep requests, age order, blocks, places and histories
 // consistent. Engine thread only.
-#include "scheduler/core.h"
+#include "scheduler/internal.h"
 
 #include <string.h>
 
@@ -21,13 +21,13 @@ void sequence_tokens(const struct sequence *s, uint32_t from, uint32_t count, in
         store_read(&s->request->port->words, s->request->number, s->prompt_at + from, prompt, out);
     }
     if (prompt < count)
-        store_read(s->history, s->record, from + prompt - s->prompt_len, count - prompt,
+        store_read(s->history, s->index, from + prompt - s->prompt_len, count - prompt,
                    out + prompt);
 }
 
 bool sequence_slots(const struct engine *engine)
 {
-    return engine->slots_free_count > 0 && engine->order_count < engine->sequences_max;
+    return engine->slots_free_count > 0 && engine->order_count < engine->order_max;
 }
 
 static struct sequence *parked_first(const struct request *r)
@@ -81,8 +81,8 @@ static void place_take(struct engine *engine, struct sequence *s)
     size_t each = engine->facts.blocks_per_sequence_max;
     s->slot = engine->slots_free[--engine->slots_free_count];
     s->blocks = engine->slot_blocks + s->slot * each;
-    s->keys = engine->slot_keys + s->slot * each;
-    s->key_count = s->match_count = 0;
+    s->hashes = engine->slot_hashes + s->slot * each;
+    s->hash_count = s->match_count = 0;
     if (sequence_penalised(s->request)) {
         check(engine->penalties_free_count > 0, "no penalty row is free");
         s->penalty_row = engine->penalties_free[--engine->penalties_free_count];
@@ -103,13 +103,13 @@ static void place_give(struct engine *engine, struct sequence *s)
 
 static struct sequence *sequence_open(struct engine *engine, struct request *r)
 {
-    uint32_t record = engine->records_free_count > 0
-                          ? engine->records_free[--engine->records_free_count]
-                          : engine->records_fresh++;
-    check(record < engine->record_count, "all %u records are lent", engine->record_count);
-    struct sequence *s = &engine->sequences[record];
-    check(s->state == SEQUENCE_FREE, "record %u is lent in state %u", record, s->state);
-    *s = (struct sequence){.record = record,
+    uint32_t index = engine->sequences_free_count > 0
+                         ? engine->sequences_free[--engine->sequences_free_count]
+                         : engine->sequences_fresh++;
+    check(index < engine->sequence_count, "all %u sequences are in use", engine->sequence_count);
+    struct sequence *s = &engine->sequences[index];
+    check(s->state == SEQUENCE_FREE, "sequence %u is in use in state %u", index, s->state);
+    *s = (struct sequence){.index = index,
                            .number = r->run.drawn,
                            .request = r,
                            .lasting = engine->options.prefix_cache || r->run.draw_total > 1,
@@ -147,7 +147,7 @@ struct sequence *sequence_draw(struct engine *engine, struct request *r)
         s = sequence_open(engine, r);
     }
     place_take(engine, s);
-    queue_turn(engine, r);
+    queue_rotate(engine, r);
     return s;
 }
 
@@ -183,7 +183,7 @@ void sequence_preempt(struct engine *engine, struct sequence *s)
     stat_add(&engine->stats.preemptions, 1);
     s->ahead = false;
     s->fed = false;
-    s->admitted = false;
+    s->on_device = false;
     if (s->inflight > 0) {
         s->state = SEQUENCE_LEAVING;
         blocks_leave(engine, s);
@@ -222,16 +222,16 @@ static void order_drop(struct engine *engine, struct sequence *s)
             (engine->order_count - at) * sizeof *engine->order);
 }
 
-static void record_give(struct engine *engine, struct sequence *s)
+static void sequence_close(struct engine *engine, struct sequence *s)
 {
-    store_give(&engine->history, s->record, s->output_count);
-    engine->records_free[engine->records_free_count++] = s->record;
+    store_give(&engine->history, s->index, s->output_count);
+    engine->sequences_free[engine->sequences_free_count++] = s->index;
     s->state = SEQUENCE_FREE;
 }
 
 void sequence_park(struct engine *engine, struct sequence *s)
 {
-    check(s->inflight == 0, "record %u is parked with %u steps in flight", s->record, s->inflight);
+    check(s->inflight == 0, "sequence %u is parked with %u steps in flight", s->index, s->inflight);
     if (s->state == SEQUENCE_RUNNING)
         sequence_preempt(engine, s);
     order_drop(engine, s);
@@ -241,11 +241,11 @@ void sequence_park(struct engine *engine, struct sequence *s)
 
 void sequence_end(struct engine *engine, struct sequence *s)
 {
-    check(s->request, "record %u ends twice", s->record);
+    check(s->request, "sequence %u ends twice", s->index);
     if (s->state == SEQUENCE_PARKED) {
         parked_drop(engine, s);
         request_drop(engine, s->request, s);
-        record_give(engine, s);
+        sequence_close(engine, s);
         return;
     }
     request_drop(engine, s->request, s);
@@ -258,7 +258,7 @@ void sequence_end(struct engine *engine, struct sequence *s)
     }
     sequence_blocks_give(engine, s, false);
     place_give(engine, s);
-    record_give(engine, s);
+    sequence_close(engine, s);
 }
 
 void sequence_settled(struct engine *engine, struct sequence *s)
@@ -275,5 +275,5 @@ void sequence_settled(struct engine *engine, struct sequence *s)
         return;
     }
     place_give(engine, s);
-    record_give(engine, s);
+    sequence_close(engine, s);
 }

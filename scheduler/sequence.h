@@ -43,13 +43,13 @@ struct sequence {
     // Fields that every step touches come first.
     enum sequence_state state;
     bool paused;           // see above
-    bool lasting;          // its keyed blocks stay cached
-    bool admitted;         // the device has its sampling record
+    bool lasting;          // its named blocks stay cached
+    bool on_device;        // the device has its sampling record
     bool fed;              // its next input is the token that the device sampled last
     bool cached_noted;     // its cached tokens are counted
     bool ahead;            // drawn ahead of its turn because it is short
     bool cancelled;        // ended by a cancel
-    uint32_t record;       // index in engine.sequences
+    uint32_t index;        // index in engine.sequences
     uint32_t slot, number; // number: of the choice or input
     struct request *request;
     struct sequence *sibling; // next sequence of the request
@@ -66,14 +66,14 @@ struct sequence {
     uint32_t *blocks;      // [blocks_per_sequence_max], of the slot
     int32_t *history_last; // the last chunk of its generated tokens
     uint32_t prompt_at;
-    uint32_t key_count;
+    uint32_t hash_count;
     uint32_t match_count; // blocks found in the cache and not yet taken; while it waits
     uint32_t penalty_row;
     uint64_t ticket;                     // number of its draw: the smaller is older
     uint64_t match_serial, match_breaks; // for share_holds
-    struct hash *keys;           // [blocks_per_sequence_max] of its full blocks; of the slot
-    struct hash root;            // parent of its first block's key
-    const struct store *history; // generated tokens, of owner `record`
+    struct hash *hashes;         // [blocks_per_sequence_max] of its full blocks; of the slot
+    struct hash root;            // parent of its first block's hash
+    const struct store *history; // generated tokens, of owner `index`
     struct sequence *slow_next, *slow_previous; // of paused or parked ones
 };
 

@@ -1,6 +1,6 @@
 // Takes the results of a step: tokens into histories and event rings, ends of sequences, vectors
 // and scores, full blocks into the prefix cache. Engine thread only.
-#include "scheduler/core.h"
+#include "scheduler/internal.h"
 
 #include <math.h>
 #include <string.h>
@@ -58,8 +58,8 @@ static void history_append(struct engine *engine, struct sequence *s, int32_t to
 {
     uint32_t at = s->output_count % HISTORY_WORDS;
     if (at == 0) {
-        store_extend(&engine->history, s->record, s->output_count, s->output_count + 1);
-        s->history_last = store_item(&engine->history, s->record, s->output_count);
+        store_extend(&engine->history, s->index, s->output_count, s->output_count + 1);
+        s->history_last = store_item(&engine->history, s->index, s->output_count);
     }
     s->history_last[at] = token;
     s->output_count++;
@@ -104,8 +104,8 @@ static void values_settle(struct engine *engine, struct sequence *s, const float
 static void row_settle(struct engine *engine, const struct plan_row *row,
                        const struct model_output *output, uint32_t index)
 {
-    struct sequence *s = &engine->sequences[row->record];
-    check(s->state != SEQUENCE_FREE, "a row of record %u outlived its sequence", row->record);
+    struct sequence *s = &engine->sequences[row->sequence];
+    check(s->state != SEQUENCE_FREE, "a row of sequence %u outlived its sequence", row->sequence);
     const struct sample_result *result = row->want == WANT_TOKEN ? &output->results[index] : NULL;
     bool usable = row->want == WANT_NOTHING ||
                   (result ? token_usable(engine, result) : values_finite(engine, output, index));
@@ -134,14 +134,14 @@ static void row_settle(struct engine *engine, const struct plan_row *row,
     sequence_settled(engine, s);
 }
 
-void step_settle(struct engine *engine, const struct record *record,
+void step_settle(struct engine *engine, const struct launch *launch,
                  const struct model_output *output)
 {
-    check(output->step == record->step, "results of step %llu, %llu was expected",
-          (unsigned long long)output->step, (unsigned long long)record->step);
+    check(output->step == launch->step, "results of step %llu, %llu was expected",
+          (unsigned long long)output->step, (unsigned long long)launch->step);
     uint32_t wanted = 0;
-    for (uint32_t i = 0; i < record->row_count; i++) {
-        const struct plan_row *row = &record->rows[i];
+    for (uint32_t i = 0; i < launch->row_count; i++) {
+        const struct plan_row *row = &launch->rows[i];
         check(row->want == WANT_NOTHING || wanted < output->count, "%u results", output->count);
         row_settle(engine, row, output, wanted);
         wanted += row->want != WANT_NOTHING;

@@ -1,21 +1,21 @@
 // Sharing of full blocks. A sequence takes blocks that are ready, waits for one that another
 // sequence is computing, and enters its own into the prefix cache. Between plan and settle a block
 // is in the table and not ready. Engine thread only.
-#include "scheduler/core.h"
+#include "scheduler/internal.h"
 
 // The name of the sequence's index-th block. `tokens` receives its tokens.
 static struct prefix_name share_name(struct engine *engine, struct sequence *s, uint32_t index,
                                      int32_t *tokens)
 {
     uint32_t each = engine->blocks.tokens;
-    for (; s->key_count <= index; s->key_count++) {
-        const struct hash *parent = s->key_count > 0 ? &s->keys[s->key_count - 1] : &s->root;
-        sequence_tokens(s, s->key_count * each, each, tokens);
-        s->keys[s->key_count] = prefix_key(engine->options.hash_key, parent, tokens, each);
+    for (; s->hash_count <= index; s->hash_count++) {
+        const struct hash *parent = s->hash_count > 0 ? &s->hashes[s->hash_count - 1] : &s->root;
+        sequence_tokens(s, s->hash_count * each, each, tokens);
+        s->hashes[s->hash_count] = prefix_hash(engine->options.hash_key, parent, tokens, each);
     }
     sequence_tokens(s, index * each, each, tokens);
-    return (struct prefix_name){.key = s->keys[index],
-                                .parent = index > 0 ? s->keys[index - 1] : s->root,
+    return (struct prefix_name){.hash = s->hashes[index],
+                                .parent = index > 0 ? s->hashes[index - 1] : s->root,
                                 .tokens = tokens,
                                 .lasting = s->lasting};
 }
@@ -49,9 +49,9 @@ static enum share block_find(struct engine *engine, struct sequence *s, uint32_t
         sequence_tokens(s, index * blocks->tokens, blocks->tokens, tokens);
         id = prefix_follow(blocks, s->blocks[index - 1], tokens);
     }
-    if (id != BLOCK_NONE && s->key_count <= index) {
-        s->keys[index] = blocks->block[id].key;
-        s->key_count = index + 1;
+    if (id != BLOCK_NONE && s->hash_count <= index) {
+        s->hashes[index] = blocks->block[id].hash;
+        s->hash_count = index + 1;
     } else if (id == BLOCK_NONE) {
         struct prefix_name name = share_name(engine, s, index, tokens);
         id = prefix_find(blocks, &name);
@@ -152,7 +152,7 @@ static void share_put(struct blocks *blocks, const struct sequence *s, uint32_t 
                       const struct prefix_name *name, bool ready)
 {
     prefix_put(blocks, s->blocks[index], name, ready);
-    if (index > 0 && blocks->block[s->blocks[index]].keyed)
+    if (index > 0 && blocks->block[s->blocks[index]].named)
         prefix_link(blocks, s->blocks[index], s->blocks[index - 1]);
 }
 
@@ -178,7 +178,7 @@ void share_settle(struct engine *engine, struct sequence *s, uint32_t kv_len)
         return;
     for (; (s->blocks_settled + 1) * blocks->tokens <= kv_len; s->blocks_settled++) {
         uint32_t id = s->blocks[s->blocks_settled];
-        if (blocks->block[id].keyed) {
+        if (blocks->block[id].named) {
             blocks->block[id].ready = true;
             continue;
         }

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 """The rules of the tree that a program can check, over the tracked files.
 
-- rooms include downwards only (docs/ARCHITECTURE.md)
+- rooms include downwards only (docs/ARCHITECTURE.md); a folder alone includes its internal.h
 - files at most 800 lines, headers 200, functions 70 (CUDA 120), lines 100
+- no blank line in a function: what needs one is two functions
 - banned calls, with what to use instead; no leftover markers; no absolute paths of a machine
 - NULL is tested by !p; a file that a comment or a page names is tracked
-- every source file is in a CMake list
+- every source file is in a CMake list and begins with a paragraph that says what it is
+- the tag of a struct stands for one struct in production code
 - no two places of production code share 20 lines; the names of tests begin with test_
 
 Exceptions stand in tools/tidy_exceptions.txt, one "rule path [name]" a line: the list may shrink.
@@ -81,6 +83,16 @@ def functions(code):
             start = None
 
 
+def blank_inside(text):
+    """The numbers of blank lines in function bodies."""
+    inside = False
+    for number, line in enumerate(text.split("\n"), 1):
+        if line.startswith("{") or line.startswith("}"):
+            inside = line.startswith("{")
+        elif inside and not line.strip():
+            yield number
+
+
 def check_file(path, findings):
     with open(os.path.join(ROOT, path), encoding="utf-8", errors="replace") as file:
         text = file.read()
@@ -98,8 +110,12 @@ def check_file(path, findings):
         allowed = any(target.startswith(prefix) for prefix in MAY_INCLUDE[room])
         if room == "http" and target.startswith("scheduler/"):
             allowed = target in HTTP_SCHEDULER
+        if target.endswith("/internal.h") and os.path.dirname(target) != os.path.dirname(path):
+            allowed = False
         if not allowed:
             findings.append(("include", path, target, "may not include %s" % target))
+    if not text.startswith("//"):
+        findings.append(("opening", path, "", "does not begin with a paragraph that says what it is"))
     code = strip_comments(text)
     limit = 120 if path.startswith("kernels/") or path.startswith("tests/") else 70
     for name, first, count in functions(code):
@@ -114,6 +130,8 @@ def check_file(path, findings):
             findings.append(("name", path, name, "the test %s does not begin with test_" % name))
     if path.startswith("tests/") or path.startswith("bench/"):
         return
+    for number in blank_inside(text):
+        findings.append(("blank", path, str(number), "line %d is blank, in a function" % number))
     for pattern, instead in BANNED.items():
         if re.search(pattern, code):
             findings.append(("banned", path, pattern, "%s: use %s" % (pattern, instead)))
@@ -171,6 +189,17 @@ def check_records(paths, findings):
             findings.append(("record", path, "", "has the number of %s" % numbers[found[1]]))
 
 
+def check_tags(paths, findings):
+    """One tag, one struct."""
+    seen = {}
+    for path in paths:
+        with open(os.path.join(ROOT, path), encoding="utf-8") as file:
+            tags = re.findall(r"^\s*(?:typedef )?(?:struct|union|enum) (\w+) \{", strip_comments(file.read()), re.M)
+        for tag in tags:
+            if seen.setdefault(tag, path) != path:
+                findings.append(("tag", path, tag, "%s is also in %s" % (tag, seen[tag])))
+
+
 def code_lines(text):
     """(line number, line without comments and needless blanks) of each line that says something."""
     bare = COMMENT.sub(lambda m: m[1] or re.sub(r"[^\n]", "", m[0]), text)
@@ -213,7 +242,9 @@ def main():
     check_listed(paths, findings)
     check_references(paths, findings)
     check_records(paths, findings)
-    check_twins([p for p in sources if not p.startswith(("tests/", "bench/"))], findings)
+    production = [p for p in sources if not p.startswith(("tests/", "bench/"))]
+    check_tags(production, findings)
+    check_twins(production, findings)
     exceptions = set()
     listing = os.path.join(ROOT, "tools/tidy_exceptions.txt")
     if os.path.exists(listing):

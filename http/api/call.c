@@ -15,7 +15,6 @@ static bool values_are_too_many(struct text body)
 {
     size_t at = 0; // may pass the end by two where the body is truncated
     uint32_t count = 1;
-
     if (body.bytes < CALL_VALUES_MAX)
         return false;
     while (at < body.bytes && count <= CALL_VALUES_MAX) {
@@ -34,7 +33,6 @@ static void body_parse(struct call *call)
 {
     struct arena *arena = exchange_arena(call->exchange);
     struct error err;
-
     call->fields = (struct fields){.arena = arena, .shape = call->info->shape};
     (void)slice_spend(call->slice,
                       call->info->body.bytes / LOOKED_BYTES); // parsing notices an unwanted result
@@ -55,7 +53,6 @@ static void body_parse(struct call *call)
 void *call_begin(struct exchange *x, size_t state_bytes)
 {
     struct call *call = arena_take_zeroed(exchange_arena(x), 1, state_bytes);
-
     check(call, "the arena of an exchange has no room for %zu bytes", state_bytes);
     call->exchange = x;
     call->info = exchange_info(x);
@@ -81,7 +78,6 @@ static void unknown_tell(struct call *call)
     struct server_view view;
     uint64_t before = 0;
     struct fields *f = &call->fields;
-
     server_view_get(call->exchange, &view);
     for (uint32_t i = 0; i < view.thread_count; i++) {
         const struct thread_counters *counters = server_counters(call->exchange, i);
@@ -122,7 +118,6 @@ static void fail_kind(struct call *call, enum model_kind kind)
 bool call_model(struct call *call, enum model_kind kind, const struct field_rules *rules)
 {
     struct fields *f = &call->fields;
-
     fields_get_required(f, "model");
     struct text id = fields_string(f, "model");
     if (f->failed)
@@ -146,7 +141,6 @@ void call_fail(struct call *call, enum http_error error, const char *format, ...
 {
     char message[512];
     va_list args;
-
     va_start(args, format);
     vsnprintf(message, sizeof message, format, args);
     va_end(args);
@@ -160,7 +154,6 @@ static bool tokens_fit(const struct call *call, const struct submit_args *args)
 {
     uint32_t vocab = call->model->facts->vocab;
     uint32_t known = tokens_known(args->tokens, args->token_count, vocab);
-
     if (known < args->token_count)
         log_line(LOG_ERROR, "the tokenizer of '%s' gave token %d, the model has %u",
                  call->model->id, args->tokens[known], vocab);
@@ -171,7 +164,6 @@ struct request *call_submit(struct call *call, struct submit_args *args)
 {
     struct port *port = exchange_port(call->exchange, call->model);
     struct request *request = NULL;
-
     if (!tokens_fit(call, args)) {
         call_fail(call, HTTP_INTERNAL_SAME, "the model's tokenizer does not fit its weights");
         return NULL;

@@ -63,7 +63,6 @@ static void logprobs_read(struct generation *g)
     struct fields *f = &g->call.fields;
     bool asked = fields_bool(f, "logprobs", false);
     int64_t top = fields_integer(f, "top_logprobs", (struct integer_range){0, TOP_LOGPROBS_MAX, 0});
-
     if (top > 0 && !asked)
         fields_fail(f, HTTP_INVALID_VALUE, "top_logprobs", "needs logprobs to be true");
     g->options.logprobs = g->submit.sampling.logprob = asked;
@@ -82,7 +81,6 @@ static void continuation_read(struct generation *g)
 {
     struct fields *f = &g->call.fields;
     bool continued = fields_bool(f, "continue_final_message", false);
-
     g->generation_prompt = fields_bool(f, "add_generation_prompt", true);
     if (continued && fields_get(f, "add_generation_prompt") && g->generation_prompt) {
         fields_fail(f, HTTP_INVALID_VALUE, "continue_final_message",
@@ -95,7 +93,6 @@ static void continuation_read(struct generation *g)
 static void chat_read(struct generation *g)
 {
     struct fields *f = &g->call.fields;
-
     if (!call_model(&g->call, MODEL_GENERATOR, &chat_rules))
         return;
     uint32_t tokens_max = fields_count(f, "max_tokens", 0);
@@ -107,11 +104,6 @@ static void chat_read(struct generation *g)
 }
 
 // Writing
-
-static bool chunk_make(struct generation *g)
-{
-    return openai_chunk_make(g, "chat.completion.chunk");
-}
 
 static void logprobs_put(const struct generation *g, const struct choice *c,
                          struct json_buffer *out)
@@ -136,7 +128,6 @@ static void chat_begin(const struct generation *g, struct json_buffer *out)
 static void chat_text(const struct generation *g, struct json_buffer *out)
 {
     const struct choice *c = generation_choice(g);
-
     openai_chunk_begin(g, g->turn, out);
     json_put_literal(out, "\"delta\":{\"content\":");
     json_put_string(out, text_span(c->text, c->text_bytes));
@@ -201,14 +192,15 @@ static void chat_put(struct generation *g, enum generation_step step, struct jso
 static void chat_prepare(struct exchange *x)
 {
     struct generation *g = generation_open(x);
-
     chat_read(g);
     generation_tokenize(g);
 }
 
 static void chat_request(struct exchange *x)
 {
-    generation_submit(exchange_state(x), "chatcmpl-", chunk_make);
+    struct generation *g = exchange_state(x);
+    generation_submit(g, generation_begin(g, "chatcmpl-") &&
+                             openai_chunk_make(g, "chat.completion.chunk"));
 }
 
 static void chat_answer(struct exchange *x)
@@ -216,24 +208,11 @@ static void chat_answer(struct exchange *x)
     struct generation *g = exchange_state(x);
     struct json_buffer out = {0};
     enum generation_step step;
-
     while ((step = generation_next(g)) != STEP_WAIT) {
         chat_put(g, step, &out);
         generation_send(g, step, &out);
     }
     json_buffer_free(&out);
-}
-
-static void chat_second(struct exchange *x, uint64_t now_ns)
-{
-    generation_clock(exchange_state(x), now_ns);
-    chat_answer(x);
-}
-
-static void chat_cut(struct exchange *x, const struct http_failure *failure)
-{
-    generation_cut(exchange_state(x), failure);
-    chat_answer(x);
 }
 
 const struct route chat_routes[] = {
@@ -247,8 +226,8 @@ const struct route chat_routes[] = {
         .on_request = chat_request,
         .on_ready = chat_answer,
         .on_room = chat_answer,
-        .on_second = chat_second,
-        .on_cut = chat_cut,
+        .on_second = generation_clock,
+        .on_cut = generation_cut,
         .on_gone = generation_gone,
     },
     {.path = NULL},

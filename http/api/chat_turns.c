@@ -55,7 +55,6 @@ static void part_refuse(struct fields *f, const char *path, struct text type)
     static const char *const known[] = {"image_url", "input_audio", "file",
                                         "image",     "video_url",   "audio_url"};
     struct text shown = text_head(type, 64);
-
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
         if (text_is(type, known[i])) {
             fields_fail(f, HTTP_UNSUPPORTED_CONTENT, path,
@@ -73,7 +72,6 @@ static void part_read(struct json_buffer *out, struct fields *f, const json_t *p
 {
     struct text type = json_text(json_member(part, "type"));
     const char *key = "text";
-
     if (!json_is_object(part)) {
         fields_fail(f, HTTP_INVALID_TYPE, path, "must be an object");
         return;
@@ -106,7 +104,6 @@ static void content_read(struct json_buffer *out, struct fields *f, const json_t
     struct field_path base = fields_path_keep(path);
     size_t i;
     json_t *part;
-
     if (json_is_string(content)) {
         json_put_raw(out, json_text(content));
         return;
@@ -128,7 +125,6 @@ static void call_read(struct conversation *c, struct fields *f, json_t *message,
 {
     const json_t *function = json_object_get(entry, "function");
     struct tool_call call = {0};
-
     if (!json_is_object(entry)) {
         fields_fail(f, HTTP_INVALID_TYPE, path, "must be an object");
         return;
@@ -156,7 +152,6 @@ static void calls_read(struct conversation *c, struct fields *f, json_t *message
     struct field_path base = fields_path_keep(path);
     size_t i;
     json_t *entry;
-
     if (!calls || json_is_null(calls))
         return;
     if (!json_is_array(calls)) {
@@ -176,7 +171,6 @@ static void assistant_read(struct conversation *c, struct fields *f, const json_
     struct json_buffer content = {0};
     const json_t *value = json_member(in, "content");
     const json_t *reasoning = json_member(in, "reasoning_content");
-
     if (value)
         content_read(&content, f, value, fields_path(f, "messages[%zu].content", i), true);
     json_t *message = conversation_add(c, "assistant", text_span(content.at, content.bytes));
@@ -210,7 +204,6 @@ static void plain_read(struct conversation *c, struct fields *f, const json_t *i
 {
     struct json_buffer content = {0};
     const json_t *value = json_member(in, "content"), *calls = json_member(in, "tool_calls");
-
     if (calls && !(json_is_array(calls) && json_array_size(calls) == 0)) {
         fields_fail(f, HTTP_INVALID_VALUE, fields_path(f, "messages[%zu].tool_calls", i),
                     "is for messages with the role 'assistant'");
@@ -238,7 +231,6 @@ static void plain_read(struct conversation *c, struct fields *f, const json_t *i
 static void role_read(struct conversation *c, struct fields *f, const json_t *in, size_t i)
 {
     struct text role = json_text(json_object_get(in, "role"));
-
     if (text_is(role, "assistant")) {
         assistant_read(c, f, in, i);
     } else if (text_is(role, "user")) {
@@ -259,7 +251,6 @@ static void role_read(struct conversation *c, struct fields *f, const json_t *in
 static void turn_read(struct conversation *c, struct fields *f, const json_t *in, size_t i)
 {
     const json_t *role = json_member(in, "role");
-
     c->continued = false; // only the last message counts
     if (!json_is_object(in)) {
         fields_fail(f, HTTP_INVALID_TYPE, fields_path(f, "messages[%zu]", i), "must be an object");
@@ -280,7 +271,6 @@ void chat_turns_read(struct conversation *c, struct fields *f)
 {
     const json_t *messages = fields_get_required(f, "messages");
     size_t n = json_array_size(messages);
-
     if (f->failed)
         return;
     if (!json_is_array(messages)) {

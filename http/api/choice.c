@@ -12,7 +12,6 @@ bool choice_options_open(struct choice_options *o, struct arena *arena,
                          const struct tokenizer *tokenizer)
 {
     uint32_t bound = detok_bound(tokenizer);
-
     o->arena = arena;
     o->tokenizer = tokenizer;
     o->piece_max = bound < 16 ? 16 : bound;
@@ -61,7 +60,6 @@ static uint64_t characters(struct text t)
 static void piece_take(struct choice *c, const struct choice_options *o, uint32_t bytes)
 {
     struct text piece = text_span(o->piece, bytes);
-
     c->made += bytes;
     c->chars += characters(piece);
     if (c->output_tokens > o->stops_from)
@@ -81,7 +79,6 @@ static void token_take(struct choice *c, const struct choice_options *o,
 {
     struct logprob entry = {event->token, event->logprob, event->top_count, 0, c->chars};
     uint32_t bytes = detok_push(&c->detok, event->token, o->piece, o->piece_max);
-
     entry.end = c->made + bytes + (c->detok.held_bytes > 0); // the rest of its character, too
     if (has_entry(o, event->token))
         logprobs_add(&c->logprobs, &entry, tops);

@@ -28,7 +28,6 @@ static void logprobs_read(struct generation *g, bool echo)
 {
     struct fields *f = &g->call.fields;
     int64_t top = fields_integer(f, "logprobs", (struct integer_range){0, TOP_LOGPROBS_MAX, -1});
-
     if (top >= 0 && echo) {
         fields_fail(f, HTTP_UNSUPPORTED_VALUE, "logprobs",
                     "must be absent where echo is true: log probabilities of a prompt are not "
@@ -49,7 +48,6 @@ static struct text ids_text(const struct generation *g, uint32_t prompt)
     };
     struct text text;
     struct error err;
-
     return tokenizer_decode(g->call.model->tokenizer, &args, &text, &err) == STATUS_OK
                ? text
                : (struct text){0};
@@ -60,7 +58,6 @@ static void echoes_make(struct generation *g, const json_t *prompt)
     struct arena *arena = exchange_arena(g->call.exchange);
     uint32_t count = g->submit.sequence_count;
     bool made = (g->echoes = arena_take_zeroed(arena, count, sizeof *g->echoes)) != NULL;
-
     for (uint32_t i = 0; made && i < count; i++) {
         struct text text = json_text(json_is_array(prompt) ? json_array_get(prompt, i) : prompt);
         g->echoes[i] = text.at ? arena_copy(arena, text) : ids_text(g, i);
@@ -73,7 +70,6 @@ static void echoes_make(struct generation *g, const json_t *prompt)
 static void completions_read(struct generation *g)
 {
     struct fields *f = &g->call.fields;
-
     if (!call_model(&g->call, MODEL_GENERATOR, &completions_rules))
         return;
     const struct served_model *model = g->call.model;
@@ -100,11 +96,6 @@ static void completions_read(struct generation *g)
 }
 
 // Writing
-
-static bool chunk_make(struct generation *g)
-{
-    return openai_chunk_make(g, "text_completion");
-}
 
 static struct text echo_of(const struct generation *g, uint32_t choice)
 {
@@ -137,7 +128,6 @@ static void completions_begin(const struct generation *g, struct json_buffer *ou
 static void completions_text(const struct generation *g, struct json_buffer *out)
 {
     const struct choice *c = generation_choice(g);
-
     openai_chunk_begin(g, g->turn, out);
     json_put_literal(out, "\"text\":");
     json_put_string(out, text_span(c->text, c->text_bytes));
@@ -202,14 +192,14 @@ static void completions_put(struct generation *g, enum generation_step step,
 static void completions_prepare(struct exchange *x)
 {
     struct generation *g = generation_open(x);
-
     completions_read(g);
     generation_prepared(g);
 }
 
 static void completions_request(struct exchange *x)
 {
-    generation_submit(exchange_state(x), "cmpl-", chunk_make);
+    struct generation *g = exchange_state(x);
+    generation_submit(g, generation_begin(g, "cmpl-") && openai_chunk_make(g, "text_completion"));
 }
 
 static void completions_answer(struct exchange *x)
@@ -217,24 +207,11 @@ static void completions_answer(struct exchange *x)
     struct generation *g = exchange_state(x);
     struct json_buffer out = {0};
     enum generation_step step;
-
     while ((step = generation_next(g)) != STEP_WAIT) {
         completions_put(g, step, &out);
         generation_send(g, step, &out);
     }
     json_buffer_free(&out);
-}
-
-static void completions_second(struct exchange *x, uint64_t now_ns)
-{
-    generation_clock(exchange_state(x), now_ns);
-    completions_answer(x);
-}
-
-static void completions_cut(struct exchange *x, const struct http_failure *failure)
-{
-    generation_cut(exchange_state(x), failure);
-    completions_answer(x);
 }
 
 const struct route completions_routes[] = {
@@ -248,8 +225,8 @@ const struct route completions_routes[] = {
         .on_request = completions_request,
         .on_ready = completions_answer,
         .on_room = completions_answer,
-        .on_second = completions_second,
-        .on_cut = completions_cut,
+        .on_second = generation_clock,
+        .on_cut = generation_cut,
         .on_gone = generation_gone,
     },
     {.path = NULL},

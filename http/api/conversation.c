@@ -32,7 +32,6 @@ void conversation_end(struct conversation *c)
 json_t *conversation_add(struct conversation *c, const char *role, struct text content)
 {
     json_t *message = json_object();
-
     json_object_set_new(message, "role", json_string(role));
     json_object_set_new(message, "content", json_string_of(content));
     json_array_append_new(c->messages, message);
@@ -45,7 +44,6 @@ static json_t *arguments_of(struct conversation *c, const struct tool_call *call
 {
     json_t *value = NULL;
     struct error err;
-
     if (call->arguments)
         return json_incref((json_t *)call->arguments); // shared, never written
     if (call->arguments_text.bytes == 0)
@@ -64,7 +62,6 @@ void conversation_add_call(struct conversation *c, json_t *message, const struct
 {
     json_t *calls = json_object_get(message, "tool_calls");
     json_t *function = json_object(), *entry = json_object(), *known = json_object();
-
     if (!calls) {
         calls = json_array();
         json_object_set_new(message, "tool_calls", calls);
@@ -75,7 +72,6 @@ void conversation_add_call(struct conversation *c, json_t *message, const struct
     json_object_set_new(entry, "type", json_string("function"));
     json_object_set_new(entry, "function", function);
     json_array_append_new(calls, entry);
-
     json_object_set_new(known, "name", json_string_of(call->name));
     json_object_set_new(known, "answered", json_false());
     json_object_setn_new(c->calls, call->id.at, call->id.bytes, known);
@@ -87,7 +83,6 @@ void conversation_add_result(struct conversation *c, struct fields *f,
 {
     struct text shown = text_head(result->id, 64);
     json_t *known = json_object_getn(c->calls, result->id.at, result->id.bytes);
-
     if (!known) {
         fields_fail(f, HTTP_INVALID_VALUE, result->path,
                     "must name a tool call of an earlier assistant message; '%.*s' is none",
@@ -126,7 +121,6 @@ static size_t run_join(struct conversation *c, size_t at)
     json_t *first = json_array_get(c->messages, at);
     size_t n = json_array_size(c->messages), end = at + 1;
     struct json_buffer joined = {0};
-
     json_put_raw(&joined, json_text(json_object_get(first, "content")));
     for (; end < n && neighbours_join(first, json_array_get(c->messages, end)); end++) {
         struct text more = json_text(json_object_get(json_array_get(c->messages, end), "content"));
@@ -144,7 +138,6 @@ static size_t run_join(struct conversation *c, size_t at)
 static void merge_from(struct conversation *c, size_t from)
 {
     json_t *merged = json_array();
-
     for (size_t at = 0; at < json_array_size(c->messages);) {
         size_t end = at < from ? at + 1 : run_join(c, at);
         json_array_append(merged, json_array_get(c->messages, at));
@@ -162,7 +155,6 @@ void conversation_merge(struct conversation *c)
 void conversation_join_tail(struct conversation *c)
 {
     size_t from = json_array_size(c->messages);
-
     while (from > 0 && role_is(json_array_get(c->messages, from - 1), "assistant"))
         from--;
     merge_from(c, from);
@@ -182,7 +174,6 @@ void conversation_settle_system(struct conversation *c, const struct chat_templa
     json_t *rest;
     size_t i;
     json_t *message;
-
     if (!system_is_inside(c) || chat_template_takes_system_inside(chat))
         return;
     rest = json_array();
@@ -210,7 +201,6 @@ void conversation_wrap_arguments(struct conversation *c)
 {
     size_t i, k;
     json_t *message, *call;
-
     json_array_foreach(c->messages, i, message)
     {
         json_array_foreach(json_object_get(message, "tool_calls"), k, call)

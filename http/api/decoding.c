@@ -55,7 +55,6 @@ void decoding_read_sampling(struct generation *g, double temperature_max, int64_
     double temperature = own && !isnan(facts->default_temperature) ? facts->default_temperature : 1;
     double top_p = own && !isnan(facts->default_top_p) ? facts->default_top_p : 1;
     int64_t top_k = own && facts->default_top_k > 0 ? facts->default_top_k : 0;
-
     temperature =
         fields_number(f, "temperature", (struct number_range){0, temperature_max, temperature});
     top_p = fields_number(f, "top_p", (struct number_range){0, 1, top_p});
@@ -75,7 +74,6 @@ static void stop_add(struct generation *g, const json_t *value, const char *path
 {
     struct fields *f = &g->call.fields;
     struct text string = json_text(value);
-
     if (!string.at) {
         fields_fail(f, HTTP_INVALID_TYPE, path, "must be a string");
     } else if (string.bytes > STOP_BYTES_MAX) {
@@ -94,7 +92,6 @@ void decoding_read_stops(struct generation *g, const char *name, bool string_all
     struct fields *f = &g->call.fields;
     const json_t *value = fields_get(f, name);
     size_t n = json_array_size(value);
-
     if (!value)
         return;
     if (string_allowed && json_is_string(value)) {
@@ -114,7 +111,6 @@ void decoding_read_stops(struct generation *g, const char *name, bool string_all
 static void stream_read(struct generation *g)
 {
     const json_t *options = fields_get(&g->call.fields, "stream_options");
-
     g->stream = fields_bool(&g->call.fields, "stream", false);
     g->include_usage = json_is_true(json_object_get(options, "include_usage"));
     g->continuous_usage =
@@ -131,7 +127,6 @@ static void penalties_read(struct generation *g)
     struct sampling *s = &g->submit.sampling;
     const char *name =
         fields_get(f, "repetition_penalty") ? "repetition_penalty" : "repeat_penalty";
-
     s->presence = (float)fields_number(f, "presence_penalty", (struct number_range){-2, 2, 0});
     s->frequency = (float)fields_number(f, "frequency_penalty", (struct number_range){-2, 2, 0});
     double repetition = fields_number(f, name, (struct number_range){0, 2, 1});
@@ -149,7 +144,6 @@ static uint32_t vocab_of(const struct generation *g)
 static bool id_parse(struct text digits, uint32_t vocab, int32_t *out)
 {
     uint64_t id = 0;
-
     if (digits.bytes == 0 || digits.bytes > 10 || (digits.bytes > 1 && digits.at[0] == '0'))
         return false;
     for (size_t i = 0; i < digits.bytes; i++) {
@@ -168,7 +162,6 @@ static void bias_read(struct generation *g)
     size_t count = json_object_size(value), bytes;
     const char *name;
     json_t *each;
-
     if (value && !json_is_object(value)) {
         fields_fail(f, HTTP_INVALID_TYPE, "logit_bias", "must be an object");
     } else if (count > BIAS_MAX) {
@@ -206,7 +199,6 @@ static void stop_ids_read(struct generation *g)
     struct fields *f = &g->call.fields;
     const json_t *value = fields_get(f, "stop_token_ids");
     size_t count = json_array_size(value);
-
     if (value && !json_is_array(value)) {
         fields_fail(f, HTTP_INVALID_TYPE, "stop_token_ids", "must be an array of token ids");
     } else if (count > REQUEST_STOP_IDS_MAX) {
@@ -237,7 +229,6 @@ static void end_read(struct generation *g, uint32_t tokens_max)
 {
     struct fields *f = &g->call.fields;
     int64_t most = tokens_max > 0 ? tokens_max : UINT32_MAX;
-
     g->submit.max_tokens = tokens_max;
     g->options.stops_from =
         (uint32_t)fields_integer(f, "min_tokens", (struct integer_range){0, most, 0});
@@ -252,7 +243,6 @@ static void end_read(struct generation *g, uint32_t tokens_max)
 void decoding_read(struct generation *g, uint32_t tokens_max)
 {
     struct fields *f = &g->call.fields;
-
     decoding_read_sampling(g, 2, -1);
     int64_t seed = fields_integer(f, "seed", (struct integer_range){INT64_MIN, INT64_MAX, 0});
     if (fields_get(f, "seed"))

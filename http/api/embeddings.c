@@ -69,7 +69,6 @@ static void truncate_read(struct embeddings *e)
     uint32_t window = e->pooled.call.model->facts->max_model_len;
     int64_t limit =
         fields_integer(f, "truncate_prompt_tokens", (struct integer_range){-1, INT64_MAX, 0});
-
     e->inputs.token_max = window;
     e->inputs.truncate = fields_bool(f, "truncate", false);
     if (!fields_get(f, "truncate_prompt_tokens"))
@@ -85,7 +84,6 @@ static void dimensions_read(struct embeddings *e)
     struct fields *f = &e->pooled.call.fields;
     uint32_t native = e->pooled.call.model->facts->output_width;
     int64_t wanted = fields_integer(f, "dimensions", (struct integer_range){1, native, native});
-
     if (!f->failed && wanted != native) {
         fields_fail(f, HTTP_UNSUPPORTED_VALUE, "dimensions",
                     "must be %u or absent: the vectors of this model cannot be shortened", native);
@@ -95,7 +93,6 @@ static void dimensions_read(struct embeddings *e)
 static void embeddings_read(struct embeddings *e)
 {
     struct fields *f = &e->pooled.call.fields;
-
     if (!call_model(&e->pooled.call, MODEL_EMBEDDER, &embeddings_rules))
         return;
     e->inputs = (struct inputs){.call = &e->pooled.call, .field = "input", .count_max = INPUTS_MAX};
@@ -112,7 +109,6 @@ static void embeddings_read(struct embeddings *e)
 static void embeddings_prepare(struct exchange *x)
 {
     struct embeddings *e = call_begin(x, sizeof *e);
-
     embeddings_read(e);
     call_body_end(&e->pooled.call);
 }
@@ -142,7 +138,6 @@ static bool values_take(struct embeddings *e)
     uint32_t width = model->facts->output_width;
     size_t row_bytes = (size_t)width * sizeof(float);
     float *values = arena_take(exchange_arena(e->pooled.call.exchange), v->count * row_bytes);
-
     if (!values)
         return false;
     for (uint32_t i = 0; i < v->count; i++)
@@ -158,7 +153,6 @@ static bool values_take(struct embeddings *e)
 static void answer_whole(struct embeddings *e)
 {
     struct json_buffer out = {0};
-
     while (vectors_put(&e->vectors, &out)) {
     }
     exchange_reply(e->pooled.call.exchange, 200, text_span(out.at, out.bytes));
@@ -169,7 +163,6 @@ static void answer_continue(struct exchange *x)
 {
     struct embeddings *e = exchange_state(x);
     bool more = !e->vectors.ended;
-
     while (more && exchange_room(x) >= VECTORS_PIECE_MAX) {
         e->piece.bytes = 0;
         more = vectors_put(&e->vectors, &e->piece);
@@ -195,7 +188,6 @@ static bool answer_failed(struct embeddings *e)
 static void answer_measure(struct exchange *x)
 {
     struct embeddings *e = exchange_state(x);
-
     e->taken = values_take(e);
     e->valid = e->taken && vectors_valid(&e->vectors);
     e->length = e->valid ? vectors_length(&e->vectors, exchange_slice(x)) : 0;
@@ -204,7 +196,6 @@ static void answer_measure(struct exchange *x)
 static void answer_begin(struct exchange *x)
 {
     struct embeddings *e = exchange_state(x);
-
     pooled_close(&e->pooled); // also if the client has left: the last event was read
     if (!exchange_gone(x) && !answer_failed(e)) {
         exchange_reply_begin(x, 200, e->length);
@@ -222,7 +213,6 @@ static uint64_t answer_bytes(const struct embeddings *e)
 static void embeddings_ready(struct exchange *x)
 {
     struct embeddings *e = exchange_state(x);
-
     if (!pooled_done(&e->pooled))
         return;
     if ((size_t)e->vectors.count * e->pooled.call.model->facts->output_width > WHOLE_VALUES_MAX) {
@@ -241,15 +231,13 @@ static void embeddings_ready(struct exchange *x)
 static void embeddings_room(struct exchange *x)
 {
     struct embeddings *e = exchange_state(x);
-
-    if (e && exchange_streaming(x) && !e->vectors.ended)
+    if (e && exchange_answered(x) && !e->vectors.ended)
         answer_continue(x);
 }
 
 static void embeddings_gone(struct exchange *x)
 {
     struct embeddings *e = exchange_state(x);
-
     if (e) {
         pooled_gone(&e->pooled);
         json_buffer_free(&e->piece);

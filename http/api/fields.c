@@ -35,7 +35,6 @@ static void failure_set(struct fields *f, enum http_error error, const char *pat
 {
     struct text copy = arena_copy(f->arena, text_of(message));
     struct text param = path ? arena_copy(f->arena, text_of(path)) : (struct text){0};
-
     f->failed = true;
     f->failure = (struct http_failure){
         .error = error,
@@ -56,7 +55,6 @@ void fields_fail_plain(struct fields *f, enum http_error error, const char *path
 {
     char message[MESSAGE_MAX + 1];
     va_list args;
-
     if (f->failed)
         return;
     va_start(args, format);
@@ -69,7 +67,6 @@ void fields_fail(struct fields *f, enum http_error error, const char *path, cons
 {
     char message[MESSAGE_MAX + 1], shown[256];
     va_list args;
-
     if (f->failed)
         return;
     path_put(shown, sizeof shown, path, f->shape);
@@ -105,7 +102,6 @@ const char *fields_path(struct fields *f, const char *format, ...)
 {
     char *path = f->paths[f->path_next++ % (sizeof f->paths / sizeof f->paths[0])];
     va_list args;
-
     va_start(args, format);
     cut_text(path, FIELD_PATH_MAX, vsnprintf(path, FIELD_PATH_MAX, format, args));
     va_end(args);
@@ -115,7 +111,6 @@ const char *fields_path(struct fields *f, const char *format, ...)
 struct field_path fields_path_keep(const char *path)
 {
     struct field_path kept;
-
     snprintf(kept.at, sizeof kept.at, "%s", path);
     return kept;
 }
@@ -141,7 +136,6 @@ const json_t *fields_get(const struct fields *f, const char *name)
 const json_t *fields_get_required(struct fields *f, const char *name)
 {
     const json_t *value = fields_get(f, name);
-
     if (!value)
         fields_fail(f, HTTP_MISSING_FIELD, name, "is required");
     return value;
@@ -150,7 +144,6 @@ const json_t *fields_get_required(struct fields *f, const char *name)
 void fields_require_type(struct fields *f, const char *name)
 {
     const json_t *value = fields_get(f, name);
-
     if (value && !json_member(value, "type"))
         fields_fail(f, HTTP_MISSING_FIELD, fields_path(f, "%s.type", name), "is required");
 }
@@ -158,7 +151,6 @@ void fields_require_type(struct fields *f, const char *name)
 bool fields_bool(struct fields *f, const char *name, bool fallback)
 {
     const json_t *value = fields_get(f, name);
-
     if (!value)
         return fallback;
     if (!json_is_boolean(value)) {
@@ -171,7 +163,6 @@ bool fields_bool(struct fields *f, const char *name, bool fallback)
 double fields_number(struct fields *f, const char *name, struct number_range range)
 {
     const json_t *value = fields_get(f, name);
-
     if (!value)
         return range.fallback;
     if (!json_is_number(value)) {
@@ -191,7 +182,6 @@ int64_t fields_integer(struct fields *f, const char *name, struct integer_range 
 {
     const json_t *value = fields_get(f, name);
     int64_t number;
-
     if (!value)
         return range.fallback;
     if (!json_is_number(value) || !json_integer_exact(value, &number)) {
@@ -220,7 +210,6 @@ uint32_t fields_count(struct fields *f, const char *name, uint32_t fallback)
 struct text fields_string(struct fields *f, const char *name)
 {
     const json_t *value = fields_get(f, name);
-
     if (value && !json_is_string(value)) {
         fields_fail(f, HTTP_INVALID_TYPE, name, "must be a string");
         return (struct text){0};
@@ -241,7 +230,6 @@ static bool value_passes(const json_t *value, const char *passes)
     json_t *list;
     struct error err;
     bool found = false;
-
     if (!passes)
         return false;
     enum status status = json_parse(&list, text_of(passes), &err);
@@ -255,7 +243,6 @@ static bool value_passes(const json_t *value, const char *passes)
 static bool type_is(const json_t *value, char letter)
 {
     int64_t integer;
-
     switch (letter) {
     case 'b':
         return json_is_boolean(value);
@@ -348,7 +335,6 @@ static void ignored_add(struct fields *f, const char *path, const char *name)
     size_t room = sizeof f->ignored - f->ignored_bytes;
     int n = snprintf(f->ignored + f->ignored_bytes, room, "%s%s%s%s", f->ignored_bytes ? ", " : "",
                      path ? path : "", path ? "." : "", name);
-
     f->ignored_count++;
     if (n > 0 && (size_t)n < room)
         f->ignored_bytes += (uint32_t)n;
@@ -360,7 +346,6 @@ void fields_check_object(struct fields *f, const struct field_rules *rules, cons
     const char *name;
     size_t bytes;
     json_t *value;
-
     // The iterator takes a non-const object; nothing is written.
     json_object_keylen_foreach((json_t *)object, name, bytes, value)
     {

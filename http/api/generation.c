@@ -21,7 +21,6 @@ static const uint64_t idle_after_ns = 10000000000ull; // keep-alive
 static void length_fail(struct generation *g, uint32_t window)
 {
     struct fields *f = &g->call.fields;
-
     fields_fail_length(f, "messages", "messages",
                        &(struct field_length){window, g->prompt_tokens, g->prompt_stopped});
     if (f->shape == SHAPE_MESSAGES && f->failure.prompt_tokens == window) {
@@ -33,7 +32,6 @@ static void length_fail(struct generation *g, uint32_t window)
 static void length_settle(struct generation *g)
 {
     uint32_t window = g->call.model->facts->max_model_len;
-
     if (g->prompt_stopped || g->prompt_tokens >= window) {
         length_fail(g, window);
         return;
@@ -46,7 +44,6 @@ static void length_settle(struct generation *g)
 struct generation *generation_open(struct exchange *x)
 {
     struct generation *g = call_begin(x, sizeof *g);
-
     conversation_begin(&g->conversation, g->call.slice);
     g->submit.choice_count = g->submit.sequence_count = 1;
     return g;
@@ -71,9 +68,10 @@ void generation_tokenize(struct generation *g)
 
 static bool choices_open(struct generation *g)
 {
+    if (g->call.fields.failed)
+        return false;
     struct arena *arena = exchange_arena(g->call.exchange);
     bool made = choice_options_open(&g->options, arena, g->call.model->tokenizer);
-
     g->choice_count = submit_choices(&g->submit);
     g->choices = arena_take_zeroed(arena, g->choice_count, sizeof *g->choices);
     made = made && g->choices;
@@ -82,22 +80,22 @@ static bool choices_open(struct generation *g)
     return made;
 }
 
-static bool answer_begin(struct generation *g, const char *id_prefix)
+bool generation_begin(struct generation *g, const char *id_prefix)
 {
+    if (g->call.fields.failed)
+        return false;
     g->created = (int64_t)time(NULL);
     g->id = id_make(exchange_arena(g->call.exchange), id_prefix);
     return g->id.at && choices_open(g);
 }
 
-void generation_submit(struct generation *g, const char *id_prefix,
-                       bool (*begin)(struct generation *g))
+void generation_submit(struct generation *g, bool begun)
 {
     struct call *call = &g->call;
     uint32_t start[2] = {0, g->prompt_tokens};
-
     if (call_failed(call))
         return;
-    if (!answer_begin(g, id_prefix) || (begin && !begin(g))) {
+    if (!begun) {
         call_fail(call, HTTP_TOO_LARGE, "the request needs more memory than one request may take");
         return;
     }
@@ -156,7 +154,6 @@ static void event_take(struct generation *g, const struct token_event *event,
     struct choice *c = &g->choices[event->choice];
     bool was_over = c->over;
     size_t before = choice_pending(c);
-
     choice_take(c, &g->options, event, tops);
     g->pending += choice_pending(c) - before;
     g->over = g->over || (event->flags & EVENT_LAST);
@@ -183,7 +180,6 @@ static void request_end(struct generation *g)
 {
     struct exchange *x = g->call.exchange;
     struct request_facts facts;
-
     request_facts_get(g->request, &facts);
     g->cached_tokens = facts.cached_tokens;
     g->request = NULL;
@@ -200,7 +196,6 @@ static void events_read(struct generation *g)
     struct token_top tops[TOP_LOGPROBS_MAX];
     uint32_t before = generation_output(g);
     bool room = !g->begun || exchange_room(x) >= ROOM_MIN;
-
     while (room && !g->over && (!g->stream || g->pending < DELTA_BYTES_MAX) &&
            port_next(g->port, g->request, &event, tops))
         event_take(g, &event, tops);
@@ -222,7 +217,6 @@ static bool begins_now(const struct generation *g)
 static void stream_begin(struct generation *g)
 {
     struct request_facts facts;
-
     if (g->request && generation_output(g) > 0) { // the cache was asked before the first token
         request_facts_get(g->request, &facts);
         g->cached_tokens = facts.cached_tokens;
@@ -282,7 +276,6 @@ void generation_send(struct generation *g, enum generation_step step, struct jso
 {
     struct exchange *x = g->call.exchange;
     struct text bytes = text_span(out->at, out->bytes);
-
     if (step == STEP_WHOLE)
         exchange_reply(x, 200, bytes);
     else if (bytes.bytes > 0)
@@ -304,8 +297,9 @@ void generation_send(struct generation *g, enum generation_step step, struct jso
     out->bytes = 0;
 }
 
-void generation_clock(struct generation *g, uint64_t now_ns)
+void generation_clock(struct exchange *x, uint64_t now_ns)
 {
+    struct generation *g = exchange_state(x);
     if (!g || !g->request || !g->stream)
         return;
     g->second_ns = now_ns;
@@ -314,8 +308,9 @@ void generation_clock(struct generation *g, uint64_t now_ns)
                   exchange_room(g->call.exchange) >= ROOM_MIN;
 }
 
-void generation_cut(struct generation *g, const struct http_failure *failure)
+void generation_cut(struct exchange *x, const struct http_failure *failure)
 {
+    struct generation *g = exchange_state(x);
     g->cut = true;
     g->failure = *failure;
 }
@@ -323,7 +318,6 @@ void generation_cut(struct generation *g, const struct http_failure *failure)
 void generation_gone(struct exchange *x)
 {
     struct generation *g = exchange_state(x);
-
     if (g && g->request) {
         for (uint32_t i = 0; i < g->choice_count; i++)
             counters_gone(x, g->choices[i].output_tokens);

@@ -3,8 +3,9 @@
 // exchange's arena.
 //
 //   on_prepare  generation_open, the fields, generation_tokenize     loop or text worker
-//   on_request  generation_submit                                    from here on the loop
-//   on_ready, on_room, on_second   generation_next, generation_send, until STEP_WAIT
+//   on_request  generation_begin, generation_submit                  from here on the loop
+//   on_second, on_cut   generation_clock, generation_cut; on_ready follows
+//   on_ready, on_room   generation_next, generation_send, until STEP_WAIT
 //   on_gone     generation_gone
 #pragma once
 
@@ -73,10 +74,11 @@ struct generation *generation_open(struct exchange *x);
 void generation_tokenize(struct generation *g);
 void generation_prepared(struct generation *g); // frees the body where there is no conversation
 
-// on_request: answers a failure, or gives the request to the engine.
-// begin: what the shape makes once there is an id, or NULL; false: the arena is full.
-void generation_submit(struct generation *g, const char *id_prefix,
-                       bool (*begin)(struct generation *g));
+// on_request. generation_begin makes the id and what the answer needs; false: the fields are
+// invalid or the arena is full. generation_submit answers a failure, or gives the request to the
+// engine.
+bool generation_begin(struct generation *g, const char *id_prefix);
+void generation_submit(struct generation *g, bool begun);
 
 // Reads events. Each step but STEP_WAIT is written by the caller and given to generation_send,
 // which empties `out`. g may be NULL: nothing was prepared.
@@ -86,7 +88,7 @@ uint32_t generation_output(const struct generation *g); // tokens of all choices
 void generation_send(struct generation *g, enum generation_step step, struct json_buffer *out);
 
 // About once a second: may bring STEP_BEGIN or STEP_IDLE.
-void generation_clock(struct generation *g, uint64_t now_ns);
+void generation_clock(struct exchange *x, uint64_t now_ns);
 // The server ends the stream: STEP_FAILURE comes next.
-void generation_cut(struct generation *g, const struct http_failure *failure);
+void generation_cut(struct exchange *x, const struct http_failure *failure);
 void generation_gone(struct exchange *x);

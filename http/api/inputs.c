@@ -15,7 +15,6 @@ static void length_fail(struct inputs *in, const char *path, uint32_t tokens, bo
 static void tokens_add(struct inputs *in, const char *path, const int32_t *tokens, uint32_t count)
 {
     struct fields *f = &in->call->fields;
-
     if (count > in->token_max && !in->truncate) {
         length_fail(in, path, count, false);
         return;
@@ -40,7 +39,6 @@ static enum status text_encode(struct inputs *in, struct text text, unsigned fla
     unsigned in_text = in->call->model->special_in_text ? ENCODE_ADDED_TOKENS : ENCODE_PLAIN;
     struct encode_args encode = {
         .text = text, .flags = flags | in_text, .arena = arena, .slice = in->call->slice};
-
     return *tokens ? tokenizer_encode(tokenizer, &encode, *tokens, bound, count, &err)
                    : STATUS_NO_ROOM;
 }
@@ -55,7 +53,6 @@ static uint32_t text_cut(struct inputs *in, struct text text, int32_t *tokens, u
     bool made =
         text_encode(in, text, ENCODE_PLAIN, arena, UINT32_MAX, &own, &own_count) == STATUS_OK;
     uint32_t added = made && count > own_count ? count - own_count : 0;
-
     if (!in->special || added == 0 || added >= in->token_max)
         return in->token_max;
     while (before < added && memcmp(tokens + before, own, own_count * sizeof *own) != 0)
@@ -69,7 +66,6 @@ static void text_add(struct inputs *in, const char *path, struct text text, stru
 {
     struct fields *f = &in->call->fields;
     uint32_t count = 0;
-
     if (text.bytes == 0) {
         fields_fail(f, HTTP_INVALID_VALUE, path, "must not be an empty string");
         return;
@@ -101,7 +97,6 @@ static void ids_add(struct inputs *in, const char *path, const json_t *ids, stru
     uint32_t vocab = model->facts->vocab ? model->facts->vocab : tokenizer_vocab(model->tokenizer);
     size_t n = json_array_size(ids), i;
     json_t *value;
-
     arena_reset(arena);
     int32_t *tokens = arena_take(arena, (n + 1) * sizeof *tokens);
     if (!tokens) {
@@ -133,7 +128,6 @@ static void inputs_add(struct inputs *in, const json_t *input, struct arena *are
     bool strings = json_is_string(json_array_get(input, 0));
     size_t i;
     json_t *value;
-
     json_array_foreach(input, i, value)
     {
         const char *path = fields_path(f, "%s[%zu]", in->field, i);
@@ -155,7 +149,6 @@ static bool form_is_right(struct inputs *in, const json_t *input)
     struct fields *f = &in->call->fields;
     const json_t *first = json_array_get(input, 0);
     size_t n = json_array_size(input);
-
     if (!json_is_string(input) && !json_is_array(input)) {
         fields_fail(f, HTTP_INVALID_TYPE, in->field,
                     "must be a string, an array of strings or arrays of token ids");
@@ -176,7 +169,6 @@ void inputs_read(struct inputs *in)
     struct fields *f = &in->call->fields;
     const json_t *input = in->json = fields_get_required(f, in->field);
     bool single = json_is_string(input) || json_is_number(json_array_get(input, 0));
-
     if (f->failed || !form_is_right(in, input))
         return;
     struct arena *arena = arena_create(0, scratch_bytes_max(in->call->info->body.bytes));

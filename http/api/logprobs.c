@@ -16,7 +16,6 @@ static bool room_make(struct logprobs *l)
         arena_grow(l->arena, l->entries, l->max * sizeof *entries, max * sizeof *entries);
     struct token_top *top =
         tops == 0 ? NULL : arena_grow(l->arena, l->tops, l->max * tops, max * tops);
-
     l->lost = !entries || (tops > 0 && !top);
     if (l->lost)
         return false;
@@ -46,7 +45,6 @@ void logprobs_show(struct logprobs *l, uint64_t given)
 void logprobs_sent(struct logprobs *l)
 {
     uint32_t left = l->count - l->visible;
-
     if (l->visible == 0)
         return;
     memmove(l->entries, l->entries + l->visible, left * sizeof *l->entries);
@@ -137,7 +135,6 @@ static void name_put(struct json_buffer *out, struct text bytes)
 static bool repeats(const struct token_top *tops, uint32_t k, const struct tokenizer *tokenizer)
 {
     struct text own = tokenizer_token_bytes(tokenizer, tops[k].token);
-
     for (uint32_t i = 0; i < k; i++)
         if (text_equal(own, tokenizer_token_bytes(tokenizer, tops[i].token)))
             return true;
@@ -152,7 +149,6 @@ static void map_put(const struct logprobs *l, uint32_t at, const struct tokenize
     const struct token_top *tops = tops_of(l, at);
     struct text own = tokenizer_token_bytes(tokenizer, e->token);
     bool there = false, first = true;
-
     json_put_literal(out, "{");
     for (uint32_t k = 0; k < e->top_count; k++) {
         struct text bytes = tokenizer_token_bytes(tokenizer, tops[k].token);

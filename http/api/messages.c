@@ -80,7 +80,6 @@ static void thinking_read(struct generation *g)
     struct fields *f = &g->call.fields;
     const json_t *thinking = fields_get(f, "thinking");
     struct text type = json_text(json_object_get(thinking, "type"));
-
     prompt_variables_read(g, true); // also where the template's own default is on
     if (!thinking)
         return;
@@ -98,7 +97,6 @@ static void thinking_read(struct generation *g)
 static void messages_read(struct generation *g)
 {
     struct fields *f = &g->call.fields;
-
     if (!call_model(&g->call, MODEL_GENERATOR, &messages_rules))
         return;
     decoding_read_sampling(g, 1, 0);
@@ -166,7 +164,6 @@ static void block_open(struct generation *g, struct json_buffer *out)
 static bool version_knows_window(struct text version)
 {
     static const char first[] = "2026-10-21";
-
     if (version.bytes != sizeof first - 1)
         return false;
     for (size_t i = 0; i < version.bytes; i++)
@@ -185,7 +182,6 @@ static void stop_put(const struct generation *g, struct json_buffer *out)
     };
     const struct choice *c = g->choices;
     enum generation_end end = c->end;
-
     if (end == END_WINDOW && !version_knows_window(g->call.info->anthropic_version))
         end = END_LENGTH;
     json_put_format(out, "\"stop_reason\":\"%s\",\"stop_sequence\":", reasons[end]);
@@ -261,14 +257,14 @@ static void messages_put(struct generation *g, enum generation_step step, struct
 static void messages_prepare(struct exchange *x)
 {
     struct generation *g = generation_open(x);
-
     messages_read(g);
     generation_tokenize(g);
 }
 
 static void messages_request(struct exchange *x)
 {
-    generation_submit(exchange_state(x), "msg_", NULL);
+    struct generation *g = exchange_state(x);
+    generation_submit(g, generation_begin(g, "msg_"));
 }
 
 static void messages_answer(struct exchange *x)
@@ -276,7 +272,6 @@ static void messages_answer(struct exchange *x)
     struct generation *g = exchange_state(x);
     struct json_buffer out = {0};
     enum generation_step step;
-
     while ((step = generation_next(g)) != STEP_WAIT) {
         messages_put(g, step, &out);
         generation_send(g, step, &out);
@@ -284,24 +279,11 @@ static void messages_answer(struct exchange *x)
     json_buffer_free(&out);
 }
 
-static void messages_second(struct exchange *x, uint64_t now_ns)
-{
-    generation_clock(exchange_state(x), now_ns);
-    messages_answer(x);
-}
-
-static void messages_cut(struct exchange *x, const struct http_failure *failure)
-{
-    generation_cut(exchange_state(x), failure);
-    messages_answer(x);
-}
-
 // Counting the tokens of a prompt
 
 static void count_prepare(struct exchange *x)
 {
     struct generation *g = generation_open(x);
-
     g->count_only = true;
     messages_read(g);
     generation_tokenize(g);
@@ -310,7 +292,6 @@ static void count_prepare(struct exchange *x)
 static void count_request(struct exchange *x)
 {
     struct generation *g = exchange_state(x);
-
     if (!call_failed(&g->call))
         exchange_reply(x, 200,
                        arena_format(exchange_arena(x), "{\"input_tokens\":%u}", g->prompt_tokens));
@@ -327,8 +308,8 @@ static void count_request(struct exchange *x)
         .on_request = messages_request,                                                            \
         .on_ready = messages_answer,                                                               \
         .on_room = messages_answer,                                                                \
-        .on_second = messages_second,                                                              \
-        .on_cut = messages_cut,                                                                    \
+        .on_second = generation_clock,                                                             \
+        .on_cut = generation_cut,                                                                  \
         .on_gone = generation_gone,                                                                \
     }
 #define COUNT_ROUTE(route_path)                                                                    \

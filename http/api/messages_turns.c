@@ -4,13 +4,13 @@
 
 #include <string.h>
 
-enum turn_role { TURN_USER, TURN_ASSISTANT, TURN_SYSTEM };
+enum message_role { ROLE_USER, ROLE_ASSISTANT, ROLE_SYSTEM };
 
 // One message, gathered block by block.
-struct turn {
+struct message {
     struct conversation *conversation;
     struct fields *fields;
-    enum turn_role role;
+    enum message_role role;
     struct json_buffer text, thinking;
     json_t *calls;   // tool_use blocks (borrowed), in order
     json_t *pending; // ids of the last assistant turn that have no result yet: id -> true
@@ -48,7 +48,6 @@ static struct text block_string(struct fields *f, const json_t *block, const cha
                                 const char *key)
 {
     const json_t *value = json_member(block, key);
-
     if (!json_is_string(value)) {
         fields_fail(f, value ? HTTP_INVALID_TYPE : HTTP_MISSING_FIELD,
                     fields_path(f, "%s.%s", path, key), "must be a string");
@@ -82,7 +81,6 @@ static void result_content(struct json_buffer *out, struct fields *f, const json
     struct field_path base = fields_path_keep(path);
     size_t i;
     json_t *block;
-
     if (!content || json_is_string(content)) {
         json_put_raw(out, json_text(content));
         return;
@@ -105,14 +103,13 @@ static void result_content(struct json_buffer *out, struct fields *f, const json
     }
 }
 
-static void result_read(struct turn *t, const json_t *block, const char *path)
+static void result_read(struct message *t, const json_t *block, const char *path)
 {
     struct fields *f = t->fields;
     struct field_path base = fields_path_keep(path);
     struct json_buffer content = {0};
     const json_t *is_error = json_member(block, "is_error");
     struct tool_result result = {.id = block_string(f, block, path, "tool_use_id")};
-
     if (json_is_true(is_error))
         json_put_literal(&content, "Error: ");
     if (!f->failed) {
@@ -128,10 +125,10 @@ static void result_read(struct turn *t, const json_t *block, const char *path)
     json_buffer_free(&content);
 }
 
-static void assistant_block(struct turn *t, const json_t *block, struct text type, const char *path)
+static void assistant_block(struct message *t, const json_t *block, struct text type,
+                            const char *path)
 {
     struct fields *f = t->fields;
-
     if (text_is(type, "text")) {
         json_put_raw(&t->text, block_string(f, block, path, "text"));
     } else if (text_is(type, "thinking")) {
@@ -150,28 +147,26 @@ static void assistant_block(struct turn *t, const json_t *block, struct text typ
     }
 }
 
-static void block_read(struct turn *t, const json_t *block, const char *path)
+static void block_read(struct message *t, const json_t *block, const char *path)
 {
     struct text type = block_type(t->fields, block, path);
-
     if (t->fields->failed)
         return;
-    if (t->role == TURN_ASSISTANT)
+    if (t->role == ROLE_ASSISTANT)
         assistant_block(t, block, type, path);
     else if (text_is(type, "text"))
         json_put_raw(&t->text, block_string(t->fields, block, path, "text"));
-    else if (t->role == TURN_USER && text_is(type, "tool_result"))
+    else if (t->role == ROLE_USER && text_is(type, "tool_result"))
         result_read(t, block, path);
     else
         refuse_type(t->fields, path, type);
 }
 
-static void turn_content(struct turn *t, const json_t *content, const char *path)
+static void turn_content(struct message *t, const json_t *content, const char *path)
 {
     struct field_path base = fields_path_keep(path);
     size_t i;
     json_t *block;
-
     if (!content) {
         fields_fail(t->fields, HTTP_MISSING_FIELD, path, "is required");
     } else if (json_is_string(content)) {
@@ -188,13 +183,12 @@ static void turn_content(struct turn *t, const json_t *content, const char *path
     }
 }
 
-static void assistant_end(struct turn *t)
+static void assistant_end(struct message *t)
 {
     json_t *message =
         conversation_add(t->conversation, "assistant", text_span(t->text.at, t->text.bytes));
     size_t i;
     json_t *block;
-
     if (t->thinking.bytes > 0) {
         json_object_set_new(message, "reasoning_content",
                             json_string_of(text_span(t->thinking.at, t->thinking.bytes)));
@@ -213,15 +207,14 @@ static void assistant_end(struct turn *t)
 }
 
 // Tool results were added while reading; the turn's text follows them.
-static void turn_end(struct turn *t, bool has_results)
+static void turn_end(struct message *t, bool has_results)
 {
     struct text text = text_span(t->text.at, t->text.bytes);
-
-    if (t->role == TURN_ASSISTANT) {
+    if (t->role == ROLE_ASSISTANT) {
         assistant_end(t);
         return;
     }
-    if (t->role == TURN_SYSTEM) {
+    if (t->role == ROLE_SYSTEM) {
         conversation_add(t->conversation, "system", text);
         return;
     }
@@ -230,10 +223,9 @@ static void turn_end(struct turn *t, bool has_results)
 }
 
 // Before the next assistant turn, and before the answer, every call must have its result.
-static void pending_check(struct turn *t, size_t i)
+static void pending_check(struct message *t, size_t i)
 {
     const char *unanswered = json_object_iter_key(json_object_iter(t->pending));
-
     if (unanswered) {
         struct text shown = text_head(text_of(unanswered), 64);
         fields_fail(t->fields, HTTP_INVALID_VALUE,
@@ -243,15 +235,15 @@ static void pending_check(struct turn *t, size_t i)
     }
 }
 
-static bool role_read(enum turn_role *out, struct text role)
+static bool role_read(enum message_role *out, struct text role)
 {
     static const struct {
         const char *name;
-        enum turn_role role;
+        enum message_role role;
     } roles[] = {
-        {"user", TURN_USER},     {"assistant", TURN_ASSISTANT},
-        {"system", TURN_SYSTEM}, {"ctx", TURN_USER},
-        {"msg", TURN_USER}, // sent by a popular command line client
+        {"user", ROLE_USER},     {"assistant", ROLE_ASSISTANT},
+        {"system", ROLE_SYSTEM}, {"ctx", ROLE_USER},
+        {"msg", ROLE_USER}, // sent by a popular command line client
     };
     for (size_t i = 0; i < sizeof roles / sizeof roles[0]; i++) {
         if (text_is(role, roles[i].name)) {
@@ -262,11 +254,10 @@ static bool role_read(enum turn_role *out, struct text role)
     return false;
 }
 
-static void turn_read(struct turn *t, const json_t *in, size_t i)
+static void turn_read(struct message *t, const json_t *in, size_t i)
 {
     const char *path = fields_path(t->fields, "messages[%zu]", i);
     size_t before = json_array_size(t->conversation->messages);
-
     if (!json_is_object(in)) {
         fields_fail(t->fields, HTTP_INVALID_TYPE, path, "must be an object");
         return;
@@ -281,7 +272,7 @@ static void turn_read(struct turn *t, const json_t *in, size_t i)
     }
     if (t->fields->failed)
         return;
-    if (t->role == TURN_ASSISTANT)
+    if (t->role == ROLE_ASSISTANT)
         pending_check(t, i > 0 ? i - 1 : 0);
     t->text.bytes = t->thinking.bytes = 0;
     json_array_clear(t->calls);
@@ -299,7 +290,6 @@ static void system_read(struct conversation *c, struct fields *f)
     struct json_buffer joined = {0};
     size_t i;
     json_t *block;
-
     if (json_is_string(system))
         json_put_raw(&joined, json_text(system));
     else if (system && !json_is_array(system))
@@ -328,8 +318,7 @@ void messages_turns_read(struct conversation *c, struct fields *f)
 {
     const json_t *messages = fields_get_required(f, "messages");
     size_t n = json_array_size(messages);
-    struct turn t = {.conversation = c, .fields = f};
-
+    struct message t = {.conversation = c, .fields = f};
     if (!f->failed && !json_is_array(messages)) {
         fields_fail(f, HTTP_INVALID_TYPE, "messages", "must be an array");
     } else if (!f->failed && (n == 0 || n > CONVERSATION_MESSAGES_MAX)) {
@@ -346,7 +335,7 @@ void messages_turns_read(struct conversation *c, struct fields *f)
     if (!f->failed) {
         pending_check(&t, n - 1);
         conversation_merge(c);
-        c->continued = t.role == TURN_ASSISTANT;
+        c->continued = t.role == ROLE_ASSISTANT;
     }
     json_decref(t.calls);
     json_decref(t.pending);

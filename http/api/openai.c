@@ -4,7 +4,6 @@
 static void usage_put(const struct generation *g, struct json_buffer *out)
 {
     uint32_t output = generation_output(g);
-
     json_put_format(out,
                     "{\"prompt_tokens\":%u,\"completion_tokens\":%u,\"total_tokens\":%llu,"
                     "\"prompt_tokens_details\":{\"cached_tokens\":%u}",
@@ -37,7 +36,6 @@ const char *openai_finish_reason(const struct choice *c)
 bool openai_chunk_make(struct generation *g, const char *object)
 {
     struct json_buffer chunk = {0};
-
     if (!g->stream)
         return true;
     json_put_literal(&chunk, "data: ");

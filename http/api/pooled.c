@@ -29,7 +29,6 @@ void pooled_gone(struct pooled *p)
 bool pooled_done(struct pooled *p)
 {
     struct token_event event = {0};
-
     if (!p->request)
         return false;
     do {

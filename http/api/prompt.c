@@ -29,7 +29,6 @@ static void effort_read(struct generation *g)
                                          "high", "xhigh",   "max"};
     struct fields *f = &g->call.fields;
     struct text effort = fields_string(f, "reasoning_effort");
-
     if (!effort.at || f->failed)
         return;
     if (text_is(effort, "none")) {
@@ -51,7 +50,6 @@ void prompt_variables_read(struct generation *g, bool thinking_off)
     const json_t *kwargs = fields_get(&g->call.fields, "chat_template_kwargs");
     const char *name;
     json_t *value;
-
     g->variables = json_object();
     if (thinking_off)
         json_object_set_new(g->variables, "enable_thinking", json_false());
@@ -71,7 +69,6 @@ static void mark_put(struct generation *g)
     json_t *last = json_array_get(messages, json_array_size(messages) - 1);
     struct text content = json_text(json_object_get(last, "content"));
     struct json_buffer marked = {0};
-
     if (!text_is(json_text(json_object_get(last, "role")), "assistant") ||
         json_object_get(last, "tool_calls")) {
         fields_fail_plain(f, HTTP_INVALID_VALUE, "messages",
@@ -88,7 +85,6 @@ static enum status prompt_try(struct generation *g, struct error *err)
 {
     const struct served_model *model = g->call.model;
     json_t *variables = g->variables ? json_copy(g->variables) : json_object();
-
     json_object_set(variables, "messages", g->conversation.messages);
     json_object_set_new(variables, "tools", json_null());
     json_object_set_new(variables, "documents", json_null());
@@ -114,7 +110,6 @@ static enum status prompt_try(struct generation *g, struct error *err)
 static void prompt_fail(struct generation *g, enum status status, const struct error *err)
 {
     struct fields *f = &g->call.fields;
-
     if (status == STATUS_REFUSED) {
         fields_fail_plain(f, HTTP_INVALID_VALUE, "messages",
                           "the model's chat template refuses these messages: %s", err->text);
@@ -130,7 +125,6 @@ void prompt_make(struct generation *g)
 {
     struct fields *f = &g->call.fields;
     struct error err;
-
     conversation_settle_system(&g->conversation, g->call.model->chat);
     if (g->conversation.continued) {
         mark_put(g);

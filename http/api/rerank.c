@@ -78,7 +78,6 @@ static void documents_check(struct rerank *r, const json_t *documents)
     struct fields *f = &r->pooled.call.fields;
     size_t n = json_array_size(documents), i;
     json_t *document;
-
     if (!json_is_array(documents)) {
         fields_fail(f, HTTP_INVALID_TYPE, "documents", "must be an array of strings");
     } else if (n == 0) {
@@ -106,7 +105,6 @@ static void input_fail(struct rerank *r, enum status status, const char *path,
                        const struct error *err)
 {
     struct fields *f = &r->pooled.call.fields;
-
     if (status == STATUS_TOO_LARGE)
         fields_fail_plain(f, HTTP_INVALID_VALUE, path, "%s", err->text);
     else
@@ -120,7 +118,6 @@ static void document_add(struct rerank *r, const struct rerank_prompt *prompt, u
     struct rerank_input input;
     struct error err;
     const char *path = fields_path(f, "documents[%u]", i);
-
     arena_reset(arena);
     enum status status = rerank_prompt_encode(prompt, document_text(document), arena, &input, &err);
     if (status != STATUS_OK) {
@@ -165,7 +162,6 @@ static void inputs_make(struct rerank *r, struct text query, const json_t *docum
         .arena = exchange_scratch(call->exchange),
         .slice = call->slice,
     };
-
     enum status status = rerank_prompt_make(&prompt, &args, &err);
     if (status != STATUS_OK) {
         input_fail(r, status, "query", &err);
@@ -190,7 +186,6 @@ static void documents_keep(struct rerank *r, const json_t *documents)
 {
     size_t i;
     json_t *document;
-
     r->documents = json_array();
     json_array_foreach(documents, i, document)
     {
@@ -203,7 +198,6 @@ static struct text query_read(struct rerank *r)
 {
     struct fields *f = &r->pooled.call.fields;
     uint64_t most = (uint64_t)r->pooled.call.model->facts->max_model_len * QUERY_BYTES_PER_TOKEN;
-
     fields_get_required(f, "query");
     struct text query = fields_string(f, "query");
     if (!f->failed && query.bytes == 0) {
@@ -218,7 +212,6 @@ static struct text query_read(struct rerank *r)
 static void rerank_read(struct rerank *r)
 {
     struct fields *f = &r->pooled.call.fields;
-
     if (!call_model(&r->pooled.call, MODEL_RERANKER, &rerank_rules))
         return;
     struct text query = query_read(r);
@@ -241,7 +234,6 @@ static void rerank_read(struct rerank *r)
 static void rerank_prepare(struct exchange *x)
 {
     struct rerank *r = call_begin(x, sizeof *r);
-
     rerank_read(r);
     call_body_end(&r->pooled.call);
 }
@@ -271,7 +263,6 @@ static void rerank_request(struct exchange *x)
 static int ranked_compare(const void *left, const void *right)
 {
     const struct ranked *a = left, *b = right;
-
     if (a->score != b->score)
         return a->score > b->score ? -1 : 1;
     return a->index < b->index ? -1 : 1;
@@ -281,7 +272,6 @@ static int ranked_compare(const void *left, const void *right)
 static bool scores_take(struct rerank *r)
 {
     bool finite = true;
-
     for (uint32_t i = 0; i < r->count; i++) {
         double logit = *request_values(r->pooled.request, i);
         float score = r->raw_scores ? (float)logit : (float)(1 / (1 + exp(-logit)));
@@ -298,7 +288,6 @@ static void answer_write(struct exchange *x)
     struct rerank *r = exchange_state(x);
     struct json_buffer *out = &r->out;
     uint32_t tokens = r->pooled.prompt_tokens;
-
     json_put_literal(out, "{\"id\":");
     json_put_string(out, id_make(exchange_arena(x), "rerank-"));
     json_put_literal(out, ",\"object\":\"list\",\"model\":");
@@ -335,7 +324,6 @@ static void rerank_close(struct rerank *r)
 static void answer_send(struct exchange *x)
 {
     struct rerank *r = exchange_state(x);
-
     exchange_reply(x, 200, text_span(r->out.at, r->out.bytes));
     rerank_close(r);
 }
@@ -345,7 +333,6 @@ static void answer_continue(struct exchange *x)
 {
     struct rerank *r = exchange_state(x);
     size_t room, left = r->out.bytes - r->sent;
-
     while (left > 0 && (room = exchange_room(x)) > 0) {
         size_t bytes = left < room ? left : room;
         exchange_write(x, text_span(r->out.at + r->sent, bytes));
@@ -361,7 +348,6 @@ static void answer_continue(struct exchange *x)
 static void answer_begin(struct exchange *x)
 {
     struct rerank *r = exchange_state(x);
-
     if (!exchange_gone(x)) {
         exchange_reply_begin(x, 200, r->out.bytes);
         answer_continue(x);
@@ -371,7 +357,6 @@ static void answer_begin(struct exchange *x)
 static void rerank_ready(struct exchange *x)
 {
     struct rerank *r = exchange_state(x);
-
     if (!pooled_done(&r->pooled)) {
         if (!r->pooled.request) // a failure was answered: no callback will follow
             rerank_close(r);
@@ -396,15 +381,13 @@ static void rerank_ready(struct exchange *x)
 static void rerank_room(struct exchange *x)
 {
     struct rerank *r = exchange_state(x);
-
-    if (r && exchange_streaming(x) && r->out.bytes > 0)
+    if (r && exchange_answered(x) && r->out.bytes > 0)
         answer_continue(x);
 }
 
 static void rerank_gone(struct exchange *x)
 {
     struct rerank *r = exchange_state(x);
-
     if (r) {
         pooled_gone(&r->pooled);
         rerank_close(r);

@@ -9,7 +9,6 @@ bool stop_scan_init(struct stop_scan *s, const struct stop_strings *strings, str
                     uint32_t piece_max)
 {
     uint32_t max = STOP_BYTES_MAX + piece_max;
-
     *s = (struct stop_scan){.strings = strings, .window_max = max};
     if (strings->count == 0)
         return true;
@@ -26,7 +25,6 @@ static enum here stop_scan_at(const struct stop_scan *s, uint32_t at, uint32_t *
 {
     enum here here = HERE_NOTHING;
     size_t longest = 0;
-
     for (uint32_t i = 0; i < s->strings->count; i++) {
         struct text string = s->strings->strings[i];
         size_t left = s->bytes - at;
@@ -48,7 +46,6 @@ static struct text stop_scan_give(struct stop_scan *s, bool last)
 {
     uint32_t at = 0, which = 0;
     enum here here = HERE_NOTHING;
-
     for (; at < s->bytes; at++) {
         here = stop_scan_at(s, at, &which);
         if (here == HERE_MATCH || (here == HERE_POSSIBLE && !last))

@@ -13,7 +13,6 @@ enum { FLOAT_BYTE_WORK = 12 }; // of a decimal number, in bytes of JSON parsed
 static void value_bytes(unsigned char out[4], float value)
 {
     uint32_t bits;
-
     memcpy(&bits, &value, sizeof bits);
     for (int i = 0; i < 4; i++)
         out[i] = (unsigned char)(bits >> (8 * i));
@@ -26,7 +25,6 @@ static void base64_put(struct json_buffer *out, const float *values, uint32_t co
     unsigned char bytes[4 * BASE64_FLOATS_A_PIECE + 2] = {0};
     char text[(4 * BASE64_FLOATS_A_PIECE + 2) / 3 * 4];
     size_t n = 4 * (size_t)count, written = 0;
-
     for (uint32_t i = 0; i < count; i++)
         value_bytes(bytes + 4 * i, values[i]);
     for (size_t i = 0; i < n; i += 3) {
@@ -62,7 +60,6 @@ bool vectors_put(struct vectors *v, struct json_buffer *out)
     uint32_t most = v->base64 ? BASE64_FLOATS_A_PIECE : FLOATS_A_PIECE;
     uint32_t left = v->width - v->column;
     uint32_t count = left < most ? left : most;
-
     if (!v->begun) {
         v->begun = true;
         json_put_literal(out, "{\"object\":\"list\",\"data\":[");
@@ -95,7 +92,6 @@ uint64_t vectors_length(const struct vectors *v, struct slice *slice)
     struct json_buffer piece = {0};
     uint64_t length = 0;
     bool more = true;
-
     while (more) {
         piece.bytes = 0;
         more = vectors_put(&copy, &piece);
@@ -109,7 +105,6 @@ uint64_t vectors_length(const struct vectors *v, struct slice *slice)
 bool vectors_valid(const struct vectors *v)
 {
     size_t n = (size_t)v->count * v->width;
-
     for (size_t i = 0; i < n; i++)
         if (!isfinite(v->values[i]))
             return false;

@@ -1,3 +1,5 @@
+// What a cgroup leaves of memory and of cores; see cgroups.h. Versions 1 and 2, from the process's
+// own group up to the root of the mount. Any thread, at start.
 #include "kernels/cpu/cgroups.h"
 
 #include <sched.h>

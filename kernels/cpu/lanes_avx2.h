@@ -113,10 +113,6 @@ LANES_INLINE float lanes_top(lanes a)
     q = _mm_max_ss(q, _mm_shuffle_ps(q, q, 1));
     return _mm_cvtss_f32(q);
 }
-LANES_INLINE lanes lanes_sqrt(lanes a)
-{
-    return (lanes){_mm256_sqrt_ps(a.lo), _mm256_sqrt_ps(a.hi)};
-}
 LANES_INLINE lanes lanes_round(lanes a)
 {
     return (lanes){_mm256_round_ps(a.lo, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC),

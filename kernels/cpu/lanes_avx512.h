@@ -94,10 +94,6 @@ LANES_INLINE float lanes_top(lanes a)
 {
     return _mm512_reduce_max_ps(a);
 }
-LANES_INLINE lanes lanes_sqrt(lanes a)
-{
-    return _mm512_sqrt_ps(a);
-}
 LANES_INLINE lanes lanes_round(lanes a)
 {
     return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);

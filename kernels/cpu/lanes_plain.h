@@ -107,13 +107,6 @@ LANES_INLINE lanes lanes_abs(lanes a)
         out.at[i] = fabsf(a.at[i]);
     return out;
 }
-LANES_INLINE lanes lanes_sqrt(lanes a)
-{
-    lanes out;
-    for (int i = 0; i < 16; i++)
-        out.at[i] = sqrtf(a.at[i]);
-    return out;
-}
 LANES_INLINE lanes lanes_if_less(lanes a, lanes b, lanes x, lanes y)
 {
     lanes out;

@@ -9,38 +9,38 @@ static const void *section(const struct prep_args *args, size_t offset)
     return (const char *)args->step + offset;
 }
 
-static void history_apply(const struct prep_args *args, const struct step_admit *admit)
+static void history_apply(const struct prep_args *args, const struct step_newcomer *newcomer)
 {
-    const struct sample_params *p = &admit->params;
+    const struct sample_params *p = &newcomer->params;
     if ((p->flags & SAMPLE_PENALTY) == 0 || p->penalty_row >= args->limits.penalty_rows)
         return;
     uint32_t vocab = args->limits.vocab;
     uint16_t *seen = args->state.penalty + (size_t)p->penalty_row * vocab;
     const int32_t *history = section(args, args->step->layout.history);
-    history += admit->history_at;
+    history += newcomer->history_at;
     memset(seen, 0, vocab * sizeof *seen);
-    for (uint32_t i = 0; i < admit->history_prompt; i++)
+    for (uint32_t i = 0; i < newcomer->history_prompt; i++)
         if ((uint32_t)history[i] < vocab)
             seen[history[i]] |= 0x8000u;
-    for (uint32_t i = 0; i < admit->history_output; i++) {
-        uint32_t token = (uint32_t)history[admit->history_prompt + i];
+    for (uint32_t i = 0; i < newcomer->history_output; i++) {
+        uint32_t token = (uint32_t)history[newcomer->history_prompt + i];
         if (token < vocab && (seen[token] & 0x7FFFu) < 0x7FFFu)
             seen[token]++;
     }
 }
 
-static void admit_apply(const struct prep_args *args, const struct step_admit *admit)
+static void newcomer_apply(const struct prep_args *args, const struct step_newcomer *newcomer)
 {
     const struct slot_state *state = &args->state;
-    uint32_t slot = admit->slot;
-    state->params[slot] = admit->params;
+    uint32_t slot = newcomer->slot;
+    state->params[slot] = newcomer->params;
     state->done[slot] = 0;
     const struct step_bias *bias = section(args, args->step->layout.bias);
     uint32_t most = args->limits.bias_max;
-    uint32_t count = admit->params.bias_count < most ? admit->params.bias_count : most;
+    uint32_t count = newcomer->params.bias_count < most ? newcomer->params.bias_count : most;
     if (count > 0)
-        memcpy(state->bias + (size_t)slot * most, bias + admit->bias_at, count * sizeof *bias);
-    history_apply(args, admit);
+        memcpy(state->bias + (size_t)slot * most, bias + newcomer->bias_at, count * sizeof *bias);
+    history_apply(args, newcomer);
 }
 
 static void row_expand(const struct prep_args *args, const struct step_row *row, uint32_t index)
@@ -77,9 +77,9 @@ enum status cpu_prep(struct stream *stream, const struct prep_args *args)
     if (prep_check(args)[0] != '\0')
         return STATUS_INVALID;
     const struct step_layout *layout = &args->step->layout;
-    const struct step_admit *admits = section(args, layout->admits);
-    for (uint32_t i = 0; i < args->admit_count; i++)
-        admit_apply(args, &admits[i]);
+    const struct step_newcomer *newcomers = section(args, layout->newcomers);
+    for (uint32_t i = 0; i < args->newcomer_count; i++)
+        newcomer_apply(args, &newcomers[i]);
     const struct step_change *changes = section(args, layout->changes);
     for (uint32_t i = 0; i < args->change_count; i++)
         args->state

@@ -18,7 +18,7 @@ static uint32_t key_hash(const struct plan_key *key)
     return hash;
 }
 
-static struct blas_plan *plan_slot(struct blas *blas, const struct plan_key *key)
+static struct blas_plan *plan_place(struct blas *blas, const struct plan_key *key)
 {
     uint32_t i = key_hash(key) % PLANS_MAX;
     while (blas->plan[i].desc && memcmp(&blas->plan[i].key, key, sizeof *key) != 0)
@@ -139,14 +139,14 @@ static struct blas_plan *plan_take(struct stream *stream, const struct plan_key 
                                    const struct gemm_args *args)
 {
     struct blas *blas = stream->blas;
-    struct blas_plan *plan = plan_slot(blas, key);
+    struct blas_plan *plan = plan_place(blas, key);
     if (plan->desc)
         return plan;
     if (blas->plan_count > PLANS_MAX / 2) { // the table must stay half empty: start over
         for (uint32_t i = 0; i < PLANS_MAX; i++)
             plan_close(&blas->plan[i]);
         blas->plan_count = 0;
-        plan = plan_slot(blas, key);
+        plan = plan_place(blas, key);
     }
     plan->key = *key;
     if (!plan_describe(plan) || !bias_set(plan, args) || !blas_choose(stream, plan, args)) {

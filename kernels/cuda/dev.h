@@ -263,12 +263,4 @@ DEV void st_release_sys(uint32_t *p, uint32_t v)
 {
     asm volatile("st.release.sys.global.u32 [%0], %1;\n" ::"l"(p), "r"(v) : "memory");
 }
-
-// Programmatic dependent launch (sm_90); does nothing on sm_80.
-DEV void griddep_wait()
-{
-}
-DEV void griddep_launch()
-{
-}
 #endif

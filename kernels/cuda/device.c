@@ -224,7 +224,7 @@ static struct stream_bytes stream_bytes_of(const struct device *device,
         size_t chunks = (limits->step.vocab + SAMPLE_CHUNK - 1) / SAMPLE_CHUNK;
         bytes.logits = rows * limits->step.vocab * sizeof(float);
         bytes.chunk = rows * chunks * sizeof(struct sample_chunk);
-        bytes.sample = rows * sizeof(struct sample_row);
+        bytes.sample = rows * sizeof(struct sample_decision);
     }
     bytes.blas = device->exact ? 0 : BLAS_WORKSPACE;
     return bytes;

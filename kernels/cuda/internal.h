@@ -51,7 +51,7 @@ struct sample_chunk { // what one block found in its chunk of logits
     float raw_max, raw_sum, max, sum;
     uint32_t best, raw_best, count, bad;
 };
-struct sample_row { // what is decided for a row before the draw
+struct sample_decision { // what is decided for a row before the draw
     float raw_max, raw_log_sum, threshold, temperature;
     uint32_t greedy; // the token, or STEP_NO_ROW: draw
     uint32_t flags;
@@ -70,7 +70,7 @@ struct stream {
     bool capturing;       // a graph is being recorded: grids must not depend on counts
     float *logits;        // [rows][vocab] f32, processed
     struct sample_chunk *chunk;
-    struct sample_row *sample;
+    struct sample_decision *sample;
     void *blas_workspace;
     struct blas *blas;
 };

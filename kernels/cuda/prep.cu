@@ -2,38 +2,38 @@
 // signal kernel that tells the host how far a stream has come.
 #include "kernels/cuda/lane.h"
 
-// One block of 256 an admit: parameters, penalty row (prompt bit 15, output count below it) and
-// bias list of its slot. The blocks after those of the admits apply block-table changes, one thread
-// each. Bound: launch; with penalties vocab * 2 bytes an admit.
+// One block of 256 a newcomer: parameters, penalty row (prompt bit 15, output count below it) and
+// bias list of its slot. The blocks after those of the newcomers apply block-table changes, one
+// thread each. Bound: launch; with penalties vocab * 2 bytes a newcomer.
 static __global__ void __launch_bounds__(256) prep_state(prep_args a)
 {
     const char *record = (const char *)a.step;
     const step_layout &layout = a.step->layout;
-    if (blockIdx.x >= a.admit_count) {
-        uint32_t i = (blockIdx.x - a.admit_count) * 256 + threadIdx.x;
+    if (blockIdx.x >= a.newcomer_count) {
+        uint32_t i = (blockIdx.x - a.newcomer_count) * 256 + threadIdx.x;
         if (i < a.change_count) {
             step_change c = ((const step_change *)(record + layout.changes))[i];
             a.state.block_table[(size_t)c.slot * a.limits.blocks_max + c.index] = c.units;
         }
         return;
     }
-    const step_admit *admit = (const step_admit *)(record + layout.admits) + blockIdx.x;
-    uint32_t slot = admit->slot;
+    const step_newcomer *newcomer = (const step_newcomer *)(record + layout.newcomers) + blockIdx.x;
+    uint32_t slot = newcomer->slot;
     if (threadIdx.x == 0) {
-        a.state.params[slot] = admit->params;
+        a.state.params[slot] = newcomer->params;
         a.state.done[slot] = 0;
     }
-    const step_bias *bias = (const step_bias *)(record + layout.bias) + admit->bias_at;
-    for (uint32_t i = threadIdx.x; i < admit->params.bias_count; i += 256)
+    const step_bias *bias = (const step_bias *)(record + layout.bias) + newcomer->bias_at;
+    for (uint32_t i = threadIdx.x; i < newcomer->params.bias_count; i += 256)
         a.state.bias[(size_t)slot * a.limits.bias_max + i] = bias[i];
-    if (admit->params.penalty_row == STEP_NO_ROW || !(admit->params.flags & SAMPLE_PENALTY))
+    if (newcomer->params.penalty_row == STEP_NO_ROW || !(newcomer->params.flags & SAMPLE_PENALTY))
         return;
-    uint16_t *row = a.state.penalty + (size_t)admit->params.penalty_row * a.limits.vocab;
+    uint16_t *row = a.state.penalty + (size_t)newcomer->params.penalty_row * a.limits.vocab;
     for (uint32_t i = threadIdx.x; i < a.limits.vocab; i += 256)
         row[i] = 0;
     cta_sync();
-    const int32_t *history = (const int32_t *)(record + layout.history) + admit->history_at;
-    uint32_t count = admit->history_prompt + admit->history_output;
+    const int32_t *history = (const int32_t *)(record + layout.history) + newcomer->history_at;
+    uint32_t count = newcomer->history_prompt + newcomer->history_output;
     for (uint32_t i = threadIdx.x; i < count; i += 256) {
         uint32_t token = (uint32_t)history[i];
         if (token >= a.limits.vocab)
@@ -41,7 +41,7 @@ static __global__ void __launch_bounds__(256) prep_state(prep_args a)
         uintptr_t at = (uintptr_t)(row + token);
         uint32_t *word = (uint32_t *)(at & ~(uintptr_t)3);
         uint32_t shift = (uint32_t)(at & 2) * 8;
-        if (i < admit->history_prompt)
+        if (i < newcomer->history_prompt)
             atom_or(word, 0x8000u << shift);
         else
             atom_add(word, 1u << shift);
@@ -99,7 +99,7 @@ static __global__ void __launch_bounds__(32) signal_kernel(signal_args a)
 
 enum status cuda_prep(struct stream *stream, const struct prep_args *args)
 {
-    uint32_t blocks = args->admit_count + divide_up(args->change_count, 256);
+    uint32_t blocks = args->newcomer_count + divide_up(args->change_count, 256);
     if (blocks != 0)
         LAUNCH(prep_state, dim3(blocks), dim3(256), 0, stream->cuda, *args);
     if (args->row_count != 0)

@@ -88,7 +88,7 @@ static __global__ void __launch_bounds__(32) sample_decide(sample_run run)
 {
     const sample_args &a = run.args;
     uint32_t n = blockIdx.x;
-    sample_row row = {0, 0, -INFINITY, 0, NOBODY, 0, {0, 0}};
+    sample_decision row = {0, 0, -INFINITY, 0, NOBODY, 0, {0, 0}};
     uint32_t slot = a.sampled[n].slot;
     if (threadIdx.x != 0)
         return;
@@ -144,7 +144,7 @@ static __global__ void __launch_bounds__(256) sample_draw(sample_run run)
     const sample_args &a = run.args;
     uint32_t n = blockIdx.y, vocab = a.limits.vocab, base = blockIdx.x * SAMPLE_CHUNK;
     uint32_t count = chunk_count(vocab, base);
-    sample_row row = run.row[n];
+    sample_decision row = run.row[n];
     if (row.flags != 0 || row.greedy != NOBODY)
         return;
     const sample_params p = a.state.params[a.sampled[n].slot];
@@ -191,7 +191,7 @@ static __global__ void __launch_bounds__(256) sample_finish(sample_run run)
     SHARED(best_pair, pairs, [8]);
     const sample_args &a = run.args;
     uint32_t n = blockIdx.x, vocab = a.limits.vocab, slot = a.sampled[n].slot;
-    sample_row row = run.row[n];
+    sample_decision row = run.row[n];
     sample_result result = {-1, 0, row.flags, 0};
     if (row.flags != 0) {
         if (threadIdx.x == 0)

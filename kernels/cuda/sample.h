@@ -7,9 +7,9 @@ const uint32_t NOBODY = STEP_NO_ROW; // no token
 
 struct sample_run {
     sample_args args;
-    float *processed;    // [n][vocab]
-    sample_chunk *chunk; // [n][chunks]
-    sample_row *row;     // [n]
+    float *processed;     // [n][vocab]
+    sample_chunk *chunk;  // [n][chunks]
+    sample_decision *row; // [n]
     uint32_t chunks, mask_words;
 };
 

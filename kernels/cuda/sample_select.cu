@@ -19,7 +19,7 @@ static __device__ __forceinline__ uint64_t select_weight(float z, float top, boo
 }
 
 // Counts survivors whose key begins with `prefix` by their next digit.
-static __device__ void select_count(const sample_run &run, const sample_row &row,
+static __device__ void select_count(const sample_run &run, const sample_decision &row,
                                     select_shared *shared, uint32_t prefix, uint32_t shift,
                                     uint32_t bits, bool mass)
 {
@@ -76,7 +76,7 @@ static __device__ void select_digit(select_shared *shared, uint64_t target)
 
 // The greatest value t so that the weight of survivors >= t reaches target (of mass: a share of
 // all).
-static __device__ float select_threshold(const sample_run &run, const sample_row &row,
+static __device__ float select_threshold(const sample_run &run, const sample_decision &row,
                                          select_shared *shared, uint64_t target, float share,
                                          bool mass)
 {
@@ -105,7 +105,7 @@ static __device__ float select_threshold(const sample_run &run, const sample_row
 static __global__ void __launch_bounds__(SELECT_THREADS, 1) sample_select_kernel(sample_run run)
 {
     SHARED(select_shared, shared, [1]);
-    sample_row row = run.row[blockIdx.x];
+    sample_decision row = run.row[blockIdx.x];
     if (row.flags != 0 || row.greedy != NOBODY)
         return;
     const sample_params &p = run.args.state.params[run.args.sampled[blockIdx.x].slot];

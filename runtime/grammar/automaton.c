@@ -291,7 +291,7 @@ static uint32_t *state_slot(struct automaton *a, const uint32_t *items, uint32_t
 {
     uint32_t mask = a->slot_count - 1, i = (uint32_t)intern_hash(items, count) & mask;
     for (; a->slots[i] != 0; i = (i + 1) & mask) {
-        const struct state *s = &a->states[a->slots[i]];
+        const struct automaton_state *s = &a->states[a->slots[i]];
         if (s->count == count && memcmp(a->members + s->first, items, count * sizeof *items) == 0)
             break;
     }
@@ -316,7 +316,7 @@ static uint32_t state_put(struct automaton *a, uint32_t *items, uint32_t count)
     if (a->state_count == a->state_capacity || a->member_capacity - a->member_count < count)
         return STATE_NO_ROOM;
     uint32_t number = a->state_count++;
-    a->states[number] = (struct state){.first = a->member_count, .count = count};
+    a->states[number] = (struct automaton_state){.first = a->member_count, .count = count};
     memcpy(a->members + a->member_count, items, count * sizeof *items);
     a->member_count += count;
     *slot = number;
@@ -332,7 +332,7 @@ uint32_t automaton_start(struct automaton *a)
 // The items that a byte of the class leads to, in scratch; UINT32_MAX: no room.
 static uint32_t members_after(struct automaton *a, uint32_t state, uint32_t class)
 {
-    const struct state *s = &a->states[state];
+    const struct automaton_state *s = &a->states[state];
     uint32_t byte = a->g->class_first[class], count = 0;
     for (uint32_t i = 0; i < s->count; i++)
         if (!item_expand(a, a->members[s->first + i]))
@@ -366,7 +366,7 @@ uint32_t automaton_step_new(struct automaton *a, uint32_t state, uint32_t class)
 
 int automaton_ends(struct automaton *a, uint32_t state)
 {
-    struct state *s = &a->states[state];
+    struct automaton_state *s = &a->states[state];
     if (s->flags & STATE_ENDS_KNOWN)
         return (s->flags & STATE_ENDS) != 0;
     bool ends = false;
@@ -417,7 +417,7 @@ static uint32_t list_near(struct automaton *a, uint32_t item, int far)
 
 uint32_t automaton_near(struct automaton *a, uint32_t state, int far)
 {
-    struct state *s = &a->states[state];
+    struct automaton_state *s = &a->states[state];
     if (s->near[far] != 0)
         return s->near[far];
     for (uint32_t i = 0; i < s->count; i++) {
@@ -435,7 +435,7 @@ uint32_t automaton_near(struct automaton *a, uint32_t state, int far)
 
 void automaton_keep(struct automaton *a, uint32_t state)
 {
-    struct state *s = &a->states[state];
+    struct automaton_state *s = &a->states[state];
     uint32_t count = 0;
     if (state < STATE_FIRST || s->flags & STATE_KEPT)
         return;
@@ -489,7 +489,7 @@ void automaton_compact(struct automaton *a)
     a->pair_count = a->member_count = a->stamp = 0;
     a->state_count = STATE_FIRST;
     for (uint32_t s = STATE_FIRST; s < count; s++) {
-        struct state old = a->states[s];
+        struct automaton_state old = a->states[s];
         a->moved[s] = STATE_DEAD;
         if (!(old.flags & STATE_KEPT))
             continue;

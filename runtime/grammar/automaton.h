@@ -35,7 +35,7 @@ struct pair {
 };
 enum state_flags { STATE_ENDS_KNOWN = 1, STATE_ENDS = 2, STATE_KEPT = 4 };
 #define LOOPS_KNOWN (1ull << 63)
-struct state {
+struct automaton_state {
     uint32_t first, count; // members
     uint32_t flags;
     uint32_t kept, kept_far; // mask.c: where its masks lie; 0: nowhere
@@ -51,7 +51,7 @@ struct automaton {
     uint32_t pair_count, pair_capacity;
     uint32_t *members; // of states
     uint32_t member_count, member_capacity;
-    struct state *states;
+    struct automaton_state *states;
     uint32_t state_count, state_capacity;
     uint32_t *slots; // state number; 0: free
     uint32_t slot_count;

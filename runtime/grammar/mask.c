@@ -130,7 +130,7 @@ static void token_allow(const int32_t *same, int32_t token, uint32_t *words)
 }
 
 // All that follows a node is allowed in the state that it leads to. False: a table is full.
-static bool summary_allows(struct mask_cache *c, const struct trie *trie, uint32_t summary,
+static bool summary_allows(struct mask_cache *c, const struct token_trie *trie, uint32_t summary,
                            uint32_t state, uint32_t *words, bool *all)
 {
     const struct trie_summary *s = &trie->summaries[summary];
@@ -143,7 +143,7 @@ static bool summary_allows(struct mask_cache *c, const struct trie *trie, uint32
 }
 
 // Sets the bits of the tokens of a trie that lead somewhere. False: a table is full.
-static bool trie_walk(struct mask_cache *c, const struct trie *trie, uint32_t state,
+static bool trie_walk(struct mask_cache *c, const struct token_trie *trie, uint32_t state,
                       uint32_t *words)
 {
     const uint8_t *class_of = c->g->class_of;

@@ -9,7 +9,7 @@
 
 enum { STATES_MAX = 50 * 1000, AUTOMATON_BYTES = 48 << 20 };
 
-struct product {
+struct token_product {
     struct grammar_builder *b;
     struct grammar *g[2];
     struct automaton a[2];
@@ -21,7 +21,7 @@ struct product {
     uint8_t *alive; // [states.capacity] may reach an end
 };
 
-static void classes_join(struct product *p)
+static void classes_join(struct token_product *p)
 {
     for (uint32_t byte = 0; byte < 256; byte++) {
         uint32_t c = 0;
@@ -36,7 +36,7 @@ static void classes_join(struct product *p)
 }
 
 // The number + 1 of a pair of states, 0 where it leads nowhere; UINT32_MAX: no room.
-static uint32_t pair_put(struct product *p, uint32_t one, uint32_t other)
+static uint32_t pair_put(struct token_product *p, uint32_t one, uint32_t other)
 {
     if (one == STATE_NO_ROOM || other == STATE_NO_ROOM)
         return UINT32_MAX;
@@ -53,7 +53,7 @@ static uint32_t pair_put(struct product *p, uint32_t one, uint32_t other)
     return number == INTERN_NONE ? UINT32_MAX : number + 1;
 }
 
-static bool pair_ends(struct product *p, uint32_t number)
+static bool pair_ends(struct token_product *p, uint32_t number)
 {
     const uint32_t *pair = p->states.at + 2 * (size_t)number;
     bool one = automaton_ends(&p->a[0], pair[0]) == 1;
@@ -62,7 +62,7 @@ static bool pair_ends(struct product *p, uint32_t number)
 }
 
 // False: a limit was met.
-static bool pairs_walk(struct product *p)
+static bool pairs_walk(struct token_product *p)
 {
     if (pair_put(p, automaton_start(&p->a[0]), automaton_start(&p->a[1])) != 1)
         return false;
@@ -81,7 +81,7 @@ static bool pairs_walk(struct product *p)
 }
 
 // Pairs that can reach an end; later ones are mostly followed by later ones, so few rounds do.
-static bool pairs_find_alive(struct product *p)
+static bool pairs_find_alive(struct token_product *p)
 {
     bool changed = true;
     p->alive = heap_take_zeroed(p->states.count, 1);
@@ -104,7 +104,7 @@ static bool pairs_find_alive(struct product *p)
 }
 
 // The body of a pair's rule: for each pair that follows, the bytes that lead there.
-static uint32_t pair_body(struct product *p, uint32_t number, const uint32_t *refs)
+static uint32_t pair_body(struct token_product *p, uint32_t number, const uint32_t *refs)
 {
     const uint32_t *next = p->next + (size_t)number * p->class_count;
     uint32_t body = pair_ends(p, number) ? GRAMMAR_EMPTY : GRAMMAR_NOTHING;
@@ -124,7 +124,7 @@ static uint32_t pair_body(struct product *p, uint32_t number, const uint32_t *re
     return body;
 }
 
-static uint32_t pairs_rules(struct product *p)
+static uint32_t pairs_rules(struct token_product *p)
 {
     uint32_t count = p->states.count;
     if (!p->alive[0])
@@ -158,7 +158,7 @@ static enum status regular(struct grammar_builder *b, uint32_t e, struct grammar
     return grammar_compile(b, e, out, err);
 }
 
-static uint32_t product_make(struct product *p, enum status *status, struct error *err)
+static uint32_t product_make(struct token_product *p, enum status *status, struct error *err)
 {
     uint32_t result = GRAMMAR_NOTHING;
     p->states.words = 2;
@@ -184,7 +184,7 @@ static uint32_t product_make(struct product *p, enum status *status, struct erro
 static enum status compare(struct grammar_builder *b, uint32_t one, uint32_t other, bool except,
                            uint32_t *out, struct error *err)
 {
-    struct product p = {.b = b, .except = except};
+    struct token_product p = {.b = b, .except = except};
     *out = GRAMMAR_NOTHING;
     enum status status = regular(b, one, &p.g[0], err);
     if (status == STATUS_OK)

@@ -59,7 +59,7 @@ uint32_t byte_sort(uint8_t byte)
 }
 
 // Nodes that much follows get a summary; from the last on, so that sorts below are known.
-static void summaries_build(struct trie *trie)
+static void summaries_build(struct token_trie *trie)
 {
     uint64_t *sorts = heap_take_zeroed(trie->count + 1, sizeof *sorts);
     uint32_t *ends = heap_take((trie->count + 1) * sizeof *ends), ids = 0;
@@ -90,7 +90,7 @@ static void summaries_build(struct trie *trie)
 }
 
 // The tokens in order of their bytes become nodes in preorder.
-static void trie_build(struct vocabulary *v, struct trie *trie, const int32_t *sorted,
+static void trie_build(struct vocabulary *v, struct token_trie *trie, const int32_t *sorted,
                        uint32_t count)
 {
     uint32_t open[VOCABULARY_TOKEN_BYTES_MAX], depth = 0, capacity = 0;

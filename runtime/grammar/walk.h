@@ -39,7 +39,7 @@ struct trie_summary {
     uint64_t sorts;
     uint32_t first, count; // in ids
 };
-struct trie {
+struct token_trie {
     struct trie_node *nodes;
     struct trie_summary *summaries; // [0] is not used
     int32_t *ids;                   // in preorder
@@ -53,7 +53,7 @@ uint32_t byte_sort(uint8_t byte);
 struct vocabulary {
     _Atomic uint32_t owners;
     uint32_t vocab, words;
-    struct trie tries[TOKEN_KINDS];
+    struct token_trie tries[TOKEN_KINDS];
     uint32_t *plain[PLAIN_KINDS]; // [words] tokens of the kind and those before it
     int32_t *same;                // [vocab] another token with the same bytes, or -1
     uint32_t *first;              // [vocab + 1] into text

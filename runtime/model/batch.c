@@ -22,9 +22,9 @@ static void layout(struct batch *batch, const struct step_limits *limits)
     batch->rows = section(&at, limits->rows_max, sizeof(struct batch_row));
     batch->tokens = section(&at, limits->tokens_max, sizeof(int32_t));
     batch->changes = section(&at, limits->changes_max, sizeof(struct batch_change));
-    batch->admits = section(&at, limits->admits_max, sizeof(struct batch_admit));
+    batch->newcomers = section(&at, limits->newcomers_max, sizeof(struct batch_newcomer));
     batch->history = section(&at, limits->history_max, sizeof(int32_t));
-    size_t biases = (size_t)limits->admits_max * limits->bias_max;
+    size_t biases = (size_t)limits->newcomers_max * limits->bias_max;
     batch->bias = section(&at, biases, sizeof(struct step_bias));
     batch->bytes = at;
 }
@@ -48,7 +48,7 @@ void batch_clear(struct batch *batch, uint64_t step)
     batch->row_count = 0;
     batch->token_count = 0;
     batch->change_count = 0;
-    batch->admit_count = 0;
+    batch->newcomer_count = 0;
     batch->history_count = 0;
     batch->bias_count = 0;
     batch->decode_count = 0;

@@ -28,7 +28,7 @@ struct batch_change { // block-table entry: the index-th block of the slot's seq
     uint32_t block;
 };
 
-struct batch_admit { // a sequence that is new on the device, and how it is sampled
+struct batch_newcomer { // a sequence that is new on the device, and how it is sampled
     uint32_t slot;
     uint32_t history_at; // index into `history` (penalties only): prompt tokens, then output tokens
     uint32_t history_prompt;
@@ -39,10 +39,10 @@ struct batch_admit { // a sequence that is new on the device, and how it is samp
 
 struct batch {
     uint64_t step; // number of the step, rising by one
-    uint32_t row_count, token_count, change_count, admit_count, history_count, bias_count;
+    uint32_t row_count, token_count, change_count, newcomer_count, history_count, bias_count;
     uint32_t decode_count;   // rows with BATCH_TOKEN_FED; they come first
     uint32_t computed_count; // sum of q_len
-    size_t rows, tokens, changes, admits, history, bias, bytes; // section offsets, whole size
+    size_t rows, tokens, changes, newcomers, history, bias, bytes; // section offsets, whole size
 };
 
 // batch_init takes 16-byte aligned memory of batch_bytes() bytes.
@@ -65,9 +65,9 @@ static inline struct batch_change *batch_changes(struct batch *b)
     return (struct batch_change *)((char *)b + b->changes); // [changes_max]
 }
 
-static inline struct batch_admit *batch_admits(struct batch *b)
+static inline struct batch_newcomer *batch_newcomers(struct batch *b)
 {
-    return (struct batch_admit *)((char *)b + b->admits); // [admits_max]
+    return (struct batch_newcomer *)((char *)b + b->newcomers); // [newcomers_max]
 }
 
 static inline int32_t *batch_history(struct batch *b)
@@ -77,5 +77,5 @@ static inline int32_t *batch_history(struct batch *b)
 
 static inline struct step_bias *batch_bias(struct batch *b)
 {
-    return (struct step_bias *)((char *)b + b->bias); // [admits_max * bias_max]
+    return (struct step_bias *)((char *)b + b->bias); // [newcomers_max * bias_max]
 }

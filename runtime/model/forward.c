@@ -23,7 +23,7 @@ enum status forward_prep(struct model *model, const struct step *host)
         .limits = model->facts.limits,
         .row_count = host->row_count,
         .token_count = host->token_count,
-        .admit_count = host->admit_count,
+        .newcomer_count = host->newcomer_count,
         .change_count = host->change_count,
         .state = model->slots,
         .token = model_state(model, at->token),
@@ -123,7 +123,7 @@ enum status forward_run(struct model *model, const struct step *host)
     struct forward f = {model, host, model->weights, 0, host->token_count};
     enum status status = list_run(&f, lists->first);
     for (; status == STATUS_OK && f.layer < model->facts.layers; f.layer++) {
-        f.weights = model->weights + layer_slot(f.layer, 0);
+        f.weights = model->weights + layer_weight_index(f.layer, 0);
         status = list_run(&f, lists->layer);
     }
     f.weights = model->weights;

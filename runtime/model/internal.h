@@ -15,10 +15,10 @@
 #include <stdint.h>
 
 enum {
-    MODEL_RING = 3, // steps whose host memory is alive: two in flight, one being read
+    MODEL_HOST_STEPS = 3, // steps whose host memory is alive: two in flight, one being read
     MODEL_GRAPHS_MAX = 64,
-    MODEL_ADMITS_MAX = 32, // new sequences a step
-    MODEL_BIAS_MAX = 1024, // logit_bias entries a request may have
+    MODEL_NEWCOMERS_MAX = 32, // new sequences a step
+    MODEL_BIAS_MAX = 1024,    // logit_bias entries a request may have
 };
 
 enum model_buffer { // activations; T = tokens_max, n = rows_max
@@ -46,7 +46,7 @@ struct model_layout {
     size_t token, position, row_of, type, kv_place, record, masks;
     size_t state_bytes;
     // host-visible
-    size_t records, results, tops, host_values, host_masks; // [MODEL_RING] each
+    size_t records, results, tops, host_values, host_masks; // [MODEL_HOST_STEPS] each
     size_t word;
     size_t record_bytes, results_bytes, tops_bytes, values_bytes, masks_bytes; // of one step
     size_t host_bytes;
@@ -76,7 +76,7 @@ struct model_graph {
     struct graph *graph;
 };
 
-struct model_slot { // host memory of one step of the ring
+struct host_step { // host memory of one step
     struct step *record;
     struct sample_result *results;
     struct sample_top *tops;
@@ -100,10 +100,10 @@ struct model {
     struct step_layout step; // the largest record
     void *weights_memory, *activations, *state, *host, *rope;
     uint64_t weights_bytes;
-    struct weight *weights; // [slots]
+    struct weight *weights; // [weight_list.table_count]
     struct kv_memory kv;
     struct slot_state slots;
-    struct model_slot ring[MODEL_RING];
+    struct host_step host_steps[MODEL_HOST_STEPS];
     uint32_t *word;                        // host-visible: the last step that is done
     uint64_t launched, sampled, collected; // steps, counted from 0
     uint8_t *top_of_slot;                  // [slots_max] top_logprobs of each resident sequence

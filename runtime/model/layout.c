@@ -84,11 +84,11 @@ static void host(struct model_layout *out, const struct model_facts *facts)
     place(&at, sampled ? 0 : rows * facts->output_width, sizeof(float));
     out->values_bytes = at;
     at = 0;
-    out->records = place(&at, MODEL_RING, out->record_bytes);
-    out->results = place(&at, MODEL_RING, out->results_bytes);
-    out->tops = place(&at, MODEL_RING, out->tops_bytes);
-    out->host_values = place(&at, MODEL_RING, out->values_bytes);
-    out->host_masks = place(&at, MODEL_RING, out->masks_bytes);
+    out->records = place(&at, MODEL_HOST_STEPS, out->record_bytes);
+    out->results = place(&at, MODEL_HOST_STEPS, out->results_bytes);
+    out->tops = place(&at, MODEL_HOST_STEPS, out->tops_bytes);
+    out->host_values = place(&at, MODEL_HOST_STEPS, out->values_bytes);
+    out->host_masks = place(&at, MODEL_HOST_STEPS, out->masks_bytes);
     out->word = place(&at, 1, sizeof(uint32_t));
     out->host_bytes = at;
 }

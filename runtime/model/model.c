@@ -4,9 +4,9 @@
 
 #include <string.h>
 
-static struct model_slot *slot_of(struct model *m, uint64_t step)
+static struct host_step *host_step_at(struct model *m, uint64_t n)
 {
-    return &m->ring[step % MODEL_RING];
+    return &m->host_steps[n % MODEL_HOST_STEPS];
 }
 
 // Ops return a status only; the sentence of a device fault comes from the stream's next wait.
@@ -66,20 +66,20 @@ enum status model_launch(struct model *m, struct batch *batch, struct error *err
           "%llu steps in flight, the device takes %u",
           (unsigned long long)(m->launched - m->collected), m->facts.steps_in_flight);
     check(batch->row_count >= 1, "a step without rows");
-    struct model_slot *slot = slot_of(m, m->launched);
+    struct host_step *h = host_step_at(m, m->launched);
     const struct model_graph *graph = graph_for(m, batch);
-    step_build(slot->record, m, batch, graph ? graph->rows : 0);
-    slot->step = batch->step;
-    slot->wanted = slot->record->sampled_count;
-    slot->word = (uint32_t)(m->launched + 1);
-    slot->max_top = m->facts.kind == MODEL_GENERATOR ? top_most(m, batch) : 0;
+    step_build(h->record, m, batch, graph ? graph->rows : 0);
+    h->step = batch->step;
+    h->wanted = h->record->sampled_count;
+    h->word = (uint32_t)(m->launched + 1);
+    h->max_top = m->facts.kind == MODEL_GENERATOR ? top_most(m, batch) : 0;
     if (m->api->turn_take)
         m->api->turn_take(m->stream);
     m->turn = true;
     enum status status =
-        m->api->copy_in(m->stream, model_record(m), slot->record, slot->record->layout.bytes);
+        m->api->copy_in(m->stream, model_record(m), h->record, h->record->layout.bytes);
     if (status == STATUS_OK)
-        status = forward(m, slot->record, graph);
+        status = forward(m, h->record, graph);
     if (status != STATUS_OK) {
         turn_end(m);
         return fault(status, "a forward pass", err);
@@ -88,32 +88,32 @@ enum status model_launch(struct model *m, struct batch *batch, struct error *err
     return STATUS_OK;
 }
 
-static enum status masks_copy(struct model *m, struct model_slot *slot, const uint32_t *masks,
+static enum status masks_copy(struct model *m, struct host_step *h, const uint32_t *masks,
                               uint32_t count)
 {
     if (!masks || count == 0)
         return STATUS_OK;
     check(count <= m->facts.limits.rows_max, "%u masks", count);
     size_t bytes = (size_t)count * ((m->facts.vocab + 31) / 32) * sizeof(uint32_t);
-    memcpy(slot->masks, masks, bytes);
-    return m->api->copy_in(m->stream, model_state(m, m->layout.masks), slot->masks, bytes);
+    memcpy(h->masks, masks, bytes);
+    return m->api->copy_in(m->stream, model_state(m, m->layout.masks), h->masks, bytes);
 }
 
-static enum status tokens_draw(struct model *m, struct model_slot *slot, const uint32_t *masks,
-                               uint32_t count)
+static enum status tokens_sample(struct model *m, struct host_step *h, const uint32_t *masks,
+                                 uint32_t count)
 {
-    enum status status = masks_copy(m, slot, masks, count);
+    enum status status = masks_copy(m, h, masks, count);
     struct sample_args args = {
         .logits = model_act(m, BUFFER_LOGITS),
         .sampled = step_section(model_record(m), m->step.sampled),
         .state = m->slots,
         .masks = masks ? model_state(m, m->layout.masks) : NULL,
-        .result = slot->results,
-        .top = slot->tops,
+        .result = h->results,
+        .top = h->tops,
         .limits = m->facts.limits,
-        .count = slot->wanted,
+        .count = h->wanted,
         .stride = m->facts.vocab,
-        .max_top = slot->max_top,
+        .max_top = h->max_top,
     };
     return status == STATUS_OK ? m->api->ops->sample(m->stream, &args) : status;
 }
@@ -121,15 +121,15 @@ static enum status tokens_draw(struct model *m, struct model_slot *slot, const u
 enum status model_sample(struct model *m, const uint32_t *masks, uint32_t count, struct error *err)
 {
     check(m->launched == m->sampled + 1, "sample without a launch");
-    struct model_slot *slot = slot_of(m, m->sampled);
+    struct host_step *h = host_step_at(m, m->sampled);
     enum status status = STATUS_OK;
-    if (slot->wanted > 0 && m->facts.kind == MODEL_GENERATOR)
-        status = tokens_draw(m, slot, masks, count);
-    else if (slot->wanted > 0)
-        status = m->api->copy_out(m->stream, slot->values, model_act(m, BUFFER_VALUES),
-                                  (size_t)slot->wanted * m->facts.output_width * sizeof(float));
+    if (h->wanted > 0 && m->facts.kind == MODEL_GENERATOR)
+        status = tokens_sample(m, h, masks, count);
+    else if (h->wanted > 0)
+        status = m->api->copy_out(m->stream, h->values, model_act(m, BUFFER_VALUES),
+                                  (size_t)h->wanted * m->facts.output_width * sizeof(float));
     if (status == STATUS_OK)
-        status = m->api->signal(m->stream, m->word, slot->word);
+        status = m->api->signal(m->stream, m->word, h->word);
     turn_end(m);
     if (status != STATUS_OK)
         return fault(status, "sampling", err);
@@ -141,16 +141,16 @@ enum status model_collect(struct model *m, struct model_output *out, uint64_t de
                           struct error *err)
 {
     check(m->collected < m->sampled, "collect without a step");
-    struct model_slot *slot = slot_of(m, m->collected);
-    enum status status = m->api->wait(m->stream, m->word, slot->word, deadline_ns, err);
+    struct host_step *h = host_step_at(m, m->collected);
+    enum status status = m->api->wait(m->stream, m->word, h->word, deadline_ns, err);
     if (status != STATUS_OK)
         return status;
     *out = (struct model_output){
-        .step = slot->step,
-        .count = slot->wanted,
-        .results = slot->results,
-        .tops = slot->tops,
-        .values = slot->values,
+        .step = h->step,
+        .count = h->wanted,
+        .results = h->results,
+        .tops = h->tops,
+        .values = h->values,
     };
     m->collected++;
     return STATUS_OK;
@@ -159,8 +159,8 @@ enum status model_collect(struct model *m, struct model_output *out, uint64_t de
 enum status model_logits(struct model *m, float *out, struct error *err)
 {
     check(m->launched == m->sampled + 1, "logits without a launch");
-    struct model_slot *slot = slot_of(m, m->sampled);
-    size_t bytes = (size_t)slot->wanted * m->facts.vocab * sizeof(float);
+    struct host_step *h = host_step_at(m, m->sampled);
+    size_t bytes = (size_t)h->wanted * m->facts.vocab * sizeof(float);
     void *host = NULL;
     enum status status = m->api->host_take(m->device, &host, bytes + sizeof(uint32_t), err);
     if (status != STATUS_OK)

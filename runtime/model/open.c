@@ -61,8 +61,8 @@ static void places_set(struct model *m)
         .bias = sampled ? model_state(m, at->bias) : NULL,
     };
     char *host = m->host;
-    for (uint32_t i = 0; i < MODEL_RING; i++)
-        m->ring[i] = (struct model_slot){
+    for (uint32_t i = 0; i < MODEL_HOST_STEPS; i++)
+        m->host_steps[i] = (struct host_step){
             .record = (struct step *)(host + at->records + i * at->record_bytes),
             .results = (struct sample_result *)(host + at->results + i * at->results_bytes),
             .tops = (struct sample_top *)(host + at->tops + i * at->tops_bytes),
@@ -113,7 +113,7 @@ static uint32_t bucket_next(uint32_t rows)
 static enum status graph_record(struct model *m, uint32_t rows, struct error *err)
 {
     struct model_graph *made = &m->graphs[m->graph_count];
-    struct step *host = m->ring[0].record;
+    struct step *host = m->host_steps[0].record;
     struct batch *none = heap_take(batch_bytes(&m->facts.limits));
     batch_init(none, &m->facts.limits);
     step_build(host, m, none, rows);
@@ -165,7 +165,7 @@ static struct model *model_new(const struct model_plan *plan, uint64_t kv_bytes)
     m->layout = parts->layout;
     m->step = parts->step;
     m->weights_bytes = parts->weights.bytes;
-    m->weights = heap_take_zeroed(parts->weights.slots, sizeof *m->weights);
+    m->weights = heap_take_zeroed(parts->weights.table_count, sizeof *m->weights);
     m->top_of_slot = heap_take_zeroed(m->facts.limits.slots_max, 1);
     if (m->facts.block_bytes > 0) {
         uint64_t blocks = kv_bytes / m->facts.block_bytes;

@@ -12,7 +12,7 @@
 
 enum { WEIGHT_ALIGNMENT = 256, NAME_MAX_BYTES = 256 };
 
-struct planner {
+struct weight_planner {
     const struct weight_plan_args *args;
     const struct model_config *config;
     struct weight_list *list;
@@ -23,7 +23,7 @@ struct planner {
 
 // The sources of one entry. Names include ".weight" or ".bias".
 struct wanted {
-    uint32_t slot;
+    uint32_t index;
     enum weight_use use;
     enum dtype dtype;
     enum weight_fill fill;
@@ -65,7 +65,7 @@ static const struct tensor *find_any(const struct tensors *tensors, const char *
     return NULL;
 }
 
-static void part_find(struct planner *p, struct weight_part *part, const char *name)
+static void part_find(struct weight_planner *p, struct weight_part *part, const char *name)
 {
     const struct tensor *tensor = find_any(p->args->tensors, name);
     if (!tensor) {
@@ -97,14 +97,14 @@ static void part_find(struct planner *p, struct weight_part *part, const char *n
     part->tensor = tensor;
 }
 
-static struct weight_entry *entry_add(struct planner *p, const struct wanted *wanted)
+static struct weight_entry *entry_add(struct weight_planner *p, const struct wanted *wanted)
 {
     struct weight_entry *entry = &p->list->entries[p->list->count++];
     uint32_t rows = 0;
     for (uint32_t i = 0; i < wanted->part_count; i++)
         rows += wanted->parts[i].rows;
     *entry = (struct weight_entry){
-        .slot = wanted->slot,
+        .index = wanted->index,
         .shape = {wanted->use, wanted->dtype, rows, wanted->k},
         .fill = wanted->fill,
         .part_count = wanted->part_count,
@@ -112,7 +112,7 @@ static struct weight_entry *entry_add(struct planner *p, const struct wanted *wa
     return entry;
 }
 
-static void entry_size(struct planner *p, struct weight_entry *entry)
+static void entry_size(struct weight_planner *p, struct weight_entry *entry)
 {
     entry->bytes = p->args->api->weight_bytes(p->args->device, &entry->shape);
     entry->offset = p->list->bytes;
@@ -123,7 +123,7 @@ static void entry_size(struct planner *p, struct weight_entry *entry)
     p->list->parameter_count += elements;
 }
 
-static void want(struct planner *p, const struct wanted *wanted)
+static void want(struct weight_planner *p, const struct wanted *wanted)
 {
     if (p->status != STATUS_OK)
         return;
@@ -138,15 +138,15 @@ static void want(struct planner *p, const struct wanted *wanted)
     entry_size(p, entry);
 }
 
-static void want_vector(struct planner *p, uint32_t slot, const char *name, uint32_t n,
+static void want_vector(struct weight_planner *p, uint32_t index, const char *name, uint32_t n,
                         enum weight_fill fill)
 {
-    struct wanted wanted = {slot, WEIGHT_VECTOR, DTYPE_F32, fill, 1, 1, {{name, n}}};
+    struct wanted wanted = {index, WEIGHT_VECTOR, DTYPE_F32, fill, 1, 1, {{name, n}}};
     want(p, &wanted);
 }
 
 // out = prefix, the name with the layer's number, tail.
-static void name_make(char out[NAME_MAX_BYTES], const struct planner *p, const char *format,
+static void name_make(char out[NAME_MAX_BYTES], const struct weight_planner *p, const char *format,
                       uint32_t layer, const char *tail)
 {
     const char *hole = strstr(format, "%u");
@@ -168,10 +168,10 @@ struct stacked {
     } parts[3];
 };
 
-static void want_stacked(struct planner *p, uint32_t layer, const struct stacked *s)
+static void want_stacked(struct weight_planner *p, uint32_t layer, const struct stacked *s)
 {
     char names[3][NAME_MAX_BYTES];
-    struct wanted product = {layer_slot(layer, s->kind),
+    struct wanted product = {layer_weight_index(layer, s->kind),
                              WEIGHT_PRODUCT,
                              p->list->dtype,
                              FILL_RANDOM,
@@ -187,7 +187,7 @@ static void want_stacked(struct planner *p, uint32_t layer, const struct stacked
     if (!s->bias)
         return;
     struct wanted bias = product;
-    bias.slot = layer_slot(layer, s->kind) + 1;
+    bias.index = layer_weight_index(layer, s->kind) + 1;
     bias.use = WEIGHT_VECTOR;
     bias.dtype = DTYPE_F32;
     bias.fill = FILL_ZEROS;
@@ -197,19 +197,19 @@ static void want_stacked(struct planner *p, uint32_t layer, const struct stacked
     want(p, &bias);
 }
 
-static void want_layer_norm(struct planner *p, uint32_t layer, enum layer_weight kind,
+static void want_layer_norm(struct weight_planner *p, uint32_t layer, enum layer_weight kind,
                             const char *format)
 {
     char name[NAME_MAX_BYTES];
     name_make(name, p, format, layer, ".weight");
-    want_vector(p, layer_slot(layer, kind), name, p->config->hidden, FILL_ONES);
+    want_vector(p, layer_weight_index(layer, kind), name, p->config->hidden, FILL_ONES);
     if (p->config->arch->family != ARCH_ENCODER)
         return;
     name_make(name, p, format, layer, ".bias");
-    want_vector(p, layer_slot(layer, kind) + 1, name, p->config->hidden, FILL_ZEROS);
+    want_vector(p, layer_weight_index(layer, kind) + 1, name, p->config->hidden, FILL_ZEROS);
 }
 
-static void want_layer(struct planner *p, uint32_t layer)
+static void want_layer(struct weight_planner *p, uint32_t layer)
 {
     const struct model_config *c = p->config;
     const struct arch_names *names = c->arch->names;
@@ -234,24 +234,24 @@ static void want_layer(struct planner *p, uint32_t layer)
     if (c->arch->flags & ARCH_QK_NORM) {
         char name[NAME_MAX_BYTES];
         name_make(name, p, names->q_norm, layer, ".weight");
-        want_vector(p, layer_slot(layer, LAYER_Q_NORM), name, c->head_dim, FILL_ONES);
+        want_vector(p, layer_weight_index(layer, LAYER_Q_NORM), name, c->head_dim, FILL_ONES);
         name_make(name, p, names->k_norm, layer, ".weight");
-        want_vector(p, layer_slot(layer, LAYER_K_NORM), name, c->head_dim, FILL_ONES);
+        want_vector(p, layer_weight_index(layer, LAYER_K_NORM), name, c->head_dim, FILL_ONES);
     }
 }
 
-static void want_table(struct planner *p, uint32_t slot, const char *format, uint32_t rows)
+static void want_table(struct weight_planner *p, uint32_t index, const char *format, uint32_t rows)
 {
     char name[NAME_MAX_BYTES];
     name_make(name, p, format, 0, "");
-    struct wanted wanted = {slot, WEIGHT_ROWS,   p->list->side, FILL_RANDOM, p->config->hidden,
-                            1,    {{name, rows}}};
+    struct wanted wanted = {index, WEIGHT_ROWS,   p->list->side, FILL_RANDOM, p->config->hidden,
+                            1,     {{name, rows}}};
     want(p, &wanted);
 }
 
 // The embedding table, and the head where the model answers with tokens. A checkpoint that ties
 // them may hold either name; where config.json does not say and there is no head, they are tied.
-static void want_embedding(struct planner *p)
+static void want_embedding(struct weight_planner *p)
 {
     const struct model_config *c = p->config;
     const struct tensors *tensors = p->args->tensors;
@@ -280,7 +280,7 @@ static void want_embedding(struct planner *p)
 }
 
 // Qwen3-Reranker's whole head: W[yes] - W[no].
-static void want_answer(struct planner *p)
+static void want_answer(struct weight_planner *p)
 {
     const struct model_config *c = p->config;
     const struct weight_plan_args *args = p->args;
@@ -317,21 +317,21 @@ static void want_answer(struct planner *p)
     entry_size(p, entry);
 }
 
-static void want_linear(struct planner *p, uint32_t slot, const char *name, uint32_t rows,
+static void want_linear(struct weight_planner *p, uint32_t index, const char *name, uint32_t rows,
                         bool bias)
 {
     char full[NAME_MAX_BYTES];
     snprintf(full, sizeof full, "%s.weight", name);
-    struct wanted wanted = {slot, WEIGHT_PRODUCT, p->list->side, FILL_RANDOM, p->config->hidden,
-                            1,    {{full, rows}}};
+    struct wanted wanted = {index, WEIGHT_PRODUCT, p->list->side, FILL_RANDOM, p->config->hidden,
+                            1,     {{full, rows}}};
     want(p, &wanted);
     snprintf(full, sizeof full, "%s.bias", name);
     if (bias)
-        want_vector(p, slot + 1, full, rows, FILL_ZEROS);
+        want_vector(p, index + 1, full, rows, FILL_ZEROS);
 }
 
 // A config.json without labels may belong to a classifier with several of them.
-static void labels_check(struct planner *p, const char *name)
+static void labels_check(struct weight_planner *p, const char *name)
 {
     char weight[NAME_MAX_BYTES];
     snprintf(weight, sizeof weight, "%s.weight", name);
@@ -343,13 +343,13 @@ static void labels_check(struct planner *p, const char *name)
                               p->config->arch->name, tensor->shape[0], weight);
 }
 
-static void want_head(struct planner *p, const char *name, bool bias)
+static void want_head(struct weight_planner *p, const char *name, bool bias)
 {
     labels_check(p, name);
     want_linear(p, WEIGHT_SCORE, name, 1, bias);
 }
 
-static void want_score(struct planner *p)
+static void want_score(struct weight_planner *p)
 {
     char pooler[NAME_MAX_BYTES];
     switch (p->config->arch->head) {
@@ -373,7 +373,7 @@ static void want_score(struct planner *p)
     }
 }
 
-static void want_encoder_ends(struct planner *p)
+static void want_encoder_ends(struct weight_planner *p)
 {
     const struct model_config *c = p->config;
     const struct arch_names *names = c->arch->names;
@@ -387,7 +387,7 @@ static void want_encoder_ends(struct planner *p)
     want_vector(p, WEIGHT_EMBED_NORM_BIAS, name, c->hidden, FILL_ZEROS);
 }
 
-static void prefix_choose(struct planner *p)
+static void prefix_choose(struct weight_planner *p)
 {
     const struct arch_names *names = p->config->arch->names;
     p->prefix = names->prefixes[0];
@@ -404,7 +404,7 @@ static void prefix_choose(struct planner *p)
 }
 
 // The dtype of the first layer's products counts as the checkpoint's.
-static int checkpoint_dtype(const struct planner *p)
+static int checkpoint_dtype(const struct weight_planner *p)
 {
     if (!p->args->tensors)
         return p->config->dtype;
@@ -414,7 +414,7 @@ static int checkpoint_dtype(const struct planner *p)
     return tensor ? tensor->dtype : -1;
 }
 
-static void dtypes_choose(struct planner *p)
+static void dtypes_choose(struct weight_planner *p)
 {
     int stored = checkpoint_dtype(p);
     enum dtype held = stored < 0 ? DTYPE_F32 : (enum dtype)stored;
@@ -439,10 +439,10 @@ enum status weights_plan(struct weight_list *out, const struct weight_plan_args 
                          struct error *err)
 {
     *out = (struct weight_list){.entries = NULL};
-    struct planner p = {.args = args, .config = args->config, .list = out, .err = err};
+    struct weight_planner p = {.args = args, .config = args->config, .list = out, .err = err};
     const struct model_config *c = args->config;
-    out->slots = MODEL_WEIGHT_COUNT + c->layers * LAYER_WEIGHT_COUNT;
-    out->entries = heap_take_zeroed(out->slots, sizeof *out->entries);
+    out->table_count = MODEL_WEIGHT_COUNT + c->layers * LAYER_WEIGHT_COUNT;
+    out->entries = heap_take_zeroed(out->table_count, sizeof *out->entries);
     prefix_choose(&p);
     dtypes_choose(&p);
     want_embedding(&p);

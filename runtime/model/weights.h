@@ -51,7 +51,7 @@ struct weight_part {
 };
 
 struct weight_entry {
-    uint32_t slot; // index into the table that weights_load fills
+    uint32_t index; // index into the table that weights_load fills
     struct weight_shape shape;
     enum weight_fill fill;
     uint32_t part_count;
@@ -64,7 +64,7 @@ struct weight_entry {
 struct weight_list {
     struct weight_entry *entries; // heap
     uint32_t count;
-    uint32_t slots;           // size of the table
+    uint32_t table_count;     // size of the table
     uint64_t bytes;           // device memory of all
     uint64_t load_bytes;      // of all entries as packed, for progress
     uint64_t parameter_count; // of the checkpoint, a tied head counted once
@@ -93,17 +93,17 @@ struct weight_load_args {
     void *context;
 };
 
-// Fills table[list->slots]; a slot without an entry keeps shape.n == 0.
+// Fills table[list->table_count]; an element without an entry keeps shape.n == 0.
 enum status weights_load(struct weight *table, const struct weight_list *list,
                          const struct weight_load_args *args, struct error *err) MUST_USE;
 
-static inline uint32_t layer_slot(uint32_t layer, enum layer_weight kind)
+static inline uint32_t layer_weight_index(uint32_t layer, enum layer_weight kind)
 {
     return MODEL_WEIGHT_COUNT + layer * LAYER_WEIGHT_COUNT + kind;
 }
 
 // The weight, or NULL where the model has none.
-static inline const struct weight *weight_at(const struct weight *table, uint32_t slot)
+static inline const struct weight *weight_at(const struct weight *table, uint32_t index)
 {
-    return table[slot].shape.n > 0 ? &table[slot] : NULL;
+    return table[index].shape.n > 0 ? &table[index] : NULL;
 }

@@ -92,7 +92,7 @@ static enum status put_dummy(struct loader *l, struct weight *weight,
                              const struct weight_entry *entry, const struct weight_part *part)
 {
     struct weight_source source = {NULL, -1, 0, DTYPE_F32, part->rows, part->cols, 0, 0.02f};
-    source.seed = (uint64_t)entry->slot << 32 | part->first_row;
+    source.seed = (uint64_t)entry->index << 32 | part->first_row;
     if (entry->fill != FILL_RANDOM)
         source.map = constants(l, entry->fill);
     return put(l, weight, part->first_row, &source);
@@ -121,10 +121,10 @@ enum status weights_load(struct weight *table, const struct weight_list *list,
                          const struct weight_load_args *args, struct error *err)
 {
     struct loader l = {.args = args, .list = list, .err = err};
-    memset(table, 0, list->slots * sizeof *table);
+    memset(table, 0, list->table_count * sizeof *table);
     enum status status = STATUS_OK;
     for (uint32_t i = 0; status == STATUS_OK && i < list->count; i++)
-        status = entry_load(&l, &table[list->entries[i].slot], &list->entries[i]);
+        status = entry_load(&l, &table[list->entries[i].index], &list->entries[i]);
     heap_give(l.constant[0]);
     heap_give(l.constant[1]);
     return status;

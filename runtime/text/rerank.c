@@ -27,7 +27,6 @@ static enum status encode_most(const struct tokenizer *tokenizer, const struct e
 {
     size_t bytes = args->text.bytes + (args->pair ? args->pair->bytes : 0);
     uint32_t bound = tokenizer_bound(tokenizer, bytes);
-
     bound = bound < most ? bound : most;
     *tokens = arena_take(args->arena, (size_t)bound * sizeof **tokens);
     if (!*tokens)
@@ -72,7 +71,6 @@ static enum status query_measure(struct rerank_prompt *p, struct error *err)
     int32_t *tokens;
     uint32_t count, pair_start = 0;
     struct encode_args in = {.text = args->query, .arena = args->arena, .slice = args->slice};
-
     enum status status = encode(args->tokenizer, &in, &tokens, &count, err);
     if (status == STATUS_OK)
         status = query_check(args, count, err);
@@ -97,7 +95,6 @@ static enum status yes_no_make(struct rerank_prompt *p, struct error *err)
     struct encode_args in = {
         .arena = args->arena, .slice = args->slice, .flags = ENCODE_ADDED_TOKENS};
     int32_t *tokens;
-
     p->head = arena_format(args->arena, "<Instruct>: %.*s\n<Query>: ", (int)instruction.bytes,
                            instruction.at);
     size_t bytes = p->head.bytes + args->query.bytes;
@@ -109,7 +106,6 @@ static enum status yes_no_make(struct rerank_prompt *p, struct error *err)
     memcpy(head + p->head.bytes, args->query.at, args->query.bytes);
     memcpy(head + bytes, "\n<Document>: ", 13);
     p->head = text_span(head, bytes + 13);
-
     in.text = text_of(published_before);
     enum status status = encode(args->tokenizer, &in, &p->before, &p->before_count, err);
     if (status == STATUS_OK) {
@@ -128,7 +124,6 @@ enum status rerank_prompt_make(struct rerank_prompt **out, const struct rerank_a
                                struct error *err)
 {
     struct rerank_prompt *p = arena_take_zeroed(args->arena, 1, sizeof *p);
-
     if (!p)
         return error_set(err, STATUS_NO_ROOM, "no room for the prompt");
     p->args = *args;
@@ -149,7 +144,6 @@ enum status rerank_prompt_make(struct rerank_prompt **out, const struct rerank_a
 static uint32_t document_keep(const struct rerank_prompt *p, uint32_t taken, uint32_t count)
 {
     uint32_t room = p->args.tokens_max > taken ? p->args.tokens_max - taken : 0;
-
     if (p->args.document_max > 0 && p->args.document_max < room)
         room = p->args.document_max;
     return count < room ? count : room;
@@ -173,7 +167,6 @@ static enum status encode_pair(const struct rerank_prompt *p, struct text docume
     uint32_t most = p->args.stop ? p->args.tokens_max : UINT32_MAX;
     enum status status =
         encode_most(p->args.tokenizer, &in, most, &out->tokens, &out->token_count, err);
-
     if (stopped(p, status, 0, out->token_count, out))
         return STATUS_OK;
     if (status != STATUS_OK)
@@ -198,7 +191,6 @@ static enum status encode_yes_no(const struct rerank_prompt *p, struct text docu
     char *joined = arena_take(arena, p->head.bytes + document.bytes + 1);
     int32_t *middle;
     uint32_t count;
-
     if (!joined)
         return error_set(err, STATUS_NO_ROOM, "no room for the document");
     memcpy(joined, p->head.at, p->head.bytes);

@@ -22,7 +22,7 @@ enum {
     THREADS = 4,
     LINES = 5000, // of each thread: more than pipe and ring hold
     PADDING = 60,
-    RING_BYTES = 256 * 1024, // as log.c has it; a record is its text and two bytes
+    QUEUE_BYTES = 256 * 1024, // as log.c has it; a record is its text and two bytes
     PAD_BYTES = 4,
     PADS = 15, // lines of a record that fills the ring
     TRIES = 20,
@@ -328,7 +328,7 @@ static uint64_t brim_dropped(struct seen *seen)
         dprintf(STDERR_FILENO, "pad\n");
     pads_put(1);
     log_flush(50); // the ring is empty, the writer has the line
-    int left = RING_BYTES;
+    int left = QUEUE_BYTES;
     for (; left >= 2 * (PADS * PAD_BYTES + 2); left -= PADS * PAD_BYTES + 2)
         pads_put(PADS);
     int first = (left - 2) / PAD_BYTES / 2, rest = left - 2 - first * PAD_BYTES;

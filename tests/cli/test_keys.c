@@ -18,7 +18,7 @@ static void test_made(void **state)
     unsetenv("WEFT_API_KEY");
     static const char *const loopback[] = {"127.0.0.1", "127.8.9.1", "::1", "localhost"};
     static const char *const open[] = {"0.0.0.0", "::", "10.0.0.1", "example.org"};
-    struct keys a, b;
+    struct serve_keys a, b;
     struct error err;
     for (int i = 0; i < 4; i++) {
         struct serve_settings s = {.host = loopback[i]};
@@ -41,7 +41,7 @@ static void test_given(void **state)
     close(fd);
     const char *given[] = {"k1"};
     struct serve_settings s = {.host = "0.0.0.0", .api_keys = {given, 1}, .api_key_file = path};
-    struct keys keys;
+    struct serve_keys keys;
     struct error err;
     assert_int_equal(keys_collect(&keys, &s, arena, &err), STATUS_OK);
     assert_false(keys.made);
@@ -59,7 +59,7 @@ static void test_given(void **state)
     assert_int_equal(keys_collect(&keys, &s, arena, &err), STATUS_INVALID);
 }
 
-static enum status keys_of_bytes(struct keys *keys, struct arena *room, const char *at,
+static enum status keys_of_bytes(struct serve_keys *keys, struct arena *room, const char *at,
                                  size_t bytes, struct error *err)
 {
     char path[] = "/tmp/weft-keys-XXXXXX";
@@ -76,7 +76,7 @@ static void test_no_text(void **state)
 {
     (void)state;
     static const char *const files[] = {"ab\0cd\nef\n", "abcd\n\0ef\n", "abcdef\n\n\0"};
-    struct keys keys;
+    struct serve_keys keys;
     struct error err;
     for (int i = 0; i < 3; i++) {
         assert_int_equal(keys_of_bytes(&keys, arena, files[i], 9, &err), STATUS_INVALID);
@@ -90,7 +90,7 @@ static void test_bad_line(void **state)
     (void)state;
     static const char *const files[] = {"# one\n\nk3\nk4 \nk5\n", "k1\r\n\r\n#\r\n\xE4\r\n",
                                         "\n\n\na b"};
-    struct keys keys;
+    struct serve_keys keys;
     struct error err;
     for (int i = 0; i < 3; i++) {
         assert_int_equal(keys_of_bytes(&keys, arena, files[i], strlen(files[i]), &err),
@@ -109,7 +109,7 @@ static void test_many(void **state)
     char *text = arena_take(room, COUNT * 6 + 1);
     for (int i = 0; i < COUNT; i++)
         snprintf(text + i * 6, 7, "k%04u\n", (unsigned)i % COUNT);
-    struct keys keys;
+    struct serve_keys keys;
     struct error err;
     assert_int_equal(keys_of_bytes(&keys, room, text, COUNT * 6, &err), STATUS_OK);
     assert_int_equal(keys.list.count, COUNT);
@@ -138,7 +138,7 @@ static void test_wiped(void **state)
     close(fd);
     const char *given[] = {argument};
     struct serve_settings s = {.host = "0.0.0.0", .api_keys = {given, 1}, .api_key_file = path};
-    struct keys keys;
+    struct serve_keys keys;
     struct error err;
     setenv("WEFT_API_KEY", "from-environment", 1);
     const char *environment = getenv("WEFT_API_KEY");
@@ -165,7 +165,7 @@ static void test_order_of_sources(void **state)
     close(fd);
     const char *given[] = {"o1", "o2"};
     struct serve_settings s = {.host = "0.0.0.0", .api_keys = {given, 2}, .api_key_file = path};
-    struct keys keys;
+    struct serve_keys keys;
     struct error err;
     setenv("WEFT_API_KEY", "e", 1);
     assert_int_equal(keys_collect(&keys, &s, arena, &err), STATUS_OK);
@@ -197,7 +197,7 @@ static void test_form_of_a_made_key(void **state)
 {
     (void)state;
     struct serve_settings s = {.host = "localhost"};
-    struct keys keys;
+    struct serve_keys keys;
     struct error err;
     unsetenv("WEFT_API_KEY");
     bool seen_letter[128] = {false};

@@ -67,11 +67,11 @@ static void state_same(struct trial *t, const struct slot_state *device, const s
 
 static void step_admits(struct trial *t, struct step *step, const struct step_limits *l)
 {
-    struct step_admit *admit = step_section(step, step->layout.admits);
+    struct step_newcomer *admit = step_section(step, step->layout.newcomers);
     struct step_bias *bias = step_section(step, step->layout.bias);
     int32_t *history = step_section(step, step->layout.history);
-    step->admit_count = trial_below(t, 4);
-    for (uint32_t i = 0; i < step->admit_count; i++) {
+    step->newcomer_count = trial_below(t, 4);
+    for (uint32_t i = 0; i < step->newcomer_count; i++) {
         struct sample_params *p = &admit[i].params;
         admit[i].slot = 3 * i + trial_below(t, 3);
         admit[i].history_at = step->history_count;
@@ -158,7 +158,7 @@ void try_prep(struct trial *t, enum dtype act)
             .limits = l,
             .row_count = step->row_count,
             .token_count = step->token_count,
-            .admit_count = step->admit_count,
+            .newcomer_count = step->newcomer_count,
             .change_count = step->change_count,
             .state = host,
             .token = trial_heap(t, n * 4),

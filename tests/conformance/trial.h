@@ -3,7 +3,7 @@
 #pragma once
 
 #include "kernels/cpu/internal.h"
-#include "kernels/cpu/twin.h"
+#include "tests/conformance/twin.h"
 #include "kernels/device.h"
 
 enum { TRIAL_PIECES = 512 };

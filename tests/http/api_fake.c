@@ -279,6 +279,7 @@ void fake_room(void)
 void fake_second(uint64_t seconds)
 {
     route->on_second((struct exchange *)&fake, fake.info.started_ns + seconds * 1000000000ull);
+    route->on_ready((struct exchange *)&fake);
 }
 
 void fake_gone(void)
@@ -290,6 +291,7 @@ void fake_gone(void)
 void fake_cut(const struct http_failure *failure)
 {
     route->on_cut((struct exchange *)&fake, failure);
+    route->on_ready((struct exchange *)&fake);
     fake_gone();
 }
 
@@ -435,7 +437,7 @@ void exchange_end(struct exchange *x)
     fake.ended = true;
 }
 
-bool exchange_streaming(const struct exchange *x)
+bool exchange_answered(const struct exchange *x)
 {
     (void)x;
     return fake.streaming;

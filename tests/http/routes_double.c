@@ -44,7 +44,7 @@ static void stream_ready(struct exchange *x)
     if (exchange_gone(x))
         seen.ready_when_gone++;
     while (exchange_room(x) > 0 && port_next(port_of(x), request, &event, NULL)) {
-        if (!exchange_streaming(x))
+        if (!exchange_answered(x))
             exchange_stream_begin(x);
         if (event.flags & EVENT_LAST) {
             exchange_write(x, text_of("data: [DONE]\n\n"));

@@ -83,11 +83,11 @@ static void test_status(void **state)
 {
     (void)state;
     assert_int_equal(exchange_status(&x), 499); // nothing was answered
-    assert_false(exchange_streaming(&x));
+    assert_false(exchange_answered(&x));
     assert_false(exchange_is_stream(&x));
     exchange_reply_begin(&x, 206, 5);
     assert_int_equal(exchange_status(&x), 206);
-    assert_true(exchange_streaming(&x));
+    assert_true(exchange_answered(&x));
     assert_false(exchange_is_stream(&x));
     x.left = true;
     assert_int_equal(exchange_status(&x), 499);

@@ -328,7 +328,7 @@ static void test_two_sides(void **state)
 }
 
 struct standing {
-    struct gate *gate;
+    struct work_gate *gate;
     pthread_t thread;
     bool large;
     _Atomic bool inside;
@@ -342,7 +342,7 @@ static void *stand(void *argument)
     return NULL;
 }
 
-static void stand_begin(struct standing *s, struct gate *gate, bool large, uint32_t waiting)
+static void stand_begin(struct standing *s, struct work_gate *gate, bool large, uint32_t waiting)
 {
     *s = (struct standing){.gate = gate, .large = large};
     assert_int_equal(pthread_create(&s->thread, NULL, stand, s), 0);
@@ -357,7 +357,7 @@ static void stand_begin(struct standing *s, struct gate *gate, bool large, uint3
 static void test_order_at_the_gate(void **state)
 {
     (void)state;
-    struct gate gate;
+    struct work_gate gate;
     struct standing large[2], small[2];
     gate_open(&gate, 2, 1);
     gate_enter(&gate, true);

@@ -1,3 +1,4 @@
+// The tiles of tiles.h.
 #include "tests/kernels/tiles.h"
 
 #include "kernels/cpu/internal.h"

@@ -105,8 +105,8 @@ static void admit(struct rig *rig, const struct rig_sequence *s)
 {
     if (rig->facts->kind != MODEL_GENERATOR)
         return;
-    struct batch_admit *new = &batch_admits(rig->batch)[rig->batch->admit_count++];
-    *new = (struct batch_admit){.slot = s->row};
+    struct batch_newcomer *new = &batch_newcomers(rig->batch)[rig->batch->newcomer_count++];
+    *new = (struct batch_newcomer){.slot = s->row};
     new->params = (struct sample_params){.top_p = 1, .repetition = 1, .penalty_row = STEP_NO_ROW};
 }
 

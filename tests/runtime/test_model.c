@@ -593,7 +593,7 @@ static void test_batch_sections_do_not_overlap(void **state)
                                  .slots_max = 3,
                                  .blocks_max = 5,
                                  .changes_max = 9,
-                                 .admits_max = 2,
+                                 .newcomers_max = 2,
                                  .history_max = 11,
                                  .bias_max = 3,
                                  .vocab = 50};
@@ -606,14 +606,14 @@ static void test_batch_sections_do_not_overlap(void **state)
     memset(batch_rows(b), 1, limits.rows_max * sizeof(struct batch_row));
     memset(batch_tokens(b), 2, limits.tokens_max * sizeof(int32_t));
     memset(batch_changes(b), 3, limits.changes_max * sizeof(struct batch_change));
-    memset(batch_admits(b), 4, limits.admits_max * sizeof(struct batch_admit));
+    memset(batch_newcomers(b), 4, limits.newcomers_max * sizeof(struct batch_newcomer));
     memset(batch_history(b), 5, limits.history_max * sizeof(int32_t));
     memset(batch_bias(b), 6, 2 * limits.bias_max * sizeof(struct step_bias));
     const char *ends[] = {
         (char *)batch_rows(b) + limits.rows_max * sizeof(struct batch_row),
         (char *)batch_tokens(b) + limits.tokens_max * sizeof(int32_t),
         (char *)batch_changes(b) + limits.changes_max * sizeof(struct batch_change),
-        (char *)batch_admits(b) + limits.admits_max * sizeof(struct batch_admit),
+        (char *)batch_newcomers(b) + limits.newcomers_max * sizeof(struct batch_newcomer),
         (char *)batch_history(b) + limits.history_max * sizeof(int32_t),
         (char *)batch_bias(b) + 2 * limits.bias_max * sizeof(struct step_bias),
     };

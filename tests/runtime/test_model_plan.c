@@ -393,11 +393,11 @@ static void state_apart(const struct model_plan *plan)
     assert_true(at->masks_bytes >= masks && at->record_bytes >= plan->parts->step.bytes);
     size_t rows = l->rows_max;
     const struct span host[] = {
-        {"records", at->records, MODEL_RING * at->record_bytes},
-        {"results", at->results, MODEL_RING * at->results_bytes},
-        {"tops", at->tops, MODEL_RING * at->tops_bytes},
-        {"values", at->host_values, MODEL_RING * at->values_bytes},
-        {"masks", at->host_masks, MODEL_RING * at->masks_bytes},
+        {"records", at->records, MODEL_HOST_STEPS * at->record_bytes},
+        {"results", at->results, MODEL_HOST_STEPS * at->results_bytes},
+        {"tops", at->tops, MODEL_HOST_STEPS * at->tops_bytes},
+        {"values", at->host_values, MODEL_HOST_STEPS * at->values_bytes},
+        {"masks", at->host_masks, MODEL_HOST_STEPS * at->masks_bytes},
         {"word", at->word, 4},
     };
     apart(host, COUNT_OF(host), at->host_bytes);
@@ -421,8 +421,8 @@ static void record_apart(const struct model_plan *plan)
         {"rows", at->rows, l->rows_max * sizeof(struct step_row)},
         {"sampled", at->sampled, l->rows_max * sizeof(struct step_sampled)},
         {"changes", at->changes, l->changes_max * sizeof(struct step_change)},
-        {"admits", at->admits, l->admits_max * sizeof(struct step_admit)},
-        {"bias", at->bias, (size_t)l->admits_max * l->bias_max * sizeof(struct step_bias)},
+        {"admits", at->newcomers, l->newcomers_max * sizeof(struct step_newcomer)},
+        {"bias", at->bias, (size_t)l->newcomers_max * l->bias_max * sizeof(struct step_bias)},
         {"private", at->private_part, plan->parts->private_bytes},
         {"history", at->history, l->history_max * sizeof(int32_t)},
         {"tokens", at->tokens, l->tokens_max * sizeof(int32_t)},
@@ -472,7 +472,7 @@ static void test_a_record_is_copied_without_gaps(void **state)
     assert_int_equal(at->bytes, most.private_part); // a plain step of nothing
     step.token_listed = 40;
     step.change_count = 30;
-    step.admit_count = 3;
+    step.newcomer_count = 3;
     step.bias_count = 8;
     step.history_count = 50;
     step_layout_pack(&step, 1000);
@@ -480,7 +480,7 @@ static void test_a_record_is_copied_without_gaps(void **state)
         {"private", at->private_part, 1000},
         {"tokens", at->tokens, 40 * sizeof(int32_t)},
         {"changes", at->changes, 30 * sizeof(struct step_change)},
-        {"admits", at->admits, 3 * sizeof(struct step_admit)},
+        {"admits", at->newcomers, 3 * sizeof(struct step_newcomer)},
         {"bias", at->bias, 8 * sizeof(struct step_bias)},
         {"history", at->history, 50 * sizeof(int32_t)},
     };
@@ -542,8 +542,8 @@ static void test_steps_lie_where_the_layout_says(void **state)
         assert_true(m->kv.block_count == 1 && m->kv.base);
         const struct model_layout *at = &m->layout;
         const char *host = m->host;
-        for (uint32_t k = 0; k < MODEL_RING; k++) {
-            const struct model_slot *slot = &m->ring[k];
+        for (uint32_t k = 0; k < MODEL_HOST_STEPS; k++) {
+            const struct host_step *slot = &m->host_steps[k];
             assert_ptr_equal(slot->record, host + at->records + k * at->record_bytes);
             assert_ptr_equal(slot->results, host + at->results + k * at->results_bytes);
             assert_ptr_equal(slot->tops, host + at->tops + k * at->tops_bytes);
@@ -598,7 +598,7 @@ static void test_answers_of_rerankers_are_two_tokens(void **state)
         struct model_plan *plan = plan_of(&options);
         const struct weight_list *weights = &plan->parts->weights;
         const struct weight_entry *entry = &weights->entries[weights->count - 1];
-        assert_int_equal(entry->slot, WEIGHT_SCORE);
+        assert_int_equal(entry->index, WEIGHT_SCORE);
         assert_int_equal(entry->parts[0].first_row, yes);
         assert_int_equal(entry->parts[1].first_row, 7 - yes);
         model_plan_close(plan);

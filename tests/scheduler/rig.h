@@ -2,7 +2,7 @@
 // alone. One thread plays both sides.
 #pragma once
 
-#include "scheduler/core.h"
+#include "scheduler/internal.h"
 #include "tests/sim/fake.h"
 
 enum { RIG_TOKENS_MAX = 4096 };

@@ -39,7 +39,7 @@ static const uint64_t secret[2] = {0x0706050403020100u, 0x0f0e0d0c0b0a0908u};
 
 static struct prefix_name name_of(const int32_t *tokens, struct hash parent)
 {
-    return (struct prefix_name){prefix_key(secret, &parent, tokens, EACH), parent, tokens, true};
+    return (struct prefix_name){prefix_hash(secret, &parent, tokens, EACH), parent, tokens, true};
 }
 
 // The first reference vector of SipHash-2-4-128, the empty input under the key 00..0f; longer
@@ -131,7 +131,7 @@ static void test_tokens_are_compared(void **state)
     wrong.parent.high++;
     assert_int_equal(prefix_find(&w.blocks, &wrong), BLOCK_NONE);
     struct prefix_name moved = name_of(tokens, (struct hash){2, 1});
-    assert_true(moved.key.low != name.key.low || moved.key.high != name.key.high);
+    assert_true(moved.hash.low != name.hash.low || moved.hash.high != name.hash.high);
 }
 
 static void test_leaving_blocks_are_counted(void **state)

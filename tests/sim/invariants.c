@@ -11,12 +11,12 @@ enum { BLOCKS_MAX = 1024 };
 static void blocks_count(struct sim *sim, uint32_t *refs, uint32_t *leaving)
 {
     struct engine *e = sim->engine;
-    for (uint32_t i = 0; i < e->records_fresh; i++) {
+    for (uint32_t i = 0; i < e->sequences_fresh; i++) {
         const struct sequence *s = &e->sequences[i];
         bool leaves = s->state == SEQUENCE_LEAVING || s->state == SEQUENCE_ENDING;
         bool none = s->state == SEQUENCE_FREE || s->state == SEQUENCE_PARKED ||
                     s->state == SEQUENCE_WAITING;
-        sim_check(sim, !none || s->block_count == 0, "record %u, state %u, has blocks", i,
+        sim_check(sim, !none || s->block_count == 0, "sequence %u, state %u, has blocks", i,
                   s->state);
         for (uint32_t b = 0; b < s->block_count; b++) {
             refs[s->blocks[b]]++;
@@ -36,7 +36,7 @@ static void blocks_hold(struct sim *sim)
     for (uint32_t i = 0; i < blocks->free_count; i++) {
         uint32_t id = blocks->free[i];
         sim_check(sim, !seen[id] && refs[id] == 0, "block %u: free twice or held", id);
-        sim_check(sim, !blocks->block[id].keyed, "block %u: free and keyed", id);
+        sim_check(sim, !blocks->block[id].named, "block %u: free and named", id);
         seen[id] = 1;
     }
     for (uint32_t id = blocks->count ? blocks->newest : BLOCK_NONE; id != BLOCK_NONE;
@@ -62,7 +62,7 @@ static void blocks_hold(struct sim *sim)
               "%u cached, %u come", cached, releasing);
 }
 
-// The links between keyed blocks are counted correctly, and a match that is taken for whole is
+// The links between named blocks are counted correctly, and a match that is taken for whole is
 // whole.
 static void matches_hold(struct sim *sim)
 {
@@ -71,12 +71,12 @@ static void matches_hold(struct sim *sim)
     uint32_t children[BLOCKS_MAX] = {0};
     for (uint32_t id = 0; id < e->blocks.count; id++) {
         uint32_t parent = block[id].parent_id;
-        if (block[id].keyed && block[id].parent_serial != 0 && block[parent].keyed &&
+        if (block[id].named && block[id].parent_serial != 0 && block[parent].named &&
             block[parent].serial == block[id].parent_serial)
             children[parent]++;
     }
     for (uint32_t id = 0; id < e->blocks.count; id++)
-        sim_check(sim, !block[id].keyed || block[id].children == children[id],
+        sim_check(sim, !block[id].named || block[id].children == children[id],
                   "block %u: %u children, %u counted", id, children[id], block[id].children);
     for (uint32_t i = 0; i < e->order_count; i++) {
         const struct sequence *s = e->order[i];
@@ -85,9 +85,9 @@ static void matches_hold(struct sim *sim)
         for (uint32_t k = 0; k < s->match_count; k++) {
             const struct block *b = &block[s->blocks[k]];
             sim_check(sim,
-                      b->keyed && b->ready && b->key.low == s->keys[k].low &&
-                          b->key.high == s->keys[k].high,
-                      "record %u: block %u of its match is another", s->record, k);
+                      b->named && b->ready && b->hash.low == s->hashes[k].low &&
+                          b->hash.high == s->hashes[k].high,
+                      "sequence %u: block %u of its match is another", s->index, k);
         }
     }
 }
@@ -98,15 +98,15 @@ static void places_hold(struct sim *sim)
     struct engine *e = sim->engine;
     uint64_t places = 0, rows = 0;
     uint32_t parked = 0, chunks = 0, free = 0;
-    for (uint32_t i = 0; i < e->records_fresh; i++) {
+    for (uint32_t i = 0; i < e->sequences_fresh; i++) {
         const struct sequence *s = &e->sequences[i];
         free += s->state == SEQUENCE_FREE;
         if (s->state == SEQUENCE_FREE)
             continue;
         if (s->state == SEQUENCE_PARKED) {
             sim_check(sim, s->slot == SLOT_NONE && s->penalty_row == PENALTY_NONE && !s->inflight,
-                      "record %u is parked with slot %u", i, s->slot);
-            sim_check(sim, s->paused || s->request->run.returning, "record %u comes back", i);
+                      "sequence %u is parked with slot %u", i, s->slot);
+            sim_check(sim, s->paused || s->request->run.returning, "sequence %u comes back", i);
             parked++;
             chunks += store_chunks(&e->history, s->output_count);
             continue;
@@ -119,7 +119,7 @@ static void places_hold(struct sim *sim)
         sim_check(sim, (rows >> s->penalty_row & 1) == 0, "row %u is lent twice", s->penalty_row);
         rows |= (uint64_t)1 << s->penalty_row;
     }
-    sim_check(sim, free == e->records_free_count, "%u records free", free);
+    sim_check(sim, free == e->sequences_free_count, "%u sequences free", free);
     sim_check(sim, parked == e->parked_count && chunks == e->parked_chunks, "%u parked", parked);
     sim_check(sim, chunks <= e->parked_chunks_max, "%u chunks of parked sequences", chunks);
 }
@@ -128,21 +128,21 @@ static void sequences_hold(struct sim *sim)
 {
     struct engine *e = sim->engine;
     uint32_t drawn = 0, ending = 0, each = e->blocks.tokens;
-    for (uint32_t i = 0; i < e->records_fresh; i++) {
+    for (uint32_t i = 0; i < e->sequences_fresh; i++) {
         const struct sequence *s = &e->sequences[i];
         drawn += s->request && s->state != SEQUENCE_PARKED;
         ending += s->state == SEQUENCE_ENDING;
         if (s->state == SEQUENCE_FREE || s->state == SEQUENCE_PARKED)
             continue;
-        sim_check(sim, (!s->request) == (s->state == SEQUENCE_ENDING), "record %u state %u", i,
+        sim_check(sim, (!s->request) == (s->state == SEQUENCE_ENDING), "sequence %u state %u", i,
                   s->state);
         sim_check(sim,
                   s->state == SEQUENCE_RUNNING || s->state == SEQUENCE_WAITING || s->inflight > 0 ||
                       sim->failed,
-                  "record %u stays in state %u", i, s->state);
+                  "sequence %u stays in state %u", i, s->state);
         sim_check(sim, !e->paged || s->block_count == (s->planned_len + each - 1) / each,
-                  "record %u: %u tokens in %u blocks", i, s->planned_len, s->block_count);
-        sim_check(sim, s->inflight <= e->launched - e->settled, "record %u: %u in flight", i,
+                  "sequence %u: %u tokens in %u blocks", i, s->planned_len, s->block_count);
+        sim_check(sim, s->inflight <= e->launched - e->settled, "sequence %u: %u in flight", i,
                   s->inflight);
     }
     sim_check(sim, drawn == e->order_count, "%u drawn, %u in order", drawn, e->order_count);
@@ -220,9 +220,9 @@ static bool older_moved(struct engine *e, const struct sequence *s)
     const struct plan *plan = &e->plan;
     bool moved = false;
     for (uint32_t i = 0; i < plan->decode_count; i++)
-        moved = moved || e->sequences[plan->decode[i].record].ticket <= s->ticket;
+        moved = moved || e->sequences[plan->decode[i].sequence].ticket <= s->ticket;
     for (uint32_t i = 0; i < plan->prefill_count; i++)
-        moved = moved || e->sequences[plan->prefill[i].record].ticket <= s->ticket;
+        moved = moved || e->sequences[plan->prefill[i].sequence].ticket <= s->ticket;
     return moved;
 }
 
@@ -361,13 +361,13 @@ static void turns_hold(struct sim *sim)
 void sim_rests(struct sim *sim)
 {
     struct engine *e = sim->engine;
-    for (uint32_t i = 0; i < e->records_fresh; i++) {
+    for (uint32_t i = 0; i < e->sequences_fresh; i++) {
         const struct sequence *s = &e->sequences[i];
         if (s->state == SEQUENCE_FREE)
             continue;
         bool granted = s->state != SEQUENCE_PARKED && plan_entry(e, s)->granted;
-        sim_check(sim, !granted && s->request->events.paused != 0, "idle with record %u, state %u",
-                  i, s->state);
+        sim_check(sim, !granted && s->request->events.paused != 0,
+                  "idle with sequence %u, state %u", i, s->state);
     }
     sim_check(sim, !e->queue.first, "idle with a request waiting");
 }

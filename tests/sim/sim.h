@@ -1,7 +1,7 @@
 // The simulation around one engine: random numbers, clients and what must hold after each step.
 #pragma once
 
-#include "scheduler/core.h"
+#include "scheduler/internal.h"
 #include "tests/sim/fake.h"
 
 enum { SIM_CLIENTS = 64, SIM_CHOICES = 14, SIM_PROMPT_MAX = 512, SIM_BIAS_MAX = 4, SIM_KEYS = 4 };

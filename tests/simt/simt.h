@@ -396,9 +396,3 @@ SIMT_RAW static void st_release_sys(uint32_t *p, uint32_t v)
     simt::atomic_note(p, 4, simt::RELEASE, true);
     __atomic_store_n(p, v, __ATOMIC_RELEASE);
 }
-static inline void griddep_wait()
-{
-}
-static inline void griddep_launch()
-{
-}

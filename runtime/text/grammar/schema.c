@@ -263,11 +263,11 @@ static struct schema_set *set_put(struct schema *c, const struct literals *list)
 
 // --- text ---
 
-struct parts {
+struct schema_parts {
     uint32_t at[PARTS_MAX], count, rest;
 };
 
-static void parts_add(struct schema *c, struct parts *parts, uint32_t expr)
+static void parts_add(struct schema *c, struct schema_parts *parts, uint32_t expr)
 {
     for (uint32_t i = 0; i < parts->count; i++)
         if (parts->at[i] == expr)
@@ -280,7 +280,7 @@ static void parts_add(struct schema *c, struct parts *parts, uint32_t expr)
         parts->rest = grammar_either(c->b, expr, parts->rest);
 }
 
-static uint32_t parts_end(struct schema *c, const struct parts *parts)
+static uint32_t parts_end(struct schema *c, const struct schema_parts *parts)
 {
     return grammar_either(c->b, grammar_either_of(c->b, parts->at, parts->count), parts->rest);
 }
@@ -300,7 +300,7 @@ static uint32_t words_text(struct schema *c, uint32_t types)
 
 static void value_alternative(struct schema *c, struct alternative *a, void *context)
 {
-    struct parts *parts = context;
+    struct schema_parts *parts = context;
     if (a->types & (TYPE_NULL | TYPE_TRUE | TYPE_FALSE))
         parts_add(c, parts, words_text(c, a->types));
     if (a->types & TYPE_STRING) {
@@ -321,7 +321,7 @@ static void value_alternative(struct schema *c, struct alternative *a, void *con
 static uint32_t set_compile(struct schema *c, struct schema_set *set)
 {
     struct literals list = {(uint32_t *)(uintptr_t)set->literals, set->count, 0};
-    struct parts parts = {.rest = GRAMMAR_NOTHING};
+    struct schema_parts parts = {.rest = GRAMMAR_NOTHING};
     set->state = SET_ACTIVE;
     set->entered = ++c->entered;
     set->has_rule = false;
@@ -369,7 +369,7 @@ static void strings_alternative(struct schema *c, struct alternative *a, void *c
 
 uint32_t schema_strings(struct schema *c, struct literals *list)
 {
-    struct parts parts = {.rest = GRAMMAR_NOTHING};
+    struct schema_parts parts = {.rest = GRAMMAR_NOTHING};
     if (list->count == 0)
         return c->any_inside;
     schema_alternatives(c, list, strings_alternative, &parts);

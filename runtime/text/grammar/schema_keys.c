@@ -45,7 +45,7 @@ static uint32_t none_of(struct schema *c, const struct text *names, uint32_t cou
     return grammar_either(c->b, expr, grammar_join(c->b, other, c->any_inside));
 }
 
-uint32_t keys_unknown(struct schema *c, const struct object_key *keys, uint32_t count)
+uint32_t keys_unknown(struct schema *c, const struct schema_key *keys, uint32_t count)
 {
     struct text *names = arena_take(c->arena, (count + 1) * sizeof *names);
     for (uint32_t i = 0; i < count; i++)

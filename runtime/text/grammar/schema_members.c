@@ -46,7 +46,7 @@ static uint32_t unknown_members(struct object *o, uint32_t count)
     return repeated(o, count, min, max);
 }
 
-static uint32_t key_text(struct object *o, const struct object_key *key)
+static uint32_t key_text(struct object *o, const struct schema_key *key)
 {
     struct grammar_builder *b = o->c->b;
     uint32_t quote = grammar_literal(b, text_of("\""));
@@ -72,7 +72,7 @@ uint32_t object_members(struct object *o)
     for (uint32_t count = 0; count <= cap; count++)
         tail[count] = unknown_members(o, count);
     for (uint32_t i = o->key_count; i > 0; i--) {
-        const struct object_key *key = &o->keys[i - 1];
+        const struct schema_key *key = &o->keys[i - 1];
         if (key->value == GRAMMAR_NOTHING)
             continue;
         uint32_t text = key_text(o, key);

@@ -7,14 +7,14 @@ static struct text text_at(const json_t *value)
     return text_span(json_string_value(value), json_string_length(value));
 }
 
-static struct object_key *key_put(struct object *o, struct text name)
+static struct schema_key *key_put(struct object *o, struct text name)
 {
     const json_t *known = schema_member(o->index, name);
     if (known)
         return &o->keys[json_integer_value(known)];
     json_object_setn_new(o->index, name.at, name.bytes, json_integer((json_int_t)o->key_count));
     o->keys = schema_grow(o->c, o->keys, o->key_count, &o->key_capacity, sizeof *o->keys);
-    o->keys[o->key_count] = (struct object_key){.name = name};
+    o->keys[o->key_count] = (struct schema_key){.name = name};
     return &o->keys[o->key_count++];
 }
 
@@ -168,7 +168,7 @@ static void fill_known(struct object *o)
 {
     struct schema *c = o->c;
     for (uint32_t i = 0; i < o->key_count && !schema_failed(c); i++) {
-        struct object_key *key = &o->keys[i];
+        struct schema_key *key = &o->keys[i];
         struct literals list = {0};
         for (uint32_t k = 0; k < o->pattern_count; k++)
             if (key_matches(c, o->pattern_site, "patternProperties", o->patterns[k].expr,
@@ -261,7 +261,7 @@ static uint32_t with_extra(struct object *o)
     uint32_t all = o->extra == GRAMMAR_NOTHING ? GRAMMAR_NOTHING : object_members(o);
     o->need_extra = false;
     for (uint32_t i = 0; i < o->key_count && !schema_failed(c); i++) {
-        struct object_key kept = o->keys[i];
+        struct schema_key kept = o->keys[i];
         struct literals list = {0};
         if (!extra_applies(o, &kept.name, kept.patterns, names))
             continue;

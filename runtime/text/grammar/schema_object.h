@@ -5,7 +5,7 @@
 
 enum { OBJECT_PATTERNS_MAX = 6 };
 
-struct object_key {
+struct schema_key {
     struct text name;
     uint32_t value;    // its text; GRAMMAR_NOTHING: it may not be there
     uint32_t patterns; // bits of those that it matches
@@ -29,7 +29,7 @@ struct object {
     const struct entry **entries;
     uint32_t entry_count;
     json_t *index; // name -> place in keys
-    struct object_key *keys;
+    struct schema_key *keys;
     uint32_t key_count, key_capacity;
     struct object_pattern patterns[OBJECT_PATTERNS_MAX];
     uint32_t pattern_count, pattern_site;
@@ -47,7 +47,7 @@ struct object {
 };
 
 // --- schema_keys.c ---
-uint32_t keys_unknown(struct schema *c, const struct object_key *keys, uint32_t count);
+uint32_t keys_unknown(struct schema *c, const struct schema_key *keys, uint32_t count);
 bool key_matches(struct schema *c, uint32_t site, const char *keyword, uint32_t expr,
                  struct text name);
 uint32_t object_pattern(struct object *o, uint32_t site, const char *keyword, struct text pattern);

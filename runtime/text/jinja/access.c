@@ -1,6 +1,6 @@
 // Attributes, items and slices. As in Jinja, a.b prefers a method over a key and a['b'] a key over
 // a method; methods that would change a list or dict do not exist.
-#include "runtime/text/jinja/eval.h"
+#include "runtime/text/jinja/internal.h"
 
 struct jinja_value jinja_undefined_name(struct jinja_run *run, struct text name)
 {

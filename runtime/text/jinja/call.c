@@ -1,5 +1,5 @@
-// Calls: arguments to parameters, macros, methods, filters and tests by name; see jinja/eval.h.
-#include "runtime/text/jinja/eval.h"
+// Calls: arguments to parameters, macros, methods, filters and tests by name; see jinja/internal.h.
+#include "runtime/text/jinja/internal.h"
 
 enum { PARAMS_MAX = 8, ARGS_MAX = 4096 };
 

@@ -47,17 +47,17 @@ static bool hash_of(struct jinja_run *run, struct jinja_value key, uint64_t *has
 }
 
 // The slot that holds the key, or the free one where it belongs.
-static bool index_slot(struct jinja_run *run, const struct jinja_dict *dict, struct jinja_value key,
-                       size_t *slot)
+static bool index_place(struct jinja_run *run, const struct jinja_dict *dict,
+                        struct jinja_value key, size_t *place)
 {
     uint64_t hash;
     if (!hash_of(run, key, &hash))
         return false;
     size_t mask = dict->index_count - 1;
-    for (*slot = hash & mask; dict->index[*slot] != 0; *slot = (*slot + 1) & mask) {
+    for (*place = hash & mask; dict->index[*place] != 0; *place = (*place + 1) & mask) {
         bool equal;
         if (!jinja_spend(run, 1) ||
-            !jinja_equal(run, dict->pairs[dict->index[*slot] - 1].key, key, &equal))
+            !jinja_equal(run, dict->pairs[dict->index[*place] - 1].key, key, &equal))
             return false;
         if (equal)
             break;
@@ -70,11 +70,11 @@ bool jinja_dict_find(struct jinja_run *run, const struct jinja_dict *dict, struc
 {
     *found = NULL;
     if (dict->index) {
-        size_t slot;
-        if (!index_slot(run, dict, key, &slot))
+        size_t place;
+        if (!index_place(run, dict, key, &place))
             return false;
-        if (dict->index[slot] != 0)
-            *found = &dict->pairs[dict->index[slot] - 1].value;
+        if (dict->index[place] != 0)
+            *found = &dict->pairs[dict->index[place] - 1].value;
         return true;
     }
     uint64_t ignored;
@@ -119,12 +119,12 @@ bool jinja_dict_make(struct jinja_run *run, struct jinja_pair *pairs, size_t cou
             pairs[offset / sizeof *pairs].value = pairs[i].value;
             continue;
         }
-        size_t slot = 0;
-        if (index && !index_slot(run, dict, pairs[i].key, &slot))
+        size_t place = 0;
+        if (index && !index_place(run, dict, pairs[i].key, &place))
             return false;
         pairs[dict->count++] = pairs[i];
         if (index)
-            index[slot] = (uint32_t)dict->count;
+            index[place] = (uint32_t)dict->count;
     }
     *out = (struct jinja_value){.kind = JINJA_DICT, .as.dict = dict};
     return true;

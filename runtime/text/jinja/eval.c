@@ -1,7 +1,5 @@
-// Expressions; see jinja/eval.h.
-#include "runtime/text/jinja/eval.h"
-
-#include "runtime/text/jinja/print.h"
+// Expressions; see jinja/internal.h.
+#include "runtime/text/jinja/internal.h"
 
 bool jinja_enter(struct jinja_run *run)
 {

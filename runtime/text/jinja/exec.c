@@ -1,8 +1,6 @@
-// Statements; see jinja/eval.h. Scopes are as in Jinja: an if has none, the body of a loop has a
-// fresh one in each iteration, macros see the scope where they were written.
-#include "runtime/text/jinja/eval.h"
-
-#include "runtime/text/jinja/print.h"
+// Statements; see jinja/internal.h. Scopes are as in Jinja: an if has none, the body of a loop has
+// a fresh one in each iteration, macros see the scope where they were written.
+#include "runtime/text/jinja/internal.h"
 
 static struct jinja_frame *frame_create(struct jinja_run *run, struct jinja_frame *parent)
 {

@@ -1,5 +1,5 @@
 // Filters that call another filter or test for each item: map, select and their like.
-#include "runtime/text/jinja/eval.h"
+#include "runtime/text/jinja/internal.h"
 
 static bool name_arg(struct jinja_run *run, struct jinja_value value, struct text *name)
 {

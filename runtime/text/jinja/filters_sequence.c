@@ -1,7 +1,5 @@
 // Filters of lists and dicts that need no other filter.
-#include "runtime/text/jinja/eval.h"
-#include "runtime/text/jinja/print.h"
-#include "runtime/text/jinja/text.h"
+#include "runtime/text/jinja/internal.h"
 
 static void replace_undefined(struct jinja_value *value, struct jinja_value otherwise)
 {

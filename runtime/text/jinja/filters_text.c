@@ -1,7 +1,5 @@
 // Filters of strings and numbers.
-#include "runtime/text/jinja/eval.h"
-#include "runtime/text/jinja/print.h"
-#include "runtime/text/jinja/text.h"
+#include "runtime/text/jinja/internal.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,8 +1,6 @@
 // '%s' % value and '{}'.format(value). The common conversions of both; what is not supported fails
 // by name instead of printing something else.
-#include "runtime/text/jinja/eval.h"
-#include "runtime/text/jinja/print.h"
-#include "runtime/text/jinja/text.h"
+#include "runtime/text/jinja/internal.h"
 
 #include <math.h>
 #include <stdio.h>

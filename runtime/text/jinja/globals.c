@@ -1,6 +1,5 @@
 // Functions that every template can call: range, namespace, raise_exception and so on.
-#include "runtime/text/jinja/eval.h"
-#include "runtime/text/jinja/print.h"
+#include "runtime/text/jinja/internal.h"
 
 static bool int_arg(struct jinja_run *run, struct jinja_value value, int64_t *out)
 {

@@ -1,7 +1,7 @@
 // The tojson filter: JSON as Python's json.dumps writes it, with the options that chat templates
 // set. It is not made safe for HTML, because a prompt is not HTML. All of it is marked as text of
 // the request.
-#include "runtime/text/jinja/print.h"
+#include "runtime/text/jinja/internal.h"
 
 #include <inttypes.h>
 #include <math.h>

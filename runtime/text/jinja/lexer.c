@@ -37,17 +37,13 @@ static bool lex_fail(struct lexer *lx, const char *what)
 static struct jinja_token *token_add(struct lexer *lx, enum jinja_token_kind kind)
 {
     struct jinja_tokens *out = lx->out;
-    if (out->count == out->allocated) {
-        size_t room = out->allocated == 0 ? 256 : out->allocated * 2;
-        struct jinja_token *items =
-            arena_grow(lx->arena, out->items, out->count * sizeof *items, room * sizeof *items);
-        if (!items) {
-            lex_fail(lx, "the template is too large");
-            return NULL;
-        }
-        out->items = items;
-        out->allocated = room;
+    struct jinja_token *items =
+        arena_extend(lx->arena, out->items, out->count, &out->allocated, sizeof *items);
+    if (!items) {
+        lex_fail(lx, "the template is too large");
+        return NULL;
     }
+    out->items = items;
     struct jinja_token *token = &out->items[out->count++];
     *token = (struct jinja_token){.kind = kind, .line = line_here(lx)};
     return token;

@@ -1,7 +1,6 @@
 // Methods of strings, lists, dicts and loops that templates call. What would change a list or dict
 // is not in the tables: the sandbox hides it.
-#include "runtime/text/jinja/eval.h"
-#include "runtime/text/jinja/text.h"
+#include "runtime/text/jinja/internal.h"
 
 static bool method_strip(struct jinja_run *run, const struct jinja_call *call,
                          struct jinja_value *out)

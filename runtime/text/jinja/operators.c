@@ -1,6 +1,6 @@
 // Operators of expressions with Python's rules for each pair of types. Integers have 64 bits; what
 // does not fit is a failure, never a wrong number.
-#include "runtime/text/jinja/eval.h"
+#include "runtime/text/jinja/internal.h"
 
 #include <math.h>
 

@@ -33,15 +33,11 @@ bool node_add(struct parser *p, struct node_list *list, struct jinja_node *node)
 {
     if (!node)
         return false;
-    if (list->count == list->allocated) {
-        uint32_t room = list->allocated == 0 ? 4 : list->allocated * 2;
-        struct jinja_node **items = arena_grow(p->program->arena, list->items,
-                                               list->count * sizeof *items, room * sizeof *items);
-        if (!items)
-            return parser_fail(p, "the template is too large") != NULL;
-        list->items = items;
-        list->allocated = room;
-    }
+    struct jinja_node **items =
+        arena_extend(p->program->arena, list->items, list->count, &list->allocated, sizeof *items);
+    if (!items)
+        return parser_fail(p, "the template is too large") != NULL;
+    list->items = items;
     list->items[list->count++] = node;
     return true;
 }
@@ -56,15 +52,11 @@ bool name_intern(struct parser *p, struct text text, uint32_t *name)
         }
     if (program->name_count == JINJA_NAMES_MAX)
         return parser_fail(p, "the template has too many names") != NULL;
-    if (program->name_count == p->names_allocated) {
-        uint32_t room = p->names_allocated == 0 ? 64 : p->names_allocated * 2;
-        struct text *names = arena_grow(program->arena, program->names,
-                                        program->name_count * sizeof *names, room * sizeof *names);
-        if (!names)
-            return parser_fail(p, "the template is too large") != NULL;
-        program->names = names;
-        p->names_allocated = room;
-    }
+    struct text *names = arena_extend(program->arena, program->names, program->name_count,
+                                      &p->names_allocated, sizeof *names);
+    if (!names)
+        return parser_fail(p, "the template is too large") != NULL;
+    program->names = names;
     *name = program->name_count;
     program->names[program->name_count++] = text;
     return true;

@@ -10,14 +10,14 @@ struct parser {
     struct error *err;
     uint32_t depth;
     uint32_t loops; // around the statement, within one macro
-    uint32_t names_allocated;
+    size_t names_allocated;
     uint8_t macro_uses; // MACRO_* of the macro being parsed
 };
 
 struct node_list {
     struct jinja_node **items;
     uint32_t count;
-    uint32_t allocated;
+    size_t allocated;
 };
 
 // All return NULL or false after filling err.

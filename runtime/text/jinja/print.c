@@ -1,8 +1,6 @@
-// Values as text; see jinja/print.h. Text that came from the request stays marked as such; where a
-// string is rewritten (quoted, escaped), all of it is marked if any of it was.
-#include "runtime/text/jinja/print.h"
-
-#include "runtime/text/jinja/ast.h"
+// Values as text; see jinja/internal.h. Text that came from the request stays marked as such; where
+// a string is rewritten (quoted, escaped), all of it is marked if any of it was.
+#include "runtime/text/jinja/internal.h"
 
 #include <inttypes.h>
 #include <math.h>

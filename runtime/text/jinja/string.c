@@ -27,7 +27,7 @@ static bool builder_reserve(struct jinja_run *run, struct jinja_builder *b, size
         room = 64;
     char *at = arena_grow(run->arena, b->at, b->bytes, room);
     if (!at)
-        return jinja_take(run, SIZE_MAX / 4, 1) != NULL;
+        return jinja_full(run);
     b->at = at;
     b->allocated = room;
     return true;
@@ -39,16 +39,11 @@ static bool builder_mark(struct jinja_run *run, struct jinja_builder *b, size_t 
         b->marks[b->count - 1].end = end;
         return true;
     }
-    if (b->count == b->allocated_marks) {
-        uint32_t room = b->count == 0 ? 4 : b->count * 2;
-        struct jinja_mark *marks = jinja_take(run, room, sizeof *marks);
-        if (!marks)
-            return false;
-        if (b->count > 0)
-            memcpy(marks, b->marks, b->count * sizeof *marks);
-        b->marks = marks;
-        b->allocated_marks = room;
-    }
+    struct jinja_mark *marks =
+        jinja_extend(run, b->marks, b->count, &b->allocated_marks, sizeof *marks);
+    if (!marks)
+        return false;
+    b->marks = marks;
     b->marks[b->count++] = (struct jinja_mark){.end = end, .plain = plain};
     return true;
 }

@@ -12,7 +12,7 @@ struct jinja_builder {
     size_t allocated;
     struct jinja_mark *marks; // [count]
     uint32_t count;
-    uint32_t allocated_marks;
+    size_t allocated_marks;
 };
 
 bool jinja_builder_add(struct jinja_run *run, struct jinja_builder *b, struct text text,

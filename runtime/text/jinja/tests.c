@@ -1,7 +1,5 @@
 // Tests: what follows `is`.
-#include "runtime/text/jinja/eval.h"
-#include "runtime/text/jinja/print.h"
-#include "runtime/text/jinja/text.h"
+#include "runtime/text/jinja/internal.h"
 
 static bool answer(struct jinja_value *out, bool holds)
 {

@@ -1,7 +1,5 @@
-// Operations on strings that filters and methods share; see jinja/text.h.
-#include "runtime/text/jinja/text.h"
-
-#include "runtime/text/jinja/eval.h"
+// Operations on strings that filters and methods share; see jinja/internal.h.
+#include "runtime/text/jinja/internal.h"
 
 #include <errno.h>
 #include <stdlib.h>

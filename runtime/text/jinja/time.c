@@ -1,5 +1,5 @@
 // strftime_now: the time that the caller gave, in UTC, with English names whatever the locale.
-#include "runtime/text/jinja/eval.h"
+#include "runtime/text/jinja/internal.h"
 
 #include <stdio.h>
 #include <time.h>

@@ -107,7 +107,7 @@ struct jinja_frame {
     struct jinja_frame *parent;
     struct jinja_binding *items; // [count]
     uint32_t count;
-    uint32_t allocated;
+    size_t allocated;
 };
 
 struct jinja_keyword {
@@ -118,7 +118,7 @@ struct jinja_keyword {
 struct jinja_namespace {
     struct jinja_keyword *items; // [count] its attributes
     uint32_t count;
-    uint32_t allocated;
+    size_t allocated;
 };
 
 struct jinja_macro {

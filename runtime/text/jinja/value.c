@@ -37,14 +37,27 @@ bool jinja_spend(struct jinja_run *run, uint64_t steps)
     return jinja_fail(run, STATUS_TOO_LARGE, "the rendering takes too many steps; send less");
 }
 
+bool jinja_full(struct jinja_run *run)
+{
+    return jinja_fail(run, STATUS_TOO_LARGE, "the rendering takes too much memory; send less");
+}
+
 void *jinja_take(struct jinja_run *run, size_t count, size_t bytes_each)
 {
     void *piece = NULL;
     if (count < SIZE_MAX / 8 / bytes_each)
         piece = arena_take(run->arena, count * bytes_each);
     if (!piece)
-        jinja_fail(run, STATUS_TOO_LARGE, "the rendering takes too much memory; send less");
+        jinja_full(run);
     return piece;
+}
+
+void *jinja_extend(struct jinja_run *run, void *items, size_t count, size_t *allocated, size_t each)
+{
+    void *grown = arena_extend(run->arena, items, count, allocated, each);
+    if (!grown)
+        jinja_full(run);
+    return grown;
 }
 
 struct jinja_value jinja_none(void)
@@ -274,15 +287,11 @@ bool jinja_items_add(struct jinja_run *run, struct jinja_items *items, struct ji
 {
     if (!jinja_spend(run, 1))
         return false;
-    if (items->count == items->allocated) {
-        size_t room = items->allocated == 0 ? 4 : items->allocated * 2;
-        struct jinja_value *grown = arena_grow(run->arena, items->items,
-                                               items->count * sizeof *grown, room * sizeof *grown);
-        if (!grown)
-            return jinja_take(run, SIZE_MAX / 16, 1) != NULL;
-        items->items = grown;
-        items->allocated = room;
-    }
+    struct jinja_value *grown =
+        jinja_extend(run, items->items, items->count, &items->allocated, sizeof *grown);
+    if (!grown)
+        return false;
+    items->items = grown;
     items->items[items->count++] = value;
     return true;
 }
@@ -322,16 +331,11 @@ bool jinja_frame_set(struct jinja_run *run, struct jinja_frame *frame, uint32_t 
             frame->items[i].value = value;
             return true;
         }
-    if (frame->count == frame->allocated) {
-        uint32_t room = frame->allocated == 0 ? 4 : frame->allocated * 2;
-        struct jinja_binding *items = jinja_take(run, room, sizeof *items);
-        if (!items)
-            return false;
-        if (frame->count > 0)
-            memcpy(items, frame->items, frame->count * sizeof *items);
-        frame->items = items;
-        frame->allocated = room;
-    }
+    struct jinja_binding *items =
+        jinja_extend(run, frame->items, frame->count, &frame->allocated, sizeof *items);
+    if (!items)
+        return false;
+    frame->items = items;
     frame->items[frame->count++] = (struct jinja_binding){.name = name, .value = value};
     return true;
 }
@@ -355,16 +359,11 @@ bool jinja_namespace_set(struct jinja_run *run, struct jinja_namespace *space, s
             space->items[i].value = value;
             return true;
         }
-    if (space->count == space->allocated) {
-        uint32_t room = space->allocated == 0 ? 8 : space->allocated * 2;
-        struct jinja_keyword *items = jinja_take(run, room, sizeof *items);
-        if (!items)
-            return false;
-        if (space->count > 0)
-            memcpy(items, space->items, space->count * sizeof *items);
-        space->items = items;
-        space->allocated = room;
-    }
+    struct jinja_keyword *items =
+        jinja_extend(run, space->items, space->count, &space->allocated, sizeof *items);
+    if (!items)
+        return false;
+    space->items = items;
     space->items[space->count++] = (struct jinja_keyword){.name = name, .value = value};
     return true;
 }

@@ -10,6 +10,10 @@ bool jinja_fail(struct jinja_run *run, enum status status, const char *format, .
 bool jinja_spend(struct jinja_run *run, uint64_t steps) MUST_USE;
 // Memory of the rendering; NULL after failing it.
 void *jinja_take(struct jinja_run *run, size_t count, size_t bytes_each) MUST_USE;
+// An array with space for one item more, as arena_extend; NULL after failing the rendering.
+void *jinja_extend(struct jinja_run *run, void *items, size_t count, size_t *allocated,
+                   size_t each) MUST_USE;
+bool jinja_full(struct jinja_run *run); // fails it for its memory; always false
 
 struct jinja_value jinja_none(void);
 struct jinja_value jinja_bool(bool boolean);

@@ -152,9 +152,9 @@ static enum status read_one(struct tokenizer *t, const struct jnode *node, struc
     if (content.bytes == 0 || (t->added_count < 4096 && is_known(t, content)))
         return STATUS_OK;
     // A token that the model knows has the model's id.
-    const struct word_slot *slot = word_table_find(&t->by_name, content.at, content.bytes);
-    if (slot)
-        id = slot->id;
+    const struct word_entry *entry = word_table_find(&t->by_name, content.at, content.bytes);
+    if (entry)
+        id = entry->id;
     t->added[t->added_count++] = (struct added_token){
         .content = content,
         .id = (uint32_t)id,

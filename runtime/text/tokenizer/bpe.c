@@ -12,14 +12,14 @@ static uint32_t pair_hash(uint32_t left, uint32_t right)
     return (uint32_t)(hash >> 32);
 }
 
-static const struct merge_slot *find_merge(const struct bpe *b, uint32_t left, uint32_t right)
+static const struct merge_entry *find_merge(const struct bpe *b, uint32_t left, uint32_t right)
 {
     uint32_t i = pair_hash(left, right) & b->merge_mask;
     for (;; i = (i + 1) & b->merge_mask) {
-        const struct merge_slot *slot = &b->merges[i];
-        if (slot->left == left && slot->right == right)
-            return slot;
-        if (slot->left == UINT32_MAX)
+        const struct merge_entry *entry = &b->merges[i];
+        if (entry->left == left && entry->right == right)
+            return entry;
+        if (entry->left == UINT32_MAX)
             return NULL;
     }
 }
@@ -34,9 +34,9 @@ static size_t merge_scan(const struct bpe *b, uint32_t *symbols, size_t count)
 {
     uint32_t ranks[SCAN_MAX], ids[SCAN_MAX];
     for (size_t i = 0; i + 1 < count; i++) {
-        const struct merge_slot *slot = find_merge(b, symbols[i], symbols[i + 1]);
-        ranks[i] = slot ? slot->rank : UINT32_MAX;
-        ids[i] = slot ? slot->id : 0;
+        const struct merge_entry *entry = find_merge(b, symbols[i], symbols[i + 1]);
+        ranks[i] = entry ? entry->rank : UINT32_MAX;
+        ids[i] = entry ? entry->id : 0;
     }
     while (count > 1) {
         size_t best = 0;
@@ -54,9 +54,9 @@ static size_t merge_scan(const struct bpe *b, uint32_t *symbols, size_t count)
             memmove(ids + best + 1, ids + best + 2, (tail - 1) * sizeof *ids);
         }
         for (size_t i = best > 0 ? best - 1 : 0; i <= best && i + 1 < count; i++) {
-            const struct merge_slot *slot = find_merge(b, symbols[i], symbols[i + 1]);
-            ranks[i] = slot ? slot->rank : UINT32_MAX;
-            ids[i] = slot ? slot->id : 0;
+            const struct merge_entry *entry = find_merge(b, symbols[i], symbols[i + 1]);
+            ranks[i] = entry ? entry->rank : UINT32_MAX;
+            ids[i] = entry ? entry->id : 0;
         }
     }
     return count;
@@ -105,12 +105,12 @@ static void heap_put(struct chain *c, uint64_t entry)
 static bool rate(struct chain *c, uint32_t place)
 {
     uint32_t right = c->next[place];
-    const struct merge_slot *slot = NULL;
+    const struct merge_entry *entry = NULL;
     if (right != (uint32_t)NONE)
-        slot = find_merge(c->bpe, c->symbols[place], c->symbols[right]);
-    c->ranks[place] = slot ? slot->rank : UINT32_MAX;
-    c->ids[place] = slot ? slot->id : 0;
-    return slot != NULL;
+        entry = find_merge(c->bpe, c->symbols[place], c->symbols[right]);
+    c->ranks[place] = entry ? entry->rank : UINT32_MAX;
+    c->ids[place] = entry ? entry->id : 0;
+    return entry != NULL;
 }
 
 static void rate_and_put(struct chain *c, uint32_t place)
@@ -219,8 +219,8 @@ static int32_t char_id(const struct tokenizer *t, struct text c, bool first, boo
         memcpy(word + n, b->suffix.at, b->suffix.bytes);
         n += b->suffix.bytes;
     }
-    const struct word_slot *slot = word_table_find(&t->by_piece, word, n);
-    return slot ? (int32_t)(slot->id & ~WORD_WHOLE) : -1;
+    const struct word_entry *entry = word_table_find(&t->by_piece, word, n);
+    return entry ? (int32_t)(entry->id & ~WORD_WHOLE) : -1;
 }
 
 // Adds a character that is not in the vocabulary: its byte tokens, or the unknown token.
@@ -273,9 +273,9 @@ static void encode_chunk(struct encode *e, struct symbols *s, size_t from, size_
         return;
     }
     if (!s->odd) {
-        const struct word_slot *slot = word_table_find(&e->t->by_piece, text.at, text.bytes);
-        if (slot && (slot->id & WORD_WHOLE) != 0) {
-            encode_push(e, slot->id & ~WORD_WHOLE);
+        const struct word_entry *entry = word_table_find(&e->t->by_piece, text.at, text.bytes);
+        if (entry && (entry->id & WORD_WHOLE) != 0) {
+            encode_push(e, entry->id & ~WORD_WHOLE);
             return;
         }
     }
@@ -325,9 +325,9 @@ static bool too_long(struct encode *e, struct text piece)
 void bpe_encode(struct encode *e, struct text piece)
 {
     const struct bpe *b = &e->t->bpe;
-    const struct word_slot *slot = word_table_find(&e->t->by_piece, piece.at, piece.bytes);
-    if (slot && (b->ignore_merges || (slot->id & WORD_WHOLE) != 0)) {
-        encode_push(e, slot->id & ~WORD_WHOLE);
+    const struct word_entry *entry = word_table_find(&e->t->by_piece, piece.at, piece.bytes);
+    if (entry && (b->ignore_merges || (entry->id & WORD_WHOLE) != 0)) {
+        encode_push(e, entry->id & ~WORD_WHOLE);
         return;
     }
     if (too_long(e, piece))

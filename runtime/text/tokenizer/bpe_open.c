@@ -30,7 +30,7 @@ static bool merge_parts(const struct tokenizer *t, const struct jnode *node, str
     return false;
 }
 
-static void merge_put(struct bpe *b, struct merge_slot merge)
+static void merge_put(struct bpe *b, struct merge_entry merge)
 {
     uint64_t hash = ((uint64_t)merge.left << 32 | merge.right) * 0x9E3779B97F4A7C15u;
     uint32_t i = (uint32_t)(hash >> 32) & b->merge_mask;
@@ -46,8 +46,8 @@ struct joiner {
 };
 
 // The token that two tokens make; the right one loses the prefix of later pieces.
-static const struct word_slot *joined(const struct tokenizer *t, struct joiner *j, struct text left,
-                                      struct text right)
+static const struct word_entry *joined(const struct tokenizer *t, struct joiner *j,
+                                       struct text left, struct text right)
 {
     size_t skip = t->bpe.prefix.bytes;
     if (right.bytes < skip)
@@ -66,14 +66,14 @@ static enum status merges_read(struct tokenizer *t, const struct jnode *list, st
 {
     struct bpe *b = &t->bpe;
     uint32_t count = jtree_is(list, J_ARRAY) ? list->count : 0;
-    uint32_t slots = 16;
-    while (slots < count * 2 && slots < 1u << 30)
-        slots *= 2;
-    b->merge_mask = slots - 1;
-    b->merges = arena_take(t->arena, slots * sizeof *b->merges);
+    uint32_t entries = 16;
+    while (entries < count * 2 && entries < 1u << 30)
+        entries *= 2;
+    b->merge_mask = entries - 1;
+    b->merges = arena_take(t->arena, entries * sizeof *b->merges);
     if (!b->merges)
         return error_set(err, STATUS_NO_ROOM, "no room for %u merges", count);
-    memset(b->merges, 0xFF, slots * sizeof *b->merges);
+    memset(b->merges, 0xFF, entries * sizeof *b->merges);
     struct joiner j = {heap_take(256), 256};
     enum status status = STATUS_OK;
     for (uint32_t i = 0; i < count && status == STATUS_OK; i++) {
@@ -85,16 +85,16 @@ static enum status merges_read(struct tokenizer *t, const struct jnode *list, st
             status = error_set(err, STATUS_INVALID, "merge %u is not a pair of tokens", i);
             break;
         }
-        const struct word_slot *a = word_table_find(&t->by_name, left.at, left.bytes);
-        const struct word_slot *z = word_table_find(&t->by_name, right.at, right.bytes);
-        const struct word_slot *made = joined(t, &j, left, right);
+        const struct word_entry *a = word_table_find(&t->by_name, left.at, left.bytes);
+        const struct word_entry *z = word_table_find(&t->by_name, right.at, right.bytes);
+        const struct word_entry *made = joined(t, &j, left, right);
         if (!a || !z || !made)
             status = error_set(err, STATUS_INVALID,
                                "merge %u (%.*s %.*s) names a token that the vocabulary lacks", i,
                                (int)(left.bytes < 60 ? left.bytes : 60), left.at,
                                (int)(right.bytes < 60 ? right.bytes : 60), right.at);
         else
-            merge_put(b, (struct merge_slot){a->id, z->id, i, made->id});
+            merge_put(b, (struct merge_entry){a->id, z->id, i, made->id});
     }
     heap_give(j.at);
     return status;
@@ -178,7 +178,7 @@ static uint32_t edges_pass(const struct bpe *b, struct edges *edges)
 {
     uint32_t open = 0;
     for (uint32_t i = 0; i <= b->merge_mask && edges->good; i++) {
-        const struct merge_slot *m = &b->merges[i];
+        const struct merge_entry *m = &b->merges[i];
         if (m->left == UINT32_MAX)
             continue;
         uint32_t first = edges->first[m->left], last = edges->last[m->right];
@@ -222,7 +222,7 @@ static void pairs_open(struct tokenizer *t)
     b->pairs = arena_take_zeroed(t->arena, PAIR_BITS / 64, sizeof *b->pairs);
     b->splits = edges.good && open == 0 && b->pairs;
     for (uint32_t i = 0; b->splits && i <= b->merge_mask; i++) {
-        const struct merge_slot *m = &b->merges[i];
+        const struct merge_entry *m = &b->merges[i];
         if (m->left == UINT32_MAX)
             continue;
         uint64_t pair = (uint64_t)edges.last[m->left] << 32 | edges.first[m->right];
@@ -244,9 +244,9 @@ static void whole_words_open(struct tokenizer *t)
         struct text piece = t->pieces[id];
         if (piece.bytes == 0 || piece.bytes > 4096)
             continue;
-        struct word_slot *slot = word_table_find(&t->by_piece, piece.at, piece.bytes);
-        if (slot && slot->id == id && bpe_single(&e, piece) == (int32_t)id)
-            slot->id |= WORD_WHOLE;
+        struct word_entry *entry = word_table_find(&t->by_piece, piece.at, piece.bytes);
+        if (entry && entry->id == id && bpe_single(&e, piece) == (int32_t)id)
+            entry->id |= WORD_WHOLE;
     }
     arena_destroy(scratch);
 }
@@ -264,8 +264,9 @@ enum status bpe_open(struct tokenizer *t, const struct jnode *node, struct error
     b->ignore_merges = jtree_get_bool(node, "ignore_merges", false);
     memset(b->byte_ids, 0xFF, sizeof b->byte_ids);
     struct text unk = jtree_get_text(node, "unk_token");
-    const struct word_slot *slot = unk.at ? word_table_find(&t->by_name, unk.at, unk.bytes) : NULL;
-    b->unk = slot ? (int32_t)slot->id : -1;
+    const struct word_entry *entry =
+        unk.at ? word_table_find(&t->by_name, unk.at, unk.bytes) : NULL;
+    b->unk = entry ? (int32_t)entry->id : -1;
     b->bytes = feeds_bytes(t) && !b->byte_fallback && b->prefix.bytes + b->suffix.bytes == 0;
     if (b->bytes)
         t->pre[t->pre_count - 1].map_bytes = false;

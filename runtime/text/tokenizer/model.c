@@ -5,7 +5,7 @@ void model_encode(struct encode *e, struct text piece)
 {
     if (e->status != STATUS_OK || piece.bytes == 0)
         return;
-    const struct word_slot *slot;
+    const struct word_entry *entry;
     switch (e->t->model) {
     case TOKENIZER_BPE:
         bpe_encode(e, piece);
@@ -17,9 +17,9 @@ void model_encode(struct encode *e, struct text piece)
         unigram_encode(e, piece);
         break;
     case TOKENIZER_WORD_LEVEL:
-        slot = word_table_find(&e->t->by_name, piece.at, piece.bytes);
-        if (slot && slot->id < e->t->model_vocab)
-            encode_push(e, slot->id);
+        entry = word_table_find(&e->t->by_name, piece.at, piece.bytes);
+        if (entry && entry->id < e->t->model_vocab)
+            encode_push(e, entry->id);
         else if (e->t->word_unk >= 0)
             encode_push(e, (uint32_t)e->t->word_unk);
         break;
@@ -140,7 +140,8 @@ enum status model_open_json(struct tokenizer *t, const struct jnode *node, struc
     t->model = TOKENIZER_WORD_LEVEL;
     t->pieces = t->names;
     struct text unk = jtree_get_text(node, "unk_token");
-    const struct word_slot *slot = unk.at ? word_table_find(&t->by_name, unk.at, unk.bytes) : NULL;
-    t->word_unk = slot ? (int32_t)slot->id : -1;
+    const struct word_entry *entry =
+        unk.at ? word_table_find(&t->by_name, unk.at, unk.bytes) : NULL;
+    t->word_unk = entry ? (int32_t)entry->id : -1;
     return STATUS_OK;
 }

@@ -189,8 +189,8 @@ static bool has_id(const struct tokenizer *t, int32_t id)
 
 int32_t tokenizer_token(const struct tokenizer *t, struct text content)
 {
-    const struct word_slot *slot = word_table_find(&t->by_name, content.at, content.bytes);
-    return slot ? (int32_t)slot->id : -1;
+    const struct word_entry *entry = word_table_find(&t->by_name, content.at, content.bytes);
+    return entry ? (int32_t)entry->id : -1;
 }
 
 struct text tokenizer_token_text(const struct tokenizer *t, int32_t id)

@@ -78,7 +78,7 @@ struct pre_tokenizer {
 
 enum tokenizer_kind { TOKENIZER_BPE, TOKENIZER_WORDPIECE, TOKENIZER_UNIGRAM, TOKENIZER_WORD_LEVEL };
 
-struct merge_slot {
+struct merge_entry {
     uint32_t left, right; // left == UINT32_MAX: empty
     uint32_t rank, id;
 };
@@ -92,9 +92,9 @@ struct bpe {
     bool splits; // pairs[] says where no merge can cross
     struct text prefix, suffix;
     int32_t unk;
-    int32_t byte_ids[256];     // id of a byte (bytes) or of its fallback token; -1: none
-    int32_t *char_ids;         // [65536] id of a character of the basic plane, -1: none
-    struct merge_slot *merges; // [merge_mask + 1]
+    int32_t byte_ids[256];      // id of a byte (bytes) or of its fallback token; -1: none
+    int32_t *char_ids;          // [65536] id of a character of the basic plane, -1: none
+    struct merge_entry *merges; // [merge_mask + 1]
     uint32_t merge_mask;
     uint64_t *pairs; // [PAIR_BITS / 64] hashed pairs of symbols that some merge joins
 };

@@ -47,9 +47,9 @@ static void forward(struct encode *e, struct text piece, struct place *places, u
 static void push_unknown(struct encode *e, struct text text)
 {
     const struct unigram *u = &e->t->unigram;
-    const struct word_slot *slot = word_table_find(&e->t->by_name, text.at, text.bytes);
-    if (slot && slot->id < e->t->model_vocab) {
-        encode_push(e, slot->id);
+    const struct word_entry *entry = word_table_find(&e->t->by_name, text.at, text.bytes);
+    if (entry && entry->id < e->t->model_vocab) {
+        encode_push(e, entry->id);
         return;
     }
     bool bytes = u->byte_fallback;
@@ -63,7 +63,7 @@ static void push_unknown(struct encode *e, struct text text)
 
 // Reverses the chain of starts so that it can be walked from the left: the entry at a token's start
 // then holds its end.
-static void turn(struct place *places, size_t bytes)
+static void starts_reverse(struct place *places, size_t bytes)
 {
     uint32_t end = (uint32_t)bytes;
     uint32_t id = places[end].id, start = places[end].start;
@@ -90,7 +90,7 @@ void unigram_encode(struct encode *e, struct text piece)
     forward(e, piece, places, unk);
     if (e->status != STATUS_OK)
         return;
-    turn(places, piece.bytes);
+    starts_reverse(places, piece.bytes);
     for (size_t at = 0; at < piece.bytes && e->status == STATUS_OK;) {
         size_t end = places[at].start;
         if (places[at].id != unk) {

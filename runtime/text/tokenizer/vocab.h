@@ -7,8 +7,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-// A key of at most 16 bytes lies in its slot as a whole, so that a find touches one cache line.
-struct word_slot {
+// A key of at most 16 bytes lies in its entry as a whole, so that a find touches one cache line.
+struct word_entry {
     uint64_t low, high; // first and last eight bytes
     const char *at;     // NULL: empty
     uint32_t id;
@@ -16,7 +16,7 @@ struct word_slot {
 };
 
 struct word_table {
-    struct word_slot *slots; // [mask + 1]
+    struct word_entry *entries; // [mask + 1]
     uint64_t mask;
 };
 
@@ -25,10 +25,10 @@ bool word_table_init(struct word_table *table, struct arena *arena, size_t count
 // The last id of a key wins; the bytes are not copied.
 void word_table_put(struct word_table *table, struct text key, uint32_t id);
 // NULL: not there.
-struct word_slot *word_table_find(const struct word_table *table, const char *at, size_t bytes);
+struct word_entry *word_table_find(const struct word_table *table, const char *at, size_t bytes);
 
 struct trie_edge {
-    uint32_t key; // node << 8 | byte, 0 for an empty slot
+    uint32_t key; // node << 8 | byte, 0 for an empty entry
     uint32_t to;
 };
 

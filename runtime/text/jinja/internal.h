@@ -1,5 +1,6 @@
-// The evaluator: expressions (jinja/eval.c, jinja/operators.c, jinja/access.c), calls
-// (jinja/call.c) and statements (jinja/exec.c). A walk over the nodes; its depth is run->depth.
+// What the files of the evaluator offer each other: expressions (jinja/eval.c, jinja/operators.c,
+// jinja/access.c), calls (jinja/call.c), statements (jinja/exec.c), tables of filters and methods,
+// values as text. A walk over the nodes; its depth is run->depth. Only this folder includes it.
 #pragma once
 
 #include "runtime/text/jinja/ast.h"
@@ -66,3 +67,56 @@ bool jinja_attribute(struct jinja_run *run, struct jinja_value value, struct jin
 // Stable, by jinja_order of the keys; values[i] belongs to keys[i].
 bool jinja_sort(struct jinja_run *run, struct jinja_value *keys, struct jinja_value *values,
                 size_t count, bool reverse);
+
+// Values as text: what {{ }} prints, what Python's repr shows inside containers, and JSON.
+bool jinja_print(struct jinja_run *run, struct jinja_builder *b, struct jinja_value value);
+bool jinja_repr(struct jinja_run *run, struct jinja_builder *b, struct jinja_value value);
+// As a string value; a string stays itself.
+bool jinja_to_string(struct jinja_run *run, struct jinja_value value, struct jinja_value *out);
+
+struct jinja_json {
+    struct text indent; // one level; at == NULL: all on one line
+    struct text between_items;
+    struct text between_key;
+    bool ascii;
+    bool sorted;
+};
+bool jinja_json(struct jinja_run *run, struct jinja_builder *b, struct jinja_value value,
+                const struct jinja_json *form);
+
+enum { FLOAT_TEXT_MAX = 40 };
+// Shortest text that reads back equal, as Python writes it. Returns its bytes.
+size_t jinja_float_text(double real, char out[FLOAT_TEXT_MAX]);
+
+// What filters and methods of strings share. Origins of spans stay with them through all of it.
+enum strip_side { STRIP_LEFT = 1, STRIP_RIGHT = 2, STRIP_BOTH = 3 };
+enum text_form { FORM_UPPER, FORM_LOWER, FORM_TITLE, FORM_CAPITALIZE, FORM_WORDS };
+
+// chars NULL: white space.
+bool jinja_strip(struct jinja_run *run, const struct jinja_string *string,
+                 const struct jinja_string *chars, enum strip_side side, struct jinja_value *out);
+// count < 0: all.
+struct replacement {
+    const struct jinja_string *old;
+    const struct jinja_string *with;
+    int64_t count;
+};
+bool jinja_replace(struct jinja_run *run, const struct jinja_string *string,
+                   const struct replacement *r, struct jinja_value *out);
+// FORM_WORDS: the title filter, which knows other word ends than the title method.
+bool jinja_reform(struct jinja_run *run, const struct jinja_string *string, enum text_form form,
+                  struct jinja_value *out);
+bool jinja_lines(struct jinja_run *run, const struct jinja_string *string, bool keep_ends,
+                 struct jinja_items *lines);
+
+// Arguments. A missing one leaves *out as it was.
+bool jinja_arg_string(struct jinja_run *run, const struct jinja_call *call, uint32_t index,
+                      const struct jinja_string **out);
+bool jinja_arg_int(struct jinja_run *run, const struct jinja_call *call, uint32_t index,
+                   int64_t *out);
+bool jinja_arg_bool(const struct jinja_call *call, uint32_t index, bool otherwise);
+bool jinja_arg_given(const struct jinja_call *call, uint32_t index); // and not none
+
+// Python's int() and float() of a string. False: it is not a number.
+bool jinja_parse_int(struct text text, int base, int64_t *out);
+bool jinja_parse_float(struct text text, double *out);

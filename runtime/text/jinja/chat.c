@@ -1,8 +1,8 @@
-// Opens and renders chat templates; see chat.h. The language itself is in jinja/. This file opens
+// Opens and renders chat templates; see runtime/text/chat.h. This file opens
 // and frees programs, turns the request's JSON into values and the finished text into segments.
 #include "runtime/text/chat.h"
 
-#include "runtime/text/jinja/eval.h"
+#include "runtime/text/jinja/internal.h"
 
 struct chat_template {
     struct arena *arena;

@@ -1,6 +1,6 @@
 // The ops in double, short and plain, without regard for speed; see twin.h.
 #include "kernels/cpu/bytes.h"
-#include "kernels/cpu/twin.h"
+#include "tests/conformance/twin.h"
 
 #include "kernels/attn_tiles.h"
 
@@ -16,27 +16,28 @@ void twin_prep(const struct prep_args *a)
 {
     const char *step = (const char *)a->step;
     const struct step_layout *at = &a->step->layout;
-    const struct step_admit *admit = (const void *)(step + at->admits);
+    const struct step_newcomer *newcomer = (const void *)(step + at->newcomers);
     const struct step_change *change = (const void *)(step + at->changes);
     const struct step_row *row = (const void *)(step + at->rows);
     const struct step_bias *bias = (const void *)(step + at->bias);
     const int32_t *history = (const void *)(step + at->history);
     const int32_t *listed = (const void *)(step + at->tokens);
-    for (uint32_t i = 0; i < a->admit_count; i++, admit++) {
+    for (uint32_t i = 0; i < a->newcomer_count; i++, newcomer++) {
         uint32_t vocab = a->limits.vocab;
-        a->state.params[admit->slot] = admit->params;
-        a->state.done[admit->slot] = 0;
-        for (uint32_t j = 0; j < admit->params.bias_count; j++)
-            a->state.bias[(size_t)admit->slot * a->limits.bias_max + j] = bias[admit->bias_at + j];
-        if (!(admit->params.flags & SAMPLE_PENALTY))
+        a->state.params[newcomer->slot] = newcomer->params;
+        a->state.done[newcomer->slot] = 0;
+        for (uint32_t j = 0; j < newcomer->params.bias_count; j++)
+            a->state.bias[(size_t)newcomer->slot * a->limits.bias_max + j] =
+                bias[newcomer->bias_at + j];
+        if (!(newcomer->params.flags & SAMPLE_PENALTY))
             continue;
-        uint16_t *seen = a->state.penalty + (size_t)admit->params.penalty_row * vocab;
+        uint16_t *seen = a->state.penalty + (size_t)newcomer->params.penalty_row * vocab;
         memset(seen, 0, vocab * sizeof *seen);
-        const int32_t *token = history + admit->history_at;
-        for (uint32_t j = 0; j < admit->history_prompt; j++)
+        const int32_t *token = history + newcomer->history_at;
+        for (uint32_t j = 0; j < newcomer->history_prompt; j++)
             seen[token[j]] |= 0x8000;
-        for (uint32_t j = 0; j < admit->history_output; j++)
-            seen[token[admit->history_prompt + j]]++;
+        for (uint32_t j = 0; j < newcomer->history_output; j++)
+            seen[token[newcomer->history_prompt + j]]++;
     }
     for (uint32_t i = 0; i < a->change_count; i++)
         a->state.block_table[(size_t)change[i].slot * a->limits.blocks_max + change[i].index] =

@@ -14,14 +14,14 @@
 #include "scheduler/sequence.h"
 
 enum { PLAN_LOOKS_MAX = 4096 }; // blocks looked up in one plan: about half a millisecond
-enum { ENGINE_RECORDS = 2 };    // steps launched and not settled: steps_in_flight + 1 at most
+enum { ENGINE_LAUNCHES = 2 };   // steps launched and not settled: steps_in_flight + 1 at most
 
 #define STALL_NS 60000000000u // a reader that takes nothing for so long is cancelled
 #define STEP_DEADLINE_NS 120000000000u
 
 struct plan_row {
-    uint32_t record; // of the sequence
-    uint32_t from;   // first token computed
+    uint32_t sequence; // index in engine.sequences
+    uint32_t from;     // first token computed
     uint32_t q_len;
     uint8_t want; // enum batch_want
     bool fed;
@@ -44,7 +44,7 @@ struct plan {
     struct plan_row *decode, *prefill; // [rows_max] each
     struct plan_entry *entries;        // [slots_max] by slot
     uint32_t first_left, second_left;  // prompt tokens of both halves (decision 0012)
-    uint32_t rows_left, changes_left, admits_left, history_left; // of the step's limits
+    uint32_t rows_left, changes_left, newcomers_left, history_left; // of the step's limits
     uint32_t short_most;        // a prompt with at most so many tokens left is short
     bool unserved;              // a prompt needs more than the first half gave it
     bool refused;               // a drawn one had no credit: the next plan may take its place
@@ -55,7 +55,7 @@ struct plan {
     bool full;                  // a prompt found no room in the step: nothing new is drawn
 };
 
-struct record { // a launched step
+struct launch { // a step that is launched and not settled
     uint64_t step, launched_ns;
     uint32_t row_count;
     struct plan_row *rows; // [rows_max] in the order of the batch
@@ -66,7 +66,7 @@ struct slow_list { // in the order in which they were paused or parked
 };
 
 struct engine {
-    struct gate gate;
+    struct admission_gate gate;
     struct model *model;
     struct model_facts facts;
     struct engine_options options;
@@ -83,20 +83,20 @@ struct engine {
     struct due_heap due;        // deadlines in the queue, and of slow readers
     uint64_t waiting_sequences; // not drawn
 
-    struct sequence *sequences; // [record_count]
-    uint32_t record_count;
-    uint32_t *records_free;                     // [record_count] stack of those given back
-    uint32_t records_free_count, records_fresh; // records_fresh: never used so far
-    struct store history;                       // generated tokens, by record
-    struct slow_list paused, parked;            // see sequence.h
-    uint32_t parked_count;                      // those about to return included
-    uint32_t parked_chunks, parked_chunks_max;  // chunks of history that they hold
-    struct sequence **order;                    // [slots_max] drawn and not ended, oldest first
-    uint32_t order_count, sequences_max;        // sequences_max: of order
-    uint32_t *slots_free;                       // [slots_max] stack
+    struct sequence *sequences; // [sequence_count]
+    uint32_t sequence_count;
+    uint32_t *sequences_free;                       // [sequence_count] stack of those given back
+    uint32_t sequences_free_count, sequences_fresh; // sequences_fresh: never used so far
+    struct store history;                           // generated tokens, by sequence
+    struct slow_list paused, parked;                // see sequence.h
+    uint32_t parked_count;                          // those about to return included
+    uint32_t parked_chunks, parked_chunks_max;      // chunks of history that they hold
+    struct sequence **order;                        // [slots_max] drawn and not ended, oldest first
+    uint32_t order_count, order_max;                // order_max: of order
+    uint32_t *slots_free;                           // [slots_max] stack
     uint32_t slots_free_count;
     uint32_t *slot_blocks;    // [slots_max][blocks_per_sequence_max]
-    struct hash *slot_keys;   // [slots_max][blocks_per_sequence_max]
+    struct hash *slot_hashes; // [slots_max][blocks_per_sequence_max]
     uint32_t *penalties_free; // [penalty_rows] stack
     uint32_t penalties_free_count;
     uint64_t tickets;
@@ -107,10 +107,10 @@ struct engine {
 
     struct plan plan;
     struct pace pace;
-    struct pace_step pace_step;            // the last step
-    uint64_t pace_began_ns;                // when it began; 0: the engine was idle since
-    struct record records[ENGINE_RECORDS]; // ring
-    uint64_t launched, settled;            // steps
+    struct pace_step pace_step;              // the last step
+    uint64_t pace_began_ns;                  // when it began; 0: the engine was idle since
+    struct launch launches[ENGINE_LAUNCHES]; // step n in place n % ENGINE_LAUNCHES
+    uint64_t launched, settled;              // steps
     struct batch *batch;
 
     struct error error;
@@ -129,7 +129,7 @@ static inline struct plan_entry *plan_entry(const struct engine *engine, const s
 size_t engine_layout(struct engine *engine, void *base);
 
 // intake.c: takes new requests, cancels and deadlines; true if there was any.
-bool intake_turn(struct engine *engine);
+bool intake_take(struct engine *engine);
 bool intake_empty(struct engine *engine); // no request is inbound or being submitted
 
 // events.c: the engine's side of a request's event ring.
@@ -164,8 +164,8 @@ void place_make(struct engine *engine, bool penalised); // parks a paused one if
 
 // plan.c: chooses rows; false: none. fill.c: writes them into the batch. settle.c: takes results.
 bool plan_make(struct engine *engine);
-void batch_fill(struct engine *engine, struct record *record);
-void step_settle(struct engine *engine, const struct record *record,
+void batch_fill(struct engine *engine, struct launch *launch);
+void step_settle(struct engine *engine, const struct launch *launch,
                  const struct model_output *output);
 
 // share.c: full blocks in the prefix table.

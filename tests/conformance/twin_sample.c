@@ -1,5 +1,5 @@
 // The sampler in double, with a sort; see twin.h and the order of ops.h.
-#include "kernels/cpu/twin.h"
+#include "tests/conformance/twin.h"
 #include "kernels/philox.h"
 
 #include <math.h>
