@@ -13,7 +13,7 @@ from harness import KEY, MODELS, chat, expect, main, user
 @functools.cache
 def small():
     """Few places for choices and penalties; a byte-level model with special tokens."""
-    return harness.start(f"demo={MODELS / 'weft-demo-chat'},max-n=16,penalty-rows=2",
+    return harness.start(f"demo={MODELS / 'weft-demo-chat'},max-n=128,penalty-rows=2",
                          f"tiny={harness.tiny()}")
 
 
@@ -78,8 +78,15 @@ def test_a_prompt_is_computed_once():
 
 def test_limits():
     expect(chat(main(), n=9), 400, "invalid_value", "n")
-    expect(chat(small(), model="demo", n=17), 400, "invalid_value", "n")
-    assert len(ask(small(), model="demo", n=16, max_tokens=2).choices) == 16
+    expect(chat(small(), model="demo", n=129), 400, "invalid_value", "n")
+    assert len(ask(small(), model="demo", n=128, max_tokens=2).choices) == 128
+    ends = {}
+    for chunk in ask(small(), model="demo", n=128, max_tokens=3, temperature=1, stream=True):
+        for c in chunk.choices:
+            assert c.index not in ends
+            if c.finish_reason:
+                ends[c.index] = c.finish_reason
+    assert len(ends) == 128
 
 
 def test_logprobs():
@@ -159,6 +166,25 @@ def test_special_tokens():
     hidden = ask(small(), model="demo", max_tokens=4, logit_bias={"502": 100}, logprobs=True,
                  extra_body={"ignore_eos": True})
     assert hidden.choices[0].message.content == "" and hidden.choices[0].logprobs.content == []
+
+
+def test_28_temperature_0_with_n():
+    answer = ask(n=3, temperature=0)
+    assert len({c.message.content for c in answer.choices}) == 1
+
+
+def test_32_a_bias_against_everything():
+    """All tokens of the demo model, the end token, too: the answer is that without any bias."""
+    body = {"model": "demo", "max_tokens": 8}
+    plain = ask(small(), **body).choices[0].message.content
+    assert ask(small(), logit_bias={str(i): -100 for i in range(503)},
+               **body).choices[0].message.content == plain
+
+
+def test_33_logprobs_without_alternatives():
+    answer = chat(main(), logprobs=True, top_logprobs=None, max_tokens=3)
+    entries = answer.json["choices"][0]["logprobs"]["content"]
+    assert len(entries) == 3 and all(e["top_logprobs"] == [] for e in entries)
 
 
 def test_completions():

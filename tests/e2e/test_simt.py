@@ -75,6 +75,21 @@ def test_simt_float32_equals_the_reference():
         assert "".join(part["text"] for part in out.json["content"]) == want
 
 
+def test_simt_decoding_fields():
+    """Penalties, biases, bans, log probabilities and choices: as the cpu has them."""
+    for more in ({"presence_penalty": 1.5, "frequency_penalty": 0.5, "logit_bias": {"100": 3, "101": -100}},
+                 {"repetition_penalty": 1.4, "min_tokens": 12},
+                 {"temperature": 1, "seed": 3, "n": 3, "min_p": 0.02, "top_k": 40}):
+        simt, cpu = (chat(on(d), messages=user("Once upon a time"), max_tokens=12, logprobs=True,
+                          top_logprobs=3, **more).json["choices"] for d in ("simt", "cpu"))
+        for one, other in zip(simt, cpu):
+            assert one["message"] == other["message"], (one, other)
+            for a, b in zip(one["logprobs"]["content"], other["logprobs"]["content"]):
+                assert a["bytes"] == b["bytes"] and abs(a["logprob"] - b["logprob"]) < 1e-3, (a, b)
+                assert [t["bytes"] for t in a["top_logprobs"]] == [
+                    t["bytes"] for t in b["top_logprobs"]]
+
+
 def test_simt_bfloat16_as_far_as_gaps_are_clear():
     simt, cpu = on("simt"), on("cpu")
     compared = 0

@@ -192,6 +192,25 @@ static void test_tokens_as_they_come(void **state)
     assert_in_range(shared, first - 1 - 3, x.token_ns);
 }
 
+// Four choices step together: tokens of one step are no time apart, each choice has its intervals.
+static void test_tokens_of_several_choices(void **state)
+{
+    (void)state;
+    counters_params(&x, 4, 16);
+    x.token_ns = 1; // long ago
+    uint64_t before = clock_ns();
+    counters_tokens(&x, 8); // two steps
+    assert_int_equal(count(HISTOGRAM_INTER_TOKEN), 8);
+    assert_in_range(sum(HISTOGRAM_INTER_TOKEN), 4 * (before - 1) - 8, 4 * x.token_ns);
+    fresh(NULL);
+    counters_params(&x, 4, 16);
+    x.facts = (struct request_facts){.first_token_ns = 1000, .finished_ns = 7000};
+    x.tokens_out = 12; // three of each choice: two intervals
+    counters_request_done(&x);
+    recorded(HISTOGRAM_PER_OUTPUT_TOKEN, 1, 3000);
+    recorded(HISTOGRAM_INTER_TOKEN, 8, 24000);
+}
+
 static void test_parameters(void **state)
 {
     (void)state;
@@ -333,6 +352,7 @@ int main(void)
         TEST(test_times_of_a_request),
         TEST(test_times_that_are_none),
         TEST(test_tokens_as_they_come),
+        TEST(test_tokens_of_several_choices),
         TEST(test_parameters),
         TEST(test_ends),
         TEST(test_who_leaves_is_an_abort),

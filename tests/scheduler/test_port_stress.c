@@ -23,7 +23,7 @@ struct ticket { // one request of a thread
     struct request *request;
     uint32_t manner; // 0, 1: reads all; 2: one event a turn; 3: only when paused long enough
     uint32_t choices, length, finishes, skipped;
-    bool cancelled, more;
+    bool cancelled, more, cut[CHOICES];
     struct sample_params params;
     struct fake_alone alone[CHOICES];
     uint32_t outputs[CHOICES];
@@ -79,6 +79,15 @@ static void ticket_submit(struct side *side, struct ticket *t)
     side->open++;
 }
 
+// Sometimes the choice of which a token was just read is cancelled, as by a stop string.
+static void choice_cut(struct side *side, struct ticket *t, const struct token_event *event)
+{
+    if (event->finish != FINISH_NONE || t->cut[event->choice] || draw(side, 100) != 0)
+        return;
+    t->cut[event->choice] = true;
+    port_cancel_choice(side->port, t->request, event->choice);
+}
+
 static bool event_take(struct side *side, struct ticket *t)
 {
     struct token_event event;
@@ -97,8 +106,10 @@ static bool event_take(struct side *side, struct ticket *t)
     request_facts_get(t->request, &facts);
     check(!(event.flags & EVENT_TOKEN) || facts.first_token_ns >= facts.started_ns,
           "first token before the start");
-    check(event.finish == FINISH_NONE || event.finish == FINISH_LENGTH || t->cancelled, "finish %u",
-          event.finish);
+    check(event.finish == FINISH_NONE || event.finish == FINISH_LENGTH || t->cancelled ||
+              t->cut[event.choice],
+          "finish %u", event.finish);
+    choice_cut(side, t, &event);
     t->finishes += event.finish != FINISH_NONE;
     if (!(event.flags & EVENT_LAST))
         return true;
