@@ -8,6 +8,7 @@
 #include "runtime/text/grammar/gbnf.h"
 #include "runtime/text/grammar/json.h"
 #include "runtime/text/grammar/regex.h"
+#include "runtime/text/grammar/schema.h"
 
 #include "base/arena.h"
 #include "base/file.h"
@@ -182,6 +183,26 @@ static const struct sample SAMPLES[] = {
       "admiral\",\"compilers\",\"found a moth in a relay and taped it into the "
       "log\"],\"address\":{\"street\":\"Navy Yard 8, "
       "Washington\",\"zip\":\"20374\"},\"role\":\"admin\"}"}},
+    {"schema",
+     "{\"type\":\"object\",\"properties\":{\"name\":{\"type\":\"string\",\"maxLength\":80},"
+     "\"born\":{\"type\":\"string\",\"format\":\"date\"},\"age\":{\"type\":\"integer\","
+     "\"minimum\":0,\"maximum\":130},\"score\":{\"type\":\"number\",\"exclusiveMinimum\":0},"
+     "\"tags\":{\"type\":\"array\",\"items\":{\"enum\":[\"red\",\"green\",\"blue\"]},"
+     "\"minItems\":1,\"maxItems\":9},\"mail\":{\"type\":\"string\",\"format\":\"email\"}},"
+     "\"required\":[\"name\",\"tags\"],\"additionalProperties\":false}",
+     {"{\"name\":\"Grace Brewster Murray Hopper\",\"born\":\"1906-12-09\",\"age\":85,"
+      "\"score\":17.25,\"tags\":[\"blue\",\"red\"],\"mail\":\"grace.hopper@navy.example\"}",
+      "{\"name\":\"A\",\"tags\":[\"green\"]}"}},
+    {"schema",
+     "{\"$defs\":{\"node\":{\"type\":\"object\",\"properties\":{\"kind\":{\"const\":\"node\"},"
+     "\"label\":{\"type\":\"string\",\"pattern\":\"^[a-z][a-z0-9_]*$\"},\"children\":{"
+     "\"type\":\"array\",\"items\":{\"oneOf\":[{\"$ref\":\"#/$defs/node\"},{"
+     "\"$ref\":\"#/$defs/leaf\"}]}}},\"required\":[\"kind\",\"children\"]},\"leaf\":{"
+     "\"type\":\"object\",\"properties\":{\"kind\":{\"const\":\"leaf\"},\"value\":{"
+     "\"type\":[\"number\",\"null\"]}},\"required\":[\"kind\",\"value\"]}},"
+     "\"$ref\":\"#/$defs/node\"}",
+     {"{\"kind\":\"node\",\"label\":\"root_1\",\"children\":[{\"kind\":\"leaf\",\"value\":2.5},{"
+      "\"kind\":\"node\",\"children\":[{\"kind\":\"leaf\",\"value\":null,\"more\":[1,\"x\"]}]}]}"}},
     {"regex",
      "(https?://)?[a-z0-9-]+(\\.[a-z0-9-]+)+(:\\d{1,5})?(/[\\w.~%-]*)*(\\?[^#\\s]*)?",
      {"https://www.example.org:8080/some/longer/path_to/index.html?query=value&other=1"}},
@@ -209,6 +230,13 @@ static struct grammar *compile(const struct sample *s)
     } else if (strcmp(s->kind, "regex") == 0) {
         struct regex_args args = {.pattern = text_of(s->source)};
         status = regex_compile(b, &args, &root, &err);
+    } else if (strcmp(s->kind, "schema") == 0) {
+        json_t *schema = NULL;
+        status = json_parse(&schema, text_of(s->source), &err);
+        struct schema_args args = {.schema = schema};
+        if (status == STATUS_OK)
+            status = schema_compile(b, &args, &root, &err);
+        json_decref(schema);
     } else {
         bool loose = strcmp(s->kind, "loose") == 0;
         struct json_style style = {.blank = loose ? json_grammar_loose_blank(b) : GRAMMAR_EMPTY};

@@ -94,7 +94,8 @@ def objects(r, depth, old):
     if r.random() < 0.15:
         name = "dependencies" if old else "dependentRequired"
         s[name] = {r.choice(KEYS): r.sample(KEYS, 1)}
-    if not old and r.random() < 0.15:
+    # jsonschema does not see what additionalProperties evaluate.
+    if not old and "additionalProperties" not in s and r.random() < 0.15:
         s["unevaluatedProperties"] = r.choice([False, {"type": "integer"}])
     return s
 

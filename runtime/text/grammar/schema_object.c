@@ -289,6 +289,16 @@ static bool says_something(const struct object *o)
     return false;
 }
 
+// What the schema of !of knows by name or pattern stands apart from unknown keys.
+static void gather_of(struct object *o, const json_t *of, uint32_t site)
+{
+    json_t *map = json_object_get(of, "properties");
+    for (void *at = json_object_iter(map); at; at = json_object_iter_next(map, at))
+        key_put(o, schema_key(at));
+    if (of)
+        owner_knows(o, &(struct object_owner){0}, of, site);
+}
+
 static uint32_t object_compile(struct object *o)
 {
     struct schema *c = o->c;
@@ -304,9 +314,7 @@ static uint32_t object_compile(struct object *o)
             return schema_refuse(c, STATUS_UNSUPPORTED, site, "not",
                                  "two members of an object must break a rule at once");
         o->extra_entry = o->entries[i];
-        const json_t *of = schema_keyword(c, site, "!of");
-        if (of) // its patterns split the regions
-            owner_knows(o, &(struct object_owner){0}, of, site);
+        gather_of(o, schema_keyword(c, site, "!of"), site);
     }
     for (uint32_t i = 0; i < o->entry_count && !schema_failed(c); i++)
         gather_required(o, o->entries[i]->site);
