@@ -282,7 +282,7 @@ static void sample_run(const struct words *w, const struct sample *s, struct tim
 static void words_open(struct words *w, uint32_t vocab)
 {
     int32_t end = (int32_t)vocab - 1;
-    struct vocabulary_args args = {vocab, w->at, w->count, &end, 1};
+    struct vocabulary_args args = {vocab, w->at, w->count, NULL, &end, 1};
     double before = now_s();
     w->v = vocabulary_create(&args);
     printf("{\"vocab\":%u,\"vocabulary_ms\":%.1f,\"vocabulary_bytes\":%zu,", vocab,

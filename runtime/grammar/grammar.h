@@ -71,6 +71,14 @@ uint32_t grammar_optional(struct grammar_builder *b, uint32_t one);
 // Between min and max times, max GRAMMAR_UNBOUNDED: no end. min > max: GRAMMAR_NOTHING.
 uint32_t grammar_repeat(struct grammar_builder *b, uint32_t one, uint32_t min, uint32_t max);
 
+// --- a free part ---
+// Any bytes up to and with the first occurrence of the marker (1 to 128 bytes), then `then`;
+// or any bytes without it, to the end. For calls that a model may make or not: `then` is followed
+// from the marker on, and until then matcher_needs_mask says that no mask is needed. Special tokens
+// may come in the free part and may make up the marker (vocabulary.h).
+enum { GRAMMAR_MARKER_BYTES_MAX = 128 };
+uint32_t grammar_after_marker(struct grammar_builder *b, struct text marker, uint32_t then);
+
 // --- rules ---
 // A new rule without a body; the name (copied, may be empty) is for error sentences only.
 // *rule gets its number, the result is the expression that refers to it.

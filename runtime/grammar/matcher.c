@@ -140,6 +140,17 @@ static uint32_t state_walk(struct mask_cache *c, uint32_t state, struct text byt
     return state;
 }
 
+bool matcher_needs_mask(struct matcher *m)
+{
+    const struct vocabulary *v = m->cache->v;
+    uint32_t *words = m->cache->ask;
+    matcher_mask(m, words);
+    for (uint32_t w = 0; w < v->words; w++)
+        if (v->any[w] & ~words[w])
+            return true;
+    return false;
+}
+
 // The state after the bytes, or STATE_DEAD.
 static uint32_t state_after(struct matcher *m, struct text bytes)
 {

@@ -52,6 +52,9 @@ void matcher_end(struct matcher *m); // leaves the cache; a second call does not
 // where that string may end here. Where nothing is allowed (a vocabulary without the bytes), and
 // after the end, the end ids are.
 void matcher_mask(struct matcher *m, uint32_t *words);
+// False: every token that has bytes may come next, and the answer may end, so the row can be drawn
+// without a mask (a free part, grammar_after_marker). Costs what matcher_mask costs.
+bool matcher_needs_mask(struct matcher *m);
 // The token was drawn. False: matcher_mask does not allow it, and the state is as before.
 bool matcher_accept(struct matcher *m, int32_t token);
 // The same for bytes that are no token's, such as a forced beginning.

@@ -133,12 +133,16 @@ static void tries_build(struct vocabulary *v)
         sorted[k] = heap_take((v->vocab + 1) * sizeof **sorted);
     for (int k = 0; k < PLAIN_KINDS; k++)
         v->plain[k] = heap_take_zeroed(v->words, sizeof **v->plain);
+    v->any = heap_take_zeroed(v->words, sizeof *v->any);
+    for (uint32_t i = 0; i < v->end_count; i++)
+        v->any[v->ends[i] / 32] |= 1u << (v->ends[i] % 32);
     for (uint32_t id = 0; id < v->vocab; id++) {
         struct text token = vocabulary_token(v, (int32_t)id);
         v->same[id] = -1;
         if (token.bytes == 0)
             continue;
         uint32_t kind = kind_of(token);
+        v->any[id / 32] |= 1u << (id % 32);
         sorted[kind][counts[kind]++] = (int32_t)id;
         v->longest = token.bytes > v->longest ? (uint32_t)token.bytes : v->longest;
         for (uint32_t k = kind; k < PLAIN_KINDS; k++)
@@ -151,21 +155,37 @@ static void tries_build(struct vocabulary *v)
     }
 }
 
+// What a grammar reads where the token comes; *special: its byte goes before.
+static struct text token_of(const struct vocabulary *v, const struct vocabulary_args *args,
+                            uint32_t id, bool *special)
+{
+    struct text token = id < args->count ? args->tokens[id] : (struct text){NULL, 0};
+    *special = (!token.at || token.bytes == 0) && args->specials && id < args->count;
+    if (*special)
+        token = args->specials[id];
+    *special = *special && token.at && token.bytes > 0;
+    bool none = !token.at || token.bytes + *special > VOCABULARY_TOKEN_BYTES_MAX ||
+                vocabulary_is_end(v, (int32_t)id);
+    return none ? (struct text){NULL, 0} : token;
+}
+
 static void text_copy(struct vocabulary *v, const struct vocabulary_args *args)
 {
     size_t bytes = 0;
+    bool special;
     for (uint32_t id = 0; id < args->count; id++)
-        bytes += args->tokens[id].bytes;
+        bytes += token_of(v, args, id, &special).bytes + 1;
     check(bytes < UINT32_MAX, "%zu bytes of tokens", bytes);
     v->first = heap_take((v->vocab + 1) * sizeof *v->first);
     v->text = heap_take(bytes + 1);
     uint32_t at = 0;
     for (uint32_t id = 0; id < v->vocab; id++) {
-        struct text token = id < args->count ? args->tokens[id] : (struct text){NULL, 0};
+        struct text token = token_of(v, args, id, &special);
         v->first[id] = at;
-        if (!token.at || token.bytes > VOCABULARY_TOKEN_BYTES_MAX ||
-            vocabulary_is_end(v, (int32_t)id))
+        if (token.bytes == 0)
             continue;
+        if (special)
+            v->text[at++] = (char)VOCABULARY_SPECIAL_BYTE;
         memcpy(v->text + at, token.at, token.bytes);
         at += (uint32_t)token.bytes;
     }
@@ -186,7 +206,7 @@ struct vocabulary *vocabulary_create(const struct vocabulary_args *args)
         if (args->end_ids[i] >= 0 && (uint32_t)args->end_ids[i] < v->vocab)
             v->ends[v->end_count++] = args->end_ids[i];
     v->bytes = sizeof *v + v->vocab * (sizeof *v->first + sizeof *v->same) +
-               PLAIN_KINDS * (size_t)v->words * sizeof **v->plain;
+               (PLAIN_KINDS + 1) * (size_t)v->words * sizeof **v->plain;
     v->same = heap_take((v->vocab + 1) * sizeof *v->same);
     text_copy(v, args);
     tries_build(v);
@@ -212,6 +232,7 @@ void vocabulary_give(struct vocabulary *v)
     }
     for (int k = 0; k < PLAIN_KINDS; k++)
         heap_give(v->plain[k]);
+    heap_give(v->any);
     heap_give(v->same);
     heap_give(v->first);
     heap_give(v->text);

@@ -55,6 +55,7 @@ struct vocabulary {
     uint32_t vocab, words;
     struct token_trie tries[TOKEN_KINDS];
     uint32_t *plain[PLAIN_KINDS]; // [words] tokens of the kind and those before it
+    uint32_t *any;                // [words] all tokens with bytes, and the ends
     int32_t *same;                // [vocab] another token with the same bytes, or -1
     uint32_t *first;              // [vocab + 1] into text
     char *text;

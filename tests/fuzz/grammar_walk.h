@@ -15,7 +15,7 @@ static struct vocabulary *walk_vocabulary(void)
         bytes[i] = (char)i;
         tokens[i] = text_span(&bytes[i], 1);
     }
-    return vocabulary_create(&(struct vocabulary_args){257, tokens, 256, &end, 1});
+    return vocabulary_create(&(struct vocabulary_args){257, tokens, 256, NULL, &end, 1});
 }
 
 // Gives the grammar back.

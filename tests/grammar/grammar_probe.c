@@ -25,7 +25,7 @@ static struct vocabulary *bytes_vocabulary(void)
         bytes[i] = (char)i;
         tokens[i] = text_span(&bytes[i], 1);
     }
-    struct vocabulary_args args = {257, tokens, 256, &end, 1};
+    struct vocabulary_args args = {257, tokens, 256, NULL, &end, 1};
     return vocabulary_create(&args);
 }
 

@@ -21,7 +21,7 @@ void schema_rig_open(struct schema_rig *rig, const json_t *schema, enum schema_d
     struct text a = text_of("a");
     int32_t end = 1;
     uint32_t root;
-    struct vocabulary_args args = {2, &a, 1, &end, 1};
+    struct vocabulary_args args = {2, &a, 1, NULL, &end, 1};
     struct schema_args in = {.schema = schema, .draft = draft};
     *rig = (struct schema_rig){.bytes = vocabulary_create(&args)};
     struct grammar_builder *b = grammar_begin(NULL);

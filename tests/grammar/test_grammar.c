@@ -36,7 +36,7 @@ static struct vocabulary *words_vocabulary(uint64_t seed)
     }
     tokens[END_ID] = text_of("a");
     tokens[NEVER] = (struct text){NULL, 0};
-    struct vocabulary_args args = {VOCAB, tokens, TOKENS + 2, ends, 4};
+    struct vocabulary_args args = {VOCAB, tokens, TOKENS + 2, NULL, ends, 4};
     return vocabulary_create(&args);
 }
 
@@ -319,6 +319,26 @@ static void test_large_repeats_stay_small(void **state)
     vocabulary_give(v);
 }
 
+// One or four letters a turn, six turns: lengths in between do not match.
+static void test_counts_with_gaps(void **state)
+{
+    (void)state;
+    struct vocabulary *v = words_vocabulary(1);
+    struct grammar_builder *b = grammar_begin(NULL);
+    uint32_t turn =
+        grammar_either(b, grammar_literal(b, text_of("a")), grammar_literal(b, text_of("aaaa")));
+    struct grammar *g = finished(b, grammar_repeat(b, turn, 6, 6));
+    for (uint32_t bytes = 0; bytes <= 24; bytes++) {
+        char text[25] = {0};
+        bool ends;
+        memset(text, 'a', bytes);
+        assert_int_equal(length_of(g, v, text, &ends), bytes);
+        assert_int_equal(ends, bytes >= 6 && bytes % 3 == 0);
+    }
+    grammar_give(g);
+    vocabulary_give(v);
+}
+
 static struct grammar *brackets_grammar(void)
 {
     struct grammar_builder *b = grammar_begin(NULL);
@@ -461,6 +481,7 @@ int main(void)
         cmocka_unit_test(test_code_points_become_utf8),
         cmocka_unit_test(test_choices_share_their_beginnings),
         cmocka_unit_test(test_large_repeats_stay_small),
+        cmocka_unit_test(test_counts_with_gaps),
         cmocka_unit_test(test_nesting_is_followed_and_bounded),
         cmocka_unit_test(test_errors_name_the_rule),
         cmocka_unit_test(test_dead_ends_are_cut),

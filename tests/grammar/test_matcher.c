@@ -27,7 +27,7 @@ static struct vocabulary *mixed_vocabulary(uint32_t shift)
     int32_t end = END_ID;
     uint64_t seed = 7;
     for (uint32_t t = 0; t < TOKENS; t++) {
-        size_t bytes = 0;
+        size_t bytes = t >= 500 ? 3 : 0;
         uint32_t count = t < 256 ? 0 : 1 + oracle_random(&seed, t % 40 == 0 ? 30 : 4);
         for (uint32_t i = 0; i < count; i++) {
             const char *piece = pieces[oracle_random(&seed, sizeof pieces / sizeof *pieces)];
@@ -35,9 +35,11 @@ static struct vocabulary *mixed_vocabulary(uint32_t shift)
         }
         if (t < 256)
             store[t][bytes++] = (char)t;
+        else if (t >= 500) // many that begin alike
+            memcpy(store[t], "xxQ", 3);
         tokens[(t + shift) % TOKENS] = text_span(store[t], bytes < 128 ? bytes : 127);
     }
-    struct vocabulary_args args = {VOCAB, tokens, TOKENS, &end, 1};
+    struct vocabulary_args args = {VOCAB, tokens, TOKENS, NULL, &end, 1};
     return vocabulary_create(&args);
 }
 
@@ -69,6 +71,15 @@ static struct grammar *object_grammar(void)
     uint32_t object[] = {literal(b, "{"), grammar_join_all(b, member, 3),
                          grammar_repeat(b, more, 0, 300), literal(b, "}")};
     return finished(b, grammar_join_all(b, object, 4));
+}
+
+// A string without bounds, then a line end.
+static struct grammar *line_grammar(void)
+{
+    static const struct grammar_range ends[] = {{'\n', '\n'}, {'"', '"'}};
+    struct grammar_builder *b = grammar_begin(NULL);
+    uint32_t text = grammar_repeat(b, grammar_chars_except(b, ends, 2), 0, GRAMMAR_UNBOUNDED);
+    return finished(b, grammar_join(b, text, literal(b, "\n")));
 }
 
 static bool bit(const uint32_t *words, uint32_t id)
@@ -116,6 +127,23 @@ static void test_bits_are_bytes_one_by_one(void **state)
     assert_true(most > 300); // the test stands inside of strings
     compare_bits(&m, v);
     assert_true(matcher_may_end(&m) && matcher_must_end(&m) && !matcher_is_done(&m));
+    matcher_end(&m);
+    mask_cache_destroy(c);
+    grammar_give(g);
+    vocabulary_give(v);
+}
+
+static void test_bits_inside_of_a_loop(void **state)
+{
+    (void)state;
+    struct vocabulary *v = mixed_vocabulary(0);
+    struct grammar *g = line_grammar();
+    struct mask_cache *c = mask_cache_create(g, v, 0);
+    struct matcher m;
+    matcher_init(&m, c);
+    assert_true(compare_bits(&m, v) > 400);
+    assert_true(matcher_accept_bytes(&m, text_of("xx\xE4")));
+    compare_bits(&m, v);
     matcher_end(&m);
     mask_cache_destroy(c);
     grammar_give(g);
@@ -250,7 +278,7 @@ static void test_nothing_allowed_leaves_the_end(void **state)
     (void)state;
     struct text tokens[] = {text_of("a"), text_of("b")};
     int32_t ends[] = {2, 3};
-    struct vocabulary_args args = {40, tokens, 2, ends, 2};
+    struct vocabulary_args args = {40, tokens, 2, NULL, ends, 2};
     struct vocabulary *v = vocabulary_create(&args);
     struct grammar_builder *b = grammar_begin(NULL);
     struct grammar *g = finished(b, literal(b, "ac"));
@@ -300,15 +328,92 @@ static void test_forced_bytes(void **state)
     vocabulary_give(v);
 }
 
+// Free text, then brackets after the marker, which a special token may be.
+static void test_free_parts_end_at_the_marker(void **state)
+{
+    (void)state;
+    struct text tokens[] = {text_of("a"),  text_of("<c"), text_of("<c>"),  text_of(">"),
+                            text_of(">["), text_of(">x"), {NULL, 0},       {NULL, 0},
+                            text_of("["),  text_of("]"),  text_of("\xFF"), {NULL, 0}};
+    struct text specials[] = {{0}, {0}, {0}, {0}, {0}, {0}, text_of("<c>"), text_of("<other>"),
+                              {0}, {0}, {0}, {0}};
+    int32_t end = 12;
+    struct vocabulary_args args = {13, tokens, 12, specials, &end, 1};
+    struct vocabulary *v = vocabulary_create(&args);
+    struct grammar_builder *b = grammar_begin(NULL);
+    struct grammar *g = finished(b, grammar_after_marker(b, text_of("<c>"), literal(b, "[]")));
+    struct mask_cache *c = mask_cache_create(g, v, 0);
+    static const struct {
+        int32_t tokens[6]; // -1: no more
+        uint32_t mask;
+        bool needed;
+    } cases[] = {
+        {{-1}, 0x17FF, false}, // all with bytes, and the end
+        {{0, 5, 3, -1}, 0x17FF, false},
+        {{1, -1}, 0x17FF & ~(1u << 5), true}, // after <c the token >x would leave the grammar
+        {{1, 0, -1}, 0x17FF, false},
+        {{1, 1, -1}, 0x17FF & ~(1u << 5), true},
+        {{1, 4, -1}, 1u << 9, true},
+        {{2, -1}, 1u << 8, true},
+        {{0, 6, -1}, 1u << 8, true}, // the marker as one special token
+        {{7, 10, -1}, 0x17FF, false},
+        {{1, 3, 8, 9, -1}, 1u << 12, true},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct matcher m;
+        uint32_t words[1];
+        matcher_init(&m, c);
+        for (int k = 0; cases[i].tokens[k] >= 0; k++)
+            assert_true(matcher_accept(&m, cases[i].tokens[k]));
+        matcher_mask(&m, words);
+        assert_int_equal(words[0], cases[i].mask);
+        assert_int_equal(matcher_needs_mask(&m), cases[i].needed);
+        matcher_end(&m);
+    }
+    mask_cache_destroy(c);
+    grammar_give(g);
+    vocabulary_give(v);
+}
+
+// The first occurrence counts, also where the marker overlaps itself.
+static void test_markers_that_overlap_themselves(void **state)
+{
+    (void)state;
+    struct vocabulary *v = mixed_vocabulary(0);
+    struct grammar_builder *b = grammar_begin(NULL);
+    struct grammar *g = finished(b, grammar_after_marker(b, text_of("aabaa"), literal(b, "x")));
+    struct mask_cache *c = mask_cache_create(g, v, 0);
+    for (uint32_t i = 0; i < 1 << 12; i++) { // all texts of twelve letters a and b
+        char text[13] = {0};
+        struct matcher m;
+        for (int k = 0; k < 12; k++)
+            text[k] = i >> k & 1 ? 'a' : 'b';
+        const char *found = strstr(text, "aabaa");
+        size_t bytes = 0;
+        matcher_init(&m, c);
+        while (bytes < 12 && matcher_accept_bytes(&m, text_span(text + bytes, 1)))
+            bytes++;
+        assert_int_equal(bytes, found ? (size_t)(found - text) + 5 : 12);
+        assert_int_equal(matcher_may_end(&m), !found);
+        matcher_end(&m);
+    }
+    mask_cache_destroy(c);
+    grammar_give(g);
+    vocabulary_give(v);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_bits_are_bytes_one_by_one),
+        cmocka_unit_test(test_bits_inside_of_a_loop),
         cmocka_unit_test(test_small_caches_forget_and_go_on),
         cmocka_unit_test(test_vocabularies_have_masks_of_their_own),
         cmocka_unit_test(test_ends_and_states),
         cmocka_unit_test(test_nothing_allowed_leaves_the_end),
         cmocka_unit_test(test_forced_bytes),
+        cmocka_unit_test(test_free_parts_end_at_the_marker),
+        cmocka_unit_test(test_markers_that_overlap_themselves),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
