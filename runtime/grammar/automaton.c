@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ITEM_WORDS = 4 };
+enum { ITEM_WORDS = 4, SLOTS_FIRST = 1024 };
 #define TOO_DEEP ((uint32_t)ITEM_TOO_DEEP)
 #define NO_ITEM (INTERN_NONE - 1) // the table is full; not TOO_DEEP
 
@@ -35,18 +35,20 @@ void automaton_open(struct automaton *a, const struct grammar *g, size_t bytes)
     a->pair_capacity = (uint32_t)(bytes / 5 / sizeof *a->pairs);
     a->member_capacity = (uint32_t)(bytes / 10 / sizeof *a->members);
     a->items.capacity = items;
-    a->items.slot_count = slots_for(items);
-    a->slot_count = slots_for(a->state_capacity);
+    a->items.slot_max = slots_for(items);
+    a->items.slot_count = SLOTS_FIRST;
+    a->slot_max = slots_for(a->state_capacity);
+    a->slot_count = SLOTS_FIRST;
     pages_open(&a->pages, bytes);
     a->items.at = pages_take(&a->pages, items, sizeof(struct item));
-    a->items.slots = pages_take(&a->pages, a->items.slot_count, sizeof *a->items.slots);
+    a->items.slots = pages_take(&a->pages, a->items.slot_max, sizeof *a->items.slots);
     a->info = pages_take(&a->pages, items, sizeof *a->info);
     a->work = pages_take(&a->pages, items, sizeof *a->work);
     a->pairs = pages_take(&a->pages, a->pair_capacity, sizeof *a->pairs);
     a->members = pages_take(&a->pages, a->member_capacity, sizeof *a->members);
     a->states = pages_take(&a->pages, a->state_capacity, sizeof *a->states);
     a->moved = pages_take(&a->pages, a->state_capacity, sizeof *a->moved);
-    a->slots = pages_take(&a->pages, a->slot_count, sizeof *a->slots);
+    a->slots = pages_take(&a->pages, a->slot_max, sizeof *a->slots);
     a->next = pages_take(&a->pages, a->state_capacity, row);
     a->scratch = pages_take(&a->pages, STATE_MEMBERS_MAX, sizeof *a->scratch);
     a->tails = pages_take(&a->pages, STATE_MEMBERS_MAX, sizeof *a->tails);
@@ -298,6 +300,14 @@ static uint32_t *state_slot(struct automaton *a, const uint32_t *items, uint32_t
     return &a->slots[i];
 }
 
+static void state_slots_double(struct automaton *a)
+{
+    a->slot_count *= 2;
+    memset(a->slots, 0, a->slot_count * sizeof *a->slots);
+    for (uint32_t s = STATE_FIRST; s < a->state_count; s++)
+        *state_slot(a, a->members + a->states[s].first, a->states[s].count) = s;
+}
+
 // The state with these members.
 static uint32_t state_put(struct automaton *a, uint32_t *items, uint32_t count)
 {
@@ -320,6 +330,8 @@ static uint32_t state_put(struct automaton *a, uint32_t *items, uint32_t count)
     memcpy(a->members + a->member_count, items, count * sizeof *items);
     a->member_count += count;
     *slot = number;
+    if (a->slot_count < a->slot_max && 2 * a->state_count > a->slot_count)
+        state_slots_double(a);
     return number;
 }
 

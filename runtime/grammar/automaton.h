@@ -53,13 +53,13 @@ struct automaton {
     uint32_t member_count, member_capacity;
     struct automaton_state *states;
     uint32_t state_count, state_capacity;
-    uint32_t *slots; // state number; 0: free
-    uint32_t slot_count;
-    uint32_t *moved;   // [state_capacity] automaton_compact: old number -> new one
-    uint32_t *next;    // [state_capacity][class_count] state; 0: not known yet
-    uint32_t *work;    // [items.capacity]
-    uint32_t *scratch; // [STATE_MEMBERS_MAX] members of a state to be
-    uint32_t *tails;   // [STATE_MEMBERS_MAX] what follows equal heads
+    uint32_t *slots;               // state number; 0: free
+    uint32_t slot_count, slot_max; // as those of items
+    uint32_t *moved;               // [state_capacity] automaton_compact: old number -> new one
+    uint32_t *next;                // [state_capacity][class_count] state; 0: not known yet
+    uint32_t *work;                // [items.capacity]
+    uint32_t *scratch;             // [STATE_MEMBERS_MAX] members of a state to be
+    uint32_t *tails;               // [STATE_MEMBERS_MAX] what follows equal heads
     uint32_t stamp;
     uint32_t reach[2];  // bytes; set by the owner, never changed
     bool starved;       // a table is full and nothing can be forgotten: what is new is dead

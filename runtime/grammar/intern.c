@@ -15,6 +15,13 @@ static uint32_t *slot_of(struct intern *t, const uint32_t *value)
     return &t->slots[i];
 }
 
+static void slots_fill(struct intern *t)
+{
+    memset(t->slots, 0, t->slot_count * sizeof *t->slots);
+    for (uint32_t i = 0; i < t->count; i++)
+        *slot_of(t, t->at + (size_t)i * t->words) = i + 1;
+}
+
 uint32_t intern_put(struct intern *t, const uint32_t *value)
 {
     if (t->slot_count == 0)
@@ -26,7 +33,11 @@ uint32_t intern_put(struct intern *t, const uint32_t *value)
         return INTERN_NONE;
     memcpy(t->at + (size_t)t->count * t->words, value, t->words * sizeof *value);
     *slot = ++t->count;
-    return *slot - 1;
+    if (t->slot_count < t->slot_max && 2 * t->count > t->slot_count) {
+        t->slot_count *= 2;
+        slots_fill(t);
+    }
+    return t->count - 1;
 }
 
 void intern_grow(struct intern *t, uint32_t capacity)
@@ -39,10 +50,9 @@ void intern_grow(struct intern *t, uint32_t capacity)
     if (slots == t->slot_count)
         return;
     heap_give(t->slots);
-    t->slots = heap_take_zeroed(slots, sizeof *t->slots);
+    t->slots = heap_take(slots * sizeof *t->slots);
     t->slot_count = slots;
-    for (uint32_t i = 0; i < t->count; i++)
-        *slot_of(t, t->at + (size_t)i * t->words) = i + 1;
+    slots_fill(t);
 }
 
 void intern_free(struct intern *t)

@@ -12,6 +12,7 @@ struct intern {
     uint32_t *at;    // [capacity][words]
     uint32_t *slots; // [slot_count] number + 1, 0: free; a power of two, more than capacity
     uint32_t words, count, capacity, slot_count;
+    uint32_t slot_max; // slot_count may double up to here, so that few values touch few pages
 };
 
 // 64 bits of so many words.

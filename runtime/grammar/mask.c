@@ -183,19 +183,6 @@ static void mask_begin(const struct vocabulary *v, uint32_t kinds, uint32_t *wor
         memcpy(words, v->plain[kinds - 1], v->words * sizeof *words);
 }
 
-static uint32_t bits_beside(const struct vocabulary *v, uint32_t kinds, const uint32_t *words)
-{
-    uint32_t bits = 0;
-    for (uint32_t w = 0; w < v->words; w++) {
-        uint32_t rest = words[w] & ~(kinds ? v->plain[kinds - 1][w] : 0);
-        for (; rest != 0; rest &= rest - 1)
-            bits++;
-        if (bits >= v->words)
-            break;
-    }
-    return bits;
-}
-
 void mask_forget(struct mask_cache *c)
 {
     c->kept_count = 1; // 0 is no place
@@ -216,25 +203,33 @@ static uint32_t kept_take(struct mask_cache *c, size_t need)
     return (uint32_t)(c->kept_count - need);
 }
 
+// Writes the ids that are set beside the base; stops where they are as many as the words.
+static uint32_t ids_write(const struct vocabulary *v, uint32_t kinds, const uint32_t *words,
+                          uint32_t *to)
+{
+    const uint32_t *base = kinds ? v->plain[kinds - 1] : NULL;
+    uint32_t ids = 0;
+    for (uint32_t w = 0; w < v->words; w++)
+        for (uint32_t rest = words[w] & ~(base ? base[w] : 0); rest != 0; rest &= rest - 1) {
+            if (ids == v->words)
+                return ids;
+            to[ids++] = w * 32 + (uint32_t)__builtin_ctz(rest);
+        }
+    return ids;
+}
+
 // Returns where it lies; 0: nowhere.
 static uint32_t mask_keep(struct mask_cache *c, uint32_t kinds, const uint32_t *words)
 {
     const struct vocabulary *v = c->v;
-    uint32_t ids = bits_beside(v, kinds, words);
-    bool whole = ids >= v->words;
-    uint32_t place = kept_take(c, 1 + (whole ? v->words : ids));
+    uint32_t place = kept_take(c, 1 + (size_t)v->words);
     if (place == 0)
         return 0;
-    uint32_t *to = c->kept + place;
-    *to++ = kinds << 28 | (whole ? KEPT_WORDS : ids);
-    if (whole) {
-        memcpy(to, words, v->words * sizeof *words);
-        return place;
-    }
-    for (uint32_t w = 0; w < v->words; w++)
-        for (uint32_t rest = words[w] & ~(kinds ? v->plain[kinds - 1][w] : 0); rest;
-             rest &= rest - 1)
-            *to++ = w * 32 + (uint32_t)__builtin_ctz(rest);
+    uint32_t ids = ids_write(v, kinds, words, c->kept + place + 1);
+    if (ids == v->words)
+        memcpy(c->kept + place + 1, words, v->words * sizeof *words);
+    c->kept[place] = kinds << 28 | (ids == v->words ? KEPT_WORDS : ids);
+    c->kept_count -= v->words - ids; // what was not needed
     return place;
 }
 

@@ -169,10 +169,12 @@ static uint32_t product_make(struct token_product *p, enum status *status, struc
         automaton_open(&p->a[i], p->g[i], AUTOMATON_BYTES);
     if (pairs_walk(p) && pairs_find_alive(p))
         result = pairs_rules(p);
-    else
+    else if (!grammar_failed(p->b))
         *status =
             error_set(err, STATUS_TOO_LARGE,
                       "two expressions that are compared have more than %d states", STATES_MAX);
+    if (grammar_failed(p->b))
+        *status = error_set(err, p->b->failure.status, "%s", p->b->failure.text);
     for (int i = 0; i < 2; i++)
         automaton_close(&p->a[i]);
     intern_free(&p->states);

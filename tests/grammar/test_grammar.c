@@ -188,6 +188,49 @@ static void test_common_and_excepted_strings(void **state)
     assert_in_range(empty, 1, 100);
 }
 
+static void test_expressions_are_tried_before_they_are_finished(void **state)
+{
+    (void)state;
+    static struct oracle o;
+    uint64_t seed = 1;
+    for (uint64_t tree = 0; tree < 30; tree++) {
+        struct error err;
+        struct grammar_builder *b = grammar_begin(NULL);
+        oracle_grow(&o, 9000 + tree, tree % 2);
+        uint32_t e = oracle_build(&o, b);
+        for (int i = 0; i < 20; i++) {
+            char text[8];
+            uint32_t bytes = oracle_random(&seed, 8);
+            bool matches;
+            for (uint32_t k = 0; k < bytes; k++)
+                text[k] = (char)('a' + oracle_random(&seed, 3));
+            assert_int_equal(grammar_matches(b, e, text_span(text, bytes), &matches, &err),
+                             STATUS_OK);
+            assert_int_equal(matches, oracle_match(&o, text_span(text, bytes)).matches);
+        }
+        grammar_abandon(b);
+    }
+}
+
+// A product that is too large leaves the builder as it was.
+static void test_large_products_are_refused(void **state)
+{
+    (void)state;
+    static const struct grammar_range any = {0, 0x10FFFF};
+    struct error err;
+    struct grammar *g;
+    struct grammar_builder *b = grammar_begin(NULL);
+    uint32_t out, one = grammar_chars(b, &any, 1);
+    uint32_t pairs = grammar_repeat(b, grammar_join(b, one, one), 0, 100000);
+    uint32_t count = grammar_repeat(b, one, 7, 90000);
+    assert_int_equal(grammar_both(b, pairs, count, &out, &err), STATUS_TOO_LARGE);
+    assert_non_null(strstr(err.text, "50000 states"));
+    assert_int_equal(out, GRAMMAR_NOTHING);
+    assert_false(grammar_failed(b));
+    assert_int_equal(grammar_finish(b, pairs, &g, &err), STATUS_OK);
+    grammar_give(g);
+}
+
 static uint32_t length_of(struct grammar *g, struct vocabulary *v, const char *text, bool *ends)
 {
     struct mask_cache *c = mask_cache_create(g, v, 0);
@@ -478,6 +521,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_masks_match_the_simplest_matcher),
         cmocka_unit_test(test_common_and_excepted_strings),
+        cmocka_unit_test(test_expressions_are_tried_before_they_are_finished),
+        cmocka_unit_test(test_large_products_are_refused),
         cmocka_unit_test(test_code_points_become_utf8),
         cmocka_unit_test(test_choices_share_their_beginnings),
         cmocka_unit_test(test_large_repeats_stay_small),
