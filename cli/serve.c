@@ -116,6 +116,7 @@ static void served_fill(struct serving *s)
             .created = (int64_t)time(NULL),
             .max_queued_tokens = m->engine_options.max_queued_tokens,
             .choices_max = m->engine_options.choices_max};
+        dialect_detect(&s->models[i].dialect, m->chat_source, m->tokenizer);
         fingerprint_fill(&s->models[i], s->models[i].facts, m->device->facts.exact);
         for (uint32_t t = 0; t < http_threads; t++)
             s->ports[i * http_threads + t] = engine_port(m->engine, t, server_waker(s->server, t));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "runtime/text/chat.h"
+#include "runtime/text/dialect/dialect.h"
 #include "runtime/text/tokenizer.h"
 #include "scheduler/engine.h"
 
@@ -14,6 +15,7 @@ struct served_model {
     const struct model_facts *facts; // engine_facts(engine)
     const struct tokenizer *tokenizer;
     const struct chat_template *chat; // NULL for embedders and rerankers
+    struct dialect dialect;           // of generators: how they write calls and reasoning
     bool chat_is_plain;               // the model brings none: prompt.h's `plain`
     bool special_in_text;             // special tokens in an input or a raw prompt are tokens
     bool sampling_defaults;           // generation-config auto: facts.default_* apply

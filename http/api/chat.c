@@ -5,6 +5,7 @@
 #include "http/api/endpoints.h"
 #include "http/api/openai.h"
 #include "http/api/prompt.h"
+#include "http/api/tools.h"
 #include "http/api/turns.h"
 
 static const struct field_rule thinking_rows[] = {
@@ -29,6 +30,9 @@ static const struct field_rule chat_rows[] = {
     FIELD_READ_BY("add_generation_prompt"),
     FIELD_OBJECT("chat_template_kwargs", prompt_kwargs_members),
     FIELD_READ_BY("reasoning_effort"),
+    FIELD_TYPED("tools", "a"),
+    FIELD_READ_BY("tool_choice"),
+    FIELD_READ_BY("parallel_tool_calls"),
 
     FIELD_HARMLESS("prompt_cache_key", "s"),
     FIELD_HARMLESS("prompt_cache_retention", "s"),
@@ -39,10 +43,7 @@ static const struct field_rule chat_rows[] = {
     FIELD_HARMLESS("inference_geo", "s"),
     FIELD_HARMLESS("speed", "s"),
     FIELD_HARMLESS("diagnostics", "o"),
-    FIELD_HARMLESS("parallel_tool_calls", "b"), // there are no calls
 
-    FIELD_NOT_SERVED("tools", "a", "[[]]"),
-    FIELD_NOT_SERVED("tool_choice", "so", "[\"none\",\"auto\"]"),
     FIELD_NOT_SERVED_BUT("functions", "a", "[[]]", "use tools"),
     FIELD_NOT_SERVED_BUT("function_call", "so", "[\"none\",\"auto\"]", "use tools"),
     FIELD_OBJECT("thinking", thinking_members),
@@ -100,6 +101,7 @@ static void chat_read(struct generation *g)
     logprobs_read(g);
     prompt_variables_read(g, thinking_is_off(f));
     fields_require_type(f, "response_format");
+    tools_read(g);
     continuation_read(g);
 }
 
@@ -125,16 +127,77 @@ static void chat_begin(const struct generation *g, struct json_buffer *out)
     }
 }
 
-static void chat_text(const struct generation *g, struct json_buffer *out)
+static void delta_begin(const struct generation *g, struct json_buffer *out)
 {
-    const struct choice *c = generation_choice(g);
     openai_chunk_begin(g, g->turn, out);
-    json_put_literal(out, "\"delta\":{\"content\":");
-    json_put_string(out, text_span(c->text, c->text_bytes));
+    json_put_literal(out, "\"delta\":{");
+}
+
+// told: the choice whose log probabilities this chunk brings, or NULL.
+static void delta_end(const struct generation *g, const struct choice *told,
+                      struct json_buffer *out)
+{
     json_put_literal(out, "}");
-    logprobs_put(g, c, out);
+    logprobs_put(g, told, out);
     json_put_literal(out, ",\"finish_reason\":null");
     openai_chunk_end(g, out);
+}
+
+static void call_head_put(const struct answer_call *call, struct json_buffer *out)
+{
+    json_put_literal(out, "\"id\":");
+    json_put_string(out, call->id);
+    json_put_literal(out, ",\"type\":\"function\",\"function\":{\"name\":");
+    json_put_string(out, call->name);
+    json_put_literal(out, ",\"arguments\":");
+}
+
+// What is new of a call: its head, its arguments, or both after each other.
+static void call_put(const struct generation *g, uint32_t i, struct json_buffer *out)
+{
+    const struct answer_call *call = &generation_choice(g)->answer.calls[i];
+    if (!call->begun) {
+        delta_begin(g, out);
+        json_put_format(out, "\"tool_calls\":[{\"index\":%u,", i);
+        call_head_put(call, out);
+        json_put_literal(out, "\"\"}}]");
+        delta_end(g, NULL, out);
+    }
+    if (call->arguments.bytes > 0) {
+        delta_begin(g, out);
+        json_put_format(out, "\"tool_calls\":[{\"index\":%u,\"function\":{\"arguments\":", i);
+        json_put_string(out, text_span(call->arguments.at, call->arguments.bytes));
+        json_put_literal(out, "}}]");
+        delta_end(g, NULL, out);
+    }
+}
+
+static void reasoning_put(const struct choice *c, struct json_buffer *out)
+{
+    struct text text = text_span(c->answer.reasoning.at, c->answer.reasoning.bytes);
+    json_put_literal(out, "\"reasoning_content\":");
+    json_put_string(out, text);
+    json_put_literal(out, ",\"reasoning\":");
+    json_put_string(out, text);
+}
+
+static void chat_text(const struct generation *g, struct json_buffer *out)
+{
+    const struct choice *c = generation_choice(g), *told = c;
+    if (c->answer.reasoning.bytes > 0) {
+        delta_begin(g, out);
+        reasoning_put(c, out);
+        delta_end(g, told, out);
+        told = NULL;
+    }
+    if (c->text_bytes > 0 || (told && c->logprobs.visible > 0)) {
+        delta_begin(g, out);
+        json_put_literal(out, "\"content\":");
+        json_put_string(out, text_span(c->text, c->text_bytes));
+        delta_end(g, told, out);
+    }
+    for (uint32_t i = 0; i < c->answer.call_count; i++)
+        call_put(g, i, out);
 }
 
 static void chat_end(const struct generation *g, struct json_buffer *out)
@@ -145,6 +208,23 @@ static void chat_end(const struct generation *g, struct json_buffer *out)
     openai_chunk_end(g, out);
 }
 
+// Reasoning and calls of a whole message, after its content.
+static void parts_put(const struct choice *c, struct json_buffer *out)
+{
+    const struct answer *a = &c->answer;
+    if (a->reasoning.bytes > 0) {
+        json_put_literal(out, ",");
+        reasoning_put(c, out);
+    }
+    for (uint32_t i = 0; i < a->call_count; i++) {
+        const struct answer_call *call = &a->calls[i];
+        json_put_literal(out, i > 0 ? ",{" : ",\"tool_calls\":[{");
+        call_head_put(call, out);
+        json_put_string(out, text_span(call->arguments.at, call->arguments.bytes));
+        json_put_literal(out, i + 1 < a->call_count ? "}}" : "}}]");
+    }
+}
+
 static void chat_whole(const struct generation *g, struct json_buffer *out)
 {
     openai_head_put(g, out, "chat.completion");
@@ -152,8 +232,13 @@ static void chat_whole(const struct generation *g, struct json_buffer *out)
         const struct choice *c = &g->choices[i];
         json_put_format(out, "%s{\"index\":%u,\"message\":{\"role\":\"assistant\",\"content\":",
                         i > 0 ? "," : "", i);
-        json_put_string(out, text_span(c->text, c->text_bytes));
-        json_put_literal(out, ",\"refusal\":null}");
+        if (c->text_bytes == 0 && c->answer.call_count > 0)
+            json_put_literal(out, "null");
+        else
+            json_put_string(out, text_span(c->text, c->text_bytes));
+        json_put_literal(out, ",\"refusal\":null");
+        parts_put(c, out);
+        json_put_literal(out, "}");
         logprobs_put(g, c, out);
         json_put_format(out, ",\"finish_reason\":\"%s\"}", openai_finish_reason(c));
     }

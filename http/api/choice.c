@@ -22,10 +22,12 @@ bool choice_options_open(struct choice_options *o, struct arena *arena,
 bool choice_open(struct choice *c, const struct choice_options *o)
 {
     *c = (struct choice){.text_max = TEXT_BYTES_MIN};
-    detok_init(&c->detok, o->tokenizer, !o->special_shown);
+    detok_init(&c->detok, o->tokenizer, !o->special_shown && !o->reads_reply);
     if (o->continues)
         detok_continue(&c->detok);
     c->logprobs = (struct logprobs){.arena = o->arena, .top_max = o->top_logprobs};
+    if (o->reads_reply)
+        answer_open(&c->answer, o->arena, &o->reply);
     c->text = arena_take(o->arena, c->text_max);
     return c->text && stop_scan_init(&c->scan, &o->stops, o->arena, o->piece_max);
 }
@@ -46,7 +48,6 @@ static void text_append(struct choice *c, const struct choice_options *o, struct
         memcpy(c->text + c->text_bytes, t.at, t.bytes);
     c->text_bytes += t.bytes;
     c->given += t.bytes;
-    logprobs_show(&c->logprobs, c->given);
 }
 
 static uint64_t characters(struct text t)
@@ -57,14 +58,56 @@ static uint64_t characters(struct text t)
     return count;
 }
 
-static void piece_take(struct choice *c, const struct choice_options *o, uint32_t bytes)
+static void text_take(struct choice *c, const struct choice_options *o, struct text piece)
 {
-    struct text piece = text_span(o->piece, bytes);
-    c->made += bytes;
-    c->chars += characters(piece);
     if (c->output_tokens > o->stops_from)
         piece = stop_scan_push(&c->scan, piece, c->output_tokens);
     text_append(c, o, piece);
+}
+
+static void events_take(struct choice *c, const struct choice_options *o,
+                        const struct reply_event *events, uint32_t count)
+{
+    for (uint32_t i = 0; i < count && !c->scan.found && !c->enough; i++) {
+        if (events[i].kind == REPLY_TEXT)
+            text_take(c, o, events[i].text);
+        else
+            answer_take(&c->answer, &events[i]);
+        c->enough = o->one_call && c->answer.complete > 0;
+    }
+}
+
+// Bytes of the detokenizer, of which the last so many are a special token's.
+static void piece_take(struct choice *c, const struct choice_options *o, uint32_t bytes,
+                       uint32_t special)
+{
+    struct text piece = text_span(o->piece, bytes);
+    const struct reply_event *events;
+    uint32_t count;
+    c->made += bytes;
+    c->chars += characters(piece);
+    if (!o->reads_reply) {
+        text_take(c, o, piece);
+        logprobs_show(&c->logprobs, c->given);
+        return;
+    }
+    bool was = reply_in_reasoning(c->answer.reply);
+    events = reply_feed(c->answer.reply, text_span(o->piece, bytes - special), false, &count);
+    events_take(c, o, events, count);
+    piece = text_span(o->piece + bytes - special, special);
+    events = reply_feed(c->answer.reply, piece, true, &count);
+    events_take(c, o, events, count);
+    c->answer.reasoning_tokens += was || reply_in_reasoning(c->answer.reply);
+    logprobs_show(&c->logprobs, c->made - reply_held(c->answer.reply));
+}
+
+// How many of the bytes that a token gave are its own, where it is a special one.
+static uint32_t special_bytes(const struct choice_options *o, int32_t token, uint32_t bytes)
+{
+    if (!o->reads_reply || !tokenizer_is_special(o->tokenizer, token))
+        return 0;
+    struct text own = tokenizer_token_bytes(o->tokenizer, token);
+    return own.bytes < bytes ? (uint32_t)own.bytes : bytes;
 }
 
 // A token without a text of its own has no entry.
@@ -82,22 +125,34 @@ static void token_take(struct choice *c, const struct choice_options *o,
     entry.end = c->made + bytes + (c->detok.held_bytes > 0); // the rest of its character, too
     if (has_entry(o, event->token))
         logprobs_add(&c->logprobs, &entry, tops);
-    piece_take(c, o, bytes);
+    piece_take(c, o, bytes, special_bytes(o, event->token, bytes));
 }
 
 // The end of the text: incomplete characters and held-back text come out.
-static void choice_close(struct choice *c, const struct choice_options *o, uint8_t finish)
+static void text_end(struct choice *c, const struct choice_options *o)
+{
+    if (!c->enough)
+        piece_take(c, o, detok_finish(&c->detok, o->piece, o->piece_max), 0);
+    if (o->reads_reply && !c->scan.found && !c->enough) {
+        uint32_t count;
+        const struct reply_event *events = reply_finish(c->answer.reply, &count);
+        events_take(c, o, events, count);
+    }
+    if (!c->scan.found)
+        text_append(c, o, stop_scan_finish(&c->scan));
+    logprobs_show(&c->logprobs, o->reads_reply && !c->scan.found ? c->made : c->given);
+}
+
+static void choice_end(struct choice *c, const struct choice_options *o, uint8_t finish)
 {
     c->over = true;
     c->finish = finish;
     if (!c->scan.found)
-        piece_take(c, o, detok_finish(&c->detok, o->piece, o->piece_max));
-    if (!c->scan.found)
-        text_append(c, o, stop_scan_finish(&c->scan));
+        text_end(c, o);
     if (c->scan.found) {
         c->output_tokens = c->scan.tokens;
         c->end = END_STOP_STRING;
-    } else if (finish == FINISH_STOP) {
+    } else if (finish == FINISH_STOP || c->enough) {
         c->end = END_TURN;
     } else {
         c->end = o->window_bound || finish == FINISH_CONTEXT ? END_WINDOW : END_LENGTH;
@@ -114,24 +169,31 @@ void choice_take(struct choice *c, const struct choice_options *o, const struct 
         if (event->finish != FINISH_STOP || o->stops.included) // else the end token is no text
             token_take(c, o, event, tops);
     }
-    if (c->scan.found || event->finish != FINISH_NONE)
-        choice_close(c, o, event->finish);
+    if (c->scan.found || c->enough || event->finish != FINISH_NONE)
+        choice_end(c, o, event->finish);
 }
 
 bool choice_failed(const struct choice *c)
 {
     bool answered = c->finish == FINISH_STOP || c->finish == FINISH_LENGTH ||
-                    c->finish == FINISH_CONTEXT || c->scan.found;
-    return c->text_lost || c->logprobs.lost || (c->over && !answered);
+                    c->finish == FINISH_CONTEXT || c->scan.found || c->enough;
+    return c->text_lost || c->logprobs.lost || c->answer.lost || (c->over && !answered);
 }
 
 size_t choice_pending(const struct choice *c)
 {
-    return c->text_bytes + (size_t)LOGPROB_PENDING * c->logprobs.visible;
+    return c->text_bytes + answer_pending(&c->answer) +
+           (size_t)LOGPROB_PENDING * c->logprobs.visible;
 }
 
 void choice_sent(struct choice *c)
 {
     c->text_bytes = 0;
+    answer_sent(&c->answer);
     logprobs_sent(&c->logprobs);
+}
+
+void choice_close(struct choice *c)
+{
+    answer_close(&c->answer);
 }

@@ -3,6 +3,7 @@
 // Owner: a generation, h2o thread.
 #pragma once
 
+#include "http/api/answer.h"
 #include "http/api/logprobs.h"
 #include "http/api/stop.h"
 
@@ -24,7 +25,10 @@ struct choice_options {
     bool window_bound;         // the token limit is what the context leaves
     bool logprobs;
     uint32_t top_logprobs;
-    char *piece; // [piece_max] of one token
+    bool reads_reply;        // reasoning and calls are taken out of the text
+    bool one_call;           // the answer ends with its first call
+    struct reply_args reply; // of every choice
+    char *piece;             // [piece_max] of one token
     uint32_t piece_max;
 };
 
@@ -32,9 +36,11 @@ struct choice {
     struct detok detok;
     struct stop_scan scan;
     struct logprobs logprobs;
+    struct answer answer;
     char *text; // visible and not yet written; the whole text where not streamed
     size_t text_bytes, text_max;
     bool text_lost;         // the arena's limit was met
+    bool enough;            // by its first call
     uint64_t made, chars;   // bytes and characters that the detokenizer has given
     uint64_t given;         // bytes of them that were visible so far
     uint32_t output_tokens; // sampled; at the end: what is counted
@@ -58,4 +64,5 @@ bool choice_failed(const struct choice *c);
 
 // What waits to be written, in bytes of text; log probabilities count, too.
 size_t choice_pending(const struct choice *c);
-void choice_sent(struct choice *c); // it was written
+void choice_sent(struct choice *c);  // it was written
+void choice_close(struct choice *c); // gives the reader of its reply back

@@ -16,6 +16,15 @@ enum {
 static const uint64_t begin_after_ns = 5000000000ull; // the 200 of a request still in the queue
 static const uint64_t idle_after_ns = 10000000000ull; // keep-alive
 
+// Nothing more is read.
+static void generation_close(struct generation *g)
+{
+    for (uint32_t i = 0; g->choices && i < g->choice_count; i++)
+        choice_close(&g->choices[i]);
+    json_decref(g->tools);
+    g->tools = NULL;
+}
+
 // Submitting
 
 static void length_fail(struct generation *g, uint32_t window)
@@ -93,9 +102,12 @@ void generation_submit(struct generation *g, bool begun)
 {
     struct call *call = &g->call;
     uint32_t start[2] = {0, g->prompt_tokens};
-    if (call_failed(call))
+    if (call_failed(call)) {
+        generation_close(g);
         return;
+    }
     if (!begun) {
+        generation_close(g);
         call_fail(call, HTTP_TOO_LARGE, "the request needs more memory than one request may take");
         return;
     }
@@ -107,6 +119,8 @@ void generation_submit(struct generation *g, bool begun)
     g->request = call_submit(call, &g->submit);
     if (g->request)
         counters_params(call->exchange, g->choice_count, g->submit.max_tokens);
+    else
+        generation_close(g);
     g->port = exchange_port(call->exchange, call->model);
     g->submit.tokens = g->tokens = NULL; // the scratch arena goes
     g->submit.sequence_start = g->starts = NULL;
@@ -127,6 +141,14 @@ uint32_t generation_output(const struct generation *g)
     return tokens;
 }
 
+uint32_t generation_reasoning(const struct generation *g)
+{
+    uint32_t tokens = 0;
+    for (uint32_t i = 0; i < g->choice_count; i++)
+        tokens += g->choices[i].answer.reasoning_tokens;
+    return tokens;
+}
+
 // Why a choice has no answer.
 static struct http_failure failure_of(const struct choice *c)
 {
@@ -140,7 +162,7 @@ static struct http_failure failure_of(const struct choice *c)
         [FINISH_ERROR] = {HTTP_INTERNAL, "the model failed on this request"},
         [FINISH_DONE] = {0, NULL},
     };
-    if (c->text_lost || c->logprobs.lost)
+    if (c->text_lost || c->logprobs.lost || c->answer.lost)
         return (struct http_failure){.error = HTTP_INTERNAL,
                                      .message = text_of("the answer outgrew its memory")};
     check(failures[c->finish].text, "finish %u is no failure", c->finish);
@@ -157,7 +179,7 @@ static void event_take(struct generation *g, const struct token_event *event,
     choice_take(c, &g->options, event, tops);
     g->pending += choice_pending(c) - before;
     g->over = g->over || (event->flags & EVENT_LAST);
-    if (c->over && !was_over && event->finish == FINISH_NONE) // a stop string
+    if (c->over && !was_over && event->finish == FINISH_NONE) // a stop string, or enough
         port_cancel_choice(g->port, g->request, event->choice);
     if (g->failed || !choice_failed(c))
         return;
@@ -228,6 +250,7 @@ static void stream_begin(struct generation *g)
 static enum generation_step last_step(struct generation *g)
 {
     g->told = true;
+    generation_close(g);
     if (g->failed && g->begun)
         return STEP_FAILURE;
     if (!g->failed)
@@ -323,4 +346,6 @@ void generation_gone(struct exchange *x)
             counters_gone(x, g->choices[i].output_tokens);
         g->request = NULL; // the exchange cancels and frees it
     }
+    if (g)
+        generation_close(g);
 }

@@ -31,6 +31,7 @@ struct generation {
     // What was asked.
     bool stream, include_usage, continuous_usage;
     json_t *variables;         // of the template, beside its own; until generation_prepared
+    json_t *tools;             // that the template and the readers of replies see, or NULL
     bool generation_prompt;    // the template opens the assistant's turn
     bool count_only;           // nothing is generated: the prompt is counted
     struct submit_args submit; // what the engine must know; max_tokens 0: what the context leaves
@@ -84,7 +85,8 @@ void generation_submit(struct generation *g, bool begun);
 // which empties `out`. g may be NULL: nothing was prepared.
 enum generation_step generation_next(struct generation *g);
 struct choice *generation_choice(const struct generation *g);
-uint32_t generation_output(const struct generation *g); // tokens of all choices so far
+uint32_t generation_output(const struct generation *g);    // tokens of all choices so far
+uint32_t generation_reasoning(const struct generation *g); // of them, spent on reasoning
 void generation_send(struct generation *g, enum generation_step step, struct json_buffer *out);
 
 // About once a second: may bring STEP_BEGIN or STEP_IDLE.

@@ -14,7 +14,8 @@ static void usage_put(const struct generation *g, struct json_buffer *out)
 void openai_usage_put(const struct generation *g, struct json_buffer *out)
 {
     usage_put(g, out);
-    json_put_literal(out, ",\"completion_tokens_details\":{\"reasoning_tokens\":0}}");
+    json_put_format(out, ",\"completion_tokens_details\":{\"reasoning_tokens\":%u}}",
+                    generation_reasoning(g));
 }
 
 void openai_head_put(const struct generation *g, struct json_buffer *out, const char *object)
@@ -30,7 +31,9 @@ void openai_head_put(const struct generation *g, struct json_buffer *out, const 
 
 const char *openai_finish_reason(const struct choice *c)
 {
-    return c->end == END_LENGTH || c->end == END_WINDOW ? "length" : "stop";
+    if (c->end == END_LENGTH || c->end == END_WINDOW)
+        return "length";
+    return c->answer.complete > 0 && c->end == END_TURN ? "tool_calls" : "stop";
 }
 
 bool openai_chunk_make(struct generation *g, const char *object)

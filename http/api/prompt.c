@@ -86,7 +86,7 @@ static enum status prompt_try(struct generation *g, struct error *err)
     const struct served_model *model = g->call.model;
     json_t *variables = g->variables ? json_copy(g->variables) : json_object();
     json_object_set(variables, "messages", g->conversation.messages);
-    json_object_set_new(variables, "tools", json_null());
+    json_object_set_new(variables, "tools", g->tools ? json_incref(g->tools) : json_null());
     json_object_set_new(variables, "documents", json_null());
     json_object_set_new(variables, "add_generation_prompt", json_boolean(g->generation_prompt));
     struct prompt_args args = {
@@ -121,6 +121,20 @@ static void prompt_fail(struct generation *g, enum status status, const struct e
     }
 }
 
+// What the end of the prompt has opened: reasoning, or a call.
+static void start_find(struct generation *g)
+{
+    enum { TAIL = 48 }; // tokens
+    uint32_t count = g->prompt_tokens < TAIL ? g->prompt_tokens : TAIL;
+    struct decode_args args = {.tokens = g->tokens + g->prompt_tokens - count,
+                               .count = count,
+                               .arena = exchange_scratch(g->call.exchange)};
+    struct text text;
+    struct error err;
+    if (tokenizer_decode(g->call.model->tokenizer, &args, &text, &err) == STATUS_OK)
+        g->options.reply.start = dialect_start_of(g->options.reply.dialect, text);
+}
+
 void prompt_make(struct generation *g)
 {
     struct fields *f = &g->call.fields;
@@ -143,5 +157,7 @@ void prompt_make(struct generation *g)
     } else if (g->prompt_tokens == 0) {
         fields_fail_plain(f, HTTP_INVALID_VALUE, "messages",
                           "the prompt is empty: it holds no token");
+    } else if (g->options.reads_reply && !g->prompt_stopped) {
+        start_find(g);
     }
 }

@@ -42,6 +42,11 @@ void fake_own_sampling(void)
     model.sampling_defaults = true;
 }
 
+void fake_dialect(const char *name, const char *reasoning)
+{
+    check(dialect_named(&model.dialect, name, reasoning, NULL), "%s, %s", name, reasoning);
+}
+
 void fake_model_name(const char *name)
 {
     model.id = name;
@@ -157,10 +162,10 @@ int fake_teardown(void **unused)
 // Returns the end of an id (prefix and 24 letters) or of a time that begins at p.
 static const char *changing(const char *p, const char **instead)
 {
-    static const char *const prefixes[] = {"\"chatcmpl-", "\"msg_", "\"cmpl-"};
+    static const char *const prefixes[] = {"\"chatcmpl-", "\"msg_", "\"cmpl-", "\"call_"};
     static const char created[] = "\"created\":";
 
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 4; i++) {
         size_t bytes = strlen(prefixes[i]);
         if (strncmp(p, prefixes[i], bytes) == 0) {
             *instead = "\"ID\"";

@@ -3,7 +3,8 @@
 // server, the scheduler and runtime/text.
 //
 // The fake template writes "[role]" + content for each message, "(name arguments)" for a call,
-// "[no-think]" or "[think]" where thinking is said to be off or on, "[effort LEVEL]", and
+// "[tools NAME ...]" where there are any, "[no-think]" or "[think]" where thinking is said to be
+// off or on, "[effort LEVEL]", and
 // "[assistant]" at the end. The fake tokenizer makes one token of each byte; bytes of the template
 // itself become 1000 + byte.
 #pragma once
@@ -59,6 +60,7 @@ extern struct fake fake;
 
 struct chat_template {
     bool system_inside, refuses, thinks, object_arguments;
+    bool opens; // writes "<think>" at the end
     bool names; // writes "<name>" and "#tool_call_id" behind a role
 };
 struct tokenizer {
@@ -69,7 +71,8 @@ extern struct chat_template fake_chat;
 extern struct model_facts fake_facts;
 extern bool fake_plain;          // the model has the built-in plain template
 void fake_special_in_text(void); // the model takes special tokens in inputs, until fake_end
-void fake_own_sampling(void);    // the model's defaults of sampling hold, until fake_end
+void fake_dialect(const char *name, const char *reasoning); // of the model, until fake_end
+void fake_own_sampling(void); // the model's defaults of sampling hold, until fake_end
 
 void fake_model_name(const char *name); // until fake_end
 void fake_arena_limit(size_t bytes);    // of the exchange, before its request

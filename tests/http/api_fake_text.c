@@ -104,6 +104,14 @@ enum status chat_render(const struct chat_template *chat, const struct chat_inpu
         if (status != STATUS_OK)
             return status;
     }
+    const json_t *tools = json_object_get(in->variables, "tools"), *tool;
+    json_array_foreach(tools, i, tool)
+    {
+        render(text_of(i == 0 ? "[tools " : " "), false);
+        render(json_text(json_object_get(json_object_get(tool, "function"), "name")), true);
+    }
+    if (json_array_size(tools) > 0)
+        render(text_of("]"), false);
     const json_t *thinks = json_object_get(in->variables, "enable_thinking");
     const json_t *effort = json_object_get(in->variables, "reasoning_effort");
     if (thinks)
@@ -114,7 +122,7 @@ enum status chat_render(const struct chat_template *chat, const struct chat_inpu
         render(text_of("]"), false);
     }
     if (json_is_true(json_object_get(in->variables, "add_generation_prompt")) && !fake_plain)
-        render(text_of("[assistant]"), false);
+        render(text_of(chat->opens ? "[assistant]<think>" : "[assistant]"), false);
     *out = (struct chat_output){text_span(rendering.text, rendering.bytes), rendering.segments,
                                 rendering.count};
     return STATUS_OK;
@@ -196,6 +204,11 @@ struct text tokenizer_token_bytes(const struct tokenizer *t, int32_t id)
         return id == FAKE_END ? text_of("<end>") : text_span("", 0);
     bytes[id] = (char)id;
     return text_span(&bytes[id], 1);
+}
+
+struct text tokenizer_token_text(const struct tokenizer *t, int32_t id)
+{
+    return tokenizer_token_bytes(t, id);
 }
 
 bool tokenizer_is_special(const struct tokenizer *t, int32_t id)

@@ -90,10 +90,6 @@ static void test_refused(void **state)
         const struct endpoint *endpoint;
         const char *name, *off, *on;
     } refused[] = {
-        {&chat_endpoint, "tools", "[]", "[{\"type\":\"function\",\"function\":{\"name\":\"f\"}}]"},
-        {&chat_endpoint, "tool_choice", "\"none\"", "\"required\""},
-        {&chat_endpoint, "tool_choice", "\"auto\"",
-         "{\"type\":\"function\",\"function\":{\"name\":\"f\"}}"},
         {&chat_endpoint, "allowed_token_ids", "null", "[1,2]"},
         {&chat_endpoint, "grammar", "null", "\"root ::= x\""},
         {&chat_endpoint, "json_schema", "null", "{}"},

@@ -1,0 +1,99 @@
+// Reasoning and tool calls of an answer: see answer.h.
+#include "http/api/answer.h"
+
+#include "http/ids.h"
+
+#include <string.h>
+
+enum { HEAD_PENDING = 64 }; // a call's head counts as so many bytes
+
+void answer_open(struct answer *a, struct arena *arena, const struct reply_args *args)
+{
+    *a = (struct answer){.arena = arena, .dialect = args->dialect, .reply = reply_open(args)};
+}
+
+void answer_close(struct answer *a)
+{
+    reply_close(a->reply);
+    a->reply = NULL;
+}
+
+static void text_add(struct answer *a, struct answer_text *t, struct text more)
+{
+    if (more.bytes > t->max - t->bytes) {
+        size_t wanted = 2 * t->max + more.bytes + 64;
+        char *grown = arena_grow(a->arena, t->at, t->max, wanted);
+        if (!grown) {
+            a->lost = true;
+            return;
+        }
+        t->at = grown;
+        t->max = wanted;
+    }
+    memcpy(t->at + t->bytes, more.at, more.bytes);
+    t->bytes += more.bytes;
+}
+
+// Templates of some dialects take no ids but their own kind.
+static struct text id_of(struct answer *a, const struct reply_event *event)
+{
+    enum { OWN_LETTERS = 9 };
+    const struct dialect_syntax *syntax = dialect_syntax(a->dialect);
+    struct text id = id_make(a->arena, "call_");
+    if (syntax && syntax->id == DIALECT_ID_ALNUM_9 && id.at)
+        return event->id.bytes == OWN_LETTERS
+                   ? arena_copy(a->arena, event->id)
+                   : text_span(id.at + id.bytes - OWN_LETTERS, OWN_LETTERS);
+    return id;
+}
+
+static void call_add(struct answer *a, const struct reply_event *event)
+{
+    if (a->call_count == a->call_max) {
+        size_t bytes = a->call_max * sizeof *a->calls;
+        struct answer_call *grown =
+            arena_grow(a->arena, a->calls, bytes, 2 * bytes + 4 * sizeof *a->calls);
+        if (!grown) {
+            a->lost = true;
+            return;
+        }
+        a->calls = grown;
+        a->call_max = 2 * a->call_max + 4;
+    }
+    struct answer_call call = {.id = id_of(a, event), .name = arena_copy(a->arena, event->text)};
+    if (!call.id.at || !call.name.at)
+        a->lost = true;
+    else
+        a->calls[a->call_count++] = call;
+}
+
+void answer_take(struct answer *a, const struct reply_event *event)
+{
+    if (a->lost)
+        return;
+    if (event->kind == REPLY_REASONING)
+        text_add(a, &a->reasoning, event->text);
+    else if (event->kind == REPLY_CALL)
+        call_add(a, event);
+    else if (event->kind == REPLY_ARGUMENTS)
+        text_add(a, &a->calls[a->call_count - 1].arguments, event->text);
+    else if (event->kind == REPLY_CALL_END)
+        a->complete += event->complete;
+}
+
+size_t answer_pending(const struct answer *a)
+{
+    size_t bytes = a->reasoning.bytes;
+    for (uint32_t i = 0; i < a->call_count; i++)
+        bytes += a->calls[i].arguments.bytes + (a->calls[i].begun ? 0 : HEAD_PENDING);
+    return bytes;
+}
+
+void answer_sent(struct answer *a)
+{
+    a->reasoning.bytes = 0;
+    for (uint32_t i = 0; i < a->call_count; i++) {
+        a->calls[i].begun = true;
+        a->calls[i].arguments.bytes = 0;
+    }
+}

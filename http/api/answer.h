@@ -1,0 +1,39 @@
+// The parts of a choice's answer that are no text: reasoning and tool calls. Filled by choice.c
+// from the reader of replies, written by chat.c. Memory comes from the exchange's arena, the
+// reader's own from the heap until answer_close. Owner: the choice, h2o thread.
+#pragma once
+
+#include "base/arena.h"
+#include "runtime/text/dialect/reply.h"
+
+struct answer_text {
+    char *at;
+    size_t bytes, max;
+};
+
+struct answer_call {
+    struct text id, name;         // id: made here, or the dialect's own where it needs that
+    struct answer_text arguments; // of a stream: those not yet written
+    bool begun;                   // of a stream: id and name were written
+};
+
+struct answer {
+    struct arena *arena;
+    const struct dialect *dialect;
+    struct reply *reply; // NULL: the answer is all text
+    struct answer_text reasoning;
+    struct answer_call *calls; // [call_max]
+    uint32_t call_count, call_max;
+    uint32_t complete; // calls whose arguments are whole
+    uint32_t reasoning_tokens;
+    bool lost; // the arena's limit was met
+};
+
+void answer_open(struct answer *a, struct arena *arena, const struct reply_args *args);
+void answer_close(struct answer *a); // more than once is allowed; what was read stays
+
+// Reasoning, or a part of a call.
+void answer_take(struct answer *a, const struct reply_event *event);
+
+size_t answer_pending(const struct answer *a); // bytes that wait to be written
+void answer_sent(struct answer *a);            // they were written

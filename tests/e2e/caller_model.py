@@ -1,0 +1,90 @@
+"""A chat model made by hand that reasons, writes a sentence and calls two tools, whatever it is asked;
+after a tool's result it answers with a sentence. Its dialect is Hermes'.
+
+Each token is followed by one other: the embedding says where in the chain it stands, attention and MLP
+are nought, the head says what comes next. caller(path) writes the folder.
+"""
+import os
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../../tools"))
+from demo_models import Folder, byte_alphabet  # noqa: E402
+
+CHAIN = ["<think>", "Two tools, ", "then.", "</think>", "\n\nLet me see.\n", "<tool_call>",
+         '\n{"name": "get_weather", "arguments": {"city": ', '"Łódź"', "}}\n", "</tool_call>",
+         '\n<tool_call>{"name": "get_time", ', '"arguments": {}}</tool_call>']
+ANSWER = ["<|answer|>", "It rains", " at noon."]
+TEMPLATE = """{%- if tools %}<|im_start|>system
+{% for tool in tools %}{{ tool | tojson }}
+{% endfor %}Call with <tool_call>{"name": ..., "arguments": ...}</tool_call>.<|im_end|>
+{% endif %}
+{%- for message in messages %}<|im_start|>{{ message.role }}
+{% if message.reasoning_content %}<think>{{ message.reasoning_content }}</think>{% endif %}
+{{- message.content or '' }}
+{%- for call in message.tool_calls or [] %}<tool_call>{{ call.function | tojson }}</tool_call>{% endfor %}<|im_end|>
+{% endfor %}
+{%- if add_generation_prompt %}<|im_start|>assistant
+{% if messages[-1].role == 'tool' %}<|answer|>{% endif %}{% endif %}"""
+HIDDEN, FFN = 64, 64
+FAR = -2.2  # of a logit of 8 times as much
+
+
+def caller(path):
+    folder, alphabet = Folder(path), byte_alphabet()
+    vocab = {alphabet[b]: i for i, b in enumerate(sorted(alphabet))}
+    specials = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|answer|>"]
+    added = specials + CHAIN + ANSWER[1:]
+    ids = {"\n": vocab[alphabet[10]], **{t: len(vocab) + i for i, t in enumerate(added)}}
+    size = len(vocab) + len(added)
+    follows = {"<|answer|>": ANSWER[1], ANSWER[1]: ANSWER[2], ANSWER[2]: "<|im_end|>",
+               CHAIN[-1]: "<|im_end|>", "\n": CHAIN[0]}
+    follows.update(zip(CHAIN, CHAIN[1:]))
+    place = {t: i + 1 for i, t in enumerate(follows)}
+    embed, head = [0.0] * (size * HIDDEN), [FAR] * (size * HIDDEN)
+    by_id = {ids[t]: i for t, i in place.items()}
+    for token in range(size):
+        embed[token * HIDDEN + by_id.get(token, 0)] = 1.0
+    for before, after in follows.items():
+        head[ids[after] * HIDDEN + place[before]] = 0.0
+    zero, one = lambda r, c: ([r, c], [0.0] * (r * c)), ([HIDDEN], [1.0] * HIDDEN)
+    p = "model.layers.0."
+    folder.tensors({
+        "model.embed_tokens.weight": ([size, HIDDEN], embed),
+        p + "input_layernorm.weight": one,
+        p + "self_attn.q_proj.weight": zero(HIDDEN, HIDDEN),
+        p + "self_attn.k_proj.weight": zero(HIDDEN, HIDDEN),
+        p + "self_attn.v_proj.weight": zero(HIDDEN, HIDDEN),
+        p + "self_attn.o_proj.weight": zero(HIDDEN, HIDDEN),
+        p + "post_attention_layernorm.weight": one,
+        p + "mlp.gate_proj.weight": zero(FFN, HIDDEN),
+        p + "mlp.up_proj.weight": zero(FFN, HIDDEN),
+        p + "mlp.down_proj.weight": zero(HIDDEN, FFN),
+        "model.norm.weight": one,
+        "lm_head.weight": ([size, HIDDEN], head)}, "BF16")
+    folder.json("config.json", {
+        "architectures": ["LlamaForCausalLM"], "model_type": "llama", "torch_dtype": "bfloat16",
+        "hidden_size": HIDDEN, "intermediate_size": FFN, "num_hidden_layers": 1,
+        "num_attention_heads": 4, "num_key_value_heads": 4, "hidden_act": "silu",
+        "max_position_embeddings": 4096, "rms_norm_eps": 1e-6, "rope_theta": 10000.0,
+        "vocab_size": size, "bos_token_id": ids["<|endoftext|>"], "eos_token_id": ids["<|im_end|>"],
+        "tie_word_embeddings": False})
+    folder.json("tokenizer.json", {
+        "version": "1.0", "truncation": None, "padding": None,
+        "added_tokens": [{"id": ids[t], "content": t, "single_word": False, "lstrip": False,
+                          "rstrip": False, "normalized": False, "special": t in specials}
+                         for t in added],
+        "normalizer": None,
+        "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True,
+                          "use_regex": True},
+        "post_processor": None,
+        "decoder": {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True,
+                    "use_regex": True},
+        "model": {"type": "BPE", "dropout": None, "unk_token": None,
+                  "continuing_subword_prefix": None, "end_of_word_suffix": None, "fuse_unk": False,
+                  "byte_fallback": False, "vocab": vocab, "merges": []}})
+    folder.json("tokenizer_config.json", {
+        "bos_token": "<|endoftext|>", "eos_token": "<|im_end|>", "add_bos_token": False,
+        "chat_template": TEMPLATE, "model_max_length": 4096,
+        "tokenizer_class": "PreTrainedTokenizerFast"})
+    folder.write()
+    return path

@@ -1,0 +1,133 @@
+"""Tools and reasoning through the official client: a model that always calls (caller_model.py)."""
+
+import functools
+import json
+import tempfile
+
+import openai
+
+import caller_model
+import harness
+from harness import KEY, expect, main, user
+
+TOOLS = [{"type": "function", "function": {
+    "name": "get_weather", "description": "Weather of a city", "parameters": {
+        "type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}}},
+    {"type": "function", "function": {"name": "get_time"}}]
+
+
+@functools.cache
+def server():
+    return harness.start(f"caller={caller_model.caller(tempfile.mkdtemp())}")
+
+
+def client():
+    return openai.OpenAI(base_url=server().base + "/v1", api_key=KEY, max_retries=0)
+
+
+def ask(**more):
+    args = {"model": "caller", "messages": user("Weather in Łódź?"), "temperature": 0, "tools": TOOLS}
+    return client().chat.completions.create(**{**args, **more})
+
+
+def calls_are_right(calls):
+    assert [(c.type, c.function.name, json.loads(c.function.arguments)) for c in calls] == [
+        ("function", "get_weather", {"city": "Łódź"}), ("function", "get_time", {})]
+    assert len({c.id for c in calls}) == 2 and all(c.id.startswith("call_") for c in calls)
+
+
+def test_calls():
+    answer = ask()
+    choice = answer.choices[0]
+    assert choice.finish_reason == "tool_calls"
+    assert choice.message.content == "Let me see."
+    assert choice.message.reasoning_content == choice.message.reasoning == "Two tools, then."
+    calls_are_right(choice.message.tool_calls)
+    # <think>, two of its text and </think>
+    assert answer.usage.completion_tokens_details.reasoning_tokens == 4
+    assert answer.usage.completion_tokens == len(caller_model.CHAIN) + 1
+
+
+def test_calls_streamed():
+    content, thought, calls, ends = "", "", [], []
+    for chunk in ask(stream=True):
+        delta = chunk.choices[0].delta
+        content += delta.content or ""
+        thought += getattr(delta, "reasoning_content", None) or ""
+        for call in delta.tool_calls or []:
+            if call.id:
+                assert call.index == len(calls) and call.function.arguments == ""
+                calls.append([call.id, call.function.name, ""])
+            calls[call.index][2] += call.function.arguments
+        ends += [chunk.choices[0].finish_reason] if chunk.choices[0].finish_reason else []
+    assert (content, thought, ends) == ("Let me see.", "Two tools, then.", ["tool_calls"])
+    assert [(name, json.loads(a)) for _, name, a in calls] == [
+        ("get_weather", {"city": "Łódź"}), ("get_time", {})]
+
+
+def test_the_helper_puts_a_stream_together():
+    with client().chat.completions.stream(model="caller", messages=user("a"), temperature=0,
+                                          tools=TOOLS) as stream:
+        kinds = {event.type for event in stream}
+        message = stream.get_final_completion().choices[0].message
+    calls_are_right(message.tool_calls)
+    assert message.content == "Let me see."
+    assert "tool_calls.function.arguments.done" in kinds
+
+
+def test_two_rounds():
+    messages = user("Weather in Łódź?")
+    message = ask().choices[0].message
+    messages.append(message.model_dump(exclude_none=True))
+    for call in message.tool_calls:
+        messages.append({"role": "tool", "tool_call_id": call.id, "content": '{"rain": true}'})
+    choice = ask(messages=messages).choices[0]
+    assert choice.message.content == "It rains at noon." and choice.finish_reason == "stop"
+    assert choice.message.tool_calls is None
+
+
+def test_the_model_may_not_call():
+    choice = ask(tool_choice="none").choices[0]
+    assert choice.message.tool_calls is None and choice.finish_reason == "stop"
+    assert choice.message.content.startswith("Let me see.\n<tool_call>")
+    assert ask(tool_choice="none").usage.prompt_tokens < ask().usage.prompt_tokens
+    choice = ask(tools=openai.NOT_GIVEN).choices[0]
+    assert choice.message.tool_calls is None
+
+
+def test_one_call_at_a_time():
+    answer = ask(parallel_tool_calls=False)
+    assert [c.function.name for c in answer.choices[0].message.tool_calls] == ["get_weather"]
+    assert answer.choices[0].finish_reason == "tool_calls"
+
+
+def test_a_name_that_is_no_tool_is_text():
+    choice = ask(tools=TOOLS[:1]).choices[0]
+    assert [c.function.name for c in choice.message.tool_calls] == ["get_weather"]
+    assert '<tool_call>{"name": "get_time"' in choice.message.content
+
+
+def test_the_limit_inside_of_a_call():
+    for limit in range(1, len(caller_model.CHAIN) + 1):
+        whole = ask(max_tokens=limit).choices[0]
+        content, arguments = "", []
+        for chunk in ask(max_tokens=limit, stream=True):
+            delta = chunk.choices[0].delta
+            content += delta.content or ""
+            for call in delta.tool_calls or []:
+                arguments += [""] if call.id else []
+                arguments[-1] += call.function.arguments
+        assert whole.finish_reason == "length"
+        assert (whole.message.content or "") == content
+        assert [c.function.arguments for c in whole.message.tool_calls or []] == arguments
+
+
+def test_what_is_refused():
+    body = {"model": "caller", "messages": user("a")}
+    post = lambda **more: server().post("/v1/chat/completions", {**body, **more})
+    expect(post(tools=TOOLS, tool_choice="required"), 400, "unsupported_value", "tool_choice")
+    expect(post(tools=[{"type": "web_search"}]), 400, "unsupported_value", "tools[0].type")
+    expect(post(tools=[TOOLS[0], TOOLS[0]]), 400, "invalid_value", "tools[1].function.name")
+    expect(post(tool_choice="required"), 400, "invalid_value", "tool_choice")
+    expect(main().post("/v1/chat/completions", {**body, "model": "tiny", "tools": TOOLS}), 400,
+           "unsupported_value", "tools")

@@ -1,0 +1,401 @@
+// Tools and reasoning of chat completions, whole and streamed, against the doubles of exchange and
+// port: what is sent to the template, what comes out of an answer, what is refused.
+#include "api_cases.h"
+#include "api_fake.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define PATH "/v1/chat/completions"
+#define HI "\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}]"
+#define TOOL(name) "{\"type\":\"function\",\"function\":{\"name\":\"" name "\"}}"
+#define TOOLS "\"tools\":[" TOOL("f") "," TOOL("g") "]"
+#define CALL(name, arguments)                                                                      \
+    "<tool_call>\n{\"name\": \"" name "\", \"arguments\": " arguments "}\n</tool_call>"
+
+static int setup(void **state)
+{
+    fake_setup_generator(state);
+    fake_dialect("hermes", "think");
+    return 0;
+}
+
+static void answer(const char *text, enum finish finish)
+{
+    fake_text(text);
+    fake_finish(finish, finish == FINISH_STOP ? FAKE_END : ' ');
+    fake_ready();
+}
+
+static json_t *message_of(const json_t *whole, const char **finish)
+{
+    json_t *choice = json_array_get(json_object_get(whole, "choices"), 0);
+    *finish = json_string_value(json_object_get(choice, "finish_reason"));
+    return json_object_get(choice, "message");
+}
+
+static const json_t *function_at(const json_t *message, size_t i)
+{
+    const json_t *call = json_array_get(json_object_get(message, "tool_calls"), i);
+    assert_string_equal(json_string_value(json_object_get(call, "type")), "function");
+    assert_int_equal(strncmp(json_string_value(json_object_get(call, "id")), "call_", 5), 0);
+    return json_object_get(call, "function");
+}
+
+static void call_is(const json_t *message, size_t i, const char *name, const char *arguments)
+{
+    const json_t *function = function_at(message, i);
+    assert_string_equal(json_string_value(json_object_get(function, "name")), name);
+    assert_string_equal(json_string_value(json_object_get(function, "arguments")), arguments);
+}
+
+static void test_calls_of_a_whole_answer(void **state)
+{
+    (void)state;
+    const char *finish;
+    fake_request(PATH, "{" HI "," TOOLS "}");
+    char *prompt = fake_prompt();
+    assert_non_null(strstr(prompt, "[tools f g][assistant]"));
+    free(prompt);
+    answer("<think>hm</think>\n\nSee: " CALL("f", "{\"a\": \"\xC3\xA9\"}") "\n" CALL("g", "{}"),
+           FINISH_STOP);
+    json_t *whole = fake_json(), *message = message_of(whole, &finish);
+    assert_string_equal(finish, "tool_calls");
+    assert_string_equal(json_string_value(json_object_get(message, "content")), "See:");
+    assert_string_equal(json_string_value(json_object_get(message, "reasoning_content")), "hm");
+    assert_string_equal(json_string_value(json_object_get(message, "reasoning")), "hm");
+    assert_int_equal(json_array_size(json_object_get(message, "tool_calls")), 2);
+    call_is(message, 0, "f", "{\"a\": \"\xC3\xA9\"}");
+    call_is(message, 1, "g", "{}");
+    assert_string_not_equal(json_string_value(json_object_get(
+                                json_array_get(json_object_get(message, "tool_calls"), 0), "id")),
+                            json_string_value(json_object_get(
+                                json_array_get(json_object_get(message, "tool_calls"), 1), "id")));
+    const json_t *details =
+        json_object_get(json_object_get(whole, "usage"), "completion_tokens_details");
+    assert_int_equal(json_integer_value(json_object_get(details, "reasoning_tokens")), 11);
+    json_decref(whole);
+}
+
+static void test_an_answer_without_calls_has_no_such_keys(void **state)
+{
+    (void)state;
+    const char *finish;
+    fake_request(PATH, "{" HI "," TOOLS "}");
+    answer("No <tool_call> here", FINISH_STOP);
+    json_t *whole = fake_json(), *message = message_of(whole, &finish);
+    assert_string_equal(finish, "stop");
+    assert_string_equal(json_string_value(json_object_get(message, "content")),
+                        "No <tool_call> here");
+    assert_null(json_object_get(message, "tool_calls"));
+    assert_null(json_object_get(message, "reasoning_content"));
+    json_decref(whole);
+}
+
+static void test_calls_alone_have_null_for_content(void **state)
+{
+    (void)state;
+    const char *finish;
+    fake_request(PATH, "{" HI "," TOOLS ",\"tool_choice\":\"auto\"}");
+    answer(CALL("g", "{}"), FINISH_STOP);
+    json_t *whole = fake_json(), *message = message_of(whole, &finish);
+    assert_true(json_is_null(json_object_get(message, "content")));
+    call_is(message, 0, "g", "{}");
+    json_decref(whole);
+}
+
+// The limit inside of a call: what there is of its arguments.
+static void test_a_call_that_is_cut_ends_by_length(void **state)
+{
+    (void)state;
+    const char *finish;
+    fake_request(PATH, "{" HI "," TOOLS "}");
+    answer("<tool_call>{\"name\":\"f\",\"arguments\":{\"a\":\"b", FINISH_LENGTH);
+    json_t *whole = fake_json(), *message = message_of(whole, &finish);
+    assert_string_equal(finish, "length");
+    call_is(message, 0, "f", "{\"a\":\"b ");
+    json_decref(whole);
+}
+
+// All that a stream brings, joined.
+struct told {
+    char content[512], reasoning[512], calls[1024], finish[32];
+};
+
+static struct told told(void)
+{
+    struct told t = {0};
+    char *copy = strdup(fake_events()), *rest = copy;
+    for (char *line; (line = strsep(&rest, "\n"));) {
+        if (strncmp(line, "data: {", 7) != 0)
+            continue;
+        json_t *chunk = json_loads(line + 6, 0, NULL);
+        assert_non_null(chunk);
+        const json_t *choice = json_array_get(json_object_get(chunk, "choices"), 0);
+        const json_t *delta = json_object_get(choice, "delta");
+        const json_t *content = json_object_get(delta, "content"),
+                     *reasoning = json_object_get(delta, "reasoning_content"),
+                     *call = json_array_get(json_object_get(delta, "tool_calls"), 0);
+        assert_true(json_array_size(json_object_get(delta, "tool_calls")) <= 1);
+        if (content)
+            strcat(t.content, json_string_value(content));
+        if (reasoning)
+            strcat(t.reasoning, json_string_value(reasoning));
+        const json_t *function = json_object_get(call, "function"),
+                     *name = json_object_get(function, "name");
+        if (name)
+            snprintf(t.calls + strlen(t.calls), 128, "|%s %lld %s ",
+                     json_string_value(json_object_get(call, "id")),
+                     json_integer_value(json_object_get(call, "index")), json_string_value(name));
+        if (call)
+            strcat(t.calls, json_string_value(json_object_get(function, "arguments")));
+        if (json_is_string(json_object_get(choice, "finish_reason")))
+            strcat(t.finish, json_string_value(json_object_get(choice, "finish_reason")));
+        json_decref(chunk);
+    }
+    free(copy);
+    return t;
+}
+
+static void test_a_stream_says_the_same(void **state)
+{
+    (void)state;
+    const char *text = "<think>hm</think>\n\nSee: " CALL("f", "{\"a\": 1}") "\n" CALL("g", "{}");
+    for (size_t step = 1; step < 60; step += step < 4 ? 1 : 19) {
+        if (step > 1) {
+            fake_end();
+            fake_begin(MODEL_GENERATOR);
+            fake_dialect("hermes", "think");
+        }
+        fake_request(PATH, "{" HI "," TOOLS ",\"stream\":true}");
+        for (size_t i = 0; text[i]; i++) {
+            fake_token((unsigned char)text[i]);
+            if (i % step == 0)
+                fake_ready();
+        }
+        fake_finish(FINISH_STOP, FAKE_END);
+        fake_ready();
+        struct told t = told();
+        assert_string_equal(t.content, "See:");
+        assert_string_equal(t.reasoning, "hm");
+        assert_string_equal(t.calls, "|ID 0 f {\"a\": 1}|ID 1 g {}");
+        assert_string_equal(t.finish, "tool_calls");
+        assert_null(strstr(fake.sent, "tool_call>"));
+        assert_true(fake.ended);
+    }
+}
+
+static void test_the_first_call_ends_an_answer_that_may_have_one(void **state)
+{
+    (void)state;
+    const char *finish;
+    fake_request(PATH, "{" HI "," TOOLS ",\"parallel_tool_calls\":false,\"stop\":\"zz\"}");
+    fake_text("zA " CALL("f", "{}") CALL("g", "{}"));
+    fake_ready();
+    assert_int_equal(fake.choice_cancels, 1);
+    fake_finish(FINISH_CANCEL, -1);
+    fake_ready();
+    json_t *whole = fake_json(), *message = message_of(whole, &finish);
+    assert_string_equal(finish, "tool_calls");
+    assert_string_equal(json_string_value(json_object_get(message, "content")), "zA");
+    assert_int_equal(json_array_size(json_object_get(message, "tool_calls")), 1);
+    json_decref(whole);
+}
+
+static void test_stop_strings_are_looked_for_in_visible_text_only(void **state)
+{
+    (void)state;
+    const char *finish;
+    fake_request(PATH, "{" HI "," TOOLS ",\"stop\":\"END\"}");
+    fake_text("<think>END</think>a " CALL("f", "{\"x\": \"END\"}") " b END c");
+    fake_ready();
+    fake_finish(FINISH_CANCEL, -1);
+    fake_ready();
+    json_t *whole = fake_json(), *message = message_of(whole, &finish);
+    assert_string_equal(finish, "stop");
+    assert_string_equal(json_string_value(json_object_get(message, "content")), "a b ");
+    assert_string_equal(json_string_value(json_object_get(message, "reasoning_content")), "END");
+    call_is(message, 0, "f", "{\"x\": \"END\"}");
+    json_decref(whole);
+}
+
+static void test_tools_that_may_not_be_called_are_not_rendered(void **state)
+{
+    (void)state;
+    const char *finish;
+    fake_request(PATH, "{" HI "," TOOLS ",\"tool_choice\":\"none\"}");
+    char *prompt = fake_prompt();
+    assert_null(strstr(prompt, "[tools"));
+    free(prompt);
+    answer(CALL("f", "{}"), FINISH_STOP);
+    json_t *whole = fake_json(), *message = message_of(whole, &finish);
+    assert_string_equal(finish, "stop");
+    assert_string_equal(json_string_value(json_object_get(message, "content")), CALL("f", "{}"));
+    json_decref(whole);
+}
+
+static void test_the_prompt_may_open_the_reasoning(void **state)
+{
+    (void)state;
+    const char *finish;
+    fake_chat.opens = true;
+    fake_request(PATH, "{" HI "}");
+    answer("hm</think>Yes", FINISH_STOP);
+    json_t *whole = fake_json(), *message = message_of(whole, &finish);
+    assert_string_equal(json_string_value(json_object_get(message, "content")), "Yes");
+    assert_string_equal(json_string_value(json_object_get(message, "reasoning_content")), "hm");
+    json_decref(whole);
+}
+
+static void test_special_tokens_are_told_to_the_reader(void **state)
+{
+    (void)state;
+    const char *finish;
+    fake_request(PATH, "{" HI "," TOOLS "}");
+    fake_text("a");
+    fake_token(FAKE_END);
+    answer("b " CALL("f", "{}"), FINISH_STOP);
+    json_t *whole = fake_json(), *message = message_of(whole, &finish);
+    assert_string_equal(json_string_value(json_object_get(message, "content")), "ab");
+    json_decref(whole);
+    fake_end();
+    fake_begin(MODEL_GENERATOR);
+    fake_dialect("hermes", "think");
+    fake_request(PATH, "{" HI "," TOOLS ",\"skip_special_tokens\":false}");
+    fake_text("a");
+    fake_token(FAKE_END);
+    answer("b", FINISH_STOP);
+    whole = fake_json();
+    message = message_of(whole, &finish);
+    assert_string_equal(json_string_value(json_object_get(message, "content")), "a<end>b");
+    json_decref(whole);
+}
+
+static void test_each_choice_has_calls_of_its_own(void **state)
+{
+    (void)state;
+    fake_request(PATH, "{" HI "," TOOLS ",\"n\":2}");
+    const char *texts[] = {CALL("f", "{}"), CALL("g", "{}")};
+    for (size_t i = 0; texts[0][i]; i++)
+        for (uint32_t c = 0; c < 2; c++) {
+            fake_choice(c);
+            fake_token((unsigned char)texts[c][i]);
+        }
+    for (uint32_t c = 0; c < 2; c++) {
+        fake_choice(c);
+        fake_finish(FINISH_STOP, FAKE_END);
+    }
+    fake_ready();
+    json_t *whole = fake_json();
+    for (size_t c = 0; c < 2; c++)
+        call_is(json_object_get(json_array_get(json_object_get(whole, "choices"), c), "message"), 0,
+                c == 0 ? "f" : "g", "{}");
+    json_decref(whole);
+}
+
+static void test_nothing_is_left_when_the_client_goes(void **state)
+{
+    (void)state;
+    fake_request(PATH, "{" HI "," TOOLS ",\"stream\":true}");
+    fake_text("<tool_call>{\"name\":\"f\",\"arguments\":{\"a\"");
+    fake_ready();
+    fake_gone();
+}
+
+static void test_what_tools_may_not_be(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *fields, *param;
+        int status;
+    } cases[] = {
+        {"\"tools\":5", "tools", 400},
+        {"\"tools\":[5]", "tools[0]", 400},
+        {"\"tools\":[{}]", "tools[0].type", 400},
+        {"\"tools\":[{\"type\":7}]", "tools[0].type", 400},
+        {"\"tools\":[{\"type\":\"web_search\"}]", "tools[0].type", 400},
+        {"\"tools\":[{\"type\":\"function\"}]", "tools[0].function", 400},
+        {"\"tools\":[{\"type\":\"function\",\"function\":7}]", "tools[0].function", 400},
+        {"\"tools\":[{\"type\":\"function\",\"function\":{}}]", "tools[0].function.name", 400},
+        {"\"tools\":[{\"type\":\"function\",\"function\":{\"name\":7}}]", "tools[0].function.name",
+         400},
+        {"\"tools\":[" TOOL("") "]", "tools[0].function.name", 400},
+        {"\"tools\":[" TOOL("a b") "]", "tools[0].function.name", 400},
+        {"\"tools\":[" TOOL("f") "," TOOL("f") "]", "tools[1].function.name", 400},
+        {"\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\",\"strict\":true}}]",
+         "tools[0].function.strict", 400},
+        {"\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\",\"parameters\":[]}}]",
+         "tools[0].function.parameters", 400},
+        {TOOLS ",\"tool_choice\":\"maybe\"", "tool_choice", 400},
+        {TOOLS ",\"tool_choice\":7", "tool_choice", 400},
+        {TOOLS ",\"tool_choice\":\"required\"", "tool_choice", 400},
+        {TOOLS ",\"tool_choice\":{\"type\":\"function\",\"function\":{\"name\":\"f\"}}",
+         "tool_choice", 400},
+        {"\"tool_choice\":\"required\"", "tool_choice", 400},
+        {TOOLS ",\"parallel_tool_calls\":7", "parallel_tool_calls", 400},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char body[1024];
+        snprintf(body, sizeof body, "{" HI ",%s}", cases[i].fields);
+        fake_request(PATH, body);
+        if (fake.status != cases[i].status)
+            fail_msg("%s: %d", cases[i].fields, fake.status);
+        json_t *whole = fake_json(), *error = json_object_get(whole, "error");
+        assert_string_equal(json_string_value(json_object_get(error, "param")), cases[i].param);
+        json_decref(whole);
+        fake_end();
+        fake_begin(MODEL_GENERATOR);
+        fake_dialect("hermes", "think");
+    }
+    fake_dialect("none", "none");
+    fake_request(PATH, "{" HI "," TOOLS "}");
+    assert_int_equal(fake.status, 400);
+    assert_non_null(strstr(fake.sent, "takes no tools"));
+}
+
+static void test_fields_that_say_nothing_of_tools_pass(void **state)
+{
+    (void)state;
+    static const char *const fields[] = {"\"tools\":[]", "\"tools\":null",
+                                         "\"tool_choice\":\"auto\"", "\"tool_choice\":\"none\"",
+                                         "\"parallel_tool_calls\":false"};
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
+        char body[1024];
+        fake_dialect("none", "none");
+        snprintf(body, sizeof body, "{" HI ",%s}", fields[i]);
+        fake_request(PATH, body);
+        answer("ok", FINISH_STOP);
+        assert_int_equal(fake.status, 200);
+        fake_end();
+        fake_begin(MODEL_GENERATOR);
+    }
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, fake_teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_calls_of_a_whole_answer),
+        TEST(test_an_answer_without_calls_has_no_such_keys),
+        TEST(test_calls_alone_have_null_for_content),
+        TEST(test_a_call_that_is_cut_ends_by_length),
+        TEST(test_a_stream_says_the_same),
+        TEST(test_the_first_call_ends_an_answer_that_may_have_one),
+        TEST(test_stop_strings_are_looked_for_in_visible_text_only),
+        TEST(test_tools_that_may_not_be_called_are_not_rendered),
+        TEST(test_the_prompt_may_open_the_reasoning),
+        TEST(test_special_tokens_are_told_to_the_reader),
+        TEST(test_each_choice_has_calls_of_its_own),
+        TEST(test_nothing_is_left_when_the_client_goes),
+        TEST(test_what_tools_may_not_be),
+        TEST(test_fields_that_say_nothing_of_tools_pass),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
