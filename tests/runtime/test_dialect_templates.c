@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-enum { NOW = 1752148800, RANDOM_CUTS = 1000 };
+enum { NOW = 1752148800, RANDOM_CUTS = 100 };
 
 enum row_flag {
     NO_CALLS = 1,   // the template renders no calls, or cannot under the sandbox's rules

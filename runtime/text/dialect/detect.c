@@ -7,7 +7,7 @@ enum { SPECIAL = 0x100 };
 
 static bool has(struct text source, const char *sign)
 {
-    return *sign == 0 || memmem(source.at, source.bytes, sign, strlen(sign));
+    return *sign == 0 || (source.bytes > 0 && memmem(source.at, source.bytes, sign, strlen(sign)));
 }
 
 static bool row_fits(const struct dialect_row *row, struct text source)
@@ -45,12 +45,20 @@ static void marker_add(struct dialect *d, enum marker_role role, const char *lit
           "marker %u has %zu bytes", d->marker_count, text.bytes);
     struct dialect_marker *marker = &d->markers[d->marker_count++];
     *marker = (struct dialect_marker){.count = (uint8_t)text.bytes, .role = (uint8_t)role};
-    for (size_t i = 0, special; i < text.bytes; i += special) {
-        special_at(d->tokenizer, text_span(text.at + i, text.bytes - i), &special);
-        unsigned flag = special > 0 ? SPECIAL : 0;
-        special += special == 0;
-        for (size_t j = i; j < i + special; j++)
-            marker->symbols[j] = (uint16_t)((unsigned char)text.at[j] | flag);
+    for (size_t i = 0; i < text.bytes; i++)
+        marker->symbols[i] = (unsigned char)text.at[i];
+}
+
+// Marks the bytes of a special token wherever it stands in a marker.
+static void marker_mark(struct dialect_marker *marker, struct text name)
+{
+    for (size_t at = 0; name.bytes > 0 && at + name.bytes <= marker->count; at++) {
+        size_t same = 0;
+        while (same < name.bytes &&
+               (marker->symbols[at + same] & 0xFF) == (unsigned char)name.at[same])
+            same++;
+        for (size_t i = at; same == name.bytes && i < at + same; i++)
+            marker->symbols[i] |= SPECIAL;
     }
 }
 
@@ -58,10 +66,14 @@ static void markers_make(struct dialect *d)
 {
     for (uint32_t i = 0; i < ROW_MARKERS && d->row->markers[i].text; i++)
         marker_add(d, d->row->markers[i].role, d->row->markers[i].text);
-    if (!d->reasoning->syntax.open)
-        return;
-    marker_add(d, ROLE_REASONING_OPEN, d->reasoning->syntax.open);
-    marker_add(d, ROLE_REASONING_CLOSE, d->reasoning->syntax.close);
+    if (d->reasoning->syntax.open) {
+        marker_add(d, ROLE_REASONING_OPEN, d->reasoning->syntax.open);
+        marker_add(d, ROLE_REASONING_CLOSE, d->reasoning->syntax.close);
+    }
+    for (uint32_t id = 0; d->tokenizer && id < tokenizer_vocab(d->tokenizer); id++)
+        if (tokenizer_is_special(d->tokenizer, (int32_t)id))
+            for (uint32_t i = 0; i < d->marker_count; i++)
+                marker_mark(&d->markers[i], tokenizer_token_text(d->tokenizer, (int32_t)id));
 }
 
 void dialect_detect(struct dialect *out, struct text source, const struct tokenizer *tokenizer)
