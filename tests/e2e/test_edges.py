@@ -79,7 +79,7 @@ def test_08_result_parts():
 
 
 def test_10_required_without_tools():
-    expect(chat(main(), tool_choice="required"), 400, "unsupported_parameter", "tool_choice")
+    expect(chat(main(), tool_choice="required"), 400, "invalid_value", "tool_choice")
     assert chat(main(), tool_choice="auto", max_tokens=1).status == 200
     assert chat(main(), tool_choice="none", max_tokens=1).status == 200
 

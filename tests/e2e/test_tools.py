@@ -48,7 +48,7 @@ def test_calls():
     assert answer.usage.completion_tokens == len(caller_model.CHAIN) + 1
 
 
-def test_calls_streamed():
+def test_13_calls_streamed():
     content, thought, calls, ends = "", "", [], []
     for chunk in ask(stream=True):
         delta = chunk.choices[0].delta
@@ -86,7 +86,7 @@ def test_two_rounds():
     assert choice.message.tool_calls is None
 
 
-def test_the_model_may_not_call():
+def test_09_the_model_may_not_call():
     choice = ask(tool_choice="none").choices[0]
     assert choice.message.tool_calls is None and choice.finish_reason == "stop"
     assert choice.message.content.startswith("Let me see.\n<tool_call>")
@@ -101,10 +101,28 @@ def test_one_call_at_a_time():
     assert answer.choices[0].finish_reason == "tool_calls"
 
 
-def test_a_name_that_is_no_tool_is_text():
+def test_12_a_name_that_is_no_tool_is_text():
     choice = ask(tools=TOOLS[:1]).choices[0]
     assert [c.function.name for c in choice.message.tool_calls] == ["get_weather"]
     assert '<tool_call>{"name": "get_time"' in choice.message.content
+
+
+def test_20_stop_strings_are_for_visible_text():
+    assert ask(stop=["tools", "city"]).choices[0].message.content == "Let me see."
+    calls_are_right(ask(stop=["tools", "city"]).choices[0].message.tool_calls)
+    choice = ask(stop=["see"]).choices[0]
+    assert (choice.message.content, choice.finish_reason) == ("Let me ", "stop")
+
+
+def test_25_one_token_of_reasoning():
+    choice = ask(max_tokens=1).choices[0]
+    assert (choice.message.content, choice.finish_reason) == ("", "length")
+
+
+def test_77_reasoning_that_never_closes():
+    choice = ask(max_tokens=3).choices[0]
+    assert (choice.message.content, choice.finish_reason) == ("", "length")
+    assert choice.message.reasoning_content == "Two tools, then."
 
 
 def test_the_limit_inside_of_a_call():

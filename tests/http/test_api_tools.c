@@ -98,6 +98,34 @@ static void test_an_answer_without_calls_has_no_such_keys(void **state)
     json_decref(whole);
 }
 
+static void test_11_parallel_calls_of_one_tool(void **state)
+{
+    (void)state;
+    const char *finish;
+    fake_request(PATH, "{" HI "," TOOLS "}");
+    answer(CALL("f", "{\"a\": 1}") CALL("f", "{\"a\": 2}"), FINISH_STOP);
+    json_t *whole = fake_json(), *message = message_of(whole, &finish);
+    const json_t *calls = json_object_get(message, "tool_calls");
+    call_is(message, 0, "f", "{\"a\": 1}");
+    call_is(message, 1, "f", "{\"a\": 2}");
+    assert_string_not_equal(json_string_value(json_object_get(json_array_get(calls, 0), "id")),
+                            json_string_value(json_object_get(json_array_get(calls, 1), "id")));
+    json_decref(whole);
+}
+
+static void test_14_a_marker_that_never_completes(void **state)
+{
+    (void)state;
+    const char *finish;
+    fake_request(PATH, "{" HI "," TOOLS "}");
+    answer("So <tool_call>{\"name\": \"f\"", FINISH_STOP);
+    json_t *whole = fake_json(), *message = message_of(whole, &finish);
+    assert_string_equal(finish, "stop");
+    assert_string_equal(json_string_value(json_object_get(message, "content")),
+                        "So <tool_call>{\"name\": \"f\"");
+    json_decref(whole);
+}
+
 static void test_calls_alone_have_null_for_content(void **state)
 {
     (void)state;
@@ -384,6 +412,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_calls_of_a_whole_answer),
         TEST(test_an_answer_without_calls_has_no_such_keys),
+        TEST(test_11_parallel_calls_of_one_tool),
+        TEST(test_14_a_marker_that_never_completes),
         TEST(test_calls_alone_have_null_for_content),
         TEST(test_a_call_that_is_cut_ends_by_length),
         TEST(test_a_stream_says_the_same),
