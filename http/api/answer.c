@@ -7,18 +7,18 @@
 
 enum { HEAD_PENDING = 64 }; // a call's head counts as so many bytes
 
-void answer_open(struct answer *a, struct arena *arena, const struct reply_args *args)
+void answer_open(struct answer_parts *a, struct arena *arena, const struct reply_args *args)
 {
-    *a = (struct answer){.arena = arena, .dialect = args->dialect, .reply = reply_open(args)};
+    *a = (struct answer_parts){.arena = arena, .dialect = args->dialect, .reply = reply_open(args)};
 }
 
-void answer_close(struct answer *a)
+void answer_close(struct answer_parts *a)
 {
     reply_close(a->reply);
     a->reply = NULL;
 }
 
-static void text_add(struct answer *a, struct answer_text *t, struct text more)
+static void text_add(struct answer_parts *a, struct answer_text *t, struct text more)
 {
     if (more.bytes > t->max - t->bytes) {
         size_t wanted = 2 * t->max + more.bytes + 64;
@@ -35,7 +35,7 @@ static void text_add(struct answer *a, struct answer_text *t, struct text more)
 }
 
 // Templates of some dialects take no ids but their own kind.
-static struct text id_of(struct answer *a, const struct reply_event *event)
+static struct text id_of(struct answer_parts *a, const struct reply_event *event)
 {
     enum { OWN_LETTERS = 9 };
     const struct dialect_syntax *syntax = dialect_syntax(a->dialect);
@@ -47,7 +47,7 @@ static struct text id_of(struct answer *a, const struct reply_event *event)
     return id;
 }
 
-static void call_add(struct answer *a, const struct reply_event *event)
+static void call_add(struct answer_parts *a, const struct reply_event *event)
 {
     if (a->call_count == a->call_max) {
         size_t bytes = a->call_max * sizeof *a->calls;
@@ -67,7 +67,7 @@ static void call_add(struct answer *a, const struct reply_event *event)
         a->calls[a->call_count++] = call;
 }
 
-void answer_take(struct answer *a, const struct reply_event *event)
+void answer_take(struct answer_parts *a, const struct reply_event *event)
 {
     if (a->lost)
         return;
@@ -81,7 +81,7 @@ void answer_take(struct answer *a, const struct reply_event *event)
         a->complete += event->complete;
 }
 
-size_t answer_pending(const struct answer *a)
+size_t answer_pending(const struct answer_parts *a)
 {
     size_t bytes = a->reasoning.bytes;
     for (uint32_t i = 0; i < a->call_count; i++)
@@ -89,7 +89,7 @@ size_t answer_pending(const struct answer *a)
     return bytes;
 }
 
-void answer_sent(struct answer *a)
+void answer_sent(struct answer_parts *a)
 {
     a->reasoning.bytes = 0;
     for (uint32_t i = 0; i < a->call_count; i++) {

@@ -17,7 +17,7 @@ struct answer_call {
     bool begun;                   // of a stream: id and name were written
 };
 
-struct answer {
+struct answer_parts {
     struct arena *arena;
     const struct dialect *dialect;
     struct reply *reply; // NULL: the answer is all text
@@ -29,11 +29,11 @@ struct answer {
     bool lost; // the arena's limit was met
 };
 
-void answer_open(struct answer *a, struct arena *arena, const struct reply_args *args);
-void answer_close(struct answer *a); // more than once is allowed; what was read stays
+void answer_open(struct answer_parts *a, struct arena *arena, const struct reply_args *args);
+void answer_close(struct answer_parts *a); // more than once is allowed; what was read stays
 
 // Reasoning, or a part of a call.
-void answer_take(struct answer *a, const struct reply_event *event);
+void answer_take(struct answer_parts *a, const struct reply_event *event);
 
-size_t answer_pending(const struct answer *a); // bytes that wait to be written
-void answer_sent(struct answer *a);            // they were written
+size_t answer_pending(const struct answer_parts *a); // bytes that wait to be written
+void answer_sent(struct answer_parts *a);            // they were written

@@ -211,7 +211,7 @@ static void chat_end(const struct generation *g, struct json_buffer *out)
 // Reasoning and calls of a whole message, after its content.
 static void parts_put(const struct choice *c, struct json_buffer *out)
 {
-    const struct answer *a = &c->answer;
+    const struct answer_parts *a = &c->answer;
     if (a->reasoning.bytes > 0) {
         json_put_literal(out, ",");
         reasoning_put(c, out);

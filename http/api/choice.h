@@ -36,7 +36,7 @@ struct choice {
     struct detok detok;
     struct stop_scan scan;
     struct logprobs logprobs;
-    struct answer answer;
+    struct answer_parts answer;
     char *text; // visible and not yet written; the whole text where not streamed
     size_t text_bytes, text_max;
     bool text_lost;         // the arena's limit was met
