@@ -203,6 +203,11 @@ static const struct sample SAMPLES[] = {
      "\"$ref\":\"#/$defs/node\"}",
      {"{\"kind\":\"node\",\"label\":\"root_1\",\"children\":[{\"kind\":\"leaf\",\"value\":2.5},{"
       "\"kind\":\"node\",\"children\":[{\"kind\":\"leaf\",\"value\":null,\"more\":[1,\"x\"]}]}]}"}},
+    {"marker",
+     "<tool_call>",
+     {"Some text that is free, 1 < 2, then a "
+      "call.\n<tool_call>{\"name\":\"get_weather\",\"arguments\":{"
+      "\"city\":\"Paris\",\"days\":3}}"}},
     {"regex",
      "(https?://)?[a-z0-9-]+(\\.[a-z0-9-]+)+(:\\d{1,5})?(/[\\w.~%-]*)*(\\?[^#\\s]*)?",
      {"https://www.example.org:8080/some/longer/path_to/index.html?query=value&other=1"}},
@@ -241,6 +246,8 @@ static struct grammar *compile(const struct sample *s)
         bool loose = strcmp(s->kind, "loose") == 0;
         struct json_style style = {.blank = loose ? json_grammar_loose_blank(b) : GRAMMAR_EMPTY};
         root = json_grammar_rules(b, style).object;
+        if (strcmp(s->kind, "marker") == 0)
+            root = grammar_after_marker(b, text_of(s->source), root);
     }
     check(status == STATUS_OK, "%s", err.text);
     status = grammar_finish(b, root, &g, &err);

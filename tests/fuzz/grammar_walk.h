@@ -4,7 +4,7 @@
 
 #include "runtime/grammar/matcher.h"
 
-enum { WALK_STEPS = 60, WALK_END = 256, WALK_WORDS = 9 };
+enum { WALK_STEPS = 16, WALK_END = 256, WALK_WORDS = 9 };
 
 static struct vocabulary *walk_vocabulary(void)
 {
