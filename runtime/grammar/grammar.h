@@ -100,6 +100,9 @@ enum status grammar_except(struct grammar_builder *b, uint32_t one, uint32_t oth
 // The expression matches this whole string. STATUS_UNSUPPORTED or _TOO_LARGE as above.
 enum status grammar_matches(struct grammar_builder *b, uint32_t one, struct text bytes, bool *out,
                             struct error *err) MUST_USE;
+// The same for many strings; out[i] is of texts[i].
+enum status grammar_matches_all(struct grammar_builder *b, uint32_t one, const struct text *texts,
+                                uint32_t count, bool *out, struct error *err) MUST_USE;
 
 // --- the grammar ---
 // Takes the builder away in every case. What can never match is cut out, so no way through the

@@ -212,24 +212,37 @@ enum status grammar_except(struct grammar_builder *b, uint32_t one, uint32_t oth
     return compare(b, one, other, true, out, err);
 }
 
-enum status grammar_matches(struct grammar_builder *b, uint32_t one, struct text bytes, bool *out,
-                            struct error *err)
+static int automaton_takes(struct automaton *a, const struct grammar *g, struct text bytes)
+{
+    uint32_t state = automaton_start(a);
+    for (size_t i = 0; i < bytes.bytes && state >= STATE_FIRST; i++)
+        state = automaton_step(a, state, g->class_of[(uint8_t)bytes.at[i]]);
+    return state == STATE_NO_ROOM ? -1 : state >= STATE_FIRST ? automaton_ends(a, state) : 0;
+}
+
+enum status grammar_matches_all(struct grammar_builder *b, uint32_t one, const struct text *texts,
+                                uint32_t count, bool *out, struct error *err)
 {
     struct grammar *g;
     struct automaton a;
-    *out = false;
+    memset(out, 0, count * sizeof *out);
     enum status status = grammar_compile(b, one, &g, err);
     if (status != STATUS_OK || !g)
         return status;
     automaton_open(&a, g, AUTOMATON_BYTES);
-    uint32_t state = automaton_start(&a);
-    for (size_t i = 0; i < bytes.bytes && state >= STATE_FIRST; i++)
-        state = automaton_step(&a, state, g->class_of[(uint8_t)bytes.at[i]]);
-    int ends = state >= STATE_FIRST ? automaton_ends(&a, state) : 0;
-    if (state == STATE_NO_ROOM || ends < 0)
-        status = error_set(err, STATUS_TOO_LARGE, "an expression is too large to be tried");
-    *out = ends > 0;
+    for (uint32_t i = 0; i < count && status == STATUS_OK; i++) {
+        int ends = automaton_takes(&a, g, texts[i]);
+        if (ends < 0 || !grammar_spend(b, 20 + 10 * (uint64_t)texts[i].bytes))
+            status = error_set(err, STATUS_TOO_LARGE, "an expression is too large to be tried");
+        out[i] = ends > 0;
+    }
     automaton_close(&a);
     grammar_give(g);
     return status;
+}
+
+enum status grammar_matches(struct grammar_builder *b, uint32_t one, struct text bytes, bool *out,
+                            struct error *err)
+{
+    return grammar_matches_all(b, one, &bytes, 1, out, err);
 }

@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -609,6 +610,29 @@ static void test_refusals_name_the_keyword(void **state)
     }
 }
 
+static void test_long_keys_and_constants(void **state)
+{
+    (void)state;
+    char *text = malloc(70000);
+    memset(text, 'k', 70000);
+    for (int i = 0; i < 3; i++) {
+        struct schema_rig rig;
+        json_t *object = json_object(), *value = json_stringn(text, 20000);
+        json_object_setn_new(object, text, i == 0 ? 1025 : 1024, json_true());
+        json_t *schema =
+            i < 2 ? json_pack("{s:O}", "properties", object) : json_pack("{s:O}", "const", value);
+        schema_rig_open(&rig, schema, SCHEMA_DRAFT_AUTO);
+        assert_int_equal(rig.status, i == 0 ? STATUS_TOO_LARGE : STATUS_OK);
+        if (i > 0)
+            assert_true(schema_rig_fits(&rig, i == 1 ? object : value));
+        schema_rig_close(&rig);
+        json_decref(schema);
+        json_decref(object);
+        json_decref(value);
+    }
+    free(text);
+}
+
 // Many alternatives, long counts and deep nests end with a sentence, in bounded memory and work.
 static void test_hostile_schemas_are_refused(void **state)
 {
@@ -659,6 +683,7 @@ int main(void)
         cmocka_unit_test(test_choices),
         cmocka_unit_test(test_references),
         cmocka_unit_test(test_refusals_name_the_keyword),
+        cmocka_unit_test(test_long_keys_and_constants),
         cmocka_unit_test(test_hostile_schemas_are_refused),
         cmocka_unit_test(test_blanks_where_they_are_asked),
     };

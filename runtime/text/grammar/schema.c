@@ -418,6 +418,8 @@ static void draft_find(struct schema *c, const struct schema_args *args)
 static void schema_open(struct schema *c)
 {
     static const struct grammar_range all[] = {{0, 0x10FFFF}};
+    static const struct grammar_range escaped[] = {{0, 0x1F}, {'"', '"'}, {'\\', '\\'}};
+    c->escapes = json_grammar_chars(c->b, escaped, 3);
     c->any_char = json_grammar_chars(c->b, all, 1);
     c->any_inside = grammar_repeat(c->b, c->any_char, 0, GRAMMAR_UNBOUNDED);
     c->any = json_grammar_rules(c->b, (struct json_style){.blank = c->blank});

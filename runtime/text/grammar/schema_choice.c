@@ -58,10 +58,63 @@ void choice_any_of(struct schema *c, struct alternative *a, const struct entry *
     alternative_fork(c, a, list, options, e, e->silent);
 }
 
+// The subschema of a literal, or where its lone $ref leads.
+static uint32_t plain_site(struct schema *c, uint32_t literal)
+{
+    uint32_t site = literal / LITERAL_SITE;
+    for (int i = 0; i < 4 && schema_keyword(c, site, "$ref") && !schema_failed(c); i++)
+        site = schema_resolve(c, site, "$ref");
+    return schema_failed(c) ? literal / LITERAL_SITE : site;
+}
+
+static bool
+    requires(const struct schema *c, uint32_t site, struct text key)
+{
+    const json_t *list = schema_keyword(c, site, "required");
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *name = json_array_get(list, i);
+        if (json_is_string(name) &&
+            text_equal(text_span(json_string_value(name), json_string_length(name)), key))
+            return true;
+    }
+    return false;
+}
+
+// Both are constant strings, and not the same.
+static bool strings_differ(const json_t *one, const json_t *other)
+{
+    const json_t *x = json_object_get(one, "const"), *y = json_object_get(other, "const");
+    return json_is_string(x) && json_is_string(y) && !json_equal(x, y);
+}
+
+// Differ by type, or by a required key with a constant: what tells most unions apart, without
+// compiling them. Objects only, or the types of both share nothing.
+static bool are_told_apart(struct schema *c, uint32_t one, uint32_t other)
+{
+    uint32_t x = plain_site(c, one), y = plain_site(c, other);
+    if (!json_is_object(c->sites[x].value) || !json_is_object(c->sites[y].value) ||
+        !grammar_spend(c->b, 100))
+        return false;
+    uint32_t types = schema_types(c, x) & schema_types(c, y);
+    json_t *map = (json_t *)(uintptr_t)schema_keyword(c, x, "properties");
+    const json_t *others = schema_keyword(c, y, "properties");
+    for (void *at = json_object_iter(map); at && types == TYPE_OBJECT && json_is_object(others);
+         at = json_object_iter_next(map, at)) {
+        struct text key = schema_key(at);
+        if (grammar_spend(c->b, 20) &&
+            strings_differ(json_object_iter_value(at), schema_member(others, key)) &&
+            (requires(c, x, key) || requires(c, y, key)))
+            return true;
+    }
+    return types == 0 && !schema_failed(c);
+}
+
 // Whether no value is of both, given what the entries around say by themselves.
 static bool are_disjoint(struct schema *c, const struct entry *e, uint32_t one, uint32_t other)
 {
     struct literals list = {0};
+    if (are_told_apart(c, one, other))
+        return true;
     for (const struct entry *up = e; up; up = up->parent)
         literals_add(c, &list, up->site * LITERAL_SITE | LITERAL_PLAIN);
     literals_add(c, &list, one);

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { KEY_BYTES_MAX = 4096 };
+enum { KEY_BYTES_MAX = 1024 }; // none_of recurses
 
 static int names_compare(const void *one, const void *other)
 {
@@ -18,42 +18,86 @@ static int names_compare(const void *one, const void *other)
     return order != 0 ? order : (x->bytes > y->bytes) - (x->bytes < y->bytes);
 }
 
+// One character that is none of the points, which are in order: the ranges between them, and the
+// escapes, which are the same nearly everywhere.
+static uint32_t other_char(struct schema *c, const uint32_t *points, uint32_t count)
+{
+    struct grammar_range *ranges = arena_take(c->arena, (count + 3) * sizeof *ranges);
+    uint32_t range_count = 0, next = 0;
+    bool plain = true;
+    for (uint32_t i = 0; i < count; i++) {
+        plain &= points[i] >= 0x20 && points[i] != '"' && points[i] != '\\';
+        if (points[i] > next)
+            ranges[range_count++] = (struct grammar_range){next, points[i] - 1};
+        next = points[i] + 1;
+    }
+    if (next <= 0x10FFFF)
+        ranges[range_count++] = (struct grammar_range){next, 0x10FFFF};
+    if (!plain)
+        return json_grammar_chars(c->b, ranges, range_count);
+    // What is left out: the points and all that is escaped.
+    struct grammar_range *out = arena_take(c->arena, (count + 3) * sizeof *out);
+    for (uint32_t i = 0; i < count; i++)
+        out[i] = (struct grammar_range){points[i], points[i]};
+    out[count] = (struct grammar_range){0, 0x1F};
+    out[count + 1] = (struct grammar_range){'"', '"'};
+    out[count + 2] = (struct grammar_range){'\\', '\\'};
+    return grammar_either(c->b, grammar_chars_except(c->b, out, count + 3), c->escapes);
+}
+
 // Strings that are none of the names, after the `at` bytes that all of them share.
 static uint32_t none_of(struct schema *c, const struct text *names, uint32_t count, size_t at)
 {
-    struct grammar_range *others = arena_take(c->arena, (count + 1) * sizeof *others);
-    uint32_t range_count = 0, next = 0, i = 0, expr = GRAMMAR_EMPTY;
+    uint32_t *points = arena_take(c->arena, (count + 1) * sizeof *points);
+    uint32_t point_count = 0, i = 0, expr = GRAMMAR_EMPTY;
     while (i < count && names[i].bytes == at) {
         expr = GRAMMAR_NOTHING;
         i++;
     }
-    while (i < count && grammar_spend(c->b, 10)) {
+    while (i < count && grammar_spend(c->b, 300)) {
         size_t bytes;
         uint32_t first = i, point = utf8_read(names[i].at + at, &bytes);
         while (i < count && names[i].bytes >= at + bytes &&
                memcmp(names[i].at + at, names[first].at + at, bytes) == 0)
             i++;
         uint32_t rest = none_of(c, names + first, i - first, at + bytes);
-        uint32_t one = json_grammar_chars(c->b, &(struct grammar_range){point, point}, 1);
+        uint32_t one = json_grammar_text(c->b, text_span(names[first].at + at, bytes));
         expr = grammar_either(c->b, expr, grammar_join(c->b, one, rest));
-        if (point > next)
-            others[range_count++] = (struct grammar_range){next, point - 1};
-        next = point + 1;
+        points[point_count++] = point;
     }
-    others[range_count++] = (struct grammar_range){next, 0x10FFFF};
-    uint32_t other = json_grammar_chars(c->b, others, range_count);
+    uint32_t other = other_char(c, points, point_count);
     return grammar_either(c->b, expr, grammar_join(c->b, other, c->any_inside));
 }
 
-uint32_t keys_unknown(struct schema *c, const struct schema_key *keys, uint32_t count)
+uint32_t keys_unknown(struct object *o)
 {
-    struct text *names = arena_take(c->arena, (count + 1) * sizeof *names);
-    for (uint32_t i = 0; i < count; i++)
-        names[i] = keys[i].name;
-    if (count == 0)
+    struct schema *c = o->c;
+    struct text *names = arena_take(c->arena, (o->key_count + 1) * sizeof *names);
+    for (uint32_t i = 0; i < o->key_count; i++) {
+        names[i] = o->keys[i].name;
+        if (names[i].bytes > KEY_BYTES_MAX)
+            return schema_refuse(c, STATUS_TOO_LARGE, o->entries[0]->site, "properties",
+                                 "has a key that is longer than 1024 bytes");
+    }
+    if (o->key_count == 0)
         return c->any_inside;
-    qsort(names, count, sizeof *names, names_compare);
-    return none_of(c, names, count, 0);
+    qsort(names, o->key_count, sizeof *names, names_compare);
+    return none_of(c, names, o->key_count, 0);
+}
+
+void keys_match(struct object *o, uint32_t site, const char *keyword, uint32_t expr, bool *matches)
+{
+    struct schema *c = o->c;
+    struct text *names = arena_take(c->arena, (o->key_count + 1) * sizeof *names);
+    struct json_buffer text = {0};
+    for (uint32_t i = 0; i < o->key_count; i++) {
+        text.bytes = 0;
+        json_put_escaped(&text, o->keys[i].name);
+        names[i] = arena_copy(c->arena, text_span(text.at, text.bytes));
+    }
+    json_buffer_free(&text);
+    if (grammar_matches_all(c->b, expr, names, o->key_count, matches, c->err) != STATUS_OK)
+        schema_pass_error(c, site, keyword);
 }
 
 bool key_matches(struct schema *c, uint32_t site, const char *keyword, uint32_t expr,
@@ -96,6 +140,9 @@ uint32_t keys_both(struct schema *c, uint32_t one, uint32_t other, uint32_t site
 uint32_t keys_region(struct object *o, uint32_t region)
 {
     struct schema *c = o->c;
+    if (!o->has_unknown)
+        o->unknown = keys_unknown(o);
+    o->has_unknown = true;
     uint32_t keys = o->unknown, site = o->pattern_site;
     for (uint32_t i = 0; i < o->pattern_count && !schema_failed(c); i++)
         if (region >> i & 1)

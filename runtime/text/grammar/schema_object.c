@@ -15,6 +15,7 @@ static struct schema_key *key_put(struct object *o, struct text name)
     json_object_setn_new(o->index, name.at, name.bytes, json_integer((json_int_t)o->key_count));
     o->keys = schema_grow(o->c, o->keys, o->key_count, &o->key_capacity, sizeof *o->keys);
     o->keys[o->key_count] = (struct schema_key){.name = name};
+    grammar_spend(o->c->b, 200);
     return &o->keys[o->key_count++];
 }
 
@@ -167,17 +168,21 @@ static void literals_of(struct object *o, const struct text *name, uint32_t patt
 static void fill_known(struct object *o)
 {
     struct schema *c = o->c;
+    bool *matches = arena_take(c->arena, o->key_count + 1);
+    for (uint32_t k = 0; k < o->pattern_count && !schema_failed(c); k++) {
+        keys_match(o, o->pattern_site, "patternProperties", o->patterns[k].expr, matches);
+        for (uint32_t i = 0; i < o->key_count && !schema_failed(c); i++)
+            o->keys[i].patterns |= (uint32_t)matches[i] << k;
+    }
+    if (o->names != UINT32_MAX && !schema_failed(c))
+        keys_match(o, o->names_site, "propertyNames", o->names, matches);
     for (uint32_t i = 0; i < o->key_count && !schema_failed(c); i++) {
         struct schema_key *key = &o->keys[i];
         struct literals list = {0};
-        for (uint32_t k = 0; k < o->pattern_count; k++)
-            if (key_matches(c, o->pattern_site, "patternProperties", o->patterns[k].expr,
-                            key->name))
-                key->patterns |= 1u << k;
+        if (o->names != UINT32_MAX && !matches[i])
+            continue; // stays GRAMMAR_NOTHING
         literals_of(o, &key->name, key->patterns, &list);
-        bool named = o->names == UINT32_MAX ||
-                     key_matches(c, o->names_site, "propertyNames", o->names, key->name);
-        key->value = named && !schema_failed(c) ? schema_value(c, &list) : GRAMMAR_NOTHING;
+        key->value = schema_value(c, &list);
     }
 }
 
@@ -325,7 +330,6 @@ static uint32_t object_compile(struct object *o)
     fill_known(o);
     if (schema_failed(c) || required_is_missing(o))
         return GRAMMAR_NOTHING;
-    o->unknown = keys_unknown(c, o->keys, o->key_count);
     fill_unknown(o);
     if (schema_failed(c))
         return GRAMMAR_NOTHING;
@@ -342,6 +346,8 @@ uint32_t object_text(struct schema *c, const struct alternative *a)
     uint32_t colon[] = {c->blank, grammar_literal(c->b, text_of(":")), c->blank};
     o.comma = grammar_join_all(c->b, comma, 3);
     o.colon = grammar_join_all(c->b, colon, 3);
+    if (!grammar_spend(c->b, 8000))
+        return GRAMMAR_NOTHING;
     o.index = json_object();
     uint32_t text = object_compile(&o);
     json_decref(o.index);

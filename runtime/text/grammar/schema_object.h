@@ -39,7 +39,8 @@ struct object {
     uint32_t owner_count, owner_capacity;
     struct literals name_literals;
     uint32_t names, names_site; // what propertyNames allow; UINT32_MAX: all
-    uint32_t unknown;           // keys that are not in keys
+    uint32_t unknown;           // keys that are not in keys, once has_unknown is set
+    bool has_unknown;
     uint32_t min, max, comma, colon;
     uint32_t member, extra; // members with unknown keys; those of which one must be there
     bool need_extra;
@@ -47,7 +48,9 @@ struct object {
 };
 
 // --- schema_keys.c ---
-uint32_t keys_unknown(struct schema *c, const struct schema_key *keys, uint32_t count);
+uint32_t keys_unknown(struct object *o);
+// Which keys match the expression, in order; garbage after an error.
+void keys_match(struct object *o, uint32_t site, const char *keyword, uint32_t expr, bool *matches);
 bool key_matches(struct schema *c, uint32_t site, const char *keyword, uint32_t expr,
                  struct text name);
 uint32_t object_pattern(struct object *o, uint32_t site, const char *keyword, struct text pattern);

@@ -87,6 +87,7 @@ struct schema {
     uint32_t blank;
     struct json_rules any;
     uint32_t any_char, any_inside; // of a string: one character, all of it
+    uint32_t escapes;              // the characters that must be escaped
     struct schema_site *sites;
     uint32_t site_count, site_capacity, *site_index, site_index_size;
     struct schema_resource *resources;
