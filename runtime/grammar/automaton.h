@@ -16,7 +16,7 @@ enum {
     ITEM_END = 0,               // the string may end
     ITEM_TOO_DEEP = -1,         // as uint32_t
     AUTOMATON_DEPTH_MAX = 4000, // items in a list; what is nested deeper is not allowed
-    STATE_MEMBERS_MAX = 4096,   // more ways at once are not followed
+    STATE_MEMBERS_MAX = 16384,  // more ways at once are not followed
     STATE_MEMBERS_MANY = 16,    // from here on equal heads share the union of what follows them
 };
 

@@ -362,6 +362,33 @@ static void test_large_repeats_stay_small(void **state)
     vocabulary_give(v);
 }
 
+// Thousands of alternatives that begin alike and are no choice: all are followed, in a small cache,
+// too.
+static void test_many_ways_at_once(void **state)
+{
+    (void)state;
+    enum { WAYS = 6000 };
+    static uint32_t ways[WAYS];
+    struct vocabulary *v = words_vocabulary(1);
+    struct grammar_builder *b = grammar_begin(NULL);
+    for (uint32_t i = 0; i < WAYS; i++) {
+        char text[16];
+        ways[i] = grammar_literal(b, text_span(text, (size_t)snprintf(text, 16, "x%u.", i)));
+    }
+    struct grammar *g = finished(b, grammar_either_of(b, ways, WAYS));
+    struct mask_cache *c = mask_cache_create(g, v, 0);
+    struct matcher m;
+    matcher_init(&m, c);
+    assert_true(matcher_accept_bytes(&m, text_of("x59")));
+    assert_false(matcher_accept_bytes(&m, text_of("999")));
+    assert_true(matcher_accept_bytes(&m, text_of("99.")));
+    assert_true(matcher_must_end(&m));
+    matcher_end(&m);
+    mask_cache_destroy(c);
+    grammar_give(g);
+    vocabulary_give(v);
+}
+
 // One or four letters a turn, six turns: lengths in between do not match.
 static void test_counts_with_gaps(void **state)
 {
@@ -526,6 +553,7 @@ int main(void)
         cmocka_unit_test(test_code_points_become_utf8),
         cmocka_unit_test(test_choices_share_their_beginnings),
         cmocka_unit_test(test_large_repeats_stay_small),
+        cmocka_unit_test(test_many_ways_at_once),
         cmocka_unit_test(test_counts_with_gaps),
         cmocka_unit_test(test_nesting_is_followed_and_bounded),
         cmocka_unit_test(test_errors_name_the_rule),

@@ -3,6 +3,7 @@ FAULTS = [
     ("a list may be as deep as a stranger likes", "runtime/grammar/automaton.c", "item_put", "if (depth > AUTOMATON_DEPTH_MAX)", "if (false)", "test_grammar"),
     ("counts that do not touch become one", "runtime/grammar/automaton.c", "members_merge", "one->low <= before->high + 1", "one->low <= before->high + 3", "test_grammar"),
     ("a repeat that was entered keeps its most", "runtime/grammar/automaton.c", "work_one", "it.high == GRAMMAR_UNBOUNDED ? it.high : it.high - 1", "it.high", "test_grammar"),
+    ("few ways are followed at once", "runtime/grammar/automaton.c", "members_after", "if (count == STATE_MEMBERS_MAX)", "if (count == 4096)", "test_grammar"),
     ("ways that begin alike lose what follows all but one", "runtime/grammar/automaton.c", "heads_union", "while (kept > 0)", "while (false)", "test_grammar"),
     ("bounds are forgotten that a token can meet", "runtime/grammar/automaton.c", "item_near", "it.high > reach &&", "it.high > 3 &&", "test_grammar"),
     ("items that move keep their old tails", "runtime/grammar/automaton.c", "items_compact", "it.high, a->work[it.next]", "it.high, it.next", "test_matcher"),
