@@ -338,12 +338,23 @@ void generation_cut(struct exchange *x, const struct http_failure *failure)
     g->failure = *failure;
 }
 
+// What has ended is counted by its end, the rest as aborted.
+static void choices_gone(struct exchange *x, const struct generation *g)
+{
+    for (uint32_t i = 0; i < g->choice_count; i++) {
+        const struct choice *c = &g->choices[i];
+        if (c->over)
+            counters_finish(x, counted_of(c), c->output_tokens);
+        else
+            counters_gone(x, c->output_tokens);
+    }
+}
+
 void generation_gone(struct exchange *x)
 {
     struct generation *g = exchange_state(x);
     if (g && g->request) {
-        for (uint32_t i = 0; i < g->choice_count; i++)
-            counters_gone(x, g->choices[i].output_tokens);
+        choices_gone(x, g);
         g->request = NULL; // the exchange cancels and frees it
     }
     if (g)

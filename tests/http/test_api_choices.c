@@ -191,9 +191,13 @@ static void test_a_client_of_many_choices_leaves(void **state)
     (void)state;
     fake_request(PATH, "{" HI ",\"n\":5,\"stream\":true}");
     text_for(3, "x");
+    finish_for(1, FINISH_STOP, FAKE_END);
+    finish_for(2, FINISH_LENGTH, 'a');
     fake_ready();
     fake_gone();
-    assert_int_equal(fake.counted[COUNTED_ABORT], 5);
+    assert_int_equal(fake.counted[COUNTED_STOP], 1); // what had ended has ended
+    assert_int_equal(fake.counted[COUNTED_LENGTH], 1);
+    assert_int_equal(fake.counted[COUNTED_ABORT], 3);
 }
 
 // Log probabilities

@@ -39,6 +39,7 @@ FAULTS = [
     ("the type of a known field is not judged", "http/api/fields.c", "rule_apply", "rule->types && ", "false && rule->types && ", "test_api_fields"),
     ("a failure before all text is told in a stream", "http/api/generation.c", "begins_now", "!g->failed || g->pending > 0", "true", "test_api_chat"),
     ("a stop string cancels the whole request", "http/api/generation.c", "event_take", "port_cancel_choice(g->port, g->request, event->choice);", "port_cancel(g->port, g->request);", "test_api_choices"),
+    ("choices that had ended when the client left count as aborted", "http/api/generation.c", "choices_gone", "if (c->over)", "if (false)", "test_api_choices"),
     ("a failed choice lets the others go on", "http/api/generation.c", "event_take", "if (!g->over) port_cancel(g->port, g->request);", "", "test_api_choices"),
     ("one choice alone is counted", "http/api/generation.c", "request_end", "i < g->choice_count", "i < 1", "test_api_choices"),
     ("text is followed by a sign of life", "http/api/generation.c", "generation_send", "g->idle_due = false;", "g->idle_due = g->idle_due && step == STEP_TEXT;", "test_api_chat"),
