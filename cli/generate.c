@@ -130,6 +130,16 @@ static void ids_put(struct json_buffer *b, const int32_t *ids, uint32_t count)
     json_put_literal(b, "]");
 }
 
+static const char *finish_reason(enum finish finish)
+{
+    static const char *const reasons[FINISH_COUNT] = {[FINISH_NONE] = "none",
+#define REASON(name, counted) [FINISH_##name] = #counted,
+                                                      FINISH_LIST(REASON)
+#undef REASON
+    };
+    return reasons[finish];
+}
+
 static void json_print(const struct submit_args *submit, const struct continuation *made)
 {
     struct json_buffer b = {0};
@@ -139,8 +149,7 @@ static void json_print(const struct submit_args *submit, const struct continuati
     ids_put(&b, made->tokens, made->token_count);
     json_put_literal(&b, ",\"text\":");
     json_put_string(&b, text_span(made->text.at, made->text.bytes));
-    json_put_format(&b, ",\"finish_reason\":\"%s\"}\n",
-                    made->finish == FINISH_STOP ? "stop" : "length");
+    json_put_format(&b, ",\"finish_reason\":\"%s\"}\n", finish_reason(made->finish));
     fwrite(b.at, 1, b.bytes, stdout);
     json_buffer_free(&b);
 }

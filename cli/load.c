@@ -14,7 +14,6 @@
 #include <unistd.h>
 
 enum { TEMPLATE_BYTES_MAX = 4 << 20, QUEUED_TOKENS_DEFAULT = 2097152 };
-#define STEP_STRETCH_CPU 2.5 // below the aim of 3, because measured times are noisy
 
 static void device_note(const char *line)
 {
@@ -29,9 +28,8 @@ static enum status plugin_open(struct loaded *loaded, const char *name,
     enum status status = device_plugin_open(&d->api, name, settings->device_library, err);
     if (status != STATUS_OK)
         return status;
-    bool exact = settings->exact < 0 ? strcmp(name, "simt") == 0 : settings->exact != 0;
     struct device_options options = {.threads = settings->threads,
-                                     .exact = exact,
+                                     .exact = settings->exact,
                                      .cache_folder = settings->device_cache,
                                      .note = device_note};
     return d->api->open(&d->device, &options, err);
@@ -42,7 +40,7 @@ static enum status cpu_open(struct loaded *loaded, const struct device_settings 
 {
     struct loaded_device *d = &loaded->devices[loaded->device_count];
     d->api = device_cpu();
-    struct device_options options = {.threads = settings->threads, .exact = settings->exact != 0};
+    struct device_options options = {.threads = settings->threads, .exact = settings->exact};
     return d->api->open(&d->device, &options, err);
 }
 
@@ -163,12 +161,10 @@ static enum status model_prepare(struct loaded *loaded, struct loaded_model *m, 
     return status;
 }
 
-// No bound on a GPU, the only device with steps in flight: small steps would leave it idle.
 static double step_stretch(const struct loaded_model *m)
 {
     double asked = m->spec.settings.step_stretch;
-    bool ahead = m->plan->facts.steps_in_flight > 0;
-    return asked >= 0 ? asked : ahead ? 0 : STEP_STRETCH_CPU;
+    return asked >= 0 ? asked : m->device->facts.step_stretch;
 }
 
 static void engine_options_fill(struct loaded_model *m, uint32_t port_count)
@@ -220,9 +216,9 @@ static enum status kv_split(struct loaded *loaded, const struct loaded_device *d
                          "lower --kv-cache-memory, --max-num-batched-tokens, --max-num-seqs or "
                          "--max-model-len",
                          (double)(planned + fixed) / 0x1p30, (double)memory / 0x1p30);
-    // On a CPU at most a quarter of the free memory, because other programs need some, too.
     uint64_t left = memory - planned - fixed;
-    uint64_t room = device->api == device_cpu() && left > memory / 4 ? memory / 4 : left;
+    uint64_t most = (uint64_t)((double)memory * device->facts.kv_share);
+    uint64_t room = left > most ? most : left;
     for (uint32_t i = 0; i < loaded->model_count; i++) {
         struct loaded_model *m = &loaded->models[i];
         const struct model_facts *facts = &m->plan->facts;

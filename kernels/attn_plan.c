@@ -15,6 +15,9 @@ struct attn_capacity attn_plan_capacity(const struct stream_limits *limits,
     struct attn_capacity capacity = {0, 0, 0};
     if (shape->kv_heads == 0)
         return capacity;
+    check(limits->step.rows_max <= UINT16_MAX + 1 && shape->kv_heads <= UINT16_MAX + 1,
+          "%u rows and %u KV heads, an item of attention counts to 65535", limits->step.rows_max,
+          shape->kv_heads);
     uint32_t group = shape->heads / shape->kv_heads;
     uint64_t tiles =
         limits->step.rows_max + (uint64_t)limits->step.tokens_max * group / ATTN_WIDE_ROWS + 1;
@@ -69,9 +72,9 @@ static void item_add(struct attn_planner *p, uint32_t row, uint32_t kv_head, uin
 {
     check(p->item_count < p->capacity->items, "%u attention items", p->item_count);
     p->items[p->item_count++] = (struct attn_item){
-        .row = row,
+        .row = (uint16_t)row,
         .kv_head = (uint16_t)kv_head,
-        .tile = (uint16_t)tile,
+        .tile = tile,
         .part = part,
         .partial = partial,
     };
@@ -92,7 +95,7 @@ static void narrow_add(struct attn_planner *p, uint32_t index, const struct step
         for (uint32_t i = 0; i < count; i++)
             item_add(p, index, head, 0, parts[0] + i, p->work->partial_count + i);
         p->merges[p->work->merge_count++] = (struct attn_merge){
-            .row = index,
+            .row = (uint16_t)index,
             .kv_head = (uint16_t)head,
             .tile = 0,
             .partial = p->work->partial_count,

@@ -18,9 +18,9 @@ enum { ATTN_WALK = 0xFFFFFFFFu, ATTN_WIDE_ROWS = 64 };
 // One item of work: the packed queries of one tile of a row, one KV head, and either one part of
 // the keys (its state goes to `partial`) or all parts in order (ATTN_WALK).
 struct attn_item { // 16 bytes
-    uint32_t row;  // of the step
+    uint16_t row;  // of the step
     uint16_t kv_head;
-    uint16_t tile;    // packed queries from tile * (16 or 64) on
+    uint32_t tile;    // packed queries from tile * (16 or 64) on
     uint32_t part;    // keys from part * ATTN_PART_TOKENS on, or ATTN_WALK
     uint32_t partial; // index of the state
 };
@@ -28,8 +28,8 @@ struct attn_item { // 16 bytes
 // A tile of up to 16 packed queries whose parts were computed apart. The last part is the row's
 // last; a layer with a narrower window leaves the first ones empty.
 struct attn_merge { // 16 bytes
-    uint32_t row;
-    uint16_t kv_head, tile;
+    uint16_t row, kv_head;
+    uint32_t tile;
     uint32_t partial; // of its first part; the others follow
     uint32_t parts;
 };

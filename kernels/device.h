@@ -15,15 +15,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { DEVICE_ABI = 3, DEVICE_NEED_MAX = 24 };
+enum { DEVICE_ABI = 4, DEVICE_NEED_MAX = 24 };
 
 struct device;
 struct graph; // a recorded run of ops of one stream
 
 struct device_options {
-    uint32_t index;                 // which GPU; 0 on a CPU
-    uint32_t threads;               // cpu: threads, the caller's included; 0: all usable cores
-    bool exact;                     // results do not depend on neighbours (docs/ARCHITECTURE.md)
+    uint32_t index;   // which GPU; 0 on a CPU
+    uint32_t threads; // cpu: threads, the caller's included; 0: all usable cores
+    int exact; // 1: results do not depend on neighbours (docs/ARCHITECTURE.md); -1: by the device
     const char *cache_folder;       // for tuned algorithms; NULL: none
     void (*note)(const char *line); // logs a line; or NULL
 };
@@ -36,6 +36,9 @@ struct device_facts {
     bool exact;               // as opened
     uint64_t memory_free;     // bytes that may be taken now (cpu: free memory, cgroup counted)
     enum dtype activation[DTYPE_COUNT]; // type of activations for weights of each dtype
+    enum dtype float32_runs_as;         // a float32 checkpoint, where --dtype does not say
+    double kv_share;     // of memory_free that KV blocks get at most, where no option says
+    double step_stretch; // default of --step-stretch; 0: steps have no bound of time
 };
 
 // The memory that the device itself will take for a model, by label.
@@ -53,6 +56,7 @@ struct stream_limits {
     struct attn_shape attn;
     uint32_t width_max; // largest k or n of any product, vocabulary included
     uint32_t layers;
+    uint32_t graphs; // that will be recorded
 };
 
 struct device_api {
@@ -82,10 +86,12 @@ struct device_api {
                                struct error *);
     void (*stream_close)(struct stream *);
 
-    // A stream's turn on the device. Engines that share a CPU take turns; the one whose last turn
-    // is longest ago is next. A stream that passed `more` is waited for, so that it gets at least
-    // one of every k + 1 steps of k engines with work; until its next turn, or until it passes
-    // false, it must not block. No effect on a GPU, where turn_more is NULL.
+    // A step begins with turn_take and ends with turn_give, on the stream's thread; copies, ops and
+    // graph launches come between them. On a GPU turn_take makes the device current for the
+    // calling thread, which all launches of the step rely on; turn_more is NULL. Engines that share
+    // a CPU take turns; the one whose last turn is longest ago is next. A stream that passed `more`
+    // is waited for, so that it gets at least one of every k + 1 steps of k engines with work;
+    // until its next turn, or until it passes false, it must not block.
     void (*turn_take)(struct stream *);
     void (*turn_give)(struct stream *);
     void (*turn_more)(struct stream *, bool more);

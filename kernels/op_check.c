@@ -1,6 +1,7 @@
 // Checks the arguments of each op, for every device: "" where they are valid, else what is wrong,
 // beginning with the op's name. Looks at counts, shapes and pointers only, never at device memory.
-// A failure is our own mistake; the check keeps it from overwriting memory.
+// A failure is our own mistake: a device refuses the op, which keeps it from overwriting memory,
+// and the model ends the process with these words.
 #include "kernels/attn_tiles.h"
 #include "kernels/ops.h"
 

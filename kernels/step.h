@@ -77,7 +77,7 @@ struct sample_params {
     float presence;        // 0: off
     uint32_t flags;        // enum sample_flag
     uint32_t top_logprobs; // 0..SAMPLE_TOP_MAX
-    uint32_t output_min;   // end ids are banned before this many outputs
+    uint32_t output_min;   // stop_ids are banned before this many outputs
     uint32_t stop_count;
     int32_t stop_ids[SAMPLE_STOP_IDS_MAX];
     uint32_t penalty_row; // row of the penalty table, or STEP_NO_ROW

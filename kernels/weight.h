@@ -31,7 +31,7 @@ struct weight {
 };
 
 // One tensor of a checkpoint, row-major [rows][cols], in host byte order. Exactly one of:
-// mapped bytes (map), or random numbers (map == NULL): element i of the source gets
+// mapped bytes (map; at any address), or random numbers (map == NULL): element i of the source gets
 // N(0, deviation) from Philox4x32-10(key = seed, counter = i), the same on every device.
 // fd and offset name the same bytes in the file (a GPU reads them with O_DIRECT); fd -1 if none.
 struct weight_source {

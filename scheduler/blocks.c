@@ -99,7 +99,7 @@ void block_give(struct blocks *blocks, uint32_t id, bool was_leaving)
     blocks->releasing_count += (uint32_t)is_releasing - (uint32_t)was_releasing;
     if (b->refs > 0)
         return;
-    if (b->named && b->ready && b->lasting) {
+    if (b->named && b->ready) {
         lru_put(blocks, id);
         return;
     }

@@ -1,10 +1,10 @@
 // KV blocks as integers: who holds which, which are free, which only the prefix cache keeps. Each
 // block is in exactly one state:
 //
-//            block_take                       block_give, last holder, not named or not lasting
+//            block_take                       block_give, last holder, not named or not ready
 //    free ---------------> used (refs > 0) ------------------------------------------> free
 //     ^                     ^    |
-//     | block_take evicts   |    | block_give, last holder, named, ready, lasting
+//     | block_take evicts   |    | block_give, last holder, named, ready
 //     | the oldest          |    v
 //     +------------------- cached (refs == 0, in the LRU list)
 //                 block_share
@@ -30,7 +30,6 @@ struct block {
     uint32_t child;        // the one of them that was linked last
     uint64_t serial, parent_serial; // serial: new with each name; 0: not named
     bool named, ready;
-    bool lasting;             // named, and cached when it has no holder
     bool barred;              // not to be named again until it is free
     struct hash hash, parent; // of this block; of the one before it (or the root)
 };

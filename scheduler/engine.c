@@ -4,7 +4,6 @@
 
 #include "base/clock.h"
 
-#include <string.h>
 #include <sys/mman.h>
 
 enum { IDLE_MS = 1000, LIVE_MS = 50 }; // longest sleeps: without and with live requests
@@ -74,12 +73,6 @@ static void state_init(struct engine *engine)
     engine->cuttable = f->causal && !f->whole_input;
     engine->sharing = engine->paged && engine->cuttable;
     pace_init(&engine->pace, engine->options.step_stretch);
-    struct {
-        uint64_t dtype, kv_dtype, vocab, hidden, layers;
-        char architecture[sizeof f->architecture];
-    } text = {f->dtype, f->kv_dtype, f->vocab, f->hidden, f->layers, {0}};
-    memcpy(text.architecture, f->architecture, sizeof text.architecture);
-    engine->root = hash_bytes(engine->options.hash_key, &text, sizeof text);
     queue_reset(&engine->queue);
     blocks_reset(&engine->blocks);
     batch_init(engine->batch, limits);
@@ -185,31 +178,22 @@ static enum status step_collect(struct engine *engine)
     return STATUS_OK;
 }
 
-// A step is measured from its start to the start of the next one, settling and intake included,
-// because that is what streams wait for.
-static void pace_measure(struct engine *engine)
+static uint32_t plan_prompt_tokens(const struct plan *plan)
 {
-    if (engine->pace_began_ns == 0)
-        return;
-    engine->pace_step.ns = engine->now_ns - engine->pace_began_ns;
-    pace_note(&engine->pace, &engine->pace_step);
-}
-
-static void pace_begin(struct engine *engine, bool planned)
-{
-    const struct plan *plan = &engine->plan;
+    uint32_t tokens = 0;
     for (uint32_t i = 0; i < plan->prefill_count; i++)
-        engine->pace_step.tokens += plan->prefill[i].q_len;
-    engine->pace_began_ns = planned ? engine->now_ns : 0;
+        tokens += plan->prefill[i].q_len;
+    return tokens;
 }
 
 // Plans and launches one step, then settles the oldest one: this step, or the one before if the
 // device keeps one in flight.
 static enum status step_run(struct engine *engine, bool *worked)
 {
-    pace_measure(engine);
+    pace_end(&engine->pace, engine->now_ns);
     bool planned = plan_make(engine);
-    pace_begin(engine, planned);
+    if (planned)
+        pace_planned(&engine->pace, plan_prompt_tokens(&engine->plan), engine->now_ns);
     model_more(engine->model, planned);
     if (planned) {
         enum status status = step_launch(engine);

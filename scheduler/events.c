@@ -39,13 +39,18 @@ void ports_wake(struct engine *engine)
 
 static void finish_count(struct engine_stats *stats, enum finish finish)
 {
-    _Atomic uint64_t *counters[] = {
-        [FINISH_STOP] = &stats->finished_stop,      [FINISH_LENGTH] = &stats->finished_length,
-        [FINISH_CONTEXT] = &stats->finished_length, [FINISH_CANCEL] = &stats->finished_cancel,
-        [FINISH_STALLED] = &stats->finished_cancel, [FINISH_TIMEOUT] = &stats->finished_timeout,
-        [FINISH_ERROR] = &stats->finished_error,    [FINISH_DONE] = &stats->finished_pooling,
-    };
-    stat_add(counters[finish], 1);
+    switch (finish) {
+#define COUNT(name, counted)                                                                       \
+    case FINISH_##name:                                                                            \
+        stat_add(&stats->finished_##counted, 1);                                                   \
+        return;
+        FINISH_LIST(COUNT)
+#undef COUNT
+    case FINISH_NONE:
+    case FINISH_COUNT:
+        break;
+    }
+    check(false, "finish %d ends nothing", (int)finish);
 }
 
 static void live_drop(struct engine *engine, struct request *r)

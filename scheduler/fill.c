@@ -14,8 +14,8 @@ static void stops_fill(const struct engine *engine, const struct request *r,
 {
     for (uint32_t i = 0; i < engine->facts.end_count && out->stop_count < SAMPLE_STOP_IDS_MAX; i++)
         out->stop_ids[out->stop_count++] = engine->facts.end_ids[i];
-    for (uint32_t i = 0; i < r->stop_id_count && out->stop_count < SAMPLE_STOP_IDS_MAX; i++)
-        out->stop_ids[out->stop_count++] = r->stop_ids[i];
+    for (uint32_t i = 0; i < r->asked.stop_id_count && out->stop_count < SAMPLE_STOP_IDS_MAX; i++)
+        out->stop_ids[out->stop_count++] = r->asked.stop_ids[i];
 }
 
 // The port's sampling as the device takes it.
@@ -23,9 +23,9 @@ static void params_fill(const struct engine *engine, const struct sequence *s,
                         struct sample_params *out)
 {
     const struct request *r = s->request;
-    const struct sampling *p = &r->sampling;
+    const struct sampling *p = &r->asked.sampling;
     *out = (struct sample_params){.seed = p->seed,
-                                  .choice = s->number % r->choice_count,
+                                  .choice = s->number % r->asked.choice_count,
                                   .output_count = s->output_count,
                                   .temperature = p->temperature,
                                   .top_p = p->top_p,
@@ -37,17 +37,17 @@ static void params_fill(const struct engine *engine, const struct sequence *s,
                                   .top_logprobs = p->top_logprobs,
                                   .output_min = p->output_min,
                                   .penalty_row = s->penalty_row,
-                                  .bias_count = r->bias_count};
+                                  .bias_count = r->asked.bias_count};
     out->flags |= p->logprob ? SAMPLE_LOGPROB : 0;
     out->flags |= s->penalty_row != PENALTY_NONE ? SAMPLE_PENALTY : 0;
-    out->flags |= r->ignore_end ? SAMPLE_IGNORE_END : 0;
+    out->flags |= r->asked.ignore_end ? SAMPLE_IGNORE_END : 0;
     stops_fill(engine, r, out);
 }
 
 static void bias_fill(struct engine *engine, const struct request *r)
 {
     struct batch *batch = engine->batch;
-    for (uint32_t i = 0; i < r->bias_count; i++) {
+    for (uint32_t i = 0; i < r->asked.bias_count; i++) {
         struct token_bias bias;
         store_read(&r->port->words, r->number, r->bias_at + BIAS_WORDS * i, BIAS_WORDS, &bias);
         batch_bias(batch)[batch->bias_count++] = (struct step_bias){bias.token, bias.value};
@@ -83,7 +83,7 @@ static void changes_fill(struct engine *engine, struct sequence *s)
 // Whether another choice of the prompt has counted its cached tokens; from now on one has.
 static bool prompt_noted(struct request *r, uint32_t prompt)
 {
-    if (r->kind != REQUEST_GENERATE)
+    if (r->asked.kind != REQUEST_GENERATE)
         return false;
     uint64_t bit = (uint64_t)1 << prompt % 64, *word = &r->run.noted[prompt / 64];
     bool noted = *word & bit;
@@ -101,7 +101,7 @@ static void started_note(struct engine *engine, struct sequence *s, uint32_t fro
     }
     // cached_tokens counts once for all choices of a prompt and adds up over prompts and inputs;
     // recomputation after a preemption does not change it.
-    if (s->cached_noted || prompt_noted(r, s->number / r->choice_count))
+    if (s->cached_noted || prompt_noted(r, s->number / r->asked.choice_count))
         return;
     s->cached_noted = true;
     stat_add(&r->marks.cached_tokens, from);

@@ -6,22 +6,22 @@
 
 static void request_take(struct engine *engine, struct request *r)
 {
-    bool generate = r->kind == REQUEST_GENERATE;
+    bool generate = r->asked.kind == REQUEST_GENERATE;
     memset(&r->run, 0, sizeof r->run);
-    r->run.draw_total = r->sequence_count * r->choice_count;
+    r->run.draw_total = r->asked.sequence_count * r->asked.choice_count;
     r->run.unfinished = generate ? r->run.draw_total : 1;
     r->run.tail_seen = atomic_load_explicit(&r->events.ring.tail, memory_order_relaxed);
     r->run.served_last = r->run.draw_total - 1; // the first choice is served first
     r->run.progress_ns = engine->now_ns;
     r->run.live = true;
-    if (r->deadline_ns != 0)
-        due_put(&engine->due, r, r->deadline_ns);
+    if (r->asked.deadline_ns != 0)
+        due_put(&engine->due, r, r->asked.deadline_ns);
     LIST_APPEND(engine->live_first, engine->live_last, r, run.live_next, run.live_previous);
     engine->live_count++;
     queue_put(engine, r);
     engine->waiting_sequences += r->run.draw_total;
     stat_add(&engine->stats.requests_submitted, 1);
-    stat_add(&engine->stats.prompt_tokens, r->token_count);
+    stat_add(&engine->stats.prompt_tokens, r->asked.token_count);
 }
 
 // A model without penalty rows can never start a request with penalties.

@@ -103,12 +103,9 @@ struct engine {
 
     struct blocks blocks;
     bool paged, sharing, cuttable; // has KV blocks; shares them; cuts prompts
-    struct hash root;              // of the prefix chain
 
     struct plan plan;
     struct pace pace;
-    struct pace_step pace_step;              // the last step
-    uint64_t pace_began_ns;                  // when it began; 0: the engine was idle since
     struct launch launches[ENGINE_LAUNCHES]; // step n in place n % ENGINE_LAUNCHES
     uint64_t launched, settled;              // steps
     struct batch *batch;

@@ -96,3 +96,27 @@ uint32_t pace_tokens(const struct pace *p, uint32_t most)
     double tokens = knows(p) ? tokens_now(p) : (double)PACE_TOKENS_MIN;
     return tokens < (double)most ? (uint32_t)tokens : most;
 }
+
+uint32_t pace_begin(struct pace *p, uint32_t decodes, uint32_t most, bool bounded)
+{
+    uint32_t allowed = bounded ? pace_tokens(p, most) : most;
+    p->step = (struct pace_step){.decodes = decodes, .allowed = allowed};
+    return allowed;
+}
+
+void pace_planned(struct pace *p, uint32_t tokens, uint64_t now_ns)
+{
+    p->step.tokens = tokens;
+    p->began_ns = now_ns;
+}
+
+// A step is measured from its start to the start of the next one, settling and intake included,
+// because that is what streams wait for.
+void pace_end(struct pace *p, uint64_t now_ns)
+{
+    if (p->began_ns == 0)
+        return;
+    p->step.ns = now_ns - p->began_ns;
+    p->began_ns = 0;
+    pace_note(p, &p->step);
+}

@@ -8,6 +8,13 @@
 
 enum { PACE_WINDOW = 64, PACE_TOKENS_MIN = 16 };
 
+struct pace_step {
+    uint32_t decodes;
+    uint32_t allowed; // prompt tokens it might take
+    uint32_t tokens;  // prompt tokens it took
+    uint64_t ns;      // from its start to the start of the next one
+};
+
 struct pace {
     double stretch;               // a step may take so many times the median one; 0: no bound
     double planned;               // stretch that chunks are sized for: less where steps overrun
@@ -17,18 +24,22 @@ struct pace {
     double recent[PACE_WINDOW];   // ns of the last steps with decodes, as a ring
     double in_order[PACE_WINDOW]; // the same, sorted
     uint32_t count, next;         // of recent
-};
-
-struct pace_step {
-    uint32_t decodes;
-    uint32_t allowed; // prompt tokens it might take
-    uint32_t tokens;  // prompt tokens it took
-    uint64_t ns;      // from its start to the start of the next one
+    struct pace_step step;        // the one that is planned or runs
+    uint64_t began_ns;            // when it began; 0: none runs, it is not measured
 };
 
 void pace_init(struct pace *pace, double stretch);
+
+// A step, in this order. Before its plan: prompt tokens that it may take beside decodes, at most
+// `most`; with bounded false that is all. After its plan, with the prompt tokens it has. At the
+// start of the next plan; nothing happens unless a step runs.
+uint32_t pace_begin(struct pace *pace, uint32_t decodes, uint32_t most, bool bounded);
+void pace_planned(struct pace *pace, uint32_t tokens, uint64_t now_ns);
+void pace_end(struct pace *pace, uint64_t now_ns);
+
+// What these are made of: takes a measured step in.
 void pace_note(struct pace *pace, const struct pace_step *step);
 
-// Prompt tokens that the next step may take beside decodes, at most `most`. None in the first step
-// with decodes, which tells what they take alone.
+// Prompt tokens beside decodes; none in the first step with decodes, which tells what they take
+// alone.
 uint32_t pace_tokens(const struct pace *pace, uint32_t most);

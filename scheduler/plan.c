@@ -77,7 +77,7 @@ static enum batch_want want_of(const struct sequence *s)
     static const enum batch_want want[] = {[REQUEST_GENERATE] = WANT_TOKEN,
                                            [REQUEST_EMBED] = WANT_VECTOR,
                                            [REQUEST_SCORE] = WANT_SCORE};
-    return want[s->request->kind];
+    return want[s->request->asked.kind];
 }
 
 static struct plan_row row_open(struct engine *engine, struct sequence *s)
@@ -292,7 +292,7 @@ static void draws_serve(struct engine *engine, uint32_t *tokens, uint32_t most)
         if (!r)
             return;
         bool penalised = sequence_penalised(r);
-        if (!step_has_room(plan, r->kind == REQUEST_GENERATE,
+        if (!step_has_room(plan, r->asked.kind == REQUEST_GENERATE,
                            penalised ? sequence_next_known(r) : 0))
             return;
         place_make(engine, penalised);
@@ -320,11 +320,9 @@ static void plan_open(struct engine *engine, uint64_t stamp)
     struct plan *plan = &engine->plan;
     uint32_t decodes = decodes_count(engine);
     // Decodes come first: their tokens are set aside before prompts get any.
-    uint32_t tokens = limits->tokens_max - decodes;
-    if (decodes > 0 && engine->cuttable)
-        tokens = pace_tokens(&engine->pace, tokens); // decision 0013
+    uint32_t tokens = pace_begin(&engine->pace, decodes, limits->tokens_max - decodes,
+                                 decodes > 0 && engine->cuttable); // decision 0013
     plan->stamp = stamp;
-    engine->pace_step = (struct pace_step){.decodes = decodes, .allowed = tokens};
     plan->decode_count = plan->prefill_count = 0;
     plan->second_left =
         engine->cuttable ? tokens / 2 : 0; // inputs that cannot be cut go by age alone

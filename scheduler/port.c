@@ -56,33 +56,52 @@ static void args_check(const struct admission_gate *gate, const struct submit_ar
 static bool counter_raise(_Atomic uint64_t *counter, uint64_t amount, uint64_t limit)
 {
     // Relaxed: the counter alone decides; the request itself travels through the inbound ring.
-    uint64_t before = atomic_fetch_add_explicit(counter, amount, memory_order_relaxed);
-    if (before + amount <= limit)
-        return true;
-    atomic_fetch_sub_explicit(counter, amount, memory_order_relaxed);
-    return false;
+    uint64_t now = atomic_load_explicit(counter, memory_order_relaxed);
+    do {
+        if (now + amount > limit)
+            return false;
+    } while (!atomic_compare_exchange_weak_explicit(counter, &now, now + amount,
+                                                    memory_order_relaxed, memory_order_relaxed));
+    return true;
 }
 
-static void counters_lower(struct admission_counters *counters, uint64_t tokens, uint64_t bytes)
+static void counter_lower(_Atomic uint64_t *counter, uint64_t amount)
 {
-    atomic_fetch_sub_explicit(&counters->requests, 1, memory_order_relaxed);
-    atomic_fetch_sub_explicit(&counters->tokens, tokens, memory_order_relaxed);
-    atomic_fetch_sub_explicit(&counters->bytes, bytes, memory_order_relaxed);
+    atomic_fetch_sub_explicit(counter, amount, memory_order_relaxed);
 }
 
-static bool counters_raise(struct admission_gate *gate, uint64_t tokens, uint64_t bytes)
+static bool counter_fits(const _Atomic uint64_t *counter, uint64_t amount, uint64_t limit)
+{
+    return atomic_load_explicit(counter, memory_order_relaxed) + amount <= limit;
+}
+
+void counters_lower(struct admission_gate *gate, uint64_t tokens, uint64_t bytes)
+{
+    counter_lower(&gate->counters.requests, 1);
+    counter_lower(&gate->counters.tokens, tokens);
+    counter_lower(&gate->counters.bytes, bytes);
+}
+
+// What does not fit raises no counter, so that it costs no other thread's request its room; a
+// counter is taken back only where another thread was quicker.
+bool counters_raise(struct admission_gate *gate, uint64_t tokens, uint64_t bytes)
 {
     struct admission_counters *counters = &gate->counters;
-    if (!counter_raise(&counters->requests, 1, gate->limits.requests))
+    const struct admission_limits *limits = &gate->limits;
+    if (!counter_fits(&counters->requests, 1, limits->requests) ||
+        !counter_fits(&counters->tokens, tokens, limits->tokens) ||
+        !counter_fits(&counters->bytes, bytes, limits->bytes))
         return false;
-    if (!counter_raise(&counters->tokens, tokens, gate->limits.tokens)) {
-        atomic_fetch_sub_explicit(&counters->requests, 1, memory_order_relaxed);
+    if (!counter_raise(&counters->requests, 1, limits->requests))
+        return false;
+    if (!counter_raise(&counters->tokens, tokens, limits->tokens)) {
+        counter_lower(&counters->requests, 1);
         return false;
     }
-    if (counter_raise(&counters->bytes, bytes, gate->limits.bytes))
+    if (counter_raise(&counters->bytes, bytes, limits->bytes))
         return true;
-    atomic_fetch_sub_explicit(&counters->requests, 1, memory_order_relaxed);
-    atomic_fetch_sub_explicit(&counters->tokens, tokens, memory_order_relaxed);
+    counter_lower(&counters->requests, 1);
+    counter_lower(&counters->tokens, tokens);
     return false;
 }
 
@@ -114,25 +133,16 @@ static struct request *request_fill(struct port *port, const struct submit_args 
           port->request_count);
     uint32_t number = port->free_count > 0 ? port->free[--port->free_count] : port->fresh++;
     struct request *request = &port->requests[number];
-    request->owner = args->owner;
-    request->kind = args->kind;
-    request->token_count = args->token_count;
-    request->sequence_count = args->sequence_count;
-    request->choice_count = args->choice_count;
-    request->max_tokens = args->max_tokens;
-    request->stop_id_count = args->stop_id_count;
+    request->asked = *args;
+    request->asked.tokens = NULL; // what these pointers lead to lies in the store from now on
+    request->asked.sequence_start = request->asked.type_from = NULL;
+    request->asked.bias = NULL;
+    request->asked.stop_ids = request->stop_ids;
     if (args->stop_id_count > 0)
         memcpy(request->stop_ids, args->stop_ids, args->stop_id_count * sizeof(int32_t));
-    request->bias_count = args->bias_count;
     request->typed = args->type_from != NULL;
-    request->ignore_end = args->ignore_end;
-    request->sampling = args->sampling;
-    memcpy(request->cache_salt, args->cache_salt, sizeof request->cache_salt);
     request->serial = ++port->serial;
-    request->deadline_ns = args->deadline_ns;
     request->result_bytes = result_bytes(port, args);
-    request->key_id = args->key_id;
-    request->adapter = args->adapter;
     request->marks =
         (struct request_marks){.prompt_tokens = args->token_count, .submitted_ns = clock_ns()};
     // The ring is empty and the engine does not know the request yet, so its mask may change.
@@ -198,8 +208,8 @@ void port_cancel(struct port *port, struct request *request)
 
 void port_cancel_choice(struct port *port, struct request *request, uint32_t choice)
 {
-    check(choice < request->sequence_count * request->choice_count, "choice %u is cancelled",
-          choice);
+    check(choice < request->asked.sequence_count * request->asked.choice_count,
+          "choice %u is cancelled", choice);
     // Relaxed, as the flag of port_cancel: the notice orders it.
     atomic_fetch_or_explicit(&request->cancelled[choice / 64], (uint64_t)1 << choice % 64,
                              memory_order_relaxed);
@@ -211,11 +221,11 @@ void port_free(struct port *port, struct request *request)
     uint32_t place;
     check(!ring_peek(&request->events.ring, &place), "request %u is freed with events unread",
           request->number);
-    counters_lower(&port->gate->counters, request->token_count, request->result_bytes);
+    counters_lower(port->gate, request->asked.token_count, request->result_bytes);
     store_give(&port->words, request->number, request->word_count);
     if (request->result_bytes > 0)
-        store_give(&port->results, request->number, request->sequence_count);
-    request->owner = NULL;
+        store_give(&port->results, request->number, request->asked.sequence_count);
+    request->asked.owner = NULL;
     port->free[port->free_count++] = request->number;
     check(port->free_count <= port->fresh, "request %u was freed twice", request->number);
 }
@@ -223,7 +233,7 @@ void port_free(struct port *port, struct request *request)
 void port_owner_set(struct port *port, struct request *request, void *owner)
 {
     (void)port;
-    request->owner = owner;
+    request->asked.owner = owner;
 }
 
 void port_drain(struct port *port, void (*on_ready)(void *context, void *owner, struct request *),
@@ -235,7 +245,7 @@ void port_drain(struct port *port, void (*on_ready)(void *context, void *owner, 
         flag_lower(
             &request->events.in_ready); // after the pop, so that the ring has an entry for it
         if (ring_peek(&request->events.ring, &place)) // else its events were read already
-            on_ready(context, request->owner, request);
+            on_ready(context, request->asked.owner, request);
     }
 }
 

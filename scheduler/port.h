@@ -35,7 +35,8 @@ struct sampling {
     float presence;        // 0: off
     bool logprob;          // report the raw logprob of each sampled token
     uint32_t top_logprobs; // alternatives reported with each token, at most TOP_LOGPROBS_MAX
-    uint32_t output_min;   // end ids are banned before so many outputs
+    uint32_t output_min;   // before so many outputs the first SAMPLE_STOP_IDS_MAX of end ids and
+                           // stop ids are banned, and no id ends
 };
 
 struct token_bias { // added to the logit of a token
@@ -48,7 +49,8 @@ struct token_top { // an alternative to a sampled token
     float logprob;
 };
 
-// What the engine needs of a request. port_submit copies it, so pointers are borrowed for the call.
+// What the engine needs of a request. port_submit copies it whole, and the engine reads the copy
+// (request.h: `asked`), so that a new member arrives by itself; arrays are borrowed for the call.
 struct submit_args {
     enum request_kind kind;
     const int32_t *tokens; // prompts of all sequences, one after the other
@@ -66,7 +68,6 @@ struct submit_args {
     const struct token_bias *bias;
     uint64_t cache_salt[2]; // separates prefix caches; 0, 0 for none
     uint32_t key_id;        // keys are served in turn
-    uint32_t adapter;       // reserved, 0
     uint64_t deadline_ns;   // CLOCK_MONOTONIC: still queued then -> FINISH_TIMEOUT; 0: none
     void *owner;            // argument of the drain callback
 };
@@ -110,16 +111,23 @@ void port_free(struct port *port, struct request *request);
 
 void port_owner_set(struct port *port, struct request *request, void *owner);
 
+// How a choice or an input ends: name, and what it is counted as (finished_* of stats.h).
+#define FINISH_LIST(X)                                                                             \
+    X(STOP, stop)      /* an end id or stop id was sampled (it is in `token`) */                   \
+    X(LENGTH, length)  /* max_tokens reached */                                                    \
+    X(CONTEXT, length) /* the context window is full */                                            \
+    X(CANCEL, cancel)                                                                              \
+    X(TIMEOUT, timeout) /* deadline_ns passed in the queue */                                      \
+    X(STALLED, cancel)  /* the reader took nothing for 60 s, or too much is kept for slow ones */  \
+    X(ERROR, error)     /* the device failed, or a result is not finite */                         \
+    X(DONE, pooling)    /* pooling: values are ready */
+
 enum finish {
-    FINISH_NONE,    // a token
-    FINISH_STOP,    // an end id or stop id was sampled (it is in `token`)
-    FINISH_LENGTH,  // max_tokens reached
-    FINISH_CONTEXT, // the context window is full
-    FINISH_CANCEL,
-    FINISH_TIMEOUT, // deadline_ns passed in the queue
-    FINISH_STALLED, // the reader took nothing for 60 s, or too much is kept for slow readers
-    FINISH_ERROR,   // the device failed, or a result is not finite
-    FINISH_DONE,    // pooling: values are ready
+    FINISH_NONE, // a token
+#define FINISH_ENUM(name, counted) FINISH_##name,
+    FINISH_LIST(FINISH_ENUM)
+#undef FINISH_ENUM
+        FINISH_COUNT
 };
 
 enum event_flag { EVENT_TOKEN = 1, EVENT_LAST = 2 }; // LAST: every choice has finished

@@ -53,7 +53,6 @@ void prefix_put(struct blocks *blocks, uint32_t id, const struct prefix_name *na
     b->parent = name->parent;
     b->named = true;
     b->ready = ready;
-    b->lasting = name->lasting;
     b->serial = ++blocks->serials;
     b->children = 0;
     b->parent_serial = 0;

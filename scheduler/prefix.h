@@ -12,7 +12,6 @@ struct hash prefix_hash(const uint64_t secret[2], const struct hash *parent, con
 struct prefix_name { // what is looked up
     struct hash hash, parent;
     const int32_t *tokens; // [blocks->tokens]
-    bool lasting;          // prefix_put: cached when it has no holder
 };
 
 // The block of that name, ready or not, or BLOCK_NONE.

@@ -71,7 +71,7 @@ static void request_unlink(struct queue *queue, struct queue_key *key, struct re
 
 void queue_put(struct engine *engine, struct request *r)
 {
-    request_append(&engine->queue, key_open(&engine->queue, r->key_id), r);
+    request_append(&engine->queue, key_open(&engine->queue, r->asked.key_id), r);
 }
 
 void queue_drop(struct engine *engine, struct request *r)

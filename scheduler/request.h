@@ -71,20 +71,14 @@ struct request_marks {
 
 struct request {
     struct port *port;
-    void *owner; // h2o thread only
     uint32_t number;
-    enum request_kind kind;
-    uint32_t token_count, sequence_count, choice_count, max_tokens;
+    struct submit_args asked; // as submitted, without its arrays; the owner is the h2o thread's
     uint32_t starts_at, types_at, bias_at; // places in the store, in words
     uint32_t word_count;                   // of the store
-    uint32_t stop_id_count, bias_count;
     int32_t stop_ids[REQUEST_STOP_IDS_MAX];
-    bool typed, ignore_end;
-    struct sampling sampling;
-    uint64_t cache_salt[2];
+    bool typed;      // sequences have token types
     uint64_t serial; // separates requests where the prefix cache is off
-    uint64_t deadline_ns, result_bytes;
-    uint32_t key_id, adapter;
+    uint64_t result_bytes;
     struct request_marks marks;
     struct request_run run;
     _Alignas(CACHE_LINE) _Atomic uint32_t cancel; // set by the h2o thread, cleared at fill
@@ -114,6 +108,10 @@ struct admission_gate {
     uint32_t choices_max, bias_max, output_width, vocab, max_model_len;
     bool generates; // the model's kind
 };
+
+// port.c: takes room for a request under the limits, from any h2o thread; gives it back.
+bool counters_raise(struct admission_gate *gate, uint64_t tokens, uint64_t bytes);
+void counters_lower(struct admission_gate *gate, uint64_t tokens, uint64_t bytes);
 
 struct port {
     struct admission_gate *gate;

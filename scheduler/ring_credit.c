@@ -121,7 +121,7 @@ void credit_grant(struct engine *engine, uint64_t stamp)
     for (uint32_t i = 0; i < engine->order_count; i++) {
         struct sequence *s = engine->order[i];
         struct request *r = s->request;
-        if (r->kind != REQUEST_GENERATE) {
+        if (r->asked.kind != REQUEST_GENERATE) {
             // A pooling request has only its finish event.
             *plan_entry(engine, s) = (struct plan_entry){.granted = true};
         } else if (r->run.stamp != stamp) {
@@ -136,7 +136,7 @@ void credit_drawn(struct engine *engine, struct sequence *s)
     struct request *r = s->request;
     struct plan_entry *entry = plan_entry(engine, s);
     *entry = (struct plan_entry){.granted = true, .drawn = true};
-    if (r->kind != REQUEST_GENERATE)
+    if (r->asked.kind != REQUEST_GENERATE)
         return;
     if (r->run.stamp != engine->plan.stamp) { // it had no drawn sequence when the plan began
         r->run.stamp = engine->plan.stamp;

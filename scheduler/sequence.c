@@ -6,8 +6,8 @@
 
 bool sequence_penalised(const struct request *request)
 {
-    const struct sampling *p = &request->sampling;
-    return request->kind == REQUEST_GENERATE &&
+    const struct sampling *p = &request->asked.sampling;
+    return request->asked.kind == REQUEST_GENERATE &&
            (p->repetition != 1.0f || p->frequency != 0.0f || p->presence != 0.0f);
 }
 
@@ -47,28 +47,24 @@ uint32_t sequence_next_known(const struct request *r)
 {
     if (r->run.returning)
         return sequence_known(parked_first(r));
-    uint64_t at = r->starts_at + r->run.drawn / r->choice_count;
+    uint64_t at = r->starts_at + r->run.drawn / r->asked.choice_count;
     return (uint32_t)(request_word(r, at + 1) - request_word(r, at));
 }
 
 static void sequence_prompt(struct sequence *s, const struct request *r)
 {
-    uint32_t input = s->number / r->choice_count;
+    uint32_t input = s->number / r->asked.choice_count;
     s->prompt_at = (uint32_t)request_word(r, r->starts_at + input);
     s->prompt_len = (uint32_t)request_word(r, r->starts_at + input + 1) - s->prompt_at;
     s->type_from = r->typed ? (uint32_t)request_word(r, r->types_at + input) : TYPE_FROM_NONE;
 }
 
-// The root keeps apart what must not share blocks: salts, adapters and, without a prefix cache,
-// requests.
+// The root keeps apart what must not share blocks: salts and, without a prefix cache, requests.
 static struct hash sequence_root(const struct engine *engine, const struct request *r)
 {
     struct {
-        struct hash engine;
-        uint64_t salt[2], adapter, serial, port;
-    } text = {.engine = engine->root,
-              .salt = {r->cache_salt[0], r->cache_salt[1]},
-              .adapter = r->adapter};
+        uint64_t salt[2], serial, port;
+    } text = {.salt = {r->asked.cache_salt[0], r->asked.cache_salt[1]}};
     if (!engine->options.prefix_cache) {
         text.serial = r->serial;
         text.port = (uint64_t)(r->port - engine->ports) + 1;
@@ -112,7 +108,8 @@ static struct sequence *sequence_open(struct engine *engine, struct request *r)
     *s = (struct sequence){.index = index,
                            .number = r->run.drawn,
                            .request = r,
-                           .lasting = engine->options.prefix_cache || r->run.draw_total > 1,
+                           .shares = engine->sharing &&
+                                     (engine->options.prefix_cache || r->run.draw_total > 1),
                            .slot = SLOT_NONE,
                            .penalty_row = PENALTY_NONE,
                            .history = &engine->history};
@@ -120,9 +117,9 @@ static struct sequence *sequence_open(struct engine *engine, struct request *r)
     s->output_max = 1;
     if (sequence_generates(s)) {
         uint32_t left = engine->facts.max_model_len - s->prompt_len;
-        s->output_max = r->max_tokens < left ? r->max_tokens : left;
+        s->output_max = r->asked.max_tokens < left ? r->asked.max_tokens : left;
     }
-    if (engine->sharing)
+    if (s->shares)
         s->root = sequence_root(engine, r);
     if (r->run.last)
         r->run.last->sibling = s;

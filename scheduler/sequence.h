@@ -43,7 +43,7 @@ struct sequence {
     // Fields that every step touches come first.
     enum sequence_state state;
     bool paused;           // see above
-    bool lasting;          // its named blocks stay cached
+    bool shares;           // another sequence may have its blocks, or it those of another
     bool on_device;        // the device has its sampling record
     bool fed;              // its next input is the token that the device sampled last
     bool cached_noted;     // its cached tokens are counted
@@ -85,7 +85,7 @@ static inline uint32_t sequence_known(const struct sequence *s)
 
 static inline bool sequence_generates(const struct sequence *s)
 {
-    return s->request->kind == REQUEST_GENERATE;
+    return s->request->asked.kind == REQUEST_GENERATE;
 }
 
 // All its tokens are planned; some may have to be settled.

@@ -20,11 +20,11 @@ static bool is_end_token(const struct engine *engine, const struct sequence *s,
     const struct request *r = s->request;
     if (result->flags & SAMPLED_END)
         return true;
-    if (s->output_count <= r->sampling.output_min) // this output is counted already
+    if (s->output_count <= r->asked.sampling.output_min) // this output is counted already
         return false;
-    if (contains(r->stop_ids, r->stop_id_count, result->token))
+    if (contains(r->asked.stop_ids, r->asked.stop_id_count, result->token))
         return true;
-    return !r->ignore_end &&
+    return !r->asked.ignore_end &&
            contains(engine->facts.end_ids, engine->facts.end_count, result->token);
 }
 
@@ -35,7 +35,7 @@ static enum finish finish_of(const struct engine *engine, const struct sequence 
         return FINISH_STOP;
     if (s->output_count < s->output_max)
         return FINISH_NONE;
-    return s->output_count == s->request->max_tokens ? FINISH_LENGTH : FINISH_CONTEXT;
+    return s->output_count == s->request->asked.max_tokens ? FINISH_LENGTH : FINISH_CONTEXT;
 }
 
 static bool token_usable(const struct engine *engine, const struct sample_result *result)
@@ -83,7 +83,7 @@ static void token_settle(struct engine *engine, struct sequence *s, bool usable,
     event.logprob = result->logprob;
     event.flags = EVENT_TOKEN;
     event.finish = (uint8_t)finish_of(engine, s, result);
-    uint32_t asked = r->sampling.top_logprobs;
+    uint32_t asked = r->asked.sampling.top_logprobs;
     event.top_count = (uint16_t)(result->top_count < asked ? result->top_count : asked);
     event_token(engine, s, &event, tops);
 }

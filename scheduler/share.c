@@ -16,8 +16,7 @@ static struct prefix_name share_name(struct engine *engine, struct sequence *s, 
     sequence_tokens(s, index * each, each, tokens);
     return (struct prefix_name){.hash = s->hashes[index],
                                 .parent = index > 0 ? s->hashes[index - 1] : s->root,
-                                .tokens = tokens,
-                                .lasting = s->lasting};
+                                .tokens = tokens};
 }
 
 // At least one token is always computed, because the next one is sampled from it.
@@ -100,7 +99,7 @@ static enum share share_match(struct engine *engine, struct sequence *s)
 
 enum share share_look(struct engine *engine, struct sequence *s)
 {
-    if (!engine->sharing)
+    if (!s->shares)
         return SHARE_NONE;
     if (s->state == SEQUENCE_WAITING)
         return share_match(engine, s);
@@ -136,7 +135,7 @@ uint32_t share_cut(struct engine *engine, struct sequence *s, uint32_t q_len)
 {
     uint32_t each = engine->blocks.tokens;
     int32_t tokens[BLOCK_TOKENS_MAX];
-    if (!engine->sharing)
+    if (!s->shares)
         return q_len;
     uint32_t index = s->planned_len / each + 1; // share_look has looked the first one up
     for (; (index + 1) * each <= s->planned_len + q_len && may_share(engine, s, index); index++) {
@@ -161,7 +160,7 @@ void share_announce(struct engine *engine, struct sequence *s, uint32_t from)
 {
     struct blocks *blocks = &engine->blocks;
     int32_t tokens[BLOCK_TOKENS_MAX];
-    if (!engine->sharing)
+    if (!s->shares)
         return;
     for (uint32_t i = from / blocks->tokens; (i + 1) * blocks->tokens <= s->planned_len; i++) {
         struct prefix_name name = share_name(engine, s, i, tokens);
@@ -174,7 +173,7 @@ void share_settle(struct engine *engine, struct sequence *s, uint32_t kv_len)
 {
     struct blocks *blocks = &engine->blocks;
     int32_t tokens[BLOCK_TOKENS_MAX];
-    if (!engine->sharing)
+    if (!s->shares)
         return;
     for (; (s->blocks_settled + 1) * blocks->tokens <= kv_len; s->blocks_settled++) {
         uint32_t id = s->blocks[s->blocks_settled];
@@ -193,7 +192,7 @@ void share_settle(struct engine *engine, struct sequence *s, uint32_t kv_len)
 // All its blocks, even those from the cache, because any of them may be the bad one.
 void share_bar(struct engine *engine, struct sequence *s)
 {
-    if (!engine->sharing)
+    if (!s->shares)
         return;
     for (uint32_t i = 0; i < s->block_count; i++)
         prefix_bar(&engine->blocks, s->blocks[i]);

@@ -198,3 +198,25 @@ struct request *call_submit(struct call *call, struct submit_args *args)
     }
     return NULL;
 }
+
+// A finish without a row here does not compile.
+#define TOLD_STOP {COUNTED_STOP, 0, NULL}
+#define TOLD_LENGTH {COUNTED_LENGTH, 0, NULL}
+#define TOLD_CONTEXT {COUNTED_LENGTH, 0, NULL}
+#define TOLD_CANCEL {COUNTED_ABORT, HTTP_UNAVAILABLE, "the server ended the request"}
+#define TOLD_TIMEOUT                                                                               \
+    {COUNTED_ERROR, HTTP_TIMEOUT, "the request waited in the queue past its deadline"}
+#define TOLD_STALLED {COUNTED_ABORT, HTTP_TIMEOUT, "the client took nothing for too long"}
+#define TOLD_ERROR {COUNTED_ERROR, HTTP_INTERNAL, "the model failed on this request"}
+#define TOLD_DONE {COUNTED_POOLED, 0, NULL}
+
+const struct finish_told *finish_told(enum finish finish)
+{
+    static const struct finish_told told[FINISH_COUNT] = {[FINISH_NONE] = {COUNTED_STOP, 0, NULL},
+#define TOLD(name, counted) [FINISH_##name] = TOLD_##name,
+                                                          FINISH_LIST(TOLD)
+#undef TOLD
+    };
+    check(finish < FINISH_COUNT, "finish %d", (int)finish);
+    return &told[finish];
+}

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "http/api/fields.h"
-#include "http/exchange.h"
+#include "http/counters.h"
 
 // JSON values in one body.
 enum { CALL_VALUES_MAX = 1 << 21 };
@@ -35,6 +35,15 @@ bool call_failed(struct call *call);
 // Submits (owner, key and deadline are filled in) and attaches; answers with a failure and returns
 // NULL where the engine refuses.
 struct request *call_submit(struct call *call, struct submit_args *args);
+
+// What a client and the counters are told of how the engine ended a choice or a request.
+struct finish_told {
+    enum counted_finish counted;
+    enum http_error error;
+    const char *failure; // NULL: there is an answer
+};
+
+const struct finish_told *finish_told(enum finish finish);
 
 void call_fail(struct call *call, enum http_error error, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

@@ -247,26 +247,26 @@ static void chat_whole(const struct generation *g, struct json_buffer *out)
     json_put_literal(out, "}");
 }
 
-static void chat_put(struct generation *g, enum generation_step step, struct json_buffer *out)
+static void chat_put(struct generation *g, enum generation_tell step, struct json_buffer *out)
 {
     switch (step) {
-    case STEP_WAIT:
+    case TELL_WAIT:
         break;
-    case STEP_BEGIN:
+    case TELL_BEGIN:
         chat_begin(g, out);
         break;
-    case STEP_TEXT:
+    case TELL_TEXT:
         chat_text(g, out);
         break;
-    case STEP_CHOICE:
+    case TELL_CHOICE:
         chat_end(g, out);
         break;
-    case STEP_WHOLE:
+    case TELL_WHOLE:
         chat_whole(g, out);
         break;
-    case STEP_IDLE:
-    case STEP_END:
-    case STEP_FAILURE:
+    case TELL_IDLE:
+    case TELL_END:
+    case TELL_FAILURE:
         openai_step_put(g, step, out);
         break;
     }
@@ -292,8 +292,8 @@ static void chat_answer(struct exchange *x)
 {
     struct generation *g = exchange_state(x);
     struct json_buffer out = {0};
-    enum generation_step step;
-    while ((step = generation_next(g)) != STEP_WAIT) {
+    enum generation_tell step;
+    while ((step = generation_next(g)) != TELL_WAIT) {
         chat_put(g, step, &out);
         generation_send(g, step, &out);
     }

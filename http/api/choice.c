@@ -1,6 +1,8 @@
 // Choices: see choice.h.
 #include "http/api/choice.h"
 
+#include "http/api/call.h"
+
 #include <string.h>
 
 enum {
@@ -175,8 +177,8 @@ void choice_take(struct choice *c, const struct choice_options *o, const struct 
 
 bool choice_failed(const struct choice *c)
 {
-    bool answered = c->finish == FINISH_STOP || c->finish == FINISH_LENGTH ||
-                    c->finish == FINISH_CONTEXT || c->scan.found || c->enough;
+    bool answered = c->scan.found || c->enough ||
+                    (c->finish != FINISH_NONE && !finish_told(c->finish)->failure);
     return c->text_lost || c->logprobs.lost || c->answer.lost || (c->over && !answered);
 }
 

@@ -115,7 +115,7 @@ static void logprobs_put(const struct generation *g, uint32_t choice, struct jso
 static void completions_begin(const struct generation *g, struct json_buffer *out)
 {
     if (!g->echoes && generation_output(g) == 0)
-        openai_step_put(g, STEP_IDLE, out);
+        openai_step_put(g, TELL_IDLE, out);
     for (uint32_t i = 0; g->echoes && i < g->choice_count; i++) {
         openai_chunk_begin(g, i, out);
         json_put_literal(out, "\"text\":");
@@ -161,27 +161,27 @@ static void completions_whole(const struct generation *g, struct json_buffer *ou
     json_put_literal(out, "}");
 }
 
-static void completions_put(struct generation *g, enum generation_step step,
+static void completions_put(struct generation *g, enum generation_tell step,
                             struct json_buffer *out)
 {
     switch (step) {
-    case STEP_WAIT:
+    case TELL_WAIT:
         break;
-    case STEP_BEGIN:
+    case TELL_BEGIN:
         completions_begin(g, out);
         break;
-    case STEP_TEXT:
+    case TELL_TEXT:
         completions_text(g, out);
         break;
-    case STEP_CHOICE:
+    case TELL_CHOICE:
         completions_end(g, out);
         break;
-    case STEP_WHOLE:
+    case TELL_WHOLE:
         completions_whole(g, out);
         break;
-    case STEP_IDLE:
-    case STEP_END:
-    case STEP_FAILURE:
+    case TELL_IDLE:
+    case TELL_END:
+    case TELL_FAILURE:
         openai_step_put(g, step, out);
         break;
     }
@@ -206,8 +206,8 @@ static void completions_answer(struct exchange *x)
 {
     struct generation *g = exchange_state(x);
     struct json_buffer out = {0};
-    enum generation_step step;
-    while ((step = generation_next(g)) != STEP_WAIT) {
+    enum generation_tell step;
+    while ((step = generation_next(g)) != TELL_WAIT) {
         completions_put(g, step, &out);
         generation_send(g, step, &out);
     }

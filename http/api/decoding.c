@@ -82,8 +82,10 @@ static void stop_add(struct generation *g, const json_t *value, const char *path
     } else if (string.bytes > 0) {
         check(g->options.stops.count < max, "%u stop strings", max);
         struct text copy = arena_copy(f->arena, string);
-        g->options.stops.strings[g->options.stops.count++] =
-            copy.at ? copy : (struct text){"\n", 1};
+        if (copy.at)
+            g->options.stops.strings[g->options.stops.count++] = copy;
+        else
+            fields_fail(f, HTTP_TOO_LARGE, path, "is too large");
     }
 }
 

@@ -152,22 +152,12 @@ uint32_t generation_reasoning(const struct generation *g)
 // Why a choice has no answer.
 static struct http_failure failure_of(const struct choice *c)
 {
-    static const struct {
-        enum http_error error;
-        const char *text;
-    } failures[] = {
-        [FINISH_CANCEL] = {HTTP_UNAVAILABLE, "the server ended the request"},
-        [FINISH_TIMEOUT] = {HTTP_TIMEOUT, "the request waited in the queue past its deadline"},
-        [FINISH_STALLED] = {HTTP_TIMEOUT, "the client took nothing for too long"},
-        [FINISH_ERROR] = {HTTP_INTERNAL, "the model failed on this request"},
-        [FINISH_DONE] = {0, NULL},
-    };
+    const struct finish_told *told = finish_told(c->finish);
     if (c->text_lost || c->logprobs.lost || c->answer.lost)
         return (struct http_failure){.error = HTTP_INTERNAL,
                                      .message = text_of("the answer outgrew its memory")};
-    check(failures[c->finish].text, "finish %u is no failure", c->finish);
-    return (struct http_failure){.error = failures[c->finish].error,
-                                 .message = text_of(failures[c->finish].text)};
+    check(told->failure, "finish %u is no failure", c->finish);
+    return (struct http_failure){.error = told->error, .message = text_of(told->failure)};
 }
 
 static void event_take(struct generation *g, const struct token_event *event,
@@ -191,9 +181,9 @@ static void event_take(struct generation *g, const struct token_event *event,
 
 static enum counted_finish counted_of(const struct choice *c)
 {
+    const struct finish_told *told = finish_told(c->finish);
     if (choice_failed(c))
-        return c->finish == FINISH_CANCEL || c->finish == FINISH_STALLED ? COUNTED_ABORT
-                                                                         : COUNTED_ERROR;
+        return told->failure ? told->counted : COUNTED_ERROR;
     return c->end == END_LENGTH || c->end == END_WINDOW ? COUNTED_LENGTH : COUNTED_STOP;
 }
 
@@ -247,73 +237,73 @@ static void stream_begin(struct generation *g)
     exchange_stream_begin(g->call.exchange);
 }
 
-static enum generation_step last_step(struct generation *g)
+static enum generation_tell last_step(struct generation *g)
 {
     g->told = true;
     generation_close(g);
     if (g->failed && g->begun)
-        return STEP_FAILURE;
+        return TELL_FAILURE;
     if (!g->failed)
-        return g->stream ? STEP_END : STEP_WHOLE;
+        return g->stream ? TELL_END : TELL_WHOLE;
     exchange_fail(g->call.exchange, &g->failure);
-    return STEP_WAIT;
+    return TELL_WAIT;
 }
 
 // The next choice in turn that has something to tell.
-static enum generation_step choice_step(struct generation *g)
+static enum generation_tell choice_step(struct generation *g)
 {
     for (uint32_t i = 0; i < g->choice_count; i++) {
         const struct choice *c = generation_choice(g);
         if (choice_pending(c) > 0)
-            return STEP_TEXT;
+            return TELL_TEXT;
         if (c->over && !c->told && !choice_failed(c))
-            return STEP_CHOICE;
+            return TELL_CHOICE;
         g->turn = (g->turn + 1) % g->choice_count;
     }
-    return STEP_WAIT;
+    return TELL_WAIT;
 }
 
-enum generation_step generation_next(struct generation *g)
+enum generation_tell generation_next(struct generation *g)
 {
     if (!g || g->told || (!g->request && !g->over))
-        return STEP_WAIT;
+        return TELL_WAIT;
     if (g->cut) {
         g->told = true;
-        return STEP_FAILURE;
+        return TELL_FAILURE;
     }
     if (g->request)
         events_read(g);
     if (begins_now(g)) {
         stream_begin(g);
-        return STEP_BEGIN;
+        return TELL_BEGIN;
     }
-    enum generation_step step = g->begun ? choice_step(g) : STEP_WAIT;
-    if (step != STEP_WAIT)
+    enum generation_tell step = g->begun ? choice_step(g) : TELL_WAIT;
+    if (step != TELL_WAIT)
         return step;
     if (g->over)
         return last_step(g);
-    return g->idle_due ? STEP_IDLE : STEP_WAIT;
+    return g->idle_due ? TELL_IDLE : TELL_WAIT;
 }
 
-void generation_send(struct generation *g, enum generation_step step, struct json_buffer *out)
+void generation_send(struct generation *g, enum generation_tell step, struct json_buffer *out)
 {
     struct exchange *x = g->call.exchange;
     struct text bytes = text_span(out->at, out->bytes);
-    if (step == STEP_WHOLE)
+    if (step == TELL_WHOLE)
         exchange_reply(x, 200, bytes);
     else if (bytes.bytes > 0)
         exchange_write(x, bytes);
-    if (step == STEP_FAILURE)
+    if (step == TELL_FAILURE)
         exchange_stream_failed(x, g->failure.error);
-    if (step == STEP_END || (step == STEP_FAILURE && !g->cut))
+    if (step == TELL_END || (step == TELL_FAILURE && !g->cut))
         exchange_end(x);
-    if (step == STEP_TEXT) {
+    if (step == TELL_TEXT) {
         g->pending -= choice_pending(generation_choice(g));
         choice_sent(generation_choice(g));
-    } else if (step == STEP_CHOICE) {
+    } else if (step == TELL_CHOICE) {
         generation_choice(g)->told = true;
     }
-    if (step == STEP_TEXT || step == STEP_CHOICE)
+    if (step == TELL_TEXT || step == TELL_CHOICE)
         g->turn = (g->turn + 1) % g->choice_count;
     g->quiet_ns = g->second_ns;
     g->idle_due = false;

@@ -5,7 +5,7 @@
 //   on_prepare  generation_open, the fields, generation_tokenize     loop or text worker
 //   on_request  generation_begin, generation_submit                  from here on the loop
 //   on_second, on_cut   generation_clock, generation_cut; on_ready follows
-//   on_ready, on_room   generation_next, generation_send, until STEP_WAIT
+//   on_ready, on_room   generation_next, generation_send, until TELL_WAIT
 //   on_gone     generation_gone
 #pragma once
 
@@ -14,15 +14,15 @@
 #include "http/api/conversation.h"
 
 // What the client is told next.
-enum generation_step {
-    STEP_WAIT,    // nothing until the next callback
-    STEP_BEGIN,   // a stream: before all text
-    STEP_TEXT,    // a stream: text and log probabilities of generation_choice are new
-    STEP_CHOICE,  // a stream: generation_choice is over
-    STEP_IDLE,    // a stream: keep-alive
-    STEP_END,     // a stream: after all choices
-    STEP_WHOLE,   // the whole answer: every choice has all of its text
-    STEP_FAILURE, // the last event of a stream that has begun: `failure` says why
+enum generation_tell {
+    TELL_WAIT,    // nothing until the next callback
+    TELL_BEGIN,   // a stream: before all text
+    TELL_TEXT,    // a stream: text and log probabilities of generation_choice are new
+    TELL_CHOICE,  // a stream: generation_choice is over
+    TELL_IDLE,    // a stream: keep-alive
+    TELL_END,     // a stream: after all choices
+    TELL_WHOLE,   // the whole answer: every choice has all of its text
+    TELL_FAILURE, // the last event of a stream that has begun: `failure` says why
 };
 
 struct generation {
@@ -56,7 +56,7 @@ struct generation {
     uint32_t turn;  // the choice that is told of next
     size_t pending; // choice_pending of all
     uint32_t cached_tokens;
-    bool begun;  // STEP_BEGIN was returned
+    bool begun;  // TELL_BEGIN was returned
     bool over;   // the last event was read
     bool failed; // with `failure`
     bool cut;    // by the server, with `failure`; the exchange ends it
@@ -81,16 +81,16 @@ void generation_prepared(struct generation *g); // frees the body where there is
 bool generation_begin(struct generation *g, const char *id_prefix);
 void generation_submit(struct generation *g, bool begun);
 
-// Reads events. Each step but STEP_WAIT is written by the caller and given to generation_send,
+// Reads events. Each step but TELL_WAIT is written by the caller and given to generation_send,
 // which empties `out`. g may be NULL: nothing was prepared.
-enum generation_step generation_next(struct generation *g);
+enum generation_tell generation_next(struct generation *g);
 struct choice *generation_choice(const struct generation *g);
 uint32_t generation_output(const struct generation *g);    // tokens of all choices so far
 uint32_t generation_reasoning(const struct generation *g); // of them, spent on reasoning
-void generation_send(struct generation *g, enum generation_step step, struct json_buffer *out);
+void generation_send(struct generation *g, enum generation_tell step, struct json_buffer *out);
 
-// About once a second: may bring STEP_BEGIN or STEP_IDLE.
+// About once a second: may bring TELL_BEGIN or TELL_IDLE.
 void generation_clock(struct exchange *x, uint64_t now_ns);
-// The server ends the stream: STEP_FAILURE comes next.
+// The server ends the stream: TELL_FAILURE comes next.
 void generation_cut(struct exchange *x, const struct http_failure *failure);
 void generation_gone(struct exchange *x);

@@ -218,16 +218,16 @@ static void messages_whole(const struct generation *g, struct json_buffer *out)
     json_put_literal(out, "}");
 }
 
-static void messages_put(struct generation *g, enum generation_step step, struct json_buffer *out)
+static void messages_put(struct generation *g, enum generation_tell step, struct json_buffer *out)
 {
     switch (step) {
-    case STEP_WAIT:
-    case STEP_CHOICE: // STEP_END says it: there is one choice
+    case TELL_WAIT:
+    case TELL_CHOICE: // TELL_END says it: there is one choice
         break;
-    case STEP_BEGIN:
+    case TELL_BEGIN:
         messages_begin(g, out);
         break;
-    case STEP_TEXT:
+    case TELL_TEXT:
         block_open(g, out);
         json_put_literal(out, "event: content_block_delta\n"
                               "data: {\"type\":\"content_block_delta\",\"index\":0,"
@@ -235,16 +235,16 @@ static void messages_put(struct generation *g, enum generation_step step, struct
         json_put_string(out, text_span(g->choices->text, g->choices->text_bytes));
         json_put_literal(out, "}}\n\n");
         break;
-    case STEP_IDLE:
+    case TELL_IDLE:
         json_put_literal(out, "event: ping\ndata: {\"type\":\"ping\"}\n\n");
         break;
-    case STEP_END:
+    case TELL_END:
         messages_end(g, out);
         break;
-    case STEP_WHOLE:
+    case TELL_WHOLE:
         messages_whole(g, out);
         break;
-    case STEP_FAILURE:
+    case TELL_FAILURE:
         json_put_literal(out, "event: error\ndata: ");
         http_error_body(out, &g->failure, SHAPE_MESSAGES, g->call.info->request_id);
         json_put_literal(out, "\n\n");
@@ -271,8 +271,8 @@ static void messages_answer(struct exchange *x)
 {
     struct generation *g = exchange_state(x);
     struct json_buffer out = {0};
-    enum generation_step step;
-    while ((step = generation_next(g)) != STEP_WAIT) {
+    enum generation_tell step;
+    while ((step = generation_next(g)) != TELL_WAIT) {
         messages_put(g, step, &out);
         generation_send(g, step, &out);
     }

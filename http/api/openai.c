@@ -78,13 +78,13 @@ static void end_put(const struct generation *g, struct json_buffer *out)
     json_put_literal(out, "data: [DONE]\n\n");
 }
 
-void openai_step_put(const struct generation *g, enum generation_step step, struct json_buffer *out)
+void openai_step_put(const struct generation *g, enum generation_tell step, struct json_buffer *out)
 {
-    if (step == STEP_IDLE) {
+    if (step == TELL_IDLE) {
         json_put_literal(out, ": keep-alive\n\n");
-    } else if (step == STEP_END) {
+    } else if (step == TELL_END) {
         end_put(g, out);
-    } else if (step == STEP_FAILURE) {
+    } else if (step == TELL_FAILURE) {
         json_put_literal(out, "data: ");
         http_error_body(out, &g->failure, SHAPE_OPENAI, g->call.info->request_id);
         json_put_literal(out, "\n\n");

@@ -17,5 +17,5 @@ void openai_chunk_begin(const struct generation *g, uint32_t choice, struct json
 void openai_chunk_end(const struct generation *g, struct json_buffer *out); // after its last member
 
 // Steps that no shape changes: keep-alive, the end of a stream, its failure.
-void openai_step_put(const struct generation *g, enum generation_step step,
+void openai_step_put(const struct generation *g, enum generation_tell step,
                      struct json_buffer *out);

@@ -28,6 +28,7 @@ void pooled_gone(struct pooled *p)
 
 bool pooled_done(struct pooled *p)
 {
+    const struct finish_told *told;
     struct token_event event = {0};
     if (!p->request)
         return false;
@@ -36,19 +37,12 @@ bool pooled_done(struct pooled *p)
             return false;
     } while (!(event.flags & EVENT_LAST));
     p->over = true;
-    if (event.finish == FINISH_DONE) {
-        counters_finish(p->call.exchange, COUNTED_POOLED, 0);
+    told = finish_told(event.finish);
+    counters_finish(p->call.exchange, told->counted, 0);
+    if (!told->failure)
         return true;
-    }
-    counters_finish(p->call.exchange, event.finish == FINISH_CANCEL ? COUNTED_ABORT : COUNTED_ERROR,
-                    0);
     pooled_close(p);
-    if (event.finish == FINISH_TIMEOUT)
-        call_fail(&p->call, HTTP_TIMEOUT, "the request waited in the queue past its deadline");
-    else if (event.finish == FINISH_CANCEL)
-        call_fail(&p->call, HTTP_UNAVAILABLE, "the server ended the request");
-    else
-        call_fail(&p->call, HTTP_INTERNAL, "the model failed on this request");
+    call_fail(&p->call, told->error, "%s", told->failure);
     return false;
 }
 

@@ -180,7 +180,6 @@ uint32_t packed_depth(const struct weight_shape *); // K with padding
 // Index of element (row, column) in a packed matrix.
 size_t packed_index(const struct weight_shape *, uint32_t row, uint32_t column);
 
-extern const struct op_table cpu_ops;
 #define OP_DECLARE(name) enum status cpu_##name(struct stream *, const struct name##_args *);
 OP_LIST(OP_DECLARE)
 #undef OP_DECLARE

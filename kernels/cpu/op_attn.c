@@ -115,8 +115,6 @@ static bool attn_planned(const struct attn_shape *s, const struct attn_shape *pl
 
 enum status cpu_attn(struct stream *stream, const struct attn_args *args)
 {
-    if (attn_check(args)[0] != '\0')
-        return STATUS_INVALID;
     if (!attn_planned(&args->shape, &stream->limits.attn))
         return STATUS_INVALID;
     struct attn_call call = {

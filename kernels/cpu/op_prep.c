@@ -74,8 +74,6 @@ static void row_expand(const struct prep_args *args, const struct step_row *row,
 enum status cpu_prep(struct stream *stream, const struct prep_args *args)
 {
     (void)stream;
-    if (prep_check(args)[0] != '\0')
-        return STATUS_INVALID;
     const struct step_layout *layout = &args->step->layout;
     const struct step_newcomer *newcomers = section(args, layout->newcomers);
     for (uint32_t i = 0; i < args->newcomer_count; i++)

@@ -24,8 +24,6 @@ static void sample_chunk(void *opaque, uint32_t chunk, uint32_t worker)
 
 enum status cpu_sample(struct stream *stream, const struct sample_args *args)
 {
-    if (sample_check(args)[0] != '\0')
-        return STATUS_INVALID;
     if (args->limits.vocab > stream->limits.step.vocab)
         return STATUS_INVALID; // the stream was opened for fewer
     struct sample_job job = {stream, args};

@@ -3,8 +3,10 @@
 // arithmetic.
 //
 // Threads: open, close, memory and weights from the loading thread; a stream from its engine's
-// thread. Nothing is allocated on the device after stream_open. Every entry that does not name a
-// stream makes the device current first: which one is current belongs to the calling thread.
+// thread. Nothing is allocated on the device after stream_open. Which device is current belongs to
+// the calling thread: entries for a device, and stream_open and stream_close, make theirs current;
+// turn_take does so for all calls of a step, and the thread that opened a stream records its
+// graphs.
 #include "kernels/cuda/internal.h"
 
 #include "base/clock.h"
@@ -17,7 +19,15 @@
 #error "WEFT_DEVICE_NAME is given by the build: \"cuda\" or \"simt\""
 #endif
 
-enum { STAGING_SLACK = 3 * 4096, BLOCKS_PER_PROCESSOR = 8, QUERY_NS = 1000000 };
+// The emulator stands for the arithmetic, not for the speed: it is exact and keeps float32.
+#define EMULATED (strcmp(WEFT_DEVICE_NAME, "simt") == 0)
+
+enum {
+    STAGING_SLACK = 3 * 4096,
+    BLOCKS_PER_PROCESSOR = 8,
+    QUERY_NS = 1000000,
+    GRAPH_LAYER_BYTES = 64 << 10, // of a recorded graph, at most
+};
 
 struct graph {
     cudaGraphExec_t exec;
@@ -160,7 +170,7 @@ static enum status device_open(struct device **out, const struct device_options 
         return error_set(err, STATUS_NO_MEMORY,
                          "no memory to open the " WEFT_DEVICE_NAME " device");
     device->options = *options;
-    device->exact = options->exact;
+    device->exact = options->exact < 0 ? EMULATED : options->exact != 0;
     pthread_mutex_init(&device->known_lock, NULL);
     enum status status = device_choose(device, err);
     if (status == STATUS_OK)
@@ -189,6 +199,9 @@ static void device_facts(const struct device *device, struct device_facts *out)
         out->memory_free = free_bytes - free_bytes / 20; // the driver takes some while running
     else
         error_forget();
+    out->float32_runs_as = EMULATED ? DTYPE_F32 : DTYPE_BF16;
+    out->kv_share = 1;
+    out->step_stretch = 0; // small steps would leave a GPU idle
     out->activation[DTYPE_F32] = DTYPE_F32;
     out->activation[DTYPE_BF16] = DTYPE_BF16;
     out->activation[DTYPE_F16] = DTYPE_F16;
@@ -241,7 +254,8 @@ static enum status device_needs(const struct device *device, const struct stream
         need_add(out, "sampling", bytes.logits + bytes.chunk + bytes.sample);
     if (bytes.blas != 0)
         need_add(out, "product workspace", bytes.blas);
-    need_add(out, "graphs", (uint64_t)limits->layers * (64 << 10) * 32); // upper bound, 32 buckets
+    if (limits->graphs != 0)
+        need_add(out, "graphs", (uint64_t)limits->layers * GRAPH_LAYER_BYTES * limits->graphs);
     return STATUS_OK;
 }
 
@@ -518,22 +532,9 @@ static void graph_close(struct graph *graph)
 
 // --- the table ----------------------------------------------------------------------------------
 
-// Each op checks the shared contract before it launches anything.
-#define OP_CHECKED(name)                                                                           \
-    static enum status checked_##name(struct stream *stream, const struct name##_args *args)       \
-    {                                                                                              \
-        if (name##_check(args)[0] != '\0')                                                         \
-            return STATUS_INVALID;                                                                 \
-        return cuda_##name(stream, args);                                                          \
-    }
-OP_LIST(OP_CHECKED)
-#undef OP_CHECKED
-
-static const struct op_table op_rows = {
-#define OP_ROW(name) .name = checked_##name,
-    OP_LIST(OP_ROW)
-#undef OP_ROW
-};
+#define OP_OF(name) cuda_##name
+#include "kernels/op_table.inc"
+#undef OP_OF
 
 static const struct device_api api = {
     .abi = DEVICE_ABI,

@@ -2,6 +2,18 @@
 // signal kernel that tells the host how far a stream has come.
 #include "kernels/cuda/lane.h"
 
+// The word that holds an entry of a penalty row, and where in it the entry lies.
+struct penalty_half {
+    uint32_t *word;
+    uint32_t shift;
+};
+
+static __device__ __forceinline__ penalty_half half_of(uint16_t *entry)
+{
+    uintptr_t at = (uintptr_t)entry;
+    return {(uint32_t *)(at & ~(uintptr_t)3), (uint32_t)(at & 2) * 8};
+}
+
 // One block of 256 a newcomer: parameters, penalty row (prompt bit 15, output count below it) and
 // bias list of its slot. The blocks after those of the newcomers apply block-table changes, one
 // thread each. Bound: launch; with penalties vocab * 2 bytes a newcomer.
@@ -34,17 +46,22 @@ static __global__ void __launch_bounds__(256) prep_state(prep_args a)
     cta_sync();
     const int32_t *history = (const int32_t *)(record + layout.history) + newcomer->history_at;
     uint32_t count = newcomer->history_prompt + newcomer->history_output;
-    for (uint32_t i = threadIdx.x; i < count; i += 256) {
-        uint32_t token = (uint32_t)history[i];
-        if (token >= a.limits.vocab)
+    // Outputs first: as long as no prompt bit is set, a count may pass its maximum by the threads
+    // of the block before each has taken its own back.
+    for (uint32_t i = newcomer->history_prompt + threadIdx.x; i < count; i += 256) {
+        if ((uint32_t)history[i] >= a.limits.vocab)
             continue;
-        uintptr_t at = (uintptr_t)(row + token);
-        uint32_t *word = (uint32_t *)(at & ~(uintptr_t)3);
-        uint32_t shift = (uint32_t)(at & 2) * 8;
-        if (i < newcomer->history_prompt)
-            atom_or(word, 0x8000u << shift);
-        else
-            atom_add(word, 1u << shift);
+        penalty_half half = half_of(row + history[i]);
+        uint32_t before = atom_add(half.word, 1u << half.shift) >> half.shift & 0xFFFFu;
+        if (before >= 0x7FFFu)
+            atom_add(half.word, 0u - (1u << half.shift));
+    }
+    cta_sync();
+    for (uint32_t i = threadIdx.x; i < newcomer->history_prompt; i += 256) {
+        if ((uint32_t)history[i] >= a.limits.vocab)
+            continue;
+        penalty_half half = half_of(row + history[i]);
+        atom_or(half.word, 0x8000u << half.shift);
     }
 }
 

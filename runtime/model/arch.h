@@ -1,5 +1,6 @@
 // The one table of architectures: published name -> flags, tensor names, defaults. A new
-// architecture of a known kind is a new row; the forward passes read flags only. Constant data.
+// architecture of a known kind is a new row. Flags are for config.c and weights.c; the forward
+// passes see weights that are there or not, and the configuration. Constant data.
 #pragma once
 
 #include <stdbool.h>

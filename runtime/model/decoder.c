@@ -7,13 +7,13 @@ static enum status embed(struct forward *f, const struct forward_op *op)
     struct model *model = f->model;
     struct embed_args args = {
         .act = model->act,
-        .table = weight_at(f->weights, WEIGHT_EMBED),
+        .table = weight_at(f->weights, MODEL_EMBED),
         .token = model_state(model, model->layout.token),
         .out = model_act(model, op->out),
         .token_count = f->rows,
         .width = model->facts.hidden,
     };
-    return model->api->ops->embed(model->stream, &args);
+    return op_embed(model, &args);
 }
 
 static enum status norm(struct forward *f, const struct forward_op *op)
@@ -30,7 +30,7 @@ static enum status norm(struct forward *f, const struct forward_op *op)
         .width = model->facts.hidden,
         .epsilon = (float)model->config.epsilon,
     };
-    return model->api->ops->rms_norm(model->stream, &args);
+    return op_rms_norm(model, &args);
 }
 
 // Byte strides of the KV blocks: [layer][K|V][kv_head][token][dim].
@@ -68,7 +68,7 @@ static enum status qkv_post(struct forward *f, const struct forward_op *op)
         .rotary_dim = model->config.rope.dim,
         .epsilon = (float)model->config.epsilon,
     };
-    return model->api->ops->qkv_post(model->stream, &args);
+    return op_qkv_post(model, &args);
 }
 
 static enum status attend(struct forward *f, const struct forward_op *op)
@@ -97,7 +97,7 @@ static enum status attend(struct forward *f, const struct forward_op *op)
     bool full = model->config.full_layers[f->layer];
     uint32_t window = model->config.window;
     args.shape.window = full || window >= model->facts.max_model_len ? 0 : window;
-    return model->api->ops->attn(model->stream, &args);
+    return op_attn(model, &args);
 }
 
 static enum status swiglu(struct forward *f, const struct forward_op *op)
@@ -105,7 +105,7 @@ static enum status swiglu(struct forward *f, const struct forward_op *op)
     struct model *model = f->model;
     struct swiglu_args args = {model->act, model_act(model, op->in), model_act(model, op->out),
                                f->rows, model->config.intermediate};
-    return model->api->ops->swiglu(model->stream, &args);
+    return op_swiglu(model, &args);
 }
 
 static const struct forward_op first[] = {
@@ -131,28 +131,28 @@ static const struct forward_op layer[] = {
 static const struct forward_op generate[] = {
     {forward_gather, .in = BUFFER_RESIDUAL, .out = BUFFER_LAST},
     {forward_gather, .in = BUFFER_DELTA, .out = BUFFER_LAST_DELTA},
-    {norm, BUFFER_LAST, BUFFER_NORMED, .weight = WEIGHT_FINAL_NORM, .add = BUFFER_LAST_DELTA},
-    {forward_head, BUFFER_NORMED, BUFFER_LOGITS, .weight = WEIGHT_HEAD},
+    {norm, BUFFER_LAST, BUFFER_NORMED, .weight = MODEL_FINAL_NORM, .add = BUFFER_LAST_DELTA},
+    {forward_head, BUFFER_NORMED, BUFFER_LOGITS, .weight = MODEL_HEAD},
     {.run = NULL},
 };
 
 static const struct forward_op generate_in_place[] = {
-    {norm, BUFFER_RESIDUAL, BUFFER_NORMED, .weight = WEIGHT_FINAL_NORM, .add = BUFFER_DELTA},
-    {forward_head, BUFFER_NORMED, BUFFER_LOGITS, .weight = WEIGHT_HEAD},
+    {norm, BUFFER_RESIDUAL, BUFFER_NORMED, .weight = MODEL_FINAL_NORM, .add = BUFFER_DELTA},
+    {forward_head, BUFFER_NORMED, BUFFER_LOGITS, .weight = MODEL_HEAD},
     {.run = NULL},
 };
 
 static const struct forward_op score[] = {
     {forward_gather, .in = BUFFER_RESIDUAL, .out = BUFFER_LAST},
     {forward_gather, .in = BUFFER_DELTA, .out = BUFFER_LAST_DELTA},
-    {norm, BUFFER_LAST, BUFFER_NORMED, .weight = WEIGHT_FINAL_NORM, .add = BUFFER_LAST_DELTA},
-    {forward_head, BUFFER_NORMED, BUFFER_VALUES, .weight = WEIGHT_SCORE, .bias = WEIGHT_SCORE_BIAS},
+    {norm, BUFFER_LAST, BUFFER_NORMED, .weight = MODEL_FINAL_NORM, .add = BUFFER_LAST_DELTA},
+    {forward_head, BUFFER_NORMED, BUFFER_VALUES, .weight = MODEL_SCORE, .bias = MODEL_SCORE_BIAS},
     {.run = NULL},
 };
 
 // Every token is normalised, because mean pooling reads them all.
 static const struct forward_op pool[] = {
-    {norm, BUFFER_RESIDUAL, BUFFER_NORMED, .weight = WEIGHT_FINAL_NORM, .add = BUFFER_DELTA},
+    {norm, BUFFER_RESIDUAL, BUFFER_NORMED, .weight = MODEL_FINAL_NORM, .add = BUFFER_DELTA},
     {forward_pool, .in = BUFFER_NORMED, .out = BUFFER_VALUES},
     {.run = NULL},
 };

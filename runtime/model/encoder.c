@@ -7,11 +7,11 @@ static enum status embed(struct forward *f, const struct forward_op *op)
     struct model *model = f->model;
     struct embed_bert_args args = {
         .act = model->act,
-        .word = weight_at(f->weights, WEIGHT_EMBED),
-        .position_table = weight_at(f->weights, WEIGHT_POSITION),
-        .type_table = weight_at(f->weights, WEIGHT_TYPE),
-        .norm_weight = weight_at(f->weights, WEIGHT_EMBED_NORM),
-        .norm_bias = weight_at(f->weights, WEIGHT_EMBED_NORM_BIAS),
+        .word = weight_at(f->weights, MODEL_EMBED),
+        .position_table = weight_at(f->weights, MODEL_POSITION),
+        .type_table = weight_at(f->weights, MODEL_TYPE),
+        .norm_weight = weight_at(f->weights, MODEL_EMBED_NORM),
+        .norm_bias = weight_at(f->weights, MODEL_EMBED_NORM_BIAS),
         .token = model_state(model, model->layout.token),
         .position = model_state(model, model->layout.position),
         .type = model_state(model, model->layout.type),
@@ -21,7 +21,7 @@ static enum status embed(struct forward *f, const struct forward_op *op)
         .position_offset = model->config.position_offset,
         .epsilon = (float)model->config.epsilon,
     };
-    return model->api->ops->embed_bert(model->stream, &args);
+    return op_embed_bert(model, &args);
 }
 
 static enum status attend(struct forward *f, const struct forward_op *op)
@@ -39,7 +39,7 @@ static enum status attend(struct forward *f, const struct forward_op *op)
         .row_count = f->host->row_count,
         .token_count = f->rows,
     };
-    return model->api->ops->attn(model->stream, &args);
+    return op_attn(model, &args);
 }
 
 // out = layer_norm(out + in)
@@ -57,7 +57,7 @@ static enum status add_norm(struct forward *f, const struct forward_op *op)
         .width = model->facts.hidden,
         .epsilon = (float)model->config.epsilon,
     };
-    return model->api->ops->layer_norm(model->stream, &args);
+    return op_layer_norm(model, &args);
 }
 
 static enum status activate(struct forward *f, const struct forward_op *op)
@@ -65,7 +65,7 @@ static enum status activate(struct forward *f, const struct forward_op *op)
     struct model *model = f->model;
     struct activate_args args = {model->act, model->config.activation, model_act(model, op->in),
                                  f->rows, model->config.intermediate};
-    return model->api->ops->activate(model->stream, &args);
+    return op_activate(model, &args);
 }
 
 static enum status head_tanh(struct forward *f, const struct forward_op *op)
@@ -73,7 +73,7 @@ static enum status head_tanh(struct forward *f, const struct forward_op *op)
     struct model *model = f->model;
     struct activate_args args = {model->act, ACTIVATE_TANH, model_act(model, op->in), f->rows,
                                  model->facts.hidden};
-    return model->api->ops->activate(model->stream, &args);
+    return op_activate(model, &args);
 }
 
 static const struct forward_op first[] = {
@@ -98,11 +98,11 @@ static const struct forward_op layer[] = {
 // Classification heads read the first token of each row.
 static const struct forward_op score[] = {
     {forward_gather, .in = BUFFER_RESIDUAL, .out = BUFFER_LAST},
-    {forward_gemm, BUFFER_LAST, BUFFER_LAST_DELTA, .weight = WEIGHT_SCORE_DENSE,
-     .bias = WEIGHT_SCORE_DENSE_BIAS},
+    {forward_gemm, BUFFER_LAST, BUFFER_LAST_DELTA, .weight = MODEL_SCORE_DENSE,
+     .bias = MODEL_SCORE_DENSE_BIAS},
     {head_tanh, .in = BUFFER_LAST_DELTA},
-    {forward_head, BUFFER_LAST_DELTA, BUFFER_VALUES, .weight = WEIGHT_SCORE,
-     .bias = WEIGHT_SCORE_BIAS},
+    {forward_head, BUFFER_LAST_DELTA, BUFFER_VALUES, .weight = MODEL_SCORE,
+     .bias = MODEL_SCORE_BIAS},
     {.run = NULL},
 };
 

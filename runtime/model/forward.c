@@ -4,16 +4,14 @@
 // asynchronous like every op, and without waits or allocation, so that a decode step can be
 // recorded as a graph.
 //
-// What is not there yet would fit into the lists: tensor parallelism an all-reduce of BUFFER_DELTA
-// is one more row after the products LAYER_O and LAYER_DOWN (its result is what the next norm
-// adds); the head gets an all-gather of BUFFER_LOGITS pipeline stages a stage walks its own range
-// of layers; its first list receives BUFFER_RESIDUAL and BUFFER_DELTA instead of embedding tokens,
-// its last list sends them expert layers a layer with experts is another list (router, dispatch,
-// products of the experts, combine into BUFFER_DELTA), which forward_run chooses by layer
+// Collectives, stages of a pipeline and experts would be further rows and lists here (an all-reduce
+// of BUFFER_DELTA after LAYER_O and LAYER_DOWN, a stage's own range of layers, a layer with a
+// router). What they need beside: more than one device, stream and record in struct model, weights
+// cut by shape, and weight slots beyond LAYER_WEIGHT_COUNT.
 #include "runtime/model/internal.h"
 
 // In struct forward_op bias 0 means none.
-_Static_assert(LAYER_QKV_BIAS > 0 && WEIGHT_EMBED == 0, "no bias is the first of its list");
+_Static_assert(LAYER_QKV_BIAS > 0 && MODEL_EMBED == 0, "no bias is the first of its list");
 
 enum status forward_prep(struct model *model, const struct step *host)
 {
@@ -35,7 +33,7 @@ enum status forward_prep(struct model *model, const struct step *host)
             model->facts.block_tokens ? (uint32_t)__builtin_ctz(model->facts.block_tokens) : 0,
         .token_bytes = model->config.head_dim * dtype_bytes(model->facts.kv_dtype),
     };
-    return model->api->ops->prep(model->stream, &args);
+    return op_prep(model, &args);
 }
 
 static enum status product(const struct forward *f, const struct forward_op *op, enum dtype out)
@@ -53,7 +51,7 @@ static enum status product(const struct forward *f, const struct forward_op *op,
         .x_stride = weight->shape.k,
         .y_stride = weight->shape.n,
     };
-    return f->model->api->ops->gemm(f->model->stream, &args);
+    return op_gemm(f->model, &args);
 }
 
 enum status forward_gemm(struct forward *f, const struct forward_op *op)
@@ -81,7 +79,7 @@ enum status forward_gather(struct forward *f, const struct forward_op *op)
         .width = model->facts.hidden,
     };
     f->rows = args.count;
-    return model->api->ops->gather(model->stream, &args);
+    return op_gather(model, &args);
 }
 
 enum status forward_pool(struct forward *f, const struct forward_op *op)
@@ -99,7 +97,7 @@ enum status forward_pool(struct forward *f, const struct forward_op *op)
         .width = model->facts.hidden,
         .normalize = model->config.normalize,
     };
-    return model->api->ops->pool(model->stream, &args);
+    return op_pool(model, &args);
 }
 
 static enum status list_run(struct forward *f, const struct forward_op *op)

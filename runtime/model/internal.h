@@ -61,6 +61,7 @@ struct model_parts {
     struct tensors *tensors; // NULL: dummy
     struct weight_list weights;
     struct stream_limits stream;
+    uint32_t graph_rows[MODEL_GRAPHS_MAX]; // [stream.graphs] decode rows of each graph, rising
     struct step_layout step;
     size_t private_bytes;
     struct model_layout layout;
@@ -157,6 +158,20 @@ struct forward_lists {
     const struct forward_op *last_in_place;            // generators whose rows need no gather
 };
 extern const struct forward_lists decoder_lists, encoder_lists;
+
+// Runs an op on the model's stream. Arguments that no device takes are a mistake of the forward
+// pass: the process ends with the op's own words.
+#define MODEL_OP(name)                                                                             \
+    static inline enum status op_##name(const struct model *m, const struct name##_args *args)     \
+    {                                                                                              \
+        enum status status = m->api->ops->name(m->stream, args);                                   \
+        const char *wrong = status == STATUS_INVALID ? name##_check(args) : "";                    \
+        check(status != STATUS_INVALID, "%s",                                                      \
+              wrong[0] != '\0' ? wrong : #name ": more than the stream was opened for");           \
+        return status;                                                                             \
+    }
+OP_LIST(MODEL_OP)
+#undef MODEL_OP
 
 enum status forward_prep(struct model *model, const struct step *host) MUST_USE;
 // After forward_prep: leaves logits or values of the wanted rows.

@@ -15,7 +15,7 @@ static size_t place(size_t *at, uint64_t count, uint64_t bytes_each)
 }
 
 // The wide buffers share one region: qkv and attn are no longer needed when up and ffn are written,
-// and none of the four when the logits are.
+// and none of the four when the logits are. test_forward_lists walks the lists of ops to see it.
 static void activations(struct model_layout *out, const struct model_facts *facts,
                         const struct model_parts *parts)
 {

@@ -115,7 +115,7 @@ static enum status tokens_sample(struct model *m, struct host_step *h, const uin
         .stride = m->facts.vocab,
         .max_top = h->max_top,
     };
-    return status == STATUS_OK ? m->api->ops->sample(m->stream, &args) : status;
+    return status == STATUS_OK ? op_sample(m, &args) : status;
 }
 
 enum status model_sample(struct model *m, const uint32_t *masks, uint32_t count, struct error *err)

@@ -98,16 +98,6 @@ static enum status rope_upload(struct model *m, struct error *err)
     return status;
 }
 
-// Numbers of rows that decode steps are recorded for: 1, 2, 4, then by 8, 16 and 32.
-static uint32_t bucket_next(uint32_t rows)
-{
-    if (rows < 4)
-        return rows * 2;
-    if (rows < 8)
-        return 8;
-    return rows + (rows < 64 ? 8 : rows < 256 ? 16 : 32);
-}
-
 // Records the forward pass of a decode step, with padding rows. prep is not recorded: its counts
 // change each step.
 static enum status graph_record(struct model *m, uint32_t rows, struct error *err)
@@ -134,21 +124,12 @@ static enum status graph_record(struct model *m, uint32_t rows, struct error *er
     return STATUS_OK;
 }
 
-static enum status graphs_record(struct model *m, struct error *err)
+static enum status graphs_record(struct model *m, const struct model_parts *parts,
+                                 struct error *err)
 {
-    struct device_facts facts;
-    m->api->facts(m->device, &facts);
-    if (!facts.graphs || m->facts.kind != MODEL_GENERATOR)
-        return STATUS_OK;
-    uint32_t last = m->facts.limits.rows_max < 512 ? m->facts.limits.rows_max : 512;
     enum status status = STATUS_OK;
-    for (uint32_t rows = 1; status == STATUS_OK && m->graph_count < MODEL_GRAPHS_MAX;
-         rows = bucket_next(rows)) {
-        bool whole = rows >= last;
-        status = graph_record(m, whole ? last : rows, err);
-        if (whole)
-            break;
-    }
+    for (uint32_t i = 0; status == STATUS_OK && i < parts->stream.graphs; i++)
+        status = graph_record(m, parts->graph_rows[i], err);
     return status;
 }
 
@@ -188,8 +169,8 @@ enum status model_open(struct model **out, const struct model_plan *plan, uint64
         places_set(m);
         struct weight_load_args args = {m->api, m->device, m->weights_memory, progress, context};
         status = weights_load(m->weights, &plan->parts->weights, &args, err);
-        if (m->weights[WEIGHT_HEAD].shape.n == 0) // tied
-            m->weights[WEIGHT_HEAD] = m->weights[WEIGHT_EMBED];
+        if (m->weights[MODEL_HEAD].shape.n == 0) // tied
+            m->weights[MODEL_HEAD] = m->weights[MODEL_EMBED];
     }
     if (status == STATUS_OK && plan->parts->tensors)
         status = tensors_check(plan->parts->tensors, err);
@@ -198,7 +179,7 @@ enum status model_open(struct model **out, const struct model_plan *plan, uint64
     if (status == STATUS_OK)
         status = m->api->stream_open(m->device, &m->stream, &m->limits, err);
     if (status == STATUS_OK)
-        status = graphs_record(m, err);
+        status = graphs_record(m, plan->parts, err);
     if (status != STATUS_OK) {
         model_close(m);
         return status;

@@ -187,7 +187,22 @@ static uint32_t width_max(const struct model_parts *parts)
     return width;
 }
 
-static void stream_limits_init(struct model_parts *parts, const struct model_facts *facts)
+// Decode steps are recorded for 1, 2, 4 and 8 rows, then by 8, 16 and 32 up to 512.
+static uint32_t graphs_choose(uint32_t *out, uint32_t rows_max)
+{
+    uint32_t last = smaller(rows_max, 512u);
+    uint32_t count = 0;
+    for (uint32_t rows = 1; rows < last; count++) {
+        check(count < MODEL_GRAPHS_MAX - 1, "more than %d graphs", MODEL_GRAPHS_MAX);
+        out[count] = rows;
+        rows += rows < 8 ? rows : rows < 64 ? 8 : rows < 256 ? 16 : 32;
+    }
+    out[count++] = last;
+    return count;
+}
+
+static void stream_limits_init(struct model_parts *parts, const struct model_facts *facts,
+                               const struct device_facts *device)
 {
     const struct model_config *c = &parts->config;
     bool decoder = c->arch->family == ARCH_DECODER;
@@ -209,6 +224,8 @@ static void stream_limits_init(struct model_parts *parts, const struct model_fac
         .width_max = width_max(parts),
         .layers = c->layers,
     };
+    if (device->graphs && facts->kind == MODEL_GENERATOR)
+        parts->stream.graphs = graphs_choose(parts->graph_rows, facts->limits.rows_max);
     if (parts->api->step_private_bytes)
         parts->private_bytes = parts->api->step_private_bytes(parts->device, &parts->stream);
     step_layout_init(&parts->step, &facts->limits, parts->private_bytes);
@@ -251,7 +268,7 @@ static enum status checkpoint_open(struct model_parts *parts, struct error *err)
         status = tensors_open(&parts->tensors, parts->config.weights_folder, err);
     if (status != STATUS_OK)
         return status;
-    struct weight_plan_args args = {
+    struct weight_list_args args = {
         .config = &parts->config,
         .tensors = parts->tensors,
         .api = parts->api,
@@ -261,7 +278,7 @@ static enum status checkpoint_open(struct model_parts *parts, struct error *err)
         .yes_id = parts->config.yes_id >= 0 ? parts->config.yes_id : o->yes_id,
         .no_id = parts->config.no_id >= 0 ? parts->config.no_id : o->no_id,
     };
-    return weights_plan(&parts->weights, &args, err);
+    return weight_list_make(&parts->weights, &args, err);
 }
 
 static enum status plan_fill(struct model_plan *plan, struct error *err)
@@ -285,7 +302,7 @@ static enum status plan_fill(struct model_plan *plan, struct error *err)
     status = limits_choose(facts, &device, parts, err);
     if (status != STATUS_OK)
         return status;
-    stream_limits_init(parts, facts);
+    stream_limits_init(parts, facts, &device);
     model_layout_init(&parts->layout, facts, parts);
     return need_sum(plan, err);
 }
@@ -319,7 +336,7 @@ void model_plan_close(struct model_plan *plan)
 {
     if (!plan)
         return;
-    weights_plan_end(&plan->parts->weights);
+    weight_list_close(&plan->parts->weights);
     tensors_close(plan->parts->tensors);
     heap_give(plan->parts);
     heap_give(plan);

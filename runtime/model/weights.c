@@ -1,5 +1,5 @@
-// From tensor names to packed weights: weights_plan makes a list of entries from the architecture's
-// names, weights_load loads them. Loading thread only.
+// From tensor names to packed weights: weight_list_make makes a list of entries from the
+// architecture's names, which weights_load.c loads. Loading thread only.
 #include "runtime/model/weights.h"
 
 #include "base/arena.h"
@@ -12,8 +12,8 @@
 
 enum { WEIGHT_ALIGNMENT = 256, NAME_MAX_BYTES = 256 };
 
-struct weight_planner {
-    const struct weight_plan_args *args;
+struct lister {
+    const struct weight_list_args *args;
     const struct model_config *config;
     struct weight_list *list;
     const char *prefix;
@@ -65,7 +65,7 @@ static const struct tensor *find_any(const struct tensors *tensors, const char *
     return NULL;
 }
 
-static void part_find(struct weight_planner *p, struct weight_part *part, const char *name)
+static void part_find(struct lister *p, struct weight_part *part, const char *name)
 {
     const struct tensor *tensor = find_any(p->args->tensors, name);
     if (!tensor) {
@@ -97,7 +97,7 @@ static void part_find(struct weight_planner *p, struct weight_part *part, const 
     part->tensor = tensor;
 }
 
-static struct weight_entry *entry_add(struct weight_planner *p, const struct wanted *wanted)
+static struct weight_entry *entry_add(struct lister *p, const struct wanted *wanted)
 {
     struct weight_entry *entry = &p->list->entries[p->list->count++];
     uint32_t rows = 0;
@@ -112,7 +112,7 @@ static struct weight_entry *entry_add(struct weight_planner *p, const struct wan
     return entry;
 }
 
-static void entry_size(struct weight_planner *p, struct weight_entry *entry)
+static void entry_size(struct lister *p, struct weight_entry *entry)
 {
     entry->bytes = p->args->api->weight_bytes(p->args->device, &entry->shape);
     entry->offset = p->list->bytes;
@@ -123,14 +123,15 @@ static void entry_size(struct weight_planner *p, struct weight_entry *entry)
     p->list->parameter_count += elements;
 }
 
-static void want(struct weight_planner *p, const struct wanted *wanted)
+static void want(struct lister *p, const struct wanted *wanted)
 {
     if (p->status != STATUS_OK)
         return;
     struct weight_entry *entry = entry_add(p, wanted);
     uint32_t row = 0;
     for (uint32_t i = 0; i < wanted->part_count && p->status == STATUS_OK; i++) {
-        entry->parts[i] = (struct weight_part){NULL, row, wanted->parts[i].rows, wanted->k};
+        entry->parts[i] =
+            (struct weight_part){.to_row = row, .rows = wanted->parts[i].rows, .cols = wanted->k};
         row += wanted->parts[i].rows;
         if (p->args->tensors)
             part_find(p, &entry->parts[i], wanted->parts[i].name);
@@ -138,7 +139,7 @@ static void want(struct weight_planner *p, const struct wanted *wanted)
     entry_size(p, entry);
 }
 
-static void want_vector(struct weight_planner *p, uint32_t index, const char *name, uint32_t n,
+static void want_vector(struct lister *p, uint32_t index, const char *name, uint32_t n,
                         enum weight_fill fill)
 {
     struct wanted wanted = {index, WEIGHT_VECTOR, DTYPE_F32, fill, 1, 1, {{name, n}}};
@@ -146,7 +147,7 @@ static void want_vector(struct weight_planner *p, uint32_t index, const char *na
 }
 
 // out = prefix, the name with the layer's number, tail.
-static void name_make(char out[NAME_MAX_BYTES], const struct weight_planner *p, const char *format,
+static void name_make(char out[NAME_MAX_BYTES], const struct lister *p, const char *format,
                       uint32_t layer, const char *tail)
 {
     const char *hole = strstr(format, "%u");
@@ -168,7 +169,7 @@ struct stacked {
     } parts[3];
 };
 
-static void want_stacked(struct weight_planner *p, uint32_t layer, const struct stacked *s)
+static void want_stacked(struct lister *p, uint32_t layer, const struct stacked *s)
 {
     char names[3][NAME_MAX_BYTES];
     struct wanted product = {layer_weight_index(layer, s->kind),
@@ -197,7 +198,7 @@ static void want_stacked(struct weight_planner *p, uint32_t layer, const struct 
     want(p, &bias);
 }
 
-static void want_layer_norm(struct weight_planner *p, uint32_t layer, enum layer_weight kind,
+static void want_layer_norm(struct lister *p, uint32_t layer, enum layer_weight kind,
                             const char *format)
 {
     char name[NAME_MAX_BYTES];
@@ -209,7 +210,7 @@ static void want_layer_norm(struct weight_planner *p, uint32_t layer, enum layer
     want_vector(p, layer_weight_index(layer, kind) + 1, name, p->config->hidden, FILL_ZEROS);
 }
 
-static void want_layer(struct weight_planner *p, uint32_t layer)
+static void want_layer(struct lister *p, uint32_t layer)
 {
     const struct model_config *c = p->config;
     const struct arch_names *names = c->arch->names;
@@ -240,7 +241,7 @@ static void want_layer(struct weight_planner *p, uint32_t layer)
     }
 }
 
-static void want_table(struct weight_planner *p, uint32_t index, const char *format, uint32_t rows)
+static void want_table(struct lister *p, uint32_t index, const char *format, uint32_t rows)
 {
     char name[NAME_MAX_BYTES];
     name_make(name, p, format, 0, "");
@@ -251,7 +252,7 @@ static void want_table(struct weight_planner *p, uint32_t index, const char *for
 
 // The embedding table, and the head where the model answers with tokens. A checkpoint that ties
 // them may hold either name; where config.json does not say and there is no head, they are tied.
-static void want_embedding(struct weight_planner *p)
+static void want_embedding(struct lister *p)
 {
     const struct model_config *c = p->config;
     const struct tensors *tensors = p->args->tensors;
@@ -264,7 +265,7 @@ static void want_embedding(struct weight_planner *p)
     const char *table = tied && no_table && !no_head ? head : embed;
     bool answers = c->kind == MODEL_GENERATOR;
     bool one = tied && answers;
-    struct wanted rows = {WEIGHT_EMBED,
+    struct wanted rows = {MODEL_EMBED,
                           one ? WEIGHT_TIED : WEIGHT_ROWS,
                           one ? p->list->dtype : p->list->side,
                           FILL_RANDOM,
@@ -274,16 +275,16 @@ static void want_embedding(struct weight_planner *p)
     want(p, &rows);
     if (!answers || one)
         return;
-    struct wanted product = {WEIGHT_HEAD, WEIGHT_PRODUCT,    p->list->dtype, FILL_RANDOM, c->hidden,
-                             1,           {{head, c->vocab}}};
+    struct wanted product = {MODEL_HEAD, WEIGHT_PRODUCT,    p->list->dtype, FILL_RANDOM, c->hidden,
+                             1,          {{head, c->vocab}}};
     want(p, &product);
 }
 
 // Qwen3-Reranker's whole head: W[yes] - W[no].
-static void want_answer(struct weight_planner *p)
+static void want_answer(struct lister *p)
 {
     const struct model_config *c = p->config;
-    const struct weight_plan_args *args = p->args;
+    const struct weight_list_args *args = p->args;
     if (p->status != STATUS_OK)
         return;
     bool valid = args->yes_id >= 0 && args->no_id >= 0 && (uint32_t)args->yes_id < c->vocab &&
@@ -300,24 +301,24 @@ static void want_answer(struct weight_planner *p)
     const char *head = "lm_head.weight";
     bool stored = args->tensors && tensors_find(args->tensors, head);
     bool from_head = stored && (!c->tied || !tensors_find(args->tensors, embed));
-    struct wanted wanted = {WEIGHT_SCORE, WEIGHT_PRODUCT, p->list->side, FILL_RANDOM, c->hidden, 1,
-                            {{NULL, 1}}};
+    struct wanted wanted = {MODEL_SCORE, WEIGHT_PRODUCT, p->list->side, FILL_RANDOM, c->hidden,
+                            1,           {{NULL, 1}}};
     struct weight_entry *entry = entry_add(p, &wanted);
     entry->difference = args->tensors != NULL;
-    entry->parts[0] = (struct weight_part){NULL, 0, c->vocab, c->hidden};
+    entry->parts[0] = (struct weight_part){.rows = c->vocab, .cols = c->hidden};
     if (args->tensors) {
         part_find(p, &entry->parts[0], from_head ? head : embed);
         entry->part_count = 2;
         entry->parts[1] = entry->parts[0];
-        entry->parts[0].first_row = (uint32_t)args->yes_id;
-        entry->parts[1].first_row = (uint32_t)args->no_id;
+        entry->parts[0].from_row = (uint32_t)args->yes_id;
+        entry->parts[1].from_row = (uint32_t)args->no_id;
     } else {
         entry->parts[0].rows = 1;
     }
     entry_size(p, entry);
 }
 
-static void want_linear(struct weight_planner *p, uint32_t index, const char *name, uint32_t rows,
+static void want_linear(struct lister *p, uint32_t index, const char *name, uint32_t rows,
                         bool bias)
 {
     char full[NAME_MAX_BYTES];
@@ -331,7 +332,7 @@ static void want_linear(struct weight_planner *p, uint32_t index, const char *na
 }
 
 // A config.json without labels may belong to a classifier with several of them.
-static void labels_check(struct weight_planner *p, const char *name)
+static void labels_check(struct lister *p, const char *name)
 {
     char weight[NAME_MAX_BYTES];
     snprintf(weight, sizeof weight, "%s.weight", name);
@@ -343,13 +344,13 @@ static void labels_check(struct weight_planner *p, const char *name)
                               p->config->arch->name, tensor->shape[0], weight);
 }
 
-static void want_head(struct weight_planner *p, const char *name, bool bias)
+static void want_head(struct lister *p, const char *name, bool bias)
 {
     labels_check(p, name);
-    want_linear(p, WEIGHT_SCORE, name, 1, bias);
+    want_linear(p, MODEL_SCORE, name, 1, bias);
 }
 
-static void want_score(struct weight_planner *p)
+static void want_score(struct lister *p)
 {
     char pooler[NAME_MAX_BYTES];
     switch (p->config->arch->head) {
@@ -361,11 +362,11 @@ static void want_score(struct weight_planner *p)
         break;
     case HEAD_POOLER:
         name_make(pooler, p, "pooler.dense", 0, "");
-        want_linear(p, WEIGHT_SCORE_DENSE, pooler, p->config->hidden, true);
+        want_linear(p, MODEL_SCORE_DENSE, pooler, p->config->hidden, true);
         want_head(p, "classifier", true);
         break;
     case HEAD_CLASSIFIER:
-        want_linear(p, WEIGHT_SCORE_DENSE, "classifier.dense", p->config->hidden, true);
+        want_linear(p, MODEL_SCORE_DENSE, "classifier.dense", p->config->hidden, true);
         want_head(p, "classifier.out_proj", true);
         break;
     case HEAD_NONE:
@@ -373,21 +374,21 @@ static void want_score(struct weight_planner *p)
     }
 }
 
-static void want_encoder_ends(struct weight_planner *p)
+static void want_encoder_ends(struct lister *p)
 {
     const struct model_config *c = p->config;
     const struct arch_names *names = c->arch->names;
     char name[NAME_MAX_BYTES];
-    want_table(p, WEIGHT_POSITION, names->position, c->positions);
+    want_table(p, MODEL_POSITION, names->position, c->positions);
     if (c->types > 0)
-        want_table(p, WEIGHT_TYPE, names->type, c->types);
+        want_table(p, MODEL_TYPE, names->type, c->types);
     name_make(name, p, names->embed_norm, 0, ".weight");
-    want_vector(p, WEIGHT_EMBED_NORM, name, c->hidden, FILL_ONES);
+    want_vector(p, MODEL_EMBED_NORM, name, c->hidden, FILL_ONES);
     name_make(name, p, names->embed_norm, 0, ".bias");
-    want_vector(p, WEIGHT_EMBED_NORM_BIAS, name, c->hidden, FILL_ZEROS);
+    want_vector(p, MODEL_EMBED_NORM_BIAS, name, c->hidden, FILL_ZEROS);
 }
 
-static void prefix_choose(struct weight_planner *p)
+static void prefix_choose(struct lister *p)
 {
     const struct arch_names *names = p->config->arch->names;
     p->prefix = names->prefixes[0];
@@ -404,7 +405,7 @@ static void prefix_choose(struct weight_planner *p)
 }
 
 // The dtype of the first layer's products counts as the checkpoint's.
-static int checkpoint_dtype(const struct weight_planner *p)
+static int checkpoint_dtype(const struct lister *p)
 {
     if (!p->args->tensors)
         return p->config->dtype;
@@ -414,32 +415,33 @@ static int checkpoint_dtype(const struct weight_planner *p)
     return tensor ? tensor->dtype : -1;
 }
 
-static void dtypes_choose(struct weight_planner *p)
+static void dtypes_choose(struct lister *p)
 {
     int stored = checkpoint_dtype(p);
     enum dtype held = stored < 0 ? DTYPE_F32 : (enum dtype)stored;
     struct weight_list *list = p->list;
     list->dtype = p->args->dtype < 0 ? held : (enum dtype)p->args->dtype;
-    if (p->args->dtype < 0 && held == DTYPE_F32 && strcmp(p->args->api->name, "cuda") == 0) {
-        log_line(LOG_INFO, "the float32 checkpoint runs as bfloat16; --dtype float32 keeps it");
-        list->dtype = DTYPE_BF16;
+    struct device_facts facts;
+    p->args->api->facts(p->args->device, &facts);
+    if (p->args->dtype < 0 && held == DTYPE_F32 && facts.float32_runs_as != DTYPE_F32) {
+        list->dtype = facts.float32_runs_as;
+        log_line(LOG_INFO, "the float32 checkpoint runs as %s; --dtype float32 keeps it",
+                 dtype_name(list->dtype));
     }
     list->side = list->dtype;
     if (list->dtype != DTYPE_I8)
         return;
     // Tables and score heads are not quantised. Their type must have the same activations as the
     // products.
-    struct device_facts facts;
-    p->args->api->facts(p->args->device, &facts);
     enum dtype act = facts.activation[DTYPE_I8];
     list->side = facts.activation[held] == act ? held : act;
 }
 
-enum status weights_plan(struct weight_list *out, const struct weight_plan_args *args,
-                         struct error *err)
+enum status weight_list_make(struct weight_list *out, const struct weight_list_args *args,
+                             struct error *err)
 {
     *out = (struct weight_list){.entries = NULL};
-    struct weight_planner p = {.args = args, .config = args->config, .list = out, .err = err};
+    struct lister p = {.args = args, .config = args->config, .list = out, .err = err};
     const struct model_config *c = args->config;
     out->table_count = MODEL_WEIGHT_COUNT + c->layers * LAYER_WEIGHT_COUNT;
     out->entries = heap_take_zeroed(out->table_count, sizeof *out->entries);
@@ -453,16 +455,16 @@ enum status weights_plan(struct weight_list *out, const struct weight_plan_args 
     if (c->arch->family == ARCH_DECODER) {
         char name[NAME_MAX_BYTES];
         name_make(name, &p, c->arch->names->final_norm, 0, ".weight");
-        want_vector(&p, WEIGHT_FINAL_NORM, name, c->hidden, FILL_ONES);
+        want_vector(&p, MODEL_FINAL_NORM, name, c->hidden, FILL_ONES);
     }
     if (c->kind == MODEL_RERANKER)
         want_score(&p);
     if (p.status != STATUS_OK)
-        weights_plan_end(out);
+        weight_list_close(out);
     return p.status;
 }
 
-void weights_plan_end(struct weight_list *list)
+void weight_list_close(struct weight_list *list)
 {
     heap_give(list->entries);
     list->entries = NULL;

@@ -11,20 +11,22 @@
 #include <stdint.h>
 
 enum model_weight {
-    WEIGHT_EMBED,
-    WEIGHT_HEAD, // absent where the table itself is the head
-    WEIGHT_FINAL_NORM,
-    WEIGHT_POSITION,
-    WEIGHT_TYPE,
-    WEIGHT_EMBED_NORM,
-    WEIGHT_EMBED_NORM_BIAS,
-    WEIGHT_SCORE_DENSE,
-    WEIGHT_SCORE_DENSE_BIAS,
-    WEIGHT_SCORE,
-    WEIGHT_SCORE_BIAS,
+    MODEL_EMBED,
+    MODEL_HEAD, // absent where the table itself is the head
+    MODEL_FINAL_NORM,
+    MODEL_POSITION,
+    MODEL_TYPE,
+    MODEL_EMBED_NORM,
+    MODEL_EMBED_NORM_BIAS,
+    MODEL_SCORE_DENSE,
+    MODEL_SCORE_DENSE_BIAS,
+    MODEL_SCORE,
+    MODEL_SCORE_BIAS,
     MODEL_WEIGHT_COUNT
 };
 
+// A bias stands right after its weight, here and below: readers of a checkpoint ask for the next
+// one.
 enum layer_weight {
     LAYER_QKV, // q, k and v in one product
     LAYER_QKV_BIAS,
@@ -43,11 +45,23 @@ enum layer_weight {
     LAYER_WEIGHT_COUNT
 };
 
+_Static_assert(LAYER_QKV_BIAS == LAYER_QKV + 1 && LAYER_O_BIAS == LAYER_O + 1 &&
+                   LAYER_NORM_ATTN_BIAS == LAYER_NORM_ATTN + 1 &&
+                   LAYER_NORM_FFN_BIAS == LAYER_NORM_FFN + 1 && LAYER_UP_BIAS == LAYER_UP + 1 &&
+                   LAYER_DOWN_BIAS == LAYER_DOWN + 1,
+               "a bias stands right after its weight");
+_Static_assert(MODEL_EMBED_NORM_BIAS == MODEL_EMBED_NORM + 1 &&
+                   MODEL_SCORE_DENSE_BIAS == MODEL_SCORE_DENSE + 1 &&
+                   MODEL_SCORE_BIAS == MODEL_SCORE + 1,
+               "a bias stands right after its weight");
+
 enum weight_fill { FILL_RANDOM, FILL_ONES, FILL_ZEROS }; // what a dummy load puts there
 
 struct weight_part {
     const struct tensor *tensor; // NULL: dummy
-    uint32_t first_row, rows, cols;
+    uint32_t to_row;             // of the packed weight
+    uint32_t from_row;           // of the tensor; other than 0 only where `difference`
+    uint32_t rows, cols;         // that are taken
 };
 
 struct weight_entry {
@@ -56,7 +70,7 @@ struct weight_entry {
     enum weight_fill fill;
     uint32_t part_count;
     struct weight_part parts[3];
-    bool difference; // one row: parts[0] less parts[1], each row `first_row` of its tensor
+    bool difference; // one row: parts[0] less parts[1]
     uint64_t bytes;  // as the device packs it
     uint64_t offset; // in the device memory of all weights
 };
@@ -72,7 +86,7 @@ struct weight_list {
     enum dtype side;          // of other tables and score heads: dtype, but never int8
 };
 
-struct weight_plan_args {
+struct weight_list_args {
     const struct model_config *config; // `tied` may be settled by the checkpoint
     const struct tensors *tensors;     // NULL: dummy
     const struct device_api *api;
@@ -81,9 +95,9 @@ struct weight_plan_args {
     int32_t yes_id, no_id;
 };
 
-enum status weights_plan(struct weight_list *out, const struct weight_plan_args *args,
-                         struct error *err) MUST_USE;
-void weights_plan_end(struct weight_list *list);
+enum status weight_list_make(struct weight_list *out, const struct weight_list_args *args,
+                             struct error *err) MUST_USE;
+void weight_list_close(struct weight_list *list);
 
 struct weight_load_args {
     const struct device_api *api;

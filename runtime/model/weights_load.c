@@ -44,8 +44,8 @@ static enum status put_difference(struct loader *l, struct weight *weight,
     uint32_t width = entry->parts[0].cols;
     float *row = heap_take(width * sizeof *row);
     for (uint32_t i = 0; i < width; i++) {
-        uint64_t yes = (uint64_t)entry->parts[0].first_row * width + i;
-        uint64_t no = (uint64_t)entry->parts[1].first_row * width + i;
+        uint64_t yes = (uint64_t)entry->parts[0].from_row * width + i;
+        uint64_t no = (uint64_t)entry->parts[1].from_row * width + i;
         row[i] = element(entry->parts[0].tensor, yes) - element(entry->parts[1].tensor, no);
     }
     struct weight_source source = {row, -1, 0, DTYPE_F32, 1, width, 0, 0};
@@ -54,23 +54,14 @@ static enum status put_difference(struct loader *l, struct weight *weight,
     return status;
 }
 
-// Devices read elements in place, so an unaligned tensor is copied first.
 static enum status put_tensor(struct loader *l, struct weight *weight,
                               const struct weight_part *part)
 {
     const struct tensor *tensor = part->tensor;
-    enum dtype dtype = (enum dtype)tensor->dtype;
     struct weight_source source = {
-        tensor->map, tensor->fd, tensor->offset, dtype, part->rows, part->cols, 0, 0};
-    void *copy = NULL;
-    if ((uintptr_t)tensor->map % dtype_bytes(dtype) != 0) {
-        copy = heap_take(tensor->bytes);
-        memcpy(copy, tensor->map, tensor->bytes);
-        source.map = copy;
-    }
-    enum status status = put(l, weight, part->first_row, &source);
-    heap_give(copy);
-    return status;
+        tensor->map, tensor->fd, tensor->offset, (enum dtype)tensor->dtype, part->rows, part->cols,
+        0,           0};
+    return put(l, weight, part->to_row, &source);
 }
 
 static const float *constants(struct loader *l, enum weight_fill fill)
@@ -92,10 +83,10 @@ static enum status put_dummy(struct loader *l, struct weight *weight,
                              const struct weight_entry *entry, const struct weight_part *part)
 {
     struct weight_source source = {NULL, -1, 0, DTYPE_F32, part->rows, part->cols, 0, 0.02f};
-    source.seed = (uint64_t)entry->index << 32 | part->first_row;
+    source.seed = (uint64_t)entry->index << 32 | part->to_row;
     if (entry->fill != FILL_RANDOM)
         source.map = constants(l, entry->fill);
-    return put(l, weight, part->first_row, &source);
+    return put(l, weight, part->to_row, &source);
 }
 
 static enum status entry_load(struct loader *l, struct weight *weight,

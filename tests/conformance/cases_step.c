@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+enum { COUNT_MAX = 0x7FFF }; // of a token's outputs in a penalty row
+
 struct state_sizes {
     size_t slots, blocks, penalty, bias;
 };
@@ -94,6 +96,22 @@ static void step_admits(struct trial *t, struct step *step, const struct step_li
     }
 }
 
+// A count that ends at its maximum, beside a neighbour in the same word that was counted, too. The
+// first has the prompt bit, the second gets more than fit.
+static void step_counts_full(struct step *step)
+{
+    struct step_newcomer *newcomer = step_section(step, step->layout.newcomers);
+    int32_t *history = step_section(step, step->layout.history);
+    step->newcomer_count = 1;
+    newcomer->params = (struct sample_params){.repetition = 1, .flags = SAMPLE_PENALTY};
+    newcomer->history_prompt = 2;
+    history[step->history_count++] = 6;
+    history[step->history_count++] = 8;
+    for (uint32_t i = 0; i < 2 * COUNT_MAX + 300; i++)
+        history[step->history_count++] = i % 2 || i > 2 * COUNT_MAX ? 7 : 6;
+    newcomer->history_output = step->history_count - 2;
+}
+
 static void step_rows(struct trial *t, struct step *step, const struct step_limits *l,
                       uint32_t shift)
 {
@@ -136,11 +154,15 @@ void try_prep(struct trial *t, enum dtype act)
         trial_begin(t, 40000 + i);
         struct step_limits l = t->limits.step;
         uint32_t shift = 4 + trial_below(t, 3);
+        l.history_max = i == 0 ? 2 * COUNT_MAX + 302 : l.history_max;
         struct step_layout layout;
         step_layout_init(&layout, &l, 0);
         struct step *step = trial_heap(t, layout.bytes);
         step->layout = layout;
-        step_admits(t, step, &l);
+        if (i == 0)
+            step_counts_full(step);
+        else
+            step_admits(t, step, &l);
         step_rows(t, step, &l, shift);
         struct slot_state host = state_host(t, &l);
         for (uint32_t j = 0; j < l.slots_max; j++) {

@@ -36,8 +36,10 @@ void twin_prep(const struct prep_args *a)
         const int32_t *token = history + newcomer->history_at;
         for (uint32_t j = 0; j < newcomer->history_prompt; j++)
             seen[token[j]] |= 0x8000;
-        for (uint32_t j = 0; j < newcomer->history_output; j++)
-            seen[token[newcomer->history_prompt + j]]++;
+        for (uint32_t j = 0; j < newcomer->history_output; j++) {
+            uint16_t *entry = &seen[token[newcomer->history_prompt + j]];
+            *entry = (uint16_t)(*entry + ((*entry & 0x7FFF) != 0x7FFF));
+        }
     }
     for (uint32_t i = 0; i < a->change_count; i++)
         a->state.block_table[(size_t)change[i].slot * a->limits.blocks_max + change[i].index] =

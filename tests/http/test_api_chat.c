@@ -2,7 +2,7 @@
 // usage, stop strings, the conversation as the template gets it.
 #include "api_fake.h"
 
-#include "http/api/call.h"
+#include "http/api/generation.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -690,6 +690,26 @@ static void test_no_room_for_chunks(void **state)
     free(body);
 }
 
+// A stop string that has no room is refused by name, and none stands in for it.
+static void test_no_room_for_stop_strings(void **state)
+{
+    char string[257] = {0}, body[1400];
+    uint32_t named = 0;
+    (void)state;
+    memset(string, 's', sizeof string - 1);
+    sprintf(body, "{" HI ",\"stop\":[\"%s\",\"%s\",\"%s\",\"%s\"]}", string, string, string,
+            string);
+    for (size_t room = 512; room < 2048; room += 16) {
+        fake_again();
+        fake_arena_limit(sizeof(struct generation) + room);
+        fake_request(PATH, body);
+        assert_int_equal(fake.submits, 0); // the text of the answer has no room, either
+        assert_int_equal(fake.status, 413);
+        named += strstr(fake.sent, "\"stop[3]\"") != NULL;
+    }
+    assert_true(named > 0);
+}
+
 // A tokenizer that knows more ids than the model must not reach the engine.
 static void test_ids_beyond_the_model(void **state)
 {
@@ -765,6 +785,7 @@ int main(void)
         TEST(test_paths_of_many_parts),
         TEST(test_too_many_values),
         TEST(test_no_room_for_chunks),
+        TEST(test_no_room_for_stop_strings),
         TEST(test_truncated_bodies),
         TEST(test_ids_beyond_the_model),
         TEST(test_client_leaves),

@@ -181,11 +181,36 @@ static void test_little_room_walks(void **state)
     assert_int_equal(steps_run(4, 0), 0);
 }
 
+// One row of the longest step there may be, with 16 heads a KV head: 262,144 tiles.
+static void test_a_long_chunk_has_all_its_tiles(void **state)
+{
+    (void)state;
+    enum { LENGTH = 1 << 20, TILES = LENGTH * 16 / ATTN_WIDE_ROWS };
+    struct stream_limits limits = {
+        .step = {.rows_max = 1, .tokens_max = LENGTH, .blocks_max = LENGTH / KV_BLOCK_TOKENS},
+        .attn = {.heads = 16, .kv_heads = 1, .dim = 64, .causal = 1, .paged = 1}};
+    struct attn_capacity capacity = attn_plan_capacity(&limits, 0);
+    struct step_layout layout;
+    step_layout_init(&layout, &limits.step, attn_plan_bytes(&capacity));
+    struct scene s = {limits, capacity, calloc(1, layout.bytes), NULL};
+    assert_non_null(s.step);
+    s.step->layout = layout;
+    s.step->row_count = 1;
+    *rows_of(&s) = (struct step_row){.q_len = LENGTH, .kv_len = LENGTH};
+    attn_plan_fill(&limits, &capacity, s.step);
+    const struct attn_item *item = work_at(&s, attn_plan_of(s.step)->wide_at);
+    assert_int_equal(attn_plan_of(s.step)->wide_count, TILES);
+    for (uint32_t i = 0; i < TILES; i++)
+        assert_int_equal(item[i].tile, TILES - 1 - i);
+    free(s.step);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_query_once),
         cmocka_unit_test(test_little_room_walks),
+        cmocka_unit_test(test_a_long_chunk_has_all_its_tiles),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

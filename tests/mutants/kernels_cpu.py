@@ -1,6 +1,7 @@
 # Faults of kernels/ but kernels/cuda (tests/simt/mutants.py): one a line, sorted by file; the form
 # stands in tests/mutants.py.
 FAULTS = [
+    ("tiles of long chunks wrap", "kernels/attn_plan.c", "item_add", ".tile = tile,", ".tile = (uint16_t)tile,", "test_attn_plan"),
     ("attention over few queries reads keys past the last one", "kernels/cpu/attn_few.inc", "attn_few_run", "few_keys(&few, at, left < ATTN_TILE_KEYS ? left : ATTN_TILE_KEYS)", "few_keys(&few, at, ATTN_TILE_KEYS)", "test_cpu_edges"),
     ("a NaN in a group of bytes is rounded away", "kernels/cpu/bytes.h", "byte_scale", "top / 127.0f + poison", "top / 127.0f + 0 * top", "test_cpu_weight"),
     ("a tiny scale has an infinite inverse", "kernels/cpu/bytes.h", "byte_inverse", "scale >= 0x1p-120f", "scale > 0", "test_cpu_weight"),
@@ -38,6 +39,7 @@ FAULTS = [
     ("an embedding of bytes is a table of positions", "kernels/op_check.c", "embed_bert_check", "a->position_table->shape.dtype == DTYPE_I8)", "false)", "test_op_check"),
     ("a head of 264 columns is attended", "kernels/op_check.c", "shape_wrong", "s->dim > 256", "s->dim > 264", "test_op_check"),
     ("a row of a product may be shorter than its output", "kernels/op_check.c", "gemm_check", "a->y_stride < shape->n", "a->y_stride + 1 < shape->n", "test_op_check"),
+    ("no op is checked", "kernels/op_table.inc", "OP_CHECKED", "name##_check(args)[0] != '\\0' ? STATUS_INVALID : OP_OF(name)(stream, args)", "OP_OF(name)(stream, args)", "test_model"),
     ("a library of another ABI is taken", "kernels/plugin.c", "entry_open", "if (api->abi != DEVICE_ABI)", "if (api->abi < DEVICE_ABI)", "test_cpu_device"),
     ("a process bound to one core counts all of them", "kernels/cpu/cgroups.c", "cgroups_cores_usable", "cores = (uint32_t)CPU_COUNT(&set);", "", "test_cpu_cgroups"),
     ("the quota of a group pays for no thread less", "kernels/cpu/cgroups.c", "cgroups_cores_usable", "return paid < cores ? paid : cores;", "return cores + 0 * paid;", "test_cpu_cgroups"),

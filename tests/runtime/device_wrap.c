@@ -29,6 +29,7 @@ static struct op_table recording_ops;
 static struct graph *recording; // NULL: ops run
 static uint32_t steps_in_flight;
 static bool has_graphs;
+static enum dtype float32_runs_as;
 static uint32_t failing; // number of the op that fails, or 0
 
 static uint32_t refusing; // number of the load call that is refused, or 0
@@ -45,6 +46,7 @@ static void facts(const struct device *device, struct device_facts *out)
     device_cpu()->facts(device, out);
     out->steps_in_flight = steps_in_flight;
     out->graphs = has_graphs;
+    out->float32_runs_as = float32_runs_as;
 }
 
 static enum status memory_take(struct device *device, void **out, size_t bytes, struct error *err)
@@ -207,6 +209,7 @@ const struct device_api *device_wrap(uint32_t flight, bool graphs)
     refusing = 0;
     steps_in_flight = flight;
     has_graphs = graphs;
+    float32_runs_as = DTYPE_F32;
     wrapped = *device_cpu();
     wrapped.facts = facts;
     wrapped.memory_take = memory_take;
@@ -232,6 +235,11 @@ const struct device_api *device_wrap(uint32_t flight, bool graphs)
 const struct device_wrap_counts *device_wrap_counts(void)
 {
     return &counts;
+}
+
+void device_wrap_float32(enum dtype dtype)
+{
+    float32_runs_as = dtype;
 }
 
 void device_wrap_fail(uint32_t op)

@@ -23,6 +23,8 @@ struct device_wrap_counts {
 // The api; counts start at zero. flight: steps in flight; graphs: whether graph_* are there.
 const struct device_api *device_wrap(uint32_t flight, bool graphs);
 const struct device_wrap_counts *device_wrap_counts(void);
+// A float32 checkpoint runs as this type from now on, as the device tells; device_wrap resets it.
+void device_wrap_float32(enum dtype dtype);
 // The op-th call of an op from now on fails; 0: none.
 void device_wrap_fail(uint32_t op);
 // Of the calls that load a model (memory, uploads, weights, a stream) the n-th from now on is

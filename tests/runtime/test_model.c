@@ -16,9 +16,14 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <cmocka.h>
 
-enum { ROWS = 9, OUTPUTS = 20, VOCAB = 96, PROMPT_MAX = 16 };
+enum { ROWS = 9, OUTPUTS = 20, VOCAB = 96, PROMPT_MAX = 16, SAID_MAX = 2000 };
 
 static json_t *golden_read(const char *name)
 {
@@ -256,6 +261,7 @@ static void test_graphs_are_recorded_by_size(void **state)
         struct rig rig;
         rig_open_on(&rig, device_wrap(1, true), folder, &options);
         assert_int_equal(device_wrap_counts()->graphs, cases[i][1]);
+        assert_int_equal(rig.plan->parts->stream.graphs, cases[i][1]); // as planned
         rig_close(&rig);
     }
     folder_remove(folder);
@@ -264,6 +270,7 @@ static void test_graphs_are_recorded_by_size(void **state)
     struct rig rig;
     rig_open_on(&rig, device_wrap(1, true), folder, &options);
     assert_int_equal(device_wrap_counts()->graphs, 0);
+    assert_int_equal(rig.plan->parts->stream.graphs, 0);
     rig_close(&rig);
     folder_remove(folder);
 }
@@ -367,6 +374,27 @@ static void test_a_plain_step_copies_a_few_kilobytes(void **state)
         assert_true(device_wrap_counts()->copied <= 64 << 10);
     }
     rig_close(&rig);
+    folder_remove(folder);
+}
+
+// The type of a float32 checkpoint is the device's to say, unless an option does.
+static void test_a_device_says_what_float32_runs_as(void **state)
+{
+    (void)state;
+    static const enum dtype cases[][2] = {{DTYPE_F32, DTYPE_F32}, {DTYPE_BF16, DTYPE_BF16}};
+    char folder[64];
+    golden_folder(folder, "llama");
+    for (size_t i = 0; i < 2; i++)
+        for (int asked = -1; asked <= DTYPE_F32; asked++) {
+            const struct device_api *api = device_wrap(0, false);
+            device_wrap_float32(cases[i][0]);
+            struct model_options options = rig_options();
+            options.dtype = asked;
+            struct rig rig;
+            rig_open_on(&rig, api, folder, &options);
+            assert_int_equal(rig.facts->dtype, asked < 0 ? cases[i][1] : DTYPE_F32);
+            rig_close(&rig);
+        }
     folder_remove(folder);
 }
 
@@ -476,6 +504,41 @@ static void test_an_op_that_fails_is_the_last_of_its_step(void **state)
     assert_string_equal(err.text, "the device refused sampling");
     device_wrap_fail(0);
     rig_close(&rig);
+    folder_remove(folder);
+}
+
+// An op that the forward pass gives arguments that no device takes ends the process with its words.
+static void test_a_refused_op_says_why(void **state)
+{
+    (void)state;
+    int ends[2], status = 0;
+    char said[SAID_MAX] = "", folder[64];
+    golden_folder(folder, "llama");
+    assert_int_equal(pipe(ends), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
+        signal(SIGABRT, SIG_DFL);
+        dup2(ends[1], STDERR_FILENO);
+        struct model_options options = rig_options();
+        struct rig rig;
+        rig_open_on(&rig, device_wrap(0, false), folder, &options);
+        rig.model->facts.hidden = 1;
+        int32_t prompt[2] = {1, 2};
+        struct rig_sequence s = {0, prompt, 2, 0, STEP_NO_TYPE};
+        rig_begin(&rig);
+        rig_prefill(&rig, &s, 2, WANT_TOKEN);
+        rig_step(&rig, NULL);
+        _exit(0);
+    }
+    close(ends[1]);
+    for (ssize_t got; (got = read(ends[0], said + strlen(said), 512)) > 0;)
+        continue;
+    close(ends[0]);
+    assert_non_null(
+        strstr(said, "embed: the table is missing, of another use or of another width"));
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
     folder_remove(folder);
 }
 
@@ -638,9 +701,11 @@ int main(void)
         cmocka_unit_test(test_graphs_are_recorded_by_size),
         cmocka_unit_test(test_heads_run_over_wanted_rows),
         cmocka_unit_test(test_the_rotary_table_has_every_position),
+        cmocka_unit_test(test_a_device_says_what_float32_runs_as),
         cmocka_unit_test(test_a_plain_step_copies_a_few_kilobytes),
         cmocka_unit_test(test_one_token_of_a_prompt_wants_nothing),
         cmocka_unit_test(test_an_op_that_fails_is_the_last_of_its_step),
+        cmocka_unit_test(test_a_refused_op_says_why),
         cmocka_unit_test(test_masks_bind_their_rows),
         cmocka_unit_test(test_encoder_rows_do_not_see_each_other),
         cmocka_unit_test(test_old_norm_names_are_known),

@@ -598,9 +598,9 @@ static void test_answers_of_rerankers_are_two_tokens(void **state)
         struct model_plan *plan = plan_of(&options);
         const struct weight_list *weights = &plan->parts->weights;
         const struct weight_entry *entry = &weights->entries[weights->count - 1];
-        assert_int_equal(entry->index, WEIGHT_SCORE);
-        assert_int_equal(entry->parts[0].first_row, yes);
-        assert_int_equal(entry->parts[1].first_row, 7 - yes);
+        assert_int_equal(entry->index, MODEL_SCORE);
+        assert_int_equal(entry->parts[0].from_row, yes);
+        assert_int_equal(entry->parts[1].from_row, 7 - yes);
         model_plan_close(plan);
     }
 }

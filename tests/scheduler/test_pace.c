@@ -243,10 +243,30 @@ static void test_only_decodes_bound_a_step(void **state)
     assert_int_equal(fake_batch(rig.model)->computed_count, 120);
     rig_generate(&rig, 300, 120, 100, 1);
     rig.engine->pace = learned;
-    rig.engine->pace_began_ns = 0; // that step is not measured
+    rig.engine->pace.began_ns = 0; // that step is not measured
     rig_step(&rig);
     assert_int_equal(fake_batch(rig.model)->computed_count, 1 + 75);
     rig_close(&rig);
+}
+
+// What passes while no step runs counts for none.
+static void test_a_pause_is_not_measured(void **state)
+{
+    (void)state;
+    struct pace p;
+    pace_init(&p, 2.5);
+    pace_end(&p, 5000); // nothing runs yet
+    assert_int_equal(p.count, 0);
+    assert_int_equal(pace_begin(&p, 4, 300, true), 0);
+    pace_planned(&p, 0, 10000);
+    pace_end(&p, 10100);
+    assert_int_equal(p.count, 1);
+    assert_true(p.base_ns == 100);
+    assert_int_equal(pace_begin(&p, 4, 300, true), PACE_TOKENS_MIN); // a plan that finds no rows
+    pace_end(&p, 99999);
+    assert_int_equal(p.count, 1);
+    assert_true(p.base_ns == 100);
+    assert_int_equal(pace_begin(&p, 0, 300, false), 300);
 }
 
 int main(void)
@@ -257,6 +277,7 @@ int main(void)
         cmocka_unit_test(test_a_slow_prompt_has_some_tokens_all_the_same),
         cmocka_unit_test(test_only_decodes_bound_a_step),
         cmocka_unit_test(test_tokens_come_evenly),
+        cmocka_unit_test(test_a_pause_is_not_measured),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

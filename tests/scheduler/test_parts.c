@@ -12,6 +12,8 @@
 
 #include "tests/scheduler/rig.h"
 
+#include <pthread.h>
+
 enum { HEAP = 40 };
 
 static uint64_t random_next(uint64_t *seed)
@@ -235,6 +237,40 @@ static void test_a_request_tells_who_and_when(void **state)
     rig_close(&rig);
 }
 
+enum { GREEDY_TURNS = 300000 };
+
+static void *greedy(void *context) // asks again and again for more than there is
+{
+    struct admission_gate *gate = context;
+    for (uint32_t i = 0; i < GREEDY_TURNS; i++)
+        if (counters_raise(gate, 100, 0) || counters_raise(gate, 1, 100))
+            return gate;
+    return NULL;
+}
+
+// A request that fits gets its room while larger ones of another thread are refused.
+static void test_a_refused_request_costs_no_other_its_room(void **state)
+{
+    (void)state;
+    static struct admission_gate gate = {.limits = {.requests = 2, .tokens = 100, .bytes = 100},
+                                         .counters = {.requests = 1, .tokens = 1, .bytes = 1}};
+    pthread_t thread;
+    void *admitted = NULL;
+    uint32_t refused = 0;
+    assert_int_equal(pthread_create(&thread, NULL, greedy, &gate), 0);
+    for (uint32_t i = 0; i < GREEDY_TURNS; i++)
+        if (counters_raise(&gate, 0, 1))
+            counters_lower(&gate, 0, 1);
+        else
+            refused++;
+    assert_int_equal(pthread_join(thread, &admitted), 0);
+    assert_null(admitted);
+    assert_int_equal(refused, 0);
+    assert_int_equal(gate.counters.requests + gate.counters.tokens + gate.counters.bytes, 3);
+    assert_true(counters_raise(&gate, 99, 99)); // all that is left
+    assert_false(counters_raise(&gate, 0, 0));
+}
+
 static void test_counters_and_gauges(void **state)
 {
     (void)state;
@@ -286,6 +322,7 @@ int main(void)
         cmocka_unit_test(test_keys_of_one_bucket_are_kept_apart),
         cmocka_unit_test(test_all_of_many_choices_finish),
         cmocka_unit_test(test_a_request_tells_who_and_when),
+        cmocka_unit_test(test_a_refused_request_costs_no_other_its_room),
         cmocka_unit_test(test_counters_and_gauges),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -241,6 +241,25 @@ static void test_choices_share_their_prompt(void **state)
     }
 }
 
+// Without a cache the blocks of a lone choice can match nothing: they get no names.
+static void test_a_lone_choice_without_a_cache_has_no_names(void **state)
+{
+    (void)state;
+    struct rig rig;
+    struct token_event event;
+    rig_defaults(&rig);
+    rig.options.prefix_cache = false;
+    rig_open(&rig);
+    struct request *r = rig_generate(&rig, 0, 200, 40, 1);
+    while (!is_over(&rig, r, &event)) {
+        rig_step(&rig);
+        for (uint32_t id = 0; id < rig.engine->blocks.count; id++)
+            assert_false(rig.engine->blocks.block[id].named);
+    }
+    port_free(rig.port, r);
+    rig_close(&rig);
+}
+
 // A sequence that waits for a block which another one computes delays no others.
 static void test_waiting_for_a_block_lets_others_start(void **state)
 {
@@ -509,6 +528,7 @@ int main(void)
         cmocka_unit_test(test_draws_go_round_by_key),
         cmocka_unit_test(test_prefixes_are_computed_once),
         cmocka_unit_test(test_choices_share_their_prompt),
+        cmocka_unit_test(test_a_lone_choice_without_a_cache_has_no_names),
         cmocka_unit_test(test_waiting_for_a_block_lets_others_start),
         cmocka_unit_test(test_a_block_begun_before_is_computed_once),
         cmocka_unit_test(test_blocks_of_a_started_prompt_are_kept),

@@ -42,8 +42,7 @@ static void blocks_hold(struct sim *sim)
     for (uint32_t id = blocks->count ? blocks->newest : BLOCK_NONE; id != BLOCK_NONE;
          id = blocks->block[id].older) {
         sim_check(sim, !seen[id] && refs[id] == 0, "block %u: cached and held", id);
-        sim_check(sim, blocks->block[id].ready && blocks->block[id].lasting,
-                  "block %u: cached and never computed", id);
+        sim_check(sim, blocks->block[id].ready, "block %u: cached and never computed", id);
         seen[id] = 1;
         cached++;
     }
@@ -168,7 +167,7 @@ static void credits_hold(struct sim *sim)
         undrawn += r->run.draw_total - r->run.drawn;
         sim_check(sim, paused == r->run.paused_count, "%u paused, %u counted", r->run.paused_count,
                   paused);
-        if (r->kind != REQUEST_GENERATE)
+        if (r->asked.kind != REQUEST_GENERATE)
             continue;
         sim_check(sim, pending == r->run.pending, "%u pending, %u counted", r->run.pending,
                   pending);
@@ -187,13 +186,13 @@ static void dues_hold(struct sim *sim)
     const struct due *entry = e->due.entry;
     uint32_t expected = 0;
     for (struct request *r = e->live_first; r; r = r->run.live_next) {
-        bool waits = r->deadline_ns != 0 && !r->run.started, paused = r->run.paused_count > 0;
+        bool waits = r->asked.deadline_ns != 0 && !r->run.started, paused = r->run.paused_count > 0;
         sim_check(sim, (r->run.due_place > 0) == (waits || paused), "due at place %u",
                   r->run.due_place);
         if (r->run.due_place == 0)
             continue;
         const struct due *due = &entry[r->run.due_place - 1];
-        uint64_t latest = waits ? r->deadline_ns : r->run.progress_ns + STALL_NS;
+        uint64_t latest = waits ? r->asked.deadline_ns : r->run.progress_ns + STALL_NS;
         sim_check(sim, due->request == r && due->at_ns <= latest, "due at place %u too late",
                   r->run.due_place);
         expected++;
@@ -282,7 +281,7 @@ static uint32_t shortest(const struct client *c)
 static void ready_look(struct sim *sim, struct client *c)
 {
     const struct request *r = c->request;
-    struct turn *key = &sim->keys[r->key_id];
+    struct turn *key = &sim->keys[r->asked.key_id];
     bool was = c->turn.ready, waits = r->run.unfinished > 0 && sequence_waits(r);
     key->waiting += waits;
     c->turn.ready = waits && !sequence_penalised(r);
@@ -312,10 +311,10 @@ static void draws_look(struct sim *sim, struct draws *draws)
         }
         ready_look(sim, c);
         for (; c->redrawn < c->request->run.redrawn; c->redrawn++) // it has at least these tokens
-            draws->draw[draws->count++] = (struct draw){i, c->request->key_id, shortest(c)};
+            draws->draw[draws->count++] = (struct draw){i, c->request->asked.key_id, shortest(c)};
         for (; c->drawn < c->request->run.drawn; c->drawn++)
             draws->draw[draws->count++] =
-                (struct draw){i, c->request->key_id, next_tokens(c, c->drawn)};
+                (struct draw){i, c->request->asked.key_id, next_tokens(c, c->drawn)};
     }
 }
 
@@ -327,7 +326,7 @@ static void turn_compare(struct sim *sim, struct turn *t, uint32_t own, const st
         memset(t->others, 0, sizeof t->others);
         t->own = 0;
     }
-    uint32_t key = keys ? own : sim->clients[own].request->key_id;
+    uint32_t key = keys ? own : sim->clients[own].request->asked.key_id;
     t->counted = t->ready && sim->keys[key].waiting < PASSED_MOST;
     for (uint32_t i = 0; t->counted && i < draws->count; i++) {
         const struct draw *d = &draws->draw[i];

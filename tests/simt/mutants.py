@@ -79,6 +79,7 @@ MUTANTS = [
     ("rms norm: one element in eight forgotten", C + "norm.cu", "rms_kernel", "for (int i = 0; i < 8; i++) squares = fmaf(v[i], v[i], squares);", "for (int i = 0; i < 7; i++) squares = fmaf(v[i], v[i], squares);", "rms_norm"),
     ("pooling: the token before the last", C + "pool.cu", "pool_kernel", "uint32_t first = a.args.kind == POOL_LAST ? s.last_token", "uint32_t first = a.args.kind == POOL_LAST ? s.last_token - 1", "pool"),
     ("prep: penalty counts before the row is cleared", C + "prep.cu", "prep_state", "row[i] = 0; cta_sync();", "row[i] = 0;", "prep"),
+    ("prep: a count of outputs runs over", C + "prep.cu", "prep_state", "if (before >= 0x7FFFu)", "if (before > 0xFFFFu)", "prep"),
     ("prep: ended rows still write their KV", C + "prep.cu", "prep_rows", "a.state.done[row.slot] != 0) writes = false;", "a.state.done[row.slot] == 7) writes = false;", "prep"),
     ("qkv_post: rows without a place write to the first block", C + "qkv_post.cu", "qkv_post_kernel", "if (place == UINT64_MAX) return;", "if (place == UINT64_MAX) place = 0;", "qkv_post"),
     ("sampling: state changed while other warps read it", C + "sample.cu", "sample_finish", "cta_sync(); // all have read the parameters that commit changes", "", "sample"),

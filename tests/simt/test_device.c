@@ -279,6 +279,7 @@ static void test_facts_and_needs(void **state)
     w.api->facts(w.device, &facts);
     assert_int_equal(facts.steps_in_flight, 1);
     assert_true(facts.graphs && facts.exact);
+    assert_true(facts.kv_share == 1 && facts.step_stretch == 0);
     assert_int_equal(facts.step_tokens, 0);
     assert_true(facts.memory_free > 0);
     static const enum dtype activations[DTYPE_COUNT] = {[DTYPE_F32] = DTYPE_F32,
@@ -301,9 +302,13 @@ static void test_facts_and_needs(void **state)
         assert_int_equal(bytes, least * dims[i][1]);
         assert_int_equal(need_of(&w, &limits, "sampling"), 0);          // no vocabulary
         assert_int_equal(need_of(&w, &limits, "product workspace"), 0); // exact
+        assert_int_equal(need_of(&w, &limits, "graphs"), 0);            // none will be recorded
+        limits.graphs = 5;
         uint64_t graphs = need_of(&w, &limits, "graphs");
+        assert_true(graphs > 0);
         limits.layers = 6;
-        assert_int_equal(need_of(&w, &limits, "graphs"), 2 * graphs);
+        limits.graphs = 10;
+        assert_int_equal(need_of(&w, &limits, "graphs"), 4 * graphs);
         limits.step.vocab = 1000;
         uint64_t four = need_of(&w, &limits, "sampling");
         assert_true(four >= (uint64_t)4 * 1000 * sizeof(float));

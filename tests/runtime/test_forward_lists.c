@@ -1,0 +1,116 @@
+// The lists of the forward passes, walked without a model: no row reads a buffer that was not
+// written, or whose memory another buffer was written to since (layout.c lets wide buffers share
+// memory).
+#include "base/json.h"
+#include "runtime/model/internal.h"
+#include "tests/runtime/golden.h"
+#include "tests/runtime/model_rig.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+struct span {
+    size_t at, bytes;
+};
+
+// Which buffers hold what the lists have put there; those that share memory lose it to each other.
+struct walk {
+    struct span spans[BUFFER_COUNT];
+    bool written[BUFFER_COUNT], lost[BUFFER_COUNT];
+};
+
+static void walk_write(struct walk *w, enum model_buffer out)
+{
+    for (int i = BUFFER_NONE + 1; i < BUFFER_COUNT; i++) {
+        const struct span *a = &w->spans[i], *b = &w->spans[out];
+        if (i != (int)out && a->at < b->at + b->bytes && b->at < a->at + a->bytes)
+            w->lost[i] = true;
+    }
+    w->written[out] = true;
+    w->lost[out] = false;
+}
+
+// Ops without an output write what they read. `begins`: nothing waits to be added yet.
+static void walk_list(struct walk *w, const struct forward_op *op, bool begins)
+{
+    for (uint32_t row = 0; op->run; op++, row++) {
+        if (op->in != BUFFER_NONE)
+            assert_true(w->written[op->in] && !w->lost[op->in]);
+        if (op->add != BUFFER_NONE && !(begins && row == 0))
+            assert_true(w->written[op->add] && !w->lost[op->add]);
+        walk_write(w, op->out != BUFFER_NONE ? op->out : op->in);
+    }
+}
+
+static void lists_walk(const struct model_plan *plan, bool in_place)
+{
+    const struct model_layout *at = &plan->parts->layout;
+    const struct model_config *c = &plan->parts->config;
+    const struct forward_lists *lists = plan->facts.causal ? &decoder_lists : &encoder_lists;
+    size_t act = dtype_bytes(plan->parts->act), tokens = plan->facts.limits.tokens_max * act;
+    size_t gated = plan->facts.causal, rows = plan->facts.limits.rows_max;
+    bool generates = plan->facts.kind == MODEL_GENERATOR;
+    struct walk w = {0};
+    for (int i = BUFFER_NONE + 1; i < BUFFER_COUNT; i++)
+        w.spans[i] = (struct span){at->buffer[i], 1}; // those that share nothing
+    w.spans[BUFFER_QKV].bytes = tokens * (c->heads + 2 * c->kv_heads) * c->head_dim;
+    w.spans[BUFFER_ATTN].bytes = tokens * c->heads * c->head_dim;
+    w.spans[BUFFER_UP].bytes = tokens * c->intermediate * (1 + gated);
+    w.spans[BUFFER_FFN].bytes = gated * tokens * c->intermediate;
+    w.spans[BUFFER_LOGITS].bytes = generates * rows * c->vocab * sizeof(float);
+    walk_list(&w, lists->first, false);
+    for (uint32_t layer = 0; layer < 3; layer++)
+        walk_list(&w, lists->layer, layer == 0);
+    walk_list(&w, in_place ? lists->last_in_place : lists->last[plan->facts.kind], false);
+    assert_true(w.written[generates ? BUFFER_LOGITS : BUFFER_VALUES]);
+}
+
+static void family_walk(struct device *device, const char *family)
+{
+    char path[512], folder[64];
+    json_t *golden;
+    struct error err;
+    struct model_plan *plan;
+    struct model_options options = rig_options();
+    options.load_dummy = true;
+    snprintf(path, sizeof path, "%s/tests/golden/%s.json", WEFT_SOURCE_DIR, family);
+    assert_int_equal(json_file_parse(&golden, path, 1 << 20, &err), STATUS_OK);
+    folder_make(folder);
+    golden_folder_write(folder, golden, DTYPE_F32, 1);
+    json_decref(golden);
+    if (model_plan_open(&plan, folder, device_cpu(), device, &options, &err) != STATUS_OK)
+        fail_msg("%s: %s", family, err.text);
+    lists_walk(plan, false);
+    if (plan->facts.kind == MODEL_GENERATOR)
+        lists_walk(plan, true);
+    model_plan_close(plan);
+    folder_remove(folder);
+}
+
+static void test_no_op_reads_what_was_written_over(void **state)
+{
+    (void)state;
+    static const char *const families[] = {
+        "llama",     "qwen3",       "llama-mean",  "qwen2-classifier",
+        "bert-mean", "bert-rerank", "roberta-mean"};
+    struct error err;
+    struct device *device;
+    struct device_options options = {.threads = 1, .exact = true};
+    assert_int_equal(device_cpu()->open(&device, &options, &err), STATUS_OK);
+    for (size_t i = 0; i < sizeof families / sizeof families[0]; i++)
+        family_walk(device, families[i]);
+    device_cpu()->close(device);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_no_op_reads_what_was_written_over),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
