@@ -212,6 +212,8 @@ static void test_numbers(void **state)
     (void)state;
     static const char *const rows[] = {
         "{'type':'integer','minimum':-12,'maximum':105}",
+        "!007",
+        "!012",
         "=-12",
         "=-7",
         "=0",
@@ -446,6 +448,12 @@ static void test_choices(void **state)
 {
     (void)state;
     static const char *const rows[] = {
+        "{'oneOf':[{'type':'object','properties':{'k':{'const':'a'},'x':{}},'required':['k']},"
+        "{'type':'object','properties':{'k':{'const':'a'},'y':{}},'required':['k','y']}]}",
+        "={'k':'a'}",
+        "={'k':'a','x':1}",
+        "!{'k':'a','y':1}",
+        "!{'k':'a','x':1,'y':1}",
         "{'anyOf':[{'type':'string','maxLength':1},{'type':'integer','minimum':3}]}",
         "='a'",
         "=3",
@@ -641,10 +649,15 @@ static void test_hostile_schemas_are_refused(void **state)
     for (int i = 0; i < 24; i++)
         json_array_append_new(many, json_pack("{s:[{s:[s]},{s:[s]},{s:[s]}]}", "anyOf", "required",
                                               "a", "required", "b", "required", "c"));
+    json_t *bounds = json_array(); // 2^18 alternatives that say the same
+    for (int i = 0; i < 18; i++)
+        json_array_append_new(bounds,
+                              json_pack("{s:[{s:i},{s:i}]}", "anyOf", "minimum", i, "minimum", i));
     for (int i = 0; i < 2000; i++)
         deep = json_pack("{s:o,s:s}", "items", deep, "type", "array");
-    json_t *schemas[] = {json_pack("{s:o,s:s}", "allOf", many, "type", "object"), deep};
-    for (int i = 0; i < 2; i++) {
+    json_t *schemas[] = {json_pack("{s:o,s:s}", "allOf", many, "type", "object"), deep,
+                         json_pack("{s:o}", "allOf", bounds)};
+    for (int i = 0; i < 3; i++) {
         struct schema_rig rig;
         schema_rig_open(&rig, schemas[i], SCHEMA_DRAFT_AUTO);
         assert_int_equal(rig.status, STATUS_TOO_LARGE);

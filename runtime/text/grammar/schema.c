@@ -45,6 +45,14 @@ uint32_t schema_pass_error(struct schema *c, uint32_t site, const char *keyword)
     return schema_refuse(c, inner.status, site, keyword, inner.text);
 }
 
+bool schema_fits(struct schema *c)
+{
+    if (arena_bytes(c->arena) > ARENA_BYTES_MAX)
+        schema_refuse(c, STATUS_TOO_LARGE, 0, NULL,
+                      "needs more memory than it may: make the schema simpler");
+    return !schema_failed(c);
+}
+
 void *schema_grow(struct schema *c, void *at, uint32_t count, uint32_t *capacity, size_t each)
 {
     if (count < *capacity)
@@ -325,11 +333,10 @@ static uint32_t set_compile(struct schema *c, struct schema_set *set)
     set->state = SET_ACTIVE;
     set->entered = ++c->entered;
     set->has_rule = false;
-    if (++c->depth > DEPTH_MAX || c->set_count > SETS_MAX ||
-        arena_bytes(c->arena) > ARENA_BYTES_MAX)
+    if (++c->depth > DEPTH_MAX || c->set_count > SETS_MAX)
         schema_refuse(c, STATUS_TOO_LARGE, set->literals[0] / LITERAL_SITE, NULL,
                       "is too large or too deep: make the schema simpler");
-    else
+    else if (schema_fits(c))
         schema_alternatives(c, &list, value_alternative, &parts);
     c->depth--;
     set->state = schema_failed(c) ? SET_NEW : SET_DONE;

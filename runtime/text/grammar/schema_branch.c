@@ -191,7 +191,9 @@ void alternative_add(struct schema *c, struct alternative *a, uint32_t literal,
     uint32_t depth = 0;
     for (const struct entry *e = parent; e; e = e->parent)
         depth++;
-    if (depth > ENTRIES_MAX || !grammar_spend(c->b, 100)) {
+    if (!grammar_spend(c->b, 100))
+        return;
+    if (depth > ENTRIES_MAX) {
         schema_refuse(c, STATUS_TOO_LARGE, site, NULL, "is nested too deep in itself");
         return;
     }
@@ -229,7 +231,7 @@ static void expand(struct schema *c, const struct alternative *a, alternative_us
     if (schema_failed(c) || a->types == 0)
         return;
     const struct fork *fork = a->forks;
-    if (!grammar_spend(c->b, ALTERNATIVE_WORK))
+    if (!grammar_spend(c->b, ALTERNATIVE_WORK) || !schema_fits(c))
         return;
     if (!fork || fork->number < a->fork_count) {
         struct alternative ready = *a;

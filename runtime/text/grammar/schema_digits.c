@@ -6,7 +6,8 @@
 
 enum {
     EXPONENT_MAX = 400,
-    PRECISION = 16, // digits within which a double tells a number from an exclusive bound
+    NUMBER_BYTES_MAX = 100, // jansson's numbers are shorter
+    PRECISION = 16,         // digits within which a double tells a number from an exclusive bound
     MULTIPLE_STATES_MAX = 4000,
     STEP_MAX = 1000 * 1000 * 1000,
 };
@@ -24,11 +25,13 @@ static struct text copy_of(struct arena *arena, const char *at, size_t bytes)
 
 bool bound_read(struct arena *arena, struct text number, struct bound *out)
 {
-    char *digits = arena_take_zeroed(arena, number.bytes + 2 * EXPONENT_MAX + 2, 1);
+    char digits[NUMBER_BYTES_MAX + 2 * EXPONENT_MAX + 2];
     size_t count = EXPONENT_MAX, at = 0, whole;
     int64_t exponent = 0, point = -1;
     bool minus = number.bytes > 0 && number.at[0] == '-', down;
-    memset(digits, '0', number.bytes + 2 * EXPONENT_MAX + 1);
+    if (number.bytes > NUMBER_BYTES_MAX)
+        return false;
+    memset(digits, '0', sizeof digits);
     for (at = minus; at < number.bytes && (number.at[at] | 0x20) != 'e'; at++)
         if (number.at[at] == '.')
             point = (int64_t)count;

@@ -129,6 +129,8 @@ uint32_t number_text(struct schema *c, const struct alternative *a)
     struct numbers n = {.c = c, .types = a->types, .any = true};
     uint32_t count = alternative_entries(c, a, &entries);
     uint32_t site = count > 0 ? entries[0]->site : 0;
+    if (!grammar_spend(c->b, 2000 + 200 * (uint64_t)count))
+        return GRAMMAR_NOTHING;
     for (uint32_t i = 0; i < count; i++) {
         bound_tighten(&n, entries[i]->site, "minimum", true, false);
         bound_tighten(&n, entries[i]->site, "exclusiveMinimum", true, true);

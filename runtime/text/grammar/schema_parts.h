@@ -110,6 +110,8 @@ static inline bool schema_failed(const struct schema *c)
 // The first error stands; GRAMMAR_NOTHING. keyword NULL: the site itself.
 uint32_t schema_refuse(struct schema *c, enum status status, uint32_t site, const char *keyword,
                        const char *what);
+// False, and refused, when the compiler's own memory is over its limit.
+bool schema_fits(struct schema *c);
 // The error of another compiler, with the keyword's place in front.
 uint32_t schema_pass_error(struct schema *c, uint32_t site, const char *keyword);
 void *schema_grow(struct schema *c, void *at, uint32_t count, uint32_t *capacity, size_t each);
