@@ -178,6 +178,20 @@ static void test_rounding(void **state)
     }
 }
 
+// A value halfway between two of bfloat16 goes to the even one; past the largest this is infinity.
+static void test_bf16_halves_go_to_the_even_one(void **state)
+{
+    (void)state;
+    for (uint32_t low = 0; low < 65536; low++) {
+        if ((low & 0x7F80u) == 0x7F80u) // infinities and NaN have no upper neighbour
+            continue;
+        uint32_t bits = low << 16 | 0x8000u;
+        float value;
+        memcpy(&value, &bits, sizeof value);
+        assert_int_equal(f32_to_bf16(value), low + (low & 1u));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_sentence),
@@ -186,6 +200,7 @@ int main(void)
                                        cmocka_unit_test(test_a_failed_check_ends_the_process),
                                        cmocka_unit_test(test_a_failed_check_waits_for_no_reader),
                                        cmocka_unit_test(test_f16_every_pattern),
-                                       cmocka_unit_test(test_rounding)};
+                                       cmocka_unit_test(test_rounding),
+                                       cmocka_unit_test(test_bf16_halves_go_to_the_even_one)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -205,12 +205,43 @@ static void test_a_long_chunk_has_all_its_tiles(void **state)
     free(s.step);
 }
 
+// Several queries of a narrow row: the parts begin where the window of the first of them does.
+static void test_a_narrow_row_begins_with_its_first_window(void **state)
+{
+    (void)state;
+    enum { QUERIES = 4, WINDOW = 1024 };
+    struct stream_limits limits = {
+        .step = {.rows_max = 1, .tokens_max = QUERIES, .blocks_max = BLOCKS},
+        .attn = {.heads = 4, .kv_heads = 1, .dim = 64, .window = WINDOW, .causal = 1, .paged = 1}};
+    struct attn_capacity capacity = attn_plan_capacity(&limits, 64 << 20);
+    struct step_layout layout;
+    step_layout_init(&layout, &limits.step, attn_plan_bytes(&capacity));
+    // the last query's window begins in part 2; the first one's does only at the greatest length
+    for (uint32_t beyond = 0; beyond < QUERIES; beyond++) {
+        struct scene s = {limits, capacity, calloc(1, layout.bytes), calloc(1, capacity.partials)};
+        assert_non_null(s.step);
+        assert_non_null(s.used);
+        s.step->layout = layout;
+        s.step->row_count = 1;
+        s.step->token_count = QUERIES;
+        uint32_t kv_len = 2 * ATTN_PART_TOKENS + WINDOW + beyond;
+        *rows_of(&s) = (struct step_row){.q_len = QUERIES, .kv_len = kv_len};
+        lists_check(&s, attn_plan_fill(&limits, &capacity, s.step));
+        plan_check(&s);
+        const struct attn_item *item = work_at(&s, attn_plan_of(s.step)->narrow_at);
+        assert_int_equal(item[0].part, beyond < QUERIES - 1 ? 1 : 2);
+        free(s.step);
+        free(s.used);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_query_once),
         cmocka_unit_test(test_little_room_walks),
         cmocka_unit_test(test_a_long_chunk_has_all_its_tiles),
+        cmocka_unit_test(test_a_narrow_row_begins_with_its_first_window),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,6 +2,7 @@
 # stands in tests/mutants.py.
 FAULTS = [
     ("tiles of long chunks wrap", "kernels/attn_plan.c", "item_add", ".tile = tile,", ".tile = (uint16_t)tile,", "test_attn_plan"),
+    ("a narrow row's parts begin with the window of its last query", "kernels/attn_plan.c", "tile_parts", "row->kv_len > row->q_len ? row->kv_len - row->q_len : 0", "row->kv_len > 0 ? row->kv_len - 1 : 0", "test_attn_plan"),
     ("attention over few queries reads keys past the last one", "kernels/cpu/attn_few.inc", "attn_few_run", "few_keys(&few, at, left < ATTN_TILE_KEYS ? left : ATTN_TILE_KEYS)", "few_keys(&few, at, ATTN_TILE_KEYS)", "test_cpu_edges"),
     ("a NaN in a group of bytes is rounded away", "kernels/cpu/bytes.h", "byte_scale", "top / 127.0f + poison", "top / 127.0f + 0 * top", "test_cpu_weight"),
     ("a tiny scale has an infinite inverse", "kernels/cpu/bytes.h", "byte_inverse", "scale >= 0x1p-120f", "scale > 0", "test_cpu_weight"),
@@ -36,6 +37,7 @@ FAULTS = [
     ("an overdue stream is not waited for", "kernels/cpu/turns.c", "turns_call", "m->waits || overdue", "m->waits", "test_cpu_turns"),
     ("a stream is overdue a turn late", "kernels/cpu/turns.c", "turns_call", "turns->given - m->last >= busy", "turns->given - m->last > busy", "test_cpu_turns"),
     ("an idle stream is waited for", "kernels/cpu/turns.c", "turns_call", "m->more && turns->given", "turns->given", "test_cpu_turns"),
+    ("halves of bfloat16 are rounded up", "kernels/dtype.h", "f32_to_bf16", "bits + 0x7FFFu + ((bits >> 16) & 1u)", "bits + 0x8000u", "test_status"),
     ("an embedding of bytes is a table of positions", "kernels/op_check.c", "embed_bert_check", "a->position_table->shape.dtype == DTYPE_I8)", "false)", "test_op_check"),
     ("a head of 264 columns is attended", "kernels/op_check.c", "shape_wrong", "s->dim > 256", "s->dim > 264", "test_op_check"),
     ("a row of a product may be shorter than its output", "kernels/op_check.c", "gemm_check", "a->y_stride < shape->n", "a->y_stride + 1 < shape->n", "test_op_check"),
