@@ -13,6 +13,9 @@
 #include <pthread.h>
 #include <unistd.h>
 
+ssize_t __real_read(int fd, void *to, size_t bytes);
+ssize_t __wrap_read(int fd, void *to, size_t bytes);
+
 enum { ROUNDS = 100000, BURST = 3, LOST_MS = 10000 };
 
 static struct waker *opened(void)
@@ -46,6 +49,33 @@ static void test_many_raises_are_one_write(void **state)
     assert_false(readable(waker));
     waker_close(waker);
     waker_close(NULL);
+}
+
+static struct waker *read_of; // while set, the read of this waker is looked at
+static bool raised_in_read;
+
+// Stands for read(2) in this program: another thread's raise comes while the eventfd is read.
+ssize_t __wrap_read(int fd, void *to, size_t bytes)
+{
+    if (read_of && fd == waker_fd(read_of)) {
+        raised_in_read = true;
+        waker_raise(read_of);
+    }
+    return __real_read(fd, to, bytes);
+}
+
+static void test_a_raise_while_the_eventfd_is_read(void **state)
+{
+    (void)state;
+    struct waker *waker = opened();
+    waker_raise(waker);
+    read_of = waker;
+    waker_clear(waker);
+    read_of = NULL;
+    assert_true(raised_in_read);
+    waker_raise(waker); // the next one is a write again
+    assert_true(waker_wait(waker, 0));
+    waker_close(waker);
 }
 
 struct news {
@@ -115,6 +145,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_many_raises_are_one_write),
+        cmocka_unit_test(test_a_raise_while_the_eventfd_is_read),
         cmocka_unit_test(test_no_news_are_lost),
         cmocka_unit_test(test_what_was_put_down_is_seen),
     };

@@ -121,6 +121,7 @@ static void test_length_in_two_ways(void **state)
     static const struct framing_case cases[] = {
         {ECHO LENGTH_2 "content-length: 3\r\n\r\n{} ", {400}},
         {"\r\n" ECHO LENGTH_2 "content-length: 3\r\n\r\n{} ", {400}},
+        {ECHO "Content-Length: 3\r\n" LENGTH_2 LENGTH_2 "\r\n{} ", {400}},
         {ECHO LENGTH_2 "Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n", {400}},
         {ECHO "Transfer-Encoding: chunked\r\n" LENGTH_2 "\r\n2\r\n{}\r\n0\r\n\r\n", {400}},
         {ECHO "Transfer-Encoding: x\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", {400}},

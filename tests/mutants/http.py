@@ -98,6 +98,7 @@ FAULTS = [
     ("an access line of a client that left has no tokens", "http/exchange_request.c", "exchange_request_orphan", "request_facts_get(request, &x->facts);", "", "e2e:test_access_lines_of_clients_that_leave"),
     ("an orphan whose end was there stays counted", "http/exchange_request.c", "exchange_request_orphan", "if (!events_drop(port, request))", "events_drop(port, request);", "test_exchange"),
     ("a blank line in front hides the head", "http/framing.c", "framing_fault", "line_take(&text); // the", "// the", "test_framing"),
+    ("of several lengths the last two are compared", "http/framing.c", "line_read", "out->lengths_differ || (out->lengths > 0 && !text_equal(out->length, value));", "out->lengths > 0 && !text_equal(out->length, value);", "test_framing"),
     ("a folded header is taken", "http/framing.c", "framing_fault", "if (head.folded)", "if (false)", "test_framing"),
     ("a host may be anything", "http/framing.c", "line_read", "!host_is_valid(value)", "false", "test_framing"),
     ("two hosts are taken", "http/framing.c", "framing_fault", "head.hosts > 1 ||", "", "test_framing"),

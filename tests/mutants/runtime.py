@@ -55,6 +55,7 @@ FAULTS = [
     ("logits run into the sampled values", "runtime/model/layout.c", "activations", "buffer[BUFFER_VALUES] = place(&at, rows * facts->output_width, sizeof(float));", "buffer[BUFFER_VALUES] = at;", "test_model_plan"),
     ("penalty rows are half as long", "runtime/model/layout.c", "state", "limits->penalty_rows * limits->vocab, sizeof(uint16_t)", "limits->penalty_rows * limits->vocab, 1", "test_model_plan"),
     ("a mapping that was closed stays in the list", "runtime/model/mapping.c", "list_take", "m->next = mapping->next;", "m = mapping->next;", "test_safetensors"),
+    ("the file of a mapping stays open", "runtime/model/mapping.c", "mapping_close", "if (mapping->fd >= 0) close(mapping->fd);", "", "test_safetensors"),
     ("a bus error of others is ours", "runtime/model/mapping.c", "on_bus_error", "if (!m) {", "if (!m && !first) {", "test_safetensors"),
     ("a decode step takes the largest graph", "runtime/model/model.c", "graph_for", "m->graphs[i].rows >= batch->row_count", "m->graphs[i].rows > batch->row_count", "test_model"),
     ("every piece of the rotary table begins at position 0", "runtime/model/open.c", "rope_upload", "span.first = first;", "span.first = 0;", "test_model"),

@@ -3,6 +3,7 @@
 // text of the request. Real templates are in test_chat_assets.c.
 #include "base/arena.h"
 #include "runtime/text/chat.h"
+#include "runtime/text/prompt.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -138,6 +139,7 @@ static void test_filters_and_methods(void **state)
         {"{{ '<a>' | e }}{{ ('<' | safe) + '<' }}{{ '<' ~ '>' }}", "&lt;a&gt;<&lt;<>"},
         {"{{ 'x' | default('y') }}{{ '' | default('y', true) }}{{ nope | d('z') }}", "xyz"},
         {"{{ strftime_now('%d %b %Y %H:%M, %A') }}", "10 Jul 2025 12:00, Thursday"},
+        {"{{ strftime_now('%-H:%-M, %-m') }}", "12:0, 7"},
         {"{{ [1, 1.0, 'A', 'a', true] | unique | list }}", "[1, 'A']"},
         {"{{ 'banana'.find('na', 3) }}{{ 'banana'.rfind('n', 1, 4) }}{{ 'éa'.index('a', 1) }}",
          "421"},
@@ -299,6 +301,38 @@ static void test_questions(void **state)
     chat_template_close(chat);
 }
 
+// A name of a special token that the tokenizer lacks is no way for a request to write one.
+static void test_trusted_names_are_the_tokenizer_s(void **state)
+{
+    (void)state;
+    static const char json[] =
+        "{\"added_tokens\":[{\"id\":1,\"content\":\"<s>\",\"special\":true,"
+        "\"normalized\":false}],\"model\":{\"vocab\":{\"a\":0},\"merges\":[]}}";
+    static const char *const configs[] = {"{}", "{\"bos_token\":\"<s>\"}"};
+    for (uint32_t i = 0; i < 2; i++) {
+        struct tokenizer *tokenizer = NULL;
+        struct chat_template *chat = NULL;
+        struct arena *arena = arena_create(0, 0);
+        int32_t *tokens = NULL;
+        uint32_t count = 0;
+        assert_int_equal(
+            tokenizer_open_memory(&tokenizer, text_of(json), text_of(configs[i]), NULL), STATUS_OK);
+        assert_int_equal(
+            chat_template_open(&chat, text_of("{{ bos_token }}{{ eos_token }}a"), NULL), STATUS_OK);
+        json_t *variables = json_pack("{s:s, s:s}", "bos_token", "<s><s>", "eos_token", "<s>");
+        const struct prompt_args args = {
+            .chat = chat, .tokenizer = tokenizer, .variables = variables, .arena = arena};
+        assert_int_equal(prompt_tokens(&args, &tokens, &count, NULL), STATUS_OK);
+        assert_int_equal(count, i + 1); // the tokenizer's own bos_token, if it has one, and "a"
+        assert_int_equal(tokens[0], i == 0 ? 0 : 1);
+        assert_int_equal(tokens[count - 1], 0);
+        json_decref(variables);
+        arena_destroy(arena);
+        chat_template_close(chat);
+        tokenizer_close(tokenizer);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -309,6 +343,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_limits, setup, teardown),
         cmocka_unit_test_setup_teardown(test_origins, setup, teardown),
         cmocka_unit_test(test_questions),
+        cmocka_unit_test(test_trusted_names_are_the_tokenizer_s),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

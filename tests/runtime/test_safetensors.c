@@ -6,6 +6,7 @@
 #include "runtime/model/safetensors.h"
 #include "tests/runtime/golden.h"
 
+#include <fcntl.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -329,7 +330,11 @@ static void test_shards_are_plain_names(void **state)
         assert_memory_equal(&first[i], each[i]->map, 4);
     }
     assert_int_not_equal(a->fd, b->fd);
+    int first_fd = a->fd, second_fd = b->fd;
+    assert_true(fcntl(first_fd, F_GETFD) >= 0 && fcntl(second_fd, F_GETFD) >= 0);
     tensors_close(set);
+    assert_int_equal(fcntl(first_fd, F_GETFD), -1);
+    assert_int_equal(fcntl(second_fd, F_GETFD), -1);
     tensors_close(NULL);
     folder_remove(folder);
 }

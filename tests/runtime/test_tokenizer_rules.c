@@ -564,6 +564,12 @@ static void test_small_models_are_the_reference_s(void **state)
          "\"merges\":[\"a b/\"],\"continuing_subword_prefix\":\"#\","
          "\"end_of_word_suffix\":\"/\"}}",
          {{"a b", "3 5"}}},
+        {"Metaspace first",
+         "{\"added_tokens\":[{\"id\":3,\"content\":\"<s>\",\"special\":true,"
+         "\"normalized\":false}],\"pre_tokenizer\":{\"type\":\"Metaspace\","
+         "\"replacement\":\"▁\",\"prepend_scheme\":\"first\"},\"model\":{\"type\":\"BPE\","
+         "\"vocab\":{\"a\":0,\"b\":1,\"▁\":2},\"merges\":[]}}",
+         {{"a<s>b", "2 0 3 1"}, {"<s>b", "3 1"}, {"a b", "2 0 2 1"}}},
         {"WordLevel",
          "{\"pre_tokenizer\":{\"type\":\"WhitespaceSplit\"},\"model\":{\"type\":\"WordLevel\","
          "\"unk_token\":\"?\",\"vocab\":{\"?\":0,\"a\":1,\"ab\":2}}}",
