@@ -102,7 +102,6 @@ FAULTS = [
     ("a debt outlives its place in the order", "scheduler/sequence.c", "order_drop", "budget_owe(&engine->plan.budget, &plan_entry(engine, s)->debt, 0);", ""),
     ("blocks of a started prompt are lent", "scheduler/budget.h", "budget_owe", "budget->owed += count - *debt;", ""),
     ("a block begun before is not announced", "scheduler/share.c", "share_announce", "from / blocks->tokens; (i", "(from + blocks->tokens - 1) / blocks->tokens; (i"),
-    ("a refusal by bytes keeps its tokens", "scheduler/port.c", "counters_raise", "counter_lower(&counters->tokens, tokens);", ""),
     ("a refused request is counted for a moment", "scheduler/port.c", "counters_raise", "!counter_fits(&counters->tokens, tokens, limits->tokens) ||", ""),
     ("encoder input cut", "scheduler/plan.c", "chunk_choose", "return q_len == left ? q_len : 0;", "return q_len;"),
     ("waiting for a block holds others up", "scheduler/plan.c", "plan_prefill", "if (share == SHARE_COMPUTING)", "if (share == SHARE_COMPUTING && (plan->budget.blocked = true))"),
