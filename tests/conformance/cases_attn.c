@@ -45,6 +45,8 @@ static struct scene scene_make(struct trial *t, const struct attn_shape *shape, 
     struct step_row *row = step_section(s.step, layout.rows);
     for (uint32_t i = 0; i < s.rows; i++) {
         uint32_t kv_len = trial_range(t, 1, longest);
+        if (i == 0 && longest > 2 * ATTN_PART_TOKENS)
+            kv_len = longest; // three parts
         uint32_t q_len = kv_len;
         if (shape->paged)
             q_len = trial_below(t, 2) || kv_len == 1 ? 1 : trial_range(t, 1, kv_len);
@@ -91,6 +93,29 @@ static void cache_fill(struct trial *t, const struct scene *s)
     }
 }
 
+// Doubles the keys of the first row's second part, so that its scores are greater than those of the
+// part before and of the part after.
+static void second_part_raise(const struct scene *s)
+{
+    const struct step_row *row = step_section(s->step, s->step->layout.rows);
+    const uint32_t *table = s->table + (size_t)row->slot * s->blocks_max;
+    for (uint32_t at = ATTN_PART_TOKENS; at < 2 * ATTN_PART_TOKENS; at++)
+        for (uint32_t head = 0; head < s->shape.kv_heads; head++) {
+            char *key = s->cache + (size_t)table[at >> s->block_shift] * TABLE_UNIT_BYTES +
+                        s->layer_bytes + head * s->head_bytes +
+                        (at & ((1u << s->block_shift) - 1)) * s->token_bytes;
+            for (uint32_t d = 0; d < s->shape.dim; d++) {
+                uint16_t *half = (uint16_t *)(void *)key + d;
+                if (s->kv == DTYPE_F32)
+                    ((float *)(void *)key)[d] *= 2;
+                else if (s->kv == DTYPE_BF16)
+                    *half = f32_to_bf16(2 * bf16_to_f32(*half));
+                else
+                    *half = f32_to_f16(2 * f16_to_f32(*half));
+            }
+        }
+}
+
 static double attn_bound(const struct trial *t, enum dtype act, enum dtype kv)
 {
     if (act != DTYPE_F32)
@@ -128,6 +153,8 @@ static void attn_case(struct trial *t, enum dtype act, enum dtype kv, uint64_t i
     float *qkv = trial_floats(t, s.tokens * width, act, 1);
     if (shape.paged)
         cache_fill(t, &s);
+    if (shape.paged && i % 10 == 1)
+        second_part_raise(&s);
     struct attn_args args = {
         .act = DTYPE_F32,
         .kv = kv,

@@ -3,6 +3,7 @@
 FAULTS = [
     ("tiles of long chunks wrap", "kernels/attn_plan.c", "item_add", ".tile = tile,", ".tile = (uint16_t)tile,", "test_attn_plan"),
     ("a narrow row's parts begin with the window of its last query", "kernels/attn_plan.c", "tile_parts", "row->kv_len > row->q_len ? row->kv_len - row->q_len : 0", "row->kv_len > 0 ? row->kv_len - 1 : 0", "test_attn_plan"),
+    ("AMX forgets the maximum of a merged part", "kernels/cpu/attn_amx.c", "tile_merge", "tile->top_sum[i] = both[i];", "", "conformance_tiles attn"),
     ("attention over few queries reads keys past the last one", "kernels/cpu/attn_few.inc", "attn_few_run", "few_keys(&few, at, left < ATTN_TILE_KEYS ? left : ATTN_TILE_KEYS)", "few_keys(&few, at, ATTN_TILE_KEYS)", "test_cpu_edges"),
     ("a NaN in a group of bytes is rounded away", "kernels/cpu/bytes.h", "byte_scale", "top / 127.0f + poison", "top / 127.0f + 0 * top", "test_cpu_weight"),
     ("a tiny scale has an infinite inverse", "kernels/cpu/bytes.h", "byte_inverse", "scale >= 0x1p-120f", "scale > 0", "test_cpu_weight"),
