@@ -50,6 +50,7 @@ MUTANTS = [
     ("product file: a damaged record is believed", C + "blas_cache.c", "file_read", "record.sum != record_sum(&record) ||", "", BLAS),
     ("product file: another card's choices are believed", C + "blas_cache.c", "file_read", "else if (memcmp(&head, &want, sizeof head) != 0)", "else if (head.record_bytes != want.record_bytes)", BLAS),
     ("product file: not made anew", C + "blas_cache.c", "tuned_read", "device->options.note(line); file_write(blas);", "device->options.note(line);", BLAS),
+    ("products: of two weights of an arena given back one stays known", C + "blas_tune.c", "blas_weight_gone", "device->known[i--] =", "device->known[i] =", BLAS),
     ("products: a candidate that does not run is taken", C + "blas_tune.c", "candidates_of", "out[i].state == CUBLAS_STATUS_SUCCESS &&", "", BLAS),
     ("device: \"not ready\" stays the last error", C + "device.c", "stream_wait", "if (code == cudaErrorNotReady) { error_forget();", "if (code == cudaErrorNotReady) {", DEVICE),
     ("device: a refused allocation stays the last error", C + "device.c", "memory_take", "error_forget(); *out = NULL; return error_set(err, STATUS_NO_MEMORY, \"%zu bytes of device", "*out = NULL; return error_set(err, STATUS_NO_MEMORY, \"%zu bytes of device", DEVICE),

@@ -363,6 +363,39 @@ static void test_weights_that_went(void **state)
     assert_int_equal(unlink(path), 0);
 }
 
+// The same for a model's weights, which lie in one arena and are given back together.
+static void test_an_arena_that_went(void **state)
+{
+    (void)state;
+    enum { IN_ARENA = 5 };
+    struct world w;
+    configure(4, 2, 0);
+    world_open(&w);
+    size_t each = w.weight[0].bytes;
+    void *arena;
+    assert_int_equal(w.api->memory_take(w.device, &arena, IN_ARENA * each, NULL), STATUS_OK);
+    for (uint32_t i = 0; i < IN_ARENA; i++) {
+        struct weight weight = w.weight[0];
+        weight.data = (char *)arena + i * each;
+        struct weight_source source = {
+            .fd = -1, .rows = N, .cols = K, .seed = i, .deviation = 1.0f};
+        assert_int_equal(w.api->weight_put(w.device, &weight, 0, &source, NULL), STATUS_OK);
+        assert_int_equal(w.api->weight_finish(w.device, &weight, NULL), STATUS_OK);
+    }
+    w.api->memory_give(w.device, arena, IN_ARENA * each);
+    for (uint32_t i = 1; i < LAYERS; i++) {
+        w.api->memory_give(w.device, w.weight[i].data, w.weight[i].bytes);
+        w.weight[i].data = NULL;
+    }
+    struct simt_counts counts = run(&w, 9);
+    assert_true(counts.blas_calls > 4 * 3);
+    assert_true(counts.blas_weights <= 1); // the first call's counts as a change
+    world_close(&w);
+    char path[300];
+    cache_path(path);
+    assert_int_equal(unlink(path), 0);
+}
+
 // An algorithm for 256-byte alignment must not meet a pointer of less.
 static void test_alignment(void **state)
 {
@@ -438,7 +471,7 @@ int main(void)
         cmocka_unit_test(test_damaged_file),      cmocka_unit_test(test_while_recording),
         cmocka_unit_test(test_many_writers),      cmocka_unit_test(test_alignment),
         cmocka_unit_test(test_own_bias),          cmocka_unit_test(test_no_algorithm),
-        cmocka_unit_test(test_weights_that_went),
+        cmocka_unit_test(test_weights_that_went), cmocka_unit_test(test_an_arena_that_went),
     };
     int failed = cmocka_run_group_tests_name("products", tests, NULL, NULL);
     (void)rmdir(folder);
