@@ -360,14 +360,16 @@ def test_reload_certificate():
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         certificate(folder, "first")
-        server = TlsServer(EMBED, "--ssl-certfile", folder / "cert", "--ssl-keyfile", folder / "key")
+        (folder / "keys").write_text("one\n")  # both files are read again at a signal
+        server = TlsServer(EMBED, "--ssl-certfile", folder / "cert", "--ssl-keyfile", folder / "key",
+                           "--api-key-file", folder / "keys")
         try:
             first = server.certificate()
             waiting = socket.create_connection(("127.0.0.1", server.port))  # no handshake yet
             with server.connect() as open_one:
                 assert server.get(open_one) == 200
                 certificate(folder, "second")
-                reload(server, "info reload: the certificate of")
+                reload(server, "info reload: the key list of", "info reload: the certificate of")
                 second = server.certificate()
                 assert second != first
                 assert server.get(open_one) == 200

@@ -280,6 +280,29 @@ static void test_logprobs_are_held_back(void **state)
         strstr(fake.sent, "{\"content\":\"a\"},\"logprobs\":{\"content\":[{\"token\":\"a\""));
 }
 
+// An entry that is held back keeps all of its alternatives.
+static void test_alternatives_are_held_back(void **state)
+{
+    static const struct token_top others[] = {{'x', -0.25f}, {'Y', -3.5f}, {'Z', -4.5f}};
+    (void)state;
+    fake_request(PATH, "{" HI ",\"stream\":true,\"logprobs\":true,\"top_logprobs\":3,"
+                       "\"stop\":\"xyz\"}");
+    fake_token('a');
+    fake_logprob(-0.125f, tops, 3);
+    fake_token('x');
+    fake_logprob(-0.25f, others, 3);
+    fake_ready();
+    assert_string_equal(told_of(0).token, "a");
+    fake_text("b");
+    fake_ready();
+    assert_string_equal(told_of(0).token, "axb");
+    assert_non_null(strstr(fake.sent,
+                           "{\"token\":\"x\",\"logprob\":-0.25,\"bytes\":[120],\"top_logprobs\":["
+                           "{\"token\":\"x\",\"logprob\":-0.25,\"bytes\":[120]},"
+                           "{\"token\":\"Y\",\"logprob\":-3.5,\"bytes\":[89]},"
+                           "{\"token\":\"Z\",\"logprob\":-4.5,\"bytes\":[90]}]}"));
+}
+
 // The joined bytes of all entries are the text, however it was drained; special tokens have none.
 static void test_logprobs_are_the_text(void **state)
 {
@@ -412,6 +435,7 @@ int main(void)
         TEST(test_logprobs_whole),
         TEST(test_logprobs_of_nothing),
         TEST(test_logprobs_are_held_back),
+        TEST(test_alternatives_are_held_back),
         TEST(test_logprobs_are_the_text),
         TEST(test_logprobs_make_small_chunks),
         TEST(test_the_stop_string_in_the_output),

@@ -278,6 +278,9 @@ static void test_tool_history(void **state)
         "", "[user]u[assistant]c(f {\"a\":1})[tool]Error: p\nq" END_PROMPT, NULL);
     expect_prompt(TURN("{\"type\":\"tool_result\",\"tool_use_id\":\"t1\"}"), "",
                   "[user]u[assistant]c(f {\"a\":1})[tool]" END_PROMPT, NULL);
+    expect_prompt("[" USER "," BLOCKS("assistant", USE) "," BLOCKS("user", RESULT) "," BLOCKS(
+                      "assistant", TEXT("d")) "," USER "]",
+                  "", "[user]u[assistant](f {\"a\":1})[tool]r[assistant]d[user]u" END_PROMPT, NULL);
     expect_prompt(TURN(TEXT("x")), "", NULL, "t1"); // no result
     expect_prompt(TURN(RESULT "," RESULT), "", NULL, "twice");
     expect_prompt("[" BLOCKS("user", RESULT) "]", "", NULL, "messages.0.content.0.tool_use_id");

@@ -58,6 +58,7 @@ FAULTS = [
     ("the file of a mapping stays open", "runtime/model/mapping.c", "mapping_close", "if (mapping->fd >= 0) close(mapping->fd);", "", "test_safetensors"),
     ("a bus error of others is ours", "runtime/model/mapping.c", "on_bus_error", "if (!m) {", "if (!m && !first) {", "test_safetensors"),
     ("a decode step takes the largest graph", "runtime/model/model.c", "graph_for", "m->graphs[i].rows >= batch->row_count", "m->graphs[i].rows > batch->row_count", "test_model"),
+    ("masks lack the last word", "runtime/model/model.c", "masks_copy", "((m->facts.vocab + 31) / 32)", "(m->facts.vocab / 32)", "test_model"),
     ("every piece of the rotary table begins at position 0", "runtime/model/open.c", "rope_upload", "span.first = first;", "span.first = 0;", "test_model"),
     ("one byte less than a sequence needs is taken", "runtime/model/open.c", "kv_check", "kv_bytes >= plan->kv_bytes_min", "kv_bytes + 1 >= plan->kv_bytes_min", "test_model_plan"),
     ("results of a step lie before the host's memory", "runtime/model/open.c", "places_set", "host + at->results", "host - at->results", "test_model_plan"),

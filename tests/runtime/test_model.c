@@ -572,6 +572,41 @@ static void test_masks_bind_their_rows(void **state)
     folder_remove(folder);
 }
 
+// The last word of a mask counts, too, where the vocabulary does not fill it.
+static void test_masks_have_their_last_word(void **state)
+{
+    (void)state;
+    enum { WORDS = 4, LAST = 99 };
+    char folder[64];
+    json_t *golden = golden_read("llama");
+    json_object_set_new(json_object_get(golden, "config"), "vocab_size", json_integer(LAST + 1));
+    folder_make(folder);
+    file_write_json(folder, "config.json", json_object_get(golden, "config"));
+    json_decref(golden);
+    struct model_options options = rig_options();
+    options.load_dummy = true;
+    struct rig rig;
+    struct error err;
+    rig_open(&rig, folder, &options);
+    int32_t prompts[ROWS][PROMPT_MAX];
+    prompts_make(prompts);
+    uint32_t masks[ROWS][WORDS] = {{0}};
+    rig_begin(&rig);
+    for (uint32_t r = 0; r < ROWS; r++) {
+        struct rig_sequence s = {r, prompts[r], 6, 0, STEP_NO_TYPE};
+        rig_prefill(&rig, &s, 6, WANT_TOKEN);
+        batch_rows(rig.batch)[r].mask = r;
+        masks[r][WORDS - 1] = 1u << (LAST - r % 4) % 32;
+    }
+    assert_int_equal(model_launch(rig.model, rig.batch, &err), STATUS_OK);
+    assert_int_equal(model_sample(rig.model, &masks[0][0], ROWS, &err), STATUS_OK);
+    struct model_output out = rig_collect(&rig);
+    for (uint32_t r = 0; r < ROWS; r++)
+        assert_int_equal(out.results[r].token, LAST - r % 4);
+    rig_close(&rig);
+    folder_remove(folder);
+}
+
 // 300 texts packed into one step: each vector has the bits of its text alone.
 static void test_encoder_rows_do_not_see_each_other(void **state)
 {
@@ -707,6 +742,7 @@ int main(void)
         cmocka_unit_test(test_an_op_that_fails_is_the_last_of_its_step),
         cmocka_unit_test(test_a_refused_op_says_why),
         cmocka_unit_test(test_masks_bind_their_rows),
+        cmocka_unit_test(test_masks_have_their_last_word),
         cmocka_unit_test(test_encoder_rows_do_not_see_each_other),
         cmocka_unit_test(test_old_norm_names_are_known),
         cmocka_unit_test(test_batch_sections_do_not_overlap),
