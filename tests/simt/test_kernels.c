@@ -276,6 +276,28 @@ static void test_staging(void **state)
     api->stream_close(stream);
 }
 
+// Rows of which the staging buffer holds one: each of three pieces goes to its own row.
+static void test_three_pieces(void **state)
+{
+    (void)state;
+    enum { ROWS = 3, DEPTH = (1 << 19) + 32, COUNT = ROWS * DEPTH }; // a little over 2 MiB a row
+    float *w = malloc(COUNT * sizeof *w);
+    assert_non_null(w);
+    for (uint32_t i = 0; i < COUNT; i++)
+        w[i] = (float)i;
+    struct weight weight =
+        weight_make(&(struct weight_shape){WEIGHT_PRODUCT, DTYPE_F32, ROWS, DEPTH}, w, DTYPE_F32);
+    struct stream *stream = product_stream();
+    float *got = host_take(COUNT * sizeof *got);
+    assert_int_equal(api->copy_out(stream, got, weight.data, COUNT * sizeof *got), STATUS_OK);
+    wait_for(stream);
+    assert_memory_equal(got, w, COUNT * sizeof *got);
+    api->host_give(device, got, COUNT * sizeof *got);
+    api->stream_close(stream);
+    give(weight.data);
+    free(w);
+}
+
 static uint32_t notes;
 static void note(const char *line)
 {
@@ -698,9 +720,13 @@ int main(int argc, char **argv)
 {
     small = argc > 1 && strcmp(argv[1], "small") == 0;
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_products),       cmocka_unit_test(test_staging),
-        cmocka_unit_test(test_direct_refused), cmocka_unit_test(test_attention),
-        cmocka_unit_test(test_both_bodies),    cmocka_unit_test(test_grid_after_recording),
+        cmocka_unit_test(test_products),
+        cmocka_unit_test(test_staging),
+        cmocka_unit_test(test_three_pieces),
+        cmocka_unit_test(test_direct_refused),
+        cmocka_unit_test(test_attention),
+        cmocka_unit_test(test_both_bodies),
+        cmocka_unit_test(test_grid_after_recording),
         cmocka_unit_test(test_counts),
     };
     return cmocka_run_group_tests_name("kernels", tests, setup, teardown);
