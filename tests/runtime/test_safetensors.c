@@ -346,7 +346,7 @@ static void test_the_cut_file_of_several_is_named(void **state)
     char folder[64], said[1024] = "";
     folder_make(folder);
     for (int i = 0; i < 3; i++) {
-        char name[32], tensor[8];
+        char name[32], tensor[16];
         struct tensor_file file;
         snprintf(name, sizeof name, "part-%d", i);
         snprintf(tensor, sizeof tensor, "t%d", i);
@@ -362,7 +362,7 @@ static void test_the_cut_file_of_several_is_named(void **state)
         pid_t child = fork();
         if (child == 0) {
             struct tensors *other, *set;
-            char path[128], name[8];
+            char path[128], name[16];
             dup2(ends[1], STDERR_FILENO);
             snprintf(path, sizeof path, "%s/part-%d", folder, cut);
             snprintf(name, sizeof name, "t%d", cut);
