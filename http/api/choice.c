@@ -1,6 +1,7 @@
 // Choices: see choice.h.
 #include "http/api/choice.h"
 
+#include "base/number.h"
 #include "http/api/call.h"
 
 #include <string.h>
@@ -60,11 +61,17 @@ static uint64_t characters(struct text t)
     return count;
 }
 
-static void text_take(struct choice *c, const struct choice_options *o, struct text piece)
+// A call that does not complete gives up to REPLY_HELD_MAX bytes at once; the scan takes piece_max.
+static void text_take(struct choice *c, const struct choice_options *o, struct text text)
 {
-    if (c->output_tokens > o->stops_from)
-        piece = stop_scan_push(&c->scan, piece, c->output_tokens);
-    text_append(c, o, piece);
+    if (c->output_tokens <= o->stops_from) {
+        text_append(c, o, text);
+        return;
+    }
+    for (size_t at = 0; at < text.bytes && !c->scan.found; at += o->piece_max) {
+        struct text piece = text_span(text.at + at, smaller(text.bytes - at, (size_t)o->piece_max));
+        text_append(c, o, stop_scan_push(&c->scan, piece, c->output_tokens));
+    }
 }
 
 static void events_take(struct choice *c, const struct choice_options *o,

@@ -236,6 +236,33 @@ static void test_the_first_call_ends_an_answer_that_may_have_one(void **state)
     json_decref(whole);
 }
 
+// What was held back for a call comes at once, and is more than the scan for stop strings takes.
+static void test_a_long_call_that_breaks_is_scanned_for_stop_strings(void **state)
+{
+    static const int lengths[] = {1, 15, 16, 17, 255, 256, 600, 4000};
+    (void)state;
+    for (size_t i = 0; i < 2 * sizeof lengths / sizeof *lengths; i++) {
+        char text[5000], wanted[5000];
+        const char *finish;
+        bool stops = i % 2;
+        int bytes = snprintf(text, sizeof text, "<tool_call>{\"note\": \"%0*d%s", lengths[i / 2], 0,
+                             stops ? "###more" : "");
+        snprintf(wanted, sizeof wanted, "%.*s%s", stops ? bytes - 7 : bytes, text,
+                 stops ? "" : " ");
+        if (i > 0) {
+            fake_end();
+            fake_begin(MODEL_GENERATOR);
+            fake_dialect("hermes", "think");
+        }
+        fake_request(PATH, "{" HI "," TOOLS ",\"stop\":\"###\"}");
+        answer(text, FINISH_LENGTH);
+        json_t *whole = fake_json(), *message = message_of(whole, &finish);
+        assert_string_equal(json_string_value(json_object_get(message, "content")), wanted);
+        assert_string_equal(finish, stops ? "stop" : "length");
+        json_decref(whole);
+    }
+}
+
 static void test_stop_strings_are_looked_for_in_visible_text_only(void **state)
 {
     (void)state;
@@ -418,6 +445,7 @@ int main(void)
         TEST(test_a_call_that_is_cut_ends_by_length),
         TEST(test_a_stream_says_the_same),
         TEST(test_the_first_call_ends_an_answer_that_may_have_one),
+        TEST(test_a_long_call_that_breaks_is_scanned_for_stop_strings),
         TEST(test_stop_strings_are_looked_for_in_visible_text_only),
         TEST(test_tools_that_may_not_be_called_are_not_rendered),
         TEST(test_the_prompt_may_open_the_reasoning),

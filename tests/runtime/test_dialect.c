@@ -282,6 +282,8 @@ static const struct row {
      "call(0 g)args({\"5)])end(0 0)over"},
     {"lfm2", "none", 0, "<|tool_call_start|>[g(a=b)]<|tool_call_end|>ok",
      "call(0 g)args({\"a\":b)])end(0 0)text(ok)over"},
+    {"lfm2", "none", 0, "<|tool_call_start|>[g(a=é)]<|tool_call_end|>ok",
+     "call(0 g)args({\"a\":é)])end(0 0)text(ok)over"},
     {"llama-pythonic", "none", 0, "[f(n=1), g(a='x')]",
      "call(0 f)args({\"n\":1})end(0 1)call(1 g)args({\"a\":\"x\"})end(1 1)over"},
     {"llama-pythonic", "none", 0, "[see (1)]", "text([see (1)])over"},

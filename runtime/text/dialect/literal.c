@@ -137,9 +137,9 @@ static bool value_begin(struct reply *r, unsigned symbol, bool first)
     if (list)
         member_begin(r);
     r->literal = LITERAL_WORD;
+    r->word_bytes = symbol < 0x80 && symbol > ' ';
     r->word[0] = (char)symbol;
-    r->word_bytes = 1;
-    return symbol < 0x80 && symbol > ' ';
+    return r->word_bytes > 0;
 }
 
 static bool after(struct reply *r, unsigned symbol)
