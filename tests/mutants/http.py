@@ -17,7 +17,7 @@ FAULTS = [
     ("a token's entry is shown before its text", "http/api/choice.c", "token_take", "entry.end = c->made + bytes + (c->detok.held_bytes > 0);", "entry.end = c->made;", "test_api_choices"),
     ("special tokens have log probabilities", "http/api/choice.c", "has_entry", "(o->special_shown || !tokenizer_is_special(o->tokenizer, token))", "true", "test_api_choices"),
     ("a stop id is text", "http/api/choice.c", "choice_take", "event->finish != FINISH_STOP || o->stops.included", "true", "test_api_choices"),
-    ("stop strings count before min_tokens", "http/api/choice.c", "text_take", "c->output_tokens > o->stops_from", "true", "test_api_choices"),
+    ("stop strings count before min_tokens", "http/api/choice.c", "text_take", "c->output_tokens <= o->stops_from", "false", "test_api_choices"),
     ("choices of a later prompt echo the first", "http/api/completions.c", "echo_of", "g->echoes[choice / g->submit.choice_count]", "g->echoes[0]", "test_api_completions"),
     ("a prompt may fill the window", "http/api/completions.c", "completions_read", "model->facts->max_model_len - 1", "model->facts->max_model_len", "test_api_completions"),
     ("n and prompts together are not bounded", "http/api/completions.c", "completions_read", "model->choices_max / g->submit.choice_count", "model->choices_max", "test_api_decoding"),
