@@ -266,7 +266,7 @@ static void sample_run(const struct words *w, const struct sample *s, struct tim
         compiles->at[compiles->count++] = now_s() - before;
     }
     uint32_t first = cold->count;
-    struct mask_cache *c = mask_cache_create(g, w->v, 0);
+    struct mask_cache *c = mask_cache_create(g, w->v, NULL);
     for (int pass = 0; pass < 2; pass++)
         for (int d = 0; d < 4 && s->documents[d]; d++)
             follow(w, c, text_of(s->documents[d]), pass == 0 ? cold : warm);

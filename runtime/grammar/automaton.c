@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ITEM_WORDS = 4, SLOTS_FIRST = 1024 };
+enum { ITEM_WORDS = 4, SLOTS_FIRST = 1024, WORK_ITEM = 8, WORK_MEMBER = 16 };
 #define TOO_DEEP ((uint32_t)ITEM_TOO_DEEP)
 #define NO_ITEM (INTERN_NONE - 1) // the table is full; not TOO_DEEP
 
@@ -28,7 +28,7 @@ static void automaton_begin(struct automaton *a)
 
 void automaton_open(struct automaton *a, const struct grammar *g, size_t bytes)
 {
-    *a = (struct automaton){.g = g, .items = {.words = ITEM_WORDS}};
+    *a = (struct automaton){.g = g, .items = {.words = ITEM_WORDS}, .work_max = UINT64_MAX};
     size_t row = g->class_count * sizeof *a->next;
     uint32_t items = (uint32_t)(bytes / 5 / (sizeof(struct item) + sizeof *a->info + 16));
     a->state_capacity = (uint32_t)(bytes / 5 * 2 / (row + sizeof *a->states + 16));
@@ -43,7 +43,7 @@ void automaton_open(struct automaton *a, const struct grammar *g, size_t bytes)
     a->items.at = pages_take(&a->pages, items, sizeof(struct item));
     a->items.slots = pages_take(&a->pages, a->items.slot_max, sizeof *a->items.slots);
     a->info = pages_take(&a->pages, items, sizeof *a->info);
-    a->work = pages_take(&a->pages, items, sizeof *a->work);
+    a->list = pages_take(&a->pages, items, sizeof *a->list);
     a->pairs = pages_take(&a->pages, a->pair_capacity, sizeof *a->pairs);
     a->members = pages_take(&a->pages, a->member_capacity, sizeof *a->members);
     a->states = pages_take(&a->pages, a->state_capacity, sizeof *a->states);
@@ -66,6 +66,14 @@ size_t automaton_used(const struct automaton *a)
            a->pair_count * sizeof *a->pairs + a->member_count * sizeof *a->members +
            a->state_count * (sizeof *a->states + a->g->class_count * sizeof *a->next) +
            (a->slot_count + a->items.slot_count) * sizeof *a->slots;
+}
+
+// Counts work; false: there was too much.
+static bool spend(struct automaton *a, uint64_t work)
+{
+    a->work += work;
+    a->over = a->over || a->work > a->work_max;
+    return !a->over;
 }
 
 static uint32_t item_put(struct automaton *a, uint32_t expr, uint32_t low, uint32_t high,
@@ -113,7 +121,7 @@ static bool work_add(struct automaton *a, uint32_t *count, uint32_t item)
     if (item == TOO_DEEP || a->info[item].stamp == a->stamp)
         return true;
     a->info[item].stamp = a->stamp;
-    a->work[(*count)++] = item;
+    a->list[(*count)++] = item;
     return true;
 }
 
@@ -174,7 +182,7 @@ static bool item_expand(struct automaton *a, uint32_t item)
     a->stamp++;
     work_add(a, &count, item);
     while (count > 0)
-        if (!work_one(a, &count, a->work[--count], &ends)) {
+        if (!spend(a, WORK_ITEM) || !work_one(a, &count, a->list[--count], &ends)) {
             a->pair_count = first;
             return false;
         }
@@ -240,6 +248,13 @@ static int compare_numbers(const void *x, const void *y)
     return (p > q) - (p < q);
 }
 
+// More ways at once than are followed.
+static uint32_t too_many(struct automaton *a)
+{
+    a->over = true;
+    return NO_ITEM;
+}
+
 // One item for what follows equal heads; unions among it are taken apart.
 static uint32_t heads_union(struct automaton *a, const uint32_t *items, uint32_t count)
 {
@@ -250,11 +265,11 @@ static uint32_t heads_union(struct automaton *a, const uint32_t *items, uint32_t
         for (; next != ITEM_END && item_of(a, next)->expr == ITEM_UNION;
              next = item_of(a, next)->next) {
             if (tails == STATE_MEMBERS_MAX)
-                return TOO_DEEP;
+                return too_many(a);
             a->tails[tails++] = item_of(a, next)->low;
         }
         if (tails == STATE_MEMBERS_MAX)
-            return TOO_DEEP;
+            return too_many(a);
         a->tails[tails++] = next;
     }
     qsort(a->tails, tails, sizeof *a->tails, compare_numbers);
@@ -283,8 +298,7 @@ static uint32_t members_unite(struct automaton *a, uint32_t *items, uint32_t cou
         uint32_t united = end == i + 1 ? items[i] : heads_union(a, items + i, end - i);
         if (united == NO_ITEM)
             return UINT32_MAX;
-        if (united != TOO_DEEP)
-            items[kept++] = united;
+        items[kept++] = united;
     }
     return kept;
 }
@@ -308,18 +322,9 @@ static void state_slots_double(struct automaton *a)
         *state_slot(a, a->members + a->states[s].first, a->states[s].count) = s;
 }
 
-// The state with these members.
-static uint32_t state_put(struct automaton *a, uint32_t *items, uint32_t count)
+// The state with these members, which are merged and in order.
+static uint32_t state_intern(struct automaton *a, const uint32_t *items, uint32_t count)
 {
-    if (count == 0)
-        return STATE_DEAD;
-    if (count > 1)
-        qsort_r(items, count, sizeof *items, compare_items, a);
-    count = count > 1 ? members_merge(a, items, count) : count;
-    if (count != UINT32_MAX && count > STATE_MEMBERS_MANY)
-        count = members_unite(a, items, count);
-    if (count == UINT32_MAX)
-        return STATE_NO_ROOM;
     uint32_t *slot = state_slot(a, items, count);
     if (*slot != 0)
         return *slot;
@@ -333,6 +338,21 @@ static uint32_t state_put(struct automaton *a, uint32_t *items, uint32_t count)
     if (a->slot_count < a->slot_max && 2 * a->state_count > a->slot_count)
         state_slots_double(a);
     return number;
+}
+
+// The state with these members.
+static uint32_t state_put(struct automaton *a, uint32_t *items, uint32_t count)
+{
+    if (count == 0)
+        return STATE_DEAD;
+    if (!spend(a, WORK_MEMBER * (uint64_t)count))
+        return STATE_NO_ROOM;
+    if (count > 1)
+        qsort_r(items, count, sizeof *items, compare_items, a);
+    count = count > 1 ? members_merge(a, items, count) : count;
+    if (count != UINT32_MAX && count > STATE_MEMBERS_MANY)
+        count = members_unite(a, items, count);
+    return count == UINT32_MAX ? STATE_NO_ROOM : state_intern(a, items, count);
 }
 
 uint32_t automaton_start(struct automaton *a)
@@ -352,13 +372,17 @@ static uint32_t members_after(struct automaton *a, uint32_t state, uint32_t clas
     a->stamp++;
     for (uint32_t i = 0; i < s->count; i++) {
         const struct item_info *info = &a->info[a->members[s->first + i]];
+        if (!spend(a, 1 + info->pair_count))
+            return UINT32_MAX;
         for (uint32_t p = info->pairs_at; p < info->pairs_at + info->pair_count; p++) {
             uint32_t next = a->pairs[p].next;
             if (!set_has(a->g->sets + (size_t)a->pairs[p].set * SET_WORDS, byte) ||
                 a->info[next].stamp == a->stamp)
                 continue;
-            if (count == STATE_MEMBERS_MAX)
-                return 0; // more ways at once than are followed
+            if (count == STATE_MEMBERS_MAX) {
+                too_many(a);
+                return UINT32_MAX;
+            }
             a->info[next].stamp = a->stamp;
             a->scratch[count++] = next;
         }
@@ -370,9 +394,8 @@ uint32_t automaton_step_new(struct automaton *a, uint32_t state, uint32_t class)
 {
     uint32_t count = members_after(a, state, class);
     uint32_t to = count == UINT32_MAX ? STATE_NO_ROOM : state_put(a, a->scratch, count);
-    if (to == STATE_NO_ROOM)
-        return a->starved ? STATE_DEAD : STATE_NO_ROOM;
-    a->next[(size_t)state * a->g->class_count + class] = to;
+    if (to != STATE_NO_ROOM)
+        a->next[(size_t)state * a->g->class_count + class] = to;
     return to;
 }
 
@@ -385,7 +408,7 @@ int automaton_ends(struct automaton *a, uint32_t state)
     for (uint32_t i = 0; i < s->count && !ends; i++) {
         uint32_t item = a->members[s->first + i];
         if (!item_expand(a, item))
-            return a->starved ? 0 : -1;
+            return -1;
         ends = a->info[item].flags & ITEM_ENDS;
     }
     s->flags |= STATE_ENDS_KNOWN | (ends ? STATE_ENDS : 0);
@@ -412,13 +435,13 @@ static uint32_t list_near(struct automaton *a, uint32_t item, int far)
 {
     uint32_t depth = 0;
     for (; item != ITEM_END && a->info[item].near[far] == 0; item = item_of(a, item)->next) {
-        a->work[depth++] = item;
+        a->list[depth++] = item;
         if (item_of(a, item)->expr == ITEM_UNION)
             break;
     }
     uint32_t near = item == ITEM_END ? ITEM_END : a->info[item].near[far];
     while (depth > 0) {
-        item = a->work[--depth];
+        item = a->list[--depth];
         near = item_near(a, item, far);
         if (near == NO_ITEM)
             return NO_ITEM;
@@ -435,11 +458,11 @@ uint32_t automaton_near(struct automaton *a, uint32_t state, int far)
     for (uint32_t i = 0; i < s->count; i++) {
         a->scratch[i] = list_near(a, a->members[s->first + i], far);
         if (a->scratch[i] == NO_ITEM)
-            return a->starved ? state : STATE_NO_ROOM;
+            return STATE_NO_ROOM;
     }
     uint32_t near = state_put(a, a->scratch, s->count);
     if (near == STATE_NO_ROOM)
-        return a->starved ? state : STATE_NO_ROOM;
+        return STATE_NO_ROOM;
     a->states[state].near[far] = near;
     a->states[near].near[far] = near;
     return near;
@@ -452,23 +475,48 @@ void automaton_keep(struct automaton *a, uint32_t state)
     if (state < STATE_FIRST || s->flags & STATE_KEPT)
         return;
     s->flags |= STATE_KEPT;
+    a->kept_members += s->count;
     for (uint32_t i = 0; i < s->count; i++) {
-        a->work[count++] = a->members[s->first + i];
+        a->list[count++] = a->members[s->first + i];
         while (count > 0) {
-            uint32_t item = a->work[--count];
+            uint32_t item = a->list[--count];
             const struct item *it = item_of(a, item);
             if (a->info[item].flags & ITEM_KEPT)
                 continue;
             a->info[item].flags |= ITEM_KEPT;
+            a->kept_items++;
             if (item != ITEM_END)
-                a->work[count++] = it->next;
+                a->list[count++] = it->next;
             if (it->expr == ITEM_UNION)
-                a->work[count++] = it->low;
+                a->list[count++] = it->low;
         }
     }
 }
 
-// Items that are kept move down in order, so what follows one has moved before it. work: old ->
+uint64_t automaton_weight(const struct automaton *a, uint32_t state)
+{
+    const struct automaton_state *s = &a->states[state];
+    uint64_t weight = s->count;
+    for (uint32_t i = 0; i < s->count; i++)
+        weight += a->info[a->members[s->first + i]].depth;
+    return weight;
+}
+
+void automaton_unkeep(struct automaton *a)
+{
+    for (uint32_t i = 0; i < a->items.count; i++)
+        a->info[i].flags &= ~(uint32_t)ITEM_KEPT;
+    for (uint32_t s = STATE_FIRST; s < a->state_count; s++)
+        a->states[s].flags &= ~(uint32_t)STATE_KEPT;
+    a->kept_items = a->kept_members = 0;
+}
+
+bool automaton_is_crowded(const struct automaton *a)
+{
+    return a->kept_items > a->items.capacity / 2 || a->kept_members > a->member_capacity / 2;
+}
+
+// Items that are kept move down in order, so what follows one has moved before it. list: old ->
 // new.
 static void items_compact(struct automaton *a)
 {
@@ -476,16 +524,16 @@ static void items_compact(struct automaton *a)
     memset(a->items.slots, 0, a->items.slot_count * sizeof *a->items.slots);
     uint32_t end[ITEM_WORDS] = {GRAMMAR_EMPTY, 0, 0, 0};
     a->items.count = 0;
-    a->work[ITEM_END] = intern_put(&a->items, end);
+    a->list[ITEM_END] = intern_put(&a->items, end);
     for (uint32_t i = 1; i < count; i++) {
         if (!(a->info[i].flags & ITEM_KEPT))
             continue;
         struct item it = *item_of(a, i);
-        uint32_t value[ITEM_WORDS] = {it.expr, it.expr == ITEM_UNION ? a->work[it.low] : it.low,
-                                      it.high, a->work[it.next]};
+        uint32_t value[ITEM_WORDS] = {it.expr, it.expr == ITEM_UNION ? a->list[it.low] : it.low,
+                                      it.high, a->list[it.next]};
         uint32_t depth = a->info[i].depth;
-        a->work[i] = intern_put(&a->items, value);
-        a->info[a->work[i]] = (struct item_info){.depth = depth};
+        a->list[i] = intern_put(&a->items, value);
+        a->info[a->list[i]] = (struct item_info){.depth = depth};
     }
     a->info[ITEM_END] = (struct item_info){.depth = 0};
     memset(a->info + a->items.count, 0, (count - a->items.count) * sizeof *a->info);
@@ -499,6 +547,7 @@ void automaton_compact(struct automaton *a)
            (size_t)(count - STATE_FIRST) * a->g->class_count * sizeof *a->next);
     memset(a->slots, 0, a->slot_count * sizeof *a->slots);
     a->pair_count = a->member_count = a->stamp = 0;
+    a->kept_items = a->kept_members = 0;
     a->state_count = STATE_FIRST;
     for (uint32_t s = STATE_FIRST; s < count; s++) {
         struct automaton_state old = a->states[s];
@@ -506,7 +555,8 @@ void automaton_compact(struct automaton *a)
         if (!(old.flags & STATE_KEPT))
             continue;
         for (uint32_t i = 0; i < old.count; i++)
-            a->scratch[i] = a->work[a->members[old.first + i]];
-        a->moved[s] = state_put(a, a->scratch, old.count);
+            a->scratch[i] = a->list[a->members[old.first + i]];
+        // In order as before, because items keep theirs.
+        a->moved[s] = state_intern(a, a->scratch, old.count);
     }
 }

@@ -10,13 +10,13 @@
 #include "runtime/grammar/pages.h"
 
 enum {
-    STATE_NO_ROOM = 0, // a table is full
+    STATE_NO_ROOM = 0, // a table is full, or automaton.over
     STATE_DEAD = 1,    // no string goes on like this
     STATE_FIRST = 2,
     ITEM_END = 0,               // the string may end
     ITEM_TOO_DEEP = -1,         // as uint32_t
     AUTOMATON_DEPTH_MAX = 4000, // items in a list; what is nested deeper is not allowed
-    STATE_MEMBERS_MAX = 16384,  // more ways at once are not followed
+    STATE_MEMBERS_MAX = 16384,  // more ways at once are not followed: automaton.over
     STATE_MEMBERS_MANY = 16,    // from here on equal heads share the union of what follows them
 };
 
@@ -57,17 +57,20 @@ struct automaton {
     uint32_t slot_count, slot_max; // as those of items
     uint32_t *moved;               // [state_capacity] automaton_compact: old number -> new one
     uint32_t *next;                // [state_capacity][class_count] state; 0: not known yet
-    uint32_t *work;                // [items.capacity]
+    uint32_t *list;                // [items.capacity] items to look at
     uint32_t *scratch;             // [STATE_MEMBERS_MAX] members of a state to be
     uint32_t *tails;               // [STATE_MEMBERS_MAX] what follows equal heads
     uint32_t stamp;
-    uint32_t reach[2];  // bytes; set by the owner, never changed
-    bool starved;       // a table is full and nothing can be forgotten: what is new is dead
-    bool too_deep;      // a list was cut at AUTOMATON_DEPTH_MAX
-    struct pages pages; // all of these
+    uint32_t reach[2]; // bytes; set by the owner, never changed
+    uint64_t work;     // items, pairs and members that were looked at, in steps of about 5 ns
+    uint64_t work_max; // nothing new is built from there on; the owner raises it
+    bool over;         // work_max or STATE_MEMBERS_MAX was met; the owner clears it
+    bool too_deep;     // a list was cut at AUTOMATON_DEPTH_MAX
+    uint32_t kept_items, kept_members; // marked by automaton_keep
+    struct pages pages;                // all of these
 };
 
-// bytes: of all tables, at least 2 MiB. The grammar must outlive it.
+// bytes: of all tables, at least 2 MiB. The grammar must outlive it. work_max has no bound yet.
 void automaton_open(struct automaton *a, const struct grammar *g, size_t bytes);
 void automaton_close(struct automaton *a);
 size_t automaton_used(const struct automaton *a);
@@ -88,7 +91,12 @@ uint32_t automaton_near(struct automaton *a, uint32_t state, int far);
 
 // Forgets all but the states that were kept since the last time; moved[] tells their new numbers.
 void automaton_keep(struct automaton *a, uint32_t state);
+void automaton_unkeep(struct automaton *a); // none is kept
 void automaton_compact(struct automaton *a);
+// At most how many items and members keeping a state takes.
+uint64_t automaton_weight(const struct automaton *a, uint32_t state);
+// What is kept takes more than half of a table.
+bool automaton_is_crowded(const struct automaton *a);
 
 static inline const struct item *item_of(const struct automaton *a, uint32_t item)
 {

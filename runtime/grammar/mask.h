@@ -25,13 +25,15 @@ struct mask_cache {
     uint32_t *path; // [VOCABULARY_TOKEN_BYTES_MAX + 1] states of a walk
     uint32_t *row;  // [words] long tokens of one mask
     uint32_t *ask;  // [words] for matcher_accept
-    uint64_t computed, reused, forgotten;
+    uint64_t computed, reused, forgotten, over, starved;
+    uint64_t work_max;
     size_t bytes;
 };
 
 // The edges over plain characters for the classes of the grammar.
 void mask_edges_find(struct mask_cache *c);
-// Writes the mask of a state without end ids. False: a table of the automaton is full.
+// Writes the mask of a state without end ids. False: a table of the automaton is full, or it is
+// over.
 bool mask_find(struct mask_cache *c, uint32_t state, uint32_t *words);
 // Forgets all masks; their states have forgotten them already.
 void mask_forget(struct mask_cache *c);

@@ -5,14 +5,16 @@
 
 #include <string.h>
 
-enum { CACHE_BYTES_MIN = 4 << 20, CACHE_BYTES = 32 << 20 };
+enum { CACHE_BYTES_MIN = 4 << 20, CACHE_BYTES = 32 << 20, WORK_MAX = 1000 * 1000 };
 
-struct mask_cache *mask_cache_create(struct grammar *g, struct vocabulary *v, size_t bytes_max)
+struct mask_cache *mask_cache_create(struct grammar *g, struct vocabulary *v,
+                                     const struct mask_cache_options *options)
 {
     struct mask_cache *c = heap_take_zeroed(1, sizeof *c);
-    c->bytes = bytes_max == 0 ? CACHE_BYTES : bytes_max;
+    c->bytes = options && options->bytes_max != 0 ? options->bytes_max : CACHE_BYTES;
     if (c->bytes < CACHE_BYTES_MIN)
         c->bytes = CACHE_BYTES_MIN;
+    c->work_max = options && options->work_max != 0 ? options->work_max : WORK_MAX;
     c->g = grammar_take(g);
     c->v = vocabulary_take(v);
     automaton_open(&c->a, g, c->bytes / 2);
@@ -52,25 +54,101 @@ struct mask_cache_stats mask_cache_stats(const struct mask_cache *c)
         .computed = c->computed,
         .reused = c->reused,
         .forgotten = c->forgotten,
+        .over = c->over,
+        .starved = c->starved,
+        .work = c->a.work,
         .states = c->a.state_count - STATE_FIRST,
         .bytes = automaton_used(&c->a) + c->kept_count * sizeof *c->kept,
     };
 }
 
-// Forgets everything but where the matchers stand; the second time without success in between, what
-// is new counts as not allowed for the present call.
-static void cache_forget(struct mask_cache *c, bool again)
+// The matcher with the lightest state among those that are not kept yet, or NULL.
+static struct matcher *lightest(struct mask_cache *c)
 {
-    c->forgotten++;
+    struct matcher *least = NULL;
+    uint64_t least_weight = 0;
+    for (struct matcher *m = c->matchers; m; m = m->next) {
+        uint64_t weight = m->lost ? UINT64_MAX : automaton_weight(&c->a, m->state);
+        if (!m->lost && !m->kept && (!least || weight < least_weight)) {
+            least = m;
+            least_weight = weight;
+        }
+    }
+    return least;
+}
+
+// Where the matchers pin more than half of a table, those that hold most lose their places, so that
+// nested answers of a few requests do not end those of all others. The lightest one stays.
+static void places_share(struct mask_cache *c)
+{
+    uint32_t kept = 0;
+    for (struct matcher *m = c->matchers; m; m = m->next)
+        m->kept = false;
+    automaton_unkeep(&c->a);
+    automaton_keep(&c->a, c->start);
+    for (struct matcher *m; (m = lightest(c)) != NULL; kept++) {
+        automaton_keep(&c->a, m->state);
+        if (automaton_is_crowded(&c->a) && kept > 0)
+            break;
+        m->kept = true;
+    }
+    for (struct matcher *m = c->matchers; m; m = m->next)
+        if (!m->kept && !m->lost) {
+            m->lost = true;
+            m->state = c->start;
+            c->starved++;
+        }
+    automaton_unkeep(&c->a);
+}
+
+static void places_keep(struct mask_cache *c)
+{
     automaton_keep(&c->a, c->start);
     for (struct matcher *m = c->matchers; m; m = m->next)
         automaton_keep(&c->a, m->state);
+}
+
+// Forgets everything but where the matchers stand.
+static void cache_forget(struct mask_cache *c)
+{
+    c->forgotten++;
+    places_keep(c);
+    if (automaton_is_crowded(&c->a)) {
+        places_share(c);
+        places_keep(c);
+    }
     automaton_compact(&c->a);
     mask_forget(c);
     c->start = c->a.moved[c->start];
     for (struct matcher *m = c->matchers; m; m = m->next)
         m->state = c->a.moved[m->state];
-    c->a.starved = again;
+}
+
+// One call of a matcher: its bound, and once more after a table was full.
+struct attempt {
+    struct matcher *m;
+    int tries;
+};
+
+static struct attempt call_begin(struct matcher *m)
+{
+    struct automaton *a = &m->cache->a;
+    a->over = false;
+    a->work_max = a->work + m->cache->work_max;
+    return (struct attempt){m, 0};
+}
+
+// Nothing was found: try again? False: a bound was met, and is counted.
+static bool call_again(struct attempt *call)
+{
+    struct mask_cache *c = call->m->cache;
+    if (call->tries++ == 0 && !c->a.over)
+        cache_forget(c);
+    else if (c->a.over)
+        c->over++;
+    else
+        c->starved++;
+    return call->tries == 1 && !c->a.over && !call->m->lost;
 }
 
 void matcher_init(struct matcher *m, struct mask_cache *c)
@@ -86,6 +164,7 @@ void matcher_copy(struct matcher *m, const struct matcher *from)
     matcher_init(m, from->cache);
     m->state = from->state;
     m->done = from->done;
+    m->lost = from->lost;
 }
 
 void matcher_end(struct matcher *m)
@@ -109,65 +188,91 @@ static bool nothing_set(const struct vocabulary *v, const uint32_t *words)
     return true;
 }
 
-void matcher_mask(struct matcher *m, uint32_t *words)
+// 1: the string is complete, 0: it is not, -1: a bound was met.
+static int ends_here(struct matcher *m)
 {
-    struct mask_cache *c = m->cache;
-    if (m->done)
-        memset(words, 0, c->v->words * sizeof *words);
-    for (int tries = 0; !m->done && !mask_find(c, m->state, words); tries++)
-        cache_forget(c, tries > 0);
-    c->a.starved = false;
-    if (m->done || matcher_may_end(m) || nothing_set(c->v, words))
-        for (uint32_t i = 0; i < c->v->end_count; i++)
-            words[c->v->ends[i] / 32] |= 1u << (c->v->ends[i] % 32);
+    struct attempt call = call_begin(m);
+    if (m->done || m->lost)
+        return m->done ? 1 : -1;
+    int ends = automaton_ends(&m->cache->a, m->state);
+    while (ends < 0 && call_again(&call))
+        ends = automaton_ends(&m->cache->a, m->state);
+    return ends;
 }
 
 bool matcher_may_end(struct matcher *m)
 {
-    int ends = m->done ? 1 : automaton_ends(&m->cache->a, m->state);
-    for (int tries = 0; ends < 0; tries++) {
-        cache_forget(m->cache, tries > 0);
-        ends = automaton_ends(&m->cache->a, m->state);
-    }
-    m->cache->a.starved = false;
-    return ends > 0;
+    return ends_here(m) == 1;
 }
 
-static uint32_t state_walk(struct mask_cache *c, uint32_t state, struct text bytes)
+// False: a bound was met.
+static bool tokens_find(struct matcher *m, uint32_t *words)
 {
-    for (size_t i = 0; i < bytes.bytes && state >= STATE_FIRST; i++)
-        state = automaton_step(&c->a, state, c->g->class_of[(uint8_t)bytes.at[i]]);
-    return state;
+    struct attempt call = call_begin(m);
+    bool found = !m->lost && mask_find(m->cache, m->state, words);
+    while (!found && !m->lost && call_again(&call))
+        found = mask_find(m->cache, m->state, words);
+    return found;
+}
+
+enum matcher_result matcher_mask(struct matcher *m, uint32_t *words)
+{
+    const struct vocabulary *v = m->cache->v;
+    int ends = m->done || tokens_find(m, words) ? ends_here(m) : -1;
+    enum matcher_result result = MATCHER_OK;
+    if (ends < 0)
+        result = MATCHER_OVER;
+    if (ends < 0 || m->done)
+        memset(words, 0, v->words * sizeof *words);
+    else if (ends == 0 && nothing_set(v, words))
+        result = MATCHER_STUCK;
+    if (ends == 1 || result != MATCHER_OK)
+        for (uint32_t i = 0; i < v->end_count; i++)
+            words[v->ends[i] / 32] |= 1u << (v->ends[i] % 32);
+    return result;
 }
 
 bool matcher_needs_mask(struct matcher *m)
 {
     const struct vocabulary *v = m->cache->v;
     uint32_t *words = m->cache->ask;
-    matcher_mask(m, words);
+    if (matcher_mask(m, words) != MATCHER_OK)
+        return true;
     for (uint32_t w = 0; w < v->words; w++)
         if (v->any[w] & ~words[w])
             return true;
     return false;
 }
 
-// The state after the bytes, or STATE_DEAD.
+static uint32_t step(struct matcher *m, uint8_t byte)
+{
+    return automaton_step(&m->cache->a, m->state, m->cache->g->class_of[byte]);
+}
+
+// The state after the bytes, STATE_DEAD, or STATE_NO_ROOM where a bound was met. Longer texts than
+// tokens are so many calls.
 static uint32_t state_after(struct matcher *m, struct text bytes)
 {
-    struct mask_cache *c = m->cache;
-    uint32_t to = state_walk(c, m->state, bytes);
-    for (int tries = 0; to == STATE_NO_ROOM; tries++) {
-        cache_forget(c, tries > 0);
-        to = state_walk(c, m->state, bytes);
+    struct matcher ahead;
+    matcher_copy(&ahead, m);
+    struct attempt call = call_begin(&ahead);
+    for (size_t i = 0; i < bytes.bytes && ahead.state >= STATE_FIRST && !ahead.lost; i++) {
+        if (i % VOCABULARY_TOKEN_BYTES_MAX == 0)
+            call = call_begin(&ahead);
+        uint32_t to = step(&ahead, (uint8_t)bytes.at[i]);
+        while (to == STATE_NO_ROOM && call_again(&call))
+            to = step(&ahead, (uint8_t)bytes.at[i]);
+        ahead.state = to;
     }
-    c->a.starved = false;
-    return to;
+    uint32_t state = m->lost || ahead.lost ? STATE_NO_ROOM : ahead.state;
+    matcher_end(&ahead);
+    return state;
 }
 
 bool matcher_accept_bytes(struct matcher *m, struct text bytes)
 {
     uint32_t to = m->done ? STATE_DEAD : state_after(m, bytes);
-    if (to == STATE_DEAD)
+    if (to < STATE_FIRST)
         return false;
     m->state = to;
     return true;
@@ -181,13 +286,8 @@ bool matcher_accept(struct matcher *m, int32_t token)
         return matcher_accept_bytes(m, bytes);
     if (!vocabulary_is_end(c->v, token))
         return false;
-    if (!matcher_may_end(m)) {
-        matcher_mask(m, c->ask);
-        if (!(c->ask[token / 32] >> (token % 32) & 1))
-            return false;
-    }
-    m->done = true;
-    return true;
+    m->done = matcher_may_end(m) || matcher_mask(m, c->ask) != MATCHER_OK;
+    return m->done;
 }
 
 bool matcher_is_done(const struct matcher *m)
@@ -195,16 +295,17 @@ bool matcher_is_done(const struct matcher *m)
     return m->done;
 }
 
-// How many bytes can come next: 0, 1 or 2 (more); *byte: the last one seen.
+// How many bytes can come next: 0, 1 or more (also where a bound was met); *byte: the last one
+// seen.
 static uint32_t bytes_next(struct matcher *m, uint32_t *byte)
 {
     uint32_t count = 0;
+    *byte = 0;
     for (uint32_t b = 0; b < 256 && count < 2; b++) {
         char one = (char)b;
-        if (state_after(m, text_span(&one, 1)) == STATE_DEAD)
-            continue;
-        count++;
-        *byte = b;
+        uint32_t to = state_after(m, text_span(&one, 1));
+        count += to == STATE_NO_ROOM ? 2 : to != STATE_DEAD;
+        *byte = to == STATE_DEAD ? *byte : b;
     }
     return count;
 }

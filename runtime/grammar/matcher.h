@@ -21,14 +21,25 @@
 
 struct mask_cache;
 
-// Takes a count of the grammar and one of the vocabulary. bytes_max: bound of its memory, at least
-// 4 MiB; 0: 32 MiB. The system lends pages as they are touched, so a small grammar holds little.
-struct mask_cache *mask_cache_create(struct grammar *g, struct vocabulary *v, size_t bytes_max);
+struct mask_cache_options {
+    // Bound of its memory, at least 4 MiB; 0: 32 MiB. The system lends pages as they are touched,
+    // so a small grammar holds little.
+    size_t bytes_max;
+    // Bound of what one call may build that was not built before, in steps of about 5 ns; 0: 1
+    // million. The walk over a vocabulary, about 1 ms, comes on top.
+    uint64_t work_max;
+};
+// Takes a count of the grammar and one of the vocabulary. NULL: the options above.
+struct mask_cache *mask_cache_create(struct grammar *g, struct vocabulary *v,
+                                     const struct mask_cache_options *options);
 void mask_cache_destroy(struct mask_cache *c); // NULL is allowed; no matcher may be left
 
 struct mask_cache_stats {
     uint64_t computed, reused; // masks
     uint64_t forgotten;        // times that a table was full
+    uint64_t over;             // calls that met work_max, or a place with more ways than 16,384
+    uint64_t starved;          // calls that found no room, and matchers that lost their place
+    uint64_t work;             // steps of all calls, as work_max counts them
     uint32_t states;           // of the automaton, now
     size_t bytes;              // used, now
 };
@@ -40,29 +51,43 @@ struct matcher {
     struct mask_cache *cache;
     struct matcher *previous, *next; // all matchers of the cache
     uint32_t state;
-    bool done;
+    bool done, lost, kept;
 };
 
 void matcher_init(struct matcher *m, struct mask_cache *c);       // at the beginning of the grammar
 void matcher_copy(struct matcher *m, const struct matcher *from); // m is not in use before
 void matcher_end(struct matcher *m); // leaves the cache; a second call does nothing
 
+enum matcher_result {
+    MATCHER_OK,
+    MATCHER_STUCK, // nothing may come and the string may not end: the vocabulary lacks the bytes
+    // A bound was met: work_max, the ways that are followed at once, or memory, where other
+    // matchers need what there is (those that hold most lose their place for good). What was built
+    // stays, so a call after work_max may find the mask; an engine ends the answer instead.
+    MATCHER_OVER,
+};
 // Writes vocabulary_words(v) words; bits from vocab on are 0. A token is allowed where its bytes,
 // after those that were accepted, are the beginning of a string of the grammar; an end id exactly
-// where that string may end here. Where nothing is allowed (a vocabulary without the bytes), and
-// after the end, the end ids are.
-void matcher_mask(struct matcher *m, uint32_t *words);
+// where that string may end here, and after the end. STUCK, OVER: the end ids alone.
+enum matcher_result matcher_mask(struct matcher *m, uint32_t *words);
 // False: every token that has bytes may come next, and the answer may end, so the row can be drawn
-// without a mask (a free part, grammar_after_marker). Costs what matcher_mask costs.
+// without a mask (a free part, grammar_after_marker). Costs what matcher_mask costs; true where
+// that is not MATCHER_OK.
 bool matcher_needs_mask(struct matcher *m);
-// The token was drawn. False: matcher_mask does not allow it, and the state is as before.
+// The token was drawn. False: the state is as before, and later masks are not those of the text any
+// more, so the answer must end or go on without a matcher. Under a mask of MATCHER_OK that is a
+// bound that was met since, as MATCHER_OVER. Without a mask (matcher_needs_mask) it is also an id
+// without bytes: special ones where the vocabulary has no specials, ids from its count on, tokens
+// over VOCABULARY_TOKEN_BYTES_MAX. In a free part those are like any other byte: the state need not
+// change, and who drew one may go on.
 bool matcher_accept(struct matcher *m, int32_t token);
 // The same for bytes that are no token's, such as a forced beginning.
 bool matcher_accept_bytes(struct matcher *m, struct text bytes);
 
 bool matcher_is_done(const struct matcher *m); // an end id was accepted
-bool matcher_may_end(struct matcher *m);       // the string is complete as it stands
-bool matcher_must_end(struct matcher *m);      // ... and nothing can follow
+// The string is complete as it stands. False also where a bound was met.
+bool matcher_may_end(struct matcher *m);
+bool matcher_must_end(struct matcher *m); // ... and nothing can follow
 // Bytes that must come next, whatever tokens carry them: at most out_max, the result is their
 // count. The state is as before.
 uint32_t matcher_forced(struct matcher *m, char *out, uint32_t out_max);

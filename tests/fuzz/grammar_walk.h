@@ -24,16 +24,20 @@ static void grammar_walk(struct grammar *g, const uint8_t *data, size_t bytes)
     static struct vocabulary *v;
     if (!v)
         v = walk_vocabulary();
-    struct mask_cache *c = mask_cache_create(g, v, 0);
+    struct mask_cache *c = mask_cache_create(g, v, NULL);
     struct matcher m;
     matcher_init(&m, c);
     for (size_t step = 0; step < WALK_STEPS && !matcher_is_done(&m); step++) {
         uint32_t words[WALK_WORDS], token = data[step % bytes], tries = 0;
-        matcher_mask(&m, words);
+        enum matcher_result result = matcher_mask(&m, words);
+        check(result != MATCHER_STUCK, "a dead end after %zu steps", step);
+        if (result == MATCHER_OVER)
+            break;
         for (; tries < 257 && !(words[token / 32] >> (token % 32) & 1); tries++)
             token = (token + 1) % 257;
         check(tries < 257, "a mask allows nothing");
-        check(token != WALK_END || matcher_may_end(&m), "a dead end after %zu steps", step);
+        check(token != WALK_END || matcher_may_end(&m), "an end that is none, after %zu steps",
+              step);
         check(matcher_accept(&m, (int32_t)token), "token %u of the mask is refused", token);
     }
     matcher_end(&m);

@@ -69,7 +69,7 @@ static json_t *draw(struct mask_cache *c, uint64_t *seed)
     uint32_t bytes = 0, words[WORDS];
     matcher_init(&m, c);
     while (!matcher_is_done(&m) && bytes < DRAWN_MAX) {
-        matcher_mask(&m, words);
+        check(matcher_mask(&m, words) == MATCHER_OK, "no mask after %u bytes", bytes);
         uint32_t token = END_TOKEN;
         if (!(words[8] & 1) || oracle_random(seed, 6) > 0)
             for (uint32_t i = 0, from = oracle_random(seed, 256); i < 256; i++) {
@@ -106,7 +106,7 @@ static json_t *answer(const json_t *in, struct vocabulary *v)
     struct error err;
     if (compile(in, &g, &err) != STATUS_OK)
         return json_pack("{s:s}", "error", err.text);
-    struct mask_cache *c = mask_cache_create(g, v, 0);
+    struct mask_cache *c = mask_cache_create(g, v, NULL);
     json_t *full = json_array(), *read = json_array(), *drawn = json_array(), *text;
     uint64_t seed = (uint64_t)json_integer_value(json_object_get(in, "seed")) * 2 + 1;
     size_t i;

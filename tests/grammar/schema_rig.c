@@ -35,7 +35,7 @@ void schema_rig_open(struct schema_rig *rig, const json_t *schema, enum schema_d
         rig->status = STATUS_OK; // recursion without an end
     rig->ns = clock_ns() - start;
     if (rig->grammar)
-        rig->cache = mask_cache_create(rig->grammar, rig->bytes, 0);
+        rig->cache = mask_cache_create(rig->grammar, rig->bytes, NULL);
 }
 
 void schema_rig_close(struct schema_rig *rig)

@@ -61,7 +61,7 @@ static void compare_mask(const struct oracle *o, struct vocabulary *v, struct ma
 {
     uint32_t words[(VOCAB + 31) / 32], any = 0;
     memset(words, 0xA5, sizeof words);
-    matcher_mask(m, words);
+    enum matcher_result result = matcher_mask(m, words);
     for (uint32_t id = 0; id < VOCAB; id++) {
         struct text token = vocabulary_token(v, (int32_t)id);
         char text[256];
@@ -78,6 +78,7 @@ static void compare_mask(const struct oracle *o, struct vocabulary *v, struct ma
     }
     bool ends = oracle_match(o, text_span(prefix, bytes)).matches;
     assert_int_equal(matcher_may_end(m), ends);
+    assert_int_equal(result, ends || any ? MATCHER_OK : MATCHER_STUCK);
     assert_int_equal(bit(words, END_ID), ends || !any);
     assert_int_equal(bit(words, OTHER_END), bit(words, END_ID));
     assert_int_equal(words[VOCAB / 32] >> (VOCAB % 32), 0);
@@ -121,7 +122,7 @@ static void test_masks_match_the_simplest_matcher(void **state)
         struct vocabulary *v = words_vocabulary(seed);
         oracle_grow(&o, seed, seed % 2);
         struct grammar *g = tree_grammar(&o);
-        struct mask_cache *c = mask_cache_create(g, v, 0);
+        struct mask_cache *c = mask_cache_create(g, v, NULL);
         for (uint64_t walk = 0; walk < 4; walk++)
             walk_tree(&o, v, c, seed * 100 + walk);
         mask_cache_destroy(c);
@@ -136,7 +137,7 @@ static void compare_product(const struct oracle *x, const struct oracle *y, stru
 {
     static const char letters[] = "abc";
     struct vocabulary *v = words_vocabulary(1);
-    struct mask_cache *c = g ? mask_cache_create(g, v, 0) : NULL;
+    struct mask_cache *c = g ? mask_cache_create(g, v, NULL) : NULL;
     for (uint32_t bytes = 0, count = 1; bytes <= 5; bytes++, count *= 3)
         for (uint32_t i = 0; i < count; i++) {
             char text[8];
@@ -233,7 +234,7 @@ static void test_large_products_are_refused(void **state)
 
 static uint32_t length_of(struct grammar *g, struct vocabulary *v, const char *text, bool *ends)
 {
-    struct mask_cache *c = mask_cache_create(g, v, 0);
+    struct mask_cache *c = mask_cache_create(g, v, NULL);
     struct matcher m;
     uint32_t bytes = 0;
     matcher_init(&m, c);
@@ -261,7 +262,7 @@ static void compare_chars(const struct grammar_range *ranges, uint32_t count, bo
     struct grammar_builder *b = grammar_begin(NULL);
     uint32_t e = except ? grammar_chars_except(b, ranges, count) : grammar_chars(b, ranges, count);
     struct grammar *g = finished(b, e);
-    struct mask_cache *c = mask_cache_create(g, v, 0);
+    struct mask_cache *c = mask_cache_create(g, v, NULL);
     struct matcher start, m;
     matcher_init(&start, c);
     for (uint32_t point = 0; point <= 0x10FFFF; point++) {
@@ -376,7 +377,7 @@ static void test_many_ways_at_once(void **state)
         ways[i] = grammar_literal(b, text_span(text, (size_t)snprintf(text, 16, "x%u.", i)));
     }
     struct grammar *g = finished(b, grammar_either_of(b, ways, WAYS));
-    struct mask_cache *c = mask_cache_create(g, v, 0);
+    struct mask_cache *c = mask_cache_create(g, v, NULL);
     struct matcher m;
     matcher_init(&m, c);
     assert_true(matcher_accept_bytes(&m, text_of("x59")));

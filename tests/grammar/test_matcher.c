@@ -117,7 +117,7 @@ static void test_bits_are_bytes_one_by_one(void **state)
                                    "to\",\"next\":1024,\"\xF0\x9F\x98\x80...\":\"xyz\"}";
     struct vocabulary *v = mixed_vocabulary(0);
     struct grammar *g = object_grammar();
-    struct mask_cache *c = mask_cache_create(g, v, 0);
+    struct mask_cache *c = mask_cache_create(g, v, NULL);
     struct matcher m;
     uint32_t most = 0;
     matcher_init(&m, c);
@@ -140,7 +140,7 @@ static void test_bits_inside_of_a_loop(void **state)
     (void)state;
     struct vocabulary *v = mixed_vocabulary(0);
     struct grammar *g = line_grammar();
-    struct mask_cache *c = mask_cache_create(g, v, 0);
+    struct mask_cache *c = mask_cache_create(g, v, NULL);
     struct matcher m;
     matcher_init(&m, c);
     assert_true(compare_bits(&m, v) > 400);
@@ -173,8 +173,9 @@ static void test_small_caches_forget_and_go_on(void **state)
     struct grammar_builder *b = grammar_begin(NULL);
     uint32_t words = grammar_choice(b, strings, STRINGS);
     struct grammar *g = finished(b, grammar_repeat(b, words, 1, 3));
-    struct mask_cache *small = mask_cache_create(g, v, 1),
-                      *large = mask_cache_create(g, v, 1 << 28);
+    struct mask_cache_options options[2] = {{.bytes_max = 1}, {.bytes_max = 1 << 28}};
+    struct mask_cache *small = mask_cache_create(g, v, &options[0]),
+                      *large = mask_cache_create(g, v, &options[1]);
     struct matcher a[SEQUENCES], z[SEQUENCES];
     for (int i = 0; i < SEQUENCES; i++) {
         matcher_init(&a[i], small);
@@ -183,8 +184,8 @@ static void test_small_caches_forget_and_go_on(void **state)
     for (int step = 0; step < 4000; step++)
         for (int i = 0; i < SEQUENCES; i++) {
             uint32_t x[WORDS], y[WORDS];
-            matcher_mask(&a[i], x);
-            matcher_mask(&z[i], y);
+            assert_int_equal(matcher_mask(&a[i], x), MATCHER_OK);
+            assert_int_equal(matcher_mask(&z[i], y), MATCHER_OK);
             assert_memory_equal(x, y, sizeof x);
             uint32_t from = oracle_random(&seed, TOKENS), id = from;
             while (!bit(x, id) && (id = (id + 1) % VOCAB) != from)
@@ -216,7 +217,7 @@ static void test_vocabularies_have_masks_of_their_own(void **state)
     (void)state;
     struct vocabulary *v[2] = {mixed_vocabulary(0), mixed_vocabulary(13)};
     struct grammar *g = object_grammar();
-    struct mask_cache *c[2] = {mask_cache_create(g, v[0], 0), mask_cache_create(g, v[1], 0)};
+    struct mask_cache *c[2] = {mask_cache_create(g, v[0], NULL), mask_cache_create(g, v[1], NULL)};
     uint32_t words[2][WORDS];
     for (int i = 0; i < 2; i++) {
         struct matcher m;
@@ -242,7 +243,7 @@ static void test_ends_and_states(void **state)
     struct grammar_builder *b = grammar_begin(NULL);
     uint32_t x = literal(b, "x");
     struct grammar *g = finished(b, grammar_repeat(b, x, 1, 2));
-    struct mask_cache *c = mask_cache_create(g, v, 0);
+    struct mask_cache *c = mask_cache_create(g, v, NULL);
     struct matcher m, copy;
     uint32_t words[WORDS], other[WORDS];
     matcher_init(&m, c);
@@ -278,8 +279,8 @@ static void test_ends_and_states(void **state)
     vocabulary_give(v);
 }
 
-// The vocabulary has no token for what must come: the answer may end instead of hanging.
-static void test_nothing_allowed_leaves_the_end(void **state)
+// The vocabulary has no token for what must come: said, and the row holds the ends.
+static void test_nothing_allowed_is_stuck(void **state)
 {
     (void)state;
     struct text tokens[] = {text_of("a"), text_of("b")};
@@ -288,20 +289,170 @@ static void test_nothing_allowed_leaves_the_end(void **state)
     struct vocabulary *v = vocabulary_create(&args);
     struct grammar_builder *b = grammar_begin(NULL);
     struct grammar *g = finished(b, literal(b, "ac"));
-    struct mask_cache *c = mask_cache_create(g, v, 0);
+    struct mask_cache *c = mask_cache_create(g, v, NULL);
     struct matcher m;
     uint32_t words[2];
     matcher_init(&m, c);
-    matcher_mask(&m, words);
+    assert_int_equal(matcher_mask(&m, words), MATCHER_OK);
     assert_int_equal(words[0], 1);
     assert_false(matcher_accept(&m, 2));
     assert_true(matcher_accept(&m, 0));
-    matcher_mask(&m, words);
+    assert_int_equal(matcher_mask(&m, words), MATCHER_STUCK);
+    assert_true(matcher_needs_mask(&m));
     assert_int_equal(words[0], 12);
     assert_int_equal(words[1], 0);
     assert_true(matcher_accept(&m, 3));
     assert_true(matcher_is_done(&m));
     matcher_end(&m);
+    mask_cache_destroy(c);
+    grammar_give(g);
+    vocabulary_give(v);
+}
+
+// Ways that differ in their counts: each state has thousands of members, each step looks at all.
+static struct grammar *ways_grammar(uint32_t ways)
+{
+    struct grammar_builder *b = grammar_begin(NULL);
+    uint32_t all = GRAMMAR_NOTHING;
+    for (uint32_t i = 0; i < ways; i++) {
+        char word[16];
+        uint32_t count = grammar_repeat(b, grammar_byte(b, ' ', '~'), i + 1, i + 40 + i % 7);
+        size_t bytes = (size_t)snprintf(word, sizeof word, "w%u", i);
+        all = grammar_either(b, grammar_join(b, count, grammar_literal(b, text_span(word, bytes))),
+                             all);
+    }
+    return finished(b, all);
+}
+
+// What one call may build has a bound; what it built stays, so calls that go on find the mask.
+static void test_work_of_a_mask_is_bounded(void **state)
+{
+    (void)state;
+    struct vocabulary *v = mixed_vocabulary(0);
+    struct grammar *g = ways_grammar(200);
+    struct mask_cache_options options = {.work_max = 50 * 1000};
+    struct mask_cache *c = mask_cache_create(g, v, &options);
+    struct matcher m;
+    uint32_t words[WORDS], ends[WORDS] = {0}, calls = 1;
+    ends[END_ID / 32] = 1u << (END_ID % 32);
+    matcher_init(&m, c);
+    uint64_t before = mask_cache_stats(c).work;
+    assert_int_equal(matcher_mask(&m, words), MATCHER_OVER);
+    assert_memory_equal(words, ends, sizeof words);
+    // The last step may be one over all ways, three sorts and each pair.
+    assert_in_range(mask_cache_stats(c).work - before, 1, options.work_max + 100 * 200);
+    assert_int_equal(mask_cache_stats(c).over, 1);
+    assert_int_equal(mask_cache_stats(c).computed, 0);
+    while (matcher_mask(&m, words) == MATCHER_OVER && calls < 1000)
+        calls++;
+    assert_in_range(calls, 3, 900);
+    assert_int_equal(mask_cache_stats(c).over, calls);
+    compare_bits(&m, v);
+    // A string that is read in one call meets it, too, and the state stays.
+    char text[1000];
+    memset(text, ' ', sizeof text);
+    assert_false(matcher_accept_bytes(&m, text_span(text, sizeof text)));
+    for (size_t i = 0; i < 40; i++)
+        assert_true(matcher_accept_bytes(&m, text_span(text, 1)));
+    matcher_end(&m);
+    mask_cache_destroy(c);
+    grammar_give(g);
+    vocabulary_give(v);
+}
+
+// A text that needs more items than there are is read in one call, in a cache that forgets.
+static void test_long_texts_are_read_at_once(void **state)
+{
+    (void)state;
+    enum { BYTES = 65000 };
+    static char text[BYTES];
+    uint64_t seed = 11;
+    for (int i = 0; i < BYTES; i++)
+        text[i] = (char)('a' + oracle_random(&seed, 26));
+    struct vocabulary *v = mixed_vocabulary(0);
+    struct grammar_builder *b = grammar_begin(NULL);
+    struct grammar *g = finished(b, grammar_literal(b, text_span(text, BYTES)));
+    struct mask_cache *c = mask_cache_create(g, v, NULL);
+    struct matcher m;
+    matcher_init(&m, c);
+    assert_true(matcher_accept_bytes(&m, text_span(text, BYTES)));
+    assert_true(matcher_must_end(&m));
+    assert_in_range(mask_cache_stats(c).forgotten, 1, 10);
+    assert_int_equal(mask_cache_stats(c).over + mask_cache_stats(c).starved, 0);
+    matcher_end(&m);
+    mask_cache_destroy(c);
+    grammar_give(g);
+    vocabulary_give(v);
+}
+
+// More ways at once than are followed are no end of the answer.
+static void test_too_many_ways_are_said(void **state)
+{
+    (void)state;
+    enum { WAYS = 17000 };
+    static uint32_t ways[WAYS];
+    struct vocabulary *v = mixed_vocabulary(0);
+    struct grammar_builder *b = grammar_begin(NULL);
+    for (uint32_t i = 0; i < WAYS; i++) {
+        char text[16];
+        ways[i] = grammar_literal(b, text_span(text, (size_t)snprintf(text, 16, "a%05u", i)));
+    }
+    struct grammar *g = finished(b, grammar_either_of(b, ways, WAYS));
+    struct mask_cache *c = mask_cache_create(g, v, NULL);
+    struct matcher m;
+    uint32_t words[WORDS];
+    matcher_init(&m, c);
+    assert_int_equal(matcher_mask(&m, words), MATCHER_OVER);
+    assert_false(matcher_accept(&m, 'a'));
+    assert_true(mask_cache_stats(c).over >= 2);
+    matcher_end(&m);
+    mask_cache_destroy(c);
+    grammar_give(g);
+    vocabulary_give(v);
+}
+
+// Answers that are nested deeply, each in its own way, fill the cache: they end, the others go on.
+static void test_nested_answers_do_not_end_others(void **state)
+{
+    (void)state;
+    enum { NESTED = 12, LEVELS = 1500 };
+    struct vocabulary *v = mixed_vocabulary(0);
+    struct grammar_builder *b = grammar_begin(NULL);
+    uint32_t rule, value = grammar_rule(b, text_of("value"), &rule);
+    uint32_t lists[] = {literal(b, "["), value, literal(b, "]")};
+    uint32_t other[] = {literal(b, "{"), value, literal(b, "}")};
+    grammar_rule_set(b, rule,
+                     grammar_either(b,
+                                    grammar_either(b, grammar_join_all(b, lists, 3),
+                                                   grammar_join_all(b, other, 3)),
+                                    grammar_repeat(b, grammar_byte(b, '0', '9'), 1, 9)));
+    struct grammar *g = finished(b, value);
+    struct mask_cache_options options = {.bytes_max = 4 << 20};
+    struct mask_cache *c = mask_cache_create(g, v, &options);
+    struct matcher nested[NESTED], small;
+    uint32_t words[WORDS], lost = 0;
+    uint64_t seed = 5;
+    matcher_init(&small, c);
+    assert_true(matcher_accept_bytes(&small, text_of("[[1")));
+    for (int i = 0; i < NESTED; i++)
+        matcher_init(&nested[i], c);
+    for (int level = 0; level < LEVELS; level++)
+        for (int i = 0; i < NESTED; i++) {
+            struct text open = text_of(oracle_random(&seed, 2) ? "[" : "{");
+            bool accepted = matcher_accept_bytes(&nested[i], open);
+            assert_true(accepted || matcher_mask(&nested[i], words) == MATCHER_OVER);
+            assert_int_equal(matcher_mask(&small, words), MATCHER_OK);
+        }
+    for (int i = 0; i < NESTED; i++)
+        lost += matcher_mask(&nested[i], words) == MATCHER_OVER;
+    assert_in_range(lost, NESTED / 2, NESTED - 1);
+    assert_true(mask_cache_stats(c).starved >= lost);
+    compare_bits(&small, v);
+    assert_true(matcher_accept_bytes(&small, text_of("2]]")));
+    assert_true(matcher_must_end(&small));
+    for (int i = 0; i < NESTED; i++)
+        matcher_end(&nested[i]);
+    matcher_end(&small);
     mask_cache_destroy(c);
     grammar_give(g);
     vocabulary_give(v);
@@ -315,7 +466,7 @@ static void test_forced_bytes(void **state)
     uint32_t parts[] = {literal(b, "{\"name\":\""),
                         grammar_repeat(b, grammar_byte(b, 'a', 'b'), 1, 2), literal(b, "\"}")};
     struct grammar *g = finished(b, grammar_join_all(b, parts, 3));
-    struct mask_cache *c = mask_cache_create(g, v, 0);
+    struct mask_cache *c = mask_cache_create(g, v, NULL);
     struct matcher m;
     char out[32];
     matcher_init(&m, c);
@@ -348,7 +499,7 @@ static void test_free_parts_end_at_the_marker(void **state)
     struct vocabulary *v = vocabulary_create(&args);
     struct grammar_builder *b = grammar_begin(NULL);
     struct grammar *g = finished(b, grammar_after_marker(b, text_of("<c>"), literal(b, "[]")));
-    struct mask_cache *c = mask_cache_create(g, v, 0);
+    struct mask_cache *c = mask_cache_create(g, v, NULL);
     static const struct {
         int32_t tokens[6]; // -1: no more
         uint32_t mask;
@@ -388,7 +539,7 @@ static void test_markers_that_overlap_themselves(void **state)
     struct vocabulary *v = mixed_vocabulary(0);
     struct grammar_builder *b = grammar_begin(NULL);
     struct grammar *g = finished(b, grammar_after_marker(b, text_of("aabaa"), literal(b, "x")));
-    struct mask_cache *c = mask_cache_create(g, v, 0);
+    struct mask_cache *c = mask_cache_create(g, v, NULL);
     for (uint32_t i = 0; i < 1 << 12; i++) { // all texts of twelve letters a and b
         char text[13] = {0};
         struct matcher m;
@@ -416,7 +567,11 @@ int main(void)
         cmocka_unit_test(test_small_caches_forget_and_go_on),
         cmocka_unit_test(test_vocabularies_have_masks_of_their_own),
         cmocka_unit_test(test_ends_and_states),
-        cmocka_unit_test(test_nothing_allowed_leaves_the_end),
+        cmocka_unit_test(test_nothing_allowed_is_stuck),
+        cmocka_unit_test(test_work_of_a_mask_is_bounded),
+        cmocka_unit_test(test_too_many_ways_are_said),
+        cmocka_unit_test(test_long_texts_are_read_at_once),
+        cmocka_unit_test(test_nested_answers_do_not_end_others),
         cmocka_unit_test(test_forced_bytes),
         cmocka_unit_test(test_free_parts_end_at_the_marker),
         cmocka_unit_test(test_markers_that_overlap_themselves),
