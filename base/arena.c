@@ -154,6 +154,23 @@ void *arena_extend(struct arena *arena, void *items, size_t count, size_t *alloc
     return grown;
 }
 
+bool arena_text_add(struct arena *arena, struct arena_text *t, struct text more)
+{
+    enum { TEXT_BYTES_MIN = 64 };
+    if (more.bytes > t->max - t->bytes) {
+        size_t wanted = 2 * t->max + more.bytes + TEXT_BYTES_MIN;
+        char *grown = arena_grow(arena, t->at, t->max, wanted);
+        if (!grown)
+            return false;
+        t->at = grown;
+        t->max = wanted;
+    }
+    if (more.bytes > 0)
+        memcpy(t->at + t->bytes, more.at, more.bytes);
+    t->bytes += more.bytes;
+    return true;
+}
+
 struct text arena_copy(struct arena *arena, struct text text)
 {
     char *copy = arena_take(arena, text.bytes + 1);

@@ -4,6 +4,7 @@
 
 #include "base/text.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -32,6 +33,14 @@ void *arena_extend(struct arena *arena, void *items, size_t count, size_t *alloc
 struct text arena_copy(struct arena *arena, struct text text);
 struct text arena_format(struct arena *arena, const char *format, ...)
     __attribute__((format(printf, 2, 3), nonnull(2)));
+
+// A text that grows; all zero at first.
+struct arena_text {
+    char *at;
+    size_t bytes, max;
+};
+bool arena_text_add(struct arena *arena, struct arena_text *t,
+                    struct text more); // false: no memory
 
 size_t arena_bytes(const struct arena *arena); // taken from the system so far
 

@@ -3,8 +3,6 @@
 
 #include "http/ids.h"
 
-#include <string.h>
-
 enum { HEAD_PENDING = 64 }; // a call's head counts as so many bytes
 
 void answer_open(struct answer_parts *a, struct arena *arena, const struct reply_args *args)
@@ -18,20 +16,9 @@ void answer_close(struct answer_parts *a)
     a->reply = NULL;
 }
 
-static void text_add(struct answer_parts *a, struct answer_text *t, struct text more)
+static void text_add(struct answer_parts *a, struct arena_text *t, struct text more)
 {
-    if (more.bytes > t->max - t->bytes) {
-        size_t wanted = 2 * t->max + more.bytes + 64;
-        char *grown = arena_grow(a->arena, t->at, t->max, wanted);
-        if (!grown) {
-            a->lost = true;
-            return;
-        }
-        t->at = grown;
-        t->max = wanted;
-    }
-    memcpy(t->at + t->bytes, more.at, more.bytes);
-    t->bytes += more.bytes;
+    a->lost = !arena_text_add(a->arena, t, more);
 }
 
 // Templates of some dialects take no ids but their own kind.
@@ -49,17 +36,13 @@ static struct text id_of(struct answer_parts *a, const struct reply_event *event
 
 static void call_add(struct answer_parts *a, const struct reply_event *event)
 {
-    if (a->call_count == a->call_max) {
-        size_t bytes = a->call_max * sizeof *a->calls;
-        struct answer_call *grown =
-            arena_grow(a->arena, a->calls, bytes, 2 * bytes + 4 * sizeof *a->calls);
-        if (!grown) {
-            a->lost = true;
-            return;
-        }
-        a->calls = grown;
-        a->call_max = 2 * a->call_max + 4;
+    struct answer_call *calls =
+        arena_extend(a->arena, a->calls, a->call_count, &a->call_max, sizeof *calls);
+    if (!calls) {
+        a->lost = true;
+        return;
     }
+    a->calls = calls;
     struct answer_call call = {.id = id_of(a, event), .name = arena_copy(a->arena, event->text)};
     if (!call.id.at || !call.name.at)
         a->lost = true;

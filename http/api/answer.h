@@ -6,24 +6,20 @@
 #include "base/arena.h"
 #include "runtime/text/dialect/reply.h"
 
-struct answer_text {
-    char *at;
-    size_t bytes, max;
-};
-
 struct answer_call {
-    struct text id, name;         // id: made here, or the dialect's own where it needs that
-    struct answer_text arguments; // of a stream: those not yet written
-    bool begun;                   // of a stream: id and name were written
+    struct text id, name;        // id: made here, or the dialect's own where it needs that
+    struct arena_text arguments; // of a stream: those not yet written
+    bool begun;                  // of a stream: id and name were written
 };
 
 struct answer_parts {
     struct arena *arena;
     const struct dialect *dialect;
     struct reply *reply; // NULL: the answer is all text
-    struct answer_text reasoning;
+    struct arena_text reasoning;
     struct answer_call *calls; // [call_max]
-    uint32_t call_count, call_max;
+    uint32_t call_count;
+    size_t call_max;
     uint32_t complete; // calls whose arguments are whole
     uint32_t reasoning_tokens;
     bool lost; // the arena's limit was met

@@ -190,10 +190,10 @@ static void chat_text(const struct generation *g, struct json_buffer *out)
         delta_end(g, told, out);
         told = NULL;
     }
-    if (c->text_bytes > 0 || (told && c->logprobs.visible > 0)) {
+    if (c->text.bytes > 0 || (told && c->logprobs.visible > 0)) {
         delta_begin(g, out);
         json_put_literal(out, "\"content\":");
-        json_put_string(out, text_span(c->text, c->text_bytes));
+        json_put_string(out, text_span(c->text.at, c->text.bytes));
         delta_end(g, told, out);
     }
     for (uint32_t i = 0; i < c->answer.call_count; i++)
@@ -232,10 +232,10 @@ static void chat_whole(const struct generation *g, struct json_buffer *out)
         const struct choice *c = &g->choices[i];
         json_put_format(out, "%s{\"index\":%u,\"message\":{\"role\":\"assistant\",\"content\":",
                         i > 0 ? "," : "", i);
-        if (c->text_bytes == 0 && c->answer.call_count > 0)
+        if (c->text.bytes == 0 && c->answer.call_count > 0)
             json_put_literal(out, "null");
         else
-            json_put_string(out, text_span(c->text, c->text_bytes));
+            json_put_string(out, text_span(c->text.at, c->text.bytes));
         json_put_literal(out, ",\"refusal\":null");
         parts_put(c, out);
         json_put_literal(out, "}");

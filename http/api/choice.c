@@ -7,7 +7,6 @@
 #include <string.h>
 
 enum {
-    TEXT_BYTES_MIN = 256,
     LOGPROB_PENDING = 64, // an entry counts as so many bytes of text
 };
 
@@ -24,32 +23,19 @@ bool choice_options_open(struct choice_options *o, struct arena *arena,
 
 bool choice_open(struct choice *c, const struct choice_options *o)
 {
-    *c = (struct choice){.text_max = TEXT_BYTES_MIN};
+    *c = (struct choice){0};
     detok_init(&c->detok, o->tokenizer, !o->special_shown && !o->reads_reply);
     if (o->continues)
         detok_continue(&c->detok);
     c->logprobs = (struct logprobs){.arena = o->arena, .top_max = o->top_logprobs};
     if (o->reads_reply)
         answer_open(&c->answer, o->arena, &o->reply);
-    c->text = arena_take(o->arena, c->text_max);
-    return c->text && stop_scan_init(&c->scan, &o->stops, o->arena, o->piece_max);
+    return stop_scan_init(&c->scan, &o->stops, o->arena, o->piece_max);
 }
 
 static void text_append(struct choice *c, const struct choice_options *o, struct text t)
 {
-    if (t.bytes > c->text_max - c->text_bytes) {
-        size_t wanted = 2 * c->text_max + t.bytes;
-        char *grown = arena_grow(o->arena, c->text, c->text_max, wanted);
-        if (!grown) {
-            c->text_lost = true;
-            return;
-        }
-        c->text = grown;
-        c->text_max = wanted;
-    }
-    if (t.bytes > 0)
-        memcpy(c->text + c->text_bytes, t.at, t.bytes);
-    c->text_bytes += t.bytes;
+    c->text_lost = c->text_lost || !arena_text_add(o->arena, &c->text, t);
     c->given += t.bytes;
 }
 
@@ -191,13 +177,13 @@ bool choice_failed(const struct choice *c)
 
 size_t choice_pending(const struct choice *c)
 {
-    return c->text_bytes + answer_pending(&c->answer) +
+    return c->text.bytes + answer_pending(&c->answer) +
            (size_t)LOGPROB_PENDING * c->logprobs.visible;
 }
 
 void choice_sent(struct choice *c)
 {
-    c->text_bytes = 0;
+    c->text.bytes = 0;
     answer_sent(&c->answer);
     logprobs_sent(&c->logprobs);
 }

@@ -37,8 +37,7 @@ struct choice {
     struct stop_scan scan;
     struct logprobs logprobs;
     struct answer_parts answer;
-    char *text; // visible and not yet written; the whole text where not streamed
-    size_t text_bytes, text_max;
+    struct arena_text text; // visible and not yet written; the whole text where not streamed
     bool text_lost;         // the arena's limit was met
     bool enough;            // by its first call
     uint64_t made, chars;   // bytes and characters that the detokenizer has given

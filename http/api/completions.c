@@ -130,7 +130,7 @@ static void completions_text(const struct generation *g, struct json_buffer *out
     const struct choice *c = generation_choice(g);
     openai_chunk_begin(g, g->turn, out);
     json_put_literal(out, "\"text\":");
-    json_put_string(out, text_span(c->text, c->text_bytes));
+    json_put_string(out, text_span(c->text.at, c->text.bytes));
     logprobs_put(g, g->turn, out);
     json_put_literal(out, ",\"finish_reason\":null");
     openai_chunk_end(g, out);
@@ -151,7 +151,7 @@ static void completions_whole(const struct generation *g, struct json_buffer *ou
         const struct choice *c = &g->choices[i];
         json_put_format(out, "%s{\"index\":%u,\"text\":\"", i > 0 ? "," : "", i);
         json_put_escaped(out, echo_of(g, i));
-        json_put_escaped(out, text_span(c->text, c->text_bytes));
+        json_put_escaped(out, text_span(c->text.at, c->text.bytes));
         json_put_literal(out, "\"");
         logprobs_put(g, i, out);
         json_put_format(out, ",\"finish_reason\":\"%s\"}", openai_finish_reason(c));

@@ -212,17 +212,8 @@ static void stop_ids_read(struct generation *g)
     int32_t *ids = arena_take(f->arena, count * sizeof *ids);
     if (!ids)
         fields_fail(f, HTTP_TOO_LARGE, "stop_token_ids", "is too large");
-    for (size_t i = 0; i < count && !f->failed; i++) {
-        const json_t *each = json_array_get(value, i);
-        const char *path = fields_path(f, "stop_token_ids[%zu]", i);
-        int64_t id = 0;
-        if (!json_is_number(each) || !json_integer_exact(each, &id))
-            fields_fail(f, HTTP_INVALID_TYPE, path, "must be a token id");
-        else if (id < 0 || id >= vocab_of(g))
-            fields_fail(f, HTTP_INVALID_VALUE, path, "must be a token id below %u, got %lld",
-                        vocab_of(g), (long long)id);
-        ids[i] = (int32_t)id;
-    }
+    else
+        fields_token_ids(f, value, "stop_token_ids", vocab_of(g), "", ids);
     g->submit.stop_ids = ids;
     g->submit.stop_id_count = (uint32_t)count;
 }

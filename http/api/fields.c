@@ -207,6 +207,23 @@ uint32_t fields_count(struct fields *f, const char *name, uint32_t fallback)
     return count > UINT32_MAX ? UINT32_MAX : (uint32_t)count;
 }
 
+bool fields_token_ids(struct fields *f, const json_t *ids, const char *path, uint32_t vocab,
+                      const char *hint, int32_t *out)
+{
+    for (size_t i = 0; i < json_array_size(ids) && !f->failed; i++) {
+        const json_t *value = json_array_get(ids, i);
+        int64_t id = -1;
+        if (!json_is_number(value) || !json_integer_exact(value, &id))
+            fields_fail(f, HTTP_INVALID_TYPE, fields_path(f, "%s[%zu]", path, i),
+                        "must be a token id%s", hint);
+        else if (id < 0 || id >= vocab)
+            fields_fail(f, HTTP_INVALID_VALUE, fields_path(f, "%s[%zu]", path, i),
+                        "must be a token id below %u, got %lld", vocab, (long long)id);
+        out[i] = (int32_t)id;
+    }
+    return !f->failed;
+}
+
 struct text fields_string(struct fields *f, const char *name)
 {
     const json_t *value = fields_get(f, name);

@@ -95,29 +95,15 @@ static void ids_add(struct inputs *in, const char *path, const json_t *ids, stru
     struct fields *f = &in->call->fields;
     const struct served_model *model = in->call->model;
     uint32_t vocab = model->facts->vocab ? model->facts->vocab : tokenizer_vocab(model->tokenizer);
-    size_t n = json_array_size(ids), i;
-    json_t *value;
+    size_t n = json_array_size(ids);
     arena_reset(arena);
     int32_t *tokens = arena_take(arena, (n + 1) * sizeof *tokens);
     if (!tokens) {
         fields_fail(f, HTTP_TOO_LARGE, path, "is too large");
         return;
     }
-    json_array_foreach(ids, i, value)
-    {
-        int64_t id;
-        if (!json_is_number(value) || !json_integer_exact(value, &id)) {
-            fields_fail(f, HTTP_INVALID_TYPE, fields_path(f, "%s[%zu]", path, i),
-                        "must be a token id; strings and ids cannot be mixed");
-            return;
-        }
-        if (id < 0 || id >= vocab) {
-            fields_fail(f, HTTP_INVALID_VALUE, fields_path(f, "%s[%zu]", path, i),
-                        "must be a token id below %u, got %lld", vocab, (long long)id);
-            return;
-        }
-        tokens[i] = (int32_t)id;
-    }
+    if (!fields_token_ids(f, ids, path, vocab, "; strings and ids cannot be mixed", tokens))
+        return;
     if (fields_spend(f, n * ID_WORK))
         tokens_add(in, path, tokens, n > UINT32_MAX ? UINT32_MAX : (uint32_t)n);
 }

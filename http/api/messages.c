@@ -210,7 +210,7 @@ static void messages_whole(const struct generation *g, struct json_buffer *out)
 {
     head_put(g, out);
     json_put_literal(out, "{\"type\":\"text\",\"text\":");
-    json_put_string(out, text_span(g->choices->text, g->choices->text_bytes));
+    json_put_string(out, text_span(g->choices->text.at, g->choices->text.bytes));
     json_put_literal(out, ",\"citations\":null}],");
     stop_put(g, out);
     json_put_literal(out, ",\"diagnostics\":null,");
@@ -232,7 +232,7 @@ static void messages_put(struct generation *g, enum generation_tell step, struct
         json_put_literal(out, "event: content_block_delta\n"
                               "data: {\"type\":\"content_block_delta\",\"index\":0,"
                               "\"delta\":{\"type\":\"text_delta\",\"text\":");
-        json_put_string(out, text_span(g->choices->text, g->choices->text_bytes));
+        json_put_string(out, text_span(g->choices->text.at, g->choices->text.bytes));
         json_put_literal(out, "}}\n\n");
         break;
     case TELL_IDLE:

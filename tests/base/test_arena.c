@@ -146,11 +146,33 @@ static void test_zeroed_pieces_are_zero(void **state)
     arena_destroy(arena);
 }
 
+// Piece by piece, over the limit nothing of the next one, and nothing at all.
+static void test_a_text_grows(void **state)
+{
+    (void)state;
+    struct arena *arena = arena_create(64, 2000);
+    struct arena_text t = {0};
+    char wanted[1000] = "";
+    assert_true(arena_text_add(arena, &t, text_span(NULL, 0)));
+    assert_int_equal(t.bytes, 0);
+    for (size_t i = 0; i + 7 <= 420; i += 7) {
+        memcpy(wanted + i, "abcdefg", 7);
+        assert_true(arena_text_add(arena, &t, text_span("abcdefg", 7)));
+        assert_int_equal(t.bytes, i + 7);
+        assert_memory_equal(t.at, wanted, t.bytes);
+    }
+    assert_false(arena_text_add(arena, &t, text_span(wanted, sizeof wanted)));
+    assert_int_equal(t.bytes, 420);
+    assert_memory_equal(t.at, wanted, 420);
+    arena_destroy(arena);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_pieces),
                                        cmocka_unit_test(test_limit),
                                        cmocka_unit_test(test_grow_and_text),
+                                       cmocka_unit_test(test_a_text_grows),
                                        cmocka_unit_test(test_the_last_bytes_are_used),
                                        cmocka_unit_test(test_a_piece_grows_where_it_lies),
                                        cmocka_unit_test(test_zeroed_pieces_are_zero)};
