@@ -246,8 +246,9 @@ static struct grammar *compile(const struct sample *s)
         bool loose = strcmp(s->kind, "loose") == 0;
         struct json_style style = {.blank = loose ? json_grammar_loose_blank(b) : GRAMMAR_EMPTY};
         root = json_grammar_rules(b, style).object;
+        struct grammar_marker marker = {.text = text_of(s->source), .then = root};
         if (strcmp(s->kind, "marker") == 0)
-            root = grammar_after_marker(b, text_of(s->source), root);
+            root = grammar_free_part(b, &(struct grammar_free_part){&marker, 1, false});
     }
     check(status == STATUS_OK, "%s", err.text);
     status = grammar_finish(b, root, &g, &err);

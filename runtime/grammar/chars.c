@@ -177,34 +177,3 @@ uint32_t grammar_choice(struct grammar_builder *b, const struct text *strings, u
     heap_give(sorted);
     return result;
 }
-
-// How much of the marker stands at the end once a byte came after `have` of its bytes.
-static uint32_t marker_after(struct text marker, uint32_t have, uint8_t byte)
-{
-    for (uint32_t longest = have + 1; longest > 0; longest--) // of marker[0..have) and the byte
-        if ((uint8_t)marker.at[longest - 1] == byte &&
-            memcmp(marker.at, marker.at + have + 1 - longest, longest - 1) == 0)
-            return longest;
-    return 0;
-}
-
-uint32_t grammar_after_marker(struct grammar_builder *b, struct text marker, uint32_t then)
-{
-    uint32_t refs[GRAMMAR_MARKER_BYTES_MAX + 1], rules[GRAMMAR_MARKER_BYTES_MAX + 1];
-    uint32_t count = (uint32_t)marker.bytes;
-    check(count > 0 && count <= GRAMMAR_MARKER_BYTES_MAX, "a marker of %u bytes", count);
-    for (uint32_t i = 0; i < count; i++)
-        refs[i] = grammar_rule(b, text_of("free"), &rules[i]);
-    refs[count] = then;
-    for (uint32_t i = 0; i < count && grammar_spend(b, 256 * (uint64_t)count); i++) {
-        uint32_t sets[GRAMMAR_MARKER_BYTES_MAX + 1][SET_WORDS] = {0};
-        uint32_t body = GRAMMAR_EMPTY;
-        for (uint32_t byte = 0; byte < 256; byte++)
-            sets[marker_after(marker, i, (uint8_t)byte)][byte / 32] |= 1u << (byte % 32);
-        for (uint32_t to = 0; to <= i + 1; to++)
-            body =
-                grammar_either(b, grammar_join(b, grammar_byte_set(b, sets[to]), refs[to]), body);
-        grammar_rule_set(b, rules[i], body);
-    }
-    return refs[0];
-}

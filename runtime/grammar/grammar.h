@@ -72,12 +72,22 @@ uint32_t grammar_optional(struct grammar_builder *b, uint32_t one);
 uint32_t grammar_repeat(struct grammar_builder *b, uint32_t one, uint32_t min, uint32_t max);
 
 // --- a free part ---
-// Any bytes up to and with the first occurrence of the marker (1 to 128 bytes), then `then`;
-// or any bytes without it, to the end. For calls that a model may make or not: `then` is followed
-// from the marker on, and until then matcher_needs_mask says that no mask is needed. Special tokens
-// may come in the free part and may make up the marker (vocabulary.h).
+// Any bytes up to and with the first occurrence of one of the markers, then what follows that one:
+// for calls that a model may make or not, and for thoughts before an answer. Until a marker came,
+// matcher_needs_mask says that no mask is needed (without `must`). Special tokens may come in the
+// free part and may be in markers, with VOCABULARY_SPECIAL_BYTE before each (vocabulary.h).
 enum { GRAMMAR_MARKER_BYTES_MAX = 128 };
-uint32_t grammar_after_marker(struct grammar_builder *b, struct text marker, uint32_t then);
+struct grammar_marker {
+    struct text text; // 1 to GRAMMAR_MARKER_BYTES_MAX bytes
+    uint32_t then;
+    bool first; // counts only where nothing but blanks came before it in the free part
+};
+struct grammar_free_part {
+    const struct grammar_marker *markers; // of two that end at once the longer one counts, of equal
+    uint32_t count;                       // ones either does
+    bool must; // a marker must come; else the answer may also end in the free part, anywhere
+};
+uint32_t grammar_free_part(struct grammar_builder *b, const struct grammar_free_part *part);
 
 // --- rules ---
 // A new rule without a body; the name (copied, may be empty) is for error sentences only.

@@ -71,7 +71,7 @@ enum matcher_result {
 // where that string may end here, and after the end. STUCK, OVER: the end ids alone.
 enum matcher_result matcher_mask(struct matcher *m, uint32_t *words);
 // False: every token that has bytes may come next, and the answer may end, so the row can be drawn
-// without a mask (a free part, grammar_after_marker). Costs what matcher_mask costs; true where
+// without a mask (a free part, grammar_free_part). Costs what matcher_mask costs; true where
 // that is not MATCHER_OK.
 bool matcher_needs_mask(struct matcher *m);
 // The token was drawn. False: the state is as before, and later masks are not those of the text any

@@ -165,6 +165,7 @@ static struct text token_of(const struct vocabulary *v, const struct vocabulary_
         token = args->specials[id];
     *special = *special && token.at && token.bytes > 0;
     bool none = !token.at || token.bytes + *special > VOCABULARY_TOKEN_BYTES_MAX ||
+                memchr(token.at, VOCABULARY_SPECIAL_BYTE, token.bytes) ||
                 vocabulary_is_end(v, (int32_t)id);
     return none ? (struct text){NULL, 0} : token;
 }

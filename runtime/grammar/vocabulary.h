@@ -20,11 +20,11 @@ enum {
 struct vocabulary_args {
     uint32_t vocab; // ids of the model's head: a mask row has (vocab + 31) / 32 words
     // [count] bytes of each token as inside a text, copied. at NULL or no bytes: the token is never
-    // allowed as text, which is how special and added tokens are kept out. count <= vocab;
-    // ids from count on are never allowed.
+    // allowed as text, which is how special and added tokens are kept out; nor is one that holds
+    // VOCABULARY_SPECIAL_BYTE. count <= vocab; ids from count on are never allowed.
     const struct text *tokens;
     uint32_t count;
-    // [count] or NULL: the text of such special tokens, for free parts (grammar_after_marker); read
+    // [count] or NULL: the text of such special tokens, for free parts (grammar_free_part); read
     // where tokens has no bytes. To a grammar they are VOCABULARY_SPECIAL_BYTE and this text: no
     // UTF-8 has that byte, so grammars of text never allow them.
     const struct text *specials;

@@ -21,7 +21,7 @@ static struct vocabulary *words_vocabulary(uint64_t seed)
     static const char *pieces[] = {
         "a",        "b",        "c",    "\xC3",  "\xA9",     "\xE2\x82",     "\xAC",
         "\xF0\x9F", "\x98\x80", "\"",   "\\",    " ",        "\x1F",         "\xC3\xA9",
-        "aaaa",     "\xED\x9F", "\xFF", "abcab", "aaaaaaaa", "bbbbbbbbbbbb", "\xED\xA0"};
+        "aaaa",     "\xED\x9F", "\xFE", "abcab", "aaaaaaaa", "bbbbbbbbbbbb", "\xED\xA0"};
     char store[TOKENS][80];
     struct text tokens[TOKENS + 2];
     int32_t ends[] = {END_ID, OTHER_END, -1, 4000};

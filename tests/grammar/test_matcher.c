@@ -485,80 +485,6 @@ static void test_forced_bytes(void **state)
     vocabulary_give(v);
 }
 
-// Free text, then brackets after the marker, which a special token may be.
-static void test_free_parts_end_at_the_marker(void **state)
-{
-    (void)state;
-    struct text tokens[] = {text_of("a"),  text_of("<c"), text_of("<c>"),  text_of(">"),
-                            text_of(">["), text_of(">x"), {NULL, 0},       {NULL, 0},
-                            text_of("["),  text_of("]"),  text_of("\xFF"), {NULL, 0}};
-    struct text specials[] = {{0}, {0}, {0}, {0}, {0}, {0}, text_of("<c>"), text_of("<other>"),
-                              {0}, {0}, {0}, {0}};
-    int32_t end = 12;
-    struct vocabulary_args args = {13, tokens, 12, specials, &end, 1};
-    struct vocabulary *v = vocabulary_create(&args);
-    struct grammar_builder *b = grammar_begin(NULL);
-    struct grammar *g = finished(b, grammar_after_marker(b, text_of("<c>"), literal(b, "[]")));
-    struct mask_cache *c = mask_cache_create(g, v, NULL);
-    static const struct {
-        int32_t tokens[6]; // -1: no more
-        uint32_t mask;
-        bool needed;
-    } cases[] = {
-        {{-1}, 0x17FF, false}, // all with bytes, and the end
-        {{0, 5, 3, -1}, 0x17FF, false},
-        {{1, -1}, 0x17FF & ~(1u << 5), true}, // after <c the token >x would leave the grammar
-        {{1, 0, -1}, 0x17FF, false},
-        {{1, 1, -1}, 0x17FF & ~(1u << 5), true},
-        {{1, 4, -1}, 1u << 9, true},
-        {{2, -1}, 1u << 8, true},
-        {{0, 6, -1}, 1u << 8, true}, // the marker as one special token
-        {{7, 10, -1}, 0x17FF, false},
-        {{1, 3, 8, 9, -1}, 1u << 12, true},
-    };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct matcher m;
-        uint32_t words[1];
-        matcher_init(&m, c);
-        for (int k = 0; cases[i].tokens[k] >= 0; k++)
-            assert_true(matcher_accept(&m, cases[i].tokens[k]));
-        matcher_mask(&m, words);
-        assert_int_equal(words[0], cases[i].mask);
-        assert_int_equal(matcher_needs_mask(&m), cases[i].needed);
-        matcher_end(&m);
-    }
-    mask_cache_destroy(c);
-    grammar_give(g);
-    vocabulary_give(v);
-}
-
-// The first occurrence counts, also where the marker overlaps itself.
-static void test_markers_that_overlap_themselves(void **state)
-{
-    (void)state;
-    struct vocabulary *v = mixed_vocabulary(0);
-    struct grammar_builder *b = grammar_begin(NULL);
-    struct grammar *g = finished(b, grammar_after_marker(b, text_of("aabaa"), literal(b, "x")));
-    struct mask_cache *c = mask_cache_create(g, v, NULL);
-    for (uint32_t i = 0; i < 1 << 12; i++) { // all texts of twelve letters a and b
-        char text[13] = {0};
-        struct matcher m;
-        for (int k = 0; k < 12; k++)
-            text[k] = i >> k & 1 ? 'a' : 'b';
-        const char *found = strstr(text, "aabaa");
-        size_t bytes = 0;
-        matcher_init(&m, c);
-        while (bytes < 12 && matcher_accept_bytes(&m, text_span(text + bytes, 1)))
-            bytes++;
-        assert_int_equal(bytes, found ? (size_t)(found - text) + 5 : 12);
-        assert_int_equal(matcher_may_end(&m), !found);
-        matcher_end(&m);
-    }
-    mask_cache_destroy(c);
-    grammar_give(g);
-    vocabulary_give(v);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -573,8 +499,6 @@ int main(void)
         cmocka_unit_test(test_long_texts_are_read_at_once),
         cmocka_unit_test(test_nested_answers_do_not_end_others),
         cmocka_unit_test(test_forced_bytes),
-        cmocka_unit_test(test_free_parts_end_at_the_marker),
-        cmocka_unit_test(test_markers_that_overlap_themselves),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
