@@ -26,7 +26,7 @@ enum {
     PAD_BYTES = 4,
     PADS = 15, // lines of a record that fills the ring
     TRIES = 20,
-    STUCK_S = 20, // a caller that blocks ends the program
+    STUCK_S = 120, // a caller that blocks ends the program
     FLUSH_MS = 30000,
     ABORTS = 5,
 };

@@ -16,7 +16,7 @@
 ssize_t __real_read(int fd, void *to, size_t bytes);
 ssize_t __wrap_read(int fd, void *to, size_t bytes);
 
-enum { ROUNDS = 100000, BURST = 3, LOST_MS = 10000 };
+enum { ROUNDS = 100000, BURST = 3, LOST_MS = 120000 };
 
 static struct waker *opened(void)
 {

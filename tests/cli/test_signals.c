@@ -15,7 +15,7 @@
 
 #include <cmocka.h>
 
-enum { WAIT_S = 20, APART_US = 150000, GONE_ON = 42 };
+enum { WAIT_S = 120, APART_US = 150000, GONE_ON = 42 };
 
 static void lost(void *context)
 {
@@ -34,6 +34,24 @@ static struct signals *signals_of(void)
 static void send_apart(int number)
 {
     kill(getpid(), number);
+    usleep(APART_US);
+}
+
+// All of these come, in as many pieces as may be.
+static void wait_for(struct signals *signals, uint32_t wanted)
+{
+    for (uint32_t news = 0; news != wanted;) {
+        news |= signals_wait(signals);
+        if (news & ~wanted)
+            _exit(1);
+    }
+}
+
+// A stop that main was told of; what comes after it is another one.
+static void stop_first(struct signals *signals)
+{
+    kill(getpid(), SIGTERM);
+    wait_for(signals, NEWS_STOP);
     usleep(APART_US);
 }
 
@@ -75,7 +93,8 @@ static void news_come_together(void)
     send_apart(SIGHUP);
     send_apart(SIGINT);
     signals_post(signals, NEWS_FAULT);
-    _exit(signals_wait(signals) == (NEWS_STOP | NEWS_RELOAD | NEWS_FAULT) ? GONE_ON : 1);
+    wait_for(signals, NEWS_STOP | NEWS_RELOAD | NEWS_FAULT);
+    _exit(GONE_ON);
 }
 
 // What was told is not told again.
@@ -93,8 +112,8 @@ static void stop_twice(void)
 {
     struct signals *signals = signals_of();
     signals_serving(signals);
-    send_apart(SIGTERM);
-    send_apart(SIGINT);
+    stop_first(signals);
+    kill(getpid(), SIGINT);
     pause();
 }
 
@@ -112,9 +131,9 @@ static void stop_while_closing(void)
 {
     struct signals *signals = signals_of();
     signals_serving(signals);
-    send_apart(SIGTERM);
+    stop_first(signals);
     signals_closing(signals);
-    send_apart(SIGTERM);
+    kill(getpid(), SIGTERM);
     pause();
 }
 
@@ -124,7 +143,8 @@ static void reload_while_draining(void)
     signals_serving(signals);
     send_apart(SIGTERM);
     send_apart(SIGHUP);
-    _exit(signals_wait(signals) == (NEWS_STOP | NEWS_RELOAD) ? GONE_ON : 1);
+    wait_for(signals, NEWS_STOP | NEWS_RELOAD);
+    _exit(GONE_ON);
 }
 
 struct life {
@@ -133,10 +153,10 @@ struct life {
     const char *says, *lacks;
 };
 
-static void life_check(const struct life *life)
+// Whether it ended so; what it said is left in said.
+static bool lived(const struct life *life, char *said, size_t room)
 {
     int ends[2], status = 0;
-    char said[4096] = "";
     assert_int_equal(pipe(ends), 0);
     pid_t child = fork();
     if (child == 0) {
@@ -149,14 +169,21 @@ static void life_check(const struct life *life)
     }
     close(ends[1]);
     size_t bytes = 0;
-    for (ssize_t got; bytes < sizeof said - 1 &&
-                      (got = read(ends[0], said + bytes, sizeof said - 1 - bytes)) > 0;)
+    for (ssize_t got;
+         bytes < room - 1 && (got = read(ends[0], said + bytes, room - 1 - bytes)) > 0;)
         bytes += (size_t)got;
+    said[bytes] = '\0';
     close(ends[0]);
     assert_int_equal(waitpid(child, &status, 0), child);
-    if (!WIFEXITED(status) || WEXITSTATUS(status) != life->code || !strstr(said, life->says) ||
-        (life->lacks && strstr(said, life->lacks)))
-        fail_msg("status %x: %s", (unsigned)status, said);
+    return WIFEXITED(status) && WEXITSTATUS(status) == life->code && strstr(said, life->says) &&
+           !(life->lacks && strstr(said, life->lacks));
+}
+
+static void life_check(const struct life *life)
+{
+    char said[4096];
+    if (!lived(life, said, sizeof said))
+        fail_msg("%s", said);
 }
 
 static void test_while_loading(void **state)
@@ -190,7 +217,6 @@ static void test_a_second_stop(void **state)
     static const struct life lives[] = {
         {stop_twice, 1, " error Interrupt for the second time: ending at once\n", NULL},
         {stop_twice, 1, " error lost: three\n", "all was answered"},
-        {stop_twice_at_once, GONE_ON, "finishing what was accepted", "second time"},
         {stop_while_closing, 1,
          " error Terminated for the second time: ending at once, all was answered\n", "lost"},
         {reload_while_draining, GONE_ON, "", NULL},
@@ -200,12 +226,25 @@ static void test_a_second_stop(void **state)
         life_check(&lives[i]);
 }
 
+// At once is within a tenth of a second, which a machine that is held up may miss.
+static void test_the_same_stop_twice(void **state)
+{
+    static const struct life life = {stop_twice_at_once, GONE_ON, "finishing what was accepted",
+                                     "second time"};
+    (void)state;
+    char said[4096];
+    for (int tries = 0; !lived(&life, said, sizeof said); tries++)
+        if (tries == 20)
+            fail_msg("%s", said);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_while_loading),
         cmocka_unit_test(test_while_serving),
         cmocka_unit_test(test_a_second_stop),
+        cmocka_unit_test(test_the_same_stop_twice),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -15,7 +15,7 @@ const char *__lsan_default_suppressions(void)
     return "leak:h2o_mem_alloc_recycle\nleak:h2o_multithread_create_queue\n";
 }
 
-enum { WAIT_STEPS = 4000, WAIT_STEP_US = 5000 };
+enum { WAIT_STEPS = 24000, WAIT_STEP_US = 5000 };
 
 static const struct model_facts facts[2] = {
     {.kind = MODEL_GENERATOR, .max_model_len = 4096, .block_tokens = 64, .block_count = 10},
@@ -113,6 +113,26 @@ bool fixture_wait_cancelled(struct fixture *f, uint32_t count)
         usleep(WAIT_STEP_US);
     }
     return false;
+}
+
+struct metric_wanted {
+    const struct fixture *f;
+    const char *series;
+    uint64_t from, to;
+};
+
+static bool metric_is(void *context)
+{
+    const struct metric_wanted *wanted = context;
+    uint64_t value = metric_value(wanted->f, wanted->series);
+    return value >= wanted->from && value <= wanted->to;
+}
+
+void metric_wait(const struct fixture *f, const char *series, uint64_t from, uint64_t to)
+{
+    struct metric_wanted wanted = {f, series, from, to};
+    if (!wait_until(metric_is, &wanted))
+        check(false, "%s is %ju", series, (uintmax_t)metric_value(f, series));
 }
 
 uint64_t metric_value(const struct fixture *f, const char *series)

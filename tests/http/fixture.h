@@ -6,7 +6,7 @@
 #include "tests/http/http_client.h"
 #include "tests/http/port_double.h"
 
-enum { FIXTURE_THREADS_MAX = 4, DRAIN_MS = 30000 };
+enum { FIXTURE_THREADS_MAX = 4, DRAIN_MS = 120000 };
 
 #define KEY "sk-test"
 #define BEARER "Authorization: Bearer " KEY "\r\n"
@@ -27,10 +27,12 @@ void fixture_open(struct fixture *f, const struct server_options *options, bool 
 void fixture_open_as(struct fixture *f, const struct server_options *options, bool serve);
 void fixture_serve(struct fixture *f);
 void fixture_close(struct fixture *f); // settles cancelled requests, closes
-// Waits (at most 20 s) until so many engine requests live / are cancelled over all ports.
+// Waits (at most two minutes) until so many engine requests live / are cancelled over all ports.
 bool fixture_wait_live(struct fixture *f, uint32_t count);
 bool fixture_wait_cancelled(struct fixture *f, uint32_t count);
-bool wait_until(bool (*done)(void *context), void *context);
+bool wait_until(bool (*done)(void *context), void *context); // as long
+// Waits as long for a value of /metrics from `from` to `to`; fails the test otherwise.
+void metric_wait(const struct fixture *f, const char *series, uint64_t from, uint64_t to);
 uint64_t metric_value(const struct fixture *f, const char *series); // UINT64_MAX: not there
 
 // What the test routes saw, over all tests of the process.
@@ -40,6 +42,7 @@ struct seen {
     // text work waits while 1; 2: work on bodies over a megabyte; 3: on bodies over eight, which
     // give their turn away meanwhile
     _Atomic int work_hold;
+    _Atomic uint32_t working;           // held by a worker
     _Atomic uint32_t alone, alone_most; // at work at once: now, and ever
     // Bodies of one byte, in the order in which workers were done with them; for one worker.
     char order[64];

@@ -13,7 +13,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { WAIT_MS = 20000, READ_BYTES = 65536 };
+enum { WAIT_MS = 120000, READ_BYTES = 65536 };
 
 bool http_client_open_small(struct http_client *client, uint32_t port, int receive_bytes)
 {

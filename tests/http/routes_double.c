@@ -110,9 +110,11 @@ static void work_pass(struct exchange *x)
 static void work_run(struct exchange *x)
 {
     struct text body = exchange_info(x)->body; // must still be there when the client has left
+    seen.working++;
     while ((seen.work_hold == 1 || (seen.work_hold == 2 && body.bytes > 1 << 20)) &&
            !exchange_gone(x))
         usleep(1000);
+    seen.working--;
     if (body.bytes > 8 << 20)
         work_pass(x);
     uint32_t sum = 0;

@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-enum { FAR_MS = 20000 };
+enum { FAR_MS = 120000, GRACE_MS = 60000 };
 
 struct drain {
     struct fixture *fixture;
@@ -112,10 +112,13 @@ static void test_accepted_requests_finish(void **state)
     fixture_close(&f);
 }
 
+enum { HAMMERS = 8 };
+
 struct hammer {
     uint32_t port;
     pthread_t thread;
-    uint32_t answered, refused, broken;
+    _Atomic uint32_t answered;
+    uint32_t refused, broken;
 };
 
 // One request per connection: once the kernel has taken the connection, an answer must come.
@@ -140,19 +143,29 @@ static void *hammer_main(void *argument)
     }
 }
 
+static bool all_were_answered(void *hammers)
+{
+    const struct hammer *at = hammers;
+    for (int i = 0; i < HAMMERS; i++)
+        if (at[i].answered < 10)
+            return false;
+    return true;
+}
+
 static void test_flood_loses_nothing(void **state)
 {
     (void)state;
-    enum { HAMMERS = 8 };
+    enum { THREADS = 2 };
     struct fixture f;
     struct hammer hammers[HAMMERS];
-    struct server_options options = {.http_threads = 2, .shutdown_timeout_ms = DRAIN_MS};
+    struct server_options options = {
+        .http_threads = THREADS, .shutdown_timeout_ms = DRAIN_MS, .drain_grace_ms = GRACE_MS};
     fixture_open(&f, &options, true);
-    for (int i = 0; i < HAMMERS; i++) {
+    for (int i = 0; i < HAMMERS; i++)
         hammers[i] = (struct hammer){.port = f.port};
+    for (int i = 0; i < HAMMERS; i++)
         assert_int_equal(pthread_create(&hammers[i].thread, NULL, hammer_main, &hammers[i]), 0);
-    }
-    usleep(300000);
+    assert_true(wait_until(all_were_answered, hammers));
     assert_int_equal(server_drain(f.server), 0);
     uint32_t answered = 0, refused = 0, broken = 0;
     for (int i = 0; i < HAMMERS; i++) {
@@ -165,7 +178,7 @@ static void test_flood_loses_nothing(void **state)
     assert_true(answered > 0);
     assert_int_equal(refused, 0);
     // a handshake that the kernel finishes between our last accept and the close is reset by it
-    assert_in_range(broken, 0, HAMMERS);
+    assert_in_range(broken, 0, THREADS * HAMMERS);
     fixture_close(&f);
 }
 
@@ -179,7 +192,8 @@ static void test_crowd_leaves_descriptors(void **state)
     struct drain drain;
     struct http_client held[HELD], *crowd = calloc(CROWD, sizeof *crowd);
     struct http_answer answer;
-    struct server_options options = {.connections_max = HELD, .shutdown_timeout_ms = DRAIN_MS};
+    struct server_options options = {
+        .connections_max = HELD, .shutdown_timeout_ms = DRAIN_MS, .drain_grace_ms = GRACE_MS};
     fixture_open(&f, &options, true);
     for (uint32_t i = 0; i < HELD; i++) {
         assert_true(http_client_open(&held[i], f.port));
@@ -219,20 +233,24 @@ static void test_upload_under_way(void **state)
     struct drain drain;
     struct http_client client;
     struct http_answer answer;
+    enum { BYTES = 1 << 20 };
+    static char body[BYTES + 1];
+    memset(body, '1', BYTES);
     fixture_open(&f, NULL, true);
     const char *head =
-        "POST /v1/test/echo HTTP/1.1\r\nHost: a\r\n" BEARER "Content-Length: 4\r\n\r\n12";
+        "POST /v1/test/echo HTTP/1.1\r\nHost: a\r\n" BEARER "Content-Length: 1048576\r\n\r\n";
     assert_true(http_client_open(&client, f.port));
     assert_true(http_client_send(&client, head, strlen(head)));
-    usleep(50000);
+    assert_true(http_client_send(&client, body, BYTES - 2));
+    metric_wait(&f, "weft_body_bytes", BYTES / 2, UINT64_MAX - 1); // the server has its head
     drain_start(&drain, &f);
     assert_true(wait_until(refuses_connections, &f.port));
     usleep(1500000); // beyond the grace for newcomers
     assert_int_equal(drain.result, -1);
-    assert_true(http_client_send(&client, "34", 2));
+    assert_true(http_client_send(&client, body, 2));
     assert_true(http_client_answer(&client, &answer));
     assert_int_equal(answer.status, 200);
-    assert_string_equal(answer.body, "1234");
+    assert_string_equal(answer.body, body);
     http_answer_free(&answer);
     http_client_close(&client);
     assert_int_equal(drain_end(&drain), 0);
@@ -257,8 +275,6 @@ struct late {
 static void late_check(struct http_client *client, const struct late *late)
 {
     struct http_answer answer;
-    const char *body = strcmp(late->method, "POST") == 0 ? "[1]" : NULL;
-    assert_true(http_client_request(client, late->method, late->path, late->headers, body));
     assert_true(http_client_answer(client, &answer));
     assert_int_equal(answer.status, late->status);
     if (!strstr(answer.body, late->says))
@@ -283,7 +299,12 @@ static void drain_with_late(uint64_t grace_ms, const struct late *late, size_t c
         assert_true(http_client_open(&clients[i], f.port));
     drain_start(&drain, &f);
     assert_true(wait_until(refuses_connections, &f.port));
-    usleep(10000); // beyond a grace of a millisecond
+    usleep(10000);                       // beyond a grace of a millisecond
+    for (size_t i = 0; i < count; i++) { // all at once: without a byte they are kept two seconds
+        const char *body = strcmp(late[i].method, "POST") == 0 ? "[1]" : NULL;
+        assert_true(
+            http_client_request(&clients[i], late[i].method, late[i].path, late[i].headers, body));
+    }
     for (size_t i = 0; i < count; i++)
         late_check(&clients[i], &late[i]);
     assert_int_equal(drain_end(&drain), 0);
@@ -370,6 +391,12 @@ static void cut_check(struct http_client *client)
     http_answer_free(&answer);
 }
 
+static bool one_is_worked_on(void *context)
+{
+    (void)context;
+    return seen.working == 1;
+}
+
 // At the deadline a stream that has begun gets its last event; other requests, also one whose body
 // a text worker holds, get 503. Only then connections end.
 static void test_deadline_cuts(void **state)
@@ -393,7 +420,7 @@ static void test_deadline_cuts(void **state)
     }
     assert_true(http_client_head(&clients[BEGUN]));
     assert_true(http_client_until(&clients[BEGUN], "\"t\":"));
-    usleep(50000); // the worker has its body
+    assert_true(wait_until(one_is_worked_on, NULL));
     struct drain drain;
     drain_start(&drain, &f);
     assert_true(fixture_wait_cancelled(&f, WORKED));

@@ -13,6 +13,8 @@
 
 #include <cmocka.h>
 
+enum { SLACK_NS = 900000000 };
+
 static struct fixture fixture; // two threads
 
 static struct http_answer ask(const char *path, const char *headers)
@@ -54,9 +56,16 @@ static void test_beats_of_engines(void **state)
     (void)state;
     struct engine_stats *stats = engine_double_stats(fixture.engine);
     for (size_t i = 0; i < sizeof beats / sizeof *beats; i++) {
-        stats->step_started_ns = beats[i].step_ms > 0 ? ago(beats[i].step_ms) : 0;
-        stats->beat_ns = beats[i].beat_ms > 0 ? ago(beats[i].beat_ms) : 0;
-        if (status_of("/health") != beats[i].status || status_of("/ready") != beats[i].status)
+        uint64_t set_ns;
+        bool fine;
+        do { // once more if this was held up for the second that there is to the bound
+            set_ns = clock_ns();
+            stats->step_started_ns = beats[i].step_ms > 0 ? ago(beats[i].step_ms) : 0;
+            stats->beat_ns = beats[i].beat_ms > 0 ? ago(beats[i].beat_ms) : 0;
+            fine =
+                status_of("/health") == beats[i].status && status_of("/ready") == beats[i].status;
+        } while (!fine && clock_ns() - set_ns > SLACK_NS);
+        if (!fine)
             fail_msg("step %llu ms, beat %llu ms", (unsigned long long)beats[i].step_ms,
                      (unsigned long long)beats[i].beat_ms);
     }
@@ -69,10 +78,12 @@ static void test_beats_of_engines(void **state)
 static bool a_thread_is_late(uint64_t ms)
 {
     for (int i = 0; i < 100; i++) {
+        uint64_t set_ns = clock_ns();
         for (uint32_t t = 0; t < fixture.threads; t++)
             fixture.server->threads[t].beat_ns = ago(ms);
         struct http_answer answer = ask("/health", NULL);
-        bool late = answer.status == 503;
+        bool held_up = clock_ns() - set_ns > SLACK_NS; // it is later than it was to be
+        bool late = answer.status == 503 && !held_up;
         if (late)
             assert_non_null(strstr(answer.body, "Degraded: an HTTP thread does not turn."));
         http_answer_free(&answer);
@@ -82,13 +93,18 @@ static bool a_thread_is_late(uint64_t ms)
     return false;
 }
 
+static bool is_healthy(void *context)
+{
+    (void)context;
+    return status_of("/health") == 200;
+}
+
 static void test_beats_of_threads(void **state)
 {
     (void)state;
     assert_true(a_thread_is_late(11000));
     assert_false(a_thread_is_late(9000));
-    usleep(1100000); // all have turned meanwhile
-    assert_int_equal(status_of("/health"), 200);
+    assert_true(wait_until(is_healthy, NULL)); // each renews its own
 }
 
 // One failed model is named and the other serves on; with the last one the process is not well.

@@ -17,6 +17,8 @@
 
 #include <cmocka.h>
 
+enum { TRIES = 20000 };
+
 static struct fixture fixture;
 static struct http_answer page;
 
@@ -286,11 +288,8 @@ static void test_counts_of_threads(void **state)
     is("weft_client_retries_total", 121);
     is("weft_fields_ignored_total", 141);
     is("weft_log_lines_dropped_total", 0);
-    for (int i = 0; i < 1000 && value("weft_connections") != 1; i++) { // the one that asks
-        usleep(5000);
-        page_get();
-    }
-    is("weft_connections", 1);
+    metric_wait(&fixture, "weft_connections", 1, 1); // the one that asks
+    page_get();
     double before = value("weft_connections_accepted_total");
     page_get();
     is("weft_connections_accepted_total", before + 1);
@@ -325,7 +324,7 @@ static void test_the_process(void **state)
     struct http_client client; // while the page is written, its connection is open at both ends
     double open = -1;
     assert_true(http_client_open(&client, fixture.port));
-    for (int i = 0; i < 100 && open != value("process_open_fds"); i++) {
+    for (int i = 0; i < TRIES && open != value("process_open_fds"); i++) {
         usleep(5000); // connections of before are closed
         assert_true(http_client_request(&client, "GET", "/metrics", NULL, NULL));
         http_answer_free(&page);
@@ -340,6 +339,13 @@ static void test_the_process(void **state)
 static void test_routes(void **state)
 {
     static const char body[] = "[1,2,3]";
+    static const struct {
+        const char *series;
+        uint32_t times;
+    } counted[] = {
+        {"http_requests_total{handler=\"/v1/test/rest/\",method=\"POST\",status=\"2xx\"}", 2},
+        {"http_requests_total{handler=\"/v1/test/rest/\",method=\"POST\",status=\"4xx\"}", 1},
+        {"http_requests_total{handler=\"unknown\",method=\"ANY\",status=\"4xx\"}", 1}};
     struct http_answer answer;
     (void)state;
     page_get();
@@ -355,15 +361,11 @@ static void test_routes(void **state)
     }
     assert_true(http_once(fixture.port, "GET", "/nowhere", NULL, NULL, &answer));
     http_answer_free(&answer);
-    for (int i = 0; i < 1000; i++) { // an answer is counted when h2o lets go of it
-        page_get();
-        if (strstr(page.body, "{handler=\"unknown\",method=\"ANY\",status=\"4xx\"} 1\n"))
-            break;
-        usleep(5000);
-    }
-    is("http_requests_total{handler=\"/v1/test/rest/\",method=\"POST\",status=\"2xx\"}", 2);
-    is("http_requests_total{handler=\"/v1/test/rest/\",method=\"POST\",status=\"4xx\"}", 1);
-    is("http_requests_total{handler=\"unknown\",method=\"ANY\",status=\"4xx\"}", 1);
+    for (size_t i = 0; i < 3; i++) // an answer is counted when h2o lets go of it
+        metric_wait(&fixture, counted[i].series, counted[i].times, counted[i].times);
+    page_get();
+    for (size_t i = 0; i < 3; i++)
+        is(counted[i].series, counted[i].times);
     is("http_request_size_bytes_count{handler=\"/v1/test/rest/\"}", 3);
     is("http_request_size_bytes_sum{handler=\"/v1/test/rest/\"}", 3 * (sizeof body - 1));
     is("http_response_size_bytes_count{handler=\"/v1/test/rest/\"}", 3);

@@ -17,6 +17,8 @@
 
 #include <cmocka.h>
 
+enum { FAR_MS = 120000 };
+
 static void bytes_send(struct http_client *client, const char *bytes)
 {
     assert_true(http_client_send(client, bytes, strlen(bytes)));
@@ -32,25 +34,41 @@ static void status_check(struct http_client *client, int status)
 
 #define UPLOAD "POST /v1/test/echo HTTP/1.1\r\nHost: a\r\n" BEARER
 
+enum { HALF, SILENT, ALIVE, HTTP2, QUIET, BODY = QUIET, STREAM, OLD };
+
+static void quiet_send(struct http_client *client, int which)
+{
+    if (which == HALF)
+        bytes_send(client, "POST /v1/test/echo HTTP/1.1\r\nHost: a\r\n");
+    if (which == ALIVE) {
+        bytes_send(client, "GET /health HTTP/1.1\r\nHost: a\r\n\r\n");
+        status_check(client, 200);
+    }
+    if (which == HTTP2) {
+        bytes_send(client, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
+        assert_true(http_client_send(client, "\0\0\0\4\0\0\0\0\0", 9));
+    }
+    if (which == BODY)
+        bytes_send(client, UPLOAD "Content-Length: 2\r\n\r\n{");
+    if (which == STREAM)
+        assert_true(http_client_request(client, "POST", "/v1/test/stream", BEARER, "{}"));
+}
+
 // All connections are taken and as many newcomers wait as have no whole head (a half head, silence,
 // keep-alive, HTTP/2 without a stream): these go, those with a body or an answer under way stay.
 static void test_quiet_connections(void **state)
 {
     (void)state;
-    enum { HALF, SILENT, ALIVE, HTTP2, QUIET, BODY = QUIET, STREAM, OLD, ALL = OLD + QUIET };
+    enum { ALL = OLD + QUIET };
+    static const int order[OLD] = {BODY, STREAM, ALIVE, HTTP2, HALF, SILENT};
     struct fixture f;
     struct server_options options = {.http2 = 1, .connections_max = OLD, .quiet_timeout_ms = 1500};
     struct http_client clients[ALL];
     fixture_open(&f, &options, true);
-    for (int i = 0; i < OLD; i++)
-        assert_true(http_client_open(&clients[i], f.port));
-    bytes_send(&clients[HALF], "POST /v1/test/echo HTTP/1.1\r\nHost: a\r\n");
-    bytes_send(&clients[ALIVE], "GET /health HTTP/1.1\r\nHost: a\r\n\r\n");
-    status_check(&clients[ALIVE], 200);
-    bytes_send(&clients[HTTP2], "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
-    assert_true(http_client_send(&clients[HTTP2], "\0\0\0\4\0\0\0\0\0", 9));
-    bytes_send(&clients[BODY], UPLOAD "Content-Length: 2\r\n\r\n{");
-    assert_true(http_client_request(&clients[STREAM], "POST", "/v1/test/stream", BEARER, "{}"));
+    for (int i = 0; i < OLD; i++) { // none goes before the last is there, and that sends nothing
+        assert_true(http_client_open(&clients[order[i]], f.port));
+        quiet_send(&clients[order[i]], order[i]);
+    }
     assert_true(fixture_wait_live(&f, 1));
     for (int i = OLD; i < ALL; i++) { // the kernel has them
         assert_true(http_client_open(&clients[i], f.port));
@@ -58,7 +76,8 @@ static void test_quiet_connections(void **state)
     }
     assert_true(fixture_wait_live(&f, 1 + QUIET));
     for (int i = 0; i < QUIET; i++)
-        if (!http_client_closed(&clients[i], 0) && i != HTTP2) // which has frames to read
+        if (!http_client_closed(&clients[i], i == HTTP2 ? 0 : FAR_MS) &&
+            i != HTTP2) // which has frames to read
             fail_msg("%d is still open", i);
     bytes_send(&clients[BODY], "}");
     status_check(&clients[BODY], 200);
@@ -143,23 +162,9 @@ static void upload_end(struct http_client *client, size_t bytes)
     status_check(client, 200);
 }
 
-struct wanted {
-    const struct fixture *f;
-    uint64_t from, to;
-};
-
-static bool holds(void *context)
-{
-    const struct wanted *wanted = context;
-    uint64_t bytes = metric_value(wanted->f, "weft_body_bytes");
-    return bytes >= wanted->from && bytes <= wanted->to;
-}
-
 static void wait_held(const struct fixture *f, uint64_t from, uint64_t to)
 {
-    struct wanted wanted = {f, from, to};
-    if (!wait_until(holds, &wanted))
-        fail_msg("%llu bytes are held", (unsigned long long)metric_value(f, "weft_body_bytes"));
+    metric_wait(f, "weft_body_bytes", from, to);
 }
 
 // Uploads without a key go, the largest first, whatever their form; small requests with a key are
@@ -191,8 +196,8 @@ static void test_body_budget(void **state)
         assert_int_equal(answer.status, 200);
         http_answer_free(&answer);
     }
+    metric_wait(&f, "weft_body_floods_total", FLOOD - 4, FLOOD);
     wait_held(&f, 8 * MIB, BUDGET);
-    assert_in_range(metric_value(&f, "weft_body_floods_total"), FLOOD - 4, FLOOD);
     upload_end(&keyed, 1);
     for (int i = 0; i < FLOOD; i++)
         http_client_close(&clients[i]);
@@ -221,7 +226,7 @@ static void test_body_budget_among_keyed(void **state)
     upload_begin(&other, &f, UPLOAD, 6 * MIB);
     assert_true(http_client_send(&other, filler, 7 * MIB / 2)); // 4 MiB: too many
     assert_true(fixture_wait_cancelled(&f, 1));
-    assert_true(http_client_closed(&large, 20000));
+    assert_true(http_client_closed(&large, FAR_MS));
     port_double_settle(f.ports[0]);
     assert_true(fixture_wait_live(&f, 1));
     assert_true(port_double_push(f.ports[0], 0, 1, FINISH_STOP));
@@ -257,7 +262,7 @@ static void test_body_budget_over_threads(void **state)
         assert_true(http_client_send(&keyed, filler, 7 * MIB)); // 8 MiB
         wait_held(&f, 16 * MIB, 17 * MIB);
         assert_true(http_client_send(&keyed, filler, 2 * MIB)); // 16 MiB: 4 too many
-        if (!http_client_closed(&stranger, 20000))
+        if (!http_client_closed(&stranger, FAR_MS))
             fail_msg("round %d: the stranger stays", i);
         upload_end(&keyed, MIB);
         http_client_close(&keyed);
@@ -298,7 +303,7 @@ static void test_keys_are_judged_once(void **state)
     for (int i = 0; i < ROUNDS; i++) {
         upload_begin(&large, &f, UPLOAD, 6 * MIB);
         (void)http_client_send(&large, filler, 6 * MIB - 1); // 8 MiB are too many: it is the worst
-        assert_true(http_client_closed(&large, 20000));
+        assert_true(http_client_closed(&large, FAR_MS));
         http_client_close(&large);
     }
     assert_in_range(hashes - before, 1, KEYED + ROUNDS);
@@ -310,7 +315,7 @@ static void test_keys_are_judged_once(void **state)
     wait_held(&f, 8 * MIB, 9 * MIB);
     upload_begin(&large, &f, UPLOAD, 6 * MIB);
     assert_true(http_client_send(&large, filler, 6 * MIB - 1));
-    assert_true(http_client_closed(&keyed[0], 20000));
+    assert_true(http_client_closed(&keyed[0], FAR_MS));
     upload_end(&large, 1);
     upload_end(&keyed[1], 1);
     http_client_close(&large);

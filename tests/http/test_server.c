@@ -20,6 +20,8 @@
 
 #include <cmocka.h>
 
+enum { FAR_MS = 120000 };
+
 static struct fixture fixture;
 
 static struct http_answer ask(const char *method, const char *path, const char *headers,
@@ -427,7 +429,7 @@ static void test_expect_continue(void **state)
                        "Expect: 100-continue\r\nContent-Length: 4\r\n\r\n";
     assert_true(http_client_send(&client, head, strlen(head)));
     struct pollfd wanted = {.fd = client.fd, .events = POLLIN};
-    assert_int_equal(poll(&wanted, 1, 20000), 1); // the interim answer, before the body
+    assert_int_equal(poll(&wanted, 1, FAR_MS), 1); // the interim answer, before the body
     assert_true(http_client_send(&client, "1234", 4));
     assert_true(http_client_answer(&client, &answer));
     assert_int_equal(answer.status, 200);
@@ -441,20 +443,23 @@ static void test_slow_head(void **state)
 {
     (void)state;
     struct fixture slow;
-    struct server_options options = {.request_timeout_ms = 1000};
+    enum { LIMIT_MS = 1500, BYTES = 1000 };
+    struct server_options options = {.request_timeout_ms = LIMIT_MS};
     struct http_client client;
     struct http_answer answer;
     fixture_open(&slow, &options, true);
     assert_true(http_client_open(&client, slow.port));
     int sent = 0;
-    while (sent < 100 && http_client_send(&client, sent == 0 ? "G" : "E", 1)) {
-        assert_true(http_once(slow.port, "GET", "/health", NULL, NULL, &answer));
-        assert_int_equal(answer.status, 200);
+    while (sent < BYTES && http_client_send(&client, sent == 0 ? "G" : "E", 1)) {
+        uint64_t before = clock_ns();
+        bool answered = http_once(slow.port, "GET", "/health", NULL, NULL, &answer);
+        if (answered || clock_ns() - before < LIMIT_MS / 2 * UINT64_C(1000000))
+            assert_int_equal(answer.status, 200); // only who was held up may be late as well
         http_answer_free(&answer);
         usleep(100000);
         sent++;
     }
-    assert_true(sent < 100);
+    assert_true(sent < BYTES);
     http_client_close(&client);
     fixture_close(&slow);
 }
@@ -509,7 +514,7 @@ static void test_http10(void **state)
     assert_true(http_client_send(&client, head, strlen(head)));
     assert_true(http_client_answer(&client, &answer));
     assert_int_equal(answer.status, 200);
-    assert_true(http_client_closed(&client, 20000));
+    assert_true(http_client_closed(&client, FAR_MS));
     http_answer_free(&answer);
     http_client_close(&client);
 }
@@ -599,12 +604,7 @@ static void test_metrics(void **state)
         http_answer_free(&answer);
     }
     // an answer is counted when h2o lets go of it, a moment after the client has it
-    uint64_t after = 0;
-    for (int i = 0; i < 1000 && after != before + 3; i++) {
-        after = metric_value(&fixture, series);
-        usleep(1000);
-    }
-    assert_int_equal(after, before + 3);
+    metric_wait(&fixture, series, before + 3, before + 3);
 }
 
 static int open_main(void **state)

@@ -205,6 +205,6 @@ int main(void)
         cmocka_unit_test(test_nobody_waits_for_the_idle),
         cmocka_unit_test(test_all_turns_are_had),
     };
-    alarm(60); // ends the program if a member waits for ever
+    alarm(600); // ends the program if a member waits for ever
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { THREADS = 2, OPEN_MAX = 12, CHOICES = 4, PROMPT_MAX = 60, LOST_MS = 60000 };
+enum { THREADS = 2, OPEN_MAX = 12, CHOICES = 4, PROMPT_MAX = 60, LOST_MS = 300000 };
 
 static uint32_t requests_each = 1500;
 
@@ -176,7 +176,7 @@ static void *side_run(void *context)
         side_turn(side);
         // With nothing else to do the thread relies on the waker alone.
         int ready = poll(&sleep, 1, side_has_more(side) ? 0 : LOST_MS);
-        check(ready > 0 || side_has_more(side), "no news for a minute with %u requests open",
+        check(ready > 0 || side_has_more(side), "no news for five minutes with %u requests open",
               side->open);
         if (ready > 0)
             waker_clear(side->waker);
