@@ -1,4 +1,4 @@
-// Random bytes of the system. Any thread.
+// Random bytes of the system. Any thread; not after a fork.
 #pragma once
 
 #include <stddef.h>

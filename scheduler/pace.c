@@ -43,14 +43,14 @@ static bool knows(const struct pace *p)
     return p->stretch > 1 && p->base_ns > 0 && p->token_ns > 0;
 }
 
-// Tokens that make a step take `stretch` times `ns`.
+// Tokens that make a step take `planned` times `ns`.
 static double tokens_within(const struct pace *p, double ns)
 {
     return larger((p->planned * ns - p->base_ns) / p->token_ns, (double)PACE_TOKENS_MIN);
 }
 
-// At least what makes a step `stretch` times as long as one without prompts, at most what makes it
-// `stretch` times as long as the median.
+// At least what makes a step `planned` times as long as one without prompts, at most what makes it
+// `planned` times as long as the median.
 static double tokens_now(const struct pace *p)
 {
     double least = tokens_within(p, p->base_ns);

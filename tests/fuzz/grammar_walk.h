@@ -44,3 +44,19 @@ static void grammar_walk(struct grammar *g, const uint8_t *data, size_t bytes)
     mask_cache_destroy(c);
     grammar_give(g);
 }
+
+// The end of a compiler's run: the grammar is walked, or there is a sentence. Takes the builder.
+static void grammar_end(struct grammar_builder *b, enum status status, uint32_t root,
+                        const struct error *compiled, const uint8_t *data, size_t bytes)
+{
+    struct error err = *compiled;
+    struct grammar *g;
+    if (status != STATUS_OK)
+        grammar_abandon(b);
+    else
+        status = grammar_finish(b, root, &g, &err);
+    if (status == STATUS_OK)
+        grammar_walk(g, data, bytes);
+    else
+        check(err.text[0] != '\0', "an error without a sentence");
+}

@@ -149,7 +149,7 @@ FAULTS = [
     ("a version later in its year is an earlier one", "http/api/messages.c", "version_knows_window", "memcmp(version.at, first, sizeof first - 1) >= 0", "memcmp(version.at, first, 4) > 0", "test_api_edges"),
     ("the name of who speaks is dropped", "http/api/chat_turns.c", "plain_read", "json_object_set(message, \"name\", (json_t *)name);", "(void)message;", "test_api_edges"),
     ("the result of a tool does not name its call", "http/api/conversation.c", "conversation_add_result", "json_object_set_new(message, \"tool_call_id\", json_string_of(result->id));", "", "test_api_edges"),
-    ("an id beyond the vocabulary is taken", "http/api/embeddings.c", "ids_add", "id >= vocab", "id > vocab", "test_api_edges"),
+    ("an id beyond the vocabulary is taken", "http/api/fields.c", "fields_token_ids", "id >= vocab", "id > vocab", "test_api_edges"),
     ("an answer of so many values is written on the loop", "http/api/embeddings.c", "embeddings_ready", "> WHOLE_VALUES_MAX", "> 2 * WHOLE_VALUES_MAX", "test_api_edges"),
     ("an engine's beat may be two minutes old", "http/api/health.c", "engine_fault", "BEAT_LATE_S", "4 * STEP_LATE_S", "test_health"),
     ("an h2o thread that stands is well", "http/api/health.c", "health_is_fine", "if (is_past(view->beat_oldest_ns, now, BEAT_LATE_S))", "if (false)", "test_health"),

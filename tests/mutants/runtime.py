@@ -3,6 +3,7 @@ FAULTS = [
     ("a reset arena keeps what it counted", "base/arena.c", "arena_reset", "arena->bytes -= block->bytes;", "", "test_arena"),
     ("the last bytes under an arena's limit are lost", "base/arena.c", "arena_take", "if (!block && wanted > rounded)", "if (false)", "test_arena"),
     ("a piece grows over the one after it", "base/arena.c", "arena_grow", "(char *)piece + rounded == block->data + block->used &&", "", "test_arena"),
+    ("random bytes are given twice", "base/random.c", "random_fill", "memcpy(out, store + left, bytes)", "memcpy(out, store, bytes)", "test_random"),
     ("a file of exactly the limit is refused", "base/file.c", "read_descriptor", "(uint64_t)facts.st_size > bytes_max", "(uint64_t)facts.st_size >= bytes_max", "test_file"),
     ("a file in the place of a folder is an error of reading", "base/file.c", "file_read", "errno == ENOENT || errno == ENOTDIR", "errno == ENOENT", "test_file"),
     ("a folder of models is only told what it lacks", "base/folder.c", "folder_lacks", "found[0] != '\\0' && !is_there(path, \"config.json\")", "false", "test_commands"),
