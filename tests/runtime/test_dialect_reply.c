@@ -495,6 +495,67 @@ static void test_hostile_schemas_end(void **state)
     }
 }
 
+static json_t *list_of(size_t count, const char *each)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < count; i++)
+        json_array_append_new(list, json_loads(each, JSON_DECODE_ANY, NULL));
+    return list;
+}
+
+static void expect_argument(json_t *of_a, json_t *shared, const char *want)
+{
+    json_t *tools = json_pack("[{s:{s:s, s:{s:{s:o}, s:o}}}]", "function", "name", "f",
+                              "parameters", "properties", "a", of_a, "shared", shared);
+    struct dialect d;
+    struct json_buffer out = {0};
+    char line[64];
+    assert_true(dialect_named(&d, "qwen3-coder", "none", NULL));
+    const struct reply_args args = {.dialect = &d, .calls = true, .tools = tools};
+    struct text text = text_of("<function=f><parameter=a>\n1\n</parameter></function>");
+    struct text have = rig_read(&args, text, (struct cuts){NULL}, &out);
+    snprintf(line, sizeof line, "call(0 f)args({\"a\":%s})end(0 1)over", want);
+    if (!text_is(have, line))
+        fail_msg("%.*s, not %s", (int)have.bytes, have.at, line);
+    json_buffer_free(&out);
+    json_decref(tools);
+}
+
+// Who writes a schema does not decide how long the event loop looks at it: one that is too large
+// says nothing, and a value that reads as JSON is JSON.
+static void test_a_schema_that_is_too_large_says_nothing(void **state)
+{
+    (void)state;
+    static const char string[] = "{\"type\": \"string\"}";
+    static const char reference[] = "{\"$ref\": \"#/shared\"}";
+    json_t *(*none)(void) = json_object;
+    expect_argument(json_pack("{s:o}", "enum", list_of(9, "\"x\"")), none(), "\"1\"");
+    expect_argument(json_pack("{s:o}", "enum", list_of(100000, "\"x\"")), none(), "1");
+    expect_argument(json_pack("{s:o}", "type", list_of(100000, "\"string\"")), none(), "1");
+    expect_argument(json_pack("{s:o}", "anyOf", list_of(400, reference)),
+                    json_pack("{s:o}", "enum", list_of(9, "\"x\"")), "\"1\"");
+    expect_argument(json_pack("{s:o}", "anyOf", list_of(400, reference)),
+                    json_pack("{s:o}", "enum", list_of(1000, "\"x\"")), "1");
+    expect_argument(json_pack("{s:o}", "allOf", list_of(9, "{}")), none(), "1");
+    json_t *last = list_of(100000, "{}");
+    json_array_append_new(last, json_loads(string, 0, NULL));
+    expect_argument(json_pack("{s:o}", "allOf", last), none(), "1");
+    json_t *deep = json_loads(string, 0, NULL);
+    char pointer[2048] = "#/shared";
+    for (int i = 0; i < 600; i++) {
+        deep = json_pack("{s:o}", "k", deep);
+        memcpy(pointer + 8 + 2 * i, "/k", 3);
+    }
+    expect_argument(json_pack("{s:s}", "$ref", pointer), json_incref(deep), "1");
+    while (strlen(pointer) > 8 + 2 * 500)
+        pointer[strlen(pointer) - 2] = 0;
+    json_t *half = deep;
+    for (int i = 0; i < 100; i++)
+        half = json_object_get(half, "k");
+    expect_argument(json_pack("{s:s}", "$ref", pointer), json_incref(half), "\"1\"");
+    json_decref(deep);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -509,6 +570,7 @@ int main(void)
         cmocka_unit_test(test_what_a_reply_begins_inside_of),
         cmocka_unit_test(test_counts_and_reasoning_are_known_while_it_runs),
         cmocka_unit_test(test_hostile_schemas_end),
+        cmocka_unit_test(test_a_schema_that_is_too_large_says_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

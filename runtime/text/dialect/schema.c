@@ -2,7 +2,12 @@
 // references inside of them, and says nothing where they say nothing.
 #include "runtime/text/dialect/read.h"
 
-enum { REFERENCES_MAX = 16, VISITS_MAX = 500 }; // of a chain; of schemas for one question
+enum {
+    REFERENCES_MAX = 16,        // of a chain
+    REFERENCE_BYTES_MAX = 1024, // of one; a longer one leads nowhere
+    VISITS_MAX = 500,           // schemas looked at for one question, which bounds the depth, too
+    WORK_MAX = 16384,           // and members of their lists; then nothing is said
+};
 
 bool schema_of_tool(const json_t *tools, struct text name, const json_t **schema)
 {
@@ -38,16 +43,36 @@ static const json_t *pointer_step(const json_t *at, struct text step)
     return json_array_get(at, index);
 }
 
-static const json_t *resolved(const json_t *root, const json_t *schema)
+// A question about a schema: how much more may be looked at. Who writes schemas decides how much
+// there is, and replies are read on the event loop.
+struct question {
+    const json_t *root;
+    unsigned visits, work;
+};
+
+// Takes one more schema, or one member of a list. False: that is too much.
+static bool visit(struct question *q)
+{
+    return q->visits > 0 && q->visits-- > 0;
+}
+
+static bool spend(struct question *q)
+{
+    return q->work > 0 && q->work-- > 0;
+}
+
+static const json_t *resolved(struct question *q, const json_t *schema)
 {
     for (int i = 0; i < REFERENCES_MAX; i++) {
         const json_t *reference = json_object_get(schema, "$ref");
         if (!json_is_string(reference) || json_string_value(reference)[0] != '#')
             return schema;
+        if (json_string_length(reference) > REFERENCE_BYTES_MAX)
+            return NULL;
         const char *at = json_string_value(reference) + 1;
-        for (schema = root; schema && *at == '/';) {
+        for (schema = q->root; schema && *at == '/';) {
             size_t bytes = strcspn(++at, "/");
-            schema = pointer_step(schema, text_span(at, bytes));
+            schema = spend(q) ? pointer_step(schema, text_span(at, bytes)) : NULL;
             at += bytes;
         }
     }
@@ -87,12 +112,6 @@ static unsigned type_of_value(const json_t *value)
     }
 }
 
-// A question about a schema: how many more schemas may be looked at.
-struct question {
-    const json_t *root;
-    unsigned visits;
-};
-
 static unsigned types_at(struct question *q, const json_t *schema);
 
 // The types of any of several schemas; 0 where one of them says nothing.
@@ -108,51 +127,58 @@ static unsigned types_of_any(struct question *q, const json_t *schemas)
     return types;
 }
 
+// The types of the members of a list, each of them or what it names; 0: too many.
+static unsigned types_listed(struct question *q, const json_t *list,
+                             unsigned (*type)(const json_t *))
+{
+    unsigned types = 0;
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        if (!spend(q))
+            return 0;
+        types |= type(json_array_get(list, i));
+    }
+    return types;
+}
+
 static unsigned types_at(struct question *q, const json_t *schema)
 {
-    if (q->visits == 0)
+    if (!visit(q))
         return 0;
-    q->visits--;
-    schema = resolved(q->root, schema);
-    const json_t *type = json_object_get(schema, "type"), *constant, *values;
-    unsigned types = type_named(type);
-    for (size_t i = 0; i < json_array_size(type); i++)
-        types |= type_named(json_array_get(type, i));
+    schema = resolved(q, schema);
+    const json_t *type = json_object_get(schema, "type"), *constant;
+    unsigned types = type_named(type) | types_listed(q, type, type_named);
     if (types != 0)
         return types;
     if ((constant = json_object_get(schema, "const")))
         return type_of_value(constant);
-    values = json_object_get(schema, "enum");
-    for (size_t i = 0; i < json_array_size(values); i++)
-        types |= type_of_value(json_array_get(values, i));
+    types = types_listed(q, json_object_get(schema, "enum"), type_of_value);
     if (types == 0)
         types = types_of_any(q, json_object_get(schema, "anyOf"));
     if (types == 0)
         types = types_of_any(q, json_object_get(schema, "oneOf"));
     const json_t *all = json_object_get(schema, "allOf");
-    for (size_t i = 0; types == 0 && i < json_array_size(all); i++)
+    for (size_t i = 0; types == 0 && i < json_array_size(all) && spend(q); i++)
         types = types_at(q, json_array_get(all, i));
     return types;
 }
 
 unsigned schema_types(const json_t *root, const json_t *schema)
 {
-    struct question q = {root, VISITS_MAX};
+    struct question q = {root, VISITS_MAX, WORK_MAX};
     return types_at(&q, schema);
 }
 
 static const json_t *property_at(struct question *q, const json_t *schema, struct text key)
 {
     static const char *const unions[] = {"anyOf", "oneOf", "allOf"};
-    if (q->visits == 0)
+    if (!visit(q))
         return NULL;
-    q->visits--;
-    schema = resolved(q->root, schema);
+    schema = resolved(q, schema);
     const json_t *found =
         json_object_getn(json_object_get(schema, "properties"), key.at, key.bytes);
     for (size_t u = 0; !found && u < 3; u++) {
         const json_t *list = json_object_get(schema, unions[u]);
-        for (size_t i = 0; !found && i < json_array_size(list); i++)
+        for (size_t i = 0; !found && i < json_array_size(list) && spend(q); i++)
             found = property_at(q, json_array_get(list, i), key);
     }
     if (!found)
@@ -162,12 +188,13 @@ static const json_t *property_at(struct question *q, const json_t *schema, struc
 
 const json_t *schema_property(const json_t *root, const json_t *schema, struct text key)
 {
-    struct question q = {root, VISITS_MAX};
+    struct question q = {root, VISITS_MAX, WORK_MAX};
     return property_at(&q, schema, key);
 }
 
 const json_t *schema_items(const json_t *root, const json_t *schema)
 {
-    const json_t *items = json_object_get(resolved(root, schema), "items");
+    struct question q = {root, VISITS_MAX, WORK_MAX};
+    const json_t *items = json_object_get(resolved(&q, schema), "items");
     return json_is_object(items) ? items : NULL;
 }
