@@ -19,12 +19,12 @@ bool stop_scan_init(struct stop_scan *s, const struct stop_strings *strings, str
 
 enum here { HERE_NOTHING, HERE_POSSIBLE, HERE_MATCH };
 
-// What begins at this place of the window: a whole string (the longest is taken), the beginning of
-// one that reaches the end of the window, or nothing.
-static enum here stop_scan_at(const struct stop_scan *s, uint32_t at, uint32_t *which)
+// What begins at this place of the window: a whole string (the longest is taken), unless a longer
+// one may still come; the beginning of one that reaches the end of the window; or nothing.
+static enum here stop_scan_at(const struct stop_scan *s, uint32_t at, bool last, uint32_t *which)
 {
-    enum here here = HERE_NOTHING;
     size_t longest = 0;
+    bool possible = false;
     for (uint32_t i = 0; i < s->strings->count; i++) {
         struct text string = s->strings->strings[i];
         size_t left = s->bytes - at;
@@ -32,14 +32,15 @@ static enum here stop_scan_at(const struct stop_scan *s, uint32_t at, uint32_t *
         if (memcmp(s->window + at, string.at, common) != 0)
             continue;
         if (common < string.bytes) {
-            here = here == HERE_MATCH ? here : HERE_POSSIBLE;
+            possible = true;
         } else if (string.bytes > longest) {
-            here = HERE_MATCH;
             longest = string.bytes;
             *which = i;
         }
     }
-    return here;
+    if (possible && !last)
+        return HERE_POSSIBLE;
+    return longest > 0 ? HERE_MATCH : HERE_NOTHING;
 }
 
 static struct text stop_scan_give(struct stop_scan *s, bool last)
@@ -47,8 +48,8 @@ static struct text stop_scan_give(struct stop_scan *s, bool last)
     uint32_t at = 0, which = 0;
     enum here here = HERE_NOTHING;
     for (; at < s->bytes; at++) {
-        here = stop_scan_at(s, at, &which);
-        if (here == HERE_MATCH || (here == HERE_POSSIBLE && !last))
+        here = stop_scan_at(s, at, last, &which);
+        if (here != HERE_NOTHING)
             break;
     }
     if (at < s->bytes && here == HERE_MATCH) {

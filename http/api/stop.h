@@ -1,6 +1,7 @@
-// Stop strings over a stream of text pieces. The leftmost match wins, then the longer; the longest
-// end of the text that could still become a match is held back. Which text comes out does not
-// depend on where the stream was cut. Owner: one choice of one request, h2o thread.
+// Stop strings over a stream of text pieces. The leftmost match wins, then the longer, for which a
+// shorter one waits; the longest end of the text that could still become a match is held back. What
+// is found and which text comes out does not depend on where the stream was cut. Owner: one choice
+// of one request, h2o thread.
 #pragma once
 
 #include "base/arena.h"

@@ -18,6 +18,7 @@ struct result {
     size_t bytes;
     bool found;
     uint32_t which, tokens;
+    size_t end; // of the match, of search
 };
 
 static void result_add(struct result *r, struct text t)
@@ -70,8 +71,27 @@ static struct result search(const char *text, const struct stop_strings *stops)
             }
         }
     }
-    result_add(&r, text_span(text, at));
+    r.end = at + longest;
+    result_add(&r, text_span(text, stops->included ? r.end : at));
     return r;
+}
+
+// Text, the string that was found and the piece that completed it are those of the definition.
+static void same(const char *text, const struct stop_strings *stops, uint64_t cuts,
+                 const struct result *want)
+{
+    struct result got = feed(text, stops, cuts);
+    uint32_t pieces = 1;
+    assert_string_equal(got.text, want->text);
+    assert_int_equal(got.found, want->found);
+    if (!want->found)
+        return;
+    for (size_t i = 0; i + 1 < want->end; i++)
+        pieces += cuts >> (i % 64) & 1;
+    if (got.tokens != pieces)
+        fail_msg("%s, cut by %llx: piece %u, not %u", text, (unsigned long long)cuts, got.tokens,
+                 pieces);
+    assert_true(text_equal(stops->strings[got.which], stops->strings[want->which]));
 }
 
 static struct stop_strings strings_of(const char *const *list)
@@ -108,13 +128,12 @@ static void test_cut_everywhere(void **state)
         size_t n = strlen(texts[t]);
         for (size_t l = 0; l < sizeof lists / sizeof lists[0]; l++) {
             struct stop_strings stops = strings_of(lists[l]);
+            stops.included = l % 2;
             struct result want = search(texts[t], &stops);
             uint64_t cuts_max = n < 13 ? 1ull << n : 1ull << 13;
             for (uint64_t cuts = 0; cuts < cuts_max; cuts++) {
                 uint64_t mask = n < 13 ? cuts : cuts * 0x9E3779B97F4A7C15ull;
-                struct result got = feed(texts[t], &stops, mask);
-                assert_string_equal(got.text, want.text);
-                assert_int_equal(got.found, want.found);
+                same(texts[t], &stops, mask, &want);
             }
         }
     }
@@ -133,17 +152,16 @@ static void test_random(void **state)
             for (int i = 0, n = 1 + rand() % 5; i < n; i++)
                 words[w][i] = (char)('a' + rand() % 3);
         struct stop_strings stops = strings_of(list);
+        stops.included = round % 2;
         struct result want = search(text, &stops);
-        struct result got = feed(text, &stops, (uint64_t)rand());
-        assert_string_equal(got.text, want.text);
-        assert_int_equal(got.found, want.found);
+        same(text, &stops, (uint64_t)rand(), &want);
     }
 }
 
 // One step with two matches: the earliest start wins, then the longer.
 static void test_choice(void **state)
 {
-    const char *const longer[] = {"ab", "abc", NULL};
+    const char *const longer[] = {"ab", "abc", NULL}, *const lines[] = {"\n", "\n\n", NULL};
     const char *const earlier[] = {"c", "bcd", NULL};
     (void)state;
 
@@ -152,6 +170,15 @@ static void test_choice(void **state)
     assert_true(r.found);
     assert_int_equal(r.which, 1);
     assert_string_equal(r.text, "xx");
+    r = feed("xxabcxx", &stops, ~0ull); // the shorter one is there first, and waits
+    assert_int_equal(r.which, 1);
+    assert_int_equal(r.tokens, 5);
+    stops = strings_of(lines);
+    stops.included = true;
+    r = feed("a\nb", &stops, ~0ull);
+    assert_int_equal(r.which, 0);
+    assert_string_equal(r.text, "a\n");
+    assert_int_equal(r.tokens, 2);
     stops = strings_of(earlier);
     r = feed("abcde", &stops, ~0ull); // "c" is whole first, but "bcd" began before it
     assert_int_equal(r.which, 1);
