@@ -5,9 +5,31 @@
 
 enum { HEAD_PENDING = 64 }; // a call's head counts as so many bytes
 
-void answer_open(struct answer_parts *a, struct arena *arena, const struct reply_args *args)
+void answer_open(struct answer_parts *a, struct arena *arena, const struct reply_args *args,
+                 const struct answer_parts *continued)
 {
-    *a = (struct answer_parts){.arena = arena, .dialect = args->dialect, .reply = reply_open(args)};
+    *a = (struct answer_parts){.arena = arena, .dialect = args->dialect};
+    a->reply = continued ? reply_copy(continued->reply) : reply_open(args);
+    if (!continued)
+        return;
+    a->from = continued->from;
+    a->lost = continued->lost;
+    if (continued->call_count > continued->closed) { // the answer goes on inside of a call
+        const struct answer_call *open = &continued->calls[continued->call_count - 1];
+        struct text so_far = text_span(open->arguments.at, open->arguments.bytes);
+        answer_take(a, &(struct reply_event){REPLY_CALL, .text = open->name, .id = open->id});
+        answer_take(a, &(struct reply_event){REPLY_ARGUMENTS, .text = so_far});
+    }
+}
+
+void answer_continue(struct answer_parts *a, struct text piece)
+{
+    uint32_t count;
+    const struct reply_event *events = reply_feed(a->reply, piece, false, &count);
+    for (uint32_t i = 0; i < count; i++)
+        if (events[i].kind != REPLY_REASONING)
+            answer_take(a, &events[i]);
+    a->from += (uint32_t)piece.bytes;
 }
 
 void answer_close(struct answer_parts *a)
@@ -21,17 +43,31 @@ static void text_add(struct answer_parts *a, struct arena_text *t, struct text m
     a->lost = !arena_text_add(a->arena, t, more);
 }
 
+enum { OWN_LETTERS = 9 };
+
+// Models copy ids from what they read; those of an answer differ.
+static bool id_is_sound(const struct answer_parts *a, struct text id)
+{
+    for (uint32_t i = 0; i < a->call_count; i++)
+        if (text_equal(a->calls[i].id, id))
+            return false;
+    for (size_t i = 0; i < id.bytes; i++) {
+        char lower = (char)(id.at[i] | 0x20);
+        if (!(id.at[i] >= '0' && id.at[i] <= '9') && !(lower >= 'a' && lower <= 'z'))
+            return false;
+    }
+    return id.bytes == OWN_LETTERS;
+}
+
 // Templates of some dialects take no ids but their own kind.
 static struct text id_of(struct answer_parts *a, const struct reply_event *event)
 {
-    enum { OWN_LETTERS = 9 };
     const struct dialect_syntax *syntax = dialect_syntax(a->dialect);
     struct text id = id_make(a->arena, "call_");
-    if (syntax && syntax->id == DIALECT_ID_ALNUM_9 && id.at)
-        return event->id.bytes == OWN_LETTERS
-                   ? arena_copy(a->arena, event->id)
-                   : text_span(id.at + id.bytes - OWN_LETTERS, OWN_LETTERS);
-    return id;
+    if (!syntax || syntax->id != DIALECT_ID_ALNUM_9 || !id.at)
+        return id;
+    return id_is_sound(a, event->id) ? arena_copy(a->arena, event->id)
+                                     : text_span(id.at + id.bytes - OWN_LETTERS, OWN_LETTERS);
 }
 
 static void call_add(struct answer_parts *a, const struct reply_event *event)
@@ -54,14 +90,16 @@ void answer_take(struct answer_parts *a, const struct reply_event *event)
 {
     if (a->lost)
         return;
-    if (event->kind == REPLY_REASONING)
+    if (event->kind == REPLY_REASONING) {
         text_add(a, &a->reasoning, event->text);
-    else if (event->kind == REPLY_CALL)
+    } else if (event->kind == REPLY_CALL) {
         call_add(a, event);
-    else if (event->kind == REPLY_ARGUMENTS)
+    } else if (event->kind == REPLY_ARGUMENTS) {
         text_add(a, &a->calls[a->call_count - 1].arguments, event->text);
-    else if (event->kind == REPLY_CALL_END)
+    } else if (event->kind == REPLY_CALL_END) {
         a->complete += event->complete;
+        a->closed++;
+    }
 }
 
 size_t answer_pending(const struct answer_parts *a)

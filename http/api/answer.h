@@ -1,6 +1,7 @@
 // The parts of a choice's answer that are no text: reasoning and tool calls. Filled by choice.c
-// from the reader of replies, written by chat.c. Memory comes from the exchange's arena, the
-// reader's own from the heap until answer_close. Owner: the choice, h2o thread.
+// from the reader of replies, written by chat.c and messages.c. Memory comes from the exchange's
+// arena, the reader's own from the heap until answer_close. Owner: the choice, h2o thread; that of
+// a message that is continued (prompt.c): the generation.
 #pragma once
 
 #include "base/arena.h"
@@ -20,12 +21,18 @@ struct answer_parts {
     struct answer_call *calls; // [call_max]
     uint32_t call_count;
     size_t call_max;
-    uint32_t complete; // calls whose arguments are whole
+    uint32_t closed;   // calls that have ended
+    uint32_t complete; // of them, with whole arguments
     uint32_t reasoning_tokens;
-    bool lost; // the arena's limit was met
+    uint32_t from; // what the reader was fed before is of the message that is continued
+    bool lost;     // the arena's limit was met
 };
 
-void answer_open(struct answer_parts *a, struct arena *arena, const struct reply_args *args);
+// continued: the message that the answer goes on with, or NULL.
+void answer_open(struct answer_parts *a, struct arena *arena, const struct reply_args *args,
+                 const struct answer_parts *continued);
+// Reads the message that is continued: its text is dropped, a call that it leaves open kept.
+void answer_continue(struct answer_parts *a, struct text piece);
 void answer_close(struct answer_parts *a); // more than once is allowed; what was read stays
 
 // Reasoning, or a part of a call.

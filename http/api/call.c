@@ -101,7 +101,8 @@ bool call_failed(struct call *call)
 static void fail_kind(struct call *call, enum model_kind kind)
 {
     static const char *const says[] = {
-        [MODEL_GENERATOR] = "is a generation model: use /v1/chat/completions or /v1/messages",
+        [MODEL_GENERATOR] = "is a generation model: use /v1/chat/completions, "
+                            "/v1/completions or /v1/messages",
         [MODEL_EMBEDDER] = "is an embedding model: use /v1/embeddings",
         [MODEL_RERANKER] = "is a reranking model: use /v1/rerank",
     };

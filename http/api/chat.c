@@ -183,18 +183,17 @@ static void reasoning_put(const struct choice *c, struct json_buffer *out)
 
 static void chat_text(const struct generation *g, struct json_buffer *out)
 {
-    const struct choice *c = generation_choice(g), *told = c;
+    const struct choice *c = generation_choice(g);
     if (c->answer.reasoning.bytes > 0) {
         delta_begin(g, out);
         reasoning_put(c, out);
-        delta_end(g, told, out);
-        told = NULL;
+        delta_end(g, NULL, out);
     }
-    if (c->text.bytes > 0 || (told && c->logprobs.visible > 0)) {
+    if (c->text.bytes > 0 || c->logprobs.visible > 0) {
         delta_begin(g, out);
         json_put_literal(out, "\"content\":");
         json_put_string(out, text_span(c->text.at, c->text.bytes));
-        delta_end(g, told, out);
+        delta_end(g, c, out);
     }
     for (uint32_t i = 0; i < c->answer.call_count; i++)
         call_put(g, i, out);

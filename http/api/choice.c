@@ -29,7 +29,8 @@ bool choice_open(struct choice *c, const struct choice_options *o)
         detok_continue(&c->detok);
     c->logprobs = (struct logprobs){.arena = o->arena, .top_max = o->top_logprobs};
     if (o->reads_reply)
-        answer_open(&c->answer, o->arena, &o->reply);
+        answer_open(&c->answer, o->arena, &o->reply, o->continued);
+    c->made = c->answer.from;
     return stop_scan_init(&c->scan, &o->stops, o->arena, o->piece_max);
 }
 
@@ -60,15 +61,35 @@ static void text_take(struct choice *c, const struct choice_options *o, struct t
     }
 }
 
+// Bytes [from, from + text.bytes) of what was generated are text.
+static void text_found(struct choice *c, const struct choice_options *o, uint64_t from,
+                       struct text text)
+{
+    logprobs_text(&c->logprobs, from, text.bytes, c->text_made);
+    c->text_made += text.bytes;
+    text_take(c, o, text);
+}
+
+static void event_take(struct choice *c, const struct choice_options *o, struct reply_event event)
+{
+    bool own = event.kind != REPLY_TEXT && event.kind != REPLY_REASONING;
+    if (!own && event.from < c->answer.from) { // of the message that is continued
+        size_t before = smaller((size_t)(c->answer.from - event.from), event.text.bytes);
+        event.text = text_span(event.text.at + before, event.text.bytes - before);
+        event.from += (uint32_t)before;
+    }
+    if (event.kind == REPLY_TEXT)
+        text_found(c, o, event.from, event.text);
+    else if (event.kind != REPLY_REASONING || !o->hides_reasoning)
+        answer_take(&c->answer, &event);
+}
+
 static void events_take(struct choice *c, const struct choice_options *o,
                         const struct reply_event *events, uint32_t count)
 {
     for (uint32_t i = 0; i < count && !c->scan.found && !c->enough; i++) {
-        if (events[i].kind == REPLY_TEXT)
-            text_take(c, o, events[i].text);
-        else
-            answer_take(&c->answer, &events[i]);
-        c->enough = o->one_call && c->answer.complete > 0;
+        event_take(c, o, events[i]);
+        c->enough = o->one_call && c->answer.closed > 0;
     }
 }
 
@@ -82,18 +103,16 @@ static void piece_take(struct choice *c, const struct choice_options *o, uint32_
     c->made += bytes;
     c->chars += characters(piece);
     if (!o->reads_reply) {
-        text_take(c, o, piece);
-        logprobs_show(&c->logprobs, c->given);
+        text_found(c, o, c->made - bytes, piece);
+        logprobs_show(&c->logprobs, c->given, c->made);
         return;
     }
-    bool was = reply_in_reasoning(c->answer.reply);
     events = reply_feed(c->answer.reply, text_span(o->piece, bytes - special), false, &count);
     events_take(c, o, events, count);
     piece = text_span(o->piece + bytes - special, special);
     events = reply_feed(c->answer.reply, piece, true, &count);
     events_take(c, o, events, count);
-    c->answer.reasoning_tokens += was || reply_in_reasoning(c->answer.reply);
-    logprobs_show(&c->logprobs, c->made - reply_held(c->answer.reply));
+    logprobs_show(&c->logprobs, c->given, reply_settled(c->answer.reply));
 }
 
 // How many of the bytes that a token gave are its own, where it is a special one.
@@ -115,19 +134,47 @@ static bool has_entry(const struct choice_options *o, int32_t token)
 static void token_take(struct choice *c, const struct choice_options *o,
                        const struct token_event *event, const struct token_top *tops)
 {
-    struct logprob entry = {event->token, event->logprob, event->top_count, 0, c->chars};
+    bool reasons = o->reads_reply && reply_in_reasoning(c->answer.reply);
     uint32_t bytes = detok_push(&c->detok, event->token, o->piece, o->piece_max);
-    entry.end = c->made + bytes + (c->detok.held_bytes > 0); // the rest of its character, too
+    struct logprob entry = {.token = event->token,
+                            .logprob = event->logprob,
+                            .top_count = event->top_count,
+                            .from = c->made,
+                            .end = c->made + bytes + (c->detok.held_bytes > 0),
+                            .chars = c->chars};
     if (has_entry(o, event->token))
         logprobs_add(&c->logprobs, &entry, tops);
     piece_take(c, o, bytes, special_bytes(o, event->token, bytes));
+    reasons = reasons || (o->reads_reply && reply_in_reasoning(c->answer.reply));
+    c->answer.reasoning_tokens += reasons;
+}
+
+// An incomplete character comes out.
+static void character_end(struct choice *c, const struct choice_options *o)
+{
+    piece_take(c, o, detok_finish(&c->detok, o->piece, o->piece_max), 0);
+}
+
+// The token that ends the answer is no text, but it may be what closes a call.
+static void end_token_take(struct choice *c, const struct choice_options *o, int32_t token)
+{
+    const struct reply_event *events;
+    uint32_t count;
+    if (!o->reads_reply || !tokenizer_is_special(o->tokenizer, token))
+        return;
+    c->answer.reasoning_tokens += reply_in_reasoning(c->answer.reply);
+    character_end(c, o);
+    struct text own = tokenizer_token_bytes(o->tokenizer, token);
+    events = reply_feed_end(c->answer.reply, own, &count);
+    c->made += own.bytes;
+    events_take(c, o, events, count);
 }
 
 // The end of the text: incomplete characters and held-back text come out.
 static void text_end(struct choice *c, const struct choice_options *o)
 {
     if (!c->enough)
-        piece_take(c, o, detok_finish(&c->detok, o->piece, o->piece_max), 0);
+        character_end(c, o);
     if (o->reads_reply && !c->scan.found && !c->enough) {
         uint32_t count;
         const struct reply_event *events = reply_finish(c->answer.reply, &count);
@@ -135,7 +182,6 @@ static void text_end(struct choice *c, const struct choice_options *o)
     }
     if (!c->scan.found)
         text_append(c, o, stop_scan_finish(&c->scan));
-    logprobs_show(&c->logprobs, o->reads_reply && !c->scan.found ? c->made : c->given);
 }
 
 static void choice_end(struct choice *c, const struct choice_options *o, uint8_t finish)
@@ -144,6 +190,7 @@ static void choice_end(struct choice *c, const struct choice_options *o, uint8_t
     c->finish = finish;
     if (!c->scan.found)
         text_end(c, o);
+    logprobs_show(&c->logprobs, c->given, UINT64_MAX);
     if (c->scan.found) {
         c->output_tokens = c->scan.tokens;
         c->end = END_STOP_STRING;
@@ -161,8 +208,10 @@ void choice_take(struct choice *c, const struct choice_options *o, const struct 
         return;
     if (event->flags & EVENT_TOKEN) {
         c->output_tokens++;
-        if (event->finish != FINISH_STOP || o->stops.included) // else the end token is no text
+        if (event->finish != FINISH_STOP || o->stops.included)
             token_take(c, o, event, tops);
+        else
+            end_token_take(c, o, event->token);
     }
     if (c->scan.found || c->enough || event->finish != FINISH_NONE)
         choice_end(c, o, event->finish);

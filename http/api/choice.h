@@ -1,5 +1,6 @@
 // One choice of a generation: sampled tokens in, visible text and its log probabilities out. Text
-// goes through the detokenizer and the stop strings; what these hold back is not visible yet.
+// goes through the detokenizer, the reader of replies and the stop strings; what these hold back is
+// not visible yet. Log probabilities are those of the visible text's tokens.
 // Owner: a generation, h2o thread.
 #pragma once
 
@@ -25,10 +26,12 @@ struct choice_options {
     bool window_bound;         // the token limit is what the context leaves
     bool logprobs;
     uint32_t top_logprobs;
-    bool reads_reply;        // reasoning and calls are taken out of the text
-    bool one_call;           // the answer ends with its first call
-    struct reply_args reply; // of every choice
-    char *piece;             // [piece_max] of one token
+    bool reads_reply;               // reasoning and calls are taken out of the text
+    bool one_call;                  // the answer ends with its first call
+    bool hides_reasoning;           // which counts all the same
+    struct reply_args reply;        // of every choice
+    struct answer_parts *continued; // the message that every choice goes on with, or NULL
+    char *piece;                    // [piece_max] of one token
     uint32_t piece_max;
 };
 
@@ -40,8 +43,9 @@ struct choice {
     struct arena_text text; // visible and not yet written; the whole text where not streamed
     bool text_lost;         // the arena's limit was met
     bool enough;            // by its first call
-    uint64_t made, chars;   // bytes and characters that the detokenizer has given
-    uint64_t given;         // bytes of them that were visible so far
+    uint64_t made, chars;   // bytes and characters generated
+    uint64_t text_made;     // bytes of text in them, as far as the reader knows
+    uint64_t given;         // bytes of text that were visible so far
     uint32_t output_tokens; // sampled; at the end: what is counted
     uint8_t finish;         // enum finish of its last event
     enum generation_end end;

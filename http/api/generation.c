@@ -21,6 +21,8 @@ static void generation_close(struct generation *g)
 {
     for (uint32_t i = 0; g->choices && i < g->choice_count; i++)
         choice_close(&g->choices[i]);
+    if (g->options.continued)
+        answer_close(g->options.continued);
     json_decref(g->tools);
     g->tools = NULL;
 }
@@ -84,8 +86,10 @@ static bool choices_open(struct generation *g)
     g->choice_count = submit_choices(&g->submit);
     g->choices = arena_take_zeroed(arena, g->choice_count, sizeof *g->choices);
     made = made && g->choices;
-    for (uint32_t i = 0; made && i < g->choice_count; i++)
+    for (uint32_t i = 0; made && i < g->choice_count; i++) {
         made = choice_open(&g->choices[i], &g->options);
+        g->pending += choice_pending(&g->choices[i]); // of a call that is continued
+    }
     return made;
 }
 

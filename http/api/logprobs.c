@@ -36,23 +36,44 @@ void logprobs_add(struct logprobs *l, const struct logprob *entry, const struct 
     l->count++;
 }
 
-void logprobs_show(struct logprobs *l, uint64_t given)
+void logprobs_text(struct logprobs *l, uint64_t from, size_t bytes, uint64_t text_before)
 {
-    while (l->visible < l->count && l->entries[l->visible].end <= given)
-        l->visible++;
+    for (uint32_t i = l->visible; i < l->count && l->entries[i].from < from + bytes; i++) {
+        struct logprob *e = &l->entries[i];
+        uint64_t end = e->end < from + bytes ? e->end : from + bytes;
+        if (end > from)
+            e->text_end = text_before + (end - from);
+    }
+}
+
+// Moves entries [from, from + count) to a place before.
+static void entries_move(struct logprobs *l, uint32_t to, uint32_t from, uint32_t count)
+{
+    size_t each = l->top_max;
+    if (to == from || count == 0)
+        return;
+    memmove(l->entries + to, l->entries + from, count * sizeof *l->entries);
+    if (each > 0)
+        memmove(l->tops + to * each, l->tops + from * each, count * each * sizeof *l->tops);
+}
+
+void logprobs_show(struct logprobs *l, uint64_t given, uint64_t settled)
+{
+    uint32_t at = l->visible;
+    for (; at < l->count && l->entries[at].end <= settled; at++) {
+        if (l->entries[at].text_end > given)
+            break;
+        if (l->entries[at].text_end > 0)
+            entries_move(l, l->visible++, at, 1);
+    }
+    entries_move(l, l->visible, at, l->count - at);
+    l->count -= at - l->visible;
 }
 
 void logprobs_sent(struct logprobs *l)
 {
-    uint32_t left = l->count - l->visible;
-    if (l->visible == 0)
-        return;
-    memmove(l->entries, l->entries + l->visible, left * sizeof *l->entries);
-    if (l->top_max > 0) {
-        memmove(l->tops, l->tops + (size_t)l->visible * l->top_max,
-                (size_t)left * l->top_max * sizeof *l->tops);
-    }
-    l->count = left;
+    entries_move(l, 0, l->visible, l->count - l->visible);
+    l->count -= l->visible;
     l->visible = 0;
 }
 

@@ -1,6 +1,7 @@
 // The log probabilities of one choice: an entry for each token, held back until its text is
-// visible, and the two shapes in which they are written. Memory comes from the exchange's arena.
-// Owner: the choice, h2o thread.
+// visible, and the two shapes in which they are written. A token stands for bytes of what was
+// generated (places there: from, end); which of them are visible text, and where, is told
+// afterwards. Memory comes from the exchange's arena. Owner: the choice, h2o thread.
 #pragma once
 
 #include "base/arena.h"
@@ -12,8 +13,9 @@ struct logprob {
     int32_t token;
     float logprob; // of the raw distribution
     uint32_t top_count;
-    uint64_t end;   // bytes of text that must be visible before the entry is
-    uint64_t chars; // characters of text before the token
+    uint64_t from, end; // its bytes; of a part of a character: up to the first of the next bytes
+    uint64_t chars;     // characters before the token
+    uint64_t text_end;  // where its text ends; 0: none is known
 };
 
 struct logprobs {
@@ -26,10 +28,14 @@ struct logprobs {
     bool lost;        // the arena's limit was met
 };
 
-// Entries come with rising ends.
+// Entries come in order.
 void logprobs_add(struct logprobs *l, const struct logprob *entry, const struct token_top *tops);
-void logprobs_show(struct logprobs *l, uint64_t given); // so many bytes of text are visible
-void logprobs_sent(struct logprobs *l);                 // the visible ones were written
+// The bytes generated from there on are text, after so many bytes of it. They come in order.
+void logprobs_text(struct logprobs *l, uint64_t from, size_t bytes, uint64_t text_before);
+// So many bytes of text are visible; no further text comes of what was generated before `settled`.
+// Entries whose text is visible are shown, those that brought none are dropped.
+void logprobs_show(struct logprobs *l, uint64_t given, uint64_t settled);
+void logprobs_sent(struct logprobs *l); // the visible ones were written
 
 // {"content":[...],"refusal":null} of the visible entries: chat completions.
 void logprobs_put_chat(const struct logprobs *l, const struct tokenizer *tokenizer,

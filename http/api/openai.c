@@ -1,21 +1,15 @@
 // See openai.h.
 #include "http/api/openai.h"
 
-static void usage_put(const struct generation *g, struct json_buffer *out)
+void openai_usage_put(const struct generation *g, struct json_buffer *out)
 {
     uint32_t output = generation_output(g);
     json_put_format(out,
                     "{\"prompt_tokens\":%u,\"completion_tokens\":%u,\"total_tokens\":%llu,"
-                    "\"prompt_tokens_details\":{\"cached_tokens\":%u}",
+                    "\"prompt_tokens_details\":{\"cached_tokens\":%u},"
+                    "\"completion_tokens_details\":{\"reasoning_tokens\":%u}}",
                     g->prompt_tokens, output, (unsigned long long)g->prompt_tokens + output,
-                    g->cached_tokens);
-}
-
-void openai_usage_put(const struct generation *g, struct json_buffer *out)
-{
-    usage_put(g, out);
-    json_put_format(out, ",\"completion_tokens_details\":{\"reasoning_tokens\":%u}}",
-                    generation_reasoning(g));
+                    g->cached_tokens, generation_reasoning(g));
 }
 
 void openai_head_put(const struct generation *g, struct json_buffer *out, const char *object)
@@ -33,7 +27,7 @@ const char *openai_finish_reason(const struct choice *c)
 {
     if (c->end == END_LENGTH || c->end == END_WINDOW)
         return "length";
-    return c->answer.complete > 0 && c->end == END_TURN ? "tool_calls" : "stop";
+    return c->answer.complete > 0 ? "tool_calls" : "stop"; // also where a stop string followed
 }
 
 bool openai_chunk_make(struct generation *g, const char *object)
@@ -59,8 +53,7 @@ void openai_chunk_end(const struct generation *g, struct json_buffer *out)
     json_put_literal(out, "}]");
     if (g->continuous_usage) {
         json_put_literal(out, ",\"usage\":");
-        usage_put(g, out);
-        json_put_literal(out, "}");
+        openai_usage_put(g, out);
     } else if (g->include_usage) {
         json_put_literal(out, ",\"usage\":null");
     }
@@ -72,8 +65,8 @@ static void end_put(const struct generation *g, struct json_buffer *out)
     if (g->include_usage) {
         json_put_raw(out, g->chunk);
         json_put_literal(out, "],\"usage\":");
-        usage_put(g, out);
-        json_put_literal(out, "}}\n\n");
+        openai_usage_put(g, out);
+        json_put_literal(out, "}\n\n");
     }
     json_put_literal(out, "data: [DONE]\n\n");
 }

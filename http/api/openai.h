@@ -7,7 +7,7 @@
 
 // Up to and with `"choices":[`.
 void openai_head_put(const struct generation *g, struct json_buffer *out, const char *object);
-void openai_usage_put(const struct generation *g, struct json_buffer *out); // of a whole answer
+void openai_usage_put(const struct generation *g, struct json_buffer *out); // so far
 const char *openai_finish_reason(const struct choice *c);
 
 // What every chunk of a stream begins with. False: the arena is full.

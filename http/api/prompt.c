@@ -121,6 +121,29 @@ static void prompt_fail(struct generation *g, enum status status, const struct e
     }
 }
 
+// The message that is continued goes through the reader of replies, too: what it has begun, the
+// answer ends.
+static void continued_read(struct generation *g)
+{
+    enum { PIECE = 4096 };
+    struct arena *arena = exchange_arena(g->call.exchange);
+    const json_t *messages = g->conversation.messages;
+    const json_t *last = json_array_get(messages, json_array_size(messages) - 1);
+    struct text text = json_text(json_object_get(last, "content"));
+    struct answer_parts *parts = arena_take_zeroed(arena, 1, sizeof *parts);
+    if (!parts) {
+        fields_fail_plain(&g->call.fields, HTTP_TOO_LARGE, "messages", "the prompt is too large");
+        return;
+    }
+    text.bytes -= sizeof mark - 1;
+    answer_open(parts, arena, &g->options.reply, NULL);
+    g->options.continued = parts;
+    for (size_t at = 0; at < text.bytes && slice_spend(g->call.slice, PIECE); at += PIECE) {
+        size_t left = text.bytes - at;
+        answer_continue(parts, text_span(text.at + at, left < PIECE ? left : PIECE));
+    }
+}
+
 // What the end of the prompt has opened: reasoning, or a call.
 static void start_find(struct generation *g)
 {
@@ -157,7 +180,10 @@ void prompt_make(struct generation *g)
     } else if (g->prompt_tokens == 0) {
         fields_fail_plain(f, HTTP_INVALID_VALUE, "messages",
                           "the prompt is empty: it holds no token");
-    } else if (g->options.reads_reply && !g->prompt_stopped) {
-        start_find(g);
+    } else if (g->options.reads_reply && !g->prompt_stopped && !g->count_only) {
+        if (g->conversation.continued)
+            continued_read(g);
+        else
+            start_find(g);
     }
 }

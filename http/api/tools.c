@@ -122,7 +122,7 @@ void tools_read(struct generation *g)
     }
     bool reasons = dialect_reasoning_syntax(dialect).open != NULL;
     g->tools = called ? json_incref((json_t *)tools) : NULL; // which is only read
-    g->options.reads_reply = called || reasons;
+    g->options.reads_reply = called || reasons || dialect_marks_text(dialect);
     g->options.reply = (struct reply_args){.dialect = dialect,
                                            .calls = called,
                                            .reasoning = reasons,

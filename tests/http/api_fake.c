@@ -44,7 +44,14 @@ void fake_own_sampling(void)
 
 void fake_dialect(const char *name, const char *reasoning)
 {
-    check(dialect_named(&model.dialect, name, reasoning, NULL), "%s, %s", name, reasoning);
+    fake_dialect_special(name, reasoning, NULL);
+}
+
+void fake_dialect_special(const char *name, const char *reasoning, const char *special)
+{
+    tokenizer.mark = special;
+    check(dialect_named(&model.dialect, name, reasoning, special ? &tokenizer : NULL), "%s, %s",
+          name, reasoning);
 }
 
 void fake_model_name(const char *name)
@@ -78,6 +85,7 @@ void fake_begin(enum model_kind kind)
     json_set_alloc_funcs(json_take, json_give);
     memset(&fake, 0, sizeof fake);
     event_choice = finishes = 0;
+    tokenizer.mark = NULL;
     fake_facts = (struct model_facts){.kind = kind,
                                       .vocab = FAKE_VOCAB,
                                       .max_model_len = 200,

@@ -14,7 +14,7 @@
 
 #include <jansson.h>
 
-enum { FAKE_END = 256, FAKE_BOS = 257, FAKE_SEP = 258, FAKE_VOCAB = 2000 };
+enum { FAKE_END = 256, FAKE_BOS = 257, FAKE_SEP = 258, FAKE_MARK = 259, FAKE_VOCAB = 2000 };
 
 struct fake {
     struct exchange_info info;
@@ -64,14 +64,17 @@ struct chat_template {
     bool names; // writes "<name>" and "#tool_call_id" behind a role
 };
 struct tokenizer {
-    int unused;
+    const char *mark; // text of FAKE_MARK, or NULL
 };
 
 extern struct chat_template fake_chat;
 extern struct model_facts fake_facts;
 extern bool fake_plain;          // the model has the built-in plain template
 void fake_special_in_text(void); // the model takes special tokens in inputs, until fake_end
-void fake_dialect(const char *name, const char *reasoning); // of the model, until fake_end
+// Of the model, until fake_end. special NULL: no marker is a special token, else FAKE_MARK has this
+// text and is one.
+void fake_dialect(const char *name, const char *reasoning);
+void fake_dialect_special(const char *name, const char *reasoning, const char *special);
 void fake_own_sampling(void); // the model's defaults of sampling hold, until fake_end
 
 void fake_model_name(const char *name); // until fake_end

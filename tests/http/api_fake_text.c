@@ -197,7 +197,8 @@ enum status tokenizer_encode_segments(const struct tokenizer *t, const struct en
 struct text tokenizer_token_bytes(const struct tokenizer *t, int32_t id)
 {
     static char bytes[256];
-    (void)t;
+    if (id == FAKE_MARK && t->mark)
+        return text_of(t->mark);
     if (id >= 300 && id < 316)
         return text_span("xxxxxxxxxxxxxxxx", (size_t)id - 300);
     if (id < 0 || id > 255)
@@ -213,8 +214,7 @@ struct text tokenizer_token_text(const struct tokenizer *t, int32_t id)
 
 bool tokenizer_is_special(const struct tokenizer *t, int32_t id)
 {
-    (void)t;
-    return id >= FAKE_END && id <= FAKE_SEP;
+    return (id >= FAKE_END && id <= FAKE_SEP) || (id == FAKE_MARK && t->mark);
 }
 
 enum status tokenizer_decode(const struct tokenizer *t, const struct decode_args *args,

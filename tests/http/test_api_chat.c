@@ -66,7 +66,11 @@ static void test_stream_usage(void **state)
                                                                              "\"prompt_tokens_"
                                                                              "details\":"
                                                                              "{\"cached_tokens\":3}"
-                                                                             "}}\n\n"
+                                                                             ","
+                                                                             "\"completion_tokens_"
+                                                                             "details\":{"
+                                                                             "\"reasoning_tokens"
+                                                                             "\":0}}}\n\n"
                                                                              "data: [DONE]\n\n");
 }
 

@@ -273,7 +273,7 @@ static void test_stop_strings_are_looked_for_in_visible_text_only(void **state)
     fake_finish(FINISH_CANCEL, -1);
     fake_ready();
     json_t *whole = fake_json(), *message = message_of(whole, &finish);
-    assert_string_equal(finish, "stop");
+    assert_string_equal(finish, "tool_calls");
     assert_string_equal(json_string_value(json_object_get(message, "content")), "a b ");
     assert_string_equal(json_string_value(json_object_get(message, "reasoning_content")), "END");
     call_is(message, 0, "f", "{\"x\": \"END\"}");

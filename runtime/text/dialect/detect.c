@@ -119,6 +119,14 @@ bool dialect_has_calls(const struct dialect *d)
     return d->row->form != FORM_NONE;
 }
 
+bool dialect_marks_text(const struct dialect *d)
+{
+    for (uint32_t i = 0; i < d->marker_count; i++)
+        if (d->markers[i].role == ROLE_DROP || d->markers[i].role == ROLE_MESSAGE)
+            return true;
+    return false;
+}
+
 const struct dialect_syntax *dialect_syntax(const struct dialect *d)
 {
     return dialect_has_calls(d) ? &d->row->syntax : NULL;

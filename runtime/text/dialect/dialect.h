@@ -100,6 +100,7 @@ bool dialect_named(struct dialect *out, const char *name, const char *reasoning,
 const char *dialect_name(const struct dialect *d);           // "hermes", ...; static
 const char *dialect_reasoning_name(const struct dialect *d); // "think", ..., "none"; static
 bool dialect_has_calls(const struct dialect *d);             // false: "none"
+bool dialect_marks_text(const struct dialect *d);            // plain answers have marks, too
 
 // NULL where the dialect has no calls. Static.
 const struct dialect_syntax *dialect_syntax(const struct dialect *d);

@@ -78,15 +78,16 @@ struct reply {
     enum dialect_form form; // of this call
     enum read_mode mode;
     uint16_t *held;
+    uint32_t *held_at; // [held_count] where in the answer they stand
     size_t held_count, held_max, from;
+    uint32_t fed, at;   // symbols so far; the place of the one being read
     bool first_of[256]; // some marker begins with it
     bool committed;
-    bool head;     // a part of the answer begins: reasoning and bare calls may
-    bool trim;     // blanks before the next text are left out
-    bool any_text; // text has come out
-    bool listed;   // FORM_PYTHON: inside of [ ]
-    uint32_t call; // number of the next call, or of this one
-    uint32_t complete;
+    bool head;               // a part of the answer begins: reasoning and bare calls may
+    bool trim;               // blanks before the next text are left out
+    bool any_text;           // text has come out
+    bool listed;             // FORM_PYTHON: inside of [ ]
+    uint32_t call, complete; // number of the next call, or of this one; how many are
 
     char name[REPLY_NAME_MAX + 1], id[REPLY_NAME_MAX + 1];
     uint8_t name_bytes, id_bytes, words;
@@ -133,7 +134,6 @@ void read_head_failed(struct reply *r);        // what is held is text, from `fr
 void read_between(struct reply *r);            // nothing is held: after a call
 void read_again(struct reply *r, size_t from); // the held symbols from there on, the rest is gone
 void read_put(struct reply *r, enum reply_event_kind kind, const char *at, size_t bytes);
-void read_put_byte(struct reply *r, enum reply_event_kind kind, char byte);
 void read_argument(struct reply *r, char byte);
 void read_argument_escaped(struct reply *r, char byte); // inside of a JSON string
 void read_arguments(struct reply *r, const char *literal);

@@ -36,8 +36,12 @@ void read_put(struct reply *r, enum reply_event_kind kind, const char *at, size_
     last->text.bytes += bytes;
 }
 
-void read_put_byte(struct reply *r, enum reply_event_kind kind, char byte)
+// A byte of text or reasoning: `at` is its symbol's. Bytes of an event come from neighbours.
+static void byte_put(struct reply *r, enum reply_event_kind kind, char byte, uint32_t at)
 {
+    struct reply_event *last = r->event_count > 0 ? &r->events[r->event_count - 1] : NULL;
+    if (!last || last->kind != kind || last->call != r->call || last->from + last->text.bytes != at)
+        event_add(r, kind)->from = at;
     read_put(r, kind, &byte, 1);
 }
 
@@ -83,7 +87,9 @@ bool read_hold(struct reply *r, unsigned symbol)
     if (r->held_count == r->held_max) {
         r->held_max = r->held_max == 0 ? 256 : 2 * r->held_max;
         r->held = heap_grow(r->held, r->held_max * sizeof *r->held);
+        r->held_at = heap_grow(r->held_at, r->held_max * sizeof *r->held_at);
     }
+    r->held_at[r->held_count] = r->at;
     r->held[r->held_count++] = (uint16_t)symbol;
     if (r->committed || r->held_count < REPLY_HELD_MAX)
         return true;
@@ -96,6 +102,7 @@ void read_drop(struct reply *r, size_t count)
 {
     r->held_count -= count;
     memmove(r->held, r->held + count, r->held_count * sizeof *r->held);
+    memmove(r->held_at, r->held_at + count, r->held_count * sizeof *r->held_at);
     r->from = 0;
 }
 
@@ -130,12 +137,17 @@ int read_try(const struct reply *r, uint32_t roles)
 void read_again(struct reply *r, size_t from)
 {
     uint16_t symbols[AGAIN_MAX];
+    uint32_t at[AGAIN_MAX], now = r->at;
     size_t count = r->held_count - from;
     check(count <= AGAIN_MAX, "%zu symbols are held", count);
     memcpy(symbols, r->held + from, count * sizeof *symbols);
+    memcpy(at, r->held_at + from, count * sizeof *at);
     r->held_count = r->from = 0;
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
+        r->at = at[i];
         read_symbol(r, symbols[i]);
+    }
+    r->at = now;
 }
 
 // Text and reasoning.
@@ -145,7 +157,7 @@ static bool shown(const struct reply *r, unsigned symbol)
     return r->args.keep_special || (symbol & READ_SPECIAL) == 0;
 }
 
-static void put_outside(struct reply *r, unsigned symbol)
+static void put_outside(struct reply *r, unsigned symbol, uint32_t at)
 {
     bool reasoning = r->mode == READ_REASONING, blank = read_blank(symbol);
     if (!shown(r, symbol) || (r->trim && blank))
@@ -155,7 +167,13 @@ static void put_outside(struct reply *r, unsigned symbol)
         r->head = false;
         r->any_text = true;
     }
-    read_put_byte(r, reasoning ? REPLY_REASONING : REPLY_TEXT, (char)symbol);
+    byte_put(r, reasoning ? REPLY_REASONING : REPLY_TEXT, (char)symbol, at);
+}
+
+static void put_held(struct reply *r, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        put_outside(r, r->held[i], r->held_at[i]);
 }
 
 void read_text_mode(struct reply *r)
@@ -173,8 +191,7 @@ void read_head_failed(struct reply *r)
         from--; // another marker may follow them
     r->mode = READ_TEXT;
     r->listed = false;
-    for (size_t i = 0; i < from; i++)
-        put_outside(r, r->held[i]);
+    put_held(r, from);
     read_again(r, from);
 }
 
@@ -238,7 +255,7 @@ static void read_outside(struct reply *r, unsigned symbol)
 {
     if (r->held_count == 0 && !read_blank(symbol) && !r->first_of[symbol & 0xFF] &&
         !bare_begins(r, symbol)) {
-        put_outside(r, symbol);
+        put_outside(r, symbol, r->at);
         return;
     }
     if (!read_hold(r, symbol))
@@ -248,7 +265,7 @@ static void read_outside(struct reply *r, unsigned symbol)
         read_skip_blanks(r);
         if (r->from == r->held_count) {
             if (r->held_count > READ_BLANKS_MAX) {
-                put_outside(r, r->held[0]);
+                put_held(r, 1);
                 read_drop(r, 1);
             }
             return;
@@ -263,8 +280,7 @@ static void read_outside(struct reply *r, unsigned symbol)
         if (marker != TRY_NONE)
             return;
         size_t count = r->from + 1;
-        for (size_t i = 0; i < count; i++)
-            put_outside(r, r->held[i]);
+        put_held(r, count);
         read_drop(r, count);
     }
 }
@@ -455,11 +471,32 @@ struct reply *reply_open(const struct reply_args *args)
     return r;
 }
 
+struct reply *reply_copy(const struct reply *r)
+{
+    struct reply *copy = heap_take_zeroed(1, sizeof *copy);
+    *copy = *r;
+    copy->events = NULL;
+    copy->starts = NULL;
+    copy->event_count = copy->event_max = 0;
+    copy->out = copy->value.held = (struct json_buffer){0};
+    json_put_raw(&copy->value.held, text_span(r->value.held.at, r->value.held.bytes));
+    copy->held = NULL;
+    copy->held_at = NULL;
+    if (r->held_max > 0) {
+        copy->held = heap_grow(NULL, r->held_max * sizeof *r->held);
+        copy->held_at = heap_grow(NULL, r->held_max * sizeof *r->held_at);
+        memcpy(copy->held, r->held, r->held_count * sizeof *r->held);
+        memcpy(copy->held_at, r->held_at, r->held_count * sizeof *r->held_at);
+    }
+    return copy;
+}
+
 void reply_close(struct reply *r)
 {
     if (!r)
         return;
     heap_give(r->held);
+    heap_give(r->held_at);
     heap_give(r->events);
     heap_give(r->starts);
     json_buffer_free(&r->out);
@@ -471,9 +508,17 @@ const struct reply_event *reply_feed(struct reply *r, struct text piece, bool is
                                      uint32_t *count)
 {
     events_reset(r);
-    for (size_t i = 0; i < piece.bytes; i++)
+    for (size_t i = 0; i < piece.bytes; i++, r->fed++) {
+        r->at = r->fed;
         read_symbol(r, (unsigned char)piece.at[i] | (is_special ? READ_SPECIAL : 0u));
+    }
     return events_out(r, count);
+}
+
+const struct reply_event *reply_feed_end(struct reply *r, struct text token, uint32_t *count)
+{
+    r->args.keep_special = false;
+    return reply_feed(r, token, true, count);
 }
 
 // What is held outside of a call comes out; blanks after a call or after reasoning do not.
@@ -483,8 +528,7 @@ static void outside_cut(struct reply *r)
     read_skip_blanks(r);
     if (r->from == r->held_count && (r->call > 0 || r->trim))
         return;
-    for (size_t i = 0; i < r->held_count; i++)
-        put_outside(r, r->held[i]);
+    put_held(r, r->held_count);
 }
 
 static void call_cut(struct reply *r)
@@ -525,6 +569,11 @@ uint32_t reply_calls(const struct reply *r)
 bool reply_in_reasoning(const struct reply *r)
 {
     return r->mode == READ_REASONING;
+}
+
+uint32_t reply_settled(const struct reply *r)
+{
+    return r->held_count > 0 ? r->held_at[0] : r->fed;
 }
 
 size_t reply_held(const struct reply *r)

@@ -36,6 +36,7 @@ enum reply_event_kind {
 struct reply_event {
     enum reply_event_kind kind;
     uint32_t call;    // number of the call, from 0; CALL, ARGUMENTS, CALL_END
+    uint32_t from;    // TEXT, REASONING: its bytes are those fed from this one on
     bool complete;    // CALL_END
     struct text text; // TEXT, REASONING, ARGUMENTS: at least one byte; CALL: the name
     struct text id;   // CALL: the dialect's own id, or empty
@@ -56,12 +57,16 @@ struct reply;
 // Takes memory from the heap. One reply belongs to one choice and one thread at a time; to close
 // NULL is allowed.
 struct reply *reply_open(const struct reply_args *args);
+struct reply *reply_copy(const struct reply *r); // another that has read the same
 void reply_close(struct reply *r);
 
 // The next piece of the answer: text, or the whole text of one special token. Returns
 // events[*count], which and whose texts are the reply's and stay until its next call.
 const struct reply_event *reply_feed(struct reply *r, struct text piece, bool is_special,
                                      uint32_t *count);
+
+// The special token that ends the answer: it may be a mark, but its text never comes out.
+const struct reply_event *reply_feed_end(struct reply *r, struct text token, uint32_t *count);
 
 // The answer is over: what is held comes out. Nothing may be fed afterwards.
 const struct reply_event *reply_finish(struct reply *r, uint32_t *count);
@@ -70,3 +75,4 @@ uint32_t reply_calls(const struct reply *r);    // complete calls so far
 bool reply_in_reasoning(const struct reply *r); // what comes next is reasoning, as far as is
                                                 // known: for counting its tokens
 size_t reply_held(const struct reply *r);       // bytes fed that are neither out nor dropped
+uint32_t reply_settled(const struct reply *r);  // of the bytes fed: no text comes of those before
