@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/random.h"
 #include "base/safe.h"
+#include "runtime/text/vocabulary.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -365,6 +366,12 @@ enum status models_load(struct loaded *loaded, struct error *err)
         enum status status =
             model_open(&m->model, m->plan, m->kv_bytes, progress_show, &progress, err);
         progress_end(&progress);
+        if (status == STATUS_OK && m->plan->facts.kind == MODEL_GENERATOR) {
+            const struct model_facts *facts = &m->plan->facts;
+            m->vocabulary =
+                tokenizer_vocabulary(m->tokenizer, facts->vocab, facts->end_ids, facts->end_count);
+            m->engine_options.vocabulary = m->vocabulary;
+        }
         if (status == STATUS_OK)
             status = engine_open(&m->engine, m->model, &m->engine_options, err);
         if (status != STATUS_OK)
@@ -384,6 +391,7 @@ void loaded_close(struct loaded *loaded)
         if (m->plan)
             model_plan_close(m->plan);
         chat_template_close(m->chat);
+        vocabulary_give(m->vocabulary);
         tokenizer_close(m->tokenizer);
     }
     for (uint32_t i = 0; i < loaded->device_count; i++)

@@ -17,7 +17,8 @@ struct loaded_model {
     struct model_spec spec;
     struct loaded_device *device;
     struct tokenizer *tokenizer;
-    struct chat_template *chat; // generators only
+    struct vocabulary *vocabulary; // generators only, once loaded
+    struct chat_template *chat;    // generators only
     struct text chat_source;
     bool chat_is_plain; // the model has no template of its own
     struct model_plan *plan;

@@ -109,6 +109,7 @@ static void served_fill(struct serving *s)
             .engine = m->engine,
             .facts = engine_facts(m->engine),
             .tokenizer = m->tokenizer,
+            .vocabulary = m->vocabulary,
             .chat = m->chat,
             .chat_is_plain = m->chat_is_plain,
             .special_in_text = m->spec.settings.special_tokens_in_text,

@@ -14,6 +14,7 @@ struct served_model {
     struct engine *engine;
     const struct model_facts *facts; // engine_facts(engine)
     const struct tokenizer *tokenizer;
+    struct vocabulary *vocabulary;    // as the engine has it; NULL for embedders and rerankers
     const struct chat_template *chat; // NULL for embedders and rerankers
     struct dialect dialect;           // of generators: how they write calls and reasoning
     bool chat_is_plain;               // the model brings none: prompt.h's `plain`

@@ -3,6 +3,7 @@
 #include "scheduler/internal.h"
 
 #include "base/clock.h"
+#include "runtime/grammar/vocabulary.h"
 
 #include <sys/mman.h>
 
@@ -33,6 +34,8 @@ static void facts_check(const struct engine *engine)
           "a step of %u tokens for %u rows", limits->tokens_max, limits->rows_max);
     check(f->causal || limits->tokens_max >= f->max_model_len, "a step of %u tokens, inputs of %u",
           limits->tokens_max, f->max_model_len);
+    check(!o->vocabulary || vocabulary_size(o->vocabulary) == f->vocab,
+          "a vocabulary of another model");
     if (f->blocks_per_sequence_max == 0)
         return;
     check(f->block_tokens >= 1 && f->block_tokens <= BLOCK_TOKENS_MAX, "%u tokens a block",
@@ -57,6 +60,7 @@ static void gate_init(struct engine *engine)
     gate->vocab = engine->facts.vocab;
     gate->max_model_len = engine->facts.max_model_len;
     gate->generates = engine->facts.kind == MODEL_GENERATOR;
+    gate->vocabulary = o->vocabulary != NULL;
 }
 
 static void state_init(struct engine *engine)
@@ -105,6 +109,8 @@ enum status engine_open(struct engine **out, struct model *model,
         munmap(base, bytes);
         return status;
     }
+    if (options->vocabulary)
+        vocabulary_take(options->vocabulary);
     *out = engine;
     return STATUS_OK;
 }
@@ -113,6 +119,7 @@ void engine_close(struct engine *engine)
 {
     if (!engine)
         return;
+    vocabulary_give(engine->options.vocabulary);
     waker_close(engine->gate.waker);
     munmap(engine, engine->bytes);
 }

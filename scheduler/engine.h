@@ -7,6 +7,8 @@
 #include "scheduler/port.h"
 #include "scheduler/stats.h"
 
+struct vocabulary; // runtime/grammar/vocabulary.h
+
 struct engine_options {
     uint32_t port_count;          // h2o threads
     uint32_t max_queued_requests; // requests that are not finished, over all ports
@@ -17,6 +19,9 @@ struct engine_options {
     double step_stretch; // with prompts a step takes at most so many times as long; 0: no bound
     uint64_t step_deadline_ns; // a step later than this is a device fault; 0: 120 s
     uint64_t hash_key[2];      // of the prefix cache
+    // The model's tokens as grammars read them, of as many ids as the model has; engine_open takes
+    // a count, engine_close gives it back. NULL: no request may have a grammar.
+    struct vocabulary *vocabulary;
 };
 
 // Host memory that the engine takes.

@@ -3,6 +3,7 @@
 #include "scheduler/request.h"
 
 #include "base/clock.h"
+#include "runtime/grammar/grammar.h"
 
 #include <string.h>
 
@@ -41,6 +42,8 @@ static void args_check(const struct admission_gate *gate, const struct submit_ar
     check(!generate || args->max_tokens > 0, "no tokens for a generation");
     check(generate || args->choice_count == 1, "%u choices of a pooling request",
           args->choice_count);
+    check(!args->grammar || (generate && gate->vocabulary),
+          "a grammar for an engine without a vocabulary");
     check(!generate || args->sampling.top_logprobs <= TOP_LOGPROBS_MAX, "%u top logprobs",
           args->sampling.top_logprobs);
     for (uint32_t i = 0; i < args->sequence_count; i++) {
@@ -140,6 +143,8 @@ static struct request *request_fill(struct port *port, const struct submit_args 
     request->asked.stop_ids = request->stop_ids;
     if (args->stop_id_count > 0)
         memcpy(request->stop_ids, args->stop_ids, args->stop_id_count * sizeof(int32_t));
+    if (args->grammar)
+        grammar_take(args->grammar);
     request->typed = args->type_from != NULL;
     request->serial = ++port->serial;
     request->result_bytes = result_bytes(port, args);
@@ -226,6 +231,8 @@ void port_free(struct port *port, struct request *request)
     if (request->result_bytes > 0)
         store_give(&port->results, request->number, request->asked.sequence_count);
     request->asked.owner = NULL;
+    grammar_give(request->asked.grammar);
+    request->asked.grammar = NULL;
     port->free[port->free_count++] = request->number;
     check(port->free_count <= port->fresh, "request %u was freed twice", request->number);
 }

@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 struct engine;
+struct grammar; // runtime/grammar/grammar.h
 struct port;
 struct request; // a number in the port's table; valid from port_submit to port_free
 
@@ -50,7 +51,8 @@ struct token_top { // an alternative to a sampled token
 };
 
 // What the engine needs of a request. port_submit copies it whole, and the engine reads the copy
-// (request.h: `asked`), so that a new member arrives by itself; arrays are borrowed for the call.
+// (request.h: `asked`), so that a new member arrives by itself; arrays are borrowed for the call,
+// and so is the grammar, of which an admitted request takes a count that port_free gives back.
 struct submit_args {
     enum request_kind kind;
     const int32_t *tokens; // prompts of all sequences, one after the other
@@ -66,6 +68,9 @@ struct submit_args {
     const int32_t *stop_ids;
     uint32_t bias_count;
     const struct token_bias *bias;
+    // Every answer is one of its strings: the engine must have a vocabulary (engine.h). Its end is
+    // FINISH_STOP, also where ignore_end or output_min would go on. NULL: free.
+    struct grammar *grammar;
     uint64_t cache_salt[2]; // separates prefix caches; 0, 0 for none
     uint32_t key_id;        // keys are served in turn
     uint64_t deadline_ns;   // CLOCK_MONOTONIC: still queued then -> FINISH_TIMEOUT; 0: none
@@ -119,7 +124,7 @@ void port_owner_set(struct port *port, struct request *request, void *owner);
     X(CANCEL, cancel)                                                                              \
     X(TIMEOUT, timeout) /* deadline_ns passed in the queue */                                      \
     X(STALLED, cancel)  /* the reader took nothing for 60 s, or too much is kept for slow ones */  \
-    X(ERROR, error)     /* the device failed, or a result is not finite */                         \
+    X(ERROR, error)     /* the device failed, a result is not finite, a grammar is stuck */        \
     X(DONE, pooling)    /* pooling: values are ready */
 
 enum finish {

@@ -106,7 +106,8 @@ struct admission_gate {
     _Alignas(CACHE_LINE) _Atomic uint32_t state; // enum gate_state
     struct waker *waker;                         // the engine sleeps on it
     uint32_t choices_max, bias_max, output_width, vocab, max_model_len;
-    bool generates; // the model's kind
+    bool generates;  // the model's kind
+    bool vocabulary; // requests may have grammars
 };
 
 // port.c: takes room for a request under the limits, from any h2o thread; gives it back.

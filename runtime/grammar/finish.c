@@ -289,6 +289,11 @@ struct grammar *grammar_take(struct grammar *g)
     return g;
 }
 
+uint32_t grammar_owners(const struct grammar *g)
+{
+    return atomic_load_explicit(&g->owners, memory_order_acquire);
+}
+
 void grammar_give(struct grammar *g)
 {
     // acq_rel: what others read of it comes before the last one frees it.

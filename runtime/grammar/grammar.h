@@ -121,8 +121,9 @@ enum status grammar_matches_all(struct grammar_builder *b, uint32_t one, const s
 enum status grammar_finish(struct grammar_builder *b, uint32_t root, struct grammar **out,
                            struct error *err) MUST_USE;
 
-struct grammar *grammar_take(struct grammar *g); // one more owner; any thread
-void grammar_give(struct grammar *g);            // the last one frees it; NULL is allowed
+struct grammar *grammar_take(struct grammar *g);  // one more owner; any thread
+void grammar_give(struct grammar *g);             // the last one frees it; NULL is allowed
+uint32_t grammar_owners(const struct grammar *g); // now; for tests
 
 struct grammar_hash {
     uint64_t at[2];

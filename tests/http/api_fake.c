@@ -2,6 +2,7 @@
 #include "api_fake.h"
 
 #include "http/api/vectors.h"
+#include "runtime/grammar/grammar.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -121,6 +122,7 @@ void fake_end(void)
     free(fake.sent);
     free(fake.tokens);
     free(fake.values);
+    grammar_give(fake.grammar);
     memset(&fake, 0, sizeof fake);
 }
 
@@ -553,6 +555,8 @@ enum admission port_submit(struct port *p, const struct submit_args *args, struc
     fake.max_tokens = args->max_tokens;
     fake.sampling = args->sampling;
     fake.ignore_end = args->ignore_end;
+    grammar_give(fake.grammar);
+    fake.grammar = args->grammar && fake.admission == ADMITTED ? grammar_take(args->grammar) : NULL;
     fake.key_id = args->key_id;
     fake.deadline_ns = args->deadline_ns;
     fake.has_types = args->type_from != NULL;

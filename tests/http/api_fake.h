@@ -44,6 +44,7 @@ struct fake {
     uint32_t starts[2050], type_from[1001];
     bool has_types, ignore_end;
     struct sampling sampling;
+    struct grammar *grammar; // of the last one that was admitted; NULL: none. Counted
     uint32_t key_id;
     uint64_t deadline_ns;
     uint32_t cached;

@@ -3,6 +3,7 @@
 
 #include "base/arena.h"
 #include "base/clock.h"
+#include "runtime/grammar/grammar.h"
 
 #include <pthread.h>
 #include <string.h>
@@ -14,6 +15,7 @@ struct request {
     enum finish finish; // waiting finish event
     bool finish_read, announced, cancelled;
     uint32_t prompt_tokens;
+    struct grammar *grammar;
     uint64_t submitted_ns, first_ns;
 };
 
@@ -76,6 +78,7 @@ void port_double_close(struct port *port)
 {
     while (port->requests) {
         struct request *next = port->requests->next;
+        grammar_give(port->requests->grammar);
         heap_give(port->requests);
         port->requests = next;
     }
@@ -93,6 +96,8 @@ enum admission port_submit(struct port *port, const struct submit_args *args, st
     request->choices = args->choice_count;
     request->prompt_tokens = args->token_count;
     request->submitted_ns = clock_ns();
+    if (args->grammar)
+        request->grammar = grammar_take(args->grammar);
     pthread_mutex_lock(&port->lock);
     struct request **link = &port->requests;
     while (*link)
@@ -119,6 +124,7 @@ void port_free(struct port *port, struct request *request)
         link = &(*link)->next;
     *link = request->next;
     pthread_mutex_unlock(&port->lock);
+    grammar_give(request->grammar);
     heap_give(request);
 }
 

@@ -17,13 +17,15 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests"))
 import plant  # noqa: E402
 
-COMMON = ["base/status.c", "base/arena.c", "base/waker.c", "runtime/model/batch.c"]
+GRAMMAR = sorted(str(p.relative_to(ROOT)) for p in (ROOT / "runtime/grammar").glob("*.c"))
+COMMON = ["base/status.c", "base/arena.c", "base/waker.c", "runtime/model/batch.c", *GRAMMAR]
 PROGRAMS = {
     "test_ring": ["tests/base/test_ring.c"],
     "sim": ["tests/sim/sim.c", "tests/sim/client.c", "tests/sim/invariants.c"],
     "test_plan": ["tests/scheduler/test_plan.c", "tests/scheduler/rig.c"],
     "test_engine": ["tests/scheduler/test_engine.c", "tests/scheduler/rig.c"],
     "test_interleave": ["tests/scheduler/test_interleave.c"],
+    "test_masks": ["tests/scheduler/test_masks.c", "tests/scheduler/rig.c"],
     "test_blocks": ["tests/scheduler/test_blocks.c"],
     "test_parts": ["tests/scheduler/test_parts.c", "tests/scheduler/rig.c"],
     "test_pace": ["tests/scheduler/test_pace.c", "tests/scheduler/rig.c"],
@@ -118,6 +120,8 @@ FAULTS = [
     ("a step after a pause is measured with the pause", "scheduler/pace.c", "pace_end", "p->began_ns = 0;", ""),
     ("a step with prompts counts as one without", "scheduler/pace.c", "pace_note", "if (step->tokens == 0) mean_add", "if (step->tokens < 99) mean_add"),
     ("store given back twice", "scheduler/port.c", "port_free", "store_give(&port->words, request->number, request->word_count);", "store_give(&port->words, request->number, request->word_count); store_give(&port->words, request->number, request->word_count);"),
+    ("a request that was admitted borrows its grammar", "scheduler/port.c", "request_fill", "grammar_take(args->grammar);", ";"),
+    ("a request keeps its grammar when it is freed", "scheduler/port.c", "port_free", "grammar_give(request->asked.grammar);", ""),
     ("admission not lowered", "scheduler/port.c", "port_free", "counters_lower(port->gate, request->asked.token_count, request->result_bytes);", ""),
     ("reader does not wake a paused request", "scheduler/port.c", "port_next", "if (flag_lower(&ring->paused))", "if (false && flag_lower(&ring->paused))"),
     ("submit wakes nobody", "scheduler/port.c", "port_submit", "if (admission == ADMITTED) waker_raise", "if (false) waker_raise"),
@@ -223,7 +227,7 @@ def main():
     missed = 0
     with tempfile.TemporaryDirectory() as temporary:
         tree = pathlib.Path(temporary) / "tree"
-        for part in ("scheduler", "tests/base", "tests/scheduler", "tests/sim", "base", "runtime/model",
+        for part in ("scheduler", "tests/base", "tests/scheduler", "tests/sim", "base", "runtime/grammar", "runtime/model",
                      "kernels"):
             (tree / part).mkdir(parents=True)
             for source in (ROOT / part).glob("*.[ch]"):
