@@ -261,6 +261,7 @@ static enum status device_needs(const struct device *device, const struct stream
 
 static enum status memory_take(struct device *device, void **out, size_t bytes, struct error *err)
 {
+    *out = NULL;
     device_current(device);
     cudaError_t code = cudaMalloc(out, bytes != 0 ? bytes : 1);
     // The fill runs in the default stream, which our streams do not wait for.
@@ -269,6 +270,7 @@ static enum status memory_take(struct device *device, void **out, size_t bytes, 
         code = cudaStreamSynchronize(NULL);
     if (code == cudaSuccess)
         return STATUS_OK;
+    (void)cudaFree(*out);
     error_forget();
     *out = NULL;
     return error_set(err, STATUS_NO_MEMORY, "%zu bytes of device memory could not be allocated: %s",

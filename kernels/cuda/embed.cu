@@ -97,7 +97,7 @@ template <class T> static __global__ void __launch_bounds__(256) embed_bert_kern
         return;
     uint32_t place = a.position[t] + a.position_offset;
     uint32_t row[3] = {(uint32_t)a.token[t] < a.words.rows ? (uint32_t)a.token[t] : 0,
-                       place < a.positions.rows ? place : a.positions.rows - 1,
+                       place < a.positions.rows ? place : 0,
                        a.type[t] < a.types.rows ? a.type[t] : 0};
     float v[8], sum = 0, squares = 0;
     for (uint32_t at = lane * 8; at < a.width; at += 256) {

@@ -47,8 +47,8 @@ static __device__ __forceinline__ float put_at(const put_run &p, uint32_t row, u
                   : random_at(p.seed, p.first_element + i, p.factor);
 }
 
-// One block of 256 a row. Int8: scale = greatest magnitude / 127, values rounded to nearest, even.
-// Shared: 32 bytes. Bound: memory.
+// One block of 256 a row. Int8: scale = greatest magnitude / 127, values rounded to nearest, even;
+// a row that holds a NaN gets it as its scale. Shared: 32 bytes. Bound: memory.
 static __global__ void __launch_bounds__(256) put_rows(put_run p)
 {
     SHARED(float, shared, [8]);
@@ -59,16 +59,21 @@ static __global__ void __launch_bounds__(256) put_rows(put_run p)
             weight_at(p.to, p.dtype, at + c, c < p.cols ? put_at(p, row, c) : 0.0f);
         return;
     }
-    float top = 0;
-    for (uint32_t c = threadIdx.x; c < p.cols; c += 256)
-        top = fmaxf(top, fabsf(put_at(p, row, c)));
+    float top = 0, poison = 0;
+    for (uint32_t c = threadIdx.x; c < p.cols; c += 256) {
+        float x = put_at(p, row, c);
+        top = fmaxf(top, fabsf(x));
+        poison = fmaf(x, 0.0f, poison);
+    }
+    poison = row_sum<8>(poison, shared);
+    cta_sync();
     top = warp_max(top);
     if (threadIdx.x % 32 == 0)
         shared[threadIdx.x / 32] = top;
     cta_sync();
     for (int i = 0; i < 8; i++)
         top = fmaxf(top, shared[i]);
-    float scale = top / 127.0f, inverse = scale > 0.0f ? 1.0f / scale : 0.0f;
+    float scale = top / 127.0f + poison, inverse = scale > 0.0f ? 1.0f / scale : 0.0f;
     for (uint32_t c = threadIdx.x * 2; c < p.stride; c += 512) {
         uint32_t pair = 0;
         for (uint32_t h = 0; h < 2; h++) {

@@ -1,6 +1,9 @@
 // Conformance of gemm: every dtype of weights at odd shapes, with and without bias, strides, and
-// more rows than a panel holds.
+// more rows than a panel holds. What lies between rows and after the last is neither read nor
+// written.
 #include "tests/conformance/trial.h"
+
+#include <math.h>
 
 static double product_bound(const struct trial *t, enum dtype weight, enum dtype act)
 {
@@ -31,9 +34,13 @@ static void product_case(struct trial *t, enum dtype dtype, enum dtype act, uint
     struct trial_weight w = trial_weight_make(t, &shape, 0.05f, 0);
     struct weight_shape vector = {WEIGHT_VECTOR, DTYPE_F32, n, 1};
     struct trial_weight bias = trial_weight_make(t, &vector, 0.5f, 0);
-    float *x = trial_floats(t, (size_t)rows * x_stride, act, 1);
+    size_t x_size = (size_t)(rows + 1) * x_stride; // the last one is not multiplied
+    float *x = trial_floats(t, x_size, act, 1);
+    for (size_t i = 0; i < x_size; i++)
+        if (i >= (size_t)rows * x_stride || i % x_stride >= k)
+            x[i] = NAN;
     enum dtype y_dtype = seed % 3 == 0 ? DTYPE_F32 : act;
-    size_t size = (size_t)rows * y_stride;
+    size_t size = (size_t)(rows + 1) * y_stride;
     float *want = trial_heap(t, size * sizeof *want);
     bool biased = seed % 2;
     struct gemm_args args = {DTYPE_F32, DTYPE_F32, x,        &w.twin, biased ? &bias.twin : NULL,
@@ -46,12 +53,12 @@ static void product_case(struct trial *t, enum dtype dtype, enum dtype act, uint
     }
     args.x_dtype = act;
     args.y_dtype = y_dtype;
-    args.x = trial_put_floats(t, x, (size_t)rows * x_stride, act);
+    args.x = trial_put_floats(t, x, x_size, act);
     args.weight = &w.device;
     args.bias = biased ? &bias.device : NULL;
     args.y = trial_device(t, size * dtype_bytes(y_dtype));
     trial_true(t, "gemm runs", t->api->ops->gemm(t->stream, &args) == STATUS_OK);
-    // columns past a row's end stay untouched: zero in both
+    // columns past a row's end and the row past the last stay untouched: zero in both
     trial_close_to(t, "gemm", trial_fetch_floats(t, args.y, size, y_dtype), want, size,
                    product_bound(t, dtype, act));
     args.x_stride = k - 1;

@@ -112,6 +112,25 @@ static void step_counts_full(struct step *step)
     newcomer->history_output = step->history_count - 2;
 }
 
+// More tokens of a prompt and of outputs than a block of the cuda device has threads, none twice;
+// tokens that no vocabulary has are not counted.
+static void step_history_long(struct step *step, const struct step_limits *l)
+{
+    struct step_newcomer *newcomer = step_section(step, step->layout.newcomers);
+    int32_t *history = step_section(step, step->layout.history);
+    const int32_t none[] = {-1, (int32_t)l->vocab, INT32_MIN};
+    step->newcomer_count = 1;
+    newcomer->slot = 1;
+    newcomer->params =
+        (struct sample_params){.repetition = 1, .flags = SAMPLE_PENALTY, .penalty_row = 2};
+    newcomer->history_prompt = 700 + 3;
+    newcomer->history_output = 600 + 3;
+    for (int32_t i = 0; i < 703; i++)
+        history[step->history_count++] = i < 700 ? i * 3 : none[i - 700];
+    for (int32_t i = 0; i < 603; i++)
+        history[step->history_count++] = i < 600 ? i * 5 + 1 : none[i - 600];
+}
+
 static void step_rows(struct trial *t, struct step *step, const struct step_limits *l,
                       uint32_t shift)
 {
@@ -141,26 +160,70 @@ static void step_rows(struct trial *t, struct step *step, const struct step_limi
         step->token_count += q_len;
     }
     struct step_change *change = step_section(step, step->layout.changes);
-    step->change_count = trial_below(t, 30);
-    for (uint32_t i = 0; i < step->change_count; i++)
-        change[i] = (struct step_change){i % l->slots_max, trial_below(t, l->blocks_max),
+    step->change_count = l->changes_max > 256 ? l->changes_max : trial_below(t, 30);
+    for (uint32_t i = 0; i < step->change_count; i++) // no entry twice
+        change[i] = (struct step_change){i % l->slots_max, i / l->slots_max * 8 + trial_below(t, 8),
                                          trial_below(t, 1u << 30)};
+}
+
+// A model that keeps no sequences has no state at all: tokens and positions are all there is.
+static void prep_without_state(struct trial *t)
+{
+    trial_begin(t, 41000);
+    struct step_limits l = t->limits.step;
+    struct step_layout layout;
+    step_layout_init(&layout, &l, 0);
+    struct step *step = trial_heap(t, layout.bytes);
+    step->layout = layout;
+    step_rows(t, step, &l, 4);
+    struct step_row *row = step_section(step, layout.rows);
+    for (uint32_t i = 0; i < step->row_count; i++)
+        if (row[i].token_at == (uint32_t)STEP_TOKEN_FED && row[i].kv_len > 0)
+            row[i].token_at = 0;
+    l.blocks_max = 0;
+    size_t n = step->token_count;
+    struct prep_args args = {.step = step,
+                             .limits = l,
+                             .row_count = step->row_count,
+                             .token_count = step->token_count,
+                             .token = trial_heap(t, n * 4),
+                             .position = trial_heap(t, n * 4),
+                             .row_of = trial_heap(t, n * 4),
+                             .type = trial_heap(t, n * 4),
+                             .kv_place = trial_heap(t, n * 8)};
+    twin_prep(&args);
+    struct prep_args want = args;
+    args.step = trial_put(t, step, layout.bytes);
+    args.token = trial_device(t, n * 4);
+    args.position = trial_device(t, n * 4);
+    args.row_of = trial_device(t, n * 4);
+    args.type = trial_device(t, n * 4);
+    args.kv_place = trial_device(t, n * 8);
+    trial_true(t, "prep runs", t->api->ops->prep(t->stream, &args) == STATUS_OK);
+    same(t, "tokens without state", args.token, want.token, n * 4);
+    same(t, "positions without state", args.position, want.position, n * 4);
+    same(t, "types without state", args.type, want.type, n * 4);
+    same(t, "places without state", args.kv_place, want.kv_place, n * 8);
 }
 
 void try_prep(struct trial *t, enum dtype act)
 {
     (void)act;
+    prep_without_state(t);
     for (uint64_t i = 0; i < 12; i++) {
         trial_begin(t, 40000 + i);
         struct step_limits l = t->limits.step;
         uint32_t shift = 4 + trial_below(t, 3);
-        l.history_max = i == 0 ? 2 * COUNT_MAX + 302 : l.history_max;
+        l.history_max = i == 0 ? 2 * COUNT_MAX + 302 : i == 1 ? 1400 : l.history_max;
+        l.changes_max = i == 2 ? 600 : 250; // more than two blocks of the cuda device have
         struct step_layout layout;
         step_layout_init(&layout, &l, 0);
         struct step *step = trial_heap(t, layout.bytes);
         step->layout = layout;
         if (i == 0)
             step_counts_full(step);
+        else if (i == 1)
+            step_history_long(step, &l);
         else
             step_admits(t, step, &l);
         step_rows(t, step, &l, shift);
@@ -279,7 +342,7 @@ static struct sample_scene sample_make(struct trial *t, uint64_t i)
 {
     struct sample_scene s = {.l = t->limits.step};
     static const uint32_t vocabs[] = {5000, 97, 1024, 333};
-    s.l.vocab = vocabs[i % 4];
+    s.l.vocab = i % 12 == 7 ? 16484 : vocabs[i % 4]; // three chunks of the cuda device
     s.rows = trial_range(t, 1, 9);
     s.stride = s.l.vocab + 3 * (uint32_t)(i % 2);
     s.words = (s.l.vocab + 31) / 32;
@@ -363,6 +426,7 @@ static void sample_compare(struct trial *t, const struct sample_args *got,
 void try_sample(struct trial *t, enum dtype act)
 {
     (void)act;
+    sample_edges(t);
     for (uint64_t i = 0; i < 60; i++) {
         trial_begin(t, 50000 + i);
         struct sample_scene s = sample_make(t, i);

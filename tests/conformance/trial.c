@@ -20,7 +20,7 @@ static void limits_fill(struct stream_limits *limits)
                  .history_max = 512,
                  .bias_max = 8,
                  .penalty_rows = 4,
-                 .vocab = 5000},
+                 .vocab = 16484}, // more than two chunks of the cuda device
         .attn = {.heads = 8, .kv_heads = 2, .dim = 256, .scale = 1, .causal = 1, .paged = 1},
         .width_max = 5120,
         .layers = 2,

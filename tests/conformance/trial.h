@@ -74,6 +74,9 @@ static inline double trial_bound(enum dtype act)
     return act == DTYPE_F32 ? 4e-6 : act == DTYPE_F16 ? 1e-3 : 5e-3;
 }
 
+// Rows of logits whose outcome is known, for try_sample.
+void sample_edges(struct trial *t);
+
 // The cases, one function for each op; split over cases_*.c.
 #define TRIAL_CASE(name) void try_##name(struct trial *t, enum dtype act);
 OP_LIST(TRIAL_CASE)

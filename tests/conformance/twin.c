@@ -35,10 +35,12 @@ void twin_prep(const struct prep_args *a)
         memset(seen, 0, vocab * sizeof *seen);
         const int32_t *token = history + newcomer->history_at;
         for (uint32_t j = 0; j < newcomer->history_prompt; j++)
-            seen[token[j]] |= 0x8000;
+            if ((uint32_t)token[j] < vocab)
+                seen[token[j]] |= 0x8000;
         for (uint32_t j = 0; j < newcomer->history_output; j++) {
-            uint16_t *entry = &seen[token[newcomer->history_prompt + j]];
-            *entry = (uint16_t)(*entry + ((*entry & 0x7FFF) != 0x7FFF));
+            uint32_t id = (uint32_t)token[newcomer->history_prompt + j];
+            if (id < vocab && (seen[id] & 0x7FFF) != 0x7FFF)
+                seen[id]++;
         }
     }
     for (uint32_t i = 0; i < a->change_count; i++)

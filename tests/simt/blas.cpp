@@ -65,16 +65,26 @@ void run_product(const product &p, const layout la, const void *a, const layout 
             store(d, ld, i, j, (float)sum);
         }
 }
+
+// The call that a test wants to fail.
+bool refused()
+{
+    return ++simt::counts.calls == simt::options.fail_at;
+}
 } // namespace
 
 extern "C" {
 cublasStatus_t cublasLtCreate(cublasLtHandle_t *out)
 {
+    if (refused())
+        return CUBLAS_STATUS_NOT_SUPPORTED;
+    simt::counts.live++;
     *out = (cublasLtHandle_t) new int(0);
     return CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle)
 {
+    simt::counts.live--;
     delete (int *)handle;
     return CUBLAS_STATUS_SUCCESS;
 }
@@ -87,12 +97,16 @@ cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t *out, cublasCompute
 {
     if (compute != CUBLAS_COMPUTE_32F || scale != CUDA_R_32F)
         return CUBLAS_STATUS_NOT_SUPPORTED;
+    if (refused())
+        return CUBLAS_STATUS_NOT_SUPPORTED;
+    simt::counts.live++;
     simt::counts.blas_descriptors++;
     *out = (cublasLtMatmulDesc_t) new product{0, 0, CUBLASLT_EPILOGUE_DEFAULT, nullptr, -1};
     return CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t desc)
 {
+    simt::counts.live--;
     delete (product *)desc;
     return CUBLAS_STATUS_SUCCESS;
 }
@@ -120,23 +134,29 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t desc,
 cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t *out, cudaDataType_t type,
                                           uint64_t rows, uint64_t cols, int64_t ld)
 {
-    if (ld < (int64_t)rows)
+    if (ld < (int64_t)rows || refused())
         return CUBLAS_STATUS_INVALID_VALUE;
+    simt::counts.live++;
     *out = (cublasLtMatrixLayout_t) new layout{type, rows, cols, ld};
     return CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t l)
 {
+    simt::counts.live--;
     delete (layout *)l;
     return CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t *out)
 {
+    if (refused())
+        return CUBLAS_STATUS_NOT_SUPPORTED;
+    simt::counts.live++;
     *out = (cublasLtMatmulPreference_t) new preference{0, {256, 256, 256, 256}, 7};
     return CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t pref)
 {
+    simt::counts.live--;
     delete (preference *)pref;
     return CUBLAS_STATUS_SUCCESS;
 }
@@ -200,6 +220,8 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc, const
     product p = *(product *)desc;
     layout la = *(layout *)a_layout, lb = *(layout *)b_layout, ld = *(layout *)d_layout;
     uint64_t depth = p.transpose_a ? la.rows : la.cols;
+    if (refused())
+        return CUBLAS_STATUS_NOT_SUPPORTED;
     if (*(const float *)alpha != 1.0f || *(const float *)beta != 0.0f)
         return CUBLAS_STATUS_NOT_SUPPORTED;
     if (depth != (p.transpose_b ? lb.cols : lb.rows) ||

@@ -178,6 +178,7 @@ void *memory_take(size_t bytes, bool pinned)
                          [](const allocation &x, const allocation &y) { return x.at < y.at; }),
         a);
     counts.device_bytes += pinned ? 0 : bytes;
+    counts.live++;
     memory_shown(a, false);
     return a.at;
 }
@@ -194,10 +195,13 @@ bool memory_give(void *at, bool pinned)
     UNPOISON(a->at - MARGIN, room + 2 * MARGIN);
     bool margin_hit = false;
     for (size_t i = 0; i < MARGIN; i++)
-        margin_hit |= (uint8_t)a->at[-1 - (ptrdiff_t)i] != 0xFF || (uint8_t)a->at[room + i] != 0xFF;
+        margin_hit |= (uint8_t)a->at[-1 - (ptrdiff_t)i] != 0xFF;
+    for (size_t i = a->bytes; i < room + MARGIN; i++)
+        margin_hit |= (uint8_t)a->at[i] != 0xFF;
     if (margin_hit)
         report("bytes beside an allocation of %zu were overwritten", a->bytes);
     counts.device_bytes -= pinned ? 0 : a->bytes;
+    counts.live--;
     if (a->shadow != nullptr)
         munmap(a->shadow, a->shadow_bytes);
     free(a->at - MARGIN);
@@ -649,10 +653,11 @@ void simt_configure(const struct simt_options *wanted)
 void simt_reset(void)
 {
     std::lock_guard<std::recursive_mutex> hold(emu_lock);
-    uint64_t bytes = counts.device_bytes;
+    uint64_t bytes = counts.device_bytes, live = counts.live;
     counts = simt_counts();
     lint_of.clear();
     counts.device_bytes = bytes;
+    counts.live = live;
     first_report.clear();
 }
 

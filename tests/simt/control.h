@@ -23,6 +23,8 @@ struct simt_options {
     uint32_t blas_refuses;    // rows that every algorithm but the first refuses
     bool blas_none;           // the library names no algorithm
     bool blas_bad_first;      // the first named one does not run, as its state says
+    uint64_t fail_at;         // the call that fails, counted from simt_reset on; 0: none
+    uint32_t major;           // compute capability of the device; 0: 8
 };
 
 // Counts since the last simt_reset.
@@ -32,6 +34,8 @@ struct simt_counts {
     uint64_t shared_requests, shared_conflicts; // lint: warp requests; extra passes
     uint64_t global_requests, global_sectors, global_sectors_least; // lint
     uint64_t device_bytes;                                          // taken now
+    uint64_t live;  // allocations, streams, events, graphs and the library's objects now
+    uint64_t calls; // that fail_at may let fail
     uint64_t blas_heuristics, blas_descriptors, blas_weights; // weights: changes between calls
     uint32_t blas_algorithm;                                  // of the last product
 };

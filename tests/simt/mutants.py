@@ -20,9 +20,9 @@ sys.path.insert(0, str(ROOT / "tests"))
 import plant  # noqa: E402
 
 # The program that tests the fault; otherwise the judge is an op of the conformance walk.
-KERNELS, EMULATOR, DEVICE, BLAS, ACCESS = "test_simt_kernels", "test_emulator", "test_simt_device", "test_simt_blas", \
-    "test_simt_access"
-PROGRAMS = (KERNELS, EMULATOR, DEVICE, BLAS, ACCESS)
+KERNELS, EMULATOR, DEVICE, BLAS, ACCESS, LIFE = "test_simt_kernels", "test_emulator", "test_simt_device", \
+    "test_simt_blas", "test_simt_access", "test_simt_life"
+PROGRAMS = (KERNELS, EMULATOR, DEVICE, BLAS, ACCESS, LIFE)
 C = "kernels/cuda/"
 
 # (what, file, function, old text, new text, judge), sorted by file; how a text is found: tests/plant.py
@@ -47,6 +47,7 @@ MUTANTS = [
     ("attention: a tile that needs its mask goes without", C + "attn.h", "part_run", "next > hi_first)", "next > hi_first + 1)", KERNELS),
     ("attention: a window over a part's length is cut from its start", C + "attn.h", "walk_run", "(from / ATTN_PART_TOKENS + 1) * ATTN_PART_TOKENS", "from + ATTN_PART_TOKENS", KERNELS),
     ("products: alignment not told to the library", C + "blas.c", "blas_gemm", "key.x_align = alignment_of(args->x);", "key.x_align = 256;", BLAS),
+    ("products: a plan keeps a layout", C + "blas.c", "plan_close", "if (plan->y) (void)cublasLtMatrixLayoutDestroy(plan->y);", "", LIFE),
     ("products: a plan keeps the bias of its first layer", C + "blas.c", "blas_gemm", "if (!bias_set(plan, args)) return STATUS_DEVICE_FAULT;", "", BLAS),
     ("product file: a damaged record is believed", C + "blas_cache.c", "file_read", "record.sum != record_sum(&record) ||", "", BLAS),
     ("product file: another card's choices are believed", C + "blas_cache.c", "file_read", "else if (memcmp(&head, &want, sizeof head) != 0)", "else if (head.record_bytes != want.record_bytes)", BLAS),
@@ -55,6 +56,10 @@ MUTANTS = [
     ("products: a candidate that does not run is taken", C + "blas_tune.c", "candidates_of", "out[i].state == CUBLAS_STATUS_SUCCESS &&", "", BLAS),
     ("device: \"not ready\" stays the last error", C + "device.c", "stream_wait", "if (code == cudaErrorNotReady) { error_forget();", "if (code == cudaErrorNotReady) {", DEVICE),
     ("device: a refused allocation stays the last error", C + "device.c", "memory_take", "error_forget(); *out = NULL; return error_set(err, STATUS_NO_MEMORY, \"%zu bytes of device", "*out = NULL; return error_set(err, STATUS_NO_MEMORY, \"%zu bytes of device", DEVICE),
+    ("device: memory that could not be cleared is kept", C + "device.c", "memory_take", "(void)cudaFree(*out);", "", LIFE),
+    ("device: what was recorded is kept", C + "device.c", "graph_end", "(void)cudaGraphDestroy(recorded);", "", LIFE),
+    ("device: an event of the staging buffers is kept", C + "device.c", "device_close", "if (device->staging_free[i]) (void)cudaEventDestroy(device->staging_free[i]);", "", LIFE),
+    ("device: a card of compute capability 7 is taken", C + "device.c", "device_choose", "if (major < 8)", "if (major < 7)", LIFE),
     ("device: zeros not waited for", C + "device.c", "memory_take", "NULL)) == cudaSuccess) code = cudaStreamSynchronize(NULL);", "NULL)) == cudaSuccess) code = cudaSuccess;", DEVICE),
     ("device: an upload not waited for", C + "device.c", "upload", "code = cudaStreamSynchronize(NULL);", "code = cudaSuccess;", DEVICE),
     ("device: a thread's own device is used", C + "device.c", "device_current", "if (cudaSetDevice((int)device->options.index) != cudaSuccess) error_forget();", "if (device == NULL) error_forget();", DEVICE),
@@ -65,6 +70,7 @@ MUTANTS = [
     ("device: a wait has no deadline", C + "device.c", "stream_wait", "if (now >= deadline_ns)", "if (now > UINT64_MAX - 1)", DEVICE),
     ("device: after a recording grids stay whole", C + "device.c", "graph_end", "stream->capturing = false;", "", KERNELS),
     ("products: weights that went are timed", C + "device.c", "memory_give", "blas_weight_gone(device, at, bytes);", "", BLAS),
+    ("positions past the table are the last row", C + "embed.cu", "embed_bert_kernel", "place < a.positions.rows ? place : 0", "place < a.positions.rows ? place : a.positions.rows - 1", "embed_bert"),
     ("small product: barrier before the parts are added missing", C + "gemm_small.cu", "gemm_small_kernel", "cta_sync(); for (int i = 0; i < (TILES + 1) / 2; i++) { uint32_t o", "for (int i = 0; i < (TILES + 1) / 2; i++) { uint32_t o", KERNELS),
     ("small product: shared memory reused without a barrier", C + "gemm_small.cu", "gemm_small_kernel", "} cta_sync(); }", "} }", KERNELS),
     ("small product: wrong row stride", C + "gemm_small.cu", "weight_row8", "ldg128_stream((const T *)g.weight + (size_t)row * g.stride + k)", "ldg128_stream((const T *)g.weight + (size_t)row * g.k + k)", KERNELS),
@@ -77,15 +83,23 @@ MUTANTS = [
     ("wide product: bank conflicts", C + "gemm_wide.cu", "chunk_at", "((chunk ^ (row & 1u) * 4u) * 16)", "(chunk * 16)", ACCESS),
     ("row sums: shared memory reused without a barrier", C + "lane.h", "row_sum", "cta_sync(); if (threadIdx.x % 32 == 0) shared[warp] = x;", "if (threadIdx.x % 32 == 0) shared[warp] = x;", "layer_norm"),
     ("row sums: read before all warps have written", C + "lane.h", "row_sum", "shared[warp] = x; cta_sync();", "shared[warp] = x;", "rms_norm"),
+    ("loader: a tensor is read from the start of its block", C + "loader.c", "piece_read", "*data = (size_t)(first - begin);", "*data = 0;", LIFE),
+    ("loader: the last block of a file is not read", C + "loader.c", "piece_read", "(first + bytes + DIRECT_ALIGN - 1) / DIRECT_ALIGN * DIRECT_ALIGN", "(first + bytes) / DIRECT_ALIGN * DIRECT_ALIGN", LIFE),
+    ("loader: files stay open", C + "loader.c", "loader_put", "(void)close(direct);", "(void)direct;", LIFE),
+    ("loader: a row of bytes too long is staged", C + "loader.c", "source_check", "> STAGING_BYTES)", "> 2 * STAGING_BYTES)", LIFE),
     ("loader: pieces from the third on go to later rows", C + "loader.c", "rows_put", "args->first_row = first + row;", "args->first_row += row + 0 * first;", KERNELS),
     ("loader: missing event wait, pinned buffer reused early", C + "loader.c", "rows_put", "= call_status(cudaEventSynchronize(device->staging_free[buffer_at]));", "= device->staging_free[buffer_at] != NULL ? STATUS_OK : STATUS_INVALID;", KERNELS),
     ("rms norm: one element in eight forgotten", C + "norm.cu", "rms_kernel", "for (int i = 0; i < 8; i++) squares = fmaf(v[i], v[i], squares);", "for (int i = 0; i < 7; i++) squares = fmaf(v[i], v[i], squares);", "rms_norm"),
     ("pooling: the token before the last", C + "pool.cu", "pool_kernel", "uint32_t first = a.args.kind == POOL_LAST ? s.last_token", "uint32_t first = a.args.kind == POOL_LAST ? s.last_token - 1", "pool"),
     ("prep: penalty counts before the row is cleared", C + "prep.cu", "prep_state", "row[i] = 0; cta_sync();", "row[i] = 0;", "prep"),
     ("prep: a count of outputs runs over", C + "prep.cu", "prep_state", "if (before >= 0x7FFFu)", "if (before > 0xFFFFu)", "prep"),
+    ("prep: a prompt is counted by the first 256 tokens", C + "prep.cu", "prep_state", "i < newcomer->history_prompt; i += 256", "i < newcomer->history_prompt; i += 65536", "prep"),
+    ("prep: block-table changes past 256 are lost", C + "prep.cu", "cuda_prep", "divide_up(args->change_count, 256)", "(args->change_count != 0)", "prep"),
     ("prep: ended rows still write their KV", C + "prep.cu", "prep_rows", "a.state.done[row.slot] != 0) writes = false;", "a.state.done[row.slot] == 7) writes = false;", "prep"),
     ("qkv_post: rows without a place write to the first block", C + "qkv_post.cu", "qkv_post_kernel", "if (place == UINT64_MAX) return;", "if (place == UINT64_MAX) place = 0;", "qkv_post"),
     ("sampling: state changed while other warps read it", C + "sample.cu", "sample_finish", "cta_sync(); // all have read the parameters that commit changes", "", "sample"),
+    ("sampling: end ids of later chunks are not banned", C + "sample.cu", "sample_process", "if ((uint32_t)p.stop_ids[i] - base < count)", "if ((uint32_t)p.stop_ids[i] < count)", "sample"),
+    ("sampling: every chunk has the mask of the first", C + "sample.cu", "sample_process", "mask[token / 32] >> (token % 32)", "mask[i / 32] >> (i % 32)", "sample"),
     ("sampling: counts of tokens run over", C + "sample.cu", "sample_commit", "if ((*seen & 0x7FFFu) != 0x7FFFu)", "", "sample"),
     ("sampling: vocabulary padding not masked", C + "sample.h", "chunk_count", "return vocab - base < most ? vocab - base : most;", "return base < vocab ? most : 0;", "sample"),
     ("radix select: counted while bins are cleared", C + "sample_select.cu", "select_count", "shared->bins[i] = 0; cta_sync();", "shared->bins[i] = 0;", "sample"),
@@ -93,6 +107,8 @@ MUTANTS = [
     ("radix select: segments of other bins", C + "sample_select.cu", "select_segments", "shared->bins[first + 32]", "shared->bins[first + 31]", "sample"),
     ("radix select: a mass that rounds to nothing filters nothing", C + "sample_select.cu", "select_threshold", "target = target != 0 ? target : 1;", "", "sample"),
     ("last arriver: release removed", "tests/simt/probe.cu", "probe_blocks", "last[0] = atom_add_acqrel_gpu(counter, 1u);", "last[0] = atom_add(counter, 1u);", EMULATOR),
+    ("weights: random pieces lie over one another", C + "weights.cu", "weight_fill", "p.first_row = args->first_row;", "", LIFE),
+    ("weights: a NaN in a row of bytes is lost", C + "weights.cu", "put_rows", "top / 127.0f + poison", "top / 127.0f + 0.0f * (poison != poison)", LIFE),
     ("weights: pieces of a vector in float16 lie over one another", C + "weights.cu", "put_vector", "p.half[p.first_row + i]", "p.half[i]", BLAS),
 ]
 # Faults that no mode can detect, with the reason.

@@ -7,8 +7,8 @@
 // waiting for a stream that captures, pageable memory in a capture, in the stricter capture modes
 // taking memory; a launch on another device's stream. Every answer but success, "not ready"
 // included, becomes the thread's last error. The default stream waits for streams made without
-// cudaStreamNonBlocking, and they for it; not so the others. Known gap: no fork and join inside a
-// capture.
+// cudaStreamNonBlocking, and they for it; not so the others. The option fail_at lets one call fail
+// that a driver may refuse. Known gap: no fork and join inside a capture.
 #include "emu.h"
 
 #include <stdio.h>
@@ -75,6 +75,12 @@ cudaError_t fail(cudaError_t error)
 cudaError_t fault()
 {
     return counts.reports != 0 ? fail(cudaErrorLaunchFailure) : cudaSuccess;
+}
+
+// The call that a test wants to fail.
+bool refused()
+{
+    return ++counts.calls == options.fail_at;
 }
 
 // A call that a capture under way forbids this thread; it spoils the capture.
@@ -176,6 +182,8 @@ void stream_push(cudaStream_t stream, std::function<void()> work)
 
 bool stream_takes(cudaStream_t stream)
 {
+    if (refused())
+        return fail(cudaErrorLaunchFailure) == cudaSuccess;
     if (options.no_image)
         return fail(cudaErrorNoKernelImageForDevice) == cudaSuccess;
     stream_state *s = stream_of(stream);
@@ -203,7 +211,7 @@ bool simt_run_pending(void)
 cudaError_t cudaGetDeviceCount(int *count)
 {
     *count = (int)options.devices + 1;
-    return cudaSuccess;
+    return refused() ? fail(cudaErrorNotReady) : cudaSuccess;
 }
 cudaError_t cudaSetDevice(int device)
 {
@@ -216,6 +224,8 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *prop, int device)
 {
     if (device < 0 || device > (int)options.devices)
         return fail(cudaErrorInvalidDevice);
+    if (refused())
+        return fail(cudaErrorLaunchFailure);
     memset(prop, 0, sizeof *prop);
     snprintf(prop->name, sizeof prop->name, "simt: the CUDA sources emulated");
     prop->totalGlobalMem = (size_t)1 << 30;
@@ -226,12 +236,14 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *prop, int device)
 }
 cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attr, int)
 {
+    if (refused())
+        return fail(cudaErrorLaunchFailure);
     switch (attr) {
     case cudaDevAttrMultiProcessorCount:
         *value = 4;
         return cudaSuccess;
     case cudaDevAttrComputeCapabilityMajor:
-        *value = 8;
+        *value = options.major != 0 ? (int)options.major : 8;
         return cudaSuccess;
     case cudaDevAttrComputeCapabilityMinor:
         *value = 0;
@@ -254,7 +266,8 @@ cudaError_t cudaMalloc(void **out, size_t bytes)
     LOCK;
     if (capture_spoiled())
         return fail(cudaErrorStreamCaptureUnsupported);
-    *out = bytes <= BYTES_MAX ? memory_take(bytes != 0 ? bytes : 1, false) : nullptr;
+    bool may = bytes <= BYTES_MAX && !refused();
+    *out = may ? memory_take(bytes != 0 ? bytes : 1, false) : nullptr;
     return *out != nullptr ? cudaSuccess : fail(cudaErrorMemoryAllocation);
 }
 cudaError_t cudaFree(void *memory)
@@ -272,7 +285,8 @@ cudaError_t cudaHostAlloc(void **out, size_t bytes, unsigned)
     LOCK;
     if (capture_spoiled())
         return fail(cudaErrorStreamCaptureUnsupported);
-    *out = bytes <= BYTES_MAX ? memory_take(bytes != 0 ? bytes : 1, true) : nullptr;
+    bool may = bytes <= BYTES_MAX && !refused();
+    *out = may ? memory_take(bytes != 0 ? bytes : 1, true) : nullptr;
     return *out != nullptr ? cudaSuccess : fail(cudaErrorMemoryAllocation);
 }
 cudaError_t cudaHostGetDevicePointer(void **out, void *host, unsigned)
@@ -320,6 +334,8 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaM
                             cudaStream_t stream)
 {
     LOCK;
+    if (refused())
+        return fail(cudaErrorLaunchFailure);
     if (bytes == 0)
         return cudaSuccess;
     if (!copy_sane(to, from, bytes, kind))
@@ -345,7 +361,7 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaM
 cudaError_t cudaMemsetAsync(void *to, int byte, size_t bytes, cudaStream_t stream)
 {
     LOCK;
-    if (!memory_known(to, bytes))
+    if (refused() || !memory_known(to, bytes))
         return fail(cudaErrorInvalidValue);
     stream_push(stream, [=] { memset(to, byte, bytes); });
     return cudaSuccess;
@@ -360,6 +376,9 @@ cudaError_t cudaMemset(void *to, int byte, size_t bytes) // device memory: does 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *out, unsigned flags)
 {
     LOCK;
+    if (refused())
+        return fail(cudaErrorMemoryAllocation);
+    counts.live++;
     stream_state *s = new stream_state();
     s->apart = (flags & cudaStreamNonBlocking) != 0;
     s->device = device_now;
@@ -376,6 +395,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream)
         if (streams[i] == s) {
             streams.erase(streams.begin() + (ptrdiff_t)i);
             delete s;
+            counts.live--;
             return cudaSuccess;
         }
     }
@@ -387,7 +407,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream)
     if (stream_of(stream)->capture)
         return capture_spoil(stream_of(stream));
     drain(stream_of(stream));
-    return fault();
+    return refused() ? fail(cudaErrorLaunchFailure) : fault();
 }
 // Asking makes progress: queued work of a lazy stream would else never run. The answer is that of
 // before.
@@ -401,7 +421,7 @@ cudaError_t cudaStreamQuery(cudaStream_t stream)
     for (int i = 0; i < 64 && !s->queue.empty(); i++)
         if (!run_any())
             break;
-    if (counts.reports != 0)
+    if (refused() || counts.reports != 0)
         return fail(cudaErrorLaunchFailure);
     return busy ? fail(cudaErrorNotReady) : cudaSuccess;
 }
@@ -428,6 +448,10 @@ cudaError_t cudaDeviceSynchronize(void)
 }
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t *out, unsigned)
 {
+    LOCK;
+    if (refused())
+        return fail(cudaErrorMemoryAllocation);
+    counts.live++;
     event_handle *e = new event_handle();
     e->state = std::make_shared<event_state>();
     e->state->done = true;
@@ -436,6 +460,8 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t *out, unsigned)
 }
 cudaError_t cudaEventDestroy(cudaEvent_t event)
 {
+    LOCK;
+    counts.live--;
     delete (event_handle *)event;
     return cudaSuccess;
 }
@@ -461,7 +487,7 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event)
     if (state->captured)
         return fail(cudaErrorCapturedEvent);
     drain_until([state] { return state->done; });
-    return fault();
+    return refused() ? fail(cudaErrorLaunchFailure) : fault();
 }
 cudaError_t cudaEventQuery(cudaEvent_t event)
 {
@@ -486,7 +512,7 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t stream, enum cudaStreamCaptureMo
 {
     LOCK;
     stream_state *s = stream_of(stream);
-    if (stream == nullptr || s->capture)
+    if (stream == nullptr || s->capture || refused())
         return fail(cudaErrorStreamCaptureUnsupported);
     s->capture = std::make_unique<graph>();
     s->mode = mode;
@@ -506,15 +532,20 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *out)
     *out = nullptr;
     if (!s->capture)
         return fail(cudaErrorIllegalState);
-    if (s->invalid) {
+    if (s->invalid || refused()) {
         s->capture.reset();
         return fail(cudaErrorStreamCaptureInvalidated);
     }
     *out = (cudaGraph_t)s->capture.release();
+    counts.live++;
     return cudaSuccess;
 }
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t *out, cudaGraph_t g, unsigned long long)
 {
+    LOCK;
+    if (refused())
+        return fail(cudaErrorMemoryAllocation);
+    counts.live++;
     *out = (cudaGraphExec_t) new graph(*(graph *)g);
     return cudaSuccess;
 }
@@ -534,11 +565,15 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream)
 }
 cudaError_t cudaGraphDestroy(cudaGraph_t g)
 {
+    LOCK;
+    counts.live--;
     delete (graph *)g;
     return cudaSuccess;
 }
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec)
 {
+    LOCK;
+    counts.live--;
     delete (graph *)exec;
     return cudaSuccess;
 }

@@ -1,0 +1,212 @@
+// Conformance of sample where random rows seldom come: ties, the first and the last token of a
+// vocabulary and of a chunk, what is not finite, ids that the vocabulary does not have, the ends of
+// the list of end ids and of the minimum of outputs. One row each, whose outcome is known.
+#include "tests/conformance/trial.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { SLOT = 2, SLOTS = 3, GAP = 5, BIAS_MAX = 4 };
+
+struct edge {
+    const char *what;
+    uint32_t vocab;
+    float *logits; // [vocab + GAP]; after the vocabulary NaN, which nothing may read
+    struct sample_params params;
+    struct step_bias bias[BIAS_MAX];
+    const uint32_t *mask;
+    uint32_t max_top;
+    struct sample_result result;
+    struct sample_top top[SAMPLE_TOP_MAX];
+    struct sample_params after;
+    uint32_t done;
+    int32_t last;
+};
+
+// Every logit -3: a missing one that counts as 0 would be the greatest.
+static struct edge edge_make(struct trial *t, const char *what, uint32_t vocab)
+{
+    static uint64_t seed = 51000;
+    trial_begin(t, seed++);
+    struct edge e = {.what = what, .vocab = vocab, .max_top = SAMPLE_TOP_MAX};
+    e.logits = trial_heap(t, (vocab + GAP) * sizeof *e.logits);
+    for (uint32_t i = 0; i < vocab + GAP; i++)
+        e.logits[i] = i < vocab ? -3 : NAN;
+    e.params = (struct sample_params){
+        .top_p = 1, .repetition = 1, .penalty_row = STEP_NO_ROW, .output_count = 7};
+    return e;
+}
+
+static void edge_run(struct trial *t, struct edge *e)
+{
+    struct step_limits l = t->limits.step;
+    l.vocab = e->vocab;
+    l.bias_max = BIAS_MAX;
+    l.penalty_rows = 0;
+    struct step_sampled sampled = {0, SLOT, 0, e->mask ? 0 : (uint32_t)STEP_NO_ROW};
+    struct sample_params params[SLOTS] = {[SLOT] = e->params};
+    struct step_bias bias[SLOTS][BIAS_MAX] = {{{0, 0}}};
+    memcpy(bias[SLOT], e->bias, sizeof e->bias);
+    size_t words = (e->vocab + 31) / 32;
+    struct sample_args args = {
+        .logits = trial_put(t, e->logits, (e->vocab + GAP) * sizeof *e->logits),
+        .sampled = trial_put(t, &sampled, sizeof sampled),
+        .state = {.last_token = trial_device(t, SLOTS * sizeof(int32_t)),
+                  .params = trial_put(t, params, sizeof params),
+                  .done = trial_device(t, SLOTS * sizeof(uint32_t)),
+                  .bias = trial_put(t, bias, sizeof bias)},
+        .masks = e->mask ? trial_put(t, e->mask, words * sizeof *e->mask) : NULL,
+        .result = trial_host(t, sizeof *args.result),
+        .top = e->max_top > 0 ? trial_host(t, sizeof e->top) : NULL,
+        .limits = l,
+        .count = 1,
+        .stride = e->vocab + GAP,
+        .max_top = e->max_top,
+    };
+    trial_true(t, "sample runs", t->api->ops->sample(t->stream, &args) == STATUS_OK);
+    trial_fetch(t, &e->last, args.state.last_token + SLOT, sizeof e->last); // waits
+    trial_fetch(t, &e->done, args.state.done + SLOT, sizeof e->done);
+    trial_fetch(t, &e->after, args.state.params + SLOT, sizeof e->after);
+    e->result = *args.result;
+    if (args.top)
+        memcpy(e->top, args.top, sizeof e->top);
+}
+
+static void expect(struct trial *t, struct edge *e, int32_t token, uint32_t flags)
+{
+    edge_run(t, e);
+    trial_true(t, e->what, e->result.token == token && e->result.flags == flags);
+    trial_true(t, "done", e->done == (flags != 0));
+    trial_true(t, "last token", e->last == (token < 0 ? 0 : token));
+    trial_true(t, "count of outputs", e->after.output_count == (token < 0 ? 7u : 8u));
+}
+
+static void greatest(struct trial *t, uint32_t vocab)
+{
+    const uint32_t last = vocab - 1;
+    const uint32_t pairs[][2] = {
+        {0, last}, {last - 1, last}, {last / 2, last}, {0, 1}, {last, last}};
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
+        struct edge e = edge_make(t, "of equal logits the first is taken", vocab);
+        e.logits[pairs[i][0]] = e.logits[pairs[i][1]] = -1;
+        e.params.flags = SAMPLE_LOGPROB;
+        expect(t, &e, (int32_t)pairs[i][0], 0);
+        double tops = pairs[i][0] == pairs[i][1] ? 1 : 2;
+        double want = -log(tops + (vocab - tops) * exp(-2));
+        trial_true(t, "its logprob", fabs((double)e.result.logprob - want) < 2e-4);
+    }
+    struct edge e = edge_make(t, "one candidate is no draw", vocab);
+    e.logits[last] = e.logits[1] = -2;
+    e.params.temperature = 1;
+    e.params.top_k = 1;
+    expect(t, &e, 1, 0);
+    e = edge_make(t, "a temperature of next to nothing is no draw", vocab);
+    e.logits[last] = -2.99f;
+    e.params.temperature = 0.99e-5f;
+    expect(t, &e, (int32_t)last, 0);
+}
+
+static void not_finite(struct trial *t, uint32_t vocab)
+{
+    const uint32_t last = vocab - 1, places[] = {0, last / 2, last};
+    for (size_t i = 0; i < 3; i++)
+        for (int kind = 0; kind < 2; kind++) {
+            struct edge e = edge_make(t, "what is not finite ends the sequence", vocab);
+            e.logits[places[i]] = kind == 0 ? NAN : INFINITY;
+            expect(t, &e, -1, SAMPLED_NOT_FINITE);
+        }
+    struct edge e = edge_make(t, "no logit at all ends the sequence", vocab);
+    for (uint32_t i = 0; i < vocab; i++)
+        e.logits[i] = -INFINITY;
+    expect(t, &e, -1, SAMPLED_NOT_FINITE);
+    for (size_t i = 0; i < 3; i++) {
+        e = edge_make(t, "the only logit is taken", vocab);
+        for (uint32_t k = 0; k < vocab; k++)
+            e.logits[k] = k == places[i] ? -40 : -INFINITY;
+        e.params.temperature = 1;
+        e.params.top_p = i == 1 ? 0.5f : 1;
+        expect(t, &e, (int32_t)places[i], 0);
+    }
+}
+
+static void changed(struct trial *t, uint32_t vocab)
+{
+    const uint32_t last = vocab - 1;
+    struct edge e = edge_make(t, "biases of other ids change nothing", vocab);
+    e.logits[1] = -2;
+    e.params.bias_count = 2;
+    e.bias[0] = (struct step_bias){-1, 50};
+    e.bias[1] = (struct step_bias){(int32_t)vocab, 50};
+    e.bias[2] = (struct step_bias){0, 50}; // past the list's end
+    expect(t, &e, 1, 0);
+    e = edge_make(t, "a token listed twice gets both biases", vocab);
+    e.logits[1] = -2;
+    e.params.bias_count = 4;
+    e.bias[0] = e.bias[3] = (struct step_bias){(int32_t)last, 0.75f};
+    e.bias[1] = (struct step_bias){0, -5};
+    e.bias[2] = (struct step_bias){2, 0.9f};
+    expect(t, &e, (int32_t)last, 0);
+    for (int kind = 0; kind < 3; kind++) {
+        e = edge_make(t, "a mask leaves one token, or all where it bans all", vocab);
+        uint32_t *mask = trial_heap(t, (vocab + 31) / 32 * sizeof *mask);
+        uint32_t only = kind == 0 ? 0 : last;
+        e.logits[1] = -2;
+        if (kind < 2)
+            mask[only / 32] = 1u << (only % 32);
+        e.mask = mask;
+        e.params.temperature = kind == 0 ? 0 : 1;
+        expect(t, &e, kind < 2 ? (int32_t)only : 1, 0);
+    }
+}
+
+// End ids are banned before the minimum of outputs, and end the sequence at it, each of the list's
+// eight places; past the list's count there are none.
+static void ends(struct trial *t, uint32_t vocab)
+{
+    const uint32_t last = vocab - 1;
+    for (uint32_t place = 0; place < SAMPLE_STOP_IDS_MAX; place++)
+        for (int kind = 0; kind < 4; kind++) {
+            static const char *const what[] = {"an end id ends", "an end id is banned",
+                                               "an id past the list's end", "end ids are ignored"};
+            struct edge e = edge_make(t, what[kind], vocab);
+            e.logits[last] = -1;
+            e.logits[1] = -2;
+            for (uint32_t i = 0; i < SAMPLE_STOP_IDS_MAX; i++)
+                e.params.stop_ids[i] = i == place ? (int32_t)last : i % 2 ? -1 : (int32_t)vocab;
+            e.params.stop_count = kind == 2 ? place : place + 1;
+            e.params.output_min = kind == 1 ? 8 : 7; // seven were produced
+            e.params.flags = kind == 3 ? SAMPLE_IGNORE_END : 0;
+            expect(t, &e, kind == 1 ? 1 : (int32_t)last, kind == 0 ? SAMPLED_END : 0);
+        }
+}
+
+static void tops(struct trial *t, uint32_t vocab)
+{
+    uint32_t wanted = vocab < SAMPLE_TOP_MAX ? vocab : SAMPLE_TOP_MAX;
+    struct edge e = edge_make(t, "the last token leads the list", vocab);
+    e.logits[vocab - 1] = -1;
+    e.params.top_logprobs = SAMPLE_TOP_MAX;
+    expect(t, &e, (int32_t)vocab - 1, 0);
+    trial_true(t, "as many as there are", e.result.top_count == wanted);
+    for (uint32_t i = 0; i < wanted; i++)
+        trial_true(t, "listed", e.top[i].token == (i == 0 ? (int32_t)vocab - 1 : (int32_t)i - 1));
+    e = edge_make(t, "without room there is no list", vocab);
+    e.params.top_logprobs = 3;
+    e.max_top = 0;
+    expect(t, &e, 0, 0);
+    trial_true(t, "no list", e.result.top_count == 0);
+}
+
+void sample_edges(struct trial *t)
+{
+    // less than a vector, less than the longest list, whole words, a chunk of the cuda device, more
+    static const uint32_t vocabs[] = {5, 18, 97, 8192, 8193};
+    for (size_t i = 0; i < sizeof vocabs / sizeof *vocabs; i++) {
+        greatest(t, vocabs[i]);
+        not_finite(t, vocabs[i]);
+        changed(t, vocabs[i]);
+        tops(t, vocabs[i]);
+        if (i % 2 == 0)
+            ends(t, vocabs[i]);
+    }
+}
