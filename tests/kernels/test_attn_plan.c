@@ -155,9 +155,13 @@ static uint32_t steps_run(uint64_t seed, size_t partial_bytes)
     for (int i = 0; i < 300; i++) {
         struct scene s = scene_make(&seed, partial_bytes);
         rows_fill(&s, &seed);
+        // what an earlier step left there
+        memset(step_section(s.step, s.step->layout.private_part), 0xA5,
+               attn_plan_bytes(&s.capacity));
         size_t bytes = attn_plan_fill(&s.limits, &s.capacity, s.step);
         plan_check(&s);
         lists_check(&s, bytes);
+        assert_int_equal(attn_plan_of(s.step)->mask_all, 0);
         merges += attn_plan_of(s.step)->merge_count;
         free(s.step);
         free(s.used);
@@ -235,6 +239,35 @@ static void test_a_narrow_row_begins_with_its_first_window(void **state)
     }
 }
 
+// An item counts rows and KV heads in 16 bits; a model without attention has no plan.
+static void test_the_widest_and_none(void **state)
+{
+    (void)state;
+    struct stream_limits limits = {
+        .step = {.rows_max = UINT16_MAX + 1, .tokens_max = UINT16_MAX + 1, .blocks_max = 1},
+        .attn = {.heads = 1, .kv_heads = 1, .dim = 16, .causal = 1, .paged = 1}};
+    struct attn_capacity capacity = attn_plan_capacity(&limits, 0);
+    struct step_layout layout;
+    step_layout_init(&layout, &limits.step, attn_plan_bytes(&capacity));
+    struct scene s = {limits, capacity, calloc(1, layout.bytes), NULL};
+    assert_non_null(s.step);
+    s.step->layout = layout;
+    s.step->row_count = s.step->token_count = UINT16_MAX + 1;
+    for (uint32_t i = 0; i <= UINT16_MAX; i++)
+        rows_of(&s)[i] = (struct step_row){.q_start = i, .q_len = 1, .kv_len = 1};
+    attn_plan_fill(&limits, &capacity, s.step);
+    const struct attn_item *item = work_at(&s, attn_plan_of(s.step)->narrow_at);
+    assert_int_equal(attn_plan_of(s.step)->narrow_count, UINT16_MAX + 1);
+    for (uint32_t i = 0; i <= UINT16_MAX; i++)
+        assert_int_equal(item[i].row, i);
+    limits.attn = (struct attn_shape){0};
+    assert_int_equal(attn_plan_fill(&limits, &capacity, s.step), sizeof(struct attn_work));
+    assert_int_equal(attn_plan_of(s.step)->narrow_count, 0);
+    capacity = attn_plan_capacity(&limits, 1 << 20);
+    assert_int_equal(capacity.items + capacity.merges + capacity.partials, 0);
+    free(s.step);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -242,6 +275,7 @@ int main(void)
         cmocka_unit_test(test_little_room_walks),
         cmocka_unit_test(test_a_long_chunk_has_all_its_tiles),
         cmocka_unit_test(test_a_narrow_row_begins_with_its_first_window),
+        cmocka_unit_test(test_the_widest_and_none),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -85,6 +85,8 @@ static void test_second_version(void **state)
     expect(tree, GIB, 3); // two and a half, rounded up
     put(tree, "pods/one/memory.stat", "anon 5\ninactive_file 1073741824\nfile 7\n");
     expect(tree, 2ull * GIB, 3);
+    put(tree, "pods/one/memory.stat", "inactive_file 3221225473\n"); // counted later than the use
+    expect(tree, 4ull * GIB, 3);
     put(tree, "cpu.max", "100000 100000\n");
     put(tree, "memory.max", "1000\n");
     put(tree, "memory.current", "2000\n");
@@ -105,6 +107,11 @@ static void test_first_version(void **state)
     put(tree, "memory/memory.stat", "inactive_file 1\ntotal_inactive_file 536870912\n");
     put(tree, "cpu/cpu.cfs_quota_us", "400000\n");
     expect(tree, GIB, 4);
+    put(tree, "own", "11:memory:/docker/abc\n4:cpuacct,cpu:/docker/abc\n"); // not the first name
+    expect(tree, GIB, 4);
+    put(tree, "own", "11:memory:/docker/abc\n4:cpuset:/docker/abc\n"); // another controller
+    expect(tree, GIB, UINT32_MAX);
+    put(tree, "own", "11:memory:/docker/abc\n4:cpu,cpuacct:/docker/abc\n");
     // on the host: under its name
     put(tree, "memory/docker/abc/memory.limit_in_bytes", "1048576\n");
     put(tree, "cpu/docker/abc/cpu.cfs_quota_us", "50000\n");

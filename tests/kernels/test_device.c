@@ -6,6 +6,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -70,6 +71,82 @@ static void test_memory_goes(void **state)
     t.api->memory_give(t.device, piece, bytes);
     assert_int_equal(mincore(last, page, &held), -1);
     assert_int_equal(errno, ENOMEM); // it is not mapped
+    trial_close(&t);
+}
+
+// The pages that are mapped, and the threads that live.
+static void process_now(uint64_t *pages, uint32_t *threads)
+{
+    char line[256];
+    unsigned long long mapped = 0;
+    *threads = 0;
+    FILE *file = fopen("/proc/self/statm", "r");
+    assert_non_null(file);
+    assert_int_equal(fscanf(file, "%llu", &mapped), 1);
+    fclose(file);
+    file = fopen("/proc/self/status", "r");
+    assert_non_null(file);
+    while (fgets(line, sizeof line, file))
+        if (strncmp(line, "Threads:", 8) == 0)
+            *threads = (uint32_t)strtoul(line + 8, NULL, 10);
+    fclose(file);
+    *pages = mapped;
+}
+
+// Devices and streams that come and go leave neither memory nor threads, nor a place among the
+// turns of the device: who is left is not waited for.
+static void test_nothing_stays(void **state)
+{
+    (void)state;
+    enum { LIVES = 40 };
+    struct trial t;
+    uint64_t before = 0, after;
+    uint32_t threads_before = 0, threads;
+    assert_true(trial_open_cpu(&t, CPU_PLAIN, 3));
+    struct stream_limits limits = t.limits;
+    trial_close(&t);
+    for (uint32_t i = 0; i < LIVES; i++) {
+        struct device *device;
+        struct stream *stream, *other;
+        void *piece;
+        struct device_options options = {.threads = 3};
+        if (i == 2) // the first ones fill the heap's own stores
+            process_now(&before, &threads_before);
+        assert_int_equal(device_cpu()->open(&device, &options, NULL), STATUS_OK);
+        assert_int_equal(device_cpu()->stream_open(device, &stream, &limits, NULL), STATUS_OK);
+        assert_int_equal(device_cpu()->stream_open(device, &other, &limits, NULL), STATUS_OK);
+        device_cpu()->turn_more(other, true);
+        device_cpu()->stream_close(other); // it had announced a turn
+        for (int turn = 0; turn < 4; turn++) {
+            device_cpu()->turn_take(stream);
+            device_cpu()->turn_give(stream);
+        }
+        assert_int_equal(device_cpu()->memory_take(device, &piece, 5 << 20, NULL), STATUS_OK);
+        device_cpu()->memory_give(device, piece, 5 << 20);
+        device_cpu()->stream_close(stream);
+        device_cpu()->close(device);
+    }
+    process_now(&after, &threads);
+    assert_int_equal(threads, threads_before);
+    assert_true(after < before + (uint64_t)LIVES * (1 << 20) / 4096);
+}
+
+// Memory that is taken again is zero again.
+static void test_memory_is_zero_again(void **state)
+{
+    (void)state;
+    static const size_t sizes[] = {64, 1000, 100000, 3 << 20};
+    struct trial t;
+    assert_true(trial_open_cpu(&t, CPU_PLAIN, 1));
+    for (uint32_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        for (int again = 0; again < 3; again++) {
+            void *at;
+            assert_int_equal(t.api->memory_take(t.device, &at, sizes[i], NULL), STATUS_OK);
+            for (size_t j = 0; j < sizes[i]; j++)
+                assert_int_equal(((char *)at)[j], 0);
+            memset(at, 7, sizes[i]);
+            t.api->memory_give(t.device, at, sizes[i]);
+        }
     trial_close(&t);
 }
 
@@ -443,6 +520,8 @@ int main(void)
         cmocka_unit_test(test_facts),
         cmocka_unit_test(test_memory),
         cmocka_unit_test(test_memory_goes),
+        cmocka_unit_test(test_nothing_stays),
+        cmocka_unit_test(test_memory_is_zero_again),
         cmocka_unit_test(test_wait),
         cmocka_unit_test(test_plugin),
         cmocka_unit_test(test_layout),

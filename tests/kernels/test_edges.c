@@ -159,6 +159,60 @@ static void test_ties(void **state)
     with_levels(ties);
 }
 
+// A step's plan holds for the shape it was made for and for narrower windows; another layer is
+// refused, and so is a vocabulary that the stream has no room for.
+static void unplanned(struct trial *t)
+{
+    trial_begin(t, 250);
+    struct attn_shape shape = {
+        .heads = 4, .kv_heads = 2, .dim = DIM, .window = 64, .scale = 1, .causal = 1, .paged = 1};
+    trial_shape(t, &shape);
+    struct step_layout layout;
+    step_layout_init(&layout, &t->limits.step, t->api->step_private_bytes(t->device, &t->limits));
+    struct step *step = trial_heap(t, layout.bytes);
+    step->layout = layout;
+    t->api->step_plan(t->stream, step); // no rows
+    struct attn_args valid = {.act = DTYPE_F32,
+                              .kv = DTYPE_F32,
+                              .step = step,
+                              .step_host = step,
+                              .block_table = trial_heap(t, 4),
+                              .kv_base = trial_heap(t, 4),
+                              .token_bytes = DIM * 4,
+                              .shape = shape,
+                              .blocks_max = 1,
+                              .block_shift = 6};
+    static const struct {
+        uint32_t window, dim, heads, kv_heads;
+        uint8_t paged;
+        enum status status;
+    } cases[] = {{64, DIM, 4, 2, 1, STATUS_OK},      {63, DIM, 4, 2, 1, STATUS_OK},
+                 {65, DIM, 4, 2, 1, STATUS_INVALID}, {0, DIM, 4, 2, 1, STATUS_INVALID},
+                 {64, 48, 4, 2, 1, STATUS_INVALID},  {64, DIM, 8, 2, 1, STATUS_INVALID},
+                 {64, DIM, 4, 1, 1, STATUS_INVALID}, {64, DIM, 4, 2, 0, STATUS_INVALID}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct attn_args args = valid;
+        args.shape.window = cases[i].window;
+        args.shape.dim = cases[i].dim;
+        args.shape.heads = cases[i].heads;
+        args.shape.kv_heads = cases[i].kv_heads;
+        args.shape.paged = cases[i].paged;
+        args.token_bytes = cases[i].dim * 4;
+        assert_int_equal(t->api->ops->attn(t->stream, &args), cases[i].status);
+    }
+    struct sample_args sample = {.limits = {.vocab = t->limits.step.vocab}};
+    sample.stride = sample.limits.vocab;
+    assert_int_equal(t->api->ops->sample(t->stream, &sample), STATUS_OK);
+    sample.stride = ++sample.limits.vocab;
+    assert_int_equal(t->api->ops->sample(t->stream, &sample), STATUS_INVALID);
+}
+
+static void test_unplanned(void **state)
+{
+    (void)state;
+    with_levels(unplanned);
+}
+
 struct draw {
     struct sample_params params;
     struct sample_result result;
@@ -271,7 +325,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_keys_end),       cmocka_unit_test(test_ties),
         cmocka_unit_test(test_tops),           cmocka_unit_test(test_nearly_all),
-        cmocka_unit_test(test_negative_top_k),
+        cmocka_unit_test(test_negative_top_k), cmocka_unit_test(test_unplanned),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -96,6 +96,34 @@ static void products_wide(struct trial *t)
     }
 }
 
+// A stream for the least: one token, products no wider than one slab and a bit.
+static void products_narrow(struct trial *t)
+{
+    enum { K = 33, N = 7, M = 40 };
+    t->api->stream_close(t->stream);
+    t->limits.width_max = K;
+    t->limits.step.tokens_max = 1;
+    assert_int_equal(t->api->stream_open(t->device, &t->stream, &t->limits, NULL), STATUS_OK);
+    for (int dtype = 0; dtype < DTYPE_COUNT; dtype++) {
+        trial_begin(t, 350 + (uint64_t)dtype);
+        struct weight_shape shape = {WEIGHT_PRODUCT, (enum dtype)dtype, N, K};
+        struct trial_weight w = trial_weight_make(t, &shape, 0.05f, 0);
+        float *x = trial_floats(t, (size_t)M * K, DTYPE_F32, 1);
+        float together[M * N], alone[N];
+        gemm_bits(t, &w.device, x, together, M);
+        for (uint32_t r = 0; r < M; r += 13) {
+            gemm_bits(t, &w.device, x + (size_t)r * K, alone, 1);
+            assert_memory_equal(together + (size_t)r * N, alone, sizeof alone);
+        }
+    }
+}
+
+static void test_products_narrow(void **state)
+{
+    (void)state;
+    with_levels(products_narrow);
+}
+
 static void test_products_wide(void **state)
 {
     (void)state;
@@ -324,9 +352,8 @@ int main(int argc, char **argv) // the name of one level; none: all
 {
     trial_only_level = argc > 1 ? argv[1] : NULL;
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_products),
-        cmocka_unit_test(test_products_wide),
-        cmocka_unit_test(test_products_threads),
+        cmocka_unit_test(test_products),        cmocka_unit_test(test_products_wide),
+        cmocka_unit_test(test_products_narrow), cmocka_unit_test(test_products_threads),
         cmocka_unit_test(test_attention),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

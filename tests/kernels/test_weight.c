@@ -131,8 +131,22 @@ static void test_refused(void **state)
     source.cols = 8;
     source.dtype = DTYPE_I8;
     assert_int_equal(t.api->weight_put(t.device, &w, 0, &source, &err), STATUS_UNSUPPORTED);
+    source.dtype = DTYPE_COUNT;
+    assert_int_equal(t.api->weight_put(t.device, &w, 0, &source, &err), STATUS_UNSUPPORTED);
     source.dtype = DTYPE_F32;
     assert_int_equal(t.api->weight_put(t.device, &w, 0, &source, &err), STATUS_OK);
+    struct weight vector; // a row or a column, in pieces
+    make(&t, &vector, WEIGHT_VECTOR, DTYPE_F32, 60, 1);
+    for (uint32_t i = 0; i < 64; i++)
+        x[i] = (float)i;
+    struct weight_source piece = {x, -1, 0, DTYPE_F32, 1, 61, 0, 0};
+    assert_int_equal(t.api->weight_put(t.device, &vector, 0, &piece, &err), STATUS_INVALID);
+    piece.cols = 20;
+    assert_int_equal(t.api->weight_put(t.device, &vector, 41, &piece, &err), STATUS_INVALID);
+    assert_int_equal(t.api->weight_put(t.device, &vector, 0, &piece, &err), STATUS_OK);
+    piece = (struct weight_source){x + 20, -1, 0, DTYPE_F32, 40, 1, 0, 0};
+    assert_int_equal(t.api->weight_put(t.device, &vector, 20, &piece, &err), STATUS_OK);
+    assert_memory_equal(vector.data, x, 60 * sizeof *x);
     trial_close(&t);
 }
 
