@@ -26,6 +26,7 @@ EDGES = ["", " ", "a", "aab aaab aaaab", "don't DON'T I'LL we'Ve 'ſ", "a\nb a\r
          "\U00010d50\U00010d70\ua7cb ᲊ \U0001e030 𝼥", "foo(bar|baz).qux, [x]! … 。", "\x0b\x0c\x85\u2028\u180e",
          "<sentinel:12> IMGIMGABZ", "ⓐⓏ🄰 _‿a\u200db", "\U0001171e\U00016d40\U000105c0\u0cf3",
          "if (x == 1) {\n    return;\n}", "ＡＢＣ ａｂｃ ｶﾅ 한국어 ㅎㅏ", "aBACab C K k ſ", "x'ſab I'ſ 'Sx",
+         "I're we've they'RE WE'VE 'ren 'vex 's'S 't'T 'm'M 'd'D 'll'LL 'l 'r 'v'e",
          "so?!\r\n\r\nb a\nc", "a\tb\t c\x08\x1b\x07 AaBf\x0c\x01 \x7f"]
 RANGES = [(0x20, 0x7E), (0x61, 0x66), (0x80, 0xFF), (0x300, 0x36F), (0x900, 0x9FF), (0x1C80, 0x1C8F),
           (0x2E80, 0x3130), (0xA7C0, 0xA800), (0x10D40, 0x10D8F), (0x11380, 0x113E3), (0x16D40, 0x16D79),

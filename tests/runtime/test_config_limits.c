@@ -376,6 +376,69 @@ static void test_yarn_and_longrope_settings(void **state)
     }
 }
 
+// One row an architecture, from what transformers does with a config.json that says nothing more.
+static void test_every_architecture_has_its_defaults(void **state)
+{
+    (void)state;
+    enum { BIASED = 1, NORMED = 2, YES_NO = 4, PROMPT = 8 };
+    static const struct {
+        const char *name;
+        enum model_kind kind;
+        uint32_t kv_heads, head_dim, window, offset, types;
+        int flags;
+        double epsilon;
+    } rows[] = {
+        {"BertForMaskedLM", MODEL_EMBEDDER, 32, 16, 0, 0, 2, BIASED, 1e-12},
+        {"BertForSequenceClassification", MODEL_RERANKER, 32, 16, 0, 0, 2, BIASED, 1e-12},
+        {"BertModel", MODEL_EMBEDDER, 32, 16, 0, 0, 2, BIASED, 1e-12},
+        {"CamembertForMaskedLM", MODEL_EMBEDDER, 32, 16, 0, 2, 2, BIASED, 1e-12},
+        {"CamembertForSequenceClassification", MODEL_RERANKER, 32, 16, 0, 2, 2, BIASED, 1e-12},
+        {"CamembertModel", MODEL_EMBEDDER, 32, 16, 0, 2, 2, BIASED, 1e-12},
+        {"LlamaForCausalLM", MODEL_GENERATOR, 32, 16, 0, 0, 0, 0, 1e-6},
+        {"LlamaForSequenceClassification", MODEL_RERANKER, 32, 16, 0, 0, 0, 0, 1e-6},
+        {"LlamaModel", MODEL_EMBEDDER, 32, 16, 0, 0, 0, 0, 1e-6},
+        {"MistralForCausalLM", MODEL_GENERATOR, 8, 16, 4096, 0, 0, 0, 1e-6},
+        {"MistralForSequenceClassification", MODEL_RERANKER, 8, 16, 4096, 0, 0, 0, 1e-6},
+        {"MistralModel", MODEL_EMBEDDER, 8, 16, 4096, 0, 0, 0, 1e-6},
+        {"Qwen2ForCausalLM", MODEL_GENERATOR, 32, 16, 4096, 0, 0, BIASED, 1e-6},
+        {"Qwen2ForSequenceClassification", MODEL_RERANKER, 32, 16, 4096, 0, 0, BIASED, 1e-6},
+        {"Qwen2Model", MODEL_EMBEDDER, 32, 16, 4096, 0, 0, BIASED, 1e-6},
+        {"Qwen3ForCausalLM", MODEL_GENERATOR, 32, 128, 4096, 0, 0, NORMED | YES_NO, 1e-6},
+        {"Qwen3ForSequenceClassification", MODEL_RERANKER, 32, 128, 4096, 0, 0, NORMED | PROMPT,
+         1e-6},
+        {"Qwen3Model", MODEL_EMBEDDER, 32, 128, 4096, 0, 0, NORMED, 1e-6},
+        {"RobertaForMaskedLM", MODEL_EMBEDDER, 32, 16, 0, 2, 2, BIASED, 1e-12},
+        {"RobertaForSequenceClassification", MODEL_RERANKER, 32, 16, 0, 2, 2, BIASED, 1e-12},
+        {"RobertaModel", MODEL_EMBEDDER, 32, 16, 0, 2, 2, BIASED, 1e-12},
+        {"XLMRobertaForMaskedLM", MODEL_EMBEDDER, 32, 16, 0, 2, 2, BIASED, 1e-12},
+        {"XLMRobertaForSequenceClassification", MODEL_RERANKER, 32, 16, 0, 2, 2, BIASED, 1e-12},
+        {"XLMRobertaModel", MODEL_EMBEDDER, 32, 16, 0, 2, 2, BIASED, 1e-12},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        json_t *json = base_config(rows[i].name);
+        json_object_del(json, "head_dim");
+        json_object_set_new(json, "hidden_size", json_integer(512));
+        json_object_set_new(json, "num_attention_heads", json_integer(32));
+        json_object_set_new(json, "use_sliding_window", json_true());
+        if (model_config_parse(&config, json, &err) != STATUS_OK)
+            fail_msg("%s: %s", rows[i].name, err.text);
+        json_decref(json);
+        uint32_t flags = config.arch->flags;
+        int got = (config.qkv_bias ? BIASED : 0) | (flags & ARCH_QK_NORM ? NORMED : 0) |
+                  (flags & ARCH_YES_NO ? YES_NO : 0) | (flags & ARCH_YES_NO_PROMPT ? PROMPT : 0);
+        if (config.kind != rows[i].kind || config.kv_heads != rows[i].kv_heads ||
+            config.head_dim != rows[i].head_dim || config.window != rows[i].window ||
+            config.position_offset != rows[i].offset || config.types != rows[i].types ||
+            got != rows[i].flags || config.epsilon != rows[i].epsilon)
+            fail_msg("%s: kind %d, %u KV heads of %u, window %u, offset %u, %u types, flags %d, %g",
+                     rows[i].name, (int)config.kind, config.kv_heads, config.head_dim,
+                     config.window, config.position_offset, config.types, got, config.epsilon);
+    }
+    refused("BartModel", "{}", STATUS_UNSUPPORTED,
+            "BartModel is not known; known are: BertForMaskedLM, BertForSequenceClassification, ");
+    assert_non_null(strstr(err.text, ", XLMRobertaModel"));
+}
+
 static char folder[64];
 
 static int folder_begin(void **state)
@@ -655,6 +718,7 @@ int main(void)
         cmocka_unit_test(test_kinds_pooling_and_ties),
         cmocka_unit_test(test_rotary_settings),
         cmocka_unit_test(test_yarn_and_longrope_settings),
+        cmocka_unit_test(test_every_architecture_has_its_defaults),
         cmocka_unit_test_setup_teardown(test_sampling_defaults_have_ranges, folder_begin,
                                         folder_end),
         cmocka_unit_test_setup_teardown(test_end_ids_have_a_range, folder_begin, folder_end),

@@ -4,6 +4,7 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 
 #include <cmocka.h>
 
@@ -175,13 +176,214 @@ static void test_no_decoder(void **state)
     tokenizer_close(t);
 }
 
+// What the reference library (tokenizers) gives for the decoders of each kind with their settings,
+// over a vocabulary of odd tokens.
+static const struct {
+    const char *decoder;
+    int32_t ids[6];
+    uint32_t count;
+    const char *want;
+} decoder_cases[] = {
+    {"{\"type\":\"Replace\",\"pattern\":{\"Regex\":\"_+\"},\"content\":\"-\"}",
+     {0, 1, 2, 3},
+     4,
+     "a-b-c--"},
+    {"{\"type\":\"Replace\",\"pattern\":{\"Regex\":\"_+\"},\"content\":\"-\"}", {2}, 1, "b-c-"},
+    {"{\"type\":\"Replace\",\"pattern\":{\"Regex\":\"_+\"},\"content\":\"-\"}",
+     {6, 6},
+     2,
+     "\xC3\xA9"
+     "-x\xC3\xA9"
+     "-x"},
+    {"{\"type\":\"Replace\",\"pattern\":{\"Regex\":\"x*\"},\"content\":\"-\"}", {0}, 1, "-a-"},
+    {"{\"type\":\"Replace\",\"pattern\":{\"Regex\":\"x*\"},\"content\":\"-\"}", {4}, 1, "-"},
+    {"{\"type\":\"Replace\",\"pattern\":{\"Regex\":\"x*\"},\"content\":\"-\"}",
+     {6},
+     1,
+     "-\xC3\xA9"
+     "-_-"},
+    {"{\"type\":\"Replace\",\"pattern\":{\"Regex\":\"x*\"},\"content\":\"-\"}", {5, 0}, 2, "-a-"},
+    {"{\"type\":\"Replace\",\"pattern\":{\"String\":\"_\"},\"content\":\"\"}",
+     {0, 1, 2, 3},
+     4,
+     "abc"},
+    {"{\"type\":\"Replace\",\"pattern\":{\"String\":\"_\"},\"content\":\"\"}", {2}, 1, "bc"},
+    {"{\"type\":\"Replace\",\"pattern\":{\"String\":\"__\"},\"content\":\"long text\"}",
+     {1, 1},
+     2,
+     "long textlong text"},
+    {"{\"type\":\"Replace\",\"pattern\":{\"String\":\"__\"},\"content\":\"long text\"}",
+     {2},
+     1,
+     "b_c_"},
+    {"{\"type\":\"Strip\",\"content\":\" \",\"start\":1,\"stop\":0}", {7, 8, 9}, 3, "aa  b  "},
+    {"{\"type\":\"Strip\",\"content\":\" \",\"start\":1,\"stop\":0}", {9, 9}, 2, " b   b  "},
+    {"{\"type\":\"Strip\",\"content\":\" \",\"start\":0,\"stop\":1}", {7, 8, 9}, 3, " a a  b "},
+    {"{\"type\":\"Strip\",\"content\":\" \",\"start\":0,\"stop\":1}", {9, 9}, 2, "  b   b "},
+    {"{\"type\":\"Strip\",\"content\":\" \",\"start\":2,\"stop\":2}", {7, 8, 9}, 3, "aab"},
+    {"{\"type\":\"Strip\",\"content\":\" \",\"start\":2,\"stop\":2}", {9, 9}, 2, "bb"},
+    {"{\"type\":\"Sequence\",\"decoders\":[{\"type\":\"Fuse\"},{\"type\":\"Strip\",\"content\":"
+     "\" \",\"start\":1,\"stop\":1}]}",
+     {7, 8, 9},
+     3,
+     "a a   b "},
+    {"{\"type\":\"Sequence\",\"decoders\":[{\"type\":\"Fuse\"},{\"type\":\"Strip\",\"content\":"
+     "\" \",\"start\":1,\"stop\":1}]}",
+     {9, 9},
+     2,
+     " b    b "},
+    {"{\"type\":\"Sequence\",\"decoders\":[{\"type\":\"Fuse\"},{\"type\":\"Strip\",\"content\":"
+     "\" \",\"start\":1,\"stop\":1}]}",
+     {0, 0},
+     2,
+     "aa"},
+    {"{\"type\":\"Sequence\",\"decoders\":[{\"type\":\"Fuse\"},{\"type\":\"Strip\",\"content\":"
+     "\" \",\"start\":0,\"stop\":2}]}",
+     {7, 8, 9},
+     3,
+     " a a   b"},
+    {"{\"type\":\"Sequence\",\"decoders\":[{\"type\":\"Fuse\"},{\"type\":\"Strip\",\"content\":"
+     "\" \",\"start\":0,\"stop\":2}]}",
+     {9, 9},
+     2,
+     "  b    b"},
+    {"{\"type\":\"Sequence\",\"decoders\":[{\"type\":\"Fuse\"},{\"type\":\"Strip\",\"content\":"
+     "\" \",\"start\":0,\"stop\":2}]}",
+     {0, 8},
+     2,
+     "a a"},
+    {"{\"type\":\"WordPiece\",\"prefix\":\"##\",\"cleanup\":true}", {0, 10, 0}, 3, "ac a"},
+    {"{\"type\":\"WordPiece\",\"prefix\":\"##\",\"cleanup\":true}", {10, 0}, 2, "##c a"},
+    {"{\"type\":\"WordPiece\",\"prefix\":\"##\",\"cleanup\":true}", {11, 0, 11}, 3, "## a"},
+    {"{\"type\":\"WordPiece\",\"prefix\":\"##\",\"cleanup\":true}", {0, 12}, 2, "an't"},
+    {"{\"type\":\"WordPiece\",\"prefix\":\"##\",\"cleanup\":true}",
+     {0, 30, 14, 31, 32},
+     5,
+     "a?!,."},
+    {"{\"type\":\"WordPiece\",\"prefix\":\"##\",\"cleanup\":true}", {0, 21, 22}, 3, "a  do  not"},
+    {"{\"type\":\"WordPiece\",\"prefix\":\"##\",\"cleanup\":true}", {0, 23, 26}, 3, "a ''s"},
+    {"{\"type\":\"WordPiece\",\"prefix\":\"##\",\"cleanup\":true}", {0, 24}, 2, "a 's"},
+    {"{\"type\":\"WordPiece\",\"prefix\":\"##\",\"cleanup\":true}", {0, 25, 0}, 3, "a ' a"},
+    {"{\"type\":\"WordPiece\",\"prefix\":\"##\",\"cleanup\":true}",
+     {0, 27, 28, 29},
+     4,
+     "a've're'm"},
+    {"{\"type\":\"WordPiece\",\"prefix\":\"##\",\"cleanup\":false}", {0, 10, 0}, 3, "ac a"},
+    {"{\"type\":\"WordPiece\",\"prefix\":\"##\",\"cleanup\":false}",
+     {0, 30, 14, 31, 32},
+     5,
+     "a ? ! , ."},
+    {"{\"type\":\"WordPiece\",\"prefix\":\"##\",\"cleanup\":false}", {0, 24}, 2, "a  's"},
+    {"{\"type\":\"WordPiece\",\"prefix\":\"_\",\"cleanup\":false}", {0, 3, 1, 2}, 4, "a_ b_c_"},
+    {"{\"type\":\"WordPiece\",\"prefix\":\"_\",\"cleanup\":false}", {1, 1}, 2, "___"},
+    {"{\"type\":\"BPEDecoder\",\"suffix\":\"</w>\"}", {19, 19, 0}, 3, "a a a"},
+    {"{\"type\":\"BPEDecoder\",\"suffix\":\"</w>\"}", {0, 20, 19}, 3, "a a"},
+    {"{\"type\":\"BPEDecoder\",\"suffix\":\"</w>\"}", {19}, 1, "a"},
+    {"{\"type\":\"CTC\",\"pad_token\":\"<pad>\",\"word_delimiter_token\":\"|\",\"cleanup\":"
+     "true}",
+     {0, 0, 18, 0, 17, 4},
+     6,
+     "aa xx"},
+    {"{\"type\":\"CTC\",\"pad_token\":\"<pad>\",\"word_delimiter_token\":\"|\",\"cleanup\":"
+     "true}",
+     {17, 17, 0},
+     3,
+     " a"},
+    {"{\"type\":\"CTC\",\"pad_token\":\"<pad>\",\"word_delimiter_token\":\"|\",\"cleanup\":"
+     "true}",
+     {18, 18},
+     2,
+     ""},
+    {"{\"type\":\"CTC\",\"pad_token\":\"<pad>\",\"word_delimiter_token\":\"|\",\"cleanup\":"
+     "true}",
+     {0, 32, 12},
+     3,
+     "a.n't"},
+    {"{\"type\":\"CTC\",\"pad_token\":\"<pad>\",\"word_delimiter_token\":\"|\",\"cleanup\":"
+     "false}",
+     {0, 0, 18, 0, 17, 4},
+     6,
+     "aa|xx"},
+    {"{\"type\":\"CTC\",\"pad_token\":\"<pad>\",\"word_delimiter_token\":\"|\",\"cleanup\":"
+     "false}",
+     {0, 32},
+     2,
+     "a."},
+    {"{\"type\":\"Metaspace\",\"replacement\":\"_\",\"prepend_scheme\":\"always\",\"split\":"
+     "true}",
+     {3, 0},
+     2,
+     "a"},
+    {"{\"type\":\"Metaspace\",\"replacement\":\"_\",\"prepend_scheme\":\"always\",\"split\":"
+     "true}",
+     {1, 1},
+     2,
+     "  "},
+    {"{\"type\":\"Metaspace\",\"replacement\":\"_\",\"prepend_scheme\":\"always\",\"split\":"
+     "true}",
+     {0, 3, 2},
+     3,
+     "a b c "},
+    {"{\"type\":\"Metaspace\",\"replacement\":\"_\",\"prepend_scheme\":\"never\",\"split\":"
+     "true}",
+     {3, 0},
+     2,
+     " a"},
+    {"{\"type\":\"Metaspace\",\"replacement\":\"_\",\"prepend_scheme\":\"never\",\"split\":"
+     "true}",
+     {1, 1},
+     2,
+     "    "},
+    {"{\"type\":\"Metaspace\",\"replacement\":\"_\",\"prepend_scheme\":\"never\",\"split\":"
+     "true}",
+     {0, 3, 2},
+     3,
+     "a b c "},
+    {"{\"type\":\"Metaspace\",\"replacement\":\"_\",\"prepend_scheme\":\"first\",\"split\":"
+     "true}",
+     {3, 0},
+     2,
+     "a"},
+    {"{\"type\":\"Metaspace\",\"replacement\":\"_\",\"prepend_scheme\":\"first\",\"split\":"
+     "true}",
+     {1, 1},
+     2,
+     "  "},
+    {"{\"type\":\"Metaspace\",\"replacement\":\"_\",\"prepend_scheme\":\"first\",\"split\":"
+     "true}",
+     {0, 3, 2},
+     3,
+     "a b c "},
+    {"{\"type\":\"WordPiece\",\"prefix\":\"##\",\"cleanup\":true}", {0, 15}, 2, "a don't"},
+};
+
+static void test_decoders_are_the_reference_s(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof decoder_cases / sizeof *decoder_cases; i++) {
+        char json[2048];
+        snprintf(json, sizeof json,
+                 "{\"decoder\":%s,\"model\":{\"type\":\"WordLevel\",\"unk_token\":\"a\","
+                 "\"vocab\":{\"a\":0,\"__\":1,\"b_c_\":2,\"_\":3,\"xx\":4,\"\":5,\"\xC3\xA9"
+                 "_x\":6,\" a\":7,\" a \":8,\"  b  \":9,\"##c\":10,\"##\":11,\"n't\":12,\" "
+                 ".\":13,\"!\":14,\"do not\":15,\"' "
+                 "\":16,\"|\":17,\"<pad>\":18,\"a</w>\":19,\"</w>\":20,\" do\":21,\" "
+                 "not\":22,\"'\":23,\" 's\":24,\" ' "
+                 "\":25,\"'s\":26,\"'ve\":27,\"'re\":28,\"'m\":29,\"?\":30,\",\":31,\".\":32}}}",
+                 decoder_cases[i].decoder);
+        struct tokenizer *t = open_text(json);
+        expect(t, decoder_cases[i].ids, decoder_cases[i].count, false, decoder_cases[i].want);
+        tokenizer_close(t);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_byte_fallback), cmocka_unit_test(test_byte_level),
         cmocka_unit_test(test_metaspace),     cmocka_unit_test(test_wordpiece),
         cmocka_unit_test(test_word_ends),     cmocka_unit_test(test_repetitions),
-        cmocka_unit_test(test_no_decoder),
+        cmocka_unit_test(test_no_decoder),    cmocka_unit_test(test_decoders_are_the_reference_s),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -128,13 +128,15 @@ static struct text replace_regex(const struct decoder *d, struct arena *arena, s
     size_t done = 0, from = 0;
     if (!room)
         return text_span(NULL, 0);
-    while (out.at && regex_find(d->regex, room, in, from, &m)) {
-        out = arena_format(arena, "%.*s%.*s%.*s", (int)out.bytes, out.at, (int)(m.start - done),
-                           in.at + done, (int)d->to.bytes, d->to.at);
-        done = m.end;
+    while (in.bytes > 0 && out.at && regex_find(d->regex, room, in, from, &m)) {
         from = m.end > m.start    ? m.end
                : m.end < in.bytes ? m.end + utf8_length(in.at + m.end)
                                   : m.end + 1;
+        if (m.end == m.start && m.start == done && done > 0)
+            continue; // an empty match right after another one is none
+        out = arena_format(arena, "%.*s%.*s%.*s", (int)out.bytes, out.at, (int)(m.start - done),
+                           in.at + done, (int)d->to.bytes, d->to.at);
+        done = m.end;
     }
     if (out.at && done < in.bytes)
         out = arena_format(arena, "%.*s%.*s", (int)out.bytes, out.at, (int)(in.bytes - done),

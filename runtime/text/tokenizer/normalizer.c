@@ -183,20 +183,22 @@ static bool normalize_replace(struct encode *e, const struct normalizer *n, stru
 {
     struct regex_span m;
     size_t done = 0, from = 0;
-    if (!find_replace(e, n, s, 0, &m))
+    if (s->bytes == 0 || !find_replace(e, n, s, 0, &m))
         return e->status == STATUS_OK;
     struct nbuf b;
     if (!nbuf_init(&b, e, s->bytes * (n->to.bytes > n->from.bytes ? 2 : 1), s->plain != NULL))
         return false;
     while (from <= s->bytes && find_replace(e, n, s, from, &m)) {
-        if (!put_stretch(&b, s, done, m.start) ||
-            !nbuf_put(&b, n->to.at, n->to.bytes, plain_between(s, m.start, m.end)))
-            return false;
-        done = m.end;
         // After an empty match the search continues one character later.
         from = m.end > m.start    ? m.end
                : m.end < s->bytes ? m.end + utf8_length(s->at + m.end)
                                   : m.end + 1;
+        if (m.end == m.start && m.start == done && done > 0)
+            continue; // an empty match right after another one is none
+        if (!put_stretch(&b, s, done, m.start) ||
+            !nbuf_put(&b, n->to.at, n->to.bytes, plain_between(s, m.start, m.end)))
+            return false;
+        done = m.end;
     }
     if (!put_stretch(&b, s, done, s->bytes))
         return false;
