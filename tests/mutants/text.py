@@ -12,7 +12,7 @@ FAULTS = [
     ("the line end before a value is part of it", "runtime/text/dialect/parameters.c", "read_value", "(r->row->flags & ROW_LINE_VALUES) != 0", "0", "test_dialect"),
     ("what is held has no bound", "runtime/text/dialect/reply.c", "read_hold", "r->held_count < REPLY_HELD_MAX", "true", "test_dialect_reply"),
     ("a head that failed is dropped", "runtime/text/dialect/reply.c", "read_head_failed", "put_held(r, from);", "", "test_dialect"),
-    ("every name is a tool's", "runtime/text/dialect/reply.c", "read_commit", "(r->args.tools && !schema_of_tool", "(!r->args.dialect && !schema_of_tool", "test_dialect"),
+    ("every name is a tool's", "runtime/text/dialect/reply.c", "read_commit", "(r->args.tools && !tool_schema", "(!r->args.dialect && !tool_schema", "test_dialect"),
     ("a call that was cut is complete", "runtime/text/dialect/reply.c", "call_cut", "read_call_end(r, false);", "read_call_end(r, true);", "test_dialect"),
     ("reasoning begins in the middle of text", "runtime/text/dialect/reply.c", "outside_roles", "if (r->args.reasoning && r->head)", "if (r->args.reasoning)", "test_dialect"),
     ("a surrogate pair is two characters", "runtime/text/dialect/scan.c", "put_unit", "value >= 0xDC00 && value <= 0xDFFF && u->high != 0", "0", "test_dialect"),

@@ -20,7 +20,7 @@ void read_elements_begin(struct reply *r)
 static void container_open(struct reply *r, struct text tag)
 {
     struct read_level *level = &r->levels[r->depth - 1];
-    unsigned types = schema_types(r->schema, level->schema);
+    unsigned types = tool_types(r->schema, level->schema);
     bool list = text_is(tag, "item");
     if (types != 0 && (types & SCHEMA_ARRAY) == 0)
         list = false;
@@ -46,18 +46,18 @@ static void element_open(struct reply *r, struct text tag)
         for (size_t i = 0; i < tag.bytes; i++)
             read_argument_escaped(r, tag.at[i]);
         read_arguments(r, "\":");
-        schema = schema_property(r->schema, parent->schema, tag);
+        schema = tool_property(r->schema, parent->schema, tag);
     } else {
-        schema = schema_items(r->schema, parent->schema);
+        schema = tool_items(r->schema, parent->schema);
     }
     r->levels[r->depth++] = (struct read_level){.schema = schema};
-    read_value_begin(r, schema_types(r->schema, schema), false);
+    read_value_begin(r, tool_types(r->schema, schema), false);
 }
 
 static void element_close(struct reply *r)
 {
     struct read_level *level = &r->levels[r->depth - 1];
-    unsigned types = level->kind == 0 ? schema_types(r->schema, level->schema) : 0;
+    unsigned types = level->kind == 0 ? tool_types(r->schema, level->schema) : 0;
     if (level->kind != 0)
         read_argument(r, level->kind == '{' ? '}' : ']');
     else if (r->value.held.bytes == 0 && types == SCHEMA_OBJECT)

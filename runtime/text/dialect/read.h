@@ -193,8 +193,8 @@ enum schema_type {
     SCHEMA_ARRAY = 32,
 };
 // The tool's parameters; false: there is no such tool. *schema may be NULL all the same.
-bool schema_of_tool(const json_t *tools, struct text name, const json_t **schema);
+bool tool_schema(const json_t *tools, struct text name, const json_t **schema);
 // root: where "#/..." leads. 0: nothing is said.
-unsigned schema_types(const json_t *root, const json_t *schema);
-const json_t *schema_property(const json_t *root, const json_t *schema, struct text key);
-const json_t *schema_items(const json_t *root, const json_t *schema);
+unsigned tool_types(const json_t *root, const json_t *schema);
+const json_t *tool_property(const json_t *root, const json_t *schema, struct text key);
+const json_t *tool_items(const json_t *root, const json_t *schema);

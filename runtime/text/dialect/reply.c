@@ -380,7 +380,7 @@ bool read_commit(struct reply *r)
 {
     struct text name = text_span(r->name, r->name_bytes);
     r->schema = NULL;
-    if (name.bytes == 0 || (r->args.tools && !schema_of_tool(r->args.tools, name, &r->schema))) {
+    if (name.bytes == 0 || (r->args.tools && !tool_schema(r->args.tools, name, &r->schema))) {
         r->from = r->held_count - 1;
         read_head_failed(r);
         return false;

@@ -9,7 +9,7 @@ enum {
     WORK_MAX = 16384,           // and members of their lists; then nothing is said
 };
 
-bool schema_of_tool(const json_t *tools, struct text name, const json_t **schema)
+bool tool_schema(const json_t *tools, struct text name, const json_t **schema)
 {
     for (size_t i = 0; i < json_array_size(tools); i++) {
         const json_t *tool = json_array_get(tools, i), *inner = json_object_get(tool, "function");
@@ -162,7 +162,7 @@ static unsigned types_at(struct question *q, const json_t *schema)
     return types;
 }
 
-unsigned schema_types(const json_t *root, const json_t *schema)
+unsigned tool_types(const json_t *root, const json_t *schema)
 {
     struct question q = {root, VISITS_MAX, WORK_MAX};
     return types_at(&q, schema);
@@ -186,13 +186,13 @@ static const json_t *property_at(struct question *q, const json_t *schema, struc
     return json_is_object(found) ? found : NULL;
 }
 
-const json_t *schema_property(const json_t *root, const json_t *schema, struct text key)
+const json_t *tool_property(const json_t *root, const json_t *schema, struct text key)
 {
     struct question q = {root, VISITS_MAX, WORK_MAX};
     return property_at(&q, schema, key);
 }
 
-const json_t *schema_items(const json_t *root, const json_t *schema)
+const json_t *tool_items(const json_t *root, const json_t *schema)
 {
     struct question q = {root, VISITS_MAX, WORK_MAX};
     const json_t *items = json_object_get(resolved(&q, schema), "items");

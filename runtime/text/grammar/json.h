@@ -3,7 +3,7 @@
 // \n \r \t, other controls \u00xx in lower case. Everything a client may read back.
 #pragma once
 
-#include "runtime/grammar/grammar.h"
+#include "runtime/text/grammar/writer.h"
 
 // One character inside a JSON string; fits regex_args.chars.
 uint32_t json_grammar_chars(struct grammar_builder *b, const struct grammar_range *ranges,
@@ -19,10 +19,6 @@ uint32_t json_grammar_integer(struct grammar_builder *b); // -?(0|[1-9][0-9]*), 
 struct json_style {
     // Blanks where JSON allows them: GRAMMAR_EMPTY: none. Used after { [ , : and before } ] as is.
     uint32_t blank;
-};
-// What any JSON text is made of. Rules of the builder, made once: the members may be used anywhere.
-struct json_rules {
-    uint32_t value, object, array, string, number;
 };
 struct json_rules json_grammar_rules(struct grammar_builder *b, struct json_style style);
 // At most one blank or line end and a few spaces: what models like to write between tokens.

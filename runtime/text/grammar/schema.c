@@ -298,12 +298,22 @@ static uint32_t words_text(struct schema *c, uint32_t types)
     struct text words[3];
     uint32_t count = 0;
     if (types & TYPE_NULL)
-        words[count++] = text_of("null");
+        words[count++] = text_of(c->w->null_word);
     if (types & TYPE_TRUE)
-        words[count++] = text_of("true");
+        words[count++] = text_of(c->w->true_word);
     if (types & TYPE_FALSE)
-        words[count++] = text_of("false");
+        words[count++] = text_of(c->w->false_word);
     return grammar_choice(c->b, words, count);
+}
+
+// The inside of strings with their quotes, without what cannot be written.
+static uint32_t string_text(struct schema *c, uint32_t inside)
+{
+    if (inside == schema_chars(c, c->w->strings)->inside)
+        return c->any.string;
+    if (c->w->never != GRAMMAR_NOTHING)
+        inside = schema_except(c, inside, c->w->never, 0, NULL);
+    return grammar_join(c->b, c->w->string_open, grammar_join(c->b, inside, c->w->string_close));
 }
 
 static void value_alternative(struct schema *c, struct alternative *a, void *context)
@@ -311,19 +321,14 @@ static void value_alternative(struct schema *c, struct alternative *a, void *con
     struct schema_parts *parts = context;
     if (a->types & (TYPE_NULL | TYPE_TRUE | TYPE_FALSE))
         parts_add(c, parts, words_text(c, a->types));
-    if (a->types & TYPE_STRING) {
-        uint32_t inside = string_inside(c, a), quote = grammar_literal(c->b, text_of("\""));
-        parts_add(c, parts,
-                  inside == c->any_inside
-                      ? c->any.string
-                      : grammar_join(c->b, quote, grammar_join(c->b, inside, quote)));
-    }
+    if (a->types & TYPE_STRING)
+        parts_add(c, parts, string_text(c, string_inside(c, a, c->w->strings)));
     if (a->types & TYPE_NUMBER)
         parts_add(c, parts, number_text(c, a));
     if (a->types & TYPE_ARRAY)
         parts_add(c, parts, array_text(c, a));
     if (a->types & TYPE_OBJECT)
-        parts_add(c, parts, object_text(c, a));
+        parts_add(c, parts, object_text(c, a, false));
 }
 
 static uint32_t set_compile(struct schema *c, struct schema_set *set)
@@ -368,19 +373,38 @@ uint32_t schema_value(struct schema *c, struct literals *list)
     return set->rule_expr;
 }
 
+struct strings_wanted {
+    struct schema_parts parts;
+    enum writer_chars kind;
+};
+
 static void strings_alternative(struct schema *c, struct alternative *a, void *context)
 {
+    struct strings_wanted *wanted = context;
     if (a->types & TYPE_STRING)
-        parts_add(c, context, string_inside(c, a));
+        parts_add(c, &wanted->parts, string_inside(c, a, wanted->kind));
 }
 
-uint32_t schema_strings(struct schema *c, struct literals *list)
+uint32_t schema_strings(struct schema *c, struct literals *list, enum writer_chars kind)
 {
-    struct schema_parts parts = {.rest = GRAMMAR_NOTHING};
+    struct strings_wanted wanted = {.parts.rest = GRAMMAR_NOTHING, .kind = kind};
     if (list->count == 0)
-        return c->any_inside;
-    schema_alternatives(c, list, strings_alternative, &parts);
-    return parts_end(c, &parts);
+        return schema_chars(c, kind)->inside;
+    schema_alternatives(c, list, strings_alternative, &wanted);
+    return parts_end(c, &wanted.parts);
+}
+
+const struct schema_chars *schema_chars(struct schema *c, enum writer_chars kind)
+{
+    static const struct grammar_range all[] = {{0, 0x10FFFF}};
+    struct schema_chars *of = &c->chars[kind];
+    struct grammar_range escaped[WRITER_ESCAPED];
+    if (of->any != GRAMMAR_NOTHING)
+        return of;
+    of->any = writer_chars(c->b, kind, all, 1);
+    of->inside = grammar_repeat(c->b, of->any, 0, GRAMMAR_UNBOUNDED);
+    of->escapes = writer_chars(c->b, kind, escaped, writer_escaped(kind, escaped));
+    return of;
 }
 
 bool schema_is_empty(struct schema *c, struct literals *list)
@@ -422,26 +446,33 @@ static void draft_find(struct schema *c, const struct schema_args *args)
     schema_refuse(c, STATUS_UNSUPPORTED, 0, "$schema", "use draft 2020-12 or draft 7");
 }
 
-static void schema_open(struct schema *c)
+static void parameters_alternative(struct schema *c, struct alternative *a, void *context)
 {
-    static const struct grammar_range all[] = {{0, 0x10FFFF}};
-    static const struct grammar_range escaped[] = {{0, 0x1F}, {'"', '"'}, {'\\', '\\'}};
-    c->escapes = json_grammar_chars(c->b, escaped, 3);
-    c->any_char = json_grammar_chars(c->b, all, 1);
-    c->any_inside = grammar_repeat(c->b, c->any_char, 0, GRAMMAR_UNBOUNDED);
-    c->any = json_grammar_rules(c->b, (struct json_style){.blank = c->blank});
+    if (a->types & TYPE_OBJECT)
+        parts_add(c, context, object_text(c, a, true));
+}
+
+static uint32_t top_text(struct schema *c, struct literals *list)
+{
+    struct schema_parts parts = {.rest = GRAMMAR_NOTHING};
+    if (!c->parameters)
+        return schema_value(c, list);
+    schema_alternatives(c, list, parameters_alternative, &parts);
+    return parts_end(c, &parts);
 }
 
 enum status schema_compile(struct grammar_builder *b, const struct schema_args *args,
                            uint32_t *root, struct error *err)
 {
     struct error own = {0};
-    struct schema c = {.b = b, .err = &own};
+    struct schema c = {.b = b, .err = &own, .parameters = args->parameters};
+    uint32_t blank = args->style.blank;
+    struct writer json = writer_json(b, blank == GRAMMAR_NOTHING ? GRAMMAR_EMPTY : blank);
     *root = GRAMMAR_NOTHING;
-    c.blank = args->style.blank == GRAMMAR_NOTHING ? GRAMMAR_EMPTY : args->style.blank;
+    c.w = args->writer ? args->writer : &json;
     c.arena = arena_create(0, 0);
     c.made = json_array();
-    schema_open(&c);
+    c.any = writer_rules(b, c.w);
     uint32_t site = schema_site_put(&c, args->schema, 0, text_of(""));
     if (!json_is_object(args->schema) && !json_is_boolean(args->schema))
         schema_refuse(&c, STATUS_INVALID, site, NULL, "must be an object or a boolean");
@@ -449,8 +480,11 @@ enum status schema_compile(struct grammar_builder *b, const struct schema_args *
     schema_index(&c);
     struct literals list = {0};
     literals_add(&c, &list, site * LITERAL_SITE);
+    if (args->object)
+        literals_add(&c, &list,
+                     schema_make(&c, json_pack("{s:s}", "type", "object"), site) * LITERAL_SITE);
     if (!schema_failed(&c))
-        *root = schema_value(&c, &list);
+        *root = top_text(&c, &list);
     if (c.status != STATUS_OK) {
         *root = GRAMMAR_NOTHING;
         error_set(err, c.status, "%s", own.text);

@@ -19,10 +19,38 @@ enum schema_draft {
     SCHEMA_DRAFT_2020,
 };
 
+// How the text of a parameter is read back.
+enum schema_reading {
+    SCHEMA_READS_STRING, // as a string, whatever it is
+    SCHEMA_READS_VALUE,  // as the writer's text, strings, too
+    SCHEMA_READS_EITHER, // as a string where it is no text of the writer
+};
+struct schema_strings_clear {
+    uint32_t unclear; // strings that would not be read as they are; GRAMMAR_NOTHING: none
+    uint32_t clear;   // some of the others, easily told: for lengths that are too large to compare
+};
+
+// The members of the object at the top as parameters of a call, each
+//   key_open  KEY  (string_open STRING or other_open VALUE)  value_close  [ KEY  value_end ]
+// where STRING stands as it is and VALUE is the writer's. With a value_end, which says the key
+// again, only keys that the schema names are written.
+struct schema_parameters {
+    uint32_t separator, key_open, string_open, other_open, value_close;
+    uint32_t value_end; // GRAMMAR_NOTHING: there is none
+    uint32_t key;       // keys that can be written: an expression over them as they are
+    // NULL: all are SCHEMA_READS_VALUE. key.at NULL: one that the schema does not name.
+    enum schema_reading (*reading)(void *context, struct grammar_builder *b, struct text key,
+                                   struct schema_strings_clear *out);
+    void *context;
+};
+
 struct schema_args {
     const json_t *schema; // an object or a boolean, from json_parse; borrowed for the call
     enum schema_draft draft;
-    struct json_style style; // all zero: GRAMMAR_NOTHING stands for no blanks
+    struct json_style style;     // all zero: GRAMMAR_NOTHING stands for no blanks
+    const struct writer *writer; // NULL: JSON in that style
+    bool object;                 // the value is an object, whatever else the schema allows
+    const struct schema_parameters *parameters; // NULL: the object as the writer has it
 };
 
 // *root: for grammar_finish, or for a larger grammar; GRAMMAR_NOTHING where no instance is valid.

@@ -267,13 +267,11 @@ uint32_t array_text(struct schema *c, const struct alternative *a)
         return c->any.array;
     if (schema_failed(c) || r.min > r.max)
         return GRAMMAR_NOTHING;
-    uint32_t comma[] = {c->blank, grammar_literal(c->b, text_of(",")), c->blank};
-    r.comma = grammar_join_all(c->b, comma, 3);
+    r.comma = c->w->comma;
     uint32_t items = r.contains_count > 0 ? counted_items(&r) : plain_items(&r);
     if (r.unique > 0 && r.max > 1 && items != GRAMMAR_NOTHING)
         return schema_refuse(c, STATUS_UNSUPPORTED, r.unique - 1, "uniqueItems",
                              "no grammar can compare items");
-    uint32_t parts[] = {grammar_literal(c->b, text_of("[")), c->blank, items, c->blank,
-                        grammar_literal(c->b, text_of("]"))};
-    return grammar_join_all(c->b, parts, 5);
+    uint32_t parts[] = {c->w->array_open, items, c->w->array_close};
+    return grammar_join_all(c->b, parts, 3);
 }

@@ -92,9 +92,10 @@ static const struct {
     {"relative-json-pointer", "(0|[1-9]\\d*)(#|" POINTER ")"},
 };
 
-static uint32_t compiled(struct schema *c, uint32_t site, struct text pattern)
+static uint32_t compiled(struct schema *c, uint32_t site, struct text pattern,
+                         enum writer_chars kind)
 {
-    struct regex_args args = {.pattern = pattern, .chars = json_grammar_chars};
+    struct regex_args args = {.pattern = pattern, .chars = writer_chars_of(kind)};
     uint32_t expr;
     if (regex_compile(c->b, &args, &expr, c->err) != STATUS_OK)
         return schema_pass_error(c, site, "format");
@@ -102,7 +103,8 @@ static uint32_t compiled(struct schema *c, uint32_t site, struct text pattern)
 }
 
 // A second of 60 is one minute before midnight in UTC; offsets of whole hours.
-static uint32_t time_text(struct schema *c, uint32_t site, const char *before)
+static uint32_t time_text(struct schema *c, uint32_t site, const char *before,
+                          enum writer_chars kind)
 {
     enum { BYTES_MAX = 4096 };
     char *pattern = arena_take(c->arena, BYTES_MAX);
@@ -113,10 +115,11 @@ static uint32_t time_text(struct schema *c, uint32_t site, const char *before)
                           "|%02d:59:60(\\.\\d+)?\\+%02d:00|%02d:59:60(\\.\\d+)?-%02d:00",
                           (23 + offset) % 24, offset, 23 - offset, offset);
     bytes += snprintf(pattern + bytes, (size_t)(BYTES_MAX - bytes), ")");
-    return compiled(c, site, text_span(pattern, (size_t)bytes));
+    return compiled(c, site, text_span(pattern, (size_t)bytes), kind);
 }
 
-uint32_t schema_format(struct schema *c, uint32_t site, const json_t *format, bool *known)
+uint32_t schema_format(struct schema *c, uint32_t site, const json_t *format, bool *known,
+                       enum writer_chars kind)
 {
     static const char *const refused[] = {"regex", "idn-email", "idn-hostname"};
     const char *name = json_string_value(format);
@@ -127,11 +130,11 @@ uint32_t schema_format(struct schema *c, uint32_t site, const json_t *format, bo
         uint32_t expr;
         if (strcmp(name, KNOWN[i].name) != 0)
             continue;
-        if (memo_find(c, MEMO_FORMAT, i, 0, &expr))
+        if (memo_find(c, MEMO_FORMAT, i, kind, &expr))
             return expr;
-        expr = i < 2 ? time_text(c, site, KNOWN[i].pattern)
-                     : compiled(c, site, text_of(KNOWN[i].pattern));
-        memo_put(c, MEMO_FORMAT, i, 0, expr);
+        expr = i < 2 ? time_text(c, site, KNOWN[i].pattern, kind)
+                     : compiled(c, site, text_of(KNOWN[i].pattern), kind);
+        memo_put(c, MEMO_FORMAT, i, kind, expr);
         return expr;
     }
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)

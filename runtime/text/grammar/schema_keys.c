@@ -20,13 +20,14 @@ static int names_compare(const void *one, const void *other)
 
 // One character that is none of the points, which are in order: the ranges between them, and the
 // escapes, which are the same nearly everywhere.
-static uint32_t other_char(struct schema *c, const uint32_t *points, uint32_t count)
+static uint32_t other_char(struct schema *c, const uint32_t *points, uint32_t count,
+                           enum writer_chars kind)
 {
-    struct grammar_range *ranges = arena_take(c->arena, (count + 3) * sizeof *ranges);
+    struct grammar_range *ranges = arena_take(c->arena, (count + WRITER_ESCAPED) * sizeof *ranges);
     uint32_t range_count = 0, next = 0;
     bool plain = true;
     for (uint32_t i = 0; i < count; i++) {
-        plain &= points[i] >= 0x20 && points[i] != '"' && points[i] != '\\';
+        plain &= !writer_escapes_char(kind, points[i]);
         if (points[i] > next)
             ranges[range_count++] = (struct grammar_range){next, points[i] - 1};
         next = points[i] + 1;
@@ -34,19 +35,18 @@ static uint32_t other_char(struct schema *c, const uint32_t *points, uint32_t co
     if (next <= 0x10FFFF)
         ranges[range_count++] = (struct grammar_range){next, 0x10FFFF};
     if (!plain)
-        return json_grammar_chars(c->b, ranges, range_count);
+        return writer_chars(c->b, kind, ranges, range_count);
     // What is left out: the points and all that is escaped.
-    struct grammar_range *out = arena_take(c->arena, (count + 3) * sizeof *out);
     for (uint32_t i = 0; i < count; i++)
-        out[i] = (struct grammar_range){points[i], points[i]};
-    out[count] = (struct grammar_range){0, 0x1F};
-    out[count + 1] = (struct grammar_range){'"', '"'};
-    out[count + 2] = (struct grammar_range){'\\', '\\'};
-    return grammar_either(c->b, grammar_chars_except(c->b, out, count + 3), c->escapes);
+        ranges[i] = (struct grammar_range){points[i], points[i]};
+    range_count = count + writer_escaped(kind, ranges + count);
+    return grammar_either(c->b, grammar_chars_except(c->b, ranges, range_count),
+                          schema_chars(c, kind)->escapes);
 }
 
 // Strings that are none of the names, after the `at` bytes that all of them share.
-static uint32_t none_of(struct schema *c, const struct text *names, uint32_t count, size_t at)
+static uint32_t none_of(struct schema *c, const struct text *names, uint32_t count, size_t at,
+                        enum writer_chars kind)
 {
     uint32_t *points = arena_take(c->arena, (count + 1) * sizeof *points);
     uint32_t point_count = 0, i = 0, expr = GRAMMAR_EMPTY;
@@ -60,13 +60,13 @@ static uint32_t none_of(struct schema *c, const struct text *names, uint32_t cou
         while (i < count && names[i].bytes >= at + bytes &&
                memcmp(names[i].at + at, names[first].at + at, bytes) == 0)
             i++;
-        uint32_t rest = none_of(c, names + first, i - first, at + bytes);
-        uint32_t one = json_grammar_text(c->b, text_span(names[first].at + at, bytes));
+        uint32_t rest = none_of(c, names + first, i - first, at + bytes, kind);
+        uint32_t one = writer_text(c->b, kind, text_span(names[first].at + at, bytes));
         expr = grammar_either(c->b, expr, grammar_join(c->b, one, rest));
         points[point_count++] = point;
     }
-    uint32_t other = other_char(c, points, point_count);
-    return grammar_either(c->b, expr, grammar_join(c->b, other, c->any_inside));
+    uint32_t other = other_char(c, points, point_count, kind);
+    return grammar_either(c->b, expr, grammar_join(c->b, other, schema_chars(c, kind)->inside));
 }
 
 uint32_t keys_unknown(struct object *o)
@@ -80,9 +80,9 @@ uint32_t keys_unknown(struct object *o)
                                  "has a key that is longer than 1024 bytes");
     }
     if (o->key_count == 0)
-        return c->any_inside;
+        return schema_chars(c, o->kind)->inside;
     qsort(names, o->key_count, sizeof *names, names_compare);
-    return none_of(c, names, o->key_count, 0);
+    return none_of(c, names, o->key_count, 0, o->kind);
 }
 
 void keys_match(struct object *o, uint32_t site, const char *keyword, uint32_t expr, bool *matches)
@@ -92,7 +92,7 @@ void keys_match(struct object *o, uint32_t site, const char *keyword, uint32_t e
     struct json_buffer text = {0};
     for (uint32_t i = 0; i < o->key_count; i++) {
         text.bytes = 0;
-        json_put_escaped(&text, o->keys[i].name);
+        writer_put(o->kind, &text, o->keys[i].name);
         names[i] = arena_copy(c->arena, text_span(text.at, text.bytes));
     }
     json_buffer_free(&text);
@@ -100,12 +100,13 @@ void keys_match(struct object *o, uint32_t site, const char *keyword, uint32_t e
         schema_pass_error(c, site, keyword);
 }
 
-bool key_matches(struct schema *c, uint32_t site, const char *keyword, uint32_t expr,
+bool key_matches(struct object *o, uint32_t site, const char *keyword, uint32_t expr,
                  struct text name)
 {
+    struct schema *c = o->c;
     struct json_buffer text = {0};
     bool matches;
-    json_put_escaped(&text, name);
+    writer_put(o->kind, &text, name);
     enum status status =
         grammar_matches(c->b, expr, text_span(text.at, text.bytes), &matches, c->err);
     json_buffer_free(&text);
@@ -121,7 +122,8 @@ uint32_t object_pattern(struct object *o, uint32_t site, const char *keyword, st
             return i;
     if (o->pattern_count == OBJECT_PATTERNS_MAX)
         return schema_refuse(o->c, STATUS_UNSUPPORTED, site, keyword, "more than six at once");
-    struct regex_args args = {.pattern = pattern, .search = true, .chars = json_grammar_chars};
+    struct regex_args args = {
+        .pattern = pattern, .search = true, .chars = writer_chars_of(o->kind)};
     struct object_pattern *one = &o->patterns[o->pattern_count];
     one->text = pattern;
     if (regex_compile(o->c->b, &args, &one->expr, o->c->err) != STATUS_OK)
@@ -129,12 +131,14 @@ uint32_t object_pattern(struct object *o, uint32_t site, const char *keyword, st
     return o->pattern_count++;
 }
 
-uint32_t keys_both(struct schema *c, uint32_t one, uint32_t other, uint32_t site,
+uint32_t keys_both(struct object *o, uint32_t one, uint32_t other, uint32_t site,
                    const char *keyword)
 {
-    if (other == c->any_inside)
+    struct schema *c = o->c;
+    uint32_t any = schema_chars(c, o->kind)->inside;
+    if (other == any)
         return one;
-    return one == c->any_inside ? other : schema_both(c, one, other, site, keyword);
+    return one == any ? other : schema_both(c, one, other, site, keyword);
 }
 
 uint32_t keys_region(struct object *o, uint32_t region)
@@ -146,9 +150,11 @@ uint32_t keys_region(struct object *o, uint32_t region)
     uint32_t keys = o->unknown, site = o->pattern_site;
     for (uint32_t i = 0; i < o->pattern_count && !schema_failed(c); i++)
         if (region >> i & 1)
-            keys = keys_both(c, keys, o->patterns[i].expr, site, "patternProperties");
+            keys = keys_both(o, keys, o->patterns[i].expr, site, "patternProperties");
         else
             keys = schema_except(c, keys, o->patterns[i].expr, site, "patternProperties");
-    return o->names == UINT32_MAX ? keys
-                                  : keys_both(c, keys, o->names, o->names_site, "propertyNames");
+    if (o->names != UINT32_MAX)
+        keys = keys_both(o, keys, o->names, o->names_site, "propertyNames");
+    return o->writable == GRAMMAR_NOTHING ? keys
+                                          : keys_both(o, keys, o->writable, site, "properties");
 }

@@ -46,12 +46,22 @@ static uint32_t unknown_members(struct object *o, uint32_t count)
     return repeated(o, count, min, max);
 }
 
+uint32_t member_text(struct object *o, uint32_t keys, uint32_t value)
+{
+    const struct writer *w = o->c->w;
+    const struct schema_parameters *p = o->c->parameters;
+    if (!o->parameters) {
+        uint32_t parts[] = {w->key_open, keys, w->key_close, w->colon, value};
+        return grammar_join_all(o->c->b, parts, 5);
+    }
+    uint32_t parts[] = {p->key_open, keys, value, keys, p->value_end};
+    return grammar_join_all(o->c->b, parts, p->value_end == GRAMMAR_NOTHING ? 3 : 5);
+}
+
 static uint32_t key_text(struct object *o, const struct schema_key *key)
 {
     struct grammar_builder *b = o->c->b;
-    uint32_t quote = grammar_literal(b, text_of("\""));
-    uint32_t parts[] = {quote, json_grammar_text(b, key->name), quote, o->colon, key->value};
-    return grammar_join_all(b, parts, 5);
+    return member_text(o, writer_text(b, o->kind, key->name), key->value);
 }
 
 uint32_t object_members(struct object *o)
@@ -87,7 +97,6 @@ uint32_t object_members(struct object *o)
             tail[count] = key->required ? after : grammar_either(b, after, tail[count]);
         }
     }
-    uint32_t parts[] = {grammar_literal(b, text_of("{")), o->c->blank, tail[0], o->c->blank,
-                        grammar_literal(b, text_of("}"))};
-    return grammar_join_all(b, parts, 5);
+    uint32_t parts[] = {o->c->w->object_open, tail[0], o->c->w->object_close};
+    return o->parameters ? tail[0] : grammar_join_all(b, parts, 3);
 }

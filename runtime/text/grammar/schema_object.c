@@ -165,10 +165,34 @@ static void literals_of(struct object *o, const struct text *name, uint32_t patt
             literals_add(c, list, o->owners[i].literal);
 }
 
+static uint32_t value_of(struct object *o, const struct text *name, struct literals *list)
+{
+    if (o->parameters)
+        return parameter_value(o->c, name, list, o->entry_count > 0 ? o->entries[0]->site : 0);
+    return schema_value(o->c, list);
+}
+
+// Keys that cannot be written may not be there.
+static void leave_unwritable(struct object *o, bool *matches)
+{
+    struct schema *c = o->c;
+    if (o->writable == GRAMMAR_NOTHING || o->key_count == 0 || schema_failed(c))
+        return;
+    uint32_t site = o->entries[0]->site;
+    keys_match(o, site, "properties", o->writable, matches);
+    for (uint32_t i = 0; i < o->key_count && !schema_failed(c); i++)
+        if (!matches[i] && o->keys[i].required)
+            schema_refuse(c, STATUS_UNSUPPORTED, site, "required",
+                          "the dialect of the model's calls has no way to write one of the keys");
+        else
+            o->keys[i].unwritable = !matches[i];
+}
+
 static void fill_known(struct object *o)
 {
     struct schema *c = o->c;
     bool *matches = arena_take(c->arena, o->key_count + 1);
+    leave_unwritable(o, matches);
     for (uint32_t k = 0; k < o->pattern_count && !schema_failed(c); k++) {
         keys_match(o, o->pattern_site, "patternProperties", o->patterns[k].expr, matches);
         for (uint32_t i = 0; i < o->key_count && !schema_failed(c); i++)
@@ -179,19 +203,11 @@ static void fill_known(struct object *o)
     for (uint32_t i = 0; i < o->key_count && !schema_failed(c); i++) {
         struct schema_key *key = &o->keys[i];
         struct literals list = {0};
-        if (o->names != UINT32_MAX && !matches[i])
+        if (key->unwritable || (o->names != UINT32_MAX && !matches[i]))
             continue; // stays GRAMMAR_NOTHING
         literals_of(o, &key->name, key->patterns, &list);
-        key->value = schema_value(c, &list);
+        key->value = value_of(o, &key->name, &list);
     }
-}
-
-static uint32_t member_text(struct object *o, uint32_t keys, uint32_t value)
-{
-    struct grammar_builder *b = o->c->b;
-    uint32_t quote = grammar_literal(b, text_of("\""));
-    uint32_t parts[] = {quote, keys, quote, o->colon, value};
-    return grammar_join_all(b, parts, 5);
 }
 
 // The schema of !extra as a literal.
@@ -216,7 +232,7 @@ static bool extra_applies(struct object *o, const struct text *name, uint32_t pa
         owner_knows(o, &owner, of, site);
         return owner_applies(&owner, name, patterns);
     }
-    return !name || key_matches(c, site, "propertyNames", keys, *name);
+    return !name || key_matches(o, site, "propertyNames", keys, *name);
 }
 
 static uint32_t extra_names(struct object *o)
@@ -225,9 +241,9 @@ static uint32_t extra_names(struct object *o)
     uint32_t site = o->extra_entry->site;
     const json_t *names = schema_keyword(o->c, site, "!names");
     if (!names)
-        return o->c->any_inside;
+        return schema_chars(o->c, o->kind)->inside;
     literals_add(o->c, &list, schema_literal(o->c, site, "!names", names, (struct text){NULL, 0}));
-    return schema_strings(o->c, &list);
+    return schema_strings(o->c, &list, o->kind);
 }
 
 // Members with unknown keys: one part for each set of patterns that a key may match.
@@ -235,17 +251,19 @@ static void fill_unknown(struct object *o)
 {
     struct schema *c = o->c;
     uint32_t names = o->extra_entry ? extra_names(o) : GRAMMAR_NOTHING;
+    if (o->parameters && c->parameters->value_end != GRAMMAR_NOTHING)
+        return; // no key that is any can be said twice
     for (uint32_t region = 0; region < 1u << o->pattern_count && !schema_failed(c); region++) {
         struct literals list = {0};
         literals_of(o, NULL, region, &list);
-        uint32_t value = schema_value(c, &list);
+        uint32_t value = value_of(o, NULL, &list);
         uint32_t keys = value == GRAMMAR_NOTHING ? GRAMMAR_NOTHING : keys_region(o, region);
         o->member = grammar_either(c->b, member_text(o, keys, value), o->member);
         if (!o->extra_entry || keys == GRAMMAR_NOTHING || !extra_applies(o, NULL, region, names))
             continue;
         literals_add(c, &list, extra_literal(o));
-        keys = keys_both(c, keys, names, o->extra_entry->site, "propertyNames");
-        o->extra = grammar_either(c->b, member_text(o, keys, schema_value(c, &list)), o->extra);
+        keys = keys_both(o, keys, names, o->extra_entry->site, "propertyNames");
+        o->extra = grammar_either(c->b, member_text(o, keys, value_of(o, NULL, &list)), o->extra);
     }
 }
 
@@ -273,7 +291,8 @@ static uint32_t with_extra(struct object *o)
         literals_of(o, &kept.name, kept.patterns, &list);
         literals_add(c, &list, extra_literal(o));
         o->keys[i].required = true;
-        o->keys[i].value = kept.value == GRAMMAR_NOTHING ? kept.value : schema_value(c, &list);
+        o->keys[i].value =
+            kept.value == GRAMMAR_NOTHING ? kept.value : value_of(o, &kept.name, &list);
         if (!required_is_missing(o))
             all = grammar_either(c->b, object_members(o), all);
         o->keys[i] = kept;
@@ -324,7 +343,7 @@ static uint32_t object_compile(struct object *o)
     for (uint32_t i = 0; i < o->entry_count && !schema_failed(c); i++)
         gather_required(o, o->entries[i]->site);
     if (o->name_literals.count > 0)
-        o->names = schema_strings(c, &o->name_literals);
+        o->names = schema_strings(c, &o->name_literals, o->kind);
     if (schema_failed(c))
         return GRAMMAR_NOTHING;
     fill_known(o);
@@ -336,16 +355,16 @@ static uint32_t object_compile(struct object *o)
     return o->extra_entry ? with_extra(o) : object_members(o);
 }
 
-uint32_t object_text(struct schema *c, const struct alternative *a)
+uint32_t object_text(struct schema *c, const struct alternative *a, bool parameters)
 {
-    struct object o = {.c = c, .max = GRAMMAR_UNBOUNDED, .names = UINT32_MAX};
+    struct object o = {
+        .c = c, .parameters = parameters, .max = GRAMMAR_UNBOUNDED, .names = UINT32_MAX};
     o.entry_count = alternative_entries(c, a, &o.entries);
-    if (!says_something(&o))
+    if (!parameters && !says_something(&o))
         return c->any.object;
-    uint32_t comma[] = {c->blank, grammar_literal(c->b, text_of(",")), c->blank};
-    uint32_t colon[] = {c->blank, grammar_literal(c->b, text_of(":")), c->blank};
-    o.comma = grammar_join_all(c->b, comma, 3);
-    o.colon = grammar_join_all(c->b, colon, 3);
+    o.kind = parameters ? WRITE_RAW : c->w->keys;
+    o.comma = parameters ? c->parameters->separator : c->w->comma;
+    o.writable = parameters ? c->parameters->key : c->w->key;
     if (!grammar_spend(c->b, 8000))
         return GRAMMAR_NOTHING;
     o.index = json_object();

@@ -9,7 +9,7 @@ struct schema_key {
     struct text name;
     uint32_t value;    // its text; GRAMMAR_NOTHING: it may not be there
     uint32_t patterns; // bits of those that it matches
-    bool required;
+    bool required, unwritable;
 };
 struct object_pattern {
     struct text text;
@@ -26,6 +26,9 @@ struct object_owner {
 
 struct object {
     struct schema *c;
+    bool parameters;        // the object at the top, as parameters of a call
+    enum writer_chars kind; // of keys
+    uint32_t writable;      // keys that can be written; GRAMMAR_NOTHING: all
     const struct entry **entries;
     uint32_t entry_count;
     json_t *index; // name -> place in keys
@@ -41,7 +44,7 @@ struct object {
     uint32_t names, names_site; // what propertyNames allow; UINT32_MAX: all
     uint32_t unknown;           // keys that are not in keys, once has_unknown is set
     bool has_unknown;
-    uint32_t min, max, comma, colon;
+    uint32_t min, max, comma;
     uint32_t member, extra; // members with unknown keys; those of which one must be there
     bool need_extra;
     const struct entry *extra_entry; // of !extra
@@ -51,15 +54,17 @@ struct object {
 uint32_t keys_unknown(struct object *o);
 // Which keys match the expression, in order; garbage after an error.
 void keys_match(struct object *o, uint32_t site, const char *keyword, uint32_t expr, bool *matches);
-bool key_matches(struct schema *c, uint32_t site, const char *keyword, uint32_t expr,
+bool key_matches(struct object *o, uint32_t site, const char *keyword, uint32_t expr,
                  struct text name);
 uint32_t object_pattern(struct object *o, uint32_t site, const char *keyword, struct text pattern);
 // schema_both, quick where one is any string.
-uint32_t keys_both(struct schema *c, uint32_t one, uint32_t other, uint32_t site,
+uint32_t keys_both(struct object *o, uint32_t one, uint32_t other, uint32_t site,
                    const char *keyword);
 // Unknown keys that match these patterns and no others.
 uint32_t keys_region(struct object *o, uint32_t region);
 
 // --- schema_members.c ---
+// One member; keys: an expression of them.
+uint32_t member_text(struct object *o, uint32_t keys, uint32_t value);
 // The text of the object, from keys, member and the limits.
 uint32_t object_members(struct object *o);

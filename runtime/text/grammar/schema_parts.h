@@ -4,6 +4,7 @@
 
 #include "base/arena.h"
 #include "runtime/text/grammar/schema.h"
+#include "runtime/text/grammar/schema_memo.h"
 
 enum {
     LITERAL_NOT = 1,   // what the site forbids
@@ -64,17 +65,10 @@ struct literals {
     uint32_t count, capacity;
 };
 
-// Expressions that were made before: regular expressions that meet, patterns, formats, multiples.
-enum memo_kind {
-    MEMO_BOTH = 1,
-    MEMO_EXCEPT,
-    MEMO_PATTERN,
-    MEMO_FORMAT,
-    MEMO_INTEGERS,
-    MEMO_FRACTIONS
-};
-struct memo {
-    uint32_t kind, a, b, expr;
+// Of a string in one way of writing.
+struct schema_chars {
+    uint32_t any, inside; // one character; all of it. GRAMMAR_NOTHING: not made yet
+    uint32_t escapes;     // the characters that must be escaped
 };
 
 struct schema_set;
@@ -84,10 +78,10 @@ struct schema {
     struct error *err;
     enum status status; // the first error
     bool draft7, unevaluated;
-    uint32_t blank;
+    const struct writer *w;
+    const struct schema_parameters *parameters; // NULL: none
     struct json_rules any;
-    uint32_t any_char, any_inside; // of a string: one character, all of it
-    uint32_t escapes;              // the characters that must be escaped
+    struct schema_chars chars[WRITE_KINDS];
     struct schema_site *sites;
     uint32_t site_count, site_capacity, *site_index, site_index_size;
     struct schema_resource *resources;
@@ -136,19 +130,10 @@ void literals_add(struct schema *c, struct literals *list, uint32_t literal);
 // The text of all values that all literals allow. The list is sorted and made unique.
 uint32_t schema_value(struct schema *c, struct literals *list);
 // The inside of the strings among them.
-uint32_t schema_strings(struct schema *c, struct literals *list);
+uint32_t schema_strings(struct schema *c, struct literals *list, enum writer_chars kind);
+const struct schema_chars *schema_chars(struct schema *c, enum writer_chars kind);
 // No value at all for certain. Errors in finding out mean no.
 bool schema_is_empty(struct schema *c, struct literals *list);
-
-// --- schema_memo.c ---
-bool memo_find(const struct schema *c, uint32_t kind, uint32_t a, uint32_t b, uint32_t *expr);
-void memo_put(struct schema *c, uint32_t kind, uint32_t a, uint32_t b, uint32_t expr);
-// Strings that both match, or that the first matches and the second does not. GRAMMAR_NOTHING with
-// an error where they cannot be compared; the keyword is for its sentence.
-uint32_t schema_both(struct schema *c, uint32_t one, uint32_t other, uint32_t site,
-                     const char *keyword);
-uint32_t schema_except(struct schema *c, uint32_t one, uint32_t other, uint32_t site,
-                       const char *keyword);
 
 // --- schema_ref.c ---
 void schema_index(struct schema *c);
@@ -178,10 +163,10 @@ uint32_t schema_constant(struct schema *c, const json_t *value, uint32_t owner);
 void schema_negate(struct schema *c, struct alternative *a, uint32_t site);
 
 // --- one type each: the text of that type's values; NOTHING: there is none ---
-uint32_t string_inside(struct schema *c, const struct alternative *a);
+uint32_t string_inside(struct schema *c, const struct alternative *a, enum writer_chars kind);
 uint32_t number_text(struct schema *c, const struct alternative *a);
 uint32_t array_text(struct schema *c, const struct alternative *a);
-uint32_t object_text(struct schema *c, const struct alternative *a);
+uint32_t object_text(struct schema *c, const struct alternative *a, bool parameters);
 // The entries, oldest first; their count.
 uint32_t alternative_entries(struct schema *c, const struct alternative *a,
                              const struct entry ***out);
@@ -191,4 +176,10 @@ uint32_t value_types(const json_t *value);
 
 // schema_format.c: the inside of a string of this format; GRAMMAR_NOTHING with *known false: a
 // format that says nothing here.
-uint32_t schema_format(struct schema *c, uint32_t site, const json_t *format, bool *known);
+uint32_t schema_format(struct schema *c, uint32_t site, const json_t *format, bool *known,
+                       enum writer_chars kind);
+
+// --- schema_parameters.c ---
+// The text of a parameter from string_open or other_open on. key NULL: one that is not named.
+uint32_t parameter_value(struct schema *c, const struct text *key, struct literals *list,
+                         uint32_t site);

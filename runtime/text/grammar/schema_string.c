@@ -5,18 +5,11 @@
 
 struct strings {
     struct schema *c;
+    enum writer_chars kind;
     uint32_t expr; // so far
     bool any;      // nothing but lengths so far
     uint32_t min, max;
 };
-
-static bool is_plain(struct text value)
-{
-    for (size_t i = 0; i < value.bytes; i++)
-        if ((unsigned char)value.at[i] < 0x20 || value.at[i] == '"' || value.at[i] == '\\')
-            return false;
-    return true;
-}
 
 static struct text text_at(const json_t *value)
 {
@@ -24,7 +17,7 @@ static struct text text_at(const json_t *value)
 }
 
 // The strings of a list, which may hold other values, or a single one.
-static uint32_t constants(struct schema *c, const json_t *values)
+static uint32_t constants(struct schema *c, const json_t *values, enum writer_chars kind)
 {
     size_t count = json_is_array(values) ? json_array_size(values) : 1;
     struct text *plain = arena_take(c->arena, (count + 1) * sizeof *plain);
@@ -33,10 +26,10 @@ static uint32_t constants(struct schema *c, const json_t *values)
         const json_t *value = json_is_array(values) ? json_array_get(values, i) : values;
         if (!json_is_string(value))
             continue;
-        if (is_plain(text_at(value)))
+        if (writer_is_plain(kind, text_at(value)))
             plain[plains++] = text_at(value);
         else
-            escaped = grammar_either(c->b, json_grammar_text(c->b, text_at(value)), escaped);
+            escaped = grammar_either(c->b, writer_text(c->b, kind, text_at(value)), escaped);
     }
     return grammar_either(c->b, grammar_choice(c->b, plain, plains), escaped);
 }
@@ -47,19 +40,20 @@ static void restrict_to(struct strings *s, uint32_t site, const char *keyword, u
     s->any = false;
 }
 
-static uint32_t pattern(struct schema *c, uint32_t site, const char *keyword)
+static uint32_t pattern(struct schema *c, uint32_t site, const char *keyword,
+                        enum writer_chars kind)
 {
     const json_t *value = schema_keyword(c, site, keyword);
     uint32_t expr;
     if (!json_is_string(value))
         return schema_refuse(c, STATUS_INVALID, site, keyword, "must be a string");
-    if (memo_find(c, MEMO_PATTERN, site, 0, &expr))
+    if (memo_find(c, MEMO_PATTERN, site, kind, &expr))
         return expr;
     struct regex_args args = {
-        .pattern = text_at(value), .search = true, .chars = json_grammar_chars};
+        .pattern = text_at(value), .search = true, .chars = writer_chars_of(kind)};
     if (regex_compile(c->b, &args, &expr, c->err) != STATUS_OK)
         return schema_pass_error(c, site, keyword);
-    memo_put(c, MEMO_PATTERN, site, 0, expr);
+    memo_put(c, MEMO_PATTERN, site, kind, expr);
     return expr;
 }
 
@@ -81,13 +75,13 @@ static void allowed(struct strings *s, uint32_t site)
     const json_t *format = schema_keyword(c, site, "format");
     bool known;
     if (one)
-        restrict_to(s, site, "const", constants(c, one));
+        restrict_to(s, site, "const", constants(c, one, s->kind));
     if (many)
-        restrict_to(s, site, "enum", constants(c, many));
+        restrict_to(s, site, "enum", constants(c, many, s->kind));
     if (schema_keyword(c, site, "pattern"))
-        restrict_to(s, site, "pattern", pattern(c, site, "pattern"));
+        restrict_to(s, site, "pattern", pattern(c, site, "pattern", s->kind));
     if (format) {
-        uint32_t expr = schema_format(c, site, format, &known);
+        uint32_t expr = schema_format(c, site, format, &known, s->kind);
         if (known)
             restrict_to(s, site, "format", expr);
     }
@@ -105,11 +99,11 @@ static void forbidden(struct strings *s, uint32_t site)
     const json_t *format = schema_keyword(c, site, "!format");
     bool known;
     if (values)
-        except(s, site, "enum", constants(c, values));
+        except(s, site, "enum", constants(c, values, s->kind));
     if (schema_keyword(c, site, "!pattern"))
-        except(s, site, "pattern", pattern(c, site, "!pattern"));
+        except(s, site, "pattern", pattern(c, site, "!pattern", s->kind));
     if (format) {
-        uint32_t expr = schema_format(c, site, format, &known);
+        uint32_t expr = schema_format(c, site, format, &known, s->kind);
         if (known)
             except(s, site, "format", expr);
         else
@@ -117,10 +111,10 @@ static void forbidden(struct strings *s, uint32_t site)
     }
 }
 
-uint32_t string_inside(struct schema *c, const struct alternative *a)
+uint32_t string_inside(struct schema *c, const struct alternative *a, enum writer_chars kind)
 {
     const struct entry **entries;
-    struct strings s = {.c = c, .any = true, .max = GRAMMAR_UNBOUNDED};
+    struct strings s = {.c = c, .kind = kind, .any = true, .max = GRAMMAR_UNBOUNDED};
     uint32_t count = alternative_entries(c, a, &entries);
     for (uint32_t i = 0; i < count; i++) {
         lengths(&s, entries[i]->site);
@@ -128,7 +122,7 @@ uint32_t string_inside(struct schema *c, const struct alternative *a)
     }
     if (s.min > s.max || schema_failed(c))
         return GRAMMAR_NOTHING;
-    uint32_t all = grammar_repeat(c->b, c->any_char, s.min, s.max);
+    uint32_t all = grammar_repeat(c->b, schema_chars(c, kind)->any, s.min, s.max);
     if (s.any || s.min > 0 || s.max < GRAMMAR_UNBOUNDED)
         restrict_to(&s, count > 0 ? entries[0]->site : 0, s.min > 0 ? "minLength" : "maxLength",
                     all);

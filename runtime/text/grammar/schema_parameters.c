@@ -1,0 +1,45 @@
+// Parameters of a call as one element each: strings stand as they are, so what would be read as
+// something else, or as the end of the element, is left out. See schema.h.
+#include "runtime/text/grammar/schema_parts.h"
+
+// Strings of the list that are read as they are.
+static uint32_t clear_strings(struct schema *c, struct literals *list,
+                              const struct schema_strings_clear *of, uint32_t site)
+{
+    uint32_t inside = schema_strings(c, list, WRITE_RAW), out;
+    struct error err = {0};
+    if (inside == GRAMMAR_NOTHING || of->unclear == GRAMMAR_NOTHING || schema_failed(c))
+        return inside;
+    if (memo_find(c, MEMO_EXCEPT, inside, of->unclear, &out))
+        return out;
+    enum status status = grammar_except(c->b, inside, of->unclear, &out, &err);
+    if (status == STATUS_TOO_LARGE && !grammar_failed(c->b))
+        return schema_both(c, inside, of->clear, site, "maxLength");
+    if (status != STATUS_OK) {
+        *c->err = err;
+        return schema_pass_error(c, site, "pattern");
+    }
+    memo_put(c, MEMO_EXCEPT, inside, of->unclear, out);
+    return out;
+}
+
+uint32_t parameter_value(struct schema *c, const struct text *key, struct literals *list,
+                         uint32_t site)
+{
+    const struct schema_parameters *p = c->parameters;
+    struct schema_strings_clear clear = {GRAMMAR_NOTHING, GRAMMAR_NOTHING};
+    enum schema_reading reading = SCHEMA_READS_VALUE;
+    uint32_t strings = GRAMMAR_NOTHING, values = GRAMMAR_NOTHING;
+    if (p->reading)
+        reading = p->reading(p->context, c->b, key ? *key : (struct text){NULL, 0}, &clear);
+    if (reading != SCHEMA_READS_VALUE)
+        strings = grammar_join(c->b, p->string_open, clear_strings(c, list, &clear, site));
+    if (reading == SCHEMA_READS_EITHER) {
+        json_t *others =
+            json_pack("{s:[s,s,s,s,s]}", "type", "null", "boolean", "number", "array", "object");
+        literals_add(c, list, schema_make(c, others, site) * LITERAL_SITE);
+    }
+    if (reading != SCHEMA_READS_STRING)
+        values = grammar_join(c->b, p->other_open, schema_value(c, list));
+    return grammar_join(c->b, grammar_either(c->b, strings, values), p->value_close);
+}
