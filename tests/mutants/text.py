@@ -87,5 +87,6 @@ FAULTS = [
     ("'ve is no contraction", "runtime/text/tokenizer/pretokenizer_scan.c", "contraction_end", "(a == 'r' || a == 'v')", "(a == 'r')", "test_text_vectors"),
     ("scanners know the letters of utf8proc only", "runtime/text/tokenizer/unicode.c", "category", "added ? added->value : known", "known", "test_text_vectors"),
     ("BERT takes characters apart up to the block before", "runtime/text/tokenizer/unicode.c", "char_is_cjk", "c - 0x3400 <= 0x19BF", "c - 0x3400 < 0x19BF", "test_tokenizer_config"),
+    ("an ideographic space stays at the end", "runtime/text/tokenizer/unicode.c", "", "c == 0x3000", "c == 0x3001", "test_tokenizer_config"),
     ("known bytes stand beside the unknown token", "runtime/text/tokenizer/unigram.c", "push_unknown", "if (!bytes && u->unk >= 0)", "if (u->unk >= 0)", "test_tokenizer_rules"),
 ]
