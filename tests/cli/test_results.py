@@ -23,7 +23,7 @@ SERVING = ("kv-share", "step-stretch", "generation-config", "max-queued-requests
 
 
 def weft(*args, feed=b""):
-    return subprocess.run([WEFT, *map(str, args)], input=feed, capture_output=True, timeout=120)
+    return subprocess.run([WEFT, *map(str, args)], input=feed, capture_output=True, timeout=600)
 
 
 class Results(unittest.TestCase):

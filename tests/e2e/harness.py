@@ -4,11 +4,13 @@ One server with all kinds of models is started at the first use and serves every
 need other options start their own. A server that does not exit with 0 on SIGTERM is a failure.
 """
 
+import contextlib
 import functools
 import http.client
 import json
 import os
 import pathlib
+import random
 import re
 import signal
 import socket
@@ -40,9 +42,12 @@ def tiny():
 
 
 def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
+    """Below those that the system gives to clients: until the server binds it, one of these might get it."""
+    while True:
+        port = random.randrange(10000, 32000)
+        with socket.socket() as s, contextlib.suppress(OSError):
+            s.bind(("127.0.0.1", port))
+            return port
 
 
 class Server:
@@ -68,7 +73,7 @@ class Server:
         return os.pread(self.log.fileno(), 1 << 26, 0).decode(errors="replace")
 
     def wait_ready(self):
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 600
         while time.monotonic() < deadline:
             if self.process.poll() is not None:
                 raise AssertionError(f"weft serve ended: {self.output()}")
@@ -108,7 +113,7 @@ class Server:
     def stop(self):
         self.process.send_signal(signal.SIGTERM)
         try:
-            return self.process.wait(40)
+            return self.process.wait(600)
         except subprocess.TimeoutExpired:
             self.process.kill()
             return -1

@@ -438,7 +438,7 @@ def stream_socket(server, **body):
     """A raw connection with the head of a stream read."""
     data = json.dumps({"model": "tiny", "messages": user("Once upon a time"), "temperature": 0,
                        "stream": True, "ignore_eos": True, **body}).encode()
-    s = socket.create_connection(("127.0.0.1", server.port), timeout=30)
+    s = socket.create_connection(("127.0.0.1", server.port), timeout=600)
     s.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer "
               + KEY.encode() + b"\r\nContent-Type: application/json\r\nContent-Length: "
               + str(len(data)).encode() + b"\r\n\r\n" + data)
@@ -454,7 +454,7 @@ def test_60_client_leaves():
         for s in gone:
             s.close()
         assert text_of(chat(server, max_tokens=40)) == full
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 600
     while server.metric(r"weft_sequences_(running|waiting)") > 0:
         assert time.monotonic() < deadline
         time.sleep(0.05)
@@ -467,7 +467,7 @@ def test_61_slow_reader():
     time.sleep(0.3)
     started = time.monotonic()
     assert chat(server, max_tokens=5).status == 200
-    assert time.monotonic() - started < 20
+    assert time.monotonic() - started < 50  # at 60 s the one that stalls would be cancelled
     received = b""
     while not received.endswith(b"0\r\n\r\n"):
         piece = slow.recv(65536)
@@ -480,7 +480,7 @@ def test_61_slow_reader():
 def test_63_http10_stream():
     data = json.dumps({"model": "tiny", "messages": user("a"), "stream": True,
                        "max_tokens": 3}).encode()
-    s = socket.create_connection(("127.0.0.1", main().port), timeout=30)
+    s = socket.create_connection(("127.0.0.1", main().port), timeout=600)
     s.sendall(b"POST /v1/chat/completions HTTP/1.0\r\nAuthorization: Bearer " + KEY.encode()
               + b"\r\nContent-Type: application/json\r\nContent-Length: "
               + str(len(data)).encode() + b"\r\n\r\n" + data)

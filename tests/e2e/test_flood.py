@@ -89,7 +89,7 @@ def turns(server, seconds, least):
 
 
 def wait_idle(server):
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 600
     while server.metric("weft_sequences_(running|waiting)"):
         assert time.monotonic() < deadline
         time.sleep(0.02)
@@ -201,7 +201,7 @@ def test_stop_answers_what_was_accepted():
         others.append(s)
     for s in streams:
         assert s.recv(1, socket.MSG_PEEK)  # accepted: its answer has begun
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 600
     while server.metric("weft_requests_submitted_total") < 1 + len(streams) + len(others):
         assert time.monotonic() < deadline
     server.process.send_signal(signal.SIGTERM)
@@ -215,7 +215,7 @@ def test_stop_answers_what_was_accepted():
         reader.start()
     for reader in readers:
         reader.join()
-    assert server.process.wait(320) == 0, server.output()[-1000:]
+    assert server.process.wait(600) == 0, server.output()[-1000:]
     assert all(text_of_stream(raw) == want for raw in raws[: len(streams)])
     for raw in raws[len(streams):]:
         head, _, rest = raw.partition(b"\r\n\r\n")
@@ -229,6 +229,8 @@ def test_stop_in_a_flood():
     server = start(f"tiny={tiny()}", EMBED)
     flood = Bench(server, "--send", "chat:tiny", "--send", "messages:tiny", "--send",
                   "embeddings:embed", "--concurrency", 48, "--seconds", 60, "--max-tokens", 48)
+    while not server.metric("weft_finished_total"):
+        time.sleep(0.05)
     time.sleep(SECONDS / 4)
     code = server.stop()
     result = flood.result()

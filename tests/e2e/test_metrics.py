@@ -72,7 +72,7 @@ def lint(page):
     if not tool:
         return None
     done = subprocess.run([tool, "check", "metrics"], input=page, capture_output=True, text=True,
-                          timeout=60)
+                          timeout=600)
     assert done.returncode in (0, 3), done.stderr  # 3: it could read the page and has findings
     findings = (done.stdout + done.stderr).strip().split("\n")
     return [f for f in findings if f and not any(

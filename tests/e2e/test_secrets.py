@@ -66,11 +66,11 @@ def test_reloaded_keys_are_not_in_memory():
         pathlib.Path(file.name).write_text(f"{sent}\n{kept}\n")
         server.process.send_signal(signal.SIGHUP)
         bearer = {"authorization": f"Bearer {sent}"}
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 600
         while server.request("GET", "/v1/models", headers=bearer).status != 200:
             assert time.monotonic() < deadline, server.output()
             time.sleep(0.05)
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 600
     while "key list" not in server.output():  # logged after the wipe
         assert time.monotonic() < deadline, server.output()
     assert not held(server.process.pid, kept)
@@ -78,7 +78,7 @@ def test_reloaded_keys_are_not_in_memory():
 
 def test_a_made_key_is_not_in_memory():
     server = start(MODEL, key=None, env={"WEFT_API_KEY": ""})
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 600
     while not (line := re.search(r"^API key: (\S+)$", server.output(), re.M)):
         assert time.monotonic() < deadline, server.output()
     made = line[1]

@@ -32,7 +32,7 @@ class ZeroWindow:
     """An HTTP/2 connection with streaming chats that lets nothing of an answer come."""
 
     def __init__(self, server, streams):
-        self.socket = socket.create_connection(("127.0.0.1", server.port), timeout=60)
+        self.socket = socket.create_connection(("127.0.0.1", server.port), timeout=600)
         window = struct.pack(">HI", 4, 0)  # SETTINGS_INITIAL_WINDOW_SIZE
         self.socket.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(SETTINGS, 0, 0, window))
         body = json.dumps({"model": "tiny", **BODY}).encode()
@@ -83,7 +83,7 @@ def tokens(server):
 
 def wait_quiet(server, least):
     """Until so many tokens were generated and no more come."""
-    deadline, before = time.monotonic() + 300, -1
+    deadline, before = time.monotonic() + 600, -1
     while True:
         now = tokens(server)
         if now >= least and now == before:

@@ -27,7 +27,7 @@ def ended(process, read):
             said += piece
     finally:
         process.send_signal(signal.SIGTERM)
-        assert process.wait(60) == 0, said
+        assert process.wait(600) == 0, said
     return said.decode()
 
 

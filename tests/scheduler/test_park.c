@@ -381,6 +381,33 @@ static void test_drawn_choices_share_one_credit(void **state)
     rig_close(&rig);
 }
 
+// Siblings took the room that one came back for: those still parked count as slow again.
+static void test_what_finds_no_room_stays_parked(void **state)
+{
+    (void)state;
+    struct rig rig;
+    rig_defaults(&rig);
+    rig.fake.facts.limits.slots_max = 1;
+    rig_open(&rig);
+    struct request *r = rig_generate(&rig, 0, 4, 200, 3);
+    steps_to_rest(&rig);
+    assert_int_equal(rig.engine->parked_count, 2);
+    while (port_next(rig.port, r, &(struct token_event){0}, NULL))
+        ;
+    r->run.stamp = rig.engine->plan.stamp + 1; // the next plan has looked at it
+    r->run.credit_used = UINT32_MAX;
+    for (const struct sequence *s = r->run.first; s; s = s->sibling)
+        if (s->state != SEQUENCE_PARKED)
+            *plan_entry(rig.engine, s) = (struct plan_entry){.granted = false};
+    rig_step(&rig);
+    assert_int_equal(rig.engine->parked_count, 2); // one was drawn, in place of the third
+    assert_false(r->run.returning);
+    for (const struct sequence *s = r->run.first; s; s = s->sibling)
+        assert_true(s->paused);
+    assert_true(steps_to_end(&rig, r, FINISH_LENGTH) < 2000);
+    rig_close(&rig);
+}
+
 // Blocks come from the sequence that has been paused longest, neither the oldest nor the youngest.
 static void test_the_one_paused_longest_gives_way(void **state)
 {
@@ -425,6 +452,7 @@ int main(void)
         cmocka_unit_test(test_a_place_changes_hands_once_a_plan),
         cmocka_unit_test(test_credit_is_counted_when_a_sequence_is_drawn),
         cmocka_unit_test(test_drawn_choices_share_one_credit),
+        cmocka_unit_test(test_what_finds_no_room_stays_parked),
         cmocka_unit_test(test_the_one_paused_longest_gives_way),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

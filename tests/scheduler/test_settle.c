@@ -1,0 +1,242 @@
+// What a step's results become, one result at a time: the test changes what the model gave before
+// the engine takes it. One step is in flight, so that a launch and its results are apart.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "tests/scheduler/rig.h"
+
+#include <math.h>
+
+enum { VOCAB = 1000, WIDTH = 8, PROMPT = 40 };
+
+static void opened(struct rig *rig)
+{
+    rig_defaults(rig);
+    rig->fake.facts.steps_in_flight = 1;
+    rig_open(rig);
+}
+
+// Launches a step and takes its results from the model; the engine has not seen them.
+static struct model_output launched(struct rig *rig)
+{
+    struct model_output output;
+    struct error err;
+    assert_int_equal(rig_step(rig), ENGINE_WORKED);
+    assert_int_equal(model_collect(rig->model, &output, UINT64_MAX, &err), STATUS_OK);
+    return output;
+}
+
+static void settle(struct rig *rig, const struct model_output *output)
+{
+    struct engine *engine = rig->engine;
+    step_settle(engine, &engine->launches[engine->settled % ENGINE_LAUNCHES], output);
+    engine->settled++;
+}
+
+static struct request *asked(struct rig *rig, uint32_t tops)
+{
+    int32_t tokens[PROMPT];
+    for (int32_t i = 0; i < PROMPT; i++)
+        tokens[i] = i + 1;
+    uint32_t start[2] = {0, PROMPT};
+    struct submit_args args = {.kind = REQUEST_GENERATE,
+                               .tokens = tokens,
+                               .token_count = PROMPT,
+                               .sequence_count = 1,
+                               .sequence_start = start,
+                               .choice_count = 1,
+                               .max_tokens = 50,
+                               .ignore_end = true,
+                               .sampling = {.repetition = 1.0f, .top_logprobs = tops}};
+    return rig_submit(rig, &args, ADMITTED);
+}
+
+static struct token_event first_event(struct rig *rig, struct request *r)
+{
+    struct token_event event;
+    assert_true(port_next(rig->port, r, &event, NULL));
+    return event;
+}
+
+// The token just after the vocabulary, none, and one of logits that are not finite end the choice;
+// its blocks stay in the cache only where the device merely had no token for it.
+static void test_results_that_are_no_token(void **state)
+{
+    static const struct {
+        struct sample_result result;
+        uint32_t finish, cached;
+    } cases[] = {{{.token = 0}, FINISH_NONE, 0},
+                 {{.token = VOCAB - 1}, FINISH_NONE, 0},
+                 {{.token = VOCAB}, FINISH_ERROR, 0},
+                 {{.token = -1}, FINISH_ERROR, 0},
+                 {{.token = 5, .flags = SAMPLED_NOT_FINITE}, FINISH_ERROR, 0},
+                 {{.token = -1, .flags = SAMPLED_DONE}, FINISH_ERROR, PROMPT / 16},
+                 {{.token = 5, .flags = SAMPLED_END}, FINISH_STOP, PROMPT / 16}};
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct rig rig;
+        opened(&rig);
+        struct request *r = asked(&rig, 0);
+        struct model_output output = launched(&rig);
+        assert_int_equal(output.count, 1);
+        output.results = &cases[i].result;
+        settle(&rig, &output);
+        struct token_event event = first_event(&rig, r);
+        assert_int_equal(event.finish, cases[i].finish);
+        assert_int_equal(!(event.flags & EVENT_TOKEN), cases[i].finish == FINISH_ERROR);
+        assert_int_equal(rig.engine->blocks.cached_count, cases[i].cached);
+        rig_close(&rig);
+    }
+}
+
+// The device sorts as many alternatives as any row of the step wants; a request gets its own
+// number.
+static void test_alternatives_are_those_asked_for(void **state)
+{
+    static const uint32_t cases[][3] = {{2, 5, 2}, {5, 5, 5}, {5, 3, 3}, {0, 4, 0}};
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct rig rig;
+        opened(&rig);
+        struct request *r = asked(&rig, cases[i][0]);
+        struct model_output output = launched(&rig);
+        struct sample_result result = {.token = 9, .top_count = cases[i][1]};
+        output.results = &result;
+        settle(&rig, &output);
+        assert_int_equal(first_event(&rig, r).top_count, cases[i][2]);
+        rig_close(&rig);
+    }
+}
+
+// Blocks of a vector with a value that is not finite are forgotten, wherever that stands.
+static void test_each_value_of_a_vector_counts(void **state)
+{
+    (void)state;
+    for (uint32_t bad = 0; bad <= WIDTH; bad++) { // WIDTH: none
+        struct rig rig;
+        int32_t tokens[PROMPT] = {1, 2, 3};
+        uint32_t start[2] = {0, PROMPT};
+        float values[WIDTH] = {0};
+        rig_pooling(&rig, false);
+        rig.fake.facts.steps_in_flight = 1;
+        rig_open(&rig);
+        struct submit_args args = {.kind = REQUEST_EMBED,
+                                   .tokens = tokens,
+                                   .token_count = PROMPT,
+                                   .sequence_count = 1,
+                                   .sequence_start = start,
+                                   .choice_count = 1};
+        struct request *r = rig_submit(&rig, &args, ADMITTED);
+        struct model_output output = launched(&rig);
+        if (bad < WIDTH)
+            values[bad] = bad % 2 ? NAN : INFINITY;
+        output.values = values;
+        settle(&rig, &output);
+        struct token_event event = first_event(&rig, r);
+        assert_true(event.flags & EVENT_LAST);
+        assert_int_equal(event.finish, FINISH_DONE); // whoever reads it looks at the values
+        assert_int_equal(rig.engine->blocks.cached_count, bad == WIDTH ? PROMPT / 16 : 0);
+        rig_close(&rig);
+    }
+}
+
+// A part of a prompt gives no result: whatever stands in the results, its blocks are good.
+static void test_a_part_of_a_prompt_has_no_result(void **state)
+{
+    (void)state;
+    struct rig rig;
+    float values[WIDTH];
+    for (int i = 0; i < WIDTH; i++)
+        values[i] = NAN;
+    opened(&rig);
+    struct request *r = rig_generate(&rig, 0, 200, 5, 1); // 128 tokens a step
+    struct model_output output = launched(&rig);
+    assert_int_equal(output.count, 0);
+    output.values = values;
+    settle(&rig, &output);
+    const struct sequence *s = r->run.first;
+    assert_in_range(s->blocks_settled, 4, 8);
+    for (uint32_t i = 0; i < s->blocks_settled; i++)
+        assert_true(rig.engine->blocks.block[s->blocks[i]].ready);
+    rig_close(&rig);
+}
+
+static uint64_t after_cancel(const struct rig *rig)
+{
+    return engine_stats(rig->engine)->rows_after_cancel;
+}
+
+// A row that was in flight when its sequence ended by itself came after no cancel.
+static void test_rows_after_an_end_are_not_after_a_cancel(void **state)
+{
+    (void)state;
+    struct rig rig;
+    opened(&rig);
+    struct request *learns = asked(&rig, 0);
+    struct model_output output = launched(&rig);
+    settle(&rig, &output);
+    int32_t token = first_event(&rig, learns).token;
+    rig_close(&rig);
+    opened(&rig);
+    int32_t tokens[PROMPT];
+    for (int32_t i = 0; i < PROMPT; i++)
+        tokens[i] = i + 1;
+    uint32_t start[2] = {0, PROMPT};
+    struct submit_args args = {.kind = REQUEST_GENERATE,
+                               .tokens = tokens,
+                               .token_count = PROMPT,
+                               .sequence_count = 1,
+                               .sequence_start = start,
+                               .choice_count = 1,
+                               .max_tokens = 50,
+                               .stop_ids = &token,
+                               .stop_id_count = 1,
+                               .sampling = {.repetition = 1.0f}};
+    struct request *r = rig_submit(&rig, &args, ADMITTED);
+    while (rig_step(&rig) == ENGINE_WORKED)
+        ;
+    assert_int_equal(first_event(&rig, r).finish, FINISH_STOP);
+    assert_int_equal(engine_stats(rig.engine)->rows, 2);
+    assert_int_equal(after_cancel(&rig), 0);
+    rig_close(&rig);
+}
+
+// With a step in flight the row that ran during the cancel does not count; without one it does.
+static void test_the_row_that_a_cancel_meets(void **state)
+{
+    (void)state;
+    struct rig rig;
+    opened(&rig);
+    struct request *r = asked(&rig, 0);
+    struct model_output output = launched(&rig);
+    atomic_store(&r->cancel, 1);
+    settle(&rig, &output);
+    assert_int_equal(after_cancel(&rig), 0);
+    rig_close(&rig);
+    rig_defaults(&rig);
+    rig_open(&rig);
+    r = asked(&rig, 0);
+    rig_step(&rig);
+    assert_int_equal(after_cancel(&rig), 0);
+    atomic_store(&r->cancel, 1); // its notice has not come
+    rig_step(&rig);
+    assert_int_equal(after_cancel(&rig), 1);
+    rig_close(&rig);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_results_that_are_no_token),
+        cmocka_unit_test(test_alternatives_are_those_asked_for),
+        cmocka_unit_test(test_each_value_of_a_vector_counts),
+        cmocka_unit_test(test_a_part_of_a_prompt_has_no_result),
+        cmocka_unit_test(test_rows_after_an_end_are_not_after_a_cancel),
+        cmocka_unit_test(test_the_row_that_a_cancel_meets),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
