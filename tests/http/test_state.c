@@ -1,6 +1,9 @@
 // What an exchange records, on the functions themselves: how much room there is in each state,
 // which status it has, what is dropped once the client is gone. No server runs and nothing is sent.
+#include "http/ids.h"
 #include "http/internal.h"
+
+#include <ctype.h>
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -206,13 +209,36 @@ static void test_cutting(void **state)
     assert_int_equal(x.status, 1);
 }
 
+// Every letter comes at every place, and no id twice.
+static void test_ids(void **state)
+{
+    enum { IDS = 3000 };
+    static char ids[IDS][ID_LETTERS];
+    static bool at[ID_LETTERS][256];
+    (void)state;
+    for (int i = 0; i < IDS; i++) {
+        id_letters(ids[i]);
+        for (int k = 0; k < ID_LETTERS; k++)
+            at[k][(unsigned char)ids[i][k]] = true;
+    }
+    for (int k = 0; k < ID_LETTERS; k++)
+        for (int c = 0; c < 256; c++)
+            assert_int_equal(at[k][c], c < 128 && isalnum(c) != 0);
+    for (int i = 1; i < IDS; i++)
+        assert_memory_not_equal(ids[i], ids[i - 1], ID_LETTERS);
+    struct text made = id_make(arena, "req_");
+    assert_int_equal(made.bytes, 4 + ID_LETTERS);
+    assert_memory_equal(made.at, "req_", 4);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fresh, clear)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_room),     TEST(test_no_room),           TEST(test_status),  TEST(test_answers),
-        TEST(test_failures), TEST(test_writing_to_nobody), TEST(test_leaving), TEST(test_cutting),
+        TEST(test_room),    TEST(test_no_room),  TEST(test_status),
+        TEST(test_answers), TEST(test_failures), TEST(test_writing_to_nobody),
+        TEST(test_leaving), TEST(test_cutting),  TEST(test_ids),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -16,6 +16,29 @@
 
 #include <cmocka.h>
 
+static _Atomic long held; // pieces of memory that OpenSSL has
+
+static void *piece_take(size_t bytes, const char *file, int line)
+{
+    (void)file, (void)line;
+    held++;
+    return malloc(bytes);
+}
+
+static void *piece_resize(void *piece, size_t bytes, const char *file, int line)
+{
+    (void)file, (void)line;
+    held += !piece;
+    return realloc(piece, bytes);
+}
+
+static void piece_give(void *piece, const char *file, int line)
+{
+    (void)file, (void)line;
+    held -= piece != NULL;
+    free(piece);
+}
+
 static char cert_path[] = "/tmp/weft-cert-XXXXXX", key_path[] = "/tmp/weft-key-XXXXXX";
 
 static EVP_PKEY *key_made(void)
@@ -309,6 +332,37 @@ static void test_chains(void **state)
     files_write("localhost");
 }
 
+// A certificate that is replaced goes, and so does what is left of one that cannot be used.
+static void test_renewals_keep_nothing(void **state)
+{
+    (void)state;
+    enum { ROUNDS = 20 };
+    struct fixture f;
+    struct error err;
+    EVP_PKEY *root_key = key_made(), *key = key_made(), *other = key_made();
+    X509 *root = cert_made(root_key, "root", NULL, NULL);
+    X509 *own = cert_made(key, "leaf", root, root_key);
+    cert_write(cert_path, own, root, "");
+    key_write(key_path, key);
+    fixture_tls(&f, 1);
+    long before = 0;
+    for (int i = 0; i < 2 * ROUNDS; i++) {
+        key_write(key_path, i % 2 ? key : other);
+        enum status status = server_tls_renew(f.server, &err);
+        assert_int_equal(status, i % 2 ? STATUS_OK : STATUS_INVALID);
+        if (i == ROUNDS / 2 - 1) // what is made once is there
+            before = held;
+    }
+    assert_in_range(labs(held - before), 0, ROUNDS / 4);
+    fixture_close(&f);
+    X509_free(root);
+    X509_free(own);
+    EVP_PKEY_free(root_key);
+    EVP_PKEY_free(key);
+    EVP_PKEY_free(other);
+    files_write("localhost");
+}
+
 static void file_fill(const char *path, size_t bytes)
 {
     FILE *file = fopen(path, "w");
@@ -353,11 +407,18 @@ static int files_remove(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_versions),         cmocka_unit_test(test_alpn),
-        cmocka_unit_test(test_stream_and_leave), cmocka_unit_test(test_bad_files),
-        cmocka_unit_test(test_renewed),          cmocka_unit_test(test_requests_go_on),
-        cmocka_unit_test(test_chains),           cmocka_unit_test(test_files_that_are_none),
+        cmocka_unit_test(test_versions),
+        cmocka_unit_test(test_alpn),
+        cmocka_unit_test(test_stream_and_leave),
+        cmocka_unit_test(test_bad_files),
+        cmocka_unit_test(test_renewed),
+        cmocka_unit_test(test_requests_go_on),
+        cmocka_unit_test(test_chains),
+        cmocka_unit_test(test_files_that_are_none),
+        cmocka_unit_test(test_renewals_keep_nothing),
     };
+    if (CRYPTO_set_mem_functions(piece_take, piece_resize, piece_give) != 1)
+        return 1;
     files_make();
     return cmocka_run_group_tests(tests, NULL, files_remove);
 }
