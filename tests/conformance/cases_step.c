@@ -122,7 +122,7 @@ static void step_history_long(struct step *step, const struct step_limits *l)
     step->newcomer_count = 1;
     newcomer->slot = 1;
     newcomer->params =
-        (struct sample_params){.repetition = 1, .flags = SAMPLE_PENALTY, .penalty_row = 2};
+        (struct sample_params){.repetition = 1, .flags = SAMPLE_PENALTY, .penalty_row = 1};
     newcomer->history_prompt = 700 + 3;
     newcomer->history_output = 600 + 3;
     for (int32_t i = 0; i < 703; i++)
