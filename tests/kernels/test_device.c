@@ -127,7 +127,12 @@ static void test_nothing_stays(void **state)
         device_cpu()->close(device);
     }
     process_now(&after, &threads);
-    assert_int_equal(threads, threads_before);
+    // a thread that was joined may still be on its way out of the kernel
+    for (int i = 0; i < 3000 && threads > threads_before; i++) {
+        usleep(10000);
+        process_now(&after, &threads);
+    }
+    assert_true(threads <= threads_before);
     assert_true(after < before + (uint64_t)LIVES * (1 << 20) / 4096);
 }
 
