@@ -4,6 +4,7 @@
 #include "cli/keys.h"
 #include "cli/ready.h"
 #include "cli/signals.h"
+#include "http/api/grammars.h"
 #include "http/server.h"
 #include "http/work.h"
 #include "kernels/cpu/cgroups.h"
@@ -122,7 +123,7 @@ static void served_fill(struct serving *s)
         for (uint32_t t = 0; t < http_threads; t++)
             s->ports[i * http_threads + t] = engine_port(m->engine, t, server_waker(s->server, t));
     }
-    s->served = (struct served){s->models, loaded->model_count};
+    s->served = (struct served){s->models, loaded->model_count, grammars_create(0)};
 }
 
 static enum status engines_start(struct serving *s, struct error *err)
@@ -328,6 +329,7 @@ static int wait_and_drain(struct serving *s)
     signals_closing(s->signals);
     server_close(s->server);
     loaded_close(&s->loaded);
+    grammars_destroy(s->served.grammars);
     log_line(LOG_INFO, "stopped");
     return EXIT_CODE_OK;
 }

@@ -27,6 +27,12 @@ struct arena *exchange_scratch(struct exchange *x)
     return x->scratch;
 }
 
+void exchange_scratch_end(struct exchange *x)
+{
+    arena_destroy(x->scratch);
+    x->scratch = NULL;
+}
+
 void exchange_state_set(struct exchange *x, void *state)
 {
     x->state = state;
@@ -181,8 +187,8 @@ static void request_run(struct exchange *x)
 {
     if (!exchange_gone(x))
         x->route->on_request(x);
-    arena_destroy(x->scratch);
-    x->scratch = NULL;
+    if (!x->offloaded)
+        exchange_scratch_end(x);
 }
 
 void exchange_begin(struct exchange *x)
@@ -242,6 +248,7 @@ void exchange_destroy(struct exchange *x)
     check(!x->request, "an exchange goes with request %p", (void *)x->request);
     json_buffer_free(&x->filling);
     json_buffer_free(&x->sending);
+    exchange_scratch_end(x);
     arena_destroy(x->arena); // x is in it
 }
 

@@ -33,7 +33,8 @@ enum { KEY_NONE = UINT32_MAX };
 const struct exchange_info *exchange_info(const struct exchange *x);
 struct arena *exchange_arena(struct exchange *x); // dies with the exchange
 
-// Memory until on_request has returned. on_prepare and on_request only.
+// Memory until on_request has returned and what it offloaded is done. on_prepare and on_request
+// only.
 struct arena *exchange_scratch(struct exchange *x);
 
 // The handler's own state, made from the arena in its on_prepare or on_request.
@@ -88,6 +89,7 @@ struct offload {
     bool reads_body; // `work` gets a copy; else it finds an empty body
     uint64_t bytes;  // roughly what it reads or writes: the size it is sorted by
     bool alone;      // one of these at a time per h2o thread, treated as a small one
+    bool compiles;   // takes up to a second: for the grammar thread
 };
 void exchange_offload(struct exchange *x, struct offload job);
 bool exchange_gone(const struct exchange *x);

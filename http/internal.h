@@ -9,7 +9,8 @@
 //                                         +-- cut -------+-- by the server; then REPLY_ENDED
 //
 // The h2o request holds a struct answer in its pool, whose dispose hook is the only sure end. The
-// exchange is destroyed when the answer is gone and no text worker has it.
+// exchange is destroyed when the answer is gone and no text worker has it. Where on_request
+// offloads work, of a grammar, the request is submitted by what follows that.
 #pragma once
 
 #include "http/loop.h"
@@ -115,6 +116,7 @@ void exchange_cut_end(
     struct exchange *x); // answers a cut one, at once or when it is back from a worker
 bool exchange_is_stream(const struct exchange *x);
 void exchange_forget(struct exchange *x); // takes the engine request back, tells the handler
+void exchange_scratch_end(struct exchange *x);
 void exchange_destroy(struct exchange *x);
 int exchange_status(const struct exchange *x); // 499: the client left before the answer's end
 

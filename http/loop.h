@@ -66,6 +66,8 @@ struct http_thread {
     struct work_side *work;
     struct exchange_list waiting[WORK_SIZES_MAX]; // for a text worker, by size
     struct exchange_list waiting_alone;           // the same, of which one runs at a time
+    struct exchange_list waiting_compile;         // for the grammar thread
+    uint32_t compiled_key;                        // API key of the last one that it was given
     bool alone_out;                               // one is running
     struct exchange *exchanges;                   // all that h2o still has
     _Atomic uint32_t exchange_count;              // written by this thread alone

@@ -7,6 +7,8 @@ static struct exchange_list *list_of(const struct exchange *x)
 {
     if (x->job.alone)
         return &x->thread->waiting_alone;
+    if (x->job.compiles)
+        return &x->thread->waiting_compile;
     uint64_t most = x->thread->server->options.body_bytes_max; // larger ones have no workers
     return &x->thread->waiting[work_size(x->job.bytes < most ? x->job.bytes : most)];
 }
@@ -52,14 +54,26 @@ static void body_return(struct exchange *x)
     x->body_copy = NULL;
 }
 
+// Who came first, but of those whose grammars are to be compiled the first of another API key than
+// the last one: a compile may take a second, and nobody waits for all of somebody else's.
+static struct exchange *next_of(const struct http_thread *thread, const struct exchange_list *list)
+{
+    struct exchange *x = list->first;
+    while (list == &thread->waiting_compile && x && x->info.key_id == thread->compiled_key)
+        x = x->waiting_next;
+    return x ? x : list->first;
+}
+
 static void list_submit(struct http_thread *thread, struct exchange_list *list, uint32_t size)
 {
     struct exchange *x;
     int worker;
-    while ((x = list->first) != NULL && !(x->job.alone && thread->alone_out) &&
+    while ((x = next_of(thread, list)) != NULL && !(x->job.alone && thread->alone_out) &&
            (worker = work_choose(thread->work, size)) >= 0) {
         wait_end(x);
         body_keep(x);
+        if (x->job.compiles)
+            thread->compiled_key = x->info.key_id;
         thread->alone_out = thread->alone_out || x->job.alone;
         work_submit(thread->work, worker, x);
     }
@@ -68,6 +82,7 @@ static void list_submit(struct http_thread *thread, struct exchange_list *list, 
 static void waiting_submit(struct http_thread *thread)
 {
     list_submit(thread, &thread->waiting_alone, 0);
+    list_submit(thread, &thread->waiting_compile, WORK_COMPILE);
     for (uint32_t size = 0; size < WORK_SIZES_MAX; size++)
         list_submit(thread, &thread->waiting[size], size);
 }
@@ -103,6 +118,8 @@ static void work_done(struct exchange *x)
     x->offloaded = false;
     x->thread->alone_out = x->thread->alone_out && !x->job.alone;
     x->job.done(x);
+    if (!x->offloaded)
+        exchange_scratch_end(x);
     if (!exchange_gone(x)) {
         if (x->request && x->reply != REPLY_ENDED)
             exchange_run(x, x->route->on_ready); // events that came meanwhile
@@ -140,5 +157,6 @@ bool offload_is_idle(const struct http_thread *thread)
     for (uint32_t size = 0; size < WORK_SIZES_MAX; size++)
         if (thread->waiting[size].first)
             return false;
-    return !thread->waiting_alone.first && work_out(thread->work) == 0;
+    return !thread->waiting_alone.first && !thread->waiting_compile.first &&
+           work_out(thread->work) == 0;
 }

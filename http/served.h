@@ -26,9 +26,12 @@ struct served_model {
     uint32_t choices_max;             // likewise: n, of all prompts of a request
 };
 
+struct grammars; // http/api/grammars.h
+
 struct served {
     const struct served_model *models;
     uint32_t count;
+    struct grammars *grammars; // of all models
 };
 
 // Its device failed: it answers 503 until the process ends.

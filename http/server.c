@@ -2,6 +2,7 @@
 // models and ports, drain and close. Called from one thread (main); h2o threads run loop.c.
 #include "http/internal.h"
 #include "http/key_rules.h"
+#include "http/api/grammars.h"
 
 #include <h2o/http1.h>
 #include <h2o/http2.h>
@@ -109,7 +110,7 @@ static uint64_t workers_bytes_max(const struct server_options *options)
 // (documents) is not in it.
 uint64_t server_bytes_max(const struct server_options *options)
 {
-    enum { STREAM_BYTES = 16 * 1024 };
+    enum { STREAM_BYTES = 16 * 1024, COMPILE_BYTES = 128 << 20 };
     struct server_options filled = *options;
     defaults_fill(&filled);
     struct rlimit limit;
@@ -117,6 +118,7 @@ uint64_t server_bytes_max(const struct server_options *options)
     if (getrlimit(RLIMIT_NOFILE, &limit) == 0)
         connections = connections_fit(filled.connections_max, limit.rlim_max);
     return filled.body_memory_max + connections * STREAM_BYTES + workers_bytes_max(&filled) +
+           COMPILE_BYTES + GRAMMARS_BYTES_MAX +
            filled.http_threads * prepare_bytes_max(BODY_INLINE_BYTES_MAX);
 }
 
@@ -151,6 +153,8 @@ static enum status thread_prepare(struct server *server, uint32_t index, struct 
     for (int i = 0; i < WORK_SIZES_MAX; i++)
         thread->waiting[i].end = &thread->waiting[i].first;
     thread->waiting_alone.end = &thread->waiting_alone.first;
+    thread->compiled_key = KEY_NONE;
+    thread->waiting_compile.end = &thread->waiting_compile.first;
     atomic_store(&thread->beat_ns, clock_ns());
     enum status status = waker_open(&thread->control, err);
     if (status == STATUS_OK)

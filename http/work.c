@@ -1,7 +1,7 @@
 // See work.h. Rings hold as many entries as may be submitted, so the way back is never full. A
 // worker takes one item of each h2o thread in turn, so that none is starved. Workers are ordered by
-// size: those for small bodies, then as many of each larger size as may run large ones. All go
-// through one gate.
+// size: those for small bodies, then as many of each larger size as may run large ones. All of
+// these go through one gate; the last one compiles grammars.
 #include "http/work.h"
 
 #include "base/arena.h"
@@ -83,6 +83,10 @@ static void sliced_pass(struct slice *slice)
 static void item_run(struct text_worker *worker, struct exchange *x)
 {
     struct work_pool *pool = worker->pool;
+    if (worker->size == WORK_COMPILE) {
+        pool->options.run(x, NULL);
+        return;
+    }
     bool large = worker->size > 0;
     struct sliced sliced = {{.each = WORK_SLICE, .left = WORK_SLICE, .pass = sliced_pass},
                             &pool->gate};
@@ -113,24 +117,41 @@ static bool worker_run(struct text_worker *worker)
 static void *worker_main(void *argument)
 {
     struct text_worker *worker = argument;
-    pthread_setname_np(pthread_self(), "text");
+    pthread_setname_np(pthread_self(), worker->size == WORK_COMPILE ? "grammar" : "text");
     while (!atomic_load_explicit(&worker->pool->stop, memory_order_acquire))
         if (!worker_run(worker))
             waker_wait(worker->waker, -1);
     return NULL;
 }
 
+static uint32_t size_of(const struct work_pool *pool, uint32_t worker)
+{
+    if (worker + 1 == pool->worker_count)
+        return WORK_COMPILE;
+    uint32_t small = pool->options.workers;
+    return worker < small ? 0 : 1 + (worker - small) / pool->large_count;
+}
+
+static int worker_start(struct text_worker *worker)
+{
+    pthread_attr_t attributes;
+    pthread_attr_init(&attributes);
+    if (worker->size == WORK_COMPILE)
+        pthread_attr_setstacksize(&attributes, WORK_COMPILE_STACK_BYTES);
+    int failed = pthread_create(&worker->thread, &attributes, worker_main, worker);
+    pthread_attr_destroy(&attributes);
+    return failed;
+}
+
 static enum status workers_start(struct work_pool *pool, struct error *err)
 {
     for (uint32_t i = 0; i < pool->worker_count; i++) {
         struct text_worker *worker = &pool->workers[i];
-        *worker = (struct text_worker){.pool = pool, .index = i};
-        if (i >= pool->options.workers)
-            worker->size = 1 + (i - pool->options.workers) / pool->large_count;
+        *worker = (struct text_worker){.pool = pool, .index = i, .size = size_of(pool, i)};
         enum status status = waker_open(&worker->waker, err);
         if (status != STATUS_OK)
             return status;
-        if (pthread_create(&worker->thread, NULL, worker_main, worker) != 0) {
+        if (worker_start(worker) != 0) {
             waker_close(worker->waker);
             return error_set(err, STATUS_IO, "text worker %u could not be started", i);
         }
@@ -145,7 +166,7 @@ enum status work_open(struct work_pool **out, const struct work_options *options
     pool->options = *options;
     pool->options.wakers = NULL; // the caller's array, not kept
     pool->large_count = work_large_count(options->workers);
-    pool->worker_count = options->workers + (options->sizes - 1) * pool->large_count;
+    pool->worker_count = options->workers + (options->sizes - 1) * pool->large_count + 1;
     pool->workers = heap_take_zeroed(pool->worker_count, sizeof *pool->workers);
     pool->sides = heap_take_zeroed(options->sides, sizeof *pool->sides);
     gate_open(&pool->gate, options->workers, pool->large_count);
@@ -198,8 +219,13 @@ static uint64_t load_of(const struct work_side *side, uint32_t at)
 int work_choose(const struct work_side *side, uint32_t size)
 {
     const struct work_pool *pool = side->pool;
-    uint32_t first = size == 0 ? 0 : pool->options.workers + (size - 1) * pool->large_count;
-    uint32_t count = size == 0 ? pool->options.workers : pool->large_count;
+    uint32_t first = size == 0 ? 0
+                     : size == WORK_COMPILE
+                         ? pool->worker_count - 1
+                         : pool->options.workers + (size - 1) * pool->large_count;
+    uint32_t count = size == 0              ? pool->options.workers
+                     : size == WORK_COMPILE ? 1
+                                            : pool->large_count;
     uint32_t most = size == 0 ? WORK_SMALL_MAX : WORK_LARGE_MAX;
     int best = -1;
     for (uint32_t i = 0; i < count; i++) {

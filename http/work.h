@@ -7,6 +7,10 @@
 // there are for small bodies (gate.h), at most one less with large ones. A large body is prepared
 // in slices, and after each the other workers get their turn: nothing waits for the whole of a
 // larger body.
+//
+// One more worker compiles grammars, which takes up to a second and has no slices. It is beside the
+// gate, so that no text waits for it, and has a stack of its own size, because a schema may be
+// nested deeply.
 #pragma once
 
 #include "base/slice.h"
@@ -22,6 +26,8 @@ struct work_side; // of one h2o thread
 enum {
     WORK_SMALL_BYTES = 1 << 20, // a larger body is a large one
     WORK_SIZES_MAX = 12,
+    WORK_COMPILE = WORK_SIZES_MAX, // in place of a size: for the grammar thread
+    WORK_COMPILE_STACK_BYTES = 16 << 20,
     WORK_SLICE = 1 << 18, // of what struct slice counts: about a millisecond and a half
 };
 

@@ -100,7 +100,6 @@ static void chat_read(struct generation *g)
     decoding_read(g, fields_count(f, "max_completion_tokens", tokens_max));
     logprobs_read(g);
     prompt_variables_read(g, thinking_is_off(f));
-    fields_require_type(f, "response_format");
     tools_read(g);
     continuation_read(g);
 }

@@ -2,6 +2,7 @@
 #include "http/api/decoding.h"
 
 #include "http/api/not_served.h"
+#include "http/api/structured.h"
 #include "base/random.h"
 
 #include <math.h>
@@ -37,6 +38,12 @@ static const struct field_rule decoding_rows[] = {
     FIELD_READ_BY("min_tokens"),
     FIELD_READ_BY("ignore_eos"),
     FIELD_READ_BY("skip_special_tokens"),
+    FIELD_OBJECT("response_format", structured_format_members),
+    FIELD_OBJECT("structured_outputs", structured_members),
+    FIELD_TYPED("guided_json", "so"),
+    FIELD_TYPED("guided_regex", "s"),
+    FIELD_TYPED("guided_choice", "a"),
+    FIELD_TYPED("guided_grammar", "s"),
 
     FIELD_HARMLESS("user", "s"),
     FIELD_HARMLESS("metadata", "o"),
@@ -44,6 +51,9 @@ static const struct field_rule decoding_rows[] = {
     FIELD_HARMLESS("store", "b"),
     FIELD_HARMLESS("service_tier", "s"),
     FIELD_HARMLESS("cache_prompt", "b"),
+
+    FIELD_NOT_SERVED_BUT("output_config", "o", "[{}]", "use response_format"),
+    FIELD_NOT_SERVED_BUT("output_format", "o", NULL, "use response_format"),
 };
 const struct field_rules decoding_rules = FIELD_RULES(decoding_rows, &generation_not_served);
 
@@ -246,5 +256,6 @@ void decoding_read(struct generation *g, uint32_t tokens_max)
     penalties_read(g);
     bias_read(g);
     end_read(g, tokens_max);
+    structured_read(g);
     stream_read(g);
 }

@@ -4,6 +4,7 @@
 
 #include "http/ids.h"
 #include "http/api/prompt.h"
+#include "http/api/structured.h"
 #include "http/counters.h"
 
 #include <time.h>
@@ -25,6 +26,8 @@ static void generation_close(struct generation *g)
         answer_close(g->options.continued);
     json_decref(g->tools);
     g->tools = NULL;
+    grammar_give(g->submit.grammar);
+    g->submit.grammar = NULL;
 }
 
 // Submitting
@@ -102,19 +105,10 @@ bool generation_begin(struct generation *g, const char *id_prefix)
     return g->id.at && choices_open(g);
 }
 
-void generation_submit(struct generation *g, bool begun)
+static void submit(struct generation *g)
 {
     struct call *call = &g->call;
     uint32_t start[2] = {0, g->prompt_tokens};
-    if (call_failed(call)) {
-        generation_close(g);
-        return;
-    }
-    if (!begun) {
-        generation_close(g);
-        call_fail(call, HTTP_TOO_LARGE, "the request needs more memory than one request may take");
-        return;
-    }
     g->second_ns = call->info->started_ns;
     g->submit.kind = REQUEST_GENERATE;
     g->submit.tokens = g->tokens;
@@ -128,6 +122,48 @@ void generation_submit(struct generation *g, bool begun)
     g->port = exchange_port(call->exchange, call->model);
     g->submit.tokens = g->tokens = NULL; // the scratch arena goes
     g->submit.sequence_start = g->starts = NULL;
+    grammar_give(g->submit.grammar); // an admitted request has a count of its own
+    g->submit.grammar = NULL;
+}
+
+static void submit_with_grammar(struct generation *g)
+{
+    if (!g->call.fields.failed) {
+        submit(g);
+        return;
+    }
+    generation_close(g);
+    exchange_fail(g->call.exchange, &g->call.fields.failure);
+}
+
+static void grammar_work(struct exchange *x)
+{
+    structured_compile(exchange_state(x));
+}
+
+static void grammar_done(struct exchange *x)
+{
+    if (!exchange_gone(x)) // else on_gone follows
+        submit_with_grammar(exchange_state(x));
+}
+
+void generation_submit(struct generation *g, bool begun)
+{
+    struct call *call = &g->call;
+    if (call_failed(call)) {
+        generation_close(g);
+    } else if (!begun) {
+        generation_close(g);
+        call_fail(call, HTTP_TOO_LARGE, "the request needs more memory than one request may take");
+    } else if (g->structured.source.kind == GRAMMAR_KIND_NONE) {
+        submit(g);
+    } else if (structured_find(g)) {
+        submit_with_grammar(g);
+    } else {
+        exchange_offload(
+            call->exchange,
+            (struct offload){.work = grammar_work, .done = grammar_done, .compiles = true});
+    }
 }
 
 // Events
@@ -154,13 +190,17 @@ uint32_t generation_reasoning(const struct generation *g)
 }
 
 // Why a choice has no answer.
-static struct http_failure failure_of(const struct choice *c)
+static struct http_failure failure_of(const struct generation *g, const struct choice *c)
 {
+    static const char stuck[] = "the model failed on this request, or found nothing to write that "
+                                "its grammar allows";
     const struct finish_told *told = finish_told(c->finish);
     if (c->text_lost || c->logprobs.lost || c->answer.lost)
         return (struct http_failure){.error = HTTP_INTERNAL,
                                      .message = text_of("the answer outgrew its memory")};
     check(told->failure, "finish %u is no failure", c->finish);
+    if (c->finish == FINISH_ERROR && g->structured.source.kind != GRAMMAR_KIND_NONE)
+        return (struct http_failure){.error = told->error, .message = text_of(stuck)};
     return (struct http_failure){.error = told->error, .message = text_of(told->failure)};
 }
 
@@ -178,7 +218,7 @@ static void event_take(struct generation *g, const struct token_event *event,
     if (g->failed || !choice_failed(c))
         return;
     g->failed = true; // one choice without an answer fails the request
-    g->failure = failure_of(c);
+    g->failure = failure_of(g, c);
     if (!g->over)
         port_cancel(g->port, g->request);
 }

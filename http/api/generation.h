@@ -12,6 +12,7 @@
 #include "http/api/call.h"
 #include "http/api/choice.h"
 #include "http/api/conversation.h"
+#include "http/api/grammars.h"
 
 // What the client is told next.
 enum generation_tell {
@@ -25,6 +26,12 @@ enum generation_tell {
     TELL_FAILURE, // the last event of a stream that has begun: `failure` says why
 };
 
+// What the answer must be, by which field (structured.h); kind GRAMMAR_KIND_NONE: anything.
+struct structured {
+    struct grammar_source source; // in the exchange's arena
+    const char *path;
+};
+
 struct generation {
     struct call call;
 
@@ -36,6 +43,7 @@ struct generation {
     bool count_only;           // nothing is generated: the prompt is counted
     struct submit_args submit; // what the engine must know; max_tokens 0: what the context leaves
     struct choice_options options;
+    struct structured structured;
     struct conversation conversation; // until generation_prepared
 
     // What generation_tokenize made.
@@ -77,7 +85,7 @@ void generation_prepared(struct generation *g); // frees the body where there is
 
 // on_request. generation_begin makes the id and what the answer needs; false: the fields are
 // invalid or the arena is full. generation_submit answers a failure, or gives the request to the
-// engine.
+// engine, after its grammar was compiled where that is not known yet.
 bool generation_begin(struct generation *g, const char *id_prefix);
 void generation_submit(struct generation *g, bool begun);
 

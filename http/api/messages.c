@@ -4,6 +4,7 @@
 #include "http/api/endpoints.h"
 #include "http/api/not_served.h"
 #include "http/api/prompt.h"
+#include "http/api/structured.h"
 #include "http/api/turns.h"
 
 #include <ctype.h>
@@ -38,6 +39,8 @@ static const struct field_rule messages_rows[] = {
     FIELD_READ_BY("stream"),
     FIELD_OBJECT("thinking", thinking_members),
     FIELD_OBJECT("chat_template_kwargs", prompt_kwargs_members),
+    FIELD_OBJECT("output_config", structured_config_members),
+    FIELD_OBJECT("output_format", structured_output_members),
 
     FIELD_OBJECT("metadata", metadata_members),
     FIELD_HARMLESS("user", "s"),
@@ -64,6 +67,12 @@ static const struct field_rule messages_rows[] = {
     FIELD_NOT_SERVED("include_stop_str_in_output", "b", "[false]"),
     FIELD_NOT_SERVED("skip_special_tokens", "b", "[true]"),
     FIELD_NOT_SERVED("reasoning_effort", "s", "[\"none\"]"),
+    FIELD_NOT_SERVED_BUT("response_format", "o", "[{\"type\":\"text\"}]", "use output_config"),
+    FIELD_NOT_SERVED_BUT("structured_outputs", "o", "[{}]", "use output_config"),
+    FIELD_NOT_SERVED_BUT("guided_json", "so", NULL, "use output_config"),
+    FIELD_NOT_SERVED("guided_regex", "s", NULL),
+    FIELD_NOT_SERVED("guided_choice", "a", NULL),
+    FIELD_NOT_SERVED("guided_grammar", "s", NULL),
     FIELD_NOT_SERVED("add_special_tokens", "b", "[false]"),
     FIELD_NOT_SERVED("prompt", "sa", NULL),
     FIELD_NOT_SERVED("suffix", "s", NULL),
@@ -108,6 +117,7 @@ static void messages_read(struct generation *g)
     decoding_read_stops(g, "stop_sequences", false, MESSAGES_STOPS_MAX);
     thinking_read(g);
     fields_require_type(f, "tool_choice");
+    structured_read_messages(g);
     messages_turns_read(&g->conversation, f);
 }
 

@@ -4,6 +4,7 @@
 #include "http/api/metrics.h"
 
 #include "http/api/endpoints.h"
+#include "http/api/grammars.h"
 #include "base/log.h"
 
 #include <dirent.h>
@@ -208,6 +209,24 @@ static void process_metrics(struct metrics *m)
     json_put_format(m->out, "process_start_time_seconds %lld\n", (long long)m->view.started_unix);
 }
 
+static void grammar_metric(struct metrics *m, const char *name, double value)
+{
+    metric_head(m, name);
+    json_put_format(m->out, "%s ", name);
+    metric_number(m, value);
+}
+
+static void grammar_metrics(struct metrics *m)
+{
+    struct grammars_stats stats = grammars_stats(m->view.served->grammars);
+    grammar_metric(m, "weft_grammars_compiled_total", (double)stats.compiled);
+    grammar_metric(m, "weft_grammars_compile_seconds_total", (double)stats.compile_ns / 1e9);
+    grammar_metric(m, "weft_grammars_hits_total", (double)stats.hits);
+    grammar_metric(m, "weft_grammars_refused_total", (double)stats.refused);
+    grammar_metric(m, "weft_grammars_cached", (double)stats.count);
+    grammar_metric(m, "weft_grammars_cached_bytes", (double)stats.bytes);
+}
+
 struct page {
     struct metrics metrics;
     struct json_buffer out;
@@ -224,6 +243,8 @@ static void metrics_write(struct exchange *x)
     http_sizes(m, "http_response_size_bytes", true);
     http_threads(m);
     process_metrics(m);
+    if (m->view.served && m->view.served->grammars)
+        grammar_metrics(m);
     if (m->view.served)
         metrics_models(m);
 }

@@ -5,27 +5,15 @@
 static const struct field_rule every_row[] = {FIELD_NOT_SERVED("*", NULL, NULL)};
 static const struct field_rules every_member = FIELD_RULES(every_row, NULL);
 
-static const struct field_rule format_rows[] = {
-    FIELD_NOT_SERVED_BUT("type", "s", "[\"text\"]", "only 'text' is"),
-    FIELD_NOT_SERVED("*", NULL, NULL), // json_schema, schema
-};
-static const struct field_rules format_members = FIELD_RULES(format_rows, NULL);
-
 static const struct field_rule rows[] = {
     // The form of the text.
-    FIELD_OBJECT("response_format", format_members),
-    FIELD_OBJECT("structured_outputs", every_member),
-    FIELD_NOT_SERVED("guided_json", "so", NULL),
-    FIELD_NOT_SERVED("guided_regex", "s", NULL),
-    FIELD_NOT_SERVED("guided_choice", "a", NULL),
-    FIELD_NOT_SERVED("guided_grammar", "s", NULL),
     FIELD_NOT_SERVED("guided_whitespace_pattern", "s", NULL),
-    FIELD_NOT_SERVED("grammar", "so", NULL),
+    FIELD_NOT_SERVED_BUT("grammar", "so", NULL, "use structured_outputs"),
     FIELD_NOT_SERVED("grammar_lazy", "b", "[false]"),
     FIELD_NOT_SERVED("grammar_triggers", "a", "[[]]"),
-    FIELD_NOT_SERVED("json_schema", "so", NULL),
-    FIELD_NOT_SERVED("regex", "s", NULL),
-    FIELD_NOT_SERVED("ebnf", "s", NULL),
+    FIELD_NOT_SERVED_BUT("json_schema", "so", NULL, "use response_format"),
+    FIELD_NOT_SERVED_BUT("regex", "s", NULL, "use structured_outputs"),
+    FIELD_NOT_SERVED_BUT("ebnf", "s", NULL, "use structured_outputs"),
     FIELD_NOT_SERVED("structural_tag", "so", NULL),
 
     // Which tokens may come, and how likely.
@@ -93,8 +81,6 @@ static const struct field_rule rows[] = {
     FIELD_NOT_SERVED("moderation", NULL, NULL),
     FIELD_NOT_SERVED("container", "so", NULL),
     FIELD_NOT_SERVED("mcp_servers", "a", "[[]]"),
-    FIELD_NOT_SERVED("output_format", "o", NULL),
-    FIELD_OBJECT("output_config", every_member),
     FIELD_OBJECT("context_management", every_member),
 };
 

@@ -23,26 +23,26 @@ static const struct field_rule kwargs_rows[] = {
 };
 const struct field_rules prompt_kwargs_members = FIELD_RULES(kwargs_rows, NULL);
 
-static void effort_read(struct generation *g)
+// less: the levels below 'low', too.
+static void effort_read(struct generation *g, struct text effort, const char *path, bool less)
 {
     static const char *const levels[] = {"none", "minimal", "low", "medium",
                                          "high", "xhigh",   "max"};
     struct fields *f = &g->call.fields;
-    struct text effort = fields_string(f, "reasoning_effort");
     if (!effort.at || f->failed)
         return;
-    if (text_is(effort, "none")) {
+    if (less && text_is(effort, "none")) {
         json_object_set_new(g->variables, "enable_thinking", json_false());
         return;
     }
-    for (size_t i = 1; i < sizeof levels / sizeof *levels; i++) {
+    for (size_t i = less ? 1 : 2; i < sizeof levels / sizeof *levels; i++) {
         if (text_is(effort, levels[i])) {
             json_object_set_new(g->variables, "reasoning_effort", json_string(levels[i]));
             return;
         }
     }
-    fields_fail(f, HTTP_INVALID_VALUE, "reasoning_effort",
-                "must be 'none', 'minimal', 'low', 'medium', 'high', 'xhigh' or 'max'");
+    fields_fail(f, HTTP_INVALID_VALUE, path, "must be %s'low', 'medium', 'high', 'xhigh' or 'max'",
+                less ? "'none', 'minimal', " : "");
 }
 
 void prompt_variables_read(struct generation *g, bool thinking_off)
@@ -53,8 +53,12 @@ void prompt_variables_read(struct generation *g, bool thinking_off)
     g->variables = json_object();
     if (thinking_off)
         json_object_set_new(g->variables, "enable_thinking", json_false());
-    if (g->call.fields.shape == SHAPE_OPENAI)
-        effort_read(g);
+    struct fields *f = &g->call.fields;
+    const json_t *config = fields_get(f, "output_config");
+    if (f->shape == SHAPE_OPENAI)
+        effort_read(g, fields_string(f, "reasoning_effort"), "reasoning_effort", true);
+    else
+        effort_read(g, json_text(json_member(config, "effort")), "output_config.effort", false);
     json_object_foreach((json_t *)kwargs, name, value) // which is only read
     {
         if (!json_is_null(value))

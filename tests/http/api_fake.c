@@ -1,6 +1,7 @@
 // The doubles of api_fake.h. One exchange at a time.
 #include "api_fake.h"
 
+#include "http/api/grammars.h"
 #include "http/api/vectors.h"
 #include "runtime/grammar/grammar.h"
 
@@ -105,7 +106,7 @@ void fake_begin(enum model_kind kind)
                                   .fingerprint = "fp_test",
                                   .max_queued_tokens = 5000,
                                   .choices_max = 8};
-    served = (struct served){&model, 1};
+    served = (struct served){&model, 1, grammars_create(0)};
     fake.info = (struct exchange_info){.request_id = text_of("req_1"), .served = &served};
     fake.room = 4096;
     fake.sent = calloc(1, 1);
@@ -123,6 +124,7 @@ void fake_end(void)
     free(fake.tokens);
     free(fake.values);
     grammar_give(fake.grammar);
+    grammars_destroy(served.grammars);
     memset(&fake, 0, sizeof fake);
 }
 
@@ -467,6 +469,8 @@ void exchange_offload(struct exchange *x, struct offload job)
         fake.info.body = (struct text){"", 0};
     job.work(x);
     fake.info.body = body;
+    if (fake.worked)
+        fake.worked();
     job.done(x);
 }
 

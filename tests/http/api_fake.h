@@ -19,9 +19,10 @@ enum { FAKE_END = 256, FAKE_BOS = 257, FAKE_SEP = 258, FAKE_MARK = 259, FAKE_VOC
 struct fake {
     struct exchange_info info;
     bool gone, offloaded;
-    struct offload job; // of the last exchange_offload
-    struct slice slice; // of exchange_slice, once .each is set
-    size_t room;        // what exchange_room says
+    struct offload job;   // of the last exchange_offload
+    void (*worked)(void); // called between its work and its `done`; NULL: nothing happens there
+    struct slice slice;   // of exchange_slice, once .each is set
+    size_t room;          // what exchange_room says
     // What was sent.
     int status; // of the answer, 0: none
     char *sent; // NUL-terminated: body, or all events so far

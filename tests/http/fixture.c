@@ -64,7 +64,7 @@ void fixture_serve(struct fixture *f)
             f->ports[(uint32_t)m * f->threads + t] =
                 port_double_open(server_waker(f->server, t), f->engine);
     }
-    f->served = (struct served){f->models, 2};
+    f->served = (struct served){.models = f->models, .count = 2};
     server_serve(f->server, &f->served, f->ports);
 }
 

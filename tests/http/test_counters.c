@@ -13,7 +13,7 @@ enum { WINDOW = 1000, MODELS = 2, SERVED = 1 };
 static const struct model_facts facts = {.kind = MODEL_GENERATOR, .max_model_len = WINDOW};
 static const struct served_model served_models[MODELS] = {{.id = "a", .facts = &facts},
                                                           {.id = "b", .facts = &facts}};
-static const struct served served = {served_models, MODELS};
+static const struct served served = {.models = served_models, .count = MODELS};
 static struct http_thread thread;
 static struct model_counters models[MODELS];
 static struct exchange x; // of the model SERVED

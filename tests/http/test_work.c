@@ -267,6 +267,67 @@ static void test_places(void **state)
     pool_close();
 }
 
+// A grammar is compiled beside everything: where all places are taken and however long it takes. Of
+// each h2o thread one at a time.
+static void test_grammars_are_beside_the_gate(void **state)
+{
+    (void)state;
+    pool_open(1);
+    struct exchange small = {'s', 1, 0, true, false, false, false};
+    struct exchange large = {'L', 1, 1, true, false, false, false};
+    struct exchange grammar[2] = {{'g', 1, WORK_COMPILE, false, false, false, false},
+                                  {'h', 1, WORK_COMPILE, true, false, false, false}};
+    assert_true(submit(&small));
+    wait_for(logged_are, 1);
+    assert_true(submit(&large));
+    wait_for(waiting_are, 1);
+    assert_true(submit(&grammar[0]));
+    assert_ptr_equal(take(), &grammar[0]);
+    assert_false(grammar[0].shared); // no slices
+    assert_true(submit(&grammar[1]));
+    wait_for(logged_are, 3);
+    assert_false(submit(&grammar[0]));
+    small.hold = false; // text goes on beside the grammar that is being compiled
+    assert_ptr_equal(take(), &small);
+    large.hold = false;
+    assert_ptr_equal(take(), &large);
+    assert_int_equal(work_out(seen.side), 1);
+    grammar[1].hold = false;
+    assert_ptr_equal(take(), &grammar[1]);
+    pool_close();
+}
+
+// So much stack as a deeply nested source may take, on the grammar thread alone.
+static void deep_work(struct exchange *x, struct slice *slice)
+{
+    pthread_attr_t attributes;
+    size_t bytes = 0;
+    (void)slice;
+    if (pthread_getattr_np(pthread_self(), &attributes) == 0) {
+        pthread_attr_getstacksize(&attributes, &bytes);
+        pthread_attr_destroy(&attributes);
+    }
+    x->shared = bytes >= WORK_COMPILE_STACK_BYTES;
+}
+
+static void test_grammars_have_their_stack(void **state)
+{
+    struct exchange grammar = {'g', 1, WORK_COMPILE, false, false, false, false};
+    struct error err;
+    (void)state;
+    memset(&seen, 0, sizeof seen);
+    assert_int_equal(waker_open(&seen.waker, &err), STATUS_OK);
+    struct work_options options = {
+        .workers = 1, .sizes = 1, .sides = 1, .wakers = &seen.waker, .run = deep_work};
+    assert_int_equal(work_open(&seen.pool, &options, &err), STATUS_OK);
+    seen.side = work_side(seen.pool, 0);
+    assert_true(submit(&grammar));
+    assert_ptr_equal(take(), &grammar);
+    assert_true(grammar.shared);
+    work_close(seen.pool);
+    waker_close(seen.waker);
+}
+
 // The one that has least to do is chosen, of several such another each time.
 static void test_the_idlest_is_chosen(void **state)
 {
@@ -425,6 +486,8 @@ int main(void)
         cmocka_unit_test(test_unwanted),
         cmocka_unit_test(test_sizes),
         cmocka_unit_test(test_places),
+        cmocka_unit_test(test_grammars_are_beside_the_gate),
+        cmocka_unit_test(test_grammars_have_their_stack),
         cmocka_unit_test(test_the_idlest_is_chosen),
         cmocka_unit_test(test_two_sides),
         cmocka_unit_test(test_order_at_the_gate),

@@ -1,0 +1,230 @@
+// Structured output of a request: see structured.h.
+#include "http/api/structured.h"
+
+// response_format
+
+static const struct field_rule schema_rows[] = {
+    FIELD_TYPED("name", "s"), FIELD_HARMLESS("description", "s"), FIELD_TYPED("schema", "o"),
+    FIELD_HARMLESS("strict", "b"), // every schema is followed to the letter
+};
+static const struct field_rules schema_members = FIELD_RULES(schema_rows, NULL);
+
+static const struct field_rule format_rows[] = {
+    FIELD_TYPED("type", "s"),
+    FIELD_OBJECT("json_schema", schema_members),
+    FIELD_TYPED("schema", "o"),
+};
+const struct field_rules structured_format_members = FIELD_RULES(format_rows, NULL);
+
+// structured_outputs
+
+static const struct field_rule outputs_rows[] = {
+    FIELD_TYPED("json", "so"),
+    FIELD_TYPED("json_object", "b"),
+    FIELD_TYPED("regex", "s"),
+    FIELD_TYPED("choice", "a"),
+    FIELD_TYPED("grammar", "s"),
+    FIELD_HARMLESS("disable_any_whitespace", "b"), // there is none
+    FIELD_HARMLESS("disable_fallback", "b"),
+    FIELD_NOT_SERVED("disable_additional_properties", "b", "[false]"),
+    FIELD_NOT_SERVED("whitespace_pattern", "s", NULL),
+    FIELD_NOT_SERVED("structural_tag", "s", NULL),
+};
+const struct field_rules structured_members = FIELD_RULES(outputs_rows, NULL);
+
+// output_config and output_format
+
+static const struct field_rule output_rows[] = {
+    FIELD_TYPED("type", "s"),
+    FIELD_TYPED("schema", "o"),
+    FIELD_HARMLESS("name", "s"),
+};
+const struct field_rules structured_output_members = FIELD_RULES(output_rows, NULL);
+
+static const struct field_rule config_rows[] = {
+    FIELD_TYPED("effort", "s"),
+    FIELD_OBJECT("format", structured_output_members),
+};
+const struct field_rules structured_config_members = FIELD_RULES(config_rows, NULL);
+
+// Reading
+
+// The source is a copy, because the body goes before it is compiled.
+static void source_set(struct generation *g, enum grammar_kind kind, struct text source,
+                       const char *path)
+{
+    struct fields *f = &g->call.fields;
+    struct structured *s = &g->structured;
+    if (f->failed || !fields_spend(f, source.bytes))
+        return;
+    if (s->source.kind != GRAMMAR_KIND_NONE) {
+        fields_fail(f, HTTP_INVALID_VALUE, path, "cannot stand beside '%s': an answer has one form",
+                    s->path);
+        return;
+    }
+    if (source.bytes > STRUCTURED_BYTES_MAX) {
+        fields_fail(f, HTTP_INVALID_VALUE, path, "must have at most %d bytes, got %zu",
+                    STRUCTURED_BYTES_MAX, source.bytes);
+        return;
+    }
+    s->source = (struct grammar_source){kind, arena_copy(f->arena, source)};
+    s->path = arena_copy(f->arena, text_of(path)).at;
+    if (!s->source.text.at || !s->path)
+        fields_fail(f, HTTP_TOO_LARGE, path, "is too large");
+}
+
+static void choices_check(struct fields *f, const json_t *choices, const char *path)
+{
+    size_t count = json_array_size(choices);
+    if (count == 0)
+        fields_fail(f, HTTP_INVALID_VALUE, path, "must not be empty");
+    for (size_t i = 0; i < count && !f->failed; i++)
+        if (!json_is_string(json_array_get(choices, i)))
+            fields_fail(f, HTTP_INVALID_TYPE, fields_path(f, "%s[%zu]", path, i),
+                        "must be a string");
+}
+
+// A string is the source itself, another value its JSON text with the keys in their order.
+static void value_set(struct generation *g, enum grammar_kind kind, const json_t *value,
+                      const char *path)
+{
+    struct fields *f = &g->call.fields;
+    struct field_path kept = fields_path_keep(path);
+    struct json_buffer text = {0};
+    if (f->failed)
+        return;
+    if (kind == GRAMMAR_KIND_CHOICE)
+        choices_check(f, value, kept.at);
+    if (json_is_string(value)) {
+        source_set(g, kind, json_text(value), kept.at);
+        return;
+    }
+    json_put_value(&text, value);
+    source_set(g, kind, text_span(text.at, text.bytes), kept.at);
+    json_buffer_free(&text);
+}
+
+static void type_fail(struct fields *f, struct text type, const char *path, const char *types)
+{
+    struct text shown = text_head(type, 32);
+    fields_fail(f, HTTP_INVALID_VALUE, path, "must be %s, got '%.*s'", types, (int)shown.bytes,
+                shown.at);
+}
+
+static void format_read(struct generation *g)
+{
+    struct fields *f = &g->call.fields;
+    const json_t *format = fields_get(f, "response_format");
+    const json_t *outer = json_member(format, "json_schema"), *own = json_member(format, "schema");
+    const json_t *schema = json_member(outer, "schema");
+    struct text type = json_text(json_member(format, "type"));
+    fields_require_type(f, "response_format");
+    if (f->failed || !format)
+        return;
+    bool object = text_is(type, "json_object"), by_schema = text_is(type, "json_schema");
+    if (!object && !by_schema && !text_is(type, "text"))
+        type_fail(f, type, "response_format.type", "'text', 'json_object' or 'json_schema'");
+    else if (outer && !by_schema)
+        fields_fail(f, HTTP_INVALID_VALUE, "response_format.json_schema",
+                    "needs the type 'json_schema'");
+    else if (own && !object)
+        fields_fail(f, HTTP_INVALID_VALUE, "response_format.schema",
+                    "needs the type 'json_object'");
+    else if (by_schema && !schema)
+        fields_fail(f, HTTP_MISSING_FIELD,
+                    outer ? "response_format.json_schema.schema" : "response_format.json_schema",
+                    "is required");
+    else if (by_schema)
+        value_set(g, GRAMMAR_KIND_SCHEMA, schema, "response_format.json_schema.schema");
+    else if (own)
+        value_set(g, GRAMMAR_KIND_SCHEMA, own, "response_format.schema");
+    else if (object)
+        source_set(g, GRAMMAR_KIND_JSON, text_of(""), "response_format");
+}
+
+static void named_read(struct generation *g, const json_t *object, const char *const names[4],
+                       const char *before)
+{
+    static const enum grammar_kind kinds[] = {GRAMMAR_KIND_SCHEMA, GRAMMAR_KIND_REGEX,
+                                              GRAMMAR_KIND_CHOICE, GRAMMAR_KIND_GBNF};
+    for (int i = 0; i < 4; i++) {
+        const json_t *value = json_member(object, names[i]);
+        if (value)
+            value_set(g, kinds[i], value, fields_path(&g->call.fields, "%s%s", before, names[i]));
+    }
+}
+
+void structured_read(struct generation *g)
+{
+    static const char *const names[] = {"json", "regex", "choice", "grammar"};
+    static const char *const guided[] = {"guided_json", "guided_regex", "guided_choice",
+                                         "guided_grammar"};
+    struct fields *f = &g->call.fields;
+    const json_t *outputs = fields_get(f, "structured_outputs");
+    format_read(g);
+    named_read(g, outputs, names, "structured_outputs.");
+    if (json_is_true(json_member(outputs, "json_object")))
+        source_set(g, GRAMMAR_KIND_JSON, text_of(""), "structured_outputs.json_object");
+    named_read(g, f->root, guided, "");
+}
+
+static void output_read(struct generation *g, const json_t *format, const char *path)
+{
+    struct fields *f = &g->call.fields;
+    const json_t *type = json_member(format, "type"), *schema = json_member(format, "schema");
+    struct field_path kept = fields_path_keep(path);
+    if (!format)
+        return;
+    if (!type)
+        fields_fail(f, HTTP_MISSING_FIELD, fields_path(f, "%s.type", kept.at), "is required");
+    else if (!text_is(json_text(type), "json_schema"))
+        type_fail(f, json_text(type), fields_path(f, "%s.type", kept.at), "'json_schema'");
+    else if (!schema)
+        fields_fail(f, HTTP_MISSING_FIELD, fields_path(f, "%s.schema", kept.at), "is required");
+    else
+        value_set(g, GRAMMAR_KIND_SCHEMA, schema, fields_path(f, "%s.schema", kept.at));
+}
+
+void structured_read_messages(struct generation *g)
+{
+    struct fields *f = &g->call.fields;
+    const json_t *config = fields_get(f, "output_config");
+    if (f->failed)
+        return;
+    output_read(g, json_member(config, "format"), "output_config.format");
+    output_read(g, fields_get(f, "output_format"), "output_format");
+}
+
+// Compiling
+
+static void source_refused(struct generation *g, const struct error *err)
+{
+    enum http_error error =
+        err->status == STATUS_UNSUPPORTED ? HTTP_UNSUPPORTED_VALUE : HTTP_INVALID_VALUE;
+    fields_fail(&g->call.fields, error, g->structured.path, "is refused: %s", err->text);
+}
+
+static bool found_take(struct generation *g, enum grammars_found found, const struct error *err)
+{
+    if (found == GRAMMARS_REFUSED)
+        source_refused(g, err);
+    return found != GRAMMARS_UNKNOWN;
+}
+
+bool structured_find(struct generation *g)
+{
+    struct error err;
+    struct grammars *grammars = g->call.info->served->grammars;
+    const struct grammar_source *source = &g->structured.source;
+    if (source->text.bytes > BODY_INLINE_BYTES_MAX) // looking is long enough for the other thread
+        return false;
+    return found_take(g, grammars_find(grammars, source, &g->submit.grammar, &err), &err);
+}
+
+void structured_compile(struct generation *g)
+{
+    struct error err;
+    struct grammars *grammars = g->call.info->served->grammars;
+    const struct grammar_source *source = &g->structured.source;
+    (void)found_take(g, grammars_compile(grammars, source, &g->submit.grammar, &err), &err);
+}

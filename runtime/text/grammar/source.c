@@ -1,0 +1,90 @@
+// See source.h.
+#include "runtime/text/grammar/source.h"
+
+#include "base/arena.h"
+#include "base/json.h"
+#include "runtime/text/grammar/gbnf.h"
+#include "runtime/text/grammar/regex.h"
+#include "runtime/text/grammar/schema.h"
+
+static enum status source_parse(const struct grammar_source *source, json_t **out,
+                                struct error *err)
+{
+    struct error own;
+    *out = NULL;
+    if (json_parse(out, source->text, &own) == STATUS_OK)
+        return STATUS_OK;
+    return error_set(err, STATUS_INVALID, "it is not valid JSON: %s", own.text);
+}
+
+static enum status schema_build(struct grammar_builder *b, const struct grammar_source *source,
+                                uint32_t *root, struct error *err)
+{
+    json_t *schema;
+    enum status status = source_parse(source, &schema, err);
+    if (status != STATUS_OK)
+        return status;
+    struct schema_args args = {.schema = schema};
+    status = schema_compile(b, &args, root, err);
+    json_decref(schema);
+    if (status == STATUS_OK && *root == GRAMMAR_NOTHING && !grammar_failed(b))
+        return error_set(err, STATUS_INVALID, "no instance of the schema is valid");
+    return status;
+}
+
+static enum status choice_build(struct grammar_builder *b, const struct grammar_source *source,
+                                uint32_t *root, struct error *err)
+{
+    json_t *list;
+    enum status status = source_parse(source, &list, err);
+    if (status != STATUS_OK)
+        return status;
+    size_t count = json_array_size(list);
+    struct text *strings = heap_take((count + 1) * sizeof *strings);
+    for (size_t i = 0; i < count; i++) {
+        const json_t *each = json_array_get(list, i);
+        check(json_is_string(each), "choice %zu is no string", i);
+        strings[i] = text_span(json_string_value(each), json_string_length(each));
+    }
+    *root = grammar_choice(b, strings, (uint32_t)count);
+    heap_give(strings);
+    json_decref(list);
+    return STATUS_OK;
+}
+
+enum status grammar_source_build(struct grammar_builder *b, const struct grammar_source *source,
+                                 uint32_t *root, struct error *err)
+{
+    struct regex_args regex = {.pattern = source->text};
+    *root = GRAMMAR_NOTHING;
+    switch (source->kind) {
+    case GRAMMAR_KIND_NONE:
+        break;
+    case GRAMMAR_KIND_JSON:
+        *root = json_grammar_rules(b, (struct json_style){.blank = GRAMMAR_EMPTY}).object;
+        return STATUS_OK;
+    case GRAMMAR_KIND_SCHEMA:
+        return schema_build(b, source, root, err);
+    case GRAMMAR_KIND_REGEX:
+        return regex_compile(b, &regex, root, err);
+    case GRAMMAR_KIND_CHOICE:
+        return choice_build(b, source, root, err);
+    case GRAMMAR_KIND_GBNF:
+        return gbnf_compile(b, source->text, root, err);
+    }
+    check(false, "a source of kind %d", (int)source->kind);
+    return STATUS_INVALID;
+}
+
+enum status grammar_source_compile(const struct grammar_source *source, struct grammar **out,
+                                   struct error *err)
+{
+    uint32_t root;
+    *out = NULL;
+    struct grammar_builder *b = grammar_begin(NULL);
+    enum status status = grammar_source_build(b, source, &root, err);
+    if (status == STATUS_OK)
+        return grammar_finish(b, root, out, err);
+    grammar_abandon(b);
+    return status;
+}

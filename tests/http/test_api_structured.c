@@ -1,0 +1,510 @@
+// Structured output on the wire: which fields mean which grammar, what is refused and how, that a
+// source is compiled once, and who goes away while it is. Against the doubles of exchange and port;
+// what the engine would be given is asked byte by byte.
+#include "api_cases.h"
+#include "api_fake.h"
+
+#include "http/api/grammars.h"
+#include "runtime/grammar/matcher.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define PATH "/v1/chat/completions"
+#define HI "\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}]"
+#define SCHEMA                                                                                     \
+    "{\"type\":\"object\",\"properties\":{\"b\":{\"type\":\"integer\"},"                           \
+    "\"a\":{\"enum\":[\"x\",null]}},\"required\":[\"b\",\"a\"],\"additionalProperties\":false}"
+#define FORMAT(schema)                                                                             \
+    "\"response_format\":{\"type\":\"json_schema\",\"json_schema\":{\"name\":\"n\","               \
+    "\"strict\":true,\"description\":\"d\",\"schema\":" schema "}}"
+#define CONFIG(schema)                                                                             \
+    "\"output_config\":{\"format\":{\"type\":\"json_schema\",\"schema\":" schema "}}"
+#define UNIQUE "{\"properties\":{\"k\":{\"type\":\"array\",\"uniqueItems\":true}}}"
+
+static struct grammars_stats stats(void)
+{
+    return grammars_stats(fake.info.served->grammars);
+}
+
+// Whether the grammar that was submitted has this text.
+static bool accepts(const char *text)
+{
+    char bytes[256];
+    struct text tokens[256];
+    int32_t end = 256;
+    for (int i = 0; i < 256; i++) {
+        bytes[i] = (char)i;
+        tokens[i] = text_span(&bytes[i], i < 0xFF ? 1 : 0);
+    }
+    assert_non_null(fake.grammar);
+    struct vocabulary *v = vocabulary_create(&(struct vocabulary_args){
+        .vocab = 257, .tokens = tokens, .count = 256, .end_ids = &end, .end_count = 1});
+    struct mask_cache *cache = mask_cache_create(fake.grammar, v, 0);
+    struct matcher m;
+    matcher_init(&m, cache);
+    bool does = matcher_accept_bytes(&m, text_of(text)) && matcher_may_end(&m);
+    matcher_end(&m);
+    mask_cache_destroy(cache);
+    vocabulary_give(v);
+    return does;
+}
+
+struct form {
+    const struct endpoint *endpoint;
+    const char *more, *has[3], *not[3];
+};
+
+static void forms_check(const struct form *forms, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        const struct form *f = &forms[i];
+        request(f->endpoint, f->more);
+        if (fake.submits != 1 || !fake.job.compiles)
+            fail_msg("%s: %s", f->more, fake.sent);
+        for (int k = 0; k < 3 && f->has[k]; k++)
+            if (!accepts(f->has[k]))
+                fail_msg("%s: does not have %s", f->more, f->has[k]);
+        for (int k = 0; k < 3 && f->not[k]; k++)
+            if (accepts(f->not[k]))
+                fail_msg("%s: has %s", f->more, f->not[k]);
+        fake_end();
+    }
+}
+
+static void test_each_form_of_a_schema(void **state)
+{
+    static const char valid[] = "{\"b\":1,\"a\":\"x\"}", other[] = "{\"b\":-20,\"a\":null}";
+    static const char order[] = "{\"a\":\"x\",\"b\":1}", lacks[] = "{\"b\":1}";
+    static const struct form forms[] = {
+        {&chat_endpoint, FORMAT(SCHEMA), {valid, other}, {order, lacks, ""}},
+        {&completions_endpoint, FORMAT(SCHEMA), {valid, other}, {order, lacks, "1"}},
+        {&chat_endpoint,
+         "\"response_format\":{\"type\":\"json_object\",\"schema\":" SCHEMA "}",
+         {valid},
+         {order}},
+        {&chat_endpoint, "\"structured_outputs\":{\"json\":" SCHEMA "}", {valid}, {order}},
+        {&chat_endpoint,
+         "\"structured_outputs\":{\"json\":\"{\\\"type\\\":\\\"integer\\\"}\"}",
+         {"-7"},
+         {valid, "\"a\""}},
+        {&chat_endpoint, "\"guided_json\":" SCHEMA, {valid}, {order}},
+        {&completions_endpoint, "\"guided_json\":\"{\\\"const\\\":[1]}\"", {"[1]"}, {"[1"}},
+        {&messages_endpoint, CONFIG(SCHEMA), {valid, other}, {order, lacks}},
+        {&messages_endpoint,
+         "\"output_format\":{\"type\":\"json_schema\",\"schema\":" SCHEMA "}",
+         {valid},
+         {order}},
+    };
+    (void)state;
+    forms_check(forms, sizeof forms / sizeof *forms);
+}
+
+static void test_each_other_form(void **state)
+{
+    static const struct form forms[] = {
+        {&chat_endpoint,
+         "\"response_format\":{\"type\":\"json_object\"}",
+         {"{}", "{\"a\":[1,{\"b\":null}]}"},
+         {"[]", "{", "1"}},
+        {&completions_endpoint,
+         "\"structured_outputs\":{\"json_object\":true}",
+         {"{\"a\":1}"},
+         {"\"a\""}},
+        {&chat_endpoint,
+         "\"structured_outputs\":{\"regex\":\"[a-c]{2}\\\\.\"}",
+         {"ab.", "cc."},
+         {"abc", "ab", "ab.."}},
+        {&chat_endpoint, "\"guided_regex\":\"a|bc\"", {"a", "bc"}, {"ab", ""}},
+        {&chat_endpoint,
+         "\"structured_outputs\":{\"choice\":[\"yes\",\"no\",\"not \xC3\xA4\"]}",
+         {"yes", "no", "not \xC3\xA4"},
+         {"ye", "yesno", "\"yes\""}},
+        {&completions_endpoint, "\"guided_choice\":[\"\",\"b\"]", {"", "b"}, {"bb"}},
+        {&chat_endpoint,
+         "\"structured_outputs\":{\"grammar\":\"root ::= \\\"a\\\" root | \\\"b\\\"\"}",
+         {"b", "aab"},
+         {"a", "ba"}},
+        {&chat_endpoint, "\"guided_grammar\":\"root ::= [0-9]+\"", {"07"}, {"", "a"}},
+        {&chat_endpoint,
+         "\"structured_outputs\":{\"json_object\":false,\"regex\":\"x\",\"choice\":null,"
+         "\"disable_any_whitespace\":true}",
+         {"x"},
+         {"{}"}},
+    };
+    (void)state;
+    forms_check(forms, sizeof forms / sizeof *forms);
+}
+
+static void test_forms_that_leave_the_answer_free(void **state)
+{
+    static const struct {
+        const struct endpoint *endpoint;
+        const char *more;
+    } free_forms[] = {
+        {&chat_endpoint, "\"response_format\":{\"type\":\"text\"}"},
+        {&chat_endpoint, "\"response_format\":null,\"guided_regex\":null"},
+        {&chat_endpoint, "\"structured_outputs\":{}"},
+        {&chat_endpoint, "\"structured_outputs\":{\"json_object\":false,\"json\":null}"},
+        {&completions_endpoint, "\"response_format\":{\"type\":\"text\",\"json_schema\":null}"},
+        {&messages_endpoint, "\"output_config\":{},\"output_format\":null"},
+        {&messages_endpoint, "\"output_config\":{\"format\":null}"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof free_forms / sizeof *free_forms; i++) {
+        request(free_forms[i].endpoint, free_forms[i].more);
+        assert_int_equal(fake.submits, 1);
+        assert_null(fake.grammar);
+        assert_int_equal(stats().compiled, 0);
+        fake_end();
+    }
+}
+
+struct refusal {
+    const struct endpoint *endpoint;
+    const char *more, *code, *param, *says;
+};
+
+static void refusals_check(const struct refusal *refusals, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        const struct refusal *r = &refusals[i];
+        request(r->endpoint, r->more);
+        if (!strstr(fake.sent, r->says))
+            fail_msg("%s: does not say %s: %s", r->more, r->says, fake.sent);
+        fake_end();
+        expect_error(r->endpoint, r->more, 400, r->code, r->param);
+    }
+}
+
+static void test_fields_that_are_malformed(void **state)
+{
+    static const struct refusal refusals[] = {
+        {&chat_endpoint, "\"response_format\":\"json_object\"", "invalid_type", "response_format",
+         "must be an object"},
+        {&chat_endpoint, "\"response_format\":{}", "missing_required_parameter",
+         "response_format.type", "is required"},
+        {&chat_endpoint, "\"response_format\":{\"type\":5}", "invalid_type", "response_format.type",
+         "must be a string"},
+        {&chat_endpoint, "\"response_format\":{\"type\":\"grammar\"}", "invalid_value",
+         "response_format.type",
+         "'response_format.type' must be 'text', 'json_object' or 'json_schema', got 'grammar'"},
+        {&chat_endpoint, "\"response_format\":{\"type\":\"json_schema\"}",
+         "missing_required_parameter", "response_format.json_schema", "is required"},
+        {&chat_endpoint, "\"response_format\":{\"type\":\"json_schema\",\"json_schema\":{}}",
+         "missing_required_parameter", "response_format.json_schema.schema", "is required"},
+        {&chat_endpoint, FORMAT("true"), "invalid_type", "response_format.json_schema.schema",
+         "must be an object"},
+        {&chat_endpoint,
+         "\"response_format\":{\"type\":\"json_schema\",\"json_schema\":{\"schema\":{},"
+         "\"name\":7}}",
+         "invalid_type", "response_format.json_schema.name", "must be a string"},
+        {&chat_endpoint,
+         "\"response_format\":{\"type\":\"json_schema\",\"json_schema\":{\"schema\":{},"
+         "\"strict\":1}}",
+         "invalid_type", "response_format.json_schema.strict", "must be true or false"},
+        {&chat_endpoint, "\"response_format\":{\"type\":\"text\",\"json_schema\":{}}",
+         "invalid_value", "response_format.json_schema", "needs the type 'json_schema'"},
+        {&chat_endpoint, "\"response_format\":{\"type\":\"text\",\"schema\":{}}", "invalid_value",
+         "response_format.schema", "needs the type 'json_object'"},
+        {&completions_endpoint, "\"guided_choice\":[]", "invalid_value", "guided_choice",
+         "must not be empty"},
+        {&chat_endpoint, "\"structured_outputs\":{\"choice\":[\"a\",1]}", "invalid_type",
+         "structured_outputs.choice[1]", "must be a string"},
+        {&chat_endpoint, "\"structured_outputs\":{\"structural_tag\":\"x\"}",
+         "unsupported_parameter", "structured_outputs.structural_tag", "is not supported"},
+        {&chat_endpoint, "\"structured_outputs\":{\"whitespace_pattern\":\" \"}",
+         "unsupported_parameter", "structured_outputs.whitespace_pattern", "is not supported"},
+        {&chat_endpoint, "\"output_config\":{\"format\":{}}", "unsupported_parameter",
+         "output_config", "use response_format"},
+        {&messages_endpoint, "\"response_format\":{\"type\":\"json_object\"}",
+         "unsupported_parameter", "response_format", "use output_config"},
+        {&messages_endpoint, "\"output_config\":{\"format\":{}}", "missing_required_parameter",
+         "output_config.format.type", "is required"},
+        {&messages_endpoint, "\"output_config\":{\"format\":{\"type\":\"text\"}}", "invalid_value",
+         "output_config.format.type", "must be 'json_schema', got 'text'"},
+        {&messages_endpoint, "\"output_format\":{\"type\":\"json_schema\"}",
+         "missing_required_parameter", "output_format.schema", "is required"},
+    };
+    (void)state;
+    refusals_check(refusals, sizeof refusals / sizeof *refusals);
+}
+
+static void test_two_forms_at_once(void **state)
+{
+    static const struct refusal refusals[] = {
+        {&chat_endpoint, FORMAT("{}") ",\"guided_regex\":\"a\"", "invalid_value", "guided_regex",
+         "'guided_regex' cannot stand beside 'response_format.json_schema.schema'"},
+        {&chat_endpoint, "\"structured_outputs\":{\"regex\":\"a\",\"choice\":[\"a\"]}",
+         "invalid_value", "structured_outputs.choice", "beside 'structured_outputs.regex'"},
+        {&completions_endpoint, "\"guided_json\":{},\"guided_grammar\":\"root ::= \\\"a\\\"\"",
+         "invalid_value", "guided_grammar", "beside 'guided_json'"},
+        {&chat_endpoint,
+         "\"response_format\":{\"type\":\"json_object\"},"
+         "\"structured_outputs\":{\"json_object\":true}",
+         "invalid_value", "structured_outputs.json_object", "beside 'response_format'"},
+        {&messages_endpoint,
+         CONFIG("{}") ",\"output_format\":{\"type\":\"json_schema\",\"schema\":{}}",
+         "invalid_value", "output_format.schema", "beside 'output_config.format.schema'"},
+    };
+    (void)state;
+    refusals_check(refusals, sizeof refusals / sizeof *refusals);
+}
+
+static void test_what_cannot_be_compiled(void **state)
+{
+    static const struct refusal refusals[] = {
+        {&chat_endpoint, FORMAT(UNIQUE), "unsupported_value", "response_format.json_schema.schema",
+         "uniqueItems at #/properties/k/uniqueItems is not supported"},
+        {&messages_endpoint, CONFIG(UNIQUE), "unsupported_value", "output_config.format.schema",
+         "output_config.format.schema: is refused: the schema's uniqueItems at "
+         "#/properties/k/uniqueItems"},
+        {&chat_endpoint, "\"guided_json\":{\"type\":\"thing\"}", "invalid_value", "guided_json",
+         "#/type"},
+        {&chat_endpoint, "\"guided_json\":{\"not\":{}}", "invalid_value", "guided_json",
+         "no instance of the schema is valid"},
+        {&chat_endpoint, "\"guided_json\":\"{\\\"a\\\":\"", "invalid_value", "guided_json",
+         "it is not valid JSON"},
+        {&chat_endpoint, "\"guided_json\":\"[1]\"", "invalid_value", "guided_json",
+         "must be an object or a boolean"},
+        {&chat_endpoint, "\"structured_outputs\":{\"regex\":\"(a\"}", "invalid_value",
+         "structured_outputs.regex", "the pattern has"},
+        {&chat_endpoint, "\"guided_regex\":\"a(?=b)\"", "unsupported_value", "guided_regex",
+         "the pattern has"},
+        {&completions_endpoint, "\"guided_grammar\":\"root ::= root \\\"a\\\" | \\\"b\\\"\"",
+         "invalid_value", "guided_grammar", "left recursion"},
+        {&completions_endpoint, "\"guided_grammar\":\"other ::= \\\"a\\\"\"", "invalid_value",
+         "guided_grammar", "no rule named root"},
+    };
+    (void)state;
+    refusals_check(refusals, sizeof refusals / sizeof *refusals);
+}
+
+// As large as may be, and a byte more. A string of a schema is as long as its JSON.
+static void test_a_source_has_a_bound(void **state)
+{
+    enum { MOST = 1 << 20 };
+    static char body[MOST + 200];
+    (void)state;
+    for (int more = 0; more < 2; more++) {
+        fake_again();
+        int head = sprintf(body, "{" HI ",\"guided_json\":{\"description\":\"");
+        size_t fill = MOST - strlen("{\"description\":\"\"}") + (size_t)more;
+        memset(body + head, 'd', fill);
+        strcpy(body + head + fill, "\"}}");
+        fake_request(PATH, body);
+        assert_int_equal(fake.submits, !more);
+        assert_true(!more || strstr(fake.sent, "must have at most 1048576 bytes, got 1048577"));
+    }
+}
+
+static void test_a_source_is_compiled_once(void **state)
+{
+    (void)state;
+    fake_request(PATH, "{" HI "," FORMAT(SCHEMA) "}");
+    struct grammar *first = grammar_take(fake.grammar);
+    assert_true(fake.job.compiles);
+    assert_int_equal(stats().compiled, 1);
+    assert_int_equal(stats().hits, 0);
+    fake.job.compiles = false;
+    fake_request("/v1/messages", "{" HI "," CONFIG(SCHEMA) "}"); // the same text
+    assert_false(fake.job.compiles);                             // not even sent away
+    assert_ptr_equal(fake.grammar, first);
+    fake_request(PATH, "{" HI ",\"guided_json\": { \"type\" : \"object\" } }");
+    assert_ptr_not_equal(fake.grammar, first);
+    assert_int_equal(stats().compiled, 2);
+    assert_int_equal(stats().hits, 1);
+    assert_int_equal(stats().count, 2);
+    assert_int_equal(fake.submits, 3);
+    grammar_give(first);
+}
+
+// Keys are written in the order of the schema, so their order is part of what was asked; a text is
+// another source where it means another thing.
+static void test_sources_that_differ_little(void **state)
+{
+    (void)state;
+    fake_request(PATH, "{" HI ",\"guided_json\":{\"required\":[\"a\",\"b\"],\"properties\":{"
+                       "\"a\":{\"const\":1},\"b\":{\"const\":2}},"
+                       "\"additionalProperties\":false}}");
+    assert_true(accepts("{\"a\":1,\"b\":2}"));
+    fake_request(PATH, "{" HI ",\"guided_json\":{\"required\":[\"a\",\"b\"],\"properties\":{"
+                       "\"b\":{\"const\":2},\"a\":{\"const\":1}},"
+                       "\"additionalProperties\":false}}");
+    assert_true(accepts("{\"b\":2,\"a\":1}"));
+    assert_false(accepts("{\"a\":1,\"b\":2}"));
+    fake_request(PATH, "{" HI ",\"guided_regex\":\"[1]\"}");
+    assert_true(accepts("1"));
+    fake_request(PATH, "{" HI ",\"guided_json\":\"{\\\"const\\\":[1]}\"}");
+    fake_request(PATH, "{" HI ",\"guided_json\":\"{\\\"const\\\":[2]}\"}");
+    assert_true(accepts("[2]"));
+    assert_int_equal(stats().compiled, 5);
+}
+
+static void test_a_refusal_is_known_the_next_time(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        struct error err;
+        struct grammar *g;
+        struct grammar_source source = {GRAMMAR_KIND_REGEX, text_of("(")};
+        struct grammars *cache = fake.info.served->grammars;
+        if (i == 0)
+            assert_int_equal(grammars_find(cache, &source, &g, &err), GRAMMARS_UNKNOWN);
+        assert_int_equal(grammars_compile(cache, &source, &g, &err), GRAMMARS_REFUSED);
+        assert_null(g);
+        assert_non_null(strstr(err.text, "the pattern has"));
+        assert_int_equal(err.status, STATUS_INVALID);
+    }
+    assert_int_equal(stats().compiled, 1);
+    assert_int_equal(stats().refused, 2);
+    assert_int_equal(stats().hits, 1);
+    fake_request(PATH, "{" HI ",\"guided_regex\":\"(\"}");
+    assert_int_equal(fake.status, 400);
+    assert_false(fake.job.compiles);
+}
+
+// What was used last stays; one that is over the bound alone is not kept, and drops nothing.
+static void test_the_cache_is_bounded_by_bytes(void **state)
+{
+    enum { ROOM = 40000 };
+    struct grammars *cache = grammars_create(ROOM);
+    struct grammar *g;
+    struct error err;
+    char texts[100][8], large[30000];
+    (void)state;
+    for (int i = 0; i < 100; i++) {
+        sprintf(texts[i], "a%db", i);
+        struct grammar_source source = {GRAMMAR_KIND_REGEX, text_of(texts[i])};
+        assert_int_equal(grammars_compile(cache, &source, &g, &err), GRAMMARS_MADE);
+        grammar_give(g);
+        struct grammar_source first = {GRAMMAR_KIND_REGEX, text_of(texts[0])};
+        assert_int_equal(grammars_find(cache, &first, &g, &err), GRAMMARS_MADE);
+        grammar_give(g);
+        assert_true(grammars_stats(cache).bytes <= ROOM);
+    }
+    uint64_t count = grammars_stats(cache).count;
+    assert_true(count > 3 && count < 100);
+    struct grammar_source last = {GRAMMAR_KIND_REGEX, text_of(texts[99])};
+    struct grammar_source second = {GRAMMAR_KIND_REGEX, text_of(texts[1])};
+    assert_int_equal(grammars_find(cache, &second, &g, &err), GRAMMARS_UNKNOWN);
+    memset(large, 'x', sizeof large);
+    struct grammar_source alone = {GRAMMAR_KIND_REGEX, text_span(large, sizeof large)};
+    struct grammar *kept;
+    assert_int_equal(grammars_find(cache, &last, &kept, &err), GRAMMARS_MADE);
+    assert_int_equal(grammars_compile(cache, &alone, &g, &err), GRAMMARS_MADE);
+    grammar_give(g);
+    assert_int_equal(grammars_stats(cache).count, count);
+    assert_int_equal(grammars_find(cache, &last, &g, &err), GRAMMARS_MADE);
+    assert_ptr_equal(g, kept);
+    grammar_give(g);
+    grammars_destroy(cache);
+    assert_true(grammar_bytes(kept) > 0); // it outlives the cache
+    grammar_give(kept);
+}
+
+static void leave(void)
+{
+    fake.gone = true;
+}
+
+// The source and all else that the thread reads lie in the exchange; nothing is submitted for who
+// is gone, and nothing of the grammar is left (fake_end and ASan look).
+static void test_who_leaves_while_it_is_compiled(void **state)
+{
+    (void)state;
+    fake.worked = leave;
+    fake_request(PATH, "{" HI "," FORMAT(SCHEMA) "}");
+    assert_int_equal(stats().compiled, 1);
+    assert_int_equal(fake.submits, 0);
+    assert_int_equal(fake.answers, 0);
+    fake_gone();
+    assert_int_equal(stats().count, 1); // for the next one
+}
+
+static void test_a_request_that_is_not_admitted(void **state)
+{
+    (void)state;
+    fake.admission = ADMISSION_BUSY;
+    fake_request(PATH, "{" HI "," FORMAT(SCHEMA) "}");
+    assert_int_equal(fake.status, 503);
+    assert_null(fake.grammar);
+    fake_again();
+    fake_request(PATH, "{" HI "," FORMAT(SCHEMA) "}");
+    fake_gone();
+    assert_int_equal(fake.submits, 1);
+}
+
+// Text, and the error in place of what does not come: 500 before the stream, an event in it.
+static void test_a_grammar_that_is_stuck(void **state)
+{
+    static const char says[] = "the model failed on this request, or found nothing to write that "
+                               "its grammar allows";
+    (void)state;
+    fake_request(PATH, "{" HI "," FORMAT(SCHEMA) "}");
+    fake_text("{\"b\":");
+    fake_finish(FINISH_ERROR, -1);
+    fake_ready();
+    assert_int_equal(fake.status, 500);
+    assert_non_null(strstr(fake.sent, says));
+    fake_again();
+    fake_request(PATH, "{" HI ",\"stream\":true," FORMAT(SCHEMA) "}");
+    fake_text("{\"b\":");
+    fake_ready();
+    fake_finish(FINISH_ERROR, -1);
+    fake_ready();
+    assert_int_equal(fake.status, 200);
+    assert_int_equal(fake.stream_failures, 1);
+    assert_non_null(strstr(fake.sent, "data: {\"error\":{\"message\":\"the model failed"));
+    assert_non_null(strstr(fake.sent, says));
+    assert_null(strstr(fake.sent, "[DONE]"));
+    fake_again();
+    fake_request("/v1/messages", "{" HI "," CONFIG(SCHEMA) "}");
+    fake_finish(FINISH_ERROR, -1);
+    fake_ready();
+    assert_int_equal(fake.status, 500);
+    assert_non_null(strstr(fake.sent, "\"type\":\"api_error\""));
+}
+
+// With n every choice follows the one grammar, and so does each prompt of completions.
+static void test_choices_share_a_grammar(void **state)
+{
+    (void)state;
+    request(&chat_endpoint, "\"n\":3,\"guided_regex\":\"a\"");
+    assert_int_equal(fake.choice_count, 3);
+    assert_true(accepts("a"));
+    fake_end();
+    request(&completions_endpoint, "\"prompt\":[\"x\",\"y\"],\"guided_choice\":[\"q\"]");
+    assert_int_equal(fake.sequence_count, 2);
+    assert_true(accepts("q"));
+    fake_end();
+}
+
+int main(void)
+{
+#define WITH_FAKE(name) cmocka_unit_test_setup_teardown(name, fake_setup_generator, fake_teardown)
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_each_form_of_a_schema),
+        cmocka_unit_test(test_each_other_form),
+        cmocka_unit_test(test_forms_that_leave_the_answer_free),
+        cmocka_unit_test(test_fields_that_are_malformed),
+        cmocka_unit_test(test_two_forms_at_once),
+        cmocka_unit_test(test_what_cannot_be_compiled),
+        WITH_FAKE(test_a_source_has_a_bound),
+        WITH_FAKE(test_a_source_is_compiled_once),
+        WITH_FAKE(test_sources_that_differ_little),
+        WITH_FAKE(test_a_refusal_is_known_the_next_time),
+        cmocka_unit_test(test_the_cache_is_bounded_by_bytes),
+        WITH_FAKE(test_who_leaves_while_it_is_compiled),
+        WITH_FAKE(test_a_request_that_is_not_admitted),
+        WITH_FAKE(test_a_grammar_that_is_stuck),
+        cmocka_unit_test(test_choices_share_a_grammar),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
