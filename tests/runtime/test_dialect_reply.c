@@ -394,6 +394,84 @@ static void test_what_is_held_has_a_bound(void **state)
     json_buffer_free(&out);
 }
 
+// Reads head, count times what fills, and tail; wants the arguments and whether they are whole.
+static void long_check(const char *dialect, const char *head, const char *fill, size_t count,
+                       const char *tail, const char *before, const char *after, bool complete)
+{
+    struct json_buffer text = {0}, out = {0}, want = {0};
+    json_t *tools = json_loads(rig_tools, 0, NULL);
+    struct dialect d;
+    assert_true(dialect_named(&d, dialect, "none", NULL));
+    json_put_literal(&text, head);
+    json_put_format(&want, "call(0 f)args(%s", before);
+    for (size_t i = 0; i < count; i++) {
+        json_put_literal(&text, fill);
+        json_put_literal(&want, fill);
+    }
+    json_put_literal(&text, tail);
+    json_put_format(&want, "%s)end(0 %d)over", after, complete);
+    const struct reply_args args = {.dialect = &d, .calls = true, .tools = tools};
+    struct text have = rig_read(&args, text_span(text.at, text.bytes), (struct cuts){NULL}, &out);
+    if (!text_equal(have, text_span(want.at, want.bytes)))
+        fail_msg("%s %s, %zu times: %.*s ... %.*s", dialect, head, count, 80, have.at, 80,
+                 have.at + (have.bytes > 80 ? have.bytes - 80 : 0));
+    json_buffer_free(&text);
+    json_buffer_free(&out);
+    json_buffer_free(&want);
+    json_decref(tools);
+}
+
+static void test_values_that_are_no_strings_have_any_length(void **state)
+{
+    (void)state;
+    // Two bytes a time, and four around them.
+    static const size_t counts[] = {1, REPLY_HELD_MAX / 2 - 2, REPLY_HELD_MAX / 2 - 1,
+                                    REPLY_HELD_MAX / 2, REPLY_HELD_MAX};
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+        size_t n = counts[i];
+        long_check("qwen3-coder", "<function=f><parameter=l>\n[", "1,", n,
+                   "10] \n</parameter></function>", "{\"l\":[", "10]}", true);
+        long_check("dsml",
+                   "<\xEF\xBD\x9C"
+                   "DSML\xEF\xBD\x9Cinvoke name=\"f\"><\xEF\xBD\x9C"
+                   "DSML\xEF\xBD\x9Cparameter name=\"z\" string=\"false\">[",
+                   "1,", n,
+                   "10]</\xEF\xBD\x9C"
+                   "DSML\xEF\xBD\x9Cparameter></\xEF\xBD\x9C"
+                   "DSML\xEF\xBD\x9Cinvoke>",
+                   "{\"z\":[", "10]}", true);
+        long_check("minimax-m3", NS "<invoke name=\"f\">" NS "<l>[", "1,", n,
+                   "10]" NS "</l>" NS "</invoke>", "{\"l\":[", "10]}", true);
+        long_check("qwen3-coder", "<function=f><parameter=s>\n[", "1,", n,
+                   "\n</parameter></function>", "{\"s\":\"[", "\"}", true);
+    }
+    // What is no JSON after so many bytes is broken, not a string.
+    long_check("qwen3-coder", "<function=f><parameter=l>\n[", "1,", REPLY_HELD_MAX,
+               "x]</parameter></function>", "{\"l\":[", "x]</parameter>", false);
+    long_check("qwen3-coder", "<function=f><parameter=l>\n[", "1,", REPLY_HELD_MAX,
+               "1</parameter></function>", "{\"l\":[", "1", false);
+}
+
+static void test_keys_are_whole_or_none(void **state)
+{
+    (void)state;
+    static const size_t counts[] = {1, 127, 128, 129, 1023, 1024};
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
+        long_check("qwen3-coder", "<function=f><parameter=", "k", counts[i],
+                   ">\n1\n</parameter></function>", "{\"", "\":1}", true);
+    long_check("qwen3-coder", "<function=f><parameter=", "k", 1025, ">\n1\n</parameter></function>",
+               "{", ">\n1\n</parameter>", false);
+}
+
+static void test_numbers_of_literals_have_any_length(void **state)
+{
+    (void)state;
+    long_check("lfm2", "<|tool_call_start|>[f(n=", "1", 100, ", b=-2.50e+3)]",
+               "{\"n\":", ",\"b\":-2.50e+3}", true);
+    long_check("gemma", "<|tool_call>call:f{n:", "1", 100, ".}", "{\"n\":", ".}", false);
+    long_check("lfm2", "<|tool_call_start|>[f(n=", "1", 3, "_0)]", "{\"n\":", "_0)]", false);
+}
+
 static void test_deep_values_are_broken_not_a_crash(void **state)
 {
     (void)state;
@@ -566,6 +644,9 @@ int main(void)
         cmocka_unit_test(test_what_is_not_asked_for_is_text),
         cmocka_unit_test(test_no_more_is_held_than_may_be_a_marker),
         cmocka_unit_test(test_what_is_held_has_a_bound),
+        cmocka_unit_test(test_values_that_are_no_strings_have_any_length),
+        cmocka_unit_test(test_keys_are_whole_or_none),
+        cmocka_unit_test(test_numbers_of_literals_have_any_length),
         cmocka_unit_test(test_deep_values_are_broken_not_a_crash),
         cmocka_unit_test(test_what_a_reply_begins_inside_of),
         cmocka_unit_test(test_counts_and_reasoning_are_known_while_it_runs),

@@ -31,7 +31,8 @@ static void container_open(struct reply *r, struct text tag)
 static void element_open(struct reply *r, struct text tag)
 {
     struct read_level *parent = &r->levels[r->depth - 1];
-    if (r->depth == READ_DEPTH_MAX || (parent->kind == 0 && r->value.decided)) {
+    if (r->depth == READ_DEPTH_MAX ||
+        (parent->kind == 0 && (r->value.decided || r->value.streams))) {
         r->mode = READ_BROKEN;
         return;
     }
@@ -57,12 +58,13 @@ static void element_open(struct reply *r, struct text tag)
 static void element_close(struct reply *r)
 {
     struct read_level *level = &r->levels[r->depth - 1];
+    bool empty = r->value.held.bytes == 0 && !r->value.streams;
     unsigned types = level->kind == 0 ? tool_types(r->schema, level->schema) : 0;
     if (level->kind != 0)
         read_argument(r, level->kind == '{' ? '}' : ']');
-    else if (r->value.held.bytes == 0 && types == SCHEMA_OBJECT)
+    else if (empty && types == SCHEMA_OBJECT)
         read_arguments(r, "{}");
-    else if (r->value.held.bytes == 0 && types == SCHEMA_ARRAY)
+    else if (empty && types == SCHEMA_ARRAY)
         read_arguments(r, "[]");
     else
         read_value_close(r);
@@ -121,6 +123,10 @@ void read_elements(struct reply *r, unsigned symbol)
         unsigned first = r->held[0];
         read_drop(r, 1);
         content(r, first);
+        if (r->mode != READ_ELEMENTS) {
+            read_again(r, 0);
+            return;
+        }
     }
 }
 

@@ -11,7 +11,8 @@ enum {
     LITERAL_VALUE,
     LITERAL_FIRST, // a value or the end of a list
     LITERAL_AFTER, // , or the end
-    LITERAL_WORD,  // a number or a name
+    LITERAL_WORD,  // a name
+    LITERAL_NUMBER,
     LITERAL_STRING,
     LITERAL_ESCAPE,
     LITERAL_HEX,
@@ -110,6 +111,9 @@ static bool bare_key(struct reply *r, unsigned symbol)
     return true;
 }
 
+static bool literal_symbol(struct reply *r, unsigned symbol);
+static bool number(struct reply *r, unsigned symbol);
+
 static bool value_begin(struct reply *r, unsigned symbol, bool first)
 {
     if (first && symbol == ']')
@@ -136,6 +140,11 @@ static bool value_begin(struct reply *r, unsigned symbol, bool first)
     }
     if (list)
         member_begin(r);
+    if (symbol == '-' || (symbol >= '0' && symbol <= '9')) {
+        r->literal = LITERAL_NUMBER;
+        json_scan_begin(&r->scan);
+        return number(r, symbol);
+    }
     r->literal = LITERAL_WORD;
     r->word_bytes = symbol < 0x80 && symbol > ' ';
     r->word[0] = (char)symbol;
@@ -150,16 +159,6 @@ static bool after(struct reply *r, unsigned symbol)
     return symbol == ',';
 }
 
-static bool is_number(struct text word)
-{
-    struct json_scan scan;
-    json_scan_begin(&scan);
-    for (size_t i = 0; i < word.bytes; i++)
-        if (json_scan_byte(&scan, word.at[i]) != JSON_SCAN_MORE)
-            return false;
-    return json_scan_number_ends(&scan);
-}
-
 static bool word_over(struct reply *r)
 {
     static const char *const words[][2] = {{"True", "true"}, {"False", "false"}, {"None", "null"},
@@ -169,25 +168,36 @@ static bool word_over(struct reply *r)
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (text_is(word, words[i][0]))
             json = words[i][1];
-    if (!json && !is_number(word))
+    if (!json)
         return false;
-    if (json)
-        read_arguments(r, json);
-    else
-        read_put(r, REPLY_ARGUMENTS, word.at, word.bytes);
+    read_arguments(r, json);
     r->word_bytes = 0;
     r->literal = LITERAL_AFTER;
     return true;
 }
 
-static bool literal_symbol(struct reply *r, unsigned symbol);
+static bool of_a_word(unsigned symbol)
+{
+    return (symbol >= '0' && symbol <= '9') || ((symbol | 0x20) >= 'a' && (symbol | 0x20) <= 'z') ||
+           symbol == '+' || symbol == '-' || symbol == '.' || symbol == '_';
+}
+
+// Numbers of any length come out while they are read.
+static bool number(struct reply *r, unsigned symbol)
+{
+    if (!of_a_word(symbol)) {
+        r->literal = LITERAL_AFTER;
+        return json_scan_number_ends(&r->scan) && literal_symbol(r, symbol);
+    }
+    if (json_scan_byte(&r->scan, (char)symbol) != JSON_SCAN_MORE)
+        return false;
+    read_argument(r, (char)symbol);
+    return true;
+}
 
 static bool word(struct reply *r, unsigned symbol)
 {
-    bool more = (symbol >= '0' && symbol <= '9') ||
-                ((symbol | 0x20) >= 'a' && (symbol | 0x20) <= 'z') || symbol == '+' ||
-                symbol == '-' || symbol == '.' || symbol == '_';
-    if (!more)
+    if (!of_a_word(symbol))
         return word_over(r) && literal_symbol(r, symbol);
     if (r->word_bytes == sizeof r->word)
         return false;
@@ -304,6 +314,8 @@ static bool literal_symbol(struct reply *r, unsigned symbol)
         return after(r, symbol);
     case LITERAL_WORD:
         return word(r, symbol);
+    case LITERAL_NUMBER:
+        return number(r, symbol);
     case LITERAL_STRING:
         return string(r, symbol);
     case LITERAL_QUOTE:

@@ -77,7 +77,13 @@ void read_key(struct reply *r, unsigned symbol)
         }
         if (marker != TRY_NONE)
             return;
-        if (r->key_bytes < sizeof r->key && (r->held[0] & READ_SPECIAL) == 0)
+        if (r->key_bytes == sizeof r->key) { // no argument has such a name
+            read_put(r, REPLY_ARGUMENTS, r->key, r->key_bytes);
+            r->mode = READ_BROKEN;
+            read_again(r, 0);
+            return;
+        }
+        if ((r->held[0] & READ_SPECIAL) == 0)
             r->key[r->key_bytes++] = (char)r->held[0];
         read_drop(r, 1);
     }
@@ -97,7 +103,7 @@ void read_value_begin(struct reply *r, unsigned types, bool forced)
     v->types = types;
     v->forced = forced;
     v->decided = types == SCHEMA_STRING && !forced;
-    v->raw = v->begun = v->bad = v->over = false;
+    v->raw = v->begun = v->bad = v->over = v->streams = false;
     v->held.bytes = 0;
     json_scan_begin(&v->scan);
     if (v->decided)
@@ -142,6 +148,46 @@ static bool may_be_python(const struct read_value *v)
            v->held.bytes > 0 && (v->held.at[0] == '{' || v->held.at[0] == '[');
 }
 
+// A byte of a value that is JSON for certain; blanks after it are left out.
+static void value_stream(struct reply *r, char byte)
+{
+    struct read_value *v = &r->value;
+    bool blank = read_blank((unsigned char)byte), open = !v->over;
+    if (v->over) {
+        v->bad = !blank;
+    } else {
+        enum json_scan_step step = json_scan_byte(&v->scan, byte);
+        v->over = step == JSON_SCAN_DONE || step == JSON_SCAN_BEFORE;
+        v->bad = step == JSON_SCAN_BAD || (step == JSON_SCAN_BEFORE && !blank);
+        open = step != JSON_SCAN_BEFORE;
+    }
+    if (open || v->bad)
+        read_argument(r, byte);
+    if (v->bad)
+        r->mode = READ_BROKEN;
+}
+
+// More is held than may be: what cannot be a string goes on as JSON, or as it is.
+static void value_too_long(struct reply *r)
+{
+    struct read_value *v = &r->value;
+    size_t first = 0;
+    if (!v->forced && (v->types == 0 || (v->types & SCHEMA_STRING) != 0)) {
+        value_decide(r);
+        return;
+    }
+    while (first < v->held.bytes && read_blank((unsigned char)v->held.at[first]))
+        first++;
+    size_t end = v->held.bytes;
+    while (v->over && read_blank((unsigned char)v->held.at[end - 1]))
+        end--;
+    read_put(r, REPLY_ARGUMENTS, v->held.at + first, end - first);
+    v->held.bytes = 0;
+    v->streams = true;
+    if (v->bad)
+        r->mode = READ_BROKEN;
+}
+
 void read_value_put(struct reply *r, unsigned symbol)
 {
     struct read_value *v = &r->value;
@@ -154,6 +200,10 @@ void read_value_put(struct reply *r, unsigned symbol)
         return;
     }
     char byte = (char)symbol;
+    if (v->streams) {
+        value_stream(r, byte);
+        return;
+    }
     json_put_raw(&v->held, text_span(&byte, 1));
     if (v->over) {
         v->bad |= !read_blank(symbol & 0xFF);
@@ -163,8 +213,10 @@ void read_value_put(struct reply *r, unsigned symbol)
         v->bad |= step == JSON_SCAN_BAD || (step == JSON_SCAN_BEFORE && !read_blank(symbol & 0xFF));
     }
     python_word(v, &part);
-    if ((v->bad && !part && !may_be_python(v)) || v->held.bytes > REPLY_HELD_MAX)
+    if (v->bad && !part && !may_be_python(v))
         value_decide(r);
+    else if (v->held.bytes > REPLY_HELD_MAX)
+        value_too_long(r);
 }
 
 static unsigned type_of(char first)
@@ -203,9 +255,12 @@ void read_value_close(struct reply *r)
 {
     struct read_value *v = &r->value;
     bool part;
-    const char *word = v->decided ? NULL : python_word(v, &part);
+    const char *word = v->decided || v->streams ? NULL : python_word(v, &part);
     if (v->decided) {
         read_argument(r, '"');
+    } else if (v->streams) {
+        if (!v->over && !json_scan_number_ends(&v->scan))
+            r->mode = READ_BROKEN;
     } else if (word) {
         read_arguments(r, word);
     } else if (value_is_json(v)) {
@@ -253,6 +308,10 @@ void read_value(struct reply *r, unsigned symbol)
             unsigned first = r->held[0];
             read_drop(r, 1);
             read_value_put(r, first);
+            if (r->mode != READ_VALUE) {
+                read_again(r, 0);
+                return;
+            }
             continue;
         }
         r->held_count = 0;
@@ -261,8 +320,8 @@ void read_value(struct reply *r, unsigned symbol)
             if (!v->decided)
                 value_decide(r);
         } else {
-            read_value_close(r);
             r->mode = READ_PARAMETERS;
+            read_value_close(r);
         }
     }
 }

@@ -1,7 +1,6 @@
 // The reader of replies inside of the room: one state machine that is fed symbols (a byte, plus
 // READ_SPECIAL where it is of a special token). reply.c has the text around calls, head.c the
 // names, object.c, parameters.c and literal.c the forms of arguments, scan.c JSON, schema.c types.
-//
 // Before a call has begun ("committed") all symbols since its marker are held, so that they can
 // come out as text; `from` is the first of them that has not been understood yet. Afterwards only
 // the beginning of a marker is held.
@@ -15,7 +14,8 @@
 enum {
     READ_SPECIAL = 0x100,
     READ_BLANKS_MAX = 64, // blanks held before what may be a marker
-    READ_DEPTH_MAX = 64,  // of elements and literals
+    READ_DEPTH_MAX = 250, // of elements and literals
+    READ_KEY_MAX = 1024,  // bytes of a key that stands by itself
 };
 
 enum read_mode {
@@ -55,12 +55,12 @@ struct read_object {
 
 // A value whose type is being found out.
 struct read_value {
-    unsigned types; // enum schema_type; 0: not known
-    bool decided;   // it is a string and comes out as it arrives
-    bool forced;    // the dialect says that it is none
-    bool raw;       // ROLE_RAW_CLOSE ends it
-    bool begun;     // a symbol of it was read
-    bool over, bad; // it has been one JSON value; it is none
+    unsigned types;  // enum schema_type; 0: not known
+    bool decided;    // it is a string and comes out as it arrives
+    bool forced;     // the dialect says that it is none
+    bool raw, begun; // ROLE_RAW_CLOSE ends it; a symbol of it was read
+    bool over, bad;  // it has been one JSON value; it is none
+    bool streams;    // too long to be held: it is JSON and comes out as it arrives
     struct json_scan scan;
     struct json_buffer held; // undecided
 };
@@ -100,8 +100,8 @@ struct reply {
     struct json_scan scan;
     struct json_unescape unescape;
     struct read_value value;
-    char key[REPLY_NAME_MAX];
-    uint8_t key_bytes;
+    char key[READ_KEY_MAX];
+    uint16_t key_bytes;
     struct read_level levels[READ_DEPTH_MAX];
     uint8_t depth;
     uint8_t literal; // literal.c: state
@@ -140,7 +140,7 @@ void read_arguments(struct reply *r, const char *literal);
 // The call is one: the name is a tool's. False: the head has failed already.
 bool read_commit(struct reply *r);
 void read_call_end(struct reply *r, bool complete); // then READ_BETWEEN
-// The arguments do not go on like that: this symbol and what follows is taken as it is.
+// The arguments do not go on so: this symbol and what follows is taken as it is.
 void read_broken(struct reply *r, unsigned symbol);
 void read_broken_symbol(struct reply *r, unsigned symbol);
 void read_marker_in_call(struct reply *r, enum marker_role role);

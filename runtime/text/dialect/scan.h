@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { JSON_SCAN_DEPTH_MAX = 128 };
+enum { JSON_SCAN_DEPTH_MAX = 1024 };
 
 enum json_scan_step {
     JSON_SCAN_MORE,
@@ -15,7 +15,8 @@ enum json_scan_step {
 };
 
 struct json_scan {
-    uint8_t state, depth, left;
+    uint8_t state, left;
+    uint16_t depth;
     bool key;                                   // the string that is open is a key
     const char *word;                           // rest of true, false, null
     uint64_t objects[JSON_SCAN_DEPTH_MAX / 64]; // bit: this level is an object

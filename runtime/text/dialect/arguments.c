@@ -1,0 +1,205 @@
+// The arguments of a call as a grammar: JSON, parameters one by one, Python's literals, objects
+// with bare keys. What the reader would take for something else is never written: see write.h.
+#include "runtime/text/dialect/write.h"
+
+#include "runtime/text/dialect/read.h"
+
+enum { KEY_CHARS_MAX = 128 };
+
+static uint32_t literal(struct write *w, const char *text)
+{
+    return grammar_literal(w->b, text_of(text));
+}
+
+// Any string of characters that are none of these, in code points.
+static uint32_t chars_except(struct write *w, const char *bytes, uint32_t min, uint32_t max)
+{
+    struct grammar_range ranges[40] = {{0, 0}};
+    uint32_t count = min > 0; // no NUL where something must be
+    for (; *bytes && count < 40; bytes++, count++)
+        ranges[count] = (struct grammar_range){(uint8_t)*bytes, (uint8_t)*bytes};
+    return grammar_repeat(w->b, grammar_chars_except(w->b, ranges, count), min, max);
+}
+
+// Strings of which this is a part.
+static uint32_t around(struct write *w, uint32_t part)
+{
+    uint32_t any = chars_except(w, "", 0, GRAMMAR_UNBOUNDED);
+    uint32_t parts[] = {any, part, any};
+    return grammar_join_all(w->b, parts, 3);
+}
+
+// Markers of these roles that text can spell.
+static uint32_t markers_of(struct write *w, uint32_t roles)
+{
+    uint32_t all = GRAMMAR_NOTHING;
+    for (uint32_t i = 0; i < w->d->marker_count; i++) {
+        const struct dialect_marker *marker = &w->d->markers[i];
+        char text[DIALECT_MARKER_BYTES];
+        bool special = false;
+        for (uint32_t k = 0; k < marker->count; k++) {
+            text[k] = (char)marker->symbols[k];
+            special |= (marker->symbols[k] & READ_SPECIAL) != 0;
+        }
+        if ((ROLE_BIT(marker->role) & roles) != 0 && !special)
+            all = grammar_either(w->b, grammar_literal(w->b, text_span(text, marker->count)), all);
+    }
+    return all;
+}
+
+// A key goes up to the first of these characters.
+static uint32_t keys_up_to(struct write *w, uint32_t roles, const char *others)
+{
+    char bytes[40];
+    size_t count = strlen(others);
+    memcpy(bytes, others, count);
+    for (uint32_t i = 0; i < w->d->marker_count && count < sizeof bytes - 1; i++)
+        if (ROLE_BIT(w->d->markers[i].role) & roles)
+            bytes[count++] = (char)w->d->markers[i].symbols[0];
+    bytes[count] = 0;
+    return chars_except(w, bytes, 1, KEY_CHARS_MAX);
+}
+
+// Texts that the reader takes for a value of these types rather than for a string.
+static uint32_t values_of(struct write *w, unsigned types)
+{
+    static const struct {
+        unsigned type;
+        const char *words[4];
+    } words[] = {{SCHEMA_BOOLEAN, {"true", "false", "True", "False"}},
+                 {SCHEMA_NULL, {"null", "None"}}};
+    static const struct grammar_range blanks[] = {{' ', ' '}, {'\t', '\n'}, {'\r', '\r'}};
+    struct grammar_builder *b = w->b;
+    uint32_t blank = grammar_repeat(b, grammar_chars(b, blanks, 3), 0, GRAMMAR_UNBOUNDED);
+    uint32_t whole = types & SCHEMA_NUMBER ? json_grammar_number(b) : GRAMMAR_NOTHING;
+    uint32_t open = GRAMMAR_NOTHING;
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        for (size_t k = 0; k < 4 && words[i].words[k] && (types & words[i].type); k++)
+            whole = grammar_either(b, literal(w, words[i].words[k]), whole);
+    if (types & SCHEMA_OBJECT)
+        open = literal(w, "{");
+    if (types & SCHEMA_ARRAY)
+        open = grammar_either(b, literal(w, "["), open);
+    uint32_t wholes[] = {blank, whole, blank};
+    uint32_t opens[] = {blank, open, chars_except(w, "", 0, GRAMMAR_UNBOUNDED)};
+    return grammar_either(b, grammar_join_all(b, wholes, 3), grammar_join_all(b, opens, 3));
+}
+
+// How the reader takes a parameter: as read_value_begin does.
+static enum schema_reading reading(void *context, struct grammar_builder *b, struct text key,
+                                   struct schema_strings_clear *out)
+{
+    struct write *w = context;
+    const json_t *root = w->parameters_of;
+    bool told = w->parameters.string_open != w->parameters.other_open;
+    // No schema has a property of this name.
+    struct text name = key.at ? key : text_of("\x01");
+    unsigned types = tool_types(root, tool_property(root, root, name));
+    *out = (struct schema_strings_clear){w->ends, w->clear};
+    if (types == SCHEMA_STRING && !told)
+        return SCHEMA_READS_STRING;
+    if (!told && (types & SCHEMA_STRING) == 0)
+        return SCHEMA_READS_VALUE;
+    if (!told)
+        out->unclear = grammar_either(b, values_of(w, types), w->ends);
+    return SCHEMA_READS_EITHER;
+}
+
+static void parameters_begin(struct write *w)
+{
+    struct schema_parameters *p = &w->parameters;
+    bool elements = w->syntax->arguments == ARGUMENTS_ELEMENTS;
+    w->writer.strings = w->writer.keys = WRITE_MARKUP;
+    p->separator = write_literal(w, w->syntax->parameter_separator, 0);
+    p->key_open = write_literal(w, w->syntax->key_open, 0);
+    p->string_open = write_literal(w, w->syntax->string_open, 0);
+    p->other_open = elements ? p->string_open : write_literal(w, w->syntax->other_open, 0);
+    p->value_close = write_literal(w, w->syntax->value_close, 0);
+    if (elements)
+        p->value_end = write_literal(w, w->syntax->value_end, 0);
+    p->key = elements ? chars_except(w, "/>", 1, KEY_CHARS_MAX)
+                      : keys_up_to(w,
+                                   ROLE_BIT(ROLE_KEY_CLOSE) | ROLE_BIT(ROLE_KEY_STRING) |
+                                       ROLE_BIT(ROLE_KEY_OTHER),
+                                   "");
+    p->reading = reading;
+    p->context = w;
+    uint32_t raw = markers_of(w, ROLE_BIT(ROLE_RAW_OPEN));
+    w->ends = grammar_either(
+        w->b, around(w, markers_of(w, ROLE_BIT(ROLE_VALUE_CLOSE) | ROLE_BIT(ROLE_TAG))),
+        grammar_join(w->b, raw, chars_except(w, "", 0, GRAMMAR_UNBOUNDED)));
+    w->clear = grammar_optional(
+        w->b, grammar_join(w->b, chars_except(w, " \t\r\n-0123456789{[tfnTFN\"<", 1, 1),
+                           chars_except(w, "<", 0, GRAMMAR_UNBOUNDED)));
+}
+
+static void python_begin(struct write *w)
+{
+    struct writer *out = &w->writer;
+    out->strings = out->keys = WRITE_PYTHON;
+    out->string_open = out->string_close = out->key_open = out->key_close = literal(w, "'");
+    out->null_word = "None";
+    out->true_word = "True";
+    out->false_word = "False";
+    w->parameters = (struct schema_parameters){
+        .separator = literal(w, ", "),
+        .key_open = GRAMMAR_EMPTY,
+        .other_open = literal(w, "="),
+        .value_close = GRAMMAR_EMPTY,
+        .key = chars_except(w, " \t\r\n,:=()[]{}\"'\\", 1, KEY_CHARS_MAX),
+    };
+}
+
+static void bare_keys_begin(struct write *w)
+{
+    struct writer *out = &w->writer;
+    out->strings = out->keys = WRITE_RAW;
+    out->string_open = write_literal(w, w->syntax->string_open, 0);
+    out->string_close = write_literal(w, w->syntax->value_close, 0);
+    out->key_open = out->key_close = GRAMMAR_EMPTY;
+    out->colon = literal(w, ":");
+    out->comma = literal(w, ",");
+    out->never = around(w, markers_of(w, ROLE_BIT(ROLE_QUOTE)));
+    out->key = chars_except(w, " \t\r\n,:=()[]{}\"'", 1, KEY_CHARS_MAX);
+}
+
+void write_arguments_begin(struct write *w)
+{
+    struct grammar_builder *b = w->b;
+    uint32_t space = grammar_optional(b, literal(w, " "));
+    w->writer = writer_json(b, GRAMMAR_EMPTY);
+    // Models put a blank there.
+    w->writer.comma = grammar_join(b, literal(w, ","), space);
+    w->writer.colon = grammar_join(b, literal(w, ":"), space);
+    switch (w->syntax->arguments) {
+    case ARGUMENTS_JSON:
+        break;
+    case ARGUMENTS_PARAMETERS:
+    case ARGUMENTS_ELEMENTS:
+        parameters_begin(w);
+        break;
+    case ARGUMENTS_PYTHON:
+        python_begin(w);
+        break;
+    case ARGUMENTS_BARE_KEYS:
+        bare_keys_begin(w);
+        break;
+    }
+}
+
+enum status write_arguments(struct write *w, const json_t *parameters, bool fitting, uint32_t *out)
+{
+    enum dialect_arguments form = w->syntax->arguments;
+    bool json = form == ARGUMENTS_JSON || form == ARGUMENTS_BARE_KEYS;
+    json_t *any = json_pack("{s:s}", "type", "object");
+    if (fitting && !parameters) // a function without parameters
+        json_object_set_new(any, "additionalProperties", json_false());
+    struct schema_args args = {.schema = fitting && parameters ? parameters : any,
+                               .writer = &w->writer,
+                               .object = true,
+                               .parameters = json ? NULL : &w->parameters};
+    w->parameters_of = parameters;
+    enum status status = schema_compile(w->b, &args, out, w->err);
+    json_decref(any);
+    return status;
+}

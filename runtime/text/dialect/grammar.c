@@ -1,0 +1,379 @@
+// The answer around calls as a grammar; see grammar.h. The marks that the reader (reply.c) takes
+// for the beginning of a call, of reasoning or of a part of the answer are those that end free text
+// here, so that the grammar is inside of a call exactly when the reader is.
+#include "runtime/text/dialect/grammar.h"
+
+#include "base/arena.h"
+#include "base/status.h"
+#include "runtime/grammar/vocabulary.h"
+#include "runtime/text/dialect/read.h"
+#include "runtime/text/dialect/write.h"
+
+#include <stdio.h>
+
+enum { OPENINGS_MAX = ROW_MARKERS + 4 };
+
+struct calling {
+    struct write w;
+    struct text *names;  // of functions that may be called
+    uint32_t *arguments; // theirs
+    uint32_t count;
+    uint32_t head, reasoning; // rules: a part of the answer begins; inside of reasoning
+    uint32_t gap;             // line ends between parts
+};
+
+uint32_t write_literal(struct write *w, const char *text, uint32_t id)
+{
+    uint32_t all = GRAMMAR_EMPTY;
+    size_t at = 0;
+    for (;;) {
+        int32_t token;
+        struct text piece = dialect_literal_next(w->d, text, &at, &token);
+        char special = (char)VOCABULARY_SPECIAL_BYTE;
+        if (piece.bytes == 0)
+            return all;
+        if (token >= 0)
+            all = grammar_join(w->b, all, grammar_literal(w->b, text_span(&special, 1)));
+        const char *place = memchr(piece.at, DIALECT_ID_PLACE, piece.bytes);
+        size_t before = place ? (size_t)(place - piece.at) : piece.bytes;
+        all = grammar_join(w->b, all, grammar_literal(w->b, text_span(piece.at, before)));
+        if (place) {
+            struct text rest = text_span(place + 1, piece.bytes - before - 1);
+            all = grammar_join(w->b, grammar_join(w->b, all, id), grammar_literal(w->b, rest));
+        }
+    }
+}
+
+static bool ends_in_special(const struct dialect *d, const char *text)
+{
+    size_t at = 0;
+    int32_t token = -1, last = -1;
+    while (dialect_literal_next(d, text, &at, &token).bytes > 0)
+        last = token;
+    return last >= 0;
+}
+
+// Without the special token that it ends in: the answer may end before it, because some models have
+// it as a token that ends answers.
+static uint32_t literal_at_end(struct write *w, const char *text)
+{
+    size_t at = 0, before = 0;
+    int32_t token;
+    uint32_t whole = write_literal(w, text, GRAMMAR_EMPTY);
+    if (!ends_in_special(w->d, text))
+        return whole;
+    while (text[at] != 0) {
+        before = at;
+        dialect_literal_next(w->d, text, &at, &token);
+    }
+    char *cut = heap_take(before + 1);
+    memcpy(cut, text, before);
+    cut[before] = 0;
+    whole = grammar_either(w->b, whole, write_literal(w, cut, GRAMMAR_EMPTY));
+    heap_give(cut);
+    return whole;
+}
+
+static uint32_t id_of(struct write *w, uint32_t number)
+{
+    static const struct grammar_range lower[] = {{'0', '9'}, {'a', 'z'}}, upper = {'A', 'Z'};
+    struct grammar_builder *b = w->b;
+    char digits[16];
+    uint32_t one = grammar_chars(b, lower, 2);
+    switch (w->syntax->id) {
+    case DIALECT_ID_INDEX:
+        snprintf(digits, sizeof digits, "%u", number);
+        return grammar_literal(b, text_of(digits));
+    case DIALECT_ID_ALNUM_9:
+        return grammar_repeat(b, grammar_either(b, one, grammar_chars(b, &upper, 1)), 9, 9);
+    case DIALECT_ID_LOWER_10:
+        return grammar_repeat(b, one, 10, 10);
+    default:
+        return GRAMMAR_EMPTY;
+    }
+}
+
+// One call from this part of its opening on.
+static uint32_t call_from(struct calling *a, const char *open, uint32_t number)
+{
+    struct write *w = &a->w;
+    const struct dialect_syntax *s = w->syntax;
+    uint32_t id = id_of(w, number), all = GRAMMAR_NOTHING;
+    uint32_t name_close = write_literal(w, s->name_close, id);
+    uint32_t close = s->one_call && *s->end == 0 && s->arguments == ARGUMENTS_JSON
+                         ? literal_at_end(w, s->call_close)
+                         : write_literal(w, s->call_close, id);
+    for (uint32_t i = 0; i < a->count; i++) {
+        uint32_t parts[] = {grammar_literal(w->b, a->names[i]), name_close, a->arguments[i], close};
+        all = grammar_either(w->b, grammar_join_all(w->b, parts, 4), all);
+    }
+    return grammar_join(w->b, write_literal(w, open, id), all);
+}
+
+// The calls after the first one.
+static uint32_t calls_after(struct calling *a)
+{
+    struct write *w = &a->w;
+    const struct dialect_syntax *s = w->syntax;
+    uint32_t separator = write_literal(w, s->separator, GRAMMAR_EMPTY), all = GRAMMAR_EMPTY;
+    if (!w->args->parallel || s->one_call)
+        return GRAMMAR_EMPTY;
+    if (s->id != DIALECT_ID_INDEX)
+        return grammar_repeat(w->b, grammar_join(w->b, separator, call_from(a, s->call_open, 1)), 0,
+                              DIALECT_CALLS_MAX - 1);
+    for (uint32_t number = DIALECT_CALLS_MAX - 1; number > 0; number--) {
+        uint32_t parts[] = {separator, call_from(a, s->call_open, number), all};
+        all = grammar_optional(w->b, grammar_join_all(w->b, parts, 3));
+    }
+    return all;
+}
+
+// All calls, from these parts of the beginning and of the first opening on.
+static uint32_t calls_from(struct calling *a, const char *begin, const char *open)
+{
+    struct write *w = &a->w;
+    uint32_t parts[] = {write_literal(w, begin, GRAMMAR_EMPTY), call_from(a, open, 0),
+                        calls_after(a), literal_at_end(w, w->syntax->end)};
+    return grammar_join_all(w->b, parts, 4);
+}
+
+static const char *after_prefix(const char *text, const char *prefix)
+{
+    size_t bytes = strlen(prefix);
+    return strncmp(text, prefix, bytes) == 0 ? text + bytes : NULL;
+}
+
+static const char *marker_text(const struct dialect *d, enum marker_role role)
+{
+    for (uint32_t i = 0; i < ROW_MARKERS && d->row->markers[i].text; i++)
+        if (d->row->markers[i].role == role)
+            return d->row->markers[i].text;
+    return NULL;
+}
+
+// Calls after this marker, which the syntax begins with; GRAMMAR_NOTHING: it does not.
+static uint32_t calls_after_own(struct calling *a, const char *marker)
+{
+    const struct dialect_syntax *s = a->w.syntax;
+    const char *begin = s->begin, *rest;
+    while (*begin == '\n')
+        begin++;
+    if ((rest = after_prefix(begin, marker)))
+        return calls_from(a, rest, s->call_open);
+    rest = after_prefix(s->call_open, marker);
+    return rest ? calls_from(a, "", rest) : (uint32_t)GRAMMAR_NOTHING;
+}
+
+// Calls after a marker that begins some. One that the syntax does not have stands for another one,
+// or for nothing and has a close of its own.
+static uint32_t calls_after_marker(struct calling *a, enum marker_role role, const char *marker)
+{
+    const struct dialect *d = a->w.d;
+    uint32_t own = calls_after_own(a, marker);
+    enum marker_role as = role == ROLE_CALL_FIRST ? ROLE_CALL_OPEN : role;
+    for (uint32_t i = 0; i < ROW_MARKERS && d->row->markers[i].text; i++)
+        if (own == GRAMMAR_NOTHING && d->row->markers[i].role == as)
+            own = calls_after_own(a, d->row->markers[i].text);
+    if (own != GRAMMAR_NOTHING)
+        return own;
+    const char *close = marker_text(d, ROLE_CALL_CLOSE);
+    uint32_t calls = calls_from(a, a->w.syntax->begin, a->w.syntax->call_open);
+    return close ? grammar_join(a->w.b, calls,
+                                grammar_optional(a->w.b, write_literal(&a->w, close, 0)))
+                 : calls;
+}
+
+// What follows a marker in free text.
+static uint32_t opened(struct calling *a, enum marker_role role, const char *marker)
+{
+    uint32_t calls = calls_after_marker(a, role, marker);
+    if ((a->w.d->row->flags & ROW_NAME_ALL) == 0)
+        return calls;
+    uint32_t all = grammar_literal(a->w.b, text_of("all\n"));
+    return grammar_either(a->w.b, calls, grammar_join(a->w.b, all, a->head));
+}
+
+struct openings {
+    struct grammar_marker at[OPENINGS_MAX];
+    char store[OPENINGS_MAX][GRAMMAR_MARKER_BYTES_MAX];
+    uint32_t count;
+};
+
+static void opening_add(struct calling *a, struct openings *o, const char *marker, uint32_t then,
+                        bool first)
+{
+    size_t at = 0, bytes = 0;
+    char *text = o->store[o->count];
+    for (;;) {
+        int32_t token;
+        struct text piece = dialect_literal_next(a->w.d, marker, &at, &token);
+        if (piece.bytes == 0)
+            break;
+        check(o->count < OPENINGS_MAX && bytes + piece.bytes < GRAMMAR_MARKER_BYTES_MAX,
+              "the marker %s is too long", marker);
+        if (token >= 0)
+            text[bytes++] = (char)VOCABULARY_SPECIAL_BYTE;
+        memcpy(text + bytes, piece.at, piece.bytes);
+        bytes += piece.bytes;
+    }
+    o->at[o->count++] = (struct grammar_marker){text_span(text, bytes), then, first};
+}
+
+// Calls that begin without a mark, at the beginning of a part.
+static void bare_openings(struct calling *a, struct openings *o)
+{
+    unsigned flags = a->w.d->row->flags;
+    const struct dialect_syntax *s = a->w.syntax;
+    struct grammar_builder *b = a->w.b;
+    if (flags & ROW_BARE_LIST)
+        opening_add(a, o, "[", calls_after_own(a, "["), true);
+    if (!(flags & ROW_BARE_OBJECT))
+        return;
+    uint32_t more = GRAMMAR_EMPTY;
+    if (a->w.args->parallel)
+        more = grammar_repeat(
+            b, grammar_join(b, grammar_literal(b, text_of(", ")), call_from(a, s->call_open, 1)), 0,
+            DIALECT_CALLS_MAX - 1);
+    uint32_t list[] = {call_from(a, s->call_open, 0), more, grammar_literal(b, text_of("]"))};
+    opening_add(a, o, "{", calls_after_own(a, "{"), true);
+    opening_add(a, o, "[", grammar_join_all(b, list, 3), true);
+}
+
+// The markers that the reader looks for outside of calls.
+static void openings_find(struct calling *a, struct openings *o)
+{
+    const struct dialect_row *row = a->w.d->row;
+    struct dialect_reasoning_syntax thoughts = dialect_reasoning_syntax(a->w.d);
+    bare_openings(a, o);
+    for (uint32_t i = 0; i < ROW_MARKERS && row->markers[i].text; i++) {
+        enum marker_role role = row->markers[i].role;
+        const char *text = row->markers[i].text;
+        if (role == ROLE_SECTION_OPEN || role == ROLE_CALL_OPEN || role == ROLE_CALL_FIRST)
+            opening_add(a, o, text, opened(a, role, text), role == ROLE_CALL_FIRST);
+        else if (role == ROLE_MESSAGE || role == ROLE_DROP)
+            opening_add(a, o, text, a->head, role == ROLE_DROP);
+    }
+    if (a->w.args->reasoning && thoughts.open)
+        opening_add(a, o, thoughts.open, a->reasoning, true);
+}
+
+// A part of an answer that need not call.
+static uint32_t head_of(struct calling *a)
+{
+    struct openings o = {.count = 0};
+    struct grammar_builder *b = a->w.b;
+    openings_find(a, &o);
+    if (a->w.args->content == GRAMMAR_NOTHING)
+        return grammar_free_part(b, &(struct grammar_free_part){o.at, o.count, false});
+    uint32_t all = a->w.args->content;
+    for (uint32_t i = 0; i < o.count; i++)
+        all =
+            grammar_either(b, grammar_join(b, grammar_literal(b, o.at[i].text), o.at[i].then), all);
+    return grammar_join(b, a->gap, all);
+}
+
+// Thoughts up to their end, then what follows.
+static uint32_t thoughts_before(struct calling *a, uint32_t then)
+{
+    struct openings o = {.count = 0};
+    opening_add(a, &o, dialect_reasoning_syntax(a->w.d).close, then, false);
+    return grammar_free_part(a->w.b, &(struct grammar_free_part){o.at, o.count, a->w.args->must});
+}
+
+static uint32_t forced(struct calling *a)
+{
+    const struct dialect_grammar_args *args = a->w.args;
+    const struct dialect_syntax *s = a->w.syntax;
+    struct dialect_reasoning_syntax thoughts = dialect_reasoning_syntax(a->w.d);
+    struct grammar_builder *b = a->w.b;
+    const char *message = marker_text(a->w.d, ROLE_MESSAGE), *open;
+    uint32_t calls = calls_from(a, s->begin, s->call_open);
+    if (args->start == DIALECT_START_CALL && (open = marker_text(a->w.d, ROLE_CALL_OPEN)))
+        return calls_after_marker(a, ROLE_CALL_OPEN, open);
+    if (!args->reasoning || !thoughts.open)
+        return calls;
+    uint32_t part =
+        message ? grammar_optional(b, write_literal(&a->w, message, 0)) : (uint32_t)GRAMMAR_EMPTY;
+    uint32_t later[] = {a->gap, part, calls};
+    uint32_t inside = thoughts_before(a, grammar_join_all(b, later, 3));
+    if (args->start == DIALECT_START_REASONING)
+        return inside;
+    return grammar_either(b, calls,
+                          grammar_join(b, write_literal(&a->w, thoughts.open, 0), inside));
+}
+
+static uint32_t unforced(struct calling *a)
+{
+    const struct dialect_grammar_args *args = a->w.args;
+    struct grammar_builder *b = a->w.b;
+    const char *open = marker_text(a->w.d, ROLE_CALL_OPEN);
+    bool reasons = args->reasoning && dialect_reasoning_syntax(a->w.d).open;
+    uint32_t head, reasoning;
+    a->head = grammar_rule(b, text_of("answer"), &head);
+    a->reasoning = grammar_rule(b, text_of("reasoning"), &reasoning);
+    grammar_rule_set(b, reasoning, reasons ? thoughts_before(a, a->head) : GRAMMAR_NOTHING);
+    grammar_rule_set(b, head, head_of(a));
+    if (args->start == DIALECT_START_REASONING && reasons)
+        return a->reasoning;
+    return args->start == DIALECT_START_CALL && open ? opened(a, ROLE_CALL_OPEN, open) : a->head;
+}
+
+static bool is_allowed(const json_t *allowed, struct text name)
+{
+    bool found = !allowed;
+    for (size_t i = 0; i < json_array_size(allowed); i++) {
+        const json_t *one = json_array_get(allowed, i);
+        found |= text_equal(text_span(json_string_value(one), json_string_length(one)), name);
+    }
+    return found;
+}
+
+static enum status function_add(struct calling *a, const json_t *tool)
+{
+    const json_t *inner = json_object_get(tool, "function"), *function = inner ? inner : tool;
+    const json_t *own = json_object_get(function, "name"), *parameters = NULL;
+    struct text name = text_span(json_string_value(own), json_string_length(own));
+    bool fitting = a->w.args->must || json_is_true(json_object_get(function, "strict"));
+    struct error inside = {0}, *err = a->w.err;
+    if (!is_allowed(a->w.args->allowed, name) || !tool_schema(a->w.args->tools, name, &parameters))
+        return STATUS_OK;
+    uint32_t *arguments = &a->arguments[a->count];
+    a->w.err = &inside;
+    enum status status = write_arguments(&a->w, parameters, fitting, arguments);
+    a->w.err = err;
+    if (status == STATUS_OK && *arguments == GRAMMAR_NOTHING && !grammar_failed(a->w.b)) {
+        status = STATUS_INVALID;
+        snprintf(inside.text, sizeof inside.text, "no arguments are valid");
+    }
+    if (status != STATUS_OK) {
+        error_set(err, status, "tool '%.*s': %s", (int)name.bytes, name.at, inside.text);
+        return status;
+    }
+    a->names[a->count++] = name;
+    return STATUS_OK;
+}
+
+enum status dialect_grammar(struct grammar_builder *b, const struct dialect_grammar_args *args,
+                            uint32_t *root, struct error *err)
+{
+    size_t count = json_array_size(args->tools);
+    struct calling a = {.w = {.b = b,
+                              .args = args,
+                              .d = args->dialect,
+                              .syntax = dialect_syntax(args->dialect),
+                              .err = err}};
+    enum status status = STATUS_OK;
+    *root = GRAMMAR_NOTHING;
+    check(a.w.syntax, "the dialect has no calls");
+    a.names = heap_take((count + 1) * sizeof *a.names);
+    a.arguments = heap_take((count + 1) * sizeof *a.arguments);
+    a.gap = grammar_repeat(b, grammar_literal(b, text_of("\n")), 0, 2);
+    write_arguments_begin(&a.w);
+    for (size_t i = 0; i < count && status == STATUS_OK && !grammar_failed(b); i++)
+        status = function_add(&a, json_array_get(args->tools, i));
+    if (status == STATUS_OK)
+        *root = args->must ? forced(&a) : unforced(&a);
+    heap_give(a.names);
+    heap_give(a.arguments);
+    return status;
+}
