@@ -46,6 +46,7 @@ void json_put_format(struct json_buffer *b, const char *format, ...)
     __attribute__((format(printf, 2, 3), nonnull(2)));
 void json_put_string(struct json_buffer *b, struct text utf8);  // quoted and escaped
 void json_put_escaped(struct json_buffer *b, struct text utf8); // escaped, without quotes
+void json_put_base64(struct json_buffer *b, struct text bytes); // without quotes
 void json_put_float(struct json_buffer *b, float value);        // shortest that reads back; -0 -> 0
 void json_put_double(struct json_buffer *b, double value);      // likewise; must be finite
 void json_put_value(struct json_buffer *b, const json_t *value); // compact, keys as inserted

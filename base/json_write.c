@@ -295,3 +295,19 @@ static void put_container(struct json_buffer *b, const json_t *value)
     }
     json_put_literal(b, object ? "}" : "]");
 }
+
+void json_put_base64(struct json_buffer *b, struct text bytes)
+{
+    static const char letters[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    const unsigned char *at = (const unsigned char *)bytes.at;
+    for (size_t i = 0; i < bytes.bytes; i += 3) {
+        size_t left = bytes.bytes - i;
+        uint32_t three = (uint32_t)at[i] << 16 | (left > 1 ? (uint32_t)at[i + 1] << 8 : 0) |
+                         (left > 2 ? at[i + 2] : 0u);
+        char four[4] = {letters[three >> 18], letters[three >> 12 & 63],
+                        left > 1 ? letters[three >> 6 & 63] : '=',
+                        left > 2 ? letters[three & 63] : '='};
+        json_put_raw(b, text_span(four, sizeof four));
+    }
+}

@@ -13,7 +13,7 @@
 // once the step that computes it is settled; until then others wait for it. Engine thread only.
 #pragma once
 
-#include "scheduler/hash.h"
+#include "base/hash.h"
 
 #include <stdbool.h>
 #include <stdint.h>

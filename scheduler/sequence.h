@@ -23,7 +23,7 @@
 #pragma once
 
 #include "kernels/step.h"
-#include "scheduler/hash.h"
+#include "base/hash.h"
 #include "scheduler/request.h"
 
 struct engine;

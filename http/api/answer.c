@@ -5,10 +5,10 @@
 
 enum { HEAD_PENDING = 64 }; // a call's head counts as so many bytes
 
-void answer_open(struct answer_parts *a, struct arena *arena, const struct reply_args *args,
+void answer_open(struct answer_parts *a, const struct reply_args *args,
                  const struct answer_parts *continued)
 {
-    *a = (struct answer_parts){.arena = arena, .dialect = args->dialect};
+    a->dialect = args->dialect;
     a->reply = continued ? reply_copy(continued->reply) : reply_open(args);
     if (!continued)
         return;
@@ -63,7 +63,7 @@ static bool id_is_sound(const struct answer_parts *a, struct text id)
 static struct text id_of(struct answer_parts *a, const struct reply_event *event)
 {
     const struct dialect_syntax *syntax = dialect_syntax(a->dialect);
-    struct text id = id_make(a->arena, "call_");
+    struct text id = id_make(a->arena, a->id_prefix);
     if (!syntax || syntax->id != DIALECT_ID_ALNUM_9 || !id.at)
         return id;
     return id_is_sound(a, event->id) ? arena_copy(a->arena, event->id)
@@ -86,17 +86,47 @@ static void call_add(struct answer_parts *a, const struct reply_event *event)
         a->calls[a->call_count++] = call;
 }
 
+// Text and reasoning join what came before them; so do the parts of one call.
+static void run_add(struct answer_parts *a, struct answer_run run)
+{
+    if (run.kind != RUN_CALL && run.bytes == 0)
+        return;
+    struct answer_run *last = a->run_count > 0 ? &a->runs[a->run_count - 1] : NULL;
+    if (last && last->kind == run.kind && last->call == run.call) {
+        last->bytes += run.bytes;
+        return;
+    }
+    struct answer_run *runs =
+        arena_extend(a->arena, a->runs, a->run_count, &a->run_max, sizeof *runs);
+    if (!runs) {
+        a->lost = true;
+        return;
+    }
+    a->runs = runs;
+    a->runs[a->run_count++] = run;
+}
+
+void answer_text(struct answer_parts *a, size_t bytes)
+{
+    if (!a->lost)
+        run_add(a, (struct answer_run){RUN_TEXT, bytes, 0});
+}
+
 void answer_take(struct answer_parts *a, const struct reply_event *event)
 {
     if (a->lost)
         return;
     if (event->kind == REPLY_REASONING) {
         text_add(a, &a->reasoning, event->text);
+        run_add(a, (struct answer_run){RUN_REASONING, event->text.bytes, 0});
     } else if (event->kind == REPLY_CALL) {
         call_add(a, event);
+        run_add(a, (struct answer_run){RUN_CALL, 0, a->call_count});
     } else if (event->kind == REPLY_ARGUMENTS) {
         text_add(a, &a->calls[a->call_count - 1].arguments, event->text);
+        run_add(a, (struct answer_run){RUN_CALL, 0, a->call_count});
     } else if (event->kind == REPLY_CALL_END) {
+        a->calls[a->call_count - 1].complete = event->complete;
         a->complete += event->complete;
         a->closed++;
     }
@@ -113,6 +143,7 @@ size_t answer_pending(const struct answer_parts *a)
 void answer_sent(struct answer_parts *a)
 {
     a->reasoning.bytes = 0;
+    a->run_count = 0;
     for (uint32_t i = 0; i < a->call_count; i++) {
         a->calls[i].begun = true;
         a->calls[i].arguments.bytes = 0;

@@ -99,7 +99,7 @@ static void chat_read(struct generation *g)
     uint32_t tokens_max = fields_count(f, "max_tokens", 0);
     decoding_read(g, fields_count(f, "max_completion_tokens", tokens_max));
     logprobs_read(g);
-    prompt_variables_read(g, thinking_is_off(f));
+    prompt_variables_read(g, thinking_is_off(f) ? THINKING_OFF : THINKING_BY_TEMPLATE);
     tools_read(g);
     continuation_read(g);
 }

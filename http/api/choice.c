@@ -28,8 +28,10 @@ bool choice_open(struct choice *c, const struct choice_options *o)
     if (o->continues)
         detok_continue(&c->detok);
     c->logprobs = (struct logprobs){.arena = o->arena, .top_max = o->top_logprobs};
+    c->answer.arena = o->arena;
+    c->answer.id_prefix = o->call_ids;
     if (o->reads_reply)
-        answer_open(&c->answer, o->arena, &o->reply, o->continued);
+        answer_open(&c->answer, &o->reply, o->continued);
     c->made = c->answer.from;
     return stop_scan_init(&c->scan, &o->stops, o->arena, o->piece_max);
 }
@@ -38,6 +40,7 @@ static void text_append(struct choice *c, const struct choice_options *o, struct
 {
     c->text_lost = c->text_lost || !arena_text_add(o->arena, &c->text, t);
     c->given += t.bytes;
+    answer_text(&c->answer, t.bytes);
 }
 
 static uint64_t characters(struct text t)
@@ -80,7 +83,11 @@ static void event_take(struct choice *c, const struct choice_options *o, struct 
     }
     if (event.kind == REPLY_TEXT)
         text_found(c, o, event.from, event.text);
-    else if (event.kind != REPLY_REASONING || !o->hides_reasoning)
+    else if (event.kind == REPLY_REASONING && o->hides_reasoning)
+        return;
+    else if (event.kind == REPLY_REASONING || event.kind == REPLY_CALL)
+        text_append(c, o, stop_scan_finish(&c->scan)); // no stop string goes on after it
+    if (event.kind != REPLY_TEXT && !c->scan.found)
         answer_take(&c->answer, &event);
 }
 

@@ -30,6 +30,7 @@ struct choice_options {
     bool one_call;                  // the answer ends with its first call
     bool hides_reasoning;           // which counts all the same
     struct reply_args reply;        // of every choice
+    const char *call_ids;           // what ids of calls begin with
     struct answer_parts *continued; // the message that every choice goes on with, or NULL
     char *piece;                    // [piece_max] of one token
     uint32_t piece_max;

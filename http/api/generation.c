@@ -60,6 +60,7 @@ struct generation *generation_open(struct exchange *x)
     struct generation *g = call_begin(x, sizeof *g);
     conversation_begin(&g->conversation, g->call.slice);
     g->submit.choice_count = g->submit.sequence_count = 1;
+    g->options.call_ids = "call_";
     return g;
 }
 
@@ -78,6 +79,8 @@ void generation_tokenize(struct generation *g)
     if (!g->call.fields.failed && !g->count_only)
         length_settle(g);
     generation_prepared(g);
+    if (g->count_only)
+        generation_close(g);
 }
 
 static bool choices_open(struct generation *g)

@@ -9,6 +9,7 @@
 //   on_gone     generation_gone
 #pragma once
 
+#include "http/api/blocks.h"
 #include "http/api/call.h"
 #include "http/api/choice.h"
 #include "http/api/conversation.h"
@@ -73,8 +74,8 @@ struct generation {
     uint64_t second_ns; // of the last generation_clock
     uint64_t quiet_ns;  // the second in which something was last written
     struct http_failure failure;
-    struct text chunk; // OpenAI's shapes: what every chunk of the stream begins with
-    bool block_open;   // Messages: the text block has begun
+    struct text chunk;          // OpenAI's shapes: what every chunk of the stream begins with
+    struct block_writer blocks; // Messages
 };
 
 // on_prepare. An invalid body fails the fields; then nothing happens up to generation_submit.

@@ -1,15 +1,16 @@
-// POST /v1/messages and /v1/messages/count_tokens: fields and answers (docs/API.md). The turns are
-// read by messages_turns.c, what both shapes share is in generation.c.
+// POST /v1/messages and /v1/messages/count_tokens: fields and routes (docs/API.md). The turns are
+// read by messages_turns.c, tools by messages_tools.c, answers written by messages_write.c; what
+// all shapes share is in generation.c.
 #include "http/api/decoding.h"
 #include "http/api/endpoints.h"
+#include "http/api/messages_write.h"
 #include "http/api/not_served.h"
 #include "http/api/prompt.h"
 #include "http/api/structured.h"
+#include "http/api/tools.h"
 #include "http/api/turns.h"
 
-#include <ctype.h>
-
-enum { MESSAGES_STOPS_MAX = 64, MESSAGES_TOKENS_DEFAULT = 4096 };
+enum { MESSAGES_STOPS_MAX = 64, MESSAGES_TOKENS_DEFAULT = 4096, BUDGET_MIN = 1024 };
 
 static const struct field_rule metadata_rows[] = {FIELD_HARMLESS("user_id", "s")};
 static const struct field_rules metadata_members = FIELD_RULES(metadata_rows, NULL);
@@ -17,13 +18,14 @@ static const struct field_rules metadata_members = FIELD_RULES(metadata_rows, NU
 static const struct field_rule thinking_rows[] = {
     FIELD_TYPED("type", "s"),
     FIELD_TYPED("budget_tokens", "i"),
-    FIELD_HARMLESS("display", "s"),
+    FIELD_TYPED("display", "s"),
 };
 static const struct field_rules thinking_members = FIELD_RULES(thinking_rows, NULL);
 
 static const struct field_rule choice_rows[] = {
-    FIELD_NOT_SERVED("type", "s", "[\"none\",\"auto\"]"), FIELD_NOT_SERVED("name", "s", NULL),
-    FIELD_HARMLESS("disable_parallel_tool_use", "b"), // there are no calls
+    FIELD_TYPED("type", "s"),
+    FIELD_TYPED("name", "s"),
+    FIELD_TYPED("disable_parallel_tool_use", "b"),
 };
 static const struct field_rules choice_members = FIELD_RULES(choice_rows, NULL);
 
@@ -37,6 +39,8 @@ static const struct field_rule messages_rows[] = {
     FIELD_READ_BY("top_k"),
     FIELD_READ_BY("stop_sequences"),
     FIELD_READ_BY("stream"),
+    FIELD_TYPED("tools", "a"),
+    FIELD_OBJECT("tool_choice", choice_members),
     FIELD_OBJECT("thinking", thinking_members),
     FIELD_OBJECT("chat_template_kwargs", prompt_kwargs_members),
     FIELD_OBJECT("output_config", structured_config_members),
@@ -52,8 +56,6 @@ static const struct field_rule messages_rows[] = {
     FIELD_HARMLESS("speed", "s"),
     FIELD_HARMLESS("diagnostics", "o"),
 
-    FIELD_NOT_SERVED("tools", "a", "[[]]"),
-    FIELD_OBJECT("tool_choice", choice_members),
     FIELD_NOT_SERVED_BUT("stop", "sa", "[[],\"\"]", "use stop_sequences"),
     FIELD_NOT_SERVED_BUT("max_completion_tokens", "i", NULL, "use max_tokens"),
     FIELD_NOT_SERVED("logit_bias", "oa", "[{},[]]"),
@@ -82,25 +84,69 @@ static const struct field_rules messages_rules = FIELD_RULES(messages_rows, &gen
 
 // Reading
 
-// Thinking is not offered; forms that mean "none" pass, as does adaptive where the model's
-// template cannot think anyway.
+static bool model_thinks(const struct served_model *model)
+{
+    return chat_template_uses(model->chat, "enable_thinking") ||
+           (model->dialect.row && dialect_reasoning_syntax(&model->dialect).open);
+}
+
+// The budget is told to the template; nothing ends thinking that goes on.
+static void budget_read(struct generation *g, const json_t *thinking)
+{
+    struct fields *f = &g->call.fields;
+    const json_t *value = json_member(thinking, "budget_tokens");
+    int64_t budget = 0;
+    if (!value) {
+        fields_fail(f, HTTP_MISSING_FIELD, "thinking.budget_tokens", "is required");
+    } else if (!json_integer_exact(value, &budget) || budget < BUDGET_MIN) {
+        fields_fail(f, HTTP_INVALID_VALUE, "thinking.budget_tokens", "must be at least %d",
+                    BUDGET_MIN);
+    } else if (!g->count_only && budget >= g->submit.max_tokens) {
+        fields_fail(f, HTTP_INVALID_VALUE, "thinking.budget_tokens",
+                    "must be below max_tokens, which is %u", g->submit.max_tokens);
+    } else {
+        json_object_set_new(g->variables, "thinking_budget", json_integer(budget));
+    }
+}
+
+static bool thinking_asked(struct generation *g, const json_t *thinking)
+{
+    struct fields *f = &g->call.fields;
+    struct text type = json_text(json_member(thinking, "type"));
+    bool thinks = model_thinks(g->call.model);
+    fields_require_type(f, "thinking");
+    if (text_is(type, "enabled") && !thinks)
+        fields_fail(f, HTTP_UNSUPPORTED_PARAMETER, "thinking", "is not supported by this model");
+    else if (!text_is(type, "enabled") && !text_is(type, "adaptive") &&
+             !text_is(type, "disabled") && !text_is(type, "between_tools"))
+        fields_fail(f, HTTP_INVALID_VALUE, "thinking.type",
+                    "must be 'enabled', 'disabled', 'adaptive' or 'between_tools'");
+    return thinks && (text_is(type, "enabled") || text_is(type, "adaptive"));
+}
+
+static void display_read(struct generation *g, const json_t *thinking)
+{
+    struct text display = json_text(json_member(thinking, "display"));
+    g->blocks.thinking_omitted = text_is(display, "omitted");
+    if (display.at && !g->blocks.thinking_omitted && !text_is(display, "summarized"))
+        fields_fail(&g->call.fields, HTTP_INVALID_VALUE, "thinking.display",
+                    "must be 'summarized' or 'omitted'");
+}
+
+// Thinking is off unless it is asked for, also where the template's own default is on: so text
+// comes first. What a model thinks all the same is not shown.
 static void thinking_read(struct generation *g)
 {
     struct fields *f = &g->call.fields;
     const json_t *thinking = fields_get(f, "thinking");
-    struct text type = json_text(json_object_get(thinking, "type"));
-    prompt_variables_read(g, true); // also where the template's own default is on
-    if (!thinking)
-        return;
-    fields_require_type(f, "thinking");
-    if (text_is(type, "enabled") ||
-        (text_is(type, "adaptive") && chat_template_uses(g->call.model->chat, "enable_thinking"))) {
-        fields_fail(f, HTTP_UNSUPPORTED_PARAMETER, "thinking", "is not supported");
-    } else if (!text_is(type, "disabled") && !text_is(type, "between_tools") &&
-               !text_is(type, "adaptive")) {
-        fields_fail(f, HTTP_INVALID_VALUE, "thinking.type",
-                    "must be 'enabled', 'disabled', 'adaptive' or 'between_tools'");
-    }
+    bool asked = thinking && thinking_asked(g, thinking);
+    prompt_variables_read(g, asked ? THINKING_ON : THINKING_OFF);
+    asked = json_is_true(json_object_get(g->variables, "enable_thinking"));
+    if (text_is(json_text(json_member(thinking, "type")), "enabled"))
+        budget_read(g, thinking);
+    display_read(g, thinking);
+    g->blocks.thinking = asked;
+    g->options.hides_reasoning = !asked;
 }
 
 static void messages_read(struct generation *g)
@@ -116,150 +162,9 @@ static void messages_read(struct generation *g)
     g->generation_prompt = true;
     decoding_read_stops(g, "stop_sequences", false, MESSAGES_STOPS_MAX);
     thinking_read(g);
-    fields_require_type(f, "tool_choice");
+    messages_tools_read(g);
     structured_read_messages(g);
     messages_turns_read(&g->conversation, f);
-}
-
-// Writing
-
-static void usage_put(const struct generation *g, uint32_t output_tokens, struct json_buffer *out)
-{
-    json_put_format(out,
-                    "\"usage\":{\"input_tokens\":%u,\"cache_creation_input_tokens\":0,"
-                    "\"cache_read_input_tokens\":%u,\"output_tokens\":%u,",
-                    g->prompt_tokens - g->cached_tokens, g->cached_tokens, output_tokens);
-}
-
-static void usage_whole_put(const struct generation *g, uint32_t output_tokens,
-                            struct json_buffer *out)
-{
-    usage_put(g, output_tokens, out);
-    json_put_literal(out, "\"cache_creation\":null,\"output_tokens_details\":null,"
-                          "\"server_tool_use\":null,\"service_tier\":null,"
-                          "\"inference_geo\":null,\"speed\":null}");
-}
-
-static void head_put(const struct generation *g, struct json_buffer *out)
-{
-    json_put_literal(out, "{\"id\":");
-    json_put_string(out, g->id);
-    json_put_literal(out, ",\"type\":\"message\",\"role\":\"assistant\",\"model\":");
-    json_put_string(out, text_of(g->call.model->id));
-    json_put_literal(out, ",\"content\":[");
-}
-
-static void messages_begin(struct generation *g, struct json_buffer *out)
-{
-    json_put_literal(out, "event: message_start\ndata: {\"type\":\"message_start\",\"message\":");
-    head_put(g, out);
-    json_put_literal(out, "],\"stop_reason\":null,\"stop_sequence\":null,\"stop_details\":null,"
-                          "\"container\":null,\"diagnostics\":null,");
-    usage_whole_put(g, 0, out); // none has been given out yet
-    json_put_literal(out, "}}\n\nevent: ping\ndata: {\"type\":\"ping\"}\n\n");
-}
-
-static void block_open(struct generation *g, struct json_buffer *out)
-{
-    if (!g->block_open) {
-        g->block_open = true;
-        json_put_literal(out, "event: content_block_start\n"
-                              "data: {\"type\":\"content_block_start\",\"index\":0,"
-                              "\"content_block\":{\"type\":\"text\",\"text\":\"\","
-                              "\"citations\":null}}\n\n");
-    }
-}
-
-// Versions are dates; the reason for a full window came with 2026-10-21.
-static bool version_knows_window(struct text version)
-{
-    static const char first[] = "2026-10-21";
-    if (version.bytes != sizeof first - 1)
-        return false;
-    for (size_t i = 0; i < version.bytes; i++)
-        if (first[i] == '-' ? version.at[i] != '-' : !isdigit((unsigned char)version.at[i]))
-            return false;
-    return memcmp(version.at, first, sizeof first - 1) >= 0;
-}
-
-static void stop_put(const struct generation *g, struct json_buffer *out)
-{
-    static const char *const reasons[] = {
-        [END_TURN] = "end_turn",
-        [END_STOP_STRING] = "stop_sequence",
-        [END_LENGTH] = "max_tokens",
-        [END_WINDOW] = "model_context_window_exceeded",
-    };
-    const struct choice *c = g->choices;
-    enum generation_end end = c->end;
-    if (end == END_WINDOW && !version_knows_window(g->call.info->anthropic_version))
-        end = END_LENGTH;
-    json_put_format(out, "\"stop_reason\":\"%s\",\"stop_sequence\":", reasons[end]);
-    if (end == END_STOP_STRING)
-        json_put_string(out, g->options.stops.strings[c->scan.which]);
-    else
-        json_put_literal(out, "null");
-    json_put_literal(out, ",\"stop_details\":null,\"container\":null");
-}
-
-static void messages_end(struct generation *g, struct json_buffer *out)
-{
-    block_open(g, out); // an empty answer is one empty text block
-    json_put_literal(out, "event: content_block_stop\n"
-                          "data: {\"type\":\"content_block_stop\",\"index\":0}\n\n"
-                          "event: message_delta\n"
-                          "data: {\"type\":\"message_delta\",\"delta\":{");
-    stop_put(g, out);
-    json_put_literal(out, "},");
-    usage_put(g, generation_output(g), out);
-    json_put_literal(out, "\"output_tokens_details\":null,\"server_tool_use\":null}}\n\n"
-                          "event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n");
-}
-
-static void messages_whole(const struct generation *g, struct json_buffer *out)
-{
-    head_put(g, out);
-    json_put_literal(out, "{\"type\":\"text\",\"text\":");
-    json_put_string(out, text_span(g->choices->text.at, g->choices->text.bytes));
-    json_put_literal(out, ",\"citations\":null}],");
-    stop_put(g, out);
-    json_put_literal(out, ",\"diagnostics\":null,");
-    usage_whole_put(g, generation_output(g), out);
-    json_put_literal(out, "}");
-}
-
-static void messages_put(struct generation *g, enum generation_tell step, struct json_buffer *out)
-{
-    switch (step) {
-    case TELL_WAIT:
-    case TELL_CHOICE: // TELL_END says it: there is one choice
-        break;
-    case TELL_BEGIN:
-        messages_begin(g, out);
-        break;
-    case TELL_TEXT:
-        block_open(g, out);
-        json_put_literal(out, "event: content_block_delta\n"
-                              "data: {\"type\":\"content_block_delta\",\"index\":0,"
-                              "\"delta\":{\"type\":\"text_delta\",\"text\":");
-        json_put_string(out, text_span(g->choices->text.at, g->choices->text.bytes));
-        json_put_literal(out, "}}\n\n");
-        break;
-    case TELL_IDLE:
-        json_put_literal(out, "event: ping\ndata: {\"type\":\"ping\"}\n\n");
-        break;
-    case TELL_END:
-        messages_end(g, out);
-        break;
-    case TELL_WHOLE:
-        messages_whole(g, out);
-        break;
-    case TELL_FAILURE:
-        json_put_literal(out, "event: error\ndata: ");
-        http_error_body(out, &g->failure, SHAPE_MESSAGES, g->call.info->request_id);
-        json_put_literal(out, "\n\n");
-        break;
-    }
 }
 
 // The life of a request, in the order of the calls
@@ -267,6 +172,7 @@ static void messages_put(struct generation *g, enum generation_tell step, struct
 static void messages_prepare(struct exchange *x)
 {
     struct generation *g = generation_open(x);
+    g->options.call_ids = "toolu_";
     messages_read(g);
     generation_tokenize(g);
 }

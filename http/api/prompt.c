@@ -45,14 +45,14 @@ static void effort_read(struct generation *g, struct text effort, const char *pa
                 less ? "'none', 'minimal', " : "");
 }
 
-void prompt_variables_read(struct generation *g, bool thinking_off)
+void prompt_variables_read(struct generation *g, enum prompt_thinking thinking)
 {
     const json_t *kwargs = fields_get(&g->call.fields, "chat_template_kwargs");
     const char *name;
     json_t *value;
     g->variables = json_object();
-    if (thinking_off)
-        json_object_set_new(g->variables, "enable_thinking", json_false());
+    if (thinking != THINKING_BY_TEMPLATE)
+        json_object_set_new(g->variables, "enable_thinking", json_boolean(thinking == THINKING_ON));
     struct fields *f = &g->call.fields;
     const json_t *config = fields_get(f, "output_config");
     if (f->shape == SHAPE_OPENAI)
@@ -140,7 +140,9 @@ static void continued_read(struct generation *g)
         return;
     }
     text.bytes -= sizeof mark - 1;
-    answer_open(parts, arena, &g->options.reply, NULL);
+    parts->arena = arena;
+    parts->id_prefix = g->options.call_ids;
+    answer_open(parts, &g->options.reply, NULL);
     g->options.continued = parts;
     for (size_t at = 0; at < text.bytes && slice_spend(g->call.slice, PIECE); at += PIECE) {
         size_t left = text.bytes - at;

@@ -7,9 +7,12 @@
 // chat_template_kwargs: any variables but those that are made here.
 extern const struct field_rules prompt_kwargs_members;
 
-// Sets the template's variables from chat_template_kwargs and reasoning_effort, which the first
-// overrides. thinking_off: another field, or the endpoint, says so.
-void prompt_variables_read(struct generation *g, bool thinking_off);
+// What another field, or the endpoint, says of thinking.
+enum prompt_thinking { THINKING_BY_TEMPLATE, THINKING_OFF, THINKING_ON };
+
+// Sets the template's variables from chat_template_kwargs and the effort (reasoning_effort, of
+// Messages output_config.effort), which the first overrides.
+void prompt_variables_read(struct generation *g, enum prompt_thinking thinking);
 
 // Sets tokens, prompt_tokens and detok_continues, or fails the fields.
 void prompt_make(struct generation *g);

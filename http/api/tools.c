@@ -19,34 +19,39 @@ static const struct field_rule tool_rows[] = {
 };
 static const struct field_rules tool_rules = FIELD_RULES(tool_rows, NULL);
 
-static bool name_is_sound(struct text name)
+static bool name_is_sound(struct text name, size_t bytes_max)
 {
     for (size_t i = 0; i < name.bytes; i++) {
         char c = name.at[i], lower = (char)(c | 0x20);
         if (!(c >= '0' && c <= '9') && !(lower >= 'a' && lower <= 'z') && c != '_' && c != '-')
             return false;
     }
-    return name.bytes > 0 && name.bytes <= TOOL_NAME_MAX;
+    return name.bytes > 0 && name.bytes <= bytes_max;
+}
+
+void tools_name_read(struct fields *f, const json_t *name, const char *path, size_t bytes_max,
+                     json_t *names)
+{
+    if (!name)
+        fields_fail(f, HTTP_MISSING_FIELD, path, "is required");
+    else if (!json_is_string(name))
+        fields_fail(f, HTTP_INVALID_TYPE, path, "must be a string");
+    else if (!name_is_sound(json_text(name), bytes_max))
+        fields_fail(f, HTTP_INVALID_VALUE, path, "must be 1 to %zu letters, digits, '_' and '-'",
+                    bytes_max);
+    else if (json_object_get(names, json_string_value(name)))
+        fields_fail(f, HTTP_INVALID_VALUE, path, "must be another than that of '%s'",
+                    json_string_value(name));
+    else
+        json_object_set_new(names, json_string_value(name), json_true());
 }
 
 static void function_read(struct fields *f, const json_t *function, const char *path, json_t *names)
 {
     struct field_path kept = fields_path_keep(path);
-    const json_t *name = json_member(function, "name");
-    const char *name_path = fields_path(f, "%s.name", kept.at);
     fields_check_object(f, &function_rules, function, kept.at);
-    if (!name)
-        fields_fail(f, HTTP_MISSING_FIELD, name_path, "is required");
-    else if (!json_is_string(name))
-        fields_fail(f, HTTP_INVALID_TYPE, name_path, "must be a string");
-    else if (!name_is_sound(json_text(name)))
-        fields_fail(f, HTTP_INVALID_VALUE, name_path,
-                    "must be 1 to %d letters, digits, '_' and '-'", TOOL_NAME_MAX);
-    else if (json_object_get(names, json_string_value(name)))
-        fields_fail(f, HTTP_INVALID_VALUE, name_path, "must be another than that of '%s'",
-                    json_string_value(name));
-    else
-        json_object_set_new(names, json_string_value(name), json_true());
+    tools_name_read(f, json_member(function, "name"), fields_path(f, "%s.name", kept.at),
+                    TOOL_NAME_MAX, names);
 }
 
 static void tool_read(struct fields *f, const json_t *tool, size_t i, json_t *names)
@@ -98,10 +103,27 @@ static bool choice_read(struct fields *f, bool tools)
     return false;
 }
 
+void tools_use(struct generation *g, json_t *tools)
+{
+    const struct dialect *dialect = &g->call.model->dialect;
+    if (tools && dialect->row && !dialect_has_calls(dialect))
+        fields_fail(&g->call.fields, HTTP_UNSUPPORTED_VALUE, "tools",
+                    "must be empty: the chat template of this model takes no tools");
+    g->tools = tools;
+    if (g->call.fields.failed || !dialect->row)
+        return;
+    bool reasons = dialect_reasoning_syntax(dialect).open != NULL;
+    g->options.reads_reply = tools || reasons || dialect_marks_text(dialect);
+    g->options.reply = (struct reply_args){.dialect = dialect,
+                                           .calls = tools != NULL,
+                                           .reasoning = reasons,
+                                           .keep_special = g->options.special_shown,
+                                           .tools = tools};
+}
+
 void tools_read(struct generation *g)
 {
     struct fields *f = &g->call.fields;
-    const struct dialect *dialect = &g->call.model->dialect;
     const json_t *tools = fields_get(f, "tools");
     size_t n = json_array_size(tools);
     json_t *names = json_object();
@@ -113,19 +135,5 @@ void tools_read(struct generation *g)
     json_decref(names);
     bool called = choice_read(f, n > 0) && n > 0;
     g->options.one_call = !fields_bool(f, "parallel_tool_calls", true);
-    if (f->failed || !dialect->row)
-        return;
-    if (called && !dialect_has_calls(dialect)) {
-        fields_fail(f, HTTP_UNSUPPORTED_VALUE, "tools",
-                    "must be empty: the chat template of this model takes no tools");
-        return;
-    }
-    bool reasons = dialect_reasoning_syntax(dialect).open != NULL;
-    g->tools = called ? json_incref((json_t *)tools) : NULL; // which is only read
-    g->options.reads_reply = called || reasons || dialect_marks_text(dialect);
-    g->options.reply = (struct reply_args){.dialect = dialect,
-                                           .calls = called,
-                                           .reasoning = reasons,
-                                           .keep_special = g->options.special_shown,
-                                           .tools = g->tools};
+    tools_use(g, called && !f->failed ? json_incref((json_t *)tools) : NULL); // which is only read
 }

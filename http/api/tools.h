@@ -1,4 +1,5 @@
-// The fields `tools`, `tool_choice` and `parallel_tool_calls` of chat completions. In on_prepare.
+// The fields `tools`, `tool_choice` and `parallel_tool_calls` of chat completions, and what they
+// have in common with those of Messages (messages_tools.c). In on_prepare.
 #pragma once
 
 #include "http/api/generation.h"
@@ -7,3 +8,11 @@ enum { TOOLS_MAX = 128, TOOL_NAME_MAX = 64 };
 
 // Sets g->tools and what the answer is read by. Rows of the table of chat.c check only the types.
 void tools_read(struct generation *g);
+void messages_tools_read(struct generation *g); // of a Messages request
+
+// A tool's name: at most bytes_max letters, digits, '_' and '-'; `names` has those before it.
+void tools_name_read(struct fields *f, const json_t *name, const char *path, size_t bytes_max,
+                     json_t *names);
+// Gives the request its tools (taken; NULL: none that may be called), as templates and the reader
+// of replies take them, and says what its answers are read by.
+void tools_use(struct generation *g, json_t *tools);

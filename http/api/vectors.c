@@ -20,21 +20,10 @@ static void value_bytes(unsigned char out[4], float value)
 
 static void base64_put(struct json_buffer *out, const float *values, uint32_t count)
 {
-    static const char letters[] =
-        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    unsigned char bytes[4 * BASE64_FLOATS_A_PIECE + 2] = {0};
-    char text[(4 * BASE64_FLOATS_A_PIECE + 2) / 3 * 4];
-    size_t n = 4 * (size_t)count, written = 0;
+    unsigned char bytes[4 * BASE64_FLOATS_A_PIECE];
     for (uint32_t i = 0; i < count; i++)
         value_bytes(bytes + 4 * i, values[i]);
-    for (size_t i = 0; i < n; i += 3) {
-        uint32_t three = (uint32_t)bytes[i] << 16 | (uint32_t)bytes[i + 1] << 8 | bytes[i + 2];
-        text[written++] = letters[three >> 18];
-        text[written++] = letters[three >> 12 & 63];
-        text[written++] = i + 1 < n ? letters[three >> 6 & 63] : '=';
-        text[written++] = i + 2 < n ? letters[three & 63] : '=';
-    }
-    json_put_raw(out, text_span(text, written));
+    json_put_base64(out, text_span((const char *)bytes, 4 * (size_t)count));
 }
 
 static void floats_put(struct json_buffer *out, const float *values, uint32_t count, bool first)

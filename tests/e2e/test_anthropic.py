@@ -94,6 +94,6 @@ def test_errors():
     raises(anthropic.AuthenticationError, lambda: client(key="x").messages.create(**ARGS))
     error = raises(anthropic.BadRequestError, lambda: create(messages=user("word " * 4000)))
     assert error.body["error"]["message"].startswith("prompt is too long: ")
-    error = raises(anthropic.BadRequestError,
-                   lambda: create(tools=[{"name": "f", "input_schema": {"type": "object"}}]))
-    assert "tools" in error.body["error"]["message"]
+    error = raises(anthropic.BadRequestError, lambda: create(
+        tools=[{"type": "bash_20250124", "name": "bash"}]))
+    assert "tools.0.type" in error.body["error"]["message"]

@@ -174,10 +174,11 @@ int fake_teardown(void **unused)
 // Returns the end of an id (prefix and 24 letters) or of a time that begins at p.
 static const char *changing(const char *p, const char **instead)
 {
-    static const char *const prefixes[] = {"\"chatcmpl-", "\"msg_", "\"cmpl-", "\"call_"};
+    static const char *const prefixes[] = {"\"chatcmpl-", "\"msg_", "\"cmpl-", "\"call_",
+                                           "\"toolu_"};
     static const char created[] = "\"created\":";
 
-    for (int i = 0; i < 4; i++) {
+    for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++) {
         size_t bytes = strlen(prefixes[i]);
         if (strncmp(p, prefixes[i], bytes) == 0) {
             *instead = "\"ID\"";

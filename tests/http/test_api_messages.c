@@ -326,7 +326,25 @@ static void test_thinking(void **state)
                   "thinking: is not supported");
     expect_prompt("[" USER "]", ",\"thinking\":{\"type\":\"x\"}", NULL, "thinking.type");
     fake_chat.thinks = true;
-    expect_prompt("[" USER "]", ",\"thinking\":{\"type\":\"adaptive\"}", NULL, "thinking");
+    expect_prompt("[" USER "]", ",\"thinking\":{\"type\":\"adaptive\"}",
+                  "[user]u[think][assistant]", NULL);
+    expect_prompt("[" USER "]", ",\"thinking\":{\"type\":\"between_tools\"}", "[user]u" END_PROMPT,
+                  NULL);
+    expect_prompt("[" USER "]", ",\"thinking\":{\"type\":\"enabled\",\"budget_tokens\":1024}",
+                  "[user]u[think][assistant]", NULL);
+    expect_prompt("[" USER "]", ",\"thinking\":{\"type\":\"enabled\"}", NULL,
+                  "thinking.budget_tokens: is required");
+    expect_prompt("[" USER "]", ",\"thinking\":{\"type\":\"enabled\",\"budget_tokens\":1023}", NULL,
+                  "thinking.budget_tokens: must be at least 1024");
+    expect_prompt("[" USER "]",
+                  ",\"max_tokens\":2000,\"thinking\":{\"type\":\"enabled\",\"budget_tokens\":2000}",
+                  NULL, "thinking.budget_tokens: must be below max_tokens, which is 2000");
+    expect_prompt("[" USER "]", ",\"thinking\":{\"type\":\"adaptive\",\"display\":\"x\"}", NULL,
+                  "thinking.display: must be");
+    expect_prompt("[" USER "]", ",\"output_config\":{\"effort\":\"low\"}",
+                  "[user]u[no-think][effort low][assistant]", NULL);
+    expect_prompt("[" USER "]", ",\"chat_template_kwargs\":{\"enable_thinking\":true}",
+                  "[user]u[think][assistant]", NULL);
 }
 
 static void test_count(void **state)

@@ -15,7 +15,7 @@
 #include <cmocka.h>
 
 #include "base/arena.h"
-#include "scheduler/hash.h"
+#include "base/hash.h"
 #include "scheduler/ring.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
 // SipHash-2-4 with 128 bits of output, from the published description (Aumasson, Bernstein).
-#include "scheduler/hash.h"
+#include "base/hash.h"
 
 #include <string.h>
 

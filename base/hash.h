@@ -1,5 +1,5 @@
-// SipHash with 128 bits of output: the keyed hash of the prefix cache. Keyed by a secret, so that
-// nobody can make two prompts collide. Pure.
+// SipHash with 128 bits of output: the keyed hash of the prefix cache and of signatures. Keyed by a
+// secret, so that nobody can make two texts collide. Pure.
 #pragma once
 
 #include <stddef.h>

@@ -1,0 +1,90 @@
+// See json_begun.h.
+#include "http/api/json_begun.h"
+
+#include "runtime/text/dialect/scan.h"
+
+bool json_begun(struct text text)
+{
+    struct json_scan scan;
+    json_scan_begin(&scan);
+    for (size_t i = 0; i < text.bytes; i++)
+        if (json_scan_byte(&scan, text.at[i]) == JSON_SCAN_BAD)
+            return false;
+    return true;
+}
+
+struct begun {
+    char closers[JSON_SCAN_DEPTH_MAX]; // of the open containers
+    uint32_t depth;
+    bool in_string, escaped;
+    bool value; // the next, or the open, string is one and not a key
+};
+
+// The end of the string is read. True: it was a value.
+static bool string_byte(struct begun *w, char c)
+{
+    w->in_string = w->escaped || c != '"';
+    w->escaped = !w->escaped && c == '\\';
+    return !w->in_string && w->value;
+}
+
+// True: with this byte, all there is is whole.
+static bool begun_byte(struct begun *w, char c)
+{
+    if (w->in_string)
+        return string_byte(w, c);
+    bool list = w->depth > 0 && w->closers[w->depth - 1] == ']';
+    switch (c) {
+    case '{':
+    case '[':
+        w->closers[w->depth++] = c == '{' ? '}' : ']';
+        w->value = c == '[';
+        return true;
+    case '}':
+    case ']':
+        w->depth--;
+        return true;
+    case ',':
+        w->value = list;
+        return false;
+    case ':':
+        w->value = true;
+        return false;
+    case '"':
+        w->in_string = true;
+        return false;
+    default:
+        return false;
+    }
+}
+
+static bool word_ends(struct text before)
+{
+    static const char *const words[] = {"true", "false", "null"};
+    for (size_t i = 0; i < 3; i++) {
+        size_t bytes = strlen(words[i]);
+        if (before.bytes >= bytes && memcmp(before.at + before.bytes - bytes, words[i], bytes) == 0)
+            return true;
+    }
+    return false;
+}
+
+void json_begun_put(struct json_buffer *out, struct text text)
+{
+    struct begun w = {0};
+    size_t whole = 0;
+    for (size_t i = 0; i < text.bytes; i++) {
+        bool inside = w.in_string;
+        if (begun_byte(&w, text.at[i]) || (!inside && word_ends(text_span(text.at, i + 1))))
+            whole = i + 1;
+        else if (!inside && text.at[i] == ',')
+            whole = i; // after a number
+    }
+    if (whole == 0)
+        json_put_literal(out, "{");
+    json_put_raw(out, text_span(text.at, whole));
+    if (whole == 0)
+        json_put_literal(out, "}");
+    while (whole > 0 && w.depth > 0)
+        json_put_raw(out, text_span(&w.closers[--w.depth], 1));
+}

@@ -1,0 +1,115 @@
+// `tools` and `tool_choice` of Messages: see tools.h. Templates take tools in the form of chat
+// completions, so they are made into that.
+#include "http/api/tools.h"
+
+#include <string.h>
+
+enum { MESSAGES_NAME_MAX = 128 };
+
+static const struct field_rule tool_rows[] = {
+    FIELD_READ_BY("name"),
+    FIELD_READ_BY("type"),
+    FIELD_TYPED("description", "s"),
+    FIELD_TYPED("input_schema", "o"),
+    FIELD_NOT_SERVED("strict", "b", "[false]"),
+    FIELD_HARMLESS("cache_control", "o"),
+    FIELD_HARMLESS("eager_input_streaming", "b"),
+    FIELD_HARMLESS("input_examples", "a"),
+    FIELD_HARMLESS("allowed_callers", "a"),
+    FIELD_NOT_SERVED("defer_loading", "b", "[false]"),
+};
+static const struct field_rules tool_rules = FIELD_RULES(tool_rows, NULL);
+
+// Tools of the server's own have types of their own.
+static void type_check(struct fields *f, const json_t *type, const char *path)
+{
+    struct text shown = text_head(json_text(type), 64);
+    if (type && !json_is_string(type))
+        fields_fail(f, HTTP_INVALID_TYPE, path, "must be a string");
+    else if (type && !text_is(json_text(type), "custom"))
+        fields_fail(f, HTTP_UNSUPPORTED_VALUE, path,
+                    "must be 'custom': tools of the type '%.*s' are not supported",
+                    (int)shown.bytes, shown.at);
+}
+
+// The schema with a type, in a new reference.
+static json_t *schema_of(struct fields *f, const json_t *schema, const char *path)
+{
+    const json_t *type = json_member(schema, "type");
+    if (!schema)
+        fields_fail(f, HTTP_MISSING_FIELD, path, "is required");
+    else if (type && !text_is(json_text(type), "object"))
+        fields_fail(f, json_is_string(type) ? HTTP_INVALID_VALUE : HTTP_INVALID_TYPE,
+                    fields_path(f, "%s.type", path), "must be 'object'");
+    if (!schema || type)
+        return json_incref((json_t *)schema);
+    json_t *typed = json_copy((json_t *)schema); // which is only read
+    json_object_set_new(typed, "type", json_string("object"));
+    return typed;
+}
+
+static void tool_read(struct fields *f, const json_t *tool, size_t i, json_t *names, json_t *out)
+{
+    struct field_path path = fields_path_keep(fields_path(f, "tools[%zu]", i));
+    if (!json_is_object(tool)) {
+        fields_fail(f, HTTP_INVALID_TYPE, path.at, "must be an object");
+        return;
+    }
+    type_check(f, json_member(tool, "type"), fields_path(f, "%s.type", path.at));
+    fields_check_object(f, &tool_rules, tool, path.at);
+    tools_name_read(f, json_member(tool, "name"), fields_path(f, "%s.name", path.at),
+                    MESSAGES_NAME_MAX, names);
+    json_t *schema =
+        schema_of(f, json_member(tool, "input_schema"), fields_path(f, "%s.input_schema", path.at));
+    json_t *function = json_object(), *entry = json_object();
+    json_t *description = json_object_get(tool, "description");
+    json_object_set(function, "name", json_object_get(tool, "name"));
+    if (json_is_string(description))
+        json_object_set(function, "description", description);
+    json_object_set_new(function, "parameters", schema);
+    json_object_set_new(entry, "type", json_string("function"));
+    json_object_set_new(entry, "function", function);
+    json_array_append_new(out, entry);
+}
+
+// Whether the model may call.
+static bool choice_read(struct fields *f, const json_t *names)
+{
+    const json_t *choice = fields_get(f, "tool_choice"), *name = json_member(choice, "name");
+    struct text type = json_text(json_member(choice, "type"));
+    bool one = text_is(type, "tool"), forced = one || text_is(type, "any");
+    fields_require_type(f, "tool_choice");
+    if (!choice || text_is(type, "auto"))
+        return true;
+    if (!forced && !text_is(type, "none"))
+        fields_fail(f, HTTP_INVALID_VALUE, "tool_choice.type",
+                    "must be 'auto', 'any', 'tool' or 'none'");
+    if (forced && json_object_size(names) == 0)
+        fields_fail(f, HTTP_INVALID_VALUE, "tool_choice", "needs tools");
+    if (one && !name)
+        fields_fail(f, HTTP_MISSING_FIELD, "tool_choice.name", "is required");
+    if (one && json_text(name).at && !json_object_get(names, json_string_value(name)))
+        fields_fail(f, HTTP_INVALID_VALUE, "tool_choice.name", "must be the name of a tool");
+    if (forced) // until calls can be forced
+        fields_fail(f, HTTP_UNSUPPORTED_VALUE, "tool_choice.type",
+                    "must be 'auto' or 'none': calls cannot be forced yet");
+    return forced;
+}
+
+void messages_tools_read(struct generation *g)
+{
+    struct fields *f = &g->call.fields;
+    const json_t *tools = fields_get(f, "tools"), *choice = fields_get(f, "tool_choice");
+    size_t n = json_array_size(tools);
+    json_t *names = json_object(), *converted = json_array();
+    if (n > TOOLS_MAX)
+        fields_fail(f, HTTP_INVALID_VALUE, "tools", "must hold at most %d tools, got %zu",
+                    TOOLS_MAX, n);
+    for (size_t i = 0; i < n && !f->failed; i++)
+        tool_read(f, json_array_get(tools, i), i, names, converted);
+    bool called = choice_read(f, names) && n > 0 && !f->failed;
+    g->options.one_call = json_is_true(json_member(choice, "disable_parallel_tool_use"));
+    tools_use(g, called ? json_incref(converted) : NULL);
+    json_decref(converted);
+    json_decref(names);
+}

@@ -1,0 +1,344 @@
+// The writer of Messages: see messages_write.h. Content blocks come in the order in which the model
+// wrote them; a stream opens a block with its first delta and closes it before the next.
+#include "http/api/messages_write.h"
+
+#include "http/api/json_begun.h"
+
+#include <ctype.h>
+#include <string.h>
+
+// Usage and the end
+
+static void usage_put(const struct generation *g, uint32_t output_tokens, struct json_buffer *out)
+{
+    json_put_format(out,
+                    "\"usage\":{\"input_tokens\":%u,\"cache_creation_input_tokens\":0,"
+                    "\"cache_read_input_tokens\":%u,\"output_tokens\":%u,",
+                    g->prompt_tokens - g->cached_tokens, g->cached_tokens, output_tokens);
+}
+
+static void details_put(const struct generation *g, bool over, struct json_buffer *out)
+{
+    json_put_literal(out, "\"output_tokens_details\":");
+    if (g->blocks.thinking && over)
+        json_put_format(out, "{\"thinking_tokens\":%u}", generation_reasoning(g));
+    else
+        json_put_literal(out, "null");
+}
+
+static void usage_whole_put(const struct generation *g, bool over, struct json_buffer *out)
+{
+    usage_put(g, over ? generation_output(g) : 0, out); // at first none has been given out yet
+    json_put_literal(out, "\"cache_creation\":null,");
+    details_put(g, over, out);
+    json_put_literal(out, ",\"server_tool_use\":null,\"service_tier\":null,"
+                          "\"inference_geo\":null,\"speed\":null}");
+}
+
+// Versions are dates; the reason for a full window came with 2026-10-21.
+static bool version_knows_window(struct text version)
+{
+    static const char first[] = "2026-10-21";
+    if (version.bytes != sizeof first - 1)
+        return false;
+    for (size_t i = 0; i < version.bytes; i++)
+        if (first[i] == '-' ? version.at[i] != '-' : !isdigit((unsigned char)version.at[i]))
+            return false;
+    return memcmp(version.at, first, sizeof first - 1) >= 0;
+}
+
+static bool limited(const struct choice *c)
+{
+    return c->end == END_LENGTH || c->end == END_WINDOW;
+}
+
+static const char *stop_reason(const struct generation *g)
+{
+    const struct choice *c = g->choices;
+    if (c->end == END_WINDOW && version_knows_window(g->call.info->anthropic_version))
+        return "model_context_window_exceeded";
+    if (limited(c))
+        return "max_tokens";
+    if (c->answer.complete > 0)
+        return "tool_use"; // also where a stop sequence followed
+    return c->end == END_STOP_STRING ? "stop_sequence" : "end_turn";
+}
+
+static void stop_put(const struct generation *g, struct json_buffer *out)
+{
+    const char *reason = stop_reason(g);
+    json_put_format(out, "\"stop_reason\":\"%s\",\"stop_sequence\":", reason);
+    if (strcmp(reason, "stop_sequence") == 0)
+        json_put_string(out, g->options.stops.strings[g->choices->scan.which]);
+    else
+        json_put_literal(out, "null");
+    json_put_literal(out, ",\"stop_details\":null,\"container\":null");
+}
+
+static void head_put(const struct generation *g, struct json_buffer *out)
+{
+    json_put_literal(out, "{\"id\":");
+    json_put_string(out, g->id);
+    json_put_literal(out, ",\"type\":\"message\",\"role\":\"assistant\",\"model\":");
+    json_put_string(out, text_of(g->call.model->id));
+    json_put_literal(out, ",\"content\":[");
+}
+
+// What the runs of an answer are bytes of
+
+struct cursor {
+    const struct choice *choice;
+    size_t text, reasoning; // bytes taken
+};
+
+static struct text run_text(struct cursor *at, const struct answer_run *run)
+{
+    bool text = run->kind == RUN_TEXT;
+    const struct arena_text *all = text ? &at->choice->text : &at->choice->answer.reasoning;
+    size_t *taken = text ? &at->text : &at->reasoning;
+    *taken += run->bytes;
+    return text_span(all->at + *taken - run->bytes, run->bytes);
+}
+
+static void tool_head_put(const struct answer_call *call, struct json_buffer *out)
+{
+    json_put_literal(out, "{\"type\":\"tool_use\",\"id\":");
+    json_put_string(out, call->id);
+    json_put_literal(out, ",\"name\":");
+    json_put_string(out, call->name);
+    json_put_literal(out, ",\"input\":");
+}
+
+static const char tool_tail[] = ",\"caller\":{\"type\":\"direct\"}}";
+
+// Streams
+
+static void event_begin(const struct generation *g, const char *name, struct json_buffer *out)
+{
+    json_put_format(out, "event: %s\ndata: {\"type\":\"%s\",\"index\":%u", name, name,
+                    g->blocks.count - 1);
+}
+
+static void delta_put(const struct generation *g, const char *type, const char *key,
+                      struct text value, struct json_buffer *out)
+{
+    event_begin(g, "content_block_delta", out);
+    json_put_format(out, ",\"delta\":{\"type\":\"%s\",\"%s\":", type, key);
+    json_put_string(out, value);
+    json_put_literal(out, "}}\n\n");
+}
+
+static void block_close(struct generation *g, struct json_buffer *out)
+{
+    if (g->blocks.open == BLOCK_THINKING) {
+        event_begin(g, "content_block_delta", out);
+        json_put_literal(out, ",\"delta\":{\"type\":\"signature_delta\",\"signature\":\"");
+        signature_put(&g->blocks.signature, out);
+        json_put_literal(out, "\"}}\n\n");
+    }
+    if (g->blocks.open != BLOCK_NONE) {
+        event_begin(g, "content_block_stop", out);
+        json_put_literal(out, "}\n\n");
+    }
+    g->blocks.open = BLOCK_NONE;
+}
+
+static void block_begin(struct generation *g, struct json_buffer *out)
+{
+    block_close(g, out);
+    g->blocks.count++;
+    event_begin(g, "content_block_start", out);
+    json_put_literal(out, ",\"content_block\":");
+}
+
+static void text_put(struct generation *g, struct text text, struct json_buffer *out)
+{
+    if (g->blocks.open != BLOCK_TEXT) {
+        block_begin(g, out);
+        json_put_literal(out, "{\"type\":\"text\",\"text\":\"\",\"citations\":null}}\n\n");
+        g->blocks.open = BLOCK_TEXT;
+    }
+    if (text.bytes > 0)
+        delta_put(g, "text_delta", "text", text, out);
+}
+
+static void thinking_put(struct generation *g, struct text text, struct json_buffer *out)
+{
+    if (g->blocks.open != BLOCK_THINKING) {
+        block_begin(g, out);
+        json_put_literal(out, "{\"type\":\"thinking\",\"thinking\":\"\",\"signature\":\"\"}}\n\n");
+        g->blocks.open = BLOCK_THINKING;
+        g->blocks.signature = (struct signature){0};
+    }
+    signature_add(&g->blocks.signature, text);
+    if (!g->blocks.thinking_omitted)
+        delta_put(g, "thinking_delta", "thinking", text, out);
+}
+
+// How much of the arguments may be JSON; clients refuse a stream with anything else.
+static size_t scan_arguments(struct block_writer *w, struct text text)
+{
+    size_t at = 0;
+    while (!w->broken && at < text.bytes) {
+        w->broken = json_scan_byte(&w->scan, text.at[at]) == JSON_SCAN_BAD;
+        at += !w->broken;
+    }
+    return at;
+}
+
+static void call_put(struct generation *g, uint32_t number, struct json_buffer *out)
+{
+    struct block_writer *w = &g->blocks;
+    const struct answer_call *call = &g->choices->answer.calls[number - 1];
+    struct text text = text_span(call->arguments.at, call->arguments.bytes);
+    if (w->call != number) {
+        w->call = number;
+        w->broken = false;
+        json_scan_begin(&w->scan);
+        block_begin(g, out);
+        tool_head_put(call, out);
+        json_put_format(out, "{}%s}\n\n", tool_tail);
+        w->open = BLOCK_TOOL;
+    }
+    size_t fine = scan_arguments(w, text);
+    if (fine > 0)
+        delta_put(g, "input_json_delta", "partial_json", text_span(text.at, fine), out);
+    if (fine < text.bytes)
+        text_put(g, text_span(text.at + fine, text.bytes - fine), out);
+}
+
+static void stream_text(struct generation *g, struct json_buffer *out)
+{
+    struct cursor at = {.choice = g->choices};
+    const struct answer_parts *a = &g->choices->answer;
+    for (uint32_t i = 0; i < a->run_count; i++) {
+        const struct answer_run *run = &a->runs[i];
+        if (run->kind == RUN_CALL)
+            call_put(g, run->call, out);
+        else if (run->kind == RUN_REASONING)
+            thinking_put(g, run_text(&at, run), out);
+        else
+            text_put(g, run_text(&at, run), out);
+    }
+}
+
+static void stream_begin(struct generation *g, struct json_buffer *out)
+{
+    json_put_literal(out, "event: message_start\ndata: {\"type\":\"message_start\",\"message\":");
+    head_put(g, out);
+    json_put_literal(out, "],\"stop_reason\":null,\"stop_sequence\":null,\"stop_details\":null,"
+                          "\"container\":null,\"diagnostics\":null,");
+    usage_whole_put(g, false, out);
+    json_put_literal(out, "}}\n\nevent: ping\ndata: {\"type\":\"ping\"}\n\n");
+}
+
+static void stream_end(struct generation *g, struct json_buffer *out)
+{
+    if (g->blocks.count == 0)
+        text_put(g, (struct text){0}, out); // an empty answer is one empty text block
+    block_close(g, out);
+    json_put_literal(out, "event: message_delta\ndata: {\"type\":\"message_delta\",\"delta\":{");
+    stop_put(g, out);
+    json_put_literal(out, "},");
+    usage_put(g, generation_output(g), out);
+    details_put(g, true, out);
+    json_put_literal(out, ",\"server_tool_use\":null}}\n\n"
+                          "event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n");
+}
+
+// Whole answers
+
+static void text_block_put(struct text text, struct json_buffer *out)
+{
+    json_put_literal(out, "{\"type\":\"text\",\"text\":");
+    json_put_string(out, text);
+    json_put_literal(out, ",\"citations\":null}");
+}
+
+static void thinking_block_put(const struct generation *g, struct text text,
+                               struct json_buffer *out)
+{
+    struct signature signature = {0};
+    signature_add(&signature, text);
+    json_put_literal(out, "{\"type\":\"thinking\",\"thinking\":");
+    json_put_string(out, g->blocks.thinking_omitted ? (struct text){"", 0} : text);
+    json_put_literal(out, ",\"signature\":\"");
+    signature_put(&signature, out);
+    json_put_literal(out, "\"}");
+}
+
+// A call that the limit cut has what there is of its input; one that broke is text.
+static void call_block_put(const struct choice *c, uint32_t number, struct json_buffer *out)
+{
+    const struct answer_call *call = &c->answer.calls[number - 1];
+    struct text text = text_span(call->arguments.at, call->arguments.bytes);
+    bool cut = limited(c) && number == c->answer.call_count && json_begun(text);
+    if (!call->complete && !cut) {
+        struct json_buffer both = {0};
+        json_put_raw(&both, call->name);
+        json_put_literal(&both, " ");
+        json_put_raw(&both, text);
+        text_block_put(text_span(both.at, both.bytes), out);
+        json_buffer_free(&both);
+        return;
+    }
+    tool_head_put(call, out);
+    if (call->complete)
+        json_put_raw(out, text);
+    else
+        json_begun_put(out, text);
+    json_put_raw(out, text_of(tool_tail));
+}
+
+static void whole_put(const struct generation *g, struct json_buffer *out)
+{
+    struct cursor at = {.choice = g->choices};
+    const struct answer_parts *a = &g->choices->answer;
+    head_put(g, out);
+    for (uint32_t i = 0; i < a->run_count; i++) {
+        const struct answer_run *run = &a->runs[i];
+        json_put_literal(out, i > 0 ? "," : "");
+        if (run->kind == RUN_CALL)
+            call_block_put(g->choices, run->call, out);
+        else if (run->kind == RUN_REASONING)
+            thinking_block_put(g, run_text(&at, run), out);
+        else
+            text_block_put(run_text(&at, run), out);
+    }
+    if (a->run_count == 0)
+        text_block_put((struct text){"", 0}, out);
+    json_put_literal(out, "],");
+    stop_put(g, out);
+    json_put_literal(out, ",\"diagnostics\":null,");
+    usage_whole_put(g, true, out);
+    json_put_literal(out, "}");
+}
+
+void messages_put(struct generation *g, enum generation_tell step, struct json_buffer *out)
+{
+    switch (step) {
+    case TELL_WAIT:
+    case TELL_CHOICE: // TELL_END says it: there is one choice
+        break;
+    case TELL_BEGIN:
+        stream_begin(g, out);
+        break;
+    case TELL_TEXT:
+        stream_text(g, out);
+        break;
+    case TELL_IDLE:
+        json_put_literal(out, "event: ping\ndata: {\"type\":\"ping\"}\n\n");
+        break;
+    case TELL_END:
+        stream_end(g, out);
+        break;
+    case TELL_WHOLE:
+        whole_put(g, out);
+        break;
+    case TELL_FAILURE:
+        json_put_literal(out, "event: error\ndata: ");
+        http_error_body(out, &g->failure, SHAPE_MESSAGES, g->call.info->request_id);
+        json_put_literal(out, "\n\n");
+        break;
+    }
+}

@@ -1,0 +1,41 @@
+// Signatures: see signature.h.
+#include "http/api/signature.h"
+
+#include "base/random.h"
+
+#include <pthread.h>
+#include <string.h>
+
+static uint64_t key[2];
+
+static void key_make(void)
+{
+    random_fill(key, sizeof key);
+}
+
+static struct hash block_hash(const struct signature *s)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, key_make);
+    return hash_bytes(key, &s->block, sizeof s->block.before + s->count);
+}
+
+void signature_add(struct signature *s, struct text text)
+{
+    for (size_t at = 0, more; at < text.bytes; at += more) {
+        if (s->count == SIGNATURE_BLOCK) {
+            s->block.before = block_hash(s);
+            s->count = 0;
+        }
+        more = SIGNATURE_BLOCK - s->count;
+        more = more < text.bytes - at ? more : text.bytes - at;
+        memcpy(s->block.bytes + s->count, text.at + at, more);
+        s->count += more;
+    }
+}
+
+void signature_put(const struct signature *s, struct json_buffer *out)
+{
+    struct hash hash = block_hash(s);
+    json_put_base64(out, text_span((const char *)&hash, sizeof hash));
+}
