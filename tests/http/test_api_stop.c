@@ -87,7 +87,7 @@ static void same(const char *text, const struct stop_strings *stops, uint64_t cu
     if (!want->found)
         return;
     for (size_t i = 0; i + 1 < want->end; i++)
-        pieces += cuts >> (i % 64) & 1;
+        pieces += (uint32_t)(cuts >> (i % 64) & 1);
     if (got.tokens != pieces)
         fail_msg("%s, cut by %llx: piece %u, not %u", text, (unsigned long long)cuts, got.tokens,
                  pieces);
