@@ -83,6 +83,18 @@ static void state_init(struct engine *engine)
     stat_set(&engine->stats.blocks_total, engine->blocks.count);
 }
 
+static enum status masks_open(struct engine *engine, struct error *err)
+{
+    struct vocabulary *v = engine->options.vocabulary;
+    engine->masks.vocabulary = v;
+    engine->masks.words = vocabulary_words(v);
+    engine->masks.stats = &engine->stats;
+    enum status status = mask_thread_open(&engine->masks, err);
+    if (status == STATUS_OK)
+        vocabulary_take(v);
+    return status;
+}
+
 enum status engine_open(struct engine **out, struct model *model,
                         const struct engine_options *options, struct error *err)
 {
@@ -105,12 +117,13 @@ enum status engine_open(struct engine **out, struct model *model,
     gate_init(engine);
     state_init(engine);
     enum status status = waker_open(&engine->gate.waker, err);
+    if (status == STATUS_OK && options->vocabulary)
+        status = masks_open(engine, err);
     if (status != STATUS_OK) {
+        waker_close(engine->gate.waker);
         munmap(base, bytes);
         return status;
     }
-    if (options->vocabulary)
-        vocabulary_take(options->vocabulary);
     *out = engine;
     return STATUS_OK;
 }
@@ -119,7 +132,11 @@ void engine_close(struct engine *engine)
 {
     if (!engine)
         return;
-    vocabulary_give(engine->options.vocabulary);
+    if (engine->options.vocabulary) {
+        mask_thread_close(&engine->masks);
+        mask_worker_empty(&engine->masks);
+        vocabulary_give(engine->options.vocabulary);
+    }
     waker_close(engine->gate.waker);
     munmap(engine, engine->bytes);
 }
@@ -145,6 +162,7 @@ static void gate_fail(struct engine *engine)
 static enum engine_news engine_fail(struct engine *engine)
 {
     gate_fail(engine);
+    model_drop(engine->model);
     model_more(engine->model, false);
     engine->failed = true;
     stat_set(&engine->stats.step_started_ns, 0);
@@ -153,26 +171,11 @@ static enum engine_news engine_fail(struct engine *engine)
     return ENGINE_FAULT;
 }
 
-static enum status step_launch(struct engine *engine)
-{
-    struct launch *launch = &engine->launches[engine->launched % ENGINE_LAUNCHES];
-    launch->step = ++engine->launched;
-    launch->launched_ns = engine_now(engine);
-    batch_fill(engine, launch);
-    stat_set(&engine->stats.step_started_ns, launch->launched_ns);
-    enum status status = model_launch(engine->model, engine->batch, &engine->error);
-    if (status != STATUS_OK)
-        return status;
-    // No row has a mask, so sampling follows at once. Masks of grammars would depend on the step
-    // before and would have to wait for it.
-    return model_sample(engine->model, NULL, 0, &engine->error);
-}
-
 static enum status step_collect(struct engine *engine)
 {
     struct launch *launch = &engine->launches[engine->settled % ENGINE_LAUNCHES];
     uint64_t patience = engine->options.step_deadline_ns;
-    uint64_t deadline = launch->launched_ns + (patience ? patience : STEP_DEADLINE_NS);
+    uint64_t deadline = launch->sampled_ns + (patience ? patience : STEP_DEADLINE_NS);
     struct model_output output;
     enum status status = model_collect(engine->model, &output, deadline, &engine->error);
     if (status != STATUS_OK)
@@ -185,6 +188,30 @@ static enum status step_collect(struct engine *engine)
     return STATUS_OK;
 }
 
+// Launches a step and samples it. Masks of rows whose tokens before are still in flight come
+// between the two: then the step before is settled first, while this one runs.
+static enum status step_launch(struct engine *engine)
+{
+    struct launch *launch = &engine->launches[engine->launched % ENGINE_LAUNCHES];
+    launch->step = ++engine->launched;
+    batch_fill(engine, launch);
+    bool asked = masks_ask(engine, launch); // before a launch that computes the step itself
+    stat_set(&engine->stats.step_started_ns, engine_now(engine));
+    enum status status = model_launch(engine->model, engine->batch, &engine->error);
+    if (status == STATUS_OK && !asked) {
+        status = step_collect(engine);
+        asked = status != STATUS_OK || masks_ask(engine, launch);
+        check(asked, "a mask of step %llu needs a token of another step than the one before",
+              (unsigned long long)launch->step);
+    }
+    if (status != STATUS_OK)
+        return status;
+    masks_wait(engine, launch);
+    launch->sampled_ns = engine_now(engine);
+    return model_sample(engine->model, launch->mask_count > 0 ? engine->masks.rows : NULL,
+                        launch->mask_count, &engine->error);
+}
+
 static uint32_t plan_prompt_tokens(const struct plan *plan)
 {
     uint32_t tokens = 0;
@@ -194,7 +221,7 @@ static uint32_t plan_prompt_tokens(const struct plan *plan)
 }
 
 // Plans and launches one step, then settles the oldest one: this step, or the one before if the
-// device keeps one in flight.
+// device keeps one in flight and it is not settled yet.
 static enum status step_run(struct engine *engine, bool *worked)
 {
     pace_end(&engine->pace, engine->now_ns);
@@ -244,6 +271,7 @@ enum engine_news engine_step(struct engine *engine, uint64_t now_ns)
               : worked || news    ? ENGINE_WORKED
                                   : ENGINE_IDLE;
     }
+    masks_post(engine);
     gauges_set(engine);
     ports_wake(engine);
     return out;

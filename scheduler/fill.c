@@ -111,7 +111,7 @@ static void started_note(struct engine *engine, struct sequence *s, uint32_t fro
     stat_add(&engine->stats.prefix_hits, from);
 }
 
-static void row_fill(struct engine *engine, const struct plan_row *row)
+static void row_fill(struct engine *engine, struct launch *launch, struct plan_row *row)
 {
     struct batch *batch = engine->batch;
     struct sequence *s = &engine->sequences[row->sequence];
@@ -119,6 +119,7 @@ static void row_fill(struct engine *engine, const struct plan_row *row)
     changes_fill(engine, s);
     if (sequence_generates(s) && !s->on_device)
         newcomer_fill(engine, s);
+    row->mask = masks_row(launch, s, row);
     struct batch_row *out = &batch_rows(batch)[batch->row_count++];
     *out = (struct batch_row){.slot = s->slot,
                               .q_len = row->q_len,
@@ -126,7 +127,7 @@ static void row_fill(struct engine *engine, const struct plan_row *row)
                               .token_at = BATCH_TOKEN_FED,
                               .type_from = s->type_from,
                               .want = row->want,
-                              .mask = BATCH_NO_MASK};
+                              .mask = row->mask};
     batch->computed_count += row->q_len;
     if (row->fed) {
         batch->decode_count++;
@@ -146,10 +147,13 @@ void batch_fill(struct engine *engine, struct launch *launch)
     memcpy(launch->rows + plan->decode_count, plan->prefill,
            plan->prefill_count * sizeof *plan->prefill);
     launch->row_count = plan->decode_count + plan->prefill_count;
+    launch->mask_count = 0;
     for (uint32_t i = 0; i < launch->row_count; i++)
-        row_fill(engine, &launch->rows[i]);
+        row_fill(engine, launch, &launch->rows[i]);
     stat_add(&engine->stats.steps, 1);
     stat_add(&engine->stats.steps_decode_only, plan->prefill_count == 0);
+    stat_add(&engine->stats.steps_masked, launch->mask_count > 0);
+    stat_add(&engine->stats.mask_rows, launch->mask_count);
     stat_add(&engine->stats.rows, launch->row_count);
     stat_add(&engine->stats.tokens_computed, engine->batch->computed_count);
     stat_add(&engine->stats.steps_by_rows[step_bucket(launch->row_count)], 1);

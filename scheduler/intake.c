@@ -27,7 +27,7 @@ static void request_take(struct engine *engine, struct request *r)
 // A model without penalty rows can never start a request with penalties.
 static bool never_starts(const struct engine *engine, const struct request *r)
 {
-    return (engine->facts.limits.penalty_rows == 0 && sequence_penalised(r)) || r->asked.grammar;
+    return engine->facts.limits.penalty_rows == 0 && sequence_penalised(r);
 }
 
 static bool port_take(struct engine *engine, struct port *port)

@@ -7,6 +7,7 @@
 #include "scheduler/due.h"
 #include "scheduler/engine.h"
 #include "scheduler/list.h"
+#include "scheduler/masks.h"
 #include "scheduler/pace.h"
 #include "scheduler/prefix.h"
 #include "scheduler/queue.h"
@@ -23,8 +24,10 @@ struct plan_row {
     uint32_t sequence; // index in engine.sequences
     uint32_t from;     // first token computed
     uint32_t q_len;
-    uint8_t want; // enum batch_want
+    uint32_t mask; // of the step, or BATCH_NO_MASK; once it is in a batch
+    uint8_t want;  // enum batch_want
     bool fed;
+    bool asked; // the worker was told to make its mask
 };
 
 // What a plan knows of a drawn sequence; made new for each plan.
@@ -56,8 +59,8 @@ struct plan {
 };
 
 struct launch { // a step that is launched and not settled
-    uint64_t step, launched_ns;
-    uint32_t row_count;
+    uint64_t step, sampled_ns;
+    uint32_t row_count, mask_count;
     struct plan_row *rows; // [rows_max] in the order of the batch
 };
 
@@ -109,6 +112,8 @@ struct engine {
     struct launch launches[ENGINE_LAUNCHES]; // step n in place n % ENGINE_LAUNCHES
     uint64_t launched, settled;              // steps
     struct batch *batch;
+    struct mask_worker masks; // without a vocabulary it has no thread and gets no jobs
+    bool masks_unposted;      // jobs were pushed that the worker was not told of
 
     struct error error;
     struct engine_stats stats;
@@ -164,6 +169,15 @@ bool plan_make(struct engine *engine);
 void batch_fill(struct engine *engine, struct launch *launch);
 void step_settle(struct engine *engine, const struct launch *launch,
                  const struct model_output *output);
+
+// masks.c: see masks.h.
+// The row of the step's masks for a row of the batch, or BATCH_NO_MASK.
+uint32_t masks_row(struct launch *launch, const struct sequence *s, const struct plan_row *row);
+// Asks for the masks of all rows whose earlier tokens are settled; false: some are not.
+bool masks_ask(struct engine *engine, struct launch *launch);
+void masks_wait(struct engine *engine, const struct launch *launch); // for those of the step
+void masks_end(struct engine *engine, struct sequence *s);           // its matcher, if it has one
+void masks_post(struct engine *engine);                              // tells the worker of new jobs
 
 // share.c: full blocks in the prefix table.
 enum share { SHARE_NONE, SHARE_COMPUTING, SHARE_READY };

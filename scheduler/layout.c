@@ -141,6 +141,23 @@ static void blocks_place(struct carve *c, struct engine *engine)
     b->bucket = carve(c, buckets, sizeof *b->bucket);
 }
 
+// Each sequence may have a matcher; a job for its end and those of a step's rows are all that the
+// worker has not done at one time.
+static void masks_place(struct carve *c, struct engine *engine)
+{
+    const struct step_limits *limits = &engine->facts.limits;
+    struct mask_worker *w = &engine->masks;
+    bool generates = engine->facts.kind == MODEL_GENERATOR;
+    uint32_t jobs = generates ? power_of_two(engine->sequence_count + limits->rows_max) : 1;
+    w->ring.mask = jobs - 1;
+    w->job = carve(c, jobs, sizeof *w->job);
+    w->verdict = carve(c, limits->rows_max, sizeof *w->verdict);
+    w->matcher_count = generates ? engine->sequence_count : 0;
+    w->matchers = carve(c, w->matcher_count, sizeof *w->matchers);
+    w->cache_count = generates ? limits->slots_max + MASK_CACHES_MORE : 0;
+    w->caches = carve(c, w->cache_count, sizeof *w->caches);
+}
+
 size_t engine_layout(struct engine *engine, void *base)
 {
     struct carve c = {.base = base};
@@ -159,6 +176,7 @@ size_t engine_layout(struct engine *engine, void *base)
     engine->plan.entries = carve(&c, limits->slots_max, sizeof(struct plan_entry));
     for (uint32_t i = 0; i < ENGINE_LAUNCHES; i++)
         engine->launches[i].rows = carve(&c, limits->rows_max, sizeof(struct plan_row));
+    masks_place(&c, engine);
     engine->batch = carve(&c, 1, batch_bytes(limits));
     return c.at;
 }

@@ -221,6 +221,7 @@ static void order_drop(struct engine *engine, struct sequence *s)
 
 static void sequence_close(struct engine *engine, struct sequence *s)
 {
+    masks_end(engine, s);
     store_give(&engine->history, s->index, s->output_count);
     engine->sequences_free[engine->sequences_free_count++] = s->index;
     s->state = SEQUENCE_FREE;

@@ -49,6 +49,7 @@ struct sequence {
     bool cached_noted;     // its cached tokens are counted
     bool ahead;            // drawn ahead of its turn because it is short
     bool cancelled;        // ended by a cancel
+    bool matched;          // the mask worker has a matcher of it
     uint32_t index;        // index in engine.sequences
     uint32_t slot, number; // number: of the choice or input
     struct request *request;

@@ -2,6 +2,8 @@
 // and scores, full blocks into the prefix cache. Engine thread only.
 #include "scheduler/internal.h"
 
+#include "runtime/grammar/vocabulary.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -19,6 +21,9 @@ static bool is_end_token(const struct engine *engine, const struct sequence *s,
 {
     const struct request *r = s->request;
     if (result->flags & SAMPLED_END)
+        return true;
+    // A mask allows it where the answer is complete, whatever else the request asks for.
+    if (r->asked.grammar && vocabulary_is_end(engine->options.vocabulary, result->token))
         return true;
     if (s->output_count <= r->asked.sampling.output_min) // this output is counted already
         return false;

@@ -40,6 +40,16 @@ struct engine_stats {
     _Atomic uint64_t pauses;                        // choices paused for a slow reader
     _Atomic uint64_t parked;                        // how often a paused sequence lost its place
     _Atomic uint64_t rows_after_cancel;             // computed after the request was cancelled
+    // Masks: those of the worker's thread come last (mask_work.c).
+    _Atomic uint64_t steps_masked; // with a row that has a grammar
+    _Atomic uint64_t mask_waits;   // steps that waited for masks: as many as steps_masked
+    _Atomic uint64_t mask_wait_ns;
+    _Atomic uint64_t mask_rows;                     // rows with a grammar, summed over steps
+    _Atomic uint64_t grammars_stuck, grammars_over; // choices that ended so: FINISH_ERROR
+    _Atomic uint64_t masks_computed, masks_reused;
+    _Atomic uint64_t masks_forgotten;     // times that the memory of a cache was full
+    _Atomic uint64_t mask_tokens_refused; // drawn under a mask and not taken by its grammar
+    _Atomic uint64_t mask_caches, mask_cache_bytes; // gauges: grammars with a cache, and its use
     _Atomic uint64_t requests_submitted;
     _Atomic uint64_t finished_stop, finished_length, finished_cancel, finished_error,
         finished_timeout, finished_pooling;

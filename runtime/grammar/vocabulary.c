@@ -270,3 +270,11 @@ bool vocabulary_is_end(const struct vocabulary *v, int32_t token)
             return true;
     return false;
 }
+
+bool vocabulary_allows_all(const struct vocabulary *v, const uint32_t *words)
+{
+    for (uint32_t w = 0; w < v->words; w++)
+        if (v->any[w] & ~words[w])
+            return false;
+    return true;
+}

@@ -87,6 +87,7 @@ struct host_step { // host memory of one step
     uint32_t wanted; // rows that wanted something
     uint32_t word;   // value of the signal that ends the step
     uint32_t max_top;
+    uint32_t mask_count; // masks that its rows name
 };
 
 struct model {

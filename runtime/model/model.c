@@ -29,6 +29,16 @@ void model_more(struct model *m, bool more)
     m->more = more;
 }
 
+void model_drop(struct model *m)
+{
+    turn_end(m);
+}
+
+uint32_t *model_masks(struct model *m)
+{
+    return host_step_at(m, m->sampled)->masks;
+}
+
 static const struct model_graph *graph_for(const struct model *m, const struct batch *batch)
 {
     bool decode = batch->row_count > 0 && batch->decode_count == batch->row_count;
@@ -58,6 +68,17 @@ static uint32_t top_most(const struct model *m, struct batch *batch)
     return most;
 }
 
+static uint32_t masks_named(struct batch *batch)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < batch->row_count; i++) {
+        const struct batch_row *row = &batch_rows(batch)[i];
+        if (row->want == WANT_TOKEN && row->mask != BATCH_NO_MASK && row->mask >= count)
+            count = row->mask + 1;
+    }
+    return count;
+}
+
 enum status model_launch(struct model *m, struct batch *batch, struct error *err)
 {
     check(m->launched == m->sampled, "launch of step %llu before the last one was sampled",
@@ -73,6 +94,8 @@ enum status model_launch(struct model *m, struct batch *batch, struct error *err
     h->wanted = h->record->sampled_count;
     h->word = (uint32_t)(m->launched + 1);
     h->max_top = m->facts.kind == MODEL_GENERATOR ? top_most(m, batch) : 0;
+    h->mask_count = masks_named(batch);
+    check(h->mask_count <= m->facts.limits.rows_max, "%u masks", h->mask_count);
     if (m->api->turn_take)
         m->api->turn_take(m->stream);
     m->turn = true;
@@ -91,11 +114,13 @@ enum status model_launch(struct model *m, struct batch *batch, struct error *err
 static enum status masks_copy(struct model *m, struct host_step *h, const uint32_t *masks,
                               uint32_t count)
 {
-    if (!masks || count == 0)
+    check(count == h->mask_count && (count == 0) == !masks, "%u masks, the rows name %u", count,
+          h->mask_count);
+    if (count == 0)
         return STATUS_OK;
-    check(count <= m->facts.limits.rows_max, "%u masks", count);
     size_t bytes = (size_t)count * ((m->facts.vocab + 31) / 32) * sizeof(uint32_t);
-    memcpy(h->masks, masks, bytes);
+    if (masks != h->masks)
+        memcpy(h->masks, masks, bytes);
     return m->api->copy_in(m->stream, model_state(m, m->layout.masks), h->masks, bytes);
 }
 

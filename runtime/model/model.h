@@ -102,9 +102,19 @@ enum status model_launch(struct model *model, struct batch *batch, struct error 
 // not block before that launch or before it passes false here.
 void model_more(struct model *model, bool more);
 
-// masks: [count][(vocab + 31) / 32], bit set: the token is allowed; NULL where no row has a mask.
+// Generators: host memory for the masks of the step that is sampled next, launched or not:
+// [rows_max][(vocab + 31) / 32]. Any thread may fill it until model_sample, which copies nothing
+// where it is given this memory.
+uint32_t *model_masks(struct model *model);
+
+// masks: [count][(vocab + 31) / 32], bit set: the token is allowed; count: one for each mask that a
+// row of the batch names, 0 and NULL where none does.
 enum status model_sample(struct model *model, const uint32_t *masks, uint32_t count,
                          struct error *err) MUST_USE;
+
+// For a fault between launch and sample: gives the device's turn back, if it is held. No step
+// follows.
+void model_drop(struct model *model);
 
 // Results of the oldest step not yet collected, in the order of the rows that wanted something;
 // valid until the second launch after this call.

@@ -102,3 +102,27 @@ struct request *rig_generate(struct rig *rig, int32_t first, uint32_t length, ui
                                .sampling = {.seed = 5, .repetition = 1.0f}};
     return rig_submit(rig, &args, ADMITTED);
 }
+
+struct vocabulary *rig_letters(const struct rig *rig)
+{
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyz";
+    struct text tokens[RIG_LETTERS];
+    for (uint32_t i = 0; i < RIG_LETTERS; i++)
+        tokens[i] = text_span(letters + i, 1);
+    const struct model_facts *f = &rig->fake.facts;
+    struct vocabulary_args args = {f->vocab, tokens, RIG_LETTERS, NULL, f->end_ids, f->end_count};
+    return vocabulary_create(&args);
+}
+
+struct grammar *rig_cycle(uint32_t letters)
+{
+    struct grammar *g = NULL;
+    struct error err;
+    char text[RIG_TOKENS_MAX];
+    for (uint32_t i = 0; i < letters; i++)
+        text[i] = (char)('a' + i % 7);
+    struct grammar_builder *b = grammar_begin(NULL);
+    uint32_t root = grammar_literal(b, text_span(text, letters));
+    check(grammar_finish(b, root, &g, &err) == STATUS_OK, "%s", err.text);
+    return g;
+}

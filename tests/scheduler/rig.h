@@ -2,6 +2,8 @@
 // alone. One thread plays both sides.
 #pragma once
 
+#include "runtime/grammar/grammar.h"
+#include "runtime/grammar/vocabulary.h"
 #include "scheduler/internal.h"
 #include "tests/sim/fake.h"
 
@@ -29,3 +31,10 @@ struct request *rig_generate(struct rig *rig, int32_t first, uint32_t length, ui
                              uint32_t choices);
 struct request *rig_submit(struct rig *rig, const struct submit_args *args,
                            enum admission expected);
+
+// A vocabulary for grammars: token i < RIG_LETTERS is the i-th letter, the model's end ids end. The
+// engine takes a count of its own.
+enum { RIG_LETTERS = 26 };
+struct vocabulary *rig_letters(const struct rig *rig);
+// The only answer is the letters a to g, over and over, so many.
+struct grammar *rig_cycle(uint32_t letters);

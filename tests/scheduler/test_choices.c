@@ -164,7 +164,7 @@ static void alone(int32_t *out, const int32_t *prompt, uint32_t length, uint32_t
     for (uint32_t i = 0; i < length; i++)
         fake_feed(&f, prompt[i]);
     for (; params.output_count < count; params.output_count++) {
-        out[params.output_count] = fake_next(&f, &params, NULL, 1000);
+        out[params.output_count] = fake_next(&f, &params, NULL, NULL, 1000);
         fake_feed(&f, out[params.output_count]);
     }
 }

@@ -75,7 +75,7 @@ static void test_stop_ids_beyond_the_device_end(void **state)
         fake_feed(&alone, i);
     }
     for (; params.output_count < 3; params.output_count++) {
-        third = fake_next(&alone, &params, NULL, 1000);
+        third = fake_next(&alone, &params, NULL, NULL, 1000);
         fake_feed(&alone, third);
     }
     for (int32_t i = 0; i < 11; i++)

@@ -1,4 +1,5 @@
-// Requests with a grammar over the fake model: who holds counts of it.
+// Requests with a grammar over the fake model: answers are of their grammar, their masks are made
+// while a step runs, nobody else waits for them, and counts of grammars come back.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -6,25 +7,39 @@
 
 #include <cmocka.h>
 
-#include "runtime/grammar/grammar.h"
-#include "runtime/grammar/vocabulary.h"
 #include "tests/scheduler/rig.h"
 
-enum { LETTERS = 26 };
+enum { TOKENS = 64, ROUNDS = 10000, END = 7, CHOICES = 8 };
 
-// Token i < LETTERS is a letter; id 7 of the rig ends an answer.
-static struct vocabulary *letters_open(const struct rig *rig)
+struct got {
+    uint32_t count[CHOICES], finish[CHOICES];
+    int32_t token[CHOICES][TOKENS];
+    bool last;
+};
+
+static void open(struct rig *rig)
 {
-    static const char letters[] = "abcdefghijklmnopqrstuvwxyz";
-    struct text tokens[LETTERS];
-    for (uint32_t i = 0; i < LETTERS; i++)
-        tokens[i] = text_span(letters + i, 1);
-    const struct model_facts *f = &rig->fake.facts;
-    struct vocabulary_args args = {f->vocab, tokens, LETTERS, NULL, f->end_ids, f->end_count};
-    return vocabulary_create(&args);
+    rig->options.vocabulary = rig_letters(rig);
+    rig_open(rig);
+    vocabulary_give(rig->options.vocabulary); // the engine has its own count
 }
 
-static struct grammar *literal_open(const char *text)
+static struct submit_args request_args(struct grammar *g)
+{
+    static const int32_t tokens[] = {30, 31, 32};
+    static const uint32_t start[] = {0, 3};
+    return (struct submit_args){.kind = REQUEST_GENERATE,
+                                .tokens = tokens,
+                                .token_count = 3,
+                                .sequence_count = 1,
+                                .sequence_start = start,
+                                .choice_count = 1,
+                                .max_tokens = 40,
+                                .grammar = g,
+                                .sampling = {.seed = 5, .repetition = 1.0f}};
+}
+
+static struct grammar *literal(const char *text)
 {
     struct grammar *g = NULL;
     struct error err;
@@ -34,20 +49,34 @@ static struct grammar *literal_open(const char *text)
     return g;
 }
 
-static struct request *submit(struct rig *rig, struct grammar *g, enum admission expected)
+static void take(struct rig *rig, struct request *r, struct got *got)
 {
-    static const int32_t tokens[] = {30, 31, 32};
-    static const uint32_t start[] = {0, 3};
-    struct submit_args args = {.kind = REQUEST_GENERATE,
-                               .tokens = tokens,
-                               .token_count = 3,
-                               .sequence_count = 1,
-                               .sequence_start = start,
-                               .choice_count = 1,
-                               .max_tokens = 20,
-                               .grammar = g,
-                               .sampling = {.seed = 5, .repetition = 1.0f}};
-    return rig_submit(rig, &args, expected);
+    struct token_event event;
+    while (!got->last && port_next(rig->port, r, &event, NULL)) {
+        assert_true(event.choice < CHOICES && got->count[event.choice] < TOKENS);
+        if (event.flags & EVENT_TOKEN)
+            got->token[event.choice][got->count[event.choice]++] = event.token;
+        got->finish[event.choice] = event.finish;
+        got->last = event.flags & EVENT_LAST;
+    }
+}
+
+static void run(struct rig *rig, struct request *r, struct got *got)
+{
+    for (uint32_t i = 0; !got->last && i < ROUNDS; i++) {
+        rig_step(rig);
+        take(rig, r, got);
+    }
+    assert_true(got->last);
+    port_free(rig->port, r);
+}
+
+static void assert_cycle(const struct got *got, uint32_t choice, uint32_t letters)
+{
+    assert_int_equal(got->count[choice], letters + 1);
+    assert_int_equal(got->finish[choice], FINISH_STOP);
+    for (uint32_t i = 0; i <= letters; i++)
+        assert_int_equal(got->token[choice][i], i < letters ? (int32_t)(i % 7) : END);
 }
 
 static void test_an_admitted_request_holds_its_grammar(void **state)
@@ -56,13 +85,12 @@ static void test_an_admitted_request_holds_its_grammar(void **state)
     struct rig rig;
     rig_defaults(&rig);
     rig.options.max_queued_requests = 1;
-    rig.options.vocabulary = letters_open(&rig);
-    rig_open(&rig);
-    vocabulary_give(rig.options.vocabulary); // the engine has its own count
-    struct grammar *g = literal_open("weft");
-    struct request *r = submit(&rig, g, ADMITTED);
+    open(&rig);
+    struct grammar *g = literal("weft");
+    struct submit_args args = request_args(g);
+    struct request *r = rig_submit(&rig, &args, ADMITTED);
     assert_int_equal(grammar_owners(g), 2);
-    submit(&rig, g, ADMISSION_BUSY);
+    rig_submit(&rig, &args, ADMISSION_BUSY);
     assert_int_equal(grammar_owners(g), 2);
     port_cancel(rig.port, r);
     rig_step(&rig);
@@ -75,10 +103,195 @@ static void test_an_admitted_request_holds_its_grammar(void **state)
     rig_close(&rig);
 }
 
+// The end of a grammar is the end of the answer, whatever else the request asks for.
+static void test_an_answer_is_of_its_grammar(void **state)
+{
+    (void)state;
+    for (uint32_t flight = 0; flight <= 1; flight++) {
+        struct rig rig;
+        struct got got[3] = {{.last = false}};
+        rig_defaults(&rig);
+        rig.fake.facts.steps_in_flight = flight;
+        open(&rig);
+        struct grammar *g = rig_cycle(20);
+        struct submit_args args = request_args(g);
+        args.choice_count = CHOICES;
+        run(&rig, rig_submit(&rig, &args, ADMITTED), &got[0]);
+        for (uint32_t c = 0; c < CHOICES; c++)
+            assert_cycle(&got[0], c, 20);
+        args.choice_count = 1;
+        args.ignore_end = true;
+        args.sampling.output_min = 30;
+        run(&rig, rig_submit(&rig, &args, ADMITTED), &got[1]);
+        assert_cycle(&got[1], 0, 20);
+        args.max_tokens = 10; // the beginning of an answer
+        run(&rig, rig_submit(&rig, &args, ADMITTED), &got[2]);
+        assert_int_equal(got[2].count[0], 10);
+        assert_int_equal(got[2].finish[0], FINISH_LENGTH);
+        const struct engine_stats *stats = engine_stats(rig.engine);
+        assert_int_equal(stats->mask_waits, stats->steps_masked);
+        assert_int_equal(stats->mask_caches, 1);
+        assert_int_equal(grammar_owners(g), 2); // ours and the cache's
+        rig_close(&rig);
+        assert_int_equal(grammar_owners(g), 1);
+        grammar_give(g);
+    }
+}
+
+// 'w' and then a digit, which no token has: that choice fails, and the others go on.
+static void test_a_stuck_choice_fails_alone(void **state)
+{
+    (void)state;
+    for (uint32_t flight = 0; flight <= 1; flight++) {
+        struct rig rig;
+        struct got stuck = {.last = false}, other = {.last = false};
+        rig_defaults(&rig);
+        rig.fake.facts.steps_in_flight = flight;
+        open(&rig);
+        struct grammar *bad = literal("w1"), *good = rig_cycle(9);
+        struct submit_args args = request_args(bad);
+        struct request *first = rig_submit(&rig, &args, ADMITTED);
+        args.grammar = good;
+        struct request *second = rig_submit(&rig, &args, ADMITTED);
+        grammar_give(bad);
+        grammar_give(good);
+        run(&rig, first, &stuck);
+        run(&rig, second, &other);
+        assert_int_equal(stuck.count[0], 1);
+        assert_int_equal(stuck.token[0][0], 'w' - 'a');
+        assert_int_equal(stuck.finish[0], FINISH_ERROR);
+        assert_cycle(&other, 0, 9);
+        assert_int_equal(engine_stats(rig.engine)->grammars_stuck, 1);
+        assert_int_equal(engine_stats(rig.engine)->finished_error, 1);
+        rig_close(&rig);
+    }
+}
+
+// Without end ids an answer is over when nothing can follow.
+static void test_a_model_without_end_ids_ends_its_answers(void **state)
+{
+    (void)state;
+    struct rig rig;
+    struct got got = {.last = false};
+    rig_defaults(&rig);
+    rig.fake.facts.end_count = 0;
+    open(&rig);
+    struct grammar *g = literal("weft");
+    struct submit_args args = request_args(g);
+    run(&rig, rig_submit(&rig, &args, ADMITTED), &got);
+    grammar_give(g);
+    assert_int_equal(got.count[0], 4);
+    assert_int_equal(got.finish[0], FINISH_STOP);
+    rig_close(&rig);
+}
+
+// With a step in flight the next is launched before the token is there that its mask needs; steps
+// without a masked row wait for nothing.
+static void test_a_masked_step_is_launched_before_the_last_is_settled(void **state)
+{
+    (void)state;
+    struct rig rig;
+    struct got got = {.last = false}, free = {.last = false};
+    rig_defaults(&rig);
+    rig.fake.facts.steps_in_flight = 1;
+    open(&rig);
+    const struct engine_stats *stats = engine_stats(rig.engine);
+    run(&rig, rig_generate(&rig, 10, 20, 30, 2), &free);
+    assert_int_equal(stats->mask_waits, 0);
+    assert_int_equal(stats->steps_masked, 0);
+    uint64_t before = fake_overlaps(rig.model), steps = fake_steps(rig.model);
+    struct grammar *g = rig_cycle(30);
+    struct submit_args args = request_args(g);
+    run(&rig, rig_submit(&rig, &args, ADMITTED), &got);
+    grammar_give(g);
+    assert_cycle(&got, 0, 30);
+    // All but the first of them; the last is the row of one that has ended.
+    assert_int_equal(fake_overlaps(rig.model) - before, fake_steps(rig.model) - steps - 1);
+    assert_int_equal(stats->steps_masked, fake_steps(rig.model) - steps);
+    assert_int_equal(stats->mask_waits, stats->steps_masked);
+    rig_close(&rig);
+}
+
+// Free choices of the same steps are what they are without any grammar.
+static void test_free_choices_do_not_change(void **state)
+{
+    (void)state;
+    for (uint32_t flight = 0; flight <= 1; flight++) {
+        struct rig rig;
+        struct got alone = {.last = false}, beside = {.last = false}, got = {.last = false};
+        rig_defaults(&rig);
+        rig.fake.facts.steps_in_flight = flight;
+        open(&rig);
+        run(&rig, rig_generate(&rig, 10, 20, 30, 4), &alone);
+        struct grammar *g = rig_cycle(30);
+        struct submit_args args = request_args(g);
+        args.choice_count = 4;
+        struct request *r = rig_submit(&rig, &args, ADMITTED);
+        grammar_give(g);
+        run(&rig, rig_generate(&rig, 10, 20, 30, 4), &beside);
+        run(&rig, r, &got);
+        assert_memory_equal(&alone, &beside, sizeof alone);
+        for (uint32_t c = 0; c < 4; c++)
+            assert_cycle(&got, c, 30);
+        rig_close(&rig);
+    }
+}
+
+// Caches of grammars that nobody uses give way; there are never more than the table has.
+static void test_caches_of_old_grammars_give_way(void **state)
+{
+    (void)state;
+    struct rig rig;
+    rig_defaults(&rig);
+    open(&rig);
+    uint32_t most = rig.fake.facts.limits.slots_max + MASK_CACHES_MORE;
+    struct grammar *first = rig_cycle(3);
+    for (uint32_t i = 0; i < most + 20; i++) {
+        struct got got = {.last = false};
+        struct grammar *g = i == 0 ? grammar_take(first) : rig_cycle(1 + i % 30);
+        struct submit_args args = request_args(g);
+        run(&rig, rig_submit(&rig, &args, ADMITTED), &got);
+        assert_cycle(&got, 0, i == 0 ? 3 : 1 + i % 30);
+        grammar_give(g);
+        assert_true(engine_stats(rig.engine)->mask_caches <= most);
+    }
+    assert_int_equal(grammar_owners(first), 1);
+    grammar_give(first);
+    rig_close(&rig);
+}
+
+// The device fails with a step launched and not sampled: its turn is given back.
+static void test_a_fault_between_launch_and_sample_gives_the_turn_back(void **state)
+{
+    (void)state;
+    struct rig rig;
+    struct got got = {.last = false};
+    rig_defaults(&rig);
+    rig.fake.facts.steps_in_flight = 1;
+    open(&rig);
+    fake_fault(rig.model, 5, true);
+    struct grammar *g = rig_cycle(30);
+    struct submit_args args = request_args(g);
+    run(&rig, rig_submit(&rig, &args, ADMITTED), &got);
+    assert_int_equal(got.finish[0], FINISH_ERROR);
+    assert_int_equal(fake_steps(rig.model), 6);
+    assert_false(fake_turn(rig.model));
+    rig_close(&rig);
+    assert_int_equal(grammar_owners(g), 1);
+    grammar_give(g);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_an_admitted_request_holds_its_grammar),
+        cmocka_unit_test(test_an_answer_is_of_its_grammar),
+        cmocka_unit_test(test_a_stuck_choice_fails_alone),
+        cmocka_unit_test(test_a_model_without_end_ids_ends_its_answers),
+        cmocka_unit_test(test_a_masked_step_is_launched_before_the_last_is_settled),
+        cmocka_unit_test(test_free_choices_do_not_change),
+        cmocka_unit_test(test_caches_of_old_grammars_give_way),
+        cmocka_unit_test(test_a_fault_between_launch_and_sample_gives_the_turn_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,7 @@
 // Ports under real threads, for ThreadSanitizer: two h2o threads submit, read (fast, slowly, in
 // bursts that let their rings fill), cancel, free and refill while the engine runs; all results are
-// compared with the request alone. The number of requests is an argument.
+// compared with the request alone. A third of the requests have a grammar of their own, of which
+// the thread keeps no count. The number of requests is an argument.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { THREADS = 2, OPEN_MAX = 12, CHOICES = 4, PROMPT_MAX = 60, LOST_MS = 300000 };
+enum { THREADS = 2, OPEN_MAX = 12, CHOICES = 4, PROMPT_MAX = 60, LOST_MS = 300000, END = 7 };
 
 static uint32_t requests_each = 1500;
 
@@ -23,6 +24,7 @@ struct ticket { // one request of a thread
     struct request *request;
     uint32_t manner; // 0, 1: reads all; 2: one event a turn; 3: only when paused long enough
     uint32_t choices, length, finishes, skipped;
+    uint32_t cycle; // letters of its grammar; 0: none
     bool cancelled, more, cut[CHOICES];
     struct sample_params params;
     struct fake_alone alone[CHOICES];
@@ -66,12 +68,16 @@ static void ticket_submit(struct side *side, struct ticket *t)
         .ignore_end = true,
         .sampling = {.seed = t->params.seed, .repetition = t->params.repetition},
         .owner = t};
+    t->cycle = draw(side, 3) == 0 ? 1 + draw(side, 40) : 0;
+    args.grammar = t->cycle > 0 ? rig_cycle(t->cycle) : NULL;
     for (uint32_t c = 0; c < t->choices; c++) {
         t->alone[c].type_from = STEP_NO_TYPE;
         for (uint32_t i = 0; i < t->length; i++)
             fake_feed(&t->alone[c], tokens[i]);
     }
-    if (port_submit(side->port, &args, &t->request) != ADMITTED) {
+    enum admission got = port_submit(side->port, &args, &t->request);
+    grammar_give(args.grammar);
+    if (got != ADMITTED) {
         t->request = NULL;
         return;
     }
@@ -88,18 +94,26 @@ static void choice_cut(struct side *side, struct ticket *t, const struct token_e
     port_cancel_choice(side->port, t->request, event->choice);
 }
 
+static int32_t token_expected(const struct side *side, const struct ticket *t,
+                              const struct token_event *event)
+{
+    if (t->cycle > 0)
+        return event->index < t->cycle ? (int32_t)(event->index % 7) : END;
+    struct sample_params params = t->params;
+    params.choice = event->choice;
+    params.output_count = event->index;
+    return fake_next(&t->alone[event->choice], &params, NULL, NULL, side->vocab);
+}
+
 static bool event_take(struct side *side, struct ticket *t)
 {
     struct token_event event;
     if (!port_next(side->port, t->request, &event, NULL))
         return false;
     if (event.flags & EVENT_TOKEN) {
-        struct sample_params params = t->params;
-        params.choice = event.choice;
-        params.output_count = t->outputs[event.choice]++;
-        struct fake_alone *alone = &t->alone[event.choice];
-        check(event.token == fake_next(alone, &params, NULL, side->vocab), "token %d", event.token);
-        fake_feed(alone, event.token);
+        check(event.index == t->outputs[event.choice]++, "token %u", event.index);
+        check(event.token == token_expected(side, t, &event), "token %d", event.token);
+        fake_feed(&t->alone[event.choice], event.token);
         side->tokens++;
     }
     struct request_facts facts; // may be asked for at any time, while the engine goes on
@@ -107,6 +121,7 @@ static bool event_take(struct side *side, struct ticket *t)
     check(!(event.flags & EVENT_TOKEN) || facts.first_token_ns >= facts.started_ns,
           "first token before the start");
     check(event.finish == FINISH_NONE || event.finish == FINISH_LENGTH || t->cancelled ||
+              (event.finish == FINISH_STOP && t->cycle > 0 && event.token == END) ||
               t->cut[event.choice],
           "finish %u", event.finish);
     choice_cut(side, t, &event);
@@ -204,7 +219,9 @@ static void test_threads_agree(void **state)
         rig.options.port_count = THREADS;
         rig.options.choices_max = CHOICES;
         rig.options.max_queued_requests = 16; // fewer than both sides want: some are refused
+        rig.options.vocabulary = rig_letters(&rig);
         rig_open(&rig);
+        vocabulary_give(rig.options.vocabulary);
         static struct side sides[THREADS];
         pthread_t engine, threads[THREADS];
         memset(sides, 0, sizeof sides);
@@ -223,11 +240,15 @@ static void test_threads_agree(void **state)
         engine_stop(rig.engine);
         pthread_join(engine, NULL);
         const struct engine_stats *stats = engine_stats(rig.engine);
-        print_message("%u in flight: %llu tokens, %llu pauses, %llu preemptions\n", flight,
-                      (unsigned long long)(sides[0].tokens + sides[1].tokens),
-                      (unsigned long long)stats->pauses, (unsigned long long)stats->preemptions);
+        print_message("%u in flight: %llu tokens, %llu pauses, %llu preemptions, "
+                      "%llu masks\n",
+                      flight, (unsigned long long)(sides[0].tokens + sides[1].tokens),
+                      (unsigned long long)stats->pauses, (unsigned long long)stats->preemptions,
+                      (unsigned long long)stats->mask_rows);
         assert_int_equal(stats->requests_submitted, THREADS * requests_each);
         assert_int_equal(stats->blocks_used, 0);
+        assert_int_equal(stats->mask_waits, stats->steps_masked);
+        assert_int_equal(stats->mask_tokens_refused, 0);
         for (uint32_t i = 0; i < THREADS; i++)
             waker_close(sides[i].waker);
         rig_close(&rig);

@@ -52,6 +52,11 @@ static void generation_fill(struct sim *sim, struct client *c)
     a->bias_count = chance(dice, 20) ? roll(dice, sim->fake.facts.limits.bias_max + 1) : 0;
     for (uint32_t i = 0; i < a->bias_count; i++)
         c->bias[i] = (struct token_bias){(int32_t)roll(dice, 50), (float)roll(dice, 9)};
+    uint32_t which = roll(dice, 2 * SIM_GRAMMARS);
+    if (sim->options.vocabulary && which < SIM_GRAMMARS)
+        a->grammar = sim->grammars[which];
+    for (uint32_t i = 0; a->grammar && i < submit_choices(a); i++)
+        matcher_init(&c->matchers[i], sim->caches[which]);
     bool penalty = chance(dice, 25) && sim->fake.facts.limits.penalty_rows > 0;
     a->sampling = (struct sampling){.seed = roll(dice, 3),
                                     .repetition = penalty ? 1.5f : 1.0f,
@@ -110,6 +115,12 @@ static void params_complete(struct sim *sim, struct client *c)
     }
 }
 
+static void matchers_end(struct client *c)
+{
+    for (uint32_t i = 0; i < SIM_CHOICES; i++)
+        matcher_end(&c->matchers[i]); // those that began
+}
+
 void client_submit(struct sim *sim, struct client *c)
 {
     struct dice *dice = &sim->dice;
@@ -143,6 +154,8 @@ void client_submit(struct sim *sim, struct client *c)
     sim_check(sim, sim->failed || sim->closing || (got == ADMISSION_TOO_MANY_TOKENS) == never,
               "admission %u of %u tokens", got, c->args.token_count);
     c->used = got == ADMITTED;
+    if (!c->used)
+        matchers_end(c);
     if (generate && c->used)
         params_complete(sim, c);
 }
@@ -160,6 +173,8 @@ static enum finish finish_expected(struct sim *sim, struct client *c, uint32_t c
 {
     const struct model_facts *f = &sim->fake.facts;
     uint32_t index = c->outputs[choice];
+    if (c->args.grammar && contains(f->end_ids, f->end_count, token))
+        return FINISH_STOP;
     bool end = !c->args.ignore_end && contains(f->end_ids, f->end_count, token);
     bool stop = contains(c->stop_ids, c->args.stop_id_count, token);
     if ((end || stop) && index >= c->args.sampling.output_min)
@@ -180,7 +195,13 @@ static void token_compare(struct sim *sim, struct client *c, const struct token_
     struct sample_params params = c->expected;
     params.choice = choice % c->args.choice_count;
     params.output_count = c->outputs[choice];
-    int32_t expected = fake_next(alone, &params, c->bias_expected, sim->fake.facts.vocab);
+    uint32_t mask[SIM_MASK_WORDS];
+    enum next next = c->args.grammar ? grammar_next(c, choice, mask) : NEXT_FREE;
+    sim_check(sim, next == NEXT_FREE || next == NEXT_MASKED, "choice %u: a token after the end",
+              choice);
+    int32_t expected = fake_next(alone, &params, c->bias_expected,
+                                 next == NEXT_MASKED ? mask : NULL, sim->fake.facts.vocab);
+    sim->masked += next == NEXT_MASKED;
     sim_check(sim, !fake_sick(alone, sim->fake.sick), "choice %u: a token of sick logits", choice);
     sim_check(sim, event->index == c->outputs[choice], "choice %u: index %u, expected %u", choice,
               event->index, c->outputs[choice]);
@@ -194,6 +215,8 @@ static void token_compare(struct sim *sim, struct client *c, const struct token_
     sim_check(sim, event->top_count == params.top_logprobs, "%u tops", event->top_count);
     for (uint32_t i = 0; i < event->top_count; i++)
         sim_check(sim, tops[i].token == expected + (int32_t)i, "top %u", i);
+    if (c->args.grammar && finish == FINISH_NONE)
+        grammar_take_token(sim, c, choice, expected);
     fake_feed(alone, expected);
     fake_count(alone, expected, true);
     c->outputs[choice]++;
@@ -224,8 +247,13 @@ static void finish_check(struct sim *sim, struct client *c, const struct token_e
     bool last = c->finishes == finishes;
     sim_check(sim, last == ((event->flags & EVENT_LAST) != 0), "last flag at %u of %u", c->finishes,
               finishes);
+    uint32_t mask[SIM_MASK_WORDS];
+    bool token = event->flags & EVENT_TOKEN;
+    enum next next = c->args.grammar && !token ? grammar_next(c, event->choice, mask) : NEXT_FREE;
     bool allowed = true;
-    if (event->finish == FINISH_CANCEL)
+    if (event->finish == FINISH_STOP)
+        allowed = token || next == NEXT_NOTHING;
+    else if (event->finish == FINISH_CANCEL)
         allowed = c->cancelled || c->cut[event->choice];
     else if (event->finish == FINISH_STALLED)
         allowed = c->reader != READER_FAST;
@@ -233,7 +261,7 @@ static void finish_check(struct sim *sim, struct client *c, const struct token_e
         allowed = c->args.deadline_ns != 0 && sim->now_ns >= c->args.deadline_ns &&
                   c->outputs[event->choice] == 0;
     else if (event->finish == FINISH_ERROR) // of one choice; the others go on
-        allowed = sim->failed || sim->spoilt_step > 0 ||
+        allowed = sim->failed || sim->spoilt_step > 0 || next == NEXT_STUCK ||
                   fake_sick(&c->alone[event->choice], sim->fake.sick);
     else if (event->finish == FINISH_DONE)
         values_compare(sim, c);
@@ -257,6 +285,7 @@ static void client_end(struct sim *sim, struct client *c)
     sim->hits += facts.cached_tokens > 0;
     sim->preemptions += facts.preemptions;
     port_free(c->port, c->request);
+    matchers_end(c);
     c->used = false;
     sim->ended++;
 }

@@ -15,12 +15,18 @@ struct fake_slot { // results of one step
     struct sample_result *results; // [rows_max]
     struct sample_top *tops;       // [rows_max][SAMPLE_TOP_MAX]
     float *values;                 // [rows_max][output_width]
+    uint32_t *masks;               // [rows_max][mask_words]
+};
+
+struct fake_row { // of the step that was launched last, for its sample
+    uint32_t slot, want, mask;
+    uint64_t sum;
 };
 
 struct model {
     struct fake_options options;
     struct model_facts facts;
-    uint64_t launched, sampled, collected, computed;
+    uint64_t launched, sampled, collected, computed, overlaps;
     uint64_t fault_step;
     bool fault_at_collect;
     uint64_t spoilt_step;
@@ -35,7 +41,10 @@ struct model {
     uint64_t *kv;                 // [blocks][block_tokens]
     uint64_t *writer;             // [blocks] step * 65536 + row of the last write
     struct fake_slot ring[FAKE_RING];
-    struct batch *batch; // a copy of the last one
+    struct batch *batch;   // a copy of the last one
+    struct fake_row *rows; // [rows_max]
+    uint32_t row_count, mask_count, mask_words;
+    bool turn; // launched, and neither sampled nor given up
 };
 
 static inline uint64_t mix(uint64_t x)
@@ -72,8 +81,25 @@ static bool stops(const struct sample_params *p, int32_t token)
     return false;
 }
 
+static bool allowed(const uint32_t *mask, uint32_t token)
+{
+    return !mask || (mask[token / 32] >> token % 32 & 1);
+}
+
+// The first from `from` on that is allowed and, with `ban`, no stop id; -1: none.
+static int64_t token_find(const struct sample_params *p, const uint32_t *mask, uint32_t from,
+                          uint32_t vocab, bool ban)
+{
+    for (uint32_t i = 0; i < vocab; i++) {
+        uint32_t token = (from + i) % vocab;
+        if (allowed(mask, token) && !(ban && stops(p, (int32_t)token)))
+            return token;
+    }
+    return -1;
+}
+
 int32_t fake_next(const struct fake_alone *alone, const struct sample_params *p,
-                  const struct step_bias *bias, uint32_t vocab)
+                  const struct step_bias *bias, const uint32_t *mask, uint32_t vocab)
 {
     uint64_t x = mix(alone->sum ^ p->seed * 0x9e3779b97f4a7c15u);
     x = mix(x + ((uint64_t)p->choice << 32 | p->output_count));
@@ -82,12 +108,10 @@ int32_t fake_next(const struct fake_alone *alone, const struct sample_params *p,
     for (uint32_t i = 0; i < p->bias_count; i++)
         x = mix(x + (uint64_t)(uint32_t)bias[i].token * 1000 + (uint64_t)bias[i].value);
     uint32_t token = (uint32_t)(x % vocab);
-    for (uint32_t i = 0; i < vocab && p->output_count < p->output_min; i++) {
-        if (!stops(p, (int32_t)token))
-            break;
-        token = (token + 1) % vocab;
-    }
-    return (int32_t)token;
+    int64_t found = token_find(p, mask, token, vocab, p->output_count < p->output_min);
+    if (found < 0) // a grammar wins over a ban
+        found = token_find(p, mask, token, vocab, false);
+    return found < 0 ? (int32_t)token : (int32_t)found;
 }
 
 bool fake_sick(const struct fake_alone *alone, uint32_t sick)
@@ -117,11 +141,15 @@ struct model *fake_open(const struct fake_options *options)
     m->slot_step = heap_take_zeroed(slots, sizeof *m->slot_step);
     m->kv = heap_take_zeroed((size_t)f->block_count * f->block_tokens + 1, sizeof *m->kv);
     m->writer = heap_take_zeroed(f->block_count + 1u, sizeof *m->writer);
+    m->mask_words = (f->vocab + 31) / 32;
+    m->rows = heap_take_zeroed(limits->rows_max, sizeof *m->rows);
     for (uint32_t i = 0; i < FAKE_RING; i++) {
         struct fake_slot *slot = &m->ring[i];
         slot->results = heap_take_zeroed(limits->rows_max, sizeof *slot->results);
         slot->tops =
             heap_take_zeroed((size_t)limits->rows_max * SAMPLE_TOP_MAX, sizeof *slot->tops);
+        slot->masks =
+            heap_take_zeroed((size_t)limits->rows_max * m->mask_words + 1, sizeof *slot->masks);
         slot->values = heap_take_zeroed((size_t)limits->rows_max * (f->output_width + 1),
                                         sizeof *slot->values);
     }
@@ -137,9 +165,10 @@ void model_close(struct model *m)
         heap_give(m->ring[i].results);
         heap_give(m->ring[i].tops);
         heap_give(m->ring[i].values);
+        heap_give(m->ring[i].masks);
     }
-    void *const parts[] = {m->last_token, m->table,     m->params, m->bias,   m->penalty,
-                           m->done,       m->slot_step, m->kv,     m->writer, m->batch};
+    void *const parts[] = {m->last_token, m->table, m->params, m->bias,  m->penalty, m->done,
+                           m->slot_step,  m->kv,    m->writer, m->batch, m->rows};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         heap_give(parts[i]);
     heap_give(m);
@@ -164,6 +193,11 @@ void fake_spoil(struct model *m, uint64_t step)
 uint64_t fake_steps(const struct model *m)
 {
     return m->launched;
+}
+
+uint64_t fake_overlaps(const struct model *m)
+{
+    return m->overlaps;
 }
 
 uint64_t fake_computed(const struct model *m)
@@ -293,9 +327,12 @@ static void tops_fill(struct sample_top *tops, uint32_t count, int32_t token)
         tops[i] = (struct sample_top){token + (int32_t)i, -(float)i};
 }
 
-static void row_sample(struct model *m, struct fake_slot *out, const struct batch_row *row,
-                       uint64_t sum)
+static void row_sample(struct model *m, struct fake_slot *out, const struct fake_row *row,
+                       const uint32_t *masks)
 {
+    uint64_t sum = row->sum;
+    const uint32_t *mask =
+        row->mask == BATCH_NO_MASK ? NULL : masks + (size_t)row->mask * m->mask_words;
     struct sample_params *p = &m->params[row->slot];
     struct sample_result *result = &out->results[out->count];
     *result = (struct sample_result){.token = -1, .flags = SAMPLED_DONE};
@@ -309,7 +346,7 @@ static void row_sample(struct model *m, struct fake_slot *out, const struct batc
         return;
     }
     const struct step_bias *bias = &m->bias[(size_t)row->slot * m->facts.limits.bias_max];
-    int32_t token = fake_next(&alone, p, bias, m->facts.vocab);
+    int32_t token = fake_next(&alone, p, bias, mask, m->facts.vocab);
     *result = (struct sample_result){.token = token, .top_count = p->top_logprobs};
     if (p->flags & SAMPLE_LOGPROB)
         result->logprob = -(float)(token % 7);
@@ -326,21 +363,35 @@ static void row_sample(struct model *m, struct fake_slot *out, const struct batc
     }
 }
 
-static void row_give(struct model *m, struct fake_slot *out, struct batch *b, uint32_t index)
+static void row_give(struct model *m, struct fake_slot *out, const struct fake_row *row,
+                     const uint32_t *masks)
 {
-    const struct batch_row *row = &batch_rows(b)[index];
     if (row->want == WANT_NOTHING)
         return;
-    uint64_t sum = m->options.cheap || m->done[row->slot] ? row->slot : row_read(m, b, index);
     if (row->want == WANT_TOKEN) {
-        row_sample(m, out, row, sum);
+        row_sample(m, out, row, masks);
     } else {
-        struct fake_alone alone = {.sum = sum};
+        struct fake_alone alone = {.sum = row->sum};
         for (uint32_t i = 0; i < m->facts.output_width; i++)
             out->values[(size_t)out->count * m->facts.output_width + i] =
-                sum == SPOILT ? NAN : fake_value(&alone, i);
+                row->sum == SPOILT ? NAN : fake_value(&alone, i);
     }
     out->count++;
+}
+
+// Keeps what the sample of the step needs.
+static void rows_note(struct model *m, struct batch *b)
+{
+    m->row_count = b->row_count;
+    m->mask_count = 0;
+    for (uint32_t i = 0; i < b->row_count; i++) {
+        const struct batch_row *row = &batch_rows(b)[i];
+        bool unread = m->options.cheap || m->done[row->slot] || row->want == WANT_NOTHING;
+        m->rows[i] = (struct fake_row){row->slot, row->want, row->mask,
+                                       unread ? row->slot : row_read(m, b, i)};
+        if (row->mask != BATCH_NO_MASK && row->mask >= m->mask_count)
+            m->mask_count = row->mask + 1;
+    }
 }
 
 enum status model_launch(struct model *m, struct batch *b, struct error *err)
@@ -350,6 +401,7 @@ enum status model_launch(struct model *m, struct batch *b, struct error *err)
           (unsigned long long)(m->launched - m->collected));
     if (m->launched + 1 == m->fault_step && !m->fault_at_collect)
         return error_set(err, STATUS_DEVICE_FAULT, "the fake device failed at launch");
+    m->overlaps += m->launched > m->collected;
     m->launched++;
     if (!m->options.cheap)
         batch_check(m, b);
@@ -363,8 +415,8 @@ enum status model_launch(struct model *m, struct batch *b, struct error *err)
         for (uint32_t i = 0; i < b->row_count; i++)
             if (!m->done[batch_rows(b)[i].slot])
                 row_write(m, b, i);
-    for (uint32_t i = 0; i < b->row_count; i++)
-        row_give(m, out, b, i);
+    rows_note(m, b);
+    m->turn = true;
     if (!m->options.cheap)
         memcpy(m->batch, b, b->bytes);
     return STATUS_OK;
@@ -380,11 +432,35 @@ bool fake_more(const struct model *m)
     return m->more;
 }
 
+uint32_t *model_masks(struct model *m)
+{
+    return m->ring[(m->sampled + 1) % FAKE_RING].masks;
+}
+
+void model_drop(struct model *m)
+{
+    m->turn = false;
+}
+
+bool fake_turn(const struct model *m)
+{
+    return m->turn;
+}
+
 enum status model_sample(struct model *m, const uint32_t *masks, uint32_t count, struct error *err)
 {
-    (void)masks, (void)count, (void)err;
+    (void)err;
     check(m->launched == m->sampled + 1, "sample without launch");
+    check(count == m->mask_count && (count == 0) == !masks, "%u masks of %u", count, m->mask_count);
     m->sampled++;
+    m->turn = false;
+    struct fake_slot *out = &m->ring[m->sampled % FAKE_RING];
+    for (uint32_t i = 0; i < m->row_count; i++)
+        row_give(m, out, &m->rows[i], masks);
+    // Nobody may count on what the masks of the step before were.
+    if (!m->options.cheap)
+        memset(model_masks(m), 0,
+               (size_t)m->facts.limits.rows_max * m->mask_words * sizeof(uint32_t));
     return STATUS_OK;
 }
 

@@ -32,13 +32,15 @@ struct fake_alone {
 
 void fake_feed(struct fake_alone *alone, int32_t token);
 void fake_count(struct fake_alone *alone, int32_t token, bool output);
-// params as in the batch: stop ids, choice and output_count filled.
+// params as in the batch: stop ids, choice and output_count filled. mask: of the row, or NULL.
 int32_t fake_next(const struct fake_alone *alone, const struct sample_params *params,
-                  const struct step_bias *bias, uint32_t vocab);
+                  const struct step_bias *bias, const uint32_t *mask, uint32_t vocab);
 bool fake_sick(const struct fake_alone *alone, uint32_t sick); // its next logits are not finite
 float fake_value(const struct fake_alone *alone, uint32_t column);
 
 uint64_t fake_steps(const struct model *model);            // launched
 bool fake_more(const struct model *model);                 // as last said by model_more
+uint64_t fake_overlaps(const struct model *model);         // launched with another in flight
+bool fake_turn(const struct model *model);                 // launched and not sampled or given up
 uint64_t fake_computed(const struct model *model);         // token rows
 const struct batch *fake_batch(const struct model *model); // the last one, as it was launched

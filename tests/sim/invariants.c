@@ -371,6 +371,31 @@ void sim_rests(struct sim *sim)
     sim_check(sim, !e->queue.first, "idle with a request waiting");
 }
 
+// The worker has a matcher for exactly those sequences that have had a mask; what it has not been
+// told yet is an end.
+static void matchers_hold(struct sim *sim)
+{
+    struct engine *e = sim->engine;
+    const struct engine_stats *stats = &e->stats;
+    if (!e->options.vocabulary)
+        return;
+    sim_check(sim, sim->failed || stats->mask_waits == stats->steps_masked,
+              "%u waits for masks in %u steps", (uint32_t)stats->mask_waits,
+              (uint32_t)stats->steps_masked);
+    sim_check(sim, stats->mask_tokens_refused == 0, "%u tokens were refused",
+              (uint32_t)stats->mask_tokens_refused);
+    if (masks_pending(&e->masks))
+        return;
+    for (uint32_t i = 0; i < e->sequences_fresh; i++) {
+        const struct sequence *s = &e->sequences[i];
+        const struct grammar_cache *of = e->masks.matchers[i].of;
+        sim_check(sim, s->matched == (of != NULL), "sequence %u: a matcher %d, one expected %d", i,
+                  of != NULL, s->matched);
+        sim_check(sim, !of || !s->request || of->grammar == s->request->asked.grammar,
+                  "sequence %u has another grammar", i);
+    }
+}
+
 void sim_invariants(struct sim *sim)
 {
     struct engine *e = sim->engine;
@@ -384,6 +409,7 @@ void sim_invariants(struct sim *sim)
     credits_hold(sim);
     dues_hold(sim);
     debts_hold(sim);
+    matchers_hold(sim);
     oldest_moves(sim);
     turns_hold(sim);
 }

@@ -9,6 +9,7 @@ A fault that nothing finds makes the script fail.
 """
 import argparse
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -17,11 +18,15 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests"))
 import plant  # noqa: E402
 
+# Of a fault only one file differs, so a compiler cache makes most of a build.
+COMPILER = ["ccache", "gcc"] if shutil.which("ccache") else ["gcc"]
 GRAMMAR = sorted(str(p.relative_to(ROOT)) for p in (ROOT / "runtime/grammar").glob("*.c"))
-COMMON = ["base/status.c", "base/arena.c", "base/waker.c", "runtime/model/batch.c", *GRAMMAR]
+COMMON = ["base/status.c", "base/arena.c", "base/utf8.c", "base/waker.c", "runtime/model/batch.c",
+          *GRAMMAR]
 PROGRAMS = {
     "test_ring": ["tests/base/test_ring.c"],
-    "sim": ["tests/sim/sim.c", "tests/sim/client.c", "tests/sim/invariants.c"],
+    "sim": ["tests/sim/sim.c", "tests/sim/client.c", "tests/sim/grammars.c",
+            "tests/sim/invariants.c", "tests/sim/fake_worker.c"],
     "test_plan": ["tests/scheduler/test_plan.c", "tests/scheduler/rig.c"],
     "test_engine": ["tests/scheduler/test_engine.c", "tests/scheduler/rig.c"],
     "test_interleave": ["tests/scheduler/test_interleave.c"],
@@ -47,7 +52,7 @@ FAULTS = [
     ("evicted block stays in the table", "scheduler/blocks.c", "block_take", "lru_remove(blocks, id); prefix_drop(blocks, id);", "lru_remove(blocks, id);"),
     ("a slow reader is given up after half a minute", "scheduler/internal.h", "STALL_NS", "60000000000u", "30000000000u"),
     ("an engine without work lets others wait", "scheduler/engine.c", "step_run", "model_more(engine->model, planned);", "model_more(engine->model, true);"),
-    ("a failed engine lets others wait", "scheduler/engine.c", "engine_fail", "gate_fail(engine); model_more(engine->model, false);", "gate_fail(engine);"),
+    ("a failed engine lets others wait", "scheduler/engine.c", "engine_fail", "model_drop(engine->model); model_more(engine->model, false);", "model_drop(engine->model);"),
     ("an engine goes on when its device failed under another", "scheduler/engine.c", "engine_step", "== GATE_FAILED;", "== GATE_FAILED && false;"),
     ("an engine that ends lets others wait", "scheduler/engine.c", "engine_run", "model_more(engine->model, false);", ""),
         ("parked sequences are not counted", "scheduler/engine.c", "gauges_set", "stat_set(&stats->sequences_parked, engine->parked_count);", ""),
@@ -79,6 +84,28 @@ FAULTS = [
     ("parked with a step in flight", "scheduler/park.c", "paused_choose", "s->inflight == 0 && ", ""),
     ("the one paused last gives up its place", "scheduler/park.c", "paused_choose", "engine->paused.first; s; s = s->slow_next", "engine->paused.last; s; s = s->slow_previous"),
     ("the one paused last gives up its blocks", "scheduler/plan.c", "plan_open", "plan->paused_at = engine->paused.first;", "plan->paused_at = engine->paused.last;"),
+    ("a mask is made of the state before the last token", "scheduler/mask_work.c", "row_make", "if (job->token != MASK_NO_TOKEN && !token_take(w, m, job->token)) return MASK_STUCK;", ""),
+    ("a token is accepted twice", "scheduler/mask_work.c", "row_make", "return mask_make(w, m, words);", "if (job->token != MASK_NO_TOKEN) token_take(w, m, job->token); return mask_make(w, m, words);"),
+    ("the mask of the row before", "scheduler/mask_work.c", "row_make", "(size_t)job->row * w->words;", "(size_t)(job->row > 0 ? job->row - 1 : 0) * w->words;"),
+    ("a free part keeps its mask", "scheduler/mask_work.c", "mask_make", "if (m->free)", "if (false)"),
+    ("an id without bytes ends a free part", "scheduler/mask_work.c", "token_take", "if (m->free && vocabulary_token(w->vocabulary, token).bytes == 0) return true;", ""),
+    ("a complete answer without end ids is stuck", "scheduler/mask_work.c", "mask_make", "if (nothing_set(words, w->words)) return MASK_DONE;", ""),
+    ("the count of a job is kept", "scheduler/mask_work.c", "matcher_begin", "grammar_give(grammar);", ";"),
+    ("counts of jobs that nobody did are kept", "scheduler/mask_work.c", "mask_worker_empty", "grammar_give(w->job[place].grammar);", ";"),
+    ("a matcher that ends stays in its cache", "scheduler/mask_work.c", "matcher_leave", "m->of->matchers--;", ""),
+    ("caches never give way", "scheduler/mask_work.c", "cache_idle", "c->matchers == 0 &&", "c->matchers > 99 &&"),
+    ("a job is taken before it is done", "scheduler/mask_work.c", "mask_work", "const struct mask_job *job = &w->job[place];", "struct mask_job copy = w->job[place], *job = &copy; ring_take(&w->ring);"),
+    ("a step does not wait for its masks", "scheduler/masks.c", "masks_wait", "mask_thread_wait(&engine->masks);", ";"),
+    ("a free step waits for masks", "scheduler/masks.c", "masks_wait", "if (launch->mask_count == 0) return;", ""),
+    ("masks before the step before is settled", "scheduler/masks.c", "row_ask", "if (s->pending > 1) return false;", "if (s->pending > 1 && s->output_count == 0) return false;"),
+    ("the matcher of a row that has ended goes on", "scheduler/masks.c", "row_ask", "job.sequence = MASK_NO_SEQUENCE;", ""),
+    ("a job borrows the request's grammar", "scheduler/masks.c", "row_ask", "grammar_take(s->request->asked.grammar)", "s->request->asked.grammar"),
+    ("a stuck choice goes on", "scheduler/masks.c", "verdict_take", "verdict == MASK_USABLE ||", "verdict != MASK_DONE ||"),
+    ("a sequence leaves its matcher to the next of its index", "scheduler/sequence.c", "sequence_close", "masks_end(engine, s);", ""),
+    ("masks wait for the step before although they need none of its tokens", "scheduler/engine.c", "step_launch", "if (status == STATUS_OK && !asked)", "if (status == STATUS_OK && launch->mask_count > 0 && engine->launched > engine->settled + 1)"),
+    ("the step before is settled before the launch", "scheduler/engine.c", "step_launch", "enum status status = model_launch(", "if (!asked && step_collect(engine) == STATUS_OK) asked = masks_ask(engine, launch); enum status status = model_launch("),
+    ("the turn is kept after a fault", "scheduler/engine.c", "engine_fail", "model_drop(engine->model);", ""),
+    ("an end id is banned to a grammar that ends", "scheduler/settle.c", "is_end_token", "if (r->asked.grammar && vocabulary_is_end(engine->options.vocabulary, result->token)) return true;", ""),
     ("what is parked is never called back", "scheduler/intake.c", "port_notices", "parked_look(engine, r);", ";"),
     ("a choice that was cancelled in the life before is cancelled", "scheduler/port.c", "request_fill", "for (uint32_t i = 0; i < REQUEST_CHOICES_MAX / 64; i++) atomic_store_explicit(&request->cancelled[i], 0, memory_order_relaxed);", ""),
     ("room for what is parked comes without a notice", "scheduler/port.c", "port_next", "notice_send(port, request);", "waker_raise(port->gate->waker);"),
@@ -179,7 +206,7 @@ FAULTS = [
 
 
 def compile_to(out, source, base, flags=("-O1",)):
-    return subprocess.run(["gcc", "-std=gnu17", "-D_GNU_SOURCE", f"-I{base}", *flags, "-c",
+    return subprocess.run([*COMPILER, "-std=gnu17", "-D_GNU_SOURCE", f"-I{base}", *flags, "-c",
                            str(source), "-o", str(out)], capture_output=True).returncode == 0
 
 
@@ -198,7 +225,8 @@ def build(tree, folder, flags=("-O1",), programs=PROGRAMS):
         if not compile_to(objects[source], tree / source, tree, flags):
             return None
     for name, own in programs.items():
-        link(folder / name, [objects[s] for s in own + shared],
+        twice = "scheduler/mask_thread.c" if "tests/sim/fake_worker.c" in own else ""
+        link(folder / name, [objects[s] for s in own + shared if s != twice],
              [f for f in flags if f.startswith("-fsan")])
     return folder
 

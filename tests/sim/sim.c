@@ -74,6 +74,9 @@ static void world_open(struct sim *sim)
 {
     struct error err;
     world_choose(sim);
+    if (sim->fake.facts.kind == MODEL_GENERATOR && chance(&sim->dice, 70))
+        grammars_open(sim);
+    fake_worker_seed(sim->seed);
     sim->model = fake_open(&sim->fake);
     fake_spoil(sim->model, sim->spoilt_step);
     if (sim->faulty)
@@ -87,6 +90,7 @@ static void world_open(struct sim *sim)
 static void world_close(struct sim *sim)
 {
     engine_close(sim->engine);
+    grammars_close(sim);
     model_close(sim->model);
     waker_close(sim->waker);
 }
@@ -134,6 +138,7 @@ static void world_step(struct sim *sim)
     bool launched = fake_steps(sim->model) > launched_before;
     sim_check(sim, !sleeps || !launched || clock_ended(sim) > ended_before,
               "there was work and nobody woke the engine");
+    sim_check(sim, !fake_turn(sim->model), "a step keeps its turn");
     sim_check(sim, fake_more(sim->model) == (launched && news != ENGINE_FAULT),
               "launched %d, goes on %d", launched, fake_more(sim->model));
     sim_invariants(sim);
@@ -213,7 +218,8 @@ int main(int argc, char **argv)
     uint64_t seeds = argument(argc, argv, 1, 100);
     uint32_t steps = (uint32_t)argument(argc, argv, 2, 2000);
     uint64_t first = argument(argc, argv, 3, 1);
-    uint64_t total = 0, ended = 0, tokens = 0, preemptions = 0, pauses = 0, hits = 0, cancels = 0;
+    uint64_t total = 0, ended = 0, tokens = 0, preemptions = 0, pauses = 0, hits = 0, cancels = 0,
+             masked = 0;
     uint64_t cuts = 0;
     struct sim *sim = calloc(1, sizeof *sim);
     clock_t start = clock();
@@ -232,15 +238,17 @@ int main(int argc, char **argv)
         hits += sim->hits;
         cancels += sim->cancels;
         cuts += sim->cuts;
+        masked += sim->masked;
     }
     free(sim);
     double seconds = (double)(clock() - start) / CLOCKS_PER_SEC;
     printf("%llu seeds from %llu, %llu steps, %llu requests, %llu tokens, %llu preemptions, "
-           "%llu pauses, %llu cached prompts, %llu cancels and %llu of choices; %.1f million steps "
+           "%llu pauses, %llu cached prompts, %llu cancels and %llu of choices, "
+           "%llu tokens under a mask; %.1f million steps "
            "a minute\n",
            (unsigned long long)seeds, (unsigned long long)first, (unsigned long long)total,
            (unsigned long long)ended, (unsigned long long)tokens, (unsigned long long)preemptions,
            (unsigned long long)pauses, (unsigned long long)hits, (unsigned long long)cancels,
-           (unsigned long long)cuts, (double)total / seconds * 60e-6);
+           (unsigned long long)cuts, (unsigned long long)masked, (double)total / seconds * 60e-6);
     return 0;
 }

@@ -4,6 +4,7 @@
 #include "scheduler/internal.h"
 #include "tests/sim/fake.h"
 
+enum { SIM_GRAMMARS = 6, SIM_VOCAB_MAX = 448, SIM_MASK_WORDS = SIM_VOCAB_MAX / 32 };
 enum { SIM_CLIENTS = 64, SIM_CHOICES = 14, SIM_PROMPT_MAX = 512, SIM_BIAS_MAX = 4, SIM_KEYS = 4 };
 
 struct dice {
@@ -49,6 +50,7 @@ struct client { // one request as its h2o thread sees it
     struct sample_params expected; // what the device is told
     struct step_bias bias_expected[SIM_BIAS_MAX];
     struct fake_alone alone[SIM_CHOICES];
+    struct matcher matchers[SIM_CHOICES]; // with a grammar: where the answers stand
     uint32_t outputs[SIM_CHOICES];
     bool finished[SIM_CHOICES];
     bool cut[SIM_CHOICES]; // cancelled alone
@@ -63,6 +65,8 @@ struct sim {
     struct engine_options options;
     struct model *model;
     struct engine *engine;
+    struct grammar *grammars[SIM_GRAMMARS]; // where options has a vocabulary
+    struct mask_cache *caches[SIM_GRAMMARS];
     struct waker *waker;
     struct port *ports[4];
     struct client clients[SIM_CLIENTS];
@@ -75,8 +79,19 @@ struct sim {
         uint32_t planned_len, output_count, block_count, pending, state, still;
     } oldest;
     struct turn keys[SIM_KEYS];
-    uint64_t ended, tokens, preemptions, pauses, hits, cancels, cuts; // for the summary
+    uint64_t ended, tokens, preemptions, pauses, hits, cancels, cuts, masked; // for the summary
 };
+
+// grammars.c: what constrained requests of a world may be, and what a client knows of its own.
+void grammars_open(struct sim *sim);
+void grammars_close(struct sim *sim);
+enum next { NEXT_FREE, NEXT_MASKED, NEXT_NOTHING, NEXT_STUCK };
+// What may follow in a choice of a client with a grammar; the mask for NEXT_MASKED.
+enum next grammar_next(struct client *client, uint32_t choice, uint32_t *mask);
+void grammar_take_token(struct sim *sim, struct client *client, uint32_t choice, int32_t token);
+
+// fake_worker.c: for the order of its work.
+void fake_worker_seed(uint64_t seed);
 
 // Ends the process with the seed and the step.
 #define sim_check(sim, condition, ...)                                                             \

@@ -1,0 +1,74 @@
+// The thread of the mask worker. Both sides sleep on wakers: the worker until jobs were posted, the
+// engine until they are done. tests/sim has a stand-in that works without a thread.
+#include "scheduler/masks.h"
+
+#include "base/arena.h"
+#include "base/waker.h"
+
+#include <pthread.h>
+#include <string.h>
+
+struct mask_thread {
+    struct mask_worker *worker;
+    struct waker *posted, *done;
+    _Atomic uint32_t ends; // set before the last wake
+    pthread_t thread;
+};
+
+static void *worker_main(void *context)
+{
+    struct mask_thread *t = context;
+    while (!atomic_load_explicit(&t->ends, memory_order_relaxed)) { // the waker orders it
+        mask_work(t->worker);
+        waker_raise(t->done);
+        waker_wait(t->posted, -1);
+    }
+    return NULL;
+}
+
+enum status mask_thread_open(struct mask_worker *w, struct error *err)
+{
+    struct mask_thread *t = heap_take_zeroed(1, sizeof *t);
+    t->worker = w;
+    enum status status = waker_open(&t->posted, err);
+    if (status == STATUS_OK)
+        status = waker_open(&t->done, err);
+    int failed = status == STATUS_OK ? pthread_create(&t->thread, NULL, worker_main, t) : 0;
+    if (failed != 0)
+        status = error_set(err, STATUS_NO_MEMORY, "no thread for masks can be started: %s",
+                           strerror(failed));
+    if (status == STATUS_OK) {
+        w->thread = t;
+        return STATUS_OK;
+    }
+    waker_close(t->posted);
+    waker_close(t->done);
+    heap_give(t);
+    return status;
+}
+
+void mask_thread_close(struct mask_worker *w)
+{
+    struct mask_thread *t = w->thread;
+    if (!t)
+        return;
+    atomic_store_explicit(&t->ends, 1, memory_order_relaxed);
+    waker_raise(t->posted);
+    pthread_join(t->thread, NULL);
+    waker_close(t->posted);
+    waker_close(t->done);
+    heap_give(t);
+    w->thread = NULL;
+}
+
+void mask_thread_post(struct mask_worker *w)
+{
+    waker_raise(w->thread->posted);
+}
+
+// A raise may be left over from an earlier step, so the ring is looked at each time.
+void mask_thread_wait(struct mask_worker *w)
+{
+    while (masks_pending(w))
+        waker_wait(w->thread->done, -1);
+}

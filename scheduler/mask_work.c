@@ -1,0 +1,183 @@
+// What the mask worker does: jobs, matchers, and the table of mask caches. See masks.h. No files,
+// no locks; the worker's thread only, but for mask_worker_empty.
+#include "scheduler/masks.h"
+
+#include "scheduler/request.h"
+
+#include <string.h>
+
+// Together the caches may grow to CACHES_BYTES; those made beyond it, up to the table's end, get
+// the least there is.
+#define CACHES_BYTES ((size_t)512 << 20)
+#define CACHE_BYTES ((size_t)32 << 20)
+#define CACHE_BYTES_MIN ((size_t)4 << 20)
+
+// Adds to the counters what the cache did since it was last looked at.
+static void cache_note(struct mask_worker *w, struct grammar_cache *c)
+{
+    struct mask_cache_stats now = mask_cache_stats(c->cache);
+    struct engine_stats *stats = w->stats;
+    stat_add(&stats->masks_computed, now.computed - c->seen.computed);
+    stat_add(&stats->masks_reused, now.reused - c->seen.reused);
+    stat_add(&stats->masks_forgotten, now.forgotten - c->seen.forgotten);
+    stat_add(&stats->mask_cache_bytes, now.bytes - c->seen.bytes);
+    c->seen = now;
+}
+
+static void cache_drop(struct mask_worker *w, struct grammar_cache *c)
+{
+    stat_add(&w->stats->mask_cache_bytes, 0 - c->seen.bytes);
+    stat_add(&w->stats->mask_caches, (uint64_t)-1);
+    mask_cache_destroy(c->cache);
+    *c = (struct grammar_cache){0};
+}
+
+// The entry that nobody uses and that was used last the longest ago, or NULL.
+static struct grammar_cache *cache_idle(struct mask_worker *w)
+{
+    struct grammar_cache *oldest = NULL;
+    for (uint32_t i = 0; i < w->cache_count; i++) {
+        struct grammar_cache *c = &w->caches[i];
+        if (c->cache && c->matchers == 0 && (!oldest || c->used < oldest->used))
+            oldest = c;
+    }
+    return oldest;
+}
+
+static struct grammar_cache *cache_free(struct mask_worker *w, size_t *taken)
+{
+    struct grammar_cache *free = NULL;
+    *taken = 0;
+    for (uint32_t i = 0; i < w->cache_count; i++) {
+        *taken += w->caches[i].bytes_max;
+        if (!w->caches[i].cache)
+            free = &w->caches[i];
+    }
+    return free;
+}
+
+// A cache for a grammar that has none; NULL: matchers stand in all there may be.
+static struct grammar_cache *cache_make(struct mask_worker *w, struct grammar *grammar)
+{
+    size_t taken;
+    struct grammar_cache *c = cache_free(w, &taken), *idle;
+    while ((!c || taken + CACHE_BYTES > CACHES_BYTES) && (idle = cache_idle(w))) {
+        cache_drop(w, idle);
+        c = cache_free(w, &taken);
+    }
+    if (!c)
+        return NULL;
+    c->bytes_max = taken + CACHE_BYTES <= CACHES_BYTES ? CACHE_BYTES : CACHE_BYTES_MIN;
+    c->grammar = grammar;
+    struct mask_cache_options options = {.bytes_max = c->bytes_max};
+    c->cache = mask_cache_create(grammar, w->vocabulary, &options);
+    stat_add(&w->stats->mask_caches, 1);
+    return c;
+}
+
+// Grammars are told apart by their place, which is theirs while the cache has its count.
+static struct grammar_cache *cache_of(struct mask_worker *w, struct grammar *grammar)
+{
+    for (uint32_t i = 0; i < w->cache_count; i++)
+        if (w->caches[i].grammar == grammar)
+            return &w->caches[i];
+    return cache_make(w, grammar);
+}
+
+static bool matcher_begin(struct mask_worker *w, struct sequence_matcher *m,
+                          struct grammar *grammar)
+{
+    check(!m->of, "a matcher begins twice");
+    m->of = cache_of(w, grammar);
+    grammar_give(grammar); // the job's count
+    if (!m->of)
+        return false;
+    m->of->matchers++;
+    m->of->used = ++w->began;
+    m->free = false;
+    matcher_init(&m->matcher, m->of->cache);
+    return true;
+}
+
+static void matcher_leave(struct sequence_matcher *m)
+{
+    if (!m->of)
+        return; // its cache found no room
+    matcher_end(&m->matcher);
+    m->of->matchers--;
+    m->of = NULL;
+}
+
+// In a free part an id without bytes is like any text.
+static bool token_take(struct mask_worker *w, struct sequence_matcher *m, int32_t token)
+{
+    if (matcher_accept(&m->matcher, token))
+        return true;
+    if (m->free && vocabulary_token(w->vocabulary, token).bytes == 0)
+        return true;
+    stat_add(&w->stats->mask_tokens_refused, 1);
+    return false;
+}
+
+static bool nothing_set(const uint32_t *words, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (words[i] != 0)
+            return false;
+    return true;
+}
+
+static enum mask_verdict mask_make(struct mask_worker *w, struct sequence_matcher *m,
+                                   uint32_t *words)
+{
+    enum matcher_result result = matcher_mask(&m->matcher, words);
+    cache_note(w, m->of);
+    if (result != MATCHER_OK)
+        return result == MATCHER_OVER ? MASK_OVER : MASK_STUCK;
+    if (nothing_set(words, w->words))
+        return MASK_DONE;
+    m->free = vocabulary_allows_all(w->vocabulary, words);
+    if (m->free) // ids without bytes may come, too, as in a row without a mask
+        memset(words, 0xff, w->words * sizeof *words);
+    return MASK_USABLE;
+}
+
+static enum mask_verdict row_make(struct mask_worker *w, const struct mask_job *job)
+{
+    uint32_t *words = w->rows + (size_t)job->row * w->words;
+    if (job->sequence == MASK_NO_SEQUENCE) {
+        memset(words, 0xff, w->words * sizeof *words);
+        return MASK_USABLE;
+    }
+    struct sequence_matcher *m = &w->matchers[job->sequence];
+    if (job->grammar && !matcher_begin(w, m, job->grammar))
+        return MASK_OVER;
+    if (job->token != MASK_NO_TOKEN && !token_take(w, m, job->token))
+        return MASK_STUCK;
+    return mask_make(w, m, words);
+}
+
+void mask_work(struct mask_worker *w)
+{
+    uint32_t place;
+    while (ring_peek(&w->ring, &place)) {
+        const struct mask_job *job = &w->job[place];
+        if (job->row == MASK_NO_ROW)
+            matcher_leave(&w->matchers[job->sequence]);
+        else
+            w->verdict[job->row] = (uint8_t)row_make(w, job);
+        ring_take(&w->ring); // after it is done, so that an empty ring says that all are
+    }
+}
+
+void mask_worker_empty(struct mask_worker *w)
+{
+    uint32_t place;
+    for (; ring_peek(&w->ring, &place); ring_take(&w->ring))
+        grammar_give(w->job[place].grammar);
+    for (uint32_t i = 0; i < w->matcher_count; i++)
+        matcher_leave(&w->matchers[i]);
+    for (uint32_t i = 0; i < w->cache_count; i++)
+        if (w->caches[i].cache)
+            cache_drop(w, &w->caches[i]);
+}

@@ -1,0 +1,106 @@
+// The engine's side of masks.h: which rows of a step have one, what the worker is told of their
+// sequences, and choices whose grammar has come to an end. Engine thread only.
+#include "scheduler/internal.h"
+
+static void job_push(struct engine *engine, const struct mask_job *job)
+{
+    struct mask_worker *w = &engine->masks;
+    // Never full: each sequence with a matcher may leave one end, and a step's rows are waited for.
+    w->job[ring_place(&w->ring)] = *job;
+    ring_publish(&w->ring);
+    engine->masks_unposted = true;
+}
+
+uint32_t masks_row(struct launch *launch, const struct sequence *s, const struct plan_row *row)
+{
+    if (row->want != WANT_TOKEN || !s->request->asked.grammar)
+        return BATCH_NO_MASK;
+    return launch->mask_count++;
+}
+
+static int32_t token_last(const struct sequence *s)
+{
+    return s->history_last[(s->output_count - 1) % HISTORY_WORDS];
+}
+
+// Asks for the mask of a row, if all tokens before it are settled.
+static bool row_ask(struct engine *engine, const struct plan_row *row)
+{
+    struct sequence *s = &engine->sequences[row->sequence];
+    struct mask_job job = {.sequence = s->index, .row = row->mask, .token = MASK_NO_TOKEN};
+    if (s->state == SEQUENCE_ENDING) { // its token will be dropped
+        job.sequence = MASK_NO_SEQUENCE;
+        job_push(engine, &job);
+        return true;
+    }
+    if (s->pending > 1)
+        return false;
+    if (!s->matched) {
+        check(s->output_count == 0, "a matcher begins after %u tokens", s->output_count);
+        job.grammar = grammar_take(s->request->asked.grammar);
+        s->matched = true;
+    } else {
+        job.token = token_last(s); // those before it were accepted with the masks before
+    }
+    job_push(engine, &job);
+    return true;
+}
+
+bool masks_ask(struct engine *engine, struct launch *launch)
+{
+    bool all = true;
+    if (launch->mask_count == 0)
+        return true;
+    engine->masks.rows = model_masks(engine->model);
+    for (uint32_t i = 0; i < launch->row_count; i++) {
+        struct plan_row *row = &launch->rows[i];
+        if (row->mask != BATCH_NO_MASK && !row->asked)
+            row->asked = row_ask(engine, row);
+        all = all && (row->mask == BATCH_NO_MASK || row->asked);
+    }
+    masks_post(engine);
+    return all;
+}
+
+void masks_post(struct engine *engine)
+{
+    if (!engine->masks_unposted)
+        return;
+    engine->masks_unposted = false;
+    mask_thread_post(&engine->masks);
+}
+
+// A choice whose grammar lets nothing follow ends without the token of its row.
+static void verdict_take(struct engine *engine, const struct plan_row *row)
+{
+    struct sequence *s = &engine->sequences[row->sequence];
+    enum mask_verdict verdict = engine->masks.verdict[row->mask];
+    if (verdict == MASK_USABLE || s->state == SEQUENCE_ENDING)
+        return;
+    stat_add(&engine->stats.grammars_stuck, verdict == MASK_STUCK);
+    stat_add(&engine->stats.grammars_over, verdict == MASK_OVER);
+    choice_end(engine, s->request, s->number, verdict == MASK_DONE ? FINISH_STOP : FINISH_ERROR);
+}
+
+void masks_wait(struct engine *engine, const struct launch *launch)
+{
+    struct engine_stats *stats = &engine->stats;
+    if (launch->mask_count == 0)
+        return;
+    uint64_t before = engine_now(engine);
+    mask_thread_wait(&engine->masks);
+    stat_add(&stats->mask_waits, 1);
+    stat_add(&stats->mask_wait_ns, engine_now(engine) - before);
+    for (uint32_t i = 0; i < launch->row_count; i++)
+        if (launch->rows[i].mask != BATCH_NO_MASK)
+            verdict_take(engine, &launch->rows[i]);
+}
+
+void masks_end(struct engine *engine, struct sequence *s)
+{
+    if (!s->matched)
+        return;
+    s->matched = false;
+    job_push(engine,
+             &(struct mask_job){.sequence = s->index, .row = MASK_NO_ROW, .token = MASK_NO_TOKEN});
+}

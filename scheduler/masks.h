@@ -1,0 +1,82 @@
+// Masks of rows with a grammar (decision 0030). The engine asks for the mask of such a row once the
+// tokens before it are settled, a thread of the engine (the mask worker) computes it while the
+// step's forward runs, and model_sample waits for it.
+//
+// All matchers and mask caches are the worker's. The engine's thread tells it by jobs, in order,
+// where a sequence's matcher begins, which token was drawn, and where it ends; so a matcher is
+// known by the index of its sequence and outlives places, blocks and the request.
+#pragma once
+
+#include "base/ring.h"
+#include "runtime/grammar/matcher.h"
+#include "scheduler/stats.h"
+
+enum {
+    MASK_NO_TOKEN = -1,
+    MASK_CACHES_MORE = 64, // grammars whose caches are kept beside one for each slot
+};
+#define MASK_NO_SEQUENCE UINT32_MAX
+#define MASK_NO_ROW UINT32_MAX
+
+enum mask_verdict {
+    MASK_USABLE,
+    MASK_DONE,  // the answer is complete, nothing can follow, and the model has no id that says so
+    MASK_STUCK, // nothing may follow that the model has, or its token was refused
+    MASK_OVER,  // a bound of work or memory was met
+};
+
+struct mask_job {
+    struct grammar *grammar; // a count: the sequence's matcher begins with it; NULL: it stands
+    uint32_t sequence;       // MASK_NO_SEQUENCE: a row of ones
+    uint32_t row;            // MASK_NO_ROW: the sequence's matcher ends
+    int32_t token;           // accepted before the mask is made, or MASK_NO_TOKEN
+};
+
+struct grammar_cache { // of one grammar; in use while a matcher stands in it
+    struct grammar *grammar;
+    struct mask_cache *cache; // has a count of the grammar; NULL: the entry is free
+    struct mask_cache_stats seen;
+    uint32_t matchers;
+    size_t bytes_max;
+    uint64_t used; // when a matcher began in it last
+};
+
+struct sequence_matcher {
+    struct matcher matcher;
+    struct grammar_cache *of;
+    bool free; // its last row was one of ones
+};
+
+struct mask_thread;
+
+struct mask_worker {
+    struct ring ring;     // engine -> worker; a job is taken when it is done
+    struct mask_job *job; // [ring.mask + 1]
+    uint32_t *rows;       // of the step: [rows_max][words]; the engine sets it between steps
+    uint8_t *verdict;     // [rows_max] enum mask_verdict of the step's rows
+    struct vocabulary *vocabulary; // the engine's
+    uint32_t words;
+    struct engine_stats *stats; // those that are the worker's
+    struct mask_thread *thread;
+    // What follows is the worker's alone.
+    struct sequence_matcher *matchers; // [matcher_count] by index of the sequence
+    struct grammar_cache *caches;      // [cache_count]
+    uint32_t matcher_count, cache_count;
+    uint64_t began; // matchers
+};
+
+// Does all jobs there are.
+void mask_work(struct mask_worker *w);
+// Gives back all that the worker has, jobs included; its thread has ended.
+void mask_worker_empty(struct mask_worker *w);
+
+// mask_thread.c, or a stand-in of the simulation. open comes once all other members are set.
+enum status mask_thread_open(struct mask_worker *w, struct error *err) MUST_USE;
+void mask_thread_close(struct mask_worker *w); // NULL in `thread` is allowed
+void mask_thread_post(struct mask_worker *w);  // there are new jobs
+void mask_thread_wait(struct mask_worker *w);  // until all jobs are done
+
+static inline bool masks_pending(const struct mask_worker *w)
+{
+    return ring_free(&w->ring) <= w->ring.mask;
+}

@@ -1,0 +1,100 @@
+// Grammars of the simulation over tokens of one to three letters, and where the answers of a client
+// stand in them: matchers of its own, in caches that no engine sees.
+#include "tests/sim/sim.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { LETTERS = 5, TOKEN_BYTES = 3 };
+
+static struct vocabulary *vocabulary_roll(struct sim *sim)
+{
+    const struct model_facts *f = &sim->fake.facts;
+    char bytes[SIM_VOCAB_MAX][TOKEN_BYTES];
+    struct text tokens[SIM_VOCAB_MAX], specials[SIM_VOCAB_MAX];
+    memset(specials, 0, sizeof specials);
+    for (uint32_t i = 0; i < f->vocab; i++) {
+        uint32_t length = chance(&sim->dice, 5) ? 0 : 1 + roll(&sim->dice, TOKEN_BYTES);
+        for (uint32_t b = 0; b < length; b++)
+            bytes[i][b] = (char)('a' + roll(&sim->dice, LETTERS));
+        tokens[i] = text_span(bytes[i], length);
+        if (length == 0 && chance(&sim->dice, 50))
+            specials[i] = text_of("<s>");
+    }
+    struct vocabulary_args args = {f->vocab, tokens, f->vocab, specials, f->end_ids, f->end_count};
+    return vocabulary_create(&args);
+}
+
+// Letters up to a bound; some words; brackets; a free part before a marker; a byte that no token
+// has; a free part that must not end without its marker.
+static uint32_t expression(struct grammar_builder *b, uint32_t which)
+{
+    static const struct text words[] = {{"abc", 3}, {"abcde", 5}, {"eda", 3}, {"c", 1}};
+    uint32_t rule, letters = grammar_byte(b, 'a', 'a' + LETTERS - 1);
+    struct grammar_marker marker = {.text = text_of("cd"),
+                                    .then = grammar_repeat(b, letters, 2, 9)};
+    struct grammar_free_part part = {.markers = &marker, .count = 1, .must = which == 5};
+    if (which == 0)
+        return grammar_repeat(b, letters, 3, 20);
+    if (which == 1)
+        return grammar_choice(b, words, sizeof words / sizeof *words);
+    if (which == 2) {
+        uint32_t inside = grammar_rule(b, text_of("inside"), &rule);
+        uint32_t open = grammar_literal(b, text_of("a")), close = grammar_literal(b, text_of("b"));
+        uint32_t nested = grammar_join(b, open, grammar_join(b, inside, close));
+        grammar_rule_set(b, rule, grammar_either(b, nested, grammar_literal(b, text_of("c"))));
+        return inside;
+    }
+    if (which == 4)
+        return grammar_join(b, grammar_repeat(b, grammar_literal(b, text_of("a")), 0, 5),
+                            grammar_literal(b, text_of("z")));
+    return grammar_free_part(b, &part);
+}
+
+void grammars_open(struct sim *sim)
+{
+    sim->options.vocabulary = vocabulary_roll(sim);
+    for (uint32_t i = 0; i < SIM_GRAMMARS; i++) {
+        struct error err;
+        struct grammar_builder *b = grammar_begin(NULL);
+        uint32_t root = expression(b, i);
+        check(grammar_finish(b, root, &sim->grammars[i], &err) == STATUS_OK, "%s", err.text);
+        struct mask_cache_options options = {.bytes_max = 0};
+        sim->caches[i] = mask_cache_create(sim->grammars[i], sim->options.vocabulary, &options);
+    }
+}
+
+// The engine is closed: nobody else has a count.
+void grammars_close(struct sim *sim)
+{
+    for (uint32_t i = 0; sim->options.vocabulary && i < SIM_GRAMMARS; i++) {
+        mask_cache_destroy(sim->caches[i]);
+        sim_check(sim, grammar_owners(sim->grammars[i]) == 1, "grammar %u has %u owners", i,
+                  grammar_owners(sim->grammars[i]));
+        grammar_give(sim->grammars[i]);
+    }
+    vocabulary_give(sim->options.vocabulary);
+}
+
+enum next grammar_next(struct client *c, uint32_t choice, uint32_t *mask)
+{
+    struct matcher *m = &c->matchers[choice];
+    memset(mask, 0, SIM_MASK_WORDS * sizeof *mask);
+    if (matcher_mask(m, mask) != MATCHER_OK)
+        return NEXT_STUCK;
+    if (!matcher_needs_mask(m))
+        return NEXT_FREE;
+    uint32_t any = 0;
+    for (uint32_t i = 0; i < SIM_MASK_WORDS; i++)
+        any |= mask[i];
+    return any == 0 ? NEXT_NOTHING : NEXT_MASKED;
+}
+
+void grammar_take_token(struct sim *sim, struct client *c, uint32_t choice, int32_t token)
+{
+    struct matcher *m = &c->matchers[choice];
+    bool free = !matcher_needs_mask(m);
+    bool taken = matcher_accept(m, token);
+    bool bytes = vocabulary_token(sim->options.vocabulary, token).bytes > 0;
+    sim_check(sim, taken || (free && !bytes), "choice %u: token %d does not fit", choice, token);
+}
