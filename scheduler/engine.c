@@ -208,7 +208,7 @@ static enum status step_launch(struct engine *engine)
         return status;
     masks_wait(engine, launch);
     launch->sampled_ns = engine_now(engine);
-    return model_sample(engine->model, launch->mask_count > 0 ? engine->masks.rows : NULL,
+    return model_sample(engine->model, launch->mask_count > 0 ? model_masks(engine->model) : NULL,
                         launch->mask_count, &engine->error);
 }
 

@@ -144,9 +144,8 @@ static enum mask_verdict mask_make(struct mask_worker *w, struct sequence_matche
 
 static enum mask_verdict row_make(struct mask_worker *w, const struct mask_job *job)
 {
-    uint32_t *words = w->rows + (size_t)job->row * w->words;
     if (job->sequence == MASK_NO_SEQUENCE) {
-        memset(words, 0xff, w->words * sizeof *words);
+        memset(job->words, 0xff, w->words * sizeof *job->words);
         return MASK_USABLE;
     }
     struct sequence_matcher *m = &w->matchers[job->sequence];
@@ -154,7 +153,7 @@ static enum mask_verdict row_make(struct mask_worker *w, const struct mask_job *
         return MASK_OVER;
     if (job->token != MASK_NO_TOKEN && !token_take(w, m, job->token))
         return MASK_STUCK;
-    return mask_make(w, m, words);
+    return mask_make(w, m, job->words);
 }
 
 void mask_work(struct mask_worker *w)
@@ -162,7 +161,7 @@ void mask_work(struct mask_worker *w)
     uint32_t place;
     while (ring_peek(&w->ring, &place)) {
         const struct mask_job *job = &w->job[place];
-        if (job->row == MASK_NO_ROW)
+        if (!job->words)
             matcher_leave(&w->matchers[job->sequence]);
         else
             w->verdict[job->row] = (uint8_t)row_make(w, job);

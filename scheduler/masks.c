@@ -24,10 +24,13 @@ static int32_t token_last(const struct sequence *s)
 }
 
 // Asks for the mask of a row, if all tokens before it are settled.
-static bool row_ask(struct engine *engine, const struct plan_row *row)
+static bool row_ask(struct engine *engine, const struct plan_row *row, uint32_t *rows)
 {
     struct sequence *s = &engine->sequences[row->sequence];
-    struct mask_job job = {.sequence = s->index, .row = row->mask, .token = MASK_NO_TOKEN};
+    struct mask_job job = {.words = rows + (size_t)row->mask * engine->masks.words,
+                           .sequence = s->index,
+                           .row = row->mask,
+                           .token = MASK_NO_TOKEN};
     if (s->state == SEQUENCE_ENDING) { // its token will be dropped
         job.sequence = MASK_NO_SEQUENCE;
         job_push(engine, &job);
@@ -51,11 +54,11 @@ bool masks_ask(struct engine *engine, struct launch *launch)
     bool all = true;
     if (launch->mask_count == 0)
         return true;
-    engine->masks.rows = model_masks(engine->model);
+    uint32_t *rows = model_masks(engine->model);
     for (uint32_t i = 0; i < launch->row_count; i++) {
         struct plan_row *row = &launch->rows[i];
         if (row->mask != BATCH_NO_MASK && !row->asked)
-            row->asked = row_ask(engine, row);
+            row->asked = row_ask(engine, row, rows);
         all = all && (row->mask == BATCH_NO_MASK || row->asked);
     }
     masks_post(engine);
@@ -101,6 +104,5 @@ void masks_end(struct engine *engine, struct sequence *s)
     if (!s->matched)
         return;
     s->matched = false;
-    job_push(engine,
-             &(struct mask_job){.sequence = s->index, .row = MASK_NO_ROW, .token = MASK_NO_TOKEN});
+    job_push(engine, &(struct mask_job){.sequence = s->index, .token = MASK_NO_TOKEN});
 }

@@ -16,7 +16,6 @@ enum {
     MASK_CACHES_MORE = 64, // grammars whose caches are kept beside one for each slot
 };
 #define MASK_NO_SEQUENCE UINT32_MAX
-#define MASK_NO_ROW UINT32_MAX
 
 enum mask_verdict {
     MASK_USABLE,
@@ -27,8 +26,9 @@ enum mask_verdict {
 
 struct mask_job {
     struct grammar *grammar; // a count: the sequence's matcher begins with it; NULL: it stands
+    uint32_t *words;         // the row that is made; NULL: the sequence's matcher ends
     uint32_t sequence;       // MASK_NO_SEQUENCE: a row of ones
-    uint32_t row;            // MASK_NO_ROW: the sequence's matcher ends
+    uint32_t row;            // its number in the step, for its verdict
     int32_t token;           // accepted before the mask is made, or MASK_NO_TOKEN
 };
 
@@ -50,10 +50,9 @@ struct sequence_matcher {
 struct mask_thread;
 
 struct mask_worker {
-    struct ring ring;     // engine -> worker; a job is taken when it is done
-    struct mask_job *job; // [ring.mask + 1]
-    uint32_t *rows;       // of the step: [rows_max][words]; the engine sets it between steps
-    uint8_t *verdict;     // [rows_max] enum mask_verdict of the step's rows
+    struct ring ring;              // engine -> worker; a job is taken when it is done
+    struct mask_job *job;          // [ring.mask + 1]
+    uint8_t *verdict;              // [rows_max] enum mask_verdict of the step's rows
     struct vocabulary *vocabulary; // the engine's
     uint32_t words;
     struct engine_stats *stats; // those that are the worker's

@@ -51,27 +51,41 @@ bool rig_device_usable(void)
     return true;
 }
 
-void rig_open(struct rig *rig, const char *folder, const struct model_options *options)
-{
-    const struct device_api *api;
-    struct error err;
-    must(device_find(&api, &err), &err);
-    rig_open_on(rig, api, folder, options);
-}
-
-void rig_open_on(struct rig *rig, const struct device_api *api, const char *folder,
-                 const struct model_options *options)
+static void open_sized(struct rig *rig, const struct device_api *api, const char *folder,
+                       const struct model_options *options, uint32_t kv_sequences)
 {
     struct error err;
     *rig = (struct rig){.api = api};
     struct device_options device = {.threads = 2, .exact = true};
     must(rig->api->open(&rig->device, &device, &err), &err);
     must(model_plan_open(&rig->plan, folder, rig->api, rig->device, options, &err), &err);
-    uint64_t kv = rig->plan->kv_bytes_min * rig->plan->facts.limits.slots_max;
+    if (kv_sequences == 0)
+        kv_sequences = rig->plan->facts.limits.slots_max;
+    uint64_t kv = rig->plan->kv_bytes_min * kv_sequences;
     must(model_open(&rig->model, rig->plan, kv, NULL, NULL, &err), &err);
     rig->facts = model_facts(rig->model);
     rig->batch = heap_take(batch_bytes(&rig->facts->limits));
     batch_init(rig->batch, &rig->facts->limits);
+}
+
+void rig_open_sized(struct rig *rig, const char *folder, const struct model_options *options,
+                    uint32_t kv_sequences)
+{
+    const struct device_api *api;
+    struct error err;
+    must(device_find(&api, &err), &err);
+    open_sized(rig, api, folder, options, kv_sequences);
+}
+
+void rig_open(struct rig *rig, const char *folder, const struct model_options *options)
+{
+    rig_open_sized(rig, folder, options, 0);
+}
+
+void rig_open_on(struct rig *rig, const struct device_api *api, const char *folder,
+                 const struct model_options *options)
+{
+    open_sized(rig, api, folder, options, 0);
 }
 
 void rig_close(struct rig *rig)

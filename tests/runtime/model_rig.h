@@ -31,6 +31,9 @@ struct model_options rig_options(void);
 // Opens the device (cpu, or the plugin named by WEFT_TEST_DEVICE: simt, cuda, whose library is
 // WEFT_TEST_DEVICE_LIBRARY) and the model with KV for max_num_seqs whole sequences.
 void rig_open(struct rig *rig, const char *folder, const struct model_options *options);
+// The same with KV for so many whole sequences; 0: max_num_seqs.
+void rig_open_sized(struct rig *rig, const char *folder, const struct model_options *options,
+                    uint32_t kv_sequences);
 // The same on another device; api outlives the rig.
 void rig_open_on(struct rig *rig, const struct device_api *api, const char *folder,
                  const struct model_options *options);

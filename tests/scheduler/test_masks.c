@@ -212,6 +212,28 @@ static void test_a_masked_step_is_launched_before_the_last_is_settled(void **sta
     rig_close(&rig);
 }
 
+// The first mask of an answer needs no token: its step is sampled with the one before in flight.
+static void test_a_first_mask_waits_for_no_step(void **state)
+{
+    (void)state;
+    struct rig rig;
+    struct got got = {.last = false}, free = {.last = false};
+    rig_defaults(&rig);
+    rig.fake.facts.steps_in_flight = 1;
+    open(&rig);
+    struct request *running = rig_generate(&rig, 10, 20, 60, 1);
+    for (uint32_t i = 0; i < 5; i++)
+        rig_step(&rig);
+    struct grammar *g = rig_cycle(9);
+    struct submit_args args = request_args(g);
+    run(&rig, rig_submit(&rig, &args, ADMITTED), &got);
+    grammar_give(g);
+    assert_cycle(&got, 0, 9);
+    assert_int_equal(fake_ahead(rig.model), 1);
+    run(&rig, running, &free);
+    rig_close(&rig);
+}
+
 // Free choices of the same steps are what they are without any grammar.
 static void test_free_choices_do_not_change(void **state)
 {
@@ -289,6 +311,7 @@ int main(void)
         cmocka_unit_test(test_a_stuck_choice_fails_alone),
         cmocka_unit_test(test_a_model_without_end_ids_ends_its_answers),
         cmocka_unit_test(test_a_masked_step_is_launched_before_the_last_is_settled),
+        cmocka_unit_test(test_a_first_mask_waits_for_no_step),
         cmocka_unit_test(test_free_choices_do_not_change),
         cmocka_unit_test(test_caches_of_old_grammars_give_way),
         cmocka_unit_test(test_a_fault_between_launch_and_sample_gives_the_turn_back),

@@ -26,7 +26,7 @@ struct fake_row { // of the step that was launched last, for its sample
 struct model {
     struct fake_options options;
     struct model_facts facts;
-    uint64_t launched, sampled, collected, computed, overlaps;
+    uint64_t launched, sampled, collected, computed, overlaps, ahead;
     uint64_t fault_step;
     bool fault_at_collect;
     uint64_t spoilt_step;
@@ -198,6 +198,11 @@ uint64_t fake_steps(const struct model *m)
 uint64_t fake_overlaps(const struct model *m)
 {
     return m->overlaps;
+}
+
+uint64_t fake_ahead(const struct model *m)
+{
+    return m->ahead;
 }
 
 uint64_t fake_computed(const struct model *m)
@@ -452,6 +457,7 @@ enum status model_sample(struct model *m, const uint32_t *masks, uint32_t count,
     (void)err;
     check(m->launched == m->sampled + 1, "sample without launch");
     check(count == m->mask_count && (count == 0) == !masks, "%u masks of %u", count, m->mask_count);
+    m->ahead += count > 0 && m->sampled > m->collected;
     m->sampled++;
     m->turn = false;
     struct fake_slot *out = &m->ring[m->sampled % FAKE_RING];

@@ -38,9 +38,10 @@ int32_t fake_next(const struct fake_alone *alone, const struct sample_params *pa
 bool fake_sick(const struct fake_alone *alone, uint32_t sick); // its next logits are not finite
 float fake_value(const struct fake_alone *alone, uint32_t column);
 
-uint64_t fake_steps(const struct model *model);            // launched
-bool fake_more(const struct model *model);                 // as last said by model_more
-uint64_t fake_overlaps(const struct model *model);         // launched with another in flight
-bool fake_turn(const struct model *model);                 // launched and not sampled or given up
-uint64_t fake_computed(const struct model *model);         // token rows
+uint64_t fake_steps(const struct model *model);    // launched
+bool fake_more(const struct model *model);         // as last said by model_more
+uint64_t fake_overlaps(const struct model *model); // launched with another in flight
+uint64_t fake_ahead(const struct model *model);    // sampled under masks with another in flight
+bool fake_turn(const struct model *model);         // launched and not sampled or given up
+uint64_t fake_computed(const struct model *model); // token rows
 const struct batch *fake_batch(const struct model *model); // the last one, as it was launched
