@@ -175,6 +175,9 @@ static enum finish finish_expected(struct sim *sim, struct client *c, uint32_t c
     uint32_t index = c->outputs[choice];
     if (c->args.grammar && contains(f->end_ids, f->end_count, token))
         return FINISH_STOP;
+    // The device bans its stop ids before output_min: there they come where a mask leaves no other.
+    if (!c->args.ignore_end && contains(c->expected.stop_ids, c->expected.stop_count, token))
+        return FINISH_STOP;
     bool end = !c->args.ignore_end && contains(f->end_ids, f->end_count, token);
     bool stop = contains(c->stop_ids, c->args.stop_id_count, token);
     if ((end || stop) && index >= c->args.sampling.output_min)
