@@ -40,7 +40,7 @@ struct seen {
     _Atomic uint32_t gone, ready_when_gone, seconds, body_sum, done_gone, prepared;
     _Atomic uint64_t deadline_ms;
     // text work waits while 1; 2: work on bodies over a megabyte; 3: on bodies over eight, which
-    // give their turn away meanwhile
+    // give their turn away meanwhile; 4: what is compiled, even where the client is gone
     _Atomic int work_hold;
     _Atomic uint32_t working;           // held by a worker
     _Atomic uint32_t alone, alone_most; // at work at once: now, and ever

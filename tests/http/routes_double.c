@@ -161,6 +161,30 @@ static void alone_request(struct exchange *x)
         (struct offload){.work = alone_run, .done = work_done, .reads_body = true, .alone = true});
 }
 
+// For the grammar thread; what it reads lies in the scratch arena. Held by 4 also without a client.
+static void compile_run(struct exchange *x)
+{
+    const struct text *text = exchange_state(x);
+    seen.working++;
+    while (seen.work_hold == 4 || (seen.work_hold == 1 && !exchange_gone(x)))
+        usleep(1000);
+    seen.working--;
+    if (!exchange_gone(x))
+        seen.order[seen.ordered++ % sizeof seen.order] = text->at[0];
+    uint32_t *sum = arena_take_zeroed(exchange_scratch(x), 1, sizeof *sum);
+    for (size_t i = 0; i < text->bytes; i++)
+        *sum += (unsigned char)text->at[i];
+    exchange_state_set(x, sum);
+}
+
+static void compile_request(struct exchange *x)
+{
+    struct text *text = arena_take(exchange_scratch(x), sizeof *text);
+    *text = arena_copy(exchange_scratch(x), exchange_info(x)->body);
+    exchange_state_set(x, text);
+    exchange_offload(x, (struct offload){.work = compile_run, .done = work_done, .compiles = true});
+}
+
 static void prepared_request(struct exchange *x)
 {
     seen.prepared++;
@@ -232,6 +256,8 @@ static const struct route test_routes[] = {
     {"POST", "/v1/test/work", SHAPE_OPENAI, POST_FLAGS, .on_request = work_request,
      .on_gone = any_gone},
     {"POST", "/v1/test/alone", SHAPE_OPENAI, POST_FLAGS, .on_request = alone_request,
+     .on_gone = any_gone},
+    {"POST", "/v1/test/compile", SHAPE_OPENAI, POST_FLAGS, .on_request = compile_request,
      .on_gone = any_gone},
     {"POST", "/v1/test/prepare", SHAPE_OPENAI, POST_FLAGS, .inline_bytes_max = 4,
      .on_prepare = work_run, .on_request = prepared_request, .on_gone = any_gone},
