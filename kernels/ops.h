@@ -174,8 +174,8 @@ struct sample_top {
     float logprob;
 };
 // Order: raw logprobs; bias, minimum outputs, mask; penalties; greedy, or temperature, min-p,
-// top-k, top-p, Gumbel draw; ties to the lower id. A mask or bias that bans everything leaves the
-// arg-max of the raw row. Updates state (last_token, params.output_count, done, penalty).
+// top-k, top-p, Gumbel draw; ties to the lower id. Where nothing is left: the arg-max of the raw
+// row inside the mask (a grammar wins over bans), else of all. Updates state (all but its bias).
 struct sample_args {
     const float *logits;                // [n][stride] f32; may be overwritten
     const struct step_sampled *sampled; // [n] device

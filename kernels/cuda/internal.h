@@ -55,7 +55,8 @@ struct sample_decision { // what is decided for a row before the draw
     float raw_max, raw_log_sum, threshold, temperature;
     uint32_t greedy; // the token, or STEP_NO_ROW: draw
     uint32_t flags;
-    uint32_t reserved[2];
+    uint32_t banned; // nothing is left: greedy is the raw arg-max
+    uint32_t reserved;
 };
 
 struct stream {

@@ -15,6 +15,17 @@ static __device__ __forceinline__ float penalised(float l, const sample_params &
     return l;
 }
 
+static __device__ __forceinline__ const uint32_t *mask_of(const sample_run &run, step_sampled s)
+{
+    const sample_args &a = run.args;
+    return a.masks && s.mask != STEP_NO_ROW ? a.masks + (size_t)s.mask * run.mask_words : NULL;
+}
+
+static __device__ __forceinline__ bool mask_allows(const uint32_t *mask, uint32_t token)
+{
+    return mask[token / 32] >> (token % 32) & 1u;
+}
+
 // One block of 256 a chunk of a row, 32 logits a thread. Shared: 32 KB. Bound: memory, 8 bytes a
 // logit.
 static __global__ void __launch_bounds__(256) sample_process(sample_run run)
@@ -57,8 +68,7 @@ static __global__ void __launch_bounds__(256) sample_process(sample_run run)
         if ((uint32_t)p.stop_ids[i] - base < count)
             shared[p.stop_ids[i] - base] = -INFINITY;
     cta_sync();
-    const uint32_t *mask =
-        a.masks && s.mask != STEP_NO_ROW ? a.masks + (size_t)s.mask * run.mask_words : NULL;
+    const uint32_t *mask = mask_of(run, s);
     const uint16_t *seen = (p.flags & SAMPLE_PENALTY) && p.penalty_row != STEP_NO_ROW
                                ? a.state.penalty + (size_t)p.penalty_row * vocab
                                : NULL;
@@ -67,7 +77,7 @@ static __global__ void __launch_bounds__(256) sample_process(sample_run run)
     for (uint32_t i = threadIdx.x; i < count; i += 256) {
         uint32_t token = base + i;
         float l = shared[i];
-        if (mask && !(mask[token / 32] >> (token % 32) & 1u))
+        if (mask && !mask_allows(mask, token))
             l = -INFINITY;
         if (seen)
             l = penalised(l, p, seen[token]);
@@ -88,7 +98,7 @@ static __global__ void __launch_bounds__(32) sample_decide(sample_run run)
 {
     const sample_args &a = run.args;
     uint32_t n = blockIdx.x;
-    sample_decision row = {0, 0, -INFINITY, 0, NOBODY, 0, {0, 0}};
+    sample_decision row = {0, 0, -INFINITY, 0, NOBODY, 0, 0, 0};
     uint32_t slot = a.sampled[n].slot;
     if (threadIdx.x != 0)
         return;
@@ -123,8 +133,9 @@ static __global__ void __launch_bounds__(32) sample_decide(sample_run run)
                   : fmaf(chunk[i].raw_sum, expf(chunk[i].raw_max - raw.value), sum);
     row.raw_max = raw.value;
     row.raw_log_sum = raw.value + logf(sum);
-    if (top.id == NOBODY)
-        row.greedy = raw.id; // everything is banned
+    row.banned = top.id == NOBODY;
+    if (row.banned != 0)
+        row.greedy = raw.id;
     else if (p.temperature < 1e-5f || p.top_p <= 0.0f || p.top_k == 1)
         row.greedy = top.id;
     else
@@ -185,6 +196,20 @@ static __device__ void sample_commit(const sample_args &a, uint32_t slot, int32_
     }
 }
 
+// The greatest raw logit inside the mask, for a row of which nothing is left. Every thread of the
+// block calls it.
+static __device__ uint32_t banned_best(const float *raw, const uint32_t *mask, uint32_t vocab,
+                                       best_pair *pairs)
+{
+    best_pair top = {0, NOBODY};
+    for (uint32_t i = threadIdx.x; i < vocab; i += 256) {
+        best_pair mine = {raw[i], i};
+        if (mask_allows(mask, i) && raw[i] > -INFINITY && pair_better(mine, top))
+            top = mine;
+    }
+    return block_best(top, pairs).id;
+}
+
 // One block of 256 a row: the greatest raw logits one after another (a pass each), then the result.
 static __global__ void __launch_bounds__(256) sample_finish(sample_run run)
 {
@@ -219,6 +244,9 @@ static __global__ void __launch_bounds__(256) sample_finish(sample_run run)
             a.top[(size_t)n * SAMPLE_TOP_MAX + k] = out;
         result.top_count = k + 1;
     }
+    const uint32_t *mask = row.banned != 0 ? mask_of(run, a.sampled[n]) : NULL;
+    uint32_t best = mask ? banned_best(raw, mask, vocab, pairs) : NOBODY;
+    row.greedy = best != NOBODY ? best : row.greedy;
     cta_sync(); // all have read the parameters that commit changes
     if (threadIdx.x != 0)
         return;

@@ -372,6 +372,16 @@ static struct sample_scene sample_make(struct trial *t, uint64_t i)
         first->min_p = 0;
         first->top_p = 1e-20f;
     }
+    if (i % 3 == 1) { // a mask allows end ids alone, and the least count bans them
+        first->stop_count = 1 + (uint32_t)(i % SAMPLE_STOP_IDS_MAX);
+        first->output_min = first->output_count + 1;
+        memset(s.masks + s.words, 0, s.words * sizeof *s.masks);
+        for (uint32_t j = 0; j < first->stop_count; j++) {
+            first->stop_ids[j] = (int32_t)(3 * j + i % 3);
+            s.masks[s.words + (uint32_t)first->stop_ids[j] / 32] |= 1u << first->stop_ids[j] % 32;
+        }
+        s.sampled[0].mask = 1;
+    }
     if (i % 10 == 3) { // counts at their maximum
         first->flags |= SAMPLE_PENALTY;
         first->penalty_row = 0;

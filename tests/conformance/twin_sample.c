@@ -37,6 +37,14 @@ static void sort_row(struct twin_row *r)
     qsort(r->sorted, r->vocab, sizeof *r->sorted, item_order);
 }
 
+static bool masked(const struct twin_row *r, uint32_t token)
+{
+    const struct sample_args *a = r->a;
+    uint32_t mask = a->sampled[r->index].mask;
+    return a->masks && mask != STEP_NO_ROW &&
+           !(a->masks[(size_t)mask * ((r->vocab + 31) / 32) + token / 32] >> (token % 32) & 1);
+}
+
 static void change(struct twin_row *r)
 {
     const struct sample_args *a = r->a;
@@ -48,11 +56,9 @@ static void change(struct twin_row *r)
     if (p->output_count < p->output_min)
         for (uint32_t i = 0; i < p->stop_count; i++)
             r->l[p->stop_ids[i]] = -INFINITY;
-    uint32_t mask = a->sampled[r->index].mask;
-    if (a->masks && mask != STEP_NO_ROW)
-        for (uint32_t i = 0; i < r->vocab; i++)
-            if (!(a->masks[(size_t)mask * ((r->vocab + 31) / 32) + i / 32] >> (i % 32) & 1))
-                r->l[i] = -INFINITY;
+    for (uint32_t i = 0; i < r->vocab; i++)
+        if (masked(r, i))
+            r->l[i] = -INFINITY;
     if (!(p->flags & SAMPLE_PENALTY))
         return;
     const uint16_t *seen = a->state.penalty + (size_t)p->penalty_row * r->vocab;
@@ -183,7 +189,12 @@ static void sample_one(struct twin_row *r, struct sample_result *result)
     for (uint32_t i = 0; i < r->vocab; i++)
         whole += exp(r->sorted[i].value - r->sorted[0].value);
     double log_mass = r->sorted[0].value + log(whole);
-    int32_t raw = r->sorted[0].token;
+    int32_t raw = r->sorted[0].token; // and where that can be, of the mask
+    for (uint32_t i = 0; i < r->vocab && r->sorted[i].value > -INFINITY; i++)
+        if (!masked(r, (uint32_t)r->sorted[i].token)) {
+            raw = r->sorted[i].token;
+            break;
+        }
     for (uint32_t i = 0; i < r->p->top_logprobs && i < r->vocab; i++) {
         r->a->top[(size_t)r->index * SAMPLE_TOP_MAX + i] =
             (struct sample_top){r->sorted[i].token, (float)(r->sorted[i].value - log_mass)};

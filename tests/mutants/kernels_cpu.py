@@ -46,6 +46,7 @@ FAULTS = [
     ("of equal log-probabilities at rank k the last is listed", "kernels/cpu/sample.inc", "sampler_top", "value <= list[count - 1].logprob", "value < list[count - 1].logprob", "test_cpu_edges"),
     ("mass of the last bin counts twice", "kernels/cpu/sample.inc", "nucleus_find", "n->before -= n->mass[last];", "", "test_cpu_edges"),
     ("missing logits of the last block count as 0 in top-k", "kernels/cpu/sample.inc", "sampler_kth", "if (left < 16)\n                    v = lanes_if_bit((1u << left) - 1, v, lanes_set(-INFINITY));", "", "test_cpu_edges"),
+    ("bans win over the mask", "kernels/cpu/sample.inc", "sampler_banned", "token = (int32_t)i;", "", "conformance_cpu sample"),
     ("counts of tokens run over", "kernels/cpu/sample.inc", "", "if ((*seen & 0x7FFFu) < 0x7FFFu) ++*seen;", "++*seen;", "conformance_cpu sample"),
     ("a thread that did not start is not noticed", "kernels/cpu/threads.c", "threads_open", "if (failed != 0)", "if (failed < 0)", "test_cpu_threads"),
     ("a thread for every core of the machine", "kernels/cpu/cgroups.c", "cgroups_cores_usable", "CPU_COUNT(&set) > 0", "CPU_COUNT(&set) > 1", "test_cpu_threads"),
