@@ -114,6 +114,72 @@ void expr_find_nullable(const struct grammar_builder *b, const uint8_t *wanted, 
     find(b, wanted, truth, false);
 }
 
+// Expressions and a height that they may have, by height: the least one is done first, and no
+// expression is lower than what it is made of, so the first height that is taken stands.
+struct heights {
+    const struct grammar_builder *b;
+    uint16_t *at;        // [expr_count] HEIGHT_MAX + 1: none yet
+    uint32_t *expr;      // [entries]
+    uint32_t *next;      // [entries] of the same height, + 1
+    uint32_t count;      // of entries
+    uint32_t *by_height; // [HEIGHT_MAX + 1] first entry, + 1
+};
+
+static void height_put(struct heights *h, uint32_t e, uint32_t height)
+{
+    if (height >= h->at[e])
+        return;
+    h->expr[h->count] = e;
+    h->next[h->count] = h->by_height[height];
+    h->by_height[height] = ++h->count;
+}
+
+// A part of `user` has its height: what user then may have.
+static void height_rise(struct heights *h, uint32_t user)
+{
+    const struct expr *x = expr_of(h->b, user);
+    uint32_t below[2] = {0}, count = children(h->b, user, below), low = h->at[below[0]];
+    uint32_t other = count > 1 ? h->at[below[1]] : low;
+    if (x->kind == EXPR_EITHER)
+        low = low < other ? low : other;
+    else if (x->kind == EXPR_JOIN || x->kind == EXPR_REPEAT) // the second part lies under the first
+        low = low + 1 > other ? low + 1 : other;
+    if (low <= HEIGHT_MAX)
+        height_put(h, user, low > 1 ? low : 1);
+}
+
+void expr_find_heights(const struct grammar_builder *b, const uint8_t *wanted, uint16_t *heights)
+{
+    uint32_t n = b->exprs.count;
+    struct users u = users_of(b, wanted);
+    size_t entries = (size_t)n + u.first[n];
+    struct heights h = {.b = b, .at = heights, .expr = heap_take(2 * entries * sizeof *h.expr)};
+    h.next = h.expr + entries;
+    h.by_height = heap_take_zeroed(HEIGHT_MAX + 1, sizeof *h.by_height);
+    for (uint32_t e = 0; e < n; e++) {
+        const struct expr *x = expr_of(b, e);
+        heights[e] = HEIGHT_MAX + 1;
+        if (x->kind == EXPR_EMPTY)
+            height_put(&h, e, 0);
+        else if (x->kind == EXPR_SET || (x->kind == EXPR_REPEAT && x->b == 0))
+            height_put(&h, e, 1);
+    }
+    for (uint32_t height = 0; height <= HEIGHT_MAX; height++)
+        while (h.by_height[height] != 0) {
+            uint32_t entry = h.by_height[height] - 1, e = h.expr[entry];
+            h.by_height[height] = h.next[entry];
+            if (heights[e] <= height)
+                continue;
+            heights[e] = (uint16_t)height;
+            for (uint32_t i = u.first[e]; i < u.first[e + 1]; i++)
+                height_rise(&h, u.at[i]);
+        }
+    heap_give(h.expr);
+    heap_give(h.by_height);
+    heap_give(u.first);
+    heap_give(u.at);
+}
+
 // Strongly connected parts (Tarjan), over all expressions or over what each may begin with.
 struct parts {
     const struct grammar_builder *b;

@@ -76,15 +76,23 @@ static bool spend(struct automaton *a, uint64_t work)
     return !a->over;
 }
 
+// How deep the list may become before the expression is read to its end.
+static uint32_t height_of(const struct automaton *a, uint32_t expr, uint32_t low)
+{
+    bool skipped = a->g->exprs[expr].kind == EXPR_REPEAT && low == 0;
+    return skipped ? 1 : a->g->heights[expr];
+}
+
+// Only what can be closed within AUTOMATON_DEPTH_MAX becomes an item, so no list is a dead end.
 static uint32_t item_put(struct automaton *a, uint32_t expr, uint32_t low, uint32_t high,
                          uint32_t next)
 {
     if (next == TOO_DEEP || next == NO_ITEM)
         return next;
-    uint32_t depth = a->info[next].depth + 1;
-    if (expr == ITEM_UNION) // as deep as the deeper one; no list grows by it
-        depth = a->info[low].depth > depth - 1 ? a->info[low].depth : depth - 1;
-    if (depth > AUTOMATON_DEPTH_MAX) {
+    uint32_t depth = a->info[next].depth;
+    if (expr == ITEM_UNION) { // as deep as the deeper one; no list grows by it
+        depth = a->info[low].depth > depth ? a->info[low].depth : depth;
+    } else if (depth++ + height_of(a, expr, low) > AUTOMATON_DEPTH_MAX) {
         a->too_deep = true;
         return TOO_DEEP;
     }
@@ -422,7 +430,7 @@ static uint32_t item_near(struct automaton *a, uint32_t item, int far)
     uint32_t reach = a->reach[far];
     if (item == ITEM_END || it.expr == ITEM_UNION)
         return item;
-    if (it.high > reach && it.high != GRAMMAR_UNBOUNDED) {
+    if (it.high > reach) {
         it.low = it.low < reach + 1 ? it.low : reach + 1;
         it.high = GRAMMAR_UNBOUNDED;
     }

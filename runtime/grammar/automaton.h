@@ -13,11 +13,11 @@ enum {
     STATE_NO_ROOM = 0, // a table is full, or automaton.over
     STATE_DEAD = 1,    // no string goes on like this
     STATE_FIRST = 2,
-    ITEM_END = 0,               // the string may end
-    ITEM_TOO_DEEP = -1,         // as uint32_t
-    AUTOMATON_DEPTH_MAX = 4000, // items in a list; what is nested deeper is not allowed
-    STATE_MEMBERS_MAX = 16384,  // more ways at once are not followed: automaton.over
-    STATE_MEMBERS_MANY = 16,    // from here on equal heads share the union of what follows them
+    ITEM_END = 0,                     // the string may end
+    ITEM_TOO_DEEP = -1,               // as uint32_t
+    AUTOMATON_DEPTH_MAX = HEIGHT_MAX, // items in a list; what could not be closed is not allowed
+    STATE_MEMBERS_MAX = 16384,        // more ways at once are not followed: automaton.over
+    STATE_MEMBERS_MANY = 16, // from here on equal heads share the union of what follows them
 };
 
 struct item {
@@ -65,7 +65,7 @@ struct automaton {
     uint64_t work;     // items, pairs and members that were looked at, in steps of about 5 ns
     uint64_t work_max; // nothing new is built from there on; the owner raises it
     bool over;         // work_max or STATE_MEMBERS_MAX was met; the owner clears it
-    bool too_deep;     // a list was cut at AUTOMATON_DEPTH_MAX
+    bool too_deep;     // something is not allowed because of AUTOMATON_DEPTH_MAX
     uint32_t kept_items, kept_members; // marked by automaton_keep
     struct pages pages;                // all of these
 };

@@ -181,6 +181,17 @@ static void hash_add(struct grammar_hash *hash, const uint32_t *words, size_t co
     }
 }
 
+static uint16_t *heights_of(const struct grammar_builder *b, uint32_t root)
+{
+    uint32_t n = b->exprs.count;
+    uint8_t *wanted = heap_take(n);
+    uint16_t *heights = heap_take(n * sizeof *heights);
+    expr_mark_reachable(b, root, wanted);
+    expr_find_heights(b, wanted, heights);
+    heap_give(wanted);
+    return heights;
+}
+
 // The grammar of a rewritten builder.
 static struct grammar *grammar_make(const struct grammar_builder *b, uint32_t root)
 {
@@ -198,13 +209,14 @@ static struct grammar *grammar_make(const struct grammar_builder *b, uint32_t ro
     for (uint32_t r = 0; r < g->rule_count; r++)
         g->bodies[r] = (uint32_t)b->rules[r].body;
     classes_find(g);
+    g->heights = heights_of(b, root);
     g->hash = (struct grammar_hash){{0x243F6A8885A308D3u, 0x13198A2E03707344u}};
     uint32_t head[4] = {g->expr_count, g->set_count, g->rule_count, root};
     hash_add(&g->hash, head, 4);
     hash_add(&g->hash, b->exprs.at, g->expr_count * (size_t)EXPR_WORDS);
     hash_add(&g->hash, b->sets.at, g->set_count * (size_t)SET_WORDS);
     hash_add(&g->hash, g->bodies, g->rule_count);
-    g->bytes = sizeof *g + g->expr_count * sizeof *g->exprs +
+    g->bytes = sizeof *g + g->expr_count * (sizeof *g->exprs + sizeof *g->heights) +
                g->set_count * SET_WORDS * sizeof *g->sets + g->rule_count * sizeof *g->bodies;
     return g;
 }
@@ -266,6 +278,12 @@ enum status grammar_compile(const struct grammar_builder *b, uint32_t root, stru
         status = check_left_recursion(twice, root, err);
         if (status == STATUS_OK)
             *out = grammar_make(twice, root);
+        if (*out && (*out)->heights[root] > HEIGHT_MAX) {
+            grammar_give(*out);
+            *out = NULL;
+            status = error_set(err, STATUS_TOO_LARGE,
+                               "every text of the grammar is nested too deep: make it simpler");
+        }
     }
     grammar_abandon(once);
     grammar_abandon(twice);
@@ -302,6 +320,7 @@ void grammar_give(struct grammar *g)
     heap_give(g->exprs);
     heap_give(g->sets);
     heap_give(g->bodies);
+    heap_give(g->heights);
     heap_give(g);
 }
 

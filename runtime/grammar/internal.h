@@ -51,6 +51,7 @@ struct grammar {
     uint32_t class_count;     // bytes of one class are in the same sets
     uint8_t class_of[256];    // byte -> class
     uint8_t class_first[256]; // class -> its first byte
+    uint16_t *heights;        // [expr_count] expr_find_heights
     struct grammar_hash hash;
     size_t bytes;
 };
@@ -77,6 +78,10 @@ void expr_find_nullable(const struct grammar_builder *b, const uint8_t *wanted, 
 // A rule that begins with itself, or -1.
 int64_t expr_left_recursion(const struct grammar_builder *b, const uint8_t *wanted,
                             const uint8_t *nullable);
+// [expr_count]: by how many items a list grows at least where the expression is put on it and some
+// string of it is read to its end; HEIGHT_MAX + 1: by more.
+enum { HEIGHT_MAX = 4000 };
+void expr_find_heights(const struct grammar_builder *b, const uint8_t *wanted, uint16_t *heights);
 // A rule that contains itself other than at its end, or -1.
 int64_t expr_nesting(const struct grammar_builder *b, const uint8_t *wanted);
 

@@ -7,7 +7,19 @@
 
 #include <string.h>
 
-enum { STATES_MAX = 50 * 1000, AUTOMATON_BYTES = 48 << 20 };
+enum {
+    STATES_MAX = 50 * 1000,
+    AUTOMATON_BYTES = 48 << 20,
+    EDGES_FIRST = 1024,
+    STEP_WORK = 20,
+    COMPILE_WORK = 8
+};
+
+// A run of classes that lead from one pair of states to another one.
+struct edge {
+    uint32_t to; // pair + 1
+    uint8_t first, last;
+};
 
 struct token_product {
     struct grammar_builder *b;
@@ -16,10 +28,44 @@ struct token_product {
     bool except;
     struct intern states; // pairs: state of the first, state of the second
     uint32_t class_count; // of both together
-    uint8_t class_of[256], class_first[256];
-    uint32_t *next; // [states.capacity][class_count] pair + 1; 0: dead
-    uint8_t *alive; // [states.capacity] may reach an end
+    uint8_t class_first[256];
+    uint32_t class_bytes[256][SET_WORDS];
+    struct edge *edges; // by pair
+    uint32_t edge_count, edge_capacity;
+    uint32_t first[STATES_MAX + 1]; // edge of each pair
+    uint8_t alive[STATES_MAX];      // may reach an end
+    bool full;                      // a bound of the automata was met
 };
+
+// The tables are mapped once; what is used of them counts, see product_fits.
+static void automaton_begin_within(struct automaton *a, const struct grammar_builder *b,
+                                   const struct grammar *g)
+{
+    automaton_open(a, g, AUTOMATON_BYTES);
+    a->work_max = b->limits.work_max - b->work;
+}
+
+// Half of the builder's bytes are for comparing, in one automaton or two.
+static bool bytes_fit(const struct grammar_builder *b, size_t used)
+{
+    return used <= b->limits.bytes_max / 2;
+}
+
+static bool product_fits(const struct token_product *p)
+{
+    return bytes_fit(p->b, automaton_used(&p->a[0]) + automaton_used(&p->a[1]) +
+                               intern_bytes(&p->states) + p->edge_capacity * sizeof *p->edges);
+}
+
+// What the automaton did since it was asked last counts for the builder.
+static bool automaton_charge(struct grammar_builder *b, struct automaton *a, uint64_t more)
+{
+    uint64_t work = a->work;
+    a->work = 0;
+    bool fits = grammar_spend(b, work + more);
+    a->work_max = fits ? b->limits.work_max - b->work : 0;
+    return fits;
+}
 
 static void classes_join(struct token_product *p)
 {
@@ -31,7 +77,7 @@ static void classes_join(struct token_product *p)
             c++;
         if (c == p->class_count)
             p->class_first[p->class_count++] = (uint8_t)byte;
-        p->class_of[byte] = (uint8_t)c;
+        p->class_bytes[c][byte / 32] |= 1u << (byte % 32);
     }
 }
 
@@ -47,7 +93,6 @@ static uint32_t pair_put(struct token_product *p, uint32_t one, uint32_t other)
         uint32_t capacity =
             p->states.capacity * 2 < STATES_MAX ? p->states.capacity * 2 : STATES_MAX;
         intern_grow(&p->states, capacity);
-        p->next = heap_grow(p->next, (size_t)capacity * p->class_count * sizeof *p->next);
         number = intern_put(&p->states, pair);
     }
     return number == INTERN_NONE ? UINT32_MAX : number + 1;
@@ -56,27 +101,54 @@ static uint32_t pair_put(struct token_product *p, uint32_t one, uint32_t other)
 static bool pair_ends(struct token_product *p, uint32_t number)
 {
     const uint32_t *pair = p->states.at + 2 * (size_t)number;
-    bool one = automaton_ends(&p->a[0], pair[0]) == 1;
-    bool other = pair[1] != STATE_DEAD && automaton_ends(&p->a[1], pair[1]) == 1;
-    return one && other != p->except;
+    int one = automaton_ends(&p->a[0], pair[0]);
+    int other = pair[1] != STATE_DEAD ? automaton_ends(&p->a[1], pair[1]) : 0;
+    p->full = p->full || one < 0 || other < 0;
+    return one == 1 && (other == 1) != p->except;
 }
 
-// False: a limit was met.
+static void edge_put(struct token_product *p, uint32_t pair, uint32_t class, uint32_t to)
+{
+    struct edge *last = p->edge_count > p->first[pair] ? &p->edges[p->edge_count - 1] : NULL;
+    if (last && last->to == to && last->last + 1u == class) {
+        last->last = (uint8_t)class;
+        return;
+    }
+    if (p->edge_count == p->edge_capacity) {
+        p->edge_capacity = p->edge_capacity == 0 ? EDGES_FIRST : 2 * p->edge_capacity;
+        p->edges = heap_grow(p->edges, p->edge_capacity * sizeof *p->edges);
+    }
+    p->edges[p->edge_count++] = (struct edge){to, (uint8_t)class, (uint8_t)class};
+}
+
+// The edges of a pair. False: a limit was met.
+static bool pair_walk(struct token_product *p, uint32_t i)
+{
+    p->first[i] = p->edge_count;
+    for (uint32_t c = 0; c < p->class_count; c++) {
+        const uint32_t *pair = p->states.at + 2 * (size_t)i;
+        uint32_t byte = p->class_first[c];
+        uint32_t one = automaton_step(&p->a[0], pair[0], p->g[0]->class_of[byte]);
+        uint32_t other = automaton_step(&p->a[1], pair[1], p->g[1]->class_of[byte]);
+        uint32_t to = pair_put(p, one, other);
+        if (!automaton_charge(p->b, &p->a[0], STEP_WORK) || !automaton_charge(p->b, &p->a[1], 0) ||
+            to == UINT32_MAX || !product_fits(p))
+            return false;
+        if (to != 0)
+            edge_put(p, i, c, to);
+    }
+    p->first[i + 1] = p->edge_count;
+    return true;
+}
+
+// False: a limit was met; also where it made an automaton leave something out.
 static bool pairs_walk(struct token_product *p)
 {
     if (pair_put(p, automaton_start(&p->a[0]), automaton_start(&p->a[1])) != 1)
         return false;
     for (uint32_t i = 0; i < p->states.count; i++)
-        for (uint32_t c = 0; c < p->class_count; c++) {
-            const uint32_t *pair = p->states.at + 2 * (size_t)i;
-            uint32_t byte = p->class_first[c];
-            uint32_t one = automaton_step(&p->a[0], pair[0], p->g[0]->class_of[byte]);
-            uint32_t other = automaton_step(&p->a[1], pair[1], p->g[1]->class_of[byte]);
-            uint32_t to = pair_put(p, one, other);
-            if (to == UINT32_MAX || !grammar_spend(p->b, 20))
-                return false;
-            p->next[(size_t)i * p->class_count + c] = to;
-        }
+        if (!pair_walk(p, i))
+            return false;
     return !p->a[0].too_deep && !p->a[1].too_deep;
 }
 
@@ -84,41 +156,54 @@ static bool pairs_walk(struct token_product *p)
 static bool pairs_find_alive(struct token_product *p)
 {
     bool changed = true;
-    p->alive = heap_take_zeroed(p->states.count, 1);
     for (uint32_t i = 0; i < p->states.count; i++)
         p->alive[i] = pair_ends(p, i);
     while (changed) {
         changed = false;
-        if (!grammar_spend(p->b, (uint64_t)p->states.count * p->class_count / 4))
+        if (!grammar_spend(p->b, p->states.count + p->edge_count))
             return false;
-        for (uint32_t i = p->states.count; i > 0; i--) {
-            const uint32_t *next = p->next + (size_t)(i - 1) * p->class_count;
-            for (uint32_t c = 0; c < p->class_count && !p->alive[i - 1]; c++)
-                if (next[c] != 0 && p->alive[next[c] - 1]) {
+        for (uint32_t i = p->states.count; i > 0; i--)
+            for (uint32_t e = p->first[i - 1]; e < p->first[i] && !p->alive[i - 1]; e++)
+                if (p->alive[p->edges[e].to - 1]) {
                     p->alive[i - 1] = 1;
                     changed = true;
                 }
-        }
     }
+    return !p->full;
+}
+
+// The bytes of all edges of a pair that lead to the same place as edge e.
+static void edges_bytes(const struct token_product *p, uint32_t number, uint32_t e,
+                        uint32_t set[SET_WORDS])
+{
+    for (uint32_t k = e; k < p->first[number + 1]; k++)
+        for (uint32_t c = p->edges[k].first;
+             p->edges[k].to == p->edges[e].to && c <= p->edges[k].last; c++)
+            for (uint32_t w = 0; w < SET_WORDS; w++)
+                set[w] |= p->class_bytes[c][w];
+}
+
+static bool edge_is_first(const struct token_product *p, uint32_t number, uint32_t e)
+{
+    for (uint32_t k = p->first[number]; k < e; k++)
+        if (p->edges[k].to == p->edges[e].to)
+            return false;
     return true;
 }
 
 // The body of a pair's rule: for each pair that follows, the bytes that lead there.
 static uint32_t pair_body(struct token_product *p, uint32_t number, const uint32_t *refs)
 {
-    const uint32_t *next = p->next + (size_t)number * p->class_count;
     uint32_t body = pair_ends(p, number) ? GRAMMAR_EMPTY : GRAMMAR_NOTHING;
-    bool done[256] = {false};
-    for (uint32_t c = 0; c < p->class_count; c++) {
-        uint32_t set[SET_WORDS] = {0};
-        if (done[c] || next[c] == 0 || !p->alive[next[c] - 1])
+    uint64_t count = p->first[number + 1] - p->first[number];
+    if (!grammar_spend(p->b, count * count / 4))
+        return GRAMMAR_NOTHING;
+    for (uint32_t e = p->first[number]; e < p->first[number + 1]; e++) {
+        uint32_t set[SET_WORDS] = {0}, to = p->edges[e].to - 1;
+        if (!p->alive[to] || !edge_is_first(p, number, e))
             continue;
-        for (uint32_t byte = 0; byte < 256; byte++)
-            if (next[p->class_of[byte]] == next[c]) {
-                set[byte / 32] |= 1u << (byte % 32);
-                done[p->class_of[byte]] = true;
-            }
-        uint32_t way = grammar_join(p->b, grammar_byte_set(p->b, set), refs[next[c] - 1]);
+        edges_bytes(p, number, e, set);
+        uint32_t way = grammar_join(p->b, grammar_byte_set(p->b, set), refs[to]);
         body = grammar_either(p->b, way, body);
     }
     return body;
@@ -153,7 +238,7 @@ static enum status regular(struct grammar_builder *b, uint32_t e, struct grammar
     if (rule >= 0)
         return error_set(err, STATUS_UNSUPPORTED,
                          "a nested structure cannot be compared with another expression");
-    if (!grammar_spend(b, 16 * (uint64_t)b->exprs.count))
+    if (!grammar_spend(b, 2 * COMPILE_WORK * (uint64_t)b->exprs.count))
         return error_set(err, STATUS_TOO_LARGE, "%s", b->failure.text);
     return grammar_compile(b, e, out, err);
 }
@@ -164,9 +249,8 @@ static uint32_t product_make(struct token_product *p, enum status *status, struc
     p->states.words = 2;
     intern_grow(&p->states, 64);
     classes_join(p);
-    p->next = heap_take((size_t)p->states.capacity * p->class_count * sizeof *p->next);
     for (int i = 0; i < 2; i++)
-        automaton_open(&p->a[i], p->g[i], AUTOMATON_BYTES);
+        automaton_begin_within(&p->a[i], p->b, p->g[i]);
     if (pairs_walk(p) && pairs_find_alive(p))
         result = pairs_rules(p);
     else if (!grammar_failed(p->b))
@@ -178,25 +262,27 @@ static uint32_t product_make(struct token_product *p, enum status *status, struc
     for (int i = 0; i < 2; i++)
         automaton_close(&p->a[i]);
     intern_free(&p->states);
-    heap_give(p->next);
-    heap_give(p->alive);
+    heap_give(p->edges);
     return result;
 }
 
 static enum status compare(struct grammar_builder *b, uint32_t one, uint32_t other, bool except,
                            uint32_t *out, struct error *err)
 {
-    struct token_product p = {.b = b, .except = except};
+    struct token_product *p = heap_take_zeroed(1, sizeof *p);
+    p->b = b;
+    p->except = except;
     *out = GRAMMAR_NOTHING;
-    enum status status = regular(b, one, &p.g[0], err);
+    enum status status = regular(b, one, &p->g[0], err);
     if (status == STATUS_OK)
-        status = regular(b, other, &p.g[1], err);
-    if (status == STATUS_OK && p.g[0] && p.g[1])
-        *out = product_make(&p, &status, err);
-    else if (status == STATUS_OK && p.g[0] && except)
+        status = regular(b, other, &p->g[1], err);
+    if (status == STATUS_OK && p->g[0] && p->g[1])
+        *out = product_make(p, &status, err);
+    else if (status == STATUS_OK && p->g[0] && except)
         *out = one;
-    grammar_give(p.g[0]);
-    grammar_give(p.g[1]);
+    grammar_give(p->g[0]);
+    grammar_give(p->g[1]);
+    heap_give(p);
     return status;
 }
 
@@ -226,13 +312,16 @@ enum status grammar_matches_all(struct grammar_builder *b, uint32_t one, const s
     struct grammar *g;
     struct automaton a;
     memset(out, 0, count * sizeof *out);
+    if (!grammar_spend(b, COMPILE_WORK * (uint64_t)b->exprs.count))
+        return error_set(err, STATUS_TOO_LARGE, "%s", b->failure.text);
     enum status status = grammar_compile(b, one, &g, err);
     if (status != STATUS_OK || !g)
         return status;
-    automaton_open(&a, g, AUTOMATON_BYTES);
+    automaton_begin_within(&a, b, g);
     for (uint32_t i = 0; i < count && status == STATUS_OK; i++) {
         int ends = automaton_takes(&a, g, texts[i]);
-        if (ends < 0 || !grammar_spend(b, 20 + 10 * (uint64_t)texts[i].bytes))
+        if (!automaton_charge(b, &a, STEP_WORK + texts[i].bytes) || ends < 0 ||
+            !bytes_fit(b, automaton_used(&a)))
             status = error_set(err, STATUS_TOO_LARGE, "an expression is too large to be tried");
         out[i] = ends > 0;
     }

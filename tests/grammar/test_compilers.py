@@ -186,6 +186,8 @@ GRAMMARS = [
     ('root ::= \'a\' ( "b" |\n "c" )\n  "d"{2}', "abcd", lambda t: re.fullmatch("a[bc]dd", t)),
     ('root ::= empty "a" empty\nempty ::= | "b" empty', "ab", lambda t: re.fullmatch("b*ab*", t)),
     ('root ::= "é" [à-ý]', "éaè", lambda t: re.fullmatch("é[à-ý]", t)),
+    ('root ::= "a" | "ab"+ | ("b") | "" | "aa" "b" | c | "bb"{2} | "ba"\nc ::= "abb"', "ab",
+     lambda t: re.fullmatch("a|(ab)+|b||aab|abb|bbbb|ba", t)),
     ('root ::= (("a"?)*){2,3} "b"', "ab", lambda t: re.fullmatch("a*b", t)),
 ]
 
@@ -217,6 +219,12 @@ def gbnf():
             expect(read >= begins, source, text, read, begins)
         for text in answer["drawn"]:
             expect(text is None or set(text) - set(letters) or inside(text), source, "drew", text)
+    # So many alternatives that begin alike are one choice, whatever stands between them.
+    many = ['"a%05d"' % i for i in range(17000)]
+    answer = probe.ask("gbnf", "root ::= " + " | ".join(many[:9000]) + ' | [x] "y" | ' + " | ".join(many[9000:]),
+                       ["a16999", "a00000", "xy", "a17000", "a1699"], draw=20, seed=3)
+    expect(answer.get("full") == [True, True, True, False, False], answer)
+    expect(all(t == "xy" or '"%s"' % t in many for t in answer["drawn"]), answer)
     for source, words in [
         ("root ::= a", "the rule a is used and not defined"), ('x ::= "a"', "no rule named root"),
         ("root ::= root \"a\" | \"b\"", "left recursion"), ('root ::= "a', "closing quote"), ('root ::= "a" )', ") without its ("),

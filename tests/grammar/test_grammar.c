@@ -232,6 +232,28 @@ static void test_large_products_are_refused(void **state)
     grammar_give(g);
 }
 
+// What the automata of a product look at counts, not only their steps.
+static void test_products_of_many_ways_are_work(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        struct error err;
+        struct grammar_limits limits = {.work_max = i == 0 ? 100 * 1000 * 1000 : 6 * 1000 * 1000};
+        struct grammar_builder *b = grammar_begin(&limits);
+        uint32_t out, any = grammar_byte(b, ' ', '~'), ways = GRAMMAR_NOTHING;
+        for (uint32_t k = 0; k < 200; k++) {
+            char word[16];
+            struct text text = text_span(word, (size_t)snprintf(word, sizeof word, "w%u", k));
+            uint32_t some = grammar_repeat(b, any, k % 30 + 1, k % 30 + 8 + k % 7);
+            ways = grammar_either(b, grammar_join(b, some, grammar_literal(b, text)), ways);
+        }
+        enum status status = grammar_both(b, ways, grammar_repeat(b, any, 0, 50), &out, &err);
+        assert_int_equal(status, i == 0 ? STATUS_OK : STATUS_TOO_LARGE);
+        assert_int_equal(grammar_failed(b), i == 1);
+        grammar_abandon(b);
+    }
+}
+
 static uint32_t length_of(struct grammar *g, struct vocabulary *v, const char *text, bool *ends)
 {
     struct mask_cache *c = mask_cache_create(g, v, NULL);
@@ -442,6 +464,59 @@ static void test_nesting_is_followed_and_bounded(void **state)
     vocabulary_give(v);
 }
 
+// Inside of brackets something must stand: it still finds room at the deepest place.
+static void test_what_is_open_can_be_closed(void **state)
+{
+    (void)state;
+    enum { TOO_DEEP = 5000 };
+    static char text[2 * TOO_DEEP + 8];
+    struct vocabulary *v = words_vocabulary(1);
+    static const char *const inside[] = {"ab", "abcaaaabbbb", "a"};
+    for (size_t i = 0; i < sizeof inside / sizeof *inside; i++) {
+        struct grammar_builder *b = grammar_begin(NULL);
+        uint32_t rule, list = grammar_rule(b, text_of("list"), &rule);
+        uint32_t parts[] = {grammar_literal(b, text_of("(")),
+                            grammar_repeat(b, list, 1, 1 + (uint32_t)i),
+                            grammar_literal(b, text_of(")"))};
+        uint32_t leaf = grammar_literal(b, text_of(inside[i]));
+        for (int k = 0; k < 9; k++) // parts that nest to the left
+            leaf = grammar_join(b, leaf, grammar_byte(b, 'c', 'd'));
+        grammar_rule_set(b, rule, grammar_either(b, grammar_join_all(b, parts, 3), leaf));
+        struct grammar *g = finished(b, list);
+        bool ends;
+        memset(text, '(', TOO_DEEP);
+        text[TOO_DEEP] = '\0';
+        uint32_t levels = length_of(g, v, text, &ends);
+        assert_in_range(levels, 1900, 4000);
+        int bytes = snprintf(text + levels, 40, "%sccccccccc", inside[i]);
+        memset(text + levels + bytes, ')', levels);
+        text[2 * levels + (uint32_t)bytes] = '\0';
+        assert_int_equal(length_of(g, v, text, &ends), 2 * levels + (uint32_t)bytes);
+        assert_true(ends);
+        grammar_give(g);
+    }
+    vocabulary_give(v);
+}
+
+// Text that nests deeper than any list may be is refused when the grammar is made.
+static void test_grammars_that_cannot_be_read_are_refused(void **state)
+{
+    (void)state;
+    for (uint32_t levels = 3000; levels <= 5000; levels += 2000) {
+        struct error err;
+        struct grammar *g;
+        struct grammar_builder *b = grammar_begin(NULL);
+        uint32_t e = grammar_literal(b, text_of("x"));
+        for (uint32_t i = 0; i < levels; i++)
+            e = grammar_join(b, e, grammar_literal(b, text_of(i % 2 ? "a" : "b")));
+        enum status status = grammar_finish(b, e, &g, &err);
+        assert_int_equal(status, levels < 4000 ? STATUS_OK : STATUS_TOO_LARGE);
+        if (status != STATUS_OK)
+            assert_non_null(strstr(err.text, "nested too deep"));
+        grammar_give(g);
+    }
+}
+
 static void finish_fails(struct grammar_builder *b, uint32_t root, enum status status,
                          const char *sentence)
 {
@@ -551,12 +626,15 @@ int main(void)
         cmocka_unit_test(test_common_and_excepted_strings),
         cmocka_unit_test(test_expressions_are_tried_before_they_are_finished),
         cmocka_unit_test(test_large_products_are_refused),
+        cmocka_unit_test(test_products_of_many_ways_are_work),
         cmocka_unit_test(test_code_points_become_utf8),
         cmocka_unit_test(test_choices_share_their_beginnings),
         cmocka_unit_test(test_large_repeats_stay_small),
         cmocka_unit_test(test_many_ways_at_once),
         cmocka_unit_test(test_counts_with_gaps),
         cmocka_unit_test(test_nesting_is_followed_and_bounded),
+        cmocka_unit_test(test_what_is_open_can_be_closed),
+        cmocka_unit_test(test_grammars_that_cannot_be_read_are_refused),
         cmocka_unit_test(test_errors_name_the_rule),
         cmocka_unit_test(test_dead_ends_are_cut),
         cmocka_unit_test(test_equal_grammars_have_equal_hashes),

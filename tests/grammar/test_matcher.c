@@ -385,6 +385,33 @@ static void test_long_texts_are_read_at_once(void **state)
     vocabulary_give(v);
 }
 
+// A string of at least so many characters has one mask while they are out of reach.
+static void test_least_counts_share_a_mask(void **state)
+{
+    (void)state;
+    struct vocabulary *v = mixed_vocabulary(0);
+    struct grammar_builder *b = grammar_begin(NULL);
+    uint32_t one = grammar_byte(b, 'a', 'z');
+    struct grammar *g = finished(b, grammar_repeat(b, one, 5000, GRAMMAR_UNBOUNDED));
+    struct mask_cache *c = mask_cache_create(g, v, NULL);
+    struct matcher m;
+    uint32_t words[WORDS];
+    matcher_init(&m, c);
+    for (int i = 0; i < 5200; i++) {
+        assert_int_equal(matcher_mask(&m, words), MATCHER_OK);
+        assert_int_equal(bit(words, END_ID), i >= 5000);
+        if (i % 500 == 0 || (i > 4850 && i % 10 == 0))
+            compare_bits(&m, v);
+        assert_true(matcher_accept(&m, 'a' + i % 26));
+    }
+    // Each of the last counts that a token can meet has its own, for tokens of 160 bytes and of 32.
+    assert_in_range(mask_cache_stats(c).computed, 2, 40);
+    matcher_end(&m);
+    mask_cache_destroy(c);
+    grammar_give(g);
+    vocabulary_give(v);
+}
+
 // More ways at once than are followed are no end of the answer.
 static void test_too_many_ways_are_said(void **state)
 {
@@ -496,6 +523,7 @@ int main(void)
         cmocka_unit_test(test_nothing_allowed_is_stuck),
         cmocka_unit_test(test_work_of_a_mask_is_bounded),
         cmocka_unit_test(test_too_many_ways_are_said),
+        cmocka_unit_test(test_least_counts_share_a_mask),
         cmocka_unit_test(test_long_texts_are_read_at_once),
         cmocka_unit_test(test_nested_answers_do_not_end_others),
         cmocka_unit_test(test_forced_bytes),

@@ -15,6 +15,10 @@ struct gbnf_rule {
     uint32_t expr, number, next; // next: in the same slot, + 1
     bool defined;
 };
+struct gbnf_texts {
+    struct text *at;
+    size_t count, capacity;
+};
 
 struct gbnf {
     struct grammar_builder *b;
@@ -23,8 +27,9 @@ struct gbnf {
     unsigned depth;
     struct arena *arena;
     struct gbnf_rule *rules;
-    uint32_t rule_count, rule_capacity;
-    uint32_t slots[1024]; // + 1
+    size_t rule_count, rule_capacity;
+    uint32_t *slots, slot_count; // number of a rule + 1; a power of two
+    struct text literal;         // the part that was read last is this text; at NULL: another part
     struct error *err;
 };
 
@@ -83,25 +88,43 @@ static bool rule_begins(struct gbnf *g)
     return begins;
 }
 
+static uint32_t *slot_of(struct gbnf *g, struct text name)
+{
+    uint64_t hash = 0;
+    for (size_t i = 0; i < name.bytes; i++)
+        hash = (hash ^ (uint8_t)name.at[i]) * 0x9E3779B97F4A7C15u;
+    return &g->slots[hash >> 32 & (g->slot_count - 1)];
+}
+
+static void slots_double(struct gbnf *g)
+{
+    g->slot_count *= 2;
+    g->slots = arena_take_zeroed(g->arena, g->slot_count, sizeof *g->slots);
+    for (uint32_t i = 0; i < g->rule_count; i++) {
+        uint32_t *slot = slot_of(g, g->rules[i].name);
+        g->rules[i].next = *slot;
+        *slot = i + 1;
+    }
+}
+
 static struct gbnf_rule *rule_of(struct gbnf *g, struct text name)
 {
-    uint32_t hash = 5381;
-    for (size_t i = 0; i < name.bytes; i++)
-        hash = hash * 33 + (uint8_t)name.at[i];
-    uint32_t *slot = &g->slots[hash % 1024];
-    for (uint32_t i = *slot; i != 0; i = g->rules[i - 1].next)
-        if (text_equal(g->rules[i - 1].name, name))
+    uint32_t *slot = slot_of(g, name), seen = 10;
+    for (uint32_t i = *slot; i != 0; i = g->rules[i - 1].next, seen += 4)
+        if (text_equal(g->rules[i - 1].name, name)) {
+            grammar_spend(g->b, seen);
             return &g->rules[i - 1];
-    if (g->rule_count == g->rule_capacity) {
-        uint32_t capacity = g->rule_capacity == 0 ? 64 : g->rule_capacity * 2;
-        g->rules = arena_grow(g->arena, g->rules, g->rule_count * sizeof *g->rules,
-                              capacity * sizeof *g->rules);
-        g->rule_capacity = capacity;
+        }
+    grammar_spend(g->b, seen);
+    if (g->rule_count == g->slot_count) {
+        slots_double(g);
+        slot = slot_of(g, name);
     }
+    g->rules = arena_extend(g->arena, g->rules, g->rule_count, &g->rule_capacity, sizeof *g->rules);
     struct gbnf_rule *rule = &g->rules[g->rule_count++];
     *rule = (struct gbnf_rule){.name = name, .next = *slot};
     rule->expr = grammar_rule(g->b, name, &rule->number);
-    *slot = g->rule_count;
+    *slot = (uint32_t)g->rule_count;
     return rule;
 }
 
@@ -169,7 +192,8 @@ static enum status parse_literal(struct gbnf *g, uint32_t *out)
         bytes += utf8_write(c, text + bytes);
     }
     g->at = start + most + 2;
-    *out = grammar_literal(g->b, text_span(text, bytes));
+    g->literal = text_span(text, bytes);
+    *out = grammar_literal(g->b, g->literal);
     return STATUS_OK;
 }
 
@@ -178,7 +202,7 @@ static enum status parse_class(struct gbnf *g, uint32_t *out)
     size_t start = g->at++;
     bool invert = next_is(g, "^");
     struct grammar_range *ranges = NULL;
-    uint32_t count = 0, capacity = 0;
+    size_t count = 0, capacity = 0;
     g->at += invert;
     while (g->at < g->in.bytes && g->in.at[g->at] != ']') {
         struct grammar_range r;
@@ -194,17 +218,14 @@ static enum status parse_class(struct gbnf *g, uint32_t *out)
             if (status != STATUS_OK)
                 return status;
         }
-        if (count == capacity) {
-            capacity = 2 * capacity + 16;
-            ranges =
-                arena_grow(g->arena, ranges, count * sizeof *ranges, capacity * sizeof *ranges);
-        }
+        ranges = arena_extend(g->arena, ranges, count, &capacity, sizeof *ranges);
         ranges[count++] = r;
     }
     if (g->at >= g->in.bytes)
         return refuse(g, STATUS_INVALID, start, "a [ without its ]");
     g->at++;
-    *out = invert ? grammar_chars_except(g->b, ranges, count) : grammar_chars(g->b, ranges, count);
+    *out = invert ? grammar_chars_except(g->b, ranges, (uint32_t)count)
+                  : grammar_chars(g->b, ranges, (uint32_t)count);
     return STATUS_OK;
 }
 
@@ -299,6 +320,7 @@ static enum status parse_repeat(struct gbnf *g, uint32_t *out)
             return STATUS_OK;
         }
         char kind = g->in.at[g->at++];
+        g->literal = (struct text){NULL, 0};
         if (kind == '+')
             min = 1;
         if (kind == '?')
@@ -314,33 +336,44 @@ static enum status parse_repeat(struct gbnf *g, uint32_t *out)
 // A sequence of parts; none is the empty text.
 static enum status parse_join(struct gbnf *g, uint32_t *out)
 {
-    uint32_t *parts = NULL, count = 0, capacity = 0;
+    uint32_t *parts = NULL;
+    size_t count = 0, capacity = 0;
+    g->literal = (struct text){NULL, 0};
     for (blanks_skip(g);
          g->at < g->in.bytes && !next_is(g, "|") && !next_is(g, ")") && !rule_begins(g);
          blanks_skip(g)) {
-        if (count == capacity) {
-            capacity = 2 * capacity + 8;
-            parts = arena_grow(g->arena, parts, count * sizeof *parts, capacity * sizeof *parts);
-        }
+        parts = arena_extend(g->arena, parts, count, &capacity, sizeof *parts);
         enum status status = parse_repeat(g, &parts[count++]);
         if (status != STATUS_OK)
             return status;
     }
-    *out = grammar_join_all(g->b, parts, count);
+    if (count != 1)
+        g->literal = (struct text){NULL, 0};
+    *out = grammar_join_all(g->b, parts, (uint32_t)count);
     return STATUS_OK;
 }
 
 static enum status parse_either(struct gbnf *g, uint32_t *out)
 {
-    enum status status = parse_join(g, out);
-    while (status == STATUS_OK && next_is(g, "|")) {
+    struct text *texts = NULL; // alternatives that are a text each share their beginnings
+    size_t count = 0, capacity = 0;
+    *out = GRAMMAR_NOTHING;
+    for (bool more = true; more; g->at += more) {
         uint32_t one;
-        g->at++;
-        status = parse_join(g, &one);
-        if (status == STATUS_OK)
+        enum status status = parse_join(g, &one);
+        if (status != STATUS_OK)
+            return status;
+        if (g->literal.at) {
+            texts = arena_extend(g->arena, texts, count, &capacity, sizeof *texts);
+            texts[count++] = g->literal;
+        } else {
             *out = grammar_either(g->b, one, *out);
+        }
+        more = next_is(g, "|");
     }
-    return status;
+    *out = grammar_either(g->b, grammar_choice(g->b, texts, (uint32_t)count), *out);
+    g->literal = (struct text){NULL, 0};
+    return STATUS_OK;
 }
 
 static enum status parse_rule(struct gbnf *g)
@@ -380,7 +413,8 @@ enum status gbnf_compile(struct grammar_builder *b, struct text source, uint32_t
         return error_set(err, STATUS_INVALID, "the grammar is not UTF-8");
     struct arena *arena = arena_create(0, 0);
     g = arena_take_zeroed(arena, 1, sizeof *g);
-    *g = (struct gbnf){.b = b, .in = source, .arena = arena, .err = err};
+    *g = (struct gbnf){.b = b, .in = source, .arena = arena, .err = err, .slot_count = 1024};
+    g->slots = arena_take_zeroed(arena, g->slot_count, sizeof *g->slots);
     for (blanks_skip(g); status == STATUS_OK && g->at < source.bytes && !grammar_failed(b);
          blanks_skip(g))
         status = parse_rule(g);

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-enum { DEPTH_MAX = 100, ARENA_BYTES_MAX = 32 << 20, COUNT_MAX = 1000 * 1000 };
+enum { DEPTH_MAX = 100, ARENA_BYTES_MAX = 16 << 20, COUNT_MAX = 1000 * 1000 };
 
 enum status regex_refuse(struct regex_parser *p, enum status status, size_t at, const char *what)
 {
@@ -274,7 +274,7 @@ static enum status parse_either(struct regex_parser *p, struct regex_node **out)
 enum status regex_compile(struct grammar_builder *b, const struct regex_args *args, uint32_t *out,
                           struct error *err)
 {
-    struct regex_parser p = {.in = args->pattern, .err = err};
+    struct regex_parser p = {.b = b, .in = args->pattern, .err = err};
     struct regex_node *root;
     *out = GRAMMAR_NOTHING;
     if (p.in.bytes > REGEX_BYTES_MAX)

@@ -6,19 +6,14 @@
 #include <string.h>
 #include <utf8proc.h>
 
-enum { NAME_MAX_BYTES = 40, POINT_MAX = 0x10FFFF };
+enum { POINT_MAX = 0x10FFFF, PROPERTY_WORK = 1000 * 1000 };
 
 bool regex_set_add(struct regex_parser *p, struct regex_set *set, uint32_t first, uint32_t last)
 {
-    if (set->count == set->capacity) {
-        uint32_t capacity = set->capacity == 0 ? 8 : set->capacity * 2;
-        void *at =
-            arena_grow(p->arena, set->at, set->count * sizeof *set->at, capacity * sizeof *set->at);
-        if (!at)
-            return false;
-        set->at = at;
-        set->capacity = capacity;
-    }
+    void *at = arena_extend(p->arena, set->at, set->count, &set->capacity, sizeof *set->at);
+    if (!at)
+        return false;
+    set->at = at;
     set->at[set->count++] = (struct grammar_range){first, last};
     return true;
 }
@@ -116,6 +111,31 @@ static uint32_t categories_of(struct text name)
     return 0;
 }
 
+// The characters of the categories, or all others. NULL: the arena is full, or the work too much.
+static const struct regex_property *property_find(struct regex_parser *p, uint32_t bits,
+                                                  bool invert)
+{
+    struct regex_set own = {0};
+    struct regex_property *known = p->properties;
+    while (known && (known->categories != bits || known->invert != invert))
+        known = known->next;
+    if (known || !grammar_spend(p->b, PROPERTY_WORK))
+        return known;
+    for (uint32_t c = 0, first = 0; c <= POINT_MAX + 1; c++) {
+        if (c <= POINT_MAX && bits >> utf8proc_category((utf8proc_int32_t)c) & 1)
+            continue;
+        if (first < c && !regex_set_add(p, &own, first, c - 1))
+            return NULL;
+        first = c + 1;
+    }
+    known = arena_take(p->arena, sizeof *known);
+    if (!known || !regex_set_end(p, &own, invert))
+        return NULL;
+    *known = (struct regex_property){p->properties, bits, own.count, invert, own.at};
+    p->properties = known;
+    return known;
+}
+
 // at: after \p or \P.
 static enum status escape_property(struct regex_parser *p, bool invert, struct regex_set *set)
 {
@@ -130,18 +150,10 @@ static enum status escape_property(struct regex_parser *p, bool invert, struct r
     p->at = (size_t)(end - p->in.at) + 1;
     if (bits == 0)
         return regex_refuse(p, STATUS_UNSUPPORTED, start, "a \\p{...} that is no general category");
-    struct regex_set own = {0};
-    for (uint32_t c = 0, first = 0; c <= POINT_MAX + 1; c++) {
-        bool in = c <= POINT_MAX && bits >> utf8proc_category((utf8proc_int32_t)c) & 1;
-        if (in)
-            continue;
-        if (first < c && !regex_set_add(p, &own, first, c - 1))
-            return no_memory(p);
-        first = c + 1;
-    }
-    if (!regex_set_end(p, &own, invert))
+    const struct regex_property *own = property_find(p, bits, invert);
+    if (!own || !grammar_spend(p->b, 4 * (uint64_t)own->count))
         return no_memory(p);
-    return add_ranges(p, set, own.at, own.count, false);
+    return add_ranges(p, set, own->ranges, own->count, false);
 }
 
 // So many hexadecimal digits; -1: they are not there.

@@ -21,11 +21,21 @@ struct regex_node {
     bool anchors; // ^ or $ is in it
 };
 
+// A \p{...} that was read before: finding its characters takes milliseconds.
+struct regex_property {
+    struct regex_property *next;
+    uint32_t categories, count;
+    bool invert;
+    struct grammar_range *ranges;
+};
+
 struct regex_parser {
+    struct grammar_builder *b; // for its work
     struct text in;
     size_t at;
     unsigned depth;
     uint32_t groups;
+    struct regex_property *properties;
     struct arena *arena;
     struct error *err;
 };
@@ -33,7 +43,8 @@ struct regex_parser {
 // A growing list of code points.
 struct regex_set {
     struct grammar_range *at;
-    uint32_t count, capacity;
+    uint32_t count;
+    size_t capacity;
 };
 bool regex_set_add(struct regex_parser *p, struct regex_set *set, uint32_t first, uint32_t last);
 // Ends the list: ordered and, where asked, inverted. False: the arena is full.

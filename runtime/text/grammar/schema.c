@@ -2,14 +2,16 @@
 // schema.h.
 #include "runtime/text/grammar/schema_parts.h"
 
-#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum {
     DEPTH_MAX = 200, // of conjunctions within conjunctions
     SETS_MAX = 20 * 1000,
-    ARENA_BYTES_MAX = 32 << 20,
-    PARTS_MAX = 32, // of a value that are compared for being the same
+    BYTES_MAX = 16 << 20,
+    NESTING_MAX = 2000,
+    CHAIN_MAX = 256, // sites above another one that its pointer names
+    PARTS_MAX = 32,  // of a value that are compared for being the same
 };
 
 enum set_state { SET_NEW, SET_ACTIVE, SET_DONE };
@@ -20,22 +22,50 @@ struct schema_set {
     bool has_rule;
 };
 
+// The pointer of a site, cut after so many bytes. Returns its length.
+static size_t pointer_write(const struct schema *c, uint32_t site, char *out, size_t most)
+{
+    uint32_t chain[CHAIN_MAX], count = 0;
+    size_t bytes = 0;
+    for (; site != 0 && count < CHAIN_MAX; site = c->sites[site].parent)
+        chain[count++] = site;
+    while (count > 0) {
+        const struct schema_site *s = &c->sites[chain[--count]];
+        for (const char *k = s->keyword; k && *k != '\0'; k++) {
+            if (k == s->keyword && bytes < most)
+                out[bytes++] = '/';
+            if (bytes < most)
+                out[bytes++] = *k;
+        }
+        if (s->keyword && s->key.at && bytes < most)
+            out[bytes++] = '/';
+        for (size_t i = 0; i < s->key.bytes && bytes + 1 < most; i++) {
+            char letter = s->key.at[i];
+            bool escape = s->keyword && (letter == '~' || letter == '/');
+            if (escape)
+                out[bytes++] = '~';
+            out[bytes++] = !escape ? letter : letter == '~' ? '0' : '1';
+        }
+    }
+    return bytes;
+}
+
 uint32_t schema_refuse(struct schema *c, enum status status, uint32_t site, const char *keyword,
                        const char *what)
 {
-    const struct schema_site *s = &c->sites[site];
     const char *slash = keyword ? "/" : "";
-    int bytes = (int)(s->pointer.bytes < 300 ? s->pointer.bytes : 300);
+    char at[POINTER_BYTES_MAX];
+    int bytes = (int)pointer_write(c, site, at, sizeof at);
     if (c->status != STATUS_OK)
         return GRAMMAR_NOTHING;
     c->status = status;
     if (status == STATUS_UNSUPPORTED)
         error_set(c->err, status, "the schema's %s at #%.*s%s%s is not supported%s%s",
-                  keyword ? keyword : "value", bytes, s->pointer.at, slash, keyword ? keyword : "",
+                  keyword ? keyword : "value", bytes, at, slash, keyword ? keyword : "",
                   what[0] != '\0' ? ": " : "", what);
     else
         error_set(c->err, status, "the schema's %s at #%.*s%s%s %s", keyword ? keyword : "value",
-                  bytes, s->pointer.at, slash, keyword ? keyword : "", what);
+                  bytes, at, slash, keyword ? keyword : "", what);
     return GRAMMAR_NOTHING;
 }
 
@@ -45,22 +75,32 @@ uint32_t schema_pass_error(struct schema *c, uint32_t site, const char *keyword)
     return schema_refuse(c, inner.status, site, keyword, inner.text);
 }
 
-bool schema_fits(struct schema *c)
+bool schema_has_room(struct schema *c, size_t bytes)
 {
-    if (arena_bytes(c->arena) > ARENA_BYTES_MAX)
+    if (arena_bytes(c->arena) + c->made_bytes + bytes > BYTES_MAX)
         schema_refuse(c, STATUS_TOO_LARGE, 0, NULL,
                       "needs more memory than it may: make the schema simpler");
     return !schema_failed(c);
 }
 
-void *schema_grow(struct schema *c, void *at, uint32_t count, uint32_t *capacity, size_t each)
+bool schema_spend(struct schema *c, uint64_t work)
 {
-    if (count < *capacity)
-        return at;
-    uint32_t wanted = *capacity == 0 ? 8 : *capacity * 2;
-    void *grown = arena_grow(c->arena, at, *capacity * each, wanted * each);
-    *capacity = wanted;
-    return grown;
+    return grammar_spend(c->b, work) && schema_has_room(c, 0);
+}
+
+bool schema_spend_values(struct schema *c, uint64_t count)
+{
+    c->made_bytes += count * SCHEMA_VALUE_BYTES;
+    return schema_spend(c, 40 * count);
+}
+
+bool schema_enter(struct schema *c, uint32_t site)
+{
+    if (c->nesting >= NESTING_MAX)
+        schema_refuse(c, STATUS_TOO_LARGE, site, NULL, "is nested too deep in itself");
+    else
+        c->nesting++;
+    return !schema_failed(c);
 }
 
 // --- sites ---
@@ -94,46 +134,20 @@ uint32_t schema_site_find(const struct schema *c, const json_t *value)
     return UINT32_MAX;
 }
 
-uint32_t schema_site_put(struct schema *c, const json_t *value, uint32_t resource,
-                         struct text pointer)
+uint32_t schema_site_put(struct schema *c, const struct schema_site *site)
 {
-    c->sites = schema_grow(c, c->sites, c->site_count, &c->site_capacity, sizeof *c->sites);
-    c->sites[c->site_count++] =
-        (struct schema_site){.value = value, .resource = resource, .pointer = pointer};
+    c->sites = arena_extend(c->arena, c->sites, c->site_count, &c->site_capacity, sizeof *c->sites);
+    c->sites[c->site_count++] = *site;
     if (2 * c->site_count >= c->site_index_size) {
         index_rebuild(c);
     } else {
-        uint32_t slot = pointer_hash(value) & (c->site_index_size - 1);
+        uint32_t slot = pointer_hash(site->value) & (c->site_index_size - 1);
         while (c->site_index[slot] != 0)
             slot = (slot + 1) & (c->site_index_size - 1);
         c->site_index[slot] = c->site_count;
     }
+    schema_spend(c, 20);
     return c->site_count - 1;
-}
-
-// The pointer of a member, with ~ and / escaped.
-static struct text pointer_below(struct schema *c, struct text above, const char *keyword,
-                                 struct text key)
-{
-    size_t word = strlen(keyword);
-    char *at = arena_take(c->arena, above.bytes + word + 2 * key.bytes + 3);
-    size_t bytes = above.bytes;
-    if (bytes > 0)
-        memcpy(at, above.at, bytes);
-    at[bytes++] = '/';
-    memcpy(at + bytes, keyword, word);
-    bytes += word;
-    if (key.at)
-        at[bytes++] = '/';
-    for (size_t i = 0; i < key.bytes; i++) {
-        char letter = key.at[i];
-        if (letter == '~' || letter == '/') {
-            at[bytes++] = '~';
-            letter = letter == '~' ? '0' : '1';
-        }
-        at[bytes++] = letter;
-    }
-    return text_span(at, bytes);
 }
 
 uint32_t schema_site(struct schema *c, const json_t *value, uint32_t parent, const char *keyword,
@@ -142,18 +156,22 @@ uint32_t schema_site(struct schema *c, const json_t *value, uint32_t parent, con
     uint32_t site = schema_site_find(c, value);
     if (site != UINT32_MAX)
         return site;
-    struct text pointer = pointer_below(c, c->sites[parent].pointer, keyword, key);
-    site = schema_site_put(c, value, c->sites[parent].resource, pointer);
-    c->sites[site].synthetic = c->sites[parent].synthetic;
-    return site;
+    return schema_site_put(c, &(struct schema_site){.value = value,
+                                                    .resource = c->sites[parent].resource,
+                                                    .synthetic = c->sites[parent].synthetic,
+                                                    .parent = parent,
+                                                    .keyword = keyword,
+                                                    .key = key});
 }
 
 uint32_t schema_make(struct schema *c, json_t *value, uint32_t owner)
 {
     json_array_append_new(c->made, value);
-    uint32_t site = schema_site_put(c, value, c->sites[owner].resource, c->sites[owner].pointer);
-    c->sites[site].synthetic = true;
-    return site;
+    schema_spend_values(c, 2);
+    return schema_site_put(c, &(struct schema_site){.value = value,
+                                                    .resource = c->sites[owner].resource,
+                                                    .synthetic = true,
+                                                    .parent = owner});
 }
 
 const json_t *schema_member(const json_t *object, struct text key)
@@ -207,20 +225,21 @@ void literals_add(struct schema *c, struct literals *list, uint32_t literal)
     if (!(literal & LITERAL_NOT) &&
         (json_is_true(value) || (json_is_object(value) && json_object_size(value) == 0)))
         return; // says nothing
-    list->at = schema_grow(c, list->at, list->count, &list->capacity, sizeof *list->at);
+    list->at = arena_extend(c->arena, list->at, list->count, &list->capacity, sizeof *list->at);
     list->at[list->count++] = literal;
+}
+
+static int literals_compare(const void *one, const void *other)
+{
+    uint32_t x = *(const uint32_t *)one, y = *(const uint32_t *)other;
+    return (x > y) - (x < y);
 }
 
 static void literals_sort(struct literals *list)
 {
-    uint32_t kept = 0;
-    for (uint32_t i = 1; i < list->count; i++) {
-        uint32_t literal = list->at[i], at = i;
-        for (; at > 0 && list->at[at - 1] > literal; at--)
-            list->at[at] = list->at[at - 1];
-        list->at[at] = literal;
-    }
-    for (uint32_t i = 0; i < list->count; i++)
+    size_t kept = 0;
+    qsort(list->at, list->count, sizeof *list->at, literals_compare);
+    for (size_t i = 0; i < list->count; i++)
         if (kept == 0 || list->at[kept - 1] != list->at[i])
             list->at[kept++] = list->at[i];
     list->count = kept;
@@ -229,7 +248,7 @@ static void literals_sort(struct literals *list)
 static uint32_t literals_hash(const struct literals *list)
 {
     uint64_t hash = list->count;
-    for (uint32_t i = 0; i < list->count; i++)
+    for (size_t i = 0; i < list->count; i++)
         hash = (hash ^ list->at[i]) * 0x9E3779B97F4A7C15u;
     return (uint32_t)(hash >> 32);
 }
@@ -262,8 +281,8 @@ static struct schema_set *set_put(struct schema *c, const struct literals *list)
     uint32_t *literals = arena_take(c->arena, list->count * sizeof *literals);
     memcpy(literals, list->at, list->count * sizeof *literals);
     set->literals = literals;
-    set->count = list->count;
-    c->sets = schema_grow(c, c->sets, c->set_count, &c->set_capacity, sizeof *c->sets);
+    set->count = (uint32_t)list->count;
+    c->sets = arena_extend(c->arena, c->sets, c->set_count, &c->set_capacity, sizeof *c->sets);
     c->sets[c->set_count++] = set;
     c->set_index[slot] = set;
     return set;
@@ -341,7 +360,7 @@ static uint32_t set_compile(struct schema *c, struct schema_set *set)
     if (++c->depth > DEPTH_MAX || c->set_count > SETS_MAX)
         schema_refuse(c, STATUS_TOO_LARGE, set->literals[0] / LITERAL_SITE, NULL,
                       "is too large or too deep: make the schema simpler");
-    else if (schema_fits(c))
+    else if (!schema_failed(c))
         schema_alternatives(c, &list, value_alternative, &parts);
     c->depth--;
     set->state = schema_failed(c) ? SET_NEW : SET_DONE;
@@ -355,7 +374,7 @@ static uint32_t set_compile(struct schema *c, struct schema_set *set)
 
 uint32_t schema_value(struct schema *c, struct literals *list)
 {
-    if (schema_failed(c))
+    if (!schema_spend(c, 40 + 20 * list->count))
         return GRAMMAR_NOTHING;
     if (list->count == 0)
         return c->any.value;
@@ -366,8 +385,9 @@ uint32_t schema_value(struct schema *c, struct literals *list)
     if (set->state == SET_NEW)
         return set_compile(c, set);
     if (!set->has_rule) {
-        struct text name = c->sites[set->literals[0] / LITERAL_SITE].pointer;
-        set->rule_expr = grammar_rule(c->b, name, &set->rule);
+        char name[POINTER_BYTES_MAX];
+        size_t bytes = pointer_write(c, set->literals[0] / LITERAL_SITE, name, sizeof name);
+        set->rule_expr = grammar_rule(c->b, text_span(name, bytes), &set->rule);
         set->has_rule = true;
     }
     return set->rule_expr;
@@ -409,7 +429,7 @@ const struct schema_chars *schema_chars(struct schema *c, enum writer_chars kind
 
 bool schema_is_empty(struct schema *c, struct literals *list)
 {
-    uint32_t entered = c->entered, depth = c->depth;
+    uint32_t entered = c->entered, depth = c->depth, nesting = c->nesting;
     struct error before = *c->err;
     if (schema_failed(c))
         return false;
@@ -421,6 +441,7 @@ bool schema_is_empty(struct schema *c, struct literals *list)
                 c->sets[i]->state = SET_NEW;
         c->status = STATUS_OK;
         c->depth = depth;
+        c->nesting = nesting;
         *c->err = before;
     }
     return empty;
@@ -473,7 +494,7 @@ enum status schema_compile(struct grammar_builder *b, const struct schema_args *
     c.arena = arena_create(0, 0);
     c.made = json_array();
     c.any = writer_rules(b, c.w);
-    uint32_t site = schema_site_put(&c, args->schema, 0, text_of(""));
+    uint32_t site = schema_site_put(&c, &(struct schema_site){.value = args->schema});
     if (!json_is_object(args->schema) && !json_is_boolean(args->schema))
         schema_refuse(&c, STATUS_INVALID, site, NULL, "must be an object or a boolean");
     draft_find(&c, args);

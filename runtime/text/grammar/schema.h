@@ -7,11 +7,14 @@
 // numbers are regular expressions, arrays and objects are made of the conjunctions of their parts.
 // The same conjunction is compiled once, so references may recurse.
 //
-// One call, one thread; memory and work count against the builder's limits.
+// One call, one thread with SCHEMA_STACK_BYTES of stack; work counts against the builder's limits,
+// memory of the compiler itself is at most 16 MiB.
 #pragma once
 
 #include "base/json.h"
 #include "runtime/text/grammar/json.h"
+
+enum { SCHEMA_STACK_BYTES = 4 << 20 };
 
 enum schema_draft {
     SCHEMA_DRAFT_AUTO, // what $schema says; 2020-12 without one

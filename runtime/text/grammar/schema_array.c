@@ -86,7 +86,7 @@ static void add_unevaluated(struct arrays *r, const struct entry *e, uint32_t i,
     struct schema *c = r->c;
     const json_t *schema = schema_keyword(c, e->site, "unevaluatedItems");
     const char *keyword;
-    if (!schema)
+    if (!schema || !schema_spend_values(c, 2 + r->entry_count))
         return;
     json_t *options = json_array();
     json_array_append(options, (json_t *)(uintptr_t)schema);
@@ -94,7 +94,7 @@ static void add_unevaluated(struct arrays *r, const struct entry *e, uint32_t i,
     bool evaluated = false;
     for (uint32_t k = 0; k < r->entry_count; k++) {
         const struct entry *below = r->entries[k];
-        if (below->silent || !entry_is_under(below, e))
+        if (below->silent || !schema_spend(c, 100) || !entry_is_under(below, e))
             continue;
         const json_t *contained = schema_keyword(c, below->site, "contains");
         evaluated |= i < json_array_size(prefix_of(c, below->site, &keyword)) ||
@@ -118,6 +118,7 @@ static uint32_t item(struct arrays *r, uint32_t i, const struct literals *more)
 {
     struct schema *c = r->c;
     struct literals list = {0};
+    schema_spend(c, 60 * (uint64_t)r->entry_count);
     for (uint32_t k = 0; k < r->entry_count && !schema_failed(c); k++) {
         const char *first, *then;
         uint32_t site = r->entries[k]->site;
@@ -146,7 +147,7 @@ static uint32_t plain_items(struct arrays *r)
     const struct literals none = {0};
     uint32_t first = r->prefix > 0 ? r->prefix : 1; // items before the repeat
     uint32_t *items = arena_take(r->c->arena, (first + 1) * sizeof *items), max = r->max;
-    for (uint32_t i = 0; i <= first && i < max; i++) {
+    for (uint32_t i = 0; i <= first && i < max && !schema_failed(r->c); i++) {
         items[i] = item(r, i, &none);
         if (items[i] == GRAMMAR_NOTHING && !schema_failed(r->c))
             max = i;
@@ -254,6 +255,7 @@ uint32_t array_text(struct schema *c, const struct alternative *a)
     struct arrays r = {.c = c, .max = GRAMMAR_UNBOUNDED};
     bool says = false;
     r.entry_count = alternative_entries(c, a, &r.entries);
+    schema_spend(c, 600 * (uint64_t)r.entry_count);
     for (uint32_t i = 0; i < r.entry_count; i++) {
         static const char *const words[] = {"items",       "prefixItems",     "additionalItems",
                                             "minItems",    "maxItems",        "contains",

@@ -12,7 +12,7 @@ struct fork {
     bool silent;
 };
 
-enum { ALTERNATIVE_WORK = 2000, ENTRIES_MAX = 2000 };
+enum { ALTERNATIVE_WORK = 2000 };
 
 bool entry_is_under(const struct entry *e, const struct entry *ancestor)
 {
@@ -27,6 +27,7 @@ uint32_t alternative_entries(struct schema *c, const struct alternative *a,
     uint32_t count = 0;
     for (const struct entry *e = a->entries; e; e = e->next)
         count++;
+    schema_spend(c, 2 * (uint64_t)count);
     const struct entry **list = arena_take(c->arena, (count + 1) * sizeof(void *));
     uint32_t at = count;
     for (const struct entry *e = a->entries; e; e = e->next)
@@ -92,6 +93,9 @@ uint32_t schema_types(struct schema *c, uint32_t site)
     const json_t *value = schema_keyword(c, site, "const");
     const json_t *excluded = schema_keyword(c, site, "!enum");
     uint32_t types = TYPE_ANY;
+    if (!schema_spend(c, 20 + 2 * (uint64_t)(json_array_size(type) + json_array_size(values) +
+                                             json_array_size(excluded))))
+        return 0;
     if (type && !json_is_array(type))
         types = type_named(c, site, type);
     if (json_is_array(type)) {
@@ -150,24 +154,32 @@ static void add_in_place(struct schema *c, struct alternative *a, const struct e
     choice_dependencies(c, a, e);
 }
 
-static bool is_there(const struct schema *c, const struct alternative *a, uint32_t site,
+static bool is_there(struct schema *c, const struct alternative *a, uint32_t site,
                      const struct entry *parent)
 {
-    for (const struct entry *e = a->entries; e; e = e->next)
-        if (e->site == site && (!c->unevaluated || entry_is_under(parent, e)))
-            return true;
-    return false;
+    uint64_t seen = 0;
+    bool found = false;
+    for (const struct entry *e = a->entries; e && !found; e = e->next, seen++) {
+        found = e->site == site && (!c->unevaluated || entry_is_under(parent, e));
+        seen += e->site == site && c->unevaluated ? c->nesting : 0;
+    }
+    schema_spend(c, seen);
+    return found;
 }
 
 static void add_negated(struct schema *c, struct alternative *a, uint32_t site)
 {
-    for (const struct entry *e = a->negated; e; e = e->next)
+    uint64_t seen = 20;
+    for (const struct entry *e = a->negated; e; e = e->next, seen++)
         if (e->site == site)
             return;
+    if (!schema_spend(c, seen) || !schema_enter(c, site))
+        return;
     struct entry *e = arena_take(c->arena, sizeof *e);
     *e = (struct entry){.next = a->negated, .site = site, .silent = true};
     a->negated = e;
     schema_negate(c, a, site);
+    c->nesting--;
 }
 
 void alternative_add(struct schema *c, struct alternative *a, uint32_t literal,
@@ -186,17 +198,8 @@ void alternative_add(struct schema *c, struct alternative *a, uint32_t literal,
         add_negated(c, a, site);
         return;
     }
-    if (is_there(c, a, site, parent))
+    if (is_there(c, a, site, parent) || !schema_spend(c, 100) || !schema_enter(c, site))
         return;
-    uint32_t depth = 0;
-    for (const struct entry *e = parent; e; e = e->parent)
-        depth++;
-    if (!grammar_spend(c->b, 100))
-        return;
-    if (depth > ENTRIES_MAX) {
-        schema_refuse(c, STATUS_TOO_LARGE, site, NULL, "is nested too deep in itself");
-        return;
-    }
     struct entry *e = arena_take(c->arena, sizeof *e);
     *e = (struct entry){.next = a->entries, .parent = parent, .site = site, .silent = silent};
     a->entries = e;
@@ -204,6 +207,7 @@ void alternative_add(struct schema *c, struct alternative *a, uint32_t literal,
     choice_constants(c, a, e);
     if (!(literal & LITERAL_PLAIN))
         add_in_place(c, a, e);
+    c->nesting--;
 }
 
 void alternative_fork(struct schema *c, struct alternative *a, const struct literals *options,
@@ -231,15 +235,18 @@ static void expand(struct schema *c, const struct alternative *a, alternative_us
     if (schema_failed(c) || a->types == 0)
         return;
     const struct fork *fork = a->forks;
-    if (!grammar_spend(c->b, ALTERNATIVE_WORK) || !schema_fits(c))
+    if (!schema_spend(c, ALTERNATIVE_WORK))
         return;
     if (!fork || fork->number < a->fork_count) {
         struct alternative ready = *a;
         use(c, &ready, context);
         return;
     }
-    while (fork->number > a->fork_count)
+    uint64_t seen = 0;
+    for (; fork->number > a->fork_count; seen++)
         fork = fork->next;
+    if (!schema_spend(c, seen) || !schema_enter(c, fork->parent ? fork->parent->site : 0))
+        return;
     for (uint32_t i = 0; i < fork->count; i++) {
         struct alternative one = *a;
         one.fork_count++;
@@ -247,6 +254,7 @@ static void expand(struct schema *c, const struct alternative *a, alternative_us
             alternative_add(c, &one, fork->options[i].at[k], fork->parent, fork->silent);
         expand(c, &one, use, context);
     }
+    c->nesting--;
 }
 
 void schema_alternatives(struct schema *c, const struct literals *list, alternative_use use,

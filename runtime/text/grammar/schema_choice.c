@@ -6,14 +6,18 @@
 
 enum { SUBSETS_MAX = 5, ONE_OF_MAX = 500 };
 
+// NULL, and refused: there are too many.
 static struct literals *options_new(struct schema *c, size_t count)
 {
+    if (!schema_has_room(c, count * sizeof(struct literals)))
+        return NULL;
     return arena_take_zeroed(c->arena, count + 1, sizeof(struct literals));
 }
 
 static void option_put(struct schema *c, struct literals *option, uint32_t literal)
 {
-    option->at = schema_grow(c, option->at, option->count, &option->capacity, sizeof *option->at);
+    option->at =
+        arena_extend(c->arena, option->at, option->count, &option->capacity, sizeof *option->at);
     option->at[option->count++] = literal;
 }
 
@@ -51,7 +55,7 @@ void choice_any_of(struct schema *c, struct alternative *a, const struct entry *
     }
     uint32_t options = subsets ? (1u << count) - 1 : count;
     struct literals *list = options_new(c, options);
-    for (uint32_t i = 0; i < options; i++)
+    for (uint32_t i = 0; i < options && list; i++)
         for (uint32_t k = 0; k < count; k++)
             if (subsets ? (i + 1) >> k & 1 : i == k)
                 option_put(c, &list[i], all[k]);
@@ -68,9 +72,10 @@ static uint32_t plain_site(struct schema *c, uint32_t literal)
 }
 
 static bool
-    requires(const struct schema *c, uint32_t site, struct text key)
+    requires(struct schema *c, uint32_t site, struct text key)
 {
     const json_t *list = schema_keyword(c, site, "required");
+    schema_spend(c, 4 * json_array_size(list));
     for (size_t i = 0; i < json_array_size(list); i++) {
         const json_t *name = json_array_get(list, i);
         if (json_is_string(name) &&
@@ -133,7 +138,7 @@ void choice_one_of(struct schema *c, struct alternative *a, const struct entry *
         return;
     }
     struct literals *list = options_new(c, count);
-    for (uint32_t i = 0; i < count; i++)
+    for (uint32_t i = 0; i < count && list; i++)
         option_put(c, &list[i], all[i]);
     for (uint32_t i = 0; i < count; i++)
         for (uint32_t k = i + 1; k < count && !schema_failed(c); k++)
@@ -157,6 +162,8 @@ void choice_if(struct schema *c, struct alternative *a, const struct entry *e)
     if (!values[0] || schema_failed(c) || (!values[1] && !values[2] && !c->unevaluated))
         return;
     struct literals *list = options_new(c, 2);
+    if (!list)
+        return;
     option_put(c, &list[0], literals[0]);
     if (values[1])
         option_put(c, &list[0], literals[1]);
@@ -182,8 +189,10 @@ static json_t *member_of(struct text key, json_t *value)
 static void depend(struct schema *c, struct alternative *a, const struct entry *e,
                    const char *keyword, struct text key, const json_t *value)
 {
-    json_t *name = json_stringn(key.at, key.bytes);
     struct literals *list = options_new(c, 2);
+    if (!schema_spend_values(c, 6 + key.bytes / 100 + json_array_size(value) / 32) || !list)
+        return;
+    json_t *name = json_stringn(key.at, key.bytes);
     uint32_t absent =
         schema_make(c, json_pack("{s:o}", "properties", member_of(key, json_false())), e->site);
     option_put(c, &list[0], absent * LITERAL_SITE);
@@ -220,6 +229,8 @@ void choice_dependencies(struct schema *c, struct alternative *a, const struct e
 
 uint32_t schema_constant(struct schema *c, const json_t *value, uint32_t owner)
 {
+    if (!schema_spend_values(c, 4 + json_array_size(value) + json_object_size(value)))
+        return owner;
     if (json_is_array(value)) {
         json_t *items = json_array();
         for (size_t i = 0; i < json_array_size(value); i++)
@@ -255,16 +266,16 @@ void choice_constants(struct schema *c, struct alternative *a, const struct entr
     size_t count = json_array_size(many), deep = 0;
     for (size_t i = 0; i < count; i++)
         deep += json_is_array(json_array_get(many, i)) || json_is_object(json_array_get(many, i));
-    if (deep == 0 || !(a->types & (TYPE_ARRAY | TYPE_OBJECT)))
+    if (deep == 0 || !(a->types & (TYPE_ARRAY | TYPE_OBJECT)) || !schema_spend(c, 2 * count))
         return;
     struct literals *list = options_new(c, deep + 1);
     uint32_t options = 0;
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count && !schema_failed(c); i++) {
         const json_t *value = json_array_get(many, i);
         if (value_types(value) & a->types & (TYPE_ARRAY | TYPE_OBJECT))
             option_put(c, &list[options++], schema_constant(c, value, e->site) * LITERAL_SITE);
     }
-    if (deep < count) {
+    if (deep < count && !schema_failed(c)) {
         json_t *scalars = json_pack("{s:[s,s,s,s]}", "type", "null", "boolean", "number", "string");
         option_put(c, &list[options++], schema_make(c, scalars, e->site) * LITERAL_SITE);
     }

@@ -8,8 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { KEY_BYTES_MAX = 1024 }; // none_of recurses
-
 static int names_compare(const void *one, const void *other)
 {
     const struct text *x = one, *y = other;
@@ -54,7 +52,7 @@ static uint32_t none_of(struct schema *c, const struct text *names, uint32_t cou
         expr = GRAMMAR_NOTHING;
         i++;
     }
-    while (i < count && grammar_spend(c->b, 300)) {
+    while (i < count && schema_spend(c, 300 + count / 4)) {
         size_t bytes;
         uint32_t first = i, point = utf8_read(names[i].at + at, &bytes);
         while (i < count && names[i].bytes >= at + bytes &&
@@ -73,12 +71,8 @@ uint32_t keys_unknown(struct object *o)
 {
     struct schema *c = o->c;
     struct text *names = arena_take(c->arena, (o->key_count + 1) * sizeof *names);
-    for (uint32_t i = 0; i < o->key_count; i++) {
+    for (uint32_t i = 0; i < o->key_count; i++)
         names[i] = o->keys[i].name;
-        if (names[i].bytes > KEY_BYTES_MAX)
-            return schema_refuse(c, STATUS_TOO_LARGE, o->entries[0]->site, "properties",
-                                 "has a key that is longer than 1024 bytes");
-    }
     if (o->key_count == 0)
         return schema_chars(c, o->kind)->inside;
     qsort(names, o->key_count, sizeof *names, names_compare);
@@ -90,12 +84,14 @@ void keys_match(struct object *o, uint32_t site, const char *keyword, uint32_t e
     struct schema *c = o->c;
     struct text *names = arena_take(c->arena, (o->key_count + 1) * sizeof *names);
     struct json_buffer text = {0};
-    for (uint32_t i = 0; i < o->key_count; i++) {
+    for (uint32_t i = 0; i < o->key_count && schema_spend(c, 100); i++) {
         text.bytes = 0;
         writer_put(o->kind, &text, o->keys[i].name);
         names[i] = arena_copy(c->arena, text_span(text.at, text.bytes));
     }
     json_buffer_free(&text);
+    if (schema_failed(c))
+        return;
     if (grammar_matches_all(c->b, expr, names, o->key_count, matches, c->err) != STATUS_OK)
         schema_pass_error(c, site, keyword);
 }

@@ -13,12 +13,13 @@ struct options {
     struct schema *c;
     uint32_t site;
     struct literals *at; // each an option
-    uint32_t count, capacity;
+    uint32_t count;
+    size_t capacity;
 };
 
 static struct literals *option_new(struct options *o)
 {
-    o->at = schema_grow(o->c, o->at, o->count, &o->capacity, sizeof *o->at);
+    o->at = arena_extend(o->c->arena, o->at, o->count, &o->capacity, sizeof *o->at);
     memset(&o->at[o->count], 0, sizeof *o->at);
     return &o->at[o->count++];
 }
@@ -26,7 +27,7 @@ static struct literals *option_new(struct options *o)
 static void put(struct options *o, struct literals *option, uint32_t literal)
 {
     option->at =
-        schema_grow(o->c, option->at, option->count, &option->capacity, sizeof *option->at);
+        arena_extend(o->c->arena, option->at, option->count, &option->capacity, sizeof *option->at);
     option->at[option->count++] = literal;
 }
 
@@ -81,7 +82,7 @@ static void constants(struct options *o, const json_t *values)
     struct literals *option = option_new(o);
     put(o, option,
         schema_make(o->c, json_pack("{s:o}", "!enum", shared(values)), o->site) * LITERAL_SITE);
-    for (size_t i = 0; i < json_array_size(values); i++) {
+    for (size_t i = 0; i < json_array_size(values) && schema_spend(o->c, 4); i++) {
         const json_t *value = json_array_get(values, i);
         if (json_is_array(value) || json_is_object(value))
             put(o, option, schema_constant(o->c, value, o->site) * LITERAL_SITE | LITERAL_NOT);
@@ -121,7 +122,7 @@ static void scalars(struct options *o)
 // One item of a list of schemas is wrong.
 static void prefix(struct options *o, const json_t *list)
 {
-    for (size_t i = 0; i < json_array_size(list); i++) {
+    for (size_t i = 0; i < json_array_size(list) && schema_spend_values(o->c, 4 + i / 8); i++) {
         json_t *items = json_array();
         for (size_t k = 0; k < i; k++)
             json_array_append_new(items, json_true());
@@ -181,14 +182,16 @@ static json_t *with_key(struct text key, json_t *value)
 static void members(struct options *o)
 {
     json_t *map = (json_t *)(uintptr_t)get(o, "properties");
-    for (void *at = json_object_iter(map); at; at = json_object_iter_next(map, at)) {
+    for (void *at = json_object_iter(map); at && schema_spend_values(o->c, 5);
+         at = json_object_iter_next(map, at)) {
         struct text key = schema_key(at);
+        schema_spend_values(o->c, key.bytes / 100);
         json_t *properties = with_key(key, negation(json_object_iter_value(at)));
         put_made(o, json_pack("{s:s,s:o,s:[o]}", "type", "object", "properties", properties,
                               "required", json_stringn(key.at, key.bytes)));
     }
     const json_t *required = get(o, "required");
-    for (size_t i = 0; i < json_array_size(required); i++) {
+    for (size_t i = 0; i < json_array_size(required) && schema_spend_values(o->c, 3); i++) {
         const json_t *name = json_array_get(required, i);
         struct text key = text_span(json_string_value(name), json_string_length(name));
         if (key.at)
@@ -207,8 +210,10 @@ static void extras(struct options *o)
         put_made(o, json_pack("{s:s,s:b,s:o}", "type", "object", "!extra", 1, "!names",
                               negation(names)));
     json_t *map = (json_t *)(uintptr_t)get(o, "patternProperties");
-    for (void *at = json_object_iter(map); at; at = json_object_iter_next(map, at)) {
+    for (void *at = json_object_iter(map); at && schema_spend_values(o->c, 4);
+         at = json_object_iter_next(map, at)) {
         struct text key = schema_key(at);
+        schema_spend_values(o->c, key.bytes / 100);
         put_made(o, json_pack("{s:s,s:o,s:o}", "type", "object", "!extra",
                               negation(json_object_iter_value(at)), "!match",
                               json_stringn(key.at, key.bytes)));
@@ -220,8 +225,10 @@ static void dependencies(struct options *o)
     static const char *const keywords[] = {"dependencies", "dependentRequired", "dependentSchemas"};
     for (int i = 0; i < 3; i++) {
         json_t *map = (json_t *)(uintptr_t)get(o, keywords[i]);
-        for (void *at = json_object_iter(map); at; at = json_object_iter_next(map, at)) {
+        for (void *at = json_object_iter(map); at && schema_spend_values(o->c, 4);
+             at = json_object_iter_next(map, at)) {
             struct text key = schema_key(at);
+            schema_spend_values(o->c, key.bytes / 100);
             const json_t *value = json_object_iter_value(at);
             json_t *name = json_stringn(key.at, key.bytes);
             uint32_t there = schema_make(
@@ -251,7 +258,7 @@ static void choices(struct options *o)
                 sub(o, k == 0 ? "anyOf" : "oneOf", json_array_get(list, i)) | LITERAL_NOT);
     }
     for (size_t i = 0; i < json_array_size(one); i++)
-        for (size_t k = i + 1; k < json_array_size(one); k++) {
+        for (size_t k = i + 1; k < json_array_size(one) && schema_spend(o->c, 40); k++) {
             struct literals *option = option_new(o);
             put(o, option, sub(o, "oneOf", json_array_get(one, i)));
             put(o, option, sub(o, "oneOf", json_array_get(one, k)));

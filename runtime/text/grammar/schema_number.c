@@ -72,8 +72,11 @@ static struct number_parts constants(struct schema *c, uint32_t site, const json
     for (size_t i = 0; i < count; i++) {
         const json_t *value = json_is_array(values) ? json_array_get(values, i) : values;
         struct bound number;
+        if (!schema_spend(c, 4))
+            break;
         if (!json_is_number(value) || !read_number(c, site, "enum", value, &number))
             continue;
+        schema_spend(c, 200);
         struct text fraction = number.size.fraction;
         struct text text = arena_format(
             c->arena, "%s%.*s%s%.*s", number.negative ? "-" : "", (int)number.size.whole.bytes,

@@ -12,10 +12,13 @@ static struct schema_key *key_put(struct object *o, struct text name)
     const json_t *known = schema_member(o->index, name);
     if (known)
         return &o->keys[json_integer_value(known)];
+    if (name.bytes > KEY_BYTES_MAX)
+        schema_refuse(o->c, STATUS_TOO_LARGE, o->entries[0]->site, "properties",
+                      "has a key that is longer than 1024 bytes");
     json_object_setn_new(o->index, name.at, name.bytes, json_integer((json_int_t)o->key_count));
-    o->keys = schema_grow(o->c, o->keys, o->key_count, &o->key_capacity, sizeof *o->keys);
+    o->keys = arena_extend(o->c->arena, o->keys, o->key_count, &o->key_capacity, sizeof *o->keys);
     o->keys[o->key_count] = (struct schema_key){.name = name};
-    grammar_spend(o->c->b, 200);
+    schema_spend_values(o->c, 1);
     return &o->keys[o->key_count++];
 }
 
@@ -31,7 +34,8 @@ static json_t *map_of(struct object *o, uint32_t site, const char *keyword)
 static void gather_keys(struct object *o, uint32_t site)
 {
     json_t *map = map_of(o, site, "properties");
-    for (void *at = json_object_iter(map); at; at = json_object_iter_next(map, at))
+    for (void *at = json_object_iter(map); at && schema_spend(o->c, 200);
+         at = json_object_iter_next(map, at))
         key_put(o, schema_key(at));
 }
 
@@ -41,7 +45,7 @@ static void gather_required(struct object *o, uint32_t site)
     const json_t *list = schema_keyword(c, site, "required");
     if (list && !json_is_array(list) && !json_is_boolean(list)) // draft 3 has booleans
         schema_refuse(c, STATUS_INVALID, site, "required", "must be a list of names");
-    for (size_t i = 0; i < json_array_size(list); i++)
+    for (size_t i = 0; i < json_array_size(list) && schema_spend(c, 200); i++)
         if (!json_is_string(json_array_get(list, i)))
             schema_refuse(c, STATUS_INVALID, site, "required", "must be a list of names");
         else
@@ -78,7 +82,7 @@ static void gather_patterns(struct object *o, uint32_t site)
         struct text key = schema_key(at);
         uint32_t pattern = object_pattern(o, site, "patternProperties", key);
         o->pattern_site = site;
-        o->uses = schema_grow(c, o->uses, o->use_count, &o->use_capacity, sizeof *o->uses);
+        o->uses = arena_extend(c->arena, o->uses, o->use_count, &o->use_capacity, sizeof *o->uses);
         o->uses[o->use_count++] = (struct object_pattern_use){
             pattern, schema_literal(c, site, "patternProperties", json_object_iter_value(at), key)};
     }
@@ -91,8 +95,8 @@ static void owner_knows(struct object *o, struct object_owner *owner, const json
     const json_t *properties = json_object_get(schema, "properties");
     json_t *patterns = json_object_get(schema, "patternProperties");
     if (properties) {
-        owner->known = schema_grow(o->c, owner->known, owner->known_count, &owner->known_capacity,
-                                   sizeof *owner->known);
+        owner->known = arena_extend(o->c->arena, owner->known, owner->known_count,
+                                    &owner->known_capacity, sizeof *owner->known);
         owner->known[owner->known_count++] = properties;
     }
     for (void *at = json_object_iter(patterns); at && !schema_failed(o->c);
@@ -102,7 +106,8 @@ static void owner_knows(struct object *o, struct object_owner *owner, const json
 
 static void owner_put(struct object *o, const struct object_owner *owner)
 {
-    o->owners = schema_grow(o->c, o->owners, o->owner_count, &o->owner_capacity, sizeof *o->owners);
+    o->owners =
+        arena_extend(o->c->arena, o->owners, o->owner_count, &o->owner_capacity, sizeof *o->owners);
     o->owners[o->owner_count++] = *owner;
 }
 
@@ -124,7 +129,7 @@ static void gather_owners(struct object *o, const struct entry *e)
         .literal = schema_literal(c, e->site, "unevaluatedProperties", left, none)};
     for (uint32_t i = 0; i < o->entry_count; i++) {
         const struct entry *below = o->entries[i];
-        if (below->silent || !entry_is_under(below, e))
+        if (below->silent || !schema_spend(c, 100) || !entry_is_under(below, e))
             continue;
         if (schema_keyword(c, below->site, "additionalProperties") ||
             (below != e && schema_keyword(c, below->site, "unevaluatedProperties")))
@@ -134,12 +139,13 @@ static void gather_owners(struct object *o, const struct entry *e)
     owner_put(o, &owner);
 }
 
-static bool owner_applies(const struct object_owner *owner, const struct text *name,
-                          uint32_t patterns)
+static bool owner_applies(struct schema *c, const struct object_owner *owner,
+                          const struct text *name, uint32_t patterns)
 {
     if (owner->patterns & patterns)
         return false;
-    for (uint32_t i = 0; i < owner->known_count && name; i++)
+    schema_spend(c, name ? 30 * owner->known_count : 1);
+    for (size_t i = 0; i < owner->known_count && name; i++)
         if (schema_member(owner->known[i], *name))
             return false;
     return true;
@@ -150,6 +156,7 @@ static void literals_of(struct object *o, const struct text *name, uint32_t patt
                         struct literals *list)
 {
     struct schema *c = o->c;
+    schema_spend(c, 40 * (uint64_t)o->entry_count + 4 * (uint64_t)o->use_count);
     for (uint32_t i = 0; i < o->entry_count && name && !schema_failed(c); i++) {
         uint32_t site = o->entries[i]->site;
         const json_t *properties = schema_keyword(c, site, "properties");
@@ -161,7 +168,7 @@ static void literals_of(struct object *o, const struct text *name, uint32_t patt
         if (patterns >> o->uses[i].pattern & 1)
             literals_add(c, list, o->uses[i].literal);
     for (uint32_t i = 0; i < o->owner_count; i++)
-        if (owner_applies(&o->owners[i], name, patterns))
+        if (owner_applies(c, &o->owners[i], name, patterns))
             literals_add(c, list, o->owners[i].literal);
 }
 
@@ -230,7 +237,7 @@ static bool extra_applies(struct object *o, const struct text *name, uint32_t pa
     if (of) {
         struct object_owner owner = {0};
         owner_knows(o, &owner, of, site);
-        return owner_applies(&owner, name, patterns);
+        return owner_applies(c, &owner, name, patterns);
     }
     return !name || key_matches(o, site, "propertyNames", keys, *name);
 }
@@ -293,7 +300,7 @@ static uint32_t with_extra(struct object *o)
         o->keys[i].required = true;
         o->keys[i].value =
             kept.value == GRAMMAR_NOTHING ? kept.value : value_of(o, &kept.name, &list);
-        if (!required_is_missing(o))
+        if (schema_spend(c, o->key_count) && !required_is_missing(o))
             all = grammar_either(c->b, object_members(o), all);
         o->keys[i] = kept;
     }
@@ -317,7 +324,8 @@ static bool says_something(const struct object *o)
 static void gather_of(struct object *o, const json_t *of, uint32_t site)
 {
     json_t *map = json_object_get(of, "properties");
-    for (void *at = json_object_iter(map); at; at = json_object_iter_next(map, at))
+    for (void *at = json_object_iter(map); at && schema_spend(o->c, 200);
+         at = json_object_iter_next(map, at))
         key_put(o, schema_key(at));
     if (of)
         owner_knows(o, &(struct object_owner){0}, of, site);
@@ -365,10 +373,11 @@ uint32_t object_text(struct schema *c, const struct alternative *a, bool paramet
     o.kind = parameters ? WRITE_RAW : c->w->keys;
     o.comma = parameters ? c->parameters->separator : c->w->comma;
     o.writable = parameters ? c->parameters->key : c->w->key;
-    if (!grammar_spend(c->b, 8000))
+    if (!schema_spend(c, 8000 + 600 * (uint64_t)o.entry_count))
         return GRAMMAR_NOTHING;
     o.index = json_object();
     uint32_t text = object_compile(&o);
     json_decref(o.index);
+    c->made_bytes -= o.key_count * (size_t)SCHEMA_VALUE_BYTES;
     return text;
 }

@@ -3,7 +3,7 @@
 
 #include "runtime/text/grammar/schema_parts.h"
 
-enum { OBJECT_PATTERNS_MAX = 6 };
+enum { OBJECT_PATTERNS_MAX = 6, KEY_BYTES_MAX = 1024 }; // functions recurse by characters of keys
 
 struct schema_key {
     struct text name;
@@ -21,7 +21,8 @@ struct object_pattern_use {
 // additionalProperties or unevaluatedProperties: what holds for keys that others do not know.
 struct object_owner {
     const json_t **known; // [known_count] properties
-    uint32_t known_count, known_capacity, patterns, literal;
+    uint32_t patterns, literal;
+    size_t known_count, known_capacity;
 };
 
 struct object {
@@ -33,13 +34,16 @@ struct object {
     uint32_t entry_count;
     json_t *index; // name -> place in keys
     struct schema_key *keys;
-    uint32_t key_count, key_capacity;
+    uint32_t key_count;
+    size_t key_capacity;
     struct object_pattern patterns[OBJECT_PATTERNS_MAX];
     uint32_t pattern_count, pattern_site;
     struct object_pattern_use *uses;
-    uint32_t use_count, use_capacity;
+    uint32_t use_count;
+    size_t use_capacity;
     struct object_owner *owners;
-    uint32_t owner_count, owner_capacity;
+    uint32_t owner_count;
+    size_t owner_capacity;
     struct literals name_literals;
     uint32_t names, names_site; // what propertyNames allow; UINT32_MAX: all
     uint32_t unknown;           // keys that are not in keys, once has_unknown is set

@@ -29,8 +29,11 @@ struct schema_site {
     const json_t *value;
     uint32_t resource;   // in schema.resources
     bool synthetic;      // made by the compiler: keywords that begin with ! count
-    struct text pointer; // JSON pointer from the root
+    uint32_t parent;     // its JSON pointer is that of this site, /keyword and /key; of the root: 0
+    const char *keyword; // NULL: the pointer goes on with the key as it is
+    struct text key;     // at NULL: none
 };
+enum { POINTER_BYTES_MAX = 300 }; // in sentences and names of rules
 
 // Part of a document with a URI of its own.
 struct schema_resource {
@@ -62,7 +65,7 @@ struct alternative {
 
 struct literals {
     uint32_t *at;
-    uint32_t count, capacity;
+    size_t count, capacity;
 };
 
 // Of a string in one way of writing.
@@ -83,17 +86,23 @@ struct schema {
     struct json_rules any;
     struct schema_chars chars[WRITE_KINDS];
     struct schema_site *sites;
-    uint32_t site_count, site_capacity, *site_index, site_index_size;
+    uint32_t site_count, *site_index, site_index_size;
+    size_t site_capacity;
     struct schema_resource *resources;
-    uint32_t resource_count, resource_capacity;
+    uint32_t resource_count;
+    size_t resource_capacity;
     struct schema_anchor *anchors;
-    uint32_t anchor_count, anchor_capacity;
+    uint32_t anchor_count;
+    size_t anchor_capacity;
     struct schema_set **sets, **set_index;
-    uint32_t set_count, set_capacity, set_index_size;
+    uint32_t set_count, set_index_size;
+    size_t set_capacity;
     struct memo *memos;
     uint32_t memo_count, memo_size;
     uint32_t depth, entered;
-    json_t *made; // array that owns synthesised schemas
+    uint32_t nesting;  // alternatives and entries that are being worked on, one in the other
+    json_t *made;      // array that owns synthesised schemas
+    size_t made_bytes; // about what they and other values of jansson hold
 };
 
 // --- schema.c ---
@@ -104,16 +113,22 @@ static inline bool schema_failed(const struct schema *c)
 // The first error stands; GRAMMAR_NOTHING. keyword NULL: the site itself.
 uint32_t schema_refuse(struct schema *c, enum status status, uint32_t site, const char *keyword,
                        const char *what);
-// False, and refused, when the compiler's own memory is over its limit.
-bool schema_fits(struct schema *c);
+// Work that is done next, in the steps of grammar_spend. False: there was an error, too much work,
+// or the compiler's own memory is over its limit.
+bool schema_spend(struct schema *c, uint64_t work);
+// The same for values of jansson: so many are made. To be asked before.
+enum { SCHEMA_VALUE_BYTES = 400 }; // an object with a member or two
+bool schema_spend_values(struct schema *c, uint64_t count);
+// The same for a piece of the arena that is as large as the input likes.
+bool schema_has_room(struct schema *c, size_t bytes);
+// One level deeper; false, and refused: there are too many.
+bool schema_enter(struct schema *c, uint32_t site);
 // The error of another compiler, with the keyword's place in front.
 uint32_t schema_pass_error(struct schema *c, uint32_t site, const char *keyword);
-void *schema_grow(struct schema *c, void *at, uint32_t count, uint32_t *capacity, size_t each);
 uint32_t schema_site(struct schema *c, const json_t *value, uint32_t parent, const char *keyword,
                      struct text key);
 uint32_t schema_site_find(const struct schema *c, const json_t *value); // UINT32_MAX: none
-uint32_t schema_site_put(struct schema *c, const json_t *value, uint32_t resource,
-                         struct text pointer);
+uint32_t schema_site_put(struct schema *c, const struct schema_site *site);
 // A schema that the compiler wrote; takes the reference.
 uint32_t schema_make(struct schema *c, json_t *value, uint32_t owner);
 const json_t *schema_keyword(const struct schema *c, uint32_t site, const char *name);

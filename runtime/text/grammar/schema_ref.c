@@ -75,6 +75,7 @@ static struct text uri_resolve(struct schema *c, struct text base, struct text r
             keep--;
     }
     char *uri = arena_take(c->arena, base.bytes + ref.bytes + 2);
+    schema_spend(c, (base.bytes + ref.bytes) / 4);
     if (keep > 0)
         memcpy(uri, base.at, keep);
     size_t bytes = keep;
@@ -96,6 +97,7 @@ static struct text percent_decoded(struct schema *c, struct text in)
 {
     char *out = arena_take(c->arena, in.bytes + 1);
     size_t bytes = 0;
+    schema_spend(c, in.bytes / 2);
     for (size_t i = 0; i < in.bytes; i++) {
         int64_t byte = in.at[i] == '%' ? text_hex_read(rest(in, i + 1), 2) : -1;
         out[bytes++] = byte >= 0 ? (char)byte : in.at[i];
@@ -111,16 +113,16 @@ static struct text text_at(const json_t *value)
 
 static void anchor_put(struct schema *c, struct text name, uint32_t site, bool dynamic)
 {
-    c->anchors =
-        schema_grow(c, c->anchors, c->anchor_count, &c->anchor_capacity, sizeof *c->anchors);
+    c->anchors = arena_extend(c->arena, c->anchors, c->anchor_count, &c->anchor_capacity,
+                              sizeof *c->anchors);
     c->anchors[c->anchor_count++] =
         (struct schema_anchor){name, c->sites[site].resource, site, dynamic};
 }
 
 static void resource_put(struct schema *c, struct text uri, uint32_t site)
 {
-    c->resources = schema_grow(c, c->resources, c->resource_count, &c->resource_capacity,
-                               sizeof *c->resources);
+    c->resources = arena_extend(c->arena, c->resources, c->resource_count, &c->resource_capacity,
+                                sizeof *c->resources);
     c->resources[c->resource_count++] = (struct schema_resource){uri, site};
     c->sites[site].resource = c->resource_count - 1;
 }
@@ -158,14 +160,14 @@ static void walk_members(struct schema *c, uint32_t site, const char *keyword, c
                          int depth)
 {
     void *at = json_object_iter((json_t *)(uintptr_t)value);
-    for (; at; at = json_object_iter_next((json_t *)(uintptr_t)value, at))
+    for (; at && schema_spend(c, 4); at = json_object_iter_next((json_t *)(uintptr_t)value, at))
         walk_below(c, site, keyword, json_object_iter_value(at), schema_key(at), depth);
 }
 
 static void walk_items(struct schema *c, uint32_t site, const char *keyword, const json_t *value,
                        int depth)
 {
-    for (size_t i = 0; i < json_array_size(value); i++)
+    for (size_t i = 0; i < json_array_size(value) && schema_spend(c, 20); i++)
         walk_below(c, site, keyword, json_array_get(value, i), arena_format(c->arena, "%zu", i),
                    depth);
 }
@@ -188,8 +190,7 @@ static void walk(struct schema *c, uint32_t site, int depth)
                                        "unevaluatedItems",
                                        "unevaluatedProperties"};
     static const char *const lists[] = {"items", "prefixItems", "allOf", "anyOf", "oneOf"};
-    if (!json_is_object(c->sites[site].value) || depth > WALK_DEPTH_MAX ||
-        !grammar_spend(c->b, 200))
+    if (!json_is_object(c->sites[site].value) || depth > WALK_DEPTH_MAX || !schema_spend(c, 180))
         return;
     identify(c, site);
     c->unevaluated |= schema_keyword(c, site, "unevaluatedItems") ||
@@ -231,6 +232,7 @@ static struct text part_decoded(struct schema *c, struct text in)
 {
     char *out = arena_take(c->arena, in.bytes + 1);
     size_t bytes = 0;
+    schema_spend(c, 10 + in.bytes / 2);
     for (size_t i = 0; i < in.bytes; i++) {
         bool escape =
             in.at[i] == '~' && i + 1 < in.bytes && (in.at[i + 1] == '0' || in.at[i + 1] == '1');
@@ -245,7 +247,7 @@ static uint32_t pointer_follow(struct schema *c, uint32_t resource, struct text 
 {
     uint32_t site = c->resources[resource].site, from = site, near = resource;
     const json_t *value = c->sites[site].value;
-    for (size_t at = 0; value && at < pointer.bytes;) {
+    for (size_t at = 0; value && at < pointer.bytes && !schema_failed(c);) {
         size_t end = at + 1 + find(rest(pointer, at + 1), '/');
         value = step_into(value, part_decoded(c, text_span(pointer.at + at + 1, end - at - 1)));
         uint32_t known = value ? schema_site_find(c, value) : UINT32_MAX;
@@ -257,11 +259,15 @@ static uint32_t pointer_follow(struct schema *c, uint32_t resource, struct text 
     site = schema_site_find(c, value);
     if (site != UINT32_MAX)
         return site;
-    char *place = arena_take(c->arena, c->sites[from].pointer.bytes + pointer.bytes + 1);
-    size_t above = c->sites[from].pointer.bytes;
-    memcpy(place, c->sites[from].pointer.at, above);
-    memcpy(place + above, pointer.at, pointer.bytes);
-    return schema_site_put(c, value, near, text_span(place, above + pointer.bytes));
+    return schema_site_put(
+        c, &(struct schema_site){.value = value, .resource = near, .parent = from, .key = pointer});
+}
+
+// Two texts of one length, the only ones that are compared byte by byte.
+static bool spent_equal(struct schema *c, struct text one, struct text other)
+{
+    schema_spend(c, 4 + (one.bytes == other.bytes ? one.bytes / 16 : 0));
+    return text_equal(one, other);
 }
 
 static uint32_t fragment_follow(struct schema *c, uint32_t resource, struct text fragment,
@@ -271,19 +277,19 @@ static uint32_t fragment_follow(struct schema *c, uint32_t resource, struct text
         return c->resources[resource].site;
     if (fragment.at[0] == '/')
         return pointer_follow(c, resource, fragment);
-    for (uint32_t i = 0; i < c->anchor_count; i++)
-        if (c->anchors[i].resource == resource && text_equal(c->anchors[i].name, fragment)) {
+    for (uint32_t i = 0; i < c->anchor_count && schema_spend(c, 1); i++)
+        if (c->anchors[i].resource == resource && spent_equal(c, c->anchors[i].name, fragment)) {
             *dynamic = c->anchors[i].dynamic;
             return c->anchors[i].site;
         }
     return UINT32_MAX;
 }
 
-static bool dynamic_is_unique(const struct schema *c, struct text name)
+static bool dynamic_is_unique(struct schema *c, struct text name)
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < c->anchor_count; i++)
-        count += c->anchors[i].dynamic && text_equal(c->anchors[i].name, name);
+        count += c->anchors[i].dynamic && spent_equal(c, c->anchors[i].name, name);
     return count == 1;
 }
 
@@ -297,11 +303,13 @@ uint32_t schema_resolve(struct schema *c, uint32_t site, const char *keyword)
     struct text base = c->resources[c->sites[site].resource].uri;
     struct text uri = uri_resolve(c, base, text_span(ref.at, hash));
     struct text fragment = percent_decoded(c, rest(ref, hash < ref.bytes ? hash + 1 : hash));
-    for (uint32_t i = 0; i < c->resource_count; i++) {
-        if (!text_equal(c->resources[i].uri, uri) && !(i == 0 && uri.bytes == 0))
+    for (uint32_t i = 0; i < c->resource_count && !schema_failed(c); i++) {
+        if (!spent_equal(c, c->resources[i].uri, uri) && !(i == 0 && uri.bytes == 0))
             continue;
         bool dynamic = false;
         uint32_t found = fragment_follow(c, i, fragment, &dynamic);
+        if (schema_failed(c))
+            return 0;
         if (found == UINT32_MAX)
             return schema_refuse(c, STATUS_INVALID, site, keyword, "leads nowhere");
         if (keyword[1] == 'd' && dynamic && !dynamic_is_unique(c, fragment))
@@ -309,6 +317,8 @@ uint32_t schema_resolve(struct schema *c, uint32_t site, const char *keyword)
                                  "more than one $dynamicAnchor has this name");
         return found;
     }
+    if (schema_failed(c))
+        return 0;
     return schema_refuse(c, STATUS_UNSUPPORTED, site, keyword,
                          "it leads out of the document: put the schema into $defs");
 }

@@ -20,6 +20,8 @@ static struct text text_at(const json_t *value)
 static uint32_t constants(struct schema *c, const json_t *values, enum writer_chars kind)
 {
     size_t count = json_is_array(values) ? json_array_size(values) : 1;
+    if (!schema_has_room(c, (count + 1) * sizeof(struct text)) || !schema_spend(c, 8 * count))
+        return GRAMMAR_NOTHING;
     struct text *plain = arena_take(c->arena, (count + 1) * sizeof *plain);
     uint32_t plains = 0, escaped = GRAMMAR_NOTHING;
     for (size_t i = 0; i < count; i++) {
@@ -116,7 +118,7 @@ uint32_t string_inside(struct schema *c, const struct alternative *a, enum write
     const struct entry **entries;
     struct strings s = {.c = c, .kind = kind, .any = true, .max = GRAMMAR_UNBOUNDED};
     uint32_t count = alternative_entries(c, a, &entries);
-    for (uint32_t i = 0; i < count; i++) {
+    for (uint32_t i = 0; i < count && schema_spend(c, 300); i++) {
         lengths(&s, entries[i]->site);
         allowed(&s, entries[i]->site);
     }
