@@ -1,6 +1,9 @@
 // SipHash-2-4 with 128 bits of output, from the published description (Aumasson, Bernstein).
 #include "base/hash.h"
 
+#include "base/random.h"
+
+#include <pthread.h>
 #include <string.h>
 
 struct sip {
@@ -53,4 +56,18 @@ struct hash hash_bytes(const uint64_t key[2], const void *at, size_t bytes)
     rounds(&s, 4);
     out.high = s.a ^ s.b ^ s.c ^ s.d;
     return out;
+}
+
+static uint64_t own_key[2];
+
+static void own_key_make(void)
+{
+    random_fill(own_key, sizeof own_key);
+}
+
+struct hash hash_own(const void *at, size_t bytes)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, own_key_make);
+    return hash_bytes(own_key, at, bytes);
 }

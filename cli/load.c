@@ -1,6 +1,7 @@
 // Opening devices and models for all commands; see load.h. Runs on the main thread.
 #include "cli/load.h"
 
+#include "base/number.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/json.h"
@@ -180,7 +181,7 @@ static void engine_options_fill(struct loaded_model *m, uint32_t port_count)
                                                 .max_queued_requests = s->max_queued_requests,
                                                 .max_queued_tokens = tokens,
                                                 .max_result_bytes = s->max_result_bytes,
-                                                .choices_max = s->max_n,
+                                                .choices_max = larger(s->max_n, s->max_prompts),
                                                 .prefix_cache = s->enable_prefix_caching,
                                                 .step_stretch = step_stretch(m)};
     random_fill(m->engine_options.hash_key, sizeof m->engine_options.hash_key);

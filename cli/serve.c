@@ -117,7 +117,8 @@ static void served_fill(struct serving *s)
             .sampling_defaults = m->spec.settings.generation_config == GENERATION_CONFIG_AUTO,
             .created = (int64_t)time(NULL),
             .max_queued_tokens = m->engine_options.max_queued_tokens,
-            .choices_max = m->engine_options.choices_max};
+            .choices_max = m->engine_options.choices_max,
+            .n_max = m->spec.settings.max_n};
         dialect_detect(&s->models[i].dialect, m->chat_source, m->tokenizer);
         fingerprint_fill(&s->models[i], s->models[i].facts, m->device->facts.exact);
         for (uint32_t t = 0; t < http_threads; t++)

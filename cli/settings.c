@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { SERVING_ROWS = 9 }; // the last ones of model_rows
+enum { SERVING_ROWS = 10 }; // the last ones of model_rows
 
 #define AT(type, field) offsetof(struct type, field)
 
@@ -58,7 +58,10 @@ static const struct option_row model_rows[] = {
      "0: 2097152, at least two full contexts",
      "prompt tokens of the requests accepted and not yet finished, at most"},
     {"max-n", OPTION_COUNT, AT(model_settings, max_n), 1, 128, {0}, "8",
-     "choices of a request, at most: n of all its prompts"},
+     "choices of each prompt, at most: n"},
+    {"max-prompts", OPTION_COUNT, AT(model_settings, max_prompts), 1, 256, {0}, "128",
+     "choices of all prompts of a completions request together, at most, where that is more than "
+     "max-n"},
     {"penalty-rows", OPTION_COUNT, AT(model_settings, penalty_rows), 1, 4096, {0}, "64",
      "sequences with penalties computed at once, at most, each with two bytes a token of the "
      "vocabulary; more wait"},
@@ -132,6 +135,7 @@ void model_settings_init(struct model_settings *s)
                                  .step_stretch = -1,
                                  .max_queued_requests = 2048,
                                  .max_n = 8,
+                                 .max_prompts = 128,
                                  .penalty_rows = 64,
                                  .max_result_bytes = 256u << 20,
                                  .enable_prefix_caching = true};

@@ -20,7 +20,7 @@ struct model_settings { // given after a folder for that model, or with -- for a
     int rerank_prompt; // index into auto, pair, yes-no
     bool special_tokens_in_text;
     uint32_t max_queued_requests, max_queued_tokens;
-    uint32_t max_n, penalty_rows;
+    uint32_t max_n, max_prompts, penalty_rows;
     uint64_t max_result_bytes;
     bool enable_prefix_caching;
     int load_format; // auto, dummy

@@ -99,12 +99,12 @@ static void observe(struct exchange *x, enum histogram_id id, uint64_t value)
     histogram_add(&counters_of(x)->histograms[id], id, x->model->facts->max_model_len, value);
 }
 
-void counters_params(struct exchange *x, uint32_t choice_count, uint32_t max_tokens)
+void counters_params(struct exchange *x, uint32_t choice_count, uint32_t n, uint32_t max_tokens)
 {
     if (!counters_of(x))
         return;
     x->choices = choice_count;
-    observe(x, HISTOGRAM_PARAMS_N, choice_count);
+    observe(x, HISTOGRAM_PARAMS_N, n);
     observe(x, HISTOGRAM_PARAMS_MAX_TOKENS, max_tokens);
 }
 

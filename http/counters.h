@@ -17,7 +17,7 @@ enum counted_finish {
 };
 
 // A generation whose request is admitted (after exchange_attach).
-void counters_params(struct exchange *x, uint32_t choice_count, uint32_t max_tokens);
+void counters_params(struct exchange *x, uint32_t choice_count, uint32_t n, uint32_t max_tokens);
 // Tokens of all choices were read just now; the exchange keeps the time of the last ones.
 void counters_tokens(struct exchange *x, uint32_t tokens);
 // One choice (or a whole pooling request) has finished with `tokens` output tokens.

@@ -23,7 +23,8 @@ struct served_model {
     int64_t created;                  // unix seconds
     char fingerprint[16];             // "fp_" + hash of build, weights and options
     uint32_t max_queued_tokens;       // as the engine was opened, for messages
-    uint32_t choices_max;             // likewise: n, of all prompts of a request
+    uint32_t choices_max;             // likewise: of all prompts of a request
+    uint32_t n_max;                   // of each prompt
 };
 
 struct grammars; // http/api/grammars.h

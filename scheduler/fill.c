@@ -24,20 +24,21 @@ static void params_fill(const struct engine *engine, const struct sequence *s,
 {
     const struct request *r = s->request;
     const struct sampling *p = &r->asked.sampling;
-    *out = (struct sample_params){.seed = p->seed,
-                                  .choice = s->number % r->asked.choice_count,
-                                  .output_count = s->output_count,
-                                  .temperature = p->temperature,
-                                  .top_p = p->top_p,
-                                  .min_p = p->min_p,
-                                  .top_k = p->top_k,
-                                  .repetition = p->repetition,
-                                  .frequency = p->frequency,
-                                  .presence = p->presence,
-                                  .top_logprobs = p->top_logprobs,
-                                  .output_min = p->output_min,
-                                  .penalty_row = s->penalty_row,
-                                  .bias_count = r->asked.bias_count};
+    *out = (struct sample_params){
+        .seed = p->seed,
+        .choice = r->asked.prompts_differ ? s->number : s->number % r->asked.choice_count,
+        .output_count = s->output_count,
+        .temperature = p->temperature,
+        .top_p = p->top_p,
+        .min_p = p->min_p,
+        .top_k = p->top_k,
+        .repetition = p->repetition,
+        .frequency = p->frequency,
+        .presence = p->presence,
+        .top_logprobs = p->top_logprobs,
+        .output_min = p->output_min,
+        .penalty_row = s->penalty_row,
+        .bias_count = r->asked.bias_count};
     out->flags |= p->logprob ? SAMPLE_LOGPROB : 0;
     out->flags |= s->penalty_row != PENALTY_NONE ? SAMPLE_PENALTY : 0;
     out->flags |= r->asked.ignore_end ? SAMPLE_IGNORE_END : 0;

@@ -64,6 +64,7 @@ struct submit_args {
     uint32_t choice_count;          // n of each prompt, >= 1; 1 for pooling
     uint32_t max_tokens;            // of output per choice; cut to what the context leaves
     struct sampling sampling;
+    bool prompts_differ;    // the seed is not the client's: equal prompts draw differently
     bool ignore_end;        // end-of-sequence ids do not end
     uint32_t stop_id_count; // further ids that end
     const int32_t *stop_ids;

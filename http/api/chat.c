@@ -33,6 +33,7 @@ static const struct field_rule chat_rows[] = {
     FIELD_TYPED("tools", "a"),
     FIELD_READ_BY("tool_choice"),
     FIELD_READ_BY("parallel_tool_calls"),
+    FIELD_READ_BY("include_reasoning"),
 
     FIELD_HARMLESS("prompt_cache_key", "s"),
     FIELD_HARMLESS("prompt_cache_retention", "s"),
@@ -101,6 +102,7 @@ static void chat_read(struct generation *g)
     logprobs_read(g);
     prompt_variables_read(g, thinking_is_off(f) ? THINKING_OFF : THINKING_BY_TEMPLATE);
     tools_read(g);
+    g->options.hides_reasoning = !fields_bool(f, "include_reasoning", true);
     continuation_read(g);
 }
 

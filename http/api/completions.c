@@ -1,5 +1,6 @@
 // POST /v1/completions: prompts as they stand, without a chat template; fields and answers
 // (docs/API.md). Decoding fields are read by decoding.c, prompts by inputs.c.
+#include "base/number.h"
 #include "http/api/decoding.h"
 #include "http/api/endpoints.h"
 #include "http/api/inputs.h"
@@ -14,6 +15,7 @@ static const struct field_rule completions_rows[] = {
     FIELD_READ_BY("add_special_tokens"),
 
     FIELD_NOT_SERVED("suffix", "s", "[\"\"]"),
+    FIELD_NOT_SERVED("include_reasoning", "b", "[true]"),
     FIELD_NOT_SERVED_BUT("messages", "a", NULL, "use /v1/chat/completions"),
     FIELD_NOT_SERVED_BUT("tools", "a", "[[]]", "use /v1/chat/completions"),
     FIELD_NOT_SERVED_BUT("max_completion_tokens", "i", NULL, "use max_tokens"),
@@ -60,7 +62,7 @@ static void echoes_make(struct generation *g, const json_t *prompt)
     bool made = (g->echoes = arena_take_zeroed(arena, count, sizeof *g->echoes)) != NULL;
     for (uint32_t i = 0; made && i < count; i++) {
         struct text text = json_text(json_is_array(prompt) ? json_array_get(prompt, i) : prompt);
-        g->echoes[i] = text.at ? arena_copy(arena, text) : ids_text(g, i);
+        g->echoes[i] = text.at && g->prompt_last == 0 ? arena_copy(arena, text) : ids_text(g, i);
         made = g->echoes[i].at != NULL;
     }
     if (!made)
@@ -82,6 +84,7 @@ static void completions_read(struct generation *g)
         .count_max = model->choices_max / g->submit.choice_count,
         .token_max = model->facts->max_model_len - 1, // one at least is generated
         .special = fields_bool(f, "add_special_tokens", true),
+        .last = g->prompt_last,
     };
     inputs_read(&prompts);
     if (f->failed)
@@ -91,6 +94,7 @@ static void completions_read(struct generation *g)
     g->prompt_tokens = (uint32_t)prompts.list.count;
     g->submit.sequence_count = prompts.list.sequence_count;
     g->options.continues = true;
+    g->submit.max_tokens = smaller(g->submit.max_tokens, model->facts->max_model_len);
     if (echo)
         echoes_make(g, prompts.json);
 }

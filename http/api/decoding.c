@@ -3,6 +3,7 @@
 
 #include "http/api/not_served.h"
 #include "http/api/structured.h"
+#include "base/hash.h"
 #include "base/random.h"
 
 #include <math.h>
@@ -30,7 +31,7 @@ static const struct field_rule decoding_rows[] = {
     FIELD_READ_BY("presence_penalty"),
     FIELD_READ_BY("frequency_penalty"),
     FIELD_READ_BY("repetition_penalty"),
-    FIELD_READ_BY("repeat_penalty"),
+    FIELD_TYPED("repeat_penalty", "n"), // though the other may count
     FIELD_READ_BY("logit_bias"),
     FIELD_READ_BY("stop"),
     FIELD_READ_BY("stop_token_ids"),
@@ -38,6 +39,8 @@ static const struct field_rule decoding_rows[] = {
     FIELD_READ_BY("min_tokens"),
     FIELD_READ_BY("ignore_eos"),
     FIELD_READ_BY("skip_special_tokens"),
+    FIELD_READ_BY("truncate_prompt_tokens"),
+    FIELD_READ_BY("cache_salt"),
     FIELD_OBJECT("response_format", structured_format_members),
     FIELD_OBJECT("structured_outputs", structured_members),
     FIELD_TYPED("guided_json", "so"),
@@ -243,6 +246,34 @@ static void end_read(struct generation *g, uint32_t tokens_max)
     stop_ids_read(g);
 }
 
+// Prompts of one salt share cached blocks, and with no other.
+static void salt_read(struct generation *g)
+{
+    enum { SALT_BYTES_MAX = 128 };
+    struct fields *f = &g->call.fields;
+    struct text salt = fields_string(f, "cache_salt");
+    if (!salt.at)
+        return;
+    if (salt.bytes == 0 || salt.bytes > SALT_BYTES_MAX)
+        fields_fail(f, HTTP_INVALID_VALUE, "cache_salt", "must be 1 to %d bytes long, got %zu",
+                    SALT_BYTES_MAX, salt.bytes);
+    struct hash hash = hash_own(salt.at, salt.bytes);
+    g->submit.cache_salt[0] = hash.low;
+    g->submit.cache_salt[1] = hash.high;
+}
+
+// -1: what the window takes and leaves a token for the answer.
+static void prompt_last_read(struct generation *g)
+{
+    struct fields *f = &g->call.fields;
+    int64_t most = g->call.model->facts->max_model_len - 1;
+    int64_t last =
+        fields_integer(f, "truncate_prompt_tokens", (struct integer_range){-1, INT64_MAX, 0});
+    if (fields_get(f, "truncate_prompt_tokens") && last == 0)
+        fields_fail(f, HTTP_INVALID_VALUE, "truncate_prompt_tokens", "must be -1 or at least 1");
+    g->prompt_last = (uint32_t)(last < 0 || last > most ? most : last);
+}
+
 void decoding_read(struct generation *g, uint32_t tokens_max)
 {
     struct fields *f = &g->call.fields;
@@ -250,12 +281,15 @@ void decoding_read(struct generation *g, uint32_t tokens_max)
     int64_t seed = fields_integer(f, "seed", (struct integer_range){INT64_MIN, INT64_MAX, 0});
     if (fields_get(f, "seed"))
         g->submit.sampling.seed = (uint64_t)seed;
+    g->submit.prompts_differ = !fields_get(f, "seed");
     g->submit.sampling.min_p = (float)fields_number(f, "min_p", (struct number_range){0, 1, 0});
     g->submit.choice_count =
-        (uint32_t)fields_integer(f, "n", (struct integer_range){1, g->call.model->choices_max, 1});
+        (uint32_t)fields_integer(f, "n", (struct integer_range){1, g->call.model->n_max, 1});
     penalties_read(g);
     bias_read(g);
     end_read(g, tokens_max);
     structured_read(g);
+    salt_read(g);
+    prompt_last_read(g);
     stream_read(g);
 }

@@ -119,7 +119,8 @@ static void submit(struct generation *g)
     g->submit.sequence_start = g->starts ? g->starts : start;
     g->request = call_submit(call, &g->submit);
     if (g->request)
-        counters_params(call->exchange, g->choice_count, g->submit.max_tokens);
+        counters_params(call->exchange, g->choice_count, g->submit.choice_count,
+                        g->submit.max_tokens);
     else
         generation_close(g);
     g->port = exchange_port(call->exchange, call->model);

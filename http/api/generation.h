@@ -42,6 +42,7 @@ struct generation {
     json_t *tools;             // that the template and the readers of replies see, or NULL
     bool generation_prompt;    // the template opens the assistant's turn
     bool count_only;           // nothing is generated: the prompt is counted
+    uint32_t prompt_last;      // of a longer prompt so many tokens at its end are kept; 0: all
     struct submit_args submit; // what the engine must know; max_tokens 0: what the context leaves
     struct choice_options options;
     struct structured structured;

@@ -15,6 +15,10 @@ static void length_fail(struct inputs *in, const char *path, uint32_t tokens, bo
 static void tokens_add(struct inputs *in, const char *path, const int32_t *tokens, uint32_t count)
 {
     struct fields *f = &in->call->fields;
+    if (in->last > 0 && count > in->last) {
+        tokens += count - in->last;
+        count = in->last;
+    }
     if (count > in->token_max && !in->truncate) {
         length_fail(in, path, count, false);
         return;
@@ -74,7 +78,8 @@ static void text_add(struct inputs *in, const char *path, struct text text, stru
     int32_t *tokens;
     unsigned flags = in->special ? ENCODE_SPECIAL : ENCODE_PLAIN;
     uint32_t window = in->call->model->facts->max_model_len;
-    uint32_t most = in->truncate ? UINT32_MAX : window; // what is cut is encoded whole
+    bool cut = in->truncate || in->last > 0; // it is encoded whole
+    uint32_t most = cut ? UINT32_MAX : window;
     enum status status = text_encode(in, text, flags, arena, most, &tokens, &count);
     if (encoding_stopped(status, count, most)) {
         length_fail(in, path, count, true);

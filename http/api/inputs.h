@@ -12,6 +12,7 @@ struct inputs {
     uint32_t token_max; // of one input
     bool special;       // special tokens are added to texts
     bool truncate;      // inputs with more tokens are cut instead of refused
+    uint32_t last;      // of longer inputs so many tokens at their end are kept; 0: all
     const json_t *json; // the field, until call_body_end
     struct token_list list;
 };

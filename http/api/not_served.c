@@ -47,14 +47,11 @@ static const struct field_rule rows[] = {
     // What the model reads.
     FIELD_NOT_SERVED_BUT("chat_template", "s", NULL, "the server's own template is used"),
     FIELD_NOT_SERVED("documents", "a", "[[]]"),
-    FIELD_NOT_SERVED("truncate_prompt_tokens", "i", NULL),
     FIELD_NOT_SERVED("truncation_side", "s", NULL),
     FIELD_NOT_SERVED("prompt_embeds", "sa", NULL),
-    FIELD_NOT_SERVED("cache_salt", "s", NULL),
 
     // Thinking.
     FIELD_NOT_SERVED_BUT("enable_thinking", "b", NULL, "use chat_template_kwargs"),
-    FIELD_NOT_SERVED("include_reasoning", "b", "[true]"),
     FIELD_NOT_SERVED("reasoning_format", "s", "[\"none\",\"auto\"]"),
     FIELD_NOT_SERVED("thinking_budget", "i", NULL),
     FIELD_NOT_SERVED("thinking_budget_tokens", "i", NULL),

@@ -101,11 +101,15 @@ static enum status prompt_try(struct generation *g, struct error *err)
         .now = (int64_t)time(NULL),
         .arena = exchange_scratch(g->call.exchange),
         .slice = g->call.slice,
-        .tokens_max = g->count_only ? 0 : model->facts->max_model_len,
+        .tokens_max = g->count_only || g->prompt_last > 0 ? 0 : model->facts->max_model_len,
         .until = g->conversation.continued ? text_of(mark) : (struct text){0},
     };
     enum status status = prompt_tokens(&args, &g->tokens, &g->prompt_tokens, err);
     json_decref(variables);
+    if (status == STATUS_OK && g->prompt_last > 0 && g->prompt_tokens > g->prompt_last) {
+        g->tokens += g->prompt_tokens - g->prompt_last;
+        g->prompt_tokens = g->prompt_last;
+    }
     g->prompt_stopped =
         args.tokens_max > 0 && encoding_stopped(status, g->prompt_tokens, args.tokens_max);
     return g->prompt_stopped ? STATUS_OK : status; // generation_tokenize reports it

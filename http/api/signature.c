@@ -1,23 +1,11 @@
 // Signatures: see signature.h.
 #include "http/api/signature.h"
 
-#include "base/random.h"
-
-#include <pthread.h>
 #include <string.h>
-
-static uint64_t key[2];
-
-static void key_make(void)
-{
-    random_fill(key, sizeof key);
-}
 
 static struct hash block_hash(const struct signature *s)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, key_make);
-    return hash_bytes(key, &s->block, sizeof s->block.before + s->count);
+    return hash_own(&s->block, sizeof s->block.before + s->count);
 }
 
 void signature_add(struct signature *s, struct text text)

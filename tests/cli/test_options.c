@@ -279,17 +279,19 @@ static void test_every_option_has_its_field(void **state)
     assert_int_equal(options.no_id, -1);
     assert_int_equal(options.penalty_rows, 64);
     assert_int_equal(p.model.max_n, 8);
+    assert_int_equal(p.model.max_prompts, 128);
     assert_int_equal(
         parse(&p,
               "--kv-cache-memory 15 --kv-share 16 --step-stretch 17 --chat-template a "
               "--generation-config auto --rerank-prompt yes-no --special-tokens-in-text "
               "--max-queued-requests 18 --max-queued-tokens 19 --max-result-bytes 2K "
-              "--load-format dummy --max-n 20 --penalty-rows 21",
+              "--load-format dummy --max-n 20 --max-prompts 22 --penalty-rows 21",
               &err),
         STATUS_OK);
     model_settings_to_options(&p.model, &options);
     assert_int_equal(options.penalty_rows, 21);
     assert_int_equal(p.model.max_n, 20);
+    assert_int_equal(p.model.max_prompts, 22);
     assert_int_equal(p.model.kv_cache_memory, 15);
     assert_true(p.model.kv_share == 16);
     assert_true(p.model.step_stretch == 17);
@@ -468,7 +470,7 @@ static void test_options_of_one_request(void **state)
     static const char *const none[] = {
         "kv-share",          "step-stretch",     "generation-config",     "max-queued-requests",
         "max-queued-tokens", "max-result-bytes", "enable-prefix-caching", "max-n",
-        "penalty-rows"};
+        "max-prompts",       "penalty-rows"};
     static const char *const some[] = {
         "device",        "dtype",           "max-model-len",
         "chat-template", "rerank-prompt",   "special-tokens-in-text",

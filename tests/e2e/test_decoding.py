@@ -235,7 +235,7 @@ def test_completions_errors():
     expect(post(suffix="y"), 400, "unsupported_parameter", "suffix")
     expect(post(best_of=2), 400, "unsupported_parameter", "best_of")
     expect(post(echo=True, logprobs=1), 400, "unsupported_value", "logprobs")
-    expect(post(prompt=["a"] * 9), 400, "invalid_value", "prompt")
+    expect(post(prompt=["a"] * 129), 400, "invalid_value", "prompt")
     expect(post(prompt="word " * 4000), 400, "context_length_exceeded", "prompt")
     expect(post(prompt=[99999999]), 400, "invalid_value", "prompt[0]")
     expect(post(model="embed"), 400, "unsupported_model", "model")
@@ -250,3 +250,13 @@ def test_template_variables():
     assert same == plain  # a template that asks for none of them
     expect(chat(main(), chat_template_kwargs={"messages": []}), 400, "unsupported_parameter",
            "chat_template_kwargs.messages")
+
+
+def test_equal_prompts_draw_differently_without_a_seed():
+    def texts(**more):
+        answer = client().completions.create(model="tiny", prompt=["Once upon"] * 16, max_tokens=12,
+                                             temperature=1, **more)
+        assert [choice.index for choice in answer.choices] == list(range(16))
+        return {choice.text for choice in answer.choices}
+    assert len(texts()) > 1
+    assert len(texts(seed=3)) == 1

@@ -105,7 +105,8 @@ void fake_begin(enum model_kind kind)
                                   .chat = &fake_chat,
                                   .fingerprint = "fp_test",
                                   .max_queued_tokens = 5000,
-                                  .choices_max = 8};
+                                  .choices_max = 24,
+                                  .n_max = 8};
     served = (struct served){&model, 1, grammars_create(0)};
     fake.info = (struct exchange_info){.request_id = text_of("req_1"), .served = &served};
     fake.room = 4096;
@@ -494,9 +495,11 @@ const struct served_model *served_find(const struct served *s, struct text id)
 
 // Counters
 
-void counters_params(struct exchange *x, uint32_t choice_count, uint32_t max_tokens)
+void counters_params(struct exchange *x, uint32_t choice_count, uint32_t n, uint32_t max_tokens)
 {
-    (void)x, (void)choice_count, (void)max_tokens;
+    (void)x, (void)choice_count;
+    fake.params_n = n;
+    fake.params_max_tokens = max_tokens;
 }
 
 void counters_tokens(struct exchange *x, uint32_t tokens)
@@ -559,6 +562,8 @@ enum admission port_submit(struct port *p, const struct submit_args *args, struc
         memcpy(fake.bias, args->bias, args->bias_count * sizeof *args->bias);
     fake.max_tokens = args->max_tokens;
     fake.sampling = args->sampling;
+    fake.prompts_differ = args->prompts_differ;
+    memcpy(fake.cache_salt, args->cache_salt, sizeof fake.cache_salt);
     fake.ignore_end = args->ignore_end;
     grammar_give(fake.grammar);
     fake.grammar = args->grammar && fake.admission == ADMITTED ? grammar_take(args->grammar) : NULL;

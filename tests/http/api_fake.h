@@ -43,7 +43,8 @@ struct fake {
     struct token_bias bias[1024];
     uint32_t stop_id_count, bias_count;
     uint32_t starts[2050], type_from[1001];
-    bool has_types, ignore_end;
+    bool has_types, ignore_end, prompts_differ;
+    uint64_t cache_salt[2];
     struct sampling sampling;
     struct grammar *grammar; // of the last one that was admitted; NULL: none. Counted
     uint32_t key_id;
@@ -54,6 +55,7 @@ struct fake {
     uint32_t event_count, event_next;
     float *values; // [sequences][width]
     // Counters.
+    uint32_t params_n, params_max_tokens;
     uint64_t ignored_before; // unknown fields of earlier requests
     uint32_t counted[COUNTED_FINISH_COUNT], counted_tokens, ignored_fields;
 };

@@ -29,7 +29,7 @@ static void submit(struct exchange *x)
     }
     exchange_state_set(x, (void *)request);
     exchange_attach(x, port, request);
-    counters_params(x, 1, 16);
+    counters_params(x, 1, 1, 16);
 }
 
 static struct port *port_of(struct exchange *x)

@@ -30,6 +30,11 @@ static const struct field_case cases[] = {
      "s",
      {"\"none\"", "\"low\"", "\"max\""},
      {"\"most\"", "\"\""}},
+    {&chat_endpoint, "truncate_prompt_tokens", "i", {"-1", "5", "1e9"}, {"0", "-2"}},
+    {&chat_endpoint, "cache_salt", "s", {"\"x\""}, {"\"\""}},
+    {&chat_endpoint, "include_reasoning", "b", {"false"}, {NULL}},
+    {&completions_endpoint, "truncate_prompt_tokens", "i", {"-1", "5"}, {"0", "-2"}},
+    {&completions_endpoint, "cache_salt", "s", {"\"x\""}, {"\"\""}},
     {&completions_endpoint, "max_tokens", "i", {"1", "100000"}, {"0"}},
     {&completions_endpoint, "echo", "b", {"false"}, {NULL}},
     {&completions_endpoint, "add_special_tokens", "b", {"false"}, {NULL}},
@@ -57,6 +62,10 @@ static void test_members(void **state)
         {&chat_endpoint, "\"logprobs\":true,\"top_logprobs\":20", NULL, NULL},
         {&chat_endpoint, "\"max_tokens\":5,\"min_tokens\":6", "invalid_value", "min_tokens"},
         {&chat_endpoint, "\"max_tokens\":5,\"min_tokens\":5", NULL, NULL},
+        {&chat_endpoint, "\"repetition_penalty\":1.1,\"repeat_penalty\":\"x\"", "invalid_type",
+         "repeat_penalty"},
+        {&completions_endpoint, "\"response_format\":{}", "missing_required_parameter",
+         "response_format.type"},
         {&chat_endpoint, "\"max_tokens\":5,\"max_completion_tokens\":9,\"min_tokens\":9", NULL,
          NULL},
         {&chat_endpoint, "\"logit_bias\":{\"2000\":1}", "invalid_value", "logit_bias.2000"},
@@ -83,8 +92,6 @@ static void test_members(void **state)
         {&completions_endpoint, "\"prompt\":[1,2000]", "invalid_value", "prompt[1]"},
         {&completions_endpoint, "\"prompt\":[[1],[]]", "invalid_value", "prompt[1]"},
         {&completions_endpoint, "\"prompt\":[{}]", "invalid_type", "prompt[0]"},
-        {&completions_endpoint, "\"prompt\":[\"a\",\"b\",\"c\"],\"n\":3", "invalid_value",
-         "prompt"},
         {&completions_endpoint, "\"prompt\":[\"a\",\"b\"],\"n\":4", NULL, NULL},
     };
     (void)state;
@@ -211,6 +218,103 @@ static void test_template_variables(void **state)
     fake_end();
 }
 
+// The end of the prompt is kept; what an echo repeats is what the model reads.
+static void test_prompts_that_are_cut(void **state)
+{
+    static const struct {
+        const struct endpoint *endpoint;
+        const char *more, *prompt;
+    } cuts[] = {
+        {&chat_endpoint, "\"truncate_prompt_tokens\":13", "hi[assistant]"},
+        {&chat_endpoint, "\"truncate_prompt_tokens\":1", "]"},
+        {&chat_endpoint, "\"truncate_prompt_tokens\":19", "[user]hi[assistant]"},
+        {&chat_endpoint, "\"truncate_prompt_tokens\":-1", "[user]hi[assistant]"},
+        {&completions_endpoint,
+         "\"prompt\":[\"abcd\",[101,102,103]],\"add_special_tokens\":false,"
+         "\"truncate_prompt_tokens\":2",
+         NULL},
+        {&completions_endpoint, "\"prompt\":[[97,98,99,100],[101]],\"truncate_prompt_tokens\":2",
+         "cde"},
+        {&completions_endpoint,
+         "\"prompt\":[\"abcd\",\"e\"],\"add_special_tokens\":false,\"truncate_prompt_tokens\":3",
+         "bcde"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cuts / sizeof cuts[0]; i++) {
+        request(cuts[i].endpoint, cuts[i].more);
+        char *prompt = fake_prompt();
+        assert_int_equal(fake.status, cuts[i].prompt ? 0 : 400);
+        if (cuts[i].prompt)
+            assert_string_equal(prompt, cuts[i].prompt);
+        free(prompt);
+        fake_end();
+    }
+    char body[1024], text[400] = {0};
+    memset(text, 'x', 399);
+    snprintf(body, sizeof body,
+             "\"messages\":[{\"role\":\"user\",\"content\":\"%s\"}],"
+             "\"truncate_prompt_tokens\":-1",
+             text);
+    request(&chat_endpoint, body); // the window has 200
+    assert_int_equal(fake.token_count, 199);
+    assert_int_equal(fake.max_tokens, 1);
+    fake_end();
+    request(&completions_endpoint, "\"prompt\":\"abcd\",\"add_special_tokens\":false,\"echo\":true,"
+                                   "\"truncate_prompt_tokens\":2");
+    fake_text("!");
+    fake_finish(FINISH_LENGTH, -1);
+    fake_ready();
+    assert_non_null(strstr(fake.sent, "\"text\":\"cd!\""));
+    assert_non_null(strstr(fake.sent, "\"prompt_tokens\":2,"));
+    fake_end();
+}
+
+static void test_salts_keep_caches_apart(void **state)
+{
+    uint64_t salts[4][2];
+    static const char *const more[] = {"", "\"cache_salt\":\"a\"", "\"cache_salt\":\"b\"",
+                                       "\"cache_salt\":\"a\""};
+    (void)state;
+    for (size_t i = 0; i < 4; i++) {
+        request(i < 3 ? &chat_endpoint : &completions_endpoint, more[i]);
+        memcpy(salts[i], fake.cache_salt, sizeof salts[i]);
+        fake_end();
+    }
+    assert_true(salts[0][0] == 0 && salts[0][1] == 0);
+    assert_memory_not_equal(salts[1], salts[0], sizeof salts[0]);
+    assert_memory_not_equal(salts[1], salts[2], sizeof salts[0]);
+    assert_memory_equal(salts[1], salts[3], sizeof salts[0]);
+}
+
+// Equal prompts are drawn alike where the client says so, and n prompts are not n choices.
+static void test_several_prompts(void **state)
+{
+    char more[256];
+    (void)state;
+    request(&completions_endpoint, "\"prompt\":[\"a\",\"a\"],\"max_tokens\":100000");
+    assert_true(fake.prompts_differ);
+    assert_int_equal(fake.params_n, 1);
+    assert_int_equal(fake.params_max_tokens, 200);
+    fake_end();
+    request(&completions_endpoint, "\"prompt\":[\"a\",\"a\"],\"seed\":1,\"n\":3");
+    assert_false(fake.prompts_differ);
+    assert_int_equal(fake.params_n, 3);
+    fake_end();
+    for (int count = 24; count <= 25; count++) { // of all choices 24 are allowed, n of each up to 8
+        int n = snprintf(more, sizeof more, "\"prompt\":[");
+        for (int i = 0; i < count; i++)
+            n += snprintf(more + n, sizeof more - (size_t)n, "%s\"a\"", i > 0 ? "," : "");
+        strcpy(more + n, "]");
+        if (count == 24)
+            expect_ok(&completions_endpoint, more);
+        else
+            expect_error(&completions_endpoint, more, 400, "invalid_value", "prompt");
+    }
+    expect_ok(&completions_endpoint, "\"prompt\":[\"a\",\"a\",\"a\"],\"n\":8");
+    expect_error(&completions_endpoint, "\"prompt\":[\"a\",\"a\",\"a\",\"a\"],\"n\":8", 400,
+                 "invalid_value", "prompt");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -220,6 +324,9 @@ int main(void)
         cmocka_unit_test(test_nothing_is_on_by_itself),
         cmocka_unit_test(test_long_lists),
         cmocka_unit_test(test_template_variables),
+        cmocka_unit_test(test_prompts_that_are_cut),
+        cmocka_unit_test(test_salts_keep_caches_apart),
+        cmocka_unit_test(test_several_prompts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -227,6 +227,16 @@ static void test_usage_of_a_stream_tells_reasoning(void **state)
     assert_int_equal(g.thought, 11);
 }
 
+static void test_reasoning_may_be_left_out(void **state)
+{
+    (void)state;
+    struct got g =
+        whole_and_streamed("\"include_reasoning\":false", "<think>hm</think>Yes", FINISH_STOP);
+    assert_string_equal(g.reasoning, "");
+    assert_string_equal(g.content, "Yes");
+    assert_int_equal(g.thought, 11); // and counts all the same
+}
+
 static void test_a_stop_string_after_a_call_does_not_hide_it(void **state)
 {
     (void)state;
@@ -457,6 +467,7 @@ int main(void)
         TEST(test_entries_of_parts_of_characters),
         TEST(test_reasoning_tokens_are_at_most_all_tokens),
         TEST(test_usage_of_a_stream_tells_reasoning),
+        TEST(test_reasoning_may_be_left_out),
         TEST(test_a_stop_string_after_a_call_does_not_hide_it),
         TEST(test_the_first_call_ends_even_if_it_breaks),
         TEST(test_the_end_token_may_close_a_call),

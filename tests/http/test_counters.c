@@ -196,14 +196,14 @@ static void test_tokens_as_they_come(void **state)
 static void test_tokens_of_several_choices(void **state)
 {
     (void)state;
-    counters_params(&x, 4, 16);
+    counters_params(&x, 4, 4, 16);
     x.token_ns = 1; // long ago
     uint64_t before = clock_ns();
     counters_tokens(&x, 8); // two steps
     assert_int_equal(count(HISTOGRAM_INTER_TOKEN), 8);
     assert_in_range(sum(HISTOGRAM_INTER_TOKEN), 4 * (before - 1) - 8, 4 * x.token_ns);
     fresh(NULL);
-    counters_params(&x, 4, 16);
+    counters_params(&x, 4, 4, 16);
     x.facts = (struct request_facts){.first_token_ns = 1000, .finished_ns = 7000};
     x.tokens_out = 12; // three of each choice: two intervals
     counters_request_done(&x);
@@ -214,7 +214,7 @@ static void test_tokens_of_several_choices(void **state)
 static void test_parameters(void **state)
 {
     (void)state;
-    counters_params(&x, 2, 16);
+    counters_params(&x, 2, 2, 16);
     recorded(HISTOGRAM_PARAMS_N, 1, 2);
     recorded(HISTOGRAM_PARAMS_MAX_TOKENS, 1, 16);
     counters_tokenized(&x, 5000);
@@ -268,7 +268,7 @@ static void test_nothing_without_a_model(void **state)
             x.model = NULL;
         else
             thread.counters.models = NULL;
-        counters_params(&x, 1, 1);
+        counters_params(&x, 1, 1, 1);
         counters_tokens(&x, 3);
         counters_finish(&x, COUNTED_STOP, 3);
         counters_gone(&x, 3);

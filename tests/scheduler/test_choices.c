@@ -169,8 +169,7 @@ static void alone(int32_t *out, const int32_t *prompt, uint32_t length, uint32_t
     }
 }
 
-// Choice i of a prompt is the same whatever prompts are asked for beside it.
-static void test_each_prompt_is_as_it_is_alone(void **state)
+static void each_prompt(bool differ)
 {
     enum { PROMPTS = 3, EACH = 2, LENGTH = 20, COUNT = 30 };
     struct rig rig;
@@ -178,7 +177,6 @@ static void test_each_prompt_is_as_it_is_alone(void **state)
     struct request_facts facts;
     int32_t tokens[PROMPTS * LENGTH], want[COUNT];
     uint32_t start[PROMPTS + 1];
-    (void)state;
     rig_defaults(&rig);
     rig_open(&rig);
     for (uint32_t i = 0; i < PROMPTS * LENGTH; i++)
@@ -194,6 +192,7 @@ static void test_each_prompt_is_as_it_is_alone(void **state)
                                .choice_count = EACH,
                                .max_tokens = COUNT,
                                .ignore_end = true,
+                               .prompts_differ = differ,
                                .sampling = {.seed = 5, .repetition = 1.0f}};
     struct request *r = rig_submit(&rig, &args, ADMITTED);
     while (!got.last) {
@@ -202,7 +201,8 @@ static void test_each_prompt_is_as_it_is_alone(void **state)
     }
     for (uint32_t choice = 0; choice < PROMPTS * EACH; choice++) {
         uint32_t p = choice / EACH;
-        alone(want, tokens + start[p], start[p + 1] - start[p], choice % EACH, COUNT);
+        alone(want, tokens + start[p], start[p + 1] - start[p], differ ? choice : choice % EACH,
+              COUNT);
         assert_int_equal(got.count[choice], COUNT);
         assert_memory_equal(got.token[choice], want, sizeof want);
     }
@@ -218,6 +218,15 @@ static void test_each_prompt_is_as_it_is_alone(void **state)
         ;
     port_free(rig.port, r);
     rig_close(&rig);
+}
+
+// Choice i of a prompt is the same whatever prompts are asked for beside it, but where they are to
+// differ.
+static void test_each_prompt_is_as_it_is_alone(void **state)
+{
+    (void)state;
+    each_prompt(false);
+    each_prompt(true);
 }
 
 // The prompt of eight choices is computed once, and of each choice at most one block again.
