@@ -62,10 +62,12 @@ void automaton_close(struct automaton *a)
 
 size_t automaton_used(const struct automaton *a)
 {
-    return a->items.count * (sizeof(struct item) + sizeof *a->info) +
+    return a->items.count * (sizeof(struct item) + sizeof *a->info + sizeof *a->list) +
            a->pair_count * sizeof *a->pairs + a->member_count * sizeof *a->members +
            a->state_count * (sizeof *a->states + a->g->class_count * sizeof *a->next) +
-           (a->slot_count + a->items.slot_count) * sizeof *a->slots;
+           (a->slot_count + a->items.slot_count) * sizeof *a->slots +
+           a->state_count * sizeof *a->moved +
+           (size_t)STATE_MEMBERS_MAX * (sizeof *a->scratch + sizeof *a->tails);
 }
 
 // Counts work; false: there was too much.
@@ -547,9 +549,23 @@ static void items_compact(struct automaton *a)
     memset(a->info + a->items.count, 0, (count - a->items.count) * sizeof *a->info);
 }
 
+// What was used before a compaction and is not any more.
+static void tables_drop(struct automaton *a, const struct automaton *before)
+{
+    uint32_t items = a->items.count, items_before = before->items.count;
+    pages_drop(a->items.at, sizeof(struct item), items, items_before);
+    pages_drop(a->info, sizeof *a->info, items, items_before);
+    pages_drop(a->list, sizeof *a->list, items, items_before);
+    pages_drop(a->pairs, sizeof *a->pairs, a->pair_count, before->pair_count);
+    pages_drop(a->members, sizeof *a->members, a->member_count, before->member_count);
+    pages_drop(a->states, sizeof *a->states, a->state_count, before->state_count);
+    pages_drop(a->next, a->g->class_count * sizeof *a->next, a->state_count, before->state_count);
+}
+
 void automaton_compact(struct automaton *a)
 {
     uint32_t count = a->state_count;
+    struct automaton before = *a;
     items_compact(a);
     memset(a->next + STATE_FIRST * (size_t)a->g->class_count, 0,
            (size_t)(count - STATE_FIRST) * a->g->class_count * sizeof *a->next);
@@ -567,4 +583,5 @@ void automaton_compact(struct automaton *a)
         // In order as before, because items keep theirs.
         a->moved[s] = state_intern(a, a->scratch, old.count);
     }
+    tables_drop(a, &before);
 }

@@ -185,6 +185,7 @@ static void mask_begin(const struct vocabulary *v, uint32_t kinds, uint32_t *wor
 
 void mask_forget(struct mask_cache *c)
 {
+    pages_drop(c->kept, sizeof *c->kept, 1, c->kept_count);
     c->kept_count = 1; // 0 is no place
 }
 

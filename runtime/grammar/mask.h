@@ -27,7 +27,7 @@ struct mask_cache {
     uint32_t *ask;  // [words] for matcher_accept
     uint64_t computed, reused, forgotten, over, starved;
     uint64_t work_max;
-    size_t bytes;
+    size_t bytes, bytes_most;
 };
 
 // The edges over plain characters for the classes of the grammar.

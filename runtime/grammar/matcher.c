@@ -48,6 +48,13 @@ void mask_cache_destroy(struct mask_cache *c)
     heap_give(c);
 }
 
+static size_t bytes_held(const struct mask_cache *c)
+{
+    return sizeof *c + automaton_used(&c->a) + c->kept_count * sizeof *c->kept +
+           PLAIN_EDGES_MAX * sizeof *c->edges + (VOCABULARY_TOKEN_BYTES_MAX + 1) * sizeof *c->path +
+           (2 * (size_t)c->v->words + 1) * sizeof *c->row;
+}
+
 struct mask_cache_stats mask_cache_stats(const struct mask_cache *c)
 {
     return (struct mask_cache_stats){
@@ -58,7 +65,8 @@ struct mask_cache_stats mask_cache_stats(const struct mask_cache *c)
         .starved = c->starved,
         .work = c->a.work,
         .states = c->a.state_count - STATE_FIRST,
-        .bytes = automaton_used(&c->a) + c->kept_count * sizeof *c->kept,
+        .bytes = bytes_held(c),
+        .bytes_most = bytes_held(c) > c->bytes_most ? bytes_held(c) : c->bytes_most,
     };
 }
 
@@ -111,7 +119,9 @@ static void places_keep(struct mask_cache *c)
 // Forgets everything but where the matchers stand.
 static void cache_forget(struct mask_cache *c)
 {
+    size_t bytes = bytes_held(c);
     c->forgotten++;
+    c->bytes_most = bytes > c->bytes_most ? bytes : c->bytes_most;
     places_keep(c);
     if (automaton_is_crowded(&c->a)) {
         places_share(c);

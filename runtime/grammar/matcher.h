@@ -41,7 +41,8 @@ struct mask_cache_stats {
     uint64_t starved;          // calls that found no room, and matchers that lost their place
     uint64_t work;             // steps of all calls, as work_max counts them
     uint32_t states;           // of the automaton, now
-    size_t bytes;              // used, now
+    size_t bytes;              // held, now; pages that were forgotten are the system's again
+    size_t bytes_most;         // ... at most so far
 };
 struct mask_cache_stats mask_cache_stats(const struct mask_cache *c);
 

@@ -3,7 +3,9 @@
 
 #include "base/status.h"
 
+#include <stdint.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 void pages_open(struct pages *p, size_t bytes)
 {
@@ -28,4 +30,13 @@ void *pages_take(struct pages *p, size_t count, size_t bytes_each)
     void *at = p->at + p->used;
     p->used += bytes;
     return at;
+}
+
+void pages_drop(void *table, size_t bytes_each, size_t now, size_t before)
+{
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), at = (uintptr_t)table;
+    uintptr_t from = (at + now * bytes_each + page - 1) / page * page;
+    uintptr_t to = (at + before * bytes_each) / page * page;
+    if (from < to) // where it fails the memory only stays
+        madvise((char *)table + (from - at), to - from, MADV_DONTNEED);
 }

@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -412,6 +413,50 @@ static void test_least_counts_share_a_mask(void **state)
     vocabulary_give(v);
 }
 
+static size_t resident_bytes(void)
+{
+    size_t pages = 0;
+    FILE *file = fopen("/proc/self/statm", "re");
+    assert_non_null(file);
+    assert_int_equal(fscanf(file, "%*u %zu", &pages), 1);
+    fclose(file);
+    return pages * (size_t)sysconf(_SC_PAGESIZE);
+}
+
+// What the statistics say is what the process holds, also after a table was full.
+static void test_what_is_forgotten_is_given_back(void **state)
+{
+    (void)state;
+    enum { STEPS = 200000, SLACK = 5 << 20 };
+    struct vocabulary *v = mixed_vocabulary(0);
+    struct grammar_builder *b = grammar_begin(NULL);
+    uint32_t word = grammar_repeat(b, grammar_byte(b, 'a', 'z'), 1, 2 * STEPS);
+    struct grammar *g = finished(b, grammar_join(b, word, word));
+    size_t before = resident_bytes(), most = 0;
+    struct mask_cache *c = mask_cache_create(g, v, NULL);
+    struct matcher m;
+    matcher_init(&m, c);
+    while (mask_cache_stats(c).forgotten == 0) {
+        size_t bytes = mask_cache_stats(c).bytes;
+        most = bytes > most ? bytes : most;
+        assert_true(matcher_accept(&m, 'x'));
+    }
+    struct mask_cache_stats stats = mask_cache_stats(c);
+    assert_in_range(most, 4 << 20, 32 << 20);
+    assert_in_range(stats.bytes_most, most, 32 << 20);
+    assert_in_range(stats.bytes, 1, 2 << 20);
+#if !defined(__SANITIZE_THREAD__) // whose shadow of what was touched stays
+    size_t held = resident_bytes();
+    assert_true(held < before + stats.bytes + SLACK);
+#else
+    (void)before;
+#endif
+    matcher_end(&m);
+    mask_cache_destroy(c);
+    grammar_give(g);
+    vocabulary_give(v);
+}
+
 // More ways at once than are followed are no end of the answer.
 static void test_too_many_ways_are_said(void **state)
 {
@@ -522,6 +567,7 @@ int main(void)
         cmocka_unit_test(test_ends_and_states),
         cmocka_unit_test(test_nothing_allowed_is_stuck),
         cmocka_unit_test(test_work_of_a_mask_is_bounded),
+        cmocka_unit_test(test_what_is_forgotten_is_given_back),
         cmocka_unit_test(test_too_many_ways_are_said),
         cmocka_unit_test(test_least_counts_share_a_mask),
         cmocka_unit_test(test_long_texts_are_read_at_once),

@@ -35,6 +35,7 @@ FAULTS = [
     ("nested answers keep their places", "runtime/grammar/matcher.c", "places_share", "m->lost = true;", "", "test_matcher"),
     ("the state is not advanced", "runtime/grammar/matcher.c", "matcher_accept_bytes", "m->state = to;", "", "test_matcher"),
     ("a text is read from its beginning after each forgetting", "runtime/grammar/matcher.c", "state_after", "i % VOCABULARY_TOKEN_BYTES_MAX == 0", "i == 0", "test_matcher"),
+    ("what is forgotten stays in memory", "runtime/grammar/pages.c", "pages_drop", "if (from < to)", "if (false)", "test_matcher"),
     ("what is excepted is common", "runtime/grammar/product.c", "pair_ends", "one == 1 && (other == 1) != p->except", "one == 1 && other == 1", "test_grammar"),
     ("what automata do in a comparison is free", "runtime/grammar/product.c", "automaton_charge", "grammar_spend(b, work + more)", "grammar_spend(b, more) || work == 0", "test_grammar"),
     ("surrogates are characters", "runtime/grammar/ranges.c", "ranges_order", "return surrogates_cut(ranges, kept);", "return kept;", "test_grammar"),
