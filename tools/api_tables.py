@@ -49,20 +49,20 @@ def rules_of(text, array):
                 yield "%s.%s" % (name, member), use, values
 
 
-def rules_in(source):
-    text = (ROOT / source).read_text()
-    return list(rules_of(text, FIELD_ARRAYS[source]))
+def rules_in(table):
+    source, array = FIELDS[table]
+    return list(rules_of((ROOT / "http/api" / source).read_text(), array))
 
 
-def field_rows(source):
-    for name, use, _ in rules_in(source):
+def field_rows(table):
+    for name, use, _ in rules_in(table):
         if use == "READ":
             yield "`%s`" % name, ""
 
 
-def field_lists(source):
+def field_lists(table):
     """The fields that are not read, in two paragraphs."""
-    rules = rules_in(source)
+    rules = rules_in(table)
     ignored = ["`%s`" % name for name, use, _ in rules if use == "IGNORED"]
     refused = ["`%s`%s" % (name, " (`%s`)" % passes[1:-1].replace(",", ", ") if passes else "")
                for name, use, passes in rules if use == "REFUSED"]
@@ -94,16 +94,14 @@ def route_rows():
                 yield "`POST %s`" % path, ""
 
 
-FIELDS = {"decoding": "http/api/decoding.c", "chat": "http/api/chat.c",
-          "completions": "http/api/completions.c", "messages": "http/api/messages.c",
-          "embeddings": "http/api/embeddings.c", "rerank": "http/api/rerank.c"}
-FIELD_ARRAYS = {"http/api/not_served.c": "rows"}
-FIELD_ARRAYS.update((source, name + "_rows") for name, source in FIELDS.items())
-FIELDS["not-served"] = "http/api/not_served.c"
+FIELDS = {name: (name + ".c", name + "_rows")
+          for name in ("decoding", "chat", "completions", "messages", "embeddings", "rerank")}
+FIELDS["not-served"] = ("not_served.c", "rows")
+FIELDS.update((name.replace("_", "-"), ("tokens.c", name + "_rows"))
+              for name in ("tokenize", "tokenize_chat", "detokenize"))
 TABLES = {"errors": ("code | status | type | type on Messages", error_rows),
           "routes": ("route", route_rows)}
-TABLES.update((name, ("field", lambda source=source: field_rows(source)))
-              for name, source in FIELDS.items())
+TABLES.update((name, ("field", lambda name=name: field_rows(name))) for name in FIELDS)
 
 
 def meanings(table):
@@ -115,7 +113,7 @@ def meanings(table):
 def table_of(name, old):
     head, rows = TABLES[name]
     if name == "not-served":  # of both generation endpoints: no field of it is read
-        return "\n".join(field_lists(FIELDS[name]))
+        return "\n".join(field_lists(name))
     known = meanings(old)
     lines = ["| %s | meaning |" % head, "|%s" % ("---|" * (head.count("|") + 2))]
     seen = {}
@@ -125,8 +123,8 @@ def table_of(name, old):
         seen[first] = rest
         cells = [first] + ([rest] if rest else []) + [known.get(first, "")]
         lines.append("| %s |" % " | ".join(cells))
-    if name in FIELDS:
-        lines += [""] + field_lists(FIELDS[name])
+    lists = field_lists(name) if name in FIELDS else []
+    lines += [""] + lists if lists else []
     return "\n".join(lines)
 
 

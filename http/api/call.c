@@ -98,7 +98,7 @@ bool call_failed(struct call *call)
     return call->fields.failed;
 }
 
-static void fail_kind(struct call *call, enum model_kind kind)
+bool call_kind(struct call *call, enum model_kind kind)
 {
     static const char *const says[] = {
         [MODEL_GENERATOR] = "is a generation model: use /v1/chat/completions, "
@@ -111,20 +111,26 @@ static void fail_kind(struct call *call, enum model_kind kind)
         [MODEL_EMBEDDER] = "embeddings",
         [MODEL_RERANKER] = "reranking",
     };
-    fields_fail_plain(&call->fields, HTTP_UNSUPPORTED_MODEL, "model",
-                      "the model '%s' does not support %s; it %s", call->model->id, lacks[kind],
-                      says[call->model->facts->kind]);
+    if (call->model->facts->kind != kind)
+        fields_fail_plain(&call->fields, HTTP_UNSUPPORTED_MODEL, "model",
+                          "the model '%s' does not support %s; it %s", call->model->id, lacks[kind],
+                          says[call->model->facts->kind]);
+    return !call->fields.failed;
 }
 
-bool call_model(struct call *call, enum model_kind kind, const struct field_rules *rules)
+bool call_any_model(struct call *call, const struct field_rules *rules)
 {
     struct fields *f = &call->fields;
-    fields_get_required(f, "model");
+    const struct served *served = call->info->served;
     struct text id = fields_string(f, "model");
+    if (!id.at && served->count == 1)
+        id = text_of(served->models[0].id);
+    else
+        fields_get_required(f, "model");
     if (f->failed)
         return false;
     exchange_model_named(call->exchange, text_head(id, 200));
-    call->model = served_find(call->info->served, id);
+    call->model = served_find(served, id);
     if (!call->model) {
         const char *form =
             f->shape == SHAPE_MESSAGES ? "model: %.*s" : "the model '%.*s' does not exist";
@@ -133,9 +139,13 @@ bool call_model(struct call *call, enum model_kind kind, const struct field_rule
         return false;
     }
     fields_check_known(f, rules);
-    if (!f->failed && call->model->facts->kind != kind)
-        fail_kind(call, kind);
     return !f->failed;
+}
+
+bool call_model(struct call *call, enum model_kind kind, const struct field_rules *rules)
+{
+    fields_get_required(&call->fields, "model");
+    return call_any_model(call, rules) && call_kind(call, kind);
 }
 
 void call_fail(struct call *call, enum http_error error, const char *format, ...)

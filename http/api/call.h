@@ -26,6 +26,11 @@ void *call_begin(struct exchange *x, size_t state_bytes);
 // Reads the field `model` and checks the body's fields against the tables. False: failed.
 bool call_model(struct call *call, enum model_kind kind, const struct field_rules *rules);
 
+// The same for a model of any kind; where one is served alone it need not be named.
+bool call_any_model(struct call *call, const struct field_rules *rules);
+// False: the model is of another kind, failed.
+bool call_kind(struct call *call, enum model_kind kind);
+
 // Frees the body, whose tree takes a while where it is large.
 void call_body_end(struct call *call);
 

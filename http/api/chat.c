@@ -6,7 +6,6 @@
 #include "http/api/openai.h"
 #include "http/api/prompt.h"
 #include "http/api/tools.h"
-#include "http/api/turns.h"
 
 static const struct field_rule thinking_rows[] = {
     FIELD_NOT_SERVED("type", "s", "[\"disabled\"]"),
@@ -79,19 +78,6 @@ static bool thinking_is_off(const struct fields *f)
            json_member(fields_get(f, "reasoning"), "enabled");
 }
 
-static void continuation_read(struct generation *g)
-{
-    struct fields *f = &g->call.fields;
-    bool continued = fields_bool(f, "continue_final_message", false);
-    g->generation_prompt = fields_bool(f, "add_generation_prompt", true);
-    if (continued && fields_get(f, "add_generation_prompt") && g->generation_prompt) {
-        fields_fail(f, HTTP_INVALID_VALUE, "continue_final_message",
-                    "cannot be true together with add_generation_prompt");
-    }
-    chat_turns_read(&g->conversation, f);
-    g->conversation.continued = g->conversation.continued || continued;
-}
-
 static void chat_read(struct generation *g)
 {
     struct fields *f = &g->call.fields;
@@ -103,7 +89,7 @@ static void chat_read(struct generation *g)
     prompt_variables_read(g, thinking_is_off(f) ? THINKING_OFF : THINKING_BY_TEMPLATE);
     tools_read(g);
     g->options.hides_reasoning = !fields_bool(f, "include_reasoning", true);
-    continuation_read(g);
+    prompt_turns_read(g);
 }
 
 // Writing

@@ -57,7 +57,12 @@ static void length_settle(struct generation *g)
 
 struct generation *generation_open(struct exchange *x)
 {
-    struct generation *g = call_begin(x, sizeof *g);
+    return generation_open_in(x, sizeof(struct generation));
+}
+
+struct generation *generation_open_in(struct exchange *x, size_t state_bytes)
+{
+    struct generation *g = call_begin(x, state_bytes);
     conversation_begin(&g->conversation, g->call.slice);
     g->submit.choice_count = g->submit.sequence_count = 1;
     g->options.call_ids = "call_";

@@ -82,6 +82,8 @@ struct generation {
 // on_prepare. An invalid body fails the fields; then nothing happens up to generation_submit.
 // generation_tokenize renders the conversation, makes its tokens and frees the body.
 struct generation *generation_open(struct exchange *x);
+// The same as the first member of a state of so many bytes.
+struct generation *generation_open_in(struct exchange *x, size_t state_bytes);
 void generation_tokenize(struct generation *g);
 void generation_prepared(struct generation *g); // frees the body where there is no conversation
 

@@ -3,8 +3,6 @@
 
 #include <string.h>
 
-enum { ID_WORK = 4 }; // reading an id takes as long as parsing so many bytes of JSON
-
 // more: counting stopped at `tokens`, there are more.
 static void length_fail(struct inputs *in, const char *path, uint32_t tokens, bool more)
 {
@@ -30,19 +28,17 @@ static void tokens_add(struct inputs *in, const char *path, const int32_t *token
         fields_fail(f, HTTP_TOO_LARGE, path, "is too large");
 }
 
-// STATUS_TOO_LARGE: more than `most` tokens.
-static enum status text_encode(struct inputs *in, struct text text, unsigned flags,
-                               struct arena *arena, uint32_t most, int32_t **tokens,
-                               uint32_t *count)
+enum status input_encode(const struct call *call, struct text text, unsigned flags,
+                         struct arena *arena, uint32_t most, int32_t **tokens, uint32_t *count)
 {
     struct error err;
-    const struct tokenizer *tokenizer = in->call->model->tokenizer;
+    const struct tokenizer *tokenizer = call->model->tokenizer;
     uint32_t bound = tokenizer_bound(tokenizer, text.bytes);
     bound = bound < most ? bound : most;
     *tokens = arena_take(arena, (size_t)bound * sizeof **tokens);
-    unsigned in_text = in->call->model->special_in_text ? ENCODE_ADDED_TOKENS : ENCODE_PLAIN;
+    unsigned in_text = call->model->special_in_text ? ENCODE_ADDED_TOKENS : ENCODE_PLAIN;
     struct encode_args encode = {
-        .text = text, .flags = flags | in_text, .arena = arena, .slice = in->call->slice};
+        .text = text, .flags = flags | in_text, .arena = arena, .slice = call->slice};
     return *tokens ? tokenizer_encode(tokenizer, &encode, *tokens, bound, count, &err)
                    : STATUS_NO_ROOM;
 }
@@ -54,8 +50,8 @@ static uint32_t text_cut(struct inputs *in, struct text text, int32_t *tokens, u
 {
     uint32_t own_count = 0, before = 0;
     int32_t *own;
-    bool made =
-        text_encode(in, text, ENCODE_PLAIN, arena, UINT32_MAX, &own, &own_count) == STATUS_OK;
+    bool made = input_encode(in->call, text, ENCODE_PLAIN, arena, UINT32_MAX, &own, &own_count) ==
+                STATUS_OK;
     uint32_t added = made && count > own_count ? count - own_count : 0;
     if (!in->special || added == 0 || added >= in->token_max)
         return in->token_max;
@@ -80,7 +76,7 @@ static void text_add(struct inputs *in, const char *path, struct text text, stru
     uint32_t window = in->call->model->facts->max_model_len;
     bool cut = in->truncate || in->last > 0; // it is encoded whole
     uint32_t most = cut ? UINT32_MAX : window;
-    enum status status = text_encode(in, text, flags, arena, most, &tokens, &count);
+    enum status status = input_encode(in->call, text, flags, arena, most, &tokens, &count);
     if (encoding_stopped(status, count, most)) {
         length_fail(in, path, count, true);
         return;
@@ -94,12 +90,16 @@ static void text_add(struct inputs *in, const char *path, struct text text, stru
     tokens_add(in, path, tokens, count);
 }
 
+uint32_t input_vocab(const struct served_model *model)
+{
+    return model->facts->vocab ? model->facts->vocab : tokenizer_vocab(model->tokenizer);
+}
+
 // An array of token ids, used as given.
 static void ids_add(struct inputs *in, const char *path, const json_t *ids, struct arena *arena)
 {
     struct fields *f = &in->call->fields;
-    const struct served_model *model = in->call->model;
-    uint32_t vocab = model->facts->vocab ? model->facts->vocab : tokenizer_vocab(model->tokenizer);
+    uint32_t vocab = input_vocab(in->call->model);
     size_t n = json_array_size(ids);
     arena_reset(arena);
     int32_t *tokens = arena_take(arena, (n + 1) * sizeof *tokens);

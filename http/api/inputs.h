@@ -17,5 +17,13 @@ struct inputs {
     struct token_list list;
 };
 
+// Tokens of a text into memory of the arena, at most `most` (encoding_stopped tells); flags: of
+// enum encode_flags, to which the model's own about special tokens in texts is added.
+enum status input_encode(const struct call *call, struct text text, unsigned flags,
+                         struct arena *arena, uint32_t most, int32_t **tokens, uint32_t *count);
+
+enum { ID_WORK = 4 }; // reading an id takes as long as parsing so many bytes of JSON
+uint32_t input_vocab(const struct served_model *model); // its ids are below
+
 // Reads the field, which is required, into the list. What is not right fails the call's fields.
 void inputs_read(struct inputs *in);

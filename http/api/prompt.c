@@ -3,6 +3,7 @@
 // left out.
 #include "http/api/prompt.h"
 
+#include "http/api/turns.h"
 #include "runtime/text/prompt.h"
 
 #include <time.h>
@@ -64,6 +65,19 @@ void prompt_variables_read(struct generation *g, enum prompt_thinking thinking)
         if (!json_is_null(value))
             json_object_set(g->variables, name, value);
     }
+}
+
+void prompt_turns_read(struct generation *g)
+{
+    struct fields *f = &g->call.fields;
+    bool continued = fields_bool(f, "continue_final_message", false);
+    g->generation_prompt = fields_bool(f, "add_generation_prompt", true);
+    if (continued && fields_get(f, "add_generation_prompt") && g->generation_prompt) {
+        fields_fail(f, HTTP_INVALID_VALUE, "continue_final_message",
+                    "cannot be true together with add_generation_prompt");
+    }
+    chat_turns_read(&g->conversation, f);
+    g->conversation.continued = g->conversation.continued || continued;
 }
 
 static void mark_put(struct generation *g)

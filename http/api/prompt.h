@@ -14,5 +14,8 @@ enum prompt_thinking { THINKING_BY_TEMPLATE, THINKING_OFF, THINKING_ON };
 // Messages output_config.effort), which the first overrides.
 void prompt_variables_read(struct generation *g, enum prompt_thinking thinking);
 
+// The turns of chat completions, and how they end: continue_final_message, add_generation_prompt.
+void prompt_turns_read(struct generation *g);
+
 // Sets tokens, prompt_tokens and detok_continues, or fails the fields.
 void prompt_make(struct generation *g);

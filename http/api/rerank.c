@@ -2,6 +2,7 @@
 // and a document is made by runtime/text/rerank.c.
 #include "http/api/endpoints.h"
 #include "http/ids.h"
+#include "http/api/pieces.h"
 #include "http/api/pooled.h"
 
 #include "http/counters.h"
@@ -62,8 +63,7 @@ struct rerank {
     struct token_list list;
     uint32_t *type_from;   // [count]
     struct ranked *ranked; // [count], sorted
-    struct json_buffer out;
-    size_t sent; // of out, where it goes in pieces
+    struct pieces answer;
 };
 
 // Reading
@@ -286,7 +286,7 @@ static bool scores_take(struct rerank *r)
 static void answer_write(struct exchange *x)
 {
     struct rerank *r = exchange_state(x);
-    struct json_buffer *out = &r->out;
+    struct json_buffer *out = &r->answer.out;
     uint32_t tokens = r->pooled.prompt_tokens;
     json_put_literal(out, "{\"id\":");
     json_put_string(out, id_make(exchange_arena(x), "rerank-"));
@@ -318,39 +318,16 @@ static void rerank_close(struct rerank *r)
 {
     json_decref(r->documents);
     r->documents = NULL;
-    json_buffer_free(&r->out);
-}
-
-static void answer_send(struct exchange *x)
-{
-    struct rerank *r = exchange_state(x);
-    exchange_reply(x, 200, text_span(r->out.at, r->out.bytes));
-    rerank_close(r);
-}
-
-// A large answer is sent piece by piece, so that no other request waits for all of it.
-static void answer_continue(struct exchange *x)
-{
-    struct rerank *r = exchange_state(x);
-    size_t room, left = r->out.bytes - r->sent;
-    while (left > 0 && (room = exchange_room(x)) > 0) {
-        size_t bytes = left < room ? left : room;
-        exchange_write(x, text_span(r->out.at + r->sent, bytes));
-        r->sent += bytes;
-        left -= bytes;
-    }
-    if (left == 0) {
-        rerank_close(r);
-        exchange_end(x);
-    }
+    pieces_free(&r->answer);
 }
 
 static void answer_begin(struct exchange *x)
 {
     struct rerank *r = exchange_state(x);
     if (!exchange_gone(x)) {
-        exchange_reply_begin(x, 200, r->out.bytes);
-        answer_continue(x);
+        pieces_send(x, &r->answer);
+        json_decref(r->documents); // no callback may follow
+        r->documents = NULL;
     }
 }
 
@@ -374,15 +351,15 @@ static void rerank_ready(struct exchange *x)
                                              .bytes = r->document_bytes});
     } else {
         answer_write(x);
-        answer_send(x);
+        answer_begin(x);
     }
 }
 
 static void rerank_room(struct exchange *x)
 {
     struct rerank *r = exchange_state(x);
-    if (r && exchange_answered(x) && r->out.bytes > 0)
-        answer_continue(x);
+    if (r)
+        pieces_continue(x, &r->answer);
 }
 
 static void rerank_gone(struct exchange *x)

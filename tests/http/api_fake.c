@@ -214,8 +214,9 @@ const char *fake_events(void)
 
 static const struct route *route_find(const char *path)
 {
-    static const struct route *const tables[] = {chat_routes, completions_routes, messages_routes,
-                                                 embeddings_routes, rerank_routes};
+    static const struct route *const tables[] = {chat_routes,     completions_routes,
+                                                 messages_routes, embeddings_routes,
+                                                 rerank_routes,   tokens_routes};
     for (size_t t = 0; t < sizeof tables / sizeof *tables; t++)
         for (const struct route *row = tables[t]; row->path; row++)
             if (strcmp(row->path, path) == 0)

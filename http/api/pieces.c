@@ -1,0 +1,38 @@
+// Answers in pieces: see pieces.h.
+#include "http/api/pieces.h"
+
+enum { WHOLE_BYTES_MAX = 32 * 1024 };
+
+void pieces_free(struct pieces *p)
+{
+    json_buffer_free(&p->out);
+    *p = (struct pieces){0};
+}
+
+void pieces_continue(struct exchange *x, struct pieces *p)
+{
+    size_t room, left = p->out.bytes - p->sent;
+    if (left == 0 || !exchange_answered(x))
+        return;
+    while (left > 0 && (room = exchange_room(x)) > 0) {
+        size_t bytes = left < room ? left : room;
+        exchange_write(x, text_span(p->out.at + p->sent, bytes));
+        p->sent += bytes;
+        left -= bytes;
+    }
+    if (left == 0) {
+        pieces_free(p);
+        exchange_end(x);
+    }
+}
+
+void pieces_send(struct exchange *x, struct pieces *p)
+{
+    if (p->out.bytes <= WHOLE_BYTES_MAX) {
+        exchange_reply(x, 200, text_span(p->out.at, p->out.bytes));
+        pieces_free(p);
+    } else {
+        exchange_reply_begin(x, 200, p->out.bytes);
+        pieces_continue(x, p);
+    }
+}

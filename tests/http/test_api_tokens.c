@@ -1,0 +1,226 @@
+// /tokenize and /detokenize against the doubles of exchange and tokenizer: both forms, the names of
+// two other servers for their fields, what is refused.
+#include "api_fake.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static void expect(const char *path, const char *body, const char *want)
+{
+    fake_again();
+    fake_request(path, body);
+    if (fake.status != 200 || fake.answers != 1 || strcmp(fake.sent, want) != 0)
+        fail_msg("%s %s: %d %s", path, body, fake.status, fake.sent);
+}
+
+static void expect_error(const char *path, const char *body, int status, const char *code,
+                         const char *param)
+{
+    fake_again();
+    fake_request(path, body);
+    json_t *answer = fake_json();
+    const json_t *error = json_object_get(answer, "error");
+    const char *says_code = json_string_value(json_object_get(error, "code"));
+    const char *says_param = json_string_value(json_object_get(error, "param"));
+    if (fake.status != status || !says_code || strcmp(says_code, code) != 0 ||
+        strcmp(says_param ? says_param : "", param) != 0)
+        fail_msg("%s %s: %d %s", path, body, fake.status, fake.sent);
+    json_decref(answer);
+}
+
+static void test_a_prompt_has_special_tokens_and_a_content_has_none(void **state)
+{
+    (void)state;
+    expect("/tokenize", "{\"model\":\"m\",\"prompt\":\"hi\"}",
+           "{\"count\":4,\"max_model_len\":200,\"tokens\":[257,104,105,258],\"token_strs\":null}");
+    expect("/tokenize", "{\"model\":\"m\",\"prompt\":\"hi\",\"add_special_tokens\":false}",
+           "{\"count\":2,\"max_model_len\":200,\"tokens\":[104,105],\"token_strs\":null}");
+    expect("/tokenize", "{\"model\":\"m\",\"content\":\"hi\"}",
+           "{\"count\":2,\"max_model_len\":200,\"tokens\":[104,105],\"token_strs\":null}");
+    expect("/tokenize", "{\"model\":\"m\",\"content\":\"h\",\"add_special\":true}",
+           "{\"count\":3,\"max_model_len\":200,\"tokens\":[257,104,258],\"token_strs\":null}");
+    expect("/tokenize", "{\"model\":\"m\",\"prompt\":\"\",\"add_special_tokens\":false}",
+           "{\"count\":0,\"max_model_len\":200,\"tokens\":[],\"token_strs\":null}");
+}
+
+static void test_texts_of_tokens_come_where_they_are_asked_for(void **state)
+{
+    (void)state;
+    expect(
+        "/tokenize",
+        "{\"prompt\":\"a\\\"\",\"return_token_strs\":true,\"add_special_tokens\":false}",
+        "{\"count\":2,\"max_model_len\":200,\"tokens\":[97,34],\"token_strs\":[\"a\",\"\\\"\"]}");
+}
+
+// The prompt of the same conversation for an answer, told by its last token.
+static void test_a_conversation_is_rendered_by_the_template(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *more;
+        uint32_t count;
+        int last;
+    } cases[] = {
+        {"", strlen("[user]hi[assistant]"), 1000 + ']'},
+        {",\"add_generation_prompt\":false", strlen("[user]hi"), 'i'},
+        {",\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\"}}]",
+         strlen("[user]hi[tools f][assistant]"), 1000 + ']'},
+        {",\"chat_template_kwargs\":{\"enable_thinking\":true}",
+         strlen("[user]hi[think][assistant]"), 1000 + ']'},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char body[512];
+        snprintf(body, sizeof body, "{\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}]%s}",
+                 cases[i].more);
+        fake_again();
+        fake_request("/tokenize", body);
+        json_t *answer = fake_json();
+        const json_t *tokens = json_object_get(answer, "tokens");
+        assert_int_equal(fake.status, 200);
+        assert_int_equal(json_integer_value(json_object_get(answer, "count")), cases[i].count);
+        assert_int_equal(json_array_size(tokens), cases[i].count);
+        assert_int_equal(json_integer_value(json_array_get(tokens, cases[i].count - 1)),
+                         cases[i].last);
+        json_decref(answer);
+    }
+}
+
+static void test_the_last_message_may_go_on(void **state)
+{
+    (void)state;
+    fake_again();
+    fake_request("/tokenize",
+                 "{\"messages\":[{\"role\":\"user\",\"content\":\"hi\"},{\"role\":"
+                 "\"assistant\",\"content\":\"yo\"}],\"continue_final_message\":true}");
+    assert_non_null(strstr(fake.sent, ",121,111],")); // "yo"
+}
+
+// A prompt that no window would take is counted all the same.
+static void test_the_window_is_no_limit(void **state)
+{
+    (void)state;
+    char body[600] = "{\"add_special_tokens\":false,\"prompt\":\"";
+    size_t head = strlen(body);
+    memset(body + head, 'a', 300);
+    strcpy(body + head + 300, "\"}");
+    fake_again();
+    fake_request("/tokenize", body);
+    assert_int_equal(fake.status, 200);
+    assert_memory_equal(fake.sent, "{\"count\":300,\"max_model_len\":200,", 33);
+}
+
+static void test_a_large_answer_is_sent_in_pieces(void **state)
+{
+    (void)state;
+    enum { LETTERS = 40000 };
+    static char body[LETTERS + 100];
+    strcpy(body, "{\"add_special_tokens\":false,\"prompt\":\"");
+    size_t head = strlen(body);
+    memset(body + head, 'a', LETTERS);
+    strcpy(body + head + LETTERS, "\"}");
+    fake_again();
+    fake_request("/tokenize", body);
+    for (int i = 0; i < 1000 && !fake.ended; i++) {
+        fake.room = 4096;
+        fake_room();
+    }
+    assert_true(fake.ended);
+    assert_int_equal(fake.length, fake.sent_bytes);
+    json_t *answer = fake_json();
+    assert_int_equal(json_array_size(json_object_get(answer, "tokens")), LETTERS);
+    json_decref(answer);
+
+    fake_again();
+    fake.room = 4096;
+    fake_request("/tokenize", body);
+    fake_gone(); // the rest of the answer is given back
+}
+
+static void test_tokens_become_a_text_again(void **state)
+{
+    (void)state;
+    expect("/detokenize", "{\"model\":\"m\",\"tokens\":[104,105.0,34]}",
+           "{\"prompt\":\"hi\\\"\",\"content\":\"hi\\\"\"}");
+    expect("/detokenize", "{\"tokens\":[]}", "{\"prompt\":\"\",\"content\":\"\"}");
+}
+
+static void test_what_is_wrong_is_named(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *path, *body;
+        int status;
+        const char *code, *param;
+    } cases[] = {
+        {"/tokenize", "{}", 400, "missing_required_parameter", "prompt"},
+        {"/tokenize", "{\"model\":\"x\",\"prompt\":\"a\"}", 404, "model_not_found", "model"},
+        {"/tokenize", "{\"prompt\":[\"a\"]}", 400, "invalid_type", "prompt"},
+        {"/tokenize", "{\"content\":1}", 400, "invalid_type", "content"},
+        {"/tokenize", "{\"prompt\":\"a\",\"content\":\"a\"}", 400, "invalid_value", "content"},
+        {"/tokenize", "{\"prompt\":\"a\",\"add_special_tokens\":1}", 400, "invalid_type",
+         "add_special_tokens"},
+        {"/tokenize", "{\"prompt\":\"a\",\"with_pieces\":true}", 400, "unsupported_parameter",
+         "with_pieces"},
+        {"/tokenize", "{\"messages\":[]}", 400, "invalid_value", "messages"},
+        {"/tokenize", "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"}],\"prompt\":\"a\"}",
+         400, "unsupported_parameter", "prompt"},
+        {"/tokenize",
+         "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"}],\"add_special_tokens\":true}", 400,
+         "unsupported_parameter", "add_special_tokens"},
+        {"/tokenize", "[]", 400, "invalid_type", ""},
+        {"/detokenize", "{}", 400, "missing_required_parameter", "tokens"},
+        {"/detokenize", "{\"tokens\":\"a\"}", 400, "invalid_type", "tokens"},
+        {"/detokenize", "{\"tokens\":[1,\"a\"]}", 400, "invalid_type", "tokens[1]"},
+        {"/detokenize", "{\"tokens\":[1,2000]}", 400, "invalid_value", "tokens[1]"},
+        {"/detokenize", "{\"tokens\":[-1]}", 400, "invalid_value", "tokens[0]"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        expect_error(cases[i].path, cases[i].body, cases[i].status, cases[i].code, cases[i].param);
+}
+
+// 300 + 15 is a token of fifteen letters.
+static void test_a_text_that_is_too_long_is_not_made(void **state)
+{
+    (void)state;
+    enum { TOKENS = (16 << 20) / 15 + 1 };
+    char *body = malloc(TOKENS * 4 + 64), *at = body + sprintf(body, "{\"tokens\":[315");
+    for (int i = 1; i < TOKENS; i++)
+        at = stpcpy(at, ",315");
+    strcpy(at, "]}");
+    expect_error("/detokenize", body, 413, "request_too_large", "tokens");
+    free(body);
+}
+
+static void test_embedders_have_tokens_and_no_conversation(void **state)
+{
+    (void)state;
+    expect("/tokenize", "{\"prompt\":\"a\"}",
+           "{\"count\":3,\"max_model_len\":200,\"tokens\":[257,97,258],\"token_strs\":null}");
+    expect_error("/tokenize", "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"}]}", 400,
+                 "unsupported_model", "model");
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, fake_setup_generator, fake_teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(test_a_prompt_has_special_tokens_and_a_content_has_none),
+        TEST(test_texts_of_tokens_come_where_they_are_asked_for),
+        TEST(test_a_conversation_is_rendered_by_the_template),
+        TEST(test_the_last_message_may_go_on),
+        TEST(test_the_window_is_no_limit),
+        TEST(test_a_large_answer_is_sent_in_pieces),
+        TEST(test_tokens_become_a_text_again),
+        TEST(test_what_is_wrong_is_named),
+        TEST(test_a_text_that_is_too_long_is_not_made),
+        cmocka_unit_test_setup_teardown(test_embedders_have_tokens_and_no_conversation,
+                                        fake_setup_embedder, fake_teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
