@@ -332,6 +332,14 @@ static void test_signatures_of_long_thoughts(void **state)
     strcat(text, "</think>y");
     snprintf(want, sizeof want, "thinking(%.1000s)text(y)", text + 7);
     expect(THINK, text, FINISH_STOP, want, "end_turn");
+    char signatures[2][64];
+    for (int i = 0; i < 2; i++) { // they differ in their first letter
+        text[7] = (char)('a' + i);
+        json_t *m = parsed(ask(THINK, text, FINISH_STOP, 0));
+        strcpy(signatures[i], string_at(json_array_get(get(m, "content"), 0), "signature"));
+        json_decref(m);
+    }
+    assert_string_not_equal(signatures[0], signatures[1]);
 }
 
 // Reasons by the table of the page, calls first.

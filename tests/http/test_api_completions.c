@@ -149,6 +149,36 @@ static void test_echo(void **state)
                                            CHUNK("0", "", "\"stop\"") "data: [DONE]\n\n");
 }
 
+// Stop strings are looked for in what was generated (edge case 19); usage stands at the end, once.
+static void test_echo_beside_other_fields(void **state)
+{
+    (void)state;
+    fake_request(PATH, "{\"model\":\"m\",\"prompt\":\"aENDb\",\"echo\":true,\"stop\":\"END\"}");
+    fake_text("cENDd");
+    fake_ready();
+    fake_finish(FINISH_CANCEL, -1);
+    fake_ready();
+    assert_non_null(strstr(fake.sent, "\"text\":\"aENDbc\""));
+    assert_non_null(strstr(fake.sent, "\"finish_reason\":\"stop\""));
+
+    fake_again();
+    fake_request(PATH, "{\"model\":\"m\",\"prompt\":[97,98],\"echo\":true,\"stream\":true,\"n\":2,"
+                       "\"stream_options\":{\"include_usage\":true}}");
+    for (uint32_t i = 0; i < 2; i++) {
+        fake_choice(i);
+        fake_token('0' + (int32_t)i);
+        fake_finish(FINISH_STOP, FAKE_END);
+    }
+    fake_ready();
+    const char *first = strstr(fake.sent, "{\"index\":0,\"text\":\"ab\""),
+               *second = strstr(fake.sent, "{\"index\":1,\"text\":\"ab\""),
+               *usage =
+                   strstr(fake.sent, "\"usage\":{\"prompt_tokens\":2,\"completion_tokens\":4,");
+    assert_true(first && second && usage && first < second && second < usage);
+    assert_null(strstr(usage, "\"text\""));
+    assert_null(strstr(second + 24, "\"text\":\"ab\""));
+}
+
 static const struct token_top tops[] = {{'H', -0.125f}, {0xC3, -2.5f}, {'H', -9.0f}};
 
 static void test_logprobs(void **state)
@@ -230,10 +260,12 @@ static void test_window(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_whole),  TEST(test_stream),   TEST(test_stream_usage),
-        TEST(test_queue),  TEST(test_prompts),  TEST(test_special_tokens_in_text),
-        TEST(test_echo),   TEST(test_logprobs), TEST(test_logprobs_of_the_taken_token_alone),
-        TEST(test_length), TEST(test_window),
+        TEST(test_whole),        TEST(test_stream),
+        TEST(test_stream_usage), TEST(test_queue),
+        TEST(test_prompts),      TEST(test_special_tokens_in_text),
+        TEST(test_echo),         TEST(test_echo_beside_other_fields),
+        TEST(test_logprobs),     TEST(test_logprobs_of_the_taken_token_alone),
+        TEST(test_length),       TEST(test_window),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -247,7 +247,8 @@ static void test_a_prompt_is_computed_once(void **state)
     }
 }
 
-static struct request *penalised(struct rig *rig, int32_t first, uint32_t max_tokens)
+static struct request *penalised(struct rig *rig, int32_t first, uint32_t max_tokens,
+                                 uint32_t choices)
 {
     int32_t tokens[4] = {first, first + 1, first + 2, first + 3};
     uint32_t start[2] = {0, 4};
@@ -256,7 +257,7 @@ static struct request *penalised(struct rig *rig, int32_t first, uint32_t max_to
                                .token_count = 4,
                                .sequence_count = 1,
                                .sequence_start = start,
-                               .choice_count = 1,
+                               .choice_count = choices,
                                .max_tokens = max_tokens,
                                .ignore_end = true,
                                .sampling = {.repetition = 1, .presence = 0.5f}};
@@ -274,9 +275,9 @@ static void test_penalised_requests_wait_their_turn(void **state)
     rig_defaults(&rig);
     rig_open(&rig);
     assert_int_equal(rig.fake.facts.limits.penalty_rows, 2);
-    r[0] = penalised(&rig, 100, 10);
-    r[1] = penalised(&rig, 200, 30);
-    r[2] = penalised(&rig, 300, 10);
+    r[0] = penalised(&rig, 100, 10, 1);
+    r[1] = penalised(&rig, 200, 30, 1);
+    r[2] = penalised(&rig, 300, 10, 1);
     r[3] = rig_generate(&rig, 400, 4, 10, 1);
     r[4] = rig_generate(&rig, 500, 4, 10, 1);
     bool waited = false;
@@ -299,6 +300,38 @@ static void test_penalised_requests_wait_their_turn(void **state)
     rig_close(&rig);
 }
 
+// Two of four choices with penalties have the rows: one that ends gives its row to the third, and
+// the request ends while the fourth was never drawn.
+static void test_choices_end_while_others_wait_for_rows(void **state)
+{
+    struct rig rig;
+    struct got got = {0};
+    (void)state;
+    rig_defaults(&rig);
+    rig_open(&rig);
+    struct request *r = penalised(&rig, 100, TOKENS, 4);
+    for (uint32_t i = 0; i < ROUNDS && got.count[1] < 3; i++) {
+        rig_step(&rig);
+        take(&rig, r, &got);
+    }
+    assert_true(got.count[0] > 0 && got.count[2] == 0 && got.count[3] == 0);
+    port_cancel_choice(rig.port, r, 0); // by a stop string
+    for (uint32_t i = 0; i < ROUNDS && got.count[2] == 0; i++) {
+        rig_step(&rig);
+        take(&rig, r, &got);
+    }
+    assert_int_equal(got.finish[0], FINISH_CANCEL);
+    assert_true(got.count[2] > 0 && got.finish[1] == FINISH_NONE);
+    assert_int_equal(got.count[3], 0);
+    port_cancel(rig.port, r);
+    run(&rig, r, &got);
+    for (uint32_t choice = 0; choice < 4; choice++)
+        assert_int_equal(got.finish[choice], FINISH_CANCEL);
+    assert_int_equal(got.count[3], 0);
+    assert_int_equal(rig.engine->penalties_free_count, 2);
+    rig_close(&rig);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -309,6 +342,7 @@ int main(void)
         cmocka_unit_test(test_each_prompt_is_as_it_is_alone),
         cmocka_unit_test(test_a_prompt_is_computed_once),
         cmocka_unit_test(test_penalised_requests_wait_their_turn),
+        cmocka_unit_test(test_choices_end_while_others_wait_for_rows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
