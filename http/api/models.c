@@ -3,6 +3,17 @@
 
 #include <time.h>
 
+// What a client may ask of it.
+static const char *kind_of(const struct served_model *model)
+{
+    static const char *const kinds[] = {
+        [MODEL_GENERATOR] = "generator",
+        [MODEL_EMBEDDER] = "embedder",
+        [MODEL_RERANKER] = "reranker",
+    };
+    return kinds[model->facts->kind];
+}
+
 static void model_put(struct json_buffer *out, const struct served_model *model)
 {
     struct tm parts;
@@ -19,10 +30,11 @@ static void model_put(struct json_buffer *out, const struct served_model *model)
                     (long long)model->created, created_at);
     json_put_string(out, text_of(model->id));
     json_put_format(out,
-                    ",\"max_model_len\":%u,\"max_input_tokens\":%u,\"max_tokens\":%u,"
+                    ",\"kind\":\"%s\",\"max_model_len\":%u,\"max_input_tokens\":%u,"
+                    "\"max_tokens\":%u,"
                     "\"lifecycle\":\"active\",\"line\":null,\"capabilities\":null,"
                     "\"deprecated_at\":null,\"retires_at\":null}",
-                    length, length, length);
+                    kind_of(model), length, length, length);
 }
 
 static void reply(struct exchange *x, struct json_buffer *body)

@@ -59,3 +59,15 @@ def test_a_long_text_comes_back_whole():
     assert answer.status == 200 and answer.json["count"] == len(answer.json["tokens"]) > 100000
     back = main().post("/detokenize", {"model": "tiny", "tokens": answer.json["tokens"]})
     assert back.json["prompt"].strip() == text.strip()
+
+
+def test_models_say_their_kind_and_window():
+    answer = main().request("GET", "/v1/models?limit=1", headers={"authorization": f"Bearer {KEY}"})
+    models = {m["id"]: m for m in answer.json["data"]}
+    kinds = {"tiny": "generator", "chatml": "generator", "embed": "embedder", "rerank": "reranker"}
+    assert {name: models[name]["kind"] for name in kinds} == kinds
+    for name in kinds:
+        one = main().request("GET", f"/v1/models/{name}", headers={"authorization": f"Bearer {KEY}"})
+        assert one.json == models[name]
+        counted = main().post("/tokenize", {"model": name, "content": "a"}).json
+        assert one.json["max_model_len"] == counted["max_model_len"] > 0

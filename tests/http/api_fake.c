@@ -214,9 +214,9 @@ const char *fake_events(void)
 
 static const struct route *route_find(const char *path)
 {
-    static const struct route *const tables[] = {chat_routes,     completions_routes,
-                                                 messages_routes, embeddings_routes,
-                                                 rerank_routes,   tokens_routes};
+    static const struct route *const tables[] = {
+        chat_routes,   completions_routes, messages_routes, embeddings_routes,
+        rerank_routes, tokens_routes,      models_routes};
     for (size_t t = 0; t < sizeof tables / sizeof *tables; t++)
         for (const struct route *row = tables[t]; row->path; row++)
             if (strcmp(row->path, path) == 0)
@@ -233,7 +233,8 @@ void fake_request_bytes(const char *path, struct text body)
         model.chat_is_plain = true;
     fake.offloaded = fake.offloaded || body.bytes > route->inline_bytes_max;
     scratch = arena_create(0, scratch_bytes_max(body.bytes));
-    route->on_prepare((struct exchange *)&fake);
+    if (route->on_prepare)
+        route->on_prepare((struct exchange *)&fake);
     if (!fake.gone)
         route->on_request((struct exchange *)&fake);
     arena_destroy(scratch);
