@@ -5,6 +5,7 @@
 #include "http/ids.h"
 #include "http/api/prompt.h"
 #include "http/api/structured.h"
+#include "http/api/tools.h"
 #include "http/counters.h"
 
 #include <time.h>
@@ -25,7 +26,8 @@ static void generation_close(struct generation *g)
     if (g->options.continued)
         answer_close(g->options.continued);
     json_decref(g->tools);
-    g->tools = NULL;
+    json_decref(g->choice.allowed);
+    g->tools = g->choice.allowed = NULL;
     grammar_give(g->submit.grammar);
     g->submit.grammar = NULL;
 }
@@ -83,6 +85,8 @@ void generation_tokenize(struct generation *g)
         prompt_make(g);
     if (!g->call.fields.failed && !g->count_only)
         length_settle(g);
+    if (!g->call.fields.failed && !g->count_only)
+        tools_constrain(g);
     generation_prepared(g);
     if (g->count_only)
         generation_close(g);

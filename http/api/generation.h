@@ -33,6 +33,13 @@ struct structured {
     const char *path;
 };
 
+// Which calls a request asks for.
+struct tool_choice {
+    bool hidden;     // none: the tools are not shown
+    bool must;       // an answer is calls
+    json_t *allowed; // names of the tools that may be called; NULL: all
+};
+
 struct generation {
     struct call call;
 
@@ -40,6 +47,7 @@ struct generation {
     bool stream, include_usage, continuous_usage;
     json_t *variables;         // of the template, beside its own; until generation_prepared
     json_t *tools;             // that the template and the readers of replies see, or NULL
+    struct tool_choice choice; // among them
     bool generation_prompt;    // the template opens the assistant's turn
     bool count_only;           // nothing is generated: the prompt is counted
     uint32_t prompt_last;      // of a longer prompt so many tokens at its end are kept; 0: all

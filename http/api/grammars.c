@@ -59,7 +59,7 @@ void grammars_destroy(struct grammars *cache)
 
 static uint64_t hash_of(const struct grammars *cache, const struct grammar_source *source)
 {
-    uint64_t hash = cache->seed ^ source->kind;
+    uint64_t hash = cache->seed ^ source->kind ^ (uintptr_t)source->dialect;
     for (size_t i = 0; i < source->text.bytes; i++)
         hash = (hash ^ (unsigned char)source->text.at[i]) * 1099511628211u;
     return hash;
@@ -71,7 +71,7 @@ static struct grammars_entry *entry_find(struct grammars *cache,
     for (uint32_t i = 0; i < cache->count; i++) {
         struct grammars_entry *e = &cache->entries[i];
         if (e->hash == hash && e->source.kind == source->kind &&
-            text_equal(e->source.text, source->text))
+            e->source.dialect == source->dialect && text_equal(e->source.text, source->text))
             return e;
     }
     return NULL;

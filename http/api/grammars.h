@@ -1,9 +1,9 @@
 // Compiled grammars of requests, kept by their source: the same schema is compiled once for all
 // requests, models and threads, and what was refused is refused again without another try.
 //
-// Two sources are the same when their kind and all bytes of their text are, the order of keys
-// included, because it is the order in which they are written. What the cache holds is bounded by
-// bytes; the least recently used goes first. A grammar that somebody holds outlives its entry.
+// Two sources are the same when their kind, dialect and all bytes of their text are, the order of
+// keys included, because it is the order in which they are written. What the cache holds is bounded
+// by bytes; the least recently used goes first. A grammar that somebody holds outlives its entry.
 //
 // Any thread. grammars_find takes microseconds; grammars_compile takes up to a second and is for
 // the grammar thread (http/work.h) alone, so that equal sources which wait there are compiled once.

@@ -11,7 +11,7 @@ static const struct field_rule tool_rows[] = {
     FIELD_READ_BY("type"),
     FIELD_TYPED("description", "s"),
     FIELD_TYPED("input_schema", "o"),
-    FIELD_NOT_SERVED("strict", "b", "[false]"),
+    FIELD_TYPED("strict", "b"),
     FIELD_HARMLESS("cache_control", "o"),
     FIELD_HARMLESS("eager_input_streaming", "b"),
     FIELD_HARMLESS("input_examples", "a"),
@@ -67,33 +67,34 @@ static void tool_read(struct fields *f, const json_t *tool, size_t i, json_t *na
     if (json_is_string(description))
         json_object_set(function, "description", description);
     json_object_set_new(function, "parameters", schema);
+    if (json_is_true(json_member(tool, "strict")))
+        json_object_set_new(function, "strict", json_true());
     json_object_set_new(entry, "type", json_string("function"));
     json_object_set_new(entry, "function", function);
     json_array_append_new(out, entry);
 }
 
-// Whether the model may call.
-static bool choice_read(struct fields *f, const json_t *names)
+static void choice_read(struct fields *f, const json_t *names, struct tool_choice *out)
 {
     const json_t *choice = fields_get(f, "tool_choice"), *name = json_member(choice, "name");
     struct text type = json_text(json_member(choice, "type"));
-    bool one = text_is(type, "tool"), forced = one || text_is(type, "any");
+    bool one = text_is(type, "tool");
     fields_require_type(f, "tool_choice");
+    *out =
+        (struct tool_choice){.hidden = text_is(type, "none"), .must = one || text_is(type, "any")};
     if (!choice || text_is(type, "auto"))
-        return true;
-    if (!forced && !text_is(type, "none"))
+        return;
+    if (!out->must && !out->hidden)
         fields_fail(f, HTTP_INVALID_VALUE, "tool_choice.type",
                     "must be 'auto', 'any', 'tool' or 'none'");
-    if (forced && json_object_size(names) == 0)
+    if (out->must && json_object_size(names) == 0)
         fields_fail(f, HTTP_INVALID_VALUE, "tool_choice", "needs tools");
     if (one && !name)
         fields_fail(f, HTTP_MISSING_FIELD, "tool_choice.name", "is required");
     if (one && json_text(name).at && !json_object_get(names, json_string_value(name)))
         fields_fail(f, HTTP_INVALID_VALUE, "tool_choice.name", "must be the name of a tool");
-    if (forced) // until calls can be forced
-        fields_fail(f, HTTP_UNSUPPORTED_VALUE, "tool_choice.type",
-                    "must be 'auto' or 'none': calls cannot be forced yet");
-    return forced;
+    if (one && !f->failed)
+        out->allowed = json_pack("[O]", name);
 }
 
 void messages_tools_read(struct generation *g)
@@ -107,7 +108,8 @@ void messages_tools_read(struct generation *g)
                     TOOLS_MAX, n);
     for (size_t i = 0; i < n && !f->failed; i++)
         tool_read(f, json_array_get(tools, i), i, names, converted);
-    bool called = choice_read(f, names) && n > 0 && !f->failed;
+    choice_read(f, names, &g->choice);
+    bool called = !g->choice.hidden && n > 0 && !f->failed;
     g->options.one_call = json_is_true(json_member(choice, "disable_parallel_tool_use"));
     tools_use(g, called ? json_incref(converted) : NULL);
     json_decref(converted);

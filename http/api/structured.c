@@ -67,7 +67,7 @@ static void source_set(struct generation *g, enum grammar_kind kind, struct text
                     STRUCTURED_BYTES_MAX, source.bytes);
         return;
     }
-    s->source = (struct grammar_source){kind, arena_copy(f->arena, source)};
+    s->source = (struct grammar_source){.kind = kind, .text = arena_copy(f->arena, source)};
     s->path = arena_copy(f->arena, text_of(path)).at;
     if (!s->source.text.at || !s->path)
         fields_fail(f, HTTP_TOO_LARGE, path, "is too large");

@@ -8,7 +8,7 @@ static const struct field_rule function_rows[] = {
     FIELD_READ_BY("name"),
     FIELD_TYPED("description", "s"),
     FIELD_TYPED("parameters", "o"),
-    FIELD_NOT_SERVED("strict", "b", "[false]"),
+    FIELD_TYPED("strict", "b"),
 };
 static const struct field_rules function_rules = FIELD_RULES(function_rows, NULL);
 
@@ -80,29 +80,6 @@ static void tool_read(struct fields *f, const json_t *tool, size_t i, json_t *na
     function_read(f, function, fields_path(f, "tools[%zu].function", i), names);
 }
 
-// Whether the model may call.
-static bool choice_read(struct fields *f, bool tools)
-{
-    const json_t *choice = fields_get(f, "tool_choice");
-    struct text word = json_text(choice);
-    if (!choice || text_is(word, "auto"))
-        return true;
-    if (text_is(word, "none"))
-        return false;
-    bool known = text_is(word, "required") || json_is_object(choice);
-    if (!json_is_string(choice) && !known)
-        fields_fail(f, HTTP_INVALID_TYPE, "tool_choice", "must be a string or an object");
-    else if (!known)
-        fields_fail(f, HTTP_INVALID_VALUE, "tool_choice",
-                    "must be 'none', 'auto', 'required' or an object");
-    else if (!tools)
-        fields_fail(f, HTTP_INVALID_VALUE, "tool_choice", "needs tools");
-    else
-        fields_fail(f, HTTP_UNSUPPORTED_VALUE, "tool_choice",
-                    "must be 'none' or 'auto': calls cannot be forced yet");
-    return false;
-}
-
 void tools_use(struct generation *g, json_t *tools)
 {
     const struct dialect *dialect = &g->call.model->dialect;
@@ -132,8 +109,9 @@ void tools_read(struct generation *g)
                     TOOLS_MAX, n);
     for (size_t i = 0; i < n && !f->failed; i++)
         tool_read(f, json_array_get(tools, i), i, names);
+    tool_choice_read(f, names, &g->choice);
     json_decref(names);
-    bool called = choice_read(f, n > 0) && n > 0;
+    bool called = !g->choice.hidden && n > 0;
     g->options.one_call = !fields_bool(f, "parallel_tool_calls", true);
     tools_use(g, called && !f->failed ? json_incref((json_t *)tools) : NULL); // which is only read
 }

@@ -16,3 +16,10 @@ void tools_name_read(struct fields *f, const json_t *name, const char *path, siz
 // Gives the request its tools (taken; NULL: none that may be called), as templates and the reader
 // of replies take them, and says what its answers are read by.
 void tools_use(struct generation *g, json_t *tools);
+
+// tool_choice.c. Reads `tool_choice` of chat completions; names: an object with the names of all
+// tools.
+void tool_choice_read(struct fields *f, const json_t *names, struct tool_choice *out);
+// Once the prompt is made: gives the answer the grammar of its calls where the choice or a strict
+// function asks for one, or a format of the answer stands beside tools.
+void tools_constrain(struct generation *g);

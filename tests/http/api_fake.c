@@ -3,7 +3,7 @@
 
 #include "http/api/grammars.h"
 #include "http/api/vectors.h"
-#include "runtime/grammar/grammar.h"
+#include "runtime/grammar/matcher.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -616,4 +616,26 @@ void request_facts_get(const struct request *r, struct request_facts *out)
 {
     (void)r;
     *out = (struct request_facts){.prompt_tokens = fake.token_count, .cached_tokens = fake.cached};
+}
+
+bool fake_grammar_has(const char *text)
+{
+    char bytes[256];
+    struct text tokens[256];
+    int32_t end = 256;
+    for (int i = 0; i < 256; i++) {
+        bytes[i] = (char)i;
+        tokens[i] = text_span(&bytes[i], i < 0xFF ? 1 : 0);
+    }
+    check(fake.grammar, "no grammar was submitted");
+    struct vocabulary *v = vocabulary_create(&(struct vocabulary_args){
+        .vocab = 257, .tokens = tokens, .count = 256, .end_ids = &end, .end_count = 1});
+    struct mask_cache *cache = mask_cache_create(fake.grammar, v, NULL);
+    struct matcher m;
+    matcher_init(&m, cache);
+    bool does = matcher_accept_bytes(&m, text_of(text)) && matcher_may_end(&m);
+    matcher_end(&m);
+    mask_cache_destroy(cache);
+    vocabulary_give(v);
+    return does;
 }

@@ -120,3 +120,6 @@ const char *fake_events(void);
 
 // The answer as JSON; to be decref'ed.
 json_t *fake_json(void);
+
+// Whether the grammar that was submitted has this text, of bytes alone.
+bool fake_grammar_has(const char *text);

@@ -5,7 +5,6 @@
 #include "api_fake.h"
 
 #include "http/api/grammars.h"
-#include "runtime/grammar/matcher.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -33,29 +32,6 @@ static struct grammars_stats stats(void)
     return grammars_stats(fake.info.served->grammars);
 }
 
-// Whether the grammar that was submitted has this text.
-static bool accepts(const char *text)
-{
-    char bytes[256];
-    struct text tokens[256];
-    int32_t end = 256;
-    for (int i = 0; i < 256; i++) {
-        bytes[i] = (char)i;
-        tokens[i] = text_span(&bytes[i], i < 0xFF ? 1 : 0);
-    }
-    assert_non_null(fake.grammar);
-    struct vocabulary *v = vocabulary_create(&(struct vocabulary_args){
-        .vocab = 257, .tokens = tokens, .count = 256, .end_ids = &end, .end_count = 1});
-    struct mask_cache *cache = mask_cache_create(fake.grammar, v, 0);
-    struct matcher m;
-    matcher_init(&m, cache);
-    bool does = matcher_accept_bytes(&m, text_of(text)) && matcher_may_end(&m);
-    matcher_end(&m);
-    mask_cache_destroy(cache);
-    vocabulary_give(v);
-    return does;
-}
-
 struct form {
     const struct endpoint *endpoint;
     const char *more, *has[3], *not[3];
@@ -69,10 +45,10 @@ static void forms_check(const struct form *forms, size_t count)
         if (fake.submits != 1 || !fake.job.compiles)
             fail_msg("%s: %s", f->more, fake.sent);
         for (int k = 0; k < 3 && f->has[k]; k++)
-            if (!accepts(f->has[k]))
+            if (!fake_grammar_has(f->has[k]))
                 fail_msg("%s: does not have %s", f->more, f->has[k]);
         for (int k = 0; k < 3 && f->not[k]; k++)
-            if (accepts(f->not[k]))
+            if (fake_grammar_has(f->not[k]))
                 fail_msg("%s: has %s", f->more, f->not[k]);
         fake_end();
     }
@@ -333,17 +309,17 @@ static void test_sources_that_differ_little(void **state)
     fake_request(PATH, "{" HI ",\"guided_json\":{\"required\":[\"a\",\"b\"],\"properties\":{"
                        "\"a\":{\"const\":1},\"b\":{\"const\":2}},"
                        "\"additionalProperties\":false}}");
-    assert_true(accepts("{\"a\":1,\"b\":2}"));
+    assert_true(fake_grammar_has("{\"a\":1,\"b\":2}"));
     fake_request(PATH, "{" HI ",\"guided_json\":{\"required\":[\"a\",\"b\"],\"properties\":{"
                        "\"b\":{\"const\":2},\"a\":{\"const\":1}},"
                        "\"additionalProperties\":false}}");
-    assert_true(accepts("{\"b\":2,\"a\":1}"));
-    assert_false(accepts("{\"a\":1,\"b\":2}"));
+    assert_true(fake_grammar_has("{\"b\":2,\"a\":1}"));
+    assert_false(fake_grammar_has("{\"a\":1,\"b\":2}"));
     fake_request(PATH, "{" HI ",\"guided_regex\":\"[1]\"}");
-    assert_true(accepts("1"));
+    assert_true(fake_grammar_has("1"));
     fake_request(PATH, "{" HI ",\"guided_json\":\"{\\\"const\\\":[1]}\"}");
     fake_request(PATH, "{" HI ",\"guided_json\":\"{\\\"const\\\":[2]}\"}");
-    assert_true(accepts("[2]"));
+    assert_true(fake_grammar_has("[2]"));
     assert_int_equal(stats().compiled, 5);
 }
 
@@ -353,7 +329,7 @@ static void test_a_refusal_is_known_the_next_time(void **state)
     for (int i = 0; i < 2; i++) {
         struct error err;
         struct grammar *g;
-        struct grammar_source source = {GRAMMAR_KIND_REGEX, text_of("(")};
+        struct grammar_source source = {GRAMMAR_KIND_REGEX, text_of("("), NULL};
         struct grammars *cache = fake.info.served->grammars;
         if (i == 0)
             assert_int_equal(grammars_find(cache, &source, &g, &err), GRAMMARS_UNKNOWN);
@@ -381,21 +357,21 @@ static void test_the_cache_is_bounded_by_bytes(void **state)
     (void)state;
     for (int i = 0; i < 100; i++) {
         sprintf(texts[i], "a%db", i);
-        struct grammar_source source = {GRAMMAR_KIND_REGEX, text_of(texts[i])};
+        struct grammar_source source = {GRAMMAR_KIND_REGEX, text_of(texts[i]), NULL};
         assert_int_equal(grammars_compile(cache, &source, &g, &err), GRAMMARS_MADE);
         grammar_give(g);
-        struct grammar_source first = {GRAMMAR_KIND_REGEX, text_of(texts[0])};
+        struct grammar_source first = {GRAMMAR_KIND_REGEX, text_of(texts[0]), NULL};
         assert_int_equal(grammars_find(cache, &first, &g, &err), GRAMMARS_MADE);
         grammar_give(g);
         assert_true(grammars_stats(cache).bytes <= ROOM);
     }
     uint64_t count = grammars_stats(cache).count;
     assert_true(count > 3 && count < 100);
-    struct grammar_source last = {GRAMMAR_KIND_REGEX, text_of(texts[99])};
-    struct grammar_source second = {GRAMMAR_KIND_REGEX, text_of(texts[1])};
+    struct grammar_source last = {GRAMMAR_KIND_REGEX, text_of(texts[99]), NULL};
+    struct grammar_source second = {GRAMMAR_KIND_REGEX, text_of(texts[1]), NULL};
     assert_int_equal(grammars_find(cache, &second, &g, &err), GRAMMARS_UNKNOWN);
     memset(large, 'x', sizeof large);
-    struct grammar_source alone = {GRAMMAR_KIND_REGEX, text_span(large, sizeof large)};
+    struct grammar_source alone = {GRAMMAR_KIND_REGEX, text_span(large, sizeof large), NULL};
     struct grammar *kept;
     assert_int_equal(grammars_find(cache, &last, &kept, &err), GRAMMARS_MADE);
     assert_int_equal(grammars_compile(cache, &alone, &g, &err), GRAMMARS_MADE);
@@ -478,11 +454,11 @@ static void test_choices_share_a_grammar(void **state)
     (void)state;
     request(&chat_endpoint, "\"n\":3,\"guided_regex\":\"a\"");
     assert_int_equal(fake.choice_count, 3);
-    assert_true(accepts("a"));
+    assert_true(fake_grammar_has("a"));
     fake_end();
     request(&completions_endpoint, "\"prompt\":[\"x\",\"y\"],\"guided_choice\":[\"q\"]");
     assert_int_equal(fake.sequence_count, 2);
-    assert_true(accepts("q"));
+    assert_true(fake_grammar_has("q"));
     fake_end();
 }
 

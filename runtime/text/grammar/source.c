@@ -3,6 +3,7 @@
 
 #include "base/arena.h"
 #include "base/json.h"
+#include "runtime/text/dialect/grammar.h"
 #include "runtime/text/grammar/gbnf.h"
 #include "runtime/text/grammar/regex.h"
 #include "runtime/text/grammar/schema.h"
@@ -52,6 +53,35 @@ static enum status choice_build(struct grammar_builder *b, const struct grammar_
     return STATUS_OK;
 }
 
+static enum status calls_build(struct grammar_builder *b, const struct grammar_source *source,
+                               uint32_t *root, struct error *err)
+{
+    json_t *all;
+    enum status status = source_parse(source, &all, err);
+    if (status != STATUS_OK)
+        return status;
+    const json_t *content = json_object_get(all, "content");
+    const json_t *text = json_object_get(content, "text");
+    struct grammar_source inner = {
+        .kind = (enum grammar_kind)json_integer_value(json_object_get(content, "kind")),
+        .text = text_span(json_string_value(text), json_string_length(text))};
+    struct dialect_grammar_args args = {
+        .dialect = source->dialect,
+        .tools = json_object_get(all, "tools"),
+        .allowed = json_object_get(all, "allowed"),
+        .must = json_is_true(json_object_get(all, "must")),
+        .parallel = json_is_true(json_object_get(all, "parallel")),
+        .reasoning = json_is_true(json_object_get(all, "reasoning")),
+        .start = (enum dialect_start)json_integer_value(json_object_get(all, "start")),
+    };
+    if (content)
+        status = grammar_source_build(b, &inner, &args.content, err);
+    if (status == STATUS_OK)
+        status = dialect_grammar(b, &args, root, err);
+    json_decref(all);
+    return status;
+}
+
 enum status grammar_source_build(struct grammar_builder *b, const struct grammar_source *source,
                                  uint32_t *root, struct error *err)
 {
@@ -71,6 +101,8 @@ enum status grammar_source_build(struct grammar_builder *b, const struct grammar
         return choice_build(b, source, root, err);
     case GRAMMAR_KIND_GBNF:
         return gbnf_compile(b, source->text, root, err);
+    case GRAMMAR_KIND_CALLS:
+        return calls_build(b, source, root, err);
     }
     check(false, "a source of kind %d", (int)source->kind);
     return STATUS_INVALID;

@@ -14,11 +14,18 @@ enum grammar_kind {
     GRAMMAR_KIND_REGEX,  // what matches a regular expression as a whole
     GRAMMAR_KIND_CHOICE, // one of a JSON array of strings
     GRAMMAR_KIND_GBNF,   // the language of a grammar
+    // Calls of tools (dialect/grammar.h), as a JSON object: "tools"; "allowed", or absent; "must",
+    // "parallel", "reasoning"; "start": enum dialect_start; "content": {"kind", "text"} of a source
+    // for an answer without a call, or absent.
+    GRAMMAR_KIND_CALLS,
 };
+
+struct dialect;
 
 struct grammar_source {
     enum grammar_kind kind;
-    struct text text; // UTF-8
+    struct text text;              // UTF-8
+    const struct dialect *dialect; // of CALLS: must outlive all uses of the source
 };
 
 // The expression of the source, for grammar_finish or for a larger grammar. STATUS_UNSUPPORTED,

@@ -1,0 +1,219 @@
+// Which calls a request asks for, and the grammar that keeps the answer to them: see tools.h.
+#include "http/api/structured.h"
+#include "http/api/tools.h"
+
+static const struct field_rule name_rows[] = {FIELD_READ_BY("name")};
+static const struct field_rules name_rules = FIELD_RULES(name_rows, NULL);
+
+static const struct field_rule entry_rows[] = {
+    FIELD_READ_BY("type"),
+    FIELD_READ_BY("function"),
+};
+static const struct field_rules entry_rules = FIELD_RULES(entry_rows, NULL);
+
+static const struct field_rule allowed_rows[] = {
+    FIELD_READ_BY("mode"),
+    FIELD_READ_BY("tools"),
+};
+static const struct field_rules allowed_rules = FIELD_RULES(allowed_rows, NULL);
+
+static const struct field_rule choice_rows[] = {
+    FIELD_READ_BY("type"),
+    FIELD_READ_BY("function"),
+    FIELD_READ_BY("allowed_tools"),
+};
+static const struct field_rules choice_rules = FIELD_RULES(choice_rows, NULL);
+
+// A member that must be there with this type; NULL, and failed: it is not.
+static const json_t *member(struct fields *f, const json_t *object, const char *name,
+                            json_type type, const char *path)
+{
+    const json_t *value = json_member(object, name);
+    const char *where = fields_path(f, "%s.%s", path, name);
+    if (!value)
+        fields_fail(f, HTTP_MISSING_FIELD, where, "is required");
+    else if (json_typeof(value) != type)
+        fields_fail(f, HTTP_INVALID_TYPE, where, "must be %s",
+                    type == JSON_STRING   ? "a string"
+                    : type == JSON_OBJECT ? "an object"
+                                          : "an array");
+    return f->failed ? NULL : value;
+}
+
+// {"function": {"name"}}: one of the tools.
+static void name_add(struct fields *f, const json_t *entry, const char *path, const json_t *names,
+                     json_t *allowed)
+{
+    struct field_path kept = fields_path_keep(path);
+    const json_t *function = member(f, entry, "function", JSON_OBJECT, kept.at);
+    struct field_path inside = fields_path_keep(fields_path(f, "%s.function", kept.at));
+    if (!function)
+        return;
+    fields_check_object(f, &name_rules, function, inside.at);
+    const json_t *name = member(f, function, "name", JSON_STRING, inside.at);
+    if (name && !json_object_get(names, json_string_value(name)))
+        fields_fail(f, HTTP_INVALID_VALUE, fields_path(f, "%s.name", inside.at),
+                    "must be the name of one of the tools");
+    json_array_append(allowed, (json_t *)name); // which is only read
+}
+
+static void allowed_read(struct fields *f, const json_t *choice, const json_t *names,
+                         struct tool_choice *out)
+{
+    static const char path[] = "tool_choice.allowed_tools";
+    const json_t *of = member(f, choice, "allowed_tools", JSON_OBJECT, "tool_choice");
+    if (!of)
+        return;
+    fields_check_object(f, &allowed_rules, of, path);
+    const json_t *mode = member(f, of, "mode", JSON_STRING, path);
+    const json_t *tools = member(f, of, "tools", JSON_ARRAY, path);
+    if (f->failed)
+        return;
+    out->must = text_is(json_text(mode), "required");
+    if (!out->must && !text_is(json_text(mode), "auto"))
+        fields_fail(f, HTTP_INVALID_VALUE, fields_path(f, "%s.mode", path),
+                    "must be 'auto' or 'required'");
+    if (json_array_size(tools) == 0)
+        fields_fail(f, HTTP_INVALID_VALUE, fields_path(f, "%s.tools", path), "must not be empty");
+    for (size_t i = 0; i < json_array_size(tools) && !f->failed; i++) {
+        const json_t *entry = json_array_get(tools, i);
+        struct field_path each = fields_path_keep(fields_path(f, "%s.tools[%zu]", path, i));
+        if (!json_is_object(entry))
+            fields_fail(f, HTTP_INVALID_TYPE, each.at, "must be an object");
+        else if (!text_is(json_text(json_member(entry, "type")), "function"))
+            fields_fail(f, HTTP_UNSUPPORTED_VALUE, fields_path(f, "%s.type", each.at),
+                        "must be 'function'");
+        if (f->failed)
+            return;
+        fields_check_object(f, &entry_rules, entry, each.at);
+        name_add(f, entry, each.at, names, out->allowed);
+    }
+}
+
+static void object_read(struct fields *f, const json_t *choice, const json_t *names,
+                        struct tool_choice *out)
+{
+    const json_t *type = member(f, choice, "type", JSON_STRING, "tool_choice");
+    if (!type)
+        return;
+    fields_check_object(f, &choice_rules, choice, "tool_choice");
+    out->allowed = json_array();
+    if (text_is(json_text(type), "function")) {
+        out->must = true;
+        name_add(f, choice, "tool_choice", names, out->allowed);
+    } else if (text_is(json_text(type), "allowed_tools")) {
+        allowed_read(f, choice, names, out);
+    } else {
+        fields_fail(f, HTTP_UNSUPPORTED_VALUE, "tool_choice.type",
+                    "must be 'function' or 'allowed_tools'");
+    }
+}
+
+void tool_choice_read(struct fields *f, const json_t *names, struct tool_choice *out)
+{
+    const json_t *choice = fields_get(f, "tool_choice");
+    struct text word = json_text(choice);
+    *out = (struct tool_choice){.hidden = text_is(word, "none"), .must = text_is(word, "required")};
+    if (!choice || f->failed || out->hidden || text_is(word, "auto"))
+        return;
+    if (!json_is_string(choice) && !json_is_object(choice))
+        fields_fail(f, HTTP_INVALID_TYPE, "tool_choice", "must be a string or an object");
+    else if (!out->must && !json_is_object(choice))
+        fields_fail(f, HTTP_INVALID_VALUE, "tool_choice",
+                    "must be 'none', 'auto', 'required' or an object");
+    else if (json_object_size(names) == 0)
+        fields_fail(f, HTTP_INVALID_VALUE, "tool_choice", "needs tools");
+    else if (!out->must)
+        object_read(f, choice, names, out);
+}
+
+// The source of the grammar
+
+static const json_t *function_of(const json_t *tool)
+{
+    return json_object_get(tool, "function");
+}
+
+static bool any_is_strict(const json_t *tools)
+{
+    for (size_t i = 0; i < json_array_size(tools); i++)
+        if (json_is_true(json_object_get(function_of(json_array_get(tools, i)), "strict")))
+            return true;
+    return false;
+}
+
+static void flag_put(struct json_buffer *out, const char *name, bool value)
+{
+    json_put_format(out, ",\"%s\":%s", name, value ? "true" : "false");
+}
+
+static void tools_put(struct json_buffer *out, const json_t *tools)
+{
+    static const char *const members[] = {"name", "parameters", "strict"};
+    json_put_literal(out, "{\"tools\":[");
+    for (size_t i = 0; i < json_array_size(tools); i++) {
+        json_put_literal(out, i > 0 ? ",{" : "{");
+        for (size_t k = 0, count = 0; k < 3; k++) {
+            const json_t *value = json_member(function_of(json_array_get(tools, i)), members[k]);
+            if (!value)
+                continue;
+            json_put_format(out, "%s\"%s\":", count++ > 0 ? "," : "", members[k]);
+            json_put_value(out, value);
+        }
+        json_put_literal(out, "}");
+    }
+    json_put_literal(out, "]");
+}
+
+// Whether thoughts may come before the calls. An answer that must call and was told not to think
+// has none.
+static bool may_think(const struct generation *g)
+{
+    bool off = json_is_false(json_object_get(g->variables, "enable_thinking"));
+    bool begun = g->options.reply.start == DIALECT_START_REASONING;
+    return g->options.reply.reasoning && (begun || !off || !g->choice.must);
+}
+
+static void source_put(const struct generation *g, struct json_buffer *out)
+{
+    const struct grammar_source *content = &g->structured.source;
+    tools_put(out, g->tools);
+    flag_put(out, "must", g->choice.must);
+    flag_put(out, "parallel", !g->options.one_call);
+    flag_put(out, "reasoning", may_think(g));
+    json_put_format(out, ",\"start\":%d", (int)g->options.reply.start);
+    if (g->choice.allowed) {
+        json_put_literal(out, ",\"allowed\":");
+        json_put_value(out, g->choice.allowed);
+    }
+    if (content->kind != GRAMMAR_KIND_NONE && !g->choice.must) {
+        json_put_format(out, ",\"content\":{\"kind\":%d,\"text\":", (int)content->kind);
+        json_put_string(out, content->text);
+        json_put_literal(out, "}");
+    }
+    json_put_literal(out, "}");
+}
+
+void tools_constrain(struct generation *g)
+{
+    struct fields *f = &g->call.fields;
+    struct json_buffer text = {0};
+    bool formed = g->structured.source.kind != GRAMMAR_KIND_NONE;
+    if (!g->tools || !(g->choice.must || g->choice.allowed || formed || any_is_strict(g->tools)))
+        return;
+    source_put(g, &text);
+    if (text.bytes > STRUCTURED_BYTES_MAX)
+        fields_fail(f, HTTP_INVALID_VALUE, "tools",
+                    "must have schemas of at most %d bytes to be forced or strict, got %zu",
+                    STRUCTURED_BYTES_MAX, text.bytes);
+    else
+        g->structured =
+            (struct structured){.source = {.kind = GRAMMAR_KIND_CALLS,
+                                           .text = arena_copy(exchange_arena(g->call.exchange),
+                                                              text_span(text.at, text.bytes)),
+                                           .dialect = g->options.reply.dialect},
+                                .path = formed && !g->choice.must ? g->structured.path : "tools"};
+    if (!f->failed && !g->structured.source.text.at)
+        fields_fail(f, HTTP_TOO_LARGE, "tools", "is too large");
+    json_buffer_free(&text);
+}

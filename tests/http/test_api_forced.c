@@ -1,0 +1,236 @@
+// Forced and strict calls on the wire: which choice means which grammar, what stands beside it,
+// what is refused and with which path. Against the doubles of exchange and port; what the engine
+// would be given is asked byte by byte.
+#include "api_cases.h"
+#include "api_fake.h"
+
+#include "http/api/grammars.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define PATH "/v1/chat/completions"
+#define HI "\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}]"
+#define CITY                                                                                       \
+    "{\"type\":\"object\",\"properties\":{\"city\":{\"enum\":[\"Oslo\",\"Rome\"]}},"               \
+    "\"required\":[\"city\"],\"additionalProperties\":false}"
+#define TOOL(name, more) "{\"type\":\"function\",\"function\":{\"name\":\"" name "\"" more "}}"
+#define TOOLS "\"tools\":[" TOOL("f", ",\"parameters\":" CITY) "," TOOL("g", "") "],"
+#define STRICT                                                                                     \
+    "\"tools\":[" TOOL("f", ",\"strict\":true,\"parameters\":" CITY) "," TOOL(                     \
+        "g", ",\"strict\":false") "]"
+#define NAMED(name) "\"tool_choice\":{\"type\":\"function\",\"function\":{\"name\":\"" name "\"}}"
+#define ALLOWED(mode, tools)                                                                       \
+    "\"tool_choice\":{\"type\":\"allowed_tools\",\"allowed_tools\":{\"mode\":\"" mode              \
+    "\",\"tools\":[" tools "]}}"
+#define CALL(name, arguments)                                                                      \
+    "<tool_call>\n{\"name\": \"" name "\", \"arguments\": " arguments "}\n</tool_call>"
+#define F CALL("f", "{\"city\":\"Oslo\"}")
+#define G CALL("g", "{}")
+
+static int setup(void **state)
+{
+    fake_setup_generator(state);
+    fake_dialect("hermes", "think");
+    return 0;
+}
+
+static void ask(const char *more)
+{
+    char body[4096];
+    fake_begin(MODEL_GENERATOR);
+    fake_dialect("hermes", "think");
+    snprintf(body, sizeof body, "{" HI ",%s}", more);
+    fake_request(PATH, body);
+}
+
+static void test_each_choice_has_its_grammar(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *more, *has[5], *not[6];
+    } cases[] = {
+        {TOOLS "\"tool_choice\":\"required\"",
+         {F, G, F "\n" G, "<think>\n<tool_call>\n</think>\n\n" G,
+          CALL("f", "{\"city\": \"Rome\"}")},
+         {"", "Hi", CALL("f", "{}"), CALL("g", "{\"a\":1}"), "<think>so</think>", F "Hi"}},
+        {TOOLS NAMED("g"), {G, G "\n" G}, {F, "Hi", G "\n" F}},
+        {TOOLS "\"chat_template_kwargs\":{\"enable_thinking\":false}," NAMED("g"),
+         {G},
+         {"<think>x</think>" G}},
+        {TOOLS "\"parallel_tool_calls\":false,\"tool_choice\":\"required\"", {F}, {F "\n" G}},
+        {TOOLS ALLOWED("required", TOOL("f", "")), {F}, {G, "Hi"}},
+        {TOOLS ALLOWED("auto", TOOL("f", "")), {"Hi", "", "Hi " F}, {G, "Hi " G, "<tool_call>"}},
+        {STRICT, {"Hi", F, "Hi\n" G, CALL("g", "{\"a\":[1]}")}, {CALL("f", "{}"), F "Hi"}},
+        {STRICT ",\"response_format\":{\"type\":\"json_object\"}",
+         {"{\"a\":1}", F, "<think>x</think>\n{}"},
+         {"Hi", "{} " F}},
+        {TOOLS "\"response_format\":{\"type\":\"json_object\"}", {"{\"a\":1}", G}, {"Hi"}},
+        {TOOLS "\"tool_choice\":\"required\",\"response_format\":{\"type\":\"json_object\"}",
+         {G},
+         {"{}"}},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        ask(cases[i].more);
+        if (fake.submits != 1)
+            fail_msg("%s: %s", cases[i].more, fake.sent);
+        for (int k = 0; k < 5 && cases[i].has[k]; k++)
+            if (!fake_grammar_has(cases[i].has[k]))
+                fail_msg("%s: does not have %s", cases[i].more, cases[i].has[k]);
+        for (int k = 0; k < 6 && cases[i].not[k]; k++)
+            if (fake_grammar_has(cases[i].not[k]))
+                fail_msg("%s: has %s", cases[i].more, cases[i].not[k]);
+        fake_gone();
+        fake_end();
+    }
+    fake_begin(MODEL_GENERATOR);
+}
+
+// Messages say it in words of their own.
+static void test_each_choice_of_messages(void **state)
+{
+    (void)state;
+#define INPUT(name, more) "{\"name\":\"" name "\",\"input_schema\":" CITY more "}"
+    static const struct {
+        const char *more, *has, *not;
+    } cases[] = {
+        {"\"tools\":[" INPUT("f", "") "],\"tool_choice\":{\"type\":\"any\"}", F "\n" F, "Hi"},
+        {"\"tools\":[" INPUT("f", "") "," INPUT(
+             "g", "") "],"
+                      "\"tool_choice\":{\"type\":\"tool\",\"name\":\"f\"}",
+         F, CALL("g", "{\"city\":\"Oslo\"}")},
+        {"\"tools\":[" INPUT(
+             "f", "") "],"
+                      "\"tool_choice\":{\"type\":\"any\",\"disable_parallel_tool_use\":true}",
+         F, F "\n" F},
+        {"\"tools\":[" INPUT("f", ",\"strict\":true") "]", "Hi " F, CALL("f", "{}")},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char body[4096];
+        fake_begin(MODEL_GENERATOR);
+        fake_dialect("hermes", "think");
+        snprintf(body, sizeof body, "{" HI ",\"max_tokens\":9,%s}", cases[i].more);
+        fake_request("/v1/messages", body);
+        if (fake.submits != 1)
+            fail_msg("%s: %s", cases[i].more, fake.sent);
+        assert_true(fake_grammar_has(cases[i].has));
+        assert_false(fake_grammar_has(cases[i].not));
+        fake_gone();
+        fake_end();
+    }
+    fake_begin(MODEL_GENERATOR);
+}
+
+// No grammar where nothing is forced.
+static void test_free_calls_cost_nothing(void **state)
+{
+    (void)state;
+    static const char *const free_[] = {
+        TOOLS "\"tool_choice\":\"auto\"", TOOLS "\"tool_choice\":\"none\"",
+        STRICT ",\"tool_choice\":\"none\"", TOOLS "\"parallel_tool_calls\":false"};
+    for (size_t i = 0; i < sizeof free_ / sizeof *free_; i++) {
+        ask(free_[i]);
+        assert_int_equal(fake.submits, 1);
+        if (fake.grammar)
+            fail_msg("%s has a grammar", free_[i]);
+        fake_gone();
+        fake_end();
+    }
+    fake_begin(MODEL_GENERATOR);
+}
+
+static void test_wrong_choices_name_their_path(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *more, *code, *param;
+    } cases[] = {
+        {"\"tool_choice\":\"required\"", "invalid_value", "tool_choice"},
+        {"\"tools\":[]," NAMED("f"), "invalid_value", "tool_choice"},
+        {TOOLS "\"tool_choice\":\"any\"", "invalid_value", "tool_choice"},
+        {TOOLS "\"tool_choice\":true", "invalid_type", "tool_choice"},
+        {TOOLS "\"tool_choice\":{}", "missing_required_parameter", "tool_choice.type"},
+        {TOOLS "\"tool_choice\":{\"type\":7}", "invalid_type", "tool_choice.type"},
+        {TOOLS "\"tool_choice\":{\"type\":\"custom\"}", "unsupported_value", "tool_choice.type"},
+        {TOOLS "\"tool_choice\":{\"type\":\"function\"}", "missing_required_parameter",
+         "tool_choice.function"},
+        {TOOLS "\"tool_choice\":{\"type\":\"function\",\"function\":{}}",
+         "missing_required_parameter", "tool_choice.function.name"},
+        {TOOLS NAMED("h"), "invalid_value", "tool_choice.function.name"},
+        {TOOLS "\"tool_choice\":{\"type\":\"allowed_tools\"}", "missing_required_parameter",
+         "tool_choice.allowed_tools"},
+        {TOOLS "\"tool_choice\":{\"type\":\"allowed_tools\",\"allowed_tools\":{\"tools\":[]}}",
+         "missing_required_parameter", "tool_choice.allowed_tools.mode"},
+        {TOOLS ALLOWED("all", ""), "invalid_value", "tool_choice.allowed_tools.mode"},
+        {TOOLS ALLOWED("auto", ""), "invalid_value", "tool_choice.allowed_tools.tools"},
+        {TOOLS ALLOWED("auto", "7"), "invalid_type", "tool_choice.allowed_tools.tools[0]"},
+        {TOOLS ALLOWED("auto", "{\"type\":\"mcp\"}"), "unsupported_value",
+         "tool_choice.allowed_tools.tools[0].type"},
+        {TOOLS ALLOWED("auto", TOOL("f", "") "," TOOL("h", "")), "invalid_value",
+         "tool_choice.allowed_tools.tools[1].function.name"},
+        {"\"tools\":[" TOOL("f", ",\"strict\":1") "]", "invalid_type", "tools[0].function.strict"},
+        {"\"tools\":[" TOOL("f",
+                            ",\"parameters\":{\"type\":\"string\"}") "],"
+                                                                     "\"tool_choice\":\"required\"",
+         "invalid_value", "tools"},
+        {"\"tools\":[" TOOL("f", ",\"strict\":true,\"parameters\":{\"properties\":{\"k\":"
+                                 "{\"type\":\"array\",\"uniqueItems\":true}}}") "]",
+         "unsupported_value", "tools"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        ask(cases[i].more);
+        json_t *whole = json_loads(fake.sent, 0, NULL), *error = json_object_get(whole, "error");
+        const char *code = json_string_value(json_object_get(error, "code"));
+        const char *param = json_string_value(json_object_get(error, "param"));
+        if (fake.status != 400 || !code || !param || strcmp(code, cases[i].code) != 0 ||
+            strcmp(param, cases[i].param) != 0)
+            fail_msg("%s: %s", cases[i].more, fake.sent);
+        json_decref(whole);
+        fake_end();
+    }
+    fake_begin(MODEL_GENERATOR);
+}
+
+static void test_a_refused_schema_names_tool_and_keyword(void **state)
+{
+    (void)state;
+    ask("\"tools\":[" TOOL("weather",
+                           ",\"parameters\":{\"properties\":{\"k\":"
+                           "{\"type\":\"array\",\"uniqueItems\":true}}}") "]," NAMED("weather"));
+    assert_int_equal(fake.status, 400);
+    assert_non_null(strstr(fake.sent, "tool 'weather'"));
+    assert_non_null(strstr(fake.sent, "uniqueItems at #/properties/k"));
+}
+
+// The call of a forced answer comes out as any other.
+static void test_a_forced_call_is_answered(void **state)
+{
+    (void)state;
+    ask(TOOLS NAMED("g"));
+    fake_text(G);
+    fake_finish(FINISH_STOP, FAKE_END);
+    fake_ready();
+    assert_int_equal(fake.status, 200);
+    assert_non_null(strstr(fake.sent, "\"finish_reason\":\"tool_calls\""));
+    assert_non_null(strstr(fake.sent, "\"name\":\"g\",\"arguments\":\"{}\""));
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, fake_teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_each_choice_has_its_grammar),
+        TEST(test_each_choice_of_messages),
+        TEST(test_free_calls_cost_nothing),
+        TEST(test_wrong_choices_name_their_path),
+        TEST(test_a_refused_schema_names_tool_and_keyword),
+        TEST(test_a_forced_call_is_answered),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
