@@ -220,6 +220,22 @@ static void test_a_forced_call_is_answered(void **state)
     assert_non_null(strstr(fake.sent, "\"name\":\"g\",\"arguments\":\"{}\""));
 }
 
+// An answer that may have one call is as long as it may be in the midst of it, or fails there.
+static void test_a_call_that_the_limit_cuts_is_no_end(void **state)
+{
+    (void)state;
+    for (int failed = 0; failed < 2; failed++) {
+        ask(TOOLS "\"parallel_tool_calls\":false," NAMED("f"));
+        fake_text("<tool_call>\n{\"name\": \"f\", \"arguments\": {\"ci");
+        fake_finish(failed ? FINISH_ERROR : FINISH_LENGTH, failed ? -1 : 't');
+        fake_ready();
+        assert_int_equal(fake.status, failed ? 500 : 200);
+        assert_int_equal(strstr(fake.sent, "\"finish_reason\":\"length\"") != NULL, !failed);
+        fake_end();
+    }
+    fake_begin(MODEL_GENERATOR);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, fake_teardown)
 
 int main(void)
@@ -231,6 +247,7 @@ int main(void)
         TEST(test_wrong_choices_name_their_path),
         TEST(test_a_refused_schema_names_tool_and_keyword),
         TEST(test_a_forced_call_is_answered),
+        TEST(test_a_call_that_the_limit_cuts_is_no_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
