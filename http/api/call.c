@@ -118,19 +118,35 @@ bool call_kind(struct call *call, enum model_kind kind)
     return !call->fields.failed;
 }
 
-bool call_any_model(struct call *call, const struct field_rules *rules)
+// The only one of this kind (-1: of any); NULL: there are more, or none.
+static const struct served_model *model_alone(const struct call *call, int kind)
+{
+    const struct served *served = call->info->served;
+    const struct served_model *found = NULL;
+    for (uint32_t i = 0; i < served->count; i++) {
+        if (kind >= 0 && (int)served->models[i].facts->kind != kind)
+            continue;
+        if (found)
+            return NULL;
+        found = &served->models[i];
+    }
+    return found;
+}
+
+// alone: what is meant where none is named, or NULL.
+static bool model_read(struct call *call, const struct field_rules *rules,
+                       const struct served_model *alone)
 {
     struct fields *f = &call->fields;
-    const struct served *served = call->info->served;
     struct text id = fields_string(f, "model");
-    if (!id.at && served->count == 1)
-        id = text_of(served->models[0].id);
+    if (!id.at && alone)
+        id = text_of(alone->id);
     else
         fields_get_required(f, "model");
     if (f->failed)
         return false;
     exchange_model_named(call->exchange, text_head(id, 200));
-    call->model = served_find(served, id);
+    call->model = served_find(call->info->served, id);
     if (!call->model) {
         const char *form =
             f->shape == SHAPE_MESSAGES ? "model: %.*s" : "the model '%.*s' does not exist";
@@ -144,8 +160,17 @@ bool call_any_model(struct call *call, const struct field_rules *rules)
 
 bool call_model(struct call *call, enum model_kind kind, const struct field_rules *rules)
 {
-    fields_get_required(&call->fields, "model");
-    return call_any_model(call, rules) && call_kind(call, kind);
+    return model_read(call, rules, NULL) && call_kind(call, kind);
+}
+
+bool call_model_alone(struct call *call, enum model_kind kind, const struct field_rules *rules)
+{
+    return model_read(call, rules, model_alone(call, (int)kind)) && call_kind(call, kind);
+}
+
+bool call_any_model(struct call *call, const struct field_rules *rules)
+{
+    return model_read(call, rules, model_alone(call, -1));
 }
 
 void call_fail(struct call *call, enum http_error error, const char *format, ...)

@@ -26,7 +26,9 @@ void *call_begin(struct exchange *x, size_t state_bytes);
 // Reads the field `model` and checks the body's fields against the tables. False: failed.
 bool call_model(struct call *call, enum model_kind kind, const struct field_rules *rules);
 
-// The same for a model of any kind; where one is served alone it need not be named.
+// The same; the only model of its kind need not be named.
+bool call_model_alone(struct call *call, enum model_kind kind, const struct field_rules *rules);
+// A model of any kind; the only one need not be named.
 bool call_any_model(struct call *call, const struct field_rules *rules);
 // False: the model is of another kind, failed.
 bool call_kind(struct call *call, enum model_kind kind);

@@ -22,8 +22,11 @@ static const struct field_rule rerank_rows[] = {
     FIELD_READ_BY("model"),
     FIELD_READ_BY("query"),
     FIELD_READ_BY("documents"),
+    FIELD_READ_BY("texts"),
     FIELD_READ_BY("top_n"),
     FIELD_READ_BY("return_documents"),
+    FIELD_READ_BY("return_text"),
+    FIELD_READ_BY("instruction"),
     FIELD_READ_BY("max_tokens_per_doc"),
     FIELD_READ_BY("truncate"),
     FIELD_READ_BY("raw_scores"),
@@ -34,11 +37,8 @@ static const struct field_rule rerank_rows[] = {
     FIELD_HARMLESS("priority", "i"),
 
     FIELD_NOT_SERVED("rank_fields", "a", "[[\"text\"]]"),
-    FIELD_NOT_SERVED("instruction", "s", NULL),
-    FIELD_NOT_SERVED("instruct", "s", NULL),
+    FIELD_NOT_SERVED_BUT("instruct", "s", NULL, "use instruction"),
     FIELD_NOT_SERVED_BUT("top_k", "i", NULL, "use top_n"),
-    FIELD_NOT_SERVED_BUT("texts", "a", NULL, "use documents"),
-    FIELD_NOT_SERVED_BUT("return_text", "b", "[false]", "use return_documents"),
     FIELD_NOT_SERVED_BUT("truncation", "b", "[true]", "use truncate"),
     FIELD_NOT_SERVED("truncation_direction", "s", "[\"Right\",\"right\"]"),
     FIELD_NOT_SERVED("truncate_prompt_tokens", "i", NULL),
@@ -55,6 +55,9 @@ struct ranked {
 
 struct rerank {
     struct pooled pooled;
+    bool texts;        // the body and the answer are those of text-embeddings-inference
+    const char *field; // with the documents
+    struct text instruction;
     json_t *documents; // their texts, kept if the answer returns them
     size_t document_bytes;
     uint32_t count, top_n;
@@ -79,11 +82,11 @@ static void documents_check(struct rerank *r, const json_t *documents)
     size_t n = json_array_size(documents), i;
     json_t *document;
     if (!json_is_array(documents)) {
-        fields_fail(f, HTTP_INVALID_TYPE, "documents", "must be an array of strings");
+        fields_fail(f, HTTP_INVALID_TYPE, r->field, "must be an array of strings");
     } else if (n == 0) {
-        fields_fail(f, HTTP_INVALID_VALUE, "documents", "must not be empty");
+        fields_fail(f, HTTP_INVALID_VALUE, r->field, "must not be empty");
     } else if (n > DOCUMENTS_MAX) {
-        fields_fail(f, HTTP_INVALID_VALUE, "documents", "must hold at most %d documents, got %zu",
+        fields_fail(f, HTTP_INVALID_VALUE, r->field, "must hold at most %d documents, got %zu",
                     DOCUMENTS_MAX, n);
     }
     json_array_foreach(documents, i, document)
@@ -92,9 +95,9 @@ static void documents_check(struct rerank *r, const json_t *documents)
         if (f->failed)
             return;
         if (!text.at) {
-            const char *form = json_is_object(document) ? "documents[%zu].text" : "documents[%zu]";
-            fields_fail(f, HTTP_INVALID_TYPE, fields_path(f, form, i),
-                        "must be a string"); // NOLINT
+            const char *member = json_is_object(document) ? ".text" : "";
+            fields_fail(f, HTTP_INVALID_TYPE, fields_path(f, "%s[%zu]%s", r->field, i, member),
+                        "must be a string");
         }
         r->document_bytes += text.bytes;
     }
@@ -117,7 +120,7 @@ static void document_add(struct rerank *r, const struct rerank_prompt *prompt, u
     struct fields *f = &r->pooled.call.fields;
     struct rerank_input input;
     struct error err;
-    const char *path = fields_path(f, "documents[%u]", i);
+    const char *path = fields_path(f, "%s[%u]", r->field, i);
     arena_reset(arena);
     enum status status = rerank_prompt_encode(prompt, document_text(document), arena, &input, &err);
     if (status != STATUS_OK) {
@@ -133,9 +136,9 @@ static void document_add(struct rerank *r, const struct rerank_prompt *prompt, u
     } else if (input.token_count == 0) {
         fields_fail(f, HTTP_INVALID_VALUE, path, "holds no token, nor does the query");
     } else if (!token_list_add(&r->list, input.tokens, input.token_count)) {
-        fields_fail(f, HTTP_TOO_LARGE, "documents", "are too large");
+        fields_fail(f, HTTP_TOO_LARGE, r->field, "are too large");
     } else if (r->list.count > r->pooled.call.model->max_queued_tokens) {
-        fields_fail_plain(f, HTTP_INVALID_VALUE, "documents",
+        fields_fail_plain(f, HTTP_INVALID_VALUE, r->field,
                           "the first %u documents have %zu tokens with the query, which is over "
                           "max-queued-tokens (%u)",
                           i + 1, r->list.count, r->pooled.call.model->max_queued_tokens);
@@ -156,6 +159,7 @@ static void inputs_make(struct rerank *r, struct text query, const json_t *docum
         .tokenizer = call->model->tokenizer,
         .yes_no = facts->rerank == RERANK_YES_NO,
         .query = query,
+        .instruction = r->instruction,
         .tokens_max = facts->max_model_len,
         .document_max = r->document_max,
         .stop = !r->truncate,
@@ -169,7 +173,7 @@ static void inputs_make(struct rerank *r, struct text query, const json_t *docum
     }
     r->type_from = arena_take(args.arena, r->count * sizeof r->type_from[0]);
     if (!r->type_from || !token_list_begin(&r->list, args.arena, r->count)) {
-        fields_fail(&call->fields, HTTP_TOO_LARGE, "documents", "are too large");
+        fields_fail(&call->fields, HTTP_TOO_LARGE, r->field, "are too large");
         return;
     }
     struct arena *arena = arena_create(0, scratch_bytes_max(call->info->body.bytes));
@@ -209,20 +213,45 @@ static struct text query_read(struct rerank *r)
     return query;
 }
 
+static void instruction_read(struct rerank *r)
+{
+    struct fields *f = &r->pooled.call.fields;
+    r->instruction = fields_string(f, "instruction");
+    if (r->instruction.at && r->pooled.call.model->facts->rerank != RERANK_YES_NO)
+        fields_fail(f, HTTP_UNSUPPORTED_PARAMETER, "instruction",
+                    "must be absent: this model reads query and document alone");
+}
+
+// The model: in the form of text-embeddings-inference, whose servers have one, it may be left out.
+static bool model_read(struct rerank *r)
+{
+    struct call *call = &r->pooled.call;
+    r->texts = fields_get(&call->fields, "texts") && !fields_get(&call->fields, "documents");
+    r->field = r->texts ? "texts" : "documents";
+    bool found = r->texts ? call_model_alone(call, MODEL_RERANKER, &rerank_rules)
+                          : call_model(call, MODEL_RERANKER, &rerank_rules);
+    if (found && !r->texts && fields_get(&call->fields, "texts"))
+        fields_fail(&call->fields, HTTP_INVALID_VALUE, "texts",
+                    "cannot be given together with documents");
+    return found;
+}
+
 static void rerank_read(struct rerank *r)
 {
     struct fields *f = &r->pooled.call.fields;
-    if (!call_model(&r->pooled.call, MODEL_RERANKER, &rerank_rules))
+    if (!model_read(r))
         return;
     struct text query = query_read(r);
-    const json_t *documents = fields_get_required(f, "documents");
+    instruction_read(r);
+    const json_t *documents = fields_get_required(f, r->field);
     if (!f->failed)
         documents_check(r, documents);
     uint32_t top_n = fields_count(f, "top_n", 0);
     r->document_max = fields_count(f, "max_tokens_per_doc", 0);
     r->return_documents = fields_bool(f, "return_documents", false);
+    r->return_documents = fields_bool(f, "return_text", r->return_documents);
     r->raw_scores = fields_bool(f, "raw_scores", false);
-    r->truncate = fields_bool(f, "truncate", true);
+    r->truncate = fields_bool(f, "truncate", !r->texts);
     r->top_n = top_n == 0 || top_n > r->count ? r->count : top_n;
     if (f->failed)
         return;
@@ -283,35 +312,47 @@ static bool scores_take(struct rerank *r)
     return finite;
 }
 
+// False: nobody waits for the answer.
+static bool result_put(struct rerank *r, struct exchange *x, uint32_t place)
+{
+    struct json_buffer *out = &r->answer.out;
+    const struct ranked *ranked = &r->ranked[place];
+    size_t before = out->bytes;
+    json_put_format(out, "%s{\"index\":%u,\"%s\":", place > 0 ? "," : "", ranked->index,
+                    r->texts ? "score" : "relevance_score");
+    json_put_float(out, ranked->score);
+    if (r->documents) {
+        json_put_literal(out, r->texts ? ",\"text\":" : ",\"document\":{\"text\":");
+        json_put_string(out, json_text(json_array_get(r->documents, ranked->index)));
+        json_put_literal(out, r->texts ? "" : "}");
+    }
+    json_put_literal(out, "}");
+    return !r->documents || slice_spend(exchange_slice(x), out->bytes - before);
+}
+
 static void answer_write(struct exchange *x)
 {
     struct rerank *r = exchange_state(x);
     struct json_buffer *out = &r->answer.out;
     uint32_t tokens = r->pooled.prompt_tokens;
-    json_put_literal(out, "{\"id\":");
-    json_put_string(out, id_make(exchange_arena(x), "rerank-"));
-    json_put_literal(out, ",\"object\":\"list\",\"model\":");
-    json_put_string(out, text_of(r->pooled.call.model->id));
-    json_put_literal(out, ",\"results\":[");
-    for (uint32_t i = 0; i < r->top_n; i++) {
-        json_put_format(out, "%s{\"index\":%u,\"relevance_score\":", i > 0 ? "," : "",
-                        r->ranked[i].index);
-        json_put_float(out, r->ranked[i].score);
-        if (r->documents) {
-            size_t before = out->bytes;
-            json_put_literal(out, ",\"document\":{\"text\":");
-            json_put_string(out, json_text(json_array_get(r->documents, r->ranked[i].index)));
-            json_put_literal(out, "}");
-            if (!slice_spend(exchange_slice(x), out->bytes - before))
-                return;
-        }
-        json_put_literal(out, "}");
+    if (!r->texts) {
+        json_put_literal(out, "{\"id\":");
+        json_put_string(out, id_make(exchange_arena(x), "rerank-"));
+        json_put_literal(out, ",\"object\":\"list\",\"model\":");
+        json_put_string(out, text_of(r->pooled.call.model->id));
+        json_put_literal(out, ",\"results\":");
     }
-    json_put_format(out,
-                    "],\"usage\":{\"prompt_tokens\":%u,\"total_tokens\":%u},"
-                    "\"meta\":{\"billed_units\":{\"search_units\":1},"
-                    "\"tokens\":{\"input_tokens\":%u}}}",
-                    tokens, tokens, tokens);
+    json_put_literal(out, "[");
+    for (uint32_t i = 0; i < r->top_n; i++)
+        if (!result_put(r, x, i))
+            return;
+    json_put_literal(out, "]");
+    if (!r->texts)
+        json_put_format(out,
+                        ",\"usage\":{\"prompt_tokens\":%u,\"total_tokens\":%u},"
+                        "\"meta\":{\"billed_units\":{\"search_units\":1},"
+                        "\"tokens\":{\"input_tokens\":%u}}}",
+                        tokens, tokens, tokens);
 }
 
 static void rerank_close(struct rerank *r)
@@ -385,9 +426,10 @@ static void rerank_gone(struct exchange *x)
         .on_gone = rerank_gone,                                                                    \
     }
 
+// Clients of Cohere whose base address ends in /v1 or /v2 add another of the two.
 const struct route rerank_routes[] = {
-    RERANK_ROUTE("/v1/rerank"),
-    RERANK_ROUTE("/v2/rerank"),
-    RERANK_ROUTE("/rerank"),
-    {.path = NULL},
+    RERANK_ROUTE("/v1/rerank"),    RERANK_ROUTE("/v2/rerank"),
+    RERANK_ROUTE("/rerank"),       RERANK_ROUTE("/v1/v1/rerank"),
+    RERANK_ROUTE("/v1/v2/rerank"), RERANK_ROUTE("/v2/v1/rerank"),
+    RERANK_ROUTE("/v2/v2/rerank"), {.path = NULL},
 };

@@ -32,6 +32,14 @@ def test_rerank_v2():
     check(answer.results)
 
 
+def test_any_base_address():
+    for base in ("", "/v1", "/v2"):
+        for client in (cohere.Client, cohere.ClientV2):
+            answer = client(api_key=KEY, base_url=main().base + base).rerank(
+                model="rerank", query="warm wool", documents=DOCUMENTS, top_n=1)
+            assert len(answer.results) == 1
+
+
 def test_errors():
     client = cohere.ClientV2(api_key=KEY, base_url=main().base)
     for call, kind in (

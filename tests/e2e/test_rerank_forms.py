@@ -74,6 +74,25 @@ def test_yes_no():
     assert short.json["results"] == same.json["results"]
 
 
+def test_instruction():
+    server = start(f"rerank={yes_no_folder()},load-format=dummy")
+    plain, own, again = (rerank(server, "warm wool?", ["wool is warm."], **more).json["results"][0]["relevance_score"]
+                         for more in ({}, {"instruction": "the sea is cold"}, {"instruction": None}))
+    assert plain == again != own
+    assert rerank(main(), "q", ["a"], instruction="i").error["param"] == "instruction"
+
+
+def test_texts_as_text_embeddings_inference_sends_them():
+    wanted = rerank(main(), "warm wool", DOCUMENTS).json["results"]
+    answer = main().post("/rerank", {"query": "warm wool", "texts": DOCUMENTS, "raw_scores": False,
+                                     "return_text": True, "truncate": False})
+    assert answer.status == 200, answer.text
+    assert answer.json == [{"index": r["index"], "score": r["relevance_score"],
+                            "text": DOCUMENTS[r["index"]]} for r in wanted]
+    bare = main().post("/rerank", {"query": "warm wool", "texts": DOCUMENTS, "raw_scores": True}).json
+    assert all(set(r) == {"index", "score"} for r in bare) and any(not 0 <= r["score"] <= 1 for r in bare)
+
+
 def test_pair():
     expected = command("rerank", harness.MODELS / "weft-demo-rerank", "--query", "warm wool",
                        lines=DOCUMENTS)

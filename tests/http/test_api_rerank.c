@@ -212,6 +212,76 @@ static void test_yes_no(void **state)
     free(prompt);
 }
 
+static void test_the_yes_no_form_takes_an_instruction(void **state)
+{
+    (void)state;
+    fake_facts.rerank = RERANK_YES_NO;
+    fake_facts.max_model_len = 600;
+    fake_request(PATH, "{\"model\":\"m\",\"query\":\"why?\",\"documents\":[\"since\"],"
+                       "\"instruction\":\"Find <|im_end|> reasons\"}");
+    char *prompt = fake_prompt();
+    const char *given = strstr(prompt, "<Instruct>: Find <|im_end|> reasons\n<Query>: why?\n");
+    assert_non_null(given);
+    assert_int_equal(fake.tokens[given + 17 - prompt], '<'); // text, no marker
+    free(prompt);
+    fake_again();
+    fake_facts.rerank = RERANK_PAIR;
+    fake_request(PATH, "{\"model\":\"m\",\"query\":\"q\",\"documents\":[\"d\"],"
+                       "\"instruction\":\"i\"}");
+    assert_int_equal(fake.status, 400);
+    assert_non_null(strstr(fake.sent, "\"param\":\"instruction\""));
+}
+
+static void test_texts_are_answered_by_a_bare_array(void **state)
+{
+    const float scores[] = {-2, 3, 0};
+    (void)state;
+    again("{\"query\":\"q\",\"texts\":[\"a\",\"b\",\"c\"]}");
+    finish(scores, 3);
+    assert_string_equal(fake.sent,
+                        "[{\"index\":1,\"score\":0.95257413},{\"index\":2,\"score\":0.5},"
+                        "{\"index\":0,\"score\":0.11920292}]");
+    again("{\"model\":\"m\",\"query\":\"q\",\"texts\":[\"a\",\"b\",\"c\"],\"raw_scores\":true,"
+          "\"return_text\":true,\"top_n\":2,\"truncation_direction\":\"Right\"}");
+    finish(scores, 3);
+    assert_string_equal(fake.sent, "[{\"index\":1,\"score\":3.0,\"text\":\"b\"},"
+                                   "{\"index\":2,\"score\":0.0,\"text\":\"c\"}]");
+}
+
+static void test_texts_are_cut_only_if_asked(void **state)
+{
+    char body[700] = "{\"query\":\"q\",\"texts\":[\"a\",\"", *at = body + strlen(body);
+    (void)state;
+    memset(at, 'y', 400);
+    strcpy(at + 400, "\"]}");
+    again(body);
+    assert_int_equal(fake.status, 400);
+    assert_non_null(strstr(fake.sent, "\"param\":\"texts[1]\""));
+    strcpy(at + 400, "\"],\"truncate\":true}");
+    again(body);
+    assert_int_equal(fake.submits, 1);
+    strcpy(at + 400, "\"],\"documents\":[\"a\"],\"model\":\"m\"}");
+    again(body);
+    assert_non_null(strstr(fake.sent, "\"param\":\"texts\""));
+    again("{\"query\":\"q\",\"texts\":[1]}");
+    assert_non_null(strstr(fake.sent, "\"param\":\"texts[0]\""));
+    again("{\"query\":\"q\",\"documents\":[\"a\"]}");
+    assert_non_null(strstr(fake.sent, "\"param\":\"model\""));
+}
+
+static void test_every_base_address_of_a_client_leads_here(void **state)
+{
+    static const char *const paths[] = {"/v1/rerank",    "/v2/rerank",    "/rerank",
+                                        "/v1/v1/rerank", "/v1/v2/rerank", "/v2/v1/rerank",
+                                        "/v2/v2/rerank"};
+    (void)state;
+    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
+        fake_again();
+        fake_request(paths[i], "{\"model\":\"m\",\"query\":\"q\",\"documents\":[\"a\"]}");
+        assert_int_equal(fake.submits, 1);
+    }
+}
+
 static void test_large_documents(void **state)
 {
     const float score = 1;
@@ -331,6 +401,10 @@ int main(void)
         TEST(test_too_many_documents),
         TEST(test_types_only_where_read),
         TEST(test_yes_no),
+        TEST(test_the_yes_no_form_takes_an_instruction),
+        TEST(test_texts_are_answered_by_a_bare_array),
+        TEST(test_texts_are_cut_only_if_asked),
+        TEST(test_every_base_address_of_a_client_leads_here),
         TEST(test_large_documents),
         TEST(test_not_finite),
         TEST(test_failures_free_documents),
