@@ -195,8 +195,10 @@ static void choice_end(struct choice *c, const struct choice_options *o, uint8_t
 {
     c->over = true;
     c->finish = finish;
+    bool enough = c->enough; // a call that the end itself closes is no reason for the end
     if (!c->scan.found)
         text_end(c, o);
+    c->enough = enough;
     logprobs_show(&c->logprobs, c->given, UINT64_MAX);
     if (c->scan.found) {
         c->output_tokens = c->scan.tokens;

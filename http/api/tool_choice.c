@@ -199,8 +199,12 @@ void tools_constrain(struct generation *g)
     struct fields *f = &g->call.fields;
     struct json_buffer text = {0};
     bool formed = g->structured.source.kind != GRAMMAR_KIND_NONE;
-    if (!g->tools || !(g->choice.must || g->choice.allowed || formed || any_is_strict(g->tools)))
+    bool called = g->tools && (g->choice.must || g->choice.allowed || any_is_strict(g->tools));
+    if (!called && !(formed && g->options.reads_reply)) // a form of the text leaves thoughts free
         return;
+    if (g->choice.must && g->conversation.continued)
+        fields_fail(f, HTTP_INVALID_VALUE, "tool_choice",
+                    "cannot force a call where the last message is continued");
     source_put(g, &text);
     if (text.bytes > STRUCTURED_BYTES_MAX)
         fields_fail(f, HTTP_INVALID_VALUE, "tools",

@@ -151,10 +151,11 @@ def test_json_object():
 
 
 def test_the_grammar_wins():
-    """ignore_eos and a bias against its only token have nothing to say."""
+    """ignore_eos, min_tokens and a bias against its only token have nothing to say."""
     args = {"guided_choice": ["ok"]}
     assert content(**args) == ("ok", "stop")
     assert content(ignore_eos=True, **args) == ("ok", "stop")
+    assert content(min_tokens=30, **args) == ("ok", "stop")
     ids = {str(i): -100 for i in range(503)}
     assert content(logit_bias=ids, **args) == ("ok", "stop")
     assert content(temperature=0, **args) == ("ok", "stop")

@@ -448,6 +448,102 @@ static void test_a_grammar_that_is_stuck(void **state)
     assert_non_null(strstr(fake.sent, "\"type\":\"api_error\""));
 }
 
+#define CALL(name, arguments)                                                                      \
+    "<tool_call>\n{\"name\": \"" name "\", \"arguments\": " arguments "}\n</tool_call>"
+#define TOOLS                                                                                      \
+    "\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\",\"parameters\":{"              \
+    "\"type\":\"object\"}}}]"
+
+// The request ends here: its tools are given back.
+static void forget(void)
+{
+    fake_gone();
+    fake.gone = false;
+}
+
+// A form binds the text alone: calls may come in its place, thoughts before it.
+static void test_50_a_form_beside_tools_and_thoughts(void **state)
+{
+    static const char valid[] = "{\"b\":1,\"a\":\"x\"}";
+    static const struct {
+        const char *more, *has[3], *not[3];
+    } forms[] = {
+        {TOOLS "," FORMAT(SCHEMA),
+         {valid, CALL("f", "{\"a\": \"any\"}"), "<think>hm</think>\n\n{\"b\":1,\"a\":\"x\"}"},
+         {"hi", "<think>hm</think>hi", "<think>hm"}},
+        {FORMAT(SCHEMA),
+         {valid, "<think>{</think>{\"b\":1,\"a\":\"x\"}"},
+         {"hi", "", CALL("f", "{}")}},
+        {"\"guided_choice\":[\"yes\"]",
+         {"yes", "<think></think>yes"},
+         {"\nyes", "<think>yes", "<think></think>"}},
+    };
+    char body[4096];
+    (void)state;
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+        fake_again();
+        fake_dialect("hermes", "think");
+        snprintf(body, sizeof body, "{" HI ",%s}", forms[i].more);
+        fake_request(PATH, body);
+        assert_int_equal(fake.submits, 1);
+        for (int k = 0; k < 3 && forms[i].has[k]; k++)
+            if (!fake_grammar_has(forms[i].has[k]))
+                fail_msg("%s: does not have %s", forms[i].more, forms[i].has[k]);
+        for (int k = 0; k < 3 && forms[i].not[k]; k++)
+            if (fake_grammar_has(forms[i].not[k]))
+                fail_msg("%s: has %s", forms[i].more, forms[i].not[k]);
+        forget();
+    }
+}
+
+// Also of a dialect without calls, and where the prompt ends inside of thoughts.
+static void test_a_form_after_thoughts(void **state)
+{
+    (void)state;
+    fake_dialect("none", "think");
+    fake_request(PATH, "{" HI ",\"guided_choice\":[\"yes\"]}");
+    assert_true(fake_grammar_has("<think>no?</think>\nyes"));
+    assert_true(fake_grammar_has("yes"));
+    assert_false(fake_grammar_has("no"));
+    forget();
+    fake_again();
+    fake_dialect("hermes", "think");
+    fake_chat.opens = true;
+    fake_request(PATH, "{" HI ",\"guided_choice\":[\"yes\"]}");
+    assert_true(fake_grammar_has("so yes</think>yes"));
+    assert_false(fake_grammar_has("yes"));
+    forget();
+}
+
+// One call is enough, but a limit or a failure inside of it is what ended the answer.
+static void test_an_end_inside_of_the_only_call(void **state)
+{
+    static const char begun[] = "<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\":";
+    (void)state;
+    for (int fails = 0; fails < 2; fails++) {
+        fake_again();
+        fake_dialect("hermes", "think");
+        fake_request(PATH, "{" HI "," TOOLS ",\"parallel_tool_calls\":false}");
+        fake_text(begun);
+        fake_finish(fails ? FINISH_ERROR : FINISH_LENGTH, fails ? -1 : '1');
+        fake_ready();
+        assert_int_equal(fake.status, fails ? 500 : 200);
+        assert_true(fails || strstr(fake.sent, "\"finish_reason\":\"length\""));
+    }
+}
+
+static void test_a_continued_message_has_no_forced_call(void **state)
+{
+    (void)state;
+    fake_dialect("hermes", "think");
+    fake_request(PATH, "{" HI "," TOOLS ",\"tool_choice\":\"required\",\"messages\":["
+                       "{\"role\":\"user\",\"content\":\"a\"},{\"role\":\"assistant\","
+                       "\"content\":\"b\"}],\"continue_final_message\":true,"
+                       "\"add_generation_prompt\":false}");
+    assert_int_equal(fake.status, 400);
+    assert_non_null(strstr(fake.sent, "\"param\":\"tool_choice\""));
+}
+
 // With n every choice follows the one grammar, and so does each prompt of completions.
 static void test_choices_share_a_grammar(void **state)
 {
@@ -480,6 +576,10 @@ int main(void)
         WITH_FAKE(test_who_leaves_while_it_is_compiled),
         WITH_FAKE(test_a_request_that_is_not_admitted),
         WITH_FAKE(test_a_grammar_that_is_stuck),
+        WITH_FAKE(test_50_a_form_beside_tools_and_thoughts),
+        WITH_FAKE(test_a_form_after_thoughts),
+        WITH_FAKE(test_an_end_inside_of_the_only_call),
+        WITH_FAKE(test_a_continued_message_has_no_forced_call),
         cmocka_unit_test(test_choices_share_a_grammar),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -6,7 +6,7 @@ FAULTS = [
     ("markers of special tokens are read in text", "runtime/text/dialect/detect.c", "marker_mark", "marker->symbols[i] |= SPECIAL;", ";", "test_dialect_reply"),
     ("the first sign of a row is enough", "runtime/text/dialect/detect.c", "row_fits", "i < ROW_SIGNS", "i < 1", "test_dialect_templates"),
     ("a list of elements is an object", "runtime/text/dialect/elements.c", "container_open", 'text_is(tag, "item")', 'text_is(tag, "items")', "test_dialect"),
-    ("thoughts may call", "runtime/text/dialect/grammar.c", "unforced", "grammar_rule_set(b, reasoning, reasons ? thoughts_before(a, a->head) : GRAMMAR_NOTHING);", "grammar_rule_set(b, reasoning, reasons ? a->head : GRAMMAR_NOTHING);", "test_dialect_grammar"),
+    ("thoughts may call", "runtime/text/dialect/grammar.c", "unforced", "grammar_rule_set(b, reasoning, reasons ? thoughts_before(a, after) : GRAMMAR_NOTHING);", "grammar_rule_set(b, reasoning, reasons ? after : GRAMMAR_NOTHING);", "test_dialect_grammar"),
     ("a second call comes unasked", "runtime/text/dialect/grammar.c", "calls_after", "!w->args->parallel ||", "", "test_dialect_grammar"),
     ("every function may be called", "runtime/text/dialect/grammar.c", "is_allowed", "bool found = !allowed;", "bool found = true;", "test_dialect_grammar"),
     ("the index of a call stays in its name", "runtime/text/dialect/head.c", "name_from_id", "indexed ? end - 1 : r->name_bytes", "indexed ? end : r->name_bytes", "test_dialect"),

@@ -581,7 +581,9 @@ static void test_content_may_have_a_grammar_of_its_own(void **state)
         const char *text;
         bool begins, ends;
     } cases[] = {{"{\"a\":1}", true, true},
-                 {"\n{\"a\":1}", true, true},
+                 {"\n{\"a\":1}", false, false}, // it would be text
+                 {"<think>Hi", true, false},    // an answer without its text
+                 {"<think>Hi</think>\n\n{\"a\":1}", true, true},
                  {"{\"a\":2", false, false},
                  {"Hi", false, false},
                  {"<think>Hi</think>{\"a\":1}", true, true},

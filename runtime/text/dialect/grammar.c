@@ -244,7 +244,8 @@ static void openings_find(struct calling *a, struct openings *o)
 {
     const struct dialect_row *row = a->w.d->row;
     struct dialect_reasoning_syntax thoughts = dialect_reasoning_syntax(a->w.d);
-    bare_openings(a, o);
+    if (a->count > 0)
+        bare_openings(a, o);
     for (uint32_t i = 0; i < ROW_MARKERS && row->markers[i].text; i++) {
         enum marker_role role = row->markers[i].role;
         const char *text = row->markers[i].text;
@@ -269,7 +270,7 @@ static uint32_t head_of(struct calling *a)
     for (uint32_t i = 0; i < o.count; i++)
         all =
             grammar_either(b, grammar_join(b, grammar_literal(b, o.at[i].text), o.at[i].then), all);
-    return grammar_join(b, a->gap, all);
+    return all;
 }
 
 // Thoughts up to their end, then what follows.
@@ -277,7 +278,8 @@ static uint32_t thoughts_before(struct calling *a, uint32_t then)
 {
     struct openings o = {.count = 0};
     opening_add(a, &o, dialect_reasoning_syntax(a->w.d).close, then, false);
-    return grammar_free_part(a->w.b, &(struct grammar_free_part){o.at, o.count, a->w.args->must});
+    bool must = a->w.args->must || a->w.args->content != GRAMMAR_NOTHING;
+    return grammar_free_part(a->w.b, &(struct grammar_free_part){o.at, o.count, must});
 }
 
 static uint32_t forced(struct calling *a)
@@ -311,7 +313,8 @@ static uint32_t unforced(struct calling *a)
     uint32_t head, reasoning;
     a->head = grammar_rule(b, text_of("answer"), &head);
     a->reasoning = grammar_rule(b, text_of("reasoning"), &reasoning);
-    grammar_rule_set(b, reasoning, reasons ? thoughts_before(a, a->head) : GRAMMAR_NOTHING);
+    uint32_t after = args->content == GRAMMAR_NOTHING ? a->head : grammar_join(b, a->gap, a->head);
+    grammar_rule_set(b, reasoning, reasons ? thoughts_before(a, after) : GRAMMAR_NOTHING);
     grammar_rule_set(b, head, head_of(a));
     if (args->start == DIALECT_START_REASONING && reasons)
         return a->reasoning;
@@ -364,11 +367,12 @@ enum status dialect_grammar(struct grammar_builder *b, const struct dialect_gram
                               .err = err}};
     enum status status = STATUS_OK;
     *root = GRAMMAR_NOTHING;
-    check(a.w.syntax, "the dialect has no calls");
+    check(a.w.syntax || count == 0, "the dialect has no calls");
     a.names = heap_take((count + 1) * sizeof *a.names);
     a.arguments = heap_take((count + 1) * sizeof *a.arguments);
     a.gap = grammar_repeat(b, grammar_literal(b, text_of("\n")), 0, 2);
-    write_arguments_begin(&a.w);
+    if (count > 0)
+        write_arguments_begin(&a.w);
     for (size_t i = 0; i < count && status == STATUS_OK && !grammar_failed(b); i++)
         status = function_add(&a, json_array_get(args->tools, i));
     if (status == STATUS_OK)

@@ -13,9 +13,9 @@
 enum { DIALECT_CALLS_MAX = 32 }; // calls of one answer under a grammar
 
 struct dialect_grammar_args {
-    const struct dialect *dialect; // has calls
-    // Array of {"function": {"name", "parameters", "strict"}} or of such functions, at least one.
-    // All that the reader of the answer is given, too.
+    const struct dialect *dialect;
+    // Array of {"function": {"name", "parameters", "strict"}} or of such functions; all that the
+    // reader of the answer is given, too. NULL or empty: nothing is called (then not `must`).
     const json_t *tools;
     const json_t *allowed; // array of names that may be called; NULL: all
     // A call must come, and nothing but reasoning before it; all arguments fit their schemas.
@@ -25,7 +25,8 @@ struct dialect_grammar_args {
     bool parallel;  // more than one call may come, where the dialect can write such
     bool reasoning; // marks of reasoning are such; calls inside of it are text
     enum dialect_start start;
-    uint32_t content; // the text of an answer without a call; GRAMMAR_NOTHING: any
+    uint32_t content; // the text of an answer without a call; GRAMMAR_NOTHING: any. Thoughts have
+                      // an end then, because this text follows them
 };
 
 // *root: for grammar_finish. STATUS_UNSUPPORTED, STATUS_INVALID, STATUS_TOO_LARGE: err names the
