@@ -280,7 +280,8 @@ static bool begins_now(const struct generation *g)
 {
     if (!g->stream || g->begun)
         return false;
-    return g->over ? !g->failed || g->pending > 0 : generation_output(g) > 0 || g->begin_due;
+    bool tokens = generation_output(g) > 0;
+    return g->over ? !g->failed || (tokens && g->pending > 0) : tokens || g->begin_due;
 }
 
 static void stream_begin(struct generation *g)

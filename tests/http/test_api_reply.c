@@ -361,6 +361,18 @@ static void test_each_choice_goes_on_with_the_message(void **state)
     assert_non_null(strstr(fake.sent, "\"arguments\":\"{}\"}}]}"));
 }
 
+// What the message has begun is no answer yet: a failure has its status.
+static void test_a_failure_before_the_first_token_of_a_continued_call(void **state)
+{
+    (void)state;
+    fake_request(PATH, "{\"model\":\"m\",\"stream\":true," TOOLS "," CONTINUED(
+                           "<tool_call>{\\\"name\\\": \\\"f\\\", \\\"arguments\\\": {") "}");
+    fake_finish(FINISH_ERROR, -1);
+    fake_ready();
+    assert_int_equal(fake.status, 500);
+    assert_false(fake.streaming);
+}
+
 // Marks that a dialect writes around plain answers are no text, tools or not.
 static void test_marks_of_plain_answers_are_left_out(void **state)
 {
@@ -474,6 +486,7 @@ int main(void)
         TEST(test_ids_of_calls_differ),
         TEST(test_a_continued_message_is_read_first),
         TEST(test_each_choice_goes_on_with_the_message),
+        TEST(test_a_failure_before_the_first_token_of_a_continued_call),
         TEST(test_marks_of_plain_answers_are_left_out),
         TEST(test_min_tokens_beside_a_held_head),
         TEST(test_a_stop_of_one_choice_leaves_the_calls_of_others),

@@ -18,6 +18,7 @@ FAULTS = [
     ("the line end before a value is part of it", "runtime/text/dialect/parameters.c", "read_value", "(r->row->flags & ROW_LINE_VALUES) != 0", "0", "test_dialect"),
     ("a list that is too long to be held is a string", "runtime/text/dialect/parameters.c", "value_too_long", "if (!v->forced && (v->types == 0 || (v->types & SCHEMA_STRING) != 0))", "if (true)", "test_dialect_reply"),
     ("what is held has no bound", "runtime/text/dialect/reply.c", "read_hold", "r->held_count < REPLY_HELD_MAX", "true", "test_dialect_reply"),
+    ("a copy of a reader holds nothing", "runtime/text/dialect/reply.c", "reply_copy", "memcpy(copy->held, r->held, r->held_count * sizeof *r->held);", "copy->held_count = 0;", "test_dialect"),
     ("a head that failed is dropped", "runtime/text/dialect/reply.c", "read_head_failed", "put_held(r, from);", "", "test_dialect"),
     ("every name is a tool's", "runtime/text/dialect/reply.c", "read_commit", "(r->args.tools && !tool_schema", "(!r->args.dialect && !tool_schema", "test_dialect"),
     ("a call that was cut is complete", "runtime/text/dialect/reply.c", "call_cut", "read_call_end(r, false);", "read_call_end(r, true);", "test_dialect"),
