@@ -139,7 +139,7 @@ static struct grammar_builder *builder_rewrite(const struct grammar_builder *b, 
     mark_filled(&w);
     if (grammar_spend(w.to, 8 * (uint64_t)n))
         rewrite_all(&w);
-    *root = w.map[*root];
+    *root = grammar_failed(w.to) ? GRAMMAR_NOTHING : w.map[*root];
     heap_give(w.wanted);
     heap_give(w.map);
     heap_give(w.rule);

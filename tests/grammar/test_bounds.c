@@ -133,9 +133,9 @@ static void forks(struct source *s)
 static void references_in_a_row(struct source *s)
 {
     add(s, "{\"$ref\":\"#/$defs/0\",\"$defs\":{");
-    for (int i = 0; i < 30000; i++)
+    for (int i = 0; i < 5000; i++)
         add(s, "\"%d\":{\"$ref\":\"#/$defs/%d\"},", i, i + 1);
-    add(s, "\"30000\":{}}}");
+    add(s, "\"5000\":{}}}");
 }
 
 static void many_ways_beside_a_length(struct source *s)

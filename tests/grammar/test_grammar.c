@@ -5,6 +5,7 @@
 #include "runtime/grammar/matcher.h"
 #include "tests/grammar/oracle.h"
 
+#include <malloc.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -580,6 +581,31 @@ static void test_errors_name_the_rule(void **state)
     grammar_abandon(NULL);
 }
 
+// The limit may be met at any step of the making: the same sentence, and nothing is read that was
+// not written.
+static void test_limits_are_met_anywhere(void **state)
+{
+    (void)state;
+    char letters[700]; // more than what malloc keeps at hand
+    uint32_t failed = 0, made = 0;
+    memset(letters, 'a', sizeof letters);
+    mallopt(M_PERTURB, 0x5A); // memory that was not written is no number of an expression
+    for (uint64_t work = 500; made == 0; work += 500) {
+        struct error err;
+        struct grammar *g = NULL;
+        struct grammar_builder *b = grammar_begin(&(struct grammar_limits){.work_max = work});
+        uint32_t e = grammar_literal(b, text_span(letters, sizeof letters));
+        enum status status = grammar_finish(b, grammar_repeat(b, e, 2, 7), &g, &err);
+        made += status == STATUS_OK;
+        failed += status == STATUS_TOO_LARGE;
+        assert_true(status == STATUS_OK || status == STATUS_TOO_LARGE);
+        assert_int_equal(g != NULL, status == STATUS_OK);
+        grammar_give(g);
+    }
+    mallopt(M_PERTURB, 0);
+    assert_in_range(failed, 5, 1000);
+}
+
 // Ways that can never end are not begun: x has a branch that recurses without end.
 static void test_dead_ends_are_cut(void **state)
 {
@@ -636,6 +662,7 @@ int main(void)
         cmocka_unit_test(test_what_is_open_can_be_closed),
         cmocka_unit_test(test_grammars_that_cannot_be_read_are_refused),
         cmocka_unit_test(test_errors_name_the_rule),
+        cmocka_unit_test(test_limits_are_met_anywhere),
         cmocka_unit_test(test_dead_ends_are_cut),
         cmocka_unit_test(test_equal_grammars_have_equal_hashes),
     };

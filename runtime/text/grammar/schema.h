@@ -14,7 +14,7 @@
 #include "base/json.h"
 #include "runtime/text/grammar/json.h"
 
-enum { SCHEMA_STACK_BYTES = 4 << 20 };
+enum { SCHEMA_STACK_BYTES = 2 << 20 };
 
 enum schema_draft {
     SCHEMA_DRAFT_AUTO, // what $schema says; 2020-12 without one
