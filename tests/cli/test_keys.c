@@ -84,6 +84,30 @@ static void test_no_text(void **state)
     }
 }
 
+// A file without a key is refused, also where another source gives one.
+static void test_a_file_of_no_key(void **state)
+{
+    (void)state;
+    static const char *const files[] = {"", "\n\r\n", "# one\n#two"};
+    const char *given[] = {"k1"};
+    struct serve_keys keys;
+    struct error err;
+    setenv("WEFT_API_KEY", "from-environment", 1);
+    for (int i = 0; i < 6; i++) {
+        const char *text = files[i % 3];
+        char path[] = "/tmp/weft-keys-XXXXXX";
+        int fd = mkstemp(path);
+        assert_true(write(fd, text, strlen(text)) == (ssize_t)strlen(text));
+        close(fd);
+        struct serve_settings s = {.host = "0.0.0.0", .api_key_file = path};
+        s.api_keys = (struct texts){given, i < 3 ? 1 : 0};
+        assert_int_equal(keys_collect(&keys, &s, arena, &err), STATUS_INVALID);
+        assert_non_null(strstr(err.text, " holds no key"));
+        unlink(path);
+    }
+    unsetenv("WEFT_API_KEY");
+}
+
 // A bad line is found: refused with file and line, whatever the line ends are.
 static void test_bad_line(void **state)
 {
@@ -268,6 +292,7 @@ int main(void)
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_made),
                                        cmocka_unit_test(test_given),
                                        cmocka_unit_test(test_no_text),
+                                       cmocka_unit_test(test_a_file_of_no_key),
                                        cmocka_unit_test(test_bad_line),
                                        cmocka_unit_test(test_many),
                                        cmocka_unit_test(test_wiped),

@@ -489,6 +489,8 @@ static void test_tool_history(void **state)
     expect_prompt(ONE(ASKS("", "\"null\"")), "", want);
     expect_prompt(ONE(ASKS("", "\"{broken\"")), "",
                   "[user]u[assistant](f \"{broken\")[tool]r[assistant]");
+    // JSON but no object; fake_end finds what is not freed
+    expect_prompt(ONE(ASKS("", "\"[1]\"")), "", "[user]u[assistant](f \"[1]\")[tool]r[assistant]");
     fake_chat.object_arguments = true; // then the text is wrapped
     expect_prompt(ONE(ASKS("", "\"{broken\"")), "",
                   "[user]u[assistant](f {\"arguments\":\"{broken\"})[tool]r[assistant]");

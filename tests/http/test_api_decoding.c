@@ -143,6 +143,11 @@ static void test_reaches_the_engine(void **state)
     request(&chat_endpoint, "\"repetition_penalty\":1e-300");
     assert_true(fake.sampling.repetition > 0 && 1e30f / fake.sampling.repetition < 1e38f);
     fake_end();
+    for (size_t i = 0; i < 4; i++) { // 0 is a seed; null is none, and another each time
+        request(both[i % 2], i < 2 ? "\"seed\":0" : "\"seed\":null");
+        assert_int_equal(fake.sampling.seed == 0, i < 2);
+        fake_end();
+    }
 }
 
 static void test_nothing_is_on_by_itself(void **state)

@@ -174,11 +174,46 @@ static void test_cuts(void **state)
                            "\"param\":\"documents[1]\",\"code\":\"context_length_exceeded\""
                            ",\"n_prompt_tokens\":201,\"n_ctx\":200"));
     assert_non_null(strstr(fake.sent, "it has more than 200 tokens, 200 fit"));
-    snprintf(body, sizeof body, "{\"model\":\"m\",\"query\":\"%.101s\",\"documents\":[\"b\"]}",
-             text);
-    again(body);
-    assert_int_equal(fake.status, 400);
+}
+
+// A query must leave a token for the document: in a pair, and in the published prompt.
+static void test_room_for_a_document(void **state)
+{
+    static const char body[] = "{\"model\":\"m\",\"query\":\"qqq\",\"documents\":[\"ab\"]}";
+    (void)state;
+    for (int form = RERANK_PAIR; form <= RERANK_YES_NO; form++) {
+        uint32_t taken = 6; // ^qqq$ and the last $
+        if (form == RERANK_YES_NO) {
+            fake_again();
+            fake_facts.rerank = RERANK_YES_NO;
+            fake_facts.max_model_len = 1000;
+            fake_request(PATH, body);
+            taken = fake.token_count - 2;
+        }
+        for (uint32_t left = 0; left <= 2; left++) {
+            fake_again();
+            fake_facts.max_model_len = taken + left;
+            fake_request(PATH, body);
+            assert_int_equal(fake.status, left == 0 ? 400 : 0);
+            assert_int_equal(fake.token_count, left == 0 ? 0 : taken + left);
+            assert_true(left > 0 || strstr(fake.sent, "the query leaves no room for a document"));
+        }
+    }
+}
+
+// A query may take half of what one input may have.
+static void test_half_of_an_input(void **state)
+{
+    char body[200];
+    (void)state;
+    for (int bytes = 100; bytes <= 101; bytes++) {
+        snprintf(body, sizeof body, "{\"model\":\"m\",\"query\":\"%0*d\",\"documents\":[\"b\"]}",
+                 bytes, 0);
+        again(body);
+        assert_int_equal(fake.status, bytes == 100 ? 0 : 400);
+    }
     assert_non_null(strstr(fake.sent, "\"param\":\"query\""));
+    assert_non_null(strstr(fake.sent, "101 tokens, more than half of the 200"));
 }
 
 static void test_types_only_where_read(void **state)
@@ -399,6 +434,8 @@ int main(void)
         TEST(test_bad),
         TEST(test_cuts),
         TEST(test_too_many_documents),
+        TEST(test_room_for_a_document),
+        TEST(test_half_of_an_input),
         TEST(test_types_only_where_read),
         TEST(test_yes_no),
         TEST(test_the_yes_no_form_takes_an_instruction),

@@ -9,6 +9,7 @@ FAULTS = [
     ("a server on every address makes its own key", "http/key_rules.c", "host_is_loopback", "== 127", "<= 127", "test_keys"),
     ("the list of keys is copied for each key", "cli/keys.c", "key_add", "(list->count & (list->count - 1)) == 0", "true", "test_keys"),
     ("a bad line of a key file is not found", "cli/keys.c", "lines_take", "number += end == '\\n';", "", "test_keys"),
+    ("a key file may be empty beside another key", "cli/keys.c", "file_keys", "list->count > before", "list->count > 0", "test_keys"),
     ("a key file that others can read is not warned of", "cli/keys.c", "readers_warn", "S_IRGRP | S_IROTH", "S_IWGRP", "e2e:test_secrets"),
     ("the plain keys of a file stay in memory", "cli/keys.c", "keys_wipe", "if (keys->file.at)", "if (false)", "test_keys"),
     ("who brings memory takes a share of the rest", "cli/load.c", "kv_split", "m->kv_bytes == 0 ? m->spec.settings.kv_share : 0", "m->spec.settings.kv_share", "test_commands"),

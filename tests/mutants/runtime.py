@@ -35,6 +35,7 @@ FAULTS = [
     ("a waker is lowered before its eventfd is read", "base/waker.c", "waker_clear", "ssize_t got = read(waker->fd, &count, sizeof count); (void)got; // EAGAIN: another call has read it flag_lower(&waker->pending);", "flag_lower(&waker->pending); ssize_t got = read(waker->fd, &count, sizeof count); (void)got;", "test_waker"),
     ("each raise is a write", "base/waker.c", "waker_raise", "if (!flag_raise(&waker->pending)) return;", "flag_raise(&waker->pending);", "test_waker"),
     ("a score head of Mistral has as many KV heads as heads", "runtime/model/arch.c", "", "MISTRAL, .window = 4096, .kv_heads = 8), DECODER(\"MistralModel\"", "MISTRAL, .window = 4096), DECODER(\"MistralModel\"", "test_config_limits"),
+    ("a step keeps the biases of earlier ones", "runtime/model/batch.c", "batch_clear", "batch->bias_count = 0;", "", "test_model"),
     ("Qwen2's output projection has a bias", "runtime/model/config.c", "biases_read", "attention && !always", "attention", "test_config"),
     ("windows go from the first layer where none is said", "runtime/model/config.c", "window_read", "(flags & ARCH_WINDOW_BY_FLAG) ? 28 : 0", "0", "test_config"),
     ("a head of 8 columns more is taken", "runtime/model/config.c", "counts_check", "config->head_dim > 256", "config->head_dim > 264", "test_config_limits"),

@@ -62,6 +62,8 @@ FAULTS = [
     ("the steps of a template are not counted in slices", "runtime/text/jinja/value.c", "jinja_spend", "slice_spend(run->slice, steps * STEP_WORK)", "true", "test_slices"),
     ("a request may write the special tokens that the tokenizer lacks", "runtime/text/prompt.c", "trusted_variables", "json_object_del(variables, prompt_trusted[i]);", "if (tokenizer_special_text(tokenizer, (enum special_token)i).at) json_object_del(variables, prompt_trusted[i]);", "test_chat"),
     ("a document may have more tokens than fit", "runtime/text/rerank.c", "document_keep", "p->args.document_max > 0 && p->args.document_max < room", "p->args.document_max > 0", "test_api_rerank"),
+    ("a query leaves nothing of the document", "runtime/text/rerank.c", "rerank_prompt_make", ">= args->tokens_max", "> args->tokens_max", "test_api_rerank"),
+    ("a query may take all but half", "runtime/text/rerank.c", "query_check", "query_tokens > args->tokens_max / 2", "query_tokens > args->tokens_max / 2 + 1", "test_api_rerank"),
     ("a long word is merged in one slice", "runtime/text/tokenizer/bpe.c", "merge_heap", "&& encode_spend(e, MERGE_WORK)", "", "test_slices"),
     ("a word that is too long is merged first", "runtime/text/tokenizer/bpe.c", "bpe_encode", "if (too_long(e, piece)) return;", "", "test_tokenizer_rules"),
     ("the second text of a pair has no type of its own", "runtime/text/tokenizer/config.c", "flags_apply", "uint8_t type_id = i == 2;", "uint8_t type_id = 0;", "test_tokenizer_config"),

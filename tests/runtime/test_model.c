@@ -722,6 +722,21 @@ static void test_batch_sections_do_not_overlap(void **state)
     heap_give(b);
 }
 
+// Nothing of a step is left for the next one, and the sections stay where they are.
+static void test_a_cleared_batch_counts_nothing(void **state)
+{
+    (void)state;
+    struct batch b;
+    const struct step_limits limits = {.rows_max = 3, .tokens_max = 7, .newcomers_max = 2};
+    batch_init(&b, &limits);
+    struct batch clean = b;
+    clean.step = 8;
+    b.row_count = b.token_count = b.change_count = b.newcomer_count = 2;
+    b.history_count = b.bias_count = b.decode_count = b.computed_count = 3;
+    batch_clear(&b, 8);
+    assert_memory_equal(&b, &clean, sizeof b);
+}
+
 int main(void)
 {
     if (!rig_device_usable())
@@ -746,6 +761,7 @@ int main(void)
         cmocka_unit_test(test_encoder_rows_do_not_see_each_other),
         cmocka_unit_test(test_old_norm_names_are_known),
         cmocka_unit_test(test_batch_sections_do_not_overlap),
+        cmocka_unit_test(test_a_cleared_batch_counts_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

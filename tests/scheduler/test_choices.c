@@ -332,6 +332,34 @@ static void test_choices_end_while_others_wait_for_rows(void **state)
     rig_close(&rig);
 }
 
+// A reader that takes one event of a full ring makes room for one token: choices get it in turn.
+static void test_scarce_room_goes_round(void **state)
+{
+    enum { EACH = 3 };
+    (void)state;
+    for (uint32_t flight = 0; flight <= 1; flight++) {
+        struct rig rig;
+        struct token_event event;
+        uint32_t at_first[EACH] = {0};
+        rig_defaults(&rig);
+        rig.fake.facts.steps_in_flight = flight;
+        rig_open(&rig);
+        struct request *r = rig_generate(&rig, 0, 20, 200, EACH);
+        for (uint32_t round = 0; round < 4 * EACH; round++) {
+            while (rig_step(&rig) == ENGINE_WORKED)
+                continue;
+            for (const struct sequence *s = r->run.first; s; s = s->sibling) {
+                if (round == 0)
+                    at_first[s->number] = s->output_count;
+                uint32_t more = s->output_count - at_first[s->number];
+                assert_in_range(more, round / EACH, (round + EACH - 1) / EACH);
+            }
+            assert_true(port_next(rig.port, r, &event, NULL));
+        }
+        rig_close(&rig);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -343,6 +371,7 @@ int main(void)
         cmocka_unit_test(test_a_prompt_is_computed_once),
         cmocka_unit_test(test_penalised_requests_wait_their_turn),
         cmocka_unit_test(test_choices_end_while_others_wait_for_rows),
+        cmocka_unit_test(test_scarce_room_goes_round),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

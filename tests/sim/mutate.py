@@ -173,6 +173,7 @@ FAULTS = [
     ("what the plan grants to live choices is not counted", "scheduler/ring_credit.c", "credit_request", "r->run.credit_used += wanting;", ""),
     ("paused without a flag", "scheduler/ring_credit.c", "credit_request", "flag_raise(&r->events.paused);", ";"),
     ("scarce room goes to the first choice", "scheduler/ring_credit.c", "credit_share", "r->run.served_last = s->number;", ""),
+    ("scarce room goes to the choice served last", "scheduler/ring_credit.c", "credit_share", "s->number > start : s->number <= start", "s->number >= start : s->number < start"),
     ("what lost its blocks starts for one token", "scheduler/ring_credit.c", "credit_suffices", "s->state == SEQUENCE_WAITING ? r->events.ring.mask / 2 : 0", "0"),
     ("half a ring refused without a flag", "scheduler/ring_credit.c", "credit_request", "flag_raise(&r->events.paused);", "if (credit < wanting) flag_raise(&r->events.paused);"),
     ("blocks given back with a step in flight", "scheduler/sequence.c", "sequence_end", "if (s->inflight > 0) { if (s->state", "if (s->inflight > 9) { if (s->state"),
