@@ -63,7 +63,7 @@ def test_missing_type_range():
                         "invalid_type"),
                        ({"model": "tiny", "messages": user("a"), "temperature": 3},
                         "invalid_value"),
-                       ({"model": "tiny", "messages": user("a"), "guided_regex": "a"},
+                       ({"model": "tiny", "messages": user("a"), "best_of": 2},
                         "unsupported_parameter")):
         both(lambda p: s.post(p, body), 400, code, "invalid_request_error",
              "invalid_request_error")
