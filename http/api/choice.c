@@ -96,7 +96,7 @@ static void events_take(struct choice *c, const struct choice_options *o,
 {
     for (uint32_t i = 0; i < count && !c->scan.found && !c->enough; i++) {
         event_take(c, o, events[i]);
-        c->enough = o->one_call && c->answer.closed > 0 && !c->over; // over: the end cut the call
+        c->enough = o->one_call && c->answer.closed > 0;
     }
 }
 

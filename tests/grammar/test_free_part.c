@@ -58,9 +58,12 @@ static void test_free_parts_end_at_the_marker(void **state)
     struct vocabulary_args args = {13, tokens, 12, specials, &end, 1};
     struct vocabulary *v = vocabulary_create(&args);
     struct grammar_builder *b = grammar_begin(NULL);
-    struct grammar_marker marker = {.text = text_of("<c>"), .then = literal(b, "[]")};
+    struct grammar_marker markers[] = {
+        {.text = text_of("<c>"), .then = literal(b, "[]")},
+        {.text = text_of("\xFF<other>"), .then = literal(b, "]")}, // the token alone
+    };
     struct mask_cache *c =
-        cache_of(b, grammar_free_part(b, &(struct grammar_free_part){&marker, 1, false}), v);
+        cache_of(b, grammar_free_part(b, &(struct grammar_free_part){markers, 2, false}), v);
     static const struct {
         int32_t tokens[6]; // -1: no more
         uint32_t mask;
@@ -74,7 +77,7 @@ static void test_free_parts_end_at_the_marker(void **state)
         {{1, 4, -1}, 1u << 9, true},
         {{2, -1}, 1u << 8, true},
         {{0, 6, -1}, 1u << 8, true}, // the marker as one special token
-        {{7, 0, -1}, 0x13FF, false},
+        {{7, -1}, 1u << 9, true},
         {{1, 3, 8, 9, -1}, 1u << 12, true},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

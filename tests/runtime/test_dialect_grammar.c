@@ -13,6 +13,14 @@
 
 #include <cmocka.h>
 
+// Ends of values of several dialects, as parts of values.
+#define ENDS                                                                                       \
+    "\"</parameter>\", \"a\\n</parameter>\\n\", \"</arg_value>\", \"</param>\", "                  \
+    "\"</arg_value:opensource>\", \"<![CDATA[x\", \"]<]minimax[>[</t>\", \"<|\\\"|>,\", "          \
+    "\"</\xEF\xBD\x9C"                                                                             \
+    "DSML\xEF\xBD\x9C"                                                                             \
+    "parameter>\""
+
 enum { BYTES = 256, SPECIALS = 64, STEPS_MAX = 4000, WALKS = 6 };
 
 static const char tools_source[] =
@@ -33,8 +41,13 @@ static const char tools_source[] =
     "        \"additionalProperties\": false},"
     "\"p-q\": {\"type\": \"string\", \"pattern\": \"^[<>/|param]{0,24}$\"},"
     "\"c\": {\"const\": {\"a\": [1, null, \"</x>\"]}},"
+    "\"t\": {\"enum\": [\"x\", " ENDS "]},"
+    "\"v\": {\"anyOf\": [{\"enum\": [\"12\", \"null\", \"None\", \" 7\", \"x\", \"-1.5e3 \"]},"
+    "        {\"type\": \"null\"}, {\"type\": \"integer\", \"minimum\": 100, \"maximum\": 120}]},"
+    "\"j\": {\"type\": \"array\", \"items\": {\"enum\": [" ENDS "]}, \"minItems\": 1,"
+    "        \"maxItems\": 2},"
     "\"d\": {\"not\": {\"type\": [\"number\", \"object\", \"array\"]}, \"maxLength\": 3}},"
-    "\"required\": [\"s\", \"e\", \"u\"], \"maxProperties\": 10,"
+    "\"required\": [\"s\", \"e\", \"u\", \"t\", \"v\", \"j\"], \"maxProperties\": 12,"
     "\"additionalProperties\": {\"type\": \"string\", \"maxLength\": 3}}}},"
     "{\"function\": {\"name\": \"g\", \"strict\": true}},"
     "{\"function\": {\"name\": \"tree-1\", \"strict\": true, \"parameters\": {\"$defs\": {\"t\":"
@@ -330,6 +343,13 @@ static const char *open_of(const struct subject *s)
     return *syntax->begin != 0 ? syntax->begin : syntax->call_open;
 }
 
+// A name where "all" would mean text.
+static void name_it(const struct subject *s, struct matcher *m, struct written *out)
+{
+    if (strcmp(dialect_name(&s->d), "functionary-v3.2") == 0)
+        assert_true(write_it(s, m, "tree-1\n", out));
+}
+
 static uint32_t ended, begun;
 
 static void walk_forced(const struct subject *s, bool parallel, uint64_t *seed)
@@ -425,8 +445,7 @@ static void unforced(const struct subject *s, uint64_t *seed)
             assert_true(write_it(s, &m, "I < look", &w));
         assert_true(matcher_may_end(&m));
         assert_true(write_it(s, &m, open, &w));
-        if (strcmp(dialect_name(&s->d), "functionary-v3.2") == 0)
-            assert_true(write_it(s, &m, "tree-1\n", &w)); // "all" is text
+        name_it(s, &m, &w);
         assert_true(matcher_needs_mask(&m));
         assert_false(matcher_may_end(&m));
         begun++;
@@ -469,6 +488,7 @@ static void openings(const struct subject *s, uint64_t *seed)
         // No other marker needs a mask in free text.
         if (write_it(s, &m, text, &w) && matcher_needs_mask(&m)) {
             begun++;
+            name_it(s, &m, &w);
             if (walk(s, &m, seed, &w))
                 check_answer(s, &w, DIALECT_START_TEXT, DIALECT_CALLS_MAX, "", seed);
         }
