@@ -84,25 +84,32 @@ static struct grammar_cache *cache_of(struct mask_worker *w, struct grammar *gra
     return cache_make(w, grammar);
 }
 
+// Takes the job's counts.
 static bool matcher_begin(struct mask_worker *w, struct sequence_matcher *m,
-                          struct grammar *grammar)
+                          const struct mask_job *job)
 {
-    check(!m->of, "a matcher begins twice");
-    m->of = cache_of(w, grammar);
-    grammar_give(grammar); // the job's count
+    check(!m->of && !m->rules, "the matcher of sequence %u begins twice", job->sequence);
+    m->free = false;
+    m->rules = job->rules;
+    m->rules_at = TOKEN_RULES_START;
+    if (!job->grammar)
+        return true;
+    m->of = cache_of(w, job->grammar);
+    grammar_give(job->grammar);
     if (!m->of)
         return false;
     m->of->matchers++;
     m->of->used = ++w->began;
-    m->free = false;
     matcher_init(&m->matcher, m->of->cache);
     return true;
 }
 
 static void matcher_leave(struct sequence_matcher *m)
 {
+    token_rules_give(m->rules);
+    m->rules = NULL;
     if (!m->of)
-        return; // its cache found no room
+        return; // rules alone, or its cache found no room
     matcher_end(&m->matcher);
     m->of->matchers--;
     m->of = NULL;
@@ -111,7 +118,9 @@ static void matcher_leave(struct sequence_matcher *m)
 // In a free part an id without bytes is like any text.
 static bool token_take(struct mask_worker *w, struct sequence_matcher *m, int32_t token)
 {
-    if (matcher_accept(&m->matcher, token))
+    if (m->rules)
+        m->rules_at = token_rules_next(m->rules, m->rules_at, token);
+    if (!m->of || matcher_accept(&m->matcher, token))
         return true;
     if (m->free && vocabulary_token(w->vocabulary, token).bytes == 0)
         return true;
@@ -130,6 +139,10 @@ static bool nothing_set(const uint32_t *words, uint32_t count)
 static enum mask_verdict mask_make(struct mask_worker *w, struct sequence_matcher *m,
                                    uint32_t *words)
 {
+    if (!m->of) {
+        memset(words, 0xff, w->words * sizeof *words);
+        return MASK_USABLE;
+    }
     enum matcher_result result = matcher_mask(&m->matcher, words);
     cache_note(w, m->of);
     if (result != MATCHER_OK)
@@ -142,6 +155,18 @@ static enum mask_verdict mask_make(struct mask_worker *w, struct sequence_matche
     return MASK_USABLE;
 }
 
+// Where the rules leave nothing of a grammar, it holds alone; without one the ids that are allowed
+// anywhere do.
+static void rules_apply(struct mask_worker *w, struct sequence_matcher *m, uint32_t *words)
+{
+    if (token_rules_apply(m->rules, m->rules_at, words))
+        return;
+    if (m->of)
+        mask_make(w, m, words);
+    else
+        token_rules_row(m->rules, words);
+}
+
 static enum mask_verdict row_make(struct mask_worker *w, const struct mask_job *job)
 {
     if (job->sequence == MASK_NO_SEQUENCE) {
@@ -149,11 +174,14 @@ static enum mask_verdict row_make(struct mask_worker *w, const struct mask_job *
         return MASK_USABLE;
     }
     struct sequence_matcher *m = &w->matchers[job->sequence];
-    if (job->grammar && !matcher_begin(w, m, job->grammar))
+    if ((job->grammar || job->rules) && !matcher_begin(w, m, job))
         return MASK_OVER;
     if (job->token != MASK_NO_TOKEN && !token_take(w, m, job->token))
         return MASK_STUCK;
-    return mask_make(w, m, job->words);
+    enum mask_verdict verdict = mask_make(w, m, job->words);
+    if (verdict == MASK_USABLE && m->rules)
+        rules_apply(w, m, job->words);
+    return verdict;
 }
 
 void mask_work(struct mask_worker *w)
@@ -172,8 +200,10 @@ void mask_work(struct mask_worker *w)
 void mask_worker_empty(struct mask_worker *w)
 {
     uint32_t place;
-    for (; ring_peek(&w->ring, &place); ring_take(&w->ring))
+    for (; ring_peek(&w->ring, &place); ring_take(&w->ring)) {
         grammar_give(w->job[place].grammar);
+        token_rules_give(w->job[place].rules);
+    }
     for (uint32_t i = 0; i < w->matcher_count; i++)
         matcher_leave(&w->matchers[i]);
     for (uint32_t i = 0; i < w->cache_count; i++)

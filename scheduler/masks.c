@@ -13,7 +13,8 @@ static void job_push(struct engine *engine, const struct mask_job *job)
 
 uint32_t masks_row(struct launch *launch, const struct sequence *s, const struct plan_row *row)
 {
-    if (row->want != WANT_TOKEN || !s->request->asked.grammar)
+    const struct submit_args *asked = &s->request->asked;
+    if (row->want != WANT_TOKEN || (!asked->grammar && !asked->rules))
         return BATCH_NO_MASK;
     return launch->mask_count++;
 }
@@ -40,7 +41,9 @@ static bool row_ask(struct engine *engine, const struct plan_row *row, uint32_t 
         return false;
     if (!s->matched) {
         check(s->output_count == 0, "a matcher begins after %u tokens", s->output_count);
-        job.grammar = grammar_take(s->request->asked.grammar);
+        const struct submit_args *asked = &s->request->asked;
+        job.grammar = asked->grammar ? grammar_take(asked->grammar) : NULL;
+        job.rules = asked->rules ? token_rules_take(asked->rules) : NULL;
         s->matched = true;
     } else {
         job.token = token_last(s); // those before it were accepted with the masks before

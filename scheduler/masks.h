@@ -9,6 +9,7 @@
 
 #include "base/ring.h"
 #include "runtime/grammar/matcher.h"
+#include "runtime/grammar/token_rules.h"
 #include "scheduler/stats.h"
 
 enum {
@@ -25,11 +26,13 @@ enum mask_verdict {
 };
 
 struct mask_job {
-    struct grammar *grammar; // a count: the sequence's matcher begins with it; NULL: it stands
-    uint32_t *words;         // the row that is made; NULL: the sequence's matcher ends
-    uint32_t sequence;       // MASK_NO_SEQUENCE: a row of ones
-    uint32_t row;            // its number in the step, for its verdict
-    int32_t token;           // accepted before the mask is made, or MASK_NO_TOKEN
+    // Counts of what the sequence's matcher begins with, one or both; both NULL: it stands.
+    struct grammar *grammar;
+    struct token_rules *rules;
+    uint32_t *words;   // the row that is made; NULL: the sequence's matcher ends
+    uint32_t sequence; // MASK_NO_SEQUENCE: a row of ones
+    uint32_t row;      // its number in the step, for its verdict
+    int32_t token;     // accepted before the mask is made, or MASK_NO_TOKEN
 };
 
 struct grammar_cache { // of one grammar; in use while a matcher stands in it
@@ -43,8 +46,10 @@ struct grammar_cache { // of one grammar; in use while a matcher stands in it
 
 struct sequence_matcher {
     struct matcher matcher;
-    struct grammar_cache *of;
-    bool free; // its last row was one of ones
+    struct grammar_cache *of;  // NULL: rules alone
+    struct token_rules *rules; // a count, or NULL
+    uint32_t rules_at;         // where it stands in them
+    bool free;                 // its last row was one of ones
 };
 
 struct mask_thread;

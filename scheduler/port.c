@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "runtime/grammar/grammar.h"
+#include "runtime/grammar/token_rules.h"
 
 #include <string.h>
 
@@ -42,8 +43,9 @@ static void args_check(const struct admission_gate *gate, const struct submit_ar
     check(!generate || args->max_tokens > 0, "no tokens for a generation");
     check(generate || args->choice_count == 1, "%u choices of a pooling request",
           args->choice_count);
-    check(!args->grammar || (generate && gate->vocabulary),
+    check((!args->grammar && !args->rules) || (generate && gate->vocabulary),
           "a grammar for an engine without a vocabulary");
+    check(!args->rules || token_rules_vocab(args->rules) == gate->vocab, "rules of another model");
     check(!generate || args->sampling.top_logprobs <= TOP_LOGPROBS_MAX, "%u top logprobs",
           args->sampling.top_logprobs);
     for (uint32_t i = 0; i < args->sequence_count; i++) {
@@ -145,6 +147,8 @@ static struct request *request_fill(struct port *port, const struct submit_args 
         memcpy(request->stop_ids, args->stop_ids, args->stop_id_count * sizeof(int32_t));
     if (args->grammar)
         grammar_take(args->grammar);
+    if (args->rules)
+        token_rules_take(args->rules);
     request->typed = args->type_from != NULL;
     request->serial = ++port->serial;
     request->result_bytes = result_bytes(port, args);
@@ -232,7 +236,9 @@ void port_free(struct port *port, struct request *request)
         store_give(&port->results, request->number, request->asked.sequence_count);
     request->asked.owner = NULL;
     grammar_give(request->asked.grammar);
+    token_rules_give(request->asked.rules);
     request->asked.grammar = NULL;
+    request->asked.rules = NULL;
     port->free[port->free_count++] = request->number;
     check(port->free_count <= port->fresh, "request %u was freed twice", request->number);
 }

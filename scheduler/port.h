@@ -12,7 +12,8 @@
 #include <stdint.h>
 
 struct engine;
-struct grammar; // runtime/grammar/grammar.h
+struct grammar;     // runtime/grammar/grammar.h
+struct token_rules; // runtime/grammar/token_rules.h
 struct port;
 struct request; // a number in the port's table; valid from port_submit to port_free
 
@@ -53,7 +54,8 @@ struct token_top { // an alternative to a sampled token
 
 // What the engine needs of a request. port_submit copies it whole, and the engine reads the copy
 // (request.h: `asked`), so that a new member arrives by itself; arrays are borrowed for the call,
-// and so is the grammar, of which an admitted request takes a count that port_free gives back.
+// and so are grammar and rules, of which an admitted request takes a count that port_free gives
+// back.
 struct submit_args {
     enum request_kind kind;
     const int32_t *tokens; // prompts of all sequences, one after the other
@@ -73,6 +75,9 @@ struct submit_args {
     // Every answer is one of its strings: the engine must have a vocabulary (engine.h). Its end is
     // FINISH_STOP, also where ignore_end or output_min would go on. NULL: free.
     struct grammar *grammar;
+    // Which ids may come, of the same vocabulary; NULL: all. Where a grammar leaves nothing of
+    // them, the grammar alone holds.
+    struct token_rules *rules;
     uint64_t cache_salt[2]; // separates prefix caches; 0, 0 for none
     uint32_t key_id;        // keys are served in turn
     uint64_t deadline_ns;   // CLOCK_MONOTONIC: still queued then -> FINISH_TIMEOUT; 0: none

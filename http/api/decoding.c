@@ -2,6 +2,7 @@
 #include "http/api/decoding.h"
 
 #include "http/api/not_served.h"
+#include "http/api/token_fields.h"
 #include "http/api/structured.h"
 #include "base/hash.h"
 #include "base/random.h"
@@ -33,6 +34,8 @@ static const struct field_rule decoding_rows[] = {
     FIELD_READ_BY("repetition_penalty"),
     FIELD_TYPED("repeat_penalty", "n"), // though the other may count
     FIELD_READ_BY("logit_bias"),
+    FIELD_READ_BY("allowed_token_ids"),
+    FIELD_READ_BY("bad_words"),
     FIELD_READ_BY("stop"),
     FIELD_READ_BY("stop_token_ids"),
     FIELD_READ_BY("include_stop_str_in_output"),
@@ -288,6 +291,7 @@ void decoding_read(struct generation *g, uint32_t tokens_max)
     penalties_read(g);
     bias_read(g);
     end_read(g, tokens_max);
+    token_fields_read(g);
     structured_read(g);
     salt_read(g);
     prompt_last_read(g);

@@ -7,6 +7,7 @@
 #include "http/api/structured.h"
 #include "http/api/tools.h"
 #include "http/counters.h"
+#include "runtime/grammar/token_rules.h"
 
 #include <time.h>
 
@@ -18,6 +19,15 @@ enum {
 static const uint64_t begin_after_ns = 5000000000ull; // the 200 of a request still in the queue
 static const uint64_t idle_after_ns = 10000000000ull; // keep-alive
 
+// An admitted request has counts of its own.
+static void constraints_give(struct generation *g)
+{
+    grammar_give(g->submit.grammar);
+    token_rules_give(g->submit.rules);
+    g->submit.grammar = NULL;
+    g->submit.rules = NULL;
+}
+
 // Nothing more is read.
 static void generation_close(struct generation *g)
 {
@@ -28,8 +38,7 @@ static void generation_close(struct generation *g)
     json_decref(g->tools);
     json_decref(g->choice.allowed);
     g->tools = g->choice.allowed = NULL;
-    grammar_give(g->submit.grammar);
-    g->submit.grammar = NULL;
+    constraints_give(g);
 }
 
 // Submitting
@@ -135,8 +144,7 @@ static void submit(struct generation *g)
     g->port = exchange_port(call->exchange, call->model);
     g->submit.tokens = g->tokens = NULL; // the scratch arena goes
     g->submit.sequence_start = g->starts = NULL;
-    grammar_give(g->submit.grammar); // an admitted request has a count of its own
-    g->submit.grammar = NULL;
+    constraints_give(g);
 }
 
 static void submit_with_grammar(struct generation *g)

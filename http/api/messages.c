@@ -66,6 +66,8 @@ static const struct field_rule messages_rows[] = {
     FIELD_NOT_SERVED("min_p", "n", "[0]"),
     FIELD_NOT_SERVED("min_tokens", "i", "[0]"),
     FIELD_NOT_SERVED("stop_token_ids", "a", "[[]]"),
+    FIELD_NOT_SERVED("allowed_token_ids", "a", NULL),
+    FIELD_NOT_SERVED("bad_words", "a", "[[]]"),
     FIELD_NOT_SERVED("include_stop_str_in_output", "b", "[false]"),
     FIELD_NOT_SERVED("skip_special_tokens", "b", "[true]"),
     FIELD_NOT_SERVED("reasoning_effort", "s", "[\"none\"]"),

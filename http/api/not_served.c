@@ -17,8 +17,6 @@ static const struct field_rule rows[] = {
     FIELD_NOT_SERVED("structural_tag", "so", NULL),
 
     // Which tokens may come, and how likely.
-    FIELD_NOT_SERVED("allowed_token_ids", "a", NULL),
-    FIELD_NOT_SERVED("bad_words", "a", "[[]]"),
     FIELD_NOT_SERVED("logits_processors", "a", "[[]]"),
     FIELD_NOT_SERVED("custom_logit_processor", "s", NULL),
     FIELD_NOT_SERVED("length_penalty", "n", "[1]"),

@@ -136,6 +136,24 @@ def test_bias_and_stop_ids():
     assert later.usage.completion_tokens == 8
 
 
+def test_allowed_ids_and_bad_words():
+    """Only the ids that are allowed come; a word is never written by its own tokens."""
+    def tokens(**body):
+        answer = ask(small(), model="demo", temperature=1.5, seed=3, max_tokens=60, logprobs=True,
+                     extra_body=body)
+        return [e.token for e in answer.choices[0].logprobs.content]
+
+    ids = list(range(30, 130))
+    forced = {ask(small(), model="demo", logit_bias={str(i): 100}, max_tokens=1, logprobs=True
+                  ).choices[0].logprobs.content[0].token for i in ids[:4]}
+    few = tokens(allowed_token_ids=ids[:4])
+    assert len(few) == 60 and set(few) <= forced
+    many = tokens(allowed_token_ids=ids)
+    letter = next(t for t in many if len(t) == 1 and t.isascii() and t.isalpha())
+    without = tokens(allowed_token_ids=ids, bad_words=[letter])
+    assert len(without) == 60 and letter not in without
+
+
 def test_penalties():
     """Repetition in a text that repeats: the penalised one has more different tokens."""
     def distinct(**more):

@@ -125,6 +125,7 @@ void fake_end(void)
     free(fake.tokens);
     free(fake.values);
     grammar_give(fake.grammar);
+    token_rules_give(fake.rules);
     grammars_destroy(served.grammars);
     memset(&fake, 0, sizeof fake);
 }
@@ -569,6 +570,8 @@ enum admission port_submit(struct port *p, const struct submit_args *args, struc
     fake.ignore_end = args->ignore_end;
     grammar_give(fake.grammar);
     fake.grammar = args->grammar && fake.admission == ADMITTED ? grammar_take(args->grammar) : NULL;
+    token_rules_give(fake.rules);
+    fake.rules = args->rules && fake.admission == ADMITTED ? token_rules_take(args->rules) : NULL;
     fake.key_id = args->key_id;
     fake.deadline_ns = args->deadline_ns;
     fake.has_types = args->type_from != NULL;

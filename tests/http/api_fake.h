@@ -11,6 +11,7 @@
 
 #include "http/api/endpoints.h"
 #include "http/counters.h"
+#include "runtime/grammar/token_rules.h"
 
 #include <jansson.h>
 
@@ -46,7 +47,9 @@ struct fake {
     bool has_types, ignore_end, prompts_differ;
     uint64_t cache_salt[2];
     struct sampling sampling;
-    struct grammar *grammar; // of the last one that was admitted; NULL: none. Counted
+    // Of the last one that was admitted; NULL: none. Counted.
+    struct grammar *grammar;
+    struct token_rules *rules;
     uint32_t key_id;
     uint64_t deadline_ns;
     uint32_t cached;

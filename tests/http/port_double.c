@@ -4,6 +4,7 @@
 #include "base/arena.h"
 #include "base/clock.h"
 #include "runtime/grammar/grammar.h"
+#include "runtime/grammar/token_rules.h"
 
 #include <pthread.h>
 #include <string.h>
@@ -16,6 +17,7 @@ struct request {
     bool finish_read, announced, cancelled;
     uint32_t prompt_tokens;
     struct grammar *grammar;
+    struct token_rules *rules;
     uint64_t submitted_ns, first_ns;
 };
 
@@ -79,6 +81,7 @@ void port_double_close(struct port *port)
     while (port->requests) {
         struct request *next = port->requests->next;
         grammar_give(port->requests->grammar);
+        token_rules_give(port->requests->rules);
         heap_give(port->requests);
         port->requests = next;
     }
@@ -98,6 +101,8 @@ enum admission port_submit(struct port *port, const struct submit_args *args, st
     request->submitted_ns = clock_ns();
     if (args->grammar)
         request->grammar = grammar_take(args->grammar);
+    if (args->rules)
+        request->rules = token_rules_take(args->rules);
     pthread_mutex_lock(&port->lock);
     struct request **link = &port->requests;
     while (*link)
@@ -125,6 +130,7 @@ void port_free(struct port *port, struct request *request)
     *link = request->next;
     pthread_mutex_unlock(&port->lock);
     grammar_give(request->grammar);
+    token_rules_give(request->rules);
     heap_give(request);
 }
 

@@ -81,6 +81,16 @@ static void test_members(void **state)
         {&chat_endpoint, "\"stop_token_ids\":[-1]", "invalid_value", "stop_token_ids[0]"},
         {&chat_endpoint, "\"stop_token_ids\":[1.5]", "invalid_type", "stop_token_ids[0]"},
         {&chat_endpoint, "\"stop_token_ids\":[\"1\"]", "invalid_type", "stop_token_ids[0]"},
+        {&chat_endpoint, "\"allowed_token_ids\":[]", "invalid_value", "allowed_token_ids"},
+        {&chat_endpoint, "\"allowed_token_ids\":{}", "invalid_type", "allowed_token_ids"},
+        {&chat_endpoint, "\"allowed_token_ids\":[1,2000]", "invalid_value", "allowed_token_ids[1]"},
+        {&chat_endpoint, "\"allowed_token_ids\":[\"1\"]", "invalid_type", "allowed_token_ids[0]"},
+        {&chat_endpoint, "\"allowed_token_ids\":null,\"bad_words\":null", NULL, NULL},
+        {&chat_endpoint, "\"bad_words\":\"a\"", "invalid_type", "bad_words"},
+        {&chat_endpoint, "\"bad_words\":[\"a\",1]", "invalid_type", "bad_words[1]"},
+        {&chat_endpoint, "\"bad_words\":[\"a\",\"\"]", "invalid_value", "bad_words[1]"},
+        {&completions_endpoint, "\"allowed_token_ids\":[1097],\"bad_words\":[\"a\"]",
+         "invalid_value", "bad_words"},
         {&completions_endpoint, "\"echo\":true,\"logprobs\":0", "unsupported_value", "logprobs"},
         {&completions_endpoint, "\"echo\":true,\"logprobs\":null", NULL, NULL},
         {&completions_endpoint, "\"prompt\":[[1],[2]]", NULL, NULL},
@@ -148,6 +158,54 @@ static void test_reaches_the_engine(void **state)
         assert_int_equal(fake.sampling.seed == 0, i < 2);
         fake_end();
     }
+}
+
+// The rules of the last request that was admitted.
+static bool may_come(const int32_t *before, uint32_t count, int32_t id)
+{
+    uint32_t row[(FAKE_VOCAB + 31) / 32], at = TOKEN_RULES_START;
+    for (uint32_t i = 0; i < count; i++)
+        at = token_rules_next(fake.rules, at, before[i]);
+    memset(row, 0xff, sizeof row);
+    token_rules_apply(fake.rules, at, row);
+    return row[id / 32] >> id % 32 & 1;
+}
+
+// The fake tokenizer makes 1000 + byte of each byte of such a word.
+static void test_token_rules_reach_the_engine(void **state)
+{
+    static const struct endpoint *const both[] = {&chat_endpoint, &completions_endpoint};
+    static const int32_t a = 1000 + 'a', b = 1000 + 'b', c = 1000 + 'c', space = 1000 + ' ';
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        request(both[i], "\"bad_words\":[\"abc\",\"c\"]");
+        assert_int_equal(token_rules_owners(fake.rules), 1); // what the endpoint had is given back
+        assert_true(may_come(NULL, 0, a) && may_come((int32_t[]){a}, 1, b));
+        assert_false(may_come(NULL, 0, c));
+        assert_false(may_come((int32_t[]){b, a, b}, 3, c));
+        assert_true(may_come((int32_t[]){space}, 1, a) &&
+                    !may_come((int32_t[]){space, a, b}, 3, c));
+        fake_end();
+        request(both[i], "\"allowed_token_ids\":[7,9],\"bad_words\":[\"a\"]");
+        assert_true(may_come(NULL, 0, 7) && may_come(NULL, 0, 9));
+        assert_false(may_come(NULL, 0, 8));
+        fake_end();
+        request(both[i], "\"bad_words\":[]");
+        assert_null(fake.rules);
+        fake_end();
+    }
+    // Words of 8,192 tokens in both ways together, and one more.
+    char *more = malloc(8192);
+    for (int over = 0; over <= 1; over++) {
+        int n = sprintf(more, "\"bad_words\":[\"");
+        memset(more + n, 'x', 4095 + (size_t)over);
+        strcpy(more + n + 4095 + over, "\"]");
+        if (over)
+            expect_error(&chat_endpoint, more, 400, "invalid_value", "bad_words[0]");
+        else
+            expect_ok(&chat_endpoint, more);
+    }
+    free(more);
 }
 
 static void test_nothing_is_on_by_itself(void **state)
@@ -326,6 +384,7 @@ int main(void)
         cmocka_unit_test(test_matrix),
         cmocka_unit_test(test_members),
         cmocka_unit_test(test_reaches_the_engine),
+        cmocka_unit_test(test_token_rules_reach_the_engine),
         cmocka_unit_test(test_nothing_is_on_by_itself),
         cmocka_unit_test(test_long_lists),
         cmocka_unit_test(test_template_variables),

@@ -90,7 +90,6 @@ static void test_refused(void **state)
         const struct endpoint *endpoint;
         const char *name, *off, *on;
     } refused[] = {
-        {&chat_endpoint, "allowed_token_ids", "null", "[1,2]"},
         {&chat_endpoint, "grammar", "null", "\"root ::= x\""},
         {&chat_endpoint, "json_schema", "null", "{}"},
         {&chat_endpoint, "n_predict", "-1", "5"},
@@ -109,7 +108,7 @@ static void test_refused(void **state)
         {&messages_endpoint, "guided_choice", "null", "[\"a\"]"},
         {&messages_endpoint, "guided_grammar", "null", "\"a\""},
         {&messages_endpoint, "structured_outputs", "{}", "{\"regex\":\"a\"}"},
-        {&chat_endpoint, "bad_words", "[]", "[\"a\"]"},
+        {&messages_endpoint, "bad_words", "[]", "[\"a\"]"},
         {&completions_endpoint, "include_reasoning", "true", "false"},
         {&messages_endpoint, "include_reasoning", "true", "false"},
         {&messages_endpoint, "truncate_prompt_tokens", "null", "5"},

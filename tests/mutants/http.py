@@ -250,6 +250,7 @@ FAULTS = [
     ("the token that ends an answer closes no call", "http/api/choice.c", "end_token_take", "!tokenizer_is_special(o->tokenizer, token)", "tokenizer_is_special(o->tokenizer, token)", "test_api_reply"),
     ("reasoning that ends with the answer counts one token less", "http/api/choice.c", "end_token_take", "c->answer.reasoning_tokens += reply_in_reasoning(c->answer.reply);", "", "test_api_reply"),
     ("text that waits for a stop string comes after the call", "http/api/choice.c", "event_take", "text_append(c, o, stop_scan_finish(&c->scan));", "(void)c;", "test_api_blocks"),
+    ("rules of a request that was submitted are kept", "http/api/generation.c", "constraints_give", "token_rules_give(g->submit.rules);", "", "test_api_decoding"),
     ("a number that may go on counts as whole", "http/api/json_begun.c", "json_begun_put", "whole = i; // after a number", "whole = i + 1;", "test_api_blocks"),
     ("the name of a member is a value", "http/api/json_begun.c", "string_byte", "return !w->in_string && w->value;", "return !w->in_string;", "test_api_blocks"),
     ("tools of other types are taken", "http/api/messages_tools.c", "type_check", "type && !text_is(json_text(type), \"custom\")", "false", "test_api_blocks"),
@@ -258,4 +259,6 @@ FAULTS = [
     ("a thinking block ends without a signature", "http/api/messages_write.c", "block_close", "if (g->blocks.open == BLOCK_THINKING)", "if (false)", "test_api_blocks"),
     ("calls before a stop sequence are not told as the reason", "http/api/messages_write.c", "stop_reason", "if (c->answer.complete > 0)", "if (c->answer.complete > 0 && c->end == END_TURN)", "test_api_blocks"),
     ("a signature is of the last block of the text", "http/api/signature.c", "signature_add", "s->block.before = block_hash(s);", "", "test_api_blocks"),
+    ("a word may come after a space", "http/api/token_fields.c", "word_add", "way_add(w, text_span(spaced, word.bytes + 1), path);", ";", "test_api_decoding"),
+    ("a word of the text as it stands may come", "http/api/token_fields.c", "word_add", "way_add(w, word, path);", ";", "test_api_decoding"),
 ]

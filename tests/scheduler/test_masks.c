@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "runtime/grammar/token_rules.h"
 #include "tests/scheduler/rig.h"
 
 enum { TOKENS = 64, ROUNDS = 10000, END = 7, CHOICES = 8 };
@@ -212,6 +213,44 @@ static void test_a_masked_step_is_launched_before_the_last_is_settled(void **sta
     rig_close(&rig);
 }
 
+// Rules bind choices without a grammar; where they leave nothing of a grammar, it holds alone.
+static void test_rules_hold_with_and_without_a_grammar(void **state)
+{
+    (void)state;
+    static const int32_t allowed[] = {10, 11, 12}, bad[] = {10, 11, 12, 12, 12};
+    static const uint32_t start[] = {0, 2, 5};
+    for (uint32_t flight = 0; flight <= 1; flight++) {
+        struct rig rig;
+        struct got free = {.last = false}, got = {.last = false};
+        rig_defaults(&rig);
+        rig.fake.facts.steps_in_flight = flight;
+        open(&rig);
+        struct token_rules_args rules = {rig.fake.facts.vocab, allowed, 3, bad, start, 2};
+        struct submit_args args = request_args(NULL);
+        args.rules = token_rules_create(&rules);
+        args.choice_count = 4;
+        run(&rig, rig_submit(&rig, &args, ADMITTED), &free);
+        for (uint32_t c = 0; c < 4; c++) {
+            const int32_t *t = free.token[c];
+            assert_int_equal(free.count[c], 40);
+            assert_int_equal(free.finish[c], FINISH_LENGTH);
+            for (uint32_t i = 0; i < 40; i++) {
+                assert_in_range(t[i], 10, 12);
+                assert_false(i > 0 && t[i - 1] == 10 && t[i] == 11);
+                assert_false(i > 1 && t[i - 2] == 12 && t[i - 1] == 12 && t[i] == 12);
+            }
+        }
+        args.grammar = rig_cycle(12); // letters whose ids the rules do not allow
+        args.choice_count = 1;
+        run(&rig, rig_submit(&rig, &args, ADMITTED), &got);
+        assert_cycle(&got, 0, 12);
+        grammar_give(args.grammar);
+        rig_close(&rig);
+        assert_int_equal(token_rules_owners(args.rules), 1);
+        token_rules_give(args.rules);
+    }
+}
+
 // The first mask of an answer needs no token: its step is sampled with the one before in flight.
 static void test_a_first_mask_waits_for_no_step(void **state)
 {
@@ -311,6 +350,7 @@ int main(void)
         cmocka_unit_test(test_a_stuck_choice_fails_alone),
         cmocka_unit_test(test_a_model_without_end_ids_ends_its_answers),
         cmocka_unit_test(test_a_masked_step_is_launched_before_the_last_is_settled),
+        cmocka_unit_test(test_rules_hold_with_and_without_a_grammar),
         cmocka_unit_test(test_a_first_mask_waits_for_no_step),
         cmocka_unit_test(test_free_choices_do_not_change),
         cmocka_unit_test(test_caches_of_old_grammars_give_way),

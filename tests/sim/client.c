@@ -57,6 +57,8 @@ static void generation_fill(struct sim *sim, struct client *c)
         a->grammar = sim->grammars[which];
     for (uint32_t i = 0; a->grammar && i < submit_choices(a); i++)
         matcher_init(&c->matchers[i], sim->caches[which]);
+    if (sim->options.vocabulary && chance(dice, 25))
+        rules_roll(sim, c);
     bool penalty = chance(dice, 25) && sim->fake.facts.limits.penalty_rows > 0;
     a->sampling = (struct sampling){.seed = roll(dice, 3),
                                     .repetition = penalty ? 1.5f : 1.0f,
@@ -119,6 +121,8 @@ static void matchers_end(struct client *c)
 {
     for (uint32_t i = 0; i < SIM_CHOICES; i++)
         matcher_end(&c->matchers[i]); // those that began
+    token_rules_give(c->args.rules);
+    c->args.rules = NULL;
 }
 
 void client_submit(struct sim *sim, struct client *c)
@@ -202,9 +206,16 @@ static void token_compare(struct sim *sim, struct client *c, const struct token_
     enum next next = c->args.grammar ? grammar_next(c, choice, mask) : NEXT_FREE;
     sim_check(sim, next == NEXT_FREE || next == NEXT_MASKED, "choice %u: a token after the end",
               choice);
-    int32_t expected = fake_next(alone, &params, c->bias_expected,
-                                 next == NEXT_MASKED ? mask : NULL, sim->fake.facts.vocab);
-    sim->masked += next == NEXT_MASKED;
+    if (c->args.rules && next == NEXT_FREE)
+        memset(mask, 0xff, sizeof mask);
+    bool masked = next == NEXT_MASKED || c->args.rules;
+    if (c->args.rules && !rules_leave(sim, c, choice, mask))
+        masked = next == NEXT_MASKED || !c->args.grammar;
+    int32_t expected =
+        fake_next(alone, &params, c->bias_expected, masked ? mask : NULL, sim->fake.facts.vocab);
+    sim->masked += masked;
+    if (c->args.rules)
+        c->history[choice][c->outputs[choice]] = expected;
     sim_check(sim, !fake_sick(alone, sim->fake.sick), "choice %u: a token of sick logits", choice);
     sim_check(sim, event->index == c->outputs[choice], "choice %u: index %u, expected %u", choice,
               event->index, c->outputs[choice]);

@@ -2,6 +2,8 @@
 // stand in them: matchers of its own, in caches that no engine sees.
 #include "tests/sim/sim.h"
 
+#include "base/number.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -88,6 +90,72 @@ enum next grammar_next(struct client *c, uint32_t choice, uint32_t *mask)
     for (uint32_t i = 0; i < SIM_MASK_WORDS; i++)
         any |= mask[i];
     return any == 0 ? NEXT_NOTHING : NEXT_MASKED;
+}
+
+void rules_roll(struct sim *sim, struct client *c)
+{
+    struct dice *dice = &sim->dice;
+    uint32_t vocab = sim->fake.facts.vocab;
+    int32_t allowed[SIM_VOCAB_MAX];
+    uint32_t count = 0;
+    bool some = chance(dice, 50);
+    memset(c->rules_allowed, 0, sizeof c->rules_allowed);
+    for (uint32_t i = 0; i < vocab; i++) {
+        if (some && chance(dice, 60))
+            continue;
+        allowed[count++] = (int32_t)i;
+        c->rules_allowed[i / 32] |= 1u << i % 32;
+    }
+    c->rules_count = roll(dice, SIM_BAD_MAX + 1);
+    for (uint32_t i = 0; i < c->rules_count; i++) {
+        uint32_t length = 1 + roll(dice, SIM_BAD_TOKENS), from = c->rules_start[i];
+        for (uint32_t k = 0; k < length; k++) // few ids, so that they come
+            c->rules_bad[from + k] = count > 0 ? allowed[roll(dice, smaller(count, 4u))] : 0;
+        c->rules_start[i + 1] = from + length;
+    }
+    struct token_rules_args args = {vocab,        allowed,        some ? count : 0,
+                                    c->rules_bad, c->rules_start, c->rules_count};
+    c->args.rules = token_rules_create(&args);
+}
+
+static bool sequence_ends(const struct client *c, uint32_t choice, uint32_t which, uint32_t token)
+{
+    const int32_t *bad = &c->rules_bad[c->rules_start[which]];
+    uint32_t length = c->rules_start[which + 1] - c->rules_start[which];
+    uint32_t outputs = c->outputs[choice];
+    if ((uint32_t)bad[length - 1] != token || outputs + 1 < length)
+        return false;
+    for (uint32_t i = 0; i + 1 < length; i++)
+        if (c->history[choice][outputs + 1 - length + i] != bad[i])
+            return false;
+    return true;
+}
+
+static bool rules_allow(const struct client *c, uint32_t choice, uint32_t token, bool anywhere)
+{
+    bool allowed = c->rules_allowed[token / 32] >> token % 32 & 1;
+    for (uint32_t i = 0; allowed && i < c->rules_count; i++)
+        allowed = (anywhere && c->rules_start[i + 1] - c->rules_start[i] > 1) ||
+                  !sequence_ends(c, choice, i, token);
+    return allowed;
+}
+
+bool rules_leave(const struct sim *sim, const struct client *c, uint32_t choice, uint32_t *mask)
+{
+    uint32_t left[SIM_MASK_WORDS] = {0}, anywhere[SIM_MASK_WORDS] = {0}, any = 0;
+    for (uint32_t i = 0; i < sim->fake.facts.vocab; i++) {
+        uint32_t bit = 1u << i % 32;
+        if ((mask[i / 32] & bit) && rules_allow(c, choice, i, false))
+            left[i / 32] |= bit;
+        if (rules_allow(c, choice, i, true))
+            anywhere[i / 32] |= bit;
+        any |= left[i / 32];
+    }
+    if (any)
+        memcpy(mask, left, sizeof left);
+    else if (!c->args.grammar)
+        memcpy(mask, anywhere, sizeof anywhere);
+    return any != 0;
 }
 
 void grammar_take_token(struct sim *sim, struct client *c, uint32_t choice, int32_t token)

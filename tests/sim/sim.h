@@ -5,6 +5,7 @@
 #include "tests/sim/fake.h"
 
 enum { SIM_GRAMMARS = 6, SIM_VOCAB_MAX = 448, SIM_MASK_WORDS = SIM_VOCAB_MAX / 32 };
+enum { SIM_BAD_MAX = 6, SIM_BAD_TOKENS = 3, SIM_OUTPUTS_MAX = 256 };
 enum { SIM_CLIENTS = 64, SIM_CHOICES = 14, SIM_PROMPT_MAX = 512, SIM_BIAS_MAX = 4, SIM_KEYS = 4 };
 
 struct dice {
@@ -52,6 +53,11 @@ struct client { // one request as its h2o thread sees it
     struct fake_alone alone[SIM_CHOICES];
     struct matcher matchers[SIM_CHOICES]; // with a grammar: where the answers stand
     uint32_t outputs[SIM_CHOICES];
+    int32_t history[SIM_CHOICES][SIM_OUTPUTS_MAX]; // of these, with rules
+    uint32_t rules_allowed[SIM_MASK_WORDS];        // of args.rules: ids that may come
+    uint32_t rules_count;                          // and sequences that may not
+    int32_t rules_bad[SIM_BAD_MAX * SIM_BAD_TOKENS];
+    uint32_t rules_start[SIM_BAD_MAX + 1];
     bool finished[SIM_CHOICES];
     bool cut[SIM_CHOICES]; // cancelled alone
     uint32_t finishes, drawn, redrawn;
@@ -88,6 +94,10 @@ void grammars_close(struct sim *sim);
 enum next { NEXT_FREE, NEXT_MASKED, NEXT_NOTHING, NEXT_STUCK };
 // What may follow in a choice of a client with a grammar; the mask for NEXT_MASKED.
 enum next grammar_next(struct client *client, uint32_t choice, uint32_t *mask);
+// Which of a row a client's rules leave, tried one by one.
+void rules_roll(struct sim *sim, struct client *client);
+bool rules_leave(const struct sim *sim, const struct client *client, uint32_t choice,
+                 uint32_t *mask);
 void grammar_take_token(struct sim *sim, struct client *client, uint32_t choice, int32_t token);
 
 // fake_worker.c: for the order of its work.
