@@ -186,8 +186,8 @@ enum share { SHARE_NONE, SHARE_COMPUTING, SHARE_READY };
 enum share share_look(struct engine *engine, struct sequence *s);
 bool share_holds(const struct engine *engine,
                  const struct sequence *s); // whether no block of the match was evicted
-uint32_t share_idle(const struct engine *engine,
-                    const struct sequence *s);              // blocks of its match without holders
+// Blocks of its match without holders: now, or once the step in flight is settled.
+uint32_t share_idle(const struct engine *engine, const struct sequence *s, bool settled);
 void share_take(struct engine *engine, struct sequence *s); // takes the blocks of its match
 uint32_t share_cut(struct engine *engine, struct sequence *s, uint32_t q_len);
 void share_announce(struct engine *engine, struct sequence *s, uint32_t from);

@@ -27,12 +27,12 @@ static bool blocks_lack(const struct engine *engine, const struct sequence *s, u
 }
 
 // Blocks that must be available for a waiting sequence to start: for its tokens and the next one,
-// without those of its match that others hold.
-static uint32_t blocks_to_start(const struct engine *engine, const struct sequence *s)
+// without those of its match that others hold: now, or once the step in flight is settled.
+static uint32_t blocks_to_start(const struct engine *engine, const struct sequence *s, bool settled)
 {
     uint32_t known = sequence_known(s);
     uint32_t all = blocks_for(engine, smaller(known + 1, engine->facts.max_model_len));
-    return all - s->match_count + share_idle(engine, s);
+    return all - s->match_count + share_idle(engine, s, settled);
 }
 
 static bool is_victim(const struct engine *engine, const struct sequence *v)
@@ -58,12 +58,13 @@ static struct sequence *victim_choose(struct engine *engine, const struct sequen
     return NULL;
 }
 
-// Preempts until `count` blocks can be taken. False: they come only with the step in flight, or not
-// at all, and s is not planned in this step.
-static bool blocks_ensure(struct engine *engine, const struct sequence *s, uint32_t count)
+// Preempts until `settled` blocks can be taken once the step in flight is settled. False: fewer
+// than `count` can be taken now, and s is not planned in this step.
+static bool blocks_ensure(struct engine *engine, const struct sequence *s, uint32_t count,
+                          uint32_t settled)
 {
     const struct budget *budget = &engine->plan.budget;
-    while (budget_lacks(budget, count)) {
+    while (budget_lacks(budget, settled)) {
         struct sequence *victim = victim_choose(engine, s);
         if (!victim)
             break;
@@ -110,7 +111,7 @@ static void plan_decode(struct engine *engine, struct sequence *s)
     struct plan *plan = &engine->plan;
     if (!plan_entry(engine, s)->granted || sequence_planned_out(s))
         return;
-    if (blocks_lack(engine, s, s->planned_len + 1) && !blocks_ensure(engine, s, 1)) {
+    if (blocks_lack(engine, s, s->planned_len + 1) && !blocks_ensure(engine, s, 1, 1)) {
         budget_keep(&plan->budget, 1);
         return;
     }
@@ -131,10 +132,11 @@ static bool start_ensure(struct engine *engine, const struct sequence *s)
 {
     uint32_t need;
     do {
-        need = blocks_to_start(engine, s);
-        if (!blocks_ensure(engine, s, need + engine->plan.budget.owed))
+        uint32_t owed = engine->plan.budget.owed;
+        need = blocks_to_start(engine, s, false);
+        if (!blocks_ensure(engine, s, need + owed, blocks_to_start(engine, s, true) + owed))
             return false;
-    } while (blocks_to_start(engine, s) > need);
+    } while (blocks_to_start(engine, s, false) > need);
     return share_holds(engine, s);
 }
 
@@ -144,12 +146,12 @@ static bool start_ensure(struct engine *engine, const struct sequence *s)
 static bool plan_start(struct engine *engine, struct sequence *s, enum share share)
 {
     struct plan *plan = &engine->plan;
-    uint32_t need = engine->paged ? blocks_to_start(engine, s) : 0;
+    uint32_t need = engine->paged ? blocks_to_start(engine, s, false) : 0;
     if (share == SHARE_COMPUTING && plan->decode_count + plan->prefill_count > 0) {
         if (budget_left(&plan->budget) < plan->budget.owed + need)
             return false;
     } else if (need > 0 && !start_ensure(engine, s)) {
-        budget_keep(&plan->budget, blocks_to_start(engine, s));
+        budget_keep(&plan->budget, blocks_to_start(engine, s, false));
         return false;
     }
     sequence_start(s);
@@ -179,7 +181,7 @@ static uint32_t chunk_fit(struct engine *engine, struct sequence *s, uint32_t q_
     if (changes > plan->changes_left)
         return 0;
     uint32_t fit = smaller(count, plan->changes_left - changes);
-    if (fit > 0 && !blocks_ensure(engine, s, fit)) {
+    if (fit > 0 && !blocks_ensure(engine, s, fit, fit)) {
         uint32_t got = budget_left(&plan->budget);
         budget_keep(&plan->budget, fit - got);
         fit = got;
@@ -345,7 +347,7 @@ static bool lacks_blocks(const struct engine *engine, const struct sequence *s)
 {
     const struct budget *budget = &engine->plan.budget;
     return engine->paged && s->state == SEQUENCE_WAITING &&
-           budget_left(budget) < budget->owed + blocks_to_start(engine, s);
+           budget_left(budget) < budget->owed + blocks_to_start(engine, s, false);
 }
 
 // Decodes, and the first half by age. A prompt that was drawn ahead of its turn uses the second

@@ -109,12 +109,13 @@ enum share share_look(struct engine *engine, struct sequence *s)
 // Whoever holds a block of a chain holds those before it, so the first one without holders is found
 // by bisection. Copies computed at the same time are an exception, for which the result may be off
 // by a few.
-uint32_t share_idle(const struct engine *engine, const struct sequence *s)
+uint32_t share_idle(const struct engine *engine, const struct sequence *s, bool settled)
 {
     uint32_t low = 0, high = s->match_count;
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
-        if (engine->blocks.block[s->blocks[middle]].refs > 0)
+        const struct block *b = &engine->blocks.block[s->blocks[middle]];
+        if (b->refs > (settled ? b->leaving : 0))
             low = middle + 1;
         else
             high = middle;
