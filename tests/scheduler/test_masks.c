@@ -10,6 +10,8 @@
 #include "runtime/grammar/token_rules.h"
 #include "tests/scheduler/rig.h"
 
+#include <string.h>
+
 enum { TOKENS = 64, ROUNDS = 10000, END = 7, CHOICES = 8 };
 
 struct got {
@@ -342,6 +344,101 @@ static void test_a_fault_between_launch_and_sample_gives_the_turn_back(void **st
     grammar_give(g);
 }
 
+enum { SEATS = 2, WORDS = 32 };
+
+struct alone { // a worker without an engine and without a thread
+    struct mask_worker worker;
+    struct mask_job jobs[8];
+    struct sequence_matcher matchers[SEATS];
+    struct grammar_cache caches[1];
+    uint8_t verdicts[SEATS];
+    struct engine_stats stats;
+    uint32_t rows[SEATS][WORDS];
+};
+
+static void alone_open(struct alone *a)
+{
+    struct rig rig;
+    memset(a, 0, sizeof *a);
+    rig_defaults(&rig);
+    a->worker = (struct mask_worker){.job = a->jobs,
+                                     .verdict = a->verdicts,
+                                     .vocabulary = rig_letters(&rig),
+                                     .words = WORDS,
+                                     .stats = &a->stats,
+                                     .matchers = a->matchers,
+                                     .caches = a->caches,
+                                     .matcher_count = SEATS,
+                                     .cache_count = 1};
+    a->worker.ring.mask = 7;
+}
+
+static void job_push(struct alone *a, struct mask_job job)
+{
+    a->jobs[ring_place(&a->worker.ring)] = job;
+    ring_publish(&a->worker.ring);
+}
+
+static void begin_push(struct alone *a, uint32_t sequence, struct grammar *g)
+{
+    job_push(a, (struct mask_job){.grammar = grammar_take(g),
+                                  .words = a->rows[sequence],
+                                  .sequence = sequence,
+                                  .row = sequence,
+                                  .token = MASK_NO_TOKEN});
+}
+
+// With matchers in all caches there may be, one with another grammar is over; its end and those of
+// the others make room again.
+static void test_a_table_of_caches_is_full(void **state)
+{
+    (void)state;
+    struct alone a;
+    alone_open(&a);
+    struct grammar *one = rig_cycle(3), *other = rig_cycle(4);
+    begin_push(&a, 0, one);
+    begin_push(&a, 1, other);
+    mask_work(&a.worker);
+    assert_int_equal(a.verdicts[0], MASK_USABLE);
+    assert_int_equal(a.verdicts[1], MASK_OVER);
+    assert_int_equal(grammar_owners(other), 1);
+    for (uint32_t s = 0; s < SEATS; s++)
+        job_push(&a, (struct mask_job){.sequence = s, .token = MASK_NO_TOKEN});
+    begin_push(&a, 1, other);
+    mask_work(&a.worker);
+    assert_int_equal(a.verdicts[1], MASK_USABLE);
+    assert_int_equal(a.rows[1][0], 1); // 'a'
+    assert_int_equal(a.stats.mask_caches, 1);
+    mask_worker_empty(&a.worker);
+    assert_int_equal(a.stats.mask_caches, 0);
+    assert_int_equal(grammar_owners(one), 1);
+    assert_int_equal(grammar_owners(other), 1);
+    grammar_give(one);
+    grammar_give(other);
+    vocabulary_give(a.worker.vocabulary);
+}
+
+static void test_jobs_that_nobody_did_give_their_counts_back(void **state)
+{
+    (void)state;
+    static const int32_t allowed[] = {1};
+    struct alone a;
+    alone_open(&a);
+    struct grammar *g = rig_cycle(3);
+    struct token_rules_args rules = {1000, allowed, 1, NULL, NULL, 0};
+    struct token_rules *r = token_rules_create(&rules);
+    job_push(&a, (struct mask_job){.grammar = grammar_take(g),
+                                   .rules = token_rules_take(r),
+                                   .words = a.rows[0],
+                                   .token = MASK_NO_TOKEN});
+    mask_worker_empty(&a.worker);
+    assert_int_equal(grammar_owners(g), 1);
+    assert_int_equal(token_rules_owners(r), 1);
+    grammar_give(g);
+    token_rules_give(r);
+    vocabulary_give(a.worker.vocabulary);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -353,6 +450,8 @@ int main(void)
         cmocka_unit_test(test_rules_hold_with_and_without_a_grammar),
         cmocka_unit_test(test_a_first_mask_waits_for_no_step),
         cmocka_unit_test(test_free_choices_do_not_change),
+        cmocka_unit_test(test_a_table_of_caches_is_full),
+        cmocka_unit_test(test_jobs_that_nobody_did_give_their_counts_back),
         cmocka_unit_test(test_caches_of_old_grammars_give_way),
         cmocka_unit_test(test_a_fault_between_launch_and_sample_gives_the_turn_back),
     };
