@@ -21,7 +21,7 @@ import plant  # noqa: E402
 # Of a fault only one file differs, so a compiler cache makes most of a build.
 COMPILER = ["ccache", "gcc"] if shutil.which("ccache") else ["gcc"]
 GRAMMAR = sorted(str(p.relative_to(ROOT)) for p in (ROOT / "runtime/grammar").glob("*.c"))
-COMMON = ["base/status.c", "base/arena.c", "base/hash.c", "base/utf8.c", "base/waker.c",
+COMMON = ["base/status.c", "base/arena.c", "base/hash.c", "base/random.c", "base/utf8.c", "base/waker.c",
           "runtime/model/batch.c", *GRAMMAR]
 PROGRAMS = {
     "test_ring": ["tests/base/test_ring.c"],
