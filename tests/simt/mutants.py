@@ -100,7 +100,7 @@ MUTANTS = [
     ("sampling: state changed while other warps read it", C + "sample.cu", "sample_finish", "cta_sync(); // all have read the parameters that commit changes", "", "sample"),
     ("sampling: end ids of later chunks are not banned", C + "sample.cu", "sample_process", "if ((uint32_t)p.stop_ids[i] - base < count)", "if ((uint32_t)p.stop_ids[i] < count)", "sample"),
     ("sampling: every chunk has the mask of the first", C + "sample.cu", "sample_process", "mask_allows(mask, token)", "mask_allows(mask, i)", "sample"),
-    ("sampling: bans win over the mask", C + "sample.cu", "sample_finish", "best != NOBODY ? best : row.greedy", "row.greedy", "sample"),
+    ("sampling: bans win over the mask", C + "sample.cu", "sample_finish", "row.banned != 0 ? mask_of", "row.banned > 1u ? mask_of", "sample"),
     ("sampling: counts of tokens run over", C + "sample.cu", "sample_commit", "if ((*seen & 0x7FFFu) != 0x7FFFu)", "", "sample"),
     ("sampling: vocabulary padding not masked", C + "sample.h", "chunk_count", "return vocab - base < most ? vocab - base : most;", "return base < vocab ? most : 0;", "sample"),
     ("radix select: counted while bins are cleared", C + "sample_select.cu", "select_count", "shared->bins[i] = 0; cta_sync();", "shared->bins[i] = 0;", "sample"),
