@@ -176,6 +176,8 @@ static struct server_options server_options_of(const struct serving *s)
         .api_keys = (const char *const *)s->keys.list.at,
         .api_key_count = s->keys.list.count,
         .api_keys_fixed = s->settings.api_keys.count,
+        .allowed_origins = (const char *const *)s->settings.allowed_origins.at,
+        .allowed_origin_count = s->settings.allowed_origins.count,
         .ssl_certfile = s->settings.ssl_certfile,
         .ssl_keyfile = s->settings.ssl_keyfile,
         .http2 = http2[s->settings.http2],

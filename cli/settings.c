@@ -108,6 +108,9 @@ static const struct option_row serve_rows[] = {
      "WEFT_API_KEY, else one is made on loopback", "key that clients send; may be repeated"},
     {"api-key-file", OPTION_TEXT, AT(serve_settings, api_key_file), 0, 0, {0}, "none",
      "file with one key a line; # begins a comment line"},
+    {"allowed-origins", OPTION_TEXTS, AT(serve_settings, allowed_origins), 0, 0, {0}, "none",
+     "origin whose web pages may read answers (CORS), as https://app.example; several with commas, "
+     "* for all; may be repeated"},
     {"http-threads", OPTION_COUNT, AT(serve_settings, http_threads), 1, 64, {0}, "1",
      "event loops, each on a thread of its own"},
     {"ssl-certfile", OPTION_TEXT, AT(serve_settings, ssl_certfile), 0, 0, {0}, "no TLS",

@@ -40,6 +40,7 @@ struct serve_settings {
     uint32_t port;
     struct texts api_keys;
     const char *api_key_file;
+    struct texts allowed_origins;
     uint32_t http_threads;
     const char *ssl_certfile, *ssl_keyfile;
     int http2;               // on, off, auto

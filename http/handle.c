@@ -106,6 +106,18 @@ static bool body_is_refused(struct exchange *x, const h2o_req_t *req)
     return true;
 }
 
+// A browser asks before it sends a request with a key.
+static void preflight_answer(struct exchange *x, const h2o_req_t *req)
+{
+    struct text names = text_trim(header_of(req, "access-control-request-headers"));
+    if (!x->origin.at || header_of(req, "access-control-request-method").bytes == 0)
+        return;
+    exchange_header(x, "access-control-allow-methods", text_of("GET, POST, OPTIONS"));
+    exchange_header(x, "access-control-max-age", text_of("600"));
+    if (cors_names_are_fine(names))
+        exchange_header(x, "access-control-allow-headers", names);
+}
+
 static void unknown_path(struct exchange *x, struct text method, struct text path)
 {
     enum { METHOD_SHOWN = 32, PATH_SHOWN = 128 };
@@ -141,6 +153,7 @@ static bool is_refused(struct exchange *x, const h2o_req_t *req, const struct ro
     }
     if (match->options) {
         exchange_header(x, "allow", text_of(match->allow));
+        preflight_answer(x, req);
         exchange_reply_type(x, 204, NULL, (struct text){"", 0});
         return true;
     }
@@ -209,6 +222,7 @@ static void headers_read(struct exchange *x, const h2o_req_t *req)
         x->info.anthropic_version.bytes > 0)
         x->info.shape = SHAPE_MESSAGES;
     x->info.deadline_ns = deadline_of(req, x->info.started_ns);
+    x->origin = cors_origin(&x->thread->server->cors, text_trim(header_of(req, "origin")));
     struct text retries = text_trim(header_of(req, "x-stainless-retry-count"));
     if (retries.bytes > 0 && !text_is(retries, "0"))
         atomic_fetch_add_explicit(&x->thread->counters.retries, 1, memory_order_relaxed);

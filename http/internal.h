@@ -73,6 +73,7 @@ struct exchange {
     uint64_t tokens_answered;   // of all choices, as the usage counts them
     struct request_facts facts; // of the engine request, once it was given back
 
+    struct text origin; // of the page that may read the answer, the server's; at == NULL: none
     int status;
     const char *code; // of the failure that is the answer or ends the stream, or NULL
     const char *content_type;

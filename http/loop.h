@@ -3,6 +3,7 @@
 #pragma once
 
 #include "http/auth.h"
+#include "http/cors.h"
 #include "http/counters.h"
 #include "http/exchange.h"
 #include "http/route.h"
@@ -103,6 +104,7 @@ struct server {
     h2o_globalconf_t conf;
     struct server_options options;
     struct route_list routes;
+    struct cors cors;
     _Atomic(struct access *) access;
     struct work_pool *work;
     _Atomic uint32_t connections; // of all threads

@@ -69,6 +69,18 @@ static void header_put(h2o_req_t *req, const char *name, struct text value)
                           value.bytes);
 }
 
+static void origin_put(struct exchange *x, h2o_req_t *req)
+{
+    const struct cors *cors = &x->thread->server->cors;
+    if (cors->count > 0 && !cors->any)
+        header_put(req, "vary", text_of("origin"));
+    if (!x->origin.at)
+        return;
+    header_put(req, "access-control-allow-origin", x->origin);
+    header_put(req, "access-control-expose-headers",
+               text_of("x-request-id, request-id, retry-after"));
+}
+
 void respond_headers(struct exchange *x)
 {
     h2o_req_t *req = x->answer->req;
@@ -89,6 +101,7 @@ void respond_headers(struct exchange *x)
     header_put(req, "cache-control", text_of(exchange_is_stream(x) ? "no-cache" : "no-store"));
     if (exchange_is_stream(x))
         header_put(req, "x-accel-buffering", text_of("no"));
+    origin_put(x, req);
     for (uint32_t i = 0; i < x->header_count; i++)
         header_put(req, x->headers[i].name, x->headers[i].value);
 }

@@ -207,6 +207,9 @@ static enum status server_start(struct server *server, struct error *err)
     atomic_store(&server->access, access);
     enum status status = keys_open(&access->keys, options->api_keys, options->api_key_count, err);
     if (status == STATUS_OK)
+        status =
+            cors_open(&server->cors, options->allowed_origins, options->allowed_origin_count, err);
+    if (status == STATUS_OK)
         status = tls_open(&access->ssl, options, server_http2_is_on(options), err);
     for (uint32_t i = 0; i < server->thread_count && status == STATUS_OK; i++)
         status = thread_prepare(server, i, err);
@@ -231,6 +234,7 @@ enum status server_open(struct server **out, const struct server_options *option
     conf_fill(server);
     enum status status = server_start(server, err);
     server->options.api_keys = NULL; // only the hashes stay
+    server->options.allowed_origins = NULL;
     if (status != STATUS_OK) {
         server_close(server);
         return status;
@@ -353,6 +357,7 @@ void server_close(struct server *server)
     for (uint32_t i = 0; i < server->thread_count; i++)
         thread_close(&server->threads[i]);
     h2o_config_dispose(&server->conf);
+    cors_close(&server->cors);
     if (access->ssl)
         SSL_CTX_free(access->ssl);
     heap_give(access);

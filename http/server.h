@@ -12,6 +12,8 @@ struct server_options {
     const char *const *api_keys; // plain texts; only hashes are kept
     uint32_t api_key_count;
     uint32_t api_keys_fixed;                // the first so many stay when the others are renewed
+    const char *const *allowed_origins;     // cors.h; copied
+    uint32_t allowed_origin_count;          // 0: no web page reads answers
     const char *ssl_certfile, *ssl_keyfile; // NULL: no TLS
     int http2;                              // 1 on, 0 off, -1: on loopback only
     uint32_t connections_max;               // 0: 16384

@@ -42,12 +42,14 @@ static void test_values(void **state)
     (void)state;
     struct parsed p;
     struct error err;
-    assert_int_equal(parse(&p,
-                           "a --port 9000 --dtype=int8 b --no-enable-prefix-caching --exact "
-                           "--kv-cache-memory 2G --api-key k1 --api-key k2 --http2 off "
-                           "--shutdown-timeout 1.5 -- --c",
-                           &err),
-                     STATUS_OK);
+    assert_int_equal(
+        parse(
+            &p,
+            "a --port 9000 --dtype=int8 b --no-enable-prefix-caching --exact "
+            "--kv-cache-memory 2G --api-key k1 --api-key k2 --allowed-origins http://a --http2 off "
+            "--shutdown-timeout 1.5 -- --c",
+            &err),
+        STATUS_OK);
     assert_int_equal(p.serve.port, 9000);
     assert_int_equal(p.model.dtype, 4);
     assert_false(p.model.enable_prefix_caching);
@@ -55,6 +57,7 @@ static void test_values(void **state)
     assert_true(p.model.kv_cache_memory == 2ull << 30);
     assert_int_equal(p.serve.api_keys.count, 2);
     assert_string_equal(p.serve.api_keys.at[1], "k2");
+    assert_int_equal(p.serve.allowed_origins.count, 1);
     assert_int_equal(p.serve.http2, 1);
     assert_true(p.serve.shutdown_timeout == 1.5);
     assert_int_equal(p.positional.count, 3);
