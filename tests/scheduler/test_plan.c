@@ -260,27 +260,36 @@ static void test_a_lone_choice_without_a_cache_has_no_names(void **state)
     rig_close(&rig);
 }
 
-// A sequence that waits for a block which another one computes delays no others.
+// A sequence that waits for a block which another one computes delays no others, also where they
+// need the last blocks.
 static void test_waiting_for_a_block_lets_others_start(void **state)
 {
     (void)state;
-    struct rig rig;
-    struct token_event event;
-    rig_defaults(&rig);
-    rig.fake.facts.limits.tokens_max = 512;
-    rig_open(&rig);
-    struct request *r[3] = {rig_generate(&rig, 0, 100, 2, 1), rig_generate(&rig, 0, 100, 2, 1),
-                            rig_generate(&rig, 500, 50, 2, 1)};
-    rig_step(&rig);
-    assert_int_equal(fake_batch(rig.model)->row_count, 2);
-    assert_int_equal(fake_batch(rig.model)->computed_count, 100 + 50);
-    for (uint32_t i = 0; i < 3; i++) {
-        while (!is_over(&rig, r[i], &event))
-            rig_step(&rig);
-        port_free(rig.port, r[i]);
+    static const uint32_t blocks[] = {64, 7 + 4};
+    for (uint32_t i = 0; i < 2; i++) {
+        struct rig rig;
+        struct token_event event;
+        rig_defaults(&rig);
+        rig.fake.facts.max_model_len = 112;
+        rig.fake.facts.blocks_per_sequence_max = 7;
+        rig.fake.facts.block_count = blocks[i];
+        rig.fake.facts.limits.tokens_max = 512;
+        rig_open(&rig);
+        struct request *r[3] = {rig_generate(&rig, 0, 100, 2, 1), rig_generate(&rig, 0, 100, 2, 1),
+                                rig_generate(&rig, 500, 50, 2, 1)};
+        rig_step(&rig);
+        assert_int_equal(fake_batch(rig.model)->row_count, 2);
+        assert_int_equal(fake_batch(rig.model)->computed_count, 100 + 50);
+        for (uint32_t k = 0; k < 3; k++) {
+            while (!is_over(&rig, r[k], &event))
+                rig_step(&rig);
+            port_free(rig.port, r[k]);
+        }
+        // And a second token each. Among the last blocks the third gives way to the second for one,
+        // and two of its tokens are computed again.
+        assert_int_equal(fake_computed(rig.model), 100 + 4 + 50 + 3 + 2 * i);
+        rig_close(&rig);
     }
-    assert_int_equal(fake_computed(rig.model), 100 + 4 + 50 + 3); // and a second token each
-    rig_close(&rig);
 }
 
 // A chunk may begin inside a block that it fills: that block, too, is computed once.
@@ -519,6 +528,35 @@ static void test_the_middle_keeps_its_blocks(void **state)
     assert_true(just_enough >= 16); // a block's worth of steps: one of them is the middle one's
 }
 
+// A paused sequence that decodes is owed no block, though it has none for its next token: a prompt
+// that fits exactly takes nothing from it. The prompt is drawn from the second half of the tokens,
+// when all that is owed is known.
+static void test_one_that_decodes_is_owed_nothing(void **state)
+{
+    (void)state;
+    struct rig rig;
+    rig_defaults(&rig);
+    rig.fake.facts.max_model_len = 112;
+    rig.fake.facts.block_count = rig.fake.facts.blocks_per_sequence_max = 7;
+    rig.fake.facts.limits.tokens_max = 40;
+    rig.options.prefix_cache = false;
+    rig_open(&rig);
+    struct request *slow = rig_generate(&rig, 0, 2, 100, 1);
+    while (rig_step(&rig) == ENGINE_WORKED)
+        continue;
+    const struct sequence *s = slow->run.first;
+    assert_true(s->paused && s->state == SEQUENCE_RUNNING);
+    assert_int_equal(s->planned_len, 64); // four blocks, and a token for a fifth
+    rig_generate(&rig, 300, 30, 2, 1);    // two blocks, in both halves
+    struct request *fits = rig_generate(&rig, 600, 10, 2, 1);
+    rig_step(&rig);
+    assert_int_equal(fake_batch(rig.model)->row_count, 2);
+    assert_int_equal(fits->run.first->state, SEQUENCE_RUNNING);
+    assert_int_equal(blocks_available(&rig.engine->blocks), 0);
+    assert_int_equal(engine_stats(rig.engine)->preemptions, 0);
+    rig_close(&rig);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -537,6 +575,7 @@ int main(void)
         cmocka_unit_test(test_the_youngest_gives_way),
         cmocka_unit_test(test_one_want_takes_one_victim),
         cmocka_unit_test(test_the_middle_keeps_its_blocks),
+        cmocka_unit_test(test_one_that_decodes_is_owed_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -133,6 +133,7 @@ FAULTS = [
     ("a share that nobody wants is left over", "scheduler/plan.c", "plan_second", "for (uint32_t i = 0; i < engine->order_count && tokens > 0 && plan->unserved; i++) prefill_serve(engine, engine->order[i], &tokens);", ""),
     ("every prompt is short", "scheduler/plan.c", "plan_open", "plan->short_most = SHORT_STEPS * plan->second_left;", "plan->short_most = UINT32_MAX;"),
     ("a debt of one that decodes", "scheduler/plan.c", "debt_note", "s->state == SEQUENCE_RUNNING && !s->fed &&", "s->state == SEQUENCE_RUNNING &&"),
+    ("a debt of one that has not started", "scheduler/plan.c", "debt_note", "s->state == SEQUENCE_RUNNING && !s->fed &&", "!s->fed &&"),
     ("blocks that nothing can match get names", "scheduler/sequence.c", "sequence_open", "engine->sharing && (engine->options.prefix_cache || r->run.draw_total > 1)", "engine->sharing"),
     ("a debt outlives its place in the order", "scheduler/sequence.c", "order_drop", "budget_owe(&engine->plan.budget, &plan_entry(engine, s)->debt, 0);", ""),
     ("blocks of a started prompt are lent", "scheduler/budget.h", "budget_owe", "budget->owed += count - *debt;", ""),
