@@ -21,21 +21,52 @@ static bool row_fits(const struct dialect_row *row, struct text source)
 }
 
 // The longest special token that the text begins with.
-static int32_t special_at(const struct tokenizer *t, struct text text, size_t *bytes)
+static int32_t special_at(const struct dialect *d, struct text text, size_t *bytes)
 {
     int32_t best = -1;
     *bytes = 0;
-    for (uint32_t id = 0; t && id < tokenizer_vocab(t); id++) {
-        if (!tokenizer_is_special(t, (int32_t)id))
-            continue;
-        struct text name = tokenizer_token_text(t, (int32_t)id);
+    for (uint32_t i = 0; i < d->special_count; i++) {
+        struct text name = tokenizer_token_text(d->tokenizer, d->specials[i]);
         if (name.bytes > *bytes && name.bytes <= text.bytes &&
             memcmp(name.at, text.at, name.bytes) == 0) {
-            best = (int32_t)id;
+            best = d->specials[i];
             *bytes = name.bytes;
         }
     }
     return best;
+}
+
+static bool stands_in(const char *literal, struct text name)
+{
+    return literal && memmem(literal, strlen(literal), name.at, name.bytes);
+}
+
+static bool is_of_literals(const struct dialect *d, struct text name)
+{
+    const struct dialect_syntax *s = &d->row->syntax;
+    const struct dialect_reasoning_syntax *r = &d->reasoning->syntax;
+    const char *const all[] = {
+        s->trigger,     s->begin,     s->call_open, s->name_close,  s->call_close,
+        s->separator,   s->end,       s->key_open,  s->string_open, s->other_open,
+        s->value_close, s->value_end, r->open,      r->close,       s->parameter_separator};
+    bool found = false;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        found |= stands_in(all[i], name);
+    for (uint32_t i = 0; i < ROW_MARKERS && d->row->markers[i].text; i++)
+        found |= stands_in(d->row->markers[i].text, name);
+    return found;
+}
+
+// Found once, because a vocabulary is large.
+static void specials_find(struct dialect *d)
+{
+    for (uint32_t id = 0; d->tokenizer && id < tokenizer_vocab(d->tokenizer); id++) {
+        if (!tokenizer_is_special(d->tokenizer, (int32_t)id))
+            continue;
+        struct text name = tokenizer_token_text(d->tokenizer, (int32_t)id);
+        if (name.bytes > 0 && d->special_count < DIALECT_SPECIALS_MAX && is_of_literals(d, name))
+            d->specials[d->special_count++] = (int32_t)id;
+    }
 }
 
 static void marker_add(struct dialect *d, enum marker_role role, const char *literal)
@@ -70,10 +101,10 @@ static void markers_make(struct dialect *d)
         marker_add(d, ROLE_REASONING_OPEN, d->reasoning->syntax.open);
         marker_add(d, ROLE_REASONING_CLOSE, d->reasoning->syntax.close);
     }
-    for (uint32_t id = 0; d->tokenizer && id < tokenizer_vocab(d->tokenizer); id++)
-        if (tokenizer_is_special(d->tokenizer, (int32_t)id))
-            for (uint32_t i = 0; i < d->marker_count; i++)
-                marker_mark(&d->markers[i], tokenizer_token_text(d->tokenizer, (int32_t)id));
+    specials_find(d);
+    for (uint32_t s = 0; s < d->special_count; s++)
+        for (uint32_t i = 0; i < d->marker_count; i++)
+            marker_mark(&d->markers[i], tokenizer_token_text(d->tokenizer, d->specials[s]));
 }
 
 void dialect_detect(struct dialect *out, struct text source, const struct tokenizer *tokenizer)
@@ -152,10 +183,10 @@ struct text dialect_literal_next(const struct dialect *d, const char *literal, s
 {
     struct text rest = text_of(literal + *at);
     size_t bytes;
-    *token = special_at(d->tokenizer, rest, &bytes);
+    *token = special_at(d, rest, &bytes);
     if (*token < 0)
         for (size_t special = 0; bytes < rest.bytes && special == 0; bytes += special == 0)
-            special_at(d->tokenizer, text_span(rest.at + bytes, rest.bytes - bytes), &special);
+            special_at(d, text_span(rest.at + bytes, rest.bytes - bytes), &special);
     *at += bytes;
     return text_span(rest.at, bytes);
 }

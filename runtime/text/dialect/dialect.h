@@ -65,6 +65,7 @@ struct dialect_reasoning_syntax {
 enum {
     DIALECT_MARKERS_MAX = 24,
     DIALECT_MARKER_BYTES = 64,
+    DIALECT_SPECIALS_MAX = 64,
 };
 
 // A marker as a reply is compared with it: bytes, those of special tokens plus 0x100.
@@ -82,7 +83,8 @@ struct dialect {
     const struct dialect_row *row;             // never NULL
     const struct dialect_reasoning *reasoning; // never NULL
     const struct tokenizer *tokenizer;         // NULL: no marker is a special token
-    uint32_t marker_count;
+    uint32_t special_count, marker_count;
+    int32_t specials[DIALECT_SPECIALS_MAX]; // special tokens that stand in its literals
     struct dialect_marker markers[DIALECT_MARKERS_MAX];
 };
 
@@ -110,8 +112,8 @@ struct dialect_reasoning_syntax dialect_reasoning_syntax(const struct dialect *d
 const char *dialect_row_name(uint32_t index);
 const char *dialect_reasoning_row_name(uint32_t index);
 
-// One piece of a literal of a syntax: a special token (its id is in *token) or text (-1; spelled
-// by any tokens). *at counts bytes, from 0; an empty piece is the end.
+// One piece of a literal of its syntax or of its reasoning: a special token (its id is in *token)
+// or text (-1; spelled by any tokens). *at counts bytes, from 0; an empty piece is the end.
 struct text dialect_literal_next(const struct dialect *d, const char *literal, size_t *at,
                                  int32_t *token);
 
