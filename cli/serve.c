@@ -114,6 +114,7 @@ static void served_fill(struct serving *s)
             .chat = m->chat,
             .chat_is_plain = m->chat_is_plain,
             .special_in_text = m->spec.settings.special_tokens_in_text,
+            .dimensions_free = m->spec.settings.matryoshka,
             .sampling_defaults = m->spec.settings.generation_config == GENERATION_CONFIG_AUTO,
             .created = (int64_t)time(NULL),
             .max_queued_tokens = m->engine_options.max_queued_tokens,

@@ -42,6 +42,9 @@ static const struct option_row model_rows[] = {
     {"special-tokens-in-text", OPTION_FLAG, AT(model_settings, special_tokens_in_text), 0, 0, {0},
      "off: they are text",
      "markers such as [SEP] in inputs of embedders and prompts of completions are special tokens"},
+    {"matryoshka", OPTION_FLAG, AT(model_settings, matryoshka), 0, 0, {0}, "off",
+     "the model was trained so that the first values of its vectors stand alone: requests may name "
+     "dimensions"},
     {"load-format", OPTION_CHOICE, AT(model_settings, load_format), 0, 0, {"auto", "dummy"},
      "auto", "dummy: random weights, only config.json is needed"},
     // SERVING_ROWS: of use where many requests, or several models, share a device.

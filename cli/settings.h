@@ -19,6 +19,7 @@ struct model_settings { // given after a folder for that model, or with -- for a
     int generation_config;
     int rerank_prompt; // index into auto, pair, yes-no
     bool special_tokens_in_text;
+    bool matryoshka;
     uint32_t max_queued_requests, max_queued_tokens;
     uint32_t max_n, max_prompts, penalty_rows;
     uint64_t max_result_bytes;

@@ -19,6 +19,7 @@ struct served_model {
     struct dialect dialect;           // of generators: how they write calls and reasoning
     bool chat_is_plain;               // the model brings none: prompt.h's `plain`
     bool special_in_text;             // special tokens in an input or a raw prompt are tokens
+    bool dimensions_free;             // vectors of embedders may be cut to their first values
     bool sampling_defaults;           // generation-config auto: facts.default_* apply
     int64_t created;                  // unix seconds
     char fingerprint[16];             // "fp_" + hash of build, weights and options

@@ -6,6 +6,7 @@
 
 #include "http/counters.h"
 
+#include <math.h>
 #include <string.h>
 
 enum {
@@ -54,6 +55,7 @@ static const struct field_rules embeddings_rules = FIELD_RULES(embeddings_rows, 
 struct embeddings {
     struct pooled pooled;
     bool base64;
+    uint32_t dimensions; // fewer than the model's vectors have; 0: theirs
     struct inputs inputs;
     struct vectors vectors;
     bool taken, valid; // the vectors
@@ -84,7 +86,8 @@ static void dimensions_read(struct embeddings *e)
     struct fields *f = &e->pooled.call.fields;
     uint32_t native = e->pooled.call.model->facts->output_width;
     int64_t wanted = fields_integer(f, "dimensions", (struct integer_range){1, native, native});
-    if (!f->failed && wanted != native) {
+    e->dimensions = wanted < native ? (uint32_t)wanted : 0;
+    if (!f->failed && wanted != native && !e->pooled.call.model->dimensions_free) {
         fields_fail(f, HTTP_UNSUPPORTED_VALUE, "dimensions",
                     "must be %u or absent: the vectors of this model cannot be shortened", native);
     }
@@ -130,18 +133,37 @@ static void embeddings_request(struct exchange *x)
 
 // Writing
 
+static uint32_t width_of(const struct embeddings *e)
+{
+    return e->dimensions > 0 ? e->dimensions : e->pooled.call.model->facts->output_width;
+}
+
+// What is left of a shortened vector gets the length 1 again.
+static void normalize(float *vector, uint32_t width)
+{
+    double squares = 0;
+    for (uint32_t i = 0; i < width; i++)
+        squares += (double)vector[i] * vector[i];
+    double scale = squares > 0 ? 1 / sqrt(squares) : 1;
+    for (uint32_t i = 0; i < width; i++)
+        vector[i] = (float)(vector[i] * scale);
+}
+
 // Copies the values out of the engine's memory at once, so that a slow reader holds none of it.
 static bool values_take(struct embeddings *e)
 {
     struct vectors *v = &e->vectors;
     const struct served_model *model = e->pooled.call.model;
-    uint32_t width = model->facts->output_width;
+    uint32_t width = width_of(e);
     size_t row_bytes = (size_t)width * sizeof(float);
     float *values = arena_take(exchange_arena(e->pooled.call.exchange), v->count * row_bytes);
     if (!values)
         return false;
-    for (uint32_t i = 0; i < v->count; i++)
+    for (uint32_t i = 0; i < v->count; i++) {
         memcpy(values + (size_t)i * width, request_values(e->pooled.request, i), row_bytes);
+        if (e->dimensions > 0 && model->facts->normalize)
+            normalize(values + (size_t)i * width, width);
+    }
     v->values = values;
     v->width = width;
     v->base64 = e->base64;
@@ -206,7 +228,7 @@ static void answer_begin(struct exchange *x)
 static uint64_t answer_bytes(const struct embeddings *e)
 {
     enum { FLOAT_LETTERS = 12, BASE64_LETTERS = 6 }; // of a value, about
-    uint64_t values = (uint64_t)e->vectors.count * e->pooled.call.model->facts->output_width;
+    uint64_t values = (uint64_t)e->vectors.count * width_of(e);
     return values * (e->base64 ? BASE64_LETTERS : FLOAT_LETTERS);
 }
 
@@ -215,7 +237,7 @@ static void embeddings_ready(struct exchange *x)
     struct embeddings *e = exchange_state(x);
     if (!pooled_done(&e->pooled))
         return;
-    if ((size_t)e->vectors.count * e->pooled.call.model->facts->output_width > WHOLE_VALUES_MAX) {
+    if ((size_t)e->vectors.count * width_of(e) > WHOLE_VALUES_MAX) {
         exchange_offload(x, (struct offload){.work = answer_measure,
                                              .done = answer_begin,
                                              .bytes = answer_bytes(e)});

@@ -398,6 +398,20 @@ def test_54_many_inputs():
     expect(embed(main(), ["a"] * 2049), 400, "invalid_value", "input")
 
 
+def test_fewer_dimensions():
+    server = start(f"embed={harness.MODELS / 'weft-demo-embed'},matryoshka")
+    texts = ["wool is warm.", "the sea is cold."]
+    wholes = [d["embedding"] for d in embed(server, texts).json["data"]]
+    shorter = embed(server, texts, dimensions=5)
+    assert shorter.status == 200, shorter.text
+    for whole, entry in zip(wholes, shorter.json["data"]):
+        length = sum(x * x for x in whole[:5]) ** 0.5
+        assert len(entry["embedding"]) == 5
+        assert all(abs(x / length - y) < 1e-6 for x, y in zip(whole, entry["embedding"]))
+    assert embed(server, texts, dimensions=len(wholes[0])).json["data"] == embed(server, texts).json["data"]
+    assert embed(server, texts, dimensions=len(wholes[0]) + 1).status == 400
+
+
 def test_55_dimensions():
     native = len(embed(main(), "a").json["data"][0]["embedding"])
     assert embed(main(), "a", dimensions=native).status == 200

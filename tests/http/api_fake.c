@@ -39,6 +39,11 @@ void fake_special_in_text(void)
     model.special_in_text = true;
 }
 
+void fake_dimensions(void)
+{
+    model.dimensions_free = fake_facts.normalize = true;
+}
+
 void fake_own_sampling(void)
 {
     model.sampling_defaults = true;

@@ -82,6 +82,7 @@ void fake_special_in_text(void); // the model takes special tokens in inputs, un
 // text and is one.
 void fake_dialect(const char *name, const char *reasoning);
 void fake_dialect_special(const char *name, const char *reasoning, const char *special);
+void fake_dimensions(void);   // of the model's vectors may be fewer, until fake_end
 void fake_own_sampling(void); // the model's defaults of sampling hold, until fake_end
 
 void fake_model_name(const char *name); // until fake_end

@@ -48,6 +48,26 @@ static void test_float(void **state)
     assert_int_equal(fake.counted[COUNTED_POOLED], 1);
 }
 
+// (3, 4) of (3, 4, 12, 84) is (0.6, 0.8) with the length 1.
+static void test_fewer_dimensions_have_the_length_1(void **state)
+{
+    static const char body[] = "{\"model\":\"m\",\"input\":[\"a\",\"b\"],\"dimensions\":2}";
+    static const float values[] = {3, 4, 12, 84, 0, 0, 1, 0}; // the second has nothing left
+    (void)state;
+    fake_request(PATH, body);
+    assert_int_equal(fake.status, 400);
+    assert_non_null(strstr(fake.sent, "\"code\":\"unsupported_value\""));
+    fake_again();
+    fake_dimensions();
+    fake_request(PATH, body);
+    fake.values = malloc(sizeof values);
+    memcpy(fake.values, values, sizeof values);
+    finish();
+    assert_int_equal(fake.status, 200);
+    assert_non_null(strstr(fake.sent, "\"embedding\":[0.6,0.8]}"));
+    assert_non_null(strstr(fake.sent, "\"embedding\":[0.0,0.0]}"));
+}
+
 static void test_base64(void **state)
 {
     (void)state;
@@ -273,11 +293,17 @@ static void test_client_leaves(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_client_leaves), TEST(test_float),
-        TEST(test_base64),        TEST(test_special_tokens_in_text),
-        TEST(test_inputs),        TEST(test_too_long),
-        TEST(test_many_inputs),   TEST(test_pieces),
-        TEST(test_not_finite),    TEST(test_failures),
+        TEST(test_client_leaves),
+        TEST(test_float),
+        TEST(test_fewer_dimensions_have_the_length_1),
+        TEST(test_base64),
+        TEST(test_special_tokens_in_text),
+        TEST(test_inputs),
+        TEST(test_too_long),
+        TEST(test_many_inputs),
+        TEST(test_pieces),
+        TEST(test_not_finite),
+        TEST(test_failures),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -67,6 +67,8 @@ FAULTS = [
     ("a part of an allowed origin is one", "http/cors.c", "cors_origin", "own.bytes == origin.bytes &&", "own.bytes <= origin.bytes &&", "test_cors"),
     ("caches keep an answer for one page for all", "http/respond.c", "origin_put", "header_put(req, \"vary\", text_of(\"origin\"));", "(void)req;", "e2e:test_cors"),
     ("pages of any origin may ask before", "http/handle.c", "preflight_answer", "!x->origin.at ||", "", "e2e:test_cors"),
+    ("a shortened vector is as short as it is", "http/api/embeddings.c", "values_take", "normalize(values + (size_t)i * width, width);", "(void)normalize;", "test_api_embeddings"),
+    ("vectors of any model are shortened", "http/api/embeddings.c", "dimensions_read", "&& !e->pooled.call.model->dimensions_free", "&& false", "test_api_embeddings"),
     ("two tools may have one name", "http/api/tools.c", "tools_name_read", "else if (json_object_get(names, json_string_value(name)))", "else if (0)", "test_api_tools"),
     ("tools are rendered where none may be called", "http/api/tools.c", "tools_read", "bool called = !g->choice.hidden && n > 0;", "bool called = n > 0;", "test_api_tools"),
     ("an answer of vectors is written in one go", "http/api/vectors.c", "vectors_length", "slice_spend(slice, piece.bytes", "slice_spend(slice, 0 * piece.bytes", "test_api_slices"),
