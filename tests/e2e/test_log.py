@@ -55,8 +55,9 @@ def json_server():
 
 
 def requests_of(server):
-    """The access lines; every line of the log is an object with time, level and message."""
-    lines = [json.loads(line) for line in server.output().splitlines()]
+    """The access lines; every line of the log is an object with time, level and message. What
+    follows the last line end is a line that is being written."""
+    lines = [json.loads(line) for line in server.output().split("\n")[:-1]]
     assert all({"ts", "level", "message"} <= set(line) for line in lines), lines
     return [line for line in lines if line["message"] == "request"]
 
