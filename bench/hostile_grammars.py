@@ -8,19 +8,13 @@ nothing is asserted. The schemas take as much work as a compile may (docs/STRUCT
 """
 import http.client
 import json
-import os
-import pathlib
-import socket
-import subprocess
 import sys
-import tempfile
 import threading
 import time
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
+import serving
+
 RUNS = int(sys.argv[1]) if len(sys.argv) > 1 else 3
-WEFT = ROOT / os.environ.get("WEFT_BUILD", "build/release") / "bin/weft"
-HEAD = {"Content-Type": "application/json", "Authorization": "Bearer bench"}
 
 
 def body(**more):
@@ -35,7 +29,7 @@ def hostile(i):
 def stream(port):
     """Milliseconds between the chunks of 3,000 tokens."""
     client = http.client.HTTPConnection("127.0.0.1", port, timeout=300)
-    client.request("POST", "/v1/chat/completions", body(stream=True, ignore_eos=True, max_tokens=3000), HEAD)
+    client.request("POST", "/v1/chat/completions", body(stream=True, ignore_eos=True, max_tokens=3000), serving.HEAD)
     answer, times = client.getresponse(), []
     while line := answer.readline():
         if line.startswith(b"data: {"):
@@ -50,36 +44,21 @@ def report(name, gaps, more=""):
 def compile_until(port, done, count):
     while not done.is_set():
         client = http.client.HTTPConnection("127.0.0.1", port, timeout=300)
-        client.request("POST", "/v1/chat/completions", body(guided_json=hostile(len(count)), max_tokens=1), HEAD)
+        client.request("POST", "/v1/chat/completions", body(guided_json=hostile(len(count)), max_tokens=1), serving.HEAD)
         client.getresponse().read()
         count.append(1)
 
 
-with socket.socket() as s:
-    s.bind(("127.0.0.1", 0))
-    port = s.getsockname()[1]
-with tempfile.TemporaryFile() as log:
-    server = subprocess.Popen([WEFT, "serve", "--port", str(port), "--api-key", "bench",
-                               f"chat={ROOT / 'models/weft-demo-chat'}"], stdout=log, stderr=log)
-    try:
-        while True:
-            try:
-                socket.create_connection(("127.0.0.1", port), 1).close()
-                break
-            except OSError:
-                time.sleep(0.1)
-        compiled = []
-        for _ in range(RUNS):
-            report("alone  ", stream(port))
-            done, before = threading.Event(), len(compiled)
-            threads = [threading.Thread(target=compile_until, args=(port, done, compiled)) for _ in range(2)]
-            for thread in threads:
-                thread.start()
-            gaps = stream(port)
-            done.set()
-            for thread in threads:
-                thread.join()
-            report("hostile", gaps, f", {len(compiled) - before} schemas")
-    finally:
-        server.terminate()
-        server.wait()
+with serving.started(serving.DEMO) as port:
+    compiled = []
+    for _ in range(RUNS):
+        report("alone  ", stream(port))
+        done, before = threading.Event(), len(compiled)
+        threads = [threading.Thread(target=compile_until, args=(port, done, compiled)) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        gaps = stream(port)
+        done.set()
+        for thread in threads:
+            thread.join()
+        report("hostile", gaps, f", {len(compiled) - before} schemas")

@@ -7,19 +7,14 @@ Prints the seconds of each; nothing is asserted.
 """
 import http.client
 import json
-import os
-import pathlib
-import socket
-import subprocess
 import sys
-import tempfile
 import threading
 import time
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
+import serving
+
 RUNS = int(sys.argv[1]) if len(sys.argv) > 1 else 3
-FOLDER = sys.argv[2] if len(sys.argv) > 2 else str(ROOT / "models/weft-demo-chat")
-WEFT = ROOT / os.environ.get("WEFT_BUILD", "build/release") / "bin/weft"
+FOLDER = sys.argv[2] if len(sys.argv) > 2 else serving.DEMO
 
 
 def body(megabytes, letters):
@@ -31,8 +26,7 @@ def body(megabytes, letters):
 def post(port, data, took, name):
     start = time.monotonic()
     client = http.client.HTTPConnection("127.0.0.1", port, timeout=300)
-    client.request("POST", "/v1/chat/completions", data,
-                   {"Content-Type": "application/json", "Authorization": "Bearer bench"})
+    client.request("POST", "/v1/chat/completions", data, serving.HEAD)
     answer = client.getresponse()
     answer.read()
     took[name] = (answer.status, time.monotonic() - start)
@@ -51,22 +45,7 @@ def run(port, letters):
           ", ".join(f"{name} {status} {seconds:.2f} s" for name, (status, seconds) in sorted(took.items())))
 
 
-with socket.socket() as s:
-    s.bind(("127.0.0.1", 0))
-    port = s.getsockname()[1]
-with tempfile.TemporaryFile() as log:
-    server = subprocess.Popen([WEFT, "serve", "--port", str(port), "--api-key", "bench",
-                               f"chat={FOLDER},max-model-len=512"], stdout=log, stderr=log)
-    try:
-        while True:
-            try:
-                socket.create_connection(("127.0.0.1", port), 1).close()
-                break
-            except OSError:
-                time.sleep(0.1)
-        for _ in range(RUNS):
-            run(port, False)
-            run(port, True)
-    finally:
-        server.terminate()
-        server.wait()
+with serving.started(f"{FOLDER},max-model-len=512") as port:
+    for _ in range(RUNS):
+        run(port, False)
+        run(port, True)

@@ -128,14 +128,6 @@ static bool token_take(struct mask_worker *w, struct sequence_matcher *m, int32_
     return false;
 }
 
-static bool nothing_set(const uint32_t *words, uint32_t count)
-{
-    for (uint32_t i = 0; i < count; i++)
-        if (words[i] != 0)
-            return false;
-    return true;
-}
-
 static enum mask_verdict mask_make(struct mask_worker *w, struct sequence_matcher *m,
                                    uint32_t *words)
 {
@@ -147,7 +139,7 @@ static enum mask_verdict mask_make(struct mask_worker *w, struct sequence_matche
     cache_note(w, m->of);
     if (result != MATCHER_OK)
         return result == MATCHER_OVER ? MASK_OVER : MASK_STUCK;
-    if (nothing_set(words, w->words))
+    if (mask_is_empty(words, w->words))
         return MASK_DONE;
     m->free = vocabulary_allows_all(w->vocabulary, words);
     if (m->free) // ids without bytes may come, too, as in a row without a mask

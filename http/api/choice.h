@@ -66,6 +66,12 @@ void choice_take(struct choice *c, const struct choice_options *o, const struct 
 // It has no answer: the model failed, it was cancelled, or its memory was not enough.
 bool choice_failed(const struct choice *c);
 
+// A limit ended it, of the request or of the window.
+static inline bool choice_limited(const struct choice *c)
+{
+    return c->end == END_LENGTH || c->end == END_WINDOW;
+}
+
 // What waits to be written, in bytes of text; log probabilities count, too.
 size_t choice_pending(const struct choice *c);
 void choice_sent(struct choice *c);  // it was written

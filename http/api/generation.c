@@ -249,7 +249,7 @@ static enum counted_finish counted_of(const struct choice *c)
     const struct finish_told *told = finish_told(c->finish);
     if (choice_failed(c))
         return told->failure ? told->counted : COUNTED_ERROR;
-    return c->end == END_LENGTH || c->end == END_WINDOW ? COUNTED_LENGTH : COUNTED_STOP;
+    return choice_limited(c) ? COUNTED_LENGTH : COUNTED_STOP;
 }
 
 // The last event was read: the engine's request is given back.

@@ -124,10 +124,9 @@ static enum grammars_found found_in(struct grammars *cache, struct grammars_entr
     return GRAMMARS_REFUSED;
 }
 
-enum grammars_found grammars_find(struct grammars *cache, const struct grammar_source *source,
-                                  struct grammar **out, struct error *err)
+static enum grammars_found find(struct grammars *cache, const struct grammar_source *source,
+                                uint64_t hash, struct grammar **out, struct error *err)
 {
-    uint64_t hash = hash_of(cache, source);
     *out = NULL;
     pthread_mutex_lock(&cache->lock);
     struct grammars_entry *e = entry_find(cache, source, hash);
@@ -136,13 +135,20 @@ enum grammars_found grammars_find(struct grammars *cache, const struct grammar_s
     return found;
 }
 
+enum grammars_found grammars_find(struct grammars *cache, const struct grammar_source *source,
+                                  struct grammar **out, struct error *err)
+{
+    return find(cache, source, hash_of(cache, source), out, err);
+}
+
 enum grammars_found grammars_compile(struct grammars *cache, const struct grammar_source *source,
                                      struct grammar **out, struct error *err)
 {
-    enum grammars_found found = grammars_find(cache, source, out, err);
+    uint64_t hash = hash_of(cache, source);
+    enum grammars_found found = find(cache, source, hash, out, err);
     if (found != GRAMMARS_UNKNOWN)
         return found;
-    uint64_t begun = clock_ns(), hash = hash_of(cache, source);
+    uint64_t begun = clock_ns();
     enum status status = grammar_source_compile(source, out, err);
     pthread_mutex_lock(&cache->lock);
     cache->stats.compiled++;

@@ -101,11 +101,8 @@ void messages_tools_read(struct generation *g)
 {
     struct fields *f = &g->call.fields;
     const json_t *tools = fields_get(f, "tools"), *choice = fields_get(f, "tool_choice");
-    size_t n = json_array_size(tools);
+    size_t n = tools_count(f, tools);
     json_t *names = json_object(), *converted = json_array();
-    if (n > TOOLS_MAX)
-        fields_fail(f, HTTP_INVALID_VALUE, "tools", "must hold at most %d tools, got %zu",
-                    TOOLS_MAX, n);
     for (size_t i = 0; i < n && !f->failed; i++)
         tool_read(f, json_array_get(tools, i), i, names, converted);
     choice_read(f, names, &g->choice);

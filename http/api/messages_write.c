@@ -47,17 +47,12 @@ static bool version_knows_window(struct text version)
     return memcmp(version.at, first, sizeof first - 1) >= 0;
 }
 
-static bool limited(const struct choice *c)
-{
-    return c->end == END_LENGTH || c->end == END_WINDOW;
-}
-
 static const char *stop_reason(const struct generation *g)
 {
     const struct choice *c = g->choices;
     if (c->end == END_WINDOW && version_knows_window(g->call.info->anthropic_version))
         return "model_context_window_exceeded";
-    if (limited(c))
+    if (choice_limited(c))
         return "max_tokens";
     if (c->answer.complete > 0)
         return "tool_use"; // also where a stop sequence followed
@@ -272,7 +267,7 @@ static void call_block_put(const struct choice *c, uint32_t number, struct json_
 {
     const struct answer_call *call = &c->answer.calls[number - 1];
     struct text text = text_span(call->arguments.at, call->arguments.bytes);
-    bool cut = limited(c) && number == c->answer.call_count && json_begun(text);
+    bool cut = choice_limited(c) && number == c->answer.call_count && json_begun(text);
     if (!call->complete && !cut) {
         struct json_buffer both = {0};
         json_put_raw(&both, call->name);

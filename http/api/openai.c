@@ -25,7 +25,7 @@ void openai_head_put(const struct generation *g, struct json_buffer *out, const 
 
 const char *openai_finish_reason(const struct choice *c)
 {
-    if (c->end == END_LENGTH || c->end == END_WINDOW)
+    if (choice_limited(c))
         return "length";
     return c->answer.complete > 0 ? "tool_calls" : "stop"; // also where a stop string followed
 }

@@ -1,6 +1,8 @@
 // Answers in pieces: see pieces.h.
 #include "http/api/pieces.h"
 
+#include "base/number.h"
+
 enum { WHOLE_BYTES_MAX = 32 * 1024 };
 
 void pieces_free(struct pieces *p)
@@ -15,7 +17,7 @@ void pieces_continue(struct exchange *x, struct pieces *p)
     if (left == 0 || !exchange_answered(x))
         return;
     while (left > 0 && (room = exchange_room(x)) > 0) {
-        size_t bytes = left < room ? left : room;
+        size_t bytes = smaller(left, room);
         exchange_write(x, text_span(p->out.at + p->sent, bytes));
         p->sent += bytes;
         left -= bytes;

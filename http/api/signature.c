@@ -1,6 +1,8 @@
 // Signatures: see signature.h.
 #include "http/api/signature.h"
 
+#include "base/number.h"
+
 #include <string.h>
 
 static struct hash block_hash(const struct signature *s)
@@ -15,8 +17,7 @@ void signature_add(struct signature *s, struct text text)
             s->block.before = block_hash(s);
             s->count = 0;
         }
-        more = SIGNATURE_BLOCK - s->count;
-        more = more < text.bytes - at ? more : text.bytes - at;
+        more = smaller(SIGNATURE_BLOCK - s->count, text.bytes - at);
         memcpy(s->block.bytes + s->count, text.at + at, more);
         s->count += more;
     }

@@ -98,15 +98,21 @@ void tools_use(struct generation *g, json_t *tools)
                                            .tools = tools};
 }
 
+size_t tools_count(struct fields *f, const json_t *tools)
+{
+    size_t n = json_array_size(tools);
+    if (n > TOOLS_MAX)
+        fields_fail(f, HTTP_INVALID_VALUE, "tools", "must hold at most %d tools, got %zu",
+                    TOOLS_MAX, n);
+    return n;
+}
+
 void tools_read(struct generation *g)
 {
     struct fields *f = &g->call.fields;
     const json_t *tools = fields_get(f, "tools");
-    size_t n = json_array_size(tools);
+    size_t n = tools_count(f, tools);
     json_t *names = json_object();
-    if (n > TOOLS_MAX)
-        fields_fail(f, HTTP_INVALID_VALUE, "tools", "must hold at most %d tools, got %zu",
-                    TOOLS_MAX, n);
     for (size_t i = 0; i < n && !f->failed; i++)
         tool_read(f, json_array_get(tools, i), i, names);
     tool_choice_read(f, names, &g->choice);

@@ -10,6 +10,8 @@ enum { TOOLS_MAX = 128, TOOL_NAME_MAX = 64 };
 void tools_read(struct generation *g);
 void messages_tools_read(struct generation *g); // of a Messages request
 
+// How many tools there are; fails the request where there are too many.
+size_t tools_count(struct fields *f, const json_t *tools);
 // A tool's name: at most bytes_max letters, digits, '_' and '-'; `names` has those before it.
 void tools_name_read(struct fields *f, const json_t *name, const char *path, size_t bytes_max,
                      json_t *names);

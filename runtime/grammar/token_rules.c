@@ -4,6 +4,7 @@
 #include "runtime/grammar/token_rules.h"
 
 #include "base/arena.h"
+#include "runtime/grammar/vocabulary.h"
 
 #include <stdatomic.h>
 #include <string.h>
@@ -81,14 +82,6 @@ static void allowed_fill(struct token_rules *r, const struct token_rules_args *a
         id_set(r->allowed, (int32_t)i, true);
 }
 
-static bool nothing_set(const uint32_t *words, uint32_t count)
-{
-    for (uint32_t i = 0; i < count; i++)
-        if (words[i] != 0)
-            return false;
-    return true;
-}
-
 struct token_rules *token_rules_create(const struct token_rules_args *args)
 {
     struct token_rules *r = heap_take_zeroed(1, sizeof *r);
@@ -108,7 +101,7 @@ struct token_rules *token_rules_create(const struct token_rules_args *args)
             sequence_put(r, args->bad + from, count);
     }
     links_make(r);
-    if (!nothing_set(r->allowed, r->words))
+    if (!mask_is_empty(r->allowed, r->words))
         return r;
     token_rules_give(r);
     return NULL;
@@ -157,7 +150,7 @@ bool token_rules_apply(const struct token_rules *r, uint32_t at, uint32_t *words
         for (uint32_t c = r->nodes[at].child; c != 0; c = r->nodes[c].sibling)
             if (r->nodes[c].ends)
                 id_set(words, r->nodes[c].token, false);
-    return !nothing_set(words, r->words);
+    return !mask_is_empty(words, r->words);
 }
 
 void token_rules_row(const struct token_rules *r, uint32_t *words)

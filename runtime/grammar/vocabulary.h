@@ -47,3 +47,11 @@ struct text vocabulary_token(const struct vocabulary *v, int32_t token);
 bool vocabulary_is_end(const struct vocabulary *v, int32_t token);
 // Every token with bytes and every end id is allowed by this mask row.
 bool vocabulary_allows_all(const struct vocabulary *v, const uint32_t *words);
+// No token is allowed by this mask row of so many words.
+static inline bool mask_is_empty(const uint32_t *words, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (words[i] != 0)
+            return false;
+    return true;
+}

@@ -166,6 +166,28 @@ static void step_rows(struct trial *t, struct step *step, const struct step_limi
                                          trial_below(t, 1u << 30)};
 }
 
+// Runs the twin, then the op on the device with its own state, and compares what both must give.
+// The result has the twin's outputs.
+static struct prep_args prep_run(struct trial *t, struct prep_args *args, struct slot_state there)
+{
+    size_t n = args->token_count;
+    twin_prep(args);
+    struct prep_args want = *args;
+    args->step = trial_put(t, want.step, want.step->layout.bytes);
+    args->state = there;
+    args->token = trial_device(t, n * 4);
+    args->position = trial_device(t, n * 4);
+    args->row_of = trial_device(t, n * 4);
+    args->type = trial_device(t, n * 4);
+    args->kv_place = trial_device(t, n * 8);
+    trial_true(t, "prep runs", t->api->ops->prep(t->stream, args) == STATUS_OK);
+    same(t, "prep tokens", args->token, want.token, n * 4);
+    same(t, "prep positions", args->position, want.position, n * 4);
+    same(t, "prep types", args->type, want.type, n * 4);
+    same(t, "prep places", args->kv_place, want.kv_place, n * 8);
+    return want;
+}
+
 // A model that keeps no sequences has no state at all: tokens and positions are all there is.
 static void prep_without_state(struct trial *t)
 {
@@ -191,19 +213,7 @@ static void prep_without_state(struct trial *t)
                              .row_of = trial_heap(t, n * 4),
                              .type = trial_heap(t, n * 4),
                              .kv_place = trial_heap(t, n * 8)};
-    twin_prep(&args);
-    struct prep_args want = args;
-    args.step = trial_put(t, step, layout.bytes);
-    args.token = trial_device(t, n * 4);
-    args.position = trial_device(t, n * 4);
-    args.row_of = trial_device(t, n * 4);
-    args.type = trial_device(t, n * 4);
-    args.kv_place = trial_device(t, n * 8);
-    trial_true(t, "prep runs", t->api->ops->prep(t->stream, &args) == STATUS_OK);
-    same(t, "tokens without state", args.token, want.token, n * 4);
-    same(t, "positions without state", args.position, want.position, n * 4);
-    same(t, "types without state", args.type, want.type, n * 4);
-    same(t, "places without state", args.kv_place, want.kv_place, n * 8);
+    prep_run(t, &args, args.state);
 }
 
 void try_prep(struct trial *t, enum dtype act)
@@ -254,21 +264,8 @@ void try_prep(struct trial *t, enum dtype act)
             .block_shift = shift,
             .token_bytes = 128,
         };
-        twin_prep(&args);
-        struct prep_args want = args;
-        args.step = trial_put(t, step, layout.bytes);
-        args.state = there;
-        args.token = trial_device(t, n * 4);
-        args.position = trial_device(t, n * 4);
-        args.row_of = trial_device(t, n * 4);
-        args.type = trial_device(t, n * 4);
-        args.kv_place = trial_device(t, n * 8);
-        trial_true(t, "prep runs", t->api->ops->prep(t->stream, &args) == STATUS_OK);
-        same(t, "prep tokens", args.token, want.token, n * 4);
-        same(t, "prep positions", args.position, want.position, n * 4);
+        struct prep_args want = prep_run(t, &args, there);
         same(t, "prep rows", args.row_of, want.row_of, n * 4);
-        same(t, "prep types", args.type, want.type, n * 4);
-        same(t, "prep places", args.kv_place, want.kv_place, n * 8);
         state_same(t, &there, &host, &l);
         args.token_count = l.tokens_max + 1;
         trial_true(t, "prep refuses",

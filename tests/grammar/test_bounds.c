@@ -91,26 +91,26 @@ static void all_of_few(struct source *s)
     add(s, "]}");
 }
 
-static void references_by_resources(struct source *s)
+// 20,000 subschemas with a name each, and as many references to them. refer: before the name.
+static void references(struct source *s, const char *keyword, const char *name, const char *refer)
 {
     add(s, "{\"$defs\":{");
     for (int i = 0; i < 20000; i++)
-        add(s, "%s\"%d\":{\"$id\":\"http://a/%05d\"}", i > 0 ? "," : "", i, i);
+        add(s, "%s\"%d\":{\"%s\":\"%s%05d\"}", i > 0 ? "," : "", i, keyword, name, i);
     add(s, "},\"allOf\":[");
     for (int i = 0; i < 20000; i++)
-        add(s, "%s{\"$ref\":\"http://a/%05d\"}", i > 0 ? "," : "", 19999 - i / 2);
+        add(s, "%s{\"$ref\":\"%s%s%05d\"}", i > 0 ? "," : "", refer, name, 19999 - i / 2);
     add(s, "]}");
+}
+
+static void references_by_resources(struct source *s)
+{
+    references(s, "$id", "http://a/", "");
 }
 
 static void references_by_anchors(struct source *s)
 {
-    add(s, "{\"$defs\":{");
-    for (int i = 0; i < 20000; i++)
-        add(s, "%s\"%d\":{\"$anchor\":\"a%05d\"}", i > 0 ? "," : "", i, i);
-    add(s, "},\"allOf\":[");
-    for (int i = 0; i < 20000; i++)
-        add(s, "%s{\"$ref\":\"#a%05d\"}", i > 0 ? "," : "", 19999 - i / 2);
-    add(s, "]}");
+    references(s, "$anchor", "a", "#");
 }
 
 static void long_bases(struct source *s)

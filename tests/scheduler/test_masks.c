@@ -74,6 +74,13 @@ static void run(struct rig *rig, struct request *r, struct got *got)
     port_free(rig->port, r);
 }
 
+// The answer to a request with this grammar.
+static void answered(struct rig *rig, struct grammar *g, struct got *got)
+{
+    struct submit_args args = request_args(g);
+    run(rig, rig_submit(rig, &args, ADMITTED), got);
+}
+
 static void assert_cycle(const struct got *got, uint32_t choice, uint32_t letters)
 {
     assert_int_equal(got->count[choice], letters + 1);
@@ -180,8 +187,7 @@ static void test_a_model_without_end_ids_ends_its_answers(void **state)
     rig.fake.facts.end_count = 0;
     open(&rig);
     struct grammar *g = literal("weft");
-    struct submit_args args = request_args(g);
-    run(&rig, rig_submit(&rig, &args, ADMITTED), &got);
+    answered(&rig, g, &got);
     grammar_give(g);
     assert_int_equal(got.count[0], 4);
     assert_int_equal(got.finish[0], FINISH_STOP);
@@ -204,8 +210,7 @@ static void test_a_masked_step_is_launched_before_the_last_is_settled(void **sta
     assert_int_equal(stats->steps_masked, 0);
     uint64_t before = fake_overlaps(rig.model), steps = fake_steps(rig.model);
     struct grammar *g = rig_cycle(30);
-    struct submit_args args = request_args(g);
-    run(&rig, rig_submit(&rig, &args, ADMITTED), &got);
+    answered(&rig, g, &got);
     grammar_give(g);
     assert_cycle(&got, 0, 30);
     // All but the first of them; the last is the row of one that has ended.
@@ -266,8 +271,7 @@ static void test_a_first_mask_waits_for_no_step(void **state)
     for (uint32_t i = 0; i < 5; i++)
         rig_step(&rig);
     struct grammar *g = rig_cycle(9);
-    struct submit_args args = request_args(g);
-    run(&rig, rig_submit(&rig, &args, ADMITTED), &got);
+    answered(&rig, g, &got);
     grammar_give(g);
     assert_cycle(&got, 0, 9);
     assert_int_equal(fake_ahead(rig.model), 1);
@@ -312,8 +316,7 @@ static void test_caches_of_old_grammars_give_way(void **state)
     for (uint32_t i = 0; i < most + 20; i++) {
         struct got got = {.last = false};
         struct grammar *g = i == 0 ? grammar_take(first) : rig_cycle(1 + i % 30);
-        struct submit_args args = request_args(g);
-        run(&rig, rig_submit(&rig, &args, ADMITTED), &got);
+        answered(&rig, g, &got);
         assert_cycle(&got, 0, i == 0 ? 3 : 1 + i % 30);
         grammar_give(g);
         assert_true(engine_stats(rig.engine)->mask_caches <= most);
@@ -334,8 +337,7 @@ static void test_a_fault_between_launch_and_sample_gives_the_turn_back(void **st
     open(&rig);
     fake_fault(rig.model, 5, true);
     struct grammar *g = rig_cycle(30);
-    struct submit_args args = request_args(g);
-    run(&rig, rig_submit(&rig, &args, ADMITTED), &got);
+    answered(&rig, g, &got);
     assert_int_equal(got.finish[0], FINISH_ERROR);
     assert_int_equal(fake_steps(rig.model), 6);
     assert_false(fake_turn(rig.model));

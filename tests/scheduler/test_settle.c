@@ -37,21 +37,27 @@ static void settle(struct rig *rig, const struct model_output *output)
     engine->settled++;
 }
 
-static struct request *asked(struct rig *rig, uint32_t tops)
+static struct submit_args prompt_args(void)
 {
-    int32_t tokens[PROMPT];
+    static int32_t tokens[PROMPT];
+    static const uint32_t start[2] = {0, PROMPT};
     for (int32_t i = 0; i < PROMPT; i++)
         tokens[i] = i + 1;
-    uint32_t start[2] = {0, PROMPT};
-    struct submit_args args = {.kind = REQUEST_GENERATE,
-                               .tokens = tokens,
-                               .token_count = PROMPT,
-                               .sequence_count = 1,
-                               .sequence_start = start,
-                               .choice_count = 1,
-                               .max_tokens = 50,
-                               .ignore_end = true,
-                               .sampling = {.repetition = 1.0f, .top_logprobs = tops}};
+    return (struct submit_args){.kind = REQUEST_GENERATE,
+                                .tokens = tokens,
+                                .token_count = PROMPT,
+                                .sequence_count = 1,
+                                .sequence_start = start,
+                                .choice_count = 1,
+                                .max_tokens = 50,
+                                .sampling = {.repetition = 1.0f}};
+}
+
+static struct request *asked(struct rig *rig, uint32_t tops)
+{
+    struct submit_args args = prompt_args();
+    args.ignore_end = true;
+    args.sampling.top_logprobs = tops;
     return rig_submit(rig, &args, ADMITTED);
 }
 
@@ -182,20 +188,9 @@ static void test_rows_after_an_end_are_not_after_a_cancel(void **state)
     int32_t token = first_event(&rig, learns).token;
     rig_close(&rig);
     opened(&rig);
-    int32_t tokens[PROMPT];
-    for (int32_t i = 0; i < PROMPT; i++)
-        tokens[i] = i + 1;
-    uint32_t start[2] = {0, PROMPT};
-    struct submit_args args = {.kind = REQUEST_GENERATE,
-                               .tokens = tokens,
-                               .token_count = PROMPT,
-                               .sequence_count = 1,
-                               .sequence_start = start,
-                               .choice_count = 1,
-                               .max_tokens = 50,
-                               .stop_ids = &token,
-                               .stop_id_count = 1,
-                               .sampling = {.repetition = 1.0f}};
+    struct submit_args args = prompt_args();
+    args.stop_ids = &token;
+    args.stop_id_count = 1;
     struct request *r = rig_submit(&rig, &args, ADMITTED);
     while (rig_step(&rig) == ENGINE_WORKED)
         ;

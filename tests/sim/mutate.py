@@ -91,7 +91,7 @@ FAULTS = [
     ("the mask of the row before", "scheduler/masks.c", "row_ask", "rows + (size_t)row->mask * engine->masks.words,", "rows + (size_t)(row->mask > 0 ? row->mask - 1 : 0) * engine->masks.words,"),
     ("a free part keeps its mask", "scheduler/mask_work.c", "mask_make", "if (m->free)", "if (false)"),
     ("an id without bytes ends a free part", "scheduler/mask_work.c", "token_take", "if (m->free && vocabulary_token(w->vocabulary, token).bytes == 0) return true;", ""),
-    ("a complete answer without end ids is stuck", "scheduler/mask_work.c", "mask_make", "if (nothing_set(words, w->words)) return MASK_DONE;", ""),
+    ("a complete answer without end ids is stuck", "scheduler/mask_work.c", "mask_make", "if (mask_is_empty(words, w->words)) return MASK_DONE;", ""),
     ("the count of a job is kept", "scheduler/mask_work.c", "matcher_begin", "grammar_give(job->grammar);", ";"),
     ("counts of jobs that nobody did are kept", "scheduler/mask_work.c", "mask_worker_empty", "grammar_give(w->job[place].grammar);", ";"),
     ("a matcher that ends stays in its cache", "scheduler/mask_work.c", "matcher_leave", "m->of->matchers--;", ""),
