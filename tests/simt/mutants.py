@@ -4,11 +4,12 @@
 The sources are copied to a scratch folder and built there; the checkout is never changed. Attention,
 products and loading are judged by test_simt_kernels in all three modes, the other ops by the
 conformance walk (plain and race), the primitives by test_emulator, the device's promises and the
-library's products by tests of their own, bank conflicts by the counts of the race mode. A fault that no mode catches fails
+library's products by tests of their own, bank conflicts by the counts of the race mode. A mode is built
+and run only where the ones before it have missed (--every: always). A fault that no mode catches fails
 the run, unless it stands in ALLOWED with the reason. Prints a Markdown table.
 
   tests/simt/mutants.py [--scratch FOLDER] [--words TEXT] [--part I/N] [--modes plain,asan,race]
-                        [--table FILE]
+                        [--every] [--table FILE]
 """
 import argparse
 import pathlib
@@ -172,12 +173,19 @@ def prepare(scratch):
 
 def judge_one(mutant, source, build, args):
     _, file, function, text, replacement, judge = mutant
+    result = {}
     try:
         with plant.Planted(source, file, function, text, replacement):
-            out = run(["ninja", "-C", str(build), f"-j{args.jobs}"] + targets_of(judge, args.modes))
-            if out.returncode != 0:
-                return {"plain": ("does not build", out.stdout[-200:])}
-            return {mode: verdict(c[0], 300) for mode, c in tests_of(judge, build / "bin").items() if mode in args.modes}
+            for mode, commands in tests_of(judge, build / "bin").items():
+                if mode not in args.modes:
+                    continue
+                out = run(["ninja", "-C", str(build), f"-j{args.jobs}"] + targets_of(judge, [mode]))
+                if out.returncode != 0:
+                    return {mode: ("does not build", out.stdout[-200:])}
+                result[mode] = verdict(commands[0], 300)
+                if result[mode][0] == "caught" and not args.every:
+                    break
+        return result
     except plant.Stale as stale:
         return {mode: (f"stale: {stale}", "") for mode in args.modes}
 
@@ -190,6 +198,7 @@ def main():
     parser.add_argument("--first", type=int, default=1, help="row to begin with")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--modes", default="plain,asan,race")
+    parser.add_argument("--every", action="store_true", help="also the modes after the first that catches")
     parser.add_argument("--table")
     args = parser.parse_args()
     args.modes = args.modes.split(",")
