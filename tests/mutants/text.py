@@ -2,6 +2,7 @@
 FAULTS = [
     ("a string may hold the end of its parameter", "runtime/text/dialect/arguments.c", "reading", "(struct schema_strings_clear){w->ends, w->clear}", "(struct schema_strings_clear){GRAMMAR_NOTHING, w->clear}", "test_dialect_grammar"),
     ("a string may look like another value", "runtime/text/dialect/arguments.c", "reading", "grammar_either(b, values_of(w, types), w->ends)", "w->ends", "test_dialect_grammar"),
+    ("parameters of a function that is not strict are JSON", "runtime/text/dialect/arguments.c", "reading", "(types == SCHEMA_STRING || !w->fitting)", "types == SCHEMA_STRING", "test_dialect_free"),
     ("any key is written", "runtime/text/dialect/arguments.c", "keys_up_to", "bytes[count] = 0;", "bytes[0] = 0;", "test_dialect_grammar"),
     ("markers of special tokens are read in text", "runtime/text/dialect/detect.c", "marker_mark", "marker->symbols[i] |= SPECIAL;", ";", "test_dialect_reply"),
     ("the first sign of a row is enough", "runtime/text/dialect/detect.c", "row_fits", "i < ROW_SIGNS", "i < 1", "test_dialect_templates"),
@@ -17,6 +18,7 @@ FAULTS = [
     ("a string that looks like JSON becomes JSON", "runtime/text/dialect/parameters.c", "value_is_json", "type != SCHEMA_STRING && (v->types & type) != 0", "(v->types & type) != 0", "test_dialect"),
     ("the line end before a value is part of it", "runtime/text/dialect/parameters.c", "read_value", "(r->row->flags & ROW_LINE_VALUES) != 0", "0", "test_dialect"),
     ("a list that is too long to be held is a string", "runtime/text/dialect/parameters.c", "value_too_long", "if (!v->forced && (v->types == 0 || (v->types & SCHEMA_STRING) != 0))", "if (true)", "test_dialect_reply"),
+    ("a special token that does not come out leaves the beginning of a part", "runtime/text/dialect/reply.c", "put_outside", "if (!reasoning && !blank)\n        r->head = false;", "if (!reasoning && !blank && shown(r, symbol))\n        r->head = false;", "test_dialect_free"),
     ("what is held has no bound", "runtime/text/dialect/reply.c", "read_hold", "r->held_count < REPLY_HELD_MAX", "true", "test_dialect_reply"),
     ("a copy of a reader holds nothing", "runtime/text/dialect/reply.c", "reply_copy", "memcpy(copy->held, r->held, r->held_count * sizeof *r->held);", "copy->held_count = 0;", "test_dialect"),
     ("a head that failed is dropped", "runtime/text/dialect/reply.c", "read_head_failed", "put_held(r, from);", "", "test_dialect"),
@@ -35,6 +37,7 @@ FAULTS = [
     ("unknown keys may be known ones", "runtime/text/grammar/schema_keys.c", "none_of", "expr = GRAMMAR_NOTHING;", "", "test_schema"),
     ("an optional member is required", "runtime/text/grammar/schema_members.c", "object_members", "key->required ? after :", "1 ? after :", "test_schema"),
     ("additionalProperties speak of keys that match a pattern", "runtime/text/grammar/schema_object.c", "owner_applies", "if (owner->patterns & patterns)", "if (0)", "test_schema"),
+    ("keys that another part of a schema names are any keys", "runtime/text/grammar/schema_object.c", "gather_loose", "if (!schema_member(o->index, schema_key(at)))", "if (0)", "test_dialect_free"),
     ("strings of parameters are values, too", "runtime/text/grammar/schema_parameters.c", "parameter_value", "if (reading != SCHEMA_READS_STRING)", "if (true)", "test_dialect_grammar"),
     ("lengths of a pattern are forgotten", "runtime/text/grammar/schema_string.c", "string_inside", "s.any || s.min > 0 || s.max < GRAMMAR_UNBOUNDED", "s.any", "test_schema"),
     ("tags stand in the JSON of a parameter", "runtime/text/grammar/writer.c", "escape_of", "kind == WRITE_MARKUP && c == '<'", "false", "test_dialect_grammar"),

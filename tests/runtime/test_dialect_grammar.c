@@ -1,10 +1,8 @@
 // Grammars of calls: random walks through the grammar of each dialect, with and without its special
 // tokens, are read back by its own reader as whole calls whose arguments fit the schemas, however
 // the text is cut; and the grammar is inside of a call exactly when the reader is.
-#include "base/arena.h"
-#include "runtime/text/dialect/grammar.h"
 #include "tests/grammar/schema_rig.h"
-#include "tests/runtime/dialect_rig.h"
+#include "tests/runtime/dialect_walk.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -21,7 +19,7 @@
     "DSML\xEF\xBD\x9C"                                                                             \
     "parameter>\""
 
-enum { BYTES = 256, SPECIALS = 64, STEPS_MAX = 4000, WALKS = 6 };
+enum { WALKS = 6 };
 
 static const char tools_source[] =
     "[{\"function\": {\"name\": \"f\", \"strict\": true, \"parameters\": {\"type\": \"object\","
@@ -56,219 +54,8 @@ static const char tools_source[] =
     " \"additionalProperties\": false}}, \"$ref\": \"#/$defs/t\"}}}]";
 enum { TOOLS = 3 };
 
-static uint32_t random_below(uint64_t *seed, uint32_t below)
-{
-    *seed = *seed * 6364136223846793005u + 1442695040888963407u;
-    return (uint32_t)(*seed >> 33) % below;
-}
-
-// A dialect with its reasoning's row, its tokenizer and the vocabulary of bytes and special tokens.
-struct subject {
-    struct dialect d;
-    const char *reasoning;
-    struct tokenizer *tokenizer; // NULL: all markers are text
-    struct vocabulary *v;
-    struct text tokens[BYTES + SPECIALS], specials[BYTES + SPECIALS];
-    char bytes[BYTES];
-    uint32_t count; // the end has this id
-};
-
 static json_t *tools;
 static struct schema_rig schemas[TOOLS];
-
-static const char *reasoning_of(const char *dialect)
-{
-    static const char *const own[][2] = {{"command-r7b", "command"}, {"mistral", "mistral"},
-                                         {"gemma", "gemma"},         {"harmony", "harmony"},
-                                         {"solar", "solar"},         {"apertus", "apertus"},
-                                         {"apriel", "apriel"},       {"seed", "seed"},
-                                         {"hunyuan", "hunyuan"},     {"minimax-m3", "minimax-m3"}};
-    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
-        if (strcmp(own[i][0], dialect) == 0)
-            return own[i][1];
-    return "think";
-}
-
-// All literals of a row, so that their special tokens are found.
-static void literals_put(const struct dialect *d, struct json_buffer *out)
-{
-    const struct dialect_syntax *s = dialect_syntax(d);
-    struct dialect_reasoning_syntax r = dialect_reasoning_syntax(d);
-    const char *const all[] = {s->begin,   s->call_open,   s->name_close, s->call_close,
-                               s->end,     s->separator,   s->key_open,   s->string_open,
-                               s->trigger, s->value_close, s->other_open, r.open,
-                               r.close};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        json_put_literal(out, all[i] ? all[i] : "");
-}
-
-static void subject_open(struct subject *s, const char *name, bool special)
-{
-    struct json_buffer text = {0};
-    *s = (struct subject){.reasoning = reasoning_of(name), .count = BYTES};
-    assert_true(dialect_named(&s->d, name, s->reasoning, NULL));
-    literals_put(&s->d, &text);
-    if (special) {
-        s->tokenizer = rig_tokenizer(text_span(text.at, text.bytes));
-        assert_true(dialect_named(&s->d, name, s->reasoning, s->tokenizer));
-    }
-    json_buffer_free(&text);
-    for (uint32_t i = 0; i < BYTES; i++) {
-        s->bytes[i] = (char)i;
-        s->tokens[i] = text_span(s->bytes + i, 1);
-    }
-    for (uint32_t id = 0; s->tokenizer && id < tokenizer_vocab(s->tokenizer); id++)
-        if (tokenizer_is_special(s->tokenizer, (int32_t)id))
-            s->specials[s->count++] = tokenizer_token_text(s->tokenizer, (int32_t)id);
-    int32_t end = (int32_t)s->count;
-    struct vocabulary_args args = {s->count + 1, s->tokens, s->count, s->specials, &end, 1};
-    s->v = vocabulary_create(&args);
-}
-
-static void subject_close(struct subject *s)
-{
-    vocabulary_give(s->v);
-    tokenizer_close(s->tokenizer);
-}
-
-// What was written: bytes, and those of special tokens marked.
-struct written {
-    struct json_buffer text, special;
-};
-
-static void written_add(struct written *out, struct text text, bool special)
-{
-    char mark = special ? 1 : 0;
-    json_put_raw(&out->text, text);
-    for (size_t i = 0; i < text.bytes; i++) {
-        // A special token is fed whole: its first byte is marked 2.
-        char here = special && i == 0 ? 2 : mark;
-        json_put_raw(&out->special, text_span(&here, 1));
-    }
-}
-
-// The literal as tokens, into the matcher and the text. False: the grammar does not have it.
-static bool write_it(const struct subject *s, struct matcher *m, const char *literal,
-                     struct written *out)
-{
-    size_t at = 0;
-    for (;;) {
-        int32_t token;
-        struct text piece = dialect_literal_next(&s->d, literal, &at, &token);
-        char special = (char)VOCABULARY_SPECIAL_BYTE;
-        if (piece.bytes == 0)
-            return true;
-        if ((token >= 0 && !matcher_accept_bytes(m, text_span(&special, 1))) ||
-            !matcher_accept_bytes(m, piece))
-            return false;
-        written_add(out, piece, token >= 0);
-    }
-}
-
-static bool is_structure(uint32_t token)
-{
-    return token >= BYTES || (token > 0 && strchr("\"'<>(){}[]:=,\n]", (int)token));
-}
-
-// Draws until the answer ends. False: it did not within the limit.
-static bool walk(const struct subject *s, struct matcher *m, uint64_t *seed, struct written *out)
-{
-    for (uint32_t step = 0; step < STEPS_MAX; step++) {
-        uint32_t words[(BYTES + SPECIALS) / 32 + 1], all[BYTES + SPECIALS + 1], count = 0;
-        bool structure = random_below(seed, 3) == 0;
-        if (matcher_mask(m, words) != MATCHER_OK)
-            fail_msg("%s: no way to go on after\n%.*s", dialect_name(&s->d), (int)out->text.bytes,
-                     out->text.at);
-        for (int pass = 0; pass < 2 && count == 0; pass++)
-            for (uint32_t id = 0; id <= s->count; id++)
-                if ((words[id / 32] >> (id % 32) & 1) && id != 0x7F && // json_put_value escapes it
-                    (pass > 0 || !structure || id == s->count || is_structure(id)))
-                    all[count++] = id;
-        uint32_t token = all[random_below(seed, count)];
-        if ((words[s->count / 32] >> (s->count % 32) & 1) && random_below(seed, 2) == 0)
-            token = s->count;
-        assert_true(matcher_accept(m, (int32_t)token));
-        if (matcher_is_done(m))
-            return true;
-        written_add(out, token < BYTES ? s->tokens[token] : s->specials[token], token >= BYTES);
-    }
-    return false;
-}
-
-// What the reader makes of it, as one line; pieces end at random or nowhere.
-struct heard {
-    struct json_buffer line, arguments[DIALECT_CALLS_MAX];
-    char names[DIALECT_CALLS_MAX][REPLY_NAME_MAX + 1];
-    bool complete[DIALECT_CALLS_MAX];
-    uint32_t count;
-    struct json_buffer text, reasoning;
-};
-
-static void heard_free(struct heard *h)
-{
-    for (uint32_t i = 0; i < DIALECT_CALLS_MAX; i++)
-        json_buffer_free(&h->arguments[i]);
-    json_buffer_free(&h->line);
-    json_buffer_free(&h->text);
-    json_buffer_free(&h->reasoning);
-}
-
-static void heard_events(struct heard *h, const struct reply_event *events, uint32_t count)
-{
-    for (uint32_t i = 0; i < count; i++) {
-        const struct reply_event *e = &events[i];
-        if (e->kind == REPLY_TEXT)
-            json_put_raw(&h->text, e->text);
-        if (e->kind == REPLY_REASONING)
-            json_put_raw(&h->reasoning, e->text);
-        if (e->kind < REPLY_CALL || e->kind > REPLY_CALL_END)
-            continue;
-        assert_true(e->call < DIALECT_CALLS_MAX);
-        if (e->kind == REPLY_CALL) {
-            snprintf(h->names[e->call], sizeof h->names[0], "%.*s", (int)e->text.bytes, e->text.at);
-            h->count = e->call + 1;
-        } else if (e->kind == REPLY_ARGUMENTS) {
-            json_put_raw(&h->arguments[e->call], e->text);
-        } else {
-            h->complete[e->call] = e->complete;
-        }
-    }
-}
-
-// cut: 0: as few pieces as there are special tokens, 1: single bytes, else at random.
-static void hear(const struct subject *s, const struct written *w, enum dialect_start start,
-                 uint32_t cut, uint64_t *seed, struct heard *h)
-{
-    struct reply_args args = {
-        .dialect = &s->d, .start = start, .calls = true, .reasoning = true, .tools = tools};
-    struct reply *r = reply_open(&args);
-    uint32_t count;
-    *h = (struct heard){0};
-    for (size_t at = 0, end; at < w->text.bytes; at = end) {
-        bool special = w->special.at[at] != 0;
-        for (end = at + 1; end < w->text.bytes; end++) {
-            if (w->special.at[end] != (special ? 1 : 0))
-                break;
-            if (!special && (cut == 1 || (cut > 1 && random_below(seed, 5) == 0)))
-                break;
-        }
-        const struct reply_event *events =
-            reply_feed(r, text_span(w->text.at + at, end - at), special, &count);
-        heard_events(h, events, count);
-    }
-    const struct reply_event *last = reply_finish(r, &count);
-    heard_events(h, last, count);
-    reply_close(r);
-}
-
-static void finish_into(struct heard *h)
-{
-    for (uint32_t i = 0; i < h->count; i++)
-        json_put_format(&h->line, "%s(%.*s)%d", h->names[i], (int)h->arguments[i].bytes,
-                        h->arguments[i].at ? h->arguments[i].at : "", h->complete[i]);
-    json_put_format(&h->line, "|%.*s|%.*s", (int)h->text.bytes, h->text.at ? h->text.at : "",
-                    (int)h->reasoning.bytes, h->reasoning.at ? h->reasoning.at : "");
-}
 
 static void complain(const struct subject *s, const struct written *w, const struct heard *h,
                      const char *what)
@@ -305,15 +92,15 @@ static void check_answer(const struct subject *s, const struct written *w, enum 
                          uint32_t most, const char *text, uint64_t *seed)
 {
     struct heard first;
-    hear(s, w, start, 0, seed, &first);
-    finish_into(&first);
+    subject_hear(s, tools, w, start, 0, seed, &first);
+    heard_line(&first);
     check_calls(s, w, &first, most);
     if (!text_is(text_span(first.text.at ? first.text.at : "", first.text.bytes), text))
         complain(s, w, &first, "other text");
     for (uint32_t cut = 1; cut < 5; cut++) {
         struct heard next;
-        hear(s, w, start, cut, seed, &next);
-        finish_into(&next);
+        subject_hear(s, tools, w, start, cut, seed, &next);
+        heard_line(&next);
         if (!text_equal(text_span(first.line.at, first.line.bytes),
                         text_span(next.line.at, next.line.bytes)))
             complain(s, w, &next, "cuts make a difference");
@@ -322,32 +109,11 @@ static void check_answer(const struct subject *s, const struct written *w, enum 
     heard_free(&first);
 }
 
-static struct mask_cache *cache_of(const struct subject *s, const struct dialect_grammar_args *args)
-{
-    struct grammar_builder *b = grammar_begin(NULL);
-    struct error err = {0};
-    struct grammar *g;
-    uint32_t root;
-    if (dialect_grammar(b, args, &root, &err) != STATUS_OK ||
-        grammar_finish(b, root, &g, &err) != STATUS_OK)
-        fail_msg("%s: %s", dialect_name(&s->d), err.text);
-    struct mask_cache *c = mask_cache_create(g, s->v, NULL);
-    grammar_give(g);
-    return c;
-}
-
-// What the first call begins with.
-static const char *open_of(const struct subject *s)
-{
-    const struct dialect_syntax *syntax = dialect_syntax(&s->d);
-    return *syntax->begin != 0 ? syntax->begin : syntax->call_open;
-}
-
 // A name where "all" would mean text.
 static void name_it(const struct subject *s, struct matcher *m, struct written *out)
 {
     if (strcmp(dialect_name(&s->d), "functionary-v3.2") == 0)
-        assert_true(write_it(s, m, "tree-1\n", out));
+        assert_true(subject_write(s, m, "tree-1\n", out));
 }
 
 static uint32_t ended, begun;
@@ -357,7 +123,7 @@ static void walk_forced(const struct subject *s, bool parallel, uint64_t *seed)
     const struct dialect_syntax *syntax = dialect_syntax(&s->d);
     struct dialect_grammar_args args = {
         .dialect = &s->d, .tools = tools, .must = true, .parallel = parallel, .reasoning = true};
-    struct mask_cache *c = cache_of(s, &args);
+    struct mask_cache *c = subject_cache(s, &args);
     uint32_t most = parallel && !syntax->one_call ? DIALECT_CALLS_MAX : 1;
     for (uint32_t i = 0; i < WALKS; i++) {
         struct written w = {0};
@@ -367,15 +133,15 @@ static void walk_forced(const struct subject *s, bool parallel, uint64_t *seed)
         begun++;
         // Every second one thinks of a call first.
         if (i % 2 == 1) {
-            assert_true(write_it(s, &m, dialect_reasoning_syntax(&s->d).open, &w));
-            assert_true(write_it(s, &m, "hm ", &w));
-            assert_true(write_it(s, &m, syntax->begin, &w));
-            assert_true(write_it(s, &m, " hm", &w));
+            assert_true(subject_write(s, &m, dialect_reasoning_syntax(&s->d).open, &w));
+            assert_true(subject_write(s, &m, "hm ", &w));
+            assert_true(subject_write(s, &m, syntax->begin, &w));
+            assert_true(subject_write(s, &m, " hm", &w));
             assert_false(matcher_may_end(&m));
-            assert_true(write_it(s, &m, dialect_reasoning_syntax(&s->d).close, &w));
+            assert_true(subject_write(s, &m, dialect_reasoning_syntax(&s->d).close, &w));
         }
-        assert_true(write_it(s, &m, open_of(s), &w));
-        if (walk(s, &m, seed, &w)) {
+        assert_true(subject_write(s, &m, subject_opening(s), &w));
+        if (subject_walk(s, &m, seed, &w)) {
             ended++;
             check_answer(s, &w, DIALECT_START_TEXT, most, "", seed);
         }
@@ -384,20 +150,6 @@ static void walk_forced(const struct subject *s, bool parallel, uint64_t *seed)
         json_buffer_free(&w.special);
     }
     mask_cache_destroy(c);
-}
-
-static void each_dialect(void (*use)(const struct subject *s, uint64_t *seed))
-{
-    uint64_t seed = 4;
-    for (uint32_t i = 0; dialect_row_name(i); i++)
-        for (int special = 0; special < 2; special++) {
-            struct subject s;
-            if (strcmp(dialect_row_name(i), "none") == 0)
-                continue;
-            subject_open(&s, dialect_row_name(i), special != 0);
-            use(&s, &seed);
-            subject_close(&s);
-        }
 }
 
 static void forced(const struct subject *s, uint64_t *seed)
@@ -410,7 +162,7 @@ static void test_forced_calls_are_read_back(void **state)
 {
     (void)state;
     ended = begun = 0;
-    each_dialect(forced);
+    subject_each(forced);
     if (ended * 100 < begun * 95)
         fail_msg("%u of %u walks ended", ended, begun);
 }
@@ -425,8 +177,8 @@ static void unforced(const struct subject *s, uint64_t *seed)
 {
     struct dialect_grammar_args args = {
         .dialect = &s->d, .tools = tools, .parallel = true, .reasoning = true};
-    struct mask_cache *c = cache_of(s, &args);
-    const char *open = open_of(s);
+    struct mask_cache *c = subject_cache(s, &args);
+    const char *open = subject_opening(s);
     for (uint32_t i = 0; i < WALKS; i++) {
         struct written w = {0};
         struct matcher m;
@@ -434,22 +186,22 @@ static void unforced(const struct subject *s, uint64_t *seed)
         matcher_init(&m, c);
         assert_false(matcher_needs_mask(&m) && !is_bare(s));
         if (thinks) {
-            assert_true(write_it(s, &m, dialect_reasoning_syntax(&s->d).open, &w));
-            assert_true(write_it(s, &m, "so ", &w));
-            assert_true(write_it(s, &m, open, &w));
-            assert_true(write_it(s, &m, "x", &w)); // a mark in thoughts is none
+            assert_true(subject_write(s, &m, dialect_reasoning_syntax(&s->d).open, &w));
+            assert_true(subject_write(s, &m, "so ", &w));
+            assert_true(subject_write(s, &m, open, &w));
+            assert_true(subject_write(s, &m, "x", &w)); // a mark in thoughts is none
             assert_false(matcher_needs_mask(&m));
-            assert_true(write_it(s, &m, dialect_reasoning_syntax(&s->d).close, &w));
+            assert_true(subject_write(s, &m, dialect_reasoning_syntax(&s->d).close, &w));
         }
         if (!is_bare(s))
-            assert_true(write_it(s, &m, "I < look", &w));
+            assert_true(subject_write(s, &m, "I < look", &w));
         assert_true(matcher_may_end(&m));
-        assert_true(write_it(s, &m, open, &w));
+        assert_true(subject_write(s, &m, open, &w));
         name_it(s, &m, &w);
         assert_true(matcher_needs_mask(&m));
         assert_false(matcher_may_end(&m));
         begun++;
-        if (walk(s, &m, seed, &w)) {
+        if (subject_walk(s, &m, seed, &w)) {
             ended++;
             check_answer(s, &w, DIALECT_START_TEXT, DIALECT_CALLS_MAX, is_bare(s) ? "" : "I < look",
                          seed);
@@ -465,7 +217,7 @@ static void test_calls_in_free_text_are_read_back(void **state)
 {
     (void)state;
     ended = begun = 0;
-    each_dialect(unforced);
+    subject_each(unforced);
     if (ended * 100 < begun * 95)
         fail_msg("%u of %u walks ended", ended, begun);
 }
@@ -475,7 +227,7 @@ static void openings(const struct subject *s, uint64_t *seed)
 {
     struct dialect_grammar_args args = {
         .dialect = &s->d, .tools = tools, .parallel = true, .reasoning = true};
-    struct mask_cache *c = cache_of(s, &args);
+    struct mask_cache *c = subject_cache(s, &args);
     begun = 0;
     for (uint32_t i = 0; i < s->d.marker_count; i++) {
         const struct dialect_marker *marker = &s->d.markers[i];
@@ -486,10 +238,10 @@ static void openings(const struct subject *s, uint64_t *seed)
             text[k] = (char)marker->symbols[k];
         matcher_init(&m, c);
         // No other marker needs a mask in free text.
-        if (write_it(s, &m, text, &w) && matcher_needs_mask(&m)) {
+        if (subject_write(s, &m, text, &w) && matcher_needs_mask(&m)) {
             begun++;
             name_it(s, &m, &w);
-            if (walk(s, &m, seed, &w))
+            if (subject_walk(s, &m, seed, &w))
                 check_answer(s, &w, DIALECT_START_TEXT, DIALECT_CALLS_MAX, "", seed);
         }
         matcher_end(&m);
@@ -503,7 +255,7 @@ static void openings(const struct subject *s, uint64_t *seed)
 static void test_every_opening_has_its_grammar(void **state)
 {
     (void)state;
-    each_dialect(openings);
+    subject_each(openings);
 }
 
 static void test_only_allowed_functions_are_called(void **state)
@@ -515,14 +267,14 @@ static void test_only_allowed_functions_are_called(void **state)
     json_t *allowed = json_pack("[s]", "g");
     struct dialect_grammar_args args = {
         .dialect = &s.d, .tools = tools, .allowed = allowed, .must = true, .parallel = true};
-    struct mask_cache *c = cache_of(&s, &args);
+    struct mask_cache *c = subject_cache(&s, &args);
     for (uint32_t i = 0; i < 20; i++) {
         struct written w = {0};
         struct heard h;
         struct matcher m;
         matcher_init(&m, c);
-        assert_true(walk(&s, &m, &seed, &w));
-        hear(&s, &w, DIALECT_START_TEXT, 0, &seed, &h);
+        assert_true(subject_walk(&s, &m, &seed, &w));
+        subject_hear(&s, tools, &w, DIALECT_START_TEXT, 0, &seed, &h);
         for (uint32_t k = 0; k < h.count; k++)
             assert_string_equal(h.names[k], "g");
         assert_true(h.count > 0);
@@ -565,12 +317,12 @@ static void test_answers_may_begin_inside(void **state)
                                             .must = cases[i].must,
                                             .reasoning = true,
                                             .start = cases[i].start};
-        struct mask_cache *c = cache_of(&s, &args);
+        struct mask_cache *c = subject_cache(&s, &args);
         struct written w = {0};
         struct matcher m;
         matcher_init(&m, c);
-        assert_true(write_it(&s, &m, cases[i].text, &w));
-        if (walk(&s, &m, &seed, &w))
+        assert_true(subject_write(&s, &m, cases[i].text, &w));
+        if (subject_walk(&s, &m, &seed, &w))
             check_answer(&s, &w, cases[i].start, 1, cases[i].want, &seed);
         matcher_end(&m);
         json_buffer_free(&w.text);

@@ -90,13 +90,12 @@ static enum schema_reading reading(void *context, struct grammar_builder *b, str
                                    struct schema_strings_clear *out)
 {
     struct write *w = context;
-    const json_t *root = w->parameters_of;
     bool told = w->parameters.string_open != w->parameters.other_open;
-    // No schema has a property of this name.
-    struct text name = key.at ? key : text_of("\x01");
-    unsigned types = tool_types(root, tool_property(root, root, name));
+    const json_t *known = json_object_getn(w->types, key.at, key.bytes);
+    unsigned types = known ? (unsigned)json_integer_value(known) : w->types_of_any;
     *out = (struct schema_strings_clear){w->ends, w->clear};
-    if (types == SCHEMA_STRING && !told)
+    // Of a text that need not fit the reader makes what it can: a value or a string.
+    if ((types == SCHEMA_STRING || !w->fitting) && !told)
         return SCHEMA_READS_STRING;
     if (!told && (types & SCHEMA_STRING) == 0)
         return SCHEMA_READS_VALUE;
@@ -187,6 +186,30 @@ void write_arguments_begin(struct write *w)
     }
 }
 
+// What the reader knows of parameters by their names, as write.types. Where a name cannot stay
+// among unknown keys, because it is read in another way or said twice, it is in there.
+static json_t *types_find(struct write *w, const json_t *parameters)
+{
+    enum { WORK_STEPS = 20 }; // of the builder, for a schema that is looked at
+    unsigned work;
+    json_t *types = tool_names(parameters), *value;
+    const char *name;
+    void *next;
+    size_t bytes;
+    w->types_of_any = tool_parameter(parameters, (struct text){NULL, 0}, &work);
+    json_object_keylen_foreach_safe(types, next, name, bytes, value)
+    {
+        unsigned own = tool_parameter(parameters, text_span(name, bytes), &work);
+        if (!grammar_spend(w->b, WORK_STEPS * (uint64_t)work))
+            break;
+        if (own != w->types_of_any || w->syntax->arguments == ARGUMENTS_ELEMENTS)
+            json_object_setn_new(types, name, bytes, json_integer(own));
+        else
+            json_object_deln(types, name, bytes);
+    }
+    return types;
+}
+
 enum status write_arguments(struct write *w, const json_t *parameters, bool fitting, uint32_t *out)
 {
     enum dialect_arguments form = w->syntax->arguments;
@@ -198,8 +221,10 @@ enum status write_arguments(struct write *w, const json_t *parameters, bool fitt
                                .writer = &w->writer,
                                .object = true,
                                .parameters = json ? NULL : &w->parameters};
-    w->parameters_of = parameters;
+    w->fitting = fitting;
+    w->parameters.names = w->types = w->parameters.reading ? types_find(w, parameters) : NULL;
     enum status status = schema_compile(w->b, &args, out, w->err);
+    json_decref(w->types);
     json_decref(any);
     return status;
 }

@@ -55,7 +55,7 @@ static void key_over(struct reply *r, enum marker_role role)
         read_argument_escaped(r, key.at[i]);
     read_arguments(r, "\":");
     r->levels[0].filled = true;
-    unsigned types = tool_types(r->schema, tool_property(r->schema, r->schema, key));
+    unsigned work, types = tool_parameter(r->schema, key, &work);
     if (role == ROLE_KEY_STRING)
         types = SCHEMA_STRING;
     bool opens = false;

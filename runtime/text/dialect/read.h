@@ -1,6 +1,6 @@
 // The reader of replies inside of the room: one state machine that is fed symbols (a byte, plus
 // READ_SPECIAL where it is of a special token). reply.c has the text around calls, head.c the
-// names, object.c, parameters.c and literal.c the forms of arguments, scan.c JSON, schema.c types.
+// names, object.c, parameters.c and literal.c the forms of arguments, scan.c JSON, schema.h types.
 // Before a call has begun ("committed") all symbols since its marker are held, so that they can
 // come out as text; `from` is the first of them that has not been understood yet. Afterwards only
 // the beginning of a marker is held.
@@ -10,6 +10,7 @@
 #include "runtime/text/dialect/reply.h"
 #include "runtime/text/dialect/row.h"
 #include "runtime/text/dialect/scan.h"
+#include "runtime/text/dialect/schema.h"
 
 enum {
     READ_SPECIAL = 0x100,
@@ -182,19 +183,3 @@ void read_literal_begin(struct reply *r, char open);
 void read_literal(struct reply *r, unsigned symbol);
 void read_literal_cut(struct reply *r);
 bool read_literal_value(struct reply *r, struct text text);
-
-// schema.c
-enum schema_type {
-    SCHEMA_STRING = 1,
-    SCHEMA_NUMBER = 2,
-    SCHEMA_BOOLEAN = 4,
-    SCHEMA_NULL = 8,
-    SCHEMA_OBJECT = 16,
-    SCHEMA_ARRAY = 32,
-};
-// The tool's parameters; false: there is no such tool. *schema may be NULL all the same.
-bool tool_schema(const json_t *tools, struct text name, const json_t **schema);
-// root: where "#/..." leads. 0: nothing is said.
-unsigned tool_types(const json_t *root, const json_t *schema);
-const json_t *tool_property(const json_t *root, const json_t *schema, struct text key);
-const json_t *tool_items(const json_t *root, const json_t *schema);

@@ -160,13 +160,13 @@ static bool shown(const struct reply *r, unsigned symbol)
 static void put_outside(struct reply *r, unsigned symbol, uint32_t at)
 {
     bool reasoning = r->mode == READ_REASONING, blank = read_blank(symbol);
+    if (!reasoning && !blank)
+        r->head = false; // also by a special token that does not come out: the grammar sees it
     if (!shown(r, symbol) || (r->trim && blank))
         return;
     r->trim = false;
-    if (!reasoning && !blank) {
-        r->head = false;
+    if (!reasoning && !blank)
         r->any_text = true;
-    }
     byte_put(r, reasoning ? REPLY_REASONING : REPLY_TEXT, (char)symbol, at);
 }
 

@@ -1,6 +1,8 @@
-// What the schemas of a request's tools say of types; see read.h. Reads them as they are, follows
+// What the schemas of a request's tools say of types; see schema.h. Reads them as they are, follows
 // references inside of them, and says nothing where they say nothing.
-#include "runtime/text/dialect/read.h"
+#include "runtime/text/dialect/schema.h"
+
+#include <string.h>
 
 enum {
     REFERENCES_MAX = 16,        // of a chain
@@ -168,15 +170,17 @@ unsigned tool_types(const json_t *root, const json_t *schema)
     return types_at(&q, schema);
 }
 
+enum { UNIONS = 3 };
+static const char *const unions[UNIONS] = {"anyOf", "oneOf", "allOf"};
+
 static const json_t *property_at(struct question *q, const json_t *schema, struct text key)
 {
-    static const char *const unions[] = {"anyOf", "oneOf", "allOf"};
     if (!visit(q))
         return NULL;
     schema = resolved(q, schema);
     const json_t *found =
         json_object_getn(json_object_get(schema, "properties"), key.at, key.bytes);
-    for (size_t u = 0; !found && u < 3; u++) {
+    for (size_t u = 0; !found && u < UNIONS; u++) {
         const json_t *list = json_object_get(schema, unions[u]);
         for (size_t i = 0; !found && i < json_array_size(list) && spend(q); i++)
             found = property_at(q, json_array_get(list, i), key);
@@ -190,6 +194,40 @@ const json_t *tool_property(const json_t *root, const json_t *schema, struct tex
 {
     struct question q = {root, VISITS_MAX, WORK_MAX};
     return property_at(&q, schema, key);
+}
+
+unsigned tool_parameter(const json_t *schema, struct text key, unsigned *work)
+{
+    struct question property = {schema, VISITS_MAX, WORK_MAX}, types = property;
+    unsigned found = types_at(&types, property_at(&property, schema, key));
+    *work =
+        2 * (VISITS_MAX + WORK_MAX) - property.visits - property.work - types.visits - types.work;
+    return found;
+}
+
+// Goes where property_at may go for any key.
+static void names_at(struct question *q, const json_t *schema, json_t *names)
+{
+    if (!visit(q))
+        return;
+    schema = resolved(q, schema);
+    json_t *properties = json_object_get(schema, "properties");
+    for (void *at = json_object_iter(properties); at; at = json_object_iter_next(properties, at))
+        json_object_setn_new(names, json_object_iter_key(at), json_object_iter_key_len(at),
+                             json_true());
+    for (size_t u = 0; u < UNIONS; u++) {
+        const json_t *list = json_object_get(schema, unions[u]);
+        for (size_t i = 0; i < json_array_size(list) && spend(q); i++)
+            names_at(q, json_array_get(list, i), names);
+    }
+}
+
+json_t *tool_names(const json_t *schema)
+{
+    struct question q = {schema, VISITS_MAX, WORK_MAX};
+    json_t *names = json_object();
+    names_at(&q, schema, names);
+    return names;
 }
 
 const json_t *tool_items(const json_t *root, const json_t *schema)

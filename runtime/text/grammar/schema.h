@@ -36,11 +36,13 @@ struct schema_strings_clear {
 // The members of the object at the top as parameters of a call, each
 //   key_open  KEY  (string_open STRING or other_open VALUE)  value_close  [ KEY  value_end ]
 // where STRING stands as it is and VALUE is the writer's. With a value_end, which says the key
-// again, only keys that the schema names are written.
+// again, only keys that the schema or `names` names are written.
 struct schema_parameters {
     uint32_t separator, key_open, string_open, other_open, value_close;
     uint32_t value_end; // GRAMMAR_NOTHING: there is none
     uint32_t key;       // keys that can be written: an expression over them as they are
+    json_t *names;      // object; its keys are asked for by name, also where the schema does not
+                        // name them; borrowed, NULL: none
     // NULL: all are SCHEMA_READS_VALUE. key.at NULL: one that the schema does not name.
     enum schema_reading (*reading)(void *context, struct grammar_builder *b, struct text key,
                                    struct schema_strings_clear *out);

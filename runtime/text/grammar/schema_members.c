@@ -58,7 +58,7 @@ uint32_t member_text(struct object *o, uint32_t keys, uint32_t value)
     return grammar_join_all(o->c->b, parts, p->value_end == GRAMMAR_NOTHING ? 3 : 5);
 }
 
-static uint32_t key_text(struct object *o, const struct schema_key *key)
+uint32_t key_text(struct object *o, const struct schema_key *key)
 {
     struct grammar_builder *b = o->c->b;
     return member_text(o, writer_text(b, o->kind, key->name), key->value);
@@ -67,15 +67,17 @@ static uint32_t key_text(struct object *o, const struct schema_key *key)
 uint32_t object_members(struct object *o)
 {
     struct grammar_builder *b = o->c->b;
-    uint32_t required = 0, cap = o->max;
-    for (uint32_t i = 0; i < o->key_count; i++)
+    uint32_t required = 0, known = 0, cap = o->max;
+    for (uint32_t i = 0; i < o->key_count; i++) {
         required += o->keys[i].required;
+        known += !o->keys[i].loose;
+    }
     if (o->max == GRAMMAR_UNBOUNDED)
         cap = o->min > 1 ? o->min : 1;
     if (required > o->max || o->min > o->max)
         return GRAMMAR_NOTHING;
-    cap = cap < o->key_count ? cap : o->key_count;
-    if ((uint64_t)(cap + 1) * (o->key_count + 1) > STATES_MAX)
+    cap = cap < known ? cap : known;
+    if ((uint64_t)(cap + 1) * (known + 1) > STATES_MAX)
         return schema_refuse(o->c, STATUS_TOO_LARGE, o->entries[0]->site, "properties",
                              "has too many members beside a limit of their count");
     uint32_t *tail = arena_take(o->c->arena, (cap + 2) * sizeof *tail);
@@ -83,7 +85,7 @@ uint32_t object_members(struct object *o)
         tail[count] = unknown_members(o, count);
     for (uint32_t i = o->key_count; i > 0; i--) {
         const struct schema_key *key = &o->keys[i - 1];
-        if (key->value == GRAMMAR_NOTHING)
+        if (key->value == GRAMMAR_NOTHING || key->loose)
             continue;
         uint32_t text = key_text(o, key);
         for (uint32_t count = 0; count <= cap; count++) {

@@ -258,6 +258,9 @@ static void fill_unknown(struct object *o)
 {
     struct schema *c = o->c;
     uint32_t names = o->extra_entry ? extra_names(o) : GRAMMAR_NOTHING;
+    for (uint32_t i = 0; i < o->key_count; i++)
+        if (o->keys[i].loose)
+            o->member = grammar_either(c->b, key_text(o, &o->keys[i]), o->member);
     if (o->parameters && c->parameters->value_end != GRAMMAR_NOTHING)
         return; // no key that is any can be said twice
     for (uint32_t region = 0; region < 1u << o->pattern_count && !schema_failed(c); region++) {
@@ -272,6 +275,30 @@ static void fill_unknown(struct object *o)
         keys = keys_both(o, keys, names, o->extra_entry->site, "propertyNames");
         o->extra = grammar_either(c->b, member_text(o, keys, value_of(o, NULL, &list)), o->extra);
     }
+}
+
+// Whether a key that is not named may have a value.
+static bool unknown_may_come(struct object *o)
+{
+    for (uint32_t region = 0; region < 1u << o->pattern_count && !schema_failed(o->c); region++) {
+        struct literals list = {0};
+        literals_of(o, NULL, region, &list);
+        if (!schema_is_empty(o->c, &list))
+            return true;
+    }
+    return false;
+}
+
+// Names that stand among unknown keys, but are read in ways of their own.
+static void gather_loose(struct object *o)
+{
+    json_t *names = o->parameters ? o->c->parameters->names : NULL;
+    if (json_object_size(names) == 0 || !unknown_may_come(o))
+        return;
+    for (void *at = json_object_iter(names); at && schema_spend(o->c, 200);
+         at = json_object_iter_next(names, at))
+        if (!schema_member(o->index, schema_key(at)))
+            key_put(o, schema_key(at))->loose = true;
 }
 
 static bool required_is_missing(const struct object *o)
@@ -298,6 +325,7 @@ static uint32_t with_extra(struct object *o)
         literals_of(o, &kept.name, kept.patterns, &list);
         literals_add(c, &list, extra_literal(o));
         o->keys[i].required = true;
+        o->keys[i].loose = false;
         o->keys[i].value =
             kept.value == GRAMMAR_NOTHING ? kept.value : value_of(o, &kept.name, &list);
         if (schema_spend(c, o->key_count) && !required_is_missing(o))
@@ -350,6 +378,7 @@ static uint32_t object_compile(struct object *o)
     }
     for (uint32_t i = 0; i < o->entry_count && !schema_failed(c); i++)
         gather_required(o, o->entries[i]->site);
+    gather_loose(o);
     if (o->name_literals.count > 0)
         o->names = schema_strings(c, &o->name_literals, o->kind);
     if (schema_failed(c))

@@ -10,6 +10,7 @@ struct schema_key {
     uint32_t value;    // its text; GRAMMAR_NOTHING: it may not be there
     uint32_t patterns; // bits of those that it matches
     bool required, unwritable;
+    bool loose; // an unknown key with a value of its own: it may come in any place among those
 };
 struct object_pattern {
     struct text text;
@@ -70,5 +71,6 @@ uint32_t keys_region(struct object *o, uint32_t region);
 // --- schema_members.c ---
 // One member; keys: an expression of them.
 uint32_t member_text(struct object *o, uint32_t keys, uint32_t value);
+uint32_t key_text(struct object *o, const struct schema_key *key); // that member
 // The text of the object, from keys, member and the limits.
 uint32_t object_members(struct object *o);

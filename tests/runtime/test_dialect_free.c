@@ -1,0 +1,352 @@
+// Answers that need not call: what their grammar takes for text, for thoughts and for calls is what
+// the reader takes for such, and a function that is not strict may be called as models call it.
+#include "tests/grammar/schema_rig.h"
+#include "tests/runtime/dialect_walk.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+static json_t *parsed(const char *source)
+{
+    json_t *value = NULL;
+    struct error err = {0};
+    if (json_parse(&value, text_of(source), &err) != STATUS_OK)
+        fail_msg("%s: %s", source, err.text);
+    return value;
+}
+
+static void written_free(struct written *w)
+{
+    json_buffer_free(&w->text);
+    json_buffer_free(&w->special);
+}
+
+// What the reader makes of an answer, as name(arguments)complete|text|reasoning.
+__attribute__((unused)) static void check_heard(const struct subject *s, const json_t *tools,
+                                                const struct written *w, const char *want)
+{
+    uint64_t seed = 5;
+    for (uint32_t cut = 0; cut < 2; cut++) {
+        struct heard h;
+        subject_hear(s, tools, w, DIALECT_START_TEXT, cut, &seed, &h);
+        heard_line(&h);
+        if (!text_is(text_span(h.line.at, h.line.bytes), want))
+            fail_msg("%s%s: %.*s\nwas read as %.*s\nnot as %s", dialect_name(&s->d),
+                     s->tokenizer ? " (special)" : "", (int)w->text.bytes, w->text.at,
+                     (int)h.line.bytes, h.line.at, want);
+        heard_free(&h);
+    }
+}
+
+// A function with all kinds of parameters, as strict as the other twin is not.
+#define PROPERTIES                                                                                 \
+    "\"properties\":{\"s\":{\"type\":\"string\"},\"n\":{\"type\":\"integer\"},\"u\":{\"anyOf\":["  \
+    "{\"type\":\"string\"},{\"type\":\"null\"}]},\"l\":{\"type\":\"array\"},\"o\":{}},"            \
+    "\"required\":[\"s\",\"n\"],\"additionalProperties\":false"
+#define TWINS                                                                                      \
+    "[{\"function\":{\"name\":\"f\",\"parameters\":{\"type\":\"object\"," PROPERTIES "}}},"        \
+    "{\"function\":{\"name\":\"g\",\"strict\":true,\"parameters\":{\"type\":"                      \
+    "\"object\"," PROPERTIES "}}}]"
+
+// One more parameter, as the dialect has it. value: as it stands; string: it is one.
+static bool parameter(const struct subject *s, struct matcher *m, const char *key,
+                      const char *value, bool string, bool first, struct written *w)
+{
+    const struct dialect_syntax *x = dialect_syntax(&s->d);
+    char text[256];
+    switch (x->arguments) {
+    case ARGUMENTS_JSON:
+        snprintf(text, sizeof text, string ? "%s\"%s\": \"%s\"" : "%s\"%s\": %s", first ? "" : ", ",
+                 key, value);
+        break;
+    case ARGUMENTS_PYTHON:
+        snprintf(text, sizeof text, string ? "%s%s='%s'" : "%s%s=%s", first ? "" : ", ", key,
+                 value);
+        break;
+    case ARGUMENTS_BARE_KEYS:
+        snprintf(text, sizeof text, "%s%s:%s%s%s", first ? "" : ",", key,
+                 string ? x->string_open : "", value, string ? x->value_close : "");
+        break;
+    case ARGUMENTS_PARAMETERS:
+        snprintf(text, sizeof text, "%s%s%s%s%s%s", first ? "" : x->parameter_separator,
+                 x->key_open, key, string ? x->string_open : x->other_open, value, x->value_close);
+        break;
+    case ARGUMENTS_ELEMENTS:
+        snprintf(text, sizeof text, "%s%s%s%s%s%s%s", x->key_open, key, x->string_open, value,
+                 x->value_close, key, x->value_end);
+        break;
+    }
+    return subject_write(s, m, text, w);
+}
+
+static bool brace(const struct subject *s, struct matcher *m, const char *text, struct written *w)
+{
+    enum dialect_arguments form = dialect_syntax(&s->d)->arguments;
+    return (form != ARGUMENTS_JSON && form != ARGUMENTS_BARE_KEYS) || subject_write(s, m, text, w);
+}
+
+// A literal with an id of the dialect where it has one.
+static bool write_id(const struct subject *s, struct matcher *m, const char *literal,
+                     struct written *w)
+{
+    enum dialect_id kind = dialect_syntax(&s->d)->id;
+    const char *id = kind == DIALECT_ID_INDEX     ? "0"
+                     : kind == DIALECT_ID_ALNUM_9 ? "abcdefghi"
+                                                  : "abcdefghi0";
+    struct json_buffer text = {0};
+    for (; *literal; literal++)
+        json_put_raw(&text, *literal == DIALECT_ID_PLACE ? text_of(id) : text_span(literal, 1));
+    json_put_raw(&text, text_span("", 1));
+    bool good = subject_write(s, m, text.at, w);
+    json_buffer_free(&text);
+    return good;
+}
+
+// The answer up to the arguments of a call.
+static bool call_begun(const struct subject *s, struct matcher *m, const char *name,
+                       struct written *w)
+{
+    const struct dialect_syntax *x = dialect_syntax(&s->d);
+    return subject_write(s, m, x->begin, w) && write_id(s, m, x->call_open, w) &&
+           subject_write(s, m, name, w) && write_id(s, m, x->name_close, w);
+}
+
+static bool call_ended(const struct subject *s, struct matcher *m, struct written *w)
+{
+    const struct dialect_syntax *x = dialect_syntax(&s->d);
+    return write_id(s, m, x->call_close, w) && subject_write(s, m, x->end, w) && matcher_may_end(m);
+}
+
+static void check_arguments(const struct subject *s, const json_t *tools, const struct written *w,
+                            const char *want)
+{
+    uint64_t seed = 3;
+    struct heard h;
+    json_t *got = NULL, *wanted = parsed(want);
+    struct error err;
+    subject_hear(s, tools, w, DIALECT_START_TEXT, 0, &seed, &h);
+    assert_true(h.count > 0 && h.complete[0]);
+    assert_int_equal(json_parse(&got, text_span(h.arguments[0].at, h.arguments[0].bytes), &err),
+                     STATUS_OK);
+    if (!json_equal(got, wanted))
+        fail_msg("%s: %.*s", dialect_name(&s->d), (int)h.arguments[0].bytes, h.arguments[0].at);
+    json_decref(got);
+    json_decref(wanted);
+    heard_free(&h);
+}
+
+// Parameters in an order that is not that of the schema, strings as they are.
+static void called_freely(const struct subject *s, uint64_t *seed)
+{
+    (void)seed;
+    json_t *tools = parsed(TWINS);
+    struct dialect_grammar_args args = {
+        .dialect = &s->d, .tools = tools, .parallel = true, .reasoning = true};
+    struct mask_cache *c = subject_cache(s, &args);
+    struct written w = {0};
+    struct matcher m;
+    matcher_init(&m, c);
+    bool good = call_begun(s, &m, "f", &w) && brace(s, &m, "{", &w) &&
+                parameter(s, &m, "u", "north west", true, true, &w) &&
+                parameter(s, &m, "s", "Paris", true, false, &w) &&
+                parameter(s, &m, "n", "not many", true, false, &w) && brace(s, &m, "}", &w) &&
+                call_ended(s, &m, &w);
+    if (!good)
+        fail_msg("%s%s: f is not called freely, but %.*s", dialect_name(&s->d),
+                 s->tokenizer ? " (special)" : "", (int)w.text.bytes, w.text.at);
+    check_arguments(s, tools, &w, "{\"u\":\"north west\",\"s\":\"Paris\",\"n\":\"not many\"}");
+    matcher_end(&m);
+    written_free(&w);
+    mask_cache_destroy(c);
+    json_decref(tools);
+}
+
+static void test_functions_that_are_not_strict_are_called_freely(void **state)
+{
+    (void)state;
+    subject_each(called_freely);
+}
+
+// A key that one part of a schema names and another does not is read by its name, so under the
+// other part it cannot be written as any key can.
+static void named_elsewhere(const struct subject *s, uint64_t *seed)
+{
+    (void)seed;
+    json_t *tools = parsed(
+        "[{\"name\":\"f\",\"strict\":true,\"parameters\":{\"anyOf\":[{\"properties\":{\"a\":{"
+        "\"type\":\"string\"},\"c\":{\"type\":\"string\"}},\"required\":[\"c\"],"
+        "\"additionalProperties\":false},{\"properties\":{\"z\":true},\"additionalProperties\":{"
+        "\"type\":\"integer\"}}]}}]");
+    struct dialect_grammar_args args = {.dialect = &s->d, .tools = tools, .must = true};
+    struct mask_cache *c = subject_cache(s, &args);
+    static const char *const keys[] = {"a", "b"};
+    for (size_t i = 0; i < 2; i++) {
+        struct written w = {0};
+        struct matcher m;
+        enum dialect_arguments form = dialect_syntax(&s->d)->arguments;
+        bool by_name = form == ARGUMENTS_PARAMETERS || form == ARGUMENTS_ELEMENTS;
+        matcher_init(&m, c);
+        assert_true(call_begun(s, &m, "f", &w) && brace(s, &m, "{", &w));
+        if (parameter(s, &m, keys[i], "5", false, true, &w) && brace(s, &m, "}", &w) &&
+            call_ended(s, &m, &w))
+            check_arguments(s, tools, &w, i == 0 ? "{\"a\":5}" : "{\"b\":5}");
+        else
+            assert_true(by_name && (i == 0 || form == ARGUMENTS_ELEMENTS));
+        matcher_end(&m);
+        written_free(&w);
+    }
+    mask_cache_destroy(c);
+    json_decref(tools);
+}
+
+static void test_a_key_is_written_as_its_name_is_read(void **state)
+{
+    (void)state;
+    subject_each(named_elsewhere);
+}
+
+// Any pieces that the grammar takes: what the reader then makes a call of is a whole one, and of
+// the strict function one with fitting arguments.
+enum { PIECES_MAX = 64, STEPS_MAX = 40 };
+
+struct pieces {
+    char store[PIECES_MAX][256];
+    uint32_t count;
+};
+
+static void piece_add(struct pieces *p, const char *text)
+{
+    if (!text || *text == 0)
+        return;
+    assert_true(p->count < PIECES_MAX);
+    snprintf(p->store[p->count++], sizeof p->store[0], "%s", text);
+}
+
+static void pieces_of(const struct subject *s, struct pieces *p)
+{
+    static const char *const words[] = {" ", "\n", "x", "f",  "g",   "s", "{",  "}", "[",
+                                        "]", "{}", "<", "\"", "'a'", "7", "s=", ")", ", "};
+    const struct dialect_syntax *x = dialect_syntax(&s->d);
+    const char *const own[] = {x->begin,       x->call_open,   x->name_close,
+                               x->call_close,  x->separator,   x->end,
+                               x->key_open,    x->string_open, x->other_open,
+                               x->value_close, x->value_end,   x->parameter_separator};
+    char call[256];
+    p->count = 0;
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        piece_add(p, words[i]);
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+        piece_add(p, own[i]);
+    for (uint32_t i = 0; i < s->d.marker_count; i++) {
+        const struct dialect_marker *marker = &s->d.markers[i];
+        char text[DIALECT_MARKER_BYTES + 1] = {0};
+        for (uint32_t k = 0; k < marker->count; k++)
+            text[k] = (char)marker->symbols[k];
+        piece_add(p, text);
+    }
+    for (const char *name = "fg"; *name; name++) {
+        snprintf(call, sizeof call, "%s%s%c%s", x->begin, x->call_open, *name, x->name_close);
+        piece_add(p, call);
+        snprintf(call, sizeof call, "%s%s%c%s{\"s\":7}%s%s", x->begin, x->call_open, *name,
+                 x->name_close, x->call_close, x->end);
+        piece_add(p, call);
+        snprintf(call, sizeof call, "{\"name\": \"%c\", \"%s\": {\"s\":\"a\"}}", *name,
+                 strstr(x->name_close, "parameters") ? "parameters" : "arguments");
+        piece_add(p, call);
+    }
+    piece_add(p, "{\"s\":\"a\"}");
+}
+
+static bool piece_write(const struct subject *s, struct matcher *m, const char *piece,
+                        struct written *w)
+{
+    struct matcher kept;
+    size_t bytes = w->text.bytes;
+    matcher_copy(&kept, m);
+    bool good = piece ? write_id(s, m, piece, w) : subject_write_other(s, m, w);
+    if (!good) {
+        matcher_end(m);
+        matcher_copy(m, &kept);
+        w->text.bytes = w->special.bytes = bytes;
+    }
+    matcher_end(&kept);
+    return good;
+}
+
+static uint32_t calls_seen;
+
+static void check_pieces(const struct subject *s, const json_t *tools, struct schema_rig *fits,
+                         const struct written *w, enum dialect_start start, uint64_t *seed)
+{
+    struct heard h;
+    struct error err;
+    subject_hear(s, tools, w, start, 0, seed, &h);
+    calls_seen += h.count;
+    for (uint32_t i = 0; i < h.count; i++) {
+        json_t *value = NULL;
+        struct text text = text_span(h.arguments[i].at, h.arguments[i].bytes);
+        bool good = h.complete[i] && json_parse(&value, text, &err) == STATUS_OK &&
+                    json_is_object(value) &&
+                    (strcmp(h.names[i], "g") != 0 || schema_rig_fits(fits, value));
+        if (!good)
+            fail_msg("%s%s: %s(%.*s)%d in\n%.*s", dialect_name(&s->d),
+                     s->tokenizer ? " (special)" : "", h.names[i], (int)text.bytes, text.at,
+                     h.complete[i], (int)w->text.bytes, w->text.at);
+        json_decref(value);
+    }
+    heard_free(&h);
+}
+
+static void pieces(const struct subject *s, uint64_t *seed)
+{
+    json_t *tools = parsed("[{\"name\":\"f\"},{\"name\":\"g\",\"strict\":true,\"parameters\":{"
+                           "\"properties\":{\"s\":{\"type\":\"string\",\"maxLength\":2}},"
+                           "\"required\":[\"s\"],\"additionalProperties\":false}}]");
+    struct dialect_grammar_args args = {
+        .dialect = &s->d, .tools = tools, .parallel = true, .reasoning = true};
+    struct mask_cache *c = subject_cache(s, &args);
+    struct schema_rig fits;
+    struct pieces list;
+    schema_rig_open(&fits, json_object_get(json_array_get(tools, 1), "parameters"),
+                    SCHEMA_DRAFT_AUTO);
+    pieces_of(s, &list);
+    for (uint32_t i = 0; i < 300; i++) {
+        struct written w = {0};
+        struct matcher m;
+        matcher_init(&m, c);
+        for (uint32_t step = 0; step < STEPS_MAX; step++) {
+            uint32_t one = walk_random(seed, list.count + 1);
+            piece_write(s, &m, one < list.count ? list.store[one] : NULL, &w);
+            if (!matcher_may_end(&m) || walk_random(seed, 4) != 0)
+                continue;
+            check_pieces(s, tools, &fits, &w, DIALECT_START_TEXT, seed);
+        }
+        matcher_end(&m);
+        written_free(&w);
+    }
+    schema_rig_close(&fits);
+    mask_cache_destroy(c);
+    json_decref(tools);
+}
+
+static void test_what_is_read_as_a_call_was_written_as_one(void **state)
+{
+    (void)state;
+    calls_seen = 0;
+    subject_each(pieces);
+    assert_true(calls_seen > 1000);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_functions_that_are_not_strict_are_called_freely),
+        cmocka_unit_test(test_a_key_is_written_as_its_name_is_read),
+        cmocka_unit_test(test_what_is_read_as_a_call_was_written_as_one),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
