@@ -53,6 +53,14 @@ static inline size_t utf8_whole(const char *at, size_t bytes)
     return start > 0 && start - 1 + utf8_length(at + start - 1) > bytes ? start - 1 : bytes;
 }
 
+// The same with the rest of that character; of `all` bytes.
+static inline size_t utf8_until(const char *at, size_t bytes, size_t all)
+{
+    while (bytes < all && ((unsigned char)at[bytes] & 0xC0) == 0x80)
+        bytes++;
+    return bytes;
+}
+
 size_t utf8_write(uint32_t c, char *out); // out: 4 bytes; returns 1..4
 // Length of the valid character at `at`, 0 if the bytes there are not one.
 size_t utf8_valid(const char *at, size_t bytes);

@@ -1,7 +1,10 @@
 // Reasoning and tool calls of an answer: see answer.h.
 #include "http/api/answer.h"
 
+#include "base/number.h"
+#include "base/utf8.h"
 #include "http/ids.h"
+#include "http/api/json_begun.h"
 
 enum { HEAD_PENDING = 64 }; // a call's head counts as so many bytes
 
@@ -16,7 +19,7 @@ void answer_open(struct answer_parts *a, const struct reply_args *args,
     a->lost = continued->lost;
     if (continued->call_count > continued->closed) { // the answer goes on inside of a call
         const struct answer_call *open = &continued->calls[continued->call_count - 1];
-        struct text so_far = text_span(open->arguments.at, open->arguments.bytes);
+        struct text so_far = answer_begun(continued);
         answer_take(a, &(struct reply_event){REPLY_CALL, .text = open->name, .id = open->id});
         answer_take(a, &(struct reply_event){REPLY_ARGUMENTS, .text = so_far});
     }
@@ -30,6 +33,14 @@ void answer_continue(struct answer_parts *a, struct text piece)
         if (events[i].kind != REPLY_REASONING)
             answer_take(a, &events[i]);
     a->from += (uint32_t)piece.bytes;
+}
+
+struct text answer_begun(const struct answer_parts *a)
+{
+    const struct arena_text *newest = a->call_count > a->closed
+                                          ? &a->calls[a->call_count - 1].arguments
+                                          : &(struct arena_text){0};
+    return text_span(newest->at, newest->bytes);
 }
 
 void answer_close(struct answer_parts *a)
@@ -79,11 +90,19 @@ static void call_add(struct answer_parts *a, const struct reply_event *event)
         return;
     }
     a->calls = calls;
-    struct answer_call call = {.id = id_of(a, event), .name = arena_copy(a->arena, event->text)};
+    bool eager = json_object_getn(a->eager, event->text.at, event->text.bytes) != NULL;
+    struct answer_call call = {.id = id_of(a, event),
+                               .name = arena_copy(a->arena, event->text),
+                               .whole = a->whole_calls && !eager};
     if (!call.id.at || !call.name.at)
         a->lost = true;
     else
         a->calls[a->call_count++] = call;
+}
+
+static struct answer_run *run_last(const struct answer_parts *a)
+{
+    return a->run_count > 0 ? &a->runs[a->run_count - 1] : NULL;
 }
 
 // Text and reasoning join what came before them; so do the parts of one call.
@@ -91,8 +110,8 @@ static void run_add(struct answer_parts *a, struct answer_run run)
 {
     if (run.kind != RUN_CALL && run.bytes == 0)
         return;
-    struct answer_run *last = a->run_count > 0 ? &a->runs[a->run_count - 1] : NULL;
-    if (last && last->kind == run.kind && last->call == run.call) {
+    struct answer_run *last = run_last(a);
+    if (last && last->kind == run.kind && last->call == run.call && !last->at) {
         last->bytes += run.bytes;
         return;
     }
@@ -109,7 +128,12 @@ static void run_add(struct answer_parts *a, struct answer_run run)
 void answer_text(struct answer_parts *a, size_t bytes)
 {
     if (!a->lost)
-        run_add(a, (struct answer_run){RUN_TEXT, bytes, 0});
+        run_add(a, (struct answer_run){RUN_TEXT, bytes, 0, NULL});
+}
+
+void answer_echo(struct answer_parts *a, struct text echo)
+{
+    run_add(a, (struct answer_run){RUN_TEXT, echo.bytes, 0, echo.at});
 }
 
 void answer_take(struct answer_parts *a, const struct reply_event *event)
@@ -118,34 +142,115 @@ void answer_take(struct answer_parts *a, const struct reply_event *event)
         return;
     if (event->kind == REPLY_REASONING) {
         text_add(a, &a->reasoning, event->text);
-        run_add(a, (struct answer_run){RUN_REASONING, event->text.bytes, 0});
+        run_add(a, (struct answer_run){RUN_REASONING, event->text.bytes, 0, NULL});
     } else if (event->kind == REPLY_CALL) {
         call_add(a, event);
-        run_add(a, (struct answer_run){RUN_CALL, 0, a->call_count});
+        run_add(a, (struct answer_run){RUN_CALL, 0, a->call_count, NULL});
     } else if (event->kind == REPLY_ARGUMENTS) {
         text_add(a, &a->calls[a->call_count - 1].arguments, event->text);
-        run_add(a, (struct answer_run){RUN_CALL, 0, a->call_count});
+        run_add(a, (struct answer_run){RUN_CALL, event->text.bytes, a->call_count, NULL});
     } else if (event->kind == REPLY_CALL_END) {
+        a->calls[a->call_count - 1].closed = true;
         a->calls[a->call_count - 1].complete = event->complete;
         a->complete += event->complete;
         a->closed++;
     }
 }
 
+struct answer_call *answer_whole_call(const struct answer_parts *a)
+{
+    struct answer_call *call = a->call_count > 0 ? &a->calls[a->call_count - 1] : NULL;
+    return call && call->whole && !call->closed ? call : NULL;
+}
+
+bool answer_cut(struct answer_parts *a)
+{
+    struct answer_call *call = &a->calls[a->call_count - 1];
+    struct text text = text_span(call->arguments.at, call->arguments.bytes);
+    struct json_buffer object = {0};
+    if (!json_begun(text))
+        return false;
+    json_begun_put(&object, text);
+    call->arguments.bytes = 0;
+    text_add(a, &call->arguments, text_span(object.at, object.bytes));
+    run_last(a)->bytes = call->arguments.bytes;
+    json_buffer_free(&object);
+    return true;
+}
+
+size_t answer_break(struct answer_parts *a, struct arena_text *text)
+{
+    struct answer_call *call = &a->calls[a->call_count - 1];
+    size_t before = text->bytes;
+    text_add(a, text, call->name);
+    text_add(a, text, text_of(" "));
+    text_add(a, text, text_span(call->arguments.at, call->arguments.bytes));
+    *run_last(a) = (struct answer_run){RUN_TEXT, text->bytes - before, a->call_count, NULL};
+    call->arguments.bytes = 0;
+    return text->bytes - before;
+}
+
+// Whether the run is of a call that is told later.
+static bool run_waits(const struct answer_parts *a, const struct answer_run *run)
+{
+    return run->kind == RUN_CALL && answer_whole_call(a) == &a->calls[run->call - 1];
+}
+
 size_t answer_pending(const struct answer_parts *a)
 {
-    size_t bytes = a->reasoning.bytes;
-    for (uint32_t i = 0; i < a->call_count; i++)
-        bytes += a->calls[i].arguments.bytes + (a->calls[i].begun ? 0 : HEAD_PENDING);
+    size_t bytes = 0;
+    for (uint32_t i = a->run_next; i < a->run_count && !run_waits(a, &a->runs[i]); i++) {
+        const struct answer_run *run = &a->runs[i];
+        bool head = run->kind == RUN_CALL && !a->calls[run->call - 1].begun;
+        bytes += run->bytes + (head ? HEAD_PENDING : 0);
+    }
     return bytes;
 }
 
-void answer_sent(struct answer_parts *a)
+struct answer_piece answer_piece(const struct answer_parts *a, const struct arena_text *text)
 {
-    a->reasoning.bytes = 0;
-    a->run_count = 0;
-    for (uint32_t i = 0; i < a->call_count; i++) {
-        a->calls[i].begun = true;
-        a->calls[i].arguments.bytes = 0;
-    }
+    if (a->run_next == a->run_count)
+        return (struct answer_piece){.kind = RUN_TEXT};
+    const struct answer_run *run = &a->runs[a->run_next];
+    const struct answer_call *call = run->kind == RUN_CALL ? &a->calls[run->call - 1] : NULL;
+    const char *at = run->at                      ? run->at
+                     : call                       ? call->arguments.at + call->written
+                     : run->kind == RUN_REASONING ? a->reasoning.at + a->reasoning_written
+                                                  : text->at + a->text_written;
+    size_t bytes = smaller(run->bytes, (size_t)ANSWER_PIECE_MAX);
+    return (struct answer_piece){.kind = run->kind,
+                                 .text = text_span(at, utf8_until(at, bytes, run->bytes)),
+                                 .call = run->call};
+}
+
+static void all_sent(struct answer_parts *a)
+{
+    a->run_count = a->run_next = 0;
+    a->text_written = a->reasoning_written = a->reasoning.bytes = 0;
+    for (uint32_t i = 0; i < a->call_count; i++)
+        a->calls[i].arguments.bytes = a->calls[i].written = 0;
+}
+
+bool answer_sent(struct answer_parts *a, const struct answer_piece *piece)
+{
+    if (a->run_next == a->run_count)
+        return true;
+    struct answer_run *run = &a->runs[a->run_next];
+    size_t bytes = piece->text.bytes;
+    run->bytes -= bytes;
+    if (run->at)
+        run->at += bytes;
+    else if (run->kind == RUN_TEXT)
+        a->text_written += bytes;
+    else if (run->kind == RUN_REASONING)
+        a->reasoning_written += bytes;
+    else
+        a->calls[run->call - 1].written += bytes;
+    if (run->kind == RUN_CALL)
+        a->calls[run->call - 1].begun = true;
+    a->run_next += run->bytes == 0;
+    if (a->run_next < a->run_count)
+        return false;
+    all_sent(a);
+    return true;
 }

@@ -13,5 +13,6 @@ struct block_writer {
     struct signature signature; // of the thinking block that is open
     uint32_t call;              // the newest one, from 1
     struct json_scan scan;      // of its arguments
-    bool broken;                // they are no JSON: their rest is text
+    bool broken;                // they are no JSON object: their rest is text
+    uint32_t broken_call;       // the one that the open text block stands for, or 0
 };

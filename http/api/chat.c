@@ -94,12 +94,13 @@ static void chat_read(struct generation *g)
 
 // Writing
 
-static void logprobs_put(const struct generation *g, const struct choice *c,
+// c: whose first `count` log probabilities are told, or NULL.
+static void logprobs_put(const struct generation *g, const struct choice *c, uint32_t count,
                          struct json_buffer *out)
 {
     json_put_literal(out, ",\"logprobs\":");
     if (c && g->options.logprobs)
-        logprobs_put_chat(&c->logprobs, g->options.tokenizer, out);
+        logprobs_put_chat(&c->logprobs, count, g->options.tokenizer, out);
     else
         json_put_literal(out, "null");
 }
@@ -120,12 +121,11 @@ static void delta_begin(const struct generation *g, struct json_buffer *out)
     json_put_literal(out, "\"delta\":{");
 }
 
-// told: the choice whose log probabilities this chunk brings, or NULL.
-static void delta_end(const struct generation *g, const struct choice *told,
+static void delta_end(const struct generation *g, const struct answer_piece *piece,
                       struct json_buffer *out)
 {
     json_put_literal(out, "}");
-    logprobs_put(g, told, out);
+    logprobs_put(g, piece->kind == RUN_TEXT ? generation_choice(g) : NULL, piece->entries, out);
     json_put_literal(out, ",\"finish_reason\":null");
     openai_chunk_end(g, out);
 }
@@ -140,50 +140,50 @@ static void call_head_put(const struct answer_call *call, struct json_buffer *ou
 }
 
 // What is new of a call: its head, its arguments, or both after each other.
-static void call_put(const struct generation *g, uint32_t i, struct json_buffer *out)
+static void call_put(const struct generation *g, const struct answer_piece *piece,
+                     struct json_buffer *out)
 {
+    uint32_t i = piece->call - 1;
     const struct answer_call *call = &generation_choice(g)->answer.calls[i];
     if (!call->begun) {
         delta_begin(g, out);
         json_put_format(out, "\"tool_calls\":[{\"index\":%u,", i);
         call_head_put(call, out);
         json_put_literal(out, "\"\"}}]");
-        delta_end(g, NULL, out);
+        delta_end(g, piece, out);
     }
-    if (call->arguments.bytes > 0) {
+    if (piece->text.bytes > 0) {
         delta_begin(g, out);
         json_put_format(out, "\"tool_calls\":[{\"index\":%u,\"function\":{\"arguments\":", i);
-        json_put_string(out, text_span(call->arguments.at, call->arguments.bytes));
+        json_put_string(out, piece->text);
         json_put_literal(out, "}}]");
-        delta_end(g, NULL, out);
+        delta_end(g, piece, out);
     }
 }
 
-static void reasoning_put(const struct choice *c, struct json_buffer *out)
+static void reasoning_put(struct text text, struct json_buffer *out)
 {
-    struct text text = text_span(c->answer.reasoning.at, c->answer.reasoning.bytes);
     json_put_literal(out, "\"reasoning_content\":");
     json_put_string(out, text);
     json_put_literal(out, ",\"reasoning\":");
     json_put_string(out, text);
 }
 
-static void chat_text(const struct generation *g, struct json_buffer *out)
+static void chat_piece(const struct generation *g, struct json_buffer *out)
 {
-    const struct choice *c = generation_choice(g);
-    if (c->answer.reasoning.bytes > 0) {
-        delta_begin(g, out);
-        reasoning_put(c, out);
-        delta_end(g, NULL, out);
+    struct answer_piece piece = choice_piece(generation_choice(g));
+    if (piece.kind == RUN_CALL) {
+        call_put(g, &piece, out);
+        return;
     }
-    if (c->text.bytes > 0 || c->logprobs.visible > 0) {
-        delta_begin(g, out);
+    delta_begin(g, out);
+    if (piece.kind == RUN_REASONING) {
+        reasoning_put(piece.text, out);
+    } else {
         json_put_literal(out, "\"content\":");
-        json_put_string(out, text_span(c->text.at, c->text.bytes));
-        delta_end(g, c, out);
+        json_put_string(out, piece.text);
     }
-    for (uint32_t i = 0; i < c->answer.call_count; i++)
-        call_put(g, i, out);
+    delta_end(g, &piece, out);
 }
 
 static void chat_end(const struct generation *g, struct json_buffer *out)
@@ -200,7 +200,7 @@ static void parts_put(const struct choice *c, struct json_buffer *out)
     const struct answer_parts *a = &c->answer;
     if (a->reasoning.bytes > 0) {
         json_put_literal(out, ",");
-        reasoning_put(c, out);
+        reasoning_put(text_span(a->reasoning.at, a->reasoning.bytes), out);
     }
     for (uint32_t i = 0; i < a->call_count; i++) {
         const struct answer_call *call = &a->calls[i];
@@ -225,7 +225,7 @@ static void chat_whole(const struct generation *g, struct json_buffer *out)
         json_put_literal(out, ",\"refusal\":null");
         parts_put(c, out);
         json_put_literal(out, "}");
-        logprobs_put(g, c, out);
+        logprobs_put(g, c, c->logprobs.visible, out);
         json_put_format(out, ",\"finish_reason\":\"%s\"}", openai_finish_reason(c));
     }
     json_put_literal(out, "],\"usage\":");
@@ -241,8 +241,8 @@ static void chat_put(struct generation *g, enum generation_tell step, struct jso
     case TELL_BEGIN:
         chat_begin(g, out);
         break;
-    case TELL_TEXT:
-        chat_text(g, out);
+    case TELL_PIECE:
+        chat_piece(g, out);
         break;
     case TELL_CHOICE:
         chat_end(g, out);

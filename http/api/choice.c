@@ -2,12 +2,14 @@
 #include "http/api/choice.h"
 
 #include "base/number.h"
+#include "base/utf8.h"
 #include "http/api/call.h"
 
 #include <string.h>
 
 enum {
-    LOGPROB_PENDING = 64, // an entry counts as so many bytes of text
+    LOGPROB_PENDING = 64,  // an entry counts as so many bytes of text
+    PIECE_ENTRIES_MAX = 8, // of a stream's chunk
 };
 
 bool choice_options_open(struct choice_options *o, struct arena *arena,
@@ -30,6 +32,8 @@ bool choice_open(struct choice *c, const struct choice_options *o)
     c->logprobs = (struct logprobs){.arena = o->arena, .top_max = o->top_logprobs};
     c->answer.arena = o->arena;
     c->answer.id_prefix = o->call_ids;
+    c->answer.whole_calls = o->whole_calls;
+    c->answer.eager = o->eager;
     if (o->reads_reply)
         answer_open(&c->answer, &o->reply, o->continued);
     c->made = c->answer.from;
@@ -73,6 +77,20 @@ static void text_found(struct choice *c, const struct choice_options *o, uint64_
     text_take(c, o, text);
 }
 
+// A limit came inside of the answer's last call.
+static bool call_is_cut(const struct choice *c)
+{
+    return c->over && (c->finish == FINISH_LENGTH || c->finish == FINISH_CONTEXT);
+}
+
+static void call_end(struct choice *c, const struct reply_event *event)
+{
+    bool mend = !event->complete && !c->answer.lost && answer_whole_call(&c->answer);
+    if (mend && !(call_is_cut(c) && answer_cut(&c->answer)))
+        c->given += answer_break(&c->answer, &c->text);
+    answer_take(&c->answer, event);
+}
+
 static void event_take(struct choice *c, const struct choice_options *o, struct reply_event event)
 {
     bool own = event.kind != REPLY_TEXT && event.kind != REPLY_REASONING;
@@ -87,7 +105,11 @@ static void event_take(struct choice *c, const struct choice_options *o, struct 
         return;
     else if (event.kind == REPLY_REASONING || event.kind == REPLY_CALL)
         text_append(c, o, stop_scan_finish(&c->scan)); // no stop string goes on after it
-    if (event.kind != REPLY_TEXT && !c->scan.found)
+    if (c->scan.found || event.kind == REPLY_TEXT)
+        return;
+    if (event.kind == REPLY_CALL_END)
+        call_end(c, &event);
+    else
         answer_take(&c->answer, &event);
 }
 
@@ -235,15 +257,34 @@ bool choice_failed(const struct choice *c)
 
 size_t choice_pending(const struct choice *c)
 {
-    return c->text.bytes + answer_pending(&c->answer) +
-           (size_t)LOGPROB_PENDING * c->logprobs.visible;
+    return answer_pending(&c->answer) + (size_t)LOGPROB_PENDING * c->logprobs.visible;
+}
+
+struct answer_piece choice_piece(const struct choice *c)
+{
+    struct answer_piece piece = answer_piece(&c->answer, &c->text);
+    uint64_t written = c->given - (c->text.bytes - c->answer.text_written);
+    if (piece.kind != RUN_TEXT)
+        return piece;
+    piece.entries = smaller(c->logprobs.visible, (uint32_t)PIECE_ENTRIES_MAX);
+    if (piece.entries < c->logprobs.visible) { // no more text than their own
+        uint64_t until = c->logprobs.entries[piece.entries - 1].text_end;
+        size_t bytes = until < written ? 0 : (size_t)(until - written);
+        if (bytes < piece.text.bytes)
+            piece.text.bytes = utf8_until(piece.text.at, bytes, piece.text.bytes);
+    }
+    while (piece.entries > 0 &&
+           c->logprobs.entries[piece.entries - 1].text_end > written + piece.text.bytes)
+        piece.entries--;
+    return piece;
 }
 
 void choice_sent(struct choice *c)
 {
-    c->text.bytes = 0;
-    answer_sent(&c->answer);
-    logprobs_sent(&c->logprobs);
+    struct answer_piece piece = choice_piece(c);
+    logprobs_sent(&c->logprobs, piece.entries);
+    if (answer_sent(&c->answer, &piece))
+        c->text.bytes = 0;
 }
 
 void choice_close(struct choice *c)

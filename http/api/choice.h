@@ -27,6 +27,8 @@ struct choice_options {
     bool logprobs;
     uint32_t top_logprobs;
     bool reads_reply;               // reasoning and calls are taken out of the text
+    bool whole_calls;               // answer.h
+    const json_t *eager;            // as well
     bool one_call;                  // the answer ends with its first call
     bool hides_reasoning;           // which counts all the same
     struct reply_args reply;        // of every choice
@@ -41,7 +43,7 @@ struct choice {
     struct stop_scan scan;
     struct logprobs logprobs;
     struct answer_parts answer;
-    struct arena_text text; // visible and not yet written; the whole text where not streamed
+    struct arena_text text; // visible; of a stream, what is not yet written and some before it
     bool text_lost;         // the arena's limit was met
     bool enough;            // by its first call
     uint64_t made, chars;   // bytes and characters generated
@@ -72,7 +74,9 @@ static inline bool choice_limited(const struct choice *c)
     return c->end == END_LENGTH || c->end == END_WINDOW;
 }
 
-// What waits to be written, in bytes of text; log probabilities count, too.
+// Of a stream: what waits to be written, in bytes of text; log probabilities count, too.
 size_t choice_pending(const struct choice *c);
-void choice_sent(struct choice *c);  // it was written
+// Of it, what is written next: text has the log probabilities of its tokens with it.
+struct answer_piece choice_piece(const struct choice *c);
+void choice_sent(struct choice *c);  // that piece was written
 void choice_close(struct choice *c); // gives the reader of its reply back

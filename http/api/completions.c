@@ -6,7 +6,10 @@
 #include "http/api/inputs.h"
 #include "http/api/openai.h"
 
-enum { TOKENS_DEFAULT = 16 };
+enum {
+    TOKENS_DEFAULT = 16,
+    ECHO_BYTES_MAX = 4 * 1024 * 1024, // of one answer: it is written in one go
+};
 
 static const struct field_rule completions_rows[] = {
     FIELD_READ_BY("prompt"),
@@ -67,6 +70,13 @@ static void echoes_make(struct generation *g, const json_t *prompt)
     }
     if (!made)
         fields_fail(&g->call.fields, HTTP_TOO_LARGE, "prompt", "is too large to be echoed");
+    size_t bytes = 0;
+    for (uint32_t i = 0; made && i < count; i++)
+        bytes += g->echoes[i].bytes * g->submit.choice_count;
+    if (bytes > ECHO_BYTES_MAX && !g->stream)
+        fields_fail(&g->call.fields, HTTP_INVALID_VALUE, "echo",
+                    "may be true where prompts and n make at most %d bytes; use stream",
+                    ECHO_BYTES_MAX);
 }
 
 static void completions_read(struct generation *g)
@@ -106,36 +116,31 @@ static struct text echo_of(const struct generation *g, uint32_t choice)
     return g->echoes ? g->echoes[choice / g->submit.choice_count] : (struct text){0};
 }
 
-static void logprobs_put(const struct generation *g, uint32_t choice, struct json_buffer *out)
+static void logprobs_put(const struct generation *g, const struct choice *c, uint32_t count,
+                         struct json_buffer *out)
 {
     json_put_literal(out, ",\"logprobs\":");
     if (g->options.logprobs)
-        logprobs_put_legacy(&g->choices[choice].logprobs, g->options.tokenizer, out);
+        logprobs_put_legacy(&c->logprobs, count, g->options.tokenizer, out);
     else
         json_put_literal(out, "null");
 }
 
-// The echoed prompts. Without any, a stream that still waits says that it lives.
+// A stream that still waits says that it lives. Echoed prompts are the first pieces.
 static void completions_begin(const struct generation *g, struct json_buffer *out)
 {
     if (!g->echoes && generation_output(g) == 0)
         openai_step_put(g, TELL_IDLE, out);
-    for (uint32_t i = 0; g->echoes && i < g->choice_count; i++) {
-        openai_chunk_begin(g, i, out);
-        json_put_literal(out, "\"text\":");
-        json_put_string(out, echo_of(g, i));
-        json_put_literal(out, ",\"logprobs\":null,\"finish_reason\":null");
-        openai_chunk_end(g, out);
-    }
 }
 
-static void completions_text(const struct generation *g, struct json_buffer *out)
+static void completions_piece(const struct generation *g, struct json_buffer *out)
 {
     const struct choice *c = generation_choice(g);
+    struct answer_piece piece = choice_piece(c);
     openai_chunk_begin(g, g->turn, out);
     json_put_literal(out, "\"text\":");
-    json_put_string(out, text_span(c->text.at, c->text.bytes));
-    logprobs_put(g, g->turn, out);
+    json_put_string(out, piece.text);
+    logprobs_put(g, c, piece.entries, out);
     json_put_literal(out, ",\"finish_reason\":null");
     openai_chunk_end(g, out);
 }
@@ -157,7 +162,7 @@ static void completions_whole(const struct generation *g, struct json_buffer *ou
         json_put_escaped(out, echo_of(g, i));
         json_put_escaped(out, text_span(c->text.at, c->text.bytes));
         json_put_literal(out, "\"");
-        logprobs_put(g, i, out);
+        logprobs_put(g, c, c->logprobs.visible, out);
         json_put_format(out, ",\"finish_reason\":\"%s\"}", openai_finish_reason(c));
     }
     json_put_literal(out, "],\"usage\":");
@@ -174,8 +179,8 @@ static void completions_put(struct generation *g, enum generation_tell step,
     case TELL_BEGIN:
         completions_begin(g, out);
         break;
-    case TELL_TEXT:
-        completions_text(g, out);
+    case TELL_PIECE:
+        completions_piece(g, out);
         break;
     case TELL_CHOICE:
         completions_end(g, out);
@@ -203,7 +208,10 @@ static void completions_prepare(struct exchange *x)
 static void completions_request(struct exchange *x)
 {
     struct generation *g = exchange_state(x);
-    generation_submit(g, generation_begin(g, "cmpl-") && openai_chunk_make(g, "text_completion"));
+    bool begun = generation_begin(g, "cmpl-") && openai_chunk_make(g, "text_completion");
+    for (uint32_t i = 0; begun && g->stream && i < g->choice_count; i++)
+        generation_echo(g, i, echo_of(g, i));
+    generation_submit(g, begun);
 }
 
 static void completions_answer(struct exchange *x)

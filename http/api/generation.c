@@ -36,8 +36,9 @@ static void generation_close(struct generation *g)
     if (g->options.continued)
         answer_close(g->options.continued);
     json_decref(g->tools);
+    json_decref(g->eager);
     json_decref(g->choice.allowed);
-    g->tools = g->choice.allowed = NULL;
+    g->tools = g->eager = g->choice.allowed = NULL;
     constraints_give(g);
 }
 
@@ -124,6 +125,12 @@ bool generation_begin(struct generation *g, const char *id_prefix)
     g->created = (int64_t)time(NULL);
     g->id = id_make(exchange_arena(g->call.exchange), id_prefix);
     return g->id.at && choices_open(g);
+}
+
+void generation_echo(struct generation *g, uint32_t choice, struct text echo)
+{
+    answer_echo(&g->choices[choice].answer, echo);
+    g->pending += echo.bytes;
 }
 
 static void submit(struct generation *g)
@@ -265,6 +272,12 @@ static void request_end(struct generation *g)
     exchange_detach(x);
 }
 
+// What waits before the first token is of the message that is continued, or an echo.
+static bool wants_event(const struct generation *g)
+{
+    return !g->stream || g->pending < DELTA_BYTES_MAX || generation_output(g) == 0;
+}
+
 // Reads what is there, of a stream as much as the next chunks should hold.
 static void events_read(struct generation *g)
 {
@@ -273,8 +286,7 @@ static void events_read(struct generation *g)
     struct token_top tops[TOP_LOGPROBS_MAX];
     uint32_t before = generation_output(g);
     bool room = !g->begun || exchange_room(x) >= ROOM_MIN;
-    while (room && !g->over && (!g->stream || g->pending < DELTA_BYTES_MAX) &&
-           port_next(g->port, g->request, &event, tops))
+    while (room && !g->over && wants_event(g) && port_next(g->port, g->request, &event, tops))
         event_take(g, &event, tops);
     uint32_t tokens = generation_output(g);
     if (tokens > before)
@@ -321,7 +333,7 @@ static enum generation_tell choice_step(struct generation *g)
     for (uint32_t i = 0; i < g->choice_count; i++) {
         const struct choice *c = generation_choice(g);
         if (choice_pending(c) > 0)
-            return TELL_TEXT;
+            return TELL_PIECE;
         if (c->over && !c->told && !choice_failed(c))
             return TELL_CHOICE;
         g->turn = (g->turn + 1) % g->choice_count;
@@ -343,6 +355,8 @@ enum generation_tell generation_next(struct generation *g)
         stream_begin(g);
         return TELL_BEGIN;
     }
+    if (g->begun && g->pending > 0 && exchange_room(g->call.exchange) < ROOM_MIN)
+        return TELL_WAIT;
     enum generation_tell step = g->begun ? choice_step(g) : TELL_WAIT;
     if (step != TELL_WAIT)
         return step;
@@ -363,16 +377,19 @@ void generation_send(struct generation *g, enum generation_tell step, struct jso
         exchange_stream_failed(x, g->failure.error);
     if (step == TELL_END || (step == TELL_FAILURE && !g->cut))
         exchange_end(x);
-    if (step == TELL_TEXT) {
+    if (step == TELL_PIECE) {
         g->pending -= choice_pending(generation_choice(g));
         choice_sent(generation_choice(g));
+        g->pending += choice_pending(generation_choice(g));
     } else if (step == TELL_CHOICE) {
         generation_choice(g)->told = true;
     }
-    if (step == TELL_TEXT || step == TELL_CHOICE)
+    if (step == TELL_PIECE || step == TELL_CHOICE)
         g->turn = (g->turn + 1) % g->choice_count;
-    g->quiet_ns = g->second_ns;
-    g->idle_due = false;
+    if (bytes.bytes > 0) {
+        g->quiet_ns = g->second_ns;
+        g->idle_due = false;
+    }
     out->bytes = 0;
 }
 

@@ -19,7 +19,7 @@
 enum generation_tell {
     TELL_WAIT,    // nothing until the next callback
     TELL_BEGIN,   // a stream: before all text
-    TELL_TEXT,    // a stream: text and log probabilities of generation_choice are new
+    TELL_PIECE,   // a stream: the next piece of generation_choice (choice_piece)
     TELL_CHOICE,  // a stream: generation_choice is over
     TELL_IDLE,    // a stream: keep-alive
     TELL_END,     // a stream: after all choices
@@ -47,6 +47,7 @@ struct generation {
     bool stream, include_usage, continuous_usage;
     json_t *variables;         // of the template, beside its own; until generation_prepared
     json_t *tools;             // that the template and the readers of replies see, or NULL
+    json_t *eager;             // Messages: names of tools whose input is told as it comes, or NULL
     struct tool_choice choice; // among them
     bool generation_prompt;    // the template opens the assistant's turn
     bool count_only;           // nothing is generated: the prompt is counted
@@ -99,6 +100,7 @@ void generation_prepared(struct generation *g); // frees the body where there is
 // invalid or the arena is full. generation_submit answers a failure, or gives the request to the
 // engine, after its grammar was compiled where that is not known yet.
 bool generation_begin(struct generation *g, const char *id_prefix);
+void generation_echo(struct generation *g, uint32_t choice, struct text echo); // of a stream
 void generation_submit(struct generation *g, bool begun);
 
 // Reads events. Each step but TELL_WAIT is written by the caller and given to generation_send,

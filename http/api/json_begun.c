@@ -6,7 +6,7 @@
 bool json_begun(struct text text)
 {
     struct json_scan scan;
-    json_scan_begin(&scan);
+    json_scan_begin_object(&scan);
     for (size_t i = 0; i < text.bytes; i++)
         if (json_scan_byte(&scan, text.at[i]) == JSON_SCAN_BAD)
             return false;

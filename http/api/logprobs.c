@@ -70,11 +70,11 @@ void logprobs_show(struct logprobs *l, uint64_t given, uint64_t settled)
     l->count -= at - l->visible;
 }
 
-void logprobs_sent(struct logprobs *l)
+void logprobs_sent(struct logprobs *l, uint32_t count)
 {
-    entries_move(l, 0, l->visible, l->count - l->visible);
-    l->count -= l->visible;
-    l->visible = 0;
+    entries_move(l, 0, count, l->count - count);
+    l->count -= count;
+    l->visible -= count;
 }
 
 // Bytes that are no text become U+FFFD.
@@ -119,11 +119,11 @@ static const struct token_top *tops_of(const struct logprobs *l, uint32_t at)
     return l->tops + (size_t)at * l->top_max;
 }
 
-void logprobs_put_chat(const struct logprobs *l, const struct tokenizer *tokenizer,
+void logprobs_put_chat(const struct logprobs *l, uint32_t count, const struct tokenizer *tokenizer,
                        struct json_buffer *out)
 {
     json_put_literal(out, "{\"content\":[");
-    for (uint32_t i = 0; i < l->visible; i++) {
+    for (uint32_t i = 0; i < count; i++) {
         const struct logprob *e = &l->entries[i];
         json_put_literal(out, i > 0 ? "," : "");
         token_put(out, tokenizer_token_bytes(tokenizer, e->token), e->logprob);
@@ -191,28 +191,28 @@ static void map_put(const struct logprobs *l, uint32_t at, const struct tokenize
     json_put_literal(out, "}");
 }
 
-void logprobs_put_legacy(const struct logprobs *l, const struct tokenizer *tokenizer,
-                         struct json_buffer *out)
+void logprobs_put_legacy(const struct logprobs *l, uint32_t count,
+                         const struct tokenizer *tokenizer, struct json_buffer *out)
 {
     json_put_literal(out, "{\"tokens\":[");
-    for (uint32_t i = 0; i < l->visible; i++) {
+    for (uint32_t i = 0; i < count; i++) {
         json_put_literal(out, i > 0 ? "," : "");
         name_put(out, tokenizer_token_bytes(tokenizer, l->entries[i].token));
     }
     json_put_literal(out, "],\"token_logprobs\":[");
-    for (uint32_t i = 0; i < l->visible; i++) {
+    for (uint32_t i = 0; i < count; i++) {
         json_put_literal(out, i > 0 ? "," : "");
         value_put(out, l->entries[i].logprob);
     }
     json_put_literal(out, "],\"top_logprobs\":");
     json_put_literal(out, l->top_max > 0 ? "[" : "null");
-    for (uint32_t i = 0; i < l->visible && l->top_max > 0; i++) {
+    for (uint32_t i = 0; i < count && l->top_max > 0; i++) {
         json_put_literal(out, i > 0 ? "," : "");
         map_put(l, i, tokenizer, out);
     }
     json_put_literal(out, l->top_max > 0 ? "]" : "");
     json_put_literal(out, ",\"text_offset\":[");
-    for (uint32_t i = 0; i < l->visible; i++)
+    for (uint32_t i = 0; i < count; i++)
         json_put_format(out, "%s%llu", i > 0 ? "," : "", (unsigned long long)l->entries[i].chars);
     json_put_literal(out, "]}");
 }

@@ -35,11 +35,12 @@ void logprobs_text(struct logprobs *l, uint64_t from, size_t bytes, uint64_t tex
 // So many bytes of text are visible; no further text comes of what was generated before `settled`.
 // Entries whose text is visible are shown, those that brought none are dropped.
 void logprobs_show(struct logprobs *l, uint64_t given, uint64_t settled);
-void logprobs_sent(struct logprobs *l); // the visible ones were written
+void logprobs_sent(struct logprobs *l,
+                   uint32_t count); // the first so many visible ones were written
 
-// {"content":[...],"refusal":null} of the visible entries: chat completions.
-void logprobs_put_chat(const struct logprobs *l, const struct tokenizer *tokenizer,
+// {"content":[...],"refusal":null} of the first `count` visible entries: chat completions.
+void logprobs_put_chat(const struct logprobs *l, uint32_t count, const struct tokenizer *tokenizer,
                        struct json_buffer *out);
 // {"tokens":[...],"token_logprobs":[...],...}: completions.
-void logprobs_put_legacy(const struct logprobs *l, const struct tokenizer *tokenizer,
-                         struct json_buffer *out);
+void logprobs_put_legacy(const struct logprobs *l, uint32_t count,
+                         const struct tokenizer *tokenizer, struct json_buffer *out);

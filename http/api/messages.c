@@ -185,6 +185,9 @@ static void messages_prepare(struct exchange *x)
 static void messages_request(struct exchange *x)
 {
     struct generation *g = exchange_state(x);
+    // A grammar keeps arguments in form: a stream may tell them as they come (docs/adr/0032).
+    g->options.whole_calls = !g->stream || g->structured.source.kind != GRAMMAR_KIND_CALLS;
+    g->options.eager = g->stream ? g->eager : NULL;
     generation_submit(g, generation_begin(g, "msg_"));
 }
 

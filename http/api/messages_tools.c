@@ -13,7 +13,7 @@ static const struct field_rule tool_rows[] = {
     FIELD_TYPED("input_schema", "o"),
     FIELD_TYPED("strict", "b"),
     FIELD_HARMLESS("cache_control", "o"),
-    FIELD_HARMLESS("eager_input_streaming", "b"),
+    FIELD_TYPED("eager_input_streaming", "b"),
     FIELD_HARMLESS("input_examples", "a"),
     FIELD_HARMLESS("allowed_callers", "a"),
     FIELD_NOT_SERVED("defer_loading", "b", "[false]"),
@@ -48,8 +48,10 @@ static json_t *schema_of(struct fields *f, const json_t *schema, const char *pat
     return typed;
 }
 
-static void tool_read(struct fields *f, const json_t *tool, size_t i, json_t *names, json_t *out)
+static void tool_read(struct generation *g, const json_t *tool, size_t i, json_t *names,
+                      json_t *out)
 {
+    struct fields *f = &g->call.fields;
     struct field_path path = fields_path_keep(fields_path(f, "tools[%zu]", i));
     if (!json_is_object(tool)) {
         fields_fail(f, HTTP_INVALID_TYPE, path.at, "must be an object");
@@ -61,6 +63,10 @@ static void tool_read(struct fields *f, const json_t *tool, size_t i, json_t *na
                     MESSAGES_NAME_MAX, names);
     json_t *schema =
         schema_of(f, json_member(tool, "input_schema"), fields_path(f, "%s.input_schema", path.at));
+    if (!f->failed && json_is_true(json_member(tool, "eager_input_streaming"))) {
+        g->eager = g->eager ? g->eager : json_object();
+        json_object_set_new(g->eager, json_string_value(json_member(tool, "name")), json_true());
+    }
     json_t *function = json_object(), *entry = json_object();
     json_t *description = json_object_get(tool, "description");
     json_object_set(function, "name", json_object_get(tool, "name"));
@@ -104,7 +110,7 @@ void messages_tools_read(struct generation *g)
     size_t n = tools_count(f, tools);
     json_t *names = json_object(), *converted = json_array();
     for (size_t i = 0; i < n && !f->failed; i++)
-        tool_read(f, json_array_get(tools, i), i, names, converted);
+        tool_read(g, json_array_get(tools, i), i, names, converted);
     choice_read(f, names, &g->choice);
     bool called = !g->choice.hidden && n > 0 && !f->failed;
     g->options.one_call = json_is_true(json_member(choice, "disable_parallel_tool_use"));

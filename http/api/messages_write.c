@@ -2,8 +2,6 @@
 // wrote them; a stream opens a block with its first delta and closes it before the next.
 #include "http/api/messages_write.h"
 
-#include "http/api/json_begun.h"
-
 #include <ctype.h>
 #include <string.h>
 
@@ -146,12 +144,15 @@ static void block_begin(struct generation *g, struct json_buffer *out)
     json_put_literal(out, ",\"content_block\":");
 }
 
-static void text_put(struct generation *g, struct text text, struct json_buffer *out)
+// broken: the number of the call that it stands for, whose block is its own; or 0.
+static void text_put(struct generation *g, struct text text, uint32_t broken,
+                     struct json_buffer *out)
 {
-    if (g->blocks.open != BLOCK_TEXT) {
+    if (g->blocks.open != BLOCK_TEXT || g->blocks.broken_call != broken) {
         block_begin(g, out);
         json_put_literal(out, "{\"type\":\"text\",\"text\":\"\",\"citations\":null}}\n\n");
         g->blocks.open = BLOCK_TEXT;
+        g->blocks.broken_call = broken;
     }
     if (text.bytes > 0)
         delta_put(g, "text_delta", "text", text, out);
@@ -181,17 +182,17 @@ static size_t scan_arguments(struct block_writer *w, struct text text)
     return at;
 }
 
-static void call_put(struct generation *g, uint32_t number, struct json_buffer *out)
+static void call_put(struct generation *g, const struct answer_piece *piece,
+                     struct json_buffer *out)
 {
     struct block_writer *w = &g->blocks;
-    const struct answer_call *call = &g->choices->answer.calls[number - 1];
-    struct text text = text_span(call->arguments.at, call->arguments.bytes);
-    if (w->call != number) {
-        w->call = number;
+    struct text text = piece->text;
+    if (w->call != piece->call) {
+        w->call = piece->call;
         w->broken = false;
-        json_scan_begin(&w->scan);
+        json_scan_begin_object(&w->scan);
         block_begin(g, out);
-        tool_head_put(call, out);
+        tool_head_put(&g->choices->answer.calls[piece->call - 1], out);
         json_put_format(out, "{}%s}\n\n", tool_tail);
         w->open = BLOCK_TOOL;
     }
@@ -199,22 +200,18 @@ static void call_put(struct generation *g, uint32_t number, struct json_buffer *
     if (fine > 0)
         delta_put(g, "input_json_delta", "partial_json", text_span(text.at, fine), out);
     if (fine < text.bytes)
-        text_put(g, text_span(text.at + fine, text.bytes - fine), out);
+        text_put(g, text_span(text.at + fine, text.bytes - fine), piece->call, out);
 }
 
-static void stream_text(struct generation *g, struct json_buffer *out)
+static void stream_piece(struct generation *g, struct json_buffer *out)
 {
-    struct cursor at = {.choice = g->choices};
-    const struct answer_parts *a = &g->choices->answer;
-    for (uint32_t i = 0; i < a->run_count; i++) {
-        const struct answer_run *run = &a->runs[i];
-        if (run->kind == RUN_CALL)
-            call_put(g, run->call, out);
-        else if (run->kind == RUN_REASONING)
-            thinking_put(g, run_text(&at, run), out);
-        else
-            text_put(g, run_text(&at, run), out);
-    }
+    struct answer_piece piece = choice_piece(g->choices);
+    if (piece.kind == RUN_CALL)
+        call_put(g, &piece, out);
+    else if (piece.kind == RUN_REASONING)
+        thinking_put(g, piece.text, out);
+    else
+        text_put(g, piece.text, piece.call, out);
 }
 
 static void stream_begin(struct generation *g, struct json_buffer *out)
@@ -230,7 +227,7 @@ static void stream_begin(struct generation *g, struct json_buffer *out)
 static void stream_end(struct generation *g, struct json_buffer *out)
 {
     if (g->blocks.count == 0)
-        text_put(g, (struct text){0}, out); // an empty answer is one empty text block
+        text_put(g, (struct text){0}, 0, out); // an empty answer is one empty text block
     block_close(g, out);
     json_put_literal(out, "event: message_delta\ndata: {\"type\":\"message_delta\",\"delta\":{");
     stop_put(g, out);
@@ -262,26 +259,10 @@ static void thinking_block_put(const struct generation *g, struct text text,
     json_put_literal(out, "\"}");
 }
 
-// A call that the limit cut has what there is of its input; one that broke is text.
-static void call_block_put(const struct choice *c, uint32_t number, struct json_buffer *out)
+static void call_block_put(const struct answer_call *call, struct json_buffer *out)
 {
-    const struct answer_call *call = &c->answer.calls[number - 1];
-    struct text text = text_span(call->arguments.at, call->arguments.bytes);
-    bool cut = choice_limited(c) && number == c->answer.call_count && json_begun(text);
-    if (!call->complete && !cut) {
-        struct json_buffer both = {0};
-        json_put_raw(&both, call->name);
-        json_put_literal(&both, " ");
-        json_put_raw(&both, text);
-        text_block_put(text_span(both.at, both.bytes), out);
-        json_buffer_free(&both);
-        return;
-    }
     tool_head_put(call, out);
-    if (call->complete)
-        json_put_raw(out, text);
-    else
-        json_begun_put(out, text);
+    json_put_raw(out, text_span(call->arguments.at, call->arguments.bytes));
     json_put_raw(out, text_of(tool_tail));
 }
 
@@ -294,7 +275,7 @@ static void whole_put(const struct generation *g, struct json_buffer *out)
         const struct answer_run *run = &a->runs[i];
         json_put_literal(out, i > 0 ? "," : "");
         if (run->kind == RUN_CALL)
-            call_block_put(g->choices, run->call, out);
+            call_block_put(&a->calls[run->call - 1], out);
         else if (run->kind == RUN_REASONING)
             thinking_block_put(g, run_text(&at, run), out);
         else
@@ -318,8 +299,8 @@ void messages_put(struct generation *g, enum generation_tell step, struct json_b
     case TELL_BEGIN:
         stream_begin(g, out);
         break;
-    case TELL_TEXT:
-        stream_text(g, out);
+    case TELL_PIECE:
+        stream_piece(g, out);
         break;
     case TELL_IDLE:
         json_put_literal(out, "event: ping\ndata: {\"type\":\"ping\"}\n\n");

@@ -166,6 +166,11 @@ static void continued_read(struct generation *g)
         size_t left = text.bytes - at;
         answer_continue(parts, text_span(text.at + at, left < PIECE ? left : PIECE));
     }
+    if (answer_begun(parts).bytes > ANSWER_BEGUN_MAX)
+        fields_fail_plain(&g->call.fields, HTTP_INVALID_VALUE, "messages",
+                          "a message that is continued inside of a tool call must hold at most %d "
+                          "bytes of its arguments",
+                          ANSWER_BEGUN_MAX);
 }
 
 // What the end of the prompt has opened: reasoning, or a call.

@@ -448,6 +448,8 @@ void exchange_write(struct exchange *x, struct text bytes)
 {
     (void)x;
     sent_add(bytes);
+    if (fake.rationed)
+        fake.room -= bytes.bytes < fake.room ? bytes.bytes : fake.room;
 }
 
 void exchange_stream_failed(struct exchange *x, enum http_error error)

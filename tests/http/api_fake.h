@@ -24,6 +24,7 @@ struct fake {
     void (*worked)(void); // called between its work and its `done`; NULL: nothing happens there
     struct slice slice;   // of exchange_slice, once .each is set
     size_t room;          // what exchange_room says
+    bool rationed;        // what is written takes of it
     // What was sent.
     int status; // of the answer, 0: none
     char *sent; // NUL-terminated: body, or all events so far

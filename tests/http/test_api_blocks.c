@@ -18,6 +18,8 @@
 #define HI "\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}]"
 #define TOOL(name) "{\"name\":\"" name "\",\"input_schema\":{\"type\":\"object\"}}"
 #define TOOLS "\"tools\":[" TOOL("f") "," TOOL("g") "]"
+#define EAGER                                                                                      \
+    "\"tools\":[{\"name\":\"f\",\"input_schema\":{},\"eager_input_streaming\":true}," TOOL("g") "]"
 #define THINK "\"thinking\":{\"type\":\"adaptive\"}"
 #define CALL(name, arguments)                                                                      \
     "<tool_call>{\"name\": \"" name "\", \"arguments\": " arguments "}</tool_call>"
@@ -362,12 +364,36 @@ static void test_a_call_that_the_limit_cuts(void **state)
 {
     (void)state;
     static const char begun[] = "<tool_call>{\"name\": \"f\", \"arguments\": {\"a\": [1, {\"b\": 2";
-    char *line = line_of(ask(TOOLS ",\"max_tokens\":99", begun, FINISH_LENGTH, 0));
-    assert_string_equal(line, "tool_use(f {\"a\":[1,{}]}) max_tokens null null");
-    free(line);
-    line = line_of(ask(TOOLS ",\"max_tokens\":99", begun, FINISH_LENGTH, 1)); // as it came
+    expect(TOOLS ",\"max_tokens\":99", begun, FINISH_LENGTH, "tool_use(f {\"a\":[1,{}]})",
+           "max_tokens");
+    char *line = line_of(ask(EAGER ",\"max_tokens\":99", begun, FINISH_LENGTH, 1)); // as it came
     assert_string_equal(line, "tool_use(f \"{\\\"a\\\": [1, {\\\"b\\\": 2\") max_tokens null null");
     free(line);
+}
+
+// Arguments may come as a string of JSON; what that holds need not be an object.
+static void test_input_is_an_object(void **state)
+{
+    (void)state;
+    static const char *const values[] = {"[1, 2", "true", "5", "\\\"a", " [", "\\n1"};
+    static const char *const texts[] = {"[1, 2", "true", "5", "\"a", " [", "\n1"};
+    for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
+        char text[128], want[64];
+        snprintf(text, sizeof text, "<tool_call>{\"name\": \"f\", \"arguments\": \"%s", values[i]);
+        snprintf(want, sizeof want, "text(f %s)", texts[i]);
+        expect(TOOLS ",\"max_tokens\":99", text, FINISH_LENGTH, want, "max_tokens");
+        char *line = line_of(ask(EAGER ",\"max_tokens\":99", text, FINISH_LENGTH, 1));
+        snprintf(want, sizeof want, "tool_use(f \"\")text(%s)", texts[i]);
+        if (strspn(texts[i], " \n") == 0)
+            assert_memory_equal(line, want, strlen(want));
+        free(line);
+        strcat(text, "\"}</tool_call>");
+        line = line_of(ask(TOOLS, text, FINISH_STOP, 0));
+        assert_memory_equal(line, "text(f ", 7);
+        free(line);
+    }
+    expect(TOOLS, "<tool_call>{\"name\": \"f\", \"arguments\": \"{\\\"a\\\": 1}\"}</tool_call>",
+           FINISH_STOP, "tool_use(f {\"a\":1})", "tool_use");
 }
 
 // What is no JSON is no input: clients end a stream that has it.
@@ -375,13 +401,48 @@ static void test_a_call_that_breaks_is_text(void **state)
 {
     (void)state;
     static const char broken[] = CALL("f", "{\"a\": 1, \"b\": oops}") " then";
-    char *line = line_of(ask(TOOLS, broken, FINISH_STOP, 0));
-    assert_string_equal(line, "text(f {\"a\": 1, \"b\": oops}})text(then) end_turn null null");
-    free(line);
+    expect(TOOLS, broken, FINISH_STOP, "text(f {\"a\": 1, \"b\": oops}})text(then)", "end_turn");
+    expect(TOOLS, "So " CALL("f", "{\"a\":}") CALL("g", "{}"), FINISH_STOP,
+           "text(So)text(f {\"a\":}})tool_use(g {})", "tool_use");
+    expect(TOOLS ",\"max_tokens\":99", CALL("f", "{\"a\":}") "b", FINISH_LENGTH,
+           "text(f {\"a\":}})text(b)", "max_tokens");
+    expect(TOOLS, "<tool_call>{\"name\": \"f\", \"arguments\": {\"a\": 1", FINISH_STOP,
+           "text(f {\"a\": 1)", "end_turn"); // nothing but the model ended it
+}
+
+// Who asks for the input as it comes has it, and what is no JSON after it.
+static void test_input_as_it_comes(void **state)
+{
+    (void)state;
+    static const char broken[] = CALL("f", "{\"a\": 1, \"b\": oops}") " then";
     for (int step = 1; step < 100; step *= 3) {
-        line = line_of(ask(TOOLS, broken, FINISH_STOP, step));
+        char *line = line_of(ask(EAGER, broken, FINISH_STOP, step));
         assert_string_equal(line, "tool_use(f \"{\\\"a\\\": 1, \\\"b\\\": \")"
-                                  "text(oops}}then) end_turn null null");
+                                  "text(oops}})text(then) end_turn null null");
+        free(line);
+    }
+    static const struct {
+        const char *fields;
+        const char *function;
+        bool whole;
+    } cases[] = {
+        {TOOLS, "f", true},
+        {EAGER, "f", false},
+        {EAGER, "g", true},
+        {TOOLS ",\"tool_choice\":{\"type\":\"any\"}", "f", false}, // a grammar holds it
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[128];
+        snprintf(text, sizeof text,
+                 "<tool_call>\n{\"name\": \"%s\", \"arguments\": {\"a\": \"bcdef\"}}\n</tool_call>",
+                 cases[i].function);
+        char *line = line_of(ask(cases[i].fields, text, FINISH_STOP, 1));
+        assert_non_null(strstr(line, "{\"a\":\"bcdef\"}) tool_use"));
+        int deltas = 0;
+        for (const char *at = fake.sent; (at = strstr(at, "input_json_delta")); at++)
+            deltas++;
+        if ((deltas == 1) != cases[i].whole)
+            fail_msg("%s: %d", cases[i].fields, deltas);
         free(line);
     }
 }
@@ -423,6 +484,10 @@ static void test_what_there_is_of_an_object(void **state)
     }
     assert_false(json_begun(text_of("{\"a\": oops")));
     assert_false(json_begun(text_of("{\"a\": 1}}")));
+    static const char *const others[] = {"[", "[1", "\"", "t", "true", "1", "-", " n", "\n["};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        assert_false(json_begun(text_of(others[i])));
+    assert_true(json_begun(text_of(" \n\t")) && json_begun(text_of(" {")));
 }
 
 // A whole text's beginnings, all of them, are objects.
@@ -591,6 +656,8 @@ int main(void)
         TEST(test_reasons_beside_calls),
         TEST(test_a_call_that_the_limit_cuts),
         TEST(test_a_call_that_breaks_is_text),
+        TEST(test_input_is_an_object),
+        TEST(test_input_as_it_comes),
         TEST(test_what_there_is_of_an_object),
         TEST(test_every_beginning_is_an_object),
         TEST(test_tools_as_the_template_gets_them),

@@ -7,6 +7,7 @@
 
 enum {
     SCAN_VALUE,
+    SCAN_OBJECT,
     SCAN_FIRST_VALUE, // or ]
     SCAN_FIRST_KEY,   // or }
     SCAN_KEY,
@@ -41,6 +42,11 @@ static bool digit(char c)
 void json_scan_begin(struct json_scan *s)
 {
     *s = (struct json_scan){.state = SCAN_VALUE};
+}
+
+void json_scan_begin_object(struct json_scan *s)
+{
+    *s = (struct json_scan){.state = SCAN_OBJECT};
 }
 
 static enum json_scan_step value_over(struct json_scan *s)
@@ -86,6 +92,8 @@ static enum json_scan_step value_begin(struct json_scan *s, char c)
     static const char *const words[] = {"true", "false", "null"};
     if (blank(c))
         return JSON_SCAN_MORE;
+    if (s->state == SCAN_OBJECT && c != '{')
+        return JSON_SCAN_BAD;
     if (c == '"')
         return string_begin(s, false);
     if (c == '{' || c == '[')
@@ -189,6 +197,7 @@ enum json_scan_step json_scan_byte(struct json_scan *s, char c)
 {
     switch (s->state) {
     case SCAN_VALUE:
+    case SCAN_OBJECT:
     case SCAN_FIRST_VALUE:
         return value_begin(s, c);
     case SCAN_FIRST_KEY:

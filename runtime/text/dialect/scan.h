@@ -22,7 +22,8 @@ struct json_scan {
     uint64_t objects[JSON_SCAN_DEPTH_MAX / 64]; // bit: this level is an object
 };
 
-void json_scan_begin(struct json_scan *s); // blanks before the value are allowed
+void json_scan_begin(struct json_scan *s);        // blanks before the value are allowed
+void json_scan_begin_object(struct json_scan *s); // the same, and the value is an object
 enum json_scan_step json_scan_byte(struct json_scan *s, char byte);
 bool json_scan_number_ends(const struct json_scan *s); // a whole number, if nothing follows
 

@@ -1,0 +1,295 @@
+// Long answers to clients that read slowly, against the doubles of exchange and port: a stream is
+// written in pieces and waits for room between them; nothing is lost or changed by that.
+#include "api_fake.h"
+
+#include "http/api/fields.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define CHAT "/v1/chat/completions"
+#define HI "\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}]"
+#define TOOL "{\"type\":\"function\",\"function\":{\"name\":\"f\"}}"
+
+enum { ROOM = 4096, CHUNK_MAX = 2 * 2048 + 600 }; // a piece, escaped, and what is around it
+
+static int setup(void **state)
+{
+    fake_setup_generator(state);
+    fake_facts.max_model_len = 100000;
+    fake_dialect("hermes", "think");
+    return 0;
+}
+
+// What stands in a member of all chunks of a choice, in their order.
+struct gathered {
+    struct json_buffer text;
+    size_t chunks;
+};
+
+static const json_t *member_of(const json_t *delta, const char *key)
+{
+    const json_t *call = json_array_get(json_object_get(delta, "tool_calls"), 0);
+    const json_t *value = json_object_get(delta, key);
+    return value ? value : json_object_get(json_object_get(call, "function"), key);
+}
+
+static struct gathered gather(uint32_t choice, const char *key)
+{
+    struct gathered g = {0};
+    char *copy = strdup(fake.sent), *rest = copy;
+    for (char *line; (line = strsep(&rest, "\n"));) {
+        if (strncmp(line, "data: {", 7) != 0)
+            continue;
+        assert_true(strlen(line) < CHUNK_MAX);
+        json_t *chunk = json_loads(line + 6, JSON_ALLOW_NUL, NULL);
+        assert_non_null(chunk); // also: valid UTF-8
+        const json_t *first = json_array_get(json_object_get(chunk, "choices"), 0);
+        const json_t *delta = json_object_get(first, "delta");
+        struct text found = json_text(member_of(delta ? delta : first, key));
+        if (json_integer_value(json_object_get(first, "index")) == choice && found.bytes > 0) {
+            json_put_raw(&g.text, found);
+            g.chunks++;
+        }
+        json_decref(chunk);
+    }
+    free(copy);
+    return g;
+}
+
+static void expect_text(uint32_t choice, const char *key, struct text want, size_t chunks_min)
+{
+    struct gathered g = gather(choice, key);
+    if (!text_equal(text_span(g.text.at, g.text.bytes), want))
+        fail_msg("%u %s: %zu bytes, not %zu", choice, key, g.text.bytes, want.bytes);
+    assert_true(g.chunks >= chunks_min);
+    json_buffer_free(&g.text);
+}
+
+// The client reads all there is, again and again. Returns how often.
+static int read_slowly(void)
+{
+    int reads = 0;
+    for (size_t before = SIZE_MAX; before != fake.sent_bytes && !fake.ended; reads++) {
+        before = fake.sent_bytes;
+        fake.room = ROOM;
+        fake_room();
+        assert_true(fake.sent_bytes - before < ROOM + CHUNK_MAX);
+    }
+    return reads;
+}
+
+// A body with this text so many times as a part of it.
+static char *body_with(const char *before, const char *unit, size_t times, const char *after)
+{
+    struct json_buffer b = {0};
+    json_put_raw(&b, text_of(before));
+    for (size_t i = 0; i < times; i++)
+        json_put_raw(&b, text_of(unit));
+    json_put_raw(&b, text_of(after));
+    char *out = strndup(b.at, b.bytes);
+    json_buffer_free(&b);
+    return out;
+}
+
+#define CONTINUED                                                                                  \
+    "{\"model\":\"m\",\"stream\":true,\"n\":3,\"continue_final_message\":true,"                    \
+    "\"add_generation_prompt\":false,\"tools\":[" TOOL "],\"messages\":[{\"role\":\"user\","       \
+    "\"content\":\"hi\"},{\"role\":\"assistant\",\"content\":\"<tool_call>{\\\"name\\\": "         \
+    "\\\"f\\\", \\\"arguments\\\": {\\\"a\\\": \\\""
+
+// Each choice repeats what the message has begun of its call.
+static void test_a_begun_call_comes_in_pieces(void **state)
+{
+    (void)state;
+    char *body = body_with(CONTINUED, "\xC3\xA9\xE2\x82\xAC-", 10000, "\"}]}");
+    fake.rationed = true;
+    fake_request(CHAT, body);
+    free(body);
+    assert_int_equal(fake.submits, 1);
+    for (uint32_t i = 0; i < 3; i++) {
+        fake_choice(i);
+        fake_text(i == 1 ? "!\"}}</tool_call>" : "\"}}</tool_call>");
+        fake_finish(FINISH_STOP, FAKE_END);
+    }
+    fake_ready();
+    assert_true(fake.sent_bytes < ROOM + CHUNK_MAX);
+    assert_true(read_slowly() > 3 * 60000 / ROOM);
+    assert_true(fake.ended);
+    char *want = body_with("{\"a\": \"", "\xC3\xA9\xE2\x82\xAC-", 10000, "\"}");
+    char *other = body_with("{\"a\": \"", "\xC3\xA9\xE2\x82\xAC-", 10000, "!\"}");
+    expect_text(0, "arguments", text_of(want), 20);
+    expect_text(1, "arguments", text_of(other), 20);
+    expect_text(2, "arguments", text_of(want), 20);
+    expect_text(0, "name", text_of("f"), 1);
+    free(want);
+    free(other);
+}
+
+static void test_a_begun_call_is_bounded(void **state)
+{
+    (void)state;
+    for (size_t bytes = 64 * 1024 - 8; bytes <= 64 * 1024; bytes += 8) { // {"a": " is before it
+        fake_again();
+        fake_facts.max_model_len = 100000;
+        fake_dialect("hermes", "think");
+        char *body = body_with(CONTINUED, "x", bytes, "\"}]}");
+        fake_request(CHAT, body);
+        free(body);
+        assert_int_equal(fake.status, bytes < 64 * 1024 ? 0 : 400);
+        if (bytes < 64 * 1024)
+            fake_gone();
+        else
+            assert_non_null(strstr(fake.sent, "at most 65536 bytes of its arguments"));
+    }
+}
+
+// The head of a call that becomes none is text at once, up to 64 KiB of it.
+static void test_held_text_comes_in_pieces(void **state)
+{
+    (void)state;
+    enum { LETTERS = 6000 };
+    fake.rationed = true;
+    fake_request(CHAT, "{\"model\":\"m\",\"stream\":true,\"logprobs\":true,\"top_logprobs\":2,"
+                       "\"tools\":[" TOOL "]," HI "}");
+    fake_text("<tool_call>{\"x\": \"");
+    const struct token_top tops[2] = {{'a', -1}, {'b', -2}};
+    for (int i = 0; i < LETTERS; i++) {
+        fake_token(i % 3 == 0 ? 0xC3 : i % 3 == 1 ? 0xA9 : 'z');
+        fake_logprob(-0.5F, tops, 2);
+    }
+    fake_finish(FINISH_LENGTH, -1);
+    fake_ready();
+    assert_true(read_slowly() > 100);
+    char *want = body_with("<tool_call>{\"x\": \"", "\xC3\xA9z", LETTERS / 3, "");
+    expect_text(0, "content", text_of(want), 100);
+    free(want);
+    size_t entries = 0;
+    for (const char *at = fake.sent; (at = strstr(at, "\"top_logprobs\":[")); at++)
+        entries++;
+    assert_int_equal(entries, LETTERS + strlen("<tool_call>{\"x\": \""));
+}
+
+static void test_echoes_come_in_pieces(void **state)
+{
+    (void)state;
+    static const char head[] = "{\"model\":\"m\",\"stream\":true,\"echo\":true,\"n\":2,"
+                               "\"prompt\":[\"a";
+    char *body = body_with(head, "y", 30000, "\",\"b\"]}");
+    fake.rationed = true;
+    fake_request("/v1/completions", body);
+    free(body);
+    assert_int_equal(fake.submits, 1);
+    for (uint32_t i = 0; i < 4; i++) {
+        fake_choice(i);
+        fake_text("!?");
+        fake_finish(FINISH_STOP, FAKE_END);
+    }
+    fake_ready();
+    assert_true(fake.sent_bytes < ROOM + CHUNK_MAX);
+    assert_true(read_slowly() > 2 * 30000 / ROOM);
+    char *want = body_with("a", "y", 30000, "!?");
+    expect_text(0, "text", text_of(want), 15);
+    expect_text(1, "text", text_of(want), 15);
+    expect_text(2, "text", text_of("b!?"), 1);
+    expect_text(3, "text", text_of("b!?"), 1);
+    free(want);
+}
+
+static void test_echoes_of_one_answer_are_bounded(void **state)
+{
+    (void)state;
+    for (int stream = 0; stream < 2; stream++) {
+        char head[128];
+        fake_again();
+        fake_facts.max_model_len = 1 << 20;
+        snprintf(head, sizeof head,
+                 "{\"model\":\"m\",\"stream\":%s,\"echo\":true,\"n\":8,\"prompt\":\"",
+                 stream ? "true" : "false");
+        char *body = body_with(head, "y", 600000, "\"}");
+        fake_request("/v1/completions", body);
+        free(body);
+        assert_int_equal(fake.status, stream ? 0 : 400);
+        if (stream)
+            fake_gone();
+        else
+            assert_non_null(strstr(fake.sent, "\"param\":\"echo\""));
+    }
+}
+
+// The input of a call, told when it is whole, and thoughts before it.
+static void test_blocks_come_in_pieces(void **state)
+{
+    (void)state;
+    enum { LETTERS = 3500 };
+    fake.rationed = true;
+    fake_request("/v1/messages",
+                 "{\"model\":\"m\",\"stream\":true,\"thinking\":{\"type\":\"adaptive\"},"
+                 "\"tools\":[{\"name\":\"f\",\"input_schema\":{}}]," HI "}");
+    fake_text("<think>");
+    for (int i = 0; i < LETTERS; i++)
+        fake_token('t');
+    fake_text("</think><tool_call>{\"name\": \"f\", \"arguments\": {\"a\": \"");
+    for (int i = 0; i < LETTERS; i++)
+        fake_token('i');
+    fake_text("\"}}</tool_call>");
+    fake_finish(FINISH_STOP, FAKE_END);
+    fake.room = 0;
+    fake_ready();
+    fake.room = ROOM;
+    fake_room();
+    assert_null(strstr(fake.sent, "input_json_delta"));
+    assert_true(read_slowly() > 1);
+    assert_true(fake.ended);
+    size_t thoughts = 0, inputs = 0, deltas = 0;
+    for (const char *at = fake.sent; *at; at++) {
+        deltas += strncmp(at, "input_json_delta", 16) == 0;
+        thoughts += strncmp(at, "tttttttttt", 10) == 0;
+        inputs += strncmp(at, "iiiiiiiiii", 10) == 0;
+    }
+    assert_int_equal(deltas, 2); // of 3,507 bytes
+    assert_true(thoughts > LETTERS / 2 && inputs > LETTERS / 2);
+    assert_non_null(strstr(fake.sent, "\"stop_reason\":\"tool_use\""));
+}
+
+// While a call is gathered nothing is written, and the stream says that it lives.
+static void test_pings_while_a_call_is_gathered(void **state)
+{
+    (void)state;
+    fake_request("/v1/messages", "{\"model\":\"m\",\"stream\":true,\"tools\":[{\"name\":\"f\","
+                                 "\"input_schema\":{}}],\"messages\":[{\"role\":\"user\","
+                                 "\"content\":\"hi\"}]}");
+    fake_text("<tool_call>{\"name\": \"f\", \"arguments\": {\"a\": \"");
+    fake_ready();
+    size_t before = fake.sent_bytes;
+    for (uint64_t second = 1; second <= 30; second++) {
+        fake_token('x');
+        fake_ready();
+        fake_second(second);
+    }
+    const char *since = fake.sent + before;
+    int pings = 0;
+    for (; (since = strstr(since, "event: ping")); since++)
+        pings++;
+    assert_in_range(pings, 2, 3);
+    fake_gone();
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, fake_teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_a_begun_call_comes_in_pieces),     TEST(test_a_begun_call_is_bounded),
+        TEST(test_held_text_comes_in_pieces),        TEST(test_echoes_come_in_pieces),
+        TEST(test_echoes_of_one_answer_are_bounded), TEST(test_blocks_come_in_pieces),
+        TEST(test_pings_while_a_call_is_gathered),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
