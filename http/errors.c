@@ -25,6 +25,7 @@ static const struct error_row rows[HTTP_ERROR_COUNT] = {
     [HTTP_INVALID_VALUE] = {400, 400, bad, "invalid_value", bad},
     [HTTP_UNSUPPORTED_VALUE] = {400, 400, bad, "unsupported_value", bad},
     [HTTP_UNSUPPORTED_PARAMETER] = {400, 400, bad, "unsupported_parameter", bad},
+    [HTTP_UNSUPPORTED_THREAD] = {400, 400, bad, "unsupported_parameter", bad},
     [HTTP_UNSUPPORTED_CONTENT] = {400, 400, bad, "unsupported_content_type", bad},
     [HTTP_UNSUPPORTED_MODEL] = {400, 400, bad, "unsupported_model", bad},
     [HTTP_MODEL_NOT_FOUND] = {404, 404, bad, "model_not_found", "not_found_error"},
@@ -97,6 +98,9 @@ void http_error_object(struct json_buffer *out, const struct http_failure *failu
     if (shape == SHAPE_MESSAGES) {
         json_put_format(out, "\"type\":\"%s\",", row->type_messages);
         message_put(out, failure, shape);
+        if (failure->error == HTTP_UNSUPPORTED_THREAD) // the client then sends whole conversations
+            json_put_literal(out, ",\"details\":{\"error_code\":\"thread_unsupported_request\","
+                                  "\"unsupported\":[\"thread\"]}");
         json_put_literal(out, "}");
         return;
     }

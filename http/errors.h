@@ -14,6 +14,7 @@ enum http_error {
     HTTP_INVALID_VALUE,
     HTTP_UNSUPPORTED_VALUE,
     HTTP_UNSUPPORTED_PARAMETER,
+    HTTP_UNSUPPORTED_THREAD, // a conversation that the server is to keep
     HTTP_UNSUPPORTED_CONTENT,
     HTTP_UNSUPPORTED_MODEL, // endpoint does not fit the model's kind
     HTTP_MODEL_NOT_FOUND,

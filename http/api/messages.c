@@ -45,6 +45,7 @@ static const struct field_rule messages_rows[] = {
     FIELD_OBJECT("chat_template_kwargs", prompt_kwargs_members),
     FIELD_OBJECT("output_config", structured_config_members),
     FIELD_OBJECT("output_format", structured_output_members),
+    FIELD_TYPED("thread", "bo"),
 
     FIELD_OBJECT("metadata", metadata_members),
     FIELD_HARMLESS("user", "s"),
@@ -154,11 +155,22 @@ static void thinking_read(struct generation *g)
     g->options.hides_reasoning = !asked;
 }
 
+// A client that asks for a thread sends only what is new in its next request, unless this is
+// refused.
+static void thread_read(struct fields *f)
+{
+    const json_t *thread = fields_get(f, "thread");
+    if (thread && !json_is_false(thread))
+        fields_fail(f, HTTP_UNSUPPORTED_THREAD, "thread",
+                    "is not supported: no conversation is kept here, send all of its messages");
+}
+
 static void messages_read(struct generation *g)
 {
     struct fields *f = &g->call.fields;
     if (!call_model(&g->call, MODEL_GENERATOR, &messages_rules))
         return;
+    thread_read(f);
     decoding_read_sampling(g, 1, 0);
     if (!g->count_only) { // count_tokens has neither
         g->submit.max_tokens = fields_count(f, "max_tokens", MESSAGES_TOKENS_DEFAULT);

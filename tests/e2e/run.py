@@ -1,24 +1,37 @@
 """Runs every test_* function of every test_*.py beside it and prints one closing line.
 
-Names given as arguments choose files or functions. A test that raises harness.Skip is skipped, any
-other exception fails it.
+  run.py [NAMES...]                names of files or functions; without them all
+  run.py --older [NAMES...]        only what also runs with the clients' older major versions (OLDER)
+  run.py --frameworks [NAMES...]   the files in frameworks/
+
+Where WEFT_OLDER_PYTHON names a Python with the older clients, --older follows there, and its counts are added. A
+test that raises harness.Skip is skipped, any other exception fails it.
 """
 
 import importlib
+import os
 import pathlib
+import re
+import subprocess
 import sys
 import time
 import traceback
 
 import harness
 
+HERE = pathlib.Path(__file__).parent
+CLIENTS = ("openai", "anthropic", "cohere", "httpx", "jsonschema", "tokenizers")
+# Files and functions: each kind of call of each client at least once.
+OLDER = {"test_openai", "test_anthropic", "test_cohere", "test_tools", "test_anthropic_tools", "test_async",
+         "test_agents", "test_retries", "test_parse_whole", "test_parse_streamed", "test_anthropic_structured"}
 
-def collect(names):
-    for path in sorted(pathlib.Path(__file__).parent.glob("test_*.py")):
+
+def collect(folder, wanted):
+    for path in sorted(folder.glob("test_*.py")):
         try:
             module = importlib.import_module(path.stem)
         except ModuleNotFoundError as error:
-            if error.name in ("openai", "anthropic", "cohere", "httpx", "jsonschema", "tokenizers"):
+            if error.name in CLIENTS:
                 yield f"{path.stem}", None, f"no module {error.name}"
                 continue
             raise
@@ -26,16 +39,12 @@ def collect(names):
             yield path.stem, None, str(reason)
             continue
         for name, function in list(vars(module).items()):
-            if not name.startswith("test_") or not callable(function):
-                continue
-            if names and path.stem not in names and name not in names:
-                continue
-            yield f"{path.stem}.{name}", function, None
+            if name.startswith("test_") and callable(function) and wanted(path.stem, name):
+                yield f"{path.stem}.{name}", function, None
 
 
-def main():
-    counts = {"passed": 0, "failed": 0, "skipped": 0}
-    for name, function, missing in collect(set(sys.argv[1:])):
+def run_all(tests, counts):
+    for name, function, missing in tests:
         started = time.monotonic()
         try:
             if missing:
@@ -56,8 +65,49 @@ def main():
     for server in harness.stop_servers():
         counts["failed"] += 1
         print(f"failed: {server}", flush=True)
+
+
+def run_older(python, names, counts):
+    """The same with the older clients, in a process of its own; its closing line becomes part of ours."""
+    print("with the older clients:", flush=True)
+    process = subprocess.Popen([python, "-B", __file__, "--older", *names], stdout=subprocess.PIPE, text=True)
+    closing = None
+    for line in process.stdout:
+        closing = re.fullmatch(r"(\d+) passed, (\d+) failed, (\d+) skipped\n", line)
+        if not closing:
+            print(line, end="", flush=True)
+    code = process.wait()
+    if not closing or (code and not int(closing[2])) or (not names and not int(closing[1])):
+        counts["failed"] += 1
+        print(f"failed: the run with the older clients ended with {code}", flush=True)
+    if closing:
+        for outcome, count in zip(("passed", "failed", "skipped"), closing.groups()):
+            counts[outcome] += int(count)
+            print(f"{count} {outcome}", end=", " if outcome != "skipped" else " with the older clients\n")
+
+
+def main():
+    mode = sys.argv[1] if sys.argv[1:] and sys.argv[1].startswith("--") else ""
+    names = set(sys.argv[2 if mode else 1:])
+    folder = HERE
+    if mode == "--frameworks":
+        folder = HERE / "frameworks"
+        sys.path.insert(0, str(folder))
+
+    def wanted(file, name):
+        if mode == "--older" and not {file, name} & OLDER:
+            return False
+        return not names or {file, name} & names
+    counts = {"passed": 0, "failed": 0, "skipped": 0}
+    tests = collect(folder, wanted)
+    if mode == "--older":
+        tests = (t for t in tests if t[1] or t[0] in OLDER)
+    run_all(tests, counts)
+    older = os.environ.get("WEFT_OLDER_PYTHON") if not mode else None
+    if older:
+        run_older(older, sorted(names), counts)
     print(f"{counts['passed']} passed, {counts['failed']} failed, {counts['skipped']} skipped")
-    return 1 if counts["failed"] or not counts["passed"] else 0
+    return 1 if counts["failed"] or not (counts["passed"] or mode == "--older") else 0
 
 
 if __name__ == "__main__":

@@ -1,7 +1,13 @@
 #!/usr/bin/env bash
 # End-to-end tests: the official client libraries against `weft serve`. WEFT_BIN names the program
-# (default: build/release/bin/weft). Makes a Python environment in the build folder. The last line
-# is 'N passed, N failed, N skipped'. Arguments: names of test files or functions to run.
+# (default: build/release/bin/weft). Makes its Python environments in the build folder: one with the newest major
+# version of each client, one with the major version before, and for --frameworks one with agent frameworks.
+# WEFT_E2E_VENV, WEFT_E2E_VENV_OLDER and WEFT_E2E_VENV_FRAMEWORKS name others; WEFT_E2E_VENV_OLDER=none leaves the
+# older clients out. The last line is 'N passed, N failed, N skipped'.
+#
+#   run.sh [names of test files or functions]     without names: all, then the client files with the older clients
+#                                                 (with names only where WEFT_E2E_VENV_OLDER is set)
+#   run.sh --frameworks [names]                   tests/e2e/frameworks
 set -uo pipefail
 cd "$(dirname "$0")"
 root=$(cd ../.. && pwd)
@@ -11,18 +17,37 @@ if [ ! -x "$WEFT_BIN" ]; then
     echo "0 passed, 1 failed, 0 skipped"
     exit 1
 fi
-venv=${WEFT_E2E_VENV:-$(dirname "$(dirname "$WEFT_BIN")")/e2e-venv}
-stamp=$venv/.$(sha256sum requirements.txt | cut -c1-16)
-if [ ! -e "$stamp" ]; then
-    rm -rf "$venv"
-    python3 -m venv "$venv" &&
-        "$venv/bin/pip" install --quiet --disable-pip-version-check -r requirements.txt &&
+build=$(dirname "$(dirname "$WEFT_BIN")")
+
+made() { # folder, requirements: whether the environment is there with just these
+    local stamp
+    stamp=$1/.$(sha256sum "$2" | cut -c1-16)
+    [ ! -e "$stamp" ] || return 0
+    rm -rf "$1"
+    python3 -m venv "$1" && "$1/bin/pip" install --quiet --disable-pip-version-check -r "$2" &&
         touch "$stamp"
+}
+
+if [ "${1:-}" = --frameworks ]; then
+    venv=${WEFT_E2E_VENV_FRAMEWORKS:-$build/e2e-venv-frameworks}
+    made "$venv" requirements-frameworks.txt || exit 1
+    exec "$venv/bin/python" -B run.py "$@"
 fi
+
 python=python3
-if [ -e "$stamp" ]; then
+venv=${WEFT_E2E_VENV:-$build/e2e-venv}
+if made "$venv" requirements.txt; then
     python=$venv/bin/python
 else
     echo "the client libraries could not be installed: tests that need them are skipped"
+fi
+older=${WEFT_E2E_VENV_OLDER:-none}
+[ $# -gt 0 ] || older=${WEFT_E2E_VENV_OLDER:-$build/e2e-venv-older}
+if [ "$older" != none ]; then
+    if made "$older" requirements-older.txt; then
+        export WEFT_OLDER_PYTHON=$older/bin/python
+    else
+        echo "the older client libraries could not be installed: nothing runs with them"
+    fi
 fi
 exec "$python" -B run.py "$@"

@@ -103,7 +103,7 @@ def test_parse_streamed():
         assert final.choices[0].message.parsed == whole.choices[0].message.parsed
 
 
-def test_anthropic():
+def test_anthropic_structured():
     config = {"format": {"type": "json_schema", "schema": PLAIN}}
     args = {"model": MODEL, "messages": user("Write."), "max_tokens": 400}
     for _ in range(3):

@@ -25,6 +25,7 @@ static const struct expected table[] = {
     {HTTP_INVALID_VALUE, 400, 400, BAD, "invalid_value", BAD},
     {HTTP_UNSUPPORTED_VALUE, 400, 400, BAD, "unsupported_value", BAD},
     {HTTP_UNSUPPORTED_PARAMETER, 400, 400, BAD, "unsupported_parameter", BAD},
+    {HTTP_UNSUPPORTED_THREAD, 400, 400, BAD, "unsupported_parameter", BAD},
     {HTTP_UNSUPPORTED_CONTENT, 400, 400, BAD, "unsupported_content_type", BAD},
     {HTTP_UNSUPPORTED_MODEL, 400, 400, BAD, "unsupported_model", BAD},
     {HTTP_MODEL_NOT_FOUND, 404, 404, BAD, "model_not_found", "not_found_error"},
@@ -92,7 +93,11 @@ static void messages_row(const struct expected *row)
     assert_string_equal(
         string_of(error, "message"),
         row->error == HTTP_CONTEXT_LENGTH ? "prompt is too long: 9 tokens > 8 maximum" : "text");
-    assert_int_equal(json_object_size(error), 2);
+    const json_t *details = json_object_get(error, "details");
+    bool thread = row->error == HTTP_UNSUPPORTED_THREAD;
+    assert_int_equal(json_object_size(error), thread ? 3 : 2);
+    if (thread)
+        assert_string_equal(string_of(details, "error_code"), "thread_unsupported_request");
     json_decref(body);
 }
 

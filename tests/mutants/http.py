@@ -198,6 +198,7 @@ FAULTS = [
     ("a deadline in the queue is the device's failure", "http/api/call.c", "TOLD_TIMEOUT", "HTTP_TIMEOUT", "HTTP_INTERNAL", "test_api_edges"),
     ("events are read into a full buffer", "http/api/generation.c", "events_read", "exchange_room(x) >= ROOM_MIN", "exchange_room(x) > 0", "test_api_edges"),
     ("all prompts of a request count as choices of one", "http/api/generation.c", "submit", "g->submit.choice_count, g->submit.max_tokens", "g->choice_count, g->submit.max_tokens", "test_api_decoding"),
+    ("a client is left to think that its conversation is kept", "http/api/messages.c", "thread_read", "if (thread && !json_is_false(thread))", "if (false && thread)", "e2e:test_agent_runner_of_messages"),
     ("a version later in its year is an earlier one", "http/api/messages.c", "version_knows_window", "memcmp(version.at, first, sizeof first - 1) >= 0", "memcmp(version.at, first, 4) > 0", "test_api_edges"),
     ("thinking that nobody asked for is shown", "http/api/messages.c", "thinking_read", "g->options.hides_reasoning = !asked;", "", "test_api_blocks"),
     ("a budget may be all of the tokens", "http/api/messages.c", "budget_read", "budget >= g->submit.max_tokens", "budget > g->submit.max_tokens", "test_api_messages"),
