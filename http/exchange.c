@@ -165,7 +165,7 @@ static void pump(struct exchange *x)
 
 void exchange_settle(struct exchange *x)
 {
-    if (x->offloaded)
+    if (x->offloaded && !x->job.compiles)
         return;
     if (x->reply == REPLY_ENDED && x->request)
         exchange_request_orphan(x);

@@ -82,16 +82,24 @@ bool exchange_answered(const struct exchange *x); // status and headers are reco
 // For work over about a millisecond: `work` runs on a text worker, then `done` on this h2o thread,
 // also if the client has left or the server has cut the request meanwhile: then exchange_gone is
 // true and nothing may be answered. Between the two nobody else touches the exchange's arena or
-// state.
+// state, but for what compiles.
 struct offload {
     void (*work)(struct exchange *x);
     void (*done)(struct exchange *x);
     bool reads_body; // `work` gets a copy; else it finds an empty body
     uint64_t bytes;  // roughly what it reads or writes: the size it is sorted by
     bool alone;      // one of these at a time per h2o thread, treated as a small one
-    bool compiles;   // takes up to a second: for the grammar thread
+    bool compiles;   // set by exchange_compile
+    // What compiles the same has the same number: once one is through, the others that wait get
+    // `done` without `work`. 0: like no other.
+    uint64_t same;
 };
 void exchange_offload(struct exchange *x, struct offload job);
+// The same for work of up to a second, on the grammar thread. Who waits for that has on_second,
+// on_ready and on_room called as ever, and may begin a stream; `work` must not touch what they do.
+// False: too many wait already, of this key or of all (HTTP_OVERLOADED). Who waits too long, or
+// past its deadline, is cut.
+bool exchange_compile(struct exchange *x, struct offload job) MUST_USE;
 bool exchange_gone(const struct exchange *x);
 // Only inside `work`, to count what it does; NULL for small sizes. Once it reports the result as
 // unwanted, nothing that was made is read.

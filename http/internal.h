@@ -89,6 +89,9 @@ struct exchange {
     char *body_copy;
     struct slice *slice; // of its work, while a worker has it
     struct offload job;
+    uint64_t turn;       // where it waits for the grammar thread
+    uint64_t compile_ns; // since when
+    bool repeats;        // one that compiles the same is before it, and counts for both
 
     const struct http_failure *cut_with; // why the server ended it, static; or NULL
 
@@ -125,6 +128,7 @@ int exchange_status(const struct exchange *x); // 499: the client left before th
 void offload_take(struct http_thread *thread);             // what the text workers gave back
 void offload_run(struct exchange *x, struct slice *slice); // on a text worker
 void offload_drop(struct exchange *x);                     // gone before a worker had it
+bool offload_is_late(struct exchange *x, uint64_t now);    // cut: it waited too long for a grammar
 bool offload_is_idle(const struct http_thread *thread);
 
 // exchange_request.c

@@ -22,6 +22,7 @@
 enum {
     WATCH_EVENTS = 64,
     SOCKET_SEND_BYTES = 64 * 1024,
+    COMPILE_KEYS = 64, // keys whose numbers differ by a multiple share their turns
 };
 
 struct exchange;
@@ -67,8 +68,10 @@ struct http_thread {
     struct work_side *work;
     struct exchange_list waiting[WORK_SIZES_MAX]; // for a text worker, by size
     struct exchange_list waiting_alone;           // the same, of which one runs at a time
-    struct exchange_list waiting_compile;         // for the grammar thread
-    uint32_t compiled_key;                        // API key of the last one that it was given
+    struct exchange_list waiting_compile;         // for the grammar thread, sorted by turn
+    struct exchange *compiling;                   // what that has of this thread, or NULL
+    uint64_t compile_turn;                        // of the last one that it was given
+    uint64_t compile_turns[COMPILE_KEYS];         // the same, by API key
     bool alone_out;                               // one is running
     struct exchange *exchanges;                   // all that h2o still has
     _Atomic uint32_t exchange_count;              // written by this thread alone

@@ -13,13 +13,15 @@ static struct exchange_list *list_of(const struct exchange *x)
     return &x->thread->waiting[work_size(x->job.bytes < most ? x->job.bytes : most)];
 }
 
-static void wait_begin(struct exchange *x)
+static void list_put(struct exchange_list *list, struct exchange **link, struct exchange *x)
 {
-    struct exchange_list *list = list_of(x);
-    x->waiting_next = NULL;
-    x->waiting_link = list->end;
-    *list->end = x;
-    list->end = &x->waiting_next;
+    x->waiting_next = *link;
+    x->waiting_link = link;
+    *link = x;
+    if (x->waiting_next)
+        x->waiting_next->waiting_link = &x->waiting_next;
+    else
+        list->end = &x->waiting_next;
 }
 
 static void wait_end(struct exchange *x)
@@ -54,26 +56,79 @@ static void body_return(struct exchange *x)
     x->body_copy = NULL;
 }
 
-// Who came first, but of those whose grammars are to be compiled the first of another API key than
-// the last one: a compile may take a second, and nobody waits for all of somebody else's.
-static struct exchange *next_of(const struct http_thread *thread, const struct exchange_list *list)
+// Grammars. Each key has one turn in a round, so that nobody waits for all that another key has
+// asked for; those of equal turns go as they came.
+
+static uint64_t turn_of(const struct exchange *x)
 {
-    struct exchange *x = list->first;
-    while (list == &thread->waiting_compile && x && x->info.key_id == thread->compiled_key)
-        x = x->waiting_next;
-    return x ? x : list->first;
+    const struct http_thread *thread = x->thread;
+    uint64_t turn = thread->compile_turns[x->info.key_id % COMPILE_KEYS] + 1;
+    if (turn < thread->compile_turn)
+        turn = thread->compile_turn;
+    for (const struct exchange *w = thread->waiting_compile.first; w; w = w->waiting_next)
+        if (w->info.key_id == x->info.key_id && w->turn >= turn)
+            turn = w->turn + 1;
+    return turn;
+}
+
+static void compile_begin(struct exchange *x)
+{
+    struct http_thread *thread = x->thread;
+    thread->compiling = x;
+    thread->compile_turn = thread->compile_turns[x->info.key_id % COMPILE_KEYS] = x->turn;
+}
+
+static bool is_same(const struct exchange *x, const struct exchange *other)
+{
+    return other && other != x && x->job.same != 0 && other->job.same == x->job.same;
+}
+
+// What repeats another costs no compile.
+static bool compile_fits(struct exchange *x)
+{
+    const struct http_thread *thread = x->thread;
+    const struct server_options *options = &thread->server->options;
+    uint32_t all = 0, own = 0;
+    x->repeats = is_same(x, thread->compiling);
+    for (const struct exchange *w = thread->waiting_compile.first; w; w = w->waiting_next) {
+        x->repeats = x->repeats || is_same(x, w);
+        all += !w->repeats;
+        own += !w->repeats && w->info.key_id == x->info.key_id;
+    }
+    return x->repeats || (all < options->compiles_max && own < options->compiles_key_max);
+}
+
+static void compile_wait_begin(struct exchange *x)
+{
+    struct exchange_list *list = &x->thread->waiting_compile;
+    struct exchange **link = &list->first;
+    x->turn = turn_of(x);
+    x->compile_ns = clock_ns();
+    while (*link && (*link)->turn <= x->turn)
+        link = &(*link)->waiting_next;
+    list_put(list, link, x);
+}
+
+// One that leaves counts no more for those that repeat it.
+static void repeats_pass(const struct exchange *x)
+{
+    struct exchange *w = x->thread->waiting_compile.first;
+    while (w && !is_same(x, w))
+        w = w->waiting_next;
+    if (w && !x->repeats)
+        w->repeats = false;
 }
 
 static void list_submit(struct http_thread *thread, struct exchange_list *list, uint32_t size)
 {
     struct exchange *x;
     int worker;
-    while ((x = next_of(thread, list)) != NULL && !(x->job.alone && thread->alone_out) &&
+    while ((x = list->first) != NULL && !(x->job.alone && thread->alone_out) &&
            (worker = work_choose(thread->work, size)) >= 0) {
         wait_end(x);
         body_keep(x);
         if (x->job.compiles)
-            thread->compiled_key = x->info.key_id;
+            compile_begin(x);
         thread->alone_out = thread->alone_out || x->job.alone;
         work_submit(thread->work, worker, x);
     }
@@ -87,13 +142,31 @@ static void waiting_submit(struct http_thread *thread)
         list_submit(thread, &thread->waiting[size], size);
 }
 
-void exchange_offload(struct exchange *x, struct offload job)
+static void offload_begin(struct exchange *x, const struct offload *job)
 {
     check(!x->offloaded && x->reply != REPLY_ENDED, "offload of an exchange that is out or over");
-    x->job = job;
+    x->job = *job;
+}
+
+void exchange_offload(struct exchange *x, struct offload job)
+{
+    job.compiles = false;
+    offload_begin(x, &job);
     x->offloaded = true;
-    wait_begin(x);
+    list_put(list_of(x), list_of(x)->end, x);
     waiting_submit(x->thread);
+}
+
+bool exchange_compile(struct exchange *x, struct offload job)
+{
+    job.compiles = true;
+    offload_begin(x, &job);
+    if (!compile_fits(x))
+        return false;
+    x->offloaded = true;
+    compile_wait_begin(x);
+    waiting_submit(x->thread);
+    return true;
 }
 
 void offload_run(struct exchange *x, struct slice *slice)
@@ -112,16 +185,15 @@ struct slice *exchange_slice(const struct exchange *x)
     return x->slice;
 }
 
-static void work_done(struct exchange *x)
+// Back on this thread, or never away.
+static void finish(struct exchange *x)
 {
-    body_return(x);
     x->offloaded = false;
-    x->thread->alone_out = x->thread->alone_out && !x->job.alone;
     x->job.done(x);
     if (!x->offloaded)
         exchange_scratch_end(x);
     if (!exchange_gone(x)) {
-        if (x->request && x->reply != REPLY_ENDED)
+        if (x->reply != REPLY_ENDED && (x->request || exchange_is_stream(x)))
             exchange_run(x, x->route->on_ready); // events that came meanwhile
         else
             exchange_settle(x);
@@ -136,6 +208,37 @@ static void work_done(struct exchange *x)
         exchange_cut_end(x);
 }
 
+static void same_finish(struct http_thread *thread, uint64_t same)
+{
+    struct exchange *first = NULL, **end = &first, *next;
+    for (struct exchange *x = thread->waiting_compile.first; x; x = next) {
+        next = x->waiting_next;
+        if (x->job.same != same)
+            continue;
+        wait_end(x);
+        x->waiting_next = NULL;
+        *end = x;
+        end = &x->waiting_next;
+    }
+    for (; first; first = next) {
+        next = first->waiting_next;
+        finish(first); // may wait again
+    }
+}
+
+static void work_done(struct exchange *x)
+{
+    struct http_thread *thread = x->thread;
+    uint64_t same = x->job.compiles ? x->job.same : 0;
+    body_return(x);
+    thread->alone_out = thread->alone_out && !x->job.alone;
+    if (x->job.compiles)
+        thread->compiling = NULL;
+    finish(x); // x may be gone
+    if (same != 0)
+        same_finish(thread, same);
+}
+
 void offload_take(struct http_thread *thread)
 {
     for (struct exchange *x = work_take(thread->work); x; x = work_take(thread->work))
@@ -148,8 +251,27 @@ void offload_drop(struct exchange *x)
     if (!x->waiting_link)
         return;
     wait_end(x);
+    if (x->job.compiles)
+        repeats_pass(x);
     x->offloaded = false;
     x->job.done(x);
+}
+
+bool offload_is_late(struct exchange *x, uint64_t now)
+{
+    static const char late[] = "The request waited for its grammar past its deadline.";
+    static const char long_ago[] = "Too many grammars wait to be compiled, try again later.";
+    static const struct http_failure timeout = {.error = HTTP_TIMEOUT,
+                                                .message = {late, sizeof late - 1}};
+    static const struct http_failure busy = {.error = HTTP_OVERLOADED,
+                                             .message = {long_ago, sizeof long_ago - 1}};
+    uint64_t most_ns = x->thread->server->options.compile_wait_ms * 1000000;
+    bool waits = x->waiting_link && x->job.compiles && !exchange_gone(x);
+    bool is_late = waits && x->info.deadline_ns != 0 && now > x->info.deadline_ns;
+    bool is_long = waits && now > x->compile_ns + most_ns;
+    if (is_late || is_long)
+        exchange_cut(x, is_late ? &timeout : &busy);
+    return is_late || is_long;
 }
 
 bool offload_is_idle(const struct http_thread *thread)

@@ -20,6 +20,9 @@ enum {
     RESETS_DEFAULT = 200,
     RESETS_WINDOW_MS = 10000,
     DRAIN_GRACE_MS = 1000,
+    COMPILES_DEFAULT = 1024,
+    COMPILES_KEY_DEFAULT = 256,
+    COMPILE_WAIT_MS = 30000,
     BODY_SLACK_BYTES = 1 << 20, // h2o's own limit is above ours, so that ours answers in JSON
     MMAP_THRESHOLD_BYTES = 128 * 1024,
     POLL_MS = 5,
@@ -43,6 +46,9 @@ static void defaults_fill(struct server_options *o)
     o->quiet_timeout_ms = o->quiet_timeout_ms > 0 ? o->quiet_timeout_ms : QUIET_TIMEOUT_MS;
     o->resets_max = o->resets_max > 0 ? o->resets_max : RESETS_DEFAULT;
     o->resets_window_ms = o->resets_window_ms > 0 ? o->resets_window_ms : RESETS_WINDOW_MS;
+    o->compiles_max = o->compiles_max > 0 ? o->compiles_max : COMPILES_DEFAULT;
+    o->compiles_key_max = o->compiles_key_max > 0 ? o->compiles_key_max : COMPILES_KEY_DEFAULT;
+    o->compile_wait_ms = o->compile_wait_ms > 0 ? o->compile_wait_ms : COMPILE_WAIT_MS;
     o->drain_grace_ms = o->drain_grace_ms > 0 ? o->drain_grace_ms : DRAIN_GRACE_MS;
 }
 
@@ -153,7 +159,6 @@ static enum status thread_prepare(struct server *server, uint32_t index, struct 
     for (int i = 0; i < WORK_SIZES_MAX; i++)
         thread->waiting[i].end = &thread->waiting[i].first;
     thread->waiting_alone.end = &thread->waiting_alone.first;
-    thread->compiled_key = KEY_NONE;
     thread->waiting_compile.end = &thread->waiting_compile.first;
     atomic_store(&thread->beat_ns, clock_ns());
     enum status status = waker_open(&thread->control, err);

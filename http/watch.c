@@ -82,8 +82,10 @@ static void scan_one(struct exchange *x, uint64_t now)
         exchange_cut(x, &failure);
         return;
     }
-    if (x->offloaded || x->reply == REPLY_ENDED || exchange_gone(x) || !x->route ||
-        !x->route->on_second)
+    if (offload_is_late(x, now))
+        return;
+    if ((x->offloaded && !x->job.compiles) || x->reply == REPLY_ENDED || exchange_gone(x) ||
+        !x->route || !x->route->on_second)
         return;
     x->route->on_second(x, now);
     exchange_run(x, x->route->on_ready);

@@ -196,12 +196,14 @@ static bool tokens_fit(const struct call *call, const struct submit_args *args)
     return known == args->token_count;
 }
 
-struct request *call_submit(struct call *call, struct submit_args *args)
+struct request *call_try_submit(struct call *call, struct submit_args *args)
 {
     struct port *port = exchange_port(call->exchange, call->model);
     struct request *request = NULL;
+    struct fields *f = &call->fields;
     if (!tokens_fit(call, args)) {
-        call_fail(call, HTTP_INTERNAL_SAME, "the model's tokenizer does not fit its weights");
+        fields_fail_plain(f, HTTP_INTERNAL_SAME, NULL,
+                          "the model's tokenizer does not fit its weights");
         return NULL;
     }
     args->owner = call->exchange;
@@ -213,26 +215,46 @@ struct request *call_submit(struct call *call, struct submit_args *args)
         counters_tokenized(call->exchange, call->prepare_ns);
         return request;
     case ADMISSION_BUSY:
-        call_fail(call, HTTP_OVERLOADED, "the queue is full, try again later");
+        fields_fail_plain(f, HTTP_OVERLOADED, NULL, "the queue is full, try again later");
         break;
     case ADMISSION_TOO_MANY_TOKENS:
-        call_fail(call, HTTP_INVALID_VALUE,
-                  "the request has %u tokens, which is over max-queued-tokens (%u)",
-                  args->token_count, call->model->max_queued_tokens);
+        fields_fail_plain(f, HTTP_INVALID_VALUE, NULL,
+                          "the request has %u tokens, which is over max-queued-tokens (%u)",
+                          args->token_count, call->model->max_queued_tokens);
         break;
     case ADMISSION_TOO_MANY_BYTES:
-        call_fail(call, HTTP_INVALID_VALUE,
-                  "the answer to %u inputs is larger than max-result-bytes", args->sequence_count);
+        fields_fail_plain(f, HTTP_INVALID_VALUE, NULL,
+                          "the answer to %u inputs is larger than max-result-bytes",
+                          args->sequence_count);
         break;
     case ADMISSION_FAILED:
-        call_fail(call, HTTP_UNAVAILABLE, "the device of the model '%s' failed: it is not served",
-                  call->model->id);
+        fields_fail_plain(f, HTTP_UNAVAILABLE, NULL,
+                          "the device of the model '%s' failed: it is not served", call->model->id);
         break;
     case ADMISSION_DRAINING:
-        call_fail(call, HTTP_UNAVAILABLE, "the server is shutting down");
+        fields_fail_plain(f, HTTP_UNAVAILABLE, NULL, "the server is shutting down");
         break;
     }
     return NULL;
+}
+
+struct request *call_submit(struct call *call, struct submit_args *args)
+{
+    struct request *request = call_try_submit(call, args);
+    if (!request)
+        exchange_fail(call->exchange, &call->fields.failure);
+    return request;
+}
+
+bool call_is_late(const struct call *call)
+{
+    return call->info->deadline_ns != 0 && clock_ns() > call->info->deadline_ns;
+}
+
+void call_fail_late(struct call *call)
+{
+    fields_fail_plain(&call->fields, HTTP_TIMEOUT, NULL, "%s",
+                      finish_told(FINISH_TIMEOUT)->failure);
 }
 
 // A finish without a row here does not compile.

@@ -39,9 +39,16 @@ void call_body_end(struct call *call);
 // Answers with the failure of the preparation. True: there was one.
 bool call_failed(struct call *call);
 
-// Submits (owner, key and deadline are filled in) and attaches; answers with a failure and returns
-// NULL where the engine refuses.
+// Submits (owner, key and deadline are filled in) and attaches; fails the fields and returns NULL
+// where the engine refuses.
+struct request *call_try_submit(struct call *call, struct submit_args *args);
+// The same, and answers with that failure.
 struct request *call_submit(struct call *call, struct submit_args *args);
+
+// The client's deadline has passed.
+bool call_is_late(const struct call *call);
+// It passed while the request waited: fails the fields.
+void call_fail_late(struct call *call);
 
 // What a client and the counters are told of how the engine ended a choice or a request.
 struct finish_told {

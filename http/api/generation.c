@@ -24,7 +24,8 @@ static void constraints_give(struct generation *g)
 {
     grammar_give(g->submit.grammar);
     token_rules_give(g->submit.rules);
-    g->submit.grammar = NULL;
+    grammar_give(g->structured.grammar); // of a request that is gone
+    g->submit.grammar = g->structured.grammar = NULL;
     g->submit.rules = NULL;
 }
 
@@ -133,21 +134,33 @@ void generation_echo(struct generation *g, uint32_t choice, struct text echo)
     g->pending += echo.bytes;
 }
 
+// What the fields say is the answer, or the last event of a stream that has begun.
+static void submission_failed(struct generation *g)
+{
+    const struct http_failure *failure = &g->call.fields.failure;
+    if (!g->begun) {
+        generation_close(g);
+        exchange_fail(g->call.exchange, failure);
+        return;
+    }
+    g->failed = g->over = true;
+    g->failure = *failure;
+}
+
 static void submit(struct generation *g)
 {
     struct call *call = &g->call;
     uint32_t start[2] = {0, g->prompt_tokens};
-    g->second_ns = call->info->started_ns;
     g->submit.kind = REQUEST_GENERATE;
     g->submit.tokens = g->tokens;
     g->submit.token_count = g->prompt_tokens;
     g->submit.sequence_start = g->starts ? g->starts : start;
-    g->request = call_submit(call, &g->submit);
+    g->request = call_try_submit(call, &g->submit);
     if (g->request)
         counters_params(call->exchange, g->choice_count, g->submit.choice_count,
                         g->submit.max_tokens);
     else
-        generation_close(g);
+        submission_failed(g);
     g->port = exchange_port(call->exchange, call->model);
     g->submit.tokens = g->tokens = NULL; // the scratch arena goes
     g->submit.sequence_start = g->starts = NULL;
@@ -156,28 +169,56 @@ static void submit(struct generation *g)
 
 static void submit_with_grammar(struct generation *g)
 {
-    if (!g->call.fields.failed) {
+    if (g->call.fields.failed)
+        submission_failed(g);
+    else
         submit(g);
-        return;
-    }
-    generation_close(g);
-    exchange_fail(g->call.exchange, &g->call.fields.failure);
 }
 
 static void grammar_work(struct exchange *x)
 {
-    structured_compile(exchange_state(x));
+    struct generation *g = exchange_state(x);
+    if (!call_is_late(&g->call))
+        structured_compile(g);
 }
 
+static void grammar_done(struct exchange *x);
+
+static void grammar_ask(struct generation *g)
+{
+    struct call *call = &g->call;
+    g->compiling =
+        exchange_compile(call->exchange, (struct offload){.work = grammar_work,
+                                                          .done = grammar_done,
+                                                          .same = g->structured.hash.low});
+    if (g->compiling)
+        return;
+    fields_fail_plain(&call->fields, HTTP_OVERLOADED, NULL,
+                      "too many grammars wait to be compiled, try again later");
+    submission_failed(g);
+}
+
+// Compiled, by this request or an equal one, or it was too late.
 static void grammar_done(struct exchange *x)
 {
-    if (!exchange_gone(x)) // else on_gone follows
-        submit_with_grammar(exchange_state(x));
+    struct generation *g = exchange_state(x);
+    if (exchange_gone(x)) // on_gone follows
+        return;
+    g->compiling = false;
+    bool known = structured_find(g);
+    if (!known && !call_is_late(&g->call)) {
+        grammar_ask(g);
+        return;
+    }
+    if (!known)
+        call_fail_late(&g->call);
+    submit_with_grammar(g);
 }
 
 void generation_submit(struct generation *g, bool begun)
 {
     struct call *call = &g->call;
+    g->second_ns = call->info->started_ns;
     if (call_failed(call)) {
         generation_close(g);
     } else if (!begun) {
@@ -188,9 +229,7 @@ void generation_submit(struct generation *g, bool begun)
     } else if (structured_find(g)) {
         submit_with_grammar(g);
     } else {
-        exchange_offload(
-            call->exchange,
-            (struct offload){.work = grammar_work, .done = grammar_done, .compiles = true});
+        grammar_ask(g);
     }
 }
 
@@ -343,7 +382,7 @@ static enum generation_tell choice_step(struct generation *g)
 
 enum generation_tell generation_next(struct generation *g)
 {
-    if (!g || g->told || (!g->request && !g->over))
+    if (!g || g->told || (!g->request && !g->over && !g->compiling))
         return TELL_WAIT;
     if (g->cut) {
         g->told = true;
@@ -396,7 +435,7 @@ void generation_send(struct generation *g, enum generation_tell step, struct jso
 void generation_clock(struct exchange *x, uint64_t now_ns)
 {
     struct generation *g = exchange_state(x);
-    if (!g || !g->request || !g->stream)
+    if (!g || (!g->request && !g->compiling) || !g->stream)
         return;
     g->second_ns = now_ns;
     g->begin_due = !g->begun && now_ns >= g->call.info->started_ns + begin_after_ns;

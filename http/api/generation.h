@@ -30,7 +30,12 @@ enum generation_tell {
 // What the answer must be, by which field (structured.h); kind GRAMMAR_KIND_NONE: anything.
 struct structured {
     struct grammar_source source; // in the exchange's arena
+    struct hash hash;             // of the source
     const char *path;
+    // What is known of it; written by the grammar thread, too, which writes nothing else.
+    enum grammars_found found;
+    struct grammar *grammar;
+    struct error refusal;
 };
 
 // Which calls a request asks for.
@@ -75,11 +80,12 @@ struct generation {
     uint32_t turn;  // the choice that is told of next
     size_t pending; // choice_pending of all
     uint32_t cached_tokens;
-    bool begun;  // TELL_BEGIN was returned
-    bool over;   // the last event was read
-    bool failed; // with `failure`
-    bool cut;    // by the server, with `failure`; the exchange ends it
-    bool told;   // the last step was returned, or the exchange has the failure
+    bool compiling; // the grammar thread has it, or it waits for that
+    bool begun;     // TELL_BEGIN was returned
+    bool over;      // the last event was read
+    bool failed;    // with `failure`
+    bool cut;       // by the server, with `failure`; the exchange ends it
+    bool told;      // the last step was returned, or the exchange has the failure
     bool begin_due, idle_due;
     uint64_t second_ns; // of the last generation_clock
     uint64_t quiet_ns;  // the second in which something was last written

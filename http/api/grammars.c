@@ -1,28 +1,29 @@
-// See grammars.h. Few entries hold large things, so they stand in one array that is looked through
-// by hash; all bytes are compared before an entry counts as the same.
+// See grammars.h. A grammar is in use while anybody beside its entry has a count of it. Counts are
+// given away under the lock, so one that is not in use stays so while the lock is held.
 #include "http/api/grammars.h"
 
 #include "base/arena.h"
 #include "base/clock.h"
-#include "base/random.h"
 
 #include <pthread.h>
-#include <string.h>
+
+enum { BUCKETS = 4096 };
 
 struct grammars_entry {
-    uint64_t hash, used; // used: the clock of the cache when it was last found
-    struct grammar_source source;
+    struct grammars_entry *next;          // in its bucket, or of those that go
+    struct grammars_entry *older, *newer; // by when it was last found
+    struct hash hash;
     struct grammar *grammar; // NULL: refused
     struct error *refusal;   // NULL: made
     size_t bytes;
 };
 
 struct grammars {
-    pthread_mutex_t lock; // of all below; never held while a grammar is compiled
-    struct grammars_entry *entries;
+    pthread_mutex_t lock; // of all below; never held while a grammar is compiled or freed
+    struct grammars_entry *buckets[BUCKETS];
+    struct grammars_entry *oldest, *newest;
     uint32_t count;
     size_t bytes, bytes_max;
-    uint64_t seed, clock;
     struct grammars_stats stats;
 };
 
@@ -30,90 +31,137 @@ struct grammars *grammars_create(size_t bytes_max)
 {
     struct grammars *cache = heap_take_zeroed(1, sizeof *cache);
     pthread_mutex_init(&cache->lock, NULL);
-    cache->entries = heap_take_zeroed(GRAMMARS_COUNT_MAX, sizeof *cache->entries);
     cache->bytes_max = bytes_max > 0 ? bytes_max : GRAMMARS_BYTES_MAX;
-    cache->seed = random_seed();
     return cache;
 }
 
-static void entry_drop(struct grammars *cache, uint32_t i)
+struct hash grammars_hash(const struct grammar_source *source)
 {
-    struct grammars_entry *e = &cache->entries[i];
+    struct {
+        struct hash text;
+        uint64_t kind, dialect;
+    } all = {hash_own(source->text.at, source->text.bytes), (uint64_t)source->kind,
+             (uintptr_t)source->dialect};
+    return hash_own(&all, sizeof all);
+}
+
+static struct grammars_entry **bucket_of(struct grammars *cache, const struct hash *hash)
+{
+    return &cache->buckets[hash->low % BUCKETS];
+}
+
+static struct grammars_entry *entry_find(struct grammars *cache, const struct hash *hash)
+{
+    struct grammars_entry *e = *bucket_of(cache, hash);
+    while (e && (e->hash.low != hash->low || e->hash.high != hash->high))
+        e = e->next;
+    return e;
+}
+
+static void newest_set(struct grammars *cache, struct grammars_entry *e)
+{
+    e->older = cache->newest;
+    e->newer = NULL;
+    *(e->older ? &e->older->newer : &cache->oldest) = e;
+    cache->newest = e;
+}
+
+static void order_leave(struct grammars *cache, struct grammars_entry *e)
+{
+    *(e->older ? &e->older->newer : &cache->oldest) = e->newer;
+    *(e->newer ? &e->newer->older : &cache->newest) = e->older;
+}
+
+static void entry_unlink(struct grammars *cache, struct grammars_entry *e)
+{
+    struct grammars_entry **link = bucket_of(cache, &e->hash);
+    while (*link != e)
+        link = &(*link)->next;
+    *link = e->next;
+    order_leave(cache, e);
     cache->bytes -= e->bytes;
-    grammar_give(e->grammar);
-    heap_give(e->refusal);
-    heap_give((char *)e->source.text.at); // made by entry_put
-    *e = cache->entries[--cache->count];
+    cache->count--;
+}
+
+// Takes milliseconds for a large grammar: without the lock.
+static void entries_free(struct grammars_entry *e)
+{
+    for (struct grammars_entry *next; e; e = next) {
+        next = e->next;
+        grammar_give(e->grammar);
+        heap_give(e->refusal);
+        heap_give(e);
+    }
 }
 
 void grammars_destroy(struct grammars *cache)
 {
     if (!cache)
         return;
-    while (cache->count > 0)
-        entry_drop(cache, cache->count - 1);
+    while (cache->oldest) {
+        struct grammars_entry *e = cache->oldest;
+        entry_unlink(cache, e);
+        e->next = NULL;
+        entries_free(e);
+    }
     pthread_mutex_destroy(&cache->lock);
-    heap_give(cache->entries);
     heap_give(cache);
 }
 
-static uint64_t hash_of(const struct grammars *cache, const struct grammar_source *source)
+static bool is_used(const struct grammars_entry *e)
 {
-    uint64_t hash = cache->seed ^ source->kind ^ (uintptr_t)source->dialect;
-    for (size_t i = 0; i < source->text.bytes; i++)
-        hash = (hash ^ (unsigned char)source->text.at[i]) * 1099511628211u;
-    return hash;
+    return e->grammar && grammar_owners(e->grammar) > 1;
 }
 
-static struct grammars_entry *entry_find(struct grammars *cache,
-                                         const struct grammar_source *source, uint64_t hash)
+static size_t bytes_used(const struct grammars *cache)
 {
-    for (uint32_t i = 0; i < cache->count; i++) {
-        struct grammars_entry *e = &cache->entries[i];
-        if (e->hash == hash && e->source.kind == source->kind &&
-            e->source.dialect == source->dialect && text_equal(e->source.text, source->text))
-            return e;
+    size_t bytes = 0;
+    for (const struct grammars_entry *e = cache->oldest; e; e = e->newer)
+        bytes += is_used(e) ? e->bytes : 0;
+    return bytes;
+}
+
+// Moves what nobody uses to *gone until so many bytes fit; false: they do not.
+static bool room_make(struct grammars *cache, size_t bytes, struct grammars_entry **gone)
+{
+    struct grammars_entry *e = cache->oldest, *newer;
+    if (bytes > (cache->bytes_max - bytes_used(cache)) / GRAMMARS_SHARE)
+        return false;
+    for (; e && (cache->count == GRAMMARS_COUNT_MAX || cache->bytes + bytes > cache->bytes_max);
+         e = newer) {
+        newer = e->newer;
+        if (is_used(e))
+            continue;
+        entry_unlink(cache, e);
+        e->next = *gone;
+        *gone = e;
     }
-    return NULL;
+    return cache->count < GRAMMARS_COUNT_MAX && cache->bytes + bytes <= cache->bytes_max;
 }
 
-static void oldest_drop(struct grammars *cache)
+// Keeps what became of a source; false: there is no room for it.
+static bool entry_put(struct grammars *cache, const struct grammars_entry *entry,
+                      struct grammars_entry **gone)
 {
-    uint32_t oldest = 0;
-    for (uint32_t i = 1; i < cache->count; i++)
-        if (cache->entries[i].used < cache->entries[oldest].used)
-            oldest = i;
-    entry_drop(cache, oldest);
-}
-
-// Keeps what became of a source, unless it alone is over the bound.
-static void entry_put(struct grammars *cache, const struct grammar_source *source, uint64_t hash,
-                      struct grammar *grammar, const struct error *err)
-{
-    struct grammars_entry e = {.hash = hash, .used = ++cache->clock, .source = *source};
-    e.bytes = sizeof e + source->text.bytes + (grammar ? grammar_bytes(grammar) : sizeof *err);
-    if (e.bytes > cache->bytes_max)
-        return;
-    while (cache->count == GRAMMARS_COUNT_MAX || cache->bytes + e.bytes > cache->bytes_max)
-        oldest_drop(cache);
-    char *text = heap_take(source->text.bytes);
-    if (source->text.bytes > 0)
-        memcpy(text, source->text.at, source->text.bytes);
-    e.source.text.at = text;
-    if (grammar) {
-        e.grammar = grammar_take(grammar);
-    } else {
-        e.refusal = heap_take(sizeof *err);
-        *e.refusal = *err;
-    }
-    cache->bytes += e.bytes;
-    cache->entries[cache->count++] = e;
+    if (!room_make(cache, entry->bytes, gone))
+        return false;
+    struct grammars_entry *e = heap_take(sizeof *e);
+    *e = *entry;
+    if (e->grammar)
+        grammar_take(e->grammar);
+    e->next = *bucket_of(cache, &e->hash);
+    *bucket_of(cache, &e->hash) = e;
+    newest_set(cache, e);
+    cache->bytes += e->bytes;
+    cache->count++;
+    return true;
 }
 
 static enum grammars_found found_in(struct grammars *cache, struct grammars_entry *e,
                                     struct grammar **out, struct error *err)
 {
-    e->used = ++cache->clock;
+    order_leave(cache, e);
+    newest_set(cache, e);
     cache->stats.hits++;
     if (e->grammar) {
         *out = grammar_take(e->grammar);
@@ -124,40 +172,55 @@ static enum grammars_found found_in(struct grammars *cache, struct grammars_entr
     return GRAMMARS_REFUSED;
 }
 
-static enum grammars_found find(struct grammars *cache, const struct grammar_source *source,
-                                uint64_t hash, struct grammar **out, struct error *err)
+enum grammars_found grammars_find(struct grammars *cache, const struct hash *hash,
+                                  struct grammar **out, struct error *err)
 {
     *out = NULL;
     pthread_mutex_lock(&cache->lock);
-    struct grammars_entry *e = entry_find(cache, source, hash);
+    struct grammars_entry *e = entry_find(cache, hash);
     enum grammars_found found = e ? found_in(cache, e, out, err) : GRAMMARS_UNKNOWN;
     pthread_mutex_unlock(&cache->lock);
     return found;
 }
 
-enum grammars_found grammars_find(struct grammars *cache, const struct grammar_source *source,
-                                  struct grammar **out, struct error *err)
+static struct grammars_entry entry_of(const struct hash *hash, struct grammar *grammar,
+                                      const struct error *err)
 {
-    return find(cache, source, hash_of(cache, source), out, err);
+    struct grammars_entry e = {.hash = *hash, .grammar = grammar, .bytes = sizeof e};
+    if (!grammar) {
+        e.refusal = heap_take(sizeof *err);
+        *e.refusal = *err;
+    }
+    e.bytes += grammar ? grammar_bytes(grammar) : sizeof *err;
+    return e;
 }
 
 enum grammars_found grammars_compile(struct grammars *cache, const struct grammar_source *source,
-                                     struct grammar **out, struct error *err)
+                                     const struct hash *hash, struct grammar **out,
+                                     struct error *err)
 {
-    uint64_t hash = hash_of(cache, source);
-    enum grammars_found found = find(cache, source, hash, out, err);
+    enum grammars_found found = grammars_find(cache, hash, out, err);
     if (found != GRAMMARS_UNKNOWN)
         return found;
     uint64_t begun = clock_ns();
     enum status status = grammar_source_compile(source, out, err);
+    struct grammars_entry e = entry_of(hash, *out, err), *gone = NULL;
     pthread_mutex_lock(&cache->lock);
+    bool kept = entry_put(cache, &e, &gone);
+    found = status != STATUS_OK ? GRAMMARS_REFUSED : kept ? GRAMMARS_MADE : GRAMMARS_BUSY;
     cache->stats.compiled++;
     cache->stats.compile_ns += clock_ns() - begun;
-    cache->stats.refused += status != STATUS_OK;
-    if (!entry_find(cache, source, hash))
-        entry_put(cache, source, hash, *out, err);
+    cache->stats.refused += found == GRAMMARS_REFUSED;
+    cache->stats.busy += found == GRAMMARS_BUSY;
     pthread_mutex_unlock(&cache->lock);
-    return status == STATUS_OK ? GRAMMARS_MADE : GRAMMARS_REFUSED;
+    entries_free(gone);
+    if (!kept)
+        heap_give(e.refusal);
+    if (found == GRAMMARS_BUSY) {
+        grammar_give(*out);
+        *out = NULL;
+    }
+    return found;
 }
 
 struct grammars_stats grammars_stats(struct grammars *cache)
@@ -166,6 +229,7 @@ struct grammars_stats grammars_stats(struct grammars *cache)
     struct grammars_stats stats = cache->stats;
     stats.bytes = cache->bytes;
     stats.count = cache->count;
+    stats.used_bytes = bytes_used(cache);
     pthread_mutex_unlock(&cache->lock);
     return stats;
 }

@@ -223,8 +223,10 @@ static void grammar_metrics(struct metrics *m)
     grammar_metric(m, "weft_grammars_compile_seconds_total", (double)stats.compile_ns / 1e9);
     grammar_metric(m, "weft_grammars_hits_total", (double)stats.hits);
     grammar_metric(m, "weft_grammars_refused_total", (double)stats.refused);
+    grammar_metric(m, "weft_grammars_busy_total", (double)stats.busy);
     grammar_metric(m, "weft_grammars_cached", (double)stats.count);
     grammar_metric(m, "weft_grammars_cached_bytes", (double)stats.bytes);
+    grammar_metric(m, "weft_grammars_used_bytes", (double)stats.used_bytes);
 }
 
 struct page {

@@ -49,6 +49,12 @@ const struct field_rules structured_config_members = FIELD_RULES(config_rows, NU
 
 // Reading
 
+void structured_set(struct generation *g, const struct grammar_source *source, const char *path)
+{
+    g->structured = (struct structured){
+        .source = *source, .hash = grammars_hash(source), .path = path, .found = GRAMMARS_UNKNOWN};
+}
+
 // The source is a copy, because the body goes before it is compiled.
 static void source_set(struct generation *g, enum grammar_kind kind, struct text source,
                        const char *path)
@@ -67,10 +73,12 @@ static void source_set(struct generation *g, enum grammar_kind kind, struct text
                     STRUCTURED_BYTES_MAX, source.bytes);
         return;
     }
-    s->source = (struct grammar_source){.kind = kind, .text = arena_copy(f->arena, source)};
-    s->path = arena_copy(f->arena, text_of(path)).at;
-    if (!s->source.text.at || !s->path)
+    struct text copy = arena_copy(f->arena, source);
+    const char *kept = arena_copy(f->arena, text_of(path)).at;
+    if (!copy.at || !kept)
         fields_fail(f, HTTP_TOO_LARGE, path, "is too large");
+    else
+        structured_set(g, &(struct grammar_source){.kind = kind, .text = copy}, kept);
 }
 
 static void choices_check(struct fields *f, const json_t *choices, const char *path)
@@ -204,27 +212,25 @@ static void source_refused(struct generation *g, const struct error *err)
     fields_fail(&g->call.fields, error, g->structured.path, "is refused: %s", err->text);
 }
 
-static bool found_take(struct generation *g, enum grammars_found found, const struct error *err)
-{
-    if (found == GRAMMARS_REFUSED)
-        source_refused(g, err);
-    return found != GRAMMARS_UNKNOWN;
-}
-
 bool structured_find(struct generation *g)
 {
-    struct error err;
-    struct grammars *grammars = g->call.info->served->grammars;
-    const struct grammar_source *source = &g->structured.source;
-    if (source->text.bytes > BODY_INLINE_BYTES_MAX) // looking is long enough for the other thread
-        return false;
-    return found_take(g, grammars_find(grammars, source, &g->submit.grammar, &err), &err);
+    struct structured *s = &g->structured;
+    if (s->found == GRAMMARS_UNKNOWN)
+        s->found =
+            grammars_find(g->call.info->served->grammars, &s->hash, &s->grammar, &s->refusal);
+    if (s->found == GRAMMARS_REFUSED)
+        source_refused(g, &s->refusal);
+    if (s->found == GRAMMARS_BUSY)
+        fields_fail_plain(&g->call.fields, HTTP_OVERLOADED, NULL,
+                          "the grammars in use leave no memory for another one, try again later");
+    g->submit.grammar = s->grammar;
+    s->grammar = NULL;
+    return s->found != GRAMMARS_UNKNOWN;
 }
 
 void structured_compile(struct generation *g)
 {
-    struct error err;
-    struct grammars *grammars = g->call.info->served->grammars;
-    const struct grammar_source *source = &g->structured.source;
-    (void)found_take(g, grammars_compile(grammars, source, &g->submit.grammar, &err), &err);
+    struct structured *s = &g->structured;
+    s->found = grammars_compile(g->call.info->served->grammars, &s->source, &s->hash, &s->grammar,
+                                &s->refusal);
 }

@@ -19,8 +19,12 @@ void structured_read(struct generation *g);
 // Of Messages: output_config.format, output_format.
 void structured_read_messages(struct generation *g);
 
-// Any thread, once g->structured names a source. Sets g->submit.grammar, or fails with the path of
+// Makes this the source of g, of which a text in the exchange's arena is kept.
+void structured_set(struct generation *g, const struct grammar_source *source, const char *path);
+
+// h2o thread, once g->structured names a source. Sets g->submit.grammar, or fails with the path of
 // the field; false: neither, because it must be compiled first.
 bool structured_find(struct generation *g);
-// The same on the grammar thread: compiles what is not known.
+// The grammar thread: compiles what is not known, for the next structured_find. Touches nothing but
+// g->structured.
 void structured_compile(struct generation *g);

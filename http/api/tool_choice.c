@@ -194,6 +194,18 @@ static void source_put(const struct generation *g, struct json_buffer *out)
     json_put_literal(out, "}");
 }
 
+static void calls_set(struct generation *g, struct text text)
+{
+    bool formed = g->structured.source.kind != GRAMMAR_KIND_NONE;
+    struct text copy = arena_copy(exchange_arena(g->call.exchange), text);
+    struct grammar_source source = {
+        .kind = GRAMMAR_KIND_CALLS, .text = copy, .dialect = g->options.reply.dialect};
+    if (!copy.at)
+        fields_fail(&g->call.fields, HTTP_TOO_LARGE, "tools", "is too large");
+    else
+        structured_set(g, &source, formed && !g->choice.must ? g->structured.path : "tools");
+}
+
 void tools_constrain(struct generation *g)
 {
     struct fields *f = &g->call.fields;
@@ -211,13 +223,6 @@ void tools_constrain(struct generation *g)
                     "must have schemas of at most %d bytes to be forced or strict, got %zu",
                     STRUCTURED_BYTES_MAX, text.bytes);
     else
-        g->structured =
-            (struct structured){.source = {.kind = GRAMMAR_KIND_CALLS,
-                                           .text = arena_copy(exchange_arena(g->call.exchange),
-                                                              text_span(text.at, text.bytes)),
-                                           .dialect = g->options.reply.dialect},
-                                .path = formed && !g->choice.must ? g->structured.path : "tools"};
-    if (!f->failed && !g->structured.source.text.at)
-        fields_fail(f, HTTP_TOO_LARGE, "tools", "is too large");
+        calls_set(g, text_span(text.at, text.bytes));
     json_buffer_free(&text);
 }

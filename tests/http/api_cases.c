@@ -22,14 +22,19 @@ const struct endpoint embeddings_endpoint = {MODEL_EMBEDDER, "/v1/embeddings",
 const struct endpoint rerank_endpoint = {MODEL_RERANKER, "/v1/rerank",
                                          "\"model\":\"m\",\"query\":\"q\",\"documents\":[\"d\"]"};
 
-void request(const struct endpoint *e, const char *more)
+void request_now(const struct endpoint *e, const char *more)
 {
     char body[65536];
 
-    fake_begin(e->kind);
     // Duplicate keys: the last one wins, so a case may replace a field of the base.
     snprintf(body, sizeof body, "{%s%s%s}", e->base, *more ? "," : "", more);
     fake_request(e->path, body);
+}
+
+void request(const struct endpoint *e, const char *more)
+{
+    fake_begin(e->kind);
+    request_now(e, more);
 }
 
 void expect_ok(const struct endpoint *e, const char *more)

@@ -15,6 +15,7 @@ extern const struct endpoint chat_endpoint, completions_endpoint, messages_endpo
 
 // A request with these members more; the fakes stay for a look until fake_end.
 void request(const struct endpoint *e, const char *more);
+void request_now(const struct endpoint *e, const char *more); // the same after fake_begin
 void expect_ok(const struct endpoint *e, const char *more);
 void expect_error(const struct endpoint *e, const char *more, int status, const char *code,
                   const char *param);

@@ -66,6 +66,12 @@ void fake_model_name(const char *name)
     model.id = name;
 }
 
+void fake_grammar_bytes(size_t bytes)
+{
+    grammars_destroy(served.grammars);
+    served.grammars = grammars_create(bytes);
+}
+
 void fake_arena_limit(size_t bytes)
 {
     arena_destroy(arena);
@@ -126,6 +132,8 @@ void fake_end(void)
 {
     check(json_live == 0, "%zu JSON values are left", json_live);
     arena_destroy(arena);
+    arena_destroy(scratch);
+    scratch = NULL;
     free(fake.sent);
     free(fake.tokens);
     free(fake.values);
@@ -218,6 +226,12 @@ const char *fake_events(void)
     return out;
 }
 
+static void scratch_end(void)
+{
+    arena_destroy(scratch);
+    scratch = NULL;
+}
+
 static const struct route *route_find(const char *path)
 {
     static const struct route *const tables[] = {
@@ -238,12 +252,14 @@ void fake_request_bytes(const char *path, struct text body)
     if (fake_plain)
         model.chat_is_plain = true;
     fake.offloaded = fake.offloaded || body.bytes > route->inline_bytes_max;
+    scratch_end();
     scratch = arena_create(0, scratch_bytes_max(body.bytes));
     if (route->on_prepare)
         route->on_prepare((struct exchange *)&fake);
     if (!fake.gone)
         route->on_request((struct exchange *)&fake);
-    arena_destroy(scratch);
+    if (!fake.compiles_wait)
+        scratch_end();
 }
 
 void fake_request(const char *path, const char *body)
@@ -472,18 +488,43 @@ bool exchange_answered(const struct exchange *x)
     return fake.streaming;
 }
 
-void exchange_offload(struct exchange *x, struct offload job)
+static void job_run(struct exchange *x, bool works)
 {
     struct text body = fake.info.body;
-    fake.offloaded = true;
-    fake.job = job;
-    if (!job.reads_body)
+    if (!fake.job.reads_body)
         fake.info.body = (struct text){"", 0};
-    job.work(x);
+    if (works)
+        fake.job.work(x);
     fake.info.body = body;
     if (fake.worked)
         fake.worked();
-    job.done(x);
+    fake.job.done(x);
+}
+
+void exchange_offload(struct exchange *x, struct offload job)
+{
+    fake.offloaded = true;
+    fake.job = job;
+    job_run(x, true);
+}
+
+bool exchange_compile(struct exchange *x, struct offload job)
+{
+    if (fake.compiles_full)
+        return false;
+    fake.compiles++;
+    fake.job = job;
+    fake.job.compiles = true;
+    if (!fake.compiles_wait)
+        job_run(x, true);
+    return true;
+}
+
+void fake_compile(bool works)
+{
+    job_run((struct exchange *)&fake, works);
+    if (fake.streaming && !fake.gone)
+        fake_ready();
 }
 
 struct slice *exchange_slice(const struct exchange *x)

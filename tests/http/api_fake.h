@@ -20,8 +20,11 @@ enum { FAKE_END = 256, FAKE_BOS = 257, FAKE_SEP = 258, FAKE_MARK = 259, FAKE_VOC
 struct fake {
     struct exchange_info info;
     bool gone, offloaded;
+    uint32_t compiles;    // calls of exchange_compile that it took
     struct offload job;   // of the last exchange_offload
     void (*worked)(void); // called between its work and its `done`; NULL: nothing happens there
+    bool compiles_full;   // what exchange_compile says
+    bool compiles_wait;   // its work is left to fake_compile
     struct slice slice;   // of exchange_slice, once .each is set
     size_t room;          // what exchange_room says
     bool rationed;        // what is written takes of it
@@ -87,6 +90,7 @@ void fake_dimensions(void);   // of the model's vectors may be fewer, until fake
 void fake_own_sampling(void); // the model's defaults of sampling hold, until fake_end
 
 void fake_model_name(const char *name); // until fake_end
+void fake_grammar_bytes(size_t bytes);  // that all grammars may take, until fake_end
 void fake_arena_limit(size_t bytes);    // of the exchange, before its request
 
 // A fresh exchange and model of this kind.
@@ -113,6 +117,7 @@ void fake_finish(enum finish finish, int32_t token); // token -1: none
 void fake_logprob(float logprob, const struct token_top *tops, uint32_t count);
 void fake_ready(void);
 void fake_room(void);
+void fake_compile(bool works); // what waits for it; else somebody else had the same work done
 void fake_second(uint64_t seconds);
 void fake_gone(void);
 void fake_cut(const struct http_failure *failure); // by the server

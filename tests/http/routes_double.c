@@ -161,28 +161,84 @@ static void alone_request(struct exchange *x)
         (struct offload){.work = alone_run, .done = work_done, .reads_body = true, .alone = true});
 }
 
-// For the grammar thread; what it reads lies in the scratch arena. Held by 4 also without a client.
+// For the grammar thread; what it reads lies in the scratch arena. A body that begins with "s"
+// wants a stream, which begins with the next second, one with "t" a stream that begins at once.
+struct compiled {
+    struct text text;
+    uint32_t sum; // written by the thread
+    bool streams, begin_due, begun, done;
+    const struct http_failure *cut;
+};
+
+// Held by 4 also without a client.
 static void compile_run(struct exchange *x)
 {
-    const struct text *text = exchange_state(x);
+    struct compiled *c = exchange_state(x);
     seen.working++;
     while (seen.work_hold == 4 || (seen.work_hold == 1 && !exchange_gone(x)))
         usleep(1000);
     seen.working--;
     if (!exchange_gone(x))
-        seen.order[seen.ordered++ % sizeof seen.order] = text->at[0];
-    uint32_t *sum = arena_take_zeroed(exchange_scratch(x), 1, sizeof *sum);
-    for (size_t i = 0; i < text->bytes; i++)
-        *sum += (unsigned char)text->at[i];
-    exchange_state_set(x, sum);
+        seen.order[seen.ordered++ % sizeof seen.order] = c->text.at[0];
+    for (size_t i = 0; i < c->text.bytes; i++)
+        c->sum += (unsigned char)c->text.at[i];
 }
 
+static void compile_ready(struct exchange *x)
+{
+    struct compiled *c = exchange_state(x);
+    if (c->begin_due && !c->begun) {
+        exchange_stream_begin(x);
+        exchange_write(x, text_of("begun "));
+        c->begun = true;
+    }
+    if (c->begun && c->cut)
+        exchange_write(x, c->cut->message);
+    else if (c->begun && c->done) {
+        exchange_write(x, arena_format(exchange_arena(x), "%u", c->sum));
+        exchange_end(x);
+    }
+}
+
+static void compile_second(struct exchange *x, uint64_t now)
+{
+    struct compiled *c = exchange_state(x);
+    (void)now;
+    c->begin_due = c->streams;
+}
+
+static void compile_cut(struct exchange *x, const struct http_failure *failure)
+{
+    ((struct compiled *)exchange_state(x))->cut = failure;
+}
+
+static void compile_done(struct exchange *x)
+{
+    struct compiled *c = exchange_state(x);
+    c->done = true;
+    if (exchange_gone(x))
+        seen.done_gone++;
+    else if (!c->begun)
+        exchange_reply(x, 200, arena_format(exchange_arena(x), "{\"sum\":%u}", c->sum));
+}
+
+// Bodies of two bytes and more that begin alike compile the same.
 static void compile_request(struct exchange *x)
 {
-    struct text *text = arena_take(exchange_scratch(x), sizeof *text);
-    *text = arena_copy(exchange_scratch(x), exchange_info(x)->body);
-    exchange_state_set(x, text);
-    exchange_offload(x, (struct offload){.work = compile_run, .done = work_done, .compiles = true});
+    static const struct http_failure full = {.error = HTTP_OVERLOADED,
+                                             .message = {"too many", sizeof "too many" - 1}};
+    struct compiled *c = arena_take_zeroed(exchange_arena(x), 1, sizeof *c);
+    c->text = arena_copy(exchange_scratch(x), exchange_info(x)->body);
+    c->streams = c->text.at[0] == 's';
+    exchange_state_set(x, c);
+    uint64_t same = c->text.bytes > 1 ? (uint64_t)c->text.at[0] : 0;
+    if (!exchange_compile(
+            x, (struct offload){.work = compile_run, .done = compile_done, .same = same}))
+        exchange_fail(x, &full);
+    else if (c->text.at[0] == 't') {
+        c->begin_due = true;
+        compile_ready(x);
+    }
 }
 
 static void prepared_request(struct exchange *x)
@@ -258,6 +314,7 @@ static const struct route test_routes[] = {
     {"POST", "/v1/test/alone", SHAPE_OPENAI, POST_FLAGS, .on_request = alone_request,
      .on_gone = any_gone},
     {"POST", "/v1/test/compile", SHAPE_OPENAI, POST_FLAGS, .on_request = compile_request,
+     .on_ready = compile_ready, .on_second = compile_second, .on_cut = compile_cut,
      .on_gone = any_gone},
     {"POST", "/v1/test/prepare", SHAPE_OPENAI, POST_FLAGS, .inline_bytes_max = 4,
      .on_prepare = work_run, .on_request = prepared_request, .on_gone = any_gone},

@@ -42,7 +42,7 @@ static void forms_check(const struct form *forms, size_t count)
     for (size_t i = 0; i < count; i++) {
         const struct form *f = &forms[i];
         request(f->endpoint, f->more);
-        if (fake.submits != 1 || !fake.job.compiles)
+        if (fake.submits != 1 || fake.compiles != 1)
             fail_msg("%s: %s", f->more, fake.sent);
         for (int k = 0; k < 3 && f->has[k]; k++)
             if (!fake_grammar_has(f->has[k]))
@@ -285,12 +285,11 @@ static void test_a_source_is_compiled_once(void **state)
     (void)state;
     fake_request(PATH, "{" HI "," FORMAT(SCHEMA) "}");
     struct grammar *first = grammar_take(fake.grammar);
-    assert_true(fake.job.compiles);
+    assert_int_equal(fake.compiles, 1);
     assert_int_equal(stats().compiled, 1);
     assert_int_equal(stats().hits, 0);
-    fake.job.compiles = false;
     fake_request("/v1/messages", "{" HI "," CONFIG(SCHEMA) "}"); // the same text
-    assert_false(fake.job.compiles);                             // not even sent away
+    assert_int_equal(fake.compiles, 1);                          // not even sent away
     assert_ptr_equal(fake.grammar, first);
     fake_request(PATH, "{" HI ",\"guided_json\": { \"type\" : \"object\" } }");
     assert_ptr_not_equal(fake.grammar, first);
@@ -321,83 +320,6 @@ static void test_sources_that_differ_little(void **state)
     fake_request(PATH, "{" HI ",\"guided_json\":\"{\\\"const\\\":[2]}\"}");
     assert_true(fake_grammar_has("[2]"));
     assert_int_equal(stats().compiled, 5);
-}
-
-// The bytes of a hash can be chosen: kind and first byte cancel each other here.
-static void test_equal_hashes_are_not_equal_sources(void **state)
-{
-    struct grammar_source regex = {.kind = GRAMMAR_KIND_REGEX, .text = text_of("0")};
-    struct grammar_source schema = {.kind = GRAMMAR_KIND_SCHEMA, .text = text_of("1")};
-    struct grammars *cache = fake.info.served->grammars;
-    struct grammar *g;
-    struct error err;
-    (void)state;
-    assert_int_equal((int)regex.kind ^ '0', (int)schema.kind ^ '1');
-    assert_int_equal(grammars_compile(cache, &regex, &g, &err), GRAMMARS_MADE);
-    grammar_give(g);
-    assert_int_equal(grammars_find(cache, &schema, &g, &err), GRAMMARS_UNKNOWN);
-}
-
-static void test_a_refusal_is_known_the_next_time(void **state)
-{
-    (void)state;
-    for (int i = 0; i < 2; i++) {
-        struct error err;
-        struct grammar *g;
-        struct grammar_source source = {GRAMMAR_KIND_REGEX, text_of("("), NULL};
-        struct grammars *cache = fake.info.served->grammars;
-        if (i == 0)
-            assert_int_equal(grammars_find(cache, &source, &g, &err), GRAMMARS_UNKNOWN);
-        assert_int_equal(grammars_compile(cache, &source, &g, &err), GRAMMARS_REFUSED);
-        assert_null(g);
-        assert_non_null(strstr(err.text, "the pattern has"));
-        assert_int_equal(err.status, STATUS_INVALID);
-    }
-    assert_int_equal(stats().compiled, 1);
-    assert_int_equal(stats().refused, 2);
-    assert_int_equal(stats().hits, 1);
-    fake_request(PATH, "{" HI ",\"guided_regex\":\"(\"}");
-    assert_int_equal(fake.status, 400);
-    assert_false(fake.job.compiles);
-}
-
-// What was used last stays; one that is over the bound alone is not kept, and drops nothing.
-static void test_the_cache_is_bounded_by_bytes(void **state)
-{
-    enum { ROOM = 40000 };
-    struct grammars *cache = grammars_create(ROOM);
-    struct grammar *g;
-    struct error err;
-    char texts[100][8], large[30000];
-    (void)state;
-    for (int i = 0; i < 100; i++) {
-        sprintf(texts[i], "a%db", i);
-        struct grammar_source source = {GRAMMAR_KIND_REGEX, text_of(texts[i]), NULL};
-        assert_int_equal(grammars_compile(cache, &source, &g, &err), GRAMMARS_MADE);
-        grammar_give(g);
-        struct grammar_source first = {GRAMMAR_KIND_REGEX, text_of(texts[0]), NULL};
-        assert_int_equal(grammars_find(cache, &first, &g, &err), GRAMMARS_MADE);
-        grammar_give(g);
-        assert_true(grammars_stats(cache).bytes <= ROOM);
-    }
-    uint64_t count = grammars_stats(cache).count;
-    assert_true(count > 3 && count < 100);
-    struct grammar_source last = {GRAMMAR_KIND_REGEX, text_of(texts[99]), NULL};
-    struct grammar_source second = {GRAMMAR_KIND_REGEX, text_of(texts[1]), NULL};
-    assert_int_equal(grammars_find(cache, &second, &g, &err), GRAMMARS_UNKNOWN);
-    memset(large, 'x', sizeof large);
-    struct grammar_source alone = {GRAMMAR_KIND_REGEX, text_span(large, sizeof large), NULL};
-    struct grammar *kept;
-    assert_int_equal(grammars_find(cache, &last, &kept, &err), GRAMMARS_MADE);
-    assert_int_equal(grammars_compile(cache, &alone, &g, &err), GRAMMARS_MADE);
-    grammar_give(g);
-    assert_int_equal(grammars_stats(cache).count, count);
-    assert_int_equal(grammars_find(cache, &last, &g, &err), GRAMMARS_MADE);
-    assert_ptr_equal(g, kept);
-    grammar_give(g);
-    grammars_destroy(cache);
-    assert_true(grammar_bytes(kept) > 0); // it outlives the cache
-    grammar_give(kept);
 }
 
 static void leave(void)
@@ -586,9 +508,6 @@ int main(void)
         WITH_FAKE(test_a_source_has_a_bound),
         WITH_FAKE(test_a_source_is_compiled_once),
         WITH_FAKE(test_sources_that_differ_little),
-        WITH_FAKE(test_equal_hashes_are_not_equal_sources),
-        WITH_FAKE(test_a_refusal_is_known_the_next_time),
-        cmocka_unit_test(test_the_cache_is_bounded_by_bytes),
         WITH_FAKE(test_who_leaves_while_it_is_compiled),
         WITH_FAKE(test_a_request_that_is_not_admitted),
         WITH_FAKE(test_a_grammar_that_is_stuck),

@@ -122,6 +122,188 @@ static void test_keys_take_turns_at_grammars(void **state)
     assert_string_equal(seen.order, "aibjckdefgh");
 }
 
+static struct fixture bounded; // four of a key and six in all may wait for the grammar thread
+
+struct asked {
+    struct http_client client;
+    struct http_answer answer;
+};
+
+static void compile_send(struct asked *asked, const char *heads, const char *body)
+{
+    assert_true(http_client_open(&asked->client, bounded.port));
+    assert_true(http_client_request(&asked->client, "POST", "/v1/test/compile", heads, body));
+}
+
+static void compile_expect(struct asked *asked, int status, const char *body)
+{
+    assert_true(http_client_answer(&asked->client, &asked->answer));
+    assert_int_equal(asked->answer.status, status);
+    if (!strstr(asked->answer.body, body))
+        fail_msg("%s instead of %s", asked->answer.body, body);
+    char retry[8];
+    assert_int_equal(http_header(asked->answer.head, "retry-after", retry, sizeof retry),
+                     status == 503);
+    http_answer_free(&asked->answer);
+    http_client_close(&asked->client);
+}
+
+static bool bounded_are(void *context)
+{
+    return server_requests(bounded.server) == *(uint32_t *)context;
+}
+
+#define OTHER "Authorization: Bearer sk-other\r\n" JSON
+
+// The next one is with the thread, or waits for it.
+static void compile_put(struct asked *asked, const char *heads, const char *body, uint32_t count)
+{
+    compile_send(asked, heads, body);
+    assert_true(wait_until(bounded_are, &count));
+}
+
+static void bounded_open(uint64_t wait_ms)
+{
+    fixture_open(&bounded,
+                 &(struct server_options){.http2 = -1,
+                                          .shutdown_timeout_ms = DRAIN_MS,
+                                          .compiles_max = 6,
+                                          .compiles_key_max = 4,
+                                          .compile_wait_ms = wait_ms},
+                 true);
+    seen.work_hold = 4;
+}
+
+static void test_so_many_grammars_may_wait(void **state)
+{
+    static const char *const bodies[] = {"a", "b", "c", "d", "e"};
+    struct asked of_one[5], of_other[2], over;
+    uint32_t count = 0, none = 0;
+    (void)state;
+    bounded_open(0);
+    for (int i = 0; i < 5; i++) // the first is at work
+        compile_put(&of_one[i], BEARER JSON, bodies[i], ++count);
+    compile_send(&over, BEARER JSON, "f");
+    compile_expect(&over, 503, "too many");
+    for (int i = 0; i < 2; i++)
+        compile_put(&of_other[i], OTHER, bodies[i], ++count);
+    compile_send(&over, OTHER, "f");
+    compile_expect(&over, 503, "too many");
+    http_client_close(&of_one[4].client); // makes room
+    count--;
+    assert_true(wait_until(bounded_are, &count));
+    compile_put(&of_one[4], OTHER, "g", ++count);
+    seen.work_hold = 0;
+    for (int i = 0; i < 5; i++)
+        compile_expect(&of_one[i], 200, "{\"sum\":");
+    for (int i = 0; i < 2; i++)
+        compile_expect(&of_other[i], 200, "{\"sum\":");
+    assert_true(wait_until(bounded_are, &none));
+    fixture_close(&bounded);
+}
+
+// What compiles the same counts once, and is done once: by the one that is at work or waits before
+// it. Where that one leaves, the next one counts.
+static void test_equal_grammars_are_compiled_once(void **state)
+{
+    static const char *const bodies[] = {"aa", "bb", "cc", "dd"};
+    struct asked asked[4], same[4], more[2];
+    uint32_t count = 0, none = 0;
+    (void)state;
+    bounded_open(0);
+    uint32_t ordered = seen.ordered;
+    for (int i = 0; i < 4; i++) {
+        compile_put(&asked[i], BEARER JSON, bodies[i], ++count);
+        compile_put(&same[i], BEARER JSON, bodies[i], ++count);
+    }
+    compile_put(&more[0], BEARER JSON, "e", ++count); // the fourth that waits
+    compile_send(&more[1], BEARER JSON, "f");
+    compile_expect(&more[1], 503, "too many");
+    http_client_close(&asked[3].client); // its equal counts from now on
+    count--;
+    assert_true(wait_until(bounded_are, &count));
+    compile_send(&more[1], BEARER JSON, "f");
+    compile_expect(&more[1], 503, "too many");
+    compile_put(&asked[3], BEARER JSON, "dd", ++count);
+    seen.work_hold = 0;
+    for (int i = 0; i < 4; i++) {
+        char sum[32];
+        snprintf(sum, sizeof sum, "{\"sum\":%d}", 2 * bodies[i][0]);
+        compile_expect(&asked[i], 200, i < 3 ? sum : "{\"sum\":0}");
+        compile_expect(&same[i], 200, i < 3 ? "{\"sum\":0}" : sum);
+    }
+    compile_expect(&more[0], 200, "{\"sum\":101}");
+    assert_true(wait_until(bounded_are, &none));
+    assert_int_equal(seen.ordered - ordered, 5);
+    fixture_close(&bounded);
+}
+
+static void test_a_deadline_passes_while_a_grammar_waits(void **state)
+{
+    struct asked held, late;
+    uint32_t none = 0, gone = seen.gone + 1, done_gone = seen.done_gone + 1;
+    (void)state;
+    bounded_open(0);
+    compile_put(&held, BEARER JSON, "a", 1);
+    compile_send(&late, BEARER JSON "X-Stainless-Timeout: 0.1\r\n", "b");
+    compile_expect(&late, 504, "its deadline");
+    assert_int_equal(seen.gone, gone);
+    assert_int_equal(seen.done_gone, done_gone);
+    seen.work_hold = 0;
+    compile_expect(&held, 200, "{\"sum\":97}");
+    assert_true(wait_until(bounded_are, &none));
+    fixture_close(&bounded);
+}
+
+// Those that began a stream meanwhile are told there.
+static void test_a_grammar_waits_so_long_at_most(void **state)
+{
+    struct asked held, late, stream;
+    uint32_t none = 0;
+    (void)state;
+    bounded_open(100);
+    compile_put(&held, BEARER JSON, "a", 1);
+    compile_put(&stream, BEARER JSON, "t", 2);
+    compile_send(&late, BEARER JSON, "b");
+    assert_true(http_client_head(&stream.client));
+    assert_int_equal(stream.client.status, 200);
+    assert_true(http_client_until(&stream.client, "begun Too many grammars wait to be compiled"));
+    compile_expect(&late, 503, "Too many grammars wait to be compiled");
+    http_client_close(&stream.client);
+    seen.work_hold = 0;
+    compile_expect(&held, 200, "{\"sum\":97}");
+    assert_true(wait_until(bounded_are, &none));
+    fixture_close(&bounded);
+}
+
+// A stream begins while its grammar waits and while it is compiled, and goes on with that; one
+// whose client leaves takes nothing with it.
+static void test_a_stream_begins_before_its_grammar(void **state)
+{
+    struct asked first, second, third;
+    uint32_t none = 0, two = 2, gone = seen.gone + 1;
+    (void)state;
+    bounded_open(0);
+    compile_put(&first, BEARER JSON, "s", 1);
+    compile_put(&second, BEARER JSON, "s", 2);
+    compile_put(&third, BEARER JSON, "s", 3);
+    assert_true(http_client_head(&first.client));
+    assert_true(http_client_until(&first.client, "begun "));
+    assert_true(http_client_head(&second.client));
+    assert_true(http_client_until(&second.client, "begun "));
+    assert_true(http_client_head(&third.client));
+    http_client_close(&second.client);
+    assert_true(wait_until(bounded_are, &two));
+    seen.work_hold = 0;
+    assert_true(http_client_until(&first.client, "115"));
+    assert_true(http_client_until(&third.client, "115"));
+    http_client_close(&first.client);
+    http_client_close(&third.client);
+    assert_true(wait_until(bounded_are, &none));
+    assert_int_equal(seen.gone, gone);
+    fixture_close(&bounded);
+}
+
 // What the grammar thread reads and writes is there until it is done, with and without a client.
 static void test_a_client_leaves_while_its_grammar_is_compiled(void **state)
 {
@@ -193,6 +375,11 @@ int main(void)
         cmocka_unit_test(test_first_come_first_served),
         cmocka_unit_test(test_who_leaves_while_waiting),
         cmocka_unit_test(test_keys_take_turns_at_grammars),
+        cmocka_unit_test(test_so_many_grammars_may_wait),
+        cmocka_unit_test(test_equal_grammars_are_compiled_once),
+        cmocka_unit_test(test_a_deadline_passes_while_a_grammar_waits),
+        cmocka_unit_test(test_a_grammar_waits_so_long_at_most),
+        cmocka_unit_test(test_a_stream_begins_before_its_grammar),
         cmocka_unit_test(test_a_client_leaves_while_its_grammar_is_compiled),
         cmocka_unit_test(test_a_drain_waits_for_a_grammar),
     };

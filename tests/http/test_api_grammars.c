@@ -1,0 +1,330 @@
+// The cache of compiled grammars, its bounds, and requests that wait for the grammar thread: who is
+// refused, who begins a stream meanwhile, whose compile is spared. Against the doubles of exchange
+// and port.
+#include "api_cases.h"
+#include "api_fake.h"
+
+#include "http/api/grammars.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define PATH "/v1/chat/completions"
+#define HI "\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}]"
+#define GUIDED(schema) "\"guided_json\":" schema
+#define CONFIG(schema)                                                                             \
+    "\"output_config\":{\"format\":{\"type\":\"json_schema\",\"schema\":" schema "}}"
+
+static struct grammars_stats stats(void)
+{
+    return grammars_stats(fake.info.served->grammars);
+}
+
+static enum grammars_found find(struct grammars *cache, struct grammar_source source,
+                                struct grammar **out)
+{
+    struct error err;
+    struct hash hash = grammars_hash(&source);
+    return grammars_find(cache, &hash, out, &err);
+}
+
+static enum grammars_found compile(struct grammars *cache, struct grammar_source source,
+                                   struct grammar **out, struct error *err)
+{
+    struct hash hash = grammars_hash(&source);
+    return grammars_compile(cache, &source, &hash, out, err);
+}
+
+static struct grammar_source regex(const char *text)
+{
+    return (struct grammar_source){GRAMMAR_KIND_REGEX, text_of(text), NULL};
+}
+
+// The same text means another thing in another kind and, of calls, in another dialect.
+static void test_what_a_source_is_known_by(void **state)
+{
+    static const struct dialect dialects[2];
+    const struct grammar_source sources[] = {
+        {GRAMMAR_KIND_REGEX, text_of("[1]"), NULL},
+        {GRAMMAR_KIND_CHOICE, text_of("[1]"), NULL},
+        {GRAMMAR_KIND_REGEX, text_of("[2]"), NULL},
+        {GRAMMAR_KIND_REGEX, text_of("[1]\n"), NULL},
+        {GRAMMAR_KIND_CALLS, text_of("[1]"), &dialects[0]},
+        {GRAMMAR_KIND_CALLS, text_of("[1]"), &dialects[1]},
+    };
+    enum { COUNT = sizeof sources / sizeof *sources };
+    (void)state;
+    for (int i = 0; i < COUNT; i++)
+        for (int k = 0; k < COUNT; k++) {
+            struct hash one = grammars_hash(&sources[i]), other = grammars_hash(&sources[k]);
+            assert_int_equal(one.low == other.low, i == k);
+            assert_int_equal(one.high == other.high, i == k);
+        }
+}
+
+static void test_a_refusal_is_known_the_next_time(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        struct error err;
+        struct grammar *g;
+        struct grammars *cache = fake.info.served->grammars;
+        if (i == 0)
+            assert_int_equal(find(cache, regex("("), &g), GRAMMARS_UNKNOWN);
+        assert_int_equal(compile(cache, regex("("), &g, &err), GRAMMARS_REFUSED);
+        assert_null(g);
+        assert_non_null(strstr(err.text, "the pattern has"));
+        assert_int_equal(err.status, STATUS_INVALID);
+    }
+    assert_int_equal(stats().compiled, 1);
+    assert_int_equal(stats().refused, 2);
+    assert_int_equal(stats().hits, 1);
+    fake_request(PATH, "{" HI ",\"guided_regex\":\"(\"}");
+    assert_int_equal(fake.status, 400);
+    assert_int_equal(fake.compiles, 0);
+}
+
+// What nobody uses goes, and of that what was found longest ago.
+static void test_the_cache_is_bounded_by_bytes(void **state)
+{
+    enum { ROOM = 60000 };
+    struct grammars *cache = grammars_create(ROOM);
+    struct grammar *g, *kept;
+    struct error err;
+    char texts[100][8];
+    (void)state;
+    for (int i = 0; i < 100; i++) {
+        sprintf(texts[i], "a%db", i);
+        assert_int_equal(compile(cache, regex(texts[i]), &g, &err), GRAMMARS_MADE);
+        grammar_give(g);
+        assert_int_equal(find(cache, regex(texts[0]), &g), GRAMMARS_MADE);
+        grammar_give(g);
+        assert_true(grammars_stats(cache).bytes <= ROOM);
+    }
+    uint64_t count = grammars_stats(cache).count;
+    assert_true(count > 3 && count < 100);
+    assert_int_equal(find(cache, regex(texts[1]), &g), GRAMMARS_UNKNOWN);
+    assert_int_equal(find(cache, regex(texts[99]), &kept), GRAMMARS_MADE);
+    grammars_destroy(cache);
+    assert_true(grammar_bytes(kept) > 0); // it outlives the cache
+    grammar_give(kept);
+}
+
+// Grammars in use are never dropped from the count, so there is an end to them: what finds no room
+// is not given away, until one is given back. The last quarter of what is left stays for small
+// ones.
+static void test_grammars_in_use_are_bounded(void **state)
+{
+    enum { ROOM = 60000, MOST = 100 };
+    struct grammars *cache = grammars_create(ROOM);
+    struct grammar *held[MOST], *g;
+    struct error err;
+    char text[16];
+    int count = 0;
+    enum grammars_found found = GRAMMARS_MADE;
+    (void)state;
+    assert_int_equal(compile(cache, regex("x{1,3}yy|[a-k]+"), &g, &err), GRAMMARS_MADE);
+    grammar_give(g);
+    while (found == GRAMMARS_MADE && count < MOST) {
+        snprintf(text, sizeof text, "a%db", count);
+        found = compile(cache, regex(text), &held[count], &err);
+        count += found == GRAMMARS_MADE;
+    }
+    struct grammars_stats full = grammars_stats(cache);
+    assert_int_equal(found, GRAMMARS_BUSY);
+    assert_null(held[count]);
+    assert_true(count > 3 && full.count >= (uint64_t)count);
+    assert_true(full.used_bytes > ROOM / 2 && full.bytes <= ROOM);
+    assert_int_equal(full.busy, 1);
+    assert_true(grammar_bytes(held[0]) > (ROOM - full.used_bytes) / 4 - 200);
+    assert_int_equal(compile(cache, regex("("), &g, &err), GRAMMARS_REFUSED); // as ever
+    assert_int_equal(find(cache, regex("a0b"), &g), GRAMMARS_MADE);           // costs nothing
+    grammar_give(g);
+    grammar_give(held[--count]);
+    assert_int_equal(compile(cache, regex(text), &held[count], &err), GRAMMARS_MADE);
+    while (count >= 0)
+        grammar_give(held[count--]);
+    assert_int_equal(grammars_stats(cache).used_bytes, 0);
+    grammars_destroy(cache);
+}
+
+static const struct endpoint *const generators[] = {&chat_endpoint, &completions_endpoint,
+                                                    &messages_endpoint};
+
+static void test_a_grammar_without_room_is_told_to_wait(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        fake_begin(MODEL_GENERATOR);
+        fake_grammar_bytes(100);
+        request_now(generators[i], i == 2 ? CONFIG("{}") : GUIDED("{}"));
+        assert_int_equal(fake.status, i == 2 ? 529 : 503);
+        assert_int_equal(fake.error, HTTP_OVERLOADED);
+        assert_non_null(strstr(fake.sent, "the grammars in use leave no memory"));
+        assert_int_equal(fake.submits, 0);
+        fake_end();
+    }
+}
+
+static void test_the_queue_for_compiling_is_full(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        fake_begin(MODEL_GENERATOR);
+        fake.compiles_full = true;
+        request_now(generators[i], i == 2 ? CONFIG("{}") : GUIDED("{}"));
+        assert_int_equal(fake.status, i == 2 ? 529 : 503);
+        assert_non_null(strstr(fake.sent, "too many grammars wait to be compiled"));
+        assert_int_equal(fake.answers, 1);
+        assert_int_equal(fake.submits, 0);
+        fake_end();
+    }
+}
+
+// A source is looked up however large it is.
+static void test_a_large_source_that_is_known_does_not_wait(void **state)
+{
+    enum { BYTES = 100000 };
+    static char more[BYTES + 200];
+    (void)state;
+    strcpy(more, "{" HI ",\"guided_json\":{\"type\":\"integer\",\"description\":\"");
+    size_t head = strlen(more);
+    memset(more + head, 'd', BYTES);
+    strcpy(more + head + BYTES, "\"}}");
+    for (uint32_t i = 0; i < 2; i++) {
+        fake_request(PATH, more);
+        assert_int_equal(fake.submits, i + 1);
+        assert_int_equal(fake.compiles, 1);
+        assert_true(fake_grammar_has("12"));
+    }
+    assert_int_equal(stats().compiled, 1);
+}
+
+// A stream that waits for its grammar begins after 5 s and is kept alive.
+static void test_a_stream_waits_for_its_grammar(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        fake_begin(MODEL_GENERATOR);
+        fake.compiles_wait = true;
+        request_now(generators[i], i == 2 ? CONFIG("{\"const\":7}") ",\"stream\":true"
+                                          : "\"guided_json\":{\"const\":7},\"stream\":true");
+        assert_int_equal(fake.compiles, 1);
+        fake_second(4);
+        assert_int_equal(fake.answers, 0);
+        fake_second(5);
+        assert_int_equal(fake.status, 200);
+        assert_true(fake.streaming);
+        size_t begun = fake.sent_bytes;
+        fake_second(14);
+        assert_int_equal(fake.sent_bytes, begun);
+        fake_second(15);
+        assert_true(fake.sent_bytes > begun);
+        assert_int_equal(fake.submits, 0);
+        fake_compile(true);
+        assert_int_equal(fake.submits, 1);
+        assert_true(fake_grammar_has("7"));
+        fake_text("7");
+        fake_finish(FINISH_STOP, -1);
+        fake_ready();
+        assert_true(fake.ended);
+        assert_int_equal(fake.answers, 1);
+        assert_int_equal(fake.stream_failures, 0);
+        fake_end();
+    }
+}
+
+// What comes to nothing after the 200 is the last event.
+static void test_a_stream_that_has_begun_gets_no_grammar(void **state)
+{
+    static const struct {
+        const char *schema, *says;
+        enum admission admission;
+        enum http_error error;
+    } ends[] = {
+        {"{\"uniqueItems\":true}", "uniqueItems", ADMITTED, HTTP_UNSUPPORTED_VALUE},
+        {"{\"const\":7}", "the queue is full", ADMISSION_BUSY, HTTP_OVERLOADED},
+        {"{\"const\":7}", "shutting down", ADMISSION_DRAINING, HTTP_UNAVAILABLE},
+    };
+    char more[128];
+    (void)state;
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
+        for (int k = 0; k < 3; k++) {
+            fake_begin(MODEL_GENERATOR);
+            fake.compiles_wait = true;
+            fake.admission = ends[i].admission;
+            snprintf(more, sizeof more,
+                     k == 2 ? CONFIG("%s") ",\"stream\":true"
+                            : "\"guided_json\":%s,\"stream\":true",
+                     ends[i].schema);
+            request_now(generators[k], more);
+            fake_second(6);
+            assert_int_equal(fake.answers, 1);
+            fake_compile(true);
+            assert_int_equal(fake.stream_failures, 1);
+            assert_int_equal(fake.error, ends[i].error);
+            assert_non_null(strstr(fake.sent, ends[i].says));
+            assert_true(fake.ended);
+            assert_int_equal(fake.answers, 1);
+            fake_end();
+        }
+}
+
+// Nothing is compiled for who would not wait for the answer.
+static void test_a_deadline_passes_before_the_compile(void **state)
+{
+    (void)state;
+    fake.info.deadline_ns = 1;
+    fake_request(PATH, "{" HI "," GUIDED("{}") "}");
+    assert_int_equal(fake.status, 504);
+    assert_int_equal(stats().compiled, 0);
+    assert_int_equal(fake.submits, 0);
+    fake_again();
+    fake.info.deadline_ns = UINT64_MAX;
+    fake_request(PATH, "{" HI "," GUIDED("{}") "}");
+    assert_int_equal(fake.submits, 1);
+}
+
+// Somebody else had the same compiled; if that is gone again, it is asked for once more.
+static void test_an_equal_source_is_compiled_by_another(void **state)
+{
+    struct grammar *g;
+    struct error err;
+    (void)state;
+    fake.compiles_wait = true;
+    fake_request(PATH, "{" HI ",\"guided_regex\":\"ab\"}");
+    uint64_t same = fake.job.same;
+    fake_compile(false);
+    assert_int_equal(fake.compiles, 2);
+    assert_true(fake.job.same == same && same != 0);
+    assert_int_equal(compile(fake.info.served->grammars, regex("ab"), &g, &err), GRAMMARS_MADE);
+    fake_compile(false);
+    assert_int_equal(fake.submits, 1);
+    assert_ptr_equal(fake.grammar, g);
+    grammar_give(g);
+    assert_int_equal(stats().compiled, 1);
+}
+
+int main(void)
+{
+#define WITH_FAKE(name) cmocka_unit_test_setup_teardown(name, fake_setup_generator, fake_teardown)
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_what_a_source_is_known_by),
+        WITH_FAKE(test_a_refusal_is_known_the_next_time),
+        cmocka_unit_test(test_the_cache_is_bounded_by_bytes),
+        cmocka_unit_test(test_grammars_in_use_are_bounded),
+        cmocka_unit_test(test_a_grammar_without_room_is_told_to_wait),
+        cmocka_unit_test(test_the_queue_for_compiling_is_full),
+        WITH_FAKE(test_a_large_source_that_is_known_does_not_wait),
+        cmocka_unit_test(test_a_stream_waits_for_its_grammar),
+        cmocka_unit_test(test_a_stream_that_has_begun_gets_no_grammar),
+        WITH_FAKE(test_a_deadline_passes_before_the_compile),
+        WITH_FAKE(test_an_equal_source_is_compiled_by_another),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
