@@ -70,30 +70,17 @@ static void part_refuse(struct fields *f, const char *path, struct text type)
 static void part_read(struct json_buffer *out, struct fields *f, const json_t *part,
                       const char *path, bool refusal)
 {
-    struct text type = json_text(json_member(part, "type"));
+    struct text type = fields_member_string(f, part, path, "type");
     const char *key = "text";
-    if (!json_is_object(part)) {
-        fields_fail(f, HTTP_INVALID_TYPE, path, "must be an object");
+    if (!type.at)
         return;
-    }
-    if (!type.at) {
-        fields_fail(f, json_member(part, "type") ? HTTP_INVALID_TYPE : HTTP_MISSING_FIELD,
-                    fields_path(f, "%s.type", path), "must be a string");
-        return;
-    }
     if (refusal && text_is(type, "refusal")) {
         key = "refusal";
     } else if (!text_is(type, "text")) {
         part_refuse(f, fields_path(f, "%s.type", path), type);
         return;
     }
-    struct text text = json_text(json_member(part, key));
-    if (!text.at) {
-        fields_fail(f, json_member(part, key) ? HTTP_INVALID_TYPE : HTTP_MISSING_FIELD,
-                    fields_path(f, "%s.%s", path, key), "must be a string");
-        return;
-    }
-    json_put_raw(out, text);
+    json_put_raw(out, fields_member_string(f, part, path, key));
     fields_check_object(f, &part_rules, part, path);
 }
 
@@ -123,7 +110,6 @@ static void content_read(struct json_buffer *out, struct fields *f, const json_t
 static void call_read(struct conversation *c, struct fields *f, json_t *message,
                       const json_t *entry, const char *path)
 {
-    const json_t *function = json_object_get(entry, "function");
     struct tool_call call = {0};
     if (!json_is_object(entry)) {
         fields_fail(f, HTTP_INVALID_TYPE, path, "must be an object");
@@ -133,12 +119,11 @@ static void call_read(struct conversation *c, struct fields *f, json_t *message,
     const json_t *type = json_member(entry, "type");
     if (type && !text_is(json_text(type), "function"))
         fields_fail(f, HTTP_INVALID_VALUE, fields_path(f, "%s.type", path), "must be 'function'");
-    call.id = json_text(json_object_get(entry, "id"));
-    if (!call.id.at)
-        fields_fail(f, HTTP_MISSING_FIELD, fields_path(f, "%s.id", path), "is required");
-    call.name = json_text(json_object_get(function, "name"));
-    if (!call.name.at)
-        fields_fail(f, HTTP_MISSING_FIELD, fields_path(f, "%s.function.name", path), "is required");
+    call.id = fields_member_string(f, entry, path, "id");
+    const json_t *function = fields_member(f, entry, path, "function", JSON_OBJECT);
+    if (f->failed)
+        return;
+    call.name = fields_member_string(f, function, fields_path(f, "%s.function", path), "name");
     const json_t *arguments = json_object_get(function, "arguments");
     call.arguments = json_is_object(arguments) ? arguments : NULL;
     call.arguments_text = json_text(arguments);
@@ -187,15 +172,12 @@ static void assistant_read(struct conversation *c, struct fields *f, const json_
 static void tool_read(struct conversation *c, struct fields *f, const json_t *in, size_t i,
                       struct text content)
 {
-    const json_t *id = json_member(in, "tool_call_id");
     struct tool_result result = {
-        .id = json_text(id),
+        .id = fields_member_string(f, in, fields_path(f, "messages[%zu]", i), "tool_call_id"),
         .content = content,
         .path = fields_path(f, "messages[%zu].tool_call_id", i),
     };
-    if (!id)
-        fields_fail(f, HTTP_MISSING_FIELD, result.path, "is required");
-    else
+    if (!f->failed)
         conversation_add_result(c, f, &result);
 }
 
@@ -243,26 +225,19 @@ static void role_read(struct conversation *c, struct fields *f, const json_t *in
         struct text shown = text_head(role, 32);
         fields_fail(f, HTTP_INVALID_VALUE, fields_path(f, "messages[%zu].role", i),
                     "must be one of 'system', 'developer', 'user', 'assistant' and 'tool', "
-                    "got '%.*s'",
-                    (int)shown.bytes, shown.at);
+                    "got '%.*s'%s",
+                    (int)shown.bytes, shown.at,
+                    text_is(role, "function") ? ", which is of an older interface: use 'tool'"
+                                              : "");
     }
 }
 
 static void turn_read(struct conversation *c, struct fields *f, const json_t *in, size_t i)
 {
-    const json_t *role = json_member(in, "role");
+    const char *path = fields_path(f, "messages[%zu]", i);
     c->continued = false; // only the last message counts
-    if (!json_is_object(in)) {
-        fields_fail(f, HTTP_INVALID_TYPE, fields_path(f, "messages[%zu]", i), "must be an object");
-        return;
-    }
-    if (!role) {
-        fields_fail(f, HTTP_MISSING_FIELD, fields_path(f, "messages[%zu].role", i), "is required");
-    } else if (!json_is_string(role)) {
-        fields_fail(f, HTTP_INVALID_TYPE, fields_path(f, "messages[%zu].role", i),
-                    "must be a string");
-    }
-    fields_check_object(f, &message_rules, in, fields_path(f, "messages[%zu]", i));
+    if (fields_member_string(f, in, path, "role").at)
+        fields_check_object(f, &message_rules, in, path);
     if (!f->failed)
         role_read(c, f, in, i);
 }

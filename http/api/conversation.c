@@ -106,40 +106,63 @@ static bool role_is(const json_t *message, const char *role)
     return text_is(json_text(json_object_get(message, "role")), role);
 }
 
-// Whether b can be appended to a.
-static bool neighbours_join(const json_t *a, const json_t *b)
+// Whether b can be appended to a. calls: also where they have calls and reasoning.
+static bool neighbours_join(const json_t *a, const json_t *b, bool calls)
 {
+    bool plain = !json_object_get(a, "tool_calls") && !json_object_get(b, "tool_calls") &&
+                 !json_object_get(b, "reasoning_content");
     return json_equal(json_object_get(a, "role"), json_object_get(b, "role")) &&
-           !role_is(a, "tool") && !json_object_get(a, "tool_calls") &&
-           !json_object_get(b, "tool_calls") && !json_object_get(b, "reasoning_content");
+           !role_is(a, "tool") && (calls || plain);
 }
 
-// Joins a run of messages into its first one, in one buffer: appending them one by one would take
-// quadratic time.
-static size_t run_join(struct conversation *c, size_t at)
+// Puts the member of all messages [at, end) into the first, in one buffer: appending them one by
+// one would take quadratic time.
+static void texts_join(struct conversation *c, size_t at, size_t end, const char *member)
 {
-    json_t *first = json_array_get(c->messages, at);
-    size_t n = json_array_size(c->messages), end = at + 1;
     struct json_buffer joined = {0};
-    json_put_raw(&joined, json_text(json_object_get(first, "content")));
-    for (; end < n && neighbours_join(first, json_array_get(c->messages, end)); end++) {
-        struct text more = json_text(json_object_get(json_array_get(c->messages, end), "content"));
+    for (size_t i = at; i < end; i++) {
+        struct text more = json_text(json_object_get(json_array_get(c->messages, i), member));
         if (joined.bytes > 0 && more.bytes > 0)
             json_put_literal(&joined, "\n");
         json_put_raw(&joined, more);
     }
-    if (end > at + 1)
-        json_object_set_new(first, "content", json_string_of(text_span(joined.at, joined.bytes)));
+    if (joined.bytes > 0)
+        json_object_set_new(json_array_get(c->messages, at), member,
+                            json_string_of(text_span(joined.at, joined.bytes)));
     copy_count(c, joined.bytes);
     json_buffer_free(&joined);
+}
+
+static void calls_join(struct conversation *c, size_t at, size_t end)
+{
+    json_t *all = json_array();
+    for (size_t i = at; i < end; i++)
+        json_array_extend(all, json_object_get(json_array_get(c->messages, i), "tool_calls"));
+    if (json_array_size(all) > 0)
+        json_object_set(json_array_get(c->messages, at), "tool_calls", all);
+    json_decref(all);
+}
+
+// Joins a run of messages into its first one; returns where the next begins.
+static size_t run_join(struct conversation *c, size_t at, bool calls)
+{
+    const json_t *first = json_array_get(c->messages, at);
+    size_t n = json_array_size(c->messages), end = at + 1;
+    while (end < n && neighbours_join(first, json_array_get(c->messages, end), calls))
+        end++;
+    if (end > at + 1) {
+        texts_join(c, at, end, "content");
+        texts_join(c, at, end, "reasoning_content");
+        calls_join(c, at, end);
+    }
     return end;
 }
 
-static void merge_from(struct conversation *c, size_t from)
+static void merge_from(struct conversation *c, size_t from, bool calls)
 {
     json_t *merged = json_array();
     for (size_t at = 0; at < json_array_size(c->messages);) {
-        size_t end = at < from ? at + 1 : run_join(c, at);
+        size_t end = at < from ? at + 1 : run_join(c, at, calls);
         json_array_append(merged, json_array_get(c->messages, at));
         at = end;
     }
@@ -147,9 +170,30 @@ static void merge_from(struct conversation *c, size_t from)
     c->messages = merged;
 }
 
+// Results of tools come before the user's text also where they are of different messages.
+static void results_first(struct conversation *c)
+{
+    json_t *ordered = json_array(), *texts = json_array(), *message;
+    size_t i;
+    json_array_foreach(c->messages, i, message)
+    {
+        bool user = role_is(message, "user");
+        if (!user && !role_is(message, "tool")) {
+            json_array_extend(ordered, texts);
+            json_array_clear(texts);
+        }
+        json_array_append(user ? texts : ordered, message);
+    }
+    json_array_extend(ordered, texts);
+    json_decref(texts);
+    json_decref(c->messages);
+    c->messages = ordered;
+}
+
 void conversation_merge(struct conversation *c)
 {
-    merge_from(c, 0);
+    results_first(c);
+    merge_from(c, 0, true);
 }
 
 void conversation_join_tail(struct conversation *c)
@@ -157,7 +201,7 @@ void conversation_join_tail(struct conversation *c)
     size_t from = json_array_size(c->messages);
     while (from > 0 && role_is(json_array_get(c->messages, from - 1), "assistant"))
         from--;
-    merge_from(c, from);
+    merge_from(c, from, false);
 }
 
 static bool system_is_inside(const struct conversation *c)

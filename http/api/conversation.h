@@ -38,10 +38,11 @@ struct tool_result {
 void conversation_add_result(struct conversation *c, struct fields *f,
                              const struct tool_result *result);
 
-// Joins the assistant messages at the end into one.
+// Joins the assistant messages at the end into one (not those with calls).
 void conversation_join_tail(struct conversation *c);
 
-// Neighbours of one role become one message (not tool results, nor messages with calls).
+// Neighbours of one role become one message, with all of their calls (not tool results, which
+// come first).
 void conversation_merge(struct conversation *c);
 
 // System messages after the first place move to the front unless the template takes them.

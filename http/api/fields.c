@@ -141,6 +141,30 @@ const json_t *fields_get_required(struct fields *f, const char *name)
     return value;
 }
 
+const json_t *fields_member(struct fields *f, const json_t *object, const char *path,
+                            const char *name, json_type type)
+{
+    const json_t *value = json_member(object, name);
+    if (!json_is_object(object))
+        fields_fail(f, HTTP_INVALID_TYPE, path, "must be an object");
+    else if (!value)
+        fields_fail(f, HTTP_MISSING_FIELD, fields_path(f, "%s.%s", path, name), "is required");
+    else if (json_typeof(value) != type)
+        fields_fail(f, HTTP_INVALID_TYPE, fields_path(f, "%s.%s", path, name), "must be %s",
+                    type == JSON_STRING   ? "a string"
+                    : type == JSON_OBJECT ? "an object"
+                                          : "an array");
+    else
+        return value;
+    return NULL;
+}
+
+struct text fields_member_string(struct fields *f, const json_t *object, const char *path,
+                                 const char *name)
+{
+    return json_text(fields_member(f, object, path, name, JSON_STRING));
+}
+
 void fields_require_type(struct fields *f, const char *name)
 {
     const json_t *value = fields_get(f, name);

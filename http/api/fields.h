@@ -98,6 +98,13 @@ bool fields_spend(struct fields *f, uint64_t work);
 const json_t *fields_get(const struct fields *f, const char *name);
 const json_t *fields_get_required(struct fields *f, const char *name);
 
+// A member that must be there with this type, of what must be an object and stands at path; NULL:
+// failed. The string's at == NULL: failed.
+const json_t *fields_member(struct fields *f, const json_t *object, const char *path,
+                            const char *name, json_type type);
+struct text fields_member_string(struct fields *f, const json_t *object, const char *path,
+                                 const char *name);
+
 // Fails where an object field is present without its member `type`.
 void fields_require_type(struct fields *f, const char *name);
 

@@ -10,6 +10,8 @@
 #include "http/api/tools.h"
 #include "http/api/turns.h"
 
+#include <string.h>
+
 enum { MESSAGES_STOPS_MAX = 64, MESSAGES_TOKENS_DEFAULT = 4096, BUDGET_MIN = 1024 };
 
 static const struct field_rule metadata_rows[] = {FIELD_HARMLESS("user_id", "s")};
@@ -21,6 +23,9 @@ static const struct field_rule thinking_rows[] = {
     FIELD_TYPED("display", "s"),
 };
 static const struct field_rules thinking_members = FIELD_RULES(thinking_rows, NULL);
+
+static const struct field_rule context_rows[] = {FIELD_TYPED("edits", "a")};
+static const struct field_rules context_members = FIELD_RULES(context_rows, NULL);
 
 static const struct field_rule choice_rows[] = {
     FIELD_TYPED("type", "s"),
@@ -44,6 +49,7 @@ static const struct field_rule messages_rows[] = {
     FIELD_OBJECT("thinking", thinking_members),
     FIELD_OBJECT("chat_template_kwargs", prompt_kwargs_members),
     FIELD_OBJECT("output_config", structured_config_members),
+    FIELD_OBJECT("context_management", context_members),
     FIELD_OBJECT("output_format", structured_output_members),
     FIELD_TYPED("thread", "bo"),
 
@@ -165,6 +171,25 @@ static void thread_read(struct fields *f)
                     "is not supported: no conversation is kept here, send all of its messages");
 }
 
+// Agents ask for old results and thoughts to be cleared: that saves tokens and may be left undone.
+// Other edits change what the answer is.
+static void context_read(struct fields *f)
+{
+    const json_t *edits = json_member(fields_get(f, "context_management"), "edits");
+    static const char clears[] = "clear_";
+    for (size_t i = 0; i < json_array_size(edits) && !f->failed; i++) {
+        const json_t *edit = json_array_get(edits, i);
+        struct field_path path =
+            fields_path_keep(fields_path(f, "context_management.edits[%zu]", i));
+        struct text type = fields_member_string(f, edit, path.at, "type"),
+                    shown = text_head(type, 64);
+        if (!f->failed && strncmp(type.at, clears, sizeof clears - 1) != 0)
+            fields_fail(f, HTTP_UNSUPPORTED_VALUE, fields_path(f, "%s.type", path.at),
+                        "must begin with '%s': edits of the type '%.*s' are not supported", clears,
+                        (int)shown.bytes, shown.at);
+    }
+}
+
 static void messages_read(struct generation *g)
 {
     struct fields *f = &g->call.fields;
@@ -181,6 +206,7 @@ static void messages_read(struct generation *g)
     thinking_read(g);
     messages_tools_read(g);
     structured_read_messages(g);
+    context_read(f);
     messages_turns_read(&g->conversation, f);
 }
 

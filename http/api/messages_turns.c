@@ -43,18 +43,6 @@ static const struct field_rule block_rows[] = {
 };
 static const struct field_rules block_rules = FIELD_RULES(block_rows, NULL);
 
-// A string key of a block; at == NULL after a failure.
-static struct text block_string(struct fields *f, const json_t *block, const char *path,
-                                const char *key)
-{
-    const json_t *value = json_member(block, key);
-    if (!json_is_string(value)) {
-        fields_fail(f, value ? HTTP_INVALID_TYPE : HTTP_MISSING_FIELD,
-                    fields_path(f, "%s.%s", path, key), "must be a string");
-    }
-    return json_text(value);
-}
-
 static void refuse_type(struct fields *f, const char *path, struct text type)
 {
     struct text shown = text_head(type, 64);
@@ -65,12 +53,9 @@ static void refuse_type(struct fields *f, const char *path, struct text type)
 // The type of a block that must be an object; at == NULL after a failure.
 static struct text block_type(struct fields *f, const json_t *block, const char *path)
 {
-    if (!json_is_object(block)) {
-        fields_fail(f, HTTP_INVALID_TYPE, path, "must be an object");
-        return (struct text){0};
-    }
-    struct text type = block_string(f, block, path, "type");
-    fields_check_object(f, &block_rules, block, path);
+    struct text type = fields_member_string(f, block, path, "type");
+    if (type.at)
+        fields_check_object(f, &block_rules, block, path);
     return type;
 }
 
@@ -99,7 +84,7 @@ static void result_content(struct json_buffer *out, struct fields *f, const json
             return;
         if (i > 0)
             json_put_literal(out, "\n");
-        json_put_raw(out, block_string(f, block, here, "text"));
+        json_put_raw(out, fields_member_string(f, block, here, "text"));
     }
 }
 
@@ -109,7 +94,7 @@ static void result_read(struct message *t, const json_t *block, const char *path
     struct field_path base = fields_path_keep(path);
     struct json_buffer content = {0};
     const json_t *is_error = json_member(block, "is_error");
-    struct tool_result result = {.id = block_string(f, block, path, "tool_use_id")};
+    struct tool_result result = {.id = fields_member_string(f, block, path, "tool_use_id")};
     if (json_is_true(is_error))
         json_put_literal(&content, "Error: ");
     if (!f->failed) {
@@ -130,17 +115,13 @@ static void assistant_block(struct message *t, const json_t *block, struct text 
 {
     struct fields *f = t->fields;
     if (text_is(type, "text")) {
-        json_put_raw(&t->text, block_string(f, block, path, "text"));
+        json_put_raw(&t->text, fields_member_string(f, block, path, "text"));
     } else if (text_is(type, "thinking")) {
-        json_put_raw(&t->thinking, block_string(f, block, path, "thinking"));
+        json_put_raw(&t->thinking, fields_member_string(f, block, path, "thinking"));
     } else if (text_is(type, "tool_use")) {
-        block_string(f, block, path, "id");
-        block_string(f, block, path, "name");
-        const json_t *input = json_member(block, "input");
-        if (!json_is_object(input)) {
-            fields_fail(f, input ? HTTP_INVALID_TYPE : HTTP_MISSING_FIELD,
-                        fields_path(f, "%s.input", path), "must be an object");
-        }
+        fields_member_string(f, block, path, "id");
+        fields_member_string(f, block, path, "name");
+        fields_member(f, block, path, "input", JSON_OBJECT);
         json_array_append(t->calls, (json_t *)block);
     } else if (!text_is(type, "redacted_thinking")) {
         refuse_type(f, path, type);
@@ -155,7 +136,7 @@ static void block_read(struct message *t, const json_t *block, const char *path)
     if (t->role == ROLE_ASSISTANT)
         assistant_block(t, block, type, path);
     else if (text_is(type, "text"))
-        json_put_raw(&t->text, block_string(t->fields, block, path, "text"));
+        json_put_raw(&t->text, fields_member_string(t->fields, block, path, "text"));
     else if (t->role == ROLE_USER && text_is(type, "tool_result"))
         result_read(t, block, path);
     else
@@ -258,12 +239,10 @@ static void turn_read(struct message *t, const json_t *in, size_t i)
 {
     const char *path = fields_path(t->fields, "messages[%zu]", i);
     size_t before = json_array_size(t->conversation->messages);
-    if (!json_is_object(in)) {
-        fields_fail(t->fields, HTTP_INVALID_TYPE, path, "must be an object");
-        return;
-    }
-    struct text role = block_string(t->fields, in, path, "role");
-    fields_check_object(t->fields, &message_rules, in, path);
+    bool same_turn = i > 0 && t->role == ROLE_ASSISTANT; // if this is the assistant's, too
+    struct text role = fields_member_string(t->fields, in, path, "role");
+    if (role.at)
+        fields_check_object(t->fields, &message_rules, in, path);
     if (!t->fields->failed && !role_read(&t->role, role)) {
         role = text_head(role, 32);
         fields_fail(t->fields, HTTP_INVALID_VALUE, fields_path(t->fields, "%s.role", path),
@@ -272,7 +251,7 @@ static void turn_read(struct message *t, const json_t *in, size_t i)
     }
     if (t->fields->failed)
         return;
-    if (t->role == ROLE_ASSISTANT)
+    if (t->role == ROLE_ASSISTANT && !same_turn)
         pending_check(t, i > 0 ? i - 1 : 0);
     t->text.bytes = t->thinking.bytes = 0;
     json_array_clear(t->calls);
@@ -300,7 +279,7 @@ static void system_read(struct conversation *c, struct fields *f)
         struct text type = block_type(f, block, path);
         if (type.at && !text_is(type, "text"))
             refuse_type(f, path, type);
-        struct text text = f->failed ? type : block_string(f, block, path, "text");
+        struct text text = f->failed ? type : fields_member_string(f, block, path, "text");
         if (f->failed)
             break;
         if (text.bytes >= sizeof billing - 1 && memcmp(text.at, billing, sizeof billing - 1) == 0)

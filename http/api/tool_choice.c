@@ -24,33 +24,17 @@ static const struct field_rule choice_rows[] = {
 };
 static const struct field_rules choice_rules = FIELD_RULES(choice_rows, NULL);
 
-// A member that must be there with this type; NULL, and failed: it is not.
-static const json_t *member(struct fields *f, const json_t *object, const char *name,
-                            json_type type, const char *path)
-{
-    const json_t *value = json_member(object, name);
-    const char *where = fields_path(f, "%s.%s", path, name);
-    if (!value)
-        fields_fail(f, HTTP_MISSING_FIELD, where, "is required");
-    else if (json_typeof(value) != type)
-        fields_fail(f, HTTP_INVALID_TYPE, where, "must be %s",
-                    type == JSON_STRING   ? "a string"
-                    : type == JSON_OBJECT ? "an object"
-                                          : "an array");
-    return f->failed ? NULL : value;
-}
-
 // {"function": {"name"}}: one of the tools.
 static void name_add(struct fields *f, const json_t *entry, const char *path, const json_t *names,
                      json_t *allowed)
 {
     struct field_path kept = fields_path_keep(path);
-    const json_t *function = member(f, entry, "function", JSON_OBJECT, kept.at);
+    const json_t *function = fields_member(f, entry, kept.at, "function", JSON_OBJECT);
     struct field_path inside = fields_path_keep(fields_path(f, "%s.function", kept.at));
     if (!function)
         return;
     fields_check_object(f, &name_rules, function, inside.at);
-    const json_t *name = member(f, function, "name", JSON_STRING, inside.at);
+    const json_t *name = fields_member(f, function, inside.at, "name", JSON_STRING);
     if (name && !json_object_get(names, json_string_value(name)))
         fields_fail(f, HTTP_INVALID_VALUE, fields_path(f, "%s.name", inside.at),
                     "must be the name of one of the tools");
@@ -61,12 +45,12 @@ static void allowed_read(struct fields *f, const json_t *choice, const json_t *n
                          struct tool_choice *out)
 {
     static const char path[] = "tool_choice.allowed_tools";
-    const json_t *of = member(f, choice, "allowed_tools", JSON_OBJECT, "tool_choice");
+    const json_t *of = fields_member(f, choice, "tool_choice", "allowed_tools", JSON_OBJECT);
     if (!of)
         return;
     fields_check_object(f, &allowed_rules, of, path);
-    const json_t *mode = member(f, of, "mode", JSON_STRING, path);
-    const json_t *tools = member(f, of, "tools", JSON_ARRAY, path);
+    const json_t *mode = fields_member(f, of, path, "mode", JSON_STRING);
+    const json_t *tools = fields_member(f, of, path, "tools", JSON_ARRAY);
     if (f->failed)
         return;
     out->must = text_is(json_text(mode), "required");
@@ -93,7 +77,7 @@ static void allowed_read(struct fields *f, const json_t *choice, const json_t *n
 static void object_read(struct fields *f, const json_t *choice, const json_t *names,
                         struct tool_choice *out)
 {
-    const json_t *type = member(f, choice, "type", JSON_STRING, "tool_choice");
+    const json_t *type = fields_member(f, choice, "tool_choice", "type", JSON_STRING);
     if (!type)
         return;
     fields_check_object(f, &choice_rules, choice, "tool_choice");

@@ -56,28 +56,16 @@ static void function_read(struct fields *f, const json_t *function, const char *
 
 static void tool_read(struct fields *f, const json_t *tool, size_t i, json_t *names)
 {
-    const json_t *type = json_member(tool, "type"), *function = json_member(tool, "function");
-    struct text shown = text_head(json_text(type), 32);
-    if (!json_is_object(tool)) {
-        fields_fail(f, HTTP_INVALID_TYPE, fields_path(f, "tools[%zu]", i), "must be an object");
-        return;
-    }
-    if (!type)
-        fields_fail(f, HTTP_MISSING_FIELD, fields_path(f, "tools[%zu].type", i), "is required");
-    else if (!json_is_string(type))
-        fields_fail(f, HTTP_INVALID_TYPE, fields_path(f, "tools[%zu].type", i), "must be a string");
-    else if (!text_is(json_text(type), "function"))
-        fields_fail(f, HTTP_UNSUPPORTED_VALUE, fields_path(f, "tools[%zu].type", i),
+    struct field_path path = fields_path_keep(fields_path(f, "tools[%zu]", i));
+    struct text type = fields_member_string(f, tool, path.at, "type"), shown = text_head(type, 32);
+    if (!f->failed && !text_is(type, "function"))
+        fields_fail(f, HTTP_UNSUPPORTED_VALUE, fields_path(f, "%s.type", path.at),
                     "must be 'function', got '%.*s'", (int)shown.bytes, shown.at);
-    else if (!function)
-        fields_fail(f, HTTP_MISSING_FIELD, fields_path(f, "tools[%zu].function", i), "is required");
-    else if (!json_is_object(function))
-        fields_fail(f, HTTP_INVALID_TYPE, fields_path(f, "tools[%zu].function", i),
-                    "must be an object");
+    const json_t *function = fields_member(f, tool, path.at, "function", JSON_OBJECT);
     if (f->failed)
         return;
-    fields_check_object(f, &tool_rules, tool, fields_path(f, "tools[%zu]", i));
-    function_read(f, function, fields_path(f, "tools[%zu].function", i), names);
+    fields_check_object(f, &tool_rules, tool, path.at);
+    function_read(f, function, fields_path(f, "%s.function", path.at), names);
 }
 
 void tools_use(struct generation *g, json_t *tools)

@@ -291,6 +291,67 @@ static void test_tool_history(void **state)
                   "messages.2.content.0.content.0: content type 'image' is not supported");
 }
 
+// Gateways write the blocks of one turn as messages of their own.
+static void test_neighbours_are_one_turn(void **state)
+{
+    (void)state;
+#define USE2 "{\"type\":\"tool_use\",\"id\":\"t2\",\"name\":\"g\",\"input\":{}}"
+#define RESULT2 "{\"type\":\"tool_result\",\"tool_use_id\":\"t2\",\"content\":\"s\"}"
+#define ASKED(turns) "[" USER "," turns "," BLOCKS("user", RESULT "," RESULT2 "," TEXT("x")) "]"
+    static const char want[] =
+        "[user]u[assistant](f {\"a\":1})(g {})[tool]r[tool]s[user]x" END_PROMPT;
+    static const char thought[] =
+        "[user]u[assistant]t/c\nd(f {\"a\":1})(g {})[tool]r[tool]s[user]x" END_PROMPT;
+    expect_prompt(ASKED(BLOCKS("assistant", USE "," USE2)), "", want, NULL);
+    expect_prompt(ASKED(BLOCKS("assistant", USE) "," BLOCKS("assistant", USE2)), "", want, NULL);
+    expect_prompt(ASKED(BLOCKS("assistant", THINKING) "," BLOCKS(
+                      "assistant", TEXT("c") "," USE) "," BLOCKS("assistant", TEXT("d") "," USE2)),
+                  "", thought, NULL);
+    expect_prompt(ASKED(BLOCKS("assistant", TEXT("c") "," USE) "," BLOCKS(
+                      "assistant", THINKING) "," BLOCKS("assistant", USE2 "," TEXT("d"))),
+                  "", thought, NULL);
+    expect_prompt("[" USER "," BLOCKS("assistant", USE) "," BLOCKS("assistant", USE2) "," BLOCKS(
+                      "user", RESULT2 "," TEXT("x")) "," BLOCKS("user", RESULT) "]",
+                  "", "[user]u[assistant](f {\"a\":1})(g {})[tool]s[tool]r[user]x" END_PROMPT,
+                  NULL);
+    expect_prompt(
+        "[" USER "," BLOCKS("assistant", USE) "," BLOCKS("assistant", USE2) "," BLOCKS(
+            "user", RESULT) "," BLOCKS("assistant", TEXT("d")) "," USER "]",
+        "", NULL,
+        "messages.3.content: must hold a tool_result for each tool_use of the turn before; "
+        "'t2' has none");
+    expect_prompt("[" USER "," BLOCKS("assistant", USE) "," BLOCKS("assistant", TEXT("d")) "]", "",
+                  NULL, "'t1' has none"); // edge case 38
+    expect_prompt("[" USER "," BLOCKS("assistant", USE) "," USER "," BLOCKS("assistant", USE2) "]",
+                  "", NULL, "messages.2.content: must hold a tool_result");
+}
+
+// What agents ask to be cleared may stay; other edits change what the answer is.
+static void test_context_management(void **state)
+{
+    (void)state;
+#define CONTEXT(edits) ",\"context_management\":{\"edits\":[" edits "]}"
+#define EDIT(type) "{\"type\":\"" type "\",\"keep\":\"all\"}"
+    static const char *const fine[] = {
+        CONTEXT(""), CONTEXT(EDIT("clear_thinking_20251015")),
+        CONTEXT(EDIT("clear_thinking_20251015") "," EDIT("clear_tool_uses_20250919")),
+        ",\"context_management\":null", ",\"context_management\":{}"};
+    for (size_t i = 0; i < sizeof fine / sizeof *fine; i++)
+        expect_prompt("[" USER "]", fine[i], "[user]u" END_PROMPT, NULL);
+    expect_prompt("[" USER "]",
+                  CONTEXT(EDIT("clear_thinking_20251015") "," EDIT("compact_20260112")), NULL,
+                  "context_management.edits.1.type: must begin with 'clear_': edits of the type "
+                  "'compact_20260112' are not supported");
+    expect_prompt("[" USER "]", CONTEXT("5"), NULL,
+                  "context_management.edits.0: must be an object");
+    expect_prompt("[" USER "]", CONTEXT("{}"), NULL,
+                  "context_management.edits.0.type: is required");
+    expect_prompt("[" USER "]", CONTEXT("{\"type\":5}"), NULL,
+                  "context_management.edits.0.type: must be a string");
+    expect_prompt("[" USER "]", ",\"context_management\":{\"edits\":{}}", NULL,
+                  "context_management.edits: must be an array");
+}
+
 static void test_blocks(void **state)
 {
     (void)state;
@@ -309,7 +370,7 @@ static void test_blocks(void **state)
     expect_prompt("[" BLOCKS("user", "{\"type\":\"image\",\"source\":{}}") "]", "", NULL,
                   "messages.0.content.0: content type 'image' is not supported by this model");
     expect_prompt("[" BLOCKS("user", TEXT("a") ",{\"type\":\"text\"}") "]", "", NULL,
-                  "messages.0.content.1.text: must be a string");
+                  "messages.0.content.1.text: is required");
     expect_prompt("[" BLOCKS("user", "5") "]", "", NULL, "messages.0.content.0: must be an object");
     expect_prompt("[{\"role\":\"user\"}]", "", NULL, "messages.0.content: is required");
     expect_prompt("[\"x\"]", "", NULL, "messages.0: must be an object");
@@ -411,6 +472,8 @@ int main(void)
         TEST(test_prefill),
         TEST(test_tool_history),
         TEST(test_blocks),
+        TEST(test_neighbours_are_one_turn),
+        TEST(test_context_management),
         TEST(test_paths_of_many_blocks),
         TEST(test_thinking),
         TEST(test_count),
