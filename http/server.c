@@ -113,7 +113,7 @@ static uint64_t workers_bytes_max(const struct server_options *options)
 }
 
 // The bodies of all connections share a budget (bodies.c); what an answer repeats of its body
-// (documents) is not in it.
+// (documents, four bytes for each token of /tokenize and /detokenize) is not in it.
 uint64_t server_bytes_max(const struct server_options *options)
 {
     enum { STREAM_BYTES = 16 * 1024, COMPILE_BYTES = 128 << 20 };

@@ -234,9 +234,17 @@ uint32_t fields_count(struct fields *f, const char *name, uint32_t fallback)
 bool fields_token_ids(struct fields *f, const json_t *ids, const char *path, uint32_t vocab,
                       const char *hint, int32_t *out)
 {
-    for (size_t i = 0; i < json_array_size(ids) && !f->failed; i++) {
+    enum {
+        ID_WORK = 4,
+        SPENT_TOGETHER = 1024
+    }; // reading an id takes as long as so many bytes of JSON
+    size_t count = json_array_size(ids);
+    for (size_t i = 0; i < count && !f->failed; i++) {
         const json_t *value = json_array_get(ids, i);
         int64_t id = -1;
+        if (i % SPENT_TOGETHER == 0)
+            (void)fields_spend(f,
+                               ID_WORK * (count - i < SPENT_TOGETHER ? count - i : SPENT_TOGETHER));
         if (!json_is_number(value) || !json_integer_exact(value, &id))
             fields_fail(f, HTTP_INVALID_TYPE, fields_path(f, "%s[%zu]", path, i),
                         "must be a token id%s", hint);

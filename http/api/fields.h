@@ -120,7 +120,7 @@ int64_t fields_integer(struct fields *f, const char *name, struct integer_range 
 // An integer from 1 on; above UINT32_MAX it becomes that.
 uint32_t fields_count(struct fields *f, const char *name, uint32_t fallback);
 // The ids of an array into out[its size]; each must be below vocab. hint: put after the sentence
-// about an element that is no id.
+// about an element that is no id. Counts its work.
 bool fields_token_ids(struct fields *f, const json_t *ids, const char *path, uint32_t vocab,
                       const char *hint, int32_t *out);
 // at == NULL where absent.

@@ -107,9 +107,7 @@ static void ids_add(struct inputs *in, const char *path, const json_t *ids, stru
         fields_fail(f, HTTP_TOO_LARGE, path, "is too large");
         return;
     }
-    if (!fields_token_ids(f, ids, path, vocab, "; strings and ids cannot be mixed", tokens))
-        return;
-    if (fields_spend(f, n * ID_WORK))
+    if (fields_token_ids(f, ids, path, vocab, "; strings and ids cannot be mixed", tokens))
         tokens_add(in, path, tokens, n > UINT32_MAX ? UINT32_MAX : (uint32_t)n);
 }
 

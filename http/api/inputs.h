@@ -22,7 +22,6 @@ struct inputs {
 enum status input_encode(const struct call *call, struct text text, unsigned flags,
                          struct arena *arena, uint32_t most, int32_t **tokens, uint32_t *count);
 
-enum { ID_WORK = 4 }; // reading an id takes as long as parsing so many bytes of JSON
 uint32_t input_vocab(const struct served_model *model); // its ids are below
 
 // Reads the field, which is required, into the list. What is not right fails the call's fields.

@@ -3,15 +3,17 @@
 // large.
 #include "http/api/endpoints.h"
 #include "http/api/inputs.h"
-#include "http/api/pieces.h"
 #include "http/api/prompt.h"
+#include "http/api/token_pieces.h"
 #include "http/api/tools.h"
 
 enum {
     TOKENS_MAX = CALL_VALUES_MAX, // of one answer, as many as a body may hold
     TEXT_BYTES_MAX = 16 << 20,    // of a text made of tokens
     INLINE_BYTES_MAX = 4 * 1024,  // ids may be of long tokens
-    WRITTEN_TOGETHER = 1024,      // tokens between two looks whether somebody waits
+    WHOLE_BYTES_MAX = 32 * 1024,  // of an answer that is written in one go
+    AT_ONCE_BYTES = 16 * 1024,    // else so much at a time
+    LOOKED_TOGETHER = 4096,       // tokens between two looks whether somebody waits
 };
 
 static const struct field_rule tokenize_rows[] = {
@@ -52,7 +54,8 @@ static const struct field_rules detokenize_rules = FIELD_RULES(detokenize_rows, 
 struct tokens {
     struct generation generation; // for the chat form
     bool strings;                 // the answer has the text of each token
-    struct pieces answer;
+    struct token_pieces pieces;   // the answer
+    uint64_t length, written;     // of it, in bytes
 };
 
 // Reading
@@ -96,50 +99,53 @@ static void text_encode(struct tokens *t)
 
 // Writing
 
-static void token_put(struct json_buffer *out, const struct tokenizer *tokenizer, int32_t id,
-                      bool string)
+// The ids in the scratch arena end with on_request; the answer is as long as they are known to be.
+static void tokens_answer(struct tokens *t, const int32_t *ids, size_t count)
 {
-    struct text text = tokenizer_token_text(tokenizer, id);
-    if (!string)
-        json_put_format(out, "%d", id);
-    else if (text.at)
-        json_put_string(out, text);
+    struct generation *g = &t->generation;
+    struct exchange *x = g->call.exchange;
+    struct arena *arena = exchange_arena(x);
+    struct token_pieces *p = &t->pieces;
+    struct text copy = arena_copy(arena, text_span((const char *)ids, count * sizeof *ids));
+    p->tokenizer = g->call.model->tokenizer;
+    p->ids = (const int32_t *)copy.at;
+    p->count = (uint32_t)count;
+    p->strings = t->strings;
+    p->window = g->call.model->facts->max_model_len;
+    if (!copy.at || !token_pieces_begin(p, arena))
+        fields_fail_plain(&g->call.fields, HTTP_TOO_LARGE, NULL, "there are too many tokens");
     else
-        json_put_literal(out, "\"\"");
+        t->length = token_pieces_length(p, exchange_slice(x));
 }
 
-static void tokens_put(struct tokens *t, bool strings)
+static void tokens_whole(struct tokens *t)
 {
-    const struct generation *g = &t->generation;
-    struct json_buffer *out = &t->answer.out;
-    struct slice *slice = exchange_slice(g->call.exchange);
-    size_t before = out->bytes;
-    json_put_literal(out, "[");
-    for (uint32_t i = 0; i < g->prompt_tokens; i++) {
-        json_put_literal(out, i > 0 ? "," : "");
-        token_put(out, g->call.model->tokenizer, g->tokens[i], strings);
-        if (i % WRITTEN_TOGETHER > 0)
-            continue;
-        if (!slice_spend(slice, out->bytes - before))
-            return;
-        before = out->bytes;
+    struct json_buffer all = {0}, piece = {0};
+    for (bool more = true; more; piece.bytes = 0) {
+        more = token_pieces_put(&t->pieces, &piece);
+        json_put_raw(&all, text_span(piece.at, piece.bytes));
     }
-    json_put_literal(out, "]");
+    exchange_reply(t->generation.call.exchange, 200, text_span(all.at, all.bytes));
+    json_buffer_free(&all);
+    json_buffer_free(&piece);
 }
 
-static void tokenize_put(struct tokens *t)
+// Not more at a time than a loop may spend.
+static void tokens_continue(struct tokens *t)
 {
-    struct json_buffer *out = &t->answer.out;
-    const struct generation *g = &t->generation;
-    json_put_format(out, "{\"count\":%u,\"max_model_len\":%u,\"tokens\":", g->prompt_tokens,
-                    g->call.model->facts->max_model_len);
-    tokens_put(t, false);
-    json_put_literal(out, ",\"token_strs\":");
-    if (t->strings)
-        tokens_put(t, true);
-    else
-        json_put_literal(out, "null");
-    json_put_literal(out, "}");
+    struct exchange *x = t->generation.call.exchange;
+    struct json_buffer piece = {0};
+    uint64_t before = t->written;
+    while (t->written < t->length && t->written - before < AT_ONCE_BYTES &&
+           exchange_room(x) >= TOKEN_PIECE_BYTES) {
+        piece.bytes = 0;
+        (void)token_pieces_put(&t->pieces, &piece);
+        exchange_write(x, text_span(piece.at, piece.bytes));
+        t->written += piece.bytes;
+    }
+    json_buffer_free(&piece);
+    if (t->written == t->length)
+        exchange_end(x);
 }
 
 // The life of a request, in the order of the calls
@@ -163,7 +169,7 @@ static void tokenize_prepare(struct exchange *x)
     if (!conversation)
         generation_prepared(g);
     if (!f->failed)
-        tokenize_put(t);
+        tokens_answer(t, g->tokens, g->prompt_tokens);
 }
 
 // Not a longer text than an answer may have.
@@ -171,52 +177,41 @@ static bool ids_are_fine(struct call *call, const int32_t *ids, size_t count)
 {
     struct fields *f = &call->fields;
     size_t bytes = 0;
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count && !f->failed; i++) {
         bytes += tokenizer_token_bytes(call->model->tokenizer, ids[i]).bytes;
+        if (i % LOOKED_TOGETHER == 0)
+            (void)fields_spend(f, LOOKED_TOGETHER);
+    }
     if (bytes > TEXT_BYTES_MAX)
         fields_fail(f, HTTP_TOO_LARGE, "tokens", "make a text of more than %d bytes",
                     TEXT_BYTES_MAX);
-    return !f->failed && fields_spend(f, bytes + count * ID_WORK);
+    return !f->failed;
 }
 
-static struct text ids_decode(struct call *call)
+static void detokenize_read(struct tokens *t)
 {
+    struct call *call = &t->generation.call;
     struct fields *f = &call->fields;
     const json_t *ids = fields_get_required(f, "tokens");
-    struct arena *arena = exchange_scratch(call->exchange);
     size_t count = json_array_size(ids);
-    struct decode_args args = {.count = (uint32_t)count, .arena = arena};
-    struct text text = {0};
-    struct error err;
     if (ids && !json_is_array(ids))
         fields_fail(f, HTTP_INVALID_TYPE, "tokens", "must be an array of token ids");
-    int32_t *tokens = arena_take(arena, (count + 1) * sizeof *tokens);
-    args.tokens = tokens;
-    if (!f->failed && tokens &&
-        !fields_token_ids(f, ids, "tokens", input_vocab(call->model), "", tokens))
-        return text;
-    if (f->failed || (tokens && !ids_are_fine(call, tokens, count)))
-        return text;
-    if (!tokens || tokenizer_decode(call->model->tokenizer, &args, &text, &err) != STATUS_OK)
+    if (f->failed)
+        return;
+    int32_t *tokens = arena_take(exchange_scratch(call->exchange), (count + 1) * sizeof *tokens);
+    if (!tokens)
         fields_fail(f, HTTP_TOO_LARGE, "tokens", "are too many");
-    return text;
+    else if (fields_token_ids(f, ids, "tokens", input_vocab(call->model), "", tokens) &&
+             ids_are_fine(call, tokens, count))
+        tokens_answer(t, tokens, count);
 }
 
 static void detokenize_prepare(struct exchange *x)
 {
     struct tokens *t = (struct tokens *)generation_open_in(x, sizeof *t);
-    struct call *call = &t->generation.call;
-    struct json_buffer *out = &t->answer.out;
-    if (call_any_model(call, &detokenize_rules)) {
-        struct text text = ids_decode(call);
-        if (!call->fields.failed) {
-            json_put_literal(out, "{\"prompt\":");
-            json_put_string(out, text);
-            json_put_literal(out, ",\"content\":");
-            json_put_string(out, text);
-            json_put_literal(out, "}");
-        }
-    }
+    t->pieces.text = true;
+    if (call_any_model(&t->generation.call, &detokenize_rules))
+        detokenize_read(t);
     generation_prepared(&t->generation);
 }
 
@@ -224,23 +219,20 @@ static void tokens_request(struct exchange *x)
 {
     struct tokens *t = exchange_state(x);
     if (call_failed(&t->generation.call))
-        pieces_free(&t->answer);
-    else
-        pieces_send(x, &t->answer);
+        return;
+    if (t->length <= WHOLE_BYTES_MAX) {
+        tokens_whole(t);
+    } else {
+        exchange_reply_begin(x, 200, t->length);
+        tokens_continue(t);
+    }
 }
 
 static void tokens_room(struct exchange *x)
 {
     struct tokens *t = exchange_state(x);
-    if (t)
-        pieces_continue(x, &t->answer);
-}
-
-static void tokens_gone(struct exchange *x)
-{
-    struct tokens *t = exchange_state(x);
-    if (t)
-        pieces_free(&t->answer);
+    if (t && exchange_answered(x) && t->written < t->length)
+        tokens_continue(t);
 }
 
 #define TOKENS_ROUTE(route_path, prepare)                                                          \
@@ -253,7 +245,6 @@ static void tokens_gone(struct exchange *x)
         .on_prepare = prepare,                                                                     \
         .on_request = tokens_request,                                                              \
         .on_room = tokens_room,                                                                    \
-        .on_gone = tokens_gone,                                                                    \
     }
 
 const struct route tokens_routes[] = {

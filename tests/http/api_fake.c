@@ -328,7 +328,8 @@ void fake_second(uint64_t seconds)
 void fake_gone(void)
 {
     fake.gone = true;
-    route->on_gone((struct exchange *)&fake);
+    if (route->on_gone)
+        route->on_gone((struct exchange *)&fake);
 }
 
 void fake_cut(const struct http_failure *failure)

@@ -115,6 +115,18 @@ static void test_token_ids(void **state)
     check_slices("/v1/embeddings", MODEL_EMBEDDER, IDS * 4);
 }
 
+// Ids are read, looked at and made into a text twice; the text is measured, not written.
+static void test_ids_of_a_text(void **state)
+{
+    (void)state;
+    body_bytes = 0;
+    put("{\"model\":\"m\",\"tokens\":[");
+    for (int i = 0; i < IDS; i++)
+        put(i > 0 ? ",77" : "77");
+    put("]}");
+    check_slices("/detokenize", MODEL_GENERATOR, IDS * (4 + 1 + 2 * (1 + 4)));
+}
+
 // Ends the request with zeros as values; the passes that its answer took.
 static uint32_t answer(uint32_t values)
 {
@@ -157,8 +169,8 @@ static void test_answers(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_one_text), TEST(test_many_parts), TEST(test_arguments),
-        TEST(test_blocks),   TEST(test_token_ids),  TEST(test_answers),
+        TEST(test_one_text),  TEST(test_many_parts), TEST(test_arguments),     TEST(test_blocks),
+        TEST(test_token_ids), TEST(test_answers),    TEST(test_ids_of_a_text),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

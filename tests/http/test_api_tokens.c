@@ -2,6 +2,7 @@
 // two other servers for their fields, what is refused.
 #include "api_fake.h"
 
+#include <malloc.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -142,6 +143,53 @@ static void test_a_large_answer_is_sent_in_pieces(void **state)
     fake_gone(); // the rest of the answer is given back
 }
 
+// Ids to and fro: the answer is as announced, in whichever pieces it is taken, and it is made as it
+// is taken: until then it has no memory.
+static void test_a_large_text_is_made_as_it_is_sent(void **state)
+{
+    enum { IDS = 100000, LETTERS = 15 };
+    static char body[4 * IDS + 100];
+    char *at = body + sprintf(body, "{\"tokens\":[34");
+    (void)state;
+    for (int i = 1; i < IDS; i++)
+        at = stpcpy(at, i % 7 == 0 ? ",10" : ",315");
+    strcpy(at, "]}");
+    for (size_t room = 2048; room <= 65536; room *= 32) {
+        fake_again();
+        struct mallinfo2 before = mallinfo2();
+        fake.room = room;
+        fake_request("/detokenize", body);
+        struct mallinfo2 after = mallinfo2();
+        size_t held = after.uordblks + after.hblkhd - before.uordblks - before.hblkhd;
+        assert_true(fake.length > 2 * LETTERS * (IDS - IDS / 7 - 2));
+        assert_true(held < fake.length / 2); // the ids, and what was sent
+        while (!fake.ended) {
+            size_t sent = fake.sent_bytes;
+            fake_room();
+            assert_in_range(fake.sent_bytes - sent, 1, 16 * 1024 + 4096); // of a loop's time
+        }
+        assert_int_equal(fake.length, fake.sent_bytes);
+        json_t *answer = fake_json();
+        const char *text = json_string_value(json_object_get(answer, "prompt"));
+        assert_string_equal(text, json_string_value(json_object_get(answer, "content")));
+        for (int i = 0; i < IDS; i++) {
+            const char *token = i == 0 ? "\"" : i % 7 == 0 ? "\n" : "xxxxxxxxxxxxxxx";
+            assert_memory_equal(text, token, strlen(token));
+            text += strlen(token);
+        }
+        assert_string_equal(text, "");
+        json_decref(answer);
+    }
+}
+
+// What is held of a character comes at the end of both texts.
+static void test_a_text_ends_within_a_character(void **state)
+{
+    (void)state;
+    expect("/detokenize", "{\"tokens\":[104,195]}",
+           "{\"prompt\":\"h\xEF\xBF\xBD\",\"content\":\"h\xEF\xBF\xBD\"}");
+}
+
 static void test_tokens_become_a_text_again(void **state)
 {
     (void)state;
@@ -216,6 +264,8 @@ int main(void)
         TEST(test_the_last_message_may_go_on),
         TEST(test_the_window_is_no_limit),
         TEST(test_a_large_answer_is_sent_in_pieces),
+        TEST(test_a_large_text_is_made_as_it_is_sent),
+        TEST(test_a_text_ends_within_a_character),
         TEST(test_tokens_become_a_text_again),
         TEST(test_what_is_wrong_is_named),
         TEST(test_a_text_that_is_too_long_is_not_made),
