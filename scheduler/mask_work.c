@@ -92,6 +92,8 @@ static bool matcher_begin(struct mask_worker *w, struct sequence_matcher *m,
     m->free = false;
     m->rules = job->rules;
     m->rules_at = TOKEN_RULES_START;
+    if (m->rules && token_rules_budget(m->rules))
+        m->budget_at = token_budget_start(token_rules_budget(m->rules));
     if (!job->grammar)
         return true;
     m->of = cache_of(w, job->grammar);
@@ -115,11 +117,19 @@ static void matcher_leave(struct sequence_matcher *m)
     m->of = NULL;
 }
 
+static void rules_take(struct mask_worker *w, struct sequence_matcher *m, int32_t token)
+{
+    const struct token_budget *budget = token_rules_budget(m->rules);
+    m->rules_at = token_rules_next(m->rules, m->rules_at, token);
+    if (budget)
+        token_budget_next(budget, &m->budget_at, vocabulary_token(w->vocabulary, token));
+}
+
 // In a free part an id without bytes is like any text.
 static bool token_take(struct mask_worker *w, struct sequence_matcher *m, int32_t token)
 {
     if (m->rules)
-        m->rules_at = token_rules_next(m->rules, m->rules_at, token);
+        rules_take(w, m, token);
     if (!m->of || matcher_accept(&m->matcher, token))
         return true;
     if (m->free && vocabulary_token(w->vocabulary, token).bytes == 0)
@@ -147,10 +157,24 @@ static enum mask_verdict mask_make(struct mask_worker *w, struct sequence_matche
     return MASK_USABLE;
 }
 
+// What ends the reasoning comes, whatever the other rules say, where the grammar lets it.
+static bool budget_apply(struct mask_worker *w, struct sequence_matcher *m, uint32_t *words)
+{
+    const struct token_budget *budget = token_rules_budget(m->rules);
+    int32_t token = budget ? token_budget_forced(budget, &m->budget_at) : MASK_NO_TOKEN;
+    if (token == MASK_NO_TOKEN || !(words[token / 32] >> token % 32 & 1))
+        return false;
+    memset(words, 0, w->words * sizeof *words);
+    words[token / 32] = 1u << token % 32;
+    return true;
+}
+
 // Where the rules leave nothing of a grammar, it holds alone; without one the ids that are allowed
 // anywhere do.
 static void rules_apply(struct mask_worker *w, struct sequence_matcher *m, uint32_t *words)
 {
+    if (budget_apply(w, m, words))
+        return;
     if (token_rules_apply(m->rules, m->rules_at, words))
         return;
     if (m->of)

@@ -49,7 +49,8 @@ struct sequence_matcher {
     struct grammar_cache *of;  // NULL: rules alone
     struct token_rules *rules; // a count, or NULL
     uint32_t rules_at;         // where it stands in them
-    bool free;                 // its last row was one of ones
+    struct token_budget_place budget_at;
+    bool free; // its last row was one of ones
 };
 
 struct mask_thread;

@@ -4,6 +4,7 @@
 #include "runtime/grammar/token_rules.h"
 
 #include "base/arena.h"
+#include "base/status.h"
 #include "runtime/grammar/vocabulary.h"
 
 #include <stdatomic.h>
@@ -24,6 +25,7 @@ struct token_rules {
     uint32_t *allowed; // [words]
     struct bad_node *nodes;
     uint32_t node_count;
+    struct token_budget *budget; // or NULL
 };
 
 static uint32_t child_of(const struct token_rules *r, uint32_t at, int32_t token)
@@ -107,6 +109,18 @@ struct token_rules *token_rules_create(const struct token_rules_args *args)
     return NULL;
 }
 
+void token_rules_limit(struct token_rules *r, const struct token_budget *budget)
+{
+    check(!r->budget, "rules have one budget");
+    r->budget = heap_take(sizeof *r->budget);
+    *r->budget = *budget;
+}
+
+const struct token_budget *token_rules_budget(const struct token_rules *r)
+{
+    return r->budget;
+}
+
 struct token_rules *token_rules_take(struct token_rules *r)
 {
     // Who takes holds one already, so nothing is ordered by it.
@@ -121,6 +135,7 @@ void token_rules_give(struct token_rules *r)
         return;
     heap_give(r->allowed);
     heap_give(r->nodes);
+    heap_give(r->budget);
     heap_give(r);
 }
 

@@ -1,7 +1,10 @@
 // Rules about single tokens that hold beside a grammar, or without one: which ids may come at all,
-// and sequences of ids that must not. Integers only. Made once a request, immutable, counted, read
-// by any thread; where an answer stands in the rules is one number, kept by the caller.
+// sequences of ids that must not, and how many may be spent on reasoning (token_budget.h). Made
+// once a request, immutable then, counted, read by any thread; where an answer stands in the rules
+// the caller keeps: one number for the sequences, a place for the budget.
 #pragma once
+
+#include "runtime/grammar/token_budget.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -20,10 +23,13 @@ struct token_rules_args {
 };
 // NULL: no id may come. Ends the process when the system has no memory.
 struct token_rules *token_rules_create(const struct token_rules_args *args);
+// Copies the budget. Before anybody else has the rules.
+void token_rules_limit(struct token_rules *r, const struct token_budget *budget);
 struct token_rules *token_rules_take(struct token_rules *r); // one more owner; any thread
 void token_rules_give(struct token_rules *r); // the last one frees it; NULL is allowed
 uint32_t token_rules_vocab(const struct token_rules *r);
-uint32_t token_rules_owners(const struct token_rules *r); // now; for tests
+uint32_t token_rules_owners(const struct token_rules *r);                   // now; for tests
+const struct token_budget *token_rules_budget(const struct token_rules *r); // NULL: none
 
 enum { TOKEN_RULES_START = 0 }; // where an answer begins
 // Where it stands after one more token.

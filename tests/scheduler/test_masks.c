@@ -258,6 +258,77 @@ static void test_rules_hold_with_and_without_a_grammar(void **state)
     }
 }
 
+// Every answer begins inside of reasoning, which "yz" ends.
+static struct token_rules *limited(uint32_t vocab, uint32_t tokens)
+{
+    static const int32_t forced[] = {'y' - 'a', 'z' - 'a'}, allowed[] = {1, 2, 3, 4, 40, 41};
+    struct token_rules_args args = {vocab, allowed, 6, NULL, NULL, 0};
+    struct token_rules *r = token_rules_create(&args);
+    struct token_budget budget;
+    token_budget_make(&budget, &(struct token_budget_args){.tokens_max = tokens,
+                                                           .close = text_of("yz"),
+                                                           .forced = forced,
+                                                           .inside = true});
+    token_rules_limit(r, &budget);
+    return r;
+}
+
+// Anything up to "yz", then "abc".
+static struct grammar *thoughts_then_abc(void)
+{
+    struct grammar *g = NULL;
+    struct error err;
+    struct grammar_builder *b = grammar_begin(NULL);
+    struct grammar_marker marker = {.text = text_of("yz"),
+                                    .then = grammar_literal(b, text_of("abc"))};
+    struct grammar_free_part part = {.markers = &marker, .count = 1, .must = true};
+    uint32_t root = grammar_free_part(b, &part);
+    assert_int_equal(grammar_finish(b, root, &g, &err), STATUS_OK);
+    return g;
+}
+
+// What ends reasoning comes in each choice after so many tokens, although no other rule allows it;
+// a grammar lets it come where it is in it, and else holds alone.
+static void test_a_budget_ends_the_reasoning(void **state)
+{
+    (void)state;
+    for (uint32_t flight = 0; flight <= 1; flight++) {
+        struct rig rig;
+        struct got free = {.last = false}, got = {.last = false}, cycle = {.last = false};
+        rig_defaults(&rig);
+        rig.fake.facts.steps_in_flight = flight;
+        open(&rig);
+        struct submit_args args = request_args(NULL);
+        args.rules = limited(rig.fake.facts.vocab, 5);
+        args.choice_count = 4;
+        run(&rig, rig_submit(&rig, &args, ADMITTED), &free);
+        for (uint32_t c = 0; c < 4; c++) {
+            assert_int_equal(free.count[c], 40);
+            for (uint32_t i = 0; i < 40; i++) {
+                int32_t t = free.token[c][i];
+                if (i == 5 || i == 6)
+                    assert_int_equal(t, 'y' - 'a' + (int32_t)i - 5);
+                else
+                    assert_true((t >= 1 && t <= 4) || t == 40 || t == 41);
+            }
+        }
+        args.grammar = thoughts_then_abc();
+        args.choice_count = 1;
+        run(&rig, rig_submit(&rig, &args, ADMITTED), &got);
+        static const int32_t end[] = {'y' - 'a', 'z' - 'a', 0, 1, 2, END};
+        assert_int_equal(got.count[0], 11);
+        assert_memory_equal(got.token[0] + 5, end, sizeof end);
+        grammar_give(args.grammar);
+        args.grammar = rig_cycle(12);
+        run(&rig, rig_submit(&rig, &args, ADMITTED), &cycle);
+        assert_cycle(&cycle, 0, 12);
+        grammar_give(args.grammar);
+        rig_close(&rig);
+        assert_int_equal(token_rules_owners(args.rules), 1);
+        token_rules_give(args.rules);
+    }
+}
+
 // The first mask of an answer needs no token: its step is sampled with the one before in flight.
 static void test_a_first_mask_waits_for_no_step(void **state)
 {
@@ -450,6 +521,7 @@ int main(void)
         cmocka_unit_test(test_a_model_without_end_ids_ends_its_answers),
         cmocka_unit_test(test_a_masked_step_is_launched_before_the_last_is_settled),
         cmocka_unit_test(test_rules_hold_with_and_without_a_grammar),
+        cmocka_unit_test(test_a_budget_ends_the_reasoning),
         cmocka_unit_test(test_a_first_mask_waits_for_no_step),
         cmocka_unit_test(test_free_choices_do_not_change),
         cmocka_unit_test(test_a_table_of_caches_is_full),

@@ -209,13 +209,21 @@ static void token_compare(struct sim *sim, struct client *c, const struct token_
     if (c->args.rules && next == NEXT_FREE)
         memset(mask, 0xff, sizeof mask);
     bool masked = next == NEXT_MASKED || c->args.rules;
-    if (c->args.rules && !rules_leave(sim, c, choice, mask))
+    int32_t only = budget_only(sim, c, choice);
+    if (only >= 0 && (mask[only / 32] >> only % 32 & 1)) {
+        memset(mask, 0, sizeof mask);
+        mask[only / 32] = 1u << only % 32;
+        sim->forced++;
+    } else if (c->args.rules && !rules_leave(sim, c, choice, mask)) {
         masked = next == NEXT_MASKED || !c->args.grammar;
+    }
     int32_t expected =
         fake_next(alone, &params, c->bias_expected, masked ? mask : NULL, sim->fake.facts.vocab);
     sim->masked += masked;
-    if (c->args.rules)
+    if (c->args.rules) {
+        budget_take_token(sim, c, choice);
         c->history[choice][c->outputs[choice]] = expected;
+    }
     sim_check(sim, !fake_sick(alone, sim->fake.sick), "choice %u: a token of sick logits", choice);
     sim_check(sim, event->index == c->outputs[choice], "choice %u: index %u, expected %u", choice,
               event->index, c->outputs[choice]);

@@ -92,6 +92,44 @@ enum next grammar_next(struct client *c, uint32_t choice, uint32_t *mask)
     return any == 0 ? NEXT_NOTHING : NEXT_MASKED;
 }
 
+static bool begins(struct text text, struct text with)
+{
+    return with.bytes > 0 && with.bytes <= text.bytes && memcmp(text.at, with.at, with.bytes) == 0;
+}
+
+// A budget of a few tokens between short marks, where some token begins the one that closes.
+static void budget_roll(struct sim *sim, struct client *c)
+{
+    static const struct text opens[] = {{"a", 1}, {"bc", 2}, {"d", 1}},
+                             closes[] = {{"e", 1}, {"cd", 2}, {"aab", 3}};
+    struct dice *dice = &sim->dice;
+    struct token_budget budget;
+    bool inside = chance(dice, 40);
+    c->open = inside ? text_span(NULL, 0) : opens[roll(dice, 3)];
+    c->close = closes[roll(dice, 3)];
+    c->budget_tokens = roll(dice, 6);
+    for (uint32_t at = 0; at < SIM_BUDGET_BYTES; at++)
+        c->budget_forced[at] = -1;
+    for (uint32_t at = 0; at < c->close.bytes; at++)
+        for (uint32_t i = 0; i < sim->fake.facts.vocab; i++) {
+            struct text rest = text_span(c->close.at + at, c->close.bytes - at);
+            if (begins(rest, vocabulary_token(sim->options.vocabulary, (int32_t)i)) &&
+                (c->budget_forced[at] < 0 || chance(dice, 30)))
+                c->budget_forced[at] = (int32_t)i;
+        }
+    c->budget = c->budget_forced[0] >= 0 && c->args.rules;
+    if (!c->budget)
+        return;
+    struct token_budget_mark mark = {c->open, BUDGET_OPEN};
+    token_budget_make(&budget, &(struct token_budget_args){.tokens_max = c->budget_tokens,
+                                                           .marks = &mark,
+                                                           .mark_count = !inside,
+                                                           .close = c->close,
+                                                           .forced = c->budget_forced,
+                                                           .inside = inside});
+    token_rules_limit(c->args.rules, &budget);
+}
+
 void rules_roll(struct sim *sim, struct client *c)
 {
     struct dice *dice = &sim->dice;
@@ -116,6 +154,50 @@ void rules_roll(struct sim *sim, struct client *c)
     struct token_rules_args args = {vocab,        allowed,        some ? count : 0,
                                     c->rules_bad, c->rules_start, c->rules_count};
     c->args.rules = token_rules_create(&args);
+    memset(c->spent, 0, sizeof c->spent);
+    c->budget = false;
+    if (chance(dice, 60))
+        budget_roll(sim, c);
+}
+
+// Reads the whole answer again: open, up to the next close, open right after it, and so on. Inside:
+// how many bytes of the close it ends with; else -1.
+static int32_t budget_inside(const struct sim *sim, const struct client *c, uint32_t choice)
+{
+    char answer[SIM_OUTPUTS_MAX * (TOKEN_BYTES + 4)];
+    size_t bytes = 0, at = 0;
+    for (uint32_t i = 0; i < c->outputs[choice]; i++) {
+        struct text own = vocabulary_token(sim->options.vocabulary, c->history[choice][i]);
+        memcpy(answer + bytes, own.at, own.bytes);
+        bytes += own.bytes;
+    }
+    for (bool inside = c->open.bytes == 0;; inside = false) {
+        struct text rest = text_span(answer + at, bytes - at);
+        if (!inside && !begins(rest, c->open))
+            return -1;
+        at += inside ? 0 : c->open.bytes;
+        const char *end = memmem(answer + at, bytes - at, c->close.at, c->close.bytes);
+        if (!end)
+            break;
+        at = (size_t)(end - answer) + c->close.bytes;
+    }
+    size_t most = smaller(bytes - at, c->close.bytes - 1);
+    while (most > 0 && memcmp(answer + bytes - most, c->close.at, most) != 0)
+        most--;
+    return (int32_t)most;
+}
+
+int32_t budget_only(const struct sim *sim, const struct client *c, uint32_t choice)
+{
+    if (!c->args.rules || !c->budget || c->spent[choice] < c->budget_tokens)
+        return -1;
+    int32_t inside = budget_inside(sim, c, choice);
+    return inside < 0 ? -1 : c->budget_forced[inside];
+}
+
+void budget_take_token(const struct sim *sim, struct client *c, uint32_t choice)
+{
+    c->spent[choice] += c->budget && budget_inside(sim, c, choice) >= 0;
 }
 
 static bool sequence_ends(const struct client *c, uint32_t choice, uint32_t which, uint32_t token)

@@ -219,7 +219,7 @@ int main(int argc, char **argv)
     uint32_t steps = (uint32_t)argument(argc, argv, 2, 2000);
     uint64_t first = argument(argc, argv, 3, 1);
     uint64_t total = 0, ended = 0, tokens = 0, preemptions = 0, pauses = 0, hits = 0, cancels = 0,
-             masked = 0;
+             masked = 0, forced = 0;
     uint64_t cuts = 0;
     struct sim *sim = calloc(1, sizeof *sim);
     clock_t start = clock();
@@ -239,16 +239,19 @@ int main(int argc, char **argv)
         cancels += sim->cancels;
         cuts += sim->cuts;
         masked += sim->masked;
+        forced += sim->forced;
     }
     free(sim);
     double seconds = (double)(clock() - start) / CLOCKS_PER_SEC;
     printf("%llu seeds from %llu, %llu steps, %llu requests, %llu tokens, %llu preemptions, "
            "%llu pauses, %llu cached prompts, %llu cancels and %llu of choices, "
-           "%llu tokens under a mask; %.1f million steps "
+           "%llu tokens under a mask, %llu ends of reasoning; %.1f million steps "
            "a minute\n",
            (unsigned long long)seeds, (unsigned long long)first, (unsigned long long)total,
            (unsigned long long)ended, (unsigned long long)tokens, (unsigned long long)preemptions,
            (unsigned long long)pauses, (unsigned long long)hits, (unsigned long long)cancels,
-           (unsigned long long)cuts, (unsigned long long)masked, (double)total / seconds * 60e-6);
+           (unsigned long long)cuts, (unsigned long long)masked, (unsigned long long)forced,
+           (double)total / seconds * 60e-6);
+    check(seeds < 100 || forced > 0, "no budget was met");
     return 0;
 }

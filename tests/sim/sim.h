@@ -5,7 +5,7 @@
 #include "tests/sim/fake.h"
 
 enum { SIM_GRAMMARS = 6, SIM_VOCAB_MAX = 448, SIM_MASK_WORDS = SIM_VOCAB_MAX / 32 };
-enum { SIM_BAD_MAX = 6, SIM_BAD_TOKENS = 3, SIM_OUTPUTS_MAX = 256 };
+enum { SIM_BAD_MAX = 6, SIM_BAD_TOKENS = 3, SIM_OUTPUTS_MAX = 256, SIM_BUDGET_BYTES = 3 };
 enum { SIM_CLIENTS = 64, SIM_CHOICES = 14, SIM_PROMPT_MAX = 512, SIM_BIAS_MAX = 4, SIM_KEYS = 4 };
 
 struct dice {
@@ -58,6 +58,11 @@ struct client { // one request as its h2o thread sees it
     uint32_t rules_count;                          // and sequences that may not
     int32_t rules_bad[SIM_BAD_MAX * SIM_BAD_TOKENS];
     uint32_t rules_start[SIM_BAD_MAX + 1];
+    bool budget;             // of args.rules: what comes after `open` is reasoning up to `close`
+    struct text open, close; //
+    uint32_t budget_tokens;  // that may come inside
+    uint32_t spent[SIM_CHOICES];             // of these
+    int32_t budget_forced[SIM_BUDGET_BYTES]; // after so many bytes of the close
     bool finished[SIM_CHOICES];
     bool cut[SIM_CHOICES]; // cancelled alone
     uint32_t finishes, drawn, redrawn;
@@ -85,7 +90,8 @@ struct sim {
         uint32_t planned_len, output_count, block_count, pending, state, still;
     } oldest;
     struct turn keys[SIM_KEYS];
-    uint64_t ended, tokens, preemptions, pauses, hits, cancels, cuts, masked; // for the summary
+    uint64_t ended, tokens, preemptions, pauses, hits, cancels, cuts, masked,
+        forced; // for the summary
 };
 
 // grammars.c: what constrained requests of a world may be, and what a client knows of its own.
@@ -98,6 +104,9 @@ enum next grammar_next(struct client *client, uint32_t choice, uint32_t *mask);
 void rules_roll(struct sim *sim, struct client *client);
 bool rules_leave(const struct sim *sim, const struct client *client, uint32_t choice,
                  uint32_t *mask);
+// The token that a client's budget of reasoning lets come alone, or -1; and a token was drawn.
+int32_t budget_only(const struct sim *sim, const struct client *client, uint32_t choice);
+void budget_take_token(const struct sim *sim, struct client *client, uint32_t choice);
 void grammar_take_token(struct sim *sim, struct client *client, uint32_t choice, int32_t token);
 
 // fake_worker.c: for the order of its work.

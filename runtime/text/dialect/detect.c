@@ -1,6 +1,7 @@
 // Finds a template's row of the table and turns the row's markers into what a reply is compared
 // with; see dialect.h. Runs once for a model, at load.
 #include "base/status.h"
+#include "runtime/grammar/vocabulary.h"
 #include "runtime/text/dialect/row.h"
 
 enum { SPECIAL = 0x100 };
@@ -189,6 +190,22 @@ struct text dialect_literal_next(const struct dialect *d, const char *literal, s
             special_at(d, text_span(rest.at + bytes, rest.bytes - bytes), &special);
     *at += bytes;
     return text_span(rest.at, bytes);
+}
+
+size_t dialect_literal_bytes(const struct dialect *d, const char *literal, char *out,
+                             size_t out_max)
+{
+    size_t bytes = 0, at = 0;
+    int32_t token;
+    struct text piece;
+    while ((piece = dialect_literal_next(d, literal, &at, &token)).bytes > 0) {
+        if (token >= 0 && bytes++ < out_max)
+            out[bytes - 1] = (char)VOCABULARY_SPECIAL_BYTE;
+        for (size_t i = 0; i < piece.bytes && bytes + i < out_max; i++)
+            out[bytes + i] = piece.at[i];
+        bytes += piece.bytes;
+    }
+    return bytes;
 }
 
 static struct text without_blanks(struct text text)

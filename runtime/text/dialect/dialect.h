@@ -117,6 +117,12 @@ const char *dialect_reasoning_row_name(uint32_t index);
 struct text dialect_literal_next(const struct dialect *d, const char *literal, size_t *at,
                                  int32_t *token);
 
+// The bytes of a literal as grammars know them (runtime/grammar/vocabulary.h): special tokens have
+// VOCABULARY_SPECIAL_BYTE before their text. The result is their count; more than out_max: `out`
+// holds the first.
+size_t dialect_literal_bytes(const struct dialect *d, const char *literal, char *out,
+                             size_t out_max);
+
 // What the answer begins inside of.
 enum dialect_start {
     DIALECT_START_TEXT,

@@ -202,20 +202,10 @@ struct openings {
 static void opening_add(struct calling *a, struct openings *o, const char *marker, uint32_t then,
                         bool first)
 {
-    size_t at = 0, bytes = 0;
+    check(o->count < OPENINGS_MAX, "%u markers", o->count);
     char *text = o->store[o->count];
-    for (;;) {
-        int32_t token;
-        struct text piece = dialect_literal_next(a->w.d, marker, &at, &token);
-        if (piece.bytes == 0)
-            break;
-        check(o->count < OPENINGS_MAX && bytes + piece.bytes < GRAMMAR_MARKER_BYTES_MAX,
-              "the marker %s is too long", marker);
-        if (token >= 0)
-            text[bytes++] = (char)VOCABULARY_SPECIAL_BYTE;
-        memcpy(text + bytes, piece.at, piece.bytes);
-        bytes += piece.bytes;
-    }
+    size_t bytes = dialect_literal_bytes(a->w.d, marker, text, GRAMMAR_MARKER_BYTES_MAX);
+    check(bytes <= GRAMMAR_MARKER_BYTES_MAX, "the marker %s is too long", marker);
     o->at[o->count++] = (struct grammar_marker){text_span(text, bytes), then, first};
 }
 

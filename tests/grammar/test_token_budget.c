@@ -1,0 +1,166 @@
+// How many tokens reasoning may have: which places of an answer are inside of it, what is counted,
+// and which token is forced, against expectations worked out by hand.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "runtime/grammar/token_budget.h"
+
+#include <string.h>
+
+enum { TOKENS_MAX = 4 };
+
+// <t> ... </t>; %: is left out; @@ begins a part. Token 100 + i is forced after i bytes of the
+// close.
+static void make(struct token_budget *b, const char *before, bool inside)
+{
+    const struct token_budget_mark marks[] = {{text_of("<t>"), BUDGET_OPEN},
+                                              {text_of("%"), BUDGET_DROP},
+                                              {text_of("@@"), BUDGET_PART},
+                                              {text_of("<s>"), BUDGET_PART}};
+    const int32_t forced[] = {100, 101, 102, -1};
+    token_budget_make(b, &(struct token_budget_args){.tokens_max = TOKENS_MAX,
+                                                     .marks = marks,
+                                                     .mark_count = 4,
+                                                     .close = text_of("</t>"),
+                                                     .forced = forced,
+                                                     .before = text_of(before),
+                                                     .inside = inside});
+}
+
+// Tokens of one byte each.
+static struct token_budget_place after(const struct token_budget *b, const char *answer)
+{
+    struct token_budget_place at = token_budget_start(b);
+    for (const char *c = answer; *c; c++)
+        token_budget_next(b, &at, text_span(c, 1));
+    return at;
+}
+
+static void test_where_reasoning_is(void **state)
+{
+    static const struct {
+        const char *answer;
+        bool inside;
+        uint32_t tokens;
+    } rows[] = {
+        {"", false, 0},
+        {"<t>", true, 0},
+        {" \n\t\r<t>ab", true, 2},
+        {"x<t>", false, 0},
+        {"<<t>", false, 0},
+        {"< t>", false, 0},
+        {"<t", false, 0},
+        {"<t></t>", false, 4},
+        {"<t></t><t>abc", true, 7}, // a part begins after it
+        {"<t></t>a<t>", false, 4},
+        {"<t></</t>", false, 6},
+        {"<t></</tt>", true, 7},
+        {"%<t>a", true, 1},
+        {" % %<t>", true, 0},
+        {"a%<t>", false, 0},
+        {"abc@@<t>a", true, 1},
+        {"a@@@<t>", false, 0},
+        {"a@b@<t>", false, 0},
+        {"<t>@@", true, 2},
+        {"<t>@@<t>", true, 5},
+        {"<t></t>x@@ <t>", true, 4},
+        {"<s><t>", true, 0},
+        {"a<s>%<t>", true, 0}, // it begins as the one that opens does
+        {"@@@@<t>", true, 0},
+        {"@%<t>", false, 0},
+    };
+    (void)state;
+    struct token_budget b;
+    make(&b, "", false);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct token_budget_place at = after(&b, rows[i].answer);
+        if (at.inside != rows[i].inside || at.tokens != rows[i].tokens)
+            fail_msg("%s: inside %d, %u tokens", rows[i].answer, at.inside, at.tokens);
+    }
+    make(&b, "", true);
+    assert_int_equal(after(&b, "ab").tokens, 2);
+    assert_false(after(&b, "ab</t>").inside);
+    make(&b, "so far <t>", false); // continued text has no head
+    assert_false(token_budget_start(&b).inside);
+    make(&b, " <t>thought </", false);
+    assert_true(token_budget_start(&b).inside);
+    assert_int_equal(token_budget_start(&b).tokens, 0);
+    assert_false(after(&b, "t>").inside);
+}
+
+static int32_t forced(const struct token_budget *b, const char *answer)
+{
+    struct token_budget_place at = after(b, answer);
+    return token_budget_forced(b, &at);
+}
+
+static void test_the_close_is_forced_where_the_tokens_are_spent(void **state)
+{
+    (void)state;
+    struct token_budget b;
+    make(&b, "", true);
+    assert_int_equal(forced(&b, ""), -1);
+    assert_int_equal(forced(&b, "abc"), -1);
+    assert_int_equal(forced(&b, "abcd"), 100);
+    assert_int_equal(forced(&b, "abcd<"), 101); // it goes on from there
+    assert_int_equal(forced(&b, "abcd</"), 102);
+    assert_int_equal(forced(&b, "abcd</t"), -1); // no token does
+    assert_int_equal(forced(&b, "abcd</t>"), -1);
+    assert_int_equal(forced(&b, "abc<"), 101); // begun by the model
+    assert_int_equal(forced(&b, "</t>abcdefgh"), -1);
+    assert_int_equal(forced(&b, "</t><t>"), 100); // four were spent, so it is empty
+    make(&b, "", false);
+    assert_int_equal(forced(&b, "abcdefgh"), -1);
+    assert_int_equal(forced(&b, "<t>abc"), -1);
+    assert_int_equal(forced(&b, "<t>abcd"), 100);
+}
+
+static void test_characters_are_not_cut(void **state)
+{
+    (void)state;
+    struct token_budget b;
+    make(&b, "", true);
+    assert_int_equal(forced(&b, "abc\xC3"), -1);
+    assert_int_equal(forced(&b, "abc\xC3\xA9"), 100);
+    assert_int_equal(forced(&b, "abc\xF0"), -1);
+    assert_int_equal(forced(&b, "abc\xF0\x9F\x98"), -1);
+    assert_int_equal(forced(&b, "abc\xF0\x9F\x98\x80"), 100);
+    assert_int_equal(forced(&b, "abcd\xE2"), -1);  // not by the rule, whose token would come here
+    assert_int_equal(forced(&b, "abc\xC3x"), 100); // the model broke it itself
+    assert_int_equal(forced(&b, "abc\xFF"), 100);  // no character: a special token
+    assert_int_equal(forced(&b, "abc\xF0\xF0\xF0"), -1);
+    assert_int_equal(forced(&b, "abc\xF0\xF0\xF0\xF0"), 100); // not for ever
+}
+
+static void test_a_token_may_have_many_bytes_or_none(void **state)
+{
+    (void)state;
+    struct token_budget b;
+    make(&b, "", false);
+    struct token_budget_place at = token_budget_start(&b);
+    token_budget_next(&b, &at, text_of("<t>abcdef"));
+    assert_true(at.inside);
+    assert_int_equal(at.tokens, 0);
+    for (uint32_t i = 0; i < TOKENS_MAX; i++) {
+        assert_int_equal(token_budget_forced(&b, &at), -1);
+        token_budget_next(&b, &at, text_span(NULL, 0));
+    }
+    assert_int_equal(token_budget_forced(&b, &at), 100);
+    token_budget_next(&b, &at, text_of("</t> x"));
+    assert_false(at.inside || at.head);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_where_reasoning_is),
+        cmocka_unit_test(test_the_close_is_forced_where_the_tokens_are_spent),
+        cmocka_unit_test(test_characters_are_not_cut),
+        cmocka_unit_test(test_a_token_may_have_many_bytes_or_none),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
