@@ -100,7 +100,7 @@ stage "suite: tsan, but the conformance walk" bash -c "$(suite tsan -E conforman
 stage "suite: tsan, the conformance walk" bash -c "$(suite tsan -R conformance)"
 stage "load, long" bash -c "$release && WEFT_E2E_SECONDS=60 tests/e2e/run.sh test_load test_flood \
     test_golden test_generator test_together"
-stage "forced calls in each dialect" bash -c "$release && WEFT_FORCED=${FORCED_CALLS:-300} \
+stage "forced calls in each dialect" bash -c "$release && WEFT_FORCED=${FORCED_CALLS:-1000} \
     tests/e2e/run.sh test_forced"
 stage "a thousand answers of random schemas" bash -c "$release && WEFT_E2E_GENERATIONS=1000 \
     tests/e2e/run.sh test_generations"

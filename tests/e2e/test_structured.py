@@ -354,4 +354,4 @@ def generations(count, first=0):
 
 
 def test_generations():
-    generations(int(os.environ.get("WEFT_E2E_GENERATIONS", 100)))
+    generations(int(os.environ.get("WEFT_E2E_GENERATIONS", 1000)))
