@@ -102,7 +102,7 @@ stage "load, long" bash -c "$release && WEFT_E2E_SECONDS=60 tests/e2e/run.sh tes
     test_golden test_generator test_together"
 stage "forced calls in each dialect" bash -c "$release && WEFT_FORCED=${FORCED_CALLS:-1000} \
     tests/e2e/run.sh test_forced"
-stage "a thousand answers of random schemas" bash -c "$release && WEFT_E2E_GENERATIONS=1000 \
+stage "ten thousand answers of random schemas" bash -c "$release && WEFT_E2E_GENERATIONS=10000 \
     tests/e2e/run.sh test_generations"
 stage "fuzzers" tools/fuzz.sh run "${FUZZ_SECONDS:-600}"
 stage "templates against jinja2" bash -c "$venv && $release && build/soak-venv/bin/python -W ignore \

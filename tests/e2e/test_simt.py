@@ -12,6 +12,7 @@ import json
 import math
 import os
 import pathlib
+import random
 import shutil
 import socket
 import subprocess
@@ -88,6 +89,74 @@ def test_simt_decoding_fields():
                 assert a["bytes"] == b["bytes"] and abs(a["logprob"] - b["logprob"]) < 1e-3, (a, b)
                 assert [t["bytes"] for t in a["top_logprobs"]] == [
                     t["bytes"] for t in b["top_logprobs"]]
+
+
+@functools.cache
+def caller_on(device):
+    template = pathlib.Path(__file__).parent / "hermes.jinja"
+    return server_on(device, f"demo={MODELS / 'weft-demo-chat'},chat-template={template}", "--max-num-seqs", 20)
+
+
+def twenty(body_of, check):
+    """Twenty answers at once at temperature 1.5: those of the cpu; most end by themselves and fit."""
+    def ask(device, i):
+        answer = chat(caller_on(device), model="demo", messages=user("Write."), temperature=1.5, seed=i, **body_of(i))
+        assert answer.status == 200, answer.text
+        return answer.json["choices"][0]
+    with concurrent.futures.ThreadPoolExecutor(20) as pool:
+        simt, cpu = (  # the first alone: the others have its prompt's blocks
+            [ask(device, 0), *pool.map(functools.partial(ask, device), range(1, 20))] for device in ("simt", "cpu"))
+    ended = 0
+    for i, (one, other) in enumerate(zip(simt, cpu)):
+        for call in (one["message"].get("tool_calls") or []) + (other["message"].get("tool_calls") or []):
+            del call["id"]
+        assert one == other, (i, one, other)
+        if one["finish_reason"] != "length":
+            check(i, one["message"])
+            ended += 1
+    assert ended >= 14, ended
+
+
+def test_simt_schemas():
+    import test_structured as structured  # needs the clients, which the other tests here do not
+
+    def schema(i):
+        return structured.random_schema(random.Random(i), depth=1) if i % 2 else structured.PLAIN
+
+    def fits(i, message):
+        structured.jsonschema.validate(json.loads(message["content"]), schema(i))
+    twenty(lambda i: {"guided_json": schema(i), "max_tokens": 96}, fits)
+
+
+def test_simt_forced_calls():
+    import jsonschema
+
+    visit = {"type": "object", "required": ["city", "days"], "additionalProperties": False, "properties": {
+        "city": {"type": "string", "maxLength": 8}, "days": {"type": "integer", "minimum": 1, "maximum": 99},
+        "guide": {"enum": [True, None, "a \"b\""]}}}
+    named = {"type": "function", "function": {"name": "visit"}}
+
+    def fits(i, message):
+        [call] = message["tool_calls"]
+        assert call["function"]["name"] == "visit", call
+        jsonschema.validate(json.loads(call["function"]["arguments"]), visit)
+    twenty(lambda i: {"tools": [{"type": "function", "function": {"name": "visit", "parameters": visit}}],
+                      "tool_choice": named, "parallel_tool_calls": False, "max_tokens": 96}, fits)
+
+
+def test_simt_bans():
+    """allowed_token_ids and bad_words are masks without a grammar: the cpu's answers, and nothing else in them."""
+    def texts(**fields):
+        both = [[text_of(chat(caller_on(device), seed=seed, model="demo", messages=user("Write."), temperature=1.5,
+                              max_tokens=24, **fields)) for seed in range(3)] for device in ("simt", "cpu")]
+        assert both[0] == both[1] and any(both[0]), (fields, both)
+        return both[0]
+    letters = caller_on("cpu").post("/tokenize", {"model": "demo", "prompt": "a b c d e f",
+                                                  "add_special_tokens": False}).json["tokens"]
+    assert all(set(text) <= set("abcdef ") for text in texts(allowed_token_ids=letters))
+    assert all(set(text) <= set("abcdf ") for text in texts(allowed_token_ids=letters, bad_words=["e", " e"]))
+    word = texts()[0].split()[1]
+    assert all(word not in text.split() for text in texts(bad_words=[word, " " + word]))
 
 
 def test_simt_bfloat16_as_far_as_gaps_are_clear():
