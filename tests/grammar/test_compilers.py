@@ -137,6 +137,14 @@ def regexes():
     expect(refused < PATTERNS / 4, "refused", refused)
 
 
+def anchors():
+    """^ and $ beside what may be empty, for every text of up to four letters."""
+    texts = ["".join(letters) for n in range(5) for letters in itertools.product("ab", repeat=n)]
+    for source in ["(a$)b*", "b*(^a)", "(a$)?b?", "a$|^b", "(^)a($)b*", "(a|$)b?", "(a$)(b*)(a?)", "(a?)(b*)(^a)", "^a*$"]:
+        want = [bool(re.search(source, text, re.ASCII)) for text in texts]
+        expect(probe.ask("search", source, texts)["full"] == want, source)
+
+
 def escaped(text):
     out = json.dumps(text, ensure_ascii=False)[1:-1]
     return out
@@ -273,6 +281,7 @@ def json_objects():
 
 
 regexes()
+anchors()
 json_regexes()
 regex_errors()
 gbnf()

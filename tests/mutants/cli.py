@@ -42,7 +42,7 @@ FAULTS = [
     ("SIGTERM while loading is a failure", "cli/signals.c", "stop_take", "process_end(EXIT_CODE_OK);", "process_end(EXIT_CODE_FAILURE);", "e2e:test_stop_while_loading"),
     ("tokenize takes bytes that are no UTF-8", "cli/tokenize.c", "tokenize", "text_check(\"the text\", encode.text, err)", "STATUS_OK", "test_commands"),
     ("detokenize passes over ids that are none", "cli/tokenize.c", "ids_check", "!tokenizer_token_text(", "(void *)1 == tokenizer_token_text(", "test_commands"),
-    ("an option stands in no guide", "docs/OPERATING.md", "", "`--block-size` (16", "The size of a block (16", "test_commands"),
+    ("an option stands in no guide", "docs/OPERATING.md", "", "or `--kv-share` decide", "decide", "test_commands"),
     ("the moving line of a build stays on the terminal", "tools/build.sh", "", "[ -z \"$shown\" ] ||", "[ -n \"$shown\" ] ||", "test_build"),
     ("a failed build shows no log", "tools/build.sh", "", "cat \"$log\"", ":", "test_build"),
     ("equal documents come last first", "cli/rerank.c", "score_order", "return a->index < b->index ? -1 : 1;", "return a->index < b->index ? 1 : -1;", "test_commands"),

@@ -39,7 +39,7 @@ FAULTS = [
     ("a grammar waits without end", "http/offload.c", "offload_is_late", "waits && now > x->compile_ns + most_ns", "false", "test_offload"),
     ("who waits for a grammar is not looked at", "http/watch.c", "scan_one", "(x->offloaded && !x->job.compiles)", "x->offloaded", "test_offload"),
     ("grammars are compiled in the place of text", "http/work.c", "item_run", "worker->size == WORK_COMPILE", "false", "test_work"),
-    ("the grammar thread has the system's stack", "http/work.c", "worker_start", "pthread_attr_setstacksize(&attributes, WORK_COMPILE_STACK_BYTES);", "", "test_work"),
+    ("the grammar thread has the system's stack", "http/work.c", "worker_start", "pthread_attr_setstacksize(&attributes, WORK_COMPILE_STACK_BYTES);", ";", "test_work"),
     ("a stream begins without what its chunks begin with", "http/api/openai.c", "openai_chunk_make", "return g->chunk.at != NULL;", "return true;", "test_api_chat"),
     ("a stream that is cut ends without its error event", "http/exchange.c", "exchange_cut", "x->route->on_ready(x);", "", "e2e:test_stop_cuts_streams"),
     ("a message's own fields are not judged", "http/api/chat_turns.c", "turn_read", "if (fields_member_string(f, in, path, \"role\").at) fields_check_object(f, &message_rules, in, path);", "(void)fields_member_string(f, in, path, \"role\");", "test_api_fields"),
