@@ -95,8 +95,8 @@ static void row_add(struct bench *b, uint32_t row, uint32_t q_len, uint32_t kv_l
             .top_p = 1, .repetition = 1, .flags = SAMPLE_IGNORE_END, .penalty_row = STEP_NO_ROW};
     }
     batch_rows(batch)[batch->row_count++] = (struct batch_row){
-        row,          q_len,      kv_len,       decode ? BATCH_TOKEN_FED : batch->token_count,
-        STEP_NO_TYPE, WANT_TOKEN, BATCH_NO_MASK};
+        row,          q_len,      kv_len,        decode ? BATCH_TOKEN_FED : batch->token_count,
+        STEP_NO_TYPE, WANT_TOKEN, BATCH_NO_MASK, 0};
     for (uint32_t i = 0; i < q_len && !decode; i++)
         batch_tokens(batch)[batch->token_count++] = (int32_t)((i * 7919 + row) % 150000);
     batch->decode_count += decode;

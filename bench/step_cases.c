@@ -152,10 +152,10 @@ static void row_add(struct bench *b, uint32_t row, uint32_t q_len, uint32_t kv_l
     struct batch *batch = b->batch;
     const struct model_facts *f = model_facts(b->model);
     batch_rows(batch)[batch->row_count++] =
-        (struct batch_row){row,          q_len,
-                           kv_len,       decode ? BATCH_TOKEN_FED : batch->token_count,
-                           STEP_NO_TYPE, f->kind == MODEL_GENERATOR ? WANT_TOKEN : WANT_VECTOR,
-                           BATCH_NO_MASK};
+        (struct batch_row){row,           q_len,
+                           kv_len,        decode ? BATCH_TOKEN_FED : batch->token_count,
+                           STEP_NO_TYPE,  f->kind == MODEL_GENERATOR ? WANT_TOKEN : WANT_VECTOR,
+                           BATCH_NO_MASK, 0};
     for (uint32_t i = 0; i < q_len && !decode; i++)
         batch_tokens(batch)[batch->token_count++] =
             (int32_t)(3 + (i * 7919u + row * 31u) % (f->vocab - 3));

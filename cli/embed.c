@@ -1,24 +1,77 @@
-// weft embed: reads one text per line, writes its vector as one JSON array per line, normalised as
-// the server does.
+// weft embed: reads one text per line, writes its vector as one JSON array per line, as the server
+// gives it: with the model's prompt in front, normalised.
 #include "cli/command.h"
 
 #include <string.h>
 
-static enum status embed_line(struct session *session, struct text line, struct arena *arena,
-                              struct json_buffer *out, struct error *err)
+struct embed_settings {
+    const char *prompt_name, *prompt;
+    bool raw;
+};
+
+#define AT(field) offsetof(struct embed_settings, field)
+static const struct option_row rows[] = {
+    OPTION_ROW("prompt-name", OPTION_TEXT, AT(prompt_name), "default-prompt-name",
+               "prompt of config_sentence_transformers.json before each text"),
+    OPTION_ROW("prompt", OPTION_TEXT, AT(prompt), "as prompt-name says",
+               "text before each text; '' for none"),
+    OPTION_ROW("raw", OPTION_FLAG, AT(raw), "off", "vectors as the pooling gives them"),
+};
+
+struct embedding {
+    const struct embed_settings *settings;
+    struct text prompt;
+    uint32_t prompt_tokens; // left out of a mean
+};
+
+static struct encode_args encode_of(const struct session *session, struct text text,
+                                    struct arena *arena)
+{
+    unsigned in_text =
+        session->model->spec.settings.special_tokens_in_text ? ENCODE_ADDED_TOKENS : ENCODE_PLAIN;
+    return (struct encode_args){.text = text, .flags = ENCODE_SPECIAL | in_text, .arena = arena};
+}
+
+static enum status prompt_find(struct embedding *e, const struct session *session,
+                               struct arena *arena, struct error *err)
+{
+    const struct sentence_prompts *prompts = &session->model->prompts;
+    const struct sentence_prompt *named = prompts->standard;
+    const char *name = e->settings->prompt_name;
+    if (name) {
+        named = sentence_prompts_find(prompts, text_of(name));
+        if (!named)
+            return error_set(err, STATUS_INVALID, "the model has no prompt '%.64s'; it has: %s",
+                             name, sentence_prompts_names(prompts, arena).at);
+    }
+    if (named)
+        e->prompt = named->text;
+    if (e->settings->prompt)
+        e->prompt = text_of(e->settings->prompt);
+    if (e->prompt.bytes == 0 || !engine_facts(session->model->engine)->prompt_unpooled)
+        return STATUS_OK;
+    struct encode_args args = encode_of(session, e->prompt, arena);
+    return sentence_prompt_tokens(&e->prompt_tokens, session->model->tokenizer, &args, err);
+}
+
+static enum status embed_line(struct session *session, const struct embedding *e, struct text line,
+                              struct arena *arena, struct json_buffer *out, struct error *err)
 {
     const struct tokenizer *tokenizer = session->model->tokenizer;
     const struct model_facts *facts = engine_facts(session->model->engine);
-    unsigned in_text =
-        session->model->spec.settings.special_tokens_in_text ? ENCODE_ADDED_TOKENS : ENCODE_PLAIN;
-    struct encode_args encode = {.text = line, .flags = ENCODE_SPECIAL | in_text, .arena = arena};
-    uint32_t bound = tokenizer_bound(tokenizer, line.bytes);
+    char *text = arena_take(arena, e->prompt.bytes + line.bytes);
+    if (e->prompt.bytes > 0)
+        memcpy(text, e->prompt.at, e->prompt.bytes);
+    memcpy(text + e->prompt.bytes, line.at, line.bytes);
+    struct encode_args encode =
+        encode_of(session, text_span(text, e->prompt.bytes + line.bytes), arena);
+    uint32_t bound = tokenizer_bound(tokenizer, encode.text.bytes);
     int32_t *tokens = arena_take(arena, bound * sizeof *tokens);
     uint32_t count;
     enum status status = tokenizer_encode(tokenizer, &encode, tokens, bound, &count, err);
     if (status != STATUS_OK)
         return status;
-    if (count == 0)
+    if (count <= e->prompt_tokens)
         return error_set(err, STATUS_INVALID, "the text has no tokens");
     if (count > facts->max_model_len)
         return error_set(err, STATUS_TOO_LARGE, "the text is too long: %u tokens > %u maximum",
@@ -29,7 +82,9 @@ static enum status embed_line(struct session *session, struct text line, struct 
                                  .token_count = count,
                                  .sequence_count = 1,
                                  .sequence_start = start,
-                                 .choice_count = 1};
+                                 .choice_count = 1,
+                                 .pool_from = e->prompt_tokens,
+                                 .pool_raw = e->settings->raw};
     struct request *request;
     status = session_pool(session, &submit, facts->output_width, &request, err);
     if (status != STATUS_OK)
@@ -47,8 +102,8 @@ static enum status embed_line(struct session *session, struct text line, struct 
 
 static enum status embed(struct session *session, void *settings, struct error *err)
 {
-    (void)settings;
-    enum status status = STATUS_OK;
+    struct embedding e = {.settings = settings};
+    enum status status = prompt_find(&e, session, session->loaded.arena, err);
     struct line_reader reader = {0};
     struct json_buffer out = {0};
     struct arena *arena = arena_create(0, 0);
@@ -57,7 +112,7 @@ static enum status embed(struct session *session, void *settings, struct error *
         arena_reset(arena);
         status = text_check("the text", line, err);
         if (status == STATUS_OK)
-            status = embed_line(session, line, arena, &out, err);
+            status = embed_line(session, &e, line, arena, &out, err);
         if (status != STATUS_OK) {
             error_prefix(err, "line %llu", (unsigned long long)number);
             break;
@@ -70,9 +125,25 @@ static enum status embed(struct session *session, void *settings, struct error *
     return line_reader_end(&reader, status, err);
 }
 
+static enum status settings_check(const void *settings, struct error *err)
+{
+    const struct embed_settings *s = settings;
+    if (s->prompt && s->prompt_name)
+        return error_set(err, STATUS_INVALID, "--prompt and --prompt-name exclude each other");
+    return s->prompt ? text_check("--prompt", text_of(s->prompt), err) : STATUS_OK;
+}
+
 int command_embed(const struct command *self, int argc, char **argv)
 {
-    struct session_command command = {
-        .self = self, .argc = argc, .argv = argv, .kind = MODEL_EMBEDDER, .body = embed};
+    struct embed_settings s = {0};
+    struct session_command command = {.self = self,
+                                      .argc = argc,
+                                      .argv = argv,
+                                      .own = {rows, sizeof rows / sizeof *rows},
+                                      .own_title = "Embedding:",
+                                      .settings = &s,
+                                      .kind = MODEL_EMBEDDER,
+                                      .settings_check = settings_check,
+                                      .body = embed};
     return session_command_run(&command);
 }

@@ -141,6 +141,17 @@ static enum status tokenizer_load(struct loaded_model *m, struct error *err)
     return tokenizer_open_words(&m->tokenizer, (uint32_t)vocab, err);
 }
 
+static enum status prompts_load(struct loaded *loaded, struct loaded_model *m, struct error *err)
+{
+    enum status status = sentence_prompts_read(
+        &m->prompts, m->spec.folder, m->spec.settings.default_prompt_name, loaded->arena, err);
+    if (status == STATUS_OK && m->prompts.standard && m->prompts.standard->text.bytes > 0)
+        log_line(LOG_INFO,
+                 "model '%s': texts get the prompt '%.*s' in front (--default-prompt-name)",
+                 m->spec.id, (int)m->prompts.standard->name.bytes, m->prompts.standard->name.at);
+    return status;
+}
+
 static enum status model_prepare(struct loaded *loaded, struct loaded_model *m, struct error *err)
 {
     enum status status = tokenizer_load(m, err);
@@ -160,6 +171,8 @@ static enum status model_prepare(struct loaded *loaded, struct loaded_model *m, 
                  m->spec.id, tokenizer_vocab(m->tokenizer), m->plan->facts.vocab);
     if (status == STATUS_OK && m->plan->facts.kind == MODEL_GENERATOR)
         status = template_load(loaded, m, err);
+    if (status == STATUS_OK && m->plan->facts.kind == MODEL_EMBEDDER)
+        status = prompts_load(loaded, m, err);
     return status;
 }
 

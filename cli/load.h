@@ -4,6 +4,7 @@
 
 #include "cli/settings.h"
 #include "runtime/text/chat.h"
+#include "runtime/text/sentence.h"
 #include "runtime/text/tokenizer.h"
 #include "scheduler/engine.h"
 
@@ -20,7 +21,8 @@ struct loaded_model {
     struct vocabulary *vocabulary; // generators only, once loaded
     struct chat_template *chat;    // generators only
     struct text chat_source;
-    bool chat_is_plain; // the model has no template of its own
+    struct sentence_prompts prompts; // embedders only
+    bool chat_is_plain;              // the model has no template of its own
     struct model_plan *plan;
     struct model *model;
     struct engine *engine;

@@ -97,10 +97,10 @@ static enum status window_read(struct reading *r, const int32_t *tokens, uint32_
         uint32_t first = counted > at + 1 ? counted - 1 : at; // the first whose logits are needed
         for (uint32_t i = at; i < end; i++) {
             batch_rows(batch)[batch->row_count++] =
-                (struct batch_row){i - at,       1,
-                                   i + 1,        batch->token_count,
-                                   STEP_NO_TYPE, i >= first ? WANT_TOKEN : WANT_NOTHING,
-                                   BATCH_NO_MASK};
+                (struct batch_row){i - at,        1,
+                                   i + 1,         batch->token_count,
+                                   STEP_NO_TYPE,  i >= first ? WANT_TOKEN : WANT_NOTHING,
+                                   BATCH_NO_MASK, 0};
             batch_tokens(batch)[batch->token_count++] = tokens[i];
         }
         batch->computed_count = end - at;

@@ -96,6 +96,14 @@ static void fingerprint_fill(struct served_model *out, const struct model_facts 
              (unsigned long long)(hash & 0xFFFFFFFFFFu));
 }
 
+static uint32_t inputs_max(const struct loaded_model *m)
+{
+    enum { EMBEDDER_INPUTS = 2048, RERANKER_DOCUMENTS = 1000 };
+    uint32_t given = m->spec.settings.max_client_batch_size;
+    bool ranks = m->plan->facts.kind == MODEL_RERANKER;
+    return given > 0 ? given : ranks ? RERANKER_DOCUMENTS : EMBEDDER_INPUTS;
+}
+
 static void served_fill(struct serving *s)
 {
     struct loaded *loaded = &s->loaded;
@@ -115,6 +123,8 @@ static void served_fill(struct serving *s)
             .chat_is_plain = m->chat_is_plain,
             .special_in_text = m->spec.settings.special_tokens_in_text,
             .dimensions_free = m->spec.settings.matryoshka,
+            .prompts = m->prompts,
+            .inputs_max = inputs_max(m),
             .sampling_defaults = m->spec.settings.generation_config == GENERATION_CONFIG_AUTO,
             .created = (int64_t)time(NULL),
             .max_queued_tokens = m->engine_options.max_queued_tokens,
@@ -160,7 +170,8 @@ static void keys_end(struct serving *s)
 // By default 2 % of the free memory, and room for a few of the largest bodies at least.
 static uint64_t body_memory(const struct serving *s)
 {
-    uint64_t least = UINT64_C(256) << 20, part = cpu_memory_free() / 50;
+    enum { FEW = 8 };
+    uint64_t least = FEW * s->settings.payload_limit, part = cpu_memory_free() / 50;
     if (s->settings.max_body_memory > 0)
         return s->settings.max_body_memory;
     return part > least ? part : least;
@@ -183,6 +194,7 @@ static struct server_options server_options_of(const struct serving *s)
         .ssl_keyfile = s->settings.ssl_keyfile,
         .http2 = http2[s->settings.http2],
         .connections_max = s->settings.connections_max,
+        .body_bytes_max = s->settings.payload_limit,
         .body_memory_max = s->body_memory,
         .shutdown_timeout_ms = (uint64_t)(s->settings.shutdown_timeout * 1000),
         .vllm_metrics = true};
@@ -361,6 +373,10 @@ static enum status arguments_check(const struct serve_settings *settings, struct
 {
     if (!settings->ssl_certfile != !settings->ssl_keyfile)
         return error_set(err, STATUS_INVALID, "--ssl-certfile and --ssl-keyfile come together");
+    if (settings->max_body_memory > 0 && settings->max_body_memory < settings->payload_limit)
+        return error_set(err, STATUS_INVALID,
+                         "--max-body-memory has no room for one body of --payload-limit: raise the "
+                         "one or lower the other");
     return keys_options_check(settings, err);
 }
 

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { SERVING_ROWS = 10 }; // the last ones of model_rows
+enum { SERVING_ROWS = 11 }; // the last ones of model_rows
 
 #define AT(type, field) offsetof(struct type, field)
 
@@ -45,6 +45,9 @@ static const struct option_row model_rows[] = {
     {"matryoshka", OPTION_FLAG, AT(model_settings, matryoshka), 0, 0, {0}, "off",
      "the model was trained so that the first values of its vectors stand alone: requests may name "
      "dimensions"},
+    {"default-prompt-name", OPTION_TEXT, AT(model_settings, default_prompt_name), 0, 0, {0},
+     "the model's own, if any",
+     "prompt of config_sentence_transformers.json before texts that name none; '' for none"},
     {"load-format", OPTION_CHOICE, AT(model_settings, load_format), 0, 0, {"auto", "dummy"},
      "auto", "dummy: random weights, only config.json is needed"},
     // SERVING_ROWS: of use where many requests, or several models, share a device.
@@ -65,6 +68,10 @@ static const struct option_row model_rows[] = {
     {"max-prompts", OPTION_COUNT, AT(model_settings, max_prompts), 1, 256, {0}, "128",
      "choices of all prompts of a completions request together, at most, where that is more than "
      "max-n"},
+    {"max-client-batch-size", OPTION_COUNT, AT(model_settings, max_client_batch_size), 0, 65536,
+     {0},
+     "0: 2048 of an embedder, 1000 of a reranker",
+     "inputs or documents of a request, at most"},
     {"penalty-rows", OPTION_COUNT, AT(model_settings, penalty_rows), 1, 4096, {0}, "64",
      "sequences with penalties computed at once, at most, each with two bytes a token of the "
      "vocabulary; more wait"},
@@ -126,8 +133,10 @@ static const struct option_row serve_rows[] = {
      "seconds that accepted requests get after SIGTERM"},
     {"max-connections", OPTION_COUNT, AT(serve_settings, connections_max), 1, 1048576, {0}, "16384",
      "open connections at most; fewer where ulimit -n allows fewer"},
+    {"payload-limit", OPTION_BYTES, AT(serve_settings, payload_limit), 1024, 0x1p30, {0}, "32M",
+     "bytes of a request's body, at most; more get 413; suffixes K, M, G"},
     {"max-body-memory", OPTION_BYTES, AT(serve_settings, max_body_memory), 0x1p26, 0x1p50, {0},
-     "256M, or 2 % of the free memory where that is more",
+     "8 bodies of payload-limit, or 2 % of the free memory where that is more",
      "bytes for the bodies of all requests under way; above it the connection that holds most is "
      "closed, one without a valid key first; suffixes K, M, G, T"},
 };
@@ -159,7 +168,8 @@ void serve_settings_init(struct serve_settings *s)
                                  .http_threads = 1,
                                  .http2 = 2,
                                  .shutdown_timeout = 30,
-                                 .connections_max = 16384};
+                                 .connections_max = 16384,
+                                 .payload_limit = 32u << 20};
 }
 
 // Takes the part up to the next comma that no backslash precedes; NULL after the last part.

@@ -20,8 +20,10 @@ struct model_settings { // given after a folder for that model, or with -- for a
     int rerank_prompt; // index into auto, pair, yes-no
     bool special_tokens_in_text;
     bool matryoshka;
+    const char *default_prompt_name; // "": none; NULL: the model's
     uint32_t max_queued_requests, max_queued_tokens;
     uint32_t max_n, max_prompts, penalty_rows;
+    uint32_t max_client_batch_size; // 0: by kind
     uint64_t max_result_bytes;
     bool enable_prefix_caching;
     int load_format; // auto, dummy
@@ -47,6 +49,7 @@ struct serve_settings {
     int http2;               // on, off, auto
     double shutdown_timeout; // seconds
     uint32_t connections_max;
+    uint64_t payload_limit;   // bytes of a body
     uint64_t max_body_memory; // bytes; 0: from the free memory
 };
 

@@ -3,6 +3,7 @@
 
 #include "runtime/text/chat.h"
 #include "runtime/text/dialect/dialect.h"
+#include "runtime/text/sentence.h"
 #include "runtime/text/tokenizer.h"
 #include "scheduler/engine.h"
 
@@ -19,7 +20,9 @@ struct served_model {
     struct dialect dialect;           // of generators: how they write calls and reasoning
     bool chat_is_plain;               // the model brings none: prompt.h's `plain`
     bool special_in_text;             // special tokens in an input or a raw prompt are tokens
-    bool dimensions_free;             // vectors of embedders may be cut to their first values
+    bool dimensions_free;             // vectors may be cut to any first values (--matryoshka)
+    struct sentence_prompts prompts;  // of embedders
+    uint32_t inputs_max;              // of a request: inputs of embedders, documents of rerankers
     bool sampling_defaults;           // generation-config auto: facts.default_* apply
     int64_t created;                  // unix seconds
     char fingerprint[16];             // "fp_" + hash of build, weights and options

@@ -215,7 +215,7 @@ const char *pool_check(const struct pool_args *a)
 {
     if (act_wrong(a->act))
         return "pool: activations are float32, bfloat16 or float16";
-    if ((unsigned)a->kind > POOL_MEAN)
+    if ((unsigned)a->kind > POOL_MEAN_SQRT)
         return "pool: an unknown kind";
     if (a->width == 0)
         return "pool: no columns";

@@ -149,7 +149,7 @@ struct gather_args {
     uint32_t count, width;
 };
 
-enum pooling { POOL_CLS, POOL_LAST, POOL_MEAN };
+enum pooling { POOL_CLS, POOL_LAST, POOL_MEAN, POOL_MEAN_SQRT }; // SQRT: sum / sqrt(count)
 struct pool_args {
     enum dtype act;
     enum pooling kind;
@@ -158,7 +158,7 @@ struct pool_args {
     const struct step_sampled *sampled; // [n] device
     float *out;                         // [n][width] f32
     uint32_t count, width;
-    uint32_t normalize; // 1: divided by max(||x||, 1e-12)
+    uint32_t normalize; // 1: divided by max(||x||, 1e-12), but for rows with STEP_POOL_RAW
 };
 
 struct sample_result { // 16 bytes, host-visible

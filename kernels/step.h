@@ -11,6 +11,8 @@ enum {
     STEP_TOKEN_FED = 0xFFFFFFFF, // the row's token is the one the device sampled last
     STEP_NO_TYPE = 0xFFFFFFFF,
     STEP_NO_ROW = 0xFFFFFFFF,
+    STEP_POOL_RAW = 0x80000000, // flag of step_row.pool: the vector is not normalised
+    STEP_POOL_FROM = 0x7FFFFFFF,
     SAMPLE_TOP_MAX = 20,     // top_logprobs
     SAMPLE_STOP_IDS_MAX = 8, // end ids tested on the device; more are tested by the host
 };
@@ -47,7 +49,7 @@ struct step_row {       // 32 bytes
     uint32_t token_at;  // first of its tokens in the token section, or STEP_TOKEN_FED
     uint32_t type_from; // position in the row from which the token type is 1, or STEP_NO_TYPE
     uint32_t sample;    // index among the sampled or pooled rows of the step, or STEP_NO_ROW
-    uint32_t flags;     // reserved, 0
+    uint32_t pool;      // of a pooled row: first position that a mean takes; STEP_POOL_RAW
 };
 
 struct step_change { // one block-table entry

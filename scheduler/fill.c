@@ -128,7 +128,9 @@ static void row_fill(struct engine *engine, struct launch *launch, struct plan_r
                               .token_at = BATCH_TOKEN_FED,
                               .type_from = s->type_from,
                               .want = row->want,
-                              .mask = row->mask};
+                              .mask = row->mask,
+                              .pool = s->request->asked.pool_from |
+                                      (s->request->asked.pool_raw ? STEP_POOL_RAW : 0)};
     batch->computed_count += row->q_len;
     if (row->fed) {
         batch->decode_count++;

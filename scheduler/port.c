@@ -53,6 +53,7 @@ static void args_check(const struct admission_gate *gate, const struct submit_ar
         check(to > from && to - from <= gate->max_model_len - generate,
               "sequence %u has tokens %u to %u, the model takes %u", i, from, to,
               gate->max_model_len);
+        check(to - from > args->pool_from, "sequence %u pools none of %u tokens", i, to - from);
     }
     uint32_t known = tokens_known(args->tokens, args->token_count, gate->vocab);
     check(known == args->token_count, "token %d of %u", args->tokens[known], gate->vocab);

@@ -64,7 +64,9 @@ struct submit_args {
     const uint32_t *sequence_start; // [sequence_count + 1] prefix sums into tokens
     const uint32_t *type_from;      // [sequence_count] first token of type 1, or NULL
     uint32_t choice_count;          // n of each prompt, >= 1; 1 for pooling
-    uint32_t max_tokens;            // of output per choice; cut to what the context leaves
+    uint32_t pool_from;  // vectors: the first tokens of each input that a mean leaves out
+    bool pool_raw;       // vectors: as the pooling gives them, not normalised
+    uint32_t max_tokens; // of output per choice; cut to what the context leaves
     struct sampling sampling;
     bool prompts_differ;    // the seed is not the client's: equal prompts draw differently
     bool ignore_end;        // end-of-sequence ids do not end

@@ -110,6 +110,10 @@ stage "templates against jinja2" bash -c "$venv && $release && build/soak-venv/b
 stage "tokenizers against the reference" bash -c "$venv && $release && tools/soak_tokenizers.sh"
 stage "sampling against transformers" bash -c "$torch && $release && build/torch-venv/bin/python \
     tools/sampler_diff.py --program build/release/bin/law_probe"
+stage "embeddings against sentence-transformers" bash -c "$torch && build/torch-venv/bin/pip install -q \
+    --no-deps sentence-transformers==5.1.2 && build/torch-venv/bin/pip install -q -I typing_extensions==4.12.2 &&
+    build/torch-venv/bin/pip install -q tqdm scipy scikit-learn Pillow 'numpy<2' &&
+    build/torch-venv/bin/python tools/sentence_vectors.py --check"
 stage "schemas against jsonschema" bash -c "$venv && $release && build/soak-venv/bin/python \
     tools/schema_diff.py build/release/bin/schema_check"
 stage "simulation" bash -c "$release && build/release/bin/sim ${SIM_SEEDS:-20000} 2000"

@@ -10,8 +10,8 @@
 #include <string.h>
 
 enum {
-    INPUTS_MAX = 2048,
-    INLINE_BYTES_MAX = 8 * 1024, // many short inputs cost more a byte than one text
+    INLINE_BYTES_MAX = 1024,     // the prompt is read again with each input
+    PROMPT_BYTES_PER_TOKEN = 16, // of the window: text that makes no tokens takes time too
     WHOLE_VALUES_MAX = 4096,     // more floats than this are sent in pieces
 };
 
@@ -22,7 +22,14 @@ static const struct field_rule embeddings_rows[] = {
     FIELD_READ_BY("dimensions"),
     FIELD_READ_BY("truncate"),
     FIELD_READ_BY("truncate_prompt_tokens"),
+    FIELD_READ_BY("truncation_direction"),
+    FIELD_READ_BY("truncation_side"),
     FIELD_READ_BY("add_special_tokens"),
+    FIELD_READ_BY("prompt_name"),
+    FIELD_READ_BY("prompt"),
+    FIELD_READ_BY("normalize"),
+    FIELD_READ_BY("normalized"),
+    FIELD_READ_BY("embd_normalize"),
 
     FIELD_HARMLESS("user", "s"),
     FIELD_HARMLESS("metadata", "o"),
@@ -31,15 +38,10 @@ static const struct field_rule embeddings_rows[] = {
     FIELD_HARMLESS("service_tier", "s"),
 
     FIELD_NOT_SERVED("priority", "i", "[0]"),
-    FIELD_NOT_SERVED("normalize", "b", "[true]"),
-    FIELD_NOT_SERVED("normalized", "b", "[true]"),
-    FIELD_NOT_SERVED("embd_normalize", "i", "[2]"),
     FIELD_NOT_SERVED("pooling", "s", NULL),
-    FIELD_NOT_SERVED("prompt", "s", NULL),
-    FIELD_NOT_SERVED("prompt_name", "s", NULL),
-    FIELD_NOT_SERVED("instruction", "s", NULL),
-    FIELD_NOT_SERVED("input_type", "s", NULL),
-    FIELD_NOT_SERVED("task", "s", NULL),
+    FIELD_NOT_SERVED_BUT("instruction", "s", NULL, "use prompt"),
+    FIELD_NOT_SERVED_BUT("input_type", "s", NULL, "use prompt_name"),
+    FIELD_NOT_SERVED_BUT("task", "s", NULL, "use prompt_name"),
     FIELD_NOT_SERVED("late_chunking", "b", "[false]"),
     FIELD_NOT_SERVED("messages", "a", NULL),
     FIELD_NOT_SERVED("images", "a", "[[]]"),
@@ -47,14 +49,12 @@ static const struct field_rule embeddings_rows[] = {
     FIELD_NOT_SERVED_BUT("embedding_type", "sa", "[\"float\"]", "use encoding_format"),
     FIELD_NOT_SERVED_BUT("embedding_types", "a", "[[\"float\"]]", "use encoding_format"),
     FIELD_NOT_SERVED_BUT("output_dtype", "s", "[\"float\"]", "use encoding_format"),
-    FIELD_NOT_SERVED("truncation_direction", "s", "[\"Right\",\"right\"]"),
-    FIELD_NOT_SERVED("truncation_side", "s", "[\"right\"]"),
 };
 static const struct field_rules embeddings_rules = FIELD_RULES(embeddings_rows, NULL);
 
 struct embeddings {
     struct pooled pooled;
-    bool base64;
+    bool base64, raw;    // raw: not normalised
     uint32_t dimensions; // fewer than the model's vectors have; 0: theirs
     struct inputs inputs;
     struct vectors vectors;
@@ -71,41 +71,131 @@ static void truncate_read(struct embeddings *e)
     uint32_t window = e->pooled.call.model->facts->max_model_len;
     int64_t limit =
         fields_integer(f, "truncate_prompt_tokens", (struct integer_range){-1, INT64_MAX, 0});
+    bool left = pooled_cuts_left(f);
     e->inputs.token_max = window;
     e->inputs.truncate = fields_bool(f, "truncate", false);
-    if (!fields_get(f, "truncate_prompt_tokens"))
-        return;
-    if (limit == 0)
-        fields_fail(f, HTTP_INVALID_VALUE, "truncate_prompt_tokens", "must be -1 or at least 1");
-    e->inputs.truncate = true;
-    e->inputs.token_max = limit > 0 && limit < window ? (uint32_t)limit : window;
+    if (fields_get(f, "truncate_prompt_tokens")) {
+        if (limit == 0)
+            fields_fail(f, HTTP_INVALID_VALUE, "truncate_prompt_tokens",
+                        "must be -1 or at least 1");
+        e->inputs.truncate = true;
+        e->inputs.token_max = limit > 0 && limit < window ? (uint32_t)limit : window;
+    }
+    e->inputs.last = e->inputs.truncate && left ? e->inputs.token_max : 0;
+}
+
+// Whether the model's vectors may be cut to this length.
+static bool dimensions_allow(const struct served_model *model, uint32_t wanted)
+{
+    const struct model_facts *facts = model->facts;
+    bool allowed =
+        wanted == facts->output_width || model->dimensions_free || facts->dimensions_free;
+    for (uint32_t i = 0; i < facts->dimension_count; i++)
+        allowed = allowed || facts->dimensions[i] == wanted;
+    return allowed;
 }
 
 static void dimensions_read(struct embeddings *e)
 {
     struct fields *f = &e->pooled.call.fields;
-    uint32_t native = e->pooled.call.model->facts->output_width;
+    const struct model_facts *facts = e->pooled.call.model->facts;
+    uint32_t native = facts->output_width;
     int64_t wanted = fields_integer(f, "dimensions", (struct integer_range){1, native, native});
     e->dimensions = wanted < native ? (uint32_t)wanted : 0;
-    if (!f->failed && wanted != native && !e->pooled.call.model->dimensions_free) {
-        fields_fail(f, HTTP_UNSUPPORTED_VALUE, "dimensions",
-                    "must be %u or absent: the vectors of this model cannot be shortened", native);
+    if (f->failed || dimensions_allow(e->pooled.call.model, (uint32_t)wanted))
+        return;
+    struct json_buffer lengths = {0};
+    for (uint32_t i = 0; i < facts->dimension_count; i++)
+        json_put_format(&lengths, "%u, ", facts->dimensions[i]);
+    fields_fail(f, HTTP_UNSUPPORTED_VALUE, "dimensions",
+                "must be %.*s%u or absent: the vectors of this model cannot be shortened%s",
+                (int)lengths.bytes, lengths.at ? lengths.at : "", native,
+                facts->dimension_count > 0 ? " to others" : "");
+    json_buffer_free(&lengths);
+}
+
+// Under the names of text-embeddings-inference, of Jina and of llama-server.
+static void normalize_read(struct embeddings *e)
+{
+    struct fields *f = &e->pooled.call.fields;
+    static const char euclidean[] = "embd_normalize";
+    int64_t norm = fields_integer(f, euclidean, (struct integer_range){-1, INT64_MAX, 2});
+    pooled_alias(f, "normalize", euclidean);
+    pooled_alias(f, "normalized", euclidean);
+    e->raw = !pooled_flag(f, "normalize", "normalized", norm >= 0);
+    if (norm != -1 && norm != 2)
+        fields_fail(f, HTTP_UNSUPPORTED_VALUE, euclidean, "must be 2, -1 or absent");
+}
+
+static void prompt_given(struct embeddings *e, struct text prompt)
+{
+    struct fields *f = &e->pooled.call.fields;
+    uint64_t most = (uint64_t)e->pooled.call.model->facts->max_model_len * PROMPT_BYTES_PER_TOKEN;
+    if (prompt.bytes > most)
+        fields_fail(f, HTTP_INVALID_VALUE, "prompt", "must be at most %llu bytes long, got %zu",
+                    (unsigned long long)most, prompt.bytes);
+    e->inputs.prompt = prompt;
+}
+
+static void prompt_named(struct embeddings *e, struct text name)
+{
+    enum { SHOWN_MAX = 64 };
+    struct fields *f = &e->pooled.call.fields;
+    const struct sentence_prompts *prompts = &e->pooled.call.model->prompts;
+    const struct sentence_prompt *prompt = sentence_prompts_find(prompts, name);
+    if (prompt) {
+        e->inputs.prompt = prompt->text;
+        return;
     }
+    struct text names = text_head(sentence_prompts_names(prompts, f->arena), 8 * SHOWN_MAX);
+    fields_fail(f, HTTP_INVALID_VALUE, "prompt_name",
+                "must be the name of a prompt of this model (%.*s)", (int)names.bytes, names.at);
+}
+
+// Texts get the prompt that the request gives or names, else the model's own; ids are as given.
+static void prompt_read(struct embeddings *e)
+{
+    struct fields *f = &e->pooled.call.fields;
+    const struct sentence_prompt *standard = e->pooled.call.model->prompts.standard;
+    const json_t *input = fields_get(f, "input");
+    const json_t *first = json_is_array(input) ? json_array_get(input, 0) : input;
+    bool asked = pooled_alias(f, "prompt_name", "prompt");
+    struct text given = fields_string(f, "prompt"), name = fields_string(f, "prompt_name");
+    if (f->failed)
+        return;
+    if (asked && first && !json_is_string(first))
+        fields_fail(f, HTTP_INVALID_VALUE, given.at ? "prompt" : "prompt_name",
+                    "cannot stand in front of token ids: send texts");
+    else if (given.at)
+        prompt_given(e, given);
+    else if (name.at)
+        prompt_named(e, name);
+    else if (standard && json_is_string(first))
+        e->inputs.prompt = standard->text;
+    e->inputs.prompt_counts = e->pooled.call.model->facts->prompt_unpooled;
+    if (e->inputs.prompt_counts && e->inputs.prompt.bytes > 0 && e->inputs.last > 0)
+        fields_fail(f, HTTP_UNSUPPORTED_VALUE, "truncation_direction",
+                    "must be 'right': this model takes no prompt into its vectors, which the left "
+                    "would cut");
 }
 
 static void embeddings_read(struct embeddings *e)
 {
-    struct fields *f = &e->pooled.call.fields;
-    if (!call_model(&e->pooled.call, MODEL_EMBEDDER, &embeddings_rules))
+    struct call *call = &e->pooled.call;
+    struct fields *f = &call->fields;
+    if (!call_model(call, MODEL_EMBEDDER, &embeddings_rules))
         return;
-    e->inputs = (struct inputs){.call = &e->pooled.call, .field = "input", .count_max = INPUTS_MAX};
+    e->inputs =
+        (struct inputs){.call = call, .field = "input", .count_max = call->model->inputs_max};
     struct text format = fields_string(f, "encoding_format");
     e->base64 = text_is(format, "base64");
     if (!f->failed && format.at && !e->base64 && !text_is(format, "float"))
         fields_fail(f, HTTP_INVALID_VALUE, "encoding_format", "must be 'float' or 'base64'");
     e->inputs.special = fields_bool(f, "add_special_tokens", true);
     dimensions_read(e);
+    normalize_read(e);
     truncate_read(e);
+    prompt_read(e);
     inputs_read(&e->inputs);
 }
 
@@ -125,6 +215,8 @@ static void embeddings_request(struct exchange *x)
         .token_count = (uint32_t)e->inputs.list.count,
         .sequence_count = e->inputs.list.sequence_count,
         .sequence_start = e->inputs.list.starts,
+        .pool_from = e->inputs.prompt_tokens,
+        .pool_raw = e->raw,
     };
     e->vectors.count = e->inputs.list.sequence_count;
     if (!call_failed(&e->pooled.call))
@@ -161,7 +253,7 @@ static bool values_take(struct embeddings *e)
         return false;
     for (uint32_t i = 0; i < v->count; i++) {
         memcpy(values + (size_t)i * width, request_values(e->pooled.request, i), row_bytes);
-        if (e->dimensions > 0 && model->facts->normalize)
+        if (e->dimensions > 0 && model->facts->normalize && !e->raw)
             normalize(values + (size_t)i * width, width);
     }
     v->values = values;

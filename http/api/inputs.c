@@ -28,6 +28,13 @@ static void tokens_add(struct inputs *in, const char *path, const int32_t *token
         fields_fail(f, HTTP_TOO_LARGE, path, "is too large");
 }
 
+static struct encode_args encode_of(const struct call *call, struct text text, struct arena *arena)
+{
+    unsigned in_text = call->model->special_in_text ? ENCODE_ADDED_TOKENS : ENCODE_PLAIN;
+    return (struct encode_args){
+        .text = text, .flags = in_text, .arena = arena, .slice = call->slice};
+}
+
 enum status input_encode(const struct call *call, struct text text, unsigned flags,
                          struct arena *arena, uint32_t most, int32_t **tokens, uint32_t *count)
 {
@@ -36,30 +43,51 @@ enum status input_encode(const struct call *call, struct text text, unsigned fla
     uint32_t bound = tokenizer_bound(tokenizer, text.bytes);
     bound = bound < most ? bound : most;
     *tokens = arena_take(arena, (size_t)bound * sizeof **tokens);
-    unsigned in_text = call->model->special_in_text ? ENCODE_ADDED_TOKENS : ENCODE_PLAIN;
-    struct encode_args encode = {
-        .text = text, .flags = flags | in_text, .arena = arena, .slice = call->slice};
+    struct encode_args encode = encode_of(call, text, arena);
+    encode.flags |= flags;
     return *tokens ? tokenizer_encode(tokenizer, &encode, *tokens, bound, count, &err)
                    : STATUS_NO_ROOM;
 }
 
-// Cuts tokens of the text itself off the right: closing special tokens stay. tokens: [count],
-// special tokens included; returns the new count.
+// Cuts tokens of the text itself off its right, or off its left where `last` is set: special tokens
+// around it stay. tokens: [count], special tokens included; returns the new count.
 static uint32_t text_cut(struct inputs *in, struct text text, int32_t *tokens, uint32_t count,
                          struct arena *arena)
 {
-    uint32_t own_count = 0, before = 0;
-    int32_t *own;
-    bool made = input_encode(in->call, text, ENCODE_PLAIN, arena, UINT32_MAX, &own, &own_count) ==
-                STATUS_OK;
-    uint32_t added = made && count > own_count ? count - own_count : 0;
-    if (!in->special || added == 0 || added >= in->token_max)
-        return in->token_max;
-    while (before < added && memcmp(tokens + before, own, own_count * sizeof *own) != 0)
-        before++;
-    uint32_t after = added - before;
-    memmove(tokens + in->token_max - after, tokens + count - after, after * sizeof *tokens);
-    return in->token_max;
+    struct encode_args args = encode_of(in->call, text, arena);
+    args.flags |= in->special ? ENCODE_SPECIAL : ENCODE_PLAIN;
+    struct text_parts parts = text_parts_of(in->call->model->tokenizer, &args, tokens, count);
+    uint32_t added = count - parts.own, most = in->token_max;
+    if (added >= most)
+        parts = (struct text_parts){0, count};
+    uint32_t after = count - parts.before - parts.own;
+    uint32_t gone = count - most, left = in->last > 0 ? parts.before : most - after;
+    memmove(tokens + left, tokens + left + gone, (most - left) * sizeof *tokens);
+    return most;
+}
+
+// The prompt and the text; the text alone where there is none. at == NULL: no room.
+static struct text prompted(const struct inputs *in, struct text text, struct arena *arena)
+{
+    size_t bytes = in->prompt.bytes;
+    if (bytes == 0)
+        return text;
+    char *joined = arena_take(arena, bytes + text.bytes);
+    if (joined) {
+        memcpy(joined, in->prompt.at, bytes);
+        memcpy(joined + bytes, text.at, text.bytes);
+    }
+    return text_span(joined, bytes + text.bytes);
+}
+
+static void prompt_count(struct inputs *in, struct arena *arena)
+{
+    struct error err;
+    struct encode_args args = encode_of(in->call, in->prompt, arena);
+    args.flags |= in->special ? ENCODE_SPECIAL : ENCODE_PLAIN;
+    if (sentence_prompt_tokens(&in->prompt_tokens, in->call->model->tokenizer, &args, &err) !=
+        STATUS_OK)
+        fields_fail(&in->call->fields, HTTP_TOO_LARGE, "prompt", "is too large");
 }
 
 static void text_add(struct inputs *in, const char *path, struct text text, struct arena *arena)
@@ -71,6 +99,11 @@ static void text_add(struct inputs *in, const char *path, struct text text, stru
         return;
     }
     arena_reset(arena);
+    text = prompted(in, text, arena);
+    if (!text.at) {
+        fields_fail(f, HTTP_TOO_LARGE, path, "is too large");
+        return;
+    }
     int32_t *tokens;
     unsigned flags = in->special ? ENCODE_SPECIAL : ENCODE_PLAIN;
     uint32_t window = in->call->model->facts->max_model_len;
@@ -87,6 +120,12 @@ static void text_add(struct inputs *in, const char *path, struct text text, stru
     }
     if (in->truncate && count > in->token_max)
         count = text_cut(in, text, tokens, count, arena);
+    if (count > 0 && count <= in->prompt_tokens) {
+        fields_fail(f, HTTP_INVALID_VALUE, path,
+                    "must have tokens of its own: %u, of which the prompt has %u", count,
+                    in->prompt_tokens);
+        return;
+    }
     tokens_add(in, path, tokens, count);
 }
 
@@ -153,22 +192,33 @@ static bool form_is_right(struct inputs *in, const json_t *input)
     return !f->failed;
 }
 
-void inputs_read(struct inputs *in)
+// single: one input that is not in a list of inputs.
+static void input_take(struct inputs *in, const json_t *input, bool single, struct arena *arena)
 {
     struct fields *f = &in->call->fields;
-    const json_t *input = in->json = fields_get_required(f, in->field);
-    bool single = json_is_string(input) || json_is_number(json_array_get(input, 0));
-    if (f->failed || !form_is_right(in, input))
-        return;
-    struct arena *arena = arena_create(0, scratch_bytes_max(in->call->info->body.bytes));
     if (!token_list_begin(&in->list, exchange_scratch(in->call->exchange),
                           single ? 1 : (uint32_t)json_array_size(input)))
         fields_fail(f, HTTP_TOO_LARGE, in->field, "is too large");
-    else if (json_is_string(input))
+    else if (in->prompt_counts && in->prompt.bytes > 0)
+        prompt_count(in, arena);
+    if (f->failed)
+        return;
+    if (json_is_string(input))
         text_add(in, in->field, json_text(input), arena);
     else if (single)
         ids_add(in, in->field, input, arena);
     else
         inputs_add(in, input, arena);
+}
+
+void inputs_read(struct inputs *in)
+{
+    struct fields *f = &in->call->fields;
+    const json_t *input = in->json = fields_get_required(f, in->field);
+    if (f->failed || !form_is_right(in, input))
+        return;
+    bool single = json_is_string(input) || json_is_number(json_array_get(input, 0));
+    struct arena *arena = arena_create(0, scratch_bytes_max(in->call->info->body.bytes));
+    input_take(in, input, single, arena);
     arena_destroy(arena);
 }

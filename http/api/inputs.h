@@ -7,13 +7,16 @@
 
 struct inputs {
     struct call *call;
-    const char *field;  // its name
-    uint32_t count_max; // inputs
-    uint32_t token_max; // of one input
-    bool special;       // special tokens are added to texts
-    bool truncate;      // inputs with more tokens are cut instead of refused
-    uint32_t last;      // of longer inputs so many tokens at their end are kept; 0: all
-    const json_t *json; // the field, until call_body_end
+    const char *field;      // its name
+    uint32_t count_max;     // inputs
+    uint32_t token_max;     // of one input
+    bool special;           // special tokens are added to texts
+    bool truncate;          // inputs with more tokens are cut instead of refused
+    uint32_t last;          // of longer inputs so many tokens at their end are kept; 0: all
+    struct text prompt;     // put in front of each text; empty: nothing
+    bool prompt_counts;     // how many tokens that puts in front is wanted
+    uint32_t prompt_tokens; // the answer, special tokens before the prompt included
+    const json_t *json;     // the field, until call_body_end
     struct token_list list;
 };
 

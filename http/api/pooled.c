@@ -46,6 +46,33 @@ bool pooled_done(struct pooled *p)
     return false;
 }
 
+bool pooled_alias(struct fields *f, const char *name, const char *other)
+{
+    bool is_there = fields_get(f, name), other_is_there = fields_get(f, other);
+    if (is_there && other_is_there)
+        fields_fail(f, HTTP_INVALID_VALUE, other, "cannot be given together with %s", name);
+    return is_there || other_is_there;
+}
+
+bool pooled_flag(struct fields *f, const char *name, const char *other, bool fallback)
+{
+    pooled_alias(f, name, other);
+    return fields_bool(f, name, fields_bool(f, other, fallback));
+}
+
+bool pooled_cuts_left(struct fields *f)
+{
+    static const char direction[] = "truncation_direction", side[] = "truncation_side";
+    const char *name = fields_get(f, side) ? side : direction;
+    pooled_alias(f, direction, side);
+    struct text value = fields_string(f, name);
+    bool left = text_is(value, "left") || (name == direction && text_is(value, "Left"));
+    bool right = text_is(value, "right") || (name == direction && text_is(value, "Right"));
+    if (value.at && !left && !right)
+        fields_fail(f, HTTP_INVALID_VALUE, name, "must be 'left' or 'right'");
+    return left;
+}
+
 bool token_list_begin(struct token_list *l, struct arena *arena, uint32_t sequences_max)
 {
     *l = (struct token_list){.arena = arena, .max = 1024};

@@ -20,6 +20,14 @@ bool pooled_done(struct pooled *p);
 void pooled_close(struct pooled *p);
 void pooled_gone(struct pooled *p); // for on_gone: counts what has not ended
 
+// Reading what both have. A field and its other name: true where one of them is there; both fail.
+bool pooled_alias(struct fields *f, const char *name, const char *other);
+// A flag under either name.
+bool pooled_flag(struct fields *f, const char *name, const char *other, bool fallback);
+// truncation_direction of text-embeddings-inference or truncation_side of vLLM: true where the
+// left, the beginning, is what is cut off.
+bool pooled_cuts_left(struct fields *f);
+
 // Tokens of many inputs, one after the other.
 struct token_list {
     struct arena *arena;

@@ -12,7 +12,6 @@
 #include <stdlib.h>
 
 enum {
-    DOCUMENTS_MAX = 1000,
     INLINE_BYTES_MAX = 1024,    // the query is read again with each document
     QUERY_BYTES_PER_TOKEN = 16, // of the window: text that makes no tokens takes time too
     WHOLE_TEXT_MAX = 32 * 1024, // bytes of documents to give back; more is written on a worker
@@ -24,12 +23,20 @@ static const struct field_rule rerank_rows[] = {
     FIELD_READ_BY("documents"),
     FIELD_READ_BY("texts"),
     FIELD_READ_BY("top_n"),
+    FIELD_READ_BY("top_k"),
     FIELD_READ_BY("return_documents"),
     FIELD_READ_BY("return_text"),
     FIELD_READ_BY("instruction"),
+    FIELD_READ_BY("instruct"),
     FIELD_READ_BY("max_tokens_per_doc"),
     FIELD_READ_BY("truncate"),
+    FIELD_READ_BY("truncation"),
+    FIELD_READ_BY("truncate_prompt_tokens"),
+    FIELD_READ_BY("truncation_direction"),
+    FIELD_READ_BY("truncation_side"),
     FIELD_READ_BY("raw_scores"),
+    FIELD_READ_BY("use_activation"),
+    FIELD_READ_BY("activation"),
 
     FIELD_HARMLESS("user", "s"),
     FIELD_HARMLESS("metadata", "o"),
@@ -37,13 +44,6 @@ static const struct field_rule rerank_rows[] = {
     FIELD_HARMLESS("priority", "i"),
 
     FIELD_NOT_SERVED("rank_fields", "a", "[[\"text\"]]"),
-    FIELD_NOT_SERVED_BUT("instruct", "s", NULL, "use instruction"),
-    FIELD_NOT_SERVED_BUT("top_k", "i", NULL, "use top_n"),
-    FIELD_NOT_SERVED_BUT("truncation", "b", "[true]", "use truncate"),
-    FIELD_NOT_SERVED("truncation_direction", "s", "[\"Right\",\"right\"]"),
-    FIELD_NOT_SERVED("truncate_prompt_tokens", "i", NULL),
-    FIELD_NOT_SERVED_BUT("activation", "b", "[true]", "use raw_scores"),
-    FIELD_NOT_SERVED_BUT("use_activation", "b", "[true]", "use raw_scores"),
     FIELD_NOT_SERVED_BUT("softmax", "b", "[false]", "use raw_scores"),
 };
 static const struct field_rules rerank_rules = FIELD_RULES(rerank_rows, NULL);
@@ -61,8 +61,9 @@ struct rerank {
     json_t *documents; // their texts, kept if the answer returns them
     size_t document_bytes;
     uint32_t count, top_n;
-    bool return_documents, raw_scores, truncate;
+    bool return_documents, raw_scores, truncate, left;
     uint32_t document_max; // tokens, 0: what fits
+    uint32_t tokens_max;   // of query and document together
     struct token_list list;
     uint32_t *type_from;   // [count]
     struct ranked *ranked; // [count], sorted
@@ -85,9 +86,9 @@ static void documents_check(struct rerank *r, const json_t *documents)
         fields_fail(f, HTTP_INVALID_TYPE, r->field, "must be an array of strings");
     } else if (n == 0) {
         fields_fail(f, HTTP_INVALID_VALUE, r->field, "must not be empty");
-    } else if (n > DOCUMENTS_MAX) {
-        fields_fail(f, HTTP_INVALID_VALUE, r->field, "must hold at most %d documents, got %zu",
-                    DOCUMENTS_MAX, n);
+    } else if (n > r->pooled.call.model->inputs_max) {
+        fields_fail(f, HTTP_INVALID_VALUE, r->field, "must hold at most %u documents, got %zu",
+                    r->pooled.call.model->inputs_max, n);
     }
     json_array_foreach(documents, i, document)
     {
@@ -160,7 +161,8 @@ static void inputs_make(struct rerank *r, struct text query, const json_t *docum
         .yes_no = facts->rerank == RERANK_YES_NO,
         .query = query,
         .instruction = r->instruction,
-        .tokens_max = facts->max_model_len,
+        .tokens_max = r->tokens_max,
+        .left = r->left,
         .document_max = r->document_max,
         .stop = !r->truncate,
         .arena = exchange_scratch(call->exchange),
@@ -216,10 +218,38 @@ static struct text query_read(struct rerank *r)
 static void instruction_read(struct rerank *r)
 {
     struct fields *f = &r->pooled.call.fields;
-    r->instruction = fields_string(f, "instruction");
+    const char *name = fields_get(f, "instruct") ? "instruct" : "instruction";
+    pooled_alias(f, "instruction", "instruct");
+    r->instruction = fields_string(f, name);
     if (r->instruction.at && r->pooled.call.model->facts->rerank != RERANK_YES_NO)
-        fields_fail(f, HTTP_UNSUPPORTED_PARAMETER, "instruction",
+        fields_fail(f, HTTP_UNSUPPORTED_PARAMETER, name,
                     "must be absent: this model reads query and document alone");
+}
+
+static void truncate_read(struct rerank *r)
+{
+    struct fields *f = &r->pooled.call.fields;
+    uint32_t window = r->pooled.call.model->facts->max_model_len;
+    static const char most[] = "truncate_prompt_tokens";
+    int64_t limit = fields_integer(f, most, (struct integer_range){-1, INT64_MAX, -1});
+    if (limit == 0)
+        fields_fail(f, HTTP_INVALID_VALUE, most, "must be -1 or at least 1");
+    r->tokens_max = limit > 0 && limit < window ? (uint32_t)limit : window;
+    r->truncate = pooled_flag(f, "truncate", "truncation", !r->texts || fields_get(f, most));
+    if (!r->truncate && fields_get(f, most))
+        fields_fail(f, HTTP_INVALID_VALUE, most, "cannot be given where truncate is false");
+    r->left = pooled_cuts_left(f);
+    r->document_max = fields_count(f, "max_tokens_per_doc", 0);
+}
+
+// Scores as the model gives them: raw_scores, or an activation that is turned off.
+static void scores_read(struct rerank *r)
+{
+    struct fields *f = &r->pooled.call.fields;
+    pooled_alias(f, "raw_scores", "use_activation");
+    pooled_alias(f, "raw_scores", "activation");
+    bool activated = pooled_flag(f, "use_activation", "activation", true);
+    r->raw_scores = fields_bool(f, "raw_scores", !activated);
 }
 
 // The model: in the form of text-embeddings-inference, whose servers have one, it may be left out.
@@ -246,12 +276,12 @@ static void rerank_read(struct rerank *r)
     const json_t *documents = fields_get_required(f, r->field);
     if (!f->failed)
         documents_check(r, documents);
-    uint32_t top_n = fields_count(f, "top_n", 0);
-    r->document_max = fields_count(f, "max_tokens_per_doc", 0);
+    pooled_alias(f, "top_n", "top_k");
+    uint32_t top_n = fields_count(f, "top_n", fields_count(f, "top_k", 0));
     r->return_documents = fields_bool(f, "return_documents", false);
     r->return_documents = fields_bool(f, "return_text", r->return_documents);
-    r->raw_scores = fields_bool(f, "raw_scores", false);
-    r->truncate = fields_bool(f, "truncate", !r->texts);
+    scores_read(r);
+    truncate_read(r);
     r->top_n = top_n == 0 || top_n > r->count ? r->count : top_n;
     if (f->failed)
         return;

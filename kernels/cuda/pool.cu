@@ -15,8 +15,11 @@ template <class T> static __global__ void __launch_bounds__(256) pool_kernel(poo
     uint32_t width = a.args.width;
     step_sampled s = a.args.sampled[blockIdx.x];
     step_row row = a.args.rows[s.row];
-    uint32_t first = a.args.kind == POOL_LAST ? s.last_token : row.q_start;
-    uint32_t count = a.args.kind == POOL_MEAN ? row.q_len : 1;
+    bool mean = a.args.kind == POOL_MEAN || a.args.kind == POOL_MEAN_SQRT;
+    uint32_t from = mean ? row.pool & STEP_POOL_FROM : 0;
+    uint32_t first = a.args.kind == POOL_LAST ? s.last_token : row.q_start + from;
+    uint32_t count = mean ? row.q_len - from : 1;
+    float divisor = a.args.kind == POOL_MEAN_SQRT ? sqrtf((float)count) : (float)count;
     float *out = a.args.out + (size_t)blockIdx.x * width;
     float squares = 0;
     for (uint32_t at = threadIdx.x * 8; at < width; at += 2048) {
@@ -28,12 +31,12 @@ template <class T> static __global__ void __launch_bounds__(256) pool_kernel(poo
                 sum[i] = add_rn(sum[i], v[i]);
         }
         for (int i = 0; i < 8; i++) {
-            sum[i] = sum[i] / (float)count;
+            sum[i] = sum[i] / divisor;
             squares = fmaf(sum[i], sum[i], squares);
         }
         store8_row(out, at, width, a.whole, sum);
     }
-    if (!a.args.normalize)
+    if (!a.args.normalize || (row.pool & STEP_POOL_RAW))
         return;
     float length = sqrtf(row_sum<8>(squares, shared));
     float scale = 1.0f / fmaxf(length, 1e-12f);

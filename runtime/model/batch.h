@@ -20,6 +20,7 @@ struct batch_row {
     uint32_t type_from; // position from which the token type is 1, or STEP_NO_TYPE
     uint32_t want;      // enum batch_want
     uint32_t mask;      // row of the masks given to model_sample, or BATCH_NO_MASK
+    uint32_t pool;      // WANT_VECTOR: as step_row has it
 };
 
 struct batch_change { // block-table entry: the index-th block of the slot's sequence is `block`

@@ -4,6 +4,7 @@
 
 #include "kernels/dtype.h"
 #include "kernels/ops.h"
+#include "base/modules.h"
 #include "base/status.h"
 #include "runtime/model/arch.h"
 #include "runtime/model/model.h"
@@ -13,10 +14,8 @@
 #include <stdint.h>
 
 enum {
-    CONFIG_BYTES_MAX = 4 << 20,
     CONFIG_LAYERS_MAX = 1024,
     CONFIG_ROPE_FACTORS_MAX = 128, // longrope: half of the largest head
-    CONFIG_FOLDER_MAX = 3072,      // bytes of a path
 };
 
 enum rope_kind {
@@ -47,7 +46,11 @@ struct model_config {
     enum rerank_form rerank;
     enum pooling pooling;
     bool normalize;
-    bool tied;       // the head is the embedding table
+    bool prompt_unpooled; // means leave the prompt's tokens out
+    bool dimensions_free; // vectors may be cut to any length
+    uint32_t dimension_count;
+    uint32_t dimensions[MODEL_DIMENSIONS_MAX]; // likewise, to these
+    bool tied;                                 // the head is the embedding table
     bool tied_given; // config.json has the field; otherwise tied where the checkpoint has no head
     bool qkv_bias, o_bias, ffn_bias;
     enum activation activation; // decoders: SILU, gated
@@ -70,7 +73,7 @@ struct model_config {
     int32_t end_ids[MODEL_END_IDS_MAX];
     double default_temperature, default_top_p; // NAN: not given
     int32_t default_top_k;                     // -1: not given
-    char weights_folder[CONFIG_FOLDER_MAX];    // where config.json and the weights lie
+    char weights_folder[MODULE_FOLDER_MAX];    // where config.json and the weights lie
 };
 
 // Reads the whole folder's JSON: modules.json and pooling first, then config.json, then

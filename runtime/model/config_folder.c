@@ -3,50 +3,12 @@
 // which a yes/no reranker is recognised. Loading thread only.
 #include "runtime/model/config.h"
 
-#include "base/folder.h"
 #include "base/json.h"
-#include "base/log.h"
+#include "base/modules.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
-
-static enum status path_join(char *out, const char *folder, const char *name, struct error *err)
-{
-    const char *between = name[0] != '\0' ? "/" : "";
-    int wrote = snprintf(out, CONFIG_FOLDER_MAX, "%s%s%s", folder, between, name);
-    if (wrote < 0 || wrote >= CONFIG_FOLDER_MAX)
-        return error_set(err, STATUS_TOO_LARGE, "the path %.100s... has over %d bytes", folder,
-                         CONFIG_FOLDER_MAX - 1);
-    return STATUS_OK;
-}
-
-// *out is NULL where the file is absent and not `needed`. A dangling link (an interrupted download)
-// and a pipe (whose open would block) are errors.
-static enum status file_parse(json_t **out, const char *folder, const char *name, bool needed,
-                              struct error *err)
-{
-    char path[CONFIG_FOLDER_MAX];
-    *out = NULL;
-    enum status status = path_join(path, folder, name, err);
-    if (status != STATUS_OK)
-        return status;
-    struct stat about;
-    if (lstat(path, &about) != 0 && (errno == ENOENT || errno == ENOTDIR)) {
-        if (!needed)
-            return STATUS_OK;
-        return error_set(err, STATUS_NOT_FOUND, "%s is missing: download the model again", path);
-    }
-    status = json_file_parse(out, path, CONFIG_BYTES_MAX, err);
-    if (status == STATUS_OK && !json_is_object(*out) && !json_is_array(*out)) {
-        json_decref(*out);
-        *out = NULL;
-        return error_set(err, STATUS_INVALID, "%s holds neither an object nor a list", path);
-    }
-    return status;
-}
 
 static enum status pooling_read(struct model_config *config, const char *folder, struct error *err)
 {
@@ -59,11 +21,10 @@ static enum status pooling_read(struct model_config *config, const char *folder,
         {"lasttoken", "pooling_mode_lasttoken", POOL_LAST},
         {"max", "pooling_mode_max_tokens", -1},
         {"weightedmean", "pooling_mode_weightedmean_tokens", -1},
-        // the mean times a factor that normalisation removes
-        {"mean_sqrt_len_tokens", "pooling_mode_mean_sqrt_len_tokens", POOL_MEAN},
+        {"mean_sqrt_len_tokens", "pooling_mode_mean_sqrt_len_tokens", POOL_MEAN_SQRT},
     };
     json_t *json;
-    enum status status = file_parse(&json, folder, "config.json", true, err);
+    enum status status = folder_json(&json, folder, "config.json", true, err);
     uint32_t chosen = 0;
     const char *by_name = json_string_value(json_object_get(json, "pooling_mode"));
     for (size_t i = 0; status == STATUS_OK && i < sizeof modes / sizeof modes[0]; i++) {
@@ -80,6 +41,8 @@ static enum status pooling_read(struct model_config *config, const char *folder,
         else
             config->pooling = (enum pooling)modes[i].kind;
     }
+    config->prompt_unpooled = json_is_false(json_object_get(json, "include_prompt")) &&
+                              (config->pooling == POOL_MEAN || config->pooling == POOL_MEAN_SQRT);
     json_decref(json);
     if (status == STATUS_OK && chosen != 1)
         return error_set(err, STATUS_UNSUPPORTED,
@@ -91,7 +54,7 @@ static enum status pooling_read(struct model_config *config, const char *folder,
 static enum status answers_read(struct model_config *config, const char *folder, struct error *err)
 {
     json_t *json;
-    enum status status = file_parse(&json, folder, "config.json", true, err);
+    enum status status = folder_json(&json, folder, "config.json", true, err);
     struct config_number yes = {"true_token_id", 0, 1 << 24, NAN};
     struct config_number no = {"false_token_id", 0, 1 << 24, NAN};
     uint32_t yes_id = 0, no_id = 0;
@@ -105,70 +68,23 @@ static enum status answers_read(struct model_config *config, const char *folder,
     return status == STATUS_OK ? status : error_prefix(err, "%s", folder);
 }
 
-struct module {
-    const char *kind; // the class name after the last dot
-    char folder[CONFIG_FOLDER_MAX];
-};
-
-static enum status module_read(struct module *out, const char *folder, const json_t *entry,
-                               struct error *err)
+// Refuses what would change the vectors or scores.
+static enum status modules_check(const struct modules *modules, const char *folder,
+                                 struct error *err)
 {
-    const char *type = json_string_value(json_object_get(entry, "type"));
-    const char *path = json_string_value(json_object_get(entry, "path"));
-    if (!type || !path)
-        return error_set(err, STATUS_INVALID,
-                         "%s/modules.json: an entry lacks its type or its path", folder);
-    if (path[0] == '/' || strstr(path, ".."))
-        return error_set(err, STATUS_INVALID,
-                         "%s/modules.json: the path %.100s leads out of the "
-                         "folder",
-                         folder, path);
-    const char *dot = strrchr(type, '.');
-    out->kind = dot ? dot + 1 : type;
-    return path_join(out->folder, folder, path, err);
-}
-
-struct modules { // what modules.json says, applied once the architecture is known
-    bool listed, pooled, normalized, answers;
-    struct module pooling, answer;
-};
-
-static enum status modules_read(struct modules *out, struct model_config *config,
-                                const char *folder, struct error *err)
-{
-    json_t *list;
-    enum status status = file_parse(&list, folder, "modules.json", false, err);
-    if (status != STATUS_OK || !list)
-        return status;
-    out->listed = true;
-    size_t index;
-    json_t *entry;
-    struct module module;
-    json_array_foreach(list, index, entry)
-    {
-        status = module_read(&module, folder, entry, err);
-        if (status != STATUS_OK)
-            break;
-        if (strcmp(module.kind, "Transformer") == 0) {
-            memcpy(config->weights_folder, module.folder, sizeof module.folder);
-        } else if (strcmp(module.kind, "Pooling") == 0) {
-            out->pooled = true;
-            out->pooling = module;
-        } else if (strcmp(module.kind, "Normalize") == 0) {
-            out->normalized = true;
-        } else if (strcmp(module.kind, "LogitScore") == 0) {
-            out->answers = true;
-            out->answer = module;
-        } else {
-            status = error_set(err, STATUS_UNSUPPORTED,
-                               "%s/modules.json: the module %.64s is not supported; Transformer, "
-                               "Pooling, Normalize and LogitScore are",
-                               folder, module.kind);
-            break;
-        }
+    static const char *const known[] = {"Transformer", "Pooling", "Normalize", "LogitScore"};
+    for (uint32_t i = 0; i < modules->count; i++) {
+        const char *kind = modules->at[i].kind;
+        bool is_known = false;
+        for (size_t k = 0; k < sizeof known / sizeof known[0]; k++)
+            is_known = is_known || strcmp(kind, known[k]) == 0;
+        if (!is_known)
+            return error_set(err, STATUS_UNSUPPORTED,
+                             "%s/modules.json: the module %.64s is not supported; Transformer, "
+                             "Pooling, Normalize and LogitScore are",
+                             folder, kind);
     }
-    json_decref(list);
-    return status;
+    return STATUS_OK;
 }
 
 static bool name_has(const char *text, const char *part)
@@ -198,7 +114,7 @@ static bool yes_no_marked(const json_t *json, const char *folder, const char *pa
     if (json_is_true(json_object_get(json, "is_original_qwen3_reranker")) ||
         json_is_array(json_object_get(json, "classifier_from_token")))
         return true;
-    char path[CONFIG_FOLDER_MAX];
+    char path[MODULE_FOLDER_MAX];
     snprintf(path, sizeof path, "%s", folder);
     const char *name = path_pop(path);
     if (name != path && strcmp(path_pop(path), "snapshots") == 0)
@@ -206,36 +122,51 @@ static bool yes_no_marked(const json_t *json, const char *folder, const char *pa
     return name_has(name, part);
 }
 
-// Reads the settings of sentence-transformers. Its default prompt is not prepended: clients send
-// texts as they want them encoded.
-static enum status sentence_config_read(bool *cross_encoder, const char *folder, struct error *err)
+static enum status dimension_add(struct model_config *config, const json_t *value,
+                                 const char *folder, struct error *err)
 {
-    json_t *json;
-    *cross_encoder = false;
-    enum status status = file_parse(&json, folder, "config_sentence_transformers.json", false, err);
-    if (status != STATUS_OK)
-        return status;
-    const char *type = json_string_value(json_object_get(json, "model_type"));
-    *cross_encoder = type && strcmp(type, "CrossEncoder") == 0;
-    const char *prompt = json_string_value(json_object_get(json, "default_prompt_name"));
-    const json_t *text = prompt ? json_object_get(json_object_get(json, "prompts"), prompt) : NULL;
-    if (text && json_string_length(text) > 0)
-        log_line(LOG_WARNING,
-                 "%s: its default prompt '%s' is not added to texts: send it in front of them",
-                 folder, prompt);
-    json_decref(json);
+    if (!json_is_integer(value) || json_integer_value(value) < 1 ||
+        json_integer_value(value) > (json_int_t)config->hidden)
+        return error_set(err, STATUS_INVALID,
+                         "%s: matryoshka_dimensions and truncate_dim must be whole numbers from 1 "
+                         "to the vectors' %u",
+                         folder, config->hidden);
+    if (config->dimension_count == MODEL_DIMENSIONS_MAX)
+        return error_set(err, STATUS_TOO_LARGE, "%s: over %d matryoshka_dimensions", folder,
+                         MODEL_DIMENSIONS_MAX);
+    config->dimensions[config->dimension_count++] = (uint32_t)json_integer_value(value);
     return STATUS_OK;
 }
 
+// To which lengths vectors may be cut: vLLM's names, which published folders have in config.json
+// (sentence-transformers itself takes truncate_dim as an argument and keeps it in no file).
+static enum status dimensions_read(struct model_config *config, const json_t *json,
+                                   const char *folder, struct error *err)
+{
+    const json_t *list = json_object_get(json, "matryoshka_dimensions");
+    const json_t *one = json_object_get(json, "truncate_dim");
+    enum status status = STATUS_OK;
+    if (config->kind != MODEL_EMBEDDER)
+        return STATUS_OK;
+    for (size_t i = 0; status == STATUS_OK && i < json_array_size(list); i++)
+        status = dimension_add(config, json_array_get(list, i), folder, err);
+    if (status == STATUS_OK && one && !json_is_null(one))
+        status = dimension_add(config, one, folder, err);
+    config->dimensions_free |= json_is_true(json_object_get(json, "is_matryoshka"));
+    return status;
+}
+
+// sentence: config_sentence_transformers.json, or NULL.
 static enum status kind_settle(struct model_config *config, const struct modules *modules,
-                               const json_t *json, const char *folder, struct error *err)
+                               const json_t *json, const json_t *sentence, const char *folder,
+                               struct error *err)
 {
     bool can_answer = config->arch->flags & ARCH_YES_NO;
-    bool cross_encoder;
-    enum status status = sentence_config_read(&cross_encoder, folder, err);
-    if (status != STATUS_OK)
-        return status;
-    bool marked = modules->answers || cross_encoder || yes_no_marked(json, folder, "reranker");
+    const char *type = json_string_value(json_object_get(sentence, "model_type"));
+    bool cross_encoder = type && strcmp(type, "CrossEncoder") == 0;
+    const struct module *answer = modules_find(modules, "LogitScore");
+    const struct module *pooling = modules_find(modules, "Pooling");
+    bool marked = answer || cross_encoder || yes_no_marked(json, folder, "reranker");
     // Any fine-tune may have a score head; only Qwen3-Reranker's own takes the yes/no prompt.
     if (config->arch->flags & ARCH_YES_NO_PROMPT)
         config->rerank =
@@ -243,19 +174,19 @@ static enum status kind_settle(struct model_config *config, const struct modules
     if (can_answer && marked) {
         config->kind = MODEL_RERANKER;
         config->rerank = RERANK_YES_NO;
-        return modules->answers ? answers_read(config, modules->answer.folder, err) : STATUS_OK;
+        return answer ? answers_read(config, answer->folder, err) : STATUS_OK;
     }
-    if (modules->answers)
+    if (answer)
         return error_set(err, STATUS_UNSUPPORTED, "%s: LogitScore over %s is not supported", folder,
                          config->arch->name);
     if (!modules->listed || config->kind == MODEL_RERANKER)
         return STATUS_OK;
-    if (!modules->pooled)
+    if (!pooling)
         return error_set(err, STATUS_UNSUPPORTED, "%s/modules.json has no Pooling module", folder);
     config->kind = MODEL_EMBEDDER;
     config->normalize =
         true; // vectors are always normalised, with or without Normalize in modules.json
-    return pooling_read(config, modules->pooling.folder, err);
+    return pooling_read(config, pooling->folder, err);
 }
 
 static enum status end_id_add(struct model_config *config, const json_t *value, const char *file,
@@ -297,7 +228,7 @@ static enum status generation_read(struct model_config *config, struct error *er
 {
     json_t *json;
     enum status status =
-        file_parse(&json, config->weights_folder, "generation_config.json", false, err);
+        folder_json(&json, config->weights_folder, "generation_config.json", false, err);
     if (status != STATUS_OK || !json)
         return status;
     status = end_ids_read(config, json, "generation_config.json", err);
@@ -320,7 +251,7 @@ static enum status sentence_length_read(struct model_config *config, struct erro
     json_t *json = NULL;
     enum status status = STATUS_OK;
     for (size_t i = 0; status == STATUS_OK && !json && i < sizeof names / sizeof names[0]; i++)
-        status = file_parse(&json, config->weights_folder, names[i], false, err);
+        status = folder_json(&json, config->weights_folder, names[i], false, err);
     double length = default_read(json, "max_seq_length");
     config->length_said = length >= 1;
     if (config->kind != MODEL_GENERATOR && length >= 1 && length < config->length_default)
@@ -332,24 +263,33 @@ static enum status sentence_length_read(struct model_config *config, struct erro
 enum status model_config_read(struct model_config *out, const char *folder, struct error *err)
 {
     struct modules modules = {.listed = false};
-    struct model_config found = {.arch = NULL};
+    char weights_folder[MODULE_FOLDER_MAX];
     enum status status = folder_check(folder, err);
     if (status == STATUS_OK)
-        status = path_join(found.weights_folder, folder, "", err);
+        status = modules_read(&modules, folder, err);
     if (status == STATUS_OK)
-        status = modules_read(&modules, &found, folder, err);
-    json_t *json = NULL;
+        status = modules_check(&modules, folder, err);
+    const struct module *weights = modules_find(&modules, "Transformer");
+    if (status == STATUS_OK)
+        status = folder_path(weights_folder, weights ? weights->folder : folder, "", err);
+    json_t *json = NULL, *sentence = NULL;
     bool listed = modules.listed; // modules.json promises the config.json of a part
     if (status == STATUS_OK)
-        status = file_parse(&json, found.weights_folder, "config.json", listed, err);
+        status = folder_json(&json, weights_folder, "config.json", listed, err);
     if (status == STATUS_OK && !json)
         status = folder_lacks(folder, "has no config.json", err);
     if (status == STATUS_OK)
         status = model_config_parse(out, json, err);
     if (status == STATUS_OK) {
-        memcpy(out->weights_folder, found.weights_folder, sizeof found.weights_folder);
-        status = kind_settle(out, &modules, json, folder, err);
+        memcpy(out->weights_folder, weights_folder, sizeof weights_folder);
+        status = folder_json(&sentence, folder, "config_sentence_transformers.json", false, err);
     }
+    if (status == STATUS_OK)
+        status = kind_settle(out, &modules, json, sentence, folder, err);
+    if (status == STATUS_OK)
+        status = dimensions_read(out, json, folder, err);
+    if (status == STATUS_OK)
+        status = dimensions_read(out, sentence, folder, err);
     if (status == STATUS_OK)
         status = generation_read(out, err);
     if (status == STATUS_OK)
@@ -357,5 +297,6 @@ enum status model_config_read(struct model_config *out, const char *folder, stru
     if (status == STATUS_OK)
         status = sentence_length_read(out, err);
     json_decref(json);
+    json_decref(sentence);
     return status;
 }

@@ -18,7 +18,7 @@ enum rerank_form { // what a reranker reads
     RERANK_YES_NO, // one prompt (runtime/text/rerank.h); score = logit(yes) - logit(no)
 };
 
-enum { MODEL_END_IDS_MAX = 32 };
+enum { MODEL_END_IDS_MAX = 32, MODEL_DIMENSIONS_MAX = 32 };
 
 // Options as given; 0, -1 or NULL where the comment says so means "the model's or our default".
 struct model_options {
@@ -43,13 +43,17 @@ struct model_facts {
     enum dtype dtype, kv_dtype; // of weights; of keys and values
     uint64_t parameter_count;
     uint32_t vocab, hidden, layers;
-    uint32_t max_model_len; // tokens of a sequence, prompt and output
-    uint32_t output_width;  // floats of a pooled vector; 1 for scores
-    bool causal;            // prompts may be cut into chunks; false: encoders
-    bool whole_input;       // pooling reads every hidden state: never cut, no prefix cache
-    bool normalize;         // embeddings are L2-normalised as served
-    bool token_types;       // the text pair's second half has type 1
-    uint32_t end_count;     // end-of-sequence ids (generation_config.json, else config.json)
+    uint32_t max_model_len;   // tokens of a sequence, prompt and output
+    uint32_t output_width;    // floats of a pooled vector; 1 for scores
+    bool causal;              // prompts may be cut into chunks; false: encoders
+    bool whole_input;         // pooling reads every hidden state: never cut, no prefix cache
+    bool normalize;           // embeddings are L2-normalised as served
+    bool prompt_unpooled;     // a mean leaves out the tokens of a prompt in front of the text
+    bool dimensions_free;     // the first values of a vector are one, of any length
+    uint32_t dimension_count; // likewise, of these lengths
+    uint32_t dimensions[MODEL_DIMENSIONS_MAX];
+    bool token_types;   // the text pair's second half has type 1
+    uint32_t end_count; // end-of-sequence ids (generation_config.json, else config.json)
     int32_t end_ids[MODEL_END_IDS_MAX];
     double default_temperature, default_top_p; // generation_config.json; NAN where absent
     int32_t default_top_k;                     // likewise, -1 where absent

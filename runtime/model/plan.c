@@ -166,6 +166,10 @@ static void facts_init(struct model_facts *facts, const struct model_parts *part
     facts->causal = c->arch->family == ARCH_DECODER;
     facts->whole_input = !facts->causal || (c->kind == MODEL_EMBEDDER && c->pooling != POOL_LAST);
     facts->normalize = c->normalize;
+    facts->prompt_unpooled = c->prompt_unpooled;
+    facts->dimensions_free = c->dimensions_free;
+    facts->dimension_count = c->dimension_count;
+    memcpy(facts->dimensions, c->dimensions, sizeof facts->dimensions);
     facts->token_types = c->arch->family == ARCH_ENCODER && c->types > 1;
     facts->end_count = c->end_count;
     memcpy(facts->end_ids, c->end_ids, sizeof facts->end_ids);

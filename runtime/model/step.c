@@ -19,10 +19,11 @@ static void rows_build(struct step *out, const struct model *model, struct batch
               model->facts.max_model_len);
         check(i >= batch->decode_count || in->want == WANT_TOKEN, "decode row %u wants no token",
               i);
+        check((in->pool & STEP_POOL_FROM) < in->q_len, "row %u pools nothing", i);
         // A model without token types has one row in its type table, or none.
         uint32_t type_from = model->facts.token_types ? in->type_from : STEP_NO_TYPE;
         rows[i] = (struct step_row){in->slot,     at,        in->q_len,   in->kv_len,
-                                    in->token_at, type_from, STEP_NO_ROW, 0};
+                                    in->token_at, type_from, STEP_NO_ROW, in->pool};
         if (in->want != WANT_NOTHING) {
             rows[i].sample = out->sampled_count;
             sampled[out->sampled_count++] =

@@ -140,6 +140,16 @@ enum status rerank_prompt_make(struct rerank_prompt **out, const struct rerank_a
     return status;
 }
 
+// Cuts a document of `count` tokens, after which `tail` more follow.
+static void document_cut(const struct rerank_prompt *p, int32_t *document, uint32_t count,
+                         uint32_t keep, uint32_t tail)
+{
+    if (p->args.left)
+        memmove(document, document + count - keep, (keep + tail) * sizeof *document);
+    else
+        memmove(document + keep, document + count, tail * sizeof *document);
+}
+
 // How many of a document's `count` tokens are kept.
 static uint32_t document_keep(const struct rerank_prompt *p, uint32_t taken, uint32_t count)
 {
@@ -176,8 +186,7 @@ static enum status encode_pair(const struct rerank_prompt *p, struct text docume
         type_from++;
     uint32_t count = out->token_count - pair_start - p->tail_count;
     uint32_t keep = document_keep(p, pair_start + p->tail_count, count);
-    memmove(out->tokens + pair_start + keep, out->tokens + pair_start + count,
-            p->tail_count * sizeof *out->tokens);
+    document_cut(p, out->tokens + pair_start, count, keep, p->tail_count);
     out->whole_count = out->token_count;
     out->token_count = pair_start + keep + p->tail_count;
     out->type_from = type_from < out->token_count ? type_from : out->token_count;
@@ -210,6 +219,7 @@ static enum status encode_yes_no(const struct rerank_prompt *p, struct text docu
     // as the border.
     uint32_t head = p->head_count < count ? p->head_count : count;
     uint32_t keep = head + document_keep(p, p->before_count + head + p->tail_count, count - head);
+    document_cut(p, middle + head, count - head, keep - head, 0);
     out->token_count = p->before_count + keep + p->tail_count;
     out->tokens = arena_take(arena, out->token_count * sizeof *out->tokens);
     if (!out->tokens)

@@ -1,6 +1,7 @@
 // What a reranker reads for one (query, document): a text pair of the tokenizer for encoders, or
 // the published yes/no prompt of Qwen3-Reranker. Used by the server and by the command line.
-// Text of query and document stays text; what does not fit is cut off the document's end.
+// Text of query and document stays text; what does not fit is cut off the document's
+// end, or off its beginning.
 #pragma once
 
 #include "runtime/text/tokenizer.h"
@@ -12,6 +13,7 @@ struct rerank_args {
     struct text instruction; // yes_no only; empty: the published one
     uint32_t tokens_max;     // of one input, all included
     bool stop;               // documents that are too long are not cut: stop beyond tokens_max
+    bool left;               // documents are cut at their beginning
     uint32_t document_max;   // tokens of a document; 0: what fits
     struct arena *arena;     // holds the prompt until it is no longer used
     struct slice *slice;     // the work is counted in it; NULL: it is not shared

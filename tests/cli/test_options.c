@@ -288,13 +288,16 @@ static void test_every_option_has_its_field(void **state)
               "--kv-cache-memory 15 --kv-share 16 --step-stretch 17 --chat-template a "
               "--generation-config auto --rerank-prompt yes-no --special-tokens-in-text "
               "--max-queued-requests 18 --max-queued-tokens 19 --max-result-bytes 2K "
-              "--load-format dummy --max-n 20 --max-prompts 22 --penalty-rows 21",
+              "--load-format dummy --max-n 20 --max-prompts 22 --penalty-rows 21 "
+              "--default-prompt-name q --max-client-batch-size 23",
               &err),
         STATUS_OK);
     model_settings_to_options(&p.model, &options);
     assert_int_equal(options.penalty_rows, 21);
     assert_int_equal(p.model.max_n, 20);
     assert_int_equal(p.model.max_prompts, 22);
+    assert_string_equal(p.model.default_prompt_name, "q");
+    assert_int_equal(p.model.max_client_batch_size, 23);
     assert_int_equal(p.model.kv_cache_memory, 15);
     assert_true(p.model.kv_share == 16);
     assert_true(p.model.step_stretch == 17);
@@ -325,7 +328,7 @@ static void test_every_option_has_its_field(void **state)
     assert_string_equal(p.serve.api_key_file, "e");
     assert_int_equal(parse(&p,
                            "--http-threads 23 --ssl-certfile f --ssl-keyfile g --http2 on "
-                           "--max-connections 24 --max-body-memory 64M",
+                           "--max-connections 24 --max-body-memory 64M --payload-limit 2M",
                            &err),
                      STATUS_OK);
     assert_int_equal(p.serve.http_threads, 23);
@@ -334,6 +337,7 @@ static void test_every_option_has_its_field(void **state)
     assert_int_equal(p.serve.http2, 0);
     assert_int_equal(p.serve.connections_max, 24);
     assert_int_equal(p.serve.max_body_memory, 64 << 20);
+    assert_int_equal(p.serve.payload_limit, 2 << 20);
 }
 
 static void test_bytes(void **state)
@@ -473,11 +477,17 @@ static void test_options_of_one_request(void **state)
     static const char *const none[] = {
         "kv-share",          "step-stretch",     "generation-config",     "max-queued-requests",
         "max-queued-tokens", "max-result-bytes", "enable-prefix-caching", "max-n",
-        "max-prompts",       "penalty-rows"};
-    static const char *const some[] = {
-        "device",        "dtype",           "max-model-len",
-        "chat-template", "rerank-prompt",   "special-tokens-in-text",
-        "load-format",   "kv-cache-memory", "max-num-batched-tokens"};
+        "max-prompts",       "penalty-rows",     "max-client-batch-size"};
+    static const char *const some[] = {"device",
+                                       "dtype",
+                                       "max-model-len",
+                                       "chat-template",
+                                       "rerank-prompt",
+                                       "default-prompt-name",
+                                       "special-tokens-in-text",
+                                       "load-format",
+                                       "kv-cache-memory",
+                                       "max-num-batched-tokens"};
     (void)state;
     struct model_settings settings;
     struct error err;

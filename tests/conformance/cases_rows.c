@@ -304,7 +304,10 @@ void try_pool(struct trial *t, enum dtype act)
         size_t n = (size_t)(s.rows + 1) * width;
         float *want = trial_heap(t, n * sizeof *want);
         struct pool_args args = {
-            DTYPE_F32, (enum pooling)(i % 3), in, s.row, s.sampled, want, s.rows, width, i % 2};
+            DTYPE_F32, (enum pooling)(i % 4), in, s.row, s.sampled, want, s.rows, width, i % 8 < 4};
+        for (uint32_t r = 0; r < s.rows; r++) // means that leave a beginning out, raw vectors
+            s.row[r].pool = (i % 3 ? trial_range(t, 0, s.row[r].q_len - 1) : 0) |
+                            (r % 3 == 1 ? STEP_POOL_RAW : 0);
         twin_pool(&args);
         args.act = act;
         args.in = trial_put_floats(t, in, (size_t)s.tokens * width, act);

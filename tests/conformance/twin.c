@@ -385,14 +385,17 @@ void twin_pool(const struct pool_args *a)
             const float *in = (const float *)a->in + (size_t)row->q_start * a->width + i;
             x[i] = a->kind == POOL_CLS ? (double)in[0]
                                        : (double)in[(size_t)(row->q_len - 1) * a->width];
-            if (a->kind == POOL_MEAN) {
+            uint32_t from = row->pool & STEP_POOL_FROM, count = row->q_len - from;
+            if (a->kind >= POOL_MEAN) {
                 x[i] = 0;
-                for (uint32_t t = 0; t < row->q_len; t++)
-                    x[i] += (double)in[(size_t)t * a->width] / row->q_len;
+                for (uint32_t t = from; t < row->q_len; t++)
+                    x[i] += (double)in[(size_t)t * a->width];
+                x[i] /= a->kind == POOL_MEAN ? count : sqrt(count);
             }
             squares += x[i] * x[i];
         }
-        double size = a->normalize ? fmax(sqrt(squares), 1e-12) : 1;
+        bool raw = !a->normalize || row->pool & STEP_POOL_RAW;
+        double size = !raw ? fmax(sqrt(squares), 1e-12) : 1;
         for (uint32_t i = 0; i < a->width; i++)
             a->out[(size_t)n * a->width + i] = (float)(x[i] / size);
     }

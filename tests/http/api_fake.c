@@ -44,6 +44,20 @@ void fake_dimensions(void)
     model.dimensions_free = fake_facts.normalize = true;
 }
 
+void fake_prompts(const char *standard)
+{
+    static const struct sentence_prompt prompts[] = {{{"query", 5}, {"Q: ", 3}},
+                                                     {{"document", 8}, {"", 0}}};
+    model.prompts = (struct sentence_prompts){.at = prompts, .count = 2};
+    if (standard)
+        model.prompts.standard = sentence_prompts_find(&model.prompts, text_of(standard));
+}
+
+void fake_inputs_max(uint32_t count)
+{
+    model.inputs_max = count;
+}
+
 void fake_own_sampling(void)
 {
     model.sampling_defaults = true;
@@ -117,7 +131,8 @@ void fake_begin(enum model_kind kind)
                                   .fingerprint = "fp_test",
                                   .max_queued_tokens = 5000,
                                   .choices_max = 24,
-                                  .n_max = 8};
+                                  .n_max = 8,
+                                  .inputs_max = kind == MODEL_EMBEDDER ? 2048 : 1000};
     served = (struct served){&model, 1, grammars_create(0)};
     fake.info = (struct exchange_info){.request_id = text_of("req_1"), .served = &served};
     fake.room = 4096;
@@ -624,6 +639,8 @@ enum admission port_submit(struct port *p, const struct submit_args *args, struc
     fake.key_id = args->key_id;
     fake.deadline_ns = args->deadline_ns;
     fake.has_types = args->type_from != NULL;
+    fake.pool_from = args->pool_from;
+    fake.pool_raw = args->pool_raw;
     free(fake.tokens);
     fake.tokens = malloc(args->token_count * sizeof(int32_t) + 1);
     memcpy(fake.tokens, args->tokens, args->token_count * sizeof(int32_t));

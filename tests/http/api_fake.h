@@ -48,7 +48,8 @@ struct fake {
     struct token_bias bias[1024];
     uint32_t stop_id_count, bias_count;
     uint32_t starts[2050], type_from[1001];
-    bool has_types, ignore_end, prompts_differ;
+    uint32_t pool_from;
+    bool has_types, ignore_end, prompts_differ, pool_raw;
     uint64_t cache_salt[2];
     struct sampling sampling;
     // Of the last one that was admitted; NULL: none. Counted.
@@ -86,8 +87,12 @@ void fake_special_in_text(void); // the model takes special tokens in inputs, un
 // text and is one.
 void fake_dialect(const char *name, const char *reasoning);
 void fake_dialect_special(const char *name, const char *reasoning, const char *special);
-void fake_dimensions(void);   // of the model's vectors may be fewer, until fake_end
-void fake_own_sampling(void); // the model's defaults of sampling hold, until fake_end
+// The model has these prompts, a "query" and an empty "document"; standard: the one of inputs that
+// name none, or NULL. Until fake_end.
+void fake_prompts(const char *standard);
+void fake_inputs_max(uint32_t count); // of a request, until fake_end
+void fake_dimensions(void);           // of the model's vectors may be fewer, until fake_end
+void fake_own_sampling(void);         // the model's defaults of sampling hold, until fake_end
 
 void fake_model_name(const char *name); // until fake_end
 void fake_grammar_bytes(size_t bytes);  // that all grammars may take, until fake_end

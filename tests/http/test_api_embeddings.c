@@ -68,6 +68,197 @@ static void test_fewer_dimensions_have_the_length_1(void **state)
     assert_non_null(strstr(fake.sent, "\"embedding\":[0.0,0.0]}"));
 }
 
+// Lengths that the folder declares may be asked for, others not; --matryoshka allows all.
+static void test_declared_dimensions(void **state)
+{
+    static const struct {
+        const char *dimensions;
+        bool declared, free;
+    } cases[] = {{"4", true, true}, {"2", true, true}, {"3", false, true}, {"1", false, true}};
+    char body[96];
+    (void)state;
+    for (size_t i = 0; i < 2 * sizeof cases / sizeof *cases; i++) {
+        bool free = i % 2;
+        fake_again();
+        fake_facts.dimensions_free = free;
+        fake_facts.dimension_count = 1;
+        fake_facts.dimensions[0] = 2;
+        snprintf(body, sizeof body, "{\"model\":\"m\",\"input\":\"a\",\"dimensions\":%s}",
+                 cases[i / 2].dimensions);
+        fake_request(PATH, body);
+        bool allowed = free ? cases[i / 2].free : cases[i / 2].declared;
+        assert_int_equal(fake.submits, allowed);
+        if (!allowed)
+            assert_non_null(strstr(fake.sent, "'dimensions' must be 2, 4 or absent"));
+    }
+}
+
+// Raw vectors are asked for under each server's name; what is cut off one is not made up for.
+static void test_vectors_as_the_pooling_gives_them(void **state)
+{
+    static const struct {
+        const char *more;
+        bool raw;
+    } cases[] = {{"\"normalize\":false", true},   {"\"normalize\":true", false},
+                 {"\"normalized\":false", true},  {"\"embd_normalize\":-1", true},
+                 {"\"embd_normalize\":2", false}, {"\"user\":\"u\"", false}};
+    static const float values[] = {3, 4, 12, 84};
+    char body[128];
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        fake_again();
+        fake_dimensions();
+        snprintf(body, sizeof body, "{\"model\":\"m\",\"input\":\"a\",\"dimensions\":2,%s}",
+                 cases[i].more);
+        fake_request(PATH, body);
+        assert_true(fake.pool_raw == cases[i].raw);
+        fake.values = malloc(sizeof values);
+        memcpy(fake.values, values, sizeof values);
+        finish();
+        assert_non_null(strstr(fake.sent, cases[i].raw ? "[3.0,4.0]" : "[0.6,0.8]"));
+    }
+    static const char *const bad[][2] = {
+        {"\"normalize\":false,\"normalized\":false", "normalized"},
+        {"\"normalize\":true,\"embd_normalize\":2", "embd_normalize"},
+        {"\"embd_normalize\":1", "embd_normalize"}};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        char want[64];
+        fake_again();
+        snprintf(body, sizeof body, "{\"model\":\"m\",\"input\":\"a\",%s}", bad[i][0]);
+        fake_request(PATH, body);
+        snprintf(want, sizeof want, "\"param\":\"%s\"", bad[i][1]);
+        assert_int_equal(fake.status, 400);
+        assert_non_null(strstr(fake.sent, want));
+    }
+}
+
+// The prompt of an input, read as the double of the tokenizer shows it: ^ and $ are its own tokens.
+static const char *prompt_of(const char *standard, const char *more)
+{
+    static char out[64];
+    char body[160];
+    fake_again();
+    fake_prompts(standard);
+    snprintf(body, sizeof body, "{\"model\":\"m\",\"input\":%s}", more);
+    fake_request(PATH, body);
+    char *prompt = fake.submits > 0 ? fake_prompt() : NULL;
+    snprintf(out, sizeof out, "%s", prompt ? prompt : fake.sent);
+    free(prompt);
+    return out;
+}
+
+static void test_prompts_stand_in_front_of_texts(void **state)
+{
+    (void)state;
+    assert_string_equal(prompt_of(NULL, "\"a\""), "^a$");
+    assert_string_equal(prompt_of(NULL, "[\"a\",\"b\"],\"prompt_name\":\"query\""), "^Q: a$^Q: b$");
+    assert_string_equal(prompt_of(NULL, "\"a\",\"prompt_name\":\"document\""), "^a$");
+    assert_string_equal(prompt_of(NULL, "\"a\",\"prompt\":\"x \""), "^x a$");
+    assert_string_equal(prompt_of("query", "\"a\""), "^Q: a$"); // the folder's own default
+    assert_string_equal(prompt_of("query", "\"a\",\"prompt\":\"\""), "^a$");
+    assert_string_equal(prompt_of("query", "\"a\",\"prompt_name\":\"document\""), "^a$");
+    assert_string_equal(prompt_of("query", "\"a\",\"prompt_name\":null"), "^Q: a$");
+    prompt_of("query", "[[65]]"); // ids are as given
+    assert_int_equal(fake.token_count, 1);
+    assert_int_equal(fake.pool_from, 0); // its tokens are pooled like the text's
+    static const char *const bad[][2] = {
+        {"\"a\",\"prompt_name\":\"q\"",
+         "must be the name of a prompt of this model ('query', 'document')"},
+        {"\"a\",\"prompt_name\":\"query\",\"prompt\":\"x\"", "cannot be given together"},
+        {"[1],\"prompt\":\"x\"", "cannot stand in front of token ids"},
+        {"[[1]],\"prompt_name\":\"query\"", "cannot stand in front of token ids"}};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        prompt_of(NULL, bad[i][0]);
+        assert_int_equal(fake.status, 400);
+        if (!strstr(fake.sent, bad[i][1]))
+            fail_msg("%s: %s", bad[i][0], fake.sent);
+    }
+    static char body[8192] = "{\"model\":\"m\",\"input\":\"a\",\"prompt\":\"";
+    size_t at = strlen(body);
+    memset(body + at, 'p', 3201); // the window has 200 tokens
+    strcpy(body + at + 3201, "\"}");
+    fake_again();
+    fake_request(PATH, body);
+    assert_non_null(strstr(fake.sent, "'prompt' must be at most 3200 bytes long, got 3201"));
+}
+
+// A mean that leaves the prompt out: its tokens and those before it are not counted.
+static void test_prompts_may_be_left_out_of_the_mean(void **state)
+{
+    static const char base[] = "{\"model\":\"m\",\"input\":\"abc\",\"prompt\":\"Q: \"%s}";
+    static const struct {
+        const char *more;
+        uint32_t from;
+    } cases[] = {{"", 4}, {",\"add_special_tokens\":false", 3}};
+    char body[160];
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        fake_again();
+        fake_facts.prompt_unpooled = true;
+        snprintf(body, sizeof body, base, cases[i].more);
+        fake_request(PATH, body);
+        assert_int_equal(fake.pool_from, cases[i].from);
+    }
+    fake_again();
+    fake_facts.prompt_unpooled = true;
+    fake_request(PATH, "{\"model\":\"m\",\"input\":\"abc\"}");
+    assert_int_equal(fake.pool_from, 0);
+    fake_again();
+    fake_prompts("query");
+    fake_facts.prompt_unpooled = true;
+    fake_request(PATH, "{\"model\":\"m\",\"input\":[65,66,67,68,69]}");
+    assert_int_equal(fake.pool_from, 0); // ids have no prompt in front
+    static const char *const bad[][2] = {
+        {",\"truncate_prompt_tokens\":4",
+         "must have tokens of its own: 4, of which the prompt has 4"},
+        {",\"truncate\":true,\"truncation_side\":\"left\"", "truncation_direction"}};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        fake_again();
+        fake_facts.prompt_unpooled = true;
+        snprintf(body, sizeof body, base, bad[i][0]);
+        fake_request(PATH, body);
+        assert_int_equal(fake.status, 400);
+        if (!strstr(fake.sent, bad[i][1]))
+            fail_msg("%s", fake.sent);
+    }
+}
+
+static void test_the_left_may_be_cut(void **state)
+{
+    static const char *const cases[][2] = {
+        {"\"abcdef\",\"truncate_prompt_tokens\":5", "^abc$"},
+        {"\"abcdef\",\"truncate_prompt_tokens\":5,\"truncation_direction\":\"Left\"", "^def$"},
+        {"\"abcdef\",\"truncate_prompt_tokens\":5,\"truncation_side\":\"left\"", "^def$"},
+        {"\"abcdef\",\"truncate_prompt_tokens\":5,\"truncation_side\":\"right\"", "^abc$"},
+        {"\"abcdef\",\"truncate_prompt_tokens\":2,\"truncation_side\":\"left\"", "f$"},
+        {"\"ab\",\"truncate_prompt_tokens\":5,\"truncation_side\":\"left\"", "^ab$"},
+        {"\"abcdef\",\"truncation_side\":\"left\"", "^abcdef$"},
+        {"\"abc\",\"truncate_prompt_tokens\":2,\"truncation_side\":\"left\",\"add_special_tokens\":"
+         "false",
+         "bc"},
+        {"[97,98,99],\"truncate_prompt_tokens\":2,\"truncation_side\":\"left\"", "bc"},
+        {"[97,98,99],\"truncate_prompt_tokens\":2", "ab"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        if (strcmp(prompt_of(NULL, cases[i][0]), cases[i][1]) != 0)
+            fail_msg("%s: %s", cases[i][0], prompt_of(NULL, cases[i][0]));
+    prompt_of(NULL, "\"a\",\"truncation_side\":\"left\",\"truncation_direction\":\"Left\"");
+    assert_non_null(strstr(fake.sent, "\"param\":\"truncation_side\""));
+}
+
+static void test_so_many_inputs_as_the_server_takes(void **state)
+{
+    (void)state;
+    fake_inputs_max(2);
+    fake_request(PATH, "{\"model\":\"m\",\"input\":[\"a\",\"b\",\"c\"]}");
+    assert_non_null(strstr(fake.sent, "must hold at most 2 inputs, got 3"));
+    fake_again();
+    fake_inputs_max(2);
+    fake_request(PATH, "{\"model\":\"m\",\"input\":[\"a\",\"b\"]}");
+    assert_int_equal(fake.submits, 1);
+}
+
 static void test_base64(void **state)
 {
     (void)state;
@@ -296,6 +487,12 @@ int main(void)
         TEST(test_client_leaves),
         TEST(test_float),
         TEST(test_fewer_dimensions_have_the_length_1),
+        TEST(test_declared_dimensions),
+        TEST(test_vectors_as_the_pooling_gives_them),
+        TEST(test_prompts_stand_in_front_of_texts),
+        TEST(test_prompts_may_be_left_out_of_the_mean),
+        TEST(test_the_left_may_be_cut),
+        TEST(test_so_many_inputs_as_the_server_takes),
         TEST(test_base64),
         TEST(test_special_tokens_in_text),
         TEST(test_inputs),

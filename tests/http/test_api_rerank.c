@@ -142,6 +142,100 @@ static void test_too_many_documents(void **state)
     assert_int_equal(fake.submits, 0);
 }
 
+// What was sent to the model for the query "q" and one document: ^q$document$.
+static const char *pair_of(const char *document, const char *more)
+{
+    static char out[256];
+    char body[256];
+    snprintf(body, sizeof body, "{\"model\":\"m\",\"query\":\"q\",\"documents\":[\"%s\"]%s}",
+             document, more);
+    again(body);
+    char *prompt = fake.submits > 0 ? fake_prompt() : NULL;
+    snprintf(out, sizeof out, "%s", prompt ? prompt : fake.sent);
+    free(prompt);
+    return out;
+}
+
+static void test_documents_are_cut_on_the_side_asked_for(void **state)
+{
+    static const char *const cases[][2] = {
+        {",\"truncate_prompt_tokens\":7", "^q$abc$"},
+        {",\"truncate_prompt_tokens\":7,\"truncation_side\":\"left\"", "^q$def$"},
+        {",\"truncate_prompt_tokens\":-1", "^q$abcdef$"},
+        {",\"max_tokens_per_doc\":2", "^q$ab$"},
+        {",\"max_tokens_per_doc\":2,\"truncation_direction\":\"Left\"", "^q$ef$"},
+        {",\"truncation_direction\":\"Left\"", "^q$abcdef$"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        if (strcmp(pair_of("abcdef", cases[i][0]), cases[i][1]) != 0)
+            fail_msg("%s: %s", cases[i][0], pair_of("abcdef", cases[i][0]));
+    pair_of("abc", ",\"truncate\":false,\"truncate_prompt_tokens\":7");
+    assert_non_null(strstr(fake.sent, "\"param\":\"truncate_prompt_tokens\""));
+    fake_again();
+    fake_facts.rerank = RERANK_YES_NO;
+    fake_facts.max_model_len = 600;
+    fake_request(PATH, "{\"model\":\"m\",\"query\":\"q\",\"documents\":[\"abcdef\"],"
+                       "\"max_tokens_per_doc\":2,\"truncation_side\":\"left\"}");
+    char *prompt = fake_prompt();
+    assert_non_null(strstr(prompt, "<Document>: ef<|im_end|>"));
+    free(prompt);
+}
+
+// Names that other servers have for the same; the two together are an error.
+static void test_other_names_of_fields(void **state)
+{
+    const float scores[] = {1, 2, 3};
+    static const char *const raw[] = {"\"raw_scores\":true", "\"activation\":false",
+                                      "\"use_activation\":false"};
+    static const char *const twice[][2] = {
+        {"\"top_n\":1,\"top_k\":1", "top_k"},
+        {"\"truncate\":true,\"truncation\":true", "truncation"},
+        {"\"raw_scores\":true,\"activation\":false", "activation"},
+        {"\"raw_scores\":true,\"use_activation\":false", "use_activation"},
+        {"\"activation\":true,\"use_activation\":true", "activation"},
+        {"\"instruction\":\"i\",\"instruct\":\"i\"", "instruct"},
+        {"\"truncation_side\":\"left\",\"truncation_direction\":\"Left\"", "truncation_side"}};
+    char body[256], want[64];
+    (void)state;
+    for (size_t i = 0; i < sizeof raw / sizeof *raw; i++) {
+        snprintf(
+            body, sizeof body,
+            "{\"model\":\"m\",\"query\":\"q\",\"documents\":[\"a\",\"b\",\"c\"],\"top_k\":2,%s}",
+            raw[i]);
+        again(body);
+        finish(scores, 3);
+        assert_string_equal(results(), "2:3.0000 1:2.0000");
+    }
+    for (size_t i = 0; i < sizeof twice / sizeof *twice; i++) {
+        fake_again();
+        fake_facts.rerank = RERANK_YES_NO;
+        snprintf(body, sizeof body, "{\"model\":\"m\",\"query\":\"q\",\"documents\":[\"a\"],%s}",
+                 twice[i][0]);
+        fake_request(PATH, body);
+        snprintf(want, sizeof want, "\"param\":\"%s\"", twice[i][1]);
+        assert_int_equal(fake.status, 400);
+        if (!strstr(fake.sent, want))
+            fail_msg("%s: %s", body, fake.sent);
+    }
+    fake_again();
+    fake_facts.rerank = RERANK_YES_NO;
+    fake_facts.max_model_len = 600;
+    fake_request(PATH,
+                 "{\"model\":\"m\",\"query\":\"q\",\"documents\":[\"d\"],\"instruct\":\"Why\"}");
+    char *prompt = fake_prompt();
+    assert_non_null(strstr(prompt, "<Instruct>: Why\n"));
+    free(prompt);
+}
+
+static void test_so_many_documents_as_the_server_takes(void **state)
+{
+    (void)state;
+    fake_inputs_max(2);
+    fake_request(PATH, "{\"model\":\"m\",\"query\":\"q\",\"documents\":[\"a\",\"b\",\"c\"]}");
+    assert_non_null(strstr(fake.sent, "must hold at most 2 documents, got 3"));
+}
+
 // The window is 200 tokens: ^ query $ document $.
 static void test_cuts(void **state)
 {
@@ -433,6 +527,9 @@ int main(void)
         TEST(test_extremes),
         TEST(test_bad),
         TEST(test_cuts),
+        TEST(test_documents_are_cut_on_the_side_asked_for),
+        TEST(test_other_names_of_fields),
+        TEST(test_so_many_documents_as_the_server_takes),
         TEST(test_too_many_documents),
         TEST(test_room_for_a_document),
         TEST(test_half_of_an_input),

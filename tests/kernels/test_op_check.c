@@ -336,7 +336,7 @@ static void test_rows(void **state)
     TRY(pool, NULL, );
     TRY(pool, NULL, a.kind = POOL_CLS);
     TRY(pool, acts, a.act = DTYPE_I8);
-    TRY(pool, "an unknown kind", a.kind = (enum pooling)(POOL_MEAN + 1));
+    TRY(pool, "an unknown kind", a.kind = (enum pooling)(POOL_MEAN_SQRT + 1));
     TRY(pool, "an unknown kind", a.kind = (enum pooling) - 1);
     TRY(pool, "no columns", a.width = 0);
     TRY(pool, "the lists of rows are missing", a.in = NULL);

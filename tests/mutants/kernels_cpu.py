@@ -37,6 +37,8 @@ FAULTS = [
     ("the last columns of float16 keys are bfloat16", "kernels/cpu/rows.inc", "kv_write", "kv == DTYPE_BF16 ? f32_to_bf16(x[i]) : f32_to_f16(x[i])", "f32_to_bf16(x[i])", "conformance_cpu qkv_post"),
     ("random numbers past 2^32 begin again", "kernels/cpu/rows.inc", "normal_fill", "(uint32_t)((first + at + i) >> 32)", "(uint32_t)(first >> 32)", "test_cpu_weight"),
     ("relu loses what is no number", "kernels/cpu/rows.inc", "", "lanes_max(lanes_zero(), v)", "lanes_max(v, lanes_zero())", "conformance_cpu activate"),
+    ("a mean takes what is to be left out", "kernels/cpu/rows.inc", "pool_rows", "row->pool & STEP_POOL_FROM, count", "0u, count", "conformance_cpu pool"),
+    ("raw vectors are normalised", "kernels/cpu/rows.inc", "pool_rows", "|| row->pool & STEP_POOL_RAW", "", "conformance_cpu pool"),
     ("missing logits of the last block count as 0 in the maximum", "kernels/cpu/sample.inc", "logits_top", "if (n - i < 16) v = lanes_if_bit((1u << (n - i)) - 1, v, lanes_set(-INFINITY));", "", "conformance_cpu sample"),
     ("end ids are banned one output too long", "kernels/cpu/sample.inc", "sampler_change", "p->output_count < p->output_min", "p->output_count <= p->output_min", "conformance_cpu sample"),
     ("the last of the end ids does not end", "kernels/cpu/sample.inc", "sampler_settle", "i < p->stop_count && i < SAMPLE_STOP_IDS_MAX", "i + 1 < SAMPLE_STOP_IDS_MAX && i < p->stop_count", "conformance_cpu sample"),

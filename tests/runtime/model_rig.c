@@ -138,10 +138,10 @@ void rig_prefill(struct rig *rig, struct rig_sequence *s, uint32_t tokens, enum 
     if (tokens > s->count - s->computed)
         tokens = s->count - s->computed;
     uint32_t end = s->computed + tokens;
-    struct batch_row row = {s->row,       tokens,
-                            end,          batch->token_count,
-                            s->type_from, end == s->count ? want : WANT_NOTHING,
-                            BATCH_NO_MASK};
+    struct batch_row row = {s->row,        tokens,
+                            end,           batch->token_count,
+                            s->type_from,  end == s->count ? want : WANT_NOTHING,
+                            BATCH_NO_MASK, 0};
     for (uint32_t i = s->computed; i < end; i++)
         batch_tokens(batch)[batch->token_count++] = s->tokens[i];
     blocks_add(rig, s, s->computed, end);
@@ -152,7 +152,7 @@ void rig_prefill(struct rig *rig, struct rig_sequence *s, uint32_t tokens, enum 
 void rig_decode(struct rig *rig, struct rig_sequence *s)
 {
     struct batch_row row = {s->row,       1,          s->computed + 1, BATCH_TOKEN_FED,
-                            STEP_NO_TYPE, WANT_TOKEN, BATCH_NO_MASK};
+                            STEP_NO_TYPE, WANT_TOKEN, BATCH_NO_MASK,   0};
     blocks_add(rig, s, s->computed, s->computed + 1);
     row_add(rig, &row);
     rig->batch->decode_count++;

@@ -217,12 +217,46 @@ static void test_sentence_folders_are_embedders(void **state)
     put(place, "1_Pooling/config.json", "{\"pooling_mode_mean_sqrt_len_tokens\":true}");
     put(place, "0_Transformer/sentence_bert_config.json", "{\"max_seq_length\":256}");
     read(place);
-    assert_int_equal(config.pooling, POOL_MEAN);
+    assert_int_equal(config.pooling, POOL_MEAN_SQRT);
     assert_int_equal(config.length_default, 256);
     put(place, "0_Transformer/sentence_bert_config.json", "{\"max_seq_length\":");
     struct error err;
     assert_int_equal(model_config_read(&config, place->folder, &err), STATUS_INVALID);
     assert_non_null(strstr(err.text, "sentence_bert_config.json"));
+}
+
+// Whether the pooling leaves prompts out, which only means do, and to what vectors may be cut.
+static void test_what_embedders_declare_is_read(void **state)
+{
+    const struct place *place = *state;
+    put_config(place, "config.json", "BertModel",
+               ",\"matryoshka_dimensions\":[16,8],\"truncate_dim\":null");
+    put(place, "modules.json",
+        "[{\"type\":\"Transformer\",\"path\":\"\"},{\"type\":\"Pooling\",\"path\":\"1_Pooling\"}]");
+    put(place, "1_Pooling/config.json", "{\"pooling_mode\":\"mean\",\"include_prompt\":true}");
+    read(place);
+    assert_false(config.prompt_unpooled || config.dimensions_free);
+    assert_int_equal(config.dimension_count, 2);
+    assert_int_equal(config.dimensions[0], 16);
+    assert_int_equal(config.dimensions[1], 8);
+    put(place, "config_sentence_transformers.json", "{\"truncate_dim\":4,\"is_matryoshka\":true}");
+    put(place, "1_Pooling/config.json", "{\"pooling_mode\":\"mean\",\"include_prompt\":false}");
+    read(place);
+    assert_true(config.prompt_unpooled && config.dimensions_free);
+    assert_int_equal(config.dimension_count, 3);
+    assert_int_equal(config.dimensions[2], 4);
+    put(place, "1_Pooling/config.json", "{\"pooling_mode\":\"cls\",\"include_prompt\":false}");
+    read(place);
+    assert_false(config.prompt_unpooled);
+    static const char *const wrong[] = {"[0]", "[100000]", "[\"8\"]", "[8.5]"};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        struct error err;
+        char more[64];
+        snprintf(more, sizeof more, ",\"matryoshka_dimensions\":%s", wrong[i]);
+        put_config(place, "config.json", "BertModel", more);
+        assert_int_equal(model_config_read(&config, place->folder, &err), STATUS_INVALID);
+        assert_non_null(strstr(err.text, "matryoshka_dimensions"));
+    }
 }
 
 static void test_old_length_files_are_read(void **state)
@@ -312,6 +346,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_end_ids_come_from_generation_config, place_make,
                                         place_end),
         cmocka_unit_test_setup_teardown(test_sentence_folders_are_embedders, place_make, place_end),
+        cmocka_unit_test_setup_teardown(test_what_embedders_declare_is_read, place_make, place_end),
         cmocka_unit_test_setup_teardown(test_old_length_files_are_read, place_make, place_end),
         cmocka_unit_test_setup_teardown(test_yes_no_rerankers_are_recognised, place_make,
                                         place_end),

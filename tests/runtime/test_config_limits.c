@@ -650,7 +650,7 @@ static void test_modules_are_read(void **state)
     } modes[] = {{"{\"pooling_mode\":\"cls\"}", POOL_CLS},
                  {"{\"pooling_mode\":\"mean\",\"pooling_mode_max_tokens\":true}", POOL_MEAN},
                  {"{\"pooling_mode\":\"lasttoken\"}", POOL_LAST},
-                 {"{\"pooling_mode\":\"mean_sqrt_len_tokens\"}", POOL_MEAN},
+                 {"{\"pooling_mode\":\"mean_sqrt_len_tokens\"}", POOL_MEAN_SQRT},
                  {"{\"pooling_mode_cls_token\":true,\"pooling_mode_mean_tokens\":false}", POOL_CLS},
                  {"{\"pooling_mode_mean_tokens\":true}", POOL_MEAN}};
     for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++) {
@@ -691,15 +691,15 @@ static void test_modules_are_read(void **state)
 static void test_long_paths_are_refused(void **state)
 {
     (void)state;
-    char path[CONFIG_FOLDER_MAX + 256], modules[CONFIG_FOLDER_MAX + 512];
+    char path[MODULE_FOLDER_MAX + 256], modules[MODULE_FOLDER_MAX + 512];
     put_config("config.json", "BertModel", "{}");
     memset(path, 'x', sizeof path);
-    path[CONFIG_FOLDER_MAX] = '\0';
+    path[MODULE_FOLDER_MAX] = '\0';
     snprintf(modules, sizeof modules, "[{\"type\":\"Pooling\",\"path\":\"%s\"}]", path);
     put("modules.json", modules);
     read_refused(STATUS_TOO_LARGE, "has over 3071 bytes");
     path[0] = '\0'; // the folder's own name many times over: a path that is there, and too long
-    while (strlen(path) + strlen(folder) + 3 < CONFIG_FOLDER_MAX - 8)
+    while (strlen(path) + strlen(folder) + 3 < MODULE_FOLDER_MAX - 8)
         strcat(strcat(path, path[0] ? "/../" : ""), path[0] ? strrchr(folder, '/') + 1 : folder);
     assert_int_equal(model_config_read(&config, path, &err), STATUS_INVALID);
     assert_string_equal(err.text, "the name of the model folder is too long");

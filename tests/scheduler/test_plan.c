@@ -51,6 +51,35 @@ static struct request *embed(struct rig *rig, uint32_t inputs, uint32_t length, 
     return rig_submit(rig, &args, ADMITTED);
 }
 
+// Each row of a pooling request says what its means leave out and whether its vector stays raw.
+static void test_rows_say_how_they_are_pooled(void **state)
+{
+    static const int32_t tokens[] = {1, 2, 3, 4, 5, 6, 7, 8};
+    static const uint32_t starts[] = {0, 5, 8};
+    (void)state;
+    struct rig rig;
+    rig_pooling(&rig, true);
+    rig_open(&rig);
+    struct submit_args args = {.kind = REQUEST_EMBED,
+                               .tokens = tokens,
+                               .token_count = 8,
+                               .sequence_count = 2,
+                               .sequence_start = starts,
+                               .choice_count = 1,
+                               .pool_from = 2,
+                               .pool_raw = true};
+    struct request *raw = rig_submit(&rig, &args, ADMITTED);
+    struct request *plain = embed(&rig, 1, 4, 10);
+    rig_step(&rig);
+    assert_int_equal(((struct batch *)fake_batch(rig.model))->row_count, 3);
+    for (uint32_t i = 0; i < 3; i++) // requests in turn; the plain one's input has 4 tokens
+        assert_true(row_at(&rig, i)->pool == (row_at(&rig, i)->q_len == 4 ? 0 : 2 | STEP_POOL_RAW));
+    rig_step(&rig);
+    drop_all(&rig, raw);
+    drop_all(&rig, plain);
+    rig_close(&rig);
+}
+
 static void test_decodes_come_first(void **state)
 {
     (void)state;
@@ -560,6 +589,7 @@ static void test_one_that_decodes_is_owed_nothing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_rows_say_how_they_are_pooled),
         cmocka_unit_test(test_decodes_come_first),
         cmocka_unit_test(test_encoders_are_packed),
         cmocka_unit_test(test_a_prompt_goes_on_beside_full_rows),

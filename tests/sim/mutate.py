@@ -62,6 +62,7 @@ FAULTS = [
     ("flag raised without the news", "scheduler/events.c", "event_push", "if (flag_raise(&ring->in_ready)) number_push(&port->ready, number);", "if (flag_raise(&ring->in_ready) && number != 3) number_push(&port->ready, number);"),
     ("the reader's minute begins in the queue", "scheduler/events.c", "event_push", "r->run.progress_ns = engine->now_ns;", ";"),
     ("choices of a later prompt draw other numbers", "scheduler/fill.c", "params_fill", ": s->number % r->asked.choice_count,", ": s->number,"),
+    ("raw vectors of a request are normalised", "scheduler/fill.c", "row_fill", "s->request->asked.pool_raw ?", "false ?"),
     ("equal prompts without a seed draw the same numbers", "scheduler/fill.c", "params_fill", "r->asked.prompts_differ ?", "false ?"),
     ("cached tokens of a prompt count for each choice", "scheduler/fill.c", "prompt_noted", "*word |= bit;", ""),
     ("next tokens count as prompt tokens", "scheduler/fill.c", "row_fill", "if (row->fed) {", "stat_add(&engine->stats.prompt_tokens_computed, row->fed); if (row->fed) {"),

@@ -92,6 +92,8 @@ MUTANTS = [
     ("loader: missing event wait, pinned buffer reused early", C + "loader.c", "rows_put", "= call_status(cudaEventSynchronize(device->staging_free[buffer_at]));", "= device->staging_free[buffer_at] != NULL ? STATUS_OK : STATUS_INVALID;", KERNELS),
     ("rms norm: one element in eight forgotten", C + "norm.cu", "rms_kernel", "for (int i = 0; i < 8; i++) squares = fmaf(v[i], v[i], squares);", "for (int i = 0; i < 7; i++) squares = fmaf(v[i], v[i], squares);", "rms_norm"),
     ("pooling: the token before the last", C + "pool.cu", "pool_kernel", "uint32_t first = a.args.kind == POOL_LAST ? s.last_token", "uint32_t first = a.args.kind == POOL_LAST ? s.last_token - 1", "pool"),
+    ("pooling: a mean takes what is to be left out", C + "pool.cu", "pool_kernel", "mean ? row.pool & STEP_POOL_FROM : 0", "0", "pool"),
+    ("pooling: raw vectors are normalised", C + "pool.cu", "pool_kernel", "|| (row.pool & STEP_POOL_RAW)", "", "pool"),
     ("prep: penalty counts before the row is cleared", C + "prep.cu", "prep_state", "row[i] = 0; cta_sync();", "row[i] = 0;", "prep"),
     ("prep: a count of outputs runs over", C + "prep.cu", "prep_state", "if (before >= 0x7FFFu)", "if (before > 0xFFFFu)", "prep"),
     ("prep: a prompt is counted by the first 256 tokens", C + "prep.cu", "prep_state", "i < newcomer->history_prompt; i += 256", "i < newcomer->history_prompt; i += 65536", "prep"),

@@ -1,6 +1,7 @@
 // What the other files of a model folder say about a tokenizer: names of special tokens, whether
 // BOS and EOS are added, and chat templates.
 #include "base/file.h"
+#include "base/modules.h"
 #include "runtime/text/tokenizer/internal.h"
 
 #include <stdio.h>
@@ -142,27 +143,19 @@ void config_open(struct tokenizer *t, const struct jnode *config, const struct j
 
 // Older sentence-transformers folders keep the tokenizer beside the weights, in the folder that
 // modules.json names; out is `folder` itself everywhere else.
-enum status folder_find(char out[FOLDER_BYTES_MAX], struct tokenizer *t, const char *folder,
-                        struct error *err)
+enum status folder_find(char out[FOLDER_BYTES_MAX], const char *folder, struct error *err)
 {
     char path[FOLDER_BYTES_MAX + 64];
-    const struct jnode *modules;
+    struct modules modules;
     snprintf(out, FOLDER_BYTES_MAX, "%s", folder);
     snprintf(path, sizeof path, "%s/tokenizer.json", folder);
     if (access(path, F_OK) == 0)
         return STATUS_OK;
-    enum status status = folder_json_read(t, folder, "modules.json", &modules, err);
-    for (uint32_t i = 0; jtree_is(modules, J_ARRAY) && i < modules->count; i++) {
-        static const char kind[] = ".Transformer";
-        struct text type = jtree_get_text(&modules->items[i], "type");
-        struct text inside = jtree_get_text(&modules->items[i], "path");
-        size_t tail = sizeof kind - 1;
-        if (type.bytes < tail || memcmp(type.at + type.bytes - tail, kind, tail) != 0 ||
-            inside.bytes == 0 || inside.at[0] == '/' || memmem(inside.at, inside.bytes, "..", 2))
-            continue;
-        snprintf(out, FOLDER_BYTES_MAX, "%s/%.*s", folder, (int)inside.bytes, inside.at);
-        break;
-    }
+    enum status status = modules_read(&modules, folder, err);
+    const struct module *weights =
+        status == STATUS_OK ? modules_find(&modules, "Transformer") : NULL;
+    if (weights)
+        snprintf(out, FOLDER_BYTES_MAX, "%s", weights->folder);
     return status;
 }
 

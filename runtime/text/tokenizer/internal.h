@@ -111,8 +111,7 @@ void encode_post(struct encode *e, const struct encode_args *args);
 void encode_text(struct encode *e, struct text text, uint8_t type_id);
 void config_open(struct tokenizer *t, const struct jnode *config, const struct jnode *map);
 
-enum status folder_find(char out[FOLDER_BYTES_MAX], struct tokenizer *t, const char *folder,
-                        struct error *err);
+enum status folder_find(char out[FOLDER_BYTES_MAX], const char *folder, struct error *err);
 enum status folder_json_read(struct tokenizer *t, const char *folder, const char *file,
                              const struct jnode **out, struct error *err);
 enum status folder_lowercase_open(struct tokenizer *t, const char *folder, struct error *err);

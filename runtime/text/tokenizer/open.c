@@ -146,7 +146,7 @@ static enum status open_folder(struct tokenizer *t, const char *model, struct er
     char folder[FOLDER_BYTES_MAX], path[FOLDER_BYTES_MAX + 64];
     const struct jnode *config, *map;
     struct text source;
-    enum status status = folder_find(folder, t, model, err);
+    enum status status = folder_find(folder, model, err);
     if (status == STATUS_OK)
         status = folder_json_read(t, folder, "tokenizer_config.json", &config, err);
     if (status == STATUS_OK)
