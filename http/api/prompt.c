@@ -3,6 +3,7 @@
 // left out.
 #include "http/api/prompt.h"
 
+#include "http/api/tools.h"
 #include "http/api/turns.h"
 #include "runtime/text/prompt.h"
 
@@ -210,6 +211,7 @@ void prompt_make(struct generation *g)
         fields_fail_plain(f, HTTP_INVALID_VALUE, "messages",
                           "the prompt is empty: it holds no token");
     } else if (g->options.reads_reply && !g->prompt_stopped && !g->count_only) {
+        g->options.reply.formed = tools_form_text(g);
         if (g->conversation.continued)
             continued_read(g);
         else

@@ -1,6 +1,8 @@
 // Structured output of a request: see structured.h.
 #include "http/api/structured.h"
 
+#include <string.h>
+
 // response_format
 
 static const struct field_rule schema_rows[] = {
@@ -209,7 +211,10 @@ static void source_refused(struct generation *g, const struct error *err)
 {
     enum http_error error =
         err->status == STATUS_UNSUPPORTED ? HTTP_UNSUPPORTED_VALUE : HTTP_INVALID_VALUE;
-    fields_fail(&g->call.fields, error, g->structured.path, "is refused: %s", err->text);
+    bool tool = g->structured.source.kind == GRAMMAR_KIND_CALLS &&
+                strncmp(err->text, "tool '", strlen("tool '")) == 0;
+    fields_fail(&g->call.fields, error, tool ? "tools" : g->structured.path, "is refused: %s",
+                err->text);
 }
 
 bool structured_find(struct generation *g)

@@ -126,87 +126,69 @@ static bool any_is_strict(const json_t *tools)
     return false;
 }
 
-static void flag_put(struct json_buffer *out, const char *name, bool value)
-{
-    json_put_format(out, ",\"%s\":%s", name, value ? "true" : "false");
-}
-
-static void tools_put(struct json_buffer *out, const json_t *tools)
-{
-    static const char *const members[] = {"name", "parameters", "strict"};
-    json_put_literal(out, "{\"tools\":[");
-    for (size_t i = 0; i < json_array_size(tools); i++) {
-        json_put_literal(out, i > 0 ? ",{" : "{");
-        for (size_t k = 0, count = 0; k < 3; k++) {
-            const json_t *value = json_member(function_of(json_array_get(tools, i)), members[k]);
-            if (!value)
-                continue;
-            json_put_format(out, "%s\"%s\":", count++ > 0 ? "," : "", members[k]);
-            json_put_value(out, value);
-        }
-        json_put_literal(out, "}");
-    }
-    json_put_literal(out, "]");
-}
-
 // Whether thoughts may come before the calls. An answer that must call and was told not to think
 // has none.
-static bool may_think(const struct generation *g)
+static bool may_think(const struct generation *g, enum dialect_start start)
 {
     bool off = json_is_false(json_object_get(g->variables, "enable_thinking"));
-    bool begun = g->options.reply.start == DIALECT_START_REASONING;
+    bool begun = start == DIALECT_START_REASONING;
     return g->options.reply.reasoning && (begun || !off || !g->choice.must);
 }
 
-static void source_put(const struct generation *g, struct json_buffer *out)
+// What the answer begins inside of. Fails where its grammar cannot begin: in the midst of a call.
+static enum dialect_start start_of(struct generation *g)
 {
-    const struct grammar_source *content = &g->structured.source;
-    tools_put(out, g->tools);
-    flag_put(out, "must", g->choice.must);
-    flag_put(out, "parallel", !g->options.one_call);
-    flag_put(out, "reasoning", may_think(g));
-    json_put_format(out, ",\"start\":%d", (int)g->options.reply.start);
-    if (g->choice.allowed) {
-        json_put_literal(out, ",\"allowed\":");
-        json_put_value(out, g->choice.allowed);
-    }
-    if (content->kind != GRAMMAR_KIND_NONE && !g->choice.must) {
-        json_put_format(out, ",\"content\":{\"kind\":%d,\"text\":", (int)content->kind);
-        json_put_string(out, content->text);
-        json_put_literal(out, "}");
-    }
-    json_put_literal(out, "}");
+    enum dialect_start start = g->options.reply.start;
+    const struct answer_parts *continued = g->options.continued;
+    if (g->choice.must && g->conversation.continued)
+        fields_fail(&g->call.fields, HTTP_INVALID_VALUE, "tool_choice",
+                    "cannot force a call where the last message is continued");
+    else if (continued && !reply_place(continued->reply, &start))
+        fields_fail(&g->call.fields, HTTP_INVALID_VALUE, "messages",
+                    "cannot end inside of a call or of a mark: strict functions and forms of the "
+                    "answer have a grammar, which cannot begin there");
+    return start;
+}
+
+bool tools_form_text(const struct generation *g)
+{
+    return g->structured.source.kind != GRAMMAR_KIND_NONE && !g->choice.must;
 }
 
 static void calls_set(struct generation *g, struct text text)
 {
-    bool formed = g->structured.source.kind != GRAMMAR_KIND_NONE;
     struct text copy = arena_copy(exchange_arena(g->call.exchange), text);
     struct grammar_source source = {
         .kind = GRAMMAR_KIND_CALLS, .text = copy, .dialect = g->options.reply.dialect};
     if (!copy.at)
         fields_fail(&g->call.fields, HTTP_TOO_LARGE, "tools", "is too large");
     else
-        structured_set(g, &source, formed && !g->choice.must ? g->structured.path : "tools");
+        structured_set(g, &source, tools_form_text(g) ? g->structured.path : "tools");
 }
 
 void tools_constrain(struct generation *g)
 {
     struct fields *f = &g->call.fields;
     struct json_buffer text = {0};
-    bool formed = g->structured.source.kind != GRAMMAR_KIND_NONE;
+    bool formed = tools_form_text(g);
     bool called = g->tools && (g->choice.must || g->choice.allowed || any_is_strict(g->tools));
     if (!called && !(formed && g->options.reads_reply)) // a form of the text leaves thoughts free
         return;
-    if (g->choice.must && g->conversation.continued)
-        fields_fail(f, HTTP_INVALID_VALUE, "tool_choice",
-                    "cannot force a call where the last message is continued");
-    source_put(g, &text);
-    if (text.bytes > STRUCTURED_BYTES_MAX)
+    struct grammar_calls calls = {.tools = g->tools,
+                                  .allowed = g->choice.allowed,
+                                  .must = g->choice.must,
+                                  .parallel = !g->options.one_call,
+                                  .start = start_of(g)};
+    calls.reasoning = may_think(g, calls.start);
+    if (formed)
+        calls.content = g->structured.source;
+    size_t bytes = grammar_calls_put(&text, &calls);
+    if (bytes > STRUCTURED_BYTES_MAX)
         fields_fail(f, HTTP_INVALID_VALUE, "tools",
-                    "must have schemas of at most %d bytes to be forced or strict, got %zu",
-                    STRUCTURED_BYTES_MAX, text.bytes);
-    else
+                    "must have at most %d bytes beside forced or strict calls or a form of the "
+                    "answer, got %zu",
+                    STRUCTURED_BYTES_MAX, bytes);
+    else if (!f->failed)
         calls_set(g, text_span(text.at, text.bytes));
     json_buffer_free(&text);
 }

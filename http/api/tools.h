@@ -25,3 +25,5 @@ void tool_choice_read(struct fields *f, const json_t *names, struct tool_choice 
 // Once the prompt is made: gives the answer the grammar of its calls where the choice or a strict
 // function asks for one, or a format of the answer stands beside tools.
 void tools_constrain(struct generation *g);
+// Text of the answer has a form of its own.
+bool tools_form_text(const struct generation *g);

@@ -113,6 +113,9 @@ enum status grammar_matches(struct grammar_builder *b, uint32_t one, struct text
 // The same for many strings; out[i] is of texts[i].
 enum status grammar_matches_all(struct grammar_builder *b, uint32_t one, const struct text *texts,
                                 uint32_t count, bool *out, struct error *err) MUST_USE;
+// Whether a string of the expression begins with texts[i]; it may recurse.
+enum status grammar_begins_all(struct grammar_builder *b, uint32_t one, const struct text *texts,
+                               uint32_t count, bool *out, struct error *err) MUST_USE;
 
 // --- the grammar ---
 // Takes the builder away in every case. What can never match is cut out, so no way through the

@@ -298,16 +298,20 @@ enum status grammar_except(struct grammar_builder *b, uint32_t one, uint32_t oth
     return compare(b, one, other, true, out, err);
 }
 
-static int automaton_takes(struct automaton *a, const struct grammar *g, struct text bytes)
+// 1: the text is a whole string, or (begins) the beginning of one; -1: no room.
+static int automaton_takes(struct automaton *a, const struct grammar *g, struct text bytes,
+                           bool begins)
 {
     uint32_t state = automaton_start(a);
     for (size_t i = 0; i < bytes.bytes && state >= STATE_FIRST; i++)
         state = automaton_step(a, state, g->class_of[(uint8_t)bytes.at[i]]);
-    return state == STATE_NO_ROOM ? -1 : state >= STATE_FIRST ? automaton_ends(a, state) : 0;
+    if (state < STATE_FIRST)
+        return state == STATE_NO_ROOM ? -1 : 0;
+    return begins ? 1 : automaton_ends(a, state);
 }
 
-enum status grammar_matches_all(struct grammar_builder *b, uint32_t one, const struct text *texts,
-                                uint32_t count, bool *out, struct error *err)
+static enum status take_all(struct grammar_builder *b, uint32_t one, const struct text *texts,
+                            uint32_t count, bool begins, bool *out, struct error *err)
 {
     struct grammar *g;
     struct automaton a;
@@ -319,7 +323,7 @@ enum status grammar_matches_all(struct grammar_builder *b, uint32_t one, const s
         return status;
     automaton_begin_within(&a, b, g);
     for (uint32_t i = 0; i < count && status == STATUS_OK; i++) {
-        int ends = automaton_takes(&a, g, texts[i]);
+        int ends = automaton_takes(&a, g, texts[i], begins);
         if (!automaton_charge(b, &a, STEP_WORK + texts[i].bytes) || ends < 0 ||
             !bytes_fit(b, automaton_used(&a)))
             status = error_set(err, STATUS_TOO_LARGE, "an expression is too large to be tried");
@@ -328,6 +332,18 @@ enum status grammar_matches_all(struct grammar_builder *b, uint32_t one, const s
     automaton_close(&a);
     grammar_give(g);
     return status;
+}
+
+enum status grammar_matches_all(struct grammar_builder *b, uint32_t one, const struct text *texts,
+                                uint32_t count, bool *out, struct error *err)
+{
+    return take_all(b, one, texts, count, false, out, err);
+}
+
+enum status grammar_begins_all(struct grammar_builder *b, uint32_t one, const struct text *texts,
+                               uint32_t count, bool *out, struct error *err)
+{
+    return take_all(b, one, texts, count, true, out, err);
 }
 
 enum status grammar_matches(struct grammar_builder *b, uint32_t one, struct text bytes, bool *out,

@@ -10,6 +10,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -236,6 +237,182 @@ static void test_a_call_that_the_limit_cuts_is_no_end(void **state)
     fake_begin(MODEL_GENERATOR);
 }
 
+// The message of an answer, or NULL with the whole of what was sent in *sent.
+static const char *message_member(json_t **sent, const char *name)
+{
+    *sent = json_loads(fake.sent, 0, NULL);
+    const json_t *choice = json_array_get(json_object_get(*sent, "choices"), 0);
+    return json_string_value(json_object_get(json_object_get(choice, "message"), name));
+}
+
+// Marks in the midst of a text that has a form are a part of it.
+static void test_marks_in_a_formed_text_are_text(void **state)
+{
+    (void)state;
+#define STRING                                                                                     \
+    "\"response_format\":{\"type\":\"json_schema\",\"json_schema\":{\"schema\":"                   \
+    "{\"type\":\"string\"}}}"
+#define RECORD                                                                                     \
+    "\"response_format\":{\"type\":\"json_schema\",\"json_schema\":{\"schema\":{"                  \
+    "\"properties\":{\"name\":{\"type\":\"string\"},\"parameters\":{\"type\":\"object\"}}}}}"
+    static const struct {
+        const char *dialect, *reasoning, *more, *text;
+    } cases[] = {
+        {"granite", "none", STRING, "\"a <response> b\""},
+        {"granite", "none", "\"structured_outputs\":{\"regex\":\".*\"}",
+         "<response>yes</response>"},
+        {"qwen3-coder", "think", STRICT "," STRING,
+         "\"see <tool_call><function=f></function></tool_call>\""},
+        {"hermes", "think", STRICT "," STRING,
+         "\"<tool_call>{\\\"name\\\": \\\"f\\\"}</tool_call>\""},
+        {"llama-json", "none", STRICT "," RECORD, "{\"name\":\"f\",\"parameters\":{\"city\":7}}"},
+        {"llama-json", "none", STRICT "," STRING, "\"{\""},
+        {"hermes", "think", "\"structured_outputs\":{\"regex\":\" *x\"}", "  x"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char body[4096];
+        json_t *sent;
+        fake_begin(MODEL_GENERATOR);
+        fake_dialect(cases[i].dialect, cases[i].reasoning);
+        snprintf(body, sizeof body, "{" HI ",%s}", cases[i].more);
+        fake_request(PATH, body);
+        if (fake.submits != 1)
+            fail_msg("%s: %s", cases[i].more, fake.sent);
+        if (!fake_grammar_has(cases[i].text))
+            fail_msg("%s: does not have %s", cases[i].more, cases[i].text);
+        fake_text(cases[i].text);
+        fake_finish(FINISH_STOP, FAKE_END);
+        fake_ready();
+        const char *content = message_member(&sent, "content");
+        if (!content || strcmp(content, cases[i].text) != 0 || strstr(fake.sent, "tool_calls"))
+            fail_msg("%s: %s", cases[i].text, fake.sent);
+        json_decref(sent);
+        fake_end();
+    }
+    fake_begin(MODEL_GENERATOR);
+}
+
+#define CONTINUED(text)                                                                            \
+    "{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"hi\"},{\"role\":"             \
+    "\"assistant\","                                                                               \
+    "\"content\":\"" text "\"}],\"continue_final_message\":true,\"add_generation_prompt\":false,"
+#define OBJECT "\"response_format\":{\"type\":\"json_object\"}"
+
+// The grammar begins where the message that is continued has led the reader.
+static void test_a_grammar_begins_where_the_continued_message_ends(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *dialect, *body, *has, *not;
+    } cases[] = {
+        {"hermes", CONTINUED("<think>Let me see") OBJECT "}", "so</think>\n\n{\"a\":1}",
+         "{\"a\":1}"},
+        {"hermes", CONTINUED("<think>Let me see") STRICT "}", "so</think>" F,
+         "</think>" CALL("f", "{}")},
+        {"hermes", CONTINUED("<think>so</think>\\n") OBJECT "}", "{\"a\":1}", "so"},
+        {"hermes", CONTINUED("Well") STRICT "}", ", " F, CALL("f", "{}")},
+        {"hermes", CONTINUED("Well ") STRICT "}", "<think>" CALL("f", "{\"city\":\"Oslo\"}"),
+         "<think>" CALL("f", "{}")},
+        {"llama-json", CONTINUED("Well: ") STRICT "}", "{\"name\": \"f\", \"parameters\": {}}",
+         NULL},
+        {"hermes", CONTINUED("[1, ") OBJECT "}", "{\"a\":1}", F},
+        {"hermes",
+         CONTINUED("<tool_call>\\n{\\\"name\\\": \\\"f\\\", \\\"arguments\\\": {") STRICT "}", NULL,
+         NULL},
+        {"hermes", CONTINUED("<tool_") STRICT "}", NULL, NULL},
+        {"hermes", CONTINUED("Hm <tool_call>") OBJECT "," TOOLS "\"n\":1}", "{\"a\":1}", F},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        fake_begin(MODEL_GENERATOR);
+        fake_dialect(cases[i].dialect, "think");
+        fake_request(PATH, cases[i].body);
+        if (cases[i].has && fake.submits != 1)
+            fail_msg("%s: %s", cases[i].body, fake.sent);
+        if (!cases[i].has && (fake.status != 400 || !strstr(fake.sent, "\"param\":\"messages\"")))
+            fail_msg("%s: %s", cases[i].body, fake.sent);
+        if (cases[i].has && !fake_grammar_has(cases[i].has))
+            fail_msg("%s: does not have %s", cases[i].body, cases[i].has);
+        if (cases[i].not&&fake_grammar_has(cases[i].not))
+            fail_msg("%s: has %s", cases[i].body, cases[i].not);
+        if (cases[i].has)
+            fake_gone();
+        fake_end();
+    }
+    fake_begin(MODEL_GENERATOR);
+}
+
+static void expect_refused(const char *dialect, const char *more, const char *param,
+                           const char *part)
+{
+    char *body = NULL;
+    fake_begin(MODEL_GENERATOR);
+    fake_dialect(dialect, "think");
+    assert_true(asprintf(&body, "{" HI ",%s}", more) > 0);
+    fake_request(PATH, body);
+    json_t *whole = json_loads(fake.sent, 0, NULL), *error = json_object_get(whole, "error");
+    const char *got = json_string_value(json_object_get(error, "param"));
+    if (fake.status != 400 || !got || strcmp(got, param) != 0 || !strstr(fake.sent, part))
+        fail_msg("%.500s: %s", more, fake.sent);
+    json_decref(whole);
+    free(body);
+    fake_end();
+}
+
+// A form that no text has is no form that every text has; what begins like a call is told from one.
+static void test_forms_that_leave_nothing_are_refused(void **state)
+{
+    (void)state;
+    static const char *const nothing[] = {"[^\\\\s\\\\S]", "$a"};
+    for (size_t i = 0; i < sizeof nothing / sizeof *nothing; i++) {
+        char more[512];
+        snprintf(more, sizeof more, "\"structured_outputs\":{\"regex\":\"%s\"}", nothing[i]);
+        expect_refused("hermes", more, "structured_outputs.regex", "no text at all matches");
+        snprintf(more, sizeof more, TOOLS "\"structured_outputs\":{\"regex\":\"%s\"}", nothing[i]);
+        expect_refused("hermes", more, "structured_outputs.regex", "no text at all matches");
+    }
+    expect_refused("hermes", "\"structured_outputs\":{\"choice\":[\"<think>\"]}",
+                   "structured_outputs.choice", "begins like a call");
+    expect_refused("hermes",
+                   TOOLS
+                   "\"structured_outputs\":{\"grammar\":\"root ::= [<>a-z_] root | \\\"(\\\" root "
+                   "\\\")\\\" | \\\".\\\"\"}",
+                   "structured_outputs.grammar", "may begin like a call");
+    fake_begin(MODEL_GENERATOR);
+}
+
+// What is wrong with a tool is said of the tools, what is wrong with the form of it.
+static void test_what_is_refused_has_its_own_path(void **state)
+{
+    (void)state;
+#define UNIQUE "{\"type\":\"array\",\"uniqueItems\":true}"
+#define FORMAT(schema)                                                                             \
+    "\"response_format\":{\"type\":\"json_schema\",\"json_schema\":{\"schema\":" schema "}}"
+    expect_refused(
+        "hermes",
+        "\"tools\":[" TOOL("f", ",\"strict\":true,\"parameters\":{\"properties\":{\"k\":" UNIQUE
+                                "}}") "]," FORMAT("{}"),
+        "tools", "tool 'f'");
+    expect_refused("hermes", STRICT "," FORMAT(UNIQUE), "response_format.json_schema.schema",
+                   "uniqueItems");
+    // A schema that is long only as the text of a source is not too long.
+    enum { QUOTES = 300 * 1000 };
+    char *quotes = malloc(2 * QUOTES + 1), *more = NULL;
+    for (size_t i = 0; i < QUOTES; i++)
+        memcpy(quotes + 2 * i, "\\\"", 2);
+    quotes[2 * QUOTES] = 0;
+    assert_true(asprintf(&more, "{" HI "," FORMAT("{\"description\":\"%s\"}") "}", quotes) > 0);
+    fake_begin(MODEL_GENERATOR);
+    fake_dialect("hermes", "think");
+    fake_request(PATH, more);
+    if (fake.submits != 1)
+        fail_msg("%.300s", fake.sent);
+    fake_gone();
+    fake_end();
+    free(more);
+    free(quotes);
+    fake_begin(MODEL_GENERATOR);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, fake_teardown)
 
 int main(void)
@@ -248,6 +425,10 @@ int main(void)
         TEST(test_a_refused_schema_names_tool_and_keyword),
         TEST(test_a_forced_call_is_answered),
         TEST(test_a_call_that_the_limit_cuts_is_no_end),
+        TEST(test_marks_in_a_formed_text_are_text),
+        TEST(test_a_grammar_begins_where_the_continued_message_ends),
+        TEST(test_forms_that_leave_nothing_are_refused),
+        TEST(test_what_is_refused_has_its_own_path),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

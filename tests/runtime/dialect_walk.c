@@ -175,8 +175,12 @@ static void heard_events(struct heard *h, const struct reply_event *events, uint
 void subject_hear(const struct subject *s, const json_t *tools, const struct written *w,
                   enum dialect_start start, uint32_t cut, uint64_t *seed, struct heard *h)
 {
-    struct reply_args args = {
-        .dialect = &s->d, .start = start, .calls = true, .reasoning = true, .tools = tools};
+    struct reply_args args = {.dialect = &s->d,
+                              .start = start,
+                              .calls = true,
+                              .reasoning = true,
+                              .formed = s->formed,
+                              .tools = tools};
     struct reply *r = reply_open(&args);
     uint32_t count;
     *h = (struct heard){0};

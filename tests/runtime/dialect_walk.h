@@ -22,6 +22,7 @@ struct subject {
     struct text tokens[BYTES + SPECIALS], specials[BYTES + SPECIALS];
     char bytes[BYTES];
     uint32_t count; // the end has this id
+    bool formed;    // its reader knows that text has a form
 };
 
 // Ends the test's process where the row is not known. special: marks that look like special tokens

@@ -211,7 +211,7 @@ static void test_a_key_is_written_as_its_name_is_read(void **state)
 
 // Any pieces that the grammar takes: what the reader then makes a call of is a whole one, and of
 // the strict function one with fitting arguments.
-enum { PIECES_MAX = 64, STEPS_MAX = 40 };
+enum { PIECES_MAX = 64, STEPS_MAX = 40, WALKS = 200 };
 
 struct pieces {
     char store[PIECES_MAX][256];
@@ -277,7 +277,7 @@ static bool piece_write(const struct subject *s, struct matcher *m, const char *
     return good;
 }
 
-static uint32_t calls_seen;
+static uint32_t calls_seen, texts_seen;
 
 static void check_pieces(const struct subject *s, const json_t *tools, struct schema_rig *fits,
                          const struct written *w, enum dialect_start start, uint64_t *seed)
@@ -301,20 +301,78 @@ static void check_pieces(const struct subject *s, const json_t *tools, struct sc
     heard_free(&h);
 }
 
-static void pieces(const struct subject *s, uint64_t *seed)
+// The form of text beside calls: none, any text that does not begin with a line end, a string of
+// JSON, or any JSON, which nests.
+enum form { FORM_FREE, FORM_ANY, FORM_STRING, FORM_JSON, FORMS };
+
+static uint32_t form_of(struct grammar_builder *b, enum form form)
+{
+    static const struct grammar_range line = {'\n', '\n'};
+    uint32_t chars = grammar_repeat(b, grammar_chars_except(b, NULL, 0), 0, GRAMMAR_UNBOUNDED);
+    uint32_t quote = grammar_literal(b, text_of("\""));
+    uint32_t string[] = {quote, chars, quote};
+    if (form == FORM_ANY)
+        return grammar_optional(b, grammar_join(b, grammar_chars_except(b, &line, 1), chars));
+    return form == FORM_STRING
+               ? grammar_join_all(b, string, 3)
+               : json_grammar_rules(b, (struct json_style){.blank = GRAMMAR_EMPTY}).value;
+}
+
+// The matcher of the form alone, or (args) of answers.
+static struct mask_cache *form_cache(const struct subject *s, enum form form,
+                                     struct dialect_grammar_args *args)
+{
+    struct grammar_builder *b = grammar_begin(NULL);
+    struct error err = {0};
+    struct grammar *g;
+    uint32_t root = form_of(b, form);
+    if (args) {
+        args->formed = true;
+        args->content = root;
+        if (dialect_grammar(b, args, &root, &err) != STATUS_OK)
+            fail_msg("%s: %s", dialect_name(&s->d), err.text);
+    }
+    if (grammar_finish(b, root, &g, &err) != STATUS_OK)
+        fail_msg("%s: %s", dialect_name(&s->d), err.text);
+    struct mask_cache *c = mask_cache_create(g, s->v, NULL);
+    grammar_give(g);
+    return c;
+}
+
+// What came out as text has the form, and stands beside no call.
+static void check_form(const struct subject *s, const json_t *tools, struct mask_cache *form,
+                       const struct written *w, uint64_t *seed)
+{
+    struct heard h;
+    struct matcher m;
+    subject_hear(s, tools, w, DIALECT_START_TEXT, 0, seed, &h);
+    struct text text = text_span(h.text.at ? h.text.at : "", h.text.bytes);
+    matcher_init(&m, form);
+    bool good = matcher_accept_bytes(&m, text) && matcher_may_end(&m);
+    if (h.count > 0 ? text.bytes > 0 : !good)
+        fail_msg("%s%s: the text is %.*s beside %u calls in\n%.*s", dialect_name(&s->d),
+                 s->tokenizer ? " (special)" : "", (int)text.bytes, text.at, h.count,
+                 (int)w->text.bytes, w->text.at);
+    texts_seen += h.count == 0 && text.bytes > 0;
+    matcher_end(&m);
+    heard_free(&h);
+}
+
+static void pieces_walk(const struct subject *s, enum form form, uint64_t *seed)
 {
     json_t *tools = parsed("[{\"name\":\"f\"},{\"name\":\"g\",\"strict\":true,\"parameters\":{"
                            "\"properties\":{\"s\":{\"type\":\"string\",\"maxLength\":2}},"
                            "\"required\":[\"s\"],\"additionalProperties\":false}}]");
     struct dialect_grammar_args args = {
         .dialect = &s->d, .tools = tools, .parallel = true, .reasoning = true};
-    struct mask_cache *c = subject_cache(s, &args);
+    struct mask_cache *c = form == FORM_FREE ? subject_cache(s, &args) : form_cache(s, form, &args);
+    struct mask_cache *alone = form == FORM_FREE ? NULL : form_cache(s, form, NULL);
     struct schema_rig fits;
     struct pieces list;
     schema_rig_open(&fits, json_object_get(json_array_get(tools, 1), "parameters"),
                     SCHEMA_DRAFT_AUTO);
     pieces_of(s, &list);
-    for (uint32_t i = 0; i < 300; i++) {
+    for (uint32_t i = 0; i < WALKS; i++) {
         struct written w = {0};
         struct matcher m;
         matcher_init(&m, c);
@@ -324,13 +382,37 @@ static void pieces(const struct subject *s, uint64_t *seed)
             if (!matcher_may_end(&m) || walk_random(seed, 4) != 0)
                 continue;
             check_pieces(s, tools, &fits, &w, DIALECT_START_TEXT, seed);
+            if (alone)
+                check_form(s, tools, alone, &w, seed);
         }
         matcher_end(&m);
         written_free(&w);
     }
     schema_rig_close(&fits);
+    mask_cache_destroy(alone);
     mask_cache_destroy(c);
     json_decref(tools);
+}
+
+static void pieces(const struct subject *s, uint64_t *seed)
+{
+    pieces_walk(s, FORM_FREE, seed);
+}
+
+static void formed_pieces(const struct subject *s, uint64_t *seed)
+{
+    struct subject own = *s;
+    own.formed = true;
+    for (int form = FORM_ANY; form < FORMS; form++)
+        pieces_walk(&own, (enum form)form, seed);
+}
+
+static void test_text_that_has_a_form_comes_out_as_it_is(void **state)
+{
+    (void)state;
+    calls_seen = texts_seen = 0;
+    subject_each(formed_pieces);
+    assert_true(calls_seen > 1000 && texts_seen > 1000);
 }
 
 static void test_what_is_read_as_a_call_was_written_as_one(void **state)
@@ -347,6 +429,7 @@ int main(void)
         cmocka_unit_test(test_functions_that_are_not_strict_are_called_freely),
         cmocka_unit_test(test_a_key_is_written_as_its_name_is_read),
         cmocka_unit_test(test_what_is_read_as_a_call_was_written_as_one),
+        cmocka_unit_test(test_text_that_has_a_form_comes_out_as_it_is),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -342,6 +342,7 @@ static void test_content_may_have_a_grammar_of_its_own(void **state)
     struct dialect_grammar_args args = {.dialect = &s.d,
                                         .tools = tools,
                                         .reasoning = true,
+                                        .formed = true,
                                         .content = grammar_literal(b, text_of("{\"a\":1}"))};
     struct error err = {0};
     struct grammar *g;

@@ -128,6 +128,7 @@ enum dialect_start {
     DIALECT_START_TEXT,
     DIALECT_START_REASONING, // the prompt ended with the mark that opens reasoning
     DIALECT_START_CALL,      // the prompt ended with the mark that begins a recipient or a call
+    DIALECT_START_MIDST,     // text has come before it: a message is continued
 };
 
 // Read from the end of the rendered prompt (its last 200 bytes do). Of a continued message give

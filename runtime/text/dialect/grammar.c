@@ -11,7 +11,7 @@
 
 #include <stdio.h>
 
-enum { OPENINGS_MAX = ROW_MARKERS + 4 };
+enum { OPENINGS_MAX = ROW_MARKERS + 4, BLANKS = 4 };
 
 struct calling {
     struct write w;
@@ -20,6 +20,7 @@ struct calling {
     uint32_t count;
     uint32_t head, reasoning; // rules: a part of the answer begins; inside of reasoning
     uint32_t gap;             // line ends between parts
+    enum status status;       // why the content cannot be told from calls; w.err has the sentence
 };
 
 uint32_t write_literal(struct write *w, const char *text, uint32_t id)
@@ -195,6 +196,9 @@ static uint32_t opened(struct calling *a, enum marker_role role, const char *mar
 
 struct openings {
     struct grammar_marker at[OPENINGS_MAX];
+    // What else the reader wants to see beside a form of the text; NULL: a function's name and a
+    // bracket.
+    const char *rest[OPENINGS_MAX];
     char store[OPENINGS_MAX][GRAMMAR_MARKER_BYTES_MAX];
     uint32_t count;
 };
@@ -206,7 +210,16 @@ static void opening_add(struct calling *a, struct openings *o, const char *marke
     char *text = o->store[o->count];
     size_t bytes = dialect_literal_bytes(a->w.d, marker, text, GRAMMAR_MARKER_BYTES_MAX);
     check(bytes <= GRAMMAR_MARKER_BYTES_MAX, "the marker %s is too long", marker);
+    o->rest[o->count] = "";
     o->at[o->count++] = (struct grammar_marker){text_span(text, bytes), then, first};
+}
+
+static bool begins_special(const struct dialect *d, const char *text)
+{
+    size_t at = 0;
+    int32_t token;
+    dialect_literal_next(d, text, &at, &token);
+    return token >= 0;
 }
 
 // Calls that begin without a mark, at the beginning of a part.
@@ -215,8 +228,10 @@ static void bare_openings(struct calling *a, struct openings *o)
     unsigned flags = a->w.d->row->flags;
     const struct dialect_syntax *s = a->w.syntax;
     struct grammar_builder *b = a->w.b;
-    if (flags & ROW_BARE_LIST)
+    if (flags & ROW_BARE_LIST) {
         opening_add(a, o, "[", calls_after_own(a, "["), true);
+        o->rest[o->count - 1] = NULL;
+    }
     if (!(flags & ROW_BARE_OBJECT))
         return;
     uint32_t more = GRAMMAR_EMPTY;
@@ -227,6 +242,9 @@ static void bare_openings(struct calling *a, struct openings *o)
     uint32_t list[] = {call_from(a, s->call_open, 0), more, grammar_literal(b, text_of("]"))};
     opening_add(a, o, "{", calls_after_own(a, "{"), true);
     opening_add(a, o, "[", grammar_join_all(b, list, 3), true);
+    // Beside a form of the text only this way of writing one is a call.
+    o->rest[o->count - 2] = after_prefix(s->call_open, "{");
+    o->rest[o->count - 1] = s->call_open;
 }
 
 // The markers that the reader looks for outside of calls.
@@ -241,11 +259,115 @@ static void openings_find(struct calling *a, struct openings *o)
         const char *text = row->markers[i].text;
         if (role == ROLE_SECTION_OPEN || role == ROLE_CALL_OPEN || role == ROLE_CALL_FIRST)
             opening_add(a, o, text, opened(a, role, text), role == ROLE_CALL_FIRST);
-        else if (role == ROLE_MESSAGE || role == ROLE_DROP)
+        else if ((role == ROLE_MESSAGE || role == ROLE_DROP) &&
+                 (!a->w.args->formed || begins_special(a->w.d, text)))
             opening_add(a, o, text, a->head, role == ROLE_DROP);
     }
     if (a->w.args->reasoning && thoughts.open)
         opening_add(a, o, thoughts.open, a->reasoning, true);
+}
+
+static const char after_name[] = " \t\n\r("; // BLANKS, and what makes it a call
+
+static uint32_t blanks(struct grammar_builder *b)
+{
+    static const struct grammar_range ranges[] = {{' ', ' '}, {'\t', '\n'}, {'\r', '\r'}};
+    return grammar_repeat(b, grammar_chars(b, ranges, 3), 0, GRAMMAR_UNBOUNDED);
+}
+
+// Beginnings by which a text of the content might be taken for a call or for thoughts.
+struct probes {
+    struct text *at;
+    char *store;
+    uint32_t count;
+    size_t bytes;
+};
+
+static void probe_add(struct probes *p, struct text mark, struct text name, struct text after)
+{
+    struct text parts[] = {mark, name, after};
+    size_t from = p->bytes;
+    for (int i = 0; i < 3; i++) {
+        memcpy(p->store + p->bytes, parts[i].at, parts[i].bytes);
+        p->bytes += parts[i].bytes;
+    }
+    p->at[p->count++] = text_span(p->store + from, p->bytes - from);
+}
+
+static void probes_add(struct calling *a, const struct openings *o, uint32_t i, struct probes *p)
+{
+    if (o->rest[i]) {
+        probe_add(p, o->at[i].text, text_of(o->rest[i]), text_of(""));
+        return;
+    }
+    for (uint32_t k = 0; k < BLANKS; k++)
+        probe_add(p, o->at[i].text, text_of(""), text_span(after_name + k, 1));
+    for (uint32_t n = 0; n < a->count; n++)
+        for (uint32_t k = 0; k <= BLANKS; k++)
+            probe_add(p, o->at[i].text, a->names[n], text_span(after_name + k, 1));
+}
+
+// Whether a text of the content begins with one of them.
+static bool may_open(struct calling *a, const struct openings *o)
+{
+    size_t count = BLANKS, bytes = BLANKS, names = 0;
+    for (uint32_t i = 0; i < a->count; i++)
+        names += a->names[i].bytes;
+    for (uint32_t i = 0; i < o->count; i++) {
+        size_t each = o->rest[i] ? 1 : BLANKS + (BLANKS + 1) * (size_t)a->count;
+        bytes += each * (o->at[i].text.bytes + 1);
+        bytes += o->rest[i] ? strlen(o->rest[i]) : (BLANKS + 1) * names;
+        count += each;
+    }
+    bool any = false, *begins = heap_take(count * sizeof *begins);
+    struct probes p = {heap_take(count * sizeof *p.at), heap_take(bytes), 0, 0};
+    for (uint32_t k = 0; k < BLANKS; k++)
+        probe_add(&p, text_of(""), text_of(""), text_span(after_name + k, 1));
+    for (uint32_t i = 0; i < o->count; i++)
+        probes_add(a, o, i, &p);
+    a->status = grammar_begins_all(a->w.b, a->w.args->content, p.at, p.count, begins, a->w.err);
+    for (uint32_t i = 0; i < p.count && a->status == STATUS_OK; i++)
+        any |= begins[i];
+    heap_give(p.store);
+    heap_give(p.at);
+    heap_give(begins);
+    return any;
+}
+
+// What the reader takes for the beginning of a call or of thoughts.
+static uint32_t opening_text(struct calling *a, const struct openings *o, uint32_t i)
+{
+    struct grammar_builder *b = a->w.b;
+    uint32_t mark = grammar_literal(b, o->at[i].text);
+    if (o->rest[i])
+        return grammar_join(b, mark, grammar_literal(b, text_of(o->rest[i])));
+    uint32_t names = grammar_choice(b, a->names, a->count);
+    uint32_t parts[] = {mark, blanks(b), names, blanks(b), grammar_literal(b, text_of("("))};
+    return grammar_join_all(b, parts, 5);
+}
+
+// The content without texts that begin so.
+static uint32_t content_apart(struct calling *a, const struct openings *o)
+{
+    struct grammar_builder *b = a->w.b;
+    uint32_t any = grammar_repeat(b, grammar_byte(b, 0, 0xFF), 0, GRAMMAR_UNBOUNDED);
+    uint32_t openings = GRAMMAR_NOTHING, out = a->w.args->content;
+    if (!may_open(a, o))
+        return out;
+    for (uint32_t i = 0; i < o->count; i++)
+        openings = grammar_either(b, opening_text(a, o, i), openings);
+    uint32_t parts[] = {blanks(b), openings, any};
+    a->status =
+        grammar_except(b, a->w.args->content, grammar_join_all(b, parts, 3), &out, a->w.err);
+    if (a->status == STATUS_UNSUPPORTED)
+        error_set(
+            a->w.err, a->status,
+            "a text of this form may begin like a call or like reasoning, and forms that nest "
+            "cannot be told from these");
+    else if (a->status == STATUS_OK && out == GRAMMAR_NOTHING && !grammar_failed(b))
+        a->status = error_set(a->w.err, STATUS_INVALID,
+                              "every text of this form begins like a call or like reasoning");
+    return out;
 }
 
 // A part of an answer that need not call.
@@ -254,13 +376,27 @@ static uint32_t head_of(struct calling *a)
     struct openings o = {.count = 0};
     struct grammar_builder *b = a->w.b;
     openings_find(a, &o);
-    if (a->w.args->content == GRAMMAR_NOTHING)
+    if (!a->w.args->formed)
         return grammar_free_part(b, &(struct grammar_free_part){o.at, o.count, false});
-    uint32_t all = a->w.args->content;
+    uint32_t all = content_apart(a, &o);
     for (uint32_t i = 0; i < o.count; i++)
         all =
             grammar_either(b, grammar_join(b, grammar_literal(b, o.at[i].text), o.at[i].then), all);
     return all;
+}
+
+// Text that goes on, where nothing counts that must come first in a part.
+static uint32_t midst_of(struct calling *a)
+{
+    struct openings o = {.count = 0};
+    uint32_t count = 0;
+    if (a->w.args->formed)
+        return a->w.args->content;
+    openings_find(a, &o);
+    for (uint32_t i = 0; i < o.count; i++)
+        if (!o.at[i].first)
+            o.at[count++] = o.at[i];
+    return grammar_free_part(a->w.b, &(struct grammar_free_part){o.at, count, false});
 }
 
 // Thoughts up to their end, then what follows.
@@ -268,7 +404,7 @@ static uint32_t thoughts_before(struct calling *a, uint32_t then)
 {
     struct openings o = {.count = 0};
     opening_add(a, &o, dialect_reasoning_syntax(a->w.d).close, then, false);
-    bool must = a->w.args->must || a->w.args->content != GRAMMAR_NOTHING;
+    bool must = a->w.args->must || a->w.args->formed;
     return grammar_free_part(a->w.b, &(struct grammar_free_part){o.at, o.count, must});
 }
 
@@ -303,11 +439,13 @@ static uint32_t unforced(struct calling *a)
     uint32_t head, reasoning;
     a->head = grammar_rule(b, text_of("answer"), &head);
     a->reasoning = grammar_rule(b, text_of("reasoning"), &reasoning);
-    uint32_t after = args->content == GRAMMAR_NOTHING ? a->head : grammar_join(b, a->gap, a->head);
+    uint32_t after = args->formed ? grammar_join(b, a->gap, a->head) : a->head;
     grammar_rule_set(b, reasoning, reasons ? thoughts_before(a, after) : GRAMMAR_NOTHING);
     grammar_rule_set(b, head, head_of(a));
     if (args->start == DIALECT_START_REASONING && reasons)
         return a->reasoning;
+    if (args->start == DIALECT_START_MIDST)
+        return midst_of(a);
     return args->start == DIALECT_START_CALL && open ? opened(a, ROLE_CALL_OPEN, open) : a->head;
 }
 
@@ -358,16 +496,20 @@ enum status dialect_grammar(struct grammar_builder *b, const struct dialect_gram
     enum status status = STATUS_OK;
     *root = GRAMMAR_NOTHING;
     check(a.w.syntax || count == 0, "the dialect has no calls");
+    if (args->formed && args->content == GRAMMAR_NOTHING && !grammar_failed(b))
+        return error_set(err, STATUS_INVALID, "no text at all matches the grammar");
     a.names = heap_take((count + 1) * sizeof *a.names);
     a.arguments = heap_take((count + 1) * sizeof *a.arguments);
-    a.gap = grammar_repeat(b, grammar_literal(b, text_of("\n")), 0, 2);
+    a.gap = grammar_repeat(b, grammar_literal(b, text_of("\n")), 0, READ_GAP);
     if (count > 0)
         write_arguments_begin(&a.w);
     for (size_t i = 0; i < count && status == STATUS_OK && !grammar_failed(b); i++)
         status = function_add(&a, json_array_get(args->tools, i));
     if (status == STATUS_OK)
         *root = args->must ? forced(&a) : unforced(&a);
+    if (a.status != STATUS_OK)
+        *root = GRAMMAR_NOTHING;
     heap_give(a.names);
     heap_give(a.arguments);
-    return status;
+    return status == STATUS_OK ? a.status : status;
 }

@@ -22,15 +22,19 @@ struct dialect_grammar_args {
     // Else: free text, in which from the mark of a call on the grammar holds; arguments of
     // functions with "strict": true fit their schemas, those of others are any object.
     bool must;
-    bool parallel;  // more than one call may come, where the dialect can write such
-    bool reasoning; // marks of reasoning are such; calls inside of it are text
-    enum dialect_start start;
-    uint32_t content; // the text of an answer without a call; GRAMMAR_NOTHING: any. Thoughts have
-                      // an end then, because this text follows them
+    bool parallel;            // more than one call may come, where the dialect can write such
+    bool reasoning;           // marks of reasoning are such; calls inside of it are text
+    enum dialect_start start; // MIDST: not with `must`
+    // The text of an answer without a call is one of these, without such as begin like a call or
+    // like thoughts; the reader must know it (reply_args.formed). Thoughts have an end then,
+    // because this text follows them. Not with `must`.
+    bool formed;
+    uint32_t content;
 };
 
-// *root: for grammar_finish. STATUS_UNSUPPORTED, STATUS_INVALID, STATUS_TOO_LARGE: err names the
-// tool and what its schema has that cannot be forced; *root is GRAMMAR_NOTHING then. A limit of the
-// builder shows in grammar_failed, as ever. One call, one thread; nothing is kept of the arguments.
+// *root: for grammar_finish. STATUS_UNSUPPORTED, STATUS_INVALID, STATUS_TOO_LARGE: err begins with
+// "tool 'NAME': " and says what the tool's schema has that cannot be forced, or it speaks of the
+// content; *root is GRAMMAR_NOTHING then. A limit of the builder shows in grammar_failed, as ever.
+// One call, one thread; nothing is kept of the arguments.
 enum status dialect_grammar(struct grammar_builder *b, const struct dialect_grammar_args *args,
                             uint32_t *root, struct error *err) MUST_USE;

@@ -14,6 +14,7 @@
 
 enum {
     READ_SPECIAL = 0x100,
+    READ_GAP = 2,         // line ends between reasoning and a text that has a form
     READ_BLANKS_MAX = 64, // blanks held before what may be a marker
     READ_DEPTH_MAX = 250, // of elements and literals
     READ_KEY_MAX = 1024,  // bytes of a key that stands by itself
@@ -86,6 +87,7 @@ struct reply {
     bool committed;
     bool head;               // a part of the answer begins: reasoning and bare calls may
     bool trim;               // blanks before the next text are left out
+    uint8_t gap;             // line ends that were left out after reasoning
     bool any_text;           // text has come out
     bool listed;             // FORM_PYTHON: inside of [ ]
     uint32_t call, complete; // number of the next call, or of this one; how many are

@@ -117,6 +117,13 @@ enum marker_role read_role(const struct reply *r, int marker)
     return (enum marker_role)r->args.dialect->markers[marker].role;
 }
 
+// Beside a form of the text it may be a part of that.
+static bool marker_is_text(const struct reply *r, const struct dialect_marker *marker)
+{
+    return r->args.formed && (ROLE_BIT(marker->role) & ROLES_PART) != 0 &&
+           (marker->symbols[0] & READ_SPECIAL) == 0;
+}
+
 int read_try(const struct reply *r, uint32_t roles)
 {
     const struct dialect *d = r->args.dialect;
@@ -125,6 +132,7 @@ int read_try(const struct reply *r, uint32_t roles)
     for (uint32_t i = 0; i < d->marker_count; i++) {
         const struct dialect_marker *marker = &d->markers[i];
         if ((roles & ROLE_BIT(marker->role)) == 0 || count > marker->count ||
+            marker_is_text(r, marker) ||
             memcmp(marker->symbols, r->held + r->from, count * sizeof *r->held) != 0)
             continue;
         if (count == marker->count)
@@ -157,12 +165,23 @@ static bool shown(const struct reply *r, unsigned symbol)
     return r->args.keep_special || (symbol & READ_SPECIAL) == 0;
 }
 
+// A blank after reasoning or a call. Beside a form of the text, which may begin with blanks, those
+// are two line ends (the gap of dialect/grammar.c).
+static bool trims(struct reply *r, unsigned symbol)
+{
+    if (!r->trim || !read_blank(symbol))
+        return false;
+    if (!r->args.formed || r->mode == READ_REASONING)
+        return true;
+    return symbol == '\n' && r->gap < READ_GAP && ++r->gap > 0;
+}
+
 static void put_outside(struct reply *r, unsigned symbol, uint32_t at)
 {
     bool reasoning = r->mode == READ_REASONING, blank = read_blank(symbol);
     if (!reasoning && !blank)
         r->head = false; // also by a special token that does not come out: the grammar sees it
-    if (!shown(r, symbol) || (r->trim && blank))
+    if (!shown(r, symbol) || trims(r, symbol))
         return;
     r->trim = false;
     if (!reasoning && !blank)
@@ -199,6 +218,8 @@ static uint32_t outside_roles(const struct reply *r)
 {
     if (r->mode == READ_REASONING)
         return ROLE_BIT(ROLE_REASONING_CLOSE) | (r->trim ? ROLE_BIT(ROLE_REASONING_OPEN) : 0);
+    if (r->args.formed && !r->head)
+        return 0;
     uint32_t roles = ROLES_PART;
     if (r->args.calls)
         roles |= ROLES_CALL | (r->head ? ROLE_BIT(ROLE_CALL_FIRST) : 0);
@@ -214,6 +235,7 @@ static void outside_marker(struct reply *r, enum marker_role role)
     case ROLE_REASONING_CLOSE:
         read_text_mode(r);
         r->trim = true;
+        r->gap = 0;
         if (role == ROLE_REASONING_OPEN)
             r->mode = READ_REASONING;
         break;
@@ -241,14 +263,39 @@ static bool bare_begins(const struct reply *r, unsigned symbol)
     return object || ((r->row->flags & ROW_BARE_LIST) != 0 && symbol == '[');
 }
 
+// Beside a form of the text an object or a list of such is a call only if it begins so: whether the
+// held symbols do.
+static int bare_try(const struct reply *r)
+{
+    const char *open = r->row->syntax.call_open;
+    size_t at = r->from + (r->held[r->from] == '[');
+    if (!r->args.formed || r->row->form == FORM_PYTHON)
+        return 0;
+    for (; at < r->held_count && *open && r->held[at] == (unsigned char)*open; at++)
+        open++;
+    return *open == 0 ? 0 : at == r->held_count ? TRY_PART : TRY_NONE;
+}
+
 static void bare_begin(struct reply *r)
 {
+    uint16_t later[DIALECT_MARKER_BYTES];
+    uint32_t at[DIALECT_MARKER_BYTES], now = r->at;
+    size_t first = r->from + 1, count = r->held_count - first;
+    check(count <= DIALECT_MARKER_BYTES, "%zu symbols begin a call", count);
+    memcpy(later, r->held + first, count * sizeof *later);
+    memcpy(at, r->held_at + first, count * sizeof *at);
+    r->held_count = first;
     read_call_open(r);
     r->object.bare = true;
     if (r->mode == READ_OBJECT)
         read_object_held(r);
     else
         read_name_symbols(r);
+    for (size_t i = 0; i < count; i++) {
+        r->at = at[i];
+        read_symbol(r, later[i]);
+    }
+    r->at = now;
 }
 
 static void read_outside(struct reply *r, unsigned symbol)
@@ -270,10 +317,11 @@ static void read_outside(struct reply *r, unsigned symbol)
             }
             return;
         }
-        if (bare_begins(r, r->held[r->from])) {
+        int bare = bare_begins(r, r->held[r->from]) ? bare_try(r) : TRY_NONE;
+        if (bare == 0)
             bare_begin(r);
+        if (bare != TRY_NONE)
             return;
-        }
         int marker = read_try(r, outside_roles(r));
         if (marker >= 0)
             outside_marker(r, read_role(r, marker));
@@ -526,7 +574,7 @@ static void outside_cut(struct reply *r)
 {
     r->from = 0;
     read_skip_blanks(r);
-    if (r->from == r->held_count && (r->call > 0 || r->trim))
+    if (r->from == r->held_count && (r->call > 0 || (r->trim && !r->args.formed)))
         return;
     put_held(r, r->held_count);
 }
@@ -569,6 +617,19 @@ uint32_t reply_calls(const struct reply *r)
 bool reply_in_reasoning(const struct reply *r)
 {
     return r->mode == READ_REASONING;
+}
+
+bool reply_place(const struct reply *r, enum dialect_start *place)
+{
+    size_t blanks = 0;
+    while (blanks < r->held_count && read_blank(r->held[blanks]))
+        blanks++;
+    if ((r->mode != READ_TEXT && r->mode != READ_REASONING) || blanks < r->held_count)
+        return false;
+    *place = r->mode == READ_REASONING ? DIALECT_START_REASONING
+             : r->head                 ? DIALECT_START_TEXT
+                                       : DIALECT_START_MIDST;
+    return true;
 }
 
 uint32_t reply_settled(const struct reply *r)

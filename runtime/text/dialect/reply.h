@@ -47,6 +47,8 @@ struct reply_args {
     enum dialect_start start;
     bool calls;          // false: marks of calls are text like any other
     bool reasoning;      // false: marks of reasoning are text like any other
+    bool formed;         // text has a grammar of its own (dialect/grammar.h): in its midst no mark
+                         // counts, and a call without a mark begins as the dialect writes it
     bool keep_special;   // texts of special tokens that are no marks come out
     const json_t *tools; // array of {"function": {"name", "parameters"}}, or NULL: any name is a
                          // tool's and nothing is known of types; must outlive the reply
@@ -70,6 +72,10 @@ const struct reply_event *reply_feed_end(struct reply *r, struct text token, uin
 
 // The answer is over: what is held comes out. Nothing may be fed afterwards.
 const struct reply_event *reply_finish(struct reply *r, uint32_t *count);
+
+// What an answer that goes on from here begins inside of. False: a call, or what may be the
+// beginning of a mark; no grammar begins there.
+bool reply_place(const struct reply *r, enum dialect_start *place);
 
 uint32_t reply_calls(const struct reply *r);    // complete calls so far
 bool reply_in_reasoning(const struct reply *r); // what comes next is reasoning, as far as is

@@ -53,6 +53,55 @@ static enum status choice_build(struct grammar_builder *b, const struct grammar_
     return STATUS_OK;
 }
 
+static void function_put(struct json_buffer *out, const json_t *tool)
+{
+    static const char *const members[] = {"name", "parameters", "strict"};
+    const json_t *inner = json_object_get(tool, "function"), *function = inner ? inner : tool;
+    const char *before = "";
+    json_put_literal(out, "{");
+    for (size_t i = 0; i < 3; i++) {
+        const json_t *value = json_object_get(function, members[i]);
+        if (!value || json_is_null(value))
+            continue;
+        json_put_format(out, "%s\"%s\":", before, members[i]);
+        json_put_value(out, value);
+        before = ",";
+    }
+    json_put_literal(out, "}");
+}
+
+static void flag_put(struct json_buffer *out, const char *name, bool value)
+{
+    json_put_format(out, ",\"%s\":%s", name, value ? "true" : "false");
+}
+
+size_t grammar_calls_put(struct json_buffer *out, const struct grammar_calls *calls)
+{
+    size_t before = out->bytes;
+    json_put_literal(out, "{\"tools\":[");
+    for (size_t i = 0; i < json_array_size(calls->tools); i++) {
+        json_put_literal(out, i > 0 ? "," : "");
+        function_put(out, json_array_get(calls->tools, i));
+    }
+    json_put_literal(out, "]");
+    size_t bytes = out->bytes - before;
+    flag_put(out, "must", calls->must);
+    flag_put(out, "parallel", calls->parallel);
+    flag_put(out, "reasoning", calls->reasoning);
+    json_put_format(out, ",\"start\":%d", (int)calls->start);
+    if (calls->allowed) {
+        json_put_literal(out, ",\"allowed\":");
+        json_put_value(out, calls->allowed);
+    }
+    if (calls->content.kind != GRAMMAR_KIND_NONE) {
+        json_put_format(out, ",\"content\":{\"kind\":%d,\"text\":", (int)calls->content.kind);
+        json_put_string(out, calls->content.text);
+        json_put_literal(out, "}");
+    }
+    json_put_literal(out, "}");
+    return bytes;
+}
+
 static enum status calls_build(struct grammar_builder *b, const struct grammar_source *source,
                                uint32_t *root, struct error *err)
 {
@@ -76,6 +125,7 @@ static enum status calls_build(struct grammar_builder *b, const struct grammar_s
     };
     if (content)
         status = grammar_source_build(b, &inner, &args.content, err);
+    args.formed = content != NULL;
     if (status == STATUS_OK)
         status = dialect_grammar(b, &args, root, err);
     json_decref(all);

@@ -5,7 +5,11 @@
 // is shared with whoever holds the request's body.
 #pragma once
 
+#include "base/json.h"
 #include "runtime/grammar/grammar.h"
+#include "runtime/text/dialect/dialect.h"
+
+#include <jansson.h>
 
 enum grammar_kind {
     GRAMMAR_KIND_NONE,   // the answer is free
@@ -14,13 +18,8 @@ enum grammar_kind {
     GRAMMAR_KIND_REGEX,  // what matches a regular expression as a whole
     GRAMMAR_KIND_CHOICE, // one of a JSON array of strings
     GRAMMAR_KIND_GBNF,   // the language of a grammar
-    // Calls of tools (dialect/grammar.h), as a JSON object: "tools"; "allowed", or absent; "must",
-    // "parallel", "reasoning"; "start": enum dialect_start; "content": {"kind", "text"} of a source
-    // for an answer without a call, or absent.
-    GRAMMAR_KIND_CALLS,
+    GRAMMAR_KIND_CALLS,  // calls of tools (dialect/grammar.h): what grammar_calls_put wrote
 };
-
-struct dialect;
 
 struct grammar_source {
     enum grammar_kind kind;
@@ -28,9 +27,20 @@ struct grammar_source {
     const struct dialect *dialect; // of CALLS: must outlive all uses of the source
 };
 
+// The members of struct dialect_grammar_args.
+struct grammar_calls {
+    const json_t *tools, *allowed; // of a tool its name, parameters and strict count
+    bool must, parallel, reasoning;
+    enum dialect_start start;
+    struct grammar_source content; // of KIND_NONE: text has no form
+};
+// The text of a source of CALLS, a JSON object. Returns how many bytes of it the tools take.
+size_t grammar_calls_put(struct json_buffer *out, const struct grammar_calls *calls);
+
 // The expression of the source, for grammar_finish or for a larger grammar. STATUS_UNSUPPORTED,
-// STATUS_INVALID or STATUS_TOO_LARGE: err says what the text has that cannot be served; a limit of
-// the builder shows in grammar_failed, as ever.
+// STATUS_INVALID or STATUS_TOO_LARGE: err says what the text has that cannot be served; of CALLS it
+// begins with "tool '" where that is a tool's and not the content's. A limit of the builder shows
+// in grammar_failed, as ever.
 enum status grammar_source_build(struct grammar_builder *b, const struct grammar_source *source,
                                  uint32_t *root, struct error *err) MUST_USE;
 
