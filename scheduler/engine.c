@@ -88,6 +88,8 @@ static enum status masks_open(struct engine *engine, struct error *err)
     struct vocabulary *v = engine->options.vocabulary;
     engine->masks.vocabulary = v;
     engine->masks.words = vocabulary_words(v);
+    engine->masks.limits = mask_limits;
+    engine->masks.idle_bytes_max = MASK_IDLE_GRAMMAR_BYTES;
     engine->masks.stats = &engine->stats;
     enum status status = mask_thread_open(&engine->masks, err);
     if (status == STATUS_OK)

@@ -15,7 +15,9 @@
 #include "scheduler/sequence.h"
 
 enum { PLAN_LOOKS_MAX = 4096 }; // blocks looked up in one plan: about half a millisecond
-enum { ENGINE_LAUNCHES = 2 };   // steps launched and not settled: steps_in_flight + 1 at most
+// Steps launched and not settled: steps_in_flight + 1 at most. More than 2 do not work with masks:
+// a row's mask would need the token of a step that is not the one before (step_launch).
+enum { ENGINE_LAUNCHES = 2 };
 
 #define STALL_NS 60000000000u // a reader that takes nothing for so long is cancelled
 #define STEP_DEADLINE_NS 120000000000u

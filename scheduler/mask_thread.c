@@ -21,6 +21,7 @@ static void *worker_main(void *context)
     while (!atomic_load_explicit(&t->ends, memory_order_relaxed)) { // the waker orders it
         mask_work(t->worker);
         waker_raise(t->done);
+        mask_idle(t->worker);
         waker_wait(t->posted, -1);
     }
     return NULL;

@@ -12,6 +12,9 @@
 #define CACHE_BYTES ((size_t)32 << 20)
 #define CACHE_BYTES_MIN ((size_t)4 << 20)
 
+const struct mask_limits mask_limits = {
+    .row = 1000 * 1000, .own = 50 * 1000, .grammar = 4 * 1000 * 1000, .step = 8 * 1000 * 1000};
+
 // Adds to the counters what the cache did since it was last looked at.
 static void cache_note(struct mask_worker *w, struct grammar_cache *c)
 {
@@ -24,11 +27,15 @@ static void cache_note(struct mask_worker *w, struct grammar_cache *c)
     c->seen = now;
 }
 
+// Destroying it takes milliseconds, so a step that waits for masks does not wait for that.
 static void cache_drop(struct mask_worker *w, struct grammar_cache *c)
 {
     stat_add(&w->stats->mask_cache_bytes, 0 - c->seen.bytes);
     stat_add(&w->stats->mask_caches, (uint64_t)-1);
-    mask_cache_destroy(c->cache);
+    if (w->gone_count < MASK_GONE_MAX)
+        w->gone[w->gone_count++] = c->cache;
+    else
+        mask_cache_destroy(c->cache);
     *c = (struct grammar_cache){0};
 }
 
@@ -183,6 +190,43 @@ static void rules_apply(struct mask_worker *w, struct sequence_matcher *m, uint3
         token_rules_row(m->rules, words);
 }
 
+static uint64_t least(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+// What a row may build; the answer is for work_end.
+static uint64_t work_begin(struct mask_worker *w, struct grammar_cache *c, uint64_t step)
+{
+    if (step != w->step)
+        w->work = w->limits.step;
+    if (step != c->step)
+        c->work = w->limits.grammar;
+    w->step = c->step = step;
+    uint64_t shared = least(c->work, w->work);
+    mask_cache_limit(c->cache, least(w->limits.own + shared, w->limits.row));
+    return mask_cache_stats(c->cache).work;
+}
+
+static void work_end(struct mask_worker *w, struct grammar_cache *c, uint64_t before)
+{
+    uint64_t work = mask_cache_stats(c->cache).work - before;
+    work -= least(work, w->limits.own);
+    c->work -= least(work, c->work);
+    w->work -= least(work, w->work);
+}
+
+static enum mask_verdict row_fill(struct mask_worker *w, struct sequence_matcher *m,
+                                  const struct mask_job *job)
+{
+    if (job->token != MASK_NO_TOKEN && !token_take(w, m, job->token))
+        return MASK_OVER;
+    enum mask_verdict verdict = mask_make(w, m, job->words);
+    if (verdict == MASK_USABLE && m->rules)
+        rules_apply(w, m, job->words);
+    return verdict;
+}
+
 static enum mask_verdict row_make(struct mask_worker *w, const struct mask_job *job)
 {
     if (job->sequence == MASK_NO_SEQUENCE) {
@@ -192,11 +236,11 @@ static enum mask_verdict row_make(struct mask_worker *w, const struct mask_job *
     struct sequence_matcher *m = &w->matchers[job->sequence];
     if ((job->grammar || job->rules) && !matcher_begin(w, m, job))
         return MASK_OVER;
-    if (job->token != MASK_NO_TOKEN && !token_take(w, m, job->token))
-        return MASK_STUCK;
-    enum mask_verdict verdict = mask_make(w, m, job->words);
-    if (verdict == MASK_USABLE && m->rules)
-        rules_apply(w, m, job->words);
+    if (!m->of)
+        return row_fill(w, m, job);
+    uint64_t before = work_begin(w, m->of, job->step);
+    enum mask_verdict verdict = row_fill(w, m, job);
+    work_end(w, m->of, before);
     return verdict;
 }
 
@@ -213,6 +257,29 @@ void mask_work(struct mask_worker *w)
     }
 }
 
+// The cache to go of those that nobody uses, where their grammars take too much; or NULL.
+static struct grammar_cache *idle_over(struct mask_worker *w)
+{
+    size_t bytes = 0;
+    for (uint32_t i = 0; i < w->cache_count; i++)
+        if (w->caches[i].cache && w->caches[i].matchers == 0)
+            bytes += grammar_bytes(w->caches[i].grammar);
+    return bytes > w->idle_bytes_max ? cache_idle(w) : NULL;
+}
+
+void mask_idle(struct mask_worker *w)
+{
+    uint32_t place;
+    struct grammar_cache *over;
+    while (!ring_peek(&w->ring, &place)) {
+        if (w->gone_count == 0 && (over = idle_over(w)) != NULL)
+            cache_drop(w, over);
+        if (w->gone_count == 0)
+            return;
+        mask_cache_destroy(w->gone[--w->gone_count]);
+    }
+}
+
 void mask_worker_empty(struct mask_worker *w)
 {
     uint32_t place;
@@ -225,4 +292,6 @@ void mask_worker_empty(struct mask_worker *w)
     for (uint32_t i = 0; i < w->cache_count; i++)
         if (w->caches[i].cache)
             cache_drop(w, &w->caches[i]);
+    while (w->gone_count > 0)
+        mask_cache_destroy(w->gone[--w->gone_count]);
 }

@@ -25,12 +25,14 @@ static int32_t token_last(const struct sequence *s)
 }
 
 // Asks for the mask of a row, if all tokens before it are settled.
-static bool row_ask(struct engine *engine, const struct plan_row *row, uint32_t *rows)
+static bool row_ask(struct engine *engine, const struct plan_row *row, uint64_t step,
+                    uint32_t *rows)
 {
     struct sequence *s = &engine->sequences[row->sequence];
     struct mask_job job = {.words = rows + (size_t)row->mask * engine->masks.words,
                            .sequence = s->index,
                            .row = row->mask,
+                           .step = step,
                            .token = MASK_NO_TOKEN};
     if (s->state == SEQUENCE_ENDING) { // its token will be dropped
         job.sequence = MASK_NO_SEQUENCE;
@@ -61,7 +63,7 @@ bool masks_ask(struct engine *engine, struct launch *launch)
     for (uint32_t i = 0; i < launch->row_count; i++) {
         struct plan_row *row = &launch->rows[i];
         if (row->mask != BATCH_NO_MASK && !row->asked)
-            row->asked = row_ask(engine, row, rows);
+            row->asked = row_ask(engine, row, launch->step, rows);
         all = all && (row->mask == BATCH_NO_MASK || row->asked);
     }
     masks_post(engine);

@@ -15,21 +15,36 @@
 enum {
     MASK_NO_TOKEN = -1,
     MASK_CACHES_MORE = 64, // grammars whose caches are kept beside one for each slot
+    MASK_GONE_MAX = 16,
+    MASK_IDLE_GRAMMAR_BYTES = 32 << 20,
 };
 #define MASK_NO_SEQUENCE UINT32_MAX
+
+// What the masks of one step may build that was not built before, in steps of about 5 ns. Rows of
+// one grammar share what a row takes beyond its own, and so do all grammars. Thus a step waits for
+// about 0.1 s at most, and one grammar cannot use up what others need.
+struct mask_limits {
+    uint64_t row;     // one row: 1 million
+    uint64_t own;     // of that, what needs no share: 50,000
+    uint64_t grammar; // shared by the rows of a grammar: 4 million
+    uint64_t step;    // shared by all: 8 million
+};
+extern const struct mask_limits mask_limits; // as above
 
 enum mask_verdict {
     MASK_USABLE,
     MASK_DONE,  // the answer is complete, nothing can follow, and the model has no id that says so
-    MASK_STUCK, // nothing may follow that the model has, or its token was refused
-    MASK_OVER,  // a bound of work or memory was met
+    MASK_STUCK, // nothing may follow that the model has
+    MASK_OVER,  // a bound of work or memory was met, also where its token was not taken
 };
 
 struct mask_job {
     // Counts of what the sequence's matcher begins with, one or both; both NULL: it stands.
     struct grammar *grammar;
     struct token_rules *rules;
-    uint32_t *words;   // the row that is made; NULL: the sequence's matcher ends
+    uint32_t *words;   // the row that is made, bits from the vocabulary's size on are anything;
+                       // NULL: the sequence's matcher ends
+    uint64_t step;     // whose row it is
     uint32_t sequence; // MASK_NO_SEQUENCE: a row of ones
     uint32_t row;      // its number in the step, for its verdict
     int32_t token;     // accepted before the mask is made, or MASK_NO_TOKEN
@@ -42,6 +57,8 @@ struct grammar_cache { // of one grammar; in use while a matcher stands in it
     uint32_t matchers;
     size_t bytes_max;
     uint64_t used; // when a matcher began in it last
+    uint64_t step; // the last one that had a row of it
+    uint64_t work; // left to it in that step
 };
 
 struct sequence_matcher {
@@ -61,17 +78,25 @@ struct mask_worker {
     uint8_t *verdict;              // [rows_max] enum mask_verdict of the step's rows
     struct vocabulary *vocabulary; // the engine's
     uint32_t words;
+    struct mask_limits limits;
+    size_t idle_bytes_max;      // MASK_IDLE_GRAMMAR_BYTES
     struct engine_stats *stats; // those that are the worker's
     struct mask_thread *thread;
     // What follows is the worker's alone.
     struct sequence_matcher *matchers; // [matcher_count] by index of the sequence
     struct grammar_cache *caches;      // [cache_count]
     uint32_t matcher_count, cache_count;
-    uint64_t began; // matchers
+    uint64_t began;                         // matchers
+    uint64_t step, work;                    // the last one, and what was left in it
+    struct mask_cache *gone[MASK_GONE_MAX]; // to be destroyed
+    uint32_t gone_count;
 };
 
 // Does all jobs there are.
 void mask_work(struct mask_worker *w);
+// Then, while there are no new ones: destroys caches that were dropped, and those beyond
+// idle_bytes_max of grammars that no matcher stands in. Takes milliseconds.
+void mask_idle(struct mask_worker *w);
 // Gives back all that the worker has, jobs included; its thread has ended.
 void mask_worker_empty(struct mask_worker *w);
 

@@ -40,7 +40,9 @@ struct engine_stats {
     _Atomic uint64_t pauses;                        // choices paused for a slow reader
     _Atomic uint64_t parked;                        // how often a paused sequence lost its place
     _Atomic uint64_t rows_after_cancel;             // computed after the request was cancelled
-    // Masks: those of the worker's thread come last (mask_work.c).
+    // Masks. Each counter has one writer, which adds with a load and a store: those from
+    // masks_computed to mask_cache_bytes are the mask worker's (mask_work.c), all others the
+    // engine's thread's.
     _Atomic uint64_t steps_masked; // with a row that has a grammar
     _Atomic uint64_t mask_waits;   // steps that waited for masks: as many as steps_masked
     _Atomic uint64_t mask_wait_ns;

@@ -26,7 +26,8 @@ struct mask_cache {
     uint32_t *row;  // [words] long tokens of one mask
     uint32_t *ask;  // [words] for matcher_accept
     uint64_t computed, reused, forgotten, over, starved;
-    uint64_t work_max;
+    uint64_t work_max;   // of one call
+    uint64_t work_limit; // of the automaton's, for all calls
     size_t bytes, bytes_most;
 };
 

@@ -5,7 +5,12 @@
 
 #include <string.h>
 
-enum { CACHE_BYTES_MIN = 4 << 20, CACHE_BYTES = 32 << 20, WORK_MAX = 1000 * 1000 };
+enum {
+    CACHE_BYTES_MIN = 4 << 20,
+    CACHE_BYTES = 32 << 20,
+    WORK_MAX = 1000 * 1000,
+    FORGET_BYTES = 256, // that are forgotten in one step of work
+};
 
 struct mask_cache *mask_cache_create(struct grammar *g, struct vocabulary *v,
                                      const struct mask_cache_options *options)
@@ -15,6 +20,7 @@ struct mask_cache *mask_cache_create(struct grammar *g, struct vocabulary *v,
     if (c->bytes < CACHE_BYTES_MIN)
         c->bytes = CACHE_BYTES_MIN;
     c->work_max = options && options->work_max != 0 ? options->work_max : WORK_MAX;
+    c->work_limit = UINT64_MAX;
     c->g = grammar_take(g);
     c->v = vocabulary_take(v);
     automaton_open(&c->a, g, c->bytes / 2);
@@ -46,6 +52,11 @@ void mask_cache_destroy(struct mask_cache *c)
     grammar_give(c->g);
     vocabulary_give(c->v);
     heap_give(c);
+}
+
+void mask_cache_limit(struct mask_cache *c, uint64_t work)
+{
+    c->work_limit = c->a.work + work;
 }
 
 static size_t bytes_held(const struct mask_cache *c)
@@ -128,6 +139,7 @@ static void cache_forget(struct mask_cache *c)
         places_keep(c);
     }
     automaton_compact(&c->a);
+    c->a.work += bytes / FORGET_BYTES;
     mask_forget(c);
     c->start = c->a.moved[c->start];
     for (struct matcher *m = c->matchers; m; m = m->next)
@@ -145,6 +157,8 @@ static struct attempt call_begin(struct matcher *m)
     struct automaton *a = &m->cache->a;
     a->over = false;
     a->work_max = a->work + m->cache->work_max;
+    if (a->work_max > m->cache->work_limit)
+        a->work_max = m->cache->work_limit;
     return (struct attempt){m, 0};
 }
 

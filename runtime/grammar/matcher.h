@@ -33,6 +33,8 @@ struct mask_cache_options {
 struct mask_cache *mask_cache_create(struct grammar *g, struct vocabulary *v,
                                      const struct mask_cache_options *options);
 void mask_cache_destroy(struct mask_cache *c); // NULL is allowed; no matcher may be left
+// All calls from now on may build so much together; each still has its own bound.
+void mask_cache_limit(struct mask_cache *c, uint64_t work);
 
 struct mask_cache_stats {
     uint64_t computed, reused; // masks
@@ -67,7 +69,8 @@ enum matcher_result {
     // stays, so a call after work_max may find the mask; an engine ends the answer instead.
     MATCHER_OVER,
 };
-// Writes vocabulary_words(v) words; bits from vocab on are 0. A token is allowed where its bytes,
+// Writes vocabulary_words(v) words; bits from vocab on are 0 (in rows of the scheduler they may be
+// anything, and nobody reads them). A token is allowed where its bytes,
 // after those that were accepted, are the beginning of a string of the grammar; an end id exactly
 // where that string may end here, and after the end. STUCK, OVER: the end ids alone.
 enum matcher_result matcher_mask(struct matcher *m, uint32_t *words);

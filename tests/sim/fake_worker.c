@@ -25,9 +25,12 @@ void mask_thread_post(struct mask_worker *w)
 {
     if (chance(&worker_dice, 40))
         mask_work(w);
+    if (chance(&worker_dice, 40))
+        mask_idle(w);
 }
 
 void mask_thread_wait(struct mask_worker *w)
 {
     mask_work(w);
+    mask_idle(w);
 }
