@@ -198,6 +198,13 @@ def main():
 
 
 @functools.cache
+def dreamer():
+    """A model, chat, that writes nonsense, whose template has tools."""
+    template = pathlib.Path(__file__).parent / "hermes.jinja"
+    return start(f"chat={MODELS / 'weft-demo-chat'},chat-template={template}")
+
+
+@functools.cache
 def sanitized():
     """A program with a sanitizer keeps freed memory for a while: its size says nothing."""
     program = pathlib.Path(WEFT).read_bytes()

@@ -53,6 +53,9 @@ def run_all(tests, counts):
             outcome, text = "passed", ""
         except harness.Skip as reason:
             outcome, text = "skipped", str(reason)
+        except ModuleNotFoundError as error:
+            outcome = "skipped" if error.name in CLIENTS else "failed"
+            text = str(error)
         except BaseException as error:  # noqa: B902 - everything else is a failure
             outcome, text = "failed", traceback.format_exc()
             if isinstance(error, KeyboardInterrupt):

@@ -1,7 +1,6 @@
 """What agents do with the official clients: tools in several rounds, whole and through the stream helpers, several
 choices, tools made of classes, tool runners, parse with classes, lists of models."""
 
-import functools
 import json
 
 import anthropic
@@ -9,10 +8,9 @@ import cohere
 import openai
 import pydantic
 
-import harness
 import test_structured as structured
 import test_tools as tools
-from harness import KEY, MODELS, main, user
+from harness import KEY, dreamer, main, user
 
 
 def api(server):
@@ -76,20 +74,12 @@ def test_agent_several_choices():
         assert choice.finish_reason == "tool_calls"
 
 
+
 class Visit(pydantic.BaseModel):
     """Plan a visit."""
     city: structured.Colour
     days: int = pydantic.Field(ge=1, le=9)
     guide: bool | None
-
-
-HERMES = harness.ROOT / "tests/e2e/hermes.jinja"
-
-
-@functools.cache
-def dreamer():
-    """A model that writes nonsense, whose template has tools."""
-    return harness.start(f"chat={MODELS / 'weft-demo-chat'},chat-template={HERMES}")
 
 
 def test_agent_tools_of_classes():

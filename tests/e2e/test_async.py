@@ -13,7 +13,7 @@ import test_agents as agents
 import test_anthropic_tools as claude_tools
 import test_structured as structured
 import test_tools as tools
-from harness import KEY, main, text_of, chat, user
+from harness import KEY, chat, dreamer, main, text_of, user
 
 
 def api(server=None):
@@ -88,7 +88,7 @@ def test_async_tools_of_classes():
             "tools": [tool], "tool_choice": "required", "parallel_tool_calls": False}
 
     async def all_of():
-        async with api(agents.dreamer()) as one:
+        async with api(dreamer()) as one:
             whole = await one.chat.completions.parse(**args)
             async with one.chat.completions.stream(**args) as stream:
                 kinds = {event.type async for event in stream}
