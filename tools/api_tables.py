@@ -95,7 +95,7 @@ def route_rows():
 
 
 FIELDS = {name: (name + ".c", name + "_rows")
-          for name in ("decoding", "chat", "completions", "messages", "embeddings", "rerank")}
+          for name in ("decoding", "chat", "completions", "responses", "messages", "embeddings", "rerank")}
 FIELDS["not-served"] = ("not_served.c", "rows")
 FIELDS.update((name.replace("_", "-"), ("tokens.c", name + "_rows"))
               for name in ("tokenize", "tokenize_chat", "detokenize"))

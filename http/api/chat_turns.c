@@ -1,5 +1,6 @@
 // Messages of a chat completion request -> conversation (docs/API.md). Paths of failures are those
 // of the request: messages[2].content[0].type.
+#include "http/api/parts.h"
 #include "http/api/turns.h"
 
 #include <string.h>
@@ -26,15 +27,6 @@ static const struct field_rule message_rows[] = {
 };
 static const struct field_rules message_rules = FIELD_RULES(message_rows, NULL);
 
-static const struct field_rule part_rows[] = {
-    FIELD_READ_BY("type"),
-    FIELD_READ_BY("text"),
-    FIELD_READ_BY("refusal"),
-    FIELD_HARMLESS("cache_control", "o"),
-    FIELD_HARMLESS("annotations", "a"),
-};
-static const struct field_rules part_rules = FIELD_RULES(part_rows, NULL);
-
 static const struct field_rule function_rows[] = {
     FIELD_TYPED("name", "s"),
     FIELD_TYPED("arguments", "so"),
@@ -50,62 +42,9 @@ static const struct field_rule call_rows[] = {
 };
 static const struct field_rules call_rules = FIELD_RULES(call_rows, NULL);
 
-static void part_refuse(struct fields *f, const char *path, struct text type)
-{
-    static const char *const known[] = {"image_url", "input_audio", "file",
-                                        "image",     "video_url",   "audio_url"};
-    struct text shown = text_head(type, 64);
-    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
-        if (text_is(type, known[i])) {
-            fields_fail(f, HTTP_UNSUPPORTED_CONTENT, path,
-                        "is '%.*s', which this model does not support", (int)shown.bytes, shown.at);
-            return;
-        }
-    }
-    fields_fail(f, HTTP_INVALID_VALUE, path, "must be 'text', got '%.*s'", (int)shown.bytes,
-                shown.at);
-}
-
-// One part of a content array; `refusal` parts only where the role may have them.
-static void part_read(struct json_buffer *out, struct fields *f, const json_t *part,
-                      const char *path, bool refusal)
-{
-    struct text type = fields_member_string(f, part, path, "type");
-    const char *key = "text";
-    if (!type.at)
-        return;
-    if (refusal && text_is(type, "refusal")) {
-        key = "refusal";
-    } else if (!text_is(type, "text")) {
-        part_refuse(f, fields_path(f, "%s.type", path), type);
-        return;
-    }
-    json_put_raw(out, fields_member_string(f, part, path, key));
-    fields_check_object(f, &part_rules, part, path);
-}
-
-// A string, or text parts joined with nothing between them.
-static void content_read(struct json_buffer *out, struct fields *f, const json_t *content,
-                         const char *path, bool refusal)
-{
-    struct field_path base = fields_path_keep(path);
-    size_t i;
-    json_t *part;
-    if (json_is_string(content)) {
-        json_put_raw(out, json_text(content));
-        return;
-    }
-    if (!json_is_array(content)) {
-        fields_fail(f, HTTP_INVALID_TYPE, path, "must be a string or an array of text parts");
-        return;
-    }
-    json_array_foreach(content, i, part)
-    {
-        if (f->failed)
-            return;
-        part_read(out, f, part, fields_path(f, "%s[%zu]", base.at, i), refusal);
-    }
-}
+static const struct part_kind text_parts[] = {{"text", "text"}, {NULL, NULL}};
+static const struct part_kind assistant_parts[] = {
+    {"text", "text"}, {"refusal", "refusal"}, {NULL, NULL}};
 
 static void call_read(struct conversation *c, struct fields *f, json_t *message,
                       const json_t *entry, const char *path)
@@ -157,7 +96,7 @@ static void assistant_read(struct conversation *c, struct fields *f, const json_
     const json_t *value = json_member(in, "content");
     const json_t *reasoning = json_member(in, "reasoning_content");
     if (value)
-        content_read(&content, f, value, fields_path(f, "messages[%zu].content", i), true);
+        parts_read(&content, f, value, fields_path(f, "messages[%zu].content", i), assistant_parts);
     json_t *message = conversation_add(c, "assistant", text_span(content.at, content.bytes));
     json_buffer_free(&content);
     if (!reasoning)
@@ -196,7 +135,7 @@ static void plain_read(struct conversation *c, struct fields *f, const json_t *i
                     "is required");
         return;
     }
-    content_read(&content, f, value, fields_path(f, "messages[%zu].content", i), false);
+    parts_read(&content, f, value, fields_path(f, "messages[%zu].content", i), text_parts);
     struct text text = text_span(content.at, content.bytes);
     if (!f->failed && strcmp(role, "tool") == 0) {
         tool_read(c, f, in, i, text);

@@ -48,7 +48,7 @@ static void generation_close(struct generation *g)
 static void length_fail(struct generation *g, uint32_t window)
 {
     struct fields *f = &g->call.fields;
-    fields_fail_length(f, "messages", "messages",
+    fields_fail_length(f, g->turns, g->turns,
                        &(struct field_length){window, g->prompt_tokens, g->prompt_stopped});
     if (f->shape == SHAPE_MESSAGES && f->failure.prompt_tokens == window) {
         // The message says N > M; one token must be generated, so M is the window less one.
@@ -79,6 +79,7 @@ struct generation *generation_open_in(struct exchange *x, size_t state_bytes)
     conversation_begin(&g->conversation, g->call.slice);
     g->submit.choice_count = g->submit.sequence_count = 1;
     g->options.call_ids = "call_";
+    g->turns = "messages";
     return g;
 }
 
@@ -256,6 +257,12 @@ uint32_t generation_reasoning(const struct generation *g)
     return tokens;
 }
 
+static struct http_failure outgrown(void)
+{
+    return (struct http_failure){.error = HTTP_INTERNAL,
+                                 .message = text_of("the answer outgrew its memory")};
+}
+
 // Why a choice has no answer.
 static struct http_failure failure_of(const struct generation *g, const struct choice *c)
 {
@@ -263,12 +270,21 @@ static struct http_failure failure_of(const struct generation *g, const struct c
                                 "its grammar allows";
     const struct finish_told *told = finish_told(c->finish);
     if (c->text_lost || c->logprobs.lost || c->answer.lost)
-        return (struct http_failure){.error = HTTP_INTERNAL,
-                                     .message = text_of("the answer outgrew its memory")};
+        return outgrown();
     check(told->failure, "finish %u is no failure", c->finish);
     if (c->finish == FINISH_ERROR && g->structured.source.kind != GRAMMAR_KIND_NONE)
         return (struct http_failure){.error = told->error, .message = text_of(stuck)};
     return (struct http_failure){.error = told->error, .message = text_of(told->failure)};
+}
+
+static void fail(struct generation *g, struct http_failure failure)
+{
+    if (g->failed)
+        return;
+    g->failed = true;
+    g->failure = failure;
+    if (!g->over)
+        port_cancel(g->port, g->request);
 }
 
 static void event_take(struct generation *g, const struct token_event *event,
@@ -282,12 +298,13 @@ static void event_take(struct generation *g, const struct token_event *event,
     g->over = g->over || (event->flags & EVENT_LAST);
     if (c->over && !was_over && event->finish == FINISH_NONE) // a stop string, or enough
         port_cancel_choice(g->port, g->request, event->choice);
-    if (g->failed || !choice_failed(c))
-        return;
-    g->failed = true; // one choice without an answer fails the request
-    g->failure = failure_of(g, c);
-    if (!g->over)
-        port_cancel(g->port, g->request);
+    if (!g->failed && choice_failed(c)) // one choice without an answer fails the request
+        fail(g, failure_of(g, c));
+}
+
+void generation_lost(struct generation *g)
+{
+    fail(g, outgrown());
 }
 
 static enum counted_finish counted_of(const struct choice *c)
@@ -408,11 +425,13 @@ void generation_send(struct generation *g, enum generation_tell step, struct jso
 {
     struct exchange *x = g->call.exchange;
     struct text bytes = text_span(out->at, out->bytes);
-    if (step == TELL_WHOLE)
+    if (step == TELL_WHOLE && g->failed)
+        exchange_fail(x, &g->failure);
+    else if (step == TELL_WHOLE)
         exchange_reply(x, 200, bytes);
     else if (bytes.bytes > 0)
         exchange_write(x, bytes);
-    if (step == TELL_FAILURE)
+    if (step == TELL_FAILURE || (step == TELL_END && g->failed))
         exchange_stream_failed(x, g->failure.error);
     if (step == TELL_END || (step == TELL_FAILURE && !g->cut))
         exchange_end(x);

@@ -63,6 +63,7 @@ struct generation {
     struct choice_options options;
     struct structured structured;
     struct conversation conversation; // until generation_prepared
+    const char *turns;                // the field that it was read from
 
     // What generation_tokenize made.
     int32_t *tokens;        // [prompt_tokens] i32, in the scratch arena
@@ -118,6 +119,9 @@ struct choice *generation_choice(const struct generation *g);
 uint32_t generation_output(const struct generation *g);    // tokens of all choices so far
 uint32_t generation_reasoning(const struct generation *g); // of them, spent on reasoning
 void generation_send(struct generation *g, enum generation_tell step, struct json_buffer *out);
+
+// The answer cannot be told: the request fails.
+void generation_lost(struct generation *g);
 
 // About once a second: may bring TELL_BEGIN or TELL_IDLE.
 void generation_clock(struct exchange *x, uint64_t now_ns);

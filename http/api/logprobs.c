@@ -119,13 +119,12 @@ static const struct token_top *tops_of(const struct logprobs *l, uint32_t at)
     return l->tops + (size_t)at * l->top_max;
 }
 
-void logprobs_put_chat(const struct logprobs *l, uint32_t count, const struct tokenizer *tokenizer,
-                       struct json_buffer *out)
+void logprobs_put_entries(const struct logprobs *l, const struct tokenizer *tokenizer,
+                          uint32_t from, uint32_t to, struct json_buffer *out)
 {
-    json_put_literal(out, "{\"content\":[");
-    for (uint32_t i = 0; i < count; i++) {
+    for (uint32_t i = from; i < to; i++) {
         const struct logprob *e = &l->entries[i];
-        json_put_literal(out, i > 0 ? "," : "");
+        json_put_literal(out, i > from ? "," : "");
         token_put(out, tokenizer_token_bytes(tokenizer, e->token), e->logprob);
         json_put_literal(out, ",\"top_logprobs\":[");
         for (uint32_t k = 0; k < e->top_count; k++) {
@@ -136,6 +135,13 @@ void logprobs_put_chat(const struct logprobs *l, uint32_t count, const struct to
         }
         json_put_literal(out, "]}");
     }
+}
+
+void logprobs_put_chat(const struct logprobs *l, uint32_t count, const struct tokenizer *tokenizer,
+                       struct json_buffer *out)
+{
+    json_put_literal(out, "{\"content\":[");
+    logprobs_put_entries(l, tokenizer, 0, count, out);
     json_put_literal(out, "],\"refusal\":null}");
 }
 

@@ -38,6 +38,9 @@ void logprobs_show(struct logprobs *l, uint64_t given, uint64_t settled);
 void logprobs_sent(struct logprobs *l,
                    uint32_t count); // the first so many visible ones were written
 
+// The visible entries [from, to), joined by commas: chat completions and Responses.
+void logprobs_put_entries(const struct logprobs *l, const struct tokenizer *tokenizer,
+                          uint32_t from, uint32_t to, struct json_buffer *out);
 // {"content":[...],"refusal":null} of the first `count` visible entries: chat completions.
 void logprobs_put_chat(const struct logprobs *l, uint32_t count, const struct tokenizer *tokenizer,
                        struct json_buffer *out);

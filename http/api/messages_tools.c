@@ -67,17 +67,10 @@ static void tool_read(struct generation *g, const json_t *tool, size_t i, json_t
         g->eager = g->eager ? g->eager : json_object();
         json_object_set_new(g->eager, json_string_value(json_member(tool, "name")), json_true());
     }
-    json_t *function = json_object(), *entry = json_object();
-    json_t *description = json_object_get(tool, "description");
-    json_object_set(function, "name", json_object_get(tool, "name"));
-    if (json_is_string(description))
-        json_object_set(function, "description", description);
-    json_object_set_new(function, "parameters", schema);
-    if (json_is_true(json_member(tool, "strict")))
-        json_object_set_new(function, "strict", json_true());
-    json_object_set_new(entry, "type", json_string("function"));
-    json_object_set_new(entry, "function", function);
-    json_array_append_new(out, entry);
+    json_array_append_new(out,
+                          tools_entry(json_member(tool, "name"), json_member(tool, "description"),
+                                      schema, json_is_true(json_member(tool, "strict"))));
+    json_decref(schema);
 }
 
 static void choice_read(struct fields *f, const json_t *names, struct tool_choice *out)

@@ -47,6 +47,15 @@ static void effort_read(struct generation *g, struct text effort, const char *pa
                 less ? "'none', 'minimal', " : "");
 }
 
+// Chat completions and Responses.
+static void openai_effort_read(struct generation *g)
+{
+    struct fields *f = &g->call.fields;
+    const json_t *reasoning = fields_get(f, "reasoning");
+    effort_read(g, fields_string(f, "reasoning_effort"), "reasoning_effort", true);
+    effort_read(g, json_text(json_member(reasoning, "effort")), "reasoning.effort", true);
+}
+
 void prompt_variables_read(struct generation *g, enum prompt_thinking thinking)
 {
     const json_t *kwargs = fields_get(&g->call.fields, "chat_template_kwargs");
@@ -58,7 +67,7 @@ void prompt_variables_read(struct generation *g, enum prompt_thinking thinking)
     struct fields *f = &g->call.fields;
     const json_t *config = fields_get(f, "output_config");
     if (f->shape == SHAPE_OPENAI)
-        effort_read(g, fields_string(f, "reasoning_effort"), "reasoning_effort", true);
+        openai_effort_read(g);
     else
         effort_read(g, json_text(json_member(config, "effort")), "output_config.effort", false);
     json_object_foreach((json_t *)kwargs, name, value) // which is only read
@@ -90,7 +99,7 @@ static void mark_put(struct generation *g)
     struct json_buffer marked = {0};
     if (!text_is(json_text(json_object_get(last, "role")), "assistant") ||
         json_object_get(last, "tool_calls")) {
-        fields_fail_plain(f, HTTP_INVALID_VALUE, "messages",
+        fields_fail_plain(f, HTTP_INVALID_VALUE, g->turns,
                           "only an assistant message without tool calls can be continued");
         return;
     }
@@ -134,12 +143,12 @@ static void prompt_fail(struct generation *g, enum status status, const struct e
 {
     struct fields *f = &g->call.fields;
     if (status == STATUS_REFUSED) {
-        fields_fail_plain(f, HTTP_INVALID_VALUE, "messages",
+        fields_fail_plain(f, HTTP_INVALID_VALUE, g->turns,
                           "the model's chat template refuses these messages: %s", err->text);
     } else if (status == STATUS_NO_ROOM || status == STATUS_TOO_LARGE) {
-        fields_fail_plain(f, HTTP_TOO_LARGE, "messages", "the prompt is too large: %s", err->text);
+        fields_fail_plain(f, HTTP_TOO_LARGE, g->turns, "the prompt is too large: %s", err->text);
     } else {
-        fields_fail_plain(f, HTTP_INVALID_VALUE, "messages",
+        fields_fail_plain(f, HTTP_INVALID_VALUE, g->turns,
                           "the model's chat template cannot render these messages: %s", err->text);
     }
 }
@@ -155,7 +164,7 @@ static void continued_read(struct generation *g)
     struct text text = json_text(json_object_get(last, "content"));
     struct answer_parts *parts = arena_take_zeroed(arena, 1, sizeof *parts);
     if (!parts) {
-        fields_fail_plain(&g->call.fields, HTTP_TOO_LARGE, "messages", "the prompt is too large");
+        fields_fail_plain(&g->call.fields, HTTP_TOO_LARGE, g->turns, "the prompt is too large");
         return;
     }
     text.bytes -= sizeof mark - 1;
@@ -208,7 +217,7 @@ void prompt_make(struct generation *g)
     if (status != STATUS_OK) {
         prompt_fail(g, status, &err);
     } else if (g->prompt_tokens == 0) {
-        fields_fail_plain(f, HTTP_INVALID_VALUE, "messages",
+        fields_fail_plain(f, HTTP_INVALID_VALUE, g->turns,
                           "the prompt is empty: it holds no token");
     } else if (g->options.reads_reply && !g->prompt_stopped && !g->count_only) {
         g->options.reply.formed = tools_form_text(g);

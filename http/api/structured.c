@@ -18,6 +18,20 @@ static const struct field_rule format_rows[] = {
 };
 const struct field_rules structured_format_members = FIELD_RULES(format_rows, NULL);
 
+// text, of Responses: the form of chat completions with the schema's members beside the type
+
+static const struct field_rule flat_rows[] = {
+    FIELD_TYPED("type", "s"),   FIELD_TYPED("name", "s"),      FIELD_HARMLESS("description", "s"),
+    FIELD_TYPED("schema", "o"), FIELD_HARMLESS("strict", "b"),
+};
+static const struct field_rules flat_members = FIELD_RULES(flat_rows, NULL);
+
+static const struct field_rule text_rows[] = {
+    FIELD_OBJECT("format", flat_members),
+    FIELD_HARMLESS("verbosity", "s"),
+};
+const struct field_rules structured_text_members = FIELD_RULES(text_rows, NULL);
+
 // structured_outputs
 
 static const struct field_rule outputs_rows[] = {
@@ -176,6 +190,29 @@ void structured_read(struct generation *g)
     if (json_is_true(json_member(outputs, "json_object")))
         source_set(g, GRAMMAR_KIND_JSON, text_of(""), "structured_outputs.json_object");
     named_read(g, f->root, guided, "");
+}
+
+void structured_read_responses(struct generation *g)
+{
+    struct fields *f = &g->call.fields;
+    const json_t *format = json_member(fields_get(f, "text"), "format");
+    const json_t *schema = json_member(format, "schema");
+    struct text type = json_text(json_member(format, "type"));
+    if (f->failed || !format)
+        return;
+    bool object = text_is(type, "json_object"), by_schema = text_is(type, "json_schema");
+    if (!type.at)
+        fields_fail(f, HTTP_MISSING_FIELD, "text.format.type", "is required");
+    else if (!object && !by_schema && !text_is(type, "text"))
+        type_fail(f, type, "text.format.type", "'text', 'json_object' or 'json_schema'");
+    else if (schema && !by_schema)
+        fields_fail(f, HTTP_INVALID_VALUE, "text.format.schema", "needs the type 'json_schema'");
+    else if (by_schema && !schema)
+        fields_fail(f, HTTP_MISSING_FIELD, "text.format.schema", "is required");
+    else if (by_schema)
+        value_set(g, GRAMMAR_KIND_SCHEMA, schema, "text.format.schema");
+    else if (object)
+        source_set(g, GRAMMAR_KIND_JSON, text_of(""), "text.format");
 }
 
 static void output_read(struct generation *g, const json_t *format, const char *path)

@@ -9,6 +9,7 @@ enum { STRUCTURED_BYTES_MAX = 1 << 20 }; // of a schema or another source
 
 // Members of the fields.
 extern const struct field_rules structured_format_members; // response_format
+extern const struct field_rules structured_text_members;   // text
 extern const struct field_rules structured_members;        // structured_outputs
 extern const struct field_rules structured_config_members; // output_config
 extern const struct field_rules structured_output_members; // output_format
@@ -16,6 +17,8 @@ extern const struct field_rules structured_output_members; // output_format
 // Of chat completions and completions: response_format, structured_outputs, guided_*. Sets
 // g->structured; at most one of them may be there.
 void structured_read(struct generation *g);
+// Of Responses: text.format.
+void structured_read_responses(struct generation *g);
 // Of Messages: output_config.format, output_format.
 void structured_read_messages(struct generation *g);
 

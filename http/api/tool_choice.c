@@ -24,31 +24,54 @@ static const struct field_rule choice_rows[] = {
 };
 static const struct field_rules choice_rules = FIELD_RULES(choice_rows, NULL);
 
-// {"function": {"name"}}: one of the tools.
-static void name_add(struct fields *f, const json_t *entry, const char *path, const json_t *names,
-                     json_t *allowed)
+static const struct field_rule flat_rows[] = {
+    FIELD_READ_BY("type"),
+    FIELD_READ_BY("name"),
+    FIELD_READ_BY("mode"),
+    FIELD_READ_BY("tools"),
+};
+static const struct field_rules flat_rules = FIELD_RULES(flat_rows, NULL);
+
+// `tool_choice` while it is read.
+struct choice_reader {
+    struct fields *fields;
+    const json_t *names; // of all tools
+    bool flat;           // the form of Responses
+    struct tool_choice *out;
+};
+
+// {"function": {"name"}} or, flat, {"name"}: one of the tools.
+static void name_add(const struct choice_reader *r, const json_t *entry, const char *path)
 {
-    struct field_path kept = fields_path_keep(path);
-    const json_t *function = fields_member(f, entry, kept.at, "function", JSON_OBJECT);
-    struct field_path inside = fields_path_keep(fields_path(f, "%s.function", kept.at));
-    if (!function)
-        return;
-    fields_check_object(f, &name_rules, function, inside.at);
+    struct fields *f = r->fields;
+    struct field_path inside = fields_path_keep(path);
+    const json_t *function = entry;
+    if (!r->flat) {
+        function = fields_member(f, entry, path, "function", JSON_OBJECT);
+        inside = fields_path_keep(fields_path(f, "%s.function", inside.at));
+        if (!function)
+            return;
+        fields_check_object(f, &name_rules, function, inside.at);
+    }
     const json_t *name = fields_member(f, function, inside.at, "name", JSON_STRING);
-    if (name && !json_object_get(names, json_string_value(name)))
+    if (name && !json_object_get(r->names, json_string_value(name)))
         fields_fail(f, HTTP_INVALID_VALUE, fields_path(f, "%s.name", inside.at),
                     "must be the name of one of the tools");
-    json_array_append(allowed, (json_t *)name); // which is only read
+    json_array_append(r->out->allowed, (json_t *)name); // which is only read
 }
 
-static void allowed_read(struct fields *f, const json_t *choice, const json_t *names,
-                         struct tool_choice *out)
+static void allowed_read(const struct choice_reader *r, const json_t *choice)
 {
-    static const char path[] = "tool_choice.allowed_tools";
-    const json_t *of = fields_member(f, choice, "tool_choice", "allowed_tools", JSON_OBJECT);
-    if (!of)
-        return;
-    fields_check_object(f, &allowed_rules, of, path);
+    struct fields *f = r->fields;
+    struct tool_choice *out = r->out;
+    const char *path = r->flat ? "tool_choice" : "tool_choice.allowed_tools";
+    const json_t *of = choice;
+    if (!r->flat) {
+        of = fields_member(f, choice, "tool_choice", "allowed_tools", JSON_OBJECT);
+        if (!of)
+            return;
+        fields_check_object(f, &allowed_rules, of, path);
+    }
     const json_t *mode = fields_member(f, of, path, "mode", JSON_STRING);
     const json_t *tools = fields_member(f, of, path, "tools", JSON_ARRAY);
     if (f->failed)
@@ -69,31 +92,31 @@ static void allowed_read(struct fields *f, const json_t *choice, const json_t *n
                         "must be 'function'");
         if (f->failed)
             return;
-        fields_check_object(f, &entry_rules, entry, each.at);
-        name_add(f, entry, each.at, names, out->allowed);
+        fields_check_object(f, r->flat ? &flat_rules : &entry_rules, entry, each.at);
+        name_add(r, entry, each.at);
     }
 }
 
-static void object_read(struct fields *f, const json_t *choice, const json_t *names,
-                        struct tool_choice *out)
+static void object_read(const struct choice_reader *r, const json_t *choice)
 {
+    struct fields *f = r->fields;
     const json_t *type = fields_member(f, choice, "tool_choice", "type", JSON_STRING);
     if (!type)
         return;
-    fields_check_object(f, &choice_rules, choice, "tool_choice");
-    out->allowed = json_array();
+    fields_check_object(f, r->flat ? &flat_rules : &choice_rules, choice, "tool_choice");
+    r->out->allowed = json_array();
     if (text_is(json_text(type), "function")) {
-        out->must = true;
-        name_add(f, choice, "tool_choice", names, out->allowed);
+        r->out->must = true;
+        name_add(r, choice, "tool_choice");
     } else if (text_is(json_text(type), "allowed_tools")) {
-        allowed_read(f, choice, names, out);
+        allowed_read(r, choice);
     } else {
         fields_fail(f, HTTP_UNSUPPORTED_VALUE, "tool_choice.type",
                     "must be 'function' or 'allowed_tools'");
     }
 }
 
-void tool_choice_read(struct fields *f, const json_t *names, struct tool_choice *out)
+void tool_choice_read(struct fields *f, const json_t *names, bool flat, struct tool_choice *out)
 {
     const json_t *choice = fields_get(f, "tool_choice");
     struct text word = json_text(choice);
@@ -108,7 +131,7 @@ void tool_choice_read(struct fields *f, const json_t *names, struct tool_choice 
     else if (json_object_size(names) == 0)
         fields_fail(f, HTTP_INVALID_VALUE, "tool_choice", "needs tools");
     else if (!out->must)
-        object_read(f, choice, names, out);
+        object_read(&(struct choice_reader){f, names, flat, out}, choice);
 }
 
 // The source of the grammar

@@ -68,6 +68,22 @@ static void tool_read(struct fields *f, const json_t *tool, size_t i, json_t *na
     function_read(f, function, fields_path(f, "%s.function", path.at), names);
 }
 
+json_t *tools_entry(const json_t *name, const json_t *description, const json_t *parameters,
+                    bool strict)
+{
+    json_t *function = json_object(), *entry = json_object();
+    json_object_set(function, "name", (json_t *)name); // which are only read
+    if (description)
+        json_object_set(function, "description", (json_t *)description);
+    if (parameters)
+        json_object_set(function, "parameters", (json_t *)parameters);
+    if (strict)
+        json_object_set_new(function, "strict", json_true());
+    json_object_set_new(entry, "type", json_string("function"));
+    json_object_set_new(entry, "function", function);
+    return entry;
+}
+
 void tools_use(struct generation *g, json_t *tools)
 {
     const struct dialect *dialect = &g->call.model->dialect;
@@ -95,6 +111,15 @@ size_t tools_count(struct fields *f, const json_t *tools)
     return n;
 }
 
+void tools_choose(struct generation *g, const json_t *names, bool flat, const json_t *tools)
+{
+    struct fields *f = &g->call.fields;
+    tool_choice_read(f, names, flat, &g->choice);
+    g->options.one_call = !fields_bool(f, "parallel_tool_calls", true);
+    bool called = !g->choice.hidden && json_array_size(tools) > 0 && !f->failed;
+    tools_use(g, called ? json_incref((json_t *)tools) : NULL); // which is only read
+}
+
 void tools_read(struct generation *g)
 {
     struct fields *f = &g->call.fields;
@@ -103,9 +128,6 @@ void tools_read(struct generation *g)
     json_t *names = json_object();
     for (size_t i = 0; i < n && !f->failed; i++)
         tool_read(f, json_array_get(tools, i), i, names);
-    tool_choice_read(f, names, &g->choice);
+    tools_choose(g, names, false, tools);
     json_decref(names);
-    bool called = !g->choice.hidden && n > 0;
-    g->options.one_call = !fields_bool(f, "parallel_tool_calls", true);
-    tools_use(g, called && !f->failed ? json_incref((json_t *)tools) : NULL); // which is only read
 }

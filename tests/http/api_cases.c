@@ -17,6 +17,8 @@ const struct endpoint messages_endpoint = {
     "\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}]"};
 const struct endpoint completions_endpoint = {MODEL_GENERATOR, "/v1/completions",
                                               "\"model\":\"m\",\"prompt\":\"hi\""};
+const struct endpoint responses_endpoint = {MODEL_GENERATOR, "/v1/responses",
+                                            "\"model\":\"m\",\"input\":\"hi\""};
 const struct endpoint embeddings_endpoint = {MODEL_EMBEDDER, "/v1/embeddings",
                                              "\"model\":\"m\",\"input\":\"hi\""};
 const struct endpoint rerank_endpoint = {MODEL_RERANKER, "/v1/rerank",

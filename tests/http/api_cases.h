@@ -11,7 +11,7 @@ struct endpoint {
 };
 
 extern const struct endpoint chat_endpoint, completions_endpoint, messages_endpoint,
-    embeddings_endpoint, rerank_endpoint;
+    responses_endpoint, embeddings_endpoint, rerank_endpoint;
 
 // A request with these members more; the fakes stay for a look until fake_end.
 void request(const struct endpoint *e, const char *more);

@@ -204,9 +204,11 @@ int fake_teardown(void **unused)
 // Returns the end of an id (prefix and 24 letters) or of a time that begins at p.
 static const char *changing(const char *p, const char **instead)
 {
-    static const char *const prefixes[] = {"\"chatcmpl-", "\"msg_", "\"cmpl-", "\"call_",
-                                           "\"toolu_"};
-    static const char created[] = "\"created\":";
+    static const char *const prefixes[] = {"\"chatcmpl-", "\"msg_",  "\"cmpl-", "\"call_",
+                                           "\"toolu_",    "\"resp_", "\"fc_",   "\"rs_"};
+    static const char *const times[][2] = {{"\"created\":", "\"created\":0"},
+                                           {"\"created_at\":1", "\"created_at\":0"},
+                                           {"\"completed_at\":1", "\"completed_at\":0"}};
 
     for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++) {
         size_t bytes = strlen(prefixes[i]);
@@ -215,11 +217,14 @@ static const char *changing(const char *p, const char **instead)
             return p + bytes + 24 + 1;
         }
     }
-    if (strncmp(p, created, sizeof created - 1) != 0)
-        return NULL;
-    *instead = "\"created\":0";
-    p += sizeof created - 1;
-    return p + strspn(p, "0123456789");
+    for (size_t i = 0; i < sizeof times / sizeof *times; i++) {
+        size_t bytes = strlen(times[i][0]);
+        if (strncmp(p, times[i][0], bytes) != 0)
+            continue;
+        *instead = times[i][1];
+        return p + bytes + strspn(p + bytes, "0123456789");
+    }
+    return NULL;
 }
 
 const char *fake_events(void)
@@ -250,8 +255,8 @@ static void scratch_end(void)
 static const struct route *route_find(const char *path)
 {
     static const struct route *const tables[] = {
-        chat_routes,   completions_routes, messages_routes, embeddings_routes,
-        rerank_routes, tokens_routes,      models_routes};
+        chat_routes,       completions_routes, responses_routes, messages_routes,
+        embeddings_routes, rerank_routes,      tokens_routes,    models_routes};
     for (size_t t = 0; t < sizeof tables / sizeof *tables; t++)
         for (const struct route *row = tables[t]; row->path; row++)
             if (strcmp(row->path, path) == 0)

@@ -15,7 +15,14 @@
 
 #include <jansson.h>
 
-enum { FAKE_END = 256, FAKE_BOS = 257, FAKE_SEP = 258, FAKE_MARK = 259, FAKE_VOCAB = 2000 };
+enum {
+    FAKE_END = 256,
+    FAKE_BOS = 257,
+    FAKE_SEP = 258,
+    FAKE_MARK = 259,
+    FAKE_SPAN = 316, // "b<tool": text, and what may begin a call
+    FAKE_VOCAB = 2000
+};
 
 struct fake {
     struct exchange_info info;

@@ -201,6 +201,8 @@ struct text tokenizer_token_bytes(const struct tokenizer *t, int32_t id)
         return text_of(t->mark);
     if (id >= 300 && id < 316)
         return text_span("xxxxxxxxxxxxxxxx", (size_t)id - 300);
+    if (id == FAKE_SPAN)
+        return text_of("b<tool");
     if (id < 0 || id > 255)
         return id == FAKE_END ? text_of("<end>") : text_span("", 0);
     bytes[id] = (char)id;
@@ -273,6 +275,11 @@ uint32_t detok_push(struct detok *d, int32_t token, char *out, uint32_t out_max)
     if (token >= 300 && token < 316) {
         memset(out, 'x', (size_t)token - 300);
         return (uint32_t)token - 300;
+    }
+    if (token == FAKE_SPAN) {
+        struct text span = tokenizer_token_bytes(d->tokenizer, token);
+        memcpy(out, span.at, span.bytes);
+        return (uint32_t)span.bytes;
     }
     d->held[d->held_bytes++] = (char)token;
     unsigned char first = (unsigned char)d->held[0];

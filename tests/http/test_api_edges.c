@@ -462,7 +462,7 @@ static void test_kinds_of_models(void **state)
          "the model 'm' does not support generation; it is a reranking model: use /v1/rerank"},
         {MODEL_GENERATOR, EMBEDDINGS, "\"input\":\"a\"",
          "the model 'm' does not support embeddings; it is a generation model: use "
-         "/v1/chat/completions, /v1/completions or /v1/messages"},
+         "/v1/chat/completions, /v1/completions, /v1/responses or /v1/messages"},
         {MODEL_RERANKER, EMBEDDINGS, "\"input\":\"a\"",
          "the model 'm' does not support embeddings; it is a reranking model: use /v1/rerank"},
         {MODEL_EMBEDDER, RERANK, "\"query\":\"a\"",

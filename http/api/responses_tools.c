@@ -1,0 +1,48 @@
+// `tools` of Responses: see tools.h. A function's members stand beside its type; templates take
+// tools in the form of chat completions, so they are made into that.
+#include "http/api/tools.h"
+
+static const struct field_rule tool_rows[] = {
+    FIELD_READ_BY("type"),
+    FIELD_READ_BY("name"),
+    FIELD_TYPED("description", "s"),
+    FIELD_TYPED("parameters", "o"),
+    FIELD_TYPED("strict", "b"),
+    FIELD_HARMLESS("output_schema", "o"),
+    FIELD_HARMLESS("allowed_callers", "a"),
+    FIELD_NOT_SERVED("async", "b", "[false]"),
+    FIELD_NOT_SERVED("defer_loading", "b", "[false]"),
+};
+static const struct field_rules tool_rules = FIELD_RULES(tool_rows, NULL);
+
+static void tool_read(struct fields *f, const json_t *tool, size_t i, json_t *names, json_t *out)
+{
+    struct field_path path = fields_path_keep(fields_path(f, "tools[%zu]", i));
+    struct text type = fields_member_string(f, tool, path.at, "type"), shown = text_head(type, 64);
+    const json_t *name = json_member(tool, "name");
+    if (!f->failed && !text_is(type, "function"))
+        fields_fail(f, HTTP_UNSUPPORTED_VALUE, fields_path(f, "%s.type", path.at),
+                    "must be 'function': tools of the type '%.*s' are not supported",
+                    (int)shown.bytes, shown.at);
+    if (f->failed)
+        return;
+    fields_check_object(f, &tool_rules, tool, path.at);
+    tools_name_read(f, name, fields_path(f, "%s.name", path.at), TOOL_NAME_MAX, names);
+    if (!f->failed)
+        json_array_append_new(out, tools_entry(name, json_member(tool, "description"),
+                                               json_member(tool, "parameters"),
+                                               json_is_true(json_member(tool, "strict"))));
+}
+
+void responses_tools_read(struct generation *g)
+{
+    struct fields *f = &g->call.fields;
+    const json_t *tools = fields_get(f, "tools");
+    size_t n = tools_count(f, tools);
+    json_t *names = json_object(), *converted = json_array();
+    for (size_t i = 0; i < n && !f->failed; i++)
+        tool_read(f, json_array_get(tools, i), i, names, converted);
+    tools_choose(g, names, true, converted);
+    json_decref(converted);
+    json_decref(names);
+}

@@ -1,0 +1,216 @@
+// `instructions` and `input` of a Responses request -> conversation (docs/API.md). Reasoning,
+// assistant messages and function calls that stand beside each other are one assistant message of
+// the conversation. Paths of failures are those of the request: input[2].content[0].type.
+#include "http/api/parts.h"
+#include "http/api/turns.h"
+
+struct item_reader {
+    struct conversation *conversation;
+    struct fields *fields;
+    // The assistant's message, gathered item by item.
+    struct json_buffer text, reasoning;
+    json_t *calls; // function_call items (borrowed), in order
+    bool said;     // a message item was among them
+};
+
+// Fields without a type are checked by the readers below.
+static const struct field_rule item_rows[] = {
+    FIELD_READ_BY("type"),         FIELD_READ_BY("role"),
+    FIELD_READ_BY("content"),      FIELD_READ_BY("call_id"),
+    FIELD_READ_BY("name"),         FIELD_READ_BY("arguments"),
+    FIELD_READ_BY("output"),       FIELD_READ_BY("summary"),
+    FIELD_HARMLESS("id", "s"),     FIELD_HARMLESS("status", "s"),
+    FIELD_HARMLESS("phase", "s"),  FIELD_HARMLESS("encrypted_content", "s"),
+    FIELD_HARMLESS("caller", "o"), FIELD_HARMLESS("cache_control", "o"),
+};
+static const struct field_rules item_rules = FIELD_RULES(item_rows, NULL);
+
+// The last two are what clients write who know the other interface.
+static const struct part_kind input_parts[] = {
+    {"input_text", "text"}, {"text", "text"}, {"output_text", "text"}, {NULL, NULL}};
+static const struct part_kind output_parts[] = {{"output_text", "text"},
+                                                {"refusal", "refusal"},
+                                                {"text", "text"},
+                                                {"input_text", "text"},
+                                                {NULL, NULL}};
+static const struct part_kind reasoning_parts[] = {{"reasoning_text", "text"}, {NULL, NULL}};
+static const struct part_kind summary_parts[] = {{"summary_text", "text"}, {NULL, NULL}};
+
+static struct text gathered(const struct json_buffer *b)
+{
+    return text_span(b->at, b->bytes);
+}
+
+// The assistant's message ends here. Reasoning that led to nothing is dropped.
+static void assistant_end(struct item_reader *t)
+{
+    size_t i;
+    json_t *call;
+    if (t->said || json_array_size(t->calls) > 0) {
+        json_t *message = conversation_add(t->conversation, "assistant", gathered(&t->text));
+        if (t->reasoning.bytes > 0)
+            json_object_set_new(message, "reasoning_content",
+                                json_string_of(gathered(&t->reasoning)));
+        json_array_foreach(t->calls, i, call)
+        {
+            const json_t *arguments = json_object_get(call, "arguments");
+            conversation_add_call(t->conversation, message,
+                                  &(struct tool_call){
+                                      .id = json_text(json_object_get(call, "call_id")),
+                                      .name = json_text(json_object_get(call, "name")),
+                                      .arguments_text = json_text(arguments),
+                                  });
+        }
+    }
+    t->text.bytes = t->reasoning.bytes = 0;
+    json_array_clear(t->calls);
+    t->said = false;
+}
+
+// Where the text of another item follows, a line ends.
+static void line_end(struct json_buffer *text)
+{
+    if (text->bytes > 0)
+        json_put_literal(text, "\n");
+}
+
+static void assistant_read(struct item_reader *t, const json_t *item, const char *path)
+{
+    line_end(&t->text);
+    t->said = true;
+    parts_read(&t->text, t->fields, json_member(item, "content"),
+               fields_path(t->fields, "%s.content", path), output_parts);
+}
+
+static void message_read(struct item_reader *t, const json_t *item, const char *path)
+{
+    struct fields *f = t->fields;
+    struct field_path base = fields_path_keep(path);
+    struct text role = fields_member_string(f, item, path, "role"), shown = text_head(role, 32);
+    struct json_buffer content = {0};
+    bool system = text_is(role, "system") || text_is(role, "developer");
+    if (!f->failed && !json_member(item, "content"))
+        fields_fail(f, HTTP_MISSING_FIELD, fields_path(f, "%s.content", base.at), "is required");
+    if (f->failed)
+        return;
+    if (text_is(role, "assistant")) {
+        assistant_read(t, item, base.at);
+        return;
+    }
+    if (!system && !text_is(role, "user"))
+        fields_fail(f, HTTP_INVALID_VALUE, fields_path(f, "%s.role", base.at),
+                    "must be one of 'system', 'developer', 'user' and 'assistant', got '%.*s'",
+                    (int)shown.bytes, shown.at);
+    assistant_end(t);
+    parts_read(&content, f, json_member(item, "content"), fields_path(f, "%s.content", base.at),
+               input_parts);
+    if (!f->failed)
+        conversation_add(t->conversation, system ? "system" : "user", gathered(&content));
+    json_buffer_free(&content);
+}
+
+static void call_read(struct item_reader *t, const json_t *item, const char *path)
+{
+    (void)fields_member_string(t->fields, item, path, "call_id");
+    (void)fields_member_string(t->fields, item, path, "name");
+    (void)fields_member_string(t->fields, item, path, "arguments");
+    if (!t->fields->failed)
+        json_array_append(t->calls, (json_t *)item); // which is only read
+}
+
+static void result_read(struct item_reader *t, const json_t *item, const char *path)
+{
+    struct fields *f = t->fields;
+    struct field_path base = fields_path_keep(path);
+    const json_t *output = json_member(item, "output");
+    struct json_buffer content = {0};
+    struct tool_result result = {.id = fields_member_string(f, item, path, "call_id")};
+    assistant_end(t);
+    if (!output)
+        fields_fail(f, HTTP_MISSING_FIELD, fields_path(f, "%s.output", base.at), "is required");
+    if (!f->failed)
+        parts_read(&content, f, output, fields_path(f, "%s.output", base.at), input_parts);
+    if (!f->failed) {
+        result.content = gathered(&content);
+        result.path = fields_path(f, "%s.call_id", base.at);
+        conversation_add_result(t->conversation, f, &result);
+    }
+    json_buffer_free(&content);
+}
+
+// The reasoning itself or, where another server gave none, its summary.
+static void reasoning_read(struct item_reader *t, const json_t *item, const char *path)
+{
+    const json_t *content = json_member(item, "content"), *summary = json_member(item, "summary");
+    const char *name = json_array_size(content) > 0 || !summary ? "content" : "summary";
+    const json_t *from = json_member(item, name);
+    line_end(&t->reasoning);
+    if (from)
+        parts_read(&t->reasoning, t->fields, from, fields_path(t->fields, "%s.%s", path, name),
+                   from == content ? reasoning_parts : summary_parts);
+}
+
+static void item_read(struct item_reader *t, const json_t *item, const char *path)
+{
+    struct fields *f = t->fields;
+    struct field_path base = fields_path_keep(path);
+    const json_t *type = json_member(item, "type");
+    struct text name = type ? json_text(type) : text_of("message"), shown = text_head(name, 64);
+    if (!json_is_object(item))
+        fields_fail(f, HTTP_INVALID_TYPE, path, "must be an object");
+    else if (type && !name.at)
+        fields_fail(f, HTTP_INVALID_TYPE, fields_path(f, "%s.type", path), "must be a string");
+    if (f->failed)
+        return;
+    fields_check_object(f, &item_rules, item, base.at);
+    if (f->failed)
+        return;
+    if (text_is(name, "message"))
+        message_read(t, item, base.at);
+    else if (text_is(name, "function_call"))
+        call_read(t, item, base.at);
+    else if (text_is(name, "function_call_output"))
+        result_read(t, item, base.at);
+    else if (text_is(name, "reasoning"))
+        reasoning_read(t, item, base.at);
+    else if (text_is(name, "item_reference"))
+        fields_fail(f, HTTP_UNSUPPORTED_VALUE, fields_path(f, "%s.type", base.at),
+                    "is 'item_reference', but no item is stored here: send the item itself");
+    else
+        fields_fail(f, HTTP_UNSUPPORTED_VALUE, fields_path(f, "%s.type", base.at),
+                    "must be 'message', 'function_call', 'function_call_output' or 'reasoning', "
+                    "got '%.*s'",
+                    (int)shown.bytes, shown.at);
+}
+
+static void items_read(struct item_reader *t, const json_t *items)
+{
+    size_t n = json_array_size(items);
+    if (n == 0)
+        fields_fail(t->fields, HTTP_INVALID_VALUE, "input", "must hold at least one item");
+    else if (n > CONVERSATION_MESSAGES_MAX)
+        fields_fail(t->fields, HTTP_INVALID_VALUE, "input", "must hold at most %d items, got %zu",
+                    CONVERSATION_MESSAGES_MAX, n);
+    for (size_t i = 0; i < n && !t->fields->failed; i++)
+        item_read(t, json_array_get(items, i), fields_path(t->fields, "input[%zu]", i));
+    if (!t->fields->failed)
+        assistant_end(t);
+}
+
+void responses_turns_read(struct conversation *c, struct fields *f)
+{
+    struct item_reader t = {.conversation = c, .fields = f, .calls = json_array()};
+    struct text instructions = fields_string(f, "instructions");
+    const json_t *input = fields_get_required(f, "input");
+    if (instructions.bytes > 0)
+        conversation_add(c, "system", instructions);
+    if (!f->failed && json_is_string(input))
+        conversation_add(c, "user", json_text(input));
+    else if (!f->failed && json_is_array(input))
+        items_read(&t, input);
+    else
+        fields_fail(f, HTTP_INVALID_TYPE, "input", "must be a string or an array of items");
+    json_decref(t.calls);
+    json_buffer_free(&t.text);
+    json_buffer_free(&t.reasoning);
+}
