@@ -1,6 +1,7 @@
 // weft serve: HTTP server, engines and their threads, from start to drain. The main thread loads,
 // then waits for signals (signals.c) and for engines whose device failed.
 #include "cli/command.h"
+#include "cli/fingerprint.h"
 #include "cli/keys.h"
 #include "cli/ready.h"
 #include "cli/signals.h"
@@ -82,20 +83,6 @@ static void *engine_main(void *argument)
     return NULL;
 }
 
-// FNV-1a hash of what decides the answers: build, model and options.
-static void fingerprint_fill(struct served_model *out, const struct model_facts *facts, bool exact)
-{
-    char text[256];
-    snprintf(text, sizeof text, "%s %s %s %d %d %d %llu %u", WEFT_VERSION, out->id,
-             facts->architecture, (int)facts->dtype, (int)facts->kv_dtype, exact,
-             (unsigned long long)facts->parameter_count, facts->vocab);
-    uint64_t hash = 14695981039346656037u;
-    for (const char *at = text; *at != '\0'; at++)
-        hash = (hash ^ (unsigned char)*at) * 1099511628211u;
-    snprintf(out->fingerprint, sizeof out->fingerprint, "fp_%010llx",
-             (unsigned long long)(hash & 0xFFFFFFFFFFu));
-}
-
 static uint32_t inputs_max(const struct loaded_model *m)
 {
     enum { EMBEDDER_INPUTS = 2048, RERANKER_DOCUMENTS = 1000 };
@@ -131,7 +118,7 @@ static void served_fill(struct serving *s)
             .choices_max = m->engine_options.choices_max,
             .n_max = m->spec.settings.max_n};
         dialect_detect(&s->models[i].dialect, m->chat_source, m->tokenizer);
-        fingerprint_fill(&s->models[i], s->models[i].facts, m->device->facts.exact);
+        fingerprint_make(s->models[i].fingerprint, m);
         for (uint32_t t = 0; t < http_threads; t++)
             s->ports[i * http_threads + t] = engine_port(m->engine, t, server_waker(s->server, t));
     }

@@ -321,6 +321,10 @@ struct exchange *exchange_create(struct http_thread *thread, h2o_req_t *req,
     x->info.head = match->head || h2o_memis(req->method.base, req->method.len, H2O_STRLIT("HEAD"));
     x->info.path_rest =
         match->path_rest.bytes > 0 ? arena_copy(arena, match->path_rest) : (struct text){"", 0};
+    const char *query = memchr(req->path.base, '?', req->path.len);
+    if (query)
+        x->info.query = arena_copy(
+            arena, text_span(query + 1, req->path.len - (size_t)(query + 1 - req->path.base)));
     x->info.body = text_span(req->entity.base, req->entity.len);
     x->info.started_ns = clock_ns();
     uint64_t upload = upload_ns(req);

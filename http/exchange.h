@@ -18,6 +18,7 @@ struct exchange_info { // read-only for handlers
     enum shape shape;
     struct text body;      // until on_gone; JSON not yet parsed
     struct text path_rest; // after a route that ends in "/", decoded once
+    struct text query;     // of the target, after its "?", not decoded; see query_find
     struct text request_id;
     struct text anthropic_version; // header, or empty
     uint64_t started_ns;           // CLOCK_MONOTONIC

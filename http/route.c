@@ -42,6 +42,29 @@ static char char_take(struct text raw, size_t *at)
     return (char)(coded ? high << 4 | low : *from);
 }
 
+struct text query_find(struct text query, const char *name, struct arena *arena)
+{
+    while (query.bytes > 0) {
+        const char *end = memchr(query.at, '&', query.bytes);
+        struct text pair = text_span(query.at, end ? (size_t)(end - query.at) : query.bytes);
+        query = text_span(query.at + pair.bytes, query.bytes - pair.bytes);
+        query = end ? text_span(query.at + 1, query.bytes - 1) : query;
+        const char *equals = memchr(pair.at, '=', pair.bytes);
+        size_t bytes = equals ? (size_t)(equals - pair.at) : pair.bytes;
+        if (!text_is(text_span(pair.at, bytes), name))
+            continue;
+        char *value = arena_take(arena, pair.bytes + 1);
+        size_t at = bytes + (equals != NULL), count = 0;
+        while (value && at < pair.bytes) {
+            bool space = pair.at[at] == '+';
+            char c = char_take(pair, &at);
+            value[count++] = space ? ' ' : c;
+        }
+        return text_span(value, count);
+    }
+    return (struct text){0};
+}
+
 static bool is_dots(const char *at, size_t bytes)
 {
     struct text segment = text_span(at, bytes);

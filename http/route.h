@@ -36,6 +36,9 @@ struct path {
 // raw: without query; room: as many bytes, for the result. A trailing slash is dropped.
 struct path path_decode(struct text raw, char *room);
 
+// The first value of this name in a query, decoded once, in the arena; at == NULL: it is not there.
+struct text query_find(struct text query, const char *name, struct arena *arena);
+
 void route_find(const struct route_list *list, struct text method, struct path path,
                 struct route_match *out);
 

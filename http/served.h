@@ -25,7 +25,7 @@ struct served_model {
     uint32_t inputs_max;              // of a request: inputs of embedders, documents of rerankers
     bool sampling_defaults;           // generation-config auto: facts.default_* apply
     int64_t created;                  // unix seconds
-    char fingerprint[16];             // "fp_" + hash of build, weights and options
+    char fingerprint[16];             // "fp_" + hash of build, weights, config and options
     uint32_t max_queued_tokens;       // as the engine was opened, for messages
     uint32_t choices_max;             // likewise: of all prompts of a request
     uint32_t n_max;                   // of each prompt

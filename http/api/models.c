@@ -1,5 +1,6 @@
 // GET /v1/models and /v1/models/{id}: one body that both client families can read.
 #include "http/api/endpoints.h"
+#include "http/route.h"
 
 #include <time.h>
 
@@ -43,9 +44,68 @@ static void reply(struct exchange *x, struct json_buffer *body)
     json_buffer_free(body);
 }
 
-static void id_put(struct json_buffer *out, const struct served *served, uint32_t index)
+static void fail(struct exchange *x, const char *param, const char *must)
 {
-    if (served->count == 0)
+    struct http_failure failure = {.error = HTTP_INVALID_VALUE, .param = param};
+    bool messages = exchange_info(x)->shape == SHAPE_MESSAGES;
+    failure.message = arena_format(exchange_arena(x), messages ? "%s: %s" : "'%s' %s", param, must);
+    exchange_fail(x, &failure);
+}
+
+struct model_page { // of the models, by place
+    uint32_t from, to;
+    bool more; // beyond it, in the direction of reading
+};
+
+// The place of the model that a parameter names, `absent` without it. False: failed.
+static bool place_read(struct exchange *x, const char *name, uint32_t *out, uint32_t absent)
+{
+    const struct exchange_info *info = exchange_info(x);
+    struct text id = query_find(info->query, name, exchange_arena(x));
+    const struct served_model *model = id.at ? served_find(info->served, id) : NULL;
+    *out = model ? (uint32_t)(model - info->served->models) : absent;
+    if (id.at && !model)
+        fail(x, name, "must be the id of a model");
+    return !id.at || model;
+}
+
+// Anthropic's paging; a client that asks for no page gets all. False: failed.
+static bool page_read(struct exchange *x, struct model_page *out)
+{
+    enum { LIMIT_MAX = 1000 };
+    const struct exchange_info *info = exchange_info(x);
+    uint32_t count = info->served->count, after, limit = 0;
+    struct text wanted = query_find(info->query, "limit", exchange_arena(x));
+    for (size_t i = 0; i < wanted.bytes && limit <= LIMIT_MAX; i++) {
+        bool digit = wanted.at[i] >= '0' && wanted.at[i] <= '9';
+        limit = digit ? limit * 10 + (uint32_t)(wanted.at[i] - '0') : LIMIT_MAX + 1;
+    }
+    if (wanted.at && (limit == 0 || limit > LIMIT_MAX)) {
+        fail(x, "limit", "must be a whole number from 1 to 1000");
+        return false;
+    }
+    if (!place_read(x, "after_id", &after, UINT32_MAX) ||
+        !place_read(x, "before_id", &out->to, UINT32_MAX))
+        return false;
+    if (after != UINT32_MAX && out->to != UINT32_MAX) {
+        fail(x, "before_id", "cannot be given together with after_id");
+        return false;
+    }
+    bool back = out->to != UINT32_MAX;
+    out->to = back ? out->to : count;
+    out->from = after == UINT32_MAX ? 0 : after + 1;
+    out->more = limit > 0 && out->to - out->from > limit;
+    if (out->more && back)
+        out->from = out->to - limit;
+    else if (out->more)
+        out->to = out->from + limit;
+    return true;
+}
+
+static void id_put(struct json_buffer *out, const struct served *served,
+                   const struct model_page *page, uint32_t index)
+{
+    if (page->from == page->to)
         json_put_literal(out, "null");
     else
         json_put_string(out, text_of(served->models[index].id));
@@ -55,15 +115,18 @@ static void list_request(struct exchange *x)
 {
     const struct served *served = exchange_info(x)->served;
     struct json_buffer body = {0};
+    struct model_page page;
+    if (!page_read(x, &page))
+        return;
     json_put_literal(&body, "{\"object\":\"list\",\"data\":[");
-    for (uint32_t i = 0; i < served->count; i++) {
-        json_put_literal(&body, i > 0 ? "," : "");
+    for (uint32_t i = page.from; i < page.to; i++) {
+        json_put_literal(&body, i > page.from ? "," : "");
         model_put(&body, &served->models[i]);
     }
-    json_put_literal(&body, "],\"has_more\":false,\"first_id\":");
-    id_put(&body, served, 0);
+    json_put_format(&body, "],\"has_more\":%s,\"first_id\":", page.more ? "true" : "false");
+    id_put(&body, served, &page, page.from);
     json_put_literal(&body, ",\"last_id\":");
-    id_put(&body, served, served->count - 1);
+    id_put(&body, served, &page, page.to - 1);
     json_put_literal(&body, "}");
     reply(x, &body);
 }

@@ -42,6 +42,7 @@ struct model_facts {
     char architecture[64];      // published name: "Qwen2ForCausalLM"
     enum dtype dtype, kv_dtype; // of weights; of keys and values
     uint64_t parameter_count;
+    uint64_t checkpoint_hash[2]; // of a loaded model: names, shapes and samples of its tensors
     uint32_t vocab, hidden, layers;
     uint32_t max_model_len;   // tokens of a sequence, prompt and output
     uint32_t output_width;    // floats of a pooled vector; 1 for scores

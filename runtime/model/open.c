@@ -184,6 +184,11 @@ enum status model_open(struct model **out, const struct model_plan *plan, uint64
         model_close(m);
         return status;
     }
+    if (plan->parts->tensors) {
+        struct hash hash = tensors_hash(plan->parts->tensors);
+        m->facts.checkpoint_hash[0] = hash.low;
+        m->facts.checkpoint_hash[1] = hash.high;
+    }
     // The weights are packed: their files are not needed any more.
     tensors_close(plan->parts->tensors);
     plan->parts->tensors = NULL;

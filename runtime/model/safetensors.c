@@ -436,6 +436,33 @@ enum status tensors_check(const struct tensors *set, struct error *err)
     return STATUS_OK;
 }
 
+// The hash so far and further bytes.
+static void hash_add(struct hash *hash, const void *at, size_t bytes)
+{
+    const uint64_t key[2] = {hash->low, hash->high};
+    *hash = hash_bytes(key, at, bytes);
+}
+
+struct hash tensors_hash(const struct tensors *set)
+{
+    enum { PIECES = 2048, PIECE_BYTES = 64 };
+    struct hash hash = {1, 2};
+    uint32_t each = set->count > 0 && set->count < PIECES ? PIECES / set->count : 1;
+    uint32_t skip = set->count / PIECES + 1; // so many tensors for each that is looked into
+    for (uint32_t i = 0; i < set->count; i++) {
+        const struct tensor *tensor = &set->tensors[i];
+        hash_add(&hash, tensor->name.at, tensor->name.bytes);
+        hash_add(&hash, tensor->type, strlen(tensor->type));
+        hash_add(&hash, tensor->shape, tensor->dims * sizeof tensor->shape[0]);
+        for (uint32_t p = 0; p < each && i % skip == 0; p++) {
+            uint64_t at = tensor->bytes / each * p, left = tensor->bytes - at;
+            hash_add(&hash, (const char *)tensor->map + at,
+                     left < PIECE_BYTES ? left : PIECE_BYTES);
+        }
+    }
+    return hash;
+}
+
 void tensors_close(struct tensors *set)
 {
     if (!set)

@@ -1,12 +1,17 @@
 """What an answer says of who made it."""
 
+import json
+import pathlib
 import re
+import shutil
+import struct
+import tempfile
 
-from harness import MODELS, chat, start
+from harness import CHATML, KEY, MODELS, chat, start
 
 
-def fingerprint(*options):
-    server = start(f"a={MODELS / 'weft-demo-chat'}", *options)
+def fingerprint(*options, folder=MODELS / "weft-demo-chat"):
+    server = start(f"a={folder}", *options)
     body = chat(server, model="a", max_tokens=1).json
     chunks = chat(server, model="a", max_tokens=1, stream=True).chunks()
     assert {c["system_fingerprint"] for c in chunks} == {body["system_fingerprint"]}
@@ -19,5 +24,47 @@ def test_fingerprints():
     first = fingerprint()
     assert re.fullmatch("fp_[0-9a-f]{10}", first), first
     assert fingerprint() == first
-    others = [fingerprint(*o) for o in (("--dtype", "int8"), ("--kv-cache-dtype", "float16"))]
-    assert len({first, *others}) == 3, (first, others)
+    others = [fingerprint(*o) for o in (("--dtype", "int8"), ("--kv-cache-dtype", "float16"),
+                                        ("--chat-template", CHATML))]
+    assert len({first, *others}) == 4, (first, others)
+
+
+def test_fingerprints_of_checkpoints():
+    """Another where a tensor has other values, or config.json another number."""
+    demo, seen = MODELS / "weft-demo-chat", {fingerprint()}
+    with tempfile.TemporaryDirectory() as keep:
+        for name in ("weights", "config"):
+            folder = pathlib.Path(keep) / name
+            shutil.copytree(demo, folder)
+            if name == "config":
+                config = json.loads((folder / "config.json").read_text())
+                (folder / "config.json").write_text(json.dumps({**config, "rms_norm_eps": 2e-6}))
+            else:
+                file = folder / "model.safetensors"
+                data = bytearray(file.read_bytes())
+                header = json.loads(data[8:8 + struct.unpack("<Q", data[:8])[0]])
+                at, end = header["model.norm.weight"]["data_offsets"]
+                base = 8 + struct.unpack("<Q", data[:8])[0]
+                data[base + at:base + end] = b"\x00\x40" * ((end - at) // 2)  # bfloat16 2
+                file.write_bytes(data)
+            seen.add(fingerprint(folder=folder))
+            assert fingerprint(folder=folder) in seen
+    assert len(seen) == 3, seen
+
+
+def test_models_in_pages_and_by_encoded_ids():
+    """What both client families ask: a slash of a name encoded or not, the kind, pages."""
+    s = start(f"org/name={MODELS / 'weft-demo-embed'}", f"b={MODELS / 'weft-demo-rerank'}")
+
+    def get(path, **more):
+        return s.request("GET", path, headers={"authorization": f"Bearer {KEY}", **more})
+    for path in ("/v1/models/org%2Fname", "/v1/models/org/name", "/v1/v1/models/org%2fname"):
+        model = get(path).json
+        assert (model["id"], model["kind"]) == ("org/name", "embedder"), model
+    page = get("/v1/models?limit=1").json
+    assert ([m["id"] for m in page["data"]], page["has_more"]) == (["org/name"], True), page
+    page = get("/v1/models?limit=1&after_id=org%2Fname").json
+    assert ([m["id"] for m in page["data"]], page["has_more"], page["last_id"]) == (["b"], False, "b")
+    wrong = get("/v1/models?after_id=nobody", **{"anthropic-version": "2023-06-01"})
+    assert wrong.status == 400 and wrong.error["message"] == "after_id: must be the id of a model", wrong.text
+    assert s.request("GET", "/ping").json == s.request("GET", "/health").json == {"status": "ok"}

@@ -86,6 +86,18 @@ void fake_grammar_bytes(size_t bytes)
     served.grammars = grammars_create(bytes);
 }
 
+void fake_models(uint32_t count)
+{
+    static struct served_model models[8];
+    static const char *const names[] = {"a", "b", "c", "d", "e", "f", "g", "h"};
+    for (uint32_t i = 0; i < count; i++) {
+        models[i] = model;
+        models[i].id = names[i];
+    }
+    served.models = models;
+    served.count = count;
+}
+
 void fake_arena_limit(size_t bytes)
 {
     arena_destroy(arena);
@@ -562,7 +574,10 @@ bool exchange_gone(const struct exchange *x)
 
 const struct served_model *served_find(const struct served *s, struct text id)
 {
-    return text_is(id, s->models[0].id) ? &s->models[0] : NULL;
+    for (uint32_t i = 0; i < s->count; i++)
+        if (text_is(id, s->models[i].id))
+            return &s->models[i];
+    return NULL;
 }
 
 // Counters

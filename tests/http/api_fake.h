@@ -102,6 +102,7 @@ void fake_dimensions(void);           // of the model's vectors may be fewer, un
 void fake_own_sampling(void);         // the model's defaults of sampling hold, until fake_end
 
 void fake_model_name(const char *name); // until fake_end
+void fake_models(uint32_t count);       // named a, b, c, ... in place of the one; until fake_end
 void fake_grammar_bytes(size_t bytes);  // that all grammars may take, until fake_end
 void fake_arena_limit(size_t bytes);    // of the exchange, before its request
 

@@ -5,6 +5,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -49,6 +50,68 @@ static void test_the_list_has_its_ends(void **state)
     fake_end();
 }
 
+// Pages of five models as Anthropic's clients ask for them.
+static void test_the_list_comes_in_pages(void **state)
+{
+    static const struct {
+        const char *query, *ids, *more, *first, *last;
+    } pages[] = {
+        {"", "abcde", "false", "\"a\"", "\"e\""},
+        {"beta=true&limits=1", "abcde", "false", "\"a\"", "\"e\""},
+        {"limit=1000", "abcde", "false", "\"a\"", "\"e\""},
+        {"limit=5", "abcde", "false", "\"a\"", "\"e\""},
+        {"limit=2", "ab", "true", "\"a\"", "\"b\""},
+        {"limit=2&after_id=b", "cd", "true", "\"c\"", "\"d\""},
+        {"after_id=%62&limit=2", "cd", "true", "\"c\"", "\"d\""},
+        {"limit=2&after_id=c", "de", "false", "\"d\"", "\"e\""},
+        {"after_id=d", "e", "false", "\"e\"", "\"e\""},
+        {"after_id=e&limit=2", "", "false", "null", "null"},
+        {"limit=2&before_id=e", "cd", "true", "\"c\"", "\"d\""},
+        {"limit=2&before_id=c", "ab", "false", "\"a\"", "\"b\""},
+        {"before_id=a", "", "false", "null", "null"},
+    };
+    static const char *const bad[][2] = {{"limit=0", "limit"},
+                                         {"limit=1001", "limit"},
+                                         {"limit=", "limit"},
+                                         {"limit=-1", "limit"},
+                                         {"limit=4294967297", "limit"},
+                                         {"limit", "limit"},
+                                         {"after_id=x", "after_id"},
+                                         {"before_id=", "before_id"},
+                                         {"after_id=a&before_id=c", "before_id"}};
+    (void)state;
+    for (size_t i = 0; i < sizeof pages / sizeof *pages; i++) {
+        char ids[8] = "", want[96];
+        size_t at;
+        json_t *entry;
+        fake_begin(MODEL_EMBEDDER);
+        fake_models(5);
+        fake.info.query = text_of(pages[i].query);
+        fake_request("/v1/models", "");
+        json_t *body = fake_json();
+        json_array_foreach(json_object_get(body, "data"), at, entry)
+            strcat(ids, json_string_value(json_object_get(entry, "id")));
+        json_decref(body);
+        snprintf(want, sizeof want, "],\"has_more\":%s,\"first_id\":%s,\"last_id\":%s}",
+                 pages[i].more, pages[i].first, pages[i].last);
+        if (strcmp(ids, pages[i].ids) != 0 || !strstr(fake.sent, want))
+            fail_msg("%s: %s %s", pages[i].query, ids, strstr(fake.sent, "],\"has_more"));
+        fake_end();
+    }
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        char want[64];
+        fake_begin(MODEL_EMBEDDER);
+        fake_models(5);
+        fake.info.query = text_of(bad[i][0]);
+        fake_request("/v1/models", "");
+        snprintf(want, sizeof want, "\"param\":\"%s\",\"code\":\"invalid_value\"", bad[i][1]);
+        assert_int_equal(fake.status, 400);
+        if (!strstr(fake.sent, want))
+            fail_msg("%s: %s", bad[i][0], fake.sent);
+        fake_end();
+    }
+}
+
 static void test_another_id_is_not_found(void **state)
 {
     (void)state;
@@ -65,6 +128,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_model_has_its_kind_and_window),
         cmocka_unit_test(test_the_list_has_its_ends),
+        cmocka_unit_test(test_the_list_comes_in_pages),
         cmocka_unit_test(test_another_id_is_not_found),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -87,6 +87,7 @@ FAULTS = [
     ("an escaped quote ends a string of a header", "runtime/model/safetensors.c", "keys_count", "i += json.at[i] == '\\\\';", ";", "test_safetensors"),
     ("a name of 513 bytes is read", "runtime/model/safetensors.c", "entries_read", "key_bytes > TENSOR_NAME_MAX", "key_bytes > TENSOR_NAME_MAX + 1", "test_safetensors"),
     ("an empty tensor inside another is an overlap", "runtime/model/safetensors.c", "overlap_check", "if (tensors[i].bytes == 0)", "if (0)", "test_safetensors"),
+    ("two checkpoints of one shape have one fingerprint", "runtime/model/safetensors.c", "tensors_hash", "p < each && i % skip == 0", "p < each && i % skip == 1", "e2e:test_fingerprints_of_checkpoints"),
     ("a step copies all that there is room for", "runtime/model/step.c", "step_build", "step_layout_pack(out, private_bytes);", "", "test_model"),
     ("a classifier of several labels is a wrong shape", "runtime/model/weights.c", "labels_check", "tensor->shape[0] > 1", "false", "test_commands"),
     ("a checkpoint without a head is tied only where it says so", "runtime/model/weights.c", "want_embedding", "c->tied || (no_head && !c->tied_given)", "c->tied", "test_model"),

@@ -1,0 +1,49 @@
+// See fingerprint.h. Main thread, once the model is loaded.
+#include "cli/fingerprint.h"
+
+#include "base/file.h"
+#include "base/hash.h"
+#include "base/modules.h"
+
+#include <stdio.h>
+
+// Not secret: processes that are equal must say the same.
+static const uint64_t key[2] = {0x7765667420667069, 0x6e676572707269};
+
+static struct hash hash_text(struct text text)
+{
+    return hash_bytes(key, text.at ? text.at : "", text.bytes);
+}
+
+// Zeros where the file cannot be read: the model was loaded from it all the same.
+static struct hash config_hash(const struct loaded_model *model)
+{
+    char path[MODULE_FOLDER_MAX];
+    struct text text = {0};
+    struct error err;
+    struct arena *arena = arena_create(0, 0);
+    enum status status = folder_path(path, model->plan->weights_folder, "config.json", &err);
+    if (status == STATUS_OK)
+        status = file_read(&text, arena, path, FOLDER_JSON_BYTES_MAX, &err);
+    struct hash hash = status == STATUS_OK ? hash_text(text) : (struct hash){0, 0};
+    arena_destroy(arena);
+    return hash;
+}
+
+void fingerprint_make(char out[FINGERPRINT_BYTES], const struct loaded_model *model)
+{
+    const struct model_facts *facts = engine_facts(model->engine);
+    const struct model_settings *s = &model->spec.settings;
+    const struct hash weights = {facts->checkpoint_hash[0], facts->checkpoint_hash[1]};
+    struct hash config = config_hash(model), chat = hash_text(model->chat_source);
+    char text[512];
+    int bytes = snprintf(text, sizeof text, "%s %s %d %d %d %d %d %d %llx %llx %llx %llx %llx %llx",
+                         WEFT_VERSION, facts->architecture, (int)facts->dtype, (int)facts->kv_dtype,
+                         model->device->facts.exact, (int)facts->rerank, s->generation_config,
+                         s->special_tokens_in_text, (unsigned long long)weights.low,
+                         (unsigned long long)weights.high, (unsigned long long)config.low,
+                         (unsigned long long)config.high, (unsigned long long)chat.low,
+                         (unsigned long long)chat.high);
+    struct hash all = hash_text(text_span(text, (size_t)bytes));
+    snprintf(out, FINGERPRINT_BYTES, "fp_%010llx", (unsigned long long)(all.low & 0xFFFFFFFFFFu));
+}
