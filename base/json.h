@@ -50,3 +50,6 @@ void json_put_base64(struct json_buffer *b, struct text bytes); // without quote
 void json_put_float(struct json_buffer *b, float value);        // shortest that reads back; -0 -> 0
 void json_put_double(struct json_buffer *b, double value);      // likewise; must be finite
 void json_put_value(struct json_buffer *b, const json_t *value); // compact, keys as inserted
+// The same until the buffer has more than bytes_max. False: it ended early; no string that is
+// longer than that was written.
+bool json_put_value_within(struct json_buffer *b, const json_t *value, size_t bytes_max);

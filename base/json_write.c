@@ -242,14 +242,44 @@ void json_put_double(struct json_buffer *b, double value)
     }
 }
 
-static void put_container(struct json_buffer *b, const json_t *value);
+static bool put_text(struct json_buffer *b, struct text text, size_t bytes_max)
+{
+    if (text.bytes > bytes_max || b->bytes > bytes_max - text.bytes)
+        return false;
+    json_put_string(b, text);
+    return true;
+}
 
-void json_put_value(struct json_buffer *b, const json_t *value)
+// Depth is bounded by JSON_DEPTH_MAX of the parser.
+static bool put_container(struct json_buffer *b, const json_t *value, size_t bytes_max)
+{
+    json_t *object = (json_t *)value; // jansson iterates without changing
+    const char *comma = "";
+    bool fits = true;
+    json_put_literal(b, json_is_object(value) ? "{" : "[");
+    for (void *at = json_object_iter(object); at && fits; at = json_object_iter_next(object, at)) {
+        struct text key = text_span(json_object_iter_key(at), json_object_iter_key_len(at));
+        json_put_literal(b, comma);
+        fits = put_text(b, key, bytes_max);
+        json_put_literal(b, ":");
+        fits = fits && json_put_value_within(b, json_object_iter_value(at), bytes_max);
+        comma = ",";
+    }
+    for (size_t i = 0; i < json_array_size(value) && fits; i++) {
+        json_put_literal(b, i > 0 ? "," : "");
+        fits = json_put_value_within(b, json_array_get(value, i), bytes_max);
+    }
+    json_put_literal(b, json_is_object(value) ? "}" : "]");
+    return fits;
+}
+
+bool json_put_value_within(struct json_buffer *b, const json_t *value, size_t bytes_max)
 {
     switch (json_typeof(value)) {
     case JSON_STRING:
-        json_put_string(b, text_span(json_string_value(value), json_string_length(value)));
-        break;
+        return put_text(b, text_span(json_string_value(value), json_string_length(value)),
+                        bytes_max) &&
+               b->bytes <= bytes_max;
     case JSON_INTEGER:
         json_put_format(b, "%lld", (long long)json_integer_value(value));
         break;
@@ -266,34 +296,14 @@ void json_put_value(struct json_buffer *b, const json_t *value)
         json_put_literal(b, "null");
         break;
     default:
-        put_container(b, value);
+        return put_container(b, value, bytes_max) && b->bytes <= bytes_max;
     }
+    return b->bytes <= bytes_max;
 }
 
-// Depth is bounded by JSON_DEPTH_MAX of the parser.
-static void put_container(struct json_buffer *b, const json_t *value)
+void json_put_value(struct json_buffer *b, const json_t *value)
 {
-    bool object = json_is_object(value);
-    json_put_literal(b, object ? "{" : "[");
-    const char *comma = "";
-    if (object) {
-        json_t *mutable_value = (json_t *)value; // jansson iterates without changing
-        for (void *at = json_object_iter(mutable_value); at;
-             at = json_object_iter_next(mutable_value, at)) {
-            json_put_literal(b, comma);
-            json_put_string(b, text_span(json_object_iter_key(at), json_object_iter_key_len(at)));
-            json_put_literal(b, ":");
-            json_put_value(b, json_object_iter_value(at));
-            comma = ",";
-        }
-    } else {
-        for (size_t i = 0; i < json_array_size(value); i++) {
-            json_put_literal(b, comma);
-            json_put_value(b, json_array_get(value, i));
-            comma = ",";
-        }
-    }
-    json_put_literal(b, object ? "}" : "]");
+    (void)json_put_value_within(b, value, SIZE_MAX);
 }
 
 void json_put_base64(struct json_buffer *b, struct text bytes)

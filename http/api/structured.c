@@ -77,7 +77,7 @@ static void source_set(struct generation *g, enum grammar_kind kind, struct text
 {
     struct fields *f = &g->call.fields;
     struct structured *s = &g->structured;
-    if (f->failed || !fields_spend(f, source.bytes))
+    if (f->failed)
         return;
     if (s->source.kind != GRAMMAR_KIND_NONE) {
         fields_fail(f, HTTP_INVALID_VALUE, path, "cannot stand beside '%s': an answer has one form",
@@ -89,6 +89,8 @@ static void source_set(struct generation *g, enum grammar_kind kind, struct text
                     STRUCTURED_BYTES_MAX, source.bytes);
         return;
     }
+    if (!fields_spend(f, source.bytes))
+        return;
     struct text copy = arena_copy(f->arena, source);
     const char *kept = arena_copy(f->arena, text_of(path)).at;
     if (!copy.at || !kept)
@@ -123,8 +125,11 @@ static void value_set(struct generation *g, enum grammar_kind kind, const json_t
         source_set(g, kind, json_text(value), kept.at);
         return;
     }
-    json_put_value(&text, value);
-    source_set(g, kind, text_span(text.at, text.bytes), kept.at);
+    if (json_put_value_within(&text, value, STRUCTURED_BYTES_MAX))
+        source_set(g, kind, text_span(text.at, text.bytes), kept.at);
+    else
+        fields_fail(f, HTTP_INVALID_VALUE, kept.at, "must have at most %d bytes",
+                    STRUCTURED_BYTES_MAX);
     json_buffer_free(&text);
 }
 

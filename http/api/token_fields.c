@@ -33,10 +33,12 @@ static void way_add(struct words *w, struct text text, const char *path)
                                  .slice = w->g->call.slice};
     enum status status = tokenizer_encode(model->tokenizer, &encode, w->tokens + from,
                                           WORD_TOKENS_MAX - from, &count, &err);
-    if (status != STATUS_OK) {
+    if (encoding_stopped(status, count, WORD_TOKENS_MAX - from))
         too_long(f, path);
+    else if (status != STATUS_OK)
+        fields_fail(f, HTTP_TOO_LARGE, path, "is too large");
+    if (f->failed)
         return;
-    }
     uint32_t before = w->count > 0 ? w->start[w->count - 1] : 0;
     bool same = w->count > 0 && from - before == count &&
                 memcmp(w->tokens + before, w->tokens + from, count * sizeof *w->tokens) == 0;
@@ -57,9 +59,13 @@ static void word_add(struct words *w, const json_t *value, const char *path)
         fields_fail(f, HTTP_INVALID_VALUE, path, "must not be empty");
     } else {
         way_add(w, word, path);
-        char *spaced = f->failed || word.at[0] == ' ' ? NULL : arena_take(arena, word.bytes + 1);
-        if (!spaced)
+        if (f->failed || word.at[0] == ' ')
             return;
+        char *spaced = arena_take(arena, word.bytes + 1);
+        if (!spaced) {
+            fields_fail(f, HTTP_TOO_LARGE, path, "is too large");
+            return;
+        }
         spaced[0] = ' ';
         memcpy(spaced + 1, word.at, word.bytes);
         way_add(w, text_span(spaced, word.bytes + 1), path);

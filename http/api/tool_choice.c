@@ -205,13 +205,12 @@ void tools_constrain(struct generation *g)
     calls.reasoning = may_think(g, calls.start);
     if (formed)
         calls.content = g->structured.source;
-    size_t bytes = grammar_calls_put(&text, &calls);
-    if (bytes > STRUCTURED_BYTES_MAX)
+    if (!grammar_calls_put(&text, &calls, STRUCTURED_BYTES_MAX))
         fields_fail(f, HTTP_INVALID_VALUE, "tools",
                     "must have at most %d bytes beside forced or strict calls or a form of the "
-                    "answer, got %zu",
-                    STRUCTURED_BYTES_MAX, bytes);
-    else if (!f->failed)
+                    "answer",
+                    STRUCTURED_BYTES_MAX);
+    else if (fields_spend(f, text.bytes))
         calls_set(g, text_span(text.at, text.bytes));
     json_buffer_free(&text);
 }

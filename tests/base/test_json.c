@@ -258,6 +258,50 @@ static void test_strings(void **state)
     json_buffer_free(&b);
 }
 
+// Writing ends where more was written than is wanted, and long strings are not begun.
+static void test_writing_within_a_bound(void **state)
+{
+    enum { MOST = 100, LONG = 1 << 20 };
+    static char text[4 * LONG];
+    struct json_buffer b = {0};
+    struct error err;
+    json_t *value;
+    (void)state;
+    for (int more = 0; more < 2; more++) {
+        int n = sprintf(text, "{\"k\":[1,2.5,null],\"l\":\"");
+        memset(text + n, 'x', (size_t)(MOST - n - 2 + more));
+        strcpy(text + MOST - 2 + more, "\"}");
+        assert_int_equal(parse(&value, text, &err), STATUS_OK);
+        b.bytes = 0;
+        assert_int_equal(json_put_value_within(&b, value, MOST), !more);
+        assert_true(more || text_is(text_span(b.at, b.bytes), text));
+        json_decref(value);
+    }
+    static const char *const forms[][2] = {
+        {"[\"", "\"]"}, {"{\"", "\":1}"}, {"[[[[{\"a\":\"", "\"}]]]]"}};
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+        char *at = stpcpy(text, forms[i][0]);
+        memset(at, 'x', LONG);
+        strcpy(at + LONG, forms[i][1]);
+        assert_int_equal(parse(&value, text, &err), STATUS_OK);
+        b.bytes = 0;
+        assert_false(json_put_value_within(&b, value, MOST));
+        assert_true(b.bytes_allocated <= 1024);
+        json_decref(value);
+    }
+    char *at = text;
+    *at++ = '[';
+    for (int i = 0; i < LONG; i++, at += 2)
+        memcpy(at, "1,", 2);
+    strcpy(at, "1]");
+    assert_int_equal(parse(&value, text, &err), STATUS_OK);
+    b.bytes = 0;
+    assert_false(json_put_value_within(&b, value, MOST));
+    assert_true(b.bytes_allocated <= 1024);
+    json_decref(value);
+    json_buffer_free(&b);
+}
+
 // A text is read in slices in proportion to its bytes, and reading can end after any of them.
 static void test_slices(void **state)
 {
@@ -313,7 +357,7 @@ int main(void)
         cmocka_unit_test(test_surrogates), cmocka_unit_test(test_depth),
         cmocka_unit_test(test_integers),   cmocka_unit_test(test_letter_of_the_grammar),
         cmocka_unit_test(test_suite),      cmocka_unit_test(test_numbers_read_back),
-        cmocka_unit_test(test_strings),    cmocka_unit_test(test_slices),
-        cmocka_unit_test(test_files)};
+        cmocka_unit_test(test_strings),    cmocka_unit_test(test_writing_within_a_bound),
+        cmocka_unit_test(test_slices),     cmocka_unit_test(test_files)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

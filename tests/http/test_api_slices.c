@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-enum { EACH = 1000, TEXT_BYTES = 100000, PARTS = 1000, IDS = 10000, BODY_MAX = 300000 };
+enum { EACH = 1000, TEXT_BYTES = 100000, PARTS = 1000, IDS = 10000, BODY_MAX = 4 << 20 };
 
 static char body[BODY_MAX];
 static size_t body_bytes;
@@ -115,6 +115,24 @@ static void test_token_ids(void **state)
     check_slices("/v1/embeddings", MODEL_EMBEDDER, IDS * 4);
 }
 
+// A schema that is too large is seen to be when so much of it was written, not when all was.
+static void test_a_schema_that_is_too_large(void **state)
+{
+    (void)state;
+    body_bytes = 0;
+    put("{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}],"
+        "\"guided_json\":{\"enum\":[");
+    for (int i = 0; i < 25; i++) {
+        put(i > 0 ? ",\"" : "\"");
+        put_letters();
+        put("\"");
+    }
+    put("]}}");
+    check_slices("/v1/chat/completions", MODEL_GENERATOR, 0);
+    prepare("/v1/chat/completions", MODEL_GENERATOR, 0);
+    assert_non_null(strstr(fake.sent, "must have at most 1048576 bytes"));
+}
+
 // Ids are read, looked at and made into a text twice; the text is measured, not written.
 static void test_ids_of_a_text(void **state)
 {
@@ -169,8 +187,10 @@ static void test_answers(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_one_text),  TEST(test_many_parts), TEST(test_arguments),     TEST(test_blocks),
-        TEST(test_token_ids), TEST(test_answers),    TEST(test_ids_of_a_text),
+        TEST(test_one_text),      TEST(test_many_parts),
+        TEST(test_arguments),     TEST(test_blocks),
+        TEST(test_token_ids),     TEST(test_answers),
+        TEST(test_ids_of_a_text), TEST(test_a_schema_that_is_too_large),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -276,7 +276,39 @@ static void test_a_source_has_a_bound(void **state)
         strcpy(body + head + fill, "\"}}");
         fake_request(PATH, body);
         assert_int_equal(fake.submits, !more);
-        assert_true(!more || strstr(fake.sent, "must have at most 1048576 bytes, got 1048577"));
+        assert_true(!more || strstr(fake.sent, "must have at most 1048576 bytes"));
+    }
+}
+
+// The request ends here: its tools are given back.
+static void forget(void)
+{
+    fake_gone();
+    fake.gone = false;
+}
+
+// So have tools, with all that is said of them.
+static void test_schemas_of_tools_have_a_bound(void **state)
+{
+    enum { MOST = 1 << 20 };
+    static char body[MOST + 400];
+    (void)state;
+    for (int more = 0; more < 2; more++) {
+        fake_again();
+        fake_dialect("hermes", "think");
+        char *at = stpcpy(body, "{" HI ",\"tool_choice\":\"required\",\"tools\":[{\"type\":"
+                                "\"function\",\"function\":{\"name\":\"f\",\"parameters\":{"
+                                "\"type\":\"object\",\"description\":\"");
+        size_t fill = MOST -
+                      strlen("{\"tools\":[{\"name\":\"f\",\"parameters\":{\"type\":\"object\","
+                             "\"description\":\"\"}}]") +
+                      (size_t)more;
+        memset(at, 'd', fill);
+        strcpy(at + fill, "\"}}}]}");
+        fake_request(PATH, body);
+        assert_int_equal(fake.submits, !more);
+        assert_true(!more || strstr(fake.sent, "'tools' must have at most 1048576 bytes"));
+        forget();
     }
 }
 
@@ -391,13 +423,6 @@ static void test_a_grammar_that_is_stuck(void **state)
     "\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\",\"parameters\":{"              \
     "\"type\":\"object\"}}}]"
 
-// The request ends here: its tools are given back.
-static void forget(void)
-{
-    fake_gone();
-    fake.gone = false;
-}
-
 // A form binds the text alone: calls may come in its place, thoughts before it.
 static void test_50_a_form_beside_tools_and_thoughts(void **state)
 {
@@ -506,6 +531,7 @@ int main(void)
         cmocka_unit_test(test_two_forms_at_once),
         cmocka_unit_test(test_what_cannot_be_compiled),
         WITH_FAKE(test_a_source_has_a_bound),
+        WITH_FAKE(test_schemas_of_tools_have_a_bound),
         WITH_FAKE(test_a_source_is_compiled_once),
         WITH_FAKE(test_sources_that_differ_little),
         WITH_FAKE(test_who_leaves_while_it_is_compiled),

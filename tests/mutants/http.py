@@ -30,6 +30,7 @@ FAULTS = [
     ("a grammar is compiled past the deadline", "http/api/generation.c", "grammar_work", "if (!call_is_late(&g->call))", "", "test_api_grammars"),
     ("a stream that waits for its grammar is silent", "http/api/generation.c", "generation_clock", "(!g->request && !g->compiling)", "!g->request", "test_api_grammars"),
     ("a begun stream without a grammar is answered twice", "http/api/generation.c", "submission_failed", "if (!g->begun)", "if (true)", "test_api_grammars"),
+    ("a schema that is too large is written out", "http/api/structured.c", "value_set", "json_put_value_within(&text, value, STRUCTURED_BYTES_MAX)", "json_put_value_within(&text, value, SIZE_MAX)", "test_api_slices"),
     ("a large source is known by nothing", "http/api/structured.c", "structured_find", "if (s->found == GRAMMARS_UNKNOWN)", "if (s->found == GRAMMARS_UNKNOWN && s->source.text.bytes < 50000)", "test_api_grammars"),
     ("one key may fill the queue of grammars", "http/offload.c", "compile_fits", "own < options->compiles_key_max", "true", "test_offload"),
     ("any number of grammars may wait", "http/offload.c", "compile_fits", "all < options->compiles_max", "true", "test_offload"),

@@ -53,7 +53,7 @@ static enum status choice_build(struct grammar_builder *b, const struct grammar_
     return STATUS_OK;
 }
 
-static void function_put(struct json_buffer *out, const json_t *tool)
+static bool function_put(struct json_buffer *out, const json_t *tool, size_t bytes_max)
 {
     static const char *const members[] = {"name", "parameters", "strict"};
     const json_t *inner = json_object_get(tool, "function"), *function = inner ? inner : tool;
@@ -64,10 +64,12 @@ static void function_put(struct json_buffer *out, const json_t *tool)
         if (!value || json_is_null(value))
             continue;
         json_put_format(out, "%s\"%s\":", before, members[i]);
-        json_put_value(out, value);
+        if (!json_put_value_within(out, value, bytes_max))
+            return false;
         before = ",";
     }
     json_put_literal(out, "}");
+    return true;
 }
 
 static void flag_put(struct json_buffer *out, const char *name, bool value)
@@ -75,16 +77,18 @@ static void flag_put(struct json_buffer *out, const char *name, bool value)
     json_put_format(out, ",\"%s\":%s", name, value ? "true" : "false");
 }
 
-size_t grammar_calls_put(struct json_buffer *out, const struct grammar_calls *calls)
+bool grammar_calls_put(struct json_buffer *out, const struct grammar_calls *calls,
+                       size_t tools_bytes_max)
 {
-    size_t before = out->bytes;
     json_put_literal(out, "{\"tools\":[");
     for (size_t i = 0; i < json_array_size(calls->tools); i++) {
         json_put_literal(out, i > 0 ? "," : "");
-        function_put(out, json_array_get(calls->tools, i));
+        if (!function_put(out, json_array_get(calls->tools, i), tools_bytes_max))
+            return false;
     }
     json_put_literal(out, "]");
-    size_t bytes = out->bytes - before;
+    if (out->bytes > tools_bytes_max)
+        return false;
     flag_put(out, "must", calls->must);
     flag_put(out, "parallel", calls->parallel);
     flag_put(out, "reasoning", calls->reasoning);
@@ -99,7 +103,7 @@ size_t grammar_calls_put(struct json_buffer *out, const struct grammar_calls *ca
         json_put_literal(out, "}");
     }
     json_put_literal(out, "}");
-    return bytes;
+    return true;
 }
 
 static enum status calls_build(struct grammar_builder *b, const struct grammar_source *source,

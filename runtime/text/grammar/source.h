@@ -34,8 +34,10 @@ struct grammar_calls {
     enum dialect_start start;
     struct grammar_source content; // of KIND_NONE: text has no form
 };
-// The text of a source of CALLS, a JSON object. Returns how many bytes of it the tools take.
-size_t grammar_calls_put(struct json_buffer *out, const struct grammar_calls *calls);
+// The text of a source of CALLS, a JSON object, into an empty buffer. False: the tools take more
+// than so many bytes of it, and not all is written.
+bool grammar_calls_put(struct json_buffer *out, const struct grammar_calls *calls,
+                       size_t tools_bytes_max);
 
 // The expression of the source, for grammar_finish or for a larger grammar. STATUS_UNSUPPORTED,
 // STATUS_INVALID or STATUS_TOO_LARGE: err says what the text has that cannot be served; of CALLS it
