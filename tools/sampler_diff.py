@@ -20,7 +20,8 @@ VOCAB, DRAWS = 40, 100000
 def case_of(dice):
     case = dict(seed=dice.randrange(2**63), temperature=1.0, top_p=1.0, min_p=0.0, top_k=0,
                 repetition=1.0, logits=[round(dice.gauss(0, 1.5), 4) for _ in range(VOCAB)],
-                prompt=[], outputs=[], bias={})
+                prompt=[], outputs=[], bias={}, frequency=0.0, presence=0.0, stops=[], output_min=0,
+                banned=[], allowed=[])
     for name, value in (("temperature", lambda: dice.choice([0.3, 0.7, 1.3, 2.0])),
                         ("top_p", lambda: dice.choice([0.3, 0.7, 0.9, 0.99])),
                         ("min_p", lambda: dice.choice([0.02, 0.1, 0.4])),
@@ -28,12 +29,39 @@ def case_of(dice):
                         ("repetition", lambda: dice.choice([0.7, 1.1, 1.5, 2.0]))):
         if dice.random() < 0.4:
             case[name] = value()
-    if case["repetition"] != 1:
+    if dice.random() < 0.3:
+        case["frequency"] = dice.choice([-0.4, 0.2, 0.7])
+        case["presence"] = dice.choice([0.0, -0.5, 0.6])
+    if case["repetition"] != 1 or case["frequency"]:
         case["prompt"] = [dice.randrange(VOCAB) for _ in range(8)]
         case["outputs"] = [dice.randrange(VOCAB) for _ in range(8)]
     if dice.random() < 0.3:
         case["bias"] = {dice.randrange(VOCAB): round(dice.uniform(-4, 4), 3) for _ in range(4)}
+    if dice.random() < 0.4:
+        case["stops"] = dice.sample(range(VOCAB), dice.randrange(1, 5))
+        case["output_min"] = dice.choice([0, DRAWS + 1])
+    if dice.random() < 0.4:
+        case[dice.choice(["banned", "allowed"])] = dice.sample(range(VOCAB), dice.randrange(10, 20))
     return case
+
+
+class FrequencyAndPresence:
+    """OpenAI's definition, for which transformers has no processor: only outputs count."""
+
+    def __init__(self, outputs, frequency, presence):
+        self.outputs, self.frequency, self.presence = outputs, frequency, presence
+
+    def __call__(self, ids, scores):
+        scores = scores.clone()
+        for token in set(self.outputs):
+            scores[0, token] -= self.outputs.count(token) * self.frequency + self.presence
+        return scores
+
+
+def mask_of(case):
+    if case["allowed"]:
+        return sum(1 << token for token in case["allowed"])
+    return sum(1 << token for token in range(VOCAB) if token not in case["banned"]) if case["banned"] else 0
 
 
 def line_of(case):
@@ -43,22 +71,33 @@ def line_of(case):
     for token in case["prompt"]:
         seen[token] |= 0x8000
     numbers = [DRAWS, case["seed"], case["temperature"], case["top_p"], case["min_p"], case["top_k"],
-               case["repetition"], 0, 0, VOCAB, *case["logits"], *seen, len(case["bias"])]
+               case["repetition"], case["frequency"], case["presence"], VOCAB, *case["logits"], *seen, len(case["bias"])]
     for token, value in case["bias"].items():
         numbers += [token, value]
+    numbers += [case["output_min"], len(case["stops"]), *case["stops"], mask_of(case)]
     return " ".join(map(str, numbers)) + "\n"
 
 
 def probabilities(case):
-    """The processors in weft's order: bias, penalty, temperature, min-p, top-k, top-p."""
-    ids = torch.tensor([case["prompt"] + case["outputs"]], dtype=torch.long)
+    """The processors in weft's order: masks, bias, penalties, temperature, min-p, top-k, top-p."""
+    ids = torch.tensor([case["prompt"] + case["outputs"] or [0]], dtype=torch.long)
     scores = torch.tensor([case["logits"]], dtype=torch.float64)
     chain = []
+    if case["allowed"]:
+        chain.append(methods.PrefixConstrainedLogitsProcessor(lambda batch, ids: case["allowed"], 1))
+    if case["banned"]:  # half by each of the two that ban tokens
+        half = len(case["banned"]) // 2
+        chain.append(methods.SuppressTokensLogitsProcessor(case["banned"][:half]))
+        chain.append(methods.NoBadWordsLogitsProcessor([[token] for token in case["banned"][half:]]))
+    if case["stops"]:
+        chain.append(methods.MinNewTokensLengthLogitsProcessor(ids.shape[1], case["output_min"], case["stops"]))
     if case["bias"]:
         chain.append(methods.SequenceBiasLogitsProcessor(
             {(token,): value for token, value in case["bias"].items()}))
     if case["repetition"] != 1:
         chain.append(methods.RepetitionPenaltyLogitsProcessor(case["repetition"]))
+    if case["frequency"] or case["presence"]:
+        chain.append(FrequencyAndPresence(case["outputs"], case["frequency"], case["presence"]))
     chain.append(methods.TemperatureLogitsWarper(case["temperature"]))
     if case["min_p"] > 0:
         chain.append(methods.MinPLogitsWarper(case["min_p"]))

@@ -10,6 +10,11 @@ static void changed_logits(const struct law *law, double *l)
 {
     for (uint32_t i = 0; i < law->vocab; i++)
         l[i] = (double)law->logits[i];
+    for (uint32_t i = 0; i < law->vocab; i++)
+        if (law->allowed != 0 && (law->allowed >> i & 1) == 0)
+            l[i] = -INFINITY;
+    for (uint32_t i = 0; i < law->stop_count && law->output_min > 0; i++)
+        l[law->stop_ids[i]] = -INFINITY;
     for (uint32_t i = 0; i < law->bias_count; i++)
         l[law->bias[i].token] += (double)law->bias[i].value;
     for (uint32_t i = 0; i < law->vocab; i++) {
@@ -80,16 +85,31 @@ struct rows { // of one call of the op
     struct sample_result results[ROWS];
     int32_t last[ROWS];
     uint32_t done[ROWS];
+    uint32_t mask[LAW_VOCAB_MAX / 32]; // one for all rows
 };
+
+static bool is_paired(enum law_draws kind)
+{
+    return kind == LAW_PAIRS_OF_CHOICES || kind == LAW_PAIRS_OF_OUTPUTS;
+}
 
 static void row_fill(const struct law *law, struct rows *rows, uint32_t at, enum law_draws kind,
                      uint32_t draw)
 {
     bool penalised = law->repetition != 1 || law->frequency != 0 || law->presence != 0;
+    bool paired = is_paired(kind);
     rows->params[at] = (struct sample_params){
-        .seed = law->seed + (kind == LAW_SEEDS ? draw : 0),
-        .choice = kind == LAW_CHOICES ? draw : 0,
-        .output_count = kind == LAW_OUTPUTS ? draw : 0,
+        .seed = law->seed + (kind == LAW_SEEDS ? draw
+                             : paired          ? draw / 2
+                                               : 0),
+        .choice = kind == LAW_CHOICES            ? draw
+                  : kind == LAW_PAIRS_OF_CHOICES ? draw % 2
+                                                 : 0,
+        .output_count = kind == LAW_OUTPUTS            ? draw
+                        : kind == LAW_PAIRS_OF_OUTPUTS ? draw % 2
+                                                       : 0,
+        .output_min = law->output_min,
+        .stop_count = law->stop_count,
         .temperature = law->temperature,
         .top_p = law->top_p,
         .min_p = law->min_p,
@@ -101,7 +121,9 @@ static void row_fill(const struct law *law, struct rows *rows, uint32_t at, enum
         .penalty_row = penalised ? at : STEP_NO_ROW,
         .bias_count = law->bias_count,
     };
-    rows->sampled[at] = (struct step_sampled){.slot = at, .mask = STEP_NO_ROW};
+    rows->sampled[at] =
+        (struct step_sampled){.slot = at, .mask = law->allowed != 0 ? 0 : STEP_NO_ROW};
+    memcpy(rows->params[at].stop_ids, law->stop_ids, sizeof law->stop_ids);
     rows->done[at] = 0;
     memcpy(rows->bias[at], law->bias, sizeof law->bias);
     // the table has no gaps: [rows][vocab]
@@ -122,6 +144,7 @@ void law_draw(struct trial *t, const struct law *law, enum law_draws kind, uint3
                   .done = rows->done,
                   .penalty = rows->seen[0],
                   .bias = rows->bias[0]},
+        .masks = rows->mask,
         .result = rows->results,
         .limits = {.rows_max = ROWS,
                    .slots_max = ROWS,
@@ -130,7 +153,10 @@ void law_draw(struct trial *t, const struct law *law, enum law_draws kind, uint3
                    .vocab = law->vocab},
         .stride = LAW_VOCAB_MAX,
     };
-    memset(counts, 0, law->vocab * sizeof *counts);
+    uint32_t cells = is_paired(kind) ? law->vocab * law->vocab : law->vocab;
+    check(cells <= LAW_VOCAB_MAX, "pairs of %u tokens", law->vocab);
+    memcpy(rows->mask, &law->allowed, sizeof rows->mask);
+    memset(counts, 0, cells * sizeof *counts);
     for (uint32_t draw = 0; draw < draws; draw += args.count) {
         args.count = draws - draw < ROWS ? draws - draw : ROWS;
         for (uint32_t i = 0; i < args.count; i++)
@@ -139,7 +165,10 @@ void law_draw(struct trial *t, const struct law *law, enum law_draws kind, uint3
         for (uint32_t i = 0; i < args.count; i++) {
             int32_t token = rows->results[i].token;
             check(token >= 0 && (uint32_t)token < law->vocab, "token %d", token);
-            counts[token]++;
+            if (!is_paired(kind))
+                counts[token]++;
+            else if (i % 2 == 1)
+                counts[(uint32_t)rows->results[i - 1].token * law->vocab + (uint32_t)token]++;
         }
     }
 }

@@ -1,6 +1,7 @@
 // Draws for tools/sampler_diff.py: a case a line on stdin, its counts a line on stdout. A case is
 //   draws seed temperature top_p min_p top_k repetition frequency presence
-//   vocab logit... seen... biases {token value}...
+//   vocab logit... seen... biases {token value}... output_min stops stop... allowed
+// allowed: a bit a token, 0 for no mask
 #include "tests/kernels/law.h"
 
 #include <inttypes.h>
@@ -23,7 +24,13 @@ static bool case_read(struct law *law, uint32_t *draws)
     check(law->bias_count <= LAW_BIAS_MAX, "%u biases", law->bias_count);
     for (uint32_t i = 0; i < law->bias_count; i++)
         got += scanf("%d %f", &law->bias[i].token, &law->bias[i].value);
-    check(got == (int)(2 * law->vocab + 1 + 2 * law->bias_count), "a case is cut short");
+    got += scanf("%" SCNu32 " %" SCNu32, &law->output_min, &law->stop_count);
+    check(law->stop_count <= SAMPLE_STOP_IDS_MAX, "%u stop ids", law->stop_count);
+    for (uint32_t i = 0; i < law->stop_count; i++)
+        got += scanf("%d", &law->stop_ids[i]);
+    got += scanf("%" SCNu64, &law->allowed);
+    check(got == (int)(2 * law->vocab + 4 + 2 * law->bias_count + law->stop_count),
+          "a case is cut short");
     return true;
 }
 

@@ -137,6 +137,56 @@ static void biases(struct trial *t)
     judge(t, &law, LAW_OUTPUTS);
 }
 
+// What a grammar's mask leaves, or a list of allowed ids: before all other methods.
+static void masks(struct trial *t)
+{
+    static const uint64_t values[] = {0x2A5F13, 0x400001, 0x7FFFFE};
+    for (uint32_t i = 0; i < sizeof values / sizeof *values; i++) {
+        struct law law = plain(t);
+        law.allowed = values[i];
+        judge(t, &law, LAW_OUTPUTS);
+        judge(t, &law, LAW_CHOICES);
+        law.min_p = 0.1f;
+        law.top_k = 6;
+        law.top_p = 0.9f;
+        law.temperature = 1.3f;
+        judge(t, &law, LAW_OUTPUTS);
+    }
+}
+
+// Stop ids are as likely as others, and cannot come before min_tokens.
+static void stop_ids(struct trial *t)
+{
+    struct law law = plain(t);
+    law.stop_count = 3;
+    memcpy(law.stop_ids, (const int32_t[]){2, 9, 22}, 3 * sizeof(int32_t));
+    judge(t, &law, LAW_OUTPUTS);
+    law.output_min = UINT32_MAX;
+    judge(t, &law, LAW_OUTPUTS);
+    law.top_k = 4;
+    law.allowed = 0x7FF0FF;
+    judge(t, &law, LAW_OUTPUTS);
+}
+
+// Two choices of a request, and two outputs of a choice, know nothing of each other.
+static void pairs(struct trial *t)
+{
+    static const enum law_draws kinds[] = {LAW_PAIRS_OF_CHOICES, LAW_PAIRS_OF_OUTPUTS};
+    for (uint32_t k = 0; k < 2; k++) {
+        struct law law = plain(t);
+        law.vocab = 8;
+        double p[LAW_VOCAB_MAX], each[LAW_VOCAB_MAX];
+        uint32_t counts[LAW_VOCAB_MAX];
+        law_probabilities(&law, each);
+        for (uint32_t i = 0; i < law.vocab * law.vocab; i++)
+            p[i] = each[i / law.vocab] * each[i % law.vocab];
+        law_draw(t, &law, kinds[k], 2 * DRAWS, counts);
+        double excess = law_excess(p, counts, law.vocab * law.vocab);
+        if (excess >= 5)
+            fail_msg("%.1f standard deviations off", excess);
+    }
+}
+
 // The judge finds small faults: a temperature that is 6 % off, a method that keeps one token more.
 static void judgement(struct trial *t)
 {
@@ -167,6 +217,9 @@ LAW_TEST(min_ps)
 LAW_TEST(together)
 LAW_TEST(penalties)
 LAW_TEST(biases)
+LAW_TEST(masks)
+LAW_TEST(stop_ids)
+LAW_TEST(pairs)
 LAW_TEST(judgement)
 
 int main(void)
@@ -176,7 +229,8 @@ int main(void)
         cmocka_unit_test(test_top_ks),    cmocka_unit_test(test_top_ps),
         cmocka_unit_test(test_min_ps),    cmocka_unit_test(test_together),
         cmocka_unit_test(test_penalties), cmocka_unit_test(test_biases),
-        cmocka_unit_test(test_judgement),
+        cmocka_unit_test(test_masks),     cmocka_unit_test(test_stop_ids),
+        cmocka_unit_test(test_pairs),     cmocka_unit_test(test_judgement),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

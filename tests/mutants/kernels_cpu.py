@@ -44,6 +44,7 @@ FAULTS = [
     ("the last of the end ids does not end", "kernels/cpu/sample.inc", "sampler_settle", "i < p->stop_count && i < SAMPLE_STOP_IDS_MAX", "i + 1 < SAMPLE_STOP_IDS_MAX && i < p->stop_count", "conformance_cpu sample"),
     ("a penalty counts for the prompt, too", "kernels/cpu/sample.inc", "sampler_penalties", "seen & 0x7FFFu", "seen & 0x7FFFu | seen >> 15", "test_law"),
     ("a positive logit is multiplied by the repetition penalty", "kernels/cpu/sample.inc", "sampler_penalties", "l > 0 ? l / p->repetition : l * p->repetition", "l * p->repetition", "test_law"),
+    ("the choices of a request draw alike", "kernels/cpu/sample.inc", "noise_words", "p->output_count, p->choice, 0", "p->output_count, 0 * p->choice, 0", "test_law"),
     ("of equal logits the later token is the first", "kernels/cpu/sample.inc", "top_insert", "list[at - 1].logprob < item.logprob", "list[at - 1].logprob <= item.logprob", "conformance_cpu sample"),
     ("of equal log-probabilities at rank k the last is listed", "kernels/cpu/sample.inc", "sampler_top", "value <= list[count - 1].logprob", "value < list[count - 1].logprob", "test_cpu_edges"),
     ("mass of the last bin counts twice", "kernels/cpu/sample.inc", "nucleus_find", "n->before -= n->mass[last];", "", "test_cpu_edges"),
