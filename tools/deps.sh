@@ -5,9 +5,9 @@
 # tools/deps.sh [build] [test] [fuzz]
 set -euo pipefail
 
-build="gcc g++ cmake ninja-build make pkg-config libh2o-evloop-dev libssl-dev libjansson-dev
+build="gcc g++ cmake ninja-build make pkg-config python3 libh2o-evloop-dev libssl-dev libjansson-dev
   libpcre2-dev libutf8proc-dev zlib1g-dev"
-test="libcmocka-dev libcurl4-openssl-dev python3 python3-venv curl git"
+test="libcmocka-dev libcurl4-openssl-dev python3-venv curl git"
 fuzz="clang-14 libclang-rt-14-dev"
 
 [ $# -gt 0 ] || set -- build

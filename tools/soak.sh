@@ -105,6 +105,8 @@ stage "forced calls in each dialect" bash -c "$release && WEFT_FORCED=${FORCED_C
 stage "ten thousand answers of random schemas" bash -c "$release && WEFT_E2E_GENERATIONS=10000 \
     tests/e2e/run.sh test_generations"
 stage "agent frameworks" bash -c "$release && tests/e2e/run.sh --frameworks"
+stage "requests made from docs/openapi.yaml" bash -c "$release && WEFT_OPENAPI_REQUESTS=20000 \
+    tests/e2e/run.sh test_answers_conform"
 stage "fuzzers" tools/fuzz.sh run "${FUZZ_SECONDS:-600}"
 stage "templates against jinja2" bash -c "$venv && $release && build/soak-venv/bin/python -W ignore \
     tools/template_diff.py --program build/release/bin/chat_batch --templates $templates"

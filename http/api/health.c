@@ -1,7 +1,9 @@
 // GET /health and /v1/health: 200 while event loops and engines make progress. /ready: the models
-// are loaded and the server is not draining. /version. A failed model is named by /ready and does
-// not count while another one serves: a restart would end that one, too.
+// are loaded and the server is not draining. /version, and /openapi.json: what the server
+// understands. A failed model is named by /ready and does not count while another one serves: a
+// restart would end that one, too.
 #include "http/api/endpoints.h"
+#include "http/api/openapi.h"
 #include "http/counters.h"
 #include "base/clock.h"
 #include "base/json.h"
@@ -115,6 +117,11 @@ static void version_request(struct exchange *x)
     exchange_reply(x, 200, text_of("{\"version\":\"" WEFT_VERSION "\"}"));
 }
 
+static void openapi_request(struct exchange *x)
+{
+    exchange_reply(x, 200, text_span(openapi_json, openapi_json_bytes));
+}
+
 const struct route health_routes[] = {
     {.method = "GET", .path = "/health", .flags = ROUTE_OPEN, .on_request = health_request},
     {.method = "GET",
@@ -123,5 +130,6 @@ const struct route health_routes[] = {
      .on_request = health_request},
     {.method = "GET", .path = "/ready", .flags = ROUTE_OPEN, .on_request = ready_request},
     {.method = "GET", .path = "/version", .flags = ROUTE_OPEN, .on_request = version_request},
+    {.method = "GET", .path = "/openapi.json", .flags = ROUTE_OPEN, .on_request = openapi_request},
     {.path = NULL},
 };
