@@ -10,6 +10,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -113,6 +114,42 @@ static void test_the_cache_is_bounded_by_bytes(void **state)
     grammars_destroy(cache);
     assert_true(grammar_bytes(kept) > 0); // it outlives the cache
     grammar_give(kept);
+}
+
+// A text of a megabyte may be hundreds of thousands of values, which take a hundred times as much;
+// text is no value.
+static void test_the_values_of_a_source_are_bounded(void **state)
+{
+    enum { COUNT = 300 * 1000 };
+    static const struct {
+        const char *head, *each, *tail, *says;
+    } sources[] = {
+        {"{\"enum\":[{}", ",{}", "]}", "too many values"},
+        {"{\"enum\":[[]", ",[]", "]}", "too many values"},
+        {"{\"a\":[1", ",1", "]}", "too many values"},
+        {"{\"const\":1,\"description\":\"\\\"", ",[{", "\"}", NULL},
+    };
+    char *text = malloc(4 * COUNT + 100);
+    (void)state;
+    for (size_t i = 0; i < sizeof sources / sizeof *sources; i++) {
+        struct grammar_source source = {.kind = GRAMMAR_KIND_SCHEMA};
+        struct error err;
+        struct grammar *g;
+        char *at = stpcpy(text, sources[i].head);
+        for (int k = 0; k < COUNT; k++)
+            at = stpcpy(at, sources[i].each);
+        strcpy(at, sources[i].tail);
+        source.text = text_of(text);
+        enum status status = grammar_source_compile(&source, &g, &err);
+        if (sources[i].says) {
+            assert_int_equal(status, STATUS_TOO_LARGE);
+            assert_non_null(strstr(err.text, sources[i].says));
+        } else {
+            assert_int_equal(status, STATUS_OK);
+        }
+        grammar_give(g);
+    }
+    free(text);
 }
 
 // Grammars in use are never dropped from the count, so there is an end to them: what finds no room
@@ -317,6 +354,7 @@ int main(void)
         cmocka_unit_test(test_what_a_source_is_known_by),
         WITH_FAKE(test_a_refusal_is_known_the_next_time),
         cmocka_unit_test(test_the_cache_is_bounded_by_bytes),
+        cmocka_unit_test(test_the_values_of_a_source_are_bounded),
         cmocka_unit_test(test_grammars_in_use_are_bounded),
         cmocka_unit_test(test_a_grammar_without_room_is_told_to_wait),
         cmocka_unit_test(test_the_queue_for_compiling_is_full),

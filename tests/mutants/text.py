@@ -1,5 +1,7 @@
 # Faults of runtime/text: one a line, sorted by file; the form stands in tests/mutants.py.
 FAULTS = [
+    ("a schema may have any number of values", "runtime/text/grammar/source.c", "source_parse", "tree_bytes(source->text) > TREE_BYTES_MAX", "false", "test_api_grammars"),
+    ("text of a schema counts as values", "runtime/text/grammar/source.c", "tree_bytes", "if (c != '\"')", "if (c != '\\0')", "test_api_grammars"),
     ("a string may hold the end of its parameter", "runtime/text/dialect/arguments.c", "reading", "(struct schema_strings_clear){w->ends, w->clear}", "(struct schema_strings_clear){GRAMMAR_NOTHING, w->clear}", "test_dialect_grammar"),
     ("a string may look like another value", "runtime/text/dialect/arguments.c", "reading", "grammar_either(b, values_of(w, types), w->ends)", "w->ends", "test_dialect_grammar"),
     ("parameters of a function that is not strict are JSON", "runtime/text/dialect/arguments.c", "reading", "(types == SCHEMA_STRING || !w->fitting)", "types == SCHEMA_STRING", "test_dialect_free"),
