@@ -90,7 +90,8 @@ static void choice_read(struct fields *f, const json_t *names, struct tool_choic
         fields_fail(f, HTTP_INVALID_VALUE, "tool_choice", "needs tools");
     if (one && !name)
         fields_fail(f, HTTP_MISSING_FIELD, "tool_choice.name", "is required");
-    if (one && json_text(name).at && !json_object_get(names, json_string_value(name)))
+    if (one && json_text(name).at &&
+        !json_object_getn(names, json_string_value(name), json_string_length(name)))
         fields_fail(f, HTTP_INVALID_VALUE, "tool_choice.name", "must be the name of a tool");
     if (one && !f->failed)
         out->allowed = json_pack("[O]", name);

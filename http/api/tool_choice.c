@@ -54,7 +54,7 @@ static void name_add(const struct choice_reader *r, const json_t *entry, const c
         fields_check_object(f, &name_rules, function, inside.at);
     }
     const json_t *name = fields_member(f, function, inside.at, "name", JSON_STRING);
-    if (name && !json_object_get(r->names, json_string_value(name)))
+    if (name && !json_object_getn(r->names, json_string_value(name), json_string_length(name)))
         fields_fail(f, HTTP_INVALID_VALUE, fields_path(f, "%s.name", inside.at),
                     "must be the name of one of the tools");
     json_array_append(r->out->allowed, (json_t *)name); // which is only read

@@ -163,6 +163,7 @@ static void test_wrong_choices_name_their_path(void **state)
         {TOOLS "\"tool_choice\":{\"type\":\"function\",\"function\":{}}",
          "missing_required_parameter", "tool_choice.function.name"},
         {TOOLS NAMED("h"), "invalid_value", "tool_choice.function.name"},
+        {TOOLS NAMED("f\\u0000x"), "invalid_value", "tool_choice.function.name"},
         {TOOLS "\"tool_choice\":{\"type\":\"allowed_tools\"}", "missing_required_parameter",
          "tool_choice.allowed_tools"},
         {TOOLS "\"tool_choice\":{\"type\":\"allowed_tools\",\"allowed_tools\":{\"tools\":[]}}",

@@ -8,7 +8,7 @@ FAULTS = [
     ("text and calls of an answer change places", "http/api/answer.c", "run_add", "last && last->kind == run.kind && last->call == run.call", "last && last->kind == run.kind", "test_api_blocks"),
     ("a quote behind a backslash ends a string of the body", "http/api/call.c", "values_are_too_many", "at += body.at[at] == '\\\\' ? 2 : 1;", "at += 1;", "test_api_fields"),
     ("the engine does not know whose request it is", "http/api/call.c", "call_try_submit", "args->key_id = call->info->key_id;", "", "test_api_fields"),
-    ("a function that is no tool's may be forced", "http/api/tool_choice.c", "name_add", "name && !json_object_get(r->names, json_string_value(name))", "false", "test_api_forced"),
+    ("a function that is no tool's may be forced", "http/api/tool_choice.c", "name_add", "name && !json_object_getn(r->names, json_string_value(name), json_string_length(name))", "false", "test_api_forced"),
     ("allowed tools are forced", "http/api/tool_choice.c", "allowed_read", "out->must = text_is(json_text(mode), \"required\");", "out->must = true;", "test_api_forced"),
     ("who was told not to think thinks before a forced call", "http/api/tool_choice.c", "may_think", "(begun || !off || !g->choice.must)", "true", "test_api_forced"),
     ("strict functions alone have no grammar", "http/api/tool_choice.c", "tools_constrain", "|| any_is_strict(g->tools)", "", "test_api_forced"),

@@ -57,7 +57,20 @@ static const struct row {
      "<|START_THINKING|>a<|END_THINKING|><|START_RESPONSE|>b<|END_RESPONSE|>",
      "think(a)text(b)over"},
     {"mistral", "mistral", 0, "[THINK]a[/THINK]b", "think(a)text(b)over"},
-    // Objects.
+    // Objects. Half of a surrogate pair is no character.
+    {"hermes", "none", 0,
+     "<tool_call>{\"name\":\"g\",\"arguments\":{\"a\":\"\\ud800b\\uDC00\\ud83d\\ude00\\\\ud800\","
+     "\"\\udbff\\udbff\\n\":[\"\\u00e9\\ud83d\\u0041\"]}}</tool_call>",
+     "call(0 "
+     "g)args({\"a\":\"\\ufffdb\\ufffd\\ud83d\\ude00\\\\ud800\",\"\\ufffd\\ufffd\\n\":[\"\\u00e9"
+     "\\ufffd\\u0041\"]})end(0 1)over"},
+    {"hermes", "none", 0, "<tool_call>{\"name\":\"g\",\"arguments\":{\"a\":\"\\ud83d\\u",
+     "call(0 g)args({\"a\":\"\\ufffd\\u)end(0 0)over"},
+    {"qwen3-coder", "none", 0,
+     "<tool_call><function=f><parameter=o>{\"k\":\"\\ud800\"}</parameter><parameter=s>\\ud800</"
+     "parameter>"
+     "</function></tool_call>",
+     "call(0 f)args({\"o\":{\"k\":\"\\ufffd\"},\"s\":\"\\\\ud800\"})end(0 1)over"},
     {"hermes", "none", 0,
      "See: <tool_call>\n{\"name\": \"f\", \"arguments\": {\"s\": \"</tool_call>\"}}\n</tool_call>",
      "text(See:)call(0 f)args({\"s\": \"</tool_call>\"})end(0 1)over"},
@@ -278,6 +291,10 @@ static const struct row {
      "call(0 g)args({\"a\":\"it's, or\",\"l\":[1,{\"k\":null},[],{}],\"t\":\"\"})end(0 1)over"},
     {"lfm2", "none", 0, "<|tool_call_start|>[g(a=\"\\x41\\u00e9\\n\\q\")]",
      "call(0 g)args({\"a\":\"A\\u00e9\\n\\\\q\"})end(0 1)over"},
+    {"lfm2", "none", 0,
+     "<|tool_call_start|>[g(a='\\ud800', b='\\ud83d\\ude00\\ud83d\\'', c='\\udc00é')]",
+     "call(0 g)args({\"a\":\"\\ufffd\",\"b\":\"\\ud83d\\ude00\\ufffd'\",\"c\":\"\\ufffdé\"})end(0 "
+     "1)over"},
     {"lfm2", "none", 0, "<|tool_call_start|>[g(5)]<|tool_call_end|>",
      "call(0 g)args({\"5)])end(0 0)over"},
     {"lfm2", "none", 0, "<|tool_call_start|>[g(a=b)]<|tool_call_end|>ok",

@@ -209,6 +209,34 @@ static void test_a_key_is_written_as_its_name_is_read(void **state)
     subject_each(named_elsewhere);
 }
 
+// Blanks before a bare call, more than the reader holds, are blanks for both.
+static void test_many_blanks_before_a_call_are_blanks(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"llama-json", "json", "llama-pythonic"};
+    json_t *tools = parsed(TWINS);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        struct subject s;
+        subject_open(&s, names[i], false);
+        struct dialect_grammar_args args = {.dialect = &s.d, .tools = tools};
+        struct mask_cache *c = subject_cache(&s, &args);
+        struct written w = {0};
+        struct matcher m;
+        matcher_init(&m, c);
+        for (int k = 0; k < 200; k++)
+            assert_true(subject_write(&s, &m, k % 3 == 0 ? "\n" : " ", &w));
+        assert_true(call_begun(&s, &m, "f", &w) && brace(&s, &m, "{", &w) &&
+                    parameter(&s, &m, "s", "Paris", true, true, &w) && brace(&s, &m, "}", &w) &&
+                    call_ended(&s, &m, &w));
+        check_arguments(&s, tools, &w, "{\"s\":\"Paris\"}");
+        matcher_end(&m);
+        written_free(&w);
+        mask_cache_destroy(c);
+        subject_close(&s);
+    }
+    json_decref(tools);
+}
+
 // Any pieces that the grammar takes: what the reader then makes a call of is a whole one, and of
 // the strict function one with fitting arguments.
 enum { PIECES_MAX = 64, STEPS_MAX = 40, WALKS = 200 };
@@ -428,6 +456,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_functions_that_are_not_strict_are_called_freely),
         cmocka_unit_test(test_a_key_is_written_as_its_name_is_read),
+        cmocka_unit_test(test_many_blanks_before_a_call_are_blanks),
         cmocka_unit_test(test_what_is_read_as_a_call_was_written_as_one),
         cmocka_unit_test(test_text_that_has_a_form_comes_out_as_it_is),
     };

@@ -1,6 +1,7 @@
 // Grammars of calls: random walks through the grammar of each dialect, with and without its special
 // tokens, are read back by its own reader as whole calls whose arguments fit the schemas, however
 // the text is cut; and the grammar is inside of a call exactly when the reader is.
+#include "runtime/text/grammar/source.h"
 #include "tests/grammar/schema_rig.h"
 #include "tests/runtime/dialect_walk.h"
 
@@ -431,6 +432,88 @@ static void test_schemas_that_cannot_be_forced_are_named(void **state)
     }
 }
 
+static struct grammar_hash hash_of_args(const struct dialect_grammar_args *args, const char *regex)
+{
+    struct grammar_builder *b = grammar_begin(NULL);
+    struct dialect_grammar_args own = *args;
+    struct grammar_source source = {.kind = GRAMMAR_KIND_REGEX,
+                                    .text = text_of(regex ? regex : "")};
+    struct error err = {0};
+    struct grammar *g;
+    uint32_t root;
+    own.formed = regex != NULL;
+    if (regex)
+        assert_int_equal(grammar_source_build(b, &source, &own.content, &err), STATUS_OK);
+    if (dialect_grammar(b, &own, &root, &err) != STATUS_OK ||
+        grammar_finish(b, root, &g, &err) != STATUS_OK)
+        fail_msg("%s", err.text);
+    struct grammar_hash hash = grammar_hash(g);
+    grammar_give(g);
+    return hash;
+}
+
+static struct grammar_hash hash_of_source(const struct grammar_calls *calls,
+                                          const struct dialect *dialect)
+{
+    struct json_buffer text = {0};
+    struct error err = {0};
+    struct grammar *g;
+    assert_true(grammar_calls_put(&text, calls, 1 << 20));
+    struct grammar_source source = {
+        .kind = GRAMMAR_KIND_CALLS, .text = text_span(text.at, text.bytes), .dialect = dialect};
+    if (grammar_source_compile(&source, &g, &err) != STATUS_OK)
+        fail_msg("%s", err.text);
+    struct grammar_hash hash = grammar_hash(g);
+    grammar_give(g);
+    json_buffer_free(&text);
+    return hash;
+}
+
+// A source of calls means what its members are, each of them.
+static void test_a_source_of_calls_says_all(void **state)
+{
+    (void)state;
+    struct subject s;
+    subject_open(&s, "functionary-v3.2", false);
+    json_t *allowed = json_pack("[s]", "g");
+    struct grammar_hash seen[64];
+    size_t count = 0;
+    for (unsigned bits = 0; bits < 128; bits++) {
+        bool must = bits & 1, formed = bits >> 1 & 1;
+        enum dialect_start start = (enum dialect_start)(bits >> 2 & 3);
+        if (must && (formed || start == DIALECT_START_MIDST))
+            continue;
+        struct grammar_calls calls = {.tools = tools,
+                                      .allowed = bits >> 4 & 1 ? allowed : NULL,
+                                      .must = must,
+                                      .parallel = bits >> 5 & 1,
+                                      .reasoning = bits >> 6 & 1,
+                                      .start = start};
+        if (formed)
+            calls.content =
+                (struct grammar_source){.kind = GRAMMAR_KIND_REGEX, .text = text_of("[0-9]+")};
+        struct dialect_grammar_args args = {.dialect = &s.d,
+                                            .tools = tools,
+                                            .allowed = calls.allowed,
+                                            .must = must,
+                                            .parallel = calls.parallel,
+                                            .reasoning = calls.reasoning,
+                                            .start = start};
+        struct grammar_hash want = hash_of_args(&args, formed ? "[0-9]+" : NULL);
+        struct grammar_hash have = hash_of_source(&calls, &s.d);
+        if (memcmp(&have, &want, sizeof have) != 0)
+            fail_msg("members %u", bits);
+        size_t i = 0;
+        while (i < count && memcmp(&seen[i], &have, sizeof have) != 0)
+            i++;
+        if (i == count && count < 64)
+            seen[count++] = have;
+    }
+    assert_true(count >= 30); // no member says nothing
+    json_decref(allowed);
+    subject_close(&s);
+}
+
 int main(void)
 {
     struct error err = {0};
@@ -456,6 +539,7 @@ int main(void)
         cmocka_unit_test(test_answers_may_begin_inside),
         cmocka_unit_test(test_content_may_have_a_grammar_of_its_own),
         cmocka_unit_test(test_schemas_that_cannot_be_forced_are_named),
+        cmocka_unit_test(test_a_source_of_calls_says_all),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     for (size_t i = 0; i < TOOLS; i++)

@@ -1,6 +1,7 @@
 // The reader of replies: what it holds back and for how long, special tokens, hostile input, and
 // that the descriptions from which grammars are built say what it reads.
 #include "runtime/text/dialect/row.h"
+#include "runtime/text/dialect/scan.h"
 #include "tests/runtime/dialect_rig.h"
 
 #include <setjmp.h>
@@ -442,6 +443,10 @@ static void test_values_that_are_no_strings_have_any_length(void **state)
                    "{\"z\":[", "10]}", true);
         long_check("minimax-m3", NS "<invoke name=\"f\">" NS "<l>[", "1,", n,
                    "10]" NS "</l>" NS "</invoke>", "{\"l\":[", "10]}", true);
+        long_check("qwen3-coder", "<function=f><parameter=unknown>\n[", "1,", n,
+                   "10] \n</parameter></function>", "{\"unknown\":[", "10]}", true);
+        long_check("qwen3-coder", "<function=f><parameter=u>\n[", "1,", n,
+                   "10]\n</parameter></function>", "{\"u\":\"[", "10]\"}", true);
         long_check("qwen3-coder", "<function=f><parameter=s>\n[", "1,", n,
                    "\n</parameter></function>", "{\"s\":\"[", "\"}", true);
     }
@@ -500,6 +505,31 @@ static void test_deep_values_are_broken_not_a_crash(void **state)
         reply_close(r);
     }
     json_decref(tools);
+}
+
+// The next request has the arguments in its body, as Messages write them: that takes them, and the
+// reader takes none that are deeper.
+static void test_arguments_fit_the_body_of_the_next_request(void **state)
+{
+    (void)state;
+    static const char before[] = "{\"messages\":[{\"content\":[{\"input\":";
+    struct json_buffer text = {0};
+    struct json_scan scan;
+    struct error err = {0};
+    json_t *value = NULL;
+    int depth = 0;
+    json_put_literal(&text, before);
+    json_scan_begin(&scan);
+    for (; json_scan_byte(&scan, '[') == JSON_SCAN_MORE; depth++)
+        json_put_literal(&text, "[");
+    for (int i = 0; i < depth; i++)
+        json_put_literal(&text, "]");
+    json_put_literal(&text, "}]}]}");
+    if (json_parse(&value, text_span(text.at, text.bytes), &err) != STATUS_OK)
+        fail_msg("%d levels: %s", depth, err.text);
+    assert_true(depth >= 100);
+    json_decref(value);
+    json_buffer_free(&text);
 }
 
 static void test_what_a_reply_begins_inside_of(void **state)
@@ -648,6 +678,7 @@ int main(void)
         cmocka_unit_test(test_keys_are_whole_or_none),
         cmocka_unit_test(test_numbers_of_literals_have_any_length),
         cmocka_unit_test(test_deep_values_are_broken_not_a_crash),
+        cmocka_unit_test(test_arguments_fit_the_body_of_the_next_request),
         cmocka_unit_test(test_what_a_reply_begins_inside_of),
         cmocka_unit_test(test_counts_and_reasoning_are_known_while_it_runs),
         cmocka_unit_test(test_hostile_schemas_end),

@@ -65,8 +65,12 @@ static void specials_find(struct dialect *d)
         if (!tokenizer_is_special(d->tokenizer, (int32_t)id))
             continue;
         struct text name = tokenizer_token_text(d->tokenizer, (int32_t)id);
-        if (name.bytes > 0 && d->special_count < DIALECT_SPECIALS_MAX && is_of_literals(d, name))
-            d->specials[d->special_count++] = (int32_t)id;
+        if (name.bytes == 0 || !is_of_literals(d, name))
+            continue;
+        check(d->special_count < DIALECT_SPECIALS_MAX,
+              "over %d special tokens of the tokenizer stand in the marks of the dialect %s",
+              DIALECT_SPECIALS_MAX, d->row->name);
+        d->specials[d->special_count++] = (int32_t)id;
     }
 }
 

@@ -279,7 +279,7 @@ static bool hex(struct reply *r, unsigned symbol)
         return true;
     r->literal = LITERAL_STRING;
     r->word_bytes = 0;
-    if (kind == 'u') { // JSON has the same escape, surrogates included
+    if (kind == 'u') { // JSON has the same escape
         read_put(r, REPLY_ARGUMENTS, "\\", 1);
         read_put(r, REPLY_ARGUMENTS, r->word, 1 + digits);
         return true;
@@ -395,6 +395,7 @@ bool read_literal_value(struct reply *r, struct text text)
     r->word_bytes = 0;
     if (fine)
         return true;
+    r->escape_bytes = 0;
     r->out.bytes = out;
     r->event_count = events;
     if (events > 0)

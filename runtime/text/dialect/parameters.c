@@ -167,17 +167,45 @@ static void value_stream(struct reply *r, char byte)
         r->mode = READ_BROKEN;
 }
 
-// More is held than may be: what cannot be a string goes on as JSON, or as it is.
+static unsigned type_of(char first)
+{
+    switch (first) {
+    case '"':
+        return SCHEMA_STRING;
+    case '{':
+        return SCHEMA_OBJECT;
+    case '[':
+        return SCHEMA_ARRAY;
+    case 't':
+    case 'f':
+        return SCHEMA_BOOLEAN;
+    case 'n':
+        return SCHEMA_NULL;
+    default:
+        return SCHEMA_NUMBER;
+    }
+}
+
+// Whether JSON that begins so is taken for what it is rather than for a string.
+static bool type_is_json(const struct read_value *v, unsigned type)
+{
+    if (v->forced || v->types == 0 || (v->types & SCHEMA_STRING) == 0)
+        return true;
+    return type != SCHEMA_STRING && (v->types & type) != 0;
+}
+
+// More is held than may be: what has been JSON so far goes on as such, if it would be taken for
+// JSON at its end, and what is Python's as it is.
 static void value_too_long(struct reply *r)
 {
     struct read_value *v = &r->value;
     size_t first = 0;
-    if (!v->forced && (v->types == 0 || (v->types & SCHEMA_STRING) != 0)) {
+    while (first < v->held.bytes && read_blank((unsigned char)v->held.at[first]))
+        first++;
+    if (first == v->held.bytes || !type_is_json(v, type_of(v->held.at[first]))) {
         value_decide(r);
         return;
     }
-    while (first < v->held.bytes && read_blank((unsigned char)v->held.at[first]))
-        first++;
     size_t end = v->held.bytes;
     while (v->over && read_blank((unsigned char)v->held.at[end - 1]))
         end--;
@@ -219,25 +247,6 @@ void read_value_put(struct reply *r, unsigned symbol)
         value_too_long(r);
 }
 
-static unsigned type_of(char first)
-{
-    switch (first) {
-    case '"':
-        return SCHEMA_STRING;
-    case '{':
-        return SCHEMA_OBJECT;
-    case '[':
-        return SCHEMA_ARRAY;
-    case 't':
-    case 'f':
-        return SCHEMA_BOOLEAN;
-    case 'n':
-        return SCHEMA_NULL;
-    default:
-        return SCHEMA_NUMBER;
-    }
-}
-
 static bool value_is_json(const struct read_value *v)
 {
     if (v->bad || (!v->over && !json_scan_number_ends(&v->scan)))
@@ -245,10 +254,7 @@ static bool value_is_json(const struct read_value *v)
     size_t first = 0;
     while (read_blank((unsigned char)v->held.at[first]))
         first++;
-    unsigned type = type_of(v->held.at[first]);
-    if (v->forced || v->types == 0 || (v->types & SCHEMA_STRING) == 0)
-        return true;
-    return type != SCHEMA_STRING && (v->types & type) != 0;
+    return type_is_json(v, type_of(v->held.at[first]));
 }
 
 void read_value_close(struct reply *r)

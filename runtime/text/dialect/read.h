@@ -16,7 +16,8 @@ enum {
     READ_SPECIAL = 0x100,
     READ_GAP = 2,         // line ends between reasoning and a text that has a form
     READ_BLANKS_MAX = 64, // blanks held before what may be a marker
-    READ_DEPTH_MAX = 250, // of elements and literals
+    READ_DEPTH_MAX = 120, // of elements and literals, as JSON_SCAN_DEPTH_MAX
+    ESCAPE_BYTES = 6,     // of \uXXXX
     READ_KEY_MAX = 1024,  // bytes of a key that stands by itself
 };
 
@@ -112,6 +113,8 @@ struct reply {
     bool string_key; // and it is a key
     char word[32];
     uint8_t word_bytes;
+    char escape[2 * ESCAPE_BYTES]; // of the arguments, not yet out
+    uint8_t escape_bytes;
 
     struct json_buffer out;
     struct reply_event *events;

@@ -27,7 +27,7 @@ static struct reply_event *event_add(struct reply *r, enum reply_event_kind kind
     return event;
 }
 
-void read_put(struct reply *r, enum reply_event_kind kind, const char *at, size_t bytes)
+static void event_put(struct reply *r, enum reply_event_kind kind, const char *at, size_t bytes)
 {
     struct reply_event *last = r->event_count > 0 ? &r->events[r->event_count - 1] : NULL;
     if (!last || last->kind != kind || last->call != r->call)
@@ -45,15 +45,92 @@ static void byte_put(struct reply *r, enum reply_event_kind kind, char byte, uin
     read_put(r, kind, &byte, 1);
 }
 
+// Half of a surrogate pair that stands alone would make arguments no JSON for most readers: it
+// comes out as U+FFFD. An escape is held until it is known whole, and a first half until what
+// follows is.
+
+static void escape_drop(struct reply *r, size_t count)
+{
+    r->escape_bytes = (uint8_t)(r->escape_bytes - count);
+    memmove(r->escape, r->escape + count, r->escape_bytes);
+}
+
+static void escape_out(struct reply *r, size_t count)
+{
+    event_put(r, REPLY_ARGUMENTS, r->escape, count);
+    escape_drop(r, count);
+}
+
+static void escape_mended(struct reply *r)
+{
+    event_put(r, REPLY_ARGUMENTS, "\\ufffd", ESCAPE_BYTES);
+    escape_drop(r, ESCAPE_BYTES);
+}
+
+// The \uXXXX at a place of what is held: its value, TRY_PART or TRY_NONE.
+static int64_t escape_at(const struct reply *r, size_t at)
+{
+    static const char begin[] = "\\u";
+    size_t i = 0;
+    for (; i < ESCAPE_BYTES && at + i < r->escape_bytes; i++)
+        if (i < 2 ? r->escape[at + i] != begin[i] : text_hex(r->escape[at + i]) < 0)
+            return TRY_NONE;
+    return i < ESCAPE_BYTES ? TRY_PART : text_hex_read(text_span(r->escape + at + 2, 4), 4);
+}
+
+// What is held as far as it is known; over: nothing follows it.
+static void escape_settle(struct reply *r, bool over)
+{
+    while (r->escape_bytes > 0) {
+        int64_t first = escape_at(r, 0), second = TRY_NONE;
+        bool high = first >= 0xD800 && first <= 0xDBFF, low = first >= 0xDC00 && first <= 0xDFFF;
+        if (high)
+            second = escape_at(r, ESCAPE_BYTES);
+        if (!over && (first == TRY_PART || second == TRY_PART))
+            return;
+        if (low || (high && (second < 0xDC00 || second > 0xDFFF)))
+            escape_mended(r);
+        else if (high)
+            escape_out(r, 2 * (size_t)ESCAPE_BYTES);
+        else if (first >= 0)
+            escape_out(r, ESCAPE_BYTES);
+        else // another escape: two bytes, of which the second may be a backslash
+            escape_out(r, r->escape_bytes < 2 ? 1 : 2);
+    }
+}
+
+static void arguments_put(struct reply *r, const char *at, size_t bytes)
+{
+    for (size_t from = 0, i = 0; i < bytes; from = ++i) {
+        while (r->escape_bytes == 0 && i < bytes && at[i] != '\\')
+            i++;
+        if (i > from)
+            event_put(r, REPLY_ARGUMENTS, at + from, i - from);
+        if (i == bytes)
+            return;
+        r->escape[r->escape_bytes++] = at[i];
+        escape_settle(r, false);
+    }
+}
+
+void read_put(struct reply *r, enum reply_event_kind kind, const char *at, size_t bytes)
+{
+    if (kind == REPLY_ARGUMENTS)
+        arguments_put(r, at, bytes);
+    else
+        event_put(r, kind, at, bytes);
+}
+
 void read_argument(struct reply *r, char byte)
 {
-    read_put(r, REPLY_ARGUMENTS, &byte, 1);
+    arguments_put(r, &byte, 1);
 }
 
 void read_argument_escaped(struct reply *r, char byte)
 {
+    escape_settle(r, true);
     size_t before = r->out.bytes;
-    read_put(r, REPLY_ARGUMENTS, "", 0);
+    event_put(r, REPLY_ARGUMENTS, "", 0);
     json_put_escaped(&r->out, text_span(&byte, 1));
     r->events[r->event_count - 1].text.bytes += r->out.bytes - before;
 }
@@ -444,6 +521,7 @@ bool read_commit(struct reply *r)
 
 void read_call_end(struct reply *r, bool complete)
 {
+    escape_settle(r, true);
     event_add(r, REPLY_CALL_END)->complete = complete;
     r->complete += complete;
     r->call++;

@@ -4,7 +4,8 @@
 // Which events come out (neighbours of one kind joined) does not depend on where the answer was
 // cut into pieces. Held back is only what may be the beginning of a marker, blanks before one,
 // the head of a call up to its name and its arguments' first byte, and a value whose type is not
-// known yet: at most REPLY_HELD_MAX bytes, beyond which a head is text and a value a string.
+// known yet: at most REPLY_HELD_MAX bytes, beyond which a head is text and a value JSON, if it has
+// been such, or a string.
 //
 //   TEXT, REASONING   bytes; blanks next to reasoning and to calls are left out
 //   CALL              a name, and the id where the dialect writes one before the arguments

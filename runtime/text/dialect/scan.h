@@ -5,7 +5,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { JSON_SCAN_DEPTH_MAX = 1024 };
+// What is nested deeper is broken: the next request has it inside of its body, which has at most
+// JSON_DEPTH_MAX levels (base/json.h).
+enum { JSON_SCAN_DEPTH_MAX = 120 };
 
 enum json_scan_step {
     JSON_SCAN_MORE,
@@ -17,9 +19,9 @@ enum json_scan_step {
 struct json_scan {
     uint8_t state, left;
     uint16_t depth;
-    bool key;                                   // the string that is open is a key
-    const char *word;                           // rest of true, false, null
-    uint64_t objects[JSON_SCAN_DEPTH_MAX / 64]; // bit: this level is an object
+    bool key;                                          // the string that is open is a key
+    const char *word;                                  // rest of true, false, null
+    uint64_t objects[(JSON_SCAN_DEPTH_MAX + 63) / 64]; // bit: this level is an object
 };
 
 void json_scan_begin(struct json_scan *s);        // blanks before the value are allowed
