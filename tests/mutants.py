@@ -4,7 +4,7 @@ and runs the one test that must find each.
 
   tests/mutants.py [--jobs N] [--part I/N] [--list] [WORDS...]     WORDS: only faults that have one of
                                                        them anywhere; --part: every N-th from the I-th
-  tests/mutants.py --stand                             checks that the texts of all three lists are in the sources (CTest)
+  tests/mutants.py --stand                             checks that the texts of all lists are in the sources (CTest)
 
 The lists stand in tests/mutants/, one file a room, one fault a line, sorted by file:
 
@@ -137,7 +137,8 @@ def judge(fault, known, jobs):
 def stand():
     """Names the faults of all lists whose text is no longer in this tree."""
     every = [f[:4] for f in faults([])]
-    for script, name in (("tests/sim/mutate.py", "FAULTS"), ("tests/simt/mutants.py", "MUTANTS")):
+    for script, name in (("tests/sim/mutate.py", "FAULTS"), ("tests/simt/mutants.py", "MUTANTS"),
+                         ("tests/ptx/mutants.py", "MUTANTS")):
         every += [f[:4] for f in runpy.run_path(str(ROOT / script))[name]]
     lost = 0
     for what, name, function, old in every:

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The stages of .ci/run after `make test`: units and parsers under ASan+UBSan, rings, ports and the
-# engine under TSan, the emulator in its other modes, the CUDA plugin for one architecture, fuzz
-# corpora replayed. Each stage says what it did; those that fail are named at the end.
+# engine under TSan, the emulator in its other modes, the CUDA plugin for one architecture and the PTX
+# of nvcc interpreted, fuzz corpora replayed. Each stage says what it did; those that fail are named at the end.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 . tools/stages.sh
@@ -36,6 +36,9 @@ if command -v nvcc >/dev/null; then
     stage "serve with the plugin, without driver or cuBLASLt" env \
         WEFT_CUDA_LIBRARY="$PWD/build/cuda/bin/libweft_cuda.so" tests/e2e/run.sh \
         test_cuda_without_driver test_cuda_without_cublaslt
+    stage "what nvcc emits, interpreted" bash -c 'cmake -S . -B build/ptx -G Ninja -DWEFT_PTX=ON \
+        -DWEFT_BENCH=OFF >/dev/null && ninja -C build/ptx weft_ptx conformance &&
+        ctest --test-dir build/ptx -L ptx --output-on-failure'
 else
     echo "== CUDA plugin: skipped, no nvcc here"
 fi

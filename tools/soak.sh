@@ -123,6 +123,12 @@ stage "simulation" bash -c "$release && build/release/bin/sim ${SIM_SEEDS:-20000
 in_parts "planted faults in the scheduler" 3 python3 tests/sim/mutate.py
 in_parts "planted faults in http, runtime, cli and cpu kernels" 2 tests/mutants.py
 in_parts "planted faults in CUDA sources" 6 tests/simt/mutants.sh
+if command -v nvcc >/dev/null; then
+    stage "golden models on what nvcc emits" bash -c "cmake --preset release -DWEFT_PTX=ON >/dev/null &&
+        tools/build.sh weft_ptx test_golden && WEFT_TEST_DEVICE=ptx \
+        WEFT_TEST_DEVICE_LIBRARY=\$PWD/build/release/bin/libweft_ptx.so build/release/bin/test_golden"
+    stage "planted faults in what nvcc reads" python3 tests/ptx/mutants.py
+fi
 
 [ "$mode" != --list ] || exit 0
 if [ "$mode" = --stage ] && [ "${only_found:-no}" = no ]; then

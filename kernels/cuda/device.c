@@ -20,7 +20,7 @@
 #endif
 
 // The emulator stands for the arithmetic, not for the speed: it is exact and keeps float32.
-#define EMULATED (strcmp(WEFT_DEVICE_NAME, "simt") == 0)
+#define EMULATED (strcmp(WEFT_DEVICE_NAME, "cuda") != 0)
 
 enum {
     STAGING_SLACK = 3 * 4096,

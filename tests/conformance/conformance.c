@@ -1,13 +1,14 @@
 // Walks the op list over every device that is there and compares with the twins in double: the cpu
-// at each level of instructions that this processor has, and the plugins simt and cuda.
+// at each level of instructions that this processor has, and the plugins simt, cuda and ptx.
 //
-// conformance all devices that are found conformance cpu|simt|cuda one of them; a plugin that was
-// asked for by name must be there conformance cpu LEVEL|OP one level, by its name ("AVX2"), or one
-// op of the list conformance NAME PATH [OP] a plugin at a path; one op of the list
+// conformance all devices that are found conformance cpu|simt|cuda|ptx one of them; a plugin that
+// was asked for by name must be there conformance cpu LEVEL|OP one level, by its name ("AVX2"), or
+// one op of the list conformance NAME PATH [OP] a plugin at a path; one op of the list
 //
 // Seeds are fixed and printed with each failure. Exit status 77: nothing to test.
 #include "tests/conformance/trial.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -22,9 +23,11 @@ static void ops_walk(struct trial *t, const char *only)
 #define WALK(op)                                                                                   \
     if (!only || strcmp(only, #op) == 0) {                                                         \
         uint32_t before = t->failures;                                                             \
+        t->bits = 0;                                                                               \
         try_##op(t, act);                                                                          \
-        printf("%s %s, %s: %s\n", t->failures == before ? "ok    " : "FAILED", t->name,            \
-               dtype_name(act), #op);                                                              \
+        printf("%s %s, %s: %s, bits %016" PRIx64 "\n",                                             \
+               t->failures == before ? "ok    " : "FAILED", t->name, dtype_name(act), #op,         \
+               t->bits);                                                                           \
     }
         OP_LIST(WALK)
 #undef WALK
@@ -80,8 +83,8 @@ int main(int argc, char **argv)
         trial_only_level = path;
     if (!only || strcmp(only, "cpu") == 0)
         failures += cpu_walk(op, &tested);
-    static const char *const plugins[] = {"simt", "cuda"};
-    for (int i = 0; i < 2; i++)
+    static const char *const plugins[] = {"simt", "cuda", "ptx"};
+    for (size_t i = 0; i < sizeof plugins / sizeof plugins[0]; i++)
         if (!only || strcmp(only, plugins[i]) == 0)
             failures += plugin_walk(plugins[i], path, argc > 3 ? argv[3] : NULL, &tested);
     if (failures > 0)

@@ -18,6 +18,7 @@ struct trial {
     struct stream_limits limits;
     uint64_t seed, state;
     uint32_t cases, failures;
+    uint64_t bits; // of all that was fetched: equal where two devices give equal bits
     uint32_t count;
     struct {
         void *at;

@@ -209,10 +209,15 @@ bool memory_give(void *at, bool pinned)
     return true;
 }
 
-bool memory_known(const void *at, size_t bytes)
+const allocation *memory_of(const void *at, size_t bytes)
 {
     allocation *a = allocation_of(at);
-    return a != nullptr && (const char *)at + bytes <= a->at + a->bytes;
+    return a != nullptr && (const char *)at + bytes <= a->at + a->bytes ? a : nullptr;
+}
+
+bool memory_known(const void *at, size_t bytes)
+{
+    return memory_of(at, bytes) != nullptr;
 }
 
 bool memory_pinned(const void *at)

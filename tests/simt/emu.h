@@ -90,6 +90,7 @@ extern std::vector<warp> warps;
 extern uint32_t launch_number;
 extern double product_ms; // time that the stand-in library's products pretended to take
 extern const char *launch_name;
+extern const char *device_title;
 extern char *shared_room; // SHARED_MAX bytes
 extern char *stack_room;
 extern size_t stack_room_bytes;
@@ -99,6 +100,7 @@ void park(); // gives up the fiber until somebody makes it ready
 void make_ready(fiber *f);
 [[noreturn]] void abandon(); // ends the fiber and with it the launch
 bool in_launch_args(const void *at);
+bool shape_possible(const launch_shape &shape); // false: reported
 
 // --- check.cpp
 struct allocation {
@@ -113,6 +115,7 @@ void *memory_take(size_t bytes, bool pinned);
 bool memory_give(void *at, bool pinned);
 void memory_show(bool shown); // to the host
 bool memory_known(const void *at, size_t bytes);
+const allocation *memory_of(const void *at, size_t bytes); // that holds them; null: none
 bool memory_pinned(const void *at);
 void check_launch();
 void check_block(); // a block begins: shared memory is poisoned

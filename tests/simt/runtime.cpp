@@ -19,6 +19,7 @@
 namespace simt
 {
 extern simt_counts counts;
+const char *device_title = "simt: the CUDA sources emulated";
 }
 using namespace simt;
 
@@ -227,7 +228,7 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *prop, int device)
     if (refused())
         return fail(cudaErrorLaunchFailure);
     memset(prop, 0, sizeof *prop);
-    snprintf(prop->name, sizeof prop->name, "simt: the CUDA sources emulated");
+    snprintf(prop->name, sizeof prop->name, "%s", device_title);
     prop->totalGlobalMem = (size_t)1 << 30;
     prop->major = 8;
     prop->minor = 0;

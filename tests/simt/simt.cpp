@@ -251,25 +251,32 @@ cudaError_t shared_allow(const void *kernel, size_t bytes)
     return cudaSuccess;
 }
 
-void launch(const launch_shape &shape, cudaStream_t stream, kernel_body *body, const void *args,
-            size_t bytes)
+bool shape_possible(const launch_shape &shape)
 {
-    std::lock_guard<std::recursive_mutex> hold(emu_lock);
-    if (!stream_takes(stream))
-        return;
     uint64_t threads = (uint64_t)shape.block.x * shape.block.y * shape.block.z;
     uint64_t blocks = (uint64_t)shape.grid.x * shape.grid.y * shape.grid.z;
     if (threads == 0 || threads > THREADS_MAX || threads % LANES != 0 || blocks == 0 ||
         shape.grid.y > 65535 || shape.grid.z > 65535) {
         report("launch of %s with %llu blocks of %llu threads is not possible", shape.name,
                (unsigned long long)blocks, (unsigned long long)threads);
-        return;
+        return false;
     }
     if (shape.shared > SHARED_PLAIN_MAX && shared_allowed()[shape.kernel] < shape.shared) {
         report("launch of %s with %zu bytes of shared memory that were not allowed first",
                shape.name, shape.shared);
-        return;
+        return false;
     }
+    return true;
+}
+
+void launch(const launch_shape &shape, cudaStream_t stream, kernel_body *body, const void *args,
+            size_t bytes)
+{
+    std::lock_guard<std::recursive_mutex> hold(emu_lock);
+    if (!stream_takes(stream))
+        return;
+    if (!shape_possible(shape))
+        return;
     const char *from = (const char *)args;
     launch_work work = {shape, body, std::vector<char>(from, from + bytes)};
     stream_push(stream, [work = std::move(work)] { run_launch(work); });

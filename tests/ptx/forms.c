@@ -1,0 +1,175 @@
+// Which row of the tables an opcode with its operands is.
+#include "tests/ptx/ops.h"
+#include "tests/ptx/parse.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const struct ptx_form *const tables[] = {ptx_alu_forms, ptx_memory_forms, ptx_warp_forms};
+enum { TABLES = sizeof tables / sizeof tables[0] };
+
+static bool fits(char letter, const struct written *x)
+{
+    bool number = x->kind == WRITTEN_NUMBER || (x->kind == WRITTEN_NAME && !x->label);
+    switch (letter) {
+    case '2':
+    case '4':
+    case '8':
+        return number || (x->kind == WRITTEN_REGISTER && x->at.bytes == letter - '0');
+    case 'n':
+        return number || x->kind == WRITTEN_REGISTER;
+    case 'p':
+        return x->kind == WRITTEN_PREDICATE;
+    case 'P':
+        return x->kind == WRITTEN_PREDICATE || x->kind == WRITTEN_NUMBER;
+    case 'q':
+        return x->kind == WRITTEN_PREDICATE || x->kind == WRITTEN_ABSENT;
+    case 'a':
+        return x->kind == WRITTEN_ADDRESS;
+    default: // 'l'
+        return x->kind == WRITTEN_NAME && x->label;
+    }
+}
+
+static bool shape_fits(const char *shape, const struct written *x, uint32_t count)
+{
+    if (strlen(shape) != count)
+        return false;
+    for (uint32_t k = 0; k < count; k++)
+        if (!fits(shape[k], &x[k]))
+            return false;
+    return true;
+}
+
+// A suffix that says nothing here: caches, and the scopes and orders of a run of one block at a
+// time.
+static bool suffix_ignored(const char *s)
+{
+    static const char *const ignored[] = {"nc",
+                                          "L1::no_allocate",
+                                          "L1::evict_last",
+                                          "L1::evict_first",
+                                          "L2::64B",
+                                          "L2::128B",
+                                          "L2::256B",
+                                          "acquire",
+                                          "release",
+                                          "relaxed",
+                                          "acq_rel",
+                                          "volatile",
+                                          "weak",
+                                          "gpu",
+                                          "sys",
+                                          "cta"};
+    for (size_t k = 0; k < sizeof ignored / sizeof ignored[0]; k++)
+        if (strcmp(s, ignored[k]) == 0)
+            return true;
+    return false;
+}
+
+static bool suffix_space(const char *s, struct ptx_access *a)
+{
+    static const char *const names[] = {[SPACE_GLOBAL] = "global",
+                                        [SPACE_SHARED] = "shared",
+                                        [SPACE_LOCAL] = "local",
+                                        [SPACE_PARAM] = "param"};
+    for (uint8_t k = SPACE_GLOBAL; k <= SPACE_PARAM; k++)
+        if (strcmp(s, names[k]) == 0)
+            return a->space = k, true;
+    return strcmp(s, "shared::cta") == 0 ? a->space = SPACE_SHARED, true : false;
+}
+
+static bool suffix_type(const char *s, struct ptx_access *a)
+{
+    if (!strchr("usbf", s[0]) || s[0] == 0)
+        return false;
+    int bits = atoi(s + 1);
+    if (bits != 8 && bits != 16 && bits != 32 && bits != 64)
+        return false;
+    a->bytes = (uint8_t)(bits / 8);
+    a->is_signed = s[0] == 's';
+    return true;
+}
+
+// Takes the suffixes of a load, store, atomic or copy apart; what is left, in order, is the table's
+// name.
+static bool suffixes_read(const char *opcode, struct ptx_access *a, char *left, size_t room)
+{
+    char text[128], *rest = NULL;
+    if (strlen(opcode) >= sizeof text)
+        return false;
+    strcpy(text, opcode);
+    bool atomic = strncmp(text, "atom.", 5) == 0, copy = strncmp(text, "cp.", 3) == 0;
+    *a = (struct ptx_access){.space = SPACE_GENERIC, .count = 1};
+    left[0] = 0;
+    bool typed = false;
+    for (char *s = strtok_r(text, ".", &rest); s != NULL; s = strtok_r(NULL, ".", &rest)) {
+        bool first = left[0] == 0;
+        if (!first && (suffix_ignored(s) || (!copy && suffix_space(s, a))))
+            continue;
+        if (!first && !copy && !atomic && (strcmp(s, "v2") == 0 || strcmp(s, "v4") == 0)) {
+            a->count = (uint8_t)(s[1] - '0');
+            continue;
+        }
+        bool type = !first && !copy && suffix_type(s, a);
+        typed = typed || type;
+        if (type && !atomic)
+            continue;
+        if (strlen(left) + strlen(s) + 2 > room)
+            return false;
+        if (!first)
+            strcat(left, ".");
+        strcat(left, s);
+    }
+    return typed || copy;
+}
+
+static bool family(const char *opcode)
+{
+    return strncmp(opcode, "ld.", 3) == 0 || strncmp(opcode, "st.", 3) == 0 ||
+           strncmp(opcode, "atom.", 5) == 0 || strncmp(opcode, "cp.async", 8) == 0;
+}
+
+// One a lane and element, and the address: after them in a load, before them in a store.
+static void access_shape(const char *name, const struct ptx_access *a, char *shape)
+{
+    bool is_load = strcmp(name, "ld") == 0;
+    memset(shape, 'n', a->count + 1u);
+    shape[is_load ? a->count : 0] = 'a';
+    shape[a->count + 1] = 0;
+}
+
+const struct ptx_form *ptx_form_of(const char *opcode, const struct written *x, uint32_t count,
+                                   struct ptx_access *access, char shape[PTX_OPERANDS_MAX + 1],
+                                   bool *known)
+{
+    char left[128];
+    *known = false;
+    *access = (struct ptx_access){0};
+    if (family(opcode)) {
+        if (!suffixes_read(opcode, access, left, sizeof left))
+            return NULL;
+        opcode = left;
+    }
+    for (uint32_t t = 0; t < TABLES; t++)
+        for (const struct ptx_form *f = tables[t]; f->opcode != NULL; f++) {
+            if (strcmp(f->opcode, opcode) != 0)
+                continue;
+            *known = true;
+            strcpy(shape, f->shape);
+            if (strcmp(opcode, "ld") == 0 || strcmp(opcode, "st") == 0)
+                access_shape(opcode, access, shape);
+            if (shape_fits(shape, x, count))
+                return f;
+        }
+    return NULL;
+}
+
+const char *ptx_opcode(uint32_t index)
+{
+    for (uint32_t t = 0; t < TABLES; t++)
+        for (const struct ptx_form *f = tables[t]; f->opcode != NULL; f++)
+            if (index-- == 0)
+                return f->opcode;
+    return NULL;
+}

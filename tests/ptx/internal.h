@@ -1,0 +1,185 @@
+// Private to the interpreter: decoded instructions, kernels, warps.
+#pragma once
+
+#include "ptx.h"
+
+enum {
+    PTX_LANES = 32,
+    PTX_OPERANDS_MAX = 16,
+    PTX_WARPS_MAX = 32,
+    PTX_BARRIERS = 16,
+    PTX_SHARED_MAX = 232448, // bytes a block can have on sm_90
+    PTX_ALL = -1             // mask of all lanes
+};
+
+// 32 lanes of `bytes` bytes each in a warp's registers or among the kernel's constants; a predicate
+// (bytes 0) is one word of 32 bits.
+struct ptx_operand {
+    uint32_t at;
+    int32_t offset; // of an address: added to the lanes' value
+    uint8_t bytes;
+    bool constant, absent;
+};
+
+enum ptx_flow { FLOW_NONE, FLOW_BRANCH, FLOW_RETURN, FLOW_BARRIER };
+enum ptx_space { SPACE_GENERIC, SPACE_GLOBAL, SPACE_SHARED, SPACE_LOCAL, SPACE_PARAM };
+
+struct ptx_warp;
+struct ptx_ins;
+typedef void ptx_run(struct ptx_warp *w, const struct ptx_ins *i);
+
+// One row of the table of opcodes. `shape` has a letter an operand, vectors flattened: 2 4 8 a
+// register or number of that many bytes, n a register of any size, p a predicate, q a predicate
+// that may be left out, P a predicate or number, a an address, l a label, i a number.
+struct ptx_form {
+    const char *opcode, *shape;
+    ptx_run *run;
+    uint8_t flow;
+};
+
+// What suffixes of loads, stores and atomics say.
+struct ptx_access {
+    uint8_t space, bytes, count; // of one element; elements a lane
+    bool is_signed;
+};
+
+struct ptx_ins {
+    ptx_run *run;
+    struct ptx_operand x[PTX_OPERANDS_MAX];
+    struct ptx_operand guard; // absent: always
+    struct ptx_access access;
+    uint8_t flow, operands;
+    bool guard_negated;
+    uint32_t target; // of a branch
+    uint32_t meet;   // of a branch: where its lanes come together; the code's length: at the end
+    uint32_t line;   // of the text
+    uint32_t file, source_line;
+    uint32_t opcode; // index in the kernel's list of opcodes
+};
+
+struct ptx_special {
+    uint32_t at; // in the registers
+    uint8_t which;
+};
+enum {
+    SPECIAL_TID_X,
+    SPECIAL_TID_Y,
+    SPECIAL_TID_Z,
+    SPECIAL_NTID_X,
+    SPECIAL_NTID_Y,
+    SPECIAL_NTID_Z,
+    SPECIAL_CTAID_X,
+    SPECIAL_CTAID_Y,
+    SPECIAL_CTAID_Z,
+    SPECIAL_NCTAID_X,
+    SPECIAL_NCTAID_Y,
+    SPECIAL_NCTAID_Z,
+    SPECIAL_LANE,
+    SPECIAL_COUNT
+};
+
+struct ptx_opcode_count {
+    char *opcode;
+    uint64_t issued;
+};
+
+struct ptx_parameter {
+    uint32_t at, bytes;
+};
+
+struct ptx_kernel {
+    char *name;
+    struct ptx_ins *code;
+    uint32_t code_count;
+    uint32_t register_bytes; // of a warp
+    char *constants;
+    uint32_t constant_bytes;
+    uint32_t parameter_bytes, shared_bytes, local_bytes; // shared: static; local: of a lane
+    struct ptx_parameter *parameters;
+    uint32_t parameter_count;
+    struct ptx_special specials[SPECIAL_COUNT];
+    uint32_t special_count;
+    struct ptx_opcode_count *opcodes;
+    uint32_t opcode_count;
+    struct ptx_counts counts;
+    struct ptx_module *module;
+};
+
+struct ptx_module {
+    struct ptx_kernel *kernels;
+    uint32_t kernel_count;
+    char **files; // by the number of .file
+    uint32_t file_count;
+};
+
+// Lanes that wait to come together again: `mask` goes on at `next` until `meet`.
+struct ptx_path {
+    uint32_t next, meet, mask;
+};
+enum { PTX_PATHS_MAX = 64 };
+
+// A copy that was begun and is not there yet. Groups count up a lane.
+struct ptx_copy {
+    const char *from; // NULL: zeros
+    uint32_t to, from_bytes, bytes;
+    uint32_t group;
+    uint8_t lane;
+};
+
+struct ptx_block;
+enum ptx_warp_state { WARP_READY, WARP_AT_BARRIER, WARP_DONE };
+
+struct ptx_warp {
+    uint32_t mask; // lanes of the instruction that runs
+    uint32_t gone; // lanes that have returned
+    char *registers;
+    const struct ptx_kernel *kernel;
+    struct ptx_block *block;
+    uint32_t index;
+    enum ptx_warp_state state;
+    uint32_t barrier;
+    struct ptx_path paths[PTX_PATHS_MAX];
+    uint32_t path_count;
+    struct ptx_copy *copies;
+    uint32_t copy_count, copy_room;
+    uint32_t group[PTX_LANES]; // the number of each lane's open group
+    char *local;               // all lanes' local memory, one after another
+};
+
+struct ptx_barrier {
+    uint32_t arrived, expected; // warps
+};
+
+struct ptx_block {
+    struct ptx_kernel *kernel;
+    const struct ptx_shape *shape;
+    const struct ptx_watch *watch;
+    const char *parameters;
+    uint32_t index[3], number;
+    char *shared;
+    uint8_t *pending; // a byte for each 16 bytes of shared memory: a copy is under way
+    uint32_t shared_bytes;
+    const char *first, *end; // the allocation that was looked up last
+    struct ptx_warp *warps;
+    uint32_t warp_count;
+    struct ptx_barrier barriers[PTX_BARRIERS];
+    bool broken;
+};
+
+static inline void *ptx_lanes(const struct ptx_warp *w, const struct ptx_operand *o)
+{
+    return (o->constant ? w->kernel->constants : w->registers) + o->at;
+}
+
+// Reports a fault of the instruction, with kernel, line, block and warp, and ends the launch.
+void ptx_fault(struct ptx_warp *w, const struct ptx_ins *i, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+// For instructions that want their whole warp (.aligned, full masks). false: reported.
+bool ptx_whole(struct ptx_warp *w, const struct ptx_ins *i);
+
+// flow.c: fills `meet` of each branch. false: out of memory.
+bool ptx_flow(struct ptx_kernel *kernel);
+
+// memory.c: bytes of shared memory at an offset, or NULL, reported.
+char *ptx_shared(struct ptx_warp *w, const struct ptx_ins *i, uint64_t at, uint32_t bytes);
+void ptx_copies_left(struct ptx_warp *w); // at the end of a warp: reports what nobody waited for

@@ -1,0 +1,371 @@
+// Loads, stores, atomics and asynchronous copies of the interpreter.
+//
+// A global address is the host's own; the other spaces begin at 0. Each access is tested against
+// alignment and bounds before it happens. What cp.async copies arrives at the wait that covers its
+// group and not before: until then its place holds 0xFF, and reading it is a fault.
+#include "tests/ptx/ops.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool in_shared(const struct ptx_block *b, uint64_t at, uint32_t bytes)
+{
+    return at <= b->shared_bytes && bytes <= b->shared_bytes - at;
+}
+
+char *ptx_shared(struct ptx_warp *w, const struct ptx_ins *i, uint64_t at, uint32_t bytes)
+{
+    struct ptx_block *b = w->block;
+    if (!in_shared(b, at, bytes)) {
+        ptx_fault(w, i, "%u bytes at %llu of %u bytes of shared memory", bytes,
+                  (unsigned long long)at, b->shared_bytes);
+        return NULL;
+    }
+    for (uint64_t p = at / 16; p <= (at + bytes - 1) / 16; p++)
+        if (b->pending[p]) {
+            ptx_fault(w, i, "shared memory at %llu is used before the wait for its cp.async",
+                      (unsigned long long)at);
+            return NULL;
+        }
+    return b->shared + at;
+}
+
+static char *global(struct ptx_warp *w, const struct ptx_ins *i, uint64_t at, uint32_t bytes)
+{
+    struct ptx_block *b = w->block;
+    const char *p = (const char *)(uintptr_t)at;
+    if (p < b->first || p >= b->end || (size_t)(b->end - p) < bytes) {
+        if (!b->watch->memory(p, bytes, &b->first, &b->end)) {
+            b->first = b->end = NULL;
+            ptx_fault(w, i, "%u bytes at %p are in no allocation", bytes, (const void *)p);
+            return NULL;
+        }
+    }
+    return (char *)(uintptr_t)at;
+}
+
+static char *parameter(struct ptx_warp *w, const struct ptx_ins *i, uint64_t at, uint32_t bytes)
+{
+    uint32_t room = w->kernel->parameter_bytes;
+    if (at > room || bytes > room - at) {
+        ptx_fault(w, i, "%u bytes at %llu of %u bytes of parameters", bytes, (unsigned long long)at,
+                  room);
+        return NULL;
+    }
+    return (char *)w->block->parameters + at; // no store has this space
+}
+
+static char *local(struct ptx_warp *w, const struct ptx_ins *i, int lane, uint64_t at,
+                   uint32_t bytes)
+{
+    uint32_t room = w->kernel->local_bytes;
+    if (at > room || bytes > room - at) {
+        ptx_fault(w, i, "%u bytes at %llu of %u bytes of local memory", bytes,
+                  (unsigned long long)at, room);
+        return NULL;
+    }
+    return w->local + (size_t)lane * room + at;
+}
+
+static uint64_t address(const struct ptx_warp *w, const struct ptx_operand *o, int lane)
+{
+    const void *at = ptx_lanes(w, o);
+    uint64_t base = o->bytes == 4 ? ((const uint32_t *)at)[lane] : ((const uint64_t *)at)[lane];
+    return o->bytes == 4 ? (uint32_t)(base + (uint64_t)(int64_t)o->offset)
+                         : base + (uint64_t)(int64_t)o->offset;
+}
+
+// The host's place of a lane's access; NULL: reported.
+static char *place(struct ptx_warp *w, const struct ptx_ins *i, int lane, uint64_t at)
+{
+    uint32_t bytes = (uint32_t)i->access.bytes * i->access.count;
+    if (at % bytes != 0) {
+        ptx_fault(w, i, "an access of %u bytes at 0x%llx is not aligned", bytes,
+                  (unsigned long long)at);
+        return NULL;
+    }
+    switch (i->access.space) {
+    case SPACE_SHARED:
+        return ptx_shared(w, i, at, bytes);
+    case SPACE_LOCAL:
+        return local(w, i, lane, at, bytes);
+    case SPACE_PARAM:
+        return parameter(w, i, at, bytes);
+    default:
+        return global(w, i, at, bytes);
+    }
+}
+
+// --- counts
+// ---------------------------------------------------------------------------------------
+
+static void sectors_count(struct ptx_counts *c, const uint64_t at[PTX_LANES], uint32_t mask,
+                          uint32_t bytes)
+{
+    uint64_t seen[2 * PTX_LANES];
+    uint32_t count = 0;
+    for (int l = 0; l < PTX_LANES; l++) {
+        if (!(mask >> l & 1))
+            continue;
+        for (uint64_t s = at[l] / 32; s <= (at[l] + bytes - 1) / 32; s++) {
+            uint32_t k = count; // lanes go up mostly: the newest is the likeliest
+            while (k > 0 && seen[k - 1] != s)
+                k--;
+            if (k == 0)
+                seen[count++] = s;
+        }
+    }
+    c->global_requests++;
+    c->global_sectors += count;
+}
+
+// Lanes are served in groups whose data fits the 32 banks of 4 bytes: of one to four times the same
+// bank in a group, only different words need a pass of their own.
+static void passes_count(struct ptx_counts *c, const uint64_t at[PTX_LANES], uint32_t mask,
+                         uint32_t bytes)
+{
+    uint32_t words = bytes < 4 ? 1 : bytes / 4, lanes = PTX_LANES / words;
+    c->shared_requests++;
+    for (uint32_t first = 0; first < PTX_LANES; first += lanes) {
+        uint32_t word[PTX_LANES], banks[32] = {0}, count = 0, most = 0;
+        for (uint32_t l = first; l < first + lanes; l++) {
+            for (uint32_t k = 0; (mask >> l & 1) && k < words; k++) {
+                uint32_t here = (uint32_t)(at[l] / 4) + k, n = count;
+                while (n > 0 && word[n - 1] != here)
+                    n--;
+                if (n > 0)
+                    continue;
+                word[count++] = here;
+                banks[here % 32]++;
+                most = banks[here % 32] > most ? banks[here % 32] : most;
+            }
+        }
+        c->shared_passes += most;
+        c->shared_passes_least += (count + 31) / 32;
+    }
+}
+
+static void access_count(struct ptx_warp *w, const struct ptx_ins *i, const uint64_t at[PTX_LANES])
+{
+    uint32_t bytes = (uint32_t)i->access.bytes * i->access.count;
+    struct ptx_counts *c = &w->block->kernel->counts;
+    if (i->access.space == SPACE_SHARED)
+        passes_count(c, at, w->mask, bytes);
+    else if (i->access.space == SPACE_GLOBAL || i->access.space == SPACE_GENERIC)
+        sectors_count(c, at, w->mask, bytes);
+}
+
+// --- loads and stores
+// -----------------------------------------------------------------------------
+
+static void register_put(const struct ptx_warp *w, const struct ptx_operand *o, int lane,
+                         const char *from, const struct ptx_access *a)
+{
+    uint64_t value = 0;
+    memcpy(&value, from, a->bytes);
+    if (a->is_signed && a->bytes < 8 && value >> (8 * a->bytes - 1) & 1)
+        value |= ~(uint64_t)0 << (8 * a->bytes);
+    memcpy((char *)ptx_lanes(w, o) + (size_t)lane * o->bytes, &value, o->bytes);
+}
+
+static void load(struct ptx_warp *w, const struct ptx_ins *i)
+{
+    const struct ptx_access *a = &i->access;
+    uint64_t at[PTX_LANES];
+    for (int l = 0; l < PTX_LANES; l++)
+        at[l] = w->mask >> l & 1 ? address(w, &i->x[a->count], l) : 0;
+    for (int l = 0; l < PTX_LANES; l++) {
+        if (!(w->mask >> l & 1))
+            continue;
+        const char *from = place(w, i, l, at[l]);
+        if (!from)
+            return;
+        for (uint32_t k = 0; k < a->count; k++)
+            register_put(w, &i->x[k], l, from + k * a->bytes, a);
+    }
+    access_count(w, i, at);
+}
+
+static void store(struct ptx_warp *w, const struct ptx_ins *i)
+{
+    const struct ptx_access *a = &i->access;
+    uint64_t at[PTX_LANES];
+    for (int l = 0; l < PTX_LANES; l++)
+        at[l] = w->mask >> l & 1 ? address(w, &i->x[0], l) : 0;
+    for (int l = 0; l < PTX_LANES; l++) {
+        if (!(w->mask >> l & 1))
+            continue;
+        char *to = place(w, i, l, at[l]);
+        if (!to)
+            return;
+        for (uint32_t k = 0; k < a->count; k++) {
+            const struct ptx_operand *o = &i->x[1 + k];
+            memcpy(to + k * a->bytes, (const char *)ptx_lanes(w, o) + (size_t)l * o->bytes,
+                   a->bytes);
+        }
+    }
+    access_count(w, i, at);
+}
+
+// Lanes one after another: what they add up is the same in any order.
+#define ATOMIC(name, T, value)                                                                     \
+    static void name(struct ptx_warp *w, const struct ptx_ins *i)                                  \
+    {                                                                                              \
+        T *d = ptx_lanes(w, &i->x[0]);                                                             \
+        const T *y = ptx_lanes(w, &i->x[2]);                                                       \
+        uint64_t at[PTX_LANES];                                                                    \
+        for (int l = 0; l < PTX_LANES; l++) {                                                      \
+            at[l] = w->mask >> l & 1 ? address(w, &i->x[1], l) : 0;                                \
+            char *to = w->mask >> l & 1 ? place(w, i, l, at[l]) : NULL;                            \
+            if (!to)                                                                               \
+                continue;                                                                          \
+            T x;                                                                                   \
+            memcpy(&x, to, sizeof x);                                                              \
+            T out = (T)(value);                                                                    \
+            memcpy(to, &out, sizeof out);                                                          \
+            d[l] = x;                                                                              \
+        }                                                                                          \
+        access_count(w, i, at);                                                                    \
+    }
+ATOMIC(atom_add32, uint32_t, x + y[l])
+ATOMIC(atom_add64, uint64_t, x + y[l])
+ATOMIC(atom_or32, uint32_t, x | y[l])
+ATOMIC(atom_and32, uint32_t, x &y[l])
+ATOMIC(atom_max_u32, uint32_t, y[l] > x ? y[l] : x)
+ATOMIC(atom_exch32, uint32_t, y[l])
+
+// --- asynchronous copies
+// --------------------------------------------------------------------------
+
+static struct ptx_copy *copy_new(struct ptx_warp *w)
+{
+    if (w->copy_count == w->copy_room) {
+        w->copy_room = w->copy_room != 0 ? 2 * w->copy_room : 256;
+        w->copies = realloc(w->copies, w->copy_room * sizeof *w->copies);
+        if (!w->copies)
+            abort();
+    }
+    return &w->copies[w->copy_count++];
+}
+
+static void pending_set(struct ptx_block *b, uint32_t at, uint32_t bytes, bool pending)
+{
+    memset(b->pending + at / 16, pending, (bytes + 15) / 16);
+}
+
+static bool copy_begin(struct ptx_warp *w, const struct ptx_ins *i, int lane, uint32_t bytes,
+                       uint32_t from_bytes)
+{
+    uint64_t to = address(w, &i->x[0], lane), from = address(w, &i->x[1], lane);
+    if (to % bytes != 0 || (from_bytes != 0 && from % bytes != 0))
+        return ptx_fault(w, i, "a copy of %u bytes from 0x%llx to %llu is not aligned", bytes,
+                         (unsigned long long)from, (unsigned long long)to),
+               false;
+    if (from_bytes > bytes)
+        return ptx_fault(w, i, "a copy of %u bytes reads %u", bytes, from_bytes), false;
+    char *room = ptx_shared(w, i, to, bytes);
+    if (!room || (from_bytes != 0 && !global(w, i, from, from_bytes)))
+        return false;
+    memset(room, 0xFF, bytes);
+    pending_set(w->block, (uint32_t)to, bytes, true);
+    *copy_new(w) = (struct ptx_copy){.from = (const char *)(uintptr_t)from,
+                                     .to = (uint32_t)to,
+                                     .from_bytes = from_bytes,
+                                     .bytes = bytes,
+                                     .group = w->group[lane],
+                                     .lane = (uint8_t)lane};
+    return true;
+}
+
+// cp.async [to], [from], bytes{, bytes read}
+static void copy(struct ptx_warp *w, const struct ptx_ins *i)
+{
+    const uint32_t *bytes = ptx_lanes(w, &i->x[2]);
+    const uint32_t *from_bytes = ptx_lanes(w, i->operands > 3 ? &i->x[3] : &i->x[2]);
+    uint64_t at[PTX_LANES];
+    uint32_t reads = 0;
+    for (int l = 0; l < PTX_LANES; l++) {
+        if (!(w->mask >> l & 1))
+            continue;
+        if (!copy_begin(w, i, l, bytes[0], from_bytes[l]))
+            return;
+        at[l] = address(w, &i->x[1], l);
+        reads |= (uint32_t)(from_bytes[l] != 0) << l;
+    }
+    w->block->kernel->counts.copies++;
+    sectors_count(&w->block->kernel->counts, at, reads, bytes[0]);
+}
+
+static void copy_commit(struct ptx_warp *w, const struct ptx_ins *i)
+{
+    (void)i;
+    for (int l = 0; l < PTX_LANES; l++)
+        w->group[l] += w->mask >> l & 1;
+}
+
+static void copy_deliver(struct ptx_warp *w, const struct ptx_copy *c)
+{
+    char *to = w->block->shared + c->to;
+    memset(to, 0, c->bytes);
+    memcpy(to, c->from, c->from_bytes);
+    pending_set(w->block, c->to, c->bytes, false);
+}
+
+// All but the newest `left` groups of each lane arrive; those still open do where `open` says so.
+static void copies_arrive(struct ptx_warp *w, uint32_t left, bool open)
+{
+    uint32_t kept = 0;
+    for (uint32_t k = 0; k < w->copy_count; k++) {
+        const struct ptx_copy *c = &w->copies[k];
+        uint32_t committed = w->group[c->lane];
+        bool due = (w->mask >> c->lane & 1) && (open || c->group + left < committed);
+        if (due)
+            copy_deliver(w, c);
+        else
+            w->copies[kept++] = *c;
+    }
+    w->copy_count = kept;
+}
+
+static void copy_wait(struct ptx_warp *w, const struct ptx_ins *i)
+{
+    const uint32_t *left = ptx_lanes(w, &i->x[0]);
+    copies_arrive(w, left[0], false);
+}
+
+static void copy_wait_all(struct ptx_warp *w, const struct ptx_ins *i)
+{
+    (void)i;
+    copies_arrive(w, 0, true);
+}
+
+void ptx_copies_left(struct ptx_warp *w)
+{
+    if (w->copy_count != 0)
+        ptx_fault(w, NULL, "a warp ends with %u copies that it never waited for", w->copy_count);
+    w->copy_count = 0;
+}
+
+// --- the table
+// ------------------------------------------------------------------------------------
+
+// ld and st: the suffixes are taken apart in forms.c, and the shape is made of them.
+const struct ptx_form ptx_memory_forms[] = {
+    {"ld", "", load, 0},
+    {"st", "", store, 0},
+    {"atom.add.u32", "4a4", atom_add32, 0},
+    {"atom.add.u64", "8a8", atom_add64, 0},
+    {"atom.or.b32", "4a4", atom_or32, 0},
+    {"atom.and.b32", "4a4", atom_and32, 0},
+    {"atom.max.u32", "4a4", atom_max_u32, 0},
+    {"atom.exch.b32", "4a4", atom_exch32, 0},
+    {"cp.async.cg.shared.global", "aa4", copy, 0},
+    {"cp.async.cg.shared.global", "aa44", copy, 0},
+    {"cp.async.ca.shared.global", "aa4", copy, 0},
+    {"cp.async.ca.shared.global", "aa44", copy, 0},
+    {"cp.async.commit_group", "", copy_commit, 0},
+    {"cp.async.wait_group", "4", copy_wait, 0},
+    {"cp.async.wait_all", "", copy_wait_all, 0},
+    {NULL, NULL, NULL, 0},
+};

@@ -1,0 +1,120 @@
+#!/usr/bin/env python3
+"""Plants faults that the source emulator cannot see, because they stand in what only nvcc reads, and
+reports which the device ptx catches: by the conformance walk of an op, or (bits) by its bits beside
+the emulator's.
+
+The sources are copied to a scratch folder and built there with nvcc; the checkout is never changed.
+A fault that is not caught fails the run.
+
+  tests/ptx/mutants.py [--scratch FOLDER] [--words TEXT] [--part I/N]
+"""
+import argparse
+import pathlib
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests"))
+import plant  # noqa: E402
+
+DEV, JUDGE = "kernels/cuda/dev.h", "tests/ptx/beside_emulator.py"
+
+# (what, file, function, old text, new text, op, bits)
+MUTANTS = [
+    ("pack_bf16: halves swapped", DEV, "pack_bf16", '"f"(hi), "f"(lo)', '"f"(lo), "f"(hi)', "attn", False),
+    ("pack_f16: halves swapped", DEV, "pack_f16", '"f"(hi), "f"(lo)', '"f"(lo), "f"(hi)', "attn", False),
+    ("mma_bf16: rows of a swapped", DEV, "mma_bf16", '"r"(a[0]), "r"(a[1])', '"r"(a[1]), "r"(a[0])', "gemm", False),
+    ("mma_bf16: halves of b swapped", DEV, "mma_bf16", '"r"(b[0]), "r"(b[1])', '"r"(b[1]), "r"(b[0])', "gemm", False),
+    ("mma_bf16: the accumulator is only written", DEV, "mma_bf16", '"+f"(c[0])', '"=f"(c[0])', "gemm", False),
+    ("mma_f16: takes bfloat16", DEV, "mma_f16", ".f32.f16.f16.f32", ".f32.bf16.bf16.f32", "gemm", False),
+    ("mma_f16: a result goes to another row", DEV, "mma_f16", '"+f"(c[1]), "+f"(c[2])', '"+f"(c[2]), "+f"(c[1])', "gemm", False),
+    ("ldmatrix: the compiler may move it", DEV, "ldsm_x4", 'asm volatile("ldmatrix', 'asm("ldmatrix', "gemm", False),
+    ("ldmatrix: registers in another order", DEV, "ldsm_x4", '"=r"(r[1]), "=r"(r[2])', '"=r"(r[2]), "=r"(r[1])', "gemm", False),
+    ("ldmatrix.trans: not transposed", DEV, "ldsm_x4_t", "x4.trans.shared", "x4.shared", "attn", False),
+    ("cp.async: what is not valid is read", DEV, "cp_async16", "valid ? 16 : 0", "valid ? 16 : 16", "attn", False),
+    ("cp.async: half of it is read", DEV, "cp_async16", "valid ? 16 : 0", "valid ? 8 : 0", "attn", False),
+    ("cp.async: groups are not closed", DEV, "cp_async_commit", '"cp.async.commit_group;\\n"', '""', "gemm", False),
+    ("cp.async: one group too many is left", DEV, "cp_async_wait", '"n"(N)', '"n"(N + 1)', "gemm", False),
+    ("shuffle by xor goes down", DEV, "shfl_xor", "__shfl_xor_sync", "__shfl_down_sync", "rms_norm", False),
+    ("shuffle by xor leaves lanes out", DEV, "shfl_xor", "0xFFFFFFFFu", "0x7FFFFFFFu", "rms_norm", False),
+    ("shuffle from a lane takes the next", DEV, "shfl_idx", "v, lane)", "v, lane ^ 1)", "sample", False),
+    ("the barrier of a block is none", DEV, "cta_sync", "__syncthreads();", "", "rms_norm", False),
+    ("products are rounded to zero", DEV, "mul_rn", "__fmul_rn", "__fmul_rz", "attn", True),
+    ("sums are rounded down", DEV, "add_rn", "__fadd_rn", "__fadd_rz", "gemm", True),
+    ("streamed words in another order", DEV, "ldg128_stream", '"=r"(v.x), "=r"(v.y)', '"=r"(v.y), "=r"(v.x)', "gemm", False),
+    ("bfloat16 is cut, not rounded", DEV, "float_to_bf16", 'asm("cvt.rn.bf16.f32 %0, %1;\\n" : "=h"(h) : "f"(x));', "h = (uint16_t)(__float_as_uint(x) >> 16);", "rms_norm", True),
+    ("bfloat16 is widened without its last bit", DEV, "bf16_to_float", "(uint32_t)h << 16", "(uint32_t)(h & 0xFFFEu) << 16", "embed", True),
+    ("float16 of the register before", DEV, "float_to_f16", '"f"(x)', '"f"(x * 1.0009765625f)', "embed", True),
+    ("the high half of a product is that of signed numbers", DEV, "mulhi", "__umulhi(a, b)", "(uint32_t)__mulhi((int)a, (int)b)", "sample", False),
+    ("the highest bit is one too high", DEV, "find_msb", "31 - __clz", "32 - __clz", "sample", False),
+    ("rcp is read before it is written", DEV, "rcp", '"f"(x)', '"f"(y)', "attn", False),
+]
+
+
+def run(command, **more):
+    return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", **more)
+
+
+def prepare(scratch):
+    source, build = scratch / "source", scratch / "build"
+    plant.copy_tree(ROOT, source, ("base/", "kernels/", "tests/simt/", "tests/ptx/", "tests/conformance/", "bench/"))
+    top = (ROOT / "CMakeLists.txt").read_text().split("foreach(room")[0]
+    top += "".join(f"add_subdirectory({p})\n" for p in ("base", "kernels", "tests/conformance", "tests/simt", "tests/ptx"))
+    (source / "CMakeLists.txt").write_text(top)
+    out = run(["cmake", "-S", str(source), "-B", str(build), "-G", "Ninja", "-DWEFT_PTX=ON"])
+    if out.returncode != 0:
+        sys.exit(out.stdout)
+    return source, build
+
+
+def make(build, targets):
+    out = run(["ninja", "-C", str(build), *targets])
+    return None if out.returncode == 0 else out.stdout[-300:]
+
+
+def caught(build, op, bits):
+    """What the first complaint says; None: there is none."""
+    binaries = build / "bin"
+    programs = [str(binaries / name) for name in ("conformance", "libweft_simt.so", "libweft_ptx.so")]
+    command = ["python3", str(ROOT / JUDGE), *programs, op] if bits else [programs[0], "ptx", programs[2], op]
+    try:
+        out = run(command, timeout=900)
+    except subprocess.TimeoutExpired:
+        return "does not end"
+    if out.returncode == 0 or (bits and "other bits" not in out.stdout and "fails" not in out.stdout):
+        return None
+    lines = [line for line in out.stdout.splitlines() if line.startswith(("simt: ", "FAILED", "other bits")) or "error" in line]
+    return (lines or ["value"])[0][:110]
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--scratch", default="build/ptx-mutants")
+    parser.add_argument("--words", default="", help="only faults that have this text anywhere")
+    parser.add_argument("--part", default="", help="I/N: every N-th fault from the I-th")
+    args = parser.parse_args()
+    source, build = prepare(pathlib.Path(args.scratch).resolve())
+    chosen = plant.part_of([m for m in MUTANTS if any(args.words in str(text) for text in m)], args.part)
+    failed = make(build, ["conformance", "weft_simt", "weft_ptx"])
+    if failed:
+        sys.exit(failed)
+    for op, bits in sorted({m[5:] for m in chosen}):
+        why = caught(build, op, bits)
+        if why:
+            sys.exit(f"{op} fails without any fault: {why}")
+    missed = []
+    for what, file, function, text, replacement, op, bits in chosen:
+        try:
+            with plant.Planted(source, file, function, text, replacement):
+                failed = make(build, ["weft_ptx"])
+                why = None if failed else caught(build, op, bits)
+        except plant.Stale as stale:
+            failed, why = f"stale: {stale}", None
+        missed += [] if why else [what]
+        print(f"| {what} | {why or failed or 'missed'} |", flush=True)
+    print(f"{len(chosen)} faults, {len(missed)} missed: {missed}")
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
