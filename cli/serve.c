@@ -118,6 +118,8 @@ static void served_fill(struct serving *s)
             .choices_max = m->engine_options.choices_max,
             .n_max = m->spec.settings.max_n};
         dialect_detect(&s->models[i].dialect, m->chat_source, m->tokenizer);
+        if (m->chat)
+            dialect_thinking_find(&s->models[i].thinking, m->chat, m->chat_source);
         fingerprint_make(s->models[i].fingerprint, m);
         for (uint32_t t = 0; t < http_threads; t++)
             s->ports[i * http_threads + t] = engine_port(m->engine, t, server_waker(s->server, t));

@@ -3,6 +3,7 @@
 
 #include "runtime/text/chat.h"
 #include "runtime/text/dialect/dialect.h"
+#include "runtime/text/dialect/switch.h"
 #include "runtime/text/sentence.h"
 #include "runtime/text/tokenizer.h"
 #include "scheduler/engine.h"
@@ -18,6 +19,7 @@ struct served_model {
     struct vocabulary *vocabulary;    // as the engine has it; NULL for embedders and rerankers
     const struct chat_template *chat; // NULL for embedders and rerankers
     struct dialect dialect;           // of generators: how they write calls and reasoning
+    struct dialect_thinking thinking; // likewise: how their templates are told to think
     bool chat_is_plain;               // the model brings none: prompt.h's `plain`
     bool special_in_text;             // special tokens in an input or a raw prompt are tokens
     bool dimensions_free;             // vectors may be cut to any first values (--matryoshka)

@@ -5,20 +5,8 @@
 #include "http/api/endpoints.h"
 #include "http/api/openai.h"
 #include "http/api/prompt.h"
+#include "http/api/thinking.h"
 #include "http/api/tools.h"
-
-static const struct field_rule thinking_rows[] = {
-    FIELD_NOT_SERVED("type", "s", "[\"disabled\"]"),
-    FIELD_NOT_SERVED("*", NULL, NULL),
-};
-static const struct field_rules thinking_members = FIELD_RULES(thinking_rows, NULL);
-
-static const struct field_rule reasoning_rows[] = {
-    FIELD_NOT_SERVED("effort", "s", "[\"none\"]"),
-    FIELD_NOT_SERVED("enabled", "b", "[false]"),
-    FIELD_NOT_SERVED("*", NULL, NULL),
-};
-static const struct field_rules reasoning_members = FIELD_RULES(reasoning_rows, NULL);
 
 static const struct field_rule chat_rows[] = {
     FIELD_READ_BY("messages"),
@@ -33,6 +21,11 @@ static const struct field_rule chat_rows[] = {
     FIELD_READ_BY("tool_choice"),
     FIELD_READ_BY("parallel_tool_calls"),
     FIELD_READ_BY("include_reasoning"),
+    FIELD_TYPED("thinking_token_budget", "i"),
+    FIELD_TYPED("thinking_budget_tokens", "i"),
+    FIELD_TYPED("thinking_budget", "i"),
+    FIELD_OBJECT("thinking", thinking_chat_members),
+    FIELD_OBJECT("reasoning", thinking_reasoning_members),
 
     FIELD_HARMLESS("prompt_cache_key", "s"),
     FIELD_HARMLESS("prompt_cache_retention", "s"),
@@ -46,8 +39,6 @@ static const struct field_rule chat_rows[] = {
 
     FIELD_NOT_SERVED_BUT("functions", "a", "[[]]", "use tools"),
     FIELD_NOT_SERVED_BUT("function_call", "so", "[\"none\",\"auto\"]", "use tools"),
-    FIELD_OBJECT("thinking", thinking_members),
-    FIELD_OBJECT("reasoning", reasoning_members),
     FIELD_NOT_SERVED_BUT("system", "sa", NULL, "send a message with the role 'system'"),
     FIELD_NOT_SERVED_BUT("stop_sequences", "a", "[[]]", "use stop"),
     FIELD_NOT_SERVED("add_special_tokens", "b", "[false]"),
@@ -70,14 +61,6 @@ static void logprobs_read(struct generation *g)
     g->options.top_logprobs = g->submit.sampling.top_logprobs = (uint32_t)top;
 }
 
-// Thinking that other fields than reasoning_effort turn off; only that passes the tables.
-static bool thinking_is_off(const struct fields *f)
-{
-    return json_member(fields_get(f, "thinking"), "type") ||
-           json_member(fields_get(f, "reasoning"), "effort") ||
-           json_member(fields_get(f, "reasoning"), "enabled");
-}
-
 static void chat_read(struct generation *g)
 {
     struct fields *f = &g->call.fields;
@@ -86,7 +69,7 @@ static void chat_read(struct generation *g)
     uint32_t tokens_max = fields_count(f, "max_tokens", 0);
     decoding_read(g, fields_count(f, "max_completion_tokens", tokens_max));
     logprobs_read(g);
-    prompt_variables_read(g, thinking_is_off(f) ? THINKING_OFF : THINKING_BY_TEMPLATE);
+    prompt_variables_read(g, THINKING_BY_TEMPLATE);
     tools_read(g);
     g->options.hides_reasoning = !fields_bool(f, "include_reasoning", true);
     prompt_turns_read(g);

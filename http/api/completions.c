@@ -18,6 +18,9 @@ static const struct field_rule completions_rows[] = {
     FIELD_READ_BY("add_special_tokens"),
 
     FIELD_NOT_SERVED("suffix", "s", "[\"\"]"),
+    FIELD_NOT_SERVED("thinking_token_budget", "i", "[-1]"),
+    FIELD_NOT_SERVED("thinking_budget_tokens", "i", "[-1]"),
+    FIELD_NOT_SERVED("thinking_budget", "i", "[-1]"),
     FIELD_NOT_SERVED("include_reasoning", "b", "[true]"),
     FIELD_NOT_SERVED_BUT("messages", "a", NULL, "use /v1/chat/completions"),
     FIELD_NOT_SERVED_BUT("tools", "a", "[[]]", "use /v1/chat/completions"),

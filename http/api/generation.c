@@ -5,6 +5,7 @@
 #include "http/ids.h"
 #include "http/api/prompt.h"
 #include "http/api/structured.h"
+#include "http/api/thinking.h"
 #include "http/api/tools.h"
 #include "http/counters.h"
 #include "runtime/grammar/token_rules.h"
@@ -97,6 +98,8 @@ void generation_tokenize(struct generation *g)
         prompt_make(g);
     if (!g->call.fields.failed && !g->count_only)
         length_settle(g);
+    if (!g->call.fields.failed && !g->count_only)
+        thinking_limit(g);
     if (!g->call.fields.failed && !g->count_only)
         tools_constrain(g);
     generation_prepared(g);

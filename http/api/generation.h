@@ -47,6 +47,13 @@ struct tool_choice {
     json_t *allowed; // names of the tools that may be called; NULL: all
 };
 
+// How many tokens of reasoning a choice may have.
+struct thinking_budget {
+    bool limited;
+    uint32_t tokens;
+    const char *path; // of the field that says so; static
+};
+
 struct generation {
     struct call call;
 
@@ -62,6 +69,7 @@ struct generation {
     struct submit_args submit; // what the engine must know; max_tokens 0: what the context leaves
     struct choice_options options;
     struct structured structured;
+    struct thinking_budget thinking;
     struct conversation conversation; // until generation_prepared
     const char *turns;                // the field that it was read from
 

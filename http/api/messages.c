@@ -7,6 +7,7 @@
 #include "http/api/not_served.h"
 #include "http/api/prompt.h"
 #include "http/api/structured.h"
+#include "http/api/thinking.h"
 #include "http/api/tools.h"
 #include "http/api/turns.h"
 
@@ -85,6 +86,9 @@ static const struct field_rule messages_rows[] = {
     FIELD_NOT_SERVED("guided_choice", "a", NULL),
     FIELD_NOT_SERVED("guided_grammar", "s", NULL),
     FIELD_NOT_SERVED_BUT("include_reasoning", "b", "[true]", "use thinking"),
+    FIELD_NOT_SERVED_BUT("thinking_token_budget", "i", "[-1]", "use thinking"),
+    FIELD_NOT_SERVED_BUT("thinking_budget_tokens", "i", "[-1]", "use thinking"),
+    FIELD_NOT_SERVED_BUT("thinking_budget", "i", "[-1]", "use thinking"),
     FIELD_NOT_SERVED("truncate_prompt_tokens", "i", NULL),
     FIELD_NOT_SERVED("cache_salt", "s", NULL),
     FIELD_NOT_SERVED("add_special_tokens", "b", "[false]"),
@@ -96,13 +100,6 @@ static const struct field_rules messages_rules = FIELD_RULES(messages_rows, &gen
 
 // Reading
 
-static bool model_thinks(const struct served_model *model)
-{
-    return chat_template_uses(model->chat, "enable_thinking") ||
-           (model->dialect.row && dialect_reasoning_syntax(&model->dialect).open);
-}
-
-// The budget is told to the template; nothing ends thinking that goes on.
 static void budget_read(struct generation *g, const json_t *thinking)
 {
     struct fields *f = &g->call.fields;
@@ -117,7 +114,7 @@ static void budget_read(struct generation *g, const json_t *thinking)
         fields_fail(f, HTTP_INVALID_VALUE, "thinking.budget_tokens",
                     "must be below max_tokens, which is %u", g->submit.max_tokens);
     } else {
-        json_object_set_new(g->variables, "thinking_budget", json_integer(budget));
+        thinking_budget_set(g, (uint32_t)budget, "thinking.budget_tokens");
     }
 }
 
@@ -125,7 +122,7 @@ static bool thinking_asked(struct generation *g, const json_t *thinking)
 {
     struct fields *f = &g->call.fields;
     struct text type = json_text(json_member(thinking, "type"));
-    bool thinks = model_thinks(g->call.model);
+    bool thinks = thinking_is_known(g->call.model);
     fields_require_type(f, "thinking");
     if (text_is(type, "enabled") && !thinks)
         fields_fail(f, HTTP_UNSUPPORTED_PARAMETER, "thinking", "is not supported by this model");
@@ -153,7 +150,7 @@ static void thinking_read(struct generation *g)
     const json_t *thinking = fields_get(f, "thinking");
     bool asked = thinking && thinking_asked(g, thinking);
     prompt_variables_read(g, asked ? THINKING_ON : THINKING_OFF);
-    asked = json_is_true(json_object_get(g->variables, "enable_thinking"));
+    asked = thinking_is_asked(g);
     if (text_is(json_text(json_member(thinking, "type")), "enabled"))
         budget_read(g, thinking);
     display_read(g, thinking);

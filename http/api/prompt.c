@@ -25,58 +25,6 @@ static const struct field_rule kwargs_rows[] = {
 };
 const struct field_rules prompt_kwargs_members = FIELD_RULES(kwargs_rows, NULL);
 
-// less: the levels below 'low', too.
-static void effort_read(struct generation *g, struct text effort, const char *path, bool less)
-{
-    static const char *const levels[] = {"none", "minimal", "low", "medium",
-                                         "high", "xhigh",   "max"};
-    struct fields *f = &g->call.fields;
-    if (!effort.at || f->failed)
-        return;
-    if (less && text_is(effort, "none")) {
-        json_object_set_new(g->variables, "enable_thinking", json_false());
-        return;
-    }
-    for (size_t i = less ? 1 : 2; i < sizeof levels / sizeof *levels; i++) {
-        if (text_is(effort, levels[i])) {
-            json_object_set_new(g->variables, "reasoning_effort", json_string(levels[i]));
-            return;
-        }
-    }
-    fields_fail(f, HTTP_INVALID_VALUE, path, "must be %s'low', 'medium', 'high', 'xhigh' or 'max'",
-                less ? "'none', 'minimal', " : "");
-}
-
-// Chat completions and Responses.
-static void openai_effort_read(struct generation *g)
-{
-    struct fields *f = &g->call.fields;
-    const json_t *reasoning = fields_get(f, "reasoning");
-    effort_read(g, fields_string(f, "reasoning_effort"), "reasoning_effort", true);
-    effort_read(g, json_text(json_member(reasoning, "effort")), "reasoning.effort", true);
-}
-
-void prompt_variables_read(struct generation *g, enum prompt_thinking thinking)
-{
-    const json_t *kwargs = fields_get(&g->call.fields, "chat_template_kwargs");
-    const char *name;
-    json_t *value;
-    g->variables = json_object();
-    if (thinking != THINKING_BY_TEMPLATE)
-        json_object_set_new(g->variables, "enable_thinking", json_boolean(thinking == THINKING_ON));
-    struct fields *f = &g->call.fields;
-    const json_t *config = fields_get(f, "output_config");
-    if (f->shape == SHAPE_OPENAI)
-        openai_effort_read(g);
-    else
-        effort_read(g, json_text(json_member(config, "effort")), "output_config.effort", false);
-    json_object_foreach((json_t *)kwargs, name, value) // which is only read
-    {
-        if (!json_is_null(value))
-            json_object_set(g->variables, name, value);
-    }
-}
-
 void prompt_turns_read(struct generation *g)
 {
     struct fields *f = &g->call.fields;
@@ -130,13 +78,18 @@ static enum status prompt_try(struct generation *g, struct error *err)
     };
     enum status status = prompt_tokens(&args, &g->tokens, &g->prompt_tokens, err);
     json_decref(variables);
-    if (status == STATUS_OK && g->prompt_last > 0 && g->prompt_tokens > g->prompt_last) {
-        g->tokens += g->prompt_tokens - g->prompt_last;
-        g->prompt_tokens = g->prompt_last;
-    }
     g->prompt_stopped =
         args.tokens_max > 0 && encoding_stopped(status, g->prompt_tokens, args.tokens_max);
     return g->prompt_stopped ? STATUS_OK : status; // generation_tokenize reports it
+}
+
+// Only its last tokens stay.
+static void prompt_cut(struct generation *g)
+{
+    if (g->prompt_last == 0 || g->prompt_tokens <= g->prompt_last)
+        return;
+    g->tokens += g->prompt_tokens - g->prompt_last;
+    g->prompt_tokens = g->prompt_last;
 }
 
 static void prompt_fail(struct generation *g, enum status status, const struct error *err)
@@ -153,21 +106,28 @@ static void prompt_fail(struct generation *g, enum status status, const struct e
     }
 }
 
+struct text prompt_continued(const struct generation *g)
+{
+    const json_t *messages = g->conversation.messages;
+    const json_t *last = json_array_get(messages, json_array_size(messages) - 1);
+    struct text text = json_text(json_object_get(last, "content"));
+    if (!g->conversation.continued || text.bytes < sizeof mark - 1)
+        return (struct text){0};
+    return text_span(text.at, text.bytes - (sizeof mark - 1));
+}
+
 // The message that is continued goes through the reader of replies, too: what it has begun, the
 // answer ends.
 static void continued_read(struct generation *g)
 {
     enum { PIECE = 4096 };
     struct arena *arena = exchange_arena(g->call.exchange);
-    const json_t *messages = g->conversation.messages;
-    const json_t *last = json_array_get(messages, json_array_size(messages) - 1);
-    struct text text = json_text(json_object_get(last, "content"));
+    struct text text = prompt_continued(g);
     struct answer_parts *parts = arena_take_zeroed(arena, 1, sizeof *parts);
     if (!parts) {
         fields_fail_plain(&g->call.fields, HTTP_TOO_LARGE, g->turns, "the prompt is too large");
         return;
     }
-    text.bytes -= sizeof mark - 1;
     parts->arena = arena;
     parts->id_prefix = g->options.call_ids;
     answer_open(parts, &g->options.reply, NULL);
@@ -183,7 +143,7 @@ static void continued_read(struct generation *g)
                           ANSWER_BEGUN_MAX);
 }
 
-// What the end of the prompt has opened: reasoning, or a call.
+// What the end of the prompt has opened, also where that will be cut off: reasoning, or a call.
 static void start_find(struct generation *g)
 {
     enum { TAIL = 48 }; // tokens
@@ -226,4 +186,5 @@ void prompt_make(struct generation *g)
         else
             start_find(g);
     }
+    prompt_cut(g);
 }

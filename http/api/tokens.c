@@ -4,6 +4,7 @@
 #include "http/api/endpoints.h"
 #include "http/api/inputs.h"
 #include "http/api/prompt.h"
+#include "http/api/thinking.h"
 #include "http/api/token_pieces.h"
 #include "http/api/tools.h"
 
@@ -37,6 +38,14 @@ static const struct field_rule tokenize_chat_rows[] = {
     FIELD_READ_BY("continue_final_message"),
     FIELD_OBJECT("chat_template_kwargs", prompt_kwargs_members),
     FIELD_READ_BY("return_token_strs"),
+    FIELD_READ_BY("tool_choice"),
+    FIELD_READ_BY("parallel_tool_calls"),
+    FIELD_READ_BY("reasoning_effort"),
+    FIELD_TYPED("thinking_token_budget", "i"),
+    FIELD_TYPED("thinking_budget_tokens", "i"),
+    FIELD_TYPED("thinking_budget", "i"),
+    FIELD_OBJECT("thinking", thinking_chat_members),
+    FIELD_OBJECT("reasoning", thinking_reasoning_members),
 
     FIELD_NOT_SERVED_BUT("prompt", "s", NULL, "send either prompt or messages"),
     FIELD_NOT_SERVED_BUT("content", "s", NULL, "send either content or messages"),

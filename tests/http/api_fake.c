@@ -283,6 +283,9 @@ void fake_request_bytes(const char *path, struct text body)
     fake.info.body = body;
     if (fake_plain)
         model.chat_is_plain = true;
+    const char *by = fake_chat.by || !fake_chat.thinks ? fake_chat.by : "enable_thinking";
+    model.thinking =
+        (struct dialect_thinking){by ? dialect_switch_of(by) : NULL, fake_chat.efforts};
     fake.offloaded = fake.offloaded || body.bytes > route->inline_bytes_max;
     scratch_end();
     scratch = arena_create(0, scratch_bytes_max(body.bytes));

@@ -78,6 +78,8 @@ struct fake {
 extern struct fake fake;
 
 struct chat_template {
+    const char *by, *shows; // the variable of its switch, and one whose value is in the prompt
+    uint32_t efforts;       // levels that it takes
     bool system_inside, refuses, thinks, object_arguments;
     bool opens; // writes "<think>" at the end
     bool names; // writes "<name>" and "#tool_call_id" behind a role

@@ -114,9 +114,18 @@ enum status chat_render(const struct chat_template *chat, const struct chat_inpu
         render(text_of("]"), false);
     const json_t *thinks = json_object_get(in->variables, "enable_thinking");
     const json_t *effort = json_object_get(in->variables, "reasoning_effort");
-    if (thinks)
+    if (thinks && !chat->shows)
         render(text_of(json_is_false(thinks) ? "[no-think]" : "[think]"), false);
-    if (effort) {
+    const json_t *shown = chat->shows ? json_object_get(in->variables, chat->shows) : NULL;
+    if (shown) {
+        struct json_buffer text = {0};
+        json_put_value(&text, shown);
+        render(text_of("{"), false);
+        render(text_span(text.at, text.bytes), false);
+        render(text_of("}"), false);
+        json_buffer_free(&text);
+    }
+    if (effort && !chat->shows) {
         render(text_of("[effort "), false);
         render(json_text(effort), true);
         render(text_of("]"), false);
@@ -199,6 +208,8 @@ struct text tokenizer_token_bytes(const struct tokenizer *t, int32_t id)
     static char bytes[256];
     if (id == FAKE_MARK && t->mark)
         return text_of(t->mark);
+    if (id >= 1000 && id < 1256) // of the server's own text
+        id -= 1000;
     if (id >= 300 && id < 316)
         return text_span("xxxxxxxxxxxxxxxx", (size_t)id - 300);
     if (id == FAKE_SPAN)

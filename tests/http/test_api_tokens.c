@@ -74,6 +74,13 @@ static void test_a_conversation_is_rendered_by_the_template(void **state)
          strlen("[user]hi[tools f][assistant]"), 1000 + ']'},
         {",\"chat_template_kwargs\":{\"enable_thinking\":true}",
          strlen("[user]hi[think][assistant]"), 1000 + ']'},
+        {",\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\"}}],"
+         "\"tool_choice\":\"none\",\"parallel_tool_calls\":false",
+         strlen("[user]hi[assistant]"), 1000 + ']'},
+        {",\"reasoning_effort\":\"none\"", strlen("[user]hi[no-think][assistant]"), 1000 + ']'},
+        {",\"thinking\":{\"type\":\"disabled\"},\"reasoning\":{\"effort\":\"low\"},"
+         "\"thinking_token_budget\":-1",
+         strlen("[user]hi[no-think][effort low][assistant]"), 1000 + ']'},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char body[512];
@@ -84,6 +91,7 @@ static void test_a_conversation_is_rendered_by_the_template(void **state)
         json_t *answer = fake_json();
         const json_t *tokens = json_object_get(answer, "tokens");
         assert_int_equal(fake.status, 200);
+        assert_int_equal(fake.ignored_fields, 0); // what takes effect is not told as ignored
         assert_int_equal(json_integer_value(json_object_get(answer, "count")), cases[i].count);
         assert_int_equal(json_array_size(tokens), cases[i].count);
         assert_int_equal(json_integer_value(json_array_get(tokens, cases[i].count - 1)),

@@ -61,7 +61,8 @@ static struct text answer_make(const struct dialect *d, char *out)
 static void compare(const struct dialect *d, struct text answer, enum dialect_start start)
 {
     struct token_budget budget;
-    struct dialect_budget_args args = {.tokens_max = 5, .start = start, .arena = arena};
+    struct dialect_budget_args args = {
+        .tokenizer = d->tokenizer, .tokens_max = 5, .start = start, .arena = arena};
     struct reply_args reply = {.dialect = d, .start = start, .reasoning = true};
     struct reply *r = reply_open(&reply);
     (void)dialect_budget(d, &args, &budget); // the rig's tokenizer has no text
@@ -140,7 +141,7 @@ static void test_what_is_forced_spells_the_close(void **state)
         arena_reset(arena);
         dialect_named(&d, "hermes", dialect_reasoning_row_name(k), t);
         struct dialect_budget_args args = {
-            .tokens_max = 3, .start = DIALECT_START_REASONING, .arena = arena};
+            .tokenizer = t, .tokens_max = 3, .start = DIALECT_START_REASONING, .arena = arena};
         const char *close = d.reasoning->syntax.close;
         assert_int_equal(dialect_budget(&d, &args, &budget), close != NULL);
         for (size_t from = 0; close && from < strlen(close); from++) {
@@ -167,7 +168,7 @@ static void test_a_special_close_is_one_token(void **state)
     struct dialect d;
     struct token_budget budget;
     dialect_named(&d, "harmony", "harmony", t);
-    struct dialect_budget_args args = {.tokens_max = 0, .arena = arena};
+    struct dialect_budget_args args = {.tokenizer = t, .tokens_max = 0, .arena = arena};
     assert_true(dialect_budget(&d, &args, &budget));
     struct token_budget_place place = token_budget_start(&budget);
     static const char *const tokens[] = {"\xFF<|channel|>", "analysis", "\xFF<|message|>"};

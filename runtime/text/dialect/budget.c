@@ -24,7 +24,7 @@ static void mark_add(struct marks *m, const struct dialect *d, const char *liter
 }
 
 struct closing {
-    const struct dialect *d;
+    const struct tokenizer *tokenizer;
     struct arena *arena;
     struct text close; // as bytes of the vocabulary
     int32_t forced[TOKEN_BUDGET_BYTES_MAX];
@@ -34,7 +34,7 @@ struct closing {
 // there may be blanks.
 static size_t token_covers(const struct closing *c, size_t at, int32_t token)
 {
-    const struct tokenizer *t = c->d->tokenizer;
+    const struct tokenizer *t = c->tokenizer;
     bool special = tokenizer_is_special(t, token);
     struct text bytes = special ? tokenizer_token_text(t, token) : tokenizer_token_bytes(t, token);
     size_t before = special;
@@ -56,7 +56,7 @@ static void rest_force(struct closing *c, const char *rest, size_t at)
     struct error err;
     struct encode_args encode = {
         .text = text_of(rest), .flags = ENCODE_ADDED_TOKENS, .arena = c->arena};
-    if (tokenizer_encode(c->d->tokenizer, &encode, tokens, sizeof tokens / sizeof *tokens, &count,
+    if (tokenizer_encode(c->tokenizer, &encode, tokens, sizeof tokens / sizeof *tokens, &count,
                          &err) != STATUS_OK)
         return;
     for (uint32_t i = 0; i < count && at < c->close.bytes; i++) {
@@ -102,7 +102,7 @@ bool dialect_budget(const struct dialect *d, const struct dialect_budget_args *a
         if (marker->role == ROLE_MESSAGE || marker->role == ROLE_DROP)
             mark_add(&marks, d, marker->text, budget_role(marker->role));
     }
-    struct closing closing = {.d = d, .arena = args->arena};
+    struct closing closing = {.tokenizer = args->tokenizer, .arena = args->arena};
     size_t bytes = dialect_literal_bytes(d, syntax.close, close, sizeof close);
     check(bytes <= sizeof close, "the mark %s is too long", syntax.close);
     closing.close = text_span(close, bytes);

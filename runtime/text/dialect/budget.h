@@ -7,12 +7,13 @@
 #include "runtime/text/dialect/dialect.h"
 
 struct dialect_budget_args {
+    const struct tokenizer *tokenizer; // writes the close
     uint32_t tokens_max;
     enum dialect_start start;
     struct text before;  // text that the answer continues
     struct arena *arena; // scratch
 };
 
-// False: the dialect has no reasoning, or the tokenizer cannot write its close. Needs a tokenizer.
+// False: the dialect has no reasoning, or the tokenizer cannot write its close.
 bool dialect_budget(const struct dialect *d, const struct dialect_budget_args *args,
                     struct token_budget *out);

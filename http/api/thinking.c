@@ -1,0 +1,204 @@
+// See thinking.h. Which variable a template reads was found at load
+// (runtime/text/dialect/switch.h); enable_thinking is set beside it.
+#include "http/api/thinking.h"
+
+#include "http/api/prompt.h"
+#include "runtime/grammar/token_rules.h"
+#include "runtime/text/dialect/budget.h"
+
+static const struct field_rule thinking_rows[] = {
+    FIELD_TYPED("type", "s"),
+    FIELD_TYPED("budget_tokens", "i"),
+    FIELD_NOT_SERVED("*", NULL, NULL),
+};
+const struct field_rules thinking_chat_members = FIELD_RULES(thinking_rows, NULL);
+
+static const struct field_rule reasoning_rows[] = {
+    FIELD_TYPED("effort", "s"),
+    FIELD_TYPED("enabled", "b"),
+    FIELD_TYPED("max_tokens", "i"),
+    FIELD_NOT_SERVED("*", NULL, NULL),
+};
+const struct field_rules thinking_reasoning_members = FIELD_RULES(reasoning_rows, NULL);
+
+static bool has_marks(const struct served_model *model)
+{
+    return model->dialect.row && dialect_reasoning_syntax(&model->dialect).open;
+}
+
+bool thinking_is_known(const struct served_model *model)
+{
+    return model->thinking.by || has_marks(model);
+}
+
+static json_t *switch_value(const struct dialect_switch *by, bool on)
+{
+    return json_loads(on ? by->on : by->off, JSON_DECODE_ANY, NULL);
+}
+
+static void switch_put(struct generation *g, bool on)
+{
+    const struct dialect_switch *by = g->call.model->thinking.by;
+    json_object_set_new(g->variables, "enable_thinking", json_boolean(on));
+    if (by)
+        json_object_set_new(g->variables, by->variable, switch_value(by, on));
+}
+
+bool thinking_is_asked(const struct generation *g)
+{
+    const struct dialect_switch *by = g->call.model->thinking.by;
+    const json_t *value = by ? json_object_get(g->variables, by->variable) : NULL;
+    if (!value)
+        return json_is_true(json_object_get(g->variables, "enable_thinking"));
+    json_t *off = switch_value(by, false);
+    bool asked = !json_equal(value, off);
+    json_decref(off);
+    return asked;
+}
+
+// A field asks for thinking, or for none. What cannot be had is refused.
+static void asked_put(struct generation *g, bool on, const char *path)
+{
+    const struct served_model *model = g->call.model;
+    if (on && !thinking_is_known(model))
+        fields_fail(&g->call.fields, HTTP_UNSUPPORTED_VALUE, path,
+                    "cannot turn thinking on: this model has none");
+    else if (!on && !model->thinking.by && has_marks(model))
+        fields_fail(&g->call.fields, HTTP_UNSUPPORTED_VALUE, path,
+                    "cannot turn thinking off: this model's chat template has no switch for it, "
+                    "but thinking_token_budget 0 ends it at once");
+    else
+        switch_put(g, on);
+}
+
+// A level that the template refuses becomes the nearest one that it takes. openai: 'none' and
+// 'minimal' are levels, too.
+static void effort_read(struct generation *g, struct text name, const char *path, bool openai)
+{
+    const struct dialect_thinking *thinking = &g->call.model->thinking;
+    enum dialect_effort effort;
+    if (!name.at || g->call.fields.failed)
+        return;
+    if (!dialect_effort_named(name, &effort) || (!openai && effort < EFFORT_LOW)) {
+        fields_fail(&g->call.fields, HTTP_INVALID_VALUE, path,
+                    "must be %s'low', 'medium', 'high', 'xhigh' or 'max'",
+                    openai ? "'none', 'minimal', " : "");
+    } else if (effort == EFFORT_NONE) {
+        asked_put(g, false, path);
+    } else {
+        bool is_switch =
+            thinking->by && text_is(text_of(thinking->by->variable), "reasoning_effort");
+        effort = dialect_effort_nearest(thinking, effort);
+        if (!is_switch || openai || thinking_is_asked(g)) // of Messages the effort asks for nothing
+            json_object_set_new(g->variables, "reasoning_effort",
+                                json_string(dialect_effort_name(effort)));
+    }
+}
+
+// OpenAI's fields for it, and those of other servers.
+
+static void budget_read(struct generation *g, const json_t *value, const char *path)
+{
+    struct fields *f = &g->call.fields;
+    int64_t tokens;
+    if (!value || f->failed)
+        return;
+    if (!json_integer_exact(value, &tokens) || tokens < -1)
+        fields_fail(f, HTTP_INVALID_VALUE, path, "must be -1, which is no limit, or at least 0");
+    else if (tokens >= 0 && !has_marks(g->call.model))
+        fields_fail(f, HTTP_UNSUPPORTED_PARAMETER, path,
+                    "is not supported by this model: it has no marks for its thinking");
+    else if (tokens >= 0)
+        thinking_budget_set(g, tokens < UINT32_MAX ? (uint32_t)tokens : UINT32_MAX, path);
+}
+
+// The first of several names counts.
+static void budgets_read(struct generation *g)
+{
+    static const char *const names[] = {"thinking_token_budget", "thinking_budget_tokens",
+                                        "thinking_budget"};
+    const struct fields *f = &g->call.fields;
+    budget_read(g, json_member(fields_get(f, "reasoning"), "max_tokens"), "reasoning.max_tokens");
+    budget_read(g, json_member(fields_get(f, "thinking"), "budget_tokens"),
+                "thinking.budget_tokens");
+    for (size_t i = sizeof names / sizeof *names; i-- > 0;)
+        budget_read(g, fields_get(f, names[i]), names[i]);
+}
+
+static void openai_read(struct generation *g)
+{
+    struct fields *f = &g->call.fields;
+    const json_t *reasoning = fields_get(f, "reasoning");
+    const json_t *enabled = json_member(reasoning, "enabled");
+    struct text type = json_text(json_member(fields_get(f, "thinking"), "type"));
+    bool on = text_is(type, "enabled") || text_is(type, "adaptive");
+    if (type.at && !on && !text_is(type, "disabled"))
+        fields_fail(f, HTTP_INVALID_VALUE, "thinking.type",
+                    "must be 'enabled', 'adaptive' or 'disabled'");
+    else if (type.at && (!text_is(type, "adaptive") || thinking_is_known(g->call.model)))
+        asked_put(g, on, "thinking.type");
+    if (enabled)
+        asked_put(g, json_is_true(enabled), "reasoning.enabled");
+    effort_read(g, json_text(json_member(reasoning, "effort")), "reasoning.effort", true);
+    effort_read(g, fields_string(f, "reasoning_effort"), "reasoning_effort", true);
+    budgets_read(g);
+}
+
+// Variables
+
+void prompt_variables_read(struct generation *g, enum prompt_thinking thinking)
+{
+    struct fields *f = &g->call.fields;
+    const json_t *kwargs = fields_get(f, "chat_template_kwargs");
+    const json_t *own = json_member(kwargs, "enable_thinking");
+    const json_t *config = fields_get(f, "output_config");
+    const char *name;
+    json_t *value;
+    g->variables = json_object();
+    if (thinking != THINKING_BY_TEMPLATE)
+        switch_put(g, thinking == THINKING_ON);
+    if (f->shape == SHAPE_OPENAI)
+        openai_read(g);
+    else
+        effort_read(g, json_text(json_member(config, "effort")), "output_config.effort", false);
+    // Whatever the template's own name for it is; an effort that turns it on stays.
+    if (json_is_boolean(own) && !(json_is_true(own) && thinking_is_asked(g)))
+        switch_put(g, json_is_true(own));
+    json_object_foreach((json_t *)kwargs, name, value) // which is only read
+    {
+        if (!json_is_null(value))
+            json_object_set(g->variables, name, value);
+    }
+}
+
+// The budget
+
+void thinking_budget_set(struct generation *g, uint32_t tokens, const char *path)
+{
+    if (has_marks(g->call.model))
+        g->thinking = (struct thinking_budget){true, tokens, path};
+    if (!json_is_false(json_object_get(g->variables, "enable_thinking")))
+        json_object_set_new(g->variables, "thinking_budget", json_integer(tokens));
+}
+
+void thinking_limit(struct generation *g)
+{
+    struct token_budget budget;
+    struct dialect_budget_args args = {.tokenizer = g->call.model->tokenizer,
+                                       .tokens_max = g->thinking.tokens,
+                                       .start = g->options.reply.start,
+                                       .before = prompt_continued(g),
+                                       .arena = exchange_scratch(g->call.exchange)};
+    struct token_rules_args none = {.vocab = g->call.model->facts->vocab};
+    if (!g->thinking.limited)
+        return;
+    if (!dialect_budget(&g->call.model->dialect, &args, &budget)) {
+        fields_fail(&g->call.fields, HTTP_UNSUPPORTED_PARAMETER, g->thinking.path,
+                    "is not supported by this model: its tokenizer cannot write the end of "
+                    "thinking");
+        return;
+    }
+    if (!g->submit.rules)
+        g->submit.rules = token_rules_create(&none);
+    token_rules_limit(g->submit.rules, &budget);
+}

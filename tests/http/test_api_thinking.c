@@ -1,0 +1,256 @@
+// What a request says of thinking against the doubles of exchange and port: the variables that the
+// template is given, the budget that the engine is given, and what is refused.
+#include "api_cases.h"
+#include "api_fake.h"
+
+#include "runtime/grammar/token_rules.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define CHAT "/v1/chat/completions"
+#define MESSAGES "/v1/messages"
+#define HI "\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}]"
+
+static int setup(void **state)
+{
+    fake_setup_generator(state);
+    fake_dialect("hermes", "think");
+    fake_chat.by = "enable_thinking";
+    return 0;
+}
+
+static void ask(const char *path, const char *more)
+{
+    char body[1024];
+    snprintf(body, sizeof body, "{" HI "%s%s%s}",
+             strcmp(path, MESSAGES) == 0 ? ",\"max_tokens\":150" : "", *more ? "," : "", more);
+    fake_request(path, body);
+}
+
+static void refused(const char *path, const char *more, const char *param, const char *words)
+{
+    ask(path, more);
+    assert_int_equal(fake.status, 400);
+    if (!strstr(fake.sent, param) || !strstr(fake.sent, words))
+        fail_msg("%s: %s", more, fake.sent);
+    fake_end();
+    setup(NULL);
+}
+
+// The value that the template got, in the prompt; "": none.
+static void shown(const char *path, const char *by, uint32_t efforts, const char *variable,
+                  const char *more, const char *value)
+{
+    char expected[128];
+    fake_chat.by = by;
+    fake_chat.efforts = efforts;
+    fake_chat.shows = variable;
+    ask(path, more);
+    if (fake.status != 0)
+        fail_msg("%s: %s", more, fake.sent);
+    snprintf(expected, sizeof expected, "[user]hi%s[assistant]", value);
+    char *prompt = fake_prompt();
+    if (strcmp(prompt, expected) != 0)
+        fail_msg("%s, %s: %s", by, more, prompt);
+    free(prompt);
+    fake_end();
+    setup(NULL);
+}
+
+static void test_each_switch_is_set_by_its_own_name(void **state)
+{
+    static const struct {
+        const char *by, *on, *off;
+    } switches[] = {
+        {"enable_thinking", "{true}", "{false}"},
+        {"thinking", "{true}", "{false}"},
+        {"thinking_mode", "{\"enabled\"}", "{\"disabled\"}"},
+        {"reasoning", "{true}", "{false}"},
+        {"reasoning_effort", "{\"high\"}", "{\"no_think\"}"},
+        {"thinking_budget", "{-1}", "{0}"},
+    };
+    static const char *const off[] = {
+        "\"reasoning_effort\":\"none\"", "\"thinking\":{\"type\":\"disabled\"}",
+        "\"reasoning\":{\"enabled\":false}", "\"reasoning\":{\"effort\":\"none\"}",
+        "\"chat_template_kwargs\":{\"enable_thinking\":false}"};
+    static const char *const on[] = {
+        "\"thinking\":{\"type\":\"enabled\"}", "\"thinking\":{\"type\":\"adaptive\"}",
+        "\"reasoning\":{\"enabled\":true}", "\"chat_template_kwargs\":{\"enable_thinking\":true}"};
+    (void)state;
+    for (size_t s = 0; s < sizeof switches / sizeof *switches; s++) {
+        const char *by = switches[s].by;
+        for (size_t i = 0; i < sizeof off / sizeof *off; i++)
+            shown(CHAT, by, 0, by, off[i], switches[s].off);
+        for (size_t i = 0; i < sizeof on / sizeof *on; i++)
+            shown(CHAT, by, 0, by, on[i], switches[s].on);
+        shown(CHAT, by, 0, by, "", "");
+        shown(MESSAGES, by, 0, by, "", switches[s].off);
+        shown(MESSAGES, by, 0, by, "\"thinking\":{\"type\":\"between_tools\"}", switches[s].off);
+        shown(MESSAGES, by, 0, by, "\"thinking\":{\"type\":\"adaptive\"}", switches[s].on);
+        shown(MESSAGES, by, 0, "enable_thinking", "\"thinking\":{\"type\":\"adaptive\"}", "{true}");
+    }
+    // The template's own variable counts most.
+    shown(CHAT, "thinking", 0, "thinking",
+          "\"chat_template_kwargs\":{\"enable_thinking\":false,\"thinking\":true}", "{true}");
+}
+
+static void test_efforts_are_those_that_the_template_takes(void **state)
+{
+    (void)state;
+    uint32_t two = 1u << EFFORT_LOW | 1u << EFFORT_HIGH;
+    const char *effort = "reasoning_effort";
+    shown(CHAT, effort, two, effort, "\"reasoning_effort\":\"minimal\"", "{\"low\"}");
+    shown(CHAT, effort, two, effort, "\"reasoning_effort\":\"medium\"", "{\"high\"}");
+    shown(CHAT, effort, two, effort, "\"reasoning\":{\"effort\":\"max\"}", "{\"high\"}");
+    shown(CHAT, NULL, two, effort, "\"reasoning_effort\":\"xhigh\"", "{\"high\"}");
+    shown(CHAT, NULL, 0, effort, "\"reasoning_effort\":\"xhigh\"", "{\"xhigh\"}");
+    shown(CHAT, effort, two, effort,
+          "\"reasoning_effort\":\"low\",\"chat_template_kwargs\":{\"enable_thinking\":true}",
+          "{\"low\"}");
+    // Of Messages an effort asks for no thinking.
+    const char *low = "\"output_config\":{\"effort\":\"low\"}";
+    shown(MESSAGES, effort, two, effort, low, "{\"no_think\"}");
+    shown(MESSAGES, effort, two, effort,
+          "\"thinking\":{\"type\":\"adaptive\"},\"output_config\":{\"effort\":\"low\"}",
+          "{\"low\"}");
+    shown(MESSAGES, "enable_thinking", two, effort, low, "{\"low\"}");
+}
+
+static void test_thinking_that_cannot_be_chosen(void **state)
+{
+    (void)state;
+    fake_chat.by = NULL;
+    refused(CHAT, "\"reasoning_effort\":\"none\"", "\"param\":\"reasoning_effort\"", "cannot turn");
+    fake_chat.by = NULL;
+    refused(CHAT, "\"thinking\":{\"type\":\"disabled\"}", "\"param\":\"thinking.type\"",
+            "thinking_token_budget 0");
+    shown(CHAT, NULL, 0, "enable_thinking", "\"thinking\":{\"type\":\"enabled\"}", "{true}");
+    shown(MESSAGES, NULL, 0, "enable_thinking", "\"thinking\":{\"type\":\"disabled\"}", "{false}");
+    fake_dialect("hermes", "none");
+    shown(CHAT, NULL, 0, "enable_thinking", "\"reasoning_effort\":\"none\"", "{false}");
+    fake_dialect("hermes", "none");
+    shown(CHAT, NULL, 0, "enable_thinking", "\"thinking\":{\"type\":\"adaptive\"}", "");
+    fake_dialect("hermes", "none");
+    fake_chat.by = NULL;
+    refused(CHAT, "\"reasoning\":{\"enabled\":true}", "\"param\":\"reasoning.enabled\"",
+            "has none");
+    refused(CHAT, "\"thinking\":{\"type\":\"on\"}", "\"param\":\"thinking.type\"", "must be");
+}
+
+// After the answer so far: the token that may come alone, or -1.
+static int32_t forced_after(const char *answer)
+{
+    const struct token_budget *budget = token_rules_budget(fake.rules);
+    assert_non_null(budget);
+    struct token_budget_place at = token_budget_start(budget);
+    for (const char *c = answer; *c; c++)
+        token_budget_next(budget, &at, text_span(c, 1));
+    return token_budget_forced(budget, &at);
+}
+
+static void test_a_budget_reaches_the_engine(void **state)
+{
+    static const char *const fields[] = {
+        "\"thinking_token_budget\":3",
+        "\"thinking_budget_tokens\":3",
+        "\"thinking_budget\":3",
+        "\"thinking\":{\"budget_tokens\":3}",
+        "\"reasoning\":{\"max_tokens\":3}",
+        "\"thinking_token_budget\":3,\"thinking_budget\":9",
+        "\"thinking_token_budget\":3,\"bad_words\":[\"</think>\",\"<\"]"};
+    (void)state;
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
+        ask(CHAT, fields[i]);
+        assert_int_equal(fake.status, 0);
+        assert_int_equal(token_rules_owners(fake.rules), 1);
+        assert_int_equal(forced_after("<think>ab"), -1);
+        assert_int_equal(forced_after("<think>abc"), 1000 + '<');
+        assert_int_equal(forced_after("<think>abc</th"), 1000 + 'i');
+        assert_int_equal(forced_after("abcdef"), -1);
+        fake_end();
+        setup(NULL);
+    }
+    ask(CHAT, "\"thinking_token_budget\":-1");
+    assert_null(fake.rules);
+    fake_end();
+    setup(NULL);
+    fake_chat.opens = true; // the prompt has opened it
+    ask(CHAT, "\"thinking_token_budget\":0");
+    assert_int_equal(forced_after(""), 1000 + '<');
+    fake_end();
+    setup(NULL);
+    fake_facts.max_model_len = 4096;
+    fake_request(MESSAGES, "{" HI ",\"max_tokens\":2000,\"thinking\":{\"type\":\"enabled\","
+                           "\"budget_tokens\":1024}}");
+    assert_int_equal(forced_after("<think>abc"), -1);
+    assert_int_equal(token_rules_budget(fake.rules)->tokens_max, 1024);
+    fake_end();
+    setup(NULL);
+    shown(CHAT, NULL, 0, "thinking_budget", "\"thinking_token_budget\":512", "{512}");
+}
+
+static void test_budgets_that_cannot_be(void **state)
+{
+    (void)state;
+    refused(CHAT, "\"thinking_token_budget\":-2", "\"param\":\"thinking_token_budget\"",
+            "must be -1");
+    refused(CHAT, "\"thinking_token_budget\":1.5", "\"param\":\"thinking_token_budget\"",
+            "an integer");
+    refused(CHAT, "\"thinking\":{\"budget_tokens\":\"1\"}", "\"param\":\"thinking.budget_tokens\"",
+            "an integer");
+    refused(CHAT, "\"reasoning\":{\"max_tokens\":-5}", "\"param\":\"reasoning.max_tokens\"",
+            "must");
+    fake_dialect("hermes", "none");
+    refused(CHAT, "\"thinking_budget\":4", "\"param\":\"thinking_budget\"", "no marks");
+}
+
+// What the continued message has begun counts, its tokens do not.
+static void test_a_continued_thought_has_the_whole_budget(void **state)
+{
+    (void)state;
+    fake_request(CHAT, "{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"hi\"},"
+                       "{\"role\":\"assistant\",\"content\":\"<think>so far </th\"}],"
+                       "\"continue_final_message\":true,\"add_generation_prompt\":false,"
+                       "\"thinking_token_budget\":2}");
+    assert_int_equal(fake.status, 0);
+    assert_int_equal(forced_after("i"), -1);
+    assert_int_equal(forced_after("ab"), 1000 + '<');
+    assert_int_equal(forced_after("ink>abc"), -1);
+}
+
+// What the prompt opened counts, although it is cut off.
+static void test_a_cut_prompt_has_opened_reasoning(void **state)
+{
+    (void)state;
+    fake_chat.opens = true;
+    ask(CHAT, "\"truncate_prompt_tokens\":3");
+    assert_int_equal(fake.token_count, 3);
+    fake_text("hm</think>Yes");
+    fake_finish(FINISH_STOP, FAKE_END);
+    fake_ready();
+    assert_non_null(strstr(fake.sent, "\"content\":\"Yes\""));
+    assert_non_null(strstr(fake.sent, "\"reasoning_content\":\"hm\""));
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, fake_teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_each_switch_is_set_by_its_own_name),
+        TEST(test_efforts_are_those_that_the_template_takes),
+        TEST(test_thinking_that_cannot_be_chosen),
+        TEST(test_a_budget_reaches_the_engine),
+        TEST(test_budgets_that_cannot_be),
+        TEST(test_a_continued_thought_has_the_whole_budget),
+        TEST(test_a_cut_prompt_has_opened_reasoning),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,218 @@
+// How each chat template is told to think or not to: the variable that was found, the prompts of on
+// and off, and the levels of effort that it takes. The templates are those of the shared data where
+// they are, and those of recorded/.
+#include "base/arena.h"
+#include "runtime/text/dialect/dialect.h"
+#include "runtime/text/dialect/switch.h"
+
+#include <dirent.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define ALL "minimal low medium high xhigh max"
+
+// by: NULL where the template has no switch; efforts: "" where it reads none.
+static const struct row {
+    const char *file, *by, *efforts;
+} rows[] = {
+    {"Apertus-8B-Instruct.jinja", "enable_thinking", ""},
+    {"Apriel-1.6-15b-Thinker-fixed.jinja", NULL, ""},
+    {"ByteDance-Seed-OSS.jinja", "thinking_budget", ""},
+    {"Cohere2MoE.jinja", "reasoning", ALL},
+    {"CohereForAI-c4ai-command-r7b-12-2024-tool_use.jinja", "enable_thinking", ""},
+    {"GLM-4.6.jinja", "enable_thinking", ""},
+    {"Kimi-K2-Thinking.jinja", NULL, ""},
+    {"LFM2.5-8B-A1B.jinja", NULL, ""},
+    {"LFM2.5-Instruct.jinja", NULL, ""},
+    {"MiniMax-M2.jinja", NULL, ""},
+    {"MiniMax-M3.jinja", "thinking_mode", ""},
+    {"NVIDIA-Nemotron-3-Nano-30B-A3B-BF16.jinja", "enable_thinking", ""},
+    {"NVIDIA-Nemotron-Nano-v2.jinja", NULL, ""}, // "/no_think" in a message
+    {"Qwen-QwQ-32B.jinja", "enable_thinking", ""},
+    {"Qwen-Qwen3-0.6B.jinja", "enable_thinking", ""},
+    {"Reka-Edge.jinja", "enable_thinking", ""},
+    {"StepFun3.5-Flash.jinja", NULL, ""},
+    {"deepseek-ai-DeepSeek-R1-Distill-Qwen-32B.jinja", "enable_thinking", ""},
+    {"deepseek-ai-DeepSeek-V3.1.jinja", "enable_thinking", ""},
+    {"deepseek-ai-DeepSeek-V4-Flash-0731.jinja", "enable_thinking", ALL},
+    {"deepseek-ai-DeepSeek-V4.jinja", "enable_thinking", ALL},
+    {"google-gemma-4-31B-it-interleaved.jinja", "enable_thinking", ""},
+    {"ibm-granite-granite-3.3-2B-Instruct.jinja", "thinking", ""}, // without a system message
+    {"llama-cpp-deepseek-r1.jinja", NULL, ""},
+    {"llama-cpp-rwkv-world.jinja", "enable_thinking", ""},
+    {"openbmb-MiniCPM5-1B.jinja", "enable_thinking", ""},
+    {"poolside-Laguna-S-2.1.jinja", "enable_thinking", ""},
+    {"poolside-Laguna-XS.2.jinja", "enable_thinking", ""},
+    {"tencent-Hy3.jinja", "reasoning_effort", "low high"},
+    {"upstage-Solar-Open-100B.jinja", "reasoning_effort", ALL},
+    {"thinking.jinja", "enable_thinking", ""}, // of recorded/
+};
+
+static const char *const folders[] = {WEFT_ASSETS_DIR "/chat/templates",
+                                      WEFT_SOURCE_DIR "/tests/runtime/recorded/templates"};
+
+static struct text file_text(const char *folder, const char *name)
+{
+    char path[1024];
+    static char source[1 << 20];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE *file = fopen(path, "rb");
+    assert_non_null(file);
+    size_t bytes = fread(source, 1, sizeof source, file);
+    fclose(file);
+    return text_span(source, bytes);
+}
+
+static void efforts_put(uint32_t efforts, char *out)
+{
+    *out = 0;
+    for (int i = EFFORT_MINIMAL; i < EFFORT_COUNT; i++)
+        if (efforts >> i & 1)
+            sprintf(out + strlen(out), "%s%s", *out ? " " : "",
+                    dialect_effort_name((enum dialect_effort)i));
+}
+
+static struct text render(const struct chat_template *chat, const char *variable, const char *value,
+                          struct arena *arena)
+{
+    char source[512];
+    struct chat_output out;
+    struct error err = {0};
+    snprintf(source, sizeof source,
+             "{\"bos_token\": \"<s>\", \"eos_token\": \"</s>\", \"add_generation_prompt\": true,"
+             " \"messages\": [{\"role\": \"user\", \"content\": \"a\"}, {\"role\":"
+             " \"assistant\", \"content\": \"b\"}, {\"role\": \"user\", \"content\": \"Why?\"}], "
+             "\"%s\": %s}",
+             variable, value);
+    json_t *variables = json_loads(source, 0, NULL);
+    assert_non_null(variables);
+    const struct chat_input in = {.variables = variables};
+    if (chat_render(chat, &in, arena, &out, &err) != STATUS_OK)
+        fail_msg("%s", err.text);
+    json_decref(variables);
+    return out.text;
+}
+
+// In another conversation than the one that it was found with.
+static void prompts_compare(const struct row *row, const struct chat_template *chat)
+{
+    const struct dialect_switch *by = row->by ? dialect_switch_of(row->by) : NULL;
+    if (!by || strcmp(row->by, "reasoning_effort") == 0) // two rows have that one
+        return;
+    struct arena *arena = arena_create(0, 64u << 20);
+    struct text on = render(chat, by->variable, by->on, arena);
+    if (text_equal(on, render(chat, by->variable, by->off, arena)))
+        fail_msg("%s: one prompt for on and off", row->file);
+    arena_destroy(arena);
+}
+
+static unsigned template_check(const char *folder, const char *file)
+{
+    const struct row *row = NULL;
+    struct dialect dialect;
+    struct chat_template *chat;
+    struct dialect_thinking found;
+    struct error err;
+    char efforts[128];
+    struct text source = file_text(folder, file);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        row = strcmp(rows[i].file, file) == 0 ? &rows[i] : row;
+    dialect_detect(&dialect, source, NULL);
+    if (!row && !dialect_reasoning_syntax(&dialect).open)
+        return 0;
+    assert_int_equal(chat_template_open(&chat, source, &err), STATUS_OK);
+    dialect_thinking_find(&found, chat, source);
+    efforts_put(found.efforts, efforts);
+    bool same = row && (row->by ? found.by && strcmp(found.by->variable, row->by) == 0 : !found.by);
+    bool wrong = !same || strcmp(efforts, row->efforts) != 0;
+    if (wrong)
+        print_error("%s: %s, efforts %s\n", file, found.by ? found.by->variable : "no switch",
+                    efforts);
+    else
+        prompts_compare(row, chat);
+    chat_template_close(chat);
+    return wrong;
+}
+
+static void test_every_template_that_reasons_is_listed_with_its_switch(void **state)
+{
+    (void)state;
+    unsigned wrong = 0;
+    for (size_t f = 0; f < 2; f++) {
+        DIR *folder = opendir(folders[f]);
+        if (!folder && f == 0)
+            printf("%s: not there, so its templates are left out\n", folders[f]);
+        for (struct dirent *entry; folder && (entry = readdir(folder));)
+            if (strstr(entry->d_name, ".jinja"))
+                wrong += template_check(folders[f], entry->d_name);
+        if (folder)
+            closedir(folder);
+    }
+    assert_int_equal(wrong, 0);
+}
+
+static void found_in(const char *source, struct dialect_thinking *found)
+{
+    struct chat_template *chat;
+    struct error err;
+    assert_int_equal(chat_template_open(&chat, text_of(source), &err), STATUS_OK);
+    dialect_thinking_find(found, chat, text_of(source));
+    chat_template_close(chat);
+}
+
+static void test_what_is_only_mentioned_is_no_switch(void **state)
+{
+    (void)state;
+    struct dialect_thinking found;
+    found_in("{% set ns = namespace(enable_thinking=true) %}{{ ns.enable_thinking }}", &found);
+    assert_null(found.by);
+    found_in("{% if enable_thinking %}{{ raise_exception('no') }}{% endif %}", &found);
+    assert_null(found.by);                              // one of the two is refused
+    found_in("Effort: {{ reasoning_effort }}", &found); // any word will do
+    assert_null(found.by);
+    found_in("{{ 'a' if enable_thinking else 'b' if thinking else 'c' }}", &found);
+    assert_string_equal(found.by->variable, "enable_thinking");
+}
+
+static void test_efforts_go_to_the_nearest(void **state)
+{
+    static const struct {
+        const char *taken, *asked, *nearest;
+    } cases[] = {
+        {"'low', 'high'", "minimal", "low"},    {"'low', 'high'", "medium", "high"},
+        {"'low', 'high'", "max", "high"},       {"'low', 'high'", "low", "low"},
+        {"'minimal', 'max'", "low", "minimal"}, {"'minimal', 'max'", "high", "max"},
+        {"'other'", "medium", "medium"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char source[256];
+        struct dialect_thinking found;
+        enum dialect_effort effort;
+        snprintf(source, sizeof source,
+                 "{%% if reasoning_effort not in [%s] %%}{{ raise_exception('no') }}{%% endif %%}",
+                 cases[i].taken);
+        found_in(source, &found);
+        assert_true(dialect_effort_named(text_of(cases[i].asked), &effort));
+        assert_string_equal(dialect_effort_name(dialect_effort_nearest(&found, effort)),
+                            cases[i].nearest);
+    }
+    enum dialect_effort effort;
+    assert_false(dialect_effort_named(text_of("most"), &effort));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_template_that_reasons_is_listed_with_its_switch),
+        cmocka_unit_test(test_what_is_only_mentioned_is_no_switch),
+        cmocka_unit_test(test_efforts_go_to_the_nearest),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
