@@ -9,6 +9,8 @@
 #include "http/api/tools.h"
 #include "http/api/turns.h"
 
+enum { ECHO_BYTES_MAX = 256 * 1024 }; // of what an answer repeats, and three events of a stream
+
 #define STATELESS "nothing is stored: send the items of the conversation in input"
 
 static const struct field_rule reasoning_rows[] = {
@@ -125,7 +127,7 @@ static void responses_read(struct generation *g)
 
 static void value_echo(const json_t *value, const char *absent, struct json_buffer *out)
 {
-    if (value)
+    if (value && out->bytes <= ECHO_BYTES_MAX)
         json_put_value(out, value);
     else
         json_put_literal(out, absent);
@@ -135,7 +137,7 @@ static void value_echo(const json_t *value, const char *absent, struct json_buff
 static void tool_echo(const json_t *tool, struct json_buffer *out)
 {
     json_put_literal(out, "{\"type\":\"function\",\"name\":");
-    json_put_value(out, json_member(tool, "name"));
+    value_echo(json_member(tool, "name"), "\"\"", out);
     json_put_literal(out, ",\"description\":");
     value_echo(json_member(tool, "description"), "null", out);
     json_put_literal(out, ",\"parameters\":");
@@ -144,7 +146,7 @@ static void tool_echo(const json_t *tool, struct json_buffer *out)
                     json_is_true(json_member(tool, "strict")) ? "true" : "false");
 }
 
-static void members_echo(const struct fields *f, struct json_buffer *out)
+static void members_echo(const json_t *asked, struct json_buffer *out)
 {
     static const struct {
         const char *name, *absent;
@@ -157,16 +159,15 @@ static void members_echo(const struct fields *f, struct json_buffer *out)
     };
     for (size_t i = 0; i < sizeof members / sizeof *members; i++) {
         json_put_format(out, ",\"%s\":", members[i].name);
-        value_echo(fields_get(f, members[i].name), members[i].absent, out);
+        value_echo(json_member(asked, members[i].name), members[i].absent, out);
     }
 }
 
-static void echo_put(const struct generation *g, struct json_buffer *out)
+static void echo_put(const struct sampling *sampling, const json_t *asked, struct json_buffer *out)
 {
-    const struct fields *f = &g->call.fields;
-    const json_t *tools = fields_get(f, "tools"), *text = fields_get(f, "text");
-    const json_t *reasoning = fields_get(f, "reasoning");
-    members_echo(f, out);
+    const json_t *tools = json_member(asked, "tools"), *text = json_member(asked, "text");
+    const json_t *reasoning = json_member(asked, "reasoning");
+    members_echo(asked, out);
     json_put_literal(out, ",\"tools\":[");
     for (size_t i = 0; i < json_array_size(tools); i++) {
         json_put_literal(out, i > 0 ? "," : "");
@@ -181,9 +182,9 @@ static void echo_put(const struct generation *g, struct json_buffer *out)
     json_put_literal(out, ",\"summary\":");
     value_echo(json_member(reasoning, "summary"), "null", out);
     json_put_literal(out, "},\"temperature\":");
-    json_put_float(out, g->submit.sampling.temperature);
+    json_put_float(out, sampling->temperature);
     json_put_literal(out, ",\"top_p\":");
-    json_put_float(out, g->submit.sampling.top_p);
+    json_put_float(out, sampling->top_p);
     json_put_literal(out, ",\"background\":false,\"previous_response_id\":null,"
                           "\"service_tier\":\"default\",\"store\":false,"
                           "\"truncation\":\"disabled\"");
@@ -195,7 +196,12 @@ static void echo_make(struct responses *r)
     struct json_buffer echo = {0};
     if (f->failed)
         return;
-    echo_put(&r->g, &echo);
+    echo_put(&r->g.submit.sampling, f->root, &echo);
+    (void)fields_spend(f, echo.bytes);
+    if (echo.bytes > ECHO_BYTES_MAX) { // a slow reader would hold it three times
+        echo.bytes = 0;
+        echo_put(&r->g.submit.sampling, NULL, &echo);
+    }
     r->echo = arena_copy(f->arena, text_span(echo.at, echo.bytes));
     if (!r->echo.at)
         fields_fail_plain(f, HTTP_TOO_LARGE, NULL, "the request is too large to be repeated");

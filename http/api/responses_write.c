@@ -269,6 +269,10 @@ static void piece_take(struct responses *r, struct json_buffer *out)
     if (piece.kind == RUN_CALL ? w->call != piece.call : w->open != ITEM_REASONING)
         item_open(r, piece.kind == RUN_CALL ? ITEM_CALL : ITEM_REASONING, out);
     item_add(r, piece.text, (struct text){0}, out);
+    const struct answer_call *call =
+        piece.kind == RUN_CALL ? &r->g.choices->answer.calls[piece.call - 1] : NULL;
+    if (call && call->closed && call->written + piece.text.bytes == call->arguments.bytes)
+        item_close(r, false, out); // agents may begin with it
 }
 
 static void all_take(struct responses *r, struct json_buffer *out)

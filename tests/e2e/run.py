@@ -23,7 +23,7 @@ HERE = pathlib.Path(__file__).parent
 CLIENTS = ("openai", "anthropic", "cohere", "httpx", "jsonschema", "tokenizers", "hypothesis", "schemathesis",
            "openapi_spec_validator", "yaml")
 # Files and functions: each kind of call of each client at least once.
-OLDER = {"test_openai", "test_anthropic", "test_cohere", "test_tools", "test_anthropic_tools", "test_async",
+OLDER = {"test_openai", "test_responses", "test_anthropic", "test_cohere", "test_tools", "test_anthropic_tools", "test_async",
          "test_agents", "test_retries", "test_parse_whole", "test_parse_streamed", "test_anthropic_structured"}
 
 

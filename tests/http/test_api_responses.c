@@ -461,6 +461,64 @@ static void test_what_the_answer_repeats(void **state)
     json_decref(got);
 }
 
+static void test_not_all_is_repeated(void **state)
+{
+    (void)state;
+    for (size_t kib = 200; kib <= 300; kib += 100) {
+        char *body = calloc(1, kib * 1024 + 256), *o = body;
+        again();
+        o = stpcpy(o, "{" HI ",\"user\":\"u\",\"metadata\":{\"k\":\"");
+        memset(o, 'x', kib * 1024);
+        strcat(o, "\"}}");
+        fake_request(PATH, body);
+        fake_finish(FINISH_STOP, FAKE_END);
+        fake_ready();
+        json_t *got = fake_json();
+        assert_int_equal(json_object_size(get(got, "metadata")), kib == 200);
+        assert_int_equal(json_is_string(get(got, "user")), kib == 200);
+        json_decref(got);
+        free(body);
+    }
+}
+
+static void test_a_call_ends_before_the_answer(void **state)
+{
+    (void)state;
+    fake_request(PATH, "{" HI "," TOOLS ",\"stream\":true}");
+    fake_text(CALL("f", "{\"a\": 1}"));
+    fake_ready();
+    assert_non_null(strstr(fake.sent, "event: response.output_item.done\n"));
+    fake_finish(FINISH_STOP, FAKE_END);
+    fake_ready();
+    struct stream s;
+    json_t *response = streamed(&s);
+    assert_string_equal(summary(response), "function_call:completed:f {\"a\": 1}\n");
+    json_decref(response);
+}
+
+static void test_a_call_of_many_pieces(void **state)
+{
+    enum { LETTERS = 5000 };
+    char letters[LETTERS + 1] = "", arguments[LETTERS + 16];
+    struct stream s;
+    (void)state;
+    memset(letters, 'x', LETTERS);
+    letters[LETTERS] = 0;
+    snprintf(arguments, sizeof arguments, "{\"a\": \"%s\"}", letters);
+    fake_facts.max_model_len = 8000;
+    fake_request(PATH, "{" HI "," TOOLS ",\"stream\":true}");
+    fake_text("<tool_call>{\"name\": \"f\", \"arguments\": ");
+    fake_text(arguments);
+    fake_text("}</tool_call>");
+    fake_finish(FINISH_STOP, FAKE_END);
+    fake_ready();
+    json_t *response = streamed(&s);
+    const json_t *item = json_array_get(get(response, "output"), 0);
+    assert_string_equal(string_at(item, "arguments"), arguments);
+    assert_int_equal(json_array_size(get(response, "output")), 1);
+    json_decref(response);
+}
+
 static void entries_join(const json_t *entries, char *out)
 {
     size_t i;
@@ -531,6 +589,9 @@ int main(void)
         TEST(test_a_stream_that_the_server_cuts),
         TEST(test_an_answer_that_outgrows_its_memory),
         TEST(test_what_the_answer_repeats),
+        TEST(test_not_all_is_repeated),
+        TEST(test_a_call_ends_before_the_answer),
+        TEST(test_a_call_of_many_pieces),
         TEST(test_log_probabilities_of_each_text),
         TEST(test_nothing_is_left_when_the_client_goes),
     };

@@ -332,4 +332,6 @@ FAULTS = [
     ("events of a stream have one number", "http/api/responses_write.c", "event_begin", "r->items.sequence++", "r->items.sequence", "test_api_responses"),
     ("a stream that a limit ends is completed", "http/api/responses_write.c", "stream_end", "end_state(r) == STATE_INCOMPLETE", "false", "test_api_responses"),
     ("a whole answer that was lost is sent", "http/api/generation.c", "generation_send", "if (step == TELL_WHOLE && g->failed)", "if (false)", "test_api_responses"),
+    ("an answer repeats any amount of the request", "http/api/responses.c", "echo_make", "if (echo.bytes > ECHO_BYTES_MAX) {", "if (false) {", "test_api_responses"),
+    ("a call of a stream ends with the answer", "http/api/responses_write.c", "piece_take", "call && call->closed &&", "false &&", "test_api_responses"),
 ]

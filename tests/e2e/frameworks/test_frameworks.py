@@ -191,6 +191,10 @@ def test_openai_agents_chat():
     agents_run("OpenAIChatCompletionsModel")
 
 
+def test_openai_agents_responses():
+    agents_run("OpenAIResponsesModel")
+
+
 # pydantic-ai
 
 
