@@ -212,14 +212,13 @@ static uint64_t deadline_of(const h2o_req_t *req, uint64_t started)
     return started + whole * 1000000000 + milli * 1000000;
 }
 
-static void headers_read(struct exchange *x, const h2o_req_t *req)
+static void headers_read(struct exchange *x, const h2o_req_t *req, const struct route_match *match)
 {
     char id[REQUEST_ID_MAX + 1];
     request_id_make(header_of(req, "x-request-id"), id);
     x->info.request_id = arena_copy(x->arena, text_of(id));
     x->info.anthropic_version = arena_copy(x->arena, header_of(req, "anthropic-version"));
-    if (x->route && (x->route->flags & ROUTE_SHAPE_OF_CALLER) &&
-        x->info.anthropic_version.bytes > 0)
+    if (match->shape_of_caller && x->info.anthropic_version.bytes > 0)
         x->info.shape = SHAPE_MESSAGES;
     x->info.deadline_ns = deadline_of(req, x->info.started_ns);
     x->origin = cors_origin(&x->thread->server->cors, text_trim(header_of(req, "origin")));
@@ -257,7 +256,7 @@ int handle_request(h2o_handler_t *self, h2o_req_t *req)
     struct path path = path_decode(raw, h2o_mem_alloc_pool(&req->pool, raw.bytes + 1));
     route_find(&thread->server->routes, text_span(req->method.base, req->method.len), path, &match);
     struct exchange *x = exchange_create(thread, req, &match);
-    headers_read(x, req);
+    headers_read(x, req, &match);
     if (is_refused(x, req, &match, path.text)) {
         exchange_settle(x);
         return 0;

@@ -169,6 +169,7 @@ void route_find(const struct route_list *list, struct text method, struct path p
             continue;
         out->path_known = true;
         out->shape = row->shape;
+        out->shape_of_caller = (row->flags & ROUTE_SHAPE_OF_CALLER) != 0;
         allow_add(out, row->method);
         if (!out->route &&
             (text_is(method, row->method) || (head && strcmp(row->method, "GET") == 0))) {

@@ -21,7 +21,8 @@ struct route_match {
     bool head; // HEAD on a GET route
     bool options;
     char allow[ALLOW_BYTES_MAX]; // "POST" or "GET, HEAD"
-    enum shape shape;
+    enum shape shape;            // of errors
+    bool shape_of_caller;        // but for callers that say theirs
 };
 
 // A request's path with %xx decoded, once. An encoded slash matches no slash of a route:

@@ -67,6 +67,7 @@ FAULTS = [
     ("min_tokens does not reach the engine", "http/api/decoding.c", "end_read", "g->submit.sampling.output_min = g->options.stops_from;", "", "test_api_decoding"),
     ("seed 0 is no seed", "http/api/decoding.c", "decoding_read", "if (fields_get(f, \"seed\"))", "if (seed != 0)", "test_api_decoding"),
     ("members are judged without being counted", "http/api/fields.c", "fields_check_object", "|| !fields_spend(f, MEMBER_WORK)", "", "test_api_slices"),
+    ("a wrong method on a list has the other family's shape", "http/route.c", "route_find", "out->shape_of_caller = (row->flags & ROUTE_SHAPE_OF_CALLER) != 0;", "out->shape_of_caller = (row->flags & ROUTE_SHAPE_OF_CALLER) != 0 && text_is(method, row->method);", "e2e:test_wrong_method"),
     ("an object without its type passes", "http/api/fields.c", "fields_require_type", "!json_member(value, \"type\")", "false", "test_api_fields"),
     ("readers of replies are left when the client goes", "http/api/generation.c", "generation_gone", "if (g) generation_close(g);", "", "test_api_tools"),
     ("an answer with calls ends by stop", "http/api/openai.c", "openai_finish_reason", "c->answer.complete > 0 ?", "0 ?", "test_api_tools"),
