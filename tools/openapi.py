@@ -203,7 +203,7 @@ class Tables:
                 return
 
     def all_refused(self, table):
-        return [row.name for row in self.rows[table] if row.refused] == ["*"]
+        return [(row.name, row.refused) for row in self.rows[table]] == [("*", True)]
 
 
 def table_name(stem, array):
