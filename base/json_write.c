@@ -57,6 +57,17 @@ void json_put_format(struct json_buffer *b, const char *format, ...)
     va_end(again);
 }
 
+void json_put_unsigned(struct json_buffer *b, uint64_t value)
+{
+    char digits[NUMBER_BYTES_MAX];
+    size_t at = sizeof digits;
+    do {
+        digits[--at] = (char)('0' + value % 10);
+        value /= 10;
+    } while (value > 0);
+    json_put_raw(b, text_span(digits + at, sizeof digits - at));
+}
+
 // The two-character escape of a byte, 0 if it needs none, 'u' for the long form.
 static char escape_of(unsigned char c)
 {

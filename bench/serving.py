@@ -1,5 +1,6 @@
 """A server of one chat model for the benchmarks in Python: `with serving.started(model) as port`."""
 import contextlib
+import http.client
 import os
 import pathlib
 import socket
@@ -14,21 +15,24 @@ HEAD = {"Content-Type": "application/json", "Authorization": "Bearer bench"}
 
 
 @contextlib.contextmanager
-def started(model):
-    """The port of a server with this model, called `chat`; model: a folder and its options."""
+def started(model, program=WEFT, environment=()):
+    """The port of a server with this model, called `chat`, once it is ready; model: a folder and its options."""
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
         port = s.getsockname()[1]
     with tempfile.TemporaryFile() as log:
-        server = subprocess.Popen([WEFT, "serve", "--port", str(port), "--api-key", "bench", f"chat={model}"],
-                                  stdout=log, stderr=log)
+        server = subprocess.Popen([program, "serve", "--port", str(port), "--api-key", "bench", f"chat={model}"],
+                                  stdout=log, stderr=log, env={**os.environ, **dict(environment)})
         try:
             while True:
                 try:
-                    socket.create_connection(("127.0.0.1", port), 1).close()
-                    break
+                    client = http.client.HTTPConnection("127.0.0.1", port, timeout=1)
+                    client.request("GET", "/ready")
+                    if client.getresponse().status == 200:
+                        break
                 except OSError:
-                    time.sleep(0.1)
+                    pass
+                time.sleep(0.1)
             yield port
         finally:
             server.terminate()

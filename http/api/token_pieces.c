@@ -28,7 +28,7 @@ static void ids_put(struct token_pieces *p, struct json_buffer *out, bool string
         struct text text =
             strings ? tokenizer_token_text(p->tokenizer, id) : (struct text){NULL, 0};
         if (!strings)
-            json_put_format(out, "%d", id);
+            json_put_unsigned(out, (uint64_t)id);
         else
             json_put_string(out, text.at ? text : text_of(""));
         p->at++;

@@ -258,6 +258,19 @@ static void test_strings(void **state)
     json_buffer_free(&b);
 }
 
+static void test_unsigned_numbers(void **state)
+{
+    struct json_buffer b = {0};
+    (void)state;
+    json_put_unsigned(&b, 0);
+    json_put_literal(&b, " ");
+    json_put_unsigned(&b, 1203);
+    json_put_literal(&b, " ");
+    json_put_unsigned(&b, UINT64_MAX);
+    assert_true(text_is(text_span(b.at, b.bytes), "0 1203 18446744073709551615"));
+    json_buffer_free(&b);
+}
+
 // Writing ends where more was written than is wanted, and long strings are not begun.
 static void test_writing_within_a_bound(void **state)
 {
@@ -352,12 +365,18 @@ static void test_files(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_rules),      cmocka_unit_test(test_nul_in_keys),
-        cmocka_unit_test(test_surrogates), cmocka_unit_test(test_depth),
-        cmocka_unit_test(test_integers),   cmocka_unit_test(test_letter_of_the_grammar),
-        cmocka_unit_test(test_suite),      cmocka_unit_test(test_numbers_read_back),
-        cmocka_unit_test(test_strings),    cmocka_unit_test(test_writing_within_a_bound),
-        cmocka_unit_test(test_slices),     cmocka_unit_test(test_files)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_rules),
+                                       cmocka_unit_test(test_nul_in_keys),
+                                       cmocka_unit_test(test_surrogates),
+                                       cmocka_unit_test(test_depth),
+                                       cmocka_unit_test(test_integers),
+                                       cmocka_unit_test(test_letter_of_the_grammar),
+                                       cmocka_unit_test(test_suite),
+                                       cmocka_unit_test(test_numbers_read_back),
+                                       cmocka_unit_test(test_strings),
+                                       cmocka_unit_test(test_unsigned_numbers),
+                                       cmocka_unit_test(test_writing_within_a_bound),
+                                       cmocka_unit_test(test_slices),
+                                       cmocka_unit_test(test_files)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
