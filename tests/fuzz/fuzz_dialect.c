@@ -108,6 +108,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
                                     .calls = (data[2] & 4) == 0,
                                     .reasoning = (data[2] & 8) == 0,
                                     .keep_special = (data[2] & 16) != 0,
+                                    .formed = (data[2] & 64) != 0,
                                     .tools = (data[2] & 32) == 0 ? tools : NULL};
     struct text text = text_span((const char *)data + 4, bytes - 4);
     struct outcome whole = {0}, cut = {0};

@@ -1,5 +1,7 @@
 // The JSON Schema Test Suite, where the assets are: of each group that is accepted every valid
-// instance is producible and every invalid one is not. Prints what is refused, by keyword.
+// instance is producible and every invalid one is not. No group is refused that uses nothing but
+// the keywords every schema may use (MAY_USE), but for those that are listed here with the reason,
+// and what is refused beside these is counted by keyword.
 #include "tests/grammar/schema_rig.h"
 
 #include <dirent.h>
@@ -18,6 +20,7 @@ enum { KEYWORDS_MAX = 64, GROUPS_MAX = 1000 };
 struct suite {
     enum schema_draft draft;
     uint32_t groups, accepted, cases, wrong, excepted;
+    uint32_t allowed, unlisted; // refused groups of MAY_USE: those that are listed, and others
     struct {
         char name[64];
         uint32_t count;
@@ -43,6 +46,90 @@ static bool is_excepted(const char *file, const char *group)
     return strcmp(file, "format.json") == 0 || strstr(group, "A-label (punycode)");
 }
 
+// Keywords that a schema may use in any place. What stands under them: a value, a schema or a list
+// of such, an object of schemas.
+enum { NO_SCHEMA = 1, SCHEMAS, SCHEMA_MAP };
+static const struct {
+    const char *names;
+    int under;
+} MAY_USE[] = {
+    {" type enum const required minLength maxLength minItems maxItems minProperties maxProperties"
+     " minimum maximum exclusiveMinimum exclusiveMaximum multipleOf pattern format $ref $schema $id"
+     " $comment title description default examples ",
+     NO_SCHEMA},
+    {" items prefixItems additionalItems additionalProperties anyOf oneOf allOf ", SCHEMAS},
+    {" properties patternProperties $defs definitions ", SCHEMA_MAP},
+};
+
+static int under_keyword(const char *keyword)
+{
+    char word[64];
+    snprintf(word, sizeof word, " %s ", keyword);
+    for (size_t i = 0; i < sizeof MAY_USE / sizeof *MAY_USE; i++)
+        if (strstr(MAY_USE[i].names, word))
+            return MAY_USE[i].under;
+    return 0;
+}
+
+static bool uses_only_these(const json_t *schema)
+{
+    const char *key;
+    const json_t *value;
+    size_t i;
+    if (json_is_array(schema))
+        json_array_foreach(schema, i, value) if (!uses_only_these(value)) return false;
+    json_object_foreach((json_t *)(uintptr_t)schema, key, value)
+    {
+        int under = under_keyword(key);
+        const char *name;
+        const json_t *each;
+        if (under == 0 || (under == SCHEMAS && !uses_only_these(value)))
+            return false;
+        if (under == SCHEMA_MAP)
+            json_object_foreach((json_t *)(uintptr_t)value, name,
+                                each) if (!uses_only_these(each)) return false;
+    }
+    return true;
+}
+
+// Groups of these keywords that are refused all the same. group NULL: all of the file.
+static bool may_be_refused(const char *file, const char *group, const char *sentence)
+{
+    static const struct {
+        const char *file, *group; // NULL: any
+        const char *reason;       // part of the sentence
+    } rows[] = {
+        {NULL, NULL, "it leads out of the document"}, // references to other documents
+        {NULL, NULL, "use draft 2020-12 or draft 7"}, // a metaschema that lies elsewhere
+        // Not regular, or tables of Unicode: these are none of the common formats.
+        {"format.json", "idn-email format", "not supported: idn-email"},
+        {"format.json", "idn-hostname format", "not supported: idn-hostname"},
+        {"format.json", "regex format", "not supported: regex"},
+        {"regex.json", NULL, "not supported: regex"},
+        {"idn-hostname.json", NULL, "not supported: idn-hostname"},
+        // 0.123456789 has too many remainders for an automaton.
+        {"multipleOf.json", "float division = inf", "more than 4000 states"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if ((!rows[i].file || strcmp(rows[i].file, file) == 0) &&
+            (!rows[i].group || strcmp(rows[i].group, group) == 0) &&
+            strstr(sentence, rows[i].reason))
+            return true;
+    return false;
+}
+
+static void count_group(struct suite *s, const char *file, const char *name, const json_t *schema,
+                        const char *sentence)
+{
+    if (!uses_only_these(schema))
+        return;
+    bool may = may_be_refused(file, name, sentence);
+    s->allowed += may;
+    s->unlisted += !may;
+    if (!may)
+        printf("  UNLISTED %s: %s\n", file, name);
+}
+
 static void run_group(struct suite *s, const char *file, const json_t *group)
 {
     struct schema_rig rig;
@@ -53,6 +140,7 @@ static void run_group(struct suite *s, const char *file, const json_t *group)
     if (rig.status != STATUS_OK) {
         printf("  refused %s: %s: %s\n", file, name, rig.err.text);
         count_refusal(s, rig.err.text);
+        count_group(s, file, name, json_object_get(group, "schema"), rig.err.text);
         schema_rig_close(&rig);
         return;
     }
@@ -107,7 +195,30 @@ static int compare_ns(const void *one, const void *other)
     return (x > y) - (x < y);
 }
 
-static void check_draft(const char *folder, enum schema_draft draft, uint32_t least_percent)
+struct refusals {
+    const char *keyword; // NULL: the end
+    uint32_t count;
+};
+
+// So many are refused for a keyword, and no other keyword refuses any.
+static void check_refusals(const struct suite *s, const struct refusals *want)
+{
+    uint32_t kinds = 0;
+    for (; want[kinds].keyword; kinds++) {
+        uint32_t count = 0;
+        for (int i = 0; i < KEYWORDS_MAX && s->refused[i].count > 0; i++)
+            if (strcmp(s->refused[i].name, want[kinds].keyword) == 0)
+                count = s->refused[i].count;
+        if (count != want[kinds].count)
+            fail_msg("%s refuses %u groups, not %u", want[kinds].keyword, count, want[kinds].count);
+    }
+    for (uint32_t i = kinds; i < KEYWORDS_MAX; i++)
+        if (s->refused[i].count > 0)
+            fail_msg("%u keywords refuse groups, and more do", kinds);
+}
+
+static void check_draft(const char *folder, enum schema_draft draft, uint32_t least_percent,
+                        const struct refusals *refusals)
 {
     static struct suite both[2];
     struct suite *s = &both[draft == SCHEMA_DRAFT_7];
@@ -127,19 +238,32 @@ static void check_draft(const char *folder, enum schema_draft draft, uint32_t le
     for (int i = 0; i < KEYWORDS_MAX && s->refused[i].count > 0; i++)
         printf("  %s: %u\n", s->refused[i].name, s->refused[i].count);
     assert_int_equal(s->wrong, 0);
+    assert_int_equal(s->unlisted, 0);
+    assert_true(s->allowed > 0);
+    check_refusals(s, refusals);
     assert_true(s->accepted * 100 >= s->groups * least_percent);
 }
 
 static void test_draft_7(void **state)
 {
     (void)state;
-    check_draft("draft7", SCHEMA_DRAFT_7, 65);
+    static const struct refusals refusals[] = {
+        {"$ref", 12}, {"format", 6}, {"multipleOf", 1}, {"uniqueItems", 3}, {NULL, 0}};
+    check_draft("draft7", SCHEMA_DRAFT_7, 65, refusals);
 }
 
 static void test_draft_2020_12(void **state)
 {
     (void)state;
-    check_draft("draft2020-12", SCHEMA_DRAFT_2020, 50);
+    static const struct refusals refusals[] = {{"$ref", 22},
+                                               {"$dynamicRef", 9},
+                                               {"format", 6},
+                                               {"multipleOf", 1},
+                                               {"unevaluatedProperties", 1},
+                                               {"$schema", 4},
+                                               {"uniqueItems", 3},
+                                               {NULL, 0}};
+    check_draft("draft2020-12", SCHEMA_DRAFT_2020, 50, refusals);
 }
 
 int main(void)
