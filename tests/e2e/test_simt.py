@@ -91,6 +91,21 @@ def test_simt_decoding_fields():
                     t["bytes"] for t in b["top_logprobs"]]
 
 
+def test_simt_budgets():
+    """Reasoning ends after the same tokens as on the cpu, in each choice."""
+    template = harness.ROOT / "tests/runtime/recorded/templates/thinking.jinja"
+    demo = f"demo={MODELS / 'weft-demo-chat'},chat-template={template}"
+    servers = [server_on(device, demo) for device in ("simt", "cpu")]
+    for budget in (0, 5):
+        simt, cpu = (chat(s, model="demo", max_tokens=24, temperature=1.5, seed=3, n=2, ignore_eos=True,
+                          thinking_token_budget=budget).json
+                     for s in servers)
+        spent = cpu["usage"]["completion_tokens_details"]["reasoning_tokens"]
+        assert simt["usage"]["completion_tokens_details"]["reasoning_tokens"] == spent and 2 * budget < spent < 48, simt["usage"]
+        for one, other in zip(simt["choices"], cpu["choices"]):
+            assert one["message"] == other["message"] and one["message"]["content"], (one, other)
+
+
 @functools.cache
 def caller_on(device):
     template = pathlib.Path(__file__).parent / "hermes.jinja"
