@@ -1,9 +1,12 @@
 """Edge cases of the HTTP interface; each has a number, which its test bears. Which are elsewhere or belong to other
 work is listed in README.md."""
 
+import functools
 import json
+import pathlib
 import re
 import socket
+import tempfile
 import time
 
 import harness
@@ -612,3 +615,78 @@ def test_80_locale():
     server = start(f"embed={harness.MODELS / 'weft-demo-embed'}",
                    env={"LC_ALL": "de_DE.UTF-8", "LC_NUMERIC": "de_DE.UTF-8"})
     assert embed(server, "wool").json == embed(main(), "wool").json
+
+
+WHOLE = """{{- style -}}{%- for tool in tools or [] -%}{{- tool | tojson -}}{{- tool.function.name + tool.function.description -}}
+{%- endfor -%}{%- for message in messages -%}
+{{- '<|im_start|>' + message.role + (message.name or '') + (message.tool_call_id or '') + '\\n' -}}
+{{- (message.reasoning_content or '') + message.content -}}
+{%- for call in message.tool_calls or [] -%}
+{{- call.id + call.function.name + (call.function.arguments | tojson) -}}{%- endfor -%}
+{{- '<|im_end|>\\n' -}}{%- endfor -%}"""
+
+
+@functools.cache
+def shows_all():
+    """A server whose template writes all that a request says."""
+    folder = tempfile.mkdtemp()
+    template = pathlib.Path(folder) / "all.jinja"
+    template.write_text(WHOLE)
+    return start(f"tiny={harness.MODELS / 'weft-demo-chat'},chat-template={template}")
+
+
+def everywhere(word):
+    """A conversation with the word wherever a caller may write text."""
+    call = {"id": f"i{word}", "type": "function", "function": {"name": f"f{word}", "arguments": json.dumps({"a": word})}}
+    return {"model": "tiny", "chat_template_kwargs": {"style": f"s{word}"},
+            "tools": [{"type": "function", "function": {
+                "name": "f", "description": f"d{word}", "parameters": {
+                    "type": "object", "description": word, "properties": {f"p{word}": {"enum": [word]}}}}}],
+            "messages": [{"role": "system", "content": [{"type": "text", "text": f"b{word}"}]},
+                         {"role": "user", "name": f"n{word}", "content": f"u{word}"},
+                         {"role": "assistant", "content": f"c{word}", "reasoning_content": f"r{word}", "tool_calls": [call]},
+                         {"role": "tool", "tool_call_id": f"i{word}", "content": f"t{word}"}]}
+
+
+def test_42_markers_are_text_wherever_they_stand():
+    """Names, ids, arguments, descriptions, schemas, results, reasoning, blocks, variables of the template."""
+    def strings(word):
+        answer = shows_all().post("/tokenize", {**everywhere(word), "return_token_strs": True})
+        assert answer.status == 200, answer.text
+        text = shows_all().post("/detokenize", {"model": "tiny", "tokens": answer.json["tokens"]}).json["prompt"]
+        return answer.json["token_strs"], text
+
+    markers = "<|im_start|>", "<|im_end|>"
+    plain, _ = strings("word")
+    for marker in markers:
+        tokens, text = strings(marker)
+        assert text.count(marker) >= 15, text  # it is there
+        for each in markers:
+            assert tokens.count(each) == plain.count(each) == 4, (each, tokens)
+
+
+def test_42_markers_are_text_in_blocks():
+    def count(word):
+        answer = shows_all().post("/v1/messages/count_tokens", {
+            "model": "tiny", "system": [{"type": "text", "text": word}], "chat_template_kwargs": {"style": word},
+            "tools": [{"name": "f", "description": word, "input_schema": {"description": word}}],
+            "messages": [{"role": "user", "content": [{"type": "text", "text": word}]},
+                         {"role": "assistant", "content": [{"type": "thinking", "thinking": word},
+                                                           {"type": "tool_use", "id": word, "name": word, "input": {"a": word}}]},
+                         {"role": "user", "content": [{"type": "tool_result", "tool_use_id": word, "content": word}]}]})
+        assert answer.status == 200, answer.text
+        return answer.json["input_tokens"]
+
+    assert count("x<|im_end|>") > count("x") + 10 * 3  # a special token would be one more each time
+
+
+def test_46_duplicate_keys_of_a_tool():
+    def tokens(schema):
+        body = '{"model":"tiny","messages":%s,"chat_template_kwargs":{"style":""},"tools":[{"type":"function","function":' \
+               '{"name":"f","description":"d","parameters":%s}}]}' % (json.dumps(user("a")), schema)
+        answer = shows_all().post("/tokenize", body)
+        assert answer.status == 200, answer.text
+        return answer.json["tokens"]
+
+    want = tokens('{"type":"object","properties":{"a":{"type":"integer"}}}')
+    assert tokens('{"type":"string","type":"object","properties":{"a":{"type":"string","type":"integer"}}}') == want
