@@ -172,6 +172,8 @@ static void test_what_is_only_mentioned_is_no_switch(void **state)
     struct dialect_thinking found;
     found_in("{% set ns = namespace(enable_thinking=true) %}{{ ns.enable_thinking }}", &found);
     assert_null(found.by);
+    found_in("{% if enable_thinking %}{% endif %}a", &found); // both are the same
+    assert_null(found.by);
     found_in("{% if enable_thinking %}{{ raise_exception('no') }}{% endif %}", &found);
     assert_null(found.by);                              // one of the two is refused
     found_in("Effort: {{ reasoning_effort }}", &found); // any word will do
