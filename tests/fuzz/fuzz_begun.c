@@ -1,0 +1,36 @@
+// Tool arguments that were cut: what json_begun says of a text it says of every beginning of it,
+// and what json_begun_put makes of such a text is a whole object that begins as the text does.
+#include "http/api/json_begun.h"
+
+#include "base/status.h"
+#include "runtime/text/dialect/scan.h"
+
+#include <stdint.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
+
+static bool is_object(struct text text)
+{
+    struct json_scan scan;
+    enum json_scan_step step = JSON_SCAN_MORE;
+    json_scan_begin_object(&scan);
+    for (size_t i = 0; i < text.bytes; i++) {
+        check(step == JSON_SCAN_MORE, "byte %zu follows the end or a fault", i);
+        step = json_scan_byte(&scan, text.at[i]);
+    }
+    return step == JSON_SCAN_DONE;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
+{
+    struct text text = text_span((const char *)data, bytes);
+    size_t half = bytes / 2;
+    struct json_buffer out = {0};
+    if (!json_begun(text))
+        return 0;
+    check(json_begun(text_span(text.at, half)), "%zu of %zu bytes may not go on", half, bytes);
+    json_begun_put(&out, text);
+    check(is_object(text_span(out.at, out.bytes)), "no object: %.*s", (int)out.bytes, out.at);
+    json_buffer_free(&out);
+    return 0;
+}
