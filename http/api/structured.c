@@ -125,7 +125,9 @@ static void value_set(struct generation *g, enum grammar_kind kind, const json_t
         source_set(g, kind, json_text(value), kept.at);
         return;
     }
-    if (json_put_value_within(&text, value, STRUCTURED_BYTES_MAX))
+    bool fits = json_put_value_within(&text, value, STRUCTURED_BYTES_MAX);
+    (void)fields_spend(f, text.bytes);
+    if (fits)
         source_set(g, kind, text_span(text.at, text.bytes), kept.at);
     else
         fields_fail(f, HTTP_INVALID_VALUE, kept.at, "must have at most %d bytes",
