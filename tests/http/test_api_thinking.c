@@ -26,6 +26,17 @@ static int setup(void **state)
     return 0;
 }
 
+// Ends the request, whose memory is looked at, and begins anew.
+static void again(void)
+{
+    if (fake.status == 0) {
+        fake_finish(FINISH_STOP, FAKE_END);
+        fake_ready();
+    }
+    fake_end();
+    setup(NULL);
+}
+
 static void ask(const char *path, const char *more)
 {
     char body[1024];
@@ -40,8 +51,7 @@ static void refused(const char *path, const char *more, const char *param, const
     assert_int_equal(fake.status, 400);
     if (!strstr(fake.sent, param) || !strstr(fake.sent, words))
         fail_msg("%s: %s", more, fake.sent);
-    fake_end();
-    setup(NULL);
+    again();
 }
 
 // The value that the template got, in the prompt; "": none.
@@ -60,8 +70,7 @@ static void shown(const char *path, const char *by, uint32_t efforts, const char
     if (strcmp(prompt, expected) != 0)
         fail_msg("%s, %s: %s", by, more, prompt);
     free(prompt);
-    fake_end();
-    setup(NULL);
+    again();
 }
 
 static void test_each_switch_is_set_by_its_own_name(void **state)
@@ -174,25 +183,21 @@ static void test_a_budget_reaches_the_engine(void **state)
         assert_int_equal(forced_after("<think>abc"), 1000 + '<');
         assert_int_equal(forced_after("<think>abc</th"), 1000 + 'i');
         assert_int_equal(forced_after("abcdef"), -1);
-        fake_end();
-        setup(NULL);
+        again();
     }
     ask(CHAT, "\"thinking_token_budget\":-1");
     assert_null(fake.rules);
-    fake_end();
-    setup(NULL);
+    again();
     fake_chat.opens = true; // the prompt has opened it
     ask(CHAT, "\"thinking_token_budget\":0");
     assert_int_equal(forced_after(""), 1000 + '<');
-    fake_end();
-    setup(NULL);
+    again();
     fake_facts.max_model_len = 4096;
     fake_request(MESSAGES, "{" HI ",\"max_tokens\":2000,\"thinking\":{\"type\":\"enabled\","
                            "\"budget_tokens\":1024}}");
     assert_int_equal(forced_after("<think>abc"), -1);
     assert_int_equal(token_rules_budget(fake.rules)->tokens_max, 1024);
-    fake_end();
-    setup(NULL);
+    again();
     shown(CHAT, NULL, 0, "thinking_budget", "\"thinking_token_budget\":512", "{512}");
 }
 
@@ -223,6 +228,7 @@ static void test_a_continued_thought_has_the_whole_budget(void **state)
     assert_int_equal(forced_after("i"), -1);
     assert_int_equal(forced_after("ab"), 1000 + '<');
     assert_int_equal(forced_after("ink>abc"), -1);
+    again();
 }
 
 // What the prompt opened counts, although it is cut off.

@@ -255,7 +255,7 @@ static void test_deadline_header(void **state)
 static void test_models(void **state)
 {
     (void)state;
-    struct http_answer answer = ask("GET", "/v1/models?limit=1", "x-api-key: " KEY "\r\n", NULL);
+    struct http_answer answer = ask("GET", "/v1/models?limit=20", "x-api-key: " KEY "\r\n", NULL);
     json_t *body = json_loadb(answer.body, answer.body_bytes, 0, NULL);
     assert_int_equal(json_array_size(json_object_get(body, "data")), 2);
     const json_t *first = json_array_get(json_object_get(body, "data"), 0);
