@@ -185,6 +185,7 @@ void thinking_limit(struct generation *g)
 {
     struct token_budget budget;
     struct dialect_budget_args args = {.tokenizer = g->call.model->tokenizer,
+                                       .vocab = g->call.model->facts->vocab,
                                        .tokens_max = g->thinking.tokens,
                                        .start = g->options.reply.start,
                                        .before = prompt_continued(g),

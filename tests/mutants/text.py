@@ -6,6 +6,7 @@ FAULTS = [
     ("a string may look like another value", "runtime/text/dialect/arguments.c", "reading", "grammar_either(b, values_of(w, types), w->ends)", "w->ends", "test_dialect_grammar"),
     ("parameters of a function that is not strict are JSON", "runtime/text/dialect/arguments.c", "reading", "(types == SCHEMA_STRING || !w->fitting)", "types == SCHEMA_STRING", "test_dialect_free"),
     ("any key is written", "runtime/text/dialect/arguments.c", "keys_up_to", "bytes[count] = 0;", "bytes[0] = 0;", "test_dialect_grammar"),
+    ("an end of thinking has ids that the model lacks", "runtime/text/dialect/budget.c", "rest_force", "|| (c->vocab != 0 && (uint32_t)tokens[i] >= c->vocab)", "", "test_dialect_budget"),
     ("markers of special tokens are read in text", "runtime/text/dialect/detect.c", "marker_mark", "marker->symbols[i] |= SPECIAL;", ";", "test_dialect_reply"),
     ("the first sign of a row is enough", "runtime/text/dialect/detect.c", "row_fits", "i < ROW_SIGNS", "i < 1", "test_dialect_templates"),
     ("a list of elements is an object", "runtime/text/dialect/elements.c", "container_open", 'text_is(tag, "item")', 'text_is(tag, "items")', "test_dialect"),

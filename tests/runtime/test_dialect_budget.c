@@ -170,6 +170,10 @@ static void test_a_special_close_is_one_token(void **state)
     dialect_named(&d, "harmony", "harmony", t);
     struct dialect_budget_args args = {.tokenizer = t, .tokens_max = 0, .arena = arena};
     assert_true(dialect_budget(&d, &args, &budget));
+    args.vocab = (uint32_t)tokenizer_token(t, text_of("<|end|>")); // the model lacks the id
+    assert_false(dialect_budget(&d, &args, &budget));
+    args.vocab++;
+    assert_true(dialect_budget(&d, &args, &budget));
     struct token_budget_place place = token_budget_start(&budget);
     static const char *const tokens[] = {"\xFF<|channel|>", "analysis", "\xFF<|message|>"};
     for (int i = 0; i < 3; i++) {

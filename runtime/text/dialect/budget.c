@@ -25,6 +25,7 @@ static void mark_add(struct marks *m, const struct dialect *d, const char *liter
 
 struct closing {
     const struct tokenizer *tokenizer;
+    uint32_t vocab;
     struct arena *arena;
     struct text close; // as bytes of the vocabulary
     int32_t forced[TOKEN_BUDGET_BYTES_MAX];
@@ -61,7 +62,7 @@ static void rest_force(struct closing *c, const char *rest, size_t at)
         return;
     for (uint32_t i = 0; i < count && at < c->close.bytes; i++) {
         size_t bytes = token_covers(c, at, tokens[i]);
-        if (bytes == 0)
+        if (bytes == 0 || (c->vocab != 0 && (uint32_t)tokens[i] >= c->vocab))
             return;
         if (c->forced[at] < 0)
             c->forced[at] = tokens[i];
@@ -102,7 +103,8 @@ bool dialect_budget(const struct dialect *d, const struct dialect_budget_args *a
         if (marker->role == ROLE_MESSAGE || marker->role == ROLE_DROP)
             mark_add(&marks, d, marker->text, budget_role(marker->role));
     }
-    struct closing closing = {.tokenizer = args->tokenizer, .arena = args->arena};
+    struct closing closing = {
+        .tokenizer = args->tokenizer, .vocab = args->vocab, .arena = args->arena};
     size_t bytes = dialect_literal_bytes(d, syntax.close, close, sizeof close);
     check(bytes <= sizeof close, "the mark %s is too long", syntax.close);
     closing.close = text_span(close, bytes);

@@ -8,12 +8,14 @@
 
 struct dialect_budget_args {
     const struct tokenizer *tokenizer; // writes the close
+    uint32_t vocab;                    // ids that the model has; 0: all of the tokenizer's
     uint32_t tokens_max;
     enum dialect_start start;
     struct text before;  // text that the answer continues
     struct arena *arena; // scratch
 };
 
-// False: the dialect has no reasoning, or the tokenizer cannot write its close.
+// False: the dialect has no reasoning, or the tokenizer cannot write its close in ids that the
+// model has.
 bool dialect_budget(const struct dialect *d, const struct dialect_budget_args *args,
                     struct token_budget *out);
