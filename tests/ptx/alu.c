@@ -169,11 +169,20 @@ static float flushed(float x)
     return fpclassify(x) == FP_SUBNORMAL ? copysignf(0.0f, x) : x;
 }
 
+// What arithmetic makes is no number of one kind only, whatever went in.
+static float settled(float x)
+{
+    static const uint32_t none = 0x7FFFFFFF;
+    float canonical;
+    memcpy(&canonical, &none, sizeof canonical);
+    return x != x ? canonical : x;
+}
+
 // One that is no number loses against a number, and +0 is more than -0.
 static float larger(float x, float y)
 {
     if (isnan(x) || isnan(y))
-        return isnan(x) ? y : x;
+        return settled(isnan(x) ? y : x);
     if (x == y)
         return signbit(x) ? y : x;
     return x > y ? x : y;
@@ -182,7 +191,7 @@ static float larger(float x, float y)
 static float smaller(float x, float y)
 {
     if (isnan(x) || isnan(y))
-        return isnan(x) ? y : x;
+        return settled(isnan(x) ? y : x);
     if (x == y)
         return signbit(x) ? x : y;
     return x < y ? x : y;
@@ -210,27 +219,27 @@ static float add_of(float x, float y, float z)
     return a + b;
 }
 
-SAME2(add_f32, float, x[l] + y[l])
-SAME2(sub_f32, float, x[l] - y[l])
-SAME2(mul_f32, float, x[l] * y[l])
-SAME2(mul_f32_ftz, float, flushed(flushed(x[l]) * flushed(y[l])))
-SAME2(div_f32, float, x[l] / y[l])
+SAME2(add_f32, float, settled(x[l] + y[l]))
+SAME2(sub_f32, float, settled(x[l] - y[l]))
+SAME2(mul_f32, float, settled(x[l] * y[l]))
+SAME2(mul_f32_ftz, float, settled(flushed(flushed(x[l]) * flushed(y[l]))))
+SAME2(div_f32, float, settled(x[l] / y[l]))
 SAME2(add_f64, double, x[l] + y[l])
 SAME2(mul_f64, double, x[l] * y[l])
-SAME2(add_rz_f32, float, rounded(FE_TOWARDZERO, add_of, x[l], y[l], 0))
-OP3(fma_f32, float, float, float, float, fmaf(x[l], y[l], z[l]))
-OP3(fma_rm_f32, float, float, float, float, rounded(FE_DOWNWARD, fma_of, x[l], y[l], z[l]))
+SAME2(add_rz_f32, float, settled(rounded(FE_TOWARDZERO, add_of, x[l], y[l], 0)))
+OP3(fma_f32, float, float, float, float, settled(fmaf(x[l], y[l], z[l])))
+OP3(fma_rm_f32, float, float, float, float, settled(rounded(FE_DOWNWARD, fma_of, x[l], y[l], z[l])))
 SAME2(max_f32, float, larger(x[l], y[l]))
 SAME2(min_f32, float, smaller(x[l], y[l]))
 OP1(neg_f32, uint32_t, uint32_t, x[l] ^ 0x80000000u)
 OP1(abs_f32, uint32_t, uint32_t, x[l] & 0x7FFFFFFFu)
 SAME2(copysign_f32, uint32_t, (x[l] & 0x80000000u) | (y[l] & 0x7FFFFFFFu))
-OP1(rcp_f32, float, float, 1.0f / x[l])
-OP1(sqrt_f32, float, float, sqrtf(x[l]))
-OP1(rcp_approx, float, float, flushed(1.0f / flushed(x[l])))
-OP1(rsqrt_approx, float, float, flushed(1.0f / sqrtf(flushed(x[l]))))
-OP1(ex2_approx, float, float, flushed(exp2f(flushed(x[l]))))
-OP1(lg2_approx, float, float, flushed(log2f(flushed(x[l]))))
+OP1(rcp_f32, float, float, settled(1.0f / x[l]))
+OP1(sqrt_f32, float, float, settled(sqrtf(x[l])))
+OP1(rcp_approx, float, float, settled(flushed(1.0f / flushed(x[l]))))
+OP1(rsqrt_approx, float, float, settled(flushed(1.0f / sqrtf(flushed(x[l])))))
+OP1(ex2_approx, float, float, settled(flushed(exp2f(flushed(x[l])))))
+OP1(lg2_approx, float, float, settled(flushed(log2f(flushed(x[l])))))
 
 // --- conversions
 // ---------------------------------------------------------------------------------- An operand may
@@ -297,6 +306,8 @@ static uint16_t f16_of_f32(float value)
 {
     _Float16 h = (_Float16)value;
     uint16_t bits;
+    if (isnan(value))
+        return 0x7FFF;
     memcpy(&bits, &h, 2);
     return bits;
 }
@@ -332,16 +343,17 @@ OP1(cvt_f32_s32, float, int32_t, x[l])
 OP1(cvt_f32_u64, float, uint64_t, x[l])
 OP1(cvt_f64_u64, double, uint64_t, x[l])
 OP1(cvt_f64_f32, double, float, x[l])
-OP1(cvt_f32_f64, float, double, x[l])
+OP1(cvt_f32_f64, float, double, settled((float)x[l]))
 OP1(cvt_sat_f32, float, float, isnan(x[l]) || x[l] <= 0 ? 0.0f : x[l] > 1 ? 1.0f : x[l])
-OP1(cvt_rzi_f32, float, float, truncf(x[l]))
-OP1(cvt_rni_f32, float, float, nearbyintf(x[l]))
-OP1(cvt_rmi_f32, float, float, floorf(x[l]))
+OP1(cvt_rzi_f32, float, float, settled(truncf(x[l])))
+OP1(cvt_rni_f32, float, float, settled(nearbyintf(x[l])))
+OP1(cvt_rmi_f32, float, float, settled(floorf(x[l])))
 
-// What is outside of the target's range is its nearest value; what is no number is 0.
+// What is outside of the target's range is its nearest value. What is no number is 0, but where a
+// side has 64 bits: the highest bit alone.
 static uint64_t u64_of(double x)
 {
-    return !(x > 0) ? 0 : x >= 0x1p64 ? UINT64_MAX : (uint64_t)x;
+    return isnan(x) ? (uint64_t)1 << 63 : !(x > 0) ? 0 : x >= 0x1p64 ? UINT64_MAX : (uint64_t)x;
 }
 static uint32_t u32_of(double x)
 {
@@ -473,163 +485,163 @@ SELP(selp64, uint64_t)
         {"setp.ge." type, shape, setp_ge_##suffix, 0}
 
 const struct ptx_form ptx_alu_forms[] = {
-    {"add.s16", "222", add16, 0},
-    {"add.u16", "222", add16, 0},
-    {"add.s32", "444", add32, 0},
-    {"add.u32", "444", add32, 0},
-    {"add.s64", "888", add64, 0},
-    {"add.u64", "888", add64, 0},
-    {"sub.s16", "222", sub16, 0},
-    {"sub.s32", "444", sub32, 0},
-    {"sub.u32", "444", sub32, 0},
-    {"sub.s64", "888", sub64, 0},
-    {"sub.u64", "888", sub64, 0},
-    {"mul.lo.s16", "222", mul16, 0},
-    {"mul.lo.u16", "222", mul16, 0},
-    {"mul.lo.s32", "444", mul32, 0},
-    {"mul.lo.u32", "444", mul32, 0},
-    {"mul.lo.s64", "888", mul64, 0},
-    {"mul.lo.u64", "888", mul64, 0},
-    {"mul.hi.u32", "444", mul_hi_u32, 0},
-    {"mul.hi.s32", "444", mul_hi_s32, 0},
-    {"mul.hi.u64", "888", mul_hi_u64, 0},
-    {"mul.wide.u16", "422", mul_wide_u16, 0},
-    {"mul.wide.s16", "422", mul_wide_s16, 0},
-    {"mul.wide.u32", "844", mul_wide_u32, 0},
-    {"mul.wide.s32", "844", mul_wide_s32, 0},
-    {"mad.lo.s32", "4444", mad32, 0},
-    {"mad.lo.u32", "4444", mad32, 0},
-    {"mad.lo.s64", "8888", mad64, 0},
-    {"mad.lo.u64", "8888", mad64, 0},
-    {"mad.wide.u32", "8448", mad_wide_u32, 0},
-    {"mad.wide.s32", "8448", mad_wide_s32, 0},
-    {"min.u32", "444", min_u32, 0},
-    {"max.u32", "444", max_u32, 0},
-    {"min.s32", "444", min_s32, 0},
-    {"max.s32", "444", max_s32, 0},
-    {"min.u64", "888", min_u64, 0},
-    {"max.u64", "888", max_u64, 0},
-    {"min.s64", "888", min_s64, 0},
-    {"max.s64", "888", max_s64, 0},
-    {"div.u16", "222", div_u16, 0},
-    {"div.u32", "444", div_u32, 0},
-    {"div.s32", "444", div_s32, 0},
-    {"div.u64", "888", div_u64, 0},
-    {"rem.u16", "222", rem_u16, 0},
-    {"rem.u32", "444", rem_u32, 0},
-    {"rem.s32", "444", rem_s32, 0},
-    {"rem.u64", "888", rem_u64, 0},
-    {"neg.s32", "44", neg32, 0},
-    {"neg.s64", "88", neg64, 0},
-    {"abs.s32", "44", abs_s32, 0},
-    {"not.b16", "22", not16, 0},
-    {"not.b32", "44", not32, 0},
-    {"not.b64", "88", not64, 0},
-    {"and.b16", "222", and16, 0},
-    {"and.b32", "444", and32, 0},
-    {"and.b64", "888", and64, 0},
-    {"or.b16", "222", or16, 0},
-    {"or.b32", "444", or32, 0},
-    {"or.b64", "888", or64, 0},
-    {"xor.b16", "222", xor16, 0},
-    {"xor.b32", "444", xor32, 0},
-    {"xor.b64", "888", xor64, 0},
-    {"shl.b16", "224", shl16, 0},
-    {"shl.b32", "444", shl32, 0},
-    {"shl.b64", "884", shl64, 0},
-    {"shr.u16", "224", shr_u16, 0},
-    {"shr.u32", "444", shr_u32, 0},
-    {"shr.u64", "884", shr_u64, 0},
-    {"shr.s16", "224", shr_s16, 0},
-    {"shr.s32", "444", shr_s32, 0},
-    {"shr.s64", "884", shr_s64, 0},
-    {"shr.b32", "444", shr_u32, 0},
-    {"shr.b64", "884", shr_u64, 0},
-    {"popc.b32", "44", popc32, 0},
-    {"clz.b32", "44", clz32, 0},
-    {"brev.b32", "44", brev32, 0},
-    {"bfind.u32", "44", bfind_u32, 0},
-    {"bfi.b32", "44444", bfi32, 0},
-    {"bfi.b64", "88844", bfi64, 0},
-    {"prmt.b32", "4444", prmt, 0},
-    {"lop3.b32", "44444", lop3, 0},
-    {"add.rn.f32", "444", add_f32, 0},
-    {"add.f32", "444", add_f32, 0},
-    {"add.rz.f32", "444", add_rz_f32, 0},
-    {"sub.rn.f32", "444", sub_f32, 0},
-    {"sub.f32", "444", sub_f32, 0},
-    {"mul.rn.f32", "444", mul_f32, 0},
-    {"mul.f32", "444", mul_f32, 0},
-    {"mul.ftz.f32", "444", mul_f32_ftz, 0},
-    {"add.rn.f64", "888", add_f64, 0},
-    {"mul.rn.f64", "888", mul_f64, 0},
-    {"fma.rn.f32", "4444", fma_f32, 0},
-    {"fma.rm.f32", "4444", fma_rm_f32, 0},
-    {"div.rn.f32", "444", div_f32, 0},
-    {"div.full.f32", "444", div_f32, 0},
-    {"min.f32", "444", min_f32, 0},
-    {"max.f32", "444", max_f32, 0},
-    {"neg.f32", "44", neg_f32, 0},
-    {"abs.f32", "44", abs_f32, 0},
-    {"copysign.f32", "444", copysign_f32, 0},
-    {"rcp.rn.f32", "44", rcp_f32, 0},
-    {"sqrt.rn.f32", "44", sqrt_f32, 0},
-    {"rcp.approx.ftz.f32", "44", rcp_approx, 0},
-    {"rsqrt.approx.ftz.f32", "44", rsqrt_approx, 0},
-    {"ex2.approx.ftz.f32", "44", ex2_approx, 0},
-    {"lg2.approx.ftz.f32", "44", lg2_approx, 0},
-    {"cvt.u8.u16", "nn", cvt_u8_u16, 0},
-    {"cvt.u16.u8", "nn", cvt_u16_u8, 0},
-    {"cvt.s16.s8", "nn", cvt_s16_s8, 0},
-    {"cvt.u32.u8", "nn", cvt_u32_u8, 0},
-    {"cvt.s32.s8", "nn", cvt_s32_s8, 0},
-    {"cvt.u16.u32", "nn", cvt_u16_u32, 0},
-    {"cvt.u16.u64", "nn", cvt_u16_u64, 0},
-    {"cvt.u32.u16", "nn", cvt_u32_u16, 0},
-    {"cvt.s32.s16", "nn", cvt_s32_s16, 0},
-    {"cvt.u64.u16", "nn", cvt_u64_u16, 0},
-    {"cvt.s64.s16", "nn", cvt_s64_s16, 0},
-    {"cvt.u32.u64", "48", cvt_u32_u64, 0},
-    {"cvt.u64.u32", "84", cvt_u64_u32, 0},
-    {"cvt.s64.s32", "84", cvt_s64_s32, 0},
-    {"cvt.f32.f16", "42", cvt_f32_f16, 0},
-    {"cvt.f32.bf16", "42", cvt_f32_bf16, 0},
-    {"cvt.rn.f16.f32", "24", cvt_f16_f32, 0},
-    {"cvt.rn.bf16.f32", "24", cvt_bf16_f32, 0},
-    {"cvt.rn.f16x2.f32", "444", cvt_f16x2_f32, 0},
-    {"cvt.rn.bf16x2.f32", "444", cvt_bf16x2_f32, 0},
-    {"cvt.rn.f32.u16", "42", cvt_f32_u16, 0},
-    {"cvt.rn.f32.s16", "42", cvt_f32_s16, 0},
-    {"cvt.rn.f32.u32", "44", cvt_f32_u32, 0},
-    {"cvt.rn.f32.s32", "44", cvt_f32_s32, 0},
-    {"cvt.rn.f32.u64", "48", cvt_f32_u64, 0},
-    {"cvt.rn.f64.u64", "88", cvt_f64_u64, 0},
-    {"cvt.f64.f32", "84", cvt_f64_f32, 0},
-    {"cvt.rn.f32.f64", "48", cvt_f32_f64, 0},
-    {"cvt.sat.f32.f32", "44", cvt_sat_f32, 0},
-    {"cvt.rzi.f32.f32", "44", cvt_rzi_f32, 0},
-    {"cvt.rni.f32.f32", "44", cvt_rni_f32, 0},
-    {"cvt.rmi.f32.f32", "44", cvt_rmi_f32, 0},
-    {"cvt.rzi.u64.f64", "88", cvt_rzi_u64_f64, 0},
-    {"cvt.rzi.u64.f32", "84", cvt_rzi_u64_f32, 0},
-    {"cvt.rzi.u32.f32", "44", cvt_rzi_u32_f32, 0},
-    {"cvt.rzi.s32.f32", "44", cvt_rzi_s32_f32, 0},
-    {"mov.u16", "22", mov16, 0},
-    {"mov.b16", "22", mov16, 0},
-    {"mov.u32", "44", mov32, 0},
-    {"mov.s32", "44", mov32, 0},
-    {"mov.b32", "44", mov32, 0},
-    {"mov.f32", "44", mov32, 0},
-    {"mov.u64", "88", mov64, 0},
-    {"mov.s64", "88", mov64, 0},
-    {"mov.b64", "88", mov64, 0},
-    {"mov.f64", "88", mov64, 0},
+    {"add.s16", "h22", add16, 0},
+    {"add.u16", "h22", add16, 0},
+    {"add.s32", "w44", add32, 0},
+    {"add.u32", "w44", add32, 0},
+    {"add.s64", "d88", add64, 0},
+    {"add.u64", "d88", add64, 0},
+    {"sub.s16", "h22", sub16, 0},
+    {"sub.s32", "w44", sub32, 0},
+    {"sub.u32", "w44", sub32, 0},
+    {"sub.s64", "d88", sub64, 0},
+    {"sub.u64", "d88", sub64, 0},
+    {"mul.lo.s16", "h22", mul16, 0},
+    {"mul.lo.u16", "h22", mul16, 0},
+    {"mul.lo.s32", "w44", mul32, 0},
+    {"mul.lo.u32", "w44", mul32, 0},
+    {"mul.lo.s64", "d88", mul64, 0},
+    {"mul.lo.u64", "d88", mul64, 0},
+    {"mul.hi.u32", "w44", mul_hi_u32, 0},
+    {"mul.hi.s32", "w44", mul_hi_s32, 0},
+    {"mul.hi.u64", "d88", mul_hi_u64, 0},
+    {"mul.wide.u16", "w22", mul_wide_u16, 0},
+    {"mul.wide.s16", "w22", mul_wide_s16, 0},
+    {"mul.wide.u32", "d44", mul_wide_u32, 0},
+    {"mul.wide.s32", "d44", mul_wide_s32, 0},
+    {"mad.lo.s32", "w444", mad32, 0},
+    {"mad.lo.u32", "w444", mad32, 0},
+    {"mad.lo.s64", "d888", mad64, 0},
+    {"mad.lo.u64", "d888", mad64, 0},
+    {"mad.wide.u32", "d448", mad_wide_u32, 0},
+    {"mad.wide.s32", "d448", mad_wide_s32, 0},
+    {"min.u32", "w44", min_u32, 0},
+    {"max.u32", "w44", max_u32, 0},
+    {"min.s32", "w44", min_s32, 0},
+    {"max.s32", "w44", max_s32, 0},
+    {"min.u64", "d88", min_u64, 0},
+    {"max.u64", "d88", max_u64, 0},
+    {"min.s64", "d88", min_s64, 0},
+    {"max.s64", "d88", max_s64, 0},
+    {"div.u16", "h22", div_u16, 0},
+    {"div.u32", "w44", div_u32, 0},
+    {"div.s32", "w44", div_s32, 0},
+    {"div.u64", "d88", div_u64, 0},
+    {"rem.u16", "h22", rem_u16, 0},
+    {"rem.u32", "w44", rem_u32, 0},
+    {"rem.s32", "w44", rem_s32, 0},
+    {"rem.u64", "d88", rem_u64, 0},
+    {"neg.s32", "w4", neg32, 0},
+    {"neg.s64", "d8", neg64, 0},
+    {"abs.s32", "w4", abs_s32, 0},
+    {"not.b16", "h2", not16, 0},
+    {"not.b32", "w4", not32, 0},
+    {"not.b64", "d8", not64, 0},
+    {"and.b16", "h22", and16, 0},
+    {"and.b32", "w44", and32, 0},
+    {"and.b64", "d88", and64, 0},
+    {"or.b16", "h22", or16, 0},
+    {"or.b32", "w44", or32, 0},
+    {"or.b64", "d88", or64, 0},
+    {"xor.b16", "h22", xor16, 0},
+    {"xor.b32", "w44", xor32, 0},
+    {"xor.b64", "d88", xor64, 0},
+    {"shl.b16", "h24", shl16, 0},
+    {"shl.b32", "w44", shl32, 0},
+    {"shl.b64", "d84", shl64, 0},
+    {"shr.u16", "h24", shr_u16, 0},
+    {"shr.u32", "w44", shr_u32, 0},
+    {"shr.u64", "d84", shr_u64, 0},
+    {"shr.s16", "h24", shr_s16, 0},
+    {"shr.s32", "w44", shr_s32, 0},
+    {"shr.s64", "d84", shr_s64, 0},
+    {"shr.b32", "w44", shr_u32, 0},
+    {"shr.b64", "d84", shr_u64, 0},
+    {"popc.b32", "w4", popc32, 0},
+    {"clz.b32", "w4", clz32, 0},
+    {"brev.b32", "w4", brev32, 0},
+    {"bfind.u32", "w4", bfind_u32, 0},
+    {"bfi.b32", "w4444", bfi32, 0},
+    {"bfi.b64", "d8844", bfi64, 0},
+    {"prmt.b32", "w444", prmt, 0},
+    {"lop3.b32", "w4444", lop3, 0},
+    {"add.rn.f32", "w44", add_f32, 0},
+    {"add.f32", "w44", add_f32, 0},
+    {"add.rz.f32", "w44", add_rz_f32, 0},
+    {"sub.rn.f32", "w44", sub_f32, 0},
+    {"sub.f32", "w44", sub_f32, 0},
+    {"mul.rn.f32", "w44", mul_f32, 0},
+    {"mul.f32", "w44", mul_f32, 0},
+    {"mul.ftz.f32", "w44", mul_f32_ftz, 0},
+    {"add.rn.f64", "d88", add_f64, 0},
+    {"mul.rn.f64", "d88", mul_f64, 0},
+    {"fma.rn.f32", "w444", fma_f32, 0},
+    {"fma.rm.f32", "w444", fma_rm_f32, 0},
+    {"div.rn.f32", "w44", div_f32, 0},
+    {"div.full.f32", "w44", div_f32, 0},
+    {"min.f32", "w44", min_f32, 0},
+    {"max.f32", "w44", max_f32, 0},
+    {"neg.f32", "w4", neg_f32, 0},
+    {"abs.f32", "w4", abs_f32, 0},
+    {"copysign.f32", "w44", copysign_f32, 0},
+    {"rcp.rn.f32", "w4", rcp_f32, 0},
+    {"sqrt.rn.f32", "w4", sqrt_f32, 0},
+    {"rcp.approx.ftz.f32", "w4", rcp_approx, 0},
+    {"rsqrt.approx.ftz.f32", "w4", rsqrt_approx, 0},
+    {"ex2.approx.ftz.f32", "w4", ex2_approx, 0},
+    {"lg2.approx.ftz.f32", "w4", lg2_approx, 0},
+    {"cvt.u8.u16", "tn", cvt_u8_u16, 0},
+    {"cvt.u16.u8", "tn", cvt_u16_u8, 0},
+    {"cvt.s16.s8", "tn", cvt_s16_s8, 0},
+    {"cvt.u32.u8", "tn", cvt_u32_u8, 0},
+    {"cvt.s32.s8", "tn", cvt_s32_s8, 0},
+    {"cvt.u16.u32", "tn", cvt_u16_u32, 0},
+    {"cvt.u16.u64", "tn", cvt_u16_u64, 0},
+    {"cvt.u32.u16", "tn", cvt_u32_u16, 0},
+    {"cvt.s32.s16", "tn", cvt_s32_s16, 0},
+    {"cvt.u64.u16", "tn", cvt_u64_u16, 0},
+    {"cvt.s64.s16", "tn", cvt_s64_s16, 0},
+    {"cvt.u32.u64", "w8", cvt_u32_u64, 0},
+    {"cvt.u64.u32", "d4", cvt_u64_u32, 0},
+    {"cvt.s64.s32", "d4", cvt_s64_s32, 0},
+    {"cvt.f32.f16", "w2", cvt_f32_f16, 0},
+    {"cvt.f32.bf16", "w2", cvt_f32_bf16, 0},
+    {"cvt.rn.f16.f32", "h4", cvt_f16_f32, 0},
+    {"cvt.rn.bf16.f32", "h4", cvt_bf16_f32, 0},
+    {"cvt.rn.f16x2.f32", "w44", cvt_f16x2_f32, 0},
+    {"cvt.rn.bf16x2.f32", "w44", cvt_bf16x2_f32, 0},
+    {"cvt.rn.f32.u16", "w2", cvt_f32_u16, 0},
+    {"cvt.rn.f32.s16", "w2", cvt_f32_s16, 0},
+    {"cvt.rn.f32.u32", "w4", cvt_f32_u32, 0},
+    {"cvt.rn.f32.s32", "w4", cvt_f32_s32, 0},
+    {"cvt.rn.f32.u64", "w8", cvt_f32_u64, 0},
+    {"cvt.rn.f64.u64", "d8", cvt_f64_u64, 0},
+    {"cvt.f64.f32", "d4", cvt_f64_f32, 0},
+    {"cvt.rn.f32.f64", "w8", cvt_f32_f64, 0},
+    {"cvt.sat.f32.f32", "w4", cvt_sat_f32, 0},
+    {"cvt.rzi.f32.f32", "w4", cvt_rzi_f32, 0},
+    {"cvt.rni.f32.f32", "w4", cvt_rni_f32, 0},
+    {"cvt.rmi.f32.f32", "w4", cvt_rmi_f32, 0},
+    {"cvt.rzi.u64.f64", "d8", cvt_rzi_u64_f64, 0},
+    {"cvt.rzi.u64.f32", "d4", cvt_rzi_u64_f32, 0},
+    {"cvt.rzi.u32.f32", "w4", cvt_rzi_u32_f32, 0},
+    {"cvt.rzi.s32.f32", "w4", cvt_rzi_s32_f32, 0},
+    {"mov.u16", "h2", mov16, 0},
+    {"mov.b16", "h2", mov16, 0},
+    {"mov.u32", "w4", mov32, 0},
+    {"mov.s32", "w4", mov32, 0},
+    {"mov.b32", "w4", mov32, 0},
+    {"mov.f32", "w4", mov32, 0},
+    {"mov.u64", "d8", mov64, 0},
+    {"mov.s64", "d8", mov64, 0},
+    {"mov.b64", "d8", mov64, 0},
+    {"mov.f64", "d8", mov64, 0},
     {"mov.pred", "pP", mov_pred, 0},
-    {"mov.b32", "422", join32, 0},
-    {"mov.b64", "844", join64, 0},
-    {"mov.b32", "224", split32, 0},
-    {"mov.b64", "448", split64, 0},
-    {"cvta.to.global.u64", "88", mov64, 0},
+    {"mov.b32", "w22", join32, 0},
+    {"mov.b64", "d44", join64, 0},
+    {"mov.b32", "hh4", split32, 0},
+    {"mov.b64", "ww8", split64, 0},
+    {"cvta.to.global.u64", "d8", mov64, 0},
     {"and.pred", "ppp", and_pred, 0},
     {"or.pred", "ppp", or_pred, 0},
     {"xor.pred", "ppp", xor_pred, 0},
@@ -659,15 +671,15 @@ const struct ptx_form ptx_alu_forms[] = {
     {"setp.gtu.f32", "p44", setp_gtu_f32, 0},
     {"setp.geu.f32", "p44", setp_geu_f32, 0},
     {"setp.nan.f32", "p44", setp_nan_f32, 0},
-    {"selp.b16", "222p", selp16, 0},
-    {"selp.u16", "222p", selp16, 0},
-    {"selp.b32", "444p", selp32, 0},
-    {"selp.u32", "444p", selp32, 0},
-    {"selp.s32", "444p", selp32, 0},
-    {"selp.f32", "444p", selp32, 0},
-    {"selp.b64", "888p", selp64, 0},
-    {"selp.u64", "888p", selp64, 0},
-    {"selp.s64", "888p", selp64, 0},
-    {"selp.f64", "888p", selp64, 0},
+    {"selp.b16", "h22p", selp16, 0},
+    {"selp.u16", "h22p", selp16, 0},
+    {"selp.b32", "w44p", selp32, 0},
+    {"selp.u32", "w44p", selp32, 0},
+    {"selp.s32", "w44p", selp32, 0},
+    {"selp.f32", "w44p", selp32, 0},
+    {"selp.b64", "d88p", selp64, 0},
+    {"selp.u64", "d88p", selp64, 0},
+    {"selp.s64", "d88p", selp64, 0},
+    {"selp.f64", "d88p", selp64, 0},
     {NULL, NULL, NULL, 0},
 };

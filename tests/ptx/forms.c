@@ -8,16 +8,41 @@
 static const struct ptx_form *const tables[] = {ptx_alu_forms, ptx_memory_forms, ptx_warp_forms};
 enum { TABLES = sizeof tables / sizeof tables[0] };
 
-static bool fits(char letter, const struct written *x)
+static uint8_t letter_bytes(char letter) // 0: any
+{
+    switch (letter) {
+    case '2':
+    case 'h':
+        return 2;
+    case '4':
+    case 'w':
+        return 4;
+    case '8':
+    case 'd':
+        return 8;
+    default:
+        return 0;
+    }
+}
+
+// `least`: bytes that a register of any size must have.
+static bool fits(char letter, const struct written *x, uint8_t least)
 {
     bool number = x->kind == WRITTEN_NUMBER || (x->kind == WRITTEN_NAME && !x->label);
+    uint8_t bytes = letter_bytes(letter);
+    bool sized =
+        x->kind == WRITTEN_REGISTER && (bytes != 0 ? x->at.bytes == bytes : x->at.bytes >= least);
     switch (letter) {
+    case 'h':
+    case 'w':
+    case 'd':
+    case 't':
+        return sized && !x->special;
     case '2':
     case '4':
     case '8':
-        return number || (x->kind == WRITTEN_REGISTER && x->at.bytes == letter - '0');
     case 'n':
-        return number || x->kind == WRITTEN_REGISTER;
+        return number || sized;
     case 'p':
         return x->kind == WRITTEN_PREDICATE;
     case 'P':
@@ -31,12 +56,13 @@ static bool fits(char letter, const struct written *x)
     }
 }
 
-static bool shape_fits(const char *shape, const struct written *x, uint32_t count)
+static bool shape_fits(const char *shape, const struct written *x, uint32_t count,
+                       const uint8_t least[2])
 {
     if (strlen(shape) != count)
         return false;
     for (uint32_t k = 0; k < count; k++)
-        if (!fits(shape[k], &x[k]))
+        if (!fits(shape[k], &x[k], least[k != 0]))
             return false;
     return true;
 }
@@ -130,11 +156,27 @@ static bool family(const char *opcode)
            strncmp(opcode, "atom.", 5) == 0 || strncmp(opcode, "cp.async", 8) == 0;
 }
 
+// Bytes that registers of any size must have: of the first operand, and of the others.
+static void least_bytes(const char *opcode, const struct ptx_access *a, uint8_t least[2])
+{
+    least[0] = least[1] = a->bytes;
+    if (strncmp(opcode, "cvt.", 4) != 0)
+        return;
+    struct ptx_access type = {0};
+    const char *from = strrchr(opcode, '.'), *to = from - 1;
+    while (to > opcode && *to != '.')
+        to--;
+    if (suffix_type(from + 1, &type))
+        least[1] = type.bytes;
+    if (suffix_type(to + 1, &type))
+        least[0] = type.bytes;
+}
+
 // One a lane and element, and the address: after them in a load, before them in a store.
 static void access_shape(const char *name, const struct ptx_access *a, char *shape)
 {
     bool is_load = strcmp(name, "ld") == 0;
-    memset(shape, 'n', a->count + 1u);
+    memset(shape, is_load ? 't' : 'n', a->count + 1u);
     shape[is_load ? a->count : 0] = 'a';
     shape[a->count + 1] = 0;
 }
@@ -144,6 +186,7 @@ const struct ptx_form *ptx_form_of(const char *opcode, const struct written *x, 
                                    bool *known)
 {
     char left[128];
+    uint8_t least[2];
     *known = false;
     *access = (struct ptx_access){0};
     if (family(opcode)) {
@@ -151,6 +194,7 @@ const struct ptx_form *ptx_form_of(const char *opcode, const struct written *x, 
             return NULL;
         opcode = left;
     }
+    least_bytes(opcode, access, least);
     for (uint32_t t = 0; t < TABLES; t++)
         for (const struct ptx_form *f = tables[t]; f->opcode != NULL; f++) {
             if (strcmp(f->opcode, opcode) != 0)
@@ -159,17 +203,17 @@ const struct ptx_form *ptx_form_of(const char *opcode, const struct written *x, 
             strcpy(shape, f->shape);
             if (strcmp(opcode, "ld") == 0 || strcmp(opcode, "st") == 0)
                 access_shape(opcode, access, shape);
-            if (shape_fits(shape, x, count))
+            if (shape_fits(shape, x, count, least))
                 return f;
         }
     return NULL;
 }
 
-const char *ptx_opcode(uint32_t index)
+const char *ptx_opcode(uint32_t index, const char **shape)
 {
     for (uint32_t t = 0; t < TABLES; t++)
         for (const struct ptx_form *f = tables[t]; f->opcode != NULL; f++)
             if (index-- == 0)
-                return f->opcode;
+                return *shape = f->shape, f->opcode;
     return NULL;
 }

@@ -28,9 +28,10 @@ struct ptx_warp;
 struct ptx_ins;
 typedef void ptx_run(struct ptx_warp *w, const struct ptx_ins *i);
 
-// One row of the table of opcodes. `shape` has a letter an operand, vectors flattened: 2 4 8 a
-// register or number of that many bytes, n a register of any size, p a predicate, q a predicate
-// that may be left out, P a predicate or number, a an address, l a label, i a number.
+// One row of the table of opcodes. `shape` has a letter an operand, vectors flattened: h w d a
+// register of 2, 4, 8 bytes that is written, t one of any size, 2 4 8 a register or number of that
+// many bytes, n one of any size, p a predicate, q a predicate that may be left out, P a predicate
+// or number, a an address, l a label.
 struct ptx_form {
     const char *opcode, *shape;
     ptx_run *run;
@@ -79,7 +80,8 @@ enum {
 };
 
 struct ptx_opcode_count {
-    char *opcode;
+    char *opcode; // as written
+    const struct ptx_form *form;
     uint64_t issued;
 };
 

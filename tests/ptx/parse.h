@@ -20,6 +20,7 @@ struct written {
     uint64_t value;        // number; of a name: where it lies, or the label
     bool dynamic;          // the value is an offset from where dynamic shared memory begins
     bool label;            // a name that is no symbol
+    bool special;          // a register that cannot be written, such as %tid.x
     char name[WORD_MAX];   // of a label
 };
 

@@ -56,20 +56,22 @@ uint32_t ptx_kernel_parameter_bytes(const struct ptx_kernel *kernel);
 bool ptx_kernel_parameter(const struct ptx_kernel *kernel, uint32_t index, uint32_t *at,
                           uint32_t *bytes);
 void ptx_kernel_counts(const struct ptx_kernel *kernel, struct ptx_counts *out);
-// How often the instruction was issued by its opcode, for each opcode of the kernel: false at the
-// end.
-bool ptx_kernel_opcode(const struct ptx_kernel *kernel, uint32_t index, const char **opcode,
-                       uint64_t *issued);
+// How often an instruction was issued: its opcode as written, and the row of the table that ran it.
+struct ptx_issued {
+    const char *opcode, *row, *shape;
+    uint64_t issued;
+};
+// For each opcode of the kernel: false at the end.
+bool ptx_kernel_opcode(const struct ptx_kernel *kernel, uint32_t index, struct ptx_issued *out);
 
 // Runs all blocks. `parameters` are those of the launch, as they lie in the parameter space.
 // false: a fault was reported, and the rest did not run.
 bool ptx_kernel_run(struct ptx_kernel *kernel, const struct ptx_shape *shape,
                     const void *parameters, const struct ptx_watch *watch);
 
-// The opcodes it knows, in the table's order; NULL at the end. Loads, stores and the like are
-// families
-// ("ld", "st") whose suffixes are taken apart.
-const char *ptx_opcode(uint32_t index);
+// The rows of the table in its order: an opcode and the shape of its operands (internal.h); NULL at
+// the end. Loads and stores are families ("ld", "st") whose suffixes are taken apart.
+const char *ptx_opcode(uint32_t index, const char **shape);
 
 #ifdef __cplusplus
 }

@@ -10,7 +10,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FAMILIES_MAX = 256, DYNAMIC_ALIGN = 128, PARAMETERS_MAX = 64 };
+enum {
+    FAMILIES_MAX = 256,
+    DYNAMIC_ALIGN = 128,
+    REGISTERS_MAX = 1 << 18, // of one declaration
+    ALIGN_MAX = 4096,
+    DECLARED_MAX = 1 << 24 // elements of an array
+};
 
 struct family { // %r<12> is twelve registers %r0 to %r11; a register alone has no count
     char prefix[64];
@@ -93,11 +99,12 @@ static bool type_read(struct scan *s, uint8_t *bytes)
         return false;
     if (strcmp(word, ".pred") == 0)
         return *bytes = 0, true;
-    int bits = strchr("busf", word[1]) ? atoi(word + 2) : 0;
-    if (bits != 8 && bits != 16 && bits != 32 && bits != 64)
-        return scan_fail(s, "'%s' is no type that is known", word);
-    *bytes = (uint8_t)(bits / 8);
-    return true;
+    bool shape = word[0] == '.' && word[1] != 0 && strchr("busf", word[1]);
+    static const char *const bits[] = {"8", "16", "32", "64"};
+    for (uint8_t k = 0; shape && k < 4; k++)
+        if (strcmp(word + 2, bits[k]) == 0)
+            return *bytes = (uint8_t)(1 << k), true;
+    return scan_fail(s, "'%s' is no type that is known", word);
 }
 
 static uint32_t registers_take(struct ptx_kernel *k, uint8_t bytes, uint32_t count)
@@ -129,6 +136,8 @@ static bool registers_read(struct building *b)
             if (!scan_number(b->s, &count) || !scan_want(b->s, '>'))
                 return false;
         }
+        if (count > REGISTERS_MAX)
+            return scan_fail(b->s, "more than %d registers %s", REGISTERS_MAX, name);
         f->count = (uint32_t)count;
         f->at = registers_take(b->kernel, bytes, f->count);
     } while (scan_take(b->s, ','));
@@ -153,6 +162,8 @@ static bool declaration_read(struct scan *s, struct declared *d)
         return false;
     if (!type_read(s, &bytes))
         return false;
+    if (bytes == 0 || number > ALIGN_MAX)
+        return scan_fail(s, "a declaration of a predicate, or aligned to more than %d", ALIGN_MAX);
     d->align = number > bytes ? (uint32_t)number : bytes;
     while (scan_is(s, ".")) // .ptr .global .align 16
         if (!scan_word(s, word) || (strcmp(word, ".align") == 0 && !scan_number(s, &number)))
@@ -165,6 +176,8 @@ static bool declaration_read(struct scan *s, struct declared *d)
         if ((!d->open && !scan_number(s, &count)) || !scan_want(s, ']'))
             return false;
     }
+    if (count > DECLARED_MAX)
+        return scan_fail(s, "'%s' has more than %d elements", d->name, DECLARED_MAX);
     d->bytes = d->open ? 0 : (uint32_t)(count * bytes);
     return true;
 }
@@ -264,6 +277,7 @@ static bool named_read(struct building *b, struct written *x)
     }
     if (special_find(b, name, &x->at)) {
         x->kind = WRITTEN_REGISTER;
+        x->special = true;
         return true;
     }
     if (name[0] == '%')
@@ -312,7 +326,10 @@ static bool address_read(struct building *b, struct written *x)
         uint64_t offset;
         if (!scan_number(s, &offset))
             return false;
-        x->at.offset += (int32_t)(int64_t)offset;
+        int64_t sum = x->at.offset + (int64_t)offset;
+        if (sum != (int32_t)sum)
+            return scan_fail(s, "the offset %lld does not fit 32 bits", (long long)sum);
+        x->at.offset = (int32_t)sum;
     }
     return scan_want(s, ']');
 }
@@ -359,12 +376,12 @@ static bool operands_read(struct building *b, const char *opcode, struct written
 // --- instructions
 // ---------------------------------------------------------------------------------
 
-static uint32_t opcode_index(struct ptx_kernel *k, const char *opcode)
+static uint32_t opcode_index(struct ptx_kernel *k, const char *opcode, const struct ptx_form *form)
 {
     for (uint32_t n = 0; n < k->opcode_count; n++)
-        if (strcmp(k->opcodes[n].opcode, opcode) == 0)
+        if (k->opcodes[n].form == form && strcmp(k->opcodes[n].opcode, opcode) == 0)
             return n;
-    GROW(k->opcodes, k->opcode_count)->opcode = strdup(opcode);
+    *GROW(k->opcodes, k->opcode_count) = (struct ptx_opcode_count){strdup(opcode), form, 0};
     return k->opcode_count - 1;
 }
 
@@ -422,7 +439,7 @@ static bool instruction_read(struct building *b)
     i.run = form->run;
     i.flow = form->flow;
     i.operands = (uint8_t)count;
-    i.opcode = opcode_index(k, opcode);
+    i.opcode = opcode_index(k, opcode, form);
     for (uint32_t n = 0; n < count; n++)
         i.x[n] = operand_of(b, shape[n], &x[n]);
     if (i.flow == FLOW_BRANCH)
@@ -535,6 +552,9 @@ static bool jumps_settle(struct building *b)
 {
     if (b->label_count != 0)
         qsort(b->labels, b->label_count, sizeof *b->labels, label_order);
+    for (uint32_t n = 1; n < b->label_count; n++)
+        if (strcmp(b->labels[n - 1].name, b->labels[n].name) == 0)
+            return scan_fail(b->s, "the label '%s' stands twice", b->labels[n].name);
     for (uint32_t n = 0; n < b->jump_count; n++) {
         struct label want = {b->jumps[n].label, 0};
         const struct label *l = b->label_count == 0 ? NULL
@@ -728,12 +748,11 @@ void ptx_kernel_counts(const struct ptx_kernel *kernel, struct ptx_counts *out)
     *out = kernel->counts;
 }
 
-bool ptx_kernel_opcode(const struct ptx_kernel *kernel, uint32_t index, const char **opcode,
-                       uint64_t *issued)
+bool ptx_kernel_opcode(const struct ptx_kernel *kernel, uint32_t index, struct ptx_issued *out)
 {
     if (index >= kernel->opcode_count)
         return false;
-    *opcode = kernel->opcodes[index].opcode;
-    *issued = kernel->opcodes[index].issued;
+    const struct ptx_opcode_count *o = &kernel->opcodes[index];
+    *out = (struct ptx_issued){o->opcode, o->form->opcode, o->form->shape, o->issued};
     return true;
 }

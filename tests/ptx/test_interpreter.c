@@ -7,6 +7,7 @@
 #include <setjmp.h>
 #include <cmocka.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { THREADS_MAX = 128, WORDS = 1024 };
@@ -447,11 +448,38 @@ static void test_what_is_not_known_is_refused_by_name(void **state)
     const char *text = ".version 9.0\n.entry k()\n{\n.reg .b32 %r<2>;\nmov.u32 %r1, 0;\n}\n";
     assert_null(ptx_module_read(text, strlen(text), why, sizeof why));
     assert_non_null(strstr(why, "runs over its end"));
-    for (size_t cut = 0; cut < strlen(whole("mov.u32 %r1, 0;\n")); cut++) {
-        struct ptx_module *m = ptx_module_read(whole("mov.u32 %r1, 0;\n"), cut, why, sizeof why);
+    text = whole("mov.u32 %r1, 0;\n");
+    for (size_t cut = 0; cut < strlen(text); cut++) {
+        char *part = malloc(cut + 1);
+        assert_non_null(part);
+        memcpy(part + 1, text, cut); // what is read too far is no memory of ours
+        struct ptx_module *m = ptx_module_read(part + 1, cut, why, sizeof why);
         if (m)
             ptx_module_free(m);
+        free(part);
     }
+}
+
+// No ptxas reads the text before the interpreter does.
+static void test_what_an_assembler_refuses_is_refused(void **state)
+{
+    (void)state;
+    refuses("add.s32 5, %r1, %r0;\n", "the operands of 'add.s32'");
+    refuses("mov.u32 %tid.x, %r1;\n", "the operands of 'mov.u32'");
+    refuses("st.global.u32 [%d2], %h1;\n", "the operands of 'st.global.u32'");
+    refuses("ld.global.u32 %h1, [%d2];\n", "the operands of 'ld.global.u32'");
+    refuses("cvt.u16.u32 %h1, %h2;\n", "the operands of 'cvt.u16.u32'");
+    refuses("cvt.u32.u16 %h1, %h2;\n", "the operands of 'cvt.u32.u16'");
+    refuses("cvt.u32 %r1, %r2;\n", "the opcode 'cvt.u32' is not known");
+    refuses("here:\nmov.u32 %r1, 0;\nhere:\nmov.u32 %r1, 1;\n", "the label 'here' stands twice");
+    refuses(".reg .b %x<2>;\n", "'.b' is no type that is known");
+    refuses(".reg .b128 %x<2>;\n", "'.b128' is no type that is known");
+    refuses(".shared .pred x;\n", "a declaration of a predicate");
+    refuses(".shared .align 65536 .b8 x;\n", "aligned to more than");
+    refuses(".reg .b64 %x<20000000>;\n", "registers %x");
+    refuses(".shared .b8 x[4294967295];\n", "'x' has more than");
+    refuses("ld.global.u32 %r1, [%d0+4294967296];\n", "the offset 4294967296 does not fit");
+    refuses("ld.global.u32 %r1, [%d0+2147483647+1];\n", "the offset 2147483648 does not fit");
 }
 
 static void test_names_of_a_piece_of_assembly_end_with_it(void **state)
@@ -511,6 +539,7 @@ int main(void)
         cmocka_unit_test(test_values_at_the_edges_of_floats),
         cmocka_unit_test(test_comparisons_with_no_number),
         cmocka_unit_test(test_what_is_not_known_is_refused_by_name),
+        cmocka_unit_test(test_what_an_assembler_refuses_is_refused),
         cmocka_unit_test(test_names_of_a_piece_of_assembly_end_with_it),
         cmocka_unit_test(test_sectors_and_passes_are_counted),
     };

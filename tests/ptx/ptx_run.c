@@ -1,0 +1,208 @@
+// Runs one kernel of a PTX text in the interpreter, for programs that compare what it computes
+// (tools/triton):
+//
+//   ptx_run FILE KERNEL GRID BLOCK SHARED [ARGUMENT...]
+//   ptx_run --rows
+//
+// GRID and BLOCK are x[,y[,z]], SHARED the bytes of dynamic shared memory. An argument is in:PATH
+// (a buffer that begins as the file), io:PATH (which is also written back), i32:N, i64:N, f32:X or
+// null. Printed are counts, a name and a number a line, and for each opcode "issued N ROW SHAPE
+// WRITTEN"; --rows prints "ROW SHAPE" for each row of the interpreter's table. Status 1: a fault,
+// or a text or arguments that do not fit; 2: not called as above.
+#include "tests/ptx/ptx.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ARGUMENTS_MAX = 64, ALIGN = 256 };
+
+struct buffer {
+    char *at;
+    size_t bytes;
+    const char *written_to; // NULL: it is only read
+};
+static struct buffer buffers[ARGUMENTS_MAX];
+static size_t buffer_count;
+
+static _Noreturn void end(int status, const char *format, ...)
+{
+    va_list list;
+    va_start(list, format);
+    fputs("ptx_run: ", stderr);
+    vfprintf(stderr, format, list);
+    fputc('\n', stderr);
+    va_end(list);
+    exit(status);
+}
+
+static bool holds(const void *at, size_t bytes, const char **first, const char **last)
+{
+    for (size_t n = 0; n < buffer_count; n++) {
+        uintptr_t from = (uintptr_t)buffers[n].at, p = (uintptr_t)at;
+        if (p < from || p - from > buffers[n].bytes || bytes > buffers[n].bytes - (p - from))
+            continue;
+        *first = buffers[n].at;
+        *last = buffers[n].at + buffers[n].bytes;
+        return true;
+    }
+    return false;
+}
+
+static void hear(const char *text)
+{
+    fprintf(stderr, "ptx_run: %s\n", text);
+}
+
+// The file's bytes, aligned as device memory is.
+static char *file_read(const char *path, size_t *bytes)
+{
+    FILE *file = fopen(path, "rb");
+    if (!file || fseek(file, 0, SEEK_END) != 0)
+        end(1, "%s cannot be read", path);
+    long size = ftell(file);
+    rewind(file);
+    char *at = aligned_alloc(ALIGN, ((size_t)size / ALIGN + 1) * ALIGN);
+    if (!at || fread(at, 1, (size_t)size, file) != (size_t)size)
+        end(1, "%s cannot be read", path);
+    fclose(file);
+    *bytes = (size_t)size;
+    return at;
+}
+
+static void buffers_write(void)
+{
+    for (size_t n = 0; n < buffer_count; n++) {
+        const struct buffer *b = &buffers[n];
+        if (!b->written_to)
+            continue;
+        FILE *file = fopen(b->written_to, "wb");
+        if (!file || fwrite(b->at, 1, b->bytes, file) != b->bytes || fclose(file) != 0)
+            end(1, "%s cannot be written", b->written_to);
+    }
+}
+
+// The bits of an argument, and its size in bytes.
+static uint64_t argument_read(const char *text, uint32_t *bytes)
+{
+    const char *rest = strchr(text, ':') ? strchr(text, ':') + 1 : "";
+    char *after = (char *)rest;
+    uint64_t value = 0;
+    *bytes = 8;
+    if (strncmp(text, "in:", 3) == 0 || strncmp(text, "io:", 3) == 0) {
+        struct buffer *b = &buffers[buffer_count++];
+        b->at = file_read(rest, &b->bytes);
+        b->written_to = text[1] == 'o' ? rest : NULL;
+        return (uintptr_t)b->at;
+    }
+    if (strcmp(text, "null") == 0)
+        return 0;
+    if (strncmp(text, "f32:", 4) == 0) {
+        float number = strtof(rest, &after);
+        memcpy(&value, &number, sizeof number);
+        *bytes = 4;
+    } else if (strncmp(text, "i32:", 4) == 0 || strncmp(text, "i64:", 4) == 0) {
+        value = (uint64_t)strtoll(rest, &after, 0);
+        *bytes = text[1] == '3' ? 4 : 8;
+    }
+    if (after == rest || *after != 0)
+        end(1, "'%s' is no argument: in:PATH, io:PATH, i32:N, i64:N, f32:X or null", text);
+    return value;
+}
+
+static void parameters_fill(const struct ptx_kernel *k, char *out, char **arguments, int count)
+{
+    uint32_t at, bytes, given;
+    if (count > ARGUMENTS_MAX)
+        end(1, "more than %d arguments", ARGUMENTS_MAX);
+    for (int n = 0; n < count; n++) {
+        if (!ptx_kernel_parameter(k, (uint32_t)n, &at, &bytes))
+            end(1, "the kernel has %d parameters, not %d", n, count);
+        uint64_t value = argument_read(arguments[n], &given);
+        if (given != bytes)
+            end(1, "parameter %d has %u bytes, '%s' has %u", n, bytes, arguments[n], given);
+        memcpy(out + at, &value, bytes);
+    }
+    if (ptx_kernel_parameter(k, (uint32_t)count, &at, &bytes))
+        end(1, "the kernel has more than %d parameters", count);
+}
+
+static void three_read(const char *text, uint32_t out[3])
+{
+    out[0] = out[1] = out[2] = 1;
+    char *at = (char *)text;
+    for (int n = 0; n < 3; n++) {
+        out[n] = (uint32_t)strtoul(at, &at, 10);
+        if (out[n] == 0 || (*at != ',' && *at != 0))
+            break;
+        if (*at == 0)
+            return;
+        at++;
+    }
+    end(2, "'%s' is no grid or block: x[,y[,z]]", text);
+}
+
+static void counts_print(const struct ptx_kernel *k)
+{
+    struct ptx_counts c;
+    ptx_kernel_counts(k, &c);
+    const struct {
+        const char *name;
+        uint64_t value;
+    } rows[] = {{"warps", c.warps},
+                {"instructions", c.instructions},
+                {"mma", c.mma},
+                {"ldmatrix", c.ldmatrix},
+                {"copies", c.copies},
+                {"shared_passes", c.shared_passes},
+                {"shared_passes_least", c.shared_passes_least},
+                {"global_sectors", c.global_sectors},
+                {"barriers", c.barriers}};
+    for (size_t n = 0; n < sizeof rows / sizeof rows[0]; n++)
+        printf("%s %" PRIu64 "\n", rows[n].name, rows[n].value);
+    struct ptx_issued i;
+    for (uint32_t n = 0; ptx_kernel_opcode(k, n, &i); n++)
+        printf("issued %" PRIu64 " %s %s %s\n", i.issued, i.row, *i.shape ? i.shape : "-",
+               i.opcode);
+}
+
+int main(int count, char **words)
+{
+    if (count == 2 && strcmp(words[1], "--rows") == 0) {
+        const char *row, *shape;
+        for (uint32_t n = 0; (row = ptx_opcode(n, &shape)) != NULL; n++)
+            printf("%s %s\n", row, *shape ? shape : "-");
+        return 0;
+    }
+    if (count < 6)
+        end(2, "usage: ptx_run FILE KERNEL GRID BLOCK SHARED [ARGUMENT...], or ptx_run --rows");
+    char why[512];
+    size_t bytes;
+    char *text = file_read(words[1], &bytes);
+    struct ptx_module *m = ptx_module_read(text, bytes, why, sizeof why);
+    if (!m)
+        end(1, "%s: %s", words[1], why);
+    struct ptx_kernel *k = ptx_kernel_find(m, words[2]);
+    if (!k)
+        end(1, "%s has no kernel '%s'", words[1], words[2]);
+    struct ptx_shape shape = {.shared_bytes = (uint32_t)strtoul(words[5], NULL, 10)};
+    three_read(words[3], shape.grid);
+    three_read(words[4], shape.block);
+    char *parameters = calloc(1, ptx_kernel_parameter_bytes(k) + 1);
+    if (!parameters)
+        end(1, "no memory");
+    parameters_fill(k, parameters, words + 6, count - 6);
+    const struct ptx_watch watch = {holds, hear};
+    if (!ptx_kernel_run(k, &shape, parameters, &watch))
+        return 1;
+    buffers_write();
+    counts_print(k);
+    ptx_module_free(m);
+    free(parameters);
+    free(text);
+    for (size_t n = 0; n < buffer_count; n++)
+        free(buffers[n].at);
+    return 0;
+}

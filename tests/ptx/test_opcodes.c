@@ -1,0 +1,109 @@
+// Each row of the table by itself: an opcode, what goes in, and the value that the PTX
+// manual wants. The last test asserts that no row was left out.
+//
+// `test_opcodes --write FILE` writes the instructions as PTX, for ptxas to judge them.
+#include "tests/ptx/opcode_rows.h"
+
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <cmocka.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { ROWS_MAX = 512, TEXT = 8192 };
+
+uint32_t memory[WORDS];
+bool instructions_listed;
+static bool tested[ROWS_MAX];
+static FILE *list;
+
+static bool holds(const void *at, size_t bytes, const char **first, const char **end)
+{
+    *first = (const char *)memory;
+    *end = (const char *)memory + sizeof memory;
+    return (const char *)at >= *first && (const char *)at + bytes <= *end;
+}
+
+static void hear(const char *text)
+{
+    fail_msg("%s", text);
+}
+
+void row_run(const char *row, const char *shape, const char *body)
+{
+    static uint32_t number;
+    char text[TEXT], why[256];
+    int n = snprintf(text, sizeof text,
+                     ".visible .entry k%u(.param .u64 out)\n{\n.reg .pred %%p<8>;\n"
+                     ".reg .b16 %%h<16>;\n.reg .b32 %%r<64>;\n.reg .b64 %%d<16>;\n"
+                     ".shared .align 16 .b8 room[4096];\nld.param.u64 %%d0, [out];\n%s\nret;\n}\n",
+                     number++, body);
+    assert_in_range(n, 1, sizeof text - 1);
+    if (instructions_listed) {
+        fputs(text, list);
+        return;
+    }
+    struct ptx_module *m = ptx_module_read(text, (size_t)n, why, sizeof why);
+    if (!m)
+        fail_msg("%s %s: %s", row, shape, why);
+    struct ptx_kernel *k = ptx_kernel_at(m, 0);
+    struct ptx_shape grid = {.grid = {1, 1, 1}, .block = {32, 1, 1}};
+    struct ptx_watch watch = {holds, hear};
+    void *parameter = memory;
+    assert_true(ptx_kernel_run(k, &grid, &parameter, &watch));
+    struct ptx_issued i;
+    bool issued = false;
+    for (uint32_t o = 0; !issued && ptx_kernel_opcode(k, o, &i); o++)
+        issued = strcmp(i.row, row) == 0 && strcmp(i.shape, shape) == 0 && i.issued != 0;
+    if (!issued)
+        fail_msg("the row %s %s was not issued", row, shape);
+    ptx_module_free(m);
+    const char *of, *name;
+    for (uint32_t r = 0; r < ROWS_MAX && (name = ptx_opcode(r, &of)) != NULL; r++)
+        if (strcmp(name, row) == 0 && strcmp(of, shape) == 0)
+            tested[r] = true;
+}
+
+// --- the table itself
+// -----------------------------------------------------------------------------
+
+static void test_each_row_was_tested(void **state)
+{
+    (void)state;
+    const char *row, *shape;
+    uint32_t missing = 0, count = 0;
+    for (; !instructions_listed && (row = ptx_opcode(count, &shape)) != NULL; count++) {
+        assert_in_range(count, 0, ROWS_MAX - 1);
+        if (!tested[count])
+            print_error("no test runs the row %s %s\n", row, shape);
+        missing += !tested[count];
+    }
+    assert_int_equal(missing, 0);
+}
+
+int main(int count, char **words)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_values_of_integers),
+        cmocka_unit_test(test_values_of_bits),
+        cmocka_unit_test(test_values_of_floats),
+        cmocka_unit_test(test_values_of_conversions),
+        cmocka_unit_test(test_values_of_moves),
+        cmocka_unit_test(test_comparisons_of_integers),
+        cmocka_unit_test(test_comparisons_of_floats),
+        cmocka_unit_test(test_matrices_of_fragments),
+        cmocka_unit_test(test_exchanges_between_lanes),
+        cmocka_unit_test(test_flow_and_barriers),
+        cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_products),
+        cmocka_unit_test(test_each_row_was_tested),
+    };
+    if (count == 3 && strcmp(words[1], "--write") == 0) {
+        list = fopen(words[2], "w");
+        assert_non_null(list);
+        fputs(".version 8.0\n.target sm_90a\n.address_size 64\n", list);
+        instructions_listed = true;
+    }
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
