@@ -123,6 +123,8 @@ stage "simulation" bash -c "$release && build/release/bin/sim ${SIM_SEEDS:-20000
 in_parts "planted faults in the scheduler" 3 python3 tests/sim/mutate.py
 in_parts "planted faults in http, runtime, cli and cpu kernels" 2 tests/mutants.py
 in_parts "planted faults in CUDA sources" 6 tests/simt/mutants.sh
+stage "what Triton's compiler emits, interpreted" bash -c "$release && python3 tools/triton/check.py \
+    --program build/release/bin/ptx_run --check"
 if command -v nvcc >/dev/null; then
     stage "golden models on what nvcc emits" bash -c "cmake --preset release -DWEFT_PTX=ON >/dev/null &&
         tools/build.sh weft_ptx test_golden && WEFT_TEST_DEVICE=ptx \

@@ -69,6 +69,8 @@ SAME2(max_s64, int64_t, x[l] > y[l] ? x[l] : y[l])
 SAME2(div_u16, uint16_t, y[l] != 0 ? x[l] / y[l] : UINT16_MAX)
 SAME2(div_u32, uint32_t, y[l] != 0 ? x[l] / y[l] : UINT32_MAX)
 SAME2(div_s32, int32_t, y[l] == 0 ? -1 : y[l] == -1 ? (int32_t)(0u - (uint32_t)x[l]) : x[l] / y[l])
+SAME2(div_s64, int64_t, y[l] == 0 ? -1 : y[l] == -1 ? (int64_t)(0 - (uint64_t)x[l]) : x[l] / y[l])
+SAME2(rem_s64, int64_t, y[l] == 0 ? x[l] : y[l] == -1 ? 0 : x[l] % y[l])
 SAME2(div_u64, uint64_t, y[l] != 0 ? x[l] / y[l] : UINT64_MAX)
 SAME2(rem_u16, uint16_t, y[l] != 0 ? x[l] % y[l] : x[l])
 SAME2(rem_u32, uint32_t, y[l] != 0 ? x[l] % y[l] : x[l])
@@ -130,6 +132,39 @@ static uint64_t field_mask(uint32_t from, uint32_t count, uint32_t width)
     }
 BFI(bfi32, uint32_t, 32)
 BFI(bfi64, uint64_t, 64)
+
+// bfe d, x, from, count: bits `from` on; what is over the top is zero, or the sign in .s: that is
+// the highest bit of the field, or of x where the field ends over it.
+static uint64_t field_of(uint64_t x, uint32_t from, uint32_t count, uint32_t width, bool is_signed)
+{
+    uint64_t bits = from >= width ? 0 : x >> from;
+    bits &= field_mask(0, count, 64);
+    uint32_t top = from + count - 1 < width - 1 ? from + count - 1 : width - 1;
+    if (!is_signed || count == 0 || (x >> top & 1) == 0)
+        return bits;
+    uint32_t known = from >= width ? 0 : top - from + 1;
+    return bits | ~field_mask(0, known, 64);
+}
+#define BFE(name, T, is_signed)                                                                    \
+    OP3(name, T, T, uint32_t, uint32_t,                                                            \
+        field_of(x[l], y[l] & 255, z[l] & 255, 8 * sizeof(T), is_signed))
+BFE(bfe_u32, uint32_t, false)
+BFE(bfe_s32, uint32_t, true)
+BFE(bfe_u64, uint64_t, false)
+BFE(bfe_s64, uint64_t, true)
+
+// shf d, low, high, by: 32 bits of high:low. The distance is taken modulo 32, or at most 32.
+static uint32_t pair_shifted(uint32_t low, uint32_t high, uint32_t by, bool left)
+{
+    uint64_t both = (uint64_t)high << 32 | low;
+    return (uint32_t)(left ? both << by >> 32 : both >> by);
+}
+#define SHF(name, by, left)                                                                        \
+    OP3(name, uint32_t, uint32_t, uint32_t, uint32_t, pair_shifted(x[l], y[l], by, left))
+SHF(shf_l_wrap, z[l] & 31, true)
+SHF(shf_r_wrap, z[l] & 31, false)
+SHF(shf_l_clamp, z[l] < 32 ? z[l] : 32, true)
+SHF(shf_r_clamp, z[l] < 32 ? z[l] : 32, false)
 
 // The generic mode alone: each nibble of the selector names a byte of y:x, its top bit repeats the
 // sign.
@@ -224,18 +259,28 @@ SAME2(sub_f32, float, settled(x[l] - y[l]))
 SAME2(mul_f32, float, settled(x[l] * y[l]))
 SAME2(mul_f32_ftz, float, settled(flushed(flushed(x[l]) * flushed(y[l]))))
 SAME2(div_f32, float, settled(x[l] / y[l]))
+SAME2(div_f32_ftz, float, settled(flushed(flushed(x[l]) / flushed(y[l]))))
 SAME2(add_f64, double, x[l] + y[l])
 SAME2(mul_f64, double, x[l] * y[l])
 SAME2(add_rz_f32, float, settled(rounded(FE_TOWARDZERO, add_of, x[l], y[l], 0)))
 OP3(fma_f32, float, float, float, float, settled(fmaf(x[l], y[l], z[l])))
+OP3(fma_f32_ftz, float, float, float, float,
+    settled(flushed(fmaf(flushed(x[l]), flushed(y[l]), flushed(z[l])))))
+OP3(fma_f64, double, double, double, double, fma(x[l], y[l], z[l]))
 OP3(fma_rm_f32, float, float, float, float, settled(rounded(FE_DOWNWARD, fma_of, x[l], y[l], z[l])))
 SAME2(max_f32, float, larger(x[l], y[l]))
 SAME2(min_f32, float, smaller(x[l], y[l]))
+SAME2(max_nan_f32, float, settled(isnan(x[l]) || isnan(y[l]) ? NAN : larger(x[l], y[l])))
+SAME2(min_nan_f32, float, settled(isnan(x[l]) || isnan(y[l]) ? NAN : smaller(x[l], y[l])))
 OP1(neg_f32, uint32_t, uint32_t, x[l] ^ 0x80000000u)
 OP1(abs_f32, uint32_t, uint32_t, x[l] & 0x7FFFFFFFu)
 SAME2(copysign_f32, uint32_t, (x[l] & 0x80000000u) | (y[l] & 0x7FFFFFFFu))
 OP1(rcp_f32, float, float, settled(1.0f / x[l]))
 OP1(sqrt_f32, float, float, settled(sqrtf(x[l])))
+OP1(sqrt_f32_ftz, float, float, settled(flushed(sqrtf(flushed(x[l])))))
+OP1(rsqrt_f32, float, float, settled(1.0f / sqrtf(x[l])))
+OP1(ex2_f32, float, float, settled(exp2f(x[l])))
+OP1(lg2_f32, float, float, settled(log2f(x[l])))
 OP1(rcp_approx, float, float, settled(flushed(1.0f / flushed(x[l]))))
 OP1(rsqrt_approx, float, float, settled(flushed(1.0f / sqrtf(flushed(x[l])))))
 OP1(ex2_approx, float, float, settled(flushed(exp2f(flushed(x[l])))))
@@ -348,6 +393,7 @@ OP1(cvt_sat_f32, float, float, isnan(x[l]) || x[l] <= 0 ? 0.0f : x[l] > 1 ? 1.0f
 OP1(cvt_rzi_f32, float, float, settled(truncf(x[l])))
 OP1(cvt_rni_f32, float, float, settled(nearbyintf(x[l])))
 OP1(cvt_rmi_f32, float, float, settled(floorf(x[l])))
+OP1(cvt_rmi_f32_ftz, float, float, settled(floorf(flushed(x[l]))))
 
 // What is outside of the target's range is its nearest value. What is no number is 0, but where a
 // side has 64 bits: the highest bit alone.
@@ -527,6 +573,8 @@ const struct ptx_form ptx_alu_forms[] = {
     {"div.u32", "w44", div_u32, 0},
     {"div.s32", "w44", div_s32, 0},
     {"div.u64", "d88", div_u64, 0},
+    {"div.s64", "d88", div_s64, 0},
+    {"rem.s64", "d88", rem_s64, 0},
     {"rem.u16", "h22", rem_u16, 0},
     {"rem.u32", "w44", rem_u32, 0},
     {"rem.s32", "w44", rem_s32, 0},
@@ -563,6 +611,14 @@ const struct ptx_form ptx_alu_forms[] = {
     {"bfind.u32", "w4", bfind_u32, 0},
     {"bfi.b32", "w4444", bfi32, 0},
     {"bfi.b64", "d8844", bfi64, 0},
+    {"bfe.u32", "w444", bfe_u32, 0},
+    {"bfe.s32", "w444", bfe_s32, 0},
+    {"bfe.u64", "d844", bfe_u64, 0},
+    {"bfe.s64", "d844", bfe_s64, 0},
+    {"shf.l.wrap.b32", "w444", shf_l_wrap, 0},
+    {"shf.r.wrap.b32", "w444", shf_r_wrap, 0},
+    {"shf.l.clamp.b32", "w444", shf_l_clamp, 0},
+    {"shf.r.clamp.b32", "w444", shf_r_clamp, 0},
     {"prmt.b32", "w444", prmt, 0},
     {"lop3.b32", "w4444", lop3, 0},
     {"add.rn.f32", "w44", add_f32, 0},
@@ -576,16 +632,28 @@ const struct ptx_form ptx_alu_forms[] = {
     {"add.rn.f64", "d88", add_f64, 0},
     {"mul.rn.f64", "d88", mul_f64, 0},
     {"fma.rn.f32", "w444", fma_f32, 0},
+    {"fma.rn.ftz.f32", "w444", fma_f32_ftz, 0},
+    {"fma.rn.f64", "d888", fma_f64, 0},
     {"fma.rm.f32", "w444", fma_rm_f32, 0},
     {"div.rn.f32", "w44", div_f32, 0},
+    {"div.rn.ftz.f32", "w44", div_f32_ftz, 0},
     {"div.full.f32", "w44", div_f32, 0},
     {"min.f32", "w44", min_f32, 0},
     {"max.f32", "w44", max_f32, 0},
+    {"min.NaN.f32", "w44", min_nan_f32, 0},
+    {"max.NaN.f32", "w44", max_nan_f32, 0},
     {"neg.f32", "w4", neg_f32, 0},
     {"abs.f32", "w4", abs_f32, 0},
     {"copysign.f32", "w44", copysign_f32, 0},
     {"rcp.rn.f32", "w4", rcp_f32, 0},
     {"sqrt.rn.f32", "w4", sqrt_f32, 0},
+    {"sqrt.rn.ftz.f32", "w4", sqrt_f32_ftz, 0},
+    {"sqrt.approx.f32", "w4", sqrt_f32, 0},
+    {"sqrt.approx.ftz.f32", "w4", sqrt_f32_ftz, 0},
+    {"rcp.approx.f32", "w4", rcp_f32, 0},
+    {"rsqrt.approx.f32", "w4", rsqrt_f32, 0},
+    {"ex2.approx.f32", "w4", ex2_f32, 0},
+    {"lg2.approx.f32", "w4", lg2_f32, 0},
     {"rcp.approx.ftz.f32", "w4", rcp_approx, 0},
     {"rsqrt.approx.ftz.f32", "w4", rsqrt_approx, 0},
     {"ex2.approx.ftz.f32", "w4", ex2_approx, 0},
@@ -622,6 +690,7 @@ const struct ptx_form ptx_alu_forms[] = {
     {"cvt.rzi.f32.f32", "w4", cvt_rzi_f32, 0},
     {"cvt.rni.f32.f32", "w4", cvt_rni_f32, 0},
     {"cvt.rmi.f32.f32", "w4", cvt_rmi_f32, 0},
+    {"cvt.rmi.ftz.f32.f32", "w4", cvt_rmi_f32_ftz, 0},
     {"cvt.rzi.u64.f64", "d8", cvt_rzi_u64_f64, 0},
     {"cvt.rzi.u64.f32", "d4", cvt_rzi_u64_f32, 0},
     {"cvt.rzi.u32.f32", "w4", cvt_rzi_u32_f32, 0},

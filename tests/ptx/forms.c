@@ -37,7 +37,7 @@ static bool fits(char letter, const struct written *x, uint8_t least)
     case 'w':
     case 'd':
     case 't':
-        return sized && !x->special;
+        return (sized && !x->special) || x->kind == WRITTEN_SINK;
     case '2':
     case '4':
     case '8':

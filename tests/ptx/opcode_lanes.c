@@ -263,6 +263,15 @@ void test_memory(void **state)
         together_test(&all[k]);
 }
 
+void test_half_of_a_word_may_be_left_out(void **state)
+{
+    (void)state;
+    static const struct together left_out = {
+        "mov.b64", "ww8", "cvt.u64.u32 %d5, %r0;\nshl.b64 %d5, %d5, 33;\nmov.b64 {_, %r1}, %d5;\n",
+        twice_lane};
+    together_test(&left_out);
+}
+
 // --- products
 // -------------------------------------------------------------------------------------
 

@@ -22,4 +22,5 @@ void test_matrices_of_fragments(void **state);
 void test_exchanges_between_lanes(void **state);
 void test_flow_and_barriers(void **state);
 void test_memory(void **state);
+void test_half_of_a_word_may_be_left_out(void **state);
 void test_products(void **state);

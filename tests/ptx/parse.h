@@ -11,6 +11,7 @@ enum written_kind {
     WRITTEN_NUMBER,
     WRITTEN_ADDRESS,
     WRITTEN_NAME,
+    WRITTEN_SINK, // _: what is written to it is lost
     WRITTEN_ABSENT
 };
 

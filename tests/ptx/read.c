@@ -282,7 +282,9 @@ static bool named_read(struct building *b, struct written *x)
     }
     if (name[0] == '%')
         return scan_fail(b->s, "'%s' is no register that is known", name);
-    x->kind = WRITTEN_NAME;
+    x->kind = strcmp(name, "_") == 0 ? WRITTEN_SINK : WRITTEN_NAME;
+    if (x->kind == WRITTEN_SINK)
+        return true;
     const struct symbol *symbol = symbol_find(b, name);
     x->label = !symbol;
     x->value = symbol ? symbol->at : 0;
@@ -318,7 +320,8 @@ static bool address_read(struct building *b, struct written *x)
     struct written base = {.kind = WRITTEN_NUMBER};
     if (!(number_next(s) ? scan_number(s, &base.value) : named_read(b, &base)))
         return false;
-    if (base.kind == WRITTEN_PREDICATE || (base.kind == WRITTEN_NAME && base.label))
+    if (base.kind == WRITTEN_PREDICATE || base.kind == WRITTEN_SINK ||
+        (base.kind == WRITTEN_NAME && base.label))
         return scan_fail(s, "'%s' is no address", base.name);
     x->kind = WRITTEN_ADDRESS;
     x->at = base.kind == WRITTEN_REGISTER ? base.at : constant_take(b, base.value, 8, base.dynamic);
@@ -395,6 +398,8 @@ static struct ptx_operand operand_of(struct building *b, char letter, const stru
     if (letter == 'P' && x->kind == WRITTEN_NUMBER)
         return constant_take(b, x->value != 0 ? UINT32_MAX : 0, 4, false);
     switch (x->kind) {
+    case WRITTEN_SINK:
+        return (struct ptx_operand){.at = registers_take(b->kernel, 8, 1), .bytes = 8};
     case WRITTEN_ABSENT:
         return (struct ptx_operand){.absent = true};
     case WRITTEN_NUMBER:
@@ -664,6 +669,8 @@ static bool statement_read(struct building *b)
         return kernel_read(b);
     if (strcmp(word, ".shared") == 0)
         return memory_read(b, SYMBOL_SHARED, &b->module_shared);
+    if (strcmp(word, ".global") == 0 || strcmp(word, ".const") == 0)
+        return scan_over(b->s, ';'), true; // whoever uses the name is told that it is not known
     if (strcmp(word, ".file") == 0)
         return file_read(b);
     if (strcmp(word, ".section") == 0)

@@ -96,6 +96,7 @@ int main(int count, char **words)
         cmocka_unit_test(test_exchanges_between_lanes),
         cmocka_unit_test(test_flow_and_barriers),
         cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_half_of_a_word_may_be_left_out),
         cmocka_unit_test(test_products),
         cmocka_unit_test(test_each_row_was_tested),
     };
