@@ -44,7 +44,7 @@ def faults(words):
 
 
 def run(command, seconds=None, **more):
-    """(exit status, output); the whole group of processes ends with it."""
+    """(exit status, output), both None where the time is up; the whole group of processes ends with it."""
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                                errors="replace", start_new_session=True, **more)
     try:
@@ -52,7 +52,8 @@ def run(command, seconds=None, **more):
         return process.returncode, output
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
-        return None, process.communicate()[0]
+        process.communicate()
+        return None, None
 
 
 def prepare():
@@ -107,6 +108,8 @@ def passes(test, known):
                               "--output-on-failure", "--timeout", str(SECONDS)])
         if "***Skipped" in output:
             return False, output
+        if "***Timeout" in output:
+            return False, None
     return status == 0, output
 
 
@@ -119,7 +122,7 @@ def check_clean(chosen, known, jobs):
     for test in tests:
         good, output = passes(test, known)
         if not good:
-            sys.exit(f"{output[-4000:]}\n{test} fails, or is skipped, without any fault")
+            sys.exit(f"{(output or '')[-4000:]}\n{test} fails, is skipped or not done in time, without any fault")
 
 
 def judge(fault, known, jobs):
@@ -129,7 +132,8 @@ def judge(fault, known, jobs):
             status, output = build(targets_of(test, known), jobs)
             if status != 0:
                 return "DOES NOT BUILD: " + output[-1500:]
-            return "MISSED" if passes(test, known)[0] else "found"
+            good, output = passes(test, known)
+            return "MISSED" if good else "found by the time limit" if output is None else "found"
     except plant.Stale as error:
         return f"STALE: {error}"
 
@@ -175,7 +179,7 @@ def main():
     for fault in chosen:
         start = time.monotonic()
         verdict = judge(fault, known, args.jobs)
-        lost += verdict != "found"
+        lost += not verdict.startswith("found")
         print(f"{fault[1]:32} {fault[0]:60} {fault[5]}: {verdict}, {time.monotonic() - start:.0f} s",
               flush=True)
     print(f"{len(chosen)} faults, {len(chosen) - lost} found, {lost} not")

@@ -145,6 +145,15 @@ def anchors():
         expect(probe.ask("search", source, texts)["full"] == want, source)
 
 
+def counts():
+    """Counts that are reached in several ways, for every text of up to forty letters."""
+    texts = ["a" * n for n in range(41)]
+    for source in ["(aa)*a{5}", "(a{3})*a{4}", "(a{2}|a{5})*a{6}", "(a{4,5})*a{9}", "a{3}(aaa)*a{2}", "(aa)*(a{3}|a{8})",
+                   "(a{7})*(aa){2}", "(a|a{4})?a{10}(a{6})*"]:
+        want = [bool(re.fullmatch(source, text)) for text in texts]
+        expect(probe.ask("regex", source, texts)["full"] == want, source)
+
+
 def escaped(text):
     out = json.dumps(text, ensure_ascii=False)[1:-1]
     return out
@@ -233,6 +242,10 @@ def gbnf():
                        ["a16999", "a00000", "xy", "a17000", "a1699"], draw=20, seed=3)
     expect(answer.get("full") == [True, True, True, False, False], answer)
     expect(all(t == "xy" or '"%s"' % t in many for t in answer["drawn"]), answer)
+    names = ["r%d" % i for i in range(5000)]
+    answer = probe.ask("gbnf", "root ::= " + " | ".join(names) + "\n" + "\n".join('%s ::= "%s."' % (n, n) for n in names),
+                       ["r0.", "r1024.", "r4999.", "r5000.", "r1."])
+    expect(answer.get("full") == [True, True, True, False, True], answer)
     for source, words in [
         ("root ::= a", "the rule a is used and not defined"), ('x ::= "a"', "no rule named root"),
         ("root ::= root \"a\" | \"b\"", "left recursion"), ('root ::= "a', "closing quote"), ('root ::= "a" )', ") without its ("),
@@ -282,6 +295,7 @@ def json_objects():
 
 regexes()
 anchors()
+counts()
 json_regexes()
 regex_errors()
 gbnf()

@@ -327,6 +327,16 @@ static void test_numbers(void **state)
     CHECK_TEXTS(rows);
 }
 
+static void test_bounds_of_both_kinds(void **state)
+{
+    (void)state;
+    static const char *const rows[] = {
+        "{'type':'integer','minimum':3,'exclusiveMinimum':3,'maximum':9}", "=4", "=9", "!3",
+        "{'type':'integer','exclusiveMaximum':5,'maximum':5,'minimum':3}", "=4", "!5",
+    };
+    CHECK_TEXTS(rows);
+}
+
 static void test_arrays(void **state)
 {
     (void)state;
@@ -691,6 +701,7 @@ int main(void)
         cmocka_unit_test(test_strings),
         cmocka_unit_test(test_formats),
         cmocka_unit_test(test_numbers),
+        cmocka_unit_test(test_bounds_of_both_kinds),
         cmocka_unit_test(test_arrays),
         cmocka_unit_test(test_objects),
         cmocka_unit_test(test_choices),
