@@ -40,6 +40,10 @@ struct json_buffer {
 };
 
 void json_buffer_free(struct json_buffer *b);
+static inline struct text json_buffer_text(const struct json_buffer *b) // until it grows
+{
+    return text_span(b->at, b->bytes);
+}
 void json_put_raw(struct json_buffer *b, struct text text);     // as is
 void json_put_literal(struct json_buffer *b, const char *text); // as is, NUL-terminated
 void json_put_format(struct json_buffer *b, const char *format, ...)
@@ -47,6 +51,7 @@ void json_put_format(struct json_buffer *b, const char *format, ...)
 void json_put_unsigned(struct json_buffer *b, uint64_t value);  // quickly
 void json_put_string(struct json_buffer *b, struct text utf8);  // quoted and escaped
 void json_put_escaped(struct json_buffer *b, struct text utf8); // escaped, without quotes
+void json_put_lossy(struct json_buffer *b, struct text bytes);  // the same; no text: U+FFFD
 void json_put_base64(struct json_buffer *b, struct text bytes); // without quotes
 void json_put_float(struct json_buffer *b, float value);        // shortest that reads back; -0 -> 0
 void json_put_double(struct json_buffer *b, double value);      // likewise; must be finite

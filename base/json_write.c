@@ -2,6 +2,8 @@
 // made here, or snprintf's decimal sign is replaced.
 #include "base/json.h"
 
+#include "base/utf8.h"
+
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -112,6 +114,20 @@ void json_put_escaped(struct json_buffer *b, struct text utf8)
         }
     }
     b->bytes = (size_t)(to - b->at);
+}
+
+void json_put_lossy(struct json_buffer *b, struct text bytes)
+{
+    while (bytes.bytes > 0) {
+        size_t whole = utf8_valid_prefix(bytes);
+        json_put_escaped(b, text_span(bytes.at, whole));
+        bytes = text_span(bytes.at + whole, bytes.bytes - whole);
+        if (bytes.bytes == 0)
+            return;
+        size_t bad = utf8_bad_length(bytes.at, bytes.bytes);
+        json_put_literal(b, "\xEF\xBF\xBD");
+        bytes = text_span(bytes.at + bad, bytes.bytes - bad);
+    }
 }
 
 void json_put_string(struct json_buffer *b, struct text utf8)

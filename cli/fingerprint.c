@@ -15,19 +15,35 @@ static struct hash hash_text(struct text text)
     return hash_bytes(key, text.at ? text.at : "", text.bytes);
 }
 
-// Zeros where the file cannot be read: the model was loaded from it all the same.
-static struct hash config_hash(const struct loaded_model *model)
+// Zeros where there is no such file: the model was loaded all the same.
+static struct hash file_hash(const char *folder, const char *name)
 {
+    enum { FILE_BYTES_MAX = 256 << 20 };
     char path[MODULE_FOLDER_MAX];
     struct text text = {0};
     struct error err;
     struct arena *arena = arena_create(0, 0);
-    enum status status = folder_path(path, model->plan->weights_folder, "config.json", &err);
+    enum status status = folder_path(path, folder, name, &err);
     if (status == STATUS_OK)
-        status = file_read(&text, arena, path, FOLDER_JSON_BYTES_MAX, &err);
+        status = file_read(&text, arena, path, FILE_BYTES_MAX, &err);
     struct hash hash = status == STATUS_OK ? hash_text(text) : (struct hash){0, 0};
     arena_destroy(arena);
     return hash;
+}
+
+// The files that say how weights, texts and ends are read. Those of the tokenizer lie beside the
+// weights or above them.
+static struct hash files_hash(const struct loaded_model *model)
+{
+    static const char *const names[] = {"config.json", "generation_config.json", "tokenizer.json",
+                                        "tokenizer_config.json", "special_tokens_map.json"};
+    enum { NAMES = sizeof names / sizeof *names };
+    struct hash hashes[2 * NAMES];
+    for (size_t i = 0; i < NAMES; i++) {
+        hashes[i] = file_hash(model->plan->weights_folder, names[i]);
+        hashes[NAMES + i] = file_hash(model->spec.folder, names[i]);
+    }
+    return hash_bytes(key, hashes, sizeof hashes);
 }
 
 void fingerprint_make(char out[FINGERPRINT_BYTES], const struct loaded_model *model)
@@ -35,14 +51,14 @@ void fingerprint_make(char out[FINGERPRINT_BYTES], const struct loaded_model *mo
     const struct model_facts *facts = engine_facts(model->engine);
     const struct model_settings *s = &model->spec.settings;
     const struct hash weights = {facts->checkpoint_hash[0], facts->checkpoint_hash[1]};
-    struct hash config = config_hash(model), chat = hash_text(model->chat_source);
+    struct hash files = files_hash(model), chat = hash_text(model->chat_source);
     char text[512];
     int bytes = snprintf(text, sizeof text, "%s %s %d %d %d %d %d %d %llx %llx %llx %llx %llx %llx",
                          WEFT_VERSION, facts->architecture, (int)facts->dtype, (int)facts->kv_dtype,
                          model->device->facts.exact, (int)facts->rerank, s->generation_config,
                          s->special_tokens_in_text, (unsigned long long)weights.low,
-                         (unsigned long long)weights.high, (unsigned long long)config.low,
-                         (unsigned long long)config.high, (unsigned long long)chat.low,
+                         (unsigned long long)weights.high, (unsigned long long)files.low,
+                         (unsigned long long)files.high, (unsigned long long)chat.low,
                          (unsigned long long)chat.high);
     struct hash all = hash_text(text_span(text, (size_t)bytes));
     snprintf(out, FINGERPRINT_BYTES, "fp_%010llx", (unsigned long long)(all.low & 0xFFFFFFFFFFu));

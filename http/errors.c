@@ -3,7 +3,6 @@
 #include "http/errors.h"
 
 #include "base/status.h"
-#include "base/utf8.h"
 
 #include <stdio.h>
 
@@ -29,6 +28,7 @@ static const struct error_row rows[HTTP_ERROR_COUNT] = {
     [HTTP_UNSUPPORTED_CONTENT] = {400, 400, bad, "unsupported_content_type", bad},
     [HTTP_UNSUPPORTED_MODEL] = {400, 400, bad, "unsupported_model", bad},
     [HTTP_MODEL_NOT_FOUND] = {404, 404, bad, "model_not_found", "not_found_error"},
+    [HTTP_RESPONSE_NOT_FOUND] = {404, 404, bad, "response_not_found", "not_found_error"},
     [HTTP_CONTEXT_LENGTH] = {400, 400, bad, "context_length_exceeded", bad},
     [HTTP_TOO_LARGE] = {413, 413, bad, "request_too_large", "request_too_large"},
     [HTTP_MEDIA_TYPE] = {415, 415, bad, "unsupported_media_type", bad},
@@ -59,22 +59,7 @@ const char *http_error_code(enum http_error error)
     return row_of(error)->code;
 }
 
-// Messages may quote what the client sent: a path is any bytes, JSON is UTF-8.
-static void quoted_put(struct json_buffer *out, struct text in)
-{
-    while (in.bytes > 0) {
-        size_t good = utf8_valid_prefix(in);
-        json_put_escaped(out, text_span(in.at, good));
-        in = text_span(in.at + good, in.bytes - good);
-        if (in.bytes == 0)
-            return;
-        json_put_literal(out, "\xef\xbf\xbd"); // U+FFFD
-        size_t skip = utf8_bad_length(in.at, in.bytes);
-        in = text_span(in.at + skip, in.bytes - skip);
-    }
-}
-
-static void message_put(struct json_buffer *out, const struct http_failure *failure,
+void http_error_message(struct json_buffer *out, const struct http_failure *failure,
                         enum shape shape)
 {
     json_put_literal(out, "\"message\":\"");
@@ -85,9 +70,17 @@ static void message_put(struct json_buffer *out, const struct http_failure *fail
             json_put_format(out, "; it has more than %u tokens, the rest was not counted",
                             failure->prompt_tokens - 1);
     } else {
-        quoted_put(out, failure->message);
+        json_put_lossy(out, failure->message);
     }
     json_put_literal(out, "\"");
+}
+
+void http_error_param(struct json_buffer *out, const struct http_failure *failure)
+{
+    if (failure->param)
+        json_put_string(out, text_of(failure->param));
+    else
+        json_put_literal(out, "null");
 }
 
 void http_error_object(struct json_buffer *out, const struct http_failure *failure,
@@ -97,19 +90,16 @@ void http_error_object(struct json_buffer *out, const struct http_failure *failu
     json_put_literal(out, "{");
     if (shape == SHAPE_MESSAGES) {
         json_put_format(out, "\"type\":\"%s\",", row->type_messages);
-        message_put(out, failure, shape);
+        http_error_message(out, failure, shape);
         if (failure->error == HTTP_UNSUPPORTED_THREAD) // the client then sends whole conversations
             json_put_literal(out, ",\"details\":{\"error_code\":\"thread_unsupported_request\","
                                   "\"unsupported\":[\"thread\"]}");
         json_put_literal(out, "}");
         return;
     }
-    message_put(out, failure, shape);
+    http_error_message(out, failure, shape);
     json_put_format(out, ",\"type\":\"%s\",\"param\":", row->type_openai);
-    if (failure->param)
-        json_put_string(out, text_of(failure->param));
-    else
-        json_put_literal(out, "null");
+    http_error_param(out, failure);
     json_put_format(out, ",\"code\":\"%s\"", row->code);
     if (failure->error == HTTP_CONTEXT_LENGTH)
         json_put_format(out, ",\"n_prompt_tokens\":%u,\"n_ctx\":%u", failure->prompt_tokens,

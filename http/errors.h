@@ -18,6 +18,7 @@ enum http_error {
     HTTP_UNSUPPORTED_CONTENT,
     HTTP_UNSUPPORTED_MODEL, // endpoint does not fit the model's kind
     HTTP_MODEL_NOT_FOUND,
+    HTTP_RESPONSE_NOT_FOUND,
     HTTP_CONTEXT_LENGTH,
     HTTP_TOO_LARGE,        // 413
     HTTP_MEDIA_TYPE,       // 415
@@ -52,3 +53,9 @@ void http_error_body(struct json_buffer *out, const struct http_failure *failure
 // error events inside a stream.
 void http_error_object(struct json_buffer *out, const struct http_failure *failure,
                        enum shape shape);
+
+// Of it "message":"..." and the value of param. Messages may quote what is no UTF-8: that becomes
+// U+FFFD.
+void http_error_message(struct json_buffer *out, const struct http_failure *failure,
+                        enum shape shape);
+void http_error_param(struct json_buffer *out, const struct http_failure *failure);

@@ -1,7 +1,8 @@
 // The parts of a choice's answer that are no text, reasoning and tool calls, and the order of all.
-// Filled by choice.c from the reader of replies, written by chat.c and messages.c. Memory comes
-// from the exchange's arena, the reader's own from the heap until answer_close. Owner: the choice,
-// h2o thread; that of a message that is continued (prompt.c): the generation.
+// Filled by choice.c from the reader of replies, written by chat.c,
+// responses_write.c and messages_write.c. Memory comes from the exchange's arena, the reader's own
+// from the heap until answer_close. Owner: the choice, h2o thread; that of a message that is
+// continued (prompt.c): the generation.
 //
 // A stream writes its runs piece by piece, in their order: what is large, as a call that is told
 // when it is whole, does not fill the memory of a client that reads slowly.

@@ -220,6 +220,7 @@ static void chat_put(struct generation *g, enum generation_tell step, struct jso
 {
     switch (step) {
     case TELL_WAIT:
+    case TELL_PART:
         break;
     case TELL_BEGIN:
         chat_begin(g, out);

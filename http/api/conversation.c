@@ -115,6 +115,13 @@ static bool neighbours_join(const json_t *a, const json_t *b, bool calls)
            !role_is(a, "tool") && (calls || plain);
 }
 
+void conversation_line(struct json_buffer *text, struct text more)
+{
+    if (text->bytes > 0 && more.bytes > 0)
+        json_put_literal(text, "\n");
+    json_put_raw(text, more);
+}
+
 // Puts the member of all messages [at, end) into the first, in one buffer: appending them one by
 // one would take quadratic time.
 static void texts_join(struct conversation *c, size_t at, size_t end, const char *member)
@@ -122,9 +129,7 @@ static void texts_join(struct conversation *c, size_t at, size_t end, const char
     struct json_buffer joined = {0};
     for (size_t i = at; i < end; i++) {
         struct text more = json_text(json_object_get(json_array_get(c->messages, i), member));
-        if (joined.bytes > 0 && more.bytes > 0)
-            json_put_literal(&joined, "\n");
-        json_put_raw(&joined, more);
+        conversation_line(&joined, more);
     }
     if (joined.bytes > 0)
         json_object_set_new(json_array_get(c->messages, at), member,

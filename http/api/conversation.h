@@ -1,7 +1,7 @@
-// One conversation as the chat template sees it, whichever shape it arrived in. chat_turns.c
-// and messages_turns.c fill it; prompt.c renders it. Checks that both shapes share live here:
-// every tool result answers a call made before, once; system messages stand where the template
-// takes them. Owner: the call; ended by conversation_end.
+// One conversation as the chat template sees it, whichever shape it arrived in. chat_turns.c,
+// responses_turns.c and messages_turns.c fill it; prompt.c renders it. Checks that all shapes
+// share: every tool result answers a call made before, once; system messages stand where the
+// template takes them. Owner: the call; ended by conversation_end.
 #pragma once
 
 #include "http/api/fields.h"
@@ -50,5 +50,8 @@ void conversation_settle_system(struct conversation *c, const struct chat_templa
 
 // Arguments that are not an object become {"arguments": text}, for templates that need one.
 void conversation_wrap_arguments(struct conversation *c);
+
+// Adds a text in a line of its own; an empty one adds nothing.
+void conversation_line(struct json_buffer *text, struct text more);
 
 json_t *json_string_of(struct text t); // new reference

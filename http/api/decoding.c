@@ -229,7 +229,7 @@ static void stop_ids_read(struct generation *g)
     if (!ids)
         fields_fail(f, HTTP_TOO_LARGE, "stop_token_ids", "is too large");
     else
-        fields_token_ids(f, value, "stop_token_ids", vocab_of(g), "", ids);
+        fields_token_ids(f, value, "stop_token_ids", vocab_of(g), (struct id_hints){"", ""}, ids);
     g->submit.stop_ids = ids;
     g->submit.stop_id_count = (uint32_t)count;
 }

@@ -174,7 +174,8 @@ static void prompt_read(struct embeddings *e)
         e->inputs.prompt = standard->text;
     e->inputs.prompt_counts = e->pooled.call.model->facts->prompt_unpooled;
     if (e->inputs.prompt_counts && e->inputs.prompt.bytes > 0 && e->inputs.last > 0)
-        fields_fail(f, HTTP_UNSUPPORTED_VALUE, "truncation_direction",
+        fields_fail(f, HTTP_UNSUPPORTED_VALUE,
+                    fields_get(f, "truncation_side") ? "truncation_side" : "truncation_direction",
                     "must be 'right': this model takes no prompt into its vectors, which the left "
                     "would cut");
 }

@@ -232,7 +232,7 @@ uint32_t fields_count(struct fields *f, const char *name, uint32_t fallback)
 }
 
 bool fields_token_ids(struct fields *f, const json_t *ids, const char *path, uint32_t vocab,
-                      const char *hint, int32_t *out)
+                      struct id_hints hints, int32_t *out)
 {
     enum {
         ID_WORK = 4,
@@ -247,10 +247,11 @@ bool fields_token_ids(struct fields *f, const json_t *ids, const char *path, uin
                                ID_WORK * (count - i < SPENT_TOGETHER ? count - i : SPENT_TOGETHER));
         if (!json_is_number(value) || !json_integer_exact(value, &id))
             fields_fail(f, HTTP_INVALID_TYPE, fields_path(f, "%s[%zu]", path, i),
-                        "must be a token id%s", hint);
+                        "must be a token id%s", hints.other);
         else if (id < 0 || id >= vocab)
             fields_fail(f, HTTP_INVALID_VALUE, fields_path(f, "%s[%zu]", path, i),
-                        "must be a token id below %u, got %lld", vocab, (long long)id);
+                        "must be a token id below %u, got %lld%s", vocab, (long long)id,
+                        hints.beyond);
         out[i] = (int32_t)id;
     }
     return !f->failed;

@@ -119,10 +119,13 @@ double fields_number(struct fields *f, const char *name, struct number_range ran
 int64_t fields_integer(struct fields *f, const char *name, struct integer_range range);
 // An integer from 1 on; above UINT32_MAX it becomes that.
 uint32_t fields_count(struct fields *f, const char *name, uint32_t fallback);
-// The ids of an array into out[its size]; each must be below vocab. hint: put after the sentence
-// about an element that is no id. Counts its work.
+// The ids of an array into out[its size]; each must be below vocab. hints are put after the
+// sentences about an element that is no id, and about an id that is not below it. Counts its work.
+struct id_hints {
+    const char *other, *beyond;
+};
 bool fields_token_ids(struct fields *f, const json_t *ids, const char *path, uint32_t vocab,
-                      const char *hint, int32_t *out);
+                      struct id_hints hints, int32_t *out);
 // at == NULL where absent.
 struct text fields_string(struct fields *f, const char *name);
 

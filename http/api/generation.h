@@ -1,6 +1,6 @@
-// What chat completions (chat.c), completions (completions.c) and Messages (messages.c) share: they
-// read their fields into it, call it step by step and write each step in their shape. Lives in the
-// exchange's arena.
+// What chat completions (chat.c), completions (completions.c), Responses (responses.c) and Messages
+// (messages.c) share: they read their fields into it, call it step by step and write each step in
+// their shape. Lives in the exchange's arena.
 //
 //   on_prepare  generation_open, the fields, generation_tokenize     loop or text worker
 //   on_request  generation_begin, generation_submit                  from here on the loop
@@ -22,6 +22,7 @@ enum generation_tell {
     TELL_WAIT,    // nothing until the next callback
     TELL_BEGIN,   // a stream: before all text
     TELL_PIECE,   // a stream: the next piece of generation_choice (choice_piece)
+    TELL_PART,    // Responses: a part of an event that comes before the next step
     TELL_CHOICE,  // a stream: generation_choice is over
     TELL_IDLE,    // a stream: keep-alive
     TELL_END,     // a stream: after all choices

@@ -146,7 +146,11 @@ static void ids_add(struct inputs *in, const char *path, const json_t *ids, stru
         fields_fail(f, HTTP_TOO_LARGE, path, "is too large");
         return;
     }
-    if (fields_token_ids(f, ids, path, vocab, "; strings and ids cannot be mixed", tokens))
+    const struct id_hints hints = {
+        .other = "; strings and ids cannot be mixed",
+        .beyond =
+            "; ids are those of this model's tokenizer: if they are of another one, send texts"};
+    if (fields_token_ids(f, ids, path, vocab, hints, tokens))
         tokens_add(in, path, tokens, n > UINT32_MAX ? UINT32_MAX : (uint32_t)n);
 }
 

@@ -1,6 +1,7 @@
 // Log probabilities: see logprobs.h.
 #include "http/api/logprobs.h"
 
+#include "base/number.h"
 #include "base/utf8.h"
 
 #include <math.h>
@@ -8,8 +9,32 @@
 
 enum { ENTRIES_MIN = 16 };
 
+static const struct token_top *tops_of(const struct logprobs *l, uint32_t at)
+{
+    return l->tops + (size_t)at * l->top_max;
+}
+
+// Moves the entries to the beginning of their memory.
+static void dropped_use(struct logprobs *l)
+{
+    size_t tops = (size_t)l->top_max * sizeof *l->tops;
+    memmove(l->entries - l->dropped, l->entries, l->count * sizeof *l->entries);
+    l->entries -= l->dropped;
+    if (tops > 0) {
+        struct token_top *first = l->tops - (size_t)l->dropped * l->top_max;
+        memmove(first, l->tops, l->count * tops);
+        l->tops = first;
+    }
+    l->max += l->dropped;
+    l->dropped = 0;
+}
+
 static bool room_make(struct logprobs *l)
 {
+    if (l->dropped > 0 && l->dropped >= l->count) {
+        dropped_use(l);
+        return true;
+    }
     uint32_t max = l->max == 0 ? ENTRIES_MIN : 2 * l->max;
     size_t tops = (size_t)l->top_max * sizeof *l->tops;
     struct logprob *entries =
@@ -22,6 +47,7 @@ static bool room_make(struct logprobs *l)
     l->entries = entries;
     l->tops = top;
     l->max = max;
+    l->dropped = 0;
     return true;
 }
 
@@ -70,28 +96,18 @@ void logprobs_show(struct logprobs *l, uint64_t given, uint64_t settled)
     l->count -= at - l->visible;
 }
 
+// Entries are not moved here: a whole answer is read eight at a time.
 void logprobs_sent(struct logprobs *l, uint32_t count)
 {
-    entries_move(l, 0, count, l->count - count);
+    if (count == 0)
+        return;
+    l->entries += count;
+    if (l->top_max > 0)
+        l->tops += (size_t)count * l->top_max;
+    l->dropped += count;
+    l->max -= count;
     l->count -= count;
     l->visible -= count;
-}
-
-// Bytes that are no text become U+FFFD.
-static void lossy_put(struct json_buffer *out, struct text bytes)
-{
-    json_put_literal(out, "\"");
-    while (bytes.bytes > 0) {
-        size_t whole = utf8_valid_prefix(bytes);
-        json_put_escaped(out, text_span(bytes.at, whole));
-        bytes = text_span(bytes.at + whole, bytes.bytes - whole);
-        if (bytes.bytes == 0)
-            break;
-        size_t bad = utf8_bad_length(bytes.at, bytes.bytes);
-        json_put_literal(out, "\xEF\xBF\xBD");
-        bytes = text_span(bytes.at + bad, bytes.bytes - bad);
-    }
-    json_put_literal(out, "\"");
 }
 
 static void value_put(struct json_buffer *out, float logprob)
@@ -104,19 +120,16 @@ static void value_put(struct json_buffer *out, float logprob)
 
 static void token_put(struct json_buffer *out, struct text bytes, float logprob)
 {
-    json_put_literal(out, "{\"token\":");
-    lossy_put(out, bytes);
-    json_put_literal(out, ",\"logprob\":");
+    json_put_literal(out, "{\"token\":\"");
+    json_put_lossy(out, bytes);
+    json_put_literal(out, "\",\"logprob\":");
     value_put(out, logprob);
     json_put_literal(out, ",\"bytes\":[");
-    for (size_t i = 0; i < bytes.bytes; i++)
-        json_put_format(out, "%s%u", i > 0 ? "," : "", (unsigned char)bytes.at[i]);
+    for (size_t i = 0; i < bytes.bytes; i++) {
+        json_put_literal(out, i > 0 ? "," : "");
+        json_put_unsigned(out, (unsigned char)bytes.at[i]);
+    }
     json_put_literal(out, "]");
-}
-
-static const struct token_top *tops_of(const struct logprobs *l, uint32_t at)
-{
-    return l->tops + (size_t)at * l->top_max;
 }
 
 void logprobs_put_entries(const struct logprobs *l, const struct tokenizer *tokenizer,
@@ -134,6 +147,38 @@ void logprobs_put_entries(const struct logprobs *l, const struct tokenizer *toke
             json_put_literal(out, "}");
         }
         json_put_literal(out, "]}");
+    }
+}
+
+bool logprobs_keep(struct logprobs_kept *k, const struct logprobs *l, uint32_t from, uint32_t to)
+{
+    for (uint32_t i = from; i < to; i++) {
+        if (k->count == k->block_count * ENTRIES_MIN) {
+            struct logprobs *blocks =
+                arena_extend(l->arena, k->blocks, k->block_count, &k->block_max, sizeof *blocks);
+            if (!blocks)
+                return false;
+            k->blocks = blocks;
+            k->blocks[k->block_count++] =
+                (struct logprobs){.arena = l->arena, .top_max = l->top_max};
+        }
+        struct logprobs *block = &k->blocks[k->block_count - 1];
+        logprobs_add(block, &l->entries[i], tops_of(l, i));
+        if (block->lost)
+            return false;
+        k->count++;
+    }
+    return true;
+}
+
+void logprobs_put_kept(const struct logprobs_kept *k, const struct tokenizer *tokenizer,
+                       uint32_t from, uint32_t to, struct json_buffer *out)
+{
+    for (uint32_t i = from; i < to;) {
+        uint32_t first = i % ENTRIES_MIN, count = smaller(to - i, (uint32_t)ENTRIES_MIN - first);
+        json_put_literal(out, i > from ? "," : "");
+        logprobs_put_entries(&k->blocks[i / ENTRIES_MIN], tokenizer, first, first + count, out);
+        i += count;
     }
 }
 

@@ -1,5 +1,5 @@
 // The log probabilities of one choice: an entry for each token, held back until its text is
-// visible, and the two shapes in which they are written. A token stands for bytes of what was
+// visible, and the shapes in which they are written. A token stands for bytes of what was
 // generated (places there: from, end); which of them are visible text, and where, is told
 // afterwards. Memory comes from the exchange's arena. Owner: the choice, h2o thread.
 #pragma once
@@ -23,9 +23,17 @@ struct logprobs {
     struct logprob *entries; // [max]
     struct token_top *tops;  // [max][top_max]
     uint32_t top_max, max;
+    uint32_t dropped; // entries before the first one whose memory is still there
     uint32_t count;   // of entries
     uint32_t visible; // of them, from the first on
     bool lost;        // the arena's limit was met
+};
+
+// Entries that are kept to be written again, in blocks, of which none is copied. All zero at first.
+struct logprobs_kept {
+    struct logprobs *blocks; // [block_count], of 16 entries each
+    size_t block_count, block_max;
+    uint32_t count; // of entries
 };
 
 // Entries come in order.
@@ -38,9 +46,14 @@ void logprobs_show(struct logprobs *l, uint64_t given, uint64_t settled);
 void logprobs_sent(struct logprobs *l,
                    uint32_t count); // the first so many visible ones were written
 
+// Keeps the entries [from, to). False: the arena's limit was met.
+bool logprobs_keep(struct logprobs_kept *k, const struct logprobs *l, uint32_t from, uint32_t to);
+
 // The visible entries [from, to), joined by commas: chat completions and Responses.
 void logprobs_put_entries(const struct logprobs *l, const struct tokenizer *tokenizer,
                           uint32_t from, uint32_t to, struct json_buffer *out);
+void logprobs_put_kept(const struct logprobs_kept *k, const struct tokenizer *tokenizer,
+                       uint32_t from, uint32_t to, struct json_buffer *out);
 // {"content":[...],"refusal":null} of the first `count` visible entries: chat completions.
 void logprobs_put_chat(const struct logprobs *l, uint32_t count, const struct tokenizer *tokenizer,
                        struct json_buffer *out);

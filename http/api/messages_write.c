@@ -294,6 +294,7 @@ void messages_put(struct generation *g, enum generation_tell step, struct json_b
 {
     switch (step) {
     case TELL_WAIT:
+    case TELL_PART:
     case TELL_CHOICE: // TELL_END says it: there is one choice
         break;
     case TELL_BEGIN:

@@ -64,12 +64,14 @@ static bool place_read(struct exchange *x, const char *name, uint32_t *out, uint
     struct text id = query_find(info->query, name, exchange_arena(x));
     const struct served_model *model = id.at ? served_find(info->served, id) : NULL;
     *out = model ? (uint32_t)(model - info->served->models) : absent;
-    if (id.at && !model)
+    bool judged = info->shape == SHAPE_MESSAGES;
+    if (id.at && !model && judged)
         fail(x, name, "must be the id of a model");
-    return !id.at || model;
+    return !id.at || model || !judged;
 }
 
-// Anthropic's paging; a client that asks for no page gets all. False: failed.
+// Anthropic's paging; a client that asks for no page gets all. Other clients' values are taken
+// where they make sense, and not judged. False: failed.
 static bool page_read(struct exchange *x, struct model_page *out)
 {
     enum { LIMIT_MAX = 1000 };
@@ -80,13 +82,16 @@ static bool page_read(struct exchange *x, struct model_page *out)
         bool digit = wanted.at[i] >= '0' && wanted.at[i] <= '9';
         limit = digit ? limit * 10 + (uint32_t)(wanted.at[i] - '0') : LIMIT_MAX + 1;
     }
-    if (wanted.at && (limit == 0 || limit > LIMIT_MAX)) {
+    bool judged = info->shape == SHAPE_MESSAGES;
+    if (judged && wanted.at && (limit == 0 || limit > LIMIT_MAX)) {
         fail(x, "limit", "must be a whole number from 1 to 1000");
         return false;
     }
     if (!place_read(x, "after_id", &after, UINT32_MAX) ||
         !place_read(x, "before_id", &out->to, UINT32_MAX))
         return false;
+    if (!judged && after != UINT32_MAX)
+        out->to = UINT32_MAX;
     if (after != UINT32_MAX && out->to != UINT32_MAX) {
         fail(x, "before_id", "cannot be given together with after_id");
         return false;

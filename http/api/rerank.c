@@ -278,8 +278,7 @@ static void rerank_read(struct rerank *r)
         documents_check(r, documents);
     pooled_alias(f, "top_n", "top_k");
     uint32_t top_n = fields_count(f, "top_n", fields_count(f, "top_k", 0));
-    r->return_documents = fields_bool(f, "return_documents", false);
-    r->return_documents = fields_bool(f, "return_text", r->return_documents);
+    r->return_documents = pooled_flag(f, "return_documents", "return_text", false);
     scores_read(r);
     truncate_read(r);
     r->top_n = top_n == 0 || top_n > r->count ? r->count : top_n;

@@ -6,15 +6,22 @@
 #include "http/api/prompt.h"
 #include "http/api/responses_write.h"
 #include "http/api/structured.h"
+#include "http/api/thinking.h"
 #include "http/api/tools.h"
 #include "http/api/turns.h"
 
-enum { ECHO_BYTES_MAX = 256 * 1024 }; // of what an answer repeats, and three events of a stream
+// Of what an answer repeats, as do three events of a stream, which a slow reader holds.
+enum {
+    LARGE_BYTES_MAX = 256 * 1024, // instructions, metadata, tools and the format together
+    SMALL_BYTES_MAX = 16 * 1024   // each other value
+};
 
 #define STATELESS "nothing is stored: send the items of the conversation in input"
 
 static const struct field_rule reasoning_rows[] = {
     FIELD_TYPED("effort", "s"),
+    FIELD_TYPED("enabled", "b"),
+    FIELD_TYPED("max_tokens", "i"),
     FIELD_HARMLESS("summary", "s"), // the reasoning itself is answered
     FIELD_HARMLESS("generate_summary", "s"),
     FIELD_HARMLESS("context", "s"),
@@ -35,12 +42,19 @@ static const struct field_rule responses_rows[] = {
     FIELD_READ_BY("top_logprobs"),
     FIELD_READ_BY("truncation"),
     FIELD_OBJECT("chat_template_kwargs", prompt_kwargs_members),
+    FIELD_READ_BY("include_reasoning"),
+    FIELD_TYPED("thinking_token_budget", "i"),
+    FIELD_TYPED("thinking_budget_tokens", "i"),
+    FIELD_TYPED("thinking_budget", "i"),
+    FIELD_OBJECT("thinking", thinking_chat_members),
 
     FIELD_HARMLESS("max_tool_calls", "i"), // of tools of the server's own
     FIELD_HARMLESS("prompt_cache_key", "s"),
     FIELD_HARMLESS("prompt_cache_retention", "s"),
     FIELD_HARMLESS("prompt_cache_options", "o"),
     FIELD_HARMLESS("access_programs", "o"),
+    FIELD_HARMLESS("prediction", "o"),
+    FIELD_HARMLESS("verbosity", "s"),
 
     FIELD_NOT_SERVED_BUT("previous_response_id", "s", NULL, STATELESS),
     FIELD_NOT_SERVED_BUT("conversation", "so", NULL, STATELESS),
@@ -52,6 +66,18 @@ static const struct field_rule responses_rows[] = {
     FIELD_NOT_SERVED_BUT("max_completion_tokens", "i", NULL, "use max_output_tokens"),
     FIELD_NOT_SERVED_BUT("response_format", "o", NULL, "use text.format"),
     FIELD_NOT_SERVED_BUT("reasoning_effort", "s", NULL, "use reasoning.effort"),
+    FIELD_NOT_SERVED_BUT("output_config", "o", "[{}]", "use text.format"),
+    FIELD_NOT_SERVED_BUT("output_format", "o", NULL, "use text.format"),
+    FIELD_NOT_SERVED_BUT("json_schema", "so", NULL, "use text.format"),
+    FIELD_NOT_SERVED_BUT("n_predict", "i", "[-1]", "use max_output_tokens"),
+    FIELD_NOT_SERVED_BUT("max_new_tokens", "i", NULL, "use max_output_tokens"),
+    FIELD_NOT_SERVED_BUT("system", "sa", NULL, "use instructions"),
+    FIELD_NOT_SERVED_BUT("stop_sequences", "a", "[[]]", "use stop"),
+    FIELD_NOT_SERVED_BUT("functions", "a", "[[]]", "use tools"),
+    FIELD_NOT_SERVED_BUT("function_call", "so", "[\"none\",\"auto\"]", "use tool_choice"),
+    FIELD_NOT_SERVED_BUT("suffix", "s", NULL, "use /v1/completions"),
+    FIELD_NOT_SERVED_BUT("echo", "b", "[false]", "use /v1/completions"),
+    FIELD_NOT_SERVED("add_special_tokens", "b", "[false]"),
     FIELD_NOT_SERVED_BUT("logprobs", "b", "[false]", "use include or top_logprobs"),
     FIELD_NOT_SERVED("n", "i", "[1]"),
     FIELD_NOT_SERVED("continue_final_message", "b", "[false]"),
@@ -118,6 +144,7 @@ static void responses_read(struct generation *g)
     logprobs_read(g);
     prompt_variables_read(g, THINKING_BY_TEMPLATE);
     responses_tools_read(g);
+    g->options.hides_reasoning = !fields_bool(f, "include_reasoning", true);
     truncation_check(f);
     g->generation_prompt = true;
     responses_turns_read(&g->conversation, f);
@@ -125,62 +152,96 @@ static void responses_read(struct generation *g)
 
 // What the answer repeats of the request
 
-static void value_echo(const json_t *value, const char *absent, struct json_buffer *out)
+struct repetition {
+    struct fields *fields;
+    struct json_buffer out;
+    size_t left; // bytes that what may be large has together
+};
+
+// What is too large is left out. large: it takes of what is left for all such values.
+static void value_repeat(struct repetition *r, const json_t *value, bool large, const char *absent)
 {
-    if (value && out->bytes <= ECHO_BYTES_MAX)
-        json_put_value(out, value);
-    else
-        json_put_literal(out, absent);
+    size_t before = r->out.bytes, most = before + (large ? r->left : SMALL_BYTES_MAX);
+    bool fits = value && !r->fields->failed && json_put_value_within(&r->out, value, most) &&
+                r->out.bytes <= most;
+    (void)fields_spend(r->fields, r->out.bytes - before);
+    if (fits) {
+        r->left -= large ? r->out.bytes - before : 0;
+    } else {
+        r->out.bytes = before;
+        json_put_literal(&r->out, absent);
+    }
 }
 
 // With the members that the interface wants there.
-static void tool_echo(const json_t *tool, struct json_buffer *out)
+static void tool_repeat(struct repetition *r, const json_t *tool)
 {
-    json_put_literal(out, "{\"type\":\"function\",\"name\":");
-    value_echo(json_member(tool, "name"), "\"\"", out);
-    json_put_literal(out, ",\"description\":");
-    value_echo(json_member(tool, "description"), "null", out);
-    json_put_literal(out, ",\"parameters\":");
-    value_echo(json_member(tool, "parameters"), "null", out);
-    json_put_format(out, ",\"strict\":%s}",
+    json_put_literal(&r->out, "{\"type\":\"function\",\"name\":");
+    value_repeat(r, json_member(tool, "name"), false, "\"\"");
+    json_put_literal(&r->out, ",\"description\":");
+    value_repeat(r, json_member(tool, "description"), true, "null");
+    json_put_literal(&r->out, ",\"parameters\":");
+    value_repeat(r, json_member(tool, "parameters"), true, "null");
+    json_put_format(&r->out, ",\"strict\":%s}",
                     json_is_true(json_member(tool, "strict")) ? "true" : "false");
 }
 
-static void members_echo(const json_t *asked, struct json_buffer *out)
+// A schema that is too large is left out, not that there is one.
+static void format_repeat(struct repetition *r, const json_t *format)
+{
+    size_t before = r->out.bytes;
+    value_repeat(r, format, true, "");
+    if (r->out.bytes > before)
+        return;
+    json_put_literal(&r->out, "{\"type\":");
+    value_repeat(r, json_member(format, "type"), false, "\"text\"");
+    if (json_member(format, "schema")) {
+        json_put_literal(&r->out, ",\"name\":");
+        value_repeat(r, json_member(format, "name"), false, "\"\"");
+        json_put_literal(&r->out, ",\"schema\":{}");
+    }
+    json_put_literal(&r->out, "}");
+}
+
+static void members_repeat(struct repetition *r)
 {
     static const struct {
-        const char *name, *absent;
+        const char *name;
+        bool large;
+        const char *absent;
     } members[] = {
-        {"instructions", "null"},        {"max_output_tokens", "null"},
-        {"max_tool_calls", "null"},      {"metadata", "{}"},
-        {"parallel_tool_calls", "true"}, {"prompt_cache_key", "null"},
-        {"safety_identifier", "null"},   {"tool_choice", "\"auto\""},
-        {"top_logprobs", "0"},           {"user", "null"},
+        {"instructions", true, "null"},         {"max_output_tokens", false, "null"},
+        {"max_tool_calls", false, "null"},      {"metadata", true, "{}"},
+        {"parallel_tool_calls", false, "true"}, {"prompt_cache_key", false, "null"},
+        {"safety_identifier", false, "null"},   {"tool_choice", false, "\"auto\""},
+        {"top_logprobs", false, "0"},           {"user", false, "null"},
     };
     for (size_t i = 0; i < sizeof members / sizeof *members; i++) {
-        json_put_format(out, ",\"%s\":", members[i].name);
-        value_echo(json_member(asked, members[i].name), members[i].absent, out);
+        json_put_format(&r->out, ",\"%s\":", members[i].name);
+        value_repeat(r, fields_get(r->fields, members[i].name), members[i].large,
+                     members[i].absent);
     }
 }
 
-static void echo_put(const struct sampling *sampling, const json_t *asked, struct json_buffer *out)
+static void all_repeat(struct repetition *r, const struct sampling *sampling)
 {
-    const json_t *tools = json_member(asked, "tools"), *text = json_member(asked, "text");
-    const json_t *reasoning = json_member(asked, "reasoning");
-    members_echo(asked, out);
+    const json_t *tools = fields_get(r->fields, "tools"), *text = fields_get(r->fields, "text");
+    const json_t *reasoning = fields_get(r->fields, "reasoning");
+    struct json_buffer *out = &r->out;
+    members_repeat(r);
     json_put_literal(out, ",\"tools\":[");
     for (size_t i = 0; i < json_array_size(tools); i++) {
         json_put_literal(out, i > 0 ? "," : "");
-        tool_echo(json_array_get(tools, i), out);
+        tool_repeat(r, json_array_get(tools, i));
     }
     json_put_literal(out, "],\"text\":{\"format\":");
-    value_echo(json_member(text, "format"), "{\"type\":\"text\"}", out);
+    format_repeat(r, json_member(text, "format"));
     json_put_literal(out, ",\"verbosity\":");
-    value_echo(json_member(text, "verbosity"), "\"medium\"", out);
+    value_repeat(r, json_member(text, "verbosity"), false, "\"medium\"");
     json_put_literal(out, "},\"reasoning\":{\"effort\":");
-    value_echo(json_member(reasoning, "effort"), "null", out);
+    value_repeat(r, json_member(reasoning, "effort"), false, "null");
     json_put_literal(out, ",\"summary\":");
-    value_echo(json_member(reasoning, "summary"), "null", out);
+    value_repeat(r, json_member(reasoning, "summary"), false, "null");
     json_put_literal(out, "},\"temperature\":");
     json_put_float(out, sampling->temperature);
     json_put_literal(out, ",\"top_p\":");
@@ -190,22 +251,17 @@ static void echo_put(const struct sampling *sampling, const json_t *asked, struc
                           "\"truncation\":\"disabled\"");
 }
 
-static void echo_make(struct responses *r)
+static void repeat_make(struct responses *r)
 {
     struct fields *f = &r->g.call.fields;
-    struct json_buffer echo = {0};
+    struct repetition repeat = {.fields = f, .left = LARGE_BYTES_MAX};
     if (f->failed)
         return;
-    echo_put(&r->g.submit.sampling, f->root, &echo);
-    (void)fields_spend(f, echo.bytes);
-    if (echo.bytes > ECHO_BYTES_MAX) { // a slow reader would hold it three times
-        echo.bytes = 0;
-        echo_put(&r->g.submit.sampling, NULL, &echo);
-    }
-    r->echo = arena_copy(f->arena, text_span(echo.at, echo.bytes));
-    if (!r->echo.at)
+    all_repeat(&repeat, &r->g.submit.sampling);
+    r->repeated = arena_copy(f->arena, json_buffer_text(&repeat.out));
+    if (!r->repeated.at)
         fields_fail_plain(f, HTTP_TOO_LARGE, NULL, "the request is too large to be repeated");
-    json_buffer_free(&echo);
+    json_buffer_free(&repeat.out);
 }
 
 // The life of a request, in the order of the calls
@@ -215,7 +271,7 @@ static void responses_prepare(struct exchange *x)
     struct generation *g = generation_open_in(x, sizeof(struct responses));
     g->turns = "input";
     responses_read(g);
-    echo_make((struct responses *)g);
+    repeat_make((struct responses *)g);
     generation_tokenize(g);
 }
 
@@ -227,14 +283,46 @@ static void responses_request(struct exchange *x)
 
 static void responses_answer(struct exchange *x)
 {
-    struct generation *g = exchange_state(x);
+    struct responses *r = exchange_state(x);
     struct json_buffer out = {0};
     enum generation_tell step;
-    while ((step = generation_next(g)) != TELL_WAIT) {
-        responses_put((struct responses *)g, step, &out);
-        generation_send(g, step, &out);
+    while ((step = responses_next(r)) != TELL_WAIT) {
+        step = responses_put(r, step, &out);
+        generation_send(&r->g, step, &out);
     }
     json_buffer_free(&out);
+}
+
+// Counting the tokens of an input
+
+static void count_prepare(struct exchange *x)
+{
+    struct generation *g = generation_open(x);
+    g->turns = "input";
+    g->count_only = true;
+    responses_read(g);
+    generation_tokenize(g);
+}
+
+static void count_request(struct exchange *x)
+{
+    struct generation *g = exchange_state(x);
+    if (!call_failed(&g->call))
+        exchange_reply(x, 200,
+                       arena_format(exchange_arena(x),
+                                    "{\"object\":\"response.input_tokens\",\"input_tokens\":%u}",
+                                    g->prompt_tokens));
+}
+
+// Answers that were given: clients look for them, delete them, cancel them and list their input.
+
+static void stored_request(struct exchange *x)
+{
+    struct http_failure failure = {
+        .error = HTTP_RESPONSE_NOT_FOUND,
+        .message = text_of("there is no such response, since " STATELESS),
+    };
+    exchange_fail(x, &failure);
 }
 
 const struct route responses_routes[] = {
@@ -252,5 +340,26 @@ const struct route responses_routes[] = {
         .on_cut = generation_cut,
         .on_gone = generation_gone,
     },
+    {
+        .method = "POST",
+        .path = "/v1/responses/input_tokens",
+        .shape = SHAPE_OPENAI,
+        .flags = ROUTE_BEARER | ROUTE_JSON,
+        .inline_bytes_max = BODY_INLINE_BYTES_MAX,
+        .on_prepare = count_prepare,
+        .on_request = count_request,
+    },
+    {.method = "GET",
+     .path = "/v1/responses/",
+     .flags = ROUTE_BEARER,
+     .on_request = stored_request},
+    {.method = "DELETE",
+     .path = "/v1/responses/",
+     .flags = ROUTE_BEARER,
+     .on_request = stored_request},
+    {.method = "POST",
+     .path = "/v1/responses/",
+     .flags = ROUTE_BEARER,
+     .on_request = stored_request},
     {.path = NULL},
 };

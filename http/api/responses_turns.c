@@ -36,21 +36,17 @@ static const struct part_kind output_parts[] = {{"output_text", "text"},
 static const struct part_kind reasoning_parts[] = {{"reasoning_text", "text"}, {NULL, NULL}};
 static const struct part_kind summary_parts[] = {{"summary_text", "text"}, {NULL, NULL}};
 
-static struct text gathered(const struct json_buffer *b)
-{
-    return text_span(b->at, b->bytes);
-}
-
 // The assistant's message ends here. Reasoning that led to nothing is dropped.
 static void assistant_end(struct item_reader *t)
 {
     size_t i;
     json_t *call;
     if (t->said || json_array_size(t->calls) > 0) {
-        json_t *message = conversation_add(t->conversation, "assistant", gathered(&t->text));
+        json_t *message =
+            conversation_add(t->conversation, "assistant", json_buffer_text(&t->text));
         if (t->reasoning.bytes > 0)
             json_object_set_new(message, "reasoning_content",
-                                json_string_of(gathered(&t->reasoning)));
+                                json_string_of(json_buffer_text(&t->reasoning)));
         json_array_foreach(t->calls, i, call)
         {
             const json_t *arguments = json_object_get(call, "arguments");
@@ -67,19 +63,21 @@ static void assistant_end(struct item_reader *t)
     t->said = false;
 }
 
-// Where the text of another item follows, a line ends.
-static void line_end(struct json_buffer *text)
+// Adds the text of another item, in a line of its own.
+static void text_add(struct item_reader *t, struct json_buffer *text, const json_t *parts,
+                     const char *path, const struct part_kind *kinds)
 {
-    if (text->bytes > 0)
-        json_put_literal(text, "\n");
+    struct json_buffer more = {0};
+    parts_read(&more, t->fields, parts, path, kinds);
+    conversation_line(text, json_buffer_text(&more));
+    json_buffer_free(&more);
 }
 
 static void assistant_read(struct item_reader *t, const json_t *item, const char *path)
 {
-    line_end(&t->text);
     t->said = true;
-    parts_read(&t->text, t->fields, json_member(item, "content"),
-               fields_path(t->fields, "%s.content", path), output_parts);
+    text_add(t, &t->text, json_member(item, "content"), fields_path(t->fields, "%s.content", path),
+             output_parts);
 }
 
 static void message_read(struct item_reader *t, const json_t *item, const char *path)
@@ -105,7 +103,7 @@ static void message_read(struct item_reader *t, const json_t *item, const char *
     parts_read(&content, f, json_member(item, "content"), fields_path(f, "%s.content", base.at),
                input_parts);
     if (!f->failed)
-        conversation_add(t->conversation, system ? "system" : "user", gathered(&content));
+        conversation_add(t->conversation, system ? "system" : "user", json_buffer_text(&content));
     json_buffer_free(&content);
 }
 
@@ -131,7 +129,7 @@ static void result_read(struct item_reader *t, const json_t *item, const char *p
     if (!f->failed)
         parts_read(&content, f, output, fields_path(f, "%s.output", base.at), input_parts);
     if (!f->failed) {
-        result.content = gathered(&content);
+        result.content = json_buffer_text(&content);
         result.path = fields_path(f, "%s.call_id", base.at);
         conversation_add_result(t->conversation, f, &result);
     }
@@ -144,10 +142,9 @@ static void reasoning_read(struct item_reader *t, const json_t *item, const char
     const json_t *content = json_member(item, "content"), *summary = json_member(item, "summary");
     const char *name = json_array_size(content) > 0 || !summary ? "content" : "summary";
     const json_t *from = json_member(item, name);
-    line_end(&t->reasoning);
     if (from)
-        parts_read(&t->reasoning, t->fields, from, fields_path(t->fields, "%s.%s", path, name),
-                   from == content ? reasoning_parts : summary_parts);
+        text_add(t, &t->reasoning, from, fields_path(t->fields, "%s.%s", path, name),
+                 from == content ? reasoning_parts : summary_parts);
 }
 
 static void item_read(struct item_reader *t, const json_t *item, const char *path)

@@ -3,60 +3,73 @@
 #include "http/api/responses_write.h"
 
 #include "base/number.h"
+#include "base/utf8.h"
 #include "http/api/openai.h"
 #include "http/ids.h"
 
 #include <time.h>
 
-// The JSON of the open item
+enum {
+    ROOM_MIN = 2048,          // bytes of send buffer that must be free to write the next part
+    PART_BYTES = 2048,        // of an event that repeats items, and what ends its last entries
+    ENTRIES_TOGETHER = 8,     // log probabilities that are written at once
+    CUT_BYTES_MAX = 64 * 1024 // of items that are repeated when the server ends the stream
+};
 
-static void part_put(const struct responses *r, bool filled, struct json_buffer *out)
+// The JSON of an item: its text and its log probabilities stand between these.
+
+static void part_head_put(const struct output_item *item, struct json_buffer *out)
 {
-    const struct item_writer *w = &r->items;
-    bool message = w->open == ITEM_MESSAGE;
-    json_put_format(out, "{\"type\":\"%s\",\"text\":", message ? "output_text" : "reasoning_text");
-    json_put_string(out, filled ? text_span(w->text.at, w->text.bytes) : text_of(""));
-    if (message) {
-        json_put_literal(out, ",\"annotations\":[],\"logprobs\":[");
-        json_put_raw(out, filled ? text_span(w->logprobs.at, w->logprobs.bytes) : text_of(""));
-        json_put_literal(out, "]");
-    }
-    json_put_literal(out, "}");
+    json_put_format(out, "{\"type\":\"%s\",\"text\":\"",
+                    item->kind == ITEM_MESSAGE ? "output_text" : "reasoning_text");
 }
 
-static void call_put(const struct responses *r, bool filled, struct json_buffer *out)
+static void part_tail_put(const struct output_item *item, struct json_buffer *out)
 {
-    const struct item_writer *w = &r->items;
-    const struct answer_call *call = &r->g.choices->answer.calls[w->call - 1];
-    json_put_literal(out, "\"call_id\":");
-    json_put_string(out, call->id);
-    json_put_literal(out, ",\"name\":");
-    json_put_string(out, call->name);
-    json_put_literal(out, ",\"arguments\":");
-    json_put_string(out, filled ? text_span(w->text.at, w->text.bytes) : text_of(""));
-    json_put_literal(out, "}");
+    json_put_literal(out, item->kind == ITEM_MESSAGE ? "]}" : "}");
 }
 
-// filled: with what there is of it.
-static void item_put(const struct responses *r, const char *status, bool filled,
-                     struct json_buffer *out)
+static const struct answer_call *call_of(const struct responses *r, const struct output_item *item)
+{
+    return &r->g.choices->answer.calls[item->call - 1];
+}
+
+static void item_head_put(const struct responses *r, const struct output_item *item,
+                          const char *status, struct json_buffer *out)
 {
     static const char *const types[] = {
         [ITEM_MESSAGE] = "message", [ITEM_REASONING] = "reasoning", [ITEM_CALL] = "function_call"};
-    const struct item_writer *w = &r->items;
     json_put_literal(out, "{\"id\":");
-    json_put_string(out, w->id);
-    json_put_format(out, ",\"type\":\"%s\",\"status\":\"%s\",", types[w->open], status);
-    if (w->open == ITEM_CALL) {
-        call_put(r, filled, out);
-        return;
+    json_put_string(out, item->id);
+    json_put_format(out, ",\"type\":\"%s\",\"status\":\"%s\",", types[item->kind], status);
+    if (item->kind == ITEM_CALL) {
+        json_put_literal(out, "\"call_id\":");
+        json_put_string(out, call_of(r, item)->id);
+        json_put_literal(out, ",\"name\":");
+        json_put_string(out, call_of(r, item)->name);
+        json_put_literal(out, ",\"arguments\":\"");
+    } else {
+        json_put_literal(out, item->kind == ITEM_MESSAGE
+                                  ? "\"role\":\"assistant\",\"content\":["
+                                  : "\"summary\":[],\"encrypted_content\":null,\"content\":[");
     }
-    json_put_literal(out, w->open == ITEM_MESSAGE ? "\"role\":\"assistant\",\"content\":["
-                                                  : "\"summary\":[],\"encrypted_content\":null,"
-                                                    "\"content\":[");
-    if (filled)
-        part_put(r, true, out);
-    json_put_literal(out, "]}");
+}
+
+static void item_tail_put(const struct output_item *item, struct json_buffer *out)
+{
+    if (item->kind != ITEM_CALL)
+        part_tail_put(item, out);
+    json_put_literal(out, item->kind == ITEM_CALL ? "}" : "]}");
+}
+
+// What follows the text.
+static void middle_put(const struct output_item *item, bool annotations, struct json_buffer *out)
+{
+    json_put_literal(out, "\"");
+    if (item->kind == ITEM_MESSAGE) {
+        json_put_literal(out, annotations ? ",\"annotations\":[]" : "");
+        json_put_literal(out, ",\"logprobs\":[");
+    }
 }
 
 // Events
@@ -72,42 +85,47 @@ static void event_end(struct json_buffer *out)
     json_put_literal(out, "}\n\n");
 }
 
+static struct output_item *last_item(const struct item_writer *w)
+{
+    return &w->items[w->item_count - 1];
+}
+
 // An event about a part of the open item.
 static void part_event_begin(struct responses *r, const char *name, struct json_buffer *out)
 {
     event_begin(r, name, out);
     json_put_literal(out, ",\"item_id\":");
-    json_put_string(out, r->items.id);
-    json_put_format(out, ",\"output_index\":%u", r->items.begun - 1);
-    if (r->items.open != ITEM_CALL)
+    json_put_string(out, last_item(&r->items)->id);
+    json_put_format(out, ",\"output_index\":%u", r->items.item_count - 1);
+    if (last_item(&r->items)->kind != ITEM_CALL)
         json_put_literal(out, ",\"content_index\":0");
 }
 
-static void item_event_put(struct responses *r, const char *name, struct text item,
-                           struct json_buffer *out)
+static void item_event_begin(struct responses *r, const char *name, struct json_buffer *out)
 {
     event_begin(r, name, out);
-    json_put_format(out, ",\"output_index\":%u,\"item\":", r->items.begun - 1);
-    json_put_raw(out, item);
-    event_end(out);
+    json_put_format(out, ",\"output_index\":%u,\"item\":", r->items.item_count - 1);
 }
 
 static void begun_tell(struct responses *r, struct json_buffer *out)
 {
-    struct json_buffer item = {0};
-    item_put(r, "in_progress", false, &item);
-    item_event_put(r, "response.output_item.added", text_span(item.at, item.bytes), out);
-    json_buffer_free(&item);
-    if (r->items.open == ITEM_CALL)
+    const struct output_item *item = last_item(&r->items);
+    item_event_begin(r, "response.output_item.added", out);
+    item_head_put(r, item, "in_progress", out);
+    json_put_literal(out, item->kind == ITEM_CALL ? "\"}" : "]}");
+    event_end(out);
+    if (item->kind == ITEM_CALL)
         return;
     part_event_begin(r, "response.content_part.added", out);
     json_put_literal(out, ",\"part\":");
-    part_put(r, false, out);
+    part_head_put(item, out);
+    middle_put(item, true, out);
+    part_tail_put(item, out);
     event_end(out);
 }
 
-// entries: the JSON of log probabilities.
-static void delta_tell(struct responses *r, struct text text, struct text entries,
+// With log probabilities [from, to) of the visible ones.
+static void delta_tell(struct responses *r, struct text text, uint32_t from, uint32_t to,
                        struct json_buffer *out)
 {
     static const char *const names[] = {
@@ -115,132 +133,194 @@ static void delta_tell(struct responses *r, struct text text, struct text entrie
         [ITEM_REASONING] = "response.reasoning_text.delta",
         [ITEM_CALL] = "response.function_call_arguments.delta",
     };
-    part_event_begin(r, names[r->items.open], out);
+    const struct output_item *item = last_item(&r->items);
+    part_event_begin(r, names[item->kind], out);
     json_put_literal(out, ",\"delta\":");
     json_put_string(out, text);
-    if (r->items.open == ITEM_MESSAGE) {
+    if (item->kind == ITEM_MESSAGE) {
         json_put_literal(out, ",\"logprobs\":[");
-        json_put_raw(out, entries);
+        logprobs_put_entries(&r->g.choices->logprobs, r->g.options.tokenizer, from, to, out);
         json_put_literal(out, "]");
     }
     event_end(out);
 }
 
-static void text_done_tell(struct responses *r, struct json_buffer *out)
+// Events that repeat items
+
+static void repeat_head_put(struct responses *r, const struct output_item *item,
+                            struct json_buffer *out)
 {
-    static const char *const names[] = {
+    static const char *const text_names[] = {
         [ITEM_MESSAGE] = "response.output_text.done",
         [ITEM_REASONING] = "response.reasoning_text.done",
         [ITEM_CALL] = "response.function_call_arguments.done",
     };
-    const struct item_writer *w = &r->items;
-    part_event_begin(r, names[w->open], out);
-    json_put_literal(out, w->open == ITEM_CALL ? ",\"arguments\":" : ",\"text\":");
-    json_put_string(out, text_span(w->text.at, w->text.bytes));
-    if (w->open == ITEM_CALL) {
-        json_put_literal(out, ",\"name\":");
-        json_put_string(out, r->g.choices->answer.calls[w->call - 1].name);
-    } else if (w->open == ITEM_MESSAGE) {
-        json_put_literal(out, ",\"logprobs\":[");
-        json_put_raw(out, text_span(w->logprobs.at, w->logprobs.bytes));
-        json_put_literal(out, "]");
+    const struct item_cursor *c = &r->items.cursor;
+    if (c->event == REPEAT_TEXT) {
+        part_event_begin(r, text_names[item->kind], out);
+        json_put_literal(out, item->kind == ITEM_CALL ? ",\"arguments\":\"" : ",\"text\":\"");
+        return;
     }
-    event_end(out);
-}
-
-static void done_tell(struct responses *r, struct text item, struct json_buffer *out)
-{
-    text_done_tell(r, out);
-    if (r->items.open != ITEM_CALL) {
+    if (c->event == REPEAT_PART) {
         part_event_begin(r, "response.content_part.done", out);
         json_put_literal(out, ",\"part\":");
-        part_put(r, true, out);
-        event_end(out);
+        part_head_put(item, out);
+        return;
     }
-    item_event_put(r, "response.output_item.done", item, out);
+    if (c->event == REPEAT_ITEM)
+        item_event_begin(r, "response.output_item.done", out);
+    else
+        json_put_literal(out, c->item > 0 ? "," : "");
+    item_head_put(r, item, item->complete ? "completed" : "incomplete", out);
+    if (item->kind != ITEM_CALL)
+        part_head_put(item, out);
+}
+
+static void repeat_tail_put(const struct responses *r, const struct output_item *item,
+                            struct json_buffer *out)
+{
+    const struct item_cursor *c = &r->items.cursor;
+    if (c->event == REPEAT_PART) {
+        part_tail_put(item, out);
+    } else if (c->event != REPEAT_TEXT) {
+        item_tail_put(item, out);
+    } else if (item->kind == ITEM_CALL) {
+        json_put_literal(out, ",\"name\":");
+        json_put_string(out, call_of(r, item)->name);
+    } else if (item->kind == ITEM_MESSAGE) {
+        json_put_literal(out, "]");
+    }
+    if (c->event != REPEAT_RESPONSE)
+        event_end(out);
+}
+
+// The event of the item is written.
+static void cursor_next(struct item_writer *w)
+{
+    struct item_cursor *c = &w->cursor, was = *c;
+    *c = (struct item_cursor){.event = was.event, .item = was.item};
+    if (was.event == REPEAT_RESPONSE) {
+        c->item++;
+    } else if (was.event == REPEAT_TEXT && w->items[was.item].kind != ITEM_CALL) {
+        c->event = REPEAT_PART;
+    } else if (was.event != REPEAT_ITEM) {
+        c->event = REPEAT_ITEM;
+    } else {
+        c->event = REPEAT_NOTHING;
+        w->open = false;
+    }
+}
+
+static void repeat_text_put(struct item_writer *w, const struct output_item *item,
+                            struct json_buffer *out)
+{
+    struct item_cursor *c = &w->cursor;
+    const char *at = w->text.at + item->from + c->bytes;
+    size_t left = item->bytes - c->bytes;
+    size_t bytes = left == 0 ? 0 : utf8_until(at, smaller(left, (size_t)PART_BYTES), left);
+    if (bytes > 0)
+        json_put_escaped(out, text_span(at, bytes));
+    c->bytes += bytes;
+    if (c->bytes == item->bytes)
+        c->at = AT_MIDDLE;
+}
+
+static void repeat_entries_put(struct responses *r, const struct output_item *item,
+                               struct json_buffer *out)
+{
+    struct item_cursor *c = &r->items.cursor;
+    uint32_t count = smaller(item->entries - c->entries, (uint32_t)ENTRIES_TOGETHER);
+    uint32_t from = item->entries_from + c->entries;
+    json_put_literal(out, count > 0 && c->entries > 0 ? "," : "");
+    logprobs_put_kept(&r->items.logprobs, r->g.options.tokenizer, from, from + count, out);
+    c->entries += count;
+    if (c->entries == item->entries)
+        c->at = AT_TAIL;
+}
+
+static void repeat_put(struct responses *r, struct json_buffer *out)
+{
+    struct item_cursor *c = &r->items.cursor;
+    const struct output_item *item = &r->items.items[c->item];
+    switch (c->at) {
+    case AT_HEAD:
+        repeat_head_put(r, item, out);
+        c->at = AT_TEXT;
+        break;
+    case AT_TEXT:
+        repeat_text_put(&r->items, item, out);
+        break;
+    case AT_MIDDLE:
+        middle_put(item, c->event != REPEAT_TEXT, out);
+        c->at = AT_ENTRIES;
+        break;
+    case AT_ENTRIES:
+        repeat_entries_put(r, item, out);
+        break;
+    case AT_TAIL:
+        repeat_tail_put(r, item, out);
+        cursor_next(&r->items);
+        break;
+    }
 }
 
 // Items
 
-static void keep(struct responses *r, struct arena_text *kept, struct text more)
-{
-    if (!arena_text_add(exchange_arena(r->g.call.exchange), kept, more))
-        generation_lost(&r->g);
-}
-
 // limited: a limit ended the answer in it.
-static void item_close(struct responses *r, bool limited, struct json_buffer *out)
+static void item_close(struct responses *r, bool limited)
 {
     struct item_writer *w = &r->items;
-    struct json_buffer item = {0};
-    bool whole = !limited;
-    if (w->open == ITEM_NONE)
-        return;
-    if (w->open == ITEM_CALL)
-        whole = r->g.choices->answer.calls[w->call - 1].complete;
-    item_put(r, whole ? "completed" : "incomplete", true, &item);
+    struct output_item *item = last_item(w);
+    item->complete = item->kind == ITEM_CALL ? call_of(r, item)->complete : !limited;
     if (r->g.stream)
-        done_tell(r, text_span(item.at, item.bytes), out);
-    if (w->done.bytes > 0)
-        keep(r, &w->done, text_of(","));
-    keep(r, &w->done, text_span(item.at, item.bytes));
-    json_buffer_free(&item);
-    w->open = ITEM_NONE;
-    w->text.bytes = w->logprobs.bytes = 0;
+        w->cursor = (struct item_cursor){.event = REPEAT_TEXT, .item = w->item_count - 1};
+    else
+        w->open = false;
 }
 
-static void item_open(struct responses *r, int kind, struct json_buffer *out)
+static void item_open(struct responses *r, enum item_kind kind, struct json_buffer *out)
 {
     static const char *const prefixes[] = {
         [ITEM_MESSAGE] = "msg_", [ITEM_REASONING] = "rs_", [ITEM_CALL] = "fc_"};
     struct item_writer *w = &r->items;
-    item_close(r, false, out);
-    w->open = kind;
-    w->begun++;
+    struct arena *arena = exchange_arena(r->g.call.exchange);
+    struct output_item *items =
+        arena_extend(arena, w->items, w->item_count, &w->item_max, sizeof *items);
+    struct text id = id_make(arena, prefixes[kind]);
     w->call += kind == ITEM_CALL;
-    w->id = id_make(exchange_arena(r->g.call.exchange), prefixes[kind]);
-    if (!w->id.at)
+    if (!items || !id.at) {
         generation_lost(&r->g);
+        return;
+    }
+    w->items = items;
+    w->items[w->item_count++] = (struct output_item){
+        .kind = kind,
+        .id = id,
+        .call = w->call,
+        .from = w->text.bytes,
+        .entries_from = w->logprobs.count,
+    };
+    w->open = true;
     if (r->g.stream)
         begun_tell(r, out);
 }
 
-static void item_add(struct responses *r, struct text text, struct text entries,
+// Text, and log probabilities [from, to) of the visible ones.
+static void item_add(struct responses *r, struct text text, uint32_t from, uint32_t to,
                      struct json_buffer *out)
 {
     struct item_writer *w = &r->items;
-    if (text.bytes == 0 && entries.bytes == 0)
+    if (!w->open || (text.bytes == 0 && from == to))
         return;
-    keep(r, &w->text, text);
-    if (entries.bytes > 0 && w->logprobs.bytes > 0)
-        keep(r, &w->logprobs, text_of(","));
-    keep(r, &w->logprobs, entries);
+    struct output_item *item = last_item(w);
+    bool kept = arena_text_add(exchange_arena(r->g.call.exchange), &w->text, text);
+    kept = kept && logprobs_keep(&w->logprobs, &r->g.choices->logprobs, from, to);
+    item->bytes = w->text.bytes - item->from;
+    item->entries = w->logprobs.count - item->entries_from;
+    if (!kept)
+        generation_lost(&r->g);
     if (r->g.stream)
-        delta_tell(r, text, entries, out);
-}
-
-// Log probabilities [from, to) of the visible ones, whose text is in the message.
-static void text_add(struct responses *r, struct text text, uint32_t from, uint32_t to,
-                     struct json_buffer *out)
-{
-    struct json_buffer entries = {0};
-    logprobs_put_entries(&r->g.choices->logprobs, r->g.options.tokenizer, from, to, &entries);
-    item_add(r, text, text_span(entries.at, entries.bytes), out);
-    json_buffer_free(&entries);
-}
-
-static void text_take(struct responses *r, const struct answer_piece *piece,
-                      struct json_buffer *out)
-{
-    struct item_writer *w = &r->items;
-    uint32_t from = smaller(w->early, piece->entries);
-    w->early -= from;
-    w->told += piece->text.bytes;
-    if (piece->text.bytes == 0 && from == piece->entries)
-        return;
-    if (w->open != ITEM_MESSAGE)
-        item_open(r, ITEM_MESSAGE, out);
-    text_add(r, piece->text, from, piece->entries, out);
+        delta_tell(r, text, from, to, out);
 }
 
 // Log probabilities that become visible after their text go with it, before the message ends.
@@ -248,37 +328,66 @@ static void message_end(struct responses *r, struct json_buffer *out)
 {
     struct item_writer *w = &r->items;
     const struct logprobs *l = &r->g.choices->logprobs;
-    uint32_t from = w->early;
-    if (w->open != ITEM_MESSAGE)
-        return;
-    while (w->early < l->visible && l->entries[w->early].text_end <= w->told)
-        w->early++;
-    text_add(r, (struct text){0}, from, w->early, out);
+    uint32_t from = w->logprobs_told;
+    while (w->logprobs_told < l->visible && l->entries[w->logprobs_told].text_end <= w->told)
+        w->logprobs_told++;
+    item_add(r, (struct text){0}, from, w->logprobs_told, out);
 }
 
-// The next piece of the answer.
-static void piece_take(struct responses *r, struct json_buffer *out)
+static enum item_kind kind_of(const struct answer_piece *piece)
+{
+    return piece->kind == RUN_TEXT   ? ITEM_MESSAGE
+           : piece->kind == RUN_CALL ? ITEM_CALL
+                                     : ITEM_REASONING;
+}
+
+// Whether the piece goes on with the open item.
+static bool continues(const struct item_writer *w, const struct answer_piece *piece)
+{
+    return w->open && last_item(w)->kind == kind_of(piece) &&
+           (piece->kind != RUN_CALL || w->call == piece->call);
+}
+
+static void piece_add(struct responses *r, const struct answer_piece *piece, uint32_t from,
+                      struct json_buffer *out)
+{
+    struct item_writer *w = &r->items;
+    if (piece->kind == RUN_TEXT) {
+        w->logprobs_told -= from;
+        w->told += piece->text.bytes;
+    }
+    item_add(r, piece->text, from, piece->entries, out);
+    const struct answer_call *call =
+        piece->kind == RUN_CALL ? &r->g.choices->answer.calls[piece->call - 1] : NULL;
+    if (w->open && call && call->closed &&
+        call->written + piece->text.bytes == call->arguments.bytes)
+        item_close(r, false); // agents may begin with it
+}
+
+// The next piece of the answer. False: the item before it must be closed first.
+static bool piece_take(struct responses *r, struct json_buffer *out)
 {
     struct item_writer *w = &r->items;
     struct answer_piece piece = choice_piece(r->g.choices);
-    if (piece.kind == RUN_TEXT) {
-        text_take(r, &piece, out);
-        return;
+    uint32_t from = smaller(w->logprobs_told, piece.entries);
+    bool nothing = piece.kind == RUN_TEXT && piece.text.bytes == 0 && from == piece.entries;
+    if (!nothing && !continues(w, &piece)) {
+        if (w->open && last_item(w)->kind == ITEM_MESSAGE)
+            message_end(r, out);
+        if (w->open)
+            item_close(r, false);
+        if (w->open)
+            return false;
+        item_open(r, kind_of(&piece), out);
     }
-    message_end(r, out);
-    if (piece.kind == RUN_CALL ? w->call != piece.call : w->open != ITEM_REASONING)
-        item_open(r, piece.kind == RUN_CALL ? ITEM_CALL : ITEM_REASONING, out);
-    item_add(r, piece.text, (struct text){0}, out);
-    const struct answer_call *call =
-        piece.kind == RUN_CALL ? &r->g.choices->answer.calls[piece.call - 1] : NULL;
-    if (call && call->closed && call->written + piece.text.bytes == call->arguments.bytes)
-        item_close(r, false, out); // agents may begin with it
+    piece_add(r, &piece, from, out);
+    return true;
 }
 
 static void all_take(struct responses *r, struct json_buffer *out)
 {
     while (choice_pending(r->g.choices) > 0) {
-        piece_take(r, out);
+        (void)piece_take(r, out);
         choice_sent(r->g.choices);
     }
 }
@@ -286,9 +395,10 @@ static void all_take(struct responses *r, struct json_buffer *out)
 // An empty answer is one empty message.
 static void items_end(struct responses *r, struct json_buffer *out)
 {
-    if (r->items.begun == 0)
+    if (r->items.item_count == 0)
         item_open(r, ITEM_MESSAGE, out);
-    item_close(r, choice_limited(r->g.choices), out);
+    if (r->items.open)
+        item_close(r, choice_limited(r->g.choices));
 }
 
 // The response
@@ -305,17 +415,25 @@ static void usage_put(const struct generation *g, struct json_buffer *out)
                     (unsigned long long)g->prompt_tokens + output);
 }
 
-enum response_state { STATE_IN_PROGRESS, STATE_COMPLETED, STATE_INCOMPLETE, STATE_FAILED };
+static enum response_state end_state(const struct responses *r)
+{
+    return r->g.failed || r->g.cut        ? STATE_FAILED
+           : choice_limited(r->g.choices) ? STATE_INCOMPLETE
+                                          : STATE_COMPLETED;
+}
 
+// The interface has few codes: a client tries again where the server is at fault.
 static void failure_put(const struct generation *g, struct json_buffer *out)
 {
-    json_put_literal(out, "{\"code\":\"server_error\",\"message\":");
-    json_put_string(out, g->failure.message);
+    bool own = http_error_status(g->failure.error, SHAPE_OPENAI) >= 500;
+    json_put_format(out, "{\"code\":\"%s\",", own ? "server_error" : "invalid_prompt");
+    http_error_message(out, &g->failure, SHAPE_OPENAI);
     json_put_literal(out, "}");
 }
 
-static void response_put(const struct responses *r, enum response_state state,
-                         struct json_buffer *out)
+// Up to the items.
+static void response_head_put(const struct responses *r, enum response_state state,
+                              struct json_buffer *out)
 {
     static const char *const names[] = {"in_progress", "completed", "incomplete", "failed"};
     const struct generation *g = &r->g;
@@ -338,80 +456,172 @@ static void response_put(const struct responses *r, enum response_state state,
     json_put_literal(out, ",\"model\":");
     json_put_string(out, text_of(g->call.model->id));
     json_put_literal(out, ",\"output\":[");
-    json_put_raw(out, text_span(r->items.done.at, r->items.done.bytes));
+}
+
+static void response_tail_put(const struct responses *r, enum response_state state,
+                              struct json_buffer *out)
+{
     json_put_literal(out, "],\"usage\":");
     if (state == STATE_COMPLETED || state == STATE_INCOMPLETE)
-        usage_put(g, out);
+        usage_put(&r->g, out);
     else
         json_put_literal(out, "null");
-    json_put_raw(out, r->echo);
+    json_put_raw(out, r->repeated);
     json_put_literal(out, "}");
 }
 
-static void response_event_put(struct responses *r, const char *name, enum response_state state,
-                               struct json_buffer *out)
+static void response_event_begin(struct responses *r, const char *name, enum response_state state,
+                                 struct json_buffer *out)
 {
     event_begin(r, name, out);
     json_put_literal(out, ",\"response\":");
-    response_put(r, state, out);
-    event_end(out);
+    response_head_put(r, state, out);
 }
 
-// The typed event, then one that clients raise as an error.
-static void failure_tell(struct responses *r, struct json_buffer *out)
+static void begin_tell(struct responses *r, struct json_buffer *out)
+{
+    static const char *const names[] = {"response.created", "response.in_progress"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        response_event_begin(r, names[i], STATE_IN_PROGRESS, out);
+        response_tail_put(r, STATE_IN_PROGRESS, out);
+        event_end(out);
+    }
+}
+
+// One that clients raise as an error.
+static void error_tell(struct responses *r, struct json_buffer *out)
 {
     const struct http_failure *failure = &r->g.failure;
-    response_event_put(r, "response.failed", STATE_FAILED, out);
     event_begin(r, "error", out);
-    json_put_format(out, ",\"code\":\"%s\",\"message\":", http_error_code(failure->error));
-    json_put_string(out, failure->message);
-    json_put_literal(out, ",\"param\":null,\"error\":");
+    json_put_format(out, ",\"code\":\"%s\",", http_error_code(failure->error));
+    http_error_message(out, failure, SHAPE_OPENAI);
+    json_put_literal(out, ",\"param\":");
+    http_error_param(out, failure);
+    json_put_literal(out, ",\"error\":");
     http_error_object(out, failure, SHAPE_OPENAI);
     event_end(out);
 }
 
-static enum response_state end_state(const struct responses *r)
-{
-    return choice_limited(r->g.choices) ? STATE_INCOMPLETE : STATE_COMPLETED;
-}
+// The last events
 
-static void stream_end(struct responses *r, struct json_buffer *out)
+static void last_begin(struct responses *r, struct json_buffer *out)
 {
-    items_end(r, out);
-    if (r->g.failed)
-        failure_tell(r, out);
-    else if (end_state(r) == STATE_INCOMPLETE)
-        response_event_put(r, "response.incomplete", STATE_INCOMPLETE, out);
+    static const char *const names[] = {[STATE_COMPLETED] = "response.completed",
+                                        [STATE_INCOMPLETE] = "response.incomplete",
+                                        [STATE_FAILED] = "response.failed"};
+    struct item_writer *w = &r->items;
+    w->last_begun = true;
+    w->last_state = end_state(r);
+    w->last_items = w->item_count - w->open;
+    w->cursor = (struct item_cursor){.event = REPEAT_RESPONSE};
+    if (r->g.stream)
+        response_event_begin(r, names[w->last_state], w->last_state, out);
     else
-        response_event_put(r, "response.completed", STATE_COMPLETED, out);
+        response_head_put(r, w->last_state, out);
 }
 
-void responses_put(struct responses *r, enum generation_tell step, struct json_buffer *out)
+static void last_end(struct responses *r, struct json_buffer *out)
+{
+    struct item_writer *w = &r->items;
+    w->cursor = (struct item_cursor){.event = REPEAT_NOTHING};
+    response_tail_put(r, w->last_state, out);
+    if (r->g.stream)
+        event_end(out);
+    if (r->g.stream && w->last_state == STATE_FAILED)
+        error_tell(r, out);
+}
+
+// Writes what repeats items, of a stream one part of it.
+static void repeat_part(struct responses *r, struct json_buffer *out)
+{
+    struct item_writer *w = &r->items;
+    bool all = !r->g.stream || r->g.cut;
+    while (w->cursor.event != REPEAT_NOTHING && (all || out->bytes < PART_BYTES))
+        if (w->cursor.event == REPEAT_RESPONSE && w->cursor.item == w->last_items)
+            last_end(r, out);
+        else
+            repeat_put(r, out);
+}
+
+static enum generation_tell repeat(struct responses *r, struct json_buffer *out)
+{
+    struct item_writer *w = &r->items;
+    enum generation_tell last = w->last;
+    repeat_part(r, out);
+    if (w->cursor.event == REPEAT_NOTHING && last != TELL_WAIT && !w->last_begun) {
+        last_begin(r, out);
+        repeat_part(r, out);
+    }
+    if (w->cursor.event != REPEAT_NOTHING || last == TELL_WAIT)
+        return TELL_PART;
+    w->last = TELL_WAIT;
+    return last;
+}
+
+// The server ends the stream now. Of an event that is half written clients see nothing.
+static void cut_tell(struct responses *r, struct json_buffer *out)
+{
+    struct item_writer *w = &r->items;
+    bool between = w->cursor.event == REPEAT_NOTHING ||
+                   (w->cursor.event != REPEAT_RESPONSE && w->cursor.at == AT_HEAD);
+    w->last = TELL_WAIT;
+    if (between) {
+        last_begin(r, out);
+        if (w->text.bytes > CUT_BYTES_MAX || w->logprobs.count > 0)
+            w->last_items = 0;
+        repeat_part(r, out);
+    }
+    w->cursor.event = REPEAT_NOTHING;
+}
+
+enum generation_tell responses_next(struct responses *r)
+{
+    struct item_writer *w = r ? &r->items : NULL;
+    if (!r)
+        return TELL_WAIT;
+    if (w->cursor.event == REPEAT_NOTHING && w->last == TELL_WAIT)
+        return generation_next(&r->g);
+    if (r->g.cut) {
+        r->g.told = true;
+        return TELL_FAILURE;
+    }
+    return exchange_room(r->g.call.exchange) < ROOM_MIN ? TELL_WAIT : TELL_PART;
+}
+
+enum generation_tell responses_put(struct responses *r, enum generation_tell step,
+                                   struct json_buffer *out)
 {
     switch (step) {
     case TELL_WAIT:
     case TELL_CHOICE: // TELL_END says it: there is one choice
         break;
     case TELL_BEGIN:
-        response_event_put(r, "response.created", STATE_IN_PROGRESS, out);
-        response_event_put(r, "response.in_progress", STATE_IN_PROGRESS, out);
+        begin_tell(r, out);
         break;
     case TELL_PIECE:
-        piece_take(r, out);
-        break;
+        return piece_take(r, out) ? step : repeat(r, out);
+    case TELL_PART:
+        return repeat(r, out);
     case TELL_IDLE:
         openai_step_put(&r->g, step, out);
-        break;
-    case TELL_END:
-        stream_end(r, out);
         break;
     case TELL_WHOLE:
         all_take(r, out);
         items_end(r, out);
-        response_put(r, end_state(r), out);
+        last_begin(r, out);
+        repeat_part(r, out);
         break;
+    case TELL_END:
+        items_end(r, out);
+        r->items.last = step;
+        return repeat(r, out);
     case TELL_FAILURE:
-        failure_tell(r, out);
-        break;
+        if (r->g.cut) {
+            cut_tell(r, out);
+            break;
+        }
+        r->items.last = step;
+        return repeat(r, out);
     }
+    return step;
 }

@@ -1,27 +1,57 @@
 // The writer of Responses: output items come one after the other, in the order in which the model
-// wrote them; each is closed before the next. A stream tells each item as it grows and at its end
-// the whole answer, so the writer keeps what it wrote, in the exchange's arena.
+// wrote them; each is closed before the next. The events that close an item, and the last one of a
+// stream, repeat all of it, so text and log probabilities of all items are kept, in the exchange's
+// arena; these events are written in parts, as there is room.
 #pragma once
 
 #include "http/api/generation.h"
 
+struct output_item {
+    enum item_kind { ITEM_MESSAGE, ITEM_REASONING, ITEM_CALL } kind;
+    bool complete; // no limit cut it
+    uint32_t call; // its number, from 1
+    struct text id;
+    size_t from, bytes;             // its text or arguments in item_writer.text
+    uint32_t entries_from, entries; // its log probabilities in item_writer.logprobs
+};
+
+// How far the event is that repeats items.
+struct item_cursor {
+    enum { REPEAT_NOTHING, REPEAT_TEXT, REPEAT_PART, REPEAT_ITEM, REPEAT_RESPONSE } event;
+    enum { AT_HEAD, AT_TEXT, AT_MIDDLE, AT_ENTRIES, AT_TAIL } at; // in the item
+    uint32_t item;
+    size_t bytes;     // of its text, that are written
+    uint32_t entries; // likewise
+};
+
+enum response_state { STATE_IN_PROGRESS, STATE_COMPLETED, STATE_INCOMPLETE, STATE_FAILED };
+
 struct item_writer {
-    uint64_t sequence; // number of the next event
-    uint32_t begun;    // items
-    enum { ITEM_NONE, ITEM_MESSAGE, ITEM_REASONING, ITEM_CALL } open;
-    uint32_t call;              // the newest one, from 1
-    struct text id;             // of the open item
-    struct arena_text text;     // its text or arguments so far
-    struct arena_text logprobs; // the JSON of its log probabilities
-    struct arena_text done;     // the JSON of the items before it
-    uint64_t told;              // bytes of text of all items
-    uint32_t early; // visible log probabilities that were told before their turn, from the first on
+    uint64_t sequence;         // number of the next event
+    struct output_item *items; // [item_count]
+    uint32_t item_count;
+    size_t item_max;
+    bool open;                     // the last item is not closed
+    uint32_t call;                 // the newest one, from 1
+    struct arena_text text;        // of all items
+    struct logprobs_kept logprobs; // likewise
+    uint64_t told;                 // bytes of text of all messages
+    uint32_t logprobs_told; // visible ones that were told before their turn, from the first on
+    struct item_cursor cursor;
+    enum generation_tell last; // the step that the last event is of, or TELL_WAIT
+    uint32_t last_items;       // that it repeats
+    bool last_begun;
+    enum response_state last_state;
 };
 
 struct responses {
-    struct generation g; // the first member
-    struct text echo;    // the JSON members of the answer that say what was asked
+    struct generation g;  // the first member
+    struct text repeated; // the JSON members of the answer that say what was asked
     struct item_writer items;
 };
 
-void responses_put(struct responses *r, enum generation_tell step, struct json_buffer *out);
+// What is to be written next, as generation_next says it; r may be NULL.
+enum generation_tell responses_next(struct responses *r);
+// Writes it. Returns the step for generation_send: TELL_PART where the rest of it comes later.
+enum generation_tell responses_put(struct responses *r, enum generation_tell step,
+                                   struct json_buffer *out);

@@ -14,8 +14,8 @@ extern const struct field_rules structured_members;        // structured_outputs
 extern const struct field_rules structured_config_members; // output_config
 extern const struct field_rules structured_output_members; // output_format
 
-// Of chat completions and completions: response_format, structured_outputs, guided_*. Sets
-// g->structured; at most one of them may be there.
+// Of chat completions, completions and Responses: response_format, structured_outputs, guided_*.
+// Sets g->structured; at most one of them may be there.
 void structured_read(struct generation *g);
 // Of Responses: text.format.
 void structured_read_responses(struct generation *g);

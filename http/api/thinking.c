@@ -151,7 +151,6 @@ void prompt_variables_read(struct generation *g, enum prompt_thinking thinking)
     struct fields *f = &g->call.fields;
     const json_t *kwargs = fields_get(f, "chat_template_kwargs");
     const json_t *own = json_member(kwargs, "enable_thinking");
-    const json_t *config = fields_get(f, "output_config");
     const char *name;
     json_t *value;
     g->variables = json_object();
@@ -160,7 +159,8 @@ void prompt_variables_read(struct generation *g, enum prompt_thinking thinking)
     if (f->shape == SHAPE_OPENAI)
         openai_read(g);
     else
-        effort_read(g, json_text(json_member(config, "effort")), "output_config.effort", false);
+        effort_read(g, json_text(json_member(fields_get(f, "output_config"), "effort")),
+                    "output_config.effort", false);
     // Whatever the template's own name for it is; an effort that turns it on stays.
     if (json_is_boolean(own) && !(json_is_true(own) && thinking_is_asked(g)))
         switch_put(g, json_is_true(own));

@@ -109,7 +109,8 @@ static int32_t *allowed_read(struct generation *g, const json_t *value)
     if (!ids)
         fields_fail(f, HTTP_TOO_LARGE, "allowed_token_ids", "is too large");
     else
-        fields_token_ids(f, value, "allowed_token_ids", g->call.model->facts->vocab, "", ids);
+        fields_token_ids(f, value, "allowed_token_ids", g->call.model->facts->vocab,
+                         (struct id_hints){"", ""}, ids);
     return ids;
 }
 

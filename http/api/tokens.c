@@ -210,7 +210,8 @@ static void detokenize_read(struct tokens *t)
     int32_t *tokens = arena_take(exchange_scratch(call->exchange), (count + 1) * sizeof *tokens);
     if (!tokens)
         fields_fail(f, HTTP_TOO_LARGE, "tokens", "are too many");
-    else if (fields_token_ids(f, ids, "tokens", input_vocab(call->model), "", tokens) &&
+    else if (fields_token_ids(f, ids, "tokens", input_vocab(call->model), (struct id_hints){"", ""},
+                              tokens) &&
              ids_are_fine(call, tokens, count))
         tokens_answer(t, tokens, count);
 }

@@ -1,5 +1,6 @@
 // The fields `tools`, `tool_choice` and `parallel_tool_calls` of chat completions, and what they
-// have in common with those of Messages (messages_tools.c). In on_prepare.
+// have in common with those of Responses (responses_tools.c) and Messages (messages_tools.c). In
+// on_prepare.
 #pragma once
 
 #include "http/api/generation.h"

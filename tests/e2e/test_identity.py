@@ -30,15 +30,18 @@ def test_fingerprints():
 
 
 def test_fingerprints_of_checkpoints():
-    """Another where a tensor has other values, or config.json another number."""
+    """Another where a tensor has other values, or a file that says how they and texts are read."""
     demo, seen = MODELS / "weft-demo-chat", {fingerprint()}
     with tempfile.TemporaryDirectory() as keep:
-        for name in ("weights", "config"):
+        for name in ("weights", "config", "tokenizer", "generation_config"):
             folder = pathlib.Path(keep) / name
             shutil.copytree(demo, folder)
-            if name == "config":
-                config = json.loads((folder / "config.json").read_text())
-                (folder / "config.json").write_text(json.dumps({**config, "rms_norm_eps": 2e-6}))
+            if name != "weights":
+                more = {"config": {"rms_norm_eps": 2e-6}, "tokenizer": {"version": "1.0 "},
+                        "generation_config": {"temperature": 0.25}}[name]
+                file = folder / f"{name}.json"
+                old = json.loads(file.read_text()) if file.exists() else {}
+                file.write_text(json.dumps({**old, **more}))
             else:
                 file = folder / "model.safetensors"
                 data = bytearray(file.read_bytes())
@@ -49,7 +52,7 @@ def test_fingerprints_of_checkpoints():
                 file.write_bytes(data)
             seen.add(fingerprint(folder=folder))
             assert fingerprint(folder=folder) in seen
-    assert len(seen) == 3, seen
+    assert len(seen) == 5, seen
 
 
 def test_models_in_pages_and_by_encoded_ids():

@@ -233,7 +233,7 @@ def test_errors():
     assert error.code == "model_not_found"
     expect(main().request("GET", "/v1/responses"), 405, "method_not_allowed")
     expect(main().request("GET", "/v1/responses/resp_1", headers={"authorization": f"Bearer {KEY}"}),
-           404, "unknown_url")
+           404, "response_not_found")
     expect(main().post("/v1/responses", {}, authorization=None), 401, "missing_api_key")
     expect(main().post("/v1/responses", {"model": "embed", "input": "a"}), 400, "unsupported_model",
            "model")

@@ -124,7 +124,11 @@ def test_a_full_queue_is_tried_again():
         relays = [stack.enter_context(relay(server)) for _ in range(4)]
         clients = [pool.submit(ask, between, list(calls(between.base, 1000))[number])
                    for number, between in enumerate(relays)]
+        late = time.monotonic() + 600
         while not all(r.retries() and max(r.retries()) > 0 or c.done() for r, c in zip(relays, clients)):
+            if time.monotonic() > late:
+                done.set()
+                raise AssertionError(f"not every client was refused in 600 s: {[r.retries() for r in relays]}")
             time.sleep(0.02)
         done.set()
         assert all(client.result() > 0 for client in clients)

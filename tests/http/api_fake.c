@@ -170,6 +170,15 @@ void fake_end(void)
     memset(&fake, 0, sizeof fake);
 }
 
+void fake_thinker(const char *dialect)
+{
+    fake_end();
+    fake_begin(MODEL_GENERATOR);
+    fake_facts.max_model_len = 4000;
+    fake_chat.thinks = true;
+    fake_dialect(dialect, "think");
+}
+
 void fake_again(void)
 {
     struct chat_template chat = fake_chat;
@@ -279,7 +288,8 @@ static const struct route *route_find(const char *path)
 void fake_request_bytes(const char *path, struct text body)
 {
     route = route_find(path);
-    fake.info.shape = route->shape;
+    if (!(route->flags & ROUTE_SHAPE_OF_CALLER))
+        fake.info.shape = route->shape;
     fake.info.body = body;
     if (fake_plain)
         model.chat_is_plain = true;
@@ -389,6 +399,13 @@ json_t *fake_json(void)
     json_t *value = json_loadb(fake.sent, fake.sent_bytes, JSON_ALLOW_NUL, NULL);
     check(value, "the answer is not JSON: %s", fake.sent);
     return value;
+}
+
+const char *fake_string(const json_t *object, const char *name)
+{
+    const json_t *value = json_object_get(object, name);
+    check(json_is_string(value), "no string '%s'", name);
+    return json_string_value(value);
 }
 
 // Exchange

@@ -110,6 +110,8 @@ void fake_arena_limit(size_t bytes);    // of the exchange, before its request
 
 // A fresh exchange and model of this kind.
 void fake_begin(enum model_kind kind);
+// The next one: a generator with this dialect, which thinks, and a window of 4,000 tokens.
+void fake_thinker(const char *dialect);
 void fake_end(void);   // every JSON value must have been given back
 void fake_again(void); // the same model, with its template and form
 
@@ -145,6 +147,8 @@ const char *fake_events(void);
 
 // The answer as JSON; to be decref'ed.
 json_t *fake_json(void);
+// The member, which must be a string.
+const char *fake_string(const json_t *object, const char *name);
 
 // Whether the grammar that was submitted has this text, of bytes alone.
 bool fake_grammar_has(const char *text);

@@ -21,7 +21,7 @@ bool chat_template_takes_system_inside(const struct chat_template *chat)
 
 struct rendering {
     struct arena *arena;
-    char text[65536 * 4];
+    char text[65536 * 8];
     size_t bytes;
     struct text_segment *segments;
     uint32_t count;

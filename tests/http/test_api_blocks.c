@@ -28,11 +28,7 @@ static const char *dialect;
 
 static void again(void)
 {
-    fake_end();
-    fake_begin(MODEL_GENERATOR);
-    fake_facts.max_model_len = 4000;
-    fake_chat.thinks = true;
-    fake_dialect(dialect, "think");
+    fake_thinker(dialect);
 }
 
 static int setup(void **state)
@@ -41,19 +37,6 @@ static int setup(void **state)
     dialect = "hermes";
     again();
     return 0;
-}
-
-static const json_t *get(const json_t *object, const char *key)
-{
-    return json_object_get(object, key);
-}
-
-static const char *string_at(const json_t *object, const char *key)
-{
-    const json_t *value = get(object, key);
-    if (!json_is_string(value))
-        fail_msg("no string '%s'", key);
-    return json_string_value(value);
 }
 
 // A message put together from its events, which must come in their order.
@@ -69,8 +52,8 @@ static void block_begin(struct stream *s, const json_t *event)
 {
     assert_null(s->block);
     json_t *content = json_object_get(s->message, "content");
-    assert_int_equal(json_integer_value(get(event, "index")), json_array_size(content));
-    s->block = json_deep_copy(get(event, "content_block"));
+    assert_int_equal(json_integer_value(json_object_get(event, "index")), json_array_size(content));
+    s->block = json_deep_copy(json_object_get(event, "content_block"));
     json_array_append_new(content, s->block);
     s->text[0] = s->signature[0] = 0;
     s->deltas = 0;
@@ -81,27 +64,27 @@ static void block_delta(struct stream *s, const json_t *event)
     static const char *const kinds[][3] = {{"text", "text_delta", "text"},
                                            {"thinking", "thinking_delta", "thinking"},
                                            {"tool_use", "input_json_delta", "partial_json"}};
-    const json_t *delta = get(event, "delta");
-    const char *type = string_at(delta, "type");
+    const json_t *delta = json_object_get(event, "delta");
+    const char *type = fake_string(delta, "type");
     assert_non_null(s->block);
     assert_int_equal(s->signature[0], 0); // nothing follows it
     s->deltas++;
     if (strcmp(type, "signature_delta") == 0) {
-        strcpy(s->signature, string_at(delta, "signature"));
+        strcpy(s->signature, fake_string(delta, "signature"));
         return;
     }
     for (int i = 0; i < 3; i++)
-        if (strcmp(kinds[i][0], string_at(s->block, "type")) == 0) {
+        if (strcmp(kinds[i][0], fake_string(s->block, "type")) == 0) {
             assert_string_equal(type, kinds[i][1]);
-            assert_int_not_equal(string_at(delta, kinds[i][2])[0], 0);
-            strcat(s->text, string_at(delta, kinds[i][2]));
+            assert_int_not_equal(fake_string(delta, kinds[i][2])[0], 0);
+            strcat(s->text, fake_string(delta, kinds[i][2]));
         }
 }
 
 static void block_end(struct stream *s)
 {
     assert_non_null(s->block);
-    const char *type = string_at(s->block, "type");
+    const char *type = fake_string(s->block, "type");
     if (strcmp(type, "tool_use") == 0) {
         json_t *input = json_loads(s->text, 0, NULL);
         json_object_set_new(s->block, "input", input ? input : json_string(s->text));
@@ -115,11 +98,11 @@ static void block_end(struct stream *s)
 
 static void event_take(struct stream *s, const json_t *event)
 {
-    const char *type = string_at(event, "type");
+    const char *type = fake_string(event, "type");
     assert_false(s->over);
     if (strcmp(type, "message_start") == 0) {
         assert_null(s->message);
-        s->message = json_deep_copy(get(event, "message"));
+        s->message = json_deep_copy(json_object_get(event, "message"));
     } else if (strcmp(type, "content_block_start") == 0) {
         block_begin(s, event);
     } else if (strcmp(type, "content_block_delta") == 0) {
@@ -128,8 +111,9 @@ static void event_take(struct stream *s, const json_t *event)
         block_end(s);
     } else if (strcmp(type, "message_delta") == 0) {
         assert_null(s->block);
-        json_object_update(s->message, (json_t *)get(event, "delta"));
-        json_object_update((json_t *)get(s->message, "usage"), (json_t *)get(event, "usage"));
+        json_object_update(s->message, (json_t *)json_object_get(event, "delta"));
+        json_object_update((json_t *)json_object_get(s->message, "usage"),
+                           (json_t *)json_object_get(event, "usage"));
     } else if (strcmp(type, "message_stop") == 0) {
         s->over = true;
     } else {
@@ -161,7 +145,7 @@ static void ids_drop(json_t *message)
     json_object_del(message, "id");
     json_array_foreach(json_object_get(message, "content"), i, block)
     {
-        const char *id = json_string_value(get(block, "id"));
+        const char *id = json_string_value(json_object_get(block, "id"));
         if (id && dialect[0] == 'h')
             assert_int_equal(strncmp(id, "toolu_", 6), 0);
         json_object_del(block, "id");
@@ -219,23 +203,23 @@ static char *line_of(char *message)
     json_t *m = parsed(message), *block;
     struct json_buffer line = {0};
     size_t i;
-    json_array_foreach(get(m, "content"), i, block)
+    json_array_foreach(json_object_get(m, "content"), i, block)
     {
-        const char *type = string_at(block, "type");
+        const char *type = fake_string(block, "type");
         json_put_format(&line, "%s(", type);
         if (strcmp(type, "tool_use") == 0) {
-            json_put_format(&line, "%s ", string_at(block, "name"));
-            json_put_value(&line, get(block, "input"));
-            assert_string_equal(string_at(get(block, "caller"), "type"), "direct");
+            json_put_format(&line, "%s ", fake_string(block, "name"));
+            json_put_value(&line, json_object_get(block, "input"));
+            assert_string_equal(fake_string(json_object_get(block, "caller"), "type"), "direct");
         } else {
-            json_put_raw(&line, text_of(string_at(block, type)));
+            json_put_raw(&line, text_of(fake_string(block, type)));
         }
         json_put_literal(&line, ")");
     }
-    json_put_format(&line, " %s ", string_at(m, "stop_reason"));
-    json_put_value(&line, get(m, "stop_sequence"));
+    json_put_format(&line, " %s ", fake_string(m, "stop_reason"));
+    json_put_value(&line, json_object_get(m, "stop_sequence"));
     json_put_literal(&line, " ");
-    json_put_value(&line, get(get(m, "usage"), "output_tokens_details"));
+    json_put_value(&line, json_object_get(json_object_get(m, "usage"), "output_tokens_details"));
     json_decref(m);
     char *out = strndup(line.at, line.bytes);
     json_buffer_free(&line);
@@ -310,18 +294,21 @@ static void test_thinking_tokens_and_signatures(void **state)
     for (int i = 0; i < 3; i++) {
         json_t *m = parsed(ask(fields[i], i == 1 ? "<think>ho</think>Yes" : "<think>hm</think>Yes",
                                FINISH_STOP, 0));
-        const json_t *usage = get(m, "usage"), *details = get(usage, "output_tokens_details");
-        strcpy(signatures[i], string_at(json_array_get(get(m, "content"), 0), "signature"));
+        const json_t *usage = json_object_get(m, "usage"),
+                     *details = json_object_get(usage, "output_tokens_details");
+        strcpy(signatures[i],
+               fake_string(json_array_get(json_object_get(m, "content"), 0), "signature"));
         assert_int_equal(strlen(signatures[i]), 24);
-        assert_int_equal(json_integer_value(get(details, "thinking_tokens")), 11);
-        assert_int_equal(json_integer_value(get(usage, "output_tokens")), 21);
-        assert_int_equal(json_integer_value(get(usage, "cache_read_input_tokens")), 3);
+        assert_int_equal(json_integer_value(json_object_get(details, "thinking_tokens")), 11);
+        assert_int_equal(json_integer_value(json_object_get(usage, "output_tokens")), 21);
+        assert_int_equal(json_integer_value(json_object_get(usage, "cache_read_input_tokens")), 3);
         json_decref(m);
     }
     assert_string_not_equal(signatures[0], signatures[1]);
     assert_string_equal(signatures[0], signatures[2]);
     json_t *none = parsed(ask("", "<think>hm</think>Yes", FINISH_STOP, 0));
-    assert_true(json_is_null(get(get(none, "usage"), "output_tokens_details")));
+    assert_true(
+        json_is_null(json_object_get(json_object_get(none, "usage"), "output_tokens_details")));
     json_decref(none);
 }
 
@@ -338,7 +325,8 @@ static void test_signatures_of_long_thoughts(void **state)
     for (int i = 0; i < 2; i++) { // they differ in their first letter
         text[7] = (char)('a' + i);
         json_t *m = parsed(ask(THINK, text, FINISH_STOP, 0));
-        strcpy(signatures[i], string_at(json_array_get(get(m, "content"), 0), "signature"));
+        strcpy(signatures[i],
+               fake_string(json_array_get(json_object_get(m, "content"), 0), "signature"));
         json_decref(m);
     }
     assert_string_not_equal(signatures[0], signatures[1]);
@@ -627,10 +615,12 @@ static void test_a_prefill_that_has_begun_a_call(void **state)
         fake_finish(FINISH_STOP, FAKE_END);
         fake_ready();
         json_t *message = stream ? streamed() : fake_json();
-        const json_t *content = get(message, "content"), *block = json_array_get(content, 0);
+        const json_t *content = json_object_get(message, "content"),
+                     *block = json_array_get(content, 0);
         assert_int_equal(json_array_size(content), 1);
-        assert_int_equal(json_integer_value(get(get(block, "input"), "a")), 1);
-        assert_string_equal(string_at(message, "stop_reason"), "tool_use");
+        assert_int_equal(json_integer_value(json_object_get(json_object_get(block, "input"), "a")),
+                         1);
+        assert_string_equal(fake_string(message, "stop_reason"), "tool_use");
         json_decref(message);
     }
 }

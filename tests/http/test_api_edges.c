@@ -511,7 +511,10 @@ static void test_bounds_of_inputs(void **state)
         fake_request(EMBEDDINGS, body);
         assert_int_equal(fake.submits, i == 0);
         if (i > 0)
-            has("'input[1]' must be a token id below 2000, got ");
+            has(i == 1
+                    ? "'input[1]' must be a token id below 2000, got 2000; ids are those of this "
+                      "model's tokenizer: if they are of another one, send texts"
+                    : "'input[1]' must be a token id below 2000, got -1");
     }
     for (int count = 200; count <= 202; count++) { // ids: as given, or cut where that is asked for
         fake_again();

@@ -211,7 +211,7 @@ static void test_prompts_may_be_left_out_of_the_mean(void **state)
     static const char *const bad[][2] = {
         {",\"truncate_prompt_tokens\":4",
          "must have tokens of its own: 4, of which the prompt has 4"},
-        {",\"truncate\":true,\"truncation_side\":\"left\"", "truncation_direction"}};
+        {",\"truncate\":true,\"truncation_side\":\"left\"", "truncation_side"}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         fake_again();
         fake_facts.prompt_unpooled = true;

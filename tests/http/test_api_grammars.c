@@ -312,6 +312,53 @@ static void test_a_stream_that_has_begun_gets_no_grammar(void **state)
         }
 }
 
+static const json_t *member(const json_t *object, const char *outer, const char *inner)
+{
+    return json_object_get(json_object_get(object, outer), inner);
+}
+
+// Of Responses, too. What the caller's schema is refused for says so, and quotes whole characters.
+static void test_a_response_that_has_begun_gets_no_grammar(void **state)
+{
+    char more[2048], name[512];
+    (void)state;
+    for (int shift = 0; shift < 4; shift++) {
+        size_t at = (size_t)snprintf(name, sizeof name, "%.*s", shift, "abc");
+        for (int i = 0; i < 200; i++)
+            at += (size_t)snprintf(name + at, sizeof name - at, "\xC3\xA9");
+        snprintf(more, sizeof more,
+                 "\"stream\":true,\"text\":{\"format\":{\"type\":\"json_schema\",\"name\":\"n\","
+                 "\"schema\":{\"properties\":{\"%s\":{\"uniqueItems\":true}}}}}",
+                 name);
+        fake_begin(MODEL_GENERATOR);
+        fake.compiles_wait = true;
+        request_now(&responses_endpoint, more);
+        fake_second(6);
+        assert_int_equal(fake.answers, 1);
+        fake_compile(true);
+        assert_int_equal(fake.stream_failures, 1);
+        const char *last = strstr(fake.sent, "event: response.failed\ndata: ");
+        json_t *failed = json_loads(strchr(last, '{'), JSON_DISABLE_EOF_CHECK, NULL);
+        json_t *error =
+            json_loads(strchr(strstr(last, "event: error\n"), '{'), JSON_DISABLE_EOF_CHECK, NULL);
+        assert_non_null(failed); // also: valid UTF-8
+        assert_non_null(error);
+        const json_t *why = member(failed, "response", "error");
+        assert_string_equal(json_string_value(json_object_get(why, "code")), "invalid_prompt");
+        const char *message = json_string_value(json_object_get(why, "message"));
+        assert_non_null(strstr(message, "uniqueItems"));
+        assert_null(strstr(message, "\xEF\xBF\xBD"));
+        assert_string_equal(json_string_value(json_object_get(error, "message")), message);
+        assert_string_equal(json_string_value(member(error, "error", "message")), message);
+        const char *param = json_string_value(json_object_get(error, "param"));
+        assert_string_equal(param, "text.format.schema");
+        assert_string_equal(json_string_value(member(error, "error", "param")), param);
+        json_decref(failed);
+        json_decref(error);
+        fake_end();
+    }
+}
+
 // Nothing is compiled for who would not wait for the answer.
 static void test_a_deadline_passes_before_the_compile(void **state)
 {
@@ -361,6 +408,7 @@ int main(void)
         WITH_FAKE(test_a_large_source_that_is_known_does_not_wait),
         cmocka_unit_test(test_a_stream_waits_for_its_grammar),
         cmocka_unit_test(test_a_stream_that_has_begun_gets_no_grammar),
+        cmocka_unit_test(test_a_response_that_has_begun_gets_no_grammar),
         WITH_FAKE(test_a_deadline_passes_before_the_compile),
         WITH_FAKE(test_an_equal_source_is_compiled_by_another),
     };

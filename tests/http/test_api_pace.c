@@ -72,17 +72,22 @@ static void expect_text(uint32_t choice, const char *key, struct text want, size
     json_buffer_free(&g.text);
 }
 
-// The client reads all there is, again and again. Returns how often.
-static int read_slowly(void)
+// The client reads all there is, again and again; no write is over chunk_max. Returns how often.
+static int read_pieces(size_t chunk_max)
 {
     int reads = 0;
     for (size_t before = SIZE_MAX; before != fake.sent_bytes && !fake.ended; reads++) {
         before = fake.sent_bytes;
         fake.room = ROOM;
         fake_room();
-        assert_true(fake.sent_bytes - before < ROOM + CHUNK_MAX);
+        assert_true(fake.sent_bytes - before < ROOM + chunk_max);
     }
     return reads;
+}
+
+static int read_slowly(void)
+{
+    return read_pieces(CHUNK_MAX);
 }
 
 // A body with this text so many times as a part of it.
@@ -258,6 +263,84 @@ static void test_blocks_come_in_pieces(void **state)
     assert_non_null(strstr(fake.sent, "\"stop_reason\":\"tool_use\""));
 }
 
+enum { ALTERNATIVES = 20, RESPONSE_CHUNK_MAX = 2 * 8 * ALTERNATIVES * 80 }; // twice eight entries
+
+static void response_begin(int letters)
+{
+    struct token_top tops[ALTERNATIVES];
+    for (int k = 0; k < ALTERNATIVES; k++)
+        tops[k] = (struct token_top){'a' + k, -1.25F - (float)k};
+    fake.rationed = true;
+    fake_request("/v1/responses",
+                 "{\"model\":\"m\",\"input\":\"hi\",\"stream\":true,\"top_logprobs\":20}");
+    for (int i = 0; i < letters; i++) {
+        fake_token(i % 2 == 0 ? 0xC3 : 0xA9);
+        fake_logprob(-0.5F, tops, ALTERNATIVES);
+    }
+    fake_finish(FINISH_LENGTH, -1);
+    fake_ready();
+}
+
+static size_t times(const char *what)
+{
+    size_t count = 0;
+    for (const char *at = fake.sent; (at = strstr(at, what)); at++)
+        count++;
+    return count;
+}
+
+// Four events repeat the text and its log probabilities. What is kept of them is small.
+static void test_what_is_repeated_comes_in_pieces(void **state)
+{
+    (void)state;
+    enum { LETTERS = 3000, TIMES = 5 };
+    response_begin(LETTERS);
+    assert_true(read_pieces(RESPONSE_CHUNK_MAX) > LETTERS / 8);
+    assert_true(fake.ended);
+    assert_true(arena_bytes(exchange_arena((struct exchange *)&fake)) < 1024 * 1024);
+    assert_int_equal(times("\"top_logprobs\":["), TIMES * LETTERS);
+    assert_int_equal(times("\xC3\xA9"), TIMES * LETTERS / 2);
+    const char *last = strstr(fake.sent, "event: response.incomplete\ndata: ");
+    json_t *event = json_loads(strchr(last, '{'), JSON_DISABLE_EOF_CHECK, NULL);
+    const json_t *item =
+        json_array_get(json_object_get(json_object_get(event, "response"), "output"), 0);
+    const json_t *part = json_array_get(json_object_get(item, "content"), 0);
+    assert_int_equal(json_string_length(json_object_get(part, "text")), LETTERS);
+    assert_int_equal(json_array_size(json_object_get(part, "logprobs")), LETTERS);
+    const json_t *top = json_object_get(
+        json_array_get(json_object_get(part, "logprobs"), LETTERS - 1), "top_logprobs");
+    assert_int_equal(json_array_size(top), ALTERNATIVES);
+    json_decref(event);
+}
+
+// The server ends the stream while the client still reads: clients see whole events only, the last
+// of them a failure, or none after the event that was half written.
+static void test_a_stream_is_cut_in_what_is_repeated(void **state)
+{
+    (void)state;
+    size_t failures = 0, halves = 0;
+    for (size_t reads = 20; reads < 140; reads++) {
+        fake_again();
+        fake_facts.max_model_len = 100000;
+        response_begin(300);
+        for (size_t i = 0; i < reads && !fake.ended; i++) {
+            fake.room = ROOM;
+            fake_room();
+        }
+        if (fake.ended)
+            break;
+        fake_cut(&(struct http_failure){.error = HTTP_UNAVAILABLE, .message = text_of("closing")});
+        assert_int_equal(fake.stream_failures, 1);
+        bool half = strcmp(fake.sent + fake.sent_bytes - 2, "\n\n") != 0;
+        assert_int_equal(times("event: error\n"), half ? 0 : 1);
+        assert_int_equal(times("event: response.failed\n"), half ? 0 : 1);
+        failures += !half;
+        halves += half;
+    }
+    assert_true(halves > 1);
+    assert_true(failures > 1);
+}
+
 // While a call is gathered nothing is written, and the stream says that it lives.
 static void test_pings_while_a_call_is_gathered(void **state)
 {
@@ -286,10 +369,11 @@ static void test_pings_while_a_call_is_gathered(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_a_begun_call_comes_in_pieces),     TEST(test_a_begun_call_is_bounded),
-        TEST(test_held_text_comes_in_pieces),        TEST(test_echoes_come_in_pieces),
-        TEST(test_echoes_of_one_answer_are_bounded), TEST(test_blocks_come_in_pieces),
-        TEST(test_pings_while_a_call_is_gathered),
+        TEST(test_a_begun_call_comes_in_pieces),        TEST(test_a_begun_call_is_bounded),
+        TEST(test_held_text_comes_in_pieces),           TEST(test_echoes_come_in_pieces),
+        TEST(test_echoes_of_one_answer_are_bounded),    TEST(test_blocks_come_in_pieces),
+        TEST(test_pings_while_a_call_is_gathered),      TEST(test_what_is_repeated_comes_in_pieces),
+        TEST(test_a_stream_is_cut_in_what_is_repeated),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -361,6 +361,15 @@ static void test_the_yes_no_form_takes_an_instruction(void **state)
     assert_non_null(strstr(fake.sent, "\"param\":\"instruction\""));
 }
 
+static void test_documents_are_asked_for_under_one_name(void **state)
+{
+    (void)state;
+    again("{\"model\":\"m\",\"query\":\"q\",\"documents\":[\"a\"],\"return_documents\":true,"
+          "\"return_text\":false}");
+    assert_int_equal(fake.status, 400);
+    assert_non_null(strstr(fake.sent, "\"param\":\"return_text\""));
+}
+
 static void test_texts_are_answered_by_a_bare_array(void **state)
 {
     const float scores[] = {-2, 3, 0};
@@ -536,6 +545,7 @@ int main(void)
         TEST(test_types_only_where_read),
         TEST(test_yes_no),
         TEST(test_the_yes_no_form_takes_an_instruction),
+        TEST(test_documents_are_asked_for_under_one_name),
         TEST(test_texts_are_answered_by_a_bare_array),
         TEST(test_texts_are_cut_only_if_asked),
         TEST(test_every_base_address_of_a_client_leads_here),

@@ -20,11 +20,7 @@
     "<tool_call>\n{\"name\": \"" name "\", \"arguments\": " arguments "}\n</tool_call>"
 static void again(void)
 {
-    fake_end();
-    fake_begin(MODEL_GENERATOR);
-    fake_facts.max_model_len = 4000;
-    fake_chat.thinks = true;
-    fake_dialect("hermes", "think");
+    fake_thinker("hermes");
 }
 
 static int setup(void **state)
@@ -32,19 +28,6 @@ static int setup(void **state)
     fake_setup_generator(state);
     again();
     return 0;
-}
-
-static const json_t *get(const json_t *object, const char *key)
-{
-    return json_object_get(object, key);
-}
-
-static const char *string_at(const json_t *object, const char *key)
-{
-    const json_t *value = get(object, key);
-    if (!json_is_string(value))
-        fail_msg("no string '%s'", key);
-    return json_string_value(value);
 }
 
 static void prompt_is(const char *body, const char *prompt)
@@ -105,6 +88,14 @@ static void test_items_in_the_prompt(void **state)
     prompt_is(INPUT(USER ",{\"role\":\"assistant\",\"content\":\"a\"},{\"role\":\"assistant\","
                          "\"content\":\"b\"}," USER),
               "[user]hi[assistant]a\nb[user]hi[assistant]");
+    // what is empty is no line of it
+    prompt_is(INPUT(USER ",{\"role\":\"assistant\",\"content\":\"a\"},{\"role\":\"assistant\","
+                         "\"content\":\"\"}," USER),
+              "[user]hi[assistant]a[user]hi[assistant]");
+    prompt_is(INPUT(USER "," THOUGHT("x") ",{\"type\":\"reasoning\",\"summary\":[],\"content\":[]},"
+                                          "{\"role\":\"assistant\",\"content\":\"\"},"
+                                          "{\"role\":\"assistant\",\"content\":\"b\"}," USER),
+              "[user]hi[assistant]x/b[user]hi[assistant]");
     prompt_is(INPUT(USER ",{\"type\":\"reasoning\",\"summary\":[{\"type\":\"summary_text\","
                          "\"text\":\"s\"}]}," USER),
               "[user]hi[user]hi[assistant]");
@@ -330,10 +321,47 @@ static void test_an_input_that_is_too_long(void **state)
     fake_request(PATH, "{" HI "}");
     assert_int_equal(fake.status, 400);
     json_t *body = fake_json();
-    const json_t *error = get(body, "error");
-    assert_string_equal(string_at(error, "code"), "context_length_exceeded");
-    assert_string_equal(string_at(error, "param"), "input");
+    const json_t *error = json_object_get(body, "error");
+    assert_string_equal(fake_string(error, "code"), "context_length_exceeded");
+    assert_string_equal(fake_string(error, "param"), "input");
     json_decref(body);
+}
+
+// What clients ask of an answer that was given.
+static void test_nothing_is_stored(void **state)
+{
+    (void)state;
+    again();
+    fake.info.path_rest = text_of("resp_1");
+    fake_request("/v1/responses/", "");
+    assert_int_equal(fake.status, 404);
+    json_t *body = fake_json();
+    const json_t *error = json_object_get(body, "error");
+    assert_string_equal(fake_string(error, "code"), "response_not_found");
+    assert_non_null(strstr(fake_string(error, "message"), "nothing is stored"));
+    json_decref(body);
+}
+
+// The same tokens as those of the request that would be answered.
+static void test_tokens_are_counted(void **state)
+{
+    (void)state;
+    static const char body[] = "{" HI ",\"instructions\":\"be\"," TOOLS "}";
+    again();
+    fake_request(PATH, body);
+    uint32_t count = fake.token_count;
+    fake_gone(); // gives its tools back
+    again();
+    fake_request("/v1/responses/input_tokens", body);
+    char wanted[96];
+    snprintf(wanted, sizeof wanted, "{\"object\":\"response.input_tokens\",\"input_tokens\":%u}",
+             count);
+    assert_int_equal(fake.submits, 0);
+    assert_string_equal(fake.sent, wanted);
+    again();
+    fake_request("/v1/responses/input_tokens", "{\"model\":\"m\"}");
+    assert_int_equal(fake.status, 400);
+    assert_non_null(strstr(fake.sent, "\"param\":\"input\""));
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, fake_teardown)
@@ -349,6 +377,8 @@ int main(void)
         TEST(test_what_tools_may_not_be),
         TEST(test_the_form_of_the_text),
         TEST(test_an_input_that_is_too_long),
+        TEST(test_nothing_is_stored),
+        TEST(test_tokens_are_counted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -133,6 +133,28 @@ static void test_a_schema_that_is_too_large(void **state)
     assert_non_null(strstr(fake.sent, "must have at most 1048576 bytes"));
 }
 
+// What an answer repeats of a request is written until it is seen to be too large.
+static void test_what_a_response_repeats(void **state)
+{
+    (void)state;
+    enum { LARGE = 256 * 1024, MEMBERS = 60000 };
+    body_bytes = 0;
+    put("{\"model\":\"m\",\"input\":\"hi\",\"metadata\":{\"k\":\"");
+    for (int i = 0; i < 10; i++)
+        put_letters();
+    put("\"}}");
+    check_slices("/v1/responses", MODEL_GENERATOR, 0); // no letter is copied
+    body_bytes = 0;
+    put("{\"model\":\"m\",\"input\":\"hi\",\"metadata\":{");
+    for (int i = 0; i < MEMBERS; i++) {
+        char member[32];
+        snprintf(member, sizeof member, "%s\"%d\":123", i > 0 ? "," : "", 100000 + i);
+        put(member);
+    }
+    put("}}");
+    check_slices("/v1/responses", MODEL_GENERATOR, LARGE);
+}
+
 // Ids are read, looked at and made into a text twice; the text is measured, not written.
 static void test_ids_of_a_text(void **state)
 {
@@ -187,10 +209,15 @@ static void test_answers(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_one_text),      TEST(test_many_parts),
-        TEST(test_arguments),     TEST(test_blocks),
-        TEST(test_token_ids),     TEST(test_answers),
-        TEST(test_ids_of_a_text), TEST(test_a_schema_that_is_too_large),
+        TEST(test_one_text),
+        TEST(test_many_parts),
+        TEST(test_arguments),
+        TEST(test_blocks),
+        TEST(test_token_ids),
+        TEST(test_answers),
+        TEST(test_ids_of_a_text),
+        TEST(test_a_schema_that_is_too_large),
+        TEST(test_what_a_response_repeats),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -29,6 +29,7 @@ static const struct expected table[] = {
     {HTTP_UNSUPPORTED_CONTENT, 400, 400, BAD, "unsupported_content_type", BAD},
     {HTTP_UNSUPPORTED_MODEL, 400, 400, BAD, "unsupported_model", BAD},
     {HTTP_MODEL_NOT_FOUND, 404, 404, BAD, "model_not_found", "not_found_error"},
+    {HTTP_RESPONSE_NOT_FOUND, 404, 404, BAD, "response_not_found", "not_found_error"},
     {HTTP_CONTEXT_LENGTH, 400, 400, BAD, "context_length_exceeded", BAD},
     {HTTP_TOO_LARGE, 413, 413, BAD, "request_too_large", "request_too_large"},
     {HTTP_MEDIA_TYPE, 415, 415, BAD, "unsupported_media_type", BAD},

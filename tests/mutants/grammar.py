@@ -1,5 +1,6 @@
 # Faults of runtime/grammar and runtime/text/grammar: one a line, sorted by file; the form stands in tests/mutants.py.
 FAULTS = [
+    ("a pointer is cut inside of a character", "runtime/text/grammar/schema.c", "pointer_write", "return utf8_whole(out, bytes);", "return bytes;", "test_api_grammars"),
     ("what stands left in a sequence may be as deep as what follows", "runtime/grammar/analyse.c", "height_rise", "low = low + 1 > other ? low + 1 : other;", "low = low > other ? low : other;", "test_grammar"),
     ("a list may be as deep as a stranger likes", "runtime/grammar/automaton.c", "item_put", "depth++ + height_of(a, expr, low) > AUTOMATON_DEPTH_MAX", "depth++ + height_of(a, expr, low) == UINT32_MAX", "test_grammar"),
     ("counts that do not touch become one", "runtime/grammar/automaton.c", "members_merge", "one->low <= before->high + 1", "one->low <= before->high + 3", "test_grammar"),

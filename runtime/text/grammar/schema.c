@@ -2,6 +2,8 @@
 // schema.h.
 #include "runtime/text/grammar/schema_parts.h"
 
+#include "base/utf8.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -39,7 +41,9 @@ static size_t pointer_write(const struct schema *c, uint32_t site, char *out, si
         }
         if (s->keyword && s->key.at && bytes < most)
             out[bytes++] = '/';
-        for (size_t i = 0; i < s->key.bytes && bytes + 1 < most; i++) {
+        for (size_t i = 0; i < s->key.bytes; i++) {
+            if (bytes + 1 >= most)
+                return utf8_whole(out, bytes);
             char letter = s->key.at[i];
             bool escape = s->keyword && (letter == '~' || letter == '/');
             if (escape)
